@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+# What Transom stands on. scripts/setup installs all of it; oneDNN goes into .deps beside the sources.
+
+list(PREPEND CMAKE_PREFIX_PATH ${CMAKE_CURRENT_SOURCE_DIR}/.deps/onednn)
+find_package(dnnl 3.2 CONFIG QUIET)
+find_package(fmt QUIET)
+find_package(CLI11 QUIET)
+if(NOT dnnl_FOUND OR NOT fmt_FOUND OR NOT CLI11_FOUND)
+  message(STATUS "Transom: dependencies are missing; running scripts/setup")
+  execute_process(COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/scripts/setup RESULT_VARIABLE setup_failed)
+  if(setup_failed)
+    message(FATAL_ERROR "Transom: scripts/setup failed; run it by hand to see why, then configure again")
+  endif()
+endif()
+
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(nlohmann_json 3.11 REQUIRED)
+find_package(simdjson REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(ICU REQUIRED COMPONENTS uc)
+find_package(CURL REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(OpenSSL REQUIRED)
+find_package(dnnl 3.2 CONFIG REQUIRED)
+pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The device plugin interface of Transom: what a hardware maker implements so that every model runs on a device.
+ *
+ * A plugin is one shared library, named libtransom_<name>.so, that exports one symbol, `transom_plugin_open`. The host
+ * looks for it in its library directory and in the directories of TRANSOM_PLUGIN_PATH.
+ *
+ * Rules that hold everywhere in this header:
+ *   - Every struct that may grow begins with `struct_size`, the sizeof as its writer compiled it. A reader uses only the
+ *     fields that lie inside it. New fields are added at the end only; that raises the minor version.
+ *   - Functions return a transom_status. On failure they write one line of text into `error` (never null), say what was
+ *     expected and what was found, and leave their outputs untouched. No C++ exception may cross this interface.
+ *   - Memory that a caller passes is the caller's, and may be freed when the call returns, unless a comment says else.
+ *   - Tensors are dense and row-major; there are no strides. Extents may be 0. int64 is the type of every extent.
+ *   - Functions marked (optional) may be null; the host then does without, as the comment says.
+ *   - A function may be called from any thread, but never for one stream from two threads at once.
+ *
+ * Versions: 1.0 the first.
+ */
+#ifndef TRANSOM_DEVICE_PLUGIN_H
+#define TRANSOM_DEVICE_PLUGIN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TRANSOM_PLUGIN_MAJOR 1 /* changes break plugins; the host refuses another major version */
+#define TRANSOM_PLUGIN_MINOR 0 /* additions only */
+
+#if defined(__GNUC__)
+#define TRANSOM_PLUGIN_EXPORT __attribute__((visibility("default")))
+#else
+#define TRANSOM_PLUGIN_EXPORT
+#endif
+
+/* ---- status ---------------------------------------------------------------------------------------------------- */
+
+typedef enum transom_status {
+  TRANSOM_OK = 0,
+  TRANSOM_INVALID_ARGUMENT = 1, /* the host asked for something that the interface does not allow */
+  TRANSOM_OUT_OF_MEMORY = 2,    /* device memory; the host may free buffers and try again */
+  TRANSOM_UNSUPPORTED = 3,      /* a valid request that this device cannot carry out */
+  TRANSOM_UNAVAILABLE = 4,      /* no such device here: a missing driver, library or card; shown by `transom devices` */
+  TRANSOM_DEVICE_LOST = 5,      /* the device does not answer any more; every handle of it is dead */
+  TRANSOM_INTERNAL = 6          /* a defect of the plugin */
+} transom_status;
+
+typedef struct transom_error {
+  char text[1024]; /* zero-terminated UTF-8, one line, no final full stop needed */
+} transom_error;
+
+/* ---- graphs ---------------------------------------------------------------------------------------------------- */
+
+typedef enum transom_dtype {
+  TRANSOM_BOOL = 0, /* one byte, 0 or 1 */
+  TRANSOM_UINT8 = 1,
+  TRANSOM_INT8 = 2,
+  TRANSOM_INT32 = 3,
+  TRANSOM_INT64 = 4,
+  TRANSOM_UINT32 = 5,
+  TRANSOM_FLOAT16 = 6,
+  TRANSOM_BFLOAT16 = 7,
+  TRANSOM_FLOAT32 = 8,
+  TRANSOM_FLOAT64 = 9
+} transom_dtype;
+
+typedef enum transom_attribute_kind {
+  TRANSOM_ATTRIBUTE_INT = 0,   /* also booleans (0, 1) and dtypes */
+  TRANSOM_ATTRIBUTE_FLOAT = 1,
+  TRANSOM_ATTRIBUTE_STRING = 2,
+  TRANSOM_ATTRIBUTE_INTS = 3
+} transom_attribute_kind;
+
+typedef struct transom_attribute {
+  const char* name;
+  int32_t kind;            /* transom_attribute_kind */
+  int64_t int_value;
+  double float_value;
+  const char* string_value;
+  const int64_t* ints;
+  size_t ints_count;
+} transom_attribute;
+
+typedef enum transom_value_flag {
+  TRANSOM_VALUE_FROZEN = 1 << 0 /* an input whose buffer keeps its contents as long as the buffer lives: a weight at
+                                   inference. A device may keep a packed copy with the buffer. */
+} transom_value_flag;
+
+/* One tensor of a graph. Its index in transom_graph.values is its name. */
+typedef struct transom_value {
+  int32_t dtype; /* transom_dtype */
+  int32_t rank;
+  const int64_t* shape;
+  int64_t arena_offset; /* where the host's memory plan puts it, in bytes, a multiple of 64; -1: it is an input or an
+                           output of the graph (bound at each run), or the device plans its own memory */
+  uint64_t flags;       /* transom_value_flag, or-ed */
+} transom_value;
+
+struct transom_graph;
+
+/* One operation. Nodes stand in an order in which every input is made before it is used; a device that runs them in that
+ * order may rely on the memory plan. docs/ops says what each operation computes. */
+typedef struct transom_node {
+  size_t struct_size;
+  const char* op;    /* "add", "dot_general", ... or a composite that the device claimed */
+  const char* scope; /* path of the module that made it, "encoder.layer.3.attention"; for errors and profiles */
+  const int32_t* inputs;
+  size_t inputs_count;
+  const int32_t* outputs;
+  size_t outputs_count;
+  const transom_attribute* attributes; /* sorted by name */
+  size_t attributes_count;
+  const struct transom_graph* region; /* of "fusion": what it computes, primitives only; else null */
+} transom_node;
+
+/* A graph to compile. Two values may share arena bytes if their lifetimes, in node order, do not overlap; the output of
+ * an element-wise node (or fusion) may lie on an input of the same byte size that dies there; the output of a reshape may
+ * lie on its input. An output of the graph may be bound to the buffer of an input that was given away ("donated"). */
+typedef struct transom_graph {
+  size_t struct_size;
+  const transom_value* values;
+  size_t values_count;
+  const transom_node* nodes;
+  size_t nodes_count;
+  const int32_t* inputs;
+  size_t inputs_count;
+  const int32_t* outputs; /* distinct values, none of them an input */
+  size_t outputs_count;
+  size_t arena_size; /* bytes that the host passes as the arena of each run */
+} transom_graph;
+
+/* ---- devices --------------------------------------------------------------------------------------------------- */
+
+typedef struct transom_device transom_device;         /* an opened device */
+typedef struct transom_buffer transom_buffer;         /* memory on a device, or imported host memory */
+typedef struct transom_stream transom_stream;         /* work in order */
+typedef struct transom_event transom_event;           /* a point in a stream */
+typedef struct transom_executable transom_executable; /* a compiled graph; immutable, may run on several streams */
+typedef struct transom_capture transom_capture;       /* recorded launches with fixed addresses */
+typedef struct transom_communicator transom_communicator; /* a group of devices, one of them ours */
+
+typedef enum transom_device_flag {
+  TRANSOM_DEVICE_HOST_MEMORY = 1 << 0,       /* buffers are host memory: host_pointer works, copies can be left out */
+  TRANSOM_DEVICE_PLANS_MEMORY = 1 << 1,      /* the device plans temporaries itself: arena_offset is always -1 */
+  TRANSOM_DEVICE_COMPUTES_NOTHING = 1 << 2,  /* results are undefined (the null device); never chosen by itself */
+  TRANSOM_DEVICE_EMULATED = 1 << 3           /* an emulator stands in for the hardware; every report says so */
+} transom_device_flag;
+
+typedef struct transom_device_properties {
+  size_t struct_size;
+  char name[128];          /* "AMD EPYC 9354", "Intel Gaudi 2" */
+  char architecture[128];  /* instruction set or generation: "avx512_bf16, vnni", "gaudi2" */
+  char driver[128];        /* version of the driver and of the libraries that compute */
+  uint64_t flags;          /* transom_device_flag, or-ed */
+  uint64_t memory_bytes;   /* 0: not known */
+  uint32_t compute_units;  /* cores, multiprocessors, TPCs */
+  uint32_t fast_dtypes;    /* 1 << transom_dtype, or-ed: types in which matrix products are faster than in float32 */
+} transom_device_properties;
+
+typedef struct transom_memory_statistics {
+  size_t struct_size;
+  uint64_t bytes_in_use;
+  uint64_t peak_bytes_in_use;
+  uint64_t bytes_limit; /* 0: not known */
+  uint64_t allocations;
+} transom_memory_statistics;
+
+typedef struct transom_binding {
+  transom_buffer* buffer;
+  size_t offset; /* bytes, a multiple of the element size; of 64 for what the host allocates */
+} transom_binding;
+
+/* One run of an executable. */
+typedef struct transom_launch {
+  size_t struct_size;
+  transom_stream* stream;
+  const transom_binding* inputs;  /* as transom_graph.inputs */
+  size_t inputs_count;
+  const transom_binding* outputs; /* as transom_graph.outputs */
+  size_t outputs_count;
+  transom_binding arena;          /* arena_size bytes; buffer null if arena_size is 0 */
+} transom_launch;
+
+/* Called after each node when profiling is on. Times in nanoseconds of one monotonic clock of the device. `node` is the
+ * index in the compiled graph; `kernel` says what ran, such as "onednn brgemm avx512". */
+typedef void (*transom_profile_callback)(void* user, size_t node, const char* kernel, uint64_t begin, uint64_t end);
+
+typedef enum transom_reduction { TRANSOM_SUM = 0, TRANSOM_MAX = 1, TRANSOM_MIN = 2 } transom_reduction;
+
+/* ---- what the host offers to a plugin --------------------------------------------------------------------------- */
+
+/* Does body(context, i) for every i in [0, count), in any order and on several threads; returns when all are done. */
+typedef void (*transom_parallel_body)(void* context, size_t i);
+
+typedef enum transom_log_level { TRANSOM_LOG_DEBUG = 0, TRANSOM_LOG_INFO = 1, TRANSOM_LOG_WARNING = 2 } transom_log_level;
+
+typedef struct transom_host {
+  size_t struct_size;
+  uint32_t major, minor; /* of the interface that the host speaks */
+  void (*log)(int32_t level, const char* text);
+  /* The process has one pool of threads; a plugin that computes on the CPU uses it and starts none of its own. */
+  uint32_t threads;
+  void (*parallel)(size_t count, void* context, transom_parallel_body body);
+} transom_host;
+
+/* ---- the table of a plugin -------------------------------------------------------------------------------------- */
+
+typedef struct transom_plugin {
+  size_t struct_size; /* the host sets it to what it can read; the plugin sets it to what it has filled in */
+  uint32_t major, minor; /* the version that the plugin was built with */
+  const char* name;    /* "cpu", "hpu": the word after --device; lives as long as the library */
+  const char* version; /* of the plugin, for reports */
+  uint32_t priority;   /* the host prefers the higher one when the user names no device: 100 accelerators, 10 cpu, 0 never */
+
+  /* Devices. */
+  transom_status (*device_count)(uint32_t* count, transom_error* error); /* 0 with TRANSOM_UNAVAILABLE says why none */
+  transom_status (*device_describe)(uint32_t index, transom_device_properties* properties, transom_error* error);
+  transom_status (*device_open)(uint32_t index, transom_device** device, transom_error* error);
+  void (*device_close)(transom_device* device); /* every other handle of the device is gone by then */
+
+  /* Memory. Sizes may be 0. Buffers start at multiples of 64 bytes. Contents are undefined at first. */
+  transom_status (*buffer_allocate)(transom_device*, size_t bytes, transom_buffer**, transom_error* error);
+  /* (optional) Uses host memory in place, read-only, without a copy; the memory outlives the buffer. Its start need not
+   * be aligned to more than the element size. Without it the host copies. */
+  transom_status (*buffer_import)(transom_device*, const void* data, size_t bytes, transom_buffer**, transom_error* error);
+  void (*buffer_free)(transom_buffer*);
+  /* (optional) The address of a buffer, where the device has TRANSOM_DEVICE_HOST_MEMORY. */
+  void* (*buffer_host_pointer)(transom_buffer*);
+  /* Copies are ordered in the stream; the host memory stays untouched and alive until the stream has passed them. */
+  transom_status (*copy_to_device)(transom_stream*, const void* from, transom_binding to, size_t bytes, transom_error* error);
+  transom_status (*copy_to_host)(transom_stream*, transom_binding from, void* to, size_t bytes, transom_error* error);
+  transom_status (*copy_on_device)(transom_stream*, transom_binding from, transom_binding to, size_t bytes, transom_error* error);
+  transom_status (*memory_statistics)(transom_device*, transom_memory_statistics*, transom_error* error); /* (optional) */
+
+  /* Streams and events. A device that works at once (a CPU) may do all work inside the calls. */
+  transom_status (*stream_create)(transom_device*, transom_stream**, transom_error* error);
+  void (*stream_destroy)(transom_stream*);
+  transom_status (*stream_synchronize)(transom_stream*, transom_error* error); /* errors of earlier work come out here */
+  transom_status (*event_create)(transom_device*, transom_event**, transom_error* error); /* (optional), as the next 4 */
+  void (*event_destroy)(transom_event*);
+  transom_status (*event_record)(transom_event*, transom_stream*, transom_error* error);
+  transom_status (*event_wait)(transom_event*, transom_stream*, transom_error* error); /* the stream waits */
+  transom_status (*event_elapsed)(transom_event* from, transom_event* to, double* seconds, transom_error* error);
+
+  /* Programs. */
+  /* 1: the device runs the composite `op` itself; 0: the host gives the device its decomposition instead. Asked once for
+   * each node, with the dtypes of its inputs and its attributes, so that a claim may depend on them. "fusion" is asked
+   * for like any other. */
+  int32_t (*claims)(transom_device*, const char* op, const transom_value* inputs, size_t inputs_count,
+                    const transom_attribute* attributes, size_t attributes_count);
+  transom_status (*compile)(transom_device*, const transom_graph*, transom_executable**, transom_error* error);
+  void (*executable_destroy)(transom_executable*);
+  transom_status (*run)(transom_executable*, const transom_launch*, transom_error* error);
+  /* (optional) Text that says how each node is carried out, for `transom explain`; owned by the executable. */
+  const char* (*executable_describe)(transom_executable*);
+
+  /* (optional) Capture: work issued to a stream between begin and end is recorded, not run; replay runs it again with the
+   * same addresses and no planning. Without it the host keeps a list of launches. */
+  transom_status (*capture_begin)(transom_stream*, transom_error* error);
+  transom_status (*capture_end)(transom_stream*, transom_capture**, transom_error* error);
+  transom_status (*capture_replay)(transom_capture*, transom_stream*, transom_error* error);
+  void (*capture_destroy)(transom_capture*);
+
+  /* (optional) Collectives. `id` is made by one rank and carried to the others by the host. */
+  transom_status (*communicator_id)(unsigned char id[256], transom_error* error);
+  transom_status (*communicator_create)(transom_device*, const unsigned char id[256], uint32_t rank, uint32_t ranks,
+                                        transom_communicator**, transom_error* error);
+  void (*communicator_destroy)(transom_communicator*);
+  transom_status (*all_reduce)(transom_communicator*, transom_stream*, transom_binding from, transom_binding to, size_t count,
+                               int32_t dtype, int32_t reduction, transom_error* error);
+  transom_status (*all_gather)(transom_communicator*, transom_stream*, transom_binding from, transom_binding to,
+                               size_t count_per_rank, int32_t dtype, transom_error* error);
+  transom_status (*reduce_scatter)(transom_communicator*, transom_stream*, transom_binding from, transom_binding to,
+                                   size_t count_per_rank, int32_t dtype, int32_t reduction, transom_error* error);
+  transom_status (*broadcast)(transom_communicator*, transom_stream*, transom_binding buffer, size_t count, int32_t dtype,
+                              uint32_t root, transom_error* error);
+
+  /* (optional) From now on each run calls `callback` for each node; null ends it. */
+  transom_status (*profile)(transom_device*, transom_profile_callback callback, void* user, transom_error* error);
+} transom_plugin;
+
+/* The one exported symbol. Fills in `plugin`; returns TRANSOM_UNSUPPORTED if it cannot speak the host's major version.
+ * Loading a plugin must be cheap: drivers are looked for in device_count, not here. */
+typedef transom_status (*transom_plugin_open_function)(const transom_host* host, transom_plugin* plugin, transom_error* error);
+TRANSOM_PLUGIN_EXPORT transom_status transom_plugin_open(const transom_host* host, transom_plugin* plugin, transom_error* error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/error.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace transom {
+
+std::string quoted(std::string_view text, size_t limit) {
+  std::string result = "'";
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (result.size() > limit) {
+      // Do not cut a UTF-8 sequence in two.
+      while (!result.empty() && (static_cast<unsigned char>(result.back()) & 0xC0) == 0x80) result.pop_back();
+      if (!result.empty() && static_cast<unsigned char>(result.back()) >= 0xC0) result.pop_back();
+      result += "...";
+      break;
+    }
+    const auto c = static_cast<unsigned char>(text[i]);
+    if (c == '\n') result += "\\n";
+    else if (c == '\t') result += "\\t";
+    else if (c < 0x20 || c == 0x7F) result += fmt::format("\\x{:02x}", c);
+    else result += static_cast<char>(c);
+  }
+  return result + "'";
+}
+
+namespace {
+
+// Levenshtein distance, two rows.
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t substitution = diagonal + (a[i] != b[j]);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, substitution});
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+std::string did_you_mean(std::string_view name, const std::vector<std::string>& names) {
+  const std::string* best = nullptr;
+  size_t best_distance = std::max<size_t>(2, name.size() / 3) + 1;
+  for (const std::string& candidate : names) {
+    const size_t distance = edit_distance(name, candidate);
+    if (distance < best_distance) best_distance = distance, best = &candidate;
+  }
+  return best ? fmt::format(", did you mean '{}'?", *best) : std::string();
+}
+
+}  // namespace transom

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Throwing errors: fail("{}: expected {} columns, found {}", where, expected, found).
+#pragma once
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "transom/error.h"
+
+namespace transom {
+
+template <typename... Args>
+[[noreturn]] void fail(fmt::format_string<Args...> text, Args&&... args) {
+  throw Error(ErrorKind::kInput, fmt::format(text, std::forward<Args>(args)...));
+}
+
+template <typename... Args>
+[[noreturn]] void fail(ErrorKind kind, fmt::format_string<Args...> text, Args&&... args) {
+  throw Error(kind, fmt::format(text, std::forward<Args>(args)...));
+}
+
+// Throws unless `condition` holds.
+template <typename... Args>
+void require(bool condition, fmt::format_string<Args...> text, Args&&... args) {
+  if (!condition) fail(text, std::forward<Args>(args)...);
+}
+
+// `text` shortened to one line of at most `limit` bytes, with unprintable bytes escaped: for quoting hostile input.
+std::string quoted(std::string_view text, size_t limit = 80);
+
+// ", did you mean 'x'?" with the nearest of `names`, or nothing if none is near.
+std::string did_you_mean(std::string_view name, const std::vector<std::string>& names);
+
+}  // namespace transom

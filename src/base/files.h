@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files: mapping, whole reads with a size limit, and writes that appear complete or not at all.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace transom {
+
+namespace fs = std::filesystem;
+
+// A file mapped read-only. Shared by everything that points into it.
+class MappedFile {
+ public:
+  static std::shared_ptr<const MappedFile> open(const fs::path& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
+  const fs::path& path() const { return path_; }
+
+ private:
+  MappedFile() = default;
+  const std::byte* data_ = nullptr;
+  size_t size_ = 0;
+  fs::path path_;
+};
+
+// The whole file; an error that names it if it is missing, unreadable or larger than `limit` bytes.
+std::string read_file(const fs::path& path, uint64_t limit = uint64_t{1} << 31);
+
+// A file written beside its destination, synced, and renamed on commit(); removed if commit() is never reached, so that
+// a reader sees the old file or the whole new one. Errors (a full disk) name the destination.
+class AtomicFile {
+ public:
+  explicit AtomicFile(fs::path destination);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
+  void commit();
+
+ private:
+  void fail_with_errno(std::string_view action);
+  fs::path destination_, temporary_;
+  int descriptor_ = -1;
+  std::string buffer_;
+  void flush();
+};
+
+void write_file(const fs::path& path, std::string_view text);
+
+}  // namespace transom

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/json.h"
+
+#include <charconv>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/files.h"
+
+namespace transom {
+namespace {
+
+constexpr int kMaximumDepth = 200;
+
+// Python's json module reads and writes NaN, Infinity and -Infinity, which JSON does not have. Outside of strings they
+// become numbers that overflow or strings that the readers of numbers know.
+std::string without_python_numbers(std::string_view text) {
+  std::string result;
+  result.reserve(text.size());
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      result += c;
+      if (c == '\\' && i + 1 < text.size()) result += text[++i];
+      else if (c == '"') in_string = false;
+    } else if (c == '"') {
+      in_string = true;
+      result += c;
+    } else if (text.substr(i, 3) == "NaN") {
+      result += "null";
+      i += 2;
+    } else if (text.substr(i, 8) == "Infinity") {
+      result += "1.7976931348623157e308";
+      i += 7;
+    } else {
+      result += c;
+    }
+  }
+  return result;
+}
+
+class Depth {
+ public:
+  explicit Depth(std::string_view where) : where_(where) {}
+  bool operator()(int depth, Json::parse_event_t event, Json&) const {
+    if (event != Json::parse_event_t::key && depth > kMaximumDepth)
+      fail("{}: is nested deeper than {} levels", where_, kMaximumDepth);
+    return true;
+  }
+
+ private:
+  std::string_view where_;
+};
+
+void dump(const Json& json, int indent, bool ascii, int level, std::string& out) {
+  const auto new_line = [&](int at) {
+    if (indent >= 0) out += '\n', out.append(static_cast<size_t>(indent * at), ' ');
+  };
+  const std::string_view separator = indent >= 0 ? "," : ", ";
+  if (json.is_number_float()) {
+    const double value = json.get<double>();
+    if (std::isnan(value)) out += "NaN";
+    else if (std::isinf(value)) out += value > 0 ? "Infinity" : "-Infinity";
+    else out += python_float(value);
+  } else if (json.is_object() && !json.empty()) {
+    out += '{';
+    bool first = true;
+    for (const auto& [key, value] : json.items()) {
+      if (!first) out += separator;
+      first = false;
+      new_line(level + 1);
+      out += Json(key).dump(-1, ' ', ascii, Json::error_handler_t::replace) + ": ";
+      dump(value, indent, ascii, level + 1, out);
+    }
+    new_line(level);
+    out += '}';
+  } else if (json.is_array() && !json.empty()) {
+    out += '[';
+    bool first = true;
+    for (const Json& value : json) {
+      if (!first) out += separator;
+      first = false;
+      new_line(level + 1);
+      dump(value, indent, ascii, level + 1, out);
+    }
+    new_line(level);
+    out += ']';
+  } else {
+    out += json.dump(-1, ' ', ascii, Json::error_handler_t::replace);
+  }
+}
+
+}  // namespace
+
+std::string python_float(double value) {
+  char text[40];
+  // The shortest digits that read back the same; Python switches to an exponent outside [1e-4, 1e16).
+  const double size = std::fabs(value);
+  const bool exponent = size != 0 && (size < 1e-4 || size >= 1e16);
+  const auto format = exponent ? std::chars_format::scientific : std::chars_format::fixed;
+  const auto end = std::to_chars(text, text + sizeof text, value, format).ptr;
+  std::string result(text, end);
+  if (!exponent && result.find('.') == std::string::npos) result += ".0";
+  return result;
+}
+
+Json parse_json(std::string_view text, std::string_view where) {
+  try {
+    const bool python = text.find("NaN") != text.npos || text.find("Infinity") != text.npos;
+    return python ? Json::parse(without_python_numbers(text), Depth(where)) : Json::parse(text, Depth(where));
+  } catch (const Json::exception& error) {
+    fail("{}: is not valid JSON: {}", where, quoted(error.what(), 200));
+  }
+}
+
+Json read_json(const std::filesystem::path& path) { return parse_json(read_file(path), path.string()); }
+
+std::string dump_json(const Json& json, int indent, bool ascii) {
+  std::string out;
+  dump(json, indent, ascii, 0, out);
+  return out;
+}
+
+}  // namespace transom

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/threads.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace transom {
+namespace {
+
+constexpr int kSpins = 200'000;  // about 2 ms
+
+void pause_briefly() {
+#if defined(__x86_64__)
+  _mm_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
+size_t cgroup_limit() {
+  long long quota = 0, period = 0;
+  if (std::FILE* file = std::fopen("/sys/fs/cgroup/cpu.max", "r")) {
+    const int fields = std::fscanf(file, "%lld %lld", &quota, &period);
+    std::fclose(file);
+    if (fields == 2 && quota > 0 && period > 0) return static_cast<size_t>((quota + period - 1) / period);
+  }
+  return SIZE_MAX;
+}
+
+size_t decide_thread_count() {
+  for (const char* name : {"TRANSOM_NUM_THREADS", "OMP_NUM_THREADS"}) {
+    const char* text = std::getenv(name);
+    const long count = text ? std::strtol(text, nullptr, 10) : 0;
+    if (count > 0) return std::min<size_t>(static_cast<size_t>(count), 1024);
+  }
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  size_t cores = std::max(1u, std::thread::hardware_concurrency());
+  if (sched_getaffinity(0, sizeof set, &set) == 0) cores = static_cast<size_t>(std::max(1, CPU_COUNT(&set)));
+  return std::min(cores, cgroup_limit());
+}
+
+thread_local bool inside_body = false;
+
+// One call of parallel(). Lives on the caller's stack; `users` counts the workers that may still touch it.
+struct Job {
+  size_t count;
+  void* context;
+  void (*body)(void*, size_t);
+  std::atomic<size_t> next{0};
+  std::atomic<size_t> done{0};
+  std::atomic<int> users{0};
+  std::mutex error_mutex;
+  std::exception_ptr error;
+
+  void take_chunks() {
+    inside_body = true;
+    for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;) {
+      try {
+        body(context, i);
+      } catch (...) {
+        std::lock_guard lock(error_mutex);
+        if (!error) error = std::current_exception();
+      }
+      done.fetch_add(1, std::memory_order_release);
+    }
+    inside_body = false;
+  }
+};
+
+class Pool {
+ public:
+  explicit Pool(size_t threads) {
+    for (size_t i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
+  }
+
+  ~Pool() {
+    {
+      std::lock_guard lock(mutex_);
+      stopping_.store(true);
+      ++epoch_;
+    }
+    wake_.notify_all();
+    for (std::thread& worker : workers_) worker.join();
+  }
+
+  void run(Job& job) {
+    std::unique_lock only_one(callers_, std::try_to_lock);
+    if (!only_one.owns_lock() || workers_.empty()) return job.take_chunks();  // another thread has the pool: do it alone
+    publish(&job);
+    job.take_chunks();
+    publish(nullptr);
+    while (job.done.load(std::memory_order_acquire) < job.count || job.users.load(std::memory_order_acquire) > 0)
+      pause_briefly();
+  }
+
+ private:
+  void publish(Job* job) {
+    {
+      std::lock_guard lock(slot_);
+      job_ = job;
+    }
+    if (!job) return;
+    epoch_.fetch_add(1, std::memory_order_release);
+    if (sleepers_.load() > 0) {
+      std::lock_guard lock(mutex_);
+      wake_.notify_all();
+    }
+  }
+
+  Job* enter() {
+    std::lock_guard lock(slot_);
+    if (job_) job_->users.fetch_add(1, std::memory_order_relaxed);
+    return job_;
+  }
+
+  void work() {
+    uint64_t seen = 0;
+    while (true) {
+      for (int spin = 0; epoch_.load(std::memory_order_acquire) == seen && spin < kSpins; ++spin) pause_briefly();
+      if (epoch_.load(std::memory_order_acquire) == seen) {
+        std::unique_lock lock(mutex_);
+        ++sleepers_;
+        wake_.wait(lock, [&] { return epoch_.load() != seen; });
+        --sleepers_;
+      }
+      seen = epoch_.load(std::memory_order_acquire);
+      if (stopping_.load()) return;
+      if (Job* job = enter()) {
+        job->take_chunks();
+        job->users.fetch_sub(1, std::memory_order_release);
+      }
+    }
+  }
+
+  std::mutex callers_;  // held by the thread whose job runs
+  std::mutex slot_;     // guards job_
+  Job* job_ = nullptr;
+  std::atomic<uint64_t> epoch_{0};
+  std::atomic<int> sleepers_{0};
+  std::atomic<bool> stopping_{false};
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::vector<std::thread> workers_;
+};
+
+}  // namespace
+
+size_t thread_count() {
+  static const size_t count = decide_thread_count();
+  return count;
+}
+
+void parallel(size_t count, void* context, void (*body)(void* context, size_t i)) {
+  if (inside_body || count <= 1 || thread_count() == 1) {
+    for (size_t i = 0; i < count; ++i) body(context, i);
+    return;
+  }
+  static Pool pool(thread_count());
+  Job job{.count = count, .context = context, .body = body};
+  pool.run(job);
+  if (job.error) std::rethrow_exception(job.error);
+}
+
+}  // namespace transom
