@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// The operations on tensors. Binary ones broadcast as NumPy does and want equal element types; axes may be negative.
+// Shape errors are thrown at the call.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "transom/tensor.h"
+
+namespace transom {
+
+using Axes = std::vector<int64_t>;
+
+// ---- constants. Their values are part of the compiled program: for values that change use Tensor::scalar.
+Tensor constant(double value, DType dtype = DType::kFloat32);                   // shape []
+Tensor full(const Shape& shape, double value, DType dtype = DType::kFloat32);
+Tensor zeros(const Shape& shape, DType dtype = DType::kFloat32);
+Tensor iota(const Shape& shape, int64_t axis, DType dtype = DType::kInt64);     // the index along axis
+
+// ---- element by element
+Tensor neg(const Tensor& x);
+Tensor abs(const Tensor& x);
+Tensor sign(const Tensor& x);
+Tensor exp(const Tensor& x);
+Tensor expm1(const Tensor& x);
+Tensor log(const Tensor& x);
+Tensor log1p(const Tensor& x);
+Tensor sqrt(const Tensor& x);
+Tensor rsqrt(const Tensor& x);
+Tensor tanh(const Tensor& x);
+Tensor erf(const Tensor& x);
+Tensor sin(const Tensor& x);
+Tensor cos(const Tensor& x);
+Tensor floor(const Tensor& x);
+Tensor ceil(const Tensor& x);
+Tensor round(const Tensor& x);  // halves to even
+Tensor is_finite(const Tensor& x);
+Tensor logical_not(const Tensor& x);
+Tensor add(const Tensor& x, const Tensor& y);
+Tensor sub(const Tensor& x, const Tensor& y);
+Tensor mul(const Tensor& x, const Tensor& y);
+Tensor div(const Tensor& x, const Tensor& y);
+Tensor pow(const Tensor& x, const Tensor& y);
+Tensor maximum(const Tensor& x, const Tensor& y);
+Tensor minimum(const Tensor& x, const Tensor& y);
+Tensor remainder(const Tensor& x, const Tensor& y);
+Tensor logical_and(const Tensor& x, const Tensor& y);
+Tensor logical_or(const Tensor& x, const Tensor& y);
+Tensor logical_xor(const Tensor& x, const Tensor& y);
+Tensor equal(const Tensor& x, const Tensor& y);
+Tensor not_equal(const Tensor& x, const Tensor& y);
+Tensor less(const Tensor& x, const Tensor& y);
+Tensor less_equal(const Tensor& x, const Tensor& y);
+Tensor greater(const Tensor& x, const Tensor& y);
+Tensor greater_equal(const Tensor& x, const Tensor& y);
+Tensor select(const Tensor& condition, const Tensor& x, const Tensor& y);
+Tensor cast(const Tensor& x, DType dtype);
+
+inline Tensor operator-(const Tensor& x) { return neg(x); }
+inline Tensor operator+(const Tensor& x, const Tensor& y) { return add(x, y); }
+inline Tensor operator-(const Tensor& x, const Tensor& y) { return sub(x, y); }
+inline Tensor operator*(const Tensor& x, const Tensor& y) { return mul(x, y); }
+inline Tensor operator/(const Tensor& x, const Tensor& y) { return div(x, y); }
+inline Tensor operator+(const Tensor& x, double y) { return add(x, constant(y, x.dtype())); }
+inline Tensor operator-(const Tensor& x, double y) { return sub(x, constant(y, x.dtype())); }
+inline Tensor operator*(const Tensor& x, double y) { return mul(x, constant(y, x.dtype())); }
+inline Tensor operator/(const Tensor& x, double y) { return div(x, constant(y, x.dtype())); }
+inline Tensor operator+(double x, const Tensor& y) { return add(constant(x, y.dtype()), y); }
+inline Tensor operator-(double x, const Tensor& y) { return sub(constant(x, y.dtype()), y); }
+inline Tensor operator*(double x, const Tensor& y) { return mul(constant(x, y.dtype()), y); }
+inline Tensor operator/(double x, const Tensor& y) { return div(constant(x, y.dtype()), y); }
+
+// ---- reductions. keep: the reduced axes stay with extent 1.
+Tensor reduce_sum(const Tensor& x, const Axes& axes, bool keep = false);
+Tensor reduce_max(const Tensor& x, const Axes& axes, bool keep = false);
+Tensor reduce_min(const Tensor& x, const Axes& axes, bool keep = false);
+Tensor mean(const Tensor& x, const Axes& axes, bool keep = false);
+Tensor sum(const Tensor& x);  // over all axes, shape []
+Tensor arg_max(const Tensor& x, int64_t axis);
+Tensor arg_min(const Tensor& x, int64_t axis);
+Tensor cumulative_sum(const Tensor& x, int64_t axis);
+std::pair<Tensor, Tensor> sort(const Tensor& x, int64_t axis, bool descending = false);  // values, places
+std::pair<Tensor, Tensor> top_k(const Tensor& x, int64_t k);                             // of the last axis
+
+// ---- movement
+Tensor reshape(const Tensor& x, Shape shape);  // one extent may be -1
+Tensor permute(const Tensor& x, const Axes& permutation);
+Tensor transpose(const Tensor& x, int64_t axis1, int64_t axis2);
+Tensor broadcast_to(const Tensor& x, const Shape& shape);  // as NumPy's broadcast_to
+Tensor unsqueeze(const Tensor& x, int64_t axis);
+Tensor squeeze(const Tensor& x, int64_t axis);
+Tensor flatten(const Tensor& x, int64_t first, int64_t last = -1);  // joins the axes first..last
+Tensor slice(const Tensor& x, int64_t axis, int64_t begin, int64_t end, int64_t stride = 1);
+Tensor pad(const Tensor& x, const Axes& low, const Axes& high, double value = 0);
+Tensor concatenate(const std::vector<Tensor>& tensors, int64_t axis);
+Tensor reverse(const Tensor& x, const Axes& axes);
+
+// ---- indexing
+Tensor gather(const Tensor& x, const Tensor& indices, int64_t axis);
+Tensor scatter_add(const Tensor& x, const Tensor& indices, const Tensor& updates, int64_t axis);
+Tensor take_along_axis(const Tensor& x, const Tensor& indices, int64_t axis);  // as torch.gather
+Tensor dynamic_slice(const Tensor& x, const Tensor& starts, const Shape& sizes);
+Tensor dynamic_update_slice(const Tensor& x, const Tensor& update, const Tensor& starts);
+
+// ---- random numbers: element i of a draw depends on key and i alone. key: i64 [2] = (seed, offset).
+Tensor random_bits(const Tensor& key, const Shape& shape);                                         // u32
+Tensor random_uniform(const Tensor& key, const Shape& shape, DType dtype = DType::kFloat32);       // [0, 1)
+Tensor dropout(const Tensor& x, const Tensor& key, double probability);  // what is kept is scaled by 1 / (1 - probability)
+
+// ---- contractions
+struct DotAxes {
+  Axes x_batch, y_batch, x_contract, y_contract;
+};
+// Output: batch axes, then the other axes of x, then those of y.
+Tensor dot_general(const Tensor& x, const Tensor& y, const DotAxes& axes, std::optional<DType> dtype = std::nullopt);
+Tensor matmul(const Tensor& x, const Tensor& y);  // as NumPy's, batch axes broadcast
+// x [..., K], weight [N, K], bias [N] or undefined -> [..., N]
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
+
+struct ConvolutionOptions {
+  Axes strides, low, high, dilations;  // one number a spatial axis; empty: 1, 0, 0, 1
+  int64_t groups = 1;
+};
+// x [N, C, spatial...], weight [O, C / groups, window...]
+Tensor convolution(const Tensor& x, const Tensor& weight, const ConvolutionOptions& options = {});
+
+// ---- composites: a device may run them whole
+Tensor softmax(const Tensor& x);      // over the last axis
+Tensor log_softmax(const Tensor& x);  // over the last axis
+Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& bias, double epsilon);
+Tensor sigmoid(const Tensor& x);
+Tensor relu(const Tensor& x);
+Tensor gelu(const Tensor& x);       // with erf
+Tensor gelu_tanh(const Tensor& x);  // the approximation with tanh
+Tensor silu(const Tensor& x);
+Tensor softplus(const Tensor& x);
+// An activation by its name in config.json ("gelu", "gelu_new", "relu", "silu", ...); refuses unknown ones by name.
+Tensor activation(std::string_view name, const Tensor& x);
+// -log softmax(logits)[label] for each row: logits [N, C], labels i64 [N] -> [N]; rows whose label is ignore_index give 0.
+Tensor cross_entropy(const Tensor& logits, const Tensor& labels, int64_t ignore_index = -100);
+
+// While one lives, matrix products on this thread are computed in `dtype` (bf16), softmax, norms and losses in f32, as
+// torch.autocast does.
+class Autocast {
+ public:
+  explicit Autocast(DType dtype);
+  ~Autocast();
+  Autocast(const Autocast&) = delete;
+  Autocast& operator=(const Autocast&) = delete;
+
+ private:
+  DType before_;
+};
+
+}  // namespace transom

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transom/dtype.h"
+
+namespace transom {
+
+using Shape = std::vector<int64_t>;
+
+int64_t elements(const Shape& shape);      // the product of the extents
+std::string to_string(const Shape& shape);  // "[2, 3]"
+
+// Element type and shape of a tensor.
+struct Type {
+  DType dtype = DType::kFloat32;
+  Shape shape;
+  bool operator==(const Type&) const = default;
+};
+std::string to_string(const Type& type);  // "f32[2, 3]"
+
+struct Node;
+
+// A value: a cheap handle to one output of a graph node, already computed or not yet. Tensors are dense and row-major and
+// never change; what looks like an update is a new tensor, whose memory the compiler may take from the old one once
+// nobody holds that. Reading a value (item, to_vector) computes what it needs.
+class Tensor {
+ public:
+  Tensor() = default;
+  Tensor(std::shared_ptr<Node> node, int output) : node_(std::move(node)), output_(output) {}
+
+  // A tensor with the given contents on the default device. An input of the graph: its values never reach compiled code.
+  template <typename T>
+  static Tensor from(std::span<const T> values, Shape shape);
+  template <typename T>
+  static Tensor from(const std::vector<T>& values, Shape shape) {
+    return from(std::span<const T>(values), std::move(shape));
+  }
+  static Tensor from_bytes(std::span<const std::byte> bytes, Type type);
+  // Uses `bytes` in place where the device can read host memory; `owner` keeps them alive. They must never change.
+  static Tensor from_frozen(std::span<const std::byte> bytes, Type type, std::shared_ptr<const void> owner);
+  // A scalar input, for what changes from step to step (a learning rate, a position).
+  static Tensor scalar(double value, DType dtype = DType::kFloat32);
+
+  bool defined() const { return node_ != nullptr; }
+  const Type& type() const;
+  const Shape& shape() const { return type().shape; }
+  DType dtype() const { return type().dtype; }
+  int64_t rank() const { return static_cast<int64_t>(shape().size()); }
+  int64_t dim(int64_t axis) const;  // axis -1 is the last one
+  int64_t size() const { return elements(shape()); }
+
+  // Read the values, in row-major order, converted to T if need be. item() wants exactly one element.
+  template <typename T>
+  std::vector<T> to_vector() const;
+  template <typename T>
+  T item() const;
+  std::vector<std::byte> to_bytes() const;
+
+  // The same value, through which no gradient flows.
+  Tensor detach() const;
+  // Marks this tensor as one whose gradient may be asked for: what is computed from it then remembers how.
+  Tensor& set_requires_grad(bool requires_grad = true);
+  bool requires_grad() const;
+
+  const std::shared_ptr<Node>& node() const { return node_; }
+  int output() const { return output_; }
+  bool same_as(const Tensor& other) const { return node_ == other.node_ && output_ == other.output_; }
+
+ private:
+  std::shared_ptr<Node> node_;
+  int output_ = 0;
+};
+
+// Computes the tensors now, in one program. In lazy mode this, or reading a value, is what runs anything.
+void eval(std::span<const Tensor> tensors);
+inline void eval(const std::vector<Tensor>& tensors) { eval(std::span<const Tensor>(tensors)); }
+
+// How operations are carried out.
+enum class Mode {
+  kLazy,   // they gather into a graph, which is compiled and run when a value is read or eval() is called
+  kEager,  // each is compiled (once) and run at once
+};
+void set_mode(Mode mode);
+Mode mode();
+
+// Names the part of the model that the operations belong to, "encoder.layer.3.attention", for errors and profiles.
+class ModuleScope {
+ public:
+  explicit ModuleScope(const std::string& name);
+  ~ModuleScope();
+  ModuleScope(const ModuleScope&) = delete;
+  ModuleScope& operator=(const ModuleScope&) = delete;
+
+ private:
+  const std::string* before_;
+};
+
+// While one lives, what is computed on this thread does not remember how, whatever it is computed from.
+class NoGradient {
+ public:
+  NoGradient();
+  ~NoGradient();
+  NoGradient(const NoGradient&) = delete;
+  NoGradient& operator=(const NoGradient&) = delete;
+
+ private:
+  bool before_;
+};
+
+}  // namespace transom

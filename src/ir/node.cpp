@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ir/node.h"
+
+#include <atomic>
+#include <mutex>
+#include <unordered_set>
+
+#include "base/error.h"
+#include "ir/graph.h"
+
+namespace transom {
+namespace {
+
+std::atomic<uint64_t> next_sequence{1};
+std::atomic<NodeObserver> node_observer{nullptr};
+thread_local bool in_compiler = false;
+thread_local bool gradients_off = false;
+thread_local const std::string* scope = nullptr;
+
+const Operation& input_operation() {
+  static const Operation& operation = find_operation("input");
+  return operation;
+}
+
+}  // namespace
+
+int64_t elements(const Shape& shape) {
+  int64_t count = 1;
+  for (const int64_t extent : shape) count *= extent;
+  return count;
+}
+
+std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+std::string to_string(const Type& type) { return std::string(name_of(type.dtype)) + to_string(type.shape); }
+
+// ---- Tensor: what needs no device
+
+const Type& Tensor::type() const {
+  if (!node_) fail("an empty Tensor has no shape: it was declared but never given a value");
+  return node_->types[static_cast<size_t>(output_)];
+}
+
+int64_t Tensor::dim(int64_t axis) const {
+  const int64_t place = axis < 0 ? axis + rank() : axis;
+  if (place < 0 || place >= rank()) fail("axis {} does not fit the shape {}", axis, to_string(shape()));
+  return shape()[static_cast<size_t>(place)];
+}
+
+Tensor& Tensor::set_requires_grad(bool requires_grad) {
+  type();
+  node_->requires_grad = requires_grad;
+  return *this;
+}
+bool Tensor::requires_grad() const { return node_ && node_->requires_grad; }
+
+// ---- nodes
+
+// A chain of nodes may be as long as a training run's graph: release it in a loop, not by recursion.
+Node::~Node() {
+  std::vector<Tensor> pending = std::move(inputs);
+  while (!pending.empty()) {
+    const Tensor tensor = std::move(pending.back());
+    pending.pop_back();
+    if (tensor.node() && tensor.node().use_count() == 1)
+      for (Tensor& input : tensor.node()->inputs) pending.push_back(std::move(input));
+  }
+}
+
+std::shared_ptr<Node> make_node(const Operation& operation, std::vector<Tensor> inputs, Attributes attributes,
+                                std::shared_ptr<const Graph> region) {
+  std::vector<Type> types;
+  types.reserve(inputs.size());
+  for (const Tensor& input : inputs) {
+    if (!input.defined()) fail("{}: an input is an empty Tensor", operation.name);
+    types.push_back(input.type());
+  }
+  auto node = std::make_shared<Node>();
+  node->operation = &operation;
+  node->region = std::move(region);
+  if (node->region)  // a fusion has the types of its region's outputs
+    for (const Tensor& output : node->region->outputs) node->types.push_back(output.type());
+  else node->types = operation.infer({operation, types, attributes});
+  node->attributes = std::move(attributes);
+  node->scope = current_scope();
+  node->sequence = next_sequence.fetch_add(1, std::memory_order_relaxed);
+  if (!in_compiler && !gradients_off)
+    for (const Tensor& input : inputs) node->requires_grad |= input.requires_grad();
+  node->remembers = node->requires_grad;
+  node->inputs = std::move(inputs);
+  if (!in_compiler)
+    if (const NodeObserver observer = node_observer.load(std::memory_order_relaxed)) observer(node);
+  return node;
+}
+
+Tensor make_tensor(const Operation& operation, std::vector<Tensor> inputs, Attributes attributes) {
+  return {make_node(operation, std::move(inputs), std::move(attributes)), 0};
+}
+
+std::vector<Tensor> make_tensors(const Operation& operation, std::vector<Tensor> inputs, Attributes attributes) {
+  return outputs_of(make_node(operation, std::move(inputs), std::move(attributes)));
+}
+
+std::vector<Tensor> outputs_of(const std::shared_ptr<Node>& node) {
+  std::vector<Tensor> outputs;
+  for (size_t i = 0; i < node->types.size(); ++i) outputs.emplace_back(node, static_cast<int>(i));
+  return outputs;
+}
+
+Tensor make_input(Type type, std::shared_ptr<Storage> storage) {
+  auto node = std::make_shared<Node>();
+  node->operation = &input_operation();
+  node->types = {std::move(type)};
+  node->scope = current_scope();
+  node->sequence = next_sequence.fetch_add(1, std::memory_order_relaxed);
+  if (storage) node->storages = {std::move(storage)};
+  return {std::move(node), 0};
+}
+
+bool is_input(const Node& node) { return node.operation == &input_operation(); }
+
+void set_node_observer(NodeObserver observer) { node_observer.store(observer); }
+
+CompilerScope::CompilerScope() : before_(in_compiler) { in_compiler = true; }
+CompilerScope::~CompilerScope() { in_compiler = before_; }
+
+NoGradient::NoGradient() : before_(gradients_off) { gradients_off = true; }
+NoGradient::~NoGradient() { gradients_off = before_; }
+
+// ---- scopes
+
+const std::string* intern_scope(const std::string& path) {
+  static std::mutex mutex;
+  static std::unordered_set<std::string> paths;  // elements of a set never move
+  std::lock_guard lock(mutex);
+  return &*paths.insert(path).first;
+}
+
+const std::string* current_scope() {
+  static const std::string* const root = intern_scope("");
+  return scope ? scope : root;
+}
+
+UseScope::UseScope(const std::string* path) : before_(scope) { scope = path; }
+UseScope::~UseScope() { scope = before_; }
+
+ModuleScope::ModuleScope(const std::string& name) : before_(scope) {
+  scope = intern_scope(current_scope()->empty() ? name : *current_scope() + "." + name);
+}
+ModuleScope::~ModuleScope() { scope = before_; }
+
+void check(const Inference& inference, bool condition, const std::string& text) {
+  if (condition) return;
+  const std::string& path = *current_scope();
+  fail("{}{}: {}", path.empty() ? "" : path + ": ", inference.operation.name, text);
+}
+
+}  // namespace transom

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the compiler knows of an operation: one record, in one place (src/ops). A primitive has `evaluate`, a composite has
+// `decompose`; everything else that an operation can do follows from its record.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "ir/attributes.h"
+#include "transom/tensor.h"
+
+namespace transom {
+
+struct Operation;
+
+// What the shape rule sees: the inputs' types and the attributes. Its checks name the operation and both sides.
+struct Inference {
+  const Operation& operation;
+  std::span<const Type> inputs;
+  const Attributes& attributes;
+
+  const Shape& shape(size_t i) const { return inputs[i].shape; }
+  DType dtype(size_t i) const { return inputs[i].dtype; }
+  int64_t rank(size_t i) const { return static_cast<int64_t>(inputs[i].shape.size()); }
+};
+
+// The values of a tensor for the float64 reference: `real` for floating types, `integer` for the others and bool.
+struct Array {
+  Type type;
+  std::vector<double> real;
+  std::vector<int64_t> integer;
+
+  explicit Array(Type t = {});
+  bool floating() const { return is_floating(type.dtype); }
+  double get(int64_t i) const;
+  void set(int64_t i, double value);  // not yet rounded to the dtype
+};
+
+// What the gradient rule sees. `wanted(i)` says whether the gradient for input i is of use; the rule returns one tensor an
+// input, undefined where it is zero or not wanted.
+struct GradientRequest {
+  std::span<const Tensor> inputs;
+  std::span<const Tensor> outputs;
+  std::span<const Tensor> cotangents;  // one an output; undefined: zero
+  const Attributes& attributes;
+  std::span<const bool> wants;
+  bool wanted(size_t i) const { return wants[i]; }
+};
+
+// One case to try an operation with: in tests, in `transom certify`, in the documentation.
+struct Sample {
+  std::vector<Type> inputs;
+  Attributes attributes;
+  // The values drawn for every floating input lie in [low, high]; integers are drawn from [0, index_limit).
+  double low = -2.0, high = 2.0;
+  int64_t index_limit = 2;
+};
+
+enum class OperationKind { kPrimitive, kComposite };
+
+struct Operation {
+  std::string_view name;
+  OperationKind kind = OperationKind::kPrimitive;
+  std::string_view documentation;
+  bool elementwise = false;  // output element i needs only input elements i; all shapes are equal
+  std::vector<Type> (*infer)(const Inference&) = nullptr;
+  void (*evaluate)(std::span<const Array> inputs, const Attributes&, std::span<Array> outputs) = nullptr;
+  std::vector<Tensor> (*decompose)(std::span<const Tensor> inputs, const Attributes&) = nullptr;
+  // Null: not differentiable (a primitive), or differentiated through its decomposition (a composite).
+  std::vector<Tensor> (*gradient)(const GradientRequest&) = nullptr;
+  std::vector<Sample> (*samples)() = nullptr;
+};
+
+// Throws Error unless the condition holds; the text is preceded by the operation's name and the module's path.
+void check(const Inference& inference, bool condition, const std::string& text);
+
+// All operations, sorted by name.
+std::span<const Operation* const> all_operations();
+const Operation& find_operation(std::string_view name);  // throws for unknown names
+
+}  // namespace transom

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cross entropy from logits, row by row.
+#include "ops/autocast.h"
+#include "ops/rules.h"
+
+namespace transom {
+namespace {
+
+using Tensors = std::vector<Tensor>;
+
+Tensor widened(const Tensor& x) {
+  return x.dtype() == DType::kBFloat16 || x.dtype() == DType::kFloat16 ? cast(x, DType::kFloat32) : x;
+}
+
+void expect_rows(const Inference& in) {
+  expect_floating(in, 0);
+  check(in, in.rank(0) == 2, fmt::format("expected logits [N, C], found {}", to_string(in.shape(0))));
+  check(in, in.inputs[1] == Type{DType::kInt64, {in.shape(0)[0]}},
+        fmt::format("expected labels i64[{}], found {}", in.shape(0)[0], to_string(in.inputs[1])));
+}
+
+// [N, C]: true at the label of each row; rows to ignore have none.
+Tensor at_label(const Tensor& labels, int64_t classes, int64_t ignore_index) {
+  const Tensor counted = not_equal(labels, full(labels.shape(), static_cast<double>(ignore_index), DType::kInt64));
+  const Tensor place = select(counted, labels, full(labels.shape(), -1, DType::kInt64));
+  return equal(unsqueeze(place, 1), iota({labels.dim(0), classes}, 1));
+}
+
+std::vector<Sample> loss_samples(bool with_cotangent) {
+  std::vector<Sample> samples;
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16})
+    for (const Shape& shape : {Shape{5, 7}, Shape{1, 33}, Shape{4, 1}}) {
+      Sample sample{{{dtype, shape}, {DType::kInt64, {shape[0]}}}, {{"ignore_index", int64_t{0}}}, -3, 3, shape[1]};
+      if (with_cotangent) sample.inputs.push_back({dtype, {shape[0]}});
+      samples.push_back(std::move(sample));
+    }
+  return samples;
+}
+
+const Operation kCrossEntropyGradient = {
+    .name = "cross_entropy_gradient",
+    .kind = OperationKind::kComposite,
+    .documentation = "(logits, labels, dy [N]): the gradient of cross_entropy for the logits.",
+    .infer = [](const Inference& in) -> std::vector<Type> {
+      expect_inputs(in, 3);
+      expect_rows(in);
+      return {in.inputs[0]};
+    },
+    .decompose = [](std::span<const Tensor> in, const Attributes& attributes) -> Tensors {
+      const int64_t ignore_index = attributes.get_int("ignore_index");
+      const Tensor x = widened(in[0]), &labels = in[1], dy = widened(in[2]);
+      const Tensor counted = not_equal(labels, full(labels.shape(), static_cast<double>(ignore_index), DType::kInt64));
+      const Tensor weight = unsqueeze(select(counted, dy, zeros(dy.shape(), dy.dtype())), 1);
+      const Tensor target = cast(at_label(labels, x.dim(1), ignore_index), x.dtype());
+      return {cast((softmax(x) - target) * weight, in[0].dtype())};
+    },
+    .samples = [] { return loss_samples(true); }};
+
+const Operation kCrossEntropy = {
+    .name = "cross_entropy",
+    .kind = OperationKind::kComposite,
+    .documentation = "(logits [N, C], labels i64 [N]): -log softmax(logits)[label] of each row; 0 where the label is `ignore_index`.",
+    .infer = [](const Inference& in) -> std::vector<Type> {
+      expect_inputs(in, 2);
+      expect_rows(in);
+      return {{in.dtype(0), {in.shape(0)[0]}}};
+    },
+    .decompose = [](std::span<const Tensor> in, const Attributes& attributes) -> Tensors {
+      const Tensor log_probabilities = log_softmax(widened(in[0]));
+      const Tensor chosen = at_label(in[1], in[0].dim(1), attributes.get_int("ignore_index"));
+      const Tensor picked = select(chosen, log_probabilities, zeros(log_probabilities.shape(), log_probabilities.dtype()));
+      return {cast(-reduce_sum(picked, {1}), in[0].dtype())};
+    },
+    .gradient = [](const GradientRequest& request) -> Tensors {
+      return {make_tensor(kCrossEntropyGradient, {request.inputs[0], request.inputs[1], request.cotangents[0]}, request.attributes),
+              Tensor()};
+    },
+    .samples = [] { return loss_samples(false); }};
+
+}  // namespace
+
+OperationList loss_operations() { return {&kCrossEntropy, &kCrossEntropyGradient}; }
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& labels, int64_t ignore_index) {
+  return make_tensor(kCrossEntropy, {autocast_full(logits), labels}, {{"ignore_index", ignore_index}});
+}
+
+}  // namespace transom

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/rules.h"
+
+#include <algorithm>
+
+#include "base/half.h"
+
+namespace transom {
+
+void expect_inputs(const Inference& in, size_t count) {
+  check(in, in.inputs.size() == count, fmt::format("expected {} inputs, found {}", count, in.inputs.size()));
+}
+
+void expect_axis(const Inference& in, int64_t axis, int64_t rank) {
+  check(in, axis >= 0 && axis < rank, fmt::format("axis {} does not fit rank {}", axis, rank));
+}
+
+void expect_rank_axes(const Inference& in, const Axes& axes, int64_t rank) {
+  for (size_t i = 0; i < axes.size(); ++i) {
+    expect_axis(in, axes[i], rank);
+    check(in, i == 0 || axes[i - 1] < axes[i], fmt::format("axes [{}] must rise", fmt::join(axes, ", ")));
+  }
+}
+
+void expect_same_shape(const Inference& in, size_t i, size_t j) {
+  check(in, in.shape(i) == in.shape(j),
+        fmt::format("expected equal shapes, found {} and {}", to_string(in.shape(i)), to_string(in.shape(j))));
+}
+
+void expect_same_types(const Inference& in, size_t i, size_t j) {
+  check(in, in.dtype(i) == in.dtype(j),
+        fmt::format("expected equal element types, found {} and {}", to_string(in.inputs[i]), to_string(in.inputs[j])));
+}
+
+void expect_floating(const Inference& in, size_t i) {
+  check(in, is_floating(in.dtype(i)), fmt::format("expected a floating type, found {}", to_string(in.inputs[i])));
+}
+
+void expect_integer(const Inference& in, size_t i) {
+  check(in, is_integer(in.dtype(i)), fmt::format("expected an integer type, found {}", to_string(in.inputs[i])));
+}
+
+int64_t normal_axis(int64_t axis, int64_t rank, std::string_view operation) {
+  const int64_t result = axis < 0 ? axis + rank : axis;
+  if (result < 0 || result >= rank) {
+    const std::string& path = *current_scope();
+    fail("{}{}: axis {} does not fit a tensor of rank {}", path.empty() ? "" : path + ": ", operation, axis, rank);
+  }
+  return result;
+}
+
+Axes normal_axes(const Axes& axes, int64_t rank, std::string_view operation) {
+  Axes result;
+  for (const int64_t axis : axes) result.push_back(normal_axis(axis, rank, operation));
+  std::sort(result.begin(), result.end());
+  result.erase(std::unique(result.begin(), result.end()), result.end());
+  return result;
+}
+
+Axes strides_of(const Shape& shape) {
+  Axes strides(shape.size(), 1);
+  for (size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
+  return strides;
+}
+
+bool holds(const Axes& axes, int64_t axis) { return std::find(axes.begin(), axes.end(), axis) != axes.end(); }
+
+Shape without_axes(const Shape& shape, const Axes& axes) {
+  Shape result;
+  for (size_t i = 0; i < shape.size(); ++i)
+    if (!holds(axes, static_cast<int64_t>(i))) result.push_back(shape[i]);
+  return result;
+}
+
+Array::Array(Type t) : type(std::move(t)) {
+  const auto count = static_cast<size_t>(elements(type.shape));
+  if (floating()) real.resize(count);
+  else integer.resize(count);
+}
+
+double Array::get(int64_t i) const {
+  return floating() ? real[static_cast<size_t>(i)] : static_cast<double>(integer[static_cast<size_t>(i)]);
+}
+
+void Array::set(int64_t i, double value) {
+  if (floating()) real[static_cast<size_t>(i)] = value;
+  else integer[static_cast<size_t>(i)] = static_cast<int64_t>(value);
+}
+
+void round_to_dtype(Array& array) {
+  switch (array.type.dtype) {
+    case DType::kFloat64: return;
+    case DType::kFloat32:
+      for (double& x : array.real) x = static_cast<float>(x);
+      return;
+    // Through float twice rounded in theory; float keeps 24 bits, enough that the second rounding is the first's but for
+    // ties that a double hides below 2^-24, which no operation here can tell.
+    case DType::kBFloat16:
+      for (double& x : array.real) x = static_cast<float>(BFloat16(static_cast<float>(x)));
+      return;
+    case DType::kFloat16:
+      for (double& x : array.real) x = static_cast<float>(Float16(static_cast<float>(x)));
+      return;
+    case DType::kBool:
+      for (int64_t& x : array.integer) x = x != 0;
+      return;
+    case DType::kUInt8:
+      for (int64_t& x : array.integer) x = static_cast<uint8_t>(x);
+      return;
+    case DType::kInt8:
+      for (int64_t& x : array.integer) x = static_cast<int8_t>(x);
+      return;
+    case DType::kInt32:
+      for (int64_t& x : array.integer) x = static_cast<int32_t>(x);
+      return;
+    case DType::kUInt32:
+      for (int64_t& x : array.integer) x = static_cast<uint32_t>(x);
+      return;
+    case DType::kInt64: return;
+  }
+}
+
+Tensor sum_to_shape(const Tensor& x, const Shape& shape) {
+  if (x.shape() == shape) return x;
+  const int64_t extra = x.rank() - static_cast<int64_t>(shape.size());
+  Axes axes;
+  for (int64_t axis = 0; axis < x.rank(); ++axis)
+    if (axis < extra || (shape[static_cast<size_t>(axis - extra)] == 1 && x.dim(axis) != 1)) axes.push_back(axis);
+  return reshape(reduce_sum(x, axes), shape);
+}
+
+}  // namespace transom
