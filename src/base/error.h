@@ -31,6 +31,10 @@ void require(bool condition, fmt::format_string<Args...> text, Args&&... args) {
 
 // `text` shortened to one line of at most `limit` bytes, with unprintable bytes escaped: for quoting hostile input.
 std::string quoted(std::string_view text, size_t limit = 80);
+inline std::string quoted(const char* text, size_t limit = 80) { return quoted(std::string_view(text), limit); }
+// Exact matches for strings, which would otherwise find std::quoted.
+inline std::string quoted(const std::string& text, size_t limit = 80) { return quoted(std::string_view(text), limit); }
+inline std::string quoted(std::string& text, size_t limit = 80) { return quoted(std::string_view(text), limit); }
 
 // ", did you mean 'x'?" with the nearest of `names`, or nothing if none is near.
 std::string did_you_mean(std::string_view name, const std::vector<std::string>& names);

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "transom/dtype.h"
+
+namespace transom {
+
+// A device that was found, or a plugin that found none and why.
+struct DeviceInfo {
+  std::string name;          // what --device takes: "cpu", "hpu:1"
+  std::string description;   // "AMD EPYC 9354"; empty if there is none
+  std::string architecture;  // "avx512_bf16, vnni"
+  std::string driver;
+  std::string plugin;  // path of the plugin's library
+  std::string reason;  // why it cannot be used; empty if it can
+  uint64_t memory_bytes = 0;
+  uint32_t compute_units = 0;
+  uint32_t priority = 0;
+  bool emulated = false;
+  bool computes_nothing = false;
+  std::vector<DType> fast_dtypes;
+};
+
+// All plugins in the library directory and in TRANSOM_PLUGIN_PATH are asked for their devices; best first.
+std::vector<DeviceInfo> list_devices();
+
+// The device that tensors are made on: by name, else TRANSOM_DEVICE, else the best one found. Set it before the first
+// tensor is made; tensors of different devices do not mix.
+void set_device(const std::string& name);
+std::string device_name();
+
+// Memory of the device in use, in bytes.
+struct MemoryUse {
+  uint64_t in_use = 0, peak = 0, limit = 0;
+};
+MemoryUse memory_use();
+
+}  // namespace transom

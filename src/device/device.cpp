@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/device.h"
+
+#include "base/error.h"
+
+namespace transom {
+
+Buffer::~Buffer() { device_->table().buffer_free(handle_); }
+
+void Buffer::read(std::span<std::byte> to) const {
+  transom_error error{};
+  const transom_plugin& table = device_->table();
+  if (!to.empty())
+    expect_ok(table.copy_to_host(device_->stream(), {handle_, 0}, to.data(), to.size(), &error), error, device_->name());
+  expect_ok(table.stream_synchronize(device_->stream(), &error), error, device_->name());
+}
+
+void Buffer::write(std::span<const std::byte> from) const {
+  transom_error error{};
+  if (from.empty()) return;
+  const transom_plugin& table = device_->table();
+  expect_ok(table.copy_to_device(device_->stream(), from.data(), {handle_, 0}, from.size(), &error), error, device_->name());
+  expect_ok(table.stream_synchronize(device_->stream(), &error), error, device_->name());
+}
+
+Device::~Device() {
+  // The arena's buffer holds no reference that would keep the device alive: it is made without one, see arena().
+  arena_.reset();
+  if (stream_) table().stream_destroy(stream_);
+  if (handle_) table().device_close(handle_);
+}
+
+std::shared_ptr<Buffer> Device::allocate(size_t bytes) {
+  transom_error error{};
+  transom_buffer* handle = nullptr;
+  expect_ok(table().buffer_allocate(handle_, bytes, &handle, &error), error, name_);
+  return std::make_shared<Buffer>(shared_from_this(), handle, bytes, false, nullptr);
+}
+
+std::shared_ptr<Buffer> Device::upload(std::span<const std::byte> bytes) {
+  auto buffer = allocate(bytes.size());
+  buffer->write(bytes);
+  return buffer;
+}
+
+std::shared_ptr<Buffer> Device::import(std::span<const std::byte> bytes, std::shared_ptr<const void> owner) {
+  transom_error error{};
+  transom_buffer* handle = nullptr;
+  if (table().buffer_import) {
+    expect_ok(table().buffer_import(handle_, bytes.data(), bytes.size(), &handle, &error), error, name_);
+    return std::make_shared<Buffer>(shared_from_this(), handle, bytes.size(), true, std::move(owner));
+  }
+  expect_ok(table().buffer_allocate(handle_, bytes.size(), &handle, &error), error, name_);
+  auto buffer = std::make_shared<Buffer>(shared_from_this(), handle, bytes.size(), true, nullptr);
+  buffer->write(bytes);
+  return buffer;
+}
+
+void Device::synchronize() {
+  transom_error error{};
+  expect_ok(table().stream_synchronize(stream_, &error), error, name_);
+}
+
+MemoryUse Device::memory_use() const {
+  transom_memory_statistics statistics{.struct_size = sizeof(transom_memory_statistics)};
+  transom_error error{};
+  if (!table().memory_statistics) return {};
+  expect_ok(table().memory_statistics(handle_, &statistics, &error), error, name_);
+  return {statistics.bytes_in_use, statistics.peak_bytes_in_use, statistics.bytes_limit};
+}
+
+const std::shared_ptr<Buffer>& Device::arena(size_t bytes) {
+  if (!arena_ || arena_->bytes() < bytes) {
+    arena_.reset();
+    transom_error error{};
+    transom_buffer* handle = nullptr;
+    expect_ok(table().buffer_allocate(handle_, bytes, &handle, &error), error, name_);
+    // An owning pointer to this device would be a cycle.
+    arena_ = std::make_shared<Buffer>(std::shared_ptr<Device>(std::shared_ptr<Device>(), this), handle, bytes, false, nullptr);
+  }
+  return arena_;
+}
+
+}  // namespace transom

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C++ side of the plugin interface: devices and buffers that clean up after themselves, and errors as exceptions.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "device/plugin.h"
+#include "ir/node.h"
+#include "transom/device.h"
+
+namespace transom {
+
+class Device;
+
+// Memory on a device.
+class Buffer : public Storage {
+ public:
+  Buffer(std::shared_ptr<Device> device, transom_buffer* handle, size_t bytes, bool frozen, std::shared_ptr<const void> owner)
+      : device_(std::move(device)), handle_(handle), bytes_(bytes), frozen_(frozen), owner_(std::move(owner)) {}
+  ~Buffer() override;
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  Device& device() const { return *device_; }
+  transom_buffer* handle() const { return handle_; }
+  size_t bytes() const { return bytes_; }
+  bool frozen() const { return frozen_; }  // keeps its contents for as long as it lives
+
+  void read(std::span<std::byte> to) const;         // waits for what makes the contents
+  void write(std::span<const std::byte> from) const;
+
+ private:
+  std::shared_ptr<Device> device_;
+  transom_buffer* handle_;
+  size_t bytes_;
+  bool frozen_;
+  std::shared_ptr<const void> owner_;  // of imported host memory
+};
+
+class Device : public std::enable_shared_from_this<Device> {
+ public:
+  // "cpu", "hpu:1"; empty: TRANSOM_DEVICE, else the best. Opened once, shared from then on.
+  static std::shared_ptr<Device> open(const std::string& name);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  const std::string& name() const { return name_; }
+  const transom_plugin& table() const { return plugin_->table(); }
+  const transom_device_properties& properties() const { return properties_; }
+  transom_device* handle() const { return handle_; }
+  transom_stream* stream() const { return stream_; }
+  bool has(transom_device_flag flag) const { return properties_.flags & flag; }
+
+  std::shared_ptr<Buffer> allocate(size_t bytes);
+  std::shared_ptr<Buffer> upload(std::span<const std::byte> bytes);
+  // In place where the device can, else a copy.
+  std::shared_ptr<Buffer> import(std::span<const std::byte> bytes, std::shared_ptr<const void> owner);
+  void synchronize();
+  MemoryUse memory_use() const;
+
+  // A buffer of at least so many bytes that one program at a time uses as its arena.
+  const std::shared_ptr<Buffer>& arena(size_t bytes);
+
+ private:
+  Device() = default;
+  std::shared_ptr<const Plugin> plugin_;
+  std::string name_;
+  transom_device_properties properties_{};
+  transom_device* handle_ = nullptr;
+  transom_stream* stream_ = nullptr;
+  std::shared_ptr<Buffer> arena_;
+};
+
+// The device in use; see set_device.
+const std::shared_ptr<Device>& default_device();
+
+}  // namespace transom

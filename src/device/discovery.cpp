@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which devices there are, and which one is used.
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+
+#include "base/error.h"
+#include "device/device.h"
+
+namespace transom {
+namespace {
+
+std::recursive_mutex mutex;
+std::map<std::string, std::shared_ptr<Device>> opened;  // by the name asked for
+std::string chosen_name;
+std::shared_ptr<Device> chosen;
+
+// Devices of one plugin, or one entry that says why there is none.
+std::vector<DeviceInfo> ask(const fs::path& file) {
+  DeviceInfo base;
+  base.plugin = file.string();
+  base.name = file.stem().string().substr(std::string("libtransom_").size());
+  try {
+    const auto plugin = Plugin::load(file);
+    base.name = plugin->table().name;
+    base.priority = plugin->table().priority;
+    uint32_t count = 0;
+    transom_error error{};
+    expect_ok(plugin->table().device_count(&count, &error), error, base.name);
+    std::vector<DeviceInfo> devices;
+    for (uint32_t i = 0; i < count; ++i) {
+      transom_device_properties properties{.struct_size = sizeof(transom_device_properties)};
+      expect_ok(plugin->table().device_describe(i, &properties, &error), error, base.name);
+      DeviceInfo info = base;
+      if (count > 1) info.name += ":" + std::to_string(i);
+      info.description = properties.name;
+      info.architecture = properties.architecture;
+      info.driver = properties.driver;
+      info.memory_bytes = properties.memory_bytes;
+      info.compute_units = properties.compute_units;
+      info.emulated = properties.flags & TRANSOM_DEVICE_EMULATED;
+      info.computes_nothing = properties.flags & TRANSOM_DEVICE_COMPUTES_NOTHING;
+      for (int32_t dtype = 0; dtype <= TRANSOM_FLOAT64; ++dtype)
+        if (properties.fast_dtypes >> dtype & 1) info.fast_dtypes.push_back(static_cast<DType>(dtype));
+      devices.push_back(std::move(info));
+    }
+    if (devices.empty()) {
+      base.reason = "the plugin found no device";
+      devices.push_back(base);
+    }
+    return devices;
+  } catch (const Error& error) {
+    base.reason = error.what();
+    return {base};
+  }
+}
+
+std::string best_name() {
+  std::string reasons;
+  for (const DeviceInfo& info : list_devices()) {
+    if (info.reason.empty() && info.priority > 0) return info.name;
+    reasons += (reasons.empty() ? "" : "; ") + (info.reason.empty() ? info.name + " is never chosen by itself" : info.reason);
+  }
+  fail(ErrorKind::kDevice, "no device was found: {}", reasons.empty() ? "no plugin is in the library directory or in TRANSOM_PLUGIN_PATH" : reasons);
+}
+
+// A plugin of the name asked for is loaded alone: asking all of them costs time at the start.
+fs::path file_of(const std::string& plugin_name) {
+  std::vector<std::string> names;
+  for (const fs::path& file : plugin_files()) {
+    names.push_back(file.stem().string().substr(std::string("libtransom_").size()));
+    if (names.back() == plugin_name) return file;
+  }
+  fail(ErrorKind::kDevice, "there is no device {}{} Plugins found: {}", quoted(plugin_name), did_you_mean(plugin_name, names), fmt::join(names, ", "));
+}
+
+}  // namespace
+
+std::vector<DeviceInfo> list_devices() {
+  std::vector<DeviceInfo> all;
+  for (const fs::path& file : plugin_files()) {
+    const std::vector<DeviceInfo> found = ask(file);
+    all.insert(all.end(), found.begin(), found.end());
+  }
+  std::stable_sort(all.begin(), all.end(), [](const DeviceInfo& a, const DeviceInfo& b) {
+    return std::pair(a.reason.empty(), a.priority) > std::pair(b.reason.empty(), b.priority);
+  });
+  return all;
+}
+
+std::shared_ptr<Device> Device::open(const std::string& asked) {
+  const std::lock_guard lock(mutex);
+  const char* environment = std::getenv("TRANSOM_DEVICE");
+  const std::string name = !asked.empty() ? asked : environment && *environment ? environment : best_name();
+  if (const auto found = opened.find(name); found != opened.end()) return found->second;
+
+  const size_t colon = name.find(':');
+  uint32_t index = 0;
+  if (colon != name.npos) {
+    const auto [end, error] = std::from_chars(name.data() + colon + 1, name.data() + name.size(), index);
+    if (error != std::errc() || end != name.data() + name.size())
+      fail(ErrorKind::kUsage, "device {}: expected a name and perhaps a number, such as cpu or hpu:1", quoted(name));
+  }
+  std::shared_ptr<Device> device(new Device);
+  device->plugin_ = Plugin::load(file_of(name.substr(0, colon)));
+  device->name_ = name;
+  const transom_plugin& table = device->table();
+  transom_error error{};
+  uint32_t count = 0;
+  expect_ok(table.device_count(&count, &error), error, name);
+  if (index >= count) fail(ErrorKind::kDevice, "device {}: there are only {}", name, count);
+  device->properties_.struct_size = sizeof(transom_device_properties);
+  expect_ok(table.device_describe(index, &device->properties_, &error), error, name);
+  expect_ok(table.device_open(index, &device->handle_, &error), error, name);
+  expect_ok(table.stream_create(device->handle_, &device->stream_, &error), error, name);
+  opened.emplace(name, device);
+  return device;
+}
+
+void set_device(const std::string& name) {
+  const std::lock_guard lock(mutex);
+  chosen = Device::open(name);
+  chosen_name = chosen->name();
+}
+
+const std::shared_ptr<Device>& default_device() {
+  const std::lock_guard lock(mutex);
+  if (!chosen) set_device("");
+  return chosen;
+}
+
+std::string device_name() { return default_device()->name(); }
+MemoryUse memory_use() { return default_device()->memory_use(); }
+
+}  // namespace transom

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// A loaded plugin, checked: versions, sizes, and that every function that is not optional is there.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/files.h"
+#include "transom/device_plugin.h"
+
+namespace transom {
+
+class Plugin {
+ public:
+  // Throws an Error of kind kDevice that names the file and what is wrong with it.
+  static std::shared_ptr<const Plugin> load(const fs::path& path);
+  ~Plugin();
+  Plugin(const Plugin&) = delete;
+  Plugin& operator=(const Plugin&) = delete;
+
+  const transom_plugin& table() const { return table_; }
+  const fs::path& path() const { return path_; }
+
+ private:
+  Plugin() = default;
+  void check() const;
+  void* library_ = nullptr;
+  transom_plugin table_{};
+  fs::path path_;
+};
+
+// The libraries libtransom_<name>.so in TRANSOM_PLUGIN_PATH, then in the directory `transom` beside the library itself;
+// the first of each name.
+std::vector<fs::path> plugin_files();
+
+// Throws an Error of kind kDevice with the plugin's text unless the status is TRANSOM_OK.
+void expect_ok(transom_status status, const transom_error& error, std::string_view what);
+
+}  // namespace transom

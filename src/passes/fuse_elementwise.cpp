@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// Joins element-wise nodes of one shape into fusions, each one pass over memory. Broadcasts of values and constants go into
+// the fusions that read them.
+//
+// A group is carried out where its last member stands. That is sound while every reader outside the group stands behind
+// that place; so a group is closed, and takes no more members, once a node outside it reads from it.
+#include <algorithm>
+#include <unordered_map>
+
+#include "ir/tensor_map.h"
+#include "passes/passes.h"
+
+namespace transom {
+namespace {
+
+constexpr size_t kMaximumMembers = 64;
+
+struct Group {
+  std::vector<std::shared_ptr<Node>> members;
+  bool closed = false;
+};
+
+bool is_member(const Node& node) { return node.operation->elementwise || node.operation->name == "random_bits"; }
+
+// Constants, and broadcasts and reshapes of constants, cost nothing inside a fusion.
+bool is_constant(const Node& node) {
+  const std::string_view name = node.operation->name;
+  if (name == "constant") return true;
+  return (name == "broadcast" || name == "reshape") && is_constant(*node.inputs[0].node());
+}
+// What a fusion reads through: each reader takes its own copy.
+bool is_absorbed(const Node& node) { return node.operation->name == "broadcast" || is_constant(node); }
+
+class Groups {
+ public:
+  explicit Groups(const Graph& graph) {
+    for (const std::shared_ptr<Node>& node : graph.nodes) {
+      if (is_absorbed(*node)) continue;
+      const size_t joined = is_member(*node) ? find_group(*node) : kNone;
+      for (const Tensor& input : node->inputs) close_unless(input, joined);
+      if (is_member(*node)) join(node, joined);
+    }
+  }
+
+  // The group of a node, or null.
+  const Group* of(const Node& node) const {
+    const auto found = place_.find(&node);
+    return found == place_.end() ? nullptr : &groups_[found->second];
+  }
+
+ private:
+  static constexpr size_t kNone = SIZE_MAX;
+
+  size_t find_group(const Node& node) const {
+    size_t best = kNone;
+    for (const Tensor& input : node.inputs) {
+      const auto found = place_.find(input.node().get());
+      if (found == place_.end()) continue;
+      const Group& group = groups_[found->second];
+      if (group.closed || group.members.size() >= kMaximumMembers) continue;
+      if (group.members[0]->types[0].shape != node.types[0].shape) continue;
+      if (best == kNone || found->second > best) best = found->second;
+    }
+    return best;
+  }
+
+  // Closes the groups that `tensor` is read from, directly or through what fusions absorb, but for `except`.
+  void close_unless(const Tensor& tensor, size_t except) {
+    const auto found = place_.find(tensor.node().get());
+    if (found != place_.end()) {
+      if (found->second != except) groups_[found->second].closed = true;
+    } else if (is_absorbed(*tensor.node())) {
+      // Read through a broadcast, a value must be complete: that closes even the reader's own group.
+      for (const Tensor& input : tensor.node()->inputs) close_unless(input, kNone);
+    }
+  }
+
+  void join(const std::shared_ptr<Node>& node, size_t group) {
+    if (group != kNone && groups_[group].closed) group = kNone;
+    if (group == kNone) {
+      group = groups_.size();
+      groups_.emplace_back();
+    }
+    groups_[group].members.push_back(node);
+    place_.emplace(node.get(), group);
+  }
+
+  std::vector<Group> groups_;
+  std::unordered_map<const Node*, size_t> place_;
+};
+
+// Builds one fusion: the region, its inputs, and which of its values are needed outside.
+class FusionBuilder {
+ public:
+  FusionBuilder(const Group& group, const TensorMap<Tensor>& replaced) : replaced_(replaced) {
+    for (const std::shared_ptr<Node>& node : group.members) {
+      std::vector<Tensor> inputs;
+      for (const Tensor& input : node->inputs) inputs.push_back(inside(input));
+      const auto copy = make_node(*node->operation, std::move(inputs), node->attributes);
+      region_.nodes.push_back(copy);
+      inside_.emplace(Tensor(node, 0), Tensor(copy, 0));
+    }
+  }
+
+  // A fusion whose outputs are the region's values for `needed`.
+  std::vector<Tensor> finish(const std::vector<Tensor>& needed) {
+    for (const Tensor& tensor : needed) region_.outputs.push_back(inside_.at(tensor));
+    static const Operation& fusion = find_operation("fusion");
+    return outputs_of(make_node(fusion, outside_inputs_, {}, std::make_shared<Graph>(std::move(region_))));
+  }
+
+ private:
+  Tensor inside(const Tensor& tensor) {
+    if (const auto found = inside_.find(tensor); found != inside_.end()) return found->second;
+    Tensor result;
+    if (is_absorbed(*tensor.node())) {
+      const Node& node = *tensor.node();
+      std::vector<Tensor> inputs;
+      for (const Tensor& input : node.inputs) inputs.push_back(inside(input));
+      const auto copy = make_node(*node.operation, std::move(inputs), node.attributes);
+      region_.nodes.push_back(copy);
+      result = Tensor(copy, 0);
+    } else {
+      const auto found = replaced_.find(tensor);
+      outside_inputs_.push_back(found == replaced_.end() ? tensor : found->second);
+      result = make_input(tensor.type());
+      region_.inputs.push_back(result);
+    }
+    inside_.emplace(tensor, result);
+    return result;
+  }
+
+  const TensorMap<Tensor>& replaced_;
+  Graph region_;
+  std::vector<Tensor> outside_inputs_;
+  TensorMap<Tensor> inside_;
+};
+
+}  // namespace
+
+Graph fuse_elementwise(const Graph& graph) {
+  const CompilerScope compiler;
+  const Groups groups(graph);
+
+  // Values of a group that are read outside it, also through what other fusions absorb.
+  TensorSet needed(graph.outputs.begin(), graph.outputs.end());
+  for (const std::shared_ptr<Node>& node : graph.nodes)
+    for (const Tensor& input : node->inputs)
+      if (groups.of(*input.node()) != groups.of(*node) || !groups.of(*node)) needed.insert(input);
+
+  TensorMap<Tensor> replaced;
+  Graph result{graph.inputs, {}, {}};
+  const auto replacement = [&](const Tensor& tensor) {
+    const auto found = replaced.find(tensor);
+    return found == replaced.end() ? tensor : found->second;
+  };
+  for (const std::shared_ptr<Node>& node : graph.nodes) {
+    const Group* group = groups.of(*node);
+    if (group && group->members.back() != node) continue;  // the group is carried out at its last member
+    const UseScope scope(node->scope);
+    const bool alone = group && group->members.size() == 1 &&
+                       std::none_of(node->inputs.begin(), node->inputs.end(),
+                                    [](const Tensor& input) { return is_absorbed(*input.node()); });
+    if (group && !alone) {
+      std::vector<Tensor> outputs;
+      for (const std::shared_ptr<Node>& member : group->members)
+        if (needed.contains(Tensor(member, 0))) outputs.emplace_back(member, 0);
+      if (outputs.empty()) continue;
+      const std::vector<Tensor> fused = FusionBuilder(*group, replaced).finish(outputs);
+      for (size_t i = 0; i < outputs.size(); ++i) replaced.emplace(outputs[i], fused[i]);
+      result.nodes.push_back(fused[0].node());
+      continue;
+    }
+    std::vector<Tensor> inputs;
+    bool same = true;
+    for (const Tensor& input : node->inputs) {
+      inputs.push_back(replacement(input));
+      same &= inputs.back().same_as(input);
+    }
+    const auto copy = same ? node : make_node(*node->operation, std::move(inputs), node->attributes, node->region);
+    for (size_t i = 0; i < node->types.size(); ++i)
+      replaced.emplace(Tensor(node, static_cast<int>(i)), Tensor(copy, static_cast<int>(i)));
+    result.nodes.push_back(copy);
+  }
+  for (const Tensor& output : graph.outputs) result.outputs.push_back(replacement(output));
+  return rewrite(result, [](const Node&, const std::vector<Tensor>&) { return std::vector<Tensor>(); });
+}
+
+}  // namespace transom

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/passes.h"
+
+namespace transom {
+namespace {
+
+std::vector<Tensor> lower(const Node& node, const std::vector<Tensor>& inputs, const Claims& claims);
+
+// Lowers what a decomposition made, as far as it holds composites itself.
+std::vector<Tensor> lower_all(std::vector<Tensor> outputs, const std::vector<Tensor>& inputs, const Claims& claims) {
+  Graph part = make_graph(outputs, inputs);
+  part = rewrite(part, [&](const Node& node, const std::vector<Tensor>& new_inputs) { return lower(node, new_inputs, claims); });
+  return part.outputs;
+}
+
+std::vector<Tensor> lower(const Node& node, const std::vector<Tensor>& inputs, const Claims& claims) {
+  if (node.operation->kind != OperationKind::kComposite || !node.operation->decompose) return {};
+  if (claims(node)) return {};
+  return lower_all(node.operation->decompose(inputs, node.attributes), inputs, claims);
+}
+
+}  // namespace
+
+Graph lower_composites(const Graph& graph, const Claims& claims) {
+  return rewrite(graph, [&](const Node& node, const std::vector<Tensor>& inputs) { return lower(node, inputs, claims); });
+}
+
+}  // namespace transom

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/memory_plan.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+namespace transom {
+namespace {
+
+constexpr int64_t kAlignment = 64;
+
+int64_t bytes_of(const Type& type) {
+  const int64_t bytes = elements(type.shape) * static_cast<int64_t>(size_of(type.dtype));
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+// One stretch of memory and the places in node order at which it must exist.
+struct Block {
+  int64_t bytes;
+  int first, last;
+  int64_t offset = 0;
+};
+
+bool runs_in_place(const Node& node) { return node.operation->elementwise || node.operation->name == "fusion"; }
+
+// Whether output `o` of the node reads input `i` only at its own places.
+bool reads_same_place(const Node& node, size_t i, int o) {
+  if (node.inputs[i].type() != node.types[static_cast<size_t>(o)] &&
+      (node.inputs[i].shape() != node.types[static_cast<size_t>(o)].shape ||
+       size_of(node.inputs[i].dtype()) != size_of(node.types[static_cast<size_t>(o)].dtype)))
+    return false;
+  if (!node.region) return true;
+  // Inside a region an input may also be read by a reshape or broadcast.
+  for (const std::shared_ptr<Node>& inner : node.region->nodes)
+    if (!inner->operation->elementwise)
+      for (const Tensor& input : inner->inputs)
+        if (input.same_as(node.region->inputs[i])) return false;
+  return true;
+}
+
+class Planner {
+ public:
+  Planner(const Graph& graph, const std::vector<bool>& donated) : graph_(graph), donated_(donated) {
+    for (size_t n = 0; n < graph.nodes.size(); ++n)
+      for (const Tensor& input : graph.nodes[n]->inputs) last_use_[input] = static_cast<int>(n);
+    for (const Tensor& output : graph.outputs) is_output_.insert(output);
+    for (const Tensor& input : graph.inputs) is_input_.insert(input);
+  }
+
+  MemoryPlan plan() {
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) place_outputs(*graph_.nodes[n], graph_.nodes[n], static_cast<int>(n));
+    MemoryPlan plan;
+    plan.donor = donors();
+    assign_offsets(plan);
+    for (const auto& [tensor, block] : block_of_) plan.offsets.emplace(tensor, blocks_[block].offset);
+    return plan;
+  }
+
+ private:
+  void place_outputs(const Node& node, const std::shared_ptr<Node>& owner, int n) {
+    for (size_t o = 0; o < node.types.size(); ++o) {
+      const Tensor value(owner, static_cast<int>(o));
+      if (is_output_.contains(value)) continue;
+      const auto use = last_use_.find(value);
+      const int last = use == last_use_.end() ? n : use->second;
+      const size_t taken = reusable_block(node, static_cast<int>(o), n);
+      if (taken != SIZE_MAX) {
+        blocks_[taken].last = std::max(blocks_[taken].last, last);
+        block_of_.emplace(value, taken);
+      } else {
+        block_of_.emplace(value, blocks_.size());
+        blocks_.push_back({bytes_of(value.type()), n, last});
+      }
+    }
+  }
+
+  // The block of an input that ends here and whose place this output may take.
+  size_t reusable_block(const Node& node, int o, int n) const {
+    const bool view = node.operation->name == "reshape";
+    if (!view && !runs_in_place(node)) return SIZE_MAX;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const auto found = block_of_.find(node.inputs[i]);
+      if (found == block_of_.end()) continue;
+      const Block& block = blocks_[found->second];
+      if (view) return found->second;
+      if (block.last == n && bytes_of(node.types[static_cast<size_t>(o)]) == block.bytes && reads_same_place(node, i, o) &&
+          !taken_at(found->second, n))
+        return found->second;
+    }
+    return SIZE_MAX;
+  }
+
+  // Whether another output of the node at `n` sits on this block already.
+  bool taken_at(size_t block, int n) const {
+    for (size_t o = 0; o < graph_.nodes[static_cast<size_t>(n)]->types.size(); ++o) {
+      const auto found = block_of_.find(Tensor(graph_.nodes[static_cast<size_t>(n)], static_cast<int>(o)));
+      if (found != block_of_.end() && found->second == block) return true;
+    }
+    return false;
+  }
+
+  // An output may take the memory of a donated input of its type whose last reader is the maker of the output (if that
+  // reads it place by place) or stands before it.
+  std::vector<int> donors() const {
+    std::vector<int> donor(graph_.outputs.size(), -1);
+    std::unordered_map<const Node*, int> position;
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) position[graph_.nodes[n].get()] = static_cast<int>(n);
+    std::multimap<int64_t, int> free_inputs;  // by bytes
+    for (size_t i = 0; i < graph_.inputs.size(); ++i)
+      if (donated_[i] && !is_output_.contains(graph_.inputs[i])) free_inputs.emplace(bytes_of(graph_.inputs[i].type()), static_cast<int>(i));
+    for (size_t o = 0; o < graph_.outputs.size(); ++o) {
+      const Tensor& output = graph_.outputs[o];
+      const auto made = position.find(output.node().get());
+      if (made == position.end()) continue;
+      const Node& maker = *output.node();
+      const auto fits = [&](int i) {
+        const Tensor& input = graph_.inputs[static_cast<size_t>(i)];
+        if (input.type() != output.type()) return false;
+        const auto use = last_use_.find(input);
+        if (use == last_use_.end() || use->second < made->second) return true;
+        if (use->second > made->second || !runs_in_place(maker)) return false;
+        for (size_t k = 0; k < maker.inputs.size(); ++k)
+          if (maker.inputs[k].same_as(input) && !reads_same_place(maker, k, output.output())) return false;
+        return true;
+      };
+      // First the inputs that the maker itself reads, so that a parameter's new value takes the old one's place.
+      const auto [begin, end] = free_inputs.equal_range(bytes_of(output.type()));
+      auto chosen = end;
+      for (auto candidate = begin; candidate != end; ++candidate) {
+        if (!fits(candidate->second)) continue;
+        const Tensor& input = graph_.inputs[static_cast<size_t>(candidate->second)];
+        const bool read = std::any_of(maker.inputs.begin(), maker.inputs.end(), [&](const Tensor& x) { return x.same_as(input); });
+        if (chosen == end || read) chosen = candidate;
+        if (read) break;
+      }
+      if (chosen == end) continue;
+      donor[o] = chosen->second;
+      free_inputs.erase(chosen);
+    }
+    return donor;
+  }
+
+  // Largest first, each at the lowest place that is free during its whole life.
+  void assign_offsets(MemoryPlan& plan) {
+    std::vector<size_t> order(blocks_.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return blocks_[a].bytes > blocks_[b].bytes; });
+    std::vector<size_t> placed;  // by offset
+    for (const size_t b : order) {
+      Block& block = blocks_[b];
+      int64_t offset = 0;
+      for (const size_t other : placed) {
+        const Block& there = blocks_[other];
+        if (there.last < block.first || there.first > block.last) continue;
+        if (there.offset >= offset + block.bytes) break;
+        offset = std::max(offset, there.offset + there.bytes);
+      }
+      block.offset = offset;
+      plan.arena_bytes = std::max(plan.arena_bytes, offset + block.bytes);
+      placed.insert(std::upper_bound(placed.begin(), placed.end(), b, [&](size_t x, size_t y) { return blocks_[x].offset < blocks_[y].offset; }), b);
+    }
+    std::vector<int64_t> change(graph_.nodes.size() + 1, 0);
+    for (const Block& block : blocks_) {
+      change[static_cast<size_t>(block.first)] += block.bytes;
+      change[static_cast<size_t>(block.last) + 1] -= block.bytes;
+    }
+    int64_t live = 0;
+    for (const int64_t step : change) plan.live_maximum = std::max(plan.live_maximum, live += step);
+  }
+
+  const Graph& graph_;
+  const std::vector<bool>& donated_;
+  TensorMap<int> last_use_;
+  TensorSet is_output_, is_input_;
+  std::vector<Block> blocks_;
+  TensorMap<size_t> block_of_;
+};
+
+}  // namespace
+
+MemoryPlan plan_memory(const Graph& graph, const std::vector<bool>& donated) { return Planner(graph, donated).plan(); }
+
+}  // namespace transom

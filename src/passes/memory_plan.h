@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where each value of a graph lives: in one arena, by lifetime; element-wise results on inputs that die there.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ir/graph.h"
+#include "ir/tensor_map.h"
+
+namespace transom {
+
+struct MemoryPlan {
+  TensorMap<int64_t> offsets;  // of all values but inputs and outputs of the graph; bytes, multiples of 64
+  int64_t arena_bytes = 0;
+  int64_t live_maximum = 0;  // bytes that live at once in the arena at the worst place: what no plan can go below
+  // For each output the input whose memory it takes, or -1. Only inputs that were given away.
+  std::vector<int> donor;
+};
+
+// `donated[i]`: input i is not needed after the run.
+MemoryPlan plan_memory(const Graph& graph, const std::vector<bool>& donated);
+
+}  // namespace transom

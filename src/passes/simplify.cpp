@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Common subexpressions, neutral elements, and movement that cancels.
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+
+#include "ir/tensor_map.h"
+#include "passes/passes.h"
+#include "transom/ops.h"
+
+namespace transom {
+namespace {
+
+bool is(const Tensor& tensor, std::string_view operation) { return tensor.node()->operation->name == operation; }
+const Tensor& input_of(const Tensor& tensor, size_t i = 0) { return tensor.node()->inputs[i]; }
+
+// The value of a constant that may have been reshaped or broadcast.
+std::optional<double> constant_value(Tensor tensor) {
+  while (is(tensor, "broadcast") || is(tensor, "reshape")) tensor = input_of(tensor);
+  if (!is(tensor, "constant") || !is_floating(tensor.dtype())) return std::nullopt;
+  return tensor.node()->attributes.get_float("value");
+}
+
+Tensor same_node(std::string_view operation, const Tensor& input, Attributes attributes) {
+  return make_tensor(find_operation(operation), {input}, std::move(attributes));
+}
+
+Tensor reshape_of(const Tensor& x, const Shape& shape) {
+  return x.shape() == shape ? x : same_node("reshape", x, {{"shape", shape}});
+}
+
+using Rule = Tensor (*)(const Node& node, const std::vector<Tensor>& inputs);  // undefined: does not apply
+struct NamedRule {
+  std::string_view operation;
+  Rule rule;
+};
+
+// x + -0 = x even for x = -0; x + 0 turns -0 into 0, which no gradient and no model here can tell from -0.
+Tensor neutral(const std::vector<Tensor>& inputs, double element, bool either_side) {
+  if (constant_value(inputs[1]) == element) return inputs[0];
+  if (either_side && constant_value(inputs[0]) == element) return inputs[1];
+  return {};
+}
+
+constexpr NamedRule kRules[] = {
+    {"stop_gradient", [](const Node&, const std::vector<Tensor>& in) { return in[0]; }},
+    {"add", [](const Node&, const std::vector<Tensor>& in) { return neutral(in, 0, true); }},
+    {"sub", [](const Node&, const std::vector<Tensor>& in) { return neutral(in, 0, false); }},
+    {"mul", [](const Node&, const std::vector<Tensor>& in) { return neutral(in, 1, true); }},
+    {"div", [](const Node&, const std::vector<Tensor>& in) { return neutral(in, 1, false); }},
+    {"reshape",
+     [](const Node& node, const std::vector<Tensor>& in) -> Tensor {
+       if (in[0].shape() == node.types[0].shape) return in[0];
+       return is(in[0], "reshape") ? reshape_of(input_of(in[0]), node.types[0].shape) : Tensor();
+     }},
+    {"permute",
+     [](const Node& node, const std::vector<Tensor>& in) -> Tensor {
+       const Axes& outer = node.attributes.get_ints("permutation");
+       Axes joined = outer;
+       Tensor source = in[0];
+       if (is(in[0], "permute")) {
+         const Axes& inner = in[0].node()->attributes.get_ints("permutation");
+         for (int64_t& axis : joined) axis = inner[static_cast<size_t>(axis)];
+         source = input_of(in[0]);
+       }
+       bool identity = true;
+       for (size_t i = 0; i < joined.size(); ++i) identity &= joined[i] == static_cast<int64_t>(i);
+       if (identity) return source;
+       return source.same_as(in[0]) ? Tensor() : same_node("permute", source, {{"permutation", joined}});
+     }},
+    {"broadcast",
+     [](const Node& node, const std::vector<Tensor>& in) { return in[0].shape() == node.types[0].shape ? in[0] : Tensor(); }},
+    {"cast", [](const Node& node, const std::vector<Tensor>& in) { return in[0].dtype() == node.types[0].dtype ? in[0] : Tensor(); }},
+};
+
+Tensor apply_rules(const Node& node, const std::vector<Tensor>& inputs) {
+  for (const NamedRule& rule : kRules)
+    if (rule.operation == node.operation->name) return rule.rule(node, inputs);
+  return {};
+}
+
+}  // namespace
+
+Graph simplify(const Graph& graph) {
+  // Nodes that were seen, by operation and inputs; the few of one key are compared in full.
+  std::unordered_multimap<size_t, std::shared_ptr<Node>> seen;
+  return rewrite(graph, [&](const Node& node, const std::vector<Tensor>& inputs) -> std::vector<Tensor> {
+    if (const Tensor simpler = apply_rules(node, inputs); simpler.defined()) return {simpler};
+    if (node.region || node.operation->name == "optimization_barrier") return {};
+    size_t key = std::hash<const void*>()(node.operation);
+    for (const Tensor& input : inputs) key = key * 1099511628211u + TensorHash()(input);
+    const auto [begin, end] = seen.equal_range(key);
+    for (auto candidate = begin; candidate != end; ++candidate) {
+      const Node& other = *candidate->second;
+      if (other.operation == node.operation && other.attributes == node.attributes && other.types == node.types &&
+          std::equal(inputs.begin(), inputs.end(), other.inputs.begin(), other.inputs.end(), SameTensor()))
+        return outputs_of(candidate->second);
+    }
+    const auto fresh = make_node(*node.operation, inputs, node.attributes);
+    seen.emplace(key, fresh);
+    return outputs_of(fresh);
+  });
+}
+
+}  // namespace transom

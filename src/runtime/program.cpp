@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/program.h"
+
+#include <chrono>
+#include <mutex>
+#include <unordered_map>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "passes/memory_plan.h"
+#include "passes/passes.h"
+#include "runtime/graph_view.h"
+
+namespace transom {
+namespace {
+
+Claims claims_of(Device& device) {
+  return [&device](const Node& node) {
+    std::vector<transom_value> values;
+    for (const Tensor& input : node.inputs)
+      values.push_back({.dtype = static_cast<int32_t>(input.dtype()),
+                        .rank = static_cast<int32_t>(input.rank()),
+                        .shape = input.shape().data(),
+                        .arena_offset = -1});
+    const std::vector<transom_attribute> attributes = attribute_view(node.attributes);
+    const std::string name(node.operation->name);
+    return device.table().claims(device.handle(), name.c_str(), values.data(), values.size(), attributes.data(), attributes.size()) != 0;
+  };
+}
+
+// Outputs that the executable makes: each once, none of them an input.
+Graph with_distinct_outputs(Graph graph) {
+  TensorSet seen(graph.inputs.begin(), graph.inputs.end());
+  std::vector<Tensor> distinct;
+  for (const Tensor& output : graph.outputs)
+    if (seen.insert(output).second) distinct.push_back(output);
+  graph.outputs = std::move(distinct);
+  return graph;
+}
+
+}  // namespace
+
+Program::Program(std::shared_ptr<Device> device, const Graph& traced, const ProgramOptions& options) : device_(std::move(device)) {
+  const CompilerScope compiler;
+  const Graph lowered = run_passes(traced, {.claims = claims_of(*device_)});
+  const Graph graph = with_distinct_outputs(lowered);
+
+  TensorMap<size_t> input_index, output_index;
+  for (size_t i = 0; i < graph.inputs.size(); ++i) input_index.emplace(graph.inputs[i], i);
+  for (size_t o = 0; o < graph.outputs.size(); ++o) output_index.emplace(graph.outputs[o], o);
+  std::vector<bool> donated = options.donated;
+  donated.resize(graph.inputs.size());
+  for (const Tensor& output : lowered.outputs) {
+    const auto input = input_index.find(output);
+    sources_.push_back(input != input_index.end() ? Source{true, input->second} : Source{false, output_index.at(output)});
+    if (sources_.back().is_input) donated[sources_.back().index] = false;  // it is handed out, so it must stay
+  }
+  for (const Tensor& output : graph.outputs)
+    output_bytes_.push_back(static_cast<size_t>(output.size()) * size_of(output.dtype()));
+
+  const MemoryPlan plan = plan_memory(graph, donated);
+  donor_ = plan.donor;
+  const bool own_plan = device_->has(TRANSOM_DEVICE_PLANS_MEMORY);
+  arena_bytes_ = own_plan ? 0 : static_cast<size_t>(plan.arena_bytes);
+  const GraphView view(graph, own_plan ? nullptr : &plan, options.frozen);
+  transom_error error{};
+  expect_ok(device_->table().compile(device_->handle(), &view.graph(), &executable_, &error), error, device_->name());
+}
+
+Program::~Program() {
+  if (executable_) device_->table().executable_destroy(executable_);
+}
+
+std::vector<std::shared_ptr<Buffer>> Program::run(const std::vector<std::shared_ptr<Buffer>>& inputs) const {
+  std::vector<std::shared_ptr<Buffer>> outputs;
+  std::vector<transom_binding> input_bindings, output_bindings;
+  for (const auto& input : inputs) input_bindings.push_back({input->handle(), 0});
+  for (size_t o = 0; o < output_bytes_.size(); ++o) {
+    outputs.push_back(donor_[o] >= 0 ? inputs[static_cast<size_t>(donor_[o])] : device_->allocate(output_bytes_[o]));
+    output_bindings.push_back({outputs.back()->handle(), 0});
+  }
+  const transom_launch launch = {.struct_size = sizeof(transom_launch),
+                                 .stream = device_->stream(),
+                                 .inputs = input_bindings.data(),
+                                 .inputs_count = input_bindings.size(),
+                                 .outputs = output_bindings.data(),
+                                 .outputs_count = output_bindings.size(),
+                                 .arena = {arena_bytes_ ? device_->arena(arena_bytes_)->handle() : nullptr, 0}};
+  transom_error error{};
+  expect_ok(device_->table().run(executable_, &launch, &error), error, device_->name());
+  std::vector<std::shared_ptr<Buffer>> results;
+  for (const Source& source : sources_) results.push_back(source.is_input ? inputs[source.index] : outputs[source.index]);
+  return results;
+}
+
+// ---- the cache
+
+namespace {
+
+struct Cache {
+  std::mutex mutex;
+  std::unordered_map<GraphKey, std::shared_ptr<const Program>, GraphKeyHash> programs;
+  CacheStatistics statistics;
+};
+
+Cache& cache() {
+  static Cache instance;
+  return instance;
+}
+
+constexpr size_t kMaximumPrograms = 4096;
+
+}  // namespace
+
+std::shared_ptr<const Program> find_program(const std::shared_ptr<Device>& device, const Graph& graph, const ProgramOptions& options) {
+  GraphKey key = structural_key(graph);
+  const auto mix = [&](uint64_t value) {
+    key.first = (key.first ^ value) * 0x9E3779B97F4A7C15;
+    key.second = (key.second + value) * 0xC2B2AE3D27D4EB4F;
+    key.first ^= key.first >> 31;
+    key.second ^= key.second >> 29;
+  };
+  for (size_t i = 0; i < graph.inputs.size(); ++i) mix(options.donated[i] + 2 * options.frozen[i]);
+  mix(reinterpret_cast<uintptr_t>(device.get()));
+  const std::lock_guard lock(cache().mutex);
+  auto& programs = cache().programs;
+  CacheStatistics& statistics = cache().statistics;
+  if (const auto found = programs.find(key); found != programs.end()) {
+    ++statistics.hits;
+    return found->second;
+  }
+  // Many shapes over a long life: start again rather than grow without bound.
+  if (programs.size() >= kMaximumPrograms) programs.clear();
+  const auto begin = std::chrono::steady_clock::now();
+  auto program = std::make_shared<const Program>(device, graph, options);
+  ++statistics.compilations;
+  if (log_topic("recompiles"))
+    log(LogLevel::kInfo, fmt::format("compiled a program of {} nodes with {} inputs in {:.1f} ms ({} so far)", graph.nodes.size(), graph.inputs.size(),
+                                     std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count(), statistics.compilations));
+  programs.emplace(key, program);
+  return program;
+}
+
+CacheStatistics cache_statistics() {
+  const std::lock_guard lock(cache().mutex);
+  CacheStatistics result = cache().statistics;
+  result.programs = cache().programs.size();
+  return result;
+}
+
+}  // namespace transom

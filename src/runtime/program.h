@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// A compiled graph on a device, and the cache that finds it again.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "device/device.h"
+#include "ir/graph.h"
+
+namespace transom {
+
+// What a program is compiled for, besides its structure.
+struct ProgramOptions {
+  std::vector<bool> donated;  // inputs that are not needed after the run: outputs may take their memory
+  std::vector<bool> frozen;   // inputs that keep their contents from run to run
+};
+
+class Program {
+ public:
+  Program(std::shared_ptr<Device> device, const Graph& graph, const ProgramOptions& options);
+  ~Program();
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  // One buffer an output of the graph.
+  std::vector<std::shared_ptr<Buffer>> run(const std::vector<std::shared_ptr<Buffer>>& inputs) const;
+
+  size_t arena_bytes() const { return arena_bytes_; }
+
+ private:
+  // Where an output of the graph comes from: an output of the executable, or straight from an input.
+  struct Source {
+    bool is_input;
+    size_t index;
+  };
+  std::shared_ptr<Device> device_;
+  transom_executable* executable_ = nullptr;
+  std::vector<Source> sources_;
+  std::vector<size_t> output_bytes_;
+  std::vector<int> donor_;
+  size_t arena_bytes_ = 0;
+};
+
+// Compiled once for each structure, set of options and device.
+std::shared_ptr<const Program> find_program(const std::shared_ptr<Device>& device, const Graph& graph, const ProgramOptions& options);
+
+struct CacheStatistics {
+  size_t programs = 0, hits = 0, compilations = 0;
+};
+CacheStatistics cache_statistics();
+
+}  // namespace transom

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running what the tensors need: one graph, one program.
+#include "tensor/evaluate.h"
+
+#include <unordered_map>
+
+#include "base/error.h"
+#include "ir/tensor_map.h"
+#include "runtime/program.h"
+
+namespace transom {
+namespace {
+
+std::shared_ptr<Buffer> storage_of(const Tensor& tensor) {
+  return std::static_pointer_cast<Buffer>(tensor.node()->storages[static_cast<size_t>(tensor.output())]);
+}
+
+// Which inputs of the graph nobody can need after the run: no handle outside the graph reaches them, now or through a node
+// that stays uncomputed or remembers how it was computed.
+std::vector<bool> find_donated(const Graph& graph) {
+  std::unordered_map<const Node*, long> references;  // that the graph itself holds
+  std::unordered_map<const Node*, bool> kept;        // nodes that keep their inputs alive after the run
+  const auto refer = [&](const Tensor& tensor) { ++references[tensor.node().get()]; };
+  for (const Tensor& tensor : graph.inputs) refer(tensor);
+  for (const Tensor& tensor : graph.outputs) refer(tensor);
+  std::unordered_map<const Node*, bool> is_output;
+  for (const Tensor& tensor : graph.outputs) is_output[tensor.node().get()] = true;
+  for (const std::shared_ptr<Node>& node : graph.nodes) {
+    ++references[node.get()];
+    for (const Tensor& input : node->inputs) refer(input);
+  }
+  const auto held_outside = [&](const std::shared_ptr<Node>& node) { return node.use_count() > references[node.get()]; };
+  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
+    const bool output = is_output.contains(node->get());
+    const bool keeps = kept[node->get()] || (output ? (*node)->remembers : held_outside(*node));
+    if (keeps)
+      for (const Tensor& input : (*node)->inputs)
+        // An output that forgets how it was computed lets go of its inputs, whoever keeps it.
+        if (!is_output.contains(input.node().get()) || input.node()->remembers) kept[input.node().get()] = true;
+  }
+  std::vector<bool> donated;
+  std::unordered_map<const Storage*, int> owners;
+  for (const Tensor& input : graph.inputs) ++owners[storage_of(input).get()];
+  for (const Tensor& input : graph.inputs) {
+    const std::shared_ptr<Buffer> buffer = storage_of(input);
+    // One reference here, one in the node.
+    donated.push_back(!kept[input.node().get()] && !held_outside(input.node()) && !buffer->frozen() && buffer.use_count() == 2);
+  }
+  return donated;
+}
+
+}  // namespace
+
+void eval(std::span<const Tensor> tensors) {
+  std::vector<Tensor> outputs;
+  TensorSet seen;
+  for (const Tensor& tensor : tensors) {
+    tensor.type();
+    if (tensor.node()->computed(tensor.output())) continue;
+    if (is_input(*tensor.node())) fail("an input of a traced function has no value outside of it");
+    // All outputs of a node, so that it can let go of its inputs.
+    for (const Tensor& output : outputs_of(tensor.node()))
+      if (!output.node()->computed(output.output()) && seen.insert(output).second) outputs.push_back(output);
+  }
+  seen.clear();
+  if (outputs.empty()) return;
+
+  std::vector<std::shared_ptr<Program const>> keep;
+  std::vector<std::shared_ptr<Buffer>> results;
+  std::vector<std::shared_ptr<Node>> nodes;
+  {
+    const Graph graph = make_graph(std::move(outputs));
+    std::vector<std::shared_ptr<Buffer>> inputs;
+    std::shared_ptr<Device> device = default_device();
+    ProgramOptions options;
+    for (const Tensor& input : graph.inputs) {
+      if (!input.node()->computed(input.output())) fail("a tensor depends on an input of a traced function, which has no value");
+      if (&storage_of(input)->device() != device.get())
+        fail(ErrorKind::kDevice, "a tensor lives on {}, the device in use is {}; set the device before the first tensor is made",
+             storage_of(input)->device().name(), device->name());
+    }
+    options.donated = find_donated(graph);
+    for (const Tensor& input : graph.inputs) {
+      inputs.push_back(storage_of(input));
+      options.frozen.push_back(inputs.back()->frozen());
+    }
+    const auto program = find_program(device, graph, options);
+    results = program->run(inputs);
+    for (size_t i = 0; i < graph.outputs.size(); ++i) {
+      const std::shared_ptr<Node>& node = graph.outputs[i].node();
+      node->storages.resize(node->types.size());
+      node->storages[static_cast<size_t>(graph.outputs[i].output())] = results[i];
+      nodes.push_back(node);
+    }
+  }
+  for (const std::shared_ptr<Node>& node : nodes)
+    if (!node->remembers) node->inputs.clear();
+}
+
+std::shared_ptr<Buffer> buffer_of(const Tensor& tensor) {
+  eval({&tensor, 1});
+  return storage_of(tensor);
+}
+
+}  // namespace transom
