@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Optimizers: from parameters, gradients and their own state, the next parameters and state. Nothing is changed in place;
+// the new values are graph nodes that run with the rest of the step, and take over the memory of the old ones.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "transom/tensor.h"
+
+namespace transom {
+
+struct OptimizerOptions {
+  std::string name = "adamw_torch";  // TrainingArguments::optim
+  double weight_decay = 0;
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  std::string settings;  // TrainingArguments::optim_args, "momentum=0.9,nesterov=true"
+};
+
+// One tensor that is trained.
+struct OptimizedParameter {
+  std::string name;
+  Tensor value;
+  bool decays = true;  // false: bias and norm weights, which weight decay spares
+};
+
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+
+  // The parameters after one update with these gradients; the state moves on with them. `learning_rate` enters the graph as
+  // an input.
+  std::vector<Tensor> step(const std::vector<OptimizedParameter>& parameters, const std::vector<Tensor>& gradients, double learning_rate);
+
+  // Everything that a resumed run needs, by names such as "exp_avg.<parameter>"; to be evaluated along with the parameters.
+  const std::vector<std::pair<std::string, Tensor>>& state() const { return state_; }
+  int64_t steps() const { return steps_; }
+  // Takes over a saved state; an error names what is missing or has another shape.
+  void load(int64_t steps, std::vector<std::pair<std::string, Tensor>> state, const std::vector<OptimizedParameter>& parameters);
+
+ protected:
+  struct Update {
+    Tensor parameter;
+    std::vector<Tensor> state;
+  };
+  // The names of a parameter's state tensors, and their values before the first step.
+  virtual std::vector<std::pair<std::string, Type>> state_types(const OptimizedParameter& parameter) const = 0;
+  virtual void begin_step(int64_t step, double learning_rate) = 0;
+  virtual Update update(const OptimizedParameter& parameter, const Tensor& gradient, const std::vector<Tensor>& state) = 0;
+
+ private:
+  int64_t steps_ = 0;
+  std::vector<std::pair<std::string, Tensor>> state_;
+};
+
+// Refuses unknown names and settings with the known ones.
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options);
+
+// The norm of all gradients together, f32 [].
+Tensor global_norm(const std::vector<Tensor>& gradients);
+// Scaled so that their norm is at most `maximum`, as torch.nn.utils.clip_grad_norm_ does.
+std::vector<Tensor> clip_by_norm(const std::vector<Tensor>& gradients, const Tensor& norm, double maximum);
+
+}  // namespace transom

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Optimizers by their names in TrainingArguments.
+#include "optim/optimizers.h"
+
+#include <charconv>
+
+#include "base/error.h"
+
+namespace transom {
+namespace {
+
+Settings parse_settings(const std::string& text) {
+  Settings settings;
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const size_t end = std::min(rest.find(','), rest.size());
+    const std::string_view item = rest.substr(0, end);
+    const size_t sign = item.find('=');
+    if (sign == item.npos) fail(ErrorKind::kUsage, "optim_args: expected name=value, found {}", quoted(item));
+    settings.emplace(item.substr(0, sign), item.substr(sign + 1));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return settings;
+}
+
+double take_number(Settings& settings, const std::string& name, double otherwise) {
+  const auto found = settings.find(name);
+  if (found == settings.end()) return otherwise;
+  double value = 0;
+  const std::string& text = found->second;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) fail(ErrorKind::kUsage, "optim_args: {} expects a number, found {}", name, quoted(text));
+  settings.erase(found);
+  return value;
+}
+
+bool take_flag(Settings& settings, const std::string& name) {
+  const auto found = settings.find(name);
+  if (found == settings.end()) return false;
+  const std::string text = found->second;
+  settings.erase(found);
+  if (text == "true" || text == "True" || text == "1") return true;
+  if (text == "false" || text == "False" || text == "0") return false;
+  fail(ErrorKind::kUsage, "optim_args: {} expects true or false, found {}", name, quoted(text));
+}
+
+std::unique_ptr<Optimizer> make_adamw_family(OptimizerOptions options, Settings& settings) {
+  options.epsilon = take_number(settings, "eps", options.epsilon);
+  return make_adamw(options);
+}
+std::unique_ptr<Optimizer> make_sgd_family(OptimizerOptions options, Settings& settings) {
+  const double momentum = take_number(settings, "momentum", 0);
+  return make_sgd(options, momentum, take_flag(settings, "nesterov"));
+}
+std::unique_ptr<Optimizer> make_adafactor_family(OptimizerOptions options, Settings&) { return make_adafactor(options); }
+
+struct Family {
+  std::string_view name;
+  std::unique_ptr<Optimizer> (*make)(OptimizerOptions, Settings&);
+};
+// adamw_torch and adamw_torch_fused differ only in PyTorch's implementation.
+constexpr Family kFamilies[] = {{"adamw_torch", make_adamw_family}, {"adamw_torch_fused", make_adamw_family}, {"adafactor", make_adafactor_family}, {"sgd", make_sgd_family}};
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options) {
+  std::vector<std::string> names;
+  for (const Family& family : kFamilies) {
+    names.emplace_back(family.name);
+    if (family.name != options.name) continue;
+    Settings settings = parse_settings(options.settings);
+    auto optimizer = family.make(options, settings);
+    if (!settings.empty()) fail(ErrorKind::kUsage, "optim_args: {} does not take '{}'", options.name, settings.begin()->first);
+    return optimizer;
+  }
+  fail(ErrorKind::kUsage, "optim: unknown optimizer {}{} Known are: {}", quoted(options.name), did_you_mean(options.name, names), fmt::join(names, ", "));
+}
+
+}  // namespace transom

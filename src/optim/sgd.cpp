@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "optim/optimizers.h"
+#include "transom/ops.h"
+
+namespace transom {
+namespace {
+
+// torch.optim.SGD: weight decay is part of the gradient. The first step of the momentum buffer is the gradient itself,
+// which a buffer of zeros gives as well.
+class Sgd : public Optimizer {
+ public:
+  Sgd(const OptimizerOptions& options, double momentum, bool nesterov)
+      : weight_decay_(options.weight_decay), momentum_(momentum), nesterov_(nesterov) {}
+
+ protected:
+  std::vector<std::pair<std::string, Type>> state_types(const OptimizedParameter& parameter) const override {
+    if (momentum_ == 0) return {};
+    return {{"momentum_buffer", parameter.value.type()}};
+  }
+
+  void begin_step(int64_t, double learning_rate) override { learning_rate_ = Tensor::scalar(learning_rate); }
+
+  Update update(const OptimizedParameter& parameter, const Tensor& gradient, const std::vector<Tensor>& state) override {
+    Tensor g = gradient;
+    if (weight_decay_ != 0 && parameter.decays) g = g + parameter.value * weight_decay_;
+    if (momentum_ == 0) return {parameter.value - g * learning_rate_, {}};
+    const Tensor buffer = state[0] * momentum_ + g;
+    return {parameter.value - (nesterov_ ? g + buffer * momentum_ : buffer) * learning_rate_, {buffer}};
+  }
+
+ private:
+  double weight_decay_, momentum_;
+  bool nesterov_;
+  Tensor learning_rate_;
+};
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_sgd(const OptimizerOptions& options, double momentum, bool nesterov) {
+  return std::make_unique<Sgd>(options, momentum, nesterov);
+}
+
+}  // namespace transom

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "passes/passes.h"
+
+namespace transom {
+namespace {
+
+std::string fused(std::string_view text) {
+  const Graph graph = fuse_elementwise(parse_graph(text));
+  verify(graph);
+  return print_graph(graph);
+}
+
+TEST(FuseElementwise, MakesOnePassOfAChain) {
+  EXPECT_EQ(fused(R"(graph(%0: f32[4], %1: f32[4]) {
+    %2 = exp(%0) : f32[4]
+    %3 = mul(%2, %1) : f32[4]
+    return %3
+  })"),
+            R"(graph(%0: f32[4], %1: f32[4]) {
+  %2 = fusion(%0, %1) region graph(%0: f32[4], %1: f32[4]) {
+    %2 = exp(%0) : f32[4]
+    %3 = mul(%2, %1) : f32[4]
+    return %3
+  } : f32[4]
+  return %2
+}
+)");
+}
+
+TEST(FuseElementwise, TakesBroadcastsAndConstantsInside) {
+  EXPECT_EQ(fused(R"(graph(%0: f32[2, 4], %1: f32[1, 4]) {
+    %2 = broadcast(%1) {shape=[2, 4]} : f32[2, 4]
+    %3 = add(%0, %2) : f32[2, 4]
+    return %3
+  })"),
+            R"(graph(%0: f32[2, 4], %1: f32[1, 4]) {
+  %2 = fusion(%0, %1) region graph(%0: f32[2, 4], %1: f32[1, 4]) {
+    %2 = broadcast(%1) {shape=[2, 4]} : f32[2, 4]
+    %3 = add(%0, %2) : f32[2, 4]
+    return %3
+  } : f32[2, 4]
+  return %2
+}
+)");
+}
+
+TEST(FuseElementwise, LeavesASingleNodeAlone) {
+  const std::string text = R"(graph(%0: f32[4]) {
+  %1 = exp(%0) : f32[4]
+  return %1
+}
+)";
+  EXPECT_EQ(fused(text), text);
+}
+
+// The sum needs all of exp; sub must not be in the group of exp, or the group would wait for itself.
+TEST(FuseElementwise, NeverMakesACycleThroughAReduction) {
+  EXPECT_EQ(fused(R"(graph(%0: f32[2, 4]) {
+    %1 = exp(%0) : f32[2, 4]
+    %2 = reduce_sum(%1) {axes=[1]} : f32[2]
+    %3 = reshape(%2) {shape=[2, 1]} : f32[2, 1]
+    %4 = broadcast(%3) {shape=[2, 4]} : f32[2, 4]
+    %5 = div(%1, %4) : f32[2, 4]
+    return %5
+  })"),
+            R"(graph(%0: f32[2, 4]) {
+  %1 = exp(%0) : f32[2, 4]
+  %2 = reduce_sum(%1) {axes=[1]} : f32[2]
+  %3 = reshape(%2) {shape=[2, 1]} : f32[2, 1]
+  %4 = fusion(%1, %3) region graph(%0: f32[2, 4], %1: f32[2, 1]) {
+    %2 = broadcast(%1) {shape=[2, 4]} : f32[2, 4]
+    %3 = div(%0, %2) : f32[2, 4]
+    return %3
+  } : f32[2, 4]
+  return %4
+}
+)");
+}
+
+TEST(FuseElementwise, GivesOutEveryValueThatIsNeededOutside) {
+  const Graph graph = fuse_elementwise(parse_graph(R"(graph(%0: f32[4]) {
+    %1 = exp(%0) : f32[4]
+    %2 = neg(%1) : f32[4]
+    return %1, %2
+  })"));
+  verify(graph);
+  ASSERT_EQ(graph.nodes.size(), 1u);
+  EXPECT_EQ(graph.nodes[0]->types.size(), 2u);
+}
+
+}  // namespace
+}  // namespace transom

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/memory_plan.h"
+
+#include <gtest/gtest.h>
+
+namespace transom {
+namespace {
+
+MemoryPlan plan(const Graph& graph, std::vector<bool> donated = {}) {
+  donated.resize(graph.inputs.size());
+  return plan_memory(graph, donated);
+}
+
+TEST(MemoryPlan, SharesMemoryOfValuesThatDoNotLiveTogether) {
+  const Graph graph = parse_graph(R"(graph(%0: f32[16]) {
+    %1 = reverse(%0) {axes=[0]} : f32[16]
+    %2 = reverse(%1) {axes=[0]} : f32[16]
+    %3 = reverse(%2) {axes=[0]} : f32[16]
+    %4 = reverse(%3) {axes=[0]} : f32[16]
+    return %4
+  })");
+  const MemoryPlan result = plan(graph);
+  EXPECT_EQ(result.arena_bytes, 128);  // two values of 64 bytes, in turn
+  EXPECT_EQ(result.live_maximum, 128);
+  EXPECT_NE(result.offsets.at(Tensor(graph.nodes[0], 0)), result.offsets.at(Tensor(graph.nodes[1], 0)));
+}
+
+TEST(MemoryPlan, PutsElementwiseResultsOnDyingInputs) {
+  const Graph graph = parse_graph(R"(graph(%0: f32[16]) {
+    %1 = reverse(%0) {axes=[0]} : f32[16]
+    %2 = exp(%1) : f32[16]
+    %3 = reverse(%2) {axes=[0]} : f32[16]
+    return %3
+  })");
+  EXPECT_EQ(plan(graph).arena_bytes, 64);
+}
+
+TEST(MemoryPlan, NeverPutsAResultOnAnInputThatIsReadLater) {
+  const Graph graph = parse_graph(R"(graph(%0: f32[16]) {
+    %1 = reverse(%0) {axes=[0]} : f32[16]
+    %2 = exp(%1) : f32[16]
+    %3 = dot_general(%1, %2) {dtype=8, x_batch=[], x_contract=[0], y_batch=[], y_contract=[0]} : f32[]
+    return %3
+  })");
+  const MemoryPlan result = plan(graph);
+  EXPECT_NE(result.offsets.at(Tensor(graph.nodes[0], 0)), result.offsets.at(Tensor(graph.nodes[1], 0)));
+}
+
+TEST(MemoryPlan, GivesADonatedInputToTheOutputThatReplacesIt) {
+  const Graph graph = parse_graph(R"(graph(%0: f32[16], %1: f32[16]) {
+    %2 = add(%0, %1) : f32[16]
+    return %2
+  })");
+  EXPECT_EQ(plan(graph, {true, false}).donor, std::vector<int>{0});
+  EXPECT_EQ(plan(graph, {false, true}).donor, std::vector<int>{1});
+  EXPECT_EQ(plan(graph).donor, std::vector<int>{-1});
+}
+
+TEST(MemoryPlan, KeepsADonatedInputThatIsStillToBeRead) {
+  const Graph graph = parse_graph(R"(graph(%0: f32[16]) {
+    %1 = exp(%0) : f32[16]
+    %2 = reverse(%0) {axes=[0]} : f32[16]
+    return %1, %2
+  })");
+  EXPECT_EQ(plan(graph, {true}).donor, (std::vector<int>{-1, -1}));
+}
+
+}  // namespace
+}  // namespace transom

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// The lazy tensor on the reference device, in both modes.
+#include "transom/tensor.h"
+
+#include <gtest/gtest.h>
+
+#include "runtime/program.h"
+#include "transom/device.h"
+#include "transom/error.h"
+#include "transom/gradients.h"
+#include "transom/ops.h"
+
+namespace transom {
+namespace {
+
+class TensorModes : public testing::TestWithParam<Mode> {
+ protected:
+  void SetUp() override {
+    set_device("reference");
+    set_mode(GetParam());
+  }
+  void TearDown() override { set_mode(Mode::kLazy); }
+};
+
+using Floats = std::vector<float>;
+
+TEST_P(TensorModes, ComputesWhatIsRead) {
+  const Tensor x = Tensor::from(Floats{1, 2, 3, 4}, {2, 2});
+  const Tensor y = matmul(x, x) + 1.0;
+  EXPECT_EQ(y.to_vector<float>(), (Floats{8, 11, 16, 23}));
+  EXPECT_EQ(y.to_vector<int64_t>(), (std::vector<int64_t>{8, 11, 16, 23}));
+}
+
+TEST_P(TensorModes, TakesGradientsBeforeAndAfterTheLossIsRead) {
+  Tensor x = Tensor::from(Floats{1, 2, 3}, {3});
+  x.set_requires_grad();
+  const Tensor loss = sum(x * x);
+  EXPECT_EQ(gradients(loss, {x})[0].to_vector<float>(), (Floats{2, 4, 6}));
+  EXPECT_EQ(loss.item<float>(), 14);
+  EXPECT_EQ(gradients(loss, {x})[0].to_vector<float>(), (Floats{2, 4, 6}));
+}
+
+TEST_P(TensorModes, StopsGradientsAtDetach) {
+  Tensor x = Tensor::from(Floats{1, 2}, {2});
+  x.set_requires_grad();
+  const Tensor loss = sum(x * (x * 3.0).detach());
+  EXPECT_EQ(gradients(loss, {x})[0].to_vector<float>(), (Floats{3, 6}));
+}
+
+TEST_P(TensorModes, KeepsWhatAHandleCanStillReach) {
+  Tensor x = Tensor::from(Floats{1, 2}, {2});
+  const Tensor held = exp(x);
+  Tensor y = x + 1.0;
+  x = Tensor();
+  EXPECT_EQ(y.to_vector<float>(), (Floats{2, 3}));
+  EXPECT_FLOAT_EQ(held.to_vector<float>()[0], 2.7182818f);  // x was not given away under it
+}
+
+TEST_P(TensorModes, UpdatesAValueManyTimes) {
+  Tensor x = Tensor::from(Floats{0, 0}, {2});
+  for (int i = 0; i < 50; ++i) {
+    x = x + Tensor::scalar(i);
+    eval({x});
+  }
+  EXPECT_EQ(x.to_vector<float>(), (Floats{1225, 1225}));
+}
+
+TEST_P(TensorModes, ReportsShapesWithTheModulesPath) {
+  const ModuleScope encoder("encoder"), layer("layer.3");
+  try {
+    add(Tensor::from(Floats{1, 2}, {2}), Tensor::from(Floats{1, 2, 3}, {3}));
+    FAIL() << "shapes that do not fit were accepted";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "encoder.layer.3: add: shapes [2] and [3] do not fit together");
+  }
+}
+
+TEST_P(TensorModes, HandsOutAnInputThatAnOutputTurnsOutToBe) {
+  const Tensor x = Tensor::from(Floats{1, 2, 3, 4}, {2, 2});
+  const Tensor same = transpose(transpose(x, 0, 1), 0, 1) * 1.0;
+  EXPECT_EQ(same.to_vector<float>(), (Floats{1, 2, 3, 4}));
+  EXPECT_EQ(x.to_vector<float>(), (Floats{1, 2, 3, 4}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, TensorModes, testing::Values(Mode::kLazy, Mode::kEager),
+                         [](const auto& mode) { return mode.param == Mode::kLazy ? "lazy" : "eager"; });
+
+TEST(ProgramCache, FindsTheProgramOfARepeatedStep) {
+  set_device("reference");
+  Tensor x = Tensor::from(Floats{1, 2}, {2});
+  const auto step = [&](float rate) {
+    x = x - x * Tensor::scalar(rate);
+    eval({x});
+  };
+  step(0.1f);
+  const size_t before = cache_statistics().compilations;
+  for (int i = 0; i < 5; ++i) step(0.01f * static_cast<float>(i));
+  EXPECT_EQ(cache_statistics().compilations, before);
+}
+
+}  // namespace
+}  // namespace transom
