@@ -19,8 +19,8 @@ enum class ColumnType { kNull, kBool, kInt, kFloat, kString, kInts, kFloats, kSt
 std::string_view column_type_name(ColumnType type);
 
 // One value of a row; kNull columns and empty fields hold std::monostate.
-using Value = std::variant<std::monostate, bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>,
-                           std::vector<std::string>>;
+using Value = std::variant<std::monostate, bool, int64_t, double, std::string, std::vector<int64_t>,
+                           std::vector<double>, std::vector<std::string>>;
 using Row = std::vector<Value>;
 
 struct Column {
@@ -40,8 +40,8 @@ struct DatasetOptions {
 // Rows of one file. A cheap handle; rows may be read from several threads.
 class Dataset {
  public:
-  // The format follows from the name: .csv, .tsv, .json, .jsonl, .conll (.bio, .iob, .iob2), .txt. Reads the file once to
-  // find its rows and the types of its columns; errors name the file, the row and the column.
+  // The format follows from the name: .csv, .tsv, .json, .jsonl, .conll (.bio, .iob, .iob2), .txt. Reads the file once
+  // to find its rows and the types of its columns; errors name the file, the row and the column.
   static Dataset load(const std::filesystem::path& path, const DatasetOptions& options = {});
   static Dataset from_rows(std::vector<Column> columns, std::vector<Row> rows);
 

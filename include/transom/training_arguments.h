@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a training run is told: the names, defaults and meaning of Transformers 5 `TrainingArguments`, and of the data and
-// model arguments of its example scripts. `transom train --help` lists them; docs of each field are there.
+// What a training run is told: the names, defaults and meaning of Transformers 5 `TrainingArguments`, and of the data
+// and model arguments of its example scripts. `transom train --help` lists them; docs of each field are there.
 #pragma once
 
 #include <cstdint>
@@ -113,14 +113,15 @@ struct TrainingArguments {
   int64_t sampling_seed() const { return data_seed.value_or(seed); }
   // The number of warm-up steps of a run of `max_steps` updates.
   int64_t warmup_steps_of(int64_t total_steps) const;
-  // Fills what follows from other fields (eval_steps from logging_steps, greater_is_better from the metric's name ...) and
-  // refuses combinations that contradict each other. Parsing does this; call it after setting fields by hand.
+  // Fills what follows from other fields (eval_steps from logging_steps, greater_is_better from the metric's name ...)
+  // and refuses combinations that contradict each other. Parsing does this; call it after setting fields by hand.
   void resolve();
   // All fields as training_args.json holds them; parses back to the same.
   std::string to_json() const;
 };
 
-// The data and model arguments of the example scripts (run_classification, run_glue, run_ner, run_qa, run_mlm, run_clm).
+// The data and model arguments of the example scripts (run_classification, run_glue, run_ner, run_qa, run_mlm,
+// run_clm).
 struct ScriptArguments {
   // Model
   std::string model_name_or_path;
@@ -199,9 +200,9 @@ struct TrainArguments {
   bool help = false;
 };
 
-// Parses flags as HfArgumentParser does: `--name value`, `--name=value`, `--flag`, `--flag false`, `--no_flag`, dashes for
-// underscores, several words for a list. `--config file.json` (or a first argument that ends in .json) gives values that
-// flags override. Errors are of kind kUsage and name the flag, what it takes, and the nearest known name.
+// Parses flags as HfArgumentParser does: `--name value`, `--name=value`, `--flag`, `--flag false`, `--no_flag`, dashes
+// for underscores, several words for a list. `--config file.json` (or a first argument that ends in .json) gives values
+// that flags override. Errors are of kind kUsage and name the flag, what it takes, and the nearest known name.
 TrainArguments parse_train_arguments(const std::vector<std::string>& flags);
 // The same from a JSON object; `where` names it in errors.
 TrainArguments parse_train_json(std::string_view json, std::string_view where);

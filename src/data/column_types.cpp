@@ -13,9 +13,9 @@ namespace transom {
 namespace {
 
 // The words that pandas takes for nothing. In a column that stays text they are text: "None" is a fine label.
-constexpr std::array<std::string_view, 17> kEmptyWords = {"#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN",
-                                                          "-nan", "1.#IND",   "1.#QNAN", "<NA>", "N/A", "NA", "NULL",
-                                                          "NaN",  "None",     "n/a", "nan"};
+constexpr std::array<std::string_view, 17> kEmptyWords = {"#N/A", "#N/A N/A", "#NA",     "-1.#IND", "-1.#QNAN", "-NaN",
+                                                          "-nan", "1.#IND",   "1.#QNAN", "<NA>",    "N/A",      "NA",
+                                                          "NULL", "NaN",      "None",    "n/a",     "nan"};
 
 bool is_empty_word(std::string_view text) {
   return text == "null" || std::find(kEmptyWords.begin(), kEmptyWords.end(), text) != kEmptyWords.end();
@@ -57,9 +57,9 @@ bool is_empty_list(const Value& value) {
 }  // namespace
 
 std::string_view column_type_name(ColumnType type) {
-  constexpr std::array<std::string_view, 8> kNames = {"nothing",          "true or false",      "a whole number", "a number",
-                                                      "text",             "a list of whole numbers", "a list of numbers",
-                                                      "a list of texts"};
+  constexpr std::array<std::string_view, 8> kNames = {"nothing",           "true or false",  "a whole number",
+                                                      "a number",          "text",           "a list of whole numbers",
+                                                      "a list of numbers", "a list of texts"};
   return kNames[static_cast<size_t>(type)];
 }
 
@@ -121,10 +121,12 @@ Value to_column_type(Value value, ColumnType type) {
     if (type == kFloat) return parse(*text, number) && !is_empty_word(*text) ? number : kNaN;
     return {};
   }
-  if (type == kFloat) return std::holds_alternative<int64_t>(value) ? static_cast<double>(std::get<int64_t>(value)) : kNaN;
+  if (type == kFloat)
+    return std::holds_alternative<int64_t>(value) ? static_cast<double>(std::get<int64_t>(value)) : kNaN;
   if (const auto* whole = std::get_if<std::vector<int64_t>>(&value)) {
     if (type == kFloats) return std::vector<double>(whole->begin(), whole->end());
-    require(type != kStrings || whole->empty(), "expected {}, found {}", column_type_name(type), column_type_name(kInts));
+    require(type != kStrings || whole->empty(), "expected {}, found {}", column_type_name(type),
+            column_type_name(kInts));
     if (type == kStrings) return std::vector<std::string>();
   }
   return {};

@@ -32,8 +32,8 @@ std::vector<std::string> names_of(const Dataset& data) {
 size_t need(const Dataset& data, std::string_view name, std::string_view argument) {
   if (const auto found = data.find(name)) return *found;
   const auto names = names_of(data);
-  fail("{}: expected a column {} ({}), found {}{}", data.where(0), transom::quoted(name), argument, fmt::join(names, ", "),
-       did_you_mean(name, names));
+  fail("{}: expected a column {} ({}), found {}{}", data.where(0), transom::quoted(name), argument,
+       fmt::join(names, ", "), did_you_mean(name, names));
 }
 
 std::vector<std::string> split(const std::string& text, char at) {
@@ -48,7 +48,8 @@ std::vector<std::string> split(const std::string& text, char at) {
 
 // Numbers in order of value, other names in order of their bytes.
 void sort_names(std::vector<std::string>& names, bool numbers) {
-  if (numbers) std::sort(names.begin(), names.end(), [](const auto& a, const auto& b) { return std::stod(a) < std::stod(b); });
+  if (numbers)
+    std::sort(names.begin(), names.end(), [](const auto& a, const auto& b) { return std::stod(a) < std::stod(b); });
   else std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
 }
@@ -89,7 +90,8 @@ ClassificationColumns classification_columns(const Dataset& data, const ScriptAr
   }
   for (size_t i = 0; i < data.columns().size() && columns.text.size() < 2; ++i)
     if (data.columns()[i].type == ColumnType::kString && i != columns.label) columns.text.push_back(i);
-  require(!columns.text.empty(), "{}: expected a column of text, found {}", data.where(0), fmt::join(names_of(data), ", "));
+  require(!columns.text.empty(), "{}: expected a column of text, found {}", data.where(0),
+          fmt::join(names_of(data), ", "));
   return columns;
 }
 
@@ -105,8 +107,9 @@ TokenColumns token_columns(const Dataset& data, const ScriptArguments& arguments
           column_type_name(ColumnType::kStrings), column_type_name(tokens.type));
   if (columns.tags) {
     const Column& tags = data.columns()[*columns.tags];
-    require(tags.type == ColumnType::kStrings || tags.type == ColumnType::kInts, "{}, column '{}': expected a list of tags, found {}",
-            data.where(0), tags.name, column_type_name(tags.type));
+    require(tags.type == ColumnType::kStrings || tags.type == ColumnType::kInts,
+            "{}, column '{}': expected a list of tags, found {}", data.where(0), tags.name,
+            column_type_name(tags.type));
   }
   return columns;
 }
@@ -115,11 +118,11 @@ AnswerColumns answer_columns(const Dataset& data) {
   AnswerColumns columns;
   columns.question = data.find("question").value_or(0);
   columns.context = data.find("context").value_or(1);
-  require(columns.context < data.columns().size(), "{}: expected the columns question and context, found {}", data.where(0),
-          fmt::join(names_of(data), ", "));
+  require(columns.context < data.columns().size(), "{}: expected the columns question and context, found {}",
+          data.where(0), fmt::join(names_of(data), ", "));
   for (const size_t column : {columns.question, columns.context})
-    require(data.columns()[column].type == ColumnType::kString, "{}, column '{}': expected text, found {}", data.where(0),
-            data.columns()[column].name, column_type_name(data.columns()[column].type));
+    require(data.columns()[column].type == ColumnType::kString, "{}, column '{}': expected text, found {}",
+            data.where(0), data.columns()[column].name, column_type_name(data.columns()[column].type));
   columns.id = data.find("id");
   columns.answer_text = data.find("answers.text");
   columns.answer_start = data.find("answers.answer_start");
@@ -152,15 +155,17 @@ Labels::Labels(LabelKind kind, std::vector<std::string> names) : kind_(kind), na
 Labels Labels::of(const Dataset& data, size_t column, std::optional<bool> regression) {
   const ColumnType type = data.columns()[column].type;
   if (regression.value_or(type == ColumnType::kFloat)) {
-    require(type == ColumnType::kFloat || type == ColumnType::kInt, "{}, column '{}': expected numbers for regression, found {}",
-            data.where(0), data.columns()[column].name, column_type_name(type));
+    require(type == ColumnType::kFloat || type == ColumnType::kInt,
+            "{}, column '{}': expected numbers for regression, found {}", data.where(0), data.columns()[column].name,
+            column_type_name(type));
     return {LabelKind::kRegression, {}};
   }
   const bool lists = type == ColumnType::kStrings || type == ColumnType::kInts;
   std::vector<std::string> names;
   for (int64_t i = 0; i < data.size(); ++i) {
     const Value value = std::move(data.row(i)[column]);
-    if (const auto* texts = std::get_if<std::vector<std::string>>(&value)) names.insert(names.end(), texts->begin(), texts->end());
+    if (const auto* texts = std::get_if<std::vector<std::string>>(&value))
+      names.insert(names.end(), texts->begin(), texts->end());
     else if (const auto* ids = std::get_if<std::vector<int64_t>>(&value))
       for (const int64_t id : *ids) names.push_back(std::to_string(id));
     else if (!std::holds_alternative<std::monostate>(value)) names.push_back(label_name(value));
@@ -174,8 +179,10 @@ Labels Labels::of(const Dataset& data, size_t column, std::optional<bool> regres
 int64_t Labels::id(const std::string& name, std::string_view where) const {
   const auto found = std::find(names_.begin(), names_.end(), name);
   if (found == names_.end())
-    fail("{}: expected one of the labels {}, found {}", where, fmt::join(names_.begin(), names_.begin() + std::min<ptrdiff_t>(
-         static_cast<ptrdiff_t>(names_.size()), 20), ", "), transom::quoted(name));
+    fail("{}: expected one of the labels {}, found {}", where,
+         fmt::join(names_.begin(), names_.begin() + std::min<ptrdiff_t>(static_cast<ptrdiff_t>(names_.size()), 20),
+                   ", "),
+         transom::quoted(name));
   return found - names_.begin();
 }
 

@@ -46,8 +46,8 @@ bool is_tokenised(const Dataset& data);
 
 enum class LabelKind { kClasses, kMultiLabel, kRegression };
 
-// The labels of a column: regression for fractions, several at once for lists, else classes; their names sorted (numbers
-// by value).
+// The labels of a column: regression for fractions, several at once for lists, else classes; their names sorted
+// (numbers by value).
 class Labels {
  public:
   static Labels of(const Dataset& data, size_t column, std::optional<bool> regression = {});

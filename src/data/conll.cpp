@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// CoNLL: one token a line, its tags in further columns, a blank line between sentences; -DOCSTART- lines are skipped. A row
-// is a sentence: the lists `tokens` and `ner_tags` (the last column), and `pos_tags`, `chunk_tags` where there are four.
+// CoNLL: one token a line, its tags in further columns, a blank line between sentences; -DOCSTART- lines are skipped. A
+// row is a sentence: the lists `tokens` and `ner_tags` (the last column), and `pos_tags`, `chunk_tags` where there are
+// four.
 #include "base/error.h"
 #include "data/row_format.h"
 
@@ -55,8 +56,8 @@ class ConllFormat : public RowFormat {
       check_utf8(line, name_, number);
       const auto fields = split(line);
       if (fields.size() != names_.size())
-        fail("{}: row {}, line {}: expected {} columns ({}), found {}: {}", name_, number, line_number(begin), names_.size(),
-             fmt::join(names_, ", "), fields.size(), transom::quoted(line));
+        fail("{}: row {}, line {}: expected {} columns ({}), found {}: {}", name_, number, line_number(begin),
+             names_.size(), fmt::join(names_, ", "), fields.size(), transom::quoted(line));
       for (size_t i = 0; i < fields.size(); ++i) lists[i].emplace_back(fields[i]);
       found = true;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CSV as RFC 4180 has it, read as tolerantly as pandas does: a quote inside of an unquoted field is a quote, blank lines
-// are skipped, missing fields at the end of a row are empty. Refuses rows with more fields than columns.
+// CSV as RFC 4180 has it, read as tolerantly as pandas does: a quote inside of an unquoted field is a quote, blank
+// lines are skipped, missing fields at the end of a row are empty. Refuses rows with more fields than columns.
 #include <algorithm>
 #include <set>
 
@@ -35,8 +35,8 @@ class CsvFormat : public RowFormat {
     while (true) {
       const bool more = read_field(position, number, row.size(), field);
       if (row.size() == names_.size())
-        fail("{}: row {}: expected {} fields ({}), found more: {}", name_, number, names_.size(), fmt::join(names_, ", "),
-             transom::quoted(field));
+        fail("{}: row {}: expected {} fields ({}), found more: {}", name_, number, names_.size(),
+             fmt::join(names_, ", "), transom::quoted(field));
       if (field.empty()) row.emplace_back();
       else row.emplace_back(std::move(field));
       if (!more) break;
@@ -105,7 +105,8 @@ class CsvFormat : public RowFormat {
 
 }  // namespace
 
-std::unique_ptr<RowFormat> csv_format(std::string name, std::string_view text, const DatasetOptions& options, bool tabs) {
+std::unique_ptr<RowFormat> csv_format(std::string name, std::string_view text, const DatasetOptions& options,
+                                      bool tabs) {
   return std::make_unique<CsvFormat>(std::move(name), text, options, tabs);
 }
 

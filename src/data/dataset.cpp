@@ -106,8 +106,10 @@ Dataset Dataset::load(const std::filesystem::path& path, const DatasetOptions& o
   std::vector<Column> columns;
   for (size_t i = 0; i < names.size(); ++i) columns.push_back({names[i], finders[i].type()});
   if (!hold)
-    return Dataset(std::make_shared<MappedRows>(name, std::move(columns), std::move(file), std::move(format), std::move(offsets)));
-  for (size_t i = 0; i < rows.size(); ++i) rows[i] = typed(std::move(rows[i]), columns, name, static_cast<int64_t>(i) + 1);
+    return Dataset(
+        std::make_shared<MappedRows>(name, std::move(columns), std::move(file), std::move(format), std::move(offsets)));
+  for (size_t i = 0; i < rows.size(); ++i)
+    rows[i] = typed(std::move(rows[i]), columns, name, static_cast<int64_t>(i) + 1);
   return Dataset(std::make_shared<HeldRows>(name, std::move(columns), std::move(rows)));
 }
 

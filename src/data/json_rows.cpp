@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON objects as rows: one a line (or otherwise one after the other), the elements of an array, or the array `data` of one
-// object, as SQuAD has it. Nested objects become columns with dotted names; lists of anything but numbers, truth values or
-// strings are kept as their JSON text.
+// JSON objects as rows: one a line (or otherwise one after the other), the elements of an array, or the array `data` of
+// one object, as SQuAD has it. Nested objects become columns with dotted names; lists of anything but numbers, truth
+// values or strings are kept as their JSON text.
 #include <simdjson.h>
 
 #include <algorithm>
@@ -33,8 +33,8 @@ class JsonFormat : public RowFormat {
     if (in_array_ && position < text_.size() && text_[position] == ']') {
       size_t rest = position + 1;
       skip_space(rest);
-      require(wrapped_ || rest == text_.size(), "{}: row {}: expected the end of the file after ']', found {}", name_, number,
-              transom::quoted(text_.substr(rest), 20));
+      require(wrapped_ || rest == text_.size(), "{}: row {}: expected the end of the file after ']', found {}", name_,
+              number, transom::quoted(text_.substr(rest), 20));
       return false;
     }
     if (position >= text_.size()) {
@@ -53,8 +53,8 @@ class JsonFormat : public RowFormat {
 
  private:
   void skip_space(size_t& position) const {
-    while (position < text_.size() && (text_[position] == ' ' || text_[position] == '\n' || text_[position] == '\r' ||
-                                       text_[position] == '\t'))
+    while (position < text_.size() &&
+           (text_[position] == ' ' || text_[position] == '\n' || text_[position] == '\r' || text_[position] == '\t'))
       ++position;
   }
 
@@ -125,12 +125,13 @@ class JsonFormat : public RowFormat {
     element object;
     const auto error = parser.parse(text.data(), text.size()).get(object);
     if (error)
-      fail("{}: row {}: is not valid JSON: {}, in {}", name_, number, simdjson::error_message(error), transom::quoted(text, 60));
+      fail("{}: row {}: is not valid JSON: {}, in {}", name_, number, simdjson::error_message(error),
+           transom::quoted(text, 60));
     add_object(object, "", 0, number, columns, row);
   }
 
-  void add_object(element object, const std::string& prefix, int depth, int64_t number, std::vector<std::string>& columns,
-                  Row& row) const {
+  void add_object(element object, const std::string& prefix, int depth, int64_t number,
+                  std::vector<std::string>& columns, Row& row) const {
     require(depth < kMaximumDepth, "{}: row {}: is nested deeper than {} objects", name_, number, kMaximumDepth);
     for (const auto [key, value] : simdjson::dom::object(object)) {
       const std::string name = prefix + std::string(key);
@@ -149,12 +150,18 @@ class JsonFormat : public RowFormat {
 
   static Value scalar(element value) {
     switch (value.type()) {
-      case element_type::BOOL: return bool(value);
-      case element_type::INT64: return int64_t(value);
-      case element_type::UINT64: return static_cast<double>(uint64_t(value));
-      case element_type::DOUBLE: return double(value);
-      case element_type::STRING: return std::string(std::string_view(value));
-      default: return std::monostate();
+      case element_type::BOOL:
+        return bool(value);
+      case element_type::INT64:
+        return int64_t(value);
+      case element_type::UINT64:
+        return static_cast<double>(uint64_t(value));
+      case element_type::DOUBLE:
+        return double(value);
+      case element_type::STRING:
+        return std::string(std::string_view(value));
+      default:
+        return std::monostate();
     }
   }
 

@@ -10,8 +10,8 @@ namespace transom {
 int64_t padded_length(int64_t longest, const PaddingOptions& options) {
   int64_t length = longest;
   if (options.max_length) {
-    require(longest <= *options.max_length, "padding: expected rows of at most {} tokens, found one of {}", *options.max_length,
-            longest);
+    require(longest <= *options.max_length, "padding: expected rows of at most {} tokens, found one of {}",
+            *options.max_length, longest);
     length = *options.max_length;
   }
   if (options.multiple_of) length = (length + *options.multiple_of - 1) / *options.multiple_of * *options.multiple_of;
@@ -44,7 +44,8 @@ Batch collate(std::span<const Features> rows, const PaddingOptions& options) {
   for (const auto& [name, first] : rows[0].sequences) {
     for (size_t i = 0; i < rows.size(); ++i) {
       const auto found = rows[i].sequences.find(name);
-      if (found == rows[i].sequences.end()) fail("batch: expected '{}' in every row, found none in row {}", name, i + 1);
+      if (found == rows[i].sequences.end())
+        fail("batch: expected '{}' in every row, found none in row {}", name, i + 1);
       sequences[i] = &found->second;
     }
     const int64_t fill = name == "input_ids"        ? options.pad_token_id
@@ -60,7 +61,8 @@ Batch collate(std::span<const Features> rows, const PaddingOptions& options) {
     batch.sequences["attention_mask"] = pad(sequences, length, 0, options.left);
   }
   for (size_t i = 0; i < rows.size(); ++i) {
-    require(rows[i].label.has_value() == rows[0].label.has_value() && rows[i].label_values.size() == rows[0].label_values.size(),
+    require(rows[i].label.has_value() == rows[0].label.has_value() &&
+                rows[i].label_values.size() == rows[0].label_values.size(),
             "batch: expected labels of one kind, found another in row {}", i + 1);
     if (rows[i].label) batch.labels.push_back(*rows[i].label);
     batch.label_values.insert(batch.label_values.end(), rows[i].label_values.begin(), rows[i].label_values.end());

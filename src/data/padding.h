@@ -47,8 +47,8 @@ int64_t padded_length(int64_t longest, const PaddingOptions& options);
 
 PaddedRows pad(std::span<const std::vector<int64_t>* const> rows, int64_t length, int64_t fill, bool left);
 
-// Pads every sequence: input_ids with the pad token, token_type_ids with its type, labels with kIgnoredLabel, all others
-// with 0. Adds the attention mask where rows have none. All rows must have the same sequences.
+// Pads every sequence: input_ids with the pad token, token_type_ids with its type, labels with kIgnoredLabel, all
+// others with 0. Adds the attention mask where rows have none. All rows must have the same sequences.
 Batch collate(std::span<const Features> rows, const PaddingOptions& options);
 
 }  // namespace transom

@@ -27,10 +27,12 @@ void check_utf8(std::string_view text, const std::string& name, int64_t row) {
           transom::quoted(text, 40));
 }
 
-std::unique_ptr<RowFormat> format_of(const std::filesystem::path& path, std::string_view text, const DatasetOptions& options) {
+std::unique_ptr<RowFormat> format_of(const std::filesystem::path& path, std::string_view text,
+                                     const DatasetOptions& options) {
   const std::string name = path.string();
   std::string extension = path.extension().string();
-  std::transform(extension.begin(), extension.end(), extension.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::transform(extension.begin(), extension.end(), extension.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
   if (extension == ".csv") return csv_format(name, text, options, false);
   if (extension == ".tsv") return csv_format(name, text, options, true);
   if (extension == ".json" || extension == ".jsonl" || extension == ".ndjson") return json_format(name, text);

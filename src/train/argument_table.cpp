@@ -25,7 +25,9 @@ std::string lower(std::string text) {
 }
 
 // What to call a value that was found, on one line.
-std::string shown(const Json& value) { return value.is_string() ? transom::quoted(value.get<std::string>()) : transom::quoted(value.dump()); }
+std::string shown(const Json& value) {
+  return value.is_string() ? transom::quoted(value.get<std::string>()) : transom::quoted(value.dump());
+}
 
 [[noreturn]] void refuse(const std::string& label, std::string_view expected, const Json& value) {
   fail(ErrorKind::kUsage, "{}: expected {}, found {}", label, expected, shown(value));
@@ -106,13 +108,15 @@ void check_range(const Argument& argument, double value, const std::string& labe
   std::vector<std::string> bounds;
   if (argument.minimum > std::numeric_limits<double>::lowest())
     bounds.push_back(fmt::format("{} {}", argument.above_minimum ? "above" : "of at least", argument.minimum));
-  if (argument.maximum < std::numeric_limits<double>::max()) bounds.push_back(fmt::format("of at most {}", argument.maximum));
+  if (argument.maximum < std::numeric_limits<double>::max())
+    bounds.push_back(fmt::format("of at most {}", argument.maximum));
   if (bounds.empty()) bounds.push_back("that is finite");
   fail(ErrorKind::kUsage, "{}: expected a number {}, found {}", label, fmt::join(bounds, " and "), value);
 }
 
 void check_choice(const Argument& argument, const std::string& value, const std::string& label) {
-  if (argument.choices.empty() || std::find(argument.choices.begin(), argument.choices.end(), value) != argument.choices.end())
+  if (argument.choices.empty() ||
+      std::find(argument.choices.begin(), argument.choices.end(), value) != argument.choices.end())
     return;
   const std::vector<std::string> names(argument.choices.begin(), argument.choices.end());
   fail(ErrorKind::kUsage, "{}: expected one of {}, found {}{}", label, fmt::join(names, ", "), transom::quoted(value),
@@ -146,7 +150,8 @@ void accept_without_field(const Argument& argument, const Json& value, const std
     notes.push_back(fmt::format("{} has no effect: {}", argument.name, argument.doc));
     return;
   }
-  if (value.is_null() || std::find(argument.choices.begin(), argument.choices.end(), text) != argument.choices.end()) return;
+  if (value.is_null() || std::find(argument.choices.begin(), argument.choices.end(), text) != argument.choices.end())
+    return;
   fail(ErrorKind::kUsage, "{}: {} is not supported: {}", label, shown(value), argument.doc);
 }
 
@@ -288,9 +293,10 @@ Json write_fields(const BoundTable& bound) {
     if (argument.kind != Argument::Kind::kField) continue;
     const auto plain = [](const auto& value) { return Json(value); };
     result[std::string(argument.name)] = std::visit(
-        Overloaded{[&](JsonText* field) { return field->text.empty() ? Json() : parse_json(field->text, argument.name); },
-                   [&]<typename Type>(std::optional<Type>* field) { return *field ? plain(**field) : Json(); },
-                   [&](auto* field) { return plain(*field); }},
+        Overloaded{
+            [&](JsonText* field) { return field->text.empty() ? Json() : parse_json(field->text, argument.name); },
+            [&]<typename Type>(std::optional<Type>* field) { return *field ? plain(**field) : Json(); },
+            [&](auto* field) { return plain(*field); }},
         argument.field(bound.record));
   }
   return result;

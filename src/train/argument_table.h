@@ -16,8 +16,8 @@
 
 namespace transom {
 
-using Field = std::variant<bool*, std::optional<bool>*, int64_t*, std::optional<int64_t>*, double*, std::optional<double>*,
-                           std::string*, std::optional<std::string>*, std::vector<std::string>*,
+using Field = std::variant<bool*, std::optional<bool>*, int64_t*, std::optional<int64_t>*, double*,
+                           std::optional<double>*, std::string*, std::optional<std::string>*, std::vector<std::string>*,
                            std::optional<std::vector<std::string>>*, JsonText*>;
 
 // One row: a field of the record; a heading; another name of a field; or a name that is known and has no field, because
@@ -26,9 +26,9 @@ struct Argument {
   enum class Kind { kField, kSection, kAlias, kIgnored, kOnlyDefault };
   Kind kind = Kind::kField;
   std::string_view name;
-  std::string_view doc;                       // kIgnored, kOnlyDefault: why; kAlias: the name it stands for
-  Field (*field)(void* record) = nullptr;     // kField
-  std::vector<std::string_view> choices;      // kField: the allowed strings; kOnlyDefault: the values that are accepted
+  std::string_view doc;                    // kIgnored, kOnlyDefault: why; kAlias: the name it stands for
+  Field (*field)(void* record) = nullptr;  // kField
+  std::vector<std::string_view> choices;   // kField: the allowed strings; kOnlyDefault: the values that are accepted
   double minimum = std::numeric_limits<double>::lowest();
   double maximum = std::numeric_limits<double>::max();
   bool above_minimum = false;  // the minimum itself is refused

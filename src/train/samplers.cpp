@@ -44,7 +44,8 @@ Batches batches_of(const Order& order, int64_t size, bool drop_last) {
   return batches;
 }
 
-Batches shard(const Batches& batches, int64_t batch_size, int64_t ranks, int64_t rank, bool drop_last, bool even_batches) {
+Batches shard(const Batches& batches, int64_t batch_size, int64_t ranks, int64_t rank, bool drop_last,
+              bool even_batches) {
   require(ranks >= 1 && rank >= 0 && rank < ranks, "shard: expected a rank below {}, found {}", ranks, rank);
   if (ranks == 1) return batches;  // Accelerate does not wrap the loader of a single process, which stays uneven
   Batches mine;
@@ -65,7 +66,8 @@ Batches shard(const Batches& batches, int64_t batch_size, int64_t ranks, int64_t
   Order rest;
   for (int64_t i = rounds * ranks; i < count; ++i)
     rest.insert(rest.end(), batches[static_cast<size_t>(i)].begin(), batches[static_cast<size_t>(i)].end());
-  for (size_t i = 0; static_cast<int64_t>(rest.size()) < ranks * batch_size; ++i) rest.push_back(first[i % first.size()]);
+  for (size_t i = 0; static_cast<int64_t>(rest.size()) < ranks * batch_size; ++i)
+    rest.push_back(first[i % first.size()]);
   mine.emplace_back(rest.begin() + rank * batch_size, rest.begin() + (rank + 1) * batch_size);
   return mine;
 }
@@ -74,15 +76,15 @@ TrainSampler::TrainSampler(int64_t rows, SamplerOptions options, std::vector<int
     : rows_(rows), options_(std::move(options)), lengths_(std::move(lengths)) {
   require(options_.strategy != "group_by_length" || static_cast<int64_t>(lengths_.size()) == rows,
           "group_by_length: expected the lengths of {} rows, found {}", rows, lengths_.size());
-  require(batches_per_epoch() > 0, "training data: expected at least one batch of {} rows, found {} rows", options_.batch_size,
-          rows);
+  require(batches_per_epoch() > 0, "training data: expected at least one batch of {} rows, found {} rows",
+          options_.batch_size, rows);
 }
 
 Order TrainSampler::order(int64_t epoch) const {
   if (options_.strategy == "sequential") return sequential_order(rows_);
   if (options_.strategy == "random") return random_order(rows_, options_.seed, epoch);
-  require(options_.strategy == "group_by_length", "train_sampling_strategy: expected random, sequential or group_by_length, found '{}'",
-          options_.strategy);
+  require(options_.strategy == "group_by_length",
+          "train_sampling_strategy: expected random, sequential or group_by_length, found '{}'", options_.strategy);
   Mt19937 generator(static_cast<uint64_t>(options_.seed));
   for (int64_t e = 0;; ++e) {
     generator.random_int64();  // the loader draws a seed for its workers before the sampler draws
@@ -97,7 +99,8 @@ Batches TrainSampler::epoch(int64_t number) const {
 }
 
 int64_t TrainSampler::batches_per_epoch() const {
-  const int64_t all = options_.drop_last ? rows_ / options_.batch_size : (rows_ + options_.batch_size - 1) / options_.batch_size;
+  const int64_t all =
+      options_.drop_last ? rows_ / options_.batch_size : (rows_ + options_.batch_size - 1) / options_.batch_size;
   return options_.drop_last ? all / options_.ranks : (all + options_.ranks - 1) / options_.ranks;
 }
 

@@ -26,8 +26,8 @@ Order length_grouped_order(std::span<const int64_t> lengths, int64_t batch_size,
 // `size` is at least 1; the last batch may be smaller unless it is dropped.
 Batches batches_of(const Order& order, int64_t size, bool drop_last);
 
-// Accelerate's BatchSamplerShard: every rank takes whole batches in turn. Where the last round is not full it is dropped
-// (drop_last), filled with rows from the start (even_batches), or left uneven.
+// Accelerate's BatchSamplerShard: every rank takes whole batches in turn. Where the last round is not full it is
+// dropped (drop_last), filled with rows from the start (even_batches), or left uneven.
 Batches shard(const Batches& batches, int64_t batch_size, int64_t ranks, int64_t rank, bool drop_last,
               bool even_batches = true);
 
@@ -40,8 +40,8 @@ struct SamplerOptions {
   int64_t ranks = 1, rank = 0;
 };
 
-// The batches of each epoch for one rank, epochs asked for in any order. With group_by_length, Trainer draws from the one
-// generator that also seeds its loader and drives dropout; here it is that generator as it is without dropout.
+// The batches of each epoch for one rank, epochs asked for in any order. With group_by_length, Trainer draws from the
+// one generator that also seeds its loader and drives dropout; here it is that generator as it is without dropout.
 class TrainSampler {
  public:
   // `lengths` only for group_by_length; one for each row.

@@ -22,7 +22,8 @@ class Settings {
   std::optional<double> number(const std::string& name) {
     const Json value = take(name);
     if (value.is_null()) return std::nullopt;
-    if (!value.is_number()) fail(ErrorKind::kUsage, "lr_scheduler_kwargs: {}: expected a number, found {}", name, value.dump());
+    if (!value.is_number())
+      fail(ErrorKind::kUsage, "lr_scheduler_kwargs: {}: expected a number, found {}", name, value.dump());
     return value.get<double>();
   }
   double number(const std::string& name, double standard) { return number(name).value_or(standard); }
@@ -30,13 +31,15 @@ class Settings {
     const Json value = take(name);
     if (value.is_null()) return standard;
     if (!value.is_string() || std::find(choices.begin(), choices.end(), value.get<std::string>()) == choices.end())
-      fail(ErrorKind::kUsage, "lr_scheduler_kwargs: {}: expected one of {}, found {}", name, fmt::join(choices, ", "), value.dump());
+      fail(ErrorKind::kUsage, "lr_scheduler_kwargs: {}: expected one of {}, found {}", name, fmt::join(choices, ", "),
+           value.dump());
     return value.get<std::string>();
   }
   void finish() const {
     if (json_.empty()) return;
     const std::string name = json_.begin().key();
-    fail(ErrorKind::kUsage, "lr_scheduler_kwargs: {} has no setting {}{}", type_, transom::quoted(name), did_you_mean(name, known_));
+    fail(ErrorKind::kUsage, "lr_scheduler_kwargs: {} has no setting {}{}", type_, transom::quoted(name),
+         did_you_mean(name, known_));
   }
 
  private:
@@ -84,7 +87,8 @@ Factor warmed_up(int64_t warmup, Factor after) {
 double cosine(double cycles, double progress) { return 0.5 * (1 + std::cos(std::numbers::pi * cycles * 2 * progress)); }
 
 Factor linear(const ScheduleOptions& o, Settings&) {
-  return warmed_up(o.warmup_steps, [o](int64_t step) { return std::max(0.0, ratio(o.steps - step, o.steps - o.warmup_steps)); });
+  return warmed_up(o.warmup_steps,
+                   [o](int64_t step) { return std::max(0.0, ratio(o.steps - step, o.steps - o.warmup_steps)); });
 }
 
 Factor constant(const ScheduleOptions&, Settings&) {
@@ -102,7 +106,9 @@ Factor cosine_to(const ScheduleOptions& o, double cycles, double lowest) {
   });
 }
 
-Factor cosine(const ScheduleOptions& o, Settings& settings) { return cosine_to(o, settings.number("num_cycles", 0.5), 0); }
+Factor cosine(const ScheduleOptions& o, Settings& settings) {
+  return cosine_to(o, settings.number("num_cycles", 0.5), 0);
+}
 
 Factor cosine_with_restarts(const ScheduleOptions& o, Settings& settings) {
   const double cycles = settings.number("num_cycles", 1);
@@ -116,10 +122,12 @@ Factor cosine_with_restarts(const ScheduleOptions& o, Settings& settings) {
 Factor polynomial(const ScheduleOptions& o, Settings& settings) {
   const double end = settings.number("lr_end", 1e-7), power = settings.number("power", 1), begin = o.learning_rate;
   if (!(begin > end))
-    fail(ErrorKind::kUsage, "lr_scheduler_kwargs: lr_end: expected a number below learning_rate ({}), found {}", begin, end);
+    fail(ErrorKind::kUsage, "lr_scheduler_kwargs: lr_end: expected a number below learning_rate ({}), found {}", begin,
+         end);
   return warmed_up(o.warmup_steps, [o, end, power, begin](int64_t step) {
     if (step > o.steps) return end / begin;
-    const double remaining = 1 - static_cast<double>(step - o.warmup_steps) / static_cast<double>(o.steps - o.warmup_steps);
+    const double remaining =
+        1 - static_cast<double>(step - o.warmup_steps) / static_cast<double>(o.steps - o.warmup_steps);
     return ((begin - end) * std::pow(remaining, power) + end) / begin;
   });
 }
@@ -237,7 +245,8 @@ std::unique_ptr<Schedule> make_schedule(const ScheduleOptions& options) {
     if (options.type != "constant" && options.type != "constant_with_warmup") settings.finish();
     return std::make_unique<FactorSchedule>(options.learning_rate, std::move(factor));
   }
-  fail(ErrorKind::kUsage, "lr_scheduler_type: expected one of {}, found {}", fmt::join(names, ", "), transom::quoted(options.type));
+  fail(ErrorKind::kUsage, "lr_scheduler_type: expected one of {}, found {}", fmt::join(names, ", "),
+       transom::quoted(options.type));
 }
 
 }  // namespace transom

@@ -32,7 +32,7 @@ struct ScheduleOptions {
   JsonText settings;  // lr_scheduler_kwargs
   double learning_rate = 5e-5;
   int64_t warmup_steps = 0;
-  int64_t steps = 0;              // of the whole run
+  int64_t steps = 0;  // of the whole run
 };
 
 // Errors name lr_scheduler_type or the setting that is unknown, missing or of the wrong type.

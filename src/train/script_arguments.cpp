@@ -25,7 +25,8 @@ const Argument kArguments[] = {
     field<&S::model_revision>("model_revision", "Branch, tag or commit of the checkpoint."),
     field<&S::token>("token", "Token for private checkpoints."),
     field<&S::ignore_mismatched_sizes>("ignore_mismatched_sizes", "Draw a head anew whose shape does not fit."),
-    field<&S::config_overrides>("config_overrides", "Changes to the configuration of a new model, as name=value,name=value."),
+    field<&S::config_overrides>("config_overrides",
+                                "Changes to the configuration of a new model, as name=value,name=value."),
     field<&S::dtype>("dtype", "Type of the weights.").one_of({"float32", "bfloat16", "float16", "auto"}),
     alias("torch_dtype", "dtype"),
     only_default("trust_remote_code", {"false", "0", "no"}, kNoCode),
@@ -47,7 +48,8 @@ const Argument kArguments[] = {
     field<&S::dataset_name>("dataset_name", "Directory with train, validation and test files."),
     field<&S::column_names>("column_names", "Names of the columns of a CSV or TSV file that has no header."),
     field<&S::delimiter>("delimiter", "What separates fields (default: a comma, or a tab in .tsv)."),
-    field<&S::validation_split_percentage>("validation_split_percentage", "Rows kept from training where there is no validation file.")
+    field<&S::validation_split_percentage>("validation_split_percentage",
+                                           "Rows kept from training where there is no validation file.")
         .at_least(0)
         .at_most(100),
     field<&S::max_train_samples>("max_train_samples", "Take only the first so many rows.").at_least(1),
@@ -78,7 +80,8 @@ const Argument kArguments[] = {
     alias("max_length", "max_seq_length"),
     field<&S::pad_to_max_length>("pad_to_max_length", "Pad to max_seq_length rather than to the longest of a batch."),
     field<&S::pad_to_multiple_of>("pad_to_multiple_of", "Pad to a multiple of this.").at_least(1),
-    field<&S::block_size>("block_size", "Length of the pieces that text is cut into (causal language models).").at_least(1),
+    field<&S::block_size>("block_size", "Length of the pieces that text is cut into (causal language models).")
+        .at_least(1),
 
     section("Token classification"),
     field<&S::label_all_tokens>("label_all_tokens", "Label every token of a word, not only the first."),
@@ -107,7 +110,8 @@ void resolve(TrainArguments& arguments) {
   const ScriptArguments& script = arguments.script;
   if (script.dataset_name && !std::filesystem::exists(*script.dataset_name))
     fail(ErrorKind::kUsage,
-         "dataset_name: {} is no local directory, and data sets are not downloaded; give --train_file and --validation_file",
+         "dataset_name: {} is no local directory, and data sets are not downloaded; give --train_file and "
+         "--validation_file",
          transom::quoted(*script.dataset_name));
   if (script.delimiter && script.delimiter->size() != 1)
     fail(ErrorKind::kUsage, "delimiter: expected one character, found {}", transom::quoted(*script.delimiter));

@@ -20,7 +20,8 @@ constexpr std::string_view kOtherSharding = "Transom shards with its own collect
 const Argument kArguments[] = {
     section("Duration and batch size"),
     field<&T::output_dir>("output_dir", "Directory for checkpoints, results and the trained model."),
-    field<&T::per_device_train_batch_size>("per_device_train_batch_size", "Rows a device takes in one pass.").at_least(1),
+    field<&T::per_device_train_batch_size>("per_device_train_batch_size", "Rows a device takes in one pass.")
+        .at_least(1),
     alias("per_gpu_train_batch_size", "per_device_train_batch_size"),
     field<&T::num_train_epochs>("num_train_epochs", "How often all rows are seen; may be a fraction.").at_least(0),
     field<&T::max_steps>("max_steps", "Number of updates; when positive it overrides num_train_epochs.").at_least(-1),
@@ -86,9 +87,11 @@ const Argument kArguments[] = {
 
     section("Logging"),
     field<&T::logging_strategy>("logging_strategy", "When to log.").one_of({"no", "steps", "epoch"}),
-    field<&T::logging_steps>("logging_steps", "Log every so many updates; below 1, a ratio of all updates.").at_least(0),
+    field<&T::logging_steps>("logging_steps", "Log every so many updates; below 1, a ratio of all updates.")
+        .at_least(0),
     field<&T::logging_first_step>("logging_first_step", "Log the first update too."),
-    field<&T::logging_nan_inf_filter>("logging_nan_inf_filter", "Leave losses that are NaN or infinite out of the log."),
+    field<&T::logging_nan_inf_filter>("logging_nan_inf_filter",
+                                      "Leave losses that are NaN or infinite out of the log."),
     field<&T::logging_dir>("logging_dir", "Directory of TensorBoard's files (default: runs/ in output_dir)."),
     field<&T::include_num_input_tokens_seen>("include_num_input_tokens_seen", "Count the tokens that were read.")
         .one_of({"no", "all", "non_padding", "true", "false"}),
@@ -112,11 +115,13 @@ const Argument kArguments[] = {
     field<&T::eval_steps>("eval_steps", "Evaluate every so many updates (default: logging_steps); below 1, a ratio.")
         .at_least(0),
     field<&T::eval_delay>("eval_delay", "Updates or epochs before the first evaluation.").at_least(0),
-    field<&T::per_device_eval_batch_size>("per_device_eval_batch_size", "Rows a device takes in evaluation.").at_least(1),
+    field<&T::per_device_eval_batch_size>("per_device_eval_batch_size", "Rows a device takes in evaluation.")
+        .at_least(1),
     alias("per_gpu_eval_batch_size", "per_device_eval_batch_size"),
     field<&T::prediction_loss_only>("prediction_loss_only", "Evaluate only the loss."),
     field<&T::eval_on_start>("eval_on_start", "Evaluate once before the first update."),
-    field<&T::eval_accumulation_steps>("eval_accumulation_steps", "Passes before outputs leave the device.").at_least(1),
+    field<&T::eval_accumulation_steps>("eval_accumulation_steps", "Passes before outputs leave the device.")
+        .at_least(1),
     ignored("eval_do_concat_batches", "predictions of all batches are always taken together"),
     ignored("eval_use_gather_object", "only tensors are gathered"),
     ignored("include_for_metrics", "metrics take predictions and labels"),
@@ -125,7 +130,8 @@ const Argument kArguments[] = {
 
     section("Checkpoints"),
     field<&T::save_strategy>("save_strategy", "When to write a checkpoint.").one_of({"no", "steps", "epoch", "best"}),
-    field<&T::save_steps>("save_steps", "Write one every so many updates; below 1, a ratio of all updates.").at_least(0),
+    field<&T::save_steps>("save_steps", "Write one every so many updates; below 1, a ratio of all updates.")
+        .at_least(0),
     field<&T::save_total_limit>("save_total_limit", "Keep at most so many checkpoints, and the best one.").at_least(0),
     field<&T::save_only_model>("save_only_model", "Write only the weights, from which a run cannot be resumed."),
     field<&T::load_best_model_at_end>("load_best_model_at_end", "End with the weights of the best checkpoint."),
@@ -216,7 +222,8 @@ void TrainingArguments::resolve() {
   std::erase(report_to, "none");
   for (std::string& place : report_to) {
     if (place == "all") place = "tensorboard";
-    if (place != "tensorboard") refuse("report_to: expected tensorboard, all or none, found {}", transom::quoted(place));
+    if (place != "tensorboard")
+      refuse("report_to: expected tensorboard, all or none, found {}", transom::quoted(place));
   }
 
   if (eval_strategy != "no") do_eval = true;
@@ -226,12 +233,14 @@ void TrainingArguments::resolve() {
   if (logging_strategy == "steps" && logging_steps == 0) refuse("logging_steps: expected a number above 0, found 0");
   if (save_strategy == "steps" && save_steps == 0) refuse("save_steps: expected a number above 0, found 0");
 
-  const bool needs_metric = load_best_model_at_end || save_strategy == "best" || lr_scheduler_type == "reduce_lr_on_plateau";
+  const bool needs_metric =
+      load_best_model_at_end || save_strategy == "best" || lr_scheduler_type == "reduce_lr_on_plateau";
   if (needs_metric && !metric_for_best_model) metric_for_best_model = "loss";
   if (metric_for_best_model && !greater_is_better) greater_is_better = !metric_for_best_model->ends_with("loss");
 
   const auto whole = [&](std::string_view name, double steps) {
-    if (steps > 1 && steps != std::floor(steps)) refuse("{}: expected a whole number or a ratio below 1, found {}", name, steps);
+    if (steps > 1 && steps != std::floor(steps))
+      refuse("{}: expected a whole number or a ratio below 1, found {}", name, steps);
   };
   if (logging_strategy == "steps") whole("logging_steps", logging_steps);
   if (eval_strategy == "steps") whole("eval_steps", *eval_steps);
@@ -239,17 +248,20 @@ void TrainingArguments::resolve() {
 
   if (load_best_model_at_end && save_strategy != "best") {
     if (eval_strategy != save_strategy)
-      refuse("load_best_model_at_end: expected the same eval_strategy and save_strategy (or save_strategy best), found {} and {}",
-             eval_strategy, save_strategy);
+      refuse(
+          "load_best_model_at_end: expected the same eval_strategy and save_strategy (or save_strategy best), found {} "
+          "and {}",
+          eval_strategy, save_strategy);
     // Ratios are compared as whole millionths: their remainder in floating point is rarely 0.
     const bool ratios = save_steps < 1 && eval_steps.value_or(1) < 1;
     const double scale = ratios ? 1e6 : 1;
-    if (eval_strategy == "steps" &&
-        ((save_steps < 1) != (*eval_steps < 1) || std::fmod(std::round(save_steps * scale), std::round(*eval_steps * scale)) != 0))
+    if (eval_strategy == "steps" && ((save_steps < 1) != (*eval_steps < 1) ||
+                                     std::fmod(std::round(save_steps * scale), std::round(*eval_steps * scale)) != 0))
       refuse("load_best_model_at_end: expected save_steps to be a multiple of eval_steps, found {} and {}", save_steps,
              *eval_steps);
   }
-  if (save_strategy == "best" && eval_strategy == "no") refuse("save_strategy best: expected an eval_strategy, found no");
+  if (save_strategy == "best" && eval_strategy == "no")
+    refuse("save_strategy best: expected an eval_strategy, found no");
   if (lr_scheduler_type == "reduce_lr_on_plateau" && eval_strategy == "no")
     refuse("lr_scheduler_type reduce_lr_on_plateau: expected an eval_strategy, found no");
   if (fp16 && bf16) refuse("fp16 and bf16: expected at most one of the two");

@@ -12,7 +12,9 @@ using enum ColumnType;
 using Names = std::vector<std::string>;
 using Ints = std::vector<int64_t>;
 
-Dataset one_row(std::vector<Column> columns, Row row) { return Dataset::from_rows(std::move(columns), {std::move(row)}); }
+Dataset one_row(std::vector<Column> columns, Row row) {
+  return Dataset::from_rows(std::move(columns), {std::move(row)});
+}
 
 TEST(Columns, Classification) {
   ScriptArguments arguments;
@@ -25,8 +27,9 @@ TEST(Columns, Classification) {
   EXPECT_EQ(classification_columns(data, arguments).text, (std::vector<size_t>{4, 1}));
   arguments = {};
   arguments.label_column_name = "lable";
-  EXPECT_EQ(message_of([&] { classification_columns(data, arguments); }),
-            "rows: row 1: expected a column 'lable' (label_column_name), found idx, b, label, c, d, did you mean 'label'?");
+  EXPECT_EQ(
+      message_of([&] { classification_columns(data, arguments); }),
+      "rows: row 1: expected a column 'lable' (label_column_name), found idx, b, label, c, d, did you mean 'label'?");
   arguments = {};
   arguments.task_name = "qnli";
   EXPECT_THROW(classification_columns(data, arguments), Error);
@@ -45,7 +48,8 @@ TEST(Columns, TokensAnswersAndText) {
   EXPECT_EQ(token_columns(tokens, arguments).tags, 2U);
   EXPECT_THROW(token_columns(one_row({{"words", kString}}, {"a"}), {}), Error);
 
-  const Dataset answers = one_row({{"context", kString}, {"question", kString}, {"answers.text", kStrings}}, {"a", "b", Names{"a"}});
+  const Dataset answers =
+      one_row({{"context", kString}, {"question", kString}, {"answers.text", kStrings}}, {"a", "b", Names{"a"}});
   EXPECT_EQ(answer_columns(answers).question, 1U);
   EXPECT_EQ(answer_columns(answers).answer_text, 2U);
   EXPECT_FALSE(answer_columns(answers).answer_start);
@@ -70,7 +74,8 @@ TEST(Labels, KindAndOrder) {
   EXPECT_EQ(Labels::of(numbers, 0, true).kind(), LabelKind::kRegression);
   EXPECT_EQ(Labels::of(Dataset::from_rows({{"label", kFloat}}, {{0.5}}), 0).kind(), LabelKind::kRegression);
 
-  const Labels several = Labels::of(Dataset::from_rows({{"label", kStrings}}, {{Names{"x", "y"}}, {Names{}}, {Names{"a"}}}), 0);
+  const Labels several =
+      Labels::of(Dataset::from_rows({{"label", kStrings}}, {{Names{"x", "y"}}, {Names{}}, {Names{"a"}}}), 0);
   EXPECT_EQ(several.kind(), LabelKind::kMultiLabel);
   EXPECT_EQ(several.indicators(Value(Names{"y", "a"}), "here"), (std::vector<float>{1, 0, 1}));
   EXPECT_THROW(Labels::of(Dataset::from_rows({{"label", kString}}, {{std::monostate()}}), 0), Error);

@@ -34,7 +34,8 @@ TEST_F(DatasetTest, CsvHasQuotesNewlinesAndTypes) {
                             "plain \"quote\",-2,1e3,False,\r\n"
                             "\r\n"
                             "None,+3,7,True,3");
-  EXPECT_EQ(data.columns(), (Columns{{"text", kString}, {"label", kInt}, {"score", kFloat}, {"flag", kBool}, {"gaps", kFloat}}));
+  EXPECT_EQ(data.columns(),
+            (Columns{{"text", kString}, {"label", kInt}, {"score", kFloat}, {"flag", kBool}, {"gaps", kFloat}}));
   ASSERT_EQ(data.size(), 3);
   EXPECT_EQ(data.row(0), (Row{"one, \"two\"\nthree", int64_t{1}, 0.5, true, 1.0}));
   EXPECT_EQ(data.row(1)[0], Value("plain \"quote\""));
@@ -58,25 +59,31 @@ TEST_F(DatasetTest, CsvColumns) {
 
 TEST_F(DatasetTest, CsvRefusalsNameFileRowAndColumn) {
   EXPECT_EQ(refusal("a.csv", "a,b\n1,2\n1,2,3\n"), "a.csv: row 2: expected 2 fields (a, b), found more: '3'");
-  EXPECT_EQ(refusal("a.csv", "a,b\n1,\"x\n"), "a.csv: row 1, column 'b': expected a closing quote, found the end of the file");
+  EXPECT_EQ(refusal("a.csv", "a,b\n1,\"x\n"),
+            "a.csv: row 1, column 'b': expected a closing quote, found the end of the file");
   EXPECT_EQ(refusal("a.csv", "a\nx\xFF\n").substr(0, 34), "a.csv: row 1: expected UTF-8, foun");
   EXPECT_EQ(refusal("a.csv", ""), "a.csv: expected a line with the names of the columns, found an empty file");
   EXPECT_EQ(refusal("a.csv", "a,b\n"), "a.csv: expected rows, found none");
-  EXPECT_EQ(refusal("a.csv", "\xFF\xFE" "a"), "a.csv: expected UTF-8, found UTF-16");
+  EXPECT_EQ(refusal("a.csv",
+                    "\xFF\xFE"
+                    "a"),
+            "a.csv: expected UTF-8, found UTF-16");
   EXPECT_EQ(refusal("a.xls", "a"), "a.xls: expected a file that ends in .csv, .tsv, .json, .jsonl, .conll or .txt");
 }
 
 TEST_F(DatasetTest, JsonLinesAndArrays) {
-  const Columns columns = {{"input_ids", kInts}, {"labels", kInt}, {"answers.text", kStrings}, {"w", kFloats}, {"odd", kString}};
+  const Columns columns = {
+      {"input_ids", kInts}, {"labels", kInt}, {"answers.text", kStrings}, {"w", kFloats}, {"odd", kString}};
   const std::string one = R"({"input_ids": [1, 2], "labels": 3, "answers": {"text": []}, "w": [1, 0.5], "odd": [[1]]})";
   const std::string two = R"({"labels": null, "input_ids": [], "answers": {"text": ["a\u00e9"]}, "w": [2]})";
-  for (const std::string& text :
-       {one + "\n" + two + "\n", "[" + one + ",\n " + two + "]\n", R"({"version": "1", "data": [)" + one + ", " + two + "]}"}) {
+  for (const std::string& text : {one + "\n" + two + "\n", "[" + one + ",\n " + two + "]\n",
+                                  R"({"version": "1", "data": [)" + one + ", " + two + "]}"}) {
     const Dataset data = load("a.json", text);
     EXPECT_EQ(data.columns(), columns) << text;
     ASSERT_EQ(data.size(), 2);
     EXPECT_EQ(data.row(0), (Row{Ints{1, 2}, int64_t{3}, Strings{}, std::vector<double>{1, 0.5}, "[[1]]"}));
-    EXPECT_EQ(data.row(1), (Row{Ints{}, std::monostate(), Strings{"a\u00e9"}, std::vector<double>{2}, std::monostate()}));
+    EXPECT_EQ(data.row(1),
+              (Row{Ints{}, std::monostate(), Strings{"a\u00e9"}, std::vector<double>{2}, std::monostate()}));
   }
 }
 
@@ -86,9 +93,11 @@ TEST_F(DatasetTest, JsonRefusals) {
   EXPECT_EQ(refusal("a.jsonl", "{\"a\": [1]}\n{\"a\": [\"x\"]}\n"),
             "a.jsonl: row 1, column 'a': expected a list of texts, found a list of whole numbers");
   EXPECT_EQ(refusal("a.jsonl", "{\"a\": 1}\n[]\n"), "a.jsonl: row 2: expected an object, found '[]\\n'");
-  EXPECT_EQ(refusal("a.jsonl", "{\"a\": \"x"), "a.jsonl: row 1: expected the end of an object or string, found the end of the file");
+  EXPECT_EQ(refusal("a.jsonl", "{\"a\": \"x"),
+            "a.jsonl: row 1: expected the end of an object or string, found the end of the file");
   EXPECT_EQ(refusal("a.json", "[{\"a\": 1},]"), "a.json: row 1: expected ',' and a further object, or ']', found ']'");
-  EXPECT_EQ(refusal("a.json", "[{\"a\": 1}"), "a.json: row 1: expected ',' and a further object, or ']', found the end of the file");
+  EXPECT_EQ(refusal("a.json", "[{\"a\": 1}"),
+            "a.json: row 1: expected ',' and a further object, or ']', found the end of the file");
   EXPECT_EQ(refusal("a.json", "[] x"), "a.json: row 1: expected the end of the file after ']', found 'x'");
   EXPECT_TRUE(refusal("a.jsonl", "{\"a\": 1x}").starts_with("a.jsonl: row 1: is not valid JSON: "));
   std::string deep;
@@ -103,7 +112,8 @@ TEST_F(DatasetTest, Conll) {
   EXPECT_EQ(data.row(0), (Row{Strings{"Empire", "State"}, Strings{"B-loc", "I-loc"}}));
   EXPECT_EQ(data.row(1), (Row{Strings{"It"}, Strings{"O"}}));
   EXPECT_EQ(load("b.conll", "EU NNP B-NP B-ORG\n").columns()[3].name, "ner_tags");
-  EXPECT_EQ(refusal("c.conll", "a O\n\nb\n"), "c.conll: row 2, line 3: expected 2 columns (tokens, ner_tags), found 1: 'b'");
+  EXPECT_EQ(refusal("c.conll", "a O\n\nb\n"),
+            "c.conll: row 2, line 3: expected 2 columns (tokens, ner_tags), found 1: 'b'");
 }
 
 TEST_F(DatasetTest, Lines) {
@@ -118,7 +128,8 @@ TEST_F(DatasetTest, RowsOfLargeFilesAreReadAgain) {
   small.memory_limit = 0;
   const std::string csv = "t,n\n\"a\nb\",1\nc,\n";
   const std::string json = "[{\"a\": 1}, {\"b\": [\"x\"], \"a\": 2.5}]";
-  for (const auto& [name, text] : {std::pair{"a.csv", csv}, {"b.json", json}, {"c.conll", std::string("a O\n\nb O\n")}}) {
+  for (const auto& [name, text] :
+       {std::pair{"a.csv", csv}, {"b.json", json}, {"c.conll", std::string("a O\n\nb O\n")}}) {
     const Dataset held = load(name, text), mapped = load(name, text, small);
     ASSERT_EQ(held.columns(), mapped.columns());
     ASSERT_EQ(held.size(), 2);
@@ -145,7 +156,8 @@ TEST_F(DatasetTest, SelectionsOfSelections) {
 // Whatever the bytes are, a file loads or an Error says why not; the same whether rows are held or not.
 TEST_F(DatasetTest, RandomBytesGiveRowsOrAnError) {
   std::mt19937 random(1);
-  const std::string_view alphabets[] = {"a,\"\n\r1.\t-", "{}[]\",:a1 \n\\ntrue.5eu", "aO- \t\n\r", "\xEF\xBB\xBF\xC3\xA9\xFF,\n\"{"};
+  const std::string_view alphabets[] = {"a,\"\n\r1.\t-", "{}[]\",:a1 \n\\ntrue.5eu", "aO- \t\n\r",
+                                        "\xEF\xBB\xBF\xC3\xA9\xFF,\n\"{"};
   for (int i = 0; i < 500; ++i) {
     const std::string_view alphabet = alphabets[random() % 4];
     std::string text = random() % 3 == 0 ? "[{\"a\": 1}" : "";

@@ -20,8 +20,9 @@ TEST(Padding, LengthFollowsTheOptions) {
 }
 
 TEST(Padding, EachSequenceHasItsOwnFiller) {
-  const std::vector<Features> rows = {{.sequences = {{"input_ids", {5, 6, 7}}, {"labels", {1, 2, 3}}, {"token_type_ids", {0, 1, 1}}}},
-                                      {.sequences = {{"input_ids", {8}}, {"labels", {4}}, {"token_type_ids", {0}}}}};
+  const std::vector<Features> rows = {
+      {.sequences = {{"input_ids", {5, 6, 7}}, {"labels", {1, 2, 3}}, {"token_type_ids", {0, 1, 1}}}},
+      {.sequences = {{"input_ids", {8}}, {"labels", {4}}, {"token_type_ids", {0}}}}};
   const Batch batch = collate(rows, {.pad_token_id = 9, .pad_token_type_id = 3});
   EXPECT_EQ(batch.sequences.at("input_ids"), (PaddedRows{2, 3, {5, 6, 7, 8, 9, 9}}));
   EXPECT_EQ(batch.sequences.at("labels").values, (Ints{1, 2, 3, 4, -100, -100}));
@@ -31,7 +32,8 @@ TEST(Padding, EachSequenceHasItsOwnFiller) {
 }
 
 TEST(Padding, LabelsOfRows) {
-  const std::vector<Features> classes = {{.sequences = {{"input_ids", {1}}}, .label = 2}, {.sequences = {{"input_ids", {1}}}, .label = 0}};
+  const std::vector<Features> classes = {{.sequences = {{"input_ids", {1}}}, .label = 2},
+                                         {.sequences = {{"input_ids", {1}}}, .label = 0}};
   EXPECT_EQ(collate(classes, {}).labels, (Ints{2, 0}));
   const std::vector<Features> values = {{.sequences = {{"input_ids", {1}}}, .label_values = {1, 0}},
                                         {.sequences = {{"input_ids", {1}}}, .label_values = {0, 1}}};
@@ -39,9 +41,11 @@ TEST(Padding, LabelsOfRows) {
 }
 
 TEST(Padding, RowsThatDoNotFitAreRefused) {
-  const std::vector<Features> uneven = {{.sequences = {{"input_ids", {1}}, {"labels", {1}}}}, {.sequences = {{"input_ids", {1}}}}};
+  const std::vector<Features> uneven = {{.sequences = {{"input_ids", {1}}, {"labels", {1}}}},
+                                        {.sequences = {{"input_ids", {1}}}}};
   EXPECT_THROW(collate(uneven, {}), Error);
-  const std::vector<Features> mixed = {{.sequences = {{"input_ids", {1}}}, .label = 2}, {.sequences = {{"input_ids", {1}}}}};
+  const std::vector<Features> mixed = {{.sequences = {{"input_ids", {1}}}, .label = 2},
+                                       {.sequences = {{"input_ids", {1}}}}};
   EXPECT_THROW(collate(mixed, {}), Error);
   const std::vector<Features> none = {{.sequences = {{"labels", {1}}}}};
   EXPECT_THROW(collate(none, {}), Error);

@@ -25,8 +25,8 @@ TEST(Samplers, LengthGroupedOrder) {
   for (int64_t i = 0; i < 40; ++i) lengths.push_back(i * 37 % 23 + 1);
   Mt19937 generator(3);
   EXPECT_EQ(length_grouped_order(lengths, 2, generator),
-            (Order{18, 21, 1, 37, 32, 25, 2, 20, 33, 10, 26, 31, 39, 24, 14, 9, 4, 35, 12, 38,
-                   36, 13, 8, 6, 29, 19, 22, 17, 28, 23, 3, 16, 34, 11, 27, 30, 7, 15, 5, 0}));
+            (Order{18, 21, 1, 37, 32, 25, 2,  20, 33, 10, 26, 31, 39, 24, 14, 9,  4, 35, 12, 38,
+                   36, 13, 8, 6,  29, 19, 22, 17, 28, 23, 3,  16, 34, 11, 27, 30, 7, 15, 5,  0}));
   EXPECT_EQ(length_grouped_order(std::span(lengths).first(3), 8, generator), (Order{1, 2, 0}));
 }
 
@@ -49,7 +49,11 @@ TEST(Samplers, RanksShareAsWithAccelerate) {
       {10, 2, 2, true, true, {{{0, 1}, {4, 5}}, {{2, 3}, {6, 7}}}},
       {11, 2, 2, false, true, {{{0, 1}, {4, 5}, {8, 9}}, {{2, 3}, {6, 7}, {10, 0}}}},
       {11, 2, 2, false, false, {{{0, 1}, {4, 5}, {8, 9}}, {{2, 3}, {6, 7}, {10}}}},
-      {13, 4, 3, false, true,
+      {13,
+       4,
+       3,
+       false,
+       true,
        {{{0, 1, 2, 3}, {12, 0, 1, 2}}, {{4, 5, 6, 7}, {3, 4, 5, 6}}, {{8, 9, 10, 11}, {7, 8, 9, 10}}}},
       {3, 4, 2, false, true, {{{0, 1, 2, 0}}, {{1, 2, 0, 1}}}},
       {3, 4, 2, false, false, {{{0, 1, 2}}, {}}},
@@ -123,7 +127,8 @@ TEST(Samplers, LengthGroupedOrderIsThatOfTrainer) {
   std::ifstream file(rows);
   for (std::string line; std::getline(file, line);)
     lengths.push_back(static_cast<int64_t>(parse_json(line, "row")["input_ids"].size()));
-  const TrainSampler sampler(static_cast<int64_t>(lengths.size()), {.strategy = "group_by_length", .accumulation = 2}, lengths);
+  const TrainSampler sampler(static_cast<int64_t>(lengths.size()), {.strategy = "group_by_length", .accumulation = 2},
+                             lengths);
   EXPECT_EQ(sampler.epoch(0)[0], (Order{165, 90, 47, 167, 14, 121, 1, 155}));
   EXPECT_EQ(sampler.epoch(0)[1], (Order{101, 49, 88, 55, 64, 37, 189, 140}));
   EXPECT_EQ(sampler.epoch(1)[0], (Order{192, 112, 1, 102, 47, 10, 41, 126}));

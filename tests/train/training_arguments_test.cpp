@@ -29,11 +29,29 @@ TEST(TrainingArguments, DefaultsAreThoseOfTransformers) {
 }
 
 TEST(TrainingArguments, FlagsAreReadAsHfArgumentParserReadsThem) {
-  const TrainArguments arguments = parse_train_arguments(
-      {"--learning_rate", "3e-4", "--bf16", "--max-steps=-1", "--eval_strategy", "steps", "--logging_steps", "50",
-       "--no_remove_unused_columns", "--logging_first_step", "True", "--label_names", "a", "b", "--report_to",
-       "tensorboard", "--lr_scheduler_kwargs", R"({"num_cycles": 2})", "--evaluation_strategy", "epoch",
-       "--text_column_names", "title,body", "--gradient_checkpointing"});
+  const TrainArguments arguments = parse_train_arguments({"--learning_rate",
+                                                          "3e-4",
+                                                          "--bf16",
+                                                          "--max-steps=-1",
+                                                          "--eval_strategy",
+                                                          "steps",
+                                                          "--logging_steps",
+                                                          "50",
+                                                          "--no_remove_unused_columns",
+                                                          "--logging_first_step",
+                                                          "True",
+                                                          "--label_names",
+                                                          "a",
+                                                          "b",
+                                                          "--report_to",
+                                                          "tensorboard",
+                                                          "--lr_scheduler_kwargs",
+                                                          R"({"num_cycles": 2})",
+                                                          "--evaluation_strategy",
+                                                          "epoch",
+                                                          "--text_column_names",
+                                                          "title,body",
+                                                          "--gradient_checkpointing"});
   const TrainingArguments& training = arguments.training;
   EXPECT_EQ(training.learning_rate, 3e-4);
   EXPECT_TRUE(training.bf16);
@@ -76,8 +94,9 @@ TEST(TrainingArguments, ContradictionsAreRefused) {
   EXPECT_NE(refusal({"--load_best_model_at_end", "--eval_strategy", "steps", "--eval_steps", "200"}), "accepted");
   EXPECT_NE(refusal({"--lr_scheduler_type", "reduce_lr_on_plateau"}), "accepted");
   EXPECT_NE(refusal({"--save_steps", "2.5"}), "accepted");
-  EXPECT_EQ(refusal({"--load_best_model_at_end", "--eval_strategy", "steps", "--eval_steps", "0.1", "--save_steps", "0.3"}),
-            "accepted");
+  EXPECT_EQ(
+      refusal({"--load_best_model_at_end", "--eval_strategy", "steps", "--eval_steps", "0.1", "--save_steps", "0.3"}),
+      "accepted");
 }
 
 TEST(TrainingArguments, WhatMeansNothingHereIsSaid) {
@@ -88,7 +107,9 @@ TEST(TrainingArguments, WhatMeansNothingHereIsSaid) {
 
 TEST(TrainingArguments, DerivedValues) {
   TrainingArguments training = parse_train_json(R"({"eval_strategy": "steps", "logging_steps": 7,
-      "load_best_model_at_end": true, "save_steps": 14, "metric_for_best_model": "accuracy"})", "args.json").training;
+      "load_best_model_at_end": true, "save_steps": 14, "metric_for_best_model": "accuracy"})",
+                                                "args.json")
+                                   .training;
   EXPECT_EQ(training.eval_steps, 7);
   EXPECT_EQ(training.greater_is_better, true);
   training = {};
