@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Data sets: rows with typed columns, read from CSV, TSV, JSON, JSON lines, CoNLL and text files.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace transom {
+
+// The types of columns. Nested objects of JSON become columns with dotted names (`answers.text`).
+enum class ColumnType { kNull, kBool, kInt, kFloat, kString, kInts, kFloats, kStrings };
+std::string_view column_type_name(ColumnType type);
+
+// One value of a row; kNull columns and empty fields hold std::monostate.
+using Value = std::variant<std::monostate, bool, int64_t, double, std::string, std::vector<int64_t>,
+                           std::vector<double>, std::vector<std::string>>;
+using Row = std::vector<Value>;
+
+struct Column {
+  std::string name;
+  ColumnType type = ColumnType::kNull;
+  bool operator==(const Column&) const = default;
+};
+
+struct DatasetOptions {
+  std::optional<char> delimiter;          // of CSV files; by default a comma, and a tab in .tsv
+  bool quotes = true;                     // whether " encloses fields of CSV files
+  std::vector<std::string> column_names;  // of CSV files that have no header line
+  // Files above this size are not held in memory: their rows are found once and read again when they are asked for.
+  uint64_t memory_limit = uint64_t{512} << 20;
+};
+
+// Rows of one file. A cheap handle; rows may be read from several threads.
+class Dataset {
+ public:
+  // The format follows from the name: .csv, .tsv, .json, .jsonl, .conll (.bio, .iob, .iob2), .txt. Reads the file once
+  // to find its rows and the types of its columns; errors name the file, the row and the column.
+  static Dataset load(const std::filesystem::path& path, const DatasetOptions& options = {});
+  static Dataset from_rows(std::vector<Column> columns, std::vector<Row> rows);
+
+  int64_t size() const;
+  const std::vector<Column>& columns() const;
+  std::optional<size_t> find(std::string_view column) const;
+  Row row(int64_t index) const;
+
+  // The rows of these numbers, in this order.
+  Dataset select(std::vector<int64_t> rows) const;
+  Dataset first(int64_t rows) const;
+
+  // What stands where, for errors: "train.csv: row 12".
+  std::string where(int64_t row) const;
+
+  class Rows;  // where rows come from
+  explicit Dataset(std::shared_ptr<const Rows> rows) : rows_(std::move(rows)) {}
+
+ private:
+  std::shared_ptr<const Rows> rows_;
+  std::shared_ptr<const std::vector<int64_t>> selection_;
+};
+
+}  // namespace transom

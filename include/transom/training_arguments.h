@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a training run is told: the names, defaults and meaning of Transformers 5 `TrainingArguments`, and of the data
+// and model arguments of its example scripts. `transom train --help` lists them; docs of each field are there.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace transom {
+
+// A JSON object as text; empty means none was given.
+struct JsonText {
+  std::string text;
+  bool operator==(const JsonText&) const = default;
+};
+
+struct TrainingArguments {
+  // Duration and batch size
+  std::string output_dir = "trainer_output";
+  int64_t per_device_train_batch_size = 8;
+  double num_train_epochs = 3;
+  int64_t max_steps = -1;
+
+  // Learning rate
+  double learning_rate = 5e-5;
+  std::string lr_scheduler_type = "linear";
+  JsonText lr_scheduler_kwargs;
+  double warmup_steps = 0;  // below 1: a ratio of all steps
+  std::optional<double> warmup_ratio;
+
+  // Optimizer
+  std::string optim = "adamw_torch_fused";
+  std::optional<std::string> optim_args;
+  double weight_decay = 0;
+  double adam_beta1 = 0.9;
+  double adam_beta2 = 0.999;
+  double adam_epsilon = 1e-8;
+
+  // Regularisation and stability
+  int64_t gradient_accumulation_steps = 1;
+  bool average_tokens_across_devices = true;
+  double max_grad_norm = 1;
+  double label_smoothing_factor = 0;
+  std::optional<double> neftune_noise_alpha;
+
+  // Precision
+  bool bf16 = false;
+  bool fp16 = false;
+  bool bf16_full_eval = false;
+  bool fp16_full_eval = false;
+  std::optional<bool> tf32;
+
+  // Memory and speed
+  bool activation_checkpointing = false;
+  JsonText activation_checkpointing_kwargs;
+  bool auto_find_batch_size = false;
+  bool torch_compile = false;
+
+  // Logging
+  std::string logging_strategy = "steps";
+  double logging_steps = 500;
+  bool logging_first_step = false;
+  bool logging_nan_inf_filter = true;
+  std::optional<std::string> logging_dir;
+  std::string include_num_input_tokens_seen = "no";
+  std::string log_level = "passive";
+  std::optional<bool> disable_tqdm;
+  std::vector<std::string> report_to;
+  std::optional<std::string> run_name;
+
+  // Evaluation
+  std::string eval_strategy = "no";
+  std::optional<double> eval_steps;
+  double eval_delay = 0;
+  int64_t per_device_eval_batch_size = 8;
+  bool prediction_loss_only = false;
+  bool eval_on_start = false;
+  std::optional<int64_t> eval_accumulation_steps;
+
+  // Checkpoints
+  bool save_only_model = false;
+  std::string save_strategy = "steps";
+  double save_steps = 500;
+  std::optional<int64_t> save_total_limit;
+  bool load_best_model_at_end = false;
+  std::optional<std::string> metric_for_best_model;
+  std::optional<bool> greater_is_better;
+  std::optional<std::string> resume_from_checkpoint;
+  bool ignore_data_skip = false;
+
+  // Random numbers
+  int64_t seed = 42;
+  std::optional<int64_t> data_seed;
+  bool full_determinism = false;
+
+  // Data
+  bool dataloader_drop_last = false;
+  bool remove_unused_columns = true;
+  std::optional<std::vector<std::string>> label_names;
+  std::string train_sampling_strategy = "random";
+  std::string length_column_name = "length";
+
+  // What to do
+  bool do_train = false;
+  bool do_eval = false;
+  bool do_predict = false;
+  bool use_cpu = false;
+
+  // `data_seed`, or `seed` where it is not given.
+  int64_t sampling_seed() const { return data_seed.value_or(seed); }
+  // The number of warm-up steps of a run of `max_steps` updates.
+  int64_t warmup_steps_of(int64_t total_steps) const;
+  // Fills what follows from other fields (eval_steps from logging_steps, greater_is_better from the metric's name ...)
+  // and refuses combinations that contradict each other. Parsing does this; call it after setting fields by hand.
+  void resolve();
+  // All fields as training_args.json holds them; parses back to the same.
+  std::string to_json() const;
+};
+
+// The data and model arguments of the example scripts (run_classification, run_glue, run_ner, run_qa, run_mlm,
+// run_clm).
+struct ScriptArguments {
+  // Model
+  std::string model_name_or_path;
+  std::optional<std::string> config_name;
+  std::optional<std::string> tokenizer_name;
+  std::optional<std::string> cache_dir;
+  std::string model_revision = "main";
+  std::optional<std::string> token;
+  bool ignore_mismatched_sizes = false;
+  std::optional<std::string> config_overrides;
+  std::string dtype = "float32";
+
+  // Task and device
+  std::optional<std::string> task;
+  std::optional<std::string> device;
+  std::string mode = "graph";
+  std::optional<std::string> overfit_batch;
+  bool json = false;
+
+  // Files
+  std::optional<std::string> train_file;
+  std::optional<std::string> validation_file;
+  std::optional<std::string> test_file;
+  std::optional<std::string> dataset_name;
+  std::vector<std::string> column_names;
+  std::optional<std::string> delimiter;
+  int64_t validation_split_percentage = 5;
+  std::optional<int64_t> max_train_samples;
+  std::optional<int64_t> max_eval_samples;
+  std::optional<int64_t> max_predict_samples;
+  bool overwrite_output_dir = false;
+
+  // Columns
+  std::optional<std::string> task_name;
+  std::optional<std::string> text_column_name;
+  std::optional<std::string> text_column_names;
+  std::string text_column_delimiter = " ";
+  std::optional<std::string> label_column_name;
+  std::optional<bool> do_regression;
+  bool shuffle_train_dataset = false;
+  int64_t shuffle_seed = 42;
+  std::optional<std::string> metric_name;
+
+  // Tokens
+  std::optional<int64_t> max_seq_length;
+  bool pad_to_max_length = false;
+  std::optional<int64_t> pad_to_multiple_of;
+  std::optional<int64_t> block_size;
+
+  // Token classification
+  bool label_all_tokens = false;
+  bool return_entity_level_metrics = false;
+
+  // Question answering
+  bool version_2_with_negative = false;
+  double null_score_diff_threshold = 0;
+  int64_t doc_stride = 128;
+  int64_t n_best_size = 20;
+  int64_t max_answer_length = 30;
+
+  // Language modelling
+  double mlm_probability = 0.15;
+  bool line_by_line = false;
+  bool whole_word_mask = false;
+
+  // Early stopping
+  std::optional<int64_t> early_stopping_patience;
+  double early_stopping_threshold = 0;
+};
+
+// All of `transom train`.
+struct TrainArguments {
+  TrainingArguments training;
+  ScriptArguments script;
+  std::vector<std::string> notes;  // sentences for the user: what was accepted and means nothing here
+  bool help = false;
+};
+
+// Parses flags as HfArgumentParser does: `--name value`, `--name=value`, `--flag`, `--flag false`, `--no_flag`, dashes
+// for underscores, several words for a list. `--config file.json` (or a first argument that ends in .json) gives values
+// that flags override. Errors are of kind kUsage and name the flag, what it takes, and the nearest known name.
+TrainArguments parse_train_arguments(const std::vector<std::string>& flags);
+// The same from a JSON object; `where` names it in errors.
+TrainArguments parse_train_json(std::string_view json, std::string_view where);
+// What --help prints.
+std::string train_help();
+
+}  // namespace transom

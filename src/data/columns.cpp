@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/columns.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+
+namespace transom {
+namespace {
+
+struct GlueTask {
+  std::string_view name, first, second;
+};
+constexpr std::array<GlueTask, 9> kGlueTasks = {{{"cola", "sentence", ""},
+                                                 {"mnli", "premise", "hypothesis"},
+                                                 {"mrpc", "sentence1", "sentence2"},
+                                                 {"qnli", "question", "sentence"},
+                                                 {"qqp", "question1", "question2"},
+                                                 {"rte", "sentence1", "sentence2"},
+                                                 {"sst2", "sentence", ""},
+                                                 {"stsb", "sentence1", "sentence2"},
+                                                 {"wnli", "sentence1", "sentence2"}}};
+
+std::vector<std::string> names_of(const Dataset& data) {
+  std::vector<std::string> names;
+  for (const Column& column : data.columns()) names.push_back(column.name);
+  return names;
+}
+
+// The column that must be there.
+size_t need(const Dataset& data, std::string_view name, std::string_view argument) {
+  if (const auto found = data.find(name)) return *found;
+  const auto names = names_of(data);
+  fail("{}: expected a column {} ({}), found {}{}", data.where(0), transom::quoted(name), argument,
+       fmt::join(names, ", "), did_you_mean(name, names));
+}
+
+std::vector<std::string> split(const std::string& text, char at) {
+  std::vector<std::string> parts;
+  for (size_t start = 0; start <= text.size();) {
+    const size_t end = std::min(text.find(at, start), text.size());
+    parts.push_back(text.substr(start, end - start));
+    start = end + 1;
+  }
+  return parts;
+}
+
+// Numbers in order of value, other names in order of their bytes.
+void sort_names(std::vector<std::string>& names, bool numbers) {
+  if (numbers)
+    std::sort(names.begin(), names.end(), [](const auto& a, const auto& b) { return std::stod(a) < std::stod(b); });
+  else std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+}
+
+}  // namespace
+
+std::optional<std::pair<std::string, std::string>> glue_keys(std::string_view task) {
+  for (const GlueTask& each : kGlueTasks)
+    if (each.name == task) return std::pair(std::string(each.first), std::string(each.second));
+  return std::nullopt;
+}
+
+ClassificationColumns classification_columns(const Dataset& data, const ScriptArguments& arguments) {
+  ClassificationColumns columns;
+  if (arguments.label_column_name) columns.label = need(data, *arguments.label_column_name, "label_column_name");
+  else if (const auto label = data.find("label")) columns.label = label;
+  else columns.label = data.find("labels");
+
+  if (arguments.text_column_names) {
+    columns.joined = true;
+    for (const std::string& name : split(*arguments.text_column_names, ','))
+      columns.text.push_back(need(data, name, "text_column_names"));
+    return columns;
+  }
+  if (arguments.text_column_name) {
+    columns.text.push_back(need(data, *arguments.text_column_name, "text_column_name"));
+    return columns;
+  }
+  if (const auto keys = arguments.task_name ? glue_keys(*arguments.task_name) : std::nullopt) {
+    columns.text.push_back(need(data, keys->first, "task_name"));
+    if (!keys->second.empty()) columns.text.push_back(need(data, keys->second, "task_name"));
+    return columns;
+  }
+  const auto first = data.find("sentence1"), second = data.find("sentence2");
+  if (first && second) {
+    columns.text = {*first, *second};
+    return columns;
+  }
+  for (size_t i = 0; i < data.columns().size() && columns.text.size() < 2; ++i)
+    if (data.columns()[i].type == ColumnType::kString && i != columns.label) columns.text.push_back(i);
+  require(!columns.text.empty(), "{}: expected a column of text, found {}", data.where(0),
+          fmt::join(names_of(data), ", "));
+  return columns;
+}
+
+TokenColumns token_columns(const Dataset& data, const ScriptArguments& arguments) {
+  TokenColumns columns;
+  if (arguments.text_column_name) columns.tokens = need(data, *arguments.text_column_name, "text_column_name");
+  else columns.tokens = data.find("tokens").value_or(0);
+  if (arguments.label_column_name) columns.tags = need(data, *arguments.label_column_name, "label_column_name");
+  else columns.tags = data.find(arguments.task_name.value_or("ner") + "_tags");
+  if (!columns.tags && data.columns().size() > 1) columns.tags = 1;
+  const Column& tokens = data.columns()[columns.tokens];
+  require(tokens.type == ColumnType::kStrings, "{}, column '{}': expected {}, found {}", data.where(0), tokens.name,
+          column_type_name(ColumnType::kStrings), column_type_name(tokens.type));
+  if (columns.tags) {
+    const Column& tags = data.columns()[*columns.tags];
+    require(tags.type == ColumnType::kStrings || tags.type == ColumnType::kInts,
+            "{}, column '{}': expected a list of tags, found {}", data.where(0), tags.name,
+            column_type_name(tags.type));
+  }
+  return columns;
+}
+
+AnswerColumns answer_columns(const Dataset& data) {
+  AnswerColumns columns;
+  columns.question = data.find("question").value_or(0);
+  columns.context = data.find("context").value_or(1);
+  require(columns.context < data.columns().size(), "{}: expected the columns question and context, found {}",
+          data.where(0), fmt::join(names_of(data), ", "));
+  for (const size_t column : {columns.question, columns.context})
+    require(data.columns()[column].type == ColumnType::kString, "{}, column '{}': expected text, found {}",
+            data.where(0), data.columns()[column].name, column_type_name(data.columns()[column].type));
+  columns.id = data.find("id");
+  columns.answer_text = data.find("answers.text");
+  columns.answer_start = data.find("answers.answer_start");
+  return columns;
+}
+
+size_t text_column(const Dataset& data, const ScriptArguments& arguments) {
+  const size_t column = arguments.text_column_name ? need(data, *arguments.text_column_name, "text_column_name")
+                                                   : data.find("text").value_or(0);
+  require(data.columns()[column].type == ColumnType::kString, "{}, column '{}': expected text, found {}", data.where(0),
+          data.columns()[column].name, column_type_name(data.columns()[column].type));
+  return column;
+}
+
+bool is_tokenised(const Dataset& data) {
+  const auto column = data.find("input_ids");
+  return column && data.columns()[*column].type == ColumnType::kInts;
+}
+
+std::string label_name(const Value& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) return *text;
+  if (const auto* whole = std::get_if<int64_t>(&value)) return std::to_string(*whole);
+  if (const auto* truth = std::get_if<bool>(&value)) return *truth ? "True" : "False";
+  if (const auto* number = std::get_if<double>(&value)) return fmt::format("{}", *number);
+  return {};
+}
+
+Labels::Labels(LabelKind kind, std::vector<std::string> names) : kind_(kind), names_(std::move(names)) {}
+
+Labels Labels::of(const Dataset& data, size_t column, std::optional<bool> regression) {
+  const ColumnType type = data.columns()[column].type;
+  if (regression.value_or(type == ColumnType::kFloat)) {
+    require(type == ColumnType::kFloat || type == ColumnType::kInt,
+            "{}, column '{}': expected numbers for regression, found {}", data.where(0), data.columns()[column].name,
+            column_type_name(type));
+    return {LabelKind::kRegression, {}};
+  }
+  const bool lists = type == ColumnType::kStrings || type == ColumnType::kInts;
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < data.size(); ++i) {
+    const Value value = std::move(data.row(i)[column]);
+    if (const auto* texts = std::get_if<std::vector<std::string>>(&value))
+      names.insert(names.end(), texts->begin(), texts->end());
+    else if (const auto* ids = std::get_if<std::vector<int64_t>>(&value))
+      for (const int64_t id : *ids) names.push_back(std::to_string(id));
+    else if (!std::holds_alternative<std::monostate>(value)) names.push_back(label_name(value));
+    else fail("{}, column '{}': expected a label, found nothing", data.where(i), data.columns()[column].name);
+    if (names.size() > 4096) sort_names(names, type == ColumnType::kInt || type == ColumnType::kInts);
+  }
+  sort_names(names, type == ColumnType::kInt || type == ColumnType::kInts);
+  return {lists ? LabelKind::kMultiLabel : LabelKind::kClasses, std::move(names)};
+}
+
+int64_t Labels::id(const std::string& name, std::string_view where) const {
+  const auto found = std::find(names_.begin(), names_.end(), name);
+  if (found == names_.end())
+    fail("{}: expected one of the labels {}, found {}", where,
+         fmt::join(names_.begin(), names_.begin() + std::min<ptrdiff_t>(static_cast<ptrdiff_t>(names_.size()), 20),
+                   ", "),
+         transom::quoted(name));
+  return found - names_.begin();
+}
+
+int64_t Labels::id(const Value& value, std::string_view where) const { return id(label_name(value), where); }
+
+std::vector<int64_t> Labels::ids(const Value& value, std::string_view where) const {
+  std::vector<int64_t> result;
+  if (const auto* texts = std::get_if<std::vector<std::string>>(&value))
+    for (const std::string& text : *texts) result.push_back(id(text, where));
+  else if (const auto* numbers = std::get_if<std::vector<int64_t>>(&value))
+    for (const int64_t number : *numbers) result.push_back(id(std::to_string(number), where));
+  else fail("{}: expected a list of labels, found {}", where, column_type_name(static_cast<ColumnType>(value.index())));
+  return result;
+}
+
+std::vector<float> Labels::indicators(const Value& value, std::string_view where) const {
+  std::vector<float> result(names_.size());
+  for (const int64_t id : ids(value, where)) result[static_cast<size_t>(id)] = 1;
+  return result;
+}
+
+bool Labels::reorder(const std::vector<std::string>& names) {
+  if (!std::is_permutation(names_.begin(), names_.end(), names.begin(), names.end())) return false;
+  names_ = names;
+  return true;
+}
+
+}  // namespace transom

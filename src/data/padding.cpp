@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/padding.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace transom {
+
+int64_t padded_length(int64_t longest, const PaddingOptions& options) {
+  int64_t length = longest;
+  if (options.max_length) {
+    require(longest <= *options.max_length, "padding: expected rows of at most {} tokens, found one of {}",
+            *options.max_length, longest);
+    length = *options.max_length;
+  }
+  if (options.multiple_of) length = (length + *options.multiple_of - 1) / *options.multiple_of * *options.multiple_of;
+  return length;
+}
+
+PaddedRows pad(std::span<const std::vector<int64_t>* const> rows, int64_t length, int64_t fill, bool left) {
+  PaddedRows result{static_cast<int64_t>(rows.size()), length, {}};
+  result.values.assign(static_cast<size_t>(result.rows * length), fill);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const std::vector<int64_t>& row = *rows[i];
+    const int64_t gap = length - static_cast<int64_t>(row.size());
+    require(gap >= 0, "padding: expected rows of at most {} tokens, found one of {}", length, row.size());
+    std::copy(row.begin(), row.end(), result.values.begin() + static_cast<int64_t>(i) * length + (left ? gap : 0));
+  }
+  return result;
+}
+
+Batch collate(std::span<const Features> rows, const PaddingOptions& options) {
+  Batch batch;
+  if (rows.empty()) return batch;
+  size_t longest = 0;
+  for (const Features& row : rows) {
+    require(row.sequences.contains("input_ids"), "batch: expected input_ids in every row");
+    for (const auto& [name, sequence] : row.sequences) longest = std::max(longest, sequence.size());
+  }
+  const int64_t length = padded_length(static_cast<int64_t>(longest), options);
+
+  std::vector<const std::vector<int64_t>*> sequences(rows.size());
+  for (const auto& [name, first] : rows[0].sequences) {
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const auto found = rows[i].sequences.find(name);
+      if (found == rows[i].sequences.end())
+        fail("batch: expected '{}' in every row, found none in row {}", name, i + 1);
+      sequences[i] = &found->second;
+    }
+    const int64_t fill = name == "input_ids"        ? options.pad_token_id
+                         : name == "token_type_ids" ? options.pad_token_type_id
+                         : name == "labels"         ? kIgnoredLabel
+                                                    : 0;
+    batch.sequences[name] = pad(sequences, length, fill, options.left);
+  }
+  if (!batch.sequences.contains("attention_mask")) {
+    std::vector<std::vector<int64_t>> ones;
+    for (const Features& row : rows) ones.emplace_back(row.sequences.at("input_ids").size(), 1);
+    for (size_t i = 0; i < rows.size(); ++i) sequences[i] = &ones[i];
+    batch.sequences["attention_mask"] = pad(sequences, length, 0, options.left);
+  }
+  for (size_t i = 0; i < rows.size(); ++i) {
+    require(rows[i].label.has_value() == rows[0].label.has_value() &&
+                rows[i].label_values.size() == rows[0].label_values.size(),
+            "batch: expected labels of one kind, found another in row {}", i + 1);
+    if (rows[i].label) batch.labels.push_back(*rows[i].label);
+    batch.label_values.insert(batch.label_values.end(), rows[i].label_values.begin(), rows[i].label_values.end());
+  }
+  return batch;
+}
+
+}  // namespace transom

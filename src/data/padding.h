@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of tokens and their batches, padded to one length.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace transom {
+
+constexpr int64_t kIgnoredLabel = -100;  // no loss where a label is this
+
+// One row for a model: sequences by the names of the model's arguments (input_ids, attention_mask, token_type_ids,
+// labels ...), and the label of the whole row where it has one.
+struct Features {
+  std::map<std::string, std::vector<int64_t>> sequences;
+  std::optional<int64_t> label;     // a class
+  std::vector<float> label_values;  // one number for regression, one a class for multi-label
+};
+
+// (rows, length), row by row.
+struct PaddedRows {
+  int64_t rows = 0, length = 0;
+  std::vector<int64_t> values;
+  bool operator==(const PaddedRows&) const = default;
+};
+
+struct Batch {
+  std::map<std::string, PaddedRows> sequences;
+  std::vector<int64_t> labels;      // (rows)
+  std::vector<float> label_values;  // (rows, values of a row)
+};
+
+struct PaddingOptions {
+  int64_t pad_token_id = 0;
+  int64_t pad_token_type_id = 0;
+  bool left = false;                  // pad in front
+  std::optional<int64_t> max_length;  // to this length always; longer rows are an error
+  std::optional<int64_t> multiple_of;
+};
+
+// The length that rows of at most `longest` tokens are padded to.
+int64_t padded_length(int64_t longest, const PaddingOptions& options);
+
+PaddedRows pad(std::span<const std::vector<int64_t>* const> rows, int64_t length, int64_t fill, bool left);
+
+// Pads every sequence: input_ids with the pad token, token_type_ids with its type, labels with kIgnoredLabel, all
+// others with 0. Adds the attention mask where rows have none. All rows must have the same sequences.
+Batch collate(std::span<const Features> rows, const PaddingOptions& options);
+
+}  // namespace transom

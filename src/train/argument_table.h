@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arguments declared once, as rows of a table: parsing of flags and of JSON, --help, checks and writing follow from it.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/json_fwd.h"
+#include "transom/training_arguments.h"
+
+namespace transom {
+
+using Field = std::variant<bool*, std::optional<bool>*, int64_t*, std::optional<int64_t>*, double*,
+                           std::optional<double>*, std::string*, std::optional<std::string>*, std::vector<std::string>*,
+                           std::optional<std::vector<std::string>>*, JsonText*>;
+
+// One row: a field of the record; a heading; another name of a field; or a name that is known and has no field, because
+// it means nothing here.
+struct Argument {
+  enum class Kind { kField, kSection, kAlias, kIgnored, kOnlyDefault };
+  Kind kind = Kind::kField;
+  std::string_view name;
+  std::string_view doc;                    // kIgnored, kOnlyDefault: why; kAlias: the name it stands for
+  Field (*field)(void* record) = nullptr;  // kField
+  std::vector<std::string_view> choices;   // kField: the allowed strings; kOnlyDefault: the values that are accepted
+  double minimum = std::numeric_limits<double>::lowest();
+  double maximum = std::numeric_limits<double>::max();
+  bool above_minimum = false;  // the minimum itself is refused
+
+  Argument one_of(std::vector<std::string_view> values) &&;
+  Argument at_least(double value) &&;
+  Argument above(double value) &&;
+  Argument at_most(double value) &&;
+};
+
+template <typename Record, typename Type>
+Record record_of(Type Record::*);
+
+// A row for the field `member`: field<&TrainingArguments::seed>("seed", "what it does").
+template <auto member>
+Argument field(std::string_view name, std::string_view doc) {
+  using Record = decltype(record_of(member));
+  Argument argument{.name = name, .doc = doc};
+  argument.field = [](void* record) -> Field { return &(static_cast<Record*>(record)->*member); };
+  return argument;
+}
+Argument section(std::string_view title);
+Argument alias(std::string_view name, std::string_view of);
+Argument ignored(std::string_view name, std::string_view why);
+Argument only_default(std::string_view name, std::vector<std::string_view> accepted, std::string_view why);
+
+using ArgumentTable = std::span<const Argument>;
+
+// A table and the record that its fields are in.
+struct BoundTable {
+  ArgumentTable table;
+  void* record;
+};
+
+// Sets the field `name` of whichever table has it. `where` comes before the name in errors ("--" or "args.json: ").
+// A name without a field adds a sentence to `notes` where that is worth saying.
+void assign(std::span<const BoundTable> tables, std::string_view name, const Json& value, std::string_view where,
+            std::vector<std::string>& notes);
+void assign_all(std::span<const BoundTable> tables, const Json& object, std::string_view where,
+                std::vector<std::string>& notes);
+// Reads flags; those in `own` (with their dashes) belong to the caller and come back with their values, in order.
+std::vector<std::pair<std::string, std::string>> assign_flags(std::span<const BoundTable> tables,
+                                                              const std::vector<std::string>& flags,
+                                                              const std::vector<std::string>& own,
+                                                              std::vector<std::string>& notes);
+
+// The fields by name, in the table's order.
+Json write_fields(const BoundTable& bound);
+// One paragraph an argument, with its type, choices and default (the value in the record).
+std::string describe(const BoundTable& bound);
+
+}  // namespace transom

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// The data and model arguments, and the parsing of both tables.
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "train/argument_tables.h"
+
+namespace transom {
+namespace {
+
+using S = ScriptArguments;
+
+constexpr std::string_view kNoCode = "code of a checkpoint is never run";
+constexpr std::string_view kNoCache = "rows are tokenised when they are needed and nothing is cached";
+
+const Argument kArguments[] = {
+    section("Model"),
+    field<&S::model_name_or_path>("model_name_or_path", "Checkpoint directory, or its name on the Hugging Face Hub."),
+    alias("model", "model_name_or_path"),
+    field<&S::config_name>("config_name", "Configuration, where it is not the checkpoint's."),
+    field<&S::tokenizer_name>("tokenizer_name", "Tokenizer, where it is not the checkpoint's."),
+    field<&S::cache_dir>("cache_dir", "Directory of downloaded checkpoints."),
+    field<&S::model_revision>("model_revision", "Branch, tag or commit of the checkpoint."),
+    field<&S::token>("token", "Token for private checkpoints."),
+    field<&S::ignore_mismatched_sizes>("ignore_mismatched_sizes", "Draw a head anew whose shape does not fit."),
+    field<&S::config_overrides>("config_overrides",
+                                "Changes to the configuration of a new model, as name=value,name=value."),
+    field<&S::dtype>("dtype", "Type of the weights.").one_of({"float32", "bfloat16", "float16", "auto"}),
+    alias("torch_dtype", "dtype"),
+    only_default("trust_remote_code", {"false", "0", "no"}, kNoCode),
+    ignored("use_fast_tokenizer", "there is one implementation of each tokenizer"),
+    ignored("model_type", "the configuration names it"),
+    ignored("low_cpu_mem_usage", "weights are mapped from the file"),
+
+    section("Task and device"),
+    field<&S::task>("task", "The task, by its pipeline's name (text-classification, token-classification, ...)."),
+    field<&S::device>("device", "Device to train on (default: the best that is found)."),
+    field<&S::mode>("mode", "How the graph is run.").one_of({"lazy", "eager", "compile", "graph"}),
+    field<&S::overfit_batch>("overfit_batch", "Repeat this one batch (safetensors) in place of the files."),
+    field<&S::json>("json", "Print one line of JSON an update."),
+
+    section("Files"),
+    field<&S::train_file>("train_file", "Rows to train on: .csv, .tsv, .json, .jsonl, .conll or .txt."),
+    field<&S::validation_file>("validation_file", "Rows to evaluate on."),
+    field<&S::test_file>("test_file", "Rows to predict."),
+    field<&S::dataset_name>("dataset_name", "Directory with train, validation and test files."),
+    field<&S::column_names>("column_names", "Names of the columns of a CSV or TSV file that has no header."),
+    field<&S::delimiter>("delimiter", "What separates fields (default: a comma, or a tab in .tsv)."),
+    field<&S::validation_split_percentage>("validation_split_percentage",
+                                           "Rows kept from training where there is no validation file.")
+        .at_least(0)
+        .at_most(100),
+    field<&S::max_train_samples>("max_train_samples", "Take only the first so many rows.").at_least(1),
+    field<&S::max_eval_samples>("max_eval_samples", "Evaluate only the first so many rows.").at_least(1),
+    field<&S::max_predict_samples>("max_predict_samples", "Predict only the first so many rows.").at_least(1),
+    field<&S::overwrite_output_dir>("overwrite_output_dir", "Start anew in an output_dir that has checkpoints."),
+    only_default("dataset_config_name", {"", "null"}, "it names a part of a data set on the Hub; give files"),
+    only_default("train_split_name", {"train"}, "it names a part of a data set on the Hub; give files"),
+    only_default("streaming", {"false", "0", "no"}, "files larger than memory are read as they are needed anyway"),
+    ignored("overwrite_cache", kNoCache),
+    ignored("preprocessing_num_workers", kNoCache),
+    ignored("keep_linebreaks", "lines are joined with their line breaks"),
+
+    section("Columns"),
+    field<&S::task_name>("task_name", "A GLUE task: it names the columns and the metrics.")
+        .one_of({"cola", "mnli", "mrpc", "qnli", "qqp", "rte", "sst2", "stsb", "wnli", "ner", "pos", "chunk"}),
+    field<&S::text_column_name>("text_column_name", "Column of the text or of the tokens."),
+    field<&S::text_column_names>("text_column_names", "Columns of text, joined, as a list with commas."),
+    field<&S::text_column_delimiter>("text_column_delimiter", "What joins the columns of text."),
+    field<&S::label_column_name>("label_column_name", "Column of the labels."),
+    field<&S::do_regression>("do_regression", "Regression (default: when labels are fractions)."),
+    field<&S::shuffle_train_dataset>("shuffle_train_dataset", "Shuffle rows before the first so many are taken."),
+    field<&S::shuffle_seed>("shuffle_seed", "Seed of that shuffle.").at_least(0),
+    field<&S::metric_name>("metric_name", "Metric to evaluate with (default: the task's)."),
+
+    section("Tokens"),
+    field<&S::max_seq_length>("max_seq_length", "Longest row in tokens; longer ones are cut.").at_least(1),
+    alias("max_length", "max_seq_length"),
+    field<&S::pad_to_max_length>("pad_to_max_length", "Pad to max_seq_length rather than to the longest of a batch."),
+    field<&S::pad_to_multiple_of>("pad_to_multiple_of", "Pad to a multiple of this.").at_least(1),
+    field<&S::block_size>("block_size", "Length of the pieces that text is cut into (causal language models).")
+        .at_least(1),
+
+    section("Token classification"),
+    field<&S::label_all_tokens>("label_all_tokens", "Label every token of a word, not only the first."),
+    field<&S::return_entity_level_metrics>("return_entity_level_metrics", "Report each kind of entity."),
+
+    section("Question answering"),
+    field<&S::version_2_with_negative>("version_2_with_negative", "Some questions have no answer."),
+    field<&S::null_score_diff_threshold>("null_score_diff_threshold", "How much better no answer must be."),
+    field<&S::doc_stride>("doc_stride", "Overlap of the windows over a long context.").at_least(0),
+    field<&S::n_best_size>("n_best_size", "Candidates of an answer.").at_least(1),
+    field<&S::max_answer_length>("max_answer_length", "Longest answer in tokens.").at_least(1),
+
+    section("Language modelling"),
+    field<&S::mlm_probability>("mlm_probability", "Ratio of tokens to mask.").above(0).at_most(1),
+    field<&S::line_by_line>("line_by_line", "Every line is a row of its own."),
+    field<&S::whole_word_mask>("whole_word_mask", "Mask all tokens of a word."),
+
+    section("Early stopping"),
+    field<&S::early_stopping_patience>("early_stopping_patience", "Stop after so many evaluations that are no better.")
+        .at_least(1),
+    field<&S::early_stopping_threshold>("early_stopping_threshold", "What counts as better.").at_least(0),
+};
+
+void resolve(TrainArguments& arguments) {
+  arguments.training.resolve();
+  const ScriptArguments& script = arguments.script;
+  if (script.dataset_name && !std::filesystem::exists(*script.dataset_name))
+    fail(ErrorKind::kUsage,
+         "dataset_name: {} is no local directory, and data sets are not downloaded; give --train_file and "
+         "--validation_file",
+         transom::quoted(*script.dataset_name));
+  if (script.delimiter && script.delimiter->size() != 1)
+    fail(ErrorKind::kUsage, "delimiter: expected one character, found {}", transom::quoted(*script.delimiter));
+}
+
+// Names of former versions whose values were of another type than those of today's.
+Json modernised(const Json& object) {
+  if (!object.is_object()) return object;
+  Json result = Json::object();
+  for (const auto& [name, value] : object.items()) {
+    const bool on = value == true || value == "true" || value == "True";
+    if (name == "group_by_length") {
+      if (on) result["train_sampling_strategy"] = "group_by_length";
+    } else if (name == "adafactor") {
+      if (on) result["optim"] = "adafactor";
+    } else {
+      result[name] = value;
+    }
+  }
+  return result;
+}
+
+std::vector<std::string> modernised(std::vector<std::string> flags) {
+  for (std::string& flag : flags) {
+    if (flag == "--group_by_length") flag = "--train_sampling_strategy=group_by_length";
+    if (flag == "--adafactor") flag = "--optim=adafactor";
+  }
+  return flags;
+}
+
+}  // namespace
+
+ArgumentTable script_table() { return kArguments; }
+
+TrainArguments parse_train_json(std::string_view json, std::string_view where) {
+  TrainArguments arguments;
+  const BoundTable tables[] = {{training_table(), &arguments.training}, {script_table(), &arguments.script}};
+  assign_all(tables, modernised(parse_json(json, where)), where, arguments.notes);
+  resolve(arguments);
+  return arguments;
+}
+
+TrainArguments parse_train_arguments(const std::vector<std::string>& given) {
+  TrainArguments arguments;
+  const BoundTable tables[] = {{training_table(), &arguments.training}, {script_table(), &arguments.script}};
+  std::vector<std::string> flags = modernised(given);
+  if (!flags.empty() && flags[0].ends_with(".json") && !flags[0].starts_with("-"))
+    flags.insert(flags.begin(), "--config");
+  const std::vector<std::string> own = {"--config", "--help"};
+  // Files first, so that a flag goes before them wherever it stands.
+  TrainArguments ignored_here;
+  const BoundTable scratch[] = {{training_table(), &ignored_here.training}, {script_table(), &ignored_here.script}};
+  for (const auto& [name, value] : assign_flags(scratch, flags, own, ignored_here.notes)) {
+    if (name == "--help") arguments.help = true;
+    if (name != "--config") continue;
+    if (value.empty()) fail(ErrorKind::kUsage, "--config: expected a file, found none");
+    assign_all(tables, modernised(read_json(value)), value, arguments.notes);
+  }
+  assign_flags(tables, flags, own, arguments.notes);
+  if (!arguments.help) resolve(arguments);
+  return arguments;
+}
+
+std::string train_help() {
+  TrainArguments defaults;
+  return "Usage: transom train --model_name_or_path MODEL --train_file FILE --output_dir DIRECTORY [ARGUMENT ...]\n"
+         "       transom train --config ARGUMENTS.json [ARGUMENT ...]\n" +
+         describe({script_table(), &defaults.script}) + describe({training_table(), &defaults.training});
+}
+
+}  // namespace transom

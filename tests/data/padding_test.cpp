@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/padding.h"
+
+#include <gtest/gtest.h>
+
+#include "transom/error.h"
+
+namespace transom {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+TEST(Padding, LengthFollowsTheOptions) {
+  EXPECT_EQ(padded_length(5, {}), 5);
+  EXPECT_EQ(padded_length(5, {.multiple_of = 8}), 8);
+  EXPECT_EQ(padded_length(8, {.multiple_of = 8}), 8);
+  EXPECT_EQ(padded_length(5, {.max_length = 12}), 12);
+  EXPECT_EQ(padded_length(5, {.max_length = 12, .multiple_of = 8}), 16);
+  EXPECT_THROW(padded_length(13, {.max_length = 12}), Error);
+}
+
+TEST(Padding, EachSequenceHasItsOwnFiller) {
+  const std::vector<Features> rows = {
+      {.sequences = {{"input_ids", {5, 6, 7}}, {"labels", {1, 2, 3}}, {"token_type_ids", {0, 1, 1}}}},
+      {.sequences = {{"input_ids", {8}}, {"labels", {4}}, {"token_type_ids", {0}}}}};
+  const Batch batch = collate(rows, {.pad_token_id = 9, .pad_token_type_id = 3});
+  EXPECT_EQ(batch.sequences.at("input_ids"), (PaddedRows{2, 3, {5, 6, 7, 8, 9, 9}}));
+  EXPECT_EQ(batch.sequences.at("labels").values, (Ints{1, 2, 3, 4, -100, -100}));
+  EXPECT_EQ(batch.sequences.at("token_type_ids").values, (Ints{0, 1, 1, 0, 3, 3}));
+  EXPECT_EQ(batch.sequences.at("attention_mask").values, (Ints{1, 1, 1, 1, 0, 0}));
+  EXPECT_EQ(collate(rows, {.left = true}).sequences.at("attention_mask").values, (Ints{1, 1, 1, 0, 0, 1}));
+}
+
+TEST(Padding, LabelsOfRows) {
+  const std::vector<Features> classes = {{.sequences = {{"input_ids", {1}}}, .label = 2},
+                                         {.sequences = {{"input_ids", {1}}}, .label = 0}};
+  EXPECT_EQ(collate(classes, {}).labels, (Ints{2, 0}));
+  const std::vector<Features> values = {{.sequences = {{"input_ids", {1}}}, .label_values = {1, 0}},
+                                        {.sequences = {{"input_ids", {1}}}, .label_values = {0, 1}}};
+  EXPECT_EQ(collate(values, {}).label_values, (std::vector<float>{1, 0, 0, 1}));
+}
+
+TEST(Padding, RowsThatDoNotFitAreRefused) {
+  const std::vector<Features> uneven = {{.sequences = {{"input_ids", {1}}, {"labels", {1}}}},
+                                        {.sequences = {{"input_ids", {1}}}}};
+  EXPECT_THROW(collate(uneven, {}), Error);
+  const std::vector<Features> mixed = {{.sequences = {{"input_ids", {1}}}, .label = 2},
+                                       {.sequences = {{"input_ids", {1}}}}};
+  EXPECT_THROW(collate(mixed, {}), Error);
+  const std::vector<Features> none = {{.sequences = {{"labels", {1}}}}};
+  EXPECT_THROW(collate(none, {}), Error);
+}
+
+}  // namespace
+}  // namespace transom

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transom/training_arguments.h"
+
+#include <gtest/gtest.h>
+
+#include "transom/error.h"
+
+namespace transom {
+namespace {
+
+std::string refusal(const std::vector<std::string>& flags) {
+  try {
+    parse_train_arguments(flags);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(TrainingArguments, DefaultsAreThoseOfTransformers) {
+  const TrainArguments arguments = parse_train_arguments({});
+  EXPECT_EQ(arguments.training.learning_rate, 5e-5);
+  EXPECT_EQ(arguments.training.num_train_epochs, 3);
+  EXPECT_EQ(arguments.training.save_steps, 500);
+  EXPECT_EQ(arguments.training.output_dir, "trainer_output");
+  EXPECT_EQ(arguments.training.sampling_seed(), 42);
+  EXPECT_TRUE(arguments.notes.empty());
+}
+
+TEST(TrainingArguments, FlagsAreReadAsHfArgumentParserReadsThem) {
+  const TrainArguments arguments = parse_train_arguments({"--learning_rate",
+                                                          "3e-4",
+                                                          "--bf16",
+                                                          "--max-steps=-1",
+                                                          "--eval_strategy",
+                                                          "steps",
+                                                          "--logging_steps",
+                                                          "50",
+                                                          "--no_remove_unused_columns",
+                                                          "--logging_first_step",
+                                                          "True",
+                                                          "--label_names",
+                                                          "a",
+                                                          "b",
+                                                          "--report_to",
+                                                          "tensorboard",
+                                                          "--lr_scheduler_kwargs",
+                                                          R"({"num_cycles": 2})",
+                                                          "--evaluation_strategy",
+                                                          "epoch",
+                                                          "--text_column_names",
+                                                          "title,body",
+                                                          "--gradient_checkpointing"});
+  const TrainingArguments& training = arguments.training;
+  EXPECT_EQ(training.learning_rate, 3e-4);
+  EXPECT_TRUE(training.bf16);
+  EXPECT_EQ(training.max_steps, -1);
+  EXPECT_FALSE(training.remove_unused_columns);
+  EXPECT_TRUE(training.logging_first_step);
+  EXPECT_EQ(training.label_names, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(training.report_to, std::vector<std::string>{"tensorboard"});
+  EXPECT_EQ(training.lr_scheduler_kwargs.text, R"({"num_cycles": 2})");
+  EXPECT_EQ(training.eval_strategy, "epoch");
+  EXPECT_TRUE(training.do_eval);
+  EXPECT_TRUE(training.activation_checkpointing);
+  EXPECT_EQ(arguments.script.text_column_names, "title,body");
+  EXPECT_FALSE(parse_train_arguments({"--bf16", "false"}).training.bf16);
+  EXPECT_EQ(parse_train_arguments({"--group_by_length"}).training.train_sampling_strategy, "group_by_length");
+}
+
+TEST(TrainingArguments, RefusalsNameTheFlagAndWhatItTakes) {
+  EXPECT_EQ(refusal({"--learning_rat", "1"}), "'--learning_rat': no such flag, did you mean '--learning_rate'?");
+  EXPECT_EQ(refusal({"--learning_rate", "fast"}), "--learning_rate: expected a number, found 'fast'");
+  EXPECT_EQ(refusal({"--learning_rate", "-1"}), "--learning_rate: expected a number of at least 0, found -1");
+  EXPECT_EQ(refusal({"--learning_rate", "nan"}), "--learning_rate: expected a number of at least 0, found nan");
+  EXPECT_EQ(refusal({"--adam_beta1", "2"}), "--adam_beta1: expected a number of at least 0 and of at most 1, found 2");
+  EXPECT_EQ(refusal({"--max_steps"}), "--max_steps: expected a value, found none");
+  EXPECT_EQ(refusal({"--max_steps", "1.5"}), "--max_steps: expected a whole number, found '1.5'");
+  EXPECT_EQ(refusal({"--bf16", "perhaps"}), "--bf16: expected true or false, found 'perhaps'");
+  EXPECT_EQ(refusal({"--eval_strategy", "step"}),
+            "--eval_strategy: expected one of no, steps, epoch, found 'step', did you mean 'steps'?");
+  EXPECT_EQ(refusal({"here"}), "'here': expected a flag such as --output_dir");
+  EXPECT_EQ(refusal({"--deepspeed", "ds.json"}),
+            "--deepspeed: 'ds.json' is not supported: Transom shards with its own collectives");
+  EXPECT_NE(refusal({"--lr_scheduler_type", "greedy"}).find("expected one of linear"), std::string::npos);
+  EXPECT_NE(refusal({"--push_to_hub"}).find("does not upload"), std::string::npos);
+  EXPECT_NE(refusal({"--dataset_name", "glue"}).find("not downloaded"), std::string::npos);
+}
+
+TEST(TrainingArguments, ContradictionsAreRefused) {
+  EXPECT_NE(refusal({"--fp16", "--bf16"}), "accepted");
+  EXPECT_NE(refusal({"--load_best_model_at_end"}), "accepted");
+  EXPECT_NE(refusal({"--load_best_model_at_end", "--eval_strategy", "steps", "--eval_steps", "200"}), "accepted");
+  EXPECT_NE(refusal({"--lr_scheduler_type", "reduce_lr_on_plateau"}), "accepted");
+  EXPECT_NE(refusal({"--save_steps", "2.5"}), "accepted");
+  EXPECT_EQ(
+      refusal({"--load_best_model_at_end", "--eval_strategy", "steps", "--eval_steps", "0.1", "--save_steps", "0.3"}),
+      "accepted");
+}
+
+TEST(TrainingArguments, WhatMeansNothingHereIsSaid) {
+  const TrainArguments arguments = parse_train_arguments({"--dataloader_num_workers", "4", "--push_to_hub", "false"});
+  ASSERT_EQ(arguments.notes.size(), 1U);
+  EXPECT_TRUE(arguments.notes[0].starts_with("dataloader_num_workers has no effect"));
+}
+
+TEST(TrainingArguments, DerivedValues) {
+  TrainingArguments training = parse_train_json(R"({"eval_strategy": "steps", "logging_steps": 7,
+      "load_best_model_at_end": true, "save_steps": 14, "metric_for_best_model": "accuracy"})",
+                                                "args.json")
+                                   .training;
+  EXPECT_EQ(training.eval_steps, 7);
+  EXPECT_EQ(training.greater_is_better, true);
+  training = {};
+  EXPECT_EQ(training.warmup_steps_of(100), 0);
+  training.warmup_steps = 10;
+  EXPECT_EQ(training.warmup_steps_of(100), 10);
+  training.warmup_steps = 0.055;
+  EXPECT_EQ(training.warmup_steps_of(100), 6);
+  training.warmup_steps = 0;
+  training.warmup_ratio = 1;
+  EXPECT_EQ(training.warmup_steps_of(100), 100);
+}
+
+TEST(TrainingArguments, JsonComesBackTheSame) {
+  TrainingArguments training;
+  training.learning_rate = 1e-3;
+  training.lr_scheduler_kwargs.text = R"({"num_cycles": 2})";
+  training.label_names = {"labels"};
+  const std::string json = training.to_json();
+  EXPECT_EQ(parse_train_json(json, "training_args.json").training.to_json(), json);
+}
+
+TEST(TrainingArguments, JsonRefusalsNameTheFile) {
+  try {
+    parse_train_json(R"({"learning_rate": [1]})", "args.json");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "args.json: learning_rate: expected a number, found '[1]'");
+  }
+  EXPECT_THROW(parse_train_json("[]", "args.json"), Error);
+  EXPECT_THROW(parse_train_json(R"({"learning_rat": 1})", "args.json"), Error);
+}
+
+TEST(TrainingArguments, HelpNamesEveryField) {
+  const std::string help = train_help();
+  EXPECT_NE(help.find("--learning_rate X\n"), std::string::npos);
+  EXPECT_NE(help.find("(default: 5e-05)"), std::string::npos);
+  EXPECT_NE(help.find("--train_file TEXT"), std::string::npos);
+  for (size_t start = 0; start < help.size(); start = help.find('\n', start) + 1)
+    EXPECT_LE(help.find('\n', start) - start, 110U);
+}
+
+}  // namespace
+}  // namespace transom
