@@ -5,35 +5,45 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "ir/node.h"
+#include "ir/graph.h"
 #include "ir/tensor_map.h"
 #include "transom/ops.h"
 
 namespace transom {
 namespace {
 
+// Whether a source may depend on other sources, and passes its gradient on to them.
+enum class Sources { kPassOn, kEnd };
+
 // The nodes between `sources` and `outputs`, in order of creation, and the set of values that depend on a source.
 class Dependence {
  public:
-  Dependence(const std::vector<Tensor>& outputs, const std::vector<Tensor>& sources) : depends_(sources.begin(), sources.end()) {
+  Dependence(const std::vector<Tensor>& outputs, const std::vector<Tensor>& sources, Sources kind)
+      : depends_(sources.begin(), sources.end()) {
+    // A node is younger than its inputs, so what is not younger than the oldest source depends on none.
+    uint64_t oldest = UINT64_MAX;
+    for (const Tensor& source : sources) oldest = std::min(oldest, source.node()->sequence);
     std::unordered_set<const Node*> seen;
     std::vector<std::shared_ptr<Node>> reached, pending;
     const auto visit = [&](const Tensor& tensor) {
-      if (!depends_.contains(tensor) && seen.insert(tensor.node().get()).second) pending.push_back(tensor.node());
+      if (kind == Sources::kEnd && depends_.contains(tensor)) return;
+      if (tensor.node()->sequence > oldest && seen.insert(tensor.node().get()).second) pending.push_back(tensor.node());
     };
     for (const Tensor& output : outputs) visit(output);
     while (!pending.empty()) {
       reached.push_back(std::move(pending.back()));
       pending.pop_back();
-      const std::vector<Tensor> inputs = reached.back()->inputs;
-      for (const Tensor& input : inputs) visit(input);
+      const std::shared_ptr<Node> node = reached.back();
+      for (const Tensor& input : node->inputs) visit(input);
     }
     std::sort(reached.begin(), reached.end(), [](const auto& a, const auto& b) { return a->sequence < b->sequence; });
     for (const std::shared_ptr<Node>& node : reached) {
-      if (node->operation->name == "stop_gradient") continue;
-      if (std::none_of(node->inputs.begin(), node->inputs.end(), [&](const Tensor& x) { return depends_.contains(x); })) continue;
-      for (const Tensor& output : outputs_of(node)) depends_.insert(output);
-      nodes_.push_back(node);
+      const auto depends = [&](const Tensor& x) { return depends_.contains(x); };
+      if (node->operation->stops_gradient || std::none_of(node->inputs.begin(), node->inputs.end(), depends)) continue;
+      bool carries = false;  // integers and bool carry no gradient
+      for (const Tensor& output : outputs_of(node))
+        if (is_floating(output.dtype())) depends_.insert(output), carries = true;
+      if (carries) nodes_.push_back(node);
     }
   }
 
@@ -45,52 +55,89 @@ class Dependence {
   std::vector<std::shared_ptr<Node>> nodes_;
 };
 
-// The gradients of one node's inputs, by its rule or through its decomposition.
-std::vector<Tensor> input_gradients(const Node& node, const std::vector<Tensor>& outputs, std::vector<Tensor> cotangents,
-                                    const Dependence& dependence) {
-  const std::unique_ptr<bool[]> wants(new bool[node.inputs.size()]);
-  for (size_t i = 0; i < node.inputs.size(); ++i) wants[i] = dependence.holds(node.inputs[i]);
-  if (node.operation->gradient) {
-    // A rule of one output may rely on its cotangent; of several outputs, those that nobody used are zero.
-    if (cotangents.size() > 1 && node.operation->kind == OperationKind::kComposite)
-      for (size_t i = 0; i < cotangents.size(); ++i)
-        if (!cotangents[i].defined()) cotangents[i] = zeros(outputs[i].shape(), outputs[i].dtype());
-    return node.operation->gradient({node.inputs, outputs, cotangents, node.attributes, {wants.get(), node.inputs.size()}});
-  }
-  if (!node.operation->decompose)
-    fail("{}{}: {} has no gradient; detach() what needs none", *node.scope, node.scope->empty() ? "" : ": ", "this operation '" + std::string(node.operation->name) + "'");
-  std::vector<Tensor> parts = node.operation->decompose(node.inputs, node.attributes), used_parts, used_cotangents, sources;
-  for (size_t i = 0; i < parts.size(); ++i)
-    if (cotangents[i].defined()) {
-      used_parts.push_back(parts[i]);
-      used_cotangents.push_back(cotangents[i]);
+std::vector<Tensor> sweep(const std::vector<Tensor>& outputs, const std::vector<Tensor>& cotangents,
+                          const std::vector<Tensor>& sources, Sources kind);
+
+// What a node without a gradient rule of its own stands for: the same outputs, computed from `inputs` by other nodes.
+struct Expansion {
+  std::vector<Tensor> inputs, outputs, cotangents;
+};
+
+// A copy of the region, separated from the forward pass and tied to the cotangents (see checkpoint.cpp).
+Expansion recomputed(const Node& node, const std::vector<Tensor>& cotangents) {
+  std::vector<Tensor> separated = node.inputs;
+  for (const Tensor& cotangent : cotangents)
+    if (cotangent.defined()) separated.push_back(cotangent);
+  separated = make_tensors(find_operation("optimization_barrier"), std::move(separated));
+  Expansion expansion;
+  expansion.inputs.assign(separated.begin(), separated.begin() + static_cast<std::ptrdiff_t>(node.inputs.size()));
+  auto next = separated.begin() + static_cast<std::ptrdiff_t>(node.inputs.size());
+  for (const Tensor& cotangent : cotangents) expansion.cotangents.push_back(cotangent.defined() ? *next++ : Tensor());
+  expansion.outputs = inline_graph(*node.region, expansion.inputs);
+  return expansion;
+}
+
+std::vector<Tensor> gradients_through(const Expansion& expansion, const std::vector<bool>& wants) {
+  std::vector<Tensor> outputs, cotangents, sources;
+  for (size_t i = 0; i < expansion.outputs.size(); ++i)
+    if (expansion.cotangents[i].defined()) {
+      outputs.push_back(expansion.outputs[i]);
+      cotangents.push_back(expansion.cotangents[i]);
     }
-  for (size_t i = 0; i < node.inputs.size(); ++i)
-    if (wants[i]) sources.push_back(node.inputs[i]);
-  const std::vector<Tensor> found = gradients(used_parts, used_cotangents, sources);
-  std::vector<Tensor> result(node.inputs.size());
-  for (size_t i = 0, next = 0; i < node.inputs.size(); ++i)
-    if (wants[i]) result[i] = found[next++];
+  // A tensor that is an input twice gets its whole gradient in its first place.
+  std::vector<size_t> places;
+  TensorSet seen;
+  for (size_t i = 0; i < expansion.inputs.size(); ++i)
+    if (wants[i] && seen.insert(expansion.inputs[i]).second) {
+      sources.push_back(expansion.inputs[i]);
+      places.push_back(i);
+    }
+  const std::vector<Tensor> found = sweep(outputs, cotangents, sources, Sources::kEnd);
+  std::vector<Tensor> result(expansion.inputs.size());
+  for (size_t i = 0; i < places.size(); ++i) result[places[i]] = found[i];
   return result;
 }
 
-}  // namespace
+// The gradients of one node's inputs, by its rule, or through what it stands for.
+std::vector<Tensor> input_gradients(const Node& node, const std::vector<Tensor>& outputs,
+                                    std::vector<Tensor> cotangents, const Dependence& dependence) {
+  const Operation& operation = *node.operation;
+  std::vector<bool> wants;
+  for (const Tensor& input : node.inputs) wants.push_back(dependence.holds(input));
+  if (node.region) return gradients_through(recomputed(node, cotangents), wants);
+  if (operation.gradient) {
+    // A rule of one output may rely on its cotangent; of several outputs, those that nobody used are zero.
+    if (cotangents.size() > 1 && operation.kind == OperationKind::kComposite)
+      for (size_t i = 0; i < cotangents.size(); ++i)
+        if (!cotangents[i].defined()) cotangents[i] = zeros(outputs[i].shape(), outputs[i].dtype());
+    const std::unique_ptr<bool[]> flags(new bool[wants.size()]);
+    std::copy(wants.begin(), wants.end(), flags.get());
+    return operation.gradient({node.inputs, outputs, cotangents, node.attributes, {flags.get(), wants.size()}});
+  }
+  if (!operation.decompose) {
+    const std::string where = node.scope->empty() ? "" : *node.scope + ": ";
+    fail("{}{} has no gradient: detach() its input, or ask for no gradient through it", where, operation.name);
+  }
+  return gradients_through({node.inputs, operation.decompose(node.inputs, node.attributes), std::move(cotangents)},
+                           wants);
+}
 
-std::vector<Tensor> gradients(const std::vector<Tensor>& outputs, const std::vector<Tensor>& cotangents,
-                              const std::vector<Tensor>& with_respect_to) {
-  const NoGradient no_second_order;  // the backward pass itself does not remember how it was computed
-  const Dependence dependence(outputs, with_respect_to);
+// The gradients of the sources; undefined where the outputs do not depend on one.
+std::vector<Tensor> sweep(const std::vector<Tensor>& outputs, const std::vector<Tensor>& cotangents,
+                          const std::vector<Tensor>& sources, Sources kind) {
+  const Dependence dependence(outputs, sources, kind);
   TensorMap<Tensor> total;
   const auto accumulate = [&](const Tensor& tensor, const Tensor& part) {
     if (!part.defined() || !dependence.holds(tensor)) return;
-    if (part.shape() != tensor.shape())
-      fail(ErrorKind::kInternal, "a gradient of {} came for a value of {}", to_string(part.type()), to_string(tensor.type()));
+    if (part.type() != tensor.type())
+      fail(ErrorKind::kInternal, "a gradient of {} came for a value of {}", to_string(part.type()),
+           to_string(tensor.type()));
     const auto [place, fresh] = total.try_emplace(tensor, part);
     if (!fresh) place->second = place->second + part;
   };
   for (size_t i = 0; i < outputs.size(); ++i) accumulate(outputs[i], cotangents[i]);
 
-  const TensorSet sources(with_respect_to.begin(), with_respect_to.end());
+  const TensorSet kept(sources.begin(), sources.end());
   for (auto node = dependence.nodes().rbegin(); node != dependence.nodes().rend(); ++node) {
     const std::vector<Tensor> node_outputs = outputs_of(*node);
     std::vector<Tensor> node_cotangents;
@@ -99,7 +146,7 @@ std::vector<Tensor> gradients(const std::vector<Tensor>& outputs, const std::vec
       const auto found = total.find(output);
       node_cotangents.push_back(found == total.end() ? Tensor() : found->second);
       any |= node_cotangents.back().defined();
-      if (found != total.end() && !sources.contains(output)) total.erase(found);
+      if (found != total.end() && !kept.contains(output)) total.erase(found);
     }
     if (!any) continue;
     const UseScope scope((*node)->scope);
@@ -108,10 +155,31 @@ std::vector<Tensor> gradients(const std::vector<Tensor>& outputs, const std::vec
   }
 
   std::vector<Tensor> result;
-  for (const Tensor& tensor : with_respect_to) {
-    const auto found = total.find(tensor);
-    result.push_back(found == total.end() ? zeros(tensor.shape(), tensor.dtype()) : found->second);
+  for (const Tensor& source : sources) {
+    const auto found = total.find(source);
+    result.push_back(found == total.end() ? Tensor() : found->second);
   }
+  return result;
+}
+
+}  // namespace
+
+std::vector<Tensor> gradients(const std::vector<Tensor>& outputs, const std::vector<Tensor>& cotangents,
+                              const std::vector<Tensor>& with_respect_to) {
+  if (outputs.size() != cotangents.size())
+    fail("gradients: expected a cotangent for each of {} outputs, found {}", outputs.size(), cotangents.size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!is_floating(outputs[i].dtype()))
+      fail("gradients: expected floating outputs, found {}", to_string(outputs[i].type()));
+    if (cotangents[i].type() != outputs[i].type())
+      fail("gradients: expected a cotangent of {}, found {}", to_string(outputs[i].type()),
+           to_string(cotangents[i].type()));
+  }
+  for (const Tensor& tensor : with_respect_to) tensor.type();  // refuses empty ones
+  const NoGradient no_second_order;  // the backward pass itself does not remember how it was computed
+  std::vector<Tensor> result = sweep(outputs, cotangents, with_respect_to, Sources::kPassOn);
+  for (size_t i = 0; i < result.size(); ++i)
+    if (!result[i].defined()) result[i] = zeros(with_respect_to[i].shape(), with_respect_to[i].dtype());
   return result;
 }
 

@@ -102,6 +102,29 @@ Graph rewrite(const Graph& graph, const Replacement& replace) {
   return result;
 }
 
+std::vector<Tensor> inline_graph(const Graph& graph, const std::vector<Tensor>& inputs) {
+  if (inputs.size() != graph.inputs.size())
+    fail(ErrorKind::kInternal, "a graph of {} inputs is inlined with {}", graph.inputs.size(), inputs.size());
+  TensorMap<Tensor> replacement;
+  const auto replaced = [&](const std::vector<Tensor>& tensors) {
+    std::vector<Tensor> result;
+    for (const Tensor& tensor : tensors) {
+      const auto found = replacement.find(tensor);
+      if (found == replacement.end()) fail(ErrorKind::kInternal, "a graph uses a tensor that nothing in it makes");
+      result.push_back(found->second);
+    }
+    return result;
+  };
+  for (size_t i = 0; i < inputs.size(); ++i) replacement.emplace(graph.inputs[i], inputs[i]);
+  for (const std::shared_ptr<Node>& node : graph.nodes) {
+    const UseScope scope(node->scope);
+    const auto copy = make_node(*node->operation, replaced(node->inputs), node->attributes, node->region);
+    for (size_t i = 0; i < copy->types.size(); ++i)
+      replacement.emplace(Tensor(node, static_cast<int>(i)), Tensor(copy, static_cast<int>(i)));
+  }
+  return replaced(graph.outputs);
+}
+
 // ---- structural key
 
 namespace {
@@ -162,6 +185,7 @@ void mix(Mixer& mixer, const Graph& graph) {
     mixer.add(node->inputs.size());
     for (const Tensor& input : node->inputs) mixer.add(name(input));
     mixer.add(node->attributes);
+    mixer.add(node->region != nullptr);
     if (node->region) mix(mixer, *node->region);
     for (size_t i = 0; i < node->types.size(); ++i) names.emplace(Tensor(node, static_cast<int>(i)), names.size());
   }

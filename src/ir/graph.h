@@ -26,6 +26,9 @@ Graph make_graph(std::vector<Tensor> outputs, std::vector<Tensor> inputs = {});
 using Replacement = std::function<std::vector<Tensor>(const Node& node, const std::vector<Tensor>& inputs)>;
 Graph rewrite(const Graph& graph, const Replacement& replace);
 
+// The outputs of `graph` computed from `inputs`: its nodes made anew, one input for each of the graph's.
+std::vector<Tensor> inline_graph(const Graph& graph, const std::vector<Tensor>& inputs);
+
 // The graph as text that parse_graph reads back:
 //   graph(%0: f32[2, 3], %1: f32[3]) {
 //     %2 = reshape(%1) {shape=[1, 3]} : f32[1, 3]

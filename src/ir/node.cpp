@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ir/node.h"
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <unordered_set>
@@ -83,7 +84,9 @@ std::shared_ptr<Node> make_node(const Operation& operation, std::vector<Tensor> 
   node->attributes = std::move(attributes);
   node->scope = current_scope();
   node->sequence = next_sequence.fetch_add(1, std::memory_order_relaxed);
-  if (!in_compiler && !gradients_off)
+  const bool carries_gradient = std::any_of(node->types.begin(), node->types.end(),
+                                            [](const Type& type) { return is_floating(type.dtype); });
+  if (!in_compiler && !gradients_off && carries_gradient && !operation.stops_gradient)
     for (const Tensor& input : inputs) node->requires_grad |= input.requires_grad();
   node->remembers = node->requires_grad;
   node->inputs = std::move(inputs);

@@ -23,7 +23,7 @@ struct Node {
   Attributes attributes;
   std::vector<Type> types;              // of the outputs
   const std::string* scope = nullptr;   // path of the module that made it; interned
-  std::shared_ptr<const Graph> region;  // of "fusion": what it computes
+  std::shared_ptr<const Graph> region;  // of "fusion" and "checkpoint": what it computes
   uint64_t sequence = 0;                // order of creation on all threads
   bool requires_grad = false;           // gradients with respect to its outputs, or through them, may be asked for
   bool remembers = false;               // keeps its inputs once computed, so that gradients can be taken later

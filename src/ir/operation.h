@@ -65,6 +65,7 @@ struct Operation {
   OperationKind kind = OperationKind::kPrimitive;
   std::string_view documentation;
   bool elementwise = false;  // output element i needs only input elements i; all shapes are equal
+  bool stops_gradient = false;  // its outputs count as constants when gradients are taken
   std::vector<Type> (*infer)(const Inference&) = nullptr;
   void (*evaluate)(std::span<const Array> inputs, const Attributes&, std::span<Array> outputs) = nullptr;
   std::vector<Tensor> (*decompose)(std::span<const Tensor> inputs, const Attributes&) = nullptr;

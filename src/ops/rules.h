@@ -56,6 +56,7 @@ Tensor sum_to_shape(const Tensor& x, const Shape& shape);
 // A record for each operation, defined beside its rules.
 using OperationList = std::vector<const Operation*>;
 OperationList leaf_operations();
+OperationList identity_operations();
 OperationList elementwise_operations();
 OperationList reduction_operations();
 OperationList ordering_operations();
