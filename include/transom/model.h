@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models: architectures of Transformers, loaded from and saved to its checkpoints.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "transom/tensor.h"
+
+namespace transom {
+
+class Config;  // io/config.h
+
+// One tensor of a model, by its name in the checkpoint. Layers share it with the model, so that a new value is seen by all.
+struct Parameter {
+  std::string name;
+  Tensor value;
+};
+
+// Tensors by the names of Transformers' arguments and outputs, in order.
+class NamedTensors {
+ public:
+  using Items = std::vector<std::pair<std::string, Tensor>>;
+  NamedTensors() = default;
+  NamedTensors(std::initializer_list<Items::value_type> items) : items_(items) {}
+
+  Tensor find(std::string_view name) const;  // an empty Tensor where there is none
+  const Tensor& at(std::string_view name) const;  // throws, naming what there is
+  void set(std::string name, Tensor tensor);
+  const Items& items() const { return items_; }
+  bool empty() const { return items_.empty(); }
+
+ private:
+  Items items_;
+};
+
+// How a forward pass is carried out.
+struct ForwardContext {
+  bool training = false;  // dropout is on
+  Tensor dropout_key;     // i64 [2] = (seed, offset), an input of the graph; each dropout draws from its own offsets
+  bool gradient_checkpointing = false;
+  bool output_hidden_states = false;
+  int64_t dropouts = 0;  // that this pass has done so far
+};
+
+struct LoadOptions {
+  std::string task;                 // pipeline name that chooses the head; empty: the architecture that config.json names
+  std::optional<int64_t> num_labels;
+  std::vector<std::string> labels;  // names of the classes, in the order of their ids
+  std::string problem_type;         // of sequence classification; empty: as config.json says, or found from the labels
+  bool ignore_mismatched_sizes = false;
+  uint64_t seed = 42;               // of parameters that the checkpoint lacks
+  std::string dtype = "float32";
+};
+
+// What a checkpoint and a model did not share.
+struct LoadReport {
+  std::vector<std::string> missing;     // made new
+  std::vector<std::string> unexpected;  // left aside
+  std::vector<std::string> mismatched;  // made new, with ignore_mismatched_sizes
+};
+
+class Model {
+ public:
+  virtual ~Model();
+  // Reads a directory that save_pretrained wrote, Transformers' or ours.
+  static std::unique_ptr<Model> from_pretrained(const std::string& directory, const LoadOptions& options = {}, LoadReport* report = nullptr);
+  // The same architecture with new weights.
+  static std::unique_ptr<Model> from_config(const std::string& config_json, const LoadOptions& options = {});
+
+  // Inputs by the names of Transformers' arguments (input_ids, attention_mask, labels ...); outputs by its names (loss,
+  // logits, last_hidden_state ...). Unknown and missing inputs are refused by name.
+  NamedTensors forward(const NamedTensors& inputs, ForwardContext context = {}) const;
+  NamedTensors operator()(const NamedTensors& inputs) const { return forward(inputs); }
+
+  const std::vector<std::shared_ptr<Parameter>>& parameters() const { return parameters_; }
+  Config& config() const { return *config_; }
+  const std::string& architecture() const { return architecture_; }
+  // The names of the classes by id, from id2label.
+  std::vector<std::string> labels() const;
+
+  // Writes config.json and model.safetensors (in shards above the size) as Transformers reads them.
+  void save_pretrained(const std::string& directory, uint64_t max_shard_bytes = uint64_t{5} << 30) const;
+
+ protected:
+  Model() = default;
+  virtual NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const = 0;
+  // The arguments that run() knows.
+  virtual std::vector<std::string> input_names() const = 0;
+
+ private:
+  friend class ModelLoader;
+  std::vector<std::shared_ptr<Parameter>> parameters_;
+  std::shared_ptr<Config> config_;
+  std::string architecture_;
+};
+
+}  // namespace transom

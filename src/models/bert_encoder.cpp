@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/bert_encoder.h"
+
+#include "base/error.h"
+#include "models/encoder_heads.h"
+#include "models/family.h"
+#include "transom/gradients.h"
+
+namespace transom {
+
+BertConfig::BertConfig(const Config& config)
+    : vocab_size(config.get_int("vocab_size", 30522)),
+      hidden_size(config.get_int("hidden_size", 768)),
+      num_hidden_layers(config.get_int("num_hidden_layers", 12)),
+      num_attention_heads(config.get_int("num_attention_heads", 12)),
+      intermediate_size(config.get_int("intermediate_size", 3072)),
+      max_position_embeddings(config.get_int("max_position_embeddings", 512)),
+      type_vocab_size(config.get_int("type_vocab_size", 2)),
+      pad_token_id(config.get_int("pad_token_id", 0)),
+      hidden_dropout_prob(config.get_float("hidden_dropout_prob", 0.1)),
+      attention_probs_dropout_prob(config.get_float("attention_probs_dropout_prob", 0.1)),
+      classifier_dropout(config.get_float("classifier_dropout", hidden_dropout_prob)),
+      layer_norm_eps(config.get_float("layer_norm_eps", 1e-12)),
+      initializer_range(config.get_float("initializer_range", 0.02)),
+      hidden_act(config.get_string("hidden_act", "gelu")),
+      problem_type(config.get_string("problem_type", "")),
+      tie_word_embeddings(config.get_bool("tie_word_embeddings", true)),
+      num_labels(number_of_labels(config)) {
+  refuse_unless(config, "position_embedding_type", "absolute");
+  refuse_unless(config, "is_decoder", "false");
+  refuse_unless(config, "add_cross_attention", "false");
+  if (num_attention_heads <= 0 || hidden_size % num_attention_heads != 0)
+    fail("config.json: hidden_size {} is not divisible by num_attention_heads {}", hidden_size, num_attention_heads);
+}
+
+BertEmbeddings::BertEmbeddings(const Scope& scope, const BertConfig& c)
+    : word_embeddings(scope / "word_embeddings", c.vocab_size, c.hidden_size, c.initializer_range, c.pad_token_id),
+      position_embeddings(scope / "position_embeddings", c.max_position_embeddings, c.hidden_size, c.initializer_range),
+      token_type_embeddings(scope / "token_type_embeddings", c.type_vocab_size, c.hidden_size, c.initializer_range),
+      layer_norm_(scope / "LayerNorm", c.hidden_size, c.layer_norm_eps),
+      dropout_(c.hidden_dropout_prob) {}
+
+Tensor BertEmbeddings::operator()(const Tensor& input_ids, const Tensor& inputs_embeds, const Tensor& token_type_ids, const Tensor& position_ids, ForwardContext& context) const {
+  const Tensor words = inputs_embeds.defined() ? inputs_embeds : word_embeddings(input_ids);
+  const Tensor types = token_type_ids.defined() ? token_type_ids : zeros({1, words.dim(1)}, DType::kInt64);
+  const Tensor x = words + token_type_embeddings(types) + position_embeddings(position_ids);
+  return dropout_(layer_norm_(x), context);
+}
+
+BertLayer::BertLayer(const Scope& scope, const BertConfig& c)
+    : path_(scope.path()),
+      heads_(c.num_attention_heads),
+      activation_(c.hidden_act),
+      query_(scope / "attention" / "self" / "query", c.hidden_size, c.hidden_size, c.new_weights()),
+      key_(scope / "attention" / "self" / "key", c.hidden_size, c.hidden_size, c.new_weights()),
+      value_(scope / "attention" / "self" / "value", c.hidden_size, c.hidden_size, c.new_weights()),
+      attention_output_(scope / "attention" / "output" / "dense", c.hidden_size, c.hidden_size, c.new_weights()),
+      attention_norm_(scope / "attention" / "output" / "LayerNorm", c.hidden_size, c.layer_norm_eps),
+      intermediate_(scope / "intermediate" / "dense", c.hidden_size, c.intermediate_size, c.new_weights()),
+      output_(scope / "output" / "dense", c.intermediate_size, c.hidden_size, c.new_weights()),
+      output_norm_(scope / "output" / "LayerNorm", c.hidden_size, c.layer_norm_eps),
+      attention_dropout_(c.attention_probs_dropout_prob),
+      dropout_(c.hidden_dropout_prob) {}
+
+Tensor BertLayer::operator()(const Tensor& x, const Tensor& mask, ForwardContext& context) const {
+  Tensor attended;
+  {
+    const ModuleScope module(path_ + ".attention.self");
+    attended = multi_head_attention(query_(x), key_(x), value_(x), heads_, mask, attention_dropout_, context);
+  }
+  const Tensor h = attention_norm_(dropout_(attention_output_(attended), context) + x);
+  return output_norm_(dropout_(output_(activation(activation_, intermediate_(h))), context) + h);
+}
+
+BertEncoder::BertEncoder(const Scope& scope, const BertConfig& config, bool positions_after_padding)
+    : config_(config), positions_after_padding_(positions_after_padding), embeddings_(scope / "embeddings", config) {
+  for (int64_t i = 0; i < config.num_hidden_layers; ++i) layers_.emplace_back(scope / "encoder" / "layer" / i, config);
+}
+
+BertEncoder::Result BertEncoder::operator()(const NamedTensors& inputs, ForwardContext& context) const {
+  const Tensor ids = inputs.find("input_ids"), embeds = inputs.find("inputs_embeds");
+  if (ids.defined() == embeds.defined()) fail("expected either input_ids or inputs_embeds");
+  const Tensor& shaped = ids.defined() ? ids : embeds;
+  if (shaped.rank() != (ids.defined() ? 2 : 3)) fail("input_ids: expected [batch, length], found {}", to_string(shaped.shape()));
+  const int64_t T = shaped.dim(1);
+  const int64_t first = positions_after_padding_ ? config_.pad_token_id + 1 : 0;
+  if (T + first > config_.max_position_embeddings)
+    fail("the input has {} tokens; this model takes at most {} (max_position_embeddings {}); truncate it", T, config_.max_position_embeddings - first, config_.max_position_embeddings);
+  Tensor positions = inputs.find("position_ids");
+  if (!positions.defined())
+    positions = positions_after_padding_ && ids.defined() ? positions_after_padding(ids, config_.pad_token_id)
+                                                          : iota({1, T}, 1) + static_cast<double>(first);
+  Result result;
+  Tensor x = embeddings_(ids, embeds, inputs.find("token_type_ids"), positions, context);
+  const Tensor mask = additive_mask(inputs.find("attention_mask"));
+  if (context.output_hidden_states) result.hidden_states.push_back(x);
+  for (const BertLayer& layer : layers_) {
+    if (context.gradient_checkpointing && context.training)
+      x = checkpoint([&](const std::vector<Tensor>& in) { return layer(in[0], in.size() > 1 ? in[1] : Tensor(), context); },
+                     mask.defined() ? std::vector<Tensor>{x, mask} : std::vector<Tensor>{x});
+    else x = layer(x, mask, context);
+    if (context.output_hidden_states) result.hidden_states.push_back(x);
+  }
+  result.last_hidden_state = x;
+  return result;
+}
+
+const std::vector<std::string>& encoder_input_names() {
+  static const std::vector<std::string> names = {"input_ids", "attention_mask", "token_type_ids", "position_ids", "inputs_embeds", "labels"};
+  return names;
+}
+
+void add_hidden_states(NamedTensors& outputs, const std::vector<Tensor>& hidden_states) {
+  for (size_t i = 0; i < hidden_states.size(); ++i) outputs.set("hidden_states." + std::to_string(i), hidden_states[i]);
+}
+
+}  // namespace transom

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// The encoder of BERT (Devlin et al., 2018), which BERT, RoBERTa and their kin share: post-norm blocks of self-attention and
+// a feed-forward layer. Members are named as in the checkpoint. B batch, T time, D hidden, H heads.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "io/config.h"
+#include "nn/attention.h"
+
+namespace transom {
+
+struct BertConfig {
+  explicit BertConfig(const Config& config);
+  int64_t vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size, max_position_embeddings, type_vocab_size;
+  int64_t pad_token_id;
+  double hidden_dropout_prob, attention_probs_dropout_prob, classifier_dropout, layer_norm_eps, initializer_range;
+  std::string hidden_act, problem_type;
+  bool tie_word_embeddings;
+  int64_t num_labels;
+
+  Linear::Options new_weights() const { return {.deviation = initializer_range}; }
+};
+
+class BertEmbeddings {
+ public:
+  BertEmbeddings(const Scope& scope, const BertConfig& config);
+  // input_ids, position_ids [B, T] or [1, T]; token types empty: all 0. -> [B, T, D]
+  Tensor operator()(const Tensor& input_ids, const Tensor& inputs_embeds, const Tensor& token_type_ids, const Tensor& position_ids, ForwardContext& context) const;
+
+  Embedding word_embeddings, position_embeddings, token_type_embeddings;
+
+ private:
+  LayerNorm layer_norm_;
+  Dropout dropout_;
+};
+
+class BertLayer {
+ public:
+  BertLayer(const Scope& scope, const BertConfig& config);
+  Tensor operator()(const Tensor& x, const Tensor& mask, ForwardContext& context) const;  // [B, T, D] -> [B, T, D]
+
+ private:
+  std::string path_;
+  int64_t heads_;
+  std::string activation_;
+  Linear query_, key_, value_, attention_output_;
+  LayerNorm attention_norm_;
+  Linear intermediate_, output_;
+  LayerNorm output_norm_;
+  Dropout attention_dropout_, dropout_;
+};
+
+// The body with its embeddings. RoBERTa counts positions from its padding id.
+class BertEncoder {
+ public:
+  BertEncoder(const Scope& scope, const BertConfig& config, bool positions_after_padding);
+  struct Result {
+    Tensor last_hidden_state;  // [B, T, D]
+    std::vector<Tensor> hidden_states;  // embeddings, then each layer's, if the context asks for them
+  };
+  Result operator()(const NamedTensors& inputs, ForwardContext& context) const;
+  const BertEmbeddings& embeddings() const { return embeddings_; }
+
+ private:
+  BertConfig config_;
+  bool positions_after_padding_;
+  BertEmbeddings embeddings_;
+  std::vector<BertLayer> layers_;
+};
+
+// tanh of a dense layer on the first token: [B, T, D] -> [B, D]
+class BertPooler {
+ public:
+  BertPooler(const Scope& scope, const BertConfig& config) : dense_(scope / "dense", config.hidden_size, config.hidden_size, config.new_weights()) {}
+  Tensor operator()(const Tensor& hidden) const { return tanh(dense_(squeeze(slice(hidden, 1, 0, 1), 1))); }
+
+ private:
+  Linear dense_;
+};
+
+const std::vector<std::string>& encoder_input_names();
+// Adds hidden_states.<i> where the context asked for them.
+void add_hidden_states(NamedTensors& outputs, const std::vector<Tensor>& hidden_states);
+
+}  // namespace transom

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the heads of text encoders share: a head takes the hidden states of the body and gives named outputs.
+#pragma once
+
+#include "nn/losses.h"
+#include "transom/model.h"
+
+namespace transom {
+
+// Puts the loss first, as Transformers orders its outputs.
+NamedTensors with_loss(const Tensor& loss, NamedTensors outputs);
+
+// One label a row: logits [B, C].
+NamedTensors sequence_classification_outputs(const Tensor& logits, const NamedTensors& inputs, const std::string& problem_type);
+// One label a token: logits [B, T, C]; also masked language modelling.
+NamedTensors token_outputs(const Tensor& logits, const NamedTensors& inputs);
+// hidden [B, T, 2] -> start and end logits [B, T].
+NamedTensors span_outputs(const Tensor& logits, const NamedTensors& inputs);
+// scores [B choices, 1] -> logits [B, choices].
+NamedTensors choice_outputs(const Tensor& scores, int64_t choices, const NamedTensors& inputs);
+// The inputs of multiple choice, [B, choices, T], as [B choices, T].
+NamedTensors flattened_choices(const NamedTensors& inputs);
+
+// The position of each token counted from padding + 1, padding tokens staying at `padding`: RoBERTa's positions.
+Tensor positions_after_padding(const Tensor& input_ids, int64_t padding);
+
+}  // namespace transom

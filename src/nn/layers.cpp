@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/layers.h"
+
+#include "base/error.h"
+
+namespace transom {
+
+Linear::Linear(const Scope& scope, int64_t in, int64_t out, const Options& options)
+    : path_(scope.path()), weight_(scope.parameter("weight", {out, in}, Initial::normal(options.deviation))) {
+  if (options.bias) bias_ = scope.parameter("bias", {out}, Initial::zeros());
+}
+
+Tensor Linear::operator()(const Tensor& x) const {
+  const ModuleScope module(path_);
+  return linear(x, weight_->value, bias_ ? bias_->value : Tensor());
+}
+
+Embedding::Embedding(const Scope& scope, int64_t count, int64_t width, double deviation, int64_t padding)
+    : path_(scope.path()), weight_(scope.parameter("weight", {count, width}, Initial::normal(deviation, padding))) {}
+
+Tensor Embedding::operator()(const Tensor& ids) const {
+  const ModuleScope module(path_);
+  return gather(weight_->value, ids, 0);
+}
+
+LayerNorm::LayerNorm(const Scope& scope, int64_t width, double epsilon)
+    : path_(scope.path()), weight_(scope.parameter("weight", {width}, Initial::ones())), bias_(scope.parameter("bias", {width}, Initial::zeros())), epsilon_(epsilon) {}
+
+Tensor LayerNorm::operator()(const Tensor& x) const {
+  const ModuleScope module(path_);
+  return layer_norm(x, weight_->value, bias_->value, epsilon_);
+}
+
+Tensor Dropout::operator()(const Tensor& x, ForwardContext& context) const {
+  if (!context.training || probability_ == 0) return x;
+  if (!context.dropout_key.defined()) fail(ErrorKind::kInternal, "training with dropout needs ForwardContext::dropout_key");
+  // Each dropout of a pass has its own offset; passes are set apart by the key.
+  const Tensor offset = iota({2}, 0) * static_cast<double>(context.dropouts++);
+  return dropout(x, context.dropout_key + offset, probability_);
+}
+
+TiedDecoder::TiedDecoder(const Scope& scope, const std::string& bias, const std::string& weight, const Embedding& embedding, bool tied, int64_t width, int64_t vocabulary, double deviation)
+    : weight_(tied ? embedding.weight() : scope.parameter(weight, {vocabulary, width}, Initial::normal(deviation))),
+      bias_(scope.parameter(bias, {vocabulary}, Initial::zeros())) {}
+
+Tensor TiedDecoder::operator()(const Tensor& hidden) const { return linear(hidden, weight_->value, bias_->value); }
+
+}  // namespace transom

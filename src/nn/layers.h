@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// The layers that models are made of. Letters: B batch, T time, D hidden, V vocabulary.
+#pragma once
+
+#include "nn/scope.h"
+#include "transom/ops.h"
+
+namespace transom {
+
+// x [..., in] -> [..., out]
+class Linear {
+ public:
+  struct Options {
+    bool bias = true;
+    double deviation = 0.02;  // of new weights
+  };
+  Linear(const Scope& scope, int64_t in, int64_t out, const Options& options);
+  Linear(const Scope& scope, int64_t in, int64_t out) : Linear(scope, in, out, Options{}) {}
+  Tensor operator()(const Tensor& x) const;
+
+ private:
+  std::string path_;
+  std::shared_ptr<Parameter> weight_, bias_;
+};
+
+// ids [...] -> [..., D]
+class Embedding {
+ public:
+  Embedding(const Scope& scope, int64_t count, int64_t width, double deviation = 0.02, int64_t padding = -1);
+  Tensor operator()(const Tensor& ids) const;
+  const std::shared_ptr<Parameter>& weight() const { return weight_; }
+
+ private:
+  std::string path_;
+  std::shared_ptr<Parameter> weight_;
+};
+
+class LayerNorm {
+ public:
+  LayerNorm(const Scope& scope, int64_t width, double epsilon);
+  Tensor operator()(const Tensor& x) const;
+
+ private:
+  std::string path_;
+  std::shared_ptr<Parameter> weight_, bias_;
+  double epsilon_;
+};
+
+// Does nothing outside of training.
+class Dropout {
+ public:
+  explicit Dropout(double probability) : probability_(probability) {}
+  Tensor operator()(const Tensor& x, ForwardContext& context) const;
+
+ private:
+  double probability_;
+};
+
+// A decoder over the vocabulary whose weight is the word embedding, or its own: hidden [..., D] -> logits [..., V].
+class TiedDecoder {
+ public:
+  // `bias` is the bias' full name under the scope; `weight` the untied weight's.
+  TiedDecoder(const Scope& scope, const std::string& bias, const std::string& weight, const Embedding& embedding, bool tied,
+              int64_t width, int64_t vocabulary, double deviation);
+  Tensor operator()(const Tensor& hidden) const;
+
+ private:
+  std::shared_ptr<Parameter> weight_, bias_;
+};
+
+}  // namespace transom

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/losses.h"
+
+#include "base/error.h"
+
+namespace transom {
+namespace {
+
+constexpr int64_t kIgnored = -100;
+
+Tensor mean_of_all(const Tensor& x) { return sum(x) * (1.0 / static_cast<double>(x.size())); }
+
+Tensor mean_where(const Tensor& losses, const Tensor& labels, int64_t ignored) {
+  const Tensor counted = not_equal(labels, full(labels.shape(), static_cast<double>(ignored), labels.dtype()));
+  return sum(losses) / sum(cast(counted, losses.dtype()));
+}
+
+Tensor wide(const Tensor& x) { return cast(x, DType::kFloat32); }
+
+}  // namespace
+
+Tensor mean_cross_entropy(const Tensor& logits, const Tensor& labels) {
+  const int64_t classes = logits.dim(-1);
+  const Tensor flat = cast(reshape(labels, {labels.size()}), DType::kInt64);
+  if (logits.size() != labels.size() * classes)
+    fail("labels of {} do not fit logits of {}: expected one label for each row of {} classes", to_string(labels.shape()), to_string(logits.shape()), classes);
+  return mean_where(cross_entropy(wide(reshape(logits, {labels.size(), classes})), flat, kIgnored), flat, kIgnored);
+}
+
+Tensor classification_loss(const Tensor& logits, const Tensor& labels, const std::string& problem_type) {
+  const int64_t classes = logits.dim(-1);
+  std::string type = problem_type;
+  if (type.empty()) type = classes == 1 ? "regression" : is_floating(labels.dtype()) ? "multi_label_classification" : "single_label_classification";
+  if (type == "single_label_classification") return mean_cross_entropy(logits, labels);
+  const Tensor x = wide(logits);
+  if (labels.size() != logits.size()) fail("labels of {} do not fit logits of {} for {}", to_string(labels.shape()), to_string(logits.shape()), type);
+  const Tensor target = reshape(wide(labels), x.shape());
+  if (type == "regression") return mean_of_all((x - target) * (x - target));
+  if (type == "multi_label_classification")  // binary cross entropy with logits, without overflow
+    return mean_of_all(relu(x) - x * target + log1p(exp(-abs(x))));
+  fail("problem_type: expected regression, single_label_classification or multi_label_classification, found {}", quoted(type));
+}
+
+Tensor span_loss(const Tensor& start_logits, const Tensor& end_logits, const Tensor& starts, const Tensor& ends) {
+  const int64_t length = start_logits.dim(-1);
+  const auto one = [&](const Tensor& logits, const Tensor& positions) {
+    const Tensor flat = cast(reshape(positions, {positions.size()}), DType::kInt64);
+    const Tensor clamped = minimum(maximum(flat, zeros(flat.shape(), DType::kInt64)), full(flat.shape(), static_cast<double>(length), DType::kInt64));
+    return mean_where(cross_entropy(wide(logits), clamped, length), clamped, length);
+  };
+  return (one(start_logits, starts) + one(end_logits, ends)) * 0.5;
+}
+
+}  // namespace transom

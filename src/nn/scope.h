@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a module stands in a model: its path is the prefix of its parameters' names in the checkpoint.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "transom/model.h"
+
+namespace transom {
+
+// The first values of a parameter that the checkpoint does not hold.
+struct Initial {
+  enum class Kind { kZeros, kOnes, kNormal } kind = Kind::kZeros;
+  double deviation = 0.02;
+  int64_t zero_row = -1;  // of an embedding: the padding token's row, zero
+  static Initial zeros() { return {}; }
+  static Initial ones() { return {Kind::kOnes}; }
+  static Initial normal(double deviation, int64_t zero_row = -1) { return {Kind::kNormal, deviation, zero_row}; }
+};
+
+// Gives parameters their values: from a checkpoint, or new ones.
+class ParameterSource {
+ public:
+  virtual ~ParameterSource() = default;
+  virtual std::shared_ptr<Parameter> parameter(const std::string& name, const Shape& shape, const Initial& initial) = 0;
+};
+
+class Scope {
+ public:
+  Scope(ParameterSource& source, std::string path = "") : source_(&source), path_(std::move(path)) {}
+  Scope operator/(const std::string& name) const { return {*source_, path_.empty() ? name : path_ + "." + name}; }
+  Scope operator/(int64_t index) const { return *this / std::to_string(index); }
+  std::shared_ptr<Parameter> parameter(const std::string& name, const Shape& shape, const Initial& initial) const {
+    return source_->parameter(path_.empty() ? name : path_ + "." + name, shape, initial);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  ParameterSource* source_;
+  std::string path_;
+};
+
+}  // namespace transom
