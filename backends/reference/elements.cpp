@@ -37,15 +37,33 @@ Array load(const std::byte* bytes, const Type& type) {
   Array array(type);
   switch (type.dtype) {
     case DType::kBool:
-    case DType::kUInt8: read<uint8_t>(bytes, array.integer); break;
-    case DType::kInt8: read<int8_t>(bytes, array.integer); break;
-    case DType::kInt32: read<int32_t>(bytes, array.integer); break;
-    case DType::kInt64: read<int64_t>(bytes, array.integer); break;
-    case DType::kUInt32: read<uint32_t>(bytes, array.integer); break;
-    case DType::kFloat16: read<Float16>(bytes, array.real); break;
-    case DType::kBFloat16: read<BFloat16>(bytes, array.real); break;
-    case DType::kFloat32: read<float>(bytes, array.real); break;
-    case DType::kFloat64: read<double>(bytes, array.real); break;
+    case DType::kUInt8:
+      read<uint8_t>(bytes, array.integer);
+      break;
+    case DType::kInt8:
+      read<int8_t>(bytes, array.integer);
+      break;
+    case DType::kInt32:
+      read<int32_t>(bytes, array.integer);
+      break;
+    case DType::kInt64:
+      read<int64_t>(bytes, array.integer);
+      break;
+    case DType::kUInt32:
+      read<uint32_t>(bytes, array.integer);
+      break;
+    case DType::kFloat16:
+      read<Float16>(bytes, array.real);
+      break;
+    case DType::kBFloat16:
+      read<BFloat16>(bytes, array.real);
+      break;
+    case DType::kFloat32:
+      read<float>(bytes, array.real);
+      break;
+    case DType::kFloat64:
+      read<double>(bytes, array.real);
+      break;
   }
   return array;
 }
@@ -54,15 +72,33 @@ void store(Array& array, std::byte* bytes) {
   round_to_dtype(array);
   switch (array.type.dtype) {
     case DType::kBool:
-    case DType::kUInt8: write<uint8_t>(array.integer, bytes); break;
-    case DType::kInt8: write<int8_t>(array.integer, bytes); break;
-    case DType::kInt32: write<int32_t>(array.integer, bytes); break;
-    case DType::kInt64: write<int64_t>(array.integer, bytes); break;
-    case DType::kUInt32: write<uint32_t>(array.integer, bytes); break;
-    case DType::kFloat16: write<Float16>(array.real, bytes); break;
-    case DType::kBFloat16: write<BFloat16>(array.real, bytes); break;
-    case DType::kFloat32: write<float>(array.real, bytes); break;
-    case DType::kFloat64: write<double>(array.real, bytes); break;
+    case DType::kUInt8:
+      write<uint8_t>(array.integer, bytes);
+      break;
+    case DType::kInt8:
+      write<int8_t>(array.integer, bytes);
+      break;
+    case DType::kInt32:
+      write<int32_t>(array.integer, bytes);
+      break;
+    case DType::kInt64:
+      write<int64_t>(array.integer, bytes);
+      break;
+    case DType::kUInt32:
+      write<uint32_t>(array.integer, bytes);
+      break;
+    case DType::kFloat16:
+      write<Float16>(array.real, bytes);
+      break;
+    case DType::kBFloat16:
+      write<BFloat16>(array.real, bytes);
+      break;
+    case DType::kFloat32:
+      write<float>(array.real, bytes);
+      break;
+    case DType::kFloat64:
+      write<double>(array.real, bytes);
+      break;
   }
 }
 

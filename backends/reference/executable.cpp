@@ -22,20 +22,28 @@ Attributes read_attributes(const transom_node& node) {
   for (size_t i = 0; i < node.attributes_count; ++i) {
     const transom_attribute& attribute = node.attributes[i];
     switch (attribute.kind) {
-      case TRANSOM_ATTRIBUTE_INT: attributes.set(attribute.name, attribute.int_value); break;
-      case TRANSOM_ATTRIBUTE_FLOAT: attributes.set(attribute.name, attribute.float_value); break;
-      case TRANSOM_ATTRIBUTE_STRING: attributes.set(attribute.name, std::string(attribute.string_value)); break;
+      case TRANSOM_ATTRIBUTE_INT:
+        attributes.set(attribute.name, attribute.int_value);
+        break;
+      case TRANSOM_ATTRIBUTE_FLOAT:
+        attributes.set(attribute.name, attribute.float_value);
+        break;
+      case TRANSOM_ATTRIBUTE_STRING:
+        attributes.set(attribute.name, std::string(attribute.string_value));
+        break;
       case TRANSOM_ATTRIBUTE_INTS:
         attributes.set(attribute.name, std::vector<int64_t>(attribute.ints, attribute.ints + attribute.ints_count));
         break;
-      default: fail("{}: attribute '{}' has the unknown kind {}", node.op, attribute.name, attribute.kind);
+      default:
+        fail("{}: attribute '{}' has the unknown kind {}", node.op, attribute.name, attribute.kind);
     }
   }
   return attributes;
 }
 
 Type read_type(const transom_value& value) {
-  if (value.dtype < TRANSOM_BOOL || value.dtype > TRANSOM_FLOAT64) fail("a value has the unknown dtype {}", value.dtype);
+  if (value.dtype < TRANSOM_BOOL || value.dtype > TRANSOM_FLOAT64)
+    fail("a value has the unknown dtype {}", value.dtype);
   return {static_cast<DType>(value.dtype), Shape(value.shape, value.shape + value.rank)};
 }
 
@@ -47,14 +55,15 @@ std::byte* bound(const transom_binding& binding, size_t bytes, std::string_view 
   if (bytes == 0) return nullptr;
   if (!binding.buffer) fail("{} {}: expected a buffer of {} bytes, found none", what, index, bytes);
   if (binding.offset > binding.buffer->bytes || bytes > binding.buffer->bytes - binding.offset)
-    fail("{} {}: {} bytes at offset {} do not fit a buffer of {}", what, index, bytes, binding.offset, binding.buffer->bytes);
+    fail("{} {}: {} bytes at offset {} do not fit a buffer of {}", what, index, bytes, binding.offset,
+         binding.buffer->bytes);
   return binding.buffer->data + binding.offset;
 }
 
 uint64_t nanoseconds() {
-  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                   std::chrono::steady_clock::now().time_since_epoch())
-                                   .count());
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+          .count());
 }
 
 }  // namespace
@@ -64,7 +73,8 @@ transom_executable::transom_executable(const transom_graph& graph) : arena_size_
     values_.push_back({read_type(graph.values[i]), graph.values[i].arena_offset});
   std::vector<bool> placed(values_.size(), false);
   for (size_t i = 0; i < graph.inputs_count; ++i) placed[inputs_.emplace_back(checked_value(graph.inputs[i]))] = true;
-  for (size_t i = 0; i < graph.outputs_count; ++i) placed[outputs_.emplace_back(checked_value(graph.outputs[i]))] = true;
+  for (size_t i = 0; i < graph.outputs_count; ++i)
+    placed[outputs_.emplace_back(checked_value(graph.outputs[i]))] = true;
   for (size_t i = 0; i < values_.size(); ++i) {
     if (placed[i]) continue;
     const int64_t offset = values_[i].arena_offset;
@@ -83,7 +93,8 @@ transom_executable::transom_executable(const transom_graph& graph) : arena_size_
 }
 
 size_t transom_executable::checked_value(int32_t value) const {
-  if (value < 0 || static_cast<size_t>(value) >= values_.size()) fail("value {} of {} does not exist", value, values_.size());
+  if (value < 0 || static_cast<size_t>(value) >= values_.size())
+    fail("value {} of {} does not exist", value, values_.size());
   return static_cast<size_t>(value);
 }
 
@@ -111,7 +122,8 @@ void transom_executable::run(const transom_launch& launch) const {
     places[inputs_[i]] = bound(launch.inputs[i], bytes_of(values_[inputs_[i]].type), "input", i);
   for (size_t i = 0; i < outputs_.size(); ++i) {
     places[outputs_[i]] = bound(launch.outputs[i], bytes_of(values_[outputs_[i]].type), "output", i);
-    if (launch.outputs[i].buffer && launch.outputs[i].buffer->imported) fail("output {} is bound to memory that is only read", i);
+    if (launch.outputs[i].buffer && launch.outputs[i].buffer->imported)
+      fail("output {} is bound to memory that is only read", i);
   }
 
   transom_device& device = *launch.stream->device;
@@ -126,7 +138,8 @@ void transom_executable::run(const transom_launch& launch) const {
     const uint64_t begin = profile ? nanoseconds() : 0;
     // Values that share memory are no matter here: all inputs are read before any output is written.
     std::vector<Array> inputs, outputs;
-    for (const size_t value : step.inputs) inputs.push_back(transom::reference::load(places[value], values_[value].type));
+    for (const size_t value : step.inputs)
+      inputs.push_back(transom::reference::load(places[value], values_[value].type));
     for (const size_t value : step.outputs) outputs.emplace_back(values_[value].type);
     try {
       step.operation->evaluate(inputs, step.attributes, outputs);

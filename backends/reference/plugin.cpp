@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device `reference`: a plain interpreter that computes each node by the float64 `evaluate` of its operation's record
-// and rounds every output to its element type. It is what other devices are compared with, and it is slow. It claims no
-// composite, so that it sees primitives only.
+// The device `reference`: a plain interpreter that computes each node by the float64 `evaluate` of its operation's
+// record and rounds every output to its element type. It is what other devices are compared with, and it is slow. It
+// claims no composite, so that it sees primitives only.
 //
 // A device knows the plugin header and nothing else; this one alone links the library and reads its op records, because
 // it *is* those records behind the plugin header.
@@ -83,7 +83,8 @@ transom_status buffer_allocate(transom_device* device, size_t bytes, transom_buf
     *buffer = made.release();
     const uint64_t in_use = device->bytes_in_use += bytes;
     uint64_t peak = device->peak_bytes_in_use;
-    while (peak < in_use && !device->peak_bytes_in_use.compare_exchange_weak(peak, in_use)) {}
+    while (peak < in_use && !device->peak_bytes_in_use.compare_exchange_weak(peak, in_use)) {
+    }
     ++device->allocations;
   });
 }
@@ -121,13 +122,15 @@ void copy_bytes(void* to, const void* from, size_t bytes) {
   if (bytes) std::memmove(to, from, bytes);
 }
 
-transom_status copy_to_device(transom_stream*, const void* from, transom_binding to, size_t bytes, transom_error* error) {
+transom_status copy_to_device(transom_stream*, const void* from, transom_binding to, size_t bytes,
+                              transom_error* error) {
   return guarded(error, [&] { copy_bytes(writable(to, bytes), from, bytes); });
 }
 transom_status copy_to_host(transom_stream*, transom_binding from, void* to, size_t bytes, transom_error* error) {
   return guarded(error, [&] { copy_bytes(to, checked(from, bytes), bytes); });
 }
-transom_status copy_on_device(transom_stream*, transom_binding from, transom_binding to, size_t bytes, transom_error* error) {
+transom_status copy_on_device(transom_stream*, transom_binding from, transom_binding to, size_t bytes,
+                              transom_error* error) {
   return guarded(error, [&] { copy_bytes(writable(to, bytes), checked(from, bytes), bytes); });
 }
 
@@ -165,9 +168,12 @@ transom_status event_elapsed(transom_event* from, transom_event* to, double* sec
 
 // ---- programs
 
-int32_t claims(transom_device*, const char*, const transom_value*, size_t, const transom_attribute*, size_t) { return 0; }
+int32_t claims(transom_device*, const char*, const transom_value*, size_t, const transom_attribute*, size_t) {
+  return 0;
+}
 
-transom_status compile(transom_device*, const transom_graph* graph, transom_executable** executable, transom_error* error) {
+transom_status compile(transom_device*, const transom_graph* graph, transom_executable** executable,
+                       transom_error* error) {
   return guarded(error, [&] { *executable = new transom_executable(*graph); });
 }
 void executable_destroy(transom_executable* executable) { delete executable; }
@@ -188,7 +194,8 @@ transom_status profile(transom_device* device, transom_profile_callback callback
 
 transom_status transom_plugin_open(const transom_host* host, transom_plugin* plugin, transom_error* error) {
   if (host->major != TRANSOM_PLUGIN_MAJOR) {
-    set_text(error, fmt::format("reference: expected a host of interface version {}, found {}", TRANSOM_PLUGIN_MAJOR, host->major));
+    set_text(error, fmt::format("reference: expected a host of interface version {}, found {}", TRANSOM_PLUGIN_MAJOR,
+                                host->major));
     return TRANSOM_UNSUPPORTED;
   }
   transom_plugin mine{};
