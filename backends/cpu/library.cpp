@@ -33,7 +33,8 @@ void execute(const dnnl::primitive& primitive, std::initializer_list<LibraryArgu
     if (argument.data)
       bound.emplace(argument.name, dnnl::memory(argument.desc, library_engine(), const_cast<void*>(argument.data)));
   if (const size_t bytes = scratchpad.get_size())
-    bound.emplace(DNNL_ARG_SCRATCHPAD, dnnl::memory(scratchpad, library_engine(), thread_scratch(bytes)));
+    bound.emplace(DNNL_ARG_SCRATCHPAD,
+                  dnnl::memory(scratchpad, library_engine(), thread_scratch(bytes, ScratchUse::kLibrary)));
   primitive.execute(stream, bound);
 }
 

@@ -9,25 +9,10 @@
 #include "cpu/product_plan.h"
 #include "cpu/threads.h"
 #include "cpu/vector/kernels.h"
+#include "cpu/widening.h"
 
 namespace transom::cpu {
 namespace {
-
-size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
-
-void widen(transom_dtype dtype, const std::byte* from, float* to, int64_t count) {
-  const TileFunction load = dtype == TRANSOM_FLOAT16 ? vector_kernels().load_f16 : vector_kernels().load_bf16;
-  parallel_ranges(count, 1 << 15, [=](int64_t begin, int64_t end) {
-    load(to + begin, from + begin * 2, nullptr, nullptr, static_cast<size_t>(end - begin));
-  });
-}
-
-void narrow(transom_dtype dtype, const float* from, std::byte* to, int64_t count) {
-  const TileFunction store = dtype == TRANSOM_FLOAT16 ? vector_kernels().store_f16 : vector_kernels().store_bf16;
-  parallel_ranges(count, 1 << 15, [=](int64_t begin, int64_t end) {
-    store(to + begin * 2, from + begin, nullptr, nullptr, static_cast<size_t>(end - begin));
-  });
-}
 
 // ---- plain loops
 

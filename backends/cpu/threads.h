@@ -56,7 +56,9 @@ void parallel_ranges(int64_t count, int64_t grain, Body&& body) {
   });
 }
 
-// At least `bytes` of memory of the calling thread, aligned to 64; valid until its next call.
-std::byte* thread_scratch(size_t bytes);
+// At least `bytes` of memory of the calling thread, aligned to 64; valid until its next call for the same use. The
+// matrix library has its own, since it is called while a kernel's is in use.
+enum class ScratchUse { kKernel, kLibrary };
+std::byte* thread_scratch(size_t bytes, ScratchUse use = ScratchUse::kKernel);
 
 }  // namespace transom::cpu
