@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The extents of a convolution and of its two gradients: x [N, C, spatial...], w [O, C/groups, window...],
+// y [N, O, spatial...]. Which of the three is the result is the kind.
+#pragma once
+
+#include "cpu/kernel.h"
+
+namespace transom::cpu {
+
+enum class ConvolutionKind { kForward, kInputGradient, kWeightGradient };
+
+struct ConvolutionShape {
+  ConvolutionKind kind;
+  transom_dtype dtype;
+  Shape x, w, y;
+  Shape strides, low, high, dilations;
+  int64_t groups;
+
+  // The tensors in the order of the node's inputs, then its output.
+  const Shape& input(size_t i) const {
+    if (i == 0) return kind == ConvolutionKind::kInputGradient ? y : x;
+    return kind == ConvolutionKind::kWeightGradient ? y : w;
+  }
+  const Shape& result() const {
+    return kind == ConvolutionKind::kForward ? y : kind == ConvolutionKind::kInputGradient ? x : w;
+  }
+};
+
+// Reads a node and refuses extents that do not belong together.
+ConvolutionShape convolution_shape(const Node& node, ConvolutionKind kind);
+
+// f64 and integers.
+Kernel plain_convolution(const ConvolutionShape& shape);
+
+// f32 and, where the processor computes on it, bf16. Other types go through f32.
+Kernel library_convolution(const ConvolutionShape& shape);
+
+}  // namespace transom::cpu

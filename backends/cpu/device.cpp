@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/device.h"
+
+#include <oneapi/dnnl/dnnl.h>
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+#include "cpu/processor.h"
+#include "cpu/threads.h"
+#include "cpu/types.h"
+#include "cpu/vector/kernels.h"
+
+namespace transom::cpu {
+namespace {
+
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("model name"))
+      if (const size_t colon = line.find(": "); colon != std::string::npos) return line.substr(colon + 2);
+  return "CPU";
+}
+
+template <size_t Size>
+void put(char (&field)[Size], std::string_view text) {
+  const size_t length = std::min(text.size(), Size - 1);
+  text.copy(field, length);
+  field[length] = '\0';
+}
+
+}  // namespace
+
+transom_device_properties describe_processor() {
+  const ProcessorFeatures& features = processor_features();
+  std::string architecture = vector_kernels().name;
+  for (const auto& [has, name] : {std::pair{features.avx512_bf16, ", avx512_bf16"},
+                                  {features.avx512_vnni, ", vnni"},
+                                  {features.amx_bf16, ", amx_bf16"},
+                                  {features.amx_int8, ", amx_int8"}})
+    if (has) architecture += name;
+  const dnnl_version_t* library = dnnl_version();
+
+  transom_device_properties properties{};
+  put(properties.name, processor_name());
+  put(properties.architecture, architecture);
+  put(properties.driver, fmt::format("oneDNN {}.{}.{}", library->major, library->minor, library->patch));
+  properties.flags = TRANSOM_DEVICE_HOST_MEMORY;
+  properties.memory_bytes = physical_memory();
+  properties.compute_units = static_cast<uint32_t>(thread_count());
+  properties.fast_dtypes = features.fast_bf16() ? 1u << TRANSOM_BFLOAT16 : 0;
+  return properties;
+}
+
+bool claims_composite(const char* op, const transom_value* inputs, size_t inputs_count) {
+  const std::string_view name = op;
+  if (name == "fusion") return true;
+  static constexpr std::string_view kRowComposites[] = {"linear",
+                                                        "softmax",
+                                                        "log_softmax",
+                                                        "softmax_gradient",
+                                                        "log_softmax_gradient",
+                                                        "layer_norm",
+                                                        "layer_norm_gradient"};
+  if (std::find(std::begin(kRowComposites), std::end(kRowComposites), name) == std::end(kRowComposites)) return false;
+  for (size_t i = 0; i < inputs_count; ++i) {
+    const auto dtype = static_cast<transom_dtype>(inputs[i].dtype);
+    if (inputs[i].dtype != inputs[0].dtype) return false;
+    if (dtype != TRANSOM_FLOAT32 && !is_half(dtype)) return false;
+  }
+  return inputs_count > 0;
+}
+
+}  // namespace transom::cpu

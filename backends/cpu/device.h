@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one device of this plugin: the processor of this machine. What other headers of the plugin do not need to know is
+// in the structs that the C interface only names.
+#pragma once
+
+#include <mutex>
+#include <utility>
+
+#include "cpu/memory.h"
+#include "transom/device_plugin.h"
+
+struct transom_device {
+  transom::cpu::Allocator allocator;
+
+  void set_profile(transom_profile_callback callback, void* user) {
+    std::lock_guard lock(mutex_);
+    profile_ = {callback, user};
+  }
+  std::pair<transom_profile_callback, void*> profile() {
+    std::lock_guard lock(mutex_);
+    return profile_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::pair<transom_profile_callback, void*> profile_{nullptr, nullptr};
+};
+
+// All work is done inside the calls, so a stream is only the memory that its kernels use in between.
+struct transom_stream {
+  explicit transom_stream(transom_device* device) : allocator_(device->allocator) {}
+  ~transom_stream() {
+    if (scratch_) allocator_.free(scratch_, bytes_);
+  }
+  std::byte* scratch(size_t bytes) {
+    if (bytes > bytes_) {
+      if (scratch_) allocator_.free(std::exchange(scratch_, nullptr), std::exchange(bytes_, 0));
+      scratch_ = allocator_.allocate(bytes);
+      bytes_ = bytes;
+    }
+    return scratch_;
+  }
+
+ private:
+  transom::cpu::Allocator& allocator_;
+  std::byte* scratch_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+struct transom_event {
+  uint64_t nanoseconds = 0;
+};
+
+namespace transom::cpu {
+
+transom_device_properties describe_processor();
+
+// Whether the device runs a composite for these input types itself.
+bool claims_composite(const char* op, const transom_value* inputs, size_t inputs_count);
+
+}  // namespace transom::cpu

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Element-wise operations, alone or fused: both are tile programs.
+#include <memory>
+
+#include "cpu/tile_program.h"
+
+namespace transom::cpu {
+namespace {
+
+Kernel kernel_of(TileProgram made, std::string name) {
+  size_t scratch = 0;
+  for (const Materialised& copy : made.materialised) scratch += materialised_bytes(copy);
+  auto program = std::make_shared<const TileProgram>(std::move(made));
+  return {std::move(name), [program](const Arguments& arguments) { run_program(*program, arguments); }, scratch};
+}
+
+Kernel make_fusion(const Node& node) {
+  if (!node.region()) fail(TRANSOM_INVALID_ARGUMENT, "expected a fusion with a region, found none");
+  if (node.region()->inputs_count != node.input_count() || node.region()->outputs_count != node.source().outputs_count)
+    fail(TRANSOM_INVALID_ARGUMENT, "expected a region with the inputs and outputs of its node");
+  TileProgram program = build_program(*node.region());
+  std::string name = fmt::format("tiles {}, {} instructions", vector_kernels().name, program.instructions.size());
+  return kernel_of(std::move(program), std::move(name));
+}
+
+// A node by itself is a region of one node.
+Kernel make_elementwise(const Node& node) {
+  const transom_node& source = node.source();
+  transom_node inner = source;
+  transom_graph region{};
+  region.struct_size = sizeof region;
+  std::vector<transom_value> values;
+  std::vector<int32_t> inputs, outputs;
+  for (size_t i = 0; i < source.inputs_count; ++i) {
+    inputs.push_back(static_cast<int32_t>(values.size()));
+    values.push_back(node.graph().values[source.inputs[i]]);
+  }
+  for (size_t i = 0; i < source.outputs_count; ++i) {
+    outputs.push_back(static_cast<int32_t>(values.size()));
+    values.push_back(node.graph().values[source.outputs[i]]);
+  }
+  inner.inputs = inputs.data();
+  inner.outputs = outputs.data();
+  region.values = values.data();
+  region.values_count = values.size();
+  region.nodes = &inner;
+  region.nodes_count = 1;
+  region.inputs = inputs.data();
+  region.inputs_count = inputs.size();
+  region.outputs = outputs.data();
+  region.outputs_count = outputs.size();
+  return kernel_of(build_program(region), fmt::format("tiles {}", vector_kernels().name));
+}
+
+}  // namespace
+
+void add_elementwise_kernels(KernelTable& table) {
+  for (const char* op :
+       {"neg",         "abs",       "sign",          "exp",        "expm1",       "log",         "log1p",     "sqrt",
+        "rsqrt",       "tanh",      "erf",           "sin",        "cos",         "floor",       "ceil",      "round",
+        "logical_not", "is_finite", "add",           "sub",        "mul",         "div",         "pow",       "max",
+        "min",         "remainder", "logical_and",   "logical_or", "logical_xor", "equal",       "not_equal", "less",
+        "less_equal",  "greater",   "greater_equal", "select",     "cast",        "random_bits", "iota"})
+    table[op] = make_elementwise;
+  table["fusion"] = make_fusion;
+}
+
+}  // namespace transom::cpu

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/executable.h"
+
+#include <array>
+#include <chrono>
+#include <memory>
+
+#include "cpu/device.h"
+
+using namespace transom::cpu;
+
+namespace {
+
+constexpr size_t kNowhere = SIZE_MAX;
+
+// The graph must be whole before anything follows its indices.
+void check(const transom_graph& graph) {
+  const auto check_index = [&](int32_t index, const char* what) {
+    if (index < 0 || static_cast<size_t>(index) >= graph.values_count)
+      fail(TRANSOM_INVALID_ARGUMENT, "{}: expected a value below {}, found {}", what, graph.values_count, index);
+  };
+  for (size_t i = 0; i < graph.inputs_count; ++i) check_index(graph.inputs[i], "inputs of the graph");
+  for (size_t i = 0; i < graph.outputs_count; ++i) check_index(graph.outputs[i], "outputs of the graph");
+}
+
+std::byte* address(const transom_binding& binding, size_t bytes, const char* what, size_t index) {
+  if (!binding.buffer) fail(TRANSOM_INVALID_ARGUMENT, "{} {}: expected a buffer, found none", what, index);
+  if (binding.offset > binding.buffer->bytes || bytes > binding.buffer->bytes - binding.offset)
+    fail(TRANSOM_INVALID_ARGUMENT, "{} {}: expected {} bytes at offset {}, found a buffer of {} bytes", what, index,
+         bytes, binding.offset, binding.buffer->bytes);
+  return binding.buffer->data + binding.offset;
+}
+
+std::string place_of(const transom_node& node) {
+  const bool scoped = node.scope && *node.scope;
+  return scoped ? fmt::format("{} ({})", node.op, node.scope) : std::string(node.op);
+}
+
+uint64_t now() {
+  return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
+}
+
+}  // namespace
+
+transom_executable::transom_executable(transom_device* device, const transom_graph& graph)
+    : device_(device), inputs_(graph.inputs_count), outputs_(graph.outputs_count), arena_size_(graph.arena_size) {
+  check(graph);
+  places_ = places_for(graph);
+  for (size_t i = 0; i < graph.nodes_count; ++i) {
+    const transom_node& source = graph.nodes[i];
+    const std::string where = place_of(source);
+    try {
+      const Node node(graph, source);
+      const auto maker = kernel_table().find(node.op());
+      if (maker == kernel_table().end()) fail(TRANSOM_UNSUPPORTED, "the cpu device has no such operation");
+      Step step{i, maker->second(node), {}, source.inputs_count, where};
+      step.values.insert(step.values.end(), source.inputs, source.inputs + source.inputs_count);
+      step.values.insert(step.values.end(), source.outputs, source.outputs + source.outputs_count);
+      for (size_t value : step.values)
+        if (places_[value].index == kNowhere)
+          fail(TRANSOM_INVALID_ARGUMENT, "value {} is no input or output and has no place in the arena", value);
+      scratch_bytes_ = std::max(scratch_bytes_, step.kernel.scratch_bytes);
+      describe_step(step, node);
+      steps_.push_back(std::move(step));
+    } catch (const Failure& failure) {
+      fail(failure.status(), "node {}, {}: {}", i, where, failure.what());
+    }
+  }
+}
+
+std::vector<transom_executable::Place> transom_executable::places_for(const transom_graph& graph) const {
+  std::vector<Place> places;
+  for (size_t i = 0; i < graph.values_count; ++i) {
+    const transom_value& value = graph.values[i];
+    size_t bytes = element_size(static_cast<transom_dtype>(value.dtype));
+    for (int32_t axis = 0; axis < value.rank; ++axis) bytes *= static_cast<size_t>(value.shape[axis]);
+    const bool placed = value.arena_offset >= 0;
+    const size_t offset = static_cast<size_t>(value.arena_offset);
+    if (placed && (offset > arena_size_ || bytes > arena_size_ - offset))
+      fail(TRANSOM_INVALID_ARGUMENT, "value {}: expected a place inside the arena of {} bytes, found {} bytes at {}", i,
+           arena_size_, bytes, offset);
+    places.push_back({Place::kArena, placed ? offset : kNowhere, bytes, (value.flags & TRANSOM_VALUE_FROZEN) != 0});
+  }
+  const auto bind = [&](int32_t value, auto kind, size_t index) {
+    places[static_cast<size_t>(value)].kind = kind;
+    places[static_cast<size_t>(value)].index = index;
+  };
+  for (size_t i = 0; i < inputs_; ++i) bind(graph.inputs[i], Place::kInput, i);
+  for (size_t i = 0; i < outputs_; ++i) bind(graph.outputs[i], Place::kOutput, i);
+  return places;
+}
+
+void transom_executable::describe_step(const Step& step, const Node& node) {
+  std::string inputs, outputs;
+  for (size_t i = 0; i < step.inputs; ++i) inputs += (i ? " " : "") + to_string(node.input(i));
+  for (size_t i = 0; i + step.inputs < step.values.size(); ++i) outputs += (i ? " " : "") + to_string(node.output(i));
+  description_ +=
+      fmt::format("{:>5}  {:<28}  {:<36}  {} -> {}\n", step.node, step.where, step.kernel.name, inputs, outputs);
+}
+
+void transom_executable::run(const transom_launch& launch) const {
+  if (launch.inputs_count != inputs_ || launch.outputs_count != outputs_)
+    fail(TRANSOM_INVALID_ARGUMENT, "expected {} inputs and {} outputs, found {} and {}", inputs_, outputs_,
+         launch.inputs_count, launch.outputs_count);
+  std::byte* arena = arena_size_ ? address(launch.arena, arena_size_, "arena", 0) : nullptr;
+  std::vector<std::byte*> addresses(places_.size());
+  for (size_t i = 0; i < places_.size(); ++i) {
+    const Place& place = places_[i];
+    if (place.index == kNowhere) continue;
+    if (place.kind == Place::kInput)
+      addresses[i] = address(launch.inputs[place.index], place.bytes, "input", place.index);
+    else if (place.kind == Place::kOutput)
+      addresses[i] = address(launch.outputs[place.index], place.bytes, "output", place.index);
+    else addresses[i] = arena + place.index;
+  }
+
+  std::byte* scratch = launch.stream->scratch(scratch_bytes_);
+  const auto [profile, user] = device_->profile();
+  std::vector<std::byte*> operands;
+  std::vector<transom_buffer*> buffers;
+  std::vector<size_t> offsets;
+  for (const Step& step : steps_) {
+    operands.clear();
+    buffers.clear();
+    offsets.clear();
+    for (size_t value : step.values) operands.push_back(addresses[value]);
+    for (size_t i = 0; i < step.inputs; ++i) {
+      const Place& place = places_[step.values[i]];
+      const bool kept = place.frozen && place.kind == Place::kInput;
+      buffers.push_back(kept ? launch.inputs[place.index].buffer : nullptr);
+      offsets.push_back(kept ? launch.inputs[place.index].offset : 0);
+    }
+    const Arguments arguments{operands.data(), operands.data() + step.inputs, buffers.data(), offsets.data(), scratch};
+    const uint64_t begin = profile ? now() : 0;
+    try {
+      step.kernel.run(arguments);
+    } catch (const Failure& failure) {
+      fail(failure.status(), "node {}, {}: {}", step.node, step.where, failure.what());
+    }
+    if (profile) profile(user, step.node, step.kernel.name.c_str(), begin, now());
+  }
+}

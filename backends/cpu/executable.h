@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// A compiled graph: one prepared step for each node, run in the order of the graph.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cpu/kernel.h"
+
+struct transom_device;
+
+struct transom_executable {
+ public:
+  transom_executable(transom_device* device, const transom_graph& graph);
+  void run(const transom_launch& launch) const;
+  const char* describe() const { return description_.c_str(); }
+
+ private:
+  // Where the host puts a value: an input, an output, or a place in the arena.
+  struct Place {
+    enum { kInput, kOutput, kArena } kind;
+    size_t index;  // of the input or output; the offset in the arena
+    size_t bytes;
+    bool frozen;
+  };
+  struct Step {
+    size_t node;
+    transom::cpu::Kernel kernel;
+    std::vector<size_t> values;  // inputs, then outputs
+    size_t inputs;
+    std::string where;
+  };
+
+  std::vector<Place> places_for(const transom_graph& graph) const;
+  void describe_step(const Step& step, const transom::cpu::Node& node);
+
+  transom_device* device_;
+  std::vector<Place> places_;
+  std::vector<Step> steps_;
+  size_t inputs_, outputs_, arena_size_;
+  size_t scratch_bytes_ = 0;
+  std::string description_;
+};

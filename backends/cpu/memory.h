@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory of the device: blocks aligned to 64 bytes, huge pages for large ones. Freed blocks are kept for the next
+// request of their size class, since the host allocates the same outputs at every step and fresh pages cost more than
+// most kernels.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "transom/device_plugin.h"
+
+namespace transom::cpu {
+
+class Allocator {
+ public:
+  ~Allocator();
+  std::byte* allocate(size_t bytes);  // throws Failure(TRANSOM_OUT_OF_MEMORY)
+  void free(std::byte* block, size_t bytes);
+  transom_memory_statistics statistics();
+
+ private:
+  void release_kept(size_t keep);
+
+  std::mutex mutex_;
+  std::map<size_t, std::vector<std::byte*>> kept_;  // by rounded size
+  size_t kept_bytes_ = 0;
+  uint64_t in_use_ = 0, peak_ = 0, allocations_ = 0;
+};
+
+// Physical memory of the machine in bytes, 0 if not known.
+uint64_t physical_memory();
+
+// A weight in the layout that the matrix library likes best; built at the first run that needs it.
+struct PackedWeight {
+  virtual ~PackedWeight() = default;
+};
+
+}  // namespace transom::cpu
+
+struct transom_buffer {
+  std::byte* data = nullptr;
+  size_t bytes = 0;
+  transom::cpu::Allocator* allocator = nullptr;  // null: imported, not ours to free
+
+  // Packed copies of frozen contents, by what the kernel that wants them writes into the key.
+  std::mutex packed_mutex;
+  std::map<std::vector<int64_t>, std::shared_ptr<transom::cpu::PackedWeight>> packed;
+
+  ~transom_buffer() {
+    if (allocator) allocator->free(data, bytes);
+  }
+};

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+// dot_general and linear. Three ways: a few rows with a large matrix by own loops that reach the bandwidth of memory;
+// f32 and bf16 by the library, cut into chunks for the threads; f64 and integers by plain loops. What the library does
+// not compute (f16, and bf16 on older processors) goes through f32.
+#include <algorithm>
+#include <memory>
+
+#include "cpu/matrix_product.h"
+#include "cpu/product_plan.h"
+#include "cpu/threads.h"
+#include "cpu/vector/kernels.h"
+#include "cpu/widening.h"
+
+namespace transom::cpu {
+namespace {
+
+// ---- plain loops
+
+template <typename T>
+void plain_product(const ProductPlan& plan, const T* a, const T* b, T* c) {
+  using Sum = std::conditional_t<std::is_integral_v<T>, uint64_t, T>;
+  const int64_t rows = plan.batch * plan.m;
+  parallel_ranges(rows, std::max<int64_t>((1 << 14) / (plan.n * plan.k + 1), 1), [&](int64_t begin, int64_t end) {
+    std::vector<Sum> sums(static_cast<size_t>(plan.n));
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t batch = row / plan.m, m = row % plan.m;
+      const T* left = a + offset_of(batch, plan.batch_shape, plan.a.batch_strides) + m * plan.a.row;
+      const T* right = b + offset_of(batch, plan.batch_shape, plan.b.batch_strides);
+      std::fill(sums.begin(), sums.end(), Sum{0});
+      for (int64_t k = 0; k < plan.k; ++k) {
+        const auto factor = static_cast<Sum>(left[k * plan.a.column]);
+        for (int64_t n = 0; n < plan.n; ++n)
+          sums[static_cast<size_t>(n)] += factor * static_cast<Sum>(right[k * plan.b.row + n * plan.b.column]);
+      }
+      for (int64_t n = 0; n < plan.n; ++n) c[row * plan.n + n] = static_cast<T>(sums[static_cast<size_t>(n)]);
+    }
+  });
+}
+
+// ---- the library, in chunks
+
+constexpr int64_t kColumnBlock = 64;  // of the library's packed layouts; chunks of columns are multiples of it
+
+// How m and n are cut. The last chunk of each may be smaller.
+struct Grid {
+  int64_t m_step, n_step, m_chunks, n_chunks;
+};
+
+int64_t chunk_count(int64_t extent, int64_t step) { return (extent + step - 1) / step; }
+
+// Columns are cut first: the threads then share no part of b, which is the operand that the library packs at each call.
+Grid choose_grid(const ProductPlan& plan) {
+  const auto threads = static_cast<int64_t>(thread_count());
+  Grid grid{plan.m, plan.n, 1, 1};
+  if (plan.batch >= 4 * threads || threads == 1) return grid;
+  const int64_t wanted = chunk_count(threads, std::max<int64_t>(plan.batch, 1));
+  const int64_t column_chunks = std::clamp<int64_t>(plan.n / kColumnBlock, 1, wanted);
+  grid.n_step = chunk_count(chunk_count(plan.n, column_chunks), kColumnBlock) * kColumnBlock;
+  if (grid.n_step >= plan.n) grid.n_step = plan.n;
+  grid.n_chunks = chunk_count(plan.n, grid.n_step);
+  const int64_t row_chunks = std::clamp<int64_t>(plan.m / 16, 1, chunk_count(wanted, grid.n_chunks));
+  grid.m_step = chunk_count(plan.m, row_chunks);
+  grid.m_chunks = chunk_count(plan.m, grid.m_step);
+  return grid;
+}
+
+struct PackedColumns : PackedWeight {
+  std::vector<std::unique_ptr<std::byte, decltype(&std::free)>> chunks;
+};
+
+// Chunks of products of f32 or bf16 matrices.
+class ChunkedProduct {
+ public:
+  ChunkedProduct(const ProductPlan& plan, transom_dtype input, transom_dtype output, bool pack)
+      : plan_(plan), grid_(choose_grid(plan)), pack_(pack), input_(input), output_(output) {
+    for (const bool last_m : {false, true})
+      for (const bool last_n : {false, true})
+        primitives_[last_m][last_n] = MatrixProduct::find(shape(last_m, last_n, pack));
+  }
+
+  void run(const std::byte* a, const std::byte* b, const std::byte* bias, std::byte* c,
+           const PackedColumns* packed) const {
+    const size_t in = element_size(input_), out = element_size(output_);
+    parallel_for(static_cast<size_t>(plan_.batch * grid_.m_chunks * grid_.n_chunks), [&](size_t task) {
+      const auto i = static_cast<int64_t>(task);
+      const int64_t n_chunk = i % grid_.n_chunks, m_chunk = i / grid_.n_chunks % grid_.m_chunks;
+      const int64_t batch = i / grid_.n_chunks / grid_.m_chunks;
+      const int64_t m = m_chunk * grid_.m_step, n = n_chunk * grid_.n_step;
+      const auto bytes = [](int64_t elements, size_t size) { return static_cast<size_t>(elements) * size; };
+      const std::byte* left =
+          a + bytes(offset_of(batch, plan_.batch_shape, plan_.a.batch_strides) + m * plan_.a.row, in);
+      const std::byte* right =
+          packed ? packed->chunks[static_cast<size_t>(n_chunk)].get()
+                 : b + bytes(offset_of(batch, plan_.batch_shape, plan_.b.batch_strides) + n * plan_.b.column, in);
+      std::byte* target = c + bytes(offset_of(batch, plan_.batch_shape, plan_.c_batch_strides) + m * plan_.n + n, out);
+      primitive(m_chunk, n_chunk).run(left, right, bias ? bias + bytes(n, in) : nullptr, target);
+    });
+  }
+
+  // The packed form of a frozen b, made once for the buffer and this way of cutting.
+  std::shared_ptr<PackedWeight> packed(transom_buffer& buffer, size_t offset, const std::byte* b) const {
+    const std::vector<int64_t> key = {
+        static_cast<int64_t>(offset), plan_.k, plan_.n, plan_.b.row, plan_.b.column, grid_.n_step, input_};
+    std::lock_guard lock(buffer.packed_mutex);
+    std::shared_ptr<PackedWeight>& slot = buffer.packed[key];
+    if (!slot) slot = pack(b);
+    return slot;
+  }
+
+ private:
+  MatrixShape shape(bool last_m, bool last_n, bool packed) const {
+    const int64_t m = last_m ? plan_.m - (grid_.m_chunks - 1) * grid_.m_step : grid_.m_step;
+    const int64_t n = last_n ? plan_.n - (grid_.n_chunks - 1) * grid_.n_step : grid_.n_step;
+    return {m,       n,      plan_.k, plan_.a.row, plan_.a.column, plan_.b.row, plan_.b.column,
+            plan_.n, input_, output_, plan_.bias,  packed};
+  }
+
+  const MatrixProduct& primitive(int64_t m_chunk, int64_t n_chunk) const {
+    return *primitives_[m_chunk + 1 == grid_.m_chunks][n_chunk + 1 == grid_.n_chunks];
+  }
+
+  std::shared_ptr<PackedWeight> pack(const std::byte* b) const {
+    auto made = std::make_shared<PackedColumns>();
+    for (int64_t chunk = 0; chunk < grid_.n_chunks; ++chunk) {
+      const size_t bytes = aligned(primitive(0, chunk).b_desc().get_size());
+      made->chunks.emplace_back(static_cast<std::byte*>(std::aligned_alloc(64, std::max<size_t>(bytes, 64))),
+                                &std::free);
+      if (!made->chunks.back()) throw std::bad_alloc();
+    }
+    parallel_for(static_cast<size_t>(grid_.n_chunks), [&](size_t chunk) {
+      const auto i = static_cast<int64_t>(chunk);
+      const MatrixShape s = shape(false, i + 1 == grid_.n_chunks, false);
+      const dnnl::memory::desc from({s.k, s.n}, library_dtype(input_), dnnl::memory::dims{s.b_row, s.b_column});
+      const size_t offset = static_cast<size_t>(i * grid_.n_step * plan_.b.column) * element_size(input_);
+      Reorder(from, primitive(0, i).b_desc()).run(b + offset, made->chunks[chunk].get());
+    });
+    return made;
+  }
+
+  ProductPlan plan_;
+  Grid grid_;
+  bool pack_;
+  transom_dtype input_, output_;
+  std::shared_ptr<const MatrixProduct> primitives_[2][2];
+};
+
+// ---- a few rows
+
+constexpr int64_t kFewRows = 8;
+
+bool few_rows(const ProductPlan& plan) {
+  return plan.batch == 1 && plan.m <= kFewRows && plan.b.row == 1 && (plan.b.column == plan.k || plan.n == 1) &&
+         plan.a.column == 1 && (plan.a.row == plan.k || plan.m == 1) && !plan.a.rearrange && !plan.b.rearrange;
+}
+
+Kernel few_rows_kernel(const ProductPlan& plan) {
+  const size_t x_bytes = aligned(static_cast<size_t>(plan.m * plan.k) * sizeof(float));
+  const size_t y_bytes = aligned(static_cast<size_t>(plan.m * plan.n) * sizeof(float));
+  const bool narrow_output = plan.output != TRANSOM_FLOAT32, wide_input = plan.a.dtype == TRANSOM_FLOAT32;
+  return {
+      fmt::format("rows times matrix {}", vector_kernels().name),
+      [=](const Arguments& arguments) {
+        auto* buffer = reinterpret_cast<float*>(arguments.scratch);
+        const float* x = arguments.input<float>(0);
+        if (!wide_input) {
+          widen(plan.a.dtype, arguments.inputs[0], buffer, plan.m * plan.k);
+          x = buffer;
+        }
+        float* y = narrow_output ? reinterpret_cast<float*>(arguments.scratch + x_bytes) : arguments.output<float>();
+        const VectorKernels& kernels = vector_kernels();
+        parallel_ranges(plan.n, std::max<int64_t>((1 << 15) / (plan.k + 1), 8), [&](int64_t begin, int64_t end) {
+          const auto m = static_cast<size_t>(plan.m), n = static_cast<size_t>(plan.n), k = static_cast<size_t>(plan.k);
+          const auto rows = static_cast<size_t>(end - begin);
+          if (wide_input) kernels.rows_f32(y + begin, n, x, arguments.input<float>(1) + begin * plan.k, m, rows, k);
+          else
+            (plan.a.dtype == TRANSOM_FLOAT16 ? kernels.rows_f16 : kernels.rows_bf16)(
+                y + begin, n, x, arguments.input<uint16_t>(1) + begin * plan.k, m, rows, k);
+          if (!plan.bias) return;
+          for (int64_t row = 0; row < plan.m; ++row)
+            for (int64_t i = begin; i < end; ++i)
+              y[row * plan.n + i] += wide_input ? arguments.input<float>(2)[i]
+                                     : plan.a.dtype == TRANSOM_FLOAT16
+                                         ? static_cast<float>(arguments.input<Float16>(2)[i])
+                                         : static_cast<float>(arguments.input<BFloat16>(2)[i]);
+        });
+        if (narrow_output) narrow(plan.output, y, arguments.outputs[0], plan.m * plan.n);
+      },
+      x_bytes + y_bytes};
+}
+
+// ---- putting them together
+
+// Brings an operand into a matrix with strides, and into f32 where that is what is computed on.
+struct Prepared {
+  ProductOperand operand;
+  size_t rearranged = 0, widened = 0;  // bytes of scratch memory for each
+
+  Prepared(const ProductOperand& from, bool widen_it) : operand(from) {
+    if (from.rearrange) rearranged = aligned(static_cast<size_t>(from.count) * element_size(from.dtype));
+    if (widen_it) widened = aligned(static_cast<size_t>(from.count) * sizeof(float));
+  }
+  size_t scratch() const { return rearranged + widened; }
+  const std::byte* run(const std::byte* from, std::byte* scratch) const {
+    if (operand.rearrange) {
+      operand.rearrange->run(scratch, from);
+      from = scratch;
+    }
+    if (widened) {
+      auto* wide = reinterpret_cast<float*>(scratch + rearranged);
+      widen(operand.dtype, from, wide, operand.count);
+      return reinterpret_cast<const std::byte*>(wide);
+    }
+    return from;
+  }
+};
+
+void zero_depth(const ProductPlan& plan, const Arguments& arguments) {
+  dispatch(plan.output, [&]<typename T>() {
+    T* c = arguments.output<T>();
+    for (int64_t i = 0; i < plan.batch * plan.m * plan.n; ++i) {
+      c[i] = T{};
+      if (!plan.bias) continue;
+      dispatch(plan.a.dtype, [&]<typename B>() {
+        c[i] = static_cast<T>(static_cast<Compute<T>>(static_cast<Compute<B>>(arguments.input<B>(2)[i % plan.n])));
+      });
+    }
+  });
+}
+
+Kernel library_kernel(const Node& node, const ProductPlan& plan) {
+  const bool wide = !library_computes(plan.a.dtype);
+  const transom_dtype input = wide ? TRANSOM_FLOAT32 : plan.a.dtype;
+  const transom_dtype output = wide ? TRANSOM_FLOAT32 : plan.output;
+  const bool pack = node.frozen(1) && plan.batch == 1 && !wide && !plan.b.rearrange;
+  const Prepared a(plan.a, wide), b(plan.b, wide);
+  const int64_t outputs = plan.batch * plan.m * plan.n;
+  const bool narrow_output = output != plan.output;
+  const size_t bias_bytes = wide && plan.bias ? aligned(static_cast<size_t>(plan.n) * sizeof(float)) : 0;
+  const size_t c_bytes = narrow_output ? aligned(static_cast<size_t>(outputs) * sizeof(float)) : 0;
+  auto chunks = std::make_shared<const ChunkedProduct>(plan, input, output, pack);
+  return {fmt::format("onednn matmul {}{}", dtype_name(input), pack ? ", packed" : ""),
+          [=](const Arguments& arguments) {
+            std::byte* scratch = arguments.scratch;
+            const std::byte* left = a.run(arguments.inputs[0], scratch);
+            scratch += a.scratch();
+            std::shared_ptr<PackedWeight> packed;
+            if (pack)
+              packed = chunks->packed(*arguments.input_buffers[1], arguments.input_offsets[1], arguments.inputs[1]);
+            const std::byte* right = pack ? nullptr : b.run(arguments.inputs[1], scratch);
+            scratch += b.scratch();
+            const std::byte* bias = plan.bias ? arguments.inputs[2] : nullptr;
+            if (bias_bytes) {
+              widen(plan.a.dtype, bias, reinterpret_cast<float*>(scratch), plan.n);
+              bias = scratch;
+              scratch += bias_bytes;
+            }
+            std::byte* c = narrow_output ? scratch : arguments.outputs[0];
+            chunks->run(left, right, bias, c, static_cast<const PackedColumns*>(packed.get()));
+            if (narrow_output) narrow(plan.output, reinterpret_cast<float*>(c), arguments.outputs[0], outputs);
+          },
+          a.scratch() + b.scratch() + bias_bytes + c_bytes};
+}
+
+Kernel plain_kernel(const ProductPlan& plan) {
+  if (plan.bias || plan.output != plan.a.dtype)
+    fail(TRANSOM_UNSUPPORTED, "a bias or another output type than {}", dtype_name(plan.a.dtype));
+  const Prepared a(plan.a, false), b(plan.b, false);
+  return {"plain loops",
+          [=](const Arguments& arguments) {
+            const std::byte* left = a.run(arguments.inputs[0], arguments.scratch);
+            const std::byte* right = b.run(arguments.inputs[1], arguments.scratch + a.scratch());
+            dispatch(plan.output, [&]<typename T>() {
+              if constexpr (std::is_same_v<T, Compute<T>>)
+                plain_product(plan, reinterpret_cast<const T*>(left), reinterpret_cast<const T*>(right),
+                              arguments.output<T>());
+            });
+          },
+          a.scratch() + b.scratch()};
+}
+
+Kernel make_product(const Node& node, const ProductPlan& plan) {
+  if (plan.batch * plan.m * plan.n == 0) return {"nothing", [](const Arguments&) {}};
+  if (plan.k == 0) return {"fill", [plan](const Arguments& arguments) { zero_depth(plan, arguments); }};
+  if (plan.a.dtype == TRANSOM_FLOAT64 || !is_floating(plan.a.dtype)) return plain_kernel(plan);
+  if (few_rows(plan)) return few_rows_kernel(plan);
+  return library_kernel(node, plan);
+}
+
+Kernel make_dot_general(const Node& node) { return make_product(node, plan_dot_general(node)); }
+Kernel make_linear(const Node& node) { return make_product(node, plan_linear(node)); }
+
+}  // namespace
+
+void add_product_kernels(KernelTable& table) {
+  table["dot_general"] = make_dot_general;
+  table["linear"] = make_linear;
+}
+
+}  // namespace transom::cpu

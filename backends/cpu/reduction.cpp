@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sums and extremes over any axes. The input is walked as alternating kept and reduced axes; the innermost run is
+// either reduced to a number or added to a row of results. Long reductions are cut at places that depend on the shape
+// only, so that results do not depend on the threads.
+#include <algorithm>
+#include <limits>
+#include <memory>
+
+#include "cpu/kernel.h"
+#include "cpu/threads.h"
+#include "cpu/vector/kernels.h"
+#include "cpu/views.h"
+
+namespace transom::cpu {
+namespace {
+
+enum class Reduction { kSum, kMax, kMin };
+
+constexpr int64_t kPieceElements = 1 << 16;  // of one task
+constexpr int64_t kColumns = 1024;           // of a row of results that one task makes
+
+// The loop nest of a reduction. `rows` walks the reduced axes outside of the innermost run, `kept` the kept ones.
+struct Plan {
+  Shape kept_shape, kept_strides;
+  Shape row_shape, row_strides;
+  int64_t inner = 1;          // length of the innermost run
+  bool inner_reduced = true;  // else each of its elements is a result
+  int64_t outputs = 1, rows = 1;
+  int64_t pieces = 1;  // of the rows (or, if there is one row, of the run)
+  int64_t column_blocks = 1;
+};
+
+Plan make_plan(const Shape& shape, const Shape& axes) {
+  std::vector<bool> reduced(shape.size());
+  for (int64_t axis : axes) {
+    if (axis < 0 || static_cast<size_t>(axis) >= shape.size())
+      fail(TRANSOM_INVALID_ARGUMENT, "expected axes below {}, found {}", shape.size(), axis);
+    reduced[static_cast<size_t>(axis)] = true;
+  }
+  // Neighbours of one kind are one axis.
+  Shape extents;
+  std::vector<bool> kinds;
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    if (shape[axis] == 1) continue;
+    if (!extents.empty() && kinds.back() == reduced[axis]) extents.back() *= shape[axis];
+    else {
+      extents.push_back(shape[axis]);
+      kinds.push_back(reduced[axis]);
+    }
+  }
+  Plan plan;
+  const Shape strides = dense_strides(extents);
+  for (size_t axis = 0; axis + 1 < extents.size(); ++axis) {
+    (kinds[axis] ? plan.row_shape : plan.kept_shape).push_back(extents[axis]);
+    (kinds[axis] ? plan.row_strides : plan.kept_strides).push_back(strides[axis]);
+  }
+  if (!extents.empty()) {
+    plan.inner = extents.back();
+    plan.inner_reduced = kinds.back();
+  }
+  plan.outputs = product(plan.kept_shape, 0, plan.kept_shape.size());
+  plan.rows = product(plan.row_shape, 0, plan.row_shape.size());
+  if (!plan.inner_reduced) plan.column_blocks = std::max<int64_t>((plan.inner + kColumns - 1) / kColumns, 1);
+  const int64_t divisible = plan.rows > 1 || !plan.inner_reduced ? plan.rows : plan.inner;
+  const int64_t each = plan.rows > 1 ? std::min(plan.inner, kColumns) : 1;
+  plan.pieces = std::clamp<int64_t>(divisible * each / kPieceElements, 1, std::max<int64_t>(divisible, 1));
+  if (plan.outputs * plan.column_blocks >= 64) plan.pieces = std::clamp<int64_t>(divisible / 4096, 1, plan.pieces);
+  return plan;
+}
+
+template <typename T>
+T identity(Reduction kind) {
+  using Limits = std::numeric_limits<T>;
+  if (kind == Reduction::kSum) return T{0};
+  if constexpr (Limits::has_infinity) return kind == Reduction::kMax ? -Limits::infinity() : Limits::infinity();
+  else return kind == Reduction::kMax ? Limits::lowest() : Limits::max();
+}
+
+template <typename T>
+T combine(Reduction kind, T x, T y) {
+  if (kind == Reduction::kSum) {
+    if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<uint64_t>(x) + static_cast<uint64_t>(y));
+    else return x + y;
+  }
+  if (x != x) return x;
+  if (y != y) return y;
+  return kind == Reduction::kMax ? std::max(x, y) : std::min(x, y);
+}
+
+template <typename T>
+const Compute<T>* widened(const T* x, int64_t n, Compute<T>* buffer) {
+  if constexpr (std::is_same_v<T, Compute<T>>) return x;
+  else {
+    const TileFunction load = std::is_same_v<T, Float16> ? vector_kernels().load_f16 : vector_kernels().load_bf16;
+    load(buffer, x, nullptr, nullptr, static_cast<size_t>(n));
+    return buffer;
+  }
+}
+
+constexpr int64_t kWiden = 1024;  // 16-bit floats are widened so many at a time
+
+template <typename T>
+Compute<T> reduce_run(Reduction kind, const T* x, int64_t n) {
+  using Sum = Compute<T>;
+  const VectorKernels& kernels = vector_kernels();
+  if constexpr (std::is_same_v<Sum, float>) {
+    const auto function = kind == Reduction::kSum ? kernels.sum : kind == Reduction::kMax ? kernels.max : kernels.min;
+    if constexpr (std::is_same_v<T, float>) return function(x, static_cast<size_t>(n));
+    Sum result = identity<Sum>(kind);
+    for (int64_t i = 0; i < n; i += kWiden) {
+      Sum buffer[kWiden];
+      const int64_t part = std::min(kWiden, n - i);
+      result = combine(kind, result, function(widened(x + i, part, buffer), static_cast<size_t>(part)));
+    }
+    return result;
+  } else {
+    Sum result = identity<Sum>(kind);
+    for (int64_t i = 0; i < n; ++i) result = combine(kind, result, static_cast<Sum>(x[i]));
+    return result;
+  }
+}
+
+// sums[i] = combine(sums[i], x[i])
+template <typename T>
+void reduce_onto(Reduction kind, Compute<T>* sums, const T* x, int64_t n) {
+  constexpr Lane lane = std::is_same_v<Compute<T>, float>      ? kF32
+                        : std::is_same_v<Compute<T>, double>   ? kF64
+                        : std::is_same_v<Compute<T>, int64_t>  ? kI64
+                        : std::is_same_v<Compute<T>, int32_t>  ? kI32
+                        : std::is_same_v<Compute<T>, uint32_t> ? kU32
+                        : std::is_same_v<Compute<T>, int8_t>   ? kI8
+                                                               : kU8;
+  const BinaryOp op = kind == Reduction::kSum ? kAdd : kind == Reduction::kMax ? kMax : kMin;
+  const TileFunction function = vector_kernels().binary[op][lane];
+  for (int64_t i = 0; i < n; i += kWiden) {
+    Compute<T> buffer[kWiden];
+    const int64_t part = std::min(kWiden, n - i);
+    function(sums + i, sums + i, widened(x + i, part, buffer), nullptr, static_cast<size_t>(part));
+  }
+}
+
+// One piece of one result (or of one block of a row of results), into `sums`.
+template <typename T>
+void reduce_piece(Reduction kind, const Plan& plan, const T* x, int64_t piece, int64_t column, int64_t width,
+                  Compute<T>* sums) {
+  if (plan.inner_reduced && plan.rows == 1) {
+    const int64_t begin = plan.inner * piece / plan.pieces, end = plan.inner * (piece + 1) / plan.pieces;
+    *sums = reduce_run(kind, x + begin, end - begin);
+    return;
+  }
+  std::fill_n(sums, width, identity<Compute<T>>(kind));
+  const int64_t begin = plan.rows * piece / plan.pieces, end = plan.rows * (piece + 1) / plan.pieces;
+  for (int64_t row = begin; row < end; ++row) {
+    const T* at = x + offset_of(row, plan.row_shape, plan.row_strides);
+    if (plan.inner_reduced) *sums = combine(kind, *sums, reduce_run(kind, at, plan.inner));
+    else reduce_onto(kind, sums, at + column, width);
+  }
+}
+
+template <typename T>
+void store_results(T* y, const Compute<T>* sums, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) y[i] = static_cast<T>(sums[i]);
+}
+
+template <typename T>
+void reduce(Reduction kind, const Plan& plan, const Arguments& arguments) {
+  using Sum = Compute<T>;
+  const int64_t row = plan.inner_reduced ? 1 : plan.inner;  // results for one index of the kept axes
+  const T* x = arguments.input<T>(0);
+  T* y = arguments.output<T>();
+  Sum* partial = reinterpret_cast<Sum*>(arguments.scratch);  // [outputs, pieces, row]
+  const int64_t tasks = plan.outputs * plan.pieces * plan.column_blocks;
+  const int64_t work = std::max<int64_t>(plan.rows * plan.inner / plan.pieces / plan.column_blocks, 1);
+  parallel_ranges(tasks, std::max<int64_t>((1 << 14) / work, 1), [&](int64_t begin, int64_t end) {
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t block = task % plan.column_blocks, piece = task / plan.column_blocks % plan.pieces;
+      const int64_t output = task / plan.column_blocks / plan.pieces;
+      const int64_t column = block * kColumns, width = std::min(kColumns, row - column);
+      const T* from = x + offset_of(output, plan.kept_shape, plan.kept_strides);
+      Sum own[kColumns];
+      Sum* sums = plan.pieces > 1 ? partial + (output * plan.pieces + piece) * row + column : own;
+      reduce_piece(kind, plan, from, piece, column, width, sums);
+      if (plan.pieces == 1) store_results(y + output * row + column, sums, width);
+    }
+  });
+  if (plan.pieces == 1) return;
+  for (int64_t output = 0; output < plan.outputs; ++output) {
+    Sum* first = partial + output * plan.pieces * row;
+    for (int64_t piece = 1; piece < plan.pieces; ++piece)
+      for (int64_t i = 0; i < row; ++i) first[i] = combine(kind, first[i], first[piece * row + i]);
+    store_results(y + output * row, first, row);
+  }
+}
+
+template <Reduction kind>
+Kernel make_reduction(const Node& node) {
+  const Type& input = node.input(0);
+  const Plan plan = make_plan(input.shape, node.integers("axes"));
+  const transom_dtype dtype = input.dtype;
+  if (node.output().count() != plan.outputs * (plan.inner_reduced ? 1 : plan.inner))
+    fail(TRANSOM_INVALID_ARGUMENT, "{} reduced does not give {}", to_string(input), to_string(node.output()));
+  const int64_t row = plan.inner_reduced ? 1 : plan.inner;
+  const size_t scratch = plan.pieces > 1 ? static_cast<size_t>(plan.outputs * plan.pieces * row) * 8 : 0;
+  return {fmt::format("reduce {}{}", plan.inner_reduced ? "runs" : "rows", plan.pieces > 1 ? " in pieces" : ""),
+          [=](const Arguments& arguments) { dispatch(dtype, [&]<typename T>() { reduce<T>(kind, plan, arguments); }); },
+          scratch};
+}
+
+}  // namespace
+
+void add_reduction_kernels(KernelTable& table) {
+  table["reduce_sum"] = make_reduction<Reduction::kSum>;
+  table["reduce_max"] = make_reduction<Reduction::kMax>;
+  table["reduce_min"] = make_reduction<Reduction::kMin>;
+}
+
+}  // namespace transom::cpu

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs a TileProgram: chunks of tiles in parallel, and in each the instructions over one tile after the other.
+#include "cpu/tile_program.h"
+
+#include <cstring>
+
+#include "cpu/copy.h"
+#include "cpu/threads.h"
+
+namespace transom::cpu {
+namespace {
+
+constexpr int64_t kChunkElements = 16384;  // enough work for the handing over of a chunk to cost nothing
+
+template <typename T>
+void fill_tile(std::byte* slot, uint64_t bits, int64_t n) {
+  T value;
+  std::memcpy(&value, &bits, sizeof value);
+  std::fill_n(reinterpret_cast<T*>(slot), n, value);
+}
+
+void fill_tile(std::byte* slot, size_t size, uint64_t bits, int64_t n) {
+  if (size == 1) fill_tile<uint8_t>(slot, bits, n);
+  else if (size == 2) fill_tile<uint16_t>(slot, bits, n);
+  else if (size == 4) fill_tile<uint32_t>(slot, bits, n);
+  else fill_tile<uint64_t>(slot, bits, n);
+}
+
+template <typename T>
+void gather_run(std::byte* to, const std::byte* from, int64_t stride, int64_t n) {
+  auto* out = reinterpret_cast<T*>(to);
+  auto* in = reinterpret_cast<const T*>(from);
+  if (stride == 0) std::fill_n(out, n, *in);
+  else
+    for (int64_t i = 0; i < n; ++i) out[i] = in[i * stride];
+}
+
+void copy_run(std::byte* to, const std::byte* from, size_t size, int64_t stride, int64_t n) {
+  if (stride == 1) std::memcpy(to, from, static_cast<size_t>(n) * size);
+  else if (size == 1) gather_run<uint8_t>(to, from, stride, n);
+  else if (size == 2) gather_run<uint16_t>(to, from, stride, n);
+  else if (size == 4) gather_run<uint32_t>(to, from, stride, n);
+  else gather_run<uint64_t>(to, from, stride, n);
+}
+
+class Worker {
+ public:
+  Worker(const TileProgram& program, const Arguments& arguments, std::byte* const* leaf_inputs)
+      : program_(program), arguments_(arguments), leaf_inputs_(leaf_inputs) {
+    const size_t operands = program.slot_offsets.size();
+    const size_t table_bytes = (operands * sizeof(std::byte*) + 63) / 64 * 64;
+    std::byte* scratch = thread_scratch(table_bytes + program.scratch_bytes);
+    table_ = reinterpret_cast<std::byte**>(scratch);
+    for (size_t i = 0; i < operands; ++i)
+      table_[i] = program.slot_offsets[i] == SIZE_MAX ? nullptr : scratch + table_bytes + program.slot_offsets[i];
+    for (const Leaf& leaf : program.leaves) fill_once(leaf);
+  }
+
+  void run(int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i += program_.tile) run_tile(i, std::min(program_.tile, end - i));
+  }
+
+ private:
+  static TileFunction loader(transom_dtype dtype) {
+    return dtype == TRANSOM_FLOAT16 ? vector_kernels().load_f16 : vector_kernels().load_bf16;
+  }
+
+  void fill_once(const Leaf& leaf) {
+    const size_t size = lane_size(lane_of(leaf.dtype));
+    uint64_t bits = leaf.constant;
+    if (leaf.kind == Leaf::kScalar) {
+      const std::byte* source = leaf_inputs_[leaf.input] + static_cast<size_t>(leaf.offset) * element_size(leaf.dtype);
+      if (is_half(leaf.dtype)) loader(leaf.dtype)(&bits, source, nullptr, nullptr, 1);
+      else std::memcpy(&bits, source, size);
+    } else if (leaf.kind != Leaf::kConstant) {
+      return;
+    }
+    fill_tile(table_[leaf.slot], size, bits, kLargestTile);
+  }
+
+  void load(const Leaf& leaf, int64_t begin, int64_t n) {
+    const size_t size = element_size(leaf.dtype);
+    switch (leaf.kind) {
+      case Leaf::kScalar:
+      case Leaf::kConstant:
+        return;
+      case Leaf::kDense: {
+        std::byte* source = leaf_inputs_[leaf.input] + static_cast<size_t>(begin + leaf.offset) * size;
+        if (leaf.in_place) table_[leaf.slot] = source;
+        else loader(leaf.dtype)(table_[leaf.slot], source, nullptr, nullptr, static_cast<size_t>(n));
+        return;
+      }
+      case Leaf::kStrided:
+        return load_strided(leaf, begin, n);
+      case Leaf::kRandomBits: {
+        uint64_t key[2];
+        std::memcpy(key, leaf_inputs_[leaf.input], sizeof key);
+        vector_kernels().random_bits(reinterpret_cast<uint32_t*>(table_[leaf.slot]), key[0], key[1],
+                                     static_cast<uint64_t>(begin), static_cast<size_t>(n));
+        return;
+      }
+      case Leaf::kIota:
+        dispatch(leaf.dtype, [&]<typename T>() {
+          auto* out = reinterpret_cast<Compute<T>*>(table_[leaf.slot]);
+          for (int64_t i = 0; i < n; ++i)
+            out[i] = static_cast<Compute<T>>((begin + i) / leaf.axis_stride % leaf.axis_extent);
+        });
+    }
+  }
+
+  void load_strided(const Leaf& leaf, int64_t begin, int64_t n) {
+    const size_t size = element_size(leaf.dtype);
+    const Shape& shape = program_.shape;
+    const int64_t inner = shape.back(), stride = leaf.strides.back();
+    std::byte* source = leaf_inputs_[leaf.input];
+    const auto address = [&](int64_t index) {
+      return source + (leaf.offset + offset_of(index, shape, leaf.strides)) * static_cast<int64_t>(size);
+    };
+    const size_t home = program_.slot_offsets[leaf.slot];
+    if (leaf.in_place && stride == 1 && begin % inner + n <= inner) {
+      table_[leaf.slot] = address(begin);
+      return;
+    }
+    std::byte* slot = slots() + home;
+    std::byte* out = leaf.staging == kNone ? slot : table_[leaf.staging];
+    for (int64_t done = 0; done < n;) {
+      const int64_t run = std::min(inner - (begin + done) % inner, n - done);
+      copy_run(out + static_cast<size_t>(done) * size, address(begin + done), size, stride, run);
+      done += run;
+    }
+    if (leaf.staging != kNone) loader(leaf.dtype)(slot, out, nullptr, nullptr, static_cast<size_t>(n));
+    table_[leaf.slot] = slot;
+  }
+
+  std::byte* slots() const {
+    const size_t table_bytes = (program_.slot_offsets.size() * sizeof(std::byte*) + 63) / 64 * 64;
+    return reinterpret_cast<std::byte*>(table_) + table_bytes;
+  }
+
+  void run_tile(int64_t begin, int64_t n) {
+    for (const Leaf& leaf : program_.leaves) load(leaf, begin, n);
+    for (const Result& result : program_.results)
+      if (result.in_place) table_[result.slot] = target(result, begin);
+    const auto at = [&](Operand operand) { return operand == kNone ? nullptr : table_[operand]; };
+    for (const Instruction& instruction : program_.instructions)
+      instruction.function(at(instruction.y), at(instruction.a), at(instruction.b), at(instruction.c),
+                           static_cast<size_t>(n));
+    for (const Result& result : program_.results)
+      if (!result.in_place) store(result, begin, n);
+  }
+
+  std::byte* target(const Result& result, int64_t begin) const {
+    return arguments_.outputs[result.output] + static_cast<size_t>(begin) * element_size(result.dtype);
+  }
+
+  void store(const Result& result, int64_t begin, int64_t n) {
+    std::byte* out = target(result, begin);
+    const VectorKernels& kernels = vector_kernels();
+    const auto count = static_cast<size_t>(n);
+    if (result.dtype == TRANSOM_FLOAT16) kernels.store_f16(out, table_[result.slot], nullptr, nullptr, count);
+    else if (result.dtype == TRANSOM_BFLOAT16) kernels.store_bf16(out, table_[result.slot], nullptr, nullptr, count);
+    else std::memmove(out, table_[result.slot], count * element_size(result.dtype));
+  }
+
+  const TileProgram& program_;
+  const Arguments& arguments_;
+  std::byte* const* leaf_inputs_;
+  std::byte** table_;
+};
+
+}  // namespace
+
+void run_program(const TileProgram& program, const Arguments& arguments) {
+  if (program.count == 0) return;
+  std::vector<std::byte*> inputs(arguments.inputs, arguments.inputs + program.inputs);
+  std::byte* scratch = arguments.scratch;
+  for (const Materialised& copy : program.materialised) {
+    copy_view(scratch, inputs[copy.input], copy.view, copy.element);
+    inputs.push_back(scratch);
+    scratch += materialised_bytes(copy);
+  }
+  const int64_t tiles = (program.count + program.tile - 1) / program.tile;
+  parallel_ranges(tiles, std::max<int64_t>(kChunkElements / program.tile, 1), [&](int64_t begin, int64_t end) {
+    Worker(program, arguments, inputs.data()).run(begin * program.tile, std::min(end * program.tile, program.count));
+  });
+}
+
+}  // namespace transom::cpu

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// A region of element-wise operations as a program of vector instructions, executed tile by tile: a tile of every value
+// stays in the first cache, so that memory is read and written once however many operations there are.
+#pragma once
+
+#include <vector>
+
+#include "cpu/kernel.h"
+#include "cpu/tile_instructions.h"
+#include "cpu/vector/kernels.h"
+#include "cpu/views.h"
+
+namespace transom::cpu {
+
+constexpr int64_t kLargestTile = 512;
+
+// An operand is an index into a table of addresses: those of the slots (tiles in the thread's scratch memory) are
+// fixed; those of values that are read or written in place in memory move from tile to tile.
+using Operand = uint16_t;
+constexpr Operand kNone = 0xFFFF;
+
+struct Instruction {
+  TileFunction function;
+  Operand y, a, b, c;
+};
+
+// A value that comes from outside of the program.
+struct Leaf {
+  enum Kind { kDense, kScalar, kStrided, kConstant, kRandomBits, kIota } kind;
+  Operand slot;      // where its tile is
+  size_t input = 0;  // of the node, or input_count + i for the value materialised by copy i
+  transom_dtype dtype = TRANSOM_FLOAT32;
+  bool in_place = false;  // read where it lies in memory, when its tile is contiguous there
+  Shape strides = {};     // kStrided: over the loop nest of the program
+  int64_t offset = 0;
+  uint64_t constant = 0;                     // kConstant: the bytes of one lane
+  int64_t axis_extent = 1, axis_stride = 1;  // kIota: value = index / stride % extent
+  Operand staging = kNone;                   // 16-bit elements that are not contiguous are brought together here first
+};
+
+struct Result {
+  Operand slot;
+  size_t output;  // of the node
+  transom_dtype dtype;
+  bool in_place;  // the last instruction writes it to memory itself
+};
+
+// A broadcast that no strides express is written out before the program runs.
+struct Materialised {
+  size_t input;
+  size_t element;
+  View view;
+};
+
+inline size_t materialised_bytes(const Materialised& copy) {
+  return (static_cast<size_t>(product(copy.view.shape, 0, copy.view.shape.size())) * copy.element + 63) / 64 * 64;
+}
+
+struct TileProgram {
+  int64_t count = 0;  // elements of each result
+  int64_t tile = kLargestTile;
+  Shape shape;  // the loop nest of the strided leaves
+  std::vector<Leaf> leaves;
+  std::vector<Instruction> instructions;
+  std::vector<Result> results;
+  std::vector<Materialised> materialised;
+  std::vector<size_t> slot_offsets;  // of each operand in the thread's scratch memory
+  size_t scratch_bytes = 0;
+  size_t inputs = 0;
+};
+
+// Whether a primitive can stand in a region.
+bool is_elementwise(std::string_view op);
+
+inline size_t lane_size(Lane lane) {
+  constexpr size_t kSizes[kLanes] = {1, 1, 4, 8, 4, 4, 8};
+  return kSizes[lane];
+}
+
+TileProgram build_program(const transom_graph& region);
+void run_program(const TileProgram& program, const Arguments& arguments);
+
+}  // namespace transom::cpu

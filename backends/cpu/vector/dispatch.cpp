@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/processor.h"
+#include "cpu/vector/kernels.h"
+
+namespace transom::cpu {
+
+const VectorKernels& vector_kernels() {
+  static const VectorKernels kernels = [] {
+    VectorKernels made{};
+    made.name = "portable";
+    portable::fill(made);
+#if defined(TRANSOM_CPU_X86)
+    if (processor_features().avx512) {
+      avx512::fill(made);
+      made.name = "avx512";
+    } else if (processor_features().avx2) {
+      avx2::fill(made);
+      made.name = "avx2";
+    }
+#endif
+    return made;
+  }();
+  return kernels;
+}
+
+}  // namespace transom::cpu

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// The vectorised loops. Their sources are compiled once for each instruction set; vector_kernels() is the table for the
+// best one that this processor has. All pointers may be unaligned.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace transom::cpu {
+
+// How a tile of values is held while it is computed on: bool as u8, f16 and bf16 as f32.
+enum Lane { kU8, kI8, kI32, kI64, kU32, kF32, kF64, kLanes };
+
+enum UnaryOp {
+  kNeg,
+  kAbs,
+  kSign,
+  kExp,
+  kExpm1,
+  kLog,
+  kLog1p,
+  kSqrt,
+  kRsqrt,
+  kTanh,
+  kErf,
+  kSin,
+  kCos,
+  kFloor,
+  kCeil,
+  kRound,
+  kLogicalNot,
+  kIsFinite,
+  kUnaryOps
+};
+enum BinaryOp {
+  kAdd,
+  kSub,
+  kMul,
+  kDiv,
+  kPow,
+  kMax,
+  kMin,
+  kRemainder,
+  kAnd,
+  kOr,
+  kXor,
+  kEqual,
+  kNotEqual,
+  kLess,
+  kLessEqual,
+  kGreater,
+  kGreaterEqual,
+  kBinaryOps
+};
+
+// y[i] = f(a[i], b[i], c[i]) for i in [0, n); unused operands may be null. y may be one of the operands, if its
+// elements have the same size.
+using TileFunction = void (*)(void* y, const void* a, const void* b, const void* c, size_t n);
+
+struct VectorKernels {
+  const char* name;
+
+  TileFunction unary[kUnaryOps][kLanes];    // null where the operation is not defined
+  TileFunction binary[kBinaryOps][kLanes];  // comparisons give u8
+  TileFunction select[kLanes];              // a: u8
+  TileFunction convert[kLanes][kLanes];     // [from][to]
+  TileFunction to_bool[kLanes];
+  TileFunction multiply_add;           // f32: a * b + c, rounded once where the processor can
+  TileFunction load_f16, load_bf16;    // 16-bit storage to f32
+  TileFunction store_f16, store_bf16;  // f32 to 16-bit storage
+  TileFunction round_f16, round_bf16;  // f32 to the nearest value of the 16-bit type, as f32
+
+  // Philox4x32-10: words [first, first + n) of the stream of (seed, offset).
+  void (*random_bits)(uint32_t* y, uint64_t seed, uint64_t offset, uint64_t first, size_t n);
+
+  // Reductions of f32.
+  float (*sum)(const float* x, size_t n);
+  float (*max)(const float* x, size_t n);  // NaN if any is
+  float (*min)(const float* x, size_t n);
+  float (*dot)(const float* x, const float* y, size_t n);
+
+  // Rows of softmax and its gradients; y may be x (or dy).
+  void (*softmax)(float* y, const float* x, size_t n);
+  void (*log_softmax)(float* y, const float* x, size_t n);
+  void (*softmax_gradient)(float* dx, const float* y, const float* dy, size_t n);
+  void (*log_softmax_gradient)(float* dx, const float* y, const float* dy, size_t n);
+
+  // Rows of layer_norm. The gradient adds to dscale and dbias.
+  void (*layer_norm)(float* y, const float* x, const float* scale, const float* bias, float epsilon, size_t n);
+  void (*layer_norm_gradient)(float* dx, float* dscale, float* dbias, const float* x, const float* scale,
+                              const float* dy, float epsilon, size_t n);
+
+  // y[m, r] = sum over k of x[m, k] w[r, k] for `rows` rows of w; x f32 [m, depth] with m <= 8, y with row stride
+  // `y_stride`. For products that are bound by the reading of w.
+  void (*rows_f32)(float* y, size_t y_stride, const float* x, const float* w, size_t m, size_t rows, size_t depth);
+  void (*rows_bf16)(float* y, size_t y_stride, const float* x, const uint16_t* w, size_t m, size_t rows, size_t depth);
+  void (*rows_f16)(float* y, size_t y_stride, const float* x, const uint16_t* w, size_t m, size_t rows, size_t depth);
+};
+
+const VectorKernels& vector_kernels();
+
+// One part of the table for each source file that is compiled several times.
+namespace portable {
+void fill(VectorKernels& kernels);
+}
+namespace avx2 {
+void fill(VectorKernels& kernels);
+}
+namespace avx512 {
+void fill(VectorKernels& kernels);
+}
+
+}  // namespace transom::cpu

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// For the sources that are compiled once for each instruction set. They include nothing with inline functions that
+// other files use too (no standard library templates): the linker would keep one copy, perhaps that of the wrong set.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cpu/vector/kernels.h"
+
+// Tells the compiler that the iterations of the next loop are independent.
+#define TRANSOM_SIMD _Pragma("omp simd")
+#define TRANSOM_PRAGMA(text) _Pragma(#text)
+#define TRANSOM_SIMD_REDUCE(operation, name) TRANSOM_PRAGMA(omp simd reduction(operation : name))
+
+// TRANSOM_LEVEL is portable, avx2 or avx512: the namespace of everything in these sources.
+namespace transom::cpu::TRANSOM_LEVEL {
+
+void fill_arithmetic(VectorKernels& kernels);
+void fill_functions(VectorKernels& kernels);
+void fill_conversions(VectorKernels& kernels);
+void fill_random(VectorKernels& kernels);
+void fill_rows(VectorKernels& kernels);
+void fill_products(VectorKernels& kernels);
+
+}  // namespace transom::cpu::TRANSOM_LEVEL

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reductions of a row of f32, and the rows of softmax and layer_norm. A row stays in the cache between the passes.
+#include "cpu/vector/math.h"
+
+namespace transom::cpu::TRANSOM_LEVEL {
+namespace {
+
+// Long rows are summed in pieces, so that the rounding error does not grow with the length.
+constexpr size_t kPiece = 4096;
+
+float sum_piece(const float* x, size_t n) {
+  float total = 0;
+  TRANSOM_SIMD_REDUCE(+, total)
+  for (size_t i = 0; i < n; ++i) total += x[i];
+  return total;
+}
+
+float sum(const float* x, size_t n) {
+  if (n <= kPiece) return sum_piece(x, n);
+  const size_t half = n / 2 / 64 * 64;
+  return sum(x, half) + sum(x + half, n - half);
+}
+
+float dot(const float* x, const float* y, size_t n) {
+  float total = 0;
+  TRANSOM_SIMD_REDUCE(+, total)
+  for (size_t i = 0; i < n; ++i) total += x[i] * y[i];
+  return total;
+}
+
+float max(const float* x, size_t n) {
+  float largest = -kInfinity;
+  int bad = 0;
+  TRANSOM_SIMD_REDUCE(max, largest)
+  for (size_t i = 0; i < n; ++i) largest = x[i] > largest ? x[i] : largest;
+  TRANSOM_SIMD_REDUCE(|, bad)
+  for (size_t i = 0; i < n; ++i) bad |= x[i] != x[i];
+  return bad ? __builtin_nanf("") : largest;
+}
+
+float min(const float* x, size_t n) {
+  float smallest = kInfinity;
+  int bad = 0;
+  TRANSOM_SIMD_REDUCE(min, smallest)
+  for (size_t i = 0; i < n; ++i) smallest = x[i] < smallest ? x[i] : smallest;
+  TRANSOM_SIMD_REDUCE(|, bad)
+  for (size_t i = 0; i < n; ++i) bad |= x[i] != x[i];
+  return bad ? __builtin_nanf("") : smallest;
+}
+
+void softmax(float* y, const float* x, size_t n) {
+  const float largest = max(x, n);
+  float total = 0;
+  TRANSOM_SIMD_REDUCE(+, total)
+  for (size_t i = 0; i < n; ++i) {
+    const float e = exp_value(x[i] - largest);
+    y[i] = e;
+    total += e;
+  }
+  const float scale = 1.0f / total;
+  TRANSOM_SIMD
+  for (size_t i = 0; i < n; ++i) y[i] *= scale;
+}
+
+void log_softmax(float* y, const float* x, size_t n) {
+  const float largest = max(x, n);
+  float total = 0;
+  TRANSOM_SIMD_REDUCE(+, total)
+  for (size_t i = 0; i < n; ++i) total += exp_value(x[i] - largest);
+  const float log_total = log_value(total);
+  TRANSOM_SIMD
+  for (size_t i = 0; i < n; ++i) y[i] = (x[i] - largest) - log_total;
+}
+
+void softmax_gradient(float* dx, const float* y, const float* dy, size_t n) {
+  const float total = dot(y, dy, n);
+  TRANSOM_SIMD
+  for (size_t i = 0; i < n; ++i) dx[i] = y[i] * (dy[i] - total);
+}
+
+void log_softmax_gradient(float* dx, const float* y, const float* dy, size_t n) {
+  const float total = sum(dy, n);
+  TRANSOM_SIMD
+  for (size_t i = 0; i < n; ++i) dx[i] = dy[i] - exp_value(y[i]) * total;
+}
+
+struct Moments {
+  float mean, inverse_deviation;
+};
+
+// The variance from the differences to the mean: the difference of squares would lose what the mean has in common.
+Moments moments(const float* x, float epsilon, size_t n) {
+  const float mean = sum(x, n) / static_cast<float>(n);
+  float squares = 0;
+  TRANSOM_SIMD_REDUCE(+, squares)
+  for (size_t i = 0; i < n; ++i) squares += (x[i] - mean) * (x[i] - mean);
+  return {mean, 1.0f / __builtin_sqrtf(squares / static_cast<float>(n) + epsilon)};
+}
+
+void layer_norm(float* y, const float* x, const float* scale, const float* bias, float epsilon, size_t n) {
+  const Moments m = moments(x, epsilon, n);
+  TRANSOM_SIMD
+  for (size_t i = 0; i < n; ++i) y[i] = (x[i] - m.mean) * m.inverse_deviation * scale[i] + bias[i];
+}
+
+void layer_norm_gradient(float* dx, float* dscale, float* dbias, const float* x, const float* scale, const float* dy,
+                         float epsilon, size_t n) {
+  const Moments m = moments(x, epsilon, n);
+  float gradient_sum = 0, projected_sum = 0;
+  TRANSOM_PRAGMA(omp simd reduction(+ : gradient_sum, projected_sum))
+  for (size_t i = 0; i < n; ++i) {
+    const float normal = (x[i] - m.mean) * m.inverse_deviation, g = dy[i] * scale[i];
+    gradient_sum += g;
+    projected_sum += g * normal;
+    dscale[i] += dy[i] * normal;
+    dbias[i] += dy[i];
+  }
+  const float gradient_mean = gradient_sum / static_cast<float>(n),
+              projected_mean = projected_sum / static_cast<float>(n);
+  TRANSOM_SIMD
+  for (size_t i = 0; i < n; ++i) {
+    const float normal = (x[i] - m.mean) * m.inverse_deviation;
+    dx[i] = (dy[i] * scale[i] - gradient_mean - normal * projected_mean) * m.inverse_deviation;
+  }
+}
+
+}  // namespace
+
+void fill_rows(VectorKernels& kernels) {
+  kernels.sum = sum;
+  kernels.max = max;
+  kernels.min = min;
+  kernels.dot = dot;
+  kernels.softmax = softmax;
+  kernels.log_softmax = log_softmax;
+  kernels.softmax_gradient = softmax_gradient;
+  kernels.log_softmax_gradient = log_softmax_gradient;
+  kernels.layer_norm = layer_norm;
+  kernels.layer_norm_gradient = layer_norm_gradient;
+}
+
+}  // namespace transom::cpu::TRANSOM_LEVEL

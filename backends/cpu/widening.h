@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole tensors of 16-bit floats to f32 and back, for what is not computed in the 16-bit type itself.
+#pragma once
+
+#include "cpu/threads.h"
+#include "cpu/types.h"
+#include "cpu/vector/kernels.h"
+
+namespace transom::cpu {
+
+inline size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+inline void widen(transom_dtype dtype, const std::byte* from, float* to, int64_t count) {
+  const TileFunction load = dtype == TRANSOM_FLOAT16 ? vector_kernels().load_f16 : vector_kernels().load_bf16;
+  parallel_ranges(count, 1 << 15, [=](int64_t begin, int64_t end) {
+    load(to + begin, from + begin * 2, nullptr, nullptr, static_cast<size_t>(end - begin));
+  });
+}
+
+inline void narrow(transom_dtype dtype, const float* from, std::byte* to, int64_t count) {
+  const TileFunction store = dtype == TRANSOM_FLOAT16 ? vector_kernels().store_f16 : vector_kernels().store_bf16;
+  parallel_ranges(count, 1 << 15, [=](int64_t begin, int64_t end) {
+    store(to + begin * 2, from + begin, nullptr, nullptr, static_cast<size_t>(end - begin));
+  });
+}
+
+}  // namespace transom::cpu

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "backends/harness.h"
+
+namespace transom::backend_test {
+namespace {
+
+// x [.., K] w [N, K] b [N] as plain loops; rows is the product of the leading extents.
+std::vector<double> linear(const Tensor& x, const Tensor& w, const Tensor* b) {
+  const int64_t k = w.shape[1], n = w.shape[0], m = k ? x.count() / k : 1;
+  std::vector<double> y;
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t j = 0; j < n; ++j) {
+      double sum = b ? b->values[static_cast<size_t>(j)] : 0;
+      for (int64_t l = 0; l < k; ++l)
+        sum += x.values[static_cast<size_t>(i * k + l)] * w.values[static_cast<size_t>(j * k + l)];
+      y.push_back(sum);
+    }
+  return y;
+}
+
+TEST(Products, LinearOfAllRowCounts) {
+  for (transom_dtype dtype : {TRANSOM_FLOAT32, TRANSOM_BFLOAT16, TRANSOM_FLOAT16}) {
+    for (int64_t m : {0, 1, 2, 3, 5, 8, 9, 17, 130}) {
+      for (auto [n, k] : {std::pair<int64_t, int64_t>{1, 1}, {5, 3}, {64, 33}, {131, 70}, {257, 128}}) {
+        const Tensor x = numbers(dtype, {m, k}, -1, 1, 1), w = numbers(dtype, {n, k}, -1, 1, 2),
+                     b = numbers(dtype, {n}, -1, 1, 3);
+        const Tensor y = evaluate("linear", {x, w, b}, dtype, {m, n});
+        EXPECT_LE(difference(y, linear(x, w, &b)), 4 * tolerance(dtype)) << dtype << " " << m << " " << n << " " << k;
+        const Tensor z = evaluate("linear", {x, w}, dtype, {m, n});
+        EXPECT_LE(difference(z, linear(x, w, nullptr)), 4 * tolerance(dtype))
+            << dtype << " " << m << " " << n << " " << k;
+      }
+    }
+  }
+}
+
+// Any axes: the expected value by loops over the index spaces of batch, x, y and contracted axes.
+std::vector<double> dot_general(const Tensor& x, const Tensor& y, const Shape& xb, const Shape& yb, const Shape& xk,
+                                const Shape& yk, Shape& out_shape) {
+  const auto strides = [](const Shape& shape) {
+    Shape result(shape.size(), 1);
+    for (size_t i = shape.size(); i-- > 1;) result[i - 1] = result[i] * shape[i];
+    return result;
+  };
+  const auto free_axes = [](const Tensor& t, const Shape& b, const Shape& k) {
+    Shape rest;
+    for (int64_t axis = 0; axis < static_cast<int64_t>(t.shape.size()); ++axis) {
+      bool used = false;
+      for (int64_t other : b) used |= other == axis;
+      for (int64_t other : k) used |= other == axis;
+      if (!used) rest.push_back(axis);
+    }
+    return rest;
+  };
+  const auto offsets = [&](const Tensor& t, const Shape& axes) {
+    Shape result = {0};
+    const Shape step = strides(t.shape);
+    for (int64_t axis : axes) {
+      Shape next;
+      for (int64_t base : result)
+        for (int64_t i = 0; i < t.shape[static_cast<size_t>(axis)]; ++i)
+          next.push_back(base + i * step[static_cast<size_t>(axis)]);
+      result = next;
+    }
+    return result;
+  };
+  const Shape xm = free_axes(x, xb, xk), yn = free_axes(y, yb, yk);
+  for (int64_t axis : xb) out_shape.push_back(x.shape[static_cast<size_t>(axis)]);
+  for (int64_t axis : xm) out_shape.push_back(x.shape[static_cast<size_t>(axis)]);
+  for (int64_t axis : yn) out_shape.push_back(y.shape[static_cast<size_t>(axis)]);
+  const Shape bx = offsets(x, xb), by = offsets(y, yb), mx = offsets(x, xm), ny = offsets(y, yn), kx = offsets(x, xk),
+              ky = offsets(y, yk);
+  std::vector<double> result;
+  for (size_t b = 0; b < bx.size(); ++b)
+    for (int64_t m : mx)
+      for (int64_t n : ny) {
+        double sum = 0;
+        for (size_t k = 0; k < kx.size(); ++k)
+          sum += x.values[static_cast<size_t>(bx[b] + m + kx[k])] * y.values[static_cast<size_t>(by[b] + n + ky[k])];
+        result.push_back(sum);
+      }
+  return result;
+}
+
+struct Case {
+  Shape x, y, x_batch, y_batch, x_contract, y_contract;
+};
+
+const Case kCases[] = {
+    {{7, 5}, {5, 9}, {}, {}, {1}, {0}},
+    {{7, 5}, {9, 5}, {}, {}, {1}, {1}},
+    {{5, 7}, {5, 9}, {}, {}, {0}, {0}},
+    {{5}, {5}, {}, {}, {0}, {0}},
+    {{2, 3}, {4}, {}, {}, {}, {}},                               // outer product
+    {{2, 11, 3, 8}, {2, 13, 3, 8}, {0, 2}, {0, 2}, {3}, {3}},    // attention scores from [B, T, H, d]
+    {{2, 3, 11, 13}, {2, 13, 3, 8}, {0, 1}, {0, 2}, {3}, {1}},   // probabilities with values [B, S, H, d]
+    {{2, 11, 6}, {2, 11, 5}, {}, {}, {0, 1}, {0, 1}},            // weight gradient
+    {{2, 3, 4, 5}, {4, 2, 5, 6}, {}, {}, {0, 2, 3}, {1, 0, 2}},  // contracted axes in another order
+    {{3, 4, 5}, {5, 4, 6}, {1}, {1}, {2}, {0}},
+    {{4, 3, 5}, {6, 5, 3}, {1}, {2}, {2}, {1}},  // batch axis last
+    {{40, 33}, {33, 300}, {}, {}, {1}, {0}},
+    {{0, 5}, {5, 9}, {}, {}, {1}, {0}},
+    {{3, 0}, {0, 4}, {}, {}, {1}, {0}},  // nothing to sum: zeros
+    {{1, 1}, {1, 1}, {}, {}, {1}, {0}},
+};
+
+TEST(Products, DotGeneralOverAnyAxes) {
+  for (transom_dtype dtype :
+       {TRANSOM_FLOAT32, TRANSOM_FLOAT64, TRANSOM_BFLOAT16, TRANSOM_FLOAT16, TRANSOM_INT32, TRANSOM_INT64}) {
+    for (const Case& c : kCases) {
+      const bool integer = dtype < TRANSOM_FLOAT16;
+      const Tensor x = numbers(dtype, c.x, integer ? -9 : -1, integer ? 9 : 1, 1),
+                   y = numbers(dtype, c.y, integer ? -9 : -1, integer ? 9 : 1, 2);
+      Shape shape;
+      const std::vector<double> expected = dot_general(x, y, c.x_batch, c.y_batch, c.x_contract, c.y_contract, shape);
+      const auto run = [&](transom_dtype output) {
+        return evaluate("dot_general", {x, y}, output, shape,
+                        {{"x_batch", c.x_batch},
+                         {"y_batch", c.y_batch},
+                         {"x_contract", c.x_contract},
+                         {"y_contract", c.y_contract},
+                         {"dtype", output}});
+      };
+      EXPECT_LE(difference(run(dtype), expected), 4 * tolerance(dtype)) << dtype << " case " << &c - kCases;
+      if (dtype == TRANSOM_BFLOAT16 || dtype == TRANSOM_FLOAT16) {
+        EXPECT_LE(difference(run(TRANSOM_FLOAT32), expected), 1e-5) << dtype << " to f32, case " << &c - kCases;
+      }
+    }
+  }
+}
+
+TEST(Products, FrozenWeightsArePackedOnceAndSharedBetweenShapes) {
+  Plugin& plugin = Plugin::cpu();
+  for (transom_dtype dtype : {TRANSOM_FLOAT32, TRANSOM_BFLOAT16, TRANSOM_FLOAT16}) {
+    const int64_t n = 200, k = 96;
+    const Tensor w = numbers(dtype, {n, k}, -1, 1, 2);
+    transom_error error{};
+    transom_binding weight{nullptr, 0};
+    std::vector<char> bytes(w.values.size() * element_size(dtype));
+    encode(w, bytes.data());
+    ASSERT_EQ(plugin.table.buffer_import(plugin.device, bytes.data(), bytes.size(), &weight.buffer, &error),
+              TRANSOM_OK);
+    for (int64_t m : {1, 12, 64, 12, 100}) {
+      const Tensor x = numbers(dtype, {m, k}, -1, 1, static_cast<uint64_t>(m));
+      Graph graph;
+      const int input = graph.input(x), frozen = graph.input(w, true);
+      graph.output(graph.node("linear", {input, frozen}, dtype, {m, n}));
+      Program program(plugin, graph);
+      ASSERT_TRUE(program.compiled()) << program.error;
+      transom_binding activation{nullptr, 0};
+      plugin.table.buffer_allocate(plugin.device, x.values.size() * element_size(dtype), &activation.buffer, &error);
+      encode(x, plugin.table.buffer_host_pointer(activation.buffer));
+      for (int repeat = 0; repeat < 2; ++repeat)
+        EXPECT_LE(difference(program.run_buffers({activation, weight})[0], linear(x, w, nullptr)), 4 * tolerance(dtype))
+            << m;
+      plugin.table.buffer_free(activation.buffer);
+    }
+    plugin.table.buffer_free(weight.buffer);
+  }
+}
+
+TEST(Products, TheSameBitsAtEveryRun) {
+  const Tensor x = numbers(TRANSOM_FLOAT32, {150, 200}), w = numbers(TRANSOM_FLOAT32, {300, 200});
+  const Tensor first = evaluate("linear", {x, w}, TRANSOM_FLOAT32, {150, 300});
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(evaluate("linear", {x, w}, TRANSOM_FLOAT32, {150, 300}).values, first.values);
+}
+
+TEST(Products, RefusesWhatDoesNotFit) {
+  const Tensor x = numbers(TRANSOM_FLOAT32, {2, 3}), w = numbers(TRANSOM_FLOAT32, {4, 5});
+  EXPECT_NE(failure_of("linear", {x, w}, TRANSOM_FLOAT32, {2, 4}), "");
+  EXPECT_NE(
+      failure_of("dot_general", {x, w}, TRANSOM_FLOAT32, {2, 4},
+                 {{"x_batch", Shape{}}, {"y_batch", Shape{}}, {"x_contract", Shape{1}}, {"y_contract", Shape{1}}}),
+      "");
+}
+
+}  // namespace
+}  // namespace transom::backend_test
