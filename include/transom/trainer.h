@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Trainer: fine-tunes a model as Transformers' Trainer does: the same order of samples, learning rates, log and files.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "transom/model.h"
+#include "transom/training_arguments.h"
+
+namespace transom {
+
+struct Features;  // data/padding.h
+struct Batch;
+struct TrainerState;
+
+using Metrics = std::vector<std::pair<std::string, double>>;
+
+// Rows for training or evaluation, and how they become batches.
+struct TrainingData {
+  int64_t rows = 0;
+  std::function<Batch(const std::vector<int64_t>& rows)> batch;
+  std::vector<int64_t> lengths;  // in tokens; for group_by_length
+};
+
+// What the model gave over a whole data set, row by row.
+struct Predictions {
+  struct Array {
+    std::string name;
+    Shape shape;  // rows first; sequences padded to the longest with -100
+    std::vector<float> values;
+  };
+  std::vector<Array> outputs;   // without the loss
+  std::vector<int64_t> labels;  // of whole rows or of tokens, padded with -100
+  std::vector<float> label_values;
+  int64_t rows = 0;
+};
+
+// Is told what happens. All functions may be left as they are.
+class TrainerCallback {
+ public:
+  virtual ~TrainerCallback() = default;
+  virtual void on_train_begin(const TrainingArguments&, const TrainerState&) {}
+  virtual void on_step_end(const TrainingArguments&, const TrainerState&) {}
+  // A record of the log, as one line of JSON and as the numbers themselves.
+  virtual void on_log(const TrainingArguments&, const TrainerState&, const Metrics&) {}
+  virtual void on_evaluate(const TrainingArguments&, const TrainerState&, const Metrics&) {}
+  virtual void on_save(const TrainingArguments&, const TrainerState&) {}
+  virtual void on_train_end(const TrainingArguments&, const TrainerState&) {}
+  virtual bool should_stop() { return false; }  // asked after each update
+};
+
+// One update, as --json prints it.
+struct StepReport {
+  int64_t step = 0;
+  double loss = 0, gradient_norm = 0, learning_rate = 0;
+};
+
+class Trainer {
+ public:
+  Trainer(std::unique_ptr<Model> model, TrainingArguments arguments);
+  ~Trainer();
+
+  // What to train and evaluate on. `compute_metrics` adds to eval_loss what it returns ("accuracy" as eval_accuracy).
+  void set_train_data(TrainingData data);
+  void set_eval_data(TrainingData data);
+  void set_compute_metrics(std::function<Metrics(const Predictions&)> compute_metrics);
+  void add_callback(std::shared_ptr<TrainerCallback> callback);
+  void set_early_stopping(int64_t patience, double threshold = 0);
+  // Called with each update's numbers; reading them makes the host wait for the device each time.
+  void set_step_reports(std::function<void(const StepReport&)> report);
+  // Called after the model is saved into a directory: adds what belongs beside it (the tokenizer's files).
+  void set_save_hook(std::function<void(const std::string& directory)> hook);
+
+  // Trains to the end, from a checkpoint directory if one is given ("true": the last one in output_dir). Returns
+  // train_loss, train_runtime ... as Trainer logs them.
+  Metrics train(const std::optional<std::string>& resume_from = std::nullopt);
+  Metrics evaluate(const std::string& prefix = "eval");
+  Predictions predict(const TrainingData& data);
+  // The model, its configuration and training_args.json.
+  void save_model(const std::string& directory = "");
+
+  Model& model();
+  const TrainerState& state() const;
+
+ private:
+  struct Run;
+  std::unique_ptr<Run> run_;
+};
+
+}  // namespace transom

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program: finds the subcommand, reads its options, and turns errors into one line and an exit status.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <iostream>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "cli/command.h"
+
+namespace transom {
+
+void DeviceOptions::add_to(Command& command) {
+  command.options.push_back({"--device", &device, "cpu, reference, hpu:1 ... (default: TRANSOM_DEVICE, else the best found)"});
+  command.options.push_back({"--mode", &mode, "lazy or eager"});
+}
+
+namespace {
+
+constexpr int kFailure = 1, kWrongCall = 2;
+
+void add_option(CLI::App& app, const Option& option) {
+  CLI::Option* added = std::visit(
+      [&](auto* value) -> CLI::Option* {
+        if constexpr (std::is_same_v<decltype(value), bool*>) return app.add_flag(option.name, *value, option.help);
+        else return app.add_option(option.name, *value, option.help);
+      },
+      option.value);
+  if (option.required) added->required();
+  if (std::holds_alternative<std::string*>(option.value) || std::holds_alternative<int64_t*>(option.value) || std::holds_alternative<double*>(option.value))
+    if (!option.required) added->capture_default_str();
+}
+
+int run(int count, char** words) {
+  CLI::App app("Trains, evaluates and serves Hugging Face checkpoints on whatever accelerator it finds.", "transom");
+  app.require_subcommand(1);
+  std::vector<Command> commands = {forward_command(), devices_command()};
+  // A command that reads its own words gets them untouched.
+  if (count > 1)
+    for (const Command& command : commands)
+      if (command.run_words && command.name == words[1]) return command.run_words({words + 2, words + count});
+  for (Command& command : commands) {
+    CLI::App* sub = app.add_subcommand(command.name, command.help);
+    sub->footer(command.examples);
+    for (const Option& option : command.options) add_option(*sub, option);
+  }
+  try {
+    app.parse(count, words);
+  } catch (const CLI::CallForHelp&) {
+    std::cout << app.help();
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);
+    fail(ErrorKind::kUsage, "{}; see transom {}--help", error.what(), app.get_subcommands().empty() ? "" : app.get_subcommands()[0]->get_name() + " ");
+  }
+  for (const Command& command : commands)
+    if (app.got_subcommand(command.name)) return command.run();
+  return kWrongCall;
+}
+
+}  // namespace
+}  // namespace transom
+
+int main(int count, char** words) {
+  using namespace transom;
+  set_log_sink([](LogLevel level, std::string_view text) {
+    if (level != LogLevel::kDebug) std::fprintf(stderr, "transom: %.*s\n", static_cast<int>(text.size()), text.data());
+  });
+  try {
+    return run(count, words);
+  } catch (const Error& error) {
+    std::fprintf(stderr, "transom: error: %s\n", error.what());
+    return error.kind() == ErrorKind::kUsage ? kWrongCall : kFailure;
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "transom: error: the host's memory is exhausted\n");
+    return kFailure;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "transom: error: %s\n", error.what());
+    return kFailure;
+  }
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "io/config.h"
+
+#include <charconv>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json.h"
+
+namespace transom {
+
+Config Config::read(const std::filesystem::path& path) { return parse(read_file(path, uint64_t{1} << 26), path.string()); }
+
+Config Config::parse(std::string_view text, const std::string& where) {
+  Json json = parse_json(text, where);
+  if (!json.is_object()) fail("{}: expected a JSON object", where);
+  return {std::move(json), where};
+}
+
+Config::Config(Json json, std::string where) : json_(std::make_unique<Json>(std::move(json))), where_(std::move(where)) {}
+Config::Config(const Config& other) : json_(std::make_unique<Json>(*other.json_)), where_(other.where_) {}
+Config& Config::operator=(const Config& other) {
+  *json_ = *other.json_;
+  where_ = other.where_;
+  return *this;
+}
+Config::~Config() = default;
+
+const Json* Config::find(std::string_view key) const {
+  const auto found = json_->find(std::string(key));
+  return found == json_->end() || found->is_null() ? nullptr : &*found;
+}
+
+bool Config::has(std::string_view key) const { return find(key) != nullptr; }
+
+template <typename T>
+T Config::checked(std::string_view key, bool fits, const Json& value, std::string_view expected) const {
+  if (!fits) fail("{}: {}: expected {}, found {}", where_, key, expected, quoted(value.dump(-1, ' ', false, Json::error_handler_t::replace)));
+  return value.get<T>();
+}
+
+namespace {
+
+[[noreturn]] void missing(const std::string& where, std::string_view key) { fail("{}: {} is missing", where, key); }
+
+}  // namespace
+
+int64_t Config::get_int(std::string_view key) const {
+  const Json* value = find(key);
+  if (!value) missing(where_, key);
+  const bool whole = value->is_number_integer() && !(value->is_number_unsigned() && value->get<uint64_t>() > uint64_t{1} << 62);
+  return checked<int64_t>(key, whole, *value, "a whole number");
+}
+int64_t Config::get_int(std::string_view key, int64_t otherwise) const { return has(key) ? get_int(key) : otherwise; }
+
+double Config::get_float(std::string_view key) const {
+  const Json* value = find(key);
+  if (!value) missing(where_, key);
+  return checked<double>(key, value->is_number(), *value, "a number");
+}
+double Config::get_float(std::string_view key, double otherwise) const { return has(key) ? get_float(key) : otherwise; }
+
+bool Config::get_bool(std::string_view key) const {
+  const Json* value = find(key);
+  if (!value) missing(where_, key);
+  return checked<bool>(key, value->is_boolean(), *value, "true or false");
+}
+bool Config::get_bool(std::string_view key, bool otherwise) const { return has(key) ? get_bool(key) : otherwise; }
+
+std::string Config::get_string(std::string_view key) const {
+  const Json* value = find(key);
+  if (!value) missing(where_, key);
+  return checked<std::string>(key, value->is_string(), *value, "a string");
+}
+std::string Config::get_string(std::string_view key, const std::string& otherwise) const { return has(key) ? get_string(key) : otherwise; }
+
+std::vector<std::string> Config::get_strings(std::string_view key) const {
+  const Json* value = find(key);
+  if (!value) return {};
+  bool fits = value->is_array();
+  if (fits)
+    for (const Json& item : *value) fits &= item.is_string();
+  return checked<std::vector<std::string>>(key, fits, *value, "a list of strings");
+}
+
+std::map<int64_t, std::string> Config::get_map(std::string_view key) const {
+  const Json* value = find(key);
+  std::map<int64_t, std::string> result;
+  if (!value) return result;
+  checked<Json>(key, value->is_object(), *value, "an object of numbers and names");
+  for (const auto& [name, item] : value->items()) {
+    int64_t id = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), id);
+    if (error != std::errc() || end != name.data() + name.size() || id < 0)
+      fail("{}: {}: expected a number as the key of a class, found {}", where_, key, quoted(name));
+    result[id] = checked<std::string>(key, item.is_string(), item, "a string");
+  }
+  return result;
+}
+
+void Config::set(std::string_view key, Json value) { (*json_)[std::string(key)] = std::move(value); }
+
+std::string Config::dump() const {
+  const nlohmann::json sorted = *json_;  // its objects keep their keys sorted
+  return dump_json(Json(sorted), 2) + "\n";
+}
+
+}  // namespace transom

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/files.h"
+#include "io/tensor_view.h"
+
+namespace transom {
+
+// The tensors of a state dict that torch.save wrote (a zip archive with a pickle), by name. Only what a state dict needs is
+// interpreted; nothing is ever executed.
+NamedViews read_torch_state_dict(const fs::path& path);
+
+}  // namespace transom

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transom/model.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "io/checkpoint.h"
+#include "io/config.h"
+
+namespace transom {
+
+Tensor NamedTensors::find(std::string_view name) const {
+  for (const auto& [key, tensor] : items_)
+    if (key == name) return tensor;
+  return {};
+}
+
+const Tensor& NamedTensors::at(std::string_view name) const {
+  std::vector<std::string> names;
+  for (const auto& [key, tensor] : items_) {
+    if (key == name) return tensor;
+    names.push_back(key);
+  }
+  fail("there is no tensor {}{} There are: {}", quoted(name), did_you_mean(name, names), fmt::join(names, ", "));
+}
+
+void NamedTensors::set(std::string name, Tensor tensor) {
+  for (auto& [key, value] : items_)
+    if (key == name) {
+      value = std::move(tensor);
+      return;
+    }
+  items_.emplace_back(std::move(name), std::move(tensor));
+}
+
+Model::~Model() = default;
+
+NamedTensors Model::forward(const NamedTensors& inputs, ForwardContext context) const {
+  const std::vector<std::string> known = input_names();
+  for (const auto& [name, tensor] : inputs.items())
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      fail("{} takes no input {}{} It takes: {}", architecture_, quoted(name), did_you_mean(name, known), fmt::join(known, ", "));
+  return run(inputs, context);
+}
+
+std::vector<std::string> Model::labels() const {
+  std::vector<std::string> names;
+  for (const auto& [id, name] : config_->get_map("id2label")) {
+    while (static_cast<int64_t>(names.size()) < id && names.size() < 1'000'000) names.push_back("LABEL_" + std::to_string(names.size()));
+    names.push_back(name);
+  }
+  return names;
+}
+
+void Model::save_pretrained(const std::string& directory, uint64_t max_shard_bytes) const {
+  fs::create_directories(directory);
+  NamedViews views;
+  for (const std::shared_ptr<Parameter>& parameter : parameters_) {
+    const auto bytes = std::make_shared<const std::vector<std::byte>>(parameter->value.to_bytes());
+    views.emplace_back(parameter->name, TensorView{parameter->value.dtype(), parameter->value.shape(), *bytes, bytes});
+  }
+  save_checkpoint(directory, views, max_shard_bytes);
+  write_file(fs::path(directory) / "config.json", config_->dump());
+}
+
+}  // namespace transom

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a directory to a model: which class, which tensor for which parameter, and new values for what is missing.
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/mt19937.h"
+#include "io/checkpoint.h"
+#include "models/family.h"
+#include "transom/ops.h"
+
+namespace transom {
+namespace {
+
+std::string joined_types() {
+  std::vector<std::string> names;
+  for (const Family& family : families()) names.push_back(family.model_type);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+struct Choice {
+  const Family* family;
+  const Architecture* architecture;
+};
+
+Choice choose(const Config& config, const std::string& task) {
+  const std::vector<std::string> named = config.get_strings("architectures");
+  const std::string type = config.get_string("model_type", "");
+  const Family* family = nullptr;
+  for (const Family& candidate : families()) {
+    if (!type.empty() && candidate.model_type == type) family = &candidate;
+    for (const Architecture& architecture : candidate.architectures) {
+      if (named.empty() || architecture.name != named[0]) continue;
+      if (type.empty()) family = &candidate;
+      if (task.empty() && family == &candidate) return {family, &architecture};
+    }
+  }
+  if (!family) {
+    std::vector<std::string> types;
+    for (const Family& candidate : families()) types.push_back(candidate.model_type);
+    fail("{}: unknown model_type {}{} Known are: {}", config.where(), quoted(type.empty() && !named.empty() ? named[0] : type), did_you_mean(type, types), joined_types());
+  }
+  for (const Architecture& architecture : family->architectures)
+    if (task.empty() ? named.empty() : std::find(architecture.tasks.begin(), architecture.tasks.end(), task) != architecture.tasks.end())
+      return {family, &architecture};
+  std::vector<std::string> names, tasks;
+  for (const Architecture& architecture : family->architectures) {
+    names.push_back(architecture.name);
+    tasks.insert(tasks.end(), architecture.tasks.begin(), architecture.tasks.end());
+  }
+  if (!task.empty()) fail("{}: a model of type '{}' has no head for the task {}{} It has: {}", config.where(), family->model_type, quoted(task), did_you_mean(task, tasks), fmt::join(tasks, ", "));
+  fail("{}: unknown architecture {}{} Known for '{}' are: {}", config.where(), quoted(named[0]), did_you_mean(named[0], names), family->model_type, fmt::join(names, ", "));
+}
+
+// The names under which older checkpoints hold a parameter.
+std::vector<std::string> older_names(const std::string& name) {
+  std::vector<std::string> result{name};
+  const auto with_end = [&](std::string_view now, std::string_view then) {
+    if (name.ends_with(now)) result.push_back(name.substr(0, name.size() - now.size()) + std::string(then));
+  };
+  with_end("LayerNorm.weight", "LayerNorm.gamma");
+  with_end("LayerNorm.bias", "LayerNorm.beta");
+  return result;
+}
+
+class Source : public ParameterSource {
+ public:
+  Source(const Checkpoint* checkpoint, const Family& family, const LoadOptions& options)
+      : checkpoint_(checkpoint), family_(family), options_(options), dtype_(parse_dtype(options.dtype)), generator_(options.seed) {}
+
+  std::shared_ptr<Parameter> parameter(const std::string& name, const Shape& shape, const Initial& initial) override {
+    for (const int64_t extent : shape)
+      if (extent < 0 || extent > int64_t{1} << 40) fail("config.json: gives {} the shape {}", name, to_string(shape));
+    auto parameter = std::make_shared<Parameter>(Parameter{name, {}});
+    if (const TensorView* view = find(name)) {
+      if (view->shape == shape) parameter->value = from_view(*view);
+      else if (options_.ignore_mismatched_sizes) report.mismatched.push_back(name);
+      else
+        fail("{}: tensor {} has shape {}, the model that config.json describes needs {}; ignore_mismatched_sizes makes it new", checkpoint_->where(), quoted(name), to_string(view->shape), to_string(shape));
+    } else if (checkpoint_) {
+      report.missing.push_back(name);
+    }
+    if (!parameter->value.defined()) parameter->value = fresh(shape, initial);
+    parameter->value.set_requires_grad();
+    parameters.push_back(parameter);
+    return parameter;
+  }
+
+  // Tensors that no parameter asked for; what older versions of Transformers stored besides parameters does not count.
+  void finish() {
+    if (!checkpoint_) return;
+    for (const auto& [name, view] : checkpoint_->tensors())
+      if (!used_.contains(name) && !name.ends_with("position_ids") && !name.ends_with("token_type_ids")) report.unexpected.push_back(name);
+  }
+
+  std::vector<std::shared_ptr<Parameter>> parameters;
+  LoadReport report;
+
+ private:
+  const TensorView* find(const std::string& name) {
+    if (!checkpoint_) return nullptr;
+    // A body without a head around it has no prefix; a model with a head has.
+    std::vector<std::string> names{name, family_.base_prefix + "." + name};
+    if (name.starts_with(family_.base_prefix + ".")) names.push_back(name.substr(family_.base_prefix.size() + 1));
+    for (const std::string& candidate : names)
+      for (const std::string& older : older_names(candidate))
+        if (const TensorView* view = checkpoint_->find(older)) {
+          used_.insert(older);
+          return view;
+        }
+    return nullptr;
+  }
+
+  Tensor from_view(const TensorView& view) const {
+    const Tensor tensor = Tensor::from_frozen(view.bytes, {view.dtype, view.shape}, view.owner);
+    if (view.dtype == dtype_) return tensor;
+    Tensor converted = cast(tensor, dtype_);
+    eval({converted});
+    return converted;
+  }
+
+  Tensor fresh(const Shape& shape, const Initial& initial) {
+    std::vector<float> values(static_cast<size_t>(elements(shape)), initial.kind == Initial::Kind::kOnes ? 1.0f : 0.0f);
+    if (initial.kind == Initial::Kind::kNormal) {
+      generator_.fill_normal(values, 0, static_cast<float>(initial.deviation));
+      if (initial.zero_row >= 0 && shape.size() == 2 && initial.zero_row < shape[0])
+        std::fill_n(values.begin() + initial.zero_row * shape[1], shape[1], 0.0f);
+    }
+    Tensor tensor = cast(Tensor::from(values, shape), dtype_);
+    eval({tensor});
+    return tensor;
+  }
+
+  const Checkpoint* checkpoint_;
+  const Family& family_;
+  const LoadOptions& options_;
+  DType dtype_;
+  Mt19937 generator_;
+  std::set<std::string> used_;
+};
+
+void apply_labels(Config& config, const LoadOptions& options) {
+  std::vector<std::string> labels = options.labels;
+  if (labels.empty() && options.num_labels)
+    for (int64_t i = 0; i < *options.num_labels; ++i) labels.push_back("LABEL_" + std::to_string(i));
+  if (!labels.empty()) {
+    Json by_id = Json::object(), by_name = Json::object();
+    for (size_t i = 0; i < labels.size(); ++i) by_id[std::to_string(i)] = labels[i], by_name[labels[i]] = i;
+    config.set("id2label", by_id);
+    config.set("label2id", by_name);
+  }
+  if (!options.problem_type.empty()) config.set("problem_type", options.problem_type);
+}
+
+}  // namespace
+
+class ModelLoader {
+ public:
+  static std::unique_ptr<Model> load(Config config, const Checkpoint* checkpoint, const LoadOptions& options, LoadReport* report) {
+    const bool same_labels = options.labels.empty() && !options.num_labels;
+    if (!same_labels || !options.problem_type.empty()) apply_labels(config, options);
+    const Choice choice = choose(config, options.task);
+    config.set("architectures", Json::array({choice.architecture->name}));
+    Source source(checkpoint, *choice.family, options);
+    std::unique_ptr<Model> model = choice.architecture->make(config, Scope(source));
+    source.finish();
+    model->parameters_ = std::move(source.parameters);
+    model->config_ = std::make_shared<Config>(std::move(config));
+    model->architecture_ = choice.architecture->name;
+    if (report) *report = std::move(source.report);
+    return model;
+  }
+};
+
+std::unique_ptr<Model> Model::from_pretrained(const std::string& directory, const LoadOptions& options, LoadReport* report) {
+  const fs::path folder(directory);
+  if (!fs::is_directory(folder)) fail("{}: expected a directory with config.json and weights", directory);
+  const Checkpoint checkpoint = Checkpoint::open(folder);
+  return ModelLoader::load(Config::read(folder / "config.json"), &checkpoint, options, report);
+}
+
+std::unique_ptr<Model> Model::from_config(const std::string& config_json, const LoadOptions& options) {
+  return ModelLoader::load(Config::parse(config_json, "the configuration"), nullptr, options, nullptr);
+}
+
+}  // namespace transom

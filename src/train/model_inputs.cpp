@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/model_inputs.h"
+
+#include "io/safetensors.h"
+#include "transom/ops.h"
+
+namespace transom {
+
+NamedTensors load_inputs(const std::filesystem::path& path) {
+  NamedTensors result;
+  for (const auto& [name, view] : SafetensorsFile::open(path).tensors()) {
+    const Tensor tensor = Tensor::from_bytes(view.bytes, {view.dtype, view.shape});
+    result.set(name, is_integer(view.dtype) ? cast(tensor, DType::kInt64) : tensor);
+  }
+  return result;
+}
+
+NamedTensors to_inputs(const Batch& batch) {
+  NamedTensors result;
+  int64_t rows = static_cast<int64_t>(batch.labels.size());
+  for (const auto& [name, padded] : batch.sequences) {
+    result.set(name, Tensor::from(padded.values, {padded.rows, padded.length}));
+    rows = padded.rows;
+  }
+  if (!batch.labels.empty()) result.set("labels", Tensor::from(batch.labels, {rows}));
+  if (!batch.label_values.empty()) {
+    const auto width = static_cast<int64_t>(batch.label_values.size()) / rows;
+    result.set("labels", Tensor::from(batch.label_values, width == 1 ? Shape{rows} : Shape{rows, width}));
+  }
+  return result;
+}
+
+}  // namespace transom

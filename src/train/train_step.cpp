@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/train_step.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "base/error.h"
+#include "nn/losses.h"
+#include "transom/gradients.h"
+#include "transom/ops.h"
+
+namespace transom {
+
+bool is_spared_from_decay(const std::string& name) {
+  std::string lower = name;
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (lower.ends_with("bias")) return true;
+  // Trainer spares modules that are norms; in checkpoints those are the ones called so.
+  const std::string module = lower.substr(0, lower.rfind('.'));
+  const std::string last = module.substr(module.rfind('.') == module.npos ? 0 : module.rfind('.') + 1);
+  return last.find("norm") != last.npos || last.starts_with("ln_") || last == "ln";
+}
+
+TrainStep::TrainStep(Model& model, const TrainingArguments& arguments) : model_(model), arguments_(arguments) {
+  optimizer_ = make_optimizer({.name = arguments.optim,
+                               .weight_decay = arguments.weight_decay,
+                               .beta1 = arguments.adam_beta1,
+                               .beta2 = arguments.adam_beta2,
+                               .epsilon = arguments.adam_epsilon,
+                               .settings = arguments.optim_args.value_or("")});
+}
+
+std::vector<OptimizedParameter> TrainStep::parameters() const {
+  std::vector<OptimizedParameter> result;
+  for (const auto& parameter : model_.parameters()) result.push_back({parameter->name, parameter->value, !is_spared_from_decay(parameter->name)});
+  return result;
+}
+
+namespace {
+
+// Trainer's LabelSmoother: a part of the loss is the mean over all classes.
+Tensor smoothed_loss(const Tensor& logits, const Tensor& labels, double smoothing) {
+  const int64_t classes = logits.dim(-1);
+  const Tensor rows = cast(reshape(logits, {-1, classes}), DType::kFloat32), flat = reshape(labels, {-1});
+  const Tensor counted = cast(not_equal(flat, full(flat.shape(), -100, DType::kInt64)), DType::kFloat32);
+  const Tensor uniform = -(mean(log_softmax(rows), {-1}) * counted);
+  return (sum(cross_entropy(rows, flat)) * (1 - smoothing) + sum(uniform) * smoothing) / sum(counted);
+}
+
+}  // namespace
+
+Tensor TrainStep::loss_of(const NamedTensors& inputs, ForwardContext context, NamedTensors* outputs) const {
+  std::optional<Autocast> autocast;
+  if (arguments_.bf16) autocast.emplace(DType::kBFloat16);
+  const NamedTensors result = model_.forward(inputs, context);
+  Tensor loss = result.find("loss");
+  if (!loss.defined()) fail("the model gave no loss: the batch has no labels; it has: {}", [&] {
+    std::string names;
+    for (const auto& [name, tensor] : inputs.items()) names += (names.empty() ? "" : ", ") + name;
+    return names;
+  }());
+  const Tensor labels = inputs.find("labels"), logits = result.find("logits");
+  if (arguments_.label_smoothing_factor > 0 && labels.defined() && logits.defined() && is_integer(labels.dtype()))
+    loss = smoothed_loss(logits, labels, arguments_.label_smoothing_factor);
+  if (outputs) *outputs = result;
+  return cast(loss, DType::kFloat32);
+}
+
+TrainStep::Result TrainStep::operator()(const std::vector<NamedTensors>& micro_batches, double learning_rate, int64_t step) {
+  const Result result = trace(micro_batches, learning_rate, step);
+  // By now only the graph holds the old parameters: the new ones take their memory.
+  std::vector<Tensor> everything{result.loss, result.gradient_norm};
+  for (const auto& parameter : model_.parameters()) everything.push_back(parameter->value);
+  for (const auto& [name, state] : optimizer_->state()) everything.push_back(state);
+  eval(everything);
+  for (const auto& parameter : model_.parameters()) parameter->value.set_requires_grad();
+  return result;
+}
+
+TrainStep::Result TrainStep::trace(const std::vector<NamedTensors>& micro_batches, double learning_rate, int64_t step) {
+  const std::vector<OptimizedParameter> before = parameters();
+  std::vector<Tensor> values;
+  for (const OptimizedParameter& parameter : before) values.push_back(parameter.value);
+
+  // Trainer sums the micro-batches: it takes the model's loss for scaled already (see its model_accepts_loss_kwargs).
+  Tensor loss;
+  std::vector<Tensor> total;
+  for (size_t i = 0; i < micro_batches.size(); ++i) {
+    ForwardContext context{.training = true, .gradient_checkpointing = arguments_.activation_checkpointing};
+    const int64_t draw = step * 4096 + static_cast<int64_t>(i);
+    context.dropout_key = Tensor::from(std::vector<int64_t>{arguments_.seed, draw << 20}, {2});
+    const Tensor part = loss_of(micro_batches[i], context);
+    const std::vector<Tensor> gradients = transom::gradients(part, values);
+    loss = loss.defined() ? loss + part.detach() : part.detach();
+    if (total.empty()) total = gradients;
+    else
+      for (size_t k = 0; k < total.size(); ++k) total[k] = total[k] + gradients[k];
+    if (i + 1 < micro_batches.size()) {
+      // Run each micro-batch by itself, so that only one holds its activations.
+      std::vector<Tensor> now = total;
+      now.push_back(loss);
+      eval(now);
+    }
+  }
+
+  const NoGradient update;
+  const Tensor norm = global_norm(total);
+  if (arguments_.max_grad_norm > 0) total = clip_by_norm(total, norm, arguments_.max_grad_norm);
+  const std::vector<Tensor> next = optimizer_->step(before, total, learning_rate);
+  for (size_t i = 0; i < next.size(); ++i) model_.parameters()[i]->value = next[i];
+  return {loss, norm};
+}
+
+}  // namespace transom

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// One update of a model: micro-batches to a summed gradient, clipping, and the optimizer, run as few programs as it takes.
+#pragma once
+
+#include <memory>
+
+#include "optim/optimizer.h"
+#include "transom/model.h"
+#include "transom/training_arguments.h"
+
+namespace transom {
+
+class TrainStep {
+ public:
+  TrainStep(Model& model, const TrainingArguments& arguments);
+
+  struct Result {
+    Tensor loss;  // the sum of the micro-batches' losses, f32 []
+    Tensor gradient_norm;  // before clipping, f32 []
+  };
+  // Updates the model's parameters. `step` counts updates from 0 and sets the dropout draws.
+  Result operator()(const std::vector<NamedTensors>& micro_batches, double learning_rate, int64_t step);
+
+  Optimizer& optimizer() { return *optimizer_; }
+  std::vector<OptimizedParameter> parameters() const;
+
+  // The loss of a batch in the arguments' precision; with label smoothing if they say so.
+  Tensor loss_of(const NamedTensors& inputs, ForwardContext context, NamedTensors* outputs = nullptr) const;
+
+ private:
+  Result trace(const std::vector<NamedTensors>& micro_batches, double learning_rate, int64_t step);
+  Model& model_;
+  TrainingArguments arguments_;
+  std::unique_ptr<Optimizer> optimizer_;
+};
+
+// Whether weight decay spares a parameter: biases, and the weights of norms, by their names.
+bool is_spared_from_decay(const std::string& name);
+
+}  // namespace transom
