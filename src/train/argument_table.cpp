@@ -287,6 +287,23 @@ std::vector<std::pair<std::string, std::string>> assign_flags(std::span<const Bo
   return taken;
 }
 
+std::vector<std::pair<std::string, std::string>> name_values(std::string_view text, std::string_view where) {
+  const auto trimmed = [](std::string_view part) {
+    const size_t begin = part.find_first_not_of(' ');
+    return begin == part.npos ? std::string() : std::string(part.substr(begin, part.find_last_not_of(' ') - begin + 1));
+  };
+  std::vector<std::pair<std::string, std::string>> pairs;
+  while (!trimmed(text).empty()) {
+    const std::string_view part = text.substr(0, text.find(','));
+    const size_t equals = part.find('=');
+    if (equals == part.npos || trimmed(part.substr(0, equals)).empty())
+      fail(ErrorKind::kUsage, "{}: expected name=value,name=value, found {}", where, transom::quoted(part));
+    pairs.emplace_back(trimmed(part.substr(0, equals)), trimmed(part.substr(equals + 1)));
+    text.remove_prefix(std::min(part.size() + 1, text.size()));
+  }
+  return pairs;
+}
+
 Json write_fields(const BoundTable& bound) {
   Json result = Json::object();
   for (const Argument& argument : bound.table) {

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -74,6 +75,9 @@ std::vector<std::pair<std::string, std::string>> assign_flags(std::span<const Bo
                                                               const std::vector<std::string>& flags,
                                                               const std::vector<std::string>& own,
                                                               std::vector<std::string>& notes);
+
+// "name=value,name=value" (optim_args, config_overrides) as pairs; `where` names the argument in errors.
+std::vector<std::pair<std::string, std::string>> name_values(std::string_view text, std::string_view where);
 
 // The fields by name, in the table's order.
 Json write_fields(const BoundTable& bound);
