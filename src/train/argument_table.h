@@ -64,6 +64,15 @@ struct BoundTable {
   void* record;
 };
 
+// The row of this name (of what it stands for, if it is an alias) and its record; null where there is none.
+struct FoundArgument {
+  const Argument* argument = nullptr;
+  void* record = nullptr;
+};
+FoundArgument find_argument(std::span<const BoundTable> tables, std::string_view name);
+// All names, each with `prefix` before it.
+std::vector<std::string> argument_names(std::span<const BoundTable> tables, std::string_view prefix);
+
 // Sets the field `name` of whichever table has it. `where` comes before the name in errors ("--" or "args.json: ").
 // A name without a field adds a sentence to `notes` where that is worth saying.
 void assign(std::span<const BoundTable> tables, std::string_view name, const Json& value, std::string_view where,
