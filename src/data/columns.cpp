@@ -65,7 +65,8 @@ std::optional<std::pair<std::string, std::string>> glue_keys(std::string_view ta
 DatasetOptions dataset_options(const ScriptArguments& arguments) {
   DatasetOptions options;
   if (arguments.delimiter) options.delimiter = arguments.delimiter->at(0);
-  options.column_names = arguments.column_names;
+  for (const std::string& names : arguments.column_names)  // as words, or with commas between
+    for (std::string& name : split(names, ',')) options.column_names.push_back(std::move(name));
   return options;
 }
 

@@ -42,9 +42,9 @@ TEST(Columns, Classification) {
 }
 
 TEST(Columns, OptionsOfFiles) {
-  const DatasetOptions options = dataset_options({.column_names = {"a", "b"}, .delimiter = ";"});
+  const DatasetOptions options = dataset_options({.column_names = {"a,b", "c"}, .delimiter = ";"});
   EXPECT_EQ(options.delimiter, ';');
-  EXPECT_EQ(options.column_names, (Names{"a", "b"}));
+  EXPECT_EQ(options.column_names, (Names{"a", "b", "c"}));
   EXPECT_FALSE(dataset_options({}).delimiter);
 }
 
