@@ -237,7 +237,7 @@ Tensor dot_general(const Tensor& x, const Tensor& y, const DotAxes& axes, std::o
 }
 
 Tensor matmul(const Tensor& x, const Tensor& y) {
-  if (x.rank() < 2 || y.rank() < 2) fail("matmul: expected two matrices or stacks of them, found {} and {}", to_string(x.shape()), to_string(y.shape()));
+  if (x.rank() < 2 || y.rank() < 2) fail("{}matmul: expected two matrices or stacks of them, found {} and {}", scope_prefix(), to_string(x.shape()), to_string(y.shape()));
   const int64_t rank = std::max(x.rank(), y.rank());
   const auto stacked = [&](const Tensor& t, const Tensor& other) {
     Shape shape = rank == t.rank() ? t.shape() : other.shape();

@@ -363,8 +363,7 @@ Shape common_shape(const Operation& operation, const Shape& x, const Shape& y) {
     int64_t& extent = shape[extra + i];
     if (extent == 1) extent = shorter[i];
     else if (shorter[i] != 1 && shorter[i] != extent) {
-      const std::string& path = *current_scope();
-      fail("{}{}: shapes {} and {} do not fit together", path.empty() ? "" : path + ": ", operation.name, to_string(x),
+      fail("{}{}: shapes {} and {} do not fit together", scope_prefix(), operation.name, to_string(x),
            to_string(y));
     }
   }

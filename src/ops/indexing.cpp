@@ -219,7 +219,7 @@ Tensor take_along_axis(const Tensor& x, const Tensor& indices, int64_t axis) {
   bool fits = indices.rank() == x.rank();
   for (int64_t other = 0; fits && other < x.rank(); ++other) fits = other == axis || indices.dim(other) <= x.dim(other);
   if (!fits)
-    fail("take_along_axis: indices of {} do not fit {} beside axis {}", to_string(indices.shape()), to_string(x.shape()), axis);
+    fail("{}take_along_axis: indices of {} do not fit {} beside axis {}", scope_prefix(), to_string(indices.shape()), to_string(x.shape()), axis);
   // The place in the flat x: along `axis` what the index says, along the others the position itself.
   const Axes strides = strides_of(x.shape());
   Tensor places = cast(indices, DType::kInt64) * static_cast<double>(strides[static_cast<size_t>(axis)]);

@@ -63,7 +63,7 @@ Tensor constant(double value, DType dtype) {
   Attributes attributes{{"dtype", static_cast<int64_t>(dtype)}};
   if (is_floating(dtype)) attributes.set("value", value);
   else if (value == std::trunc(value) && std::fabs(value) < 0x1p63) attributes.set("int_value", static_cast<int64_t>(value));
-  else fail("constant: {} is no {}; cast the tensor that it meets to a floating type", value, name_of(dtype));
+  else fail("{}constant: {} is no {}; cast the tensor that it meets to a floating type", scope_prefix(), value, name_of(dtype));
   return make_tensor(kConstant, {}, std::move(attributes));
 }
 

@@ -307,7 +307,7 @@ Tensor reshape(const Tensor& x, Shape shape) {
   int64_t* open = nullptr;
   for (int64_t& extent : shape) {
     if (extent != -1) known *= extent;
-    else if (open) fail("reshape: {} leaves two extents open", to_string(shape));
+    else if (open) fail("{}reshape: {} leaves two extents open", scope_prefix(), to_string(shape));
     else open = &extent;
   }
   if (open) *open = known == 0 ? 0 : x.size() / known;
@@ -351,7 +351,7 @@ Tensor unsqueeze(const Tensor& x, int64_t axis) {
 Tensor squeeze(const Tensor& x, int64_t axis) {
   Shape shape = x.shape();
   const int64_t place = normal_axis(axis, x.rank(), "squeeze");
-  if (shape[static_cast<size_t>(place)] != 1) fail("squeeze: axis {} of {} is not 1", axis, to_string(shape));
+  if (shape[static_cast<size_t>(place)] != 1) fail("{}squeeze: axis {} of {} is not 1", scope_prefix(), axis, to_string(shape));
   shape.erase(shape.begin() + place);
   return reshape(x, shape);
 }
@@ -359,7 +359,7 @@ Tensor squeeze(const Tensor& x, int64_t axis) {
 Tensor flatten(const Tensor& x, int64_t first, int64_t last) {
   first = normal_axis(first, x.rank(), "flatten");
   last = normal_axis(last, x.rank(), "flatten");
-  if (first > last) fail("flatten: axis {} comes behind axis {}", first, last);
+  if (first > last) fail("{}flatten: axis {} comes behind axis {}", scope_prefix(), first, last);
   Shape shape(x.shape().begin(), x.shape().begin() + first);
   shape.push_back(elements(Shape(x.shape().begin() + first, x.shape().begin() + last + 1)));
   shape.insert(shape.end(), x.shape().begin() + last + 1, x.shape().end());
@@ -386,7 +386,7 @@ Tensor pad(const Tensor& x, const Axes& low, const Axes& high, double value) {
 }
 
 Tensor concatenate(const std::vector<Tensor>& tensors, int64_t axis) {
-  if (tensors.empty()) fail("concatenate: expected at least one tensor");
+  if (tensors.empty()) fail("{}concatenate: expected at least one tensor", scope_prefix());
   if (tensors.size() == 1) return tensors[0];
   return make_tensor(kConcatenate, tensors, {{"axis", normal_axis(axis, tensors[0].rank(), "concatenate")}});
 }

@@ -55,8 +55,7 @@ void expect_between(const Inference& in, const Axes& numbers, int64_t low, int64
 int64_t normal_axis(int64_t axis, int64_t rank, std::string_view operation) {
   const int64_t result = axis < 0 ? axis + rank : axis;
   if (result < 0 || result >= rank) {
-    const std::string& path = *current_scope();
-    fail("{}{}: axis {} does not fit a tensor of rank {}", path.empty() ? "" : path + ": ", operation, axis, rank);
+    fail("{}{}: axis {} does not fit a tensor of rank {}", scope_prefix(), operation, axis, rank);
   }
   return result;
 }
