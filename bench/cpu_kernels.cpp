@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times the main kernels of the cpu device on the shapes of BERT-base training: GFLOP/s of products, GB/s of the rest
-// (every input read once, every output written once). Usage: cpu_kernels [part of a name].
+// (every input read once, every output written once). Usage: cpu_kernels [part of a name]. On a
+// busy machine, TRANSOM_NUM_THREADS=1 counts the time of the thread instead of that of the clock.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -81,7 +82,7 @@ void products(transom_dtype dtype) {
     product("input gradient", dtype, {m, n}, {n, k}, {m, k}, axes(1, 0), flops);
     product("weight gradient", dtype, {m, n}, {m, k}, {n, k}, axes(0, 0), flops);
   }
-  for (int64_t rows : {1, 4, 8, 16, 64}) linear(dtype, rows, 4096, 4096, true);
+  for (int64_t rows : {1, 2, 3, 4, 5, 8, 16, 64}) linear(dtype, rows, 4096, 4096, true);
   const double attention = 2.0 * 8 * 12 * 128 * 128 * 64;
   product("attention scores", dtype, {8, 128, 12, 64}, {8, 128, 12, 64}, {8, 12, 128, 128},
           {{"x_batch", Shape{0, 2}}, {"y_batch", Shape{0, 2}}, {"x_contract", Shape{3}}, {"y_contract", Shape{3}}},
