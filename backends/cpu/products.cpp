@@ -74,7 +74,7 @@ struct PackedColumns : PackedWeight {
 class ChunkedProduct {
  public:
   ChunkedProduct(const ProductPlan& plan, transom_dtype input, transom_dtype output, bool pack)
-      : plan_(plan), grid_(choose_grid(plan)), pack_(pack), input_(input), output_(output) {
+      : plan_(plan), grid_(choose_grid(plan)), input_(input), output_(output) {
     for (const bool last_m : {false, true})
       for (const bool last_n : {false, true})
         primitives_[last_m][last_n] = MatrixProduct::find(shape(last_m, last_n, pack));
@@ -147,7 +147,6 @@ class ChunkedProduct {
 
   ProductPlan plan_;
   Grid grid_;
-  bool pack_;
   transom_dtype input_, output_;
   std::shared_ptr<const MatrixProduct> primitives_[2][2];
 };

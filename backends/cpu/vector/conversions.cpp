@@ -77,7 +77,8 @@ void store_f16_fast(void* y, const void* a, const void*, const void*, size_t n) 
   auto* x = static_cast<const float*>(a);
   size_t i = 0;
   for (; i + 8 <= n; i += 8)
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i),
+                     _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
   for (; i < n; ++i) out[i] = float_to_f16(x[i]);
 }
 #endif

@@ -31,8 +31,13 @@ struct FromFloat {
 struct FromBF16 {
   using Storage = uint16_t;
   static Vector load(const uint16_t* p) {
+#if defined(__AVX512F__)
+    const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+    return reinterpret_cast<Vector>(_mm512_maskz_slli_epi32(0xFFFF, _mm512_maskz_cvtepu16_epi32(0xFFFF, bits), 16));
+#else
     const Halves halves = *reinterpret_cast<const Halves*>(p);
     return reinterpret_cast<Vector>(__builtin_convertvector(halves, Words) << 16);
+#endif
   }
   static float value(uint16_t x) { return bf16_to_float(x); }
 };
@@ -40,7 +45,8 @@ struct FromF16 {
   using Storage = uint16_t;
   static Vector load(const uint16_t* p) {
 #if defined(__AVX512F__)
-    return reinterpret_cast<Vector>(_mm512_maskz_cvtph_ps(0xFFFF, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))));
+    return reinterpret_cast<Vector>(
+        _mm512_maskz_cvtph_ps(0xFFFF, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))));
 #elif defined(__AVX2__)
     return reinterpret_cast<Vector>(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
 #else
@@ -52,19 +58,29 @@ struct FromF16 {
   static float value(uint16_t x) { return f16_to_float(x); }
 };
 
-// The sum of all elements, by halves: one after the other would take longer than the products of a short row.
+// The sum of N elements by halves: one after the other would take longer than the products of a short row.
+template <size_t N>
+inline float fold(const float* x) {
+  if constexpr (N == 1) return x[0];
+  else {
+    float half[N / 2];
+    TRANSOM_UNROLL
+    for (size_t i = 0; i < N / 2; ++i) half[i] = x[i] + x[i + N / 2];
+    return fold<N / 2>(half);
+  }
+}
+
 inline float horizontal(Vector x) {
   float parts[kWidth];
   *reinterpret_cast<Vector*>(parts) = x;
-  for (size_t half = kWidth / 2; half > 0; half /= 2)
-    for (size_t i = 0; i < half; ++i) parts[i] += parts[i + half];
-  return parts[0];
+  return fold<kWidth>(parts);
 }
 
-// Columns [begin, end) of M rows of x with R rows of w at once: R streams of w keep the memory busy, M * R sums hide the
-// latency of addition. Adds to y unless it is the first block of columns.
+// Columns [begin, end) of M rows of x with R rows of w at once: R streams of w keep the memory busy, M * R sums hide
+// the latency of addition. Adds to y unless it is the first block of columns.
 template <typename From, size_t M, size_t R>
-void block(float* y, size_t y_stride, const float* x, const typename From::Storage* w, size_t depth, size_t begin, size_t end) {
+void block(float* y, size_t y_stride, const float* x, const typename From::Storage* w, size_t depth, size_t begin,
+           size_t end) {
   Vector sums[M][R] = {};
   size_t k = begin;
   for (; k + kWidth <= end; k += kWidth) {
