@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/error.h"
+#include "base/files.h"
+#include "cli/command.h"
+#include "text/tokenize_lines.h"
+
+namespace transom {
+namespace {
+
+int tokenize(const std::string& directory, const std::string& inputs, const std::string& outputs) {
+  const Tokenizer tokenizer = Tokenizer::from_pretrained(directory);
+  const auto file = MappedFile::open(inputs);
+  AtomicFile out(outputs);
+  std::string_view rest = file->text();
+  for (size_t number = 1; !rest.empty(); ++number) {
+    const size_t end = std::min(rest.find('\n'), rest.size());
+    const std::string_view line = rest.substr(0, end);
+    if (line.find_first_not_of(" \t\r") != line.npos) out.write(tokenize_line(tokenizer, line, fmt::format("{}: line {}", inputs, number)) + "\n");
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  out.commit();
+  return 0;
+}
+
+}  // namespace
+
+Command tokenize_command() {
+  static std::string directory, inputs, outputs;
+  Command command{.name = "tokenize", .help = "Turn lines of text into token ids", .examples = "  transom tokenize --tokenizer DIR --inputs lines.jsonl --outputs out.jsonl"};
+  command.options = {{"--tokenizer", &directory, "directory with tokenizer.json or vocab.txt", true},
+                     {"--inputs", &inputs, "JSON lines with text, text_pair, add_special_tokens", true},
+                     {"--outputs", &outputs, "where the JSON lines with ids, offsets, tokens ... go", true}};
+  command.run = [] { return tokenize(directory, inputs, outputs); };
+  return command;
+}
+
+}  // namespace transom
