@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/encoder_heads.h"
 
+#include "base/error.h"
+
 namespace transom {
 
 NamedTensors with_loss(const Tensor& loss, NamedTensors outputs) {
@@ -29,6 +31,15 @@ NamedTensors span_outputs(const Tensor& logits, const NamedTensors& inputs) {
 NamedTensors choice_outputs(const Tensor& scores, int64_t choices, const NamedTensors& inputs) {
   const Tensor logits = reshape(scores, {-1, choices}), labels = inputs.find("labels");
   return with_loss(labels.defined() ? mean_cross_entropy(logits, labels) : Tensor(), {{"logits", logits}});
+}
+
+int64_t choices_of(const NamedTensors& inputs) {
+  const Tensor embeds = inputs.find("inputs_embeds");
+  const Tensor given = embeds.defined() ? embeds : inputs.at("input_ids");
+  if (given.rank() != (embeds.defined() ? 4 : 3))
+    fail("{}: expected [batch, choices, length{}], found {}", embeds.defined() ? "inputs_embeds" : "input_ids",
+         embeds.defined() ? ", width" : "", to_string(given.shape()));
+  return given.dim(1);
 }
 
 NamedTensors flattened_choices(const NamedTensors& inputs) {

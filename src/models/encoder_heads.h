@@ -18,6 +18,8 @@ NamedTensors token_outputs(const Tensor& logits, const NamedTensors& inputs);
 NamedTensors span_outputs(const Tensor& logits, const NamedTensors& inputs);
 // scores [B choices, 1] -> logits [B, choices].
 NamedTensors choice_outputs(const Tensor& scores, int64_t choices, const NamedTensors& inputs);
+// The number of choices in the inputs of multiple choice, [B, choices, T].
+int64_t choices_of(const NamedTensors& inputs);
 // The inputs of multiple choice, [B, choices, T], as [B choices, T].
 NamedTensors flattened_choices(const NamedTensors& inputs);
 

@@ -19,6 +19,7 @@ Tensor additive_mask(const Tensor& attention_mask, DType dtype) {
   if (mask.rank() == 2) mask = unsqueeze(unsqueeze(mask, 1), 1);
   else if (mask.rank() == 3) mask = unsqueeze(mask, 1);
   else if (mask.rank() != 4) fail("attention_mask: expected [batch, length], found {}", to_string(mask.shape()));
+  else if (is_floating(mask.dtype())) return cast(mask, dtype);
   const Tensor one = full(mask.shape(), 1, dtype);
   return (one - cast(mask, dtype)) * kMasked;
 }
