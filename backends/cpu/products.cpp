@@ -53,7 +53,9 @@ Grid choose_grid(const ProductPlan& plan) {
   const auto threads = static_cast<int64_t>(thread_count());
   Grid grid{plan.m, plan.n, 1, 1};
   if (plan.batch >= 4 * threads || threads == 1) return grid;
-  const int64_t wanted = chunk_count(threads, std::max<int64_t>(plan.batch, 1));
+  // Twice as many chunks as threads where they stay large: a thread that is held up then costs less.
+  const int64_t chunks = plan.n >= 2 * threads * 384 ? 2 * threads : threads;
+  const int64_t wanted = chunk_count(chunks, std::max<int64_t>(plan.batch, 1));
   const int64_t column_chunks = std::clamp<int64_t>(plan.n / kColumnBlock, 1, wanted);
   grid.n_step = chunk_count(chunk_count(plan.n, column_chunks), kColumnBlock) * kColumnBlock;
   if (grid.n_step >= plan.n) grid.n_step = plan.n;
@@ -100,7 +102,7 @@ class ChunkedProduct {
   // The packed form of a frozen b, made once for the buffer and this way of cutting.
   std::shared_ptr<PackedWeight> packed(transom_buffer& buffer, size_t offset, const std::byte* b) const {
     const std::vector<int64_t> key = {
-        static_cast<int64_t>(offset), plan_.k, plan_.n, plan_.b.row, plan_.b.column, grid_.n_step, input_};
+        static_cast<int64_t>(offset), plan_.k, plan_.n, plan_.b.row, plan_.b.column, grid_.n_step, plan_.b.dtype};
     std::lock_guard lock(buffer.packed_mutex);
     std::shared_ptr<PackedWeight>& slot = buffer.packed[key];
     if (!slot) slot = pack(b);
@@ -121,6 +123,12 @@ class ChunkedProduct {
 
   std::shared_ptr<PackedWeight> pack(const std::byte* b) const {
     auto made = std::make_shared<PackedColumns>();
+    std::vector<float> wide;
+    if (plan_.b.dtype != input_) {
+      wide.resize(static_cast<size_t>(plan_.b.count));
+      widen(plan_.b.dtype, b, wide.data(), plan_.b.count);
+      b = reinterpret_cast<const std::byte*>(wide.data());
+    }
     for (int64_t chunk = 0; chunk < grid_.n_chunks; ++chunk) {
       const size_t bytes = aligned(primitive(0, chunk).b_desc().get_size());
       made->chunks.emplace_back(static_cast<std::byte*>(std::aligned_alloc(64, std::max<size_t>(bytes, 64))),
@@ -146,11 +154,16 @@ class ChunkedProduct {
 
 // ---- a few rows
 
-constexpr int64_t kFewRows = 8;
+// Up to how many rows own loops are faster. A packed frozen weight moves that point; measured on Zen 4.
+int64_t most_few_rows(transom_dtype dtype, bool frozen) {
+  if (!frozen) return 8;
+  return dtype == TRANSOM_BFLOAT16 && library_computes(dtype) ? 0 : 4;
+}
 
-bool few_rows(const ProductPlan& plan) {
-  return plan.batch == 1 && plan.m <= kFewRows && plan.b.row == 1 && (plan.b.column == plan.k || plan.n == 1) &&
-         plan.a.column == 1 && (plan.a.row == plan.k || plan.m == 1) && !plan.a.rearrange && !plan.b.rearrange;
+bool few_rows(const ProductPlan& plan, bool frozen) {
+  return plan.batch == 1 && plan.m <= most_few_rows(plan.a.dtype, frozen) && plan.b.row == 1 &&
+         (plan.b.column == plan.k || plan.n == 1) && plan.a.column == 1 && (plan.a.row == plan.k || plan.m == 1) &&
+         !plan.a.rearrange && !plan.b.rearrange;
 }
 
 Kernel few_rows_kernel(const ProductPlan& plan) {
@@ -231,7 +244,7 @@ Kernel library_kernel(const Node& node, const ProductPlan& plan) {
   const bool wide = !library_computes(plan.a.dtype);
   const transom_dtype input = wide ? TRANSOM_FLOAT32 : plan.a.dtype;
   const transom_dtype output = wide ? TRANSOM_FLOAT32 : plan.output;
-  const bool pack = node.frozen(1) && plan.batch == 1 && !wide && !plan.b.rearrange;
+  const bool pack = node.frozen(1) && plan.batch == 1 && !plan.b.rearrange;
   const Prepared a(plan.a, wide), b(plan.b, wide);
   const int64_t outputs = plan.batch * plan.m * plan.n;
   const bool narrow_output = output != plan.output;
@@ -282,7 +295,7 @@ Kernel make_product(const Node& node, const ProductPlan& plan) {
   if (plan.batch * plan.m * plan.n == 0) return {"nothing", [](const Arguments&) {}};
   if (plan.k == 0) return {"fill", [plan](const Arguments& arguments) { zero_depth(plan, arguments); }};
   if (plan.a.dtype == TRANSOM_FLOAT64 || !is_floating(plan.a.dtype)) return plain_kernel(plan);
-  if (few_rows(plan)) return few_rows_kernel(plan);
+  if (few_rows(plan, node.frozen(1))) return few_rows_kernel(plan);
   return library_kernel(node, plan);
 }
 

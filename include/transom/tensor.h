@@ -23,6 +23,7 @@ struct Type {
   bool operator==(const Type&) const = default;
 };
 std::string to_string(const Type& type);  // "f32[2, 3]"
+std::string to_string(const std::vector<Type>& types);  // "f32[2, 3], i64[2]"
 
 struct Node;
 

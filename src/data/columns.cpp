@@ -62,6 +62,23 @@ std::optional<std::pair<std::string, std::string>> glue_keys(std::string_view ta
   return std::nullopt;
 }
 
+DatasetOptions dataset_options(const ScriptArguments& arguments) {
+  DatasetOptions options;
+  if (arguments.delimiter) options.delimiter = arguments.delimiter->at(0);
+  for (const std::string& names : arguments.column_names)  // as words, or with commas between
+    for (std::string& name : split(names, ',')) options.column_names.push_back(std::move(name));
+  return options;
+}
+
+size_t need_label(const ClassificationColumns& columns, const Dataset& data) {
+  if (columns.label) return *columns.label;
+  fail(
+      "{}: expected a column 'label', found {}; name it with --label_column_name, or with --column_names the columns "
+      "of a "
+      "file without a header",
+      data.where(0), fmt::join(names_of(data), ", "));
+}
+
 ClassificationColumns classification_columns(const Dataset& data, const ScriptArguments& arguments) {
   ClassificationColumns columns;
   if (arguments.label_column_name) columns.label = need(data, *arguments.label_column_name, "label_column_name");

@@ -15,6 +15,9 @@ namespace transom {
 // other names.
 std::optional<std::pair<std::string, std::string>> glue_keys(std::string_view task);
 
+// How the files that these arguments name are read.
+DatasetOptions dataset_options(const ScriptArguments& arguments);
+
 // run_glue, run_classification: the label, and one or two columns of text (with text_column_names, any number, to be
 // joined by text_column_delimiter).
 struct ClassificationColumns {
@@ -23,6 +26,8 @@ struct ClassificationColumns {
   bool joined = false;
 };
 ClassificationColumns classification_columns(const Dataset& data, const ScriptArguments& arguments);
+// The label's column; an error that says how to name it where there is none.
+size_t need_label(const ClassificationColumns& columns, const Dataset& data);
 
 // run_ner: lists of tokens and of their tags.
 struct TokenColumns {

@@ -28,6 +28,12 @@ std::vector<std::string_view> split(std::string_view line) {
   return fields;
 }
 
+// Some published files have a byte order mark inside, where they were joined from others.
+std::string_view next_line(std::string_view text, size_t& position) {
+  const std::string_view line = take_line(text, position);
+  return line.starts_with("\xEF\xBB\xBF") ? line.substr(3) : line;
+}
+
 bool is_blank(std::string_view line) { return line.find_first_not_of(kSpace) == line.npos; }
 
 class ConllFormat : public RowFormat {
@@ -35,7 +41,7 @@ class ConllFormat : public RowFormat {
   ConllFormat(std::string name, std::string_view text) : name_(std::move(name)), text_(text) {
     start_ = skip_byte_order_mark(name_, text_);
     for (size_t position = start_; position < text_.size() && names_.empty();) {
-      const std::string_view line = take_line(text_, position);
+      const std::string_view line = next_line(text_, position);
       if (!is_blank(line) && !line.starts_with("-DOCSTART-")) name_columns(split(line).size());
     }
   }
@@ -48,7 +54,7 @@ class ConllFormat : public RowFormat {
     bool found = false;
     while (position < text_.size()) {
       const size_t begin = position;
-      const std::string_view line = take_line(text_, position);
+      const std::string_view line = next_line(text_, position);
       if (is_blank(line) || line.starts_with("-DOCSTART-")) {
         if (found) break;
         continue;
@@ -85,32 +91,10 @@ class ConllFormat : public RowFormat {
   size_t start_ = 0;
 };
 
-class LinesFormat : public RowFormat {
- public:
-  LinesFormat(std::string name, std::string_view text) : name_(std::move(name)), text_(text) {}
-  size_t start() const override { return skip_byte_order_mark(name_, text_); }
-  std::vector<std::string> columns() const override { return {"text"}; }
-  bool read(size_t& position, int64_t number, std::vector<std::string>&, Row& row) const override {
-    if (position >= text_.size()) return false;
-    const std::string_view line = take_line(text_, position);
-    check_utf8(line, name_, number);
-    row.assign(1, std::string(line));
-    return true;
-  }
-
- private:
-  std::string name_;
-  std::string_view text_;
-};
-
 }  // namespace
 
 std::unique_ptr<RowFormat> conll_format(std::string name, std::string_view text) {
   return std::make_unique<ConllFormat>(std::move(name), text);
-}
-
-std::unique_ptr<RowFormat> lines_format(std::string name, std::string_view text) {
-  return std::make_unique<LinesFormat>(std::move(name), text);
 }
 
 }  // namespace transom

@@ -54,8 +54,14 @@ std::string to_string(const Attributes& attributes) {
       // An integral double keeps a point, so that the text reads back as a double.
       if (digits.find_first_of(".enif") == std::string::npos) digits += ".0";
       text += digits;
-    } else if (const auto* word = std::get_if<std::string>(&value)) text += "\"" + *word + "\"";
-    else text += fmt::format("[{}]", fmt::join(std::get<std::vector<int64_t>>(value), ", "));
+    } else if (const auto* word = std::get_if<std::string>(&value)) {
+      text += '"';
+      for (const char c : *word) {
+        if (c == '"' || c == '\\') text += '\\';
+        text += c;
+      }
+      text += '"';
+    } else text += fmt::format("[{}]", fmt::join(std::get<std::vector<int64_t>>(value), ", "));
   }
   return text;
 }

@@ -125,6 +125,27 @@ std::vector<Tensor> inline_graph(const Graph& graph, const std::vector<Tensor>& 
   return replaced(graph.outputs);
 }
 
+Graph isolate(const Graph& graph) {
+  const CompilerScope compiler;
+  Graph result;
+  TensorMap<Tensor> replacement;
+  const auto replaced = [&](const Tensor& tensor) { return replacement.at(tensor); };
+  for (const Tensor& input : graph.inputs) {
+    result.inputs.push_back(make_input(input.type()));
+    replacement.emplace(input, result.inputs.back());
+  }
+  for (const std::shared_ptr<Node>& node : graph.nodes) {
+    const UseScope scope(node->scope);
+    std::vector<Tensor> inputs;
+    for (const Tensor& input : node->inputs) inputs.push_back(replaced(input));
+    result.nodes.push_back(make_node(*node->operation, std::move(inputs), node->attributes, node->region));
+    for (size_t i = 0; i < node->types.size(); ++i)
+      replacement.emplace(Tensor(node, static_cast<int>(i)), Tensor(result.nodes.back(), static_cast<int>(i)));
+  }
+  for (const Tensor& output : graph.outputs) result.outputs.push_back(replaced(output));
+  return result;
+}
+
 // ---- structural key
 
 namespace {

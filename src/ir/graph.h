@@ -29,6 +29,9 @@ Graph rewrite(const Graph& graph, const Replacement& replace);
 // The outputs of `graph` computed from `inputs`: its nodes made anew, one input for each of the graph's.
 std::vector<Tensor> inline_graph(const Graph& graph, const std::vector<Tensor>& inputs);
 
+// The same graph on new leaves. Passes look at the nodes that make values; isolated, they see nothing beyond the inputs.
+Graph isolate(const Graph& graph);
+
 // The graph as text that parse_graph reads back:
 //   graph(%0: f32[2, 3], %1: f32[3]) {
 //     %2 = reshape(%1) {shape=[1, 3]} : f32[1, 3]

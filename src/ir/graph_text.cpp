@@ -89,20 +89,21 @@ class Parser {
     do types.push_back(parse_type());
     while (accept(","));
     auto node = make_node(operation, std::move(inputs), std::move(attributes), region);
-    // The rule gives the types, but for an operation whose outputs are those of its region.
     if (node->types != types)
-      fail("graph text: {} gives {}, but the text says {}", operation.name, to_string(node->types.at(0)),
-           to_string(types.at(0)));
+      fail("graph text: {} gives {}, but the text says {}", operation.name, to_string(node->types), to_string(types));
     return node;
   }
 
   AttributeValue parse_value() {
     skip_space();
     if (accept("\"")) {
-      const size_t end = text_.find('"', position_);
-      if (end == text_.npos) error("a closing quote");
-      std::string word(text_.substr(position_, end - position_));
-      position_ = end + 1;
+      std::string word;
+      for (; position_ < text_.size() && text_[position_] != '"'; ++position_) {
+        if (text_[position_] == '\\' && position_ + 1 < text_.size()) ++position_;
+        word += text_[position_];
+      }
+      if (position_ == text_.size()) error("a closing quote");
+      ++position_;
       return word;
     }
     if (accept("[")) {

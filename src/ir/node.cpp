@@ -27,11 +27,17 @@ const Operation& input_operation() {
 
 int64_t elements(const Shape& shape) {
   int64_t count = 1;
-  for (const int64_t extent : shape) count *= extent;
+  for (const int64_t extent : shape)
+    if (__builtin_mul_overflow(count, extent, &count)) fail("the shape {} has too many elements", to_string(shape));
   return count;
 }
 
 std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+std::string to_string(const std::vector<Type>& types) {
+  std::string text;
+  for (const Type& type : types) text += (text.empty() ? "" : ", ") + to_string(type);
+  return text;
+}
 std::string to_string(const Type& type) { return std::string(name_of(type.dtype)) + to_string(type.shape); }
 
 // ---- Tensor: what needs no device
@@ -56,6 +62,25 @@ bool Tensor::requires_grad() const { return node_ && node_->requires_grad; }
 
 // ---- nodes
 
+namespace {
+
+// What no tensor may be, whatever rule or text says so: half of the address space is far more than any memory.
+void check_type(const Operation& operation, const Type& type) {
+  const bool sound = std::all_of(type.shape.begin(), type.shape.end(), [](int64_t extent) { return extent >= 0; });
+  if (!sound || elements(type.shape) > int64_t{1} << 47)
+    fail("{}{}: no tensor can be {}", scope_prefix(), operation.name, to_string(type));
+}
+
+void check_region(const Operation& operation, const std::vector<Type>& types, const Graph& region) {
+  if (operation.evaluate || operation.decompose) fail(ErrorKind::kInternal, "{} takes no region", operation.name);
+  std::vector<Type> expected;
+  for (const Tensor& input : region.inputs) expected.push_back(input.type());
+  if (types != expected)
+    fail(ErrorKind::kInternal, "{}: the region's inputs are ({}), found ({})", operation.name, to_string(expected), to_string(types));
+}
+
+}  // namespace
+
 // A chain of nodes may be as long as a training run's graph: release it in a loop, not by recursion.
 Node::~Node() {
   std::vector<Tensor> pending = std::move(inputs);
@@ -72,15 +97,19 @@ std::shared_ptr<Node> make_node(const Operation& operation, std::vector<Tensor> 
   std::vector<Type> types;
   types.reserve(inputs.size());
   for (const Tensor& input : inputs) {
-    if (!input.defined()) fail("{}: an input is an empty Tensor", operation.name);
+    if (!input.defined()) fail("{}{}: an input is an empty Tensor", scope_prefix(), operation.name);
     types.push_back(input.type());
   }
   auto node = std::make_shared<Node>();
   node->operation = &operation;
   node->region = std::move(region);
-  if (node->region)  // a fusion has the types of its region's outputs
+  if (node->region) {
+    check_region(operation, types, *node->region);
     for (const Tensor& output : node->region->outputs) node->types.push_back(output.type());
-  else node->types = operation.infer({operation, types, attributes});
+  } else {
+    node->types = operation.infer({operation, types, attributes});
+    for (const Type& type : node->types) check_type(operation, type);
+  }
   node->attributes = std::move(attributes);
   node->scope = current_scope();
   node->sequence = next_sequence.fetch_add(1, std::memory_order_relaxed);
@@ -110,6 +139,7 @@ std::vector<Tensor> outputs_of(const std::shared_ptr<Node>& node) {
 }
 
 Tensor make_input(Type type, std::shared_ptr<Storage> storage) {
+  check_type(input_operation(), type);
   auto node = std::make_shared<Node>();
   node->operation = &input_operation();
   node->types = {std::move(type)};
@@ -143,6 +173,11 @@ const std::string* current_scope() {
   return scope ? scope : root;
 }
 
+std::string scope_prefix() {
+  const std::string& path = *current_scope();
+  return path.empty() ? "" : path + ": ";
+}
+
 UseScope::UseScope(const std::string* path) : before_(scope) { scope = path; }
 UseScope::~UseScope() { scope = before_; }
 
@@ -152,9 +187,7 @@ ModuleScope::ModuleScope(const std::string& name) : before_(scope) {
 ModuleScope::~ModuleScope() { scope = before_; }
 
 void check(const Inference& inference, bool condition, const std::string& text) {
-  if (condition) return;
-  const std::string& path = *current_scope();
-  fail("{}{}: {}", path.empty() ? "" : path + ": ", inference.operation.name, text);
+  if (!condition) fail("{}{}: {}", scope_prefix(), inference.operation.name, text);
 }
 
 }  // namespace transom

@@ -68,6 +68,7 @@ class CompilerScope {
 // The scope that new nodes on this thread get; interned text, never null.
 const std::string* current_scope();
 const std::string* intern_scope(const std::string& path);
+std::string scope_prefix();  // "encoder.layer.3.attention: " or nothing: how errors begin
 class UseScope {
  public:
   explicit UseScope(const std::string* scope);

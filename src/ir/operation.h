@@ -35,7 +35,7 @@ struct Array {
   explicit Array(Type t = {});
   bool floating() const { return is_floating(type.dtype); }
   double get(int64_t i) const;
-  void set(int64_t i, double value);  // not yet rounded to the dtype
+  void set(int64_t i, double value);  // not yet rounded to the dtype; integers truncate, stop at the ends, NaN is 0
 };
 
 // What the gradient rule sees. `wanted(i)` says whether the gradient for input i is of use; the rule returns one tensor an

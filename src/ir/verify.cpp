@@ -5,6 +5,16 @@
 
 namespace transom {
 
+namespace {
+
+std::vector<Type> types_of(const std::vector<Tensor>& tensors) {
+  std::vector<Type> types;
+  for (const Tensor& tensor : tensors) types.push_back(tensor.type());
+  return types;
+}
+
+}  // namespace
+
 void verify(const Graph& graph) {
   TensorSet made(graph.inputs.begin(), graph.inputs.end());
   for (const std::shared_ptr<Node>& node : graph.nodes) {
@@ -18,17 +28,19 @@ void verify(const Graph& graph) {
     }
     if (node->region) {
       verify(*node->region);
-      for (size_t i = 0; i < node->types.size(); ++i)
-        if (node->types[i] != node->region->outputs.at(i).type())
-          fail(ErrorKind::kInternal, "{}: a fusion's output is {}, its region gives {}", *node->scope,
-               to_string(node->types[i]), to_string(node->region->outputs[i].type()));
+      if (types_of(node->region->inputs) != types)
+        fail(ErrorKind::kInternal, "{}: {} has inputs ({}), its region ({})", *node->scope, name, to_string(types),
+             to_string(types_of(node->region->inputs)));
+      if (types_of(node->region->outputs) != node->types)
+        fail(ErrorKind::kInternal, "{}: {} has outputs ({}), its region ({})", *node->scope, name, to_string(node->types),
+             to_string(types_of(node->region->outputs)));
       for (const Tensor& output : outputs_of(node)) made.insert(output);
       continue;
     }
     const std::vector<Type> expected = node->operation->infer({*node->operation, types, node->attributes});
     if (expected != node->types)
-      fail(ErrorKind::kInternal, "{}: {} has type {}, its rule gives {}", *node->scope, name, to_string(node->types.at(0)),
-           to_string(expected.at(0)));
+      fail(ErrorKind::kInternal, "{}: {} has type {}, its rule gives {}", *node->scope, name, to_string(node->types),
+           to_string(expected));
     for (const Tensor& output : outputs_of(node)) made.insert(output);
   }
   for (const Tensor& output : graph.outputs)

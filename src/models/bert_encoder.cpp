@@ -31,9 +31,9 @@ BertConfig::BertConfig(const Config& config)
     fail("config.json: hidden_size {} is not divisible by num_attention_heads {}", hidden_size, num_attention_heads);
 }
 
-BertEmbeddings::BertEmbeddings(const Scope& scope, const BertConfig& c)
+BertEmbeddings::BertEmbeddings(const Scope& scope, const BertConfig& c, bool positions_after_padding)
     : word_embeddings(scope / "word_embeddings", c.vocab_size, c.hidden_size, c.initializer_range, c.pad_token_id),
-      position_embeddings(scope / "position_embeddings", c.max_position_embeddings, c.hidden_size, c.initializer_range),
+      position_embeddings(scope / "position_embeddings", c.max_position_embeddings, c.hidden_size, c.initializer_range, positions_after_padding ? c.pad_token_id : -1),
       token_type_embeddings(scope / "token_type_embeddings", c.type_vocab_size, c.hidden_size, c.initializer_range),
       layer_norm_(scope / "LayerNorm", c.hidden_size, c.layer_norm_eps),
       dropout_(c.hidden_dropout_prob) {}
@@ -71,7 +71,7 @@ Tensor BertLayer::operator()(const Tensor& x, const Tensor& mask, ForwardContext
 }
 
 BertEncoder::BertEncoder(const Scope& scope, const BertConfig& config, bool positions_after_padding)
-    : config_(config), positions_after_padding_(positions_after_padding), embeddings_(scope / "embeddings", config) {
+    : config_(config), positions_after_padding_(positions_after_padding), embeddings_(scope / "embeddings", config, positions_after_padding) {
   for (int64_t i = 0; i < config.num_hidden_layers; ++i) layers_.emplace_back(scope / "encoder" / "layer" / i, config);
 }
 

@@ -16,11 +16,15 @@ Tensor Linear::operator()(const Tensor& x) const {
 }
 
 Embedding::Embedding(const Scope& scope, int64_t count, int64_t width, double deviation, int64_t padding)
-    : path_(scope.path()), weight_(scope.parameter("weight", {count, width}, Initial::normal(deviation, padding))) {}
+    : path_(scope.path()), padding_(padding), weight_(scope.parameter("weight", {count, width}, Initial::normal(deviation, padding))) {}
 
 Tensor Embedding::operator()(const Tensor& ids) const {
   const ModuleScope module(path_);
-  return gather(weight_->value, ids, 0);
+  const Tensor vectors = gather(weight_->value, ids, 0);
+  if (padding_ < 0 || !vectors.requires_grad()) return vectors;
+  // The padding token's vector is not trained. Without gradients both sides are one value, and the choice disappears.
+  const Tensor is_padding = unsqueeze(equal(ids, full(ids.shape(), static_cast<double>(padding_), ids.dtype())), -1);
+  return select(is_padding, vectors.detach(), vectors);
 }
 
 LayerNorm::LayerNorm(const Scope& scope, int64_t width, double epsilon)

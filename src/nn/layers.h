@@ -23,7 +23,7 @@ class Linear {
   std::shared_ptr<Parameter> weight_, bias_;
 };
 
-// ids [...] -> [..., D]
+// ids [...] -> [..., D]. The vector of the id `padding` (none: -1) is not trained, as in torch.nn.Embedding.
 class Embedding {
  public:
   Embedding(const Scope& scope, int64_t count, int64_t width, double deviation = 0.02, int64_t padding = -1);
@@ -32,6 +32,7 @@ class Embedding {
 
  private:
   std::string path_;
+  int64_t padding_;
   std::shared_ptr<Parameter> weight_;
 };
 

@@ -151,7 +151,8 @@ constexpr Activation kActivations[] = {
     {"tanh", tanh},
     {"softplus", softplus},
     {"mish", [](const Tensor& x) { return x * tanh(softplus(x)); }},
-    {"elu", [](const Tensor& x) { return select(greater(x, zeros(x.shape(), x.dtype())), x, expm1(x)); }},
+    // Cut before the exponential: were the branch that is not taken infinite, its gradient would be 0 inf = NaN.
+    {"elu", [](const Tensor& x) { return select(greater(x, zeros(x.shape(), x.dtype())), x, expm1(minimum(x, zeros(x.shape(), x.dtype())))); }},
     {"hardswish", [](const Tensor& x) { return x * clipped(x + 3.0, 0, 6) * (1.0 / 6.0); }},
     {"laplace", [](const Tensor& x) { return (erf((x - 0.707107) * (1 / (0.282095 * 1.4142135623730951))) + 1.0) * 0.5; }},
     {"linear", [](const Tensor& x) { return x; }},
@@ -182,7 +183,7 @@ Tensor activation(std::string_view name, const Tensor& x) {
     if (known.name == name) return known.function(x);
     names.emplace_back(known.name);
   }
-  fail("unknown activation {}{} Known are: {}", quoted(name), did_you_mean(name, names), fmt::join(names, ", "));
+  fail("unknown activation {}{}; known are {}", quoted(name), did_you_mean(name, names), fmt::join(names, ", "));
 }
 
 }  // namespace transom

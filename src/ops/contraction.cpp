@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products: dot_general, the one primitive, and linear, a layer of weights in the layout of checkpoints.
+#include <algorithm>
+
 #include "ops/autocast.h"
 #include "ops/rules.h"
 
@@ -35,6 +37,13 @@ void expect_pairs(const Inference& in, std::string_view what, const Axes& x, con
   }
 }
 
+void expect_distinct(const Inference& in, Axes axes, const Axes& more) {
+  axes.insert(axes.end(), more.begin(), more.end());
+  std::sort(axes.begin(), axes.end());
+  check(in, std::adjacent_find(axes.begin(), axes.end()) == axes.end(),
+        fmt::format("an axis stands twice among [{}]", fmt::join(axes, ", ")));
+}
+
 std::vector<Type> infer_dot(const Inference& in) {
   expect_inputs(in, 2);
   expect_same_types(in, 0, 1);
@@ -42,11 +51,13 @@ std::vector<Type> infer_dot(const Inference& in) {
   const DotAxes axes = axes_of(in.attributes);
   expect_pairs(in, "batch", axes.x_batch, axes.y_batch);
   expect_pairs(in, "contracted", axes.x_contract, axes.y_contract);
+  expect_distinct(in, axes.x_batch, axes.x_contract);
+  expect_distinct(in, axes.y_batch, axes.y_contract);
   Shape shape;
   for (const int64_t axis : axes.x_batch) shape.push_back(in.shape(0)[static_cast<size_t>(axis)]);
   for (const int64_t axis : free_axes(in.rank(0), axes.x_batch, axes.x_contract)) shape.push_back(in.shape(0)[static_cast<size_t>(axis)]);
   for (const int64_t axis : free_axes(in.rank(1), axes.y_batch, axes.y_contract)) shape.push_back(in.shape(1)[static_cast<size_t>(axis)]);
-  const auto dtype = static_cast<DType>(in.attributes.get_int("dtype"));
+  const DType dtype = expect_dtype(in);
   check(in, dtype == in.dtype(0) || dtype == DType::kFloat32,
         fmt::format("an output of {} from {} is not offered", name_of(dtype), to_string(in.inputs[0])));
   return {{dtype, shape}};
@@ -85,12 +96,16 @@ void evaluate_dot(std::span<const Array> in, const Attributes& attributes, std::
       out[0].set(place++, total);
     } else {
       int64_t total = 0;
-      for (const auto& [i, j] : inner) total += in[0].integer[x + i] * in[1].integer[y + j];
+      for (const auto& [i, j] : inner) total = wrapping_add(total, wrapping_multiply(in[0].integer[x + i], in[1].integer[y + j]));
       if (out[0].floating()) out[0].set(place++, static_cast<double>(total));
       else out[0].integer[static_cast<size_t>(place++)] = total;
     }
   });
 }
+
+// The product as records make it: unlike dot_general, it does not ask the thread's autocast, so that a rule gives the
+// same nodes wherever and whenever it is applied.
+Tensor product_of(const Tensor& x, const Tensor& y, const DotAxes& axes);
 
 // The gradient for one side: the cotangent against the other side. `mine` says which axes of this input are batch, free
 // and contracted; `raw` lists, for each axis of the product, the axis of this input that it is.
@@ -109,7 +124,7 @@ std::vector<Tensor> dot_gradient(const GradientRequest& request) {
   std::vector<Tensor> result(2);
   if (request.wanted(0)) {
     // Axes of the product: batch, free axes of x, then y's contracted axes as they stand in y.
-    const Tensor product = dot_general(dy, y, {range(0, batch), axes.y_batch, range(batch + x_free.size(), y_free.size()), y_free});
+    const Tensor product = product_of(dy, y, {range(0, batch), axes.y_batch, range(batch + x_free.size(), y_free.size()), y_free});
     Axes raw = axes.x_batch;
     raw.insert(raw.end(), x_free.begin(), x_free.end());
     for (int64_t axis = 0; axis < y.rank(); ++axis)
@@ -119,7 +134,7 @@ std::vector<Tensor> dot_gradient(const GradientRequest& request) {
   }
   if (request.wanted(1)) {
     // Axes of the product: batch, x's contracted axes as they stand in x, then free axes of y.
-    const Tensor product = dot_general(x, dy, {axes.x_batch, range(0, batch), x_free, range(batch, x_free.size())});
+    const Tensor product = product_of(x, dy, {axes.x_batch, range(0, batch), x_free, range(batch, x_free.size())});
     Axes raw = axes.y_batch;
     for (int64_t axis = 0; axis < x.rank(); ++axis)
       for (size_t k = 0; k < axes.x_contract.size(); ++k)
@@ -185,15 +200,15 @@ const Operation kLinear = {
       return {{in.dtype(0), shape}};
     },
     .decompose = [](std::span<const Tensor> in, const Attributes&) -> std::vector<Tensor> {
-      const Tensor product = dot_general(in[0], in[1], {{}, {}, {in[0].rank() - 1}, {1}});
+      const Tensor product = product_of(in[0], in[1], {{}, {}, {in[0].rank() - 1}, {1}});
       return {in.size() == 3 ? product + in[2] : product};
     },
     .gradient = [](const GradientRequest& request) -> std::vector<Tensor> {
       const Tensor &x = request.inputs[0], &w = request.inputs[1], &dy = request.cotangents[0];
       std::vector<Tensor> result(request.inputs.size());
-      if (request.wanted(0)) result[0] = dot_general(dy, w, {{}, {}, {dy.rank() - 1}, {0}});
+      if (request.wanted(0)) result[0] = product_of(dy, w, {{}, {}, {dy.rank() - 1}, {0}});
       if (request.wanted(1))
-        result[1] = dot_general(reshape(dy, {-1, w.dim(0)}), reshape(x, {-1, w.dim(1)}), {{}, {}, {0}, {0}});
+        result[1] = product_of(reshape(dy, {-1, w.dim(0)}), reshape(x, {-1, w.dim(1)}), {{}, {}, {0}, {0}});
       if (request.inputs.size() == 3 && request.wanted(2)) result[2] = reduce_sum(reshape(dy, {-1, w.dim(0)}), {0});
       return result;
     },
@@ -208,6 +223,10 @@ const Operation kLinear = {
       return samples;
     }};
 
+Tensor product_of(const Tensor& x, const Tensor& y, const DotAxes& axes) {
+  return make_tensor(kDotGeneral, {x, y}, dot_attributes(axes, x.dtype()));
+}
+
 }  // namespace
 
 OperationList contraction_operations() { return {&kDotGeneral, &kLinear}; }
@@ -218,13 +237,14 @@ Tensor dot_general(const Tensor& x, const Tensor& y, const DotAxes& axes, std::o
 }
 
 Tensor matmul(const Tensor& x, const Tensor& y) {
-  if (x.rank() < 2 || y.rank() < 2) fail("matmul: expected two matrices or stacks of them, found {} and {}", to_string(x.shape()), to_string(y.shape()));
+  if (x.rank() < 2 || y.rank() < 2) fail("{}matmul: expected two matrices or stacks of them, found {} and {}", scope_prefix(), to_string(x.shape()), to_string(y.shape()));
   const int64_t rank = std::max(x.rank(), y.rank());
   const auto stacked = [&](const Tensor& t, const Tensor& other) {
     Shape shape = rank == t.rank() ? t.shape() : other.shape();
     for (int64_t axis = 0; axis < rank - 2; ++axis) {
       const int64_t a = axis - (rank - t.rank()), b = axis - (rank - other.rank());
-      shape[static_cast<size_t>(axis)] = std::max(a < 0 ? 1 : t.dim(a), b < 0 ? 1 : other.dim(b));
+      const int64_t mine = a < 0 ? 1 : t.dim(a);
+      shape[static_cast<size_t>(axis)] = mine == 1 && b >= 0 ? other.dim(b) : mine;
     }
     shape[static_cast<size_t>(rank - 2)] = t.dim(-2);
     shape[static_cast<size_t>(rank - 1)] = t.dim(-1);

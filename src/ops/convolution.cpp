@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolution and its two gradients. Each is linear in both inputs, and the gradients of any one are the other two.
+#include <algorithm>
+
 #include "ops/rules.h"
 
 namespace transom {
@@ -54,13 +56,16 @@ void expect_convolution(const Inference& in, const Shape& x, const Shape& w) {
         "expected one stride, padding and dilation for each of 1 to 3 spatial axes");
   check(in, x.size() == spatial + 2 && w.size() == spatial + 2,
         fmt::format("expected x [N, C, spatial] and a weight [O, C / groups, window] with {} spatial axes, found {} and {}", spatial, to_string(x), to_string(w)));
-  check(in, g.groups >= 1 && x[1] == w[1] * g.groups && w[0] % g.groups == 0,
+  const int64_t far = int64_t{1} << 30;
+  for (const Shape& extents : {x, w}) expect_between(in, extents, 0, far, "extent");
+  for (const Axes& padding : {g.low, g.high}) expect_between(in, padding, 0, far, "padding");
+  for (const Axes& steps : {g.strides, g.dilations}) expect_between(in, steps, 1, far, "stride or dilation");
+  expect_between(in, {g.groups}, 1, far, "the number of groups");
+  check(in, x[1] == w[1] * g.groups && w[0] % g.groups == 0,
         fmt::format("{} groups do not fit x of {} and a weight of {}", g.groups, to_string(x), to_string(w)));
-  for (size_t i = 0; i < spatial; ++i) {
-    check(in, g.strides[i] >= 1 && g.dilations[i] >= 1 && g.low[i] >= 0 && g.high[i] >= 0, "strides and dilations are at least 1, padding at least 0");
-    check(in, x[i + 2] + g.low[i] + g.high[i] >= g.dilations[i] * (w[i + 2] - 1) + 1,
-          fmt::format("the window {} is larger than the padded input {}", to_string(w), to_string(x)));
-  }
+  for (size_t i = 0; i < spatial; ++i)
+    check(in, w[i + 2] >= 1 && x[i + 2] + g.low[i] + g.high[i] >= g.dilations[i] * (w[i + 2] - 1) + 1,
+          fmt::format("the window {} is empty or larger than the padded input {}", to_string(w), to_string(x)));
 }
 
 Tensor input_gradient(const Tensor& dy, const Tensor& w, const Attributes& attributes, const Shape& shape);
@@ -100,6 +105,7 @@ const Operation kConvolution = {
     },
     .evaluate =
         [](std::span<const Array> in, const Attributes& attributes, std::span<Array> out) {
+          std::fill(out[0].real.begin(), out[0].real.end(), 0);
           Geometry(attributes).for_each_product(in[0].type.shape, in[1].type.shape, out[0].type.shape, [&](size_t x, size_t w, size_t y) {
             out[0].real[y] += in[0].real[x] * in[1].real[w];
           });
@@ -129,6 +135,7 @@ const Operation kInputGradient = {
     },
     .evaluate =
         [](std::span<const Array> in, const Attributes& attributes, std::span<Array> out) {
+          std::fill(out[0].real.begin(), out[0].real.end(), 0);
           Geometry(attributes).for_each_product(out[0].type.shape, in[1].type.shape, in[0].type.shape, [&](size_t x, size_t w, size_t y) {
             out[0].real[x] += in[0].real[y] * in[1].real[w];
           });
@@ -161,6 +168,7 @@ const Operation kWeightGradient = {
     },
     .evaluate =
         [](std::span<const Array> in, const Attributes& attributes, std::span<Array> out) {
+          std::fill(out[0].real.begin(), out[0].real.end(), 0);
           Geometry(attributes).for_each_product(in[0].type.shape, out[0].type.shape, in[1].type.shape, [&](size_t x, size_t w, size_t y) {
             out[0].real[w] += in[0].real[x] * in[1].real[y];
           });

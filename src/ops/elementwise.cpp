@@ -46,13 +46,16 @@ std::vector<Type> infer_comparison(const Inference& in) {
 
 // ---- float64 references
 
-template <auto function>
+// Integers are computed as integers: a double has only 53 bits.
+template <auto real, auto integer>
 void evaluate_unary(std::span<const Array> in, const Attributes&, std::span<Array> out) {
   const int64_t count = elements(out[0].type.shape);
-  for (int64_t i = 0; i < count; ++i) out[0].set(i, function(in[0].get(i)));
+  for (int64_t i = 0; i < count; ++i) {
+    if (in[0].floating()) out[0].set(i, real(in[0].real[static_cast<size_t>(i)]));
+    else out[0].integer[static_cast<size_t>(i)] = integer(in[0].integer[static_cast<size_t>(i)]);
+  }
 }
 
-// Integers are computed as integers: a double has only 53 bits.
 template <auto real, auto integer>
 void evaluate_binary(std::span<const Array> in, const Attributes&, std::span<Array> out) {
   const auto count = static_cast<size_t>(elements(out[0].type.shape));
@@ -70,6 +73,8 @@ void evaluate_comparison(std::span<const Array> in, const Attributes&, std::span
 }
 
 double no_real(double, double) { return 0; }
+double no_bool(double) { return 0; }
+int64_t no_integer(int64_t) { return 0; }
 
 double maximum_of(double x, double y) { return std::isnan(x) || std::isnan(y) ? NAN : std::max(x, y); }
 double minimum_of(double x, double y) { return std::isnan(x) || std::isnan(y) ? NAN : std::min(x, y); }
@@ -77,10 +82,14 @@ double remainder_of(double x, double y) {  // has the sign of y, as Python's
   const double r = std::fmod(x, y);
   return r != 0 && (r < 0) != (y < 0) ? r + y : r;
 }
-int64_t wrapping(auto operation, int64_t x, int64_t y) {
-  return static_cast<int64_t>(operation(static_cast<uint64_t>(x), static_cast<uint64_t>(y)));
+int64_t wrapping_subtract(int64_t x, int64_t y) { return wrapping_add(x, wrapping_multiply(y, -1)); }
+int64_t negative_of(int64_t x) { return wrapping_subtract(0, x); }
+int64_t magnitude_of(int64_t x) { return x < 0 ? negative_of(x) : x; }
+template <typename Number>
+Number sign_of(Number x) {
+  return x > 0 ? Number(1) : x < 0 ? Number(-1) : x;  // of NaN: NaN
 }
-int64_t divide_of(int64_t x, int64_t y) { return y == 0 ? 0 : y == -1 ? wrapping(std::minus<>(), 0, x) : x / y; }
+int64_t divide_of(int64_t x, int64_t y) { return y == 0 ? 0 : y == -1 ? negative_of(x) : x / y; }
 int64_t integer_remainder_of(int64_t x, int64_t y) {
   if (y == 0 || y == -1) return 0;
   const int64_t r = x % y;
@@ -89,8 +98,8 @@ int64_t integer_remainder_of(int64_t x, int64_t y) {
 int64_t integer_power_of(int64_t x, int64_t y) {
   if (y < 0) return x == 1 ? 1 : x == -1 ? (y % 2 ? -1 : 1) : 0;
   int64_t result = 1;
-  for (; y > 0; y >>= 1, x = wrapping(std::multiplies<>(), x, x))
-    if (y & 1) result = wrapping(std::multiplies<>(), result, x);
+  for (; y > 0; y >>= 1, x = wrapping_multiply(x, x))
+    if (y & 1) result = wrapping_multiply(result, x);
   return result;
 }
 
@@ -129,7 +138,7 @@ std::vector<Sample> comparison_samples() { return binary_samples_between(-1, 1, 
 
 // ---- records
 
-template <auto function>
+template <auto real, auto integer = no_integer>
 constexpr Operation unary(std::string_view name, std::string_view documentation, Gradients (*gradient)(const GradientRequest&),
                           std::vector<Sample> (*samples)() = any_samples,
                           std::vector<Type> (*infer)(const Inference&) = infer_floating) {
@@ -137,7 +146,7 @@ constexpr Operation unary(std::string_view name, std::string_view documentation,
           .documentation = documentation,
           .elementwise = true,
           .infer = infer,
-          .evaluate = evaluate_unary<function>,
+          .evaluate = evaluate_unary<real, integer>,
           .gradient = gradient,
           .samples = samples};
 }
@@ -150,9 +159,9 @@ Gradients flat(const GradientRequest&) { return {Tensor()}; }
 #define DY request.cotangents[0]
 #define RULE(expression) [](const GradientRequest& request) -> Gradients { return {expression}; }
 
-const Operation kNeg = unary<[](double x) { return -x; }>("neg", "-x", RULE(-DY), any_samples, infer_number);
-const Operation kAbs = unary<[](double x) { return std::fabs(x); }>("abs", "|x|", RULE(DY* sign(X)), any_samples, infer_number);
-const Operation kSign = unary<[](double x) { return std::isnan(x) ? x : double((x > 0) - (x < 0)); }>(
+const Operation kNeg = unary<[](double x) { return -x; }, negative_of>("neg", "-x", RULE(-DY), any_samples, infer_number);
+const Operation kAbs = unary<[](double x) { return std::fabs(x); }, magnitude_of>("abs", "|x|", RULE(DY* sign(X)), any_samples, infer_number);
+const Operation kSign = unary<sign_of<double>, sign_of<int64_t>>(
     "sign", "-1, 0 or 1", flat, any_samples, infer_number);
 const Operation kExp = unary<[](double x) { return std::exp(x); }>("exp", "e^x", RULE(DY* Y));
 const Operation kExpm1 = unary<[](double x) { return std::expm1(x); }>("expm1", "e^x - 1", RULE(DY*(Y + 1.0)));
@@ -177,7 +186,7 @@ const Operation kIsFinite = unary<[](double x) { return double(std::isfinite(x))
       infer_floating(in);
       return {{DType::kBool, in.shape(0)}};
     });
-const Operation kLogicalNot = unary<[](double x) { return double(x == 0); }>(
+const Operation kLogicalNot = unary<no_bool, [](int64_t x) { return static_cast<int64_t>(x == 0); }>(
     "logical_not", "true where x is false", nullptr,
     []() -> std::vector<Sample> { return {{{{DType::kBool, {3, 5}}}, {}}, {{{DType::kBool, {}}}, {}}}; },
     [](const Inference& in) -> std::vector<Type> {
@@ -220,14 +229,14 @@ Gradients power_gradient(const GradientRequest& request) {
   return result;
 }
 
-const Operation kAdd = binary<std::plus<double>{}, [](int64_t x, int64_t y) { return wrapping(std::plus<>(), x, y); }>(
+const Operation kAdd = binary<std::plus<double>{}, wrapping_add>(
     "add", "x + y", [](const GradientRequest& request) -> Gradients { return {DY, DY}; });
-const Operation kSub = binary<std::minus<double>{}, [](int64_t x, int64_t y) { return wrapping(std::minus<>(), x, y); }>(
+const Operation kSub = binary<std::minus<double>{}, wrapping_subtract>(
     "sub", "x - y", [](const GradientRequest& request) -> Gradients {
       return {DY, request.wanted(1) ? -DY : Tensor()};
     });
 const Operation kMul =
-    binary<std::multiplies<double>{}, [](int64_t x, int64_t y) { return wrapping(std::multiplies<>(), x, y); }>(
+    binary<std::multiplies<double>{}, wrapping_multiply>(
         "mul", "x y", [](const GradientRequest& request) -> Gradients {
           return {request.wanted(0) ? DY * request.inputs[1] : Tensor(), request.wanted(1) ? DY * X : Tensor()};
         });
@@ -313,7 +322,7 @@ const Operation kCast = {
     .elementwise = true,
     .infer = [](const Inference& in) -> std::vector<Type> {
       expect_inputs(in, 1);
-      return {{static_cast<DType>(in.attributes.get_int("dtype")), in.shape(0)}};
+      return {{expect_dtype(in), in.shape(0)}};
     },
     .evaluate =
         [](std::span<const Array> in, const Attributes&, std::span<Array> out) {
@@ -354,8 +363,7 @@ Shape common_shape(const Operation& operation, const Shape& x, const Shape& y) {
     int64_t& extent = shape[extra + i];
     if (extent == 1) extent = shorter[i];
     else if (shorter[i] != 1 && shorter[i] != extent) {
-      const std::string& path = *current_scope();
-      fail("{}{}: shapes {} and {} do not fit together", path.empty() ? "" : path + ": ", operation.name, to_string(x),
+      fail("{}{}: shapes {} and {} do not fit together", scope_prefix(), operation.name, to_string(x),
            to_string(y));
     }
   }

@@ -102,7 +102,9 @@ const Operation kScatterAdd = {
           const Lines lines(in[0].type.shape, in[1].type.shape, attributes.get_int("axis"));
           lines.for_each(in[1], [&](int64_t x, int64_t y) {
             if (out[0].floating()) out[0].real[static_cast<size_t>(x)] += in[2].real[static_cast<size_t>(y)];
-            else out[0].integer[static_cast<size_t>(x)] += in[2].integer[static_cast<size_t>(y)];
+            else
+              out[0].integer[static_cast<size_t>(x)] =
+                  wrapping_add(out[0].integer[static_cast<size_t>(x)], in[2].integer[static_cast<size_t>(y)]);
           });
         },
     .gradient = [](const GradientRequest& request) -> Gradients {
@@ -214,6 +216,10 @@ Tensor scatter_add(const Tensor& x, const Tensor& indices, const Tensor& updates
 
 Tensor take_along_axis(const Tensor& x, const Tensor& indices, int64_t axis) {
   axis = normal_axis(axis, x.rank(), "take_along_axis");
+  bool fits = indices.rank() == x.rank();
+  for (int64_t other = 0; fits && other < x.rank(); ++other) fits = other == axis || indices.dim(other) <= x.dim(other);
+  if (!fits)
+    fail("{}take_along_axis: indices of {} do not fit {} beside axis {}", scope_prefix(), to_string(indices.shape()), to_string(x.shape()), axis);
   // The place in the flat x: along `axis` what the index says, along the others the position itself.
   const Axes strides = strides_of(x.shape());
   Tensor places = cast(indices, DType::kInt64) * static_cast<double>(strides[static_cast<size_t>(axis)]);

@@ -5,8 +5,6 @@
 namespace transom {
 namespace {
 
-DType dtype_attribute(const Attributes& attributes) { return static_cast<DType>(attributes.get_int("dtype")); }
-
 const Operation kInput = {.name = "input",
                           .documentation = "An input of the graph.",
                           .infer = [](const Inference& in) -> std::vector<Type> {
@@ -19,7 +17,7 @@ const Operation kConstant = {
     .elementwise = false,
     .infer = [](const Inference& in) -> std::vector<Type> {
       expect_inputs(in, 0);
-      return {{dtype_attribute(in.attributes), {}}};
+      return {{expect_dtype(in), {}}};
     },
     .evaluate =
         [](std::span<const Array>, const Attributes& attributes, std::span<Array> outputs) {
@@ -40,7 +38,7 @@ const Operation kIota = {
       expect_inputs(in, 0);
       const Shape& shape = in.attributes.get_ints("shape");
       expect_axis(in, in.attributes.get_int("axis"), static_cast<int64_t>(shape.size()));
-      return {{dtype_attribute(in.attributes), shape}};
+      return {{expect_dtype(in), shape}};
     },
     .evaluate =
         [](std::span<const Array>, const Attributes& attributes, std::span<Array> outputs) {
@@ -64,7 +62,8 @@ OperationList leaf_operations() { return {&kInput, &kConstant, &kIota}; }
 Tensor constant(double value, DType dtype) {
   Attributes attributes{{"dtype", static_cast<int64_t>(dtype)}};
   if (is_floating(dtype)) attributes.set("value", value);
-  else attributes.set("int_value", static_cast<int64_t>(value));
+  else if (value == std::trunc(value) && std::fabs(value) < 0x1p63) attributes.set("int_value", static_cast<int64_t>(value));
+  else fail("{}constant: {} is no {}; cast the tensor that it meets to a floating type", scope_prefix(), value, name_of(dtype));
   return make_tensor(kConstant, {}, std::move(attributes));
 }
 

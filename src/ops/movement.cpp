@@ -130,7 +130,8 @@ const Operation kSlice = {
       check(in, starts.size() == rank && limits.size() == rank && strides.size() == rank, "one number an axis is needed");
       Shape shape;
       for (size_t i = 0; i < rank; ++i) {
-        check(in, starts[i] >= 0 && starts[i] <= limits[i] && limits[i] <= in.shape(0)[i] && strides[i] > 0,
+        expect_between(in, {strides[i]}, 1, int64_t{1} << 62, "stride");
+        check(in, starts[i] >= 0 && starts[i] <= limits[i] && limits[i] <= in.shape(0)[i],
               fmt::format("[{}, {}) by {} does not fit axis {} of {}", starts[i], limits[i], strides[i], i, to_string(in.shape(0))));
         shape.push_back((limits[i] - starts[i] + strides[i] - 1) / strides[i]);
       }
@@ -183,7 +184,7 @@ const Operation kPad = {
       check(in, low.size() == rank && high.size() == rank, "one number an axis is needed");
       Shape shape = in.shape(0);
       for (size_t i = 0; i < rank; ++i) {
-        check(in, low[i] >= 0 && high[i] >= 0, "negative padding is not allowed; use slice");
+        expect_between(in, {low[i], high[i]}, 0, int64_t{1} << 60, "padding (to cut, use slice)");
         shape[i] += low[i] + high[i];
       }
       return {{in.dtype(0), shape}};
@@ -192,7 +193,7 @@ const Operation kPad = {
         [](std::span<const Array> in, const Attributes& attributes, std::span<Array> out) {
           const double value = attributes.get_float("value");
           std::fill(out[0].real.begin(), out[0].real.end(), value);
-          std::fill(out[0].integer.begin(), out[0].integer.end(), static_cast<int64_t>(value));
+          for (int64_t i = 0; !out[0].floating() && i < elements(out[0].type.shape); ++i) out[0].set(i, value);
           const Axes strides = strides_of(out[0].type.shape);
           const int64_t start = offset_of(attributes.get_ints("low"), strides);
           size_t place = 0;
@@ -306,7 +307,7 @@ Tensor reshape(const Tensor& x, Shape shape) {
   int64_t* open = nullptr;
   for (int64_t& extent : shape) {
     if (extent != -1) known *= extent;
-    else if (open) fail("reshape: {} leaves two extents open", to_string(shape));
+    else if (open) fail("{}reshape: {} leaves two extents open", scope_prefix(), to_string(shape));
     else open = &extent;
   }
   if (open) *open = known == 0 ? 0 : x.size() / known;
@@ -350,7 +351,7 @@ Tensor unsqueeze(const Tensor& x, int64_t axis) {
 Tensor squeeze(const Tensor& x, int64_t axis) {
   Shape shape = x.shape();
   const int64_t place = normal_axis(axis, x.rank(), "squeeze");
-  if (shape[static_cast<size_t>(place)] != 1) fail("squeeze: axis {} of {} is not 1", axis, to_string(shape));
+  if (shape[static_cast<size_t>(place)] != 1) fail("{}squeeze: axis {} of {} is not 1", scope_prefix(), axis, to_string(shape));
   shape.erase(shape.begin() + place);
   return reshape(x, shape);
 }
@@ -358,6 +359,7 @@ Tensor squeeze(const Tensor& x, int64_t axis) {
 Tensor flatten(const Tensor& x, int64_t first, int64_t last) {
   first = normal_axis(first, x.rank(), "flatten");
   last = normal_axis(last, x.rank(), "flatten");
+  if (first > last) fail("{}flatten: axis {} comes behind axis {}", scope_prefix(), first, last);
   Shape shape(x.shape().begin(), x.shape().begin() + first);
   shape.push_back(elements(Shape(x.shape().begin() + first, x.shape().begin() + last + 1)));
   shape.insert(shape.end(), x.shape().begin() + last + 1, x.shape().end());
@@ -384,7 +386,7 @@ Tensor pad(const Tensor& x, const Axes& low, const Axes& high, double value) {
 }
 
 Tensor concatenate(const std::vector<Tensor>& tensors, int64_t axis) {
-  if (tensors.empty()) fail("concatenate: expected at least one tensor");
+  if (tensors.empty()) fail("{}concatenate: expected at least one tensor", scope_prefix());
   if (tensors.size() == 1) return tensors[0];
   return make_tensor(kConcatenate, tensors, {{"axis", normal_axis(axis, tensors[0].rank(), "concatenate")}});
 }

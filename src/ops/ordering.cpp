@@ -7,13 +7,15 @@
 namespace transom {
 namespace {
 
-// NaN counts as the largest: last when rising. Stable either way.
-bool before(double x, double y, bool descending) {
-  if (std::isnan(x) || std::isnan(y)) return descending ? std::isnan(x) && !std::isnan(y) : !std::isnan(x) && std::isnan(y);
-  return descending ? x > y : x < y;
+// Whether the element at x comes before that at y; both are equal for ties, so that a stable sort keeps them in order.
+bool before(const Array& in, size_t x, size_t y, bool descending, bool nan_last) {
+  if (!in.floating()) return descending ? in.integer[x] > in.integer[y] : in.integer[x] < in.integer[y];
+  const double a = in.real[x], b = in.real[y];
+  if (std::isnan(a) || std::isnan(b)) return nan_last ? !std::isnan(a) && std::isnan(b) : std::isnan(a) && !std::isnan(b);
+  return descending ? a > b : a < b;
 }
 
-// Sorts every line along `axis`; keeps the first `keep` of each.
+// Sorts every line along `axis`, NaN at one end; keeps the first `keep` of each.
 void order_lines(const Array& in, int64_t axis, bool descending, bool nan_last, int64_t keep, std::span<Array> out) {
   const Shape& shape = in.type.shape;
   const int64_t length = shape[static_cast<size_t>(axis)];
@@ -24,15 +26,15 @@ void order_lines(const Array& in, int64_t axis, bool descending, bool nan_last, 
     const int64_t from = offset_of(index, in_strides), to = offset_of(index, out_strides);
     std::vector<int64_t> places(static_cast<size_t>(length));
     std::iota(places.begin(), places.end(), int64_t{0});
-    const auto value = [&](int64_t place) { return in.get(from + place * in_strides[static_cast<size_t>(axis)]); };
-    std::stable_sort(places.begin(), places.end(), [&](int64_t a, int64_t b) {
-      if (nan_last && descending && (std::isnan(value(a)) || std::isnan(value(b)))) return !std::isnan(value(a)) && std::isnan(value(b));
-      return before(value(a), value(b), descending);
-    });
+    const auto at = [&](int64_t place) { return static_cast<size_t>(from + place * in_strides[static_cast<size_t>(axis)]); };
+    std::stable_sort(places.begin(), places.end(),
+                     [&](int64_t a, int64_t b) { return before(in, at(a), at(b), descending, nan_last); });
     for (int64_t i = 0; i < keep; ++i) {
-      const int64_t at = to + i * out_strides[static_cast<size_t>(axis)];
-      out[0].set(at, value(places[static_cast<size_t>(i)]));
-      out[1].integer[static_cast<size_t>(at)] = places[static_cast<size_t>(i)];
+      const auto goes_to = static_cast<size_t>(to + i * out_strides[static_cast<size_t>(axis)]);
+      const int64_t place = places[static_cast<size_t>(i)];
+      if (in.floating()) out[0].real[goes_to] = in.real[at(place)];
+      else out[0].integer[goes_to] = in.integer[at(place)];
+      out[1].integer[goes_to] = place;
     }
   });
 }

@@ -88,9 +88,10 @@ OperationList random_operations() { return {&kRandomBits, &kDropout}; }
 Tensor random_bits(const Tensor& key, const Shape& shape) { return make_tensor(kRandomBits, {key}, {{"shape", shape}}); }
 
 Tensor random_uniform(const Tensor& key, const Shape& shape, DType dtype) {
-  // 24 bits fill a float's significand: every value is exact and below 1.
+  // As many bits as fill the significand of the type, and of f32 at most: every value is exact and below 1.
+  const double levels = dtype == DType::kBFloat16 ? 0x1p8 : dtype == DType::kFloat16 ? 0x1p11 : 0x1p24;
   const Tensor bits = cast(random_bits(key, shape), DType::kInt64);
-  return cast(cast(bits / 256.0, DType::kFloat32) * 0x1p-24, dtype);
+  return cast(cast(bits / (0x1p32 / levels), DType::kFloat32) * (1 / levels), dtype);
 }
 
 Tensor dropout(const Tensor& x, const Tensor& key, double probability) {

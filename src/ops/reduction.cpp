@@ -36,7 +36,7 @@ void evaluate_sum(std::span<const Array> in, const Attributes& attributes, std::
   for_each_reduced(in[0].type.shape, attributes.get_ints("axes"), [&](int64_t from, int64_t to) {
     const auto i = static_cast<size_t>(from), o = static_cast<size_t>(to);
     if (out[0].floating()) out[0].real[o] += in[0].real[i];
-    else out[0].integer[o] += in[0].integer[i];
+    else out[0].integer[o] = wrapping_add(out[0].integer[o], in[0].integer[i]);
   });
 }
 
@@ -140,15 +140,19 @@ template <int direction>
 void evaluate_arg(std::span<const Array> in, const Attributes& attributes, std::span<Array> out) {
   const int64_t axis = attributes.get_int("axis");
   const Axes strides = strides_of(in[0].type.shape);
-  std::vector<double> best(out[0].integer.size(), -direction * std::numeric_limits<double>::infinity());
+  // The first NaN counts as the extreme.
+  const auto better = [&](size_t x, size_t best) {
+    if (!in[0].floating()) return direction > 0 ? in[0].integer[x] > in[0].integer[best] : in[0].integer[x] < in[0].integer[best];
+    if (std::isnan(in[0].real[best])) return false;
+    return std::isnan(in[0].real[x]) || direction * in[0].real[x] > direction * in[0].real[best];
+  };
+  std::vector<size_t> best(out[0].integer.size());
   for_each_reduced(in[0].type.shape, {axis}, [&](int64_t from, int64_t to) {
-    const auto o = static_cast<size_t>(to);
-    const double x = in[0].get(from);
+    const auto i = static_cast<size_t>(from), o = static_cast<size_t>(to);
     const int64_t place = from / strides[static_cast<size_t>(axis)] % in[0].type.shape[static_cast<size_t>(axis)];
-    if (!std::isnan(best[o]) && (std::isnan(x) || direction * x > direction * best[o])) {
-      best[o] = x;
-      out[0].integer[o] = place;
-    }
+    if (place > 0 && !better(i, best[o])) return;
+    best[o] = i;
+    out[0].integer[o] = place;
   });
 }
 
@@ -187,7 +191,7 @@ const Operation kCumulativeSum = {
           for_each_index(in[0].type.shape, [&](const Axes& index) {
             const auto at = static_cast<size_t>(i), before = static_cast<size_t>(i - stride);
             if (out[0].floating()) out[0].real[at] = in[0].real[at] + (index[axis] ? out[0].real[before] : 0);
-            else out[0].integer[at] = in[0].integer[at] + (index[axis] ? out[0].integer[before] : 0);
+            else out[0].integer[at] = wrapping_add(in[0].integer[at], index[axis] ? out[0].integer[before] : 0);
             ++i;
           });
         },

@@ -2,6 +2,7 @@
 #include "ops/rules.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/half.h"
 
@@ -40,11 +41,21 @@ void expect_integer(const Inference& in, size_t i) {
   check(in, is_integer(in.dtype(i)), fmt::format("expected an integer type, found {}", to_string(in.inputs[i])));
 }
 
+DType expect_dtype(const Inference& in) {
+  const int64_t number = in.attributes.get_int("dtype");
+  check(in, number >= 0 && number <= static_cast<int64_t>(DType::kFloat64), fmt::format("dtype {} does not exist", number));
+  return static_cast<DType>(number);
+}
+
+void expect_between(const Inference& in, const Axes& numbers, int64_t low, int64_t high, std::string_view what) {
+  for (const int64_t number : numbers)
+    check(in, number >= low && number <= high, fmt::format("{} {} is not in [{}, {}]", what, number, low, high));
+}
+
 int64_t normal_axis(int64_t axis, int64_t rank, std::string_view operation) {
   const int64_t result = axis < 0 ? axis + rank : axis;
   if (result < 0 || result >= rank) {
-    const std::string& path = *current_scope();
-    fail("{}{}: axis {} does not fit a tensor of rank {}", path.empty() ? "" : path + ": ", operation, axis, rank);
+    fail("{}{}: axis {} does not fit a tensor of rank {}", scope_prefix(), operation, axis, rank);
   }
   return result;
 }
@@ -84,6 +95,9 @@ double Array::get(int64_t i) const {
 
 void Array::set(int64_t i, double value) {
   if (floating()) real[static_cast<size_t>(i)] = value;
+  else if (std::isnan(value)) integer[static_cast<size_t>(i)] = 0;
+  else if (value >= 0x1p63) integer[static_cast<size_t>(i)] = std::numeric_limits<int64_t>::max();
+  else if (value < -0x1p63) integer[static_cast<size_t>(i)] = std::numeric_limits<int64_t>::min();
   else integer[static_cast<size_t>(i)] = static_cast<int64_t>(value);
 }
 

@@ -19,6 +19,9 @@ void expect_same_shape(const Inference& in, size_t i, size_t j);
 void expect_floating(const Inference& in, size_t i);
 void expect_integer(const Inference& in, size_t i);
 void expect_inputs(const Inference& in, size_t count);
+DType expect_dtype(const Inference& in);  // the attribute "dtype", which must name an element type
+// Each in [low, high]: keeps what is computed from attributes inside int64.
+void expect_between(const Inference& in, const Axes& numbers, int64_t low, int64_t high, std::string_view what);
 
 // Axis numbers of a user's call: negative ones counted from the end, checked, and (for lists) sorted.
 int64_t normal_axis(int64_t axis, int64_t rank, std::string_view operation);
@@ -45,6 +48,14 @@ void for_each_index(const Shape& shape, Body&& body) {
 // The place of an index vector in a dense tensor with these strides.
 inline int64_t offset_of(const Axes& index, const Axes& strides) {
   return std::inner_product(index.begin(), index.end(), strides.begin(), int64_t{0});
+}
+
+// Integers wrap around, as on every device.
+inline int64_t wrapping_add(int64_t x, int64_t y) {
+  return static_cast<int64_t>(static_cast<uint64_t>(x) + static_cast<uint64_t>(y));
+}
+inline int64_t wrapping_multiply(int64_t x, int64_t y) {
+  return static_cast<int64_t>(static_cast<uint64_t>(x) * static_cast<uint64_t>(y));
 }
 
 // Rounds the values to what the array's element type can hold.

@@ -48,6 +48,7 @@ constexpr NamedRule kRules[] = {
     {"sub", [](const Node&, const std::vector<Tensor>& in) { return neutral(in, 0, false); }},
     {"mul", [](const Node&, const std::vector<Tensor>& in) { return neutral(in, 1, true); }},
     {"div", [](const Node&, const std::vector<Tensor>& in) { return neutral(in, 1, false); }},
+    {"select", [](const Node&, const std::vector<Tensor>& in) { return in[1].same_as(in[2]) ? in[1] : Tensor(); }},
     {"reshape",
      [](const Node& node, const std::vector<Tensor>& in) -> Tensor {
        if (in[0].shape() == node.types[0].shape) return in[0];

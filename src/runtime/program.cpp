@@ -42,7 +42,7 @@ Graph with_distinct_outputs(Graph graph) {
 
 Program::Program(std::shared_ptr<Device> device, const Graph& traced, const ProgramOptions& options) : device_(std::move(device)) {
   const CompilerScope compiler;
-  const Graph lowered = run_passes(traced, {.claims = claims_of(*device_)});
+  const Graph lowered = run_passes(isolate(traced), {.claims = claims_of(*device_)});
   const Graph graph = with_distinct_outputs(lowered);
 
   TensorMap<size_t> input_index, output_index;

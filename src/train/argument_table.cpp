@@ -155,42 +155,6 @@ void accept_without_field(const Argument& argument, const Json& value, const std
   fail(ErrorKind::kUsage, "{}: {} is not supported: {}", label, shown(value), argument.doc);
 }
 
-struct Found {
-  const Argument* argument = nullptr;
-  void* record = nullptr;
-};
-
-Found find(std::span<const BoundTable> tables, std::string_view name) {
-  for (const BoundTable& bound : tables)
-    for (const Argument& argument : bound.table) {
-      if (argument.kind == Argument::Kind::kSection || argument.name != name) continue;
-      if (argument.kind == Argument::Kind::kAlias) return find(tables, argument.doc);
-      return {&argument, bound.record};
-    }
-  return {};
-}
-
-std::vector<std::string> names_of(std::span<const BoundTable> tables, std::string_view prefix) {
-  std::vector<std::string> names;
-  for (const BoundTable& bound : tables)
-    for (const Argument& argument : bound.table)
-      if (argument.kind != Argument::Kind::kSection) names.push_back(std::string(prefix) + std::string(argument.name));
-  return names;
-}
-
-bool is_truth(const Argument& argument, void* record) {
-  if (argument.kind != Argument::Kind::kField) return false;
-  const Field field = argument.field(record);
-  return std::holds_alternative<bool*>(field) || std::holds_alternative<std::optional<bool>*>(field);
-}
-
-bool is_list(const Argument& argument, void* record) {
-  if (argument.kind != Argument::Kind::kField) return true;
-  const Field field = argument.field(record);
-  return std::holds_alternative<std::vector<std::string>*>(field) ||
-         std::holds_alternative<std::optional<std::vector<std::string>>*>(field);
-}
-
 }  // namespace
 
 Argument Argument::one_of(std::vector<std::string_view> values) && {
@@ -222,12 +186,31 @@ Argument only_default(std::string_view name, std::vector<std::string_view> accep
   return {.kind = Argument::Kind::kOnlyDefault, .name = name, .doc = why, .choices = std::move(accepted)};
 }
 
+FoundArgument find_argument(std::span<const BoundTable> tables, std::string_view name) {
+  for (const BoundTable& bound : tables)
+    for (const Argument& argument : bound.table) {
+      if (argument.kind == Argument::Kind::kSection || argument.name != name) continue;
+      if (argument.kind == Argument::Kind::kAlias) return find_argument(tables, argument.doc);
+      return {&argument, bound.record};
+    }
+  return {};
+}
+
+std::vector<std::string> argument_names(std::span<const BoundTable> tables, std::string_view prefix) {
+  std::vector<std::string> names;
+  for (const BoundTable& bound : tables)
+    for (const Argument& argument : bound.table)
+      if (argument.kind != Argument::Kind::kSection) names.push_back(std::string(prefix) + std::string(argument.name));
+  return names;
+}
+
 void assign(std::span<const BoundTable> tables, std::string_view name, const Json& value, std::string_view where,
             std::vector<std::string>& notes) {
   const std::string label = fmt::format("{}{}", where, name);
-  const Found found = find(tables, name);
+  const FoundArgument found = find_argument(tables, name);
   if (!found.argument)
-    fail(ErrorKind::kUsage, "{}: no such argument{}", transom::quoted(label), did_you_mean(name, names_of(tables, "")));
+    fail(ErrorKind::kUsage, "{}: no such argument{}", transom::quoted(label),
+         did_you_mean(name, argument_names(tables, "")));
   if (found.argument->kind == Argument::Kind::kField) set_field(*found.argument, found.record, value, label);
   else accept_without_field(*found.argument, value, label, notes);
 }
@@ -236,55 +219,6 @@ void assign_all(std::span<const BoundTable> tables, const Json& object, std::str
                 std::vector<std::string>& notes) {
   if (!object.is_object()) fail(ErrorKind::kUsage, "{}: expected a JSON object of arguments", where);
   for (const auto& [name, value] : object.items()) assign(tables, name, value, fmt::format("{}: ", where), notes);
-}
-
-std::vector<std::pair<std::string, std::string>> assign_flags(std::span<const BoundTable> tables,
-                                                              const std::vector<std::string>& flags,
-                                                              const std::vector<std::string>& own,
-                                                              std::vector<std::string>& notes) {
-  std::vector<std::pair<std::string, std::string>> taken;
-  for (size_t i = 0; i < flags.size();) {
-    const std::string& flag = flags[i];
-    if (!flag.starts_with("--") || flag.size() < 3)
-      fail(ErrorKind::kUsage, "{}: expected a flag such as --output_dir", transom::quoted(flag));
-    std::string name = flag.substr(2, flag.find('=') == flag.npos ? flag.npos : flag.find('=') - 2);
-    std::replace(name.begin(), name.end(), '-', '_');
-    std::vector<std::string> words;  // a flag's values go on to the next flag
-    if (flag.find('=') != flag.npos) words.push_back(flag.substr(flag.find('=') + 1));
-    for (++i; i < flags.size() && !flags[i].starts_with("--"); ++i) words.push_back(flags[i]);
-
-    if (std::find(own.begin(), own.end(), "--" + name) != own.end()) {
-      taken.emplace_back("--" + name, words.empty() ? std::string() : words[0]);
-      continue;
-    }
-    Found found = find(tables, name);
-    bool negated = false;
-    if (!found.argument && name.starts_with("no_")) {
-      found = find(tables, std::string_view(name).substr(3));
-      if (found.argument && is_truth(*found.argument, found.record)) negated = true, name = name.substr(3);
-      else found = {};
-    }
-    if (!found.argument) {
-      std::vector<std::string> names = names_of(tables, "--");
-      names.insert(names.end(), own.begin(), own.end());
-      fail(ErrorKind::kUsage, "{}: no such flag{}", transom::quoted(flag), did_you_mean("--" + name, names));
-    }
-    Json value;
-    if (is_list(*found.argument, found.record)) {
-      if (found.argument->kind == Argument::Kind::kField) value = words;
-      else if (words.empty()) value = true;
-      else value = fmt::format("{}", fmt::join(words, " "));
-    } else {
-      const bool truth = is_truth(*found.argument, found.record);
-      if (words.size() > 1 || (negated && !words.empty()))
-        fail(ErrorKind::kUsage, "--{}: expected {}, found also {}", name, negated ? "no value" : "one value",
-             transom::quoted(words.back()));
-      if (words.empty() && !truth) fail(ErrorKind::kUsage, "--{}: expected a value, found none", name);
-      value = words.empty() ? Json(!negated) : Json(words[0]);
-    }
-    assign(tables, name, value, "--", notes);
-  }
-  return taken;
 }
 
 Json write_fields(const BoundTable& bound) {
@@ -300,36 +234,6 @@ Json write_fields(const BoundTable& bound) {
         argument.field(bound.record));
   }
   return result;
-}
-
-std::string describe(const BoundTable& bound) {
-  constexpr size_t kWidth = 100, kIndent = 6;
-  std::string text;
-  const Json defaults = write_fields(bound);
-  for (const Argument& argument : bound.table) {
-    if (argument.kind == Argument::Kind::kSection) text += fmt::format("\n{}\n", argument.name);
-    if (argument.kind != Argument::Kind::kField) continue;
-    const std::string_view type = std::visit(
-        Overloaded{[](bool*) { return "[true|false]"; }, [](std::optional<bool>*) { return "[true|false]"; },
-                   [](int64_t*) { return "N"; }, [](std::optional<int64_t>*) { return "N"; },
-                   [](double*) { return "X"; }, [](std::optional<double>*) { return "X"; },
-                   [](JsonText*) { return "JSON"; }, [](std::vector<std::string>*) { return "TEXT..."; },
-                   [](std::optional<std::vector<std::string>>*) { return "TEXT..."; }, [](auto*) { return "TEXT"; }},
-        argument.field(bound.record));
-    std::string doc(argument.doc);
-    if (!argument.choices.empty()) doc += fmt::format(" One of: {}.", fmt::join(argument.choices, ", "));
-    const Json& standard = defaults[std::string(argument.name)];
-    if (!standard.is_null() && standard != "" && standard != Json::array())
-      doc += fmt::format(" (default: {})", standard.is_string() ? standard.get<std::string>() : dump_json(standard));
-    text += fmt::format("  --{} {}\n", argument.name, type);
-    for (size_t start = 0; start < doc.size();) {  // wrapped at spaces
-      size_t end = std::min(doc.size(), start + kWidth - kIndent);
-      if (end < doc.size() && doc.rfind(' ', end) != doc.npos && doc.rfind(' ', end) > start) end = doc.rfind(' ', end);
-      text += std::string(kIndent, ' ') + doc.substr(start, end - start) + '\n';
-      start = end + (end < doc.size() && doc[end] == ' ');
-    }
-  }
-  return text;
 }
 
 }  // namespace transom

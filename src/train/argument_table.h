@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -63,6 +64,15 @@ struct BoundTable {
   void* record;
 };
 
+// The row of this name (of what it stands for, if it is an alias) and its record; null where there is none.
+struct FoundArgument {
+  const Argument* argument = nullptr;
+  void* record = nullptr;
+};
+FoundArgument find_argument(std::span<const BoundTable> tables, std::string_view name);
+// All names, each with `prefix` before it.
+std::vector<std::string> argument_names(std::span<const BoundTable> tables, std::string_view prefix);
+
 // Sets the field `name` of whichever table has it. `where` comes before the name in errors ("--" or "args.json: ").
 // A name without a field adds a sentence to `notes` where that is worth saying.
 void assign(std::span<const BoundTable> tables, std::string_view name, const Json& value, std::string_view where,
@@ -74,6 +84,9 @@ std::vector<std::pair<std::string, std::string>> assign_flags(std::span<const Bo
                                                               const std::vector<std::string>& flags,
                                                               const std::vector<std::string>& own,
                                                               std::vector<std::string>& notes);
+
+// "name=value,name=value" (optim_args, config_overrides) as pairs; `where` names the argument in errors.
+std::vector<std::pair<std::string, std::string>> name_values(std::string_view text, std::string_view where);
 
 // The fields by name, in the table's order.
 Json write_fields(const BoundTable& bound);

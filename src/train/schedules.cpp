@@ -3,8 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numbers>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/json.h"

@@ -36,7 +36,16 @@ TEST(Columns, Classification) {
   data = one_row({{"sentence2", kString}, {"x", kString}, {"sentence1", kString}}, {"x", "y", "z"});
   EXPECT_EQ(classification_columns(data, {}).text, (std::vector<size_t>{2, 0}));
   EXPECT_FALSE(classification_columns(data, {}).label);
+  EXPECT_NE(message_of([&] { need_label(classification_columns(data, {}), data); }).find("--column_names"),
+            std::string::npos);
   EXPECT_THROW(classification_columns(one_row({{"label", kInt}}, {int64_t{1}}), {}), Error);
+}
+
+TEST(Columns, OptionsOfFiles) {
+  const DatasetOptions options = dataset_options({.column_names = {"a,b", "c"}, .delimiter = ";"});
+  EXPECT_EQ(options.delimiter, ';');
+  EXPECT_EQ(options.column_names, (Names{"a", "b", "c"}));
+  EXPECT_FALSE(dataset_options({}).delimiter);
 }
 
 TEST(Columns, TokensAnswersAndText) {

@@ -106,7 +106,7 @@ TEST_F(DatasetTest, JsonRefusals) {
 }
 
 TEST_F(DatasetTest, Conll) {
-  const Dataset data = load("a.conll", "-DOCSTART-\tO\n\nEmpire\tB-loc\nState\tI-loc\r\n \t\nIt\tO\n");
+  const Dataset data = load("a.conll", "-DOCSTART-\tO\n\nEmpire\tB-loc\nState\tI-loc\r\n \t\nIt\tO\n\n\xEF\xBB\xBF");
   EXPECT_EQ(data.columns(), (Columns{{"tokens", kStrings}, {"ner_tags", kStrings}}));
   ASSERT_EQ(data.size(), 2);
   EXPECT_EQ(data.row(0), (Row{Strings{"Empire", "State"}, Strings{"B-loc", "I-loc"}}));

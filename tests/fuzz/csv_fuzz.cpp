@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "data/column_types.h"
 #include "data/row_format.h"
 #include "transom/error.h"
 
@@ -15,7 +16,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     std::vector<std::string> columns = format->columns();
     transom::Row row;
     size_t position = format->start();
+    std::vector<transom::ColumnTypeFinder> finders;
     for (int64_t number = 1; format->read(position, number, columns, row); ++number) {
+      finders.resize(columns.size(), transom::ColumnTypeFinder(format->untyped()));
+      for (size_t i = 0; i < row.size(); ++i) {
+        finders[i].add(row[i], "fuzz");
+        transom::to_column_type(row[i], finders[i].type());
+      }
     }
   } catch (const transom::Error&) {
   }

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/json.h"
 #include "data/files.h"
 #include "train/checkpoints.h"
 #include "train/flow.h"
@@ -90,6 +91,44 @@ TEST(Flow, StepsAndTheEnd) {
   EXPECT_EQ(after_epoch(arguments, state), (Decisions{.save = true}));
   state.epoch = 2;
   EXPECT_EQ(after_epoch(arguments, state), (Decisions{.evaluate = true, .save = true}));
+}
+
+// What Trainer logged and when, and which evaluation was the best, of every golden case.
+TEST(Flow, IsThatOfTrainer) {
+  const auto cases = golden_trainer_cases("log_history.json");
+  if (cases.empty()) GTEST_SKIP() << "no golden cases";
+  for (const auto& folder : cases) {
+    const TrainingArguments arguments =
+        parse_train_json(read_file(folder / "training_args.json"), folder.string()).training;
+    const Json history = read_json(folder / "log_history.json"), about = read_json(folder / "case.json");
+    TrainerState state;
+    state.max_steps = about["steps"].get<int64_t>();
+    state.compute_steps(arguments, state.max_steps);
+    std::vector<std::pair<int64_t, std::string>> expected, found;
+    for (const Json& record : history) {
+      if (record.contains("train_loss")) break;  // the end; the cases were evaluated once more after it
+      for (const char* kind : {"loss", "eval_loss"})
+        if (record.contains(kind)) expected.emplace_back(record["step"].get<int64_t>(), kind);
+    }
+    for (state.global_step = 1; state.global_step <= state.max_steps; ++state.global_step) {
+      const Decisions decisions = after_step(arguments, state);
+      if (decisions.log) found.emplace_back(state.global_step, "loss");
+      if (!decisions.evaluate) continue;
+      found.emplace_back(state.global_step, "eval_loss");
+      for (const Json& record : history)
+        if (record.contains("eval_loss") && record["step"] == state.global_step)
+          state.update_best(
+              {{"eval_loss", record["eval_loss"].get<double>()}, {"eval_accuracy", record.value("eval_accuracy", 0.0)}},
+              arguments);
+    }
+    EXPECT_EQ(found, expected) << folder;
+    if (about.contains("best_metric")) {
+      EXPECT_EQ(state.best_metric, about["best_metric"].get<double>()) << folder;
+    }
+    if (about.value("best_checkpoint", "") != "") {
+      EXPECT_EQ(checkpoint_name(state.best_global_step.value_or(0)), about["best_checkpoint"].get<std::string>());
+    }
+  }
 }
 
 TEST(Flow, EarlyStopping) {

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conversions between lane types, and between f32 and the 16-bit floats of storage.
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
 #include "cpu/vector/half.h"
 #include "cpu/vector/maps.h"
 
@@ -57,6 +61,27 @@ struct RoundBF16 {
   }
 };
 
+#if defined(__AVX2__)
+// The processor converts f16 itself, eight at a time.
+void load_f16_fast(void* y, const void* a, const void*, const void*, size_t n) {
+  auto* out = static_cast<float*>(y);
+  auto* x = static_cast<const uint16_t*>(a);
+  size_t i = 0;
+  for (; i + 8 <= n; i += 8)
+    _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x + i))));
+  for (; i < n; ++i) out[i] = f16_to_float(x[i]);
+}
+
+void store_f16_fast(void* y, const void* a, const void*, const void*, size_t n) {
+  auto* out = static_cast<uint16_t*>(y);
+  auto* x = static_cast<const float*>(a);
+  size_t i = 0;
+  for (; i + 8 <= n; i += 8)
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
+  for (; i < n; ++i) out[i] = float_to_f16(x[i]);
+}
+#endif
+
 template <typename From>
 void fill_from(VectorKernels& kernels, Lane from) {
   TileFunction(&row)[kLanes] = kernels.convert[from];
@@ -84,6 +109,10 @@ void fill_conversions(VectorKernels& kernels) {
   kernels.load_bf16 = map1<LoadBF16, uint16_t, float>;
   kernels.store_f16 = map1<StoreF16, float, uint16_t>;
   kernels.store_bf16 = map1<StoreBF16, float, uint16_t>;
+#if defined(__AVX2__)
+  kernels.load_f16 = load_f16_fast;
+  kernels.store_f16 = store_f16_fast;
+#endif
   kernels.round_f16 = map1<RoundF16, float>;
   kernels.round_bf16 = map1<RoundBF16, float>;
 }

@@ -13,6 +13,13 @@
 #define TRANSOM_PRAGMA(text) _Pragma(#text)
 #define TRANSOM_SIMD_REDUCE(operation, name) TRANSOM_PRAGMA(omp simd reduction(operation : name))
 
+// Short loops over registers must vanish, else their arrays live in memory.
+#if defined(__clang__)
+#define TRANSOM_UNROLL TRANSOM_PRAGMA(unroll)
+#else
+#define TRANSOM_UNROLL TRANSOM_PRAGMA(GCC unroll 16)
+#endif
+
 // TRANSOM_LEVEL is portable, avx2 or avx512: the namespace of everything in these sources.
 namespace transom::cpu::TRANSOM_LEVEL {
 

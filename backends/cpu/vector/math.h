@@ -108,27 +108,26 @@ inline float tanh_value(float value) {
   return magnitude < 0.0004f ? value : x * p / q;
 }
 
-// Near 0 an odd polynomial; further out 1 - e^(a polynomial).
-inline float erf_value(float a) {
-  const float magnitude = __builtin_fabsf(a);
-  const float t = magnitude > 4.0f ? 4.0f : magnitude;
-  const float s = t * t;
-  float far = -1.72853470e-5f * t + 3.83197126e-4f;
-  const float u = -3.88396438e-3f * t + 2.42546219e-2f;
-  far = far * s + u;
-  far = far * t + -1.06777877e-1f;
-  far = far * t + -6.34846687e-1f;
-  far = far * t + -1.28717512e-1f;
-  far = far * t - t;
-  far = __builtin_copysignf(1.0f - exp_value(far), a);
-  float near = -5.96761703e-4f;
-  near = near * s + 4.99119423e-3f;
-  near = near * s + -2.67681349e-2f;
-  near = near * s + 1.12819925e-1f;
-  near = near * s + -3.76125336e-1f;
-  near = near * s + 1.28379166e-1f;
-  near = near * a + a;
-  return magnitude > 0.927734375f ? far : near;
+// A quotient of polynomials on the interval outside of which erf rounds to 1.
+inline float erf_value(float value) {
+  float x = value > 4.0f ? 4.0f : value;
+  x = x < -4.0f ? -4.0f : x;
+  const float s = x * x;
+  float p = -2.72614225801306e-10f;
+  p = p * s + 2.77068142495902e-08f;
+  p = p * s + -2.10102402082508e-06f;
+  p = p * s + -5.69250639462346e-05f;
+  p = p * s + -7.34990630326855e-04f;
+  p = p * s + -2.95459980854025e-03f;
+  p = p * s + -1.60960333262415e-02f;
+  float q = -1.45660718464996e-05f;
+  q = q * s + -2.13374055278905e-04f;
+  q = q * s + -1.68282697438203e-03f;
+  q = q * s + -7.37332916720468e-03f;
+  q = q * s + -1.42647390514189e-02f;
+  const float result = x * (p / q);  // in this order, since x * p may be subnormal
+  const float below = result > 1.0f ? 1.0f : result;
+  return below < -1.0f ? -1.0f : below;
 }
 
 // Sine (quadrant 0) or cosine (quadrant 1) of |x| < 2^22, reduced in f64: pi/2 in two parts leaves an error below

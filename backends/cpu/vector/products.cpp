@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of a few rows with a large matrix. Every element of w is read once and used for all rows of x, which lie in
 // the first cache; the library repacks w or works on one row at a time, and stays far from the bandwidth of memory.
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
 #include "cpu/vector/half.h"
 
 namespace transom::cpu::TRANSOM_LEVEL {
@@ -13,7 +17,11 @@ constexpr size_t kWidth = 8;
 #else
 constexpr size_t kWidth = 4;
 #endif
+// `Vector` is a register of floats.
 typedef float Vector __attribute__((vector_size(kWidth * sizeof(float)), aligned(4), may_alias));
+
+typedef uint16_t Halves __attribute__((vector_size(kWidth * sizeof(uint16_t)), aligned(2), may_alias));
+typedef uint32_t Words __attribute__((vector_size(kWidth * sizeof(uint32_t))));
 
 struct FromFloat {
   using Storage = float;
@@ -23,56 +31,77 @@ struct FromFloat {
 struct FromBF16 {
   using Storage = uint16_t;
   static Vector load(const uint16_t* p) {
-    Vector result;
-    for (size_t i = 0; i < kWidth; ++i) result[i] = bf16_to_float(p[i]);
-    return result;
+    const Halves halves = *reinterpret_cast<const Halves*>(p);
+    return reinterpret_cast<Vector>(__builtin_convertvector(halves, Words) << 16);
   }
   static float value(uint16_t x) { return bf16_to_float(x); }
 };
 struct FromF16 {
   using Storage = uint16_t;
   static Vector load(const uint16_t* p) {
+#if defined(__AVX512F__)
+    return reinterpret_cast<Vector>(_mm512_maskz_cvtph_ps(0xFFFF, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))));
+#elif defined(__AVX2__)
+    return reinterpret_cast<Vector>(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+#else
     Vector result;
     for (size_t i = 0; i < kWidth; ++i) result[i] = f16_to_float(p[i]);
     return result;
+#endif
   }
   static float value(uint16_t x) { return f16_to_float(x); }
 };
 
+// The sum of all elements, by halves: one after the other would take longer than the products of a short row.
 inline float horizontal(Vector x) {
-  float total = 0;
-  for (size_t i = 0; i < kWidth; ++i) total += x[i];
-  return total;
+  float parts[kWidth];
+  *reinterpret_cast<Vector*>(parts) = x;
+  for (size_t half = kWidth / 2; half > 0; half /= 2)
+    for (size_t i = 0; i < half; ++i) parts[i] += parts[i + half];
+  return parts[0];
 }
 
-// M rows of x with R rows of w at once: R streams of w keep the memory busy, M * R sums hide the latency of addition.
+// Columns [begin, end) of M rows of x with R rows of w at once: R streams of w keep the memory busy, M * R sums hide the
+// latency of addition. Adds to y unless it is the first block of columns.
 template <typename From, size_t M, size_t R>
-void block(float* y, size_t y_stride, const float* x, const typename From::Storage* w, size_t depth) {
+void block(float* y, size_t y_stride, const float* x, const typename From::Storage* w, size_t depth, size_t begin, size_t end) {
   Vector sums[M][R] = {};
-  size_t k = 0;
-  for (; k + kWidth <= depth; k += kWidth) {
+  size_t k = begin;
+  for (; k + kWidth <= end; k += kWidth) {
     Vector rows[R];
+    TRANSOM_UNROLL
     for (size_t r = 0; r < R; ++r) rows[r] = From::load(w + r * depth + k);
+    TRANSOM_UNROLL
     for (size_t m = 0; m < M; ++m) {
       const Vector left = FromFloat::load(x + m * depth + k);
+      TRANSOM_UNROLL
       for (size_t r = 0; r < R; ++r) sums[m][r] += left * rows[r];
     }
   }
+  TRANSOM_UNROLL
   for (size_t m = 0; m < M; ++m) {
+    TRANSOM_UNROLL
     for (size_t r = 0; r < R; ++r) {
       float total = horizontal(sums[m][r]);
-      for (size_t i = k; i < depth; ++i) total += x[m * depth + i] * From::value(w[r * depth + i]);
-      y[m * y_stride + r] = total;
+      for (size_t i = k; i < end; ++i) total += x[m * depth + i] * From::value(w[r * depth + i]);
+      y[m * y_stride + r] = begin ? y[m * y_stride + r] + total : total;
     }
   }
 }
 
+// Blocks of columns, so that the M rows of x of a block stay in the first cache.
 template <typename From, size_t M>
 void all_rows(float* y, size_t y_stride, const float* x, const typename From::Storage* w, size_t rows, size_t depth) {
-  constexpr size_t kTogether = M <= 4 ? 4 : 2;
-  size_t r = 0;
-  for (; r + kTogether <= rows; r += kTogether) block<From, M, kTogether>(y + r, y_stride, x, w + r * depth, depth);
-  for (; r < rows; ++r) block<From, M, 1>(y + r, y_stride, x, w + r * depth, depth);
+  constexpr size_t kTogether = M <= 4 ? 4 : 3;
+  constexpr size_t kBlock = M <= 2 ? SIZE_MAX : 6144 / M / 64 * 64;
+  for (size_t begin = 0; begin < depth;) {
+    const size_t end = depth - begin > kBlock + kBlock / 2 ? begin + kBlock : depth;
+    size_t r = 0;
+    for (; r + kTogether <= rows; r += kTogether)
+      block<From, M, kTogether>(y + r, y_stride, x, w + r * depth, depth, begin, end);
+    for (; r < rows; ++r) block<From, M, 1>(y + r, y_stride, x, w + r * depth, depth, begin, end);
+    begin = end;
+  }
 }
 
 template <typename From>

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// Times the main kernels of the cpu device on the shapes of BERT-base training: GFLOP/s of products, GB/s of the rest
+// (every input read once, every output written once). Usage: cpu_kernels [part of a name]. On a
+// busy machine, TRANSOM_NUM_THREADS=1 counts the time of the thread instead of that of the clock.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstring>
+#include <numeric>
+
+#include "backends/harness.h"
+
+using namespace transom::backend_test;
+
+namespace {
+
+constexpr double kBudget = 0.4;  // seconds for each line
+const char* filter = "";
+
+bool wanted(const std::string& name) { return name.find(filter) != std::string::npos; }
+
+size_t bytes_of(const Tensor& tensor) { return static_cast<size_t>(tensor.count()) * element_size(tensor.dtype); }
+
+double time_of(const Graph& graph, const std::vector<Tensor>& inputs) {
+  Program program(Plugin::cpu(), graph);
+  if (!program.compiled()) {
+    fmt::print(stderr, "{}\n", program.error);
+    std::exit(1);
+  }
+  return program.seconds(inputs, kBudget);
+}
+
+void report(const std::string& name, double seconds, double amount, const char* unit) {
+  fmt::print("{:<44} {:>10.1f} us {:>9.1f} {}\n", name, seconds * 1e6, amount / seconds * 1e-9, unit);
+  std::fflush(stdout);
+}
+
+void bandwidth(const std::string& name, const Graph& graph, const std::vector<Tensor>& inputs) {
+  if (!wanted(name)) return;
+  size_t bytes = 0;
+  for (const Tensor& input : inputs) bytes += bytes_of(input);
+  for (int32_t output : graph.outputs()) bytes += bytes_of(graph.type_of(output));
+  report(name, time_of(graph, inputs), static_cast<double>(bytes), "GB/s");
+}
+
+const char* type_name(transom_dtype dtype) {
+  return dtype == TRANSOM_FLOAT32 ? "f32" : dtype == TRANSOM_BFLOAT16 ? "bf16" : "f16";
+}
+
+void linear(transom_dtype dtype, int64_t m, int64_t n, int64_t k, bool frozen) {
+  const std::string name = fmt::format("linear {}x{}x{} {}{}", m, n, k, type_name(dtype), frozen ? " frozen" : "");
+  if (!wanted(name)) return;
+  const Tensor x = numbers(dtype, {m, k}), w = numbers(dtype, {n, k}), b = numbers(dtype, {n});
+  Graph graph;
+  const int input = graph.input(x), weight = graph.input(w, frozen), bias = graph.input(b);
+  graph.output(graph.node("linear", {input, weight, bias}, dtype, {m, n}));
+  report(name, time_of(graph, {x, w, b}), 2.0 * static_cast<double>(m * n * k), "GFLOP/s");
+}
+
+void product(const char* what, transom_dtype dtype, Shape x_shape, Shape y_shape, Shape out,
+             std::vector<Attribute> axes, double flops) {
+  const std::string name = fmt::format("{} {} {}", what, fmt::join(out, "x"), type_name(dtype));
+  if (!wanted(name)) return;
+  const Tensor x = numbers(dtype, x_shape), y = numbers(dtype, y_shape);
+  Graph graph;
+  const int a = graph.input(x), b = graph.input(y);
+  axes.emplace_back("dtype", dtype);
+  graph.output(graph.node("dot_general", {a, b}, dtype, out, axes));
+  report(name, time_of(graph, {x, y}), flops, "GFLOP/s");
+}
+
+void products(transom_dtype dtype) {
+  const int64_t m = 1024;
+  for (auto [n, k] : {std::pair<int64_t, int64_t>{768, 768}, {3072, 768}, {768, 3072}, {2304, 768}}) {
+    linear(dtype, m, n, k, false);
+    linear(dtype, m, n, k, true);
+    const double flops = 2.0 * static_cast<double>(m * n * k);
+    const auto axes = [](int64_t x, int64_t y) {
+      return std::vector<Attribute>{
+          {"x_batch", Shape{}}, {"y_batch", Shape{}}, {"x_contract", Shape{x}}, {"y_contract", Shape{y}}};
+    };
+    product("input gradient", dtype, {m, n}, {n, k}, {m, k}, axes(1, 0), flops);
+    product("weight gradient", dtype, {m, n}, {m, k}, {n, k}, axes(0, 0), flops);
+  }
+  for (int64_t rows : {1, 2, 3, 4, 5, 8, 16, 64}) linear(dtype, rows, 4096, 4096, true);
+  const double attention = 2.0 * 8 * 12 * 128 * 128 * 64;
+  product("attention scores", dtype, {8, 128, 12, 64}, {8, 128, 12, 64}, {8, 12, 128, 128},
+          {{"x_batch", Shape{0, 2}}, {"y_batch", Shape{0, 2}}, {"x_contract", Shape{3}}, {"y_contract", Shape{3}}},
+          attention);
+  product("attention context", dtype, {8, 12, 128, 128}, {8, 128, 12, 64}, {8, 12, 128, 64},
+          {{"x_batch", Shape{0, 1}}, {"y_batch", Shape{0, 2}}, {"x_contract", Shape{3}}, {"y_contract", Shape{1}}},
+          attention);
+}
+
+int scalar(Graph& region, transom_dtype dtype, double value, const Shape& shape) {
+  const int constant = region.node("constant", {}, dtype, {}, {{"value", value}});
+  const Shape ones(shape.size(), 1);
+  return region.node("broadcast", {region.node("reshape", {constant}, dtype, ones)}, dtype, shape);
+}
+
+void gelu(transom_dtype dtype, const Shape& shape) {
+  Graph region;
+  const auto binary = [&](const char* op, int a, int b) { return region.node(op, {a, b}, dtype, shape); };
+  const int x = region.input(dtype, shape);
+  const int erf = region.node("erf", {binary("mul", x, scalar(region, dtype, 0.70710678, shape))}, dtype, shape);
+  const int half = binary("mul", x, scalar(region, dtype, 0.5, shape));
+  region.output(binary("mul", half, binary("add", erf, scalar(region, dtype, 1, shape))));
+  const Tensor input = numbers(dtype, shape, -3, 3);
+  Graph graph;
+  graph.output(graph.fusion({graph.input(input)}, region)[0]);
+  bandwidth(fmt::format("fusion gelu {} {}", fmt::join(shape, "x"), type_name(dtype)), graph, {input});
+}
+
+// Bias, residual and dropout in one: what stands behind each product of a transformer layer.
+void dropout(const Shape& shape) {
+  const transom_dtype f32 = TRANSOM_FLOAT32;
+  Graph region;
+  const int x = region.input(f32, shape), rest = region.input(f32, shape), key = region.input(TRANSOM_INT64, {2});
+  const auto wide = [&](int value, transom_dtype dtype) {
+    return region.node("broadcast", {region.node("reshape", {value}, dtype, {1, 1})}, dtype, shape);
+  };
+  const int bits = region.node("random_bits", {key}, TRANSOM_UINT32, shape);
+  const int limit = wide(region.node("constant", {}, TRANSOM_UINT32, {}, {{"int_value", 429496730}}), TRANSOM_UINT32);
+  const int dropped = region.node("less", {bits, limit}, TRANSOM_BOOL, shape);
+  const int scaled = region.node("mul", {x, scalar(region, f32, 1 / 0.9, shape)}, f32, shape);
+  const int kept = region.node("select", {dropped, scalar(region, f32, 0, shape), scaled}, f32, shape);
+  region.output(region.node("add", {kept, rest}, f32, shape));
+  const Tensor a = numbers(f32, shape), b = numbers(f32, shape), seed = tensor(TRANSOM_INT64, {2}, {42, 7});
+  Graph graph;
+  const int ga = graph.input(a), gb = graph.input(b), gs = graph.input(seed);
+  graph.output(graph.fusion({ga, gb, gs}, region)[0]);
+  bandwidth(fmt::format("fusion dropout {} f32", fmt::join(shape, "x")), graph, {a, b, seed});
+}
+
+void adamw(int64_t count) {
+  const transom_dtype f32 = TRANSOM_FLOAT32;
+  const Shape shape = {count};
+  Graph region;
+  const int p = region.input(f32, shape), g = region.input(f32, shape), m = region.input(f32, shape),
+            v = region.input(f32, shape);
+  const auto number = [&](double value) { return scalar(region, f32, value, shape); };
+  const auto binary = [&](const char* op, int a, int b) { return region.node(op, {a, b}, f32, shape); };
+  const int new_m = binary("add", binary("mul", m, number(0.9)), binary("mul", g, number(0.1)));
+  const int new_v = binary("add", binary("mul", v, number(0.999)), binary("mul", binary("mul", g, g), number(0.001)));
+  const int root = region.node("sqrt", {binary("mul", new_v, number(1.1))}, f32, shape);
+  const int step = binary("div", binary("mul", new_m, number(1e-3)), binary("add", root, number(1e-8)));
+  region.output(binary("sub", binary("mul", p, number(0.9999)), step));
+  region.output(new_m);
+  region.output(new_v);
+  std::vector<Tensor> inputs;
+  for (uint64_t seed : {1, 2, 3, 4}) inputs.push_back(numbers(f32, shape, 0, 1, seed));
+  Graph graph;
+  std::vector<int> values;
+  for (const Tensor& input : inputs) values.push_back(graph.input(input));
+  for (int output : graph.fusion(values, region)) graph.output(output);
+  bandwidth(fmt::format("fusion adamw {}", count), graph, inputs);
+}
+
+void one_node(const std::string& name, const char* op, const std::vector<Tensor>& inputs,
+              std::vector<std::pair<transom_dtype, Shape>> outputs, std::vector<Attribute> attributes = {}) {
+  Graph graph;
+  std::vector<int> values;
+  for (const Tensor& input : inputs) values.push_back(graph.input(input));
+  for (int output : graph.nodes(op, values, std::move(outputs), std::move(attributes))) graph.output(output);
+  bandwidth(name, graph, inputs);
+}
+
+void rows(transom_dtype dtype) {
+  const std::string type = type_name(dtype);
+  const Shape hidden = {1024, 768}, scores = {8, 12, 128, 128}, width = {768};
+  const Tensor x = numbers(dtype, hidden), dy = numbers(dtype, hidden, -1, 1, 2), s = numbers(dtype, scores);
+  const Tensor scale = numbers(dtype, width), bias = numbers(dtype, width);
+  one_node("layer_norm 1024x768 " + type, "layer_norm", {x, scale, bias}, {{dtype, hidden}}, {{"epsilon", 1e-12}});
+  one_node("layer_norm_gradient 1024x768 " + type, "layer_norm_gradient", {x, scale, dy},
+           {{dtype, hidden}, {dtype, width}, {dtype, width}}, {{"epsilon", 1e-12}});
+  one_node("softmax 8x12x128x128 " + type, "softmax", {s}, {{dtype, scores}});
+  one_node("softmax_gradient 8x12x128x128 " + type, "softmax_gradient", {s, s}, {{dtype, scores}});
+  one_node("reduce_sum rows 1024x3072 " + type, "reduce_sum", {numbers(dtype, {1024, 3072})}, {{dtype, {1024}}},
+           {{"axes", Shape{1}}});
+  one_node("reduce_sum columns 1024x3072 " + type, "reduce_sum", {numbers(dtype, {1024, 3072})}, {{dtype, {3072}}},
+           {{"axes", Shape{0}}});
+}
+
+void movement() {
+  const transom_dtype f32 = TRANSOM_FLOAT32;
+  const Tensor x = numbers(f32, {8, 128, 12, 64});
+  one_node("permute BTHd -> BHTd", "permute", {x}, {{f32, {8, 12, 128, 64}}}, {{"permutation", Shape{0, 2, 1, 3}}});
+  one_node("permute BTHd -> BHdT", "permute", {x}, {{f32, {8, 12, 64, 128}}}, {{"permutation", Shape{0, 2, 3, 1}}});
+  one_node("transpose 3072x768", "permute", {numbers(f32, {3072, 768})}, {{f32, {768, 3072}}},
+           {{"permutation", Shape{1, 0}}});
+  Tensor tokens = numbers(TRANSOM_INT64, {1024}, 0, 30521);
+  const Tensor updates = numbers(f32, {1024, 768});
+  one_node("gather 1024 of 30522x768", "gather", {numbers(f32, {30522, 768}), tokens}, {{f32, {1024, 768}}},
+           {{"axis", 0}});
+  one_node("scatter_add 1024 to 30522x768", "scatter_add", {numbers(f32, {30522, 768}), tokens, updates},
+           {{f32, {30522, 768}}}, {{"axis", 0}});
+}
+
+void convolution(const char* what, Shape x, Shape w, Shape y, int64_t stride, int64_t pad, int64_t groups) {
+  const std::string name = fmt::format("convolution {}", what);
+  if (!wanted(name)) return;
+  const size_t axes = x.size() - 2;
+  const Tensor tx = numbers(TRANSOM_FLOAT32, x), tw = numbers(TRANSOM_FLOAT32, w);
+  Graph graph;
+  const int a = graph.input(tx), b = graph.input(tw);
+  graph.output(graph.node("convolution", {a, b}, TRANSOM_FLOAT32, y,
+                          {{"strides", Shape(axes, stride)},
+                           {"low", Shape(axes, pad)},
+                           {"high", Shape(axes, pad)},
+                           {"dilations", Shape(axes, 1)},
+                           {"groups", groups}}));
+  const double window = std::accumulate(w.begin() + 1, w.end(), 1.0, std::multiplies<>());
+  const double outputs = std::accumulate(y.begin(), y.end(), 1.0, std::multiplies<>());
+  report(name, time_of(graph, {tx, tw}), 2 * outputs * window, "GFLOP/s");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc > 1) filter = argv[1];
+  products(TRANSOM_FLOAT32);
+  products(TRANSOM_BFLOAT16);
+  linear(TRANSOM_FLOAT16, 1, 4096, 4096, true);
+  linear(TRANSOM_FLOAT16, 128, 768, 768, true);
+  gelu(TRANSOM_FLOAT32, {1024, 3072});
+  gelu(TRANSOM_BFLOAT16, {1024, 3072});
+  dropout({1024, 768});
+  adamw(2362368);
+  rows(TRANSOM_FLOAT32);
+  rows(TRANSOM_BFLOAT16);
+  movement();
+  convolution("patches 8x3x224x224 by 16", {8, 3, 224, 224}, {768, 3, 16, 16}, {8, 768, 14, 14}, 16, 0, 1);
+  convolution("8x64x56x56 3x3", {8, 64, 56, 56}, {64, 64, 3, 3}, {8, 64, 56, 56}, 1, 1, 1);
+  convolution("1x512x1000 window 3 stride 2", {1, 512, 1001}, {512, 512, 3}, {1, 512, 500}, 2, 0, 1);
+  return 0;
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Extractive question answering: windows over long contexts, the tokens of an answer, and the answer of scores
+// (run_qa).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace transom {
+
+// A range of tokens or characters, the end not in it.
+struct Range {
+  int64_t begin = 0, end = 0;
+  bool operator==(const Range&) const = default;
+};
+
+// The windows of at most `room` tokens over a context of `length`, each overlapping the one before by `stride`.
+std::vector<Range> stride_windows(int64_t length, int64_t room, int64_t stride);
+
+// One window as a tokenizer gives it: offsets in Unicode characters of the context; `in_context` is false for the
+// question, special tokens and padding.
+struct AnswerWindow {
+  std::vector<Range> offsets;
+  std::vector<bool> in_context;
+  int64_t cls = 0;  // the token that stands for no answer
+};
+
+// The first and the last token of the answer `text_begin`..`text_end` (characters of the context); the cls token twice
+// where the window has not all of it, or where there is no answer.
+struct TokenSpan {
+  int64_t start = 0, end = 0;
+  bool operator==(const TokenSpan&) const = default;
+};
+TokenSpan answer_tokens(const AnswerWindow& window, std::optional<Range> answer);
+
+// The characters `range` of UTF-8 text.
+std::string_view characters(std::string_view text, Range range);
+int64_t count_characters(std::string_view text);
+
+struct AnswerOptions {
+  int64_t n_best = 20, max_answer_length = 30;
+  bool may_be_empty = false;  // version_2_with_negative
+  double null_score_diff_threshold = 0;
+};
+
+struct Answer {
+  std::string text;
+  Range where;  // characters of the context
+  double score = 0, probability = 0;
+};
+
+// The best answers of one row, best first, from the scores of its windows: candidates are pairs of the n best starts
+// and ends; probabilities are over all candidates kept. With `may_be_empty`, the first is empty where no answer is
+// better by the threshold.
+struct WindowScores {
+  const AnswerWindow* window;
+  std::span<const float> start, end;  // one score a token
+};
+std::vector<Answer> best_answers(std::string_view context, std::span<const WindowScores> windows,
+                                 const AnswerOptions& options);
+
+}  // namespace transom

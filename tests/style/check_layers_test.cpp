@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tree keeps its own rules, and scripts/check-layers notices trees that do not.
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace {
+
+constexpr const char* kLicence = "// SPDX-License-Identifier: Apache-2.0\n";
+
+struct Outcome {
+  int status;
+  std::string text;
+};
+
+Outcome check(const std::filesystem::path& root) {
+  const std::string command = std::string(TRANSOM_SOURCE_DIR) + "/scripts/check-layers '" + root.string() + "' 2>&1";
+  Outcome outcome{-1, {}};
+  FILE* pipe = popen(command.c_str(), "r");
+  if (!pipe) return outcome;
+  char buffer[4096];
+  while (const size_t count = fread(buffer, 1, sizeof buffer, pipe)) outcome.text.append(buffer, count);
+  outcome.status = WEXITSTATUS(pclose(pipe));
+  return outcome;
+}
+
+class CheckLayers : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (std::filesystem::temp_directory_path() / "check-layers-XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    root_ = name;
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+
+  void write(const std::string& path, const std::string& text) const {
+    std::filesystem::create_directories((root_ / path).parent_path());
+    std::ofstream(root_ / path) << text;
+  }
+  // The one finding for a file of this text.
+  std::string finding(const std::string& path, const std::string& text) const {
+    write(path, text);
+    const Outcome outcome = check(root_);
+    std::filesystem::remove(root_ / path);
+    EXPECT_EQ(outcome.status, outcome.text.empty() ? 0 : 1) << outcome.text;
+    return outcome.text;
+  }
+
+  std::filesystem::path root_;
+};
+
+TEST(Tree, KeepsItsRules) {
+  const Outcome outcome = check(TRANSOM_SOURCE_DIR);
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+}
+
+TEST_F(CheckLayers, AcceptsIncludesOfLowerLayers) {
+  const std::string licence = kLicence;
+  EXPECT_EQ(
+      finding("src/ops/a.cpp", licence + "#include \"ir/node.h\"\n#include \"transom/ops.h\"\n#include <vector>\n"),
+      "");
+  EXPECT_EQ(finding("src/runtime/a.cpp", licence + "#include \"passes/passes.h\"\n#include \"device/device.h\"\n"), "");
+  EXPECT_EQ(finding("backends/reference/a.cpp", licence + "#include \"ops/rules.h\"\n#include \"reference/b.h\"\n"),
+            "");
+  EXPECT_EQ(finding("backends/cpu/a.cpp", licence + "#include \"transom/device_plugin.h\"\n#include \"cpu/b.h\"\n"),
+            "");
+}
+
+TEST_F(CheckLayers, RefusesIncludesOfHigherLayers) {
+  const std::string licence = kLicence;
+  EXPECT_EQ(finding("src/ir/a.cpp", licence + "#include \"ops/rules.h\"\n"),
+            "src/ir/a.cpp:2: src/ir may not include ops/rules.h (of ops)\n");
+  EXPECT_NE(finding("src/base/a.cpp", licence + "#include \"transom/tensor.h\"\n"), "");
+  EXPECT_NE(finding("src/data/a.cpp", licence + "#include \"transom/ops.h\"\n"), "");
+  EXPECT_NE(finding("src/new/a.cpp", licence), "");
+  EXPECT_NE(finding("include/transom/dtype.h", licence + "#include \"transom/tensor.h\"\n"), "");
+  EXPECT_NE(finding("include/transom/tensor.h", licence + "#include \"ir/node.h\"\n"), "");
+}
+
+TEST_F(CheckLayers, KeepsDevicesToThePluginHeader) {
+  const std::string licence = kLicence;
+  write("backends/null/plugin.h", licence);
+  EXPECT_NE(finding("backends/cpu/a.cpp", licence + "#include \"ir/node.h\"\n"), "");
+  EXPECT_NE(finding("backends/cpu/a.cpp", licence + "#include \"transom/tensor.h\"\n"), "");
+  EXPECT_NE(finding("backends/cpu/a.cpp", licence + "#include \"null/plugin.h\"\n"), "");
+}
+
+TEST_F(CheckLayers, RefusesLongFilesTabsPathsAndMissingLicences) {
+  const std::string licence = kLicence;
+  EXPECT_EQ(finding("tests/a.cpp", "int x;\n"),
+            "tests/a.cpp:1: the licence line is missing: SPDX-License-Identifier: Apache-2.0\n");
+  EXPECT_EQ(finding("tests/a.cpp", licence + "\tint x;\n"), "tests/a.cpp:2: a tab; indent with spaces\n");
+  EXPECT_NE(finding("tests/a.cpp", licence + "auto x = \"" + "/ho" + "me/someone/x\";\n"), "");
+  std::string text = licence;
+  for (int i = 1; i < 500; ++i) text += '\n';
+  EXPECT_EQ(finding("tests/a.cpp", text), "");
+  EXPECT_NE(finding("tests/a.cpp", text + '\n'), "");
+}
+
+}  // namespace
