@@ -32,7 +32,7 @@ struct BertConfig {
 
 class BertEmbeddings {
  public:
-  BertEmbeddings(const Scope& scope, const BertConfig& config, bool positions_after_padding);
+  BertEmbeddings(const Scope& scope, const BertConfig& config, bool positions_after_padding = false);
   // input_ids, position_ids [B, T] or [1, T]; token types empty: all 0. -> [B, T, D]
   Tensor operator()(const Tensor& input_ids, const Tensor& inputs_embeds, const Tensor& token_type_ids, const Tensor& position_ids, ForwardContext& context) const;
 

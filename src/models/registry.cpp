@@ -28,7 +28,8 @@ int64_t number_of_labels(const Config& config) {
 }
 
 Config with_defaults(Config config, std::string_view defaults) {
-  for (const auto& [key, value] : parse_json(defaults, "defaults").items())
+  const Json fields = parse_json(defaults, "the family's defaults");
+  for (const auto& [key, value] : fields.items())
     if (!config.has(key)) config.set(key, value);
   return config;
 }
