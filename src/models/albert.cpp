@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ALBERT (Lan et al., 2020): BERT whose layers share their parameters in groups, over narrow embeddings that are mapped to
-// the hidden width. B batch, T time, D hidden, E embedding width.
+// ALBERT (Lan et al., 2020): BERT whose layers share their parameters in groups, over narrow embeddings that are mapped
+// to the hidden width. B batch, T time, D hidden, E embedding width.
 #include <optional>
 
 #include "base/error.h"
@@ -138,7 +138,8 @@ class AlbertForSequenceClassification : public AlbertWithHead {
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return with_head(inputs, context, [&](const Tensor& hidden) {
-      return sequence_classification_outputs(classifier_(dropout_(pooled(hidden), context)), inputs, config_.problem_type);
+      return sequence_classification_outputs(classifier_(dropout_(pooled(hidden), context)), inputs,
+                                             config_.problem_type);
     });
   }
 
@@ -176,7 +177,9 @@ class AlbertPredictions {
         dense_(scope / "dense", c.hidden_size, c.embedding_size, c.new_weights()),
         decoder_(scope, c.tie_word_embeddings ? "bias" : "decoder.bias", "decoder.weight", words, c.tie_word_embeddings,
                  c.embedding_size, c.vocab_size, c.initializer_range) {}
-  Tensor operator()(const Tensor& hidden) const { return decoder_(layer_norm_(activation(activation_, dense_(hidden)))); }
+  Tensor operator()(const Tensor& hidden) const {
+    return decoder_(layer_norm_(activation(activation_, dense_(hidden))));
+  }
 
  private:
   std::string activation_;
@@ -239,8 +242,12 @@ Family albert_family() {
   return {"albert",
           "albert",
           {{"AlbertModel", {"feature-extraction"}, make_model<AlbertModel>},
-           {"AlbertForSequenceClassification", {"text-classification", "zero-shot-classification"}, make_model<AlbertForSequenceClassification>},
-           {"AlbertForTokenClassification", {"token-classification"}, make_model<EncoderForTokenClassification<AlbertBody>>},
+           {"AlbertForSequenceClassification",
+            {"text-classification", "zero-shot-classification"},
+            make_model<AlbertForSequenceClassification>},
+           {"AlbertForTokenClassification",
+            {"token-classification"},
+            make_model<EncoderForTokenClassification<AlbertBody>>},
            {"AlbertForQuestionAnswering", {"question-answering"}, make_model<EncoderForQuestionAnswering<AlbertBody>>},
            {"AlbertForMaskedLM", {"fill-mask"}, make_model<AlbertForMaskedLM>},
            {"AlbertForPreTraining", {"pretraining"}, make_model<AlbertForPreTraining>},

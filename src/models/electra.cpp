@@ -12,7 +12,8 @@ namespace {
 
 struct ElectraConfig : BertConfig {
   explicit ElectraConfig(const Config& config)
-      : BertConfig(with_defaults(config, R"({"hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024})")),
+      : BertConfig(
+            with_defaults(config, R"({"hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024})")),
         embedding_size(config.get_int("embedding_size", 128)),
         summary_type(config.get_string("summary_type", "first")),
         summary_activation(config.get_string("summary_activation", "gelu")),
@@ -63,7 +64,9 @@ class ElectraModel : public ElectraWithHead {
 
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
-    return with_head(inputs, context, [&](const Tensor& hidden) { return NamedTensors{{"last_hidden_state", hidden}}; });
+    return with_head(inputs, context, [&](const Tensor& hidden) {
+      return NamedTensors{{"last_hidden_state", hidden}};
+    });
   }
 };
 
@@ -93,7 +96,8 @@ class ElectraForPreTraining : public ElectraWithHead {
  public:
   ElectraForPreTraining(const Config& config, const Scope& scope)
       : ElectraWithHead(config, scope),
-        dense_(scope / "discriminator_predictions" / "dense", config_.hidden_size, config_.hidden_size, config_.new_weights()),
+        dense_(scope / "discriminator_predictions" / "dense", config_.hidden_size, config_.hidden_size,
+               config_.new_weights()),
         dense_prediction_(scope / "discriminator_predictions" / "dense_prediction", config_.hidden_size, 1,
                           config_.new_weights()) {}
 
@@ -102,8 +106,9 @@ class ElectraForPreTraining : public ElectraWithHead {
     return with_head(inputs, context, [&](const Tensor& hidden) {
       const Tensor logits = squeeze(dense_prediction_(activation(config_.hidden_act, dense_(hidden))), -1);  // [B, T]
       const Tensor labels = inputs.find("labels");
-      return with_loss(labels.defined() ? binary_cross_entropy(logits, labels, inputs.find("attention_mask")) : Tensor(),
-                       {{"logits", logits}});
+      return with_loss(
+          labels.defined() ? binary_cross_entropy(logits, labels, inputs.find("attention_mask")) : Tensor(),
+          {{"logits", logits}});
     });
   }
 
@@ -117,7 +122,8 @@ class ElectraForMaskedLM : public ElectraWithHead {
   ElectraForMaskedLM(const Config& config, const Scope& scope)
       : ElectraWithHead(config, scope),
         layer_norm_(scope / "generator_predictions" / "LayerNorm", config_.embedding_size, config_.layer_norm_eps),
-        dense_(scope / "generator_predictions" / "dense", config_.hidden_size, config_.embedding_size, config_.new_weights()),
+        dense_(scope / "generator_predictions" / "dense", config_.hidden_size, config_.embedding_size,
+               config_.new_weights()),
         generator_lm_head_(scope / "generator_lm_head", "bias", "weight", body_.word_embeddings(),
                            config_.tie_word_embeddings, config_.embedding_size, config_.vocab_size,
                            config_.initializer_range) {}
@@ -143,7 +149,8 @@ class ElectraForMultipleChoice : public ElectraWithHead {
         classifier_(scope / "classifier", config_.hidden_size, 1, config_.new_weights()) {
     refuse_unless(config, "summary_type", "first");
     if (config_.summary_use_proj)
-      summary_.emplace(scope / "sequence_summary" / "summary", config_.hidden_size, config_.hidden_size, config_.new_weights());
+      summary_.emplace(scope / "sequence_summary" / "summary", config_.hidden_size, config_.hidden_size,
+                       config_.new_weights());
   }
 
  protected:
@@ -166,15 +173,20 @@ class ElectraForMultipleChoice : public ElectraWithHead {
 }  // namespace
 
 Family electra_family() {
-  return {"electra",
-          "electra",
-          {{"ElectraModel", {"feature-extraction"}, make_model<ElectraModel>},
-           {"ElectraForSequenceClassification", {"text-classification", "zero-shot-classification"}, make_model<ElectraForSequenceClassification>},
-           {"ElectraForTokenClassification", {"token-classification"}, make_model<EncoderForTokenClassification<ElectraBody>>},
-           {"ElectraForQuestionAnswering", {"question-answering"}, make_model<EncoderForQuestionAnswering<ElectraBody>>},
-           {"ElectraForMaskedLM", {"fill-mask"}, make_model<ElectraForMaskedLM>},
-           {"ElectraForPreTraining", {"pretraining"}, make_model<ElectraForPreTraining>},
-           {"ElectraForMultipleChoice", {"multiple-choice"}, make_model<ElectraForMultipleChoice>}}};
+  return {
+      "electra",
+      "electra",
+      {{"ElectraModel", {"feature-extraction"}, make_model<ElectraModel>},
+       {"ElectraForSequenceClassification",
+        {"text-classification", "zero-shot-classification"},
+        make_model<ElectraForSequenceClassification>},
+       {"ElectraForTokenClassification",
+        {"token-classification"},
+        make_model<EncoderForTokenClassification<ElectraBody>>},
+       {"ElectraForQuestionAnswering", {"question-answering"}, make_model<EncoderForQuestionAnswering<ElectraBody>>},
+       {"ElectraForMaskedLM", {"fill-mask"}, make_model<ElectraForMaskedLM>},
+       {"ElectraForPreTraining", {"pretraining"}, make_model<ElectraForPreTraining>},
+       {"ElectraForMultipleChoice", {"multiple-choice"}, make_model<ElectraForMultipleChoice>}}};
 }
 
 }  // namespace transom

@@ -11,7 +11,8 @@ namespace transom {
 NamedTensors with_loss(const Tensor& loss, NamedTensors outputs);
 
 // One label a row: logits [B, C].
-NamedTensors sequence_classification_outputs(const Tensor& logits, const NamedTensors& inputs, const std::string& problem_type);
+NamedTensors sequence_classification_outputs(const Tensor& logits, const NamedTensors& inputs,
+                                             const std::string& problem_type);
 // One label a token: logits [B, T, C]; also masked language modelling.
 NamedTensors token_outputs(const Tensor& logits, const NamedTensors& inputs);
 // hidden [B, T, 2] -> start and end logits [B, T].

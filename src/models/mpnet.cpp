@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// MPNet (Song et al., 2020): BERT without token types, with a bias on attention scores that depends on the distance of two
-// tokens. B batch, T time, D hidden, H heads.
+// MPNet (Song et al., 2020): BERT without token types, with a bias on attention scores that depends on the distance of
+// two tokens. B batch, T time, D hidden, H heads.
 #include <algorithm>
 #include <cmath>
 
@@ -26,13 +26,14 @@ struct MPNetConfig : BertConfig {
   int64_t relative_attention_num_buckets;
 };
 
-// Half of the buckets are for keys behind the query. Of each half, one half holds a distance each, the other ever longer
-// ranges up to kMaxDistance.
+// Half of the buckets are for keys behind the query. Of each half, one half holds a distance each, the other ever
+// longer ranges up to kMaxDistance.
 int64_t bucket_of(int64_t distance) {
   constexpr int64_t kHalf = kBuckets / 2, kExact = kHalf / 2;
   const int64_t side = distance > 0 ? kHalf : 0, length = std::abs(distance);
   if (length < kExact) return side + length;
-  const float ratio = std::log(static_cast<float>(length) / kExact) / std::log(static_cast<float>(kMaxDistance) / kExact);
+  const float ratio =
+      std::log(static_cast<float>(length) / kExact) / std::log(static_cast<float>(kMaxDistance) / kExact);
   return side + std::min(kExact + static_cast<int64_t>(ratio * (kHalf - kExact)), kHalf - 1);
 }
 
@@ -83,7 +84,8 @@ class MPNetBody {
   }
 
   MPNetBody(const Scope& scope, const MPNetConfig& c)
-      : word_embeddings(scope / "embeddings" / "word_embeddings", c.vocab_size, c.hidden_size, c.initializer_range, kPadding),
+      : word_embeddings(scope / "embeddings" / "word_embeddings", c.vocab_size, c.hidden_size, c.initializer_range,
+                        kPadding),
         max_position_embeddings_(c.max_position_embeddings),
         position_embeddings_(scope / "embeddings" / "position_embeddings", c.max_position_embeddings, c.hidden_size,
                              c.initializer_range, kPadding),
@@ -108,8 +110,8 @@ class MPNetBody {
   Tensor position_bias(int64_t T) const {  // [1, H, T, T]
     std::vector<int64_t> buckets;          // of the distances 1 - T .. T - 1
     for (int64_t distance = 1 - T; distance < T; ++distance) buckets.push_back(bucket_of(distance));
-    const Tensor by_distance = relative_attention_bias_(Tensor::from(buckets, {2 * T - 1}));      // [2 T - 1, H]
-    const Tensor place = iota({T, T}, 1) - iota({T, T}, 0) + static_cast<double>(T - 1);          // [T, T]
+    const Tensor by_distance = relative_attention_bias_(Tensor::from(buckets, {2 * T - 1}));  // [2 T - 1, H]
+    const Tensor place = iota({T, T}, 1) - iota({T, T}, 0) + static_cast<double>(T - 1);      // [T, T]
     return unsqueeze(permute(gather(by_distance, place, 0), {2, 0, 1}), 0);
   }
 
@@ -211,14 +213,17 @@ class MPNetForMultipleChoice : public MPNetWithHead {
 }  // namespace
 
 Family mpnet_family() {
-  return {"mpnet",
-          "mpnet",
-          {{"MPNetModel", {"feature-extraction"}, make_model<MPNetModel>},
-           {"MPNetForSequenceClassification", {"text-classification", "zero-shot-classification"}, make_model<MPNetForSequenceClassification>},
-           {"MPNetForTokenClassification", {"token-classification"}, make_model<EncoderForTokenClassification<MPNetBody>>},
-           {"MPNetForQuestionAnswering", {"question-answering"}, make_model<EncoderForQuestionAnswering<MPNetBody>>},
-           {"MPNetForMaskedLM", {"fill-mask"}, make_model<MPNetForMaskedLM>},
-           {"MPNetForMultipleChoice", {"multiple-choice"}, make_model<MPNetForMultipleChoice>}}};
+  return {
+      "mpnet",
+      "mpnet",
+      {{"MPNetModel", {"feature-extraction"}, make_model<MPNetModel>},
+       {"MPNetForSequenceClassification",
+        {"text-classification", "zero-shot-classification"},
+        make_model<MPNetForSequenceClassification>},
+       {"MPNetForTokenClassification", {"token-classification"}, make_model<EncoderForTokenClassification<MPNetBody>>},
+       {"MPNetForQuestionAnswering", {"question-answering"}, make_model<EncoderForQuestionAnswering<MPNetBody>>},
+       {"MPNetForMaskedLM", {"fill-mask"}, make_model<MPNetForMaskedLM>},
+       {"MPNetForMultipleChoice", {"multiple-choice"}, make_model<MPNetForMultipleChoice>}}};
 }
 
 }  // namespace transom

@@ -23,7 +23,8 @@ Tensor mean_cross_entropy(const Tensor& logits, const Tensor& labels) {
   const int64_t classes = logits.dim(-1);
   const Tensor flat = cast(reshape(labels, {labels.size()}), DType::kInt64);
   if (logits.size() != labels.size() * classes)
-    fail("labels of {} do not fit logits of {}: expected one label for each row of {} classes", to_string(labels.shape()), to_string(logits.shape()), classes);
+    fail("labels of {} do not fit logits of {}: expected one label for each row of {} classes",
+         to_string(labels.shape()), to_string(logits.shape()), classes);
   return mean_where(cross_entropy(wide(reshape(logits, {labels.size(), classes})), flat, kIgnored), flat, kIgnored);
 }
 
@@ -41,22 +42,28 @@ Tensor binary_cross_entropy(const Tensor& logits, const Tensor& labels, const Te
 Tensor classification_loss(const Tensor& logits, const Tensor& labels, const std::string& problem_type) {
   const int64_t classes = logits.dim(-1);
   std::string type = problem_type;
-  if (type.empty()) type = classes == 1 ? "regression" : is_floating(labels.dtype()) ? "multi_label_classification" : "single_label_classification";
+  if (type.empty())
+    type = classes == 1                  ? "regression"
+           : is_floating(labels.dtype()) ? "multi_label_classification"
+                                         : "single_label_classification";
   if (type == "single_label_classification") return mean_cross_entropy(logits, labels);
-  if (labels.size() != logits.size()) fail("labels of {} do not fit logits of {} for {}", to_string(labels.shape()), to_string(logits.shape()), type);
+  if (labels.size() != logits.size())
+    fail("labels of {} do not fit logits of {} for {}", to_string(labels.shape()), to_string(logits.shape()), type);
   if (type == "multi_label_classification") return binary_cross_entropy(logits, labels);
   if (type == "regression") {
     const Tensor error = wide(logits) - reshape(wide(labels), logits.shape());
     return mean_of_all(error * error);
   }
-  fail("problem_type: expected regression, single_label_classification or multi_label_classification, found {}", quoted(type));
+  fail("problem_type: expected regression, single_label_classification or multi_label_classification, found {}",
+       quoted(type));
 }
 
 Tensor span_loss(const Tensor& start_logits, const Tensor& end_logits, const Tensor& starts, const Tensor& ends) {
   const int64_t length = start_logits.dim(-1);
   const auto one = [&](const Tensor& logits, const Tensor& positions) {
     const Tensor flat = cast(reshape(positions, {positions.size()}), DType::kInt64);
-    const Tensor clamped = minimum(maximum(flat, zeros(flat.shape(), DType::kInt64)), full(flat.shape(), static_cast<double>(length), DType::kInt64));
+    const Tensor clamped = minimum(maximum(flat, zeros(flat.shape(), DType::kInt64)),
+                                   full(flat.shape(), static_cast<double>(length), DType::kInt64));
     return mean_where(cross_entropy(wide(logits), clamped, length), clamped, length);
   };
   return (one(start_logits, starts) + one(end_logits, ends)) * 0.5;

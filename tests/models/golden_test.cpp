@@ -52,7 +52,8 @@ void expect_near(const std::string& name, const Tensor& got, const Tensor& expec
   ASSERT_EQ(got.shape(), expected.shape()) << name;
   const auto a = got.to_vector<double>(), b = expected.to_vector<double>();
   const double atol = tolerance["atol"], rtol = tolerance["rtol"];
-  const bool by_position = mask_shape.size() == 2 && got.rank() >= 2 && got.dim(0) == mask_shape[0] && got.dim(1) == mask_shape[1];
+  const bool by_position =
+      mask_shape.size() == 2 && got.rank() >= 2 && got.dim(0) == mask_shape[0] && got.dim(1) == mask_shape[1];
   const size_t row = by_position ? a.size() / mask.size() : 1;
   for (size_t i = 0; i < a.size(); ++i) {
     if (by_position && mask[i / row] == 0) continue;

@@ -34,7 +34,8 @@ TEST(Losses, TheKindOfProblemFollowsFromLabels) {
   EXPECT_NEAR(classification_loss(one, floats({0, 1}, {2}), "").item<double>(), (1.0 + 4.0) / 2, 1e-6);
   const Tensor two = floats({0, 2}, {1, 2});
   EXPECT_NEAR(classification_loss(two, ids({0}, {1}), "").item<double>(), softplus_of(2), 1e-6);
-  EXPECT_NEAR(classification_loss(two, floats({1, 0}, {1, 2}), "").item<double>(), (std::log(2.0) + softplus_of(2)) / 2, 1e-6);
+  EXPECT_NEAR(classification_loss(two, floats({1, 0}, {1, 2}), "").item<double>(), (std::log(2.0) + softplus_of(2)) / 2,
+              1e-6);
   EXPECT_NEAR(classification_loss(two, floats({1, 0}, {1, 2}), "regression").item<double>(), (1.0 + 4.0) / 2, 1e-6);
   EXPECT_THROW(classification_loss(two, ids({0}, {1}), "ranking"), Error);
 }
@@ -47,7 +48,8 @@ TEST(Losses, BinaryCrossEntropyDoesNotOverflow) {
 
 TEST(Losses, BinaryCrossEntropyCountsWhatTheMaskHolds) {
   const Tensor logits = floats({0, 7}, {1, 2});
-  EXPECT_NEAR(binary_cross_entropy(logits, floats({1, 0}, {1, 2}), ids({1, 0}, {1, 2})).item<double>(), std::log(2.0), 1e-6);
+  EXPECT_NEAR(binary_cross_entropy(logits, floats({1, 0}, {1, 2}), ids({1, 0}, {1, 2})).item<double>(), std::log(2.0),
+              1e-6);
 }
 
 TEST(Losses, PositionsOutsideOfTheTextDoNotCount) {
