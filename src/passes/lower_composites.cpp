@@ -14,6 +14,9 @@ std::vector<Tensor> lower_all(std::vector<Tensor> outputs, const std::vector<Ten
 }
 
 std::vector<Tensor> lower(const Node& node, const std::vector<Tensor>& inputs, const Claims& claims) {
+  // The barrier has kept common subexpressions of a recomputed region apart; none are joined from here on.
+  if (node.operation->name == "optimization_barrier") return inputs;
+  if (node.operation->name == "checkpoint") return lower_all(inline_graph(*node.region, inputs), inputs, claims);
   if (node.operation->kind != OperationKind::kComposite || !node.operation->decompose) return {};
   if (claims(node)) return {};
   return lower_all(node.operation->decompose(inputs, node.attributes), inputs, claims);

@@ -66,6 +66,12 @@ Tensor TrainStep::loss_of(const NamedTensors& inputs, ForwardContext context, Na
   return cast(loss, DType::kFloat32);
 }
 
+NamedTensors TrainStep::forward(const NamedTensors& inputs) const {
+  std::optional<Autocast> autocast;
+  if (arguments_.bf16) autocast.emplace(DType::kBFloat16);
+  return model_.forward(inputs);
+}
+
 TrainStep::Result TrainStep::operator()(const std::vector<NamedTensors>& micro_batches, double learning_rate, int64_t step) {
   const Result result = trace(micro_batches, learning_rate, step);
   // By now only the graph holds the old parameters: the new ones take their memory.

@@ -26,6 +26,8 @@ class TrainStep {
 
   // The loss of a batch in the arguments' precision; with label smoothing if they say so.
   Tensor loss_of(const NamedTensors& inputs, ForwardContext context, NamedTensors* outputs = nullptr) const;
+  // The outputs alone, for batches without labels.
+  NamedTensors forward(const NamedTensors& inputs) const;
 
  private:
   Result trace(const std::vector<NamedTensors>& micro_batches, double learning_rate, int64_t step);

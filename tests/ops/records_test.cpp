@@ -2,6 +2,9 @@
 // What every operation record must keep, tried with its own samples.
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <regex>
+
 #include "ops/rules.h"
 #include "support/finite_differences.h"
 
@@ -185,6 +188,17 @@ TEST(Placeholders, AreTheOnlyRecordsThatComputeNothing) {
 TEST(OperationList, IsSortedAndWithoutRepeats) {
   const auto operations = all_operations();
   for (size_t i = 1; i < operations.size(); ++i) EXPECT_LT(operations[i - 1]->name, operations[i]->name);
+}
+
+TEST(OperationList, StandsInTheDocumentation) {
+  std::ifstream file(TRANSOM_SOURCE_DIR "/docs/ops/README.md");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  ASSERT_FALSE(text.empty());
+  for (const Operation* operation : all_operations()) {
+    if (operation->name == "input") continue;
+    const std::regex word("`([a-z0-9_]+ )*" + std::string(operation->name) + "( [a-z0-9_]+)*`");
+    EXPECT_TRUE(std::regex_search(text, word)) << operation->name;
+  }
 }
 
 TEST(OperationList, RefusesUnknownNamesWithASuggestion) {

@@ -79,7 +79,8 @@ const Case kCases[] = {
      {0.0, 0.0003333333333333333, 0.0006666666666666666, 0.001, 0.001, 0.001, 0.001, 0.001, 0.001,
       0.0008535533905932737, 0.0005, 0.00014644660940672628}},
     {"warmup_stable_decay",
-     R"({"num_decay_steps": 3, "num_stable_steps": 2, "warmup_type": "cosine", "decay_type": "1-sqrt", "min_lr_ratio": 0.1})",
+     R"({"num_decay_steps": 3, "num_stable_steps": 2, "warmup_type": "cosine", )"
+     R"("decay_type": "1-sqrt", "min_lr_ratio": 0.1})",
      3,
      {0.0001, 0.000325, 0.000775, 0.001, 0.001, 0.001, 0.0004803847577293369, 0.00026515307716504656, 0.0001, 0.0001,
       0.0001, 0.0001}},

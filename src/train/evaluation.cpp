@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/evaluation.h"
+
+#include <algorithm>
+
+#include "data/padding.h"
+#include "train/model_inputs.h"
+#include "transom/ops.h"
+
+namespace transom {
+namespace {
+
+// Joins rows of batches whose second axis may differ in length.
+class Collected {
+ public:
+  explicit Collected(std::string name) : name_(std::move(name)) {}
+
+  void add(const Tensor& tensor) {
+    parts_.push_back({tensor.shape(), cast(tensor, DType::kFloat32).to_vector<float>()});
+  }
+
+  Predictions::Array join() const {
+    Shape shape = parts_[0].shape;
+    shape[0] = 0;
+    for (const Part& part : parts_) {
+      shape[0] += part.shape[0];
+      if (shape.size() > 1) shape[1] = std::max(shape[1], part.shape[1]);
+    }
+    Predictions::Array result{name_, shape, {}};
+    for (const Part& part : parts_) {
+      const int64_t inner = part.shape.size() > 2 ? elements(Shape(part.shape.begin() + 2, part.shape.end())) : 1;
+      const int64_t width = (part.shape.size() > 1 ? part.shape[1] : 1) * inner, full = (shape.size() > 1 ? shape[1] : 1) * inner;
+      for (int64_t row = 0; row < part.shape[0]; ++row) {
+        result.values.insert(result.values.end(), part.values.begin() + row * width, part.values.begin() + (row + 1) * width);
+        result.values.insert(result.values.end(), static_cast<size_t>(full - width), static_cast<float>(kIgnoredLabel));
+      }
+    }
+    return result;
+  }
+
+ private:
+  struct Part {
+    Shape shape;
+    std::vector<float> values;
+  };
+  std::string name_;
+  std::vector<Part> parts_;
+};
+
+}  // namespace
+
+Evaluation evaluate_model(const TrainStep& step, const TrainingData& data, int64_t batch_size) {
+  const NoGradient evaluation_only;
+  Evaluation result;
+  std::vector<std::pair<std::string, Collected>> outputs;
+  Collected token_labels("labels");
+  bool has_token_labels = false;
+  double loss_sum = 0;
+  bool has_loss = false;
+  for (int64_t first = 0; first < data.rows; first += batch_size) {
+    std::vector<int64_t> rows;
+    for (int64_t row = first; row < std::min(data.rows, first + batch_size); ++row) rows.push_back(row);
+    const Batch batch = data.batch(rows);
+    const NamedTensors inputs = to_inputs(batch);
+    NamedTensors given;
+    Tensor loss;
+    if (inputs.find("labels").defined() || inputs.find("start_positions").defined()) loss = step.loss_of(inputs, {}, &given);
+    else given = step.forward(inputs);
+    std::vector<Tensor> wanted;
+    if (loss.defined()) wanted.push_back(loss);
+    for (const auto& [name, tensor] : given.items()) wanted.push_back(tensor);
+    eval(wanted);
+    if (loss.defined()) {
+      has_loss = true;
+      loss_sum += static_cast<double>(loss.item<float>()) * static_cast<double>(rows.size());
+    }
+    for (const auto& [name, tensor] : given.items()) {
+      if (name == "loss" || tensor.rank() == 0) continue;
+      auto place = std::find_if(outputs.begin(), outputs.end(), [&, n = name](const auto& item) { return item.first == n; });
+      if (place == outputs.end()) place = outputs.insert(outputs.end(), {name, Collected(name)});
+      place->second.add(tensor);
+    }
+    result.predictions.labels.insert(result.predictions.labels.end(), batch.labels.begin(), batch.labels.end());
+    result.predictions.label_values.insert(result.predictions.label_values.end(), batch.label_values.begin(), batch.label_values.end());
+    if (batch.sequences.contains("labels")) {
+      token_labels.add(inputs.at("labels"));
+      has_token_labels = true;
+    }
+    result.predictions.rows += static_cast<int64_t>(rows.size());
+  }
+  for (const auto& [name, collected] : outputs) result.predictions.outputs.push_back(collected.join());
+  if (has_token_labels) {
+    const Predictions::Array joined = token_labels.join();
+    result.predictions.labels.assign(joined.values.begin(), joined.values.end());
+  }
+  if (has_loss && data.rows > 0) result.loss = loss_sum / static_cast<double>(data.rows);
+  return result;
+}
+
+}  // namespace transom
