@@ -18,7 +18,7 @@ class BertModelWithHead : public Model {
   std::vector<std::string> input_names() const override { return encoder_input_names(); }
   // Hidden states of the last layer, and outputs that hold the states of all layers if they are asked for.
   Tensor encode(const NamedTensors& inputs, ForwardContext& context, NamedTensors& extra) const {
-    BertEncoder::Result result = bert_(inputs, context);
+    EncoderOutput result = bert_(inputs, context);
     add_hidden_states(extra, result.hidden_states);
     return result.last_hidden_state;
   }
@@ -184,10 +184,10 @@ class BertForMultipleChoice : public BertModelWithHead {
 
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
-    if (inputs.at("input_ids").rank() != 3) fail("input_ids: expected [batch, choices, length], found {}", to_string(inputs.at("input_ids").shape()));
+    const int64_t choices = choices_of(inputs);
     NamedTensors extra;
     const Tensor pooled = (*pooler_)(encode(flattened_choices(inputs), context, extra));
-    return joined(choice_outputs(classifier_(dropout_(pooled, context)), inputs.at("input_ids").dim(1), inputs), extra);
+    return joined(choice_outputs(classifier_(dropout_(pooled, context)), choices, inputs), extra);
   }
 
  private:

@@ -2,9 +2,7 @@
 #include "models/bert_encoder.h"
 
 #include "base/error.h"
-#include "models/encoder_heads.h"
 #include "models/family.h"
-#include "transom/gradients.h"
 
 namespace transom {
 
@@ -77,32 +75,11 @@ BertEncoder::BertEncoder(const Scope& scope, const BertConfig& config, bool posi
   for (int64_t i = 0; i < config.num_hidden_layers; ++i) layers_.emplace_back(scope / "encoder" / "layer" / i, config);
 }
 
-BertEncoder::Result BertEncoder::operator()(const NamedTensors& inputs, ForwardContext& context) const {
-  const Tensor ids = inputs.find("input_ids"), embeds = inputs.find("inputs_embeds");
-  if (ids.defined() == embeds.defined()) fail("expected either input_ids or inputs_embeds");
-  const Tensor& shaped = ids.defined() ? ids : embeds;
-  if (shaped.rank() != (ids.defined() ? 2 : 3)) fail("input_ids: expected [batch, length], found {}", to_string(shaped.shape()));
-  const int64_t T = shaped.dim(1);
-  const int64_t first = positions_after_padding_ ? config_.pad_token_id + 1 : 0;
-  if (T + first > config_.max_position_embeddings)
-    fail("the input has {} tokens; this model takes at most {} (max_position_embeddings {}); truncate it", T, config_.max_position_embeddings - first, config_.max_position_embeddings);
-  Tensor positions = inputs.find("position_ids");
-  if (!positions.defined())
-    positions = positions_after_padding_ && ids.defined() ? positions_after_padding(ids, config_.pad_token_id)
-                                                          : iota({1, T}, 1) + static_cast<double>(first);
-  Result result;
-  Tensor x = embeddings_(ids, embeds, inputs.find("token_type_ids"), positions, context);
-  const Tensor mask = additive_mask(inputs.find("attention_mask"));
-  if (context.output_hidden_states) result.hidden_states.push_back(x);
-  for (const BertLayer& layer : layers_) {
-    if (context.gradient_checkpointing && context.training)
-      x = checkpoint([&](const std::vector<Tensor>& in) { return layer(in[0], in.size() > 1 ? in[1] : Tensor(), context); },
-                     mask.defined() ? std::vector<Tensor>{x, mask} : std::vector<Tensor>{x});
-    else x = layer(x, mask, context);
-    if (context.output_hidden_states) result.hidden_states.push_back(x);
-  }
-  result.last_hidden_state = x;
-  return result;
+EncoderOutput BertEncoder::operator()(const NamedTensors& inputs, ForwardContext& context) const {
+  const std::optional<int64_t> padding = positions_after_padding_ ? std::optional(config_.pad_token_id) : std::nullopt;
+  const EncoderInputs in = encoder_inputs(inputs, config_.max_position_embeddings, padding);
+  const Tensor x = embeddings_(in.input_ids, in.inputs_embeds, in.token_type_ids, in.position_ids, context);
+  return through_layers(layers_, x, in.mask, context);
 }
 
 const std::vector<std::string>& encoder_input_names() {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "io/config.h"
+#include "models/encoder_body.h"
 #include "nn/attention.h"
 
 namespace transom {
@@ -20,12 +21,18 @@ struct BertConfig {
   bool tie_word_embeddings;
   int64_t num_labels;
 
+  // The same with another hidden width, for embeddings that have one of their own.
+  BertConfig with_width(int64_t width) const {
+    BertConfig result = *this;
+    result.hidden_size = width;
+    return result;
+  }
   Linear::Options new_weights() const { return {.deviation = initializer_range}; }
 };
 
 class BertEmbeddings {
  public:
-  BertEmbeddings(const Scope& scope, const BertConfig& config, bool positions_after_padding);
+  BertEmbeddings(const Scope& scope, const BertConfig& config, bool positions_after_padding = false);
   // input_ids, position_ids [B, T] or [1, T]; token types empty: all 0. -> [B, T, D]
   Tensor operator()(const Tensor& input_ids, const Tensor& inputs_embeds, const Tensor& token_type_ids, const Tensor& position_ids, ForwardContext& context) const;
 
@@ -56,11 +63,7 @@ class BertLayer {
 class BertEncoder {
  public:
   BertEncoder(const Scope& scope, const BertConfig& config, bool positions_after_padding);
-  struct Result {
-    Tensor last_hidden_state;  // [B, T, D]
-    std::vector<Tensor> hidden_states;  // embeddings, then each layer's, if the context asks for them
-  };
-  Result operator()(const NamedTensors& inputs, ForwardContext& context) const;
+  EncoderOutput operator()(const NamedTensors& inputs, ForwardContext& context) const;
   const BertEmbeddings& embeddings() const { return embeddings_; }
 
  private:

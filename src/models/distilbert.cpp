@@ -4,7 +4,6 @@
 #include "models/bert_encoder.h"
 #include "models/encoder_heads.h"
 #include "models/family.h"
-#include "transom/gradients.h"
 
 namespace transom {
 namespace {
@@ -90,29 +89,11 @@ class DistilBertBody {
     for (int64_t i = 0; i < c.n_layers; ++i) layers_.emplace_back(scope / "transformer" / "layer" / i, c);
   }
 
-  BertEncoder::Result operator()(const NamedTensors& inputs, ForwardContext& context) const {
-    const Tensor ids = inputs.find("input_ids"), embeds = inputs.find("inputs_embeds");
-    if (ids.defined() == embeds.defined()) fail("expected either input_ids or inputs_embeds");
-    if (ids.defined() && ids.rank() != 2) fail("input_ids: expected [batch, length], found {}", to_string(ids.shape()));
-    const Tensor words = ids.defined() ? word_embeddings(ids) : embeds;
-    const int64_t T = words.dim(1);
-    if (T > config_.max_position_embeddings)
-      fail("the input has {} tokens; this model takes at most {} (max_position_embeddings); truncate it", T, config_.max_position_embeddings);
-    Tensor positions = inputs.find("position_ids");
-    if (!positions.defined()) positions = iota({1, T}, 1);
-    const Tensor mask = additive_mask(inputs.find("attention_mask"));
-    BertEncoder::Result result;
-    Tensor x = dropout_(layer_norm_(words + position_embeddings_(positions)), context);
-    if (context.output_hidden_states) result.hidden_states.push_back(x);
-    for (const TransformerBlock& layer : layers_) {
-      if (context.gradient_checkpointing && context.training)
-        x = checkpoint([&](const std::vector<Tensor>& in) { return layer(in[0], in.size() > 1 ? in[1] : Tensor(), context); },
-                       mask.defined() ? std::vector<Tensor>{x, mask} : std::vector<Tensor>{x});
-      else x = layer(x, mask, context);
-      if (context.output_hidden_states) result.hidden_states.push_back(x);
-    }
-    result.last_hidden_state = x;
-    return result;
+  EncoderOutput operator()(const NamedTensors& inputs, ForwardContext& context) const {
+    const EncoderInputs in = encoder_inputs(inputs, config_.max_position_embeddings);
+    const Tensor words = in.input_ids.defined() ? word_embeddings(in.input_ids) : in.inputs_embeds;
+    const Tensor x = dropout_(layer_norm_(words + position_embeddings_(in.position_ids)), context);
+    return through_layers(layers_, x, in.mask, context);
   }
 
  private:
@@ -135,7 +116,7 @@ class DistilBertModelWithHead : public Model {
   std::vector<std::string> input_names() const override { return {"input_ids", "attention_mask", "position_ids", "inputs_embeds", "labels"}; }
   template <typename Head>
   NamedTensors with_head(const NamedTensors& inputs, ForwardContext& context, Head&& head) const {
-    const BertEncoder::Result result = distilbert_(inputs, context);
+    const EncoderOutput result = distilbert_(inputs, context);
     NamedTensors outputs = head(result.last_hidden_state);
     add_hidden_states(outputs, result.hidden_states);
     return outputs;
@@ -185,9 +166,8 @@ class DistilBertForMultipleChoice : public DistilBertForSequenceClassification {
 
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
-    const Tensor& ids = inputs.at("input_ids");
-    if (ids.rank() != 3) fail("input_ids: expected [batch, choices, length], found {}", to_string(ids.shape()));
-    return with_head(flattened_choices(inputs), context, [&](const Tensor& hidden) { return choice_outputs(scores(hidden, context), ids.dim(1), inputs); });
+    const int64_t choices = choices_of(inputs);
+    return with_head(flattened_choices(inputs), context, [&](const Tensor& hidden) { return choice_outputs(scores(hidden, context), choices, inputs); });
   }
 };
 

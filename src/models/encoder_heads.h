@@ -11,13 +11,16 @@ namespace transom {
 NamedTensors with_loss(const Tensor& loss, NamedTensors outputs);
 
 // One label a row: logits [B, C].
-NamedTensors sequence_classification_outputs(const Tensor& logits, const NamedTensors& inputs, const std::string& problem_type);
+NamedTensors sequence_classification_outputs(const Tensor& logits, const NamedTensors& inputs,
+                                             const std::string& problem_type);
 // One label a token: logits [B, T, C]; also masked language modelling.
 NamedTensors token_outputs(const Tensor& logits, const NamedTensors& inputs);
 // hidden [B, T, 2] -> start and end logits [B, T].
 NamedTensors span_outputs(const Tensor& logits, const NamedTensors& inputs);
 // scores [B choices, 1] -> logits [B, choices].
 NamedTensors choice_outputs(const Tensor& scores, int64_t choices, const NamedTensors& inputs);
+// The number of choices in the inputs of multiple choice, [B, choices, T].
+int64_t choices_of(const NamedTensors& inputs);
 // The inputs of multiple choice, [B, choices, T], as [B choices, T].
 NamedTensors flattened_choices(const NamedTensors& inputs);
 

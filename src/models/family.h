@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "io/config.h"
@@ -36,6 +37,8 @@ std::unique_ptr<Model> make_model(const Config& config, const Scope& scope) {
 
 // The number of classes: of id2label, else num_labels, else 2.
 int64_t number_of_labels(const Config& config);
+// The configuration with the fields that it lacks taken from a JSON object.
+Config with_defaults(Config config, std::string_view defaults);
 // Refuses a field that changes the mathematics and has a value that is not carried out here.
 void refuse_unless(const Config& config, const std::string& field, const std::string& expected);
 

@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // The list of all architecture families.
 #include "base/error.h"
+#include "base/json.h"
 #include "models/family.h"
 
 namespace transom {
 
+Family albert_family();
 Family bert_family();
 Family camembert_family();
 Family distilbert_family();
+Family electra_family();
+Family mpnet_family();
 Family roberta_family();
 Family xlm_roberta_family();
 
 const std::vector<Family>& families() {
-  static const std::vector<Family> all = {bert_family(), camembert_family(), distilbert_family(), roberta_family(), xlm_roberta_family()};
+  static const std::vector<Family> all = {albert_family(),  bert_family(),  camembert_family(), distilbert_family(),
+                                          electra_family(), mpnet_family(), roberta_family(),   xlm_roberta_family()};
   return all;
 }
 
@@ -20,6 +25,13 @@ int64_t number_of_labels(const Config& config) {
   const auto labels = config.get_map("id2label");
   if (!labels.empty()) return static_cast<int64_t>(labels.size());
   return config.get_int("num_labels", 2);
+}
+
+Config with_defaults(Config config, std::string_view defaults) {
+  const Json fields = parse_json(defaults, "the family's defaults");
+  for (const auto& [key, value] : fields.items())
+    if (!config.has(key)) config.set(key, value);
+  return config;
 }
 
 void refuse_unless(const Config& config, const std::string& field, const std::string& expected) {

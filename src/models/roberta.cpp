@@ -19,7 +19,7 @@ class RobertaModelWithHead : public Model {
   // The outputs of a head on the hidden states, and the states of all layers if they are asked for.
   template <typename Head>
   NamedTensors with_head(const NamedTensors& inputs, ForwardContext& context, Head&& head) const {
-    const BertEncoder::Result result = roberta_(inputs, context);
+    const EncoderOutput result = roberta_(inputs, context);
     NamedTensors outputs = head(result.last_hidden_state);
     add_hidden_states(outputs, result.hidden_states);
     return outputs;
@@ -124,10 +124,9 @@ class RobertaForMultipleChoice : public RobertaModelWithHead {
 
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
-    const Tensor& ids = inputs.at("input_ids");
-    if (ids.rank() != 3) fail("input_ids: expected [batch, choices, length], found {}", to_string(ids.shape()));
+    const int64_t choices = choices_of(inputs);
     return with_head(flattened_choices(inputs), context, [&](const Tensor& hidden) {
-      return choice_outputs(classifier_(dropout_((*pooler_)(hidden), context)), ids.dim(1), inputs);
+      return choice_outputs(classifier_(dropout_((*pooler_)(hidden), context)), choices, inputs);
     });
   }
 

@@ -23,29 +23,47 @@ Tensor mean_cross_entropy(const Tensor& logits, const Tensor& labels) {
   const int64_t classes = logits.dim(-1);
   const Tensor flat = cast(reshape(labels, {labels.size()}), DType::kInt64);
   if (logits.size() != labels.size() * classes)
-    fail("labels of {} do not fit logits of {}: expected one label for each row of {} classes", to_string(labels.shape()), to_string(logits.shape()), classes);
+    fail("labels of {} do not fit logits of {}: expected one label for each row of {} classes",
+         to_string(labels.shape()), to_string(logits.shape()), classes);
   return mean_where(cross_entropy(wide(reshape(logits, {labels.size(), classes})), flat, kIgnored), flat, kIgnored);
+}
+
+Tensor binary_cross_entropy(const Tensor& logits, const Tensor& labels, const Tensor& counted) {
+  if (labels.size() != logits.size())
+    fail("labels of {} do not fit logits of {}", to_string(labels.shape()), to_string(logits.shape()));
+  const Tensor x = wide(logits), target = reshape(wide(labels), x.shape());
+  const Tensor losses = relu(x) - x * target + log1p(exp(-abs(x)));  // log(1 + exp(x)) - x target, without overflow
+  if (!counted.defined()) return mean_of_all(losses);
+  const Tensor one = full(counted.shape(), 1, counted.dtype());
+  const Tensor weights = reshape(wide(equal(counted, one)), x.shape());
+  return sum(losses * weights) / sum(weights);
 }
 
 Tensor classification_loss(const Tensor& logits, const Tensor& labels, const std::string& problem_type) {
   const int64_t classes = logits.dim(-1);
   std::string type = problem_type;
-  if (type.empty()) type = classes == 1 ? "regression" : is_floating(labels.dtype()) ? "multi_label_classification" : "single_label_classification";
+  if (type.empty())
+    type = classes == 1                  ? "regression"
+           : is_floating(labels.dtype()) ? "multi_label_classification"
+                                         : "single_label_classification";
   if (type == "single_label_classification") return mean_cross_entropy(logits, labels);
-  const Tensor x = wide(logits);
-  if (labels.size() != logits.size()) fail("labels of {} do not fit logits of {} for {}", to_string(labels.shape()), to_string(logits.shape()), type);
-  const Tensor target = reshape(wide(labels), x.shape());
-  if (type == "regression") return mean_of_all((x - target) * (x - target));
-  if (type == "multi_label_classification")  // binary cross entropy with logits, without overflow
-    return mean_of_all(relu(x) - x * target + log1p(exp(-abs(x))));
-  fail("problem_type: expected regression, single_label_classification or multi_label_classification, found {}", quoted(type));
+  if (labels.size() != logits.size())
+    fail("labels of {} do not fit logits of {} for {}", to_string(labels.shape()), to_string(logits.shape()), type);
+  if (type == "multi_label_classification") return binary_cross_entropy(logits, labels);
+  if (type == "regression") {
+    const Tensor error = wide(logits) - reshape(wide(labels), logits.shape());
+    return mean_of_all(error * error);
+  }
+  fail("problem_type: expected regression, single_label_classification or multi_label_classification, found {}",
+       quoted(type));
 }
 
 Tensor span_loss(const Tensor& start_logits, const Tensor& end_logits, const Tensor& starts, const Tensor& ends) {
   const int64_t length = start_logits.dim(-1);
   const auto one = [&](const Tensor& logits, const Tensor& positions) {
     const Tensor flat = cast(reshape(positions, {positions.size()}), DType::kInt64);
-    const Tensor clamped = minimum(maximum(flat, zeros(flat.shape(), DType::kInt64)), full(flat.shape(), static_cast<double>(length), DType::kInt64));
+    const Tensor clamped = minimum(maximum(flat, zeros(flat.shape(), DType::kInt64)),
+                                   full(flat.shape(), static_cast<double>(length), DType::kInt64));
     return mean_where(cross_entropy(wide(logits), clamped, length), clamped, length);
   };
   return (one(start_logits, starts) + one(end_logits, ends)) * 0.5;

@@ -11,6 +11,9 @@ namespace transom {
 // Mean over the labels that are not -100: logits [..., C], labels [...]. NaN if all are -100, as in PyTorch.
 Tensor mean_cross_entropy(const Tensor& logits, const Tensor& labels);
 
+// Mean binary cross entropy with logits; labels of the logits' shape. `counted`, if given, is 1 for what takes part.
+Tensor binary_cross_entropy(const Tensor& logits, const Tensor& labels, const Tensor& counted = {});
+
 // Of sequence classification: logits [B, C]. `problem_type` empty: regression for one label, one class of several for
 // integer labels, several at once for floating ones.
 Tensor classification_loss(const Tensor& logits, const Tensor& labels, const std::string& problem_type);

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every golden case whose architecture is known: outputs, and the gradient of every parameter, against Transformers.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+
+#include "base/json.h"
+#include "io/safetensors.h"
+#include "models/family.h"
+#include "train/model_inputs.h"
+#include "transom/gradients.h"
+#include "transom/model.h"
+
+namespace transom {
+namespace {
+
+std::filesystem::path golden_folder() {
+  if (const char* folder = std::getenv("TRANSOM_GOLDEN")) return folder;
+  return std::filesystem::path(TRANSOM_SOURCE_DIR) / "../shared/golden";
+}
+
+std::set<std::string> known_architectures() {
+  std::set<std::string> names;
+  for (const Family& family : families())
+    for (const Architecture& architecture : family.architectures) names.insert(architecture.name);
+  return names;
+}
+
+// The names of the cases that this library's models cover.
+std::vector<std::string> cases() {
+  const std::set<std::string> known = known_architectures();
+  std::vector<std::string> names;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(golden_folder(), none)) {
+    const std::filesystem::path file = entry.path() / "case.json";
+    if (!std::filesystem::exists(file)) continue;
+    const Json json = read_json(file);
+    if (json.contains("class") && known.contains(json["class"].get<std::string>()))
+      names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// |got - expected| <= atol + rtol |expected|; rows of (batch, position) whose mask is 0 are left out.
+void expect_near(const std::string& name, const Tensor& got, const Tensor& expected, const Json& tolerance,
+                 const std::vector<int64_t>& mask = {}, const Shape& mask_shape = {}) {
+  ASSERT_EQ(got.shape(), expected.shape()) << name;
+  const auto a = got.to_vector<double>(), b = expected.to_vector<double>();
+  const double atol = tolerance["atol"], rtol = tolerance["rtol"];
+  const bool by_position =
+      mask_shape.size() == 2 && got.rank() >= 2 && got.dim(0) == mask_shape[0] && got.dim(1) == mask_shape[1];
+  const size_t row = by_position ? a.size() / mask.size() : 1;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (by_position && mask[i / row] == 0) continue;
+    ASSERT_LE(std::abs(a[i] - b[i]), atol + rtol * std::abs(b[i])) << name << " at " << i;
+  }
+}
+
+class GoldenModel : public testing::TestWithParam<std::string> {};
+
+TEST_P(GoldenModel, OutputsAndGradients) {
+  const std::filesystem::path folder = golden_folder() / GetParam();
+  const Json tolerance = read_json(folder / "case.json")["tolerance"];
+  LoadReport report;
+  const std::unique_ptr<Model> model = Model::from_pretrained((folder / "model").string(), {}, &report);
+  EXPECT_EQ(report.missing, std::vector<std::string>{});
+  EXPECT_EQ(report.unexpected, std::vector<std::string>{});
+
+  const NamedTensors inputs = load_inputs(folder / "inputs.safetensors");
+  const NamedTensors outputs = model->forward(inputs);
+  const NamedTensors expected = load_inputs(folder / "expected.safetensors");
+  const Tensor mask = inputs.find("attention_mask");
+  const auto kept = mask.defined() ? mask.to_vector<int64_t>() : std::vector<int64_t>();
+  for (const auto& [name, tensor] : expected.items())
+    expect_near(name, outputs.at(name), tensor, tolerance[name], kept, mask.defined() ? mask.shape() : Shape());
+
+  if (!std::filesystem::exists(folder / "grads.safetensors")) return;
+  std::vector<Tensor> values;
+  for (const auto& parameter : model->parameters()) values.push_back(parameter->value);
+  const std::vector<Tensor> computed = gradients(outputs.at("loss"), values);
+  eval(computed);
+  NamedTensors by_name;
+  for (size_t i = 0; i < values.size(); ++i) by_name.set(model->parameters()[i]->name, computed[i]);
+  const NamedTensors expected_gradients = load_inputs(folder / "grads.safetensors");
+  for (const auto& [name, tensor] : expected_gradients.items())
+    expect_near(name, by_name.at(name), tensor, tolerance["grads"]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, GoldenModel, testing::ValuesIn(cases()), [](const auto& info) {
+  std::string name = info.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GoldenModel);
+
+}  // namespace
+}  // namespace transom

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/losses.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "transom/error.h"
+
+namespace transom {
+namespace {
+
+Tensor floats(std::vector<float> values, Shape shape) { return Tensor::from(values, std::move(shape)); }
+Tensor ids(std::vector<int64_t> values, Shape shape) { return Tensor::from(values, std::move(shape)); }
+
+double softplus_of(double x) { return std::log1p(std::exp(x)); }
+
+TEST(Losses, CrossEntropyIsTheMeanOverLabelsThatCount) {
+  const Tensor logits = floats({0, 0, 1, 3, 5, 5}, {3, 2});
+  const double expected = (std::log(2.0) + softplus_of(2)) / 2;  // the third row's label does not count
+  EXPECT_NEAR(mean_cross_entropy(logits, ids({1, 0, -100}, {3})).item<double>(), expected, 1e-6);
+}
+
+TEST(Losses, CrossEntropyOfNothingIsNotANumber) {
+  EXPECT_TRUE(std::isnan(mean_cross_entropy(floats({0, 1}, {1, 2}), ids({-100}, {1})).item<double>()));
+}
+
+TEST(Losses, CrossEntropyRefusesLabelsThatDoNotFit) {
+  EXPECT_THROW(mean_cross_entropy(floats({0, 1}, {1, 2}), ids({0, 1}, {2})), Error);
+}
+
+TEST(Losses, TheKindOfProblemFollowsFromLabels) {
+  const Tensor one = floats({1, 3}, {2, 1});
+  EXPECT_NEAR(classification_loss(one, floats({0, 1}, {2}), "").item<double>(), (1.0 + 4.0) / 2, 1e-6);
+  const Tensor two = floats({0, 2}, {1, 2});
+  EXPECT_NEAR(classification_loss(two, ids({0}, {1}), "").item<double>(), softplus_of(2), 1e-6);
+  EXPECT_NEAR(classification_loss(two, floats({1, 0}, {1, 2}), "").item<double>(), (std::log(2.0) + softplus_of(2)) / 2,
+              1e-6);
+  EXPECT_NEAR(classification_loss(two, floats({1, 0}, {1, 2}), "regression").item<double>(), (1.0 + 4.0) / 2, 1e-6);
+  EXPECT_THROW(classification_loss(two, ids({0}, {1}), "ranking"), Error);
+}
+
+TEST(Losses, BinaryCrossEntropyDoesNotOverflow) {
+  const Tensor logits = floats({500, -500}, {1, 2});
+  EXPECT_NEAR(binary_cross_entropy(logits, floats({1, 0}, {1, 2})).item<double>(), 0, 1e-6);
+  EXPECT_NEAR(binary_cross_entropy(logits, floats({0, 0}, {1, 2})).item<double>(), 250, 1e-3);
+}
+
+TEST(Losses, BinaryCrossEntropyCountsWhatTheMaskHolds) {
+  const Tensor logits = floats({0, 7}, {1, 2});
+  EXPECT_NEAR(binary_cross_entropy(logits, floats({1, 0}, {1, 2}), ids({1, 0}, {1, 2})).item<double>(), std::log(2.0),
+              1e-6);
+}
+
+TEST(Losses, PositionsOutsideOfTheTextDoNotCount) {
+  const Tensor logits = floats({0, 0, 0, 9}, {2, 2});
+  const double row = std::log(2.0);
+  EXPECT_NEAR(span_loss(logits, logits, ids({0, 2}, {2}), ids({1, 40}, {2})).item<double>(), row, 1e-6);
+  EXPECT_NEAR(span_loss(logits, logits, ids({0, 2}, {2, 1}), ids({-3, 2}, {2})).item<double>(), row, 1e-6);
+}
+
+}  // namespace
+}  // namespace transom
