@@ -24,7 +24,8 @@ struct Place {
 class Template : public PostProcessor {
  public:
   Template(const Json& json, const std::string& where) {
-    for (const auto& [name, value] : json.value("special_tokens", Json::object()).items()) {
+    const Json special = json.value("special_tokens", Json::object());
+    for (const auto& [name, value] : special.items()) {
       SpecialToken& token = special_[name];
       if (!value.is_object() || !value.contains("ids") || !value["ids"].is_array()) fail("{}: special token {} of the template has no ids", where, transom::quoted(name));
       for (const Json& id : value["ids"]) {
@@ -109,7 +110,8 @@ std::unique_ptr<PostProcessor> parse_post_processor(const Json& json, const std:
   const std::string type = component_type(json, where);
   if (type == "TemplateProcessing") return std::make_unique<Template>(json, where);
   if (type == "BertProcessing") return std::make_unique<Template>(json.value("cls", Json()), json.value("sep", Json()), false, where);
-  unknown_component("post_processor", type, {"BertProcessing", "TemplateProcessing"}, where);
+  if (type == "RobertaProcessing") return std::make_unique<Template>(json.value("cls", Json()), json.value("sep", Json()), true, where);
+  unknown_component("post_processor", type, {"BertProcessing", "RobertaProcessing", "TemplateProcessing"}, where);
 }
 
 }  // namespace transom::text
