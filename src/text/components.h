@@ -45,6 +45,8 @@ class PostProcessor {
  public:
   virtual ~PostProcessor() = default;
   virtual size_t added_tokens(bool pair) const = 0;
+  // The type of the pair's tokens where no special tokens are added.
+  virtual int64_t pair_type_id() const { return 1; }
   // Joins text and pair (null: none) with special tokens.
   virtual Encoding process(const Encoding& text, const Encoding* pair) const = 0;
 };

@@ -45,6 +45,7 @@ class Template : public PostProcessor {
     special_["sep"] = token(sep, where);
     const Place begin{&special_["cls"]}, end{&special_["sep"]};
     single_ = {begin, {nullptr, 0, 0}, end};
+    roberta_ = roberta;
     const int64_t second = roberta ? 0 : 1;
     pair_ = {begin, {nullptr, 0, 0}, end};
     if (roberta) pair_.push_back(end);
@@ -58,6 +59,8 @@ class Template : public PostProcessor {
       if (place.special) count += place.special->ids.size();
     return count;
   }
+
+  int64_t pair_type_id() const override { return roberta_ ? 0 : 1; }
 
   Encoding process(const Encoding& text, const Encoding* pair) const override {
     Encoding result;
@@ -101,6 +104,7 @@ class Template : public PostProcessor {
 
   std::map<std::string, SpecialToken> special_;
   std::vector<Place> single_, pair_;
+  bool roberta_ = false;
 };
 
 }  // namespace

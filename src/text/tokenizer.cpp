@@ -136,7 +136,7 @@ Encoding Tokenizer::encode(std::string_view given, std::optional<std::string_vie
     if (special) return state.post_processor->process(a, b);
     Encoding result;
     text::append_sequence(result, a, 0, 0);
-    if (b) text::append_sequence(result, *b, 1, 1);
+    if (b) text::append_sequence(result, *b, state.post_processor ? state.post_processor->pair_type_id() : 1, 1);
     return result;
   };
   Encoding result = joined(first, second ? &*second : nullptr);

@@ -8,6 +8,7 @@
 #include "data/tokenised_rows.h"
 #include "io/config.h"
 #include "train/metrics.h"
+#include "train/text_classification.h"
 
 namespace transom {
 namespace {
@@ -73,6 +74,9 @@ TaskSetup prepare_task(const TrainArguments& arguments) {
   const Dataset& any = train ? *train : *validation;
 
   TaskSetup setup;
+  const std::string task = script.task.value_or("text-classification");
+  if (!is_tokenised(any) && task != "text-classification")
+    fail("--task {}: rows of text are trained on for text-classification only; for other tasks give rows with input_ids and labels", task);
   if (is_tokenised(any)) {
     LoadOptions options{.ignore_mismatched_sizes = script.ignore_mismatched_sizes, .seed = static_cast<uint64_t>(arguments.training.seed)};
     options.task = script.task.value_or("");
@@ -82,7 +86,9 @@ TaskSetup prepare_task(const TrainArguments& arguments) {
     setup.compute_metrics = classification_metrics(script);
     return setup;
   }
-  fail("{}: has no column input_ids", script.train_file.value_or(*script.validation_file));
+  prepare_text_classification(arguments, train, validation, setup);
+  setup.compute_metrics = classification_metrics(script);
+  return setup;
 }
 
 }  // namespace transom

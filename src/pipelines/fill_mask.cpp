@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "pipelines/pipeline.h"
+#include "transom/ops.h"
+
+namespace transom {
+namespace {
+
+class FillMask : public Pipeline {
+ public:
+  explicit FillMask(TextModel model) : model_(std::move(model)) {}
+  std::vector<std::string> parameter_names() const override { return {"top_k", "targets"}; }
+
+  // For each mask the likeliest tokens; with one mask, its list alone.
+  Json run(const Json& input, const Json& parameters) const override {
+    const Tokenizer& tokenizer = model_.tokenizer;
+    const auto mask = tokenizer.special_token_id("mask");
+    if (!mask) fail("fill-mask: the tokenizer has no mask token");
+    const TextModel::Result result = model_(text_input(input));
+    const std::vector<int64_t>& ids = result.encoding.ids;
+    const Tensor& logits = result.outputs.at("logits");  // [1, T, V]
+    // With several masks the other ones stay to be seen, and so all special tokens, as in Transformers.
+    const bool single = std::count(ids.begin(), ids.end(), *mask) == 1;
+    Json lists = Json::array();
+    for (size_t place = 0; place < ids.size(); ++place) {
+      if (ids[place] != *mask) continue;
+      const auto at = static_cast<int64_t>(place);
+      const std::vector<double> scores = softmax_of(slice(logits, 1, at, at + 1).to_vector<float>());
+      Json list = Json::array();
+      for (const int64_t id : candidates(scores, parameters)) {
+        std::vector<int64_t> filled = ids;
+        filled[place] = id;
+        list.push_back({{"score", scores[static_cast<size_t>(id)]}, {"token", id}, {"token_str", tokenizer.decode({id})}, {"sequence", tokenizer.decode(filled, single)}});
+      }
+      lists.push_back(std::move(list));
+    }
+    if (lists.empty()) fail("fill-mask: the text has no {}", *tokenizer.special_token("mask"));
+    return lists.size() == 1 ? lists[0] : lists;
+  }
+
+ private:
+  // The ids to show, by falling score.
+  std::vector<int64_t> candidates(const std::vector<double>& scores, const Json& parameters) const {
+    std::vector<int64_t> ids;
+    if (parameters.contains("targets")) {
+      const Json& targets = parameters["targets"];
+      for (const Json& target : targets.is_array() ? targets : Json::array({targets})) {
+        if (!target.is_string()) fail("targets: expected words");
+        const std::string word = target.get<std::string>();
+        auto id = model_.tokenizer.token_to_id(word);
+        if (!id) {
+          const Encoding encoding = model_.tokenizer.encode(word, std::nullopt, {.add_special_tokens = false});
+          if (encoding.ids.empty()) fail("targets: {} has no token", quoted(word));
+          id = encoding.ids[0];
+        }
+        if (std::find(ids.begin(), ids.end(), *id) == ids.end()) ids.push_back(*id);
+      }
+    } else {
+      ids.resize(scores.size());
+      std::iota(ids.begin(), ids.end(), int64_t{0});
+    }
+    const auto count = std::min(ids.size(), static_cast<size_t>(std::max<int64_t>(1, int_parameter(parameters, "top_k", 5))));
+    std::partial_sort(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(count), ids.end(), [&](int64_t a, int64_t b) {
+      const double x = scores[static_cast<size_t>(a)], y = scores[static_cast<size_t>(b)];
+      return x != y ? x > y : a < b;
+    });
+    ids.resize(count);
+    return ids;
+  }
+
+  TextModel model_;
+};
+
+}  // namespace
+
+std::unique_ptr<Pipeline> make_fill_mask(TextModel model) { return std::make_unique<FillMask>(std::move(model)); }
+
+}  // namespace transom

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pipelines: from what a user has (text) to what a user wants, in the structure that Transformers' pipeline() returns.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/json_fwd.h"
+#include "transom/model.h"
+#include "transom/tokenizer.h"
+
+namespace transom {
+
+class Pipeline {
+ public:
+  virtual ~Pipeline() = default;
+  // One input: a string, or an object with the fields of the task. `parameters` as pipeline() takes them (top_k ...);
+  // unknown ones are refused by name.
+  virtual Json run(const Json& input, const Json& parameters) const = 0;
+  virtual std::vector<std::string> parameter_names() const = 0;
+};
+
+std::vector<std::string> pipeline_tasks();
+// Loads model and tokenizer of a directory for a task; refuses unknown tasks with the known ones.
+std::unique_ptr<Pipeline> make_pipeline(const std::string& task, const std::string& directory);
+// Checks the names of the parameters, then runs.
+Json run_pipeline(const Pipeline& pipeline, const Json& input, const Json& parameters);
+
+// ---- what the tasks share
+
+struct TextModel {
+  std::unique_ptr<Model> model;
+  Tokenizer tokenizer;
+  // The outputs for one text (and pair), truncated to what the model takes.
+  struct Result {
+    Encoding encoding;
+    NamedTensors outputs;
+  };
+  Result operator()(const std::string& text, const std::optional<std::string>& pair = std::nullopt, Truncation truncation = Truncation::kLongestFirst) const;
+  Result operator()(Encoding encoding) const;
+  int64_t max_length() const;
+};
+
+std::vector<double> softmax_of(const std::vector<float>& logits);
+std::string text_input(const Json& input, const std::string& field = "text");
+int64_t int_parameter(const Json& parameters, const char* name, int64_t otherwise);
+std::string string_parameter(const Json& parameters, const char* name, const std::string& otherwise);
+bool bool_parameter(const Json& parameters, const char* name, bool otherwise);
+
+// One maker for each file of this folder.
+std::unique_ptr<Pipeline> make_text_classification(TextModel model);
+std::unique_ptr<Pipeline> make_token_classification(TextModel model);
+std::unique_ptr<Pipeline> make_question_answering(TextModel model);
+std::unique_ptr<Pipeline> make_fill_mask(TextModel model);
+std::unique_ptr<Pipeline> make_feature_extraction(TextModel model, const std::string& directory);
+std::unique_ptr<Pipeline> make_zero_shot_classification(TextModel model);
+
+}  // namespace transom

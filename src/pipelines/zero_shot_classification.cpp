@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Zero-shot classification by entailment (Yin, Hay and Roth, 2019): is "This example is <label>." entailed by the text?
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "pipelines/pipeline.h"
+
+namespace transom {
+namespace {
+
+class ZeroShotClassification : public Pipeline {
+ public:
+  explicit ZeroShotClassification(TextModel model) : model_(std::move(model)) {
+    const std::vector<std::string> labels = model_.model->labels();
+    for (size_t i = 0; i < labels.size(); ++i) {
+      std::string lower = labels[i];
+      std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
+      if (lower.starts_with("entail")) entailment_ = i;
+    }
+  }
+  std::vector<std::string> parameter_names() const override { return {"candidate_labels", "multi_label", "hypothesis_template"}; }
+
+  // {"sequence", "labels", "scores"} by falling score.
+  Json run(const Json& input, const Json& parameters) const override {
+    const std::vector<std::string> candidates = candidate_labels(input, parameters);
+    const std::string sequence = text_input(input), hypothesis = string_parameter(parameters, "hypothesis_template", "This example is {}.");
+    const size_t place = hypothesis.find("{}");
+    if (place == hypothesis.npos) fail("hypothesis_template: {} has no {{}} for the label", quoted(hypothesis));
+    const bool multi = bool_parameter(parameters, "multi_label", false) || candidates.size() == 1;
+    std::vector<double> scores;
+    std::vector<float> entailments;
+    for (const std::string& label : candidates) {
+      std::string claim = hypothesis;
+      claim.replace(place, 2, label);
+      const std::vector<float> logits = model_(sequence, claim, Truncation::kOnlyFirst).outputs.at("logits").to_vector<float>();
+      const size_t entailment = entailment_.value_or(logits.size() - 1), contradiction = entailment == 0 ? logits.size() - 1 : 0;
+      if (multi) scores.push_back(softmax_of({logits[contradiction], logits[entailment]})[1]);
+      else entailments.push_back(logits[entailment]);
+    }
+    if (!multi) scores = softmax_of(entailments);
+    std::vector<size_t> order(candidates.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return scores[a] > scores[b]; });
+    Json labels = Json::array(), sorted = Json::array();
+    for (const size_t i : order) labels.push_back(candidates[i]), sorted.push_back(scores[i]);
+    return {{"sequence", sequence}, {"labels", labels}, {"scores", sorted}};
+  }
+
+ private:
+  // A list, or words with commas between.
+  static std::vector<std::string> candidate_labels(const Json& input, const Json& parameters) {
+    const Json given = parameters.contains("candidate_labels") ? parameters["candidate_labels"] : input.is_object() ? input.value("candidate_labels", Json()) : Json();
+    std::vector<std::string> labels;
+    if (given.is_array()) {
+      for (const Json& label : given)
+        if (label.is_string()) labels.push_back(label.get<std::string>());
+    } else if (given.is_string()) {
+      const std::string text = given.get<std::string>();
+      for (size_t begin = 0; begin <= text.size();) {
+        const size_t end = std::min(text.find(',', begin), text.size());
+        const size_t first = text.find_first_not_of(' ', begin), last = text.find_last_not_of(' ', end == 0 ? 0 : end - 1);
+        if (first < end) labels.push_back(text.substr(first, last - first + 1));
+        begin = end + 1;
+      }
+    }
+    if (labels.empty()) fail("candidate_labels: expected a list of labels");
+    return labels;
+  }
+
+  TextModel model_;
+  std::optional<size_t> entailment_;
+};
+
+}  // namespace
+
+std::unique_ptr<Pipeline> make_zero_shot_classification(TextModel model) { return std::make_unique<ZeroShotClassification>(std::move(model)); }
+
+}  // namespace transom
