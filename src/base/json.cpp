@@ -40,11 +40,12 @@ std::string without_python_numbers(std::string_view text) {
   return result;
 }
 
+template <typename Document>
 class Depth {
  public:
   explicit Depth(std::string_view where) : where_(where) {}
-  bool operator()(int depth, Json::parse_event_t event, Json&) const {
-    if (event != Json::parse_event_t::key && depth > kMaximumDepth)
+  bool operator()(int depth, typename Document::parse_event_t event, Document&) const {
+    if (event != Document::parse_event_t::key && depth > kMaximumDepth)
       fail("{}: is nested deeper than {} levels", where_, kMaximumDepth);
     return true;
   }
@@ -105,14 +106,22 @@ std::string python_float(double value) {
   return result;
 }
 
-Json parse_json(std::string_view text, std::string_view where) {
+namespace {
+
+template <typename Document>
+Document parse(std::string_view text, std::string_view where) {
   try {
     const bool python = text.find("NaN") != text.npos || text.find("Infinity") != text.npos;
-    return python ? Json::parse(without_python_numbers(text), Depth(where)) : Json::parse(text, Depth(where));
-  } catch (const Json::exception& error) {
+    return python ? Document::parse(without_python_numbers(text), Depth<Document>(where)) : Document::parse(text, Depth<Document>(where));
+  } catch (const nlohmann::detail::exception& error) {
     fail("{}: is not valid JSON: {}", where, quoted(error.what(), 200));
   }
 }
+
+}  // namespace
+
+Json parse_json(std::string_view text, std::string_view where) { return parse<Json>(text, where); }
+nlohmann::json parse_large_json(std::string_view text, std::string_view where) { return parse<nlohmann::json>(text, where); }
 
 Json read_json(const std::filesystem::path& path) { return parse_json(read_file(path), path.string()); }
 

@@ -14,6 +14,8 @@ using Json = nlohmann::ordered_json;  // keeps the order of the keys, as Python 
 // Parses text from outside. Refuses documents nested deeper than 200 levels. Python's json module writes NaN and Infinity,
 // which JSON has not: they are read as null and as the largest double. `where` names the source in the error.
 Json parse_json(std::string_view text, std::string_view where);
+// The same for objects with many keys: Json looks each one up from the front, this sorts them.
+nlohmann::json parse_large_json(std::string_view text, std::string_view where);
 Json read_json(const std::filesystem::path& path);
 
 // As Python's json.dumps writes it: `indent` spaces (negative: one line, ", " and ": " between items), NaN and Infinity

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/json_fwd.h"
@@ -60,7 +61,9 @@ class Decoder {
 // Null JSON gives a null pointer. `where` names the file in errors.
 std::unique_ptr<Normalizer> parse_normalizer(const Json& json, const std::string& where, int depth = 0);
 std::unique_ptr<PreTokenizer> parse_pre_tokenizer(const Json& json, const std::string& where, int depth = 0);
-std::unique_ptr<TokenModel> parse_model(const Json& json, const std::string& where);
+// The vocabulary comes apart from the rest of the model: it is large, and Json is made for small objects.
+using VocabularyEntries = std::vector<std::pair<std::string, int64_t>>;
+std::unique_ptr<TokenModel> parse_model(const Json& json, VocabularyEntries vocabulary, const std::string& where);
 std::unique_ptr<PostProcessor> parse_post_processor(const Json& json, const std::string& where);
 std::unique_ptr<Decoder> parse_decoder(const Json& json, const std::string& where, int depth = 0);
 

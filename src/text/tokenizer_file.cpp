@@ -16,9 +16,20 @@ std::optional<std::string> token_content(const Json& json) {
   return std::nullopt;
 }
 
+// The tokens of a model, taken out of its JSON.
+text::VocabularyEntries take_vocabulary(nlohmann::json& model, const std::string& where) {
+  text::VocabularyEntries entries;
+  if (!model.is_object() || !model.contains("vocab") || !model["vocab"].is_object()) return entries;
+  for (const auto& [token, id] : model["vocab"].items()) {
+    if (!id.is_number_integer()) fail("{}: vocab: token {} has no usable id", where, quoted(token));
+    entries.emplace_back(token, id.get<int64_t>());
+  }
+  model.erase("vocab");
+  return entries;
+}
+
 // vocab.txt as a tokenizer.json that says the same.
-Json json_of_vocabulary(const std::string& vocabulary, const Json& config, const std::string& where) {
-  Json vocab = Json::object();
+std::string json_of_vocabulary(const std::string& vocabulary, const Json& config, const std::string& where) {
   std::map<std::string, int64_t> ids;
   std::string_view rest = vocabulary;
   int64_t next = 0;
@@ -29,7 +40,6 @@ Json json_of_vocabulary(const std::string& vocabulary, const Json& config, const
     ids[line] = next++;
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
-  for (const auto& [token, id] : ids) vocab[token] = id;
   Json added = Json::array(), special = Json::object();
   const auto role = [&](const char* name, const std::string& otherwise) {
     return config.contains(name) ? token_content(config[name]).value_or(otherwise) : otherwise;
@@ -44,7 +54,7 @@ Json json_of_vocabulary(const std::string& vocabulary, const Json& config, const
   const bool lower = text::flag(config, "do_lower_case", true);
   Json normalizer = {{"type", "BertNormalizer"}, {"clean_text", true}, {"handle_chinese_chars", text::flag(config, "tokenize_chinese_chars", true)}, {"lowercase", lower}, {"strip_accents", nullptr}};
   if (config.contains("strip_accents")) normalizer["strip_accents"] = config["strip_accents"];
-  return {{"version", "1.0"},
+  const Json json = {{"version", "1.0"},
           {"truncation", nullptr},
           {"padding", nullptr},
           {"added_tokens", added},
@@ -56,20 +66,26 @@ Json json_of_vocabulary(const std::string& vocabulary, const Json& config, const
             {"pair", {place("SpecialToken", cls, 0), place("Sequence", "A", 0), place("SpecialToken", sep, 0), place("Sequence", "B", 1), place("SpecialToken", sep, 1)}},
             {"special_tokens", special}}},
           {"decoder", {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}}},
-          {"model", {{"type", "WordPiece"}, {"unk_token", unk}, {"continuing_subword_prefix", "##"}, {"max_input_chars_per_word", 100}, {"vocab", vocab}}}};
+          {"model", {{"type", "WordPiece"}, {"unk_token", unk}, {"continuing_subword_prefix", "##"}, {"max_input_chars_per_word", 100}}}};
+  nlohmann::json whole = json;
+  whole["model"]["vocab"] = ids;
+  return whole.dump(2);
 }
 
 }  // namespace
 
 Tokenizer Tokenizer::from_json(std::string_view tokenizer_json, std::string_view config_json, const std::string& where) {
-  const Json json = parse_json(tokenizer_json, where);
-  if (!json.is_object()) fail("{}: expected a JSON object", where);
+  // Large objects need the sorted map of nlohmann::json; what is left without the vocabulary is small.
+  nlohmann::json whole = parse_large_json(tokenizer_json, where);
+  if (!whole.is_object()) fail("{}: expected a JSON object", where);
+  text::VocabularyEntries vocabulary = whole.contains("model") ? take_vocabulary(whole["model"], where) : text::VocabularyEntries();
+  const Json json = whole;
   const auto part = [&](const char* name) { return json.contains(name) ? json[name] : Json(); };
   auto state = std::make_shared<State>();
   state->where = where;
   state->normalizer = text::parse_normalizer(part("normalizer"), where);
   state->pre_tokenizer = text::parse_pre_tokenizer(part("pre_tokenizer"), where);
-  state->model = text::parse_model(part("model"), where);
+  state->model = text::parse_model(part("model"), std::move(vocabulary), where);
   state->post_processor = text::parse_post_processor(part("post_processor"), where);
   state->decoder = text::parse_decoder(part("decoder"), where);
   state->added = text::AddedTokens(text::parse_added_tokens(part("added_tokens"), where), state->normalizer.get());
@@ -114,7 +130,7 @@ Tokenizer Tokenizer::from_pretrained(const std::string& directory) {
   if (fs::exists(folder / "vocab.txt")) {
     const std::string where = (folder / "vocab.txt").string();
     const Json settings = config.empty() ? Json::object() : parse_json(config, (folder / "tokenizer_config.json").string());
-    return from_json(dump_json(json_of_vocabulary(read_file(folder / "vocab.txt"), settings, where), 2), config, where);
+    return from_json(json_of_vocabulary(read_file(folder / "vocab.txt"), settings, where), config, where);
   }
   fail("{}: holds no tokenizer: expected tokenizer.json or vocab.txt", directory);
 }

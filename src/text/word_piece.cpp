@@ -16,16 +16,15 @@ constexpr int64_t kMaximumId = 1 << 27;
 // Tokens by id and ids by token.
 class Vocabulary {
  public:
-  Vocabulary(const Json& json, const std::string& where) {
-    if (!json.is_object()) fail("{}: model: expected an object vocab", where);
+  Vocabulary(VocabularyEntries entries, const std::string& where) {
     int64_t highest = -1;
-    for (const auto& [token, id] : json.items()) {
-      if (!id.is_number_integer() || id.get<int64_t>() < 0 || id.get<int64_t>() > kMaximumId) fail("{}: vocab: token {} has no usable id", where, transom::quoted(token));
-      highest = std::max(highest, id.get<int64_t>());
+    for (const auto& [token, id] : entries) {
+      if (id < 0 || id > kMaximumId) fail("{}: vocab: token {} has the id {}", where, transom::quoted(token), id);
+      highest = std::max(highest, id);
     }
-    if (highest >= 4 * static_cast<int64_t>(json.size()) + 1024) fail("{}: vocab: the highest id is {}, for {} tokens", where, highest, json.size());
+    if (highest >= 4 * static_cast<int64_t>(entries.size()) + 1024) fail("{}: vocab: the highest id is {}, for {} tokens", where, highest, entries.size());
     tokens_.resize(static_cast<size_t>(highest + 1));
-    for (const auto& [token, id] : json.items()) tokens_[id.get<size_t>()] = token;
+    for (auto& [token, id] : entries) tokens_[static_cast<size_t>(id)] = std::move(token);
     ids_.reserve(tokens_.size());
     for (size_t id = 0; id < tokens_.size(); ++id)
       if (!tokens_[id].empty()) ids_.emplace(tokens_[id], static_cast<int64_t>(id));
@@ -45,7 +44,7 @@ class Vocabulary {
 
 class WordPiece : public TokenModel {
  public:
-  WordPiece(const Json& json, const std::string& where) : vocabulary_(json.value("vocab", Json()), where) {
+  WordPiece(const Json& json, VocabularyEntries entries, const std::string& where) : vocabulary_(std::move(entries), where) {
     if (json.contains("continuing_subword_prefix") && json["continuing_subword_prefix"].is_string()) prefix_ = json["continuing_subword_prefix"].get<std::string>();
     if (json.contains("max_input_chars_per_word") && json["max_input_chars_per_word"].is_number_unsigned()) limit_ = json["max_input_chars_per_word"].get<size_t>();
     const std::string unknown = json.contains("unk_token") && json["unk_token"].is_string() ? json["unk_token"].get<std::string>() : "[UNK]";
@@ -95,11 +94,11 @@ class WordPiece : public TokenModel {
 
 }  // namespace
 
-std::unique_ptr<TokenModel> parse_model(const Json& json, const std::string& where) {
+std::unique_ptr<TokenModel> parse_model(const Json& json, VocabularyEntries vocabulary, const std::string& where) {
   if (!json.is_object()) fail("{}: expected an object model", where);
   // Old files give no type.
   const std::string type = json.contains("type") ? component_type(json, where) : "WordPiece";
-  if (type == "WordPiece") return std::make_unique<WordPiece>(json, where);
+  if (type == "WordPiece") return std::make_unique<WordPiece>(json, std::move(vocabulary), where);
   unknown_component("model", type, {"WordPiece"}, where);
 }
 
