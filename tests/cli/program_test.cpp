@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program from outside: exit status, one line of error, nothing half-written.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+
+#include "base/files.h"
+
+namespace transom {
+namespace {
+
+struct Outcome {
+  int status;
+  std::string output;  // standard output and error
+};
+
+Outcome run(const std::string& arguments) {
+  std::FILE* pipe = popen((std::string(TRANSOM_BINARY_DIR) + "/bin/transom " + arguments + " 2>&1").c_str(), "r");
+  std::string output;
+  std::array<char, 4096> buffer;
+  while (const size_t count = std::fread(buffer.data(), 1, buffer.size(), pipe)) output.append(buffer.data(), count);
+  const int status = pclose(pipe);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, output};
+}
+
+void expect_one_line(const Outcome& outcome, int status, const std::string& part) {
+  EXPECT_EQ(outcome.status, status) << outcome.output;
+  EXPECT_NE(outcome.output.find(part), std::string::npos) << outcome.output;
+  EXPECT_EQ(std::count(outcome.output.begin(), outcome.output.end(), '\n'), 1) << outcome.output;
+}
+
+TEST(Program, ShowsItsHelp) {
+  const Outcome outcome = run("--help");
+  EXPECT_EQ(outcome.status, 0);
+  for (const char* word : {"train", "run", "forward", "tokenize", "devices"}) EXPECT_NE(outcome.output.find(word), std::string::npos) << word;
+}
+
+TEST(Program, WrongCallsExitWithTwo) {
+  EXPECT_EQ(run("no-such-command").status, 2);
+  expect_one_line(run("forward --modle x"), 2, "--");
+  expect_one_line(run("train --learning_rat 1"), 2, "did you mean");
+  expect_one_line(run("run no-such-task --model x y"), 2, "unknown task");
+}
+
+TEST(Program, FailuresExitWithOneAndNameTheFile) {
+  const std::string out = (std::filesystem::temp_directory_path() / "transom_program_test_out.safetensors").string();
+  expect_one_line(run("forward --model /nonexistent --inputs x --outputs " + out), 1, "/nonexistent");
+  EXPECT_FALSE(std::filesystem::exists(out));
+  expect_one_line(run("tokenize --tokenizer /nonexistent --inputs x --outputs " + out), 1, "/nonexistent");
+  expect_one_line(run("forward --device no-such --model x --inputs x --outputs " + out), 1, "no device");
+}
+
+TEST(Program, RefusesAnUnknownArchitectureByName) {
+  const auto folder = std::filesystem::temp_directory_path() / "transom_program_test_model";
+  std::filesystem::create_directories(folder);
+  write_file(folder / "config.json", R"({"model_type": "bret"})");
+
+  std::string bytes = "{}      ";
+  bytes.insert(0, std::string("\x08\0\0\0\0\0\0\0", 8));
+  write_file(folder / "model.safetensors", bytes);
+  expect_one_line(run("forward --model " + folder.string() + " --inputs x --outputs y"), 1, "did you mean 'bert'?");
+  write_file(folder / "model.safetensors", "short");
+  expect_one_line(run("forward --model " + folder.string() + " --inputs x --outputs y"), 1, "model.safetensors");
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Program, ListsItsDevices) {
+  const Outcome outcome = run("devices --json");
+  EXPECT_EQ(outcome.status, 0);
+  for (const char* name : {"\"cpu\"", "\"reference\"", "\"null\""}) EXPECT_NE(outcome.output.find(name), std::string::npos) << name;
+}
+
+}  // namespace
+}  // namespace transom

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every pipeline that this library has, against the results of Transformers' pipeline().
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/json.h"
+#include "pipelines/pipeline.h"
+#include "support/golden.h"
+#include "transom/error.h"
+
+namespace transom {
+namespace {
+
+bool near(const Json& got, const Json& expected) {
+  if (got.is_number() && expected.is_number()) return std::abs(got.get<double>() - expected.get<double>()) <= 1e-4 * (1 + std::abs(expected.get<double>()));
+  if (got.type() != expected.type() || got.size() != expected.size()) return false;
+  if (got.is_array()) {
+    for (size_t i = 0; i < got.size(); ++i)
+      if (!near(got[i], expected[i])) return false;
+    return true;
+  }
+  if (got.is_object()) {
+    for (const auto& [key, value] : got.items())
+      if (!expected.contains(key) || !near(value, expected[key])) return false;
+    return true;
+  }
+  return got == expected;
+}
+
+struct Case {
+  const char *file, *task;
+};
+
+class GoldenPipeline : public testing::TestWithParam<Case> {};
+
+TEST_P(GoldenPipeline, EqualsTransformers) {
+  const auto folder = test::golden_folder() / "pipelines";
+  const auto file = folder / (std::string(GetParam().file) + ".json");
+  if (!std::filesystem::exists(file)) GTEST_SKIP() << "no golden case at " << file;
+  const Json golden = read_json(file);
+  const auto pipeline = make_pipeline(GetParam().task, (folder / golden["model"].get<std::string>()).lexically_normal().string());
+  for (const Json& run : golden["runs"]) {
+    const Json& inputs = run["inputs"];
+    Json got;
+    if (inputs.is_array()) {
+      got = Json::array();
+      for (const Json& input : inputs) got.push_back(run_pipeline(*pipeline, input, run["kwargs"]));
+    } else got = run_pipeline(*pipeline, inputs, run["kwargs"]);
+    EXPECT_TRUE(near(got, run["result"])) << dump_json(run["kwargs"]) << "\n got      " << dump_json(got).substr(0, 600) << "\n expected " << dump_json(run["result"]).substr(0, 600);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Tasks, GoldenPipeline,
+                         testing::Values(Case{"text-classification", "text-classification"}, Case{"text-classification-multilabel", "text-classification"},
+                                         Case{"token-classification", "token-classification"}, Case{"question-answering", "question-answering"}, Case{"fill-mask", "fill-mask"},
+                                         Case{"feature-extraction", "feature-extraction"}, Case{"zero-shot-classification", "zero-shot-classification"}),
+                         [](const auto& info) {
+                           std::string name = info.param.file;
+                           for (char& c : name)
+                             if (c == '-') c = '_';
+                           return name;
+                         });
+
+TEST(Pipelines, UnknownTasksAreRefusedByName) {
+  try {
+    make_pipeline("text-clasification", "nowhere");
+    FAIL() << "an unknown task was accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+    EXPECT_NE(std::string(error.what()).find("did you mean 'text-classification'?"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace transom

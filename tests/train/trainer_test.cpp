@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole runs: against Transformers' Trainer, and broken off and resumed against unbroken.
+#include "transom/trainer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "base/json.h"
+#include "data/padding.h"
+#include "support/golden.h"
+#include "train/task_data.h"
+#include "train/trainer_state.h"
+
+namespace transom {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kTinyBert = R"({"model_type": "bert", "architectures": ["BertForSequenceClassification"], "vocab_size": 50,
+  "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32, "max_position_embeddings": 16,
+  "id2label": {"0": "a", "1": "b", "2": "c"}})";
+
+TrainingData tiny_data() {
+  TrainingData data;
+  data.rows = 23;
+  data.batch = [](const std::vector<int64_t>& rows) {
+    std::vector<Features> features(rows.size());
+    for (size_t i = 0; i < rows.size(); ++i) {
+      // The first token tells the label; the others are noise.
+      for (int64_t t = 0; t < 4 + rows[i] % 5; ++t)
+        features[i].sequences["input_ids"].push_back(t == 0 ? 40 + rows[i] % 3 : (rows[i] * 7 + t * 3) % 30 + 1);
+      features[i].label = rows[i] % 3;
+    }
+    return collate(features, {});
+  };
+  return data;
+}
+
+TrainingArguments tiny_arguments(const fs::path& folder) {
+  TrainingArguments arguments;
+  arguments.output_dir = folder.string();
+  arguments.per_device_train_batch_size = 4;
+  arguments.gradient_accumulation_steps = 2;
+  arguments.num_train_epochs = 3;
+  arguments.learning_rate = 1e-3;
+  arguments.weight_decay = 0.01;
+  arguments.logging_steps = 1;
+  arguments.save_strategy = "steps";
+  arguments.save_steps = 4;
+  arguments.lr_scheduler_type = "cosine";
+  arguments.warmup_steps = 2;
+  arguments.resolve();
+  return arguments;
+}
+
+std::vector<std::byte> weights_of(Model& model) {
+  std::vector<std::byte> all;
+  for (const auto& parameter : model.parameters()) {
+    const auto bytes = parameter->value.to_bytes();
+    all.insert(all.end(), bytes.begin(), bytes.end());
+  }
+  return all;
+}
+
+class TrainerRun : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() / ("transom_trainer_test_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
+    fs::remove_all(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  fs::path folder_;
+};
+
+// Dropout is on: its draws must come again as well.
+TEST_F(TrainerRun, AResumedRunGivesTheSameBitsAsAnUnbrokenOne) {
+  Trainer unbroken(Model::from_config(kTinyBert), tiny_arguments(folder_ / "a"));
+  unbroken.set_train_data(tiny_data());
+  unbroken.train();
+  const auto expected = weights_of(unbroken.model());
+
+  Trainer resumed(Model::from_config(kTinyBert), tiny_arguments(folder_ / "b"));
+  resumed.set_train_data(tiny_data());
+  resumed.train((folder_ / "a" / "checkpoint-4").string());
+  EXPECT_EQ(weights_of(resumed.model()), expected);
+  EXPECT_EQ(resumed.state().global_step, unbroken.state().global_step);
+}
+
+TEST_F(TrainerRun, LearnsWhatItSees) {
+  TrainingArguments arguments = tiny_arguments(folder_);
+  arguments.num_train_epochs = 30;
+  arguments.learning_rate = 5e-3;
+  arguments.save_strategy = "no";
+  Trainer trainer(Model::from_config(kTinyBert), arguments);
+  trainer.set_train_data(tiny_data());
+  std::vector<double> losses;
+  trainer.set_step_reports([&](const StepReport& report) { losses.push_back(report.loss); });
+  trainer.train();
+  EXPECT_LT(losses.back(), losses.front() / 3);
+}
+
+TEST_F(TrainerRun, SavesAModelThatLoadsToTheSameWeights) {
+  Trainer trainer(Model::from_config(kTinyBert), tiny_arguments(folder_));
+  trainer.set_train_data(tiny_data());
+  trainer.train();
+  trainer.save_model();
+  const auto loaded = Model::from_pretrained(folder_.string());
+  EXPECT_EQ(weights_of(*loaded), weights_of(trainer.model()));
+  EXPECT_EQ(loaded->labels(), (std::vector<std::string>{"a", "b", "c"}));
+}
+
+class GoldenTrainer : public testing::TestWithParam<const char*> {};
+
+TEST_P(GoldenTrainer, LogsWhatTrainerLogged) {
+  const fs::path golden = test::golden_folder() / "trainer", folder = golden / GetParam();
+  if (!fs::exists(folder)) GTEST_SKIP() << "no golden case at " << folder;
+  const fs::path output = fs::temp_directory_path() / (std::string("transom_golden_") + GetParam());
+  fs::remove_all(output);
+  Json json = read_json(folder / "training_args.json");
+  json["model_name_or_path"] = (golden / "data-bert/model").string();
+  json["train_file"] = (golden / "data-bert/train.jsonl").string();
+  json["validation_file"] = (golden / "data-bert/validation.jsonl").string();
+  json["output_dir"] = output.string();
+  const TrainArguments arguments = parse_train_json(dump_json(json), "training_args.json");
+  TaskSetup task = prepare_task(arguments);
+  Trainer trainer(std::move(task.model), arguments.training);
+  trainer.set_train_data(std::move(*task.train));
+  trainer.set_eval_data(std::move(*task.validation));
+  trainer.set_compute_metrics(task.compute_metrics);
+  trainer.train();
+  trainer.evaluate();
+  const Json expected = read_json(folder / "log_history.json");
+  const auto& got = trainer.state().log_history;
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t i = 0; i < got.size(); ++i)
+    for (const auto& [name, value] : expected[i].items()) {
+      const auto number = find_number(got[i], name);
+      ASSERT_TRUE(number.has_value()) << name << " of record " << i;
+      const double tolerance = name == "learning_rate" || name == "epoch" ? 1e-12 : 2e-4 + 2e-3 * std::abs(value.get<double>());
+      EXPECT_NEAR(*number, value.get<double>(), tolerance) << name << " of record " << i;
+    }
+  fs::remove_all(output);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, GoldenTrainer,
+                         testing::Values("bert-accum4-cosine", "bert-adafactor", "bert-eval-best", "bert-label-smoothing", "bert-plateau", "bert-resume", "bert-seed42-linear-warmup",
+                                         "bert-sequential-linear", "bert-sgd-polynomial"));
+
+}  // namespace
+}  // namespace transom
