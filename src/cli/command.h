@@ -27,7 +27,6 @@ struct Command {
 };
 
 // One maker for each file of this folder.
-Command bench_command();
 Command devices_command();
 Command evaluate_command();
 Command forward_command();
