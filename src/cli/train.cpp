@@ -90,6 +90,7 @@ int train(const std::vector<std::string>& words) {
   if (script.json) trainer.set_step_reports(print_step);
   else trainer.add_callback(std::make_shared<ShowProgress>());
 
+  std::filesystem::create_directories(training.output_dir);
   if (training.do_train) {
     const Metrics metrics = trainer.train(training.resume_from_checkpoint);
     trainer.save_model();
