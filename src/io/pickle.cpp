@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "io/pickle.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace transom {
+namespace {
+
+constexpr std::string_view kStorages[] = {"FloatStorage", "HalfStorage", "BFloat16Storage", "DoubleStorage", "LongStorage",
+                                          "IntStorage",   "CharStorage", "ByteStorage",     "BoolStorage"};
+constexpr std::string_view kFunctions[] = {"collections OrderedDict", "torch._utils _rebuild_tensor_v2", "torch._utils _rebuild_parameter"};
+constexpr size_t kMaximumStack = 1 << 22;
+
+bool is_known(const std::string& name) {
+  if (std::find(std::begin(kFunctions), std::end(kFunctions), name) != std::end(kFunctions)) return true;
+  return name.starts_with("torch ") && std::find(std::begin(kStorages), std::end(kStorages), std::string_view(name).substr(6)) != std::end(kStorages);
+}
+
+// The machine of the pickle format, with the opcodes of protocol 2 that state dicts hold.
+class Machine {
+ public:
+  Machine(std::span<const std::byte> bytes, const std::string& where) : bytes_(bytes), where_(where) {}
+
+  PickleValue run() {
+    while (true) {
+      const auto code = static_cast<unsigned char>(take(1)[0]);
+      if (code == '.') return pop();
+      step(code);
+      if (stack_.size() > kMaximumStack) error("holds too many values");
+    }
+  }
+
+ private:
+  void step(unsigned char code) {
+    switch (code) {
+      case 0x80: take(1); break;                                                    // PROTO
+      case '(': marks_.push_back(stack_.size()); break;                             // MARK
+      case 'N': push({}); break;                                                    // NONE
+      case 0x88: push({true}); break;                                               // NEWTRUE
+      case 0x89: push({false}); break;                                              // NEWFALSE
+      case 'K': push({static_cast<int64_t>(number<uint8_t>())}); break;             // BININT1
+      case 'M': push({static_cast<int64_t>(number<uint16_t>())}); break;            // BININT2
+      case 'J': push({static_cast<int64_t>(number<int32_t>())}); break;             // BININT
+      case 0x8a: push({long_number(number<uint8_t>())}); break;                     // LONG1
+      case 'G': push({big_endian_double()}); break;                                 // BINFLOAT
+      case 'X': push({text(number<uint32_t>())}); break;                            // BINUNICODE
+      case 0x8c: push({text(number<uint8_t>())}); break;                            // SHORT_BINUNICODE
+      case 'c': global(); break;                                                    // GLOBAL
+      case ')': push(list({}, true)); break;                                        // EMPTY_TUPLE
+      case ']': push(list({}, false)); break;                                       // EMPTY_LIST
+      case '}': push({std::make_shared<PickleDict>()}); break;                      // EMPTY_DICT
+      case 't': push(list(pop_to_mark(), true)); break;                             // TUPLE
+      case 'l': push(list(pop_to_mark(), false)); break;                            // LIST
+      case 0x85: push(list(pop_many(1), true)); break;                              // TUPLE1
+      case 0x86: push(list(pop_many(2), true)); break;                              // TUPLE2
+      case 0x87: push(list(pop_many(3), true)); break;                              // TUPLE3
+      case 'a': append(pop_many(1)); break;                                         // APPEND
+      case 'e': append(pop_to_mark()); break;                                       // APPENDS
+      case 's': set_items(pop_many(2)); break;                                      // SETITEM
+      case 'u': set_items(pop_to_mark()); break;                                    // SETITEMS
+      case 'q': memo_[number<uint8_t>()] = top(); break;                            // BINPUT
+      case 'r': memo_[number<uint32_t>()] = top(); break;                           // LONG_BINPUT
+      case 'h': recall(number<uint8_t>()); break;                                   // BINGET
+      case 'j': recall(number<uint32_t>()); break;                                  // LONG_BINGET
+      case 'Q': persistent(); break;                                                // BINPERSID
+      case 'R': reduce(); break;                                                    // REDUCE
+      case 'b': pop(); break;                                                       // BUILD: attributes of a dict, of no use
+      case '0': pop(); break;                                                       // POP
+      default: fail("{}: the pickle has the opcode 0x{:02x}, which no checkpoint of tensors needs; it is not read", where_, code);
+    }
+  }
+
+  std::span<const std::byte> take(size_t size) {
+    if (size > bytes_.size() - at_) error("ends early");
+    at_ += size;
+    return bytes_.subspan(at_ - size, size);
+  }
+  template <typename T>
+  T number() {
+    T value;
+    std::memcpy(&value, take(sizeof(T)).data(), sizeof(T));
+    return value;
+  }
+  int64_t long_number(size_t size) {
+    if (size > 8) error("has a number of more than 64 bits");
+    const auto part = take(size);
+    uint64_t value = size > 0 && (static_cast<unsigned char>(part[size - 1]) & 0x80) ? ~uint64_t{0} : 0;
+    for (size_t i = size; i-- > 0;) value = value << 8 | static_cast<unsigned char>(part[i]);
+    return static_cast<int64_t>(value);
+  }
+  double big_endian_double() {
+    uint64_t bits = 0;
+    for (const std::byte b : take(8)) bits = bits << 8 | static_cast<unsigned char>(b);
+    return std::bit_cast<double>(bits);
+  }
+  std::string text(size_t size) {
+    const auto part = take(size);
+    return {reinterpret_cast<const char*>(part.data()), part.size()};
+  }
+  std::string line() {
+    std::string result;
+    for (char c; (c = static_cast<char>(take(1)[0])) != '\n';) result += c;
+    return result;
+  }
+
+  void global() {
+    const std::string module = line(), name = module + " " + line();
+    if (!is_known(name)) fail("{}: the pickle names {}; only tensors and plain values are read, and nothing is executed", where_, quoted(name));
+    push({PickleGlobal{name}});
+  }
+
+  // ('storage', <storage type>, key, device, size)
+  void persistent() {
+    const PickleList parts = as_list(pop());
+    if (parts.size() < 3) error("has a storage without a key");
+    const auto* type = std::get_if<PickleGlobal>(&parts[1].value);
+    const auto* key = std::get_if<std::string>(&parts[2].value);
+    if (!type || !key || !type->name.starts_with("torch ")) error("has a storage without type or key");
+    push({PickleTensor{type->name.substr(6), *key, 0, {}, {}}});
+  }
+
+  void reduce() {
+    const PickleList arguments = as_list(pop());
+    const PickleValue callee = pop();
+    const auto* function = std::get_if<PickleGlobal>(&callee.value);
+    if (!function) error("calls what is no function");
+    if (function->name == "collections OrderedDict") {
+      auto dict = std::make_shared<PickleDict>();
+      push({dict});
+      return;
+    }
+    if (function->name == "torch._utils _rebuild_parameter") {
+      if (arguments.empty()) error("has a parameter without data");
+      push(arguments[0]);
+      return;
+    }
+    if (function->name != "torch._utils _rebuild_tensor_v2" || arguments.size() < 4) error("calls a function in a way that is not known");
+    const auto* storage = std::get_if<PickleTensor>(&arguments[0].value);
+    const auto* offset = std::get_if<int64_t>(&arguments[1].value);
+    if (!storage || !offset) error("has a tensor without storage or offset");
+    push({PickleTensor{storage->storage_type, storage->storage_key, *offset, numbers(arguments[2]), numbers(arguments[3])}});
+  }
+
+  std::vector<int64_t> numbers(const PickleValue& value) {
+    std::vector<int64_t> result;
+    for (const PickleValue& item : as_list(value)) {
+      const auto* number = std::get_if<int64_t>(&item.value);
+      if (!number) error("has a shape that is not made of numbers");
+      result.push_back(*number);
+    }
+    return result;
+  }
+
+  static PickleValue list(PickleList items, bool tuple) { return {std::make_shared<PickleList>(std::move(items)), tuple}; }
+  PickleList as_list(const PickleValue& value) {
+    const auto* items = std::get_if<std::shared_ptr<PickleList>>(&value.value);
+    if (!items) error("has another value where a tuple is expected");
+    return **items;
+  }
+  void append(PickleList items) {
+    const auto* target = std::get_if<std::shared_ptr<PickleList>>(&top().value);
+    if (!target) error("appends to what is no list");
+    (*target)->insert((*target)->end(), items.begin(), items.end());
+  }
+  void set_items(PickleList items) {
+    const auto* target = std::get_if<std::shared_ptr<PickleDict>>(&top().value);
+    if (!target || items.size() % 2 != 0) error("sets items of what is no dict");
+    for (size_t i = 0; i < items.size(); i += 2) (*target)->emplace_back(items[i], items[i + 1]);
+  }
+  void recall(uint32_t key) {
+    const auto found = memo_.find(key);
+    if (found == memo_.end()) error("recalls what was never kept");
+    push(found->second);
+  }
+
+  void push(PickleValue value) { stack_.push_back(std::move(value)); }
+  size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
+  const PickleValue& top() {
+    if (stack_.size() <= floor()) error("takes from an empty stack");
+    return stack_.back();
+  }
+  PickleValue pop() {
+    PickleValue value = top();
+    stack_.pop_back();
+    return value;
+  }
+  PickleList pop_many(size_t count) {
+    if (stack_.size() - floor() < count) error("takes from an empty stack");
+    PickleList items(stack_.end() - static_cast<ptrdiff_t>(count), stack_.end());
+    stack_.resize(stack_.size() - count);
+    return items;
+  }
+  PickleList pop_to_mark() {
+    if (marks_.empty()) error("takes up to a mark that is not there");
+    const size_t count = stack_.size() - floor();
+    PickleList items = pop_many(count);
+    marks_.pop_back();
+    return items;
+  }
+  [[noreturn]] void error(std::string_view what) { fail("{}: is no checkpoint of tensors: its pickle {}", where_, what); }
+
+  std::span<const std::byte> bytes_;
+  const std::string& where_;
+  size_t at_ = 0;
+  std::vector<PickleValue> stack_;
+  std::vector<size_t> marks_;
+  std::map<uint32_t, PickleValue> memo_;
+};
+
+}  // namespace
+
+PickleValue read_pickle(std::span<const std::byte> bytes, const std::string& where) { return Machine(bytes, where).run(); }
+
+}  // namespace transom

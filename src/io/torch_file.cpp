@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "io/torch_file.h"
+
+#include <cstring>
+
+#include "base/error.h"
+#include "io/pickle.h"
+#include "io/zip_archive.h"
+
+namespace transom {
+namespace {
+
+DType dtype_of(const std::string& storage) {
+  if (storage == "FloatStorage") return DType::kFloat32;
+  if (storage == "HalfStorage") return DType::kFloat16;
+  if (storage == "BFloat16Storage") return DType::kBFloat16;
+  if (storage == "DoubleStorage") return DType::kFloat64;
+  if (storage == "LongStorage") return DType::kInt64;
+  if (storage == "IntStorage") return DType::kInt32;
+  if (storage == "CharStorage") return DType::kInt8;
+  if (storage == "ByteStorage") return DType::kUInt8;
+  return DType::kBool;
+}
+
+// The tensor's elements out of its storage: a view if they lie densely in order, else a dense copy.
+TensorView view_of(const PickleTensor& tensor, const ZipArchive::Entry& storage, const std::shared_ptr<const void>& archive, const std::string& where) {
+  const DType dtype = dtype_of(tensor.storage_type);
+  const auto size = static_cast<int64_t>(size_of(dtype)), available = static_cast<int64_t>(storage.bytes.size()) / size;
+  if (tensor.shape.size() != tensor.strides.size() || tensor.shape.size() > 64) fail("{}: has {} extents and {} strides", where, tensor.shape.size(), tensor.strides.size());
+  int64_t count = 1, last = tensor.offset, dense_stride = 1;
+  bool inside = tensor.offset >= 0 && tensor.offset <= available, dense = true;
+  for (size_t i = tensor.shape.size(); i-- > 0;) {
+    const int64_t extent = tensor.shape[i], stride = tensor.strides[i];
+    int64_t reach = 0;
+    inside &= extent >= 0 && stride >= 0 && !__builtin_mul_overflow(count, extent, &count);
+    if (!inside) break;
+    if (extent > 1) {
+      inside &= !__builtin_mul_overflow(extent - 1, stride, &reach) && !__builtin_add_overflow(last, reach, &last);
+      dense &= stride == dense_stride;
+    }
+    dense_stride *= std::max<int64_t>(extent, 1);
+  }
+  // An expanded tensor may repeat elements, but a claim far beyond the storage is a lie.
+  if (!inside || (count > 0 && last >= available) || count > (available + 1) * 4096)
+    fail("{}: shape [{}] with strides [{}] at offset {} does not fit its storage of {} elements", where, fmt::join(tensor.shape, ", "), fmt::join(tensor.strides, ", "), tensor.offset, available);
+  const std::shared_ptr<const void> owner = storage.owner ? storage.owner : archive;
+  if (dense || count == 0) return {dtype, tensor.shape, storage.bytes.subspan(static_cast<size_t>(tensor.offset * size), static_cast<size_t>(count * size)), owner};
+  const auto copy = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(count * size));
+  std::vector<int64_t> index(tensor.shape.size(), 0);
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t from = tensor.offset;
+    for (size_t k = 0; k < index.size(); ++k) from += index[k] * tensor.strides[k];
+    std::memcpy(copy->data() + i * size, storage.bytes.data() + from * size, static_cast<size_t>(size));
+    for (size_t k = index.size(); k-- > 0 && ++index[k] == tensor.shape[k];) index[k] = 0;
+  }
+  return {dtype, tensor.shape, *copy, copy};
+}
+
+}  // namespace
+
+NamedViews parse_torch_state_dict(std::span<const std::byte> bytes, const std::string& where, std::shared_ptr<const void> owner) {
+  const ZipArchive archive(bytes, where);
+  const std::string name = archive.find_ending("/data.pkl");
+  if (name.empty()) fail("{}: is no checkpoint of torch.save: the archive has no data.pkl", where);
+  const std::string prefix = name.substr(0, name.size() - std::string_view("data.pkl").size());
+  if (archive.holds(prefix + "byteorder")) {
+    const auto order = archive.read(prefix + "byteorder").bytes;
+    if (std::string_view(reinterpret_cast<const char*>(order.data()), order.size()) != "little") fail("{}: was saved on a machine of another byte order", where);
+  }
+  const PickleValue root = read_pickle(archive.read(name).bytes, where);
+  const auto* dict = std::get_if<std::shared_ptr<PickleDict>>(&root.value);
+  if (!dict) fail("{}: holds no state dict", where);
+  NamedViews result;
+  for (const auto& [key, value] : **dict) {
+    const auto* tensor_name = std::get_if<std::string>(&key.value);
+    const auto* tensor = std::get_if<PickleTensor>(&value.value);
+    if (!tensor_name || !tensor) continue;
+    const std::string at = fmt::format("{}: tensor {}", where, quoted(*tensor_name));
+    result.emplace_back(*tensor_name, view_of(*tensor, archive.read(prefix + "data/" + tensor->storage_key), owner, at));
+  }
+  return result;
+}
+
+NamedViews read_torch_state_dict(const fs::path& path) {
+  const auto file = MappedFile::open(path);
+  return parse_torch_state_dict(file->bytes(), path.string(), file);
+}
+
+}  // namespace transom
