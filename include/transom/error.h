@@ -14,8 +14,8 @@ enum class ErrorKind {
   kInternal,  // a defect of Transom
 };
 
-// The one exception type of Transom. `what()` is one line that says what was expected, what was found, where, and what to
-// do about it.
+// The one exception type of Transom. `what()` is one line that says what was expected, what was found, where, and what
+// to do about it.
 class Error : public std::runtime_error {
  public:
   Error(ErrorKind kind, const std::string& text) : std::runtime_error(text), kind_(kind) {}

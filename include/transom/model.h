@@ -17,7 +17,8 @@ namespace transom {
 
 class Config;  // io/config.h
 
-// One tensor of a model, by its name in the checkpoint. Layers share it with the model, so that a new value is seen by all.
+// One tensor of a model, by its name in the checkpoint. Layers share it with the model, so that a new value is seen by
+// all.
 struct Parameter {
   std::string name;
   Tensor value;
@@ -30,7 +31,7 @@ class NamedTensors {
   NamedTensors() = default;
   NamedTensors(std::initializer_list<Items::value_type> items) : items_(items) {}
 
-  Tensor find(std::string_view name) const;  // an empty Tensor where there is none
+  Tensor find(std::string_view name) const;       // an empty Tensor where there is none
   const Tensor& at(std::string_view name) const;  // throws, naming what there is
   void set(std::string name, Tensor tensor);
   const Items& items() const { return items_; }
@@ -50,12 +51,12 @@ struct ForwardContext {
 };
 
 struct LoadOptions {
-  std::string task;                 // pipeline name that chooses the head; empty: the architecture that config.json names
+  std::string task;  // pipeline name that chooses the head; empty: the architecture that config.json names
   std::optional<int64_t> num_labels;
   std::vector<std::string> labels;  // names of the classes, in the order of their ids
   std::string problem_type;         // of sequence classification; empty: as config.json says, or found from the labels
   bool ignore_mismatched_sizes = false;
-  uint64_t seed = 42;               // of parameters that the checkpoint lacks
+  uint64_t seed = 42;  // of parameters that the checkpoint lacks
   std::string dtype = "float32";
 };
 
@@ -70,7 +71,8 @@ class Model {
  public:
   virtual ~Model();
   // Reads a directory that save_pretrained wrote, Transformers' or ours.
-  static std::unique_ptr<Model> from_pretrained(const std::string& directory, const LoadOptions& options = {}, LoadReport* report = nullptr);
+  static std::unique_ptr<Model> from_pretrained(const std::string& directory, const LoadOptions& options = {},
+                                                LoadReport* report = nullptr);
   // The same architecture with new weights.
   static std::unique_ptr<Model> from_config(const std::string& config_json, const LoadOptions& options = {});
 

@@ -15,10 +15,10 @@ namespace transom {
 using Axes = std::vector<int64_t>;
 
 // ---- constants. Their values are part of the compiled program: for values that change use Tensor::scalar.
-Tensor constant(double value, DType dtype = DType::kFloat32);                   // shape []
+Tensor constant(double value, DType dtype = DType::kFloat32);  // shape []
 Tensor full(const Shape& shape, double value, DType dtype = DType::kFloat32);
 Tensor zeros(const Shape& shape, DType dtype = DType::kFloat32);
-Tensor iota(const Shape& shape, int64_t axis, DType dtype = DType::kInt64);     // the index along axis
+Tensor iota(const Shape& shape, int64_t axis, DType dtype = DType::kInt64);  // the index along axis
 
 // ---- element by element
 Tensor neg(const Tensor& x);
@@ -106,9 +106,10 @@ Tensor dynamic_slice(const Tensor& x, const Tensor& starts, const Shape& sizes);
 Tensor dynamic_update_slice(const Tensor& x, const Tensor& update, const Tensor& starts);
 
 // ---- random numbers: element i of a draw depends on key and i alone. key: i64 [2] = (seed, offset).
-Tensor random_bits(const Tensor& key, const Shape& shape);                                         // u32
-Tensor random_uniform(const Tensor& key, const Shape& shape, DType dtype = DType::kFloat32);       // [0, 1)
-Tensor dropout(const Tensor& x, const Tensor& key, double probability);  // what is kept is scaled by 1 / (1 - probability)
+Tensor random_bits(const Tensor& key, const Shape& shape);                                    // u32
+Tensor random_uniform(const Tensor& key, const Shape& shape, DType dtype = DType::kFloat32);  // [0, 1)
+Tensor dropout(const Tensor& x, const Tensor& key,
+               double probability);  // what is kept is scaled by 1 / (1 - probability)
 
 // ---- contractions
 struct DotAxes {
@@ -139,7 +140,8 @@ Tensor silu(const Tensor& x);
 Tensor softplus(const Tensor& x);
 // An activation by its name in config.json ("gelu", "gelu_new", "relu", "silu", ...); refuses unknown ones by name.
 Tensor activation(std::string_view name, const Tensor& x);
-// -log softmax(logits)[label] for each row: logits [N, C], labels i64 [N] -> [N]; rows whose label is ignore_index give 0.
+// -log softmax(logits)[label] for each row: logits [N, C], labels i64 [N] -> [N]; rows whose label is ignore_index give
+// 0.
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels, int64_t ignore_index = -100);
 
 // While one lives, matrix products on this thread are computed in `dtype` (bf16), softmax, norms and losses in f32, as

@@ -13,7 +13,7 @@ namespace transom {
 
 using Shape = std::vector<int64_t>;
 
-int64_t elements(const Shape& shape);      // the product of the extents
+int64_t elements(const Shape& shape);       // the product of the extents
 std::string to_string(const Shape& shape);  // "[2, 3]"
 
 // Element type and shape of a tensor.
@@ -22,20 +22,21 @@ struct Type {
   Shape shape;
   bool operator==(const Type&) const = default;
 };
-std::string to_string(const Type& type);  // "f32[2, 3]"
+std::string to_string(const Type& type);                // "f32[2, 3]"
 std::string to_string(const std::vector<Type>& types);  // "f32[2, 3], i64[2]"
 
 struct Node;
 
-// A value: a cheap handle to one output of a graph node, already computed or not yet. Tensors are dense and row-major and
-// never change; what looks like an update is a new tensor, whose memory the compiler may take from the old one once
+// A value: a cheap handle to one output of a graph node, already computed or not yet. Tensors are dense and row-major
+// and never change; what looks like an update is a new tensor, whose memory the compiler may take from the old one once
 // nobody holds that. Reading a value (item, to_vector) computes what it needs.
 class Tensor {
  public:
   Tensor() = default;
   Tensor(std::shared_ptr<Node> node, int output) : node_(std::move(node)), output_(output) {}
 
-  // A tensor with the given contents on the default device. An input of the graph: its values never reach compiled code.
+  // A tensor with the given contents on the default device. An input of the graph: its values never reach compiled
+  // code.
   template <typename T>
   static Tensor from(std::span<const T> values, Shape shape);
   template <typename T>

@@ -42,15 +42,19 @@ class Tokenizer {
   // A directory with tokenizer.json, or vocab.txt. Unknown components are refused by name.
   static Tokenizer from_pretrained(const std::string& directory);
   // From the text of tokenizer.json, and of tokenizer_config.json if there is one.
-  static Tokenizer from_json(std::string_view tokenizer_json, std::string_view config_json = {}, const std::string& where = "tokenizer.json");
+  static Tokenizer from_json(std::string_view tokenizer_json, std::string_view config_json = {},
+                             const std::string& where = "tokenizer.json");
 
-  Encoding encode(std::string_view text, std::optional<std::string_view> pair = std::nullopt, const EncodeOptions& options = {}) const;
+  Encoding encode(std::string_view text, std::optional<std::string_view> pair = std::nullopt,
+                  const EncodeOptions& options = {}) const;
   // On all threads; padding to the longest is to that of the batch.
-  std::vector<Encoding> encode_batch(const std::vector<std::pair<std::string, std::optional<std::string>>>& texts, const EncodeOptions& options = {}) const;
+  std::vector<Encoding> encode_batch(const std::vector<std::pair<std::string, std::optional<std::string>>>& texts,
+                                     const EncodeOptions& options = {}) const;
   // Words that are cut already (token classification): offsets are those of each word.
   Encoding encode_words(const std::vector<std::string>& words, const EncodeOptions& options = {}) const;
 
-  std::string decode(const std::vector<int64_t>& ids, bool skip_special_tokens = false, std::optional<bool> clean_up_tokenization_spaces = std::nullopt) const;
+  std::string decode(const std::vector<int64_t>& ids, bool skip_special_tokens = false,
+                     std::optional<bool> clean_up_tokenization_spaces = std::nullopt) const;
 
   std::optional<int64_t> token_to_id(std::string_view token) const;
   std::string id_to_token(int64_t id) const;  // empty for ids that there are not

@@ -112,7 +112,8 @@ template <typename Document>
 Document parse(std::string_view text, std::string_view where) {
   try {
     const bool python = text.find("NaN") != text.npos || text.find("Infinity") != text.npos;
-    return python ? Document::parse(without_python_numbers(text), Depth<Document>(where)) : Document::parse(text, Depth<Document>(where));
+    return python ? Document::parse(without_python_numbers(text), Depth<Document>(where))
+                  : Document::parse(text, Depth<Document>(where));
   } catch (const nlohmann::detail::exception& error) {
     fail("{}: is not valid JSON: {}", where, quoted(error.what(), 200));
   }
@@ -121,7 +122,9 @@ Document parse(std::string_view text, std::string_view where) {
 }  // namespace
 
 Json parse_json(std::string_view text, std::string_view where) { return parse<Json>(text, where); }
-nlohmann::json parse_large_json(std::string_view text, std::string_view where) { return parse<nlohmann::json>(text, where); }
+nlohmann::json parse_large_json(std::string_view text, std::string_view where) {
+  return parse<nlohmann::json>(text, where);
+}
 
 Json read_json(const std::filesystem::path& path) { return parse_json(read_file(path), path.string()); }
 

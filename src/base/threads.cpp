@@ -100,7 +100,8 @@ class Pool {
 
   void run(Job& job) {
     std::unique_lock only_one(callers_, std::try_to_lock);
-    if (!only_one.owns_lock() || workers_.empty()) return job.take_chunks();  // another thread has the pool: do it alone
+    if (!only_one.owns_lock() || workers_.empty())
+      return job.take_chunks();  // another thread has the pool: do it alone
     publish(&job);
     job.take_chunks();
     publish(nullptr);

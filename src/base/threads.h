@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one pool of threads of the process. The caller takes chunks too and never waits for a worker that has not started,
-// so a descheduled worker costs nothing; workers spin about 2 ms for more work before they sleep.
+// The one pool of threads of the process. The caller takes chunks too and never waits for a worker that has not
+// started, so a descheduled worker costs nothing; workers spin about 2 ms for more work before they sleep.
 #pragma once
 
 #include <cstddef>

@@ -18,7 +18,9 @@ void DeviceOptions::apply() const {
 
 Command devices_command() {
   static bool json = false;
-  Command command{.name = "devices", .help = "List the devices that were found, and why others were not", .examples = "  transom devices\n  transom devices --json"};
+  Command command{.name = "devices",
+                  .help = "List the devices that were found, and why others were not",
+                  .examples = "  transom devices\n  transom devices --json"};
   command.options = {{"--json", &json, "for machines"}};
   command.run = [] {
     const std::vector<DeviceInfo> devices = list_devices();
@@ -27,8 +29,18 @@ Command devices_command() {
       for (const DeviceInfo& d : devices) {
         Json fast = Json::array();
         for (const DType dtype : d.fast_dtypes) fast.push_back(name_of(dtype));
-        list.push_back({{"name", d.name}, {"available", d.reason.empty()}, {"description", d.description}, {"architecture", d.architecture}, {"driver", d.driver}, {"memory_bytes", d.memory_bytes},
-                        {"compute_units", d.compute_units}, {"fast_dtypes", fast}, {"emulated", d.emulated}, {"computes_nothing", d.computes_nothing}, {"plugin", d.plugin}, {"reason", d.reason}});
+        list.push_back({{"name", d.name},
+                        {"available", d.reason.empty()},
+                        {"description", d.description},
+                        {"architecture", d.architecture},
+                        {"driver", d.driver},
+                        {"memory_bytes", d.memory_bytes},
+                        {"compute_units", d.compute_units},
+                        {"fast_dtypes", fast},
+                        {"emulated", d.emulated},
+                        {"computes_nothing", d.computes_nothing},
+                        {"plugin", d.plugin},
+                        {"reason", d.reason}});
       }
       std::puts(dump_json(list, 2).c_str());
       return 0;
@@ -38,8 +50,11 @@ Command devices_command() {
       std::string notes = !d.reason.empty() ? "not available: " + d.reason : d.architecture;
       if (d.emulated) notes = "emulated; " + notes;
       if (d.computes_nothing) notes = "computes nothing; " + notes;
-      const std::string memory = d.memory_bytes ? fmt::format("{:.1f} GiB", static_cast<double>(d.memory_bytes) / (1u << 30)) : "-";
-      std::puts(fmt::format("{:<12} {:<28.28} {:>6} {:>9}  {}", d.name, d.description.empty() ? "-" : d.description, d.compute_units, memory, notes).c_str());
+      const std::string memory =
+          d.memory_bytes ? fmt::format("{:.1f} GiB", static_cast<double>(d.memory_bytes) / (1u << 30)) : "-";
+      std::puts(fmt::format("{:<12} {:<28.28} {:>6} {:>9}  {}", d.name, d.description.empty() ? "-" : d.description,
+                            d.compute_units, memory, notes)
+                    .c_str());
     }
     return 0;
   };

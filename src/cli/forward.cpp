@@ -46,7 +46,8 @@ ForwardContext context_of(const std::string& kwargs) {
 int forward(const Options& options) {
   options.device.apply();
   const DType dtype = parse_dtype(options.dtype);
-  if (dtype != DType::kFloat32 && dtype != DType::kBFloat16) fail(ErrorKind::kUsage, "--dtype: expected float32 or bfloat16, found {}", quoted(options.dtype));
+  if (dtype != DType::kFloat32 && dtype != DType::kBFloat16)
+    fail(ErrorKind::kUsage, "--dtype: expected float32 or bfloat16, found {}", quoted(options.dtype));
   const std::unique_ptr<Model> model = Model::from_pretrained(options.model);
   const NamedTensors inputs = load_inputs(options.inputs);
   const ForwardContext context = context_of(options.kwargs);
@@ -75,16 +76,19 @@ int forward(const Options& options) {
 
 Command forward_command() {
   static Options options;
-  Command command{.name = "forward",
-                  .help = "Feed tensors through a model and write its outputs, and gradients if asked for",
-                  .examples = "  transom forward --model DIR --inputs in.safetensors --outputs out.safetensors\n"
-                              "  transom forward --model DIR --inputs in.safetensors --outputs out.safetensors --gradients g.safetensors"};
-  command.options = {{"--model", &options.model, "directory of a checkpoint", true},
-                     {"--inputs", &options.inputs, "safetensors file with tensors by the names of Transformers' arguments", true},
-                     {"--outputs", &options.outputs, "where the outputs go, by Transformers' names", true},
-                     {"--gradients", &options.gradients, "where the gradient of the loss for every parameter goes"},
-                     {"--kwargs", &options.kwargs, "further arguments as JSON, such as {\"output_hidden_states\": true}"},
-                     {"--dtype", &options.dtype, "float32 or bfloat16 (autocast)"}};
+  Command command{
+      .name = "forward",
+      .help = "Feed tensors through a model and write its outputs, and gradients if asked for",
+      .examples =
+          "  transom forward --model DIR --inputs in.safetensors --outputs out.safetensors\n"
+          "  transom forward --model DIR --inputs in.safetensors --outputs out.safetensors --gradients g.safetensors"};
+  command.options = {
+      {"--model", &options.model, "directory of a checkpoint", true},
+      {"--inputs", &options.inputs, "safetensors file with tensors by the names of Transformers' arguments", true},
+      {"--outputs", &options.outputs, "where the outputs go, by Transformers' names", true},
+      {"--gradients", &options.gradients, "where the gradient of the loss for every parameter goes"},
+      {"--kwargs", &options.kwargs, "further arguments as JSON, such as {\"output_hidden_states\": true}"},
+      {"--dtype", &options.dtype, "float32 or bfloat16 (autocast)"}};
   options.device.add_to(command);
   command.run = [] { return forward(options); };
   return command;

@@ -11,7 +11,8 @@
 namespace transom {
 
 void DeviceOptions::add_to(Command& command) {
-  command.options.push_back({"--device", &device, "cpu, reference, hpu:1 ... (default: TRANSOM_DEVICE, else the best found)"});
+  command.options.push_back(
+      {"--device", &device, "cpu, reference, hpu:1 ... (default: TRANSOM_DEVICE, else the best found)"});
   command.options.push_back({"--mode", &mode, "lazy or eager"});
 }
 
@@ -27,14 +28,16 @@ void add_option(CLI::App& app, const Option& option) {
       },
       option.value);
   if (option.required) added->required();
-  if (std::holds_alternative<std::string*>(option.value) || std::holds_alternative<int64_t*>(option.value) || std::holds_alternative<double*>(option.value))
+  if (std::holds_alternative<std::string*>(option.value) || std::holds_alternative<int64_t*>(option.value) ||
+      std::holds_alternative<double*>(option.value))
     if (!option.required) added->capture_default_str();
 }
 
 int run(int count, char** words) {
   CLI::App app("Trains, evaluates and serves Hugging Face checkpoints on whatever accelerator it finds.", "transom");
   app.require_subcommand(1);
-  std::vector<Command> commands = {train_command(), evaluate_command(), run_command(), forward_command(), tokenize_command(), devices_command()};
+  std::vector<Command> commands = {train_command(),   evaluate_command(), run_command(),
+                                   forward_command(), tokenize_command(), devices_command()};
   // A command that reads its own words gets them untouched.
   if (count > 1)
     for (const Command& command : commands)
@@ -51,7 +54,8 @@ int run(int count, char** words) {
     return 0;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
-    fail(ErrorKind::kUsage, "{}; see transom {}--help", error.what(), app.get_subcommands().empty() ? "" : app.get_subcommands()[0]->get_name() + " ");
+    fail(ErrorKind::kUsage, "{}; see transom {}--help", error.what(),
+         app.get_subcommands().empty() ? "" : app.get_subcommands()[0]->get_name() + " ");
   }
   for (const Command& command : commands)
     if (app.got_subcommand(command.name)) return command.run();

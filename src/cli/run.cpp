@@ -15,7 +15,8 @@ namespace {
 struct Options {
   std::string task, model;
   std::vector<std::string> inputs;
-  std::optional<std::string> requests, question, context, candidate_labels, aggregation_strategy, function_to_apply, pooling, hypothesis_template, top_k;
+  std::optional<std::string> requests, question, context, candidate_labels, aggregation_strategy, function_to_apply,
+      pooling, hypothesis_template, top_k;
   bool json = false, multi_label = false;
   DeviceOptions device;
 };
@@ -35,7 +36,8 @@ Json parameters_of(const Options& o) {
     if (*o.top_k == "None" || *o.top_k == "none" || *o.top_k == "null") p["top_k"] = nullptr;
     else {
       const Json number = Json::parse(*o.top_k, nullptr, false);
-      if (!number.is_number_integer()) fail(ErrorKind::kUsage, "--top_k: expected a whole number or none, found {}", quoted(*o.top_k));
+      if (!number.is_number_integer())
+        fail(ErrorKind::kUsage, "--top_k: expected a whole number or none, found {}", quoted(*o.top_k));
       p["top_k"] = number;
     }
   }
@@ -47,11 +49,15 @@ void show(const Json& result, const std::string& indent = "") {
   if (result.is_array() && !result.empty() && result[0].is_object()) {
     for (const Json& item : result) show(item, indent + "  ");
   } else if (result.is_object() && result.contains("label")) {
-    std::puts(fmt::format("{}{:<24} {:.4f}", indent, result["label"].get<std::string>(), result["score"].get<double>()).c_str());
+    std::puts(fmt::format("{}{:<24} {:.4f}", indent, result["label"].get<std::string>(), result["score"].get<double>())
+                  .c_str());
   } else if (result.is_object() && result.contains("answer")) {
-    std::puts(fmt::format("{}{:<40} {:.4f}", indent, result["answer"].get<std::string>(), result["score"].get<double>()).c_str());
+    std::puts(fmt::format("{}{:<40} {:.4f}", indent, result["answer"].get<std::string>(), result["score"].get<double>())
+                  .c_str());
   } else if (result.is_object() && result.contains("sequence") && result.contains("token_str")) {
-    std::puts(fmt::format("{}{:<16} {:.4f}  {}", indent, result["token_str"].get<std::string>(), result["score"].get<double>(), result["sequence"].get<std::string>()).c_str());
+    std::puts(fmt::format("{}{:<16} {:.4f}  {}", indent, result["token_str"].get<std::string>(),
+                          result["score"].get<double>(), result["sequence"].get<std::string>())
+                  .c_str());
   } else {
     std::puts((indent + dump_json(result)).c_str());
   }
@@ -96,7 +102,8 @@ int run(const Options& options) {
     return 0;
   }
   std::vector<Json> inputs;
-  if (options.question || options.context) inputs.push_back({{"question", options.question.value_or("")}, {"context", options.context.value_or("")}});
+  if (options.question || options.context)
+    inputs.push_back({{"question", options.question.value_or("")}, {"context", options.context.value_or("")}});
   for (const std::string& input : options.inputs) {
     if (input != "-") {
       inputs.push_back(input);
@@ -104,7 +111,8 @@ int run(const Options& options) {
     }
     for (std::string line; std::getline(std::cin, line);) inputs.push_back(line);
   }
-  if (inputs.empty()) fail(ErrorKind::kUsage, "there is nothing to run on: give texts, - for standard input, or --requests FILE");
+  if (inputs.empty())
+    fail(ErrorKind::kUsage, "there is nothing to run on: give texts, - for standard input, or --requests FILE");
   Json results = Json::array();
   for (const Json& input : inputs) {
     Json result = run_pipeline(*pipeline, input, parameters);
@@ -121,24 +129,26 @@ Command run_command() {
   static Options o;
   Command command{.name = "run",
                   .help = "Run a model on texts: the pipeline of a task",
-                  .examples = "  transom run text-classification --model DIR \"What a film!\"\n"
-                              "  transom run fill-mask --model DIR \"Paris is the [MASK] of France.\" --top_k 3\n"
-                              "  transom run question-answering --model DIR --question \"Who?\" --context \"Ada wrote it.\"\n"
-                              "  transom run feature-extraction --model DIR --pooling auto - < sentences.txt --json"};
-  command.options = {{"task", &o.task, fmt::format("{}", fmt::join(pipeline_tasks(), ", ")), true},
-                     {"inputs", &o.inputs, "texts; - reads one a line from standard input"},
-                     {"--model", &o.model, "directory of a checkpoint", true},
-                     {"--requests", &o.requests, "JSON lines {\"inputs\": ..., \"parameters\": {...}}; one result a line"},
-                     {"--json", &o.json, "the structure that Transformers' pipeline() returns"},
-                     {"--top_k", &o.top_k, "how many results; none for all"},
-                     {"--function_to_apply", &o.function_to_apply, "softmax, sigmoid or none"},
-                     {"--aggregation_strategy", &o.aggregation_strategy, "none, simple, first, max or average"},
-                     {"--question", &o.question, "of question-answering"},
-                     {"--context", &o.context, "of question-answering"},
-                     {"--candidate_labels", &o.candidate_labels, "of zero-shot-classification, with commas between"},
-                     {"--hypothesis_template", &o.hypothesis_template, "of zero-shot-classification"},
-                     {"--multi_label", &o.multi_label, "of zero-shot-classification: labels do not exclude each other"},
-                     {"--pooling", &o.pooling, "of feature-extraction: none, auto, mean or cls"}};
+                  .examples =
+                      "  transom run text-classification --model DIR \"What a film!\"\n"
+                      "  transom run fill-mask --model DIR \"Paris is the [MASK] of France.\" --top_k 3\n"
+                      "  transom run question-answering --model DIR --question \"Who?\" --context \"Ada wrote it.\"\n"
+                      "  transom run feature-extraction --model DIR --pooling auto - < sentences.txt --json"};
+  command.options = {
+      {"task", &o.task, fmt::format("{}", fmt::join(pipeline_tasks(), ", ")), true},
+      {"inputs", &o.inputs, "texts; - reads one a line from standard input"},
+      {"--model", &o.model, "directory of a checkpoint", true},
+      {"--requests", &o.requests, "JSON lines {\"inputs\": ..., \"parameters\": {...}}; one result a line"},
+      {"--json", &o.json, "the structure that Transformers' pipeline() returns"},
+      {"--top_k", &o.top_k, "how many results; none for all"},
+      {"--function_to_apply", &o.function_to_apply, "softmax, sigmoid or none"},
+      {"--aggregation_strategy", &o.aggregation_strategy, "none, simple, first, max or average"},
+      {"--question", &o.question, "of question-answering"},
+      {"--context", &o.context, "of question-answering"},
+      {"--candidate_labels", &o.candidate_labels, "of zero-shot-classification, with commas between"},
+      {"--hypothesis_template", &o.hypothesis_template, "of zero-shot-classification"},
+      {"--multi_label", &o.multi_label, "of zero-shot-classification: labels do not exclude each other"},
+      {"--pooling", &o.pooling, "of feature-extraction: none, auto, mean or cls"}};
   o.device.add_to(command);
   command.run = [] { return run(o); };
   return command;

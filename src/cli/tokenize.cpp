@@ -15,7 +15,8 @@ int tokenize(const std::string& directory, const std::string& inputs, const std:
   for (size_t number = 1; !rest.empty(); ++number) {
     const size_t end = std::min(rest.find('\n'), rest.size());
     const std::string_view line = rest.substr(0, end);
-    if (line.find_first_not_of(" \t\r") != line.npos) out.write(tokenize_line(tokenizer, line, fmt::format("{}: line {}", inputs, number)) + "\n");
+    if (line.find_first_not_of(" \t\r") != line.npos)
+      out.write(tokenize_line(tokenizer, line, fmt::format("{}: line {}", inputs, number)) + "\n");
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   out.commit();
@@ -26,7 +27,9 @@ int tokenize(const std::string& directory, const std::string& inputs, const std:
 
 Command tokenize_command() {
   static std::string directory, inputs, outputs;
-  Command command{.name = "tokenize", .help = "Turn lines of text into token ids", .examples = "  transom tokenize --tokenizer DIR --inputs lines.jsonl --outputs out.jsonl"};
+  Command command{.name = "tokenize",
+                  .help = "Turn lines of text into token ids",
+                  .examples = "  transom tokenize --tokenizer DIR --inputs lines.jsonl --outputs out.jsonl"};
   command.options = {{"--tokenizer", &directory, "directory with tokenizer.json or vocab.txt", true},
                      {"--inputs", &inputs, "JSON lines with text, text_pair, add_special_tokens", true},
                      {"--outputs", &outputs, "where the JSON lines with ids, offsets, tokens ... go", true}};

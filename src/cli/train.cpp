@@ -21,13 +21,18 @@ namespace {
 // A bar on a terminal; in a pipe one plain line a record of the log.
 class ShowProgress : public TrainerCallback {
  public:
-  void on_train_begin(const TrainingArguments&, const TrainerState& state) override { bar_.emplace(stderr, "train", state.max_steps, "step", state.global_step); }
-  void on_step_end(const TrainingArguments&, const TrainerState& state) override { bar_->update(state.global_step, fields_); }
+  void on_train_begin(const TrainingArguments&, const TrainerState& state) override {
+    bar_.emplace(stderr, "train", state.max_steps, "step", state.global_step);
+  }
+  void on_step_end(const TrainingArguments&, const TrainerState& state) override {
+    bar_->update(state.global_step, fields_);
+  }
   void on_log(const TrainingArguments&, const TrainerState&, const Metrics& metrics) override {
     fields_.clear();
     std::string line;
     for (const auto& [name, value] : metrics) {
-      if (name == "loss" || name == "learning_rate") fields_.emplace_back(name == "loss" ? "loss" : "lr", fmt::format("{:.4g}", value));
+      if (name == "loss" || name == "learning_rate")
+        fields_.emplace_back(name == "loss" ? "loss" : "lr", fmt::format("{:.4g}", value));
       line += fmt::format("{}{} {:.6g}", line.empty() ? "" : "  ", name, value);
     }
     if (bar_) bar_->clear();
@@ -41,7 +46,10 @@ class ShowProgress : public TrainerCallback {
 };
 
 void print_step(const StepReport& report) {
-  const Json line = {{"step", report.step}, {"loss", report.loss}, {"grad_norm", report.gradient_norm}, {"learning_rate", report.learning_rate}};
+  const Json line = {{"step", report.step},
+                     {"loss", report.loss},
+                     {"grad_norm", report.gradient_norm},
+                     {"learning_rate", report.learning_rate}};
   std::puts(dump_json(line).c_str());
   std::fflush(stdout);
 }
@@ -54,7 +62,10 @@ int overfit(const TrainArguments& arguments) {
   const NamedTensors inputs = load_inputs(*arguments.script.overfit_batch);
   overfit_one_batch(*model, training, inputs, [&](const StepReport& report) {
     if (arguments.script.json) print_step(report);
-    else std::puts(fmt::format("step {:>5}  loss {:<12.6g} grad_norm {:<10.4g} learning_rate {:.4g}", report.step, report.loss, report.gradient_norm, report.learning_rate).c_str());
+    else
+      std::puts(fmt::format("step {:>5}  loss {:<12.6g} grad_norm {:<10.4g} learning_rate {:.4g}", report.step,
+                            report.loss, report.gradient_norm, report.learning_rate)
+                    .c_str());
   });
   return 0;
 }
@@ -76,9 +87,11 @@ int train(const std::vector<std::string>& words) {
   const ScriptArguments& script = arguments.script;
   DeviceOptions device{.device = script.device.value_or(""), .mode = script.mode == "eager" ? "eager" : "lazy"};
   device.apply();
-  if (script.model_name_or_path.empty()) fail(ErrorKind::kUsage, "--model_name_or_path is missing: a directory, or a model's id");
+  if (script.model_name_or_path.empty())
+    fail(ErrorKind::kUsage, "--model_name_or_path is missing: a directory, or a model's id");
   if (script.overfit_batch) return overfit(arguments);
-  if (!training.do_train && !training.do_eval && !training.do_predict) training.do_train = true, training.do_eval = script.validation_file.has_value();
+  if (!training.do_train && !training.do_eval && !training.do_predict)
+    training.do_train = true, training.do_eval = script.validation_file.has_value();
 
   TaskSetup task = prepare_task(arguments);
   Trainer trainer(std::move(task.model), training);
@@ -86,7 +99,8 @@ int train(const std::vector<std::string>& words) {
   if (task.validation) trainer.set_eval_data(std::move(*task.validation));
   if (task.compute_metrics) trainer.set_compute_metrics(task.compute_metrics);
   if (task.save_tokenizer) trainer.set_save_hook(task.save_tokenizer);
-  if (script.early_stopping_patience) trainer.set_early_stopping(*script.early_stopping_patience, script.early_stopping_threshold);
+  if (script.early_stopping_patience)
+    trainer.set_early_stopping(*script.early_stopping_patience, script.early_stopping_threshold);
   if (script.json) trainer.set_step_reports(print_step);
   else trainer.add_callback(std::make_shared<ShowProgress>());
 

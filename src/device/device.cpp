@@ -11,7 +11,8 @@ void Buffer::read(std::span<std::byte> to) const {
   transom_error error{};
   const transom_plugin& table = device_->table();
   if (!to.empty())
-    expect_ok(table.copy_to_host(device_->stream(), {handle_, 0}, to.data(), to.size(), &error), error, device_->name());
+    expect_ok(table.copy_to_host(device_->stream(), {handle_, 0}, to.data(), to.size(), &error), error,
+              device_->name());
   expect_ok(table.stream_synchronize(device_->stream(), &error), error, device_->name());
 }
 
@@ -19,7 +20,8 @@ void Buffer::write(std::span<const std::byte> from) const {
   transom_error error{};
   if (from.empty()) return;
   const transom_plugin& table = device_->table();
-  expect_ok(table.copy_to_device(device_->stream(), from.data(), {handle_, 0}, from.size(), &error), error, device_->name());
+  expect_ok(table.copy_to_device(device_->stream(), from.data(), {handle_, 0}, from.size(), &error), error,
+            device_->name());
   expect_ok(table.stream_synchronize(device_->stream(), &error), error, device_->name());
 }
 
@@ -76,7 +78,8 @@ const std::shared_ptr<Buffer>& Device::arena(size_t bytes) {
     transom_buffer* handle = nullptr;
     expect_ok(table().buffer_allocate(handle_, bytes, &handle, &error), error, name_);
     // An owning pointer to this device would be a cycle.
-    arena_ = std::make_shared<Buffer>(std::shared_ptr<Device>(std::shared_ptr<Device>(), this), handle, bytes, false, nullptr);
+    arena_ = std::make_shared<Buffer>(std::shared_ptr<Device>(std::shared_ptr<Device>(), this), handle, bytes, false,
+                                      nullptr);
   }
   return arena_;
 }

@@ -17,7 +17,8 @@ class Device;
 // Memory on a device.
 class Buffer : public Storage {
  public:
-  Buffer(std::shared_ptr<Device> device, transom_buffer* handle, size_t bytes, bool frozen, std::shared_ptr<const void> owner)
+  Buffer(std::shared_ptr<Device> device, transom_buffer* handle, size_t bytes, bool frozen,
+         std::shared_ptr<const void> owner)
       : device_(std::move(device)), handle_(handle), bytes_(bytes), frozen_(frozen), owner_(std::move(owner)) {}
   ~Buffer() override;
   Buffer(const Buffer&) = delete;
@@ -28,7 +29,7 @@ class Buffer : public Storage {
   size_t bytes() const { return bytes_; }
   bool frozen() const { return frozen_; }  // keeps its contents for as long as it lives
 
-  void read(std::span<std::byte> to) const;         // waits for what makes the contents
+  void read(std::span<std::byte> to) const;  // waits for what makes the contents
   void write(std::span<const std::byte> from) const;
 
  private:

@@ -61,9 +61,11 @@ std::string best_name() {
   std::string reasons;
   for (const DeviceInfo& info : list_devices()) {
     if (info.reason.empty() && info.priority > 0) return info.name;
-    reasons += (reasons.empty() ? "" : "; ") + (info.reason.empty() ? info.name + " is never chosen by itself" : info.reason);
+    reasons +=
+        (reasons.empty() ? "" : "; ") + (info.reason.empty() ? info.name + " is never chosen by itself" : info.reason);
   }
-  fail(ErrorKind::kDevice, "no device was found: {}", reasons.empty() ? "no plugin is in the library directory or in TRANSOM_PLUGIN_PATH" : reasons);
+  fail(ErrorKind::kDevice, "no device was found: {}",
+       reasons.empty() ? "no plugin is in the library directory or in TRANSOM_PLUGIN_PATH" : reasons);
 }
 
 // A plugin of the name asked for is loaded alone: asking all of them costs time at the start.
@@ -73,7 +75,8 @@ fs::path file_of(const std::string& plugin_name) {
     names.push_back(file.stem().string().substr(std::string("libtransom_").size()));
     if (names.back() == plugin_name) return file;
   }
-  fail(ErrorKind::kDevice, "there is no device {}{} Plugins found: {}", quoted(plugin_name), did_you_mean(plugin_name, names), fmt::join(names, ", "));
+  fail(ErrorKind::kDevice, "there is no device {}{} Plugins found: {}", quoted(plugin_name),
+       did_you_mean(plugin_name, names), fmt::join(names, ", "));
 }
 
 }  // namespace

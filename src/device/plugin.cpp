@@ -51,11 +51,13 @@ std::shared_ptr<const Plugin> Plugin::load(const fs::path& path) {
 void Plugin::check() const {
   const std::string file = path_.string();
   if (table_.major != TRANSOM_PLUGIN_MAJOR)
-    fail(ErrorKind::kDevice, "{}: speaks version {}.{} of the plugin interface, this Transom speaks {}.{}; build the plugin anew", file,
+    fail(ErrorKind::kDevice,
+         "{}: speaks version {}.{} of the plugin interface, this Transom speaks {}.{}; build the plugin anew", file,
          table_.major, table_.minor, TRANSOM_PLUGIN_MAJOR, TRANSOM_PLUGIN_MINOR);
   if (!table_.name || !table_.version) fail(ErrorKind::kDevice, "{}: the plugin gives no name or version", file);
 #define REQUIRE(function) \
-  if (!table_.function) fail(ErrorKind::kDevice, "{}: the plugin '{}' lacks the function {}", file, table_.name, #function)
+  if (!table_.function)   \
+  fail(ErrorKind::kDevice, "{}: the plugin '{}' lacks the function {}", file, table_.name, #function)
   REQUIRE(device_count);
   REQUIRE(device_describe);
   REQUIRE(device_open);

@@ -23,12 +23,14 @@ NamedViews read_weights(const fs::path& path) {
 // The names of the shards that an index lists; none may lead out of the directory.
 std::set<std::string> shard_names(const fs::path& index) {
   const Json json = read_json(index);
-  if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object()) fail("{}: expected an object weight_map", index.string());
+  if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object())
+    fail("{}: expected an object weight_map", index.string());
   std::set<std::string> names;
   for (const auto& [tensor, file] : json["weight_map"].items()) {
     if (!file.is_string()) fail("{}: weight_map {}: expected the name of a file", index.string(), quoted(tensor));
     const std::string name = file.get<std::string>();
-    if (name.empty() || name.find('/') != name.npos || name.find('\\') != name.npos || name == ".." || name.find('\0') != name.npos)
+    if (name.empty() || name.find('/') != name.npos || name.find('\\') != name.npos || name == ".." ||
+        name.find('\0') != name.npos)
       fail("{}: weight_map {}: {} is no plain file name", index.string(), quoted(tensor), quoted(name));
     names.insert(name);
   }
@@ -53,7 +55,10 @@ Checkpoint Checkpoint::open(const fs::path& directory) {
       return result;
     }
   }
-  fail("{}: holds no weights: expected model.safetensors, model.safetensors.index.json, pytorch_model.bin or pytorch_model.bin.index.json", directory.string());
+  fail(
+      "{}: holds no weights: expected model.safetensors, model.safetensors.index.json, pytorch_model.bin or "
+      "pytorch_model.bin.index.json",
+      directory.string());
 }
 
 void Checkpoint::add(NamedViews tensors) {
@@ -82,7 +87,8 @@ void save_checkpoint(const fs::path& directory, const NamedViews& tensors, uint6
   std::set<std::string> written;
   Json map = Json::object();
   for (size_t i = 0; i < shards.size(); ++i) {
-    const std::string name = shards.size() == 1 ? std::string(kSafetensors) : fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size());
+    const std::string name = shards.size() == 1 ? std::string(kSafetensors)
+                                                : fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size());
     write_safetensors(directory / name, shards[i]);
     written.insert(name);
     for (const auto& [tensor, view] : shards[i]) map[tensor] = name;
@@ -90,12 +96,16 @@ void save_checkpoint(const fs::path& directory, const NamedViews& tensors, uint6
   if (shards.size() > 1) {
     const std::string index = std::string(kSafetensors) + std::string(kIndex);
     const nlohmann::json sorted = map;
-    write_file(directory / index, dump_json({{"metadata", {{"total_parameters", parameters}, {"total_size", total}}}, {"weight_map", Json(sorted)}}, 2) + "\n");
+    write_file(directory / index, dump_json({{"metadata", {{"total_parameters", parameters}, {"total_size", total}}},
+                                             {"weight_map", Json(sorted)}},
+                                            2) +
+                                      "\n");
     written.insert(index);
   }
   for (const auto& entry : fs::directory_iterator(directory)) {
     const std::string name = entry.path().filename().string();
-    const bool weights = name.starts_with("model") && (name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json"));
+    const bool weights =
+        name.starts_with("model") && (name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json"));
     if (weights && !written.contains(name)) fs::remove(entry.path());
   }
 }

@@ -9,7 +9,9 @@
 
 namespace transom {
 
-Config Config::read(const std::filesystem::path& path) { return parse(read_file(path, uint64_t{1} << 26), path.string()); }
+Config Config::read(const std::filesystem::path& path) {
+  return parse(read_file(path, uint64_t{1} << 26), path.string());
+}
 
 Config Config::parse(std::string_view text, const std::string& where) {
   Json json = parse_json(text, where);
@@ -17,7 +19,8 @@ Config Config::parse(std::string_view text, const std::string& where) {
   return {std::move(json), where};
 }
 
-Config::Config(Json json, std::string where) : json_(std::make_unique<Json>(std::move(json))), where_(std::move(where)) {}
+Config::Config(Json json, std::string where)
+    : json_(std::make_unique<Json>(std::move(json))), where_(std::move(where)) {}
 Config::Config(const Config& other) : json_(std::make_unique<Json>(*other.json_)), where_(other.where_) {}
 Config& Config::operator=(const Config& other) {
   *json_ = *other.json_;
@@ -35,7 +38,9 @@ bool Config::has(std::string_view key) const { return find(key) != nullptr; }
 
 template <typename T>
 T Config::checked(std::string_view key, bool fits, const Json& value, std::string_view expected) const {
-  if (!fits) fail("{}: {}: expected {}, found {}", where_, key, expected, quoted(value.dump(-1, ' ', false, Json::error_handler_t::replace)));
+  if (!fits)
+    fail("{}: {}: expected {}, found {}", where_, key, expected,
+         quoted(value.dump(-1, ' ', false, Json::error_handler_t::replace)));
   return value.get<T>();
 }
 
@@ -48,7 +53,8 @@ namespace {
 int64_t Config::get_int(std::string_view key) const {
   const Json* value = find(key);
   if (!value) missing(where_, key);
-  const bool whole = value->is_number_integer() && !(value->is_number_unsigned() && value->get<uint64_t>() > uint64_t{1} << 62);
+  const bool whole =
+      value->is_number_integer() && !(value->is_number_unsigned() && value->get<uint64_t>() > uint64_t{1} << 62);
   return checked<int64_t>(key, whole, *value, "a whole number");
 }
 int64_t Config::get_int(std::string_view key, int64_t otherwise) const { return has(key) ? get_int(key) : otherwise; }
@@ -72,7 +78,9 @@ std::string Config::get_string(std::string_view key) const {
   if (!value) missing(where_, key);
   return checked<std::string>(key, value->is_string(), *value, "a string");
 }
-std::string Config::get_string(std::string_view key, const std::string& otherwise) const { return has(key) ? get_string(key) : otherwise; }
+std::string Config::get_string(std::string_view key, const std::string& otherwise) const {
+  return has(key) ? get_string(key) : otherwise;
+}
 
 std::vector<std::string> Config::get_strings(std::string_view key) const {
   const Json* value = find(key);

@@ -31,8 +31,8 @@ class Config {
   bool get_bool(std::string_view key, bool otherwise) const;
   std::string get_string(std::string_view key) const;
   std::string get_string(std::string_view key, const std::string& otherwise) const;
-  std::vector<std::string> get_strings(std::string_view key) const;      // empty where absent
-  std::map<int64_t, std::string> get_map(std::string_view key) const;    // {"0": "a", ...}; empty where absent
+  std::vector<std::string> get_strings(std::string_view key) const;    // empty where absent
+  std::map<int64_t, std::string> get_map(std::string_view key) const;  // {"0": "a", ...}; empty where absent
 
   void set(std::string_view key, Json value);
   const Json& json() const { return *json_; }

@@ -11,14 +11,17 @@
 namespace transom {
 namespace {
 
-constexpr std::string_view kStorages[] = {"FloatStorage", "HalfStorage", "BFloat16Storage", "DoubleStorage", "LongStorage",
-                                          "IntStorage",   "CharStorage", "ByteStorage",     "BoolStorage"};
-constexpr std::string_view kFunctions[] = {"collections OrderedDict", "torch._utils _rebuild_tensor_v2", "torch._utils _rebuild_parameter"};
+constexpr std::string_view kStorages[] = {"FloatStorage",  "HalfStorage", "BFloat16Storage",
+                                          "DoubleStorage", "LongStorage", "IntStorage",
+                                          "CharStorage",   "ByteStorage", "BoolStorage"};
+constexpr std::string_view kFunctions[] = {"collections OrderedDict", "torch._utils _rebuild_tensor_v2",
+                                           "torch._utils _rebuild_parameter"};
 constexpr size_t kMaximumStack = 1 << 22;
 
 bool is_known(const std::string& name) {
   if (std::find(std::begin(kFunctions), std::end(kFunctions), name) != std::end(kFunctions)) return true;
-  return name.starts_with("torch ") && std::find(std::begin(kStorages), std::end(kStorages), std::string_view(name).substr(6)) != std::end(kStorages);
+  return name.starts_with("torch ") &&
+         std::find(std::begin(kStorages), std::end(kStorages), std::string_view(name).substr(6)) != std::end(kStorages);
 }
 
 // The machine of the pickle format, with the opcodes of protocol 2 that state dicts hold.
@@ -38,40 +41,108 @@ class Machine {
  private:
   void step(unsigned char code) {
     switch (code) {
-      case 0x80: take(1); break;                                                    // PROTO
-      case '(': marks_.push_back(stack_.size()); break;                             // MARK
-      case 'N': push({}); break;                                                    // NONE
-      case 0x88: push({true}); break;                                               // NEWTRUE
-      case 0x89: push({false}); break;                                              // NEWFALSE
-      case 'K': push({static_cast<int64_t>(number<uint8_t>())}); break;             // BININT1
-      case 'M': push({static_cast<int64_t>(number<uint16_t>())}); break;            // BININT2
-      case 'J': push({static_cast<int64_t>(number<int32_t>())}); break;             // BININT
-      case 0x8a: push({long_number(number<uint8_t>())}); break;                     // LONG1
-      case 'G': push({big_endian_double()}); break;                                 // BINFLOAT
-      case 'X': push({text(number<uint32_t>())}); break;                            // BINUNICODE
-      case 0x8c: push({text(number<uint8_t>())}); break;                            // SHORT_BINUNICODE
-      case 'c': global(); break;                                                    // GLOBAL
-      case ')': push(list({}, true)); break;                                        // EMPTY_TUPLE
-      case ']': push(list({}, false)); break;                                       // EMPTY_LIST
-      case '}': push({std::make_shared<PickleDict>()}); break;                      // EMPTY_DICT
-      case 't': push(list(pop_to_mark(), true)); break;                             // TUPLE
-      case 'l': push(list(pop_to_mark(), false)); break;                            // LIST
-      case 0x85: push(list(pop_many(1), true)); break;                              // TUPLE1
-      case 0x86: push(list(pop_many(2), true)); break;                              // TUPLE2
-      case 0x87: push(list(pop_many(3), true)); break;                              // TUPLE3
-      case 'a': append(pop_many(1)); break;                                         // APPEND
-      case 'e': append(pop_to_mark()); break;                                       // APPENDS
-      case 's': set_items(pop_many(2)); break;                                      // SETITEM
-      case 'u': set_items(pop_to_mark()); break;                                    // SETITEMS
-      case 'q': memo_[number<uint8_t>()] = top(); break;                            // BINPUT
-      case 'r': memo_[number<uint32_t>()] = top(); break;                           // LONG_BINPUT
-      case 'h': recall(number<uint8_t>()); break;                                   // BINGET
-      case 'j': recall(number<uint32_t>()); break;                                  // LONG_BINGET
-      case 'Q': persistent(); break;                                                // BINPERSID
-      case 'R': reduce(); break;                                                    // REDUCE
-      case 'b': pop(); break;                                                       // BUILD: attributes of a dict, of no use
-      case '0': pop(); break;                                                       // POP
-      default: fail("{}: the pickle has the opcode 0x{:02x}, which no checkpoint of tensors needs; it is not read", where_, code);
+      case 0x80:
+        take(1);
+        break;  // PROTO
+      case '(':
+        marks_.push_back(stack_.size());
+        break;  // MARK
+      case 'N':
+        push({});
+        break;  // NONE
+      case 0x88:
+        push({true});
+        break;  // NEWTRUE
+      case 0x89:
+        push({false});
+        break;  // NEWFALSE
+      case 'K':
+        push({static_cast<int64_t>(number<uint8_t>())});
+        break;  // BININT1
+      case 'M':
+        push({static_cast<int64_t>(number<uint16_t>())});
+        break;  // BININT2
+      case 'J':
+        push({static_cast<int64_t>(number<int32_t>())});
+        break;  // BININT
+      case 0x8a:
+        push({long_number(number<uint8_t>())});
+        break;  // LONG1
+      case 'G':
+        push({big_endian_double()});
+        break;  // BINFLOAT
+      case 'X':
+        push({text(number<uint32_t>())});
+        break;  // BINUNICODE
+      case 0x8c:
+        push({text(number<uint8_t>())});
+        break;  // SHORT_BINUNICODE
+      case 'c':
+        global();
+        break;  // GLOBAL
+      case ')':
+        push(list({}, true));
+        break;  // EMPTY_TUPLE
+      case ']':
+        push(list({}, false));
+        break;  // EMPTY_LIST
+      case '}':
+        push({std::make_shared<PickleDict>()});
+        break;  // EMPTY_DICT
+      case 't':
+        push(list(pop_to_mark(), true));
+        break;  // TUPLE
+      case 'l':
+        push(list(pop_to_mark(), false));
+        break;  // LIST
+      case 0x85:
+        push(list(pop_many(1), true));
+        break;  // TUPLE1
+      case 0x86:
+        push(list(pop_many(2), true));
+        break;  // TUPLE2
+      case 0x87:
+        push(list(pop_many(3), true));
+        break;  // TUPLE3
+      case 'a':
+        append(pop_many(1));
+        break;  // APPEND
+      case 'e':
+        append(pop_to_mark());
+        break;  // APPENDS
+      case 's':
+        set_items(pop_many(2));
+        break;  // SETITEM
+      case 'u':
+        set_items(pop_to_mark());
+        break;  // SETITEMS
+      case 'q':
+        memo_[number<uint8_t>()] = top();
+        break;  // BINPUT
+      case 'r':
+        memo_[number<uint32_t>()] = top();
+        break;  // LONG_BINPUT
+      case 'h':
+        recall(number<uint8_t>());
+        break;  // BINGET
+      case 'j':
+        recall(number<uint32_t>());
+        break;  // LONG_BINGET
+      case 'Q':
+        persistent();
+        break;  // BINPERSID
+      case 'R':
+        reduce();
+        break;  // REDUCE
+      case 'b':
+        pop();
+        break;  // BUILD: attributes of a dict, of no use
+      case '0':
+        pop();
+        break;  // POP
+      default:
+        fail("{}: the pickle has the opcode 0x{:02x}, which no checkpoint of tensors needs; it is not read", where_,
+             code);
     }
   }
 
@@ -110,7 +181,9 @@ class Machine {
 
   void global() {
     const std::string module = line(), name = module + " " + line();
-    if (!is_known(name)) fail("{}: the pickle names {}; only tensors and plain values are read, and nothing is executed", where_, quoted(name));
+    if (!is_known(name))
+      fail("{}: the pickle names {}; only tensors and plain values are read, and nothing is executed", where_,
+           quoted(name));
     push({PickleGlobal{name}});
   }
 
@@ -139,11 +212,13 @@ class Machine {
       push(arguments[0]);
       return;
     }
-    if (function->name != "torch._utils _rebuild_tensor_v2" || arguments.size() < 4) error("calls a function in a way that is not known");
+    if (function->name != "torch._utils _rebuild_tensor_v2" || arguments.size() < 4)
+      error("calls a function in a way that is not known");
     const auto* storage = std::get_if<PickleTensor>(&arguments[0].value);
     const auto* offset = std::get_if<int64_t>(&arguments[1].value);
     if (!storage || !offset) error("has a tensor without storage or offset");
-    push({PickleTensor{storage->storage_type, storage->storage_key, *offset, numbers(arguments[2]), numbers(arguments[3])}});
+    push({PickleTensor{storage->storage_type, storage->storage_key, *offset, numbers(arguments[2]),
+                       numbers(arguments[3])}});
   }
 
   std::vector<int64_t> numbers(const PickleValue& value) {
@@ -156,7 +231,9 @@ class Machine {
     return result;
   }
 
-  static PickleValue list(PickleList items, bool tuple) { return {std::make_shared<PickleList>(std::move(items)), tuple}; }
+  static PickleValue list(PickleList items, bool tuple) {
+    return {std::make_shared<PickleList>(std::move(items)), tuple};
+  }
   PickleList as_list(const PickleValue& value) {
     const auto* items = std::get_if<std::shared_ptr<PickleList>>(&value.value);
     if (!items) error("has another value where a tuple is expected");
@@ -202,7 +279,9 @@ class Machine {
     marks_.pop_back();
     return items;
   }
-  [[noreturn]] void error(std::string_view what) { fail("{}: is no checkpoint of tensors: its pickle {}", where_, what); }
+  [[noreturn]] void error(std::string_view what) {
+    fail("{}: is no checkpoint of tensors: its pickle {}", where_, what);
+  }
 
   std::span<const std::byte> bytes_;
   const std::string& where_;
@@ -214,6 +293,8 @@ class Machine {
 
 }  // namespace
 
-PickleValue read_pickle(std::span<const std::byte> bytes, const std::string& where) { return Machine(bytes, where).run(); }
+PickleValue read_pickle(std::span<const std::byte> bytes, const std::string& where) {
+  return Machine(bytes, where).run();
+}
 
 }  // namespace transom

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pickles, as far as a state dict of tensors needs them. Nothing is ever imported or called: the few names that such files
-// hold are known here, and all others are refused.
+// Pickles, as far as a state dict of tensors needs them. Nothing is ever imported or called: the few names that such
+// files hold are known here, and all others are refused.
 #pragma once
 
 #include <map>
@@ -29,8 +29,8 @@ struct PickleTensor {
 };
 
 struct PickleValue {
-  std::variant<std::monostate, bool, int64_t, double, std::string, PickleGlobal, PickleTensor, std::shared_ptr<PickleList>,
-               std::shared_ptr<PickleDict>>
+  std::variant<std::monostate, bool, int64_t, double, std::string, PickleGlobal, PickleTensor,
+               std::shared_ptr<PickleList>, std::shared_ptr<PickleDict>>
       value;
   bool is_tuple = false;
 };

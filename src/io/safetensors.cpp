@@ -18,8 +18,10 @@ struct TypeName {
   std::string_view name;
   DType dtype;
 };
-constexpr TypeName kTypes[] = {{"BOOL", DType::kBool}, {"U8", DType::kUInt8},      {"I8", DType::kInt8},      {"I32", DType::kInt32},   {"I64", DType::kInt64},
-                               {"U32", DType::kUInt32}, {"F16", DType::kFloat16}, {"BF16", DType::kBFloat16}, {"F32", DType::kFloat32}, {"F64", DType::kFloat64}};
+constexpr TypeName kTypes[] = {{"BOOL", DType::kBool},   {"U8", DType::kUInt8},      {"I8", DType::kInt8},
+                               {"I32", DType::kInt32},   {"I64", DType::kInt64},     {"U32", DType::kUInt32},
+                               {"F16", DType::kFloat16}, {"BF16", DType::kBFloat16}, {"F32", DType::kFloat32},
+                               {"F64", DType::kFloat64}};
 
 DType dtype_of(const std::string& name, const std::string& where) {
   for (const TypeName& type : kTypes)
@@ -35,7 +37,8 @@ std::string_view name_in_file(DType dtype) {
 // A whole number from a header, or an error.
 uint64_t number(const Json& value, const std::string& where, std::string_view what) {
   if (!value.is_number_integer() || (!value.is_number_unsigned() && value.get<int64_t>() < 0))
-    fail("{}: {} must be a whole number, found {}", where, what, quoted(value.dump(-1, ' ', false, Json::error_handler_t::replace)));
+    fail("{}: {} must be a whole number, found {}", where, what,
+         quoted(value.dump(-1, ' ', false, Json::error_handler_t::replace)));
   return value.get<uint64_t>();
 }
 
@@ -52,8 +55,13 @@ Entry parse_entry(const std::string& name, const Json& value, uint64_t data_size
     fail("{}: expected an object with dtype, shape and data_offsets", where);
   const Json &dtype = value["dtype"], &shape = value["shape"], &offsets = value["data_offsets"];
   if (!dtype.is_string()) fail("{}: dtype must be a string", where);
-  if (!shape.is_array() || !offsets.is_array() || offsets.size() != 2) fail("{}: expected a list as shape and two data_offsets", where);
-  Entry entry{name, dtype_of(dtype.get<std::string>(), where), {}, number(offsets[0], where, "data_offsets"), number(offsets[1], where, "data_offsets")};
+  if (!shape.is_array() || !offsets.is_array() || offsets.size() != 2)
+    fail("{}: expected a list as shape and two data_offsets", where);
+  Entry entry{name,
+              dtype_of(dtype.get<std::string>(), where),
+              {},
+              number(offsets[0], where, "data_offsets"),
+              number(offsets[1], where, "data_offsets")};
   uint64_t size = size_of(entry.dtype);
   bool overflow = false;
   for (const Json& item : shape) {
@@ -63,20 +71,23 @@ Entry parse_entry(const std::string& name, const Json& value, uint64_t data_size
     entry.shape.push_back(static_cast<int64_t>(extent));
   }
   if (entry.begin > entry.end || entry.end > data_size)
-    fail("{}: data_offsets [{}, {}] lie outside the {} bytes of data in the file", where, entry.begin, entry.end, data_size);
+    fail("{}: data_offsets [{}, {}] lie outside the {} bytes of data in the file", where, entry.begin, entry.end,
+         data_size);
   if (overflow || size != entry.end - entry.begin)
-    fail("{}: shape [{}] of {} needs {} bytes, data_offsets give {}", where, fmt::join(entry.shape, ", "), dtype.get<std::string>(),
-         overflow ? std::string("too many") : std::to_string(size), entry.end - entry.begin);
+    fail("{}: shape [{}] of {} needs {} bytes, data_offsets give {}", where, fmt::join(entry.shape, ", "),
+         dtype.get<std::string>(), overflow ? std::string("too many") : std::to_string(size), entry.end - entry.begin);
   return entry;
 }
 
 // The places must cover the data without overlap or hole, as the format demands.
 void check_cover(std::vector<const Entry*> entries, uint64_t data_size, const std::string& file) {
-  std::sort(entries.begin(), entries.end(), [](const Entry* a, const Entry* b) { return std::pair(a->begin, a->end) < std::pair(b->begin, b->end); });
+  std::sort(entries.begin(), entries.end(),
+            [](const Entry* a, const Entry* b) { return std::pair(a->begin, a->end) < std::pair(b->begin, b->end); });
   uint64_t end = 0;
   for (const Entry* entry : entries) {
     if (entry->begin != end)
-      fail("{}: tensor {}: data begins at {}, expected {}: the data of tensors must neither overlap nor leave holes", file, quoted(entry->name), entry->begin, end);
+      fail("{}: tensor {}: data begins at {}, expected {}: the data of tensors must neither overlap nor leave holes",
+           file, quoted(entry->name), entry->begin, end);
     end = entry->end;
   }
   if (end != data_size) fail("{}: the header describes {} bytes of data, the file has {}", file, end, data_size);
@@ -108,13 +119,18 @@ SafetensorsFile SafetensorsFile::open(const fs::path& path) {
   return parse(file->bytes(), path.string(), file);
 }
 
-SafetensorsFile SafetensorsFile::parse(std::span<const std::byte> bytes, const std::string& where, std::shared_ptr<const void> owner) {
+SafetensorsFile SafetensorsFile::parse(std::span<const std::byte> bytes, const std::string& where,
+                                       std::shared_ptr<const void> owner) {
   static_assert(std::endian::native == std::endian::little);
-  if (bytes.size() < 8) fail("{}: is no safetensors file: it has {} bytes, the length of its header alone takes 8", where, bytes.size());
+  if (bytes.size() < 8)
+    fail("{}: is no safetensors file: it has {} bytes, the length of its header alone takes 8", where, bytes.size());
   uint64_t header_size = 0;
   std::memcpy(&header_size, bytes.data(), 8);
-  if (header_size > kMaximumHeader) fail("{}: is no safetensors file: its header would have {} bytes, at most {} are allowed", where, header_size, kMaximumHeader);
-  if (header_size > bytes.size() - 8) fail("{}: is cut off: its header has {} bytes, the file only {} behind it", where, header_size, bytes.size() - 8);
+  if (header_size > kMaximumHeader)
+    fail("{}: is no safetensors file: its header would have {} bytes, at most {} are allowed", where, header_size,
+         kMaximumHeader);
+  if (header_size > bytes.size() - 8)
+    fail("{}: is cut off: its header has {} bytes, the file only {} behind it", where, header_size, bytes.size() - 8);
   const Json header = parse_header({reinterpret_cast<const char*>(bytes.data()) + 8, header_size}, where);
   const std::span<const std::byte> data = bytes.subspan(8 + header_size);
 
@@ -136,7 +152,8 @@ SafetensorsFile SafetensorsFile::parse(std::span<const std::byte> bytes, const s
   check_cover(pointers, data.size(), where);
   for (Entry& entry : entries) {
     result.places_.emplace(entry.name, result.tensors_.size());
-    result.tensors_.emplace_back(entry.name, TensorView{entry.dtype, std::move(entry.shape), data.subspan(entry.begin, entry.end - entry.begin), owner});
+    result.tensors_.emplace_back(entry.name, TensorView{entry.dtype, std::move(entry.shape),
+                                                        data.subspan(entry.begin, entry.end - entry.begin), owner});
   }
   return result;
 }
@@ -146,7 +163,8 @@ const TensorView* SafetensorsFile::find(std::string_view name) const {
   return found == places_.end() ? nullptr : &tensors_[found->second].second;
 }
 
-void write_safetensors(const fs::path& path, const NamedViews& tensors, const std::map<std::string, std::string>& metadata) {
+void write_safetensors(const fs::path& path, const NamedViews& tensors,
+                       const std::map<std::string, std::string>& metadata) {
   std::vector<const NamedViews::value_type*> order;
   for (const auto& item : tensors) order.push_back(&item);
   std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
@@ -158,7 +176,9 @@ void write_safetensors(const fs::path& path, const NamedViews& tensors, const st
   uint64_t offset = 0;
   for (const auto* item : order) {
     const TensorView& tensor = item->second;
-    header[item->first] = {{"dtype", name_in_file(tensor.dtype)}, {"shape", tensor.shape}, {"data_offsets", {offset, offset + tensor.bytes.size()}}};
+    header[item->first] = {{"dtype", name_in_file(tensor.dtype)},
+                           {"shape", tensor.shape},
+                           {"data_offsets", {offset, offset + tensor.bytes.size()}}};
     offset += tensor.bytes.size();
   }
   std::string text = header.dump(-1, ' ', false, Json::error_handler_t::replace);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The safetensors format: eight bytes of header length, a JSON header with type, shape and place of each tensor, the data.
+// The safetensors format: eight bytes of header length, a JSON header with type, shape and place of each tensor, the
+// data.
 #pragma once
 
 #include <map>
@@ -13,13 +14,14 @@ namespace transom {
 
 class SafetensorsFile {
  public:
-  // Maps the file and checks its whole header before anything is read through it: sizes, places, overlaps, holes. Errors
-  // name the file and the tensor.
+  // Maps the file and checks its whole header before anything is read through it: sizes, places, overlaps, holes.
+  // Errors name the file and the tensor.
   static SafetensorsFile open(const fs::path& path);
-  static SafetensorsFile parse(std::span<const std::byte> bytes, const std::string& where, std::shared_ptr<const void> owner);
+  static SafetensorsFile parse(std::span<const std::byte> bytes, const std::string& where,
+                               std::shared_ptr<const void> owner);
 
   const NamedViews& tensors() const& { return tensors_; }  // in the order of the header
-  NamedViews tensors() && { return std::move(tensors_); }   // so that a loop over open(path).tensors() is safe
+  NamedViews tensors() && { return std::move(tensors_); }  // so that a loop over open(path).tensors() is safe
   const TensorView* find(std::string_view name) const;
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
 
@@ -30,6 +32,7 @@ class SafetensorsFile {
 };
 
 // Writes as the Python library does: wide element types first, then by name; the file appears complete or not at all.
-void write_safetensors(const fs::path& path, const NamedViews& tensors, const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
+void write_safetensors(const fs::path& path, const NamedViews& tensors,
+                       const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
 
 }  // namespace transom

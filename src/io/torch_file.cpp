@@ -23,10 +23,12 @@ DType dtype_of(const std::string& storage) {
 }
 
 // The tensor's elements out of its storage: a view if they lie densely in order, else a dense copy.
-TensorView view_of(const PickleTensor& tensor, const ZipArchive::Entry& storage, const std::shared_ptr<const void>& archive, const std::string& where) {
+TensorView view_of(const PickleTensor& tensor, const ZipArchive::Entry& storage,
+                   const std::shared_ptr<const void>& archive, const std::string& where) {
   const DType dtype = dtype_of(tensor.storage_type);
   const auto size = static_cast<int64_t>(size_of(dtype)), available = static_cast<int64_t>(storage.bytes.size()) / size;
-  if (tensor.shape.size() != tensor.strides.size() || tensor.shape.size() > 64) fail("{}: has {} extents and {} strides", where, tensor.shape.size(), tensor.strides.size());
+  if (tensor.shape.size() != tensor.strides.size() || tensor.shape.size() > 64)
+    fail("{}: has {} extents and {} strides", where, tensor.shape.size(), tensor.strides.size());
   int64_t count = 1, last = tensor.offset, dense_stride = 1;
   bool inside = tensor.offset >= 0 && tensor.offset <= available, dense = true;
   for (size_t i = tensor.shape.size(); i-- > 0;) {
@@ -42,9 +44,12 @@ TensorView view_of(const PickleTensor& tensor, const ZipArchive::Entry& storage,
   }
   // An expanded tensor may repeat elements, but a claim far beyond the storage is a lie.
   if (!inside || (count > 0 && last >= available) || count > (available + 1) * 4096)
-    fail("{}: shape [{}] with strides [{}] at offset {} does not fit its storage of {} elements", where, fmt::join(tensor.shape, ", "), fmt::join(tensor.strides, ", "), tensor.offset, available);
+    fail("{}: shape [{}] with strides [{}] at offset {} does not fit its storage of {} elements", where,
+         fmt::join(tensor.shape, ", "), fmt::join(tensor.strides, ", "), tensor.offset, available);
   const std::shared_ptr<const void> owner = storage.owner ? storage.owner : archive;
-  if (dense || count == 0) return {dtype, tensor.shape, storage.bytes.subspan(static_cast<size_t>(tensor.offset * size), static_cast<size_t>(count * size)), owner};
+  if (dense || count == 0)
+    return {dtype, tensor.shape,
+            storage.bytes.subspan(static_cast<size_t>(tensor.offset * size), static_cast<size_t>(count * size)), owner};
   const auto copy = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(count * size));
   std::vector<int64_t> index(tensor.shape.size(), 0);
   for (int64_t i = 0; i < count; ++i) {
@@ -58,14 +63,16 @@ TensorView view_of(const PickleTensor& tensor, const ZipArchive::Entry& storage,
 
 }  // namespace
 
-NamedViews parse_torch_state_dict(std::span<const std::byte> bytes, const std::string& where, std::shared_ptr<const void> owner) {
+NamedViews parse_torch_state_dict(std::span<const std::byte> bytes, const std::string& where,
+                                  std::shared_ptr<const void> owner) {
   const ZipArchive archive(bytes, where);
   const std::string name = archive.find_ending("/data.pkl");
   if (name.empty()) fail("{}: is no checkpoint of torch.save: the archive has no data.pkl", where);
   const std::string prefix = name.substr(0, name.size() - std::string_view("data.pkl").size());
   if (archive.holds(prefix + "byteorder")) {
     const auto order = archive.read(prefix + "byteorder").bytes;
-    if (std::string_view(reinterpret_cast<const char*>(order.data()), order.size()) != "little") fail("{}: was saved on a machine of another byte order", where);
+    if (std::string_view(reinterpret_cast<const char*>(order.data()), order.size()) != "little")
+      fail("{}: was saved on a machine of another byte order", where);
   }
   const PickleValue root = read_pickle(archive.read(name).bytes, where);
   const auto* dict = std::get_if<std::shared_ptr<PickleDict>>(&root.value);
@@ -76,7 +83,8 @@ NamedViews parse_torch_state_dict(std::span<const std::byte> bytes, const std::s
     const auto* tensor = std::get_if<PickleTensor>(&value.value);
     if (!tensor_name || !tensor) continue;
     const std::string at = fmt::format("{}: tensor {}", where, quoted(*tensor_name));
-    result.emplace_back(*tensor_name, view_of(*tensor, archive.read(prefix + "data/" + tensor->storage_key), owner, at));
+    result.emplace_back(*tensor_name,
+                        view_of(*tensor, archive.read(prefix + "data/" + tensor->storage_key), owner, at));
   }
   return result;
 }

@@ -11,7 +11,8 @@
 namespace transom {
 namespace {
 
-constexpr uint32_t kEnd = 0x06054b50, kEnd64 = 0x06064b50, kLocator64 = 0x07064b50, kCentral = 0x02014b50, kLocal = 0x04034b50;
+constexpr uint32_t kEnd = 0x06054b50, kEnd64 = 0x06064b50, kLocator64 = 0x07064b50, kCentral = 0x02014b50,
+                   kLocal = 0x04034b50;
 constexpr uint64_t kMaximumInflated = uint64_t{1} << 36;
 
 // Little-endian numbers at checked places.
@@ -25,7 +26,8 @@ class Reader {
     return value;
   }
   std::span<const std::byte> part(uint64_t place, uint64_t size) const {
-    if (place > bytes_.size() || size > bytes_.size() - place) fail("{}: is no whole zip archive: {} bytes at {} lie outside of its {}", where_, size, place, bytes_.size());
+    if (place > bytes_.size() || size > bytes_.size() - place)
+      fail("{}: is no whole zip archive: {} bytes at {} lie outside of its {}", where_, size, place, bytes_.size());
     return bytes_.subspan(place, size);
   }
 
@@ -45,7 +47,9 @@ ZipArchive::ZipArchive(std::span<const std::byte> bytes, std::string where) : by
     end = bytes_.size() - back;
     found = reader.at<uint32_t>(end) == kEnd;
   }
-  if (!found) fail("{}: is no zip archive; checkpoints of torch before version 1.6 must be saved again with a newer torch", where_);
+  if (!found)
+    fail("{}: is no zip archive; checkpoints of torch before version 1.6 must be saved again with a newer torch",
+         where_);
   uint64_t count = reader.at<uint16_t>(end + 10), place = reader.at<uint32_t>(end + 16);
   if (end >= 20 && reader.at<uint32_t>(end - 20) == kLocator64) {
     const auto record = reader.at<uint64_t>(end - 12);
@@ -55,8 +59,10 @@ ZipArchive::ZipArchive(std::span<const std::byte> bytes, std::string where) : by
   }
   for (uint64_t i = 0; i < count; ++i) {
     if (reader.at<uint32_t>(place) != kCentral) fail("{}: entry {} of the archive's directory is damaged", where_, i);
-    Place entry{reader.at<uint16_t>(place + 10), reader.at<uint32_t>(place + 20), reader.at<uint32_t>(place + 24), reader.at<uint32_t>(place + 42)};
-    const uint64_t name_size = reader.at<uint16_t>(place + 28), extra_size = reader.at<uint16_t>(place + 30), comment_size = reader.at<uint16_t>(place + 32);
+    Place entry{reader.at<uint16_t>(place + 10), reader.at<uint32_t>(place + 20), reader.at<uint32_t>(place + 24),
+                reader.at<uint32_t>(place + 42)};
+    const uint64_t name_size = reader.at<uint16_t>(place + 28), extra_size = reader.at<uint16_t>(place + 30),
+                   comment_size = reader.at<uint16_t>(place + 32);
     const auto name = reader.part(place + 46, name_size);
     // The zip64 extra field holds, in this order, what did not fit into 32 bits.
     for (uint64_t at = place + 46 + name_size, stop = at + extra_size; at + 4 <= stop;) {
@@ -87,15 +93,18 @@ ZipArchive::Entry ZipArchive::read(const std::string& name) const {
   const Place& entry = found->second;
   const Reader reader(bytes_, where_);
   if (reader.at<uint32_t>(entry.header) != kLocal) fail("{}: the header of entry {} is damaged", where_, quoted(name));
-  const uint64_t data = entry.header + 30 + reader.at<uint16_t>(entry.header + 26) + reader.at<uint16_t>(entry.header + 28);
+  const uint64_t data =
+      entry.header + 30 + reader.at<uint16_t>(entry.header + 26) + reader.at<uint16_t>(entry.header + 28);
   const auto packed = reader.part(data, entry.packed);
   if (entry.method == 0) {
     if (entry.size != entry.packed) fail("{}: entry {} is stored, but its two sizes differ", where_, quoted(name));
     return {packed, nullptr};
   }
-  if (entry.method != 8) fail("{}: entry {} is packed by method {}; stored and deflated are read", where_, quoted(name), entry.method);
+  if (entry.method != 8)
+    fail("{}: entry {} is packed by method {}; stored and deflated are read", where_, quoted(name), entry.method);
   // Deflate packs at most about 1000 to 1: a larger claim is a lie.
-  if (entry.size > kMaximumInflated || entry.size / 1100 > entry.packed) fail("{}: entry {} claims {} bytes from {}", where_, quoted(name), entry.size, entry.packed);
+  if (entry.size > kMaximumInflated || entry.size / 1100 > entry.packed)
+    fail("{}: entry {} claims {} bytes from {}", where_, quoted(name), entry.size, entry.packed);
   const auto inflated = std::make_shared<std::vector<std::byte>>(entry.size);
   z_stream stream{};
   if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) fail(ErrorKind::kInternal, "zlib cannot start");
@@ -104,7 +113,8 @@ ZipArchive::Entry ZipArchive::read(const std::string& name) const {
   uint64_t in_left = packed.size(), out_left = inflated->size();
   int status = Z_OK;
   while (status == Z_OK) {
-    const auto in = static_cast<uInt>(std::min<uint64_t>(in_left, 1u << 30)), out = static_cast<uInt>(std::min<uint64_t>(out_left, 1u << 30));
+    const auto in = static_cast<uInt>(std::min<uint64_t>(in_left, 1u << 30)),
+               out = static_cast<uInt>(std::min<uint64_t>(out_left, 1u << 30));
     stream.avail_in = in;
     stream.avail_out = out;
     status = inflate(&stream, Z_NO_FLUSH);
@@ -112,7 +122,8 @@ ZipArchive::Entry ZipArchive::read(const std::string& name) const {
     out_left -= out - stream.avail_out;
   }
   inflateEnd(&stream);
-  if (status != Z_STREAM_END || out_left != 0) fail("{}: entry {} cannot be inflated to its {} bytes", where_, quoted(name), entry.size);
+  if (status != Z_STREAM_END || out_left != 0)
+    fail("{}: entry {} cannot be inflated to its {} bytes", where_, quoted(name), entry.size);
   return {*inflated, inflated};
 }
 

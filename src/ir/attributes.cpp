@@ -31,7 +31,9 @@ const T& checked(const AttributeValue* value, std::string_view name) {
 
 int64_t Attributes::get_int(std::string_view name) const { return checked<int64_t>(find(name), name); }
 double Attributes::get_float(std::string_view name) const { return checked<double>(find(name), name); }
-const std::string& Attributes::get_string(std::string_view name) const { return checked<std::string>(find(name), name); }
+const std::string& Attributes::get_string(std::string_view name) const {
+  return checked<std::string>(find(name), name);
+}
 const std::vector<int64_t>& Attributes::get_ints(std::string_view name) const {
   return checked<std::vector<int64_t>>(find(name), name);
 }

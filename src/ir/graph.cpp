@@ -88,7 +88,8 @@ Graph rewrite(const Graph& graph, const Replacement& replace) {
     const UseScope scope(node->scope);
     std::vector<Tensor> outputs = replace(*node, inputs);
     if (outputs.empty())
-      outputs = outputs_of(same ? node : make_node(*node->operation, std::move(inputs), node->attributes, node->region));
+      outputs =
+          outputs_of(same ? node : make_node(*node->operation, std::move(inputs), node->attributes, node->region));
     for (size_t i = 0; i < outputs.size(); ++i) {
       replacement.insert_or_assign(Tensor(node, static_cast<int>(i)), outputs[i]);
       place(outputs[i], placed, result.nodes);

@@ -11,25 +11,27 @@
 namespace transom {
 
 struct Graph {
-  std::vector<Tensor> inputs;   // leaves, in the order of the program's arguments
+  std::vector<Tensor> inputs;                // leaves, in the order of the program's arguments
   std::vector<std::shared_ptr<Node>> nodes;  // without the inputs
   std::vector<Tensor> outputs;
 };
 
-// The graph that computes `outputs` from `inputs`, its nodes in the order of their creation. What is reached and already
-// computed, and leaves that are not among `inputs`, become further inputs, in the order in which they are found.
+// The graph that computes `outputs` from `inputs`, its nodes in the order of their creation. What is reached and
+// already computed, and leaves that are not among `inputs`, become further inputs, in the order in which they are
+// found.
 Graph make_graph(std::vector<Tensor> outputs, std::vector<Tensor> inputs = {});
 
-// Builds a graph anew, node by node in order. `replace` gets each node (whose inputs are still the old ones) and its new
-// inputs, and returns its new outputs, or nothing to keep the node. The order of the graph is kept; nodes that `replace`
-// makes stand where the old one stood; what is no longer used is left out.
+// Builds a graph anew, node by node in order. `replace` gets each node (whose inputs are still the old ones) and its
+// new inputs, and returns its new outputs, or nothing to keep the node. The order of the graph is kept; nodes that
+// `replace` makes stand where the old one stood; what is no longer used is left out.
 using Replacement = std::function<std::vector<Tensor>(const Node& node, const std::vector<Tensor>& inputs)>;
 Graph rewrite(const Graph& graph, const Replacement& replace);
 
 // The outputs of `graph` computed from `inputs`: its nodes made anew, one input for each of the graph's.
 std::vector<Tensor> inline_graph(const Graph& graph, const std::vector<Tensor>& inputs);
 
-// The same graph on new leaves. Passes look at the nodes that make values; isolated, they see nothing beyond the inputs.
+// The same graph on new leaves. Passes look at the nodes that make values; isolated, they see nothing beyond the
+// inputs.
 Graph isolate(const Graph& graph);
 
 // The graph as text that parse_graph reads back:

@@ -159,7 +159,8 @@ class Parser {
   std::string parse_word() {
     skip_space();
     const size_t begin = position_;
-    while (position_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[position_])) || text_[position_] == '_'))
+    while (position_ < text_.size() &&
+           (std::isalnum(static_cast<unsigned char>(text_[position_])) || text_[position_] == '_'))
       ++position_;
     if (begin == position_) error("a word");
     return std::string(text_.substr(begin, position_ - begin));

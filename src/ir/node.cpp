@@ -76,7 +76,8 @@ void check_region(const Operation& operation, const std::vector<Type>& types, co
   std::vector<Type> expected;
   for (const Tensor& input : region.inputs) expected.push_back(input.type());
   if (types != expected)
-    fail(ErrorKind::kInternal, "{}: the region's inputs are ({}), found ({})", operation.name, to_string(expected), to_string(types));
+    fail(ErrorKind::kInternal, "{}: the region's inputs are ({}), found ({})", operation.name, to_string(expected),
+         to_string(types));
 }
 
 }  // namespace
@@ -113,8 +114,8 @@ std::shared_ptr<Node> make_node(const Operation& operation, std::vector<Tensor> 
   node->attributes = std::move(attributes);
   node->scope = current_scope();
   node->sequence = next_sequence.fetch_add(1, std::memory_order_relaxed);
-  const bool carries_gradient = std::any_of(node->types.begin(), node->types.end(),
-                                            [](const Type& type) { return is_floating(type.dtype); });
+  const bool carries_gradient =
+      std::any_of(node->types.begin(), node->types.end(), [](const Type& type) { return is_floating(type.dtype); });
   if (!in_compiler && !gradients_off && carries_gradient && !operation.stops_gradient)
     for (const Tensor& input : inputs) node->requires_grad |= input.requires_grad();
   node->remembers = node->requires_grad;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the compiler knows of an operation: one record, in one place (src/ops). A primitive has `evaluate`, a composite has
-// `decompose`; everything else that an operation can do follows from its record.
+// What the compiler knows of an operation: one record, in one place (src/ops). A primitive has `evaluate`, a composite
+// has `decompose`; everything else that an operation can do follows from its record.
 #pragma once
 
 #include <functional>
@@ -38,8 +38,8 @@ struct Array {
   void set(int64_t i, double value);  // not yet rounded to the dtype; integers truncate, stop at the ends, NaN is 0
 };
 
-// What the gradient rule sees. `wanted(i)` says whether the gradient for input i is of use; the rule returns one tensor an
-// input, undefined where it is zero or not wanted.
+// What the gradient rule sees. `wanted(i)` says whether the gradient for input i is of use; the rule returns one tensor
+// an input, undefined where it is zero or not wanted.
 struct GradientRequest {
   std::span<const Tensor> inputs;
   std::span<const Tensor> outputs;
@@ -64,7 +64,7 @@ struct Operation {
   std::string_view name;
   OperationKind kind = OperationKind::kPrimitive;
   std::string_view documentation;
-  bool elementwise = false;  // output element i needs only input elements i; all shapes are equal
+  bool elementwise = false;     // output element i needs only input elements i; all shapes are equal
   bool stops_gradient = false;  // its outputs count as constants when gradients are taken
   std::vector<Type> (*infer)(const Inference&) = nullptr;
   void (*evaluate)(std::span<const Array> inputs, const Attributes&, std::span<Array> outputs) = nullptr;

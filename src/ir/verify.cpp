@@ -32,8 +32,8 @@ void verify(const Graph& graph) {
         fail(ErrorKind::kInternal, "{}: {} has inputs ({}), its region ({})", *node->scope, name, to_string(types),
              to_string(types_of(node->region->inputs)));
       if (types_of(node->region->outputs) != node->types)
-        fail(ErrorKind::kInternal, "{}: {} has outputs ({}), its region ({})", *node->scope, name, to_string(node->types),
-             to_string(types_of(node->region->outputs)));
+        fail(ErrorKind::kInternal, "{}: {} has outputs ({}), its region ({})", *node->scope, name,
+             to_string(node->types), to_string(types_of(node->region->outputs)));
       for (const Tensor& output : outputs_of(node)) made.insert(output);
       continue;
     }

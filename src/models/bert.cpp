@@ -47,13 +47,16 @@ class BertModel : public BertModelWithHead {
 class BertForSequenceClassification : public BertModelWithHead {
  public:
   BertForSequenceClassification(const Config& config, const Scope& scope)
-      : BertModelWithHead(config, scope, true), dropout_(config_.classifier_dropout), classifier_(scope / "classifier", config_.hidden_size, config_.num_labels, config_.new_weights()) {}
+      : BertModelWithHead(config, scope, true),
+        dropout_(config_.classifier_dropout),
+        classifier_(scope / "classifier", config_.hidden_size, config_.num_labels, config_.new_weights()) {}
 
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     NamedTensors extra;
     const Tensor pooled = (*pooler_)(encode(inputs, context, extra));
-    return joined(sequence_classification_outputs(classifier_(dropout_(pooled, context)), inputs, config_.problem_type), extra);
+    return joined(sequence_classification_outputs(classifier_(dropout_(pooled, context)), inputs, config_.problem_type),
+                  extra);
   }
 
  private:
@@ -64,7 +67,9 @@ class BertForSequenceClassification : public BertModelWithHead {
 class BertForTokenClassification : public BertModelWithHead {
  public:
   BertForTokenClassification(const Config& config, const Scope& scope)
-      : BertModelWithHead(config, scope, false), dropout_(config_.classifier_dropout), classifier_(scope / "classifier", config_.hidden_size, config_.num_labels, config_.new_weights()) {}
+      : BertModelWithHead(config, scope, false),
+        dropout_(config_.classifier_dropout),
+        classifier_(scope / "classifier", config_.hidden_size, config_.num_labels, config_.new_weights()) {}
 
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
@@ -81,7 +86,8 @@ class BertForTokenClassification : public BertModelWithHead {
 class BertForQuestionAnswering : public BertModelWithHead {
  public:
   BertForQuestionAnswering(const Config& config, const Scope& scope)
-      : BertModelWithHead(config, scope, false), qa_outputs_(scope / "qa_outputs", config_.hidden_size, 2, config_.new_weights()) {}
+      : BertModelWithHead(config, scope, false),
+        qa_outputs_(scope / "qa_outputs", config_.hidden_size, 2, config_.new_weights()) {}
 
  protected:
   std::vector<std::string> input_names() const override {
@@ -107,7 +113,8 @@ class BertPredictions {
       : activation_(c.hidden_act),
         dense_(scope / "transform" / "dense", c.hidden_size, c.hidden_size, c.new_weights()),
         norm_(scope / "transform" / "LayerNorm", c.hidden_size, c.layer_norm_eps),
-        decoder_(scope, c.tie_word_embeddings ? "bias" : "decoder.bias", "decoder.weight", words, c.tie_word_embeddings, c.hidden_size, c.vocab_size, c.initializer_range) {}
+        decoder_(scope, c.tie_word_embeddings ? "bias" : "decoder.bias", "decoder.weight", words, c.tie_word_embeddings,
+                 c.hidden_size, c.vocab_size, c.initializer_range) {}
   Tensor operator()(const Tensor& hidden) const { return decoder_(norm_(activation(activation_, dense_(hidden)))); }
 
  private:
@@ -120,7 +127,8 @@ class BertPredictions {
 class BertForMaskedLM : public BertModelWithHead {
  public:
   BertForMaskedLM(const Config& config, const Scope& scope)
-      : BertModelWithHead(config, scope, false), predictions_(scope / "cls" / "predictions", config_, bert_.embeddings().word_embeddings) {}
+      : BertModelWithHead(config, scope, false),
+        predictions_(scope / "cls" / "predictions", config_, bert_.embeddings().word_embeddings) {}
 
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
@@ -164,7 +172,8 @@ class BertForPreTraining : public BertModelWithHead {
 class BertForNextSentencePrediction : public BertModelWithHead {
  public:
   BertForNextSentencePrediction(const Config& config, const Scope& scope)
-      : BertModelWithHead(config, scope, true), seq_relationship_(scope / "cls" / "seq_relationship", config_.hidden_size, 2, config_.new_weights()) {}
+      : BertModelWithHead(config, scope, true),
+        seq_relationship_(scope / "cls" / "seq_relationship", config_.hidden_size, 2, config_.new_weights()) {}
 
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
@@ -180,7 +189,9 @@ class BertForNextSentencePrediction : public BertModelWithHead {
 class BertForMultipleChoice : public BertModelWithHead {
  public:
   BertForMultipleChoice(const Config& config, const Scope& scope)
-      : BertModelWithHead(config, scope, true), dropout_(config_.classifier_dropout), classifier_(scope / "classifier", config_.hidden_size, 1, config_.new_weights()) {}
+      : BertModelWithHead(config, scope, true),
+        dropout_(config_.classifier_dropout),
+        classifier_(scope / "classifier", config_.hidden_size, 1, config_.new_weights()) {}
 
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
@@ -201,7 +212,9 @@ Family bert_family() {
   return {"bert",
           "bert",
           {{"BertModel", {"feature-extraction"}, make_model<BertModel>},
-           {"BertForSequenceClassification", {"text-classification", "zero-shot-classification"}, make_model<BertForSequenceClassification>},
+           {"BertForSequenceClassification",
+            {"text-classification", "zero-shot-classification"},
+            make_model<BertForSequenceClassification>},
            {"BertForTokenClassification", {"token-classification"}, make_model<BertForTokenClassification>},
            {"BertForQuestionAnswering", {"question-answering"}, make_model<BertForQuestionAnswering>},
            {"BertForMaskedLM", {"fill-mask"}, make_model<BertForMaskedLM>},

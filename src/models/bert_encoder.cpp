@@ -33,12 +33,14 @@ BertConfig::BertConfig(const Config& config)
 
 BertEmbeddings::BertEmbeddings(const Scope& scope, const BertConfig& c, bool positions_after_padding)
     : word_embeddings(scope / "word_embeddings", c.vocab_size, c.hidden_size, c.initializer_range, c.pad_token_id),
-      position_embeddings(scope / "position_embeddings", c.max_position_embeddings, c.hidden_size, c.initializer_range, positions_after_padding ? c.pad_token_id : -1),
+      position_embeddings(scope / "position_embeddings", c.max_position_embeddings, c.hidden_size, c.initializer_range,
+                          positions_after_padding ? c.pad_token_id : -1),
       token_type_embeddings(scope / "token_type_embeddings", c.type_vocab_size, c.hidden_size, c.initializer_range),
       layer_norm_(scope / "LayerNorm", c.hidden_size, c.layer_norm_eps),
       dropout_(c.hidden_dropout_prob) {}
 
-Tensor BertEmbeddings::operator()(const Tensor& input_ids, const Tensor& inputs_embeds, const Tensor& token_type_ids, const Tensor& position_ids, ForwardContext& context) const {
+Tensor BertEmbeddings::operator()(const Tensor& input_ids, const Tensor& inputs_embeds, const Tensor& token_type_ids,
+                                  const Tensor& position_ids, ForwardContext& context) const {
   const Tensor words = inputs_embeds.defined() ? inputs_embeds : word_embeddings(input_ids);
   const Tensor types = token_type_ids.defined() ? token_type_ids : zeros({1, words.dim(1)}, DType::kInt64);
   const Tensor x = words + token_type_embeddings(types) + position_embeddings(position_ids);
@@ -71,7 +73,9 @@ Tensor BertLayer::operator()(const Tensor& x, const Tensor& mask, ForwardContext
 }
 
 BertEncoder::BertEncoder(const Scope& scope, const BertConfig& config, bool positions_after_padding)
-    : config_(config), positions_after_padding_(positions_after_padding), embeddings_(scope / "embeddings", config, positions_after_padding) {
+    : config_(config),
+      positions_after_padding_(positions_after_padding),
+      embeddings_(scope / "embeddings", config, positions_after_padding) {
   for (int64_t i = 0; i < config.num_hidden_layers; ++i) layers_.emplace_back(scope / "encoder" / "layer" / i, config);
 }
 
@@ -83,7 +87,8 @@ EncoderOutput BertEncoder::operator()(const NamedTensors& inputs, ForwardContext
 }
 
 const std::vector<std::string>& encoder_input_names() {
-  static const std::vector<std::string> names = {"input_ids", "attention_mask", "token_type_ids", "position_ids", "inputs_embeds", "labels"};
+  static const std::vector<std::string> names = {"input_ids",    "attention_mask", "token_type_ids",
+                                                 "position_ids", "inputs_embeds",  "labels"};
   return names;
 }
 

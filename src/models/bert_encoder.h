@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The encoder of BERT (Devlin et al., 2018), which BERT, RoBERTa and their kin share: post-norm blocks of self-attention and
-// a feed-forward layer. Members are named as in the checkpoint. B batch, T time, D hidden, H heads.
+// The encoder of BERT (Devlin et al., 2018), which BERT, RoBERTa and their kin share: post-norm blocks of
+// self-attention and a feed-forward layer. Members are named as in the checkpoint. B batch, T time, D hidden, H heads.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,8 @@ namespace transom {
 
 struct BertConfig {
   explicit BertConfig(const Config& config);
-  int64_t vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size, max_position_embeddings, type_vocab_size;
+  int64_t vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size, max_position_embeddings,
+      type_vocab_size;
   int64_t pad_token_id;
   double hidden_dropout_prob, attention_probs_dropout_prob, classifier_dropout, layer_norm_eps, initializer_range;
   std::string hidden_act, problem_type;
@@ -34,7 +35,8 @@ class BertEmbeddings {
  public:
   BertEmbeddings(const Scope& scope, const BertConfig& config, bool positions_after_padding = false);
   // input_ids, position_ids [B, T] or [1, T]; token types empty: all 0. -> [B, T, D]
-  Tensor operator()(const Tensor& input_ids, const Tensor& inputs_embeds, const Tensor& token_type_ids, const Tensor& position_ids, ForwardContext& context) const;
+  Tensor operator()(const Tensor& input_ids, const Tensor& inputs_embeds, const Tensor& token_type_ids,
+                    const Tensor& position_ids, ForwardContext& context) const;
 
   Embedding word_embeddings, position_embeddings, token_type_embeddings;
 
@@ -76,7 +78,8 @@ class BertEncoder {
 // tanh of a dense layer on the first token: [B, T, D] -> [B, D]
 class BertPooler {
  public:
-  BertPooler(const Scope& scope, const BertConfig& config) : dense_(scope / "dense", config.hidden_size, config.hidden_size, config.new_weights()) {}
+  BertPooler(const Scope& scope, const BertConfig& config)
+      : dense_(scope / "dense", config.hidden_size, config.hidden_size, config.new_weights()) {}
   Tensor operator()(const Tensor& hidden) const { return tanh(dense_(squeeze(slice(hidden, 1, 0, 1), 1))); }
 
  private:

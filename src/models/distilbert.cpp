@@ -82,8 +82,10 @@ class DistilBertBody {
  public:
   DistilBertBody(const Scope& scope, const DistilBertConfig& c)
       : config_(c),
-        word_embeddings(scope / "embeddings" / "word_embeddings", c.vocab_size, c.dim, c.initializer_range, c.pad_token_id),
-        position_embeddings_(scope / "embeddings" / "position_embeddings", c.max_position_embeddings, c.dim, c.initializer_range),
+        word_embeddings(scope / "embeddings" / "word_embeddings", c.vocab_size, c.dim, c.initializer_range,
+                        c.pad_token_id),
+        position_embeddings_(scope / "embeddings" / "position_embeddings", c.max_position_embeddings, c.dim,
+                             c.initializer_range),
         layer_norm_(scope / "embeddings" / "LayerNorm", c.dim, kEpsilon),
         dropout_(c.dropout) {
     for (int64_t i = 0; i < c.n_layers; ++i) layers_.emplace_back(scope / "transformer" / "layer" / i, c);
@@ -113,7 +115,9 @@ class DistilBertModelWithHead : public Model {
  protected:
   DistilBertModelWithHead(const Config& config, const Scope& scope, const std::string& body = "distilbert")
       : config_(config), distilbert_(body.empty() ? scope : scope / body, config_) {}
-  std::vector<std::string> input_names() const override { return {"input_ids", "attention_mask", "position_ids", "inputs_embeds", "labels"}; }
+  std::vector<std::string> input_names() const override {
+    return {"input_ids", "attention_mask", "position_ids", "inputs_embeds", "labels"};
+  }
   template <typename Head>
   NamedTensors with_head(const NamedTensors& inputs, ForwardContext& context, Head&& head) const {
     const EncoderOutput result = distilbert_(inputs, context);
@@ -132,7 +136,9 @@ class DistilBertModel : public DistilBertModelWithHead {
 
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
-    return with_head(inputs, context, [&](const Tensor& hidden) { return NamedTensors{{"last_hidden_state", hidden}}; });
+    return with_head(inputs, context, [&](const Tensor& hidden) {
+      return NamedTensors{{"last_hidden_state", hidden}};
+    });
   }
 };
 
@@ -152,7 +158,9 @@ class DistilBertForSequenceClassification : public DistilBertModelWithHead {
     return classifier_(dropout_(relu(pre_classifier_(squeeze(slice(hidden, 1, 0, 1), 1))), context));
   }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
-    return with_head(inputs, context, [&](const Tensor& hidden) { return sequence_classification_outputs(scores(hidden, context), inputs, config_.problem_type); });
+    return with_head(inputs, context, [&](const Tensor& hidden) {
+      return sequence_classification_outputs(scores(hidden, context), inputs, config_.problem_type);
+    });
   }
 
  private:
@@ -162,23 +170,29 @@ class DistilBertForSequenceClassification : public DistilBertModelWithHead {
 
 class DistilBertForMultipleChoice : public DistilBertForSequenceClassification {
  public:
-  DistilBertForMultipleChoice(const Config& config, const Scope& scope) : DistilBertForSequenceClassification(config, scope, 1) {}
+  DistilBertForMultipleChoice(const Config& config, const Scope& scope)
+      : DistilBertForSequenceClassification(config, scope, 1) {}
 
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const int64_t choices = choices_of(inputs);
-    return with_head(flattened_choices(inputs), context, [&](const Tensor& hidden) { return choice_outputs(scores(hidden, context), choices, inputs); });
+    return with_head(flattened_choices(inputs), context,
+                     [&](const Tensor& hidden) { return choice_outputs(scores(hidden, context), choices, inputs); });
   }
 };
 
 class DistilBertForTokenClassification : public DistilBertModelWithHead {
  public:
   DistilBertForTokenClassification(const Config& config, const Scope& scope)
-      : DistilBertModelWithHead(config, scope), dropout_(config_.dropout), classifier_(scope / "classifier", config_.dim, config_.num_labels, config_.new_weights()) {}
+      : DistilBertModelWithHead(config, scope),
+        dropout_(config_.dropout),
+        classifier_(scope / "classifier", config_.dim, config_.num_labels, config_.new_weights()) {}
 
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
-    return with_head(inputs, context, [&](const Tensor& hidden) { return token_outputs(classifier_(dropout_(hidden, context)), inputs); });
+    return with_head(inputs, context, [&](const Tensor& hidden) {
+      return token_outputs(classifier_(dropout_(hidden, context)), inputs);
+    });
   }
 
  private:
@@ -189,14 +203,18 @@ class DistilBertForTokenClassification : public DistilBertModelWithHead {
 class DistilBertForQuestionAnswering : public DistilBertModelWithHead {
  public:
   DistilBertForQuestionAnswering(const Config& config, const Scope& scope)
-      : DistilBertModelWithHead(config, scope), qa_outputs_(scope / "qa_outputs", config_.dim, 2, config_.new_weights()), dropout_(config_.qa_dropout) {}
+      : DistilBertModelWithHead(config, scope),
+        qa_outputs_(scope / "qa_outputs", config_.dim, 2, config_.new_weights()),
+        dropout_(config_.qa_dropout) {}
 
  protected:
   std::vector<std::string> input_names() const override {
     return {"input_ids", "attention_mask", "position_ids", "inputs_embeds", "start_positions", "end_positions"};
   }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
-    return with_head(inputs, context, [&](const Tensor& hidden) { return span_outputs(qa_outputs_(dropout_(hidden, context)), inputs); });
+    return with_head(inputs, context, [&](const Tensor& hidden) {
+      return span_outputs(qa_outputs_(dropout_(hidden, context)), inputs);
+    });
   }
 
  private:
@@ -210,12 +228,14 @@ class DistilBertForMaskedLM : public DistilBertModelWithHead {
       : DistilBertModelWithHead(config, scope),
         vocab_transform_(scope / "vocab_transform", config_.dim, config_.dim, config_.new_weights()),
         vocab_layer_norm_(scope / "vocab_layer_norm", config_.dim, kEpsilon),
-        vocab_projector_(scope / "vocab_projector", "bias", "weight", distilbert_.word_embeddings, config_.tie_word_embeddings, config_.dim, config_.vocab_size, config_.initializer_range) {}
+        vocab_projector_(scope / "vocab_projector", "bias", "weight", distilbert_.word_embeddings,
+                         config_.tie_word_embeddings, config_.dim, config_.vocab_size, config_.initializer_range) {}
 
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return with_head(inputs, context, [&](const Tensor& hidden) {
-      return token_outputs(vocab_projector_(vocab_layer_norm_(activation(config_.activation, vocab_transform_(hidden)))), inputs);
+      return token_outputs(
+          vocab_projector_(vocab_layer_norm_(activation(config_.activation, vocab_transform_(hidden)))), inputs);
     });
   }
 
@@ -231,7 +251,9 @@ Family distilbert_family() {
   return {"distilbert",
           "distilbert",
           {{"DistilBertModel", {"feature-extraction"}, make_model<DistilBertModel>},
-           {"DistilBertForSequenceClassification", {"text-classification", "zero-shot-classification"}, make_model<DistilBertForSequenceClassification>},
+           {"DistilBertForSequenceClassification",
+            {"text-classification", "zero-shot-classification"},
+            make_model<DistilBertForSequenceClassification>},
            {"DistilBertForTokenClassification", {"token-classification"}, make_model<DistilBertForTokenClassification>},
            {"DistilBertForQuestionAnswering", {"question-answering"}, make_model<DistilBertForQuestionAnswering>},
            {"DistilBertForMaskedLM", {"fill-mask"}, make_model<DistilBertForMaskedLM>},

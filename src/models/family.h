@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an architecture family tells of itself. Each file of this folder defines one (or a few that share their code) and
-// stands in the list of registry.cpp.
+// What an architecture family tells of itself. Each file of this folder defines one (or a few that share their code)
+// and stands in the list of registry.cpp.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@
 namespace transom {
 
 struct Architecture {
-  std::string name;               // "BertForSequenceClassification"
+  std::string name;                // "BertForSequenceClassification"
   std::vector<std::string> tasks;  // of pipelines that take this head
   std::unique_ptr<Model> (*make)(const Config& config, const Scope& scope);
 };

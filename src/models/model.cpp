@@ -39,14 +39,16 @@ NamedTensors Model::forward(const NamedTensors& inputs, ForwardContext context) 
   const std::vector<std::string> known = input_names();
   for (const auto& [name, tensor] : inputs.items())
     if (std::find(known.begin(), known.end(), name) == known.end())
-      fail("{} takes no input {}{} It takes: {}", architecture_, quoted(name), did_you_mean(name, known), fmt::join(known, ", "));
+      fail("{} takes no input {}{} It takes: {}", architecture_, quoted(name), did_you_mean(name, known),
+           fmt::join(known, ", "));
   return run(inputs, context);
 }
 
 std::vector<std::string> Model::labels() const {
   std::vector<std::string> names;
   for (const auto& [id, name] : config_->get_map("id2label")) {
-    while (static_cast<int64_t>(names.size()) < id && names.size() < 1'000'000) names.push_back("LABEL_" + std::to_string(names.size()));
+    while (static_cast<int64_t>(names.size()) < id && names.size() < 1'000'000)
+      names.push_back("LABEL_" + std::to_string(names.size()));
     names.push_back(name);
   }
   return names;

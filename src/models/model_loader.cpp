@@ -40,18 +40,24 @@ Choice choose(const Config& config, const std::string& task) {
   if (!family) {
     std::vector<std::string> types;
     for (const Family& candidate : families()) types.push_back(candidate.model_type);
-    fail("{}: unknown model_type {}{} Known are: {}", config.where(), quoted(type.empty() && !named.empty() ? named[0] : type), did_you_mean(type, types), joined_types());
+    fail("{}: unknown model_type {}{} Known are: {}", config.where(),
+         quoted(type.empty() && !named.empty() ? named[0] : type), did_you_mean(type, types), joined_types());
   }
   for (const Architecture& architecture : family->architectures)
-    if (task.empty() ? named.empty() : std::find(architecture.tasks.begin(), architecture.tasks.end(), task) != architecture.tasks.end())
+    if (task.empty()
+            ? named.empty()
+            : std::find(architecture.tasks.begin(), architecture.tasks.end(), task) != architecture.tasks.end())
       return {family, &architecture};
   std::vector<std::string> names, tasks;
   for (const Architecture& architecture : family->architectures) {
     names.push_back(architecture.name);
     tasks.insert(tasks.end(), architecture.tasks.begin(), architecture.tasks.end());
   }
-  if (!task.empty()) fail("{}: a model of type '{}' has no head for the task {}{} It has: {}", config.where(), family->model_type, quoted(task), did_you_mean(task, tasks), fmt::join(tasks, ", "));
-  fail("{}: unknown architecture {}{} Known for '{}' are: {}", config.where(), quoted(named[0]), did_you_mean(named[0], names), family->model_type, fmt::join(names, ", "));
+  if (!task.empty())
+    fail("{}: a model of type '{}' has no head for the task {}{} It has: {}", config.where(), family->model_type,
+         quoted(task), did_you_mean(task, tasks), fmt::join(tasks, ", "));
+  fail("{}: unknown architecture {}{} Known for '{}' are: {}", config.where(), quoted(named[0]),
+       did_you_mean(named[0], names), family->model_type, fmt::join(names, ", "));
 }
 
 // The names under which older checkpoints hold a parameter.
@@ -68,7 +74,11 @@ std::vector<std::string> older_names(const std::string& name) {
 class Source : public ParameterSource {
  public:
   Source(const Checkpoint* checkpoint, const Family& family, const LoadOptions& options)
-      : checkpoint_(checkpoint), family_(family), options_(options), dtype_(parse_dtype(options.dtype)), generator_(options.seed) {}
+      : checkpoint_(checkpoint),
+        family_(family),
+        options_(options),
+        dtype_(parse_dtype(options.dtype)),
+        generator_(options.seed) {}
 
   std::shared_ptr<Parameter> parameter(const std::string& name, const Shape& shape, const Initial& initial) override {
     for (const int64_t extent : shape)
@@ -78,7 +88,10 @@ class Source : public ParameterSource {
       if (view->shape == shape) parameter->value = from_view(*view);
       else if (options_.ignore_mismatched_sizes) report.mismatched.push_back(name);
       else
-        fail("{}: tensor {} has shape {}, the model that config.json describes needs {}; ignore_mismatched_sizes makes it new", checkpoint_->where(), quoted(name), to_string(view->shape), to_string(shape));
+        fail(
+            "{}: tensor {} has shape {}, the model that config.json describes needs {}; ignore_mismatched_sizes makes "
+            "it new",
+            checkpoint_->where(), quoted(name), to_string(view->shape), to_string(shape));
     } else if (checkpoint_) {
       report.missing.push_back(name);
     }
@@ -92,7 +105,8 @@ class Source : public ParameterSource {
   void finish() {
     if (!checkpoint_) return;
     for (const auto& [name, view] : checkpoint_->tensors())
-      if (!used_.contains(name) && !name.ends_with("position_ids") && !name.ends_with("token_type_ids")) report.unexpected.push_back(name);
+      if (!used_.contains(name) && !name.ends_with("position_ids") && !name.ends_with("token_type_ids"))
+        report.unexpected.push_back(name);
   }
 
   std::vector<std::shared_ptr<Parameter>> parameters;
@@ -158,7 +172,8 @@ void apply_labels(Config& config, const LoadOptions& options) {
 
 class ModelLoader {
  public:
-  static std::unique_ptr<Model> load(Config config, const Checkpoint* checkpoint, const LoadOptions& options, LoadReport* report) {
+  static std::unique_ptr<Model> load(Config config, const Checkpoint* checkpoint, const LoadOptions& options,
+                                     LoadReport* report) {
     const bool same_labels = options.labels.empty() && !options.num_labels;
     if (!same_labels || !options.problem_type.empty()) apply_labels(config, options);
     const Choice choice = choose(config, options.task);
@@ -174,7 +189,8 @@ class ModelLoader {
   }
 };
 
-std::unique_ptr<Model> Model::from_pretrained(const std::string& directory, const LoadOptions& options, LoadReport* report) {
+std::unique_ptr<Model> Model::from_pretrained(const std::string& directory, const LoadOptions& options,
+                                              LoadReport* report) {
   const fs::path folder(directory);
   if (!fs::is_directory(folder)) fail("{}: expected a directory with config.json and weights", directory);
   const Checkpoint checkpoint = Checkpoint::open(folder);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RoBERTa (Liu et al., 2019), and CamemBERT and XLM-RoBERTa, which are RoBERTa with other tokenizers: BERT's encoder, with
-// positions that begin behind the padding id, and heads of its own.
+// RoBERTa (Liu et al., 2019), and CamemBERT and XLM-RoBERTa, which are RoBERTa with other tokenizers: BERT's encoder,
+// with positions that begin behind the padding id, and heads of its own.
 #include "base/error.h"
 #include "models/bert_encoder.h"
 #include "models/encoder_heads.h"
@@ -36,7 +36,9 @@ class RobertaModel : public RobertaModelWithHead {
 
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
-    return with_head(inputs, context, [&](const Tensor& hidden) { return NamedTensors{{"last_hidden_state", hidden}, {"pooler_output", (*pooler_)(hidden)}}; });
+    return with_head(inputs, context, [&](const Tensor& hidden) {
+      return NamedTensors{{"last_hidden_state", hidden}, {"pooler_output", (*pooler_)(hidden)}};
+    });
   }
 };
 
@@ -65,11 +67,15 @@ class RobertaForSequenceClassification : public RobertaModelWithHead {
 class RobertaForTokenClassification : public RobertaModelWithHead {
  public:
   RobertaForTokenClassification(const Config& config, const Scope& scope)
-      : RobertaModelWithHead(config, scope, false), dropout_(config_.classifier_dropout), classifier_(scope / "classifier", config_.hidden_size, config_.num_labels, config_.new_weights()) {}
+      : RobertaModelWithHead(config, scope, false),
+        dropout_(config_.classifier_dropout),
+        classifier_(scope / "classifier", config_.hidden_size, config_.num_labels, config_.new_weights()) {}
 
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
-    return with_head(inputs, context, [&](const Tensor& hidden) { return token_outputs(classifier_(dropout_(hidden, context)), inputs); });
+    return with_head(inputs, context, [&](const Tensor& hidden) {
+      return token_outputs(classifier_(dropout_(hidden, context)), inputs);
+    });
   }
 
  private:
@@ -80,7 +86,8 @@ class RobertaForTokenClassification : public RobertaModelWithHead {
 class RobertaForQuestionAnswering : public RobertaModelWithHead {
  public:
   RobertaForQuestionAnswering(const Config& config, const Scope& scope)
-      : RobertaModelWithHead(config, scope, false), qa_outputs_(scope / "qa_outputs", config_.hidden_size, 2, config_.new_weights()) {}
+      : RobertaModelWithHead(config, scope, false),
+        qa_outputs_(scope / "qa_outputs", config_.hidden_size, 2, config_.new_weights()) {}
 
  protected:
   std::vector<std::string> input_names() const override {
@@ -103,12 +110,15 @@ class RobertaForMaskedLM : public RobertaModelWithHead {
       : RobertaModelWithHead(config, scope, false),
         dense_(scope / "lm_head" / "dense", config_.hidden_size, config_.hidden_size, config_.new_weights()),
         layer_norm_(scope / "lm_head" / "layer_norm", config_.hidden_size, config_.layer_norm_eps),
-        decoder_(scope / "lm_head", config_.tie_word_embeddings ? "bias" : "decoder.bias", "decoder.weight", roberta_.embeddings().word_embeddings, config_.tie_word_embeddings,
-                 config_.hidden_size, config_.vocab_size, config_.initializer_range) {}
+        decoder_(scope / "lm_head", config_.tie_word_embeddings ? "bias" : "decoder.bias", "decoder.weight",
+                 roberta_.embeddings().word_embeddings, config_.tie_word_embeddings, config_.hidden_size,
+                 config_.vocab_size, config_.initializer_range) {}
 
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
-    return with_head(inputs, context, [&](const Tensor& hidden) { return token_outputs(decoder_(layer_norm_(gelu(dense_(hidden)))), inputs); });
+    return with_head(inputs, context, [&](const Tensor& hidden) {
+      return token_outputs(decoder_(layer_norm_(gelu(dense_(hidden)))), inputs);
+    });
   }
 
  private:
@@ -120,7 +130,9 @@ class RobertaForMaskedLM : public RobertaModelWithHead {
 class RobertaForMultipleChoice : public RobertaModelWithHead {
  public:
   RobertaForMultipleChoice(const Config& config, const Scope& scope)
-      : RobertaModelWithHead(config, scope, true), dropout_(config_.hidden_dropout_prob), classifier_(scope / "classifier", config_.hidden_size, 1, config_.new_weights()) {}
+      : RobertaModelWithHead(config, scope, true),
+        dropout_(config_.hidden_dropout_prob),
+        classifier_(scope / "classifier", config_.hidden_size, 1, config_.new_weights()) {}
 
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
@@ -139,7 +151,9 @@ Family family_named(const std::string& model_type, const std::string& prefix) {
   return {model_type,
           "roberta",
           {{prefix + "Model", {"feature-extraction"}, make_model<RobertaModel>},
-           {prefix + "ForSequenceClassification", {"text-classification", "zero-shot-classification"}, make_model<RobertaForSequenceClassification>},
+           {prefix + "ForSequenceClassification",
+            {"text-classification", "zero-shot-classification"},
+            make_model<RobertaForSequenceClassification>},
            {prefix + "ForTokenClassification", {"token-classification"}, make_model<RobertaForTokenClassification>},
            {prefix + "ForQuestionAnswering", {"question-answering"}, make_model<RobertaForQuestionAnswering>},
            {prefix + "ForMaskedLM", {"fill-mask"}, make_model<RobertaForMaskedLM>},

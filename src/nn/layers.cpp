@@ -16,7 +16,9 @@ Tensor Linear::operator()(const Tensor& x) const {
 }
 
 Embedding::Embedding(const Scope& scope, int64_t count, int64_t width, double deviation, int64_t padding)
-    : path_(scope.path()), padding_(padding), weight_(scope.parameter("weight", {count, width}, Initial::normal(deviation, padding))) {}
+    : path_(scope.path()),
+      padding_(padding),
+      weight_(scope.parameter("weight", {count, width}, Initial::normal(deviation, padding))) {}
 
 Tensor Embedding::operator()(const Tensor& ids) const {
   const ModuleScope module(path_);
@@ -28,7 +30,10 @@ Tensor Embedding::operator()(const Tensor& ids) const {
 }
 
 LayerNorm::LayerNorm(const Scope& scope, int64_t width, double epsilon)
-    : path_(scope.path()), weight_(scope.parameter("weight", {width}, Initial::ones())), bias_(scope.parameter("bias", {width}, Initial::zeros())), epsilon_(epsilon) {}
+    : path_(scope.path()),
+      weight_(scope.parameter("weight", {width}, Initial::ones())),
+      bias_(scope.parameter("bias", {width}, Initial::zeros())),
+      epsilon_(epsilon) {}
 
 Tensor LayerNorm::operator()(const Tensor& x) const {
   const ModuleScope module(path_);
@@ -37,13 +42,15 @@ Tensor LayerNorm::operator()(const Tensor& x) const {
 
 Tensor Dropout::operator()(const Tensor& x, ForwardContext& context) const {
   if (!context.training || probability_ == 0) return x;
-  if (!context.dropout_key.defined()) fail(ErrorKind::kInternal, "training with dropout needs ForwardContext::dropout_key");
+  if (!context.dropout_key.defined())
+    fail(ErrorKind::kInternal, "training with dropout needs ForwardContext::dropout_key");
   // Each dropout of a pass has its own offset; passes are set apart by the key.
   const Tensor offset = iota({2}, 0) * static_cast<double>(context.dropouts++);
   return dropout(x, context.dropout_key + offset, probability_);
 }
 
-TiedDecoder::TiedDecoder(const Scope& scope, const std::string& bias, const std::string& weight, const Embedding& embedding, bool tied, int64_t width, int64_t vocabulary, double deviation)
+TiedDecoder::TiedDecoder(const Scope& scope, const std::string& bias, const std::string& weight,
+                         const Embedding& embedding, bool tied, int64_t width, int64_t vocabulary, double deviation)
     : weight_(tied ? embedding.weight() : scope.parameter(weight, {vocabulary, width}, Initial::normal(deviation))),
       bias_(scope.parameter(bias, {vocabulary}, Initial::zeros())) {}
 

@@ -61,8 +61,8 @@ class Dropout {
 class TiedDecoder {
  public:
   // `bias` is the bias' full name under the scope; `weight` the untied weight's.
-  TiedDecoder(const Scope& scope, const std::string& bias, const std::string& weight, const Embedding& embedding, bool tied,
-              int64_t width, int64_t vocabulary, double deviation);
+  TiedDecoder(const Scope& scope, const std::string& bias, const std::string& weight, const Embedding& embedding,
+              bool tied, int64_t width, int64_t vocabulary, double deviation);
   Tensor operator()(const Tensor& hidden) const;
 
  private:

@@ -44,31 +44,30 @@ using Tensors = std::vector<Tensor>;
 Tensor normal_distribution(const Tensor& x) { return (erf(x * kSqrtHalf) + 1.0) * 0.5; }
 Tensor tanh_argument(const Tensor& x) { return (x + x * x * x * kGeluCubic) * kSqrtTwoOverPi; }
 
-const Operation kGeluGradient = {
-    .name = "gelu_gradient",
-    .kind = OperationKind::kComposite,
-    .documentation = "(x, dy): the gradient of gelu for x.",
-    .infer = infer_pair,
-    .decompose = [](std::span<const Tensor> in, const Attributes&) -> Tensors {
-      const Tensor x = widened(in[0]), dy = widened(in[1]);
-      const Tensor slope = normal_distribution(x) + x * exp(x * x * -0.5) * kInverseSqrtTwoPi;
-      return {cast(dy * slope, in[0].dtype())};
-    },
-    .samples = samples_of<2>};
+const Operation kGeluGradient = {.name = "gelu_gradient",
+                                 .kind = OperationKind::kComposite,
+                                 .documentation = "(x, dy): the gradient of gelu for x.",
+                                 .infer = infer_pair,
+                                 .decompose = [](std::span<const Tensor> in, const Attributes&) -> Tensors {
+                                   const Tensor x = widened(in[0]), dy = widened(in[1]);
+                                   const Tensor slope =
+                                       normal_distribution(x) + x * exp(x * x * -0.5) * kInverseSqrtTwoPi;
+                                   return {cast(dy * slope, in[0].dtype())};
+                                 },
+                                 .samples = samples_of<2>};
 
-const Operation kGelu = {
-    .name = "gelu",
-    .kind = OperationKind::kComposite,
-    .documentation = "x Phi(x), with the error function (Hendrycks and Gimpel, 2016).",
-    .infer = infer_one,
-    .decompose = [](std::span<const Tensor> in, const Attributes&) -> Tensors {
-      const Tensor x = widened(in[0]);
-      return {cast(x * normal_distribution(x), in[0].dtype())};
-    },
-    .gradient = [](const GradientRequest& request) -> Tensors {
-      return {make_tensor(kGeluGradient, {request.inputs[0], request.cotangents[0]})};
-    },
-    .samples = samples_of<1>};
+const Operation kGelu = {.name = "gelu",
+                         .kind = OperationKind::kComposite,
+                         .documentation = "x Phi(x), with the error function (Hendrycks and Gimpel, 2016).",
+                         .infer = infer_one,
+                         .decompose = [](std::span<const Tensor> in, const Attributes&) -> Tensors {
+                           const Tensor x = widened(in[0]);
+                           return {cast(x * normal_distribution(x), in[0].dtype())};
+                         },
+                         .gradient = [](const GradientRequest& request) -> Tensors {
+                           return {make_tensor(kGeluGradient, {request.inputs[0], request.cotangents[0]})};
+                         },
+                         .samples = samples_of<1>};
 
 const Operation kGeluTanhGradient = {
     .name = "gelu_tanh_gradient",
@@ -83,44 +82,41 @@ const Operation kGeluTanhGradient = {
     },
     .samples = samples_of<2>};
 
-const Operation kGeluTanh = {
-    .name = "gelu_tanh",
-    .kind = OperationKind::kComposite,
-    .documentation = "gelu with the tanh approximation: gelu_new, gelu_pytorch_tanh.",
-    .infer = infer_one,
-    .decompose = [](std::span<const Tensor> in, const Attributes&) -> Tensors {
-      const Tensor x = widened(in[0]);
-      return {cast(x * (tanh(tanh_argument(x)) + 1.0) * 0.5, in[0].dtype())};
-    },
-    .gradient = [](const GradientRequest& request) -> Tensors {
-      return {make_tensor(kGeluTanhGradient, {request.inputs[0], request.cotangents[0]})};
-    },
-    .samples = samples_of<1>};
+const Operation kGeluTanh = {.name = "gelu_tanh",
+                             .kind = OperationKind::kComposite,
+                             .documentation = "gelu with the tanh approximation: gelu_new, gelu_pytorch_tanh.",
+                             .infer = infer_one,
+                             .decompose = [](std::span<const Tensor> in, const Attributes&) -> Tensors {
+                               const Tensor x = widened(in[0]);
+                               return {cast(x * (tanh(tanh_argument(x)) + 1.0) * 0.5, in[0].dtype())};
+                             },
+                             .gradient = [](const GradientRequest& request) -> Tensors {
+                               return {make_tensor(kGeluTanhGradient, {request.inputs[0], request.cotangents[0]})};
+                             },
+                             .samples = samples_of<1>};
 
-const Operation kSiluGradient = {
-    .name = "silu_gradient",
-    .kind = OperationKind::kComposite,
-    .documentation = "(x, dy): the gradient of silu for x.",
-    .infer = infer_pair,
-    .decompose = [](std::span<const Tensor> in, const Attributes&) -> Tensors {
-      const Tensor x = widened(in[0]), dy = widened(in[1]), s = sigmoid(x);
-      return {cast(dy * s * (x * (1.0 - s) + 1.0), in[0].dtype())};
-    },
-    .samples = samples_of<2>};
+const Operation kSiluGradient = {.name = "silu_gradient",
+                                 .kind = OperationKind::kComposite,
+                                 .documentation = "(x, dy): the gradient of silu for x.",
+                                 .infer = infer_pair,
+                                 .decompose = [](std::span<const Tensor> in, const Attributes&) -> Tensors {
+                                   const Tensor x = widened(in[0]), dy = widened(in[1]), s = sigmoid(x);
+                                   return {cast(dy * s * (x * (1.0 - s) + 1.0), in[0].dtype())};
+                                 },
+                                 .samples = samples_of<2>};
 
-const Operation kSilu = {
-    .name = "silu",
-    .kind = OperationKind::kComposite,
-    .documentation = "x sigmoid(x), also called swish.",
-    .infer = infer_one,
-    .decompose = [](std::span<const Tensor> in, const Attributes&) -> Tensors {
-      const Tensor x = widened(in[0]);
-      return {cast(x * sigmoid(x), in[0].dtype())};
-    },
-    .gradient = [](const GradientRequest& request) -> Tensors {
-      return {make_tensor(kSiluGradient, {request.inputs[0], request.cotangents[0]})};
-    },
-    .samples = samples_of<1>};
+const Operation kSilu = {.name = "silu",
+                         .kind = OperationKind::kComposite,
+                         .documentation = "x sigmoid(x), also called swish.",
+                         .infer = infer_one,
+                         .decompose = [](std::span<const Tensor> in, const Attributes&) -> Tensors {
+                           const Tensor x = widened(in[0]);
+                           return {cast(x * sigmoid(x), in[0].dtype())};
+                         },
+                         .gradient = [](const GradientRequest& request) -> Tensors {
+                           return {make_tensor(kSiluGradient, {request.inputs[0], request.cotangents[0]})};
+                         },
+                         .samples = samples_of<1>};
 
 Tensor clipped(const Tensor& x, double low, double high) {
   return minimum(maximum(x, full(x.shape(), low, x.dtype())), full(x.shape(), high, x.dtype()));
@@ -152,9 +148,13 @@ constexpr Activation kActivations[] = {
     {"softplus", softplus},
     {"mish", [](const Tensor& x) { return x * tanh(softplus(x)); }},
     // Cut before the exponential: were the branch that is not taken infinite, its gradient would be 0 inf = NaN.
-    {"elu", [](const Tensor& x) { return select(greater(x, zeros(x.shape(), x.dtype())), x, expm1(minimum(x, zeros(x.shape(), x.dtype())))); }},
+    {"elu",
+     [](const Tensor& x) {
+       return select(greater(x, zeros(x.shape(), x.dtype())), x, expm1(minimum(x, zeros(x.shape(), x.dtype()))));
+     }},
     {"hardswish", [](const Tensor& x) { return x * clipped(x + 3.0, 0, 6) * (1.0 / 6.0); }},
-    {"laplace", [](const Tensor& x) { return (erf((x - 0.707107) * (1 / (0.282095 * 1.4142135623730951))) + 1.0) * 0.5; }},
+    {"laplace",
+     [](const Tensor& x) { return (erf((x - 0.707107) * (1 / (0.282095 * 1.4142135623730951))) + 1.0) * 0.5; }},
     {"linear", [](const Tensor& x) { return x; }},
 };
 

@@ -32,8 +32,8 @@ void expect_pairs(const Inference& in, std::string_view what, const Axes& x, con
     expect_axis(in, x[i], in.rank(0));
     expect_axis(in, y[i], in.rank(1));
     check(in, in.shape(0)[static_cast<size_t>(x[i])] == in.shape(1)[static_cast<size_t>(y[i])],
-          fmt::format("{} axis {} of {} and axis {} of {} have different extents", what, x[i], to_string(in.shape(0)), y[i],
-                      to_string(in.shape(1))));
+          fmt::format("{} axis {} of {} and axis {} of {} have different extents", what, x[i], to_string(in.shape(0)),
+                      y[i], to_string(in.shape(1))));
   }
 }
 
@@ -55,8 +55,10 @@ std::vector<Type> infer_dot(const Inference& in) {
   expect_distinct(in, axes.y_batch, axes.y_contract);
   Shape shape;
   for (const int64_t axis : axes.x_batch) shape.push_back(in.shape(0)[static_cast<size_t>(axis)]);
-  for (const int64_t axis : free_axes(in.rank(0), axes.x_batch, axes.x_contract)) shape.push_back(in.shape(0)[static_cast<size_t>(axis)]);
-  for (const int64_t axis : free_axes(in.rank(1), axes.y_batch, axes.y_contract)) shape.push_back(in.shape(1)[static_cast<size_t>(axis)]);
+  for (const int64_t axis : free_axes(in.rank(0), axes.x_batch, axes.x_contract))
+    shape.push_back(in.shape(0)[static_cast<size_t>(axis)]);
+  for (const int64_t axis : free_axes(in.rank(1), axes.y_batch, axes.y_contract))
+    shape.push_back(in.shape(1)[static_cast<size_t>(axis)]);
   const DType dtype = expect_dtype(in);
   check(in, dtype == in.dtype(0) || dtype == DType::kFloat32,
         fmt::format("an output of {} from {} is not offered", name_of(dtype), to_string(in.inputs[0])));
@@ -96,7 +98,8 @@ void evaluate_dot(std::span<const Array> in, const Attributes& attributes, std::
       out[0].set(place++, total);
     } else {
       int64_t total = 0;
-      for (const auto& [i, j] : inner) total = wrapping_add(total, wrapping_multiply(in[0].integer[x + i], in[1].integer[y + j]));
+      for (const auto& [i, j] : inner)
+        total = wrapping_add(total, wrapping_multiply(in[0].integer[x + i], in[1].integer[y + j]));
       if (out[0].floating()) out[0].set(place++, static_cast<double>(total));
       else out[0].integer[static_cast<size_t>(place++)] = total;
     }
@@ -120,11 +123,13 @@ std::vector<Tensor> dot_gradient(const GradientRequest& request) {
   const DotAxes axes = axes_of(request.attributes);
   const Tensor dy = cast(request.cotangents[0], x.dtype());
   const size_t batch = axes.x_batch.size();
-  const Axes x_free = free_axes(x.rank(), axes.x_batch, axes.x_contract), y_free = free_axes(y.rank(), axes.y_batch, axes.y_contract);
+  const Axes x_free = free_axes(x.rank(), axes.x_batch, axes.x_contract),
+             y_free = free_axes(y.rank(), axes.y_batch, axes.y_contract);
   std::vector<Tensor> result(2);
   if (request.wanted(0)) {
     // Axes of the product: batch, free axes of x, then y's contracted axes as they stand in y.
-    const Tensor product = product_of(dy, y, {range(0, batch), axes.y_batch, range(batch + x_free.size(), y_free.size()), y_free});
+    const Tensor product =
+        product_of(dy, y, {range(0, batch), axes.y_batch, range(batch + x_free.size(), y_free.size()), y_free});
     Axes raw = axes.x_batch;
     raw.insert(raw.end(), x_free.begin(), x_free.end());
     for (int64_t axis = 0; axis < y.rank(); ++axis)
@@ -164,7 +169,8 @@ const Operation kDotGeneral = {
       const auto add = [&](const Shape& x, const Shape& y, const DotAxes& axes) {
         for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kFloat64, DType::kInt32})
           samples.push_back({{{dtype, x}, {dtype, y}}, dot_attributes(axes, dtype), -1, 1, 8});
-        samples.push_back({{{DType::kBFloat16, x}, {DType::kBFloat16, y}}, dot_attributes(axes, DType::kFloat32), -1, 1});
+        samples.push_back(
+            {{{DType::kBFloat16, x}, {DType::kBFloat16, y}}, dot_attributes(axes, DType::kFloat32), -1, 1});
       };
       add({5, 7}, {7, 3}, {{}, {}, {1}, {0}});
       add({5, 7}, {3, 7}, {{}, {}, {1}, {1}});
@@ -190,10 +196,12 @@ const Operation kLinear = {
       check(in, in.inputs.size() == 2 || in.inputs.size() == 3, "expected x, w and perhaps b");
       expect_same_types(in, 0, 1);
       check(in, in.rank(0) >= 1 && in.rank(1) == 2 && in.shape(0).back() == in.shape(1)[1],
-            fmt::format("x of {} and a weight of {} do not fit: the last axes must be equal", to_string(in.shape(0)), to_string(in.shape(1))));
+            fmt::format("x of {} and a weight of {} do not fit: the last axes must be equal", to_string(in.shape(0)),
+                        to_string(in.shape(1))));
       if (in.inputs.size() == 3) {
         expect_same_types(in, 0, 2);
-        check(in, in.shape(2) == Shape{in.shape(1)[0]}, fmt::format("expected a bias of [{}], found {}", in.shape(1)[0], to_string(in.shape(2))));
+        check(in, in.shape(2) == Shape{in.shape(1)[0]},
+              fmt::format("expected a bias of [{}], found {}", in.shape(1)[0], to_string(in.shape(2))));
       }
       Shape shape = in.shape(0);
       shape.back() = in.shape(1)[0];
@@ -237,7 +245,9 @@ Tensor dot_general(const Tensor& x, const Tensor& y, const DotAxes& axes, std::o
 }
 
 Tensor matmul(const Tensor& x, const Tensor& y) {
-  if (x.rank() < 2 || y.rank() < 2) fail("{}matmul: expected two matrices or stacks of them, found {} and {}", scope_prefix(), to_string(x.shape()), to_string(y.shape()));
+  if (x.rank() < 2 || y.rank() < 2)
+    fail("{}matmul: expected two matrices or stacks of them, found {} and {}", scope_prefix(), to_string(x.shape()),
+         to_string(y.shape()));
   const int64_t rank = std::max(x.rank(), y.rank());
   const auto stacked = [&](const Tensor& t, const Tensor& other) {
     Shape shape = rank == t.rank() ? t.shape() : other.shape();

@@ -52,10 +52,14 @@ struct Geometry {
 void expect_convolution(const Inference& in, const Shape& x, const Shape& w) {
   const Geometry g(in.attributes);
   const size_t spatial = g.strides.size();
-  check(in, spatial >= 1 && spatial <= 3 && g.low.size() == spatial && g.high.size() == spatial && g.dilations.size() == spatial,
+  check(in,
+        spatial >= 1 && spatial <= 3 && g.low.size() == spatial && g.high.size() == spatial &&
+            g.dilations.size() == spatial,
         "expected one stride, padding and dilation for each of 1 to 3 spatial axes");
   check(in, x.size() == spatial + 2 && w.size() == spatial + 2,
-        fmt::format("expected x [N, C, spatial] and a weight [O, C / groups, window] with {} spatial axes, found {} and {}", spatial, to_string(x), to_string(w)));
+        fmt::format(
+            "expected x [N, C, spatial] and a weight [O, C / groups, window] with {} spatial axes, found {} and {}",
+            spatial, to_string(x), to_string(w)));
   const int64_t far = int64_t{1} << 30;
   for (const Shape& extents : {x, w}) expect_between(in, extents, 0, far, "extent");
   for (const Axes& padding : {g.low, g.high}) expect_between(in, padding, 0, far, "padding");
@@ -95,7 +99,8 @@ std::vector<Example> examples() {
 
 const Operation kConvolution = {
     .name = "convolution",
-    .documentation = "x [N, C, spatial...] by windows w [O, C / groups, window...]: cross-correlation with zero padding.",
+    .documentation =
+        "x [N, C, spatial...] by windows w [O, C / groups, window...]: cross-correlation with zero padding.",
     .infer = [](const Inference& in) -> std::vector<Type> {
       expect_inputs(in, 2);
       expect_same_types(in, 0, 1);
@@ -106,9 +111,9 @@ const Operation kConvolution = {
     .evaluate =
         [](std::span<const Array> in, const Attributes& attributes, std::span<Array> out) {
           std::fill(out[0].real.begin(), out[0].real.end(), 0);
-          Geometry(attributes).for_each_product(in[0].type.shape, in[1].type.shape, out[0].type.shape, [&](size_t x, size_t w, size_t y) {
-            out[0].real[y] += in[0].real[x] * in[1].real[w];
-          });
+          Geometry(attributes)
+              .for_each_product(in[0].type.shape, in[1].type.shape, out[0].type.shape,
+                                [&](size_t x, size_t w, size_t y) { out[0].real[y] += in[0].real[x] * in[1].real[w]; });
         },
     .gradient = [](const GradientRequest& request) -> std::vector<Tensor> {
       const Tensor &x = request.inputs[0], &w = request.inputs[1], &dy = request.cotangents[0];
@@ -130,15 +135,16 @@ const Operation kInputGradient = {
       expect_same_types(in, 0, 1);
       const Shape& shape = in.attributes.get_ints("shape");
       expect_convolution(in, shape, in.shape(1));
-      check(in, Geometry(in.attributes).output(shape, in.shape(1)) == in.shape(0), fmt::format("dy of {} does not fit x of {}", to_string(in.shape(0)), to_string(shape)));
+      check(in, Geometry(in.attributes).output(shape, in.shape(1)) == in.shape(0),
+            fmt::format("dy of {} does not fit x of {}", to_string(in.shape(0)), to_string(shape)));
       return {{in.dtype(0), shape}};
     },
     .evaluate =
         [](std::span<const Array> in, const Attributes& attributes, std::span<Array> out) {
           std::fill(out[0].real.begin(), out[0].real.end(), 0);
-          Geometry(attributes).for_each_product(out[0].type.shape, in[1].type.shape, in[0].type.shape, [&](size_t x, size_t w, size_t y) {
-            out[0].real[x] += in[0].real[y] * in[1].real[w];
-          });
+          Geometry(attributes)
+              .for_each_product(out[0].type.shape, in[1].type.shape, in[0].type.shape,
+                                [&](size_t x, size_t w, size_t y) { out[0].real[x] += in[0].real[y] * in[1].real[w]; });
         },
     .gradient = [](const GradientRequest& request) -> std::vector<Tensor> {
       const Tensor &dy = request.inputs[0], &w = request.inputs[1], &dx = request.cotangents[0];
@@ -150,7 +156,8 @@ const Operation kInputGradient = {
       for (const Example& e : examples()) {
         Attributes attributes = e.attributes;
         attributes.set("shape", e.x);
-        samples.push_back({{{DType::kFloat32, Geometry(e.attributes).output(e.x, e.w)}, {DType::kFloat32, e.w}}, attributes, -1, 1});
+        samples.push_back(
+            {{{DType::kFloat32, Geometry(e.attributes).output(e.x, e.w)}, {DType::kFloat32, e.w}}, attributes, -1, 1});
       }
       return samples;
     }};
@@ -163,15 +170,16 @@ const Operation kWeightGradient = {
       expect_same_types(in, 0, 1);
       const Shape& shape = in.attributes.get_ints("shape");
       expect_convolution(in, in.shape(0), shape);
-      check(in, Geometry(in.attributes).output(in.shape(0), shape) == in.shape(1), fmt::format("dy of {} does not fit x of {}", to_string(in.shape(1)), to_string(in.shape(0))));
+      check(in, Geometry(in.attributes).output(in.shape(0), shape) == in.shape(1),
+            fmt::format("dy of {} does not fit x of {}", to_string(in.shape(1)), to_string(in.shape(0))));
       return {{in.dtype(0), shape}};
     },
     .evaluate =
         [](std::span<const Array> in, const Attributes& attributes, std::span<Array> out) {
           std::fill(out[0].real.begin(), out[0].real.end(), 0);
-          Geometry(attributes).for_each_product(in[0].type.shape, out[0].type.shape, in[1].type.shape, [&](size_t x, size_t w, size_t y) {
-            out[0].real[w] += in[0].real[x] * in[1].real[y];
-          });
+          Geometry(attributes)
+              .for_each_product(in[0].type.shape, out[0].type.shape, in[1].type.shape,
+                                [&](size_t x, size_t w, size_t y) { out[0].real[w] += in[0].real[x] * in[1].real[y]; });
         },
     .gradient = [](const GradientRequest& request) -> std::vector<Tensor> {
       const Tensor &x = request.inputs[0], &dy = request.inputs[1], &dw = request.cotangents[0];
@@ -183,7 +191,8 @@ const Operation kWeightGradient = {
       for (const Example& e : examples()) {
         Attributes attributes = e.attributes;
         attributes.set("shape", e.w);
-        samples.push_back({{{DType::kFloat32, e.x}, {DType::kFloat32, Geometry(e.attributes).output(e.x, e.w)}}, attributes, -1, 1});
+        samples.push_back(
+            {{{DType::kFloat32, e.x}, {DType::kFloat32, Geometry(e.attributes).output(e.x, e.w)}}, attributes, -1, 1});
       }
       return samples;
     }};
@@ -205,9 +214,12 @@ OperationList convolution_operations() { return {&kConvolution, &kInputGradient,
 
 Tensor convolution(const Tensor& x, const Tensor& weight, const ConvolutionOptions& options) {
   const auto spatial = static_cast<size_t>(std::max<int64_t>(x.rank() - 2, 1));
-  const auto filled = [&](const Axes& given, int64_t otherwise) { return given.empty() ? Axes(spatial, otherwise) : given; };
+  const auto filled = [&](const Axes& given, int64_t otherwise) {
+    return given.empty() ? Axes(spatial, otherwise) : given;
+  };
   return make_tensor(kConvolution, {x, weight},
-                     geometry(filled(options.strides, 1), filled(options.low, 0), filled(options.high, 0), filled(options.dilations, 1), options.groups));
+                     geometry(filled(options.strides, 1), filled(options.low, 0), filled(options.high, 0),
+                              filled(options.dilations, 1), options.groups));
 }
 
 }  // namespace transom

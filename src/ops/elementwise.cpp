@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Primitives that work element by element. Broadcasting is an operation of its own, which the functions for users insert.
+// Primitives that work element by element. Broadcasting is an operation of its own, which the functions for users
+// insert.
 #include <cmath>
 
 #include "ops/rules.h"
@@ -68,8 +69,8 @@ void evaluate_binary(std::span<const Array> in, const Attributes&, std::span<Arr
 template <auto relation>
 void evaluate_comparison(std::span<const Array> in, const Attributes&, std::span<Array> out) {
   for (size_t i = 0; i < out[0].integer.size(); ++i)
-    out[0].integer[i] = in[0].floating() ? relation(in[0].real[i], in[1].real[i])
-                                         : relation(in[0].integer[i], in[1].integer[i]);
+    out[0].integer[i] =
+        in[0].floating() ? relation(in[0].real[i], in[1].real[i]) : relation(in[0].integer[i], in[1].integer[i]);
 }
 
 double no_real(double, double) { return 0; }
@@ -108,8 +109,7 @@ int64_t integer_power_of(int64_t x, int64_t y) {
 std::vector<Sample> unary_samples(double low, double high) {
   std::vector<Sample> samples;
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kFloat64})
-    for (const Shape& shape : {Shape{}, Shape{7}, Shape{3, 17}})
-      samples.push_back({{{dtype, shape}}, {}, low, high});
+    for (const Shape& shape : {Shape{}, Shape{7}, Shape{3, 17}}) samples.push_back({{{dtype, shape}}, {}, low, high});
   samples.push_back({{{DType::kFloat32, {0, 3}}}, {}, low, high});
   samples.push_back({{{DType::kFloat32, {1025}}}, {}, low, high});
   return samples;
@@ -118,7 +118,8 @@ std::vector<Sample> any_samples() { return unary_samples(-3, 3); }
 std::vector<Sample> positive_samples() { return unary_samples(0.05, 4); }
 std::vector<Sample> above_minus_one_samples() { return unary_samples(-0.9, 4); }
 
-std::vector<Sample> binary_samples_between(double low, double high, bool with_floats, bool with_integers, bool with_bool) {
+std::vector<Sample> binary_samples_between(double low, double high, bool with_floats, bool with_integers,
+                                           bool with_bool) {
   std::vector<Sample> samples;
   const auto add = [&](DType dtype) {
     for (const Shape& shape : {Shape{}, Shape{5, 13}, Shape{0}})
@@ -139,8 +140,8 @@ std::vector<Sample> comparison_samples() { return binary_samples_between(-1, 1, 
 // ---- records
 
 template <auto real, auto integer = no_integer>
-constexpr Operation unary(std::string_view name, std::string_view documentation, Gradients (*gradient)(const GradientRequest&),
-                          std::vector<Sample> (*samples)() = any_samples,
+constexpr Operation unary(std::string_view name, std::string_view documentation,
+                          Gradients (*gradient)(const GradientRequest&), std::vector<Sample> (*samples)() = any_samples,
                           std::vector<Type> (*infer)(const Inference&) = infer_floating) {
   return {.name = name,
           .documentation = documentation,
@@ -159,24 +160,27 @@ Gradients flat(const GradientRequest&) { return {Tensor()}; }
 #define DY request.cotangents[0]
 #define RULE(expression) [](const GradientRequest& request) -> Gradients { return {expression}; }
 
-const Operation kNeg = unary<[](double x) { return -x; }, negative_of>("neg", "-x", RULE(-DY), any_samples, infer_number);
-const Operation kAbs = unary<[](double x) { return std::fabs(x); }, magnitude_of>("abs", "|x|", RULE(DY* sign(X)), any_samples, infer_number);
-const Operation kSign = unary<sign_of<double>, sign_of<int64_t>>(
-    "sign", "-1, 0 or 1", flat, any_samples, infer_number);
+const Operation kNeg =
+    unary<[](double x) { return -x; }, negative_of>("neg", "-x", RULE(-DY), any_samples, infer_number);
+const Operation kAbs = unary<[](double x) { return std::fabs(x); }, magnitude_of>("abs", "|x|", RULE(DY* sign(X)),
+                                                                                  any_samples, infer_number);
+const Operation kSign = unary<sign_of<double>, sign_of<int64_t>>("sign", "-1, 0 or 1", flat, any_samples, infer_number);
 const Operation kExp = unary<[](double x) { return std::exp(x); }>("exp", "e^x", RULE(DY* Y));
 const Operation kExpm1 = unary<[](double x) { return std::expm1(x); }>("expm1", "e^x - 1", RULE(DY*(Y + 1.0)));
-const Operation kLog = unary<[](double x) { return std::log(x); }>("log", "natural logarithm", RULE(DY / X), positive_samples);
+const Operation kLog =
+    unary<[](double x) { return std::log(x); }>("log", "natural logarithm", RULE(DY / X), positive_samples);
 const Operation kLog1p =
     unary<[](double x) { return std::log1p(x); }>("log1p", "log(1 + x)", RULE(DY / (X + 1.0)), above_minus_one_samples);
 const Operation kSqrt =
     unary<[](double x) { return std::sqrt(x); }>("sqrt", "square root", RULE(DY * 0.5 / Y), positive_samples);
-const Operation kRsqrt = unary<[](double x) { return 1 / std::sqrt(x); }>("rsqrt", "1 / sqrt(x)",
-                                                                         RULE(DY * -0.5 * Y / X), positive_samples);
-const Operation kTanh = unary<[](double x) { return std::tanh(x); }>("tanh", "hyperbolic tangent", RULE(DY*(1.0 - Y * Y)));
-const Operation kErf = unary<[](double x) { return std::erf(x); }>(
-    "erf", "error function", RULE(DY * 1.1283791670955126 * exp(-(X * X))));
+const Operation kRsqrt =
+    unary<[](double x) { return 1 / std::sqrt(x); }>("rsqrt", "1 / sqrt(x)", RULE(DY * -0.5 * Y / X), positive_samples);
+const Operation kTanh =
+    unary<[](double x) { return std::tanh(x); }>("tanh", "hyperbolic tangent", RULE(DY*(1.0 - Y * Y)));
+const Operation kErf =
+    unary<[](double x) { return std::erf(x); }>("erf", "error function", RULE(DY * 1.1283791670955126 * exp(-(X * X))));
 const Operation kSin = unary<[](double x) { return std::sin(x); }>("sin", "sine", RULE(DY* cos(X)));
-const Operation kCos = unary<[](double x) { return std::cos(x); }>("cos", "cosine", RULE(-(DY * sin(X))));
+const Operation kCos = unary<[](double x) { return std::cos(x); }>("cos", "cosine", RULE(-(DY* sin(X))));
 const Operation kFloor = unary<[](double x) { return std::floor(x); }>("floor", "down to an integer", flat);
 const Operation kCeil = unary<[](double x) { return std::ceil(x); }>("ceil", "up to an integer", flat);
 const Operation kRound =
@@ -188,7 +192,9 @@ const Operation kIsFinite = unary<[](double x) { return double(std::isfinite(x))
     });
 const Operation kLogicalNot = unary<no_bool, [](int64_t x) { return static_cast<int64_t>(x == 0); }>(
     "logical_not", "true where x is false", nullptr,
-    []() -> std::vector<Sample> { return {{{{DType::kBool, {3, 5}}}, {}}, {{{DType::kBool, {}}}, {}}}; },
+    []() -> std::vector<Sample> {
+      return {{{{DType::kBool, {3, 5}}}, {}}, {{{DType::kBool, {}}}, {}}};
+    },
     [](const Inference& in) -> std::vector<Type> {
       expect_inputs(in, 1);
       check(in, in.dtype(0) == DType::kBool, fmt::format("expected bool, found {}", to_string(in.inputs[0])));
@@ -196,7 +202,8 @@ const Operation kLogicalNot = unary<no_bool, [](int64_t x) { return static_cast<
     });
 
 template <auto real, auto integer>
-constexpr Operation binary(std::string_view name, std::string_view documentation, Gradients (*gradient)(const GradientRequest&),
+constexpr Operation binary(std::string_view name, std::string_view documentation,
+                           Gradients (*gradient)(const GradientRequest&),
                            std::vector<Sample> (*samples)() = binary_samples,
                            std::vector<Type> (*infer)(const Inference&) = infer_binary) {
   return {.name = name,
@@ -229,17 +236,18 @@ Gradients power_gradient(const GradientRequest& request) {
   return result;
 }
 
-const Operation kAdd = binary<std::plus<double>{}, wrapping_add>(
-    "add", "x + y", [](const GradientRequest& request) -> Gradients { return {DY, DY}; });
-const Operation kSub = binary<std::minus<double>{}, wrapping_subtract>(
-    "sub", "x - y", [](const GradientRequest& request) -> Gradients {
+const Operation kAdd =
+    binary<std::plus<double>{}, wrapping_add>("add", "x + y", [](const GradientRequest& request) -> Gradients {
+      return {DY, DY};
+    });
+const Operation kSub =
+    binary<std::minus<double>{}, wrapping_subtract>("sub", "x - y", [](const GradientRequest& request) -> Gradients {
       return {DY, request.wanted(1) ? -DY : Tensor()};
     });
 const Operation kMul =
-    binary<std::multiplies<double>{}, wrapping_multiply>(
-        "mul", "x y", [](const GradientRequest& request) -> Gradients {
-          return {request.wanted(0) ? DY * request.inputs[1] : Tensor(), request.wanted(1) ? DY * X : Tensor()};
-        });
+    binary<std::multiplies<double>{}, wrapping_multiply>("mul", "x y", [](const GradientRequest& request) -> Gradients {
+      return {request.wanted(0) ? DY * request.inputs[1] : Tensor(), request.wanted(1) ? DY * X : Tensor()};
+    });
 const Operation kDiv = binary<std::divides<double>{}, divide_of>(
     "div", "x / y; of integers, towards zero",
     [](const GradientRequest& request) -> Gradients {
@@ -283,38 +291,38 @@ const Operation kLessEqual = comparison<std::less_equal<>{}>("less_equal", "x <=
 const Operation kGreater = comparison<std::greater<>{}>("greater", "x > y");
 const Operation kGreaterEqual = comparison<std::greater_equal<>{}>("greater_equal", "x >= y");
 
-const Operation kSelect = {
-    .name = "select",
-    .documentation = "x where the condition holds, else y",
-    .elementwise = true,
-    .infer = [](const Inference& in) -> std::vector<Type> {
-      expect_inputs(in, 3);
-      check(in, in.dtype(0) == DType::kBool, fmt::format("expected a bool condition, found {}", to_string(in.inputs[0])));
-      expect_same_types(in, 1, 2);
-      expect_same_shape(in, 0, 1);
-      expect_same_shape(in, 1, 2);
-      return {in.inputs[1]};
-    },
-    .evaluate =
-        [](std::span<const Array> in, const Attributes&, std::span<Array> out) {
-          for (size_t i = 0; i < in[0].integer.size(); ++i) {
-            const Array& from = in[in[0].integer[i] ? 1 : 2];
-            if (out[0].floating()) out[0].real[i] = from.real[i];
-            else out[0].integer[i] = from.integer[i];
-          }
-        },
-    .gradient = [](const GradientRequest& request) -> Gradients {
-      const Tensor none = zeros(DY.shape(), DY.dtype());
-      return {Tensor(), request.wanted(1) ? select(X, DY, none) : Tensor(),
-              request.wanted(2) ? select(X, none, DY) : Tensor()};
-    },
-    .samples = []() -> std::vector<Sample> {
-      std::vector<Sample> samples;
-      for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kInt64, DType::kBool})
-        for (const Shape& shape : {Shape{}, Shape{4, 11}})
-          samples.push_back({{{DType::kBool, shape}, {dtype, shape}, {dtype, shape}}, {}});
-      return samples;
-    }};
+const Operation kSelect = {.name = "select",
+                           .documentation = "x where the condition holds, else y",
+                           .elementwise = true,
+                           .infer = [](const Inference& in) -> std::vector<Type> {
+                             expect_inputs(in, 3);
+                             check(in, in.dtype(0) == DType::kBool,
+                                   fmt::format("expected a bool condition, found {}", to_string(in.inputs[0])));
+                             expect_same_types(in, 1, 2);
+                             expect_same_shape(in, 0, 1);
+                             expect_same_shape(in, 1, 2);
+                             return {in.inputs[1]};
+                           },
+                           .evaluate =
+                               [](std::span<const Array> in, const Attributes&, std::span<Array> out) {
+                                 for (size_t i = 0; i < in[0].integer.size(); ++i) {
+                                   const Array& from = in[in[0].integer[i] ? 1 : 2];
+                                   if (out[0].floating()) out[0].real[i] = from.real[i];
+                                   else out[0].integer[i] = from.integer[i];
+                                 }
+                               },
+                           .gradient = [](const GradientRequest& request) -> Gradients {
+                             const Tensor none = zeros(DY.shape(), DY.dtype());
+                             return {Tensor(), request.wanted(1) ? select(X, DY, none) : Tensor(),
+                                     request.wanted(2) ? select(X, none, DY) : Tensor()};
+                           },
+                           .samples = []() -> std::vector<Sample> {
+                             std::vector<Sample> samples;
+                             for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kInt64, DType::kBool})
+                               for (const Shape& shape : {Shape{}, Shape{4, 11}})
+                                 samples.push_back({{{DType::kBool, shape}, {dtype, shape}, {dtype, shape}}, {}});
+                             return samples;
+                           }};
 
 const Operation kCast = {
     .name = "cast",
@@ -340,8 +348,8 @@ const Operation kCast = {
     },
     .samples = []() -> std::vector<Sample> {
       std::vector<Sample> samples;
-      const DType all[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kFloat64, DType::kInt64,
-                           DType::kInt32,   DType::kBool,     DType::kUInt8};
+      const DType all[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kFloat64,
+                           DType::kInt64,   DType::kInt32,    DType::kBool,    DType::kUInt8};
       for (const DType from : all)
         for (const DType to : all)
           samples.push_back({{{from, {3, 7}}}, {{"dtype", static_cast<int64_t>(to)}}, 0, 100, 100});
@@ -363,8 +371,7 @@ Shape common_shape(const Operation& operation, const Shape& x, const Shape& y) {
     int64_t& extent = shape[extra + i];
     if (extent == 1) extent = shorter[i];
     else if (shorter[i] != 1 && shorter[i] != extent) {
-      fail("{}{}: shapes {} and {} do not fit together", scope_prefix(), operation.name, to_string(x),
-           to_string(y));
+      fail("{}{}: shapes {} and {} do not fit together", scope_prefix(), operation.name, to_string(x), to_string(y));
     }
   }
   return shape;
@@ -379,11 +386,11 @@ Tensor broadcasting(const Operation& operation, const Tensor& x, const Tensor& y
 }  // namespace
 
 OperationList elementwise_operations() {
-  return {&kNeg,  &kAbs,       &kSign,     &kExp,         &kExpm1,     &kLog,       &kLog1p,    &kSqrt, &kRsqrt,
-          &kTanh, &kErf,       &kSin,      &kCos,         &kFloor,     &kCeil,      &kRound,    &kIsFinite,
-          &kAdd,  &kSub,       &kMul,      &kDiv,         &kPow,       &kMax,       &kMin,      &kRemainder,
-          &kLogicalNot, &kLogicalAnd, &kLogicalOr, &kLogicalXor,
-          &kEqual, &kNotEqual, &kLess,     &kLessEqual,   &kGreater,   &kGreaterEqual, &kSelect, &kCast};
+  return {&kNeg,       &kAbs,        &kSign,         &kExp,       &kExpm1,      &kLog,   &kLog1p,    &kSqrt,
+          &kRsqrt,     &kTanh,       &kErf,          &kSin,       &kCos,        &kFloor, &kCeil,     &kRound,
+          &kIsFinite,  &kAdd,        &kSub,          &kMul,       &kDiv,        &kPow,   &kMax,      &kMin,
+          &kRemainder, &kLogicalNot, &kLogicalAnd,   &kLogicalOr, &kLogicalXor, &kEqual, &kNotEqual, &kLess,
+          &kLessEqual, &kGreater,    &kGreaterEqual, &kSelect,    &kCast};
 }
 
 Tensor neg(const Tensor& x) { return make_tensor(kNeg, {x}); }

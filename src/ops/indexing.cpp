@@ -115,8 +115,10 @@ const Operation kScatterAdd = {
     .samples = []() -> std::vector<Sample> {
       std::vector<Sample> samples;
       for (const DType dtype : {DType::kFloat32, DType::kInt64}) {
-        samples.push_back({{{dtype, {7, 5}}, {DType::kInt64, {2, 3}}, {dtype, {2, 3, 5}}}, {{"axis", int64_t{0}}}, -2, 2, 7});
-        samples.push_back({{{dtype, {3, 4, 2}}, {DType::kInt32, {9}}, {dtype, {3, 9, 2}}}, {{"axis", int64_t{1}}}, -2, 2, 4});
+        samples.push_back(
+            {{{dtype, {7, 5}}, {DType::kInt64, {2, 3}}, {dtype, {2, 3, 5}}}, {{"axis", int64_t{0}}}, -2, 2, 7});
+        samples.push_back(
+            {{{dtype, {3, 4, 2}}, {DType::kInt32, {9}}, {dtype, {3, 9, 2}}}, {{"axis", int64_t{1}}}, -2, 2, 4});
         samples.push_back({{{dtype, {9}}, {DType::kInt64, {0}}, {dtype, {0}}}, {{"axis", int64_t{0}}}, -2, 2, 9});
       }
       return samples;
@@ -219,12 +221,14 @@ Tensor take_along_axis(const Tensor& x, const Tensor& indices, int64_t axis) {
   bool fits = indices.rank() == x.rank();
   for (int64_t other = 0; fits && other < x.rank(); ++other) fits = other == axis || indices.dim(other) <= x.dim(other);
   if (!fits)
-    fail("{}take_along_axis: indices of {} do not fit {} beside axis {}", scope_prefix(), to_string(indices.shape()), to_string(x.shape()), axis);
+    fail("{}take_along_axis: indices of {} do not fit {} beside axis {}", scope_prefix(), to_string(indices.shape()),
+         to_string(x.shape()), axis);
   // The place in the flat x: along `axis` what the index says, along the others the position itself.
   const Axes strides = strides_of(x.shape());
   Tensor places = cast(indices, DType::kInt64) * static_cast<double>(strides[static_cast<size_t>(axis)]);
   for (int64_t other = 0; other < x.rank(); ++other)
-    if (other != axis) places = places + iota(indices.shape(), other) * static_cast<double>(strides[static_cast<size_t>(other)]);
+    if (other != axis)
+      places = places + iota(indices.shape(), other) * static_cast<double>(strides[static_cast<size_t>(other)]);
   return gather(reshape(x, {x.size()}), places, 0);
 }
 

@@ -5,31 +5,30 @@
 namespace transom {
 namespace {
 
-const Operation kInput = {.name = "input",
-                          .documentation = "An input of the graph.",
-                          .infer = [](const Inference& in) -> std::vector<Type> {
-                            fail(ErrorKind::kInternal, "{}: inputs are not inferred", in.operation.name);
-                          }};
-
-const Operation kConstant = {
-    .name = "constant",
-    .documentation = "A scalar: `value`, or `int_value` for integers and bool.",
-    .elementwise = false,
-    .infer = [](const Inference& in) -> std::vector<Type> {
-      expect_inputs(in, 0);
-      return {{expect_dtype(in), {}}};
-    },
-    .evaluate =
-        [](std::span<const Array>, const Attributes& attributes, std::span<Array> outputs) {
-          if (outputs[0].floating()) outputs[0].real[0] = attributes.get_float("value");
-          else outputs[0].integer[0] = attributes.get_int("int_value");
-        },
-    .samples = []() -> std::vector<Sample> {
-      return {{{}, {{"dtype", static_cast<int64_t>(DType::kFloat32)}, {"value", 0.1}}},
-              {{}, {{"dtype", static_cast<int64_t>(DType::kInt64)}, {"int_value", int64_t{-7}}}},
-              {{}, {{"dtype", static_cast<int64_t>(DType::kBFloat16)}, {"value", 0.1}}},
-              {{}, {{"dtype", static_cast<int64_t>(DType::kBool)}, {"int_value", int64_t{1}}}}};
+const Operation kInput = {
+    .name = "input", .documentation = "An input of the graph.", .infer = [](const Inference& in) -> std::vector<Type> {
+      fail(ErrorKind::kInternal, "{}: inputs are not inferred", in.operation.name);
     }};
+
+const Operation kConstant = {.name = "constant",
+                             .documentation = "A scalar: `value`, or `int_value` for integers and bool.",
+                             .elementwise = false,
+                             .infer = [](const Inference& in) -> std::vector<Type> {
+                               expect_inputs(in, 0);
+                               return {{expect_dtype(in), {}}};
+                             },
+                             .evaluate =
+                                 [](std::span<const Array>, const Attributes& attributes, std::span<Array> outputs) {
+                                   if (outputs[0].floating()) outputs[0].real[0] = attributes.get_float("value");
+                                   else outputs[0].integer[0] = attributes.get_int("int_value");
+                                 },
+                             .samples = []() -> std::vector<Sample> {
+                               return {
+                                   {{}, {{"dtype", static_cast<int64_t>(DType::kFloat32)}, {"value", 0.1}}},
+                                   {{}, {{"dtype", static_cast<int64_t>(DType::kInt64)}, {"int_value", int64_t{-7}}}},
+                                   {{}, {{"dtype", static_cast<int64_t>(DType::kBFloat16)}, {"value", 0.1}}},
+                                   {{}, {{"dtype", static_cast<int64_t>(DType::kBool)}, {"int_value", int64_t{1}}}}};
+                             }};
 
 const Operation kIota = {
     .name = "iota",
@@ -62,8 +61,11 @@ OperationList leaf_operations() { return {&kInput, &kConstant, &kIota}; }
 Tensor constant(double value, DType dtype) {
   Attributes attributes{{"dtype", static_cast<int64_t>(dtype)}};
   if (is_floating(dtype)) attributes.set("value", value);
-  else if (value == std::trunc(value) && std::fabs(value) < 0x1p63) attributes.set("int_value", static_cast<int64_t>(value));
-  else fail("{}constant: {} is no {}; cast the tensor that it meets to a floating type", scope_prefix(), value, name_of(dtype));
+  else if (value == std::trunc(value) && std::fabs(value) < 0x1p63)
+    attributes.set("int_value", static_cast<int64_t>(value));
+  else
+    fail("{}constant: {} is no {}; cast the tensor that it meets to a floating type", scope_prefix(), value,
+         name_of(dtype));
   return make_tensor(kConstant, {}, std::move(attributes));
 }
 

@@ -59,7 +59,9 @@ const Operation kCrossEntropyGradient = {
 const Operation kCrossEntropy = {
     .name = "cross_entropy",
     .kind = OperationKind::kComposite,
-    .documentation = "(logits [N, C], labels i64 [N]): -log softmax(logits)[label] of each row; 0 where the label is `ignore_index`.",
+    .documentation =
+        "(logits [N, C], labels i64 [N]): -log softmax(logits)[label] of each row; 0 where the label is "
+        "`ignore_index`.",
     .infer = [](const Inference& in) -> std::vector<Type> {
       expect_inputs(in, 2);
       expect_rows(in);
@@ -68,11 +70,13 @@ const Operation kCrossEntropy = {
     .decompose = [](std::span<const Tensor> in, const Attributes& attributes) -> Tensors {
       const Tensor log_probabilities = log_softmax(widened(in[0]));
       const Tensor chosen = at_label(in[1], in[0].dim(1), attributes.get_int("ignore_index"));
-      const Tensor picked = select(chosen, log_probabilities, zeros(log_probabilities.shape(), log_probabilities.dtype()));
+      const Tensor picked =
+          select(chosen, log_probabilities, zeros(log_probabilities.shape(), log_probabilities.dtype()));
       return {cast(-reduce_sum(picked, {1}), in[0].dtype())};
     },
     .gradient = [](const GradientRequest& request) -> Tensors {
-      return {make_tensor(kCrossEntropyGradient, {request.inputs[0], request.inputs[1], request.cotangents[0]}, request.attributes),
+      return {make_tensor(kCrossEntropyGradient, {request.inputs[0], request.inputs[1], request.cotangents[0]},
+                          request.attributes),
               Tensor()};
     },
     .samples = [] { return loss_samples(false); }};

@@ -40,8 +40,8 @@ const Operation kReshape = {
       expect_inputs(in, 1);
       const Shape& shape = in.attributes.get_ints("shape");
       check(in, elements(shape) == elements(in.shape(0)),
-            fmt::format("{} has {} elements, {} has {}", to_string(in.shape(0)), elements(in.shape(0)), to_string(shape),
-                        elements(shape)));
+            fmt::format("{} has {} elements, {} has {}", to_string(in.shape(0)), elements(in.shape(0)),
+                        to_string(shape), elements(shape)));
       return {{in.dtype(0), shape}};
     },
     .evaluate =
@@ -52,10 +52,11 @@ const Operation kReshape = {
     .gradient = [](const GradientRequest& request) -> Gradients {
       return {reshape(request.cotangents[0], request.inputs[0].shape())};
     },
-    .samples = [] {
-      return joined({in_types({3, 4}, {{"shape", Shape{2, 6}}}), in_types({1}, {{"shape", Shape{}}}),
-                     in_types({0, 3}, {{"shape", Shape{5, 0}}})});
-    }};
+    .samples =
+        [] {
+          return joined({in_types({3, 4}, {{"shape", Shape{2, 6}}}), in_types({1}, {{"shape", Shape{}}}),
+                         in_types({0, 3}, {{"shape", Shape{5, 0}}})});
+        }};
 
 const Operation kPermute = {
     .name = "permute",
@@ -68,7 +69,8 @@ const Operation kPermute = {
       bool complete = static_cast<int64_t>(sorted.size()) == in.rank(0);
       for (size_t i = 0; complete && i < sorted.size(); ++i) complete = sorted[i] == static_cast<int64_t>(i);
       check(in, complete,
-            fmt::format("[{}] is no permutation of the axes of {}", fmt::join(permutation, ", "), to_string(in.shape(0))));
+            fmt::format("[{}] is no permutation of the axes of {}", fmt::join(permutation, ", "),
+                        to_string(in.shape(0))));
       Shape shape;
       for (const int64_t axis : permutation) shape.push_back(in.shape(0)[static_cast<size_t>(axis)]);
       return {{in.dtype(0), shape}};
@@ -77,20 +79,24 @@ const Operation kPermute = {
         [](std::span<const Array> in, const Attributes& attributes, std::span<Array> out) {
           const Axes strides = strides_of(in[0].type.shape);
           Axes moved;
-          for (const int64_t axis : attributes.get_ints("permutation")) moved.push_back(strides[static_cast<size_t>(axis)]);
+          for (const int64_t axis : attributes.get_ints("permutation"))
+            moved.push_back(strides[static_cast<size_t>(axis)]);
           move(in[0], out[0], [&](const Axes& index) { return offset_of(index, moved); });
         },
     .gradient = [](const GradientRequest& request) -> Gradients {
       const Axes& permutation = request.attributes.get_ints("permutation");
       Axes inverse(permutation.size());
-      for (size_t i = 0; i < permutation.size(); ++i) inverse[static_cast<size_t>(permutation[i])] = static_cast<int64_t>(i);
+      for (size_t i = 0; i < permutation.size(); ++i)
+        inverse[static_cast<size_t>(permutation[i])] = static_cast<int64_t>(i);
       return {permute(request.cotangents[0], inverse)};
     },
-    .samples = [] {
-      return joined({in_types({3, 5}, {{"permutation", Axes{1, 0}}}), in_types({2, 3, 4, 5}, {{"permutation", Axes{0, 2, 1, 3}}}),
-                     in_types({2, 3, 4}, {{"permutation", Axes{2, 0, 1}}}), in_types({}, {{"permutation", Axes{}}}),
-                     in_types({17, 33}, {{"permutation", Axes{1, 0}}})});
-    }};
+    .samples =
+        [] {
+          return joined({in_types({3, 5}, {{"permutation", Axes{1, 0}}}),
+                         in_types({2, 3, 4, 5}, {{"permutation", Axes{0, 2, 1, 3}}}),
+                         in_types({2, 3, 4}, {{"permutation", Axes{2, 0, 1}}}), in_types({}, {{"permutation", Axes{}}}),
+                         in_types({17, 33}, {{"permutation", Axes{1, 0}}})});
+        }};
 
 const Operation kBroadcast = {
     .name = "broadcast",
@@ -113,11 +119,12 @@ const Operation kBroadcast = {
     .gradient = [](const GradientRequest& request) -> Gradients {
       return {sum_to_shape(request.cotangents[0], request.inputs[0].shape())};
     },
-    .samples = [] {
-      return joined({in_types({1, 5}, {{"shape", Shape{3, 5}}}), in_types({3, 1}, {{"shape", Shape{3, 17}}}),
-                     in_types({1, 1, 4}, {{"shape", Shape{2, 3, 4}}}), in_types({2, 1, 4}, {{"shape", Shape{2, 3, 4}}}),
-                     in_types({1}, {{"shape", Shape{0}}})});
-    }};
+    .samples =
+        [] {
+          return joined({in_types({1, 5}, {{"shape", Shape{3, 5}}}), in_types({3, 1}, {{"shape", Shape{3, 17}}}),
+                         in_types({1, 1, 4}, {{"shape", Shape{2, 3, 4}}}),
+                         in_types({2, 1, 4}, {{"shape", Shape{2, 3, 4}}}), in_types({1}, {{"shape", Shape{0}}})});
+        }};
 
 const Operation kSlice = {
     .name = "slice",
@@ -127,12 +134,14 @@ const Operation kSlice = {
       const Axes &starts = in.attributes.get_ints("starts"), &limits = in.attributes.get_ints("limits"),
                  &strides = in.attributes.get_ints("strides");
       const size_t rank = in.shape(0).size();
-      check(in, starts.size() == rank && limits.size() == rank && strides.size() == rank, "one number an axis is needed");
+      check(in, starts.size() == rank && limits.size() == rank && strides.size() == rank,
+            "one number an axis is needed");
       Shape shape;
       for (size_t i = 0; i < rank; ++i) {
         expect_between(in, {strides[i]}, 1, int64_t{1} << 62, "stride");
         check(in, starts[i] >= 0 && starts[i] <= limits[i] && limits[i] <= in.shape(0)[i],
-              fmt::format("[{}, {}) by {} does not fit axis {} of {}", starts[i], limits[i], strides[i], i, to_string(in.shape(0))));
+              fmt::format("[{}, {}) by {} does not fit axis {} of {}", starts[i], limits[i], strides[i], i,
+                          to_string(in.shape(0))));
         shape.push_back((limits[i] - starts[i] + strides[i] - 1) / strides[i]);
       }
       return {{in.dtype(0), shape}};
@@ -166,57 +175,62 @@ const Operation kSlice = {
       }
       return {pad(dy, low, high)};
     },
-    .samples = [] {
-      const auto attributes = [](Axes starts, Axes limits, Axes strides) {
-        return Attributes{{"starts", starts}, {"limits", limits}, {"strides", strides}};
-      };
-      return joined({in_types({5, 7}, attributes({1, 2}, {4, 7}, {1, 1})), in_types({5, 7}, attributes({0, 1}, {5, 7}, {2, 3})),
-                     in_types({5, 7}, attributes({2, 0}, {2, 7}, {1, 1})), in_types({9}, attributes({8}, {9}, {4}))});
-    }};
+    .samples =
+        [] {
+          const auto attributes = [](Axes starts, Axes limits, Axes strides) {
+            return Attributes{{"starts", starts}, {"limits", limits}, {"strides", strides}};
+          };
+          return joined({in_types({5, 7}, attributes({1, 2}, {4, 7}, {1, 1})),
+                         in_types({5, 7}, attributes({0, 1}, {5, 7}, {2, 3})),
+                         in_types({5, 7}, attributes({2, 0}, {2, 7}, {1, 1})),
+                         in_types({9}, attributes({8}, {9}, {4}))});
+        }};
 
-const Operation kPad = {
-    .name = "pad",
-    .documentation = "Extents grow by `low` before and `high` behind, filled with `value`.",
-    .infer = [](const Inference& in) -> std::vector<Type> {
-      expect_inputs(in, 1);
-      const Axes &low = in.attributes.get_ints("low"), &high = in.attributes.get_ints("high");
-      const size_t rank = in.shape(0).size();
-      check(in, low.size() == rank && high.size() == rank, "one number an axis is needed");
-      Shape shape = in.shape(0);
-      for (size_t i = 0; i < rank; ++i) {
-        expect_between(in, {low[i], high[i]}, 0, int64_t{1} << 60, "padding (to cut, use slice)");
-        shape[i] += low[i] + high[i];
-      }
-      return {{in.dtype(0), shape}};
-    },
-    .evaluate =
-        [](std::span<const Array> in, const Attributes& attributes, std::span<Array> out) {
-          const double value = attributes.get_float("value");
-          std::fill(out[0].real.begin(), out[0].real.end(), value);
-          for (int64_t i = 0; !out[0].floating() && i < elements(out[0].type.shape); ++i) out[0].set(i, value);
-          const Axes strides = strides_of(out[0].type.shape);
-          const int64_t start = offset_of(attributes.get_ints("low"), strides);
-          size_t place = 0;
-          for_each_index(in[0].type.shape, [&](const Axes& index) {
-            const auto to = static_cast<size_t>(start + offset_of(index, strides));
-            if (out[0].floating()) out[0].real[to] = in[0].real[place++];
-            else out[0].integer[to] = in[0].integer[place++];
-          });
-        },
-    .gradient = [](const GradientRequest& request) -> Gradients {
-      Tensor dy = request.cotangents[0];
-      const Axes& low = request.attributes.get_ints("low");
-      for (size_t i = 0; i < low.size(); ++i)
-        dy = slice(dy, static_cast<int64_t>(i), low[i], low[i] + request.inputs[0].shape()[i]);
-      return {dy};
-    },
-    .samples = [] {
-      const auto attributes = [](Axes low, Axes high, double value) {
-        return Attributes{{"low", low}, {"high", high}, {"value", value}};
-      };
-      return joined({in_types({3, 4}, attributes({1, 0}, {2, 3}, 0.0)), in_types({3, 4}, attributes({0, 2}, {0, 0}, 1.0)),
-                     in_types({0, 4}, attributes({1, 0}, {1, 0}, 1.0))});
-    }};
+const Operation kPad = {.name = "pad",
+                        .documentation = "Extents grow by `low` before and `high` behind, filled with `value`.",
+                        .infer = [](const Inference& in) -> std::vector<Type> {
+                          expect_inputs(in, 1);
+                          const Axes &low = in.attributes.get_ints("low"), &high = in.attributes.get_ints("high");
+                          const size_t rank = in.shape(0).size();
+                          check(in, low.size() == rank && high.size() == rank, "one number an axis is needed");
+                          Shape shape = in.shape(0);
+                          for (size_t i = 0; i < rank; ++i) {
+                            expect_between(in, {low[i], high[i]}, 0, int64_t{1} << 60, "padding (to cut, use slice)");
+                            shape[i] += low[i] + high[i];
+                          }
+                          return {{in.dtype(0), shape}};
+                        },
+                        .evaluate =
+                            [](std::span<const Array> in, const Attributes& attributes, std::span<Array> out) {
+                              const double value = attributes.get_float("value");
+                              std::fill(out[0].real.begin(), out[0].real.end(), value);
+                              for (int64_t i = 0; !out[0].floating() && i < elements(out[0].type.shape); ++i)
+                                out[0].set(i, value);
+                              const Axes strides = strides_of(out[0].type.shape);
+                              const int64_t start = offset_of(attributes.get_ints("low"), strides);
+                              size_t place = 0;
+                              for_each_index(in[0].type.shape, [&](const Axes& index) {
+                                const auto to = static_cast<size_t>(start + offset_of(index, strides));
+                                if (out[0].floating()) out[0].real[to] = in[0].real[place++];
+                                else out[0].integer[to] = in[0].integer[place++];
+                              });
+                            },
+                        .gradient = [](const GradientRequest& request) -> Gradients {
+                          Tensor dy = request.cotangents[0];
+                          const Axes& low = request.attributes.get_ints("low");
+                          for (size_t i = 0; i < low.size(); ++i)
+                            dy = slice(dy, static_cast<int64_t>(i), low[i], low[i] + request.inputs[0].shape()[i]);
+                          return {dy};
+                        },
+                        .samples =
+                            [] {
+                              const auto attributes = [](Axes low, Axes high, double value) {
+                                return Attributes{{"low", low}, {"high", high}, {"value", value}};
+                              };
+                              return joined({in_types({3, 4}, attributes({1, 0}, {2, 3}, 0.0)),
+                                             in_types({3, 4}, attributes({0, 2}, {0, 0}, 1.0)),
+                                             in_types({0, 4}, attributes({1, 0}, {1, 0}, 1.0))});
+                            }};
 
 const Operation kConcatenate = {
     .name = "concatenate",
@@ -292,9 +306,11 @@ const Operation kReverse = {
     .gradient = [](const GradientRequest& request) -> Gradients {
       return {reverse(request.cotangents[0], request.attributes.get_ints("axes"))};
     },
-    .samples = [] {
-      return joined({in_types({3, 5}, {{"axes", Axes{1}}}), in_types({3, 5}, {{"axes", Axes{0, 1}}}), in_types({0}, {{"axes", Axes{0}}})});
-    }};
+    .samples =
+        [] {
+          return joined({in_types({3, 5}, {{"axes", Axes{1}}}), in_types({3, 5}, {{"axes", Axes{0, 1}}}),
+                         in_types({0}, {{"axes", Axes{0}}})});
+        }};
 
 }  // namespace
 
@@ -351,7 +367,8 @@ Tensor unsqueeze(const Tensor& x, int64_t axis) {
 Tensor squeeze(const Tensor& x, int64_t axis) {
   Shape shape = x.shape();
   const int64_t place = normal_axis(axis, x.rank(), "squeeze");
-  if (shape[static_cast<size_t>(place)] != 1) fail("{}squeeze: axis {} of {} is not 1", scope_prefix(), axis, to_string(shape));
+  if (shape[static_cast<size_t>(place)] != 1)
+    fail("{}squeeze: axis {} of {} is not 1", scope_prefix(), axis, to_string(shape));
   shape.erase(shape.begin() + place);
   return reshape(x, shape);
 }

@@ -37,57 +37,53 @@ std::vector<Sample> row_samples() {
   return samples;
 }
 
-const Operation kSoftmaxGradient = {
-    .name = "softmax_gradient",
-    .kind = OperationKind::kComposite,
-    .documentation = "(y, dy): the gradient of y = softmax(x) for x.",
-    .infer = infer_softmax_gradient,
-    .decompose = [](std::span<const Tensor> in, const Attributes&) -> Tensors {
-      const Tensor y = widened(in[0]), dy = widened(in[1]);
-      return {cast(y * (dy - reduce_sum(y * dy, {-1}, true)), in[0].dtype())};
-    },
-    .samples = row_samples<2>};
+const Operation kSoftmaxGradient = {.name = "softmax_gradient",
+                                    .kind = OperationKind::kComposite,
+                                    .documentation = "(y, dy): the gradient of y = softmax(x) for x.",
+                                    .infer = infer_softmax_gradient,
+                                    .decompose = [](std::span<const Tensor> in, const Attributes&) -> Tensors {
+                                      const Tensor y = widened(in[0]), dy = widened(in[1]);
+                                      return {cast(y * (dy - reduce_sum(y * dy, {-1}, true)), in[0].dtype())};
+                                    },
+                                    .samples = row_samples<2>};
 
-const Operation kSoftmax = {
-    .name = "softmax",
-    .kind = OperationKind::kComposite,
-    .documentation = "e^x over its sum along the last axis.",
-    .infer = infer_softmax,
-    .decompose = [](std::span<const Tensor> in, const Attributes&) -> Tensors {
-      const Tensor x = widened(in[0]);
-      const Tensor e = exp(x - reduce_max(x, {-1}, true));
-      return {cast(e / reduce_sum(e, {-1}, true), in[0].dtype())};
-    },
-    .gradient = [](const GradientRequest& request) -> Tensors {
-      return {make_tensor(kSoftmaxGradient, {request.outputs[0], request.cotangents[0]})};
-    },
-    .samples = row_samples<1>};
+const Operation kSoftmax = {.name = "softmax",
+                            .kind = OperationKind::kComposite,
+                            .documentation = "e^x over its sum along the last axis.",
+                            .infer = infer_softmax,
+                            .decompose = [](std::span<const Tensor> in, const Attributes&) -> Tensors {
+                              const Tensor x = widened(in[0]);
+                              const Tensor e = exp(x - reduce_max(x, {-1}, true));
+                              return {cast(e / reduce_sum(e, {-1}, true), in[0].dtype())};
+                            },
+                            .gradient = [](const GradientRequest& request) -> Tensors {
+                              return {make_tensor(kSoftmaxGradient, {request.outputs[0], request.cotangents[0]})};
+                            },
+                            .samples = row_samples<1>};
 
-const Operation kLogSoftmaxGradient = {
-    .name = "log_softmax_gradient",
-    .kind = OperationKind::kComposite,
-    .documentation = "(y, dy): the gradient of y = log_softmax(x) for x.",
-    .infer = infer_softmax_gradient,
-    .decompose = [](std::span<const Tensor> in, const Attributes&) -> Tensors {
-      const Tensor y = widened(in[0]), dy = widened(in[1]);
-      return {cast(dy - exp(y) * reduce_sum(dy, {-1}, true), in[0].dtype())};
-    },
-    .samples = row_samples<2>};
+const Operation kLogSoftmaxGradient = {.name = "log_softmax_gradient",
+                                       .kind = OperationKind::kComposite,
+                                       .documentation = "(y, dy): the gradient of y = log_softmax(x) for x.",
+                                       .infer = infer_softmax_gradient,
+                                       .decompose = [](std::span<const Tensor> in, const Attributes&) -> Tensors {
+                                         const Tensor y = widened(in[0]), dy = widened(in[1]);
+                                         return {cast(dy - exp(y) * reduce_sum(dy, {-1}, true), in[0].dtype())};
+                                       },
+                                       .samples = row_samples<2>};
 
-const Operation kLogSoftmax = {
-    .name = "log_softmax",
-    .kind = OperationKind::kComposite,
-    .documentation = "x minus the logarithm of the sum of e^x along the last axis.",
-    .infer = infer_softmax,
-    .decompose = [](std::span<const Tensor> in, const Attributes&) -> Tensors {
-      const Tensor x = widened(in[0]);
-      const Tensor centred = x - reduce_max(x, {-1}, true);
-      return {cast(centred - log(reduce_sum(exp(centred), {-1}, true)), in[0].dtype())};
-    },
-    .gradient = [](const GradientRequest& request) -> Tensors {
-      return {make_tensor(kLogSoftmaxGradient, {request.outputs[0], request.cotangents[0]})};
-    },
-    .samples = row_samples<1>};
+const Operation kLogSoftmax = {.name = "log_softmax",
+                               .kind = OperationKind::kComposite,
+                               .documentation = "x minus the logarithm of the sum of e^x along the last axis.",
+                               .infer = infer_softmax,
+                               .decompose = [](std::span<const Tensor> in, const Attributes&) -> Tensors {
+                                 const Tensor x = widened(in[0]);
+                                 const Tensor centred = x - reduce_max(x, {-1}, true);
+                                 return {cast(centred - log(reduce_sum(exp(centred), {-1}, true)), in[0].dtype())};
+                               },
+                               .gradient = [](const GradientRequest& request) -> Tensors {
+                                 return {make_tensor(kLogSoftmaxGradient, {request.outputs[0], request.cotangents[0]})};
+                               },
+                               .samples = row_samples<1>};
 
 // ---- layer norm (Ba, Kiros, Hinton, 2016)
 
@@ -104,7 +100,8 @@ Normalized normalize(const Tensor& x, double epsilon) {
 
 void expect_last_axis(const Inference& in, size_t i) {
   check(in, in.rank(0) >= 1 && in.shape(i) == Shape{in.shape(0).back()},
-        fmt::format("expected [{}] beside x of {}, found {}", in.rank(0) ? in.shape(0).back() : 0, to_string(in.shape(0)), to_string(in.shape(i))));
+        fmt::format("expected [{}] beside x of {}, found {}", in.rank(0) ? in.shape(0).back() : 0,
+                    to_string(in.shape(0)), to_string(in.shape(i))));
   expect_same_types(in, 0, i);
 }
 
@@ -153,7 +150,8 @@ const Operation kLayerNorm = {
       return {cast(normal * widened(in[1]) + widened(in[2]), in[0].dtype())};
     },
     .gradient = [](const GradientRequest& request) -> Tensors {
-      return make_tensors(kLayerNormGradient, {request.inputs[0], request.inputs[1], request.cotangents[0]}, request.attributes);
+      return make_tensors(kLayerNormGradient, {request.inputs[0], request.inputs[1], request.cotangents[0]},
+                          request.attributes);
     },
     .samples = []() -> std::vector<Sample> {
       std::vector<Sample> samples;

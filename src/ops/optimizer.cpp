@@ -10,9 +10,11 @@ namespace {
 const Operation kAdamWStep = {
     .name = "adamw_step",
     .kind = OperationKind::kComposite,
-    .documentation = "(p, g, m, v, step_size, decay, correction) -> (p, m, v): m and v are running means of g and g^2 by `beta1` "
-                     "and `beta2`; p decay - step_size m / (sqrt(v) correction + `epsilon`). step_size = lr / (1 - beta1^t), decay = "
-                     "1 - lr weight_decay and correction = 1 / sqrt(1 - beta2^t) are f32 scalars that change from step to step.",
+    .documentation =
+        "(p, g, m, v, step_size, decay, correction) -> (p, m, v): m and v are running means of g and g^2 by `beta1` "
+        "and `beta2`; p decay - step_size m / (sqrt(v) correction + `epsilon`). step_size = lr / (1 - beta1^t), decay "
+        "= "
+        "1 - lr weight_decay and correction = 1 / sqrt(1 - beta2^t) are f32 scalars that change from step to step.",
     .infer = [](const Inference& in) -> std::vector<Type> {
       expect_inputs(in, 7);
       expect_floating(in, 0);
@@ -52,9 +54,9 @@ OperationList optimizer_operations() { return {&kAdamWStep}; }
 
 AdamWResult adamw_step(const Tensor& p, const Tensor& g, const Tensor& m, const Tensor& v, const Tensor& step_size,
                        const Tensor& decay, const Tensor& correction, const AdamWConstants& constants) {
-  const auto outputs = make_tensors(
-      kAdamWStep, {p, g, m, v, step_size, decay, correction},
-      {{"beta1", constants.beta1}, {"beta2", constants.beta2}, {"epsilon", constants.epsilon}});
+  const auto outputs =
+      make_tensors(kAdamWStep, {p, g, m, v, step_size, decay, correction},
+                   {{"beta1", constants.beta1}, {"beta2", constants.beta2}, {"epsilon", constants.epsilon}});
   return {outputs[0], outputs[1], outputs[2]};
 }
 

@@ -11,7 +11,8 @@ namespace {
 bool before(const Array& in, size_t x, size_t y, bool descending, bool nan_last) {
   if (!in.floating()) return descending ? in.integer[x] > in.integer[y] : in.integer[x] < in.integer[y];
   const double a = in.real[x], b = in.real[y];
-  if (std::isnan(a) || std::isnan(b)) return nan_last ? !std::isnan(a) && std::isnan(b) : std::isnan(a) && !std::isnan(b);
+  if (std::isnan(a) || std::isnan(b))
+    return nan_last ? !std::isnan(a) && std::isnan(b) : std::isnan(a) && !std::isnan(b);
   return descending ? a > b : a < b;
 }
 
@@ -26,7 +27,9 @@ void order_lines(const Array& in, int64_t axis, bool descending, bool nan_last, 
     const int64_t from = offset_of(index, in_strides), to = offset_of(index, out_strides);
     std::vector<int64_t> places(static_cast<size_t>(length));
     std::iota(places.begin(), places.end(), int64_t{0});
-    const auto at = [&](int64_t place) { return static_cast<size_t>(from + place * in_strides[static_cast<size_t>(axis)]); };
+    const auto at = [&](int64_t place) {
+      return static_cast<size_t>(from + place * in_strides[static_cast<size_t>(axis)]);
+    };
     std::stable_sort(places.begin(), places.end(),
                      [&](int64_t a, int64_t b) { return before(in, at(a), at(b), descending, nan_last); });
     for (int64_t i = 0; i < keep; ++i) {
@@ -68,9 +71,11 @@ const Operation kSort = {
     .evaluate =
         [](std::span<const Array> in, const Attributes& attributes, std::span<Array> out) {
           const int64_t axis = attributes.get_int("axis");
-          order_lines(in[0], axis, attributes.get_int("descending"), true, in[0].type.shape[static_cast<size_t>(axis)], out);
+          order_lines(in[0], axis, attributes.get_int("descending"), true, in[0].type.shape[static_cast<size_t>(axis)],
+                      out);
         },
-    .gradient = [](const GradientRequest& request) { return ordered_gradient(request, request.attributes.get_int("axis")); },
+    .gradient =
+        [](const GradientRequest& request) { return ordered_gradient(request, request.attributes.get_int("axis")); },
     .samples = []() -> std::vector<Sample> {
       std::vector<Sample> samples;
       for (const DType dtype : {DType::kFloat32, DType::kInt64})
@@ -94,7 +99,8 @@ const Operation kTopK = {
     },
     .evaluate =
         [](std::span<const Array> in, const Attributes& attributes, std::span<Array> out) {
-          order_lines(in[0], static_cast<int64_t>(in[0].type.shape.size()) - 1, true, false, attributes.get_int("k"), out);
+          order_lines(in[0], static_cast<int64_t>(in[0].type.shape.size()) - 1, true, false, attributes.get_int("k"),
+                      out);
         },
     .gradient = [](const GradientRequest& request) { return ordered_gradient(request, request.inputs[0].rank() - 1); },
     .samples = []() -> std::vector<Sample> {

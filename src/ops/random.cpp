@@ -22,10 +22,12 @@ Words philox(Words counter, uint32_t key0, uint32_t key1) {
 
 const Operation kRandomBits = {
     .name = "random_bits",
-    .documentation = "u32 of `shape` from key = (seed, offset): word i % 4 of Philox4x32-10 at counter (i / 4, offset).",
+    .documentation =
+        "u32 of `shape` from key = (seed, offset): word i % 4 of Philox4x32-10 at counter (i / 4, offset).",
     .infer = [](const Inference& in) -> std::vector<Type> {
       expect_inputs(in, 1);
-      check(in, in.inputs[0] == Type{DType::kInt64, {2}}, fmt::format("expected a key of type i64[2], found {}", to_string(in.inputs[0])));
+      check(in, in.inputs[0] == Type{DType::kInt64, {2}},
+            fmt::format("expected a key of type i64[2], found {}", to_string(in.inputs[0])));
       return {{DType::kUInt32, in.attributes.get_ints("shape")}};
     },
     .evaluate =
@@ -58,8 +60,9 @@ Tensor keep_scaled(const Tensor& x, const Tensor& key, double probability) {
 const Operation kDropout = {
     .name = "dropout",
     .kind = OperationKind::kComposite,
-    .documentation = "x with elements set to 0 with `probability`, the others divided by 1 - probability. Its own gradient: "
-                     "the same key draws the same elements again, so no mask is kept.",
+    .documentation =
+        "x with elements set to 0 with `probability`, the others divided by 1 - probability. Its own gradient: "
+        "the same key draws the same elements again, so no mask is kept.",
     .elementwise = false,
     .infer = [](const Inference& in) -> std::vector<Type> {
       expect_inputs(in, 2);
@@ -85,7 +88,9 @@ const Operation kDropout = {
 
 OperationList random_operations() { return {&kRandomBits, &kDropout}; }
 
-Tensor random_bits(const Tensor& key, const Shape& shape) { return make_tensor(kRandomBits, {key}, {{"shape", shape}}); }
+Tensor random_bits(const Tensor& key, const Shape& shape) {
+  return make_tensor(kRandomBits, {key}, {{"shape", shape}});
+}
 
 Tensor random_uniform(const Tensor& key, const Shape& shape, DType dtype) {
   // As many bits as fill the significand of the type, and of f32 at most: every value is exact and below 1.

@@ -42,19 +42,28 @@ void evaluate_sum(std::span<const Array> in, const Attributes& attributes, std::
 
 int64_t lowest_of(DType dtype) {
   switch (dtype) {
-    case DType::kInt8: return std::numeric_limits<int8_t>::min();
-    case DType::kInt32: return std::numeric_limits<int32_t>::min();
-    case DType::kInt64: return std::numeric_limits<int64_t>::min();
-    default: return 0;
+    case DType::kInt8:
+      return std::numeric_limits<int8_t>::min();
+    case DType::kInt32:
+      return std::numeric_limits<int32_t>::min();
+    case DType::kInt64:
+      return std::numeric_limits<int64_t>::min();
+    default:
+      return 0;
   }
 }
 int64_t highest_of(DType dtype) {
   switch (dtype) {
-    case DType::kInt8: return std::numeric_limits<int8_t>::max();
-    case DType::kUInt8: return std::numeric_limits<uint8_t>::max();
-    case DType::kInt32: return std::numeric_limits<int32_t>::max();
-    case DType::kUInt32: return std::numeric_limits<uint32_t>::max();
-    default: return std::numeric_limits<int64_t>::max();
+    case DType::kInt8:
+      return std::numeric_limits<int8_t>::max();
+    case DType::kUInt8:
+      return std::numeric_limits<uint8_t>::max();
+    case DType::kInt32:
+      return std::numeric_limits<int32_t>::max();
+    case DType::kUInt32:
+      return std::numeric_limits<uint32_t>::max();
+    default:
+      return std::numeric_limits<int64_t>::max();
   }
 }
 
@@ -132,7 +141,8 @@ std::vector<Type> infer_arg(const Inference& in) {
   expect_inputs(in, 1);
   const int64_t axis = in.attributes.get_int("axis");
   expect_axis(in, axis, in.rank(0));
-  check(in, in.shape(0)[static_cast<size_t>(axis)] > 0, fmt::format("axis {} of {} is empty", axis, to_string(in.shape(0))));
+  check(in, in.shape(0)[static_cast<size_t>(axis)] > 0,
+        fmt::format("axis {} of {} is empty", axis, to_string(in.shape(0))));
   return {{DType::kInt64, without_axes(in.shape(0), {axis})}};
 }
 
@@ -142,7 +152,8 @@ void evaluate_arg(std::span<const Array> in, const Attributes& attributes, std::
   const Axes strides = strides_of(in[0].type.shape);
   // The first NaN counts as the extreme.
   const auto better = [&](size_t x, size_t best) {
-    if (!in[0].floating()) return direction > 0 ? in[0].integer[x] > in[0].integer[best] : in[0].integer[x] < in[0].integer[best];
+    if (!in[0].floating())
+      return direction > 0 ? in[0].integer[x] > in[0].integer[best] : in[0].integer[x] < in[0].integer[best];
     if (std::isnan(in[0].real[best])) return false;
     return std::isnan(in[0].real[x]) || direction * in[0].real[x] > direction * in[0].real[best];
   };

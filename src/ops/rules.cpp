@@ -43,7 +43,8 @@ void expect_integer(const Inference& in, size_t i) {
 
 DType expect_dtype(const Inference& in) {
   const int64_t number = in.attributes.get_int("dtype");
-  check(in, number >= 0 && number <= static_cast<int64_t>(DType::kFloat64), fmt::format("dtype {} does not exist", number));
+  check(in, number >= 0 && number <= static_cast<int64_t>(DType::kFloat64),
+        fmt::format("dtype {} does not exist", number));
   return static_cast<DType>(number);
 }
 
@@ -103,12 +104,13 @@ void Array::set(int64_t i, double value) {
 
 void round_to_dtype(Array& array) {
   switch (array.type.dtype) {
-    case DType::kFloat64: return;
+    case DType::kFloat64:
+      return;
     case DType::kFloat32:
       for (double& x : array.real) x = static_cast<float>(x);
       return;
-    // Through float twice rounded in theory; float keeps 24 bits, enough that the second rounding is the first's but for
-    // ties that a double hides below 2^-24, which no operation here can tell.
+    // Through float twice rounded in theory; float keeps 24 bits, enough that the second rounding is the first's but
+    // for ties that a double hides below 2^-24, which no operation here can tell.
     case DType::kBFloat16:
       for (double& x : array.real) x = static_cast<float>(BFloat16(static_cast<float>(x)));
       return;
@@ -130,7 +132,8 @@ void round_to_dtype(Array& array) {
     case DType::kUInt32:
       for (int64_t& x : array.integer) x = static_cast<uint32_t>(x);
       return;
-    case DType::kInt64: return;
+    case DType::kInt64:
+      return;
   }
 }
 

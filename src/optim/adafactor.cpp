@@ -4,7 +4,6 @@
 #include "optim/optimizers.h"
 #include "transom/ops.h"
 
-
 namespace transom {
 namespace {
 
@@ -12,8 +11,8 @@ constexpr double kSquareEpsilon = 1e-30;
 constexpr double kClipThreshold = 1.0;
 constexpr double kDecayRate = -0.8;
 
-// Adafactor (Shazeer and Stern, 2018) as Trainer sets it: no relative step, no scaling by the parameter, no first moment.
-// Of matrices only the row and column means of the squared gradients are kept.
+// Adafactor (Shazeer and Stern, 2018) as Trainer sets it: no relative step, no scaling by the parameter, no first
+// moment. Of matrices only the row and column means of the squared gradients are kept.
 class Adafactor : public Optimizer {
  public:
   explicit Adafactor(const OptimizerOptions& options) : weight_decay_(options.weight_decay) {}
@@ -35,7 +34,8 @@ class Adafactor : public Optimizer {
     take_ = Tensor::scalar(1 - keep);
   }
 
-  Update update(const OptimizedParameter& parameter, const Tensor& gradient, const std::vector<Tensor>& state) override {
+  Update update(const OptimizedParameter& parameter, const Tensor& gradient,
+                const std::vector<Tensor>& state) override {
     const Tensor square = gradient * gradient + kSquareEpsilon;
     Tensor step;
     std::vector<Tensor> next;
@@ -62,6 +62,8 @@ class Adafactor : public Optimizer {
 
 }  // namespace
 
-std::unique_ptr<Optimizer> make_adafactor(const OptimizerOptions& options) { return std::make_unique<Adafactor>(options); }
+std::unique_ptr<Optimizer> make_adafactor(const OptimizerOptions& options) {
+  return std::make_unique<Adafactor>(options);
+}
 
 }  // namespace transom

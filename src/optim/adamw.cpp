@@ -5,7 +5,6 @@
 #include "optim/optimizers.h"
 #include "transom/ops.h"
 
-
 namespace transom {
 namespace {
 
@@ -27,9 +26,11 @@ class AdamW : public Optimizer {
     no_decay_ = Tensor::scalar(1);
   }
 
-  Update update(const OptimizedParameter& parameter, const Tensor& gradient, const std::vector<Tensor>& state) override {
-    const AdamWResult result = adamw_step(parameter.value, gradient, state[0], state[1], step_size_, parameter.decays ? decay_ : no_decay_,
-                                          correction_, {options_.beta1, options_.beta2, options_.epsilon});
+  Update update(const OptimizedParameter& parameter, const Tensor& gradient,
+                const std::vector<Tensor>& state) override {
+    const AdamWResult result =
+        adamw_step(parameter.value, gradient, state[0], state[1], step_size_, parameter.decays ? decay_ : no_decay_,
+                   correction_, {options_.beta1, options_.beta2, options_.epsilon});
     return {result.parameter, {result.first_moment, result.second_moment}};
   }
 

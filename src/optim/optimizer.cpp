@@ -8,7 +8,8 @@
 
 namespace transom {
 
-std::vector<Tensor> Optimizer::step(const std::vector<OptimizedParameter>& parameters, const std::vector<Tensor>& gradients, double learning_rate) {
+std::vector<Tensor> Optimizer::step(const std::vector<OptimizedParameter>& parameters,
+                                    const std::vector<Tensor>& gradients, double learning_rate) {
   const NoGradient updates_are_not_differentiated;
   begin_step(++steps_, learning_rate);
   const bool first = state_.empty();
@@ -18,23 +19,27 @@ std::vector<Tensor> Optimizer::step(const std::vector<OptimizedParameter>& param
   for (size_t i = 0; i < parameters.size(); ++i) {
     const auto types = state_types(parameters[i]);
     std::vector<Tensor> before;
-    for (const auto& [name, type] : types) before.push_back(first ? zeros(type.shape, type.dtype) : state_[place].second), ++place;
+    for (const auto& [name, type] : types)
+      before.push_back(first ? zeros(type.shape, type.dtype) : state_[place].second), ++place;
     Update update = this->update(parameters[i], gradients[i], before);
     result.push_back(std::move(update.parameter));
-    for (size_t k = 0; k < types.size(); ++k) next.emplace_back(types[k].first + "." + parameters[i].name, std::move(update.state[k]));
+    for (size_t k = 0; k < types.size(); ++k)
+      next.emplace_back(types[k].first + "." + parameters[i].name, std::move(update.state[k]));
   }
   state_ = std::move(next);
   return result;
 }
 
-void Optimizer::load(int64_t steps, std::vector<std::pair<std::string, Tensor>> state, const std::vector<OptimizedParameter>& parameters) {
+void Optimizer::load(int64_t steps, std::vector<std::pair<std::string, Tensor>> state,
+                     const std::vector<OptimizedParameter>& parameters) {
   std::unordered_map<std::string, Tensor> by_name(state.begin(), state.end());
   std::vector<std::pair<std::string, Tensor>> ordered;
   for (const OptimizedParameter& parameter : parameters)
     for (const auto& [prefix, type] : state_types(parameter)) {
       const std::string name = prefix + "." + parameter.name;
       const auto found = by_name.find(name);
-      if (found == by_name.end()) fail("the optimizer state to resume from lacks '{}'; was it saved with another optimizer?", name);
+      if (found == by_name.end())
+        fail("the optimizer state to resume from lacks '{}'; was it saved with another optimizer?", name);
       if (found->second.type() != type)
         fail("the optimizer state '{}' is {}, expected {}", name, to_string(found->second.type()), to_string(type));
       ordered.emplace_back(name, found->second);

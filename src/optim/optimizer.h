@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Optimizers: from parameters, gradients and their own state, the next parameters and state. Nothing is changed in place;
-// the new values are graph nodes that run with the rest of the step, and take over the memory of the old ones.
+// Optimizers: from parameters, gradients and their own state, the next parameters and state. Nothing is changed in
+// place; the new values are graph nodes that run with the rest of the step, and take over the memory of the old ones.
 #pragma once
 
 #include <memory>
@@ -30,15 +30,18 @@ class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
-  // The parameters after one update with these gradients; the state moves on with them. `learning_rate` enters the graph as
-  // an input.
-  std::vector<Tensor> step(const std::vector<OptimizedParameter>& parameters, const std::vector<Tensor>& gradients, double learning_rate);
+  // The parameters after one update with these gradients; the state moves on with them. `learning_rate` enters the
+  // graph as an input.
+  std::vector<Tensor> step(const std::vector<OptimizedParameter>& parameters, const std::vector<Tensor>& gradients,
+                           double learning_rate);
 
-  // Everything that a resumed run needs, by names such as "exp_avg.<parameter>"; to be evaluated along with the parameters.
+  // Everything that a resumed run needs, by names such as "exp_avg.<parameter>"; to be evaluated along with the
+  // parameters.
   const std::vector<std::pair<std::string, Tensor>>& state() const { return state_; }
   int64_t steps() const { return steps_; }
   // Takes over a saved state; an error names what is missing or has another shape.
-  void load(int64_t steps, std::vector<std::pair<std::string, Tensor>> state, const std::vector<OptimizedParameter>& parameters);
+  void load(int64_t steps, std::vector<std::pair<std::string, Tensor>> state,
+            const std::vector<OptimizedParameter>& parameters);
 
  protected:
   struct Update {
@@ -48,7 +51,8 @@ class Optimizer {
   // The names of a parameter's state tensors, and their values before the first step.
   virtual std::vector<std::pair<std::string, Type>> state_types(const OptimizedParameter& parameter) const = 0;
   virtual void begin_step(int64_t step, double learning_rate) = 0;
-  virtual Update update(const OptimizedParameter& parameter, const Tensor& gradient, const std::vector<Tensor>& state) = 0;
+  virtual Update update(const OptimizedParameter& parameter, const Tensor& gradient,
+                        const std::vector<Tensor>& state) = 0;
 
  private:
   int64_t steps_ = 0;

@@ -29,7 +29,8 @@ double take_number(Settings& settings, const std::string& name, double otherwise
   double value = 0;
   const std::string& text = found->second;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) fail(ErrorKind::kUsage, "optim_args: {} expects a number, found {}", name, quoted(text));
+  if (error != std::errc() || end != text.data() + text.size())
+    fail(ErrorKind::kUsage, "optim_args: {} expects a number, found {}", name, quoted(text));
   settings.erase(found);
   return value;
 }
@@ -52,14 +53,19 @@ std::unique_ptr<Optimizer> make_sgd_family(OptimizerOptions options, Settings& s
   const double momentum = take_number(settings, "momentum", 0);
   return make_sgd(options, momentum, take_flag(settings, "nesterov"));
 }
-std::unique_ptr<Optimizer> make_adafactor_family(OptimizerOptions options, Settings&) { return make_adafactor(options); }
+std::unique_ptr<Optimizer> make_adafactor_family(OptimizerOptions options, Settings&) {
+  return make_adafactor(options);
+}
 
 struct Family {
   std::string_view name;
   std::unique_ptr<Optimizer> (*make)(OptimizerOptions, Settings&);
 };
 // adamw_torch and adamw_torch_fused differ only in PyTorch's implementation.
-constexpr Family kFamilies[] = {{"adamw_torch", make_adamw_family}, {"adamw_torch_fused", make_adamw_family}, {"adafactor", make_adafactor_family}, {"sgd", make_sgd_family}};
+constexpr Family kFamilies[] = {{"adamw_torch", make_adamw_family},
+                                {"adamw_torch_fused", make_adamw_family},
+                                {"adafactor", make_adafactor_family},
+                                {"sgd", make_sgd_family}};
 
 }  // namespace
 
@@ -70,10 +76,12 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options) {
     if (family.name != options.name) continue;
     Settings settings = parse_settings(options.settings);
     auto optimizer = family.make(options, settings);
-    if (!settings.empty()) fail(ErrorKind::kUsage, "optim_args: {} does not take '{}'", options.name, settings.begin()->first);
+    if (!settings.empty())
+      fail(ErrorKind::kUsage, "optim_args: {} does not take '{}'", options.name, settings.begin()->first);
     return optimizer;
   }
-  fail(ErrorKind::kUsage, "optim: unknown optimizer {}{} Known are: {}", quoted(options.name), did_you_mean(options.name, names), fmt::join(names, ", "));
+  fail(ErrorKind::kUsage, "optim: unknown optimizer {}{} Known are: {}", quoted(options.name),
+       did_you_mean(options.name, names), fmt::join(names, ", "));
 }
 
 }  // namespace transom

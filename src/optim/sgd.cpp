@@ -20,7 +20,8 @@ class Sgd : public Optimizer {
 
   void begin_step(int64_t, double learning_rate) override { learning_rate_ = Tensor::scalar(learning_rate); }
 
-  Update update(const OptimizedParameter& parameter, const Tensor& gradient, const std::vector<Tensor>& state) override {
+  Update update(const OptimizedParameter& parameter, const Tensor& gradient,
+                const std::vector<Tensor>& state) override {
     Tensor g = gradient;
     if (weight_decay_ != 0 && parameter.decays) g = g + parameter.value * weight_decay_;
     if (momentum_ == 0) return {parameter.value - g * learning_rate_, {}};

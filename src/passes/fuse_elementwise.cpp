@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Joins element-wise nodes of one shape into fusions, each one pass over memory. Broadcasts of values and constants go into
-// the fusions that read them.
+// Joins element-wise nodes of one shape into fusions, each one pass over memory. Broadcasts of values and constants go
+// into the fusions that read them.
 //
 // A group is carried out where its last member stands. That is sound while every reader outside the group stands behind
 // that place; so a group is closed, and takes no more members, once a node outside it reads from it.

@@ -9,7 +9,8 @@ std::vector<Tensor> lower(const Node& node, const std::vector<Tensor>& inputs, c
 // Lowers what a decomposition made, as far as it holds composites itself.
 std::vector<Tensor> lower_all(std::vector<Tensor> outputs, const std::vector<Tensor>& inputs, const Claims& claims) {
   Graph part = make_graph(outputs, inputs);
-  part = rewrite(part, [&](const Node& node, const std::vector<Tensor>& new_inputs) { return lower(node, new_inputs, claims); });
+  part = rewrite(
+      part, [&](const Node& node, const std::vector<Tensor>& new_inputs) { return lower(node, new_inputs, claims); });
   return part.outputs;
 }
 
@@ -25,7 +26,8 @@ std::vector<Tensor> lower(const Node& node, const std::vector<Tensor>& inputs, c
 }  // namespace
 
 Graph lower_composites(const Graph& graph, const Claims& claims) {
-  return rewrite(graph, [&](const Node& node, const std::vector<Tensor>& inputs) { return lower(node, inputs, claims); });
+  return rewrite(graph,
+                 [&](const Node& node, const std::vector<Tensor>& inputs) { return lower(node, inputs, claims); });
 }
 
 }  // namespace transom

@@ -49,7 +49,8 @@ class Planner {
   }
 
   MemoryPlan plan() {
-    for (size_t n = 0; n < graph_.nodes.size(); ++n) place_outputs(*graph_.nodes[n], graph_.nodes[n], static_cast<int>(n));
+    for (size_t n = 0; n < graph_.nodes.size(); ++n)
+      place_outputs(*graph_.nodes[n], graph_.nodes[n], static_cast<int>(n));
     MemoryPlan plan;
     plan.donor = donors();
     assign_offsets(plan);
@@ -84,8 +85,8 @@ class Planner {
       if (found == block_of_.end()) continue;
       const Block& block = blocks_[found->second];
       if (view) return found->second;
-      if (block.last == n && bytes_of(node.types[static_cast<size_t>(o)]) == block.bytes && reads_same_place(node, i, o) &&
-          !taken_at(found->second, n))
+      if (block.last == n && bytes_of(node.types[static_cast<size_t>(o)]) == block.bytes &&
+          reads_same_place(node, i, o) && !taken_at(found->second, n))
         return found->second;
     }
     return SIZE_MAX;
@@ -108,7 +109,8 @@ class Planner {
     for (size_t n = 0; n < graph_.nodes.size(); ++n) position[graph_.nodes[n].get()] = static_cast<int>(n);
     std::multimap<int64_t, int> free_inputs;  // by bytes
     for (size_t i = 0; i < graph_.inputs.size(); ++i)
-      if (donated_[i] && !is_output_.contains(graph_.inputs[i])) free_inputs.emplace(bytes_of(graph_.inputs[i].type()), static_cast<int>(i));
+      if (donated_[i] && !is_output_.contains(graph_.inputs[i]))
+        free_inputs.emplace(bytes_of(graph_.inputs[i].type()), static_cast<int>(i));
     for (size_t o = 0; o < graph_.outputs.size(); ++o) {
       const Tensor& output = graph_.outputs[o];
       const auto made = position.find(output.node().get());
@@ -130,7 +132,8 @@ class Planner {
       for (auto candidate = begin; candidate != end; ++candidate) {
         if (!fits(candidate->second)) continue;
         const Tensor& input = graph_.inputs[static_cast<size_t>(candidate->second)];
-        const bool read = std::any_of(maker.inputs.begin(), maker.inputs.end(), [&](const Tensor& x) { return x.same_as(input); });
+        const bool read =
+            std::any_of(maker.inputs.begin(), maker.inputs.end(), [&](const Tensor& x) { return x.same_as(input); });
         if (chosen == end || read) chosen = candidate;
         if (read) break;
       }
@@ -145,7 +148,8 @@ class Planner {
   void assign_offsets(MemoryPlan& plan) {
     std::vector<size_t> order(blocks_.size());
     std::iota(order.begin(), order.end(), size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return blocks_[a].bytes > blocks_[b].bytes; });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return blocks_[a].bytes > blocks_[b].bytes; });
     std::vector<size_t> placed;  // by offset
     for (const size_t b : order) {
       Block& block = blocks_[b];
@@ -158,7 +162,9 @@ class Planner {
       }
       block.offset = offset;
       plan.arena_bytes = std::max(plan.arena_bytes, offset + block.bytes);
-      placed.insert(std::upper_bound(placed.begin(), placed.end(), b, [&](size_t x, size_t y) { return blocks_[x].offset < blocks_[y].offset; }), b);
+      placed.insert(std::upper_bound(placed.begin(), placed.end(), b,
+                                     [&](size_t x, size_t y) { return blocks_[x].offset < blocks_[y].offset; }),
+                    b);
     }
     std::vector<int64_t> change(graph_.nodes.size() + 1, 0);
     for (const Block& block : blocks_) {

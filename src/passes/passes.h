@@ -12,9 +12,9 @@ namespace transom {
 // Whether the device runs this composite itself.
 using Claims = std::function<bool(const Node&)>;
 
-Graph simplify(const Graph& graph);                                // common subexpressions, algebra, cancelling movement
+Graph simplify(const Graph& graph);  // common subexpressions, algebra, cancelling movement
 Graph lower_composites(const Graph& graph, const Claims& claims);  // unclaimed composites become their decomposition
-Graph fuse_elementwise(const Graph& graph);                        // chains of element-wise nodes become one pass over memory
+Graph fuse_elementwise(const Graph& graph);  // chains of element-wise nodes become one pass over memory
 
 struct PassOptions {
   Claims claims;

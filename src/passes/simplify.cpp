@@ -70,8 +70,11 @@ constexpr NamedRule kRules[] = {
        return source.same_as(in[0]) ? Tensor() : same_node("permute", source, {{"permutation", joined}});
      }},
     {"broadcast",
-     [](const Node& node, const std::vector<Tensor>& in) { return in[0].shape() == node.types[0].shape ? in[0] : Tensor(); }},
-    {"cast", [](const Node& node, const std::vector<Tensor>& in) { return in[0].dtype() == node.types[0].dtype ? in[0] : Tensor(); }},
+     [](const Node& node, const std::vector<Tensor>& in) {
+       return in[0].shape() == node.types[0].shape ? in[0] : Tensor();
+     }},
+    {"cast", [](const Node& node,
+                const std::vector<Tensor>& in) { return in[0].dtype() == node.types[0].dtype ? in[0] : Tensor(); }},
 };
 
 Tensor apply_rules(const Node& node, const std::vector<Tensor>& inputs) {

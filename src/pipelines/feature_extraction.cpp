@@ -26,15 +26,20 @@ Pooling read_pooling(const fs::path& directory) {
   const Json list = read_json(modules);
   if (!list.is_array()) fail("{}: expected a list of modules", modules.string());
   for (const Json& module : list) {
-    const std::string type = module.is_object() && module.contains("type") && module["type"].is_string() ? module["type"].get<std::string>() : "";
+    const std::string type = module.is_object() && module.contains("type") && module["type"].is_string()
+                                 ? module["type"].get<std::string>()
+                                 : "";
     if (type.ends_with("Normalize")) pooling.normalize = true;
     if (!type.ends_with("Pooling")) continue;
     const std::string path = module.value("path", std::string("1_Pooling"));
-    if (path.find("..") != path.npos || path.starts_with("/")) fail("{}: the path {} leads out of the directory", modules.string(), quoted(path));
+    if (path.find("..") != path.npos || path.starts_with("/"))
+      fail("{}: the path {} leads out of the directory", modules.string(), quoted(path));
     const Json config = read_json(directory / path / "config.json");
     const auto mode = [&](const char* name) { return config.contains(name) && config[name] == true; };
-    if (mode("pooling_mode_cls_token") || config.value("pooling_mode", Json()) == "cls") pooling.kind = Pooling::Kind::kCls;
-    else if (mode("pooling_mode_mean_tokens") || config.value("pooling_mode", Json()) == "mean") pooling.kind = Pooling::Kind::kMean;
+    if (mode("pooling_mode_cls_token") || config.value("pooling_mode", Json()) == "cls")
+      pooling.kind = Pooling::Kind::kCls;
+    else if (mode("pooling_mode_mean_tokens") || config.value("pooling_mode", Json()) == "mean")
+      pooling.kind = Pooling::Kind::kMean;
     else fail("{}: expected pooling by cls or mean", (directory / path / "config.json").string());
   }
   return pooling;
@@ -54,7 +59,9 @@ class FeatureExtraction : public Pipeline {
     const Pooling pooling = pooling_of(string_parameter(parameters, "pooling", "none"));
     if (pooling.kind == Pooling::Kind::kNone) {
       Json rows = Json::array();
-      for (size_t t = 0; t < length; ++t) rows.push_back(std::vector<float>(values.begin() + static_cast<ptrdiff_t>(t * width), values.begin() + static_cast<ptrdiff_t>((t + 1) * width)));
+      for (size_t t = 0; t < length; ++t)
+        rows.push_back(std::vector<float>(values.begin() + static_cast<ptrdiff_t>(t * width),
+                                          values.begin() + static_cast<ptrdiff_t>((t + 1) * width)));
       return Json::array({rows});
     }
     const size_t rows = pooling.kind == Pooling::Kind::kCls ? 1 : length;
@@ -83,6 +90,8 @@ class FeatureExtraction : public Pipeline {
 
 }  // namespace
 
-std::unique_ptr<Pipeline> make_feature_extraction(TextModel model, const std::string& directory) { return std::make_unique<FeatureExtraction>(std::move(model), directory); }
+std::unique_ptr<Pipeline> make_feature_extraction(TextModel model, const std::string& directory) {
+  return std::make_unique<FeatureExtraction>(std::move(model), directory);
+}
 
 }  // namespace transom

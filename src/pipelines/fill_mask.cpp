@@ -34,7 +34,10 @@ class FillMask : public Pipeline {
       for (const int64_t id : candidates(scores, parameters)) {
         std::vector<int64_t> filled = ids;
         filled[place] = id;
-        list.push_back({{"score", scores[static_cast<size_t>(id)]}, {"token", id}, {"token_str", tokenizer.decode({id})}, {"sequence", tokenizer.decode(filled, single)}});
+        list.push_back({{"score", scores[static_cast<size_t>(id)]},
+                        {"token", id},
+                        {"token_str", tokenizer.decode({id})},
+                        {"sequence", tokenizer.decode(filled, single)}});
       }
       lists.push_back(std::move(list));
     }
@@ -63,7 +66,8 @@ class FillMask : public Pipeline {
       ids.resize(scores.size());
       std::iota(ids.begin(), ids.end(), int64_t{0});
     }
-    const auto count = std::min(ids.size(), static_cast<size_t>(std::max<int64_t>(1, int_parameter(parameters, "top_k", 5))));
+    const auto count =
+        std::min(ids.size(), static_cast<size_t>(std::max<int64_t>(1, int_parameter(parameters, "top_k", 5))));
     std::partial_sort(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(count), ids.end(), [&](int64_t a, int64_t b) {
       const double x = scores[static_cast<size_t>(a)], y = scores[static_cast<size_t>(b)];
       return x != y ? x > y : a < b;

@@ -17,12 +17,16 @@ struct Task {
 };
 
 constexpr Task kTasks[] = {
-    {"text-classification", "sentiment-analysis", [](TextModel m, const std::string&) { return make_text_classification(std::move(m)); }},
-    {"token-classification", "ner", [](TextModel m, const std::string&) { return make_token_classification(std::move(m)); }},
+    {"text-classification", "sentiment-analysis",
+     [](TextModel m, const std::string&) { return make_text_classification(std::move(m)); }},
+    {"token-classification", "ner",
+     [](TextModel m, const std::string&) { return make_token_classification(std::move(m)); }},
     {"question-answering", "", [](TextModel m, const std::string&) { return make_question_answering(std::move(m)); }},
     {"fill-mask", "", [](TextModel m, const std::string&) { return make_fill_mask(std::move(m)); }},
-    {"feature-extraction", "", [](TextModel m, const std::string& directory) { return make_feature_extraction(std::move(m), directory); }},
-    {"zero-shot-classification", "", [](TextModel m, const std::string&) { return make_zero_shot_classification(std::move(m)); }},
+    {"feature-extraction", "",
+     [](TextModel m, const std::string& directory) { return make_feature_extraction(std::move(m), directory); }},
+    {"zero-shot-classification", "",
+     [](TextModel m, const std::string&) { return make_zero_shot_classification(std::move(m)); }},
 };
 
 }  // namespace
@@ -40,7 +44,8 @@ std::unique_ptr<Pipeline> make_pipeline(const std::string& name, const std::stri
       options.task = task.name;
       return task.make({Model::from_pretrained(directory, options), Tokenizer::from_pretrained(directory)}, directory);
     }
-  fail(ErrorKind::kUsage, "unknown task {}{} Known are: {}", quoted(name), did_you_mean(name, pipeline_tasks()), fmt::join(pipeline_tasks(), ", "));
+  fail(ErrorKind::kUsage, "unknown task {}{} Known are: {}", quoted(name), did_you_mean(name, pipeline_tasks()),
+       fmt::join(pipeline_tasks(), ", "));
 }
 
 Json run_pipeline(const Pipeline& pipeline, const Json& input, const Json& parameters) {
@@ -48,7 +53,8 @@ Json run_pipeline(const Pipeline& pipeline, const Json& input, const Json& param
   if (!parameters.is_object()) fail("parameters: expected an object");
   for (const auto& [name, value] : parameters.items())
     if (std::find(known.begin(), known.end(), name) == known.end())
-      fail("unknown parameter {}{} This task takes: {}", quoted(name), did_you_mean(name, known), fmt::join(known, ", "));
+      fail("unknown parameter {}{} This task takes: {}", quoted(name), did_you_mean(name, known),
+           fmt::join(known, ", "));
   return pipeline.run(input, parameters);
 }
 
@@ -57,12 +63,14 @@ int64_t TextModel::max_length() const {
   int64_t limit = config.get_int("max_position_embeddings", 0);
   // RoBERTa's positions begin behind the padding id.
   const std::string type = config.get_string("model_type", "");
-  if (limit > 0 && (type == "roberta" || type == "xlm-roberta" || type == "camembert" || type == "mpnet")) limit -= config.get_int("pad_token_id", 1) + 1;
+  if (limit > 0 && (type == "roberta" || type == "xlm-roberta" || type == "camembert" || type == "mpnet"))
+    limit -= config.get_int("pad_token_id", 1) + 1;
   const int64_t own = tokenizer.model_max_length().value_or(0);
   return own > 0 && limit > 0 ? std::min(own, limit) : std::max(own, limit);
 }
 
-TextModel::Result TextModel::operator()(const std::string& text, const std::optional<std::string>& pair, Truncation truncation) const {
+TextModel::Result TextModel::operator()(const std::string& text, const std::optional<std::string>& pair,
+                                        Truncation truncation) const {
   const EncodeOptions options{.truncation = truncation, .max_length = max_length()};
   return (*this)(tokenizer.encode(text, pair ? std::optional<std::string_view>(*pair) : std::nullopt, options));
 }
@@ -74,7 +82,8 @@ TextModel::Result TextModel::operator()(Encoding encoding) const {
   for (const std::string& name : tokenizer.model_input_names()) {
     if (name == "input_ids") inputs.set(name, Tensor::from(encoding.ids, {1, length}));
     else if (name == "attention_mask") inputs.set(name, Tensor::from(encoding.attention_mask, {1, length}));
-    else if (name == "token_type_ids" && model->config().get_int("type_vocab_size", 1) > 1) inputs.set(name, Tensor::from(encoding.type_ids, {1, length}));
+    else if (name == "token_type_ids" && model->config().get_int("type_vocab_size", 1) > 1)
+      inputs.set(name, Tensor::from(encoding.type_ids, {1, length}));
   }
   NamedTensors outputs = model->forward(inputs);
   return {std::move(encoding), std::move(outputs)};
@@ -98,7 +107,8 @@ std::string text_input(const Json& input, const std::string& field) {
 int64_t int_parameter(const Json& parameters, const char* name, int64_t otherwise) {
   const auto found = parameters.find(name);
   if (found == parameters.end()) return otherwise;
-  if (!found->is_number_integer()) fail("parameter {}: expected a whole number, found {}", name, quoted(dump_json(*found)));
+  if (!found->is_number_integer())
+    fail("parameter {}: expected a whole number, found {}", name, quoted(dump_json(*found)));
   return found->get<int64_t>();
 }
 

@@ -37,7 +37,8 @@ struct TextModel {
     Encoding encoding;
     NamedTensors outputs;
   };
-  Result operator()(const std::string& text, const std::optional<std::string>& pair = std::nullopt, Truncation truncation = Truncation::kLongestFirst) const;
+  Result operator()(const std::string& text, const std::optional<std::string>& pair = std::nullopt,
+                    Truncation truncation = Truncation::kLongestFirst) const;
   Result operator()(Encoding encoding) const;
   int64_t max_length() const;
 };

@@ -24,11 +24,13 @@ class QuestionAnswering : public Pipeline {
 
   // {"score", "start", "end", "answer"}; a list of them if top_k is above 1.
   Json run(const Json& input, const Json& parameters) const override {
-    if (!input.is_object()) fail("question-answering: expected an object with question and context, found {}", quoted(dump_json(input)));
+    if (!input.is_object())
+      fail("question-answering: expected an object with question and context, found {}", quoted(dump_json(input)));
     const std::string question = text_input(input, "question"), context = text_input(input, "context");
     const int64_t longest = std::max<int64_t>(1, int_parameter(parameters, "max_answer_len", 15));
     const auto count = static_cast<size_t>(std::max<int64_t>(1, int_parameter(parameters, "top_k", 1)));
-    const bool words = bool_parameter(parameters, "align_to_words", true), impossible = bool_parameter(parameters, "handle_impossible_answer", false);
+    const bool words = bool_parameter(parameters, "align_to_words", true),
+               impossible = bool_parameter(parameters, "handle_impossible_answer", false);
     const int64_t limit = model_.max_length(), wanted = int_parameter(parameters, "max_seq_len", 384);
     const EncodeOptions options{.truncation = Truncation::kOnlySecond,
                                 .max_length = limit > 0 ? std::min(limit, wanted) : wanted,
@@ -39,21 +41,28 @@ class QuestionAnswering : public Pipeline {
     windows.insert(windows.begin(), std::move(first));
     std::vector<Candidate> candidates;
     double no_answer = 1;
-    for (Encoding& window : windows) add_candidates(std::move(window), longest, words, impossible, candidates, no_answer);
+    for (Encoding& window : windows)
+      add_candidates(std::move(window), longest, words, impossible, candidates, no_answer);
     if (impossible) candidates.push_back({no_answer, {0, 0}});
-    std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) { return a.score > b.score; });
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [](const Candidate& a, const Candidate& b) { return a.score > b.score; });
     Json result = Json::array();
     for (size_t i = 0; i < std::min(count, candidates.size()); ++i)
-      result.push_back({{"score", candidates[i].score}, {"start", candidates[i].where.begin}, {"end", candidates[i].where.end}, {"answer", std::string(characters(context, candidates[i].where))}});
+      result.push_back({{"score", candidates[i].score},
+                        {"start", candidates[i].where.begin},
+                        {"end", candidates[i].where.end},
+                        {"answer", std::string(characters(context, candidates[i].where))}});
     if (result.empty()) fail("question-answering: the context has no token");
     return count == 1 ? result[0] : result;
   }
 
  private:
-  void add_candidates(Encoding encoding, int64_t longest, bool words, bool impossible, std::vector<Candidate>& candidates, double& no_answer) const {
+  void add_candidates(Encoding encoding, int64_t longest, bool words, bool impossible,
+                      std::vector<Candidate>& candidates, double& no_answer) const {
     const TextModel::Result result = model_(std::move(encoding));
     const Encoding& e = result.encoding;
-    std::vector<float> start = result.outputs.at("start_logits").to_vector<float>(), end = result.outputs.at("end_logits").to_vector<float>();
+    std::vector<float> start = result.outputs.at("start_logits").to_vector<float>(),
+                       end = result.outputs.at("end_logits").to_vector<float>();
     // Probabilities are over the context alone (and the first token, if there may be no answer).
     for (size_t i = 0; i < e.size(); ++i)
       if (e.sequence_ids[i] != 1 && !(impossible && i == 0)) start[i] = end[i] = -10000;
@@ -80,6 +89,8 @@ class QuestionAnswering : public Pipeline {
 
 }  // namespace
 
-std::unique_ptr<Pipeline> make_question_answering(TextModel model) { return std::make_unique<QuestionAnswering>(std::move(model)); }
+std::unique_ptr<Pipeline> make_question_answering(TextModel model) {
+  return std::make_unique<QuestionAnswering>(std::move(model));
+}
 
 }  // namespace transom

@@ -30,10 +30,13 @@ struct TaggedToken {
 class TokenClassification : public Pipeline {
  public:
   explicit TokenClassification(TextModel model) : model_(std::move(model)), labels_(model_.model->labels()) {}
-  std::vector<std::string> parameter_names() const override { return {"aggregation_strategy", "ignore_labels", "grouped_entities"}; }
+  std::vector<std::string> parameter_names() const override {
+    return {"aggregation_strategy", "ignore_labels", "grouped_entities"};
+  }
 
   Json run(const Json& input, const Json& parameters) const override {
-    const std::string strategy = string_parameter(parameters, "aggregation_strategy", bool_parameter(parameters, "grouped_entities", false) ? "simple" : "none");
+    const std::string strategy = string_parameter(
+        parameters, "aggregation_strategy", bool_parameter(parameters, "grouped_entities", false) ? "simple" : "none");
     const std::string text = text_input(input);
     std::vector<TaggedToken> tokens = tag(text);
     const std::set<std::string> ignored = ignored_labels(parameters);
@@ -41,7 +44,12 @@ class TokenClassification : public Pipeline {
     if (strategy == "none") {
       for (const TaggedToken& token : tokens)
         if (!ignored.contains(name_of(token.label)))
-          result.push_back({{"entity", name_of(token.label)}, {"score", token.score}, {"index", token.index}, {"word", token.word}, {"start", token.begin}, {"end", token.end}});
+          result.push_back({{"entity", name_of(token.label)},
+                            {"score", token.score},
+                            {"index", token.index},
+                            {"word", token.word},
+                            {"start", token.begin},
+                            {"end", token.end}});
       return result;
     }
     if (strategy != "simple") tokens = words_of(tokens, strategy);
@@ -51,7 +59,9 @@ class TokenClassification : public Pipeline {
   }
 
  private:
-  std::string name_of(size_t label) const { return label < labels_.size() ? labels_[label] : "LABEL_" + std::to_string(label); }
+  std::string name_of(size_t label) const {
+    return label < labels_.size() ? labels_[label] : "LABEL_" + std::to_string(label);
+  }
 
   static std::set<std::string> ignored_labels(const Json& parameters) {
     if (!parameters.contains("ignore_labels")) return {"O"};
@@ -73,7 +83,11 @@ class TokenClassification : public Pipeline {
     for (size_t i = 0; i < encoding.size(); ++i) {
       if (encoding.special_tokens_mask[i]) continue;
       const auto row = values.begin() + static_cast<ptrdiff_t>(i) * classes;
-      TaggedToken token{.index = static_cast<int64_t>(i), .begin = encoding.offsets[i].first, .end = encoding.offsets[i].second, .ids = {encoding.ids[i]}, .word = encoding.tokens[i]};
+      TaggedToken token{.index = static_cast<int64_t>(i),
+                        .begin = encoding.offsets[i].first,
+                        .end = encoding.offsets[i].second,
+                        .ids = {encoding.ids[i]},
+                        .word = encoding.tokens[i]};
       token.choose(softmax_of(std::vector<float>(row, row + classes)));
       const std::string_view original = characters(text, {token.begin, token.end});
       if (unknown && encoding.ids[i] == *unknown) token.word = original;
@@ -115,7 +129,9 @@ class TokenClassification : public Pipeline {
     };
     for (size_t begin = 0; begin < tokens.size();) {
       size_t end = begin + 1;
-      while (end < tokens.size() && kind(tokens[end].label) == kind(tokens[end - 1].label) && !name_of(tokens[end].label).starts_with("B-")) ++end;
+      while (end < tokens.size() && kind(tokens[end].label) == kind(tokens[end - 1].label) &&
+             !name_of(tokens[end].label).starts_with("B-"))
+        ++end;
       double score = 0;
       std::vector<int64_t> ids;
       for (size_t i = begin; i < end; ++i) {
@@ -124,7 +140,11 @@ class TokenClassification : public Pipeline {
       }
       const std::string name = name_of(tokens[begin].label);
       const size_t dash = name.find('-');
-      groups.push_back({{"entity_group", dash == name.npos ? name : name.substr(dash + 1)}, {"score", score}, {"word", model_.tokenizer.decode(ids)}, {"start", tokens[begin].begin}, {"end", tokens[end - 1].end}});
+      groups.push_back({{"entity_group", dash == name.npos ? name : name.substr(dash + 1)},
+                        {"score", score},
+                        {"word", model_.tokenizer.decode(ids)},
+                        {"start", tokens[begin].begin},
+                        {"end", tokens[end - 1].end}});
       begin = end;
     }
     return groups;
@@ -136,6 +156,8 @@ class TokenClassification : public Pipeline {
 
 }  // namespace
 
-std::unique_ptr<Pipeline> make_token_classification(TextModel model) { return std::make_unique<TokenClassification>(std::move(model)); }
+std::unique_ptr<Pipeline> make_token_classification(TextModel model) {
+  return std::make_unique<TokenClassification>(std::move(model));
+}
 
 }  // namespace transom

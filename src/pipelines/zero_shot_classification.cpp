@@ -20,12 +20,15 @@ class ZeroShotClassification : public Pipeline {
       if (lower.starts_with("entail")) entailment_ = i;
     }
   }
-  std::vector<std::string> parameter_names() const override { return {"candidate_labels", "multi_label", "hypothesis_template"}; }
+  std::vector<std::string> parameter_names() const override {
+    return {"candidate_labels", "multi_label", "hypothesis_template"};
+  }
 
   // {"sequence", "labels", "scores"} by falling score.
   Json run(const Json& input, const Json& parameters) const override {
     const std::vector<std::string> candidates = candidate_labels(input, parameters);
-    const std::string sequence = text_input(input), hypothesis = string_parameter(parameters, "hypothesis_template", "This example is {}.");
+    const std::string sequence = text_input(input),
+                      hypothesis = string_parameter(parameters, "hypothesis_template", "This example is {}.");
     const size_t place = hypothesis.find("{}");
     if (place == hypothesis.npos) fail("hypothesis_template: {} has no {{}} for the label", quoted(hypothesis));
     const bool multi = bool_parameter(parameters, "multi_label", false) || candidates.size() == 1;
@@ -34,8 +37,10 @@ class ZeroShotClassification : public Pipeline {
     for (const std::string& label : candidates) {
       std::string claim = hypothesis;
       claim.replace(place, 2, label);
-      const std::vector<float> logits = model_(sequence, claim, Truncation::kOnlyFirst).outputs.at("logits").to_vector<float>();
-      const size_t entailment = entailment_.value_or(logits.size() - 1), contradiction = entailment == 0 ? logits.size() - 1 : 0;
+      const std::vector<float> logits =
+          model_(sequence, claim, Truncation::kOnlyFirst).outputs.at("logits").to_vector<float>();
+      const size_t entailment = entailment_.value_or(logits.size() - 1),
+                   contradiction = entailment == 0 ? logits.size() - 1 : 0;
       if (multi) scores.push_back(softmax_of({logits[contradiction], logits[entailment]})[1]);
       else entailments.push_back(logits[entailment]);
     }
@@ -51,7 +56,9 @@ class ZeroShotClassification : public Pipeline {
  private:
   // A list, or words with commas between.
   static std::vector<std::string> candidate_labels(const Json& input, const Json& parameters) {
-    const Json given = parameters.contains("candidate_labels") ? parameters["candidate_labels"] : input.is_object() ? input.value("candidate_labels", Json()) : Json();
+    const Json given = parameters.contains("candidate_labels") ? parameters["candidate_labels"]
+                       : input.is_object()                     ? input.value("candidate_labels", Json())
+                                                               : Json();
     std::vector<std::string> labels;
     if (given.is_array()) {
       for (const Json& label : given)
@@ -60,7 +67,8 @@ class ZeroShotClassification : public Pipeline {
       const std::string text = given.get<std::string>();
       for (size_t begin = 0; begin <= text.size();) {
         const size_t end = std::min(text.find(',', begin), text.size());
-        const size_t first = text.find_first_not_of(' ', begin), last = text.find_last_not_of(' ', end == 0 ? 0 : end - 1);
+        const size_t first = text.find_first_not_of(' ', begin),
+                     last = text.find_last_not_of(' ', end == 0 ? 0 : end - 1);
         if (first < end) labels.push_back(text.substr(first, last - first + 1));
         begin = end + 1;
       }
@@ -75,6 +83,8 @@ class ZeroShotClassification : public Pipeline {
 
 }  // namespace
 
-std::unique_ptr<Pipeline> make_zero_shot_classification(TextModel model) { return std::make_unique<ZeroShotClassification>(std::move(model)); }
+std::unique_ptr<Pipeline> make_zero_shot_classification(TextModel model) {
+  return std::make_unique<ZeroShotClassification>(std::move(model));
+}
 
 }  // namespace transom

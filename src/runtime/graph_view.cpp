@@ -65,7 +65,8 @@ void GraphView::add_node(const Node& node, const std::shared_ptr<Node>& owner, c
   std::vector<int32_t>& inputs = lists_.emplace_back();
   for (const Tensor& input : node.inputs) inputs.push_back(indices_.at(input));
   std::vector<int32_t>& outputs = lists_.emplace_back();
-  for (size_t o = 0; o < node.types.size(); ++o) outputs.push_back(add_value(Tensor(owner, static_cast<int>(o)), plan, false));
+  for (size_t o = 0; o < node.types.size(); ++o)
+    outputs.push_back(add_value(Tensor(owner, static_cast<int>(o)), plan, false));
   const std::vector<transom_attribute>& attributes = attributes_.emplace_back(attribute_view(node.attributes));
   const transom_graph* region = nullptr;
   if (node.region) {

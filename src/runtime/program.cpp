@@ -24,7 +24,8 @@ Claims claims_of(Device& device) {
                         .arena_offset = -1});
     const std::vector<transom_attribute> attributes = attribute_view(node.attributes);
     const std::string name(node.operation->name);
-    return device.table().claims(device.handle(), name.c_str(), values.data(), values.size(), attributes.data(), attributes.size()) != 0;
+    return device.table().claims(device.handle(), name.c_str(), values.data(), values.size(), attributes.data(),
+                                 attributes.size()) != 0;
   };
 }
 
@@ -40,7 +41,8 @@ Graph with_distinct_outputs(Graph graph) {
 
 }  // namespace
 
-Program::Program(std::shared_ptr<Device> device, const Graph& traced, const ProgramOptions& options) : device_(std::move(device)) {
+Program::Program(std::shared_ptr<Device> device, const Graph& traced, const ProgramOptions& options)
+    : device_(std::move(device)) {
   const CompilerScope compiler;
   const Graph lowered = run_passes(isolate(traced), {.claims = claims_of(*device_)});
   const Graph graph = with_distinct_outputs(lowered);
@@ -52,7 +54,8 @@ Program::Program(std::shared_ptr<Device> device, const Graph& traced, const Prog
   donated.resize(graph.inputs.size());
   for (const Tensor& output : lowered.outputs) {
     const auto input = input_index.find(output);
-    sources_.push_back(input != input_index.end() ? Source{true, input->second} : Source{false, output_index.at(output)});
+    sources_.push_back(input != input_index.end() ? Source{true, input->second}
+                                                  : Source{false, output_index.at(output)});
     if (sources_.back().is_input) donated[sources_.back().index] = false;  // it is handed out, so it must stay
   }
   for (const Tensor& output : graph.outputs)
@@ -89,7 +92,8 @@ std::vector<std::shared_ptr<Buffer>> Program::run(const std::vector<std::shared_
   transom_error error{};
   expect_ok(device_->table().run(executable_, &launch, &error), error, device_->name());
   std::vector<std::shared_ptr<Buffer>> results;
-  for (const Source& source : sources_) results.push_back(source.is_input ? inputs[source.index] : outputs[source.index]);
+  for (const Source& source : sources_)
+    results.push_back(source.is_input ? inputs[source.index] : outputs[source.index]);
   return results;
 }
 
@@ -112,7 +116,8 @@ constexpr size_t kMaximumPrograms = 4096;
 
 }  // namespace
 
-std::shared_ptr<const Program> find_program(const std::shared_ptr<Device>& device, const Graph& graph, const ProgramOptions& options) {
+std::shared_ptr<const Program> find_program(const std::shared_ptr<Device>& device, const Graph& graph,
+                                            const ProgramOptions& options) {
   GraphKey key = structural_key(graph);
   const auto mix = [&](uint64_t value) {
     key.first = (key.first ^ value) * 0x9E3779B97F4A7C15;
@@ -135,8 +140,11 @@ std::shared_ptr<const Program> find_program(const std::shared_ptr<Device>& devic
   auto program = std::make_shared<const Program>(device, graph, options);
   ++statistics.compilations;
   if (log_topic("recompiles"))
-    log(LogLevel::kInfo, fmt::format("compiled a program of {} nodes with {} inputs in {:.1f} ms ({} so far)", graph.nodes.size(), graph.inputs.size(),
-                                     std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count(), statistics.compilations));
+    log(LogLevel::kInfo,
+        fmt::format("compiled a program of {} nodes with {} inputs in {:.1f} ms ({} so far)", graph.nodes.size(),
+                    graph.inputs.size(),
+                    std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count(),
+                    statistics.compilations));
   programs.emplace(key, program);
   return program;
 }

@@ -43,7 +43,8 @@ class Program {
 };
 
 // Compiled once for each structure, set of options and device.
-std::shared_ptr<const Program> find_program(const std::shared_ptr<Device>& device, const Graph& graph, const ProgramOptions& options);
+std::shared_ptr<const Program> find_program(const std::shared_ptr<Device>& device, const Graph& graph,
+                                            const ProgramOptions& options);
 
 struct CacheStatistics {
   size_t programs = 0, hits = 0, compilations = 0;

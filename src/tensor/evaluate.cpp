@@ -15,8 +15,8 @@ std::shared_ptr<Buffer> storage_of(const Tensor& tensor) {
   return std::static_pointer_cast<Buffer>(tensor.node()->storages[static_cast<size_t>(tensor.output())]);
 }
 
-// Which inputs of the graph nobody can need after the run: no handle outside the graph reaches them, now or through a node
-// that stays uncomputed or remembers how it was computed.
+// Which inputs of the graph nobody can need after the run: no handle outside the graph reaches them, now or through a
+// node that stays uncomputed or remembers how it was computed.
 std::vector<bool> find_donated(const Graph& graph) {
   std::unordered_map<const Node*, long> references;  // that the graph itself holds
   std::unordered_map<const Node*, bool> kept;        // nodes that keep their inputs alive after the run
@@ -29,7 +29,9 @@ std::vector<bool> find_donated(const Graph& graph) {
     ++references[node.get()];
     for (const Tensor& input : node->inputs) refer(input);
   }
-  const auto held_outside = [&](const std::shared_ptr<Node>& node) { return node.use_count() > references[node.get()]; };
+  const auto held_outside = [&](const std::shared_ptr<Node>& node) {
+    return node.use_count() > references[node.get()];
+  };
   for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
     const bool output = is_output.contains(node->get());
     const bool keeps = kept[node->get()] || (output ? (*node)->remembers : held_outside(*node));
@@ -44,7 +46,8 @@ std::vector<bool> find_donated(const Graph& graph) {
   for (const Tensor& input : graph.inputs) {
     const std::shared_ptr<Buffer> buffer = storage_of(input);
     // One reference here, one in the node.
-    donated.push_back(!kept[input.node().get()] && !held_outside(input.node()) && !buffer->frozen() && buffer.use_count() == 2);
+    donated.push_back(!kept[input.node().get()] && !held_outside(input.node()) && !buffer->frozen() &&
+                      buffer.use_count() == 2);
   }
   return donated;
 }
@@ -74,9 +77,11 @@ void eval(std::span<const Tensor> tensors) {
     std::shared_ptr<Device> device = default_device();
     ProgramOptions options;
     for (const Tensor& input : graph.inputs) {
-      if (!input.node()->computed(input.output())) fail("a tensor depends on an input of a traced function, which has no value");
+      if (!input.node()->computed(input.output()))
+        fail("a tensor depends on an input of a traced function, which has no value");
       if (&storage_of(input)->device() != device.get())
-        fail(ErrorKind::kDevice, "a tensor lives on {}, the device in use is {}; set the device before the first tensor is made",
+        fail(ErrorKind::kDevice,
+             "a tensor lives on {}, the device in use is {}; set the device before the first tensor is made",
              storage_of(input)->device().name(), device->name());
     }
     options.donated = find_donated(graph);

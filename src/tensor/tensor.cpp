@@ -29,7 +29,8 @@ void convert(const std::vector<std::byte>& bytes, std::vector<To>& to) {
   for (size_t i = 0; i < to.size(); ++i) {
     From value;
     std::memcpy(&value, bytes.data() + i * sizeof(From), sizeof(From));
-    if constexpr (std::is_same_v<From, BFloat16> || std::is_same_v<From, Float16>) to[i] = static_cast<To>(static_cast<float>(value));
+    if constexpr (std::is_same_v<From, BFloat16> || std::is_same_v<From, Float16>)
+      to[i] = static_cast<To>(static_cast<float>(value));
     else to[i] = static_cast<To>(value);
   }
 }
@@ -60,11 +61,16 @@ Tensor Tensor::from_frozen(std::span<const std::byte> bytes, Type type, std::sha
 
 Tensor Tensor::scalar(double value, DType dtype) {
   switch (dtype) {
-    case DType::kFloat32: return from(std::vector<float>{static_cast<float>(value)}, {});
-    case DType::kFloat64: return from(std::vector<double>{value}, {});
-    case DType::kInt64: return from(std::vector<int64_t>{static_cast<int64_t>(value)}, {});
-    case DType::kInt32: return from(std::vector<int32_t>{static_cast<int32_t>(value)}, {});
-    default: return cast(from(std::vector<float>{static_cast<float>(value)}, {}), dtype);
+    case DType::kFloat32:
+      return from(std::vector<float>{static_cast<float>(value)}, {});
+    case DType::kFloat64:
+      return from(std::vector<double>{value}, {});
+    case DType::kInt64:
+      return from(std::vector<int64_t>{static_cast<int64_t>(value)}, {});
+    case DType::kInt32:
+      return from(std::vector<int32_t>{static_cast<int32_t>(value)}, {});
+    default:
+      return cast(from(std::vector<float>{static_cast<float>(value)}, {}), dtype);
   }
 }
 
@@ -81,15 +87,33 @@ std::vector<T> Tensor::to_vector() const {
   std::vector<T> values(static_cast<size_t>(size()));
   switch (dtype()) {
     case DType::kBool:
-    case DType::kUInt8: convert<uint8_t>(bytes, values); break;
-    case DType::kInt8: convert<int8_t>(bytes, values); break;
-    case DType::kInt32: convert<int32_t>(bytes, values); break;
-    case DType::kInt64: convert<int64_t>(bytes, values); break;
-    case DType::kUInt32: convert<uint32_t>(bytes, values); break;
-    case DType::kFloat16: convert<Float16>(bytes, values); break;
-    case DType::kBFloat16: convert<BFloat16>(bytes, values); break;
-    case DType::kFloat32: convert<float>(bytes, values); break;
-    case DType::kFloat64: convert<double>(bytes, values); break;
+    case DType::kUInt8:
+      convert<uint8_t>(bytes, values);
+      break;
+    case DType::kInt8:
+      convert<int8_t>(bytes, values);
+      break;
+    case DType::kInt32:
+      convert<int32_t>(bytes, values);
+      break;
+    case DType::kInt64:
+      convert<int64_t>(bytes, values);
+      break;
+    case DType::kUInt32:
+      convert<uint32_t>(bytes, values);
+      break;
+    case DType::kFloat16:
+      convert<Float16>(bytes, values);
+      break;
+    case DType::kBFloat16:
+      convert<BFloat16>(bytes, values);
+      break;
+    case DType::kFloat32:
+      convert<float>(bytes, values);
+      break;
+    case DType::kFloat64:
+      convert<double>(bytes, values);
+      break;
   }
   return values;
 }
@@ -104,9 +128,9 @@ Tensor Tensor::detach() const {
   return requires_grad() ? make_tensor(find_operation("stop_gradient"), {*this}) : *this;
 }
 
-#define INSTANTIATE(T)                                          \
-  template Tensor Tensor::from<T>(std::span<const T>, Shape);   \
-  template std::vector<T> Tensor::to_vector<T>() const;         \
+#define INSTANTIATE(T)                                        \
+  template Tensor Tensor::from<T>(std::span<const T>, Shape); \
+  template std::vector<T> Tensor::to_vector<T>() const;       \
   template T Tensor::item<T>() const;
 INSTANTIATE(uint8_t)
 INSTANTIATE(int8_t)

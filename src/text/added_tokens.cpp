@@ -50,7 +50,8 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalizer* norma
   }
   for (Patterns* patterns : {&original_, &normalized_})
     for (auto& [first, list] : *patterns)
-      std::stable_sort(list.begin(), list.end(), [](const Pattern& a, const Pattern& b) { return a.text.size() > b.text.size(); });
+      std::stable_sort(list.begin(), list.end(),
+                       [](const Pattern& a, const Pattern& b) { return a.text.size() > b.text.size(); });
 }
 
 const AddedToken* AddedTokens::by_id(int64_t id) const {
@@ -84,10 +85,13 @@ void AddedTokens::find(AlignedText& text, const Patterns& patterns) const {
       size_t begin = at, end = at + match->text.size();
       at = end;
       if (token.single_word && !stands_alone(view, begin, end)) continue;
-      for (size_t before = 0; token.lstrip && begin > rest && is_white_space(character_before(view, begin, before));) begin = before;
-      for (size_t behind = 0; token.rstrip && end < view.size() && is_white_space(character_at(view, end, behind));) end = behind;
+      for (size_t before = 0; token.lstrip && begin > rest && is_white_space(character_before(view, begin, before));)
+        begin = before;
+      for (size_t behind = 0; token.rstrip && end < view.size() && is_white_space(character_at(view, end, behind));)
+        end = behind;
       emit(piece.begin + static_cast<uint32_t>(rest), piece.begin + static_cast<uint32_t>(begin));
-      emit(piece.begin + static_cast<uint32_t>(begin), piece.begin + static_cast<uint32_t>(end), static_cast<int32_t>(token.id));
+      emit(piece.begin + static_cast<uint32_t>(begin), piece.begin + static_cast<uint32_t>(end),
+           static_cast<int32_t>(token.id));
       rest = at = end;
     }
     emit(piece.begin + static_cast<uint32_t>(rest), piece.end);
@@ -99,10 +103,12 @@ std::vector<AddedToken> parse_added_tokens(const Json& json, const std::string& 
   if (json.is_null()) return tokens;
   if (!json.is_array()) fail("{}: expected a list added_tokens", where);
   for (const Json& item : json) {
-    if (!item.is_object() || !item.contains("id") || !item["id"].is_number_integer() || !item.contains("content") || !item["content"].is_string())
+    if (!item.is_object() || !item.contains("id") || !item["id"].is_number_integer() || !item.contains("content") ||
+        !item["content"].is_string())
       fail("{}: an added token has no id or no content", where);
     AddedToken token{.id = item["id"].get<int64_t>(), .content = item["content"].get<std::string>()};
-    if (token.id < 0 || token.id > (1 << 27)) fail("{}: the added token {} has the id {}", where, transom::quoted(token.content), token.id);
+    if (token.id < 0 || token.id > (1 << 27))
+      fail("{}: the added token {} has the id {}", where, transom::quoted(token.content), token.id);
     token.single_word = flag(item, "single_word", false);
     token.lstrip = flag(item, "lstrip", false);
     token.rstrip = flag(item, "rstrip", false);

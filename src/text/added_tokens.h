@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens beside the model's vocabulary: found in the text before anything is normalised, or, those that say so, after it.
+// Tokens beside the model's vocabulary: found in the text before anything is normalised, or, those that say so, after
+// it.
 #pragma once
 
 #include <string>

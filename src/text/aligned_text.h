@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text under work: one buffer in UTF-8, cut into pieces, and for every byte of it the bytes of the original that it came
-// from. Normalisers and pre-tokenisers rewrite the buffer and cut the pieces; models read them.
+// The text under work: one buffer in UTF-8, cut into pieces, and for every byte of it the bytes of the original that it
+// came from. Normalisers and pre-tokenisers rewrite the buffer and cut the pieces; models read them.
 #pragma once
 
 #include <cstdint>
@@ -67,8 +67,8 @@ class AlignedText {
                      size_t skip = 0) const;
   void write_copy(uint32_t begin, uint32_t end, AlignedWriter& writer) const;
 
-  // Cuts every piece that is no token: `cut(piece, emit)` calls emit(begin, end) or emit(begin, end, token) for each part
-  // that remains, in order. Empty parts vanish.
+  // Cuts every piece that is no token: `cut(piece, emit)` calls emit(begin, end) or emit(begin, end, token) for each
+  // part that remains, in order. Empty parts vanish.
   template <typename Cut>
   void split(Cut&& cut);
 
@@ -109,7 +109,8 @@ void AlignedText::split(Cut&& cut) {
       continue;
     }
     cut(piece, [&](uint32_t begin, uint32_t end, int32_t token = -1) {
-      if (begin < end) other_pieces_.push_back({begin, end, begin == piece.begin ? piece.origin : source(begin).begin, token});
+      if (begin < end)
+        other_pieces_.push_back({begin, end, begin == piece.begin ? piece.origin : source(begin).begin, token});
     });
   }
   pieces_.swap(other_pieces_);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The components that a tokenizer.json is made of. Each kind has one parser, by the component's "type"; to add one, define
-// it beside its kin and enter it in the list of that file.
+// The components that a tokenizer.json is made of. Each kind has one parser, by the component's "type"; to add one,
+// define it beside its kin and enter it in the list of that file.
 #pragma once
 
 #include <memory>
@@ -37,8 +37,8 @@ class TokenModel {
  public:
   virtual ~TokenModel() = default;
   virtual void tokenize(std::string_view word, std::vector<ModelToken>& out) const = 0;
-  virtual int64_t id_of(std::string_view token) const = 0;   // -1: unknown
-  virtual std::string token_of(int64_t id) const = 0;        // empty: unknown
+  virtual int64_t id_of(std::string_view token) const = 0;  // -1: unknown
+  virtual std::string token_of(int64_t id) const = 0;       // empty: unknown
   virtual int64_t size() const = 0;
 };
 
@@ -70,7 +70,8 @@ std::unique_ptr<Decoder> parse_decoder(const Json& json, const std::string& wher
 // The type of a component; an error for JSON that is none.
 std::string component_type(const Json& json, const std::string& where);
 bool flag(const Json& json, const char* name, bool otherwise);
-[[noreturn]] void unknown_component(const std::string& kind, const std::string& type, const std::vector<std::string>& known, const std::string& where);
+[[noreturn]] void unknown_component(const std::string& kind, const std::string& type,
+                                    const std::vector<std::string>& known, const std::string& where);
 constexpr int kMaximumDepth = 16;  // of Sequences inside Sequences
 
 // Adds a special token without offsets to an encoding.

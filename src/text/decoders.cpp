@@ -14,7 +14,8 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
 
 std::string cleaned_up(std::string text) {
   constexpr std::pair<std::string_view, std::string_view> kReplacements[] = {
-      {" .", "."}, {" ?", "?"}, {" !", "!"}, {" ,", ","}, {" ' ", "'"}, {" n't", "n't"}, {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+      {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},   {" n't", "n't"},
+      {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
   for (const auto& [from, to] : kReplacements) text = replaced(std::move(text), from, to);
   return text;
 }
@@ -46,7 +47,8 @@ class WordPieceDecoder : public Decoder {
 class Sequence : public Decoder {
  public:
   Sequence(const Json& json, const std::string& where, int depth) {
-    if (!json.contains("decoders") || !json["decoders"].is_array()) fail("{}: decoder Sequence: expected a list of decoders", where);
+    if (!json.contains("decoders") || !json["decoders"].is_array())
+      fail("{}: decoder Sequence: expected a list of decoders", where);
     for (const Json& part : json["decoders"]) parts_.push_back(parse_decoder(part, where, depth + 1));
   }
   std::vector<std::string> decode(std::vector<std::string> tokens) const override {

@@ -48,8 +48,8 @@ const icu::Normalizer2& icu_normalizer(const icu::Normalizer2* (*instance)(UErro
   return *normalizer;
 }
 
-// Canonical (or compatibility) decomposition: the first character of a decomposition stands for the old one, the others are
-// inserted; marks are put in the order of their combining classes.
+// Canonical (or compatibility) decomposition: the first character of a decomposition stands for the old one, the others
+// are inserted; marks are put in the order of their combining classes.
 void decompose(AlignedText& text, const icu::Normalizer2& normalizer) {
   if (is_ascii(text.all())) return;
   text.rewrite([&](const Piece& piece, AlignedWriter& writer) {
@@ -60,7 +60,8 @@ void decompose(AlignedText& text, const icu::Normalizer2& normalizer) {
         changes.push_back({c, 0});
         continue;
       }
-      for (int32_t i = 0; i < parts.length(); i = parts.moveIndex32(i, 1)) changes.push_back({static_cast<char32_t>(parts.char32At(i)), i == 0 ? 0 : 1});
+      for (int32_t i = 0; i < parts.length(); i = parts.moveIndex32(i, 1))
+        changes.push_back({static_cast<char32_t>(parts.char32At(i)), i == 0 ? 0 : 1});
     }
     const auto mark = [](const CharacterChange& c) { return u_getCombiningClass(static_cast<UChar32>(c.character)); };
     for (auto begin = changes.begin(); begin != changes.end();) {
@@ -88,19 +89,24 @@ void lower_case(AlignedText& text) {
 
 void strip_accents(AlignedText& text) {
   if (is_ascii(text.all())) return;
-  filter(text, [](char32_t c) { return !is_nonspacing_mark(c); }, [](char32_t c) { return c; });
+  filter(
+      text, [](char32_t c) { return !is_nonspacing_mark(c); }, [](char32_t c) { return c; });
 }
 
 class BertNormalizer : public Normalizer {
  public:
   explicit BertNormalizer(const Json& json)
-      : clean_text_(flag(json, "clean_text", true)), chinese_(flag(json, "handle_chinese_chars", true)), lower_case_(flag(json, "lowercase", true)), strip_accents_(flag(json, "strip_accents", lower_case_)) {}
+      : clean_text_(flag(json, "clean_text", true)),
+        chinese_(flag(json, "handle_chinese_chars", true)),
+        lower_case_(flag(json, "lowercase", true)),
+        strip_accents_(flag(json, "strip_accents", lower_case_)) {}
 
   void normalize(AlignedText& text) const override {
     const auto layout = [](char32_t c) { return c == '\t' || c == '\n' || c == '\r'; };
     if (clean_text_)
-      filter(text, [&](char32_t c) { return layout(c) || !(c == 0 || c == 0xFFFD || is_other(c)); },
-             [&](char32_t c) { return layout(c) || is_white_space(c) ? U' ' : c; });
+      filter(
+          text, [&](char32_t c) { return layout(c) || !(c == 0 || c == 0xFFFD || is_other(c)); },
+          [&](char32_t c) { return layout(c) || is_white_space(c) ? U' ' : c; });
     if (chinese_ && !is_ascii(text.all()))
       expand_all(text, [](char32_t c, Changes& changes) {
         if (!is_chinese(c)) return changes.push_back({c, 0});
@@ -132,7 +138,8 @@ class Simple : public Normalizer {
 class Sequence : public Normalizer {
  public:
   Sequence(const Json& json, const std::string& where, int depth) {
-    if (!json.contains("normalizers") || !json["normalizers"].is_array()) fail("{}: normalizer Sequence: expected a list of normalizers", where);
+    if (!json.contains("normalizers") || !json["normalizers"].is_array())
+      fail("{}: normalizer Sequence: expected a list of normalizers", where);
     for (const Json& part : json["normalizers"]) parts_.push_back(parse_normalizer(part, where, depth + 1));
   }
   void normalize(AlignedText& text) const override {
@@ -154,9 +161,14 @@ std::unique_ptr<Normalizer> parse_normalizer(const Json& json, const std::string
   if (type == "Sequence") return std::make_unique<Sequence>(json, where, depth);
   if (type == "Lowercase") return std::make_unique<Simple>(lower_case);
   if (type == "StripAccents") return std::make_unique<Simple>(strip_accents);
-  if (type == "NFD") return std::make_unique<Simple>([](AlignedText& text) { decompose(text, icu_normalizer(icu::Normalizer2::getNFDInstance)); });
-  if (type == "NFKD") return std::make_unique<Simple>([](AlignedText& text) { decompose(text, icu_normalizer(icu::Normalizer2::getNFKDInstance)); });
-  unknown_component("normalizer", type, {"BertNormalizer", "Lowercase", "NFD", "NFKD", "Sequence", "StripAccents"}, where);
+  if (type == "NFD")
+    return std::make_unique<Simple>(
+        [](AlignedText& text) { decompose(text, icu_normalizer(icu::Normalizer2::getNFDInstance)); });
+  if (type == "NFKD")
+    return std::make_unique<Simple>(
+        [](AlignedText& text) { decompose(text, icu_normalizer(icu::Normalizer2::getNFKDInstance)); });
+  unknown_component("normalizer", type, {"BertNormalizer", "Lowercase", "NFD", "NFKD", "Sequence", "StripAccents"},
+                    where);
 }
 
 }  // namespace transom::text

@@ -27,13 +27,16 @@ class Template : public PostProcessor {
     const Json special = json.value("special_tokens", Json::object());
     for (const auto& [name, value] : special.items()) {
       SpecialToken& token = special_[name];
-      if (!value.is_object() || !value.contains("ids") || !value["ids"].is_array()) fail("{}: special token {} of the template has no ids", where, transom::quoted(name));
+      if (!value.is_object() || !value.contains("ids") || !value["ids"].is_array())
+        fail("{}: special token {} of the template has no ids", where, transom::quoted(name));
       for (const Json& id : value["ids"]) {
-        if (!id.is_number_integer()) fail("{}: special token {} of the template has no usable id", where, transom::quoted(name));
+        if (!id.is_number_integer())
+          fail("{}: special token {} of the template has no usable id", where, transom::quoted(name));
         token.ids.push_back(id.get<int64_t>());
       }
       const Json tokens = value.value("tokens", Json::array());
-      for (size_t i = 0; i < token.ids.size(); ++i) token.tokens.push_back(i < tokens.size() && tokens[i].is_string() ? tokens[i].get<std::string>() : name);
+      for (size_t i = 0; i < token.ids.size(); ++i)
+        token.tokens.push_back(i < tokens.size() && tokens[i].is_string() ? tokens[i].get<std::string>() : name);
     }
     single_ = places(json.value("single", Json()), where);
     pair_ = places(json.value("pair", Json()), where);
@@ -70,14 +73,16 @@ class Template : public PostProcessor {
         else if (pair) append_sequence(result, *pair, place.type_id, 1);
         continue;
       }
-      for (size_t i = 0; i < place.special->ids.size(); ++i) append_special(result, place.special->ids[i], place.special->tokens[i], place.type_id);
+      for (size_t i = 0; i < place.special->ids.size(); ++i)
+        append_special(result, place.special->ids[i], place.special->tokens[i], place.type_id);
     }
     return result;
   }
 
  private:
   static SpecialToken token(const Json& json, const std::string& where) {
-    if (!json.is_array() || json.size() != 2 || !json[0].is_string() || !json[1].is_number_integer()) fail("{}: post_processor: expected a token and its id", where);
+    if (!json.is_array() || json.size() != 2 || !json[0].is_string() || !json[1].is_number_integer())
+      fail("{}: post_processor: expected a token and its id", where);
     return {{json[1].get<int64_t>()}, {json[0].get<std::string>()}};
   }
 
@@ -87,15 +92,22 @@ class Template : public PostProcessor {
     for (const Json& item : json) {
       Place place;
       const bool special = item.is_object() && item.contains("SpecialToken");
-      const Json& body = special ? item["SpecialToken"] : item.is_object() && item.contains("Sequence") ? item["Sequence"] : item;
-      if (!body.is_object() || !body.contains("id") || !body["id"].is_string()) fail("{}: a template holds neither a Sequence nor a SpecialToken", where);
+      const Json& body = special                                         ? item["SpecialToken"]
+                         : item.is_object() && item.contains("Sequence") ? item["Sequence"]
+                                                                         : item;
+      if (!body.is_object() || !body.contains("id") || !body["id"].is_string())
+        fail("{}: a template holds neither a Sequence nor a SpecialToken", where);
       const std::string id = body["id"].get<std::string>();
-      if (body.contains("type_id") && body["type_id"].is_number_integer()) place.type_id = body["type_id"].get<int64_t>();
+      if (body.contains("type_id") && body["type_id"].is_number_integer())
+        place.type_id = body["type_id"].get<int64_t>();
       if (special) {
         const auto found = special_.find(id);
-        if (found == special_.end()) fail("{}: a template names the special token {}, which is not among its special_tokens", where, transom::quoted(id));
+        if (found == special_.end())
+          fail("{}: a template names the special token {}, which is not among its special_tokens", where,
+               transom::quoted(id));
         place.special = &found->second;
-      } else if (id != "A" && id != "B") fail("{}: a template names the sequence {}; expected A or B", where, transom::quoted(id));
+      } else if (id != "A" && id != "B")
+        fail("{}: a template names the sequence {}; expected A or B", where, transom::quoted(id));
       place.sequence = id == "B";
       result.push_back(place);
     }
@@ -113,8 +125,10 @@ std::unique_ptr<PostProcessor> parse_post_processor(const Json& json, const std:
   if (json.is_null()) return nullptr;
   const std::string type = component_type(json, where);
   if (type == "TemplateProcessing") return std::make_unique<Template>(json, where);
-  if (type == "BertProcessing") return std::make_unique<Template>(json.value("cls", Json()), json.value("sep", Json()), false, where);
-  if (type == "RobertaProcessing") return std::make_unique<Template>(json.value("cls", Json()), json.value("sep", Json()), true, where);
+  if (type == "BertProcessing")
+    return std::make_unique<Template>(json.value("cls", Json()), json.value("sep", Json()), false, where);
+  if (type == "RobertaProcessing")
+    return std::make_unique<Template>(json.value("cls", Json()), json.value("sep", Json()), true, where);
   unknown_component("post_processor", type, {"BertProcessing", "RobertaProcessing", "TemplateProcessing"}, where);
 }
 

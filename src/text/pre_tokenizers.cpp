@@ -68,7 +68,8 @@ class Whitespace : public PreTokenizer {
 class Sequence : public PreTokenizer {
  public:
   Sequence(const Json& json, const std::string& where, int depth) {
-    if (!json.contains("pretokenizers") || !json["pretokenizers"].is_array()) fail("{}: pre_tokenizer Sequence: expected a list of pretokenizers", where);
+    if (!json.contains("pretokenizers") || !json["pretokenizers"].is_array())
+      fail("{}: pre_tokenizer Sequence: expected a list of pretokenizers", where);
     for (const Json& part : json["pretokenizers"]) parts_.push_back(parse_pre_tokenizer(part, where, depth + 1));
   }
   void split(AlignedText& text) const override {

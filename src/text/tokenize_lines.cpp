@@ -8,12 +8,16 @@ namespace transom {
 
 std::string tokenize_line(const Tokenizer& tokenizer, std::string_view line, const std::string& where) {
   const Json json = parse_json(line, where);
-  if (!json.is_object() || !json.contains("text") || !json["text"].is_string()) fail("{}: expected an object with a string \"text\"", where);
+  if (!json.is_object() || !json.contains("text") || !json["text"].is_string())
+    fail("{}: expected an object with a string \"text\"", where);
   std::optional<std::string> pair;
-  if (json.contains("text_pair") && json["text_pair"].is_string() && !json["text_pair"].get<std::string>().empty()) pair = json["text_pair"].get<std::string>();
+  if (json.contains("text_pair") && json["text_pair"].is_string() && !json["text_pair"].get<std::string>().empty())
+    pair = json["text_pair"].get<std::string>();
   EncodeOptions options;
-  if (json.contains("add_special_tokens") && json["add_special_tokens"].is_boolean()) options.add_special_tokens = json["add_special_tokens"].get<bool>();
-  const Encoding e = tokenizer.encode(json["text"].get<std::string>(), pair ? std::optional<std::string_view>(*pair) : std::nullopt, options);
+  if (json.contains("add_special_tokens") && json["add_special_tokens"].is_boolean())
+    options.add_special_tokens = json["add_special_tokens"].get<bool>();
+  const Encoding e = tokenizer.encode(json["text"].get<std::string>(),
+                                      pair ? std::optional<std::string_view>(*pair) : std::nullopt, options);
   return dump_json({{"ids", e.ids},
                     {"type_ids", e.type_ids},
                     {"attention_mask", e.attention_mask},

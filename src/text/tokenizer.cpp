@@ -77,7 +77,9 @@ Encoding Tokenizer::State::encode_alone(std::string_view given) const {
     } else {
       tokens.clear();
       model->tokenize(work.view(piece), tokens);
-      for (const text::ModelToken& token : tokens) add(token.id, model->token_of(token.id), work.source(piece.begin + token.begin, piece.begin + token.end), false);
+      for (const text::ModelToken& token : tokens)
+        add(token.id, model->token_of(token.id), work.source(piece.begin + token.begin, piece.begin + token.end),
+            false);
     }
     ++word;
   }
@@ -92,13 +94,15 @@ size_t limit_of(const Tokenizer& tokenizer, const EncodeOptions& options) {
 }
 
 // Cuts text and pair so that with `added` special tokens they have at most `limit`.
-void truncate_both(Encoding& first, Encoding* second, size_t limit, size_t added, const EncodeOptions& options, bool left) {
+void truncate_both(Encoding& first, Encoding* second, size_t limit, size_t added, const EncodeOptions& options,
+                   bool left) {
   const size_t total = first.size() + (second ? second->size() : 0) + added;
   if (total <= limit) return;
   const size_t excess = total - limit, stride = static_cast<size_t>(options.stride);
   const auto cut = [&](Encoding& encoding, std::string_view which) {
     if (encoding.size() <= excess)
-      fail("truncation of {} text alone cannot bring {} tokens to {}: it has only {}", which, total, limit, encoding.size());
+      fail("truncation of {} text alone cannot bring {} tokens to {}: it has only {}", which, total, limit,
+           encoding.size());
     text::truncate(encoding, encoding.size() - excess, stride, left);
   };
   if (options.truncation == Truncation::kOnlyFirst || (options.truncation == Truncation::kLongestFirst && !second)) {
@@ -122,7 +126,8 @@ void truncate_both(Encoding& first, Encoding* second, size_t limit, size_t added
 
 }  // namespace
 
-Encoding Tokenizer::encode(std::string_view given, std::optional<std::string_view> given_pair, const EncodeOptions& options) const {
+Encoding Tokenizer::encode(std::string_view given, std::optional<std::string_view> given_pair,
+                           const EncodeOptions& options) const {
   const State& state = *state_;
   Encoding first = state.encode_alone(given);
   std::optional<Encoding> second;
@@ -130,7 +135,8 @@ Encoding Tokenizer::encode(std::string_view given, std::optional<std::string_vie
   const bool special = options.add_special_tokens && state.post_processor;
   const size_t added = special ? state.post_processor->added_tokens(second.has_value()) : 0;
   const size_t limit = limit_of(*this, options);
-  if (options.truncation != Truncation::kNone && limit > 0) truncate_both(first, second ? &*second : nullptr, limit, added, options, state.truncates_left);
+  if (options.truncation != Truncation::kNone && limit > 0)
+    truncate_both(first, second ? &*second : nullptr, limit, added, options, state.truncates_left);
 
   const auto joined = [&](const Encoding& a, const Encoding* b) {
     if (special) return state.post_processor->process(a, b);
@@ -155,13 +161,15 @@ Encoding Tokenizer::encode(std::string_view given, std::optional<std::string_vie
       length = result.size();
       for (const Encoding& other : result.overflowing) length = std::max(length, other.size());
     }
-    if (const auto multiple = static_cast<size_t>(options.pad_to_multiple_of); multiple > 0) length = (length + multiple - 1) / multiple * multiple;
+    if (const auto multiple = static_cast<size_t>(options.pad_to_multiple_of); multiple > 0)
+      length = (length + multiple - 1) / multiple * multiple;
     text::pad(result, length, {pad_token_id(), state.pad_type_id, special_token("pad").value_or(""), state.pads_left});
   }
   return result;
 }
 
-std::vector<Encoding> Tokenizer::encode_batch(const std::vector<std::pair<std::string, std::optional<std::string>>>& texts, const EncodeOptions& options) const {
+std::vector<Encoding> Tokenizer::encode_batch(
+    const std::vector<std::pair<std::string, std::optional<std::string>>>& texts, const EncodeOptions& options) const {
   EncodeOptions each = options;
   if (options.padding == Padding::kLongest) each.padding = Padding::kNone;
   std::vector<Encoding> result(texts.size());
@@ -175,8 +183,11 @@ std::vector<Encoding> Tokenizer::encode_batch(const std::vector<std::pair<std::s
     length = std::max(length, encoding.size());
     for (const Encoding& other : encoding.overflowing) length = std::max(length, other.size());
   }
-  if (const auto multiple = static_cast<size_t>(options.pad_to_multiple_of); multiple > 0) length = (length + multiple - 1) / multiple * multiple;
-  for (Encoding& encoding : result) text::pad(encoding, length, {pad_token_id(), state_->pad_type_id, special_token("pad").value_or(""), state_->pads_left});
+  if (const auto multiple = static_cast<size_t>(options.pad_to_multiple_of); multiple > 0)
+    length = (length + multiple - 1) / multiple * multiple;
+  for (Encoding& encoding : result)
+    text::pad(encoding, length,
+              {pad_token_id(), state_->pad_type_id, special_token("pad").value_or(""), state_->pads_left});
   return result;
 }
 
@@ -190,13 +201,16 @@ Encoding Tokenizer::encode_words(const std::vector<std::string>& words, const En
   }
   const bool special = options.add_special_tokens && state.post_processor;
   const size_t limit = limit_of(*this, options), added = special ? state.post_processor->added_tokens(false) : 0;
-  if (options.truncation != Truncation::kNone && limit > 0) truncate_both(all, nullptr, limit, added, options, state.truncates_left);
+  if (options.truncation != Truncation::kNone && limit > 0)
+    truncate_both(all, nullptr, limit, added, options, state.truncates_left);
   Encoding result = special ? state.post_processor->process(all, nullptr) : std::move(all);
-  if (options.padding == Padding::kMaxLength) text::pad(result, limit, {pad_token_id(), state.pad_type_id, special_token("pad").value_or(""), state.pads_left});
+  if (options.padding == Padding::kMaxLength)
+    text::pad(result, limit, {pad_token_id(), state.pad_type_id, special_token("pad").value_or(""), state.pads_left});
   return result;
 }
 
-std::string Tokenizer::decode(const std::vector<int64_t>& ids, bool skip_special_tokens, std::optional<bool> clean_up) const {
+std::string Tokenizer::decode(const std::vector<int64_t>& ids, bool skip_special_tokens,
+                              std::optional<bool> clean_up) const {
   std::vector<std::string> tokens;
   for (const int64_t id : ids) {
     const text::AddedToken* added = state_->added.by_id(id);

@@ -12,7 +12,8 @@ constexpr std::string_view kRoles[] = {"bos", "eos", "unk", "sep", "pad", "cls",
 // A token in tokenizer_config.json is a string, or an object with its content.
 std::optional<std::string> token_content(const Json& json) {
   if (json.is_string()) return json.get<std::string>();
-  if (json.is_object() && json.contains("content") && json["content"].is_string()) return json["content"].get<std::string>();
+  if (json.is_object() && json.contains("content") && json["content"].is_string())
+    return json["content"].get<std::string>();
   return std::nullopt;
 }
 
@@ -44,29 +45,44 @@ std::string json_of_vocabulary(const std::string& vocabulary, const Json& config
   const auto role = [&](const char* name, const std::string& otherwise) {
     return config.contains(name) ? token_content(config[name]).value_or(otherwise) : otherwise;
   };
-  const std::string cls = role("cls_token", "[CLS]"), sep = role("sep_token", "[SEP]"), unk = role("unk_token", "[UNK]");
+  const std::string cls = role("cls_token", "[CLS]"), sep = role("sep_token", "[SEP]"),
+                    unk = role("unk_token", "[UNK]");
   for (const std::string& token : {role("pad_token", "[PAD]"), unk, cls, sep, role("mask_token", "[MASK]")}) {
     if (!ids.contains(token)) fail("{}: lacks the special token {}", where, quoted(token));
     added.push_back({{"id", ids[token]}, {"content", token}, {"special", true}, {"normalized", false}});
   }
-  const auto place = [](const char* kind, const std::string& id, int type) { return Json{{kind, {{"id", id}, {"type_id", type}}}}; };
-  for (const std::string& token : {cls, sep}) special[token] = {{"id", token}, {"ids", {ids[token]}}, {"tokens", {token}}};
+  const auto place = [](const char* kind, const std::string& id, int type) {
+    return Json{{kind, {{"id", id}, {"type_id", type}}}};
+  };
+  for (const std::string& token : {cls, sep})
+    special[token] = {{"id", token}, {"ids", {ids[token]}}, {"tokens", {token}}};
   const bool lower = text::flag(config, "do_lower_case", true);
-  Json normalizer = {{"type", "BertNormalizer"}, {"clean_text", true}, {"handle_chinese_chars", text::flag(config, "tokenize_chinese_chars", true)}, {"lowercase", lower}, {"strip_accents", nullptr}};
+  Json normalizer = {{"type", "BertNormalizer"},
+                     {"clean_text", true},
+                     {"handle_chinese_chars", text::flag(config, "tokenize_chinese_chars", true)},
+                     {"lowercase", lower},
+                     {"strip_accents", nullptr}};
   if (config.contains("strip_accents")) normalizer["strip_accents"] = config["strip_accents"];
-  const Json json = {{"version", "1.0"},
-          {"truncation", nullptr},
-          {"padding", nullptr},
-          {"added_tokens", added},
-          {"normalizer", normalizer},
-          {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
-          {"post_processor",
-           {{"type", "TemplateProcessing"},
-            {"single", {place("SpecialToken", cls, 0), place("Sequence", "A", 0), place("SpecialToken", sep, 0)}},
-            {"pair", {place("SpecialToken", cls, 0), place("Sequence", "A", 0), place("SpecialToken", sep, 0), place("Sequence", "B", 1), place("SpecialToken", sep, 1)}},
-            {"special_tokens", special}}},
-          {"decoder", {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}}},
-          {"model", {{"type", "WordPiece"}, {"unk_token", unk}, {"continuing_subword_prefix", "##"}, {"max_input_chars_per_word", 100}}}};
+  const Json json = {
+      {"version", "1.0"},
+      {"truncation", nullptr},
+      {"padding", nullptr},
+      {"added_tokens", added},
+      {"normalizer", normalizer},
+      {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
+      {"post_processor",
+       {{"type", "TemplateProcessing"},
+        {"single", {place("SpecialToken", cls, 0), place("Sequence", "A", 0), place("SpecialToken", sep, 0)}},
+        {"pair",
+         {place("SpecialToken", cls, 0), place("Sequence", "A", 0), place("SpecialToken", sep, 0),
+          place("Sequence", "B", 1), place("SpecialToken", sep, 1)}},
+        {"special_tokens", special}}},
+      {"decoder", {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}}},
+      {"model",
+       {{"type", "WordPiece"},
+        {"unk_token", unk},
+        {"continuing_subword_prefix", "##"},
+        {"max_input_chars_per_word", 100}}}};
   nlohmann::json whole = json;
   whole["model"]["vocab"] = ids;
   return whole.dump(2);
@@ -74,11 +90,13 @@ std::string json_of_vocabulary(const std::string& vocabulary, const Json& config
 
 }  // namespace
 
-Tokenizer Tokenizer::from_json(std::string_view tokenizer_json, std::string_view config_json, const std::string& where) {
+Tokenizer Tokenizer::from_json(std::string_view tokenizer_json, std::string_view config_json,
+                               const std::string& where) {
   // Large objects need the sorted map of nlohmann::json; what is left without the vocabulary is small.
   nlohmann::json whole = parse_large_json(tokenizer_json, where);
   if (!whole.is_object()) fail("{}: expected a JSON object", where);
-  text::VocabularyEntries vocabulary = whole.contains("model") ? take_vocabulary(whole["model"], where) : text::VocabularyEntries();
+  text::VocabularyEntries vocabulary =
+      whole.contains("model") ? take_vocabulary(whole["model"], where) : text::VocabularyEntries();
   const Json json = whole;
   const auto part = [&](const char* name) { return json.contains(name) ? json[name] : Json(); };
   auto state = std::make_shared<State>();
@@ -99,11 +117,16 @@ Tokenizer Tokenizer::from_json(std::string_view tokenizer_json, std::string_view
   }
   // Without a configuration the usual names are taken, where the tokenizer has them.
   if (state->special.empty())
-    for (const auto& [role, token] : {std::pair<const char*, const char*>{"pad", "[PAD]"}, {"cls", "[CLS]"}, {"sep", "[SEP]"}, {"mask", "[MASK]"}, {"unk", "[UNK]"}})
+    for (const auto& [role, token] : {std::pair<const char*, const char*>{"pad", "[PAD]"},
+                                      {"cls", "[CLS]"},
+                                      {"sep", "[SEP]"},
+                                      {"mask", "[MASK]"},
+                                      {"unk", "[UNK]"}})
       if (state->id_of(token) >= 0) state->special.emplace(role, token);
   if (config.contains("model_max_length") && config["model_max_length"].is_number()) {
     const double length = config["model_max_length"].get<double>();
-    if (length >= 1 && length < 1e9) state->max_length = static_cast<int64_t>(length);  // Transformers writes 1e30 for none
+    if (length >= 1 && length < 1e9)
+      state->max_length = static_cast<int64_t>(length);  // Transformers writes 1e30 for none
   }
   state->pads_left = config.value("padding_side", Json()) == "left";
   state->truncates_left = config.value("truncation_side", Json()) == "left";
@@ -114,7 +137,8 @@ Tokenizer Tokenizer::from_json(std::string_view tokenizer_json, std::string_view
       if (name.is_string()) state->input_names.push_back(name.get<std::string>());
   } else if (const Json name = config.value("tokenizer_class", Json()); name.is_string()) {
     const std::string tokenizer_class = name.get<std::string>();
-    if (tokenizer_class.starts_with("DistilBert") || tokenizer_class.find("Roberta") != tokenizer_class.npos) state->input_names = {"input_ids", "attention_mask"};
+    if (tokenizer_class.starts_with("DistilBert") || tokenizer_class.find("Roberta") != tokenizer_class.npos)
+      state->input_names = {"input_ids", "attention_mask"};
   }
   state->files["tokenizer.json"] = tokenizer_json;
   if (!config_json.empty()) state->files["tokenizer_config.json"] = config_json;
@@ -125,11 +149,14 @@ Tokenizer Tokenizer::from_json(std::string_view tokenizer_json, std::string_view
 
 Tokenizer Tokenizer::from_pretrained(const std::string& directory) {
   const fs::path folder(directory);
-  const std::string config = fs::exists(folder / "tokenizer_config.json") ? read_file(folder / "tokenizer_config.json") : "";
-  if (fs::exists(folder / "tokenizer.json")) return from_json(read_file(folder / "tokenizer.json"), config, (folder / "tokenizer.json").string());
+  const std::string config =
+      fs::exists(folder / "tokenizer_config.json") ? read_file(folder / "tokenizer_config.json") : "";
+  if (fs::exists(folder / "tokenizer.json"))
+    return from_json(read_file(folder / "tokenizer.json"), config, (folder / "tokenizer.json").string());
   if (fs::exists(folder / "vocab.txt")) {
     const std::string where = (folder / "vocab.txt").string();
-    const Json settings = config.empty() ? Json::object() : parse_json(config, (folder / "tokenizer_config.json").string());
+    const Json settings =
+        config.empty() ? Json::object() : parse_json(config, (folder / "tokenizer_config.json").string());
     return from_json(json_of_vocabulary(read_file(folder / "vocab.txt"), settings, where), config, where);
   }
   fail("{}: holds no tokenizer: expected tokenizer.json or vocab.txt", directory);

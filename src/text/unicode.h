@@ -52,15 +52,15 @@ bool is_valid_utf8(std::string_view text);
 // Each maximal part that is no UTF-8 becomes U+FFFD, as Python's errors="replace" does.
 std::string repaired_utf8(std::string_view text);
 
-bool is_white_space(char32_t c);       // the property White_Space
-bool is_punctuation(char32_t c);       // ASCII symbols too, as in BERT
-bool is_letter(char32_t c);            // L
-bool is_number(char32_t c);            // N
-bool is_mark(char32_t c);              // M
-bool is_nonspacing_mark(char32_t c);   // Mn
-bool is_other(char32_t c);             // Cc, Cf, Co, Cn
-bool is_word_character(char32_t c);    // \w: Alphabetic, M, Nd, Pc, Join_Control
-bool is_chinese(char32_t c);           // the blocks that BERT sets spaces around
+bool is_white_space(char32_t c);      // the property White_Space
+bool is_punctuation(char32_t c);      // ASCII symbols too, as in BERT
+bool is_letter(char32_t c);           // L
+bool is_number(char32_t c);           // N
+bool is_mark(char32_t c);             // M
+bool is_nonspacing_mark(char32_t c);  // Mn
+bool is_other(char32_t c);            // Cc, Cf, Co, Cn
+bool is_word_character(char32_t c);   // \w: Alphabetic, M, Nd, Pc, Join_Control
+bool is_chinese(char32_t c);          // the blocks that BERT sets spaces around
 char32_t simple_lower_case(char32_t c);
 
 }  // namespace transom::text

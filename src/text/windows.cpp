@@ -68,7 +68,9 @@ void pad(Encoding& encoding, size_t length, const PaddingToken& padding) {
   filling.tokens.assign(count, padding.token);
   filling.word_ids.assign(count, -1);
   filling.sequence_ids.assign(count, -1);
-  for_each_sequence(encoding, filling, [&](auto& to, const auto& from) { to.insert(padding.left ? to.begin() : to.end(), from.begin(), from.end()); });
+  for_each_sequence(encoding, filling, [&](auto& to, const auto& from) {
+    to.insert(padding.left ? to.begin() : to.end(), from.begin(), from.end());
+  });
 }
 
 }  // namespace transom::text

@@ -8,8 +8,8 @@ namespace transom::text {
 
 // The part [begin, end) of an encoding.
 Encoding part_of(const Encoding& encoding, size_t begin, size_t end);
-// Keeps at most `length` tokens at the front (or the back, with `left`); the rest goes into overflowing, in windows that
-// share `stride` tokens.
+// Keeps at most `length` tokens at the front (or the back, with `left`); the rest goes into overflowing, in windows
+// that share `stride` tokens.
 void truncate(Encoding& encoding, size_t length, size_t stride, bool left);
 
 struct PaddingToken {

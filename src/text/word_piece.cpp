@@ -22,7 +22,8 @@ class Vocabulary {
       if (id < 0 || id > kMaximumId) fail("{}: vocab: token {} has the id {}", where, transom::quoted(token), id);
       highest = std::max(highest, id);
     }
-    if (highest >= 4 * static_cast<int64_t>(entries.size()) + 1024) fail("{}: vocab: the highest id is {}, for {} tokens", where, highest, entries.size());
+    if (highest >= 4 * static_cast<int64_t>(entries.size()) + 1024)
+      fail("{}: vocab: the highest id is {}, for {} tokens", where, highest, entries.size());
     tokens_.resize(static_cast<size_t>(highest + 1));
     for (auto& [token, id] : entries) tokens_[static_cast<size_t>(id)] = std::move(token);
     ids_.reserve(tokens_.size());
@@ -44,10 +45,14 @@ class Vocabulary {
 
 class WordPiece : public TokenModel {
  public:
-  WordPiece(const Json& json, VocabularyEntries entries, const std::string& where) : vocabulary_(std::move(entries), where) {
-    if (json.contains("continuing_subword_prefix") && json["continuing_subword_prefix"].is_string()) prefix_ = json["continuing_subword_prefix"].get<std::string>();
-    if (json.contains("max_input_chars_per_word") && json["max_input_chars_per_word"].is_number_unsigned()) limit_ = json["max_input_chars_per_word"].get<size_t>();
-    const std::string unknown = json.contains("unk_token") && json["unk_token"].is_string() ? json["unk_token"].get<std::string>() : "[UNK]";
+  WordPiece(const Json& json, VocabularyEntries entries, const std::string& where)
+      : vocabulary_(std::move(entries), where) {
+    if (json.contains("continuing_subword_prefix") && json["continuing_subword_prefix"].is_string())
+      prefix_ = json["continuing_subword_prefix"].get<std::string>();
+    if (json.contains("max_input_chars_per_word") && json["max_input_chars_per_word"].is_number_unsigned())
+      limit_ = json["max_input_chars_per_word"].get<size_t>();
+    const std::string unknown =
+        json.contains("unk_token") && json["unk_token"].is_string() ? json["unk_token"].get<std::string>() : "[UNK]";
     unknown_ = vocabulary_.id(unknown);
     if (unknown_ < 0) fail("{}: model: the unknown token {} is not in the vocabulary", where, transom::quoted(unknown));
   }

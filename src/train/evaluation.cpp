@@ -29,9 +29,11 @@ class Collected {
     Predictions::Array result{name_, shape, {}};
     for (const Part& part : parts_) {
       const int64_t inner = part.shape.size() > 2 ? elements(Shape(part.shape.begin() + 2, part.shape.end())) : 1;
-      const int64_t width = (part.shape.size() > 1 ? part.shape[1] : 1) * inner, full = (shape.size() > 1 ? shape[1] : 1) * inner;
+      const int64_t width = (part.shape.size() > 1 ? part.shape[1] : 1) * inner,
+                    full = (shape.size() > 1 ? shape[1] : 1) * inner;
       for (int64_t row = 0; row < part.shape[0]; ++row) {
-        result.values.insert(result.values.end(), part.values.begin() + row * width, part.values.begin() + (row + 1) * width);
+        result.values.insert(result.values.end(), part.values.begin() + row * width,
+                             part.values.begin() + (row + 1) * width);
         result.values.insert(result.values.end(), static_cast<size_t>(full - width), static_cast<float>(kIgnoredLabel));
       }
     }
@@ -64,7 +66,8 @@ Evaluation evaluate_model(const TrainStep& step, const TrainingData& data, int64
     const NamedTensors inputs = to_inputs(batch);
     NamedTensors given;
     Tensor loss;
-    if (inputs.find("labels").defined() || inputs.find("start_positions").defined()) loss = step.loss_of(inputs, {}, &given);
+    if (inputs.find("labels").defined() || inputs.find("start_positions").defined())
+      loss = step.loss_of(inputs, {}, &given);
     else given = step.forward(inputs);
     std::vector<Tensor> wanted;
     if (loss.defined()) wanted.push_back(loss);
@@ -76,12 +79,14 @@ Evaluation evaluate_model(const TrainStep& step, const TrainingData& data, int64
     }
     for (const auto& [name, tensor] : given.items()) {
       if (name == "loss" || tensor.rank() == 0) continue;
-      auto place = std::find_if(outputs.begin(), outputs.end(), [&, n = name](const auto& item) { return item.first == n; });
+      auto place =
+          std::find_if(outputs.begin(), outputs.end(), [&, n = name](const auto& item) { return item.first == n; });
       if (place == outputs.end()) place = outputs.insert(outputs.end(), {name, Collected(name)});
       place->second.add(tensor);
     }
     result.predictions.labels.insert(result.predictions.labels.end(), batch.labels.begin(), batch.labels.end());
-    result.predictions.label_values.insert(result.predictions.label_values.end(), batch.label_values.begin(), batch.label_values.end());
+    result.predictions.label_values.insert(result.predictions.label_values.end(), batch.label_values.begin(),
+                                           batch.label_values.end());
     if (batch.sequences.contains("labels")) {
       token_labels.add(inputs.at("labels"));
       has_token_labels = true;

@@ -5,7 +5,8 @@
 
 namespace transom {
 
-void overfit_one_batch(Model& model, const TrainingArguments& arguments, const NamedTensors& inputs, const std::function<void(const StepReport&)>& report) {
+void overfit_one_batch(Model& model, const TrainingArguments& arguments, const NamedTensors& inputs,
+                       const std::function<void(const StepReport&)>& report) {
   TrainStep step(model, arguments);
   const auto schedule = make_schedule({.type = arguments.lr_scheduler_type,
                                        .settings = arguments.lr_scheduler_kwargs,

@@ -16,7 +16,8 @@ namespace {
 // The index of the largest of each row of `width` numbers.
 std::vector<int64_t> largest(const std::vector<float>& values, int64_t width) {
   std::vector<int64_t> result;
-  for (auto row = values.begin(); row != values.end(); row += width) result.push_back(std::max_element(row, row + width) - row);
+  for (auto row = values.begin(); row != values.end(); row += width)
+    result.push_back(std::max_element(row, row + width) - row);
   return result;
 }
 
@@ -30,13 +31,15 @@ Metrics as_metrics(const LogRecord& record) {
 std::function<Metrics(const Predictions&)> classification_metrics(const ScriptArguments& script) {
   return [task = script.task_name, metric = script.metric_name](const Predictions& predictions) -> Metrics {
     const auto& outputs = predictions.outputs;
-    const auto logits = std::find_if(outputs.begin(), outputs.end(), [](const auto& array) { return array.name == "logits"; });
+    const auto logits =
+        std::find_if(outputs.begin(), outputs.end(), [](const auto& array) { return array.name == "logits"; });
     if (logits == outputs.end() || logits->shape.size() != 2) return {};
     if (!predictions.labels.empty() && static_cast<int64_t>(predictions.labels.size()) == predictions.rows)
       return as_metrics(class_metrics(task, metric, predictions.labels, largest(logits->values, logits->shape[1])));
     if (predictions.label_values.empty()) return {};
     if (logits->shape[1] > 1) return as_metrics(multi_label_metrics(predictions.label_values, logits->values));
-    const std::vector<double> labels(predictions.label_values.begin(), predictions.label_values.end()), found(logits->values.begin(), logits->values.end());
+    const std::vector<double> labels(predictions.label_values.begin(), predictions.label_values.end()),
+        found(logits->values.begin(), logits->values.end());
     return as_metrics(regression_metrics(task, metric, labels, found));
   };
 }
@@ -67,7 +70,8 @@ TrainingData tokenised(const Dataset& data, const Model& model, const TrainArgum
 
 TaskSetup prepare_task(const TrainArguments& arguments) {
   const ScriptArguments& script = arguments.script;
-  if (!script.train_file && !script.validation_file) fail(ErrorKind::kUsage, "--train_file (or --validation_file, to evaluate only) is missing");
+  if (!script.train_file && !script.validation_file)
+    fail(ErrorKind::kUsage, "--train_file (or --validation_file, to evaluate only) is missing");
   std::optional<Dataset> train, validation;
   if (script.train_file) train = load(*script.train_file, script, script.max_train_samples);
   if (script.validation_file) validation = load(*script.validation_file, script, script.max_eval_samples);
@@ -76,9 +80,13 @@ TaskSetup prepare_task(const TrainArguments& arguments) {
   TaskSetup setup;
   const std::string task = script.task.value_or("text-classification");
   if (!is_tokenised(any) && task != "text-classification")
-    fail("--task {}: rows of text are trained on for text-classification only; for other tasks give rows with input_ids and labels", task);
+    fail(
+        "--task {}: rows of text are trained on for text-classification only; for other tasks give rows with input_ids "
+        "and labels",
+        task);
   if (is_tokenised(any)) {
-    LoadOptions options{.ignore_mismatched_sizes = script.ignore_mismatched_sizes, .seed = static_cast<uint64_t>(arguments.training.seed)};
+    LoadOptions options{.ignore_mismatched_sizes = script.ignore_mismatched_sizes,
+                        .seed = static_cast<uint64_t>(arguments.training.seed)};
     options.task = script.task.value_or("");
     setup.model = Model::from_pretrained(script.model_name_or_path, options);
     if (train) setup.train = tokenised(*train, *setup.model, arguments);

@@ -22,6 +22,7 @@ struct TaskSetup {
 TaskSetup prepare_task(const TrainArguments& arguments);
 
 // Repeats one batch for `max_steps` updates.
-void overfit_one_batch(Model& model, const TrainingArguments& arguments, const NamedTensors& inputs, const std::function<void(const StepReport&)>& report);
+void overfit_one_batch(Model& model, const TrainingArguments& arguments, const NamedTensors& inputs,
+                       const std::function<void(const StepReport&)>& report);
 
 }  // namespace transom

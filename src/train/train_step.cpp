@@ -32,7 +32,8 @@ TrainStep::TrainStep(Model& model, const TrainingArguments& arguments) : model_(
 
 std::vector<OptimizedParameter> TrainStep::parameters() const {
   std::vector<OptimizedParameter> result;
-  for (const auto& parameter : model_.parameters()) result.push_back({parameter->name, parameter->value, !is_spared_from_decay(parameter->name)});
+  for (const auto& parameter : model_.parameters())
+    result.push_back({parameter->name, parameter->value, !is_spared_from_decay(parameter->name)});
   return result;
 }
 
@@ -54,11 +55,12 @@ Tensor TrainStep::loss_of(const NamedTensors& inputs, ForwardContext context, Na
   if (arguments_.bf16) autocast.emplace(DType::kBFloat16);
   const NamedTensors result = model_.forward(inputs, context);
   Tensor loss = result.find("loss");
-  if (!loss.defined()) fail("the model gave no loss: the batch has no labels; it has: {}", [&] {
-    std::string names;
-    for (const auto& [name, tensor] : inputs.items()) names += (names.empty() ? "" : ", ") + name;
-    return names;
-  }());
+  if (!loss.defined())
+    fail("the model gave no loss: the batch has no labels; it has: {}", [&] {
+      std::string names;
+      for (const auto& [name, tensor] : inputs.items()) names += (names.empty() ? "" : ", ") + name;
+      return names;
+    }());
   const Tensor labels = inputs.find("labels"), logits = result.find("logits");
   if (arguments_.label_smoothing_factor > 0 && labels.defined() && logits.defined() && is_integer(labels.dtype()))
     loss = smoothed_loss(logits, labels, arguments_.label_smoothing_factor);
@@ -72,7 +74,8 @@ NamedTensors TrainStep::forward(const NamedTensors& inputs) const {
   return model_.forward(inputs);
 }
 
-TrainStep::Result TrainStep::operator()(const std::vector<NamedTensors>& micro_batches, double learning_rate, int64_t step) {
+TrainStep::Result TrainStep::operator()(const std::vector<NamedTensors>& micro_batches, double learning_rate,
+                                        int64_t step) {
   const Result result = trace(micro_batches, learning_rate, step);
   // By now only the graph holds the old parameters: the new ones take their memory.
   std::vector<Tensor> everything{result.loss, result.gradient_norm};

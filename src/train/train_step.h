@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One update of a model: micro-batches to a summed gradient, clipping, and the optimizer, run as few programs as it takes.
+// One update of a model: micro-batches to a summed gradient, clipping, and the optimizer, run as few programs as it
+// takes.
 #pragma once
 
 #include <memory>
@@ -15,7 +16,7 @@ class TrainStep {
   TrainStep(Model& model, const TrainingArguments& arguments);
 
   struct Result {
-    Tensor loss;  // the sum of the micro-batches' losses, f32 []
+    Tensor loss;           // the sum of the micro-batches' losses, f32 []
     Tensor gradient_norm;  // before clipping, f32 []
   };
   // Updates the model's parameters. `step` counts updates from 0 and sets the dropout draws.

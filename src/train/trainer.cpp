@@ -36,7 +36,8 @@ Metrics numbers_of(const LogRecord& record) {
 }  // namespace
 
 struct Trainer::Run {
-  Run(std::unique_ptr<Model> m, TrainingArguments a) : model(std::move(m)), arguments(std::move(a)), step(*model, arguments) {}
+  Run(std::unique_ptr<Model> m, TrainingArguments a)
+      : model(std::move(m)), arguments(std::move(a)), step(*model, arguments) {}
 
   std::unique_ptr<Model> model;
   TrainingArguments arguments;
@@ -68,7 +69,9 @@ struct Trainer::Run {
 
   void log_training() {
     if (state.global_step == logged_step) return;
-    log({{"loss", loss_sum / static_cast<double>(state.global_step - logged_step)}, {"grad_norm", last_norm}, {"learning_rate", last_rate}});
+    log({{"loss", loss_sum / static_cast<double>(state.global_step - logged_step)},
+         {"grad_norm", last_norm},
+         {"learning_rate", last_rate}});
     logged_step = state.global_step;
     loss_sum = 0;
   }
@@ -80,8 +83,12 @@ struct Trainer::Run {
     LogRecord record;
     if (evaluation.loss) record.emplace_back(prefix + "_loss", *evaluation.loss);
     if (compute_metrics)
-      for (const auto& [name, value] : compute_metrics(evaluation.predictions)) record.emplace_back(name.starts_with(prefix + "_") ? name : prefix + "_" + name, value);
-    for (const auto& item : speed_metrics(prefix, seconds_since(begin), eval_data->rows, (eval_data->rows + arguments.per_device_eval_batch_size - 1) / arguments.per_device_eval_batch_size)) record.push_back(item);
+      for (const auto& [name, value] : compute_metrics(evaluation.predictions))
+        record.emplace_back(name.starts_with(prefix + "_") ? name : prefix + "_" + name, value);
+    for (const auto& item : speed_metrics(
+             prefix, seconds_since(begin), eval_data->rows,
+             (eval_data->rows + arguments.per_device_eval_batch_size - 1) / arguments.per_device_eval_batch_size))
+      record.push_back(item);
     log(record);
     const Metrics metrics = numbers_of(record);
     for (const auto& callback : callbacks) callback->on_evaluate(arguments, state, metrics);
@@ -105,8 +112,11 @@ struct Trainer::Run {
     save_run(temporary, step, *schedule, state, arguments.save_only_model);
     fs::remove_all(destination);
     fs::rename(temporary, destination);
-    const std::optional<std::string> best = state.best_model_checkpoint ? std::optional(fs::path(*state.best_model_checkpoint).filename().string()) : std::nullopt;
-    for (const std::string& old : checkpoints_to_delete(checkpoints_in(folder), arguments.save_total_limit, best)) fs::remove_all(folder / old);
+    const std::optional<std::string> best =
+        state.best_model_checkpoint ? std::optional(fs::path(*state.best_model_checkpoint).filename().string())
+                                    : std::nullopt;
+    for (const std::string& old : checkpoints_to_delete(checkpoints_in(folder), arguments.save_total_limit, best))
+      fs::remove_all(folder / old);
     for (const auto& callback : callbacks) callback->on_save(arguments, state);
   }
 
@@ -119,10 +129,12 @@ struct Trainer::Run {
       if (metric) schedule->observe(*metric);
       const bool better = state.update_best(metrics, arguments);
       if (better && arguments.save_strategy == "best") decisions.save = true;
-      if (early_stopping && metric) stop |= early_stopping->observe(*metric, before, arguments.greater_is_better.value_or(false));
+      if (early_stopping && metric)
+        stop |= early_stopping->observe(*metric, before, arguments.greater_is_better.value_or(false));
     }
     if (decisions.save) {
-      if (state.best_global_step == state.global_step) state.best_model_checkpoint = (fs::path(arguments.output_dir) / checkpoint_name(state.global_step)).string();
+      if (state.best_global_step == state.global_step)
+        state.best_model_checkpoint = (fs::path(arguments.output_dir) / checkpoint_name(state.global_step)).string();
       save_checkpoint();
     }
     stop |= decisions.stop;
@@ -135,11 +147,16 @@ struct Trainer::Run {
     const double loss = result.loss.item<float>();
     last_norm = result.gradient_norm.item<float>();
     if (!std::isfinite(loss)) {
-      if (!arguments.logging_nan_inf_filter) fail("the loss became {} at step {}; a lower learning rate or max_grad_norm may help", loss, state.global_step + 1);
-      transom::log(LogLevel::kWarning, fmt::format("the loss is {} at step {}; a lower learning rate or max_grad_norm may help", loss, state.global_step + 1));
+      if (!arguments.logging_nan_inf_filter)
+        fail("the loss became {} at step {}; a lower learning rate or max_grad_norm may help", loss,
+             state.global_step + 1);
+      transom::log(LogLevel::kWarning,
+                   fmt::format("the loss is {} at step {}; a lower learning rate or max_grad_norm may help", loss,
+                               state.global_step + 1));
     }
     // Trainer's filter puts the mean so far in the place of what is not a number.
-    const double counted = std::isfinite(loss) ? loss : loss_sum / static_cast<double>(1 + state.global_step - logged_step);
+    const double counted =
+        std::isfinite(loss) ? loss : loss_sum / static_cast<double>(1 + state.global_step - logged_step);
     loss_sum += counted;
     total_loss += counted;
     schedule->step();
@@ -149,27 +166,39 @@ struct Trainer::Run {
   }
 };
 
-Trainer::Trainer(std::unique_ptr<Model> model, TrainingArguments arguments) : run_(std::make_unique<Run>(std::move(model), std::move(arguments))) {}
+Trainer::Trainer(std::unique_ptr<Model> model, TrainingArguments arguments)
+    : run_(std::make_unique<Run>(std::move(model), std::move(arguments))) {}
 Trainer::~Trainer() = default;
 
 void Trainer::set_train_data(TrainingData data) { run_->train_data = std::move(data); }
 void Trainer::set_eval_data(TrainingData data) { run_->eval_data = std::move(data); }
-void Trainer::set_compute_metrics(std::function<Metrics(const Predictions&)> compute_metrics) { run_->compute_metrics = std::move(compute_metrics); }
-void Trainer::add_callback(std::shared_ptr<TrainerCallback> callback) { run_->callbacks.push_back(std::move(callback)); }
-void Trainer::set_early_stopping(int64_t patience, double threshold) { run_->early_stopping.emplace(patience, threshold); }
+void Trainer::set_compute_metrics(std::function<Metrics(const Predictions&)> compute_metrics) {
+  run_->compute_metrics = std::move(compute_metrics);
+}
+void Trainer::add_callback(std::shared_ptr<TrainerCallback> callback) {
+  run_->callbacks.push_back(std::move(callback));
+}
+void Trainer::set_early_stopping(int64_t patience, double threshold) {
+  run_->early_stopping.emplace(patience, threshold);
+}
 void Trainer::set_step_reports(std::function<void(const StepReport&)> report) { run_->report = std::move(report); }
 void Trainer::set_save_hook(std::function<void(const std::string&)> hook) { run_->save_hook = std::move(hook); }
 Model& Trainer::model() { return *run_->model; }
 const TrainerState& Trainer::state() const { return run_->state; }
 
-void Trainer::save_model(const std::string& directory) { run_->save_model(directory.empty() ? run_->arguments.output_dir : directory); }
+void Trainer::save_model(const std::string& directory) {
+  run_->save_model(directory.empty() ? run_->arguments.output_dir : directory);
+}
 Metrics Trainer::evaluate(const std::string& prefix) { return numbers_of(run_->evaluate(prefix)); }
-Predictions Trainer::predict(const TrainingData& data) { return evaluate_model(run_->step, data, run_->arguments.per_device_eval_batch_size).predictions; }
+Predictions Trainer::predict(const TrainingData& data) {
+  return evaluate_model(run_->step, data, run_->arguments.per_device_eval_batch_size).predictions;
+}
 
 Metrics Trainer::train(const std::optional<std::string>& resume_from) {
   Run& run = *run_;
   const TrainingArguments& arguments = run.arguments;
-  if (!run.train_data || run.train_data->rows == 0) fail("there is nothing to train on: set_train_data was not called, or the data has no rows");
+  if (!run.train_data || run.train_data->rows == 0)
+    fail("there is nothing to train on: set_train_data was not called, or the data has no rows");
   const int64_t accumulation = arguments.gradient_accumulation_steps;
   const TrainSampler sampler(run.train_data->rows,
                              {.strategy = arguments.train_sampling_strategy,
@@ -179,7 +208,9 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
                               .drop_last = arguments.dataloader_drop_last},
                              run.train_data->lengths);
   const int64_t batches = sampler.batches_per_epoch();
-  if (batches == 0) fail("an epoch has no batch: {} rows do not fill a batch of {} and dataloader_drop_last is set", run.train_data->rows, arguments.per_device_train_batch_size);
+  if (batches == 0)
+    fail("an epoch has no batch: {} rows do not fill a batch of {} and dataloader_drop_last is set",
+         run.train_data->rows, arguments.per_device_train_batch_size);
   const Duration duration = duration_of(batches, accumulation, arguments.num_train_epochs, arguments.max_steps);
 
   run.state = TrainerState();
@@ -211,18 +242,22 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
   run.stop = false;
   fs::create_directories(arguments.output_dir);
   for (const std::string& target : arguments.report_to)
-    if (target == "tensorboard") run.board = std::make_unique<TensorBoard>(arguments.logging_dir.value_or((fs::path(arguments.output_dir) / "runs").string()));
+    if (target == "tensorboard")
+      run.board = std::make_unique<TensorBoard>(
+          arguments.logging_dir.value_or((fs::path(arguments.output_dir) / "runs").string()));
 
   const auto begin = std::chrono::steady_clock::now();
   for (const auto& callback : run.callbacks) callback->on_train_begin(arguments, run.state);
   if (arguments.eval_on_start && run.eval_data) run.evaluate("eval");
 
-  for (int64_t epoch = position.epoch; epoch < duration.epochs && !run.stop && run.state.global_step < duration.updates; ++epoch) {
+  for (int64_t epoch = position.epoch; epoch < duration.epochs && !run.stop && run.state.global_step < duration.updates;
+       ++epoch) {
     const Batches order = sampler.epoch(epoch);
     int64_t batch = epoch == position.epoch ? position.batch : 0;
     while (batch < batches && !run.stop && run.state.global_step < duration.updates) {
       std::vector<NamedTensors> micro_batches;
-      for (int64_t k = 0; k < accumulation && batch < batches; ++k) micro_batches.push_back(to_inputs(run.train_data->batch(order[static_cast<size_t>(batch++)])));
+      for (int64_t k = 0; k < accumulation && batch < batches; ++k)
+        micro_batches.push_back(to_inputs(run.train_data->batch(order[static_cast<size_t>(batch++)])));
       run.update(micro_batches);
       run.state.epoch = static_cast<double>(epoch) + static_cast<double>(batch) / static_cast<double>(batches);
       for (const auto& callback : run.callbacks) callback->on_step_end(arguments, run.state);
@@ -235,12 +270,18 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
     load_parameters(*run.state.best_model_checkpoint, *run.model);
     for (const auto& parameter : run.model->parameters()) parameter->value.set_requires_grad();
   }
-  LogRecord summary = speed_metrics("train", seconds_since(begin), static_cast<int64_t>(duration.updates * arguments.per_device_train_batch_size * accumulation), duration.updates);
+  LogRecord summary = speed_metrics(
+      "train", seconds_since(begin),
+      static_cast<int64_t>(duration.updates * arguments.per_device_train_batch_size * accumulation), duration.updates);
   summary.emplace_back("total_flos", run.state.total_flos);
   summary.emplace_back("train_loss", run.total_loss / static_cast<double>(std::max<int64_t>(run.state.global_step, 1)));
   run.log(summary);
-  const std::optional<std::string> best = run.state.best_model_checkpoint ? std::optional(fs::path(*run.state.best_model_checkpoint).filename().string()) : std::nullopt;
-  for (const std::string& old : checkpoints_to_delete_at_end(checkpoints_in(arguments.output_dir), arguments.save_total_limit, best)) fs::remove_all(fs::path(arguments.output_dir) / old);
+  const std::optional<std::string> best =
+      run.state.best_model_checkpoint ? std::optional(fs::path(*run.state.best_model_checkpoint).filename().string())
+                                      : std::nullopt;
+  for (const std::string& old :
+       checkpoints_to_delete_at_end(checkpoints_in(arguments.output_dir), arguments.save_total_limit, best))
+    fs::remove_all(fs::path(arguments.output_dir) / old);
   for (const auto& callback : run.callbacks) callback->on_train_end(arguments, run.state);
   return numbers_of(summary);
 }

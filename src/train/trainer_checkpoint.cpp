@@ -9,18 +9,21 @@
 namespace transom {
 namespace {
 
-constexpr std::string_view kOptimizer = "optimizer.safetensors", kSchedule = "scheduler.json", kState = "trainer_state.json";
+constexpr std::string_view kOptimizer = "optimizer.safetensors", kSchedule = "scheduler.json",
+                           kState = "trainer_state.json";
 
 }  // namespace
 
-void save_run(const std::filesystem::path& directory, TrainStep& step, const Schedule& schedule, const TrainerState& state, bool only_model) {
+void save_run(const std::filesystem::path& directory, TrainStep& step, const Schedule& schedule,
+              const TrainerState& state, bool only_model) {
   if (!only_model) {
     NamedViews views;
     for (const auto& [name, tensor] : step.optimizer().state()) {
       const auto bytes = std::make_shared<const std::vector<std::byte>>(tensor.to_bytes());
       views.emplace_back(name, TensorView{tensor.dtype(), tensor.shape(), *bytes, bytes});
     }
-    write_safetensors(directory / kOptimizer, views, {{"format", "pt"}, {"step", std::to_string(step.optimizer().steps())}});
+    write_safetensors(directory / kOptimizer, views,
+                      {{"format", "pt"}, {"step", std::to_string(step.optimizer().steps())}});
     write_file(directory / kSchedule, dump_json(schedule.state(), 2) + "\n");
   }
   state.save(directory / kState);
@@ -29,21 +32,25 @@ void save_run(const std::filesystem::path& directory, TrainStep& step, const Sch
 void load_parameters(const std::filesystem::path& directory, Model& model) {
   const auto loaded = Model::from_pretrained(directory.string());
   if (loaded->parameters().size() != model.parameters().size())
-    fail("{}: holds {} parameters, the model that is trained has {}", directory.string(), loaded->parameters().size(), model.parameters().size());
+    fail("{}: holds {} parameters, the model that is trained has {}", directory.string(), loaded->parameters().size(),
+         model.parameters().size());
   for (size_t i = 0; i < model.parameters().size(); ++i) {
     const Tensor& value = loaded->parameters()[i]->value;
     if (value.type() != model.parameters()[i]->value.type())
-      fail("{}: parameter '{}' is {}, the model that is trained has {}", directory.string(), model.parameters()[i]->name, to_string(value.type()), to_string(model.parameters()[i]->value.type()));
+      fail("{}: parameter '{}' is {}, the model that is trained has {}", directory.string(),
+           model.parameters()[i]->name, to_string(value.type()), to_string(model.parameters()[i]->value.type()));
     model.parameters()[i]->value = value;
   }
 }
 
-void load_run(const std::filesystem::path& directory, Model& model, TrainStep& step, Schedule& schedule, TrainerState& state) {
+void load_run(const std::filesystem::path& directory, Model& model, TrainStep& step, Schedule& schedule,
+              TrainerState& state) {
   state = TrainerState::load(directory / kState);
   load_parameters(directory, model);
   const SafetensorsFile file = SafetensorsFile::open(directory / kOptimizer);
   std::vector<std::pair<std::string, Tensor>> tensors;
-  for (const auto& [name, view] : file.tensors()) tensors.emplace_back(name, Tensor::from_bytes(view.bytes, {view.dtype, view.shape}));
+  for (const auto& [name, view] : file.tensors())
+    tensors.emplace_back(name, Tensor::from_bytes(view.bytes, {view.dtype, view.shape}));
   step.optimizer().load(state.global_step, std::move(tensors), step.parameters());
   schedule.load(read_json(directory / kSchedule));
 }

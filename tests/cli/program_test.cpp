@@ -37,7 +37,8 @@ void expect_one_line(const Outcome& outcome, int status, const std::string& part
 TEST(Program, ShowsItsHelp) {
   const Outcome outcome = run("--help");
   EXPECT_EQ(outcome.status, 0);
-  for (const char* word : {"train", "run", "forward", "tokenize", "devices"}) EXPECT_NE(outcome.output.find(word), std::string::npos) << word;
+  for (const char* word : {"train", "run", "forward", "tokenize", "devices"})
+    EXPECT_NE(outcome.output.find(word), std::string::npos) << word;
 }
 
 TEST(Program, WrongCallsExitWithTwo) {
@@ -72,7 +73,8 @@ TEST(Program, RefusesAnUnknownArchitectureByName) {
 TEST(Program, ListsItsDevices) {
   const Outcome outcome = run("devices --json");
   EXPECT_EQ(outcome.status, 0);
-  for (const char* name : {"\"cpu\"", "\"reference\"", "\"null\""}) EXPECT_NE(outcome.output.find(name), std::string::npos) << name;
+  for (const char* name : {"\"cpu\"", "\"reference\"", "\"null\""})
+    EXPECT_NE(outcome.output.find(name), std::string::npos) << name;
 }
 
 }  // namespace

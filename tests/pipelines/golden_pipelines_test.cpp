@@ -13,7 +13,8 @@ namespace transom {
 namespace {
 
 bool near(const Json& got, const Json& expected) {
-  if (got.is_number() && expected.is_number()) return std::abs(got.get<double>() - expected.get<double>()) <= 1e-4 * (1 + std::abs(expected.get<double>()));
+  if (got.is_number() && expected.is_number())
+    return std::abs(got.get<double>() - expected.get<double>()) <= 1e-4 * (1 + std::abs(expected.get<double>()));
   if (got.type() != expected.type() || got.size() != expected.size()) return false;
   if (got.is_array()) {
     for (size_t i = 0; i < got.size(); ++i)
@@ -39,7 +40,8 @@ TEST_P(GoldenPipeline, EqualsTransformers) {
   const auto file = folder / (std::string(GetParam().file) + ".json");
   if (!std::filesystem::exists(file)) GTEST_SKIP() << "no golden case at " << file;
   const Json golden = read_json(file);
-  const auto pipeline = make_pipeline(GetParam().task, (folder / golden["model"].get<std::string>()).lexically_normal().string());
+  const auto pipeline =
+      make_pipeline(GetParam().task, (folder / golden["model"].get<std::string>()).lexically_normal().string());
   for (const Json& run : golden["runs"]) {
     const Json& inputs = run["inputs"];
     Json got;
@@ -47,14 +49,19 @@ TEST_P(GoldenPipeline, EqualsTransformers) {
       got = Json::array();
       for (const Json& input : inputs) got.push_back(run_pipeline(*pipeline, input, run["kwargs"]));
     } else got = run_pipeline(*pipeline, inputs, run["kwargs"]);
-    EXPECT_TRUE(near(got, run["result"])) << dump_json(run["kwargs"]) << "\n got      " << dump_json(got).substr(0, 600) << "\n expected " << dump_json(run["result"]).substr(0, 600);
+    EXPECT_TRUE(near(got, run["result"])) << dump_json(run["kwargs"]) << "\n got      " << dump_json(got).substr(0, 600)
+                                          << "\n expected " << dump_json(run["result"]).substr(0, 600);
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Tasks, GoldenPipeline,
-                         testing::Values(Case{"text-classification", "text-classification"}, Case{"text-classification-multilabel", "text-classification"},
-                                         Case{"token-classification", "token-classification"}, Case{"question-answering", "question-answering"}, Case{"fill-mask", "fill-mask"},
-                                         Case{"feature-extraction", "feature-extraction"}, Case{"zero-shot-classification", "zero-shot-classification"}),
+                         testing::Values(Case{"text-classification", "text-classification"},
+                                         Case{"text-classification-multilabel", "text-classification"},
+                                         Case{"token-classification", "token-classification"},
+                                         Case{"question-answering", "question-answering"},
+                                         Case{"fill-mask", "fill-mask"},
+                                         Case{"feature-extraction", "feature-extraction"},
+                                         Case{"zero-shot-classification", "zero-shot-classification"}),
                          [](const auto& info) {
                            std::string name = info.param.file;
                            for (char& c : name)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the cases made with Transformers are, if they are there: TRANSOM_GOLDEN, else ../shared/golden beside the sources.
+// Where the cases made with Transformers are, if they are there: TRANSOM_GOLDEN, else ../shared/golden beside the
+// sources.
 #pragma once
 
 #include <cstdlib>

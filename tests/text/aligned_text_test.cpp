@@ -9,7 +9,12 @@ namespace transom::text {
 namespace {
 
 TEST(Unicode, RepairsEachMaximalBadPart) {
-  EXPECT_EQ(repaired_utf8("a\xFF" "b\xE2\x82" "c"), "a\xEF\xBF\xBD" "b\xEF\xBF\xBD" "c");
+  EXPECT_EQ(repaired_utf8("a\xFF"
+                          "b\xE2\x82"
+                          "c"),
+            "a\xEF\xBF\xBD"
+            "b\xEF\xBF\xBD"
+            "c");
   EXPECT_EQ(repaired_utf8("\xED\xA0\x80"), "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD");  // a surrogate
   EXPECT_EQ(repaired_utf8("h\xC3\xA9"), "h\xC3\xA9");
 }

@@ -58,7 +58,8 @@ TEST(Tokenizer, TruncatesTheLongerTextFirst) {
 }
 
 TEST(Tokenizer, ReturnsWhatIsCutOffInOverlappingWindows) {
-  const EncodeOptions options{.truncation = Truncation::kLongestFirst, .max_length = 5, .stride = 1, .return_overflowing_tokens = true};
+  const EncodeOptions options{
+      .truncation = Truncation::kLongestFirst, .max_length = 5, .stride = 1, .return_overflowing_tokens = true};
   const Encoding encoding = small().encode("a b c d e", std::nullopt, options);
   EXPECT_EQ(encoding.ids, (Ids{2, 10, 11, 12, 3}));
   ASSERT_EQ(encoding.overflowing.size(), 1u);
@@ -66,7 +67,8 @@ TEST(Tokenizer, ReturnsWhatIsCutOffInOverlappingWindows) {
 }
 
 TEST(Tokenizer, PadsABatchToItsLongest) {
-  const auto batch = small().encode_batch({{"a", std::nullopt}, {"a b c", std::nullopt}}, {.padding = Padding::kLongest});
+  const auto batch =
+      small().encode_batch({{"a", std::nullopt}, {"a b c", std::nullopt}}, {.padding = Padding::kLongest});
   EXPECT_EQ(batch[0].ids, (Ids{2, 10, 3, 0, 0}));
   EXPECT_EQ(batch[0].attention_mask, (Ids{1, 1, 1, 0, 0}));
   EXPECT_EQ(batch[1].ids.size(), 5u);
@@ -77,23 +79,34 @@ TEST(Tokenizer, DecodesPiecesToWords) {
   EXPECT_EQ(small().decode({2, 5, 6, 7, 9, 8, 3}, true), "unaffable, cafe");
 }
 
-TEST(Tokenizer, RepairsInvalidUtf8) { EXPECT_EQ(small().encode("a\xff\xfe" "b").ids.front(), 2); }
+TEST(Tokenizer, RepairsInvalidUtf8) {
+  EXPECT_EQ(small()
+                .encode("a\xff\xfe"
+                        "b")
+                .ids.front(),
+            2);
+}
 
 TEST(Tokenizer, RefusesUnknownComponentsByName) {
   try {
-    Tokenizer::from_json(R"({"model": {"type": "WordPiece", "vocab": {"[UNK]": 0}}, "normalizer": {"type": "BertNormaliser"}})");
+    Tokenizer::from_json(
+        R"({"model": {"type": "WordPiece", "vocab": {"[UNK]": 0}}, "normalizer": {"type": "BertNormaliser"}})");
     FAIL() << "an unknown component was accepted";
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("unknown normalizer 'BertNormaliser', did you mean 'BertNormalizer'?"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("unknown normalizer 'BertNormaliser', did you mean 'BertNormalizer'?"),
+              std::string::npos)
+        << error.what();
   }
 }
 
 TEST(Tokenizer, HostileFilesEndInErrors) {
   std::string nested = R"({"model": {"type": "WordPiece", "vocab": {"[UNK]": 0}}, "normalizer": )";
   for (int i = 0; i < 50; ++i) nested += R"({"type": "Sequence", "normalizers": [)";
-  for (const std::string& text : {std::string("{"), std::string("[]"), std::string("{}"), nested, std::string(R"({"model": {"vocab": {"a": 999999999999}}})"),
-                                  std::string(R"({"model": {"vocab": {"[UNK]": 0, "b": -1}}})"), std::string(R"({"model": {"vocab": {"a": 0}}})"),
-                                  std::string(R"({"model": {"vocab": {"[UNK]": 0}}, "added_tokens": [{"id": "x"}]})")})
+  for (const std::string& text :
+       {std::string("{"), std::string("[]"), std::string("{}"), nested,
+        std::string(R"({"model": {"vocab": {"a": 999999999999}}})"),
+        std::string(R"({"model": {"vocab": {"[UNK]": 0, "b": -1}}})"), std::string(R"({"model": {"vocab": {"a": 0}}})"),
+        std::string(R"({"model": {"vocab": {"[UNK]": 0}}, "added_tokens": [{"id": "x"}]})")})
     EXPECT_THROW(Tokenizer::from_json(text), Error) << text.substr(0, 60);
 }
 
@@ -120,8 +133,10 @@ TEST_P(GoldenTokenizer, EqualsHuggingFace) {
     const std::string line = lines.substr(begin, end - begin);
     begin = end + 1;
     if (line.empty()) continue;
-    const Json expected = parse_json(line, "vectors.jsonl"), got = parse_json(tokenize_line(tokenizer, line, "vectors.jsonl"), "result");
-    for (const auto& [key, value] : got.items()) EXPECT_EQ(value, expected[key]) << key << " of " << line.substr(0, 120);
+    const Json expected = parse_json(line, "vectors.jsonl"),
+               got = parse_json(tokenize_line(tokenizer, line, "vectors.jsonl"), "result");
+    for (const auto& [key, value] : got.items())
+      EXPECT_EQ(value, expected[key]) << key << " of " << line.substr(0, 120);
     ++count;
   }
   EXPECT_GT(count, 0u);

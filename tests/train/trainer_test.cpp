@@ -18,7 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kTinyBert = R"({"model_type": "bert", "architectures": ["BertForSequenceClassification"], "vocab_size": 50,
+constexpr const char* kTinyBert =
+    R"({"model_type": "bert", "architectures": ["BertForSequenceClassification"], "vocab_size": 50,
   "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32, "max_position_embeddings": 16,
   "id2label": {"0": "a", "1": "b", "2": "c"}})";
 
@@ -67,7 +68,8 @@ std::vector<std::byte> weights_of(Model& model) {
 class TrainerRun : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::temp_directory_path() / ("transom_trainer_test_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
+    folder_ = fs::temp_directory_path() /
+              ("transom_trainer_test_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
     fs::remove_all(folder_);
   }
   void TearDown() override { fs::remove_all(folder_); }
@@ -138,15 +140,17 @@ TEST_P(GoldenTrainer, LogsWhatTrainerLogged) {
     for (const auto& [name, value] : expected[i].items()) {
       const auto number = find_number(got[i], name);
       ASSERT_TRUE(number.has_value()) << name << " of record " << i;
-      const double tolerance = name == "learning_rate" || name == "epoch" ? 1e-12 : 2e-4 + 2e-3 * std::abs(value.get<double>());
+      const double tolerance =
+          name == "learning_rate" || name == "epoch" ? 1e-12 : 2e-4 + 2e-3 * std::abs(value.get<double>());
       EXPECT_NEAR(*number, value.get<double>(), tolerance) << name << " of record " << i;
     }
   fs::remove_all(output);
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, GoldenTrainer,
-                         testing::Values("bert-accum4-cosine", "bert-adafactor", "bert-eval-best", "bert-label-smoothing", "bert-plateau", "bert-resume", "bert-seed42-linear-warmup",
-                                         "bert-sequential-linear", "bert-sgd-polynomial"));
+                         testing::Values("bert-accum4-cosine", "bert-adafactor", "bert-eval-best",
+                                         "bert-label-smoothing", "bert-plateau", "bert-resume",
+                                         "bert-seed42-linear-warmup", "bert-sequential-linear", "bert-sgd-polynomial"));
 
 }  // namespace
 }  // namespace transom
