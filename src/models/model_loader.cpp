@@ -101,6 +101,8 @@ class Source : public ParameterSource {
     return parameter;
   }
 
+  void tied(const std::string& name) override { used_.insert(name); }
+
   // Tensors that no parameter asked for; what older versions of Transformers stored besides parameters does not count.
   void finish() {
     if (!checkpoint_) return;

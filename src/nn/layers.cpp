@@ -52,7 +52,10 @@ Tensor Dropout::operator()(const Tensor& x, ForwardContext& context) const {
 TiedDecoder::TiedDecoder(const Scope& scope, const std::string& bias, const std::string& weight,
                          const Embedding& embedding, bool tied, int64_t width, int64_t vocabulary, double deviation)
     : weight_(tied ? embedding.weight() : scope.parameter(weight, {vocabulary, width}, Initial::normal(deviation))),
-      bias_(scope.parameter(bias, {vocabulary}, Initial::zeros())) {}
+      bias_(scope.parameter(bias, {vocabulary}, Initial::zeros())) {
+  if (tied) scope.tied(weight);
+  if (bias == "bias") scope.tied("decoder.bias");
+}
 
 Tensor TiedDecoder::operator()(const Tensor& hidden) const { return linear(hidden, weight_->value, bias_->value); }
 

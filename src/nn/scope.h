@@ -24,6 +24,8 @@ class ParameterSource {
  public:
   virtual ~ParameterSource() = default;
   virtual std::shared_ptr<Parameter> parameter(const std::string& name, const Shape& shape, const Initial& initial) = 0;
+  // Older checkpoints hold a tied tensor once more under this name; it is no surprise there, and not read.
+  virtual void tied(const std::string& name) = 0;
 };
 
 class Scope {
@@ -34,6 +36,7 @@ class Scope {
   std::shared_ptr<Parameter> parameter(const std::string& name, const Shape& shape, const Initial& initial) const {
     return source_->parameter(path_.empty() ? name : path_ + "." + name, shape, initial);
   }
+  void tied(const std::string& name) const { source_->tied(path_.empty() ? name : path_ + "." + name); }
   const std::string& path() const { return path_; }
 
  private:
