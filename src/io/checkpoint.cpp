@@ -37,6 +37,16 @@ std::set<std::string> shard_names(const fs::path& index) {
   return names;
 }
 
+// The names that saving gives: model.safetensors, its index, model-00001-of-00002.safetensors. Nothing else is ours.
+bool is_weight_file(const std::string& name) {
+  if (name == kSafetensors || name == std::string(kSafetensors) + std::string(kIndex)) return true;
+  constexpr std::string_view kShape = "model-#####-of-#####.safetensors";
+  if (name.size() != kShape.size()) return false;
+  for (size_t i = 0; i < name.size(); ++i)
+    if (kShape[i] == '#' ? name[i] < '0' || name[i] > '9' : name[i] != kShape[i]) return false;
+  return true;
+}
+
 }  // namespace
 
 Checkpoint Checkpoint::open(const fs::path& directory) {
@@ -104,9 +114,7 @@ void save_checkpoint(const fs::path& directory, const NamedViews& tensors, uint6
   }
   for (const auto& entry : fs::directory_iterator(directory)) {
     const std::string name = entry.path().filename().string();
-    const bool weights =
-        name.starts_with("model") && (name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json"));
-    if (weights && !written.contains(name)) fs::remove(entry.path());
+    if (is_weight_file(name) && !written.contains(name)) fs::remove(entry.path());
   }
 }
 

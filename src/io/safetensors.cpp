@@ -18,19 +18,20 @@ struct TypeName {
   std::string_view name;
   DType dtype;
 };
+// In the order of the library's own list, by which it sorts tensors.
 constexpr TypeName kTypes[] = {{"BOOL", DType::kBool},   {"U8", DType::kUInt8},      {"I8", DType::kInt8},
-                               {"I32", DType::kInt32},   {"I64", DType::kInt64},     {"U32", DType::kUInt32},
-                               {"F16", DType::kFloat16}, {"BF16", DType::kBFloat16}, {"F32", DType::kFloat32},
-                               {"F64", DType::kFloat64}};
+                               {"F16", DType::kFloat16}, {"BF16", DType::kBFloat16}, {"I32", DType::kInt32},
+                               {"U32", DType::kUInt32},  {"F32", DType::kFloat32},   {"F64", DType::kFloat64},
+                               {"I64", DType::kInt64}};
 
 DType dtype_of(const std::string& name, const std::string& where) {
   for (const TypeName& type : kTypes)
     if (type.name == name) return type.dtype;
   fail("{}: has element type {}; known are BOOL, U8, I8, I32, I64, U32, F16, BF16, F32 and F64", where, quoted(name));
 }
-std::string_view name_in_file(DType dtype) {
+const TypeName& type_in_file(DType dtype) {
   for (const TypeName& type : kTypes)
-    if (type.dtype == dtype) return type.name;
+    if (type.dtype == dtype) return type;
   fail(ErrorKind::kInternal, "no safetensors name for {}", name_of(dtype));
 }
 
@@ -168,15 +169,15 @@ void write_safetensors(const fs::path& path, const NamedViews& tensors,
   std::vector<const NamedViews::value_type*> order;
   for (const auto& item : tensors) order.push_back(&item);
   std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
-    const size_t wide = size_of(a->second.dtype), other = size_of(b->second.dtype);
-    return wide != other ? wide > other : a->first < b->first;
+    const TypeName *x = &type_in_file(a->second.dtype), *y = &type_in_file(b->second.dtype);
+    return x != y ? x > y : a->first < b->first;  // later types of the list first
   });
   Json header = Json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   uint64_t offset = 0;
   for (const auto* item : order) {
     const TensorView& tensor = item->second;
-    header[item->first] = {{"dtype", name_in_file(tensor.dtype)},
+    header[item->first] = {{"dtype", type_in_file(tensor.dtype).name},
                            {"shape", tensor.shape},
                            {"data_offsets", {offset, offset + tensor.bytes.size()}}};
     offset += tensor.bytes.size();
