@@ -15,7 +15,8 @@
 
 namespace transom {
 
-class Config;  // io/config.h
+class CompiledForward;  // models/compiled_forward.h
+class Config;           // io/config.h
 
 // One tensor of a model, by its name in the checkpoint. Layers share it with the model, so that a new value is seen by
 // all.
@@ -34,7 +35,8 @@ class NamedTensors {
   Tensor find(std::string_view name) const;       // an empty Tensor where there is none
   const Tensor& at(std::string_view name) const;  // throws, naming what there is
   void set(std::string name, Tensor tensor);
-  const Items& items() const { return items_; }
+  const Items& items() const& { return items_; }
+  Items items() && { return std::move(items_); }
   bool empty() const { return items_.empty(); }
 
  private:
@@ -77,7 +79,8 @@ class Model {
   static std::unique_ptr<Model> from_config(const std::string& config_json, const LoadOptions& options = {});
 
   // Inputs by the names of Transformers' arguments (input_ids, attention_mask, labels ...); outputs by its names (loss,
-  // logits, last_hidden_state ...). Unknown and missing inputs are refused by name.
+  // logits, last_hidden_state ...). Unknown and missing inputs are refused by name. In compile and graph mode a pass
+  // without gradients (see NoGradient) is traced once for each signature and its results are computed at once.
   NamedTensors forward(const NamedTensors& inputs, ForwardContext context = {}) const;
   NamedTensors operator()(const NamedTensors& inputs) const { return forward(inputs); }
 
@@ -98,9 +101,11 @@ class Model {
 
  private:
   friend class ModelLoader;
+  friend class CompiledForward;
   std::vector<std::shared_ptr<Parameter>> parameters_;
   std::shared_ptr<Config> config_;
   std::string architecture_;
+  mutable std::shared_ptr<CompiledForward> compiled_;  // made by the first forward pass in compile or graph mode
 };
 
 }  // namespace transom

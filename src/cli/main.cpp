@@ -13,7 +13,7 @@ namespace transom {
 void DeviceOptions::add_to(Command& command) {
   command.options.push_back(
       {"--device", &device, "cpu, reference, hpu:1 ... (default: TRANSOM_DEVICE, else the best found)"});
-  command.options.push_back({"--mode", &mode, "lazy or eager"});
+  command.options.push_back({"--mode", &mode, "lazy, eager, compile or graph"});
 }
 
 namespace {

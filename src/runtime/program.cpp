@@ -76,22 +76,36 @@ Program::~Program() {
 }
 
 std::vector<std::shared_ptr<Buffer>> Program::run(const std::vector<std::shared_ptr<Buffer>>& inputs) const {
+  const std::vector<std::shared_ptr<Buffer>> outputs = output_buffers(inputs);
+  launch(inputs, outputs, arena_bytes_ ? device_->arena(arena_bytes_).get() : nullptr);
+  return results(inputs, outputs);
+}
+
+std::vector<std::shared_ptr<Buffer>> Program::output_buffers(const std::vector<std::shared_ptr<Buffer>>& inputs) const {
   std::vector<std::shared_ptr<Buffer>> outputs;
+  for (size_t o = 0; o < output_bytes_.size(); ++o)
+    outputs.push_back(donor_[o] >= 0 ? inputs[static_cast<size_t>(donor_[o])] : device_->allocate(output_bytes_[o]));
+  return outputs;
+}
+
+void Program::launch(const std::vector<std::shared_ptr<Buffer>>& inputs,
+                     const std::vector<std::shared_ptr<Buffer>>& outputs, const Buffer* arena) const {
   std::vector<transom_binding> input_bindings, output_bindings;
   for (const auto& input : inputs) input_bindings.push_back({input->handle(), 0});
-  for (size_t o = 0; o < output_bytes_.size(); ++o) {
-    outputs.push_back(donor_[o] >= 0 ? inputs[static_cast<size_t>(donor_[o])] : device_->allocate(output_bytes_[o]));
-    output_bindings.push_back({outputs.back()->handle(), 0});
-  }
+  for (const auto& output : outputs) output_bindings.push_back({output->handle(), 0});
   const transom_launch launch = {.struct_size = sizeof(transom_launch),
                                  .stream = device_->stream(),
                                  .inputs = input_bindings.data(),
                                  .inputs_count = input_bindings.size(),
                                  .outputs = output_bindings.data(),
                                  .outputs_count = output_bindings.size(),
-                                 .arena = {arena_bytes_ ? device_->arena(arena_bytes_)->handle() : nullptr, 0}};
+                                 .arena = {arena ? arena->handle() : nullptr, 0}};
   transom_error error{};
   expect_ok(device_->table().run(executable_, &launch, &error), error, device_->name());
+}
+
+std::vector<std::shared_ptr<Buffer>> Program::results(const std::vector<std::shared_ptr<Buffer>>& inputs,
+                                                      const std::vector<std::shared_ptr<Buffer>>& outputs) const {
   std::vector<std::shared_ptr<Buffer>> results;
   for (const Source& source : sources_)
     results.push_back(source.is_input ? inputs[source.index] : outputs[source.index]);

@@ -29,6 +29,15 @@ class Program {
   size_t arena_bytes() const { return arena_bytes_; }
 
  private:
+  friend class CapturedProgram;
+
+  // The buffers that the executable's outputs go to: those of donated inputs, and new ones.
+  std::vector<std::shared_ptr<Buffer>> output_buffers(const std::vector<std::shared_ptr<Buffer>>& inputs) const;
+  void launch(const std::vector<std::shared_ptr<Buffer>>& inputs, const std::vector<std::shared_ptr<Buffer>>& outputs,
+              const Buffer* arena) const;
+  std::vector<std::shared_ptr<Buffer>> results(const std::vector<std::shared_ptr<Buffer>>& inputs,
+                                               const std::vector<std::shared_ptr<Buffer>>& outputs) const;
+
   // Where an output of the graph comes from: an output of the executable, or straight from an input.
   struct Source {
     bool is_input;
