@@ -6,12 +6,14 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/progress.h"
 #include "cli/command.h"
 #include "train/model_inputs.h"
 #include "train/task_data.h"
+#include "train/training_curve.h"
 #include "train/trainer_state.h"
 #include "transom/trainer.h"
 
@@ -121,6 +123,8 @@ int train(const std::vector<std::string>& words) {
       std::puts(dump_json(line).c_str());
     }
   }
+  if (const std::string curve = draw_training_curve(trainer.state()); training.do_train && !curve.empty())
+    write_file(std::filesystem::path(training.output_dir) / "training_curve.svg", curve);
   return 0;
 }
 
