@@ -17,11 +17,17 @@ std::string shortened(const std::string& text, size_t width) {
 
 std::string rate_of(const Profile::Kernel& kernel) {
   const double seconds = std::max(kernel.seconds, 1e-9);
+  if (kernel.bytes == 0) return "-";
   return kernel.arithmetic > 0 ? fmt::format("{:.1f} GFLOP/s", kernel.arithmetic / seconds * 1e-9)
                                : fmt::format("{:.1f} GB/s", kernel.bytes / seconds * 1e-9);
 }
 
 }  // namespace
+
+void expect_folder_of(const std::string& file) {
+  const fs::path folder = fs::path(file).parent_path();
+  if (!folder.empty() && !fs::is_directory(folder)) fail("{}: there is no directory {}", file, folder.string());
+}
 
 std::string profile_table(Profile& profile, size_t rows) {
   const Profile::Summary summary = profile.summary();

@@ -96,6 +96,7 @@ int train(const std::vector<std::string>& words) {
   const ScriptArguments& script = arguments.script;
   DeviceOptions device{.device = script.device.value_or(""), .mode = script.mode == "eager" ? "eager" : "lazy"};
   device.apply();
+  if (script.profile) expect_folder_of(*script.profile);
   if (script.model_name_or_path.empty())
     fail(ErrorKind::kUsage, "--model_name_or_path is missing: a directory, or a model's id");
   std::optional<Profile> profile;

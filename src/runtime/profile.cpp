@@ -25,8 +25,12 @@ double bytes_of(const Type& type) {
   return static_cast<double>(elements(type.shape)) * static_cast<double>(size_of(type.dtype));
 }
 
+// What a kernel must read and write at least: every input and output once, of a table only the rows that are taken.
 double bytes_of(const Node& node) {
   double total = 0;
+  const std::string_view name = node.operation->name;
+  if (name == "reshape") return 0;
+  if (name == "gather" || name == "slice" || name == "dynamic_slice") return 2 * bytes_of(node.types[0]);
   for (const Tensor& input : node.inputs) total += bytes_of(input.type());
   for (const Type& type : node.types) total += bytes_of(type);
   return total;

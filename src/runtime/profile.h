@@ -36,7 +36,7 @@ class Profile {
     std::string types;      // "f32[8, 768], f32[3072, 768] -> f32[8, 3072]"
     uint64_t calls = 0;
     double seconds = 0;     // of all calls
-    double bytes = 0;       // of all calls: every input read once, every output written once
+    double bytes = 0;       // of all calls, that must be read and written at least
     double arithmetic = 0;  // of all calls: multiplications and additions of matrix products; 0 for the rest
   };
   std::vector<Kernel> kernels();  // the longest first
