@@ -140,6 +140,7 @@ struct ScriptArguments {
   std::string mode = "graph";
   std::optional<std::string> overfit_batch;
   bool json = false;
+  std::optional<std::string> profile;
 
   // Files
   std::optional<std::string> train_file;

@@ -15,6 +15,7 @@ struct Option {
   std::variant<std::string*, std::optional<std::string>*, std::vector<std::string>*, int64_t*, double*, bool*> value;
   std::string help;
   bool required = false;
+  bool value_optional = false;  // of a string: the flag alone gives "-"
 };
 
 struct Command {
@@ -27,6 +28,7 @@ struct Command {
 };
 
 // One maker for each file of this folder.
+Command bench_command();
 Command devices_command();
 Command evaluate_command();
 Command forward_command();

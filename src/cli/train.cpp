@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/progress.h"
 #include "cli/command.h"
+#include "cli/profile_table.h"
 #include "train/model_inputs.h"
 #include "train/task_data.h"
 #include "train/training_curve.h"
@@ -57,11 +58,12 @@ void print_step(const StepReport& report) {
 }
 
 // The same batch again and again: the practitioner's check that a model can learn.
-int overfit(const TrainArguments& arguments) {
+int overfit(const TrainArguments& arguments, std::optional<Profile>& profile) {
   TrainingArguments training = arguments.training;
   if (training.max_steps <= 0) training.max_steps = 20;
   auto model = Model::from_pretrained(arguments.script.model_name_or_path);
   const NamedTensors inputs = load_inputs(*arguments.script.overfit_batch);
+  if (arguments.script.profile) profile.emplace();
   overfit_one_batch(*model, training, inputs, [&](const StepReport& report) {
     if (arguments.script.json) print_step(report);
     else
@@ -70,6 +72,13 @@ int overfit(const TrainArguments& arguments) {
                     .c_str());
   });
   return 0;
+}
+
+// The profile's trace and table; standard output stays for the lines of JSON.
+void finish(std::optional<Profile>& profile, const ScriptArguments& script) {
+  if (!profile) return;
+  profile->write_trace(*script.profile);
+  std::fputs(profile_table(*profile).c_str(), script.json ? stderr : stdout);
 }
 
 LogRecord record_of(const Metrics& metrics) {
@@ -89,9 +98,15 @@ int train(const std::vector<std::string>& words) {
   const ScriptArguments& script = arguments.script;
   DeviceOptions device{.device = script.device.value_or(""), .mode = script.mode == "eager" ? "eager" : "lazy"};
   device.apply();
+  if (script.profile) expect_folder_of(*script.profile);
   if (script.model_name_or_path.empty())
     fail(ErrorKind::kUsage, "--model_name_or_path is missing: a directory, or a model's id");
-  if (script.overfit_batch) return overfit(arguments);
+  std::optional<Profile> profile;
+  if (script.overfit_batch) {
+    const int status = overfit(arguments, profile);
+    finish(profile, script);
+    return status;
+  }
   if (!training.do_train && !training.do_eval && !training.do_predict)
     training.do_train = true, training.do_eval = script.validation_file.has_value();
 
@@ -107,6 +122,7 @@ int train(const std::vector<std::string>& words) {
   else trainer.add_callback(std::make_shared<ShowProgress>());
 
   std::filesystem::create_directories(training.output_dir);
+  if (script.profile) profile.emplace();
   if (training.do_train) {
     const Metrics metrics = trainer.train(training.resume_from_checkpoint);
     trainer.save_model();
@@ -125,6 +141,7 @@ int train(const std::vector<std::string>& words) {
   }
   if (const std::string curve = draw_training_curve(trainer.state()); training.do_train && !curve.empty())
     write_file(std::filesystem::path(training.output_dir) / "training_curve.svg", curve);
+  finish(profile, script);
   return 0;
 }
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "runtime/profile.h"
+
 namespace transom {
 
 CapturedProgram::CapturedProgram(std::shared_ptr<const Program> program,
@@ -49,7 +51,8 @@ std::vector<std::shared_ptr<Buffer>> CapturedProgram::replay(const std::vector<s
   });
   if (held) return program_->run(inputs);
   for (size_t i = 0; i < inputs.size(); ++i) copy(*inputs[i], *inputs_[i]);
-  const Device& device = *program_->device_;
+  Device& device = *program_->device_;
+  const ProfiledRun profiled(program_->nodes_, device);
   transom_error error{};
   if (capture_) expect_ok(device.table().capture_replay(capture_, device.stream(), &error), error, device.name());
   else program_->launch(inputs_, outputs_, arena_.get());

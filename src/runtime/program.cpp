@@ -44,6 +44,7 @@ Graph with_distinct_outputs(Graph graph) {
 Program::Program(std::shared_ptr<Device> device, const Graph& traced, const ProgramOptions& options)
     : device_(std::move(device)) {
   const CompilerScope compiler;
+  const ProfiledCompilation profiled;
   const Graph lowered = run_passes(isolate(traced), {.claims = claims_of(*device_)});
   const Graph graph = with_distinct_outputs(lowered);
 
@@ -69,6 +70,7 @@ Program::Program(std::shared_ptr<Device> device, const Graph& traced, const Prog
   const GraphView view(graph, own_plan ? nullptr : &plan, options.frozen);
   transom_error error{};
   expect_ok(device_->table().compile(device_->handle(), &view.graph(), &executable_, &error), error, device_->name());
+  nodes_ = std::make_shared<const std::vector<std::shared_ptr<Node>>>(graph.nodes);
 }
 
 Program::~Program() {
@@ -100,6 +102,7 @@ void Program::launch(const std::vector<std::shared_ptr<Buffer>>& inputs,
                                  .outputs = output_bindings.data(),
                                  .outputs_count = output_bindings.size(),
                                  .arena = {arena ? arena->handle() : nullptr, 0}};
+  const ProfiledRun profiled(nodes_, *device_);
   transom_error error{};
   expect_ok(device_->table().run(executable_, &launch, &error), error, device_->name());
 }

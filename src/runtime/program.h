@@ -7,6 +7,7 @@
 
 #include "device/device.h"
 #include "ir/graph.h"
+#include "runtime/profile.h"
 
 namespace transom {
 
@@ -49,6 +50,7 @@ class Program {
   std::vector<size_t> output_bytes_;
   std::vector<int> donor_;
   size_t arena_bytes_ = 0;
+  ProgramNodes nodes_;  // as the device has them, for profiles
 };
 
 // Compiled once for each structure, set of options and device.

@@ -40,6 +40,8 @@ const Argument kArguments[] = {
     field<&S::mode>("mode", "How the graph is run.").one_of({"lazy", "eager", "compile", "graph"}),
     field<&S::overfit_batch>("overfit_batch", "Repeat this one batch (safetensors) in place of the files."),
     field<&S::json>("json", "Print one line of JSON an update."),
+    field<&S::profile>("profile",
+                       "Write a trace of all kernels here (Perfetto opens it), and print what took longest."),
 
     section("Files"),
     field<&S::train_file>("train_file", "Rows to train on: .csv, .tsv, .json, .jsonl, .conll or .txt."),
