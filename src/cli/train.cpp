@@ -55,7 +55,8 @@ void print_step(const StepReport& report) {
 }
 
 // The same batch again and again: the practitioner's check that a model can learn.
-int overfit(const TrainArguments& arguments) {
+int overfit(TrainArguments arguments) {
+  fetch_models(arguments.script, {.progress = download_bars()});
   TrainingArguments training = arguments.training;
   if (training.max_steps <= 0) training.max_steps = 20;
   auto model = Model::from_pretrained(arguments.script.model_name_or_path);
@@ -88,12 +89,12 @@ int train(const std::vector<std::string>& words) {
   DeviceOptions device{.device = script.device.value_or(""), .mode = script.mode == "eager" ? "eager" : "lazy"};
   device.apply();
   if (script.model_name_or_path.empty())
-    fail(ErrorKind::kUsage, "--model_name_or_path is missing: a directory, or a model's id");
+    fail(ErrorKind::kUsage, "--model_name_or_path is missing: a directory, or a model's id on the Hugging Face Hub");
   if (script.overfit_batch) return overfit(arguments);
   if (!training.do_train && !training.do_eval && !training.do_predict)
     training.do_train = true, training.do_eval = script.validation_file.has_value();
 
-  TaskSetup task = prepare_task(arguments);
+  TaskSetup task = prepare_task(arguments, {.progress = download_bars()});
   Trainer trainer(std::move(task.model), training);
   if (task.train) trainer.set_train_data(std::move(*task.train));
   if (task.validation) trainer.set_eval_data(std::move(*task.validation));
