@@ -136,7 +136,7 @@ void transfer(HttpClient& http, Incomplete& incomplete, const RemoteFile& file, 
   if (response.status != 200 && response.status != 206)
     fail("{}: the download is refused: {}; set HF_TOKEN to a token that may read it, or try again later", where,
          response.summary());
-  if (!begun && response.status == 200) incomplete.clear();  // an empty file
+  if (!begun && response.status == 200) incomplete.clear();  // the whole file, and it is empty
   if (file.size && incomplete.size() != *file.size)
     throw TryAgain{fmt::format("expected {} bytes, found {}", *file.size, incomplete.size())};
 }
@@ -173,8 +173,7 @@ DownloadResult download_blob(HttpClient& http, const ModelCache& cache, const Re
   const uint64_t before = incomplete.size();
   try {
     if (file.size) incomplete.require_space(*file.size - before);
-    if (!file.size || before < *file.size || before == 0)
-      transfer(http, incomplete, file, settings, name, where, result);
+    if (!file.size || before < *file.size) transfer(http, incomplete, file, settings, name, where, result);
   } catch (const TryAgain& again) {
     result.failure = again.reason;
     result.progressed = incomplete.size() >= before + kNotable;

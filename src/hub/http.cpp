@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <exception>
 
 #include "base/error.h"
@@ -12,6 +13,7 @@
 namespace transom {
 namespace {
 
+using Clock = std::chrono::steady_clock;
 constexpr int kMostRedirects = 8;
 
 struct CurlFree {
@@ -52,6 +54,10 @@ struct HttpClient::Request {
   HttpResponse response;
   std::exception_ptr thrown;
   bool begun = false;  // the body
+  bool stalled = false;
+  std::chrono::seconds patience{};
+  curl_off_t arrived = 0;
+  Clock::time_point last_arrival;
   CURL* curl = nullptr;
 
   static size_t on_header(char* data, size_t size, size_t count, void* self) {
@@ -70,6 +76,17 @@ struct HttpClient::Request {
     const size_t end = line.find_last_not_of(" \t\r\n");
     response.headers[name] = begin == line.npos ? "" : std::string(line.substr(begin, end - begin + 1));
     return size * count;
+  }
+
+  // Called about once a second. Curl's own limit of speed looks at an average and notices a stall seconds later.
+  static int on_progress(void* pointer, curl_off_t, curl_off_t arrived, curl_off_t, curl_off_t) {
+    Request& self = *static_cast<Request*>(pointer);
+    if (arrived != self.arrived) {
+      self.arrived = arrived;
+      self.last_arrival = Clock::now();
+    }
+    self.stalled = Clock::now() - self.last_arrival > self.patience;
+    return self.stalled ? 1 : 0;
   }
 
   void note_answer() {
@@ -150,7 +167,10 @@ HttpResponse HttpClient::perform(const std::string& url, Request& request) {
   std::string failure(CURL_ERROR_SIZE, '\0');
   request.response = {};
   request.response.foreign = !own;
-  request.begun = false;
+  request.begun = request.stalled = false;
+  request.patience = settings_.download_timeout;
+  request.arrived = 0;
+  request.last_arrival = Clock::now();
   request.curl = curl;
   curl_easy_setopt(curl, CURLOPT_URL, url.c_str());
   curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, settings_.endpoint.starts_with("https:") ? "https" : "http,https");
@@ -166,8 +186,9 @@ HttpResponse HttpClient::perform(const std::string& url, Request& request) {
   curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, static_cast<long>(settings_.metadata_timeout.count()));
   if (request.head) curl_easy_setopt(curl, CURLOPT_NOBODY, 1L);
   if (request.sink) {
-    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
-    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, static_cast<long>(settings_.download_timeout.count()));
+    curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+    curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, &Request::on_progress);
+    curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &request);
   } else {
     curl_easy_setopt(curl, CURLOPT_TIMEOUT, static_cast<long>(settings_.metadata_timeout.count()));
   }
@@ -176,7 +197,8 @@ HttpResponse HttpClient::perform(const std::string& url, Request& request) {
   request.note_answer();
   if (outcome != CURLE_OK) {
     failure.resize(failure.find('\0'));
-    request.response.failure = failure.empty() ? curl_easy_strerror(outcome) : failure;
+    if (request.stalled) request.response.failure = fmt::format("no byte came for {} s", request.patience.count());
+    else request.response.failure = failure.empty() ? curl_easy_strerror(outcome) : failure;
   }
   return request.response;
 }
