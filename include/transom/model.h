@@ -72,8 +72,9 @@ struct LoadReport {
 class Model {
  public:
   virtual ~Model();
-  // Reads a directory that save_pretrained wrote, Transformers' or ours.
-  static std::unique_ptr<Model> from_pretrained(const std::string& directory, const LoadOptions& options = {},
+  // Reads a directory that save_pretrained wrote, Transformers' or ours, or a model of the Hugging Face Hub by its id.
+  // For a revision, a token or another cache than the environment's give it what resolve_model (hub.h) returns.
+  static std::unique_ptr<Model> from_pretrained(const std::string& name_or_path, const LoadOptions& options = {},
                                                 LoadReport* report = nullptr);
   // The same architecture with new weights.
   static std::unique_ptr<Model> from_config(const std::string& config_json, const LoadOptions& options = {});

@@ -39,8 +39,9 @@ struct EncodeOptions {
 // A cheap handle; may be used from several threads.
 class Tokenizer {
  public:
-  // A directory with tokenizer.json, or vocab.txt. Unknown components are refused by name.
-  static Tokenizer from_pretrained(const std::string& directory);
+  // A directory with tokenizer.json, or vocab.txt, or the id of a model of the Hugging Face Hub (as resolve_tokenizer
+  // of hub.h finds it). Unknown components are refused by name.
+  static Tokenizer from_pretrained(const std::string& name_or_path);
   // From the text of tokenizer.json, and of tokenizer_config.json if there is one.
   static Tokenizer from_json(std::string_view tokenizer_json, std::string_view config_json = {},
                              const std::string& where = "tokenizer.json");

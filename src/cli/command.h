@@ -8,6 +8,8 @@
 #include <variant>
 #include <vector>
 
+#include "transom/hub.h"
+
 namespace transom {
 
 struct Option {
@@ -42,5 +44,19 @@ struct DeviceOptions {
   void add_to(Command& command);
   void apply() const;  // chooses device and mode; refuses unknown ones
 };
+
+// Where models come from that are named by an id, by the names of Transformers.
+struct ModelOptions {
+  std::string revision = "main";
+  std::optional<std::string> token, cache_dir;
+  bool local_files_only = false;
+  void add_to(Command& command);
+  HubOptions hub() const;
+};
+// A bar on standard error for each file that is downloaded.
+std::function<void(const std::string& file, int64_t done, int64_t total)> download_bars();
+
+// What --model and --tokenizer say in their help.
+inline constexpr const char* kModelHelp = "directory of a checkpoint, or its id on the Hugging Face Hub";
 
 }  // namespace transom

@@ -17,6 +17,7 @@ namespace {
 
 struct Options {
   std::string model, inputs, outputs, gradients, kwargs = "{}", dtype = "float32";
+  ModelOptions source;
   DeviceOptions device;
 };
 
@@ -77,7 +78,7 @@ int forward(const Options& options) {
   const DType dtype = parse_dtype(options.dtype);
   if (dtype != DType::kFloat32 && dtype != DType::kBFloat16)
     fail(ErrorKind::kUsage, "--dtype: expected float32 or bfloat16, found {}", quoted(options.dtype));
-  const std::unique_ptr<Model> model = Model::from_pretrained(options.model);
+  const std::unique_ptr<Model> model = Model::from_pretrained(resolve_model(options.model, options.source.hub()));
   const NamedTensors inputs = load_inputs(options.inputs);
   const ForwardContext context = context_of(options.kwargs);
   const bool wants_gradients = !options.gradients.empty();
@@ -107,19 +108,20 @@ int forward(const Options& options) {
 
 Command forward_command() {
   static Options options;
-  Command command{
-      .name = "forward",
-      .help = "Feed tensors through a model and write its outputs, and gradients if asked for",
-      .examples =
-          "  transom forward --model DIR --inputs in.safetensors --outputs out.safetensors\n"
-          "  transom forward --model DIR --inputs in.safetensors --outputs out.safetensors --gradients g.safetensors"};
+  Command command{.name = "forward",
+                  .help = "Feed tensors through a model and write its outputs, and gradients if asked for",
+                  .examples =
+                      "  transom forward --model MODEL --inputs in.safetensors --outputs out.safetensors\n"
+                      "  transom forward --model MODEL --inputs in.safetensors --outputs out.safetensors --gradients "
+                      "g.safetensors"};
   command.options = {
-      {"--model", &options.model, "directory of a checkpoint", true},
+      {"--model", &options.model, kModelHelp, true},
       {"--inputs", &options.inputs, "safetensors file with tensors by the names of Transformers' arguments", true},
       {"--outputs", &options.outputs, "where the outputs go, by Transformers' names", true},
       {"--gradients", &options.gradients, "where the gradient of the loss for every parameter goes"},
       {"--kwargs", &options.kwargs, "further arguments as JSON, such as {\"output_hidden_states\": true}"},
       {"--dtype", &options.dtype, "float32 or bfloat16 (autocast)"}};
+  options.source.add_to(command);
   options.device.add_to(command);
   command.run = [] { return forward(options); };
   return command;

@@ -19,6 +19,7 @@ struct Options {
   std::optional<std::string> requests, question, context, candidate_labels, aggregation_strategy, function_to_apply,
       pooling, hypothesis_template, source_sentence, top_k;
   bool json = false, multi_label = false;
+  ModelOptions source;
   DeviceOptions device;
 };
 
@@ -85,7 +86,7 @@ void for_each_line(std::string_view text, Line&& line) {
 
 int run(const Options& options) {
   options.device.apply();
-  const auto pipeline = make_pipeline(options.task, options.model);
+  const auto pipeline = make_pipeline(options.task, options.model, options.source.hub());
   const Json parameters = parameters_of(options);
   if (options.requests) {
     const auto file = MappedFile::open(*options.requests);
@@ -140,15 +141,15 @@ Command run_command() {
       .name = "run",
       .help = "Run a model on texts: the pipeline of a task",
       .examples =
-          "  transom run text-classification --model DIR \"What a film!\"\n"
-          "  transom run fill-mask --model DIR \"Paris is the [MASK] of France.\" --top_k 3\n"
-          "  transom run question-answering --model DIR --question \"Who?\" --context \"Ada wrote it.\"\n"
-          "  transom run sentence-similarity --model DIR --source_sentence \"A cat sat.\" \"A dog lay.\" \"Rain.\"\n"
-          "  transom run feature-extraction --model DIR --pooling auto - < sentences.txt --json"};
+          "  transom run text-classification --model MODEL \"What a film!\"\n"
+          "  transom run fill-mask --model MODEL \"Paris is the [MASK] of France.\" --top_k 3\n"
+          "  transom run question-answering --model MODEL --question \"Who?\" --context \"Ada wrote it.\"\n"
+          "  transom run sentence-similarity --model MODEL --source_sentence \"A cat sat.\" \"A dog lay.\" \"Rain.\"\n"
+          "  transom run feature-extraction --model MODEL --pooling auto - < sentences.txt --json"};
   command.options = {
       {"task", &o.task, fmt::format("{}", fmt::join(pipeline_tasks(), ", ")), true},
       {"inputs", &o.inputs, "texts; - reads one a line from standard input"},
-      {"--model", &o.model, "directory of a checkpoint", true},
+      {"--model", &o.model, kModelHelp, true},
       {"--requests", &o.requests, "JSON lines {\"inputs\": ..., \"parameters\": {...}}; one result a line"},
       {"--json", &o.json, "the structure that Transformers' pipeline() returns"},
       {"--top_k", &o.top_k, "how many results; none for all"},
@@ -161,6 +162,7 @@ Command run_command() {
       {"--hypothesis_template", &o.hypothesis_template, "of zero-shot-classification"},
       {"--multi_label", &o.multi_label, "of zero-shot-classification: labels do not exclude each other"},
       {"--pooling", &o.pooling, "of feature-extraction: none, auto, mean or cls"}};
+  o.source.add_to(command);
   o.device.add_to(command);
   command.run = [] { return run(o); };
   return command;

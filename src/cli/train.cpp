@@ -14,8 +14,8 @@
 #include "cli/profile_table.h"
 #include "train/model_inputs.h"
 #include "train/task_data.h"
-#include "train/training_curve.h"
 #include "train/trainer_state.h"
+#include "train/training_curve.h"
 #include "transom/trainer.h"
 
 namespace transom {
@@ -58,7 +58,8 @@ void print_step(const StepReport& report) {
 }
 
 // The same batch again and again: the practitioner's check that a model can learn.
-int overfit(const TrainArguments& arguments, std::optional<Profile>& profile) {
+int overfit(TrainArguments arguments, std::optional<Profile>& profile) {
+  fetch_models(arguments.script, {.progress = download_bars()});
   TrainingArguments training = arguments.training;
   if (training.max_steps <= 0) training.max_steps = 20;
   auto model = Model::from_pretrained(arguments.script.model_name_or_path);
@@ -100,7 +101,7 @@ int train(const std::vector<std::string>& words) {
   device.apply();
   if (script.profile) expect_folder_of(*script.profile);
   if (script.model_name_or_path.empty())
-    fail(ErrorKind::kUsage, "--model_name_or_path is missing: a directory, or a model's id");
+    fail(ErrorKind::kUsage, "--model_name_or_path is missing: a directory, or a model's id on the Hugging Face Hub");
   std::optional<Profile> profile;
   if (script.overfit_batch) {
     const int status = overfit(arguments, profile);
@@ -110,7 +111,7 @@ int train(const std::vector<std::string>& words) {
   if (!training.do_train && !training.do_eval && !training.do_predict)
     training.do_train = true, training.do_eval = script.validation_file.has_value();
 
-  TaskSetup task = prepare_task(arguments);
+  TaskSetup task = prepare_task(arguments, {.progress = download_bars()});
   Trainer trainer(std::move(task.model), training);
   if (task.train) trainer.set_train_data(std::move(*task.train));
   if (task.validation) trainer.set_eval_data(std::move(*task.validation));

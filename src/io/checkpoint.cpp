@@ -20,7 +20,8 @@ NamedViews read_weights(const fs::path& path) {
   return path.extension() == ".safetensors" ? SafetensorsFile::open(path).tensors() : read_torch_state_dict(path);
 }
 
-// The names of the shards that an index lists; none may lead out of the directory.
+}  // namespace
+
 std::set<std::string> shard_names(const fs::path& index) {
   const Json json = read_json(index);
   if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object())
@@ -36,6 +37,8 @@ std::set<std::string> shard_names(const fs::path& index) {
   }
   return names;
 }
+
+namespace {
 
 // The names that saving gives: model.safetensors, its index, model-00001-of-00002.safetensors. Nothing else is ours.
 bool is_weight_file(const std::string& name) {

@@ -9,6 +9,7 @@
 #include "base/mt19937.h"
 #include "io/checkpoint.h"
 #include "models/family.h"
+#include "transom/hub.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -191,10 +192,9 @@ class ModelLoader {
   }
 };
 
-std::unique_ptr<Model> Model::from_pretrained(const std::string& directory, const LoadOptions& options,
+std::unique_ptr<Model> Model::from_pretrained(const std::string& name_or_path, const LoadOptions& options,
                                               LoadReport* report) {
-  const fs::path folder(directory);
-  if (!fs::is_directory(folder)) fail("{}: expected a directory with config.json and weights", directory);
+  const fs::path folder = resolve_model(name_or_path);
   const Checkpoint checkpoint = Checkpoint::open(folder);
   return ModelLoader::load(Config::read(folder / "config.json"), &checkpoint, options, report);
 }

@@ -41,11 +41,12 @@ std::vector<std::string> pipeline_tasks() {
   return names;
 }
 
-std::unique_ptr<Pipeline> make_pipeline(const std::string& name, const std::string& directory) {
+std::unique_ptr<Pipeline> make_pipeline(const std::string& name, const std::string& model, const HubOptions& hub) {
   for (const Task& task : kTasks)
     if (name == task.name || (!task.alias.empty() && name == task.alias)) {
       LoadOptions options;
       options.task = task.head.empty() ? task.name : task.head;
+      const std::string directory = resolve_model(model, hub);
       return task.make({Model::from_pretrained(directory, options), Tokenizer::from_pretrained(directory)}, directory);
     }
   fail(ErrorKind::kUsage, "unknown task {}{} Known are: {}", quoted(name), did_you_mean(name, pipeline_tasks()),

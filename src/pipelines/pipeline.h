@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/json_fwd.h"
+#include "transom/hub.h"
 #include "transom/model.h"
 #include "transom/tokenizer.h"
 
@@ -24,8 +25,8 @@ class Pipeline {
 };
 
 std::vector<std::string> pipeline_tasks();
-// Loads model and tokenizer of a directory for a task; refuses unknown tasks with the known ones.
-std::unique_ptr<Pipeline> make_pipeline(const std::string& task, const std::string& directory);
+// Loads model and tokenizer, of a directory or an id of the Hub, for a task; refuses unknown tasks with the known ones.
+std::unique_ptr<Pipeline> make_pipeline(const std::string& task, const std::string& model, const HubOptions& hub = {});
 // Checks the names of the parameters, then runs.
 Json run_pipeline(const Pipeline& pipeline, const Json& input, const Json& parameters);
 std::vector<Json> run_pipeline(const Pipeline& pipeline, const std::vector<Json>& inputs, const Json& parameters);

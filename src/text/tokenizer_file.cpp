@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "text/tokenizer_state.h"
+#include "transom/hub.h"
 
 namespace transom {
 namespace {
@@ -147,8 +148,8 @@ Tokenizer Tokenizer::from_json(std::string_view tokenizer_json, std::string_view
   return tokenizer;
 }
 
-Tokenizer Tokenizer::from_pretrained(const std::string& directory) {
-  const fs::path folder(directory);
+Tokenizer Tokenizer::from_pretrained(const std::string& name_or_path) {
+  const fs::path folder = resolve_tokenizer(name_or_path);
   const std::string config =
       fs::exists(folder / "tokenizer_config.json") ? read_file(folder / "tokenizer_config.json") : "";
   if (fs::exists(folder / "tokenizer.json"))
@@ -159,7 +160,7 @@ Tokenizer Tokenizer::from_pretrained(const std::string& directory) {
         config.empty() ? Json::object() : parse_json(config, (folder / "tokenizer_config.json").string());
     return from_json(json_of_vocabulary(read_file(folder / "vocab.txt"), settings, where), config, where);
   }
-  fail("{}: holds no tokenizer: expected tokenizer.json or vocab.txt", directory);
+  fail("{}: holds no tokenizer: expected tokenizer.json or vocab.txt", folder.string());
 }
 
 void Tokenizer::save_pretrained(const std::string& directory) const {

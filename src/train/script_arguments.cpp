@@ -17,7 +17,7 @@ constexpr std::string_view kNoCache = "rows are tokenised when they are needed a
 
 const Argument kArguments[] = {
     section("Model"),
-    field<&S::model_name_or_path>("model_name_or_path", "Checkpoint directory, or its name on the Hugging Face Hub."),
+    field<&S::model_name_or_path>("model_name_or_path", "Checkpoint directory, or its id on the Hugging Face Hub."),
     alias("model", "model_name_or_path"),
     field<&S::config_name>("config_name", "Configuration, where it is not the checkpoint's."),
     field<&S::tokenizer_name>("tokenizer_name", "Tokenizer, where it is not the checkpoint's."),

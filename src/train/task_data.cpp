@@ -68,7 +68,15 @@ TrainingData tokenised(const Dataset& data, const Model& model, const TrainArgum
 
 }  // namespace
 
-TaskSetup prepare_task(const TrainArguments& arguments) {
+void fetch_models(ScriptArguments& script, HubOptions hub) {
+  hub.revision = script.model_revision;
+  hub.token = script.token;
+  hub.cache_dir = script.cache_dir;
+  script.model_name_or_path = resolve_model(script.model_name_or_path, hub);
+  if (script.tokenizer_name) script.tokenizer_name = resolve_tokenizer(*script.tokenizer_name, hub);
+}
+
+TaskSetup prepare_task(TrainArguments arguments, HubOptions hub) {
   const ScriptArguments& script = arguments.script;
   if (!script.train_file && !script.validation_file)
     fail(ErrorKind::kUsage, "--train_file (or --validation_file, to evaluate only) is missing");
@@ -76,6 +84,7 @@ TaskSetup prepare_task(const TrainArguments& arguments) {
   if (script.train_file) train = load(*script.train_file, script, script.max_train_samples);
   if (script.validation_file) validation = load(*script.validation_file, script, script.max_eval_samples);
   const Dataset& any = train ? *train : *validation;
+  fetch_models(arguments.script, std::move(hub));
 
   TaskSetup setup;
   const std::string task = script.task.value_or("text-classification");

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "transom/hub.h"
 #include "transom/trainer.h"
 
 namespace transom {
@@ -18,8 +19,12 @@ struct TaskSetup {
   std::function<void(const std::string& directory)> save_tokenizer;
 };
 
-// Reads files, tokenises rows, finds labels, and loads the model for the task.
-TaskSetup prepare_task(const TrainArguments& arguments);
+// Reads files, tokenises rows, finds labels, and loads the model for the task. `hub` as for fetch_models.
+TaskSetup prepare_task(TrainArguments arguments, HubOptions hub = {});
+
+// Puts directories in place of models that are named by an id of the Hugging Face Hub. Revision, token and cache are
+// those of the arguments; the rest is `hub`'s.
+void fetch_models(ScriptArguments& script, HubOptions hub);
 
 // Repeats one batch for `max_steps` updates.
 void overfit_one_batch(Model& model, const TrainingArguments& arguments, const NamedTensors& inputs,
