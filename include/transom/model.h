@@ -15,7 +15,8 @@
 
 namespace transom {
 
-class Config;  // io/config.h
+class Config;         // io/config.h
+class KeyValueCache;  // nn/cache.h
 
 // One tensor of a model, by its name in the checkpoint. Layers share it with the model, so that a new value is seen by
 // all.
@@ -47,7 +48,9 @@ struct ForwardContext {
   Tensor dropout_key;     // i64 [2] = (seed, offset), an input of the graph; each dropout draws from its own offsets
   bool gradient_checkpointing = false;
   bool output_hidden_states = false;
-  int64_t dropouts = 0;  // that this pass has done so far
+  int64_t dropouts = 0;            // that this pass has done so far
+  KeyValueCache* cache = nullptr;  // of incremental decoding: what was seen before, to which this pass adds
+  int64_t logits_to_keep = 0;      // of language models: logits of the last positions alone; 0: of all
 };
 
 struct LoadOptions {

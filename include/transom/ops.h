@@ -132,6 +132,7 @@ Tensor convolution(const Tensor& x, const Tensor& weight, const ConvolutionOptio
 Tensor softmax(const Tensor& x);      // over the last axis
 Tensor log_softmax(const Tensor& x);  // over the last axis
 Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& bias, double epsilon);
+Tensor rms_norm(const Tensor& x, const Tensor& scale, double epsilon);
 Tensor sigmoid(const Tensor& x);
 Tensor relu(const Tensor& x);
 Tensor gelu(const Tensor& x);       // with erf

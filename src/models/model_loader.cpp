@@ -71,6 +71,15 @@ std::vector<std::string> older_names(const std::string& name) {
   return result;
 }
 
+// What older versions of Transformers stored beside the parameters, and newer ones compute: positions, causal masks,
+// rotary frequencies.
+bool is_buffer(std::string_view name) {
+  for (const std::string_view end : {"position_ids", "token_type_ids", ".attn.bias", ".attn.masked_bias",
+                                     ".attention.bias", ".attention.masked_bias", "rotary_emb.inv_freq"})
+    if (name.ends_with(end)) return true;
+  return false;
+}
+
 class Source : public ParameterSource {
  public:
   Source(const Checkpoint* checkpoint, const Family& family, const LoadOptions& options)
@@ -103,12 +112,11 @@ class Source : public ParameterSource {
 
   void tied(const std::string& name) override { used_.insert(name); }
 
-  // Tensors that no parameter asked for; what older versions of Transformers stored besides parameters does not count.
+  // Tensors that no parameter asked for.
   void finish() {
     if (!checkpoint_) return;
     for (const auto& [name, view] : checkpoint_->tensors())
-      if (!used_.contains(name) && !name.ends_with("position_ids") && !name.ends_with("token_type_ids"))
-        report.unexpected.push_back(name);
+      if (!used_.contains(name) && !is_buffer(name)) report.unexpected.push_back(name);
   }
 
   std::vector<std::shared_ptr<Parameter>> parameters;

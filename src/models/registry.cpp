@@ -11,13 +11,15 @@ Family bert_family();
 Family camembert_family();
 Family distilbert_family();
 Family electra_family();
+Family gpt2_family();
 Family mpnet_family();
 Family roberta_family();
 Family xlm_roberta_family();
 
 const std::vector<Family>& families() {
-  static const std::vector<Family> all = {albert_family(),  bert_family(),  camembert_family(), distilbert_family(),
-                                          electra_family(), mpnet_family(), roberta_family(),   xlm_roberta_family()};
+  static const std::vector<Family> all = {albert_family(),     bert_family(),    camembert_family(),
+                                          distilbert_family(), electra_family(), gpt2_family(),
+                                          mpnet_family(),      roberta_family(), xlm_roberta_family()};
   return all;
 }
 

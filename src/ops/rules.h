@@ -79,6 +79,7 @@ OperationList convolution_operations();
 OperationList fusion_operations();
 OperationList activation_operations();
 OperationList normalization_operations();
+OperationList rms_norm_operations();
 OperationList loss_operations();
 OperationList optimizer_operations();
 
