@@ -8,18 +8,23 @@ namespace transom {
 
 Family albert_family();
 Family bert_family();
+Family bloom_family();
 Family camembert_family();
 Family distilbert_family();
 Family electra_family();
 Family gpt2_family();
+Family gpt_bigcode_family();
+Family gpt_neox_family();
 Family mpnet_family();
+Family opt_family();
 Family roberta_family();
 Family xlm_roberta_family();
 
 const std::vector<Family>& families() {
-  static const std::vector<Family> all = {albert_family(),     bert_family(),    camembert_family(),
-                                          distilbert_family(), electra_family(), gpt2_family(),
-                                          mpnet_family(),      roberta_family(), xlm_roberta_family()};
+  static const std::vector<Family> all = {albert_family(),     bert_family(),    bloom_family(), camembert_family(),
+                                          distilbert_family(), electra_family(), gpt2_family(),  gpt_bigcode_family(),
+                                          gpt_neox_family(),   mpnet_family(),   opt_family(),   roberta_family(),
+                                          xlm_roberta_family()};
   return all;
 }
 
