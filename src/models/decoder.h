@@ -66,7 +66,7 @@ struct DecoderTraits {
   std::string head = "lm_head", token_head = "score";  // names of the output layers
   std::optional<int64_t> pad_token_id;
   int64_t max_positions = 0, cache_expires_at = 0;
-  double classifier_dropout = 0;
+  double auxiliary_weight = 0;
 };
 
 // The body of a decoder-only model.

@@ -59,8 +59,9 @@ class DecoderForCausalLM : public DecoderModel {
     const Tensor labels = inputs.find("labels"), auxiliary = body_->auxiliary_loss(decoded, inputs);
     Tensor loss;
     if (labels.defined()) loss = mean_cross_entropy(logits, next_labels(labels));
-    if (loss.defined() && auxiliary.defined()) loss = loss + auxiliary;
+    if (loss.defined() && auxiliary.defined()) loss = loss + auxiliary * traits_.auxiliary_weight;
     NamedTensors outputs = with_loss(loss, {{"logits", logits}});
+    if (auxiliary.defined()) outputs.set("aux_loss", auxiliary);
     add_hidden_states(outputs, decoded.hidden_states);
     return outputs;
   }

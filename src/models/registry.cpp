@@ -12,19 +12,31 @@ Family bloom_family();
 Family camembert_family();
 Family distilbert_family();
 Family electra_family();
+Family gemma_family();
+Family gemma2_family();
+Family gemma3_text_family();
 Family gpt2_family();
 Family gpt_bigcode_family();
 Family gpt_neox_family();
+Family llama_family();
+Family mistral_family();
+Family mixtral_family();
 Family mpnet_family();
 Family opt_family();
+Family phi3_family();
+Family qwen2_family();
+Family qwen3_family();
 Family roberta_family();
+Family starcoder2_family();
 Family xlm_roberta_family();
 
 const std::vector<Family>& families() {
-  static const std::vector<Family> all = {albert_family(),     bert_family(),    bloom_family(), camembert_family(),
-                                          distilbert_family(), electra_family(), gpt2_family(),  gpt_bigcode_family(),
-                                          gpt_neox_family(),   mpnet_family(),   opt_family(),   roberta_family(),
-                                          xlm_roberta_family()};
+  static const std::vector<Family> all = {
+      albert_family(),      bert_family(),       bloom_family(),      camembert_family(),   distilbert_family(),
+      electra_family(),     gemma_family(),      gemma2_family(),     gemma3_text_family(), gpt2_family(),
+      gpt_bigcode_family(), gpt_neox_family(),   llama_family(),      mistral_family(),     mixtral_family(),
+      mpnet_family(),       opt_family(),        phi3_family(),       qwen2_family(),       qwen3_family(),
+      roberta_family(),     starcoder2_family(), xlm_roberta_family()};
   return all;
 }
 
