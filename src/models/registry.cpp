@@ -9,15 +9,28 @@ namespace transom {
 Family albert_family();
 Family bert_family();
 Family camembert_family();
+Family clip_family();
+Family clip_text_family();
+Family clip_vision_family();
+Family convnext_family();
+Family dinov2_family();
 Family distilbert_family();
+Family efficientnet_family();
 Family electra_family();
 Family mpnet_family();
+Family resnet_family();
 Family roberta_family();
+Family swin_family();
+Family timm_wrapper_family();
+Family vit_family();
 Family xlm_roberta_family();
 
 const std::vector<Family>& families() {
-  static const std::vector<Family> all = {albert_family(),  bert_family(),  camembert_family(), distilbert_family(),
-                                          electra_family(), mpnet_family(), roberta_family(),   xlm_roberta_family()};
+  static const std::vector<Family> all = {
+      albert_family(),       bert_family(),     camembert_family(),  clip_family(),       clip_text_family(),
+      clip_vision_family(),  convnext_family(), dinov2_family(),     distilbert_family(), efficientnet_family(),
+      electra_family(),      mpnet_family(),    resnet_family(),     roberta_family(),    swin_family(),
+      timm_wrapper_family(), vit_family(),      xlm_roberta_family()};
   return all;
 }
 
