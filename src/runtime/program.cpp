@@ -63,6 +63,7 @@ Program::Program(std::shared_ptr<Device> device, const Graph& traced, const Prog
 
   const MemoryPlan plan = plan_memory(graph, donated);
   donor_ = plan.donor;
+  if (log_topic("graphs")) log(LogLevel::kInfo, print_graph(graph));
   const bool own_plan = device_->has(TRANSOM_DEVICE_PLANS_MEMORY);
   arena_bytes_ = own_plan ? 0 : static_cast<size_t>(plan.arena_bytes);
   const GraphView view(graph, own_plan ? nullptr : &plan, options.frozen);
