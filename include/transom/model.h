@@ -17,6 +17,7 @@ namespace transom {
 
 class CompiledForward;  // models/compiled_forward.h
 class Config;           // io/config.h
+class KeyValueCache;    // nn/cache.h
 
 // One tensor of a model, by its name in the checkpoint. Layers share it with the model, so that a new value is seen by
 // all.
@@ -43,13 +44,25 @@ class NamedTensors {
   Items items_;
 };
 
+// A new value for a buffer, which a forward pass in training gives.
+struct BufferUpdate {
+  std::shared_ptr<Parameter> buffer;
+  Tensor value;
+};
+
 // How a forward pass is carried out.
 struct ForwardContext {
   bool training = false;  // dropout is on
   Tensor dropout_key;     // i64 [2] = (seed, offset), an input of the graph; each dropout draws from its own offsets
   bool gradient_checkpointing = false;
   bool output_hidden_states = false;
-  int64_t dropouts = 0;  // that this pass has done so far
+  bool return_loss = false;               // of models whose loss needs no labels (CLIP)
+  bool interpolate_pos_encoding = false;  // images of another size than the position embeddings are made for
+  // Where the pass leaves the new values of buffers (running statistics of batch norms); null: they are let go.
+  std::vector<BufferUpdate>* buffer_updates = nullptr;
+  int64_t dropouts = 0;            // that this pass has done so far
+  KeyValueCache* cache = nullptr;  // of incremental decoding: what was seen before, to which this pass adds
+  int64_t logits_to_keep = 0;      // of language models: logits of the last positions alone; 0: of all
 };
 
 struct LoadOptions {
@@ -86,6 +99,9 @@ class Model {
   NamedTensors operator()(const NamedTensors& inputs) const { return forward(inputs); }
 
   const std::vector<std::shared_ptr<Parameter>>& parameters() const { return parameters_; }
+  // Tensors of the checkpoint that no gradient trains: running statistics of batch norms. A pass in training gives
+  // their new values in ForwardContext::buffer_updates.
+  const std::vector<std::shared_ptr<Parameter>>& buffers() const { return buffers_; }
   Config& config() const { return *config_; }
   const std::string& architecture() const { return architecture_; }
   // The names of the classes by id, from id2label.
@@ -103,7 +119,7 @@ class Model {
  private:
   friend class ModelLoader;
   friend class CompiledForward;
-  std::vector<std::shared_ptr<Parameter>> parameters_;
+  std::vector<std::shared_ptr<Parameter>> parameters_, buffers_;
   std::shared_ptr<Config> config_;
   std::string architecture_;
   mutable std::shared_ptr<CompiledForward> compiled_;  // made by the first forward pass in compile or graph mode

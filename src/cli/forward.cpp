@@ -38,9 +38,14 @@ ForwardContext context_of(const std::string& kwargs) {
   if (!json.is_object()) fail(ErrorKind::kUsage, "--kwargs: expected a JSON object, found {}", quoted(kwargs));
   for (const auto& [name, value] : json.items()) {
     if (name == "output_hidden_states" && value.is_boolean()) context.output_hidden_states = value.get<bool>();
+    else if (name == "return_loss" && value.is_boolean()) context.return_loss = value.get<bool>();
+    else if (name == "interpolate_pos_encoding" && value.is_boolean())
+      context.interpolate_pos_encoding = value.get<bool>();
     else if (name == "return_dict" || name == "use_cache" || name == "output_attentions") {
       if (name == "output_attentions" && value == true) fail("--kwargs: output_attentions is not offered");
-    } else fail("--kwargs: unknown argument {}; this model takes output_hidden_states", quoted(name));
+    } else
+      fail("--kwargs: unknown argument {}; known are output_hidden_states, return_loss, interpolate_pos_encoding",
+           quoted(name));
   }
   return context;
 }
