@@ -70,6 +70,22 @@ TEST(Benchmark, TheTaskChoosesTheHeadThatIsTrained) {
   }
 }
 
+TEST(Benchmark, LinesOfTextGoThroughThePipeline) {
+  const TinyModel model("benchmark_test");
+  Model::from_config(read_file(model.file("config.json")))->save_pretrained(model.path());
+  write_file(model.file("vocab.txt"), "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nfilm\n");
+  write_file(model.file("lines.txt"), "a film\n\na a a\nfilm");
+  BenchOptions options = options_of(model);
+  options.inputs = model.file("lines.txt");
+  EXPECT_NE(message_of([&] { Benchmark(options).begin(); }).find("pipeline"), std::string::npos);
+  options.task = "text-classification";
+  Benchmark benchmark(options);
+  benchmark.begin();
+  EXPECT_EQ(benchmark.workload().samples(), 3);
+  write_file(model.file("lines.txt"), "\n");
+  EXPECT_NE(message_of([&] { Benchmark(options).begin(); }).find("lines.txt"), std::string::npos);
+}
+
 TEST(Benchmark, RefusesWrongOptionsByTheirFlag) {
   const auto refused = [](auto change) {
     BenchOptions options;
