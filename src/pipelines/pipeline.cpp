@@ -82,7 +82,7 @@ std::vector<Json> run_pipeline(const Pipeline& pipeline, const std::vector<Json>
   return pipeline.run_all(inputs, parameters);
 }
 
-int64_t TextModel::max_length() const {
+std::optional<int64_t> TextModel::max_length() const {
   const Config& config = model->config();
   int64_t limit = config.get_int("max_position_embeddings", 0);
   // RoBERTa's positions begin behind the padding id.
@@ -90,7 +90,8 @@ int64_t TextModel::max_length() const {
   if (limit > 0 && (type == "roberta" || type == "xlm-roberta" || type == "camembert" || type == "mpnet"))
     limit -= config.get_int("pad_token_id", 1) + 1;
   const int64_t own = tokenizer.model_max_length().value_or(0);
-  return own > 0 && limit > 0 ? std::min(own, limit) : std::max(own, limit);
+  const int64_t length = own > 0 && limit > 0 ? std::min(own, limit) : std::max(own, limit);
+  return length > 0 ? std::optional(length) : std::nullopt;
 }
 
 TextModel::Result TextModel::operator()(const std::string& text, const std::optional<std::string>& pair,
@@ -106,9 +107,7 @@ TextModel::Result TextModel::operator()(Encoding encoding) const {
 }
 
 std::vector<Encoding> TextModel::encode(const std::vector<std::string>& texts) const {
-  std::vector<std::pair<std::string, std::optional<std::string>>> inputs;
-  for (const std::string& text : texts) inputs.emplace_back(text, std::nullopt);
-  return tokenizer.encode_batch(inputs, {.truncation = Truncation::kLongestFirst, .max_length = max_length()});
+  return tokenizer.encode_batch(texts, {}, {.truncation = Truncation::kLongestFirst, .max_length = max_length()});
 }
 
 namespace {
@@ -130,10 +129,11 @@ Tensor padded(const std::vector<const Encoding*>& batch, std::vector<int64_t> En
 }  // namespace
 
 NamedTensors TextModel::inputs_of(const std::vector<const Encoding*>& batch) const {
-  const bool left = tokenizer.pads_left();
+  const bool left = tokenizer.padding_side() == Side::kLeft;
   NamedTensors inputs;
   for (const std::string& name : tokenizer.model_input_names()) {
-    if (name == "input_ids") inputs.set(name, padded(batch, &Encoding::ids, tokenizer.pad_token_id(), left));
+    if (name == "input_ids")
+      inputs.set(name, padded(batch, &Encoding::ids, tokenizer.pad_token_id().value_or(0), left));
     else if (name == "attention_mask") inputs.set(name, mask_of(batch));
     else if (name == "token_type_ids" && model->config().get_int("type_vocab_size", 1) > 1)
       inputs.set(name, padded(batch, &Encoding::type_ids, 0, left));
@@ -142,7 +142,7 @@ NamedTensors TextModel::inputs_of(const std::vector<const Encoding*>& batch) con
 }
 
 Tensor TextModel::mask_of(const std::vector<const Encoding*>& batch) const {
-  return padded(batch, &Encoding::attention_mask, 0, tokenizer.pads_left());
+  return padded(batch, &Encoding::attention_mask, 0, tokenizer.padding_side() == Side::kLeft);
 }
 
 std::vector<double> softmax_of(const std::vector<float>& logits) {

@@ -48,7 +48,7 @@ struct TextModel {
   std::vector<Encoding> encode(const std::vector<std::string>& texts) const;
   NamedTensors inputs_of(const std::vector<const Encoding*>& batch) const;
   Tensor mask_of(const std::vector<const Encoding*>& batch) const;
-  int64_t max_length() const;
+  std::optional<int64_t> max_length() const;  // in tokens; empty where nothing limits it
 };
 
 std::vector<double> softmax_of(const std::vector<float>& logits);

@@ -63,7 +63,8 @@ TrainingData tokenise(const Dataset& data, const Tokenizer& tokenizer, const std
       else fail("{}: expected a number as the label", where);
     }
   });
-  PaddingOptions padding{.pad_token_id = tokenizer.pad_token_id(), .left = tokenizer.pads_left()};
+  PaddingOptions padding{.pad_token_id = tokenizer.pad_token_id().value_or(0),
+                         .left = tokenizer.padding_side() == Side::kLeft};
   padding.multiple_of = script.pad_to_multiple_of;
   if (script.pad_to_max_length) padding.max_length = max_length;
   TrainingData result;
