@@ -97,10 +97,11 @@ std::optional<uint64_t> range_begin(const HttpResponse& response) {
   return begin;
 }
 
-// Whether the contents are still those that were announced: the Hub's own word, not that of a storage behind it.
+// Whether the contents are still those that were announced. Like is compared with like: a storage or a mirror may have
+// etags of its own.
 void check_same_file(const HttpResponse& response, const RemoteFile& file, const std::string& where) {
-  const std::string* etag = response.header("x-linked-etag");
-  if (!etag && !response.foreign) etag = response.header("etag");
+  if (response.foreign && !file.linked) return;
+  const std::string* const etag = response.header(file.linked ? "x-linked-etag" : "etag");
   if (etag && etag_of_header(*etag, where) != file.etag) throw TryAgain{"the file changed on the server meanwhile"};
 }
 

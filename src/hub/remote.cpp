@@ -126,6 +126,7 @@ std::optional<RemoteFile> Remote::file(const std::string& commit, const std::str
   const std::string* const etag = linked ? linked : response.header("etag");
   if (!etag)
     fail("{}: expected an ETag from {}, found none; check HF_ENDPOINT and the proxy", where, settings_.endpoint);
+  file.linked = linked != nullptr;
   file.etag = etag_of_header(*etag, where);
   file.size = response.number("x-linked-size");
   if (!file.size && !linked) file.size = response.number("content-length");

@@ -38,6 +38,7 @@ struct RemoteModel {
 struct RemoteFile {
   std::string url;               // of this commit
   std::string etag;              // checked to be a plain name
+  bool linked = false;           // the etag came as X-Linked-Etag, not as that of the answer itself
   std::optional<uint64_t> size;  // nothing where the server does not say
 };
 

@@ -75,6 +75,7 @@ class HubServer {
   std::function<bool(const httplib::Request&, httplib::Response&)> intercept;
 
   HubServer() {
+    for (const char* name : {"no_proxy", "NO_PROXY"}) ::setenv(name, "127.0.0.1", 1);
     prepare(hub_, false);
     prepare(storage_, true);
     hub_port_ = hub_.bind_to_any_port("127.0.0.1");

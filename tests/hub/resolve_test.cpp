@@ -239,6 +239,18 @@ TEST_F(Resolve, SaysWhatTheHubDoesNotHave) {
   EXPECT_NE(message.find("owner/other: is no directory here"), message.npos) << message;
 }
 
+TEST_F(Resolve, FollowsAModelToItsNewName) {
+  server_.intercept = [](const httplib::Request& request, httplib::Response& response) {
+    const size_t old = request.path.find("/old/");
+    if (old == std::string::npos) return false;
+    response.set_redirect(request.path.substr(0, old) + "/owner/tiny/" + request.path.substr(old + 5), 307);
+    return true;
+  };
+  const fs::path snapshot = resolve_from_hub("old", server_.settings(cache_), true);
+  EXPECT_EQ(snapshot, cache_ / "models--old/snapshots" / server_.commit());
+  test::expect_same_files(server_, snapshot, kNames);
+}
+
 TEST_F(Resolve, TakesTheCacheWhereAccessWasWithdrawn) {
   const fs::path snapshot = resolve();
   server_.intercept = [](const httplib::Request&, httplib::Response& response) {
