@@ -167,7 +167,7 @@ struct ScriptArguments {
 
   // Tokens
   std::optional<int64_t> max_seq_length;
-  bool pad_to_max_length = false;
+  std::optional<bool> pad_to_max_length;  // by default only for question answering
   std::optional<int64_t> pad_to_multiple_of;
   std::optional<int64_t> block_size;
 

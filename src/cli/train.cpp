@@ -70,10 +70,27 @@ int overfit(const TrainArguments& arguments) {
   return 0;
 }
 
-LogRecord record_of(const Metrics& metrics) {
+// The metrics as the example scripts save them: with the epoch and the number of rows.
+LogRecord record_of(const Metrics& metrics, const TrainerState& state, const std::string& rows_name, int64_t rows) {
   LogRecord record;
   for (const auto& [name, value] : metrics) record.emplace_back(name, value);
+  record.emplace_back("epoch", state.epoch);
+  record.emplace_back(rows_name, rows);
   return record;
+}
+
+// Predicts the test file, and saves metrics where it has labels.
+void predict(Trainer& trainer, TaskSetup& task, const std::string& output_dir) {
+  if (!task.test || !task.write_predictions)
+    fail(ErrorKind::kUsage, "--do_predict: {}",
+         task.test ? "this task has no predictions to write" : "expected a --test_file of text, found none");
+  const Predictions predictions = trainer.predict(*task.test);
+  Metrics metrics;
+  if (predictions.loss) metrics.emplace_back("predict_loss", *predictions.loss);
+  for (const auto& [name, value] : task.write_predictions(predictions, output_dir))
+    metrics.emplace_back("predict_" + name, value);
+  if (!metrics.empty())
+    save_metrics(output_dir, "predict", record_of(metrics, trainer.state(), "predict_samples", task.test->rows));
 }
 
 int train(const std::vector<std::string>& words) {
@@ -90,15 +107,16 @@ int train(const std::vector<std::string>& words) {
   if (script.model_name_or_path.empty())
     fail(ErrorKind::kUsage, "--model_name_or_path is missing: a directory, or a model's id");
   if (script.overfit_batch) return overfit(arguments);
-  if (!training.do_train && !training.do_eval && !training.do_predict)
-    training.do_train = true, training.do_eval = script.validation_file.has_value();
+  if (!training.do_train && !training.do_eval && !training.do_predict) {
+    training.do_train = true;
+    training.do_eval = script.validation_file.has_value();
+    training.do_predict = script.test_file.has_value();
+  }
 
   TaskSetup task = prepare_task(arguments);
   Trainer trainer(std::move(task.model), training);
-  if (task.train) trainer.set_train_data(std::move(*task.train));
-  if (task.validation) trainer.set_eval_data(std::move(*task.validation));
-  if (task.compute_metrics) trainer.set_compute_metrics(task.compute_metrics);
-  if (task.save_tokenizer) trainer.set_save_hook(task.save_tokenizer);
+  const int64_t train_rows = task.train ? task.train->rows : 0, eval_rows = task.validation ? task.validation->rows : 0;
+  configure_trainer(trainer, task);
   if (script.early_stopping_patience)
     trainer.set_early_stopping(*script.early_stopping_patience, script.early_stopping_threshold);
   if (script.json) trainer.set_step_reports(print_step);
@@ -108,12 +126,13 @@ int train(const std::vector<std::string>& words) {
   if (training.do_train) {
     const Metrics metrics = trainer.train(training.resume_from_checkpoint);
     trainer.save_model();
-    save_metrics(training.output_dir, "train", record_of(metrics));
+    save_metrics(training.output_dir, "train", record_of(metrics, trainer.state(), "train_samples", train_rows));
     trainer.state().save(std::filesystem::path(training.output_dir) / "trainer_state.json");
   }
   if (training.do_eval) {
-    const Metrics metrics = trainer.evaluate();
-    save_metrics(training.output_dir, "eval", record_of(metrics));
+    Metrics metrics = trainer.evaluate();
+    if (task.complete_evaluation) task.complete_evaluation(metrics);
+    save_metrics(training.output_dir, "eval", record_of(metrics, trainer.state(), "eval_samples", eval_rows));
     if (training.do_train) trainer.state().save(std::filesystem::path(training.output_dir) / "trainer_state.json");
     if (script.json) {
       Json line = Json::object();
@@ -121,6 +140,7 @@ int train(const std::vector<std::string>& words) {
       std::puts(dump_json(line).c_str());
     }
   }
+  if (training.do_predict) predict(trainer, task, training.output_dir);
   return 0;
 }
 
