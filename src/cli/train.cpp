@@ -6,7 +6,6 @@
 #include <cstdio>
 
 #include "base/error.h"
-#include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/progress.h"
@@ -15,8 +14,7 @@
 #include "train/model_inputs.h"
 #include "train/task_data.h"
 #include "train/trainer_state.h"
-#include "train/training_curve.h"
-#include "transom/trainer.h"
+#include "transom/fine_tuning.h"
 
 namespace transom {
 namespace {
@@ -82,12 +80,6 @@ void finish(std::optional<Profile>& profile, const ScriptArguments& script) {
   std::fputs(profile_table(*profile).c_str(), script.json ? stderr : stdout);
 }
 
-LogRecord record_of(const Metrics& metrics) {
-  LogRecord record;
-  for (const auto& [name, value] : metrics) record.emplace_back(name, value);
-  return record;
-}
-
 int train(const std::vector<std::string>& words) {
   TrainArguments arguments = parse_train_arguments(words);
   if (arguments.help) {
@@ -97,7 +89,7 @@ int train(const std::vector<std::string>& words) {
   for (const std::string& note : arguments.notes) log(LogLevel::kInfo, note);
   TrainingArguments& training = arguments.training;
   const ScriptArguments& script = arguments.script;
-  DeviceOptions device{.device = script.device.value_or(""), .mode = script.mode == "eager" ? "eager" : "lazy"};
+  DeviceOptions device{.device = script.device.value_or(""), .mode = script.mode};
   device.apply();
   if (script.profile) expect_folder_of(*script.profile);
   if (script.model_name_or_path.empty())
@@ -108,40 +100,17 @@ int train(const std::vector<std::string>& words) {
     finish(profile, script);
     return status;
   }
-  if (!training.do_train && !training.do_eval && !training.do_predict)
-    training.do_train = true, training.do_eval = script.validation_file.has_value();
-
-  TaskSetup task = prepare_task(arguments, {.progress = download_bars()});
-  Trainer trainer(std::move(task.model), training);
-  if (task.train) trainer.set_train_data(std::move(*task.train));
-  if (task.validation) trainer.set_eval_data(std::move(*task.validation));
-  if (task.compute_metrics) trainer.set_compute_metrics(task.compute_metrics);
-  if (task.save_tokenizer) trainer.set_save_hook(task.save_tokenizer);
-  if (script.early_stopping_patience)
-    trainer.set_early_stopping(*script.early_stopping_patience, script.early_stopping_threshold);
-  if (script.json) trainer.set_step_reports(print_step);
-  else trainer.add_callback(std::make_shared<ShowProgress>());
-
-  std::filesystem::create_directories(training.output_dir);
   if (script.profile) profile.emplace();
-  if (training.do_train) {
-    const Metrics metrics = trainer.train(training.resume_from_checkpoint);
-    trainer.save_model();
-    save_metrics(training.output_dir, "train", record_of(metrics));
-    trainer.state().save(std::filesystem::path(training.output_dir) / "trainer_state.json");
+  FineTuneOptions options;
+  options.hub.progress = download_bars();
+  if (script.json) options.on_step = print_step;
+  else options.callbacks.push_back(std::make_shared<ShowProgress>());
+  const FineTuneResult result = fine_tune(arguments, options);
+  if (script.json && !result.evaluation.empty()) {
+    Json line = Json::object();
+    for (const auto& [name, value] : result.evaluation) line[name] = value;
+    std::puts(dump_json(line).c_str());
   }
-  if (training.do_eval) {
-    const Metrics metrics = trainer.evaluate();
-    save_metrics(training.output_dir, "eval", record_of(metrics));
-    if (training.do_train) trainer.state().save(std::filesystem::path(training.output_dir) / "trainer_state.json");
-    if (script.json) {
-      Json line = Json::object();
-      for (const auto& [name, value] : metrics) line[name] = value;
-      std::puts(dump_json(line).c_str());
-    }
-  }
-  if (const std::string curve = draw_training_curve(trainer.state()); training.do_train && !curve.empty())
-    write_file(std::filesystem::path(training.output_dir) / "training_curve.svg", curve);
   finish(profile, script);
   return 0;
 }

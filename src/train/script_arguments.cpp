@@ -80,7 +80,9 @@ const Argument kArguments[] = {
     section("Tokens"),
     field<&S::max_seq_length>("max_seq_length", "Longest row in tokens; longer ones are cut.").at_least(1),
     alias("max_length", "max_seq_length"),
-    field<&S::pad_to_max_length>("pad_to_max_length", "Pad to max_seq_length rather than to the longest of a batch."),
+    field<&S::pad_to_max_length>(
+        "pad_to_max_length",
+        "Pad to max_seq_length rather than to the longest of a batch (default: for question answering)."),
     field<&S::pad_to_multiple_of>("pad_to_multiple_of", "Pad to a multiple of this.").at_least(1),
     field<&S::block_size>("block_size", "Length of the pieces that text is cut into (causal language models).")
         .at_least(1),
