@@ -39,7 +39,9 @@ Metrics predict(Trainer& trainer, TaskSetup& task, const std::string& output_dir
 FineTuneResult fine_tune(TrainArguments arguments, const FineTuneOptions& options) {
   TrainingArguments& training = arguments.training;
   const ScriptArguments& script = arguments.script;
-  if (!training.do_train && !training.do_eval && !training.do_predict) {
+  // Where no part is asked for, the files that are given say it. An eval_strategy, which turns do_eval on, speaks of
+  // training.
+  if (!training.do_train && !training.do_predict && (!training.do_eval || training.eval_strategy != "no")) {
     training.do_train = script.train_file.has_value();
     training.do_eval = script.validation_file.has_value();
     training.do_predict = script.test_file.has_value();

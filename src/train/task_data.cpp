@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/task_data.h"
+#include "train/new_model.h"
 
 #include <cmath>
 
@@ -119,6 +120,7 @@ TaskSetup prepare_task(TrainArguments arguments, HubOptions hub) {
   TaskFiles files{load(script.train_file, script, script.max_train_samples),
                   load(script.validation_file, script, script.max_eval_samples),
                   load(script.test_file, script, script.max_predict_samples)};
+  start_from_scratch(arguments);
   fetch_models(arguments.script, std::move(hub));
   TaskSetup setup;
   if (is_tokenised(files.any())) {
