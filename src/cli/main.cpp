@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program: finds the subcommand, reads its options, and turns errors into one line and an exit status.
+#include <signal.h>
+
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <iostream>
 
 #include "base/error.h"
@@ -64,6 +68,22 @@ int run(int count, char** words) {
   return kWrongCall;
 }
 
+// Errors quote what comes from outside; whatever it holds, the message stays one line.
+int report(const char* text, int status) {
+  std::string line = text;
+  for (size_t at = 0; (at = line.find_first_of("\n\r", at)) != line.npos; at += 2)
+    line.replace(at, 1, line[at] == '\n' ? "\\n" : "\\r");
+  std::fprintf(stderr, "transom: error: %s\n", line.c_str());
+  return status;
+}
+
+// A full disk behind standard output is a failure like any other.
+void finish_output() {
+  std::cout.flush();
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) || !std::cout)
+    fail("standard output: cannot be written: {}", std::strerror(errno));
+}
+
 }  // namespace
 }  // namespace transom
 
@@ -72,16 +92,17 @@ int main(int count, char** words) {
   set_log_sink([](LogLevel level, std::string_view text) {
     if (level != LogLevel::kDebug) std::fprintf(stderr, "transom: %.*s\n", static_cast<int>(text.size()), text.data());
   });
+  // A file that grows beyond the limit of its process is an error of the write, not a death.
+  ::signal(SIGXFSZ, SIG_IGN);
   try {
-    return run(count, words);
+    const int status = run(count, words);
+    finish_output();
+    return status;
   } catch (const Error& error) {
-    std::fprintf(stderr, "transom: error: %s\n", error.what());
-    return error.kind() == ErrorKind::kUsage ? kWrongCall : kFailure;
+    return report(error.what(), error.kind() == ErrorKind::kUsage ? kWrongCall : kFailure);
   } catch (const std::bad_alloc&) {
-    std::fprintf(stderr, "transom: error: the host's memory is exhausted\n");
-    return kFailure;
+    return report("the host's memory is exhausted", kFailure);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "transom: error: %s\n", error.what());
-    return kFailure;
+    return report(error.what(), kFailure);
   }
 }
