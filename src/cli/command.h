@@ -30,6 +30,7 @@ struct Command {
 Command devices_command();
 Command evaluate_command();
 Command forward_command();
+Command preprocess_command();
 Command run_command();
 Command tokenize_command();
 Command train_command();

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // transom run: the pipeline of a task on inputs from the command line, standard input, or a file of requests.
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "cli/command.h"
+#include "images/image.h"
 #include "pipelines/pipeline.h"
 
 namespace transom {
@@ -17,7 +20,7 @@ struct Options {
   std::vector<std::string> inputs;
   std::optional<std::string> requests, question, context, candidate_labels, aggregation_strategy, function_to_apply,
       pooling, hypothesis_template, top_k;
-  bool json = false, multi_label = false;
+  bool json = false, multi_label = false, pool = false;
   DeviceOptions device;
 };
 
@@ -32,6 +35,7 @@ Json parameters_of(const Options& o) {
   text("pooling", o.pooling);
   text("hypothesis_template", o.hypothesis_template);
   if (o.multi_label) p["multi_label"] = true;
+  if (o.pool) p["pool"] = true;
   if (o.top_k) {
     if (*o.top_k == "None" || *o.top_k == "none" || *o.top_k == "null") p["top_k"] = nullptr;
     else {
@@ -105,6 +109,14 @@ int run(const Options& options) {
   if (options.question || options.context)
     inputs.push_back({{"question", options.question.value_or("")}, {"context", options.context.value_or("")}});
   for (const std::string& input : options.inputs) {
+    if (pipeline->takes_images() && std::filesystem::is_directory(input)) {
+      std::vector<std::string> files;
+      for (const auto& entry : std::filesystem::directory_iterator(input))
+        if (is_image_name(entry.path())) files.push_back(entry.path().string());
+      std::sort(files.begin(), files.end());
+      inputs.insert(inputs.end(), files.begin(), files.end());
+      continue;
+    }
     if (input != "-") {
       inputs.push_back(input);
       continue;
@@ -128,15 +140,16 @@ int run(const Options& options) {
 Command run_command() {
   static Options o;
   Command command{.name = "run",
-                  .help = "Run a model on texts: the pipeline of a task",
+                  .help = "Run a model on texts or images: the pipeline of a task",
                   .examples =
                       "  transom run text-classification --model DIR \"What a film!\"\n"
                       "  transom run fill-mask --model DIR \"Paris is the [MASK] of France.\" --top_k 3\n"
                       "  transom run question-answering --model DIR --question \"Who?\" --context \"Ada wrote it.\"\n"
+                      "  transom run image-classification --model DIR cat.png folder/\n"
                       "  transom run feature-extraction --model DIR --pooling auto - < sentences.txt --json"};
   command.options = {
       {"task", &o.task, fmt::format("{}", fmt::join(pipeline_tasks(), ", ")), true},
-      {"inputs", &o.inputs, "texts; - reads one a line from standard input"},
+      {"inputs", &o.inputs, "texts, or image files and folders of them; - reads one a line from standard input"},
       {"--model", &o.model, "directory of a checkpoint", true},
       {"--requests", &o.requests, "JSON lines {\"inputs\": ..., \"parameters\": {...}}; one result a line"},
       {"--json", &o.json, "the structure that Transformers' pipeline() returns"},
@@ -145,10 +158,11 @@ Command run_command() {
       {"--aggregation_strategy", &o.aggregation_strategy, "none, simple, first, max or average"},
       {"--question", &o.question, "of question-answering"},
       {"--context", &o.context, "of question-answering"},
-      {"--candidate_labels", &o.candidate_labels, "of zero-shot-classification, with commas between"},
-      {"--hypothesis_template", &o.hypothesis_template, "of zero-shot-classification"},
+      {"--candidate_labels", &o.candidate_labels, "of the zero-shot tasks, with commas between"},
+      {"--hypothesis_template", &o.hypothesis_template, "of the zero-shot tasks"},
       {"--multi_label", &o.multi_label, "of zero-shot-classification: labels do not exclude each other"},
-      {"--pooling", &o.pooling, "of feature-extraction: none, auto, mean or cls"}};
+      {"--pooling", &o.pooling, "of feature-extraction: none, auto, mean or cls"},
+      {"--pool", &o.pool, "of image-feature-extraction: the pooled output"}};
   o.device.add_to(command);
   command.run = [] { return run(o); };
   return command;

@@ -159,6 +159,8 @@ CompilerScope::~CompilerScope() { in_compiler = before_; }
 
 NoGradient::NoGradient() : before_(gradients_off) { gradients_off = true; }
 NoGradient::~NoGradient() { gradients_off = before_; }
+RememberGradient::RememberGradient() : before_(gradients_off) { gradients_off = false; }
+RememberGradient::~RememberGradient() { gradients_off = before_; }
 
 // ---- scopes
 

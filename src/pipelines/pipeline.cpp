@@ -13,20 +13,28 @@ namespace {
 
 struct Task {
   std::string_view name, alias;
-  std::unique_ptr<Pipeline> (*make)(TextModel model, const std::string& directory);
+  std::unique_ptr<Pipeline> (*make)(const std::string& directory, const LoadOptions& options);
 };
 
+template <std::unique_ptr<Pipeline> (*make)(TextModel model)>
+std::unique_ptr<Pipeline> of_text(const std::string& directory, const LoadOptions& options) {
+  return make({Model::from_pretrained(directory, options), Tokenizer::from_pretrained(directory)});
+}
+
 constexpr Task kTasks[] = {
-    {"text-classification", "sentiment-analysis",
-     [](TextModel m, const std::string&) { return make_text_classification(std::move(m)); }},
-    {"token-classification", "ner",
-     [](TextModel m, const std::string&) { return make_token_classification(std::move(m)); }},
-    {"question-answering", "", [](TextModel m, const std::string&) { return make_question_answering(std::move(m)); }},
-    {"fill-mask", "", [](TextModel m, const std::string&) { return make_fill_mask(std::move(m)); }},
+    {"text-classification", "sentiment-analysis", of_text<make_text_classification>},
+    {"token-classification", "ner", of_text<make_token_classification>},
+    {"question-answering", "", of_text<make_question_answering>},
+    {"fill-mask", "", of_text<make_fill_mask>},
     {"feature-extraction", "",
-     [](TextModel m, const std::string& directory) { return make_feature_extraction(std::move(m), directory); }},
-    {"zero-shot-classification", "",
-     [](TextModel m, const std::string&) { return make_zero_shot_classification(std::move(m)); }},
+     [](const std::string& directory, const LoadOptions& options) {
+       return make_feature_extraction(
+           {Model::from_pretrained(directory, options), Tokenizer::from_pretrained(directory)}, directory);
+     }},
+    {"zero-shot-classification", "", of_text<make_zero_shot_classification>},
+    {"image-classification", "", make_image_classification},
+    {"image-feature-extraction", "", make_image_feature_extraction},
+    {"zero-shot-image-classification", "", make_zero_shot_image_classification},
 };
 
 }  // namespace
@@ -42,7 +50,7 @@ std::unique_ptr<Pipeline> make_pipeline(const std::string& name, const std::stri
     if (name == task.name || (!task.alias.empty() && name == task.alias)) {
       LoadOptions options;
       options.task = task.name;
-      return task.make({Model::from_pretrained(directory, options), Tokenizer::from_pretrained(directory)}, directory);
+      return task.make(directory, options);
     }
   fail(ErrorKind::kUsage, "unknown task {}{} Known are: {}", quoted(name), did_you_mean(name, pipeline_tasks()),
        fmt::join(pipeline_tasks(), ", "));
