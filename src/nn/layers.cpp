@@ -33,7 +33,9 @@ LayerNorm::LayerNorm(const Scope& scope, int64_t width, double epsilon)
     : path_(scope.path()),
       weight_(scope.parameter("weight", {width}, Initial::ones())),
       bias_(scope.parameter("bias", {width}, Initial::zeros())),
-      epsilon_(epsilon) {}
+      epsilon_(epsilon) {
+  weight_->of_layer_norm = bias_->of_layer_norm = true;
+}
 
 Tensor LayerNorm::operator()(const Tensor& x) const {
   const ModuleScope module(path_);
