@@ -39,7 +39,9 @@ void load_parameters(const std::filesystem::path& directory, Model& model) {
     if (value.type() != model.parameters()[i]->value.type())
       fail("{}: parameter '{}' is {}, the model that is trained has {}", directory.string(),
            model.parameters()[i]->name, to_string(value.type()), to_string(model.parameters()[i]->value.type()));
-    model.parameters()[i]->value = value;
+    // Copied out of the file: a device may treat contents that never change differently, to the last bit, and in the run
+    // that is resumed these were results of a step.
+    model.parameters()[i]->value = Tensor::from_bytes(value.to_bytes(), value.type());
   }
 }
 
