@@ -26,6 +26,16 @@ ShardIndex read_index(const fs::path& path) {
   return parse_shard_index(read_file(path, kMaximumIndex), path.string());
 }
 
+}  // namespace
+
+std::set<std::string> shard_names(const fs::path& index) {
+  std::set<std::string> names;
+  for (const auto& [tensor, file] : read_index(index).files) names.insert(file);
+  return names;
+}
+
+namespace {
+
 fs::path index_of(const fs::path& directory, std::string_view name) {
   return directory / (std::string(name) + std::string(kIndex));
 }

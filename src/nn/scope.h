@@ -11,11 +11,12 @@ namespace transom {
 
 // The first values of a parameter that the checkpoint does not hold.
 struct Initial {
-  enum class Kind { kZeros, kOnes, kNormal } kind = Kind::kZeros;
-  double deviation = 0.02;
+  enum class Kind { kZeros, kOnes, kNormal, kConstant } kind = Kind::kZeros;
+  double deviation = 0.02;  // or the constant
   int64_t zero_row = -1;  // of an embedding: the padding token's row, zero
   static Initial zeros() { return {}; }
   static Initial ones() { return {Kind::kOnes}; }
+  static Initial constant(double value) { return {Kind::kConstant, value}; }
   static Initial normal(double deviation, int64_t zero_row = -1) { return {Kind::kNormal, deviation, zero_row}; }
 };
 
@@ -24,6 +25,8 @@ class ParameterSource {
  public:
   virtual ~ParameterSource() = default;
   virtual std::shared_ptr<Parameter> parameter(const std::string& name, const Shape& shape, const Initial& initial) = 0;
+  // A tensor of the checkpoint that is no parameter: it is not trained, and has an element type of its own.
+  virtual std::shared_ptr<Parameter> buffer(const std::string& name, const Type& type, const Initial& initial) = 0;
   // Older checkpoints hold a tied tensor once more under this name; it is no surprise there, and not read.
   virtual void tied(const std::string& name) = 0;
 };
@@ -35,6 +38,9 @@ class Scope {
   Scope operator/(int64_t index) const { return *this / std::to_string(index); }
   std::shared_ptr<Parameter> parameter(const std::string& name, const Shape& shape, const Initial& initial) const {
     return source_->parameter(path_.empty() ? name : path_ + "." + name, shape, initial);
+  }
+  std::shared_ptr<Parameter> buffer(const std::string& name, const Type& type, const Initial& initial) const {
+    return source_->buffer(path_.empty() ? name : path_ + "." + name, type, initial);
   }
   void tied(const std::string& name) const { source_->tied(path_.empty() ? name : path_ + "." + name); }
   const std::string& path() const { return path_; }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/json_fwd.h"
+#include "transom/hub.h"
 #include "transom/model.h"
 #include "transom/tokenizer.h"
 
@@ -18,14 +19,17 @@ class Pipeline {
   // One input: a string, or an object with the fields of the task. `parameters` as pipeline() takes them (top_k ...);
   // unknown ones are refused by name.
   virtual Json run(const Json& input, const Json& parameters) const = 0;
+  // Several inputs, one result each; a task that can computes them in batches.
+  virtual std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const;
   virtual std::vector<std::string> parameter_names() const = 0;
 };
 
 std::vector<std::string> pipeline_tasks();
-// Loads model and tokenizer of a directory for a task; refuses unknown tasks with the known ones.
-std::unique_ptr<Pipeline> make_pipeline(const std::string& task, const std::string& directory);
+// Loads model and tokenizer, of a directory or an id of the Hub, for a task; refuses unknown tasks with the known ones.
+std::unique_ptr<Pipeline> make_pipeline(const std::string& task, const std::string& model, const HubOptions& hub = {});
 // Checks the names of the parameters, then runs.
 Json run_pipeline(const Pipeline& pipeline, const Json& input, const Json& parameters);
+std::vector<Json> run_pipeline(const Pipeline& pipeline, const std::vector<Json>& inputs, const Json& parameters);
 
 // ---- what the tasks share
 
@@ -40,7 +44,11 @@ struct TextModel {
   Result operator()(const std::string& text, const std::optional<std::string>& pair = std::nullopt,
                     Truncation truncation = Truncation::kLongestFirst) const;
   Result operator()(Encoding encoding) const;
-  int64_t max_length() const;
+  // Texts as ids, truncated; and batches of them, padded to the longest.
+  std::vector<Encoding> encode(const std::vector<std::string>& texts) const;
+  NamedTensors inputs_of(const std::vector<const Encoding*>& batch) const;
+  Tensor mask_of(const std::vector<const Encoding*>& batch) const;
+  std::optional<int64_t> max_length() const;  // in tokens; empty where nothing limits it
 };
 
 std::vector<double> softmax_of(const std::vector<float>& logits);
@@ -55,6 +63,7 @@ std::unique_ptr<Pipeline> make_token_classification(TextModel model);
 std::unique_ptr<Pipeline> make_question_answering(TextModel model);
 std::unique_ptr<Pipeline> make_fill_mask(TextModel model);
 std::unique_ptr<Pipeline> make_feature_extraction(TextModel model, const std::string& directory);
+std::unique_ptr<Pipeline> make_sentence_similarity(TextModel model, const std::string& directory);
 std::unique_ptr<Pipeline> make_zero_shot_classification(TextModel model);
 
 }  // namespace transom

@@ -53,6 +53,7 @@ Tensor smoothed_loss(const Tensor& logits, const Tensor& labels, double smoothin
 Tensor TrainStep::loss_of(const NamedTensors& inputs, ForwardContext context, NamedTensors* outputs) const {
   std::optional<Autocast> autocast;
   if (arguments_.bf16) autocast.emplace(DType::kBFloat16);
+  context.return_loss = true;
   const NamedTensors result = model_.forward(inputs, context);
   Tensor loss = result.find("loss");
   if (!loss.defined())
@@ -80,6 +81,7 @@ TrainStep::Result TrainStep::operator()(const std::vector<NamedTensors>& micro_b
   // By now only the graph holds the old parameters: the new ones take their memory.
   std::vector<Tensor> everything{result.loss, result.gradient_norm};
   for (const auto& parameter : model_.parameters()) everything.push_back(parameter->value);
+  for (const auto& buffer : model_.buffers()) everything.push_back(buffer->value);
   for (const auto& [name, state] : optimizer_->state()) everything.push_back(state);
   eval(everything);
   for (const auto& parameter : model_.parameters()) parameter->value.set_requires_grad();
@@ -95,10 +97,14 @@ TrainStep::Result TrainStep::trace(const std::vector<NamedTensors>& micro_batche
   Tensor loss;
   std::vector<Tensor> total;
   for (size_t i = 0; i < micro_batches.size(); ++i) {
-    ForwardContext context{.training = true, .gradient_checkpointing = arguments_.activation_checkpointing};
+    std::vector<BufferUpdate> buffer_updates;
+    ForwardContext context{.training = true,
+                           .gradient_checkpointing = arguments_.activation_checkpointing,
+                           .buffer_updates = &buffer_updates};
     const int64_t draw = step * 4096 + static_cast<int64_t>(i);
     context.dropout_key = Tensor::from(std::vector<int64_t>{arguments_.seed, draw << 20}, {2});
     const Tensor part = loss_of(micro_batches[i], context);
+    for (const BufferUpdate& update : buffer_updates) update.buffer->value = update.value.detach();
     const std::vector<Tensor> gradients = transom::gradients(part, values);
     loss = loss.defined() ? loss + part.detach() : part.detach();
     if (total.empty()) total = gradients;
@@ -108,6 +114,7 @@ TrainStep::Result TrainStep::trace(const std::vector<NamedTensors>& micro_batche
       // Run each micro-batch by itself, so that only one holds its activations.
       std::vector<Tensor> now = total;
       now.push_back(loss);
+      for (const auto& buffer : model_.buffers()) now.push_back(buffer->value);
       eval(now);
     }
   }

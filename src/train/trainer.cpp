@@ -46,6 +46,7 @@ struct Trainer::Run {
   std::unique_ptr<Schedule> schedule;
   std::optional<TrainingData> train_data, eval_data;
   std::function<Metrics(const Predictions&)> compute_metrics;
+  OutputFilter preprocess_outputs;
   std::vector<std::shared_ptr<TrainerCallback>> callbacks;
   std::optional<EarlyStopping> early_stopping;
   std::function<void(const StepReport&)> report;
@@ -79,11 +80,12 @@ struct Trainer::Run {
   LogRecord evaluate(const std::string& prefix) {
     if (!eval_data) fail("evaluation was asked for, but there is no evaluation data");
     const auto begin = std::chrono::steady_clock::now();
-    const Evaluation evaluation = evaluate_model(step, *eval_data, arguments.per_device_eval_batch_size);
+    const Predictions predictions =
+        evaluate_model(step, *eval_data, arguments.per_device_eval_batch_size, preprocess_outputs);
     LogRecord record;
-    if (evaluation.loss) record.emplace_back(prefix + "_loss", *evaluation.loss);
+    if (predictions.loss) record.emplace_back(prefix + "_loss", *predictions.loss);
     if (compute_metrics)
-      for (const auto& [name, value] : compute_metrics(evaluation.predictions))
+      for (const auto& [name, value] : compute_metrics(predictions))
         record.emplace_back(name.starts_with(prefix + "_") ? name : prefix + "_" + name, value);
     for (const auto& item : speed_metrics(
              prefix, seconds_since(begin), eval_data->rows,
@@ -180,6 +182,9 @@ void Trainer::set_eval_data(TrainingData data) { run_->eval_data = std::move(dat
 void Trainer::set_compute_metrics(std::function<Metrics(const Predictions&)> compute_metrics) {
   run_->compute_metrics = std::move(compute_metrics);
 }
+void Trainer::set_preprocess_outputs(std::function<NamedTensors(const NamedTensors&)> preprocess) {
+  run_->preprocess_outputs = std::move(preprocess);
+}
 void Trainer::add_callback(std::shared_ptr<TrainerCallback> callback) {
   run_->callbacks.push_back(std::move(callback));
 }
@@ -196,7 +201,7 @@ void Trainer::save_model(const std::string& directory) {
 }
 Metrics Trainer::evaluate(const std::string& prefix) { return numbers_of(run_->evaluate(prefix)); }
 Predictions Trainer::predict(const TrainingData& data) {
-  return evaluate_model(run_->step, data, run_->arguments.per_device_eval_batch_size).predictions;
+  return evaluate_model(run_->step, data, run_->arguments.per_device_eval_batch_size, run_->preprocess_outputs);
 }
 
 Metrics Trainer::train(const std::optional<std::string>& resume_from) {
@@ -264,8 +269,11 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
     int64_t batch = epoch == position.epoch ? position.batch : 0;
     while (batch < batches && !run.stop && run.state.global_step < duration.updates) {
       std::vector<NamedTensors> micro_batches;
-      for (int64_t k = 0; k < accumulation && batch < batches; ++k)
-        micro_batches.push_back(to_inputs(run.train_data->batch(order[static_cast<size_t>(batch++)])));
+      for (int64_t k = 0; k < accumulation && batch < batches; ++k, ++batch) {
+        Batch rows = run.train_data->batch(order[static_cast<size_t>(batch)]);
+        if (run.train_data->augment) run.train_data->augment(rows, static_cast<uint64_t>(epoch * batches + batch));
+        micro_batches.push_back(to_inputs(rows));
+      }
       run.update(micro_batches);
       run.state.epoch = static_cast<double>(epoch) + static_cast<double>(batch) / static_cast<double>(batches);
       for (const auto& callback : run.callbacks) callback->on_step_end(arguments, run.state);

@@ -101,7 +101,7 @@ TEST_F(BadInput, TensorsOfWhichNoneIsTheModels) {
   change_weights([](NamedViews& tensors) {
     for (auto& [name, view] : tensors) name.insert(0, "other.");
   });
-  expect_forward({"model.safetensors", "missing"});
+  expect_forward({"model.safetensors", "no tensor of the model", "'bert.", "'other."});
 }
 
 TEST_F(BadInput, MissingTensorWithItsNearestName) {
@@ -139,7 +139,7 @@ TEST_F(BadInput, Configurations) {
          {"config.json", "did you mean 'BertForSequenceClassification'?"});
   expect(with("\"hidden_size\": 16", "\"hidden_size\": \"16\""), {"config.json", "hidden_size", "whole number"});
   expect(with("\"num_attention_heads\": 2", "\"num_attention_heads\": 0"), {"num_attention_heads"});
-  expect(with("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 4611686018427387904"), {"num_hidden_layers"});
+  expect(with("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 4611686018427387904"), {"config.json", "num_hidden_layers"});
   expect(with("\"vocab_size\": 40", "\"vocab_size\": 4611686018427387904"), {"shape"});
   expect(with("\"intermediate_size\": 32", "\"intermediate_size\": -32"), {"shape"});
 }
@@ -191,7 +191,7 @@ TEST_F(BadInput, RowsOfText) {
   expect("a.csv", "sentence,label\na,0\nb\xff,1\n", {"a.csv: row 2", "UTF-8"});
   expect("a.jsonl", "{\"input_ids\": [1], \"labels\": 0}\n{\"input_ids\": [1\n", {"a.jsonl: row 2"});
   expect("a.jsonl", "{\"input_ids\": [1], \"labels\": 0}\n{\"input_ids\": [\"x\"], \"labels\": 0}\n",
-         {"a.jsonl: row 2", "input_ids"});
+         {"a.jsonl: row 1, column 'input_ids'", "list of texts"});
   expect("a.xyz", "a", {"a.xyz", ".csv"});
   expect_train(1, {"none.csv", "No such file"}, {"--train_file", path("none.csv")});
   expect_train(1, {path("model"), "regular file"}, {"--train_file", path("model")});
