@@ -40,7 +40,9 @@ void load_parameters(const std::filesystem::path& directory, Model& model) {
       if (value.type() != to[i]->value.type())
         fail("{}: {} '{}' is {}, the model that is trained has {}", directory.string(), what, to[i]->name,
              to_string(value.type()), to_string(to[i]->value.type()));
-      to[i]->value = value;
+      // Copied out of the file: a device may treat contents that never change differently, to the last bit, and in the
+      // run that is resumed these were results of a step.
+      to[i]->value = Tensor::from_bytes(value.to_bytes(), value.type());
     }
   };
   take(loaded->parameters(), model.parameters(), "parameter");
