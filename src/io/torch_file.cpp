@@ -4,8 +4,6 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "io/pickle.h"
-#include "io/zip_archive.h"
 
 namespace transom {
 namespace {
@@ -63,28 +61,39 @@ TensorView view_of(const PickleTensor& tensor, const ZipArchive::Entry& storage,
 
 }  // namespace
 
-NamedViews parse_torch_state_dict(std::span<const std::byte> bytes, const std::string& where,
-                                  std::shared_ptr<const void> owner) {
-  const ZipArchive archive(bytes, where);
-  const std::string name = archive.find_ending("/data.pkl");
+TorchFile::TorchFile(std::span<const std::byte> bytes, const std::string& where, std::shared_ptr<const void> owner)
+    : archive_(bytes, where), owner_(std::move(owner)) {
+  const std::string name = archive_.find_ending("/data.pkl");
   if (name.empty()) fail("{}: is no checkpoint of torch.save: the archive has no data.pkl", where);
-  const std::string prefix = name.substr(0, name.size() - std::string_view("data.pkl").size());
-  if (archive.holds(prefix + "byteorder")) {
-    const auto order = archive.read(prefix + "byteorder").bytes;
+  prefix_ = name.substr(0, name.size() - std::string_view("data.pkl").size());
+  if (archive_.holds(prefix_ + "byteorder")) {
+    const auto order = archive_.read(prefix_ + "byteorder").bytes;
     if (std::string_view(reinterpret_cast<const char*>(order.data()), order.size()) != "little")
       fail("{}: was saved on a machine of another byte order", where);
   }
-  const PickleValue root = read_pickle(archive.read(name).bytes, where);
-  const auto* dict = std::get_if<std::shared_ptr<PickleDict>>(&root.value);
+  root_ = read_pickle(archive_.read(name).bytes, where);
+}
+
+TorchFile TorchFile::open(const fs::path& path) {
+  const auto file = MappedFile::open(path);
+  return {file->bytes(), path.string(), file};
+}
+
+TensorView TorchFile::tensor(const PickleTensor& tensor, const std::string& name) const {
+  return view_of(tensor, archive_.read(prefix_ + "data/" + tensor.storage_key), owner_, name);
+}
+
+NamedViews parse_torch_state_dict(std::span<const std::byte> bytes, const std::string& where,
+                                  std::shared_ptr<const void> owner) {
+  const TorchFile file(bytes, where, std::move(owner));
+  const auto* dict = std::get_if<std::shared_ptr<PickleDict>>(&file.root().value);
   if (!dict) fail("{}: holds no state dict", where);
   NamedViews result;
   for (const auto& [key, value] : **dict) {
-    const auto* tensor_name = std::get_if<std::string>(&key.value);
+    const auto* name = std::get_if<std::string>(&key.value);
     const auto* tensor = std::get_if<PickleTensor>(&value.value);
-    if (!tensor_name || !tensor) continue;
-    const std::string at = fmt::format("{}: tensor {}", where, quoted(*tensor_name));
-    result.emplace_back(*tensor_name,
-                        view_of(*tensor, archive.read(prefix + "data/" + tensor->storage_key), owner, at));
+    if (!name || !tensor) continue;
+    result.emplace_back(*name, file.tensor(*tensor, fmt::format("{}: tensor {}", where, quoted(*name))));
   }
   return result;
 }
