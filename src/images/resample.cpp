@@ -143,24 +143,34 @@ Image resize_box(const Image& image, int64_t left, int64_t top, int64_t box_widt
   Image(width, 1), Image(1, height);  // checks the extents
   if (resampling == Resampling::kNearest) {
     Image result(width, height);
-    const auto columns =
-        taps_of(filter, image.width, static_cast<double>(left), static_cast<double>(left + box_width), width);
-    const auto rows =
-        taps_of(filter, image.height, static_cast<double>(top), static_cast<double>(top + box_height), height);
-    if (!vertical) return horizontal ? resize_width(image, columns, 0, image.height) : image;
-    if (!horizontal) return resize_height(image, rows, 0);
-    // Each pass rounds, so the order shows. Pillow 13 begins with the height where it shrinks by enough.
-    const int64_t shorter = image.height - height, narrower = image.width - width;
-    if (shorter > 0 && shorter > 2 * narrower) return resize_width(resize_height(image, rows, 0), columns, 0, height);
-    // Only the rows that the second pass looks at.
-    const int64_t first = rows.front().first;
-    const int64_t last = rows.back().first + static_cast<int64_t>(rows.back().weights.size());
-    return resize_height(resize_width(image, columns, first, last - first), rows, first);
+    const auto columns = nearest_places(left, box_width, width), rows = nearest_places(top, box_height, height);
+    for (int64_t y = 0; y < height; ++y)
+      for (int64_t x = 0; x < width; ++x)
+        std::copy_n(image.row(rows[static_cast<size_t>(y)]) + 3 * columns[static_cast<size_t>(x)], 3,
+                    result.row(y) + 3 * x);
+    return result;
   }
+  const Filter filter = filter_of(resampling);
+  const bool horizontal = width != image.width || left != 0 || box_width != width;
+  const bool vertical = height != image.height || top != 0 || box_height != height;
+  const auto columns =
+      taps_of(filter, image.width, static_cast<double>(left), static_cast<double>(left + box_width), width);
+  const auto rows =
+      taps_of(filter, image.height, static_cast<double>(top), static_cast<double>(top + box_height), height);
+  if (!vertical) return horizontal ? resize_width(image, columns, 0, image.height) : image;
+  if (!horizontal) return resize_height(image, rows, 0);
+  // Each pass rounds, so the order shows. Pillow 13 begins with the height where it shrinks by enough.
+  const int64_t shorter = image.height - height, narrower = image.width - width;
+  if (shorter > 0 && shorter > 2 * narrower) return resize_width(resize_height(image, rows, 0), columns, 0, height);
+  // Only the rows that the second pass looks at.
+  const int64_t first = rows.front().first;
+  const int64_t last = rows.back().first + static_cast<int64_t>(rows.back().weights.size());
+  return resize_height(resize_width(image, columns, first, last - first), rows, first);
+}
 
-  Image resize(const Image& image, int64_t width, int64_t height, Resampling resampling) {
-    if (width == image.width && height == image.height) return image;
-    return resize_box(image, 0, 0, image.width, image.height, width, height, resampling);
-  }
+Image resize(const Image& image, int64_t width, int64_t height, Resampling resampling) {
+  if (width == image.width && height == image.height) return image;
+  return resize_box(image, 0, 0, image.width, image.height, width, height, resampling);
+}
 
 }  // namespace transom
