@@ -140,6 +140,7 @@ Tensor average_pool(const Tensor& x, const PoolingOptions& options);  // padding
 Tensor softmax(const Tensor& x);      // over the last axis
 Tensor log_softmax(const Tensor& x);  // over the last axis
 Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& bias, double epsilon);
+Tensor rms_norm(const Tensor& x, const Tensor& scale, double epsilon);
 Tensor sigmoid(const Tensor& x);
 Tensor relu(const Tensor& x);
 Tensor gelu(const Tensor& x);       // with erf
@@ -160,6 +161,7 @@ class Autocast {
   ~Autocast();
   Autocast(const Autocast&) = delete;
   Autocast& operator=(const Autocast&) = delete;
+  static DType current();  // float32: none
 
  private:
   DType before_;

@@ -34,6 +34,9 @@ struct TokenColumns {
   size_t tokens = 0;
   std::optional<size_t> tags;
 };
+// A file that has no lists (CSV) gives them as text: words with spaces between, or a list as Python or JSON writes it.
+// The same rows with lists in both columns.
+Dataset with_token_lists(const Dataset& data, const ScriptArguments& arguments);
 TokenColumns token_columns(const Dataset& data, const ScriptArguments& arguments);
 
 // run_qa. Without `answer_text`, rows can only be predicted.

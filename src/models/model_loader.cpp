@@ -9,6 +9,7 @@
 #include "base/mt19937.h"
 #include "io/checkpoint.h"
 #include "models/family.h"
+#include "transom/hub.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -72,6 +73,15 @@ std::vector<std::string> older_names(const std::string& name) {
   return result;
 }
 
+// What older versions of Transformers stored beside the parameters, and newer ones compute: positions, causal masks,
+// rotary frequencies.
+bool is_buffer(std::string_view name) {
+  for (const std::string_view end : {"position_ids", "token_type_ids", ".attn.bias", ".attn.masked_bias",
+                                     ".attention.bias", ".attention.masked_bias", "rotary_emb.inv_freq"})
+    if (name.ends_with(end)) return true;
+  return false;
+}
+
 class Source : public ParameterSource {
  public:
   Source(const Checkpoint* checkpoint, const Family& family, const LoadOptions& options)
@@ -95,12 +105,11 @@ class Source : public ParameterSource {
 
   void tied(const std::string& name) override { used_.insert(name); }
 
-  // Tensors that no parameter asked for; what older versions of Transformers stored besides parameters does not count.
+  // Tensors that no parameter asked for.
   void finish() {
     if (!checkpoint_) return;
     for (const auto& [name, view] : checkpoint_->tensors())
-      if (!used_.contains(name) && !name.ends_with("position_ids") && !name.ends_with("token_type_ids"))
-        report.unexpected.push_back(name);
+      if (!used_.contains(name) && !is_buffer(name)) report.unexpected.push_back(name);
   }
 
   std::vector<std::shared_ptr<Parameter>> parameters, buffers;
@@ -212,10 +221,9 @@ class ModelLoader {
   }
 };
 
-std::unique_ptr<Model> Model::from_pretrained(const std::string& directory, const LoadOptions& options,
+std::unique_ptr<Model> Model::from_pretrained(const std::string& name_or_path, const LoadOptions& options,
                                               LoadReport* report) {
-  const fs::path folder(directory);
-  if (!fs::is_directory(folder)) fail("{}: expected a directory with config.json and weights", directory);
+  const fs::path folder = resolve_model(name_or_path);
   const Checkpoint checkpoint = Checkpoint::open(folder);
   return ModelLoader::load(Config::read(folder / "config.json"), &checkpoint, options, report);
 }

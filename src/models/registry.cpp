@@ -8,6 +8,7 @@ namespace transom {
 
 Family albert_family();
 Family bert_family();
+Family bloom_family();
 Family camembert_family();
 Family clip_family();
 Family clip_text_family();
@@ -17,9 +18,23 @@ Family dinov2_family();
 Family distilbert_family();
 Family efficientnet_family();
 Family electra_family();
+Family gemma_family();
+Family gemma2_family();
+Family gemma3_text_family();
+Family gpt2_family();
+Family gpt_bigcode_family();
+Family gpt_neox_family();
+Family llama_family();
+Family mistral_family();
+Family mixtral_family();
 Family mpnet_family();
+Family opt_family();
+Family phi3_family();
+Family qwen2_family();
+Family qwen3_family();
 Family resnet_family();
 Family roberta_family();
+Family starcoder2_family();
 Family swin_family();
 Family timm_wrapper_family();
 Family vit_family();
@@ -27,10 +42,14 @@ Family xlm_roberta_family();
 
 const std::vector<Family>& families() {
   static const std::vector<Family> all = {
-      albert_family(),       bert_family(),     camembert_family(),  clip_family(),       clip_text_family(),
-      clip_vision_family(),  convnext_family(), dinov2_family(),     distilbert_family(), efficientnet_family(),
-      electra_family(),      mpnet_family(),    resnet_family(),     roberta_family(),    swin_family(),
-      timm_wrapper_family(), vit_family(),      xlm_roberta_family()};
+      albert_family(),       bert_family(),        bloom_family(),       camembert_family(),  clip_family(),
+      clip_text_family(),    clip_vision_family(), convnext_family(),    dinov2_family(),     distilbert_family(),
+      efficientnet_family(), electra_family(),     gemma_family(),       gemma2_family(),     gemma3_text_family(),
+      gpt2_family(),         gpt_bigcode_family(), gpt_neox_family(),    llama_family(),      mistral_family(),
+      mixtral_family(),      mpnet_family(),       opt_family(),         phi3_family(),       qwen2_family(),
+      qwen3_family(),        resnet_family(),      roberta_family(),     starcoder2_family(), swin_family(),
+      timm_wrapper_family(), vit_family(),         xlm_roberta_family(),
+  };
   return all;
 }
 

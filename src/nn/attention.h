@@ -10,8 +10,29 @@ namespace transom {
 // The result broadcasts to [B, H, T, T]. Empty for an empty mask.
 Tensor additive_mask(const Tensor& attention_mask, DType dtype = DType::kFloat32);
 
-// Scaled dot-product attention of heads that lie side by side: q, k, v [B, T, H d], additive mask or empty -> [B, T, H
-// d].
+// What is added to scores that nobody may see: 0 where `visible` (bool) holds.
+Tensor additive_where(const Tensor& visible, DType dtype = DType::kFloat32);
+
+struct AttentionOptions {
+  double scale;                // of the products of queries and keys
+  bool causal = true;          // query i of T sees the keys up to place i + S - T
+  int64_t sliding_window = 0;  // and no more than that many of them; 0: all
+  double soft_cap = 0;         // scores become cap tanh(score / cap); 0: they stay
+};
+
+// Scaled dot-product attention (Vaswani et al., 2017) of grouped heads (Ainslie et al., 2023): q [B, T, H, d], k [B, S,
+// G, d], v [B, S, G, e], where H is a multiple of G; bias is added to the scores and broadcasts to [B, H, T, S], or is
+// empty. -> [B, T, H e]
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias, const AttentionOptions& options,
+                 const Dropout& dropout, ForwardContext& context);
+
+// The self-attention of a decoder's layer: with the context's cache, keys and values of earlier tokens take part, and
+// `bias` then broadcasts to [B, H, T, S] for the S places of the cache (KeyValueCache::places).
+Tensor cached_attention(int64_t layer, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
+                        const AttentionOptions& options, const Dropout& dropout, ForwardContext& context);
+
+// Attention of heads that lie side by side, each query seeing all keys: q, k, v [B, T, H d], additive mask or empty ->
+// [B, T, H d].
 Tensor multi_head_attention(const Tensor& q, const Tensor& k, const Tensor& v, int64_t heads, const Tensor& mask,
                             const Dropout& dropout, ForwardContext& context);
 

@@ -80,6 +80,7 @@ OperationList pooling_operations();
 OperationList fusion_operations();
 OperationList activation_operations();
 OperationList normalization_operations();
+OperationList rms_norm_operations();
 OperationList loss_operations();
 OperationList optimizer_operations();
 

@@ -21,8 +21,8 @@ class ZeroShotImageClassification : public Pipeline {
     const NoGradient inference;
     const std::vector<std::string> labels = candidate_labels(input, parameters);
     const std::string hypothesis = string_parameter(parameters, "hypothesis_template", "This is a photo of {}.");
-    std::vector<std::pair<std::string, std::optional<std::string>>> texts;
-    for (const std::string& label : labels) texts.emplace_back(hypothesis_of(hypothesis, label), std::nullopt);
+    std::vector<std::string> texts;
+    for (const std::string& label : labels) texts.push_back(hypothesis_of(hypothesis, label));
     NamedTensors inputs = tokens_of(texts);
     inputs.set("pixel_values", model_.pixel_values(input));
     const std::vector<double> scores =
@@ -34,8 +34,8 @@ class ZeroShotImageClassification : public Pipeline {
 
  private:
   // input_ids and attention_mask [texts, T], padded to the longest.
-  NamedTensors tokens_of(const std::vector<std::pair<std::string, std::optional<std::string>>>& texts) const {
-    const std::vector<Encoding> encodings = tokenizer_.encode_batch(texts, {.padding = Padding::kLongest});
+  NamedTensors tokens_of(const std::vector<std::string>& texts) const {
+    const std::vector<Encoding> encodings = tokenizer_.encode_batch(texts, {}, {.padding = Padding::kLongest});
     std::vector<int64_t> ids, mask;
     for (const Encoding& encoding : encodings) {
       ids.insert(ids.end(), encoding.ids.begin(), encoding.ids.end());

@@ -245,6 +245,8 @@ TEST(Composites, FollowTheirFormulas) {
   const Leaf y = leaf({3}, {1, 2, 4}), one = leaf({3}, {1, 1, 1}), zero = leaf({3}, {0, 0, 0});
   expect_near(evaluate(layer_norm(y.tensor, one.tensor, zero.tensor, 1e-5), {y, one, zero}),
               {-1.0690415314502977, -0.26726038286257453, 1.3363019143128718});
+  expect_near(evaluate(rms_norm(y.tensor, one.tensor, 1e-5), {y, one}),
+              {0.3779642030348929, 0.7559284060697858, 1.5118568121395717});
   const Leaf z = leaf({3}, {-1, 0, 2});
   expect_near(evaluate(gelu(z.tensor), {z}), {-0.15865525393145707, 0, 1.9544997361036416});
   expect_near(evaluate(gelu_tanh(z.tensor), {z}), {-0.1588080093917233, 0, 1.954597694087775});

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the bodies of decoder-only language models share: checked inputs, the way through the layers, and the heads on
+// them. B batch, T time, D hidden, V vocabulary.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "io/config.h"
+#include "models/family.h"
+#include "models/generative.h"
+#include "nn/attention.h"
+#include "transom/gradients.h"
+
+namespace transom {
+
+struct DecoderInputs {
+  Tensor input_ids, inputs_embeds;  // [B, T] or [B, T, D]: exactly one of them
+  Tensor position_ids;              // [B, T] or [1, T], from 0
+  Tensor attention_mask;            // [B, S] or empty; with a cache, of all its places
+  Tensor bias;                      // additive, for `attention`; empty with a cache, which hides padding itself
+  bool causal = true;               // false: `bias` says all, a mask of four axes
+  int64_t batch = 0, length = 0;    // B, T
+};
+
+enum class Positions {
+  kInOrder,  // 0, 1, 2, ... whatever the mask says
+  kByMask,   // padding is not counted and stays at -1
+  kNone,     // the model has no use for them
+};
+
+// max_positions 0: no limit.
+DecoderInputs decoder_inputs(const NamedTensors& inputs, const ForwardContext& context, Positions positions,
+                             int64_t max_positions = 0);
+
+struct DecoderOutput {
+  Tensor last_hidden_state;  // [B, T, D]
+  std::vector<Tensor>
+      hidden_states;  // embeddings, then each layer's, the last one normed, if the context asks for them
+  std::vector<Tensor> router_logits;  // of mixtures of experts, one a layer, [B T, experts]
+};
+
+// x through layers, each of which is called as call(layer, x), then through `norm`.
+template <typename Layer, typename Norm, typename Call>
+DecoderOutput through_decoder(const std::vector<Layer>& layers, Tensor x, ForwardContext& context, const Norm& norm,
+                              const Call& call) {
+  DecoderOutput output;
+  for (const Layer& layer : layers) {
+    if (context.output_hidden_states) output.hidden_states.push_back(x);
+    if (context.gradient_checkpointing && context.training)
+      x = checkpoint([&](const std::vector<Tensor>& in) { return call(layer, in[0]); }, {x});
+    else x = call(layer, x);
+  }
+  output.last_hidden_state = norm(x);
+  if (context.output_hidden_states) output.hidden_states.push_back(output.last_hidden_state);
+  return output;
+}
+
+// What a head needs to know of the body that it stands on.
+struct DecoderTraits {
+  int64_t vocab_size = 0, width = 0;  // of the last hidden states
+  bool tie_word_embeddings = true;
+  double initializer_range = 0.02;
+  double logit_soft_cap = 0;
+  std::string head = "lm_head", token_head = "score";  // names of the output layers
+  std::optional<int64_t> pad_token_id;
+  int64_t max_positions = 0, cache_expires_at = 0;
+  double auxiliary_weight = 0;
+};
+
+// The body of a decoder-only model.
+class Decoder {
+ public:
+  virtual ~Decoder() = default;
+  virtual DecoderOutput operator()(const NamedTensors& inputs, ForwardContext& context) const = 0;
+  virtual DecoderTraits traits() const = 0;
+  virtual const Embedding& word_embeddings() const = 0;
+  virtual std::vector<std::string> input_names() const {
+    return {"input_ids", "attention_mask", "position_ids", "inputs_embeds"};
+  }
+  // What a mixture of experts adds to the loss, and shows; empty for all others.
+  virtual Tensor auxiliary_loss(const DecoderOutput&, const NamedTensors&) const { return {}; }
+};
+
+using MakeDecoder = std::unique_ptr<Decoder> (*)(const Config& config, const Scope& scope);
+
+// ---- heads (decoder_heads.cpp)
+enum class DecoderHead { kNone, kCausalLM, kSequenceClassification, kTokenClassification };
+// `prefix` is the body's name inside a model with a head.
+std::unique_ptr<Model> make_decoder_model(const Config& config, const Scope& scope, MakeDecoder body,
+                                          const std::string& prefix, DecoderHead head);
+
+// The architecture of one class of a family: decoder_architecture<make_gpt2, kPrefix, DecoderHead::kCausalLM>("...").
+template <MakeDecoder body, const char* prefix, DecoderHead head>
+Architecture decoder_architecture(std::string name) {
+  std::vector<std::string> tasks;
+  if (head == DecoderHead::kNone) tasks = {"feature-extraction"};
+  if (head == DecoderHead::kCausalLM) tasks = {"text-generation"};
+  if (head == DecoderHead::kSequenceClassification) tasks = {"text-classification", "zero-shot-classification"};
+  if (head == DecoderHead::kTokenClassification) tasks = {"token-classification"};
+  return {std::move(name), tasks, [](const Config& config, const Scope& scope) {
+            return make_decoder_model(config, scope, body, prefix, head);
+          }};
+}
+
+// A family whose classes are named as LLaMA's: XModel, XForCausalLM, XForSequenceClassification ...
+template <MakeDecoder body, const char* prefix>
+Family decoder_family(const std::string& model_type, const std::string& name) {
+  return {model_type,
+          prefix,
+          {decoder_architecture<body, prefix, DecoderHead::kNone>(name + "Model"),
+           decoder_architecture<body, prefix, DecoderHead::kCausalLM>(name + "ForCausalLM"),
+           decoder_architecture<body, prefix, DecoderHead::kSequenceClassification>(name + "ForSequenceClassification"),
+           decoder_architecture<body, prefix, DecoderHead::kTokenClassification>(name + "ForTokenClassification")}};
+}
+
+}  // namespace transom

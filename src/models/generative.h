@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// What text generation (src/generate) asks of a model, decoder-only or encoder-decoder.
+//
+// Generation owns a KeyValueCache (nn/cache.h), puts it into the ForwardContext, and gives the model the new tokens
+// only:
+//
+//   encode(inputs, context)           encoder-decoder models, once: fills context.cache->encoder_states and
+//   encoder_mask next_logits(ids, positions, ...)  the prompt (or the decoder's start tokens), then one token at a time
+//
+// A decoder's layers call cached_attention (nn/attention.h) in place of attention; nothing else in them changes. The
+// cross-attention of an encoder-decoder reads context.cache->encoder_layers[i], which the layer fills in the first pass
+// (where it is still empty) from encoder_states, with attention(..., {.causal = false}) and
+// additive_mask(encoder_mask). Beams and returned sequences are rows: encode is given the inputs of the original rows
+// and generation repeats what it left in the cache for each beam.
+#pragma once
+
+#include "nn/cache.h"
+#include "transom/model.h"
+
+namespace transom {
+
+class GenerativeModel : public Model {
+ public:
+  // Whether an encoder reads the inputs, so that generation begins at decoder_start_token_id.
+  virtual bool has_encoder() const { return false; }
+
+  // Encoder-decoder models: runs the encoder on inputs (input_ids and attention_mask, input_features, ...).
+  virtual void encode(const NamedTensors& inputs, ForwardContext& context) const;
+
+  // The logits [B, V], f32, of what follows the tokens input_ids [B, T], which the context's cache has not seen yet.
+  // position_ids [B, T] count from 0 and skip padding. The default runs the forward pass with both and takes "logits".
+  virtual Tensor next_logits(const Tensor& input_ids, const Tensor& position_ids, ForwardContext& context) const;
+
+  // The most tokens that one text may have; 0: no limit.
+  virtual int64_t max_positions() const { return 0; }
+  // At this length the cache no longer holds what the model would compute (long and short rotary factors); the text so
+  // far is then given anew. 0: never.
+  virtual int64_t cache_expires_at() const { return 0; }
+};
+
+}  // namespace transom

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "nn/layers.h"
+
+namespace transom {
+
+struct ExpertsConfig {
+  int64_t experts = 8, experts_per_token = 2, width = 0, intermediate_width = 0;
+  std::string activation = "silu";
+  double deviation = 0.02;
+  double auxiliary_weight = 0;  // of the loss that balances the experts; 0: none
+};
+
+// The sparse feed-forward layer of Mixtral (Jiang et al., 2024): a gate chooses for each token the experts whose gated
+// feed-forward layers it goes through; their results are weighed by the softmax over the chosen ones.
+// Every expert is given every token, and its result is dropped where it was not chosen.
+class MixtureOfExperts {
+ public:
+  MixtureOfExperts(const Scope& scope, const ExpertsConfig& config);
+  // x [B, T, D] -> [B, T, D]; router logits [B T, experts] go to `router` if it is given.
+  Tensor operator()(const Tensor& x, std::vector<Tensor>* router) const;
+
+ private:
+  struct Expert {
+    Linear w1, w2, w3;  // gate, down, up
+  };
+  ExpertsConfig config_;
+  Linear gate_;
+  std::vector<Expert> experts_;
+};
+
+// How unevenly tokens are spread over experts (Fedus et al., "Switch Transformers", 2021, equations 4 to 6, over all
+// layers): logits [B T, experts] of each layer, mask [B, T] or empty -> [].
+Tensor load_balancing_loss(const std::vector<Tensor>& router_logits, int64_t experts_per_token, const Tensor& mask);
+
+}  // namespace transom

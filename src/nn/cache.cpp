@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/cache.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "nn/attention.h"
+
+namespace transom {
+namespace {
+
+constexpr int64_t kLeastCapacity = 64;
+
+// Zeros behind what is there, along the axis of places.
+Tensor with_room(const Tensor& x, int64_t capacity) {
+  return x.dim(1) == capacity ? x : pad(x, {0, 0, 0, 0}, {0, capacity - x.dim(1), 0, 0});
+}
+
+}  // namespace
+
+KeyValueCache::KeyValueCache(int64_t rows, std::vector<int64_t> mask) : rows_(rows), mask_(std::move(mask)) {
+  if (rows <= 0 || static_cast<int64_t>(mask_.size()) % rows != 0)
+    fail(ErrorKind::kInternal, "a cache of {} rows was given a mask of {} numbers", rows, mask_.size());
+  prompt_ = static_cast<int64_t>(mask_.size()) / rows;
+}
+
+void KeyValueCache::make_places() {
+  std::vector<int64_t> places(static_cast<size_t>(rows_ * capacity_), 1);
+  for (int64_t row = 0; row < rows_; ++row)
+    std::copy_n(mask_.begin() + row * prompt_, std::min(prompt_, capacity_), places.begin() + row * capacity_);
+  places_ = Tensor::from(places, {rows_, capacity_});
+}
+
+void KeyValueCache::begin(int64_t tokens) {
+  int64_t needed = std::max(capacity_, kLeastCapacity);
+  while (needed < length_ + tokens) needed *= 2;
+  if (needed != capacity_) {
+    capacity_ = needed;
+    for (KeysAndValues& layer : layers_) layer = {with_room(layer.keys, capacity_), with_room(layer.values, capacity_)};
+    make_places();
+  }
+  coming_ = tokens;
+  start_ = Tensor::from(std::vector<int64_t>{0, length_, 0, 0}, {4});
+  visible_.clear();
+}
+
+void KeyValueCache::end() {
+  length_ += coming_;
+  coming_ = 0;
+  visible_.clear();
+}
+
+KeysAndValues KeyValueCache::append(int64_t layer, const Tensor& keys, const Tensor& values) {
+  const auto place = static_cast<size_t>(layer);
+  if (length_ == 0) {
+    if (layers_.size() <= place) layers_.resize(place + 1);
+    return layers_[place] = {with_room(keys, capacity_), with_room(values, capacity_)};
+  }
+  KeysAndValues& seen = layers_.at(place);
+  seen.keys = dynamic_update_slice(seen.keys, keys, start_);
+  seen.values = dynamic_update_slice(seen.values, values, start_);
+  return seen;
+}
+
+Tensor KeyValueCache::visible(int64_t tokens, int64_t sliding_window) {
+  for (const Visible& known : visible_)
+    if (known.window == sliding_window) return known.bias;
+  const Shape shape{tokens, capacity_};
+  const Tensor query = iota(shape, 0) + slice(start_, 0, 1, 2), key = iota(shape, 1);
+  Tensor seen = less_equal(key, query);
+  if (sliding_window > 0) seen = logical_and(seen, greater(key, query - static_cast<double>(sliding_window)));
+  const Tensor real = not_equal(places_, zeros(places_.shape(), DType::kInt64));
+  const Shape all{rows_, 1, tokens, capacity_};
+  const Tensor visible = logical_and(broadcast_to(reshape(seen, {1, 1, tokens, capacity_}), all),
+                                     broadcast_to(reshape(real, {rows_, 1, 1, capacity_}), all));
+  visible_.push_back({sliding_window, additive_where(visible)});
+  return visible_.back().bias;
+}
+
+void KeyValueCache::reorder(const Tensor& sources) {
+  for (KeysAndValues& layer : layers_) layer = {gather(layer.keys, sources, 0), gather(layer.values, sources, 0)};
+}
+
+std::vector<Tensor> KeyValueCache::tensors() const {
+  std::vector<Tensor> all;
+  for (const auto* layers : {&layers_, &encoder_layers})
+    for (const KeysAndValues& layer : *layers) all.push_back(layer.keys), all.push_back(layer.values);
+  if (encoder_states.defined()) all.push_back(encoder_states);
+  return all;
+}
+
+}  // namespace transom

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keys and values that a decoder has computed for the tokens so far, so that the next token costs one token's work.
+//
+// The buffers have room for more places than are taken. Where the next tokens go is an input of the graph, so one
+// program serves all steps until the room is used up; then it doubles. The buffers are given to the program that
+// computes the new ones, which writes in place. Letters: B rows, T new tokens, S places, G heads, D hidden.
+#pragma once
+
+#include <vector>
+
+#include "transom/ops.h"
+
+namespace transom {
+
+struct KeysAndValues {
+  Tensor keys, values;  // [B, S, G, d], [B, S, G, e]
+};
+
+class KeyValueCache {
+ public:
+  // For `rows` rows whose first tokens are masked by `mask` (row-major [rows, prompt length]; 0: padding).
+  KeyValueCache(int64_t rows, std::vector<int64_t> mask);
+
+  // ---- for whoever drives the decoder
+  // Makes room for that many tokens, which the next forward pass appends.
+  void begin(int64_t tokens);
+  // Takes note that they are there.
+  void end();
+  // Row i goes on from what row `sources`[i] has seen; i64 [B]. Rows of one prompt only: masks stay.
+  void reorder(const Tensor& sources);
+  // All that is held, to be computed together with the logits.
+  std::vector<Tensor> tensors() const;
+  int64_t rows() const { return rows_; }
+  int64_t length() const { return length_; }      // tokens so far
+  int64_t capacity() const { return capacity_; }  // places: S
+
+  // ---- for the layers of a decoder, during a forward pass
+  // Adds keys [B, T, G, d] and values [B, T, G, e] of the new tokens; gives those of all places.
+  KeysAndValues append(int64_t layer, const Tensor& keys, const Tensor& values);
+  // What is added to scores, [B, 1, T, S]: each new token sees itself and what stands before it, but no padding, and no
+  // more than `sliding_window` tokens unless that is 0.
+  Tensor visible(int64_t tokens, int64_t sliding_window);
+  // 1 where a place holds, or will hold, a token, 0 where it holds padding: i64 [B, S].
+  const Tensor& places() const { return places_; }
+
+  // ---- of encoder-decoder models: what the encoder made, and its keys and values in each decoder layer, which the
+  // first pass computes (append has no part in them).
+  Tensor encoder_states;  // [B, S', D]
+  Tensor encoder_mask;    // [B, S'] as the encoder was given it, or empty
+  std::vector<KeysAndValues> encoder_layers;
+
+ private:
+  void make_places();
+  int64_t rows_, prompt_, length_ = 0, coming_ = 0, capacity_ = 0;
+  std::vector<int64_t> mask_;
+  Tensor start_;  // i64 [4]: where the new tokens go, (0, length, 0, 0)
+  Tensor places_;
+  std::vector<KeysAndValues> layers_;
+  struct Visible {
+    int64_t window;
+    Tensor bias;
+  };
+  std::vector<Visible> visible_;  // of the present pass, by window
+};
+
+}  // namespace transom
