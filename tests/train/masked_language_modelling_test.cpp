@@ -77,6 +77,26 @@ TEST(MaskedLanguageModelling, MasksWordsAnewForEachDrawAndNeverSpecialTokens) {
   EXPECT_NEAR(static_cast<double>(masks) / static_cast<double>(labelled), 0.8, 0.12);
 }
 
+TEST(MaskedLanguageModelling, AResumedRunMasksAsAnUnbrokenOne) {
+  const TinyModel model;
+  const auto losses = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--line_by_line", "--per_device_train_batch_size", "2", "--max_steps", "6", "--save_steps",
+                             "3", "--mlm_probability", "0.9"});
+    const TrainArguments arguments = model.arguments(masking(model.write("train.txt", kText), more));
+    TaskSetup setup = prepare_task(arguments);
+    Trainer trainer(std::move(setup.model), arguments.training);
+    configure_trainer(trainer, setup);
+    std::vector<double> result;
+    trainer.set_step_reports([&](const StepReport& report) { result.push_back(report.loss); });
+    trainer.train(arguments.training.resume_from_checkpoint);
+    return result;
+  };
+  const std::vector<double> unbroken = losses({}),
+                            resumed = losses({"--resume_from_checkpoint", (model.path() / "checkpoint-3").string()});
+  ASSERT_EQ(unbroken.size(), 6u);
+  EXPECT_EQ(resumed, std::vector<double>(unbroken.begin() + 3, unbroken.end()));
+}
+
 TEST(MaskedLanguageModelling, TakesAWordWithAllItsTokens) {
   const TinyModel model;
   const TaskSetup setup = prepare_task(model.arguments(masking(
