@@ -35,8 +35,8 @@ class Bart : public EncoderDecoder {
   Bart(const Scope& scope, const BartConfig& c)
       : shared(shared_embedding(scope, c.vocab_size, c.d_model, c.init_std, c.pad_token_id)),
         max_position_embeddings_(c.max_position_embeddings),
-        encoder_embeddings_(scope / "encoder", c, shared),
-        decoder_embeddings_(scope / "decoder", c, shared) {
+        encoder_embeddings_(scope / "encoder", c, words_of(scope / "encoder", c)),
+        decoder_embeddings_(scope / "decoder", c, words_of(scope / "decoder", c)) {
     for (int64_t i = 0; i < c.encoder_layers; ++i) encoder_layers_.emplace_back(scope / "encoder" / "layers" / i, c);
     for (int64_t i = 0; i < c.decoder_layers; ++i) decoder_layers_.emplace_back(scope / "decoder" / "layers" / i, c, i);
   }
@@ -59,6 +59,12 @@ class Bart : public EncoderDecoder {
   Embedding shared;
 
  private:
+  // Untied models may hold an embedding for each stack.
+  Embedding words_of(const Scope& stack, const BartConfig& c) const {
+    if (c.tie_word_embeddings || !stack.holds("embed_tokens.weight")) return shared;
+    return {stack / "embed_tokens", c.vocab_size, c.d_model, c.init_std, c.pad_token_id};
+  }
+
   int64_t max_position_embeddings_;
   BartEmbeddings encoder_embeddings_, decoder_embeddings_;
   std::vector<BartEncoderLayer> encoder_layers_;

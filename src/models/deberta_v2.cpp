@@ -265,7 +265,12 @@ class DebertaV2Body {
                                                                     : zeros({1, in.length}, DType::kInt64));
     if (embed_proj_) x = (*embed_proj_)(x);
     x = layer_norm_(x);
-    const Tensor counted = attention_mask.defined() ? unsqueeze(cast(attention_mask, x.dtype()), 2) : Tensor();
+    // Padding neither sees nor is seen, as in Transformers: what stands there enters the loss of answers.
+    Tensor counted, mask;
+    if (attention_mask.defined()) {
+      counted = unsqueeze(cast(attention_mask, x.dtype()), 2);
+      mask = additive_mask(counted * permute(counted, {0, 2, 1}));
+    }
     if (counted.defined()) x = x * counted;
     x = dropout_(x, context);
 
@@ -278,7 +283,7 @@ class DebertaV2Body {
     if (context.output_hidden_states) output.hidden_states.push_back(x);
     for (size_t i = 0; i < layer_.size(); ++i) {
       const auto through = [&](const std::vector<Tensor>& y) {
-        const Tensor out = layer_[i](y[0], in.mask, positions, context);
+        const Tensor out = layer_[i](y[0], mask, positions, context);
         return i == 0 && conv_ ? (*conv_)(y[0], out, counted, context) : out;
       };
       x = context.gradient_checkpointing && context.training ? checkpoint(through, {x}) : through({x});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Marian (Junczys-Dowmunt et al., 2018), the translation models of Opus-MT: BART's layers over sinusoidal positions,
-// which no checkpoint holds. B batch, T time, D hidden, V vocabulary.
+// which hardly any checkpoint holds. B batch, T time, D hidden, V vocabulary.
 #include <cmath>
 
 #include "base/error.h"
@@ -24,7 +24,7 @@ struct MarianConfig : BartConfig {
 };
 
 // Sines, then cosines, of the position at falling frequencies: [positions, D].
-Tensor sinusoids(int64_t positions, int64_t width) {
+std::vector<float> sinusoids(int64_t positions, int64_t width) {
   std::vector<float> values;
   const int64_t sines = (width + 1) / 2;
   for (int64_t position = 0; position < positions; ++position)
@@ -34,7 +34,15 @@ Tensor sinusoids(int64_t positions, int64_t width) {
           static_cast<double>(position) / std::pow(10000.0, 2 * static_cast<double>(pair) / static_cast<double>(width));
       values.push_back(static_cast<float>(i < sines ? std::sin(angle) : std::cos(angle)));
     }
-  return Tensor::from(values, {positions, width});
+  return values;
+}
+
+// Not trained, and saved again only where the checkpoint holds them.
+std::shared_ptr<Parameter> positions_of(const Scope& scope, const MarianConfig& c) {
+  const Shape shape{c.max_position_embeddings, c.d_model};
+  const std::vector<float> values = sinusoids(shape[0], shape[1]);
+  if (scope.holds("weight")) return scope.buffer("weight", {DType::kFloat32, shape}, Initial::given(values));
+  return std::make_shared<Parameter>(Parameter{scope.path() + ".weight", Tensor::from(values, shape)});
 }
 
 class Marian : public EncoderDecoder {
@@ -50,9 +58,9 @@ class Marian : public EncoderDecoder {
                                        c.pad_token_id)),
         scale_(c.embed_scale()),
         max_position_embeddings_(c.max_position_embeddings),
-        positions_(sinusoids(c.max_position_embeddings, c.d_model)),
+        encoder_positions_(positions_of(scope / "encoder" / "embed_positions", c)),
+        decoder_positions_(positions_of(scope / "decoder" / "embed_positions", c)),
         dropout_(c.dropout) {
-    for (const char* stack : {"encoder", "decoder"}) (scope / stack / "embed_positions").tied("weight");
     for (int64_t i = 0; i < c.encoder_layers; ++i) encoder_layers_.emplace_back(scope / "encoder" / "layers" / i, c);
     for (int64_t i = 0; i < c.decoder_layers; ++i) decoder_layers_.emplace_back(scope / "decoder" / "layers" / i, c, i);
   }
@@ -60,14 +68,16 @@ class Marian : public EncoderDecoder {
   EncoderOutput encode(const NamedTensors& inputs, ForwardContext& context) const override {
     const EncoderInputs in = encoder_inputs(inputs, max_position_embeddings_);
     const Tensor x = in.inputs_embeds.defined() ? in.inputs_embeds : encoder_tokens(in.input_ids);
-    return through_layers(encoder_layers_, embedded(x, in.position_ids, context), in.mask, context);
+    return through_layers(encoder_layers_, embedded(x, *encoder_positions_, in.position_ids, context), in.mask,
+                          context);
   }
 
   DecoderOutput decode(const DecoderInputs& in, const EncodedSource& source, ForwardContext& context) const override {
     const Tensor x = in.inputs_embeds.defined() ? in.inputs_embeds : decoder_tokens(in.input_ids);
     const auto call = [&](const BartDecoderLayer& layer, const Tensor& y) { return layer(y, in, source, context); };
     return through_decoder(
-        decoder_layers_, embedded(x, in.position_ids, context), context, [](const Tensor& y) { return y; }, call);
+        decoder_layers_, embedded(x, *decoder_positions_, in.position_ids, context), context,
+        [](const Tensor& y) { return y; }, call);
   }
 
   int64_t max_target_positions() const override { return max_position_embeddings_; }
@@ -75,13 +85,14 @@ class Marian : public EncoderDecoder {
   Embedding encoder_tokens, decoder_tokens;
 
  private:
-  Tensor embedded(const Tensor& words, const Tensor& position_ids, ForwardContext& context) const {
-    return dropout_(words * scale_ + cast(gather(positions_, position_ids, 0), words.dtype()), context);
+  Tensor embedded(const Tensor& words, const Parameter& positions, const Tensor& position_ids,
+                  ForwardContext& context) const {
+    return dropout_(words * scale_ + cast(gather(positions.value, position_ids, 0), words.dtype()), context);
   }
 
   double scale_;
   int64_t max_position_embeddings_;
-  Tensor positions_;  // [positions, D]
+  std::shared_ptr<Parameter> encoder_positions_, decoder_positions_;  // [positions, D]
   Dropout dropout_;
   std::vector<BartEncoderLayer> encoder_layers_;
   std::vector<BartDecoderLayer> decoder_layers_;
