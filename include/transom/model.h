@@ -15,14 +15,16 @@
 
 namespace transom {
 
-class Config;         // io/config.h
-class KeyValueCache;  // nn/cache.h
+class CompiledForward;  // models/compiled_forward.h
+class Config;           // io/config.h
+class KeyValueCache;    // nn/cache.h
 
 // One tensor of a model, by its name in the checkpoint. Layers share it with the model, so that a new value is seen by
 // all.
 struct Parameter {
   std::string name;
   Tensor value;
+  bool of_layer_norm = false;  // weight decay spares it
 };
 
 // Tensors by the names of Transformers' arguments and outputs, in order.
@@ -35,7 +37,8 @@ class NamedTensors {
   Tensor find(std::string_view name) const;       // an empty Tensor where there is none
   const Tensor& at(std::string_view name) const;  // throws, naming what there is
   void set(std::string name, Tensor tensor);
-  const Items& items() const { return items_; }
+  const Items& items() const& { return items_; }
+  Items items() && { return std::move(items_); }
   bool empty() const { return items_.empty(); }
 
  private:
@@ -83,14 +86,16 @@ struct LoadReport {
 class Model {
  public:
   virtual ~Model();
-  // Reads a directory that save_pretrained wrote, Transformers' or ours.
-  static std::unique_ptr<Model> from_pretrained(const std::string& directory, const LoadOptions& options = {},
+  // Reads a directory that save_pretrained wrote, Transformers' or ours, or a model of the Hugging Face Hub by its id.
+  // For a revision, a token or another cache than the environment's give it what resolve_model (hub.h) returns.
+  static std::unique_ptr<Model> from_pretrained(const std::string& name_or_path, const LoadOptions& options = {},
                                                 LoadReport* report = nullptr);
   // The same architecture with new weights.
   static std::unique_ptr<Model> from_config(const std::string& config_json, const LoadOptions& options = {});
 
   // Inputs by the names of Transformers' arguments (input_ids, attention_mask, labels ...); outputs by its names (loss,
-  // logits, last_hidden_state ...). Unknown and missing inputs are refused by name.
+  // logits, last_hidden_state ...). Unknown and missing inputs are refused by name. In compile and graph mode a pass
+  // without gradients (see NoGradient) is traced once for each signature and its results are computed at once.
   NamedTensors forward(const NamedTensors& inputs, ForwardContext context = {}) const;
   NamedTensors operator()(const NamedTensors& inputs) const { return forward(inputs); }
 
@@ -114,9 +119,11 @@ class Model {
 
  private:
   friend class ModelLoader;
+  friend class CompiledForward;
   std::vector<std::shared_ptr<Parameter>> parameters_, buffers_;
   std::shared_ptr<Config> config_;
   std::string architecture_;
+  mutable std::shared_ptr<CompiledForward> compiled_;  // made by the first forward pass in compile or graph mode
 };
 
 }  // namespace transom

@@ -161,6 +161,7 @@ class Autocast {
   ~Autocast();
   Autocast(const Autocast&) = delete;
   Autocast& operator=(const Autocast&) = delete;
+  static DType current();  // float32: none
 
  private:
   DType before_;

@@ -137,9 +137,10 @@ struct ScriptArguments {
   // Task and device
   std::optional<std::string> task;
   std::optional<std::string> device;
-  std::string mode = "graph";
+  std::string mode = "lazy";
   std::optional<std::string> overfit_batch;
   bool json = false;
+  std::optional<std::string> profile;
 
   // Files
   std::optional<std::string> train_file;
@@ -167,7 +168,7 @@ struct ScriptArguments {
 
   // Tokens
   std::optional<int64_t> max_seq_length;
-  bool pad_to_max_length = false;
+  std::optional<bool> pad_to_max_length;  // by default only for question answering
   std::optional<int64_t> pad_to_multiple_of;
   std::optional<int64_t> block_size;
 

@@ -14,9 +14,10 @@ namespace transom {
 constexpr int64_t kIgnoredLabel = -100;  // no loss where a label is this
 
 // One row for a model: sequences by the names of the model's arguments (input_ids, attention_mask, token_type_ids,
-// labels ...), and the label of the whole row where it has one.
+// labels ...), and what the whole row has: further numbers by name (start_positions), and its label.
 struct Features {
   std::map<std::string, std::vector<int64_t>> sequences;
+  std::map<std::string, int64_t> numbers;
   std::optional<int64_t> label;     // a class
   std::vector<float> label_values;  // one number for regression, one a class for multi-label
 };
@@ -30,8 +31,10 @@ struct PaddedRows {
 
 struct Batch {
   std::map<std::string, PaddedRows> sequences;
-  std::vector<int64_t> labels;      // (rows)
-  std::vector<float> label_values;  // (rows, values of a row)
+  std::map<std::string, std::vector<int64_t>> numbers;  // (rows)
+  int64_t choices = 0;                                  // multiple choice: so many sequences in turn belong to one row
+  std::vector<int64_t> labels;                          // (rows)
+  std::vector<float> label_values;                      // (rows, values of a row)
 };
 
 struct PaddingOptions {

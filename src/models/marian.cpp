@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Marian (Junczys-Dowmunt et al., 2018), the translation models of Opus-MT: BART's layers over sinusoidal positions,
 // which hardly any checkpoint holds. B batch, T time, D hidden, V vocabulary.
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -25,6 +26,8 @@ struct MarianConfig : BartConfig {
 
 // Sines, then cosines, of the position at falling frequencies: [positions, D].
 std::vector<float> sinusoids(int64_t positions, int64_t width) {
+  if (positions < 0 || width < 0 || positions > (int64_t{1} << 28) / std::max<int64_t>(width, 1))
+    fail("config.json: max_position_embeddings {} of d_model {} are more than this takes", positions, width);
   std::vector<float> values;
   const int64_t sines = (width + 1) / 2;
   for (int64_t position = 0; position < positions; ++position)

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "io/checkpoint.h"
 #include "io/config.h"
+#include "models/compiled_forward.h"
 
 namespace transom {
 
@@ -41,7 +42,9 @@ NamedTensors Model::forward(const NamedTensors& inputs, ForwardContext context) 
     if (std::find(known.begin(), known.end(), name) == known.end())
       fail("{} takes no input {}{} It takes: {}", architecture_, quoted(name), did_you_mean(name, known),
            fmt::join(known, ", "));
-  return run(inputs, context);
+  if (!CompiledForward::applies(inputs, context)) return run(inputs, context);
+  if (!compiled_) compiled_ = std::make_shared<CompiledForward>();
+  return (*compiled_)(*this, inputs, context);
 }
 
 std::vector<std::string> Model::labels() const {

@@ -44,6 +44,8 @@ struct WhisperConfig : BartConfig {
 
 // Sines, then cosines: what the encoder's positions are unless a checkpoint says else.
 std::vector<float> sinusoids(int64_t positions, int64_t width) {
+  if (positions < 0 || positions > (int64_t{1} << 28) / width)
+    fail("config.json: max_source_positions {} of d_model {} are more than this takes", positions, width);
   const int64_t half = width / 2;
   std::vector<float> values;
   for (int64_t position = 0; position < positions; ++position)

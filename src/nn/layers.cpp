@@ -32,6 +32,8 @@ Tensor Embedding::operator()(const Tensor& ids) const {
 LayerNorm::LayerNorm(const Scope& scope, int64_t width, double epsilon, bool bias)
     : path_(scope.path()), weight_(scope.parameter("weight", {width}, Initial::ones())), epsilon_(epsilon) {
   if (bias) bias_ = scope.parameter("bias", {width}, Initial::zeros());
+  weight_->of_layer_norm = true;
+  if (bias_) bias_->of_layer_norm = true;
 }
 
 Tensor LayerNorm::operator()(const Tensor& x) const {
