@@ -269,12 +269,10 @@ ImageProcessor::Pixels ImageProcessor::normalized(const Image& image) const {
   return pixels;
 }
 
-std::optional<std::array<int64_t, 2>> ImageProcessor::output_size() const {
-  if (do_center_crop_) return std::array{crop_size_.height, crop_size_.width};
-  if (!do_resize_) return std::nullopt;
-  if (convnext_) return std::array{size_.shortest_edge, size_.shortest_edge};
-  if (size_.shortest_edge == 0) return std::array{size_.height, size_.width};
-  return std::nullopt;
+std::array<int64_t, 2> ImageProcessor::training_size() const {
+  if (do_center_crop_) return {crop_size_.height, crop_size_.width};
+  if (size_.shortest_edge > 0) return {size_.shortest_edge, size_.shortest_edge};
+  return {size_.height, size_.width};
 }
 
 }  // namespace transom

@@ -5,7 +5,6 @@
 
 #include <array>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,9 +29,8 @@ class ImageProcessor {
 
   // For training: a picture that is cropped and resized already, turned into numbers.
   Pixels normalized(const Image& image) const;
-  // The extents (height, width) of what comes out; empty where they depend on the picture.
-  std::optional<std::array<int64_t, 2>> output_size() const;
-  Resampling resampling() const { return resampling_; }
+  // The extents (height, width) that pictures of a training batch are given.
+  std::array<int64_t, 2> training_size() const;
 
  private:
   // How large a picture becomes: both extents, or the shortest edge, perhaps with a limit of the longest.

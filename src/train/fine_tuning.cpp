@@ -39,8 +39,8 @@ FineTuneResult fine_tune(TrainArguments arguments, const FineTuneOptions& option
   // Where no part is asked for, the files that are given say it. An eval_strategy, which turns do_eval on, speaks of
   // training.
   if (!training.do_train && !training.do_predict && (!training.do_eval || training.eval_strategy != "no")) {
-    training.do_train = script.train_file.has_value();
-    training.do_eval = script.validation_file.has_value();
+    training.do_train = script.train_file || script.train_dir;
+    training.do_eval = script.validation_file || script.validation_dir;
     training.do_predict = script.test_file.has_value();
   }
   TaskSetup task = prepare_task(arguments, options.hub);
