@@ -91,7 +91,9 @@ TEST(Ctc, LabelsThatDoNotFitAreInfiniteOrLeftOut) {
   const auto gradient = gradients(loss, {x})[0].to_vector<double>();
   for (size_t i = 0; i < gradient.size(); ++i) {
     EXPECT_TRUE(std::isfinite(gradient[i]));
-    if (i < gradient.size() / 2) EXPECT_EQ(gradient[i], 0) << i;
+    if (i < gradient.size() / 2) {
+      EXPECT_EQ(gradient[i], 0) << i;
+    }
   }
 }
 
