@@ -45,9 +45,9 @@ struct Encoding {
 // A handle to an immutable tokenizer: cheap to copy, and safe to use from several threads.
 class Tokenizer {
  public:
-  // Reads tokenizer.json and tokenizer_config.json of `directory`; without the former vocab.txt, as a BERT tokenizer
-  // with the configuration's do_lower_case, strip_accents and tokenize_chinese_chars. Errors name the file and the
-  // field.
+  // A directory, or an id of the Hugging Face Hub. Reads its tokenizer.json and tokenizer_config.json; without the
+  // former vocab.txt, as a BERT tokenizer with the configuration's do_lower_case, strip_accents and
+  // tokenize_chinese_chars. Errors name the file and the field.
   static Tokenizer from_pretrained(const std::string& directory);
 
   // From the text of a tokenizer.json, and of a tokenizer_config.json if there is one. `where` names it in errors.

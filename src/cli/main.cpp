@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -39,6 +40,27 @@ void add_option(CLI::App& app, const Option& option) {
     if (!option.required) added->capture_default_str();
 }
 
+// CLI11 reports what is missing before what is misspelt; the misspelt word is what helps.
+void refuse_unknown_words(const std::vector<Command>& commands, int count, char** words) {
+  if (count < 2 || words[1][0] == '-') return;
+  std::vector<std::string> names;
+  for (const Command& command : commands) {
+    names.push_back(command.name);
+    if (command.name != words[1]) continue;
+    std::vector<std::string> flags{"--help"};
+    for (const Option& option : command.options) flags.push_back(option.name);
+    for (int i = 2; i < count && std::string_view(words[i]) != "--"; ++i) {
+      const std::string_view word(words[i]);
+      const std::string name(word.substr(0, word.find('=')));
+      if (word.starts_with("--") && std::find(flags.begin(), flags.end(), name) == flags.end())
+        fail(ErrorKind::kUsage, "unknown argument {}{} See transom {} --help", name, did_you_mean(name, flags),
+             command.name);
+    }
+    return;
+  }
+  fail(ErrorKind::kUsage, "unknown command {}{} See transom --help", quoted(words[1]), did_you_mean(words[1], names));
+}
+
 int run(int count, char** words) {
   CLI::App app("Trains, evaluates and serves Hugging Face checkpoints on whatever accelerator it finds.", "transom");
   app.require_subcommand(1);
@@ -48,6 +70,7 @@ int run(int count, char** words) {
   if (count > 1)
     for (const Command& command : commands)
       if (command.run_words && command.name == words[1]) return command.run_words({words + 2, words + count});
+  refuse_unknown_words(commands, count, words);
   for (Command& command : commands) {
     CLI::App* sub = app.add_subcommand(command.name, command.help);
     sub->footer(command.examples);

@@ -87,6 +87,21 @@ void for_each_line(std::string_view text, Line&& line) {
   }
 }
 
+// A text or a file; each line of standard input for "-"; each image of a folder.
+void add_input(const Pipeline& pipeline, const std::string& input, std::vector<Json>& inputs) {
+  if (input == "-") {
+    for (std::string line; std::getline(std::cin, line);) inputs.push_back(line);
+  } else if (pipeline.takes_images() && std::filesystem::is_directory(input)) {
+    std::vector<std::string> files;
+    for (const auto& entry : std::filesystem::directory_iterator(input))
+      if (is_image_name(entry.path())) files.push_back(entry.path().string());
+    std::sort(files.begin(), files.end());
+    inputs.insert(inputs.end(), files.begin(), files.end());
+  } else {
+    inputs.push_back(input);
+  }
+}
+
 int run(const Options& options) {
   options.device.apply();
   const auto pipeline = make_pipeline(options.task, options.model, options.source.hub());
@@ -119,21 +134,7 @@ int run(const Options& options) {
   if (options.source_sentence)
     inputs.push_back({{"source_sentence", *options.source_sentence}, {"sentences", options.inputs}});
   else
-    for (const std::string& input : options.inputs) {
-      if (pipeline->takes_images() && std::filesystem::is_directory(input)) {
-        std::vector<std::string> files;
-        for (const auto& entry : std::filesystem::directory_iterator(input))
-          if (is_image_name(entry.path())) files.push_back(entry.path().string());
-        std::sort(files.begin(), files.end());
-        inputs.insert(inputs.end(), files.begin(), files.end());
-        continue;
-      }
-      if (input != "-") {
-        inputs.push_back(input);
-        continue;
-      }
-      for (std::string line; std::getline(std::cin, line);) inputs.push_back(line);
-    }
+    for (const std::string& input : options.inputs) add_input(*pipeline, input, inputs);
   if (inputs.empty())
     fail(ErrorKind::kUsage, "there is nothing to run on: give texts, - for standard input, or --requests FILE");
   const std::vector<Json> results = run_pipeline(*pipeline, inputs, parameters);
@@ -156,6 +157,7 @@ Command run_command() {
           "  transom run fill-mask --model MODEL \"Paris is the [MASK] of France.\" --top_k 3\n"
           "  transom run question-answering --model MODEL --question \"Who?\" --context \"Ada wrote it.\"\n"
           "  transom run sentence-similarity --model MODEL --source_sentence \"A cat sat.\" \"A dog lay.\" \"Rain.\"\n"
+          "  transom run image-classification --model MODEL cat.png folder/\n"
           "  transom run feature-extraction --model MODEL --pooling auto - < sentences.txt --json"};
   command.options = {
       {"task", &o.task, fmt::format("{}", fmt::join(pipeline_tasks(), ", ")), true},

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/mt19937.h"
 #include "io/checkpoint.h"
 #include "models/family.h"
@@ -82,6 +83,25 @@ bool is_buffer(std::string_view name) {
   return false;
 }
 
+constexpr size_t kMaximumTensors = 200'000;
+constexpr int64_t kMaximumBytes = int64_t{1} << 42;  // of one tensor
+
+// One line about tensors that the checkpoint lacks, with a name in it that is near, perhaps misspelt.
+void warn_of_missing(const LoadReport& report, const std::string& where) {
+  if (report.missing.empty()) return;
+  constexpr size_t kShown = 4;
+  const std::vector<std::string> shown(report.missing.begin(),
+                                       report.missing.begin() + std::min(kShown, report.missing.size()));
+  std::string near;
+  for (const std::string& name : shown)
+    if (near.empty() && report.unexpected.size() < 1000) near = did_you_mean(name, report.unexpected);
+  if (!near.empty()) near = "; not used" + near.substr(near.find(" '"));
+  if (near.ends_with('?')) near.pop_back();
+  log(LogLevel::kWarning,
+      fmt::format("{}: {} tensors of the model are not there and are made new: {}{}{}", where, report.missing.size(),
+                  fmt::join(shown, ", "), report.missing.size() > kShown ? " ..." : "", near));
+}
+
 class Source : public ParameterSource {
  public:
   Source(const Checkpoint* checkpoint, const Family& family, const LoadOptions& options)
@@ -105,9 +125,13 @@ class Source : public ParameterSource {
 
   void tied(const std::string& name) override { used_.insert(name); }
 
-  // Tensors that no parameter asked for.
+  // Tensors that no parameter asked for. A checkpoint that gave nothing at all belongs to another model.
   void finish() {
     if (!checkpoint_) return;
+    if (!parameters.empty() && report.missing.size() == parameters.size() + buffers.size())
+      fail("{}: holds no tensor of the model that config.json describes: expected {} ..., found {}",
+           checkpoint_->where(), quoted(report.missing[0]),
+           checkpoint_->tensors().empty() ? "none" : quoted(checkpoint_->tensors()[0].first) + " ...");
     for (const auto& [name, view] : checkpoint_->tensors())
       if (!used_.contains(name) && !is_buffer(name)) report.unexpected.push_back(name);
   }
@@ -118,8 +142,7 @@ class Source : public ParameterSource {
  private:
   std::shared_ptr<Parameter> loaded(const std::string& name, const Type& type, const Initial& initial) {
     const Shape& shape = type.shape;
-    for (const int64_t extent : shape)
-      if (extent < 0 || extent > int64_t{1} << 40) fail("config.json: gives {} the shape {}", name, to_string(shape));
+    check_size(name, type);
     auto parameter = std::make_shared<Parameter>(Parameter{name, {}});
     if (const TensorView* view = find(name)) {
       if (view->shape == shape) parameter->value = from_view(*view, type.dtype);
@@ -134,6 +157,17 @@ class Source : public ParameterSource {
     }
     if (!parameter->value.defined()) parameter->value = fresh(type, initial);
     return parameter;
+  }
+
+  // What a configuration claims is checked before memory is taken for it.
+  void check_size(const std::string& name, const Type& type) const {
+    if (parameters.size() + buffers.size() >= kMaximumTensors)
+      fail("config.json: describes a model of more than {} tensors, up to {}; are num_hidden_layers and the like right?",
+           kMaximumTensors, quoted(name));
+    int64_t bytes = static_cast<int64_t>(sizeof(float));
+    bool fits = true;
+    for (const int64_t extent : type.shape) fits &= extent >= 0 && !__builtin_mul_overflow(bytes, extent, &bytes);
+    if (!fits || bytes > kMaximumBytes) fail("config.json: gives {} the shape {}", name, to_string(type.shape));
   }
 
   const TensorView* find(const std::string& name) {
@@ -212,6 +246,7 @@ class ModelLoader {
     Source source(checkpoint, *choice.family, options);
     std::unique_ptr<Model> model = choice.architecture->make(config, Scope(source));
     source.finish();
+    if (checkpoint) warn_of_missing(source.report, checkpoint->where());
     model->parameters_ = std::move(source.parameters);
     model->buffers_ = std::move(source.buffers);
     model->config_ = std::make_shared<Config>(std::move(config));

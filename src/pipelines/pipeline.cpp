@@ -23,7 +23,7 @@ std::unique_ptr<Pipeline> of_text(const std::string& directory, const LoadOption
 }
 
 template <std::unique_ptr<Pipeline> (*make)(TextModel model, const std::string& directory)>
-std::unique_ptr<Pipeline> of_text_and_directory(const std::string& directory, const LoadOptions& options) {
+std::unique_ptr<Pipeline> of_text_in_directory(const std::string& directory, const LoadOptions& options) {
   return make({Model::from_pretrained(directory, options), Tokenizer::from_pretrained(directory)}, directory);
 }
 
@@ -32,8 +32,8 @@ constexpr Task kTasks[] = {
     {"token-classification", "ner", of_text<make_token_classification>},
     {"question-answering", "", of_text<make_question_answering>},
     {"fill-mask", "", of_text<make_fill_mask>},
-    {"feature-extraction", "", of_text_and_directory<make_feature_extraction>},
-    {"sentence-similarity", "", of_text_and_directory<make_sentence_similarity>, "feature-extraction"},
+    {"feature-extraction", "", of_text_in_directory<make_feature_extraction>},
+    {"sentence-similarity", "", of_text_in_directory<make_sentence_similarity>, "feature-extraction"},
     {"zero-shot-classification", "", of_text<make_zero_shot_classification>},
     {"image-classification", "", make_image_classification},
     {"image-feature-extraction", "", make_image_feature_extraction},

@@ -13,6 +13,7 @@
 #include "text/tokenizer_config.h"
 #include "text/tokenizer_file.h"
 #include "text/unicode.h"
+#include "transom/hub.h"
 
 namespace transom {
 
@@ -88,7 +89,7 @@ void Tokenizer::State::build(const Json& fields, const std::string& where, const
 }
 
 Tokenizer Tokenizer::from_pretrained(const std::string& directory) {
-  const fs::path folder(directory);
+  const fs::path folder(resolve_tokenizer(directory));
   auto state = std::make_shared<State>();
   try {
     Json config = Json::object();

