@@ -43,6 +43,8 @@ FineTuneResult fine_tune(TrainArguments arguments, const FineTuneOptions& option
     training.do_eval = script.validation_file || script.validation_dir;
     training.do_predict = script.test_file.has_value();
   }
+  if (training.do_predict && !script.test_file)
+    fail(ErrorKind::kUsage, "--do_predict: expected a --test_file of text, found none");
   TaskSetup task = prepare_task(arguments, options.hub);
   if (training.do_predict && (!task.test || !task.write_predictions))
     fail(ErrorKind::kUsage, "--do_predict: {}",

@@ -36,7 +36,7 @@ TEST(Program, FailuresExitWithOneAndNameTheFile) {
 TEST(Program, RefusesAnUnknownArchitectureByName) {
   const auto folder = std::filesystem::temp_directory_path() / "transom_program_test_model";
   std::filesystem::create_directories(folder);
-  write_file(folder / "config.json", R"({"model_type": "bret"})");
+  write_file(folder / "config.json", R"({"model_type": "bertt"})");
 
   std::string bytes = "{}      ";
   bytes.insert(0, std::string("\x08\0\0\0\0\0\0\0", 8));

@@ -32,7 +32,7 @@ TEST_P(TrainProgram, TrainsEvaluatesAndPredicts) {
   const Json results = read_json(model.path() / "out" / "all_results.json");
   for (const char* name : {"train_loss", "train_samples", "eval_samples", "epoch", each.metric})
     EXPECT_TRUE(results.contains(name)) << name << " in " << results.dump();
-  for (const char* name : {"model.safetensors", "tokenizer.json", "trainer_state.json", each.predictions})
+  for (const char* name : {"model.safetensors", "vocab.txt", "trainer_state.json", each.predictions})
     EXPECT_TRUE(!name || std::filesystem::exists(model.path() / "out" / name)) << (name ? name : "");
 
   // What was written is a checkpoint that evaluates on its own.
