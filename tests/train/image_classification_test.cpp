@@ -35,7 +35,8 @@ std::string picture(uint8_t red, uint8_t green, int number) {
 class ImageTraining : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::temp_directory_path() / "transom_image_training_test";
+    folder_ = fs::temp_directory_path() /
+              (std::string("transom_image_training_") + testing::UnitTest::GetInstance()->current_test_info()->name());
     fs::remove_all(folder_);
     for (int i = 0; i < 12; ++i)
       for (const auto& [name, red, green] : {std::tuple{"red", 230, 20}, {"green", 20, 230}}) {
