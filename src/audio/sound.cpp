@@ -4,7 +4,9 @@
 #include <sndfile.h>
 
 #include <algorithm>
+#include <cctype>
 #include <memory>
+#include <string>
 
 #include "base/error.h"
 
@@ -41,6 +43,14 @@ Sound read_sound(const std::filesystem::path& path, int64_t most_samples) {
     fail("{}: the sound cannot be decoded: {}", path.string(), sf_strerror(file.get()));
   if (sound.samples.empty()) fail("{}: the sound is empty", path.string());
   return sound;
+}
+
+bool is_sound_name(const std::filesystem::path& path) {
+  std::string end = path.extension().string();
+  for (char& c : end) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (const char* known : {".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3"})
+    if (end == known) return true;
+  return false;
 }
 
 }  // namespace transom

@@ -18,6 +18,9 @@ struct Sound {
 // Reads the file, the mean of its channels. Refuses what is no sound, and sounds of more than `most_samples`.
 Sound read_sound(const std::filesystem::path& path, int64_t most_samples = int64_t{1} << 30);
 
+// Whether the name ends as those of sound files do.
+bool is_sound_name(const std::filesystem::path& path);
+
 // The sound at another sampling rate, low-passed by a windowed sinc: the results of torchaudio.functional.resample with
 // its defaults (a Hann window over 6 zero crossings, 0.99 of the band).
 Sound resampled(const Sound& sound, int64_t sampling_rate);

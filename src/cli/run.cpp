@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <iostream>
 
+#include "audio/sound.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
@@ -19,7 +20,8 @@ struct Options {
   std::string task, model;
   std::vector<std::string> inputs;
   std::optional<std::string> requests, question, context, candidate_labels, aggregation_strategy, function_to_apply,
-      pooling, hypothesis_template, source_sentence, top_k;
+      pooling, hypothesis_template, source_sentence, top_k, return_timestamps;
+  double chunk_length_s = 0;
   bool json = false, multi_label = false, pool = false;
   ModelOptions source;
   DeviceOptions device;
@@ -35,6 +37,8 @@ Json parameters_of(const Options& o) {
   text("function_to_apply", o.function_to_apply);
   text("pooling", o.pooling);
   text("hypothesis_template", o.hypothesis_template);
+  text("return_timestamps", o.return_timestamps);
+  if (o.chunk_length_s > 0) p["chunk_length_s"] = o.chunk_length_s;
   if (o.multi_label) p["multi_label"] = true;
   if (o.pool) p["pool"] = true;
   if (o.top_k) {
@@ -87,14 +91,15 @@ void for_each_line(std::string_view text, Line&& line) {
   }
 }
 
-// A text or a file; each line of standard input for "-"; each image of a folder.
+// A text or a file; each line of standard input for "-"; each image or sound of a folder.
 void add_input(const Pipeline& pipeline, const std::string& input, std::vector<Json>& inputs) {
   if (input == "-") {
     for (std::string line; std::getline(std::cin, line);) inputs.push_back(line);
-  } else if (pipeline.takes_images() && std::filesystem::is_directory(input)) {
+  } else if ((pipeline.takes_images() || pipeline.takes_sounds()) && std::filesystem::is_directory(input)) {
     std::vector<std::string> files;
     for (const auto& entry : std::filesystem::directory_iterator(input))
-      if (is_image_name(entry.path())) files.push_back(entry.path().string());
+      if (pipeline.takes_images() ? is_image_name(entry.path()) : is_sound_name(entry.path()))
+        files.push_back(entry.path().string());
     std::sort(files.begin(), files.end());
     inputs.insert(inputs.end(), files.begin(), files.end());
   } else {
@@ -151,17 +156,18 @@ Command run_command() {
   static Options o;
   Command command{
       .name = "run",
-      .help = "Run a model on texts or images: the pipeline of a task",
+      .help = "Run a model on texts, images or sounds: the pipeline of a task",
       .examples =
           "  transom run text-classification --model MODEL \"What a film!\"\n"
           "  transom run fill-mask --model MODEL \"Paris is the [MASK] of France.\" --top_k 3\n"
           "  transom run question-answering --model MODEL --question \"Who?\" --context \"Ada wrote it.\"\n"
           "  transom run sentence-similarity --model MODEL --source_sentence \"A cat sat.\" \"A dog lay.\" \"Rain.\"\n"
           "  transom run image-classification --model MODEL cat.png folder/\n"
+          "  transom run automatic-speech-recognition --model MODEL speech.flac --chunk_length_s 20\n"
           "  transom run feature-extraction --model MODEL --pooling auto - < sentences.txt --json"};
   command.options = {
       {"task", &o.task, fmt::format("{}", fmt::join(pipeline_tasks(), ", ")), true},
-      {"inputs", &o.inputs, "texts, or image files and folders of them; - reads one a line from standard input"},
+      {"inputs", &o.inputs, "texts, or files and folders of images or sounds; - reads one a line from standard input"},
       {"--model", &o.model, kModelHelp, true},
       {"--requests", &o.requests, "JSON lines {\"inputs\": ..., \"parameters\": {...}}; one result a line"},
       {"--json", &o.json, "the structure that Transformers' pipeline() returns"},
@@ -175,7 +181,9 @@ Command run_command() {
       {"--hypothesis_template", &o.hypothesis_template, "of the zero-shot tasks"},
       {"--multi_label", &o.multi_label, "of zero-shot-classification: labels do not exclude each other"},
       {"--pooling", &o.pooling, "of feature-extraction: none, auto, mean or cls"},
-      {"--pool", &o.pool, "of image-feature-extraction: the pooled output"}};
+      {"--pool", &o.pool, "of image-feature-extraction: the pooled output"},
+      {"--return_timestamps", &o.return_timestamps, "of automatic-speech-recognition: char or word"},
+      {"--chunk_length_s", &o.chunk_length_s, "of automatic-speech-recognition: seconds that go through at once"}};
   o.source.add_to(command);
   o.device.add_to(command);
   command.run = [] { return run(o); };

@@ -38,6 +38,8 @@ constexpr Task kTasks[] = {
     {"image-classification", "", make_image_classification},
     {"image-feature-extraction", "", make_image_feature_extraction},
     {"zero-shot-image-classification", "", make_zero_shot_image_classification},
+    {"audio-classification", "", make_audio_classification},
+    {"automatic-speech-recognition", "", make_automatic_speech_recognition},
 };
 
 }  // namespace

@@ -25,6 +25,8 @@ class Pipeline {
   virtual std::vector<std::string> parameter_names() const = 0;
   // Whether inputs are the paths of image files.
   virtual bool takes_images() const { return false; }
+  // Whether they are the paths of sound files.
+  virtual bool takes_sounds() const { return false; }
 };
 
 std::vector<std::string> pipeline_tasks();
@@ -72,5 +74,7 @@ std::unique_ptr<Pipeline> make_zero_shot_classification(TextModel model);
 std::unique_ptr<Pipeline> make_image_classification(const std::string& directory, const LoadOptions& options);
 std::unique_ptr<Pipeline> make_image_feature_extraction(const std::string& directory, const LoadOptions& options);
 std::unique_ptr<Pipeline> make_zero_shot_image_classification(const std::string& directory, const LoadOptions& options);
+std::unique_ptr<Pipeline> make_audio_classification(const std::string& directory, const LoadOptions& options);
+std::unique_ptr<Pipeline> make_automatic_speech_recognition(const std::string& directory, const LoadOptions& options);
 
 }  // namespace transom

@@ -44,7 +44,7 @@ TEST_P(GoldenPipeline, EqualsTransformers) {
       make_pipeline(GetParam().task, (folder / golden["model"].get<std::string>()).lexically_normal().string());
   for (const Json& run : golden["runs"]) {
     Json inputs = run["inputs"];
-    if (pipeline->takes_images() && inputs.is_string())  // files beside the case
+    if ((pipeline->takes_images() || pipeline->takes_sounds()) && inputs.is_string())  // files beside the case
       inputs = (folder / inputs.get<std::string>()).lexically_normal().string();
     Json got;
     if (inputs.is_array()) {
@@ -69,7 +69,9 @@ INSTANTIATE_TEST_SUITE_P(Tasks, GoldenPipeline,
                                          Case{"image-classification", "image-classification"},
                                          Case{"image-classification-conv", "image-classification"},
                                          Case{"image-feature-extraction", "image-feature-extraction"},
-                                         Case{"zero-shot-image-classification", "zero-shot-image-classification"}),
+                                         Case{"zero-shot-image-classification", "zero-shot-image-classification"},
+                                         Case{"audio-classification", "audio-classification"},
+                                         Case{"automatic-speech-recognition", "automatic-speech-recognition"}),
                          [](const auto& info) {
                            std::string name = info.param.file;
                            for (char& c : name)
