@@ -28,8 +28,8 @@ DType dtype_of(const std::string& storage) {
   return DType::kBool;
 }
 
-// The tensor's elements out of its storage: a view if they lie densely in order, else a dense copy, which takes its bytes
-// out of `budget`.
+// The tensor's elements out of its storage: a view if they lie densely in order, else a dense copy, which takes its
+// bytes out of `budget`.
 TensorView view_of(const PickleTensor& tensor, const ZipArchive::Entry& storage,
                    const std::shared_ptr<const void>& archive, uint64_t& budget, const std::string& where) {
   const DType dtype = dtype_of(tensor.storage_type);
@@ -83,8 +83,8 @@ NamedViews parse_torch_state_dict(std::span<const std::byte> bytes, const std::s
   if (name.empty()) fail("{}: is no checkpoint of torch.save: the archive has no data.pkl", where);
   const std::string prefix = name.substr(0, name.size() - std::string_view("data.pkl").size());
   if (archive.holds(prefix + "byteorder")) {
-    const auto order = archive.read(prefix + "byteorder").bytes;
-    if (std::string_view(reinterpret_cast<const char*>(order.data()), order.size()) != "little")
+    const ZipArchive::Entry order = archive.read(prefix + "byteorder");  // owns its bytes, if they were packed
+    if (std::string_view(reinterpret_cast<const char*>(order.bytes.data()), order.bytes.size()) != "little")
       fail("{}: was saved on a machine of another byte order", where);
   }
   const ZipArchive::Entry pickled = archive.read(name);

@@ -162,8 +162,9 @@ class Source : public ParameterSource {
   // What a configuration claims is checked before memory is taken for it.
   void check_size(const std::string& name, const Type& type) const {
     if (parameters.size() + buffers.size() >= kMaximumTensors)
-      fail("config.json: describes a model of more than {} tensors, up to {}; are num_hidden_layers and the like right?",
-           kMaximumTensors, quoted(name));
+      fail(
+          "config.json: describes a model of more than {} tensors, up to {}; are num_hidden_layers and the like right?",
+          kMaximumTensors, quoted(name));
     int64_t bytes = static_cast<int64_t>(sizeof(float));
     bool fits = true;
     for (const int64_t extent : type.shape) fits &= extent >= 0 && !__builtin_mul_overflow(bytes, extent, &bytes);
