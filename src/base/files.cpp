@@ -19,6 +19,28 @@
 namespace transom {
 namespace {
 
+constexpr std::string_view kTemporary = ".tmp";
+
+}  // namespace
+
+std::optional<std::string> abandoned_destination(std::string_view name) {
+  // From behind: ".tmp", the count, the process.
+  if (!name.ends_with(kTemporary)) return std::nullopt;
+  name.remove_suffix(kTemporary.size());
+  pid_t process = 0;
+  for (int part = 0; part < 2; ++part) {
+    const size_t dot = name.rfind('.');
+    if (dot == name.npos || dot == 0) return std::nullopt;
+    const auto read = std::from_chars(name.data() + dot + 1, name.data() + name.size(), process);
+    if (read.ec != std::errc() || read.ptr != name.data() + name.size()) return std::nullopt;
+    name = name.substr(0, dot);
+  }
+  if (process <= 0 || ::kill(process, 0) == 0 || errno != ESRCH) return std::nullopt;
+  return std::string(name);
+}
+
+namespace {
+
 constexpr size_t kWriteBuffer = size_t{1} << 20;
 
 // An open descriptor that closes itself.
@@ -45,8 +67,6 @@ void sync_directory(const fs::path& directory) {
   if (descriptor.value >= 0) ::fsync(descriptor.value);
 }
 
-constexpr std::string_view kTemporary = ".tmp";
-
 // "<name>.<process>.<count>.tmp": each write has its own, and the process tells whether somebody still writes it.
 fs::path temporary_of(const fs::path& destination) {
   static std::atomic<uint64_t> count = 0;
@@ -57,16 +77,10 @@ fs::path temporary_of(const fs::path& destination) {
 
 // Removes what processes that are no more were writing to the same destination.
 void remove_abandoned(const fs::path& destination) {
-  const std::string beginning = destination.filename().string() + ".";
   std::error_code none;
-  for (const auto& entry : fs::directory_iterator(directory_of(destination), none)) {
-    const std::string name = entry.path().filename().string();
-    if (!name.starts_with(beginning) || !name.ends_with(kTemporary)) continue;
-    pid_t process = 0;
-    const auto read = std::from_chars(name.data() + beginning.size(), name.data() + name.size(), process);
-    if (read.ec == std::errc() && *read.ptr == '.' && process > 0 && ::kill(process, 0) != 0 && errno == ESRCH)
+  for (const auto& entry : fs::directory_iterator(directory_of(destination), none))
+    if (abandoned_destination(entry.path().filename().string()) == destination.filename().string())
       ::unlink(entry.path().c_str());
-  }
 }
 
 }  // namespace
@@ -111,8 +125,7 @@ AtomicFile::AtomicFile(fs::path destination) : destination_(std::move(destinatio
   struct stat info {};
   // Else a whole file would be written before the rename finds out.
   const bool exists = ::stat(destination_.c_str(), &info) == 0;
-  if (exists && S_ISDIR(info.st_mode))
-    fail("{}: cannot be written: it is a directory", destination_.string());
+  if (exists && S_ISDIR(info.st_mode)) fail("{}: cannot be written: it is a directory", destination_.string());
   // A device or a pipe is written as it is: a rename would put a file in its place.
   if (destination_.string().starts_with("/dev/") || (exists && !S_ISREG(info.st_mode))) {
     descriptor_ = ::open(destination_.c_str(), O_WRONLY | O_CLOEXEC);

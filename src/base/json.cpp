@@ -41,8 +41,8 @@ std::string without_python_numbers(std::string_view text) {
   return result;
 }
 
-// Refuses what would take more time or stack than its size explains: depth, and for documents that look keys up from the
-// front (Json) objects of very many keys.
+// Refuses what would take more time or stack than its size explains: depth, and for documents that look keys up from
+// the front (Json) objects of very many keys.
 template <typename Document>
 class Limits {
  public:

@@ -22,9 +22,7 @@ NamedViews read_weights(const fs::path& path) {
   return path.extension() == ".safetensors" ? SafetensorsFile::open(path).tensors() : read_torch_state_dict(path);
 }
 
-ShardIndex read_index(const fs::path& path) {
-  return parse_shard_index(read_file(path, kMaximumIndex), path.string());
-}
+ShardIndex read_index(const fs::path& path) { return parse_shard_index(read_file(path, kMaximumIndex), path.string()); }
 
 }  // namespace
 
@@ -44,8 +42,8 @@ std::string shard_name(size_t number, size_t count) {
   return fmt::format("model-{:05}-of-{:05}.safetensors", number, count);
 }
 
-// The names that saving gives: model.safetensors, its index, model-00001-of-00002.safetensors, and for the time of a save
-// old-model-00001-of-00002.safetensors. Nothing else is ours.
+// The names that saving gives: model.safetensors, its index, model-00001-of-00002.safetensors, and for the time of a
+// save old-model-00001-of-00002.safetensors. Nothing else is ours.
 bool is_weight_file(std::string_view name) {
   if (name == kSafetensors || name == std::string(kSafetensors) + std::string(kIndex)) return true;
   constexpr std::string_view kShape = "model-#####-of-#####.safetensors";
@@ -172,7 +170,9 @@ void save_checkpoint(const fs::path& directory, const NamedViews& tensors, uint6
   std::vector<fs::path> left;
   for (const auto& entry : fs::directory_iterator(directory)) {
     const std::string name = entry.path().filename().string();
-    if (is_weight_file(name) && !written.contains(name)) left.push_back(entry.path());
+    const std::optional<std::string> abandoned = abandoned_destination(name);
+    if ((is_weight_file(name) && !written.contains(name)) || (abandoned && is_weight_file(*abandoned)))
+      left.push_back(entry.path());
   }
   // An old index goes before the shards it names.
   std::sort(left.begin(), left.end(),

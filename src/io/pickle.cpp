@@ -302,8 +302,6 @@ class Machine {
 
 }  // namespace
 
-Pickle read_pickle(std::span<const std::byte> bytes, const std::string& where) {
-  return Machine(bytes, where).run();
-}
+Pickle read_pickle(std::span<const std::byte> bytes, const std::string& where) { return Machine(bytes, where).run(); }
 
 }  // namespace transom

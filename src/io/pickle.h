@@ -35,8 +35,8 @@ struct PickleValue {
       value;
 };
 
-// A value and all that it holds. The parts lie side by side here, so that a pickle that nests a million lists, or puts a
-// list into itself, does no harm.
+// A value and all that it holds. The parts lie side by side here, so that a pickle that nests a million lists, or puts
+// a list into itself, does no harm.
 struct Pickle {
   PickleValue root;
   std::deque<std::string> texts;

@@ -45,16 +45,16 @@ SafetensorsFile SafetensorsFile::parse(std::span<const std::byte> bytes, const s
   if (header_size > bytes.size() - 8)
     fail("{}: is cut off: its header has {} bytes, the file only {} behind it", where, header_size, bytes.size() - 8);
   const std::span<const std::byte> data = bytes.subspan(8 + header_size);
-  SafetensorsHeader header = parse_safetensors_header(
-      {reinterpret_cast<const char*>(bytes.data()) + 8, header_size}, data.size(), where);
+  SafetensorsHeader header =
+      parse_safetensors_header({reinterpret_cast<const char*>(bytes.data()) + 8, header_size}, data.size(), where);
 
   SafetensorsFile result;
   result.metadata_ = std::move(header.metadata);
   for (SafetensorsHeader::Entry& entry : header.entries) {
     result.places_.emplace(entry.name, result.tensors_.size());
-    result.tensors_.emplace_back(std::move(entry.name),
-                                 TensorView{entry.dtype, std::move(entry.shape),
-                                            data.subspan(entry.begin, entry.end - entry.begin), owner});
+    result.tensors_.emplace_back(
+        std::move(entry.name),
+        TensorView{entry.dtype, std::move(entry.shape), data.subspan(entry.begin, entry.end - entry.begin), owner});
   }
   return result;
 }

@@ -179,9 +179,9 @@ std::string print_safetensors_header(const std::vector<const NamedViews::value_t
   uint64_t offset = 0;
   for (const auto* item : tensors) {
     const TensorView& tensor = item->second;
-    text += fmt::format("{}{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}", text.size() == 1 ? "" : ",",
-                        json_string(item->first), type_in_file(tensor.dtype).name, fmt::join(tensor.shape, ","), offset,
-                        offset + tensor.bytes.size());
+    text += fmt::format("{}{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
+                        text.size() == 1 ? "" : ",", json_string(item->first), type_in_file(tensor.dtype).name,
+                        fmt::join(tensor.shape, ","), offset, offset + tensor.bytes.size());
     offset += tensor.bytes.size();
   }
   return text + "}";

@@ -22,8 +22,8 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
 };
 
-// Reads a header and checks it against the size of the data behind it: types, sizes, places, overlaps, holes, names that
-// come twice. Takes time in proportion to the text. Errors begin with `file`.
+// Reads a header and checks it against the size of the data behind it: types, sizes, places, overlaps, holes, names
+// that come twice. Takes time in proportion to the text. Errors begin with `file`.
 SafetensorsHeader parse_safetensors_header(std::string_view text, uint64_t data_size, const std::string& file);
 
 // The header for tensors that lie one after the other in this order.

@@ -15,8 +15,8 @@ struct ShardIndex {
   uint64_t total_parameters = 0, total_size = 0;
 };
 
-// Reads the text of model.safetensors.index.json or pytorch_model.bin.index.json. No file may lead out of the directory,
-// no tensor may come twice. Errors begin with `where`.
+// Reads the text of model.safetensors.index.json or pytorch_model.bin.index.json. No file may lead out of the
+// directory, no tensor may come twice. Errors begin with `where`.
 ShardIndex parse_shard_index(std::string_view text, const std::string& where);
 // As Transformers writes it.
 std::string print_shard_index(const ShardIndex& index);

@@ -79,7 +79,7 @@ TorchFile::TorchFile(std::span<const std::byte> bytes, const std::string& where,
   if (name.empty()) fail("{}: is no checkpoint of torch.save: the archive has no data.pkl", where);
   prefix_ = name.substr(0, name.size() - std::string_view("data.pkl").size());
   if (archive_.holds(prefix_ + "byteorder")) {
-    const ZipArchive::Entry entry = archive_.read(prefix_ + "byteorder");
+    const ZipArchive::Entry entry = archive_.read(prefix_ + "byteorder");  // owns its bytes, if they were packed
     if (std::string_view(reinterpret_cast<const char*>(entry.bytes.data()), entry.bytes.size()) != "little")
       fail("{}: was saved on a machine of another byte order", where);
   }

@@ -104,8 +104,8 @@ ZipArchive::Entry ZipArchive::read(const std::string& name, uint64_t* budget) co
     fail("{}: entry {} is packed by method {}; stored and deflated are read", where_, quoted(name), entry.method);
   // Deflate packs at most about 1000 to 1: a larger claim is a lie.
   if (entry.size > (budget ? *budget : kMaximumInflated) || entry.size / 1100 > entry.packed)
-    fail("{}: entry {} claims to inflate from {} bytes to {}, which is not credible", where_, quoted(name), entry.packed,
-         entry.size);
+    fail("{}: entry {} claims to inflate from {} bytes to {}, which is not credible", where_, quoted(name),
+         entry.packed, entry.size);
   if (budget) *budget -= entry.size;
   const auto inflated = std::make_shared<std::vector<std::byte>>(entry.size);
   z_stream stream{};

@@ -45,7 +45,8 @@ BartConfig::BartConfig(const Config& config)
       num_labels(number_of_labels(config)) {
   for (const int64_t heads : {encoder_attention_heads, decoder_attention_heads})
     if (heads <= 0 || d_model % heads != 0)
-      fail("config.json: d_model {} is not divisible by {} attention heads", d_model, heads);
+      fail("config.json: d_model {} is not divisible by encoder_attention_heads or decoder_attention_heads {}", d_model,
+           heads);
   // Variants of other families that were once written with the same fields.
   for (const char* variant : {"normalize_before", "add_final_layer_norm", "add_bias_logits"})
     refuse_unless(config, variant, "false");

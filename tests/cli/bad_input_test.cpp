@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bad input from outside: exit status 1 (2 for a wrong call), one line that names what is wrong, no partial output file.
+// Bad input from outside: exit status 1 (2 for a wrong call), one line that names what is wrong, no partial output
+// file.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,8 +33,7 @@ class BadInput : public testing::Test {
 
   static NamedViews ids(std::vector<int64_t> values, const std::string& name = "input_ids") {
     const auto kept = std::make_shared<const std::vector<int64_t>>(std::move(values));
-    return {{name,
-             {DType::kInt64, {1, static_cast<int64_t>(kept->size())}, std::as_bytes(std::span(*kept)), kept}}};
+    return {{name, {DType::kInt64, {1, static_cast<int64_t>(kept->size())}, std::as_bytes(std::span(*kept)), kept}}};
   }
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
 
@@ -51,13 +51,13 @@ class BadInput : public testing::Test {
       EXPECT_NE(entry.path().extension(), ".tmp") << entry.path();
   }
   void expect_forward(const std::vector<std::string>& parts, const std::vector<std::string>& more = {}) {
-    std::vector<std::string> words{"forward",  "--model",           path("model"), "--inputs", path("in.safetensors"),
-                                   "--outputs", path("out.safetensors")};
+    std::vector<std::string> words{
+        "forward", "--model", path("model"), "--inputs", path("in.safetensors"), "--outputs", path("out.safetensors")};
     words.insert(words.end(), more.begin(), more.end());
     expect_line(words, 1, parts);
   }
   void expect_train(int status, const std::vector<std::string>& parts, const std::vector<std::string>& more) {
-    std::vector<std::string> words{"train", "--model_name_or_path", path("model"), "--output_dir", path("o"),
+    std::vector<std::string> words{"train",     "--model_name_or_path", path("model"), "--output_dir", path("o"),
                                    "--do_train"};
     words.insert(words.end(), more.begin(), more.end());
     expect_line(words, status, parts);
@@ -139,7 +139,8 @@ TEST_F(BadInput, Configurations) {
          {"config.json", "did you mean 'BertForSequenceClassification'?"});
   expect(with("\"hidden_size\": 16", "\"hidden_size\": \"16\""), {"config.json", "hidden_size", "whole number"});
   expect(with("\"num_attention_heads\": 2", "\"num_attention_heads\": 0"), {"num_attention_heads"});
-  expect(with("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 4611686018427387904"), {"config.json", "num_hidden_layers"});
+  expect(with("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 4611686018427387904"),
+         {"config.json", "num_hidden_layers"});
   expect(with("\"vocab_size\": 40", "\"vocab_size\": 4611686018427387904"), {"shape"});
   expect(with("\"intermediate_size\": 32", "\"intermediate_size\": -32"), {"shape"});
 }
@@ -165,7 +166,7 @@ TEST_F(BadInput, UnknownType) { expect_forward({"flaot32"}, {"--dtype", "flaot32
 
 TEST_F(BadInput, OutputThatCannotBeWritten) {
   const auto forward = [&](const std::string& output) {
-    return std::vector<std::string>{"forward", "--model", path("model"), "--inputs", path("in.safetensors"),
+    return std::vector<std::string>{"forward",   "--model", path("model"), "--inputs", path("in.safetensors"),
                                     "--outputs", output};
   };
   expect_line(forward(path("model")), 1, {path("model"), "directory"});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where there is no more room, here by a limit on the size of a file: one line, exit status 1, nothing half-written, and
-// what was there before stays as it was.
+// Where there is no more room, here by a limit on the size of a file: one line, exit status 1, nothing half-written,
+// and what was there before stays as it was.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,11 +25,12 @@ TEST(FullDisk, LeavesTheOldModelAndNoHalfCheckpoint) {
   const std::string before = read_file(folder / "out" / "model.safetensors");
   ASSERT_GT(before.size(), kLimit);
   for (const char* strategy : {"steps", "no"}) {  // a checkpoint fails, or the model at the end
-    const Outcome outcome = Program({"train", "--model_name_or_path", (folder / "model").string(), "--train_file",
-                                     (folder / "rows.jsonl").string(), "--output_dir", (folder / "out").string(),
-                                     "--do_train", "--max_steps", "2", "--save_steps", "1", "--save_strategy", strategy},
-                                    folder, kLimit)
-                                .wait();
+    const Outcome outcome =
+        Program({"train", "--model_name_or_path", (folder / "model").string(), "--train_file",
+                 (folder / "rows.jsonl").string(), "--output_dir", (folder / "out").string(), "--do_train",
+                 "--max_steps", "2", "--save_steps", "1", "--save_strategy", strategy},
+                folder, kLimit)
+            .wait();
     EXPECT_EQ(outcome.status, 1) << outcome.error;
     EXPECT_EQ(std::count(outcome.error.begin(), outcome.error.end(), '\n'), 1) << outcome.error;
     EXPECT_NE(outcome.error.find("model.safetensors: cannot be written"), std::string::npos) << outcome.error;

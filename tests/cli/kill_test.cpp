@@ -85,7 +85,8 @@ TEST_F(Training, ResumedAnywhereGivesTheSameBits) {
   const std::vector<std::string> checkpoints = checkpoints_in(folder_ / "unbroken");
   EXPECT_EQ(checkpoints.size(), static_cast<size_t>(kSteps / 2));
   for (const std::string& checkpoint : checkpoints) {
-    const Outcome resumed = Program(words("resumed", "1", (folder_ / "unbroken" / checkpoint).string()), folder_).wait();
+    const Outcome resumed =
+        Program(words("resumed", "1", (folder_ / "unbroken" / checkpoint).string()), folder_).wait();
     ASSERT_EQ(resumed.status, 0) << resumed.error;
     EXPECT_TRUE(read_file(folder_ / "unbroken" / "model.safetensors") ==
                 read_file(folder_ / "resumed" / "model.safetensors"))

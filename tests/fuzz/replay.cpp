@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a fuzz target without libFuzzer: every file of a directory, then a few thousand mutations of them, the same on
-// every machine. With a file in place of the directory it runs that one. With --keep FILE each mutation is written there
-// before it runs, so that the one that crashed can be kept.
+// every machine. With a file in place of the directory it runs that one. With --keep FILE each mutation is written
+// there before it runs, so that the one that crashed can be kept.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -77,7 +77,8 @@ class Mutator {
         bytes.resize(at);
         break;
       case 4: {  // a number at the edge of its type, as bytes or as text
-        constexpr int64_t kEdges[] = {0, -1, 1, 127, 255, 65535, INT32_MAX, INT32_MIN, UINT32_MAX, INT64_MAX, INT64_MIN};
+        constexpr int64_t kEdges[] = {0,         -1,        1,          127,       255,      65535,
+                                      INT32_MAX, INT32_MIN, UINT32_MAX, INT64_MAX, INT64_MIN};
         const int64_t edge = kEdges[below(std::size(kEdges))];
         const std::string text = std::to_string(edge);
         if (below(2) == 0) bytes.insert(place, text.begin(), text.end());

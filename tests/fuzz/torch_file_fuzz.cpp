@@ -10,8 +10,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace transom;
   try {
-    for (const auto& [name, view] :
-         parse_torch_state_dict(std::as_bytes(std::span(data, size)), "fuzz.bin", nullptr)) {
+    for (const auto& [name, view] : parse_torch_state_dict(std::as_bytes(std::span(data, size)), "fuzz.bin", nullptr)) {
       size_t bytes = size_of(view.dtype);
       for (const int64_t extent : view.shape) bytes *= static_cast<size_t>(extent);
       if (bytes != view.bytes.size()) std::abort();
