@@ -93,10 +93,12 @@ TEST_P(EncoderDecoderModels, NeedSomethingToDecode) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, EncoderDecoderModels, testing::Values(kT5, kBart, kMarian, kWhisper),
-                         [](const auto& info) {
-                           return std::vector<std::string>{"T5", "Bart", "Marian", "Whisper"}[info.index];
-                         });
+std::string family_name(const testing::TestParamInfo<const char*>& info) {
+  constexpr const char* kNames[] = {"T5", "Bart", "Marian", "Whisper"};
+  return kNames[info.index];
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, EncoderDecoderModels, testing::Values(kT5, kBart, kMarian, kWhisper), family_name);
 
 TEST(EncoderDecoder, RefusesVariantsByName) {
   const auto refused = [](std::string config, const std::string& field, const std::string& value) {

@@ -29,6 +29,7 @@ class Source : public ParameterSource {
     return tensors.back();
   }
   void tied(const std::string&) override {}
+  bool holds(const std::string&) const override { return false; }
   std::shared_ptr<Parameter> find(const std::string& name) const {
     for (const auto& tensor : tensors)
       if (tensor->name == name) return tensor;
