@@ -56,7 +56,8 @@ TEST(Dlrm, AnEmptyBagIsZero) {
 
 TEST(Dlrm, TheTopFollowsFromTheInteraction) {
   const auto width = [](const std::string& more) {
-    for (const auto& parameter : Model::from_config(config(more))->parameters())
+    const auto model = Model::from_config(config(more));
+    for (const auto& parameter : model->parameters())
       if (parameter->name == "top_l.0.weight") return parameter->value.dim(1);
     return int64_t{0};
   };
