@@ -43,10 +43,12 @@ BartConfig::BartConfig(const Config& config)
       scale_embedding(config.get_bool("scale_embedding", false)),
       tie_word_embeddings(config.get_bool("tie_word_embeddings", true)),
       num_labels(number_of_labels(config)) {
-  for (const int64_t heads : {encoder_attention_heads, decoder_attention_heads})
+  const auto expect_divisor = [&](const char* field, int64_t heads) {
     if (heads <= 0 || d_model % heads != 0)
-      fail("config.json: d_model {} is not divisible by encoder_attention_heads or decoder_attention_heads {}", d_model,
-           heads);
+      fail("config.json: {} {} does not divide d_model {}", field, heads, d_model);
+  };
+  expect_divisor("encoder_attention_heads", encoder_attention_heads);
+  expect_divisor("decoder_attention_heads", decoder_attention_heads);
   // Variants of other families that were once written with the same fields.
   for (const char* variant : {"normalize_before", "add_final_layer_norm", "add_bias_logits"})
     refuse_unless(config, variant, "false");

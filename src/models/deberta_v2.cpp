@@ -94,6 +94,8 @@ Tensor relative_positions(int64_t T, const DebertaV2Config& c) {
   return gather(Tensor::from(rows, {2 * T - 1}), place, 0);
 }
 
+constexpr double kHidden = -3.3895313892515355e38;  // the lowest bfloat16, finite in every type
+
 // What all layers see of positions.
 struct Positions {
   Tensor embeddings;  // [1, R, D]; empty without relative attention
@@ -133,7 +135,9 @@ class DisentangledAttention {
                                     2, 3);
     }
     scores = scores * scale_;
-    if (mask.defined()) scores = scores + cast(mask, scores.dtype());
+    // Scores of padding are replaced, so that no gradient comes from there.
+    if (mask.defined())
+      scores = select(broadcast_to(mask, scores.shape()), scores, full(scores.shape(), kHidden, scores.dtype()));
     const Tensor weights = cast(dropout_(softmax(scores), context), values.dtype());
     const Tensor mixed = dot_general(weights, values, {{0, 1}, {0, 2}, {3}, {1}});  // [B, H, T, d]
     return reshape(permute(mixed, {0, 2, 1, 3}), {B, T, -1});
@@ -266,10 +270,10 @@ class DebertaV2Body {
     if (embed_proj_) x = (*embed_proj_)(x);
     x = layer_norm_(x);
     // Padding neither sees nor is seen, as in Transformers: what stands there enters the loss of answers.
-    Tensor counted, mask;
+    Tensor counted, mask;  // [B, T, 1]; bool [B, 1, T, T]
     if (attention_mask.defined()) {
       counted = unsqueeze(cast(attention_mask, x.dtype()), 2);
-      mask = additive_mask(counted * permute(counted, {0, 2, 1}));
+      mask = unsqueeze(cast(counted * permute(counted, {0, 2, 1}), DType::kBool), 1);
     }
     if (counted.defined()) x = x * counted;
     x = dropout_(x, context);

@@ -117,7 +117,8 @@ class DLRM_Net : public Model {  // as facebookresearch/dlrm has it
     if (dense.rank() != 2 || dense.dim(1) != c_.arch_mlp_bot[0])
       fail("dense_x: expected [rows, {}], found {}", c_.arch_mlp_bot[0], to_string(dense.shape()));
     const int64_t B = dense.dim(0);
-    std::vector<Tensor> vectors{bot_l_(dense)};
+    // Under autocast the tables stay as they are, and what stands beside them is widened.
+    std::vector<Tensor> vectors{cast(bot_l_(dense), DType::kFloat32)};
     if (!emb_l_.empty()) {
       const Tensor& offsets = inputs.at("lS_o");
       if (offsets.shape() != Shape{static_cast<int64_t>(emb_l_.size()), B})
@@ -127,13 +128,15 @@ class DLRM_Net : public Model {  // as facebookresearch/dlrm has it
         const Tensor& indices = inputs.at(name);
         if (indices.rank() != 1) fail("{}: expected one axis of indices, found {}", name, to_string(indices.shape()));
         const auto table = static_cast<int64_t>(i);
-        vectors.push_back(embedding_bag(emb_l_[i], indices, squeeze(slice(offsets, 0, table, table + 1), 0)));
+        vectors.push_back(
+            cast(embedding_bag(emb_l_[i], indices, squeeze(slice(offsets, 0, table, table + 1), 0)), DType::kFloat32));
       }
     }
     Tensor probabilities = top_l_(interaction(vectors));  // [B, 1]
     if (c_.loss_threshold > 0 && c_.loss_threshold < 1)
-      probabilities = minimum(maximum(probabilities, full(probabilities.shape(), c_.loss_threshold)),
-                              full(probabilities.shape(), 1 - c_.loss_threshold));
+      probabilities =
+          minimum(maximum(probabilities, full(probabilities.shape(), c_.loss_threshold, probabilities.dtype())),
+                  full(probabilities.shape(), 1 - c_.loss_threshold, probabilities.dtype()));
     const Tensor labels = inputs.find("labels");
     return with_loss(labels.defined() ? loss(probabilities, labels) : Tensor(), {{"probabilities", probabilities}});
   }
@@ -151,8 +154,8 @@ class DLRM_Net : public Model {  // as facebookresearch/dlrm has it
     const int64_t B = vectors[0].dim(0), F = static_cast<int64_t>(vectors.size());
     std::vector<Tensor> stacked;
     for (const Tensor& vector : vectors) stacked.push_back(unsqueeze(vector, 1));
-    const Tensor all = concatenate(stacked, 1);                           // [B, F, D]
-    const Tensor products = dot_general(all, all, {{0}, {0}, {2}, {2}});  // [B, F, F]
+    const Tensor all = concatenate(stacked, 1);                                              // [B, F, D]
+    const Tensor products = cast(dot_general(all, all, {{0}, {0}, {2}, {2}}), all.dtype());  // [B, F, F]
     std::vector<int64_t> pairs;
     for (int64_t i = 0; i < F; ++i)
       for (int64_t j = 0; j < i + (c_.arch_interaction_itself ? 1 : 0); ++j) pairs.push_back(i * F + j);

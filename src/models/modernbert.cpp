@@ -166,11 +166,8 @@ class ModernBertBody {
     const EncoderInputs in = encoder_inputs(inputs, std::numeric_limits<int64_t>::max());
     const Tensor words = in.inputs_embeds.defined() ? in.inputs_embeds : tok_embeddings_(in.input_ids);
     Tensor x = dropout_(norm_(words), context);
-    const int64_t T = in.length;
-    const Tensor distance = abs(iota({T, T}, 0) - iota({T, T}, 1));
-    const Tensor near = additive_where(less_equal(distance, full({T, T}, static_cast<double>(window_), DType::kInt64)));
     const Surroundings global{global_rotary_(in.position_ids), in.mask};
-    const Surroundings local{local_rotary_(in.position_ids), in.mask.defined() ? in.mask + near : near};
+    const Surroundings local{local_rotary_(in.position_ids), neighbourhood(in.mask, in.length)};
 
     EncoderOutput output;
     for (size_t i = 0; i < layers_.size(); ++i) {
@@ -187,6 +184,15 @@ class ModernBertBody {
   const Embedding& word_embeddings() const { return tok_embeddings_; }
 
  private:
+  // The mask of layers that see no further than the window.
+  Tensor neighbourhood(const Tensor& mask, int64_t T) const {
+    const Tensor distance = abs(iota({T, T}, 0) - iota({T, T}, 1));
+    const Tensor near = less_equal(distance, full({T, T}, static_cast<double>(window_), DType::kInt64));
+    if (!mask.defined()) return additive_where(near);
+    const Shape all{mask.dim(0), 1, T, T};
+    return select(broadcast_to(near, all), broadcast_to(mask, all), broadcast_to(additive_where(near), all));
+  }
+
   std::vector<bool> local_;
   int64_t window_;
   Embedding tok_embeddings_;

@@ -3,6 +3,7 @@
 #include "audio/sound.h"
 
 #include <gtest/gtest.h>
+#include <sndfile.h>
 
 #include <algorithm>
 #include <cmath>
@@ -52,6 +53,34 @@ TEST_F(Sounds, ChannelsAreAveraged) {
   const Sound sound = read_sound(wav(2, 8000, {16384, -16384, 8192, 16384}));
   EXPECT_EQ(sound.sampling_rate, 8000);
   EXPECT_EQ(sound.samples, (std::vector<float>{0, 0.375f}));
+}
+
+// The lossy ones keep a tone to a few hundredths, and may add silence at the ends.
+TEST_F(Sounds, ReadsEveryFormat) {
+  constexpr int kRate = 16000;
+  std::vector<float> tone;
+  for (int i = 0; i < kRate; ++i)
+    tone.push_back(static_cast<float>(0.5 * std::sin(2 * std::numbers::pi * 440 * i / kRate)));
+  for (const auto& [name, format] :
+       std::vector<std::pair<std::string, int>>{{"a.wav", SF_FORMAT_WAV | SF_FORMAT_PCM_24},
+                                                {"a.flac", SF_FORMAT_FLAC | SF_FORMAT_PCM_16},
+                                                {"a.ogg", SF_FORMAT_OGG | SF_FORMAT_VORBIS},
+                                                {"a.mp3", SF_FORMAT_MPEG | SF_FORMAT_MPEG_LAYER_III}}) {
+    SF_INFO info{.samplerate = kRate, .channels = 1, .format = format};
+    SNDFILE* file = sf_open((folder_ / name).c_str(), SFM_WRITE, &info);
+    ASSERT_NE(file, nullptr) << name;
+    sf_writef_float(file, tone.data(), kRate);
+    sf_close(file);
+    EXPECT_TRUE(is_sound_name(folder_ / name));
+    const Sound sound = read_sound(folder_ / name);
+    EXPECT_EQ(sound.sampling_rate, kRate) << name;
+    EXPECT_NEAR(sound.seconds(), 1, 0.2) << name;
+    const float loudest = *std::max_element(sound.samples.begin(), sound.samples.end());
+    EXPECT_NEAR(loudest, 0.5, 0.05) << name;
+    int64_t rises = 0;  // through zero: one a period
+    for (size_t i = 1; i < sound.samples.size(); ++i) rises += sound.samples[i - 1] < -1e-3f && sound.samples[i] >= 0;
+    EXPECT_GE(rises, 430) << name;
+  }
 }
 
 TEST_F(Sounds, RefusesWhatIsNoSound) {

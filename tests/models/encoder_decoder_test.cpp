@@ -102,7 +102,7 @@ INSTANTIATE_TEST_SUITE_P(Families, EncoderDecoderModels, testing::Values(kT5, kB
 
 TEST(EncoderDecoder, RefusesVariantsByName) {
   const auto refused = [](std::string config, const std::string& field, const std::string& value) {
-    config.insert(config.rfind('}'), ", \"" + field + "\": " + value);  // the last of equal names counts
+    config.insert(config.rfind('}'), ", \"" + field + "\": " + value);  // the last of two counts
     try {
       Model::from_config(config);
     } catch (const Error& error) {
