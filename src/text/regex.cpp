@@ -31,14 +31,19 @@ std::string message(int error) {
   return reinterpret_cast<const char*>(text);
 }
 
-// Oniguruma's classes may contain classes, [^a[bc]], which PCRE2 reads otherwise: the inner brackets are taken away.
-std::string without_nested_classes(std::string_view pattern, const std::string& where) {
+// Oniguruma's pattern in PCRE2's syntax. Classes may contain classes there, [^a[bc]], which PCRE2 reads otherwise: the
+// inner brackets are taken away.
+std::string translated(std::string_view pattern, const std::string& where) {
   std::string result;
   int depth = 0;
   for (size_t i = 0; i < pattern.size(); ++i) {
     const char c = pattern[i];
     if (c == '\\' && i + 1 < pattern.size()) {
-      result += c, result += pattern[++i];
+      const char escaped = pattern[++i];
+      // PCRE2 counts U+180E as a space.
+      if (escaped == 's') result += "\\p{White_Space}";
+      else if (escaped == 'S') result += "\\P{White_Space}";
+      else result += c, result += escaped;
     } else if (c == '[' && depth == 0) {
       depth = 1, result += c;
       if (pattern.substr(i + 1, 1) == "^") result += pattern[++i];
@@ -64,7 +69,7 @@ std::string without_nested_classes(std::string_view pattern, const std::string& 
 Regex::Regex(const std::string& pattern, std::string where)
     : code_(std::make_unique<Code>()), where_(std::move(where)) {
   require(pattern.size() < 100000, "{}: the regular expression is longer than 100000 bytes", where_);
-  const std::string flat = without_nested_classes(pattern, where_);
+  const std::string flat = translated(pattern, where_);
   int error = 0;
   PCRE2_SIZE offset = 0;
   code_->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(flat.data()), flat.size(),

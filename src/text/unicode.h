@@ -41,6 +41,10 @@ std::string character_text(char32_t c);
 std::u32string characters(std::string_view text);
 size_t count_characters(std::string_view text);
 
+// Whether the character is in Unicode since `version` or before. The tables of the tokenizers library are of several
+// ages; the functions below answer as it does.
+bool in_unicode(char32_t c, int version);
+
 bool is_space(char32_t c);            // the property White_Space
 bool is_word_character(char32_t c);   // \w: letters, marks, decimal digits, connectors, joiners
 bool is_punctuation(char32_t c);      // categories P, and the punctuation and symbols of ASCII
