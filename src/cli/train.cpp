@@ -92,7 +92,7 @@ int train(const std::vector<std::string>& words) {
   DeviceOptions device{.device = script.device.value_or(""), .mode = script.mode};
   device.apply();
   if (script.profile) expect_folder_of(*script.profile);
-  if (script.model_name_or_path.empty())
+  if (script.model_name_or_path.empty() && !script.config_name)
     fail(ErrorKind::kUsage, "--model_name_or_path is missing: a directory, or a model's id on the Hugging Face Hub");
   std::optional<Profile> profile;
   if (script.overfit_batch) {

@@ -30,7 +30,7 @@ void Pattern::replace(AlignedText& text, std::string_view content) const {
   size_t last = 0;
   for (const auto& [begin, end] : matches) {
     out.append(text, last, begin);
-    out.append(content, text.origin[end - 1]);
+    out.append(content, end > 0 ? text.origin[end - 1] : Span{});
     last = end;
   }
   out.append(text, last, text.size());

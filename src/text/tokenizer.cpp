@@ -14,6 +14,7 @@
 #include "text/tokenizer_config.h"
 #include "text/tokenizer_file.h"
 #include "text/unicode.h"
+#include "transom/hub.h"
 
 namespace transom {
 
@@ -108,7 +109,7 @@ void Tokenizer::State::set_option(Json& fields, const char* name, const Json& va
 }
 
 Tokenizer Tokenizer::from_pretrained(const std::string& directory, const TokenizerOptions& options) {
-  const fs::path folder(directory);
+  const fs::path folder(resolve_tokenizer(directory));
   auto state = std::make_shared<State>();
   try {
     Json config = Json::object();
@@ -116,12 +117,12 @@ Tokenizer Tokenizer::from_pretrained(const std::string& directory, const Tokeniz
       if (fs::is_regular_file(folder / name)) state->files.emplace_back(name, read_file(folder / name));
     for (const char* name : kConfigurations)
       if (const std::string* text = state->find_file(name)) update(config, *text, (folder / name).string());
+    if (options.add_prefix_space) state->set_option(config, "add_prefix_space", *options.add_prefix_space);
     const std::string* json = state->find_file("tokenizer.json");
     const std::string* vocabulary = state->find_file("vocab.txt");
     require(json || vocabulary, "{}: expected tokenizer.json or vocab.txt, found neither", quoted(directory, 200));
     const std::string where = (folder / (json ? "tokenizer.json" : "vocab.txt")).string();
     const std::string config_where = (folder / "tokenizer_config.json").string();
-    if (options.add_prefix_space) state->set_option(config, "add_prefix_space", *options.add_prefix_space);
     if (!json) name_special_tokens(config, config_where);
     state->file = json ? read_tokenizer_json(*json, where) : read_bert_vocabulary(*vocabulary, config, where);
     state->build(config, where + ": ", config_where);

@@ -103,22 +103,27 @@ struct Trainer::Run {
     if (save_hook) save_hook(directory.string());
   }
 
-  // Written beside its name and renamed, so that a killed run never leaves half a checkpoint under a checkpoint's name.
+  void remove_old_checkpoints() {
+    const fs::path folder(arguments.output_dir);
+    const std::optional<std::string> best =
+        state.best_model_checkpoint ? std::optional(fs::path(*state.best_model_checkpoint).filename().string())
+                                    : std::nullopt;
+    for (const std::string& old : checkpoints_to_delete(checkpoints_in(folder), arguments.save_total_limit, best))
+      remove_directory(folder / old);
+  }
+
+  // Written beside its name and renamed, and renamed before it is removed, so that a killed run never leaves half a
+  // checkpoint under a checkpoint's name.
   void save_checkpoint() {
     const fs::path folder(arguments.output_dir), destination = folder / checkpoint_name(state.global_step);
-    const fs::path temporary = folder / ("tmp-" + checkpoint_name(state.global_step));
+    const fs::path temporary = folder / (std::string(kUnfinishedPrefix) + checkpoint_name(state.global_step));
     fs::remove_all(temporary);
     fs::create_directories(temporary);
     if (early_stopping) state.stateful_callbacks = early_stopping->state();
     save_model(temporary);
     save_run(temporary, step, *schedule, state, arguments.save_only_model);
-    fs::remove_all(destination);
-    fs::rename(temporary, destination);
-    const std::optional<std::string> best =
-        state.best_model_checkpoint ? std::optional(fs::path(*state.best_model_checkpoint).filename().string())
-                                    : std::nullopt;
-    for (const std::string& old : checkpoints_to_delete(checkpoints_in(folder), arguments.save_total_limit, best))
-      fs::remove_all(folder / old);
+    replace_directory(temporary, destination);
+    remove_old_checkpoints();
     for (const auto& callback : callbacks) callback->on_save(arguments, state);
   }
 
@@ -228,7 +233,7 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
   if (resume_from) {
     fs::path directory(*resume_from);
     if (*resume_from == "true" || *resume_from == "True") {
-      const auto last = last_checkpoint(checkpoints_in(arguments.output_dir));
+      const auto last = last_whole_checkpoint(arguments.output_dir);
       if (!last) fail("resume_from_checkpoint: {} holds no checkpoint", arguments.output_dir);
       directory = fs::path(arguments.output_dir) / *last;
     }
@@ -246,6 +251,9 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
   run.steps_of_this_call = 0;
   run.stop = false;
   fs::create_directories(arguments.output_dir);
+  remove_unfinished_checkpoints(arguments.output_dir);
+  // A killed run may have come to write one, but not to remove another.
+  if (resume_from && (*resume_from == "true" || *resume_from == "True")) run.remove_old_checkpoints();
   for (const std::string& target : arguments.report_to)
     if (target == "tensorboard")
       run.board = std::make_unique<TensorBoard>(
@@ -289,7 +297,7 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
                                       : std::nullopt;
   for (const std::string& old :
        checkpoints_to_delete_at_end(checkpoints_in(arguments.output_dir), arguments.save_total_limit, best))
-    fs::remove_all(fs::path(arguments.output_dir) / old);
+    remove_directory(fs::path(arguments.output_dir) / old);
   for (const auto& callback : run.callbacks) callback->on_train_end(arguments, run.state);
   return numbers_of(summary);
 }

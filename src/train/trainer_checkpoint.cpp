@@ -5,6 +5,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "io/safetensors.h"
+#include "train/torch_checkpoint.h"
 
 namespace transom {
 namespace {
@@ -40,7 +41,9 @@ void load_parameters(const std::filesystem::path& directory, Model& model) {
       if (value.type() != to[i]->value.type())
         fail("{}: {} '{}' is {}, the model that is trained has {}", directory.string(), what, to[i]->name,
              to_string(value.type()), to_string(to[i]->value.type()));
-      to[i]->value = value;
+      // Copied out of the file: a device may treat contents that never change differently, to the last bit, and in the
+      // run that is resumed these were results of a step.
+      to[i]->value = Tensor::from_bytes(value.to_bytes(), value.type());
     }
   };
   take(loaded->parameters(), model.parameters(), "parameter");
@@ -51,6 +54,10 @@ void load_run(const std::filesystem::path& directory, Model& model, TrainStep& s
               TrainerState& state) {
   state = TrainerState::load(directory / kState);
   load_parameters(directory, model);
+  if (is_torch_checkpoint(directory) && !std::filesystem::exists(directory / kOptimizer)) {
+    load_torch_run(directory, model, step, schedule, state.global_step);
+    return;
+  }
   const SafetensorsFile file = SafetensorsFile::open(directory / kOptimizer);
   std::vector<std::pair<std::string, Tensor>> tensors;
   for (const auto& [name, view] : file.tensors())
