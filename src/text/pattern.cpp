@@ -2,6 +2,7 @@
 #include "text/pattern.h"
 
 #include "text/fields.h"
+#include "text/unicode.h"
 
 namespace transom::text {
 
@@ -44,6 +45,7 @@ std::string Pattern::replaced(std::string_view text, std::string_view content) c
   size_t last = 0;
   for (const auto& [begin, end] : matches) {
     out.append(text.substr(last, begin - last)).append(content);
+    check_text_size(out.size());
     last = end;
   }
   return out.append(text.substr(last));

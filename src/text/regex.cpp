@@ -65,6 +65,9 @@ std::string translated(std::string_view pattern, const std::string& where) {
         result.append({'\\', escaped}).append(negated ? "{^" : "{");
         result.append(script_property(pattern.substr(name, close - name))).append("}");
         i = close;
+      } else if (pattern.substr(i + 1, 1) == "{" && std::string_view("xogk").find(escaped) != std::string_view::npos &&
+                 close != pattern.npos) {
+        result += pattern.substr(i - 1, close + 2 - i), i = close;
       } else {
         result += c, result += escaped;
       }
@@ -85,6 +88,25 @@ std::string translated(std::string_view pattern, const std::string& where) {
       ++depth;
     } else if (c == ']' && depth > 0) {
       if (--depth == 0) result += c;
+    } else if (c == '&' && depth > 0 && pattern.substr(i, 2) == "&&") {
+      fail("{}: the regular expression {} intersects classes, which is not known", where, quoted(pattern));
+    } else if (c == '(' && depth == 0 && pattern.substr(i + 1, 1) == "?") {
+      // The dot matches line ends with (?m), which is (?s) in PCRE2.
+      const size_t end = std::min(pattern.find_first_not_of("imx-", i + 2), pattern.size());
+      const bool flags = end > i + 2 && (pattern.substr(end, 1) == ":" || pattern.substr(end, 1) == ")");
+      result += "(?";
+      for (++i; flags && i + 1 < end; ++i) result += pattern[i + 1] == 'm' ? 's' : pattern[i + 1];
+    } else if (c == '{' && depth == 0) {
+      result += c;
+      if (pattern.substr(i + 1, 1) == ",") result += '0';
+    } else if (c == '}' && depth == 0 && pattern.substr(i + 1, 1) == "+") {
+      // X{1,3}+ is (X{1,3})+, which PCRE2 reads as possessive.
+      const size_t open = result.rfind('{');
+      const std::string least = open == result.npos ? "" : result.substr(open + 1, result.find(',', open) - open - 1);
+      require(least == "0" || least == "1", "{}: the regular expression {} repeats {}}}, which is not known", where,
+              quoted(pattern), open == result.npos ? "" : result.substr(open));
+      result.resize(open), ++i;
+      result += least == "0" ? '*' : '+';
     } else {
       result += c;
     }

@@ -10,9 +10,13 @@
 
 namespace transom::text {
 
+void check_text_size(size_t size) {
+  require(size <= kMaximumTextSize, "text: expected at most {} bytes in each step of the tokenizer, found {}",
+          kMaximumTextSize, size);
+}
+
 std::string well_formed(std::string_view text) {
-  if (text.size() > static_cast<size_t>(INT32_MAX) / 4)
-    fail("text: expected less than 512 MiB, found {} bytes", text.size());
+  check_text_size(text.size());
   const auto length = static_cast<int32_t>(text.size());
   std::string result;
   result.reserve(text.size());

@@ -8,6 +8,11 @@
 
 namespace transom::text {
 
+// No text may be longer, in bytes, nor become so: a tokenizer.json may hold components that multiply a text.
+constexpr size_t kMaximumTextSize = size_t{1} << 27;
+// Throws if `size` is too large.
+void check_text_size(size_t size);
+
 // `text` with each ill-formed sequence replaced by U+FFFD. All other functions here expect well-formed text.
 std::string well_formed(std::string_view text);
 
