@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "io/config.h"
+#include "models/maximum_tokens.h"
 
 namespace transom {
 namespace {
@@ -91,12 +92,7 @@ std::vector<Json> run_pipeline(const Pipeline& pipeline, const std::vector<Json>
 }
 
 std::optional<int64_t> TextModel::max_length() const {
-  const Config& config = model->config();
-  int64_t limit = config.get_int("max_position_embeddings", 0);
-  // RoBERTa's positions begin behind the padding id.
-  const std::string type = config.get_string("model_type", "");
-  if (limit > 0 && (type == "roberta" || type == "xlm-roberta" || type == "camembert" || type == "mpnet"))
-    limit -= config.get_int("pad_token_id", 1) + 1;
+  const int64_t limit = maximum_tokens(model->config()).value_or(0);
   const int64_t own = tokenizer.model_max_length().value_or(0);
   const int64_t length = own > 0 && limit > 0 ? std::min(own, limit) : std::max(own, limit);
   return length > 0 ? std::optional(length) : std::nullopt;
