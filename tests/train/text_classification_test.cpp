@@ -16,7 +16,7 @@ constexpr std::string_view kBytePairs =
   "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
   "post_processor": {"type": "RobertaProcessing", "sep": ["</s>", 2], "cls": ["<s>", 0], "trim_offsets": true, "add_prefix_space": false},
   "decoder": {"type": "ByteLevel"},
-  "model": {"type": "BPE", "merges": ["a b", "Ġ a", "Ġa b"],
+  "model": {"type": "BPE", "merges": ["Ġ a", "Ġa b", "a b"],
     "vocab": {"<s>": 0, "<pad>": 1, "</s>": 2, "a": 3, "b": 4, "Ġ": 5, "ab": 6, "Ġa": 7, "Ġab": 8}}})";
 constexpr std::string_view kUnigram =
     R"({"version": "1.0", "added_tokens": [
