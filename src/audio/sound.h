@@ -2,9 +2,11 @@
 // Sounds from files: WAV, FLAC, OGG (Vorbis, Opus) and MP3, read by libsndfile, as one channel.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace transom {
@@ -17,6 +19,9 @@ struct Sound {
 
 // Reads the file, the mean of its channels. Refuses what is no sound, and sounds of more than `most_samples`.
 Sound read_sound(const std::filesystem::path& path, int64_t most_samples = int64_t{1} << 30);
+
+// The same from bytes; `where` is for messages.
+Sound parse_sound(std::span<const std::byte> bytes, const std::string& where, int64_t most_samples = int64_t{1} << 30);
 
 // Whether the name ends as those of sound files do.
 bool is_sound_name(const std::filesystem::path& path);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <iterator>
 #include <numbers>
 
 #include "audio/feature_extractor.h"
@@ -75,6 +76,9 @@ TEST_F(Sounds, ReadsEveryFormat) {
     const Sound sound = read_sound(folder_ / name);
     EXPECT_EQ(sound.sampling_rate, kRate) << name;
     EXPECT_NEAR(sound.seconds(), 1, 0.2) << name;
+    std::ifstream stream(folder_ / name, std::ios::binary);
+    const std::string bytes((std::istreambuf_iterator<char>(stream)), {});
+    EXPECT_EQ(parse_sound(std::as_bytes(std::span(bytes)), name).samples, sound.samples) << name;
     const float loudest = *std::max_element(sound.samples.begin(), sound.samples.end());
     EXPECT_NEAR(loudest, 0.5, 0.05) << name;
     int64_t rises = 0;  // through zero: one a period
