@@ -17,6 +17,9 @@ class Shapes : public ParameterSource {
     if (++count_ > 1000) fail("enough");
     return std::make_shared<Parameter>(Parameter{name, {}});
   }
+  std::shared_ptr<Parameter> buffer(const std::string& name, const Type& type, const Initial& initial) override {
+    return parameter(name, type.shape, initial);
+  }
   void tied(const std::string&) override {}
 
  private:
