@@ -24,6 +24,7 @@ class KeyValueCache;    // nn/cache.h
 struct Parameter {
   std::string name;
   Tensor value;
+  bool of_layer_norm = false;  // weight decay spares it
 };
 
 // Tensors by the names of Transformers' arguments and outputs, in order.

@@ -30,6 +30,13 @@ struct EncodeOptions {
   std::optional<Side> truncation_side;
 };
 
+// What overrules a tokenizer's files, also in the copies that save_pretrained() writes.
+struct TokenizerOptions {
+  // Byte-level classes (RoBERTa, GPT-2 ...): whether a text, or each word of encode_words(), gets a space in front of
+  // it.
+  std::optional<bool> add_prefix_space;
+};
+
 // The tokens of one text or pair, all vectors of one length.
 struct Encoding {
   std::vector<int64_t> ids, type_ids, attention_mask, special_tokens_mask;
@@ -45,10 +52,12 @@ struct Encoding {
 // A handle to an immutable tokenizer: cheap to copy, and safe to use from several threads.
 class Tokenizer {
  public:
-  // Reads tokenizer.json and tokenizer_config.json of `directory`; without the former vocab.txt, as a BERT tokenizer
-  // with the configuration's do_lower_case, strip_accents and tokenize_chinese_chars. Errors name the file and the
-  // field.
-  static Tokenizer from_pretrained(const std::string& directory);
+  // A directory, or an id of the Hugging Face Hub. Reads its tokenizer.json, tokenizer_config.json and
+  // special_tokens_map.json; without the first vocab.txt, as a BERT or MPNet tokenizer. As in transformers,
+  // do_lower_case, strip_accents and tokenize_chinese_chars of the configuration (or the defaults of BERT's classes, if
+  // it names one) overrule the normaliser of tokenizer.json, and add_prefix_space the byte-level pre-tokenizer. Errors
+  // name the file and the field.
+  static Tokenizer from_pretrained(const std::string& directory, const TokenizerOptions& options = {});
 
   // From the text of a tokenizer.json, and of a tokenizer_config.json if there is one. `where` names it in errors.
   static Tokenizer from_json(std::string_view tokenizer_json, std::string_view config_json = {},
@@ -95,7 +104,8 @@ class Tokenizer {
   Side padding_side() const;
   Side truncation_side() const;
 
-  // Copies the tokenizer's files into `directory`, which is made if it is missing.
+  // Writes the files that the tokenizer was read from, unchanged, into `directory`, which is made if it is missing.
+  // Those of other implementations (merges.txt, SentencePiece models) are among them.
   void save_pretrained(const std::string& directory) const;
 
   struct State;

@@ -146,6 +146,9 @@ struct ScriptArguments {
   std::optional<std::string> train_file;
   std::optional<std::string> validation_file;
   std::optional<std::string> test_file;
+  std::optional<std::string> train_dir;
+  std::optional<std::string> validation_dir;
+  double train_val_split = 0.15;
   std::optional<std::string> dataset_name;
   std::vector<std::string> column_names;
   std::optional<std::string> delimiter;

@@ -2,12 +2,15 @@
 // transom run: the pipeline of a task on inputs from the command line, standard input, or a file of requests.
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
 
+#include "audio/sound.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "cli/command.h"
+#include "images/image.h"
 #include "pipelines/pipeline.h"
 
 namespace transom {
@@ -17,8 +20,9 @@ struct Options {
   std::string task, model;
   std::vector<std::string> inputs;
   std::optional<std::string> requests, question, context, candidate_labels, aggregation_strategy, function_to_apply,
-      pooling, hypothesis_template, source_sentence, top_k;
-  bool json = false, multi_label = false;
+      pooling, hypothesis_template, source_sentence, top_k, return_timestamps;
+  double chunk_length_s = 0;
+  bool json = false, multi_label = false, pool = false;
   ModelOptions source;
   DeviceOptions device;
 };
@@ -33,7 +37,10 @@ Json parameters_of(const Options& o) {
   text("function_to_apply", o.function_to_apply);
   text("pooling", o.pooling);
   text("hypothesis_template", o.hypothesis_template);
+  text("return_timestamps", o.return_timestamps);
+  if (o.chunk_length_s > 0) p["chunk_length_s"] = o.chunk_length_s;
   if (o.multi_label) p["multi_label"] = true;
+  if (o.pool) p["pool"] = true;
   if (o.top_k) {
     if (*o.top_k == "None" || *o.top_k == "none" || *o.top_k == "null") p["top_k"] = nullptr;
     else {
@@ -84,6 +91,22 @@ void for_each_line(std::string_view text, Line&& line) {
   }
 }
 
+// A text or a file; each line of standard input for "-"; each image or sound of a folder.
+void add_input(const Pipeline& pipeline, const std::string& input, std::vector<Json>& inputs) {
+  if (input == "-") {
+    for (std::string line; std::getline(std::cin, line);) inputs.push_back(line);
+  } else if ((pipeline.takes_images() || pipeline.takes_sounds()) && std::filesystem::is_directory(input)) {
+    std::vector<std::string> files;
+    for (const auto& entry : std::filesystem::directory_iterator(input))
+      if (pipeline.takes_images() ? is_image_name(entry.path()) : is_sound_name(entry.path()))
+        files.push_back(entry.path().string());
+    std::sort(files.begin(), files.end());
+    inputs.insert(inputs.end(), files.begin(), files.end());
+  } else {
+    inputs.push_back(input);
+  }
+}
+
 int run(const Options& options) {
   options.device.apply();
   const auto pipeline = make_pipeline(options.task, options.model, options.source.hub());
@@ -116,13 +139,7 @@ int run(const Options& options) {
   if (options.source_sentence)
     inputs.push_back({{"source_sentence", *options.source_sentence}, {"sentences", options.inputs}});
   else
-    for (const std::string& input : options.inputs) {
-      if (input != "-") {
-        inputs.push_back(input);
-        continue;
-      }
-      for (std::string line; std::getline(std::cin, line);) inputs.push_back(line);
-    }
+    for (const std::string& input : options.inputs) add_input(*pipeline, input, inputs);
   if (inputs.empty())
     fail(ErrorKind::kUsage, "there is nothing to run on: give texts, - for standard input, or --requests FILE");
   const std::vector<Json> results = run_pipeline(*pipeline, inputs, parameters);
@@ -139,16 +156,18 @@ Command run_command() {
   static Options o;
   Command command{
       .name = "run",
-      .help = "Run a model on texts: the pipeline of a task",
+      .help = "Run a model on texts, images or sounds: the pipeline of a task",
       .examples =
           "  transom run text-classification --model MODEL \"What a film!\"\n"
           "  transom run fill-mask --model MODEL \"Paris is the [MASK] of France.\" --top_k 3\n"
           "  transom run question-answering --model MODEL --question \"Who?\" --context \"Ada wrote it.\"\n"
           "  transom run sentence-similarity --model MODEL --source_sentence \"A cat sat.\" \"A dog lay.\" \"Rain.\"\n"
+          "  transom run image-classification --model MODEL cat.png folder/\n"
+          "  transom run automatic-speech-recognition --model MODEL speech.flac --chunk_length_s 20\n"
           "  transom run feature-extraction --model MODEL --pooling auto - < sentences.txt --json"};
   command.options = {
       {"task", &o.task, fmt::format("{}", fmt::join(pipeline_tasks(), ", ")), true},
-      {"inputs", &o.inputs, "texts; - reads one a line from standard input"},
+      {"inputs", &o.inputs, "texts, or files and folders of images or sounds; - reads one a line from standard input"},
       {"--model", &o.model, kModelHelp, true},
       {"--requests", &o.requests, "JSON lines {\"inputs\": ..., \"parameters\": {...}}; one result a line"},
       {"--json", &o.json, "the structure that Transformers' pipeline() returns"},
@@ -158,10 +177,13 @@ Command run_command() {
       {"--question", &o.question, "of question-answering"},
       {"--context", &o.context, "of question-answering"},
       {"--source_sentence", &o.source_sentence, "of sentence-similarity: what the inputs are compared with"},
-      {"--candidate_labels", &o.candidate_labels, "of zero-shot-classification, with commas between"},
-      {"--hypothesis_template", &o.hypothesis_template, "of zero-shot-classification"},
+      {"--candidate_labels", &o.candidate_labels, "of the zero-shot tasks, with commas between"},
+      {"--hypothesis_template", &o.hypothesis_template, "of the zero-shot tasks"},
       {"--multi_label", &o.multi_label, "of zero-shot-classification: labels do not exclude each other"},
-      {"--pooling", &o.pooling, "of feature-extraction: none, auto, mean or cls"}};
+      {"--pooling", &o.pooling, "of feature-extraction: none, auto, mean or cls"},
+      {"--pool", &o.pool, "of image-feature-extraction: the pooled output"},
+      {"--return_timestamps", &o.return_timestamps, "of automatic-speech-recognition: char or word"},
+      {"--chunk_length_s", &o.chunk_length_s, "of automatic-speech-recognition: seconds that go through at once"}};
   o.source.add_to(command);
   o.device.add_to(command);
   command.run = [] { return run(o); };

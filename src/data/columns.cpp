@@ -179,6 +179,17 @@ AnswerColumns answer_columns(const Dataset& data) {
   return columns;
 }
 
+ChoiceColumns choice_columns(const Dataset& data) {
+  ChoiceColumns columns{.context = need(data, "sent1", "the context"),
+                        .beginning = need(data, "sent2", "the beginning of every ending"),
+                        .label = data.find("label")};
+  while (const auto ending = data.find(fmt::format("ending{}", columns.endings.size())))
+    columns.endings.push_back(*ending);
+  require(columns.endings.size() > 1, "{}: expected the columns ending0, ending1 ..., found {}", data.where(0),
+          fmt::join(names_of(data), ", "));
+  return columns;
+}
+
 size_t text_column(const Dataset& data, const ScriptArguments& arguments) {
   const size_t column = arguments.text_column_name ? need(data, *arguments.text_column_name, "text_column_name")
                                                    : data.find("text").value_or(0);

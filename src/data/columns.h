@@ -46,6 +46,14 @@ struct AnswerColumns {
 };
 AnswerColumns answer_columns(const Dataset& data);
 
+// run_swag: the context, the beginning of its endings (sent1, sent2), and ending0, ending1 ...
+struct ChoiceColumns {
+  size_t context = 0, beginning = 0;
+  std::vector<size_t> endings;
+  std::optional<size_t> label;
+};
+ChoiceColumns choice_columns(const Dataset& data);
+
 // run_mlm, run_clm: `text`, or the first column.
 size_t text_column(const Dataset& data, const ScriptArguments& arguments);
 

@@ -29,12 +29,19 @@ struct PaddedRows {
   bool operator==(const PaddedRows&) const = default;
 };
 
+// Numbers of any shape, its first axis the rows: pixel values.
+struct FloatRows {
+  std::vector<int64_t> shape;
+  std::vector<float> values;
+};
+
 struct Batch {
   std::map<std::string, PaddedRows> sequences;
   std::map<std::string, std::vector<int64_t>> numbers;  // (rows)
-  int64_t choices = 0;                                  // multiple choice: so many sequences in turn belong to one row
-  std::vector<int64_t> labels;                          // (rows)
-  std::vector<float> label_values;                      // (rows, values of a row)
+  std::map<std::string, FloatRows> arrays;
+  int64_t choices = 0;              // multiple choice: so many sequences in turn belong to one row
+  std::vector<int64_t> labels;      // (rows)
+  std::vector<float> label_values;  // (rows, values of a row)
 };
 
 struct PaddingOptions {

@@ -3,11 +3,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 
 #include "base/error.h"
-#include "io/pickle.h"
-#include "io/zip_archive.h"
 
 namespace transom {
 namespace {
@@ -76,34 +73,44 @@ TensorView view_of(const PickleTensor& tensor, const ZipArchive::Entry& storage,
 
 }  // namespace
 
-NamedViews parse_torch_state_dict(std::span<const std::byte> bytes, const std::string& where,
-                                  std::shared_ptr<const void> owner) {
-  const ZipArchive archive(bytes, where);
-  const std::string name = archive.find_ending("/data.pkl");
+TorchFile::TorchFile(std::span<const std::byte> bytes, const std::string& where, std::shared_ptr<const void> owner)
+    : archive_(bytes, where), owner_(std::move(owner)), budget_(kMaximumGrowth * bytes.size() + kAlwaysAllowed) {
+  const std::string name = archive_.find_ending("/data.pkl");
   if (name.empty()) fail("{}: is no checkpoint of torch.save: the archive has no data.pkl", where);
-  const std::string prefix = name.substr(0, name.size() - std::string_view("data.pkl").size());
-  if (archive.holds(prefix + "byteorder")) {
-    const ZipArchive::Entry order = archive.read(prefix + "byteorder");  // owns its bytes, if they were packed
-    if (std::string_view(reinterpret_cast<const char*>(order.bytes.data()), order.bytes.size()) != "little")
+  prefix_ = name.substr(0, name.size() - std::string_view("data.pkl").size());
+  if (archive_.holds(prefix_ + "byteorder")) {
+    const ZipArchive::Entry entry = archive_.read(prefix_ + "byteorder");  // owns its bytes, if they were packed
+    if (std::string_view(reinterpret_cast<const char*>(entry.bytes.data()), entry.bytes.size()) != "little")
       fail("{}: was saved on a machine of another byte order", where);
   }
-  const ZipArchive::Entry pickled = archive.read(name);
-  const Pickle pickle = read_pickle(pickled.bytes, where);
-  const auto* dict = std::get_if<PickleDict*>(&pickle.root.value);
+  const ZipArchive::Entry pickled = archive_.read(name);
+  pickle_ = read_pickle(pickled.bytes, where);
+}
+
+TorchFile TorchFile::open(const fs::path& path) {
+  const auto file = MappedFile::open(path);
+  return {file->bytes(), path.string(), file};
+}
+
+TensorView TorchFile::tensor(const PickleTensor& tensor, const std::string& name) {
+  auto found = storages_.find(tensor.storage_key);
+  if (found == storages_.end())
+    found =
+        storages_.emplace(tensor.storage_key, archive_.read(prefix_ + "data/" + tensor.storage_key, &budget_)).first;
+  return view_of(tensor, found->second, owner_, budget_, name);
+}
+
+NamedViews parse_torch_state_dict(std::span<const std::byte> bytes, const std::string& where,
+                                  std::shared_ptr<const void> owner) {
+  TorchFile file(bytes, where, std::move(owner));
+  const auto* dict = std::get_if<PickleDict*>(&file.root().value);
   if (!dict) fail("{}: holds no state dict", where);
   NamedViews result;
-  std::map<std::string, ZipArchive::Entry> storages;  // several tensors may share one, which is inflated once
-  uint64_t budget = kMaximumGrowth * bytes.size() + kAlwaysAllowed;
   for (const auto& [key, value] : **dict) {
-    const auto* tensor_name = std::get_if<const std::string*>(&key.value);
+    const auto* name = std::get_if<const std::string*>(&key.value);
     const auto* tensor = std::get_if<const PickleTensor*>(&value.value);
-    if (!tensor_name || !tensor) continue;
-    const std::string at = fmt::format("{}: tensor {}", where, quoted(**tensor_name));
-    const std::string& storage = (*tensor)->storage_key;
-    auto found = storages.find(storage);
-    if (found == storages.end())
-      found = storages.emplace(storage, archive.read(prefix + "data/" + storage, &budget)).first;
-    result.emplace_back(**tensor_name, view_of(**tensor, found->second, owner, budget, at));
+    if (!name || !tensor) continue;
+    result.emplace_back(**name, file.tensor(**tensor, fmt::format("{}: tensor {}", where, quoted(**name))));
   }
   return result;
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "io/checkpoint.h"
 #include "io/config.h"
 #include "models/compiled_forward.h"
@@ -67,7 +68,11 @@ void Model::save_pretrained(const std::string& directory, uint64_t max_shard_byt
       views.emplace_back(tensor->name, TensorView{tensor->value.dtype(), tensor->value.shape(), *bytes, bytes});
     }
   save_checkpoint(directory, views, max_shard_bytes);
-  write_file(fs::path(directory) / "config.json", config_->dump());
+  // Parameters are f32 here, whatever the checkpoint held; Transformers loads in the type that the configuration names.
+  Config config = *config_;
+  for (const char* name : {"dtype", "torch_dtype"})
+    if (config.has(name)) config.set(name, Json("float32"));
+  write_file(fs::path(directory) / "config.json", config.dump());
 }
 
 }  // namespace transom

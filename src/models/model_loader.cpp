@@ -71,6 +71,8 @@ std::vector<std::string> older_names(const std::string& name) {
   };
   with_end("LayerNorm.weight", "LayerNorm.gamma");
   with_end("LayerNorm.bias", "LayerNorm.beta");
+  with_end("parametrizations.weight.original0", "weight_g");
+  with_end("parametrizations.weight.original1", "weight_v");
   return result;
 }
 
@@ -125,6 +127,13 @@ class Source : public ParameterSource {
 
   void tied(const std::string& name) override { used_.insert(name); }
 
+  bool holds(const std::string& name) const override {
+    if (!checkpoint_) return false;
+    for (const std::string& candidate : candidates(name))
+      if (checkpoint_->find(candidate)) return true;
+    return false;
+  }
+
   // Tensors that no parameter asked for. A checkpoint that gave nothing at all belongs to another model.
   void finish() {
     if (!checkpoint_) return;
@@ -171,17 +180,22 @@ class Source : public ParameterSource {
     if (!fits || bytes > kMaximumBytes) fail("config.json: gives {} the shape {}", name, to_string(type.shape));
   }
 
-  const TensorView* find(const std::string& name) {
-    if (!checkpoint_) return nullptr;
-    // A body without a head around it has no prefix; a model with a head has.
-    std::vector<std::string> names{name, family_.base_prefix + "." + name};
+  // A body without a head around it has no prefix; a model with a head has.
+  std::vector<std::string> candidates(const std::string& name) const {
+    std::vector<std::string> names{name, family_.base_prefix + "." + name}, result;
     if (name.starts_with(family_.base_prefix + ".")) names.push_back(name.substr(family_.base_prefix.size() + 1));
     for (const std::string& candidate : names)
-      for (const std::string& older : older_names(candidate))
-        if (const TensorView* view = checkpoint_->find(older)) {
-          used_.insert(older);
-          return view;
-        }
+      for (const std::string& older : older_names(candidate)) result.push_back(older);
+    return result;
+  }
+
+  const TensorView* find(const std::string& name) {
+    if (!checkpoint_) return nullptr;
+    for (const std::string& candidate : candidates(name))
+      if (const TensorView* view = checkpoint_->find(candidate)) {
+        used_.insert(candidate);
+        return view;
+      }
     return nullptr;
   }
 
@@ -199,6 +213,7 @@ class Source : public ParameterSource {
                             : initial.kind == Initial::Kind::kConstant ? initial.deviation
                                                                        : 0.0;
     std::vector<float> values(static_cast<size_t>(elements(shape)), static_cast<float>(constant));
+    if (initial.kind == Initial::Kind::kGiven) values = initial.values;
     if (initial.kind == Initial::Kind::kNormal) {
       generator_.fill_normal(values, 0, static_cast<float>(initial.deviation));
       if (initial.zero_row >= 0 && shape.size() == 2 && initial.zero_row < shape[0])

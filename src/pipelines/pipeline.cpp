@@ -7,30 +7,40 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "io/config.h"
+#include "models/maximum_tokens.h"
 
 namespace transom {
 namespace {
 
 struct Task {
   std::string_view name, alias;
-  std::unique_ptr<Pipeline> (*make)(TextModel model, const std::string& directory);
+  std::unique_ptr<Pipeline> (*make)(const std::string& directory, const LoadOptions& options);
   std::string_view head = {};  // the task whose head the model needs; empty: that of this name
 };
 
+template <std::unique_ptr<Pipeline> (*make)(TextModel model)>
+std::unique_ptr<Pipeline> of_text(const std::string& directory, const LoadOptions& options) {
+  return make({Model::from_pretrained(directory, options), Tokenizer::from_pretrained(directory)});
+}
+
+template <std::unique_ptr<Pipeline> (*make)(TextModel model, const std::string& directory)>
+std::unique_ptr<Pipeline> of_text_in_directory(const std::string& directory, const LoadOptions& options) {
+  return make({Model::from_pretrained(directory, options), Tokenizer::from_pretrained(directory)}, directory);
+}
+
 constexpr Task kTasks[] = {
-    {"text-classification", "sentiment-analysis",
-     [](TextModel m, const std::string&) { return make_text_classification(std::move(m)); }},
-    {"token-classification", "ner",
-     [](TextModel m, const std::string&) { return make_token_classification(std::move(m)); }},
-    {"question-answering", "", [](TextModel m, const std::string&) { return make_question_answering(std::move(m)); }},
-    {"fill-mask", "", [](TextModel m, const std::string&) { return make_fill_mask(std::move(m)); }},
-    {"feature-extraction", "",
-     [](TextModel m, const std::string& directory) { return make_feature_extraction(std::move(m), directory); }},
-    {"sentence-similarity", "",
-     [](TextModel m, const std::string& directory) { return make_sentence_similarity(std::move(m), directory); },
-     "feature-extraction"},
-    {"zero-shot-classification", "",
-     [](TextModel m, const std::string&) { return make_zero_shot_classification(std::move(m)); }},
+    {"text-classification", "sentiment-analysis", of_text<make_text_classification>},
+    {"token-classification", "ner", of_text<make_token_classification>},
+    {"question-answering", "", of_text<make_question_answering>},
+    {"fill-mask", "", of_text<make_fill_mask>},
+    {"feature-extraction", "", of_text_in_directory<make_feature_extraction>},
+    {"sentence-similarity", "", of_text_in_directory<make_sentence_similarity>, "feature-extraction"},
+    {"zero-shot-classification", "", of_text<make_zero_shot_classification>},
+    {"image-classification", "", make_image_classification},
+    {"image-feature-extraction", "", make_image_feature_extraction},
+    {"zero-shot-image-classification", "", make_zero_shot_image_classification},
+    {"audio-classification", "", make_audio_classification},
+    {"automatic-speech-recognition", "", make_automatic_speech_recognition},
 };
 
 }  // namespace
@@ -46,8 +56,7 @@ std::unique_ptr<Pipeline> make_pipeline(const std::string& name, const std::stri
     if (name == task.name || (!task.alias.empty() && name == task.alias)) {
       LoadOptions options;
       options.task = task.head.empty() ? task.name : task.head;
-      const std::string directory = resolve_model(model, hub);
-      return task.make({Model::from_pretrained(directory, options), Tokenizer::from_pretrained(directory)}, directory);
+      return task.make(resolve_model(model, hub), options);
     }
   fail(ErrorKind::kUsage, "unknown task {}{} Known are: {}", quoted(name), did_you_mean(name, pipeline_tasks()),
        fmt::join(pipeline_tasks(), ", "));
@@ -83,12 +92,7 @@ std::vector<Json> run_pipeline(const Pipeline& pipeline, const std::vector<Json>
 }
 
 std::optional<int64_t> TextModel::max_length() const {
-  const Config& config = model->config();
-  int64_t limit = config.get_int("max_position_embeddings", 0);
-  // RoBERTa's positions begin behind the padding id.
-  const std::string type = config.get_string("model_type", "");
-  if (limit > 0 && (type == "roberta" || type == "xlm-roberta" || type == "camembert" || type == "mpnet"))
-    limit -= config.get_int("pad_token_id", 1) + 1;
+  const int64_t limit = maximum_tokens(model->config()).value_or(0);
   const int64_t own = tokenizer.model_max_length().value_or(0);
   const int64_t length = own > 0 && limit > 0 ? std::min(own, limit) : std::max(own, limit);
   return length > 0 ? std::optional(length) : std::nullopt;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pipelines: from what a user has (text) to what a user wants, in the structure that Transformers' pipeline() returns.
+// Pipelines: from what a user has (texts, images) to what a user wants, in the structure that Transformers' pipeline()
+// returns.
 #pragma once
 
 #include <memory>
@@ -22,10 +23,15 @@ class Pipeline {
   // Several inputs, one result each; a task that can computes them in batches.
   virtual std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const;
   virtual std::vector<std::string> parameter_names() const = 0;
+  // Whether inputs are the paths of image files.
+  virtual bool takes_images() const { return false; }
+  // Whether they are the paths of sound files.
+  virtual bool takes_sounds() const { return false; }
 };
 
 std::vector<std::string> pipeline_tasks();
-// Loads model and tokenizer, of a directory or an id of the Hub, for a task; refuses unknown tasks with the known ones.
+// Loads the model, of a directory or an id of the Hub, and its tokenizer or image processor, for a task; refuses
+// unknown tasks with the known ones.
 std::unique_ptr<Pipeline> make_pipeline(const std::string& task, const std::string& model, const HubOptions& hub = {});
 // Checks the names of the parameters, then runs.
 Json run_pipeline(const Pipeline& pipeline, const Json& input, const Json& parameters);
@@ -65,5 +71,10 @@ std::unique_ptr<Pipeline> make_fill_mask(TextModel model);
 std::unique_ptr<Pipeline> make_feature_extraction(TextModel model, const std::string& directory);
 std::unique_ptr<Pipeline> make_sentence_similarity(TextModel model, const std::string& directory);
 std::unique_ptr<Pipeline> make_zero_shot_classification(TextModel model);
+std::unique_ptr<Pipeline> make_image_classification(const std::string& directory, const LoadOptions& options);
+std::unique_ptr<Pipeline> make_image_feature_extraction(const std::string& directory, const LoadOptions& options);
+std::unique_ptr<Pipeline> make_zero_shot_image_classification(const std::string& directory, const LoadOptions& options);
+std::unique_ptr<Pipeline> make_audio_classification(const std::string& directory, const LoadOptions& options);
+std::unique_ptr<Pipeline> make_automatic_speech_recognition(const std::string& directory, const LoadOptions& options);
 
 }  // namespace transom

@@ -16,20 +16,24 @@ AlignedText::AlignedText(std::string_view text, uint32_t first) : bytes(text) {
 
 void AlignedText::append(char32_t c, Span span) {
   append_character(bytes, c);
+  if (bytes.size() > kMaximumTextSize) check_text_size(bytes.size());
   origin.resize(bytes.size(), span);
 }
 
 void AlignedText::append(std::string_view text, Span span) {
+  check_text_size(bytes.size() + text.size());
   bytes.append(text);
   origin.resize(bytes.size(), span);
 }
 
 void AlignedText::append(const AlignedText& other) {
+  check_text_size(bytes.size() + other.size());
   bytes.append(other.bytes);
   origin.insert(origin.end(), other.origin.begin(), other.origin.end());
 }
 
 void AlignedText::append(const AlignedText& other, size_t begin, size_t end) {
+  check_text_size(bytes.size() + end - begin);
   bytes.append(other.view(begin, end));
   origin.insert(origin.end(), other.origin.begin() + static_cast<std::ptrdiff_t>(begin),
                 other.origin.begin() + static_cast<std::ptrdiff_t>(end));

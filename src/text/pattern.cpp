@@ -2,6 +2,7 @@
 #include "text/pattern.h"
 
 #include "text/fields.h"
+#include "text/unicode.h"
 
 namespace transom::text {
 
@@ -30,7 +31,7 @@ void Pattern::replace(AlignedText& text, std::string_view content) const {
   size_t last = 0;
   for (const auto& [begin, end] : matches) {
     out.append(text, last, begin);
-    out.append(content, text.origin[end - 1]);
+    out.append(content, end > 0 ? text.origin[end - 1] : Span{});
     last = end;
   }
   out.append(text, last, text.size());
@@ -44,6 +45,7 @@ std::string Pattern::replaced(std::string_view text, std::string_view content) c
   size_t last = 0;
   for (const auto& [begin, end] : matches) {
     out.append(text.substr(last, begin - last)).append(content);
+    check_text_size(out.size());
     last = end;
   }
   return out.append(text.substr(last));

@@ -134,6 +134,9 @@ Template read_template(const Json& json, const char* key, const Json& special_to
             tokens.ids.size(), tokens.tokens.size());
     result.push_back(std::move(tokens));
   }
+  const auto sequences =
+      std::count_if(result.begin(), result.end(), [](const auto& item) { return item.sequence >= 0; });
+  require(sequences <= 16, "{}: expected at most 16 sequences, found {}", at, sequences);
   return result;
 }
 

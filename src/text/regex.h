@@ -18,7 +18,8 @@ class Regex {
   Regex(const Regex&) = delete;
   Regex& operator=(const Regex&) = delete;
 
-  // The matches in `text` (well-formed UTF-8), as bytes begin..end, from left to right. Empty matches are left out.
+  // The matches in `text` (well-formed UTF-8), as bytes begin..end, from left to right. A match may be empty, but not
+  // at the end of the one before it.
   void find_all(std::string_view text, std::vector<std::pair<size_t, size_t>>& matches) const;
 
  private:

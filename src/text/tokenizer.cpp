@@ -6,6 +6,7 @@
 #include "base/files.h"
 #include "base/threads.h"
 #include "text/added_tokens.h"
+#include "text/class_options.h"
 #include "text/clean_up.h"
 #include "text/components.h"
 #include "text/encoding.h"
@@ -13,6 +14,7 @@
 #include "text/tokenizer_config.h"
 #include "text/tokenizer_file.h"
 #include "text/unicode.h"
+#include "transom/hub.h"
 
 namespace transom {
 
@@ -36,6 +38,7 @@ struct Tokenizer::State {
       if (known == name) return &content;
     return nullptr;
   }
+  void set_option(Json& fields, const char* name, const Json& value);
   void build(const Json& fields, const std::string& where, const std::string& config_where);
   Encoding encode_one(std::string_view text, int64_t sequence) const;
   void name_tokens(Encoding& encoding) const;
@@ -50,16 +53,22 @@ struct Tokenizer::State {
 
 namespace {
 
-// The configuration of a BERT tokenizer without tokenizer.json: its special tokens have BERT's names unless it says
-// otherwise.
-void name_bert_tokens(Json& config) {
-  for (const auto& [role, name] : {std::pair{"pad", "[PAD]"}, std::pair{"unk", "[UNK]"}, std::pair{"cls", "[CLS]"},
-                                   std::pair{"sep", "[SEP]"}, std::pair{"mask", "[MASK]"}}) {
-    const std::string key = std::string(role) + "_token";
-    if (config.contains(key) && config[key].is_object()) config[key] = string_field(config[key], "content", key);
-    if (!config.contains(key)) config[key] = name;
-  }
-}
+// The files of a tokenizer, as Transformers names them: those that are read, and others that are kept for whoever reads
+// them when the tokenizer is saved. What the first says is overruled by the second.
+constexpr const char* kConfigurations[] = {"special_tokens_map.json", "tokenizer_config.json"};
+constexpr const char* kFiles[] = {"special_tokens_map.json",
+                                  "tokenizer_config.json",
+                                  "tokenizer.json",
+                                  "vocab.txt",
+                                  "added_tokens.json",
+                                  "vocab.json",
+                                  "merges.txt",
+                                  "sentencepiece.bpe.model",
+                                  "spiece.model",
+                                  "tokenizer.model",
+                                  "source.spm",
+                                  "target.spm",
+                                  "chat_template.jinja"};
 
 // Adds the fields of a file's text to the configuration.
 void update(Json& config, std::string_view text, const std::string& where) {
@@ -73,6 +82,7 @@ void update(Json& config, std::string_view text, const std::string& where) {
 // Makes the components once `file` is read. `where` and `config_where` name the files in errors.
 void Tokenizer::State::build(const Json& fields, const std::string& where, const std::string& config_where) {
   config = read_tokenizer_config(fields, config_where);
+  apply_class_options(fields, *file.rest, config_where);
   const Json& json = *file.rest;
   normalizer = make_normalizer(field(json, "normalizer", where), where + "normalizer");
   pre_tokenizer = make_pre_tokenizer(field(json, "pre_tokenizer", where), where + "pre_tokenizer");
@@ -87,22 +97,35 @@ void Tokenizer::State::build(const Json& fields, const std::string& where, const
   added_tokens = std::make_unique<AddedTokens>(std::move(added), normalizer.get(), *file.vocabulary);
 }
 
-Tokenizer Tokenizer::from_pretrained(const std::string& directory) {
-  const fs::path folder(directory);
+// An option that overrules the configuration, also in the copy that will be saved.
+void Tokenizer::State::set_option(Json& fields, const char* name, const Json& value) {
+  fields[name] = value;
+  Json own = Json::object();
+  for (const auto& [file_name, content] : files)
+    if (file_name == "tokenizer_config.json") own = parse_json(content, file_name);
+  own[name] = value;
+  std::erase_if(files, [](const auto& known) { return known.first == "tokenizer_config.json"; });
+  files.emplace_back("tokenizer_config.json", dump_json(own, 2) + "\n");
+}
+
+Tokenizer Tokenizer::from_pretrained(const std::string& directory, const TokenizerOptions& options) {
+  const fs::path folder(resolve_tokenizer(directory));
   auto state = std::make_shared<State>();
   try {
     Json config = Json::object();
-    for (const char* name : {"special_tokens_map.json", "tokenizer_config.json", "tokenizer.json", "vocab.txt"})
-      if (fs::exists(folder / name)) state->files.emplace_back(name, read_file(folder / name));
-    for (const char* name : {"special_tokens_map.json", "tokenizer_config.json"})
+    for (const char* name : kFiles)
+      if (fs::is_regular_file(folder / name)) state->files.emplace_back(name, read_file(folder / name));
+    for (const char* name : kConfigurations)
       if (const std::string* text = state->find_file(name)) update(config, *text, (folder / name).string());
+    if (options.add_prefix_space) state->set_option(config, "add_prefix_space", *options.add_prefix_space);
     const std::string* json = state->find_file("tokenizer.json");
     const std::string* vocabulary = state->find_file("vocab.txt");
     require(json || vocabulary, "{}: expected tokenizer.json or vocab.txt, found neither", quoted(directory, 200));
     const std::string where = (folder / (json ? "tokenizer.json" : "vocab.txt")).string();
-    if (!json) name_bert_tokens(config);
+    const std::string config_where = (folder / "tokenizer_config.json").string();
+    if (!json) name_special_tokens(config, config_where);
     state->file = json ? read_tokenizer_json(*json, where) : read_bert_vocabulary(*vocabulary, config, where);
-    state->build(config, where + ": ", (folder / "tokenizer_config.json").string());
+    state->build(config, where + ": ", config_where);
   } catch (const Json::exception& error) {
     fail("{}: {}", quoted(directory, 200), error.what());
   } catch (const fs::filesystem_error& error) {

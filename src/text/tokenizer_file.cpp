@@ -3,8 +3,7 @@
 
 #include <simdjson.h>
 
-#include "base/error.h"
-#include "base/json.h"
+#include "text/fields.h"
 
 namespace transom::text {
 namespace {
@@ -129,35 +128,38 @@ TokenizerFile read_bert_vocabulary(std::string_view text, const Json& config, co
     file.vocabulary->insert(line, id);
     begin = end + 1;
   }
-  const auto option = [&](const char* key, const Json& otherwise) {
-    const auto found = config.find(key);
-    return found == config.end() ? otherwise : *found;
+  const auto token = [&](const char* key) { return string_field(config, key, where); };
+  const auto id_of = [&](const std::string& text) {
+    const int64_t found = file.vocabulary->find(text);
+    require(found >= 0, "{}: expected the token {} among the lines", where, quoted(text));
+    return found;
   };
-  const auto name = [&](const char* key, const char* otherwise) {
-    const Json value = option(key, otherwise);
-    return value.is_string() ? value.get<std::string>() : std::string(otherwise);
-  };
-  const std::string cls = name("cls_token", "[CLS]"), sep = name("sep_token", "[SEP]");
-  const int64_t cls_id = file.vocabulary->find(cls), sep_id = file.vocabulary->find(sep);
-  require(cls_id >= 0 && sep_id >= 0, "{}: expected the tokens {} and {} among the lines", where, quoted(cls),
-          quoted(sep));
+  const std::string cls = token("cls_token"), sep = token("sep_token"), mask = token("mask_token");
+  // The texts of MPNet end with two of RoBERTa's special tokens.
+  const bool mpnet = string_field(config, "tokenizer_class", where, "").starts_with("MPNet");
   Json added = Json::array();
-  for (const std::string& token :
-       {name("pad_token", "[PAD]"), name("unk_token", "[UNK]"), cls, sep, name("mask_token", "[MASK]")}) {
-    const int64_t token_id = file.vocabulary->find(token);
-    if (token_id < 0) continue;
-    added.push_back({{"id", token_id}, {"content", token}, {"special", true}, {"normalized", false}});
+  for (const std::string& text : {token("pad_token"), token("unk_token"), cls, sep, mask}) {
+    const int64_t found = file.vocabulary->find(text);
+    if (found < 0) continue;
+    added.push_back({{"id", found},
+                     {"content", text},
+                     {"special", true},
+                     {"normalized", false},
+                     {"lstrip", mpnet && text == mask}});
   }
   *file.rest = {{"added_tokens", added},
                 {"normalizer",
                  {{"type", "BertNormalizer"},
-                  {"clean_text", true},
-                  {"handle_chinese_chars", option("tokenize_chinese_chars", true)},
-                  {"strip_accents", option("strip_accents", nullptr)},
-                  {"lowercase", option("do_lower_case", true)}}},
+                  {"lowercase", field(config, "do_lower_case", where)},
+                  {"handle_chinese_chars", field(config, "tokenize_chinese_chars", where)},
+                  {"strip_accents", field(config, "strip_accents", where)}}},
                 {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
-                {"model", {{"type", "WordPiece"}, {"unk_token", name("unk_token", "[UNK]")}}},
-                {"post_processor", {{"type", "BertProcessing"}, {"cls", {cls, cls_id}}, {"sep", {sep, sep_id}}}},
+                {"model", {{"type", "WordPiece"}, {"unk_token", token("unk_token")}}},
+                {"post_processor",
+                 {{"type", mpnet ? "RobertaProcessing" : "BertProcessing"},
+                  {"add_prefix_space", false},
+                  {"cls", {cls, id_of(cls)}},
+                  {"sep", {sep, id_of(sep)}}}},
                 {"decoder", {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}}}};
   return file;
 }

@@ -10,9 +10,13 @@
 
 namespace transom::text {
 
+void check_text_size(size_t size) {
+  require(size <= kMaximumTextSize, "text: expected at most {} bytes in each step of the tokenizer, found {}",
+          kMaximumTextSize, size);
+}
+
 std::string well_formed(std::string_view text) {
-  if (text.size() > static_cast<size_t>(INT32_MAX) / 4)
-    fail("text: expected less than 512 MiB, found {} bytes", text.size());
+  check_text_size(text.size());
   const auto length = static_cast<int32_t>(text.size());
   std::string result;
   result.reserve(text.size());
@@ -64,7 +68,17 @@ namespace {
 UChar32 code(char32_t c) { return static_cast<UChar32>(c); }
 uint32_t category(char32_t c) { return U_MASK(u_charType(code(c))); }
 
+// The tokenizers library takes categories from tables of Unicode 8: what is younger has none.
+uint32_t old_category(char32_t c) { return in_unicode(c, 8) ? category(c) : 0; }
+
 }  // namespace
+
+bool in_unicode(char32_t c, int version) {
+  if (c < 0x250) return true;
+  UVersionInfo age;
+  u_charAge(code(c), age);
+  return age[0] > 0 && age[0] <= version;
+}
 
 bool is_space(char32_t c) {
   if (c < 0x80) return c == ' ' || (c >= 9 && c <= 13);
@@ -81,7 +95,7 @@ bool is_punctuation(char32_t c) {
   if (c < 0x80) {
     return (c >= 33 && c <= 47) || (c >= 58 && c <= 64) || (c >= 91 && c <= 96) || (c >= 123 && c <= 126);
   }
-  return (category(c) & U_GC_P_MASK) != 0;
+  return (old_category(c) & U_GC_P_MASK) != 0 || c == 0x166D || c == 0x111C9;  // of other categories since
 }
 
 bool is_numeric(char32_t c) {
@@ -89,14 +103,12 @@ bool is_numeric(char32_t c) {
   return (category(c) & U_GC_N_MASK) != 0;
 }
 
-bool is_mark(char32_t c) { return c >= 0x300 && (category(c) & U_GC_M_MASK) != 0; }
-bool is_nonspacing_mark(char32_t c) { return c >= 0x300 && (category(c) & U_GC_MN_MASK) != 0; }
+bool is_mark(char32_t c) { return c >= 0x300 && (category(c) & U_GC_M_MASK) != 0 && in_unicode(c, 9); }
+bool is_nonspacing_mark(char32_t c) { return c >= 0x300 && (old_category(c) & U_GC_MN_MASK) != 0; }
 
 bool is_control(char32_t c) {
   if (c < 0x80) return (c < 32 && c != '\t' && c != '\n' && c != '\r') || c == 127;
-  // Format characters that are younger than the tables of the tokenizers library, which keeps them.
-  if (c == 0x890 || c == 0x891 || c == 0x8E2 || c == 0x110CD || (c >= 0x13430 && c <= 0x1343F)) return false;
-  return (category(c) & (U_GC_CC_MASK | U_GC_CF_MASK | U_GC_CO_MASK)) != 0;
+  return (old_category(c) & (U_GC_CC_MASK | U_GC_CF_MASK | U_GC_CO_MASK)) != 0;
 }
 
 bool is_chinese(char32_t c) {
@@ -107,6 +119,12 @@ bool is_chinese(char32_t c) {
 
 std::u32string lower_case(char32_t c) {
   if (c == 0x130) return U"i\u0307";
+  // Letters of Unicode 16 and 17, which older releases of ICU lack.
+  if (c >= 0x10D50 && c <= 0x10D65) return {c + 0x20};
+  if (c >= 0x16EA0 && c <= 0x16EB8) return {c + 0x1B};
+  if (c == 0x1C89 || c == 0xA7CC || c == 0xA7CE || c == 0xA7D2 || c == 0xA7D4 || c == 0xA7DA) return {c + 1};
+  if (c == 0xA7CB) return U"\u0264";
+  if (c == 0xA7DC) return U"\u019B";
   return {static_cast<char32_t>(u_tolower(code(c)))};
 }
 

@@ -8,6 +8,11 @@
 
 namespace transom::text {
 
+// No text may be longer, in bytes, nor become so: a tokenizer.json may hold components that multiply a text.
+constexpr size_t kMaximumTextSize = size_t{1} << 27;
+// Throws if `size` is too large.
+void check_text_size(size_t size);
+
 // `text` with each ill-formed sequence replaced by U+FFFD. All other functions here expect well-formed text.
 std::string well_formed(std::string_view text);
 
@@ -40,6 +45,10 @@ void append_character(std::string& text, char32_t c);
 std::string character_text(char32_t c);
 std::u32string characters(std::string_view text);
 size_t count_characters(std::string_view text);
+
+// Whether the character is in Unicode since `version` or before. The tables of the tokenizers library are of several
+// ages; the functions below answer as it does.
+bool in_unicode(char32_t c, int version);
 
 bool is_space(char32_t c);            // the property White_Space
 bool is_word_character(char32_t c);   // \w: letters, marks, decimal digits, connectors, joiners

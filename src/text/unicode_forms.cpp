@@ -14,6 +14,9 @@
 namespace transom::text {
 namespace {
 
+// The version of the tokenizers library's normalisation tables; younger characters are inert.
+constexpr int kUnicode = 9;
+
 const UNormalizer2* instance(UnicodeForm form) {
   UErrorCode error = U_ZERO_ERROR;
   const UNormalizer2* result = nullptr;
@@ -43,14 +46,15 @@ std::vector<Changed> decompose(std::string_view text, const UNormalizer2* normal
   std::vector<Changed> result;
   result.reserve(text.size());
   const auto add = [&](char32_t c, int change) {
-    result.push_back({{c, change}, unorm2_getCombiningClass(normalizer, static_cast<UChar32>(c))});
+    const bool mark = c >= 0x300 && in_unicode(c, kUnicode);
+    result.push_back({{c, change}, mark ? unorm2_getCombiningClass(normalizer, static_cast<UChar32>(c)) : uint8_t{0}});
   };
   for (size_t i = 0; i < text.size();) {
     const char32_t c = next_character(text, i);
     UChar buffer[64];
     UErrorCode error = U_ZERO_ERROR;
     const int32_t length = unorm2_getDecomposition(normalizer, static_cast<UChar32>(c), buffer, 64, &error);
-    if (length < 0 || U_FAILURE(error)) {
+    if (length < 0 || !in_unicode(c, kUnicode) || U_FAILURE(error)) {
       add(c, 0);
       continue;
     }
@@ -83,7 +87,7 @@ std::vector<Changed> compose(const std::vector<Changed>& parts, const UNormalize
     if (starter != SIZE_MAX && last_class < std::max<int>(part.combining_class, last_class < 0 ? 0 : 1)) {
       const UChar32 composed =
           unorm2_composePair(normalizer, static_cast<UChar32>(result[starter].c), static_cast<UChar32>(part.c));
-      if (composed >= 0) {
+      if (composed >= 0 && in_unicode(static_cast<char32_t>(composed), kUnicode)) {
         result[starter].c = static_cast<char32_t>(composed);
         result[starter].change += part.change - 1;
         continue;

@@ -21,9 +21,6 @@ LogRecord record_of(const Metrics& metrics, const TrainerState& state, const std
 
 // Predicts the test file, and saves metrics where it has labels.
 Metrics predict(Trainer& trainer, TaskSetup& task, const std::string& output_dir) {
-  if (!task.test || !task.write_predictions)
-    fail(ErrorKind::kUsage, "--do_predict: {}",
-         task.test ? "this task has no predictions to write" : "expected a --test_file of text, found none");
   const Predictions predictions = trainer.predict(*task.test);
   Metrics metrics;
   if (predictions.loss) metrics.emplace_back("predict_loss", *predictions.loss);
@@ -42,11 +39,16 @@ FineTuneResult fine_tune(TrainArguments arguments, const FineTuneOptions& option
   // Where no part is asked for, the files that are given say it. An eval_strategy, which turns do_eval on, speaks of
   // training.
   if (!training.do_train && !training.do_predict && (!training.do_eval || training.eval_strategy != "no")) {
-    training.do_train = script.train_file.has_value();
-    training.do_eval = script.validation_file.has_value();
+    training.do_train = script.train_file || script.train_dir;
+    training.do_eval = script.validation_file || script.validation_dir;
     training.do_predict = script.test_file.has_value();
   }
+  if (training.do_predict && !script.test_file)
+    fail(ErrorKind::kUsage, "--do_predict: expected a --test_file of text, found none");
   TaskSetup task = prepare_task(arguments, options.hub);
+  if (training.do_predict && (!task.test || !task.write_predictions))
+    fail(ErrorKind::kUsage, "--do_predict: {}",
+         task.test ? "this task has no predictions to write" : "expected a --test_file of text, found none");
   Trainer trainer(std::move(task.model), training);
   const int64_t train_rows = task.train ? task.train->rows : 0, eval_rows = task.validation ? task.validation->rows : 0;
   configure_trainer(trainer, task);

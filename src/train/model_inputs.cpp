@@ -23,6 +23,10 @@ NamedTensors to_inputs(const Batch& batch) {
     const Shape shape = batch.choices > 0 ? Shape{rows, batch.choices, padded.length} : Shape{rows, padded.length};
     result.set(name, Tensor::from(padded.values, shape));
   }
+  for (const auto& [name, array] : batch.arrays) {
+    rows = array.shape.at(0);
+    result.set(name, Tensor::from(array.values, array.shape));
+  }
   for (const auto& [name, numbers] : batch.numbers) result.set(name, Tensor::from(numbers, {rows}));
   if (!batch.labels.empty()) result.set("labels", Tensor::from(batch.labels, {rows}));
   if (!batch.label_values.empty()) {

@@ -47,6 +47,10 @@ const Argument kArguments[] = {
     field<&S::train_file>("train_file", "Rows to train on: .csv, .tsv, .json, .jsonl, .conll or .txt."),
     field<&S::validation_file>("validation_file", "Rows to evaluate on."),
     field<&S::test_file>("test_file", "Rows to predict."),
+    field<&S::train_dir>("train_dir", "Images to train on: one folder a class."),
+    field<&S::validation_dir>("validation_dir", "Images to evaluate on: one folder a class."),
+    field<&S::train_val_split>("train_val_split", "Part of train_dir to evaluate on where validation_dir is missing.")
+        .at_least(0),
     field<&S::dataset_name>("dataset_name", "Directory with train, validation and test files."),
     field<&S::column_names>("column_names", "Names of the columns of a CSV or TSV file that has no header."),
     field<&S::delimiter>("delimiter", "What separates fields (default: a comma, or a tab in .tsv)."),

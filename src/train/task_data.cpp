@@ -32,6 +32,13 @@ const Task kTasks[] = {
        return task == "ner" || task == "pos" || task == "chunk" || has(data, "tokens");
      },
      prepare_token_classification},
+    {"question-answering", "", [](const Dataset& data, const ScriptArguments&) { return has_questions(data); },
+     prepare_question_answering},
+    {"multiple-choice", "",
+     [](const Dataset& data, const ScriptArguments&) { return has(data, "ending0") && has(data, "sent1"); },
+     prepare_multiple_choice},
+    {"fill-mask", "masked-language-modeling", [](const Dataset&, const ScriptArguments&) { return false; },
+     prepare_masked_language_modelling, true},
     {"text-classification", "sentiment-analysis", [](const Dataset&, const ScriptArguments&) { return true; },
      prepare_text_classification},
 };
@@ -115,14 +122,24 @@ void fetch_models(ScriptArguments& script, HubOptions hub) {
 
 TaskSetup prepare_task(TrainArguments arguments, HubOptions hub) {
   const ScriptArguments& script = arguments.script;
+  TaskSetup setup;
+  if (script.train_dir || script.validation_dir) {
+    start_from_scratch(arguments);
+    fetch_models(arguments.script, std::move(hub));
+    prepare_image_classification(arguments, setup);
+    setup.compute_metrics = [script](const Predictions& predictions) {
+      return classification_metrics(script, predictions);
+    };
+    return setup;
+  }
   if (!script.train_file && !script.validation_file && !script.test_file)
-    fail(ErrorKind::kUsage, "--train_file (or --validation_file, to evaluate only) is missing");
+    fail(ErrorKind::kUsage,
+         "--train_file (or --validation_file, to evaluate only), or --train_dir of images, is missing");
   TaskFiles files{load(script.train_file, script, script.max_train_samples),
                   load(script.validation_file, script, script.max_eval_samples),
                   load(script.test_file, script, script.max_predict_samples)};
   start_from_scratch(arguments);
   fetch_models(arguments.script, std::move(hub));
-  TaskSetup setup;
   if (is_tokenised(files.any())) {
     prepare_tokenised(arguments, files, setup);
   } else {

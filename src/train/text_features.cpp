@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "io/config.h"
+#include "models/maximum_tokens.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -12,15 +13,14 @@ namespace {
 
 constexpr int64_t kLongestByDefault = 1024;  // of tokenizers that allow more: run_mlm's and run_swag's limit
 
-Tokenizer tokenizer_of(const ScriptArguments& script) {
-  return Tokenizer::from_pretrained(script.tokenizer_name.value_or(script.model_name_or_path));
-}
-
 }  // namespace
 
-TextEncoder::TextEncoder(const TrainArguments& arguments, const Model& model, std::optional<int64_t> otherwise)
-    : arguments_(arguments.script), tokenizer_(tokenizer_of(arguments.script)) {
-  const int64_t positions = model.config().get_int("max_position_embeddings", std::numeric_limits<int64_t>::max());
+TextEncoder::TextEncoder(const TrainArguments& arguments, const Model& model, std::optional<int64_t> otherwise,
+                         const TokenizerOptions& options)
+    : arguments_(arguments.script),
+      tokenizer_(
+          Tokenizer::from_pretrained(arguments_.tokenizer_name.value_or(arguments_.model_name_or_path), options)) {
+  const int64_t positions = maximum_tokens(model.config()).value_or(std::numeric_limits<int64_t>::max());
   const int64_t limit = std::min(positions, tokenizer_.model_max_length().value_or(positions));
   max_length_ =
       std::min(limit, arguments_.max_seq_length.value_or(otherwise.value_or(std::min(limit, kLongestByDefault))));

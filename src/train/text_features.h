@@ -19,7 +19,8 @@ namespace transom {
 class TextEncoder {
  public:
   // `otherwise` is the example script's max_seq_length where none is given; nothing: the tokenizer's own, at most 1024.
-  TextEncoder(const TrainArguments& arguments, const Model& model, std::optional<int64_t> otherwise);
+  TextEncoder(const TrainArguments& arguments, const Model& model, std::optional<int64_t> otherwise,
+              const TokenizerOptions& options = {});
 
   const Tokenizer& tokenizer() const { return tokenizer_; }
   int64_t max_length() const { return max_length_; }

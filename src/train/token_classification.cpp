@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "data/token_labels.h"
+#include "io/config.h"
 #include "train/entity_metrics.h"
 #include "train/tasks.h"
 #include "train/text_features.h"
@@ -95,7 +96,11 @@ void prepare_token_classification(const TrainArguments& arguments, const TaskFil
   setup.model = Model::from_pretrained(script.model_name_or_path, options);
   if (labels.names().empty()) labels = Labels(labels.kind(), setup.model->labels());
   const std::vector<std::string> names = labels.names();
-  const TextEncoder encoder(arguments, *setup.model, std::nullopt);
+  // As run_ner: words of byte-level vocabularies begin with their space.
+  const std::string type = setup.model->config().get_string("model_type", "");
+  TokenizerOptions of_words;
+  if (type == "bloom" || type == "gpt2" || type == "roberta" || type == "deberta") of_words.add_prefix_space = true;
+  const TextEncoder encoder(arguments, *setup.model, std::nullopt, of_words);
   if (files.train) setup.train = tokenise(*files.train, encoder, labels, arguments);
   if (files.validation) setup.validation = tokenise(*files.validation, encoder, labels, arguments);
   setup.preprocess_outputs = predicted_classes;

@@ -6,19 +6,21 @@
 
 #include "base/error.h"
 #include "nn/losses.h"
+#include "tensor/evaluate.h"
 #include "transom/gradients.h"
 #include "transom/ops.h"
 
 namespace transom {
 
-bool is_spared_from_decay(const std::string& name) {
-  std::string lower = name;
+bool is_spared_from_decay(const Parameter& parameter) {
+  std::string lower = parameter.name;
   std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
-  if (lower.ends_with("bias")) return true;
-  // Trainer spares modules that are norms; in checkpoints those are the ones called so.
-  const std::string module = lower.substr(0, lower.rfind('.'));
-  const std::string last = module.substr(module.rfind('.') == module.npos ? 0 : module.rfind('.') + 1);
-  return last.find("norm") != last.npos || last.starts_with("ln_") || last == "ln";
+  if (parameter.of_layer_norm) return true;
+  for (const char* part : {"bias", "layernorm", "rmsnorm"})
+    if (lower.find(part) != lower.npos) return true;
+  // A module called norm, or something_norm; batch norms with other names are not spared.
+  lower = "." + lower + ".";
+  return lower.find(".norm.") != lower.npos || lower.find("_norm.") != lower.npos;
 }
 
 TrainStep::TrainStep(Model& model, const TrainingArguments& arguments) : model_(model), arguments_(arguments) {
@@ -28,12 +30,19 @@ TrainStep::TrainStep(Model& model, const TrainingArguments& arguments) : model_(
                                .beta2 = arguments.adam_beta2,
                                .epsilon = arguments.adam_epsilon,
                                .settings = arguments.optim_args.value_or("")});
+  // Weights that lie in a file count as frozen, and a device may pack what never changes. These will change: as values
+  // of their own they give the first step the program, and the memory to write into, that all others have.
+  for (const auto& parameter : model_.parameters()) {
+    if (!buffer_of(parameter->value)->frozen()) continue;
+    parameter->value = Tensor::from_bytes(parameter->value.to_bytes(), parameter->value.type());
+    parameter->value.set_requires_grad();
+  }
 }
 
 std::vector<OptimizedParameter> TrainStep::parameters() const {
   std::vector<OptimizedParameter> result;
   for (const auto& parameter : model_.parameters())
-    result.push_back({parameter->name, parameter->value, !is_spared_from_decay(parameter->name)});
+    result.push_back({parameter->name, parameter->value, !is_spared_from_decay(*parameter)});
   return result;
 }
 

@@ -5,6 +5,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "io/safetensors.h"
+#include "train/torch_checkpoint.h"
 
 namespace transom {
 namespace {
@@ -53,6 +54,10 @@ void load_run(const std::filesystem::path& directory, Model& model, TrainStep& s
               TrainerState& state) {
   state = TrainerState::load(directory / kState);
   load_parameters(directory, model);
+  if (is_torch_checkpoint(directory) && !std::filesystem::exists(directory / kOptimizer)) {
+    load_torch_run(directory, model, step, schedule, state.global_step);
+    return;
+  }
   const SafetensorsFile file = SafetensorsFile::open(directory / kOptimizer);
   std::vector<std::pair<std::string, Tensor>> tensors;
   for (const auto& [name, view] : file.tensors())

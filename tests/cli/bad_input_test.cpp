@@ -134,7 +134,7 @@ TEST_F(BadInput, Configurations) {
   };
   expect("", {"config.json", "JSON"});
   expect("[1]", {"config.json", "object"});
-  expect(with("\"bert\"", "\"bret\""), {"config.json", "'bret'", "did you mean 'bert'?"});
+  expect(with("\"bert\"", "\"bertt\""), {"config.json", "'bertt'", "did you mean 'bert'?"});
   expect(with("BertForSequenceClassification", "BertForSequenceClasification"),
          {"config.json", "did you mean 'BertForSequenceClassification'?"});
   expect(with("\"hidden_size\": 16", "\"hidden_size\": \"16\""), {"config.json", "hidden_size", "whole number"});

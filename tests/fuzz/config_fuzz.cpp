@@ -21,6 +21,7 @@ class Shapes : public ParameterSource {
     return parameter(name, type.shape, initial);
   }
   void tied(const std::string&) override {}
+  bool holds(const std::string&) const override { return false; }
 
  private:
   int64_t count_ = 0;

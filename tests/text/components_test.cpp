@@ -115,6 +115,40 @@ TEST_F(TokenizerTest, NormalizersKeepTheAlignment) {
   EXPECT_EQ(encoding.offsets, (Offsets{{2, 7}, {8, 9}, {10, 15}, {15, 16}}));
 }
 
+// What random texts found: the tables of the tokenizers library are those of older versions of Unicode.
+TEST_F(TokenizerTest, YoungCharactersHaveNoProperties) {
+  const std::string words = R"("pre_tokenizer": {"type": "BertPreTokenizer"})", vocabulary = R"({"?": 0})";
+  EXPECT_EQ(load_with(words, vocabulary).encode("a\u09FDb\u2E47c").size(), 1u);  // punctuation since Unicode 10
+  EXPECT_EQ(load_with(words, vocabulary).encode("a\u166Db").size(), 3u);         // punctuation until Unicode 12
+  const std::string bert = R"("normalizer": {"type": "BertNormalizer"}, )" + words;
+  EXPECT_EQ(load_with(bert, vocabulary).encode("\u08DAab").offsets, (Offsets{{0, 3}}));  // a mark since Unicode 9
+  const std::string form = R"("normalizer": {"type": "NFKC"})";
+  EXPECT_EQ(load_with(form, "{\"?\": 0, \"\u32FF\": 1}").encode("\u32FF").ids[0], 1);  // decomposed since Unicode 12
+  const std::string lower = R"("normalizer": {"type": "Lowercase"})";
+  EXPECT_EQ(load_with(lower, "{\"?\": 0, \"\u1C8A\": 1}").encode("\u1C89").ids[0], 1);  // a letter since Unicode 16
+}
+
+TEST_F(TokenizerTest, PatternsMeanWhatOnigurumaTakesThemFor) {
+  const auto pieces = [&](const std::string& pattern, const std::string& text) {
+    return load_with(R"("pre_tokenizer": {"type": "Split", "behavior": "Isolated", "pattern": {"Regex": ")" + pattern +
+                         R"("}})",
+                     R"({"?": 0})")
+        .encode(text)
+        .offsets;
+  };
+  EXPECT_EQ(pieces(R"(\\s+)", "a\u180Eb c"), (Offsets{{0, 3}, {3, 4}, {4, 5}}));
+  EXPECT_EQ(pieces(R"([\\s]+)", "a\u180Eb"), (Offsets{{0, 3}}));
+  EXPECT_EQ(pieces(R"(\\h+)", "xfaz"), (Offsets{{0, 1}, {1, 3}, {3, 4}}));
+  EXPECT_EQ(pieces(R"([[:punct:]])", "a€b"), (Offsets{{0, 1}, {1, 2}, {2, 3}}));
+  EXPECT_EQ(pieces(R"(\\p{Han}+)", "好\u3001x"), (Offsets{{0, 1}, {1, 3}}));
+  EXPECT_EQ(pieces(R"((?=[A-Z]))", "aBcD"), (Offsets{{0, 1}, {1, 3}, {3, 4}}));
+  EXPECT_EQ(pieces(R"(\\d{1,3}+)", "12345678"), (Offsets{{0, 8}}));
+  EXPECT_EQ(pieces(R"((?m:a.b))", "a\nb"), (Offsets{{0, 3}}));
+  EXPECT_EQ(pieces(R"(\\b)", "ab cd"), (Offsets{{0, 2}, {2, 3}, {3, 5}}));
+  EXPECT_THROW(pieces("[a-w&&[^c-g]z]", "b"), Error);
+  EXPECT_EQ(pieces(R"(^b)", "a\nb"), (Offsets{{0, 2}, {2, 3}}));
+}
+
 TEST_F(TokenizerTest, AddedTokens) {
   const Tokenizer tokenizer = load_with(
       R"("added_tokens": [{"id": 3, "content": "<m>", "lstrip": true, "rstrip": true, "special": true, "normalized": false},
@@ -196,6 +230,20 @@ TEST_F(TokenizerTest, HostileFiles) {
       }) {
     EXPECT_NE(error_of(json), "no error") << json;
   }
+  // Components that multiply a text, and a pattern whose matching would take for ever.
+  std::string doubling, levels;
+  for (int i = 0; i < 64; ++i) {
+    doubling += std::string(i > 0 ? "," : "") + R"({"type": "Replace", "pattern": {"String": "a"}, "content": "aa"})";
+    levels += std::string(i > 0 ? "," : "") + R"({"type": "ByteLevel", "use_regex": false})";
+  }
+  const std::string slow = R"({"type": "Replace", "pattern": {"Regex": "(a+)+$"}, "content": ""})";
+  write("tokenizer.json", R"({"normalizer": {"type": "Sequence", "normalizers": [)" + doubling + "]}, " + model + "}");
+  EXPECT_THROW(load().encode("a"), Error);
+  write("tokenizer.json",
+        R"({"pre_tokenizer": {"type": "Sequence", "pretokenizers": [)" + levels + "]}, " + model + "}");
+  EXPECT_THROW(load().encode("é"), Error);
+  write("tokenizer.json", R"({"normalizer": )" + slow + ", " + model + "}");
+  EXPECT_THROW(load().encode(std::string(60, 'a') + "b"), Error);
   std::string deep = R"({"type": "Lowercase"})";
   for (int i = 0; i < 100; ++i) deep = R"({"type": "Sequence", "normalizers": [)" + deep + "]}";
   EXPECT_NE(error_of(R"({"normalizer": )" + deep + ", " + model + "}"), "no error");

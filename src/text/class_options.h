@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the tokenizer classes of Transformers make of their options: fields of tokenizer_config.json that change
+// components of tokenizer.json.
+#pragma once
+
+#include <string>
+
+#include "base/json_fwd.h"
+
+namespace transom::text {
+
+// Puts do_lower_case, strip_accents and tokenize_chinese_chars of BERT's classes into the normaliser of `tokenizer`
+// (without them the classes' defaults), and add_prefix_space of the byte-level classes into pre-tokenizer and
+// post-processor. `where` names the configuration in errors.
+void apply_class_options(const Json& config, Json& tokenizer, const std::string& where);
+
+// The special tokens that a configuration of a vocab.txt does not name: those of its class, by default BERT's.
+void name_special_tokens(Json& config, const std::string& where);
+
+}  // namespace transom::text
