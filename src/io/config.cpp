@@ -46,6 +46,14 @@ T Config::checked(std::string_view key, bool fits, const Json& value, std::strin
 
 namespace {
 
+// Numbers of layers, heads, groups, experts: models loop over them, so that an absurd one must not come so far.
+constexpr int64_t kMaximumModules = 1 << 16;
+bool counts_modules(std::string_view key) {
+  for (const std::string_view end : {"layers", "layer", "heads", "head", "groups", "group_num", "experts"})
+    if (key.ends_with(end)) return true;
+  return false;
+}
+
 [[noreturn]] void missing(const std::string& where, std::string_view key) { fail("{}: {} is missing", where, key); }
 
 }  // namespace
@@ -55,7 +63,9 @@ int64_t Config::get_int(std::string_view key) const {
   if (!value) missing(where_, key);
   const bool whole =
       value->is_number_integer() && !(value->is_number_unsigned() && value->get<uint64_t>() > uint64_t{1} << 62);
-  return checked<int64_t>(key, whole, *value, "a whole number");
+  const auto number = checked<int64_t>(key, whole, *value, "a whole number");
+  if (counts_modules(key)) checked<int64_t>(key, number <= kMaximumModules, *value, "at most 65536");
+  return number;
 }
 int64_t Config::get_int(std::string_view key, int64_t otherwise) const { return has(key) ? get_int(key) : otherwise; }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -18,7 +19,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace {
 
-constexpr int kMutations = 4000;
 constexpr size_t kMaximumSize = 1 << 16;
 
 using Bytes = std::vector<uint8_t>;
@@ -113,10 +113,15 @@ class Mutator {
 
 int main(int count, char** words) {
   if (count < 2) {
-    std::fprintf(stderr, "usage: %s CORPUS [--keep FILE]\n", words[0]);
+    std::fprintf(stderr, "usage: %s CORPUS [--mutations N] [--keep FILE]\n", words[0]);
     return 2;
   }
-  const std::string keep = count > 3 && std::strcmp(words[2], "--keep") == 0 ? words[3] : "";
+  int mutations = 4000;
+  std::string keep;
+  for (int i = 2; i + 1 < count; i += 2) {
+    if (std::strcmp(words[i], "--mutations") == 0) mutations = std::atoi(words[i + 1]);
+    if (std::strcmp(words[i], "--keep") == 0) keep = words[i + 1];
+  }
   const std::vector<Bytes> seeds = read_seeds(words[1]);
   if (seeds.empty()) {
     std::fprintf(stderr, "%s: expected seeds, found none\n", words[1]);
@@ -125,13 +130,13 @@ int main(int count, char** words) {
   for (const Bytes& seed : seeds) run(seed);
   if (!std::filesystem::is_directory(words[1])) return 0;
   Mutator mutator(seeds);
-  for (int i = 0; i < kMutations; ++i) {
+  for (int i = 0; i < mutations; ++i) {
     const Bytes bytes = mutator.next();
     if (!keep.empty())
       std::ofstream(keep, std::ios::binary)
           .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
     run(bytes);
   }
-  std::printf("%zu seeds, %d mutations\n", seeds.size(), kMutations);
+  std::printf("%zu seeds, %d mutations\n", seeds.size(), mutations);
   return 0;
 }
