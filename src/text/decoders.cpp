@@ -20,6 +20,12 @@ void join(Tokens& tokens) {
   tokens.assign(1, std::move(all));
 }
 
+size_t total_size(const Tokens& tokens) {
+  size_t size = 0;
+  for (const std::string& token : tokens) size += token.size();
+  return size;
+}
+
 class WordPieceDecoder : public Decoder {
  public:
   WordPieceDecoder(const Json& json, const std::string& where)
@@ -157,7 +163,8 @@ class DecoderSequence : public Decoder {
  public:
   explicit DecoderSequence(std::vector<std::unique_ptr<Decoder>> parts) : parts_(std::move(parts)) {}
   void apply(Tokens& tokens) const override {
-    for (const auto& part : parts_) part->apply(tokens);
+    const size_t size = total_size(tokens);
+    for (const auto& part : parts_) part->apply(tokens), check_text_growth(size, total_size(tokens));
   }
 
  private:

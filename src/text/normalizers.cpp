@@ -152,7 +152,8 @@ class NormalizerSequence : public Normalizer {
  public:
   explicit NormalizerSequence(std::vector<std::unique_ptr<Normalizer>> parts) : parts_(std::move(parts)) {}
   void apply(AlignedText& text) const override {
-    for (const auto& part : parts_) part->apply(text);
+    const size_t size = text.size();
+    for (const auto& part : parts_) part->apply(text), check_text_growth(size, text.size());
   }
 
  private:

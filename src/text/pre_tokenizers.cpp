@@ -197,7 +197,8 @@ class PreTokenizerSequence : public PreTokenizer {
  public:
   explicit PreTokenizerSequence(std::vector<std::unique_ptr<PreTokenizer>> parts) : parts_(std::move(parts)) {}
   void apply(Pieces& pieces) const override {
-    for (const auto& part : parts_) part->apply(pieces);
+    const size_t size = pieces.text.size();
+    for (const auto& part : parts_) part->apply(pieces), check_text_growth(size, pieces.text.size());
   }
 
  private:

@@ -12,6 +12,8 @@ namespace transom::text {
 constexpr size_t kMaximumTextSize = size_t{1} << 27;
 // Throws if `size` is too large.
 void check_text_size(size_t size);
+// Throws if a sequence of components has made much more of a text than it got.
+void check_text_growth(size_t before, size_t after);
 
 // `text` with each ill-formed sequence replaced by U+FFFD. All other functions here expect well-formed text.
 std::string well_formed(std::string_view text);

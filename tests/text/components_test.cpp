@@ -122,6 +122,7 @@ TEST_F(TokenizerTest, YoungCharactersHaveNoProperties) {
   EXPECT_EQ(load_with(words, vocabulary).encode("a\u166Db").size(), 3u);         // punctuation until Unicode 12
   const std::string bert = R"("normalizer": {"type": "BertNormalizer"}, )" + words;
   EXPECT_EQ(load_with(bert, vocabulary).encode("\u08DAab").offsets, (Offsets{{0, 3}}));  // a mark since Unicode 9
+  EXPECT_EQ(load_with(bert, vocabulary).encode("\u1886ab").offsets, (Offsets{{0, 3}}));  // a letter until Unicode 9
   const std::string form = R"("normalizer": {"type": "NFKC"})";
   EXPECT_EQ(load_with(form, "{\"?\": 0, \"\u32FF\": 1}").encode("\u32FF").ids[0], 1);  // decomposed since Unicode 12
   const std::string lower = R"("normalizer": {"type": "Lowercase"})";
