@@ -19,6 +19,11 @@ if(TRANSOM_SANITIZE)
   add_link_options(-fsanitize=address,undefined)
 endif()
 
+if(TRANSOM_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address,undefined)
+endif()
+
 # transom_backend(NAME cpu SOURCES ... LIBRARIES ...): the plugin libtransom_<name>.so.
 function(transom_backend)
   cmake_parse_arguments(BACKEND "" "NAME" "SOURCES;LIBRARIES" ${ARGN})

@@ -3,8 +3,11 @@
 // in the structs that the C interface only names.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "cpu/memory.h"
 #include "transom/device_plugin.h"
@@ -26,12 +29,20 @@ struct transom_device {
   std::pair<transom_profile_callback, void*> profile_{nullptr, nullptr};
 };
 
+// Work with fixed addresses, in order.
+struct transom_capture {
+  std::vector<std::function<void()>> work;
+};
+
 // All work is done inside the calls, so a stream is only the memory that its kernels use in between.
 struct transom_stream {
   explicit transom_stream(transom_device* device) : allocator_(device->allocator) {}
   ~transom_stream() {
     if (scratch_) allocator_.free(scratch_, bytes_);
   }
+  // Where launches and copies are recorded instead of carried out; null outside of a capture.
+  std::unique_ptr<transom_capture> recording;
+
   std::byte* scratch(size_t bytes) {
     if (bytes > bytes_) {
       if (scratch_) allocator_.free(std::exchange(scratch_, nullptr), std::exchange(bytes_, 0));

@@ -98,7 +98,7 @@ void transom_executable::describe_step(const Step& step, const Node& node) {
       fmt::format("{:>5}  {:<28}  {:<36}  {} -> {}\n", step.node, step.where, step.kernel.name, inputs, outputs);
 }
 
-void transom_executable::run(const transom_launch& launch) const {
+transom_executable::Prepared transom_executable::prepare(const transom_launch& launch) const {
   if (launch.inputs_count != inputs_ || launch.outputs_count != outputs_)
     fail(TRANSOM_INVALID_ARGUMENT, "expected {} inputs and {} outputs, found {} and {}", inputs_, outputs_,
          launch.inputs_count, launch.outputs_count);
@@ -113,24 +113,27 @@ void transom_executable::run(const transom_launch& launch) const {
       addresses[i] = address(launch.outputs[place.index], place.bytes, "output", place.index);
     else addresses[i] = arena + place.index;
   }
-
-  std::byte* scratch = launch.stream->scratch(scratch_bytes_);
-  const auto [profile, user] = device_->profile();
-  std::vector<std::byte*> operands;
-  std::vector<transom_buffer*> buffers;
-  std::vector<size_t> offsets;
-  for (const Step& step : steps_) {
-    operands.clear();
-    buffers.clear();
-    offsets.clear();
-    for (size_t value : step.values) operands.push_back(addresses[value]);
-    for (size_t i = 0; i < step.inputs; ++i) {
+  Prepared prepared{this, launch.stream, {}, {}, {}};
+  for (const Step& step : steps_)
+    for (size_t i = 0; i < step.values.size(); ++i) {
       const Place& place = places_[step.values[i]];
-      const bool kept = place.frozen && place.kind == Place::kInput;
-      buffers.push_back(kept ? launch.inputs[place.index].buffer : nullptr);
-      offsets.push_back(kept ? launch.inputs[place.index].offset : 0);
+      const bool kept = i < step.inputs && place.frozen && place.kind == Place::kInput;
+      prepared.operands.push_back(addresses[step.values[i]]);
+      prepared.buffers.push_back(kept ? launch.inputs[place.index].buffer : nullptr);
+      prepared.offsets.push_back(kept ? launch.inputs[place.index].offset : 0);
     }
-    const Arguments arguments{operands.data(), operands.data() + step.inputs, buffers.data(), offsets.data(), scratch};
+  return prepared;
+}
+
+void transom_executable::run(const Prepared& prepared) const {
+  std::byte* scratch = prepared.stream->scratch(scratch_bytes_);
+  const auto [profile, user] = device_->profile();
+  size_t first = 0;
+  for (const Step& step : steps_) {
+    std::byte* const* operands = prepared.operands.data() + first;
+    const Arguments arguments{operands, operands + step.inputs, prepared.buffers.data() + first,
+                              prepared.offsets.data() + first, scratch};
+    first += step.values.size();
     const uint64_t begin = profile ? now() : 0;
     try {
       step.kernel.run(arguments);

@@ -12,7 +12,17 @@ struct transom_device;
 struct transom_executable {
  public:
   transom_executable(transom_device* device, const transom_graph& graph);
-  void run(const transom_launch& launch) const;
+  // A launch with its addresses found: what a capture keeps.
+  struct Prepared {
+    const transom_executable* executable;
+    transom_stream* stream;
+    std::vector<std::byte*> operands;      // of all steps, one after the other
+    std::vector<transom_buffer*> buffers;  // of their inputs and outputs: see Arguments
+    std::vector<size_t> offsets;
+    void run() const { executable->run(*this); }
+  };
+  Prepared prepare(const transom_launch& launch) const;
+  void run(const Prepared& prepared) const;
   const char* describe() const { return description_.c_str(); }
 
  private:

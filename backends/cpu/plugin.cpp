@@ -54,6 +54,16 @@ void copy_bytes(std::byte* to, const std::byte* from, size_t bytes) {
   });
 }
 
+void do_or_record(transom_stream* stream, std::function<void()> work) {
+  if (stream->recording) stream->recording->work.push_back(std::move(work));
+  else work();
+}
+
+// Copies to and from the host have no fixed addresses.
+void refuse_in_capture(const transom_stream* stream) {
+  if (stream->recording) fail(TRANSOM_UNSUPPORTED, "copies to and from the host cannot be captured");
+}
+
 // ---- devices
 
 transom_status device_count(uint32_t* count, transom_error*) {
@@ -105,23 +115,32 @@ void buffer_free(transom_buffer* buffer) { delete buffer; }
 
 void* buffer_host_pointer(transom_buffer* buffer) { return buffer->data; }
 
-transom_status copy_to_device(transom_stream*, const void* from, transom_binding to, size_t bytes,
+transom_status copy_to_device(transom_stream* stream, const void* from, transom_binding to, size_t bytes,
                               transom_error* error) {
-  return guarded(error, [&] { copy_bytes(checked(to, bytes), static_cast<const std::byte*>(from), bytes); });
+  return guarded(error, [&] {
+    refuse_in_capture(stream);
+    copy_bytes(checked(to, bytes), static_cast<const std::byte*>(from), bytes);
+  });
 }
 
-transom_status copy_to_host(transom_stream*, transom_binding from, void* to, size_t bytes, transom_error* error) {
-  return guarded(error, [&] { copy_bytes(static_cast<std::byte*>(to), checked(from, bytes), bytes); });
+transom_status copy_to_host(transom_stream* stream, transom_binding from, void* to, size_t bytes,
+                            transom_error* error) {
+  return guarded(error, [&] {
+    refuse_in_capture(stream);
+    copy_bytes(static_cast<std::byte*>(to), checked(from, bytes), bytes);
+  });
 }
 
-transom_status copy_on_device(transom_stream*, transom_binding from, transom_binding to, size_t bytes,
+transom_status copy_on_device(transom_stream* stream, transom_binding from, transom_binding to, size_t bytes,
                               transom_error* error) {
   return guarded(error, [&] {
     std::byte* target = checked(to, bytes);
     const std::byte* source = checked(from, bytes);
     const bool overlap = source < target + bytes && target < source + bytes;
-    if (overlap) std::memmove(target, source, bytes);
-    else copy_bytes(target, source, bytes);
+    do_or_record(stream, [=] {
+      if (overlap) std::memmove(target, source, bytes);
+      else copy_bytes(target, source, bytes);
+    });
   });
 }
 
@@ -177,8 +196,31 @@ transom_status compile(transom_device* device, const transom_graph* graph, trans
 void executable_destroy(transom_executable* executable) { delete executable; }
 
 transom_status run(transom_executable* executable, const transom_launch* launch, transom_error* error) {
-  return guarded(error, [&] { executable->run(*launch); });
+  return guarded(error,
+                 [&] { do_or_record(launch->stream, [prepared = executable->prepare(*launch)] { prepared.run(); }); });
 }
+
+transom_status capture_begin(transom_stream* stream, transom_error* error) {
+  return guarded(error, [&] {
+    if (stream->recording) fail(TRANSOM_INVALID_ARGUMENT, "the stream is being captured already");
+    stream->recording = std::make_unique<transom_capture>();
+  });
+}
+
+transom_status capture_end(transom_stream* stream, transom_capture** capture, transom_error* error) {
+  return guarded(error, [&] {
+    if (!stream->recording) fail(TRANSOM_INVALID_ARGUMENT, "the stream is not being captured");
+    *capture = stream->recording.release();
+  });
+}
+
+transom_status capture_replay(transom_capture* capture, transom_stream*, transom_error* error) {
+  return guarded(error, [&] {
+    for (const std::function<void()>& work : capture->work) work();
+  });
+}
+
+void capture_destroy(transom_capture* capture) { delete capture; }
 
 const char* executable_describe(transom_executable* executable) { return executable->describe(); }
 
@@ -227,6 +269,10 @@ transom_status transom_plugin_open(const transom_host* host, transom_plugin* plu
   mine.executable_destroy = executable_destroy;
   mine.run = run;
   mine.executable_describe = executable_describe;
+  mine.capture_begin = capture_begin;
+  mine.capture_end = capture_end;
+  mine.capture_replay = capture_replay;
+  mine.capture_destroy = capture_destroy;
   mine.profile = profile;
   std::memcpy(plugin, &mine, mine.struct_size);
   return TRANSOM_OK;

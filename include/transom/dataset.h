@@ -42,12 +42,17 @@ class Dataset {
   // The format follows from the name: .csv, .tsv, .json, .jsonl, .conll (.bio, .iob, .iob2), .txt. Reads the file once
   // to find its rows and the types of its columns; errors name the file, the row and the column.
   static Dataset load(const std::filesystem::path& path, const DatasetOptions& options = {});
-  static Dataset from_rows(std::vector<Column> columns, std::vector<Row> rows);
+  // `name` stands for the file in errors.
+  static Dataset from_rows(std::vector<Column> columns, std::vector<Row> rows, const std::string& name = "rows");
 
   int64_t size() const;
+  const std::string& name() const;  // of the file
   const std::vector<Column>& columns() const;
   std::optional<size_t> find(std::string_view column) const;
   Row row(int64_t index) const;
+
+  // Whether all rows are held in memory, rather than read again when they are asked for.
+  bool in_memory() const;
 
   // The rows of these numbers, in this order.
   Dataset select(std::vector<int64_t> rows) const;

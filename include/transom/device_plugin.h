@@ -6,8 +6,8 @@
  * looks for it in its library directory and in the directories of TRANSOM_PLUGIN_PATH.
  *
  * Rules that hold everywhere in this header:
- *   - Every struct that may grow begins with `struct_size`, the sizeof as its writer compiled it. A reader uses only the
- *     fields that lie inside it. New fields are added at the end only; that raises the minor version.
+ *   - Every struct that may grow begins with `struct_size`, the sizeof as its writer compiled it. A reader uses only
+ * the fields that lie inside it. New fields are added at the end only; that raises the minor version.
  *   - Functions return a transom_status. On failure they write one line of text into `error` (never null), say what was
  *     expected and what was found, and leave their outputs untouched. No C++ exception may cross this interface.
  *   - Memory that a caller passes is the caller's, and may be freed when the call returns, unless a comment says else.
@@ -68,7 +68,7 @@ typedef enum transom_dtype {
 } transom_dtype;
 
 typedef enum transom_attribute_kind {
-  TRANSOM_ATTRIBUTE_INT = 0,   /* also booleans (0, 1) and dtypes */
+  TRANSOM_ATTRIBUTE_INT = 0, /* also booleans (0, 1) and dtypes */
   TRANSOM_ATTRIBUTE_FLOAT = 1,
   TRANSOM_ATTRIBUTE_STRING = 2,
   TRANSOM_ATTRIBUTE_INTS = 3
@@ -76,7 +76,7 @@ typedef enum transom_attribute_kind {
 
 typedef struct transom_attribute {
   const char* name;
-  int32_t kind;            /* transom_attribute_kind */
+  int32_t kind; /* transom_attribute_kind */
   int64_t int_value;
   double float_value;
   const char* string_value;
@@ -101,8 +101,8 @@ typedef struct transom_value {
 
 struct transom_graph;
 
-/* One operation. Nodes stand in an order in which every input is made before it is used; a device that runs them in that
- * order may rely on the memory plan. docs/ops says what each operation computes. */
+/* One operation. Nodes stand in an order in which every input is made before it is used; a device that runs them in
+ * that order may rely on the memory plan. docs/ops says what each operation computes. */
 typedef struct transom_node {
   size_t struct_size;
   const char* op;    /* "add", "dot_general", ... or a composite that the device claimed */
@@ -117,8 +117,9 @@ typedef struct transom_node {
 } transom_node;
 
 /* A graph to compile. Two values may share arena bytes if their lifetimes, in node order, do not overlap; the output of
- * an element-wise node (or fusion) may lie on an input of the same byte size that dies there; the output of a reshape may
- * lie on its input. An output of the graph may be bound to the buffer of an input that was given away ("donated"). */
+ * an element-wise node (or fusion) may lie on an input of the same byte size that dies there; the output of a reshape
+ * may lie on its input. An output of the graph may be bound to the buffer of an input that was given away ("donated").
+ */
 typedef struct transom_graph {
   size_t struct_size;
   const transom_value* values;
@@ -134,30 +135,30 @@ typedef struct transom_graph {
 
 /* ---- devices --------------------------------------------------------------------------------------------------- */
 
-typedef struct transom_device transom_device;         /* an opened device */
-typedef struct transom_buffer transom_buffer;         /* memory on a device, or imported host memory */
-typedef struct transom_stream transom_stream;         /* work in order */
-typedef struct transom_event transom_event;           /* a point in a stream */
-typedef struct transom_executable transom_executable; /* a compiled graph; immutable, may run on several streams */
-typedef struct transom_capture transom_capture;       /* recorded launches with fixed addresses */
+typedef struct transom_device transom_device;             /* an opened device */
+typedef struct transom_buffer transom_buffer;             /* memory on a device, or imported host memory */
+typedef struct transom_stream transom_stream;             /* work in order */
+typedef struct transom_event transom_event;               /* a point in a stream */
+typedef struct transom_executable transom_executable;     /* a compiled graph; immutable, may run on several streams */
+typedef struct transom_capture transom_capture;           /* recorded launches with fixed addresses */
 typedef struct transom_communicator transom_communicator; /* a group of devices, one of them ours */
 
 typedef enum transom_device_flag {
-  TRANSOM_DEVICE_HOST_MEMORY = 1 << 0,       /* buffers are host memory: host_pointer works, copies can be left out */
-  TRANSOM_DEVICE_PLANS_MEMORY = 1 << 1,      /* the device plans temporaries itself: arena_offset is always -1 */
-  TRANSOM_DEVICE_COMPUTES_NOTHING = 1 << 2,  /* results are undefined (the null device); never chosen by itself */
-  TRANSOM_DEVICE_EMULATED = 1 << 3           /* an emulator stands in for the hardware; every report says so */
+  TRANSOM_DEVICE_HOST_MEMORY = 1 << 0,      /* buffers are host memory: host_pointer works, copies can be left out */
+  TRANSOM_DEVICE_PLANS_MEMORY = 1 << 1,     /* the device plans temporaries itself: arena_offset is always -1 */
+  TRANSOM_DEVICE_COMPUTES_NOTHING = 1 << 2, /* results are undefined (the null device); never chosen by itself */
+  TRANSOM_DEVICE_EMULATED = 1 << 3          /* an emulator stands in for the hardware; every report says so */
 } transom_device_flag;
 
 typedef struct transom_device_properties {
   size_t struct_size;
-  char name[128];          /* "AMD EPYC 9354", "Intel Gaudi 2" */
-  char architecture[128];  /* instruction set or generation: "avx512_bf16, vnni", "gaudi2" */
-  char driver[128];        /* version of the driver and of the libraries that compute */
-  uint64_t flags;          /* transom_device_flag, or-ed */
-  uint64_t memory_bytes;   /* 0: not known */
-  uint32_t compute_units;  /* cores, multiprocessors, TPCs */
-  uint32_t fast_dtypes;    /* 1 << transom_dtype, or-ed: types in which matrix products are faster than in float32 */
+  char name[128];         /* "AMD EPYC 9354", "Intel Gaudi 2" */
+  char architecture[128]; /* instruction set or generation: "avx512_bf16, vnni", "gaudi2" */
+  char driver[128];       /* version of the driver and of the libraries that compute */
+  uint64_t flags;         /* transom_device_flag, or-ed */
+  uint64_t memory_bytes;  /* 0: not known */
+  uint32_t compute_units; /* cores, multiprocessors, TPCs */
+  uint32_t fast_dtypes;   /* 1 << transom_dtype, or-ed: types in which matrix products are faster than in float32 */
 } transom_device_properties;
 
 typedef struct transom_memory_statistics {
@@ -177,11 +178,11 @@ typedef struct transom_binding {
 typedef struct transom_launch {
   size_t struct_size;
   transom_stream* stream;
-  const transom_binding* inputs;  /* as transom_graph.inputs */
+  const transom_binding* inputs; /* as transom_graph.inputs */
   size_t inputs_count;
   const transom_binding* outputs; /* as transom_graph.outputs */
   size_t outputs_count;
-  transom_binding arena;          /* arena_size bytes; buffer null if arena_size is 0 */
+  transom_binding arena; /* arena_size bytes; buffer null if arena_size is 0 */
 } transom_launch;
 
 /* Called after each node when profiling is on. Times in nanoseconds of one monotonic clock of the device. `node` is the
@@ -195,7 +196,11 @@ typedef enum transom_reduction { TRANSOM_SUM = 0, TRANSOM_MAX = 1, TRANSOM_MIN =
 /* Does body(context, i) for every i in [0, count), in any order and on several threads; returns when all are done. */
 typedef void (*transom_parallel_body)(void* context, size_t i);
 
-typedef enum transom_log_level { TRANSOM_LOG_DEBUG = 0, TRANSOM_LOG_INFO = 1, TRANSOM_LOG_WARNING = 2 } transom_log_level;
+typedef enum transom_log_level {
+  TRANSOM_LOG_DEBUG = 0,
+  TRANSOM_LOG_INFO = 1,
+  TRANSOM_LOG_WARNING = 2
+} transom_log_level;
 
 typedef struct transom_host {
   size_t struct_size;
@@ -209,11 +214,12 @@ typedef struct transom_host {
 /* ---- the table of a plugin -------------------------------------------------------------------------------------- */
 
 typedef struct transom_plugin {
-  size_t struct_size; /* the host sets it to what it can read; the plugin sets it to what it has filled in */
+  size_t struct_size;    /* the host sets it to what it can read; the plugin sets it to what it has filled in */
   uint32_t major, minor; /* the version that the plugin was built with */
-  const char* name;    /* "cpu", "hpu": the word after --device; lives as long as the library */
-  const char* version; /* of the plugin, for reports */
-  uint32_t priority;   /* the host prefers the higher one when the user names no device: 100 accelerators, 10 cpu, 0 never */
+  const char* name;      /* "cpu", "hpu": the word after --device; lives as long as the library */
+  const char* version;   /* of the plugin, for reports */
+  uint32_t
+      priority; /* the host prefers the higher one when the user names no device: 100 accelerators, 10 cpu, 0 never */
 
   /* Devices. */
   transom_status (*device_count)(uint32_t* count, transom_error* error); /* 0 with TRANSOM_UNAVAILABLE says why none */
@@ -225,30 +231,36 @@ typedef struct transom_plugin {
   transom_status (*buffer_allocate)(transom_device*, size_t bytes, transom_buffer**, transom_error* error);
   /* (optional) Uses host memory in place, read-only, without a copy; the memory outlives the buffer. Its start need not
    * be aligned to more than the element size. Without it the host copies. */
-  transom_status (*buffer_import)(transom_device*, const void* data, size_t bytes, transom_buffer**, transom_error* error);
+  transom_status (*buffer_import)(transom_device*, const void* data, size_t bytes, transom_buffer**,
+                                  transom_error* error);
   void (*buffer_free)(transom_buffer*);
   /* (optional) The address of a buffer, where the device has TRANSOM_DEVICE_HOST_MEMORY. */
   void* (*buffer_host_pointer)(transom_buffer*);
   /* Copies are ordered in the stream; the host memory stays untouched and alive until the stream has passed them. */
-  transom_status (*copy_to_device)(transom_stream*, const void* from, transom_binding to, size_t bytes, transom_error* error);
+  transom_status (*copy_to_device)(transom_stream*, const void* from, transom_binding to, size_t bytes,
+                                   transom_error* error);
   transom_status (*copy_to_host)(transom_stream*, transom_binding from, void* to, size_t bytes, transom_error* error);
-  transom_status (*copy_on_device)(transom_stream*, transom_binding from, transom_binding to, size_t bytes, transom_error* error);
-  transom_status (*memory_statistics)(transom_device*, transom_memory_statistics*, transom_error* error); /* (optional) */
+  transom_status (*copy_on_device)(transom_stream*, transom_binding from, transom_binding to, size_t bytes,
+                                   transom_error* error);
+  transom_status (*memory_statistics)(transom_device*, transom_memory_statistics*,
+                                      transom_error* error); /* (optional) */
 
   /* Streams and events. A device that works at once (a CPU) may do all work inside the calls. */
   transom_status (*stream_create)(transom_device*, transom_stream**, transom_error* error);
   void (*stream_destroy)(transom_stream*);
-  transom_status (*stream_synchronize)(transom_stream*, transom_error* error); /* errors of earlier work come out here */
-  transom_status (*event_create)(transom_device*, transom_event**, transom_error* error); /* (optional), as the next 4 */
+  transom_status (*stream_synchronize)(transom_stream*,
+                                       transom_error* error); /* errors of earlier work come out here */
+  transom_status (*event_create)(transom_device*, transom_event**,
+                                 transom_error* error); /* (optional), as the next 4 */
   void (*event_destroy)(transom_event*);
   transom_status (*event_record)(transom_event*, transom_stream*, transom_error* error);
   transom_status (*event_wait)(transom_event*, transom_stream*, transom_error* error); /* the stream waits */
   transom_status (*event_elapsed)(transom_event* from, transom_event* to, double* seconds, transom_error* error);
 
   /* Programs. */
-  /* 1: the device runs the composite `op` itself; 0: the host gives the device its decomposition instead. Asked once for
-   * each node, with the dtypes of its inputs and its attributes, so that a claim may depend on them. "fusion" is asked
-   * for like any other. */
+  /* 1: the device runs the composite `op` itself; 0: the host gives the device its decomposition instead. Asked once
+   * for each node, with the dtypes of its inputs and its attributes, so that a claim may depend on them. "fusion" is
+   * asked for like any other. */
   int32_t (*claims)(transom_device*, const char* op, const transom_value* inputs, size_t inputs_count,
                     const transom_attribute* attributes, size_t attributes_count);
   transom_status (*compile)(transom_device*, const transom_graph*, transom_executable**, transom_error* error);
@@ -257,8 +269,8 @@ typedef struct transom_plugin {
   /* (optional) Text that says how each node is carried out, for `transom explain`; owned by the executable. */
   const char* (*executable_describe)(transom_executable*);
 
-  /* (optional) Capture: work issued to a stream between begin and end is recorded, not run; replay runs it again with the
-   * same addresses and no planning. Without it the host keeps a list of launches. */
+  /* (optional) Capture: work issued to a stream between begin and end is recorded, not run; replay runs it again with
+   * the same addresses and no planning. Without it the host keeps a list of launches. */
   transom_status (*capture_begin)(transom_stream*, transom_error* error);
   transom_status (*capture_end)(transom_stream*, transom_capture**, transom_error* error);
   transom_status (*capture_replay)(transom_capture*, transom_stream*, transom_error* error);
@@ -269,14 +281,14 @@ typedef struct transom_plugin {
   transom_status (*communicator_create)(transom_device*, const unsigned char id[256], uint32_t rank, uint32_t ranks,
                                         transom_communicator**, transom_error* error);
   void (*communicator_destroy)(transom_communicator*);
-  transom_status (*all_reduce)(transom_communicator*, transom_stream*, transom_binding from, transom_binding to, size_t count,
-                               int32_t dtype, int32_t reduction, transom_error* error);
+  transom_status (*all_reduce)(transom_communicator*, transom_stream*, transom_binding from, transom_binding to,
+                               size_t count, int32_t dtype, int32_t reduction, transom_error* error);
   transom_status (*all_gather)(transom_communicator*, transom_stream*, transom_binding from, transom_binding to,
                                size_t count_per_rank, int32_t dtype, transom_error* error);
   transom_status (*reduce_scatter)(transom_communicator*, transom_stream*, transom_binding from, transom_binding to,
                                    size_t count_per_rank, int32_t dtype, int32_t reduction, transom_error* error);
-  transom_status (*broadcast)(transom_communicator*, transom_stream*, transom_binding buffer, size_t count, int32_t dtype,
-                              uint32_t root, transom_error* error);
+  transom_status (*broadcast)(transom_communicator*, transom_stream*, transom_binding buffer, size_t count,
+                              int32_t dtype, uint32_t root, transom_error* error);
 
   /* (optional) From now on each run calls `callback` for each node; null ends it. */
   transom_status (*profile)(transom_device*, transom_profile_callback callback, void* user, transom_error* error);
@@ -284,8 +296,10 @@ typedef struct transom_plugin {
 
 /* The one exported symbol. Fills in `plugin`; returns TRANSOM_UNSUPPORTED if it cannot speak the host's major version.
  * Loading a plugin must be cheap: drivers are looked for in device_count, not here. */
-typedef transom_status (*transom_plugin_open_function)(const transom_host* host, transom_plugin* plugin, transom_error* error);
-TRANSOM_PLUGIN_EXPORT transom_status transom_plugin_open(const transom_host* host, transom_plugin* plugin, transom_error* error);
+typedef transom_status (*transom_plugin_open_function)(const transom_host* host, transom_plugin* plugin,
+                                                       transom_error* error);
+TRANSOM_PLUGIN_EXPORT transom_status transom_plugin_open(const transom_host* host, transom_plugin* plugin,
+                                                         transom_error* error);
 
 #ifdef __cplusplus
 }

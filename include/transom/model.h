@@ -15,14 +15,16 @@
 
 namespace transom {
 
-class Config;         // io/config.h
-class KeyValueCache;  // nn/cache.h
+class CompiledForward;  // models/compiled_forward.h
+class Config;           // io/config.h
+class KeyValueCache;    // nn/cache.h
 
 // One tensor of a model, by its name in the checkpoint. Layers share it with the model, so that a new value is seen by
 // all.
 struct Parameter {
   std::string name;
   Tensor value;
+  bool of_layer_norm = false;  // weight decay spares it
 };
 
 // Tensors by the names of Transformers' arguments and outputs, in order.
@@ -35,11 +37,18 @@ class NamedTensors {
   Tensor find(std::string_view name) const;       // an empty Tensor where there is none
   const Tensor& at(std::string_view name) const;  // throws, naming what there is
   void set(std::string name, Tensor tensor);
-  const Items& items() const { return items_; }
+  const Items& items() const& { return items_; }
+  Items items() && { return std::move(items_); }
   bool empty() const { return items_.empty(); }
 
  private:
   Items items_;
+};
+
+// A new value for a buffer, which a forward pass in training gives.
+struct BufferUpdate {
+  std::shared_ptr<Parameter> buffer;
+  Tensor value;
 };
 
 // How a forward pass is carried out.
@@ -48,6 +57,10 @@ struct ForwardContext {
   Tensor dropout_key;     // i64 [2] = (seed, offset), an input of the graph; each dropout draws from its own offsets
   bool gradient_checkpointing = false;
   bool output_hidden_states = false;
+  bool return_loss = false;               // of models whose loss needs no labels (CLIP)
+  bool interpolate_pos_encoding = false;  // images of another size than the position embeddings are made for
+  // Where the pass leaves the new values of buffers (running statistics of batch norms); null: they are let go.
+  std::vector<BufferUpdate>* buffer_updates = nullptr;
   int64_t dropouts = 0;            // that this pass has done so far
   KeyValueCache* cache = nullptr;  // of incremental decoding: what was seen before, to which this pass adds
   int64_t logits_to_keep = 0;      // of language models: logits of the last positions alone; 0: of all
@@ -73,18 +86,23 @@ struct LoadReport {
 class Model {
  public:
   virtual ~Model();
-  // Reads a directory that save_pretrained wrote, Transformers' or ours.
-  static std::unique_ptr<Model> from_pretrained(const std::string& directory, const LoadOptions& options = {},
+  // Reads a directory that save_pretrained wrote, Transformers' or ours, or a model of the Hugging Face Hub by its id.
+  // For a revision, a token or another cache than the environment's give it what resolve_model (hub.h) returns.
+  static std::unique_ptr<Model> from_pretrained(const std::string& name_or_path, const LoadOptions& options = {},
                                                 LoadReport* report = nullptr);
   // The same architecture with new weights.
   static std::unique_ptr<Model> from_config(const std::string& config_json, const LoadOptions& options = {});
 
   // Inputs by the names of Transformers' arguments (input_ids, attention_mask, labels ...); outputs by its names (loss,
-  // logits, last_hidden_state ...). Unknown and missing inputs are refused by name.
+  // logits, last_hidden_state ...). Unknown and missing inputs are refused by name. In compile and graph mode a pass
+  // without gradients (see NoGradient) is traced once for each signature and its results are computed at once.
   NamedTensors forward(const NamedTensors& inputs, ForwardContext context = {}) const;
   NamedTensors operator()(const NamedTensors& inputs) const { return forward(inputs); }
 
   const std::vector<std::shared_ptr<Parameter>>& parameters() const { return parameters_; }
+  // Tensors of the checkpoint that no gradient trains: running statistics of batch norms. A pass in training gives
+  // their new values in ForwardContext::buffer_updates.
+  const std::vector<std::shared_ptr<Parameter>>& buffers() const { return buffers_; }
   Config& config() const { return *config_; }
   const std::string& architecture() const { return architecture_; }
   // The names of the classes by id, from id2label.
@@ -101,9 +119,11 @@ class Model {
 
  private:
   friend class ModelLoader;
-  std::vector<std::shared_ptr<Parameter>> parameters_;
+  friend class CompiledForward;
+  std::vector<std::shared_ptr<Parameter>> parameters_, buffers_;
   std::shared_ptr<Config> config_;
   std::string architecture_;
+  mutable std::shared_ptr<CompiledForward> compiled_;  // made by the first forward pass in compile or graph mode
 };
 
 }  // namespace transom

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations on tensors. Binary ones broadcast as NumPy does and want equal element types; axes may be negative.
+// The operations on tensors. Binary ones broadcast as NumPy does and want equal element types, but
+// for floating ones, of which the wider wins; axes may be negative.
 // Shape errors are thrown at the call.
 #pragma once
 
@@ -128,6 +129,13 @@ struct ConvolutionOptions {
 // x [N, C, spatial...], weight [O, C / groups, window...]
 Tensor convolution(const Tensor& x, const Tensor& weight, const ConvolutionOptions& options = {});
 
+struct PoolingOptions {
+  Axes window, strides, low, high;  // one number a spatial axis; empty strides: the window's extents; empty padding: 0
+};
+// x [N, C, spatial...]; the last windows are dropped where they do not fit.
+Tensor max_pool(const Tensor& x, const PoolingOptions& options);
+Tensor average_pool(const Tensor& x, const PoolingOptions& options);  // padding does not count
+
 // ---- composites: a device may run them whole
 Tensor softmax(const Tensor& x);      // over the last axis
 Tensor log_softmax(const Tensor& x);  // over the last axis
@@ -153,6 +161,7 @@ class Autocast {
   ~Autocast();
   Autocast(const Autocast&) = delete;
   Autocast& operator=(const Autocast&) = delete;
+  static DType current();  // float32: none
 
  private:
   DType before_;

@@ -85,8 +85,10 @@ inline void eval(const std::vector<Tensor>& tensors) { eval(std::span<const Tens
 
 // How operations are carried out.
 enum class Mode {
-  kLazy,   // they gather into a graph, which is compiled and run when a value is read or eval() is called
-  kEager,  // each is compiled (once) and run at once
+  kLazy,     // they gather into a graph, which is compiled and run when a value is read or eval() is called
+  kEager,    // each is compiled (once) and run at once
+  kCompile,  // as kLazy, but a model's forward pass is traced once for each signature and called as a program
+  kGraph,    // as kCompile, with the program captured once and replayed at fixed addresses
 };
 void set_mode(Mode mode);
 Mode mode();
@@ -114,5 +116,6 @@ class NoGradient {
  private:
   bool before_;
 };
+bool gradients_enabled();  // whether no NoGradient lives on this thread
 
 }  // namespace transom

@@ -26,6 +26,10 @@ struct TrainingData {
   int64_t rows = 0;
   std::function<Batch(const std::vector<int64_t>& rows)> batch;
   std::vector<int64_t> lengths;  // in tokens; for group_by_length
+  // Changes a batch at random (masks tokens) where it is set. `draw` tells the batches of a run apart, so that a
+  // resumed run draws the same again; those of an evaluation are numbered from 0 each time, with kEvaluationDraw added.
+  std::function<void(Batch& batch, uint64_t draw)> augment;
+  static constexpr uint64_t kEvaluationDraw = uint64_t{1} << 63;
 };
 
 // What the model gave over a whole data set, row by row.
@@ -39,6 +43,7 @@ struct Predictions {
   std::vector<int64_t> labels;  // of whole rows or of tokens, padded with -100
   std::vector<float> label_values;
   int64_t rows = 0;
+  std::optional<double> loss;  // the mean over rows of their batch's loss; nothing without labels
 };
 
 // Is told what happens. All functions may be left as they are.
@@ -70,6 +75,8 @@ class Trainer {
   void set_train_data(TrainingData data);
   void set_eval_data(TrainingData data);
   void set_compute_metrics(std::function<Metrics(const Predictions&)> compute_metrics);
+  // Makes of the outputs of each batch what is kept for the metrics (classes in place of logits of a vocabulary).
+  void set_preprocess_outputs(std::function<NamedTensors(const NamedTensors&)> preprocess);
   void add_callback(std::shared_ptr<TrainerCallback> callback);
   void set_early_stopping(int64_t patience, double threshold = 0);
   // Called with each update's numbers; reading them makes the host wait for the device each time.

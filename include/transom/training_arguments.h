@@ -137,14 +137,18 @@ struct ScriptArguments {
   // Task and device
   std::optional<std::string> task;
   std::optional<std::string> device;
-  std::string mode = "graph";
+  std::string mode = "lazy";
   std::optional<std::string> overfit_batch;
   bool json = false;
+  std::optional<std::string> profile;
 
   // Files
   std::optional<std::string> train_file;
   std::optional<std::string> validation_file;
   std::optional<std::string> test_file;
+  std::optional<std::string> train_dir;
+  std::optional<std::string> validation_dir;
+  double train_val_split = 0.15;
   std::optional<std::string> dataset_name;
   std::vector<std::string> column_names;
   std::optional<std::string> delimiter;
@@ -167,7 +171,7 @@ struct ScriptArguments {
 
   // Tokens
   std::optional<int64_t> max_seq_length;
-  bool pad_to_max_length = false;
+  std::optional<bool> pad_to_max_length;  // by default only for question answering
   std::optional<int64_t> pad_to_multiple_of;
   std::optional<int64_t> block_size;
 

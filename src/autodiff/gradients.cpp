@@ -65,6 +65,7 @@ struct Expansion {
 
 // A copy of the region, separated from the forward pass and tied to the cotangents (see checkpoint.cpp).
 Expansion recomputed(const Node& node, const std::vector<Tensor>& cotangents) {
+  const RememberGradient expanding;
   std::vector<Tensor> separated = node.inputs;
   for (const Tensor& cotangent : cotangents)
     if (cotangent.defined()) separated.push_back(cotangent);
@@ -118,8 +119,12 @@ std::vector<Tensor> input_gradients(const Node& node, const std::vector<Tensor>&
     const std::string where = node.scope->empty() ? "" : *node.scope + ": ";
     fail("{}{} has no gradient: detach() its input, or ask for no gradient through it", where, operation.name);
   }
-  return gradients_through({node.inputs, operation.decompose(node.inputs, node.attributes), std::move(cotangents)},
-                           wants);
+  const auto decomposed = [&] {
+    // Run at once in eager mode, its nodes would else let go of their inputs before the sweep comes to them.
+    const RememberGradient expanding;
+    return operation.decompose(node.inputs, node.attributes);
+  };
+  return gradients_through({node.inputs, decomposed(), std::move(cotangents)}, wants);
 }
 
 // The gradients of the sources; undefined where the outputs do not depend on one.

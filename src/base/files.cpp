@@ -2,17 +2,43 @@
 #include "base/files.h"
 
 #include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <utility>
 
 #include "base/error.h"
 
 namespace transom {
+namespace {
+
+constexpr std::string_view kTemporary = ".tmp";
+
+}  // namespace
+
+std::optional<std::string> abandoned_destination(std::string_view name) {
+  // From behind: ".tmp", the count, the process.
+  if (!name.ends_with(kTemporary)) return std::nullopt;
+  name.remove_suffix(kTemporary.size());
+  pid_t process = 0;
+  for (int part = 0; part < 2; ++part) {
+    const size_t dot = name.rfind('.');
+    if (dot == name.npos || dot == 0) return std::nullopt;
+    const auto read = std::from_chars(name.data() + dot + 1, name.data() + name.size(), process);
+    if (read.ec != std::errc() || read.ptr != name.data() + name.size()) return std::nullopt;
+    name = name.substr(0, dot);
+  }
+  if (process <= 0 || ::kill(process, 0) == 0 || errno != ESRCH) return std::nullopt;
+  return std::string(name);
+}
+
 namespace {
 
 constexpr size_t kWriteBuffer = size_t{1} << 20;
@@ -31,6 +57,30 @@ Descriptor open_for_reading(const fs::path& path, struct stat& info) {
   if (::fstat(descriptor.value, &info) != 0) fail("{}: cannot be examined: {}", path.string(), std::strerror(errno));
   if (!S_ISREG(info.st_mode)) fail("{}: expected a regular file", path.string());
   return Descriptor{std::exchange(descriptor.value, -1)};
+}
+
+fs::path directory_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
+
+// Makes a rename in the directory last. File systems that cannot sync a directory need not.
+void sync_directory(const fs::path& directory) {
+  const Descriptor descriptor{::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  if (descriptor.value >= 0) ::fsync(descriptor.value);
+}
+
+// "<name>.<process>.<count>.tmp": each write has its own, and the process tells whether somebody still writes it.
+fs::path temporary_of(const fs::path& destination) {
+  static std::atomic<uint64_t> count = 0;
+  fs::path result = destination;
+  result += fmt::format(".{}.{}{}", ::getpid(), count++, kTemporary);
+  return result;
+}
+
+// Removes what processes that are no more were writing to the same destination.
+void remove_abandoned(const fs::path& destination) {
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(directory_of(destination), none))
+    if (abandoned_destination(entry.path().filename().string()) == destination.filename().string())
+      ::unlink(entry.path().c_str());
 }
 
 }  // namespace
@@ -72,16 +122,25 @@ std::string read_file(const fs::path& path, uint64_t limit) {
 }
 
 AtomicFile::AtomicFile(fs::path destination) : destination_(std::move(destination)) {
-  temporary_ = destination_;
-  temporary_ += fmt::format(".{}.tmp", ::getpid());
-  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  struct stat info {};
+  // Else a whole file would be written before the rename finds out.
+  const bool exists = ::stat(destination_.c_str(), &info) == 0;
+  if (exists && S_ISDIR(info.st_mode)) fail("{}: cannot be written: it is a directory", destination_.string());
+  // A device or a pipe is written as it is: a rename would put a file in its place.
+  if (destination_.string().starts_with("/dev/") || (exists && !S_ISREG(info.st_mode))) {
+    descriptor_ = ::open(destination_.c_str(), O_WRONLY | O_CLOEXEC);
+  } else {
+    remove_abandoned(destination_);
+    temporary_ = temporary_of(destination_);
+    descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  }
   if (descriptor_ < 0) fail_with_errno("cannot be created");
 }
 
 AtomicFile::~AtomicFile() {
   if (descriptor_ >= 0) {
     ::close(descriptor_);
-    ::unlink(temporary_.c_str());
+    if (!temporary_.empty()) ::unlink(temporary_.c_str());
   }
 }
 
@@ -90,23 +149,35 @@ void AtomicFile::fail_with_errno(std::string_view action) {
 }
 
 void AtomicFile::write(std::span<const std::byte> bytes) {
+  if (bytes.size() >= kWriteBuffer) {
+    flush();
+    write_now(bytes);
+    return;
+  }
   buffer_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (buffer_.size() >= kWriteBuffer) flush();
 }
 
-void AtomicFile::flush() {
-  size_t done = 0;
-  while (done < buffer_.size()) {
-    const ssize_t count = ::write(descriptor_, buffer_.data() + done, buffer_.size() - done);
+void AtomicFile::write_now(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) fail_with_errno("cannot be written");
-    done += static_cast<size_t>(count);
+    bytes = bytes.subspan(static_cast<size_t>(count));
   }
+}
+
+void AtomicFile::flush() {
+  write_now(std::as_bytes(std::span(buffer_)));
   buffer_.clear();
 }
 
 void AtomicFile::commit() {
   flush();
+  if (temporary_.empty()) {
+    if (::close(std::exchange(descriptor_, -1)) != 0) fail_with_errno("cannot be written");
+    return;
+  }
   if (::fsync(descriptor_) != 0) fail_with_errno("cannot be synced to disk");
   if (::close(std::exchange(descriptor_, -1)) != 0 || ::rename(temporary_.c_str(), destination_.c_str()) != 0) {
     const int reason = errno;
@@ -114,12 +185,54 @@ void AtomicFile::commit() {
     errno = reason;
     fail_with_errno("cannot be put in place");
   }
+  sync_directory(directory_of(destination_));
 }
 
 void write_file(const fs::path& path, std::string_view text) {
   AtomicFile file(path);
   file.write(text);
   file.commit();
+}
+
+namespace {
+
+[[noreturn]] void fail_with(const fs::path& path, std::string_view action, const std::error_code& error) {
+  fail("{}: {}: {}", path.string(), action, error.message());
+}
+
+// The name that a directory has while it is removed.
+fs::path removed_name(const fs::path& directory) {
+  return directory_of(directory) / ("tmp-" + directory.filename().string() + ".old");
+}
+
+}  // namespace
+
+void remove_directory(const fs::path& directory) {
+  std::error_code error;
+  if (!fs::exists(directory, error)) return;
+  const fs::path removed = removed_name(directory);
+  fs::remove_all(removed, error);
+  if (!error) fs::rename(directory, removed, error);
+  if (!error) fs::remove_all(removed, error);
+  if (error) fail_with(directory, "cannot be removed", error);
+}
+
+void replace_directory(const fs::path& temporary, const fs::path& destination) {
+  std::error_code error;
+  sync_directory(temporary);
+  if (fs::exists(destination, error)) {
+    // Swapped in one step where the file system can; else there is no directory of this name for a moment.
+    if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, destination.c_str(), RENAME_EXCHANGE) == 0) {
+      sync_directory(directory_of(destination));
+      fs::remove_all(temporary, error);
+      if (error) fail_with(temporary, "cannot be removed", error);
+      return;
+    }
+    remove_directory(destination);
+  }
+  fs::rename(temporary, destination, error);
+  if (error) fail_with(destination, "cannot be put in place", error);
+  sync_directory(directory_of(destination));
 }
 
 }  // namespace transom

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,7 +38,9 @@ class MappedFile {
 std::string read_file(const fs::path& path, uint64_t limit = uint64_t{1} << 31);
 
 // A file written beside its destination, synced, and renamed on commit(); removed if commit() is never reached, so that
-// a reader sees the old file or the whole new one. Errors (a full disk) name the destination.
+// a reader sees the old file or the whole new one, even after a loss of power. Errors (a full disk) name the
+// destination. What a killed process left beside the same destination is removed. A device or a pipe is written as it
+// is.
 class AtomicFile {
  public:
   explicit AtomicFile(fs::path destination);
@@ -50,12 +53,22 @@ class AtomicFile {
 
  private:
   void fail_with_errno(std::string_view action);
+  void write_now(std::span<const std::byte> bytes);
+  void flush();
   fs::path destination_, temporary_;
   int descriptor_ = -1;
-  std::string buffer_;
-  void flush();
+  std::string buffer_;  // small writes; large ones go past it
 };
 
 void write_file(const fs::path& path, std::string_view text);
+
+// The destination of a file of this name, if it is what AtomicFile was writing in a process that is no more.
+std::optional<std::string> abandoned_destination(std::string_view name);
+
+// Puts a finished directory in the place of another, or of nothing, at once: whoever looks sees the old one or the new
+// one. `temporary` is gone afterwards.
+void replace_directory(const fs::path& temporary, const fs::path& destination);
+// Removes a directory so that a half-removed one never bears its name: it is renamed to "tmp-<name>" first.
+void remove_directory(const fs::path& directory);
 
 }  // namespace transom

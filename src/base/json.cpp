@@ -11,6 +11,7 @@ namespace transom {
 namespace {
 
 constexpr int kMaximumDepth = 200;
+constexpr int64_t kMaximumKeys = 50'000;
 
 // Python's json module reads and writes NaN, Infinity and -Infinity, which JSON does not have. Outside of strings they
 // become numbers that overflow or strings that the readers of numbers know.
@@ -40,18 +41,26 @@ std::string without_python_numbers(std::string_view text) {
   return result;
 }
 
+// Refuses what would take more time or stack than its size explains: depth, and for documents that look keys up from
+// the front (Json) objects of very many keys.
 template <typename Document>
-class Depth {
+class Limits {
  public:
-  explicit Depth(std::string_view where) : where_(where) {}
-  bool operator()(int depth, typename Document::parse_event_t event, Document&) const {
-    if (event != Document::parse_event_t::key && depth > kMaximumDepth)
+  explicit Limits(std::string_view where) : where_(where) {}
+  bool operator()(int depth, typename Document::parse_event_t event, Document&) {
+    using Event = typename Document::parse_event_t;
+    if (event != Event::key && depth > kMaximumDepth)
       fail("{}: is nested deeper than {} levels", where_, kMaximumDepth);
+    if (event == Event::object_start) keys_.push_back(0);
+    else if (event == Event::object_end) keys_.pop_back();
+    else if (event == Event::key && ++keys_.back() > kMaximumKeys && std::is_same_v<Document, Json>)
+      fail("{}: has an object of more than {} keys", where_, kMaximumKeys);
     return true;
   }
 
  private:
   std::string_view where_;
+  std::vector<int64_t> keys_;  // of the objects that are open
 };
 
 void dump(const Json& json, int indent, bool ascii, int level, std::string& out) {
@@ -112,8 +121,8 @@ template <typename Document>
 Document parse(std::string_view text, std::string_view where) {
   try {
     const bool python = text.find("NaN") != text.npos || text.find("Infinity") != text.npos;
-    return python ? Document::parse(without_python_numbers(text), Depth<Document>(where))
-                  : Document::parse(text, Depth<Document>(where));
+    return python ? Document::parse(without_python_numbers(text), Limits<Document>(where))
+                  : Document::parse(text, Limits<Document>(where));
   } catch (const nlohmann::detail::exception& error) {
     fail("{}: is not valid JSON: {}", where, quoted(error.what(), 200));
   }

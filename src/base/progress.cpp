@@ -12,6 +12,7 @@ namespace transom {
 namespace {
 
 constexpr size_t kLongestBar = 30, kShortestBar = 5;
+constexpr std::string_view kBytes = "B";
 constexpr auto kInterval = std::chrono::milliseconds(100);
 
 size_t terminal_width(std::FILE* out) {
@@ -20,8 +21,21 @@ size_t terminal_width(std::FILE* out) {
   return 80;
 }
 
+// Three digits and a power of 1000: "999", "1.23k", "498M".
+std::string bytes_text(double count) {
+  size_t power = 0;
+  for (; count >= 999.5 && power < 5; ++power) count /= 1000;
+  if (power == 0) return fmt::format("{:.0f}", count);
+  return fmt::format("{:.{}f}{}", count, count < 9.995 ? 2 : count < 99.95 ? 1 : 0, " kMGTP"[power]);
+}
+
+std::string count_text(int64_t count, std::string_view unit) {
+  return unit == kBytes ? bytes_text(static_cast<double>(count)) : fmt::format("{}", count);
+}
+
 std::string rate_text(double rate, std::string_view unit) {
   if (!(rate > 0)) return fmt::format("? {}/s", unit);
+  if (unit == kBytes) return fmt::format("{}{}/s", bytes_text(rate), unit);
   if (rate < 1) return fmt::format("{:.2f} s/{}", 1 / rate, unit);
   return fmt::format("{:.{}f} {}/s", rate, rate < 100 ? 2 : 0, unit);
 }
@@ -56,7 +70,8 @@ std::string progress_line(const ProgressView& view, const ProgressFields& fields
   const double left = rate > 0 && view.total > 0 ? static_cast<double>(view.total - view.done) / rate : -1;
 
   const std::string head = view.title.empty() ? std::string() : fmt::format("{} ", view.title);
-  std::string tail = view.total > 0 ? fmt::format(" {}/{}", view.done, view.total) : fmt::format("{}", view.done);
+  std::string tail = count_text(view.done, view.unit);
+  if (view.total > 0) tail = fmt::format(" {}/{}", tail, count_text(view.total, view.unit));
   tail += fmt::format(" [{}", duration_text(view.seconds));
   if (view.total > 0) tail += fmt::format("<{}", duration_text(left));
   tail += fmt::format(", {}]", rate_text(rate, view.unit));

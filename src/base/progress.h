@@ -19,9 +19,9 @@ using ProgressFields = std::vector<std::pair<std::string, std::string>>;
 struct ProgressView {
   std::string_view title;
   int64_t done = 0, total = 0;
-  int64_t done_at_start = 0;  // a resumed run: not counted in the rate
-  double seconds = 0;         // since the start
-  std::string_view unit = "it";
+  int64_t done_at_start = 0;     // a resumed run: not counted in the rate
+  double seconds = 0;            // since the start
+  std::string_view unit = "it";  // "B": bytes, shown as 12.3M
 };
 
 // The line in at most `width` columns: fields that do not fit are left out from the last, then the bar shrinks.

@@ -8,6 +8,8 @@
 #include <variant>
 #include <vector>
 
+#include "transom/hub.h"
+
 namespace transom {
 
 struct Option {
@@ -15,6 +17,7 @@ struct Option {
   std::variant<std::string*, std::optional<std::string>*, std::vector<std::string>*, int64_t*, double*, bool*> value;
   std::string help;
   bool required = false;
+  bool value_optional = false;  // of a string: the flag alone gives "-"
 };
 
 struct Command {
@@ -27,9 +30,11 @@ struct Command {
 };
 
 // One maker for each file of this folder.
+Command bench_command();
 Command devices_command();
 Command evaluate_command();
 Command forward_command();
+Command preprocess_command();
 Command run_command();
 Command tokenize_command();
 Command train_command();
@@ -40,5 +45,19 @@ struct DeviceOptions {
   void add_to(Command& command);
   void apply() const;  // chooses device and mode; refuses unknown ones
 };
+
+// Where models come from that are named by an id, by the names of Transformers.
+struct ModelOptions {
+  std::string revision = "main";
+  std::optional<std::string> token, cache_dir;
+  bool local_files_only = false;
+  void add_to(Command& command);
+  HubOptions hub() const;
+};
+// A bar on standard error for each file that is downloaded.
+std::function<void(const std::string& file, int64_t done, int64_t total)> download_bars();
+
+// What --model and --tokenizer say in their help.
+inline constexpr const char* kModelHelp = "directory of a checkpoint, or its id on the Hugging Face Hub";
 
 }  // namespace transom

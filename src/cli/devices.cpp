@@ -12,7 +12,9 @@ namespace transom {
 void DeviceOptions::apply() const {
   if (mode == "lazy") set_mode(Mode::kLazy);
   else if (mode == "eager") set_mode(Mode::kEager);
-  else fail(ErrorKind::kUsage, "--mode: expected lazy or eager, found {}", quoted(mode));
+  else if (mode == "compile") set_mode(Mode::kCompile);
+  else if (mode == "graph") set_mode(Mode::kGraph);
+  else fail(ErrorKind::kUsage, "--mode: expected lazy, eager, compile or graph, found {}", quoted(mode));
   if (!device.empty()) set_device(device);
 }
 

@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "io/safetensors.h"
 #include "train/model_inputs.h"
+#include "transom/compile.h"
 #include "transom/gradients.h"
 #include "transom/model.h"
 #include "transom/ops.h"
@@ -16,6 +17,7 @@ namespace {
 
 struct Options {
   std::string model, inputs, outputs, gradients, kwargs = "{}", dtype = "float32";
+  ModelOptions source;
   DeviceOptions device;
 };
 
@@ -36,11 +38,44 @@ ForwardContext context_of(const std::string& kwargs) {
   if (!json.is_object()) fail(ErrorKind::kUsage, "--kwargs: expected a JSON object, found {}", quoted(kwargs));
   for (const auto& [name, value] : json.items()) {
     if (name == "output_hidden_states" && value.is_boolean()) context.output_hidden_states = value.get<bool>();
+    else if (name == "return_loss" && value.is_boolean()) context.return_loss = value.get<bool>();
+    else if (name == "interpolate_pos_encoding" && value.is_boolean())
+      context.interpolate_pos_encoding = value.get<bool>();
     else if (name == "return_dict" || name == "use_cache" || name == "output_attentions") {
       if (name == "output_attentions" && value == true) fail("--kwargs: output_attentions is not offered");
-    } else fail("--kwargs: unknown argument {}; this model takes output_hidden_states", quoted(name));
+    } else
+      fail("--kwargs: unknown argument {}; known are output_hidden_states, return_loss, interpolate_pos_encoding",
+           quoted(name));
   }
   return context;
+}
+
+std::vector<Tensor> tensors_of(std::initializer_list<const NamedTensors*> groups) {
+  std::vector<Tensor> all;
+  for (const NamedTensors* group : groups)
+    for (const auto& [name, tensor] : group->items()) all.push_back(tensor);
+  return all;
+}
+
+// Traces `compute`, which fills in `outputs` and `gradients`, and leaves in them what the program gives. In graph mode
+// the program is captured and then replayed.
+void call_compiled(const NamedTensors& inputs, const std::function<void(const NamedTensors&)>& compute,
+                   NamedTensors& outputs, NamedTensors& gradients) {
+  const auto function = [&](const std::vector<Tensor>& arguments) {
+    NamedTensors named;
+    for (size_t i = 0; i < arguments.size(); ++i) named.set(inputs.items()[i].first, arguments[i]);
+    compute(named);
+    return tensors_of({&outputs, &gradients});
+  };
+  const CompiledFunction compiled =
+      compile(function, {.name = "forward", .capture = mode() == Mode::kGraph, .donated = {}});
+  const std::vector<Tensor> results = compiled(tensors_of({&inputs}));
+  size_t next = 0;
+  for (NamedTensors* group : {&outputs, &gradients}) {
+    NamedTensors computed;
+    for (const auto& [name, tensor] : group->items()) computed.set(name, results[next++]);
+    *group = computed;
+  }
 }
 
 int forward(const Options& options) {
@@ -48,27 +83,29 @@ int forward(const Options& options) {
   const DType dtype = parse_dtype(options.dtype);
   if (dtype != DType::kFloat32 && dtype != DType::kBFloat16)
     fail(ErrorKind::kUsage, "--dtype: expected float32 or bfloat16, found {}", quoted(options.dtype));
-  const std::unique_ptr<Model> model = Model::from_pretrained(options.model);
+  const std::unique_ptr<Model> model = Model::from_pretrained(resolve_model(options.model, options.source.hub()));
   const NamedTensors inputs = load_inputs(options.inputs);
   const ForwardContext context = context_of(options.kwargs);
-  std::optional<Autocast> autocast;
-  if (dtype == DType::kBFloat16) autocast.emplace(dtype);
-  const NamedTensors outputs = model->forward(inputs, context);
-  NamedTensors results;
-  if (!options.gradients.empty()) {
+  const bool wants_gradients = !options.gradients.empty();
+  NamedTensors outputs, gradients;
+  // Fills in both; as a function of the inputs, so that the compiled modes can trace it.
+  const auto compute = [&](const NamedTensors& given) {
+    std::optional<Autocast> autocast;
+    if (dtype == DType::kBFloat16) autocast.emplace(dtype);
+    outputs = model->forward(given, context);
+    if (!wants_gradients) return;
     const Tensor loss = outputs.find("loss");
     if (!loss.defined()) fail("--gradients: the model gave no loss; the inputs need labels");
     std::vector<Tensor> parameters;
     for (const auto& parameter : model->parameters()) parameters.push_back(parameter->value);
-    const std::vector<Tensor> gradients = transom::gradients(loss, parameters);
-    for (size_t i = 0; i < gradients.size(); ++i) results.set(model->parameters()[i]->name, gradients[i]);
-  }
-  std::vector<Tensor> all;
-  for (const NamedTensors* tensors : {&outputs, static_cast<const NamedTensors*>(&results)})
-    for (const auto& [name, tensor] : tensors->items()) all.push_back(tensor);
-  eval(all);
+    const std::vector<Tensor> values = transom::gradients(loss, parameters);
+    for (size_t i = 0; i < values.size(); ++i) gradients.set(model->parameters()[i]->name, values[i]);
+  };
+  if (mode() == Mode::kCompile || mode() == Mode::kGraph) call_compiled(inputs, compute, outputs, gradients);
+  else compute(inputs);
+  eval(tensors_of({&outputs, &gradients}));
   write_tensors(options.outputs, outputs);
-  if (!options.gradients.empty()) write_tensors(options.gradients, results);
+  if (wants_gradients) write_tensors(options.gradients, gradients);
   return 0;
 }
 
@@ -76,19 +113,20 @@ int forward(const Options& options) {
 
 Command forward_command() {
   static Options options;
-  Command command{
-      .name = "forward",
-      .help = "Feed tensors through a model and write its outputs, and gradients if asked for",
-      .examples =
-          "  transom forward --model DIR --inputs in.safetensors --outputs out.safetensors\n"
-          "  transom forward --model DIR --inputs in.safetensors --outputs out.safetensors --gradients g.safetensors"};
+  Command command{.name = "forward",
+                  .help = "Feed tensors through a model and write its outputs, and gradients if asked for",
+                  .examples =
+                      "  transom forward --model MODEL --inputs in.safetensors --outputs out.safetensors\n"
+                      "  transom forward --model MODEL --inputs in.safetensors --outputs out.safetensors --gradients "
+                      "g.safetensors"};
   command.options = {
-      {"--model", &options.model, "directory of a checkpoint", true},
+      {"--model", &options.model, kModelHelp, true},
       {"--inputs", &options.inputs, "safetensors file with tensors by the names of Transformers' arguments", true},
       {"--outputs", &options.outputs, "where the outputs go, by Transformers' names", true},
       {"--gradients", &options.gradients, "where the gradient of the loss for every parameter goes"},
       {"--kwargs", &options.kwargs, "further arguments as JSON, such as {\"output_hidden_states\": true}"},
       {"--dtype", &options.dtype, "float32 or bfloat16 (autocast)"}};
+  options.source.add_to(command);
   options.device.add_to(command);
   command.run = [] { return forward(options); };
   return command;

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program: finds the subcommand, reads its options, and turns errors into one line and an exit status.
+#include <signal.h>
+
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <iostream>
 
 #include "base/error.h"
@@ -13,7 +18,7 @@ namespace transom {
 void DeviceOptions::add_to(Command& command) {
   command.options.push_back(
       {"--device", &device, "cpu, reference, hpu:1 ... (default: TRANSOM_DEVICE, else the best found)"});
-  command.options.push_back({"--mode", &mode, "lazy or eager"});
+  command.options.push_back({"--mode", &mode, "lazy, eager, compile or graph"});
 }
 
 namespace {
@@ -28,20 +33,44 @@ void add_option(CLI::App& app, const Option& option) {
       },
       option.value);
   if (option.required) added->required();
+  if (option.value_optional) added->expected(0, 1)->default_str("-");
+  if (option.value_optional) return;
   if (std::holds_alternative<std::string*>(option.value) || std::holds_alternative<int64_t*>(option.value) ||
       std::holds_alternative<double*>(option.value))
     if (!option.required) added->capture_default_str();
 }
 
+// CLI11 reports what is missing before what is misspelt; the misspelt word is what helps.
+void refuse_unknown_words(const std::vector<Command>& commands, int count, char** words) {
+  if (count < 2 || words[1][0] == '-') return;
+  std::vector<std::string> names;
+  for (const Command& command : commands) {
+    names.push_back(command.name);
+    if (command.name != words[1]) continue;
+    std::vector<std::string> flags{"--help"};
+    for (const Option& option : command.options) flags.push_back(option.name);
+    for (int i = 2; i < count && std::string_view(words[i]) != "--"; ++i) {
+      const std::string_view word(words[i]);
+      const std::string name(word.substr(0, word.find('=')));
+      if (word.starts_with("--") && std::find(flags.begin(), flags.end(), name) == flags.end())
+        fail(ErrorKind::kUsage, "unknown argument {}{} See transom {} --help", name, did_you_mean(name, flags),
+             command.name);
+    }
+    return;
+  }
+  fail(ErrorKind::kUsage, "unknown command {}{} See transom --help", quoted(words[1]), did_you_mean(words[1], names));
+}
+
 int run(int count, char** words) {
   CLI::App app("Trains, evaluates and serves Hugging Face checkpoints on whatever accelerator it finds.", "transom");
   app.require_subcommand(1);
-  std::vector<Command> commands = {train_command(),   evaluate_command(), run_command(),
-                                   forward_command(), tokenize_command(), devices_command()};
+  std::vector<Command> commands = {train_command(),    evaluate_command(),   run_command(),   forward_command(),
+                                   tokenize_command(), preprocess_command(), bench_command(), devices_command()};
   // A command that reads its own words gets them untouched.
   if (count > 1)
     for (const Command& command : commands)
       if (command.run_words && command.name == words[1]) return command.run_words({words + 2, words + count});
+  refuse_unknown_words(commands, count, words);
   for (Command& command : commands) {
     CLI::App* sub = app.add_subcommand(command.name, command.help);
     sub->footer(command.examples);
@@ -62,6 +91,22 @@ int run(int count, char** words) {
   return kWrongCall;
 }
 
+// Errors quote what comes from outside; whatever it holds, the message stays one line.
+int report(const char* text, int status) {
+  std::string line = text;
+  for (size_t at = 0; (at = line.find_first_of("\n\r", at)) != line.npos; at += 2)
+    line.replace(at, 1, line[at] == '\n' ? "\\n" : "\\r");
+  std::fprintf(stderr, "transom: error: %s\n", line.c_str());
+  return status;
+}
+
+// A full disk behind standard output is a failure like any other.
+void finish_output() {
+  std::cout.flush();
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) || !std::cout)
+    fail("standard output: cannot be written: {}", std::strerror(errno));
+}
+
 }  // namespace
 }  // namespace transom
 
@@ -70,16 +115,17 @@ int main(int count, char** words) {
   set_log_sink([](LogLevel level, std::string_view text) {
     if (level != LogLevel::kDebug) std::fprintf(stderr, "transom: %.*s\n", static_cast<int>(text.size()), text.data());
   });
+  // A file that grows beyond the limit of its process is an error of the write, not a death.
+  ::signal(SIGXFSZ, SIG_IGN);
   try {
-    return run(count, words);
+    const int status = run(count, words);
+    finish_output();
+    return status;
   } catch (const Error& error) {
-    std::fprintf(stderr, "transom: error: %s\n", error.what());
-    return error.kind() == ErrorKind::kUsage ? kWrongCall : kFailure;
+    return report(error.what(), error.kind() == ErrorKind::kUsage ? kWrongCall : kFailure);
   } catch (const std::bad_alloc&) {
-    std::fprintf(stderr, "transom: error: the host's memory is exhausted\n");
-    return kFailure;
+    return report("the host's memory is exhausted", kFailure);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "transom: error: %s\n", error.what());
-    return kFailure;
+    return report(error.what(), kFailure);
   }
 }

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // transom run: the pipeline of a task on inputs from the command line, standard input, or a file of requests.
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
 
+#include "audio/sound.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "cli/command.h"
+#include "images/image.h"
 #include "pipelines/pipeline.h"
 
 namespace transom {
@@ -16,8 +20,10 @@ struct Options {
   std::string task, model;
   std::vector<std::string> inputs;
   std::optional<std::string> requests, question, context, candidate_labels, aggregation_strategy, function_to_apply,
-      pooling, hypothesis_template, top_k;
-  bool json = false, multi_label = false;
+      pooling, hypothesis_template, source_sentence, top_k, return_timestamps;
+  double chunk_length_s = 0;
+  bool json = false, multi_label = false, pool = false;
+  ModelOptions source;
   DeviceOptions device;
 };
 
@@ -31,7 +37,10 @@ Json parameters_of(const Options& o) {
   text("function_to_apply", o.function_to_apply);
   text("pooling", o.pooling);
   text("hypothesis_template", o.hypothesis_template);
+  text("return_timestamps", o.return_timestamps);
+  if (o.chunk_length_s > 0) p["chunk_length_s"] = o.chunk_length_s;
   if (o.multi_label) p["multi_label"] = true;
+  if (o.pool) p["pool"] = true;
   if (o.top_k) {
     if (*o.top_k == "None" || *o.top_k == "none" || *o.top_k == "null") p["top_k"] = nullptr;
     else {
@@ -63,6 +72,14 @@ void show(const Json& result, const std::string& indent = "") {
   }
 }
 
+// Sentences by falling score.
+void show_ranking(const std::vector<std::string>& sentences, const Json& scores) {
+  std::vector<std::pair<double, std::string>> ranking;
+  for (size_t i = 0; i < sentences.size(); ++i) ranking.emplace_back(scores[i].get<double>(), sentences[i]);
+  std::stable_sort(ranking.begin(), ranking.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  for (const auto& [score, sentence] : ranking) std::puts(fmt::format("  {:.4f}  {}", score, sentence).c_str());
+}
+
 template <typename Line>
 void for_each_line(std::string_view text, Line&& line) {
   for (size_t number = 1; !text.empty(); ++number) {
@@ -74,9 +91,25 @@ void for_each_line(std::string_view text, Line&& line) {
   }
 }
 
+// A text or a file; each line of standard input for "-"; each image or sound of a folder.
+void add_input(const Pipeline& pipeline, const std::string& input, std::vector<Json>& inputs) {
+  if (input == "-") {
+    for (std::string line; std::getline(std::cin, line);) inputs.push_back(line);
+  } else if ((pipeline.takes_images() || pipeline.takes_sounds()) && std::filesystem::is_directory(input)) {
+    std::vector<std::string> files;
+    for (const auto& entry : std::filesystem::directory_iterator(input))
+      if (pipeline.takes_images() ? is_image_name(entry.path()) : is_sound_name(entry.path()))
+        files.push_back(entry.path().string());
+    std::sort(files.begin(), files.end());
+    inputs.insert(inputs.end(), files.begin(), files.end());
+  } else {
+    inputs.push_back(input);
+  }
+}
+
 int run(const Options& options) {
   options.device.apply();
-  const auto pipeline = make_pipeline(options.task, options.model);
+  const auto pipeline = make_pipeline(options.task, options.model, options.source.hub());
   const Json parameters = parameters_of(options);
   if (options.requests) {
     const auto file = MappedFile::open(*options.requests);
@@ -93,8 +126,7 @@ int run(const Options& options) {
       Json result;
       const Json& inputs = request["inputs"];
       if (inputs.is_array()) {
-        result = Json::array();
-        for (const Json& input : inputs) result.push_back(run_pipeline(*pipeline, input, all));
+        result = run_pipeline(*pipeline, std::vector<Json>(inputs.begin(), inputs.end()), all);
       } else result = run_pipeline(*pipeline, inputs, all);
       std::puts(dump_json(result).c_str());
       std::fflush(stdout);
@@ -104,22 +136,17 @@ int run(const Options& options) {
   std::vector<Json> inputs;
   if (options.question || options.context)
     inputs.push_back({{"question", options.question.value_or("")}, {"context", options.context.value_or("")}});
-  for (const std::string& input : options.inputs) {
-    if (input != "-") {
-      inputs.push_back(input);
-      continue;
-    }
-    for (std::string line; std::getline(std::cin, line);) inputs.push_back(line);
-  }
+  if (options.source_sentence)
+    inputs.push_back({{"source_sentence", *options.source_sentence}, {"sentences", options.inputs}});
+  else
+    for (const std::string& input : options.inputs) add_input(*pipeline, input, inputs);
   if (inputs.empty())
     fail(ErrorKind::kUsage, "there is nothing to run on: give texts, - for standard input, or --requests FILE");
-  Json results = Json::array();
-  for (const Json& input : inputs) {
-    Json result = run_pipeline(*pipeline, input, parameters);
-    if (!options.json) show(result);
-    else results.push_back(std::move(result));
-  }
-  if (options.json) std::puts(dump_json(results.size() == 1 ? results[0] : results).c_str());
+  const std::vector<Json> results = run_pipeline(*pipeline, inputs, parameters);
+  if (options.json) std::puts(dump_json(results.size() == 1 ? results[0] : Json(results)).c_str());
+  else if (options.source_sentence) show_ranking(options.inputs, results[0]);
+  else
+    for (const Json& result : results) show(result);
   return 0;
 }
 
@@ -127,17 +154,21 @@ int run(const Options& options) {
 
 Command run_command() {
   static Options o;
-  Command command{.name = "run",
-                  .help = "Run a model on texts: the pipeline of a task",
-                  .examples =
-                      "  transom run text-classification --model DIR \"What a film!\"\n"
-                      "  transom run fill-mask --model DIR \"Paris is the [MASK] of France.\" --top_k 3\n"
-                      "  transom run question-answering --model DIR --question \"Who?\" --context \"Ada wrote it.\"\n"
-                      "  transom run feature-extraction --model DIR --pooling auto - < sentences.txt --json"};
+  Command command{
+      .name = "run",
+      .help = "Run a model on texts, images or sounds: the pipeline of a task",
+      .examples =
+          "  transom run text-classification --model MODEL \"What a film!\"\n"
+          "  transom run fill-mask --model MODEL \"Paris is the [MASK] of France.\" --top_k 3\n"
+          "  transom run question-answering --model MODEL --question \"Who?\" --context \"Ada wrote it.\"\n"
+          "  transom run sentence-similarity --model MODEL --source_sentence \"A cat sat.\" \"A dog lay.\" \"Rain.\"\n"
+          "  transom run image-classification --model MODEL cat.png folder/\n"
+          "  transom run automatic-speech-recognition --model MODEL speech.flac --chunk_length_s 20\n"
+          "  transom run feature-extraction --model MODEL --pooling auto - < sentences.txt --json"};
   command.options = {
       {"task", &o.task, fmt::format("{}", fmt::join(pipeline_tasks(), ", ")), true},
-      {"inputs", &o.inputs, "texts; - reads one a line from standard input"},
-      {"--model", &o.model, "directory of a checkpoint", true},
+      {"inputs", &o.inputs, "texts, or files and folders of images or sounds; - reads one a line from standard input"},
+      {"--model", &o.model, kModelHelp, true},
       {"--requests", &o.requests, "JSON lines {\"inputs\": ..., \"parameters\": {...}}; one result a line"},
       {"--json", &o.json, "the structure that Transformers' pipeline() returns"},
       {"--top_k", &o.top_k, "how many results; none for all"},
@@ -145,10 +176,15 @@ Command run_command() {
       {"--aggregation_strategy", &o.aggregation_strategy, "none, simple, first, max or average"},
       {"--question", &o.question, "of question-answering"},
       {"--context", &o.context, "of question-answering"},
-      {"--candidate_labels", &o.candidate_labels, "of zero-shot-classification, with commas between"},
-      {"--hypothesis_template", &o.hypothesis_template, "of zero-shot-classification"},
+      {"--source_sentence", &o.source_sentence, "of sentence-similarity: what the inputs are compared with"},
+      {"--candidate_labels", &o.candidate_labels, "of the zero-shot tasks, with commas between"},
+      {"--hypothesis_template", &o.hypothesis_template, "of the zero-shot tasks"},
       {"--multi_label", &o.multi_label, "of zero-shot-classification: labels do not exclude each other"},
-      {"--pooling", &o.pooling, "of feature-extraction: none, auto, mean or cls"}};
+      {"--pooling", &o.pooling, "of feature-extraction: none, auto, mean or cls"},
+      {"--pool", &o.pool, "of image-feature-extraction: the pooled output"},
+      {"--return_timestamps", &o.return_timestamps, "of automatic-speech-recognition: char or word"},
+      {"--chunk_length_s", &o.chunk_length_s, "of automatic-speech-recognition: seconds that go through at once"}};
+  o.source.add_to(command);
   o.device.add_to(command);
   command.run = [] { return run(o); };
   return command;

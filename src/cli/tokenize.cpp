@@ -7,7 +7,7 @@
 namespace transom {
 namespace {
 
-int tokenize(const std::string& directory, const std::string& inputs, const std::string& outputs) {
+int tokenize(const fs::path& directory, const std::string& inputs, const std::string& outputs) {
   const Tokenizer tokenizer = Tokenizer::from_pretrained(directory);
   const auto file = MappedFile::open(inputs);
   AtomicFile out(outputs);
@@ -26,14 +26,17 @@ int tokenize(const std::string& directory, const std::string& inputs, const std:
 }  // namespace
 
 Command tokenize_command() {
-  static std::string directory, inputs, outputs;
+  static std::string tokenizer, inputs, outputs;
+  static ModelOptions source;
   Command command{.name = "tokenize",
                   .help = "Turn lines of text into token ids",
-                  .examples = "  transom tokenize --tokenizer DIR --inputs lines.jsonl --outputs out.jsonl"};
-  command.options = {{"--tokenizer", &directory, "directory with tokenizer.json or vocab.txt", true},
+                  .examples = "  transom tokenize --tokenizer MODEL --inputs lines.jsonl --outputs out.jsonl"};
+  command.options = {{"--tokenizer", &tokenizer,
+                      "directory with tokenizer.json or vocab.txt, or a model's id on the Hugging Face Hub", true},
                      {"--inputs", &inputs, "JSON lines with text, text_pair, add_special_tokens", true},
                      {"--outputs", &outputs, "where the JSON lines with ids, offsets, tokens ... go", true}};
-  command.run = [] { return tokenize(directory, inputs, outputs); };
+  source.add_to(command);
+  command.run = [] { return tokenize(resolve_tokenizer(tokenizer, source.hub()), inputs, outputs); };
   return command;
 }
 

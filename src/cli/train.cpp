@@ -10,10 +10,11 @@
 #include "base/log.h"
 #include "base/progress.h"
 #include "cli/command.h"
+#include "cli/profile_table.h"
 #include "train/model_inputs.h"
 #include "train/task_data.h"
 #include "train/trainer_state.h"
-#include "transom/trainer.h"
+#include "transom/fine_tuning.h"
 
 namespace transom {
 namespace {
@@ -55,11 +56,13 @@ void print_step(const StepReport& report) {
 }
 
 // The same batch again and again: the practitioner's check that a model can learn.
-int overfit(const TrainArguments& arguments) {
+int overfit(TrainArguments arguments, std::optional<Profile>& profile) {
+  fetch_models(arguments.script, {.progress = download_bars()});
   TrainingArguments training = arguments.training;
   if (training.max_steps <= 0) training.max_steps = 20;
   auto model = Model::from_pretrained(arguments.script.model_name_or_path);
   const NamedTensors inputs = load_inputs(*arguments.script.overfit_batch);
+  if (arguments.script.profile) profile.emplace();
   overfit_one_batch(*model, training, inputs, [&](const StepReport& report) {
     if (arguments.script.json) print_step(report);
     else
@@ -70,10 +73,11 @@ int overfit(const TrainArguments& arguments) {
   return 0;
 }
 
-LogRecord record_of(const Metrics& metrics) {
-  LogRecord record;
-  for (const auto& [name, value] : metrics) record.emplace_back(name, value);
-  return record;
+// The profile's trace and table; standard output stays for the lines of JSON.
+void finish(std::optional<Profile>& profile, const ScriptArguments& script) {
+  if (!profile) return;
+  profile->write_trace(*script.profile);
+  std::fputs(profile_table(*profile).c_str(), script.json ? stderr : stdout);
 }
 
 int train(const std::vector<std::string>& words) {
@@ -85,42 +89,29 @@ int train(const std::vector<std::string>& words) {
   for (const std::string& note : arguments.notes) log(LogLevel::kInfo, note);
   TrainingArguments& training = arguments.training;
   const ScriptArguments& script = arguments.script;
-  DeviceOptions device{.device = script.device.value_or(""), .mode = script.mode == "eager" ? "eager" : "lazy"};
+  DeviceOptions device{.device = script.device.value_or(""), .mode = script.mode};
   device.apply();
-  if (script.model_name_or_path.empty())
-    fail(ErrorKind::kUsage, "--model_name_or_path is missing: a directory, or a model's id");
-  if (script.overfit_batch) return overfit(arguments);
-  if (!training.do_train && !training.do_eval && !training.do_predict)
-    training.do_train = true, training.do_eval = script.validation_file.has_value();
-
-  TaskSetup task = prepare_task(arguments);
-  Trainer trainer(std::move(task.model), training);
-  if (task.train) trainer.set_train_data(std::move(*task.train));
-  if (task.validation) trainer.set_eval_data(std::move(*task.validation));
-  if (task.compute_metrics) trainer.set_compute_metrics(task.compute_metrics);
-  if (task.save_tokenizer) trainer.set_save_hook(task.save_tokenizer);
-  if (script.early_stopping_patience)
-    trainer.set_early_stopping(*script.early_stopping_patience, script.early_stopping_threshold);
-  if (script.json) trainer.set_step_reports(print_step);
-  else trainer.add_callback(std::make_shared<ShowProgress>());
-
-  std::filesystem::create_directories(training.output_dir);
-  if (training.do_train) {
-    const Metrics metrics = trainer.train(training.resume_from_checkpoint);
-    trainer.save_model();
-    save_metrics(training.output_dir, "train", record_of(metrics));
-    trainer.state().save(std::filesystem::path(training.output_dir) / "trainer_state.json");
+  if (script.profile) expect_folder_of(*script.profile);
+  if (script.model_name_or_path.empty() && !script.config_name)
+    fail(ErrorKind::kUsage, "--model_name_or_path is missing: a directory, or a model's id on the Hugging Face Hub");
+  std::optional<Profile> profile;
+  if (script.overfit_batch) {
+    const int status = overfit(arguments, profile);
+    finish(profile, script);
+    return status;
   }
-  if (training.do_eval) {
-    const Metrics metrics = trainer.evaluate();
-    save_metrics(training.output_dir, "eval", record_of(metrics));
-    if (training.do_train) trainer.state().save(std::filesystem::path(training.output_dir) / "trainer_state.json");
-    if (script.json) {
-      Json line = Json::object();
-      for (const auto& [name, value] : metrics) line[name] = value;
-      std::puts(dump_json(line).c_str());
-    }
+  if (script.profile) profile.emplace();
+  FineTuneOptions options;
+  options.hub.progress = download_bars();
+  if (script.json) options.on_step = print_step;
+  else options.callbacks.push_back(std::make_shared<ShowProgress>());
+  const FineTuneResult result = fine_tune(arguments, options);
+  if (script.json && !result.evaluation.empty()) {
+    Json line = Json::object();
+    for (const auto& [name, value] : result.evaluation) line[name] = value;
+    std::puts(dump_json(line).c_str());
   }
+  finish(profile, script);
   return 0;
 }
 

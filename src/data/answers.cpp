@@ -51,7 +51,8 @@ size_t byte_of(std::string_view text, int64_t count) {
 
 struct Candidate {
   Range where;
-  double score;
+  float start = 0, end = 0;
+  double score() const { return start + end; }
 };
 
 // The positions of the `count` largest scores, best first; of equal ones the later first, as numpy's argsort gives them
@@ -80,40 +81,42 @@ int64_t count_characters(std::string_view text) {
 std::vector<Answer> best_answers(std::string_view context, std::span<const WindowScores> windows,
                                  const AnswerOptions& options) {
   std::vector<Candidate> candidates;
-  std::optional<double> null_score;  // of no answer: the least over the windows
+  std::optional<Candidate> no_answer;  // the least over the windows
   for (const WindowScores& each : windows) {
     const AnswerWindow& window = *each.window;
     require(each.start.size() == each.end.size() && each.start.size() >= window.offsets.size() &&
                 window.cls < static_cast<int64_t>(each.start.size()),
             "answers: expected scores of {} tokens, found {} and {}", window.offsets.size(), each.start.size(),
             each.end.size());
-    const double null = each.start[static_cast<size_t>(window.cls)] + each.end[static_cast<size_t>(window.cls)];
-    null_score = null_score ? std::min(*null_score, null) : null;
+    const Candidate null{
+        {0, 0}, each.start[static_cast<size_t>(window.cls)], each.end[static_cast<size_t>(window.cls)]};
+    if (!no_answer || null.score() < no_answer->score()) no_answer = null;
     for (const size_t start : largest(each.start, options.n_best))
       for (const size_t end : largest(each.end, options.n_best)) {
         if (end < start || static_cast<int64_t>(end - start) >= options.max_answer_length) continue;
         if (end >= window.offsets.size() || !window.in_context[start] || !window.in_context[end]) continue;
         candidates.push_back(
-            {{window.offsets[start].begin, window.offsets[end].end}, each.start[start] + each.end[end]});
+            {{window.offsets[start].begin, window.offsets[end].end}, each.start[start], each.end[end]});
       }
   }
-  if (options.may_be_empty && null_score) candidates.push_back({{0, 0}, *null_score});
+  if (options.may_be_empty && no_answer) candidates.push_back(*no_answer);
   std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const auto& a, const auto& b) { return a.score > b.score; });
+                   [](const auto& a, const auto& b) { return a.score() > b.score(); });
   if (static_cast<int64_t>(candidates.size()) > options.n_best) {
     candidates.resize(static_cast<size_t>(options.n_best));
     const bool has_null =
         std::any_of(candidates.begin(), candidates.end(), [](const auto& c) { return c.where == Range{}; });
-    if (options.may_be_empty && !has_null) candidates.push_back({{0, 0}, *null_score});
+    if (options.may_be_empty && !has_null) candidates.push_back(*no_answer);
   }
 
   std::vector<Answer> answers;
-  double sum = 0;
-  for (const Candidate& candidate : candidates) {
-    answers.push_back({std::string(characters(context, candidate.where)), candidate.where, candidate.score,
-                       std::exp(candidate.score - candidates[0].score)});
-    sum += answers.back().probability;
-  }
+  for (const Candidate& candidate : candidates)
+    answers.push_back({std::string(characters(context, candidate.where)), candidate.where, candidate.score(), 0,
+                       candidate.start, candidate.end});
+  if (answers.empty() || (answers.size() == 1 && answers[0].text.empty())) answers.insert(answers.begin(), {"empty"});
+  double highest = answers[0].score, sum = 0;
+  for (const Answer& answer : answers) highest = std::max(highest, answer.score);
+  for (Answer& answer : answers) sum += answer.probability = std::exp(answer.score - highest);
   for (Answer& answer : answers) answer.probability /= sum;
   if (!options.may_be_empty) return answers;
 
@@ -122,8 +125,8 @@ std::vector<Answer> best_answers(std::string_view context, std::span<const Windo
   const auto other = std::find_if_not(answers.begin(), answers.end(), is_empty);
   const auto empty = std::find_if(answers.begin(), answers.end(), is_empty);
   if (other == answers.end() || empty == answers.end()) return answers;
-  const bool no_answer = *null_score - other->score > options.null_score_diff_threshold;
-  const auto chosen = no_answer ? empty : other;
+  const bool is_unanswerable = no_answer->score() - other->score > options.null_score_diff_threshold;
+  const auto chosen = is_unanswerable ? empty : other;
   std::rotate(answers.begin(), chosen, chosen + 1);
   return answers;
 }

@@ -51,11 +51,12 @@ struct Answer {
   std::string text;
   Range where;  // characters of the context
   double score = 0, probability = 0;
+  float start_score = 0, end_score = 0;  // whose sum is the score
 };
 
 // The best answers of one row, best first, from the scores of its windows: candidates are pairs of the n best starts
 // and ends; probabilities are over all candidates kept. With `may_be_empty`, the first is empty where no answer is
-// better by the threshold.
+// better by the threshold. Where nothing else can be an answer, the first is the text "empty" of score 0, as in run_qa.
 struct WindowScores {
   const AnswerWindow* window;
   std::span<const float> start, end;  // one score a token

@@ -91,10 +91,10 @@ void ColumnTypeFinder::add(const Value& value, const std::string& where) {
     type_ = kFloat;
   } else if ((type == kInts && type_ == kFloats) || (type == kFloats && type_ == kInts)) {
     type_ = kFloats;
-  } else if (is_empty_list(value) && type_ == kStrings) {
-    // An empty list is a list of anything.
-  } else if (type == kStrings && type_ == kInts) {
-    type_ = kStrings;  // settled when values are brought to the type: only empty lists go through
+  } else if (is_empty_list(value) && (type_ == kStrings || type_ == kString)) {
+    // An empty list is a list of anything, also of what is kept as JSON text.
+  } else if ((type == kStrings || type == kString) && type_ == kInts) {
+    type_ = type;  // settled when values are brought to the type: only empty lists go through
   } else {
     fail("{}: expected {} as in the rows before, found {}", where, column_type_name(type_), column_type_name(type));
   }
@@ -125,9 +125,10 @@ Value to_column_type(Value value, ColumnType type) {
     return std::holds_alternative<int64_t>(value) ? static_cast<double>(std::get<int64_t>(value)) : kNaN;
   if (const auto* whole = std::get_if<std::vector<int64_t>>(&value)) {
     if (type == kFloats) return std::vector<double>(whole->begin(), whole->end());
-    require(type != kStrings || whole->empty(), "expected {}, found {}", column_type_name(type),
+    require((type != kStrings && type != kString) || whole->empty(), "expected {}, found {}", column_type_name(type),
             column_type_name(kInts));
     if (type == kStrings) return std::vector<std::string>();
+    if (type == kString) return std::string("[]");
   }
   return {};
 }

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "data/text_lists.h"
 
 namespace transom {
 namespace {
@@ -112,13 +113,45 @@ ClassificationColumns classification_columns(const Dataset& data, const ScriptAr
   return columns;
 }
 
-TokenColumns token_columns(const Dataset& data, const ScriptArguments& arguments) {
+namespace {
+
+TokenColumns find_token_columns(const Dataset& data, const ScriptArguments& arguments) {
   TokenColumns columns;
   if (arguments.text_column_name) columns.tokens = need(data, *arguments.text_column_name, "text_column_name");
   else columns.tokens = data.find("tokens").value_or(0);
   if (arguments.label_column_name) columns.tags = need(data, *arguments.label_column_name, "label_column_name");
   else columns.tags = data.find(arguments.task_name.value_or("ner") + "_tags");
-  if (!columns.tags && data.columns().size() > 1) columns.tags = 1;
+  if (!columns.tags) columns.tags = data.find("tags");
+  if (!columns.tags && data.columns().size() > 1) columns.tags = columns.tokens == 1 ? 0 : 1;
+  return columns;
+}
+
+}  // namespace
+
+Dataset with_token_lists(const Dataset& data, const ScriptArguments& arguments) {
+  const TokenColumns found = find_token_columns(data, arguments);
+  std::vector<Column> columns = data.columns();
+  std::vector<size_t> texts;
+  for (const size_t column : {found.tokens, found.tags.value_or(found.tokens)})
+    if (columns[column].type == ColumnType::kString) {
+      texts.push_back(column);
+      columns[column].type = ColumnType::kStrings;
+    }
+  if (texts.empty()) return data;
+  std::vector<Row> rows;
+  for (int64_t i = 0; i < data.size(); ++i) {
+    Row row = data.row(i);
+    for (const size_t column : texts) {
+      const auto* text = std::get_if<std::string>(&row[column]);
+      row[column] = text ? list_of_text(*text, data.where(i)) : std::vector<std::string>();
+    }
+    rows.push_back(std::move(row));
+  }
+  return Dataset::from_rows(std::move(columns), std::move(rows), data.name());
+}
+
+TokenColumns token_columns(const Dataset& data, const ScriptArguments& arguments) {
+  const TokenColumns columns = find_token_columns(data, arguments);
   const Column& tokens = data.columns()[columns.tokens];
   require(tokens.type == ColumnType::kStrings, "{}, column '{}': expected {}, found {}", data.where(0), tokens.name,
           column_type_name(ColumnType::kStrings), column_type_name(tokens.type));
@@ -143,6 +176,17 @@ AnswerColumns answer_columns(const Dataset& data) {
   columns.id = data.find("id");
   columns.answer_text = data.find("answers.text");
   columns.answer_start = data.find("answers.answer_start");
+  return columns;
+}
+
+ChoiceColumns choice_columns(const Dataset& data) {
+  ChoiceColumns columns{.context = need(data, "sent1", "the context"),
+                        .beginning = need(data, "sent2", "the beginning of every ending"),
+                        .label = data.find("label")};
+  while (const auto ending = data.find(fmt::format("ending{}", columns.endings.size())))
+    columns.endings.push_back(*ending);
+  require(columns.endings.size() > 1, "{}: expected the columns ending0, ending1 ..., found {}", data.where(0),
+          fmt::join(names_of(data), ", "));
   return columns;
 }
 

@@ -34,6 +34,9 @@ struct TokenColumns {
   size_t tokens = 0;
   std::optional<size_t> tags;
 };
+// A file that has no lists (CSV) gives them as text: words with spaces between, or a list as Python or JSON writes it.
+// The same rows with lists in both columns.
+Dataset with_token_lists(const Dataset& data, const ScriptArguments& arguments);
 TokenColumns token_columns(const Dataset& data, const ScriptArguments& arguments);
 
 // run_qa. Without `answer_text`, rows can only be predicted.
@@ -42,6 +45,14 @@ struct AnswerColumns {
   std::optional<size_t> id, answer_text, answer_start;
 };
 AnswerColumns answer_columns(const Dataset& data);
+
+// run_swag: the context, the beginning of its endings (sent1, sent2), and ending0, ending1 ...
+struct ChoiceColumns {
+  size_t context = 0, beginning = 0;
+  std::vector<size_t> endings;
+  std::optional<size_t> label;
+};
+ChoiceColumns choice_columns(const Dataset& data);
 
 // run_mlm, run_clm: `text`, or the first column.
 size_t text_column(const Dataset& data, const ScriptArguments& arguments);

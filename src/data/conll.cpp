@@ -73,6 +73,7 @@ class ConllFormat : public RowFormat {
 
  private:
   void name_columns(size_t count) {
+    check_column_count(count, name_);
     names_ = {"tokens"};
     if (count == 4) names_.insert(names_.end(), {"pos_tags", "chunk_tags"});
     while (names_.size() + 1 < count) names_.push_back(fmt::format("column_{}", names_.size() + 1));

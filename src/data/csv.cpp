@@ -3,6 +3,7 @@
 // lines are skipped, missing fields at the end of a row are empty. Refuses rows with more fields than columns.
 #include <algorithm>
 #include <set>
+#include <unordered_map>
 
 #include "base/error.h"
 #include "data/row_format.h"
@@ -85,11 +86,13 @@ class CsvFormat : public RowFormat {
     const size_t begin = start_;
     std::string field;
     std::set<std::string> taken;
+    std::unordered_map<std::string, int> repeated;  // and how often
     for (bool more = true; more;) {
       more = read_field(start_, 0, 0, field);
       if (field.empty()) field = fmt::format("Unnamed: {}", names_.size());
       std::string unique = field;  // pandas names the second of two equal names "name.1"
-      for (int i = 1; !taken.insert(unique).second; ++i) unique = fmt::format("{}.{}", field, i);
+      while (!taken.insert(unique).second) unique = fmt::format("{}.{}", field, ++repeated[field]);
+      check_column_count(names_.size() + 1, name_);
       names_.push_back(std::move(unique));
     }
     check_utf8(text_.substr(begin, start_ - begin), name_, 0);

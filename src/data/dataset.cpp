@@ -16,6 +16,7 @@ class Dataset::Rows {
   virtual ~Rows() = default;
   virtual int64_t size() const = 0;
   virtual Row row(int64_t index) const = 0;
+  virtual bool in_memory() const { return true; }
   const std::string& name() const { return name_; }
   const std::vector<Column>& columns() const { return columns_; }
 
@@ -61,6 +62,7 @@ class MappedRows : public Dataset::Rows {
     for (const Column& column : this->columns()) names_.push_back(column.name);
   }
   int64_t size() const override { return static_cast<int64_t>(offsets_.size()); }
+  bool in_memory() const override { return false; }
   Row row(int64_t index) const override {
     Row row;
     std::vector<std::string> names = names_;
@@ -113,14 +115,18 @@ Dataset Dataset::load(const std::filesystem::path& path, const DatasetOptions& o
   return Dataset(std::make_shared<HeldRows>(name, std::move(columns), std::move(rows)));
 }
 
-Dataset Dataset::from_rows(std::vector<Column> columns, std::vector<Row> rows) {
+Dataset Dataset::from_rows(std::vector<Column> columns, std::vector<Row> rows, const std::string& name) {
   for (size_t i = 0; i < rows.size(); ++i)
-    require(rows[i].size() == columns.size(), "rows: row {}: expected {} values, found {}", i + 1, columns.size(),
+    require(rows[i].size() == columns.size(), "{}: row {}: expected {} values, found {}", name, i + 1, columns.size(),
             rows[i].size());
-  return Dataset(std::make_shared<HeldRows>("rows", std::move(columns), std::move(rows)));
+  return Dataset(std::make_shared<HeldRows>(name, std::move(columns), std::move(rows)));
 }
 
 int64_t Dataset::size() const { return selection_ ? static_cast<int64_t>(selection_->size()) : rows_->size(); }
+
+const std::string& Dataset::name() const { return rows_->name(); }
+
+bool Dataset::in_memory() const { return rows_->in_memory(); }
 
 const std::vector<Column>& Dataset::columns() const { return rows_->columns(); }
 

@@ -141,7 +141,10 @@ class JsonFormat : public RowFormat {
       }
       const auto found = std::find(columns.begin(), columns.end(), name);
       const size_t index = static_cast<size_t>(found - columns.begin());
-      if (found == columns.end()) columns.push_back(name), row.emplace_back();
+      if (found == columns.end()) {
+        check_column_count(columns.size() + 1, name_);
+        columns.push_back(name), row.emplace_back();
+      }
       row[index] = value.is_array() ? list(value) : scalar(value);
     }
   }

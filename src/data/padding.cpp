@@ -64,6 +64,9 @@ Batch collate(std::span<const Features> rows, const PaddingOptions& options) {
     require(rows[i].label.has_value() == rows[0].label.has_value() &&
                 rows[i].label_values.size() == rows[0].label_values.size(),
             "batch: expected labels of one kind, found another in row {}", i + 1);
+    require(rows[i].numbers.size() == rows[0].numbers.size(),
+            "batch: expected the same numbers in every row, found others in row {}", i + 1);
+    for (const auto& [name, number] : rows[i].numbers) batch.numbers[name].push_back(number);
     if (rows[i].label) batch.labels.push_back(*rows[i].label);
     batch.label_values.insert(batch.label_values.end(), rows[i].label_values.begin(), rows[i].label_values.end());
   }

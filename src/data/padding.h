@@ -14,9 +14,10 @@ namespace transom {
 constexpr int64_t kIgnoredLabel = -100;  // no loss where a label is this
 
 // One row for a model: sequences by the names of the model's arguments (input_ids, attention_mask, token_type_ids,
-// labels ...), and the label of the whole row where it has one.
+// labels ...), and what the whole row has: further numbers by name (start_positions), and its label.
 struct Features {
   std::map<std::string, std::vector<int64_t>> sequences;
+  std::map<std::string, int64_t> numbers;
   std::optional<int64_t> label;     // a class
   std::vector<float> label_values;  // one number for regression, one a class for multi-label
 };
@@ -28,8 +29,17 @@ struct PaddedRows {
   bool operator==(const PaddedRows&) const = default;
 };
 
+// Numbers of any shape, its first axis the rows: pixel values.
+struct FloatRows {
+  std::vector<int64_t> shape;
+  std::vector<float> values;
+};
+
 struct Batch {
   std::map<std::string, PaddedRows> sequences;
+  std::map<std::string, std::vector<int64_t>> numbers;  // (rows)
+  std::map<std::string, FloatRows> arrays;
+  int64_t choices = 0;              // multiple choice: so many sequences in turn belong to one row
   std::vector<int64_t> labels;      // (rows)
   std::vector<float> label_values;  // (rows, values of a row)
 };

@@ -14,6 +14,11 @@ size_t skip_byte_order_mark(const std::string& name, std::string_view text) {
   return text.starts_with("\xEF\xBB\xBF") ? 3 : 0;
 }
 
+void check_column_count(size_t count, const std::string& name) {
+  constexpr size_t kMaximumColumns = 10'000;
+  require(count <= kMaximumColumns, "{}: expected at most {} columns, found more", name, kMaximumColumns);
+}
+
 std::string_view take_line(std::string_view text, size_t& position) {
   const size_t end = std::min(text.find('\n', position), text.size());
   std::string_view line = text.substr(position, end - position);

@@ -39,6 +39,8 @@ std::unique_ptr<RowFormat> format_of(const std::filesystem::path& path, std::str
 
 // The offset behind a UTF-8 byte order mark; an error for UTF-16.
 size_t skip_byte_order_mark(const std::string& name, std::string_view text);
+// Refuses more columns than any data set has: every row, however short, takes memory for all of them.
+void check_column_count(size_t count, const std::string& name);
 // The line at `position` without its end ("\n" or "\r\n"); moves `position` behind it.
 std::string_view take_line(std::string_view text, size_t& position);
 // Refuses text that is not UTF-8.

@@ -5,8 +5,8 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/json.h"
 #include "io/safetensors.h"
+#include "io/shard_index.h"
 #include "io/torch_file.h"
 
 namespace transom {
@@ -15,36 +15,80 @@ namespace {
 constexpr std::string_view kSafetensors = "model.safetensors";
 constexpr std::string_view kTorch = "pytorch_model.bin";
 constexpr std::string_view kIndex = ".index.json";
+constexpr std::string_view kKept = "old-";  // before the name of a shard that is being replaced
+constexpr uint64_t kMaximumIndex = uint64_t{1} << 28;
 
 NamedViews read_weights(const fs::path& path) {
   return path.extension() == ".safetensors" ? SafetensorsFile::open(path).tensors() : read_torch_state_dict(path);
 }
 
-// The names of the shards that an index lists; none may lead out of the directory.
+ShardIndex read_index(const fs::path& path) { return parse_shard_index(read_file(path, kMaximumIndex), path.string()); }
+
+}  // namespace
+
 std::set<std::string> shard_names(const fs::path& index) {
-  const Json json = read_json(index);
-  if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object())
-    fail("{}: expected an object weight_map", index.string());
   std::set<std::string> names;
-  for (const auto& [tensor, file] : json["weight_map"].items()) {
-    if (!file.is_string()) fail("{}: weight_map {}: expected the name of a file", index.string(), quoted(tensor));
-    const std::string name = file.get<std::string>();
-    if (name.empty() || name.find('/') != name.npos || name.find('\\') != name.npos || name == ".." ||
-        name.find('\0') != name.npos)
-      fail("{}: weight_map {}: {} is no plain file name", index.string(), quoted(tensor), quoted(name));
-    names.insert(name);
-  }
+  for (const auto& [tensor, file] : read_index(index).files) names.insert(file);
   return names;
 }
 
-// The names that saving gives: model.safetensors, its index, model-00001-of-00002.safetensors. Nothing else is ours.
-bool is_weight_file(const std::string& name) {
+namespace {
+
+fs::path index_of(const fs::path& directory, std::string_view name) {
+  return directory / (std::string(name) + std::string(kIndex));
+}
+
+std::string shard_name(size_t number, size_t count) {
+  return fmt::format("model-{:05}-of-{:05}.safetensors", number, count);
+}
+
+// The names that saving gives: model.safetensors, its index, model-00001-of-00002.safetensors, and for the time of a
+// save old-model-00001-of-00002.safetensors. Nothing else is ours.
+bool is_weight_file(std::string_view name) {
   if (name == kSafetensors || name == std::string(kSafetensors) + std::string(kIndex)) return true;
   constexpr std::string_view kShape = "model-#####-of-#####.safetensors";
+  if (name.starts_with(kKept)) name.remove_prefix(kKept.size());
   if (name.size() != kShape.size()) return false;
   for (size_t i = 0; i < name.size(); ++i)
     if (kShape[i] == '#' ? name[i] < '0' || name[i] > '9' : name[i] != kShape[i]) return false;
   return true;
+}
+
+void remove_file(const fs::path& path) {
+  std::error_code error;
+  fs::remove(path, error);
+  if (error) fail("{}: cannot be removed: {}", path.string(), error.message());
+}
+
+// Before shards are replaced by others of the same names: gives the old ones a second name and lets the old index point
+// there, so that a crash between two shards leaves the old checkpoint whole.
+void keep_old_shards(const fs::path& directory, const std::set<std::string>& replaced) {
+  const fs::path path = index_of(directory, kSafetensors);
+  std::error_code error;
+  if (!fs::exists(path, error)) return;
+  ShardIndex index;
+  try {
+    index = read_index(path);
+  } catch (const Error&) {
+    remove_file(path);  // it leads nowhere: better none than one that mixes old and new
+    return;
+  }
+  std::set<std::string> kept;
+  for (auto& [tensor, file] : index.files) {
+    if (!replaced.contains(file)) continue;
+    const std::string name = std::string(kKept) + file;
+    if (kept.insert(file).second) {
+      fs::remove(directory / name, error);
+      fs::create_hard_link(directory / file, directory / name, error);
+      if (error) fs::copy_file(directory / file, directory / name, error);
+      if (error) {  // a shard is gone, or there is no room: the old checkpoint cannot be kept whole
+        remove_file(path);
+        return;
+      }
+    }
+    file = name;
+  }
+  if (!kept.empty()) write_file(path, print_shard_index(index));
 }
 
 }  // namespace
@@ -53,7 +97,7 @@ Checkpoint Checkpoint::open(const fs::path& directory) {
   Checkpoint result;
   for (const std::string_view name : {kSafetensors, kTorch}) {
     const fs::path file = directory / name;
-    const fs::path index = directory / (std::string(name) + std::string(kIndex));
+    const fs::path index = index_of(directory, name);
     if (fs::exists(file)) {
       result.where_ = file.string();
       result.add(read_weights(file));
@@ -61,7 +105,17 @@ Checkpoint Checkpoint::open(const fs::path& directory) {
     }
     if (fs::exists(index)) {
       result.where_ = index.string();
-      for (const std::string& shard : shard_names(index)) result.add(read_weights(directory / shard));
+      const ShardIndex shards = read_index(index);
+      std::set<std::string> files;
+      for (const auto& [tensor, shard] : shards.files) files.insert(shard);
+      for (const std::string& shard : files) {
+        if (!fs::exists(directory / shard))
+          fail("{}: names the file {}, which is not there", result.where_, quoted(shard));
+        result.add(read_weights(directory / shard));
+      }
+      for (const auto& [tensor, shard] : shards.files)
+        if (!result.find(tensor))
+          fail("{}: tensor {} should be in {}, but is in no file", result.where_, quoted(tensor), quoted(shard));
       return result;
     }
   }
@@ -85,37 +139,45 @@ const TensorView* Checkpoint::find(std::string_view name) const {
 
 void save_checkpoint(const fs::path& directory, const NamedViews& tensors, uint64_t max_shard_bytes) {
   std::vector<NamedViews> shards(1);
-  uint64_t filled = 0, total = 0, parameters = 0;
+  uint64_t filled = 0;
+  ShardIndex index;
   for (const auto& item : tensors) {
     const uint64_t bytes = item.second.bytes.size();
     if (filled > 0 && filled + bytes > max_shard_bytes) shards.emplace_back(), filled = 0;
     shards.back().push_back(item);
     filled += bytes;
-    total += bytes;
-    parameters += bytes / size_of(item.second.dtype);
+    index.total_size += bytes;
+    index.total_parameters += bytes / size_of(item.second.dtype);
   }
+  // At every instant the directory holds the old checkpoint or the new one: model.safetensors goes before an index, and
+  // each of the two appears, whole, by one rename; what it points to is there before, what it replaces goes after.
   std::set<std::string> written;
-  Json map = Json::object();
-  for (size_t i = 0; i < shards.size(); ++i) {
-    const std::string name = shards.size() == 1 ? std::string(kSafetensors)
-                                                : fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size());
-    write_safetensors(directory / name, shards[i]);
-    written.insert(name);
-    for (const auto& [tensor, view] : shards[i]) map[tensor] = name;
+  if (shards.size() == 1) {
+    write_safetensors(directory / kSafetensors, shards[0]);
+    written.insert(std::string(kSafetensors));
+  } else {
+    for (size_t i = 0; i < shards.size(); ++i) written.insert(shard_name(i + 1, shards.size()));
+    if (!fs::exists(directory / kSafetensors)) keep_old_shards(directory, written);
+    for (size_t i = 0; i < shards.size(); ++i) {
+      const std::string name = shard_name(i + 1, shards.size());
+      write_safetensors(directory / name, shards[i]);
+      for (const auto& [tensor, view] : shards[i]) index.files[tensor] = name;
+    }
+    const fs::path path = index_of(directory, kSafetensors);
+    write_file(path, print_shard_index(index));
+    written.insert(path.filename().string());
   }
-  if (shards.size() > 1) {
-    const std::string index = std::string(kSafetensors) + std::string(kIndex);
-    const nlohmann::json sorted = map;
-    write_file(directory / index, dump_json({{"metadata", {{"total_parameters", parameters}, {"total_size", total}}},
-                                             {"weight_map", Json(sorted)}},
-                                            2) +
-                                      "\n");
-    written.insert(index);
-  }
+  std::vector<fs::path> left;
   for (const auto& entry : fs::directory_iterator(directory)) {
     const std::string name = entry.path().filename().string();
-    if (is_weight_file(name) && !written.contains(name)) fs::remove(entry.path());
+    const std::optional<std::string> abandoned = abandoned_destination(name);
+    if ((is_weight_file(name) && !written.contains(name)) || (abandoned && is_weight_file(*abandoned)))
+      left.push_back(entry.path());
   }
+  // An old index goes before the shards it names.
+  std::sort(left.begin(), left.end(),
+            [](const fs::path& a, const fs::path& b) { return a.extension() < b.extension(); });
+  for (const fs::path& path : left) remove_file(path);
 }
 
 }  // namespace transom

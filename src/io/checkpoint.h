@@ -3,6 +3,8 @@
 #pragma once
 
 #include <map>
+#include <set>
+#include <string>
 #include <string_view>
 
 #include "base/files.h"
@@ -25,6 +27,9 @@ class Checkpoint {
   std::map<std::string, size_t, std::less<>> places_;
   std::string where_;
 };
+
+// The files that an index (model.safetensors.index.json) names; an error where one leads out of the directory.
+std::set<std::string> shard_names(const fs::path& index);
 
 // Writes model.safetensors, or shards of at most `max_shard_bytes` with their index (written last), and removes weight
 // files of an earlier save that do not belong to this one.

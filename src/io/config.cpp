@@ -106,6 +106,43 @@ std::map<int64_t, std::string> Config::get_map(std::string_view key) const {
   return result;
 }
 
+namespace {
+
+bool is_int(const Json& value) {
+  return value.is_number_integer() && !(value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{1} << 62);
+}
+
+}  // namespace
+
+std::vector<int64_t> Config::get_ints(std::string_view key, std::vector<int64_t> otherwise) const {
+  const Json* value = find(key);
+  if (!value) return otherwise;
+  bool fits = value->is_array();
+  if (fits)
+    for (const Json& item : *value) fits &= is_int(item);
+  return checked<std::vector<int64_t>>(key, fits, *value, "a list of whole numbers");
+}
+
+std::array<int64_t, 2> Config::get_pair(std::string_view key, int64_t otherwise) const {
+  const Json* value = find(key);
+  if (!value) return {otherwise, otherwise};
+  if (is_int(*value)) return {value->get<int64_t>(), value->get<int64_t>()};
+  const bool fits = value->is_array() && value->size() == 2 && is_int((*value)[0]) && is_int((*value)[1]);
+  return checked<std::array<int64_t, 2>>(key, fits, *value, "a whole number, or a list of two");
+}
+
+Config Config::get_object(std::string_view key) const {
+  const Json* value = find(key);
+  if (!value) return {Json::object(), where_};
+  return {checked<Json>(key, value->is_object(), *value, "an object"), fmt::format("{}: {}", where_, key)};
+}
+
+std::vector<std::string> Config::keys() const {
+  std::vector<std::string> result;
+  for (const auto& [key, value] : json_->items()) result.push_back(key);
+  return result;
+}
+
 void Config::set(std::string_view key, Json value) { (*json_)[std::string(key)] = std::move(value); }
 
 std::string Config::dump() const {

@@ -2,6 +2,7 @@
 // config.json: typed reads that say which field is wrong, its value, and what was expected. A null counts as absent.
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -33,7 +34,12 @@ class Config {
   std::string get_string(std::string_view key, const std::string& otherwise) const;
   std::vector<std::string> get_strings(std::string_view key) const;    // empty where absent
   std::map<int64_t, std::string> get_map(std::string_view key) const;  // {"0": "a", ...}; empty where absent
+  std::vector<int64_t> get_ints(std::string_view key, std::vector<int64_t> otherwise = {}) const;
+  // (height, width): one number for both, or a list of two.
+  std::array<int64_t, 2> get_pair(std::string_view key, int64_t otherwise) const;
+  Config get_object(std::string_view key) const;  // a part of its own, such as text_config; empty where absent
 
+  std::vector<std::string> keys() const;
   void set(std::string_view key, Json value);
   const Json& json() const { return *json_; }
   const std::string& where() const { return where_; }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <map>
 #include <string_view>
 
 #include "base/error.h"
@@ -16,7 +17,7 @@ constexpr std::string_view kStorages[] = {"FloatStorage",  "HalfStorage", "BFloa
                                           "CharStorage",   "ByteStorage", "BoolStorage"};
 constexpr std::string_view kFunctions[] = {"collections OrderedDict", "torch._utils _rebuild_tensor_v2",
                                            "torch._utils _rebuild_parameter"};
-constexpr size_t kMaximumStack = 1 << 22;
+constexpr size_t kMaximumStack = 1 << 22, kMaximumName = 1 << 12, kMaximumDimensions = 64;
 
 bool is_known(const std::string& name) {
   if (std::find(std::begin(kFunctions), std::end(kFunctions), name) != std::end(kFunctions)) return true;
@@ -29,10 +30,13 @@ class Machine {
  public:
   Machine(std::span<const std::byte> bytes, const std::string& where) : bytes_(bytes), where_(where) {}
 
-  PickleValue run() {
+  Pickle run() {
     while (true) {
       const auto code = static_cast<unsigned char>(take(1)[0]);
-      if (code == '.') return pop();
+      if (code == '.') {
+        result_.root = pop();
+        return std::move(result_);
+      }
       step(code);
       if (stack_.size() > kMaximumStack) error("holds too many values");
     }
@@ -72,37 +76,37 @@ class Machine {
         push({big_endian_double()});
         break;  // BINFLOAT
       case 'X':
-        push({text(number<uint32_t>())});
+        push_text(number<uint32_t>());
         break;  // BINUNICODE
       case 0x8c:
-        push({text(number<uint8_t>())});
+        push_text(number<uint8_t>());
         break;  // SHORT_BINUNICODE
       case 'c':
         global();
         break;  // GLOBAL
       case ')':
-        push(list({}, true));
+        push_list({});
         break;  // EMPTY_TUPLE
       case ']':
-        push(list({}, false));
+        push_list({});
         break;  // EMPTY_LIST
       case '}':
-        push({std::make_shared<PickleDict>()});
+        push({&result_.dicts.emplace_back()});
         break;  // EMPTY_DICT
       case 't':
-        push(list(pop_to_mark(), true));
+        push_list(pop_to_mark());
         break;  // TUPLE
       case 'l':
-        push(list(pop_to_mark(), false));
+        push_list(pop_to_mark());
         break;  // LIST
       case 0x85:
-        push(list(pop_many(1), true));
+        push_list(pop_many(1));
         break;  // TUPLE1
       case 0x86:
-        push(list(pop_many(2), true));
+        push_list(pop_many(2));
         break;  // TUPLE2
       case 0x87:
-        push(list(pop_many(3), true));
+        push_list(pop_many(3));
         break;  // TUPLE3
       case 'a':
         append(pop_many(1));
@@ -169,13 +173,16 @@ class Machine {
     for (const std::byte b : take(8)) bits = bits << 8 | static_cast<unsigned char>(b);
     return std::bit_cast<double>(bits);
   }
-  std::string text(size_t size) {
+  void push_text(size_t size) {
     const auto part = take(size);
-    return {reinterpret_cast<const char*>(part.data()), part.size()};
+    push({&result_.texts.emplace_back(reinterpret_cast<const char*>(part.data()), part.size())});
   }
   std::string line() {
     std::string result;
-    for (char c; (c = static_cast<char>(take(1)[0])) != '\n';) result += c;
+    for (char c; (c = static_cast<char>(take(1)[0])) != '\n';) {
+      if (result.size() == kMaximumName) error("holds a name that does not end");
+      result += c;
+    }
     return result;
   }
 
@@ -184,46 +191,49 @@ class Machine {
     if (!is_known(name))
       fail("{}: the pickle names {}; only tensors and plain values are read, and nothing is executed", where_,
            quoted(name));
-    push({PickleGlobal{name}});
+    push({&result_.globals.emplace_back(PickleGlobal{name})});
   }
 
   // ('storage', <storage type>, key, device, size)
   void persistent() {
-    const PickleList parts = as_list(pop());
+    const PickleList& parts = as_list(pop());
     if (parts.size() < 3) error("has a storage without a key");
-    const auto* type = std::get_if<PickleGlobal>(&parts[1].value);
-    const auto* key = std::get_if<std::string>(&parts[2].value);
-    if (!type || !key || !type->name.starts_with("torch ")) error("has a storage without type or key");
-    push({PickleTensor{type->name.substr(6), *key, 0, {}, {}}});
+    const auto* type = std::get_if<const PickleGlobal*>(&parts[1].value);
+    const auto* key = std::get_if<const std::string*>(&parts[2].value);
+    if (!type || !key || !(*type)->name.starts_with("torch ")) error("has a storage without type or key");
+    if ((*key)->size() > kMaximumName) error("has a storage with a key that is too long");
+    push({&result_.tensors.emplace_back(PickleTensor{(*type)->name.substr(6), **key, 0, {}, {}})});
   }
 
   void reduce() {
-    const PickleList arguments = as_list(pop());
+    const PickleList& arguments = as_list(pop());
     const PickleValue callee = pop();
-    const auto* function = std::get_if<PickleGlobal>(&callee.value);
+    const auto* function = std::get_if<const PickleGlobal*>(&callee.value);
     if (!function) error("calls what is no function");
-    if (function->name == "collections OrderedDict") {
-      auto dict = std::make_shared<PickleDict>();
-      push({dict});
+    const std::string& name = (*function)->name;
+    if (name == "collections OrderedDict") {
+      push({&result_.dicts.emplace_back()});
       return;
     }
-    if (function->name == "torch._utils _rebuild_parameter") {
+    if (name == "torch._utils _rebuild_parameter") {
       if (arguments.empty()) error("has a parameter without data");
       push(arguments[0]);
       return;
     }
-    if (function->name != "torch._utils _rebuild_tensor_v2" || arguments.size() < 4)
+    if (name != "torch._utils _rebuild_tensor_v2" || arguments.size() < 4)
       error("calls a function in a way that is not known");
-    const auto* storage = std::get_if<PickleTensor>(&arguments[0].value);
+    const auto* storage = std::get_if<const PickleTensor*>(&arguments[0].value);
     const auto* offset = std::get_if<int64_t>(&arguments[1].value);
     if (!storage || !offset) error("has a tensor without storage or offset");
-    push({PickleTensor{storage->storage_type, storage->storage_key, *offset, numbers(arguments[2]),
-                       numbers(arguments[3])}});
+    push({&result_.tensors.emplace_back(PickleTensor{(*storage)->storage_type, (*storage)->storage_key, *offset,
+                                                     numbers(arguments[2]), numbers(arguments[3])})});
   }
 
   std::vector<int64_t> numbers(const PickleValue& value) {
+    const PickleList& items = as_list(value);
+    if (items.size() > kMaximumDimensions) error("has a tensor of too many dimensions");
     std::vector<int64_t> result;
-    for (const PickleValue& item : as_list(value)) {
+    for (const PickleValue& item : items) {
       const auto* number = std::get_if<int64_t>(&item.value);
       if (!number) error("has a shape that is not made of numbers");
       result.push_back(*number);
@@ -231,21 +241,19 @@ class Machine {
     return result;
   }
 
-  static PickleValue list(PickleList items, bool tuple) {
-    return {std::make_shared<PickleList>(std::move(items)), tuple};
-  }
-  PickleList as_list(const PickleValue& value) {
-    const auto* items = std::get_if<std::shared_ptr<PickleList>>(&value.value);
+  void push_list(PickleList items) { push({&result_.lists.emplace_back(std::move(items))}); }
+  const PickleList& as_list(const PickleValue& value) {
+    const auto* items = std::get_if<PickleList*>(&value.value);
     if (!items) error("has another value where a tuple is expected");
     return **items;
   }
-  void append(PickleList items) {
-    const auto* target = std::get_if<std::shared_ptr<PickleList>>(&top().value);
+  void append(const PickleList& items) {
+    const auto* target = std::get_if<PickleList*>(&top().value);
     if (!target) error("appends to what is no list");
     (*target)->insert((*target)->end(), items.begin(), items.end());
   }
-  void set_items(PickleList items) {
-    const auto* target = std::get_if<std::shared_ptr<PickleDict>>(&top().value);
+  void set_items(const PickleList& items) {
+    const auto* target = std::get_if<PickleDict*>(&top().value);
     if (!target || items.size() % 2 != 0) error("sets items of what is no dict");
     for (size_t i = 0; i < items.size(); i += 2) (*target)->emplace_back(items[i], items[i + 1]);
   }
@@ -255,7 +263,7 @@ class Machine {
     push(found->second);
   }
 
-  void push(PickleValue value) { stack_.push_back(std::move(value)); }
+  void push(PickleValue value) { stack_.push_back(value); }
   size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
   const PickleValue& top() {
     if (stack_.size() <= floor()) error("takes from an empty stack");
@@ -286,6 +294,7 @@ class Machine {
   std::span<const std::byte> bytes_;
   const std::string& where_;
   size_t at_ = 0;
+  Pickle result_;
   std::vector<PickleValue> stack_;
   std::vector<size_t> marks_;
   std::map<uint32_t, PickleValue> memo_;
@@ -293,8 +302,6 @@ class Machine {
 
 }  // namespace
 
-PickleValue read_pickle(std::span<const std::byte> bytes, const std::string& where) {
-  return Machine(bytes, where).run();
-}
+Pickle read_pickle(std::span<const std::byte> bytes, const std::string& where) { return Machine(bytes, where).run(); }
 
 }  // namespace transom

@@ -3,8 +3,8 @@
 // files hold are known here, and all others are refused.
 #pragma once
 
-#include <map>
-#include <memory>
+#include <cstdint>
+#include <deque>
 #include <span>
 #include <string>
 #include <utility>
@@ -25,16 +25,27 @@ struct PickleGlobal {
 struct PickleTensor {
   std::string storage_type, storage_key;  // "FloatStorage", "0"
   int64_t offset = 0;                     // in elements
-  std::vector<int64_t> shape, strides;
+  std::vector<int64_t> shape, strides;    // at most 64 each
 };
 
+// Small and cheap to copy; what it points to belongs to the Pickle.
 struct PickleValue {
-  std::variant<std::monostate, bool, int64_t, double, std::string, PickleGlobal, PickleTensor,
-               std::shared_ptr<PickleList>, std::shared_ptr<PickleDict>>
+  std::variant<std::monostate, bool, int64_t, double, const std::string*, const PickleGlobal*, const PickleTensor*,
+               PickleList*, PickleDict*>
       value;
-  bool is_tuple = false;
 };
 
-PickleValue read_pickle(std::span<const std::byte> bytes, const std::string& where);
+// A value and all that it holds. The parts lie side by side here, so that a pickle that nests a million lists, or puts
+// a list into itself, does no harm.
+struct Pickle {
+  PickleValue root;
+  std::deque<std::string> texts;
+  std::deque<PickleGlobal> globals;
+  std::deque<PickleTensor> tensors;
+  std::deque<PickleList> lists;
+  std::deque<PickleDict> dicts;
+};
+
+Pickle read_pickle(std::span<const std::byte> bytes, const std::string& where);
 
 }  // namespace transom

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/torch_file.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/error.h"
-#include "io/pickle.h"
-#include "io/zip_archive.h"
 
 namespace transom {
 namespace {
+
+// What a file may grow to by inflating and by tensors that repeat elements: the factor of its size, and in bytes what
+// the smallest file may.
+constexpr uint64_t kMaximumGrowth = 16, kAlwaysAllowed = uint64_t{1} << 26;
 
 DType dtype_of(const std::string& storage) {
   if (storage == "FloatStorage") return DType::kFloat32;
@@ -22,9 +25,10 @@ DType dtype_of(const std::string& storage) {
   return DType::kBool;
 }
 
-// The tensor's elements out of its storage: a view if they lie densely in order, else a dense copy.
+// The tensor's elements out of its storage: a view if they lie densely in order, else a dense copy, which takes its
+// bytes out of `budget`.
 TensorView view_of(const PickleTensor& tensor, const ZipArchive::Entry& storage,
-                   const std::shared_ptr<const void>& archive, const std::string& where) {
+                   const std::shared_ptr<const void>& archive, uint64_t& budget, const std::string& where) {
   const DType dtype = dtype_of(tensor.storage_type);
   const auto size = static_cast<int64_t>(size_of(dtype)), available = static_cast<int64_t>(storage.bytes.size()) / size;
   if (tensor.shape.size() != tensor.strides.size() || tensor.shape.size() > 64)
@@ -40,16 +44,22 @@ TensorView view_of(const PickleTensor& tensor, const ZipArchive::Entry& storage,
       inside &= !__builtin_mul_overflow(extent - 1, stride, &reach) && !__builtin_add_overflow(last, reach, &last);
       dense &= stride == dense_stride;
     }
-    dense_stride *= std::max<int64_t>(extent, 1);
+    // Where this overflows an extent of 0 has made the count 0, or the next one makes it too large.
+    inside &= !__builtin_mul_overflow(dense_stride, std::max<int64_t>(extent, 1), &dense_stride);
+    if (!inside) break;
   }
-  // An expanded tensor may repeat elements, but a claim far beyond the storage is a lie.
-  if (!inside || (count > 0 && last >= available) || count > (available + 1) * 4096)
+  if (!inside || (count > 0 && last >= available))
     fail("{}: shape [{}] with strides [{}] at offset {} does not fit its storage of {} elements", where,
          fmt::join(tensor.shape, ", "), fmt::join(tensor.strides, ", "), tensor.offset, available);
   const std::shared_ptr<const void> owner = storage.owner ? storage.owner : archive;
   if (dense || count == 0)
     return {dtype, tensor.shape,
             storage.bytes.subspan(static_cast<size_t>(tensor.offset * size), static_cast<size_t>(count * size)), owner};
+  // An expanded tensor may repeat elements, but a claim far beyond the file is a lie.
+  if (static_cast<uint64_t>(count) > budget / static_cast<uint64_t>(size))
+    fail("{}: shape [{}] with strides [{}] repeats elements far beyond the size of the file", where,
+         fmt::join(tensor.shape, ", "), fmt::join(tensor.strides, ", "));
+  budget -= static_cast<uint64_t>(count * size);
   const auto copy = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(count * size));
   std::vector<int64_t> index(tensor.shape.size(), 0);
   for (int64_t i = 0; i < count; ++i) {
@@ -63,28 +73,44 @@ TensorView view_of(const PickleTensor& tensor, const ZipArchive::Entry& storage,
 
 }  // namespace
 
-NamedViews parse_torch_state_dict(std::span<const std::byte> bytes, const std::string& where,
-                                  std::shared_ptr<const void> owner) {
-  const ZipArchive archive(bytes, where);
-  const std::string name = archive.find_ending("/data.pkl");
+TorchFile::TorchFile(std::span<const std::byte> bytes, const std::string& where, std::shared_ptr<const void> owner)
+    : archive_(bytes, where), owner_(std::move(owner)), budget_(kMaximumGrowth * bytes.size() + kAlwaysAllowed) {
+  const std::string name = archive_.find_ending("/data.pkl");
   if (name.empty()) fail("{}: is no checkpoint of torch.save: the archive has no data.pkl", where);
-  const std::string prefix = name.substr(0, name.size() - std::string_view("data.pkl").size());
-  if (archive.holds(prefix + "byteorder")) {
-    const auto order = archive.read(prefix + "byteorder").bytes;
-    if (std::string_view(reinterpret_cast<const char*>(order.data()), order.size()) != "little")
+  prefix_ = name.substr(0, name.size() - std::string_view("data.pkl").size());
+  if (archive_.holds(prefix_ + "byteorder")) {
+    const ZipArchive::Entry entry = archive_.read(prefix_ + "byteorder");  // owns its bytes, if they were packed
+    if (std::string_view(reinterpret_cast<const char*>(entry.bytes.data()), entry.bytes.size()) != "little")
       fail("{}: was saved on a machine of another byte order", where);
   }
-  const PickleValue root = read_pickle(archive.read(name).bytes, where);
-  const auto* dict = std::get_if<std::shared_ptr<PickleDict>>(&root.value);
+  const ZipArchive::Entry pickled = archive_.read(name);
+  pickle_ = read_pickle(pickled.bytes, where);
+}
+
+TorchFile TorchFile::open(const fs::path& path) {
+  const auto file = MappedFile::open(path);
+  return {file->bytes(), path.string(), file};
+}
+
+TensorView TorchFile::tensor(const PickleTensor& tensor, const std::string& name) {
+  auto found = storages_.find(tensor.storage_key);
+  if (found == storages_.end())
+    found =
+        storages_.emplace(tensor.storage_key, archive_.read(prefix_ + "data/" + tensor.storage_key, &budget_)).first;
+  return view_of(tensor, found->second, owner_, budget_, name);
+}
+
+NamedViews parse_torch_state_dict(std::span<const std::byte> bytes, const std::string& where,
+                                  std::shared_ptr<const void> owner) {
+  TorchFile file(bytes, where, std::move(owner));
+  const auto* dict = std::get_if<PickleDict*>(&file.root().value);
   if (!dict) fail("{}: holds no state dict", where);
   NamedViews result;
   for (const auto& [key, value] : **dict) {
-    const auto* tensor_name = std::get_if<std::string>(&key.value);
-    const auto* tensor = std::get_if<PickleTensor>(&value.value);
-    if (!tensor_name || !tensor) continue;
-    const std::string at = fmt::format("{}: tensor {}", where, quoted(*tensor_name));
-    result.emplace_back(*tensor_name,
-                        view_of(*tensor, archive.read(prefix + "data/" + tensor->storage_key), owner, at));
+    const auto* name = std::get_if<const std::string*>(&key.value);
+    const auto* tensor = std::get_if<const PickleTensor*>(&value.value);
+    if (!name || !tensor) continue;
+    result.emplace_back(**name, file.tensor(**tensor, fmt::format("{}: tensor {}", where, quoted(**name))));
   }
   return result;
 }

@@ -1,10 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
+
 #include "base/files.h"
+#include "io/pickle.h"
 #include "io/tensor_view.h"
+#include "io/zip_archive.h"
 
 namespace transom {
+
+// What torch.save wrote: a zip archive with a pickle and the storages of its tensors. Nothing in it is ever executed.
+class TorchFile {
+ public:
+  static TorchFile open(const fs::path& path);
+  // From memory that `owner` keeps alive; `where` begins errors.
+  TorchFile(std::span<const std::byte> bytes, const std::string& where, std::shared_ptr<const void> owner);
+
+  const PickleValue& root() const { return pickle_.root; }
+  // The elements of a tensor of the pickle; an error that begins with `name` where they do not fit their storage.
+  TensorView tensor(const PickleTensor& tensor, const std::string& name);
+
+ private:
+  ZipArchive archive_;
+  std::shared_ptr<const void> owner_;
+  std::string prefix_;  // of the names of entries
+  Pickle pickle_;
+  std::map<std::string, ZipArchive::Entry> storages_;  // several tensors may share one, which is inflated once
+  uint64_t budget_;                                    // of bytes that inflating and copying may still take
+};
 
 // The tensors of a state dict that torch.save wrote (a zip archive with a pickle), by name. Only what a state dict
 // needs is interpreted; nothing is ever executed.

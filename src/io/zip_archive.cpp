@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint32_t kEnd = 0x06054b50, kEnd64 = 0x06064b50, kLocator64 = 0x07064b50, kCentral = 0x02014b50,
                    kLocal = 0x04034b50;
-constexpr uint64_t kMaximumInflated = uint64_t{1} << 36;
+constexpr uint64_t kMaximumInflated = uint64_t{1} << 26;
 
 // Little-endian numbers at checked places.
 class Reader {
@@ -87,7 +87,7 @@ std::string ZipArchive::find_ending(std::string_view ending) const {
   return "";
 }
 
-ZipArchive::Entry ZipArchive::read(const std::string& name) const {
+ZipArchive::Entry ZipArchive::read(const std::string& name, uint64_t* budget) const {
   const auto found = entries_.find(name);
   if (found == entries_.end()) fail("{}: the archive has no entry {}", where_, quoted(name));
   const Place& entry = found->second;
@@ -103,8 +103,10 @@ ZipArchive::Entry ZipArchive::read(const std::string& name) const {
   if (entry.method != 8)
     fail("{}: entry {} is packed by method {}; stored and deflated are read", where_, quoted(name), entry.method);
   // Deflate packs at most about 1000 to 1: a larger claim is a lie.
-  if (entry.size > kMaximumInflated || entry.size / 1100 > entry.packed)
-    fail("{}: entry {} claims {} bytes from {}", where_, quoted(name), entry.size, entry.packed);
+  if (entry.size > (budget ? *budget : kMaximumInflated) || entry.size / 1100 > entry.packed)
+    fail("{}: entry {} claims to inflate from {} bytes to {}, which is not credible", where_, quoted(name),
+         entry.packed, entry.size);
+  if (budget) *budget -= entry.size;
   const auto inflated = std::make_shared<std::vector<std::byte>>(entry.size);
   z_stream stream{};
   if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) fail(ErrorKind::kInternal, "zlib cannot start");

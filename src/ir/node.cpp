@@ -159,6 +159,9 @@ CompilerScope::~CompilerScope() { in_compiler = before_; }
 
 NoGradient::NoGradient() : before_(gradients_off) { gradients_off = true; }
 NoGradient::~NoGradient() { gradients_off = before_; }
+bool gradients_enabled() { return !gradients_off; }
+RememberGradient::RememberGradient() : before_(gradients_off) { gradients_off = false; }
+RememberGradient::~RememberGradient() { gradients_off = before_; }
 
 // ---- scopes
 

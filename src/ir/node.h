@@ -78,4 +78,16 @@ class UseScope {
   const std::string* before_;
 };
 
+// While one lives, nodes remember again how they were computed, inside of a NoGradient too.
+class RememberGradient {
+ public:
+  RememberGradient();
+  ~RememberGradient();
+  RememberGradient(const RememberGradient&) = delete;
+  RememberGradient& operator=(const RememberGradient&) = delete;
+
+ private:
+  bool before_;
+};
+
 }  // namespace transom

@@ -92,8 +92,4 @@ const std::vector<std::string>& encoder_input_names() {
   return names;
 }
 
-void add_hidden_states(NamedTensors& outputs, const std::vector<Tensor>& hidden_states) {
-  for (size_t i = 0; i < hidden_states.size(); ++i) outputs.set("hidden_states." + std::to_string(i), hidden_states[i]);
-}
-
 }  // namespace transom

@@ -87,7 +87,5 @@ class BertPooler {
 };
 
 const std::vector<std::string>& encoder_input_names();
-// Adds hidden_states.<i> where the context asked for them.
-void add_hidden_states(NamedTensors& outputs, const std::vector<Tensor>& hidden_states);
 
 }  // namespace transom

@@ -31,6 +31,8 @@ BloomConfig::BloomConfig(const Config& config)
   if (config.has("pad_token_id")) pad_token_id = config.get_int("pad_token_id");
   if (n_head <= 0 || hidden_size % n_head != 0)
     fail("config.json: hidden_size {} is not divisible by n_head {}", hidden_size, n_head);
+  constexpr int64_t kMostHeads = 1 << 16;  // each has a slope
+  if (n_head > kMostHeads) fail("config.json: expected n_head of at most {}, found {}", kMostHeads, n_head);
   // slow_but_exact and pretraining_tp only set the order in which products are summed.
 }
 

@@ -34,4 +34,8 @@ EncoderInputs encoder_inputs(const NamedTensors& inputs, int64_t max_position_em
   return result;
 }
 
+void add_hidden_states(NamedTensors& outputs, const std::vector<Tensor>& hidden_states) {
+  for (size_t i = 0; i < hidden_states.size(); ++i) outputs.set("hidden_states." + std::to_string(i), hidden_states[i]);
+}
+
 }  // namespace transom

@@ -27,6 +27,9 @@ struct EncoderOutput {
   std::vector<Tensor> hidden_states;  // embeddings, then each layer's, if the context asks for them
 };
 
+// Adds hidden_states.<i> where the context asked for them.
+void add_hidden_states(NamedTensors& outputs, const std::vector<Tensor>& hidden_states);
+
 // x [B, T, D] through layers that are called with (x, mask, context).
 template <typename Layer>
 EncoderOutput through_layers(const std::vector<Layer>& layers, Tensor x, const Tensor& mask, ForwardContext& context) {

@@ -2,6 +2,8 @@
 // What the heads of text encoders share: a head takes the hidden states of the body and gives named outputs.
 #pragma once
 
+#include <vector>
+
 #include "nn/losses.h"
 #include "transom/model.h"
 
@@ -23,6 +25,9 @@ NamedTensors choice_outputs(const Tensor& scores, int64_t choices, const NamedTe
 int64_t choices_of(const NamedTensors& inputs);
 // The inputs of multiple choice, [B, choices, T], as [B choices, T].
 NamedTensors flattened_choices(const NamedTensors& inputs);
+
+// The sum of hidden states [B, T, D], weighted by the softmax of weights [states].
+Tensor weighted_sum(const std::vector<Tensor>& hidden_states, const Tensor& weights);
 
 // The position of each token counted from padding + 1, padding tokens staying at `padding`: RoBERTa's positions.
 Tensor positions_after_padding(const Tensor& input_ids, int64_t padding);

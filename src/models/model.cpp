@@ -4,8 +4,10 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "io/checkpoint.h"
 #include "io/config.h"
+#include "models/compiled_forward.h"
 
 namespace transom {
 
@@ -41,7 +43,9 @@ NamedTensors Model::forward(const NamedTensors& inputs, ForwardContext context) 
     if (std::find(known.begin(), known.end(), name) == known.end())
       fail("{} takes no input {}{} It takes: {}", architecture_, quoted(name), did_you_mean(name, known),
            fmt::join(known, ", "));
-  return run(inputs, context);
+  if (!CompiledForward::applies(inputs, context)) return run(inputs, context);
+  if (!compiled_) compiled_ = std::make_shared<CompiledForward>();
+  return (*compiled_)(*this, inputs, context);
 }
 
 std::vector<std::string> Model::labels() const {
@@ -51,18 +55,24 @@ std::vector<std::string> Model::labels() const {
       names.push_back("LABEL_" + std::to_string(names.size()));
     names.push_back(name);
   }
+  if (names.empty()) names = config_->get_strings("label_names");  // timm's name for them
   return names;
 }
 
 void Model::save_pretrained(const std::string& directory, uint64_t max_shard_bytes) const {
   fs::create_directories(directory);
   NamedViews views;
-  for (const std::shared_ptr<Parameter>& parameter : parameters_) {
-    const auto bytes = std::make_shared<const std::vector<std::byte>>(parameter->value.to_bytes());
-    views.emplace_back(parameter->name, TensorView{parameter->value.dtype(), parameter->value.shape(), *bytes, bytes});
-  }
+  for (const auto* tensors : {&parameters_, &buffers_})
+    for (const std::shared_ptr<Parameter>& tensor : *tensors) {
+      const auto bytes = std::make_shared<const std::vector<std::byte>>(tensor->value.to_bytes());
+      views.emplace_back(tensor->name, TensorView{tensor->value.dtype(), tensor->value.shape(), *bytes, bytes});
+    }
   save_checkpoint(directory, views, max_shard_bytes);
-  write_file(fs::path(directory) / "config.json", config_->dump());
+  // Parameters are f32 here, whatever the checkpoint held; Transformers loads in the type that the configuration names.
+  Config config = *config_;
+  for (const char* name : {"dtype", "torch_dtype"})
+    if (config.has(name)) config.set(name, Json("float32"));
+  write_file(fs::path(directory) / "config.json", config.dump());
 }
 
 }  // namespace transom

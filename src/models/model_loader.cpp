@@ -6,9 +6,11 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/mt19937.h"
 #include "io/checkpoint.h"
 #include "models/family.h"
+#include "transom/hub.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -27,7 +29,8 @@ struct Choice {
 
 Choice choose(const Config& config, const std::string& task) {
   const std::vector<std::string> named = config.get_strings("architectures");
-  const std::string type = config.get_string("model_type", "");
+  // Configurations of timm's own say no type.
+  const std::string type = config.get_string("model_type", config.has("pretrained_cfg") ? "timm_wrapper" : "");
   const Family* family = nullptr;
   for (const Family& candidate : families()) {
     if (!type.empty() && candidate.model_type == type) family = &candidate;
@@ -68,6 +71,8 @@ std::vector<std::string> older_names(const std::string& name) {
   };
   with_end("LayerNorm.weight", "LayerNorm.gamma");
   with_end("LayerNorm.bias", "LayerNorm.beta");
+  with_end("parametrizations.weight.original0", "weight_g");
+  with_end("parametrizations.weight.original1", "weight_v");
   return result;
 }
 
@@ -80,6 +85,25 @@ bool is_buffer(std::string_view name) {
   return false;
 }
 
+constexpr size_t kMaximumTensors = 200'000;
+constexpr int64_t kMaximumBytes = int64_t{1} << 42;  // of one tensor
+
+// One line about tensors that the checkpoint lacks, with a name in it that is near, perhaps misspelt.
+void warn_of_missing(const LoadReport& report, const std::string& where) {
+  if (report.missing.empty()) return;
+  constexpr size_t kShown = 4;
+  const std::vector<std::string> shown(report.missing.begin(),
+                                       report.missing.begin() + std::min(kShown, report.missing.size()));
+  std::string near;
+  for (const std::string& name : shown)
+    if (near.empty() && report.unexpected.size() < 1000) near = did_you_mean(name, report.unexpected);
+  if (!near.empty()) near = "; not used" + near.substr(near.find(" '"));
+  if (near.ends_with('?')) near.pop_back();
+  log(LogLevel::kWarning,
+      fmt::format("{}: {} tensors of the model are not there and are made new: {}{}{}", where, report.missing.size(),
+                  fmt::join(shown, ", "), report.missing.size() > kShown ? " ..." : "", near));
+}
+
 class Source : public ParameterSource {
  public:
   Source(const Checkpoint* checkpoint, const Family& family, const LoadOptions& options)
@@ -90,11 +114,47 @@ class Source : public ParameterSource {
         generator_(options.seed) {}
 
   std::shared_ptr<Parameter> parameter(const std::string& name, const Shape& shape, const Initial& initial) override {
-    for (const int64_t extent : shape)
-      if (extent < 0 || extent > int64_t{1} << 40) fail("config.json: gives {} the shape {}", name, to_string(shape));
+    auto parameter = loaded(name, {dtype_, shape}, initial);
+    parameter->value.set_requires_grad();
+    parameters.push_back(parameter);
+    return parameter;
+  }
+
+  std::shared_ptr<Parameter> buffer(const std::string& name, const Type& type, const Initial& initial) override {
+    buffers.push_back(loaded(name, type, initial));
+    return buffers.back();
+  }
+
+  void tied(const std::string& name) override { used_.insert(name); }
+
+  bool holds(const std::string& name) const override {
+    if (!checkpoint_) return false;
+    for (const std::string& candidate : candidates(name))
+      if (checkpoint_->find(candidate)) return true;
+    return false;
+  }
+
+  // Tensors that no parameter asked for. A checkpoint that gave nothing at all belongs to another model.
+  void finish() {
+    if (!checkpoint_) return;
+    if (!parameters.empty() && report.missing.size() == parameters.size() + buffers.size())
+      fail("{}: holds no tensor of the model that config.json describes: expected {} ..., found {}",
+           checkpoint_->where(), quoted(report.missing[0]),
+           checkpoint_->tensors().empty() ? "none" : quoted(checkpoint_->tensors()[0].first) + " ...");
+    for (const auto& [name, view] : checkpoint_->tensors())
+      if (!used_.contains(name) && !is_buffer(name)) report.unexpected.push_back(name);
+  }
+
+  std::vector<std::shared_ptr<Parameter>> parameters, buffers;
+  LoadReport report;
+
+ private:
+  std::shared_ptr<Parameter> loaded(const std::string& name, const Type& type, const Initial& initial) {
+    const Shape& shape = type.shape;
+    check_size(name, type);
     auto parameter = std::make_shared<Parameter>(Parameter{name, {}});
     if (const TensorView* view = find(name)) {
-      if (view->shape == shape) parameter->value = from_view(*view);
+      if (view->shape == shape) parameter->value = from_view(*view, type.dtype);
       else if (options_.ignore_mismatched_sizes) report.mismatched.push_back(name);
       else
         fail(
@@ -104,55 +164,62 @@ class Source : public ParameterSource {
     } else if (checkpoint_) {
       report.missing.push_back(name);
     }
-    if (!parameter->value.defined()) parameter->value = fresh(shape, initial);
-    parameter->value.set_requires_grad();
-    parameters.push_back(parameter);
+    if (!parameter->value.defined()) parameter->value = fresh(type, initial);
     return parameter;
   }
 
-  void tied(const std::string& name) override { used_.insert(name); }
-
-  // Tensors that no parameter asked for.
-  void finish() {
-    if (!checkpoint_) return;
-    for (const auto& [name, view] : checkpoint_->tensors())
-      if (!used_.contains(name) && !is_buffer(name)) report.unexpected.push_back(name);
+  // What a configuration claims is checked before memory is taken for it.
+  void check_size(const std::string& name, const Type& type) const {
+    if (parameters.size() + buffers.size() >= kMaximumTensors)
+      fail(
+          "config.json: describes a model of more than {} tensors, up to {}; are num_hidden_layers and the like right?",
+          kMaximumTensors, quoted(name));
+    int64_t bytes = static_cast<int64_t>(sizeof(float));
+    bool fits = true;
+    for (const int64_t extent : type.shape) fits &= extent >= 0 && !__builtin_mul_overflow(bytes, extent, &bytes);
+    if (!fits || bytes > kMaximumBytes) fail("config.json: gives {} the shape {}", name, to_string(type.shape));
   }
 
-  std::vector<std::shared_ptr<Parameter>> parameters;
-  LoadReport report;
-
- private:
-  const TensorView* find(const std::string& name) {
-    if (!checkpoint_) return nullptr;
-    // A body without a head around it has no prefix; a model with a head has.
-    std::vector<std::string> names{name, family_.base_prefix + "." + name};
+  // A body without a head around it has no prefix; a model with a head has.
+  std::vector<std::string> candidates(const std::string& name) const {
+    std::vector<std::string> names{name, family_.base_prefix + "." + name}, result;
     if (name.starts_with(family_.base_prefix + ".")) names.push_back(name.substr(family_.base_prefix.size() + 1));
     for (const std::string& candidate : names)
-      for (const std::string& older : older_names(candidate))
-        if (const TensorView* view = checkpoint_->find(older)) {
-          used_.insert(older);
-          return view;
-        }
+      for (const std::string& older : older_names(candidate)) result.push_back(older);
+    return result;
+  }
+
+  const TensorView* find(const std::string& name) {
+    if (!checkpoint_) return nullptr;
+    for (const std::string& candidate : candidates(name))
+      if (const TensorView* view = checkpoint_->find(candidate)) {
+        used_.insert(candidate);
+        return view;
+      }
     return nullptr;
   }
 
-  Tensor from_view(const TensorView& view) const {
+  static Tensor from_view(const TensorView& view, DType dtype) {
     const Tensor tensor = Tensor::from_frozen(view.bytes, {view.dtype, view.shape}, view.owner);
-    if (view.dtype == dtype_) return tensor;
-    Tensor converted = cast(tensor, dtype_);
+    if (view.dtype == dtype) return tensor;
+    Tensor converted = cast(tensor, dtype);
     eval({converted});
     return converted;
   }
 
-  Tensor fresh(const Shape& shape, const Initial& initial) {
-    std::vector<float> values(static_cast<size_t>(elements(shape)), initial.kind == Initial::Kind::kOnes ? 1.0f : 0.0f);
+  Tensor fresh(const Type& type, const Initial& initial) {
+    const Shape& shape = type.shape;
+    const double constant = initial.kind == Initial::Kind::kOnes       ? 1.0
+                            : initial.kind == Initial::Kind::kConstant ? initial.deviation
+                                                                       : 0.0;
+    std::vector<float> values(static_cast<size_t>(elements(shape)), static_cast<float>(constant));
+    if (initial.kind == Initial::Kind::kGiven) values = initial.values;
     if (initial.kind == Initial::Kind::kNormal) {
       generator_.fill_normal(values, 0, static_cast<float>(initial.deviation));
       if (initial.zero_row >= 0 && shape.size() == 2 && initial.zero_row < shape[0])
         std::fill_n(values.begin() + initial.zero_row * shape[1], shape[1], 0.0f);
     }
-    Tensor tensor = cast(Tensor::from(values, shape), dtype_);
+    Tensor tensor = cast(Tensor::from(values, shape), type.dtype);
     eval({tensor});
     return tensor;
   }
@@ -174,6 +241,10 @@ void apply_labels(Config& config, const LoadOptions& options) {
     for (size_t i = 0; i < labels.size(); ++i) by_id[std::to_string(i)] = labels[i], by_name[labels[i]] = i;
     config.set("id2label", by_id);
     config.set("label2id", by_name);
+    if (config.has("pretrained_cfg")) {  // timm's names for the same
+      config.set("num_classes", labels.size());
+      config.set("label_names", labels);
+    }
   }
   if (!options.problem_type.empty()) config.set("problem_type", options.problem_type);
 }
@@ -191,7 +262,9 @@ class ModelLoader {
     Source source(checkpoint, *choice.family, options);
     std::unique_ptr<Model> model = choice.architecture->make(config, Scope(source));
     source.finish();
+    if (checkpoint) warn_of_missing(source.report, checkpoint->where());
     model->parameters_ = std::move(source.parameters);
+    model->buffers_ = std::move(source.buffers);
     model->config_ = std::make_shared<Config>(std::move(config));
     model->architecture_ = choice.architecture->name;
     if (report) *report = std::move(source.report);
@@ -199,10 +272,9 @@ class ModelLoader {
   }
 };
 
-std::unique_ptr<Model> Model::from_pretrained(const std::string& directory, const LoadOptions& options,
+std::unique_ptr<Model> Model::from_pretrained(const std::string& name_or_path, const LoadOptions& options,
                                               LoadReport* report) {
-  const fs::path folder(directory);
-  if (!fs::is_directory(folder)) fail("{}: expected a directory with config.json and weights", directory);
+  const fs::path folder = resolve_model(name_or_path);
   const Checkpoint checkpoint = Checkpoint::open(folder);
   return ModelLoader::load(Config::read(folder / "config.json"), &checkpoint, options, report);
 }

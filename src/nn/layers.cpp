@@ -29,24 +29,35 @@ Tensor Embedding::operator()(const Tensor& ids) const {
   return select(is_padding, vectors.detach(), vectors);
 }
 
-LayerNorm::LayerNorm(const Scope& scope, int64_t width, double epsilon)
-    : path_(scope.path()),
-      weight_(scope.parameter("weight", {width}, Initial::ones())),
-      bias_(scope.parameter("bias", {width}, Initial::zeros())),
-      epsilon_(epsilon) {}
+LayerNorm::LayerNorm(const Scope& scope, int64_t width, double epsilon, bool bias)
+    : path_(scope.path()), weight_(scope.parameter("weight", {width}, Initial::ones())), epsilon_(epsilon) {
+  if (bias) bias_ = scope.parameter("bias", {width}, Initial::zeros());
+  weight_->of_layer_norm = true;
+  if (bias_) bias_->of_layer_norm = true;
+}
 
 Tensor LayerNorm::operator()(const Tensor& x) const {
   const ModuleScope module(path_);
-  return layer_norm(x, weight_->value, bias_->value, epsilon_);
+  const Tensor& weight = weight_->value;
+  return layer_norm(x, weight, bias_ ? bias_->value : full(weight.shape(), 0, weight.dtype()), epsilon_);
+}
+
+Tensor next_random_key(ForwardContext& context) {
+  if (!context.dropout_key.defined())
+    fail(ErrorKind::kInternal, "training with random draws needs ForwardContext::dropout_key");
+  return context.dropout_key + iota({2}, 0) * static_cast<double>(context.dropouts++);
 }
 
 Tensor Dropout::operator()(const Tensor& x, ForwardContext& context) const {
   if (!context.training || probability_ == 0) return x;
-  if (!context.dropout_key.defined())
-    fail(ErrorKind::kInternal, "training with dropout needs ForwardContext::dropout_key");
-  // Each dropout of a pass has its own offset; passes are set apart by the key.
-  const Tensor offset = iota({2}, 0) * static_cast<double>(context.dropouts++);
-  return dropout(x, context.dropout_key + offset, probability_);
+  return dropout(x, next_random_key(context), probability_);
+}
+
+Tensor LayerDrop::operator()(const Tensor& in, const Tensor& out, ForwardContext& context) const {
+  if (!context.training || probability_ == 0) return out;
+  const Tensor drawn = random_uniform(next_random_key(context), Shape(static_cast<size_t>(in.rank()), 1));
+  const Tensor kept = greater_equal(drawn, full(drawn.shape(), probability_));
+  return select(broadcast_to(kept, in.shape()), out, in);
 }
 
 TiedDecoder::TiedDecoder(const Scope& scope, const std::string& bias, const std::string& weight,

@@ -36,9 +36,10 @@ class Embedding {
   std::shared_ptr<Parameter> weight_;
 };
 
+// Without a bias the norm only scales.
 class LayerNorm {
  public:
-  LayerNorm(const Scope& scope, int64_t width, double epsilon);
+  LayerNorm(const Scope& scope, int64_t width, double epsilon, bool bias = true);
   Tensor operator()(const Tensor& x) const;
 
  private:
@@ -56,6 +57,19 @@ class Dropout {
  private:
   double probability_;
 };
+
+// In training, leaves out a whole layer at random (Fan et al., 2019): gives what went in, or what came out.
+class LayerDrop {
+ public:
+  explicit LayerDrop(double probability) : probability_(probability) {}
+  Tensor operator()(const Tensor& in, const Tensor& out, ForwardContext& context) const;
+
+ private:
+  double probability_;
+};
+
+// A key for the next random draw of this pass; each draw has its own offset, passes are set apart by the key.
+Tensor next_random_key(ForwardContext& context);
 
 // A decoder over the vocabulary whose weight is the word embedding, or its own: hidden [..., D] -> logits [..., V].
 class TiedDecoder {

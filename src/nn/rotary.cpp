@@ -82,6 +82,8 @@ Tensor as_tensor(const std::vector<float>& values) {
 }  // namespace
 
 RotaryEmbedding::RotaryEmbedding(const RotaryOptions& o) : options_(o) {
+  constexpr int64_t kWidest = 1 << 16;  // of a head
+  if (o.width < 0 || o.width > kWidest) fail("expected rotary heads of at most {} numbers, found {}", kWidest, o.width);
   std::vector<float> frequencies;
   switch (o.kind) {
     case Kind::kDefault:

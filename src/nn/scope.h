@@ -4,6 +4,8 @@
 
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "transom/model.h"
 
@@ -11,11 +13,14 @@ namespace transom {
 
 // The first values of a parameter that the checkpoint does not hold.
 struct Initial {
-  enum class Kind { kZeros, kOnes, kNormal } kind = Kind::kZeros;
-  double deviation = 0.02;
-  int64_t zero_row = -1;  // of an embedding: the padding token's row, zero
+  enum class Kind { kZeros, kOnes, kNormal, kConstant, kGiven } kind = Kind::kZeros;
+  double deviation = 0.02;  // or the constant
+  int64_t zero_row = -1;    // of an embedding: the padding token's row, zero
+  std::vector<float> values;
   static Initial zeros() { return {}; }
   static Initial ones() { return {Kind::kOnes}; }
+  static Initial constant(double value) { return {Kind::kConstant, value}; }
+  static Initial given(std::vector<float> values) { return {Kind::kGiven, 0, -1, std::move(values)}; }
   static Initial normal(double deviation, int64_t zero_row = -1) { return {Kind::kNormal, deviation, zero_row}; }
 };
 
@@ -24,8 +29,12 @@ class ParameterSource {
  public:
   virtual ~ParameterSource() = default;
   virtual std::shared_ptr<Parameter> parameter(const std::string& name, const Shape& shape, const Initial& initial) = 0;
+  // A tensor of the checkpoint that is no parameter: it is not trained, and has an element type of its own.
+  virtual std::shared_ptr<Parameter> buffer(const std::string& name, const Type& type, const Initial& initial) = 0;
   // Older checkpoints hold a tied tensor once more under this name; it is no surprise there, and not read.
   virtual void tied(const std::string& name) = 0;
+  // Whether a checkpoint is read and has this tensor.
+  virtual bool holds(const std::string& name) const = 0;
 };
 
 class Scope {
@@ -36,7 +45,11 @@ class Scope {
   std::shared_ptr<Parameter> parameter(const std::string& name, const Shape& shape, const Initial& initial) const {
     return source_->parameter(path_.empty() ? name : path_ + "." + name, shape, initial);
   }
+  std::shared_ptr<Parameter> buffer(const std::string& name, const Type& type, const Initial& initial) const {
+    return source_->buffer(path_.empty() ? name : path_ + "." + name, type, initial);
+  }
   void tied(const std::string& name) const { source_->tied(path_.empty() ? name : path_ + "." + name); }
+  bool holds(const std::string& name) const { return source_->holds(path_.empty() ? name : path_ + "." + name); }
   const std::string& path() const { return path_; }
 
  private:

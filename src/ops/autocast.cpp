@@ -10,6 +10,7 @@ thread_local DType autocast_dtype = DType::kFloat32;
 
 Autocast::Autocast(DType dtype) : before_(autocast_dtype) { autocast_dtype = dtype; }
 Autocast::~Autocast() { autocast_dtype = before_; }
+DType Autocast::current() { return autocast_dtype; }
 
 Tensor autocast_low(const Tensor& x) {
   return autocast_dtype != DType::kFloat32 && x.dtype() == DType::kFloat32 ? cast(x, autocast_dtype) : x;

@@ -2,6 +2,7 @@
 // Convolution and its two gradients. Each is linear in both inputs, and the gradients of any one are the other two.
 #include <algorithm>
 
+#include "ops/autocast.h"
 #include "ops/rules.h"
 
 namespace transom {
@@ -217,7 +218,7 @@ Tensor convolution(const Tensor& x, const Tensor& weight, const ConvolutionOptio
   const auto filled = [&](const Axes& given, int64_t otherwise) {
     return given.empty() ? Axes(spatial, otherwise) : given;
   };
-  return make_tensor(kConvolution, {x, weight},
+  return make_tensor(kConvolution, {autocast_low(x), autocast_low(weight)},
                      geometry(filled(options.strides, 1), filled(options.low, 0), filled(options.high, 0),
                               filled(options.dilations, 1), options.groups));
 }

@@ -378,6 +378,12 @@ Shape common_shape(const Operation& operation, const Shape& x, const Shape& y) {
 }
 
 Tensor broadcasting(const Operation& operation, const Tensor& x, const Tensor& y) {
+  // Under autocast 16-bit values meet f32 ones: the result is f32, as in PyTorch.
+  if (x.dtype() != y.dtype() && is_floating(x.dtype()) && is_floating(y.dtype())) {
+    const bool wide = x.dtype() == DType::kFloat64 || y.dtype() == DType::kFloat64;
+    const DType dtype = wide ? DType::kFloat64 : DType::kFloat32;
+    return broadcasting(operation, cast(x, dtype), cast(y, dtype));
+  }
   if (x.shape() == y.shape()) return make_tensor(operation, {x, y});
   const Shape shape = common_shape(operation, x.shape(), y.shape());
   return make_tensor(operation, {broadcast_to(x, shape), broadcast_to(y, shape)});

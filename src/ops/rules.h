@@ -76,11 +76,13 @@ OperationList indexing_operations();
 OperationList random_operations();
 OperationList contraction_operations();
 OperationList convolution_operations();
+OperationList pooling_operations();
 OperationList fusion_operations();
 OperationList activation_operations();
 OperationList normalization_operations();
 OperationList rms_norm_operations();
 OperationList loss_operations();
+OperationList ctc_operations();
 OperationList optimizer_operations();
 
 }  // namespace transom

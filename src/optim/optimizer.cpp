@@ -12,15 +12,14 @@ std::vector<Tensor> Optimizer::step(const std::vector<OptimizedParameter>& param
                                     const std::vector<Tensor>& gradients, double learning_rate) {
   const NoGradient updates_are_not_differentiated;
   begin_step(++steps_, learning_rate);
-  const bool first = state_.empty();
+  if (state_.empty()) state_ = initial_state(parameters);
   std::vector<Tensor> result;
   std::vector<std::pair<std::string, Tensor>> next;
   size_t place = 0;
   for (size_t i = 0; i < parameters.size(); ++i) {
     const auto types = state_types(parameters[i]);
     std::vector<Tensor> before;
-    for (const auto& [name, type] : types)
-      before.push_back(first ? zeros(type.shape, type.dtype) : state_[place].second), ++place;
+    for (const auto& [name, type] : types) before.push_back(state_[place++].second);
     Update update = this->update(parameters[i], gradients[i], before);
     result.push_back(std::move(update.parameter));
     for (size_t k = 0; k < types.size(); ++k)
@@ -28,6 +27,19 @@ std::vector<Tensor> Optimizer::step(const std::vector<OptimizedParameter>& param
   }
   state_ = std::move(next);
   return result;
+}
+
+std::vector<std::pair<std::string, Tensor>> Optimizer::initial_state(
+    const std::vector<OptimizedParameter>& parameters) const {
+  std::vector<std::pair<std::string, Tensor>> state;
+  // Computed now: as constants of the first step they would make it another program than the steps that follow. One by
+  // one: together, equal ones would be one buffer.
+  for (const OptimizedParameter& parameter : parameters)
+    for (const auto& [name, type] : state_types(parameter)) {
+      state.emplace_back(name + "." + parameter.name, zeros(type.shape, type.dtype));
+      eval({&state.back().second, 1});
+    }
+  return state;
 }
 
 void Optimizer::load(int64_t steps, std::vector<std::pair<std::string, Tensor>> state,

@@ -55,6 +55,8 @@ class Optimizer {
                         const std::vector<Tensor>& state) = 0;
 
  private:
+  std::vector<std::pair<std::string, Tensor>> initial_state(const std::vector<OptimizedParameter>& parameters) const;
+
   int64_t steps_ = 0;
   std::vector<std::pair<std::string, Tensor>> state_;
 };

@@ -3,8 +3,10 @@
 // into the fusions that read them.
 //
 // A group is carried out where its last member stands. That is sound while every reader outside the group stands behind
-// that place; so a group is closed, and takes no more members, once a node outside it reads from it.
+// that place; so a group is closed, and takes no more members, once a node outside it reads from it. Groups that are
+// still open become one when a node reads from several.
 #include <algorithm>
+#include <functional>
 #include <unordered_map>
 
 #include "ir/tensor_map.h"
@@ -34,9 +36,11 @@ bool is_absorbed(const Node& node) { return node.operation->name == "broadcast" 
 class Groups {
  public:
   explicit Groups(const Graph& graph) {
+    size_t position = 0;
     for (const std::shared_ptr<Node>& node : graph.nodes) {
+      position_.emplace(node.get(), position++);
       if (is_absorbed(*node)) continue;
-      const size_t joined = is_member(*node) ? find_group(*node) : kNone;
+      const std::vector<size_t> joined = is_member(*node) ? joinable(*node) : std::vector<size_t>();
       for (const Tensor& input : node->inputs) close_unless(input, joined);
       if (is_member(*node)) join(node, joined);
     }
@@ -49,44 +53,73 @@ class Groups {
   }
 
  private:
-  static constexpr size_t kNone = SIZE_MAX;
-
-  size_t find_group(const Node& node) const {
-    size_t best = kNone;
+  // The groups that the node can belong to, and through it to each other: nobody else reads from them yet. Later ones
+  // come first, since what was just computed is the likelier to be worth keeping.
+  std::vector<size_t> joinable(const Node& node) const {
+    std::vector<size_t> open;
     for (const Tensor& input : node.inputs) {
       const auto found = place_.find(input.node().get());
       if (found == place_.end()) continue;
       const Group& group = groups_[found->second];
-      if (group.closed || group.members.size() >= kMaximumMembers) continue;
-      if (group.members[0]->types[0].shape != node.types[0].shape) continue;
-      if (best == kNone || found->second > best) best = found->second;
+      if (!group.closed && group.members[0]->types[0].shape == node.types[0].shape) open.push_back(found->second);
     }
-    return best;
+    std::sort(open.begin(), open.end(), std::greater<>());
+    open.erase(std::unique(open.begin(), open.end()), open.end());
+    std::vector<size_t> joined;
+    size_t members = 1;
+    for (const size_t group : open) {
+      if (members + groups_[group].members.size() > kMaximumMembers || read_through_broadcast(node, group)) continue;
+      members += groups_[group].members.size();
+      joined.push_back(group);
+    }
+    return joined;
   }
 
-  // Closes the groups that `tensor` is read from, directly or through what fusions absorb, but for `except`.
-  void close_unless(const Tensor& tensor, size_t except) {
+  // Whether the node reads the group through what fusions absorb: then the group's value must be complete before it.
+  bool read_through_broadcast(const Node& node, size_t group) const {
+    return std::any_of(node.inputs.begin(), node.inputs.end(), [&](const Tensor& input) {
+      if (!is_absorbed(*input.node())) return false;
+      const Node& source = *input.node();
+      return std::any_of(source.inputs.begin(), source.inputs.end(),
+                         [&](const Tensor& x) {
+                           const auto found = place_.find(x.node().get());
+                           return found != place_.end() && found->second == group;
+                         }) ||
+             read_through_broadcast(source, group);
+    });
+  }
+
+  // Closes the groups that `tensor` is read from, directly or through what fusions absorb, but for those in `except`.
+  void close_unless(const Tensor& tensor, const std::vector<size_t>& except) {
     const auto found = place_.find(tensor.node().get());
     if (found != place_.end()) {
-      if (found->second != except) groups_[found->second].closed = true;
+      if (std::find(except.begin(), except.end(), found->second) == except.end()) groups_[found->second].closed = true;
     } else if (is_absorbed(*tensor.node())) {
-      // Read through a broadcast, a value must be complete: that closes even the reader's own group.
-      for (const Tensor& input : tensor.node()->inputs) close_unless(input, kNone);
+      for (const Tensor& input : tensor.node()->inputs) close_unless(input, {});
     }
   }
 
-  void join(const std::shared_ptr<Node>& node, size_t group) {
-    if (group != kNone && groups_[group].closed) group = kNone;
-    if (group == kNone) {
-      group = groups_.size();
-      groups_.emplace_back();
+  // Puts the node and the groups into the first of them, members in the graph's order.
+  void join(const std::shared_ptr<Node>& node, const std::vector<size_t>& groups) {
+    if (groups.empty()) groups_.emplace_back();
+    const size_t target = groups.empty() ? groups_.size() - 1 : groups[0];
+    std::vector<std::shared_ptr<Node>>& members = groups_[target].members;
+    for (size_t i = 1; i < groups.size(); ++i) {
+      for (const std::shared_ptr<Node>& member : groups_[groups[i]].members) {
+        place_[member.get()] = target;
+        members.push_back(member);
+      }
+      groups_[groups[i]] = {{}, true};
     }
-    groups_[group].members.push_back(node);
-    place_.emplace(node.get(), group);
+    if (groups.size() > 1)
+      std::sort(members.begin(), members.end(),
+                [&](const auto& a, const auto& b) { return position_.at(a.get()) < position_.at(b.get()); });
+    members.push_back(node);
+    place_.emplace(node.get(), target);
   }
 
   std::vector<Group> groups_;
-  std::unordered_map<const Node*, size_t> place_;
+  std::unordered_map<const Node*, size_t> place_, position_;
 };
 
 // Builds one fusion: the region, its inputs, and which of its values are needed outside.

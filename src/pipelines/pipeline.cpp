@@ -13,20 +13,33 @@ namespace {
 
 struct Task {
   std::string_view name, alias;
-  std::unique_ptr<Pipeline> (*make)(TextModel model, const std::string& directory);
+  std::unique_ptr<Pipeline> (*make)(const std::string& directory, const LoadOptions& options);
+  std::string_view head = {};  // the task whose head the model needs; empty: that of this name
 };
 
+template <std::unique_ptr<Pipeline> (*make)(TextModel model)>
+std::unique_ptr<Pipeline> of_text(const std::string& directory, const LoadOptions& options) {
+  return make({Model::from_pretrained(directory, options), Tokenizer::from_pretrained(directory)});
+}
+
+template <std::unique_ptr<Pipeline> (*make)(TextModel model, const std::string& directory)>
+std::unique_ptr<Pipeline> of_text_in_directory(const std::string& directory, const LoadOptions& options) {
+  return make({Model::from_pretrained(directory, options), Tokenizer::from_pretrained(directory)}, directory);
+}
+
 constexpr Task kTasks[] = {
-    {"text-classification", "sentiment-analysis",
-     [](TextModel m, const std::string&) { return make_text_classification(std::move(m)); }},
-    {"token-classification", "ner",
-     [](TextModel m, const std::string&) { return make_token_classification(std::move(m)); }},
-    {"question-answering", "", [](TextModel m, const std::string&) { return make_question_answering(std::move(m)); }},
-    {"fill-mask", "", [](TextModel m, const std::string&) { return make_fill_mask(std::move(m)); }},
-    {"feature-extraction", "",
-     [](TextModel m, const std::string& directory) { return make_feature_extraction(std::move(m), directory); }},
-    {"zero-shot-classification", "",
-     [](TextModel m, const std::string&) { return make_zero_shot_classification(std::move(m)); }},
+    {"text-classification", "sentiment-analysis", of_text<make_text_classification>},
+    {"token-classification", "ner", of_text<make_token_classification>},
+    {"question-answering", "", of_text<make_question_answering>},
+    {"fill-mask", "", of_text<make_fill_mask>},
+    {"feature-extraction", "", of_text_in_directory<make_feature_extraction>},
+    {"sentence-similarity", "", of_text_in_directory<make_sentence_similarity>, "feature-extraction"},
+    {"zero-shot-classification", "", of_text<make_zero_shot_classification>},
+    {"image-classification", "", make_image_classification},
+    {"image-feature-extraction", "", make_image_feature_extraction},
+    {"zero-shot-image-classification", "", make_zero_shot_image_classification},
+    {"audio-classification", "", make_audio_classification},
+    {"automatic-speech-recognition", "", make_automatic_speech_recognition},
 };
 
 }  // namespace
@@ -37,28 +50,47 @@ std::vector<std::string> pipeline_tasks() {
   return names;
 }
 
-std::unique_ptr<Pipeline> make_pipeline(const std::string& name, const std::string& directory) {
+std::unique_ptr<Pipeline> make_pipeline(const std::string& name, const std::string& model, const HubOptions& hub) {
   for (const Task& task : kTasks)
     if (name == task.name || (!task.alias.empty() && name == task.alias)) {
       LoadOptions options;
-      options.task = task.name;
-      return task.make({Model::from_pretrained(directory, options), Tokenizer::from_pretrained(directory)}, directory);
+      options.task = task.head.empty() ? task.name : task.head;
+      return task.make(resolve_model(model, hub), options);
     }
   fail(ErrorKind::kUsage, "unknown task {}{} Known are: {}", quoted(name), did_you_mean(name, pipeline_tasks()),
        fmt::join(pipeline_tasks(), ", "));
 }
 
-Json run_pipeline(const Pipeline& pipeline, const Json& input, const Json& parameters) {
+namespace {
+
+void check_parameters(const Pipeline& pipeline, const Json& parameters) {
   const std::vector<std::string> known = pipeline.parameter_names();
   if (!parameters.is_object()) fail("parameters: expected an object");
   for (const auto& [name, value] : parameters.items())
     if (std::find(known.begin(), known.end(), name) == known.end())
       fail("unknown parameter {}{} This task takes: {}", quoted(name), did_you_mean(name, known),
            fmt::join(known, ", "));
+}
+
+}  // namespace
+
+std::vector<Json> Pipeline::run_all(const std::vector<Json>& inputs, const Json& parameters) const {
+  std::vector<Json> results;
+  for (const Json& input : inputs) results.push_back(run(input, parameters));
+  return results;
+}
+
+Json run_pipeline(const Pipeline& pipeline, const Json& input, const Json& parameters) {
+  check_parameters(pipeline, parameters);
   return pipeline.run(input, parameters);
 }
 
-int64_t TextModel::max_length() const {
+std::vector<Json> run_pipeline(const Pipeline& pipeline, const std::vector<Json>& inputs, const Json& parameters) {
+  check_parameters(pipeline, parameters);
+  return pipeline.run_all(inputs, parameters);
+}
+
+std::optional<int64_t> TextModel::max_length() const {
   const Config& config = model->config();
   int64_t limit = config.get_int("max_position_embeddings", 0);
   // RoBERTa's positions begin behind the padding id.
@@ -66,7 +98,8 @@ int64_t TextModel::max_length() const {
   if (limit > 0 && (type == "roberta" || type == "xlm-roberta" || type == "camembert" || type == "mpnet"))
     limit -= config.get_int("pad_token_id", 1) + 1;
   const int64_t own = tokenizer.model_max_length().value_or(0);
-  return own > 0 && limit > 0 ? std::min(own, limit) : std::max(own, limit);
+  const int64_t length = own > 0 && limit > 0 ? std::min(own, limit) : std::max(own, limit);
+  return length > 0 ? std::optional(length) : std::nullopt;
 }
 
 TextModel::Result TextModel::operator()(const std::string& text, const std::optional<std::string>& pair,
@@ -77,16 +110,47 @@ TextModel::Result TextModel::operator()(const std::string& text, const std::opti
 
 TextModel::Result TextModel::operator()(Encoding encoding) const {
   const NoGradient inference;
-  const auto length = static_cast<int64_t>(encoding.size());
+  NamedTensors outputs = model->forward(inputs_of({&encoding}));
+  return {std::move(encoding), std::move(outputs)};
+}
+
+std::vector<Encoding> TextModel::encode(const std::vector<std::string>& texts) const {
+  return tokenizer.encode_batch(texts, {}, {.truncation = Truncation::kLongestFirst, .max_length = max_length()});
+}
+
+namespace {
+
+// One field of the encodings as a matrix [B, T], filled up to the longest.
+Tensor padded(const std::vector<const Encoding*>& batch, std::vector<int64_t> Encoding::*field, int64_t filler,
+              bool left) {
+  size_t length = 0;
+  for (const Encoding* encoding : batch) length = std::max(length, encoding->size());
+  std::vector<int64_t> values(batch.size() * length, filler);
+  for (size_t i = 0; i < batch.size(); ++i) {
+    const std::vector<int64_t>& row = batch[i]->*field;
+    std::copy(row.begin(), row.end(),
+              values.begin() + static_cast<ptrdiff_t>(i * length + (left ? length - row.size() : 0)));
+  }
+  return Tensor::from(values, {static_cast<int64_t>(batch.size()), static_cast<int64_t>(length)});
+}
+
+}  // namespace
+
+NamedTensors TextModel::inputs_of(const std::vector<const Encoding*>& batch) const {
+  const bool left = tokenizer.padding_side() == Side::kLeft;
   NamedTensors inputs;
   for (const std::string& name : tokenizer.model_input_names()) {
-    if (name == "input_ids") inputs.set(name, Tensor::from(encoding.ids, {1, length}));
-    else if (name == "attention_mask") inputs.set(name, Tensor::from(encoding.attention_mask, {1, length}));
+    if (name == "input_ids")
+      inputs.set(name, padded(batch, &Encoding::ids, tokenizer.pad_token_id().value_or(0), left));
+    else if (name == "attention_mask") inputs.set(name, mask_of(batch));
     else if (name == "token_type_ids" && model->config().get_int("type_vocab_size", 1) > 1)
-      inputs.set(name, Tensor::from(encoding.type_ids, {1, length}));
+      inputs.set(name, padded(batch, &Encoding::type_ids, 0, left));
   }
-  NamedTensors outputs = model->forward(inputs);
-  return {std::move(encoding), std::move(outputs)};
+  return inputs;
+}
+
+Tensor TextModel::mask_of(const std::vector<const Encoding*>& batch) const {
+  return padded(batch, &Encoding::attention_mask, 0, tokenizer.padding_side() == Side::kLeft);
 }
 
 std::vector<double> softmax_of(const std::vector<float>& logits) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pipelines: from what a user has (text) to what a user wants, in the structure that Transformers' pipeline() returns.
+// Pipelines: from what a user has (texts, images) to what a user wants, in the structure that Transformers' pipeline()
+// returns.
 #pragma once
 
 #include <memory>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "base/json_fwd.h"
+#include "transom/hub.h"
 #include "transom/model.h"
 #include "transom/tokenizer.h"
 
@@ -18,14 +20,22 @@ class Pipeline {
   // One input: a string, or an object with the fields of the task. `parameters` as pipeline() takes them (top_k ...);
   // unknown ones are refused by name.
   virtual Json run(const Json& input, const Json& parameters) const = 0;
+  // Several inputs, one result each; a task that can computes them in batches.
+  virtual std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const;
   virtual std::vector<std::string> parameter_names() const = 0;
+  // Whether inputs are the paths of image files.
+  virtual bool takes_images() const { return false; }
+  // Whether they are the paths of sound files.
+  virtual bool takes_sounds() const { return false; }
 };
 
 std::vector<std::string> pipeline_tasks();
-// Loads model and tokenizer of a directory for a task; refuses unknown tasks with the known ones.
-std::unique_ptr<Pipeline> make_pipeline(const std::string& task, const std::string& directory);
+// Loads the model, of a directory or an id of the Hub, and its tokenizer or image processor, for a task; refuses
+// unknown tasks with the known ones.
+std::unique_ptr<Pipeline> make_pipeline(const std::string& task, const std::string& model, const HubOptions& hub = {});
 // Checks the names of the parameters, then runs.
 Json run_pipeline(const Pipeline& pipeline, const Json& input, const Json& parameters);
+std::vector<Json> run_pipeline(const Pipeline& pipeline, const std::vector<Json>& inputs, const Json& parameters);
 
 // ---- what the tasks share
 
@@ -40,7 +50,11 @@ struct TextModel {
   Result operator()(const std::string& text, const std::optional<std::string>& pair = std::nullopt,
                     Truncation truncation = Truncation::kLongestFirst) const;
   Result operator()(Encoding encoding) const;
-  int64_t max_length() const;
+  // Texts as ids, truncated; and batches of them, padded to the longest.
+  std::vector<Encoding> encode(const std::vector<std::string>& texts) const;
+  NamedTensors inputs_of(const std::vector<const Encoding*>& batch) const;
+  Tensor mask_of(const std::vector<const Encoding*>& batch) const;
+  std::optional<int64_t> max_length() const;  // in tokens; empty where nothing limits it
 };
 
 std::vector<double> softmax_of(const std::vector<float>& logits);
@@ -55,6 +69,12 @@ std::unique_ptr<Pipeline> make_token_classification(TextModel model);
 std::unique_ptr<Pipeline> make_question_answering(TextModel model);
 std::unique_ptr<Pipeline> make_fill_mask(TextModel model);
 std::unique_ptr<Pipeline> make_feature_extraction(TextModel model, const std::string& directory);
+std::unique_ptr<Pipeline> make_sentence_similarity(TextModel model, const std::string& directory);
 std::unique_ptr<Pipeline> make_zero_shot_classification(TextModel model);
+std::unique_ptr<Pipeline> make_image_classification(const std::string& directory, const LoadOptions& options);
+std::unique_ptr<Pipeline> make_image_feature_extraction(const std::string& directory, const LoadOptions& options);
+std::unique_ptr<Pipeline> make_zero_shot_image_classification(const std::string& directory, const LoadOptions& options);
+std::unique_ptr<Pipeline> make_audio_classification(const std::string& directory, const LoadOptions& options);
+std::unique_ptr<Pipeline> make_automatic_speech_recognition(const std::string& directory, const LoadOptions& options);
 
 }  // namespace transom

@@ -31,7 +31,7 @@ class QuestionAnswering : public Pipeline {
     const auto count = static_cast<size_t>(std::max<int64_t>(1, int_parameter(parameters, "top_k", 1)));
     const bool words = bool_parameter(parameters, "align_to_words", true),
                impossible = bool_parameter(parameters, "handle_impossible_answer", false);
-    const int64_t limit = model_.max_length(), wanted = int_parameter(parameters, "max_seq_len", 384);
+    const int64_t limit = model_.max_length().value_or(0), wanted = int_parameter(parameters, "max_seq_len", 384);
     const EncodeOptions options{.truncation = Truncation::kOnlySecond,
                                 .max_length = limit > 0 ? std::min(limit, wanted) : wanted,
                                 .stride = int_parameter(parameters, "doc_stride", 128),

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cmath>
-#include <numeric>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "io/config.h"
+#include "pipelines/classification.h"
 #include "pipelines/pipeline.h"
 
 namespace transom {
@@ -24,11 +23,10 @@ class TextClassification : public Pipeline {
     std::optional<std::string> pair;
     if (input.is_object() && input.contains("text_pair")) pair = text_input(input, "text_pair");
     const std::vector<float> logits = model_(text_input(input), pair).outputs.at("logits").to_vector<float>();
-    const std::vector<double> scores =
-        apply(logits, string_parameter(parameters, "function_to_apply", default_function(logits.size())));
-    std::vector<size_t> order(scores.size());
-    std::iota(order.begin(), order.end(), size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return scores[a] > scores[b]; });
+    const std::vector<double> scores = scores_of(
+        logits,
+        string_parameter(parameters, "function_to_apply", default_function(model_.model->config(), logits.size())));
+    const std::vector<size_t> order = falling_order(scores);
     const auto item = [&](size_t i) {
       return Json{{"label", i < labels_.size() ? labels_[i] : "LABEL_" + std::to_string(i)}, {"score", scores[i]}};
     };
@@ -44,21 +42,6 @@ class TextClassification : public Pipeline {
   }
 
  private:
-  std::string default_function(size_t classes) const {
-    const std::string type = model_.model->config().get_string("problem_type", "");
-    if (type == "regression") return "none";
-    return type == "multi_label_classification" || classes == 1 ? "sigmoid" : "softmax";
-  }
-  static std::vector<double> apply(const std::vector<float>& logits, const std::string& function) {
-    if (function == "softmax") return softmax_of(logits);
-    std::vector<double> scores(logits.begin(), logits.end());
-    if (function == "sigmoid")
-      for (double& x : scores) x = 1 / (1 + std::exp(-x));
-    else if (function != "none")
-      fail("function_to_apply: expected softmax, sigmoid or none, found {}", quoted(function));
-    return scores;
-  }
-
   TextModel model_;
   std::vector<std::string> labels_;
 };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Zero-shot classification by entailment (Yin, Hay and Roth, 2019): is "This example is <label>." entailed by the text?
 #include <algorithm>
-#include <numeric>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "pipelines/classification.h"
 #include "pipelines/pipeline.h"
 
 namespace transom {
@@ -29,14 +29,11 @@ class ZeroShotClassification : public Pipeline {
     const std::vector<std::string> candidates = candidate_labels(input, parameters);
     const std::string sequence = text_input(input),
                       hypothesis = string_parameter(parameters, "hypothesis_template", "This example is {}.");
-    const size_t place = hypothesis.find("{}");
-    if (place == hypothesis.npos) fail("hypothesis_template: {} has no {{}} for the label", quoted(hypothesis));
     const bool multi = bool_parameter(parameters, "multi_label", false) || candidates.size() == 1;
     std::vector<double> scores;
     std::vector<float> entailments;
     for (const std::string& label : candidates) {
-      std::string claim = hypothesis;
-      claim.replace(place, 2, label);
+      const std::string claim = hypothesis_of(hypothesis, label);
       const std::vector<float> logits =
           model_(sequence, claim, Truncation::kOnlyFirst).outputs.at("logits").to_vector<float>();
       const size_t entailment = entailment_.value_or(logits.size() - 1),
@@ -45,38 +42,12 @@ class ZeroShotClassification : public Pipeline {
       else entailments.push_back(logits[entailment]);
     }
     if (!multi) scores = softmax_of(entailments);
-    std::vector<size_t> order(candidates.size());
-    std::iota(order.begin(), order.end(), size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return scores[a] > scores[b]; });
     Json labels = Json::array(), sorted = Json::array();
-    for (const size_t i : order) labels.push_back(candidates[i]), sorted.push_back(scores[i]);
+    for (const size_t i : falling_order(scores)) labels.push_back(candidates[i]), sorted.push_back(scores[i]);
     return {{"sequence", sequence}, {"labels", labels}, {"scores", sorted}};
   }
 
  private:
-  // A list, or words with commas between.
-  static std::vector<std::string> candidate_labels(const Json& input, const Json& parameters) {
-    const Json given = parameters.contains("candidate_labels") ? parameters["candidate_labels"]
-                       : input.is_object()                     ? input.value("candidate_labels", Json())
-                                                               : Json();
-    std::vector<std::string> labels;
-    if (given.is_array()) {
-      for (const Json& label : given)
-        if (label.is_string()) labels.push_back(label.get<std::string>());
-    } else if (given.is_string()) {
-      const std::string text = given.get<std::string>();
-      for (size_t begin = 0; begin <= text.size();) {
-        const size_t end = std::min(text.find(',', begin), text.size());
-        const size_t first = text.find_first_not_of(' ', begin),
-                     last = text.find_last_not_of(' ', end == 0 ? 0 : end - 1);
-        if (first < end) labels.push_back(text.substr(first, last - first + 1));
-        begin = end + 1;
-      }
-    }
-    if (labels.empty()) fail("candidate_labels: expected a list of labels");
-    return labels;
-  }
-
   TextModel model_;
   std::optional<size_t> entailment_;
 };

@@ -44,6 +44,7 @@ Graph with_distinct_outputs(Graph graph) {
 Program::Program(std::shared_ptr<Device> device, const Graph& traced, const ProgramOptions& options)
     : device_(std::move(device)) {
   const CompilerScope compiler;
+  const ProfiledCompilation profiled;
   const Graph lowered = run_passes(isolate(traced), {.claims = claims_of(*device_)});
   const Graph graph = with_distinct_outputs(lowered);
 
@@ -63,11 +64,13 @@ Program::Program(std::shared_ptr<Device> device, const Graph& traced, const Prog
 
   const MemoryPlan plan = plan_memory(graph, donated);
   donor_ = plan.donor;
+  if (log_topic("graphs")) log(LogLevel::kInfo, print_graph(graph));
   const bool own_plan = device_->has(TRANSOM_DEVICE_PLANS_MEMORY);
   arena_bytes_ = own_plan ? 0 : static_cast<size_t>(plan.arena_bytes);
   const GraphView view(graph, own_plan ? nullptr : &plan, options.frozen);
   transom_error error{};
   expect_ok(device_->table().compile(device_->handle(), &view.graph(), &executable_, &error), error, device_->name());
+  nodes_ = std::make_shared<const std::vector<std::shared_ptr<Node>>>(graph.nodes);
 }
 
 Program::~Program() {
@@ -75,22 +78,37 @@ Program::~Program() {
 }
 
 std::vector<std::shared_ptr<Buffer>> Program::run(const std::vector<std::shared_ptr<Buffer>>& inputs) const {
+  const std::vector<std::shared_ptr<Buffer>> outputs = output_buffers(inputs);
+  launch(inputs, outputs, arena_bytes_ ? device_->arena(arena_bytes_).get() : nullptr);
+  return results(inputs, outputs);
+}
+
+std::vector<std::shared_ptr<Buffer>> Program::output_buffers(const std::vector<std::shared_ptr<Buffer>>& inputs) const {
   std::vector<std::shared_ptr<Buffer>> outputs;
+  for (size_t o = 0; o < output_bytes_.size(); ++o)
+    outputs.push_back(donor_[o] >= 0 ? inputs[static_cast<size_t>(donor_[o])] : device_->allocate(output_bytes_[o]));
+  return outputs;
+}
+
+void Program::launch(const std::vector<std::shared_ptr<Buffer>>& inputs,
+                     const std::vector<std::shared_ptr<Buffer>>& outputs, const Buffer* arena) const {
   std::vector<transom_binding> input_bindings, output_bindings;
   for (const auto& input : inputs) input_bindings.push_back({input->handle(), 0});
-  for (size_t o = 0; o < output_bytes_.size(); ++o) {
-    outputs.push_back(donor_[o] >= 0 ? inputs[static_cast<size_t>(donor_[o])] : device_->allocate(output_bytes_[o]));
-    output_bindings.push_back({outputs.back()->handle(), 0});
-  }
+  for (const auto& output : outputs) output_bindings.push_back({output->handle(), 0});
   const transom_launch launch = {.struct_size = sizeof(transom_launch),
                                  .stream = device_->stream(),
                                  .inputs = input_bindings.data(),
                                  .inputs_count = input_bindings.size(),
                                  .outputs = output_bindings.data(),
                                  .outputs_count = output_bindings.size(),
-                                 .arena = {arena_bytes_ ? device_->arena(arena_bytes_)->handle() : nullptr, 0}};
+                                 .arena = {arena ? arena->handle() : nullptr, 0}};
+  const ProfiledRun profiled(nodes_, *device_);
   transom_error error{};
   expect_ok(device_->table().run(executable_, &launch, &error), error, device_->name());
+}
+
+std::vector<std::shared_ptr<Buffer>> Program::results(const std::vector<std::shared_ptr<Buffer>>& inputs,
+                                                      const std::vector<std::shared_ptr<Buffer>>& outputs) const {
   std::vector<std::shared_ptr<Buffer>> results;
   for (const Source& source : sources_)
     results.push_back(source.is_input ? inputs[source.index] : outputs[source.index]);

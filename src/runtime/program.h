@@ -7,6 +7,7 @@
 
 #include "device/device.h"
 #include "ir/graph.h"
+#include "runtime/profile.h"
 
 namespace transom {
 
@@ -29,6 +30,15 @@ class Program {
   size_t arena_bytes() const { return arena_bytes_; }
 
  private:
+  friend class CapturedProgram;
+
+  // The buffers that the executable's outputs go to: those of donated inputs, and new ones.
+  std::vector<std::shared_ptr<Buffer>> output_buffers(const std::vector<std::shared_ptr<Buffer>>& inputs) const;
+  void launch(const std::vector<std::shared_ptr<Buffer>>& inputs, const std::vector<std::shared_ptr<Buffer>>& outputs,
+              const Buffer* arena) const;
+  std::vector<std::shared_ptr<Buffer>> results(const std::vector<std::shared_ptr<Buffer>>& inputs,
+                                               const std::vector<std::shared_ptr<Buffer>>& outputs) const;
+
   // Where an output of the graph comes from: an output of the executable, or straight from an input.
   struct Source {
     bool is_input;
@@ -40,6 +50,7 @@ class Program {
   std::vector<size_t> output_bytes_;
   std::vector<int> donor_;
   size_t arena_bytes_ = 0;
+  ProgramNodes nodes_;  // as the device has them, for profiles
 };
 
 // Compiled once for each structure, set of options and device.

@@ -3,120 +3,124 @@
 
 #include <algorithm>
 
-#include "base/error.h"
-#include "base/json.h"
+#include "text/fields.h"
 #include "text/unicode.h"
 
 namespace transom::text {
 namespace {
 
-// The character that ends before `at`; `at` is not the beginning.
-char32_t character_before(std::string_view text, size_t at, size_t& begin) {
-  begin = at - 1;
-  while (begin > 0 && is_continuation(text[begin])) --begin;
-  const char* p = text.data() + begin;
-  return next_character(p);
+bool ends_with_word(std::string_view text) {
+  if (text.empty()) return false;
+  size_t at = previous_boundary(text, text.size());
+  return is_word_character(next_character(text, at));
 }
 
-char32_t character_at(std::string_view text, size_t at, size_t& end) {
-  const char* p = text.data() + at;
-  const char32_t c = next_character(p);
-  end = static_cast<size_t>(p - text.data());
-  return c;
-}
-
-bool stands_alone(std::string_view text, size_t begin, size_t end) {
-  size_t ignored = 0;
-  if (begin > 0 && is_word_character(character_before(text, begin, ignored))) return false;
-  return end == text.size() || !is_word_character(character_at(text, end, ignored));
+bool starts_with_word(std::string_view text) {
+  size_t at = 0;
+  return !text.empty() && is_word_character(next_character(text, at));
 }
 
 }  // namespace
 
-AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalizer* normalizer) : tokens_(std::move(tokens)) {
-  for (size_t i = 0; i < tokens_.size(); ++i) {
-    const AddedToken& token = tokens_[i];
-    by_id_[token.id] = i;
-    by_content_[token.content] = i;
-    if (token.content.empty()) continue;
-    std::string pattern = token.content;
-    if (token.normalized && normalizer) {
-      AlignedText text;
-      text.reset(pattern);
-      normalizer->normalize(text);
-      pattern = text.all();
-    }
-    if (!pattern.empty()) (token.normalized ? normalized_ : original_)[pattern[0]].push_back({pattern, i});
+void TokenFinder::add(std::string content, const AddedToken& token) {
+  if (content.empty()) return;
+  const auto same = std::find_if(tokens_.begin(), tokens_.end(), [&](const Entry& e) { return e.content == content; });
+  if (same != tokens_.end()) {
+    same->token = token;
+    return;
   }
-  for (Patterns* patterns : {&original_, &normalized_})
-    for (auto& [first, list] : *patterns)
-      std::stable_sort(list.begin(), list.end(),
-                       [](const Pattern& a, const Pattern& b) { return a.text.size() > b.text.size(); });
+  std::vector<uint32_t>& numbers = by_first_byte_[static_cast<unsigned char>(content[0])];
+  const auto place = std::find_if(numbers.begin(), numbers.end(),
+                                  [&](uint32_t number) { return tokens_[number].content.size() < content.size(); });
+  numbers.insert(place, static_cast<uint32_t>(tokens_.size()));
+  tokens_.push_back({std::move(content), token});
 }
 
-const AddedToken* AddedTokens::by_id(int64_t id) const {
-  const auto found = by_id_.find(id);
-  return found == by_id_.end() ? nullptr : &tokens_[found->second];
-}
-const AddedToken* AddedTokens::by_content(std::string_view content) const {
-  const auto found = by_content_.find(std::string(content));
-  return found == by_content_.end() ? nullptr : &tokens_[found->second];
-}
-
-void AddedTokens::find(AlignedText& text, const Patterns& patterns) const {
-  if (patterns.empty()) return;
-  text.split([&](const Piece& piece, auto&& emit) {
-    const std::string_view view = text.view(piece);
-    size_t rest = 0;  // where what is no token begins
-    for (size_t at = 0; at < view.size();) {
-      const auto list = patterns.find(view[at]);
-      const Pattern* match = nullptr;
-      if (list != patterns.end())
-        for (const Pattern& pattern : list->second)
-          if (view.substr(at, pattern.text.size()) == pattern.text) {
-            match = &pattern;
-            break;
-          }
-      if (!match) {
-        ++at;
-        continue;
-      }
-      const AddedToken& token = tokens_[match->token];
-      size_t begin = at, end = at + match->text.size();
-      at = end;
-      if (token.single_word && !stands_alone(view, begin, end)) continue;
-      for (size_t before = 0; token.lstrip && begin > rest && is_white_space(character_before(view, begin, before));)
-        begin = before;
-      for (size_t behind = 0; token.rstrip && end < view.size() && is_white_space(character_at(view, end, behind));)
-        end = behind;
-      emit(piece.begin + static_cast<uint32_t>(rest), piece.begin + static_cast<uint32_t>(begin));
-      emit(piece.begin + static_cast<uint32_t>(begin), piece.begin + static_cast<uint32_t>(end),
-           static_cast<int32_t>(token.id));
-      rest = at = end;
+int64_t TokenFinder::match(std::string_view text, size_t last, size_t& begin, size_t& end, size_t& at) const {
+  const std::string_view rest = text.substr(at);
+  for (const uint32_t number : by_first_byte_[static_cast<unsigned char>(text[at])]) {
+    const auto& [content, token] = tokens_[number];
+    if (!rest.starts_with(content)) continue;
+    begin = at, end = at + content.size();
+    if (token.single_word && (ends_with_word(text.substr(0, begin)) || starts_with_word(text.substr(end)))) {
+      at = end;  // the search goes on behind it
+      return -1;
     }
-    emit(piece.begin + static_cast<uint32_t>(rest), piece.end);
+    while (token.lstrip && begin > last) {
+      const size_t previous = previous_boundary(text, begin);
+      size_t next = previous;
+      if (previous < last || !is_space(next_character(text, next))) break;
+      begin = previous;
+    }
+    while (token.rstrip && end < text.size()) {
+      size_t next = end;
+      if (!is_space(next_character(text, next))) break;
+      end = next;
+    }
+    return token.id;
+  }
+  ++at;
+  return -1;
+}
+
+AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalizer* normalizer, Vocabulary& vocabulary) {
+  for (const AddedToken& token : tokens) {
+    vocabulary.insert(token.content, token.id);
+    if (token.special) special_.push_back(token.id);
+    if (token.normalized && normalizer != nullptr) {
+      AlignedText text(token.content);
+      normalizer->apply(text);
+      normalized_.add(text.bytes, token);
+    } else if (token.normalized) {
+      normalized_.add(token.content, token);
+    } else {
+      raw_.add(token.content, token);
+    }
+  }
+  std::sort(special_.begin(), special_.end());
+  special_.erase(std::unique(special_.begin(), special_.end()), special_.end());
+}
+
+Pieces AddedTokens::extract(std::string_view text, const Normalizer* normalizer) const {
+  Pieces result;
+  AlignedText original(text);
+  raw_.split(text, [&](size_t begin, size_t end, int64_t token) {
+    AlignedText part;
+    if (begin == 0 && end == original.size()) part = std::move(original);
+    else part.append(original, begin, end);
+    const bool first = begin == 0;
+    const auto emit = [&](size_t from, size_t to, int64_t id) {
+      const auto at = static_cast<uint32_t>(result.text.size());
+      result.text.append(part, from, to);
+      result.pieces.push_back({at, static_cast<uint32_t>(result.text.size()), first && from == 0, id});
+    };
+    if (token >= 0) return emit(0, part.size(), token);
+    if (normalizer != nullptr) normalizer->apply(part);
+    normalized_.split(part.bytes, emit);
   });
+  return result;
 }
 
-std::vector<AddedToken> parse_added_tokens(const Json& json, const std::string& where) {
-  std::vector<AddedToken> tokens;
-  if (json.is_null()) return tokens;
-  if (!json.is_array()) fail("{}: expected a list added_tokens", where);
+bool AddedTokens::is_special(int64_t id) const { return std::binary_search(special_.begin(), special_.end(), id); }
+
+std::vector<int64_t> AddedTokens::special_ids() const { return special_; }
+
+std::vector<AddedToken> read_added_tokens(const Json& json, const std::string& where) {
+  std::vector<AddedToken> result;
+  if (json.is_null()) return result;
+  require(json.is_array(), "{}: expected an array, found {}", where, json.type_name());
   for (const Json& item : json) {
-    if (!item.is_object() || !item.contains("id") || !item["id"].is_number_integer() || !item.contains("content") ||
-        !item["content"].is_string())
-      fail("{}: an added token has no id or no content", where);
-    AddedToken token{.id = item["id"].get<int64_t>(), .content = item["content"].get<std::string>()};
-    if (token.id < 0 || token.id > (1 << 27))
-      fail("{}: the added token {} has the id {}", where, transom::quoted(token.content), token.id);
-    token.single_word = flag(item, "single_word", false);
-    token.lstrip = flag(item, "lstrip", false);
-    token.rstrip = flag(item, "rstrip", false);
-    token.special = flag(item, "special", false);
-    token.normalized = flag(item, "normalized", !token.special);
-    tokens.push_back(std::move(token));
+    const bool special = bool_field(item, "special", where, false);
+    AddedToken token{integer_field(item, "id", where),
+                     string_field(item, "content", where),
+                     bool_field(item, "single_word", where, false),
+                     bool_field(item, "lstrip", where, false),
+                     bool_field(item, "rstrip", where, false),
+                     bool_field(item, "normalized", where, !special),
+                     special};
+    result.push_back(std::move(token));
   }
-  return tokens;
+  return result;
 }
 
 }  // namespace transom::text

@@ -1,50 +1,76 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens beside the model's vocabulary: found in the text before anything is normalised, or, those that say so, after
-// it.
+// Tokens that are found in the text before the model sees it: special tokens and those added to a finished vocabulary.
 #pragma once
 
+#include <cstdint>
 #include <string>
-#include <unordered_map>
+#include <string_view>
 #include <vector>
 
 #include "text/components.h"
+#include "text/vocabulary.h"
 
 namespace transom::text {
 
 struct AddedToken {
   int64_t id = 0;
   std::string content;
-  bool single_word = false, lstrip = false, rstrip = false, normalized = false, special = false;
+  bool single_word = false;  // not within a word
+  bool lstrip = false;       // takes the spaces to its left along
+  bool rstrip = false;       // and to its right
+  bool normalized = true;    // looked for in the normalised text
+  bool special = false;      // decode() may pass over it
+};
+
+// Finds the longest token at each place, from left to right.
+class TokenFinder {
+ public:
+  // `content` as it stands in the text that will be searched.
+  void add(std::string content, const AddedToken& token);
+  bool empty() const { return tokens_.empty(); }
+
+  // Calls emit(begin, end, token) for the parts of `text`, in order; token is -1 between the tokens.
+  template <typename Emit>
+  void split(std::string_view text, const Emit& emit) const {
+    size_t last = 0;
+    for (size_t at = 0; at < text.size();) {
+      size_t begin = at, end = at;
+      const int64_t token = match(text, last, begin, end, at);
+      if (token < 0) continue;
+      if (begin > last) emit(last, begin, int64_t{-1});
+      emit(begin, end, token);
+      last = at = end;
+    }
+    if (last < text.size()) emit(last, text.size(), int64_t{-1});
+  }
+
+ private:
+  struct Entry {
+    std::string content;
+    AddedToken token;
+  };
+  // The token at `at`, its range with the spaces it takes; -1 if there is none, with `at` moved to where to look next.
+  int64_t match(std::string_view text, size_t last, size_t& begin, size_t& end, size_t& at) const;
+
+  std::vector<Entry> tokens_;                 // longest first
+  std::vector<uint32_t> by_first_byte_[256];  // numbers in tokens_, made by add()
 };
 
 class AddedTokens {
  public:
-  AddedTokens() = default;
-  // `normalizer` (or null) is applied to the contents of tokens that are looked for in normalised text.
-  AddedTokens(std::vector<AddedToken> tokens, const Normalizer* normalizer);
+  // Reads "added_tokens"; their texts and ids are entered into `vocabulary`.
+  AddedTokens(std::vector<AddedToken> tokens, const Normalizer* normalizer, Vocabulary& vocabulary);
 
-  void find_in_original(AlignedText& text) const { find(text, original_); }
-  void find_in_normalized(AlignedText& text) const { find(text, normalized_); }
-
-  const std::vector<AddedToken>& tokens() const { return tokens_; }
-  const AddedToken* by_id(int64_t id) const;
-  const AddedToken* by_content(std::string_view content) const;
+  // The text cut into added tokens and the normalised rest.
+  Pieces extract(std::string_view text, const Normalizer* normalizer) const;
+  bool is_special(int64_t id) const;
+  std::vector<int64_t> special_ids() const;
 
  private:
-  struct Pattern {
-    std::string text;
-    size_t token;
-  };
-  // Patterns by their first byte, long ones first.
-  using Patterns = std::unordered_map<char, std::vector<Pattern>>;
-  void find(AlignedText& text, const Patterns& patterns) const;
-
-  std::vector<AddedToken> tokens_;
-  Patterns original_, normalized_;
-  std::unordered_map<int64_t, size_t> by_id_;
-  std::unordered_map<std::string, size_t> by_content_;
+  TokenFinder raw_, normalized_;
+  std::vector<int64_t> special_;  // ascending
 };
 
-std::vector<AddedToken> parse_added_tokens(const Json& json, const std::string& where);
+std::vector<AddedToken> read_added_tokens(const Json& json, const std::string& where);
 
 }  // namespace transom::text

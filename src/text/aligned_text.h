@@ -1,119 +1,96 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text under work: one buffer in UTF-8, cut into pieces, and for every byte of it the bytes of the original that it
-// came from. Normalisers and pre-tokenisers rewrite the buffer and cut the pieces; models read them.
+// Text on its way to tokens: the bytes as they are now, and for each byte the characters of the original it stands for.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace transom::text {
 
+// Characters begin..end of the original text.
 struct Span {
   uint32_t begin = 0, end = 0;
+  bool operator==(const Span&) const = default;
 };
 
-// A part of the buffer. One that is an added token already has its id, and is left alone by all that follows.
-struct Piece {
-  uint32_t begin = 0, end = 0;
-  uint32_t origin = 0;  // the byte of the original at which the piece began when it was cut
-  int32_t token = -1;
-  bool is_token() const { return token >= 0; }
-};
-
-// A character that replaces others: `change` is 0 when it stands for one character of the old text, 1 when it is
-// inserted, and -n when it stands for one and the n that follow it are dropped. Hugging Face's offsets are defined in
-// these terms, so a rewrite that is to give the same offsets is best described in them.
+// A character of a rewritten text. change 0: in place of one character; n > 0: inserted; -n: in place of n + 1
+// characters.
 struct CharacterChange {
-  char32_t character;
-  int change;
+  char32_t c = 0;
+  int change = 0;
 };
 
-// What rewriting appends to.
-class AlignedWriter {
- public:
-  void append(std::string_view bytes, Span source) {
-    text.append(bytes);
-    sources.insert(sources.end(), bytes.size(), source);
-  }
-  void append(char32_t c, Span source);
+struct AlignedText {
+  std::string bytes;
+  std::vector<Span> origin;  // one for each byte
 
-  std::string text;
-  std::vector<Span> sources;
+  AlignedText() = default;
+  // `text` as it is; its first character is number `first` of the original.
+  explicit AlignedText(std::string_view text, uint32_t first = 0);
+
+  void append(char32_t c, Span span);
+  void append(std::string_view text, Span span);
+  void append(const AlignedText& other);
+  void append(const AlignedText& other, size_t begin, size_t end);
+  // The text becomes `changes`, in order. An inserted character stands for the same as the one before it.
+  void transform(const std::vector<CharacterChange>& changes);
+  size_t size() const { return bytes.size(); }
+  bool empty() const { return bytes.empty(); }
+  std::string_view view(size_t begin, size_t end) const { return std::string_view(bytes).substr(begin, end - begin); }
+
+  // The original characters of bytes begin..end, which may be none.
+  Span original(size_t begin, size_t end) const;
 };
 
-class AlignedText {
- public:
-  // `original` must be valid UTF-8, shorter than 4 GiB. Starts as one piece, or none if it is empty.
-  void reset(std::string_view original);
+// Part of the text: what one call of the model sees, or an added token.
+struct Piece {
+  uint32_t begin = 0, end = 0;  // bytes
+  bool first = false;           // begins where the original text begins
+  int64_t token = -1;           // the added token that it is
+};
 
-  std::string_view view(const Piece& piece) const { return {text_.data() + piece.begin, piece.end - piece.begin}; }
-  std::string_view all() const { return text_; }
-  const std::vector<Piece>& pieces() const { return pieces_; }
+struct Pieces {
+  AlignedText text;
+  std::vector<Piece> pieces;
 
-  // Where the byte, or the part, came from, in bytes of the original. An unchanged byte came from its whole character.
-  Span source(uint32_t byte) const;
-  Span source(uint32_t begin, uint32_t end) const { return {source(begin).begin, source(end - 1).end}; }
-
-  // Rewrites every piece that is no token: `write(piece, writer)` appends what replaces it.
-  template <typename Write>
-  void rewrite(Write&& write);
-
-  // Appends to `writer` the piece with these changes; `skip` characters of its beginning are dropped first.
-  void write_changes(const Piece& piece, const std::vector<CharacterChange>& changes, AlignedWriter& writer,
-                     size_t skip = 0) const;
-  void write_copy(uint32_t begin, uint32_t end, AlignedWriter& writer) const;
-
-  // Cuts every piece that is no token: `cut(piece, emit)` calls emit(begin, end) or emit(begin, end, token) for each
-  // part that remains, in order. Empty parts vanish.
+  // Cuts each piece that is no added token: cut(view, emit) calls emit(begin, end) with bytes of `view` for what stays,
+  // in order. Empty parts are dropped.
   template <typename Cut>
-  void split(Cut&& cut);
-
-  // For changes that keep the place and length of every character (ASCII lower case).
-  char* bytes() { return text_.data(); }
-
- private:
-  void take(AlignedWriter& writer);
-
-  std::string text_;
-  std::vector<Span> sources_;  // empty while the buffer is the original
-  std::vector<Piece> pieces_, other_pieces_;
-  AlignedWriter writer_;
-};
-
-template <typename Write>
-void AlignedText::rewrite(Write&& write) {
-  writer_.text.clear();
-  writer_.sources.clear();
-  other_pieces_.clear();
-  for (const Piece& piece : pieces_) {
-    Piece moved = piece;
-    moved.begin = static_cast<uint32_t>(writer_.text.size());
-    if (piece.is_token()) write_copy(piece.begin, piece.end, writer_);
-    else write(piece, writer_);
-    moved.end = static_cast<uint32_t>(writer_.text.size());
-    if (moved.end > moved.begin) other_pieces_.push_back(moved);
-  }
-  take(writer_);
-}
-
-template <typename Cut>
-void AlignedText::split(Cut&& cut) {
-  other_pieces_.clear();
-  for (const Piece& piece : pieces_) {
-    if (piece.is_token()) {
-      other_pieces_.push_back(piece);
-      continue;
+  void split(const Cut& cut) {
+    std::vector<Piece> result;
+    result.reserve(pieces.size() * 2);
+    for (const Piece& piece : pieces) {
+      if (piece.token >= 0) {
+        result.push_back(piece);
+        continue;
+      }
+      cut(text.view(piece.begin, piece.end), [&](size_t begin, size_t end) {
+        if (begin == end) return;
+        const auto from = piece.begin + static_cast<uint32_t>(begin), to = piece.begin + static_cast<uint32_t>(end);
+        result.push_back({from, to, text.origin[from].begin == 0, -1});
+      });
     }
-    cut(piece, [&](uint32_t begin, uint32_t end, int32_t token = -1) {
-      if (begin < end)
-        other_pieces_.push_back({begin, end, begin == piece.begin ? piece.origin : source(begin).begin, token});
-    });
+    pieces = std::move(result);
   }
-  pieces_.swap(other_pieces_);
-}
+
+  // Rewrites the text of each piece that is no added token: rewrite(piece, text, out) appends its new text to `out`.
+  template <typename Rewrite>
+  void rewrite(const Rewrite& rewrite) {
+    AlignedText out;
+    out.bytes.reserve(text.size() * 2), out.origin.reserve(text.size() * 2);
+    for (Piece& piece : pieces) {
+      const auto begin = static_cast<uint32_t>(out.size());
+      if (piece.token >= 0) {
+        out.append(text, piece.begin, piece.end);
+      } else {
+        rewrite(piece, text, out);
+      }
+      piece.begin = begin, piece.end = static_cast<uint32_t>(out.size());
+    }
+    text = std::move(out);
+  }
+};
 
 }  // namespace transom::text

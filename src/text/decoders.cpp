@@ -1,60 +1,163 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decoders turn tokens back into text.
-#include "text/decoders.h"
+#include <charconv>
 
-#include "base/error.h"
-#include "base/json.h"
+#include "text/byte_level.h"
+#include "text/clean_up.h"
+#include "text/components.h"
+#include "text/fields.h"
+#include "text/metaspace.h"
+#include "text/pattern.h"
+#include "text/unicode.h"
 
 namespace transom::text {
-
-std::string replaced(std::string text, std::string_view from, std::string_view to) {
-  for (size_t at = 0; (at = text.find(from, at)) != text.npos; at += to.size()) text.replace(at, from.size(), to);
-  return text;
-}
-
-std::string cleaned_up(std::string text) {
-  constexpr std::pair<std::string_view, std::string_view> kReplacements[] = {
-      {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},   {" n't", "n't"},
-      {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
-  for (const auto& [from, to] : kReplacements) text = replaced(std::move(text), from, to);
-  return text;
-}
-
 namespace {
+
+using Tokens = std::vector<std::string>;
+
+void join(Tokens& tokens) {
+  std::string all;
+  for (const std::string& token : tokens) all += token;
+  tokens.assign(1, std::move(all));
+}
 
 class WordPieceDecoder : public Decoder {
  public:
-  explicit WordPieceDecoder(const Json& json) : cleanup_(flag(json, "cleanup", true)) {
-    if (json.contains("prefix") && json["prefix"].is_string()) prefix_ = json["prefix"].get<std::string>();
-  }
-  std::vector<std::string> decode(std::vector<std::string> tokens) const override {
+  WordPieceDecoder(const Json& json, const std::string& where)
+      : prefix_(string_field(json, "prefix", where, "##")), clean_up_(bool_field(json, "cleanup", where, true)) {}
+  void apply(Tokens& tokens) const override {
     for (size_t i = 0; i < tokens.size(); ++i) {
       std::string& token = tokens[i];
       if (i > 0) {
-        if (!prefix_.empty() && token.starts_with(prefix_)) token.erase(0, prefix_.size());
-        else token.insert(0, " ");
+        if (token.starts_with(prefix_)) token.erase(0, prefix_.size());
+        else token.insert(0, 1, ' ');
       }
-      if (cleanup_) token = cleaned_up(std::move(token));
+      if (clean_up_) {
+        token = replace_all(clean_up_spaces(std::move(token)), " do not", " don't");
+      }
     }
-    return tokens;
   }
 
  private:
-  std::string prefix_ = "##";
-  bool cleanup_;
+  std::string prefix_;
+  bool clean_up_;
 };
 
-class Sequence : public Decoder {
+class ByteLevelDecoder : public Decoder {
  public:
-  Sequence(const Json& json, const std::string& where, int depth) {
-    if (!json.contains("decoders") || !json["decoders"].is_array())
-      fail("{}: decoder Sequence: expected a list of decoders", where);
-    for (const Json& part : json["decoders"]) parts_.push_back(parse_decoder(part, where, depth + 1));
+  void apply(Tokens& tokens) const override {
+    std::string bytes;
+    for (const std::string& token : tokens) {
+      const size_t before = bytes.size();
+      for (size_t i = 0; i < token.size();) {
+        if (append_byte_of(next_character(token, i), bytes)) continue;
+        bytes.resize(before);  // a token outside of the byte-level alphabet stands for itself
+        bytes += token;
+        break;
+      }
+    }
+    tokens.assign(1, well_formed(bytes));
   }
-  std::vector<std::string> decode(std::vector<std::string> tokens) const override {
-    for (const auto& part : parts_)
-      if (part) tokens = part->decode(std::move(tokens));
-    return tokens;
+};
+
+class MetaspaceDecoder : public Decoder {
+ public:
+  MetaspaceDecoder(const Json& json, const std::string& where) : metaspace_(json, where) {}
+  void apply(Tokens& tokens) const override {
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      const bool added = i == 0 && metaspace_.scheme != PrependScheme::kNever;
+      tokens[i] = replace_all(std::move(tokens[i]), metaspace_.replacement, added ? "" : " ");
+    }
+  }
+
+ private:
+  Metaspace metaspace_;
+};
+
+class BpeDecoder : public Decoder {
+ public:
+  explicit BpeDecoder(std::string suffix) : suffix_(std::move(suffix)) {}
+  void apply(Tokens& tokens) const override {
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      tokens[i] = replace_all(std::move(tokens[i]), suffix_, i + 1 == tokens.size() ? "" : " ");
+    }
+  }
+
+ private:
+  std::string suffix_;
+};
+
+class Fuse : public Decoder {
+ public:
+  void apply(Tokens& tokens) const override { join(tokens); }
+};
+
+// Takes up to `start` and `stop` times the character `content` from the ends of each token.
+class StripDecoder : public Decoder {
+ public:
+  StripDecoder(const Json& json, const std::string& where)
+      : content_(nonempty_field(json, "content", where)),
+        start_(integer_field(json, "start", where, 0)),
+        stop_(integer_field(json, "stop", where, 0)) {}
+  void apply(Tokens& tokens) const override {
+    for (std::string& token : tokens) {
+      for (int64_t i = 0; i < start_ && token.starts_with(content_); ++i) token.erase(0, content_.size());
+      for (int64_t i = 0; i < stop_ && token.ends_with(content_); ++i) token.resize(token.size() - content_.size());
+    }
+  }
+
+ private:
+  std::string content_;
+  int64_t start_, stop_;
+};
+
+class ReplaceDecoder : public Decoder {
+ public:
+  ReplaceDecoder(const Json& json, const std::string& where)
+      : pattern_(field(json, "pattern", where), where + ".pattern"), content_(string_field(json, "content", where)) {}
+  void apply(Tokens& tokens) const override {
+    for (std::string& token : tokens) token = pattern_.replaced(token, content_);
+  }
+
+ private:
+  Pattern pattern_;
+  std::string content_;
+};
+
+// Runs of <0x41> become the bytes that they name, or a U+FFFD a byte where these are no UTF-8.
+class ByteFallback : public Decoder {
+ public:
+  void apply(Tokens& tokens) const override {
+    Tokens result;
+    std::string bytes;
+    const auto flush = [&] {
+      if (bytes.empty()) return;
+      if (well_formed(bytes) == bytes) {
+        result.push_back(bytes);
+      } else {
+        for (size_t i = 0; i < bytes.size(); ++i) result.emplace_back("\uFFFD");
+      }
+      bytes.clear();
+    };
+    for (std::string& token : tokens) {
+      unsigned value = 0;
+      if (token.size() == 6 && token.starts_with("<0x") && token[5] == '>' &&
+          std::from_chars(token.data() + 3, token.data() + 5, value, 16).ptr == token.data() + 5) {
+        bytes.push_back(static_cast<char>(static_cast<unsigned char>(value)));
+        continue;
+      }
+      flush();
+      result.push_back(std::move(token));
+    }
+    flush();
+    tokens = std::move(result);
+  }
+};
+
+class DecoderSequence : public Decoder {
+ public:
+  explicit DecoderSequence(std::vector<std::unique_ptr<Decoder>> parts) : parts_(std::move(parts)) {}
+  void apply(Tokens& tokens) const override {
+    for (const auto& part : parts_) part->apply(tokens);
   }
 
  private:
@@ -63,13 +166,31 @@ class Sequence : public Decoder {
 
 }  // namespace
 
-std::unique_ptr<Decoder> parse_decoder(const Json& json, const std::string& where, int depth) {
+std::unique_ptr<Decoder> make_decoder(const Json& json, const std::string& where, int depth) {
   if (json.is_null()) return nullptr;
-  if (depth > kMaximumDepth) fail("{}: decoders are nested deeper than {} levels", where, kMaximumDepth);
-  const std::string type = component_type(json, where);
-  if (type == "WordPiece") return std::make_unique<WordPieceDecoder>(json);
-  if (type == "Sequence") return std::make_unique<Sequence>(json, where, depth);
-  unknown_component("decoder", type, {"Sequence", "WordPiece"}, where);
+  const std::string type = component_type(json, where, depth);
+  if (type == "WordPiece") return std::make_unique<WordPieceDecoder>(json, where);
+  if (type == "ByteLevel") return std::make_unique<ByteLevelDecoder>();
+  if (type == "Metaspace") return std::make_unique<MetaspaceDecoder>(json, where);
+  if (type == "BPEDecoder") {
+    const bool named = !field(json, "suffix", where).is_null();
+    return std::make_unique<BpeDecoder>(named ? nonempty_field(json, "suffix", where) : "</w>");
+  }
+  if (type == "Fuse") return std::make_unique<Fuse>();
+  if (type == "Strip") return std::make_unique<StripDecoder>(json, where);
+  if (type == "Replace") return std::make_unique<ReplaceDecoder>(json, where);
+  if (type == "ByteFallback") return std::make_unique<ByteFallback>();
+  if (type == "Sequence") {
+    std::vector<std::unique_ptr<Decoder>> parts;
+    for (const Json& part : array_field(json, "decoders", where)) {
+      if (auto made = make_decoder(part, where + ".decoders", depth + 1)) parts.push_back(std::move(made));
+    }
+    return std::make_unique<DecoderSequence>(std::move(parts));
+  }
+  fail(
+      "{}: the decoder {} is not known; known are WordPiece, ByteLevel, Metaspace, BPEDecoder, Fuse, Strip, Replace, "
+      "ByteFallback and Sequence",
+      where, quoted(type));
 }
 
 }  // namespace transom::text

@@ -1,150 +1,158 @@
 // SPDX-License-Identifier: Apache-2.0
-// Normalisers rewrite the text before it is cut into words.
-#include <unicode/normalizer2.h>
-#include <unicode/uchar.h>
-#include <unicode/unistr.h>
+#include <optional>
 
-#include <algorithm>
-
-#include "base/error.h"
-#include "base/json.h"
 #include "text/components.h"
+#include "text/fields.h"
+#include "text/pattern.h"
+#include "text/precompiled.h"
 #include "text/unicode.h"
+#include "text/unicode_forms.h"
 
 namespace transom::text {
 namespace {
 
-using Changes = std::vector<CharacterChange>;
+// Passes each character with its span to change(c, span, out).
+template <typename Change>
+void each_character(AlignedText& text, const Change& change) {
+  AlignedText out;
+  out.bytes.reserve(text.size()), out.origin.reserve(text.size());
+  for (size_t i = 0; i < text.size();) {
+    const Span span = text.origin[i];
+    change(next_character(text.bytes, i), span, out);
+  }
+  text = std::move(out);
+}
 
-// Keeps the characters for which `keep` holds, mapped by `map`. Dropped characters belong to the one before them.
-template <typename Keep, typename Map>
-void filter(AlignedText& text, Keep&& keep, Map&& map) {
-  text.rewrite([&](const Piece& piece, AlignedWriter& writer) {
-    Changes changes;
-    size_t skip = 0;
-    for (const char32_t c : to_characters(text.view(piece))) {
-      if (keep(c)) changes.push_back({map(c), 0});
-      else if (changes.empty()) ++skip;
-      else --changes.back().change;
-    }
-    text.write_changes(piece, changes, writer, skip);
+void to_lower_case(AlignedText& text) {
+  each_character(text, [](char32_t c, Span span, AlignedText& out) {
+    if (c < 0x80) return out.append(c >= 'A' && c <= 'Z' ? c + 32 : c, span);
+    for (const char32_t lower : lower_case(c)) out.append(lower, span);
   });
 }
 
-// Each character becomes what `expand(c, changes)` appends for it.
-template <typename Expand>
-void expand_all(AlignedText& text, Expand&& expand) {
-  text.rewrite([&](const Piece& piece, AlignedWriter& writer) {
-    Changes changes;
-    for (const char32_t c : to_characters(text.view(piece))) expand(c, changes);
-    text.write_changes(piece, changes, writer);
-  });
-}
-
-const icu::Normalizer2& icu_normalizer(const icu::Normalizer2* (*instance)(UErrorCode&)) {
-  UErrorCode status = U_ZERO_ERROR;
-  const icu::Normalizer2* normalizer = instance(status);
-  if (U_FAILURE(status)) fail(ErrorKind::kInternal, "ICU gives no normalizer: {}", u_errorName(status));
-  return *normalizer;
-}
-
-// Canonical (or compatibility) decomposition: the first character of a decomposition stands for the old one, the others
-// are inserted; marks are put in the order of their combining classes.
-void decompose(AlignedText& text, const icu::Normalizer2& normalizer) {
-  if (is_ascii(text.all())) return;
-  text.rewrite([&](const Piece& piece, AlignedWriter& writer) {
-    Changes changes;
-    icu::UnicodeString parts;
-    for (const char32_t c : to_characters(text.view(piece))) {
-      if (!normalizer.getDecomposition(static_cast<UChar32>(c), parts)) {
-        changes.push_back({c, 0});
-        continue;
-      }
-      for (int32_t i = 0; i < parts.length(); i = parts.moveIndex32(i, 1))
-        changes.push_back({static_cast<char32_t>(parts.char32At(i)), i == 0 ? 0 : 1});
-    }
-    const auto mark = [](const CharacterChange& c) { return u_getCombiningClass(static_cast<UChar32>(c.character)); };
-    for (auto begin = changes.begin(); begin != changes.end();) {
-      if (mark(*begin) == 0) {
-        ++begin;
-        continue;
-      }
-      auto end = begin;
-      while (end != changes.end() && mark(*end) != 0) ++end;
-      std::stable_sort(begin, end, [&](const auto& a, const auto& b) { return mark(a) < mark(b); });
-      begin = end;
-    }
-    text.write_changes(piece, changes, writer);
-  });
-}
-
-void lower_case(AlignedText& text) {
-  expand_all(text, [](char32_t c, Changes& changes) {
-    if (c == 0x130) {  // the one character whose lower case is two
-      changes.push_back({'i', 0});
-      changes.push_back({0x307, 1});
-    } else changes.push_back({simple_lower_case(c), 0});
-  });
-}
-
-void strip_accents(AlignedText& text) {
-  if (is_ascii(text.all())) return;
-  filter(
-      text, [](char32_t c) { return !is_nonspacing_mark(c); }, [](char32_t c) { return c; });
-}
-
+// The normaliser of BERT: cleans, sets spaces around Chinese characters, strips accents, turns to lower case.
 class BertNormalizer : public Normalizer {
  public:
-  explicit BertNormalizer(const Json& json)
-      : clean_text_(flag(json, "clean_text", true)),
-        chinese_(flag(json, "handle_chinese_chars", true)),
-        lower_case_(flag(json, "lowercase", true)),
-        strip_accents_(flag(json, "strip_accents", lower_case_)) {}
+  BertNormalizer(const Json& json, const std::string& where)
+      : clean_(bool_field(json, "clean_text", where, true)),
+        chinese_(bool_field(json, "handle_chinese_chars", where, true)),
+        lowercase_(bool_field(json, "lowercase", where, true)),
+        strip_accents_(bool_field(json, "strip_accents", where, lowercase_)) {}
 
-  void normalize(AlignedText& text) const override {
-    const auto layout = [](char32_t c) { return c == '\t' || c == '\n' || c == '\r'; };
-    if (clean_text_)
-      filter(
-          text, [&](char32_t c) { return layout(c) || !(c == 0 || c == 0xFFFD || is_other(c)); },
-          [&](char32_t c) { return layout(c) || is_white_space(c) ? U' ' : c; });
-    if (chinese_ && !is_ascii(text.all()))
-      expand_all(text, [](char32_t c, Changes& changes) {
-        if (!is_chinese(c)) return changes.push_back({c, 0});
-        changes.push_back({' ', 0});
-        changes.push_back({c, 1});
-        changes.push_back({' ', 1});
-      });
+  void apply(AlignedText& text) const override {
+    each_character(text, [&](char32_t c, Span span, AlignedText& out) {
+      if (clean_) {
+        if (c == 0 || c == 0xFFFD || is_control(c)) return;
+        if (is_space(c)) c = ' ';
+      }
+      const bool separate = chinese_ && is_chinese(c);
+      if (separate) out.append(U' ', span);
+      out.append(c, span);
+      if (separate) out.append(U' ', span);
+    });
     if (strip_accents_) {
-      decompose(text, icu_normalizer(icu::Normalizer2::getNFDInstance));
-      strip_accents(text);
+      apply_unicode_form(UnicodeForm::kNfd, text);
+      each_character(text, [](char32_t c, Span span, AlignedText& out) {
+        if (!is_nonspacing_mark(c)) out.append(c, span);
+      });
     }
-    if (lower_case_) lower_case(text);
+    if (lowercase_) to_lower_case(text);
   }
 
  private:
-  bool clean_text_, chinese_, lower_case_, strip_accents_;
+  bool clean_, chinese_, lowercase_, strip_accents_;
 };
 
-// A normaliser that is one function.
-class Simple : public Normalizer {
+class FormNormalizer : public Normalizer {
  public:
-  explicit Simple(void (*function)(AlignedText&)) : function_(function) {}
-  void normalize(AlignedText& text) const override { function_(text); }
+  explicit FormNormalizer(UnicodeForm form) : form_(form) {}
+  void apply(AlignedText& text) const override { apply_unicode_form(form_, text); }
 
  private:
-  void (*function_)(AlignedText&);
+  UnicodeForm form_;
 };
 
-class Sequence : public Normalizer {
+class Lowercase : public Normalizer {
  public:
-  Sequence(const Json& json, const std::string& where, int depth) {
-    if (!json.contains("normalizers") || !json["normalizers"].is_array())
-      fail("{}: normalizer Sequence: expected a list of normalizers", where);
-    for (const Json& part : json["normalizers"]) parts_.push_back(parse_normalizer(part, where, depth + 1));
+  void apply(AlignedText& text) const override { to_lower_case(text); }
+};
+
+class StripAccents : public Normalizer {
+ public:
+  void apply(AlignedText& text) const override {
+    each_character(text, [](char32_t c, Span span, AlignedText& out) {
+      if (!is_mark(c)) out.append(c, span);
+    });
   }
-  void normalize(AlignedText& text) const override {
-    for (const auto& part : parts_)
-      if (part) part->normalize(text);
+};
+
+// Removes control characters and makes spaces of the others that take room.
+class Nmt : public Normalizer {
+ public:
+  void apply(AlignedText& text) const override {
+    each_character(text, [](char32_t c, Span span, AlignedText& out) {
+      if ((c >= 1 && c <= 8) || c == 0xB || (c >= 0xE && c <= 0x1F) || c == 0x7F || c == 0x8F || c == 0x9F) return;
+      const bool space = c == 9 || c == 0xA || c == 0xC || c == 0xD || c == 0x1680 || (c >= 0x200B && c <= 0x200F) ||
+                         c == 0x2028 || c == 0x2029 || c == 0x2581 || c == 0xFEFF || c == 0xFFFD;
+      out.append(space ? U' ' : c, span);
+    });
+  }
+};
+
+class StripSpaces : public Normalizer {
+ public:
+  StripSpaces(bool left, bool right) : left_(left), right_(right) {}
+  void apply(AlignedText& text) const override {
+    size_t begin = 0, end = text.size();
+    for (size_t next = 0; left_ && next < end; begin = next) {
+      if (!is_space(next_character(text.bytes, next))) break;
+    }
+    while (right_ && end > begin) {
+      const size_t previous = previous_boundary(text.bytes, end);
+      size_t next = previous;
+      if (!is_space(next_character(text.bytes, next))) break;
+      end = previous;
+    }
+    AlignedText out;
+    out.append(text, begin, end);
+    text = std::move(out);
+  }
+
+ private:
+  bool left_, right_;
+};
+
+class Replace : public Normalizer {
+ public:
+  Replace(const Json& json, const std::string& where)
+      : pattern_(field(json, "pattern", where), where + ".pattern"), content_(string_field(json, "content", where)) {}
+  void apply(AlignedText& text) const override { pattern_.replace(text, content_); }
+
+ private:
+  Pattern pattern_;
+  std::string content_;
+};
+
+class Prepend : public Normalizer {
+ public:
+  explicit Prepend(std::string text) : prefix_(std::move(text)) {}
+  void apply(AlignedText& text) const override {
+    if (text.empty()) return;
+    AlignedText out;
+    out.append(prefix_, text.origin[0]);
+    out.append(text);
+    text = std::move(out);
+  }
+
+ private:
+  std::string prefix_;
+};
+
+class NormalizerSequence : public Normalizer {
+ public:
+  explicit NormalizerSequence(std::vector<std::unique_ptr<Normalizer>> parts) : parts_(std::move(parts)) {}
+  void apply(AlignedText& text) const override {
+    for (const auto& part : parts_) part->apply(text);
   }
 
  private:
@@ -153,22 +161,37 @@ class Sequence : public Normalizer {
 
 }  // namespace
 
-std::unique_ptr<Normalizer> parse_normalizer(const Json& json, const std::string& where, int depth) {
+std::unique_ptr<Normalizer> make_normalizer(const Json& json, const std::string& where, int depth) {
   if (json.is_null()) return nullptr;
-  if (depth > kMaximumDepth) fail("{}: normalizers are nested deeper than {} levels", where, kMaximumDepth);
-  const std::string type = component_type(json, where);
-  if (type == "BertNormalizer") return std::make_unique<BertNormalizer>(json);
-  if (type == "Sequence") return std::make_unique<Sequence>(json, where, depth);
-  if (type == "Lowercase") return std::make_unique<Simple>(lower_case);
-  if (type == "StripAccents") return std::make_unique<Simple>(strip_accents);
-  if (type == "NFD")
-    return std::make_unique<Simple>(
-        [](AlignedText& text) { decompose(text, icu_normalizer(icu::Normalizer2::getNFDInstance)); });
-  if (type == "NFKD")
-    return std::make_unique<Simple>(
-        [](AlignedText& text) { decompose(text, icu_normalizer(icu::Normalizer2::getNFKDInstance)); });
-  unknown_component("normalizer", type, {"BertNormalizer", "Lowercase", "NFD", "NFKD", "Sequence", "StripAccents"},
-                    where);
+  const std::string type = component_type(json, where, depth);
+  if (type == "BertNormalizer") return std::make_unique<BertNormalizer>(json, where);
+  if (type == "NFC") return std::make_unique<FormNormalizer>(UnicodeForm::kNfc);
+  if (type == "NFD") return std::make_unique<FormNormalizer>(UnicodeForm::kNfd);
+  if (type == "NFKC") return std::make_unique<FormNormalizer>(UnicodeForm::kNfkc);
+  if (type == "NFKD") return std::make_unique<FormNormalizer>(UnicodeForm::kNfkd);
+  if (type == "Lowercase") return std::make_unique<Lowercase>();
+  if (type == "StripAccents") return std::make_unique<StripAccents>();
+  if (type == "Nmt") return std::make_unique<Nmt>();
+  if (type == "Strip") {
+    return std::make_unique<StripSpaces>(bool_field(json, "strip_left", where, true),
+                                         bool_field(json, "strip_right", where, true));
+  }
+  if (type == "Replace") return std::make_unique<Replace>(json, where);
+  if (type == "Prepend") return std::make_unique<Prepend>(string_field(json, "prepend", where));
+  if (type == "Precompiled")
+    return make_precompiled_normalizer(string_field(json, "precompiled_charsmap", where), where);
+  if (type == "Sequence") {
+    std::vector<std::unique_ptr<Normalizer>> parts;
+    for (const Json& part : array_field(json, "normalizers", where)) {
+      if (auto made = make_normalizer(part, where + ".normalizers", depth + 1)) parts.push_back(std::move(made));
+    }
+    return std::make_unique<NormalizerSequence>(std::move(parts));
+  }
+  fail(
+      "{}: the normaliser {} is not known; known are BertNormalizer, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, "
+      "Nmt, "
+      "Strip, Replace, Prepend, Precompiled and Sequence",
+      where, quoted(type));
 }
 
 }  // namespace transom::text

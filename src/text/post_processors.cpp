@@ -1,135 +1,187 @@
 // SPDX-License-Identifier: Apache-2.0
-// Post-processors put special tokens around the text and its pair.
-#include <map>
+#include <algorithm>
 
-#include "base/error.h"
-#include "base/json.h"
 #include "text/components.h"
+#include "text/encoding.h"
+#include "text/fields.h"
+#include "text/trim_offsets.h"
 
 namespace transom::text {
 namespace {
 
-struct SpecialToken {
+void set_type(Encoding& encoding, int64_t type_id) {
+  std::fill(encoding.type_ids.begin(), encoding.type_ids.end(), type_id);
+  for (Encoding& part : encoding.overflowing) set_type(part, type_id);
+}
+
+// One item of a template: a sequence, or special tokens.
+struct TemplateItem {
+  int sequence = -1;  // 0 or 1; -1: the tokens
+  int64_t type_id = 0;
   std::vector<int64_t> ids;
   std::vector<std::string> tokens;
 };
+using Template = std::vector<TemplateItem>;
 
-// What stands at one place of a template: a special token, or the text (0) or its pair (1).
-struct Place {
-  const SpecialToken* special = nullptr;
-  int sequence = 0;
-  int64_t type_id = 0;
-};
-
-class Template : public PostProcessor {
+class TemplateProcessing : public PostProcessor {
  public:
-  Template(const Json& json, const std::string& where) {
-    const Json special = json.value("special_tokens", Json::object());
-    for (const auto& [name, value] : special.items()) {
-      SpecialToken& token = special_[name];
-      if (!value.is_object() || !value.contains("ids") || !value["ids"].is_array())
-        fail("{}: special token {} of the template has no ids", where, transom::quoted(name));
-      for (const Json& id : value["ids"]) {
-        if (!id.is_number_integer())
-          fail("{}: special token {} of the template has no usable id", where, transom::quoted(name));
-        token.ids.push_back(id.get<int64_t>());
-      }
-      const Json tokens = value.value("tokens", Json::array());
-      for (size_t i = 0; i < token.ids.size(); ++i)
-        token.tokens.push_back(i < tokens.size() && tokens[i].is_string() ? tokens[i].get<std::string>() : name);
-    }
-    single_ = places(json.value("single", Json()), where);
-    pair_ = places(json.value("pair", Json()), where);
-  }
-
-  // [CLS] A [SEP] and [CLS] A [SEP] B [SEP], or with two separators between (RoBERTa).
-  Template(const Json& cls, const Json& sep, bool roberta, const std::string& where) {
-    special_["cls"] = token(cls, where);
-    special_["sep"] = token(sep, where);
-    const Place begin{&special_["cls"]}, end{&special_["sep"]};
-    single_ = {begin, {nullptr, 0, 0}, end};
-    roberta_ = roberta;
-    const int64_t second = roberta ? 0 : 1;
-    pair_ = {begin, {nullptr, 0, 0}, end};
-    if (roberta) pair_.push_back(end);
-    pair_.push_back({nullptr, 1, second});
-    pair_.push_back({&special_["sep"], 0, second});
-  }
+  TemplateProcessing(Template single, Template pair) : single_(std::move(single)), pair_(std::move(pair)) {}
 
   size_t added_tokens(bool pair) const override {
     size_t count = 0;
-    for (const Place& place : pair ? pair_ : single_)
-      if (place.special) count += place.special->ids.size();
+    for (const TemplateItem& item : pair ? pair_ : single_) count += item.ids.size();
     return count;
   }
 
-  int64_t pair_type_id() const override { return roberta_ ? 0 : 1; }
-
-  Encoding process(const Encoding& text, const Encoding* pair) const override {
-    Encoding result;
-    for (const Place& place : pair ? pair_ : single_) {
-      if (!place.special) {
-        if (place.sequence == 0) append_sequence(result, text, place.type_id, 0);
-        else if (pair) append_sequence(result, *pair, place.type_id, 1);
-        continue;
+  void apply(std::vector<Encoding>& parts, bool add_special_tokens) const override {
+    std::vector<Encoding> result;
+    for (const TemplateItem& item : parts.size() > 1 ? pair_ : single_) {
+      if (item.sequence >= 0) {
+        if (static_cast<size_t>(item.sequence) >= parts.size()) continue;
+        Encoding part = parts[static_cast<size_t>(item.sequence)];
+        set_type(part, item.type_id);
+        result.push_back(std::move(part));
+      } else if (add_special_tokens) {
+        Encoding special;
+        for (size_t i = 0; i < item.ids.size(); ++i) append_special(special, item.ids[i], item.tokens[i], item.type_id);
+        result.push_back(std::move(special));
       }
-      for (size_t i = 0; i < place.special->ids.size(); ++i)
-        append_special(result, place.special->ids[i], place.special->tokens[i], place.type_id);
     }
-    return result;
+    parts = std::move(result);
   }
 
  private:
-  static SpecialToken token(const Json& json, const std::string& where) {
-    if (!json.is_array() || json.size() != 2 || !json[0].is_string() || !json[1].is_number_integer())
-      fail("{}: post_processor: expected a token and its id", where);
-    return {{json[1].get<int64_t>()}, {json[0].get<std::string>()}};
-  }
-
-  std::vector<Place> places(const Json& json, const std::string& where) const {
-    std::vector<Place> result;
-    if (!json.is_array()) return result;
-    for (const Json& item : json) {
-      Place place;
-      const bool special = item.is_object() && item.contains("SpecialToken");
-      const Json& body = special                                         ? item["SpecialToken"]
-                         : item.is_object() && item.contains("Sequence") ? item["Sequence"]
-                                                                         : item;
-      if (!body.is_object() || !body.contains("id") || !body["id"].is_string())
-        fail("{}: a template holds neither a Sequence nor a SpecialToken", where);
-      const std::string id = body["id"].get<std::string>();
-      if (body.contains("type_id") && body["type_id"].is_number_integer())
-        place.type_id = body["type_id"].get<int64_t>();
-      if (special) {
-        const auto found = special_.find(id);
-        if (found == special_.end())
-          fail("{}: a template names the special token {}, which is not among its special_tokens", where,
-               transom::quoted(id));
-        place.special = &found->second;
-      } else if (id != "A" && id != "B")
-        fail("{}: a template names the sequence {}; expected A or B", where, transom::quoted(id));
-      place.sequence = id == "B";
-      result.push_back(place);
-    }
-    return result;
-  }
-
-  std::map<std::string, SpecialToken> special_;
-  std::vector<Place> single_, pair_;
-  bool roberta_ = false;
+  Template single_, pair_;
 };
+
+class RobertaProcessing : public TemplateProcessing {
+ public:
+  RobertaProcessing(Template single, Template pair, bool trim, bool prefix_space)
+      : TemplateProcessing(std::move(single), std::move(pair)), trim_(trim), prefix_space_(prefix_space) {}
+  void apply(std::vector<Encoding>& parts, bool add_special_tokens) const override {
+    if (trim_) {
+      for (Encoding& part : parts) trim_offsets(part, prefix_space_);
+    }
+    TemplateProcessing::apply(parts, add_special_tokens);
+  }
+
+ private:
+  bool trim_, prefix_space_;
+};
+
+class ByteLevelProcessing : public PostProcessor {
+ public:
+  ByteLevelProcessing(bool trim, bool prefix_space) : trim_(trim), prefix_space_(prefix_space) {}
+  size_t added_tokens(bool) const override { return 0; }
+  void apply(std::vector<Encoding>& parts, bool) const override {
+    for (size_t i = 0; i < parts.size(); ++i) {
+      if (trim_) trim_offsets(parts[i], prefix_space_);
+    }
+  }
+
+ private:
+  bool trim_, prefix_space_;
+};
+
+class PostProcessorSequence : public PostProcessor {
+ public:
+  explicit PostProcessorSequence(std::vector<std::unique_ptr<PostProcessor>> parts) : parts_(std::move(parts)) {}
+  size_t added_tokens(bool pair) const override {
+    size_t count = 0;
+    for (const auto& part : parts_) count += part->added_tokens(pair);
+    return count;
+  }
+  void apply(std::vector<Encoding>& encodings, bool add_special_tokens) const override {
+    for (const auto& part : parts_) part->apply(encodings, add_special_tokens);
+  }
+
+ private:
+  std::vector<std::unique_ptr<PostProcessor>> parts_;
+};
+
+TemplateItem sequence(int number, int64_t type_id) { return {number, type_id, {}, {}}; }
+
+int64_t type_field(const Json& json, const std::string& where) {
+  const int64_t type = integer_field(json, "type_id", where, 0);
+  require(type >= 0 && type < 65536, "{}.type_id: expected 0 to 65535, found {}", where, type);
+  return type;
+}
+
+Template read_template(const Json& json, const char* key, const Json& special_tokens, const std::string& where) {
+  Template result;
+  const std::string at = where + "." + key;
+  for (const Json& item : array_field(json, key, where)) {
+    if (const Json& part = field(item, "Sequence", at); !part.is_null()) {
+      const std::string id = string_field(part, "id", at);
+      require(id == "A" || id == "B", "{}: expected sequence A or B, found {}", at, quoted(id));
+      result.push_back(sequence(id == "A" ? 0 : 1, type_field(part, at)));
+      continue;
+    }
+    const Json& part = field(item, "SpecialToken", at);
+    const std::string id = string_field(part, "id", at);
+    const Json& special = field(special_tokens, id, where + ".special_tokens");
+    require(special.is_object(), "{}: the special token {} is not in special_tokens", at, quoted(id));
+    TemplateItem tokens{-1, type_field(part, at), {}, {}};
+    for (const Json& number : array_field(special, "ids", at)) {
+      require(number.is_number_integer(), "{}: expected integer ids for {}", at, quoted(id));
+      tokens.ids.push_back(number.get<int64_t>());
+    }
+    for (const Json& text : array_field(special, "tokens", at)) {
+      require(text.is_string(), "{}: expected texts for {}", at, quoted(id));
+      tokens.tokens.push_back(text.get<std::string>());
+    }
+    require(tokens.ids.size() == tokens.tokens.size(), "{}: {} has {} ids and {} tokens", at, quoted(id),
+            tokens.ids.size(), tokens.tokens.size());
+    result.push_back(std::move(tokens));
+  }
+  return result;
+}
+
+// ["[SEP]", 3]
+TemplateItem token_field(const Json& json, const char* key, const std::string& where, int64_t type_id) {
+  const Json& value = array_field(json, key, where);
+  require(value.size() == 2 && value[0].is_string() && value[1].is_number_integer(), "{}.{}: expected [token, id]",
+          where, key);
+  return {-1, type_id, {value[1].get<int64_t>()}, {value[0].get<std::string>()}};
+}
 
 }  // namespace
 
-std::unique_ptr<PostProcessor> parse_post_processor(const Json& json, const std::string& where) {
+std::unique_ptr<PostProcessor> make_post_processor(const Json& json, const std::string& where, int depth) {
   if (json.is_null()) return nullptr;
-  const std::string type = component_type(json, where);
-  if (type == "TemplateProcessing") return std::make_unique<Template>(json, where);
-  if (type == "BertProcessing")
-    return std::make_unique<Template>(json.value("cls", Json()), json.value("sep", Json()), false, where);
-  if (type == "RobertaProcessing")
-    return std::make_unique<Template>(json.value("cls", Json()), json.value("sep", Json()), true, where);
-  unknown_component("post_processor", type, {"BertProcessing", "RobertaProcessing", "TemplateProcessing"}, where);
+  const std::string type = component_type(json, where, depth);
+  if (type == "TemplateProcessing") {
+    const Json& special = field(json, "special_tokens", where);
+    return std::make_unique<TemplateProcessing>(read_template(json, "single", special, where),
+                                                read_template(json, "pair", special, where));
+  }
+  if (type == "BertProcessing") {
+    const TemplateItem cls = token_field(json, "cls", where, 0), sep = token_field(json, "sep", where, 0);
+    return std::make_unique<TemplateProcessing>(
+        Template{cls, sequence(0, 0), sep},
+        Template{cls, sequence(0, 0), sep, sequence(1, 1), token_field(json, "sep", where, 1)});
+  }
+  const bool trim = bool_field(json, "trim_offsets", where, true);
+  const bool prefix_space = bool_field(json, "add_prefix_space", where, true);
+  if (type == "RobertaProcessing") {
+    const TemplateItem cls = token_field(json, "cls", where, 0), sep = token_field(json, "sep", where, 0);
+    return std::make_unique<RobertaProcessing>(Template{cls, sequence(0, 0), sep},
+                                               Template{cls, sequence(0, 0), sep, sep, sequence(1, 0), sep}, trim,
+                                               prefix_space);
+  }
+  if (type == "ByteLevel") return std::make_unique<ByteLevelProcessing>(trim, prefix_space);
+  if (type == "Sequence") {
+    std::vector<std::unique_ptr<PostProcessor>> parts;
+    for (const Json& part : array_field(json, "processors", where)) {
+      if (auto made = make_post_processor(part, where + ".processors", depth + 1)) parts.push_back(std::move(made));
+    }
+    return std::make_unique<PostProcessorSequence>(std::move(parts));
+  }
+  fail(
+      "{}: the post-processor {} is not known; known are TemplateProcessing, BertProcessing, RobertaProcessing, "
+      "ByteLevel and "
+      "Sequence",
+      where, quoted(type));
 }
 
 }  // namespace transom::text

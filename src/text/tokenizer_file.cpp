@@ -1,170 +1,165 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading tokenizers: tokenizer.json with tokenizer_config.json, or the vocab.txt of BERT.
+#include "text/tokenizer_file.h"
+
+#include <simdjson.h>
+
 #include "base/error.h"
 #include "base/json.h"
-#include "text/tokenizer_state.h"
 
-namespace transom {
+namespace transom::text {
 namespace {
 
-constexpr std::string_view kRoles[] = {"bos", "eos", "unk", "sep", "pad", "cls", "mask"};
+namespace dom = simdjson::dom;
 
-// A token in tokenizer_config.json is a string, or an object with its content.
-std::optional<std::string> token_content(const Json& json) {
-  if (json.is_string()) return json.get<std::string>();
-  if (json.is_object() && json.contains("content") && json["content"].is_string())
-    return json["content"].get<std::string>();
-  return std::nullopt;
+constexpr int kMaximumDepth = 64;
+
+Json to_json(dom::element element, const std::string& where, int depth = 0) {
+  require(depth < kMaximumDepth, "{}: is nested deeper than {} levels", where, kMaximumDepth);
+  switch (element.type()) {
+    case dom::element_type::OBJECT: {
+      Json result = Json::object();
+      for (const auto& [key, value] : dom::object(element)) {
+        const bool table = depth == 1 && (key == "vocab" || key == "merges");
+        if (!table) result[std::string(key)] = to_json(value, where, depth + 1);
+      }
+      return result;
+    }
+    case dom::element_type::ARRAY: {
+      Json result = Json::array();
+      for (const dom::element value : dom::array(element)) result.push_back(to_json(value, where, depth + 1));
+      return result;
+    }
+    case dom::element_type::STRING:
+      return std::string(std::string_view(element));
+    case dom::element_type::INT64:
+      return int64_t(element);
+    case dom::element_type::UINT64:
+      return uint64_t(element);
+    case dom::element_type::DOUBLE:
+      return double(element);
+    case dom::element_type::BOOL:
+      return bool(element);
+    case dom::element_type::NULL_VALUE:
+      break;
+  }
+  return nullptr;
 }
 
-// The tokens of a model, taken out of its JSON.
-text::VocabularyEntries take_vocabulary(nlohmann::json& model, const std::string& where) {
-  text::VocabularyEntries entries;
-  if (!model.is_object() || !model.contains("vocab") || !model["vocab"].is_object()) return entries;
-  for (const auto& [token, id] : model["vocab"].items()) {
-    if (!id.is_number_integer()) fail("{}: vocab: token {} has no usable id", where, quoted(token));
-    entries.emplace_back(token, id.get<int64_t>());
-  }
-  model.erase("vocab");
-  return entries;
+std::string_view text_of(dom::element element, const std::string& where) {
+  std::string_view text;
+  if (element.get(text) != simdjson::SUCCESS) fail("{}: expected a string", where);
+  return text;
 }
 
-// vocab.txt as a tokenizer.json that says the same.
-std::string json_of_vocabulary(const std::string& vocabulary, const Json& config, const std::string& where) {
-  std::map<std::string, int64_t> ids;
-  std::string_view rest = vocabulary;
-  int64_t next = 0;
-  while (!rest.empty()) {
-    const size_t end = std::min(rest.find('\n'), rest.size());
-    std::string line(rest.substr(0, end));
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    ids[line] = next++;
-    rest.remove_prefix(std::min(end + 1, rest.size()));
+// {"token": id, ...}, or [["token", score], ...] with the position as id.
+void read_vocabulary(dom::element element, const std::string& where, TokenizerFile& file) {
+  dom::object object;
+  dom::array array;
+  if (element.get(object) == simdjson::SUCCESS) {
+    file.vocabulary->reserve(object.size(), object.size() * 8);
+    for (const auto& [key, value] : object) {
+      int64_t id = 0;
+      if (value.get(id) != simdjson::SUCCESS) fail("{}: token {}: expected an integer", where, quoted(key));
+      file.vocabulary->insert(key, id);
+    }
+  } else if (element.get(array) == simdjson::SUCCESS) {
+    file.vocabulary->reserve(array.size(), array.size() * 8);
+    for (const dom::element item : array) {
+      dom::array pair;
+      double score = 0;
+      if (item.get(pair) != simdjson::SUCCESS || pair.size() != 2 || pair.at(1).get(score) != simdjson::SUCCESS) {
+        fail("{}[{}]: expected [token, score]", where, file.scores.size());
+      }
+      file.vocabulary->insert(text_of(pair.at(0).value_unsafe(), where), static_cast<int64_t>(file.scores.size()));
+      file.scores.push_back(score);
+    }
+  } else {
+    fail("{}: expected an object or an array", where);
   }
-  Json added = Json::array(), special = Json::object();
-  const auto role = [&](const char* name, const std::string& otherwise) {
-    return config.contains(name) ? token_content(config[name]).value_or(otherwise) : otherwise;
-  };
-  const std::string cls = role("cls_token", "[CLS]"), sep = role("sep_token", "[SEP]"),
-                    unk = role("unk_token", "[UNK]");
-  for (const std::string& token : {role("pad_token", "[PAD]"), unk, cls, sep, role("mask_token", "[MASK]")}) {
-    if (!ids.contains(token)) fail("{}: lacks the special token {}", where, quoted(token));
-    added.push_back({{"id", ids[token]}, {"content", token}, {"special", true}, {"normalized", false}});
+}
+
+// "first second", or ["first", "second"].
+void read_merges(dom::element element, const std::string& where, TokenizerFile& file) {
+  dom::array array;
+  if (element.get(array) != simdjson::SUCCESS) fail("{}: expected an array", where);
+  file.merges.reserve(array.size());
+  for (const dom::element item : array) {
+    dom::array pair;
+    if (item.get(pair) == simdjson::SUCCESS) {
+      require(pair.size() == 2, "{}[{}]: expected two tokens, found {}", where, file.merges.size(), pair.size());
+      file.merges.emplace_back(text_of(pair.at(0).value_unsafe(), where), text_of(pair.at(1).value_unsafe(), where));
+      continue;
+    }
+    const std::string_view text = text_of(item, where);
+    const size_t space = text.find(' ');
+    require(space != std::string_view::npos && text.find(' ', space + 1) == std::string_view::npos,
+            "{}[{}]: expected two tokens with a space between, found {}", where, file.merges.size(), quoted(text));
+    file.merges.emplace_back(text.substr(0, space), text.substr(space + 1));
   }
-  const auto place = [](const char* kind, const std::string& id, int type) {
-    return Json{{kind, {{"id", id}, {"type_id", type}}}};
-  };
-  for (const std::string& token : {cls, sep})
-    special[token] = {{"id", token}, {"ids", {ids[token]}}, {"tokens", {token}}};
-  const bool lower = text::flag(config, "do_lower_case", true);
-  Json normalizer = {{"type", "BertNormalizer"},
-                     {"clean_text", true},
-                     {"handle_chinese_chars", text::flag(config, "tokenize_chinese_chars", true)},
-                     {"lowercase", lower},
-                     {"strip_accents", nullptr}};
-  if (config.contains("strip_accents")) normalizer["strip_accents"] = config["strip_accents"];
-  const Json json = {
-      {"version", "1.0"},
-      {"truncation", nullptr},
-      {"padding", nullptr},
-      {"added_tokens", added},
-      {"normalizer", normalizer},
-      {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
-      {"post_processor",
-       {{"type", "TemplateProcessing"},
-        {"single", {place("SpecialToken", cls, 0), place("Sequence", "A", 0), place("SpecialToken", sep, 0)}},
-        {"pair",
-         {place("SpecialToken", cls, 0), place("Sequence", "A", 0), place("SpecialToken", sep, 0),
-          place("Sequence", "B", 1), place("SpecialToken", sep, 1)}},
-        {"special_tokens", special}}},
-      {"decoder", {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}}},
-      {"model",
-       {{"type", "WordPiece"},
-        {"unk_token", unk},
-        {"continuing_subword_prefix", "##"},
-        {"max_input_chars_per_word", 100}}}};
-  nlohmann::json whole = json;
-  whole["model"]["vocab"] = ids;
-  return whole.dump(2);
 }
 
 }  // namespace
 
-Tokenizer Tokenizer::from_json(std::string_view tokenizer_json, std::string_view config_json,
-                               const std::string& where) {
-  // Large objects need the sorted map of nlohmann::json; what is left without the vocabulary is small.
-  nlohmann::json whole = parse_large_json(tokenizer_json, where);
-  if (!whole.is_object()) fail("{}: expected a JSON object", where);
-  text::VocabularyEntries vocabulary =
-      whole.contains("model") ? take_vocabulary(whole["model"], where) : text::VocabularyEntries();
-  const Json json = whole;
-  const auto part = [&](const char* name) { return json.contains(name) ? json[name] : Json(); };
-  auto state = std::make_shared<State>();
-  state->where = where;
-  state->normalizer = text::parse_normalizer(part("normalizer"), where);
-  state->pre_tokenizer = text::parse_pre_tokenizer(part("pre_tokenizer"), where);
-  state->model = text::parse_model(part("model"), std::move(vocabulary), where);
-  state->post_processor = text::parse_post_processor(part("post_processor"), where);
-  state->decoder = text::parse_decoder(part("decoder"), where);
-  state->added = text::AddedTokens(text::parse_added_tokens(part("added_tokens"), where), state->normalizer.get());
+TokenizerFile::TokenizerFile() : rest(std::make_unique<Json>()), vocabulary(std::make_unique<Vocabulary>()) {}
+TokenizerFile::~TokenizerFile() = default;
+TokenizerFile::TokenizerFile(TokenizerFile&&) noexcept = default;
+TokenizerFile& TokenizerFile::operator=(TokenizerFile&&) noexcept = default;
 
-  const Json config = config_json.empty() ? Json::object() : parse_json(config_json, "tokenizer_config.json");
-  if (!config.is_object()) fail("tokenizer_config.json: expected a JSON object");
-  for (const std::string_view role : kRoles) {
-    const std::string key = std::string(role) + "_token";
-    if (config.contains(key))
-      if (const auto token = token_content(config[key])) state->special.emplace(role, *token);
+TokenizerFile read_tokenizer_json(std::string_view text, const std::string& where) {
+  dom::parser parser;
+  dom::element root;
+  if (const auto error = parser.parse(text.data(), text.size()).get(root); error != simdjson::SUCCESS) {
+    fail("{}: is no JSON: {}", where, simdjson::error_message(error));
   }
-  // Without a configuration the usual names are taken, where the tokenizer has them.
-  if (state->special.empty())
-    for (const auto& [role, token] : {std::pair<const char*, const char*>{"pad", "[PAD]"},
-                                      {"cls", "[CLS]"},
-                                      {"sep", "[SEP]"},
-                                      {"mask", "[MASK]"},
-                                      {"unk", "[UNK]"}})
-      if (state->id_of(token) >= 0) state->special.emplace(role, token);
-  if (config.contains("model_max_length") && config["model_max_length"].is_number()) {
-    const double length = config["model_max_length"].get<double>();
-    if (length >= 1 && length < 1e9)
-      state->max_length = static_cast<int64_t>(length);  // Transformers writes 1e30 for none
-  }
-  state->pads_left = config.value("padding_side", Json()) == "left";
-  state->truncates_left = config.value("truncation_side", Json()) == "left";
-  state->clean_up = text::flag(config, "clean_up_tokenization_spaces", false);
-  if (const Json names = config.value("model_input_names", Json()); names.is_array()) {
-    state->input_names.clear();
-    for (const Json& name : names)
-      if (name.is_string()) state->input_names.push_back(name.get<std::string>());
-  } else if (const Json name = config.value("tokenizer_class", Json()); name.is_string()) {
-    const std::string tokenizer_class = name.get<std::string>();
-    if (tokenizer_class.starts_with("DistilBert") || tokenizer_class.find("Roberta") != tokenizer_class.npos)
-      state->input_names = {"input_ids", "attention_mask"};
-  }
-  state->files["tokenizer.json"] = tokenizer_json;
-  if (!config_json.empty()) state->files["tokenizer_config.json"] = config_json;
-  Tokenizer tokenizer;
-  tokenizer.state_ = std::move(state);
-  return tokenizer;
+  TokenizerFile file;
+  *file.rest = to_json(root, where);
+  dom::element element;
+  if (root["model"]["vocab"].get(element) == simdjson::SUCCESS) read_vocabulary(element, where + ": model.vocab", file);
+  if (root["model"]["merges"].get(element) == simdjson::SUCCESS) read_merges(element, where + ": model.merges", file);
+  return file;
 }
 
-Tokenizer Tokenizer::from_pretrained(const std::string& directory) {
-  const fs::path folder(directory);
-  const std::string config =
-      fs::exists(folder / "tokenizer_config.json") ? read_file(folder / "tokenizer_config.json") : "";
-  if (fs::exists(folder / "tokenizer.json"))
-    return from_json(read_file(folder / "tokenizer.json"), config, (folder / "tokenizer.json").string());
-  if (fs::exists(folder / "vocab.txt")) {
-    const std::string where = (folder / "vocab.txt").string();
-    const Json settings =
-        config.empty() ? Json::object() : parse_json(config, (folder / "tokenizer_config.json").string());
-    return from_json(json_of_vocabulary(read_file(folder / "vocab.txt"), settings, where), config, where);
+TokenizerFile read_bert_vocabulary(std::string_view text, const Json& config, const std::string& where) {
+  TokenizerFile file;
+  int64_t id = 0;
+  for (size_t begin = 0; begin < text.size(); ++id) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    std::string_view line = text.substr(begin, end - begin);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    file.vocabulary->insert(line, id);
+    begin = end + 1;
   }
-  fail("{}: holds no tokenizer: expected tokenizer.json or vocab.txt", directory);
+  const auto option = [&](const char* key, const Json& otherwise) {
+    const auto found = config.find(key);
+    return found == config.end() ? otherwise : *found;
+  };
+  const auto name = [&](const char* key, const char* otherwise) {
+    const Json value = option(key, otherwise);
+    return value.is_string() ? value.get<std::string>() : std::string(otherwise);
+  };
+  const std::string cls = name("cls_token", "[CLS]"), sep = name("sep_token", "[SEP]");
+  const int64_t cls_id = file.vocabulary->find(cls), sep_id = file.vocabulary->find(sep);
+  require(cls_id >= 0 && sep_id >= 0, "{}: expected the tokens {} and {} among the lines", where, quoted(cls),
+          quoted(sep));
+  Json added = Json::array();
+  for (const std::string& token :
+       {name("pad_token", "[PAD]"), name("unk_token", "[UNK]"), cls, sep, name("mask_token", "[MASK]")}) {
+    const int64_t token_id = file.vocabulary->find(token);
+    if (token_id < 0) continue;
+    added.push_back({{"id", token_id}, {"content", token}, {"special", true}, {"normalized", false}});
+  }
+  *file.rest = {{"added_tokens", added},
+                {"normalizer",
+                 {{"type", "BertNormalizer"},
+                  {"clean_text", true},
+                  {"handle_chinese_chars", option("tokenize_chinese_chars", true)},
+                  {"strip_accents", option("strip_accents", nullptr)},
+                  {"lowercase", option("do_lower_case", true)}}},
+                {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
+                {"model", {{"type", "WordPiece"}, {"unk_token", name("unk_token", "[UNK]")}}},
+                {"post_processor", {{"type", "BertProcessing"}, {"cls", {cls, cls_id}}, {"sep", {sep, sep_id}}}},
+                {"decoder", {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}}}};
+  return file;
 }
 
-void Tokenizer::save_pretrained(const std::string& directory) const {
-  fs::create_directories(directory);
-  for (const auto& [name, contents] : state_->files) write_file(fs::path(directory) / name, contents);
-}
-
-}  // namespace transom
+}  // namespace transom::text

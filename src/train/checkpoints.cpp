@@ -38,6 +38,26 @@ std::vector<std::string> checkpoints_in(const std::filesystem::path& folder) {
   return sorted_checkpoints(names);
 }
 
+std::optional<std::string> last_whole_checkpoint(const std::filesystem::path& folder) {
+  auto names = checkpoints_in(folder);
+  std::error_code none;
+  while (!names.empty() && !std::filesystem::exists(folder / names.back() / "trainer_state.json", none))
+    names.pop_back();
+  return last_checkpoint(names);
+}
+
+void remove_unfinished_checkpoints(const std::filesystem::path& folder) {
+  constexpr std::string_view kRemoved = ".old";
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, none)) {
+    std::string name = entry.path().filename().string();
+    if (!name.starts_with(kUnfinishedPrefix)) continue;
+    name.erase(0, kUnfinishedPrefix.size());
+    if (name.ends_with(kRemoved)) name.resize(name.size() - kRemoved.size());
+    if (checkpoint_step(name)) std::filesystem::remove_all(entry.path(), none);
+  }
+}
+
 std::optional<std::string> last_checkpoint(const std::vector<std::string>& names) {
   const auto sorted = sorted_checkpoints(names);
   if (sorted.empty()) return std::nullopt;

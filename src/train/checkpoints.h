@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace transom {
@@ -20,6 +21,14 @@ std::vector<std::string> sorted_checkpoints(const std::vector<std::string>& name
 std::vector<std::string> checkpoints_in(const std::filesystem::path& folder);
 // The checkpoint to resume from (get_last_checkpoint).
 std::optional<std::string> last_checkpoint(const std::vector<std::string>& names);
+// The newest checkpoint in a directory that is whole: its trainer_state.json, which is written last, is there. None
+// where there is none.
+std::optional<std::string> last_whole_checkpoint(const std::filesystem::path& folder);
+
+// What the name of a checkpoint begins with while it is written or removed.
+inline constexpr std::string_view kUnfinishedPrefix = "tmp-";
+// Removes what a killed run left: directories that are not yet, or no longer, checkpoints.
+void remove_unfinished_checkpoints(const std::filesystem::path& folder);
 
 // The checkpoints to delete, oldest first, so that at most `limit` are left. The newest (to resume from) and the best
 // stay, so two may be left where the limit is 1. No limit, or one of 0, deletes nothing.

@@ -51,9 +51,10 @@ class Collected {
 
 }  // namespace
 
-Evaluation evaluate_model(const TrainStep& step, const TrainingData& data, int64_t batch_size) {
+Predictions evaluate_model(const TrainStep& step, const TrainingData& data, int64_t batch_size,
+                           const OutputFilter& keep) {
   const NoGradient evaluation_only;
-  Evaluation result;
+  Predictions result;
   std::vector<std::pair<std::string, Collected>> outputs;
   Collected token_labels("labels");
   bool has_token_labels = false;
@@ -62,13 +63,15 @@ Evaluation evaluate_model(const TrainStep& step, const TrainingData& data, int64
   for (int64_t first = 0; first < data.rows; first += batch_size) {
     std::vector<int64_t> rows;
     for (int64_t row = first; row < std::min(data.rows, first + batch_size); ++row) rows.push_back(row);
-    const Batch batch = data.batch(rows);
+    Batch batch = data.batch(rows);
+    if (data.augment) data.augment(batch, TrainingData::kEvaluationDraw + static_cast<uint64_t>(first / batch_size));
     const NamedTensors inputs = to_inputs(batch);
     NamedTensors given;
     Tensor loss;
     if (inputs.find("labels").defined() || inputs.find("start_positions").defined())
       loss = step.loss_of(inputs, {}, &given);
     else given = step.forward(inputs);
+    if (keep) given = keep(given);
     std::vector<Tensor> wanted;
     if (loss.defined()) wanted.push_back(loss);
     for (const auto& [name, tensor] : given.items()) wanted.push_back(tensor);
@@ -84,19 +87,18 @@ Evaluation evaluate_model(const TrainStep& step, const TrainingData& data, int64
       if (place == outputs.end()) place = outputs.insert(outputs.end(), {name, Collected(name)});
       place->second.add(tensor);
     }
-    result.predictions.labels.insert(result.predictions.labels.end(), batch.labels.begin(), batch.labels.end());
-    result.predictions.label_values.insert(result.predictions.label_values.end(), batch.label_values.begin(),
-                                           batch.label_values.end());
+    result.labels.insert(result.labels.end(), batch.labels.begin(), batch.labels.end());
+    result.label_values.insert(result.label_values.end(), batch.label_values.begin(), batch.label_values.end());
     if (batch.sequences.contains("labels")) {
       token_labels.add(inputs.at("labels"));
       has_token_labels = true;
     }
-    result.predictions.rows += static_cast<int64_t>(rows.size());
+    result.rows += static_cast<int64_t>(rows.size());
   }
-  for (const auto& [name, collected] : outputs) result.predictions.outputs.push_back(collected.join());
+  for (const auto& [name, collected] : outputs) result.outputs.push_back(collected.join());
   if (has_token_labels) {
     const Predictions::Array joined = token_labels.join();
-    result.predictions.labels.assign(joined.values.begin(), joined.values.end());
+    result.labels.assign(joined.values.begin(), joined.values.end());
   }
   if (has_loss && data.rows > 0) result.loss = loss_sum / static_cast<double>(data.rows);
   return result;

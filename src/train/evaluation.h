@@ -2,18 +2,17 @@
 // A model over a whole data set.
 #pragma once
 
-#include <optional>
+#include <functional>
 
 #include "train/train_step.h"
 #include "transom/trainer.h"
 
 namespace transom {
 
-struct Evaluation {
-  std::optional<double> loss;  // the mean over rows of their batch's loss; nothing without labels
-  Predictions predictions;
-};
+using OutputFilter = std::function<NamedTensors(const NamedTensors& outputs)>;
 
-Evaluation evaluate_model(const TrainStep& step, const TrainingData& data, int64_t batch_size);
+// `keep` makes of a batch's outputs what the predictions hold; all of them where it is empty.
+Predictions evaluate_model(const TrainStep& step, const TrainingData& data, int64_t batch_size,
+                           const OutputFilter& keep = {});
 
 }  // namespace transom

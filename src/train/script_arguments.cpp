@@ -17,7 +17,7 @@ constexpr std::string_view kNoCache = "rows are tokenised when they are needed a
 
 const Argument kArguments[] = {
     section("Model"),
-    field<&S::model_name_or_path>("model_name_or_path", "Checkpoint directory, or its name on the Hugging Face Hub."),
+    field<&S::model_name_or_path>("model_name_or_path", "Checkpoint directory, or its id on the Hugging Face Hub."),
     alias("model", "model_name_or_path"),
     field<&S::config_name>("config_name", "Configuration, where it is not the checkpoint's."),
     field<&S::tokenizer_name>("tokenizer_name", "Tokenizer, where it is not the checkpoint's."),
@@ -40,11 +40,17 @@ const Argument kArguments[] = {
     field<&S::mode>("mode", "How the graph is run.").one_of({"lazy", "eager", "compile", "graph"}),
     field<&S::overfit_batch>("overfit_batch", "Repeat this one batch (safetensors) in place of the files."),
     field<&S::json>("json", "Print one line of JSON an update."),
+    field<&S::profile>("profile",
+                       "Write a trace of all kernels here (Perfetto opens it), and print what took longest."),
 
     section("Files"),
     field<&S::train_file>("train_file", "Rows to train on: .csv, .tsv, .json, .jsonl, .conll or .txt."),
     field<&S::validation_file>("validation_file", "Rows to evaluate on."),
     field<&S::test_file>("test_file", "Rows to predict."),
+    field<&S::train_dir>("train_dir", "Images to train on: one folder a class."),
+    field<&S::validation_dir>("validation_dir", "Images to evaluate on: one folder a class."),
+    field<&S::train_val_split>("train_val_split", "Part of train_dir to evaluate on where validation_dir is missing.")
+        .at_least(0),
     field<&S::dataset_name>("dataset_name", "Directory with train, validation and test files."),
     field<&S::column_names>("column_names", "Names of the columns of a CSV or TSV file that has no header."),
     field<&S::delimiter>("delimiter", "What separates fields (default: a comma, or a tab in .tsv)."),
@@ -78,7 +84,9 @@ const Argument kArguments[] = {
     section("Tokens"),
     field<&S::max_seq_length>("max_seq_length", "Longest row in tokens; longer ones are cut.").at_least(1),
     alias("max_length", "max_seq_length"),
-    field<&S::pad_to_max_length>("pad_to_max_length", "Pad to max_seq_length rather than to the longest of a batch."),
+    field<&S::pad_to_max_length>(
+        "pad_to_max_length",
+        "Pad to max_seq_length rather than to the longest of a batch (default: for question answering)."),
     field<&S::pad_to_multiple_of>("pad_to_multiple_of", "Pad to a multiple of this.").at_least(1),
     field<&S::block_size>("block_size", "Length of the pieces that text is cut into (causal language models).")
         .at_least(1),

@@ -65,11 +65,15 @@ double f1(const std::vector<std::string>& predicted, const std::vector<std::stri
   return 2 * precision * recall / (precision + recall);
 }
 
+struct Score {
+  double exact = 0, f1 = 0;
+};
+
 struct Scores {
   double exact = 0, f1 = 0;
   int64_t count = 0;
 
-  void add(const AnswerPair& pair, bool version_2) {
+  Score add(const AnswerPair& pair, bool version_2) {
     std::vector<std::vector<std::string>> answers;
     for (const std::string& answer : pair.answers) {
       auto words = words_of(answer);
@@ -83,6 +87,7 @@ struct Scores {
       best_f1 = std::max(best_f1, transom::f1(predicted, answer, version_2));
     }
     exact += best_exact, f1 += best_f1, ++count;
+    return {best_exact, best_f1};
   }
   double percent(double sum) const { return count == 0 ? 0 : 100 * sum / static_cast<double>(count); }
 };
@@ -99,9 +104,18 @@ LogRecord squad_metrics(const std::vector<AnswerPair>& pairs) {
 
 LogRecord squad_v2_metrics(const std::vector<AnswerPair>& pairs) {
   Scores all, with, without;
+  // What a threshold on the probability of no answer could reach. The scripts give 0 as the probability of each, so
+  // that the threshold says how many of the first questions are answered at all.
+  const auto unanswerable = static_cast<double>(
+      std::count_if(pairs.begin(), pairs.end(), [](const AnswerPair& pair) { return pair.answers.empty(); }));
+  Score now{unanswerable, unanswerable}, best = now;
   for (const AnswerPair& pair : pairs) {
-    all.add(pair, true);
+    const Score score = all.add(pair, true);
     (pair.answers.empty() ? without : with).add(pair, true);
+    const double wrong = pair.prediction.empty() ? 0 : -1;
+    now.exact += pair.answers.empty() ? wrong : score.exact;
+    now.f1 += pair.answers.empty() ? wrong : score.f1;
+    best = {std::max(best.exact, now.exact), std::max(best.f1, now.f1)};
   }
   LogRecord record = {{"exact", all.percent(all.exact)}, {"f1", all.percent(all.f1)}, {"total", all.count}};
   const auto add = [&](const std::string& prefix, const Scores& scores) {
@@ -112,6 +126,10 @@ LogRecord squad_v2_metrics(const std::vector<AnswerPair>& pairs) {
   };
   add("HasAns_", with);
   add("NoAns_", without);
+  record.emplace_back("best_exact", all.percent(best.exact));
+  record.emplace_back("best_exact_thresh", 0.0);
+  record.emplace_back("best_f1", all.percent(best.f1));
+  record.emplace_back("best_f1_thresh", 0.0);
   return record;
 }
 

@@ -19,7 +19,7 @@ struct AnswerPair {
 };
 // exact_match and f1; the best over the answers of each question.
 LogRecord squad_metrics(const std::vector<AnswerPair>& pairs);
-// exact, f1 and total, and the same of questions with and without an answer (HasAns_, NoAns_).
+// exact, f1 and total, the same of questions with and without an answer (HasAns_, NoAns_), and best_exact, best_f1.
 LogRecord squad_v2_metrics(const std::vector<AnswerPair>& pairs);
 
 }  // namespace transom

@@ -1,60 +1,97 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/task_data.h"
+#include "train/new_model.h"
 
-#include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "data/columns.h"
 #include "data/tokenised_rows.h"
 #include "io/config.h"
 #include "train/metrics.h"
-#include "train/text_classification.h"
+#include "train/tasks.h"
+#include "train/text_features.h"
 
 namespace transom {
 namespace {
 
-// The index of the largest of each row of `width` numbers.
-std::vector<int64_t> largest(const std::vector<float>& values, int64_t width) {
-  std::vector<int64_t> result;
-  for (auto row = values.begin(); row != values.end(); row += width)
-    result.push_back(std::max_element(row, row + width) - row);
-  return result;
+struct Task {
+  std::string_view name, alias;  // as pipelines are called
+  // Whether the columns of a file are those of this task and of no other.
+  bool (*fits)(const Dataset& data, const ScriptArguments& script);
+  void (*prepare)(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
+  bool splits_validation = false;  // rows to evaluate on may be taken from those to train on
+};
+
+bool has(const Dataset& data, std::string_view column) { return data.find(column).has_value(); }
+
+const Task kTasks[] = {
+    {"token-classification", "ner",
+     [](const Dataset& data, const ScriptArguments& script) {
+       const auto& task = script.task_name;
+       return task == "ner" || task == "pos" || task == "chunk" || has(data, "tokens");
+     },
+     prepare_token_classification},
+    {"question-answering", "", [](const Dataset& data, const ScriptArguments&) { return has_questions(data); },
+     prepare_question_answering},
+    {"multiple-choice", "",
+     [](const Dataset& data, const ScriptArguments&) { return has(data, "ending0") && has(data, "sent1"); },
+     prepare_multiple_choice},
+    {"fill-mask", "masked-language-modeling", [](const Dataset&, const ScriptArguments&) { return false; },
+     prepare_masked_language_modelling, true},
+    {"text-classification", "sentiment-analysis", [](const Dataset&, const ScriptArguments&) { return true; },
+     prepare_text_classification},
+};
+
+const Task& find_task(const ScriptArguments& script, const Dataset& data) {
+  std::vector<std::string> names;
+  for (const Task& task : kTasks) {
+    if (script.task ? *script.task == task.name || *script.task == task.alias : task.fits(data, script)) return task;
+    names.emplace_back(task.name);
+  }
+  fail(ErrorKind::kUsage, "--task: cannot train {} on text{} Known are: {}; other tasks take rows with input_ids",
+       transom::quoted(*script.task), did_you_mean(*script.task, names), fmt::join(names, ", "));
 }
 
-Metrics as_metrics(const LogRecord& record) {
-  Metrics metrics;
-  for (const auto& [name, value] : record)
-    if (const auto number = find_number(record, name)) metrics.emplace_back(name, *number);
-  return metrics;
+Metrics classification_metrics(const ScriptArguments& script, const Predictions& predictions) {
+  const Predictions::Array* logits = find_output(predictions, "logits");
+  const auto& task = script.task_name;
+  const auto& metric = script.metric_name;
+  if (!logits || logits->shape.size() != 2) return {};
+  if (!predictions.labels.empty() && static_cast<int64_t>(predictions.labels.size()) == predictions.rows)
+    return as_metrics(class_metrics(task, metric, predictions.labels, largest(logits->values, logits->shape[1])));
+  if (predictions.label_values.empty()) return {};
+  if (logits->shape[1] > 1) return as_metrics(multi_label_metrics(predictions.label_values, logits->values));
+  const std::vector<double> labels(predictions.label_values.begin(), predictions.label_values.end()),
+      found(logits->values.begin(), logits->values.end());
+  return as_metrics(regression_metrics(task, metric, labels, found));
 }
 
-std::function<Metrics(const Predictions&)> classification_metrics(const ScriptArguments& script) {
-  return [task = script.task_name, metric = script.metric_name](const Predictions& predictions) -> Metrics {
-    const auto& outputs = predictions.outputs;
-    const auto logits =
-        std::find_if(outputs.begin(), outputs.end(), [](const auto& array) { return array.name == "logits"; });
-    if (logits == outputs.end() || logits->shape.size() != 2) return {};
-    if (!predictions.labels.empty() && static_cast<int64_t>(predictions.labels.size()) == predictions.rows)
-      return as_metrics(class_metrics(task, metric, predictions.labels, largest(logits->values, logits->shape[1])));
-    if (predictions.label_values.empty()) return {};
-    if (logits->shape[1] > 1) return as_metrics(multi_label_metrics(predictions.label_values, logits->values));
-    const std::vector<double> labels(predictions.label_values.begin(), predictions.label_values.end()),
-        found(logits->values.begin(), logits->values.end());
-    return as_metrics(regression_metrics(task, metric, labels, found));
-  };
-}
-
-Dataset load(const std::string& file, const ScriptArguments& script, std::optional<int64_t> limit) {
-  const Dataset data = Dataset::load(file, dataset_options(script));
-  if (data.size() == 0) fail("{}: has no rows", file);
+std::optional<Dataset> load(const std::optional<std::string>& file, const ScriptArguments& script,
+                            std::optional<int64_t> limit) {
+  if (!file) return std::nullopt;
+  const Dataset data = Dataset::load(*file, dataset_options(script));
   return limit ? data.first(std::min(*limit, data.size())) : data;
+}
+
+// The first rows of the training file as validation rows, where there are none (run_mlm).
+void split_validation(TaskFiles& files, const ScriptArguments& script) {
+  const Dataset all = Dataset::load(*script.train_file, dataset_options(script));
+  const auto count =
+      static_cast<int64_t>(std::nearbyint(static_cast<double>(script.validation_split_percentage * all.size()) / 100));
+  std::vector<int64_t> kept, rest;
+  for (int64_t i = 0; i < all.size(); ++i) (i < count ? kept : rest).push_back(i);
+  require(!kept.empty() && !rest.empty(), "{}: has too few rows to keep {} % of them for validation",
+          *script.train_file, script.validation_split_percentage);
+  files.validation = all.select(std::move(kept));
+  files.train = all.select(std::move(rest));
 }
 
 TrainingData tokenised(const Dataset& data, const Model& model, const TrainArguments& arguments) {
   const auto rows = std::make_shared<const TokenisedRows>(data);
   PaddingOptions padding{.pad_token_id = model.config().get_int("pad_token_id", 0)};
   padding.multiple_of = arguments.script.pad_to_multiple_of;
-  if (arguments.script.pad_to_max_length) padding.max_length = arguments.script.max_seq_length;
+  if (arguments.script.pad_to_max_length.value_or(false)) padding.max_length = arguments.script.max_seq_length;
   TrainingData result;
   result.rows = rows->size();
   result.lengths = rows->lengths(arguments.training.length_column_name);
@@ -66,37 +103,64 @@ TrainingData tokenised(const Dataset& data, const Model& model, const TrainArgum
   return result;
 }
 
+void prepare_tokenised(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup) {
+  setup.model = Model::from_pretrained(arguments.script.model_name_or_path,
+                                       load_options(arguments, arguments.script.task.value_or("")));
+  if (files.train) setup.train = tokenised(*files.train, *setup.model, arguments);
+  if (files.validation) setup.validation = tokenised(*files.validation, *setup.model, arguments);
+}
+
 }  // namespace
 
-TaskSetup prepare_task(const TrainArguments& arguments) {
-  const ScriptArguments& script = arguments.script;
-  if (!script.train_file && !script.validation_file)
-    fail(ErrorKind::kUsage, "--train_file (or --validation_file, to evaluate only) is missing");
-  std::optional<Dataset> train, validation;
-  if (script.train_file) train = load(*script.train_file, script, script.max_train_samples);
-  if (script.validation_file) validation = load(*script.validation_file, script, script.max_eval_samples);
-  const Dataset& any = train ? *train : *validation;
+void fetch_models(ScriptArguments& script, HubOptions hub) {
+  hub.revision = script.model_revision;
+  hub.token = script.token;
+  hub.cache_dir = script.cache_dir;
+  script.model_name_or_path = resolve_model(script.model_name_or_path, hub);
+  if (script.tokenizer_name) script.tokenizer_name = resolve_tokenizer(*script.tokenizer_name, hub);
+}
 
+TaskSetup prepare_task(TrainArguments arguments, HubOptions hub) {
+  const ScriptArguments& script = arguments.script;
   TaskSetup setup;
-  const std::string task = script.task.value_or("text-classification");
-  if (!is_tokenised(any) && task != "text-classification")
-    fail(
-        "--task {}: rows of text are trained on for text-classification only; for other tasks give rows with input_ids "
-        "and labels",
-        task);
-  if (is_tokenised(any)) {
-    LoadOptions options{.ignore_mismatched_sizes = script.ignore_mismatched_sizes,
-                        .seed = static_cast<uint64_t>(arguments.training.seed)};
-    options.task = script.task.value_or("");
-    setup.model = Model::from_pretrained(script.model_name_or_path, options);
-    if (train) setup.train = tokenised(*train, *setup.model, arguments);
-    if (validation) setup.validation = tokenised(*validation, *setup.model, arguments);
-    setup.compute_metrics = classification_metrics(script);
+  if (script.train_dir || script.validation_dir) {
+    start_from_scratch(arguments);
+    fetch_models(arguments.script, std::move(hub));
+    prepare_image_classification(arguments, setup);
+    setup.compute_metrics = [script](const Predictions& predictions) {
+      return classification_metrics(script, predictions);
+    };
     return setup;
   }
-  prepare_text_classification(arguments, train, validation, setup);
-  setup.compute_metrics = classification_metrics(script);
+  if (!script.train_file && !script.validation_file && !script.test_file)
+    fail(ErrorKind::kUsage,
+         "--train_file (or --validation_file, to evaluate only), or --train_dir of images, is missing");
+  TaskFiles files{load(script.train_file, script, script.max_train_samples),
+                  load(script.validation_file, script, script.max_eval_samples),
+                  load(script.test_file, script, script.max_predict_samples)};
+  start_from_scratch(arguments);
+  fetch_models(arguments.script, std::move(hub));
+  if (is_tokenised(files.any())) {
+    prepare_tokenised(arguments, files, setup);
+  } else {
+    const Task& task = find_task(script, files.any());
+    if (task.splits_validation && arguments.training.do_eval && files.train && !files.validation)
+      split_validation(files, script);
+    task.prepare(arguments, files, setup);
+  }
+  if (!setup.compute_metrics)
+    setup.compute_metrics = [script](const Predictions& predictions) {
+      return classification_metrics(script, predictions);
+    };
   return setup;
+}
+
+void configure_trainer(Trainer& trainer, TaskSetup& setup) {
+  if (setup.train) trainer.set_train_data(std::move(*setup.train));
+  if (setup.validation) trainer.set_eval_data(std::move(*setup.validation));
+  if (setup.preprocess_outputs) trainer.set_preprocess_outputs(setup.preprocess_outputs);
+  if (setup.compute_metrics) trainer.set_compute_metrics(setup.compute_metrics);
+  if (setup.save_tokenizer) trainer.set_save_hook(setup.save_tokenizer);
 }
 
 }  // namespace transom

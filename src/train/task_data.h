@@ -2,24 +2,45 @@
 // From the arguments of a run to what the Trainer needs: the model with its head, rows as batches, metrics.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "transom/dataset.h"
+#include "transom/hub.h"
 #include "transom/trainer.h"
 
 namespace transom {
 
+// The files of a run, cut to max_train_samples and its like; at least one of them is there.
+struct TaskFiles {
+  std::optional<Dataset> train, validation, test;
+  const Dataset& any() const { return train ? *train : validation ? *validation : *test; }
+};
+
 struct TaskSetup {
   std::unique_ptr<Model> model;
-  std::optional<TrainingData> train, validation;
+  std::optional<TrainingData> train, validation, test;
+  std::function<NamedTensors(const NamedTensors&)> preprocess_outputs;
   std::function<Metrics(const Predictions&)> compute_metrics;
+  // Adds to the metrics of the evaluation that ends a run.
+  std::function<void(Metrics&)> complete_evaluation;
+  // Writes what was predicted for `test` into a directory, in the files of the example scripts; gives the metrics where
+  // rows have labels.
+  std::function<Metrics(const Predictions&, const std::filesystem::path& directory)> write_predictions;
   std::function<void(const std::string& directory)> save_tokenizer;
 };
 
-// Reads files, tokenises rows, finds labels, and loads the model for the task.
-TaskSetup prepare_task(const TrainArguments& arguments);
+// Reads files, tokenises rows, finds labels, and loads the model for the task. `hub` as for fetch_models.
+TaskSetup prepare_task(TrainArguments arguments, HubOptions hub = {});
+
+// Puts directories in place of models that are named by an id of the Hugging Face Hub. Revision, token and cache are
+// those of the arguments; the rest is `hub`'s.
+void fetch_models(ScriptArguments& script, HubOptions hub);
+// Gives a Trainer its data (which it takes out of the setup), metrics, and files to save.
+void configure_trainer(Trainer& trainer, TaskSetup& setup);
 
 // Repeats one batch for `max_steps` updates.
 void overfit_one_batch(Model& model, const TrainingArguments& arguments, const NamedTensors& inputs,

@@ -6,19 +6,21 @@
 
 #include "base/error.h"
 #include "nn/losses.h"
+#include "tensor/evaluate.h"
 #include "transom/gradients.h"
 #include "transom/ops.h"
 
 namespace transom {
 
-bool is_spared_from_decay(const std::string& name) {
-  std::string lower = name;
+bool is_spared_from_decay(const Parameter& parameter) {
+  std::string lower = parameter.name;
   std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
-  if (lower.ends_with("bias")) return true;
-  // Trainer spares modules that are norms; in checkpoints those are the ones called so.
-  const std::string module = lower.substr(0, lower.rfind('.'));
-  const std::string last = module.substr(module.rfind('.') == module.npos ? 0 : module.rfind('.') + 1);
-  return last.find("norm") != last.npos || last.starts_with("ln_") || last == "ln";
+  if (parameter.of_layer_norm) return true;
+  for (const char* part : {"bias", "layernorm", "rmsnorm"})
+    if (lower.find(part) != lower.npos) return true;
+  // A module called norm, or something_norm; batch norms with other names are not spared.
+  lower = "." + lower + ".";
+  return lower.find(".norm.") != lower.npos || lower.find("_norm.") != lower.npos;
 }
 
 TrainStep::TrainStep(Model& model, const TrainingArguments& arguments) : model_(model), arguments_(arguments) {
@@ -28,12 +30,19 @@ TrainStep::TrainStep(Model& model, const TrainingArguments& arguments) : model_(
                                .beta2 = arguments.adam_beta2,
                                .epsilon = arguments.adam_epsilon,
                                .settings = arguments.optim_args.value_or("")});
+  // Weights that lie in a file count as frozen, and a device may pack what never changes. These will change: as values
+  // of their own they give the first step the program, and the memory to write into, that all others have.
+  for (const auto& parameter : model_.parameters()) {
+    if (!buffer_of(parameter->value)->frozen()) continue;
+    parameter->value = Tensor::from_bytes(parameter->value.to_bytes(), parameter->value.type());
+    parameter->value.set_requires_grad();
+  }
 }
 
 std::vector<OptimizedParameter> TrainStep::parameters() const {
   std::vector<OptimizedParameter> result;
   for (const auto& parameter : model_.parameters())
-    result.push_back({parameter->name, parameter->value, !is_spared_from_decay(parameter->name)});
+    result.push_back({parameter->name, parameter->value, !is_spared_from_decay(*parameter)});
   return result;
 }
 
@@ -53,6 +62,7 @@ Tensor smoothed_loss(const Tensor& logits, const Tensor& labels, double smoothin
 Tensor TrainStep::loss_of(const NamedTensors& inputs, ForwardContext context, NamedTensors* outputs) const {
   std::optional<Autocast> autocast;
   if (arguments_.bf16) autocast.emplace(DType::kBFloat16);
+  context.return_loss = true;
   const NamedTensors result = model_.forward(inputs, context);
   Tensor loss = result.find("loss");
   if (!loss.defined())
@@ -80,6 +90,7 @@ TrainStep::Result TrainStep::operator()(const std::vector<NamedTensors>& micro_b
   // By now only the graph holds the old parameters: the new ones take their memory.
   std::vector<Tensor> everything{result.loss, result.gradient_norm};
   for (const auto& parameter : model_.parameters()) everything.push_back(parameter->value);
+  for (const auto& buffer : model_.buffers()) everything.push_back(buffer->value);
   for (const auto& [name, state] : optimizer_->state()) everything.push_back(state);
   eval(everything);
   for (const auto& parameter : model_.parameters()) parameter->value.set_requires_grad();
@@ -95,10 +106,14 @@ TrainStep::Result TrainStep::trace(const std::vector<NamedTensors>& micro_batche
   Tensor loss;
   std::vector<Tensor> total;
   for (size_t i = 0; i < micro_batches.size(); ++i) {
-    ForwardContext context{.training = true, .gradient_checkpointing = arguments_.activation_checkpointing};
+    std::vector<BufferUpdate> buffer_updates;
+    ForwardContext context{.training = true,
+                           .gradient_checkpointing = arguments_.activation_checkpointing,
+                           .buffer_updates = &buffer_updates};
     const int64_t draw = step * 4096 + static_cast<int64_t>(i);
     context.dropout_key = Tensor::from(std::vector<int64_t>{arguments_.seed, draw << 20}, {2});
     const Tensor part = loss_of(micro_batches[i], context);
+    for (const BufferUpdate& update : buffer_updates) update.buffer->value = update.value.detach();
     const std::vector<Tensor> gradients = transom::gradients(part, values);
     loss = loss.defined() ? loss + part.detach() : part.detach();
     if (total.empty()) total = gradients;
@@ -108,6 +123,7 @@ TrainStep::Result TrainStep::trace(const std::vector<NamedTensors>& micro_batche
       // Run each micro-batch by itself, so that only one holds its activations.
       std::vector<Tensor> now = total;
       now.push_back(loss);
+      for (const auto& buffer : model_.buffers()) now.push_back(buffer->value);
       eval(now);
     }
   }

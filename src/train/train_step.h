@@ -37,7 +37,8 @@ class TrainStep {
   std::unique_ptr<Optimizer> optimizer_;
 };
 
-// Whether weight decay spares a parameter: biases, and the weights of norms, by their names.
-bool is_spared_from_decay(const std::string& name);
+// Whether weight decay spares a parameter, as Trainer decides it: biases and norms by their names, and layer norms
+// whatever they are called.
+bool is_spared_from_decay(const Parameter& parameter);
 
 }  // namespace transom

@@ -46,6 +46,7 @@ struct Trainer::Run {
   std::unique_ptr<Schedule> schedule;
   std::optional<TrainingData> train_data, eval_data;
   std::function<Metrics(const Predictions&)> compute_metrics;
+  OutputFilter preprocess_outputs;
   std::vector<std::shared_ptr<TrainerCallback>> callbacks;
   std::optional<EarlyStopping> early_stopping;
   std::function<void(const StepReport&)> report;
@@ -79,11 +80,12 @@ struct Trainer::Run {
   LogRecord evaluate(const std::string& prefix) {
     if (!eval_data) fail("evaluation was asked for, but there is no evaluation data");
     const auto begin = std::chrono::steady_clock::now();
-    const Evaluation evaluation = evaluate_model(step, *eval_data, arguments.per_device_eval_batch_size);
+    const Predictions predictions =
+        evaluate_model(step, *eval_data, arguments.per_device_eval_batch_size, preprocess_outputs);
     LogRecord record;
-    if (evaluation.loss) record.emplace_back(prefix + "_loss", *evaluation.loss);
+    if (predictions.loss) record.emplace_back(prefix + "_loss", *predictions.loss);
     if (compute_metrics)
-      for (const auto& [name, value] : compute_metrics(evaluation.predictions))
+      for (const auto& [name, value] : compute_metrics(predictions))
         record.emplace_back(name.starts_with(prefix + "_") ? name : prefix + "_" + name, value);
     for (const auto& item : speed_metrics(
              prefix, seconds_since(begin), eval_data->rows,
@@ -101,22 +103,27 @@ struct Trainer::Run {
     if (save_hook) save_hook(directory.string());
   }
 
-  // Written beside its name and renamed, so that a killed run never leaves half a checkpoint under a checkpoint's name.
+  void remove_old_checkpoints() {
+    const fs::path folder(arguments.output_dir);
+    const std::optional<std::string> best =
+        state.best_model_checkpoint ? std::optional(fs::path(*state.best_model_checkpoint).filename().string())
+                                    : std::nullopt;
+    for (const std::string& old : checkpoints_to_delete(checkpoints_in(folder), arguments.save_total_limit, best))
+      remove_directory(folder / old);
+  }
+
+  // Written beside its name and renamed, and renamed before it is removed, so that a killed run never leaves half a
+  // checkpoint under a checkpoint's name.
   void save_checkpoint() {
     const fs::path folder(arguments.output_dir), destination = folder / checkpoint_name(state.global_step);
-    const fs::path temporary = folder / ("tmp-" + checkpoint_name(state.global_step));
+    const fs::path temporary = folder / (std::string(kUnfinishedPrefix) + checkpoint_name(state.global_step));
     fs::remove_all(temporary);
     fs::create_directories(temporary);
     if (early_stopping) state.stateful_callbacks = early_stopping->state();
     save_model(temporary);
     save_run(temporary, step, *schedule, state, arguments.save_only_model);
-    fs::remove_all(destination);
-    fs::rename(temporary, destination);
-    const std::optional<std::string> best =
-        state.best_model_checkpoint ? std::optional(fs::path(*state.best_model_checkpoint).filename().string())
-                                    : std::nullopt;
-    for (const std::string& old : checkpoints_to_delete(checkpoints_in(folder), arguments.save_total_limit, best))
-      fs::remove_all(folder / old);
+    replace_directory(temporary, destination);
+    remove_old_checkpoints();
     for (const auto& callback : callbacks) callback->on_save(arguments, state);
   }
 
@@ -175,6 +182,9 @@ void Trainer::set_eval_data(TrainingData data) { run_->eval_data = std::move(dat
 void Trainer::set_compute_metrics(std::function<Metrics(const Predictions&)> compute_metrics) {
   run_->compute_metrics = std::move(compute_metrics);
 }
+void Trainer::set_preprocess_outputs(std::function<NamedTensors(const NamedTensors&)> preprocess) {
+  run_->preprocess_outputs = std::move(preprocess);
+}
 void Trainer::add_callback(std::shared_ptr<TrainerCallback> callback) {
   run_->callbacks.push_back(std::move(callback));
 }
@@ -191,7 +201,7 @@ void Trainer::save_model(const std::string& directory) {
 }
 Metrics Trainer::evaluate(const std::string& prefix) { return numbers_of(run_->evaluate(prefix)); }
 Predictions Trainer::predict(const TrainingData& data) {
-  return evaluate_model(run_->step, data, run_->arguments.per_device_eval_batch_size).predictions;
+  return evaluate_model(run_->step, data, run_->arguments.per_device_eval_batch_size, run_->preprocess_outputs);
 }
 
 Metrics Trainer::train(const std::optional<std::string>& resume_from) {
@@ -223,7 +233,7 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
   if (resume_from) {
     fs::path directory(*resume_from);
     if (*resume_from == "true" || *resume_from == "True") {
-      const auto last = last_checkpoint(checkpoints_in(arguments.output_dir));
+      const auto last = last_whole_checkpoint(arguments.output_dir);
       if (!last) fail("resume_from_checkpoint: {} holds no checkpoint", arguments.output_dir);
       directory = fs::path(arguments.output_dir) / *last;
     }
@@ -241,6 +251,9 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
   run.steps_of_this_call = 0;
   run.stop = false;
   fs::create_directories(arguments.output_dir);
+  remove_unfinished_checkpoints(arguments.output_dir);
+  // A killed run may have come to write one, but not to remove another.
+  if (resume_from && (*resume_from == "true" || *resume_from == "True")) run.remove_old_checkpoints();
   for (const std::string& target : arguments.report_to)
     if (target == "tensorboard")
       run.board = std::make_unique<TensorBoard>(
@@ -256,8 +269,11 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
     int64_t batch = epoch == position.epoch ? position.batch : 0;
     while (batch < batches && !run.stop && run.state.global_step < duration.updates) {
       std::vector<NamedTensors> micro_batches;
-      for (int64_t k = 0; k < accumulation && batch < batches; ++k)
-        micro_batches.push_back(to_inputs(run.train_data->batch(order[static_cast<size_t>(batch++)])));
+      for (int64_t k = 0; k < accumulation && batch < batches; ++k, ++batch) {
+        Batch rows = run.train_data->batch(order[static_cast<size_t>(batch)]);
+        if (run.train_data->augment) run.train_data->augment(rows, static_cast<uint64_t>(epoch * batches + batch));
+        micro_batches.push_back(to_inputs(rows));
+      }
       run.update(micro_batches);
       run.state.epoch = static_cast<double>(epoch) + static_cast<double>(batch) / static_cast<double>(batches);
       for (const auto& callback : run.callbacks) callback->on_step_end(arguments, run.state);
@@ -281,7 +297,7 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
                                       : std::nullopt;
   for (const std::string& old :
        checkpoints_to_delete_at_end(checkpoints_in(arguments.output_dir), arguments.save_total_limit, best))
-    fs::remove_all(fs::path(arguments.output_dir) / old);
+    remove_directory(fs::path(arguments.output_dir) / old);
   for (const auto& callback : run.callbacks) callback->on_train_end(arguments, run.state);
   return numbers_of(summary);
 }

@@ -5,6 +5,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "io/safetensors.h"
+#include "train/torch_checkpoint.h"
 
 namespace transom {
 namespace {
@@ -31,22 +32,32 @@ void save_run(const std::filesystem::path& directory, TrainStep& step, const Sch
 
 void load_parameters(const std::filesystem::path& directory, Model& model) {
   const auto loaded = Model::from_pretrained(directory.string());
-  if (loaded->parameters().size() != model.parameters().size())
-    fail("{}: holds {} parameters, the model that is trained has {}", directory.string(), loaded->parameters().size(),
-         model.parameters().size());
-  for (size_t i = 0; i < model.parameters().size(); ++i) {
-    const Tensor& value = loaded->parameters()[i]->value;
-    if (value.type() != model.parameters()[i]->value.type())
-      fail("{}: parameter '{}' is {}, the model that is trained has {}", directory.string(),
-           model.parameters()[i]->name, to_string(value.type()), to_string(model.parameters()[i]->value.type()));
-    model.parameters()[i]->value = value;
-  }
+  using Tensors = std::vector<std::shared_ptr<Parameter>>;
+  const auto take = [&](const Tensors& from, const Tensors& to, std::string_view what) {
+    if (from.size() != to.size())
+      fail("{}: holds {} {}s, the model that is trained has {}", directory.string(), from.size(), what, to.size());
+    for (size_t i = 0; i < to.size(); ++i) {
+      const Tensor& value = from[i]->value;
+      if (value.type() != to[i]->value.type())
+        fail("{}: {} '{}' is {}, the model that is trained has {}", directory.string(), what, to[i]->name,
+             to_string(value.type()), to_string(to[i]->value.type()));
+      // Copied out of the file: a device may treat contents that never change differently, to the last bit, and in the
+      // run that is resumed these were results of a step.
+      to[i]->value = Tensor::from_bytes(value.to_bytes(), value.type());
+    }
+  };
+  take(loaded->parameters(), model.parameters(), "parameter");
+  take(loaded->buffers(), model.buffers(), "buffer");
 }
 
 void load_run(const std::filesystem::path& directory, Model& model, TrainStep& step, Schedule& schedule,
               TrainerState& state) {
   state = TrainerState::load(directory / kState);
   load_parameters(directory, model);
+  if (is_torch_checkpoint(directory) && !std::filesystem::exists(directory / kOptimizer)) {
+    load_torch_run(directory, model, step, schedule, state.global_step);
+    return;
+  }
   const SafetensorsFile file = SafetensorsFile::open(directory / kOptimizer);
   std::vector<std::pair<std::string, Tensor>> tensors;
   for (const auto& [name, view] : file.tensors())

@@ -36,6 +36,13 @@ TEST(Progress, UnknownTotalsAndResumedRuns) {
   EXPECT_EQ(progress_line({"", 0, 4, 0, 0, "it"}, {}, 40), "[.................] 0/4 [0:00<?, ? it/s]");
 }
 
+TEST(Progress, BytesAreShownInPowersOfAThousand) {
+  EXPECT_EQ(progress_line({"x", 12'345'678, 498'000'000, 0, 10, "B"}, {}, 50),
+            "x [.............] 12.3M/498M [0:10<6:33, 1.23MB/s]");
+  EXPECT_EQ(progress_line({"", 999, 0, 0, 1, "B"}, {}, 50), "999 [0:01, 999B/s]");
+  EXPECT_EQ(progress_line({"", 999'500, 0, 0, 1, "B"}, {}, 50), "1.00M [0:01, 1.00MB/s]");
+}
+
 TEST(Progress, FilesStayEmpty) {
   std::FILE* file = std::tmpfile();
   {

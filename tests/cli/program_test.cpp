@@ -1,38 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program from outside: exit status, one line of error, nothing half-written.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <algorithm>
-#include <array>
-#include <cstdio>
 #include <filesystem>
 #include <string>
 
 #include "base/files.h"
+#include "cli/program.h"
 
 namespace transom {
 namespace {
-
-struct Outcome {
-  int status;
-  std::string output;  // standard output and error
-};
-
-Outcome run(const std::string& arguments) {
-  std::FILE* pipe = popen((std::string(TRANSOM_BINARY_DIR) + "/bin/transom " + arguments + " 2>&1").c_str(), "r");
-  std::string output;
-  std::array<char, 4096> buffer;
-  while (const size_t count = std::fread(buffer.data(), 1, buffer.size(), pipe)) output.append(buffer.data(), count);
-  const int status = pclose(pipe);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, output};
-}
-
-void expect_one_line(const Outcome& outcome, int status, const std::string& part) {
-  EXPECT_EQ(outcome.status, status) << outcome.output;
-  EXPECT_NE(outcome.output.find(part), std::string::npos) << outcome.output;
-  EXPECT_EQ(std::count(outcome.output.begin(), outcome.output.end(), '\n'), 1) << outcome.output;
-}
 
 TEST(Program, ShowsItsHelp) {
   const Outcome outcome = run("--help");
@@ -59,7 +36,7 @@ TEST(Program, FailuresExitWithOneAndNameTheFile) {
 TEST(Program, RefusesAnUnknownArchitectureByName) {
   const auto folder = std::filesystem::temp_directory_path() / "transom_program_test_model";
   std::filesystem::create_directories(folder);
-  write_file(folder / "config.json", R"({"model_type": "bret"})");
+  write_file(folder / "config.json", R"({"model_type": "bertt"})");
 
   std::string bytes = "{}      ";
   bytes.insert(0, std::string("\x08\0\0\0\0\0\0\0", 8));

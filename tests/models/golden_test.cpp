@@ -65,14 +65,16 @@ class GoldenModel : public testing::TestWithParam<std::string> {};
 
 TEST_P(GoldenModel, OutputsAndGradients) {
   const std::filesystem::path folder = golden_folder() / GetParam();
-  const Json tolerance = read_json(folder / "case.json")["tolerance"];
+  const Json golden = read_json(folder / "case.json");
+  const Json& tolerance = golden["tolerance"];
   LoadReport report;
   const std::unique_ptr<Model> model = Model::from_pretrained((folder / "model").string(), {}, &report);
   EXPECT_EQ(report.missing, std::vector<std::string>{});
   EXPECT_EQ(report.unexpected, std::vector<std::string>{});
 
   const NamedTensors inputs = load_inputs(folder / "inputs.safetensors");
-  const NamedTensors outputs = model->forward(inputs);
+  const ForwardContext context{.return_loss = golden["forward_kwargs"].value("return_loss", false)};
+  const NamedTensors outputs = model->forward(inputs, context);
   const NamedTensors expected = load_inputs(folder / "expected.safetensors");
   const Tensor mask = inputs.find("attention_mask");
   const auto kept = mask.defined() ? mask.to_vector<int64_t>() : std::vector<int64_t>();

@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "transom/error.h"
+#include "transom/ops.h"
 
 namespace transom {
 namespace {
@@ -51,6 +52,22 @@ TEST(Model, RefusesWhatItDoesNotCarryOut) {
   std::string relative = kSmall;
   relative.insert(1, R"("position_embedding_type": "relative_key", )");
   EXPECT_NE(message_of([&] { Model::from_config(relative); }).find("relative_key"), std::string::npos);
+}
+
+// The modes compile and graph: a pass without gradients is a program, bound to the weights as they are.
+TEST(Model, GivesTheSameBitsInAllModes) {
+  const auto model = Model::from_config(kSmall);
+  const NoGradient inference;
+  const auto expected = model->forward(tokens(4)).at("logits").to_bytes();
+  for (const Mode mode : {Mode::kEager, Mode::kCompile, Mode::kGraph}) {
+    set_mode(mode);
+    for (int call = 0; call < 2; ++call) EXPECT_EQ(model->forward(tokens(4)).at("logits").to_bytes(), expected);
+  }
+  for (const auto& parameter : model->parameters()) parameter->value = parameter->value + 0.5;
+  const auto moved = model->forward(tokens(4)).at("logits").to_bytes();
+  set_mode(Mode::kLazy);
+  EXPECT_EQ(model->forward(tokens(4)).at("logits").to_bytes(), moved);
+  EXPECT_NE(moved, expected);
 }
 
 TEST(Model, ATiedWeightIsOneParameter) {

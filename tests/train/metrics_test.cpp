@@ -95,7 +95,8 @@ TEST(Squad, Scores) {
   EXPECT_EQ(
       to_json(squad_v2_metrics({{"", {}}, {"x", {}}, {"x", {"x"}}})),
       R"({"exact": 66.66666666666667, "f1": 66.66666666666667, "total": 3, "HasAns_exact": 100.0, "HasAns_f1": 100.0, )"
-      R"("HasAns_total": 1, "NoAns_exact": 50.0, "NoAns_f1": 50.0, "NoAns_total": 2})");
+      R"("HasAns_total": 1, "NoAns_exact": 50.0, "NoAns_f1": 50.0, "NoAns_total": 2, "best_exact": 66.66666666666667, "best_exact_thresh": 0.0, )"
+      R"("best_f1": 66.66666666666667, "best_f1_thresh": 0.0})");
 }
 
 }  // namespace

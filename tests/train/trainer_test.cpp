@@ -128,9 +128,7 @@ TEST_P(GoldenTrainer, LogsWhatTrainerLogged) {
   const TrainArguments arguments = parse_train_json(dump_json(json), "training_args.json");
   TaskSetup task = prepare_task(arguments);
   Trainer trainer(std::move(task.model), arguments.training);
-  trainer.set_train_data(std::move(*task.train));
-  trainer.set_eval_data(std::move(*task.validation));
-  trainer.set_compute_metrics(task.compute_metrics);
+  configure_trainer(trainer, task);
   trainer.train();
   trainer.evaluate();
   const Json expected = read_json(folder / "log_history.json");

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is raced: the checkpoints, inputs and cases that race.py knows. Everything is made from a seed."""
+import csv
+import dataclasses
+import os
+import random
+
+PEERS = ["torch", "compile", "onnxruntime", "openvino"]
+
+
+@dataclasses.dataclass
+class Case:
+    name: str
+    title: str
+    model: str
+    inputs: str
+    task: str = "forward"  # of `transom bench`
+    dtype: str = "float32"
+    peers: tuple = ("torch",)  # those that can take part
+    runs: int = 1  # a turn
+
+    @property
+    def training(self):
+        return self.task == "train"
+
+
+def make_bert(folder):
+    """BERT-base with random weights and a head of two classes: its speed does not depend on the weights."""
+    path = os.path.join(folder, "bert-base")
+    if not os.path.exists(os.path.join(path, "model.safetensors")):
+        import torch
+        import transformers
+
+        torch.manual_seed(0)
+        config = transformers.BertConfig(num_labels=2, hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
+        transformers.BertForSequenceClassification(config).save_pretrained(path)
+    return path
+
+
+def make_batch(folder, rows, length):
+    path = os.path.join(folder, f"batch-{rows}x{length}.safetensors")
+    if not os.path.exists(path):
+        import torch
+        from safetensors.torch import save_file
+
+        generator = torch.Generator().manual_seed(0)
+        save_file({"input_ids": torch.randint(1000, 30000, (rows, length), generator=generator),
+                   "attention_mask": torch.ones(rows, length, dtype=torch.long),
+                   "token_type_ids": torch.zeros(rows, length, dtype=torch.long),
+                   "labels": torch.randint(0, 2, (rows,), generator=generator)}, path)
+    return path
+
+
+def unlabelled(path):
+    """The same batch without labels."""
+    target = path.replace("batch-", "rows-")
+    if not os.path.exists(target):
+        from safetensors.torch import load_file, save_file
+
+        save_file({name: tensor for name, tensor in load_file(path).items() if name != "labels"}, target)
+    return target
+
+
+def read_sentences(file):
+    """Lines `sentence TAB label`."""
+    with open(file, encoding="utf-8") as lines:
+        return [line.rstrip("\n").rsplit("\t", 1) for line in lines if "\t" in line]
+
+
+def make_sentences(folder, sst2, count=1000):
+    """Lines of 3 to some 60 words: those of SST-2 where they are given, else random words."""
+    path = os.path.join(folder, f"sentences-{count}.txt")
+    draw = random.Random(0)
+    if sst2:
+        lines = [text for text, _ in read_sentences(os.path.join(sst2, "train.tsv"))]
+        draw.shuffle(lines)
+    else:
+        words = "the a film story of and with great poor slow funny actor scene never always moves ends well".split()
+        lines = [" ".join(draw.choices(words, k=min(60, 3 + int(draw.expovariate(1 / 16))))) for _ in range(count)]
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("\n".join(lines[:count]) + "\n")
+    return path
+
+
+def make_training_file(folder, sst2):
+    path = os.path.join(folder, "sst2.csv")
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["text", "label"])
+        writer.writerows(read_sentences(os.path.join(sst2, "train.tsv")))
+    return path
+
+
+def make_cases(folder, minilm, sst2):
+    bert = make_bert(folder)
+    one, eight = make_batch(folder, 1, 128), make_batch(folder, 8, 128)
+    cases = []
+    for dtype, short in (("float32", "f32"), ("bfloat16", "bf16")):
+        cases.append(Case(f"train-{short}", f"BERT-base training step 8x128 {short}", bert, eight, "train", dtype,
+                          ("torch", "compile"), 2))
+        peers = ("torch", "compile", "onnxruntime", "openvino") if dtype == "float32" else ("torch", "compile", "openvino")
+        cases.append(Case(f"infer-1-{short}", f"BERT-base inference 1x128 {short}", bert, unlabelled(one), "forward", dtype,
+                          peers, 8))
+        cases.append(Case(f"infer-8-{short}", f"BERT-base inference 8x128 {short}", bert, unlabelled(eight), "forward", dtype,
+                          peers, 3))
+    if minilm:
+        cases.append(Case("embed", "MiniLM, 1000 sentences with tokenising", minilm, make_sentences(folder, sst2),
+                          "feature-extraction", "float32", ("sentence-transformers",), 1))
+    return cases

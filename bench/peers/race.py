@@ -1,0 +1,256 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Races Transom against its peers on the same checkpoints, inputs and number of threads.
+
+Each contender is a process that stays warm. They take turns, so that only one computes at a time and a machine that
+becomes slower is slower for all. Prints medians and the ratio peer/transom: above 1, Transom is faster.
+
+  bench/peers/race.py --transom build/release/bin/transom --minilm DIR --sst2 DIR --output results.json --plot results.svg
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import cases as definitions
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+BUSY = os.getloadavg()[0]
+PAUSE = 0.3  # seconds between turns: OpenMP's threads spin that long after their last work
+
+
+class Contender:
+    """A process that answers `run N` with {"seconds": [...]}."""
+
+    def __init__(self, name, command, environment):
+        self.name, self.seconds = name, []
+        self.log = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True,
+                                        env=environment)
+        self.ready = self.answer()
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            self.process.wait()
+            self.log.seek(0)
+            raise RuntimeError(f"{self.name}: {self.log.read().strip()[-400:]}")
+        return json.loads(line)
+
+    def run(self, runs):
+        self.process.stdin.write(f"run {runs}\n")
+        self.process.stdin.flush()
+        return self.answer()["seconds"]
+
+    def close(self):
+        try:
+            self.process.stdin.write("quit\n")
+            self.process.stdin.close()
+        except OSError:
+            pass
+        self.process.wait()
+
+
+def command_of(case, peer, options):
+    if peer == "transom":
+        command = [options.transom, "bench", case.model, "--task", case.task, "--dtype", case.dtype, "--inputs", case.inputs,
+                   "--threads", str(options.threads), "--interactive"]
+        return command + (["--device", options.device] if options.device else [])
+    return [sys.executable, os.path.join(HERE, "worker.py"), "--peer", peer, "--model", case.model, "--inputs", case.inputs,
+            "--dtype", case.dtype, "--threads", str(options.threads)] + (["--training"] if case.training else [])
+
+
+def environment_of(options):
+    return {**os.environ, "OMP_NUM_THREADS": str(options.threads), "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "true"}
+
+
+def race(case, peers, options):
+    """Seconds of each contender's runs by its name."""
+    contenders = []
+    for peer in ["transom", *peers]:
+        try:
+            contenders.append(Contender(peer, command_of(case, peer, options), environment_of(options)))
+        except RuntimeError as error:
+            if peer == "transom":
+                raise
+            print(f"  {error}", file=sys.stderr)
+    try:
+        for turn in range(options.turns + 1):  # the first turn warms up
+            # Nobody always comes after the same one.
+            for contender in contenders if turn % 2 else reversed(contenders):
+                time.sleep(PAUSE)
+                seconds = contender.run(case.runs)
+                if turn:
+                    contender.seconds += seconds
+            progress(case.title, turn, options.turns)
+    finally:
+        for contender in contenders:
+            contender.close()
+    return {contender.name: contender.seconds for contender in contenders}
+
+
+def progress(title, done, total):
+    if sys.stderr.isatty():
+        print(f"\r{title}: turn {done} of {total}   ", end="" if done < total else "\r", file=sys.stderr, flush=True)
+
+
+def timed(command, options):
+    begin = time.perf_counter()
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment_of(options))
+    if done.returncode:
+        raise RuntimeError(f"{command[0]}: {done.stderr.strip()[-400:]}")
+    return time.perf_counter() - begin
+
+
+def race_processes(title, commands, turns, options):
+    """The same for whole processes, from their start to their end."""
+    seconds = {name: [] for name in commands}
+    for turn in range(turns):
+        for name in commands if turn % 2 else reversed(commands):
+            time.sleep(PAUSE)
+            seconds[name].append(timed(commands[name], options))
+        progress(title, turn + 1, turns)
+    return seconds
+
+
+def first_embedding(folder, options):
+    text = "A small model learns slowly."
+    return {"transom": [options.transom, "run", "feature-extraction", "--model", options.minilm, "--pooling", "auto", text,
+                        "--json"],
+            "sentence-transformers": [sys.executable, os.path.join(HERE, "first_embedding.py"), options.minilm, text]}
+
+
+def fine_tuning(folder, options):
+    file = definitions.make_training_file(folder, options.sst2)
+    common = ["--train_file", file, "--max_steps", str(options.steps)]
+    return {"transom": [options.transom, "train", "--model_name_or_path", options.minilm, *common,
+                        "--per_device_train_batch_size", "32", "--max_seq_length", "128", "--learning_rate", "5e-5",
+                        "--logging_steps", "50", "--save_strategy", "no", "--output_dir", os.path.join(folder, "ours")],
+            "Trainer": [sys.executable, os.path.join(HERE, "finetune.py"), "--model", options.minilm, *common,
+                        "--threads", str(options.threads), "--output_dir", os.path.join(folder, "theirs")]}
+
+
+def text_of(seconds):
+    return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+def table(results, markdown):
+    """One line a peer of a case: medians and their ratio, and that of the fastest runs."""
+    rows = [["CASE", "PEER", "TRANSOM", "PEER'S", "RATIO", "OF MINIMA"]]
+    for result in results:
+        ours = result["seconds"]["transom"]
+        for peer, theirs in result["seconds"].items():
+            if peer != "transom":
+                rows.append([result["title"], peer, text_of(statistics.median(ours)), text_of(statistics.median(theirs)),
+                             f"{statistics.median(theirs) / statistics.median(ours):.2f}", f"{min(theirs) / min(ours):.2f}"])
+    if markdown:
+        lines = ["| " + " | ".join(row) + " |" for row in rows]
+        return "\n".join([lines[0].lower(), "| --- " * 2 + "| ---: " * 4 + "|", *lines[1:]])
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return "\n".join("  ".join(cell.ljust(width) if i < 2 else cell.rjust(width)
+                               for i, (cell, width) in enumerate(zip(row, widths))) for row in rows)
+
+
+def plot(results, path):
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    names, ratios = [], []
+    for result in results:
+        ours = statistics.median(result["seconds"]["transom"])
+        for peer, theirs in result["seconds"].items():
+            if peer != "transom":
+                names.append(f"{result['title']}\nagainst {peer}")
+                ratios.append(statistics.median(theirs) / ours)
+    figure, axes = pyplot.subplots(figsize=(9, 0.55 * len(names) + 1.2))
+    bars = axes.barh(names[::-1], ratios[::-1], color=["#2a7f62" if ratio >= 1 else "#b5483a" for ratio in ratios[::-1]])
+    axes.bar_label(bars, fmt="%.2f", padding=3)
+    axes.axvline(1, color="black", linewidth=0.8)
+    axes.set_xlabel("time of the peer / time of Transom, medians (above 1: Transom is faster)")
+    axes.tick_params(axis="y", labelsize=8)
+    axes.spines[["top", "right"]].set_visible(False)
+    if max(ratios) / min(ratios) > 20:
+        axes.set_xscale("log")
+    figure.tight_layout()
+    figure.savefig(path)
+
+
+def machine(options):
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        names = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
+    name = names[0] if names else "unknown processor"
+    return f"{name}, {os.cpu_count()} cores, {options.threads} threads, load of others at the start {BUSY:.1f}"
+
+
+def warn_if_busy():
+    """OpenMP suffers more than Transom from other work on the cores: such ratios flatter Transom."""
+    if BUSY > 0.5:
+        print(f"the machine is busy (load {BUSY:.1f}): the ratios will not hold on a quiet one", file=sys.stderr)
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--transom", default="build/release/bin/transom", help="the program")
+    parser.add_argument("--minilm", help="directory of all-MiniLM-L6-v2; without it its cases are left out")
+    parser.add_argument("--sst2", help="directory with SST-2's train.tsv (sentence TAB label)")
+    parser.add_argument("--folder", help="where checkpoints and inputs are made and kept (default: a temporary folder)")
+    parser.add_argument("--peers", nargs="+", default=["torch"], choices=definitions.PEERS, help="besides Transom")
+    parser.add_argument("--cases", nargs="+", help="names: train-f32, infer-1-f32, infer-8-f32, the same with bf16, embed, "
+                                                   "start, finetune (default: all)")
+    parser.add_argument("--turns", type=int, default=7)
+    parser.add_argument("--steps", type=int, default=100, help="of fine-tuning")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", help="of Transom")
+    parser.add_argument("--output", help="write all times here as JSON")
+    parser.add_argument("--plot", help="write a picture of the ratios here (.svg, .png)")
+    parser.add_argument("--markdown", action="store_true", help="print the table for a README")
+    return parser.parse_args()
+
+
+def main():
+    options = parse()
+    warn_if_busy()
+    folder = options.folder or tempfile.mkdtemp(prefix="transom-race-")
+    os.makedirs(folder, exist_ok=True)
+    wanted = lambda name: not options.cases or name in options.cases  # noqa: E731
+    results = []
+
+    def add(name, title, seconds):
+        results.append({"case": name, "title": title, "seconds": seconds})
+        print(table(results[-1:], False).split("\n", 1)[-1], file=sys.stderr)
+
+    def attempt(name, title, run):
+        try:
+            add(name, title, run())
+        except (RuntimeError, OSError) as error:
+            print(f"{title}: left out: {error}", file=sys.stderr)
+
+    for case in definitions.make_cases(folder, options.minilm, options.sst2):
+        peers = [peer for peer in case.peers if peer in options.peers or peer not in definitions.PEERS]
+        if wanted(case.name) and peers:
+            attempt(case.name, case.title, lambda: race(case, peers, options))
+    if options.minilm and wanted("start"):
+        title = "MiniLM, process start to the first embedding"
+        attempt("start", title, lambda: race_processes(title, first_embedding(folder, options), options.turns, options))
+    if options.minilm and options.sst2 and wanted("finetune"):
+        title = f"MiniLM, {options.steps} steps on SST-2 end to end"
+        attempt("finetune", title, lambda: race_processes(title, fine_tuning(folder, options), 2, options))
+    if not results:
+        raise SystemExit("nothing was raced: see --cases, --peers, --minilm and --sst2")
+    print(table(results, options.markdown))
+    print(f"\n{machine(options)}")
+    if options.output:
+        with open(options.output, "w", encoding="utf-8") as file:
+            json.dump({"machine": machine(options), "results": results}, file, indent=1)
+    if options.plot:
+        plot(results, options.plot)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/error.h"
+#include "base/mt19937.h"
+#include "bench/workload.h"
+#include "io/config.h"
+
+namespace transom {
+namespace {
+
+class Maker {
+ public:
+  Maker(const Model& model, const BenchOptions& options) : model_(model), options_(options), random_(42) {}
+
+  Tensor integers(Shape shape, int64_t low, int64_t high) {
+    std::vector<int64_t> values(static_cast<size_t>(elements(shape)));
+    for (int64_t& value : values) value = low + random_.randint(std::max<int64_t>(1, high - low));
+    return Tensor::from(values, shape);
+  }
+
+  Tensor normal(Shape shape) {
+    std::vector<float> values(static_cast<size_t>(elements(shape)));
+    random_.fill_normal(values, 0, 1);
+    return Tensor::from(values, shape);
+  }
+
+  NamedTensors inputs() {
+    const Config& config = model_.config();
+    const int64_t batch = options_.batch_size, length = options_.sequence_length;
+    NamedTensors result;
+    if (config.has("vocab_size")) {
+      // Low ids are special tokens in most vocabularies; padding among them would change what is computed.
+      const int64_t vocabulary = config.get_int("vocab_size");
+      result.set("input_ids", integers({batch, length}, std::min<int64_t>(1000, vocabulary / 2), vocabulary));
+      result.set("attention_mask",
+                 Tensor::from(std::vector<int64_t>(static_cast<size_t>(batch * length), 1), {batch, length}));
+      if (config.get_int("type_vocab_size", 0) > 1) result.set("token_type_ids", integers({batch, length}, 0, 1));
+    } else if (config.has("image_size")) {
+      const int64_t size = config.get_int("image_size");
+      result.set("pixel_values", normal({batch, config.get_int("num_channels", 3), size, size}));
+    } else {
+      fail("{}: no inputs can be made up for {}; give tensors by their names with --inputs in.safetensors",
+           config.where(), model_.architecture());
+    }
+    return result;
+  }
+
+  void add_labels(NamedTensors& inputs) {
+    const int64_t batch = options_.batch_size, length = options_.sequence_length;
+    const std::string& name = model_.architecture();
+    const auto is = [&](const char* what) { return name.find(what) != name.npos; };
+    const auto classes = static_cast<int64_t>(model_.labels().size());
+    const int64_t labels = classes ? classes : model_.config().get_int("num_labels", 2);
+    if (is("SequenceClassification") || is("ImageClassification"))
+      inputs.set("labels", labels == 1 ? normal({batch}) : integers({batch}, 0, labels));
+    else if (is("TokenClassification")) inputs.set("labels", integers({batch, length}, 0, labels));
+    else if (is("QuestionAnswering"))
+      inputs.set("start_positions", integers({batch}, 0, length)),
+          inputs.set("end_positions", integers({batch}, 0, length));
+    else if (is("MaskedLM") || is("CausalLM") || is("LMHead") || is("ForPreTraining")) {
+      inputs.set("labels", integers({batch, length}, 0, model_.config().get_int("vocab_size")));
+      if (name == "BertForPreTraining") inputs.set("next_sentence_label", integers({batch}, 0, 2));
+    } else {
+      fail(
+          "{}: no labels can be made up for {}; give --task text-classification, or tensors with --inputs "
+          "in.safetensors",
+          model_.config().where(), name);
+    }
+  }
+
+ private:
+  const Model& model_;
+  const BenchOptions& options_;
+  Mt19937 random_;
+};
+
+}  // namespace
+
+NamedTensors synthetic_inputs(const Model& model, const BenchOptions& options, bool labels) {
+  Maker maker(model, options);
+  NamedTensors inputs = maker.inputs();
+  if (labels) maker.add_labels(inputs);
+  return inputs;
+}
+
+}  // namespace transom

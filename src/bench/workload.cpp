@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/workload.h"
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "device/device.h"
+#include "io/config.h"
+#include "pipelines/pipeline.h"
+#include "train/model_inputs.h"
+#include "train/train_step.h"
+#include "transom/ops.h"
+
+namespace transom {
+namespace {
+
+bool is_pipeline(const std::string& task) {
+  for (const std::string& known : pipeline_tasks())
+    if (task == known) return true;
+  return false;
+}
+
+bool has_weights(const fs::path& directory) {
+  for (const char* name :
+       {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json"})
+    if (fs::exists(directory / name)) return true;
+  return false;
+}
+
+std::unique_ptr<Model> load_model(const BenchOptions& options) {
+  LoadOptions load;
+  load.seed = static_cast<uint64_t>(options.seed);
+  if (is_pipeline(options.task)) load.task = options.task;
+  const fs::path directory(options.model);
+  if (!fs::is_directory(directory)) fail("{}: expected a directory with config.json", options.model);
+  if (options.no_weights || !has_weights(directory))
+    return Model::from_config(read_file(directory / "config.json"), load);
+  return Model::from_pretrained(options.model, load);
+}
+
+NamedTensors inputs_of(const Model& model, const BenchOptions& options, bool labels) {
+  return options.inputs.empty() ? synthetic_inputs(model, options, labels) : load_inputs(options.inputs);
+}
+
+class ModelWorkload : public Workload {
+ public:
+  ModelWorkload(const BenchOptions& options, bool labels)
+      : options_(options), model_(load_model(options)), inputs_(inputs_of(*model_, options, labels)) {
+    if (inputs_.empty()) fail("{}: expected at least one tensor", options.inputs);
+    const Tensor& first = inputs_.items()[0].second;
+    samples_ = first.rank() ? static_cast<double>(first.dim(0)) : 1;
+  }
+  double samples() const override { return samples_; }
+  std::string model_type() const override { return model_->config().get_string("model_type", ""); }
+
+ protected:
+  BenchOptions options_;
+  std::unique_ptr<Model> model_;
+  NamedTensors inputs_;
+  double samples_;
+};
+
+class ForwardWorkload : public ModelWorkload {
+ public:
+  explicit ForwardWorkload(const BenchOptions& options) : ModelWorkload(options, false) {}
+
+  void run() override {
+    const NoGradient inference;
+    std::optional<Autocast> autocast;
+    if (options_.dtype == "bfloat16") autocast.emplace(DType::kBFloat16);
+    const NamedTensors outputs = model_->forward(inputs_);
+    std::vector<Tensor> values;
+    for (const auto& [name, tensor] : outputs.items()) values.push_back(tensor);
+    eval(values);
+    default_device()->synchronize();
+  }
+};
+
+class TrainingWorkload : public ModelWorkload {
+ public:
+  explicit TrainingWorkload(const BenchOptions& options)
+      : ModelWorkload(options, true), step_(*model_, arguments_of(options)) {}
+
+  void run() override {
+    const TrainStep::Result result = step_({inputs_}, 5e-5, steps_++);
+    result.loss.item<float>();  // waits for the device
+    default_device()->synchronize();
+  }
+
+ private:
+  static TrainingArguments arguments_of(const BenchOptions& options) {
+    TrainingArguments arguments;
+    arguments.bf16 = options.dtype == "bfloat16";
+    arguments.seed = options.seed;
+    return arguments;
+  }
+  TrainStep step_;
+  int64_t steps_ = 0;
+};
+
+// Everything from text to answers, tokenising included.
+class PipelineWorkload : public Workload {
+ public:
+  explicit PipelineWorkload(const BenchOptions& options)
+      : options_(options), pipeline_(make_pipeline(options.task, options.model)) {
+    const std::string text = read_file(options.inputs);
+    for (size_t begin = 0; begin < text.size();) {
+      const size_t end = std::min(text.find('\n', begin), text.size());
+      if (end > begin) lines_.push_back(text.substr(begin, end - begin));
+      begin = end + 1;
+    }
+    if (lines_.empty()) fail("{}: expected lines of text, found none", options.inputs);
+    if (options.task == "feature-extraction") parameters_["pooling"] = "auto";
+    const Config config = Config::read(fs::path(options.model) / "config.json");
+    model_type_ = config.get_string("model_type", "");
+  }
+
+  void run() override {
+    std::optional<Autocast> autocast;
+    if (options_.dtype == "bfloat16") autocast.emplace(DType::kBFloat16);
+    for (const std::string& line : lines_) run_pipeline(*pipeline_, line, parameters_);
+  }
+  double samples() const override { return static_cast<double>(lines_.size()); }
+  std::string model_type() const override { return model_type_; }
+
+ private:
+  BenchOptions options_;
+  std::unique_ptr<Pipeline> pipeline_;
+  std::vector<std::string> lines_;
+  Json parameters_ = Json::object();
+  std::string model_type_;
+};
+
+}  // namespace
+
+void BenchOptions::check() const {
+  if (task != "forward" && task != "train" && !is_pipeline(task)) {
+    std::vector<std::string> known{"forward", "train"};
+    for (const std::string& name : pipeline_tasks()) known.push_back(name);
+    fail(ErrorKind::kUsage, "--task: unknown task {}{} Known are: {}", quoted(task), did_you_mean(task, known),
+         fmt::join(known, ", "));
+  }
+  if (!scenario.empty() && scenario != "inference" && scenario != "training")
+    fail(ErrorKind::kUsage, "--scenario: expected inference or training, found {}", quoted(scenario));
+  if (task == "train" && scenario == "inference")
+    fail(ErrorKind::kUsage,
+         "--scenario: the task train is a scenario of training; for a forward pass give --task forward");
+  if (dtype != "float32" && dtype != "bfloat16")
+    fail(ErrorKind::kUsage, "--dtype: expected float32 or bfloat16, found {}", quoted(dtype));
+  const auto at_least = [](const char* flag, auto value, auto least) {
+    if (!(value >= least)) fail(ErrorKind::kUsage, "{}: expected at least {}, found {}", flag, least, value);
+  };
+  at_least("--batch_size", batch_size, int64_t{1});
+  at_least("--sequence_length", sequence_length, int64_t{1});
+  at_least("--warmup_runs", warmup_runs, int64_t{0});
+  at_least("--iterations", iterations, int64_t{1});
+  at_least("--duration", duration, 0.0);
+  if (batch_size > int64_t{1} << 20 || sequence_length > int64_t{1} << 24)
+    fail(ErrorKind::kUsage, "--batch_size, --sequence_length: found {} and {}, which no machine holds", batch_size,
+         sequence_length);
+}
+
+std::unique_ptr<Workload> make_workload(const BenchOptions& options) {
+  options.check();
+  const bool lines = !options.inputs.empty() && !options.inputs.ends_with(".safetensors");
+  if (options.training()) {
+    if (lines)
+      fail(ErrorKind::kUsage, "--inputs: training takes tensors (.safetensors), found {}", quoted(options.inputs));
+    return std::make_unique<TrainingWorkload>(options);
+  }
+  if (!lines) return std::make_unique<ForwardWorkload>(options);
+  if (!is_pipeline(options.task))
+    fail(ErrorKind::kUsage, "--inputs: lines of text need a pipeline's task, such as --task feature-extraction");
+  return std::make_unique<PipelineWorkload>(options);
+}
+
+}  // namespace transom

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a benchmark repeats: a forward pass, an update, or the pipeline of a task over lines of text.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transom/model.h"
+
+namespace transom {
+
+struct BenchOptions {
+  std::string model;              // a directory with config.json
+  std::string task = "forward";   // forward, train, or a pipeline's name, which chooses the head
+  std::string scenario;           // inference or training; empty: training where the task is train
+  std::string inputs;             // .safetensors: tensors by name; else lines of text for the task's pipeline
+  std::string dtype = "float32";  // bfloat16: matrix products in that type (autocast)
+  bool no_weights = false;        // random weights, whatever the directory holds
+  int64_t batch_size = 1, sequence_length = 128;
+  int64_t warmup_runs = 10, iterations = 10;
+  double duration = 10;  // seconds; runs go on until both this and `iterations` are reached
+  int64_t seed = 42;
+
+  bool training() const { return scenario.empty() ? task == "train" : scenario == "training"; }
+  void check() const;  // kUsage, naming the flag
+};
+
+class Workload {
+ public:
+  virtual ~Workload() = default;
+  virtual void run() = 0;  // once; returns when the results can be read
+  virtual double samples() const = 0;
+  virtual std::string model_type() const = 0;
+};
+
+// Loads the model and makes the inputs.
+std::unique_ptr<Workload> make_workload(const BenchOptions& options);
+
+// Inputs of random tokens (or pixels) that the model takes, with the labels of its head where it is to be trained.
+NamedTensors synthetic_inputs(const Model& model, const BenchOptions& options, bool labels);
+
+}  // namespace transom

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hub/model_files.h"
+
+#include "base/error.h"
+#include "base/json.h"
+#include "io/checkpoint.h"
+
+namespace transom {
+namespace {
+
+constexpr const char* kDescriptions[] = {
+    "config.json",
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+    "spiece.model",
+    "spm.model",
+    "sentencepiece.bpe.model",
+    "tokenizer.model",
+    "source.spm",
+    "target.spm",
+    "normalizer.json",
+    "preprocessor_config.json",
+    "processor_config.json",
+    "modules.json",
+    "sentence_bert_config.json",
+    "config_sentence_transformers.json",
+};
+
+// The configurations of the modules that modules.json names: 1_Pooling/config.json.
+void fetch_modules(Repository& repository, const fs::path& modules) {
+  const Json list = read_json(modules);
+  if (!list.is_array()) fail("{}: expected a list of modules", modules.string());
+  for (const Json& module : list) {
+    if (!module.is_object() || !module.contains("path") || !module["path"].is_string()) continue;
+    const std::string folder = module["path"].get<std::string>();
+    if (!folder.empty()) repository.find(folder + "/config.json");
+  }
+}
+
+}  // namespace
+
+void fetch_descriptions(Repository& repository) {
+  for (const char* name : kDescriptions) {
+    const auto path = repository.find(name);
+    if (path && name == std::string_view("modules.json")) fetch_modules(repository, *path);
+  }
+}
+
+void fetch_weights(Repository& repository) {
+  for (const std::string name : {"model.safetensors", "pytorch_model.bin"}) {
+    if (repository.find(name)) return;
+    if (const auto index = repository.find(name + ".index.json")) {
+      for (const std::string& shard : shard_names(*index)) repository.require(shard, "which the index names");
+      return;
+    }
+  }
+  repository.fail_missing("weights (model.safetensors, pytorch_model.bin, or an index of either)");
+}
+
+}  // namespace transom

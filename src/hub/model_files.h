@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which files of a repository make a model; the rest (other frameworks' weights, pictures, training state) stays there.
+#pragma once
+
+#include "hub/repository.h"
+
+namespace transom {
+
+// What of these there is: configurations, tokenizer, preprocessor, modules of sentence-transformers.
+void fetch_descriptions(Repository& repository);
+// The first that there is of model.safetensors, its index with all shards, pytorch_model.bin, its
+// index with all shards. Throws where there is none.
+void fetch_weights(Repository& repository);
+
+}  // namespace transom

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hub/resolve.h"
+#include "base/error.h"
+#include "hub/model_files.h"
+#include "hub/names.h"
+#include "hub/repository.h"
+#include "hub/settings.h"
+
+namespace transom {
+namespace {
+
+// Whether the name is a directory. Throws where it can be neither that nor an id.
+bool is_local(const std::string& name) {
+  std::error_code none;
+  if (fs::is_directory(name, none)) return true;
+  if (fs::exists(name, none)) fail("{}: expected a directory, or an id of the Hugging Face Hub; found a file", name);
+  if (name.empty())
+    fail(ErrorKind::kUsage, "expected the directory of a model, or its id on the Hugging Face Hub; found ''");
+  if (is_model_id(name)) return false;
+  if (looks_like_path(name)) fail("{}: there is no such directory", name);
+  fail(
+      "{}: is neither a directory nor an id of the Hugging Face Hub: expected owner/name, of letters, digits, '-', '_' "
+      "and "
+      "'.'",
+      quoted(name));
+}
+
+}  // namespace
+
+fs::path resolve_from_hub(const std::string& id, const HubSettings& settings, bool with_weights) {
+  Repository repository(id, settings);
+  if (with_weights) repository.require("config.json", "which every model of Transformers has");
+  fetch_descriptions(repository);
+  if (with_weights) fetch_weights(repository);
+  std::error_code none;
+  if (!fs::is_directory(repository.snapshot(), none)) repository.fail_missing("files of a tokenizer");
+  repository.keep();
+  return repository.snapshot();
+}
+
+fs::path resolve_model(const std::string& name_or_path, const HubOptions& options) {
+  if (is_local(name_or_path)) return name_or_path;
+  return resolve_from_hub(name_or_path, HubSettings::of(options), true);
+}
+
+fs::path resolve_tokenizer(const std::string& name_or_path, const HubOptions& options) {
+  if (is_local(name_or_path)) return name_or_path;
+  return resolve_from_hub(name_or_path, HubSettings::of(options), false);
+}
+
+}  // namespace transom

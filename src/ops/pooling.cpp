@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pooling by windows over the spatial axes of [N, C, spatial...]: composites, axis by axis.
+#include <algorithm>
+
+#include "ops/rules.h"
+
+namespace transom {
+namespace {
+
+// The lowest bfloat16: below every value, and finite in every type but f16.
+constexpr double kLowest = -3.3895313892515355e38;
+
+struct Windows {
+  Axes window, strides, low, high;  // one number a spatial axis
+
+  explicit Windows(const Attributes& attributes)
+      : window(attributes.get_ints("window")),
+        strides(attributes.get_ints("strides")),
+        low(attributes.get_ints("low")),
+        high(attributes.get_ints("high")) {}
+
+  int64_t extent(size_t i, int64_t x) const { return (x + low[i] + high[i] - window[i]) / strides[i] + 1; }
+
+  Tensor padded(const Tensor& x, double value) const {
+    Axes before(2, 0), behind(2, 0);
+    before.insert(before.end(), low.begin(), low.end());
+    behind.insert(behind.end(), high.begin(), high.end());
+    return pad(x, before, behind, value);
+  }
+
+  // Joins, for each axis from the last to the first, the taps of the windows, which are strided slices, in their order.
+  template <typename Join>
+  Tensor reduce(Tensor x, Join&& join) const {
+    for (size_t i = window.size(); i-- > 0;) {
+      const auto axis = static_cast<int64_t>(i) + 2;
+      const int64_t last = (x.dim(axis) - window[i]) / strides[i] * strides[i];
+      Tensor joined;
+      for (int64_t tap = 0; tap < window[i]; ++tap) {
+        const Tensor values = slice(x, axis, tap, tap + last + 1, strides[i]);
+        joined = joined.defined() ? join(joined, values) : values;
+      }
+      x = joined;
+    }
+    return x;
+  }
+};
+
+std::vector<Type> infer_pooling(const Inference& in) {
+  expect_inputs(in, 1);
+  expect_floating(in, 0);
+  const Windows w(in.attributes);
+  const size_t spatial = w.window.size();
+  check(in, w.strides.size() == spatial && w.low.size() == spatial && w.high.size() == spatial,
+        "expected one stride and padding for each axis of the window");
+  check(in, in.shape(0).size() == spatial + 2,
+        fmt::format("expected x [N, C, spatial] with {} spatial axes, found {}", spatial, to_string(in.shape(0))));
+  const int64_t far = int64_t{1} << 30;
+  for (const Axes& numbers : {w.window, w.strides}) expect_between(in, numbers, 1, far, "window or stride");
+  for (size_t i = 0; i < spatial; ++i)
+    for (const int64_t padding : {w.low[i], w.high[i]})
+      expect_between(in, {padding}, 0, w.window[i] - 1, "padding (less than the window)");
+  Shape shape = in.shape(0);
+  for (size_t i = 0; i < spatial; ++i) {
+    check(in, shape[i + 2] + w.low[i] + w.high[i] >= w.window[i],
+          fmt::format("the window {} is larger than the padded input {}", to_string(w.window), to_string(in.shape(0))));
+    shape[i + 2] = w.extent(i, shape[i + 2]);
+  }
+  return {{in.dtype(0), shape}};
+}
+
+Attributes geometry(Axes window, Axes strides, Axes low, Axes high) {
+  return {{"window", window}, {"strides", strides}, {"low", low}, {"high", high}};
+}
+
+std::vector<Sample> pooling_samples() {
+  return {{{{DType::kFloat32, {2, 3, 7, 6}}}, geometry({3, 3}, {2, 2}, {1, 1}, {1, 1})},
+          {{{DType::kFloat32, {1, 2, 5, 5}}}, geometry({2, 2}, {2, 2}, {0, 0}, {1, 1})},
+          {{{DType::kBFloat16, {2, 1, 4, 9}}}, geometry({2, 3}, {1, 2}, {0, 1}, {1, 0})},
+          {{{DType::kFloat32, {2, 2, 9}}}, geometry({4}, {3}, {2}, {0})}};
+}
+
+// Of equal values the first one of the window, in row-major order, takes the gradient, as in PyTorch.
+const Operation kMaxPool = {.name = "max_pool",
+                            .kind = OperationKind::kComposite,
+                            .documentation = "The largest value of each window of x [N, C, spatial...].",
+                            .infer = infer_pooling,
+                            .decompose =
+                                [](std::span<const Tensor> in, const Attributes& attributes) {
+                                  const Windows windows(attributes);
+                                  return std::vector<Tensor>{windows.reduce(
+                                      windows.padded(in[0], kLowest), [](const Tensor& x, const Tensor& y) {
+                                        return select(logical_or(greater(y, x), not_equal(y, y)), y, x);
+                                      })};
+                                },
+                            .samples = pooling_samples};
+
+const Operation kSumPool = {
+    .name = "sum_pool",
+    .kind = OperationKind::kComposite,
+    .documentation = "The sum of each window of x [N, C, spatial...], padded with zeros.",
+    .infer = infer_pooling,
+    .decompose =
+        [](std::span<const Tensor> in, const Attributes& attributes) {
+          const Windows windows(attributes);
+          return std::vector<Tensor>{
+              windows.reduce(windows.padded(in[0], 0), [](const Tensor& x, const Tensor& y) { return x + y; })};
+        },
+    .samples = pooling_samples};
+
+Tensor pool(const Operation& operation, const Tensor& x, const PoolingOptions& options) {
+  const size_t spatial = options.window.size();
+  return make_tensor(operation, {x},
+                     geometry(options.window, options.strides.empty() ? options.window : options.strides,
+                              options.low.empty() ? Axes(spatial, 0) : options.low,
+                              options.high.empty() ? Axes(spatial, 0) : options.high));
+}
+
+}  // namespace
+
+OperationList pooling_operations() { return {&kMaxPool, &kSumPool}; }
+
+Tensor max_pool(const Tensor& x, const PoolingOptions& options) { return pool(kMaxPool, x, options); }
+
+Tensor average_pool(const Tensor& x, const PoolingOptions& options) {
+  const Shape one_channel = [&] {
+    Shape shape = x.shape();
+    shape[0] = shape[1] = 1;
+    return shape;
+  }();
+  return pool(kSumPool, x, options) / pool(kSumPool, full(one_channel, 1, x.dtype()), options);
+}
+
+}  // namespace transom

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "pipelines/classification.h"
+#include "pipelines/sound_model.h"
+
+namespace transom {
+namespace {
+
+class AudioClassification : public Pipeline {
+ public:
+  explicit AudioClassification(SoundModel model) : model_(std::move(model)), labels_(model_.model->labels()) {}
+  std::vector<std::string> parameter_names() const override { return {"top_k", "function_to_apply"}; }
+  bool takes_sounds() const override { return true; }
+
+  // A list of {"score", "label"} by falling score: of all classes, unless top_k says how many.
+  Json run(const Json& input, const Json& parameters) const override {
+    const std::vector<float> logits = model_(model_.sound(input)).at("logits").to_vector<float>();
+    const std::string type = model_.model->config().get_string("problem_type", "");
+    const std::string function = type == "regression"                   ? "none"
+                                 : type == "multi_label_classification" ? "sigmoid"
+                                                                        : "softmax";
+    const std::vector<double> scores = scores_of(logits, string_parameter(parameters, "function_to_apply", function));
+    const bool all = !parameters.contains("top_k") || parameters["top_k"].is_null();
+    const int64_t count = all ? static_cast<int64_t>(scores.size()) : int_parameter(parameters, "top_k", 5);
+    if (count < 1) fail("top_k: expected a number above 0, found {}", count);
+    Json result = Json::array();
+    for (const size_t i : falling_order(scores)) {
+      if (static_cast<int64_t>(result.size()) == count) break;
+      result.push_back(
+          {{"score", scores[i]}, {"label", i < labels_.size() ? labels_[i] : "LABEL_" + std::to_string(i)}});
+    }
+    return result;
+  }
+
+ private:
+  SoundModel model_;
+  std::vector<std::string> labels_;
+};
+
+}  // namespace
+
+std::unique_ptr<Pipeline> make_audio_classification(const std::string& directory, const LoadOptions& options) {
+  return std::make_unique<AudioClassification>(SoundModel::load(directory, options));
+}
+
+}  // namespace transom

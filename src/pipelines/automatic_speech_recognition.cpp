@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Speech to text with CTC models. Long sounds go through in chunks that overlap: what a chunk says at its ends is left
+// to its neighbours, which know more of what stands around it.
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "io/config.h"
+#include "pipelines/ctc_decoding.h"
+#include "pipelines/sound_model.h"
+
+namespace transom {
+namespace {
+
+double seconds_of(const Json& value, const char* name) {
+  if (!value.is_number() || !(value.get<double>() >= 0) || value.get<double>() > 1e9)
+    fail("parameter {}: expected a number of seconds, found {}", name, quoted(dump_json(value)));
+  return value.get<double>();
+}
+
+class SpeechRecognition : public Pipeline {
+ public:
+  SpeechRecognition(SoundModel model, CtcVocabulary vocabulary)
+      : model_(std::move(model)), vocabulary_(std::move(vocabulary)) {
+    for (const int64_t stride : model_.model->config().get_ints("conv_stride", {5, 2, 2, 2, 2, 2, 2}))
+      samples_a_frame_ *= stride;
+  }
+  std::vector<std::string> parameter_names() const override {
+    return {"chunk_length_s", "stride_length_s", "return_timestamps"};
+  }
+  bool takes_sounds() const override { return true; }
+
+  // {"text"}, and with return_timestamps ("char" or "word") the "chunks": {"text", "timestamp": [begin, end]}.
+  Json run(const Json& input, const Json& parameters) const override {
+    const std::vector<SpokenPiece> characters = vocabulary_.characters(frames(model_.sound(input), parameters));
+    Json result{{"text", vocabulary_.text(characters)}};
+    const auto found = parameters.find("return_timestamps");
+    if (found == parameters.end() || found->is_null() || *found == false) return result;
+    if (*found != "char" && *found != "word")
+      fail("parameter return_timestamps: expected \"char\" or \"word\", found {}", quoted(dump_json(*found)));
+    const double frame = static_cast<double>(samples_a_frame_) / static_cast<double>(model_.extractor->sampling_rate());
+    Json chunks = Json::array();
+    for (const SpokenPiece& piece : *found == "char" ? characters : vocabulary_.words(characters))
+      chunks.push_back(
+          {{"text", piece.text},
+           {"timestamp", {static_cast<double>(piece.begin) * frame, static_cast<double>(piece.end) * frame}}});
+    result["chunks"] = chunks;
+    return result;
+  }
+
+ private:
+  std::vector<int64_t> best(const Sound& sound) const {
+    const Tensor logits = model_(sound).at("logits");
+    const auto scores = logits.to_vector<float>();
+    const auto classes = static_cast<ptrdiff_t>(logits.dim(2));
+    std::vector<int64_t> ids;
+    for (auto row = scores.begin(); row != scores.end(); row += classes)
+      ids.push_back(std::max_element(row, row + classes) - row);
+    return ids;
+  }
+
+  // The best class of each frame.
+  std::vector<int64_t> frames(const Sound& sound, const Json& parameters) const {
+    const auto chunk = parameters.find("chunk_length_s");
+    if (chunk == parameters.end() || chunk->is_null() || seconds_of(*chunk, "chunk_length_s") == 0) return best(sound);
+    const double seconds = seconds_of(*chunk, "chunk_length_s");
+    double before = seconds / 6, behind = seconds / 6;
+    if (const auto stride = parameters.find("stride_length_s"); stride != parameters.end() && !stride->is_null()) {
+      if (stride->is_array() && stride->size() == 2) {
+        before = seconds_of((*stride)[0], "stride_length_s");
+        behind = seconds_of((*stride)[1], "stride_length_s");
+      } else {
+        before = behind = seconds_of(*stride, "stride_length_s");
+      }
+    }
+    const int64_t length = aligned(seconds), left = aligned(before), right = aligned(behind);
+    if (length <= left + right)
+      fail("chunk_length_s: {} must be more than both strides, {} and {}", seconds, before, behind);
+
+    std::vector<int64_t> ids;
+    const auto total = static_cast<int64_t>(sound.samples.size());
+    for (int64_t begin = 0; begin < total; begin += length - left - right) {
+      const int64_t end = std::min(begin + length, total), samples = end - begin;
+      const bool last = begin + length >= total;
+      const int64_t skipped = begin == 0 ? 0 : left;
+      if (samples > skipped) {
+        const Sound part{{sound.samples.begin() + begin, sound.samples.begin() + end}, sound.sampling_rate};
+        append(ids, best(part), samples, skipped, last ? 0 : right);
+      }
+      if (last) break;
+    }
+    return ids;
+  }
+
+  // A number of samples that makes whole frames.
+  int64_t aligned(double seconds) const {
+    const double exact =
+        seconds * static_cast<double>(model_.extractor->sampling_rate()) / static_cast<double>(samples_a_frame_);
+    return static_cast<int64_t>(std::nearbyint(exact)) * samples_a_frame_;
+  }
+
+  // The frames of a chunk without those that come from `left` samples at its beginning and `right` at its end.
+  void append(std::vector<int64_t>& ids, const std::vector<int64_t>& chunk, int64_t samples, int64_t left,
+              int64_t right) const {
+    const double all = static_cast<double>(samples);
+    const double count = std::nearbyint(all / static_cast<double>(samples_a_frame_));
+    const auto first = static_cast<int64_t>(std::nearbyint(static_cast<double>(left) / all * count));
+    const auto end = static_cast<int64_t>(count - std::nearbyint(static_cast<double>(right) / all * count));
+    const auto there = static_cast<int64_t>(chunk.size());
+    if (first < std::min(end, there))
+      ids.insert(ids.end(), chunk.begin() + first, chunk.begin() + std::min(end, there));
+  }
+
+  SoundModel model_;
+  CtcVocabulary vocabulary_;
+  int64_t samples_a_frame_ = 1;
+};
+
+}  // namespace
+
+std::unique_ptr<Pipeline> make_automatic_speech_recognition(const std::string& directory, const LoadOptions& options) {
+  SoundModel model = SoundModel::load(directory, options);
+  if (!model.model->architecture().ends_with("ForCTC"))
+    fail("{}: automatic-speech-recognition is offered for CTC models (Wav2Vec2ForCTC, HubertForCTC), not for {}",
+         directory, model.model->architecture());
+  return std::make_unique<SpeechRecognition>(std::move(model), CtcVocabulary::read(directory));
+}
+
+}  // namespace transom

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the tasks that give scores to classes share.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/json_fwd.h"
+#include "io/config.h"
+
+namespace transom {
+
+// What turns logits into scores where the call does not say: by problem_type and the number of classes.
+std::string default_function(const Config& config, size_t classes);
+// softmax, sigmoid or none.
+std::vector<double> scores_of(const std::vector<float>& logits, const std::string& function);
+// The places of the scores, falling; equal ones keep their order.
+std::vector<size_t> falling_order(const std::vector<double>& scores);
+// candidate_labels of the parameters or the input: a list, or words with commas between.
+std::vector<std::string> candidate_labels(const Json& input, const Json& parameters);
+// The template with the label in place of {}.
+std::string hypothesis_of(const std::string& hypothesis_template, const std::string& label);
+
+}  // namespace transom

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "pipelines/classification.h"
+#include "pipelines/image_model.h"
+
+namespace transom {
+namespace {
+
+class ImageClassification : public Pipeline {
+ public:
+  explicit ImageClassification(ImageModel model) : model_(std::move(model)), labels_(model_.model->labels()) {}
+  std::vector<std::string> parameter_names() const override { return {"top_k", "function_to_apply"}; }
+  bool takes_images() const override { return true; }
+
+  // A list of {"label", "score"} by falling score.
+  Json run(const Json& input, const Json& parameters) const override {
+    const NoGradient inference;
+    const std::vector<float> logits =
+        model_.model->forward({{"pixel_values", model_.pixel_values(input)}}).at("logits").to_vector<float>();
+    const std::vector<double> scores = scores_of(
+        logits,
+        string_parameter(parameters, "function_to_apply", default_function(model_.model->config(), logits.size())));
+    const bool all = parameters.contains("top_k") && parameters["top_k"].is_null();
+    const int64_t count = all ? static_cast<int64_t>(scores.size()) : int_parameter(parameters, "top_k", 5);
+    if (count < 1) fail("top_k: expected a number above 0, found {}", count);
+    Json result = Json::array();
+    for (const size_t i : falling_order(scores)) {
+      if (static_cast<int64_t>(result.size()) == count) break;
+      result.push_back(
+          {{"label", i < labels_.size() ? labels_[i] : "LABEL_" + std::to_string(i)}, {"score", scores[i]}});
+    }
+    return result;
+  }
+
+ private:
+  ImageModel model_;
+  std::vector<std::string> labels_;
+};
+
+}  // namespace
+
+std::unique_ptr<Pipeline> make_image_classification(const std::string& directory, const LoadOptions& options) {
+  return std::make_unique<ImageClassification>(ImageModel::load(directory, options));
+}
+
+}  // namespace transom

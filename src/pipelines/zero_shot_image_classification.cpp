@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Zero-shot classification of images (Radford et al., 2021): which of the labels' texts is most like the image?
+#include <algorithm>
+
+#include "base/json.h"
+#include "pipelines/classification.h"
+#include "pipelines/image_model.h"
+
+namespace transom {
+namespace {
+
+class ZeroShotImageClassification : public Pipeline {
+ public:
+  ZeroShotImageClassification(ImageModel model, Tokenizer tokenizer)
+      : model_(std::move(model)), tokenizer_(std::move(tokenizer)) {}
+  std::vector<std::string> parameter_names() const override { return {"candidate_labels", "hypothesis_template"}; }
+  bool takes_images() const override { return true; }
+
+  // A list of {"score", "label"} by falling score.
+  Json run(const Json& input, const Json& parameters) const override {
+    const NoGradient inference;
+    const std::vector<std::string> labels = candidate_labels(input, parameters);
+    const std::string hypothesis = string_parameter(parameters, "hypothesis_template", "This is a photo of {}.");
+    std::vector<std::string> texts;
+    for (const std::string& label : labels) texts.push_back(hypothesis_of(hypothesis, label));
+    NamedTensors inputs = tokens_of(texts);
+    inputs.set("pixel_values", model_.pixel_values(input));
+    const std::vector<double> scores =
+        softmax_of(model_.model->forward(inputs).at("logits_per_image").to_vector<float>());
+    Json result = Json::array();
+    for (const size_t i : falling_order(scores)) result.push_back({{"score", scores[i]}, {"label", labels[i]}});
+    return result;
+  }
+
+ private:
+  // input_ids and attention_mask [texts, T], padded to the longest.
+  NamedTensors tokens_of(const std::vector<std::string>& texts) const {
+    const std::vector<Encoding> encodings = tokenizer_.encode_batch(texts, {}, {.padding = Padding::kLongest});
+    std::vector<int64_t> ids, mask;
+    for (const Encoding& encoding : encodings) {
+      ids.insert(ids.end(), encoding.ids.begin(), encoding.ids.end());
+      mask.insert(mask.end(), encoding.attention_mask.begin(), encoding.attention_mask.end());
+    }
+    const Shape shape{static_cast<int64_t>(encodings.size()), static_cast<int64_t>(encodings[0].size())};
+    return {{"input_ids", Tensor::from(ids, shape)}, {"attention_mask", Tensor::from(mask, shape)}};
+  }
+
+  ImageModel model_;
+  Tokenizer tokenizer_;
+};
+
+}  // namespace
+
+std::unique_ptr<Pipeline> make_zero_shot_image_classification(const std::string& directory,
+                                                              const LoadOptions& options) {
+  return std::make_unique<ZeroShotImageClassification>(ImageModel::load(directory, options),
+                                                       Tokenizer::from_pretrained(directory));
+}
+
+}  // namespace transom

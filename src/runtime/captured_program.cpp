@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/captured_program.h"
+
+#include <algorithm>
+
+#include "runtime/profile.h"
+
+namespace transom {
+
+CapturedProgram::CapturedProgram(std::shared_ptr<const Program> program,
+                                 const std::vector<std::shared_ptr<Buffer>>& inputs, const std::vector<bool>& fixed)
+    : program_(std::move(program)) {
+  Device& device = *program_->device_;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    inputs_.push_back(fixed[i] ? inputs[i] : device.allocate(inputs[i]->bytes()));
+  outputs_ = program_->output_buffers(inputs_);
+  if (program_->arena_bytes_) arena_ = device.allocate(program_->arena_bytes_);
+  const transom_plugin& table = device.table();
+  if (!table.capture_begin || !table.capture_end || !table.capture_replay || !table.capture_destroy) return;
+  transom_error error{};
+  expect_ok(table.capture_begin(device.stream(), &error), error, device.name());
+  try {
+    program_->launch(inputs_, outputs_, arena_.get());
+  } catch (...) {
+    transom_error ignored{};
+    if (table.capture_end(device.stream(), &capture_, &ignored) == TRANSOM_OK) table.capture_destroy(capture_);
+    throw;
+  }
+  expect_ok(table.capture_end(device.stream(), &capture_, &error), error, device.name());
+}
+
+CapturedProgram::~CapturedProgram() {
+  if (capture_) program_->device_->table().capture_destroy(capture_);
+}
+
+void CapturedProgram::copy(const Buffer& from, const Buffer& to) const {
+  if (&from == &to || from.bytes() == 0) return;
+  const Device& device = *program_->device_;
+  transom_error error{};
+  expect_ok(device.table().copy_on_device(device.stream(), {from.handle(), 0}, {to.handle(), 0}, to.bytes(), &error),
+            error, device.name());
+}
+
+long CapturedProgram::references_to(const std::shared_ptr<Buffer>& buffer) const {
+  return std::count(inputs_.begin(), inputs_.end(), buffer) + std::count(outputs_.begin(), outputs_.end(), buffer);
+}
+
+std::vector<std::shared_ptr<Buffer>> CapturedProgram::replay(const std::vector<std::shared_ptr<Buffer>>& inputs) {
+  const bool held = std::any_of(outputs_.begin(), outputs_.end(), [&](const std::shared_ptr<Buffer>& output) {
+    return output.use_count() > references_to(output) + std::count(inputs.begin(), inputs.end(), output);
+  });
+  if (held) return program_->run(inputs);
+  for (size_t i = 0; i < inputs.size(); ++i) copy(*inputs[i], *inputs_[i]);
+  Device& device = *program_->device_;
+  const ProfiledRun profiled(program_->nodes_, device);
+  transom_error error{};
+  if (capture_) expect_ok(device.table().capture_replay(capture_, device.stream(), &error), error, device.name());
+  else program_->launch(inputs_, outputs_, arena_.get());
+  return program_->results(inputs, outputs_);
+}
+
+}  // namespace transom

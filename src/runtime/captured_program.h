@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program with fixed addresses: captured once, replayed without planning, binding or allocation.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "runtime/program.h"
+
+namespace transom {
+
+class CapturedProgram {
+ public:
+  // `fixed`: inputs that stay the same buffers in every replay (weights); the others are copied into buffers of its
+  // own.
+  CapturedProgram(std::shared_ptr<const Program> program, const std::vector<std::shared_ptr<Buffer>>& inputs,
+                  const std::vector<bool>& fixed);
+  ~CapturedProgram();
+  CapturedProgram(const CapturedProgram&) = delete;
+  CapturedProgram& operator=(const CapturedProgram&) = delete;
+
+  // One buffer an output of the graph. While somebody still holds results of the replay before, the program is run into
+  // new buffers instead: no value ever changes under its holder.
+  std::vector<std::shared_ptr<Buffer>> replay(const std::vector<std::shared_ptr<Buffer>>& inputs);
+
+  // How many of the references to a buffer are this object's.
+  long references_to(const std::shared_ptr<Buffer>& buffer) const;
+
+ private:
+  void copy(const Buffer& from, const Buffer& to) const;
+
+  std::shared_ptr<const Program> program_;
+  std::vector<std::shared_ptr<Buffer>> inputs_, outputs_;
+  std::shared_ptr<Buffer> arena_;
+  transom_capture* capture_ = nullptr;  // null where the device cannot capture: then each replay is a launch
+};
+
+}  // namespace transom

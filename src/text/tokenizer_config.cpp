@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "text/tokenizer_config.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "text/fields.h"
+
+namespace transom::text {
+namespace {
+
+// "[CLS]", or {"content": "[CLS]", ...} in older files.
+std::string token_text(const Json& json, const std::string& where) {
+  if (json.is_string()) return json.get<std::string>();
+  return string_field(json, "content", where);
+}
+
+Side side_field(const Json& json, std::string_view key, const std::string& where, const char* otherwise = "right") {
+  const std::string side = string_field(json, key, where, otherwise);
+  require(side == "right" || side == "left", "{}.{}: expected right or left, found {}", where, key, quoted(side));
+  return side == "left" ? Side::kLeft : Side::kRight;
+}
+
+// The classes whose models take token type ids; for the others transformers does not return them.
+bool takes_type_ids(const std::string& tokenizer_class) {
+  constexpr std::string_view kWithout[] = {"DistilBert",
+                                           "Roberta",
+                                           "XLMRoberta",
+                                           "GPT2",
+                                           "MPNet",
+                                           "Camembert",
+                                           "Bart",
+                                           "T5",
+                                           "Qwen2",
+                                           "Llama",
+                                           "ModernBert",
+                                           "CLIP",
+                                           "Whisper",
+                                           "GPTNeoX",
+                                           "Gemma",
+                                           "Bloom",
+                                           "Marian",
+                                           "PreTrainedTokenizer",
+                                           "TokenizersBackend"};
+  return std::none_of(std::begin(kWithout), std::end(kWithout),
+                      [&](std::string_view name) { return tokenizer_class.starts_with(name); });
+}
+
+}  // namespace
+
+TokenizerConfig read_tokenizer_config(const Json& json, const std::string& where) {
+  TokenizerConfig config;
+  for (const char* role : {"pad", "cls", "sep", "mask", "unk", "bos", "eos"}) {
+    const Json& value = field(json, std::string(role) + "_token", where);
+    if (!value.is_null()) config.special_tokens[role] = token_text(value, where + "." + role + "_token");
+  }
+  for (const char* key : {"additional_special_tokens", "extra_special_tokens"}) {
+    const Json& list = field(json, key, where);
+    if (!list.is_array()) continue;
+    for (const Json& token : list) config.additional_special_tokens.push_back(token_text(token, where + "." + key));
+  }
+  if (const Json& decoder = field(json, "added_tokens_decoder", where); decoder.is_object()) {
+    const std::string at = where + ".added_tokens_decoder";
+    for (const auto& [key, value] : decoder.items()) {
+      int64_t id = -1;
+      const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+      require(error == std::errc() && end == key.data() + key.size() && id >= 0, "{}: expected an id, found {}", at,
+              quoted(key));
+      require(value.is_object(), "{}.{}: expected an object, found {}", at, quoted(key), value.type_name());
+      Json item = value;
+      item["id"] = id;
+      for (AddedToken& token : read_added_tokens(Json::array({item}), at)) config.added_tokens_decoder.push_back(token);
+    }
+  }
+  const Json& maximum = field(json, "model_max_length", where);
+  if (maximum.is_number() && maximum.get<double>() < 1e9 && maximum.get<double>() >= 0) {
+    config.model_max_length = static_cast<int64_t>(maximum.get<double>());
+  }
+  const std::string tokenizer_class = string_field(json, "tokenizer_class", where, "");
+  const bool pads_left = tokenizer_class.starts_with("Gemma") || tokenizer_class.starts_with("Llama");
+  config.padding_side = side_field(json, "padding_side", where, pads_left ? "left" : "right");
+  config.truncation_side = side_field(json, "truncation_side", where);
+  config.clean_up = bool_field(json, "clean_up_tokenization_spaces", where, false);
+  config.suffix_ends_word = tokenizer_class.starts_with("CLIPTokenizer");
+  if (const Json& names = field(json, "model_input_names", where); names.is_array()) {
+    for (const Json& name : names) {
+      require(name.is_string(), "{}.model_input_names: expected strings, found {}", where, name.type_name());
+      config.model_input_names.push_back(name.get<std::string>());
+    }
+  } else if (takes_type_ids(string_field(json, "tokenizer_class", where, "BertTokenizer"))) {
+    config.model_input_names = {"input_ids", "token_type_ids", "attention_mask"};
+  } else {
+    config.model_input_names = {"input_ids", "attention_mask"};
+  }
+  return config;
+}
+
+void add_special_tokens(const TokenizerConfig& config, const Vocabulary& vocabulary, std::vector<AddedToken>& tokens) {
+  const auto known = [&](std::string_view content) {
+    return std::any_of(tokens.begin(), tokens.end(), [&](const AddedToken& token) { return token.content == content; });
+  };
+  for (const AddedToken& token : config.added_tokens_decoder) {
+    if (!known(token.content)) tokens.push_back(token);
+  }
+  int64_t next = vocabulary.size();
+  for (const AddedToken& token : tokens) next = std::max(next, token.id + 1);
+  const auto add = [&](const std::string& content) {
+    if (content.empty() || known(content)) return;
+    const int64_t id = vocabulary.find(content);
+    tokens.push_back({id >= 0 ? id : next++, content, false, false, false, false, true});
+  };
+  for (const auto& [role, content] : config.special_tokens) add(content);
+  for (const std::string& content : config.additional_special_tokens) add(content);
+}
+
+}  // namespace transom::text

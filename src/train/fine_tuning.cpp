@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transom/fine_tuning.h"
+
+#include "base/error.h"
+#include "base/files.h"
+#include "train/task_data.h"
+#include "train/trainer_state.h"
+#include "train/training_curve.h"
+
+namespace transom {
+namespace {
+
+// The metrics as the example scripts save them: with the epoch and the number of rows.
+LogRecord record_of(const Metrics& metrics, const TrainerState& state, const std::string& rows_name, int64_t rows) {
+  LogRecord record;
+  for (const auto& [name, value] : metrics) record.emplace_back(name, value);
+  record.emplace_back("epoch", state.epoch);
+  record.emplace_back(rows_name, rows);
+  return record;
+}
+
+// Predicts the test file, and saves metrics where it has labels.
+Metrics predict(Trainer& trainer, TaskSetup& task, const std::string& output_dir) {
+  const Predictions predictions = trainer.predict(*task.test);
+  Metrics metrics;
+  if (predictions.loss) metrics.emplace_back("predict_loss", *predictions.loss);
+  for (const auto& [name, value] : task.write_predictions(predictions, output_dir))
+    metrics.emplace_back("predict_" + name, value);
+  if (!metrics.empty())
+    save_metrics(output_dir, "predict", record_of(metrics, trainer.state(), "predict_samples", task.test->rows));
+  return metrics;
+}
+
+}  // namespace
+
+FineTuneResult fine_tune(TrainArguments arguments, const FineTuneOptions& options) {
+  TrainingArguments& training = arguments.training;
+  const ScriptArguments& script = arguments.script;
+  // Where no part is asked for, the files that are given say it. An eval_strategy, which turns do_eval on, speaks of
+  // training.
+  if (!training.do_train && !training.do_predict && (!training.do_eval || training.eval_strategy != "no")) {
+    training.do_train = script.train_file || script.train_dir;
+    training.do_eval = script.validation_file || script.validation_dir;
+    training.do_predict = script.test_file.has_value();
+  }
+  if (training.do_predict && !script.test_file)
+    fail(ErrorKind::kUsage, "--do_predict: expected a --test_file of text, found none");
+  TaskSetup task = prepare_task(arguments, options.hub);
+  if (training.do_predict && (!task.test || !task.write_predictions))
+    fail(ErrorKind::kUsage, "--do_predict: {}",
+         task.test ? "this task has no predictions to write" : "expected a --test_file of text, found none");
+  Trainer trainer(std::move(task.model), training);
+  const int64_t train_rows = task.train ? task.train->rows : 0, eval_rows = task.validation ? task.validation->rows : 0;
+  configure_trainer(trainer, task);
+  if (script.early_stopping_patience)
+    trainer.set_early_stopping(*script.early_stopping_patience, script.early_stopping_threshold);
+  if (options.on_step) trainer.set_step_reports(options.on_step);
+  for (const auto& callback : options.callbacks) trainer.add_callback(callback);
+
+  const fs::path output(training.output_dir);
+  fs::create_directories(output);
+  FineTuneResult result;
+  if (training.do_train) {
+    result.train = trainer.train(training.resume_from_checkpoint);
+    trainer.save_model();
+    save_metrics(output, "train", record_of(result.train, trainer.state(), "train_samples", train_rows));
+    trainer.state().save(output / "trainer_state.json");
+  }
+  if (training.do_eval) {
+    result.evaluation = trainer.evaluate();
+    if (task.complete_evaluation) task.complete_evaluation(result.evaluation);
+    save_metrics(output, "eval", record_of(result.evaluation, trainer.state(), "eval_samples", eval_rows));
+    if (training.do_train) trainer.state().save(output / "trainer_state.json");
+  }
+  if (training.do_predict) result.prediction = predict(trainer, task, training.output_dir);
+  if (const std::string curve = draw_training_curve(trainer.state()); training.do_train && !curve.empty())
+    write_file(output / "training_curve.svg", curve);
+  return result;
+}
+
+}  // namespace transom

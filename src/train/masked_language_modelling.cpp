@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/error.h"
+#include "data/masking.h"
+#include "train/metrics.h"
+#include "train/tasks.h"
+#include "train/text_features.h"
+
+namespace transom {
+namespace {
+
+constexpr const char *kSpecial = "special_tokens_mask", *kWords = "word_ids";
+
+// Its tokens, and what masking needs to know of them.
+Features encode(const TextEncoder& encoder, const std::string& text, bool truncate, bool words) {
+  Encoding encoding = encoder.tokenizer().encode(
+      text, std::nullopt,
+      {.truncation = truncate ? Truncation::kLongestFirst : Truncation::kNone, .max_length = encoder.max_length()});
+  std::vector<int64_t> special = std::move(encoding.special_tokens_mask), word_ids = std::move(encoding.word_ids);
+  Features features = encoder.features(std::move(encoding));
+  features.sequences[kSpecial] = std::move(special);
+  if (words) features.sequences[kWords] = std::move(word_ids);
+  return features;
+}
+
+// Every line that is not blank is a row.
+TrainingData lines(const Dataset& data, const TextEncoder& encoder, const TrainArguments& arguments) {
+  const size_t column = text_column(data, arguments.script);
+  std::vector<int64_t> kept;
+  for (int64_t i = 0; i < data.size(); ++i)
+    if (text_of(data.row(i)[column]).find_first_not_of(" \t\r\n\f\v") != std::string::npos) kept.push_back(i);
+  require(!kept.empty(), "{}: expected lines of text, found blank ones only", data.name());
+  const Dataset text = data.select(std::move(kept));
+  return text_rows(text, arguments, encoder.padding(),
+                   [text, encoder, column, words = arguments.script.whole_word_mask](int64_t i) {
+                     return encode(encoder, text_of(text.row(i)[column]), true, words);
+                   });
+}
+
+// All text joined and cut into rows of max_seq_length tokens. Joined are 1000 lines at a time, and the rest of each
+// 1000 is left out, since the script's `datasets.map` does so.
+TrainingData blocks(const Dataset& data, const TextEncoder& encoder, const TrainArguments& arguments) {
+  constexpr int64_t kLinesAtOnce = 1000;
+  const size_t column = text_column(data, arguments.script);
+  std::vector<Features> rows;
+  for (int64_t begin = 0; begin < data.size(); begin += kLinesAtOnce) {
+    const auto tokenised = map_rows(std::min(kLinesAtOnce, data.size() - begin), [&](int64_t i) {
+      return encode(encoder, text_of(data.row(begin + i)[column]), false, arguments.script.whole_word_mask);
+    });
+    const size_t first = rows.size();
+    for (const auto& [name, unused] : tokenised[0].sequences) {
+      std::vector<std::vector<int64_t>> sequences;
+      for (const Features& each : tokenised) sequences.push_back(each.sequences.at(name));
+      auto pieces = join_and_cut(sequences, encoder.max_length());
+      rows.resize(first + pieces.size());
+      for (size_t i = 0; i < pieces.size(); ++i) rows[first + i].sequences[name] = std::move(pieces[i]);
+    }
+  }
+  require(!rows.empty(),
+          "{}: expected at least max_seq_length ({}) tokens of text; give a smaller one, or --line_by_line",
+          data.name(), encoder.max_length());
+  return held_rows(std::move(rows), encoder.padding());
+}
+
+// A generator for one batch: the seed and the draw, well mixed (the finaliser of splitmix64).
+Mt19937 generator_of(int64_t seed, uint64_t draw) {
+  uint64_t mixed = static_cast<uint64_t>(seed) * 0x9E3779B97F4A7C15u + draw;
+  mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9u;
+  mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EBu;
+  return Mt19937((mixed ^ (mixed >> 31)) & 0xFFFFFFFFu);
+}
+
+void mask(Batch& batch, const MaskingOptions& options, Mt19937 generator) {
+  PaddedRows special = batch.sequences.at(kSpecial);
+  const PaddedRows& attended = batch.sequences.at("attention_mask");
+  for (size_t i = 0; i < special.values.size(); ++i)
+    if (attended.values[i] == 0) special.values[i] = 1;
+  const auto words = batch.sequences.find(kWords);
+  batch.sequences["labels"] = mask_tokens(batch.sequences.at("input_ids"), special, options, generator,
+                                          words == batch.sequences.end() ? nullptr : &words->second);
+  batch.sequences.erase(kSpecial);
+  batch.sequences.erase(kWords);
+}
+
+// Accuracy at the tokens that were masked.
+Metrics masked_accuracy(const Predictions& predictions) {
+  const auto& found = find_output(predictions, "predictions")->values;
+  std::vector<int64_t> labels, predicted;
+  for (size_t i = 0; i < predictions.labels.size(); ++i) {
+    if (predictions.labels[i] == kIgnoredLabel) continue;
+    labels.push_back(predictions.labels[i]);
+    predicted.push_back(static_cast<int64_t>(found[i]));
+  }
+  if (labels.empty()) return {};
+  return {{"accuracy", accuracy(labels, predicted)}};
+}
+
+}  // namespace
+
+void prepare_masked_language_modelling(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup) {
+  const ScriptArguments& script = arguments.script;
+  setup.model = Model::from_pretrained(script.model_name_or_path, load_options(arguments, "fill-mask"));
+  const TextEncoder encoder(arguments, *setup.model, std::nullopt);
+  const auto mask_token = encoder.tokenizer().special_token_id("mask");
+  require(mask_token.has_value(), "{}: expected a tokenizer with a mask token, found none", script.model_name_or_path);
+  const MaskingOptions masking{.probability = script.mlm_probability,
+                               .mask_token_id = *mask_token,
+                               .vocabulary = encoder.tokenizer().vocab_size()};
+  const auto rows = [&](const Dataset& data) {
+    TrainingData result = script.line_by_line ? lines(data, encoder, arguments) : blocks(data, encoder, arguments);
+    result.augment = [masking, seed = arguments.training.seed](Batch& batch, uint64_t draw) {
+      mask(batch, masking, generator_of(seed, draw));
+    };
+    return result;
+  };
+  if (files.train) setup.train = rows(*files.train);
+  if (files.validation) setup.validation = rows(*files.validation);
+  setup.preprocess_outputs = predicted_classes;
+  setup.compute_metrics = masked_accuracy;
+  setup.complete_evaluation = [](Metrics& metrics) {
+    for (const auto& [name, value] : Metrics(metrics))
+      if (name == "eval_loss") metrics.emplace_back("perplexity", perplexity(value));
+  };
+  encoder.save_into(setup);
+}
+
+}  // namespace transom

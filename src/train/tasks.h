@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// One function a task that is trained on text, each in a file of its name; task_data.cpp holds the table.
+#pragma once
+
+#include "train/task_data.h"
+
+namespace transom {
+
+// run_glue, run_classification: one or two columns of text and a label.
+void prepare_text_classification(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
+// run_image_classification: pictures in train_dir and validation_dir.
+void prepare_image_classification(const TrainArguments& arguments, TaskSetup& setup);
+// run_ner: words and a tag for each.
+void prepare_token_classification(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
+// run_qa: questions, contexts, and where in them the answers are.
+bool has_questions(const Dataset& data);
+void prepare_question_answering(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
+// run_mlm: text, whose tokens are masked anew for every batch.
+void prepare_masked_language_modelling(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
+// run_swag: a beginning, several endings, and which of them is right.
+void prepare_multiple_choice(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
+
+}  // namespace transom

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// transom bench from outside: the report, the trace, the comparison, and the dialogue with another program.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <string>
+
+#include "base/json.h"
+#include "support/tiny_model.h"
+
+namespace transom {
+namespace {
+
+using test::TinyModel;
+
+constexpr const char* kShort = " --duration 0 --iterations 2 --warmup_runs 1 --batch_size 2 --sequence_length 8 ";
+
+struct Outcome {
+  int status;
+  std::string output;
+};
+
+// `before` comes in front of the program: what feeds its standard input.
+Outcome run(const std::string& arguments, const std::string& before = "") {
+  const std::string line = before + std::string(TRANSOM_BINARY_DIR) + "/bin/transom " + arguments + " 2>&1";
+  std::FILE* pipe = popen(line.c_str(), "r");
+  std::string output;
+  std::array<char, 4096> buffer;
+  while (const size_t count = std::fread(buffer.data(), 1, buffer.size(), pipe)) output.append(buffer.data(), count);
+  const int status = pclose(pipe);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, output};
+}
+
+Outcome bench(const std::string& arguments, const std::string& before = "") {
+  return run("bench " + arguments, before);
+}
+
+TEST(Bench, WritesAReportAndATrace) {
+  const TinyModel model("bench_test");
+  const Outcome outcome = bench(model.path() + kShort + "--task train --json " + model.file("r.json") + " --profile " +
+                                model.file("t.json"));
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  for (const char* word : {"PHASE", "first_train", "KERNEL", "compilation"})
+    EXPECT_NE(outcome.output.find(word), std::string::npos) << word;
+  const Json report = read_json(model.file("r.json"));
+  EXPECT_EQ(report["config"]["backend"]["name"], "transom");
+  EXPECT_EQ(report["config"]["scenario"]["input_shapes"]["batch_size"], 2);
+  for (const char* phase : {"startup", "load_model", "overall", "warmup", "train"})
+    EXPECT_GT(report["report"][phase]["latency"]["mean"].get<double>(), 0) << phase;
+  EXPECT_EQ(report["report"]["train"]["latency"]["count"], 2);
+  EXPECT_FALSE(report["config"]["environment"]["kernels"].empty());
+  const Json trace = read_json(model.file("t.json"));
+  EXPECT_GT(trace["traceEvents"].size(), 10u);
+}
+
+TEST(Bench, PrintsTheReportWhenNoFileIsNamed) {
+  const TinyModel model("bench_test");
+  const Outcome outcome = bench(model.path() + kShort + "--json");
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_EQ(parse_json(outcome.output, "output")["report"]["forward"]["latency"]["count"], 2);
+  const Outcome other = bench("--json " + model.path() + kShort);
+  EXPECT_EQ(other.status, 0) << other.output;
+}
+
+TEST(Bench, ARegressionIsExitStatusOne) {
+  const TinyModel model("bench_test");
+  const auto write = [&](const char* name, double seconds) {
+    write_file(model.file(name), dump_json({{"forward", {{"latency", {{"values", {seconds, seconds}}}}}}}));
+    return model.file(name);
+  };
+  const std::string old = write("old.json", 1), slower = write("slower.json", 1.1), same = write("same.json", 1.01);
+  EXPECT_EQ(bench(same + " --compare " + old).status, 0);
+  const Outcome outcome = bench(slower + " --compare " + old);
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_NE(outcome.output.find("regression"), std::string::npos);
+  EXPECT_NE(outcome.output.find("1.100"), std::string::npos);
+  EXPECT_EQ(bench(slower + " --compare " + old + " --threshold 0.2").status, 0);
+}
+
+TEST(Bench, TrainRefusesAProfileThatItCouldNotWrite) {
+  const Outcome outcome = run("train --model_name_or_path x --train_file y --profile /nonexistent/t.json");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_NE(outcome.output.find("/nonexistent/t.json"), std::string::npos) << outcome.output;
+}
+
+TEST(Bench, AnswersAnotherProgram) {
+  const TinyModel model("bench_test");
+  const Outcome outcome = bench(model.path() + kShort + "--interactive", "printf 'run 3\\nrun 1\\nquit\\n' | ");
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  const size_t first = outcome.output.find('\n'), second = outcome.output.find('\n', first + 1);
+  EXPECT_EQ(parse_json(outcome.output.substr(0, first), "first")["samples"], 2.0);
+  EXPECT_EQ(parse_json(outcome.output.substr(first, second - first), "second")["seconds"].size(), 3u);
+  EXPECT_EQ(bench(model.path() + kShort + "--interactive", "printf 'jump\\n' | ").status, 1);
+}
+
+TEST(Bench, WrongCallsNameTheirFlag) {
+  const TinyModel model("bench_test");
+  for (const char* call : {"", "--task forwrad x", "x --dtype int8", "x --threads -1", "r.json"}) {
+    const Outcome outcome = bench(call);
+    EXPECT_EQ(outcome.status, 2) << call << outcome.output;
+  }
+  EXPECT_EQ(bench("/nonexistent").status, 1);
+  EXPECT_EQ(bench(model.path() + " --json /nonexistent/r.json").status, 1);
+  EXPECT_EQ(bench(model.path() + " --compare /nonexistent.json").status, 1);
+}
+
+}  // namespace
+}  // namespace transom

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where there is no more room, here by a limit on the size of a file: one line, exit status 1, nothing half-written,
+// and what was there before stays as it was.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/files.h"
+#include "io/checkpoint.h"
+#include "support/program.h"
+#include "support/small_model.h"
+#include "train/checkpoints.h"
+
+namespace transom {
+namespace {
+
+constexpr rlim_t kLimit = 8192;  // less than the weights take, more than every other file
+
+TEST(FullDisk, LeavesTheOldModelAndNoHalfCheckpoint) {
+  const fs::path folder = fs::temp_directory_path() / ("transom_full_disk_test_" + std::to_string(::getpid()));
+  fs::create_directories(folder);
+  save_small_model(folder / "model");
+  save_small_model(folder / "out");
+  write_rows(folder / "rows.jsonl", 12);
+  const std::string before = read_file(folder / "out" / "model.safetensors");
+  ASSERT_GT(before.size(), kLimit);
+  for (const char* strategy : {"steps", "no"}) {  // a checkpoint fails, or the model at the end
+    const Outcome outcome =
+        Program({"train", "--model_name_or_path", (folder / "model").string(), "--train_file",
+                 (folder / "rows.jsonl").string(), "--output_dir", (folder / "out").string(), "--do_train",
+                 "--max_steps", "2", "--save_steps", "1", "--save_strategy", strategy},
+                folder, kLimit)
+            .wait();
+    EXPECT_EQ(outcome.status, 1) << outcome.error;
+    EXPECT_EQ(std::count(outcome.error.begin(), outcome.error.end(), '\n'), 1) << outcome.error;
+    EXPECT_NE(outcome.error.find("model.safetensors: cannot be written"), std::string::npos) << outcome.error;
+    EXPECT_TRUE(read_file(folder / "out" / "model.safetensors") == before);
+    EXPECT_TRUE(checkpoints_in(folder / "out").empty());
+    EXPECT_FALSE(last_whole_checkpoint(folder / "out"));
+    for (const auto& entry : fs::recursive_directory_iterator(folder))
+      EXPECT_NE(entry.path().extension(), ".tmp") << entry.path();
+  }
+  fs::remove_all(folder);
+}
+
+TEST(FullDisk, StandardOutputToo) {
+  const std::string command = std::string(TRANSOM_BINARY_DIR) + "/bin/transom devices > /dev/full 2> /dev/null";
+  EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 1);
+}
+
+}  // namespace
+}  // namespace transom

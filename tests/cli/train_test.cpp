@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// transom train, from files of every task to the files of its results.
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "cli/program.h"
+#include "train/tiny_model.h"
+
+namespace transom {
+namespace {
+
+struct Case {
+  const char *task, *file, *rows;
+  const char* metric;  // of all_results.json
+  const char* predictions;
+};
+
+class TrainProgram : public testing::TestWithParam<Case> {};
+
+TEST_P(TrainProgram, TrainsEvaluatesAndPredicts) {
+  const Case& each = GetParam();
+  const TinyModel model;
+  const std::string file = model.write(each.file, each.rows), out = (model.path() / "out").string();
+  std::string call = fmt::format(
+      "train --model_name_or_path {} --task {} --train_file {} --validation_file {} --max_seq_length 16 "
+      "--doc_stride 2 --max_steps 2 --per_device_train_batch_size 2 --output_dir {}",
+      model.path().string(), each.task, file, file, out);
+  if (each.predictions) call += " --test_file " + file;
+  const Outcome outcome = run(call);
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  const Json results = read_json(model.path() / "out" / "all_results.json");
+  for (const char* name : {"train_loss", "train_samples", "eval_samples", "epoch", each.metric})
+    EXPECT_TRUE(results.contains(name)) << name << " in " << results.dump();
+  for (const char* name : {"model.safetensors", "vocab.txt", "trainer_state.json", each.predictions})
+    EXPECT_TRUE(!name || std::filesystem::exists(model.path() / "out" / name)) << (name ? name : "");
+
+  // What was written is a checkpoint that evaluates on its own.
+  const Outcome again =
+      run(fmt::format("evaluate --model_name_or_path {} --task {} --validation_file {} --max_seq_length 16 "
+                      "--doc_stride 2 --output_dir {}",
+                      out, each.task, file, (model.path() / "again").string()));
+  EXPECT_EQ(again.status, 0) << again.output;
+  const Json evaluated = read_json(model.path() / "again" / "all_results.json");
+  EXPECT_EQ(evaluated.at(each.metric), results.at(each.metric));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Tasks, TrainProgram,
+    testing::Values(
+        Case{"text-classification", "a.csv", "text,label\nann went,x\nthe old tower,y\n", "eval_accuracy",
+             "predict_results.txt"},
+        Case{"token-classification", "a.conll", "Ann\tB-PER\nwent\tO\n\nRome\tB-LOC\n", "eval_f1", "predictions.txt"},
+        Case{
+            "question-answering", "a.jsonl",
+            R"({"id": "a", "question": "Where?", "context": "in Rome", "answers": {"text": ["Rome"], "answer_start": [3]}})",
+            "eval_exact_match", "predict_predictions.json"},
+        Case{"fill-mask", "a.txt",
+             "the old tower is old\nann went to rome and the tower\nwho went to the old tower in rome\n", "perplexity",
+             nullptr},
+        Case{"multiple-choice", "b.csv", "sent1,sent2,ending0,ending1,label\nann,the,tower,old,1\nrome,is,old,very,0\n",
+             "eval_accuracy", "predict_results.txt"}),
+    [](const auto& info) {
+      std::string name = info.param.task;
+      std::replace(name.begin(), name.end(), '-', '_');
+      return name;
+    });
+
+TEST(TrainProgram, WrongCallsExitWithTwo) {
+  const TinyModel model;
+  const std::string file = model.write("a.csv", "text,label\nann,x\nrome,y\n"),
+                    call = "train --model_name_or_path " + model.path().string() + " --output_dir " +
+                           (model.path() / "out").string();
+  expect_one_line(run(call), 2, "--train_file");
+  expect_one_line(run(call + " --task fill-maks --train_file " + file), 2, "did you mean 'fill-mask'?");
+  expect_one_line(run(call + " --do_train --do_predict --max_steps 1 --train_file " + file), 2, "--test_file");
+  EXPECT_FALSE(std::filesystem::exists(model.path() / "out" / "all_results.json"));
+}
+
+}  // namespace
+}  // namespace transom

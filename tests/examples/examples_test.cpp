@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// The examples run, and what the README shows of them is what is built.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <string>
+
+#include "base/files.h"
+#include "train/tiny_model.h"
+
+namespace transom {
+namespace {
+
+struct Outcome {
+  int status;
+  std::string output;
+};
+
+Outcome run(const std::string& command) {
+  std::FILE* pipe = popen((std::string(TRANSOM_BINARY_DIR) + "/bin/" + command + " 2>&1").c_str(), "r");
+  std::string output;
+  char part[4096];
+  while (const size_t count = std::fread(part, 1, sizeof part, pipe)) output.append(part, count);
+  return {pclose(pipe), output};
+}
+
+TEST(Examples, TrainsAFunction) {
+  const Outcome outcome = run("example_train_a_function");
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_NE(outcome.output.find("0 1 1 0"), std::string::npos) << outcome.output;
+}
+
+TEST(Examples, FineTunes) {
+  const TinyModel model;
+  const std::string rows =
+      "text,label\nann went to rome,trip\nthe tower is old,fact\nann went,trip\nrome is old,fact\n";
+  const std::string train = model.write("train.csv", rows), output = (model.path() / "out").string();
+  const Outcome outcome = run("example_fine_tune " + model.path().string() + " " + train + " " + train + " " + output);
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_NE(outcome.output.find("eval_accuracy"), std::string::npos) << outcome.output;
+  EXPECT_NE(outcome.output.find("\"score\""), std::string::npos) << outcome.output;
+  EXPECT_TRUE(fs::exists(fs::path(output) / "model.safetensors"));
+  EXPECT_TRUE(fs::exists(fs::path(output) / "trainer_state.json"));
+}
+
+TEST(Examples, FailInOneLine) {
+  const Outcome outcome = run("example_fine_tune nowhere/at/all train.csv dev.csv out");
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_EQ(std::count(outcome.output.begin(), outcome.output.end(), '\n'), 1) << outcome.output;
+}
+
+// Each block of C++ in the README stands, word for word, in a file of examples/.
+TEST(Examples, AreWhatTheReadmeShows) {
+  const fs::path root(TRANSOM_SOURCE_DIR);
+  const std::string readme = read_file(root / "README.md");
+  std::string sources;
+  for (const auto& entry : fs::directory_iterator(root / "examples"))
+    if (entry.path().extension() == ".cpp") sources += read_file(entry.path());
+  size_t blocks = 0;
+  for (size_t begin = readme.find("```cpp\n"); begin != readme.npos; begin = readme.find("```cpp\n", begin)) {
+    begin += 7;
+    const size_t end = readme.find("```", begin);
+    EXPECT_NE(sources.find(readme.substr(begin, end - begin)), std::string::npos) << readme.substr(begin, end - begin);
+    ++blocks;
+    begin = end;
+  }
+  EXPECT_GT(blocks, 0u);
+}
+
+// The commands of the README's second block of shell, as they stand there, on a tiny model called MODEL.
+TEST(Examples, ReadmeCommandsRun) {
+  const std::string readme = read_file(fs::path(TRANSOM_SOURCE_DIR) / "README.md");
+  const size_t begin = readme.find("```sh\ntransom train");
+  ASSERT_NE(begin, readme.npos);
+  const std::string block = readme.substr(begin + 6, readme.find("```", begin + 6) - begin - 6);
+  const TinyModel model;
+  for (const char* name : {"train.csv", "dev.csv"})
+    model.write(name, "text,label\nann went to rome,trip\nthe tower is old,fact\nann went,trip\nrome is old,fact\n");
+  model.write("commands.sh", "set -e\ncd " + model.path().string() +
+                                 "\nln -s . MODEL\nPATH=" TRANSOM_BINARY_DIR "/bin:$PATH\n" + block);
+  std::FILE* pipe = popen(("sh " + (model.path() / "commands.sh").string() + " 2>&1").c_str(), "r");
+  std::string output;
+  char part[4096];
+  while (const size_t count = std::fread(part, 1, sizeof part, pipe)) output.append(part, count);
+  EXPECT_EQ(pclose(pipe), 0) << output;
+  EXPECT_NE(output.find("eval_accuracy"), std::string::npos) << output;
+}
+
+}  // namespace
+}  // namespace transom

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// CoNLL files.
+#include <cstddef>
+#include <cstdint>
+
+#include "rows.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  transom::read_rows("fuzz.conll", {reinterpret_cast<const char*>(data), size});
+  return 0;
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transom/tokenizer.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "text/tokenize_lines.h"
+#include "transom/error.h"
+
+namespace transom {
+namespace {
+
+namespace fs = std::filesystem;
+using Offsets = std::vector<std::pair<int64_t, int64_t>>;
+using Texts = std::vector<std::string>;
+
+class TokenizerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "transom_tokenizer_XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  void write(const std::string& name, const std::string& text) const { std::ofstream(folder_ / name) << text; }
+  Tokenizer load() const { return Tokenizer::from_pretrained(folder_.string()); }
+  // A tokenizer.json with one component besides a WordLevel model.
+  Tokenizer load_with(const std::string& fields, const std::string& vocabulary) const {
+    write("tokenizer.json", R"({"version": "1.0", )" + fields +
+                                R"(, "model": {"type": "WordLevel", "unk_token": "?", "vocab": )" + vocabulary + "}}");
+    return load();
+  }
+  std::string error_of(const std::string& json) const {
+    write("tokenizer.json", json);
+    try {
+      load();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(TokenizerTest, VocabularyFileIsABertTokenizer) {
+  write("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nun\n##aff\n##able\n,\ncafe\n好\n");
+  const Tokenizer tokenizer = load();
+  const Encoding encoding = tokenizer.encode("Unaffable, CAFÉ好 [MASK]xyz");
+  EXPECT_EQ(encoding.tokens, (Texts{"[CLS]", "un", "##aff", "##able", ",", "cafe", "好", "[MASK]", "[UNK]", "[SEP]"}));
+  EXPECT_EQ(encoding.offsets,
+            (Offsets{{0, 0}, {0, 2}, {2, 5}, {5, 9}, {9, 10}, {11, 15}, {15, 16}, {17, 23}, {23, 26}, {0, 0}}));
+  EXPECT_EQ(encoding.word_ids, (std::vector<int64_t>{-1, 0, 0, 0, 1, 2, 3, 4, 5, -1}));
+  EXPECT_EQ(encoding.special_tokens_mask, (std::vector<int64_t>{1, 0, 0, 0, 0, 0, 0, 0, 0, 1}));
+  EXPECT_EQ(tokenizer.decode(encoding.ids, true), "unaffable, cafe 好");
+  EXPECT_EQ(tokenizer.mask_token_id(), 4);
+  EXPECT_EQ(tokenizer.bos_token_id(), std::nullopt);
+  EXPECT_EQ(tokenizer.vocab_size(), 11);
+  EXPECT_EQ(tokenizer.id_to_token(9), "cafe");
+
+  write("tokenizer_config.json", R"({"do_lower_case": false, "padding_side": "left", "model_max_length": 4})");
+  const Tokenizer cased = load();
+  EXPECT_EQ(cased.encode("Un un").tokens, (Texts{"[CLS]", "[UNK]", "un", "[SEP]"}));
+  EncodeOptions options;
+  options.padding = Padding::kMaxLength, options.truncation = Truncation::kLongestFirst;
+  EXPECT_EQ(cased.encode("un", {}, options).ids, (std::vector<int64_t>{0, 2, 5, 3}));
+  EXPECT_EQ(cased.encode("un un un", {}, options).ids, (std::vector<int64_t>{2, 5, 5, 3}));
+}
+
+TEST_F(TokenizerTest, PairsTruncationAndOverflow) {
+  write("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\nc\nd\ne\n");
+  const Tokenizer tokenizer = load();
+  const Encoding pair = tokenizer.encode("a b", "c");
+  EXPECT_EQ(pair.type_ids, (std::vector<int64_t>{0, 0, 0, 0, 1, 1}));
+  EXPECT_EQ(pair.sequence_ids, (std::vector<int64_t>{-1, 0, 0, -1, 1, -1}));
+  EXPECT_EQ(tokenizer.encode("a b", "").size(), 4u);
+  EncodeOptions options;
+  options.truncation = Truncation::kOnlyFirst, options.max_length = 5, options.stride = 1;
+  options.return_overflowing_tokens = true;
+  const Encoding cut = tokenizer.encode("a b c d e", {}, options);
+  EXPECT_EQ(cut.tokens, (Texts{"[CLS]", "a", "b", "c", "[SEP]"}));
+  ASSERT_EQ(cut.overflowing.size(), 1u);
+  EXPECT_EQ(cut.overflowing[0].tokens, (Texts{"[CLS]", "c", "d", "e", "[SEP]"}));
+  options.truncation_side = Side::kLeft;
+  EXPECT_EQ(tokenizer.encode("a b c d e", {}, options).tokens, (Texts{"[CLS]", "c", "d", "e", "[SEP]"}));
+  options.truncation = Truncation::kOnlySecond;
+  EXPECT_THROW(tokenizer.encode("a b c d e", "a", options), Error);
+  EXPECT_THROW(tokenizer.encode("a b c d e", {}, options), Error);
+  options.truncation = Truncation::kLongestFirst, options.stride = 3;
+  EXPECT_THROW(tokenizer.encode("a b c d e", {}, options), Error);
+}
+
+TEST_F(TokenizerTest, IllFormedTextBecomesReplacementCharacters) {
+  const Tokenizer tokenizer =
+      load_with(R"("pre_tokenizer": {"type": "WhitespaceSplit"})", R"({"?": 0, "a\ufffdb": 1, "c": 2})");
+  const Encoding encoding = tokenizer.encode(
+      "a\xFF"
+      "b c");
+  EXPECT_EQ(encoding.ids, (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(encoding.offsets, (Offsets{{0, 3}, {4, 5}}));
+}
+
+TEST_F(TokenizerTest, NormalizersKeepTheAlignment) {
+  const Tokenizer tokenizer = load_with(
+      R"("normalizer": {"type": "Sequence", "normalizers": [{"type": "NFKD"}, {"type": "StripAccents"}, {"type": "Lowercase"},
+         {"type": "Replace", "pattern": {"String": "ss"}, "content": "z"}, {"type": "Strip"}]},
+         "pre_tokenizer": {"type": "Whitespace"})",
+      R"({"?": 0, "ecole": 1, "fi": 2, "maze": 3, "!": 4})");
+  const Encoding encoding = tokenizer.encode("  École ﬁ masse!");
+  EXPECT_EQ(encoding.ids, (std::vector<int64_t>{1, 2, 3, 4}));
+  EXPECT_EQ(encoding.offsets, (Offsets{{2, 7}, {8, 9}, {10, 15}, {15, 16}}));
+}
+
+TEST_F(TokenizerTest, AddedTokens) {
+  const Tokenizer tokenizer = load_with(
+      R"("added_tokens": [{"id": 3, "content": "<m>", "lstrip": true, "rstrip": true, "special": true, "normalized": false},
+                          {"id": 4, "content": "<mm>", "special": true},
+                          {"id": 5, "content": "Word", "single_word": true, "normalized": true}],
+         "normalizer": {"type": "Lowercase"}, "pre_tokenizer": {"type": "WhitespaceSplit"})",
+      R"({"?": 0, "a": 1, "b": 2, "words": 6})");
+  const Encoding encoding = tokenizer.encode("a  <m> b<mm>WORD words");
+  EXPECT_EQ(encoding.tokens, (Texts{"a", "<m>", "b", "<mm>", "Word", "words"}));
+  EXPECT_EQ(encoding.offsets, (Offsets{{0, 1}, {1, 7}, {7, 8}, {8, 12}, {12, 16}, {17, 22}}));
+  EXPECT_EQ(tokenizer.decode(encoding.ids, true), "a b Word words");
+  EXPECT_EQ(tokenizer.all_special_ids(), (std::vector<int64_t>{3, 4}));
+}
+
+TEST_F(TokenizerTest, BytePairsJoinTheEarliestMergeFirst) {
+  write("tokenizer.json",
+        R"({"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false}, "decoder": {"type": "ByteLevel"},
+    "model": {"type": "BPE", "merges": ["b c", ["a", "b"], "bc bc"], "vocab": {"a": 0, "b": 1, "c": 2, "bc": 3, "ab": 4, "bcbc": 5,
+    "Ã": 6, "©": 7, "Ġ": 8}}})");
+  const Tokenizer tokenizer = load();
+  const Encoding encoding = tokenizer.encode("abcbcab é");
+  EXPECT_EQ(encoding.tokens, (Texts{"a", "bcbc", "ab", "Ġ", "Ã", "©"}));
+  EXPECT_EQ(encoding.offsets, (Offsets{{0, 1}, {1, 5}, {5, 7}, {7, 8}, {8, 9}, {8, 9}}));
+  EXPECT_EQ(tokenizer.decode(encoding.ids), "abcbcab é");
+  EXPECT_EQ(tokenizer.decode(std::vector<int64_t>{6}), "\uFFFD");
+}
+
+TEST_F(TokenizerTest, UnigramTakesTheMostProbablePath) {
+  write("tokenizer.json",
+        R"({"pre_tokenizer": {"type": "Metaspace"}, "decoder": {"type": "Metaspace"}, "model": {"type": "Unigram",
+    "unk_id": 0, "vocab": [["<unk>", 0], ["▁", -2], ["a", -2], ["b", -2], ["ab", -5], ["▁a", -3], ["▁ab", -6]]}})");
+  const Tokenizer tokenizer = load();
+  EXPECT_EQ(tokenizer.encode("ab xy").tokens, (Texts{"▁a", "b", "▁", "<unk>"}));
+  EXPECT_EQ(tokenizer.encode("ab xy").offsets, (Offsets{{0, 1}, {1, 2}, {2, 3}, {3, 5}}));
+  EXPECT_EQ(tokenizer.decode(tokenizer.encode("ab ab").ids), "ab ab");
+}
+
+TEST_F(TokenizerTest, LinesAndSaving) {
+  write("vocab.txt", "[UNK]\n[CLS]\n[SEP]\né\n");
+  write("tokenizer_config.json", R"({"strip_accents": false})");
+  const fs::path copy = folder_ / "copy";
+  load().save_pretrained(copy.string());
+  EXPECT_EQ(
+      tokenize_line(Tokenizer::from_pretrained(copy.string()), R"({"text": "É", "text_pair": ""})", "line"),
+      R"({"ids": [1, 3, 2], "type_ids": [0, 0, 0], "attention_mask": [1, 1, 1], "offsets": [[0, 0], [0, 1], [0, 0]], )"
+      R"("tokens": ["[CLS]", "\u00e9", "[SEP]"], "decoded": "[CLS] \u00e9 [SEP]", "decoded_skip_special": "\u00e9"})");
+  EXPECT_THROW(tokenize_line(load(), R"({"text": 3})", "line"), Error);
+}
+
+TEST_F(TokenizerTest, HostileFiles) {
+  EXPECT_THROW(load(), Error);
+  const std::string model = R"("model": {"type": "WordLevel", "vocab": {"?": 0}})";
+  EXPECT_NE(error_of(R"({"normalizer": {"type": "Shout"}, )" + model + "}").find("'Shout'"), std::string::npos);
+  EXPECT_NE(error_of(R"({"pre_tokenizer": {"type": "Shout"}, )" + model + "}").find("'Shout'"), std::string::npos);
+  EXPECT_NE(error_of(R"({"post_processor": {"type": "Shout"}, )" + model + "}").find("'Shout'"), std::string::npos);
+  EXPECT_NE(error_of(R"({"decoder": {"type": "Shout"}, )" + model + "}").find("'Shout'"), std::string::npos);
+  EXPECT_NE(error_of(R"({"model": {"type": "Shout"}})").find("'Shout'"), std::string::npos);
+  for (
+      const char* json : {
+          "",
+          "{",
+          "[]",
+          "{}",
+          "null",
+          R"({"model": 3})",
+          R"({"model": {"type": "WordLevel", "vocab": 3}})",
+          R"({"model": {"type": "WordLevel", "vocab": {"a": -1}}})",
+          R"({"model": {"type": "WordLevel", "vocab": {"a": 1e3}}})",
+          R"({"model": {"type": "WordLevel", "vocab": {"a": 99999999999}}})",
+          R"({"model": {"type": "WordPiece", "vocab": {}}})",
+          R"({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": ["a a"]}})",
+          R"({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": [["a"]]}})",
+          R"({"model": {"type": "Unigram", "vocab": []}})",
+          R"({"model": {"type": "Unigram", "unk_id": 7, "vocab": [["a", 0]]}})",
+          R"({"added_tokens": [{"content": "a"}], "model": {"type": "WordLevel", "vocab": {"a": 0}}})",
+          R"({"added_tokens": 3, "model": {"type": "WordLevel", "vocab": {"a": 0}}})",
+          R"({"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}, "model": {"type": "WordLevel", "vocab": {}}})",
+          R"({"normalizer": {"type": "Replace", "pattern": {"Regex": "("}, "content": ""}, "model": {"type": "WordLevel"}})",
+      }) {
+    EXPECT_NE(error_of(json), "no error") << json;
+  }
+  std::string deep = R"({"type": "Lowercase"})";
+  for (int i = 0; i < 100; ++i) deep = R"({"type": "Sequence", "normalizers": [)" + deep + "]}";
+  EXPECT_NE(error_of(R"({"normalizer": )" + deep + ", " + model + "}"), "no error");
+}
+
+}  // namespace
+}  // namespace transom

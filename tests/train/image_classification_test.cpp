@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// From folders of pictures to a model that knows them.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "base/files.h"
+#include "data/image_folder.h"
+#include "data/padding.h"
+#include "support/message.h"
+#include "train/task_data.h"
+#include "transom/error.h"
+
+namespace transom {
+namespace {
+
+// A BMP file of one colour with a spot that differs from file to file.
+std::string picture(uint8_t red, uint8_t green, int number) {
+  constexpr int kSide = 12;
+  std::string file(54 + 3 * kSide * kSide, '\0');
+  const auto put = [&](size_t at, uint32_t value) {
+    for (size_t i = 0; i < 4; ++i) file[at + i] = static_cast<char>(value >> (8 * i));
+  };
+  file[0] = 'B', file[1] = 'M';
+  put(10, 54), put(14, 40), put(18, kSide), put(22, kSide), put(26, 1 | 24 << 16);
+  for (int i = 0; i < kSide * kSide; ++i) {
+    const bool spot = i % kSide == number % kSide;
+    file[static_cast<size_t>(54 + 3 * i)] = static_cast<char>(spot ? 255 : 0);
+    file[static_cast<size_t>(55 + 3 * i)] = static_cast<char>(green);
+    file[static_cast<size_t>(56 + 3 * i)] = static_cast<char>(red);
+  }
+  return file;
+}
+
+class ImageTraining : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() /
+              (std::string("transom_image_training_") + testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::remove_all(folder_);
+    for (int i = 0; i < 12; ++i)
+      for (const auto& [name, red, green] : {std::tuple{"red", 230, 20}, {"green", 20, 230}}) {
+        fs::create_directories(folder_ / "train" / name);
+        write_file(folder_ / "train" / name / (std::to_string(i) + ".bmp"),
+                   picture(static_cast<uint8_t>(red), static_cast<uint8_t>(green), i));
+      }
+    write_file(folder_ / "train" / "red" / "notes.txt", "no image");
+    Model::from_config(R"({"model_type": "resnet", "architectures": ["ResNetForImageClassification"],
+      "embedding_size": 8, "hidden_sizes": [8], "depths": [1], "layer_type": "basic"})")
+        ->save_pretrained((folder_ / "model").string());
+    write_file(folder_ / "model" / "preprocessor_config.json",
+               R"({"image_processor_type": "ViTImageProcessor", "size": {"height": 8, "width": 8}})");
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  fs::path folder_;
+};
+
+TEST_F(ImageTraining, ClassesAreFolders) {
+  const ImageFolder data = ImageFolder::open(folder_ / "train");
+  EXPECT_EQ(data.classes, (std::vector<std::string>{"green", "red"}));
+  ASSERT_EQ(data.files.size(), 24u);
+  EXPECT_EQ(data.files.front().path.filename(), "0.bmp");
+  EXPECT_EQ(data.files.front().label, 0);
+  EXPECT_EQ(data.files.back().label, 1);
+  EXPECT_NE(test::message_of([&] { ImageFolder::open(folder_ / "train" / "red"); }).find("one a class"),
+            std::string::npos);
+}
+
+TEST_F(ImageTraining, LearnsTheClassesAndSavesTheProcessor) {
+  TrainArguments arguments;
+  arguments.script.model_name_or_path = (folder_ / "model").string();
+  arguments.script.train_dir = (folder_ / "train").string();
+  arguments.training.output_dir = (folder_ / "out").string();
+  arguments.training.per_device_train_batch_size = 8;
+  arguments.training.num_train_epochs = 12;
+  arguments.training.learning_rate = 1e-2;
+  arguments.training.do_train = arguments.training.do_eval = true;
+  arguments.training.resolve();
+  TaskSetup task = prepare_task(arguments);
+  EXPECT_EQ(task.model->labels(), (std::vector<std::string>{"green", "red"}));
+  EXPECT_EQ(task.train->rows, 20);  // 15 % of 24, rounded up, are for validation
+  EXPECT_EQ(task.validation->rows, 4);
+
+  // The same draw gives the same picture, another one another.
+  const auto drawn = [&](uint64_t draw) {
+    Batch batch = task.train->batch({0, 1, 2});
+    task.train->augment(batch, draw);
+    return batch.arrays.at("pixel_values").values;
+  };
+  EXPECT_EQ(drawn(1), drawn(1));
+  EXPECT_NE(drawn(1), drawn(2));
+
+  Trainer trainer(std::move(task.model), arguments.training);
+  configure_trainer(trainer, task);
+  trainer.train();
+  const Metrics metrics = trainer.evaluate();
+  double accuracy = 0;
+  for (const auto& [name, value] : metrics)
+    if (name == "eval_accuracy") accuracy = value;
+  EXPECT_EQ(accuracy, 1);
+  trainer.save_model();
+  EXPECT_TRUE(fs::exists(folder_ / "out" / "preprocessor_config.json"));
+}
+
+}  // namespace
+}  // namespace transom
