@@ -20,6 +20,14 @@ Tensor visible_before(int64_t T, int64_t S, int64_t sliding_window) {
   return sliding_window > 0 ? logical_and(causal, greater(key, query - static_cast<double>(sliding_window))) : causal;
 }
 
+// The given bias and the mask of places together. What both hide must not be lower than what one hides: a row that sees
+// nothing is then the mean of all values, as in Transformers.
+Tensor all_biases(const Tensor& bias, int64_t T, int64_t S, const AttentionOptions& options) {
+  if (!options.causal || (T == 1 && options.sliding_window == 0)) return bias;
+  const Tensor places = additive_where(visible_before(T, S, options.sliding_window));
+  return bias.defined() ? maximum(cast(bias, DType::kFloat32) + places, constant(kMasked)) : places;
+}
+
 }  // namespace
 
 Tensor additive_where(const Tensor& visible, DType dtype) {
@@ -50,9 +58,8 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor
   }
   if (options.scale != 1) scores = scores * options.scale;
   if (options.soft_cap > 0) scores = tanh(scores * (1 / options.soft_cap)) * options.soft_cap;
-  if (bias.defined()) scores = scores + cast(bias, scores.dtype());
-  if (options.causal && (T > 1 || options.sliding_window > 0))
-    scores = scores + additive_where(visible_before(T, S, options.sliding_window), scores.dtype());
+  if (const Tensor hidden = all_biases(bias, T, S, options); hidden.defined())
+    scores = scores + cast(hidden, scores.dtype());
   const Tensor weights = cast(dropout(softmax(scores), context), v.dtype());
   const Tensor mixed =
       H == G ? dot_general(weights, v, {{0, 1}, {0, 2}, {3}, {1}})  // [B, H, T, e]

@@ -25,18 +25,21 @@ KeyValueCache::KeyValueCache(int64_t rows, std::vector<int64_t> mask) : rows_(ro
 }
 
 void KeyValueCache::make_places() {
-  std::vector<int64_t> places(static_cast<size_t>(rows_ * capacity_), 1);
+  std::vector<int64_t> places(static_cast<size_t>(rows_ * seen_), 1);
   for (int64_t row = 0; row < rows_; ++row)
-    std::copy_n(mask_.begin() + row * prompt_, std::min(prompt_, capacity_), places.begin() + row * capacity_);
-  places_ = Tensor::from(places, {rows_, capacity_});
+    std::copy_n(mask_.begin() + row * prompt_, std::min(prompt_, seen_), places.begin() + row * seen_);
+  places_ = Tensor::from(places, {rows_, seen_});
 }
 
 void KeyValueCache::begin(int64_t tokens) {
   int64_t needed = std::max(capacity_, kLeastCapacity);
   while (needed < length_ + tokens) needed *= 2;
-  if (needed != capacity_) {
-    capacity_ = needed;
-    for (KeysAndValues& layer : layers_) layer = {with_room(layer.keys, capacity_), with_room(layer.values, capacity_)};
+  if (needed != capacity_)
+    for (KeysAndValues& layer : layers_) layer = {with_room(layer.keys, needed), with_room(layer.values, needed)};
+  capacity_ = needed;
+  const int64_t seen = length_ == 0 ? tokens : capacity_;
+  if (seen != seen_) {
+    seen_ = seen;
     make_places();
   }
   coming_ = tokens;
@@ -54,7 +57,8 @@ KeysAndValues KeyValueCache::append(int64_t layer, const Tensor& keys, const Ten
   const auto place = static_cast<size_t>(layer);
   if (length_ == 0) {
     if (layers_.size() <= place) layers_.resize(place + 1);
-    return layers_[place] = {with_room(keys, capacity_), with_room(values, capacity_)};
+    layers_[place] = {with_room(keys, capacity_), with_room(values, capacity_)};
+    return {keys, values};
   }
   KeysAndValues& seen = layers_.at(place);
   seen.keys = dynamic_update_slice(seen.keys, keys, start_);
@@ -65,14 +69,14 @@ KeysAndValues KeyValueCache::append(int64_t layer, const Tensor& keys, const Ten
 Tensor KeyValueCache::visible(int64_t tokens, int64_t sliding_window) {
   for (const Visible& known : visible_)
     if (known.window == sliding_window) return known.bias;
-  const Shape shape{tokens, capacity_};
+  const Shape shape{tokens, seen_};
   const Tensor query = iota(shape, 0) + slice(start_, 0, 1, 2), key = iota(shape, 1);
   Tensor seen = less_equal(key, query);
   if (sliding_window > 0) seen = logical_and(seen, greater(key, query - static_cast<double>(sliding_window)));
   const Tensor real = not_equal(places_, zeros(places_.shape(), DType::kInt64));
-  const Shape all{rows_, 1, tokens, capacity_};
-  const Tensor visible = logical_and(broadcast_to(reshape(seen, {1, 1, tokens, capacity_}), all),
-                                     broadcast_to(reshape(real, {rows_, 1, 1, capacity_}), all));
+  const Shape all{rows_, 1, tokens, seen_};
+  const Tensor visible = logical_and(broadcast_to(reshape(seen, {1, 1, tokens, seen_}), all),
+                                     broadcast_to(reshape(real, {rows_, 1, 1, seen_}), all));
   visible_.push_back({sliding_window, additive_where(visible)});
   return visible_.back().bias;
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keys and values that a decoder has computed for the tokens so far, so that the next token costs one token's work.
 //
-// The buffers have room for more places than are taken. Where the next tokens go is an input of the graph, so one
-// program serves all steps until the room is used up; then it doubles. The buffers are given to the program that
+// In the first pass, the prompt's, a layer is given back its own keys and values: S is T. After that, S is the
+// capacity: the buffers have room for more places than are taken. Where the next tokens go is an input of the graph, so
+// one program serves all steps until the room is used up; then it doubles. The buffers are given to the program that
 // computes the new ones, which writes in place. Letters: B rows, T new tokens, S places, G heads, D hidden.
 #pragma once
 
@@ -32,10 +33,10 @@ class KeyValueCache {
   std::vector<Tensor> tensors() const;
   int64_t rows() const { return rows_; }
   int64_t length() const { return length_; }      // tokens so far
-  int64_t capacity() const { return capacity_; }  // places: S
+  int64_t capacity() const { return capacity_; }  // places that there are
 
   // ---- for the layers of a decoder, during a forward pass
-  // Adds keys [B, T, G, d] and values [B, T, G, e] of the new tokens; gives those of all places.
+  // Adds keys [B, T, G, d] and values [B, T, G, e] of the new tokens; gives those of all S places.
   KeysAndValues append(int64_t layer, const Tensor& keys, const Tensor& values);
   // What is added to scores, [B, 1, T, S]: each new token sees itself and what stands before it, but no padding, and no
   // more than `sliding_window` tokens unless that is 0.
@@ -52,6 +53,7 @@ class KeyValueCache {
  private:
   void make_places();
   int64_t rows_, prompt_, length_ = 0, coming_ = 0, capacity_ = 0;
+  int64_t seen_ = 0;  // S of the present pass
   std::vector<int64_t> mask_;
   Tensor start_;  // i64 [4]: where the new tokens go, (0, length, 0, 0)
   Tensor places_;
