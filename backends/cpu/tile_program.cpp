@@ -101,10 +101,21 @@ class Worker {
       }
       case Leaf::kIota:
         dispatch(leaf.dtype, [&]<typename T>() {
-          auto* out = reinterpret_cast<Compute<T>*>(table_[leaf.slot]);
-          for (int64_t i = 0; i < n; ++i)
-            out[i] = static_cast<Compute<T>>((begin + i) / leaf.axis_stride % leaf.axis_extent);
+          count_along_axis(leaf, begin, n, reinterpret_cast<Compute<T>*>(table_[leaf.slot]));
         });
+    }
+  }
+
+  // Element i of the tensor is i / stride % extent; each division serves a run.
+  template <typename T>
+  static void count_along_axis(const Leaf& leaf, int64_t begin, int64_t n, T* out) {
+    for (int64_t done = 0; done < n;) {
+      const int64_t at = begin + done, index = at / leaf.axis_stride % leaf.axis_extent;
+      const int64_t period =
+          leaf.axis_stride == 1 ? leaf.axis_extent - index : leaf.axis_stride - at % leaf.axis_stride;
+      const int64_t run = std::min(period, n - done), step = leaf.axis_stride == 1 ? 1 : 0;
+      for (int64_t i = 0; i < run; ++i) out[done + i] = static_cast<T>(index + i * step);
+      done += run;
     }
   }
 

@@ -32,6 +32,10 @@ bool is_constant(const Node& node) {
 }
 // What a fusion reads through: each reader takes its own copy.
 bool is_absorbed(const Node& node) { return node.operation->name == "broadcast" || is_constant(node); }
+// An iota of as many elements as the fusion is computed inside as well.
+bool is_generated(const Node& node, int64_t count) {
+  return node.operation->name == "iota" && elements(node.types[0].shape) == count;
+}
 
 class Groups {
  public:
@@ -125,7 +129,8 @@ class Groups {
 // Builds one fusion: the region, its inputs, and which of its values are needed outside.
 class FusionBuilder {
  public:
-  FusionBuilder(const Group& group, const TensorMap<Tensor>& replaced) : replaced_(replaced) {
+  FusionBuilder(const Group& group, const TensorMap<Tensor>& replaced)
+      : replaced_(replaced), count_(elements(group.members[0]->types[0].shape)) {
     for (const std::shared_ptr<Node>& node : group.members) {
       std::vector<Tensor> inputs;
       for (const Tensor& input : node->inputs) inputs.push_back(inside(input));
@@ -146,7 +151,7 @@ class FusionBuilder {
   Tensor inside(const Tensor& tensor) {
     if (const auto found = inside_.find(tensor); found != inside_.end()) return found->second;
     Tensor result;
-    if (is_absorbed(*tensor.node())) {
+    if (is_absorbed(*tensor.node()) || is_generated(*tensor.node(), count_)) {
       const Node& node = *tensor.node();
       std::vector<Tensor> inputs;
       for (const Tensor& input : node.inputs) inputs.push_back(inside(input));
@@ -164,6 +169,7 @@ class FusionBuilder {
   }
 
   const TensorMap<Tensor>& replaced_;
+  int64_t count_;
   Graph region_;
   std::vector<Tensor> outside_inputs_;
   TensorMap<Tensor> inside_;
@@ -191,9 +197,11 @@ Graph fuse_elementwise(const Graph& graph) {
     const Group* group = groups.of(*node);
     if (group && group->members.back() != node) continue;  // the group is carried out at its last member
     const UseScope scope(node->scope);
-    const bool alone = group && group->members.size() == 1 &&
-                       std::none_of(node->inputs.begin(), node->inputs.end(),
-                                    [](const Tensor& input) { return is_absorbed(*input.node()); });
+    const bool alone =
+        group && group->members.size() == 1 &&
+        std::none_of(node->inputs.begin(), node->inputs.end(), [&](const Tensor& input) {
+          return is_absorbed(*input.node()) || is_generated(*input.node(), elements(node->types[0].shape));
+        });
     if (group && !alone) {
       std::vector<Tensor> outputs;
       for (const std::shared_ptr<Node>& member : group->members)

@@ -46,6 +46,43 @@ TEST(FuseElementwise, TakesBroadcastsAndConstantsInside) {
 )");
 }
 
+TEST(FuseElementwise, CountsInside) {
+  EXPECT_EQ(fused(R"(graph(%0: i64[2, 4]) {
+    %1 = iota() {axis=1, dtype=4, shape=[2, 4]} : i64[2, 4]
+    %2 = equal(%0, %1) : bool[2, 4]
+    return %2
+  })"),
+            R"(graph(%0: i64[2, 4]) {
+  %1 = fusion(%0) region graph(%0: i64[2, 4]) {
+    %1 = iota() {axis=1, dtype=4, shape=[2, 4]} : i64[2, 4]
+    %2 = equal(%0, %1) : bool[2, 4]
+    return %2
+  } : bool[2, 4]
+  return %1
+}
+)");
+}
+
+// A smaller iota that is broadcast is made once.
+TEST(FuseElementwise, LeavesABroadcastIotaOutside) {
+  EXPECT_EQ(fused(R"(graph(%0: i64[2, 4]) {
+    %1 = iota() {axis=1, dtype=4, shape=[1, 4]} : i64[1, 4]
+    %2 = broadcast(%1) {shape=[2, 4]} : i64[2, 4]
+    %3 = equal(%0, %2) : bool[2, 4]
+    return %3
+  })"),
+            R"(graph(%0: i64[2, 4]) {
+  %1 = iota() {axis=1, dtype=4, shape=[1, 4]} : i64[1, 4]
+  %2 = fusion(%0, %1) region graph(%0: i64[2, 4], %1: i64[1, 4]) {
+    %2 = broadcast(%1) {shape=[2, 4]} : i64[2, 4]
+    %3 = equal(%0, %2) : bool[2, 4]
+    return %3
+  } : bool[2, 4]
+  return %2
+}
+)");
+}
+
 TEST(FuseElementwise, LeavesASingleNodeAlone) {
   const std::string text = R"(graph(%0: f32[4]) {
   %1 = exp(%0) : f32[4]
