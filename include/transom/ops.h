@@ -181,4 +181,18 @@ class Autocast {
   DType before_;
 };
 
+// While one that is on lives, linear layers on this thread compute in 8-bit integers: each row of the input and each
+// output's row of the weight is rounded to 255 steps of its own. They have no gradients then.
+class QuantizedLinear {
+ public:
+  explicit QuantizedLinear(bool on = true);
+  ~QuantizedLinear();
+  QuantizedLinear(const QuantizedLinear&) = delete;
+  QuantizedLinear& operator=(const QuantizedLinear&) = delete;
+  static bool active();
+
+ private:
+  bool before_;
+};
+
 }  // namespace transom

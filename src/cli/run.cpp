@@ -25,6 +25,7 @@ struct Options {
   bool json = false, multi_label = false, pool = false;
   ModelOptions source;
   DeviceOptions device;
+  NumberOptions numbers;
 };
 
 Json parameters_of(const Options& o) {
@@ -109,6 +110,7 @@ void add_input(const Pipeline& pipeline, const std::string& input, std::vector<J
 
 int run(const Options& options) {
   options.device.apply();
+  const auto numbers = options.numbers.apply();
   const auto pipeline = make_pipeline(options.task, options.model, options.source.hub());
   const Json parameters = parameters_of(options);
   if (options.requests) {
@@ -186,6 +188,7 @@ Command run_command() {
       {"--chunk_length_s", &o.chunk_length_s, "of automatic-speech-recognition: seconds that go through at once"}};
   o.source.add_to(command);
   o.device.add_to(command);
+  o.numbers.add_to(command);
   command.run = [] { return run(o); };
   return command;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/autocast.h"
+#include "ops/quantization.h"
 #include "ops/rules.h"
 
 namespace transom {
@@ -265,6 +266,7 @@ Tensor matmul(const Tensor& x, const Tensor& y) {
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  if (QuantizedLinear::active()) return quantized_linear(x, weight, bias);
   std::vector<Tensor> inputs{autocast_low(x), autocast_low(weight)};
   if (bias.defined()) inputs.push_back(autocast_low(bias));
   return make_tensor(kLinear, std::move(inputs));

@@ -10,6 +10,7 @@ void fill(VectorKernels& kernels) {
   fill_random(kernels);
   fill_rows(kernels);
   fill_attention(kernels);
+  fill_quantization(kernels);
   fill_products(kernels);
 }
 

@@ -100,6 +100,12 @@ struct VectorKernels {
   // dweights becomes scale weights (dweights - shift)
   void (*score_gradient)(float* dweights, const float* weights, float shift, float scale, size_t n);
 
+  // Rows in 8-bit integers: y = round(x / scale) + 128, the scale is given back; and y = (sums - surplus) scale scales
+  // + bias, where bias may be null.
+  float (*quantize_row)(uint8_t* y, const float* x, size_t n);
+  void (*dequantize_row)(float* y, const int32_t* sums, const int32_t* surplus, const float* scales, float scale,
+                         const float* bias, size_t n);
+
   // y[m, r] = sum over k of x[m, k] w[r, k] for `rows` rows of w; x f32 [m, depth] with m <= 8, y with row stride
   // `y_stride`. For products that are bound by the reading of w.
   void (*rows_f32)(float* y, size_t y_stride, const float* x, const float* w, size_t m, size_t rows, size_t depth);
