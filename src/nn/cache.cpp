@@ -85,6 +85,23 @@ void KeyValueCache::reorder(const Tensor& sources) {
   for (KeysAndValues& layer : layers_) layer = {gather(layer.keys, sources, 0), gather(layer.values, sources, 0)};
 }
 
+void KeyValueCache::repeat(int64_t times) {
+  std::vector<int64_t> sources, mask;
+  for (int64_t row = 0; row < rows_; ++row)
+    for (int64_t i = 0; i < times; ++i) {
+      sources.push_back(row);
+      mask.insert(mask.end(), mask_.begin() + row * prompt_, mask_.begin() + (row + 1) * prompt_);
+    }
+  rows_ *= times;
+  mask_ = std::move(mask);
+  if (seen_ > 0) make_places();
+  const Tensor from = Tensor::from(sources, {rows_});
+  reorder(from);
+  for (KeysAndValues& layer : encoder_layers) layer = {gather(layer.keys, from, 0), gather(layer.values, from, 0)};
+  if (encoder_states.defined()) encoder_states = gather(encoder_states, from, 0);
+  if (encoder_mask.defined()) encoder_mask = gather(encoder_mask, from, 0);
+}
+
 std::vector<Tensor> KeyValueCache::tensors() const {
   std::vector<Tensor> all;
   for (const auto* layers : {&layers_, &encoder_layers})

@@ -29,6 +29,8 @@ class KeyValueCache {
   void end();
   // Row i goes on from what row `sources`[i] has seen; i64 [B]. Rows of one prompt only: masks stay.
   void reorder(const Tensor& sources);
+  // Each row becomes `times` rows, one behind the other, the encoder's too.
+  void repeat(int64_t times);
   // All that is held, to be computed together with the logits.
   std::vector<Tensor> tensors() const;
   int64_t rows() const { return rows_; }
