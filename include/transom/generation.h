@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -87,11 +88,12 @@ class TextStreamer : public Streamer {
   size_t given_ = 0;  // bytes of the pending tokens' text
 };
 
-// What a model is to go on from: input_ids [B, T] and attention_mask (left-padded rows) of a decoder-only model; the
-// inputs of the encoder of an encoder-decoder, and decoder_input_ids if it is to begin with more than its start token.
 struct GenerationOptions {
   Streamer* streamer = nullptr;          // of one row, without beams
   const Tokenizer* tokenizer = nullptr;  // for stop strings
+  // Changes the scores [V] of the token that is to follow `tokens`, after the penalties of the configuration and before
+  // what narrows a choice by sampling. -infinity forbids a token.
+  std::function<void(const TokenIds& tokens, std::span<float> scores)> process_scores;
 };
 
 struct GenerationOutput {
@@ -100,7 +102,9 @@ struct GenerationOutput {
   std::vector<double> scores;       // of beam search
 };
 
-// Throws for models that do not generate, and for options that are not carried out.
+// The inputs are what a model is to go on from: input_ids [B, T] and attention_mask (rows padded on the left) of a
+// decoder-only model; what the encoder of an encoder-decoder reads, and decoder_input_ids if the text is to begin with
+// more than its start token. Throws for models that do not generate, and for options that are not carried out.
 GenerationOutput generate(const Model& model, const NamedTensors& inputs, const GenerationConfig& config,
                           const GenerationOptions& options = {});
 

@@ -1,19 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "generation/decoding.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/error.h"
 #include "transom/ops.h"
 
 namespace transom {
+namespace {
+
+// Attention goes over all places that a cache has: longer texts begin with less room, which then doubles.
+constexpr int64_t kMostReserved = 512;
+
+}  // namespace
 
 Decoding::Decoding(const GenerativeModel& model, NamedTensors encoder_inputs, std::vector<TokenIds> mask,
-                   bool use_cache)
-    : model_(model), encoder_inputs_(std::move(encoder_inputs)), mask_(std::move(mask)), use_cache_(use_cache) {}
+                   int64_t max_length, bool use_cache)
+    : model_(model),
+      encoder_inputs_(std::move(encoder_inputs)),
+      mask_(std::move(mask)),
+      max_length_(max_length),
+      use_cache_(use_cache) {}
 
 // An empty cache, with what the encoder makes of its inputs.
 void Decoding::restart() {
   std::vector<int64_t> mask;
   for (const TokenIds& row : mask_) mask.insert(mask.end(), row.begin(), row.end());
+  const auto prompt = static_cast<int64_t>(mask_[0].size());
   auto fresh = std::make_unique<KeyValueCache>(static_cast<int64_t>(mask_.size()), std::move(mask));
   if (model_.has_encoder() && cache_) {
     fresh->encoder_states = cache_->encoder_states;
@@ -25,7 +39,48 @@ void Decoding::restart() {
     model_.encode(encoder_inputs_, context);
     eval({fresh->encoder_states});
   }
+  if (use_cache_) fresh->reserve(std::min(max_length_, std::max(kMostReserved, 2 * prompt)));
   cache_ = std::move(fresh);
+  step_.reset();
+}
+
+// The logits of a pass, computed with all that the next one goes on from.
+Tensor Decoding::pass(const Tensor& ids, const Tensor& positions) {
+  ForwardContext context;
+  context.cache = cache_.get();
+  Tensor logits = model_.next_logits(ids, positions, context);
+  std::vector<Tensor> all = cache_->tensors();
+  all.push_back(logits);
+  eval(all);
+  return logits;
+}
+
+// The same for one token behind the prompt, as a program that is traced once; it writes into the memory of the cache.
+Tensor Decoding::step(const Tensor& ids, const Tensor& positions) {
+  if (!step_) {
+    const auto trace = [this](const std::vector<Tensor>& arguments) {
+      cache_->put({arguments.begin() + 2, arguments.end()});
+      ForwardContext context;
+      context.cache = cache_.get();
+      std::vector<Tensor> results{model_.next_logits(arguments[0], arguments[1], context)};
+      const std::vector<Tensor> state = cache_->take();
+      results.insert(results.end(), state.begin(), state.begin() + static_cast<ptrdiff_t>(cache_->updated()));
+      return results;
+    };
+    CompileOptions options{.name = "generate", .capture = mode() == Mode::kGraph, .donated = {}};
+    for (size_t i = 0; i < cache_->updated(); ++i) options.donated.push_back(2 + i);
+    step_ = compile(trace, std::move(options));
+  }
+  std::vector<Tensor> arguments{ids, positions}, state = cache_->take();
+  const std::vector<Tensor> read(state.begin() + static_cast<ptrdiff_t>(cache_->updated()), state.end());
+  std::move(state.begin(), state.end(), std::back_inserter(arguments));
+  state.clear();
+  std::vector<Tensor> results = (*step_)(std::move(arguments));
+  Tensor logits = std::move(results[0]);
+  results.erase(results.begin());
+  results.insert(results.end(), read.begin(), read.end());
+  cache_->put(results);
+  return logits;
 }
 
 std::vector<float> Decoding::next(const std::vector<TokenIds>& rows) {
@@ -47,16 +102,13 @@ std::vector<float> Decoding::next(const std::vector<TokenIds>& rows) {
       place += token;
     }
   }
+  if (const int64_t most = model_.max_positions(); most > 0 && length > most)
+    fail("the text has {} tokens; this model takes at most {} (max_position_embeddings); lower max_new_tokens", length,
+         most);
   cache_->begin(coming);
-  ForwardContext context;
-  context.cache = cache_.get();
-  const Tensor logits =
-      model_.next_logits(Tensor::from(ids, {count, coming}), Tensor::from(positions, {count, coming}), context);
-  // One program for the scores and all that the next step goes on from.
-  std::vector<Tensor> all = cache_->tensors();
-  all.push_back(logits);
-  eval(all);
-  all.clear();
+  const Tensor new_ids = Tensor::from(ids, {count, coming}), new_positions = Tensor::from(positions, {count, coming});
+  const bool compiled = seen > 0 && coming == 1 && mode() != Mode::kEager;
+  const Tensor logits = compiled ? step(new_ids, new_positions) : pass(new_ids, new_positions);
   cache_->end();
   vocabulary_ = logits.dim(1);
   return logits.to_vector<float>();

@@ -47,7 +47,7 @@ std::vector<TokenIds> inferred_mask(const std::vector<TokenIds>& rows, const Gen
 
 struct Prompts {
   std::vector<TokenIds> rows, mask;   // of the decoder
-  std::vector<TokenIds> encoder_ids;  // that the encoder reads; empty if it reads something else, or there is none
+  std::vector<TokenIds> encoder_ids;  // that the encoder reads, or else the prompts; empty if it reads no tokens
   NamedTensors encoder_inputs;
 };
 
@@ -70,6 +70,7 @@ Prompts decoder_prompts(const NamedTensors& inputs, const GenerationConfig& conf
   prompts.mask =
       mask.defined() && mask.size() > 0 ? rows_of(mask, "attention_mask") : inferred_mask(prompts.rows, config);
   check_rows(prompts);
+  prompts.encoder_ids = prompts.rows;  // what penalties for the encoder's tokens mean without one
   for (const TokenIds& row : prompts.mask)
     if (row.back() == 0)
       log(LogLevel::kWarning,
@@ -184,9 +185,10 @@ GenerationOutput generate(const Model& model, const NamedTensors& inputs, const 
                                 .max_length = max_length,
                                 .vocabulary = vocabulary,
                                 .padding = writer->has_encoder() ? std::vector<int64_t>() : padding_of(prompts.mask),
-                                .encoder_input_ids = std::move(prompts.encoder_ids)});
+                                .encoder_input_ids = std::move(prompts.encoder_ids),
+                                .custom = options.process_scores});
   const Stopping stopping(config, max_length, options.tokenizer);
-  Decoding decoding(*writer, std::move(prompts.encoder_inputs), std::move(prompts.mask), config.use_cache);
+  Decoding decoding(*writer, std::move(prompts.encoder_inputs), std::move(prompts.mask), max_length, config.use_cache);
   Search search{.decoding = decoding,
                 .config = config,
                 .processors = processors,

@@ -243,20 +243,21 @@ std::vector<GenerationField> generation_fields() {
   return fields;
 }
 
-void set_generation_field(GenerationConfig& config, const std::string& name, const std::string& word) {
+Json generation_value(const std::string& name, const std::string& word) {
   const auto found =
       std::find_if(std::begin(kFields), std::end(kFields), [&](const Field& f) { return f.name == name; });
   const bool is_text = found != std::end(kFields) && found->is_text;
-  Json value;
-  if (word == "None" || word == "none" || word == "null") value = nullptr;
-  else if (word == "True" || word == "False") value = word == "True";
-  else if (is_text && !word.starts_with('[')) value = word;
-  else {
-    value = Json::parse(word, nullptr, false);
-    if (value.is_discarded()) value = Json::parse("[" + word + "]", nullptr, false);  // 5,6
-    if (value.is_discarded()) value = word;
-  }
-  if (!set_field(config, name, value)) fail(ErrorKind::kUsage, "unknown generation option {}", quoted(name));
+  if (word == "None" || word == "none" || word == "null") return nullptr;
+  if (word == "True" || word == "False") return word == "True";
+  if (is_text && !word.starts_with('[')) return word;
+  for (const std::string& text : {word, "[" + word + "]"})
+    if (Json value = Json::parse(text, nullptr, false); !value.is_discarded()) return value;
+  return word;
+}
+
+void set_generation_field(GenerationConfig& config, const std::string& name, const std::string& word) {
+  if (!set_field(config, name, generation_value(name, word)))
+    fail(ErrorKind::kUsage, "unknown generation option {}", quoted(name));
 }
 
 GenerationConfig GenerationConfig::from_pretrained(const std::string& directory) {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json_fwd.h"
 #include "transom/generation.h"
 
 namespace transom {
@@ -18,8 +19,9 @@ struct GenerationField {
 
 std::vector<GenerationField> generation_fields();
 
-// Takes over a field that is written as a word: "4", "true", "None", "never", "[1, 2]", "1,2". Refuses what does not
-// fit.
+// What a word on a command line stands for in that field: "4", "true", "None", "never", "[1, 2]", "1,2".
+Json generation_value(const std::string& name, const std::string& word);
+// Takes over a field that is written so. Refuses what does not fit.
 void set_generation_field(GenerationConfig& config, const std::string& name, const std::string& word);
 
 }  // namespace transom

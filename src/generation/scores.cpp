@@ -181,6 +181,8 @@ std::vector<ScoreProcessor> score_processors(const GenerationConfig& c, const Sc
     add_decay(processors, c, context);
   }
   add_suppression(processors, c, context);
+  if (context.custom)
+    processors.push_back([custom = context.custom](const ScoredRow& row) { custom(row.tokens, row.scores); });
   if (c.do_sample) add_narrowing(processors, c, c.num_beams > 1 ? std::max<size_t>(c.eos_token_id.size(), 1) + 1 : 1);
   if (c.renormalize_logits) processors.push_back([](const ScoredRow& row) { log_softmax(row.scores); });
   return processors;

@@ -23,7 +23,8 @@ using ScoreProcessor = std::function<void(const ScoredRow& row)>;
 struct ScoreContext {
   int64_t prompt_length = 0, max_length = 0, vocabulary = 0;
   std::vector<int64_t> padding;             // of each prompt: tokens that stand before it
-  std::vector<TokenIds> encoder_input_ids;  // of each prompt; empty without an encoder of tokens
+  std::vector<TokenIds> encoder_input_ids;  // of each prompt: what the encoder read, or the prompt; may be empty
+  std::function<void(const TokenIds& tokens, std::span<float> scores)> custom = {};  // GenerationOptions'
 };
 
 // Penalties and prohibitions, and, if tokens are sampled, what narrows the choice.

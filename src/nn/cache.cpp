@@ -102,6 +102,32 @@ void KeyValueCache::repeat(int64_t times) {
   if (encoder_mask.defined()) encoder_mask = gather(encoder_mask, from, 0);
 }
 
+void KeyValueCache::reserve(int64_t tokens) {
+  if (capacity_ == 0) capacity_ = (tokens + kLeastCapacity - 1) / kLeastCapacity * kLeastCapacity;
+}
+
+std::vector<Tensor> KeyValueCache::take() {
+  std::vector<Tensor> state;
+  for (auto* layers : {&layers_, &encoder_layers})
+    for (KeysAndValues& layer : *layers)
+      state.push_back(std::move(layer.keys)), state.push_back(std::move(layer.values));
+  for (Tensor* one : {&start_, &places_, &encoder_mask})
+    if (one->defined()) state.push_back(std::move(*one));
+  visible_.clear();
+  encoder_states = {};  // its keys and values are all that is read of it
+  return state;
+}
+
+void KeyValueCache::put(const std::vector<Tensor>& state) {
+  size_t next = 0;
+  for (auto* layers : {&layers_, &encoder_layers})
+    for (KeysAndValues& layer : *layers) layer.keys = state.at(next++), layer.values = state.at(next++);
+  start_ = state.at(next++);
+  places_ = state.at(next++);
+  encoder_mask = next < state.size() ? state[next] : Tensor();
+  visible_.clear();
+}
+
 std::vector<Tensor> KeyValueCache::tensors() const {
   std::vector<Tensor> all;
   for (const auto* layers : {&layers_, &encoder_layers})
