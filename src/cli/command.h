@@ -19,6 +19,7 @@ struct Option {
   std::string help;
   bool required = false;
   bool value_optional = false;  // of a string: the flag alone gives "-"
+  bool hidden = false;          // known, but not worth a line of the help
 };
 
 struct Command {
@@ -35,6 +36,7 @@ Command bench_command();
 Command devices_command();
 Command evaluate_command();
 Command forward_command();
+Command generate_command();
 Command preprocess_command();
 Command run_command();
 Command tokenize_command();
