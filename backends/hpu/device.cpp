@@ -146,6 +146,12 @@ uint64_t transom_device::copy_in(const void* from, Block& to, size_t offset, siz
   constexpr size_t kPiece = size_t{64} << 20;
   Block* const target = &to;
   uint64_t ticket = 0;
+  if (is_pinned(from, bytes))
+    return lanes->submit(Lane::kIn, {}, {&target, 1}, [&](synStreamHandle stream) {
+      library_->expect(
+          library_->synMemCopyAsync(stream, reinterpret_cast<uint64_t>(from), bytes, to.address + offset, HOST_TO_DRAM),
+          "copying to the device");
+    });
   for (size_t done = 0; done < bytes; done += kPiece) {
     const size_t count = std::min(kPiece, bytes - done);
     Staging::Piece& piece = staging->acquire(count);
@@ -165,6 +171,12 @@ uint64_t transom_device::copy_out(Block& from, size_t offset, void* to, size_t b
   constexpr size_t kPiece = size_t{64} << 20;
   Block* const source = &from;
   uint64_t ticket = 0;
+  if (is_pinned(to, bytes))
+    return lanes->submit(Lane::kOut, {&source, 1}, {}, [&](synStreamHandle stream) {
+      library_->expect(
+          library_->synMemCopyAsync(stream, from.address + offset, bytes, reinterpret_cast<uint64_t>(to), DRAM_TO_HOST),
+          "copying from the device");
+    });
   for (size_t done = 0; done < bytes; done += kPiece) {
     const size_t count = std::min(kPiece, bytes - done);
     Staging::Piece& piece = staging->acquire(count);
@@ -196,6 +208,13 @@ uint64_t transom_device::copy_across(Block& from, size_t from_offset, Block& to,
   });
 }
 
+bool transom_device::is_pinned(const void* memory, size_t bytes) const {
+  auto after = pinned.upper_bound(const_cast<void*>(memory));
+  if (after == pinned.begin()) return false;
+  const auto& [start, size] = *--after;
+  return static_cast<const std::byte*>(memory) + bytes <= static_cast<std::byte*>(start) + size;
+}
+
 void transom_device::finish_copies() {
   std::erase_if(pending_, [&](const PendingCopy& copy) {
     if (!lanes->done(Lane::kOut, copy.ticket)) return false;
@@ -211,4 +230,11 @@ Block& transom_device::workspace(size_t bytes) {
     workspace_ = memory->allocate(bytes);
   }
   return *workspace_;
+}
+
+std::string transom_device::report() const {
+  const RecipeCache::Counts counts = recipes_->counts();
+  return fmt::format(
+      R"({{"recompilations": {}, "recipes_from_memory": {}, "recipes_from_disk": {}, "broken_disk_entries": {}, "host_segments": {}}})",
+      counts.compiled, counts.from_memory, counts.from_disk, counts.broken, host_segments.load());
 }

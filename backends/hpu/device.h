@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -42,11 +43,19 @@ struct transom_device {
   }
   std::pair<transom_profile_callback, void*> profile() const { return profile_; }
 
+  // After the card is lost every call fails at once.
+  std::atomic<bool> lost{false};
+  std::atomic<uint64_t> handles{0};        // that live now
+  std::atomic<uint64_t> host_segments{0};  // run so far
+  std::string report() const;              // what was counted, as JSON
+
   // What follows is used under the lock.
   std::mutex mutex;
   std::optional<transom::hpu::Lanes> lanes;
   std::optional<transom::hpu::DeviceMemory> memory;
   std::optional<transom::hpu::Staging> staging;
+
+  std::map<void*, size_t> pinned;  // host memory that the host asked for: copied from and to without a detour
 
   // The lanes of a copy; bytes > 0. A copy out is finished by finish_copies, once its ticket is done.
   uint64_t copy_in(const void* from, transom::hpu::Block& to, size_t offset, size_t bytes);
@@ -54,6 +63,7 @@ struct transom_device {
   uint64_t copy_across(transom::hpu::Block& from, size_t from_offset, transom::hpu::Block& to, size_t to_offset,
                        size_t bytes);
   void finish_copies();
+  bool is_pinned(const void* memory, size_t bytes) const;
   // The one workspace of all recipes, grown to at least so many bytes; they run one after the other.
   transom::hpu::Block& workspace(size_t bytes);
 
@@ -75,8 +85,17 @@ struct transom_device {
   std::pair<transom_profile_callback, void*> profile_{nullptr, nullptr};
 };
 
-struct transom_buffer {
-  transom_device* device = nullptr;
+// A handle counts itself.
+struct DeviceHandle {
+  explicit DeviceHandle(transom_device* d) : device(d) { ++device->handles; }
+  ~DeviceHandle() { --device->handles; }
+  DeviceHandle(const DeviceHandle&) = delete;
+  DeviceHandle& operator=(const DeviceHandle&) = delete;
+  transom_device* const device;
+};
+
+struct transom_buffer : DeviceHandle {
+  using DeviceHandle::DeviceHandle;
   size_t bytes = 0;
   std::unique_ptr<transom::hpu::Block> block;
   // Read as int64, the first element that 32 bits cannot carry. What the host's copies bring is looked at as it comes,
@@ -85,20 +104,24 @@ struct transom_buffer {
 };
 
 // Work with fixed addresses, in order.
-struct transom_capture {
+struct transom_capture : DeviceHandle {
+  using DeviceHandle::DeviceHandle;
   std::vector<std::function<void(transom_stream&)>> work;
 };
 
-struct transom_stream {
-  transom_device* device = nullptr;
+struct transom_stream : DeviceHandle {
+  using DeviceHandle::DeviceHandle;
   transom::hpu::Tickets issued{};              // its last work in each lane
   std::unique_ptr<transom_capture> recording;  // where work is recorded instead of carried out
 
   void add(transom::hpu::Lane lane, uint64_t ticket) { issued[static_cast<size_t>(lane)] = ticket; }
 };
 
-struct transom_event {
-  transom_device* device = nullptr;
+struct transom_event : DeviceHandle {
+  using DeviceHandle::DeviceHandle;
+  ~transom_event() {
+    if (time) device->library().synEventDestroy(time);
+  }
   transom::hpu::Tickets after{};
   synEventHandle time = nullptr;  // on the compute lane
 };

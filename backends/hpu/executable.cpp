@@ -38,7 +38,7 @@ void warn_once(const std::string& op, const std::string& text) {
 }  // namespace
 
 transom_executable::transom_executable(transom_device* device, const transom_graph& graph)
-    : device_(device), plan_(make_plan(graph, device->type(), device->options().int64)) {
+    : DeviceHandle(device), plan_(make_plan(graph, device->type(), device->options().int64)) {
   for (size_t i = 0; i < plan_.inputs.size(); ++i) input_of_[plan_.inputs[i]] = i;
   for (size_t o = 0; o < plan_.outputs.size(); ++o) output_of_[plan_.outputs[o]] = o;
   for (const Segment& segment : plan_.segments) {
@@ -78,8 +78,8 @@ void transom_executable::describe_segment(const Segment& segment, const std::str
 }
 
 transom_executable::DeviceSegment transom_executable::lower(const Segment& segment) {
-  const bool words = !device_->options().int64;
-  Emitter emit(device_->type(), device_->options().int64);
+  const bool words = !device->options().int64;
+  Emitter emit(device->type(), device->options().int64);
   DeviceSegment made;
   made.first_source = plan_.steps[segment.steps[0]].source;
   made.name =
@@ -161,14 +161,14 @@ bool transom_executable::may_share(size_t output, size_t input) const {
       continue;
     written = true;
     if (!reads || segment.on_host) continue;  // the host reads all before it writes
-    const DeviceSegment& device = device_segments_[s];
-    const Bound *to = find(device, Bound::kOutput, output), *from = find(device, Bound::kInput, input);
+    const DeviceSegment& lowered = device_segments_[s];
+    const Bound *to = find(lowered, Bound::kOutput, output), *from = find(lowered, Bound::kInput, input);
     if (!to || !from) return false;
-    const TensorSpec &target = device.graph.tensors[static_cast<size_t>(to->tensor)],
-                     &source = device.graph.tensors[static_cast<size_t>(from->tensor)];
+    const TensorSpec &target = lowered.graph.tensors[static_cast<size_t>(to->tensor)],
+                     &source = lowered.graph.tensors[static_cast<size_t>(from->tensor)];
     if (target.dtype != source.dtype) return false;
     bool made = false;
-    for (const NodeSpec& node : device.graph.nodes) {
+    for (const NodeSpec& node : lowered.graph.nodes) {
       const bool reads_here = std::find(node.inputs.begin(), node.inputs.end(), from->tensor) != node.inputs.end();
       const bool writes = std::find(node.outputs.begin(), node.outputs.end(), to->tensor) != node.outputs.end();
       if (reads_here && (made || (writes && (!node.elementwise || target.sizes != source.sizes)))) return false;
@@ -197,7 +197,7 @@ const transom_executable::Variant& transom_executable::variant_for(const Aliases
         if (other.kind == Bound::kInput && other.index == static_cast<size_t>(variant.aliases[bound.index]))
           graph.tensors[static_cast<size_t>(bound.tensor)].same_section = other.tensor;
     }
-    variant.recipes.push_back(device_->recipes().find(graph, segment.name));
+    variant.recipes.push_back(device->recipes().find(graph, segment.name));
   }
   return variants_.emplace(wanted, std::move(variant)).first->second;
 }

@@ -14,7 +14,7 @@
 #include "hpu/plan.h"
 #include "hpu/recipe.h"
 
-struct transom_executable {
+struct transom_executable : DeviceHandle {
  public:
   transom_executable(transom_device* device, const transom_graph& graph);
 
@@ -56,7 +56,6 @@ struct transom_executable {
                    std::map<size_t, transom::hpu::HostArray>& host) const;
   void launch(const Prepared& prepared, size_t segment, transom_stream& stream) const;
 
-  transom_device* device_;
   transom::hpu::Plan plan_;
   std::vector<DeviceSegment> device_segments_;     // one for each segment of the plan, empty for the host's
   std::map<size_t, size_t> input_of_, output_of_;  // value -> place in the list

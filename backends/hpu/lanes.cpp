@@ -61,4 +61,15 @@ void Lanes::wait(const Tickets& tickets) {
   }
 }
 
+bool Lanes::query(const Tickets& tickets) {
+  for (size_t i = 0; i < kLanes; ++i) {
+    if (tickets[i] <= completed_[i]) continue;
+    const synStatus status = library_.synEventQuery(events_[i][tickets[i] % kEvents]);
+    if (status == synBusy) return false;
+    library_.expect(status, "work on the device");
+    completed_[i] = std::max(completed_[i], tickets[i]);
+  }
+  return true;
+}
+
 }  // namespace transom::hpu

@@ -28,7 +28,7 @@ std::shared_ptr<const transom_executable::Prepared> transom_executable::prepare(
   if (launch.inputs_count != plan_.inputs.size() || launch.outputs_count != plan_.outputs.size())
     fail(TRANSOM_INVALID_ARGUMENT, "expected {} inputs and {} outputs, found {} and {}", plan_.inputs.size(),
          plan_.outputs.size(), launch.inputs_count, launch.outputs_count);
-  auto prepared = std::make_shared<Prepared>(device_);
+  auto prepared = std::make_shared<Prepared>(device);
   const auto place = [&](const transom_binding& binding, size_t value, const char* what, size_t index) {
     const size_t bytes = plan_.values[value].bytes();
     if (!binding.buffer) fail(TRANSOM_INVALID_ARGUMENT, "{} {}: expected a buffer, found none", what, index);
@@ -60,10 +60,10 @@ std::shared_ptr<const transom_executable::Prepared> transom_executable::prepare(
   const Variant& variant = variant_for(aliases);
   prepared->variant = &variant;
 
-  const std::lock_guard lock(device_->mutex);
+  const std::lock_guard lock(device->mutex);
   for (size_t o = 0; o < plan_.outputs.size(); ++o)
     if (variant.aliases[o] == kApart)
-      prepared->apart[o] = device_->memory->allocate(plan_.values[plan_.outputs[o]].bytes());
+      prepared->apart[o] = device->memory->allocate(plan_.values[plan_.outputs[o]].bytes());
   for (size_t s = 0; s < plan_.segments.size(); ++s) {
     auto& infos = prepared->infos.emplace_back();
     auto& reads = prepared->reads.emplace_back();
@@ -86,7 +86,7 @@ std::shared_ptr<const transom_executable::Prepared> transom_executable::prepare(
         written = true;
       } else {
         auto& between = prepared->between[bound.value];
-        if (!between) between = device_->memory->allocate(plan_.values[bound.value].bytes());
+        if (!between) between = device->memory->allocate(plan_.values[bound.value].bytes());
         block = between.get();
         const Segment& planned = plan_.segments[s];
         written = std::find(planned.outputs.begin(), planned.outputs.end(), bound.value) != planned.outputs.end();
@@ -100,39 +100,39 @@ std::shared_ptr<const transom_executable::Prepared> transom_executable::prepare(
 
 void transom_executable::launch(const Prepared& prepared, size_t s, transom_stream& stream) const {
   const Recipe& recipe = *prepared.variant->recipes[s];
-  const SynapseLibrary& library = device_->library();
-  const auto [profile, user] = device_->profile();
-  const std::lock_guard lock(device_->mutex);
-  const uint64_t begin = profile ? (device_->lanes->wait_for_all(), now()) : 0;
+  const SynapseLibrary& library = device->library();
+  const auto [profile, user] = device->profile();
+  const std::lock_guard lock(device->mutex);
+  const uint64_t begin = profile ? (device->lanes->wait_for_all(), now()) : 0;
   std::vector<Block*> writes = prepared.writes[s];
   uint64_t workspace = 0;
   if (recipe.workspace_bytes()) {
-    Block& block = device_->workspace(recipe.workspace_bytes());
+    Block& block = device->workspace(recipe.workspace_bytes());
     workspace = block.address;
     writes.push_back(&block);
   }
-  const uint64_t ticket = device_->lanes->submit(Lane::kCompute, prepared.reads[s], writes, [&](synStreamHandle queue) {
+  const uint64_t ticket = device->lanes->submit(Lane::kCompute, prepared.reads[s], writes, [&](synStreamHandle queue) {
     library.expect(library.synLaunch(queue, prepared.infos[s].data(), static_cast<uint32_t>(prepared.infos[s].size()),
                                      workspace, recipe.handle(), 0),
                    device_segments_[s].name.c_str());
   });
   stream.add(Lane::kCompute, ticket);
   if (profile) {
-    device_->lanes->wait_for_all();
+    device->lanes->wait_for_all();
     profile(user, device_segments_[s].first_source, device_segments_[s].name.c_str(), begin, now());
   }
 }
 
 void transom_executable::run_on_host(const Prepared& prepared, const Segment& segment, transom_stream& stream,
                                      std::map<size_t, HostArray>& host) const {
-  const bool narrow = !device_->options().int64;
+  const bool narrow = !device->options().int64;
   // As a value lies between segments: int64 as int32.
   const auto between_type = [&](const Type& type) {
     return narrow && type.dtype == TRANSOM_INT64 ? Type{TRANSOM_INT32, type.shape} : type;
   };
   std::map<size_t, std::vector<std::byte>> fetched;
   {
-    const std::lock_guard lock(device_->mutex);
+    const std::lock_guard lock(device->mutex);
     Tickets tickets{};
     for (const size_t value : segment.inputs) {
       if (host.contains(value) || plan_.values[value].count() == 0) continue;
@@ -142,10 +142,10 @@ void transom_executable::run_on_host(const Prepared& prepared, const Segment& se
       bytes.resize(type.bytes());
       Block& from = input != input_of_.end() ? *prepared.inputs[input->second].block : *prepared.between.at(value);
       const size_t offset = input != input_of_.end() ? prepared.inputs[input->second].offset : 0;
-      tickets[static_cast<size_t>(Lane::kOut)] = device_->copy_out(from, offset, bytes.data(), bytes.size());
+      tickets[static_cast<size_t>(Lane::kOut)] = device->copy_out(from, offset, bytes.data(), bytes.size());
     }
-    device_->lanes->wait(tickets);
-    device_->finish_copies();
+    device->lanes->wait(tickets);
+    device->finish_copies();
   }
   for (const size_t value : segment.inputs) {
     if (host.contains(value)) continue;
@@ -179,8 +179,8 @@ void transom_executable::run_on_host(const Prepared& prepared, const Segment& se
       }
       encode(small, bytes.data());
     }
-    const std::lock_guard lock(device_->mutex);
-    stream.add(Lane::kIn, device_->copy_in(bytes.data(), to, offset, bytes.size()));
+    const std::lock_guard lock(device->mutex);
+    stream.add(Lane::kIn, device->copy_in(bytes.data(), to, offset, bytes.size()));
   };
   for (const size_t value : segment.outputs) {
     const HostArray& array = host.at(value);
@@ -200,7 +200,7 @@ void transom_executable::run_on_host(const Prepared& prepared, const Segment& se
 
 void transom_executable::run(const Prepared& prepared, transom_stream& stream) const {
   // int64 that a recipe reads from memory of the host's making.
-  if (!device_->options().int64)
+  if (!device->options().int64)
     for (size_t s = 0; s < plan_.segments.size(); ++s)
       for (const Bound& bound : device_segments_[s].bound)
         if (bound.kind == Bound::kInput && plan_.values[bound.value].dtype == TRANSOM_INT64)
@@ -208,13 +208,13 @@ void transom_executable::run(const Prepared& prepared, transom_stream& stream) c
   for (const Prepared::Place& place : prepared.outputs) place.buffer->too_wide.reset();  // what a recipe writes fits
   std::map<size_t, HostArray> host;
   for (size_t s = 0; s < plan_.segments.size(); ++s) {
-    if (plan_.segments[s].on_host) run_on_host(prepared, plan_.segments[s], stream, host);
+    if (plan_.segments[s].on_host) ++device->host_segments, run_on_host(prepared, plan_.segments[s], stream, host);
     else launch(prepared, s, stream);
   }
-  const std::lock_guard lock(device_->mutex);
+  const std::lock_guard lock(device->mutex);
   for (const auto& [output, block] : prepared.apart) {
     const Prepared::Place& place = prepared.outputs[output];
-    stream.add(Lane::kCompute, device_->copy_across(*block, 0, *place.block, place.offset,
-                                                    plan_.values[plan_.outputs[output]].bytes()));
+    stream.add(Lane::kCompute,
+               device->copy_across(*block, 0, *place.block, place.offset, plan_.values[plan_.outputs[output]].bytes()));
   }
 }

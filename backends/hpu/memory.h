@@ -23,6 +23,7 @@ class DeviceMemory {
   std::unique_ptr<Block> allocate(size_t bytes);
   void free(std::unique_ptr<Block> block);
   transom_memory_statistics statistics() const;
+  void reset_peak() { peak_ = in_use_; }
 
  private:
   static size_t rounded(size_t bytes);

@@ -5,8 +5,10 @@
 #include <cstring>
 #include <new>
 
+#include "hpu/collectives.h"
 #include "hpu/device.h"
 #include "hpu/executable.h"
+#include "hpu/guarded.h"
 #include "hpu/launch.h"
 #include "hpu/log.h"
 #include "hpu/lowering.h"
@@ -16,30 +18,9 @@ using namespace transom::hpu;
 
 namespace {
 
-transom_status report(transom_error* error, transom_status status, const char* text) {
-  std::snprintf(error->text, sizeof error->text, "%s", text);
-  return status;
-}
-
-template <typename Body>
-transom_status guarded(transom_error* error, Body&& body) noexcept {
-  try {
-    body();
-    return TRANSOM_OK;
-  } catch (const Failure& failure) {
-    return report(error, failure.status(), failure.what());
-  } catch (const std::bad_alloc&) {
-    return report(error, TRANSOM_OUT_OF_MEMORY, "the host's memory is exhausted");
-  } catch (const std::exception& exception) {
-    return report(error, TRANSOM_INTERNAL, exception.what());
-  } catch (...) {
-    return report(error, TRANSOM_INTERNAL, "an exception of unknown type");
-  }
-}
-
 template <typename Struct>
 void hand_over(const Struct& mine, Struct* theirs) {
-  const size_t size = std::min(theirs->struct_size, sizeof mine);
+  const size_t size = std::min(theirs->struct_size, sizeof mine);  // what an older host can read
   std::memcpy(theirs, &mine, size);
   theirs->struct_size = size;
 }
@@ -93,9 +74,8 @@ void device_close(transom_device* device) { delete device; }
 // ---- memory
 
 transom_status buffer_allocate(transom_device* device, size_t bytes, transom_buffer** buffer, transom_error* error) {
-  return guarded(error, [&] {
-    auto made = std::make_unique<transom_buffer>();
-    made->device = device;
+  return guarded(device, error, [&] {
+    auto made = std::make_unique<transom_buffer>(device);
     made->bytes = bytes;
     const std::lock_guard lock(device->mutex);
     made->block = device->memory->allocate(bytes);
@@ -114,7 +94,7 @@ void buffer_free(transom_buffer* buffer) {
 
 transom_status copy_to_device(transom_stream* stream, const void* from, transom_binding to, size_t bytes,
                               transom_error* error) {
-  return guarded(error, [&] {
+  return guarded(stream->device, error, [&] {
     refuse_in_capture(stream);
     check(to, bytes);
     if (bytes == 0) return;
@@ -130,7 +110,7 @@ transom_status copy_to_device(transom_stream* stream, const void* from, transom_
 
 transom_status copy_to_host(transom_stream* stream, transom_binding from, void* to, size_t bytes,
                             transom_error* error) {
-  return guarded(error, [&] {
+  return guarded(stream->device, error, [&] {
     refuse_in_capture(stream);
     check(from, bytes);
     if (bytes == 0) return;
@@ -141,7 +121,7 @@ transom_status copy_to_host(transom_stream* stream, transom_binding from, void* 
 
 transom_status copy_on_device(transom_stream* stream, transom_binding from, transom_binding to, size_t bytes,
                               transom_error* error) {
-  return guarded(error, [&] {
+  return guarded(stream->device, error, [&] {
     check(from, bytes);
     check(to, bytes);
     if (bytes == 0) return;
@@ -155,26 +135,50 @@ transom_status copy_on_device(transom_stream* stream, transom_binding from, tran
 }
 
 transom_status memory_statistics(transom_device* device, transom_memory_statistics* statistics, transom_error* error) {
-  return guarded(error, [&] {
+  return guarded(device, error, [&] {
     const std::lock_guard lock(device->mutex);
-    hand_over(device->memory->statistics(), statistics);
+    transom_memory_statistics mine = device->memory->statistics();
+    mine.handles = device->handles;
+    hand_over(mine, statistics);
   });
+}
+
+transom_status memory_reset_peak(transom_device* device, transom_error* error) {
+  return guarded(device, error, [&] {
+    const std::lock_guard lock(device->mutex);
+    device->memory->reset_peak();
+  });
+}
+
+transom_status host_allocate(transom_device* device, size_t bytes, void** memory, transom_error* error) {
+  return guarded(device, error, [&] {
+    const SynapseLibrary& library = device->library();
+    void* made = nullptr;
+    library.expect(library.synHostMalloc(device->id(), std::max<size_t>(bytes, 1), 0, &made),
+                   "allocating pinned host memory");
+    const std::lock_guard lock(device->mutex);
+    device->pinned[made] = bytes;
+    *memory = made;
+  });
+}
+
+void host_free(transom_device* device, void* memory) {
+  if (!memory) return;
+  const std::lock_guard lock(device->mutex);
+  device->pinned.erase(memory);
+  device->library().synHostFree(device->id(), memory, 0);
 }
 
 // ---- streams and events
 
 transom_status stream_create(transom_device* device, transom_stream** stream, transom_error* error) {
-  return guarded(error, [&] {
-    auto made = std::make_unique<transom_stream>();
-    made->device = device;
-    *stream = made.release();
-  });
+  return guarded(device, error, [&] { *stream = new transom_stream(device); });
 }
 
 void stream_destroy(transom_stream* stream) { delete stream; }
 
 transom_status stream_synchronize(transom_stream* stream, transom_error* error) {
-  return guarded(error, [&] {
+  return guarded(stream->device, error, [&] {
     const std::lock_guard lock(stream->device->mutex);
     stream->device->lanes->wait(stream->issued);
     stream->device->finish_copies();
@@ -182,23 +186,18 @@ transom_status stream_synchronize(transom_stream* stream, transom_error* error) 
 }
 
 transom_status event_create(transom_device* device, transom_event** event, transom_error* error) {
-  return guarded(error, [&] {
-    auto made = std::make_unique<transom_event>();
-    made->device = device;
+  return guarded(device, error, [&] {
+    auto made = std::make_unique<transom_event>(device);
     device->library().expect(device->library().synEventCreate(&made->time, device->id(), EVENT_COLLECT_TIME),
                              "creating an event");
     *event = made.release();
   });
 }
 
-void event_destroy(transom_event* event) {
-  if (!event) return;
-  event->device->library().synEventDestroy(event->time);
-  delete event;
-}
+void event_destroy(transom_event* event) { delete event; }
 
 transom_status event_record(transom_event* event, transom_stream* stream, transom_error* error) {
-  return guarded(error, [&] {
+  return guarded(event->device, error, [&] {
     transom_device& device = *event->device;
     const std::lock_guard lock(device.mutex);
     device.library().expect(device.library().synEventRecord(event->time, device.lanes->stream(Lane::kCompute)),
@@ -208,14 +207,31 @@ transom_status event_record(transom_event* event, transom_stream* stream, transo
 }
 
 transom_status event_wait(transom_event* event, transom_stream*, transom_error* error) {
-  return guarded(error, [&] {
+  return guarded(event->device, error, [&] {
     const std::lock_guard lock(event->device->mutex);
     event->device->lanes->order_after(event->after);
   });
 }
 
+// Whether all that the event stands for is done; asks, or waits.
+bool passed(transom_event* event, bool wait) {
+  const std::lock_guard lock(event->device->mutex);
+  if (wait) event->device->lanes->wait(event->after);
+  else if (!event->device->lanes->query(event->after)) return false;
+  event->device->finish_copies();
+  return true;
+}
+
+transom_status event_query(transom_event* event, int32_t* done, transom_error* error) {
+  return guarded(event->device, error, [&] { *done = passed(event, false) ? 1 : 0; });
+}
+
+transom_status event_synchronize(transom_event* event, transom_error* error) {
+  return guarded(event->device, error, [&] { passed(event, true); });
+}
+
 transom_status event_elapsed(transom_event* from, transom_event* to, double* seconds, transom_error* error) {
-  return guarded(error, [&] {
+  return guarded(from->device, error, [&] {
     const SynapseLibrary& library = from->device->library();
     uint64_t nanoseconds = 0;
     library.expect(library.synEventSynchronize(to->time), "waiting for an event");
@@ -233,13 +249,13 @@ int32_t claims(transom_device* device, const char* op, const transom_value* inpu
 
 transom_status compile(transom_device* device, const transom_graph* graph, transom_executable** executable,
                        transom_error* error) {
-  return guarded(error, [&] { *executable = new transom_executable(device, *graph); });
+  return guarded(device, error, [&] { *executable = new transom_executable(device, *graph); });
 }
 
 void executable_destroy(transom_executable* executable) { delete executable; }
 
 transom_status run(transom_executable* executable, const transom_launch* launch, transom_error* error) {
-  return guarded(error, [&] {
+  return guarded(executable->device, error, [&] {
     do_or_record(launch->stream, [executable, prepared = executable->prepare(*launch)](transom_stream& stream) {
       executable->run(*prepared, stream);
     });
@@ -249,21 +265,21 @@ transom_status run(transom_executable* executable, const transom_launch* launch,
 const char* executable_describe(transom_executable* executable) { return executable->describe(); }
 
 transom_status capture_begin(transom_stream* stream, transom_error* error) {
-  return guarded(error, [&] {
+  return guarded(stream->device, error, [&] {
     if (stream->recording) fail(TRANSOM_INVALID_ARGUMENT, "the stream is being captured already");
-    stream->recording = std::make_unique<transom_capture>();
+    stream->recording = std::make_unique<transom_capture>(stream->device);
   });
 }
 
 transom_status capture_end(transom_stream* stream, transom_capture** capture, transom_error* error) {
-  return guarded(error, [&] {
+  return guarded(stream->device, error, [&] {
     if (!stream->recording) fail(TRANSOM_INVALID_ARGUMENT, "the stream is not being captured");
     *capture = stream->recording.release();
   });
 }
 
 transom_status capture_replay(transom_capture* capture, transom_stream* stream, transom_error* error) {
-  return guarded(error, [&] {
+  return guarded(stream->device, error, [&] {
     for (const auto& work : capture->work) work(*stream);
   });
 }
@@ -272,6 +288,16 @@ void capture_destroy(transom_capture* capture) { delete capture; }
 
 transom_status profile(transom_device* device, transom_profile_callback callback, void* user, transom_error* error) {
   return guarded(error, [&] { device->set_profile(callback, user); });
+}
+
+const char* device_report(transom_device* device) {
+  thread_local std::string text;
+  try {
+    text = device->report();
+  } catch (const std::exception&) {
+    return "{}";
+  }
+  return text.c_str();
 }
 
 }  // namespace
@@ -316,6 +342,13 @@ transom_status transom_plugin_open(const transom_host* host, transom_plugin* plu
   mine.capture_replay = capture_replay;
   mine.capture_destroy = capture_destroy;
   mine.profile = profile;
+  mine.host_allocate = host_allocate;
+  mine.host_free = host_free;
+  mine.event_query = event_query;
+  mine.event_synchronize = event_synchronize;
+  mine.memory_reset_peak = memory_reset_peak;
+  mine.device_report = device_report;
+  add_collectives(mine);
   std::memcpy(plugin, &mine, mine.struct_size);
   return TRANSOM_OK;
 }

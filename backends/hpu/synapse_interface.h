@@ -203,6 +203,7 @@ synStatus synStreamSetAffinity(const synDeviceId, const synStreamHandle, uint64_
 synStatus synEventCreate(synEventHandle*, const synDeviceId, const uint32_t flags);
 synStatus synEventDestroy(synEventHandle);
 synStatus synEventRecord(synEventHandle, const synStreamHandle);
+synStatus synEventQuery(const synEventHandle);
 synStatus synEventSynchronize(const synEventHandle);
 synStatus synEventElapsedTime(uint64_t* nanoseconds, const synEventHandle start, const synEventHandle end);
 

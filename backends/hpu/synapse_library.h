@@ -11,25 +11,26 @@
 namespace transom::hpu {
 
 // Functions that any library since 1.16 has.
-#define TRANSOM_SYNAPSE_REQUIRED(X)                                                                                \
-  X(synInitialize)                                                                                                 \
-  X(synDestroy)                                                                                                    \
-  X(synDeviceGetCount) X(synDeviceGetModuleIDs) X(synDeviceAcquireByModuleId) X(synDeviceRelease)                  \
-      X(synDriverGetVersion) X(synDeviceGetInfo) X(synDeviceGetMemoryInfo) X(synDeviceGetAttribute)                \
-          X(synDeviceGetAttributeByModuleId) X(synStatusGetBriefDescription) X(synDeviceMalloc) X(synDeviceFree)   \
-              X(synHostMalloc) X(synHostFree) X(synMemCopyAsync) X(synStreamCreateGeneric) X(synStreamDestroy)     \
-                  X(synStreamSynchronize) X(synStreamWaitEvent) X(synDeviceGetNextStreamAffinity)                  \
-                      X(synStreamSetAffinity) X(synEventCreate) X(synEventDestroy) X(synEventRecord)               \
-                          X(synEventSynchronize) X(synEventElapsedTime) X(synGraphCreate) X(synGraphCreateEager)   \
-                              X(synGraphDestroy) X(synTensorHandleCreate) X(synTensorSetGeometry)                  \
-                                  X(synTensorSetDeviceDataType) X(synTensorSetHostPtr) X(synTensorAssignToSection) \
-                                      X(synSectionCreate) X(synSectionDestroy) X(synSectionSetPersistent)          \
-                                          X(synNodeCreateWithId) X(synNodeDependencySet) X(synGraphCompile)        \
-                                              X(synWorkspaceGetSize) X(synRecipeDestroy) X(synRecipeSerialize)     \
-                                                  X(synRecipeDeSerialize) X(synTensorRetrieveIds) X(synLaunch)     \
-                                                      X(hcclGetUniqueId) X(hcclGetErrorString) X(hcclCommInitRank) \
-                                                          X(hcclCommDestroy) X(hcclBroadcast) X(hcclAllReduce)     \
-                                                              X(hcclReduceScatter) X(hcclAllGather)
+#define TRANSOM_SYNAPSE_REQUIRED(X)                                                                                 \
+  X(synInitialize)                                                                                                  \
+  X(synDestroy)                                                                                                     \
+  X(synDeviceGetCount)                                                                                              \
+  X(synDeviceGetModuleIDs) X(synDeviceAcquireByModuleId) X(synDeviceRelease) X(synDriverGetVersion)                 \
+      X(synDeviceGetInfo) X(synDeviceGetMemoryInfo) X(synDeviceGetAttribute) X(synDeviceGetAttributeByModuleId)     \
+          X(synStatusGetBriefDescription) X(synDeviceMalloc) X(synDeviceFree) X(synHostMalloc) X(synHostFree)       \
+              X(synMemCopyAsync) X(synStreamCreateGeneric) X(synStreamDestroy) X(synStreamSynchronize)              \
+                  X(synStreamWaitEvent) X(synDeviceGetNextStreamAffinity) X(synStreamSetAffinity) X(synEventCreate) \
+                      X(synEventDestroy) X(synEventRecord) X(synEventQuery) X(synEventSynchronize)                  \
+                          X(synEventElapsedTime) X(synGraphCreate) X(synGraphCreateEager) X(synGraphDestroy)        \
+                              X(synTensorHandleCreate) X(synTensorSetGeometry) X(synTensorSetDeviceDataType)        \
+                                  X(synTensorSetHostPtr) X(synTensorAssignToSection) X(synSectionCreate)            \
+                                      X(synSectionDestroy) X(synSectionSetPersistent) X(synNodeCreateWithId)        \
+                                          X(synNodeDependencySet) X(synGraphCompile) X(synWorkspaceGetSize)         \
+                                              X(synRecipeDestroy) X(synRecipeSerialize) X(synRecipeDeSerialize)     \
+                                                  X(synTensorRetrieveIds) X(synLaunch) X(hcclGetUniqueId)           \
+                                                      X(hcclGetErrorString) X(hcclCommInitRank) X(hcclCommDestroy)  \
+                                                          X(hcclBroadcast) X(hcclAllReduce) X(hcclReduceScatter)    \
+                                                              X(hcclAllGather)
 
 // Functions of later ones; null where they are missing.
 #define TRANSOM_SYNAPSE_OPTIONAL(X) \
