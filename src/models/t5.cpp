@@ -196,7 +196,7 @@ class T5Stack {
     const Tensor x = dropout_(in.inputs_embeds.defined() ? in.inputs_embeds : embed_tokens_(in.input_ids), context);
     const bool cached = decoder_ && context.cache;
     Tensor bias = position_bias(relative_attention_bias_, c_, !decoder_, in.position_ids,
-                                cached ? context.cache->capacity() : in.length);
+                                cached ? context.cache->places().dim(1) : in.length);
     if (in.bias.defined()) bias = bias + in.bias;
     const auto norm = [&](const Tensor& y) { return dropout_(final_layer_norm_(y), context); };
     return through_decoder(block_, x, context, norm, [&](const T5Block& block, const Tensor& y) {

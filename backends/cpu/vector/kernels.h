@@ -57,6 +57,8 @@ enum BinaryOp {
 // elements have the same size.
 using TileFunction = void (*)(void* y, const void* a, const void* b, const void* c, size_t n);
 
+constexpr size_t kSumPiece = 4096;
+
 struct VectorKernels {
   const char* name;
 
@@ -73,7 +75,7 @@ struct VectorKernels {
   // Philox4x32-10: words [first, first + n) of the stream of (seed, offset).
   void (*random_bits)(uint32_t* y, uint64_t seed, uint64_t offset, uint64_t first, size_t n);
 
-  // Reductions of f32.
+  // Reductions of f32. Sums of more than kSumPiece elements are those of two halves.
   float (*sum)(const float* x, size_t n);
   float (*max)(const float* x, size_t n);  // NaN if any is
   float (*min)(const float* x, size_t n);
