@@ -79,7 +79,7 @@ std::string number(const Array& array, int64_t i) {
                           : std::to_string(array.integer[static_cast<size_t>(i)]);
 }
 
-// NaN is NaN, whatever its bits.
+// NaN is NaN, whatever its bits; zeros are equal whatever their signs, since graphs lose additions of zero.
 std::optional<Failure> compare_bits(const GraphCase& graph_case, const Results& found, const Results& expected,
                                     const std::string& what) {
   for (size_t o = 0; o < expected.size(); ++o) {
@@ -88,7 +88,7 @@ std::optional<Failure> compare_bits(const GraphCase& graph_case, const Results& 
     const Array x = from_bytes(found[o], type), y = from_bytes(expected[o], type);
     const size_t size = size_of(type.dtype);
     for (int64_t i = 0; i < elements(type.shape); ++i) {
-      if (std::isnan(x.get(i)) && std::isnan(y.get(i))) continue;
+      if (x.floating() && (x.get(i) == y.get(i) || (std::isnan(x.get(i)) && std::isnan(y.get(i))))) continue;
       const auto at = static_cast<std::ptrdiff_t>(static_cast<size_t>(i) * size);
       if (!std::equal(found[o].begin() + at, found[o].begin() + at + static_cast<std::ptrdiff_t>(size),
                       expected[o].begin() + at))

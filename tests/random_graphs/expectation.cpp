@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "ops/rules.h"
@@ -42,7 +43,10 @@ class Walk {
     for (size_t i = 0; i < inputs.size(); ++i) known.insert_or_assign(graph.inputs[i], inputs[i]);
     for (const std::shared_ptr<Node>& node : graph.nodes) {
       std::vector<Array> arguments;
-      for (const Tensor& input : node->inputs) arguments.push_back(known.at(input));
+      for (const Tensor& input : node->inputs) {
+        arguments.push_back(known.at(input));
+        if (noisy_ && in_composite_) blur(arguments.back());
+      }
       std::vector<Array> outputs = node->region ? this->graph(*node->region, arguments, nullptr)
                                                 : operation(*node->operation, node->attributes, arguments);
       for (size_t o = 0; o < outputs.size(); ++o)
@@ -61,17 +65,25 @@ class Walk {
       const CompilerScope compiler;
       std::vector<Tensor> leaves;
       for (const Type& type : types) leaves.push_back(make_input(type));
-      return graph(make_graph(operation.decompose(leaves, attributes), leaves), inputs, nullptr);
+      const bool outer = std::exchange(in_composite_, true);
+      std::vector<Array> outputs = graph(make_graph(operation.decompose(leaves, attributes), leaves), inputs, nullptr);
+      in_composite_ = outer;
+      return outputs;
     }
     std::vector<Array> outputs;
     for (const Type& type : operation.infer({operation, types, attributes})) outputs.emplace_back(type);
     operation.evaluate(inputs, attributes, outputs);
     double room = 4;  // units in the last place
-    if (noisy_ && accumulates(operation)) {
-      double read = 0, written = 1;
+    if (noisy_ && accumulates(operation) && undetermined(operation, attributes, inputs, outputs)) {
+      for (Array& output : outputs) std::fill(output.real.begin(), output.real.end(), NAN);
+    } else if (noisy_ && accumulates(operation)) {
+      double read = 0, written = 1, contracted = 1;
+      if (operation.name == "dot_general")
+        for (const int64_t axis : attributes.get_ints("x_contract"))
+          contracted *= static_cast<double>(inputs[0].type.shape[static_cast<size_t>(axis)]);
       for (const Array& input : inputs) read = std::max(read, static_cast<double>(elements(input.type.shape)));
       for (const Array& output : outputs) written = std::max(written, static_cast<double>(elements(output.type.shape)));
-      const double length = std::max(1.0, operation.name == "cumulative_sum" ? read : read / written);
+      const double length = std::max({1.0, contracted, operation.name == "cumulative_sum" ? read : read / written});
       room += std::sqrt(length) / 2;
       std::vector<Array> rounded = outputs;
       bool any = false;
@@ -104,9 +116,37 @@ class Walk {
     return outputs;
   }
 
+  // A device that runs a composite whole may round what it uses twice in two ways.
+  void blur(Array& array) {
+    const DType dtype = array.type.dtype;
+    for (double& x : array.real)
+      if (std::isfinite(x) && x * 1024 != std::floor(x * 1024)) x += noise() * unit_in_last_place(dtype, x);
+  }
+
+  // Whether sums may leave the range of f32 on the way, and whether infinities meet the zeros of padding.
+  static bool undetermined(const Operation& operation, const Attributes& attributes, const std::vector<Array>& inputs,
+                           std::vector<Array> outputs) {
+    double largest = 0;
+    bool finite = true;
+    std::vector<Array> magnitudes = inputs;
+    for (Array& input : magnitudes)
+      for (double& x : input.real) {
+        x = std::fabs(x);
+        finite &= std::isfinite(x);
+        if (std::isfinite(x)) largest = std::max(largest, x);
+      }
+    if (!finite && operation.name.starts_with("convolution")) return true;
+    if (largest < 1e15) return false;
+    operation.evaluate(magnitudes, attributes, outputs);
+    for (const Array& output : outputs)
+      for (const double x : output.real)
+        if (std::isfinite(x) && x > 1e38) return true;
+    return false;
+  }
+
   double noise() { return 2 * random_.unit() - 1; }
 
-  bool noisy_;
+  bool noisy_, in_composite_ = false;
   Random random_;
 };
 
