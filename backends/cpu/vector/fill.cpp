@@ -9,6 +9,7 @@ void fill(VectorKernels& kernels) {
   fill_conversions(kernels);
   fill_random(kernels);
   fill_rows(kernels);
+  fill_attention(kernels);
   fill_products(kernels);
 }
 

@@ -92,6 +92,14 @@ struct VectorKernels {
   void (*layer_norm_gradient)(float* dx, float* dscale, float* dbias, const float* x, const float* scale,
                               const float* dy, float epsilon, size_t n);
 
+  // Rows of attention. Scores: x = cap tanh(x scale / cap) + bias, without the cap where it is 0; bias may be null.
+  void (*attention_scores)(float* x, const float* bias, float scale, float cap, size_t n);
+  float (*softmax_log_sum)(float* x, size_t n);           // in place; gives the logarithm of the sum of e^x
+  void (*exponentials)(float* x, float shift, size_t n);  // e^(x - shift), in place
+  void (*drop)(float* y, const float* x, const uint32_t* words, uint32_t bound, float scale, size_t n);
+  // dweights becomes scale weights (dweights - shift)
+  void (*score_gradient)(float* dweights, const float* weights, float shift, float scale, size_t n);
+
   // y[m, r] = sum over k of x[m, k] w[r, k] for `rows` rows of w; x f32 [m, depth] with m <= 8, y with row stride
   // `y_stride`. For products that are bound by the reading of w.
   void (*rows_f32)(float* y, size_t y_stride, const float* x, const float* w, size_t m, size_t rows, size_t depth);
