@@ -67,7 +67,7 @@ struct VectorKernels {
   TileFunction select[kLanes];              // a: u8
   TileFunction convert[kLanes][kLanes];     // [from][to]
   TileFunction to_bool[kLanes];
-  TileFunction multiply_add;           // f32: a * b + c, rounded once where the processor can
+  TileFunction multiply_add;           // f32: a * b + c, the product rounded too, as by two nodes
   TileFunction load_f16, load_bf16;    // 16-bit storage to f32
   TileFunction store_f16, store_bf16;  // f32 to 16-bit storage
   TileFunction round_f16, round_bf16;  // f32 to the nearest value of the 16-bit type, as f32
