@@ -30,8 +30,8 @@ Value path(Interpreter& interpreter, Value value, const Value& name) {
   return value;
 }
 
-std::string required_text(const Value& value, const std::string& filter) {
-  require(!value.undefined(), "{}: '{}' is undefined", filter, value.undefined() ? value.undefined_name() : "");
+std::string required_text(const Value& value) {
+  if (value.undefined()) undefined(value);
   return to_text(value);
 }
 
@@ -104,7 +104,7 @@ Value sorted(Interpreter& interpreter, const Value& value, const Arguments& argu
     }
   }
   const bool reverse = flag_argument(arguments, dictionary ? 2 : 0, "reverse", false);
-  interpreter.spend(items.size() * 20);
+  spend(items.size() * 20);
   std::stable_sort(items.begin(), items.end(), [&](const auto& a, const auto& b) {
     return reverse ? compare(b.first, a.first) < 0 : compare(a.first, b.first) < 0;
   });
@@ -161,7 +161,7 @@ Value joined(Interpreter& interpreter, const Value& value, const Arguments& argu
   for (const Value& item : interpreter.items_of(value)) {
     if (!std::exchange(first, false)) result += separator;
     result += to_text(name.undefined() || name.none() ? item : path(interpreter, item, name));
-    if (result.size() > (size_t{1} << 20)) interpreter.spend(result.size() >> 20);
+    if (result.size() > (size_t{1} << 20)) spend(result.size() >> 20);
   }
   return interpreter.text(std::move(result));
 }
@@ -181,7 +181,7 @@ Value indented(Interpreter& interpreter, const Value& value, const Arguments& ar
     if (begin == 0 ? first : blank || !empty) result += unit;
     result.append(text, begin, end - begin);
     if (end < text.size()) result += '\n';
-    interpreter.spend(1);
+    spend(1);
     begin = end + 1;
   }
   return interpreter.text(std::move(result));
@@ -310,7 +310,7 @@ Value cut(Interpreter& interpreter, const Value& value, const Arguments& argumen
     if (std::ssize(line) == size) result.push_back(interpreter.list(std::exchange(line, {})));
   }
   while (!line.empty() && !fill.undefined() && !fill.none() && std::ssize(line) < size) {
-    interpreter.spend(1);
+    spend(1);
     line.push_back(fill);
   }
   if (!line.empty()) result.push_back(interpreter.list(std::move(line)));
@@ -337,7 +337,7 @@ Value Interpreter::filter(const std::string& name, const Value& value, Arguments
   if (const auto* text = value.text()) spend(text->size() / 16);
   if (name == "trim") return call_method(*this, value, "strip", arguments);
   if (name == "upper" || name == "lower" || name == "title" || name == "capitalize" || name == "center")
-    return call_method(*this, Value(required_text(value, name)), name.c_str(), arguments);
+    return call_method(*this, Value(required_text(value)), name.c_str(), arguments);
   if (name == "replace") {
     require(arguments.positional.size() >= 2, "replace: expected two texts");
     return call_method(*this, value, "replace", arguments);
@@ -466,7 +466,7 @@ bool Interpreter::test(const std::string& name, const Value& value, const Argume
   if (name == "ge" || name == ">=") return compare(value, other()) >= 0;
   if (name == "in") {
     const Value container = other();
-    if (container.undefined()) fail("'{}' is undefined", container.undefined_name());
+    if (container.undefined()) undefined(container);
     if (const auto* text = container.text()) {
       require(value.text() != nullptr, "'in <string>' requires string as left operand, not {}", value.type_name());
       spend(text->size() / 16);

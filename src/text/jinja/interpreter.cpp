@@ -8,7 +8,6 @@
 
 namespace transom::jinja {
 
-constexpr size_t kMaximumSteps = 5'000'000;
 constexpr int kMaximumDepth = 400;
 
 using Kind = Expression::Kind;
@@ -39,7 +38,11 @@ auto at_line(int line, const Action& action) {
 
 }  // namespace
 
-void undefined(const Value& value) { fail("'{}' is undefined", value.undefined_name()); }
+void undefined(const Value& value) {
+  const std::string& name = value.undefined_name();
+  if (name.find(' ') != name.npos) fail("{}", name);
+  fail("'{}' is undefined", name);
+}
 
 Value argument(const Arguments& arguments, size_t i, const char* name) {
   if (i < arguments.positional.size()) return arguments.positional[i];
@@ -66,11 +69,6 @@ std::string text_argument(const Arguments& arguments, size_t i, const char* name
   return value.undefined() ? otherwise : to_text(value);
 }
 
-void Interpreter::spend(size_t steps) {
-  steps_ += steps;
-  require(steps_ < kMaximumSteps, "the template takes more than {} steps", kMaximumSteps);
-}
-
 Value Interpreter::text(std::string value) {
   bytes_ += value.size();
   require(bytes_ < kMaximumBytes, "the template makes more than {} bytes of text", kMaximumBytes);
@@ -91,6 +89,7 @@ void Interpreter::append(std::string& out, std::string_view text) {
 }
 
 std::string Interpreter::render(const Body& body, std::vector<std::pair<std::string, Value>> variables) {
+  const Meter meter;
   struct Cleaner {
     Interpreter& interpreter;
     ~Cleaner() {
@@ -447,7 +446,7 @@ Value Interpreter::attribute(const Value& value, const std::string& name) {
   }
   if (const auto* dictionary = value.dictionary())
     if (const Value* found = dictionary->find(Value(name))) return *found;
-  return Undefined{fmt::format("{} object' has no attribute '{}", value.type_name(), name)};
+  return Undefined{fmt::format("'{} object' has no attribute '{}'", value.type_name(), name)};
 }
 
 Value Interpreter::subscript(const Value& value, const Value& key) {
@@ -457,21 +456,21 @@ Value Interpreter::subscript(const Value& value, const Value& key) {
     const auto count = static_cast<int64_t>(sequence->items.size());
     if (number < 0) number += count;
     if (number >= 0 && number < count) return sequence->items[static_cast<size_t>(number)];
-    return Undefined{"list object' has no element '" + to_text(key)};
+    return Undefined{"'list object' has no element " + to_text(key)};
   }
   if (value.text() != nullptr && key.as_integer(number)) {
     const List items = items_of(value);
     const auto count = static_cast<int64_t>(items.size());
     if (number < 0) number += count;
     if (number >= 0 && number < count) return items[static_cast<size_t>(number)];
-    return Undefined{"str object' has no element '" + to_text(key)};
+    return Undefined{"'str object' has no element " + to_text(key)};
   }
   if (const auto* dictionary = value.dictionary())
     if (const Value* found = dictionary->find(key)) return *found;
   if (const auto* name = key.text()) {
     if (Value method = find_method(*this, value, *name); !method.undefined()) return method;
   }
-  return Undefined{fmt::format("{} object' has no attribute '{}", value.type_name(), to_text(key))};
+  return Undefined{fmt::format("'{} object' has no attribute '{}'", value.type_name(), to_text(key))};
 }
 
 }  // namespace transom::jinja

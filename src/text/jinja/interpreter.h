@@ -22,7 +22,6 @@ class Interpreter {
   std::string render(const Body& body, std::vector<std::pair<std::string, Value>> variables);
 
   // For filters, tests and methods.
-  void spend(size_t steps);       // an error once there have been too many
   Value text(std::string value);  // counts its bytes
   Value list(List items, bool tuple = false);
   List items_of(const Value& value);  // of what a for loop goes through
@@ -59,7 +58,7 @@ class Interpreter {
   void define_functions(Scope& scope);
   void append(std::string& out, std::string_view text);
 
-  size_t steps_ = 0, bytes_ = 0;
+  size_t bytes_ = 0;
   int depth_ = 0;
   std::vector<std::weak_ptr<Dictionary>> name_spaces_;  // emptied at the end: they may hold each other
   std::vector<std::weak_ptr<Scope>> scopes_;            // and macros their scope

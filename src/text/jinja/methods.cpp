@@ -196,7 +196,7 @@ std::string padded(const std::string& input, const Arguments& given, int side) {
 Value text_method(Interpreter& interpreter, const std::string& self, const std::string& name, Arguments& given) {
   const auto text = [&](std::string value) { return interpreter.text(std::move(value)); };
   const Value first = argument(given, 0, "");
-  interpreter.spend(self.size() / 16 + 1);
+  spend(self.size() / 16 + 1);
   if (name == "strip" || name == "lstrip" || name == "rstrip")
     return text(stripped(self, argument(given, 0, "chars"), name != "rstrip", name != "lstrip"));
   if (name == "upper" || name == "lower" || name == "casefold") return text(cased(self, name == "upper"));
@@ -232,7 +232,7 @@ Value text_method(Interpreter& interpreter, const std::string& self, const std::
       require(item.text() != nullptr, "join: expected texts, found {}", item.type_name());
       if (std::exchange(begun, true)) result += self;
       result += *item.text();
-      interpreter.spend(1);
+      spend(1);
     }
     return text(std::move(result));
   }

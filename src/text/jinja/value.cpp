@@ -10,10 +10,14 @@
 namespace transom::jinja {
 namespace {
 
+constexpr size_t kMaximumSteps = 5'000'000;
 constexpr int kMaximumDepth = 100;
 constexpr size_t kMaximumText = size_t{1} << 26;
 
+thread_local Meter* meter = nullptr;
+
 void check(const std::string& out, int depth) {
+  spend(1);
   require(depth < kMaximumDepth, "a value is nested deeper than {} levels", kMaximumDepth);
   require(out.size() < kMaximumText, "a value is longer than {} bytes as text", kMaximumText);
 }
@@ -127,6 +131,15 @@ void append_json(const Value& value, const JsonStyle& style, std::string& out, i
 
 }  // namespace
 
+Meter::Meter() : outer_(meter) { meter = this; }
+Meter::~Meter() { meter = outer_; }
+
+void spend(size_t steps) {
+  if (meter == nullptr) return;
+  meter->steps_ += steps;
+  require(meter->steps_ < kMaximumSteps, "the template takes more than {} steps", kMaximumSteps);
+}
+
 double Value::as_double() const {
   if (const bool* value = boolean()) return *value ? 1 : 0;
   if (const int64_t* value = integer()) return static_cast<double>(*value);
@@ -180,12 +193,16 @@ void Dictionary::set(const Value& key, Value value) {
 }
 
 bool equal(const Value& a, const Value& b, int depth) {
+  spend(1);
   require(depth < kMaximumDepth, "a value is nested deeper than {} levels", kMaximumDepth);
   if (a.number() && b.number()) {
     int64_t x = 0, y = 0;
     return a.as_integer(x) && b.as_integer(y) ? x == y : a.as_double() == b.as_double();
   }
-  if (a.text() != nullptr && b.text() != nullptr) return *a.text() == *b.text();
+  if (a.text() != nullptr && b.text() != nullptr) {
+    spend(a.text()->size() / 64);
+    return *a.text() == *b.text();
+  }
   if (a.undefined() || a.none()) return a.undefined() == b.undefined() && a.none() == b.none();
   if (const auto* x = a.sequence(), *y = b.sequence(); x != nullptr && y != nullptr) {
     return x->tuple == y->tuple &&
@@ -203,6 +220,7 @@ bool equal(const Value& a, const Value& b, int depth) {
 }
 
 int compare(const Value& a, const Value& b, int depth) {
+  spend(1);
   require(depth < kMaximumDepth, "a value is nested deeper than {} levels", kMaximumDepth);
   if (a.number() && b.number()) {
     int64_t x = 0, y = 0;

@@ -16,6 +16,22 @@
 
 namespace transom::jinja {
 
+// Counts the steps of one rendering, on this thread, while it lives.
+class Meter {
+ public:
+  Meter();
+  ~Meter();
+  Meter(const Meter&) = delete;
+  Meter& operator=(const Meter&) = delete;
+
+ private:
+  Meter* outer_;
+  size_t steps_ = 0;
+  friend void spend(size_t steps);
+};
+// An error once there have been too many.
+void spend(size_t steps);
+
 class Value;
 using List = std::vector<Value>;
 
@@ -34,7 +50,7 @@ using Function = std::function<Value(Arguments&)>;
 struct Dictionary;
 
 struct Undefined {
-  std::string name;  // what was looked for
+  std::string name;  // what was looked for, or a sentence that says why there is nothing
 };
 struct None {};
 
