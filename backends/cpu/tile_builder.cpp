@@ -116,9 +116,18 @@ class Builder {
     } else {
       std::vector<Operand> operands;
       for (size_t i = 0; i < source.inputs_count; ++i) operands.push_back(operand_of(source.inputs[i]));
-      result.operand = compute(node, operands);
+      result.operand = rounded(node, compute(node, operands));
       result.kind = Value::kComputed;
     }
+  }
+
+  // Each node gives numbers of its own type, so that a value is the same whether it is fused with its readers or not.
+  Operand rounded(const Node& node, Operand made) {
+    const std::string_view op = node.op();
+    const transom_dtype dtype = node.output().dtype;
+    const bool exact = op == "cast" || op == "select" || op == "neg" || op == "abs" || op == "sign" || op == "max" ||
+                       op == "min" || op == "floor" || op == "ceil" || op == "round";
+    return is_half(dtype) && !exact ? emit(cast_function(TRANSOM_FLOAT32, dtype), kF32, made) : made;
   }
 
   Operand compute(const Node& node, const std::vector<Operand>& operands) {
@@ -213,7 +222,7 @@ class Builder {
       leaf.input = key.input;
     }
     program_.leaves.push_back(leaf);
-    result.operand = leaf.slot;
+    result.operand = rounded(node, leaf.slot);
     result.kind = Value::kComputed;
   }
 
@@ -285,7 +294,7 @@ class Builder {
     return false;
   }
 
-  // a * b + c in one instruction where a * b has no other use.
+  // a * b + c in one instruction (of two roundings) where a * b has no other use.
   void join_multiply_add() {
     const VectorKernels& kernels = vector_kernels();
     std::vector<Instruction>& code = program_.instructions;

@@ -120,7 +120,10 @@ class Worker {
       }
       case Leaf::kIota:
         dispatch(leaf.dtype, [&]<typename T>() {
-          count_along_axis(leaf, begin, n, reinterpret_cast<Compute<T>*>(table_[leaf.slot]));
+          auto* out = reinterpret_cast<Compute<T>*>(table_[leaf.slot]);
+          count_along_axis(leaf, begin, n, out);
+          if (leaf.dtype == TRANSOM_BOOL)
+            for (int64_t i = 0; i < n; ++i) out[i] = out[i] != 0;
         });
     }
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -46,6 +47,13 @@ struct DeviceOptions {
   std::string device, mode = "lazy";
   void add_to(Command& command);
   void apply() const;  // chooses device and mode; refuses unknown ones
+};
+
+// The numbers that are computed with, for as long as what `apply` returns lives.
+struct NumberOptions {
+  std::string dtype = "float32", quantization = "none";
+  void add_to(Command& command);
+  std::shared_ptr<void> apply() const;  // refuses unknown ones
 };
 
 // Where models come from that are named by an id, by the names of Transformers.

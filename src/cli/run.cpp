@@ -30,6 +30,7 @@ struct Options {
   std::list<std::pair<std::string, std::optional<std::string>>> generation;
   ModelOptions source;
   DeviceOptions device;
+  NumberOptions numbers;
 };
 
 Json parameters_of(const Options& o) {
@@ -133,6 +134,7 @@ void add_input(const Pipeline& pipeline, const std::string& input, std::vector<J
 
 int run(const Options& options) {
   options.device.apply();
+  const auto numbers = options.numbers.apply();
   const auto pipeline = make_pipeline(options.task, options.model, options.source.hub());
   const Json parameters = parameters_of(options);
   if (options.requests) {
@@ -227,6 +229,7 @@ Command run_command() {
   }
   o.source.add_to(command);
   o.device.add_to(command);
+  o.numbers.add_to(command);
   command.run = [] { return run(o); };
   return command;
 }

@@ -30,7 +30,8 @@ NamedTensors CompiledForward::operator()(const Model& model, const NamedTensors&
     weights_.clear();
     for (const auto& parameter : parameters) weights_.push_back(parameter->value);
   }
-  std::string key = std::to_string(static_cast<int>(Autocast::current())) + (context.output_hidden_states ? "h" : "");
+  std::string key = std::to_string(static_cast<int>(Autocast::current())) + (context.output_hidden_states ? "h" : "") +
+                    (QuantizedLinear::active() ? "q" : "");
   std::vector<std::string> names;
   std::vector<Tensor> arguments;
   for (const auto& [name, tensor] : inputs.items()) {

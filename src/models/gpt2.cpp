@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "models/decoder.h"
+#include "ops/quantization.h"
 
 namespace transom {
 namespace {
@@ -48,6 +49,7 @@ class Conv1D {
         bias_(scope.parameter("bias", {out}, Initial::zeros())) {}
   Tensor operator()(const Tensor& x) const {
     const ModuleScope module(path_);
+    if (QuantizedLinear::active()) return quantized_linear(x, weight_->value, bias_->value, true);
     const Tensor product = dot_general(x, weight_->value, {{}, {}, {x.rank() - 1}, {0}});
     return product + cast(bias_->value, product.dtype());
   }

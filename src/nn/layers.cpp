@@ -49,7 +49,7 @@ Tensor next_random_key(ForwardContext& context) {
 }
 
 Tensor Dropout::operator()(const Tensor& x, ForwardContext& context) const {
-  if (!context.training || probability_ == 0) return x;
+  if (!applies(context)) return x;
   return dropout(x, next_random_key(context), probability_);
 }
 

@@ -95,8 +95,10 @@ TEST(Generate, EndsAtAnyEndTokenAndFillsUp) {
   const TokenIds free = written(*model, prompt(), R"({"max_new_tokens": 30})")[0];
   const int64_t end = free[9];
   const auto place = static_cast<size_t>(std::find(free.begin() + 4, free.end(), end) - free.begin());
-  const std::string options =
-      R"({"max_new_tokens": 30, "pad_token_id": 29, "eos_token_id": [28, )" + std::to_string(end) + "]}";
+  int64_t other = 0;  // a token that does not come
+  while (std::find(free.begin(), free.end(), other) != free.end()) ++other;
+  const std::string options = R"({"max_new_tokens": 30, "pad_token_id": 29, "eos_token_id": [)" +
+                              std::to_string(other) + ", " + std::to_string(end) + "]}";
   const TokenIds ended = written(*model, prompt(), options)[0];
   EXPECT_EQ(ended, TokenIds(free.begin(), free.begin() + static_cast<ptrdiff_t>(place) + 1));
   // Beside a row that goes on, the one that ended is filled with padding.
