@@ -91,7 +91,7 @@ void show(const Json& result, const std::string& indent = "") {
                           result["score"].get<double>(), result["sequence"].get<std::string>())
                   .c_str());
   } else if (const std::string* written = written_text(result)) {
-    std::puts((indent + *written).c_str());
+    std::puts(written->c_str());
   } else {
     std::puts((indent + dump_json(result)).c_str());
   }

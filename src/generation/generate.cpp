@@ -156,14 +156,24 @@ std::vector<int64_t> padding_of(const std::vector<TokenIds>& mask) {
   return padding;
 }
 
+// By the names that Transformers gives to classes.
+bool has_writing_head(const std::string& architecture) {
+  return architecture.find("LM") != architecture.npos || architecture.ends_with("ForConditionalGeneration") ||
+         architecture.ends_with("MTModel");
+}
+
 }  // namespace
 
 GenerationOutput generate(const Model& model, const NamedTensors& inputs, const GenerationConfig& given,
                           const GenerationOptions& options) {
   const auto* writer = dynamic_cast<const GenerativeModel*>(&model);
   const Config& description = model.config();
-  if (!writer || description.get_bool("is_encoder_decoder", false) != writer->has_encoder())
-    fail("{} does not generate text; load the model with its head for text generation", model.architecture());
+  if (!writer || !has_writing_head(model.architecture()) ||
+      description.get_bool("is_encoder_decoder", false) != writer->has_encoder())
+    fail(
+        "{} does not generate text: expected a model with a head for that (GPT2LMHeadModel, LlamaForCausalLM, "
+        "T5ForConditionalGeneration ...)",
+        model.architecture());
   const NoGradient inference;
   GenerationConfig config = given;
   if (!config.pad_token_id && !config.eos_token_id.empty()) config.pad_token_id = config.eos_token_id[0];
