@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "collectives/communicator.h"
 #include "configuration.h"
 #include "faults.h"
 #include "graph.h"
@@ -65,6 +66,7 @@ int acquire(synDeviceId* device, int64_t module) {
   all.memory.reset(configuration().memory_bytes, configuration().generation.alignment);
   all.races.reset();
   all.lost = false;
+  all.by_module = module >= 0;
   all.acquired = true;
   *device = 0;
   return synSuccess;

@@ -26,6 +26,7 @@ struct Process {
   std::atomic<bool> acquired{false};
   std::atomic<bool> lost{false};  // every call on the device answers synDeviceReset until it is released
   uint32_t module = 0;
+  bool by_module = false;  // acquired by its module id
   int lock_file = -1;
   uint64_t streams_made = 0, affinities_given = 0;
 
