@@ -25,6 +25,7 @@ constexpr size_t kReducedPiece = size_t{128} << 20, kGatheredPiece = size_t{16} 
 transom_status communicator_id(unsigned char id[256], transom_error* error) {
   return guarded(error, [&] {
     const auto library = SynapseLibrary::open();
+    library->require_collectives();
     hcclUniqueId mine{};
     library->expect_collective(library->hcclGetUniqueId(&mine), "making the id of a communicator");
     const size_t length = mine.length ? mine.length : sizeof mine.internal;
@@ -41,6 +42,7 @@ transom_status communicator_id(unsigned char id[256], transom_error* error) {
 transom_status communicator_create(transom_device* device, const unsigned char id[256], uint32_t rank, uint32_t ranks,
                                    transom_communicator** communicator, transom_error* error) {
   return guarded(device, error, [&] {
+    device->library().require_collectives();
     if (rank >= ranks) fail(TRANSOM_INVALID_ARGUMENT, "expected a rank below {}, found {}", ranks, rank);
     hcclUniqueId theirs{};
     uint16_t length = 0;

@@ -44,7 +44,7 @@ Values sign(const Node&, Emitter& emit, const Values& in) {
 Values round(const Node&, Emitter& emit, const Values& in) {
   expect_floating(in[0]);
   return {emit.node(Emitter::typed("round_fwd", in[0].element), {in[0]}, in[0].element, in[0].shape,
-                    synRoundParams{0})};  // halves to even
+                    synRoundParams{1})};  // halves to even
 }
 
 Values is_finite(const Node&, Emitter& emit, const Values& in) {
@@ -108,14 +108,14 @@ Values cast(const Node& node, Emitter& emit, const Values& in) {
 NAME(neg, "neg_fwd")
 NAME(abs, "abs_fwd")
 NAME(exp, "exp_fwd")
-NAME(expm1, "expm1_fwd") NAME(log, "log_fwd") NAME(log1p, "log1p_fwd") NAME(sqrt, "sqrt_fwd") NAME(rsqrt, "rsqrt_fwd")
-    NAME(tanh, "tanh_fwd") NAME(erf, "erf_fwd") NAME(sin, "sin_fwd") NAME(cos, "cos_fwd") NAME(floor, "floor_fwd")
-        NAME(ceil, "ceil_fwd") NAME(add, "add_fwd") NAME(sub, "sub_fwd") NAME(mul, "mult_fwd") NAME(div, "div_fwd")
-            NAME(pow, "pow_fwd") NAME(max, "max_fwd") NAME(min, "min_fwd") NAME(remainder, "rem_fwd")
-                NAME(equal, "equal_fwd") NAME(less, "less_fwd") NAME(less_equal, "less_equal_fwd")
-                    NAME(greater, "greater_fwd") NAME(greater_equal, "greater_equal_fwd")
-                        NAME(bits_and, "bitwise_and_fwd") NAME(bits_or, "bitwise_or_fwd")
-                            NAME(bits_xor, "bitwise_xor_fwd")
+NAME(expm1, "expm1_fwd")
+NAME(log, "log_fwd") NAME(log1p, "log1p_fwd") NAME(sqrt, "sqrt_fwd") NAME(rsqrt, "rsqrt_fwd") NAME(tanh, "tanh_fwd")
+    NAME(erf, "erf_fwd") NAME(sin, "sin_fwd") NAME(cos, "cos_fwd") NAME(floor, "floor_fwd") NAME(ceil, "ceil_fwd")
+        NAME(add, "add_fwd") NAME(sub, "sub_fwd") NAME(mul, "mult_fwd") NAME(div, "div_fwd") NAME(pow, "pow_fwd")
+            NAME(max, "max_fwd") NAME(min, "min_fwd") NAME(remainder, "rem_fwd") NAME(equal, "equal_fwd")
+                NAME(less, "less_fwd") NAME(less_equal, "less_equal_fwd") NAME(greater, "greater_fwd")
+                    NAME(greater_equal, "greater_equal_fwd") NAME(bits_and, "bitwise_and_fwd")
+                        NAME(bits_or, "bitwise_or_fwd") NAME(bits_xor, "bitwise_xor_fwd")
 #undef NAME
 
 }  // namespace

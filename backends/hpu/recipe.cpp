@@ -15,9 +15,9 @@ class Builder {
                    "creating a graph");
   }
   ~Builder() {
-    library_.synGraphDestroy(graph_);
     for (synSectionHandle section : sections_)
       if (section) library_.synSectionDestroy(section);
+    library_.synGraphDestroy(graph_);
   }
 
   void build() {

@@ -109,6 +109,7 @@ void SynapseLibrary::find_functions() {
 #undef X
 #define X(name) name = reinterpret_cast<decltype(name)>(find(#name));
   TRANSOM_SYNAPSE_OPTIONAL(X)
+  TRANSOM_SYNAPSE_COLLECTIVES(X)
 #undef X
 }
 
@@ -125,6 +126,13 @@ std::string SynapseLibrary::describe(synStatus status) const {
 
 void SynapseLibrary::expect(synStatus status, const char* what) const {
   if (status != synSuccess) fail(status_of(status), "{}: {}", what, describe(status));
+}
+
+void SynapseLibrary::require_collectives() const {
+#define X(name) \
+  if (!name) fail(TRANSOM_UNSUPPORTED, "{} has no function {}, so there are no collectives", path_, #name);
+  TRANSOM_SYNAPSE_COLLECTIVES(X)
+#undef X
 }
 
 void SynapseLibrary::expect_collective(hcclResult_t result, const char* what) const {

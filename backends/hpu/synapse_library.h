@@ -10,31 +10,31 @@
 
 namespace transom::hpu {
 
+// clang-format off
 // Functions that any library since 1.16 has.
-#define TRANSOM_SYNAPSE_REQUIRED(X)                                                                                 \
-  X(synInitialize)                                                                                                  \
-  X(synDestroy)                                                                                                     \
-  X(synDeviceGetCount)                                                                                              \
-  X(synDeviceGetModuleIDs) X(synDeviceAcquireByModuleId) X(synDeviceRelease) X(synDriverGetVersion)                 \
-      X(synDeviceGetInfo) X(synDeviceGetMemoryInfo) X(synDeviceGetAttribute) X(synDeviceGetAttributeByModuleId)     \
-          X(synStatusGetBriefDescription) X(synDeviceMalloc) X(synDeviceFree) X(synHostMalloc) X(synHostFree)       \
-              X(synMemCopyAsync) X(synStreamCreateGeneric) X(synStreamDestroy) X(synStreamSynchronize)              \
-                  X(synStreamWaitEvent) X(synDeviceGetNextStreamAffinity) X(synStreamSetAffinity) X(synEventCreate) \
-                      X(synEventDestroy) X(synEventRecord) X(synEventQuery) X(synEventSynchronize)                  \
-                          X(synEventElapsedTime) X(synGraphCreate) X(synGraphCreateEager) X(synGraphDestroy)        \
-                              X(synTensorHandleCreate) X(synTensorSetGeometry) X(synTensorSetDeviceDataType)        \
-                                  X(synTensorSetHostPtr) X(synTensorAssignToSection) X(synSectionCreate)            \
-                                      X(synSectionDestroy) X(synSectionSetPersistent) X(synNodeCreateWithId)        \
-                                          X(synNodeDependencySet) X(synGraphCompile) X(synWorkspaceGetSize)         \
-                                              X(synRecipeDestroy) X(synRecipeSerialize) X(synRecipeDeSerialize)     \
-                                                  X(synTensorRetrieveIds) X(synLaunch) X(hcclGetUniqueId)           \
-                                                      X(hcclGetErrorString) X(hcclCommInitRank) X(hcclCommDestroy)  \
-                                                          X(hcclBroadcast) X(hcclAllReduce) X(hcclReduceScatter)    \
-                                                              X(hcclAllGather)
+#define TRANSOM_SYNAPSE_REQUIRED(X) \
+  X(synInitialize) X(synDestroy) X(synDeviceGetCount) X(synDeviceGetModuleIDs) X(synDeviceAcquireByModuleId) \
+  X(synDeviceRelease) X(synDriverGetVersion) X(synDeviceGetInfo) X(synDeviceGetMemoryInfo) X(synDeviceGetAttribute) \
+  X(synDeviceGetAttributeByModuleId) X(synStatusGetBriefDescription) X(synDeviceMalloc) X(synDeviceFree) \
+  X(synHostMalloc) X(synHostFree) X(synMemCopyAsync) X(synStreamCreateGeneric) X(synStreamDestroy) \
+  X(synStreamSynchronize) X(synStreamWaitEvent) X(synDeviceGetNextStreamAffinity) X(synStreamSetAffinity) \
+  X(synEventCreate) X(synEventDestroy) X(synEventRecord) X(synEventQuery) X(synEventSynchronize) \
+  X(synEventElapsedTime) X(synGraphCreate) X(synGraphCreateEager) X(synGraphDestroy) X(synTensorHandleCreate) \
+  X(synTensorSetGeometry) X(synTensorSetDeviceDataType) X(synTensorSetHostPtr) X(synTensorAssignToSection) \
+  X(synSectionCreate) X(synSectionDestroy) X(synSectionSetPersistent) X(synNodeCreateWithId) X(synNodeDependencySet) \
+  X(synGraphCompile) X(synWorkspaceGetSize) X(synRecipeDestroy) X(synRecipeSerialize) X(synRecipeDeSerialize) \
+  X(synTensorRetrieveIds) X(synLaunch)
 
 // Functions of later ones; null where they are missing.
 #define TRANSOM_SYNAPSE_OPTIONAL(X) \
-  X(synGetLastErrorMessage) X(synGraphCompileV2) X(synErrorGetMessageLength) X(synErrorGetMessage) X(synErrorDestroy)
+  X(synGetLastErrorMessage) X(synGraphCompileV2) X(synErrorGetMessageLength) X(synErrorGetMessage) \
+  X(synErrorDestroy)
+
+// Collectives: a library without them serves one card.
+#define TRANSOM_SYNAPSE_COLLECTIVES(X) \
+  X(hcclGetUniqueId) X(hcclGetErrorString) X(hcclCommInitRank) X(hcclCommDestroy) X(hcclBroadcast) X(hcclAllReduce) \
+  X(hcclReduceScatter) X(hcclAllGather)
+// clang-format on
 
 class SynapseLibrary {
  public:
@@ -49,12 +49,14 @@ class SynapseLibrary {
 
   // Throws Failure unless the status is a success: "what: the library's text (status 26)".
   void expect(synStatus status, const char* what) const;
+  void require_collectives() const;  // Failure(TRANSOM_UNSUPPORTED) where the library has none
   void expect_collective(hcclResult_t result, const char* what) const;
   std::string describe(synStatus status) const;
 
 #define X(name) decltype(&::name) name = nullptr;
   TRANSOM_SYNAPSE_REQUIRED(X)
   TRANSOM_SYNAPSE_OPTIONAL(X)
+  TRANSOM_SYNAPSE_COLLECTIVES(X)
 #undef X
 
  private:
