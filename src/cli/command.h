@@ -33,6 +33,7 @@ struct Command {
 Command bench_command();
 Command devices_command();
 Command evaluate_command();
+Command explain_command();
 Command forward_command();
 Command preprocess_command();
 Command run_command();
