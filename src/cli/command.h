@@ -35,6 +35,7 @@ struct Command {
 Command bench_command();
 Command devices_command();
 Command evaluate_command();
+Command explain_command();
 Command forward_command();
 Command generate_command();
 Command preprocess_command();

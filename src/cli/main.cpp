@@ -74,6 +74,7 @@ int run(int count, char** words) {
       tokenize_command(),
       preprocess_command(),
       bench_command(),
+      explain_command(),
       devices_command(),
   };
   // A command that reads its own words gets them untouched.
