@@ -31,6 +31,7 @@ struct Command {
 
 // One maker for each file of this folder.
 Command bench_command();
+Command certify_command();
 Command devices_command();
 Command evaluate_command();
 Command forward_command();
