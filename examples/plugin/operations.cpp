@@ -54,16 +54,20 @@ double add(double x, double y) { return x + y; }
 double mul(double x, double y) { return x * y; }
 double divide(double x, double y) { return x / y; }
 int64_t divide(int64_t x, int64_t y) { return y == 0 ? 0 : y == -1 ? mul(x, -1) : x / y; }
-double larger(double x, double y) { return std::isnan(x) || std::isnan(y) ? NAN : x > y ? x : y; }
-int64_t larger(int64_t x, int64_t y) { return x > y ? x : y; }
-double smaller(double x, double y) { return std::isnan(x) || std::isnan(y) ? NAN : x < y ? x : y; }
-int64_t smaller(int64_t x, int64_t y) { return x < y ? x : y; }
-double remainder_of(double x, double y) {
-  const double r = std::fmod(x, y);
-  return r != 0 && (r < 0) != (y < 0) ? r + y : r;
+// Of two numbers, or NaN if either is.
+template <typename T>
+T larger(T x, T y) {
+  return x != x || y != y ? x + y : x > y ? x : y;
 }
-int64_t remainder_of(int64_t x, int64_t y) {
-  const int64_t r = y == 0 || y == -1 ? 0 : x % y;
+template <typename T>
+T smaller(T x, T y) {
+  return x != x || y != y ? x + y : x < y ? x : y;
+}
+double modulo(double x, double y) { return std::fmod(x, y); }
+int64_t modulo(int64_t x, int64_t y) { return y == 0 || y == -1 ? 0 : x % y; }
+template <typename T>
+T remainder_of(T x, T y) {  // with the sign of y
+  const T r = modulo(x, y);
   return r != 0 && (r < 0) != (y < 0) ? r + y : r;
 }
 double power(double x, double y) { return std::pow(x, y); }
@@ -90,8 +94,8 @@ Number highest(int32_t dtype) {
 void cast(const Arrays& in, const Attributes&, Arrays& out) {
   for (size_t i = 0; i < out[0].at.size(); ++i) {
     const Number x = in[0].at[i];
-    if (out[0].floating() || !in[0].floating()) out[0].at[i] = x;
-    else if (out[0].dtype == TRANSOM_BOOL) out[0].at[i] = x != 0;
+    if (out[0].dtype == TRANSOM_BOOL) out[0].at[i] = x != 0;
+    else if (out[0].floating() || !in[0].floating()) out[0].at[i] = x;
     else if (!std::isnan(x)) out[0].at[i] = std::clamp(std::trunc(x), lowest(out[0].dtype), highest(out[0].dtype));
   }
 }
@@ -135,7 +139,7 @@ void cumulative_sum(const Arrays& in, const Attributes& attributes, Arrays& out)
   const auto axis = attributes.ints.at("axis");
   for_each_line(in[0].shape, axis, [&](size_t start, size_t step) {
     Number sum = 0;
-    for (size_t i = 0; i < in[0].shape[axis]; ++i) out[0].at[start + i * step] = sum += in[0].at[start + i * step];
+    for (int64_t i = 0; i < in[0].shape[axis]; ++i) out[0].at[start + i * step] = sum += in[0].at[start + i * step];
   });
 }
 
@@ -165,7 +169,7 @@ void sort(const Arrays& in, const Attributes& attributes, Arrays& out) {
 void top_k(const Arrays& in, const Attributes& attributes, Arrays& out) {
   size_t place = 0;
   order(in[0], in[0].shape.size() - 1, true, false, [&](size_t start, size_t, const std::vector<size_t>& places) {
-    for (size_t i = 0; i < attributes.ints.at("k"); ++i, ++place) {
+    for (int64_t i = 0; i < attributes.ints.at("k"); ++i, ++place) {
       out[0].at[place] = in[0].at[start + places[i]];
       out[1].at[place] = places[i];
     }
@@ -408,25 +412,9 @@ int64_t count_of(const Shape& shape) {
 }
 
 size_t size_of(int32_t dtype) {
-  static const size_t sizes[] = {1, 1, 1, 4, 8, 4, 0, 2, 4, 8};  // no float16
+  static const size_t sizes[] = {1, 1, 1, 4, 8, 4, 0, 0, 4, 8};  // no 16-bit floats
   return dtype < TRANSOM_BOOL || dtype > TRANSOM_FLOAT64 ? 0 : sizes[dtype];
 }
-
-struct Bfloat {  // the upper half of a float32, rounded to even
-  uint16_t bits = 0;
-  Bfloat() = default;
-  Bfloat(float value) {
-    uint32_t whole;
-    std::memcpy(&whole, &value, 4);
-    bits = static_cast<uint16_t>(std::isnan(value) ? 0x7FC0 : (whole + 0x7FFF + (whole >> 16 & 1)) >> 16);
-  }
-  operator float() const {
-    const uint32_t whole = uint32_t{bits} << 16;
-    float value;
-    std::memcpy(&value, &whole, 4);
-    return value;
-  }
-};
 
 // Calls body with a value of the C++ type of the elements.
 template <typename Body>
@@ -436,7 +424,6 @@ void with_element(int32_t dtype, Body&& body) {
   if (dtype == TRANSOM_INT32) body(int32_t{});
   if (dtype == TRANSOM_UINT32) body(uint32_t{});
   if (dtype == TRANSOM_INT64) body(int64_t{});
-  if (dtype == TRANSOM_BFLOAT16) body(Bfloat{});
   if (dtype == TRANSOM_FLOAT32) body(float{});
   if (dtype == TRANSOM_FLOAT64) body(double{});
 }
@@ -458,10 +445,7 @@ void store(const Array& array, void* bytes) {
   with_element(array.dtype, [&](auto element) {
     char* place = static_cast<char*>(bytes);
     for (const Number value : array.at) {
-      if (array.dtype == TRANSOM_BOOL) element = static_cast<decltype(element)>(value != 0);
-      else if (array.floating()) element = static_cast<decltype(element)>(static_cast<float>(value));
-      else element = static_cast<decltype(element)>(static_cast<int64_t>(value));
-      if (array.dtype == TRANSOM_FLOAT64) element = static_cast<decltype(element)>(static_cast<double>(value));
+      element = static_cast<decltype(element)>(array.floating() ? value : static_cast<int64_t>(value));
       std::memcpy(place, &element, sizeof element);
       place += sizeof element;
     }

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
+#include <random>
 #include <thread>
 
 #include <unistd.h>
@@ -34,7 +35,7 @@ struct Step {
                                   make_input({DType::kInt64, {2}})};
     const Tensor &x = leaves[0], &w = leaves[1];
     const Tensor h = softmax(matmul(x, w)) + dropout(x, leaves[2], 0.3);
-    graph = make_graph({h, w - matmul(permute(x, {1, 0}), h) * 0.01, sum(h, {0})}, leaves);
+    graph = make_graph({h, w - matmul(permute(x, {1, 0}), h) * 0.01, reduce_sum(h, {0})}, leaves);
     for (const Tensor& leaf : leaves) {
       Array& array = inputs.emplace_back(leaf.type());
       for (double& value : array.real) value = real(random);
@@ -147,7 +148,8 @@ std::string refuses_what_breaks_the_interface(const std::shared_ptr<Device>& dev
   const int64_t shape[] = {2};
   const transom_value values[] = {{TRANSOM_FLOAT32, 1, shape, -1, 0}, {TRANSOM_FLOAT32, 1, shape, -1, 0}};
   const int32_t in = 0, out = 1;
-  const transom_node node = {sizeof(transom_node), "no_such_operation", "certify", &in, 1, &out, 1, nullptr, 0, nullptr};
+  const transom_node node = {
+      sizeof(transom_node), "no_such_operation", "certify", &in, 1, &out, 1, nullptr, 0, nullptr};
   const transom_graph graph = {sizeof(transom_graph), values, 2, &node, 1, &in, 1, &out, 1, 0};
   transom_executable* executable = nullptr;
   error = {};

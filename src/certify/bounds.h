@@ -32,8 +32,9 @@ struct Difference {
   double expected = 0, found = 0;
 };
 
-// `magnitude` and `terms` are the operation on absolute values and on ones, for Scale::kTerms.
+// `magnitude` and `terms` are the operation on absolute values and on ones, for Scale::kTerms; `floor` is the least
+// that Scale::kTensor is measured by.
 Difference compare(const Array& expected, const Array& found, const Bound& bound, const Array* magnitude,
-                   const Array* terms);
+                   const Array* terms, double floor = 0);
 
 }  // namespace transom::certify
