@@ -33,6 +33,7 @@ struct Command {
 
 // One maker for each file of this folder.
 Command bench_command();
+Command certify_command();
 Command devices_command();
 Command evaluate_command();
 Command explain_command();

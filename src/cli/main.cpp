@@ -75,6 +75,7 @@ int run(int count, char** words) {
       preprocess_command(),
       bench_command(),
       explain_command(),
+      certify_command(),
       devices_command(),
   };
   // A command that reads its own words gets them untouched.

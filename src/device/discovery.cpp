@@ -19,6 +19,18 @@ std::map<std::string, std::shared_ptr<Device>> opened;  // by the name asked for
 std::string chosen_name;
 std::shared_ptr<Device> chosen;
 
+void describe(const transom_device_properties& properties, DeviceInfo& info) {
+  info.description = text_of(properties.name, sizeof properties.name);
+  info.architecture = text_of(properties.architecture, sizeof properties.architecture);
+  info.driver = text_of(properties.driver, sizeof properties.driver);
+  info.memory_bytes = properties.memory_bytes;
+  info.compute_units = properties.compute_units;
+  info.emulated = properties.flags & TRANSOM_DEVICE_EMULATED;
+  info.computes_nothing = properties.flags & TRANSOM_DEVICE_COMPUTES_NOTHING;
+  for (int32_t dtype = 0; dtype <= TRANSOM_FLOAT64; ++dtype)
+    if (properties.fast_dtypes >> dtype & 1) info.fast_dtypes.push_back(static_cast<DType>(dtype));
+}
+
 // Devices of one plugin, or one entry that says why there is none.
 std::vector<DeviceInfo> ask(const fs::path& file) {
   DeviceInfo base;
@@ -39,15 +51,7 @@ std::vector<DeviceInfo> ask(const fs::path& file) {
       expect_ok(plugin->table().device_describe(i, &properties, &error), error, base.name);
       DeviceInfo info = base;
       if (count > 1) info.name += ":" + std::to_string(i);
-      info.description = text_of(properties.name, sizeof properties.name);
-      info.architecture = text_of(properties.architecture, sizeof properties.architecture);
-      info.driver = text_of(properties.driver, sizeof properties.driver);
-      info.memory_bytes = properties.memory_bytes;
-      info.compute_units = properties.compute_units;
-      info.emulated = properties.flags & TRANSOM_DEVICE_EMULATED;
-      info.computes_nothing = properties.flags & TRANSOM_DEVICE_COMPUTES_NOTHING;
-      for (int32_t dtype = 0; dtype <= TRANSOM_FLOAT64; ++dtype)
-        if (properties.fast_dtypes >> dtype & 1) info.fast_dtypes.push_back(static_cast<DType>(dtype));
+      describe(properties, info);
       devices.push_back(std::move(info));
     }
     if (devices.empty()) {
@@ -145,6 +149,15 @@ std::shared_ptr<Device> Device::open(const std::string& asked) {
   expect_ok(table.stream_create(device->handle_, &device->stream_, &error), error, name);
   opened.emplace(name, device);
   return device;
+}
+
+DeviceInfo describe_device(const Device& device) {
+  DeviceInfo info;
+  info.name = device.name();
+  info.plugin = device.plugin_file().string();
+  info.priority = device.table().priority;
+  describe(device.properties(), info);
+  return info;
 }
 
 void set_device(const std::string& name) {

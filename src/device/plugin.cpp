@@ -87,6 +87,8 @@ void expect_ok(transom_status status, const transom_error& error, std::string_vi
       lost.emplace(what);
       fail(ErrorKind::kDevice, "{}: the device is lost, and what was on it: {}", what, text);
     }
+    case TRANSOM_UNSUPPORTED:
+      fail(ErrorKind::kDevice, "{}: not supported: {}", what, text);
     default:
       fail(ErrorKind::kDevice, "{}: {}", what, text);
   }
