@@ -238,6 +238,16 @@ Value Emitter::slice(const Value& x, const Shape& starts, const Shape& limits, c
 
 Value Emitter::concatenate(const std::vector<Value>& parts, size_t axis) {
   if (parts.size() == 1) return parts[0];
+  constexpr size_t kMostOperands = 32;  // more are joined in groups
+  if (parts.size() > kMostOperands) {
+    std::vector<Value> groups;
+    for (size_t i = 0; i < parts.size(); i += kMostOperands)
+      groups.push_back(
+          concatenate({parts.begin() + static_cast<std::ptrdiff_t>(i),
+                       parts.begin() + static_cast<std::ptrdiff_t>(std::min(i + kMostOperands, parts.size()))},
+                      axis));
+    return concatenate(groups, axis);
+  }
   Shape shape = parts[0].shape;
   for (size_t i = 1; i < parts.size(); ++i) shape[axis] += parts[i].shape[axis];
   return node("concat", parts, parts[0].element, shape, synAxisParams{static_cast<uint32_t>(shape.size() - 1 - axis)});
