@@ -54,7 +54,10 @@ struct BufferUpdate {
 // How a forward pass is carried out.
 struct ForwardContext {
   bool training = false;  // dropout is on
-  Tensor dropout_key;     // i64 [2] = (seed, offset), an input of the graph; each dropout draws from its own offsets
+  // f32 []: what a loss over tokens is divided by, in place of the number of its own labels; Transformers'
+  // num_items_in_batch. Empty: the mean.
+  Tensor num_items_in_batch;
+  Tensor dropout_key;  // i64 [2] = (seed, offset), an input of the graph; each dropout draws from its own offsets
   bool gradient_checkpointing = false;
   bool output_hidden_states = false;
   bool return_loss = false;               // of models whose loss needs no labels (CLIP)

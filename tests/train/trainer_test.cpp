@@ -120,10 +120,11 @@ TEST_P(GoldenTrainer, LogsWhatTrainerLogged) {
   if (!fs::exists(folder)) GTEST_SKIP() << "no golden case at " << folder;
   const fs::path output = fs::temp_directory_path() / (std::string("transom_golden_") + GetParam());
   fs::remove_all(output);
+  const std::string data = std::string(GetParam()).starts_with("gpt2") ? "data-gpt2" : "data-bert";
   Json json = read_json(folder / "training_args.json");
-  json["model_name_or_path"] = (golden / "data-bert/model").string();
-  json["train_file"] = (golden / "data-bert/train.jsonl").string();
-  json["validation_file"] = (golden / "data-bert/validation.jsonl").string();
+  json["model_name_or_path"] = (golden / data / "model").string();
+  json["train_file"] = (golden / data / "train.jsonl").string();
+  json["validation_file"] = (golden / data / "validation.jsonl").string();
   json["output_dir"] = output.string();
   const TrainArguments arguments = parse_train_json(dump_json(json), "training_args.json");
   TaskSetup task = prepare_task(arguments);
@@ -148,7 +149,8 @@ TEST_P(GoldenTrainer, LogsWhatTrainerLogged) {
 INSTANTIATE_TEST_SUITE_P(Cases, GoldenTrainer,
                          testing::Values("bert-accum4-cosine", "bert-adafactor", "bert-eval-best",
                                          "bert-label-smoothing", "bert-plateau", "bert-resume",
-                                         "bert-seed42-linear-warmup", "bert-sequential-linear", "bert-sgd-polynomial"));
+                                         "bert-seed42-linear-warmup", "bert-sequential-linear", "bert-sgd-polynomial",
+                                         "gpt2-accum4-sequential", "gpt2-seed42-linear"));
 
 }  // namespace
 }  // namespace transom
