@@ -39,6 +39,7 @@ Command evaluate_command();
 Command explain_command();
 Command forward_command();
 Command generate_command();
+Command merge_command();
 Command preprocess_command();
 Command run_command();
 Command tokenize_command();

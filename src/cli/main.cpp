@@ -76,6 +76,7 @@ int run(int count, char** words) {
       bench_command(),
       explain_command(),
       certify_command(),
+      merge_command(),
       devices_command(),
   };
   // A command that reads its own words gets them untouched.
