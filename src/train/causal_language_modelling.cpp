@@ -63,7 +63,14 @@ void prepare_causal_language_modelling(const TrainArguments& arguments, const Ta
   setup.model = Model::from_pretrained(script.model_name_or_path, load_options(arguments, "text-generation"));
   const TextEncoder encoder(arguments, *setup.model, std::nullopt);
   const int64_t block_size = block_size_of(script, encoder.tokenizer(), *setup.model);
-  const auto encode = [&](const std::string& text) { return encoder.features(encoder.tokenizer().encode(text)); };
+  // Of the decoders these alone have types of tokens.
+  const std::string& architecture = setup.model->architecture();
+  const bool takes_types = architecture.starts_with("GPT2") || architecture.starts_with("GPTBigCode");
+  const auto encode = [&](const std::string& text) {
+    Features features = encoder.features(encoder.tokenizer().encode(text));
+    if (!takes_types) features.sequences.erase("token_type_ids");
+    return features;
+  };
   const auto rows = [&](const Dataset& data, std::optional<int64_t> limit) {
     const size_t column = text_column(data, script);
     return first_rows(

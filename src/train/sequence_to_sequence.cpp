@@ -45,6 +45,7 @@ TrainingData pairs(const Dataset& given, const TextEncoder& encoder, const Train
                      const Row row = data.row(i);
                      Features features =
                          encoder.features(encode(prefix + text_of(row[columns.source]), max_source_length));
+                     features.sequences.erase("token_type_ids");  // no encoder-decoder takes them
                      features.sequences["labels"] = encode(text_of(row[*columns.target]), max_target_length).ids;
                      return features;
                    });

@@ -94,14 +94,14 @@ TEST(SequenceToSequence, CutsSpansOutOfPlainText) {
   std::string text;
   for (int i = 0; i < 20; ++i) text += "the old tower is old and Ann went to Rome\n";
   const TaskSetup setup =
-      prepare_task(model.pairs("fill-mask", model.write("train.txt", text), {"--max_seq_length", "16"}));
+      prepare_task(model.pairs("fill-mask", model.write("train.txt", text), {"--max_seq_length", "40"}));
   Batch batch = setup.train->batch({0, 1}), again = batch;
   setup.train->augment(batch, 5);
   setup.train->augment(again, 5);
   const PaddedRows& ids = batch.sequences.at("input_ids");
   EXPECT_EQ(ids, again.sequences.at("input_ids"));
-  EXPECT_EQ(ids.length, 16);
-  EXPECT_EQ(ids.values[15], kSep);
+  EXPECT_EQ(ids.length, 40);
+  EXPECT_EQ(ids.values[39], kSep);
   EXPECT_EQ(std::count(ids.values.begin(), ids.values.end(), 21), 2) << "one <extra_id_0> a row";
   EXPECT_EQ(batch.sequences.at("labels").values[0], 21);
   Batch other = setup.train->batch({0, 1});
