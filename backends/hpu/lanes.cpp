@@ -20,12 +20,14 @@ Lanes::Lanes(const SynapseLibrary& library, synDeviceId device) : library_(libra
       }
     }
   } catch (...) {
-    this->~Lanes();
+    release();
     throw;
   }
 }
 
-Lanes::~Lanes() {
+Lanes::~Lanes() { release(); }
+
+void Lanes::release() {
   for (size_t i = 0; i < kLanes; ++i) {
     if (streams_[i]) library_.synStreamSynchronize(streams_[i]);
     for (synEventHandle event : events_[i]) library_.synEventDestroy(event);

@@ -64,6 +64,7 @@ class Lanes {
 
  private:
   static constexpr uint64_t kEvents = 64;  // a lane's ring: an older ticket is waited for by a later event
+  void release();
   static size_t index(Lane lane) { return static_cast<size_t>(lane); }
   synStreamHandle begin(Lane lane, const Tickets& after);
   uint64_t end(Lane lane);

@@ -28,6 +28,7 @@ class Planner {
 
   Plan make() {
     wide_.assign(plan_.values.size(), false);
+    find_keys();
     for (Step& step : plan_.steps) place(step);
     mark_constants();
     number_segments();
@@ -61,10 +62,23 @@ class Planner {
     plan_.steps.push_back({std::move(apply), {inputs[0], mask}, std::move(outputs), source});
   }
 
+  // Keys of random numbers are whole 64-bit integers, and so is what they are computed from.
+  void find_keys() {
+    for (auto step = plan_.steps.rbegin(); step != plan_.steps.rend(); ++step) {
+      const bool draws = step->node.op() == "random_bits" || step->node.op() == "dropout_mask";
+      const bool makes = std::any_of(step->outputs.begin(), step->outputs.end(), [&](size_t v) { return wide_[v]; });
+      if (!draws && !makes) continue;
+      for (const size_t value : step->inputs)
+        if (plan_.values[value].dtype == TRANSOM_INT64 && !int64_) wide_[value] = true;
+    }
+  }
+
   // The lowering itself says whether there is one: it is tried on a graph that is thrown away.
   std::string why_not_on_device(const Step& step) const {
-    for (const size_t value : step.inputs)
-      if (wide_[value]) return "its 64-bit integers may be beyond 32 bits";
+    const auto wide = [&](size_t value) { return wide_[value]; };
+    if (std::any_of(step.inputs.begin(), step.inputs.end(), wide) ||
+        std::any_of(step.outputs.begin(), step.outputs.end(), wide))
+      return "its 64-bit integers may be beyond 32 bits";
     const auto lowering = lowering_table().find(step.node.op());
     if (lowering == lowering_table().end()) return "no kernel does it";
     const auto empty = [](const Type& type) { return type.count() == 0; };
@@ -102,7 +116,7 @@ class Planner {
     const bool places = step.node.op() == "sort" || step.node.op() == "top_k" || step.node.op() == "arg_max" ||
                         step.node.op() == "arg_min" || step.node.op() == "iota";
     for (const size_t value : step.outputs)
-      wide_[value] = plan_.values[value].dtype == TRANSOM_INT64 && !int64_ && !places;
+      if (plan_.values[value].dtype == TRANSOM_INT64 && !int64_ && !places) wide_[value] = true;
   }
 
   void mark_constants() {

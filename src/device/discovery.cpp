@@ -19,13 +19,19 @@ std::map<std::string, std::shared_ptr<Device>> opened;  // by the name asked for
 std::string chosen_name;
 std::shared_ptr<Device> chosen;
 
+// A plugin passes on what its driver says of itself; one that emulates the hardware says so there.
+bool is_emulated(const transom_device_properties& properties) {
+  return (properties.flags & TRANSOM_DEVICE_EMULATED) ||
+         std::string_view(properties.driver).find("emulat") != std::string_view::npos;
+}
+
 void describe(const transom_device_properties& properties, DeviceInfo& info) {
   info.description = text_of(properties.name, sizeof properties.name);
   info.architecture = text_of(properties.architecture, sizeof properties.architecture);
   info.driver = text_of(properties.driver, sizeof properties.driver);
   info.memory_bytes = properties.memory_bytes;
   info.compute_units = properties.compute_units;
-  info.emulated = properties.flags & TRANSOM_DEVICE_EMULATED;
+  info.emulated = is_emulated(properties);
   info.computes_nothing = properties.flags & TRANSOM_DEVICE_COMPUTES_NOTHING;
   for (int32_t dtype = 0; dtype <= TRANSOM_FLOAT64; ++dtype)
     if (properties.fast_dtypes >> dtype & 1) info.fast_dtypes.push_back(static_cast<DType>(dtype));
@@ -145,6 +151,7 @@ std::shared_ptr<Device> Device::open(const std::string& asked) {
   if (index >= count) fail(ErrorKind::kDevice, "device {}: there are only {}", name, count);
   device->properties_.struct_size = sizeof(transom_device_properties);
   expect_ok(table.device_describe(index, &device->properties_, &error), error, name);
+  if (is_emulated(device->properties_)) device->properties_.flags |= TRANSOM_DEVICE_EMULATED;
   expect_ok(table.device_open(index, &device->handle_, &error), error, name);
   expect_ok(table.stream_create(device->handle_, &device->stream_, &error), error, name);
   opened.emplace(name, device);

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Libraries that are missing, wrong or fail, and recipes on disk, as users of the program meet them.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "base/files.h"
+#include "support/program.h"
+#include "support/small_model.h"
+#include "transom/device.h"
+
+namespace transom {
+namespace {
+
+class HpuLibrary : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() / ("hpu_library_" + std::to_string(::getpid()));
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override {
+    for (const char* name : {"TRANSOM_SYNAPSE_FAULT", "PT_HPU_RECIPE_CACHE_CONFIG"}) ::unsetenv(name);
+    if (library_) ::setenv("TRANSOM_SYNAPSE_LIBRARY", library_, 1);
+    std::filesystem::remove_all(folder_);
+  }
+  Outcome run(const std::vector<std::string>& words) { return Program(words, folder_).wait(); }
+  // Trains the small model for two steps; false where there is no card and no emulator.
+  bool train(Outcome& outcome) {
+    if (run({"devices"}).output.find("Intel Gaudi") == std::string::npos) return false;
+    set_device("cpu");  // the card is for the program that is run
+    save_small_model(folder_ / "model");
+    write_rows(folder_ / "rows.jsonl", 16);
+    outcome = train_again();
+    return true;
+  }
+  Outcome train_again() {
+    return run({"train", "--device", "hpu", "--model_name_or_path", (folder_ / "model").string(), "--train_file",
+                (folder_ / "rows.jsonl").string(), "--output_dir", (folder_ / "out").string(), "--max_steps", "2",
+                "--overwrite_output_dir"});
+  }
+  std::string weights() const {
+    std::ifstream file(folder_ / "out/model.safetensors", std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  std::filesystem::path folder_;
+  const char* library_ = std::getenv("TRANSOM_SYNAPSE_LIBRARY");
+};
+
+TEST_F(HpuLibrary, ThatIsMissingOrWrongIsSaidInOneLine) {
+  const std::string kept = library_ ? library_ : "";
+  for (const auto& [name, reason] :
+       {std::pair("/nonexistent/libSynapse.so", "was not found"), std::pair("libm.so.6", "is no Synapse library")}) {
+    ::setenv("TRANSOM_SYNAPSE_LIBRARY", name, 1);
+    const Outcome outcome = run({"devices"});
+    EXPECT_EQ(outcome.status, 0);
+    EXPECT_NE(outcome.output.find(reason), std::string::npos) << outcome.output;
+    EXPECT_NE(outcome.output.find("cpu"), std::string::npos) << outcome.output;
+  }
+  if (kept.empty()) ::unsetenv("TRANSOM_SYNAPSE_LIBRARY");
+  else ::setenv("TRANSOM_SYNAPSE_LIBRARY", kept.c_str(), 1);
+}
+
+TEST_F(HpuLibrary, KeepsRecipesOnDiskAndMendsBrokenOnes) {
+  const std::filesystem::path recipes = folder_ / "recipes";
+  ::setenv("PT_HPU_RECIPE_CACHE_CONFIG", (recipes.string() + ",false,1024").c_str(), 1);
+  Outcome outcome;
+  if (!train(outcome)) GTEST_SKIP() << "no Gaudi here";
+  ASSERT_EQ(outcome.status, 0) << outcome.error;
+  const std::string first = weights();
+  ASSERT_FALSE(first.empty());
+  const auto count = [&] {
+    size_t found = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(recipes))
+      found += entry.path().extension() == ".graph";
+    return found;
+  };
+  const size_t entries = count();
+  EXPECT_GT(entries, 0u);
+  ASSERT_EQ((outcome = train_again()).status, 0) << outcome.error;
+  EXPECT_EQ(weights(), first);
+  EXPECT_EQ(count(), entries);
+  for (const auto& entry : std::filesystem::directory_iterator(recipes))
+    if (entry.path().extension() == ".recipe") std::filesystem::resize_file(entry.path(), entry.file_size() / 2);
+  ASSERT_EQ((outcome = train_again()).status, 0) << outcome.error;
+  EXPECT_EQ(weights(), first);
+}
+
+// Only an emulator hears the variable; on a card the run just succeeds, which is checked too.
+TEST_F(HpuLibrary, ThatFailsAtAnyCallEndsTheRunWithOneLine) {
+  Outcome outcome;
+  if (!train(outcome)) GTEST_SKIP() << "no Gaudi here";
+  ASSERT_EQ(outcome.status, 0) << outcome.error;
+  for (const char* fault :
+       {"synInitialize:1:failed", "synDeviceAcquireByModuleId:1:failed", "synStreamCreateGeneric:3:out_of_memory",
+        "synEventCreate:70:failed", "synDeviceMalloc:9:out_of_memory", "synHostMalloc:1:host_out_of_memory",
+        "synGraphCreate:1:failed", "synNodeCreateWithId:20:failed", "synGraphCompile:1:failed",
+        "synGraphCompileV2:1:failed", "synTensorRetrieveIds:1:failed", "synMemCopyAsync:5:device_lost",
+        "synLaunch:1:device_lost", "synLaunch:2:failed", "synStreamSynchronize:4:device_lost"}) {
+    ::setenv("TRANSOM_SYNAPSE_FAULT", fault, 1);
+    const Outcome failed = train_again();
+    EXPECT_NE(failed.status, -1) << fault << " ended the program by a signal";
+    if (failed.status == 0) continue;  // survived, as an allocation that is tried again
+    EXPECT_NE(failed.error.find("hpu"), std::string::npos) << fault << ": " << failed.error;
+  }
+}
+
+}  // namespace
+}  // namespace transom
