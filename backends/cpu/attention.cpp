@@ -66,7 +66,7 @@ struct ForwardProgram {
            2 * Scratch::bytes_of<float>(plan.S);
   }
 
-  void run_block(const AttentionInputs& in, int64_t b, int64_t h, size_t index, std::byte* out, float* log_sums) const {
+  void run_block(const AttentionInputs& in, int64_t b, int64_t h, size_t index, std::byte* out) const {
     Scratch scratch(scratch_bytes());
     const VectorKernels& kernels = vector_kernels();
     const ScoreRows rows(plan, in, b, h);
@@ -87,8 +87,7 @@ struct ForwardProgram {
     for (int64_t i = 0; i < block.queries; ++i) {
       float* row = weights + i * n;
       const auto [begin, end] = rows.finish(block, all_keys, block.query + i, row, own);
-      log_sums[(b * plan.H + h) * plan.T + block.query + i] =
-          kernels.softmax_log_sum(row + begin, static_cast<size_t>(end - begin));
+      kernels.softmax(row + begin, row + begin, static_cast<size_t>(end - begin));
       if (!plan.dropped) continue;
       rows.draw(block, block.query + i, words);
       kernels.drop(row, row, words, plan.drop_bound, plan.kept_scale, static_cast<size_t>(n));
@@ -105,13 +104,13 @@ struct ForwardProgram {
       const auto i = static_cast<int64_t>(task);
       // The last blocks of a causal mask see the most: they come first.
       run_block(in, i / plan.H % plan.B, i % plan.H, static_cast<size_t>(blocks - 1 - i / plan.H / plan.B),
-                arguments.outputs[0], arguments.output<float>(1));
+                arguments.outputs[0]);
     });
   }
 };
 
 Kernel make_attention(const Node& node) {
-  node.output(1);
+  node.output();
   auto program = std::make_shared<const ForwardProgram>(node);
   return {fmt::format("attention in {} blocks {}", program->plan.blocks.size(), vector_kernels().name),
           [program](const Arguments& arguments) { program->run(arguments); }};
@@ -136,10 +135,10 @@ GradientProducts gradient_products(const AttentionPlan& plan, const QueryBlock& 
 struct GradientProgram {
   AttentionPlan plan;
   std::vector<GradientProducts> products, with_all_keys;
-  size_t first_output;  // of attention, among the inputs: y, log_sums, then dy
+  size_t dy_input;
 
   explicit GradientProgram(const Node& node) : plan(node) {
-    first_output = plan.key_input + (plan.dropped ? 1 : 0);
+    dy_input = plan.key_input + (plan.dropped ? 1 : 0);
     for (const QueryBlock& block : plan.blocks) {
       products.push_back(gradient_products(plan, block));
       with_all_keys.push_back(plan.causal ? gradient_products(plan, plan.with_all_keys(block)) : products.back());
@@ -183,8 +182,8 @@ struct GradientProgram {
     vector_kernels().binary[kAdd][kF32](to, to, from, nullptr, static_cast<size_t>(n));
   }
 
-  void run_block(const AttentionInputs& in, const std::byte* dy, const float* log_sums, int64_t b, int64_t h,
-                 size_t index, const Memory& m, std::byte* dq) const {
+  void run_block(const AttentionInputs& in, const std::byte* dy, int64_t b, int64_t h, size_t index, const Memory& m,
+                 std::byte* dq) const {
     const VectorKernels& kernels = vector_kernels();
     const ScoreRows rows(plan, in, b, h);
     const bool all_keys = rows.hides_a_row(plan.blocks[index]);
@@ -200,10 +199,7 @@ struct GradientProgram {
     for (int64_t i = 0; i < block.queries; ++i) {
       float *weights = m.weights + i * n, *dweights = m.dweights + i * n;
       const auto [begin, end] = rows.finish(block, all_keys, block.query + i, weights, m.own);
-      const float log_sum = log_sums[(b * plan.H + h) * plan.T + block.query + i];
-      // Beside scores that hide all keys, the logarithm of their number is lost.
-      if (log_sum < -1e30f) kernels.softmax_log_sum(weights + begin, static_cast<size_t>(end - begin));
-      else kernels.exponentials(weights + begin, log_sum, static_cast<size_t>(end - begin));
+      kernels.softmax(weights + begin, weights + begin, static_cast<size_t>(end - begin));
       if (plan.dropped) {
         rows.draw(block, block.query + i, m.words);
         kernels.drop(m.kept + i * n, weights, m.words, plan.drop_bound, plan.kept_scale, static_cast<size_t>(n));
@@ -234,8 +230,7 @@ struct GradientProgram {
 
   void run(const Arguments& arguments) const {
     const AttentionInputs in(plan, arguments);
-    const std::byte* dy = arguments.inputs[first_output + 2];
-    const auto* log_sums = arguments.input<float>(first_output + 1);
+    const std::byte* dy = arguments.inputs[dy_input];
     parallel_for(static_cast<size_t>(plan.B * plan.G), [&](size_t task) {
       const auto i = static_cast<int64_t>(task);
       const int64_t b = i / plan.G, g = i % plan.G;
@@ -244,7 +239,7 @@ struct GradientProgram {
       std::fill_n(m.dv, plan.S * plan.e, 0.0f);
       for (int64_t h = g * plan.group(); h < (g + 1) * plan.group(); ++h)
         for (size_t block = 0; block < plan.blocks.size(); ++block)
-          run_block(in, dy, log_sums, b, h, block, m, arguments.outputs[0]);
+          run_block(in, dy, b, h, block, m, arguments.outputs[0]);
       store(m.dk, b, g, plan.d, arguments.outputs[1]);
       store(m.dv, b, g, plan.e, arguments.outputs[2]);
     });

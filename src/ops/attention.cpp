@@ -101,9 +101,7 @@ Tensors decompose(std::span<const Tensor> in, const Attributes& attributes) {
   const Tensor weights = cast(dropped(p, weights_of(scores)), p.v.dtype());
   const Tensor mixed =
       ungrouped(p, product(reshape(weights, {p.B, p.G, p.group(), p.T, p.S}), p.v, {{0, 1}, {0, 2}, {4}, {1}}));
-  const Tensor largest = reduce_max(scores, {-1}, true);
-  const Tensor log_sum = log(reduce_sum(exp(scores - largest), {-1})) + reshape(largest, {p.B, p.H, p.T});
-  return {cast(mixed, p.v.dtype()), log_sum};
+  return {cast(mixed, p.v.dtype())};
 }
 
 struct AttentionGradients {
@@ -111,16 +109,14 @@ struct AttentionGradients {
   Tensor scores;  // as the bias is added to them: [B, H, T, S]
 };
 
-// `log_sum` is the cotangent of the second output, or undefined.
-AttentionGradients gradients_of(const Parts& p, const Tensor& out, const Tensor& log_sum = {}) {
+AttentionGradients gradients_of(const Parts& p, const Tensor& out) {
   const Shape by_group = {p.B, p.G, p.group(), p.T, p.S}, by_head = {p.B, p.H, p.T, p.S};
   const Scores scores = scores_of(p);
   const Tensor weights = weights_of(scores.all), q = grouped(p, p.q), dy = grouped(p, cast(out, p.v.dtype()));
   const Tensor kept = reshape(cast(dropped(p, weights), p.v.dtype()), by_group);
   const Tensor dv = product(kept, dy, {{0, 1}, {0, 1}, {2, 3}, {2, 3}});  // [B, G, S, e]
   const Tensor dweights = dropped(p, reshape(product(dy, p.v, {{0, 1}, {0, 2}, {4}, {3}}), by_head));
-  Tensor dscores = weights * (dweights - reduce_sum(weights * dweights, {-1}, true));
-  if (log_sum.defined()) dscores = dscores + weights * unsqueeze(log_sum, 3);
+  const Tensor dscores = weights * (dweights - reduce_sum(weights * dweights, {-1}, true));
   Tensor inner = dscores;
   if (p.options.soft_cap > 0) {
     const Tensor share = scores.capped * (1 / p.options.soft_cap);
@@ -180,7 +176,6 @@ Attributes attributes_of(const AttentionOptions& options, bool biased, double dr
           {"biased", static_cast<int64_t>(biased)}};
 }
 
-// Output and log_sum of some q, k, v, as the gradient takes them.
 std::vector<Sample> samples_of(bool gradient) {
   std::vector<Sample> samples;
   const auto add = [&](DType dtype, Shape q, Shape k, int64_t e, AttentionOptions options, Shape bias, double dropout) {
@@ -188,11 +183,7 @@ std::vector<Sample> samples_of(bool gradient) {
     std::vector<Type> inputs = {{dtype, q}, {dtype, k}, {dtype, v}};
     if (!bias.empty()) inputs.push_back({DType::kFloat32, bias});
     if (dropout > 0) inputs.push_back({DType::kInt64, {2}});
-    if (gradient) {
-      inputs.push_back({dtype, out});
-      inputs.push_back({wide_type(dtype), {q[0], q[2], q[1]}});
-      inputs.push_back({dtype, out});
-    }
+    if (gradient) inputs.push_back({dtype, out});
     samples.push_back({inputs, attributes_of(options, !bias.empty(), dropout), -1, 1, 1'000'000});
   };
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
@@ -210,10 +201,10 @@ std::vector<Sample> samples_of(bool gradient) {
 const Operation kAttentionGradient = {
     .name = "attention_gradient",
     .kind = OperationKind::kComposite,
-    .documentation = "(the inputs of attention, its outputs, dy): the gradients for (q, k, v).",
+    .documentation = "(the inputs of attention, dy): the gradients for (q, k, v).",
     .infer = [](const Inference& in) -> std::vector<Type> {
       const size_t count = check_inputs(in);
-      check(in, in.inputs.size() == count + 3, "expected the outputs of attention and a cotangent");
+      check(in, in.inputs.size() == count + 1, "expected the inputs of attention and a cotangent");
       return {in.inputs[0], in.inputs[1], in.inputs[2]};
     },
     .decompose = [](std::span<const Tensor> in, const Attributes& attributes) -> Tensors {
@@ -226,32 +217,31 @@ const Operation kAttention = {
     .name = "attention",
     .kind = OperationKind::kComposite,
     .documentation =
-        "(q [B, T, H, d], k [B, S, G, d], v [B, S, G, e], bias, key): softmax(`scale` q k + bias) v -> [B, T, H, e], "
-        "and the logarithm of the sum of the exponentials of each row of scores, [B, H, T]. bias is there where "
-        "`biased` is 1 and broadcasts to [B, H, T, S]; key where `dropout` is above 0. `soft_cap` c makes scores "
+        "(q [B, T, H, d], k [B, S, G, d], v [B, S, G, e], bias, key): softmax(`scale` q k + bias) v -> [B, T, H, e]. "
+        "bias is there where `biased` is 1 and broadcasts to [B, H, T, S]; key where `dropout` is above 0. `soft_cap` "
+        "c makes scores "
         "c tanh(score / c); `causal` and `sliding_window` hide keys as AttentionOptions says.",
     .infer = [](const Inference& in) -> std::vector<Type> {
       check(in, in.inputs.size() == check_inputs(in), "unexpected inputs");
       const Shape& q = in.shape(0);
-      return {{in.dtype(0), {q[0], q[1], q[2], in.shape(2)[3]}}, {wide_type(in.dtype(0)), {q[0], q[2], q[1]}}};
+      return {{in.dtype(0), {q[0], q[1], q[2], in.shape(2)[3]}}};
     },
     .decompose = decompose,
     .gradient = [](const GradientRequest& request) -> Tensors {
       const Parts p = parts_of(request.inputs, request.attributes);
-      const Tensor dy = request.cotangents[0].defined() ? request.cotangents[0]
-                                                        : zeros(request.outputs[0].shape(), request.outputs[0].dtype());
+      const Tensor dy = cast(request.cotangents[0], p.v.dtype());
       Tensors result(request.inputs.size());
       const bool learned_bias = p.bias.defined() && request.wanted(3);
-      if (!learned_bias && !request.cotangents[1].defined()) {
+      if (!learned_bias) {
         Tensors inputs(request.inputs.begin(), request.inputs.end());
-        inputs.insert(inputs.end(), {request.outputs[0], request.outputs[1], cast(dy, p.v.dtype())});
+        inputs.push_back(dy);
         const Tensors made = make_tensors(kAttentionGradient, inputs, request.attributes);
         std::copy(made.begin(), made.end(), result.begin());
         return result;
       }
-      const AttentionGradients made = gradients_of(p, dy, request.cotangents[1]);
+      const AttentionGradients made = gradients_of(p, dy);
       result[0] = made.q, result[1] = made.k, result[2] = made.v;
-      if (learned_bias) result[3] = summed_to(made.scores, p.bias.type());
+      result[3] = summed_to(made.scores, p.bias.type());
       return result;
     },
     .samples = [] { return samples_of(false); }};
@@ -265,7 +255,7 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor
   Tensors inputs = {autocast_low(q), autocast_low(k), autocast_low(v)};
   if (bias.defined()) inputs.push_back(cast(bias, wide_type(inputs[0].dtype())));
   if (dropout > 0) inputs.push_back(key);
-  return make_tensors(kAttention, inputs, attributes_of(options, bias.defined(), dropout))[0];
+  return make_tensor(kAttention, std::move(inputs), attributes_of(options, bias.defined(), dropout));
 }
 
 }  // namespace transom

@@ -94,8 +94,6 @@ struct VectorKernels {
 
   // Rows of attention. Scores: x = cap tanh(x scale / cap) + bias, without the cap where it is 0; bias may be null.
   void (*attention_scores)(float* x, const float* bias, float scale, float cap, size_t n);
-  float (*softmax_log_sum)(float* x, size_t n);           // in place; gives the logarithm of the sum of e^x
-  void (*exponentials)(float* x, float shift, size_t n);  // e^(x - shift), in place
   void (*drop)(float* y, const float* x, const uint32_t* words, uint32_t bound, float scale, size_t n);
   // dweights becomes scale weights (dweights - shift)
   void (*score_gradient)(float* dweights, const float* weights, float shift, float scale, size_t n);
