@@ -28,14 +28,16 @@ class TextGeneration : public Pipeline {
   std::vector<std::string> parameter_names() const override {
     return writing_parameter_names({"return_full_text", "return_text", "return_tensors", "prefix", "add_special_tokens",
                                     "truncation", "clean_up_tokenization_spaces", "skip_special_tokens",
-                                    "handle_long_generation", "continue_final_message"});
+                                    "handle_long_generation", "continue_final_message", "chat_template", "tools",
+                                    "documents"});
   }
   bool is_one_input(const Json& list) const override { return !list.empty() && is_message(list[0]); }
 
   // A text, or a chat as a list of {"role", "content"}; [{"generated_text"}], one for each returned sequence.
   Json run(const Json& input, const Json& parameters) const override {
     if (input.is_array()) return run_chat(input, parameters);
-    return write(text_input(input), parameters, int_flag(parameters, "add_special_tokens", true),
+    return write(string_parameter(parameters, "prefix", prefix_) + text_input(input), parameters,
+                 int_flag(parameters, "add_special_tokens", true),
                  [&](const std::string& written) { return Json(text_input(input) + written); });
   }
 
@@ -45,10 +47,32 @@ class TextGeneration : public Pipeline {
     return found == parameters.end() || found->is_null() ? otherwise : bool_parameter(parameters, name, otherwise);
   }
 
-  // Where a chat template is rendered, it comes in here: the text that it makes of the messages is the prompt, without
-  // further special tokens.
-  Json run_chat(const Json&, const Json&) const {
-    fail("a chat needs the chat template of the tokenizer, which is not carried out yet; give the prompt as one text");
+  // The messages as the chat template writes them, and behind them the answer; or the last message, if it is the
+  // assistant's, with what follows.
+  Json run_chat(const Json& messages, const Json& parameters) const {
+    for (const Json& message : messages)
+      if (!is_message(message) || !message["role"].is_string())
+        fail("a chat: expected messages {{\"role\", \"content\"}}, found {}", quoted(dump_json(message)));
+    if (messages.empty()) fail("a chat: expected at least one message");
+    const Json& last = messages.back();
+    const bool goes_on = int_flag(parameters, "continue_final_message", last["role"] == "assistant");
+    const auto json = [&](const char* name) {
+      const auto found = parameters.find(name);
+      return found == parameters.end() || found->is_null() ? std::string() : dump_json(*found);
+    };
+    const std::string prompt = model_.tokenizer.apply_chat_template(
+        dump_json(messages), {.add_generation_prompt = !goes_on,
+                              .continue_final_message = goes_on,
+                              .chat_template = string_parameter(parameters, "chat_template", ""),
+                              .tools = json("tools"),
+                              .documents = json("documents")});
+    return write(prompt, parameters, false, [&](const std::string& written) {
+      Json chat = messages;
+      if (!goes_on) chat.push_back({{"role", "assistant"}, {"content", written}});
+      else if (last["content"].is_string()) chat.back()["content"] = last["content"].get<std::string>() + written;
+      else fail("a chat: the last message's content is no text that could go on");
+      return chat;
+    });
   }
 
   template <typename Whole>
@@ -60,8 +84,7 @@ class TextGeneration : public Pipeline {
       encode.truncation = Truncation::kLongestFirst;
       encode.max_length = config.max_length;
     }
-    const std::string prefix = string_parameter(parameters, "prefix", prefix_);
-    TokenIds ids = model_.tokenizer.encode(prefix + prompt, std::nullopt, encode).ids;
+    TokenIds ids = model_.tokenizer.encode(prompt, std::nullopt, encode).ids;
     make_room(ids, config, string_parameter(parameters, "handle_long_generation", ""));
     const GenerationOutput output =
         generate(*model_.model, prompts_of(std::span(&ids, 1), *model_.model, model_.tokenizer), config,

@@ -88,6 +88,28 @@ TEST_F(Writing, TextGenerationEndsAtAStopString) {
   EXPECT_EQ(stopped.find(word) + word.size(), stopped.size()) << stopped << " of " << free;
 }
 
+TEST_F(Writing, TextGenerationAnswersInChats) {
+  const auto without = pipeline("text-generation", kGpt2);
+  const Json chat = {{{"role", "user"}, {"content", "w3"}}, {{"role", "assistant"}, {"content", "w4"}}};
+  const Json greedy{{"max_new_tokens", 3}, {"do_sample", false}};
+  EXPECT_NE(test::message_of([&] { run_pipeline(*without, chat, greedy); }), "");  // it has no template
+  write_file(folder_ / "tokenizer_config.json",
+             R"({"chat_template": "{% for m in messages %}{{ m['content'] + ' ' }}{% endfor %}{% if )"
+             R"(add_generation_prompt %}w5 {% endif %}"})");
+  const auto task = make_pipeline("text-generation", folder_.string());
+  const auto text = [&](const char* prompt) {
+    Json part = greedy;
+    part["return_full_text"] = false;
+    return run_pipeline(*task, Json(prompt), part)[0]["generated_text"].get<std::string>();
+  };
+  const Json asked = run_pipeline(*task, Json::array({chat[0]}), greedy);
+  const Json expected = {chat[0], {{"role", "assistant"}, {"content", text("w3 w5")}}};
+  EXPECT_EQ(asked[0]["generated_text"], expected) << dump_json(asked);
+  // The assistant's own message goes on.
+  const Json continued = run_pipeline(*task, chat, greedy);
+  EXPECT_EQ(continued[0]["generated_text"][1]["content"], "w4" + text("w3 w4")) << dump_json(continued);
+}
+
 TEST_F(Writing, EncoderDecodersNameTheirResults) {
   for (const auto& [name, key] :
        {std::pair{"text2text-generation", "generated_text"}, std::pair{"summarization", "summary_text"},
