@@ -47,6 +47,15 @@ bool in_child(const Environment& environment, const std::function<void()>& body)
 std::string scratch(const std::string& name) {
   const auto path = std::filesystem::temp_directory_path() / ("synapse-test-" + std::to_string(getpid()) + "-" + name);
   std::filesystem::remove(path);
+  struct Files {  // those of the parent; children leave by _exit
+    std::vector<std::filesystem::path> paths;
+    ~Files() {
+      std::error_code ignored;
+      for (const auto& file : paths) std::filesystem::remove(file, ignored);
+    }
+  };
+  static Files files;
+  files.paths.push_back(path);
   return path;
 }
 
