@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Faults on request: TRANSOM_SYNAPSE_FAULT="synDeviceMalloc:17:out_of_memory,*:200:device_lost" makes the 17th call of
-// synDeviceMalloc and the 200th call of all fail. Kinds: out_of_memory, host_out_of_memory, device_lost (every later
+// synDeviceMalloc and the 200th call of all fail (calls that
+// free or destroy something do not count in "all"). Kinds: out_of_memory, host_out_of_memory, device_lost (every later
 // call on the device fails until it is released and acquired again), failed, timeout, busy, and slow (the call, or the
 // transfer of a collective, takes a second longer; slow=0.2 for other times). N may be "every".
 #pragma once

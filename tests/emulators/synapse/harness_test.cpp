@@ -47,6 +47,15 @@ bool in_child(const Environment& environment, const std::function<void()>& body)
 std::string scratch(const std::string& name) {
   const auto path = std::filesystem::temp_directory_path() / ("synapse-test-" + std::to_string(getpid()) + "-" + name);
   std::filesystem::remove(path);
+  struct Files {  // those of the parent; children leave by _exit
+    std::vector<std::filesystem::path> paths;
+    ~Files() {
+      std::error_code ignored;
+      for (const auto& file : paths) std::filesystem::remove(file, ignored);
+    }
+  };
+  static Files files;
+  files.paths.push_back(path);
   return path;
 }
 
@@ -246,7 +255,9 @@ Value Card::download(uint64_t address, Value like) {
 }
 
 void Card::free(uint64_t address) {
-  if (address) EXPECT_EQ(SYN(synDeviceFree)(0, address, 0), 0);
+  if (address) {
+    EXPECT_EQ(SYN(synDeviceFree)(0, address, 0), 0);
+  }
 }
 
 synSectionHandle section(synGraphHandle graph, bool persistent) {
@@ -265,7 +276,9 @@ synTensor tensor(synGraphHandle graph, const std::string& name, const Value& lik
   for (size_t dim = 0; dim < like.sizes.size(); ++dim) geometry.sizes[dim] = like.sizes[dim];
   EXPECT_EQ(SYN(synTensorSetGeometry)(result, &geometry, synGeometryMaxSizes), 0);
   EXPECT_EQ(SYN(synTensorSetDeviceDataType)(result, like.type), 0);
-  if (persistent) EXPECT_EQ(SYN(synTensorAssignToSection)(result, of ? of : section(graph), 0), 0);
+  if (persistent) {
+    EXPECT_EQ(SYN(synTensorAssignToSection)(result, of ? of : section(graph), 0), 0);
+  }
   return result;
 }
 
@@ -301,7 +314,9 @@ int Card::node(const std::string& guid, const std::vector<const Value*>& inputs,
   if (status == 0) {
     uint64_t workspace_bytes = 0, workspace = 0;
     EXPECT_EQ(SYN(synWorkspaceGetSize)(&workspace_bytes, recipe), 0);
-    if (workspace_bytes) EXPECT_EQ(SYN(synDeviceMalloc)(0, workspace_bytes, 0, 0, &workspace), 0);
+    if (workspace_bytes) {
+      EXPECT_EQ(SYN(synDeviceMalloc)(0, workspace_bytes, 0, 0, &workspace), 0);
+    }
     std::vector<const char*> pointers;
     for (const std::string& name : names) pointers.push_back(name.c_str());
     std::vector<uint64_t> ids(names.size());

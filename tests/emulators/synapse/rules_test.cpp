@@ -244,7 +244,8 @@ TEST(SynapseRules, Launches) {
 
 // in -> add one -> out, both in one section; a second node reads the old value. The order of creation is the wrong one.
 TEST(SynapseRules, UpdatesInPlaceKeepTheOldValueForItsReaders) {
-  EXPECT_TRUE(in_child({}, [] {
+  const std::string file = scratch("recipe");
+  EXPECT_TRUE(in_child({}, [&] {
     Card card;
     const Value x = value({4}, {1, 2, 3, 4});
     synGraphHandle graph = nullptr;
@@ -271,7 +272,6 @@ TEST(SynapseRules, UpdatesInPlaceKeepTheOldValueForItsReaders) {
     }
     EXPECT_EQ(SYN(synLaunch)(card.stream(), infos, 3, 0, recipe, 1), synInvalidArgument);  // no workspace
     EXPECT_EQ(SYN(synDeviceMalloc)(0, bytes, 0, 0, &workspace), 0);
-    const std::string file = scratch("recipe");
     EXPECT_EQ(SYN(synRecipeSerialize)(recipe, file.c_str()), 0);
     EXPECT_EQ(SYN(synRecipeDestroy)(recipe), 0);
     EXPECT_EQ(SYN(synRecipeDeSerialize)(&recipe, file.c_str()), 0);
