@@ -65,11 +65,13 @@ struct Encoding {
 // A handle to an immutable tokenizer: cheap to copy, and safe to use from several threads.
 class Tokenizer {
  public:
-  // A directory, or an id of the Hugging Face Hub. Reads its tokenizer.json, tokenizer_config.json and
-  // special_tokens_map.json; without the first vocab.txt, as a BERT or MPNet tokenizer. As in transformers,
-  // do_lower_case, strip_accents and tokenize_chinese_chars of the configuration (or the defaults of BERT's classes, if
-  // it names one) overrule the normaliser of tokenizer.json, and add_prefix_space the byte-level pre-tokenizer. Errors
-  // name the file and the field.
+  // A directory, or an id of the Hugging Face Hub. Reads its tokenizer.json, tokenizer_config.json,
+  // special_tokens_map.json and chat templates; without the first vocab.txt (BERT, MPNet), vocab.json and merges.txt
+  // (GPT-2, RoBERTa, CLIP ...) or a SentencePiece model (T5, LLaMA, ALBERT ...), as the class of tokenizer_config.json,
+  // or else of config.json's model type, reads them. Marian's source.spm, target.spm and vocab.json, and Wav2Vec2's
+  // vocab.json. As in transformers, do_lower_case, strip_accents and tokenize_chinese_chars of the configuration (or
+  // the defaults of BERT's classes, if it names one) overrule the normaliser of tokenizer.json, and add_prefix_space
+  // the byte-level pre-tokenizer. Errors name the file and the field.
   static Tokenizer from_pretrained(const std::string& directory, const TokenizerOptions& options = {});
 
   // From the text of a tokenizer.json, and of a tokenizer_config.json if there is one. `where` names it in errors.

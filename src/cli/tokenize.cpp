@@ -31,10 +31,13 @@ Command tokenize_command() {
   Command command{.name = "tokenize",
                   .help = "Turn lines of text into token ids",
                   .examples = "  transom tokenize --tokenizer MODEL --inputs lines.jsonl --outputs out.jsonl"};
-  command.options = {{"--tokenizer", &tokenizer,
-                      "directory with tokenizer.json or vocab.txt, or a model's id on the Hugging Face Hub", true},
-                     {"--inputs", &inputs, "JSON lines with text, text_pair, add_special_tokens", true},
-                     {"--outputs", &outputs, "where the JSON lines with ids, offsets, tokens ... go", true}};
+  command.options = {
+      {"--tokenizer", &tokenizer, "directory with the tokenizer's files, or a model's id on the Hugging Face Hub",
+       true},
+      {"--inputs", &inputs,
+       "JSON lines with text, text_pair, add_special_tokens; or messages, add_generation_prompt, tools, documents",
+       true},
+      {"--outputs", &outputs, "where the JSON lines with ids, offsets, tokens ... go", true}};
   source.add_to(command);
   command.run = [] { return tokenize(resolve_tokenizer(tokenizer, source.hub()), inputs, outputs); };
   return command;

@@ -24,6 +24,8 @@ constexpr const char* kDescriptions[] = {
     "tokenizer.model",
     "source.spm",
     "target.spm",
+    "target_vocab.json",
+    "chat_template.jinja",
     "normalizer.json",
     "preprocessor_config.json",
     "processor_config.json",

@@ -62,7 +62,7 @@ const BytePairs::Merge* BytePairs::merge_of(int64_t left, int64_t right) const {
 
 void BytePairs::tokenize(std::string_view piece, std::vector<ModelToken>& tokens) const {
   if (ignore_merges_) {
-    if (const int64_t id = vocabulary_.find(piece); id >= 0)
+    if (const int64_t id = vocabulary_.find_own(piece); id >= 0)
       return tokens.push_back({id, 0, static_cast<uint32_t>(piece.size())});
   }
   const size_t first = tokens.size();
@@ -85,7 +85,7 @@ void BytePairs::tokenize(std::string_view piece, std::vector<ModelToken>& tokens
       decorated.assign(prefixed ? prefix_ : "").append(text).append(suffixed ? suffix_ : "");
       text = decorated;
     }
-    if (const int64_t id = vocabulary_.find(text); id >= 0) {
+    if (const int64_t id = vocabulary_.find_own(text); id >= 0) {
       flush();
       add(id, i - begin);
       continue;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <charconv>
 
 #include "text/byte_level.h"
@@ -45,6 +46,29 @@ class WordPieceDecoder : public Decoder {
 
  private:
   std::string prefix_;
+  bool clean_up_;
+};
+
+// Repeated tokens are one, blanks none.
+class CtcTokenDecoder : public Decoder {
+ public:
+  CtcTokenDecoder(const Json& json, const std::string& where)
+      : blank_(string_field(json, "pad_token", where, "<pad>")),
+        delimiter_(string_field(json, "word_delimiter_token", where, "|")),
+        clean_up_(bool_field(json, "cleanup", where, true)) {}
+  void apply(Tokens& tokens) const override {
+    tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+    for (std::string& token : tokens) {
+      if (!blank_.empty()) token = replace_all(std::move(token), blank_, "");
+      if (!clean_up_) continue;
+      token = replace_all(clean_up_spaces(std::move(token)), " do not", " don't");
+      if (!delimiter_.empty()) token = replace_all(std::move(token), delimiter_, " ");
+    }
+    std::erase_if(tokens, [](const std::string& token) { return token.empty(); });
+  }
+
+ private:
+  std::string blank_, delimiter_;
   bool clean_up_;
 };
 
@@ -183,6 +207,7 @@ std::unique_ptr<Decoder> make_decoder(const Json& json, const std::string& where
     const bool named = !field(json, "suffix", where).is_null();
     return std::make_unique<BpeDecoder>(named ? nonempty_field(json, "suffix", where) : "</w>");
   }
+  if (type == "CTC") return std::make_unique<CtcTokenDecoder>(json, where);
   if (type == "Fuse") return std::make_unique<Fuse>();
   if (type == "Strip") return std::make_unique<StripDecoder>(json, where);
   if (type == "Replace") return std::make_unique<ReplaceDecoder>(json, where);
@@ -195,7 +220,8 @@ std::unique_ptr<Decoder> make_decoder(const Json& json, const std::string& where
     return std::make_unique<DecoderSequence>(std::move(parts));
   }
   fail(
-      "{}: the decoder {} is not known; known are WordPiece, ByteLevel, Metaspace, BPEDecoder, Fuse, Strip, Replace, "
+      "{}: the decoder {} is not known; known are WordPiece, ByteLevel, Metaspace, BPEDecoder, CTC, Fuse, Strip, "
+      "Replace, "
       "ByteFallback and Sequence",
       where, quoted(type));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <optional>
 
+#include "text/byte_level.h"
 #include "text/components.h"
 #include "text/fields.h"
 #include "text/pattern.h"
@@ -75,6 +76,17 @@ class FormNormalizer : public Normalizer {
 class Lowercase : public Normalizer {
  public:
   void apply(AlignedText& text) const override { to_lower_case(text); }
+};
+
+// Each byte as the character that stands for it.
+class ByteLevelNormalizer : public Normalizer {
+ public:
+  void apply(AlignedText& text) const override {
+    AlignedText out;
+    for (size_t i = 0; i < text.size(); ++i)
+      out.append(byte_characters()[static_cast<unsigned char>(text.bytes[i])], text.origin[i]);
+    text = std::move(out);
+  }
 };
 
 class StripAccents : public Normalizer {
@@ -171,6 +183,7 @@ std::unique_ptr<Normalizer> make_normalizer(const Json& json, const std::string&
   if (type == "NFKC") return std::make_unique<FormNormalizer>(UnicodeForm::kNfkc);
   if (type == "NFKD") return std::make_unique<FormNormalizer>(UnicodeForm::kNfkd);
   if (type == "Lowercase") return std::make_unique<Lowercase>();
+  if (type == "ByteLevel") return std::make_unique<ByteLevelNormalizer>();
   if (type == "StripAccents") return std::make_unique<StripAccents>();
   if (type == "Nmt") return std::make_unique<Nmt>();
   if (type == "Strip") {
@@ -190,8 +203,7 @@ std::unique_ptr<Normalizer> make_normalizer(const Json& json, const std::string&
   }
   fail(
       "{}: the normaliser {} is not known; known are BertNormalizer, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, "
-      "Nmt, "
-      "Strip, Replace, Prepend, Precompiled and Sequence",
+      "ByteLevel, Nmt, Strip, Replace, Prepend, Precompiled and Sequence",
       where, quoted(type));
 }
 

@@ -192,6 +192,71 @@ class MetaspacePreTokenizer : public PreTokenizer {
   Metaspace metaspace_;
 };
 
+// Parts without the delimiter.
+class CharDelimiterSplit : public PreTokenizer {
+ public:
+  explicit CharDelimiterSplit(std::string delimiter) : delimiter_(std::move(delimiter)) {}
+  void apply(Pieces& pieces) const override {
+    pieces.split([&](std::string_view view, const auto& emit) {
+      size_t last = 0;
+      for (size_t at = view.find(delimiter_); at != view.npos; at = view.find(delimiter_, last)) {
+        emit(last, at);
+        last = at + delimiter_.size();
+      }
+      emit(last, view.size());
+    });
+  }
+
+ private:
+  std::string delimiter_;
+};
+
+// Parts of so many characters.
+class FixedLength : public PreTokenizer {
+ public:
+  explicit FixedLength(int64_t length) : length_(length) {}
+  void apply(Pieces& pieces) const override {
+    pieces.split([&](std::string_view view, const auto& emit) {
+      size_t last = 0;
+      int64_t count = 0;
+      for (size_t i = 0; i < view.size();) {
+        next_character(view, i);
+        if (++count < length_) continue;
+        emit(last, i);
+        last = i, count = 0;
+      }
+      emit(last, view.size());
+    });
+  }
+
+ private:
+  int64_t length_;
+};
+
+// Cuts where the script changes; a space belongs to any. What precedes the first script is dropped, as the tokenizers
+// library does.
+class UnicodeScripts : public PreTokenizer {
+ public:
+  void apply(Pieces& pieces) const override {
+    pieces.split([](std::string_view view, const auto& emit) {
+      constexpr int kNone = -2;
+      int last_script = kNone;
+      size_t last = view.size();
+      for (size_t i = 0; i < view.size();) {
+        const size_t begin = i;
+        const int script = script_of(next_character(view, i));
+        if (script == kAnyScript) continue;
+        if (script != last_script) {
+          if (last_script != kNone) emit(last, begin);
+          last = begin;
+        }
+        last_script = script;
+      }
+      emit(last, view.size());
+    });
+  }
+};
+
 class PreTokenizerSequence : public PreTokenizer {
  public:
   explicit PreTokenizerSequence(std::vector<std::unique_ptr<PreTokenizer>> parts) : parts_(std::move(parts)) {}
@@ -221,6 +286,14 @@ std::unique_ptr<PreTokenizer> make_pre_tokenizer(const Json& json, const std::st
     return std::make_unique<CharacterSplit>(is_numeric,
                                             individual ? SplitBehavior::kIsolated : SplitBehavior::kContiguous);
   }
+  if (type == "CharDelimiterSplit")
+    return std::make_unique<CharDelimiterSplit>(nonempty_field(json, "delimiter", where));
+  if (type == "FixedLength") {
+    const int64_t length = integer_field(json, "length", where, 5);
+    require(length > 0, "{}.length: expected at least 1, found {}", where, length);
+    return std::make_unique<FixedLength>(length);
+  }
+  if (type == "UnicodeScripts") return std::make_unique<UnicodeScripts>();
   if (type == "Split") return std::make_unique<Split>(json, where);
   if (type == "ByteLevel") return std::make_unique<ByteLevel>(json, where);
   if (type == "Metaspace") return std::make_unique<MetaspacePreTokenizer>(json, where);
@@ -233,8 +306,7 @@ std::unique_ptr<PreTokenizer> make_pre_tokenizer(const Json& json, const std::st
   }
   fail(
       "{}: the pre-tokenizer {} is not known; known are BertPreTokenizer, Whitespace, WhitespaceSplit, Punctuation, "
-      "Digits, "
-      "Split, ByteLevel, Metaspace and Sequence",
+      "Digits, CharDelimiterSplit, FixedLength, UnicodeScripts, Split, ByteLevel, Metaspace and Sequence",
       where, quoted(type));
 }
 

@@ -64,6 +64,7 @@ void Tokenizer::State::build(const Json& fields, const std::string& where, const
   parts.normalizer = make_normalizer(field(json, "normalizer", where), where + "normalizer");
   parts.pre_tokenizer = make_pre_tokenizer(field(json, "pre_tokenizer", where), where + "pre_tokenizer");
   parts.model = make_token_model(file, where + "model");
+  file.vocabulary->seal();
   parts.post_processor = make_post_processor(field(json, "post_processor", where), where + "post_processor");
   parts.decoder = make_decoder(field(json, "decoder", where), where + "decoder");
   byte_pairs = string_field(field(json, "model", where), "type", where, "") == "BPE" || !file.merges.empty();

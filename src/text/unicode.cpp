@@ -2,6 +2,7 @@
 #include "text/unicode.h"
 
 #include <unicode/uchar.h>
+#include <unicode/uscript.h>
 #include <unicode/utf8.h>
 
 #include <algorithm>
@@ -129,6 +130,14 @@ bool is_chinese(char32_t c) {
   return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) || (c >= 0x20000 && c <= 0x2A6DF) ||
          (c >= 0x2A700 && c <= 0x2B73F) || (c >= 0x2B740 && c <= 0x2B81F) || (c >= 0x2B920 && c <= 0x2CEAF) ||
          (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x2F800 && c <= 0x2FA1F);
+}
+
+int script_of(char32_t c) {
+  if (c == ' ') return kAnyScript;
+  UErrorCode error = U_ZERO_ERROR;
+  const UScriptCode script = uscript_getScript(code(c), &error);
+  if (c == 0x30FC || script == USCRIPT_HIRAGANA || script == USCRIPT_KATAKANA) return USCRIPT_HAN;
+  return U_FAILURE(error) || script == USCRIPT_UNKNOWN ? kAnyScript : script;
 }
 
 std::u32string lower_case(char32_t c) {

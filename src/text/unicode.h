@@ -61,6 +61,10 @@ bool is_nonspacing_mark(char32_t c);  // category Mn
 bool is_control(char32_t c);          // categories Cc, Cf and Co, but for tab and line ends
 bool is_chinese(char32_t c);          // the CJK blocks of BERT's tokenizer
 
+// The script of a character as a number; kana count as Han, a space and what has no script as kAnyScript.
+constexpr int kAnyScript = -1;
+int script_of(char32_t c);
+
 // The lower-case form: one character, but two for U+0130.
 std::u32string lower_case(char32_t c);
 

@@ -52,14 +52,24 @@ void Vocabulary::insert(std::string_view token, int64_t id) {
   by_id_[index] = static_cast<int32_t>(number - 1);
 }
 
-int64_t Vocabulary::find(std::string_view token) const {
-  if (slots_.empty()) return -1;
+const Vocabulary::Entry* Vocabulary::find_entry(std::string_view token) const {
+  if (slots_.empty()) return nullptr;
   const uint64_t hash = std::hash<std::string_view>{}(token);
   for (size_t slot = hash & (slots_.size() - 1); slots_[slot] != 0; slot = (slot + 1) & (slots_.size() - 1)) {
     const Entry& entry = entries_[slots_[slot] - 1];
-    if (entry.hash == hash && text_of(entry) == token) return entry.id;
+    if (entry.hash == hash && text_of(entry) == token) return &entry;
   }
-  return -1;
+  return nullptr;
+}
+
+int64_t Vocabulary::find(std::string_view token) const {
+  const Entry* entry = find_entry(token);
+  return entry != nullptr ? entry->id : -1;
+}
+
+int64_t Vocabulary::find_own(std::string_view token) const {
+  const Entry* entry = find_entry(token);
+  return entry != nullptr && static_cast<size_t>(entry - entries_.data()) < own_entries_ ? entry->id : -1;
 }
 
 std::optional<std::string_view> Vocabulary::text(int64_t id) const {

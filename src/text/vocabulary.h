@@ -20,6 +20,9 @@ class Vocabulary {
   void insert(std::string_view token, int64_t id);
 
   int64_t find(std::string_view token) const;  // -1: no such token
+  // The same without the tokens that were new when they were inserted after seal(): those added to a finished model.
+  int64_t find_own(std::string_view token) const;
+  void seal() { own_entries_ = entries_.size(); }
   std::optional<std::string_view> text(int64_t id) const;
   int64_t size() const { return static_cast<int64_t>(by_id_.size()); }  // one more than the largest id
   int64_t count() const { return static_cast<int64_t>(entries_.size()); }
@@ -34,9 +37,11 @@ class Vocabulary {
     return std::string_view(bytes_).substr(entry.begin, entry.length);
   }
   void rehash(size_t slots);
+  const Entry* find_entry(std::string_view token) const;
 
   std::string bytes_;
   std::vector<Entry> entries_;
+  size_t own_entries_ = SIZE_MAX;
   std::vector<uint32_t> slots_;  // number of the entry plus one, or 0
   std::vector<int32_t> by_id_;   // number of the entry, or -1
 };

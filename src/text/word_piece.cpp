@@ -26,8 +26,8 @@ void WordPiece::tokenize(std::string_view piece, std::vector<ModelToken>& tokens
     size_t end = piece.size();
     if (begin > 0) candidate.assign(prefix_).append(piece.substr(begin));
     while (end > begin) {
-      id = begin == 0 ? vocabulary_.find(piece.substr(0, end))
-                      : vocabulary_.find(std::string_view(candidate).substr(0, prefix_.size() + end - begin));
+      id = begin == 0 ? vocabulary_.find_own(piece.substr(0, end))
+                      : vocabulary_.find_own(std::string_view(candidate).substr(0, prefix_.size() + end - begin));
       if (id >= 0) break;
       end = previous_boundary(piece, end);
     }
@@ -46,7 +46,7 @@ WordLevel::WordLevel(const Json& json, const Vocabulary& vocabulary, const std::
 }
 
 void WordLevel::tokenize(std::string_view piece, std::vector<ModelToken>& tokens) const {
-  int64_t id = vocabulary_.find(piece);
+  int64_t id = vocabulary_.find_own(piece);
   if (id < 0) id = unknown_;
   require(id >= 0, "the vocabulary has neither the word {} nor an unknown token", quoted(piece));
   tokens.push_back({id, 0, static_cast<uint32_t>(piece.size())});

@@ -250,5 +250,21 @@ TEST_F(TokenizerTest, HostileFiles) {
   EXPECT_NE(error_of(R"({"normalizer": )" + deep + ", " + model + "}"), "no error");
 }
 
+TEST_F(TokenizerTest, RareComponents) {
+  const auto pieces = [&](const std::string& component, const std::string& text) {
+    const Tokenizer tokenizer = load_with(R"("pre_tokenizer": )" + component, R"({"?": 0})");
+    Offsets found;
+    for (const auto& offset : tokenizer.encode(text).offsets) found.push_back(offset);
+    return found;
+  };
+  EXPECT_EQ(pieces(R"({"type": "CharDelimiterSplit", "delimiter": "|"})", "a||b c|"), (Offsets{{0, 1}, {3, 6}}));
+  EXPECT_EQ(pieces(R"({"type": "FixedLength", "length": 2})", "abécd"), (Offsets{{0, 2}, {2, 4}, {4, 5}}));
+  EXPECT_EQ(pieces(R"({"type": "UnicodeScripts"})", "  abc дом アあ漢"), (Offsets{{2, 6}, {6, 10}, {10, 13}}));
+  EXPECT_EQ(load_with(R"("normalizer": {"type": "ByteLevel"})", R"({"?": 0, "aĠÃ©": 1})").encode("a é").ids,
+            (std::vector<int64_t>{1}));
+  const Tokenizer ctc = load_with(R"("decoder": {"type": "CTC"})", R"({"?": 0, "<pad>": 1, "h": 2, "i": 3, "|": 4})");
+  EXPECT_EQ(ctc.decode({1, 2, 2, 1, 3, 3, 4, 2}), "hi h");
+}
+
 }  // namespace
 }  // namespace transom
