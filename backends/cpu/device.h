@@ -66,7 +66,8 @@ namespace transom::cpu {
 
 transom_device_properties describe_processor();
 
-// Whether the device runs a composite for these input types itself.
-bool claims_composite(const char* op, const transom_value* inputs, size_t inputs_count);
+// Whether the device runs a composite for these input types and attributes itself.
+bool claims_composite(const char* op, const transom_value* inputs, size_t inputs_count,
+                      const transom_attribute* attributes, size_t attributes_count);
 
 }  // namespace transom::cpu

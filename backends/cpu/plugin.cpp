@@ -188,8 +188,8 @@ transom_status event_elapsed(transom_event* from, transom_event* to, double* sec
 // ---- programs
 
 int32_t claims(transom_device*, const char* op, const transom_value* inputs, size_t inputs_count,
-               const transom_attribute*, size_t) {
-  return claims_composite(op, inputs, inputs_count) ? 1 : 0;
+               const transom_attribute* attributes, size_t attributes_count) {
+  return claims_composite(op, inputs, inputs_count, attributes, attributes_count) ? 1 : 0;
 }
 
 transom_status compile(transom_device* device, const transom_graph* graph, transom_executable** executable,

@@ -78,6 +78,8 @@ void device_close(transom_device* device) { delete device; }
 
 transom_status buffer_allocate(transom_device* device, size_t bytes, transom_buffer** buffer, transom_error* error) {
   return guarded(error, [&] {
+    // Sizes near the end of size_t would wrap around where the allocator rounds them up.
+    if (bytes > SIZE_MAX / 4) throw std::bad_alloc();
     auto made = std::make_unique<transom_buffer>(device, bytes);
     made->data = static_cast<std::byte*>(::operator new(bytes, std::align_val_t(kAlignment)));
     *buffer = made.release();

@@ -37,6 +37,56 @@ def make_bert(folder):
     return path
 
 
+def make_gpt2(folder):
+    """GPT-2 small with random weights."""
+    path = os.path.join(folder, "gpt2")
+    if not os.path.exists(os.path.join(path, "model.safetensors")):
+        import torch
+        import transformers
+
+        torch.manual_seed(0)
+        transformers.GPT2LMHeadModel(transformers.GPT2Config()).save_pretrained(path)
+    return path
+
+
+def make_image_model(folder, name):
+    """ViT-base (patches of 16, images of 224) or ResNet-50 with random weights."""
+    path = os.path.join(folder, name)
+    if not os.path.exists(os.path.join(path, "model.safetensors")):
+        import torch
+        import transformers
+
+        torch.manual_seed(0)
+        if name == "vit-base":
+            model = transformers.ViTForImageClassification(transformers.ViTConfig(num_labels=1000))
+        else:
+            model = transformers.ResNetForImageClassification(transformers.ResNetConfig(num_labels=1000))
+        model.save_pretrained(path)
+    return path
+
+
+def make_images(folder, rows):
+    path = os.path.join(folder, f"images-{rows}.safetensors")
+    if not os.path.exists(path):
+        import torch
+        from safetensors.torch import save_file
+
+        save_file({"pixel_values": torch.rand(rows, 3, 224, 224, generator=torch.Generator().manual_seed(0))}, path)
+    return path
+
+
+def make_text(folder, rows, length):
+    """A batch for causal language models: the labels are the tokens."""
+    path = os.path.join(folder, f"text-{rows}x{length}.safetensors")
+    if not os.path.exists(path):
+        import torch
+        from safetensors.torch import save_file
+
+        tokens = torch.randint(0, 50000, (rows, length), generator=torch.Generator().manual_seed(0))
+        save_file({"input_ids": tokens, "labels": tokens.clone()}, path)
+    return path
+
+
 def make_batch(folder, rows, length):
     path = os.path.join(folder, f"batch-{rows}x{length}.safetensors")
     if not os.path.exists(path):
@@ -103,6 +153,15 @@ def make_cases(folder, minilm, sst2):
                           peers, 8))
         cases.append(Case(f"infer-8-{short}", f"BERT-base inference 8x128 {short}", bert, unlabelled(eight), "forward", dtype,
                           peers, 3))
+    gpt2, text = make_gpt2(folder), make_text(folder, 4, 256)
+    for dtype, short in (("float32", "f32"), ("bfloat16", "bf16")):
+        cases.append(Case(f"gpt2-train-{short}", f"GPT-2 small training step 4x256 {short}", gpt2, text, "train", dtype,
+                          ("torch", "compile"), 2))
+    for name, title in (("vit-base", "ViT-base"), ("resnet-50", "ResNet-50")):
+        for rows in (1, 8):
+            cases.append(Case(f"{name}-{rows}", f"{title} inference {rows}x224x224 f32", make_image_model(folder, name),
+                              make_images(folder, rows), "forward", "float32",
+                              ("torch", "compile", "onnxruntime", "openvino"), 8 if rows == 1 else 3))
     if minilm:
         cases.append(Case("embed", "MiniLM, 1000 sentences with tokenising", minilm, make_sentences(folder, sst2),
                           "feature-extraction", "float32", ("sentence-transformers",), 1))

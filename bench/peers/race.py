@@ -201,8 +201,9 @@ def parse():
     parser.add_argument("--sst2", help="directory with SST-2's train.tsv (sentence TAB label)")
     parser.add_argument("--folder", help="where checkpoints and inputs are made and kept (default: a temporary folder)")
     parser.add_argument("--peers", nargs="+", default=["torch"], choices=definitions.PEERS, help="besides Transom")
-    parser.add_argument("--cases", nargs="+", help="names: train-f32, infer-1-f32, infer-8-f32, the same with bf16, embed, "
-                                                   "start, finetune (default: all)")
+    parser.add_argument("--cases", nargs="+", help="names: train-f32, infer-1-f32, infer-8-f32, gpt2-train-f32, the same "
+                                                   "with bf16, vit-base-1, vit-base-8, resnet-50-1, resnet-50-8, "
+                                                   "embed, start, finetune (default: all)")
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--steps", type=int, default=100, help="of fine-tuning")
     parser.add_argument("--threads", type=int, default=2)

@@ -42,9 +42,44 @@ Tensor neutral(const std::vector<Tensor>& inputs, double element, bool either_si
   return {};
 }
 
+// The gradients of slices: one tensor that is zero where the other is not. Two neighbours become one behind the other,
+// within what is left of the padding.
+Tensor sum_of_paddings(const Tensor& a, const Tensor& b) {
+  if (!is(a, "pad") || !is(b, "pad")) return {};
+  const Attributes &first = a.node()->attributes, &second = b.node()->attributes;
+  if (first.get_float("value") != 0 || second.get_float("value") != 0) return {};
+  Axes low = first.get_ints("low"), high = first.get_ints("high");
+  const Axes &low_b = second.get_ints("low"), &high_b = second.get_ints("high");
+  size_t axis = low.size();
+  for (size_t i = 0; i < low.size(); ++i) {
+    if (low[i] == low_b[i] && high[i] == high_b[i]) continue;
+    if (axis != low.size()) return {};
+    axis = i;
+  }
+  if (axis == low.size()) return {};
+  if (low[axis] > low_b[axis]) return sum_of_paddings(b, a);
+  if (low[axis] + input_of(a).shape()[axis] != low_b[axis]) return {};
+  high[axis] = high_b[axis];
+  const Attributes along{{"axis", static_cast<int64_t>(axis)}};
+  std::vector<Tensor> parts;
+  for (const Tensor& side : {input_of(a), input_of(b)}) {
+    const bool nested = is(side, "concatenate") && side.node()->attributes == along;
+    if (nested) parts.insert(parts.end(), side.node()->inputs.begin(), side.node()->inputs.end());
+    else parts.push_back(side);
+  }
+  const Tensor joined = make_tensor(find_operation("concatenate"), parts, along);
+  const auto is_zero = [](int64_t extent) { return extent == 0; };
+  if (std::all_of(low.begin(), low.end(), is_zero) && std::all_of(high.begin(), high.end(), is_zero)) return joined;
+  return same_node("pad", joined, {{"low", low}, {"high", high}, {"value", 0.0}});
+}
+
 constexpr NamedRule kRules[] = {
     {"stop_gradient", [](const Node&, const std::vector<Tensor>& in) { return in[0]; }},
-    {"add", [](const Node&, const std::vector<Tensor>& in) { return neutral(in, 0, true); }},
+    {"add",
+     [](const Node&, const std::vector<Tensor>& in) {
+       const Tensor other = neutral(in, 0, true);
+       return other.defined() ? other : sum_of_paddings(in[0], in[1]);
+     }},
     {"sub", [](const Node&, const std::vector<Tensor>& in) { return neutral(in, 0, false); }},
     {"mul", [](const Node&, const std::vector<Tensor>& in) { return neutral(in, 1, true); }},
     {"div", [](const Node&, const std::vector<Tensor>& in) { return neutral(in, 1, false); }},

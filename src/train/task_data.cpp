@@ -8,6 +8,7 @@
 #include "data/columns.h"
 #include "data/tokenised_rows.h"
 #include "io/config.h"
+#include "train/adapters.h"
 #include "train/metrics.h"
 #include "train/tasks.h"
 #include "train/text_features.h"
@@ -20,7 +21,7 @@ struct Task {
   // Whether the columns of a file are those of this task and of no other.
   bool (*fits)(const Dataset& data, const ScriptArguments& script);
   void (*prepare)(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
-  bool splits_validation = false;  // rows to evaluate on may be taken from those to train on
+  bool of_language = false;  // rows to evaluate on may be taken from those to train on, and samples count blocks
 };
 
 bool has(const Dataset& data, std::string_view column) { return data.find(column).has_value(); }
@@ -39,6 +40,15 @@ const Task kTasks[] = {
      prepare_multiple_choice},
     {"fill-mask", "masked-language-modeling", [](const Dataset&, const ScriptArguments&) { return false; },
      prepare_masked_language_modelling, true},
+    {"text-generation", "language-modeling", [](const Dataset&, const ScriptArguments&) { return false; },
+     prepare_causal_language_modelling, true},
+    {"translation", "", [](const Dataset&, const ScriptArguments& script) { return script.target_lang.has_value(); },
+     prepare_sequence_to_sequence, true},
+    {"summarization", "",
+     [](const Dataset&, const ScriptArguments& script) { return script.summary_column.has_value(); },
+     prepare_sequence_to_sequence, true},
+    {"text2text-generation", "", [](const Dataset&, const ScriptArguments&) { return false; },
+     prepare_sequence_to_sequence, true},
     {"text-classification", "sentiment-analysis", [](const Dataset&, const ScriptArguments&) { return true; },
      prepare_text_classification},
 };
@@ -67,16 +77,24 @@ Metrics classification_metrics(const ScriptArguments& script, const Predictions&
   return as_metrics(regression_metrics(task, metric, labels, found));
 }
 
-std::optional<Dataset> load(const std::optional<std::string>& file, const ScriptArguments& script,
-                            std::optional<int64_t> limit) {
+std::optional<Dataset> load(const std::optional<std::string>& file, const ScriptArguments& script) {
   if (!file) return std::nullopt;
-  const Dataset data = Dataset::load(*file, dataset_options(script));
-  return limit ? data.first(std::min(*limit, data.size())) : data;
+  return Dataset::load(*file, dataset_options(script));
+}
+
+void limit_rows(std::optional<Dataset>& data, std::optional<int64_t> limit) {
+  if (data && limit) data = data->first(std::min(*limit, data->size()));
+}
+
+void limit_rows(TaskFiles& files, const ScriptArguments& script) {
+  limit_rows(files.train, script.max_train_samples);
+  limit_rows(files.validation, script.max_eval_samples);
+  limit_rows(files.test, script.max_predict_samples);
 }
 
 // The first rows of the training file as validation rows, where there are none (run_mlm).
 void split_validation(TaskFiles& files, const ScriptArguments& script) {
-  const Dataset all = Dataset::load(*script.train_file, dataset_options(script));
+  const Dataset all = *files.train;
   const auto count =
       static_cast<int64_t>(std::nearbyint(static_cast<double>(script.validation_split_percentage * all.size()) / 100));
   std::vector<int64_t> kept, rest;
@@ -87,9 +105,14 @@ void split_validation(TaskFiles& files, const ScriptArguments& script) {
   files.train = all.select(std::move(rest));
 }
 
+bool is_encoder_decoder(const Model& model) {
+  return model.architecture().ends_with("ForConditionalGeneration") || model.architecture().ends_with("MTModel");
+}
+
 TrainingData tokenised(const Dataset& data, const Model& model, const TrainArguments& arguments) {
-  const auto rows = std::make_shared<const TokenisedRows>(data);
+  const auto rows = std::make_shared<const TokenisedRows>(data, is_encoder_decoder(model));
   PaddingOptions padding{.pad_token_id = model.config().get_int("pad_token_id", 0)};
+  padding.separate_labels = is_encoder_decoder(model);
   padding.multiple_of = arguments.script.pad_to_multiple_of;
   if (arguments.script.pad_to_max_length.value_or(false)) padding.max_length = arguments.script.max_seq_length;
   TrainingData result;
@@ -106,8 +129,19 @@ TrainingData tokenised(const Dataset& data, const Model& model, const TrainArgum
 void prepare_tokenised(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup) {
   setup.model = Model::from_pretrained(arguments.script.model_name_or_path,
                                        load_options(arguments, arguments.script.task.value_or("")));
-  if (files.train) setup.train = tokenised(*files.train, *setup.model, arguments);
-  if (files.validation) setup.validation = tokenised(*files.validation, *setup.model, arguments);
+  const std::string& name = setup.model->architecture();
+  const bool causal = name.ends_with("ForCausalLM") || name.ends_with("LMHeadModel");
+  const auto rows = [&](const Dataset& data) {
+    TrainingData result = tokenised(data, *setup.model, arguments);
+    if (!causal) return result;
+    const Config& config = setup.model->config();
+    return with_causal_labels(
+        std::move(result), config.has("pad_token_id") ? std::optional(config.get_int("pad_token_id")) : std::nullopt);
+  };
+  if (files.train) setup.train = rows(*files.train);
+  if (files.validation) setup.validation = rows(*files.validation);
+  if (causal) score_causal_language_modelling(setup);
+  if (is_encoder_decoder(*setup.model)) score_loss_only(setup);
 }
 
 }  // namespace
@@ -120,7 +154,9 @@ void fetch_models(ScriptArguments& script, HubOptions hub) {
   if (script.tokenizer_name) script.tokenizer_name = resolve_tokenizer(*script.tokenizer_name, hub);
 }
 
-TaskSetup prepare_task(TrainArguments arguments, HubOptions hub) {
+namespace {
+
+TaskSetup prepare(TrainArguments& arguments, HubOptions hub) {
   const ScriptArguments& script = arguments.script;
   TaskSetup setup;
   if (script.train_dir || script.validation_dir) {
@@ -135,23 +171,32 @@ TaskSetup prepare_task(TrainArguments arguments, HubOptions hub) {
   if (!script.train_file && !script.validation_file && !script.test_file)
     fail(ErrorKind::kUsage,
          "--train_file (or --validation_file, to evaluate only), or --train_dir of images, is missing");
-  TaskFiles files{load(script.train_file, script, script.max_train_samples),
-                  load(script.validation_file, script, script.max_eval_samples),
-                  load(script.test_file, script, script.max_predict_samples)};
+  TaskFiles files{load(script.train_file, script), load(script.validation_file, script),
+                  load(script.test_file, script)};
   start_from_scratch(arguments);
   fetch_models(arguments.script, std::move(hub));
   if (is_tokenised(files.any())) {
+    limit_rows(files, script);
     prepare_tokenised(arguments, files, setup);
   } else {
     const Task& task = find_task(script, files.any());
-    if (task.splits_validation && arguments.training.do_eval && files.train && !files.validation)
-      split_validation(files, script);
+    if (!task.of_language) limit_rows(files, script);
+    else if (arguments.training.do_eval && files.train && !files.validation) split_validation(files, script);
     task.prepare(arguments, files, setup);
   }
   if (!setup.compute_metrics)
     setup.compute_metrics = [script](const Predictions& predictions) {
       return classification_metrics(script, predictions);
     };
+  return setup;
+}
+
+}  // namespace
+
+TaskSetup prepare_task(TrainArguments arguments, HubOptions hub) {
+  const std::string base = arguments.script.model_name_or_path;
+  TaskSetup setup = prepare(arguments, std::move(hub));
+  add_adapters(arguments, base.empty() ? arguments.script.model_name_or_path : base, *setup.model);
   return setup;
 }
 

@@ -13,7 +13,8 @@ namespace transom {
 
 class TrainStep {
  public:
-  TrainStep(Model& model, const TrainingArguments& arguments);
+  // `counts_labels`: losses are divided by the number of labels as Trainer counts them; false: the model's own mean.
+  TrainStep(Model& model, const TrainingArguments& arguments, bool counts_labels = true);
 
   struct Result {
     Tensor loss;           // the sum of the micro-batches' losses, f32 []
@@ -34,6 +35,7 @@ class TrainStep {
   Result trace(const std::vector<NamedTensors>& micro_batches, double learning_rate, int64_t step);
   Model& model_;
   TrainingArguments arguments_;
+  bool counts_labels_;
   std::unique_ptr<Optimizer> optimizer_;
 };
 

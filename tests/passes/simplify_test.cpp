@@ -50,6 +50,34 @@ TEST(Simplify, DropsNeutralElements) {
 )");
 }
 
+// What the gradient of a split looks like.
+TEST(Simplify, PutsPaddedNeighboursBehindEachOther) {
+  EXPECT_EQ(simplified(R"(graph(%0: f32[3, 2], %1: f32[3, 1], %2: f32[3, 4]) {
+    %3 = pad(%0) {high=[0, 5], low=[0, 0], value=0.0} : f32[3, 7]
+    %4 = pad(%1) {high=[0, 4], low=[0, 2], value=0.0} : f32[3, 7]
+    %5 = pad(%2) {high=[0, 0], low=[0, 3], value=0.0} : f32[3, 7]
+    %6 = add(%4, %3) : f32[3, 7]
+    %7 = add(%6, %5) : f32[3, 7]
+    return %7
+  })"),
+            R"(graph(%0: f32[3, 2], %1: f32[3, 1], %2: f32[3, 4]) {
+  %3 = concatenate(%0, %1, %2) {axis=1} : f32[3, 7]
+  return %3
+}
+)");
+}
+
+TEST(Simplify, KeepsPaddingsThatMeetNowhereOrOverlap) {
+  const std::string text = R"(graph(%0: f32[3, 2], %1: f32[3, 2]) {
+  %2 = pad(%0) {high=[0, 2], low=[0, 0], value=0.0} : f32[3, 4]
+  %3 = pad(%1) {high=[0, 1], low=[0, 1], value=0.0} : f32[3, 4]
+  %4 = add(%2, %3) : f32[3, 4]
+  return %4
+}
+)";
+  EXPECT_EQ(simplified(text), text);
+}
+
 TEST(Simplify, CancelsMovement) {
   EXPECT_EQ(simplified(R"(graph(%0: f32[2, 6]) {
     %1 = reshape(%0) {shape=[3, 4]} : f32[3, 4]

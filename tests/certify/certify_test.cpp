@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// transom certify on the devices of the tree, on the example plugin, and on one that is wrong in one way at a time.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "certify/bounds.h"
+#include "certify/values.h"
+
+namespace transom {
+namespace {
+
+struct Outcome {
+  int status;
+  std::string output;  // and errors
+};
+
+Outcome run(const std::string& words) {
+  std::FILE* pipe = popen((words + " 2>&1").c_str(), "r");
+  std::string output;
+  char part[4096];
+  while (const size_t count = std::fread(part, 1, sizeof part, pipe)) output.append(part, count);
+  const int status = pclose(pipe);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, output};
+}
+
+const std::string kBinary = TRANSOM_BINARY_DIR, kProgram = kBinary + "/bin/transom";
+
+struct Folder {
+  fs::path path = fs::temp_directory_path() / ("transom_certify_" + std::to_string(getpid()));
+  Folder() { fs::create_directories(path); }
+  ~Folder() { fs::remove_all(path); }
+};
+
+class TreeDevices : public testing::TestWithParam<const char*> {};
+
+TEST_P(TreeDevices, AreCertifiedAndTheReportIsSigned) {
+  const Folder folder;
+  const Outcome outcome =
+      run(kProgram + " certify --seed 1 --device " + GetParam() + " --output " + folder.path.string());
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  const fs::path file = folder.path / "certificate.json";
+  const Json report = read_json(file);
+  EXPECT_EQ(report["verdict"], "pass");
+  EXPECT_GT(report["rows"].size(), 300u);
+  EXPECT_EQ(report["curves"].size(), 4u);
+  EXPECT_EQ(run(kProgram + " certify --verify " + file.string()).status, 0);
+  const std::string page = read_file(folder.path / "certificate.html");
+  EXPECT_NE(page.find("<svg"), std::string::npos);
+  EXPECT_EQ(page.find("http"), std::string::npos) << "the page needs something from elsewhere";
+
+  std::string changed = read_file(file);
+  changed.replace(changed.find("\"seed\": 1"), 9, "\"seed\": 2");
+  write_file(file, changed);
+  const Outcome refused = run(kProgram + " certify --verify " + file.string());
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_NE(refused.output.find("was changed after it was written"), std::string::npos) << refused.output;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, TreeDevices, testing::Values("cpu", "reference"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(Certify, RefusesTheDeviceThatComputesNothing) {
+  const Outcome outcome = run(kProgram + " certify --seed 1 --device null --level operations");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_NE(outcome.output.find("expected"), std::string::npos) << outcome.output;
+}
+
+TEST(Certify, RefusesUnknownLevels) {
+  const Outcome outcome = run(kProgram + " certify --device cpu --level speed");
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_NE(outcome.output.find("expected operations, models or behaviour"), std::string::npos) << outcome.output;
+}
+
+// Built as a project of its own that knows one header.
+TEST(ExamplePlugin, IsBuiltOutsideOfTheTreeAndCertified) {
+  const Folder folder;
+  const Outcome built =
+      run("cmake -S " TRANSOM_SOURCE_DIR "/examples/plugin -B " + folder.path.string() +
+          " -DTRANSOM_INCLUDE_DIR=" TRANSOM_SOURCE_DIR "/include && cmake --build " + folder.path.string());
+  ASSERT_EQ(built.status, 0) << built.output;
+  const Outcome outcome =
+      run("TRANSOM_PLUGIN_PATH=" + folder.path.string() + " " + kProgram + " certify --seed 1 --device example");
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+}
+
+TEST(ExamplePlugin, EveryMistakeIsFoundAndNamed) {
+  const std::string folder = kBinary + "/mutants";
+  const auto certify = [&](const std::string& mutation) {
+    return run("MUTATION=" + mutation + " TRANSOM_PLUGIN_PATH=" + folder + " " + kProgram +
+               " certify --seed 1 --device example --level operations,behaviour --stop_at_first_failure");
+  };
+  const Outcome right = certify("none");
+  EXPECT_EQ(right.status, 0) << right.output;
+  std::ifstream names(folder + "/mutations");
+  size_t count = 0;
+  for (std::string name; std::getline(names, name); ++count) {
+    const Outcome outcome = certify(name);
+    EXPECT_EQ(outcome.status, 1) << name << " was not found:\n" << outcome.output;
+    EXPECT_NE(outcome.output.find("transom: example: "), std::string::npos) << name << ":\n" << outcome.output;
+  }
+  EXPECT_GE(count, 30u);
+}
+
+TEST(Bounds, UnitsInTheLastPlace) {
+  EXPECT_EQ(certify::ulp(1, DType::kFloat32), 0x1p-23);
+  EXPECT_EQ(certify::ulp(-1.5, DType::kBFloat16), 0x1p-7);
+  EXPECT_EQ(certify::ulp(0, DType::kFloat16), 0x1p-24);
+  EXPECT_EQ(certify::ulp(2, DType::kFloat64), 0x1p-51);
+}
+
+TEST(Bounds, OneUnitTooManyIsFound) {
+  Array expected({DType::kFloat32, {2}}), found = expected;
+  expected.real = {1, 2};
+  found.real = {1, 2 + 0x1p-22};
+  const certify::Bound one{certify::Scale::kElement, 1}, half{certify::Scale::kElement, 0.5};
+  EXPECT_LE(certify::compare(expected, found, one, nullptr, nullptr).ratio, 1);
+  const certify::Difference difference = certify::compare(expected, found, half, nullptr, nullptr);
+  EXPECT_GT(difference.ratio, 1);
+  EXPECT_EQ(difference.place, 1);
+  found.real[0] = NAN;
+  EXPECT_EQ(certify::compare(expected, found, one, nullptr, nullptr).place, 0);
+}
+
+}  // namespace
+}  // namespace transom
