@@ -138,6 +138,17 @@ transom_executable::DeviceSegment transom_executable::lower(const Segment& segme
     }
     if (read_elsewhere) hand_out(Bound::kBetween, value, value, values.at(value), "between");
   }
+  // What no node reads, as the starts of a window that is the whole, is not bound.
+  std::set<int> used;
+  for (const NodeSpec& node : emit.graph.nodes) {
+    used.insert(node.inputs.begin(), node.inputs.end());
+    used.insert(node.outputs.begin(), node.outputs.end());
+  }
+  std::erase_if(made.bound, [&](const Bound& bound) {
+    if (used.contains(bound.tensor)) return false;
+    emit.graph.tensors[static_cast<size_t>(bound.tensor)].name.clear();
+    return true;
+  });
   // Launches list the persistent tensors in the order of the graph's tensors.
   std::sort(made.bound.begin(), made.bound.end(), [](const Bound& a, const Bound& b) { return a.tensor < b.tensor; });
   made.graph = std::move(emit.graph);

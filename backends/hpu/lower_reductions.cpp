@@ -33,7 +33,7 @@ JoinedAxes join(const Shape& shape, const Shape& axes) {
 
 template <const char* const& guid>
 Values reduction(const Node& node, Emitter& emit, const Values& in) {
-  if (in[0].element == Element::kI8 || in[0].element == Element::kU8) unsupported("no kernel reduces 8 bits");
+  if (!is_floating(in[0].element) && in[0].element != Element::kI32) unsupported("no kernel reduces these integers");
   const JoinedAxes joined = join(node.input(0).shape, node.integers("axes"));
   const Shape result = Emitter::canonical(node.output().shape);
   if (joined.reduced.empty()) return {emit.reshape(in[0], result)};
@@ -53,7 +53,7 @@ Values place_of_extreme(const Node& node, Emitter& emit, const Values& in) {
 }
 
 Values cumulative_sum(const Node& node, Emitter& emit, const Values& in) {
-  if (in[0].element == Element::kI8 || in[0].element == Element::kU8) unsupported("no kernel adds 8 bits");
+  if (!is_floating(in[0].element) && in[0].element != Element::kI32) unsupported("no kernel adds up these integers");
   const Shape& shape = node.input(0).shape;
   const auto axis = static_cast<size_t>(node.integer("axis"));
   const Shape view = {product(shape, 0, axis), shape[axis], product(shape, axis + 1, shape.size())};

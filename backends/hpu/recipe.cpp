@@ -22,7 +22,12 @@ class Builder {
 
   void build() {
     sections_.resize(source_.tensors.size());
-    for (size_t i = 0; i < source_.tensors.size(); ++i) tensors_.push_back(make_tensor(i));
+    std::vector<bool> used(source_.tensors.size(), false);
+    for (const NodeSpec& node : source_.nodes)
+      for (const auto* list : {&node.inputs, &node.outputs})
+        for (const int tensor : *list)
+          if (tensor != kNoTensor) used[static_cast<size_t>(tensor)] = true;
+    for (size_t i = 0; i < source_.tensors.size(); ++i) tensors_.push_back(used[i] ? make_tensor(i) : nullptr);
     for (size_t i = 0; i < source_.nodes.size(); ++i) ids_.push_back(make_node(i));
     for (size_t i = 0; i < source_.tensors.size(); ++i)
       if (source_.tensors[i].same_section >= 0) write_after_reads(static_cast<int>(i));

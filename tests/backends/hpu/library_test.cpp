@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Libraries that are missing, wrong or fail, and recipes on disk, as users of the program meet them.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <fstream>
 
 #include "base/files.h"
-#include "support/program.h"
 #include "support/small_model.h"
 #include "transom/device.h"
 
@@ -24,7 +25,19 @@ class HpuLibrary : public testing::Test {
     if (library_) ::setenv("TRANSOM_SYNAPSE_LIBRARY", library_, 1);
     std::filesystem::remove_all(folder_);
   }
-  Outcome run(const std::vector<std::string>& words) { return Program(words, folder_).wait(); }
+  struct Outcome {
+    int status;  // of the exit; -1: ended by a signal
+    std::string output, error;
+  };
+  Outcome run(const std::vector<std::string>& words) const {
+    std::string command = TRANSOM_BINARY_DIR "/bin/transom";
+    for (const std::string& word : words) command += " '" + word + "'";
+    const int state =
+        std::system((command + " > " + (folder_ / "output").string() + " 2> " + (folder_ / "error").string()).c_str());
+    // The shell says 128 and more for a signal.
+    const int status = WIFEXITED(state) && WEXITSTATUS(state) < 128 ? WEXITSTATUS(state) : -1;
+    return {status, contents("output"), contents("error")};
+  }
   // Trains the small model for two steps; false where there is no card and no emulator.
   bool train(Outcome& outcome) {
     if (run({"devices"}).output.find("Intel Gaudi") == std::string::npos) return false;
@@ -39,10 +52,11 @@ class HpuLibrary : public testing::Test {
                 (folder_ / "rows.jsonl").string(), "--output_dir", (folder_ / "out").string(), "--max_steps", "2",
                 "--overwrite_output_dir"});
   }
-  std::string weights() const {
-    std::ifstream file(folder_ / "out/model.safetensors", std::ios::binary);
+  std::string contents(const char* name) const {
+    std::ifstream file(folder_ / name, std::ios::binary);
     return {std::istreambuf_iterator<char>(file), {}};
   }
+  std::string weights() const { return contents("out/model.safetensors"); }
 
   std::filesystem::path folder_;
   const char* library_ = std::getenv("TRANSOM_SYNAPSE_LIBRARY");
