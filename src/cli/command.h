@@ -34,6 +34,7 @@ Command bench_command();
 Command devices_command();
 Command evaluate_command();
 Command forward_command();
+Command models_command();
 Command preprocess_command();
 Command run_command();
 Command tokenize_command();

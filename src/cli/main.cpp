@@ -64,8 +64,9 @@ void refuse_unknown_words(const std::vector<Command>& commands, int count, char*
 int run(int count, char** words) {
   CLI::App app("Trains, evaluates and serves Hugging Face checkpoints on whatever accelerator it finds.", "transom");
   app.require_subcommand(1);
-  std::vector<Command> commands = {train_command(),    evaluate_command(),   run_command(),   forward_command(),
-                                   tokenize_command(), preprocess_command(), bench_command(), devices_command()};
+  std::vector<Command> commands = {train_command(),   evaluate_command(), run_command(),
+                                   forward_command(), tokenize_command(), preprocess_command(),
+                                   bench_command(),   models_command(),   devices_command()};
   // A command that reads its own words gets them untouched.
   if (count > 1)
     for (const Command& command : commands)
