@@ -13,6 +13,7 @@ namespace transom {
 
 class TrainStep {
  public:
+  // Trains the parameters that require gradients; the others are frozen.
   TrainStep(Model& model, const TrainingArguments& arguments);
 
   struct Result {
@@ -33,6 +34,7 @@ class TrainStep {
  private:
   Result trace(const std::vector<NamedTensors>& micro_batches, double learning_rate, int64_t step);
   Model& model_;
+  std::vector<std::shared_ptr<Parameter>> trained_;
   TrainingArguments arguments_;
   std::unique_ptr<Optimizer> optimizer_;
 };
