@@ -102,7 +102,8 @@ Kernel make_convolution(const Node& node) {
     return {"fill", [bytes](const Arguments& arguments) { std::memset(arguments.outputs[0], 0, bytes); }};
   }
   const bool plain = shape.dtype == TRANSOM_FLOAT64 || !is_floating(shape.dtype);
-  return plain ? plain_convolution(shape) : library_convolution(shape);
+  return plain ? plain_convolution(shape)
+               : library_convolution(shape, kind == ConvolutionKind::kForward && node.frozen(1));
 }
 
 }  // namespace

@@ -2,10 +2,12 @@
 // Convolutions by the library in its blocked layouts. The work is cut into images, and into parts of the channels (or
 // of the groups) where there are too few images for the threads; every part is a primitive of one thread.
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 
 #include "cpu/convolution_shape.h"
 #include "cpu/library.h"
+#include "cpu/memory.h"
 #include "cpu/threads.h"
 #include "cpu/views.h"
 #include "cpu/widening.h"
@@ -41,6 +43,10 @@ int64_t choose_parts(int64_t extent, int64_t least, int64_t wanted) {
   return 1;
 }
 
+struct PackedFilters : PackedWeight {
+  std::unique_ptr<std::byte, decltype(&std::free)> parts{nullptr, &std::free};
+};
+
 class LibraryConvolution {
  public:
   LibraryConvolution(const ConvolutionShape& s, transom_dtype dtype) : kind_(s.kind), size_(element_size(dtype)) {
@@ -50,23 +56,48 @@ class LibraryConvolution {
     create(s);
   }
 
-  size_t scratch_bytes() const { return static_cast<size_t>(parts_) * w_.bytes; }
+  size_t scratch_bytes() const { return static_cast<size_t>(parts_) * w_.bytes + shared_bytes(); }
+  bool packs() const { return w_.reordered && kind_ == Kind::kForward; }
 
-  void run(const std::byte* first, const std::byte* second, std::byte* result, std::byte* scratch) const {
+  // The weights in the library's layout, made once for the buffer that keeps them.
+  std::shared_ptr<PackedWeight> packed(transom_buffer& buffer, size_t offset, const std::byte* weights,
+                                       const Shape& shape) const {
+    std::vector<int64_t> key = {static_cast<int64_t>(offset), parts_, static_cast<int64_t>(w_.bytes), -4};
+    key.insert(key.end(), shape.begin(), shape.end());
+    std::lock_guard lock(buffer.packed_mutex);
+    std::shared_ptr<PackedWeight>& slot = buffer.packed[key];
+    if (!slot) {
+      auto made = std::make_shared<PackedFilters>();
+      made->parts.reset(static_cast<std::byte*>(std::aligned_alloc(64, static_cast<size_t>(parts_) * w_.bytes)));
+      if (!made->parts) throw std::bad_alloc();
+      pack(weights, made->parts.get());
+      slot = made;
+    }
+    return slot;
+  }
+
+  // `ready`: the weights as pack() leaves them, or null.
+  void run(const std::byte* first, const std::byte* second, std::byte* result, std::byte* scratch,
+           const std::byte* ready = nullptr) const {
     if (kind_ == Kind::kWeightGradient) return run_weight_gradient(first, second, result);
     // The weights are brought into the library's layout once, not for every image.
-    if (w_.reordered)
-      parallel_for(static_cast<size_t>(parts_), [&](size_t part) {
-        w_.reorder.run(at(second, w_, static_cast<int64_t>(part), 0), scratch + part * w_.bytes);
-      });
+    if (w_.reordered && !ready) pack(second, scratch);
+    const std::byte* all_weights = ready ? ready : scratch;
     const Side& from = kind_ == Kind::kForward ? x_ : y_;
     const Side& to = kind_ == Kind::kForward ? y_ : x_;
+    // So is an image that several parts read whole.
+    std::byte* shared = shared_bytes() ? scratch + static_cast<size_t>(parts_) * w_.bytes : nullptr;
+    if (shared)
+      parallel_for(static_cast<size_t>(images_), [&](size_t image) {
+        bring(at(first, from, 0, static_cast<int64_t>(image)), from, shared + image * from.bytes);
+      });
     parallel_for(static_cast<size_t>(images_ * parts_), [&](size_t task) {
       const auto part = static_cast<int64_t>(task) % parts_, image = static_cast<int64_t>(task) / parts_;
       std::byte* own = thread_scratch(from.bytes + to.bytes + 64);
-      const std::byte* source = bring(at(first, from, part, image), from, own);
+      const std::byte* source =
+          shared ? shared + static_cast<size_t>(image) * from.bytes : bring(at(first, from, part, image), from, own);
       const std::byte* weights =
-          w_.reordered ? scratch + static_cast<size_t>(part) * w_.bytes : at(second, w_, part, 0);
+          w_.reordered ? all_weights + static_cast<size_t>(part) * w_.bytes : at(second, w_, part, 0);
       auto* target = const_cast<std::byte*>(at(result, to, part, image));
       std::byte* made = to.reordered ? own + from.bytes : target;
       if (kind_ == Kind::kForward)
@@ -86,6 +117,19 @@ class LibraryConvolution {
   }
 
  private:
+  void pack(const std::byte* weights, std::byte* to) const {
+    parallel_for(static_cast<size_t>(parts_), [&](size_t part) {
+      w_.reorder.run(at(weights, w_, static_cast<int64_t>(part), 0), to + part * w_.bytes);
+    });
+  }
+
+  // Of all images in the library's layout, where every part reads the whole of one.
+  size_t shared_bytes() const {
+    const Side& from = kind_ == Kind::kForward ? x_ : y_;
+    const bool whole = kind_ != Kind::kWeightGradient && parts_ > 1 && from.part_step == 0;
+    return whole ? static_cast<size_t>(images_) * from.bytes : 0;
+  }
+
   void run_weight_gradient(const std::byte* x, const std::byte* dy, std::byte* dw) const {
     parallel_for(static_cast<size_t>(parts_), [&](size_t index) {
       const auto part = static_cast<int64_t>(index);
@@ -196,7 +240,7 @@ class LibraryConvolution {
 
 }  // namespace
 
-Kernel library_convolution(const ConvolutionShape& shape) {
+Kernel library_convolution(const ConvolutionShape& shape, bool frozen) {
   const bool wide = !library_computes(shape.dtype);
   const auto made = std::make_shared<const LibraryConvolution>(shape, wide ? TRANSOM_FLOAT32 : shape.dtype);
   const auto elements = [](const Shape& extents) { return product(extents, 0, extents.size()); };
@@ -204,8 +248,16 @@ Kernel library_convolution(const ConvolutionShape& shape) {
   size_t bytes[3] = {};
   for (size_t i = 0; wide && i < 3; ++i) bytes[i] = aligned(static_cast<size_t>(counts[i]) * sizeof(float));
   const transom_dtype dtype = shape.dtype;
-  return {fmt::format("onednn convolution {}", dtype_name(wide ? TRANSOM_FLOAT32 : dtype)),
+  const bool packs = frozen && !wide && made->packs();
+  const Shape weights = shape.w;
+  return {fmt::format("onednn convolution {}{}", dtype_name(wide ? TRANSOM_FLOAT32 : dtype), packs ? ", packed" : ""),
           [=](const Arguments& arguments) {
+            if (packs) {
+              const auto kept =
+                  made->packed(*arguments.input_buffers[1], arguments.input_offsets[1], arguments.inputs[1], weights);
+              return made->run(arguments.inputs[0], nullptr, arguments.outputs[0], arguments.scratch,
+                               static_cast<const PackedFilters&>(*kept).parts.get());
+            }
             std::byte* scratch = arguments.scratch;
             const std::byte* inputs[2] = {arguments.inputs[0], arguments.inputs[1]};
             std::byte* result = arguments.outputs[0];

@@ -33,6 +33,6 @@ ConvolutionShape convolution_shape(const Node& node, ConvolutionKind kind);
 Kernel plain_convolution(const ConvolutionShape& shape);
 
 // f32 and, where the processor computes on it, bf16. Other types go through f32.
-Kernel library_convolution(const ConvolutionShape& shape);
+Kernel library_convolution(const ConvolutionShape& shape, bool frozen);
 
 }  // namespace transom::cpu

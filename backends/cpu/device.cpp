@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "cpu/library.h"
 #include "cpu/processor.h"
 #include "cpu/threads.h"
 #include "cpu/types.h"
@@ -53,16 +54,32 @@ transom_device_properties describe_processor() {
   return properties;
 }
 
-bool claims_composite(const char* op, const transom_value* inputs, size_t inputs_count) {
+// Products and rows of f32 or bf16; the gradient of capped scores is left to the primitives.
+bool claims_attention(bool gradient, const transom_value* inputs, size_t inputs_count,
+                      const transom_attribute* attributes, size_t attributes_count) {
+  if (inputs_count < 3 || !library_computes(static_cast<transom_dtype>(inputs[0].dtype))) return false;
+  for (size_t i = 0; i < 3; ++i) {
+    if (inputs[i].dtype != inputs[0].dtype) return false;
+    for (int32_t axis = 0; axis < inputs[i].rank; ++axis)
+      if (inputs[i].shape[axis] == 0) return false;
+  }
+  for (size_t i = 0; i < attributes_count; ++i) {
+    const std::string_view name = attributes[i].name;
+    if (name == "soft_cap" && gradient && attributes[i].float_value > 0) return false;
+    if (name == "biased" && attributes[i].int_value && inputs[3].dtype != TRANSOM_FLOAT32) return false;
+  }
+  return true;
+}
+
+bool claims_composite(const char* op, const transom_value* inputs, size_t inputs_count,
+                      const transom_attribute* attributes, size_t attributes_count) {
   const std::string_view name = op;
   if (name == "fusion") return true;
-  static constexpr std::string_view kRowComposites[] = {"linear",
-                                                        "softmax",
-                                                        "log_softmax",
-                                                        "softmax_gradient",
-                                                        "log_softmax_gradient",
-                                                        "layer_norm",
-                                                        "layer_norm_gradient"};
+  if (name == "attention" || name == "attention_gradient")
+    return claims_attention(name != "attention", inputs, inputs_count, attributes, attributes_count);
+  static constexpr std::string_view kRowComposites[] = {"linear",      "quantized_linear",   "softmax",
+                                                        "log_softmax", "softmax_gradient",   "log_softmax_gradient",
+                                                        "layer_norm",  "layer_norm_gradient"};
   if (std::find(std::begin(kRowComposites), std::end(kRowComposites), name) == std::end(kRowComposites)) return false;
   for (size_t i = 0; i < inputs_count; ++i) {
     const auto dtype = static_cast<transom_dtype>(inputs[i].dtype);

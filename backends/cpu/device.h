@@ -30,12 +30,12 @@ struct transom_device {
 };
 
 // Work with fixed addresses, in order.
-struct transom_capture {
+struct transom_capture : transom::cpu::Handle {
   std::vector<std::function<void()>> work;
 };
 
 // All work is done inside the calls, so a stream is only the memory that its kernels use in between.
-struct transom_stream {
+struct transom_stream : transom::cpu::Handle {
   explicit transom_stream(transom_device* device) : allocator_(device->allocator) {}
   ~transom_stream() {
     if (scratch_) allocator_.free(scratch_, bytes_);
@@ -58,7 +58,7 @@ struct transom_stream {
   size_t bytes_ = 0;
 };
 
-struct transom_event {
+struct transom_event : transom::cpu::Handle {
   uint64_t nanoseconds = 0;
 };
 
@@ -66,7 +66,8 @@ namespace transom::cpu {
 
 transom_device_properties describe_processor();
 
-// Whether the device runs a composite for these input types itself.
-bool claims_composite(const char* op, const transom_value* inputs, size_t inputs_count);
+// Whether the device runs a composite for these input types and attributes itself.
+bool claims_composite(const char* op, const transom_value* inputs, size_t inputs_count,
+                      const transom_attribute* attributes, size_t attributes_count);
 
 }  // namespace transom::cpu

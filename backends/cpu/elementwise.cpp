@@ -10,6 +10,7 @@ namespace {
 Kernel kernel_of(TileProgram made, std::string name) {
   size_t scratch = 0;
   for (const Materialised& copy : made.materialised) scratch += materialised_bytes(copy);
+  scratch += made.totals * static_cast<size_t>(made.pieces) * sizeof(float);
   auto program = std::make_shared<const TileProgram>(std::move(made));
   return {std::move(name), [program](const Arguments& arguments) { run_program(*program, arguments); }, scratch};
 }

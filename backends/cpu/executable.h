@@ -6,10 +6,11 @@
 #include <vector>
 
 #include "cpu/kernel.h"
+#include "cpu/memory.h"
 
 struct transom_device;
 
-struct transom_executable {
+struct transom_executable : transom::cpu::Handle {
  public:
   transom_executable(transom_device* device, const transom_graph& graph);
   // A launch with its addresses found: what a capture keeps.

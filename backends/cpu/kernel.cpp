@@ -89,6 +89,8 @@ const KernelTable& kernel_table() {
     add_softmax_kernels(made);
     add_layer_norm_kernels(made);
     add_product_kernels(made);
+    add_attention_kernels(made);
+    add_quantized_kernels(made);
     add_convolution_kernels(made);
     return made;
   }();

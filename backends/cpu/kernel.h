@@ -80,6 +80,8 @@ void add_ordering_kernels(KernelTable& table);
 void add_softmax_kernels(KernelTable& table);
 void add_layer_norm_kernels(KernelTable& table);
 void add_product_kernels(KernelTable& table);
+void add_attention_kernels(KernelTable& table);
+void add_quantized_kernels(KernelTable& table);
 void add_convolution_kernels(KernelTable& table);
 
 }  // namespace transom::cpu

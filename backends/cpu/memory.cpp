@@ -89,7 +89,13 @@ transom_memory_statistics Allocator::statistics() {
   result.peak_bytes_in_use = peak_;
   result.bytes_limit = physical_memory();
   result.allocations = allocations_;
+  result.handles = Handle::live;
   return result;
+}
+
+void Allocator::reset_peak() {
+  std::lock_guard lock(mutex_);
+  peak_ = in_use_;
 }
 
 uint64_t physical_memory() {

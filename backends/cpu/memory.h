@@ -4,6 +4,7 @@
 // most kernels.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -21,6 +22,7 @@ class Allocator {
   std::byte* allocate(size_t bytes);  // throws Failure(TRANSOM_OUT_OF_MEMORY)
   void free(std::byte* block, size_t bytes);
   transom_memory_statistics statistics();
+  void reset_peak();  // to what is in use
 
  private:
   void release_kept(size_t keep);
@@ -29,6 +31,15 @@ class Allocator {
   std::map<size_t, std::vector<std::byte*>> kept_;  // by rounded size
   size_t kept_bytes_ = 0;
   uint64_t in_use_ = 0, peak_ = 0, allocations_ = 0;
+};
+
+// A base of what the interface's handles stand for: memory_statistics says how many live.
+struct Handle {
+  Handle() { ++live; }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+  ~Handle() { --live; }
+  static inline std::atomic<uint64_t> live{0};
 };
 
 // Physical memory of the machine in bytes, 0 if not known.
@@ -41,7 +52,7 @@ struct PackedWeight {
 
 }  // namespace transom::cpu
 
-struct transom_buffer {
+struct transom_buffer : transom::cpu::Handle {
   std::byte* data = nullptr;
   size_t bytes = 0;
   transom::cpu::Allocator* allocator = nullptr;  // null: imported, not ours to free

@@ -152,6 +152,10 @@ transom_status memory_statistics(transom_device* device, transom_memory_statisti
   });
 }
 
+transom_status memory_reset_peak(transom_device* device, transom_error* error) {
+  return guarded(error, [&] { device->allocator.reset_peak(); });
+}
+
 // ---- streams and events
 
 transom_status stream_create(transom_device* device, transom_stream** stream, transom_error* error) {
@@ -184,8 +188,8 @@ transom_status event_elapsed(transom_event* from, transom_event* to, double* sec
 // ---- programs
 
 int32_t claims(transom_device*, const char* op, const transom_value* inputs, size_t inputs_count,
-               const transom_attribute*, size_t) {
-  return claims_composite(op, inputs, inputs_count) ? 1 : 0;
+               const transom_attribute* attributes, size_t attributes_count) {
+  return claims_composite(op, inputs, inputs_count, attributes, attributes_count) ? 1 : 0;
 }
 
 transom_status compile(transom_device* device, const transom_graph* graph, transom_executable** executable,
@@ -274,6 +278,7 @@ transom_status transom_plugin_open(const transom_host* host, transom_plugin* plu
   mine.capture_replay = capture_replay;
   mine.capture_destroy = capture_destroy;
   mine.profile = profile;
+  mine.memory_reset_peak = memory_reset_peak;
   std::memcpy(plugin, &mine, mine.struct_size);
   return TRANSOM_OK;
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <unordered_map>
 
 #include "cpu/tile_program.h"
 
@@ -27,7 +28,8 @@ class Builder {
 
   TileProgram build() {
     if (region_.outputs_count == 0) fail(TRANSOM_INVALID_ARGUMENT, "expected a region with outputs, found none");
-    full_ = shape_of(region_.outputs[0]);
+    find_totals();
+    full_ = shape_of(totals_.contains(region_.outputs[0]) ? totals_.at(region_.outputs[0]) : region_.outputs[0]);
     program_.count = product(full_, 0, full_.size());
     program_.inputs = region_.inputs_count;
     for (size_t i = 0; i < region_.inputs_count; ++i) {
@@ -38,9 +40,11 @@ class Builder {
     }
     for (size_t i = 0; i < region_.nodes_count; ++i) translate(Node(region_, region_.nodes[i]));
     for (size_t i = 0; i < region_.outputs_count; ++i) {
+      if (totals_.contains(region_.outputs[i])) continue;
       if (shape_of(region_.outputs[i]) != full_) fail(TRANSOM_INVALID_ARGUMENT, "expected outputs of one shape");
-      program_.results.push_back({result_operand(region_.outputs[i]), i, dtype_of(region_.outputs[i]), false});
+      program_.results.push_back({result_operand(region_.outputs[i]), i, dtype_of(region_.outputs[i]), false, false});
     }
+    add_totals();
     join_multiply_add();
     choose_loop_nest();
     choose_in_place();
@@ -49,6 +53,28 @@ class Builder {
   }
 
  private:
+  // Sums over all elements of a value of the region: reduce_sum may stand behind everything else.
+  void find_totals() {
+    for (size_t i = 0; i < region_.nodes_count; ++i) {
+      const Node node(region_, region_.nodes[i]);
+      if (node.op() != "reduce_sum") continue;
+      if (node.output().count() != 1 || node.input(0).dtype != TRANSOM_FLOAT32)
+        fail(TRANSOM_UNSUPPORTED, "a fusion that reduces {} to {}", to_string(node.input(0)), to_string(node.output()));
+      totals_.emplace(node.source().outputs[0], node.source().inputs[0]);
+    }
+  }
+
+  void add_totals() {
+    for (size_t i = 0; i < region_.outputs_count; ++i) {
+      const auto total = totals_.find(region_.outputs[i]);
+      if (total == totals_.end()) continue;
+      if (shape_of(total->second) != full_) fail(TRANSOM_INVALID_ARGUMENT, "expected a total of the outputs' shape");
+      program_.results.push_back({operand_of(total->second), i, TRANSOM_FLOAT32, false, true});
+      ++program_.totals;
+    }
+    if (program_.totals) program_.pieces = pieces_of_total(program_.count);
+  }
+
   Value& at(int32_t index) {
     if (index < 0 || static_cast<size_t>(index) >= values_.size())
       fail(TRANSOM_INVALID_ARGUMENT, "expected a value of the region below {}, found {}", values_.size(), index);
@@ -79,6 +105,7 @@ class Builder {
     node.output();
     Value& result = at(source.outputs[0]);
     const std::string_view op = node.op();
+    if (op == "reduce_sum") return;  // see add_totals
     if (op == "constant") {
       result.kind = Value::kConstant;
       result.constant = constant_bits(node);
@@ -89,9 +116,18 @@ class Builder {
     } else {
       std::vector<Operand> operands;
       for (size_t i = 0; i < source.inputs_count; ++i) operands.push_back(operand_of(source.inputs[i]));
-      result.operand = compute(node, operands);
+      result.operand = rounded(node, compute(node, operands));
       result.kind = Value::kComputed;
     }
+  }
+
+  // Each node gives numbers of its own type, so that a value is the same whether it is fused with its readers or not.
+  Operand rounded(const Node& node, Operand made) {
+    const std::string_view op = node.op();
+    const transom_dtype dtype = node.output().dtype;
+    const bool exact = op == "cast" || op == "select" || op == "neg" || op == "abs" || op == "sign" || op == "max" ||
+                       op == "min" || op == "floor" || op == "ceil" || op == "round";
+    return is_half(dtype) && !exact ? emit(cast_function(TRANSOM_FLOAT32, dtype), kF32, made) : made;
   }
 
   Operand compute(const Node& node, const std::vector<Operand>& operands) {
@@ -186,7 +222,7 @@ class Builder {
       leaf.input = key.input;
     }
     program_.leaves.push_back(leaf);
-    result.operand = leaf.slot;
+    result.operand = rounded(node, leaf.slot);
     result.kind = Value::kComputed;
   }
 
@@ -258,7 +294,7 @@ class Builder {
     return false;
   }
 
-  // a * b + c in one instruction where a * b has no other use.
+  // a * b + c in one instruction (of two roundings) where a * b has no other use.
   void join_multiply_add() {
     const VectorKernels& kernels = vector_kernels();
     std::vector<Instruction>& code = program_.instructions;
@@ -321,7 +357,8 @@ class Builder {
     std::vector<bool> taken(lanes_.size());
     for (Result& result : program_.results) {
       const size_t made = maker[result.slot];
-      result.in_place = made != SIZE_MAX && made >= last_read && !is_half(result.dtype) && !taken[result.slot];
+      result.in_place =
+          !result.total && made != SIZE_MAX && made >= last_read && !is_half(result.dtype) && !taken[result.slot];
       if (reads_memory[result.slot]) last_read = program_.instructions.size();  // stored from memory at the end
       taken[result.slot] = true;
     }
@@ -376,6 +413,7 @@ class Builder {
   }
 
   const transom_graph& region_;
+  std::unordered_map<int32_t, int32_t> totals_;  // of which value
   std::vector<Value> values_;
   std::vector<Lane> lanes_;  // of each operand
   std::vector<Operand> in_memory_;

@@ -49,7 +49,9 @@ class Worker {
       : program_(program), arguments_(arguments), leaf_inputs_(leaf_inputs) {
     const size_t operands = program.slot_offsets.size();
     const size_t table_bytes = (operands * sizeof(std::byte*) + 63) / 64 * 64;
-    std::byte* scratch = thread_scratch(table_bytes + program.scratch_bytes);
+    std::byte* scratch =
+        thread_scratch(table_bytes + program.scratch_bytes + program.totals * kTotalRun * sizeof(float));
+    terms_ = reinterpret_cast<float*>(scratch + table_bytes + program.scratch_bytes);
     table_ = reinterpret_cast<std::byte**>(scratch);
     for (size_t i = 0; i < operands; ++i)
       table_[i] = program.slot_offsets[i] == SIZE_MAX ? nullptr : scratch + table_bytes + program.slot_offsets[i];
@@ -58,6 +60,23 @@ class Worker {
 
   void run(int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i += program_.tile) run_tile(i, std::min(program_.tile, end - i));
+  }
+
+  // The same, and the totals of the range: halves are added as VectorKernels::sum adds them.
+  void run(int64_t begin, int64_t end, float* totals) {
+    const int64_t n = end - begin;
+    if (n > kTotalRun) {
+      const int64_t middle = begin + n / 2 / 64 * 64;
+      std::vector<float> second(program_.totals);
+      run(begin, middle, totals);
+      run(middle, end, second.data());
+      for (size_t i = 0; i < program_.totals; ++i) totals[i] += second[i];
+      return;
+    }
+    run_begin_ = begin;
+    run(begin, end);
+    for (size_t i = 0; i < program_.totals; ++i)
+      totals[i] = vector_kernels().sum(terms_ + i * kTotalRun, static_cast<size_t>(n));
   }
 
  private:
@@ -101,7 +120,10 @@ class Worker {
       }
       case Leaf::kIota:
         dispatch(leaf.dtype, [&]<typename T>() {
-          count_along_axis(leaf, begin, n, reinterpret_cast<Compute<T>*>(table_[leaf.slot]));
+          auto* out = reinterpret_cast<Compute<T>*>(table_[leaf.slot]);
+          count_along_axis(leaf, begin, n, out);
+          if (leaf.dtype == TRANSOM_BOOL)
+            for (int64_t i = 0; i < n; ++i) out[i] = out[i] != 0;
         });
     }
   }
@@ -156,8 +178,13 @@ class Worker {
     for (const Instruction& instruction : program_.instructions)
       instruction.function(at(instruction.y), at(instruction.a), at(instruction.b), at(instruction.c),
                            static_cast<size_t>(n));
-    for (const Result& result : program_.results)
-      if (!result.in_place) store(result, begin, n);
+    size_t total = 0;
+    for (const Result& result : program_.results) {
+      if (result.total)
+        std::memcpy(terms_ + total++ * kTotalRun + (begin - run_begin_), table_[result.slot],
+                    static_cast<size_t>(n) * sizeof(float));
+      else if (!result.in_place) store(result, begin, n);
+    }
   }
 
   std::byte* target(const Result& result, int64_t begin) const {
@@ -177,12 +204,33 @@ class Worker {
   const Arguments& arguments_;
   std::byte* const* leaf_inputs_;
   std::byte** table_;
+  float* terms_;           // [totals, kTotalRun]
+  int64_t run_begin_ = 0;  // of terms_
 };
+
+void run_with_totals(const TileProgram& program, const Arguments& arguments, std::byte* const* inputs, float* partial) {
+  const int64_t totals = static_cast<int64_t>(program.totals);
+  parallel_ranges(program.pieces, 1, [&](int64_t begin, int64_t end) {
+    Worker worker(program, arguments, inputs);
+    for (int64_t piece = begin; piece < end; ++piece)
+      worker.run(program.count * piece / program.pieces, program.count * (piece + 1) / program.pieces,
+                 partial + piece * totals);
+  });
+  for (int64_t piece = 1; piece < program.pieces; ++piece)
+    for (int64_t i = 0; i < totals; ++i) partial[i] += partial[piece * totals + i];
+  size_t next = 0;
+  for (const Result& result : program.results)
+    if (result.total) *arguments.output<float>(result.output) = partial[next++];
+}
 
 }  // namespace
 
 void run_program(const TileProgram& program, const Arguments& arguments) {
-  if (program.count == 0) return;
+  if (program.count == 0) {
+    for (const Result& result : program.results)
+      if (result.total) *arguments.output<float>(result.output) = 0;
+    return;
+  }
   std::vector<std::byte*> inputs(arguments.inputs, arguments.inputs + program.inputs);
   std::byte* scratch = arguments.scratch;
   for (const Materialised& copy : program.materialised) {
@@ -190,6 +238,7 @@ void run_program(const TileProgram& program, const Arguments& arguments) {
     inputs.push_back(scratch);
     scratch += materialised_bytes(copy);
   }
+  if (program.totals) return run_with_totals(program, arguments, inputs.data(), reinterpret_cast<float*>(scratch));
   const int64_t tiles = (program.count + program.tile - 1) / program.tile;
   parallel_ranges(tiles, std::max<int64_t>(kChunkElements / program.tile, 1), [&](int64_t begin, int64_t end) {
     Worker(program, arguments, inputs.data()).run(begin * program.tile, std::min(end * program.tile, program.count));

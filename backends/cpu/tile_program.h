@@ -3,6 +3,7 @@
 // stays in the first cache, so that memory is read and written once however many operations there are.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "cpu/kernel.h"
@@ -13,6 +14,12 @@
 namespace transom::cpu {
 
 constexpr int64_t kLargestTile = 512;
+constexpr int64_t kTotalRun = kSumPiece;  // elements of a total that are added in one go
+
+// Into how many pieces the sum over `count` elements is cut, however many threads there are.
+inline int64_t pieces_of_total(int64_t count) {
+  return std::clamp<int64_t>(count / (1 << 16), 1, std::max<int64_t>(count, 1));
+}
 
 // An operand is an index into a table of addresses: those of the slots (tiles in the thread's scratch memory) are
 // fixed; those of values that are read or written in place in memory move from tile to tile.
@@ -43,6 +50,7 @@ struct Result {
   size_t output;  // of the node
   transom_dtype dtype;
   bool in_place;  // the last instruction writes it to memory itself
+  bool total;     // the sum of the operand over all tiles, f32
 };
 
 // A broadcast that no strides express is written out before the program runs.
@@ -67,6 +75,8 @@ struct TileProgram {
   std::vector<size_t> slot_offsets;  // of each operand in the thread's scratch memory
   size_t scratch_bytes = 0;
   size_t inputs = 0;
+  size_t totals = 0;   // results that are totals; they stand behind the others
+  int64_t pieces = 1;  // parts whose totals are added one after the other, as reduce_sum does
 };
 
 // Whether a primitive can stand in a region.

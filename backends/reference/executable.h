@@ -6,9 +6,10 @@
 #include <vector>
 
 #include "ir/operation.h"
+#include "reference/handles.h"
 #include "transom/device_plugin.h"
 
-struct transom_executable {
+struct transom_executable : Handle {
  public:
   // Throw transom::Error where the graph, or what is bound to it, breaks the interface.
   explicit transom_executable(const transom_graph& graph);

@@ -9,6 +9,15 @@
 
 #include "transom/device_plugin.h"
 
+// A base of what the interface's handles stand for: memory_statistics says how many live.
+struct Handle {
+  Handle() { ++live; }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+  ~Handle() { --live; }
+  static inline std::atomic<uint64_t> live{0};
+};
+
 struct transom_device {
   std::atomic<uint64_t> bytes_in_use{0}, peak_bytes_in_use{0}, allocations{0};
   std::mutex mutex;  // guards the two below
@@ -16,18 +25,20 @@ struct transom_device {
   void* profile_user = nullptr;
 };
 
-struct transom_buffer {
-  transom_device* device = nullptr;
+struct transom_buffer : Handle {
+  transom_buffer(transom_device* device, size_t bytes) : device(device), bytes(bytes) {}
+  transom_device* device;
   std::byte* data = nullptr;
-  size_t bytes = 0;
+  size_t bytes;
   bool imported = false;  // the memory is the host's, and is only read
 };
 
 // All work is done inside the calls, so a stream has no state.
-struct transom_stream {
-  transom_device* device = nullptr;
+struct transom_stream : Handle {
+  explicit transom_stream(transom_device* device) : device(device) {}
+  transom_device* device;
 };
 
-struct transom_event {
+struct transom_event : Handle {
   std::chrono::steady_clock::time_point time;
 };

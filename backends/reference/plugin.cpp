@@ -78,7 +78,9 @@ void device_close(transom_device* device) { delete device; }
 
 transom_status buffer_allocate(transom_device* device, size_t bytes, transom_buffer** buffer, transom_error* error) {
   return guarded(error, [&] {
-    auto made = std::make_unique<transom_buffer>(transom_buffer{device, nullptr, bytes, false});
+    // Sizes near the end of size_t would wrap around where the allocator rounds them up.
+    if (bytes > SIZE_MAX / 4) throw std::bad_alloc();
+    auto made = std::make_unique<transom_buffer>(device, bytes);
     made->data = static_cast<std::byte*>(::operator new(bytes, std::align_val_t(kAlignment)));
     *buffer = made.release();
     const uint64_t in_use = device->bytes_in_use += bytes;
@@ -92,8 +94,10 @@ transom_status buffer_allocate(transom_device* device, size_t bytes, transom_buf
 transom_status buffer_import(transom_device* device, const void* data, size_t bytes, transom_buffer** buffer,
                              transom_error* error) {
   return guarded(error, [&] {
-    auto* memory = const_cast<std::byte*>(static_cast<const std::byte*>(data));
-    *buffer = new transom_buffer{device, memory, bytes, true};
+    auto made = std::make_unique<transom_buffer>(device, bytes);
+    made->data = const_cast<std::byte*>(static_cast<const std::byte*>(data));
+    made->imported = true;
+    *buffer = made.release();
   });
 }
 
@@ -140,6 +144,7 @@ transom_status memory_statistics(transom_device* device, transom_memory_statisti
   mine.bytes_in_use = device->bytes_in_use;
   mine.peak_bytes_in_use = device->peak_bytes_in_use;
   mine.allocations = device->allocations;
+  mine.handles = Handle::live;
   std::memcpy(statistics, &mine, mine.struct_size);
   return TRANSOM_OK;
 }
@@ -147,13 +152,13 @@ transom_status memory_statistics(transom_device* device, transom_memory_statisti
 // ---- streams and events
 
 transom_status stream_create(transom_device* device, transom_stream** stream, transom_error* error) {
-  return guarded(error, [&] { *stream = new transom_stream{device}; });
+  return guarded(error, [&] { *stream = new transom_stream(device); });
 }
 void stream_destroy(transom_stream* stream) { delete stream; }
 transom_status stream_synchronize(transom_stream*, transom_error*) { return TRANSOM_OK; }
 
 transom_status event_create(transom_device*, transom_event** event, transom_error* error) {
-  return guarded(error, [&] { *event = new transom_event{}; });
+  return guarded(error, [&] { *event = new transom_event; });
 }
 void event_destroy(transom_event* event) { delete event; }
 transom_status event_record(transom_event* event, transom_stream*, transom_error*) {

@@ -79,15 +79,27 @@ def export_onnx(path):
     """The model as ONNX for the shapes of the inputs; kept for the next process."""
     if os.path.exists(path):
         return
-    model = load_model(attn_implementation="eager").eval()
-    model.config.return_dict = False
     inputs = {name: tensor for name, tensor in load_inputs().items() if name != "labels"}
+    if "pixel_values" in inputs:
+
+        class Logits(torch.nn.Module):  # the exporter takes tuples, some image models do not give them
+            def __init__(self):
+                super().__init__()
+                self.model = load_model().eval()
+
+            def forward(self, pixel_values):
+                return self.model(pixel_values=pixel_values).logits
+
+        model = Logits().eval()
+    else:
+        model = load_model(attn_implementation="eager").eval()
+        model.config.return_dict = False
     torch.onnx.export(model, (), path + ".part", kwargs=inputs, input_names=list(inputs), external_data=False)
     os.rename(path + ".part", path)
 
 
 def onnx_inference():
-    path = f"{arguments.inputs}.onnx"
+    path = f"{arguments.inputs}.{os.path.basename(os.path.normpath(arguments.model))}.onnx"
     export_onnx(path)
     inputs = {name: tensor.numpy() for name, tensor in load_inputs().items() if name != "labels"}
     if arguments.peer == "openvino":

@@ -32,6 +32,7 @@ struct DatasetOptions {
   std::optional<char> delimiter;          // of CSV files; by default a comma, and a tab in .tsv
   bool quotes = true;                     // whether " encloses fields of CSV files
   std::vector<std::string> column_names;  // of CSV files that have no header line
+  bool keep_linebreaks = false;           // of text files: lines with their \n
   // Files above this size are not held in memory: their rows are found once and read again when they are asked for.
   uint64_t memory_limit = uint64_t{512} << 20;
 };

@@ -7,15 +7,25 @@
  *
  * Rules that hold everywhere in this header:
  *   - Every struct that may grow begins with `struct_size`, the sizeof as its writer compiled it. A reader uses only
- * the fields that lie inside it. New fields are added at the end only; that raises the minor version.
+ * the fields that lie inside it. New fields are added at the end only; that raises the minor version. Structs without
+ * `struct_size` never change.
+ *   - Where the caller passes a struct to be filled in, it sets `struct_size` to what it can read; the callee writes no
+ * further, and sets it to what it has written. A table whose host is older is cut off, one whose host is newer lacks
+ * the newest functions; both work.
  *   - Functions return a transom_status. On failure they write one line of text into `error` (never null), say what was
  *     expected and what was found, and leave their outputs untouched. No C++ exception may cross this interface.
  *   - Memory that a caller passes is the caller's, and may be freed when the call returns, unless a comment says else.
  *   - Tensors are dense and row-major; there are no strides. Extents may be 0. int64 is the type of every extent.
  *   - Functions marked (optional) may be null; the host then does without, as the comment says.
  *   - A function may be called from any thread, but never for one stream from two threads at once.
+ *   - Handles are freed by the host, every handle of a device before the device. Work that is still queued when one of
+ * its handles is freed is carried out all the same: the device keeps what it needs until then.
+ *   - After TRANSOM_OUT_OF_MEMORY everything works on. After TRANSOM_DEVICE_LOST every call but those that free handles
+ * returns TRANSOM_DEVICE_LOST, at once.
  *
- * Versions: 1.0 the first.
+ * Versions: 1.0 the first. 1.1 adds handles to transom_memory_statistics, and to the table: host_allocate, host_free,
+ * event_query, event_synchronize, communicator_abort, memory_reset_peak, device_report. docs/device-plugins.md leads
+ * through this header.
  */
 #ifndef TRANSOM_DEVICE_PLUGIN_H
 #define TRANSOM_DEVICE_PLUGIN_H
@@ -28,7 +38,7 @@ extern "C" {
 #endif
 
 #define TRANSOM_PLUGIN_MAJOR 1 /* changes break plugins; the host refuses another major version */
-#define TRANSOM_PLUGIN_MINOR 0 /* additions only */
+#define TRANSOM_PLUGIN_MINOR 1 /* additions only */
 
 #if defined(__GNUC__)
 #define TRANSOM_PLUGIN_EXPORT __attribute__((visibility("default")))
@@ -166,7 +176,9 @@ typedef struct transom_memory_statistics {
   uint64_t bytes_in_use;
   uint64_t peak_bytes_in_use;
   uint64_t bytes_limit; /* 0: not known */
-  uint64_t allocations;
+  uint64_t allocations; /* made so far, those that were freed again counted too */
+  /* since 1.1 */
+  uint64_t handles; /* buffers, streams, events, executables, captures and communicators that live now */
 } transom_memory_statistics;
 
 typedef struct transom_binding {
@@ -276,7 +288,13 @@ typedef struct transom_plugin {
   transom_status (*capture_replay)(transom_capture*, transom_stream*, transom_error* error);
   void (*capture_destroy)(transom_capture*);
 
-  /* (optional) Collectives. `id` is made by one rank and carried to the others by the host. */
+  /* (optional; all or none) Collectives. `id` is made by one rank and carried to the others by the host.
+   * communicator_create returns when all ranks have called it. Each collective is work of the stream, like a launch;
+   * all ranks call the same ones in the same order, with the same counts. Counts are elements. `to` may be `from` (and
+   * in all_gather and reduce_scatter, `from` or `to` may be our part of the other side). all_gather: rank r's
+   * count_per_rank elements come to r * count_per_rank of `to`; reduce_scatter: rank r gets the elements from there. A
+   * rank that is lost ends the others' waiting with TRANSOM_DEVICE_LOST. Sums of one set of inputs have the same bits
+   * on every rank and at every repeat. */
   transom_status (*communicator_id)(unsigned char id[256], transom_error* error);
   transom_status (*communicator_create)(transom_device*, const unsigned char id[256], uint32_t rank, uint32_t ranks,
                                         transom_communicator**, transom_error* error);
@@ -292,6 +310,28 @@ typedef struct transom_plugin {
 
   /* (optional) From now on each run calls `callback` for each node; null ends it. */
   transom_status (*profile)(transom_device*, transom_profile_callback callback, void* user, transom_error* error);
+
+  /* ---- since 1.1 */
+
+  /* (optional, both or none) Host memory from which the device copies without a detour ("pinned"). */
+  transom_status (*host_allocate)(transom_device*, size_t bytes, void** memory, transom_error* error);
+  void (*host_free)(transom_device*, void* memory);
+
+  /* (optional) Whether what was recorded has come to pass (*done = 1), and waiting for it on the host. An event that
+   * was never recorded has come to pass. Errors of the work before it come out here. */
+  transom_status (*event_query)(transom_event*, int32_t* done, transom_error* error);
+  transom_status (*event_synchronize)(transom_event*, transom_error* error);
+
+  /* (optional) Ends the waiting of this communicator's work, which then fails with TRANSOM_DEVICE_LOST; called from any
+   * thread when another rank is known to be gone. */
+  void (*communicator_abort)(transom_communicator*);
+
+  /* (optional) From now on peak_bytes_in_use counts from bytes_in_use. */
+  transom_status (*memory_reset_peak)(transom_device*, transom_error* error);
+
+  /* (optional) What the device counted since it was opened, as one JSON object ("recompilations", "simulated_seconds",
+   * "utilisation" ...), for reports. Owned by the device, valid until the next call of it from the same thread. */
+  const char* (*device_report)(transom_device*);
 } transom_plugin;
 
 /* The one exported symbol. Fills in `plugin`; returns TRANSOM_UNSUPPORTED if it cannot speak the host's major version.

@@ -15,9 +15,11 @@
 
 namespace transom {
 
-class CompiledForward;  // models/compiled_forward.h
-class Config;           // io/config.h
-class KeyValueCache;    // nn/cache.h
+class CompiledForward;    // models/compiled_forward.h
+class Config;             // io/config.h
+class KeyValueCache;      // nn/cache.h
+struct LowRankAdapter;    // nn/lora.h
+class LowRankAdaptation;  // models/lora.h
 
 // One tensor of a model, by its name in the checkpoint. Layers share it with the model, so that a new value is seen by
 // all.
@@ -25,6 +27,9 @@ struct Parameter {
   std::string name;
   Tensor value;
   bool of_layer_norm = false;  // weight decay spares it
+  // The weight of a linear layer, [out, in] or [in, out], and the adapter that stands beside it.
+  enum class Use { kOther, kLinear, kTransposedLinear } use = Use::kOther;
+  std::shared_ptr<const LowRankAdapter> adapter;
 };
 
 // Tensors by the names of Transformers' arguments and outputs, in order.
@@ -54,7 +59,10 @@ struct BufferUpdate {
 // How a forward pass is carried out.
 struct ForwardContext {
   bool training = false;  // dropout is on
-  Tensor dropout_key;     // i64 [2] = (seed, offset), an input of the graph; each dropout draws from its own offsets
+  // f32 []: what a loss over tokens is divided by, in place of the number of its own labels; Transformers'
+  // num_items_in_batch. Empty: the mean.
+  Tensor num_items_in_batch;
+  Tensor dropout_key;  // i64 [2] = (seed, offset), an input of the graph; each dropout draws from its own offsets
   bool gradient_checkpointing = false;
   bool output_hidden_states = false;
   bool return_loss = false;               // of models whose loss needs no labels (CLIP)
@@ -74,6 +82,9 @@ struct LoadOptions {
   bool ignore_mismatched_sizes = false;
   uint64_t seed = 42;  // of parameters that the checkpoint lacks
   std::string dtype = "float32";
+  // Of a directory of PEFT: its adapters stay beside the frozen weights, and are what is trained and saved. Otherwise
+  // they are merged into the weights.
+  bool keep_adapters = false;
 };
 
 // What a checkpoint and a model did not share.
@@ -86,7 +97,8 @@ struct LoadReport {
 class Model {
  public:
   virtual ~Model();
-  // Reads a directory that save_pretrained wrote, Transformers' or ours, or a model of the Hugging Face Hub by its id.
+  // Reads a directory that save_pretrained wrote, Transformers', PEFT's or ours, or a model of the Hugging Face Hub by
+  // its id.
   // For a revision, a token or another cache than the environment's give it what resolve_model (hub.h) returns.
   static std::unique_ptr<Model> from_pretrained(const std::string& name_or_path, const LoadOptions& options = {},
                                                 LoadReport* report = nullptr);
@@ -103,12 +115,16 @@ class Model {
   // Tensors of the checkpoint that no gradient trains: running statistics of batch norms. A pass in training gives
   // their new values in ForwardContext::buffer_updates.
   const std::vector<std::shared_ptr<Parameter>>& buffers() const { return buffers_; }
+  // With adapters, parameters() are what is trained; these are the others.
+  const std::vector<std::shared_ptr<Parameter>>& frozen() const { return frozen_; }
+  const LowRankAdaptation* adaptation() const { return adaptation_.get(); }  // null: no adapters
   Config& config() const { return *config_; }
   const std::string& architecture() const { return architecture_; }
   // The names of the classes by id, from id2label.
   std::vector<std::string> labels() const;
 
-  // Writes config.json and model.safetensors (in shards above the size) as Transformers reads them.
+  // Writes config.json and model.safetensors (in shards above the size) as Transformers reads them; of a model with
+  // adapters, adapter_config.json and adapter_model.safetensors as PEFT reads them.
   void save_pretrained(const std::string& directory, uint64_t max_shard_bytes = uint64_t{5} << 30) const;
 
  protected:
@@ -120,7 +136,9 @@ class Model {
  private:
   friend class ModelLoader;
   friend class CompiledForward;
-  std::vector<std::shared_ptr<Parameter>> parameters_, buffers_;
+  friend class LowRankAdaptation;
+  std::vector<std::shared_ptr<Parameter>> parameters_, frozen_, buffers_;
+  std::shared_ptr<const LowRankAdaptation> adaptation_;
   std::shared_ptr<Config> config_;
   std::string architecture_;
   mutable std::shared_ptr<CompiledForward> compiled_;  // made by the first forward pass in compile or graph mode

@@ -137,6 +137,20 @@ Tensor max_pool(const Tensor& x, const PoolingOptions& options);
 Tensor average_pool(const Tensor& x, const PoolingOptions& options);  // padding does not count
 
 // ---- composites: a device may run them whole
+struct AttentionOptions {
+  double scale;                // of the products of queries and keys
+  bool causal = true;          // query i of T sees the keys up to place i + S - T
+  int64_t sliding_window = 0;  // and no more than that many of them; 0: all
+  double soft_cap = 0;         // scores become cap tanh(score / cap); 0: they stay
+};
+// The lowest bfloat16, added to scores that nobody may see: finite in every type that scores are computed in, so that a
+// row with nothing to see stays finite (it is the mean of all values).
+constexpr double kMaskedScore = -3.3895313892515355e38;
+// Scaled dot-product attention (Vaswani et al., 2017) of grouped heads (Ainslie et al., 2023): q [B, T, H, d], k [B, S,
+// G, d], v [B, S, G, e], where H is a multiple of G; bias is added to the scores and broadcasts to [B, H, T, S], or is
+// undefined. Weights are dropped out with probability `dropout` by `key`. -> [B, T, H, e]
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias, const AttentionOptions& options,
+                 const Tensor& key = {}, double dropout = 0);
 Tensor softmax(const Tensor& x);      // over the last axis
 Tensor log_softmax(const Tensor& x);  // over the last axis
 Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& bias, double epsilon);
@@ -165,6 +179,20 @@ class Autocast {
 
  private:
   DType before_;
+};
+
+// While one that is on lives, linear layers on this thread compute in 8-bit integers: each row of the input and each
+// output's row of the weight is rounded to 255 steps of its own. They have no gradients then.
+class QuantizedLinear {
+ public:
+  explicit QuantizedLinear(bool on = true);
+  ~QuantizedLinear();
+  QuantizedLinear(const QuantizedLinear&) = delete;
+  QuantizedLinear& operator=(const QuantizedLinear&) = delete;
+  static bool active();
+
+ private:
+  bool before_;
 };
 
 }  // namespace transom

@@ -28,6 +28,19 @@ struct EncodeOptions {
   int64_t pad_to_multiple_of = 0;    // 0: no rounding
   std::optional<Side> padding_side;  // without them those of the configuration
   std::optional<Side> truncation_side;
+  // The texts are what the model should write (Transformers' text_target): Marian cuts them by target.spm. For other
+  // tokenizers this changes nothing.
+  bool target = false;
+};
+
+// What goes into a chat template besides the messages. Lists and objects are JSON; empty: none.
+struct ChatOptions {
+  bool add_generation_prompt = false;   // ends with what an answer of the assistant begins with
+  bool continue_final_message = false;  // ends where the last message ends, for the model to go on with it
+  std::string chat_template;            // the name of one of the tokenizer's templates, or a template
+  std::string tools;                    // an array of JSON schemas
+  std::string documents;                // an array of objects with "title" and "text"
+  std::string variables;                // an object: further variables of the template
 };
 
 // What overrules a tokenizer's files, also in the copies that save_pretrained() writes.
@@ -80,6 +93,12 @@ class Tokenizer {
   std::string decode(const std::vector<int64_t>& ids, bool skip_special_tokens = false,
                      std::optional<bool> clean_up = std::nullopt) const;
 
+  // A conversation as the model's text, by the checkpoint's chat template: `messages` is a JSON array
+  // [{"role": "user", "content": "Hello"}, ...]. The text has its special tokens: encode it without adding any.
+  // Errors of the template name its line.
+  std::string apply_chat_template(std::string_view messages, const ChatOptions& options = {}) const;
+  bool has_chat_template() const;
+
   std::optional<int64_t> token_to_id(std::string_view token) const;
   std::optional<std::string> id_to_token(int64_t id) const;
   // One more than the largest id, added tokens included.
@@ -101,6 +120,9 @@ class Tokenizer {
   // Empty where the configuration gives none, or the 1e30 that stands for none.
   std::optional<int64_t> model_max_length() const;
   const std::vector<std::string>& model_input_names() const;
+  // Whether Transformers gives offsets for this tokenizer: not for those of its classes that are written in Python
+  // (Marian, Wav2Vec2). Those of encode() are right all the same.
+  bool has_offsets() const;
   Side padding_side() const;
   Side truncation_side() const;
 

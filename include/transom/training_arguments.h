@@ -189,6 +189,7 @@ struct ScriptArguments {
   // Language modelling
   double mlm_probability = 0.15;
   bool line_by_line = false;
+  bool keep_linebreaks = true;
   bool whole_word_mask = false;
 
   // Images and sounds
@@ -224,6 +225,34 @@ struct ScriptArguments {
 
   // Clicks
   int64_t max_ind_range = -1;
+
+  // Sequence to sequence
+  std::optional<std::string> source_lang;
+  std::optional<std::string> target_lang;
+  std::optional<std::string> source_prefix;
+  std::optional<std::string> text_column;
+  std::optional<std::string> summary_column;
+  int64_t max_source_length = 1024;
+  int64_t max_target_length = 128;
+  std::optional<int64_t> val_max_target_length;
+  bool ignore_pad_token_for_loss = true;
+  bool predict_with_generate = false;
+  bool span_corruption = false;
+  double mean_noise_span_length = 3;
+
+  // LoRA
+  bool use_peft = false;
+  int64_t lora_r = 16;
+  double lora_alpha = 32;
+  double lora_dropout = 0.05;
+  std::vector<std::string> lora_target_modules;
+  std::vector<std::string> lora_modules_to_save;
+  std::optional<std::string> lora_task_type;
+  std::string lora_bias = "none";
+  JsonText lora_rank_pattern;
+  JsonText lora_alpha_pattern;
+  bool use_rslora = false;
+  bool use_dora = false;
 
   // Early stopping
   std::optional<int64_t> early_stopping_patience;

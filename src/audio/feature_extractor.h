@@ -24,6 +24,8 @@ class FeatureExtractor {
   static std::unique_ptr<FeatureExtractor> read(const std::filesystem::path& directory);
   // Sounds at the extractor's sampling rate, as a batch padded to one length.
   virtual AudioFeatures operator()(std::span<const Sound> sounds) const = 0;
+  // One sound in its own length, also where operator() cuts it.
+  virtual AudioFeatures whole(const Sound& sound) const { return (*this)(std::span(&sound, 1)); }
 
   int64_t sampling_rate() const { return sampling_rate_; }
   // The length that every sound is cut or padded to, in samples; 0: sounds have their own lengths.

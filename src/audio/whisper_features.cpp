@@ -68,6 +68,12 @@ class WhisperExtractor : public FeatureExtractor {
     return result;
   }
 
+  AudioFeatures whole(const Sound& sound) const override {
+    if (static_cast<int64_t>(sound.samples.size()) <= fixed_length_) return (*this)(std::span(&sound, 1));
+    const int64_t frames = static_cast<int64_t>(sound.samples.size()) / hop_;
+    return {"input_features", {1, mel_bins_, frames}, log_mel(sound.samples, frames), {}};
+  }
+
  private:
   // [mel bins, frames]: log10 of the energies, nothing more than 8 below the highest, scaled to about [-1, 1].
   std::vector<float> log_mel(const std::vector<float>& wave, int64_t frames) const {

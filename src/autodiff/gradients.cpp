@@ -107,10 +107,6 @@ std::vector<Tensor> input_gradients(const Node& node, const std::vector<Tensor>&
   for (const Tensor& input : node.inputs) wants.push_back(dependence.holds(input));
   if (node.region) return gradients_through(recomputed(node, cotangents), wants);
   if (operation.gradient) {
-    // A rule of one output may rely on its cotangent; of several outputs, those that nobody used are zero.
-    if (cotangents.size() > 1 && operation.kind == OperationKind::kComposite)
-      for (size_t i = 0; i < cotangents.size(); ++i)
-        if (!cotangents[i].defined()) cotangents[i] = zeros(outputs[i].shape(), outputs[i].dtype());
     const std::unique_ptr<bool[]> flags(new bool[wants.size()]);
     std::copy(wants.begin(), wants.end(), flags.get());
     return operation.gradient({node.inputs, outputs, cotangents, node.attributes, {flags.get(), wants.size()}});

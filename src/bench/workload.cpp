@@ -68,6 +68,7 @@ class ForwardWorkload : public ModelWorkload {
     const NoGradient inference;
     std::optional<Autocast> autocast;
     if (options_.dtype == "bfloat16") autocast.emplace(DType::kBFloat16);
+    const QuantizedLinear quantized(options_.quantization == "int8");
     const NamedTensors outputs = model_->forward(inputs_);
     std::vector<Tensor> values;
     for (const auto& [name, tensor] : outputs.items()) values.push_back(tensor);
@@ -118,6 +119,7 @@ class PipelineWorkload : public Workload {
   void run() override {
     std::optional<Autocast> autocast;
     if (options_.dtype == "bfloat16") autocast.emplace(DType::kBFloat16);
+    const QuantizedLinear quantized(options_.quantization == "int8");
     for (const std::string& line : lines_) run_pipeline(*pipeline_, line, parameters_);
   }
   double samples() const override { return static_cast<double>(lines_.size()); }
@@ -147,6 +149,10 @@ void BenchOptions::check() const {
          "--scenario: the task train is a scenario of training; for a forward pass give --task forward");
   if (dtype != "float32" && dtype != "bfloat16")
     fail(ErrorKind::kUsage, "--dtype: expected float32 or bfloat16, found {}", quoted(dtype));
+  if (quantization != "none" && quantization != "int8")
+    fail(ErrorKind::kUsage, "--quantization: expected none or int8, found {}", quoted(quantization));
+  if (quantization != "none" && task == "train")
+    fail(ErrorKind::kUsage, "--quantization: is for inference; training needs gradients");
   const auto at_least = [](const char* flag, auto value, auto least) {
     if (!(value >= least)) fail(ErrorKind::kUsage, "{}: expected at least {}, found {}", flag, least, value);
   };

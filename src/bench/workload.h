@@ -11,12 +11,13 @@
 namespace transom {
 
 struct BenchOptions {
-  std::string model;              // a directory with config.json
-  std::string task = "forward";   // forward, train, or a pipeline's name, which chooses the head
-  std::string scenario;           // inference or training; empty: training where the task is train
-  std::string inputs;             // .safetensors: tensors by name; else lines of text for the task's pipeline
-  std::string dtype = "float32";  // bfloat16: matrix products in that type (autocast)
-  bool no_weights = false;        // random weights, whatever the directory holds
+  std::string model;                  // a directory with config.json
+  std::string task = "forward";       // forward, train, or a pipeline's name, which chooses the head
+  std::string scenario;               // inference or training; empty: training where the task is train
+  std::string inputs;                 // .safetensors: tensors by name; else lines of text for the task's pipeline
+  std::string dtype = "float32";      // bfloat16: matrix products in that type (autocast)
+  std::string quantization = "none";  // int8: linear layers in 8-bit integers
+  bool no_weights = false;            // random weights, whatever the directory holds
   int64_t batch_size = 1, sequence_length = 128;
   int64_t warmup_runs = 10, iterations = 10;
   double duration = 10;  // seconds; runs go on until both this and `iterations` are reached

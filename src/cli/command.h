@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -18,6 +19,7 @@ struct Option {
   std::string help;
   bool required = false;
   bool value_optional = false;  // of a string: the flag alone gives "-"
+  bool hidden = false;          // known, but not worth a line of the help
 };
 
 struct Command {
@@ -31,9 +33,13 @@ struct Command {
 
 // One maker for each file of this folder.
 Command bench_command();
+Command certify_command();
 Command devices_command();
 Command evaluate_command();
+Command explain_command();
 Command forward_command();
+Command generate_command();
+Command merge_command();
 Command models_command();
 Command preprocess_command();
 Command run_command();
@@ -45,6 +51,13 @@ struct DeviceOptions {
   std::string device, mode = "lazy";
   void add_to(Command& command);
   void apply() const;  // chooses device and mode; refuses unknown ones
+};
+
+// The numbers that are computed with, for as long as what `apply` returns lives.
+struct NumberOptions {
+  std::string dtype = "float32", quantization = "none";
+  void add_to(Command& command);
+  std::shared_ptr<void> apply() const;  // refuses unknown ones
 };
 
 // Where models come from that are named by an id, by the names of Transformers.

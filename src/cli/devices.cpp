@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstdio>
 
 #include "base/error.h"
@@ -47,15 +48,18 @@ Command devices_command() {
       std::puts(dump_json(list, 2).c_str());
       return 0;
     }
-    std::puts(fmt::format("{:<12} {:<28} {:>6} {:>9}  {}", "DEVICE", "WHAT", "UNITS", "MEMORY", "NOTES").c_str());
+    size_t width = 12;
+    for (const DeviceInfo& d : devices) width = std::max(width, d.name.size());
+    std::puts(
+        fmt::format("{:<{}} {:<28} {:>6} {:>9}  {}", "DEVICE", width, "WHAT", "UNITS", "MEMORY", "NOTES").c_str());
     for (const DeviceInfo& d : devices) {
       std::string notes = !d.reason.empty() ? "not available: " + d.reason : d.architecture;
       if (d.emulated) notes = "emulated; " + notes;
       if (d.computes_nothing) notes = "computes nothing; " + notes;
       const std::string memory =
           d.memory_bytes ? fmt::format("{:.1f} GiB", static_cast<double>(d.memory_bytes) / (1u << 30)) : "-";
-      std::puts(fmt::format("{:<12} {:<28.28} {:>6} {:>9}  {}", d.name, d.description.empty() ? "-" : d.description,
-                            d.compute_units, memory, notes)
+      std::puts(fmt::format("{:<{}} {:<28.28} {:>6} {:>9}  {}", d.name, width,
+                            d.description.empty() ? "-" : d.description, d.compute_units, memory, notes)
                     .c_str());
     }
     return 0;

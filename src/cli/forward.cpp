@@ -16,9 +16,10 @@ namespace transom {
 namespace {
 
 struct Options {
-  std::string model, inputs, outputs, gradients, kwargs = "{}", dtype = "float32";
+  std::string model, inputs, outputs, gradients, kwargs = "{}";
   ModelOptions source;
   DeviceOptions device;
+  NumberOptions numbers;
 };
 
 void write_tensors(const std::string& path, const NamedTensors& tensors) {
@@ -80,18 +81,16 @@ void call_compiled(const NamedTensors& inputs, const std::function<void(const Na
 
 int forward(const Options& options) {
   options.device.apply();
-  const DType dtype = parse_dtype(options.dtype);
-  if (dtype != DType::kFloat32 && dtype != DType::kBFloat16)
-    fail(ErrorKind::kUsage, "--dtype: expected float32 or bfloat16, found {}", quoted(options.dtype));
+  const auto numbers = options.numbers.apply();
   const std::unique_ptr<Model> model = Model::from_pretrained(resolve_model(options.model, options.source.hub()));
   const NamedTensors inputs = load_inputs(options.inputs);
   const ForwardContext context = context_of(options.kwargs);
   const bool wants_gradients = !options.gradients.empty();
+  if (wants_gradients && QuantizedLinear::active())
+    fail(ErrorKind::kUsage, "--gradients: there are none through --quantization {}", options.numbers.quantization);
   NamedTensors outputs, gradients;
   // Fills in both; as a function of the inputs, so that the compiled modes can trace it.
   const auto compute = [&](const NamedTensors& given) {
-    std::optional<Autocast> autocast;
-    if (dtype == DType::kBFloat16) autocast.emplace(dtype);
     outputs = model->forward(given, context);
     if (!wants_gradients) return;
     const Tensor loss = outputs.find("loss");
@@ -124,8 +123,8 @@ Command forward_command() {
       {"--inputs", &options.inputs, "safetensors file with tensors by the names of Transformers' arguments", true},
       {"--outputs", &options.outputs, "where the outputs go, by Transformers' names", true},
       {"--gradients", &options.gradients, "where the gradient of the loss for every parameter goes"},
-      {"--kwargs", &options.kwargs, "further arguments as JSON, such as {\"output_hidden_states\": true}"},
-      {"--dtype", &options.dtype, "float32 or bfloat16 (autocast)"}};
+      {"--kwargs", &options.kwargs, "further arguments as JSON, such as {\"output_hidden_states\": true}"}};
+  options.numbers.add_to(command);
   options.source.add_to(command);
   options.device.add_to(command);
   command.run = [] { return forward(options); };

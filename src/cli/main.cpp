@@ -33,6 +33,7 @@ void add_option(CLI::App& app, const Option& option) {
       },
       option.value);
   if (option.required) added->required();
+  if (option.hidden) added->group("");
   if (option.value_optional) added->expected(0, 1)->default_str("-");
   if (option.value_optional) return;
   if (std::holds_alternative<std::string*>(option.value) || std::holds_alternative<int64_t*>(option.value) ||
@@ -64,9 +65,11 @@ void refuse_unknown_words(const std::vector<Command>& commands, int count, char*
 int run(int count, char** words) {
   CLI::App app("Trains, evaluates and serves Hugging Face checkpoints on whatever accelerator it finds.", "transom");
   app.require_subcommand(1);
-  std::vector<Command> commands = {train_command(),   evaluate_command(), run_command(),
-                                   forward_command(), tokenize_command(), preprocess_command(),
-                                   bench_command(),   models_command(),   devices_command()};
+  std::vector<Command> commands = {
+      train_command(),    evaluate_command(),   run_command(),     generate_command(), forward_command(),
+      tokenize_command(), preprocess_command(), bench_command(),   explain_command(),  certify_command(),
+      merge_command(),    models_command(),     devices_command(),
+  };
   // A command that reads its own words gets them untouched.
   if (count > 1)
     for (const Command& command : commands)

@@ -4,12 +4,14 @@
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
+#include <list>
 
 #include "audio/sound.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "cli/command.h"
+#include "generation/generation_fields.h"
 #include "images/image.h"
 #include "pipelines/pipeline.h"
 
@@ -23,8 +25,12 @@ struct Options {
       pooling, hypothesis_template, source_sentence, top_k, return_timestamps;
   double chunk_length_s = 0;
   bool json = false, multi_label = false, pool = false;
+  std::optional<std::string> return_full_text, stride_length_s, generate_kwargs;
+  // Fields of GenerationConfig, for the tasks that write; a list, because options point into it.
+  std::list<std::pair<std::string, std::optional<std::string>>> generation;
   ModelOptions source;
   DeviceOptions device;
+  NumberOptions numbers;
 };
 
 Json parameters_of(const Options& o) {
@@ -37,7 +43,15 @@ Json parameters_of(const Options& o) {
   text("function_to_apply", o.function_to_apply);
   text("pooling", o.pooling);
   text("hypothesis_template", o.hypothesis_template);
-  text("return_timestamps", o.return_timestamps);
+  if (o.return_timestamps) {  // the flag alone: of segments
+    const std::string& word = *o.return_timestamps == "-" ? "true" : *o.return_timestamps;
+    p["return_timestamps"] = word == "true" || word == "True" ? Json(true) : Json(word);
+  }
+  if (o.return_full_text) p["return_full_text"] = generation_value("", *o.return_full_text);
+  if (o.stride_length_s) p["stride_length_s"] = generation_value("", *o.stride_length_s);
+  if (o.generate_kwargs) p["generate_kwargs"] = parse_json(*o.generate_kwargs, "--generate_kwargs");
+  for (const auto& [name, word] : o.generation)
+    if (word) p[name] = generation_value(name, *word == "-" ? "true" : *word);
   if (o.chunk_length_s > 0) p["chunk_length_s"] = o.chunk_length_s;
   if (o.multi_label) p["multi_label"] = true;
   if (o.pool) p["pool"] = true;
@@ -51,6 +65,15 @@ Json parameters_of(const Options& o) {
     }
   }
   return p;
+}
+
+// What a task wrote: {"generated_text": "..."} and its like.
+const std::string* written_text(const Json& result) {
+  if (!result.is_object() || result.empty() || result.size() > 2) return nullptr;
+  const std::string& name = result.begin().key();
+  const Json& value = result.begin().value();
+  return (name == "text" || name.ends_with("_text")) && value.is_string() ? value.get_ptr<const std::string*>()
+                                                                          : nullptr;
 }
 
 // A result for people: labels and scores in columns, else the JSON.
@@ -67,6 +90,8 @@ void show(const Json& result, const std::string& indent = "") {
     std::puts(fmt::format("{}{:<16} {:.4f}  {}", indent, result["token_str"].get<std::string>(),
                           result["score"].get<double>(), result["sequence"].get<std::string>())
                   .c_str());
+  } else if (const std::string* written = written_text(result)) {
+    std::puts(written->c_str());
   } else {
     std::puts((indent + dump_json(result)).c_str());
   }
@@ -109,6 +134,7 @@ void add_input(const Pipeline& pipeline, const std::string& input, std::vector<J
 
 int run(const Options& options) {
   options.device.apply();
+  const auto numbers = options.numbers.apply();
   const auto pipeline = make_pipeline(options.task, options.model, options.source.hub());
   const Json parameters = parameters_of(options);
   if (options.requests) {
@@ -125,7 +151,7 @@ int run(const Options& options) {
       }
       Json result;
       const Json& inputs = request["inputs"];
-      if (inputs.is_array()) {
+      if (inputs.is_array() && !pipeline->is_one_input(inputs)) {
         result = run_pipeline(*pipeline, std::vector<Json>(inputs.begin(), inputs.end()), all);
       } else result = run_pipeline(*pipeline, inputs, all);
       std::puts(dump_json(result).c_str());
@@ -142,7 +168,8 @@ int run(const Options& options) {
     for (const std::string& input : options.inputs) add_input(*pipeline, input, inputs);
   if (inputs.empty())
     fail(ErrorKind::kUsage, "there is nothing to run on: give texts, - for standard input, or --requests FILE");
-  const std::vector<Json> results = run_pipeline(*pipeline, inputs, parameters);
+  const std::vector<Json> results = inputs.size() == 1 ? std::vector{run_pipeline(*pipeline, inputs[0], parameters)}
+                                                       : run_pipeline(*pipeline, inputs, parameters);
   if (options.json) std::puts(dump_json(results.size() == 1 ? results[0] : Json(results)).c_str());
   else if (options.source_sentence) show_ranking(options.inputs, results[0]);
   else
@@ -182,10 +209,27 @@ Command run_command() {
       {"--multi_label", &o.multi_label, "of zero-shot-classification: labels do not exclude each other"},
       {"--pooling", &o.pooling, "of feature-extraction: none, auto, mean or cls"},
       {"--pool", &o.pool, "of image-feature-extraction: the pooled output"},
-      {"--return_timestamps", &o.return_timestamps, "of automatic-speech-recognition: char or word"},
+      {.name = "--return_timestamps",
+       .value = &o.return_timestamps,
+       .help = "of automatic-speech-recognition: char or word; alone: of segments (Whisper)",
+       .value_optional = true},
+      {"--stride_length_s", &o.stride_length_s, "of automatic-speech-recognition: seconds that chunks share"},
+      {"--generate_kwargs", &o.generate_kwargs, "options of generate() as JSON: {\"num_beams\": 4}"},
+      {"--return_full_text", &o.return_full_text, "of text-generation: false leaves the prompt out"},
       {"--chunk_length_s", &o.chunk_length_s, "of automatic-speech-recognition: seconds that go through at once"}};
+  o.generation.clear();
+  for (const GenerationField& field : generation_fields()) {
+    const std::string flag = "--" + std::string(field.name);
+    if (field.name == "top_k" || field.help.empty()) continue;
+    auto& [name, word] = o.generation.emplace_back(field.name, std::nullopt);
+    command.options.push_back({.name = flag,
+                               .value = &word,
+                               .help = "of tasks that write: " + std::string(field.help),
+                               .value_optional = field.is_flag});
+  }
   o.source.add_to(command);
   o.device.add_to(command);
+  o.numbers.add_to(command);
   command.run = [] { return run(o); };
   return command;
 }

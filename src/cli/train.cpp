@@ -11,6 +11,7 @@
 #include "base/progress.h"
 #include "cli/command.h"
 #include "cli/profile_table.h"
+#include "train/adapters.h"
 #include "train/model_inputs.h"
 #include "train/task_data.h"
 #include "train/trainer_state.h"
@@ -57,10 +58,12 @@ void print_step(const StepReport& report) {
 
 // The same batch again and again: the practitioner's check that a model can learn.
 int overfit(TrainArguments arguments, std::optional<Profile>& profile) {
+  const std::string base = arguments.script.model_name_or_path;
   fetch_models(arguments.script, {.progress = download_bars()});
   TrainingArguments training = arguments.training;
   if (training.max_steps <= 0) training.max_steps = 20;
-  auto model = Model::from_pretrained(arguments.script.model_name_or_path);
+  auto model = Model::from_pretrained(arguments.script.model_name_or_path, {.keep_adapters = true});
+  add_adapters(arguments, base, *model);
   const NamedTensors inputs = load_inputs(*arguments.script.overfit_batch);
   if (arguments.script.profile) profile.emplace();
   overfit_one_batch(*model, training, inputs, [&](const StepReport& report) {

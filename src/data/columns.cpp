@@ -71,6 +71,8 @@ DatasetOptions dataset_options(const ScriptArguments& arguments) {
   if (arguments.delimiter) options.delimiter = arguments.delimiter->at(0);
   for (const std::string& names : arguments.column_names)  // as words, or with commas between
     for (std::string& name : split(names, ',')) options.column_names.push_back(std::move(name));
+  options.keep_linebreaks =
+      (arguments.task == "text-generation" || arguments.task == "language-modeling") && arguments.keep_linebreaks;
   return options;
 }
 

@@ -33,12 +33,21 @@ PaddedRows pad(std::span<const std::vector<int64_t>* const> rows, int64_t length
 Batch collate(std::span<const Features> rows, const PaddingOptions& options) {
   Batch batch;
   if (rows.empty()) return batch;
-  size_t longest = 0;
+  const auto of_decoder = [&](const std::string& name) {
+    return options.separate_labels && (name == "labels" || name.starts_with("decoder_"));
+  };
+  size_t longest = 0, longest_target = 0;
   for (const Features& row : rows) {
     require(row.sequences.contains("input_ids"), "batch: expected input_ids in every row");
-    for (const auto& [name, sequence] : row.sequences) longest = std::max(longest, sequence.size());
+    for (const auto& [name, sequence] : row.sequences) {
+      size_t& place = of_decoder(name) ? longest_target : longest;
+      place = std::max(place, sequence.size());
+    }
   }
-  const int64_t length = padded_length(static_cast<int64_t>(longest), options);
+  PaddingOptions of_targets = options;
+  of_targets.max_length = options.max_label_length;
+  const int64_t source_length = padded_length(static_cast<int64_t>(longest), options),
+                target_length = padded_length(static_cast<int64_t>(longest_target), of_targets);
 
   std::vector<const std::vector<int64_t>*> sequences(rows.size());
   for (const auto& [name, first] : rows[0].sequences) {
@@ -48,9 +57,11 @@ Batch collate(std::span<const Features> rows, const PaddingOptions& options) {
         fail("batch: expected '{}' in every row, found none in row {}", name, i + 1);
       sequences[i] = &found->second;
     }
-    const int64_t fill = name == "input_ids"        ? options.pad_token_id
+    const int64_t length = of_decoder(name) ? target_length : source_length;
+    const bool are_tokens = name == "input_ids" || name == "decoder_input_ids";
+    const int64_t fill = are_tokens                 ? options.pad_token_id
                          : name == "token_type_ids" ? options.pad_token_type_id
-                         : name == "labels"         ? kIgnoredLabel
+                         : name == "labels"         ? options.label_fill
                                                     : 0;
     batch.sequences[name] = pad(sequences, length, fill, options.left);
   }
@@ -58,7 +69,7 @@ Batch collate(std::span<const Features> rows, const PaddingOptions& options) {
     std::vector<std::vector<int64_t>> ones;
     for (const Features& row : rows) ones.emplace_back(row.sequences.at("input_ids").size(), 1);
     for (size_t i = 0; i < rows.size(); ++i) sequences[i] = &ones[i];
-    batch.sequences["attention_mask"] = pad(sequences, length, 0, options.left);
+    batch.sequences["attention_mask"] = pad(sequences, source_length, 0, options.left);
   }
   for (size_t i = 0; i < rows.size(); ++i) {
     require(rows[i].label.has_value() == rows[0].label.has_value() &&

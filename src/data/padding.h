@@ -50,6 +50,10 @@ struct PaddingOptions {
   bool left = false;                  // pad in front
   std::optional<int64_t> max_length;  // to this length always; longer rows are an error
   std::optional<int64_t> multiple_of;
+  // Of encoder-decoders: labels, and what else the decoder reads, are padded among themselves.
+  bool separate_labels = false;
+  std::optional<int64_t> max_label_length;
+  int64_t label_fill = kIgnoredLabel;
 };
 
 // The length that rows of at most `longest` tokens are padded to.
@@ -57,8 +61,8 @@ int64_t padded_length(int64_t longest, const PaddingOptions& options);
 
 PaddedRows pad(std::span<const std::vector<int64_t>* const> rows, int64_t length, int64_t fill, bool left);
 
-// Pads every sequence: input_ids with the pad token, token_type_ids with its type, labels with kIgnoredLabel, all
-// others with 0. Adds the attention mask where rows have none. All rows must have the same sequences.
+// Pads every sequence: input_ids with the pad token, token_type_ids with its type, labels with label_fill, all others
+// with 0. Adds the attention mask where rows have none. All rows must have the same sequences.
 Batch collate(std::span<const Features> rows, const PaddingOptions& options);
 
 }  // namespace transom

@@ -43,7 +43,7 @@ std::unique_ptr<RowFormat> format_of(const std::filesystem::path& path, std::str
   if (extension == ".json" || extension == ".jsonl" || extension == ".ndjson") return json_format(name, text);
   if (extension == ".conll" || extension == ".bio" || extension == ".iob" || extension == ".iob2")
     return conll_format(name, text);
-  if (extension == ".txt" || extension == ".text") return lines_format(name, text);
+  if (extension == ".txt" || extension == ".text") return lines_format(name, text, options.keep_linebreaks);
   fail("{}: expected a file that ends in .csv, .tsv, .json, .jsonl, .conll or .txt", name);
 }
 

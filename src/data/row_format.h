@@ -32,7 +32,7 @@ std::unique_ptr<RowFormat> csv_format(std::string name, std::string_view text, c
                                       bool tabs);
 std::unique_ptr<RowFormat> json_format(std::string name, std::string_view text);
 std::unique_ptr<RowFormat> conll_format(std::string name, std::string_view text);
-std::unique_ptr<RowFormat> lines_format(std::string name, std::string_view text);
+std::unique_ptr<RowFormat> lines_format(std::string name, std::string_view text, bool keep_linebreaks);
 // The format that the file's name asks for.
 std::unique_ptr<RowFormat> format_of(const std::filesystem::path& path, std::string_view text,
                                      const DatasetOptions& options);

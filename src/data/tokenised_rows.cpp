@@ -5,7 +5,8 @@
 
 namespace transom {
 
-TokenisedRows::TokenisedRows(Dataset data) : data_(std::move(data)) {
+TokenisedRows::TokenisedRows(Dataset data, bool separate_labels)
+    : data_(std::move(data)), separate_labels_(separate_labels) {
   const auto input_ids = data_.find("input_ids");
   require(input_ids && data_.columns()[*input_ids].type == ColumnType::kInts,
           "{}: expected a column input_ids with lists of whole numbers", data_.where(0));
@@ -33,8 +34,9 @@ Features TokenisedRows::row(int64_t index) const {
   }
   const size_t length = features.sequences.at("input_ids").size();
   for (const auto& [name, sequence] : features.sequences)
-    require(sequence.size() == length, "{}, column '{}': expected {} numbers as in input_ids, found {}",
-            data_.where(index), name, length, sequence.size());
+    if (!separate_labels_ || (name != "labels" && !name.starts_with("decoder_")))
+      require(sequence.size() == length, "{}, column '{}': expected {} numbers as in input_ids, found {}",
+              data_.where(index), name, length, sequence.size());
   if (!label_) return features;
   const Value& label = row[*label_];
   if (const auto* id = std::get_if<int64_t>(&label)) features.label = *id;

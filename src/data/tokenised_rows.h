@@ -12,7 +12,8 @@ class TokenisedRows {
   // Lists of whole numbers become sequences by their names. `labels` (or `label`): a list is a sequence too, a whole
   // number a class, a fraction or a list of fractions the values of regression or of several labels. Columns of other
   // types are left out. Errors name the row for lists of another length than input_ids.
-  explicit TokenisedRows(Dataset data);
+  // With `separate_labels`, labels and what a decoder reads may have a length of their own.
+  explicit TokenisedRows(Dataset data, bool separate_labels = false);
 
   int64_t size() const { return data_.size(); }
   Features row(int64_t index) const;
@@ -21,6 +22,7 @@ class TokenisedRows {
 
  private:
   Dataset data_;
+  bool separate_labels_;
   size_t input_ids_;
   std::vector<size_t> sequences_;
   std::optional<size_t> label_;

@@ -50,6 +50,7 @@ class Device : public std::enable_shared_from_this<Device> {
 
   const std::string& name() const { return name_; }
   const transom_plugin& table() const { return plugin_->table(); }
+  const fs::path& plugin_file() const { return plugin_->path(); }
   const transom_device_properties& properties() const { return properties_; }
   transom_device* handle() const { return handle_; }
   transom_stream* stream() const { return stream_; }
@@ -74,6 +75,8 @@ class Device : public std::enable_shared_from_this<Device> {
   transom_stream* stream_ = nullptr;
   std::shared_ptr<Buffer> arena_;
 };
+
+DeviceInfo describe_device(const Device& device);
 
 // The device in use; see set_device.
 const std::shared_ptr<Device>& default_device();

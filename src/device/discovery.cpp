@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which devices there are, and which one is used.
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <tuple>
 
 #include "base/error.h"
 #include "device/device.h"
@@ -17,11 +19,23 @@ std::map<std::string, std::shared_ptr<Device>> opened;  // by the name asked for
 std::string chosen_name;
 std::shared_ptr<Device> chosen;
 
+void describe(const transom_device_properties& properties, DeviceInfo& info) {
+  info.description = text_of(properties.name, sizeof properties.name);
+  info.architecture = text_of(properties.architecture, sizeof properties.architecture);
+  info.driver = text_of(properties.driver, sizeof properties.driver);
+  info.memory_bytes = properties.memory_bytes;
+  info.compute_units = properties.compute_units;
+  info.emulated = properties.flags & TRANSOM_DEVICE_EMULATED;
+  info.computes_nothing = properties.flags & TRANSOM_DEVICE_COMPUTES_NOTHING;
+  for (int32_t dtype = 0; dtype <= TRANSOM_FLOAT64; ++dtype)
+    if (properties.fast_dtypes >> dtype & 1) info.fast_dtypes.push_back(static_cast<DType>(dtype));
+}
+
 // Devices of one plugin, or one entry that says why there is none.
 std::vector<DeviceInfo> ask(const fs::path& file) {
   DeviceInfo base;
   base.plugin = file.string();
-  base.name = file.stem().string().substr(std::string("libtransom_").size());
+  base.name = plugin_name(file);
   try {
     const auto plugin = Plugin::load(file);
     base.name = plugin->table().name;
@@ -29,21 +43,15 @@ std::vector<DeviceInfo> ask(const fs::path& file) {
     uint32_t count = 0;
     transom_error error{};
     expect_ok(plugin->table().device_count(&count, &error), error, base.name);
+    constexpr uint32_t kMost = 4096;
+    if (count > kMost) fail(ErrorKind::kDevice, "{}: the plugin tells of {} devices", file.string(), count);
     std::vector<DeviceInfo> devices;
     for (uint32_t i = 0; i < count; ++i) {
       transom_device_properties properties{.struct_size = sizeof(transom_device_properties)};
       expect_ok(plugin->table().device_describe(i, &properties, &error), error, base.name);
       DeviceInfo info = base;
       if (count > 1) info.name += ":" + std::to_string(i);
-      info.description = properties.name;
-      info.architecture = properties.architecture;
-      info.driver = properties.driver;
-      info.memory_bytes = properties.memory_bytes;
-      info.compute_units = properties.compute_units;
-      info.emulated = properties.flags & TRANSOM_DEVICE_EMULATED;
-      info.computes_nothing = properties.flags & TRANSOM_DEVICE_COMPUTES_NOTHING;
-      for (int32_t dtype = 0; dtype <= TRANSOM_FLOAT64; ++dtype)
-        if (properties.fast_dtypes >> dtype & 1) info.fast_dtypes.push_back(static_cast<DType>(dtype));
+      describe(properties, info);
       devices.push_back(std::move(info));
     }
     if (devices.empty()) {
@@ -51,10 +59,17 @@ std::vector<DeviceInfo> ask(const fs::path& file) {
       devices.push_back(base);
     }
     return devices;
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     base.reason = error.what();
     return {base};
   }
+}
+
+// Accelerators in the order in which they are preferred where their priorities are equal.
+constexpr std::array<std::string_view, 5> kOrder = {"hpu", "cuda", "rocm", "opencl", "cpu"};
+
+size_t rank_of(std::string_view name) {
+  return static_cast<size_t>(std::find(kOrder.begin(), kOrder.end(), name.substr(0, name.find(':'))) - kOrder.begin());
 }
 
 std::string best_name() {
@@ -69,14 +84,14 @@ std::string best_name() {
 }
 
 // A plugin of the name asked for is loaded alone: asking all of them costs time at the start.
-fs::path file_of(const std::string& plugin_name) {
+fs::path file_of(const std::string& name) {
   std::vector<std::string> names;
   for (const fs::path& file : plugin_files()) {
-    names.push_back(file.stem().string().substr(std::string("libtransom_").size()));
-    if (names.back() == plugin_name) return file;
+    names.push_back(plugin_name(file));
+    if (names.back() == name) return file;
   }
-  fail(ErrorKind::kDevice, "there is no device {}{} Plugins found: {}", quoted(plugin_name),
-       did_you_mean(plugin_name, names), fmt::join(names, ", "));
+  fail(ErrorKind::kDevice, "there is no device {}{} Plugins found: {}", quoted(name), did_you_mean(name, names),
+       fmt::join(names, ", "));
 }
 
 }  // namespace
@@ -87,8 +102,20 @@ std::vector<DeviceInfo> list_devices() {
     const std::vector<DeviceInfo> found = ask(file);
     all.insert(all.end(), found.begin(), found.end());
   }
+  std::vector<std::string> directories;
+  for (const fs::path& directory : plugin_directories()) directories.push_back(directory.string());
+  for (const std::string_view name : kOrder) {
+    if (std::any_of(all.begin(), all.end(),
+                    [&](const DeviceInfo& info) { return rank_of(info.name) == rank_of(name); }))
+      continue;
+    DeviceInfo missing;
+    missing.name = name;
+    missing.reason = fmt::format("there is no plugin libtransom_{}.so in {}", name, fmt::join(directories, ", "));
+    all.push_back(std::move(missing));
+  }
   std::stable_sort(all.begin(), all.end(), [](const DeviceInfo& a, const DeviceInfo& b) {
-    return std::pair(a.reason.empty(), a.priority) > std::pair(b.reason.empty(), b.priority);
+    return std::tuple(!a.reason.empty(), ~a.priority, rank_of(a.name)) <
+           std::tuple(!b.reason.empty(), ~b.priority, rank_of(b.name));
   });
   return all;
 }
@@ -97,7 +124,9 @@ std::shared_ptr<Device> Device::open(const std::string& asked) {
   const std::lock_guard lock(mutex);
   const char* environment = std::getenv("TRANSOM_DEVICE");
   const std::string name = !asked.empty() ? asked : environment && *environment ? environment : best_name();
-  if (const auto found = opened.find(name); found != opened.end()) return found->second;
+  // What was lost is opened anew; tensors on the old one stay lost.
+  if (const auto found = opened.find(name); found != opened.end() && !take_lost(name)) return found->second;
+  else if (found != opened.end()) opened.erase(found);
 
   const size_t colon = name.find(':');
   uint32_t index = 0;
@@ -120,6 +149,15 @@ std::shared_ptr<Device> Device::open(const std::string& asked) {
   expect_ok(table.stream_create(device->handle_, &device->stream_, &error), error, name);
   opened.emplace(name, device);
   return device;
+}
+
+DeviceInfo describe_device(const Device& device) {
+  DeviceInfo info;
+  info.name = device.name();
+  info.plugin = device.plugin_file().string();
+  info.priority = device.table().priority;
+  describe(device.properties(), info);
+  return info;
 }
 
 void set_device(const std::string& name) {

@@ -4,13 +4,16 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <set>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/threads.h"
+#include "device/probe.h"
 
 namespace transom {
 namespace {
@@ -20,23 +23,81 @@ const transom_host& host() {
       .struct_size = sizeof(transom_host),
       .major = TRANSOM_PLUGIN_MAJOR,
       .minor = TRANSOM_PLUGIN_MINOR,
-      .log = [](int32_t level, const char* text) { log(static_cast<LogLevel>(level), text); },
+      .log =
+          [](int32_t level, const char* text) {
+            log(static_cast<LogLevel>(std::clamp<int32_t>(level, TRANSOM_LOG_DEBUG, TRANSOM_LOG_WARNING)), text);
+          },
       .threads = static_cast<uint32_t>(thread_count()),
       .parallel = [](size_t count, void* context, transom_parallel_body body) { parallel(count, context, body); }};
   return value;
 }
 
+fs::path own_directory() {
+  Dl_info info{};
+  if (!dladdr(reinterpret_cast<void*>(&plugin_files), &info) || !info.dli_fname) return {};
+  std::error_code ignored;
+  return fs::canonical(info.dli_fname, ignored).parent_path() / "transom";
+}
+
+// Plugins that come with the library and load no driver.
+bool is_trusted(const fs::path& file) {
+  const std::string name = plugin_name(file);
+  return (name == "cpu" || name == "reference" || name == "null") && file.parent_path() == own_directory();
+}
+
+// What a plugin wrote, on one line.
+std::string one_line(std::string_view text) {
+  std::string line(text);
+  for (char& c : line)
+    if (static_cast<unsigned char>(c) < ' ' || c == 127) c = ' ';
+  while (!line.empty() && line.back() == ' ') line.pop_back();
+  return line;
+}
+
+// Losses by the name of the device; see Device::open.
+std::mutex lost_mutex;
+std::set<std::string, std::less<>> lost;
+
 }  // namespace
+
+bool take_lost(std::string_view name) {
+  const std::lock_guard lock(lost_mutex);
+  const auto found = lost.find(name);
+  if (found == lost.end()) return false;
+  lost.erase(found);
+  return true;
+}
+
+std::string text_of(const char* text, size_t limit) { return one_line({text, strnlen(text, limit)}); }
+
+std::string plugin_name(const fs::path& file) {
+  const std::string stem = file.stem().string();
+  return stem.starts_with("libtransom_") ? stem.substr(std::strlen("libtransom_")) : stem;
+}
 
 void expect_ok(transom_status status, const transom_error& error, std::string_view what) {
   if (status == TRANSOM_OK) return;
-  const size_t length = strnlen(error.text, sizeof error.text);
-  fail(ErrorKind::kDevice, "{}: {}", what, length ? std::string_view(error.text, length) : "the plugin gave no reason");
+  std::string text = text_of(error.text, sizeof error.text);
+  if (text.empty()) text = fmt::format("the plugin gave no reason (status {})", static_cast<int>(status));
+  switch (status) {
+    case TRANSOM_OUT_OF_MEMORY:
+      fail(ErrorKind::kDevice, "{}: out of device memory: {}", what, text);
+    case TRANSOM_DEVICE_LOST: {
+      const std::lock_guard lock(lost_mutex);
+      lost.emplace(what);
+      fail(ErrorKind::kDevice, "{}: the device is lost, and what was on it: {}", what, text);
+    }
+    case TRANSOM_UNSUPPORTED:
+      fail(ErrorKind::kDevice, "{}: not supported: {}", what, text);
+    default:
+      fail(ErrorKind::kDevice, "{}: {}", what, text);
+  }
 }
 
 std::shared_ptr<const Plugin> Plugin::load(const fs::path& path) {
   std::shared_ptr<Plugin> plugin(new Plugin);
   plugin->path_ = path;
+  if (!is_trusted(path)) probe_plugin(path);
   plugin->library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!plugin->library_) fail(ErrorKind::kDevice, "{}: cannot be loaded: {}", path.string(), dlerror());
   const auto open = reinterpret_cast<transom_plugin_open_function>(dlsym(plugin->library_, "transom_plugin_open"));
@@ -54,7 +115,15 @@ void Plugin::check() const {
     fail(ErrorKind::kDevice,
          "{}: speaks version {}.{} of the plugin interface, this Transom speaks {}.{}; build the plugin anew", file,
          table_.major, table_.minor, TRANSOM_PLUGIN_MAJOR, TRANSOM_PLUGIN_MINOR);
+  // What 1.0 had; a table cannot have written more than it was given room for.
+  constexpr size_t kLeast = offsetof(transom_plugin, host_allocate);
+  if (table_.struct_size < kLeast || table_.struct_size > sizeof(transom_plugin))
+    fail(ErrorKind::kDevice, "{}: the plugin filled in {} bytes of its table, expected {} to {}", file,
+         table_.struct_size, kLeast, sizeof(transom_plugin));
   if (!table_.name || !table_.version) fail(ErrorKind::kDevice, "{}: the plugin gives no name or version", file);
+  if (plugin_name(path_) != table_.name)
+    fail(ErrorKind::kDevice, "{}: the plugin calls itself {}; its file must be libtransom_{}.so", file,
+         quoted(table_.name), text_of(table_.name, 64));
 #define REQUIRE(function) \
   if (!table_.function)   \
   fail(ErrorKind::kDevice, "{}: the plugin '{}' lacks the function {}", file, table_.name, #function)
@@ -75,25 +144,47 @@ void Plugin::check() const {
   REQUIRE(executable_destroy);
   REQUIRE(run);
 #undef REQUIRE
+  // Groups of which all or none are there.
+  const auto whole = [&](std::string_view group, std::initializer_list<bool> members) {
+    const auto there = std::count(members.begin(), members.end(), true);
+    if (there != 0 && there != static_cast<std::ptrdiff_t>(members.size()))
+      fail(ErrorKind::kDevice, "{}: the plugin '{}' has {} of the {} functions for {}; all or none are expected", file,
+           table_.name, there, members.size(), group);
+  };
+  const transom_plugin& t = table_;
+  whole("events", {t.event_create != nullptr, t.event_destroy != nullptr, t.event_record != nullptr,
+                   t.event_wait != nullptr, t.event_elapsed != nullptr});
+  whole("capture", {t.capture_begin != nullptr, t.capture_end != nullptr, t.capture_replay != nullptr,
+                    t.capture_destroy != nullptr});
+  whole("collectives",
+        {t.communicator_id != nullptr, t.communicator_create != nullptr, t.communicator_destroy != nullptr,
+         t.all_reduce != nullptr, t.all_gather != nullptr, t.reduce_scatter != nullptr, t.broadcast != nullptr});
+  whole("host memory", {t.host_allocate != nullptr, t.host_free != nullptr});
 }
 
 // Libraries stay loaded: a plugin may have threads or handlers that outlive its last device.
 Plugin::~Plugin() = default;
 
-std::vector<fs::path> plugin_files() {
+std::vector<fs::path> plugin_directories() {
   std::vector<fs::path> directories;
   if (const char* path = std::getenv("TRANSOM_PLUGIN_PATH")) {
     std::string_view rest = path;
     while (!rest.empty()) {
       const size_t end = std::min(rest.find(':'), rest.size());
       if (end > 0) directories.emplace_back(rest.substr(0, end));
+      std::error_code ignored;
+      if (end > 0 && !fs::is_directory(directories.back(), ignored))
+        log(LogLevel::kWarning,
+            fmt::format("TRANSOM_PLUGIN_PATH: there is no directory {}", directories.back().string()));
       rest.remove_prefix(std::min(end + 1, rest.size()));
     }
   }
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<void*>(&plugin_files), &info) && info.dli_fname)
-    directories.push_back(fs::canonical(info.dli_fname).parent_path() / "transom");
+  if (const fs::path own = own_directory(); !own.empty()) directories.push_back(own);
+  return directories;
+}
 
+std::vector<fs::path> plugin_files() {
+  const std::vector<fs::path> directories = plugin_directories();
   std::vector<fs::path> files;
   std::set<std::string> names;
   for (const fs::path& directory : directories) {

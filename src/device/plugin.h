@@ -33,8 +33,16 @@ class Plugin {
 // The libraries libtransom_<name>.so in TRANSOM_PLUGIN_PATH, then in the directory `transom` beside the library itself;
 // the first of each name.
 std::vector<fs::path> plugin_files();
+std::vector<fs::path> plugin_directories();     // where those are looked for
+std::string plugin_name(const fs::path& file);  // "hpu" of .../libtransom_hpu.so
+
+// Text of a plugin, zero-terminated or `limit` bytes long, on one line.
+std::string text_of(const char* text, size_t limit);
 
 // Throws an Error of kind kDevice with the plugin's text unless the status is TRANSOM_OK.
 void expect_ok(transom_status status, const transom_error& error, std::string_view what);
+
+// Whether `what` was lost (see expect_ok) since this was last asked.
+bool take_lost(std::string_view what);
 
 }  // namespace transom

@@ -33,6 +33,8 @@ std::string digest_of(const EVP_MD* kind, std::string_view head, std::span<const
 
 std::string sha256_of(const fs::path& path) { return digest_of(EVP_sha256(), {}, MappedFile::open(path)->bytes()); }
 
+std::string sha256_of_text(std::string_view text) { return digest_of(EVP_sha256(), text, {}); }
+
 std::string git_blob_sha1_of(const fs::path& path) {
   const auto file = MappedFile::open(path);
   std::string head = fmt::format("blob {}", file->bytes().size());

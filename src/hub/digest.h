@@ -3,13 +3,15 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "base/files.h"
 
 namespace transom {
 
 // Hexadecimal, in small letters.
-std::string sha256_of(const fs::path& file);         // of files in large file storage
+std::string sha256_of(const fs::path& file);  // of files in large file storage
+std::string sha256_of_text(std::string_view text);
 std::string git_blob_sha1_of(const fs::path& file);  // of all others: SHA-1 of "blob <size>\0" and the contents
 
 }  // namespace transom

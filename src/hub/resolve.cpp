@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hub/resolve.h"
 #include "base/error.h"
+#include "hub/adapters.h"
 #include "hub/model_files.h"
 #include "hub/names.h"
 #include "hub/repository.h"
@@ -29,9 +30,11 @@ bool is_local(const std::string& name) {
 
 fs::path resolve_from_hub(const std::string& id, const HubSettings& settings, bool with_weights) {
   Repository repository(id, settings);
-  if (with_weights) repository.require("config.json", "which every model of Transformers has");
+  const bool adapters = with_weights && repository.find(kAdapterConfig).has_value();
+  if (adapters) repository.require("adapter_model.safetensors", "the weights of PEFT's adapters");
+  else if (with_weights) repository.require("config.json", "which every model of Transformers has");
   fetch_descriptions(repository);
-  if (with_weights) fetch_weights(repository);
+  if (with_weights && !adapters) fetch_weights(repository);
   std::error_code none;
   if (!fs::is_directory(repository.snapshot(), none)) repository.fail_missing("files of a tokenizer");
   repository.keep();
@@ -44,8 +47,13 @@ fs::path resolve_model(const std::string& name_or_path, const HubOptions& option
 }
 
 fs::path resolve_tokenizer(const std::string& name_or_path, const HubOptions& options) {
-  if (is_local(name_or_path)) return name_or_path;
-  return resolve_from_hub(name_or_path, HubSettings::of(options), false);
+  const fs::path found =
+      is_local(name_or_path) ? fs::path(name_or_path) : resolve_from_hub(name_or_path, HubSettings::of(options), false);
+  // Adapters may have been saved without the tokenizer of their model.
+  std::error_code none;
+  const bool has_tokenizer = fs::exists(found / "tokenizer.json", none) || fs::exists(found / "vocab.txt", none) ||
+                             fs::exists(found / "tokenizer_config.json", none);
+  return has_tokenizer ? found : base_of_adapters(found);
 }
 
 }  // namespace transom

@@ -9,7 +9,8 @@
 namespace transom {
 
 bool CompiledForward::applies(const NamedTensors& inputs, const ForwardContext& context) {
-  if ((mode() != Mode::kCompile && mode() != Mode::kGraph) || context.training || gradients_enabled()) return false;
+  if ((mode() != Mode::kCompile && mode() != Mode::kGraph) || context.training || context.cache || gradients_enabled())
+    return false;  // a cache decides by itself what is traced anew
   return std::none_of(inputs.items().begin(), inputs.items().end(), [](const auto& input) {
     const Tensor& tensor = input.second;
     return is_input(*tensor.node()) && !tensor.node()->computed(tensor.output());
@@ -29,7 +30,8 @@ NamedTensors CompiledForward::operator()(const Model& model, const NamedTensors&
     weights_.clear();
     for (const auto& parameter : parameters) weights_.push_back(parameter->value);
   }
-  std::string key = std::to_string(static_cast<int>(Autocast::current())) + (context.output_hidden_states ? "h" : "");
+  std::string key = std::to_string(static_cast<int>(Autocast::current())) + (context.output_hidden_states ? "h" : "") +
+                    (QuantizedLinear::active() ? "q" : "");
   std::vector<std::string> names;
   std::vector<Tensor> arguments;
   for (const auto& [name, tensor] : inputs.items()) {

@@ -59,7 +59,7 @@ class DecoderForCausalLM : public DecoderModel {
     if (traits_.logit_soft_cap > 0) logits = tanh(logits * (1 / traits_.logit_soft_cap)) * traits_.logit_soft_cap;
     const Tensor labels = inputs.find("labels"), auxiliary = body_->auxiliary_loss(decoded, inputs);
     Tensor loss;
-    if (labels.defined()) loss = mean_cross_entropy(logits, next_labels(labels));
+    if (labels.defined()) loss = mean_cross_entropy(logits, next_labels(labels), context.num_items_in_batch);
     if (loss.defined() && auxiliary.defined()) loss = loss + auxiliary * traits_.auxiliary_weight;
     NamedTensors outputs = with_loss(loss, {{"logits", logits}});
     if (auxiliary.defined()) outputs.set("aux_loss", auxiliary);

@@ -13,15 +13,15 @@ NamedTensors with_loss(const Tensor& loss, NamedTensors outputs) {
 }
 
 NamedTensors sequence_classification_outputs(const Tensor& logits, const NamedTensors& inputs,
-                                             const std::string& problem_type) {
+                                             const std::string& problem_type, const Tensor& items) {
   const Tensor labels = inputs.find("labels");
-  return with_loss(labels.defined() ? classification_loss(logits, labels, problem_type) : Tensor(),
+  return with_loss(labels.defined() ? classification_loss(logits, labels, problem_type, items) : Tensor(),
                    {{"logits", logits}});
 }
 
-NamedTensors token_outputs(const Tensor& logits, const NamedTensors& inputs) {
+NamedTensors token_outputs(const Tensor& logits, const NamedTensors& inputs, const Tensor& items) {
   const Tensor labels = inputs.find("labels");
-  return with_loss(labels.defined() ? mean_cross_entropy(logits, labels) : Tensor(), {{"logits", logits}});
+  return with_loss(labels.defined() ? mean_cross_entropy(logits, labels, items) : Tensor(), {{"logits", logits}});
 }
 
 NamedTensors span_outputs(const Tensor& logits, const NamedTensors& inputs) {

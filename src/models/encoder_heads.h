@@ -12,11 +12,11 @@ namespace transom {
 // Puts the loss first, as Transformers orders its outputs.
 NamedTensors with_loss(const Tensor& loss, NamedTensors outputs);
 
-// One label a row: logits [B, C].
+// One label a row: logits [B, C]. `items` is num_items_in_batch, of the models whose loss takes it.
 NamedTensors sequence_classification_outputs(const Tensor& logits, const NamedTensors& inputs,
-                                             const std::string& problem_type);
+                                             const std::string& problem_type, const Tensor& items = {});
 // One label a token: logits [B, T, C]; also masked language modelling.
-NamedTensors token_outputs(const Tensor& logits, const NamedTensors& inputs);
+NamedTensors token_outputs(const Tensor& logits, const NamedTensors& inputs, const Tensor& items = {});
 // hidden [B, T, 2] -> start and end logits [B, T].
 NamedTensors span_outputs(const Tensor& logits, const NamedTensors& inputs);
 // scores [B choices, 1] -> logits [B, choices].

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What text generation (src/generate) asks of a model, decoder-only or encoder-decoder.
+// What text generation (src/generation) asks of a model, decoder-only or encoder-decoder.
 //
 // Generation owns a KeyValueCache (nn/cache.h), puts it into the ForwardContext, and gives the model the new tokens
 // only:

@@ -4,6 +4,8 @@
 
 #include "base/error.h"
 #include "models/decoder.h"
+#include "nn/lora.h"
+#include "ops/quantization.h"
 
 namespace transom {
 namespace {
@@ -45,11 +47,15 @@ class Conv1D {
   Conv1D(const Scope& scope, int64_t in, int64_t out, double deviation)
       : path_(scope.path()),
         weight_(scope.parameter("weight", {in, out}, Initial::normal(deviation))),
-        bias_(scope.parameter("bias", {out}, Initial::zeros())) {}
+        bias_(scope.parameter("bias", {out}, Initial::zeros())) {
+    weight_->use = Parameter::Use::kTransposedLinear;
+  }
   Tensor operator()(const Tensor& x) const {
     const ModuleScope module(path_);
+    if (QuantizedLinear::active())
+      return with_adapter(quantized_linear(x, weight_->value, bias_->value, true), x, *weight_);
     const Tensor product = dot_general(x, weight_->value, {{}, {}, {x.rank() - 1}, {0}});
-    return product + cast(bias_->value, product.dtype());
+    return with_adapter(product + cast(bias_->value, product.dtype()), x, *weight_);
   }
 
  private:

@@ -8,6 +8,8 @@
 #include "io/checkpoint.h"
 #include "io/config.h"
 #include "models/compiled_forward.h"
+#include "models/lora.h"
+#include "nn/lora.h"
 
 namespace transom {
 
@@ -43,6 +45,8 @@ NamedTensors Model::forward(const NamedTensors& inputs, ForwardContext context) 
     if (std::find(known.begin(), known.end(), name) == known.end())
       fail("{} takes no input {}{} It takes: {}", architecture_, quoted(name), did_you_mean(name, known),
            fmt::join(known, ", "));
+  std::optional<AdapterPass> pass;
+  if (adaptation_) pass.emplace(context);
   if (!CompiledForward::applies(inputs, context)) return run(inputs, context);
   if (!compiled_) compiled_ = std::make_shared<CompiledForward>();
   return (*compiled_)(*this, inputs, context);
@@ -61,6 +65,7 @@ std::vector<std::string> Model::labels() const {
 
 void Model::save_pretrained(const std::string& directory, uint64_t max_shard_bytes) const {
   fs::create_directories(directory);
+  if (adaptation_) return adaptation_->save(directory);
   NamedViews views;
   for (const auto* tensors : {&parameters_, &buffers_})
     for (const std::shared_ptr<Parameter>& tensor : *tensors) {

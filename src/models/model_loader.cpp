@@ -11,6 +11,7 @@
 #include "io/checkpoint.h"
 #include "models/family.h"
 #include "models/load_changed.h"
+#include "models/lora.h"
 #include "transom/hub.h"
 #include "transom/ops.h"
 
@@ -283,6 +284,7 @@ class ModelLoader {
 std::unique_ptr<Model> Model::from_pretrained(const std::string& name_or_path, const LoadOptions& options,
                                               LoadReport* report) {
   const fs::path folder = resolve_model(name_or_path);
+  if (holds_adapters(folder)) return LowRankAdaptation::load(folder, options, report);
   const Checkpoint checkpoint = Checkpoint::open(folder);
   return ModelLoader::load(Config::read(folder / "config.json"), &checkpoint, options, report);
 }

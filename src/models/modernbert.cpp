@@ -246,7 +246,8 @@ class ModernBertForMaskedLM : public EncoderModel<ModernBertBody> {
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return with_head(inputs, context, [&](const Tensor& hidden) {
-      return token_outputs(linear(head_(hidden), weight_->value, bias_ ? bias_->value : Tensor()), inputs);
+      return token_outputs(linear(head_(hidden), weight_->value, bias_ ? bias_->value : Tensor()), inputs,
+                           context.num_items_in_batch);
     });
   }
 

@@ -325,7 +325,9 @@ class SwinForImageClassification : public Model {
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const SwinOutput output = swin_(inputs, context);
     const Tensor logits = classifier_(mean(output.last_hidden_state, {1}));
-    return with_states(sequence_classification_outputs(logits, inputs, config_.problem_type), output, context);
+    return with_states(
+        sequence_classification_outputs(logits, inputs, config_.problem_type, context.num_items_in_batch), output,
+        context);
   }
 
  private:

@@ -184,7 +184,8 @@ class ViTForImageClassification : public Model {
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     const EncoderOutput encoded = vit_(inputs, context);
     const Tensor first = squeeze(slice(encoded.last_hidden_state, 1, 0, 1), 1);
-    NamedTensors outputs = sequence_classification_outputs(classifier_(first), inputs, config_.problem_type);
+    NamedTensors outputs =
+        sequence_classification_outputs(classifier_(first), inputs, config_.problem_type, context.num_items_in_batch);
     add_hidden_states(outputs, encoded.hidden_states);
     return outputs;
   }

@@ -13,16 +13,7 @@ Tensor additive_mask(const Tensor& attention_mask, DType dtype = DType::kFloat32
 // What is added to scores that nobody may see: 0 where `visible` (bool) holds.
 Tensor additive_where(const Tensor& visible, DType dtype = DType::kFloat32);
 
-struct AttentionOptions {
-  double scale;                // of the products of queries and keys
-  bool causal = true;          // query i of T sees the keys up to place i + S - T
-  int64_t sliding_window = 0;  // and no more than that many of them; 0: all
-  double soft_cap = 0;         // scores become cap tanh(score / cap); 0: they stay
-};
-
-// Scaled dot-product attention (Vaswani et al., 2017) of grouped heads (Ainslie et al., 2023): q [B, T, H, d], k [B, S,
-// G, d], v [B, S, G, e], where H is a multiple of G; bias is added to the scores and broadcasts to [B, H, T, S], or is
-// empty. -> [B, T, H e]
+// attention of transom/ops.h with the dropout of training. -> [B, T, H e]
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias, const AttentionOptions& options,
                  const Dropout& dropout, ForwardContext& context);
 

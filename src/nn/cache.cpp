@@ -85,6 +85,49 @@ void KeyValueCache::reorder(const Tensor& sources) {
   for (KeysAndValues& layer : layers_) layer = {gather(layer.keys, sources, 0), gather(layer.values, sources, 0)};
 }
 
+void KeyValueCache::repeat(int64_t times) {
+  std::vector<int64_t> sources, mask;
+  for (int64_t row = 0; row < rows_; ++row)
+    for (int64_t i = 0; i < times; ++i) {
+      sources.push_back(row);
+      mask.insert(mask.end(), mask_.begin() + row * prompt_, mask_.begin() + (row + 1) * prompt_);
+    }
+  rows_ *= times;
+  mask_ = std::move(mask);
+  if (seen_ > 0) make_places();
+  const Tensor from = Tensor::from(sources, {rows_});
+  reorder(from);
+  for (KeysAndValues& layer : encoder_layers) layer = {gather(layer.keys, from, 0), gather(layer.values, from, 0)};
+  if (encoder_states.defined()) encoder_states = gather(encoder_states, from, 0);
+  if (encoder_mask.defined()) encoder_mask = gather(encoder_mask, from, 0);
+}
+
+void KeyValueCache::reserve(int64_t tokens) {
+  if (capacity_ == 0) capacity_ = (tokens + kLeastCapacity - 1) / kLeastCapacity * kLeastCapacity;
+}
+
+std::vector<Tensor> KeyValueCache::take() {
+  std::vector<Tensor> state;
+  for (auto* layers : {&layers_, &encoder_layers})
+    for (KeysAndValues& layer : *layers)
+      state.push_back(std::move(layer.keys)), state.push_back(std::move(layer.values));
+  for (Tensor* one : {&start_, &places_, &encoder_mask})
+    if (one->defined()) state.push_back(std::move(*one));
+  visible_.clear();
+  encoder_states = {};  // its keys and values are all that is read of it
+  return state;
+}
+
+void KeyValueCache::put(const std::vector<Tensor>& state) {
+  size_t next = 0;
+  for (auto* layers : {&layers_, &encoder_layers})
+    for (KeysAndValues& layer : *layers) layer.keys = state.at(next++), layer.values = state.at(next++);
+  start_ = state.at(next++);
+  places_ = state.at(next++);
+  encoder_mask = next < state.size() ? state[next] : Tensor();
+  visible_.clear();
+}
+
 std::vector<Tensor> KeyValueCache::tensors() const {
   std::vector<Tensor> all;
   for (const auto* layers : {&layers_, &encoder_layers})

@@ -29,8 +29,19 @@ class KeyValueCache {
   void end();
   // Row i goes on from what row `sources`[i] has seen; i64 [B]. Rows of one prompt only: masks stay.
   void reorder(const Tensor& sources);
+  // Each row becomes `times` rows, one behind the other, the encoder's too.
+  void repeat(int64_t times);
   // All that is held, to be computed together with the logits.
   std::vector<Tensor> tensors() const;
+  // Room for that many tokens from the beginning, so that nothing is made anew as the text grows. Before the first
+  // pass.
+  void reserve(int64_t tokens);
+  // What a pass behind the prompt reads and writes, as arguments of a compiled function: first the keys and values that
+  // it replaces (updated() of them), then what it only reads. take() leaves the cache without them; put() gives it
+  // those, or others in their place.
+  std::vector<Tensor> take();
+  void put(const std::vector<Tensor>& state);
+  size_t updated() const { return 2 * layers_.size(); }
   int64_t rows() const { return rows_; }
   int64_t length() const { return length_; }      // tokens so far
   int64_t capacity() const { return capacity_; }  // places that there are

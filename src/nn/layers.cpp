@@ -2,17 +2,19 @@
 #include "nn/layers.h"
 
 #include "base/error.h"
+#include "nn/lora.h"
 
 namespace transom {
 
 Linear::Linear(const Scope& scope, int64_t in, int64_t out, const Options& options)
     : path_(scope.path()), weight_(scope.parameter("weight", {out, in}, Initial::normal(options.deviation))) {
+  weight_->use = Parameter::Use::kLinear;
   if (options.bias) bias_ = scope.parameter("bias", {out}, Initial::zeros());
 }
 
 Tensor Linear::operator()(const Tensor& x) const {
   const ModuleScope module(path_);
-  return linear(x, weight_->value, bias_ ? bias_->value : Tensor());
+  return with_adapter(linear(x, weight_->value, bias_ ? bias_->value : Tensor()), x, *weight_);
 }
 
 Embedding::Embedding(const Scope& scope, int64_t count, int64_t width, double deviation, int64_t padding)
@@ -49,7 +51,7 @@ Tensor next_random_key(ForwardContext& context) {
 }
 
 Tensor Dropout::operator()(const Tensor& x, ForwardContext& context) const {
-  if (!context.training || probability_ == 0) return x;
+  if (!applies(context)) return x;
   return dropout(x, next_random_key(context), probability_);
 }
 

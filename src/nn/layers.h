@@ -53,6 +53,8 @@ class Dropout {
  public:
   explicit Dropout(double probability) : probability_(probability) {}
   Tensor operator()(const Tensor& x, ForwardContext& context) const;
+  bool applies(const ForwardContext& context) const { return context.training && probability_ > 0; }
+  double probability() const { return probability_; }
 
  private:
   double probability_;

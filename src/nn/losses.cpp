@@ -19,13 +19,14 @@ Tensor wide(const Tensor& x) { return cast(x, DType::kFloat32); }
 
 }  // namespace
 
-Tensor mean_cross_entropy(const Tensor& logits, const Tensor& labels) {
+Tensor mean_cross_entropy(const Tensor& logits, const Tensor& labels, const Tensor& items) {
   const int64_t classes = logits.dim(-1);
   const Tensor flat = cast(reshape(labels, {labels.size()}), DType::kInt64);
   if (logits.size() != labels.size() * classes)
     fail("labels of {} do not fit logits of {}: expected one label for each row of {} classes",
          to_string(labels.shape()), to_string(logits.shape()), classes);
-  return mean_where(cross_entropy(wide(reshape(logits, {labels.size(), classes})), flat, kIgnored), flat, kIgnored);
+  const Tensor losses = cross_entropy(wide(reshape(logits, {labels.size(), classes})), flat, kIgnored);
+  return items.defined() ? sum(losses) / items : mean_where(losses, flat, kIgnored);
 }
 
 Tensor binary_cross_entropy(const Tensor& logits, const Tensor& labels, const Tensor& counted) {
@@ -39,14 +40,15 @@ Tensor binary_cross_entropy(const Tensor& logits, const Tensor& labels, const Te
   return sum(losses * weights) / sum(weights);
 }
 
-Tensor classification_loss(const Tensor& logits, const Tensor& labels, const std::string& problem_type) {
+Tensor classification_loss(const Tensor& logits, const Tensor& labels, const std::string& problem_type,
+                           const Tensor& items) {
   const int64_t classes = logits.dim(-1);
   std::string type = problem_type;
   if (type.empty())
     type = classes == 1                  ? "regression"
            : is_floating(labels.dtype()) ? "multi_label_classification"
                                          : "single_label_classification";
-  if (type == "single_label_classification") return mean_cross_entropy(logits, labels);
+  if (type == "single_label_classification") return mean_cross_entropy(logits, labels, items);
   if (labels.size() != logits.size())
     fail("labels of {} do not fit logits of {} for {}", to_string(labels.shape()), to_string(logits.shape()), type);
   if (type == "multi_label_classification") return binary_cross_entropy(logits, labels);

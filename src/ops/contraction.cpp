@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/autocast.h"
+#include "ops/quantization.h"
 #include "ops/rules.h"
 
 namespace transom {
@@ -214,10 +215,12 @@ const Operation kLinear = {
     .gradient = [](const GradientRequest& request) -> std::vector<Tensor> {
       const Tensor &x = request.inputs[0], &w = request.inputs[1], &dy = request.cotangents[0];
       std::vector<Tensor> result(request.inputs.size());
+      // Counted here: an extent of 0 leaves no way to tell what -1 would be.
+      const int64_t rows = elements(Shape(x.shape().begin(), x.shape().end() - 1));
       if (request.wanted(0)) result[0] = product_of(dy, w, {{}, {}, {dy.rank() - 1}, {0}});
       if (request.wanted(1))
-        result[1] = product_of(reshape(dy, {-1, w.dim(0)}), reshape(x, {-1, w.dim(1)}), {{}, {}, {0}, {0}});
-      if (request.inputs.size() == 3 && request.wanted(2)) result[2] = reduce_sum(reshape(dy, {-1, w.dim(0)}), {0});
+        result[1] = product_of(reshape(dy, {rows, w.dim(0)}), reshape(x, {rows, w.dim(1)}), {{}, {}, {0}, {0}});
+      if (request.inputs.size() == 3 && request.wanted(2)) result[2] = reduce_sum(reshape(dy, {rows, w.dim(0)}), {0});
       return result;
     },
     .samples = []() -> std::vector<Sample> {
@@ -227,6 +230,8 @@ const Operation kLinear = {
         samples.push_back({{{dtype, {33, 65}}, {dtype, {17, 65}}}, {}, -1, 1});
         samples.push_back({{{dtype, {1, 19}}, {dtype, {48, 19}}, {dtype, {48}}}, {}, -1, 1});
         samples.push_back({{{dtype, {0, 7}}, {dtype, {3, 7}}, {dtype, {3}}}, {}, -1, 1});
+        samples.push_back({{{dtype, {2, 4, 0}}, {dtype, {3, 0}}, {dtype, {3}}}, {}, -1, 1});
+        samples.push_back({{{dtype, {2, 4, 5}}, {dtype, {0, 5}}, {dtype, {0}}}, {}, -1, 1});
       }
       return samples;
     }};
@@ -265,6 +270,7 @@ Tensor matmul(const Tensor& x, const Tensor& y) {
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  if (QuantizedLinear::active()) return quantized_linear(x, weight, bias);
   std::vector<Tensor> inputs{autocast_low(x), autocast_low(weight)};
   if (bias.defined()) inputs.push_back(autocast_low(bias));
   return make_tensor(kLinear, std::move(inputs));

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <functional>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "ir/tensor_map.h"
 #include "passes/passes.h"
@@ -24,14 +25,43 @@ struct Group {
 
 bool is_member(const Node& node) { return node.operation->elementwise || node.operation->name == "random_bits"; }
 
+// The sum over all elements, taken while they pass by. It joins those who make them, but makes no group of its own.
+bool is_total(const Node& node) {
+  return node.operation->name == "reduce_sum" && node.types[0].dtype == DType::kFloat32 &&
+         elements(node.types[0].shape) == 1 && node.inputs[0].size() > 1;
+}
+
 // Constants, and broadcasts and reshapes of constants, cost nothing inside a fusion.
 bool is_constant(const Node& node) {
   const std::string_view name = node.operation->name;
   if (name == "constant") return true;
   return (name == "broadcast" || name == "reshape") && is_constant(*node.inputs[0].node());
 }
-// What a fusion reads through: each reader takes its own copy.
-bool is_absorbed(const Node& node) { return node.operation->name == "broadcast" || is_constant(node); }
+// A cast to a wider type of what no fusion makes: reading the narrow values again costs less than keeping the wide
+// ones.
+bool is_widening(const Node& node) {
+  if (node.operation->name != "cast") return false;
+  const Tensor& input = node.inputs[0];
+  return is_floating(input.dtype()) && is_floating(node.types[0].dtype) &&
+         size_of(input.dtype()) < size_of(node.types[0].dtype) && !is_member(*input.node());
+}
+
+// What fusions read through: each reader takes its own copy.
+class Absorbed {
+ public:
+  explicit Absorbed(const Graph& graph) {
+    for (const Tensor& output : graph.outputs) kept_.insert(output.node().get());
+    for (const std::shared_ptr<Node>& node : graph.nodes)
+      for (const Tensor& input : node->inputs)
+        if (!is_member(*node)) kept_.insert(input.node().get());
+  }
+  bool operator()(const Node& node) const {
+    return node.operation->name == "broadcast" || is_constant(node) || (is_widening(node) && !kept_.contains(&node));
+  }
+
+ private:
+  std::unordered_set<const Node*> kept_;  // read by others than element-wise nodes
+};
 // An iota of as many elements as the fusion is computed inside as well.
 bool is_generated(const Node& node, int64_t count) {
   return node.operation->name == "iota" && elements(node.types[0].shape) == count;
@@ -39,14 +69,14 @@ bool is_generated(const Node& node, int64_t count) {
 
 class Groups {
  public:
-  explicit Groups(const Graph& graph) {
+  Groups(const Graph& graph, const Absorbed& is_absorbed) : absorbed_(is_absorbed) {
     size_t position = 0;
     for (const std::shared_ptr<Node>& node : graph.nodes) {
       position_.emplace(node.get(), position++);
-      if (is_absorbed(*node)) continue;
-      const std::vector<size_t> joined = is_member(*node) ? joinable(*node) : std::vector<size_t>();
+      if (absorbed_(*node)) continue;
+      const std::vector<size_t> joined = is_member(*node) || is_total(*node) ? joinable(*node) : std::vector<size_t>();
       for (const Tensor& input : node->inputs) close_unless(input, joined);
-      if (is_member(*node)) join(node, joined);
+      if (is_member(*node) || !joined.empty()) join(node, joined);
     }
   }
 
@@ -60,12 +90,13 @@ class Groups {
   // The groups that the node can belong to, and through it to each other: nobody else reads from them yet. Later ones
   // come first, since what was just computed is the likelier to be worth keeping.
   std::vector<size_t> joinable(const Node& node) const {
+    const Shape& shape = is_total(node) ? node.inputs[0].shape() : node.types[0].shape;
     std::vector<size_t> open;
     for (const Tensor& input : node.inputs) {
       const auto found = place_.find(input.node().get());
       if (found == place_.end()) continue;
       const Group& group = groups_[found->second];
-      if (!group.closed && group.members[0]->types[0].shape == node.types[0].shape) open.push_back(found->second);
+      if (!group.closed && group.members[0]->types[0].shape == shape) open.push_back(found->second);
     }
     std::sort(open.begin(), open.end(), std::greater<>());
     open.erase(std::unique(open.begin(), open.end()), open.end());
@@ -82,7 +113,7 @@ class Groups {
   // Whether the node reads the group through what fusions absorb: then the group's value must be complete before it.
   bool read_through_broadcast(const Node& node, size_t group) const {
     return std::any_of(node.inputs.begin(), node.inputs.end(), [&](const Tensor& input) {
-      if (!is_absorbed(*input.node())) return false;
+      if (!absorbed_(*input.node())) return false;
       const Node& source = *input.node();
       return std::any_of(source.inputs.begin(), source.inputs.end(),
                          [&](const Tensor& x) {
@@ -98,7 +129,7 @@ class Groups {
     const auto found = place_.find(tensor.node().get());
     if (found != place_.end()) {
       if (std::find(except.begin(), except.end(), found->second) == except.end()) groups_[found->second].closed = true;
-    } else if (is_absorbed(*tensor.node())) {
+    } else if (absorbed_(*tensor.node())) {
       for (const Tensor& input : tensor.node()->inputs) close_unless(input, {});
     }
   }
@@ -122,6 +153,7 @@ class Groups {
     place_.emplace(node.get(), target);
   }
 
+  const Absorbed& absorbed_;
   std::vector<Group> groups_;
   std::unordered_map<const Node*, size_t> place_, position_;
 };
@@ -129,8 +161,8 @@ class Groups {
 // Builds one fusion: the region, its inputs, and which of its values are needed outside.
 class FusionBuilder {
  public:
-  FusionBuilder(const Group& group, const TensorMap<Tensor>& replaced)
-      : replaced_(replaced), count_(elements(group.members[0]->types[0].shape)) {
+  FusionBuilder(const Group& group, const Absorbed& is_absorbed, const TensorMap<Tensor>& replaced)
+      : absorbed_(is_absorbed), replaced_(replaced), count_(elements(group.members[0]->types[0].shape)) {
     for (const std::shared_ptr<Node>& node : group.members) {
       std::vector<Tensor> inputs;
       for (const Tensor& input : node->inputs) inputs.push_back(inside(input));
@@ -151,7 +183,7 @@ class FusionBuilder {
   Tensor inside(const Tensor& tensor) {
     if (const auto found = inside_.find(tensor); found != inside_.end()) return found->second;
     Tensor result;
-    if (is_absorbed(*tensor.node()) || is_generated(*tensor.node(), count_)) {
+    if (absorbed_(*tensor.node()) || is_generated(*tensor.node(), count_)) {
       const Node& node = *tensor.node();
       std::vector<Tensor> inputs;
       for (const Tensor& input : node.inputs) inputs.push_back(inside(input));
@@ -168,6 +200,7 @@ class FusionBuilder {
     return result;
   }
 
+  const Absorbed& absorbed_;
   const TensorMap<Tensor>& replaced_;
   int64_t count_;
   Graph region_;
@@ -179,7 +212,8 @@ class FusionBuilder {
 
 Graph fuse_elementwise(const Graph& graph) {
   const CompilerScope compiler;
-  const Groups groups(graph);
+  const Absorbed is_absorbed(graph);
+  const Groups groups(graph, is_absorbed);
 
   // Values of a group that are read outside it, also through what other fusions absorb.
   TensorSet needed(graph.outputs.begin(), graph.outputs.end());
@@ -207,7 +241,7 @@ Graph fuse_elementwise(const Graph& graph) {
       for (const std::shared_ptr<Node>& member : group->members)
         if (needed.contains(Tensor(member, 0))) outputs.emplace_back(member, 0);
       if (outputs.empty()) continue;
-      const std::vector<Tensor> fused = FusionBuilder(*group, replaced).finish(outputs);
+      const std::vector<Tensor> fused = FusionBuilder(*group, is_absorbed, replaced).finish(outputs);
       for (size_t i = 0; i < outputs.size(); ++i) replaced.emplace(outputs[i], fused[i]);
       result.nodes.push_back(fused[0].node());
       continue;

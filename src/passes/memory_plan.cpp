@@ -22,10 +22,16 @@ struct Block {
   int64_t offset = 0;
 };
 
-bool runs_in_place(const Node& node) { return node.operation->elementwise || node.operation->name == "fusion"; }
+// What is written into a large tensor leaves the rest of it where it is: the KV cache of a step of generation.
+bool updates_a_part(const Node& node) { return node.operation->name == "dynamic_update_slice"; }
+
+bool runs_in_place(const Node& node) {
+  return node.operation->elementwise || node.operation->name == "fusion" || updates_a_part(node);
+}
 
 // Whether output `o` of the node reads input `i` only at its own places.
 bool reads_same_place(const Node& node, size_t i, int o) {
+  if (updates_a_part(node)) return i == 0;
   if (node.inputs[i].type() != node.types[static_cast<size_t>(o)] &&
       (node.inputs[i].shape() != node.types[static_cast<size_t>(o)].shape ||
        size_of(node.inputs[i].dtype()) != size_of(node.types[static_cast<size_t>(o)].dtype)))

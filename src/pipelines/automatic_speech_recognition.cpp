@@ -1,23 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Speech to text with CTC models. Long sounds go through in chunks that overlap: what a chunk says at its ends is left
-// to its neighbours, which know more of what stands around it.
+// Speech to text with CTC models. Long sounds go through in chunks that overlap.
 #include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "io/config.h"
+#include "pipelines/sound_chunks.h"
 #include "pipelines/sound_model.h"
 #include "text/ctc_vocabulary.h"
 
 namespace transom {
 namespace {
-
-double seconds_of(const Json& value, const char* name) {
-  if (!value.is_number() || !(value.get<double>() >= 0) || value.get<double>() > 1e9)
-    fail("parameter {}: expected a number of seconds, found {}", name, quoted(dump_json(value)));
-  return value.get<double>();
-}
 
 class SpeechRecognition : public Pipeline {
  public:
@@ -62,42 +56,12 @@ class SpeechRecognition : public Pipeline {
 
   // The best class of each frame.
   std::vector<int64_t> frames(const Sound& sound, const Json& parameters) const {
-    const auto chunk = parameters.find("chunk_length_s");
-    if (chunk == parameters.end() || chunk->is_null() || seconds_of(*chunk, "chunk_length_s") == 0) return best(sound);
-    const double seconds = seconds_of(*chunk, "chunk_length_s");
-    double before = seconds / 6, behind = seconds / 6;
-    if (const auto stride = parameters.find("stride_length_s"); stride != parameters.end() && !stride->is_null()) {
-      if (stride->is_array() && stride->size() == 2) {
-        before = seconds_of((*stride)[0], "stride_length_s");
-        behind = seconds_of((*stride)[1], "stride_length_s");
-      } else {
-        before = behind = seconds_of(*stride, "stride_length_s");
-      }
-    }
-    const int64_t length = aligned(seconds), left = aligned(before), right = aligned(behind);
-    if (length <= left + right)
-      fail("chunk_length_s: {} must be more than both strides, {} and {}", seconds, before, behind);
-
+    const auto options = chunk_options(parameters);
+    if (!options) return best(sound);
     std::vector<int64_t> ids;
-    const auto total = static_cast<int64_t>(sound.samples.size());
-    for (int64_t begin = 0; begin < total; begin += length - left - right) {
-      const int64_t end = std::min(begin + length, total), samples = end - begin;
-      const bool last = begin + length >= total;
-      const int64_t skipped = begin == 0 ? 0 : left;
-      if (samples > skipped) {
-        const Sound part{{sound.samples.begin() + begin, sound.samples.begin() + end}, sound.sampling_rate};
-        append(ids, best(part), samples, skipped, last ? 0 : right);
-      }
-      if (last) break;
-    }
+    for (const SoundChunk& chunk : cut(sound, *options, samples_a_frame_))
+      append(ids, best(chunk.sound), static_cast<int64_t>(chunk.sound.samples.size()), chunk.left, chunk.right);
     return ids;
-  }
-
-  // A number of samples that makes whole frames.
-  int64_t aligned(double seconds) const {
-    const double exact =
-        seconds * static_cast<double>(model_.extractor->sampling_rate()) / static_cast<double>(samples_a_frame_);
-    return static_cast<int64_t>(std::nearbyint(exact)) * samples_a_frame_;
   }
 
   // The frames of a chunk without those that come from `left` samples at its beginning and `right` at its end.
@@ -120,10 +84,14 @@ class SpeechRecognition : public Pipeline {
 }  // namespace
 
 std::unique_ptr<Pipeline> make_automatic_speech_recognition(const std::string& directory, const LoadOptions& options) {
+  if (Config::read(std::filesystem::path(directory) / "config.json").get_string("model_type", "") == "whisper")
+    return make_whisper_recognition(directory, options);
   SoundModel model = SoundModel::load(directory, options);
   if (!model.model->architecture().ends_with("ForCTC"))
-    fail("{}: automatic-speech-recognition is offered for CTC models (Wav2Vec2ForCTC, HubertForCTC), not for {}",
-         directory, model.model->architecture());
+    fail(
+        "{}: automatic-speech-recognition is offered for CTC models (Wav2Vec2ForCTC, HubertForCTC) and Whisper, not "
+        "for {}",
+        directory, model.model->architecture());
   return std::make_unique<SpeechRecognition>(std::move(model), CtcVocabulary::read(directory));
 }
 

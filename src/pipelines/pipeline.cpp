@@ -28,6 +28,13 @@ std::unique_ptr<Pipeline> of_text_in_directory(const std::string& directory, con
   return make({Model::from_pretrained(directory, options), Tokenizer::from_pretrained(directory)}, directory);
 }
 
+template <const char* task>
+std::unique_ptr<Pipeline> to_text(const std::string& directory, const LoadOptions& options) {
+  return make_text_to_text(task, directory, options);
+}
+constexpr char kText2Text[] = "text2text-generation", kSummarization[] = "summarization",
+               kTranslation[] = "translation";
+
 constexpr Task kTasks[] = {
     {"text-classification", "sentiment-analysis", of_text<make_text_classification>},
     {"token-classification", "ner", of_text<make_token_classification>},
@@ -40,7 +47,11 @@ constexpr Task kTasks[] = {
     {"image-feature-extraction", "", make_image_feature_extraction},
     {"zero-shot-image-classification", "", make_zero_shot_image_classification},
     {"audio-classification", "", make_audio_classification},
-    {"automatic-speech-recognition", "", make_automatic_speech_recognition},
+    {"automatic-speech-recognition", "asr", make_automatic_speech_recognition},
+    {"text-generation", "", make_text_generation},
+    {kText2Text, "", to_text<kText2Text>},
+    {kSummarization, "", to_text<kSummarization>},
+    {kTranslation, "", to_text<kTranslation>},
 };
 
 }  // namespace
@@ -58,6 +69,12 @@ std::unique_ptr<Pipeline> make_pipeline(const std::string& name, const std::stri
       options.task = task.head.empty() ? task.name : task.head;
       return task.make(resolve_model(model, hub), options);
     }
+  // translation_en_to_fr: one of the tasks that config.json keeps a prefix for.
+  if (name.starts_with("translation_") && name.find("_to_") != name.npos) {
+    LoadOptions options;
+    options.task = kTranslation;
+    return make_text_to_text(name, resolve_model(model, hub), options);
+  }
   fail(ErrorKind::kUsage, "unknown task {}{} Known are: {}", quoted(name), did_you_mean(name, pipeline_tasks()),
        fmt::join(pipeline_tasks(), ", "));
 }

@@ -23,6 +23,8 @@ class Pipeline {
   // Several inputs, one result each; a task that can computes them in batches.
   virtual std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const;
   virtual std::vector<std::string> parameter_names() const = 0;
+  // Whether a list is one input (the messages of a chat) rather than several.
+  virtual bool is_one_input(const Json& /*list*/) const { return false; }
   // Whether inputs are the paths of image files.
   virtual bool takes_images() const { return false; }
   // Whether they are the paths of sound files.
@@ -76,5 +78,10 @@ std::unique_ptr<Pipeline> make_image_feature_extraction(const std::string& direc
 std::unique_ptr<Pipeline> make_zero_shot_image_classification(const std::string& directory, const LoadOptions& options);
 std::unique_ptr<Pipeline> make_audio_classification(const std::string& directory, const LoadOptions& options);
 std::unique_ptr<Pipeline> make_automatic_speech_recognition(const std::string& directory, const LoadOptions& options);
+std::unique_ptr<Pipeline> make_whisper_recognition(const std::string& directory, const LoadOptions& options);
+std::unique_ptr<Pipeline> make_text_generation(const std::string& directory, const LoadOptions& options);
+// text2text-generation, summarization, translation and translation_xx_to_yy.
+std::unique_ptr<Pipeline> make_text_to_text(const std::string& task, const std::string& directory,
+                                            const LoadOptions& options);
 
 }  // namespace transom

@@ -10,8 +10,8 @@ SoundModel SoundModel::load(const std::string& directory, const LoadOptions& opt
   return {Model::from_pretrained(directory, options), FeatureExtractor::read(directory)};
 }
 
-Sound SoundModel::sound(const Json& input) const {
-  if (input.is_string()) return resampled(read_sound(input.get<std::string>()), extractor->sampling_rate());
+Sound sound_of(const Json& input, int64_t sampling_rate) {
+  if (input.is_string()) return resampled(read_sound(input.get<std::string>()), sampling_rate);
   const char* field = input.is_object() && input.contains("raw") ? "raw" : "array";
   if (!input.is_object() || !input.contains(field) || !input[field].is_array() || !input.contains("sampling_rate") ||
       !input["sampling_rate"].is_number_integer())
@@ -24,7 +24,7 @@ Sound SoundModel::sound(const Json& input) const {
     sound.samples.push_back(sample.get<float>());
   }
   if (sound.samples.empty()) fail("{}: the sound is empty", field);
-  return resampled(sound, extractor->sampling_rate());
+  return resampled(sound, sampling_rate);
 }
 
 NamedTensors SoundModel::operator()(const Sound& sound) const {

@@ -7,11 +7,14 @@
 
 namespace transom {
 
+// The path of a sound file, or {"array": [...], "sampling_rate": n} ("raw" is another name for "array"), at the given
+// sampling rate.
+Sound sound_of(const Json& input, int64_t sampling_rate);
+
 struct SoundModel {
   static SoundModel load(const std::string& directory, const LoadOptions& options);
-  // The path of a sound file, or {"array": [...], "sampling_rate": n} ("raw" is another name for "array"), at the
-  // extractor's sampling rate.
-  Sound sound(const Json& input) const;
+  // At the extractor's sampling rate.
+  Sound sound(const Json& input) const { return sound_of(input, extractor->sampling_rate()); }
   // The outputs for one sound.
   NamedTensors operator()(const Sound& sound) const;
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "runtime/node_costs.h"
 
 namespace transom {
 namespace {
@@ -20,51 +21,6 @@ uint64_t now() {
 }
 
 double seconds_of(uint64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-9; }
-
-double bytes_of(const Type& type) {
-  return static_cast<double>(elements(type.shape)) * static_cast<double>(size_of(type.dtype));
-}
-
-// What a kernel must read and write at least: every input and output once, of a table only the rows that are taken.
-double bytes_of(const Node& node) {
-  double total = 0;
-  const std::string_view name = node.operation->name;
-  if (name == "reshape") return 0;
-  if (name == "gather" || name == "slice" || name == "dynamic_slice") return 2 * bytes_of(node.types[0]);
-  for (const Tensor& input : node.inputs) total += bytes_of(input.type());
-  for (const Type& type : node.types) total += bytes_of(type);
-  return total;
-}
-
-// Multiplications and additions of a matrix product.
-double arithmetic_of(const Node& node) {
-  double contracted = 1;
-  const std::string_view name = node.operation->name;
-  if (name == "linear") contracted = static_cast<double>(node.inputs[1].dim(1));
-  else if (name == "dot_general")
-    for (const int64_t axis : node.attributes.get_ints("x_contract"))
-      contracted *= static_cast<double>(node.inputs[0].dim(axis));
-  else return 0;
-  return 2 * contracted * static_cast<double>(elements(node.types[0].shape));
-}
-
-std::string operation_of(const Node& node) {
-  std::string name(node.operation->name);
-  if (!node.region) return name;
-  constexpr size_t kShown = 6;
-  std::string parts;
-  const auto& nodes = node.region->nodes;
-  for (size_t i = 0; i < std::min(nodes.size(), kShown); ++i)
-    parts += (i ? " " : "") + std::string(nodes[i]->operation->name);
-  if (nodes.size() > kShown) parts += fmt::format(" and {} more", nodes.size() - kShown);
-  return fmt::format("{}({})", name, parts);
-}
-
-std::string types_of(const Node& node) {
-  std::vector<Type> inputs;
-  for (const Tensor& input : node.inputs) inputs.push_back(input.type());
-  return to_string(inputs) + " -> " + to_string(node.types);
-}
 
 }  // namespace
 
@@ -133,6 +89,35 @@ std::vector<Profile::Kernel> Profile::kernels() {
   std::stable_sort(result.begin(), result.end(),
                    [](const Kernel& a, const Kernel& b) { return a.seconds > b.seconds; });
   return result;
+}
+
+std::vector<Profile::NodeTime> Profile::node_times(const ProgramNodes& program) {
+  stop();
+  std::vector<NodeTime> times;
+  const auto found = totals_.find(program);
+  if (found == totals_.end()) return times;
+  for (const Total& total : found->second)
+    times.push_back({total.kernel ? *total.kernel : "", total.calls, seconds_of(total.time)});
+  return times;
+}
+
+std::vector<Profile::Moment> Profile::last_run(const ProgramNodes& program) {
+  stop();
+  std::map<const Node*, size_t> index;
+  for (size_t i = 0; i < program->size(); ++i) index.emplace((*program)[i].get(), i);
+  std::vector<Moment> moments;
+  std::vector<bool> seen(program->size());
+  for (auto event = events_.rbegin(); event != events_.rend(); ++event) {
+    const auto node = index.find(event->node);
+    if (node == index.end()) continue;
+    if (seen[node->second]) break;
+    seen[node->second] = true;
+    moments.push_back({node->second, seconds_of(event->begin), seconds_of(event->end)});
+  }
+  std::reverse(moments.begin(), moments.end());
+  if (!moments.empty())
+    for (const double start = moments[0].begin; Moment & moment : moments) moment.begin -= start, moment.end -= start;
+  return moments;
 }
 
 void Profile::write_trace(const fs::path& path) {

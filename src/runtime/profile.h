@@ -52,6 +52,21 @@ class Profile {
   };
   Summary summary();
 
+  // Of the nodes of one program, by their place in it; empty if it did not run.
+  struct NodeTime {
+    std::string kernel;
+    uint64_t calls = 0;
+    double seconds = 0;  // of all calls
+  };
+  std::vector<NodeTime> node_times(const ProgramNodes& program);
+
+  // When the kernels of the program's last run began and ended, in seconds from the first one's beginning.
+  struct Moment {
+    size_t node;
+    double begin, end;
+  };
+  std::vector<Moment> last_run(const ProgramNodes& program);
+
   // Chrome's trace events: one row of programs and compilations, one of kernels; times in microseconds since the start.
   void write_trace(const fs::path& path);
 

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "passes/memory_plan.h"
 #include "passes/passes.h"
+#include "runtime/compilation.h"
 #include "runtime/graph_view.h"
 
 namespace transom {
@@ -45,7 +46,17 @@ Program::Program(std::shared_ptr<Device> device, const Graph& traced, const Prog
     : device_(std::move(device)) {
   const CompilerScope compiler;
   const ProfiledCompilation profiled;
-  const Graph lowered = run_passes(isolate(traced), {.claims = claims_of(*device_)});
+  const std::shared_ptr<Compilation> record = RecordCompilations::active() ? std::make_shared<Compilation>() : nullptr;
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin = Clock::now();
+  const auto since = [](Clock::time_point from) { return std::chrono::duration<double>(Clock::now() - from).count(); };
+  PassOptions passes{.claims = claims_of(*device_), .observe = nullptr};
+  if (record)
+    passes.observe = [&, from = begin](std::string_view name, const Graph& graph) mutable {
+      record->passes.push_back({std::string(name), graph, since(from)});
+      from = Clock::now();
+    };
+  const Graph lowered = run_passes(isolate(traced), passes);
   const Graph graph = with_distinct_outputs(lowered);
 
   TensorMap<size_t> input_index, output_index;
@@ -71,6 +82,17 @@ Program::Program(std::shared_ptr<Device> device, const Graph& traced, const Prog
   transom_error error{};
   expect_ok(device_->table().compile(device_->handle(), &view.graph(), &executable_, &error), error, device_->name());
   nodes_ = std::make_shared<const std::vector<std::shared_ptr<Node>>>(graph.nodes);
+  if (!record) return;
+  record->graph = graph;
+  record->plan = plan;
+  record->donated = donated;
+  record->nodes = nodes_;
+  if (device_->table().executable_describe) {
+    const char* text = device_->table().executable_describe(executable_);
+    record->description = text ? text : "";
+  }
+  record->seconds = since(begin);
+  RecordCompilations::add(record);
 }
 
 Program::~Program() {

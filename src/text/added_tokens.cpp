@@ -103,6 +103,11 @@ Pieces AddedTokens::extract(std::string_view text, const Normalizer* normalizer)
 
 bool AddedTokens::is_special(int64_t id) const { return std::binary_search(special_.begin(), special_.end(), id); }
 
+void AddedTokens::add_special(int64_t id) {
+  const auto place = std::lower_bound(special_.begin(), special_.end(), id);
+  if (place == special_.end() || *place != id) special_.insert(place, id);
+}
+
 std::vector<int64_t> AddedTokens::special_ids() const { return special_; }
 
 std::vector<AddedToken> read_added_tokens(const Json& json, const std::string& where) {

@@ -65,6 +65,8 @@ class AddedTokens {
   Pieces extract(std::string_view text, const Normalizer* normalizer) const;
   bool is_special(int64_t id) const;
   std::vector<int64_t> special_ids() const;
+  // Besides those that say so themselves.
+  void add_special(int64_t id);
 
  private:
   TokenFinder raw_, normalized_;

@@ -10,14 +10,14 @@ AlignedText::AlignedText(std::string_view text, uint32_t first) : bytes(text) {
   for (size_t i = 0; i < text.size(); ++first) {
     const size_t begin = i;
     next_character(text, i);
-    origin.insert(origin.end(), i - begin, Span{first, first + 1});
+    for (size_t byte = begin; byte < i; ++byte) origin.push_back({first, first + 1});
   }
 }
 
 void AlignedText::append(char32_t c, Span span) {
   append_character(bytes, c);
   if (bytes.size() > kMaximumTextSize) check_text_size(bytes.size());
-  origin.resize(bytes.size(), span);
+  while (origin.size() < bytes.size()) origin.push_back(span);  // faster than resize() for these few
 }
 
 void AlignedText::append(std::string_view text, Span span) {

@@ -67,7 +67,108 @@ void apply_class_options(const Json& config, Json& tokenizer, const std::string&
     set_field(tokenizer["post_processor"], kPostProcessors, "add_prefix_space", prefix);
 }
 
-void name_special_tokens(Json& config, const std::string& where) {
+std::string tokenizer_family(const Json& config, const std::string& model_type, const std::string& where) {
+  std::string name = family(config, where);
+  if (name == "PreTrained" || name == "Tokenizers" || name == "TokenizersBackend") name.clear();
+  if (!name.empty()) {
+    if (name.ends_with("Roberta") && name.starts_with("XLM")) return "XLMRoberta";
+    if (name == "Wav2Vec2CTC" || name == "Wav2Vec2") return "Wav2Vec2CTC";
+    return name;
+  }
+  constexpr std::pair<std::string_view, const char*> kFamilies[] = {
+      {"bert", "Bert"},
+      {"distilbert", "DistilBert"},
+      {"electra", "Electra"},
+      {"mpnet", "MPNet"},
+      {"roberta", "Roberta"},
+      {"camembert", "Camembert"},
+      {"albert", "Albert"},
+      {"xlm-roberta", "XLMRoberta"},
+      {"gpt2", "GPT2"},
+      {"opt", "GPT2"},
+      {"gpt_bigcode", "GPT2"},
+      {"starcoder2", "GPT2"},
+      {"gpt_neox", "GPTNeoX"},
+      {"qwen2", "Qwen2"},
+      {"qwen3", "Qwen2"},
+      {"llama", "Llama"},
+      {"mistral", "Llama"},
+      {"mixtral", "Llama"},
+      {"phi3", "Llama"},
+      {"gemma", "Gemma"},
+      {"gemma2", "Gemma"},
+      {"gemma3_text", "Gemma"},
+      {"t5", "T5"},
+      {"marian", "Marian"},
+      {"bart", "Bart"},
+      {"mbart", "MBart"},
+      {"deberta-v2", "DebertaV2"},
+      {"clip", "CLIP"},
+      {"whisper", "Whisper"},
+      {"wav2vec2", "Wav2Vec2CTC"},
+      {"hubert", "Wav2Vec2CTC"},
+  };
+  for (const auto& [type, result] : kFamilies)
+    if (model_type == type) return result;
+  return "";
+}
+
+void name_special_tokens(const std::string& family, Json& config) {
+  using Names = std::initializer_list<std::pair<const char*, const char*>>;
+  const auto name = [&](const Names& names) {
+    for (const auto& [key, text] : names)
+      if (!config.contains(key)) config[key] = text;
+  };
+  const auto is = [&](std::initializer_list<std::string_view> names) {
+    return std::find(names.begin(), names.end(), family) != names.end();
+  };
+  const Names fairseq = {{"bos_token", "<s>"},   {"eos_token", "</s>"},  {"sep_token", "</s>"},   {"cls_token", "<s>"},
+                         {"unk_token", "<unk>"}, {"pad_token", "<pad>"}, {"mask_token", "<mask>"}};
+  const Json stripping_mask = {{"content", "<mask>"}, {"lstrip", true}, {"special", true}, {"normalized", false}};
+  if (is({"Camembert", "MBart"}) && !config.contains("mask_token")) config["mask_token"] = stripping_mask;
+  if (is({"Roberta", "Bart", "Longformer", "LED", "XLMRoberta", "Camembert", "MBart"})) name(fairseq);
+  else if (is({"GPT2", "Whisper", "GPTNeoX"}))
+    name({{"bos_token", "<|endoftext|>"}, {"eos_token", "<|endoftext|>"}, {"unk_token", "<|endoftext|>"}});
+  else if (is({"Qwen2"}))
+    name({{"eos_token", "<|endoftext|>"}, {"unk_token", "<|endoftext|>"}, {"pad_token", "<|endoftext|>"}});
+  else if (is({"CLIP"}))
+    name({{"bos_token", "<|startoftext|>"},
+          {"eos_token", "<|endoftext|>"},
+          {"unk_token", "<|endoftext|>"},
+          {"pad_token", "<|endoftext|>"}});
+  else if (is({"T5", "Marian"})) name({{"eos_token", "</s>"}, {"unk_token", "<unk>"}, {"pad_token", "<pad>"}});
+  else if (is({"Llama"})) name({{"unk_token", "<unk>"}, {"bos_token", "<s>"}, {"eos_token", "</s>"}});
+  else if (is({"Gemma"}))
+    name({{"unk_token", "<unk>"},
+          {"bos_token", "<bos>"},
+          {"eos_token", "<eos>"},
+          {"pad_token", "<pad>"},
+          {"mask_token", "<mask>"}});
+  else if (is({"Wav2Vec2CTC"}))
+    name({{"bos_token", "<s>"},
+          {"eos_token", "</s>"},
+          {"unk_token", "<unk>"},
+          {"pad_token", "<pad>"},
+          {"word_delimiter_token", "|"}});
+  else if (is({"Albert"}))
+    name({{"bos_token", "[CLS]"},
+          {"eos_token", "[SEP]"},
+          {"unk_token", "<unk>"},
+          {"sep_token", "[SEP]"},
+          {"pad_token", "<pad>"},
+          {"cls_token", "[CLS]"},
+          {"mask_token", "[MASK]"}});
+  else if (is({"DebertaV2"}))
+    name({{"bos_token", "[CLS]"},
+          {"eos_token", "[SEP]"},
+          {"unk_token", "[UNK]"},
+          {"sep_token", "[SEP]"},
+          {"pad_token", "[PAD]"},
+          {"cls_token", "[CLS]"},
+          {"mask_token", "[MASK]"}});
+}
+
+void name_bert_tokens(Json& config, const std::string& where) {
   using Names = std::initializer_list<std::pair<const char*, const char*>>;
   const Names bert = {{"pad_token", "[PAD]"},
                       {"unk_token", "[UNK]"},

@@ -14,7 +14,13 @@ namespace transom::text {
 // post-processor. `where` names the configuration in errors.
 void apply_class_options(const Json& config, Json& tokenizer, const std::string& where);
 
-// The special tokens that a configuration of a vocab.txt does not name: those of its class, by default BERT's.
-void name_special_tokens(Json& config, const std::string& where);
+// The class of a tokenizer without "Tokenizer": "Bert", "GPT2". Where the configuration does not name it, that of the
+// model type (config.json's, may be empty); "" if neither tells.
+std::string tokenizer_family(const Json& config, const std::string& model_type, const std::string& where);
+
+// The special tokens that the configuration of a class does not name: those that its class has then.
+void name_special_tokens(const std::string& family, Json& config);
+// Those of a vocab.txt: MPNet's or BERT's, all as plain texts.
+void name_bert_tokens(Json& config, const std::string& where);
 
 }  // namespace transom::text

@@ -58,6 +58,15 @@ class Decoder {
   virtual void apply(std::vector<std::string>& tokens) const = 0;
 };
 
+// All of them. Null: a step that is not taken; the model is always there.
+struct Components {
+  std::unique_ptr<Normalizer> normalizer;
+  std::unique_ptr<PreTokenizer> pre_tokenizer;
+  std::unique_ptr<TokenModel> model;
+  std::unique_ptr<PostProcessor> post_processor;
+  std::unique_ptr<Decoder> decoder;
+};
+
 struct TokenizerFile;
 
 // Each takes the JSON of one component (null: none, and a null pointer), and `where` for errors.

@@ -108,6 +108,26 @@ void truncate(Encoding& first, Encoding* second, size_t length, const EncodeOpti
   truncate(*target, target->size() - remove, stride, side, keep);
 }
 
+void truncate_plainly(Encoding& first, Encoding* second, size_t length, const EncodeOptions& options, Side side) {
+  const size_t size = first.size(), pair = second != nullptr ? second->size() : 0;
+  if (size + pair <= length) return;
+  const size_t remove = size + pair - length;
+  const auto cut = [&](Encoding& encoding, size_t count) {
+    const size_t kept = encoding.size() - std::min(count, encoding.size());
+    const size_t begin = side == Side::kRight ? 0 : encoding.size() - kept;
+    encoding = part_of(encoding, begin, begin + kept);
+  };
+  if (options.truncation == Truncation::kOnlySecond) {
+    if (second != nullptr) cut(*second, remove);
+  } else if (options.truncation == Truncation::kOnlyFirst || second == nullptr) {
+    cut(first, remove);
+  } else {
+    const size_t surplus = std::min(std::max(size, pair) - std::min(size, pair), remove), both = remove - surplus;
+    cut(first, (size > pair ? surplus : 0) + both / 2);
+    cut(*second, (size > pair ? 0 : surplus) + both - both / 2);
+  }
+}
+
 void pad(Encoding& encoding, size_t length, int64_t id, std::string_view token, Side side) {
   for (Encoding& part : encoding.overflowing) pad(part, length, id, token, side);
   if (encoding.size() >= length) return;

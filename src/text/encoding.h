@@ -17,6 +17,10 @@ void truncate(Encoding& encoding, size_t length, size_t stride, Side side, bool 
 // Cuts one encoding or two to `length` tokens together. An error if a strategy that cuts one of them cannot reach it.
 void truncate(Encoding& first, Encoding* second, size_t length, const EncodeOptions& options, Side side);
 
+// The same for the classes of Transformers that are written in Python: an encoding may lose all its tokens, and what is
+// cut off is not kept.
+void truncate_plainly(Encoding& first, Encoding* second, size_t length, const EncodeOptions& options, Side side);
+
 // Pads with `id` (attention 0), and the overflowing parts likewise.
 void pad(Encoding& encoding, size_t length, int64_t id, std::string_view token, Side side);
 

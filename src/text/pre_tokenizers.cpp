@@ -127,8 +127,7 @@ class ByteLevel : public PreTokenizer {
   void apply(Pieces& pieces) const override {
     if (add_prefix_space_) {
       pieces.rewrite([](const Piece& piece, const AlignedText& text, AlignedText& out) {
-        if (piece.begin < piece.end && !is_space(first_character(text, piece)))
-          out.append(U' ', text.origin[piece.begin]);
+        if (piece.begin < piece.end && first_character(text, piece) != U' ') out.append(U' ', text.origin[piece.begin]);
         out.append(text, piece.begin, piece.end);
       });
     }

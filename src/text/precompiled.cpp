@@ -61,15 +61,7 @@ void each_grapheme(std::string_view text, const Action& action) {
 
 class Precompiled : public Normalizer {
  public:
-  Precompiled(const std::string& base64, const std::string& where) {
-    const std::string bytes = from_base64(base64, where);
-    require(bytes.size() >= 4, "{}: the table is cut short", where);
-    const size_t length = little_endian(bytes, 0);
-    require(length % 4 == 0 && length > 0 && length <= bytes.size() - 4,
-            "{}: expected a trie of at most {} bytes, found {}", where, bytes.size() - 4, length);
-    for (size_t i = 0; i < length; i += 4) trie_.push_back(little_endian(bytes, 4 + i));
-    texts_ = bytes.substr(4 + length);
-  }
+  Precompiled(const std::string& base64, const std::string& where) : map_(from_base64(base64, where), where) {}
 
   void apply(AlignedText& text) const override {
     std::vector<CharacterChange> changes;
@@ -100,27 +92,27 @@ class Precompiled : public Normalizer {
  private:
   // The text for the shortest prefix of `part` that the table has.
   std::optional<std::string> find(std::string_view part) const {
-    const auto offset = [](uint32_t unit) { return (unit >> 10) << ((unit & 0x200) >> 6); };
-    uint32_t node = offset(trie_[0]);
-    for (const char character : part) {
-      const auto byte = static_cast<unsigned char>(character);
-      node ^= byte;
-      if (byte == 0 || node >= trie_.size() || (trie_[node] & 0x800000FF) != byte) return std::nullopt;
-      const uint32_t unit = trie_[node];
-      node ^= offset(unit);
-      if ((unit & 0x100) == 0) continue;
-      const size_t at = node < trie_.size() ? trie_[node] & 0x7FFFFFFF : texts_.size();
-      if (at >= texts_.size()) return std::nullopt;
-      return well_formed(std::string_view(texts_).substr(at, texts_.find('\0', at) - at));
-    }
-    return std::nullopt;
+    std::optional<std::string> result;
+    map_.find(part, [&](size_t, std::string_view text) {
+      result = well_formed(text);
+      return false;
+    });
+    return result;
   }
 
-  std::vector<uint32_t> trie_;
-  std::string texts_;  // each ends with a zero
+  CharacterMap map_;
 };
 
 }  // namespace
+
+CharacterMap::CharacterMap(std::string_view bytes, const std::string& where) {
+  require(bytes.size() >= 4, "{}: the table is cut short", where);
+  const size_t length = little_endian(bytes, 0);
+  require(length % 4 == 0 && length > 0 && length <= bytes.size() - 4,
+          "{}: expected a trie of at most {} bytes, found {}", where, bytes.size() - 4, length);
+  for (size_t i = 0; i < length; i += 4) trie_.push_back(little_endian(bytes, 4 + i));
+  texts_ = bytes.substr(4 + length);
+}
 
 std::unique_ptr<Normalizer> make_precompiled_normalizer(const std::string& base64, const std::string& where) {
   return std::make_unique<Precompiled>(base64, where);

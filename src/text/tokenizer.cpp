@@ -3,158 +3,22 @@
 
 #include <algorithm>
 
-#include "base/files.h"
+#include "base/error.h"
 #include "base/threads.h"
-#include "text/added_tokens.h"
-#include "text/class_options.h"
 #include "text/clean_up.h"
-#include "text/components.h"
 #include "text/encoding.h"
-#include "text/fields.h"
-#include "text/tokenizer_config.h"
-#include "text/tokenizer_file.h"
+#include "text/tokenizer_state.h"
 #include "text/unicode.h"
-#include "transom/hub.h"
 
 namespace transom {
 
 using namespace text;
 
-struct Tokenizer::State {
-  std::vector<std::pair<std::string, std::string>> files;  // name and content, for save_pretrained
-  TokenizerFile file;
-  TokenizerConfig config;
-  std::unique_ptr<Normalizer> normalizer;
-  std::unique_ptr<PreTokenizer> pre_tokenizer;
-  std::unique_ptr<TokenModel> model;
-  std::unique_ptr<PostProcessor> post_processor;
-  std::unique_ptr<Decoder> decoder;
-  std::unique_ptr<AddedTokens> added_tokens;
-  bool byte_pairs = false;         // cleaning up would spoil their text
-  std::string end_of_word_suffix;  // decoded as a space; empty: none
-
-  const std::string* find_file(std::string_view name) const {
-    for (const auto& [known, content] : files)
-      if (known == name) return &content;
-    return nullptr;
-  }
-  void set_option(Json& fields, const char* name, const Json& value);
-  void build(const Json& fields, const std::string& where, const std::string& config_where);
-  Encoding encode_one(std::string_view text, int64_t sequence) const;
-  void name_tokens(Encoding& encoding) const;
-  // A pair may be empty here.
-  Encoding encode(std::string_view text, std::optional<std::string_view> pair, const EncodeOptions& options) const;
-  Encoding finish(std::vector<Encoding> parts, const EncodeOptions& options) const;
-  void pad(std::span<Encoding> batch, const EncodeOptions& options) const;
-  std::optional<int64_t> maximum_length(const EncodeOptions& options) const {
-    return options.max_length ? options.max_length : config.model_max_length;
-  }
-};
-
-namespace {
-
-// The files of a tokenizer, as Transformers names them: those that are read, and others that are kept for whoever reads
-// them when the tokenizer is saved. What the first says is overruled by the second.
-constexpr const char* kConfigurations[] = {"special_tokens_map.json", "tokenizer_config.json"};
-constexpr const char* kFiles[] = {"special_tokens_map.json",
-                                  "tokenizer_config.json",
-                                  "tokenizer.json",
-                                  "vocab.txt",
-                                  "added_tokens.json",
-                                  "vocab.json",
-                                  "merges.txt",
-                                  "sentencepiece.bpe.model",
-                                  "spiece.model",
-                                  "tokenizer.model",
-                                  "source.spm",
-                                  "target.spm",
-                                  "chat_template.jinja"};
-
-// Adds the fields of a file's text to the configuration.
-void update(Json& config, std::string_view text, const std::string& where) {
-  const Json json = parse_json(text, where);
-  require(json.is_object(), "{}: expected an object, found {}", where, json.type_name());
-  config.update(json);
-}
-
-}  // namespace
-
-// Makes the components once `file` is read. `where` and `config_where` name the files in errors.
-void Tokenizer::State::build(const Json& fields, const std::string& where, const std::string& config_where) {
-  config = read_tokenizer_config(fields, config_where);
-  apply_class_options(fields, *file.rest, config_where);
-  const Json& json = *file.rest;
-  normalizer = make_normalizer(field(json, "normalizer", where), where + "normalizer");
-  pre_tokenizer = make_pre_tokenizer(field(json, "pre_tokenizer", where), where + "pre_tokenizer");
-  model = make_token_model(file, where + "model");
-  post_processor = make_post_processor(field(json, "post_processor", where), where + "post_processor");
-  decoder = make_decoder(field(json, "decoder", where), where + "decoder");
-  byte_pairs = string_field(field(json, "model", where), "type", where, "") == "BPE" || !file.merges.empty();
-  if (config.suffix_ends_word)
-    end_of_word_suffix = string_field(field(json, "model", where), "end_of_word_suffix", where, "");
-  std::vector<AddedToken> added = read_added_tokens(field(json, "added_tokens", where), where + "added_tokens");
-  add_special_tokens(config, *file.vocabulary, added);
-  added_tokens = std::make_unique<AddedTokens>(std::move(added), normalizer.get(), *file.vocabulary);
-}
-
-// An option that overrules the configuration, also in the copy that will be saved.
-void Tokenizer::State::set_option(Json& fields, const char* name, const Json& value) {
-  fields[name] = value;
-  Json own = Json::object();
-  for (const auto& [file_name, content] : files)
-    if (file_name == "tokenizer_config.json") own = parse_json(content, file_name);
-  own[name] = value;
-  std::erase_if(files, [](const auto& known) { return known.first == "tokenizer_config.json"; });
-  files.emplace_back("tokenizer_config.json", dump_json(own, 2) + "\n");
-}
-
-Tokenizer Tokenizer::from_pretrained(const std::string& directory, const TokenizerOptions& options) {
-  const fs::path folder(resolve_tokenizer(directory));
-  auto state = std::make_shared<State>();
-  try {
-    Json config = Json::object();
-    for (const char* name : kFiles)
-      if (fs::is_regular_file(folder / name)) state->files.emplace_back(name, read_file(folder / name));
-    for (const char* name : kConfigurations)
-      if (const std::string* text = state->find_file(name)) update(config, *text, (folder / name).string());
-    if (options.add_prefix_space) state->set_option(config, "add_prefix_space", *options.add_prefix_space);
-    const std::string* json = state->find_file("tokenizer.json");
-    const std::string* vocabulary = state->find_file("vocab.txt");
-    require(json || vocabulary, "{}: expected tokenizer.json or vocab.txt, found neither", quoted(directory, 200));
-    const std::string where = (folder / (json ? "tokenizer.json" : "vocab.txt")).string();
-    const std::string config_where = (folder / "tokenizer_config.json").string();
-    if (!json) name_special_tokens(config, config_where);
-    state->file = json ? read_tokenizer_json(*json, where) : read_bert_vocabulary(*vocabulary, config, where);
-    state->build(config, where + ": ", config_where);
-  } catch (const Json::exception& error) {
-    fail("{}: {}", quoted(directory, 200), error.what());
-  } catch (const fs::filesystem_error& error) {
-    fail("{}: {}", quoted(directory, 200), error.code().message());
-  }
-  return Tokenizer(std::move(state));
-}
-
-Tokenizer Tokenizer::from_json(std::string_view tokenizer_json, std::string_view config_json,
-                               const std::string& where) {
-  auto state = std::make_shared<State>();
-  try {
-    Json config = Json::object();
-    state->files.emplace_back("tokenizer.json", tokenizer_json);
-    if (!config_json.empty()) {
-      state->files.emplace_back("tokenizer_config.json", config_json);
-      update(config, config_json, "tokenizer_config.json");
-    }
-    state->file = read_tokenizer_json(tokenizer_json, where);
-    state->build(config, where + ": ", "tokenizer_config.json");
-  } catch (const Json::exception& error) {
-    fail("{}: {}", where, error.what());
-  }
-  return Tokenizer(std::move(state));
-}
-
-Encoding Tokenizer::State::encode_one(std::string_view text, int64_t sequence) const {
+Encoding Tokenizer::State::encode_one(std::string_view text, int64_t sequence, const EncodeOptions& options) const {
+  const auto& [normalizer, pre_tokenizer, model, post_processor, decoder] = components(options);
   Pieces pieces = added_tokens->extract(well_formed(text), normalizer.get());
   if (pre_tokenizer) pre_tokenizer->apply(pieces);
+  const Vocabulary& words = vocabulary(options);
   Encoding result;
   std::vector<ModelToken> tokens;
   int64_t word = -1;
@@ -169,7 +33,7 @@ Encoding Tokenizer::State::encode_one(std::string_view text, int64_t sequence) c
       result.offsets.emplace_back(span.begin, span.end);
       // An added token may have taken spaces along: the post-processor sees them, name_tokens() removes them.
       result.tokens.emplace_back(piece.token >= 0 ? pieces.text.view(piece.begin, piece.end)
-                                                  : file.vocabulary->text(token.id).value_or(std::string_view()));
+                                                  : words.text(token.id).value_or(std::string_view()));
       result.word_ids.push_back(word);
     }
   }
@@ -180,39 +44,43 @@ Encoding Tokenizer::State::encode_one(std::string_view text, int64_t sequence) c
   return result;
 }
 
-void Tokenizer::State::name_tokens(Encoding& encoding) const {
+void Tokenizer::State::name_tokens(Encoding& encoding, const Vocabulary& vocabulary) const {
   for (size_t i = 0; i < encoding.size(); ++i) {
-    const std::string_view name = file.vocabulary->text(encoding.ids[i]).value_or(encoding.tokens[i]);
+    const std::string_view name = vocabulary.text(encoding.ids[i]).value_or(encoding.tokens[i]);
     if (name != encoding.tokens[i]) encoding.tokens[i] = std::string(name);
   }
-  for (Encoding& part : encoding.overflowing) name_tokens(part);
+  for (Encoding& part : encoding.overflowing) name_tokens(part, vocabulary);
 }
 
 Encoding Tokenizer::State::encode(std::string_view text, std::optional<std::string_view> pair,
                                   const EncodeOptions& options) const {
   std::vector<Encoding> parts;
-  parts.push_back(encode_one(text, 0));
-  if (pair) parts.push_back(encode_one(*pair, 1));
+  parts.push_back(encode_one(text, 0, options));
+  if (pair) parts.push_back(encode_one(*pair, 1, options));
   return finish(std::move(parts), options);
 }
 
 // Truncates, adds special tokens, and joins.
 Encoding Tokenizer::State::finish(std::vector<Encoding> parts, const EncodeOptions& options) const {
   const bool two = parts.size() > 1;
+  const PostProcessor* post_processor = components(options).post_processor.get();
   const std::optional<int64_t> maximum = maximum_length(options);
   if (options.truncation != Truncation::kNone && maximum) {
     require(*maximum >= 0 && options.stride >= 0, "max_length and stride: expected at least 0, found {} and {}",
             *maximum, options.stride);
     const size_t added = options.add_special_tokens && post_processor ? post_processor->added_tokens(two) : 0;
     const auto length = static_cast<size_t>(*maximum);
-    truncate(parts[0], two ? &parts[1] : nullptr, length > added ? length - added : 0, options,
-             options.truncation_side.value_or(config.truncation_side));
+    const size_t left = length > added ? length - added : 0;
+    const Side side = options.truncation_side.value_or(config.truncation_side);
+    Encoding* const second = two ? &parts[1] : nullptr;
+    if (has_offsets) truncate(parts[0], second, left, options, side);
+    else truncate_plainly(parts[0], second, left, options, side);
   }
   if (post_processor) post_processor->apply(parts, options.add_special_tokens);
   Encoding result;
   if (!parts.empty()) result = std::move(parts[0]);
   for (size_t i = 1; i < parts.size(); ++i) merge(result, parts[i]);
-  name_tokens(result);
+  name_tokens(result, vocabulary(options));
   return result;
 }
 
@@ -266,7 +134,7 @@ std::vector<Encoding> Tokenizer::encode_batch(std::span<const std::string> texts
 Encoding Tokenizer::encode_words(std::span<const std::string> words, const EncodeOptions& options) const {
   std::vector<Encoding> parts(1);
   for (size_t i = 0; i < words.size(); ++i) {
-    Encoding word = state_->encode_one(words[i], 0);
+    Encoding word = state_->encode_one(words[i], 0, options);
     std::fill(word.word_ids.begin(), word.word_ids.end(), static_cast<int64_t>(i));
     merge(parts[0], word);
   }
@@ -279,13 +147,16 @@ std::string Tokenizer::decode(const std::vector<int64_t>& ids, bool skip_special
                               std::optional<bool> clean_up) const {
   std::vector<std::string> tokens;
   for (const int64_t id : ids) {
-    if (skip_special_tokens && state_->added_tokens->is_special(id)) continue;
-    if (const auto text = state_->file.vocabulary->text(id)) tokens.emplace_back(*text);
+    const auto text = state_->decoding_vocabulary().text(id);
+    if (!text) continue;
+    if (skip_special_tokens && state_->added_tokens->is_special(id) && *text != state_->kept_special) continue;
+    tokens.emplace_back(*text);
   }
-  if (state_->decoder) state_->decoder->apply(tokens);
+  const Decoder* decoder = state_->parts.decoder.get();
+  if (decoder != nullptr) decoder->apply(tokens);
   std::string result;
   for (size_t i = 0; i < tokens.size(); ++i) {
-    if (i > 0 && !state_->decoder) result += ' ';
+    if (i > 0 && decoder == nullptr) result += ' ';
     result += tokens[i];
   }
   if (const std::string& suffix = state_->end_of_word_suffix; !suffix.empty()) {
@@ -294,6 +165,14 @@ std::string Tokenizer::decode(const std::vector<int64_t>& ids, bool skip_special
   if (clean_up.value_or(state_->config.clean_up) && !state_->byte_pairs) result = clean_up_spaces(std::move(result));
   return result;
 }
+
+std::string Tokenizer::apply_chat_template(std::string_view messages, const ChatOptions& options) const {
+  std::map<std::string, std::string> special;
+  for (const auto& [role, token] : state_->config.special_tokens) special[role + "_token"] = token;
+  return render_chat(choose_chat_template(state_->chat_templates, options), messages, options, special);
+}
+
+bool Tokenizer::has_chat_template() const { return !state_->chat_templates.empty(); }
 
 std::optional<int64_t> Tokenizer::token_to_id(std::string_view token) const {
   const int64_t id = state_->file.vocabulary->find(token);
@@ -320,14 +199,8 @@ std::optional<int64_t> Tokenizer::special_token_id(std::string_view role) const 
 std::vector<int64_t> Tokenizer::all_special_ids() const { return state_->added_tokens->special_ids(); }
 std::optional<int64_t> Tokenizer::model_max_length() const { return state_->config.model_max_length; }
 const std::vector<std::string>& Tokenizer::model_input_names() const { return state_->config.model_input_names; }
+bool Tokenizer::has_offsets() const { return state_->has_offsets; }
 Side Tokenizer::padding_side() const { return state_->config.padding_side; }
 Side Tokenizer::truncation_side() const { return state_->config.truncation_side; }
-
-void Tokenizer::save_pretrained(const std::string& directory) const {
-  std::error_code error;
-  fs::create_directories(directory, error);
-  if (error) fail("{}: cannot make the directory: {}", quoted(directory, 200), error.message());
-  for (const auto& [name, content] : state_->files) write_file(fs::path(directory) / name, content);
-}
 
 }  // namespace transom

@@ -54,6 +54,13 @@ TokenizerConfig read_tokenizer_config(const Json& json, const std::string& where
     const Json& value = field(json, std::string(role) + "_token", where);
     if (!value.is_null()) config.special_tokens[role] = token_text(value, where + "." + role + "_token");
   }
+  // Other roles that a class has: "image_token", "word_delimiter_token".
+  for (const auto& [key, value] : json.items()) {
+    constexpr std::string_view kSuffix = "_token";
+    const bool token = value.is_string() || (value.is_object() && value.contains("content"));
+    if (!token || !key.ends_with(kSuffix)) continue;
+    config.special_tokens[key.substr(0, key.size() - kSuffix.size())] = token_text(value, where + "." + key);
+  }
   for (const char* key : {"additional_special_tokens", "extra_special_tokens"}) {
     const Json& list = field(json, key, where);
     if (!list.is_array()) continue;
@@ -109,6 +116,9 @@ void add_special_tokens(const TokenizerConfig& config, const Vocabulary& vocabul
     const int64_t id = vocabulary.find(content);
     tokens.push_back({id >= 0 ? id : next++, content, false, false, false, false, true});
   };
+  constexpr const char* kRoles[] = {"bos", "eos", "unk", "sep", "pad", "cls", "mask"};  // in the order of their ids
+  for (const char* role : kRoles)
+    if (const auto found = config.special_tokens.find(role); found != config.special_tokens.end()) add(found->second);
   for (const auto& [role, content] : config.special_tokens) add(content);
   for (const std::string& content : config.additional_special_tokens) add(content);
 }

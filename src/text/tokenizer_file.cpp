@@ -44,6 +44,13 @@ Json to_json(dom::element element, const std::string& where, int depth = 0) {
   return nullptr;
 }
 
+dom::element parse(dom::parser& parser, std::string_view text, const std::string& where) {
+  dom::element root;
+  if (const auto error = parser.parse(text.data(), text.size()).get(root); error != simdjson::SUCCESS)
+    fail("{}: is no JSON: {}", where, simdjson::error_message(error));
+  return root;
+}
+
 std::string_view text_of(dom::element element, const std::string& where) {
   std::string_view text;
   if (element.get(text) != simdjson::SUCCESS) fail("{}: expected a string", where);
@@ -106,15 +113,22 @@ TokenizerFile& TokenizerFile::operator=(TokenizerFile&&) noexcept = default;
 
 TokenizerFile read_tokenizer_json(std::string_view text, const std::string& where) {
   dom::parser parser;
-  dom::element root;
-  if (const auto error = parser.parse(text.data(), text.size()).get(root); error != simdjson::SUCCESS) {
-    fail("{}: is no JSON: {}", where, simdjson::error_message(error));
-  }
+  const dom::element root = parse(parser, text, where);
   TokenizerFile file;
   *file.rest = to_json(root, where);
   dom::element element;
   if (root["model"]["vocab"].get(element) == simdjson::SUCCESS) read_vocabulary(element, where + ": model.vocab", file);
   if (root["model"]["merges"].get(element) == simdjson::SUCCESS) read_merges(element, where + ": model.merges", file);
+  return file;
+}
+
+TokenizerFile read_vocabulary_json(std::string_view text, const std::string& where) {
+  dom::parser parser;
+  const dom::element root = parse(parser, text, where);
+  require(root.is_object(), "{}: expected an object of tokens and ids", where);
+  TokenizerFile file;
+  *file.rest = Json::object();
+  read_vocabulary(root, where, file);
   return file;
 }
 

@@ -28,6 +28,9 @@ struct TokenizerFile {
 // From the text of the file; `where` names it in errors.
 TokenizerFile read_tokenizer_json(std::string_view text, const std::string& where);
 
+// vocab.json: {"token": id, ...}, with a `rest` that names no component.
+TokenizerFile read_vocabulary_json(std::string_view text, const std::string& where);
+
 // vocab.txt with a token a line, as the tokenizer.json of a BERT model. `config` is tokenizer_config.json.
 TokenizerFile read_bert_vocabulary(std::string_view text, const Json& config, const std::string& where);
 

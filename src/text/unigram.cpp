@@ -2,7 +2,6 @@
 #include "text/unigram.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "text/fields.h"
 #include "text/unicode.h"
@@ -12,15 +11,13 @@ namespace {
 
 constexpr double kUnknownPenalty = 10;
 
-uint64_t key_of(uint32_t node, char byte) { return uint64_t{node} << 8 | static_cast<unsigned char>(byte); }
-size_t slot_of(uint64_t key) { return static_cast<size_t>((key * 0x9E3779B97F4A7C15u) >> 24); }
-
 }  // namespace
 
 Unigram::Unigram(const Json& json, const Vocabulary& vocabulary, const std::vector<double>& scores,
                  const std::string& where)
     : vocabulary_(vocabulary),
       scores_(scores),
+      trie_(scores.size()),
       byte_fallback_(bool_field(json, "byte_fallback", where, false)),
       where_(where) {
   require(!scores.empty(), "{}.vocab: expected an array of [token, score]", where);
@@ -29,56 +26,11 @@ Unigram::Unigram(const Json& json, const Vocabulary& vocabulary, const std::vect
           "{}.unk_id: expected an id below {}, found {}", where, scores.size(), unknown_);
   unknown_score_ = *std::min_element(scores.begin(), scores.end()) - kUnknownPenalty;
   for (size_t byte = 0; byte < 256; ++byte) byte_tokens_[byte] = vocabulary.find(fmt::format("<0x{:02X}>", byte));
-  size_t bytes = 0;
-  for (size_t id = 0; id < scores.size(); ++id) bytes += vocabulary.text(static_cast<int64_t>(id)).value_or("").size();
-  require(bytes < UINT32_MAX / 4, "{}.vocab: the tokens are longer than 1 GiB together", where);
-  edges_.resize(std::bit_ceil(scores.size() * 4 + 16));
-  node_id_.reserve(scores.size() * 2);
-  node_id_.push_back(-1);
   for (size_t id = 0; id < scores.size(); ++id) {
     const auto token = vocabulary.text(static_cast<int64_t>(id));
     if (!token || token->empty()) continue;
-    add(*token, static_cast<int32_t>(vocabulary.find(*token)));
+    trie_.add(*token, static_cast<int32_t>(vocabulary.find(*token)));
   }
-}
-
-uint32_t& Unigram::child(uint32_t node, char byte) {
-  if (node_id_.size() * 2 > edges_.size()) {
-    std::vector<Edge> old(edges_.size() * 2);
-    old.swap(edges_);
-    for (const Edge& edge : old) {
-      if (edge.from == UINT64_MAX) continue;
-      size_t slot = slot_of(edge.from) & (edges_.size() - 1);
-      while (edges_[slot].from != UINT64_MAX) slot = (slot + 1) & (edges_.size() - 1);
-      edges_[slot] = edge;
-    }
-  }
-  const uint64_t key = key_of(node, byte);
-  size_t slot = slot_of(key) & (edges_.size() - 1);
-  while (edges_[slot].from != UINT64_MAX && edges_[slot].from != key) slot = (slot + 1) & (edges_.size() - 1);
-  edges_[slot].from = key;
-  return edges_[slot].to;
-}
-
-uint32_t Unigram::find_child(uint32_t node, char byte) const {
-  const uint64_t key = key_of(node, byte);
-  for (size_t slot = slot_of(key) & (edges_.size() - 1);; slot = (slot + 1) & (edges_.size() - 1)) {
-    if (edges_[slot].from == key) return edges_[slot].to;
-    if (edges_[slot].from == UINT64_MAX) return 0;
-  }
-}
-
-void Unigram::add(std::string_view token, int32_t id) {
-  uint32_t node = 0;
-  for (const char byte : token) {
-    uint32_t& next = child(node, byte);
-    if (next == 0) {
-      next = static_cast<uint32_t>(node_id_.size());
-      node_id_.push_back(-1);
-    }
-    node = next;
-  }
-  node_id_[node] = id;
 }
 
 void Unigram::tokenize(std::string_view piece, std::vector<ModelToken>& tokens) const {
@@ -95,15 +47,11 @@ void Unigram::tokenize(std::string_view piece, std::vector<ModelToken>& tokens) 
     size_t next = begin;
     next_character(piece, next);
     bool single = false;
-    uint32_t node = 0;
-    for (size_t end = begin; end < piece.size();) {
-      node = find_child(node, piece[end++]);
-      if (node == 0) break;
-      const int32_t id = node_id_[node];
-      if (id < 0) continue;
-      reach(begin, end, id, best[begin].score + scores_[static_cast<size_t>(id)]);
+    const double before = best[begin].score;
+    trie_.find(piece, begin, [&](size_t end, int32_t id) {
+      reach(begin, end, id, before + scores_[static_cast<size_t>(id)]);
       single = single || end == next;
-    }
+    });
     if (!single) {
       require(unknown_ >= 0, "{}: no token covers {} and there is no unk_id", where_,
               quoted(piece.substr(begin, next - begin)));

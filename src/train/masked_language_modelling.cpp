@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/error.h"
 #include "data/masking.h"
+#include "hub/adapters.h"
+#include "io/config.h"
 #include "train/metrics.h"
 #include "train/tasks.h"
+#include "train/text_blocks.h"
 #include "train/text_features.h"
 
 namespace transom {
@@ -36,39 +39,6 @@ TrainingData lines(const Dataset& data, const TextEncoder& encoder, const TrainA
                    });
 }
 
-// All text joined and cut into rows of max_seq_length tokens. Joined are 1000 lines at a time, and the rest of each
-// 1000 is left out, since the script's `datasets.map` does so.
-TrainingData blocks(const Dataset& data, const TextEncoder& encoder, const TrainArguments& arguments) {
-  constexpr int64_t kLinesAtOnce = 1000;
-  const size_t column = text_column(data, arguments.script);
-  std::vector<Features> rows;
-  for (int64_t begin = 0; begin < data.size(); begin += kLinesAtOnce) {
-    const auto tokenised = map_rows(std::min(kLinesAtOnce, data.size() - begin), [&](int64_t i) {
-      return encode(encoder, text_of(data.row(begin + i)[column]), false, arguments.script.whole_word_mask);
-    });
-    const size_t first = rows.size();
-    for (const auto& [name, unused] : tokenised[0].sequences) {
-      std::vector<std::vector<int64_t>> sequences;
-      for (const Features& each : tokenised) sequences.push_back(each.sequences.at(name));
-      auto pieces = join_and_cut(sequences, encoder.max_length());
-      rows.resize(first + pieces.size());
-      for (size_t i = 0; i < pieces.size(); ++i) rows[first + i].sequences[name] = std::move(pieces[i]);
-    }
-  }
-  require(!rows.empty(),
-          "{}: expected at least max_seq_length ({}) tokens of text; give a smaller one, or --line_by_line",
-          data.name(), encoder.max_length());
-  return held_rows(std::move(rows), encoder.padding());
-}
-
-// A generator for one batch: the seed and the draw, well mixed (the finaliser of splitmix64).
-Mt19937 generator_of(int64_t seed, uint64_t draw) {
-  uint64_t mixed = static_cast<uint64_t>(seed) * 0x9E3779B97F4A7C15u + draw;
-  mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9u;
-  mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EBu;
-  return Mt19937((mixed ^ (mixed >> 31)) & 0xFFFFFFFFu);
-}
-
 void mask(Batch& batch, const MaskingOptions& options, Mt19937 generator) {
   PaddedRows special = batch.sequences.at(kSpecial);
   const PaddedRows& attended = batch.sequences.at("attention_mask");
@@ -94,10 +64,18 @@ Metrics masked_accuracy(const Predictions& predictions) {
   return {{"accuracy", accuracy(labels, predicted)}};
 }
 
+// T5 has no mask: whole spans are cut out.
+bool is_span_model(const ScriptArguments& script) {
+  const Config config = Config::read(base_of_adapters(script.model_name_or_path) / "config.json");
+  const std::string type = config.get_string("model_type", "");
+  return type == "t5" || type == "mt5";
+}
+
 }  // namespace
 
 void prepare_masked_language_modelling(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup) {
   const ScriptArguments& script = arguments.script;
+  if (is_span_model(script)) return prepare_sequence_to_sequence(arguments, files, setup);
   setup.model = Model::from_pretrained(script.model_name_or_path, load_options(arguments, "fill-mask"));
   const TextEncoder encoder(arguments, *setup.model, std::nullopt);
   const auto mask_token = encoder.tokenizer().special_token_id("mask");
@@ -105,21 +83,26 @@ void prepare_masked_language_modelling(const TrainArguments& arguments, const Ta
   const MaskingOptions masking{.probability = script.mlm_probability,
                                .mask_token_id = *mask_token,
                                .vocabulary = encoder.tokenizer().vocab_size()};
-  const auto rows = [&](const Dataset& data) {
-    TrainingData result = script.line_by_line ? lines(data, encoder, arguments) : blocks(data, encoder, arguments);
+  const auto encode_whole = [&](const std::string& text) {
+    return encode(encoder, text, false, script.whole_word_mask);
+  };
+  const auto rows = [&](const Dataset& data, std::optional<int64_t> limit) {
+    TrainingData result = script.line_by_line
+                              ? lines(data, encoder, arguments)
+                              : held_rows(cut_into_blocks(data, text_column(data, script), encoder.max_length(),
+                                                          "max_seq_length", encode_whole),
+                                          encoder.padding());
+    result = first_rows(std::move(result), limit);
     result.augment = [masking, seed = arguments.training.seed](Batch& batch, uint64_t draw) {
       mask(batch, masking, generator_of(seed, draw));
     };
     return result;
   };
-  if (files.train) setup.train = rows(*files.train);
-  if (files.validation) setup.validation = rows(*files.validation);
+  if (files.train) setup.train = rows(*files.train, script.max_train_samples);
+  if (files.validation) setup.validation = rows(*files.validation, script.max_eval_samples);
   setup.preprocess_outputs = predicted_classes;
   setup.compute_metrics = masked_accuracy;
-  setup.complete_evaluation = [](Metrics& metrics) {
-    for (const auto& [name, value] : Metrics(metrics))
-      if (name == "eval_loss") metrics.emplace_back("perplexity", perplexity(value));
-  };
+  setup.complete_evaluation = add_perplexity;
   encoder.save_into(setup);
 }
 

@@ -7,7 +7,7 @@ namespace transom {
 
 void overfit_one_batch(Model& model, const TrainingArguments& arguments, const NamedTensors& inputs,
                        const std::function<void(const StepReport&)>& report) {
-  TrainStep step(model, arguments);
+  TrainStep step(model, arguments, /*counts_labels=*/false);
   const auto schedule = make_schedule({.type = arguments.lr_scheduler_type,
                                        .settings = arguments.lr_scheduler_kwargs,
                                        .learning_rate = arguments.learning_rate,

@@ -70,7 +70,6 @@ const Argument kArguments[] = {
     ignored("preprocessing_only", kNoCache),
     ignored("overwrite_cache", kNoCache),
     ignored("preprocessing_num_workers", kNoCache),
-    ignored("keep_linebreaks", "lines are joined with their line breaks"),
 
     section("Columns"),
     field<&S::task_name>("task_name", "A GLUE task: it names the columns and the metrics.")
@@ -108,6 +107,7 @@ const Argument kArguments[] = {
     section("Language modelling"),
     field<&S::mlm_probability>("mlm_probability", "Ratio of tokens to mask.").above(0).at_most(1),
     field<&S::line_by_line>("line_by_line", "Every line is a row of its own."),
+    field<&S::keep_linebreaks>("keep_linebreaks", "Lines of a text file keep their ends (causal language models)."),
     field<&S::whole_word_mask>("whole_word_mask", "Mask all tokens of a word."),
 
     section("Images and sounds"),
@@ -156,6 +156,40 @@ const Argument kArguments[] = {
     section("Clicks"),
     field<&S::max_ind_range>("max_ind_range", "Take categories modulo this; -1: modulo their table's rows.")
         .at_least(-1),
+
+    section("Sequence to sequence"),
+    field<&S::source_lang>("source_lang", "Language to translate from: its key in `translation`."),
+    field<&S::target_lang>("target_lang", "Language to translate into."),
+    field<&S::source_prefix>("source_prefix", "Words before every source text (T5: 'translate English to French: ')."),
+    field<&S::text_column>("text_column", "Column of the source text (summarisation)."),
+    field<&S::summary_column>("summary_column", "Column of the target text (summarisation)."),
+    field<&S::max_source_length>("max_source_length", "Longest source in tokens; longer ones are cut.").at_least(1),
+    field<&S::max_target_length>("max_target_length", "Longest target in tokens; longer ones are cut.").at_least(1),
+    field<&S::val_max_target_length>("val_max_target_length", "The same in evaluation (default: max_target_length).")
+        .at_least(1),
+    field<&S::ignore_pad_token_for_loss>("ignore_pad_token_for_loss", "Padding of labels has no part in the loss."),
+    field<&S::predict_with_generate>("predict_with_generate", "Evaluate with generated texts (BLEU, ROUGE)."),
+    field<&S::span_corruption>("span_corruption", "Pre-train T5: foretell spans that are cut out of plain text."),
+    field<&S::mean_noise_span_length>("mean_noise_span_length", "Mean length of those spans, in tokens.").at_least(1),
+
+    section("LoRA"),
+    field<&S::use_peft>("use_peft", "Train low-rank adapters beside the frozen weights, and save them as PEFT does."),
+    field<&S::lora_r>("lora_r", "Rank of the adapters.").at_least(1),
+    field<&S::lora_alpha>("lora_alpha", "What the adapters' product is multiplied with, over the rank."),
+    field<&S::lora_dropout>("lora_dropout", "Dropout before the adapters.").at_least(0).at_most(1),
+    field<&S::lora_target_modules>("lora_target_modules",
+                                   "Linear layers that get adapters: names, a regular expression for whole names, or "
+                                   "all-linear (default: PEFT's for the type of the model)."),
+    field<&S::lora_modules_to_save>("lora_modules_to_save", "Modules that are trained and saved whole (heads are)."),
+    field<&S::lora_task_type>("lora_task_type", "Task in adapter_config.json (default: that of the model's class).")
+        .one_of({"CAUSAL_LM", "SEQ_CLS", "TOKEN_CLS", "QUESTION_ANS", "SEQ_2_SEQ_LM", "FEATURE_EXTRACTION"}),
+    field<&S::lora_bias>("lora_bias", "Biases that are trained too.").one_of({"none", "all", "lora_only"}),
+    field<&S::lora_rank_pattern>("lora_rank_pattern", "Other ranks for some modules, as an object or a file."),
+    field<&S::lora_alpha_pattern>("lora_alpha_pattern", "Other alphas for some modules."),
+    field<&S::use_rslora>("use_rslora", "Divide by the root of the rank, not by the rank."),
+    field<&S::use_dora>("use_dora", "DoRA, which is refused."),
+    only_default("load_in_8bit", {"false", "0", "no"}, "weights of adapters' models are not quantised"),
+    only_default("load_in_4bit", {"false", "0", "no"}, "weights of adapters' models are not quantised"),
 
     section("Early stopping"),
     field<&S::early_stopping_patience>("early_stopping_patience", "Stop after so many evaluations that are no better.")

@@ -9,6 +9,7 @@
 #include "data/tokenised_rows.h"
 #include "images/image.h"
 #include "io/config.h"
+#include "train/adapters.h"
 #include "train/metrics.h"
 #include "train/new_model.h"
 #include "train/tasks.h"
@@ -22,7 +23,7 @@ struct Task {
   // Whether the columns of a file are those of this task and of no other.
   bool (*fits)(const Dataset& data, const ScriptArguments& script);
   void (*prepare)(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
-  bool splits_validation = false;  // rows to evaluate on may be taken from those to train on
+  bool of_language = false;  // rows to evaluate on may be taken from those to train on, and samples count blocks
   Preprocessing preprocessing = Preprocessing::kTokenizer;
   // Whether the files of a folder a class are its rows.
   bool (*is_file)(const std::filesystem::path& name) = nullptr;
@@ -70,6 +71,15 @@ const Task kTasks[] = {
     {"audio-classification", "",
      [](const Dataset& data, const ScriptArguments& script) { return has(data, script.audio_column_name); },
      prepare_audio_classification, false, Preprocessing::kSounds, is_sound_name},
+    {"text-generation", "language-modeling", [](const Dataset&, const ScriptArguments&) { return false; },
+     prepare_causal_language_modelling, true},
+    {"translation", "", [](const Dataset&, const ScriptArguments& script) { return script.target_lang.has_value(); },
+     prepare_sequence_to_sequence, true},
+    {"summarization", "",
+     [](const Dataset&, const ScriptArguments& script) { return script.summary_column.has_value(); },
+     prepare_sequence_to_sequence, true},
+    {"text2text-generation", "", [](const Dataset&, const ScriptArguments&) { return false; },
+     prepare_sequence_to_sequence, true},
     {"text-classification", "sentiment-analysis", [](const Dataset&, const ScriptArguments&) { return true; },
      prepare_text_classification},
 };
@@ -116,16 +126,24 @@ Metrics classification_metrics(const ScriptArguments& script, const Predictions&
   return as_metrics(regression_metrics(task, metric, labels, found));
 }
 
-std::optional<Dataset> load(const std::optional<std::string>& file, const ScriptArguments& script,
-                            std::optional<int64_t> limit) {
+std::optional<Dataset> load(const std::optional<std::string>& file, const ScriptArguments& script) {
   if (!file) return std::nullopt;
-  const Dataset data = Dataset::load(*file, dataset_options(script));
-  return limit ? data.first(std::min(*limit, data.size())) : data;
+  return Dataset::load(*file, dataset_options(script));
+}
+
+void limit_rows(std::optional<Dataset>& data, std::optional<int64_t> limit) {
+  if (data && limit) data = data->first(std::min(*limit, data->size()));
+}
+
+void limit_rows(TaskFiles& files, const ScriptArguments& script) {
+  limit_rows(files.train, script.max_train_samples);
+  limit_rows(files.validation, script.max_eval_samples);
+  limit_rows(files.test, script.max_predict_samples);
 }
 
 // The first rows of the training file as validation rows, where there are none (run_mlm).
 void split_validation(TaskFiles& files, const ScriptArguments& script) {
-  const Dataset all = Dataset::load(*script.train_file, dataset_options(script));
+  const Dataset all = *files.train;
   const auto count =
       static_cast<int64_t>(std::nearbyint(static_cast<double>(script.validation_split_percentage * all.size()) / 100));
   std::vector<int64_t> kept, rest;
@@ -136,9 +154,14 @@ void split_validation(TaskFiles& files, const ScriptArguments& script) {
   files.train = all.select(std::move(rest));
 }
 
+bool is_encoder_decoder(const Model& model) {
+  return model.architecture().ends_with("ForConditionalGeneration") || model.architecture().ends_with("MTModel");
+}
+
 TrainingData tokenised(const Dataset& data, const Model& model, const TrainArguments& arguments) {
-  const auto rows = std::make_shared<const TokenisedRows>(data);
+  const auto rows = std::make_shared<const TokenisedRows>(data, is_encoder_decoder(model));
   PaddingOptions padding{.pad_token_id = model.config().get_int("pad_token_id", 0)};
+  padding.separate_labels = is_encoder_decoder(model);
   padding.multiple_of = arguments.script.pad_to_multiple_of;
   if (arguments.script.pad_to_max_length.value_or(false)) padding.max_length = arguments.script.max_seq_length;
   TrainingData result;
@@ -155,8 +178,19 @@ TrainingData tokenised(const Dataset& data, const Model& model, const TrainArgum
 void prepare_tokenised(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup) {
   setup.model = Model::from_pretrained(arguments.script.model_name_or_path,
                                        load_options(arguments, arguments.script.task.value_or("")));
-  if (files.train) setup.train = tokenised(*files.train, *setup.model, arguments);
-  if (files.validation) setup.validation = tokenised(*files.validation, *setup.model, arguments);
+  const std::string& name = setup.model->architecture();
+  const bool causal = name.ends_with("ForCausalLM") || name.ends_with("LMHeadModel");
+  const auto rows = [&](const Dataset& data) {
+    TrainingData result = tokenised(data, *setup.model, arguments);
+    if (!causal) return result;
+    const Config& config = setup.model->config();
+    return with_causal_labels(
+        std::move(result), config.has("pad_token_id") ? std::optional(config.get_int("pad_token_id")) : std::nullopt);
+  };
+  if (files.train) setup.train = rows(*files.train);
+  if (files.validation) setup.validation = rows(*files.validation);
+  if (causal) score_causal_language_modelling(setup);
+  if (is_encoder_decoder(*setup.model)) score_loss_only(setup);
 }
 
 }  // namespace
@@ -170,31 +204,42 @@ void fetch_models(ScriptArguments& script, HubOptions hub) {
   if (script.tokenizer_name) script.tokenizer_name = resolve_tokenizer(*script.tokenizer_name, hub);
 }
 
-TaskSetup prepare_task(TrainArguments arguments, HubOptions hub) {
+namespace {
+
+TaskSetup prepare(TrainArguments& arguments, HubOptions hub) {
   const ScriptArguments& script = arguments.script;
   if (!script.train_file && !script.validation_file && !script.test_file && !script.train_dir && !script.validation_dir)
     fail(ErrorKind::kUsage,
          "--train_file (or --validation_file, to evaluate only), or --train_dir of images or sounds, is missing");
   TaskSetup setup;
-  TaskFiles files{load(script.train_file, script, script.max_train_samples),
-                  load(script.validation_file, script, script.max_eval_samples),
-                  load(script.test_file, script, script.max_predict_samples)};
+  TaskFiles files{load(script.train_file, script), load(script.validation_file, script),
+                  load(script.test_file, script)};
   fetch_models(arguments.script, std::move(hub));
   const bool folders = script.train_dir || script.validation_dir;
   if (!folders && is_tokenised(files.any())) {
     start_from_scratch(arguments);
+    limit_rows(files, script);
     prepare_tokenised(arguments, files, setup);
   } else {
     const Task& task = folders ? find_folder_task(script) : find_task(script, files.any());
     start_from_scratch(arguments, task.preprocessing);
-    if (task.splits_validation && arguments.training.do_eval && files.train && !files.validation)
-      split_validation(files, script);
+    if (!task.of_language) limit_rows(files, script);
+    else if (arguments.training.do_eval && files.train && !files.validation) split_validation(files, script);
     task.prepare(arguments, files, setup);
   }
   if (!setup.compute_metrics)
     setup.compute_metrics = [script](const Predictions& predictions) {
       return classification_metrics(script, predictions);
     };
+  return setup;
+}
+
+}  // namespace
+
+TaskSetup prepare_task(TrainArguments arguments, HubOptions hub) {
+  const std::string base = arguments.script.model_name_or_path;
+  TaskSetup setup = prepare(arguments, std::move(hub));
+  add_adapters(arguments, base.empty() ? arguments.script.model_name_or_path : base, *setup.model);
   return setup;
 }
 

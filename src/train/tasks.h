@@ -25,6 +25,16 @@ bool has_questions(const Dataset& data);
 void prepare_question_answering(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
 // run_mlm: text, whose tokens are masked anew for every batch.
 void prepare_masked_language_modelling(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
+// run_clm: text joined into blocks, each token foretold from those before it.
+void prepare_causal_language_modelling(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
+// The same for rows that are tokenised: labels are the tokens themselves, where rows bring none.
+TrainingData with_causal_labels(TrainingData data, std::optional<int64_t> pad_token_id);
+// Accuracy of the next token, and perplexity.
+void score_causal_language_modelling(TaskSetup& setup);
+// Nothing but the loss: logits over a vocabulary are let go at once.
+void score_loss_only(TaskSetup& setup);
+// run_translation, run_summarization: a source text and a target; with span_corruption, run_t5_mlm_flax: plain text.
+void prepare_sequence_to_sequence(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
 // run_swag: a beginning, several endings, and which of them is right.
 void prepare_multiple_choice(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
 

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "hub/adapters.h"
 #include "io/config.h"
 #include "models/maximum_tokens.h"
 #include "transom/ops.h"
@@ -82,11 +83,12 @@ TrainingData text_rows(const Dataset& data, const TrainArguments& arguments, con
 LoadOptions load_options(const TrainArguments& arguments, const std::string& task) {
   return {.task = task,
           .ignore_mismatched_sizes = arguments.script.ignore_mismatched_sizes,
-          .seed = static_cast<uint64_t>(arguments.training.seed)};
+          .seed = static_cast<uint64_t>(arguments.training.seed),
+          .keep_adapters = true};
 }
 
 void name_classes(Labels& labels, const TrainArguments& arguments, bool training, LoadOptions& options) {
-  const Config config = Config::read(std::filesystem::path(arguments.script.model_name_or_path) / "config.json");
+  const Config config = Config::read(base_of_adapters(arguments.script.model_name_or_path) / "config.json");
   std::vector<std::string> known;
   for (const auto& [id, name] : config.get_map("id2label")) known.push_back(name);
   const auto& names = labels.names();

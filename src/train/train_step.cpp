@@ -24,7 +24,8 @@ bool is_spared_from_decay(const Parameter& parameter) {
   return lower.find(".norm.") != lower.npos || lower.find("_norm.") != lower.npos;
 }
 
-TrainStep::TrainStep(Model& model, const TrainingArguments& arguments) : model_(model), arguments_(arguments) {
+TrainStep::TrainStep(Model& model, const TrainingArguments& arguments, bool counts_labels)
+    : model_(model), arguments_(arguments), counts_labels_(counts_labels) {
   optimizer_ = make_optimizer({.name = arguments.optim,
                                .weight_decay = arguments.weight_decay,
                                .beta1 = arguments.adam_beta1,
@@ -51,13 +52,39 @@ std::vector<OptimizedParameter> TrainStep::parameters() const {
 
 namespace {
 
-// Trainer's LabelSmoother: a part of the loss is the mean over all classes.
-Tensor smoothed_loss(const Tensor& logits, const Tensor& labels, double smoothing) {
+// Trainer's LabelSmoother: a part of the loss is the mean over all classes. `items`: what to divide by, or empty.
+Tensor smoothed_loss(const Tensor& logits, const Tensor& labels, double smoothing, const Tensor& items) {
   const int64_t classes = logits.dim(-1);
   const Tensor rows = cast(reshape(logits, {-1, classes}), DType::kFloat32), flat = reshape(labels, {-1});
   const Tensor counted = cast(not_equal(flat, full(flat.shape(), -100, DType::kInt64)), DType::kFloat32);
   const Tensor uniform = -(mean(log_softmax(rows), {-1}) * counted);
-  return (sum(cross_entropy(rows, flat)) * (1 - smoothing) + sum(uniform) * smoothing) / sum(counted);
+  return (sum(cross_entropy(rows, flat)) * (1 - smoothing) + sum(uniform) * smoothing) /
+         (items.defined() ? items : sum(counted));
+}
+
+// Trainer's count of labels passes over the first of a row, which nothing foretells, in classes called ForCausalLM. In
+// GPT2LMHeadModel, whose name does not say it, it counts them all: the loss is the smaller for it.
+bool is_causal(const Model& model) { return model.architecture().ends_with("ForCausalLM"); }
+bool is_causal_by_another_name(const Model& model) { return model.architecture().ends_with("LMHeadModel"); }
+
+// What Trainer divides the losses of all micro-batches of an update by: the number of their labels. Empty where there
+// are none, or where the class takes no such number: then each loss counts as much as any other.
+Tensor number_of_items(const Model& model, const std::vector<NamedTensors>& micro_batches) {
+  for (const char* name : {"ConvNextForImageClassification", "TimmWrapperForImageClassification"})
+    if (model.architecture() == name) return {};
+  int64_t items = 0;
+  for (const NamedTensors& inputs : micro_batches) {
+    const Tensor labels = inputs.find("labels");
+    if (!labels.defined()) return {};
+    if (!is_integer(labels.dtype())) {
+      items += labels.size();
+      continue;
+    }
+    const std::vector<int64_t> values = labels.to_vector<int64_t>();
+    const auto width = static_cast<size_t>(labels.dim(-1));
+    for (size_t i = 0; i < values.size(); ++i) items += values[i] != -100 && !(is_causal(model) && i % width == 0);
+  }
+  return Tensor::from(std::vector<float>{static_cast<float>(items)}, {});
 }
 
 }  // namespace
@@ -66,6 +93,8 @@ Tensor TrainStep::loss_of(const NamedTensors& inputs, ForwardContext context, Na
   std::optional<Autocast> autocast;
   if (arguments_.bf16) autocast.emplace(DType::kBFloat16);
   context.return_loss = true;
+  if (counts_labels_ && is_causal_by_another_name(model_) && !context.num_items_in_batch.defined())
+    context.num_items_in_batch = number_of_items(model_, {inputs});
   const NamedTensors result = model_.forward(inputs, context);
   Tensor loss = result.find("loss");
   if (!loss.defined())
@@ -76,7 +105,10 @@ Tensor TrainStep::loss_of(const NamedTensors& inputs, ForwardContext context, Na
     }());
   const Tensor labels = inputs.find("labels"), logits = result.find("logits");
   if (arguments_.label_smoothing_factor > 0 && labels.defined() && logits.defined() && is_integer(labels.dtype()))
-    loss = smoothed_loss(logits, labels, arguments_.label_smoothing_factor);
+    loss = is_causal(model_) || is_causal_by_another_name(model_)
+               ? smoothed_loss(slice(logits, 1, 0, logits.dim(1) - 1), slice(labels, 1, 1, labels.dim(1)),
+                               arguments_.label_smoothing_factor, context.num_items_in_batch)
+               : smoothed_loss(logits, labels, arguments_.label_smoothing_factor, context.num_items_in_batch);
   if (outputs) *outputs = result;
   return cast(loss, DType::kFloat32);
 }
@@ -161,19 +193,25 @@ TrainStep::Result TrainStep::trace(const std::vector<NamedTensors>& micro_batche
   std::vector<Tensor> values;
   for (const OptimizedParameter& parameter : before) values.push_back(parameter.value);
 
-  // Trainer sums the micro-batches: it takes the model's loss for scaled already (see its model_accepts_loss_kwargs).
+  // Trainer tells the model how many labels the update has, and sums the micro-batches. A model that does not look at
+  // the number gives its mean all the same, and these are summed too (see Trainer's model_accepts_loss_kwargs).
+  const bool accumulates = micro_batches.size() > 1;
+  const Tensor items = accumulates ? number_of_items(model_, micro_batches) : Tensor();
+  const bool averages = accumulates && !items.defined();
   Tensor loss;
   std::vector<Tensor> total;
   RowGradients by_rows;
   for (size_t i = 0; i < micro_batches.size(); ++i) {
     std::vector<BufferUpdate> buffer_updates;
     ForwardContext context{.training = true,
+                           .num_items_in_batch = items,
                            .gradient_checkpointing = arguments_.activation_checkpointing,
                            .buffer_updates = &buffer_updates};
     const int64_t draw = step * 4096 + static_cast<int64_t>(i);
     context.dropout_key = Tensor::from(std::vector<int64_t>{arguments_.seed, draw << 20}, {2});
     const CollectLookups tables(optimizer_->takes_rows());
-    const Tensor part = loss_of(micro_batches[i], context);
+    Tensor part = loss_of(micro_batches[i], context);
+    if (averages) part = part * (1.0 / static_cast<double>(micro_batches.size()));
     for (const BufferUpdate& update : buffer_updates) update.buffer->value = update.value.detach();
     const std::vector<Tensor> gradients = by_rows.take(part, values, before, tables.lookups());
     loss = loss.defined() ? loss + part.detach() : part.detach();

@@ -13,8 +13,9 @@ namespace transom {
 
 class TrainStep {
  public:
-  // Trains the parameters that require gradients; the others are frozen.
-  TrainStep(Model& model, const TrainingArguments& arguments);
+  // Trains the parameters that require gradients; the others are left as they are.
+  // `counts_labels`: losses are divided by the number of labels as Trainer counts them; false: the model's own mean.
+  TrainStep(Model& model, const TrainingArguments& arguments, bool counts_labels = true);
 
   struct Result {
     Tensor loss;           // the sum of the micro-batches' losses, f32 []
@@ -36,6 +37,7 @@ class TrainStep {
   Model& model_;
   std::vector<std::shared_ptr<Parameter>> trained_;
   TrainingArguments arguments_;
+  bool counts_labels_;
   std::unique_ptr<Optimizer> optimizer_;
 };
 

@@ -5,6 +5,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "io/safetensors.h"
+#include "models/lora.h"
 #include "train/torch_checkpoint.h"
 
 namespace transom {
@@ -31,6 +32,7 @@ void save_run(const std::filesystem::path& directory, TrainStep& step, const Sch
 }
 
 void load_parameters(const std::filesystem::path& directory, Model& model) {
+  if (const LowRankAdaptation* adaptation = model.adaptation()) return adaptation->load_values(directory);
   const auto loaded = Model::from_pretrained(directory.string());
   using Tensors = std::vector<std::shared_ptr<Parameter>>;
   const auto take = [&](const Tensors& from, const Tensors& to, std::string_view what) {

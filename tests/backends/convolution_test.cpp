@@ -83,6 +83,11 @@ TEST(Convolution, ForwardAndGradients) {
       const auto number = &c - kCases;
       EXPECT_LE(difference(evaluate("convolution", {x, w}, dtype, y_shape, attributes), y, 3), allowed)
           << dtype << " case " << number;
+      Graph frozen;
+      frozen.output(frozen.node("convolution", {frozen.input(x), frozen.input(w, true)}, dtype, y_shape, attributes));
+      Program program(Plugin::cpu(), frozen);
+      for (int run = 0; run < 2; ++run)  // the second takes the packed weights
+        EXPECT_LE(difference(program.run({x, w})[0], y, 3), allowed) << dtype << " frozen, case " << number;
       attributes.emplace_back("shape", x_shape);
       EXPECT_LE(difference(evaluate("convolution_input_gradient", {dy, w}, dtype, x_shape, attributes), dx, 3), allowed)
           << dtype << " case " << number;

@@ -83,6 +83,53 @@ TEST(Fusion, AllKindsOfBroadcasting) {
   }
 }
 
+// Squares and their sum in one pass: the sum has the bits that reduce_sum gives the squares, and the squares may lie on
+// the input.
+TEST(Fusion, TotalsAsReductionsGiveThem) {
+  const transom_dtype f32 = TRANSOM_FLOAT32;
+  for (const Shape& shape : {Shape{1}, Shape{4095}, Shape{4097}, Shape{3, 50001}, Shape{7, 300, 100}, Shape{0, 3}}) {
+    Graph region;
+    const int x = region.input(f32, shape);
+    const int square = region.node("mul", {x, x}, f32, shape);
+    Shape axes;
+    for (size_t axis = 0; axis < shape.size(); ++axis) axes.push_back(static_cast<int64_t>(axis));
+    region.output(square);
+    region.output(region.node("reduce_sum", {square}, f32, {}, {{"axes", axes}}));
+    const Tensor in = numbers(f32, shape);
+
+    Graph two_passes;
+    const int input = two_passes.input(in);
+    two_passes.output(
+        two_passes.node("reduce_sum", {two_passes.node("mul", {input, input}, f32, shape)}, f32, {}, {{"axes", axes}}));
+    Program program(Plugin::cpu(), two_passes);
+    const double expected = program.run({in})[0].values[0];
+    for (int donated : {-1, 0}) {
+      const std::vector<Tensor> results = run_fusion(region, {in}, {donated, -1});
+      EXPECT_EQ(results[1].values[0], expected) << in.count();
+      for (size_t i = 0; i < in.values.size(); ++i)
+        ASSERT_EQ(results[0].values[i], rounded(f32, in.values[i] * in.values[i]));
+    }
+  }
+}
+
+// What counts may start and end anywhere within a tile.
+TEST(Fusion, CountsAlongAnyAxis) {
+  const Shape shape = {3, 700, 5};
+  for (int64_t axis = 0; axis < 3; ++axis) {
+    Graph region;
+    const int x = region.input(TRANSOM_INT32, shape);
+    const int count = region.node("iota", {}, TRANSOM_INT32, shape, {{"axis", axis}, {"shape", shape}});
+    region.output(region.node("add", {x, count}, TRANSOM_INT32, shape));
+    const Tensor in = numbers(TRANSOM_INT32, shape, -100, 100);
+    const std::vector<Tensor> results = run_fusion(region, {in});
+    for (int64_t i = 0; i < in.count(); ++i) {
+      const int64_t index[] = {i / 3500, i / 5 % 700, i % 5};
+      ASSERT_EQ(results[0].values[static_cast<size_t>(i)],
+                in.values[static_cast<size_t>(i)] + static_cast<double>(index[axis]));
+    }
+  }
+}
+
 // A broadcast that is reshaped so that no strides express it.
 TEST(Fusion, ReshapedBroadcast) {
   Graph region;

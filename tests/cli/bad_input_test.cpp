@@ -50,11 +50,12 @@ class BadInput : public testing::Test {
     for (const auto& entry : fs::recursive_directory_iterator(folder_))
       EXPECT_NE(entry.path().extension(), ".tmp") << entry.path();
   }
-  void expect_forward(const std::vector<std::string>& parts, const std::vector<std::string>& more = {}) {
+  void expect_forward(const std::vector<std::string>& parts, const std::vector<std::string>& more = {},
+                      int status = 1) {
     std::vector<std::string> words{
         "forward", "--model", path("model"), "--inputs", path("in.safetensors"), "--outputs", path("out.safetensors")};
     words.insert(words.end(), more.begin(), more.end());
-    expect_line(words, 1, parts);
+    expect_line(words, status, parts);
   }
   void expect_train(int status, const std::vector<std::string>& parts, const std::vector<std::string>& more) {
     std::vector<std::string> words{"train",     "--model_name_or_path", path("model"), "--output_dir", path("o"),
@@ -162,7 +163,11 @@ TEST_F(BadInput, InputsOfForward) {
   expect_forward({"in.safetensors", "regular file"});
 }
 
-TEST_F(BadInput, UnknownType) { expect_forward({"flaot32"}, {"--dtype", "flaot32"}); }
+TEST_F(BadInput, UnknownQuantization) { expect_forward({"int7"}, {"--quantization", "int7"}, 2); }
+TEST_F(BadInput, GradientsOfQuantizedLayers) {
+  expect_forward({"--gradients", "int8"}, {"--quantization", "int8", "--gradients", "g.safetensors"}, 2);
+}
+TEST_F(BadInput, UnknownType) { expect_forward({"flaot32"}, {"--dtype", "flaot32"}, 2); }
 
 TEST_F(BadInput, OutputThatCannotBeWritten) {
   const auto forward = [&](const std::string& output) {

@@ -179,5 +179,20 @@ TEST_F(DatasetTest, RandomBytesGiveRowsOrAnError) {
   }
 }
 
+TEST(Dataset, LinesMayKeepTheirEnds) {
+  const TemporaryFolder folder;
+  const auto path = folder.write("a.txt", "one\r\n\ntwo");
+  const auto lines = [&](bool keep) {
+    DatasetOptions options;
+    options.keep_linebreaks = keep;
+    const Dataset data = Dataset::load(path, options);
+    std::vector<std::string> result;
+    for (int64_t i = 0; i < data.size(); ++i) result.push_back(std::get<std::string>(data.row(i)[0]));
+    return result;
+  };
+  EXPECT_EQ(lines(false), (std::vector<std::string>{"one", "", "two"}));
+  EXPECT_EQ(lines(true), (std::vector<std::string>{"one\n", "\n", "two"}));
+}
+
 }  // namespace
 }  // namespace transom

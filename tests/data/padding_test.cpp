@@ -51,5 +51,23 @@ TEST(Padding, RowsThatDoNotFitAreRefused) {
   EXPECT_THROW(collate(none, {}), Error);
 }
 
+TEST(Padding, LabelsOfEncoderDecodersArePaddedAmongThemselves) {
+  std::vector<Features> rows(2);
+  rows[0].sequences = {{"input_ids", {5, 6, 7}}, {"labels", {8}}, {"decoder_input_ids", {0}}};
+  rows[1].sequences = {{"input_ids", {5}}, {"labels", {8, 9}}, {"decoder_input_ids", {0, 8}}};
+  PaddingOptions options{.pad_token_id = 1};
+  options.separate_labels = true;
+  Batch batch = collate(rows, options);
+  EXPECT_EQ(batch.sequences.at("input_ids"), (PaddedRows{2, 3, {5, 6, 7, 5, 1, 1}}));
+  EXPECT_EQ(batch.sequences.at("attention_mask"), (PaddedRows{2, 3, {1, 1, 1, 1, 0, 0}}));
+  EXPECT_EQ(batch.sequences.at("labels"), (PaddedRows{2, 2, {8, -100, 8, 9}}));
+  EXPECT_EQ(batch.sequences.at("decoder_input_ids"), (PaddedRows{2, 2, {0, 1, 0, 8}}));
+  options.max_label_length = 3;
+  options.label_fill = 1;
+  batch = collate(rows, options);
+  EXPECT_EQ(batch.sequences.at("labels"), (PaddedRows{2, 3, {8, 1, 1, 8, 9, 1}}));
+  EXPECT_EQ(batch.sequences.at("input_ids").length, 3);
+}
+
 }  // namespace
 }  // namespace transom

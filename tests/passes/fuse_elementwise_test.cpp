@@ -83,6 +83,57 @@ TEST(FuseElementwise, LeavesABroadcastIotaOutside) {
 )");
 }
 
+TEST(FuseElementwise, AddsUpAllElementsOnTheWay) {
+  EXPECT_EQ(fused(R"(graph(%0: f32[2, 4]) {
+    %1 = mul(%0, %0) : f32[2, 4]
+    %2 = reduce_sum(%1) {axes=[0, 1]} : f32[]
+    %3 = sqrt(%2) : f32[]
+    return %3
+  })"),
+            R"(graph(%0: f32[2, 4]) {
+  %1 = fusion(%0) region graph(%0: f32[2, 4]) {
+    %1 = mul(%0, %0) : f32[2, 4]
+    %2 = reduce_sum(%1) {axes=[0, 1]} : f32[]
+    return %2
+  } : f32[]
+  %2 = sqrt(%1) : f32[]
+  return %2
+}
+)");
+}
+
+// Clipping: the norm needs all of the gradient before the update reads it again, in its narrow form.
+TEST(FuseElementwise, WidensWhereverItIsRead) {
+  EXPECT_EQ(fused(R"(graph(%0: bf16[4], %1: f32[4]) {
+    %2 = cast(%0) {dtype=8} : f32[4]
+    %3 = mul(%2, %2) : f32[4]
+    %4 = reduce_sum(%3) {axes=[0]} : f32[]
+    %5 = reshape(%4) {shape=[1]} : f32[1]
+    %6 = broadcast(%5) {shape=[4]} : f32[4]
+    %7 = mul(%2, %6) : f32[4]
+    %8 = sub(%1, %7) : f32[4]
+    return %8
+  })"),
+            R"(graph(%0: bf16[4], %1: f32[4]) {
+  %2 = fusion(%0) region graph(%0: bf16[4]) {
+    %1 = cast(%0) {dtype=8} : f32[4]
+    %2 = mul(%1, %1) : f32[4]
+    %3 = reduce_sum(%2) {axes=[0]} : f32[]
+    return %3
+  } : f32[]
+  %3 = reshape(%2) {shape=[1]} : f32[1]
+  %4 = fusion(%0, %3, %1) region graph(%0: bf16[4], %1: f32[1], %2: f32[4]) {
+    %3 = cast(%0) {dtype=8} : f32[4]
+    %4 = broadcast(%1) {shape=[4]} : f32[4]
+    %5 = mul(%3, %4) : f32[4]
+    %6 = sub(%2, %5) : f32[4]
+    return %6
+  } : f32[4]
+  return %4
+}
+)");
+}
+
 TEST(FuseElementwise, LeavesASingleNodeAlone) {
   const std::string text = R"(graph(%0: f32[4]) {
   %1 = exp(%0) : f32[4]

@@ -48,11 +48,14 @@ TEST_P(GoldenPipeline, EqualsTransformers) {
       inputs = (folder / inputs.get<std::string>()).lexically_normal().string();
     Json got;
     if (inputs.is_array()) {
-      got = Json::array();
-      for (const Json& input : inputs) got.push_back(run_pipeline(*pipeline, input, run["kwargs"]));
+      got = run_pipeline(*pipeline, std::vector<Json>(inputs.begin(), inputs.end()), run["kwargs"]);
     } else got = run_pipeline(*pipeline, inputs, run["kwargs"]);
-    EXPECT_TRUE(near(got, run["result"])) << dump_json(run["kwargs"]) << "\n got      " << dump_json(got).substr(0, 600)
-                                          << "\n expected " << dump_json(run["result"]).substr(0, 600);
+    Json expected = run["result"];
+    if (expected.is_array())
+      for (Json& item : expected)
+        if (item.is_object()) item.erase("token_ids");  // beside what pipeline() returns
+    EXPECT_TRUE(near(got, expected)) << dump_json(run["kwargs"]) << "\n got      " << dump_json(got).substr(0, 600)
+                                     << "\n expected " << dump_json(run["result"]).substr(0, 600);
   }
 }
 
@@ -71,7 +74,12 @@ INSTANTIATE_TEST_SUITE_P(Tasks, GoldenPipeline,
                                          Case{"image-feature-extraction", "image-feature-extraction"},
                                          Case{"zero-shot-image-classification", "zero-shot-image-classification"},
                                          Case{"audio-classification", "audio-classification"},
-                                         Case{"automatic-speech-recognition", "automatic-speech-recognition"}),
+                                         Case{"automatic-speech-recognition", "automatic-speech-recognition"},
+                                         Case{"automatic-speech-recognition-whisper", "automatic-speech-recognition"},
+                                         Case{"text-generation", "text-generation"},
+                                         Case{"text-generation-llama", "text-generation"},
+                                         Case{"text2text-generation", "text2text-generation"},
+                                         Case{"summarization", "summarization"}, Case{"translation", "translation"}),
                          [](const auto& info) {
                            std::string name = info.param.file;
                            for (char& c : name)

@@ -88,6 +88,11 @@ TEST_F(CheckLayers, KeepsDevicesToThePluginHeader) {
   EXPECT_NE(finding("backends/cpu/a.cpp", licence + "#include \"ir/node.h\"\n"), "");
   EXPECT_NE(finding("backends/cpu/a.cpp", licence + "#include \"transom/tensor.h\"\n"), "");
   EXPECT_NE(finding("backends/cpu/a.cpp", licence + "#include \"null/plugin.h\"\n"), "");
+  write("emulators/synapse/graph.h", licence);
+  EXPECT_NE(finding("backends/cpu/a.cpp", licence + "#include \"synapse/graph.h\"\n"), "");
+  EXPECT_NE(finding("emulators/synapse/a.cpp", licence + "#include \"null/plugin.h\"\n"), "");
+  EXPECT_NE(finding("emulators/synapse/a.cpp", licence + "#include \"base/error.h\"\n"), "");
+  EXPECT_NE(finding("emulators/synapse/a.cpp", licence + "#include \"transom/device_plugin.h\"\n"), "");
 }
 
 TEST_F(CheckLayers, RefusesLongFilesTabsPathsAndMissingLicences) {

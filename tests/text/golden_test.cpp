@@ -108,7 +108,7 @@ INSTANTIATE_TEST_SUITE_P(Families, GoldenTokenizer,
                          testing::Values("bert", "bert_cased", "mpnet", "roberta", "gpt2", "camembert", "xlmr",
                                          "albert", "bloom", "clip", "deberta_v2", "gemma", "gpt_neox", "llama",
                                          "llama3", "llama_metaspace", "modernbert", "opt", "qwen2", "starcoder", "t5",
-                                         "t5_charsmap", "xlmr_charsmap", "whisper"),
+                                         "t5_charsmap", "xlmr_charsmap", "whisper", "marian", "wav2vec2"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

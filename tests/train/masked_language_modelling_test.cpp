@@ -137,7 +137,7 @@ TEST(MaskedLanguageModelling, RefusesTextThatFillsNoBlock) {
   const TinyModel model;
   const TrainArguments arguments = model.arguments(masking(model.write("train.txt", "Ann\n"), {}));
   EXPECT_EQ(message_of([&] { prepare_task(arguments); }),
-            "train.txt: expected at least max_seq_length (64) tokens of text; give a smaller one, or --line_by_line");
+            "train.txt: expected at least max_seq_length (64) tokens of text; give a smaller one");
 }
 
 }  // namespace

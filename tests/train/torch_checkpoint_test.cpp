@@ -14,7 +14,7 @@ namespace transom {
 namespace {
 
 void put(std::string& to, uint64_t value, int bytes) {
-  for (int i = 0; i < bytes; ++i) to += static_cast<char>(value >> (8 * i) & 0xFF);
+  for (int i = 0; i < bytes; ++i, value >>= 8) to += static_cast<char>(value & 0xFF);
 }
 
 // A zip archive whose entries are stored as they are, with no checksums.
@@ -22,7 +22,7 @@ std::string zip(const std::vector<std::pair<std::string, std::string>>& entries)
   std::string archive, directory;
   for (const auto& [name, data] : entries) {
     std::string common;
-    put(common, 20, 2), put(common, 0, 8);  // version, flags, method, time
+    put(common, 20, 2), put(common, 0, 8);  // version; flags, method, time
     put(common, 0, 4), put(common, data.size(), 4), put(common, data.size(), 4);
     put(common, name.size(), 2), put(common, 0, 2);
     directory += "PK\x01\x02";

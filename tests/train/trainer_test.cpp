@@ -113,6 +113,40 @@ TEST_F(TrainerRun, SavesAModelThatLoadsToTheSameWeights) {
   EXPECT_EQ(loaded->labels(), (std::vector<std::string>{"a", "b", "c"}));
 }
 
+// Rows of a decoder, of different lengths: what counts is the token, not the row.
+TEST_F(TrainerRun, AccumulatedBatchesOfADecoderAreOneBatch) {
+  constexpr const char* kTinyLlama =
+      R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 20, "hidden_size": 16,
+          "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "max_position_embeddings": 16})";
+  TrainingData data;
+  data.rows = 4;
+  data.batch = [](const std::vector<int64_t>& rows) {
+    std::vector<Features> features(rows.size());
+    for (size_t i = 0; i < rows.size(); ++i) {
+      for (int64_t t = 0; t < 2 + 3 * rows[i]; ++t)
+        features[i].sequences["input_ids"].push_back((3 * rows[i] + t) % 20);
+      features[i].sequences["labels"] = features[i].sequences["input_ids"];
+    }
+    return collate(features, {});
+  };
+  const auto first_loss = [&](int64_t batch, int64_t accumulation) {
+    TrainingArguments arguments = tiny_arguments(folder_);
+    arguments.per_device_train_batch_size = batch;
+    arguments.gradient_accumulation_steps = accumulation;
+    arguments.save_strategy = "no";
+    arguments.max_steps = 1;
+    Trainer trainer(Model::from_config(kTinyLlama), arguments);
+    trainer.set_train_data(data);
+    StepReport result;
+    trainer.set_step_reports([&](const StepReport& report) { result = report; });
+    trainer.train();
+    return result;
+  };
+  const StepReport whole = first_loss(4, 1), parts = first_loss(1, 4);
+  EXPECT_NEAR(parts.loss, whole.loss, 1e-5);
+  EXPECT_NEAR(parts.gradient_norm, whole.gradient_norm, 1e-5);
+}
+
 class GoldenTrainer : public testing::TestWithParam<const char*> {};
 
 TEST_P(GoldenTrainer, LogsWhatTrainerLogged) {
@@ -120,10 +154,11 @@ TEST_P(GoldenTrainer, LogsWhatTrainerLogged) {
   if (!fs::exists(folder)) GTEST_SKIP() << "no golden case at " << folder;
   const fs::path output = fs::temp_directory_path() / (std::string("transom_golden_") + GetParam());
   fs::remove_all(output);
+  const std::string data = std::string(GetParam()).starts_with("gpt2") ? "data-gpt2" : "data-bert";
   Json json = read_json(folder / "training_args.json");
-  json["model_name_or_path"] = (golden / "data-bert/model").string();
-  json["train_file"] = (golden / "data-bert/train.jsonl").string();
-  json["validation_file"] = (golden / "data-bert/validation.jsonl").string();
+  json["model_name_or_path"] = (golden / data / "model").string();
+  json["train_file"] = (golden / data / "train.jsonl").string();
+  json["validation_file"] = (golden / data / "validation.jsonl").string();
   json["output_dir"] = output.string();
   const TrainArguments arguments = parse_train_json(dump_json(json), "training_args.json");
   TaskSetup task = prepare_task(arguments);
@@ -148,7 +183,8 @@ TEST_P(GoldenTrainer, LogsWhatTrainerLogged) {
 INSTANTIATE_TEST_SUITE_P(Cases, GoldenTrainer,
                          testing::Values("bert-accum4-cosine", "bert-adafactor", "bert-eval-best",
                                          "bert-label-smoothing", "bert-plateau", "bert-resume",
-                                         "bert-seed42-linear-warmup", "bert-sequential-linear", "bert-sgd-polynomial"));
+                                         "bert-seed42-linear-warmup", "bert-sequential-linear", "bert-sgd-polynomial",
+                                         "gpt2-accum4-sequential", "gpt2-seed42-linear"));
 
 }  // namespace
 }  // namespace transom

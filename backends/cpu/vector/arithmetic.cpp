@@ -72,7 +72,8 @@ struct Remainder {
 struct Pow {
   template <typename T>
   static T apply(T x, T y) {
-    if constexpr (sizeof(T) == 4 && kFloating<T>) return powf(x, y);
+    // The exponents that a fusion with a constant one multiplies out, by the same products.
+    if constexpr (sizeof(T) == 4 && kFloating<T>) return y == 2 ? x * x : y == 3 ? x * x * x : powf(x, y);
     else if constexpr (kFloating<T>) return pow(x, y);
     else {
       if (y < 0) return x == 1 ? T{1} : x == static_cast<T>(-1) ? static_cast<T>(y % 2 ? -1 : 1) : T{0};

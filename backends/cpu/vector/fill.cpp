@@ -9,6 +9,8 @@ void fill(VectorKernels& kernels) {
   fill_conversions(kernels);
   fill_random(kernels);
   fill_rows(kernels);
+  fill_attention(kernels);
+  fill_quantization(kernels);
   fill_products(kernels);
 }
 

@@ -57,6 +57,8 @@ enum BinaryOp {
 // elements have the same size.
 using TileFunction = void (*)(void* y, const void* a, const void* b, const void* c, size_t n);
 
+constexpr size_t kSumPiece = 4096;
+
 struct VectorKernels {
   const char* name;
 
@@ -65,7 +67,7 @@ struct VectorKernels {
   TileFunction select[kLanes];              // a: u8
   TileFunction convert[kLanes][kLanes];     // [from][to]
   TileFunction to_bool[kLanes];
-  TileFunction multiply_add;           // f32: a * b + c, rounded once where the processor can
+  TileFunction multiply_add;           // f32: a * b + c, the product rounded too, as by two nodes
   TileFunction load_f16, load_bf16;    // 16-bit storage to f32
   TileFunction store_f16, store_bf16;  // f32 to 16-bit storage
   TileFunction round_f16, round_bf16;  // f32 to the nearest value of the 16-bit type, as f32
@@ -73,7 +75,7 @@ struct VectorKernels {
   // Philox4x32-10: words [first, first + n) of the stream of (seed, offset).
   void (*random_bits)(uint32_t* y, uint64_t seed, uint64_t offset, uint64_t first, size_t n);
 
-  // Reductions of f32.
+  // Reductions of f32. Sums of more than kSumPiece elements are those of two halves.
   float (*sum)(const float* x, size_t n);
   float (*max)(const float* x, size_t n);  // NaN if any is
   float (*min)(const float* x, size_t n);
@@ -89,6 +91,20 @@ struct VectorKernels {
   void (*layer_norm)(float* y, const float* x, const float* scale, const float* bias, float epsilon, size_t n);
   void (*layer_norm_gradient)(float* dx, float* dscale, float* dbias, const float* x, const float* scale,
                               const float* dy, float epsilon, size_t n);
+
+  // Rows of attention. Scores: x = cap tanh(x scale / cap) + bias, without the cap where it is 0; bias may be null.
+  void (*attention_scores)(float* x, const float* bias, float scale, float cap, size_t n);
+  float (*softmax_log_sum)(float* x, size_t n);           // in place; gives the logarithm of the sum of e^x
+  void (*exponentials)(float* x, float shift, size_t n);  // e^(x - shift), in place
+  void (*drop)(float* y, const float* x, const uint32_t* words, uint32_t bound, float scale, size_t n);
+  // dweights becomes scale weights (dweights - shift)
+  void (*score_gradient)(float* dweights, const float* weights, float shift, float scale, size_t n);
+
+  // Rows in 8-bit integers: y = round(x / scale) + 128, the scale is given back; and y = (sums - surplus) scale scales
+  // + bias, where bias may be null.
+  float (*quantize_row)(uint8_t* y, const float* x, size_t n);
+  void (*dequantize_row)(float* y, const int32_t* sums, const int32_t* surplus, const float* scales, float scale,
+                         const float* bias, size_t n);
 
   // y[m, r] = sum over k of x[m, k] w[r, k] for `rows` rows of w; x f32 [m, depth] with m <= 8, y with row stride
   // `y_stride`. For products that are bound by the reading of w.

@@ -28,6 +28,8 @@ void fill_functions(VectorKernels& kernels);
 void fill_conversions(VectorKernels& kernels);
 void fill_random(VectorKernels& kernels);
 void fill_rows(VectorKernels& kernels);
+void fill_attention(VectorKernels& kernels);
+void fill_quantization(VectorKernels& kernels);
 void fill_products(VectorKernels& kernels);
 
 }  // namespace transom::cpu::TRANSOM_LEVEL

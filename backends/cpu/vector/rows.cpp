@@ -5,9 +5,6 @@
 namespace transom::cpu::TRANSOM_LEVEL {
 namespace {
 
-// Long rows are summed in pieces, so that the rounding error does not grow with the length.
-constexpr size_t kPiece = 4096;
-
 float sum_piece(const float* x, size_t n) {
   float total = 0;
   TRANSOM_SIMD_REDUCE(+, total)
@@ -15,8 +12,9 @@ float sum_piece(const float* x, size_t n) {
   return total;
 }
 
+// Long rows are summed in pieces, so that the rounding error does not grow with the length.
 float sum(const float* x, size_t n) {
-  if (n <= kPiece) return sum_piece(x, n);
+  if (n <= kSumPiece) return sum_piece(x, n);
   const size_t half = n / 2 / 64 * 64;
   return sum(x, half) + sum(x + half, n - half);
 }

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// A communicator: the connections of one rank to all others, and the collectives over them. Sums are taken in f32 in
+// the order of the ranks and rounded once, so that all ranks get the same bits at each run.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "../stream.h"
+#include "sockets.h"
+
+namespace synapse_emulator {
+
+// What hcclUniqueId carries.
+struct Meeting {
+  uint64_t nonce = 0;
+  Endpoint endpoint;
+};
+
+// Opens the meeting point of a communicator-to-be and serves it from a thread of its own.
+Meeting open_meeting();
+// The meeting point of HCCL_COMM_ID, opened by rank 0.
+Meeting fixed_meeting(bool open);
+
+class Communicator {
+ public:
+  // Meets the other ranks; throws Failure.
+  Communicator(const Meeting& meeting, int rank, int size);
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  // The collectives, on host memory; run by workers of streams. `type` is f32 or bf16. Counts are elements.
+  void all_reduce(char* send, char* receive, uint64_t count, int type, int operation);
+  void reduce(char* send, char* receive, uint64_t count, int type, int operation, int root);
+  void reduce_scatter(char* send, char* receive, uint64_t count, int type, int operation);
+  void all_gather(char* send, char* receive, uint64_t bytes);
+  void broadcast(char* send, char* receive, uint64_t bytes, int root);
+  void all_to_all(char* send, char* receive, uint64_t bytes_for_each);
+  void barrier();
+  void point_to_point(const std::vector<Message>& sends, const std::vector<Message>& receives);
+
+  // Keeps the order of calls over streams: what was submitted before.
+  std::mutex order;
+  std::shared_ptr<Stream> last_stream;
+  uint64_t last_number = 0;
+
+  // After a failure nothing works any more, and the others see closed connections.
+  void broken(int result, const std::string& text);
+  int error(std::string* text = nullptr) const;
+
+ private:
+  void exchange_all(const std::vector<Message>& sends, const std::vector<Message>& receives);
+  // Elements [begin, end) of what all ranks have, combined into `out`.
+  void combine(const char* own, const std::vector<std::vector<char>>& others, char* out, uint64_t count, int type,
+               int operation) const;
+
+  const int rank_, size_;
+  std::vector<Socket> sockets_;
+  mutable std::mutex mutex_;
+  int error_ = 0;
+  std::string text_;
+};
+
+}  // namespace synapse_emulator

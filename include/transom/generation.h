@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Text generation: tokens one after the other, chosen from what a language model foretells, with the options and the
+// results of Transformers' generate().
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "transom/model.h"
+#include "transom/tokenizer.h"
+
+namespace transom {
+
+using TokenIds = std::vector<int64_t>;
+
+// The fields of Transformers' GenerationConfig, with its defaults.
+struct GenerationConfig {
+  // ---- length, in tokens; of decoder-only models the prompt is counted in max_length and min_length
+  std::optional<int64_t> max_length, max_new_tokens;  // neither: 20 new ones
+  int64_t min_length = 0;
+  std::optional<int64_t> min_new_tokens;
+  std::vector<std::string> stop_strings;  // a row ends with the token that completes one; needs the tokenizer
+  std::optional<double> max_time;         // seconds
+
+  // ---- strategy
+  bool do_sample = false;
+  int64_t num_beams = 1, num_return_sequences = 1;
+  double length_penalty = 1;
+  enum class EarlyStopping { kFalse, kTrue, kNever } early_stopping = EarlyStopping::kFalse;
+  bool use_cache = true;
+  uint64_t seed = 0;  // of sampling; not a field of Transformers, whose generator is global
+
+  // ---- what is done to the scores of the next token
+  double repetition_penalty = 1, encoder_repetition_penalty = 1;
+  int64_t no_repeat_ngram_size = 0, encoder_no_repeat_ngram_size = 0;
+  std::vector<TokenIds> bad_words_ids;
+  std::vector<std::pair<TokenIds, double>> sequence_bias;
+  std::optional<int64_t> forced_bos_token_id;
+  TokenIds forced_eos_token_id, suppress_tokens, begin_suppress_tokens;
+  std::vector<std::pair<int64_t, int64_t>> forced_decoder_ids;  // (place in the decoder's text, token)
+  std::optional<std::pair<int64_t, double>> exponential_decay_length_penalty;
+  bool remove_invalid_values = false, renormalize_logits = false;
+
+  // ---- of sampling
+  double temperature = 1;
+  int64_t top_k = 50;
+  double top_p = 1, typical_p = 1, epsilon_cutoff = 0, eta_cutoff = 0;
+  std::optional<double> min_p;
+
+  // ---- special tokens
+  std::optional<int64_t> pad_token_id, bos_token_id, decoder_start_token_id;
+  TokenIds eos_token_id;  // any of them ends a row
+
+  // What a directory's generation_config.json says; without that file, what its config.json says.
+  static GenerationConfig from_pretrained(const std::string& directory);
+  // Takes over the fields of a JSON object, {"num_beams": 4}. Refuses unknown ones, and those that are not carried out,
+  // by name.
+  void update(std::string_view json);
+};
+
+// Is given tokens as they are chosen.
+class Streamer {
+ public:
+  virtual ~Streamer() = default;
+  virtual void put(const TokenIds& ids) = 0;  // first the prompt, then a token at a time
+  virtual void end() = 0;
+};
+
+// Gives text to `sink` as soon as later tokens cannot change it: up to the last space or line.
+class TextStreamer : public Streamer {
+ public:
+  TextStreamer(Tokenizer tokenizer, std::function<void(std::string_view)> sink, bool skip_prompt = false,
+               bool skip_special_tokens = true);
+  void put(const TokenIds& ids) override;
+  void end() override;
+
+ private:
+  Tokenizer tokenizer_;
+  std::function<void(std::string_view)> sink_;
+  bool skip_prompt_, skip_special_tokens_, at_prompt_ = true;
+  TokenIds pending_;
+  size_t given_ = 0;  // bytes of the pending tokens' text
+};
+
+struct GenerationOptions {
+  Streamer* streamer = nullptr;          // of one row, without beams
+  const Tokenizer* tokenizer = nullptr;  // for stop strings
+  // Changes the scores [V] of the token that is to follow `tokens`, after the penalties of the configuration and before
+  // what narrows a choice by sampling. -infinity forbids a token.
+  std::function<void(const TokenIds& tokens, std::span<float> scores)> process_scores;
+};
+
+struct GenerationOutput {
+  std::vector<TokenIds> sequences;  // num_return_sequences for each row, as generate() returns them, of one length:
+                                    // rows that ended are filled with the padding token
+  std::vector<double> scores;       // of beam search
+};
+
+// The inputs are what a model is to go on from: input_ids [B, T] and attention_mask (rows padded on the left) of a
+// decoder-only model; what the encoder of an encoder-decoder reads, and decoder_input_ids if the text is to begin with
+// more than its start token. Throws for models that do not generate, and for options that are not carried out.
+GenerationOutput generate(const Model& model, const NamedTensors& inputs, const GenerationConfig& config,
+                          const GenerationOptions& options = {});
+
+}  // namespace transom

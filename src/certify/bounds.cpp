@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "certify/bounds.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "certify/values.h"
+#include "ops/rules.h"
+
+namespace transom::certify {
+namespace {
+
+bool one_of(std::string_view name, std::initializer_list<std::string_view> names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+bool is_half(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBFloat16; }
+
+}  // namespace
+
+Bound bound_of(const Operation& operation, DType dtype, bool gradient) {
+  const std::string_view name = operation.name;
+  const bool half = is_half(dtype);
+  // Gradients of composites are long chains, some of them gradients of gradients.
+  const bool composite = operation.kind == OperationKind::kComposite;
+  if (gradient) return {Scale::kTensor, half ? 16.0 : composite ? 256.0 : 64.0};
+  // A device that claims none of these rounds between the product and the bias, and at each addition.
+  if (half && name == "linear") return {Scale::kTensor, 3};
+  if (half && name == "sum_pool") return {Scale::kTensor, 8};
+  if (one_of(name, {"reduce_sum", "cumulative_sum", "scatter_add", "dot_general", "linear", "convolution",
+                    "convolution_input_gradient", "convolution_weight_gradient", "sum_pool"}))
+    return {Scale::kTerms, half ? 1.0 : 0.5};
+  if (one_of(name, {"add", "sub", "mul"})) return {Scale::kElement, 0.5};
+  if (one_of(name, {"div", "sqrt"})) return {Scale::kElement, 1.0};
+  if (name == "erf") return {Scale::kElement, half ? 1.0 : 8.0};
+  if (one_of(name, {"exp", "expm1", "log", "log1p", "tanh", "sin", "cos", "rsqrt", "pow", "remainder"}))
+    return {Scale::kElement, half ? 1.0 : 4.0};
+  if (operation.kind == OperationKind::kPrimitive || name == "max_pool") return {Scale::kExact, 0};
+  return {Scale::kTensor, half ? 8.0 : 32.0};
+}
+
+Difference compare(const Array& expected, const Array& found, const Bound& bound, const Array* magnitude,
+                   const Array* terms, double floor) {
+  Difference worst;
+  const DType dtype = expected.type.dtype;
+  Array rounded = expected;
+  round_to_dtype(rounded);
+  if (!expected.floating()) {
+    for (size_t i = 0; i < rounded.integer.size(); ++i)
+      if (rounded.integer[i] != found.integer[i])
+        return {INFINITY, INFINITY, static_cast<int64_t>(i), static_cast<double>(rounded.integer[i]),
+                static_cast<double>(found.integer[i])};
+    return worst;
+  }
+  double largest = bound.scale == Scale::kTensor ? floor : 0;
+  for (const double x : rounded.real)
+    if (std::isfinite(x)) largest = std::max(largest, std::abs(x));
+  for (size_t i = 0; i < expected.real.size(); ++i) {
+    const double e = expected.real[i], r = rounded.real[i], f = found.real[i];
+    Difference here{0, 0, static_cast<int64_t>(i), r, f};
+    if (f != r && !(std::isnan(f) && std::isnan(r))) {
+      const double unit = ulp(bound.scale == Scale::kTensor ? largest : e, dtype);
+      const double distance = std::abs(f - e);
+      double allowed = bound.units * unit;
+      if (bound.scale == Scale::kTerms) {
+        const DType sums = dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+        const double count = terms ? std::abs(terms->real[i]) : 1;
+        allowed += (2 + std::sqrt(count)) * ulp(magnitude ? magnitude->real[i] : e, sums);
+      }
+      // Halves are computed in float32 and rounded at the end: rounding twice may cost a little more than half a unit.
+      if (is_half(dtype)) allowed *= 1 + 1e-3;
+      here.ulp = distance / unit;
+      here.ratio = bound.scale == Scale::kExact || !std::isfinite(distance) ? INFINITY : distance / allowed;
+      // What lies at the end of the range may be rounded to infinity or just not.
+      if (std::isfinite(e) && std::isinf(r) && std::isfinite(f) && bound.scale != Scale::kExact)
+        here.ratio = distance / allowed;
+      if (std::isnan(here.ratio)) here.ratio = INFINITY;
+    }
+    if (here.ratio > 1) return here;
+    if (here.ratio > worst.ratio || worst.place < 0) worst = here;
+  }
+  return worst;
+}
+
+}  // namespace transom::certify

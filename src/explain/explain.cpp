@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <chrono>
+
+#include "base/error.h"
+#include "base/threads.h"
+#include "explain/explanation.h"
+#include "ir/tensor_map.h"
+#include "runtime/compilation.h"
+#include "runtime/node_costs.h"
+#include "transom/device.h"
+
+namespace transom {
+namespace {
+
+std::string kind_of(const Node& node) {
+  const std::string_view name = node.operation->name;
+  if (name.starts_with("attention")) return "attention";
+  if (arithmetic_of(node) > 0 || name.starts_with("convolution")) return "products";
+  if (name == "fusion" || node.operation->elementwise) {
+    if (node.region)
+      for (const auto& inner : node.region->nodes)
+        if (inner->operation->name.starts_with("reduce_")) return "rows";
+    return "elements";
+  }
+  for (const std::string_view rows : {"softmax", "norm", "reduce_", "entropy", "cumulative", "arg_", "sort", "top_k"})
+    if (name.find(rows) != name.npos) return "rows";
+  for (const std::string_view moves :
+       {"permute", "reshape", "broadcast", "slice", "pad", "concatenate", "reverse", "gather", "scatter", "copy"})
+    if (name.find(moves) != name.npos) return "movement";
+  return "other";
+}
+
+// The type in which a product is computed: that of what it reads.
+DType product_type(const Node& node) { return node.inputs.empty() ? DType::kFloat32 : node.inputs[0].dtype(); }
+
+int64_t bytes_of_type(const Type& type) { return elements(type.shape) * static_cast<int64_t>(size_of(type.dtype)); }
+
+// The names that print_graph gives.
+TensorMap<std::string> names_of(const Graph& graph) {
+  TensorMap<std::string> names;
+  size_t next = 0;
+  for (const Tensor& input : graph.inputs) names.emplace(input, fmt::format("%{}", next++));
+  for (const auto& node : graph.nodes)
+    for (const Tensor& output : outputs_of(node)) names.emplace(output, fmt::format("%{}", next++));
+  return names;
+}
+
+void add_passes(Explanation& result, const Compilation& compilation) {
+  for (const Compilation::Pass& pass : compilation.passes) {
+    Explanation::Pass added{pass.name, pass.seconds, pass.graph.nodes.size(), {}, print_graph(pass.graph)};
+    for (const auto& node : pass.graph.nodes) ++added.operations[std::string(node->operation->name)];
+    result.passes.push_back(std::move(added));
+  }
+}
+
+void add_kernels(Explanation& result, const Compilation& compilation, Profile& profile) {
+  const std::vector<Profile::NodeTime> times = profile.node_times(compilation.nodes);
+  const TensorMap<std::string> names = names_of(compilation.graph);
+  for (size_t n = 0; n < compilation.graph.nodes.size(); ++n) {
+    const std::shared_ptr<Node>& node = compilation.graph.nodes[n];
+    Explanation::Kernel kernel{.node = n,
+                               .operation = operation_of(*node),
+                               .kind = kind_of(*node),
+                               .scope = node->scope ? *node->scope : "",
+                               .types = types_of(*node)};
+    for (const Tensor& output : outputs_of(node))
+      kernel.values += (kernel.values.empty() ? "" : " ") + names.at(output);
+    if (node->region) kernel.region = print_graph(*node->region);
+    kernel.operations = operations_of(*node);
+    kernel.bytes = bytes_of(*node);
+    if (n < times.size() && times[n].calls) {
+      kernel.kernel = times[n].kernel;
+      kernel.seconds = times[n].seconds / static_cast<double>(times[n].calls);
+    }
+    const DType dtype = product_type(*node);
+    kernel.least = result.limits.seconds_of(kernel.operations, kernel.bytes, dtype);
+    kernel.by_memory = result.limits.seconds_of(0, kernel.bytes, dtype) >= kernel.least;
+    result.kernel_seconds += kernel.seconds;
+    result.kernels.push_back(std::move(kernel));
+  }
+  for (const Profile::Moment& moment : profile.last_run(compilation.nodes))
+    result.timeline.push_back({moment.node, moment.begin, moment.end});
+}
+
+void add_memory(Explanation& result, const Compilation& compilation) {
+  const Graph& graph = compilation.graph;
+  const TensorMap<std::string> names = names_of(graph);
+  TensorMap<int> last_use;
+  for (size_t n = 0; n < graph.nodes.size(); ++n)
+    for (const Tensor& input : graph.nodes[n]->inputs) last_use[input] = static_cast<int>(n);
+  // Values that share a block (a view, a result in place of what it reads) count once.
+  std::map<int64_t, std::vector<const Explanation::Value*>> at_offset;
+  for (size_t n = 0; n < graph.nodes.size(); ++n)
+    for (const Tensor& output : outputs_of(graph.nodes[n])) {
+      const auto place = compilation.plan.offsets.find(output);
+      if (place == compilation.plan.offsets.end()) continue;
+      const auto use = last_use.find(output);
+      const int first = static_cast<int>(n);
+      result.values.push_back({names.at(output), n, place->second, bytes_of_type(output.type()), first,
+                               use == last_use.end() ? first : use->second});
+    }
+  result.live.assign(graph.nodes.size(), 0);
+  std::vector<std::pair<int64_t, int64_t>> spans;
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    spans.clear();
+    for (const Explanation::Value& value : result.values)
+      if (value.first <= static_cast<int>(n) && static_cast<int>(n) <= value.last)
+        spans.emplace_back(value.offset, value.offset + value.bytes);
+    std::sort(spans.begin(), spans.end());
+    int64_t covered = 0;
+    for (const auto& [begin, end] : spans) {
+      result.live[n] += std::max<int64_t>(0, end - std::max(begin, covered));
+      covered = std::max(covered, end);
+    }
+  }
+  result.arena_bytes = compilation.plan.arena_bytes;
+  result.live_maximum = compilation.plan.live_maximum;
+  for (const Tensor& input : graph.inputs) result.input_bytes += bytes_of_type(input.type());
+  for (const Tensor& output : graph.outputs) result.output_bytes += bytes_of_type(output.type());
+  for (const bool donated : compilation.donated) result.donated_inputs += donated;
+}
+
+double profiled_seconds(const Compilation& compilation, Profile& profile) {
+  double total = 0;
+  for (const Profile::NodeTime& time : profile.node_times(compilation.nodes)) total += time.seconds;
+  return total;
+}
+
+}  // namespace
+
+const char* color_of(const std::string& kind) {
+  if (kind == "products") return "#3b6ea5";
+  if (kind == "attention") return "#7a4fa3";
+  if (kind == "rows") return "#c9782c";
+  if (kind == "elements") return "#4f9a5b";
+  if (kind == "movement") return "#b5484f";
+  return "#8a8a8a";
+}
+
+Explanation explain(const BenchOptions& options, int64_t runs) {
+  if (runs < 1) fail(ErrorKind::kUsage, "--runs: expected at least 1, found {}", runs);
+  Explanation result;
+  const RecordCompilations record;
+  const std::unique_ptr<Workload> workload = make_workload(options);
+  // The second step of a training may be another program: only then is there anything to give away.
+  for (int i = 0; i < 3; ++i) workload->run();
+  Profile profile;
+  const auto begin = std::chrono::steady_clock::now();
+  for (int64_t i = 0; i < runs; ++i) workload->run();
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
+  profile.stop();
+  std::shared_ptr<const Compilation> main_program;
+  double longest = 0;
+  for (const auto& compilation : record.compilations())
+    if (const double seconds = profiled_seconds(*compilation, profile); seconds > longest) {
+      longest = seconds;
+      main_program = compilation;
+    }
+  if (!main_program) fail("{}: nothing was compiled that could be explained", options.model);
+  result.programs = record.compilations().size();
+  result.limits = measure_limits();
+  result.model = options.model, result.model_type = workload->model_type();
+  result.task = options.task, result.dtype = options.dtype;
+  result.device = device_name();
+  result.mode = mode() == Mode::kEager     ? "eager"
+                : mode() == Mode::kCompile ? "compile"
+                : mode() == Mode::kGraph   ? "graph"
+                                           : "lazy";
+  result.batch_size = options.batch_size, result.sequence_length = options.sequence_length;
+  result.threads = static_cast<int>(thread_count());
+  result.samples = workload->samples();
+  result.run_seconds = passed.count() / static_cast<double>(runs);
+  result.compile_seconds = main_program->seconds;
+  add_passes(result, *main_program);
+  add_kernels(result, *main_program, profile);
+  add_memory(result, *main_program);
+  return result;
+}
+
+}  // namespace transom

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// What became of a model: its graph after each pass, the kernels with their cost and time, and where memory goes.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/json_fwd.h"
+#include "bench/workload.h"
+#include "explain/limits.h"
+
+namespace transom {
+
+struct Explanation {
+  std::string model, model_type, task, dtype, device, mode;
+  int64_t batch_size = 0, sequence_length = 0;
+  int threads = 0;
+  double samples = 0;
+  Limits limits;
+
+  struct Pass {
+    std::string name;  // "trace": before the first one
+    double seconds = 0;
+    size_t nodes = 0;
+    std::map<std::string, size_t> operations;  // how many of each
+    std::string graph;                         // as print_graph writes it
+  };
+  std::vector<Pass> passes;
+
+  struct Kernel {
+    size_t node;            // its place in the compiled graph
+    std::string values;     // the names of its outputs in the graph's text, "%12"
+    std::string operation;  // "fusion(mul add tanh)"
+    std::string kind;       // "products", "attention", "rows", "elements", "movement" or "other"
+    std::string kernel;     // what the device says ran
+    std::string scope;      // the module's path
+    std::string types;
+    std::string region;      // of a fusion: what it computes, as text
+    double operations = 0;   // floating-point ones
+    double bytes = 0;        // to be read and written at least
+    double seconds = 0;      // of one run; the mean
+    double least = 0;        // seconds that the machine's limits allow
+    bool by_memory = false;  // the limit is that of memory
+  };
+  std::vector<Kernel> kernels;  // in the graph's order
+
+  struct Value {
+    std::string name;  // "%12"
+    size_t node;       // that makes it
+    int64_t offset, bytes;
+    int first, last;  // nodes between which it must exist
+  };
+  std::vector<Value> values;  // in the arena
+  std::vector<int64_t> live;  // bytes that exist in the arena at each node
+  int64_t arena_bytes = 0, live_maximum = 0, input_bytes = 0, output_bytes = 0;
+  size_t donated_inputs = 0;
+
+  struct Moment {
+    size_t node;
+    double begin, end;  // seconds
+  };
+  std::vector<Moment> timeline;  // of one run
+
+  double run_seconds = 0;      // of one run of the workload, the mean of those that were profiled
+  double kernel_seconds = 0;   // of one run of the program
+  double compile_seconds = 0;  // of the program: passes, plan, and the device's part
+  size_t programs = 0;         // that were compiled; this one takes the most time
+};
+
+// Loads the model, runs it, and looks at the program that takes the most time. `runs`: how many are profiled.
+Explanation explain(const BenchOptions& options, int64_t runs = 3);
+
+std::string explanation_table(const Explanation& explanation, size_t rows = 25);
+Json explanation_json(const Explanation& explanation);
+std::string explanation_page(const Explanation& explanation);  // one HTML file that needs no other
+
+// What draws kernels of a kind: "#4878a8".
+const char* color_of(const std::string& kind);
+
+}  // namespace transom

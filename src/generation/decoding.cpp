@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "generation/decoding.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/error.h"
+#include "transom/ops.h"
+
+namespace transom {
+namespace {
+
+// Attention goes over all places that a cache has: longer texts begin with less room, which then doubles.
+constexpr int64_t kMostReserved = 512;
+
+}  // namespace
+
+Decoding::Decoding(const GenerativeModel& model, NamedTensors encoder_inputs, std::vector<TokenIds> mask,
+                   int64_t max_length, bool use_cache)
+    : model_(model),
+      encoder_inputs_(std::move(encoder_inputs)),
+      mask_(std::move(mask)),
+      max_length_(max_length),
+      use_cache_(use_cache) {}
+
+// An empty cache, with what the encoder makes of its inputs.
+void Decoding::restart() {
+  std::vector<int64_t> mask;
+  for (const TokenIds& row : mask_) mask.insert(mask.end(), row.begin(), row.end());
+  const auto prompt = static_cast<int64_t>(mask_[0].size());
+  auto fresh = std::make_unique<KeyValueCache>(static_cast<int64_t>(mask_.size()), std::move(mask));
+  if (model_.has_encoder() && cache_) {
+    fresh->encoder_states = cache_->encoder_states;
+    fresh->encoder_mask = cache_->encoder_mask;
+    fresh->encoder_layers = cache_->encoder_layers;
+  } else if (model_.has_encoder()) {
+    ForwardContext context;
+    context.cache = fresh.get();
+    model_.encode(encoder_inputs_, context);
+    eval({fresh->encoder_states});
+  }
+  if (use_cache_) fresh->reserve(std::min(max_length_, std::max(kMostReserved, 2 * prompt)));
+  cache_ = std::move(fresh);
+  step_.reset();
+}
+
+// The logits of a pass, computed with all that the next one goes on from.
+Tensor Decoding::pass(const Tensor& ids, const Tensor& positions) {
+  ForwardContext context;
+  context.cache = cache_.get();
+  Tensor logits = model_.next_logits(ids, positions, context);
+  std::vector<Tensor> all = cache_->tensors();
+  all.push_back(logits);
+  eval(all);
+  return logits;
+}
+
+// The same for one token behind the prompt, as a program that is traced once; it writes into the memory of the cache.
+Tensor Decoding::step(const Tensor& ids, const Tensor& positions) {
+  if (!step_) {
+    const auto trace = [this](const std::vector<Tensor>& arguments) {
+      cache_->put({arguments.begin() + 2, arguments.end()});
+      ForwardContext context;
+      context.cache = cache_.get();
+      std::vector<Tensor> results{model_.next_logits(arguments[0], arguments[1], context)};
+      const std::vector<Tensor> state = cache_->take();
+      results.insert(results.end(), state.begin(), state.begin() + static_cast<ptrdiff_t>(cache_->updated()));
+      return results;
+    };
+    CompileOptions options{.name = "generate", .capture = mode() == Mode::kGraph, .donated = {}};
+    for (size_t i = 0; i < cache_->updated(); ++i) options.donated.push_back(2 + i);
+    step_ = compile(trace, std::move(options));
+  }
+  std::vector<Tensor> arguments{ids, positions}, state = cache_->take();
+  const std::vector<Tensor> read(state.begin() + static_cast<ptrdiff_t>(cache_->updated()), state.end());
+  std::move(state.begin(), state.end(), std::back_inserter(arguments));
+  state.clear();
+  std::vector<Tensor> results = (*step_)(std::move(arguments));
+  Tensor logits = std::move(results[0]);
+  results.erase(results.begin());
+  results.insert(results.end(), read.begin(), read.end());
+  cache_->put(results);
+  return logits;
+}
+
+std::vector<float> Decoding::next(const std::vector<TokenIds>& rows) {
+  const NoGradient inference;
+  const auto length = static_cast<int64_t>(rows[0].size());
+  if (!cache_ || !use_cache_ || length == model_.cache_expires_at()) restart();
+  const int64_t seen = cache_->length(), coming = length - seen;
+  const auto count = static_cast<int64_t>(rows.size());
+  std::vector<int64_t> ids, positions;
+  for (size_t row = 0; row < rows.size(); ++row) {
+    const TokenIds& mask = mask_[row];
+    int64_t place = 0;  // among the tokens that are no padding
+    for (int64_t t = 0; t < length; ++t) {
+      const bool token = t >= static_cast<int64_t>(mask.size()) || mask[static_cast<size_t>(t)] != 0;
+      if (t >= seen) {
+        ids.push_back(rows[row][static_cast<size_t>(t)]);
+        positions.push_back(token ? place : 0);
+      }
+      place += token;
+    }
+  }
+  if (const int64_t most = model_.max_positions(); most > 0 && length > most)
+    fail("the text has {} tokens; this model takes at most {} (max_position_embeddings); lower max_new_tokens", length,
+         most);
+  cache_->begin(coming);
+  const Tensor new_ids = Tensor::from(ids, {count, coming}), new_positions = Tensor::from(positions, {count, coming});
+  const bool compiled = seen > 0 && coming == 1 && mode() != Mode::kEager;
+  const Tensor logits = compiled ? step(new_ids, new_positions) : pass(new_ids, new_positions);
+  cache_->end();
+  vocabulary_ = logits.dim(1);
+  return logits.to_vector<float>();
+}
+
+void Decoding::repeat(int64_t times) {
+  if (times == 1) return;
+  std::vector<TokenIds> mask;
+  for (const TokenIds& row : mask_) mask.insert(mask.end(), static_cast<size_t>(times), row);
+  mask_ = std::move(mask);
+  cache_->repeat(times);
+}
+
+void Decoding::reorder(const std::vector<int64_t>& sources) {
+  bool same = true;
+  for (size_t i = 0; i < sources.size(); ++i) same &= sources[i] == static_cast<int64_t>(i);
+  if (same || !use_cache_) return;
+  const NoGradient inference;
+  cache_->reorder(Tensor::from(sources, {static_cast<int64_t>(sources.size())}));
+}
+
+}  // namespace transom

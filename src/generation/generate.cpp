@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// generate(): from the inputs of a model to the texts that it writes.
+#include <algorithm>
+#include <limits>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "generation/search.h"
+#include "io/config.h"
+#include "transom/ops.h"
+
+namespace transom {
+namespace {
+
+std::vector<TokenIds> rows_of(const Tensor& tensor, const char* name) {
+  if (tensor.rank() != 2 || is_floating(tensor.dtype()))
+    fail("{}: expected whole numbers of [batch, length], found {}", name, to_string(tensor.type()));
+  const std::vector<int64_t> values = tensor.to_vector<int64_t>();
+  std::vector<TokenIds> rows;
+  for (int64_t row = 0; row < tensor.dim(0); ++row)
+    rows.emplace_back(values.begin() + row * tensor.dim(1), values.begin() + (row + 1) * tensor.dim(1));
+  return rows;
+}
+
+Tensor tensor_of(const std::vector<TokenIds>& rows) {
+  std::vector<int64_t> values;
+  for (const TokenIds& row : rows) values.insert(values.end(), row.begin(), row.end());
+  return Tensor::from(values, {static_cast<int64_t>(rows.size()), static_cast<int64_t>(rows[0].size())});
+}
+
+std::vector<TokenIds> ones_like(const std::vector<TokenIds>& rows) {
+  std::vector<TokenIds> mask;
+  for (const TokenIds& row : rows) mask.emplace_back(row.size(), 1);
+  return mask;
+}
+
+bool holds(const TokenIds& ids, int64_t id) { return std::find(ids.begin(), ids.end(), id) != ids.end(); }
+
+// The mask that the padding token gives away, if it cannot be the end of a text too.
+std::vector<TokenIds> inferred_mask(const std::vector<TokenIds>& rows, const GenerationConfig& config) {
+  std::vector<TokenIds> mask = ones_like(rows);
+  if (!config.pad_token_id || holds(config.eos_token_id, *config.pad_token_id)) return mask;
+  for (size_t row = 0; row < rows.size(); ++row)
+    for (size_t t = 0; t < rows[row].size(); ++t) mask[row][t] = rows[row][t] != *config.pad_token_id;
+  return mask;
+}
+
+struct Prompts {
+  std::vector<TokenIds> rows, mask;   // of the decoder
+  std::vector<TokenIds> encoder_ids;  // that the encoder reads, or else the prompts; empty if it reads no tokens
+  NamedTensors encoder_inputs;
+};
+
+void check_rows(const Prompts& prompts) {
+  if (prompts.rows.empty() || prompts.rows[0].empty()) fail("input_ids: expected at least one token in each row");
+  if (prompts.mask.size() != prompts.rows.size() || prompts.mask[0].size() != prompts.rows[0].size())
+    fail("attention_mask: expected [{}, {}] as input_ids, found [{}, {}]", prompts.rows.size(), prompts.rows[0].size(),
+         prompts.mask.size(), prompts.mask.empty() ? 0 : prompts.mask[0].size());
+}
+
+Prompts decoder_prompts(const NamedTensors& inputs, const GenerationConfig& config) {
+  Prompts prompts;
+  for (const auto& [name, tensor] : inputs.items())
+    if (name != "input_ids" && name != "attention_mask" && name != "token_type_ids")
+      fail("generate: unknown input {}; this model takes input_ids and attention_mask", quoted(name));
+  prompts.rows = rows_of(inputs.at("input_ids"), "input_ids");
+  if (!prompts.rows.empty() && prompts.rows[0].empty() && config.bos_token_id)
+    for (TokenIds& row : prompts.rows) row = {*config.bos_token_id};
+  const Tensor mask = inputs.find("attention_mask");
+  prompts.mask =
+      mask.defined() && mask.size() > 0 ? rows_of(mask, "attention_mask") : inferred_mask(prompts.rows, config);
+  check_rows(prompts);
+  prompts.encoder_ids = prompts.rows;  // what penalties for the encoder's tokens mean without one
+  for (const TokenIds& row : prompts.mask)
+    if (row.back() == 0)
+      log(LogLevel::kWarning,
+          "attention_mask: a row ends with padding; texts are continued at their right end, so pad on the left");
+  return prompts;
+}
+
+Prompts encoder_prompts(const NamedTensors& inputs, const GenerationConfig& config, const std::string& model_type) {
+  Prompts prompts;
+  int64_t batch = 0;
+  Tensor given_ids, given_mask;
+  for (const auto& [name, tensor] : inputs.items()) {
+    if (name == "decoder_input_ids") given_ids = tensor;
+    else if (name == "decoder_attention_mask") given_mask = tensor;
+    else {
+      prompts.encoder_inputs.set(name, tensor);
+      batch = tensor.dim(0);
+    }
+  }
+  if (batch == 0) fail("generate: this model reads inputs with its encoder, and none are given");
+  if (const Tensor ids = prompts.encoder_inputs.find("input_ids"); ids.defined()) {
+    prompts.encoder_ids = rows_of(ids, "input_ids");
+    if (prompts.encoder_ids[0].empty()) fail("input_ids: expected at least one token in each row");
+    if (!prompts.encoder_inputs.find("attention_mask").defined())
+      prompts.encoder_inputs.set("attention_mask", tensor_of(inferred_mask(prompts.encoder_ids, config)));
+  }
+  const std::optional<int64_t> start =
+      config.decoder_start_token_id ? config.decoder_start_token_id : config.bos_token_id;
+  if (!start) fail("generate: decoder_start_token_id is missing; the generation's configuration or config.json has it");
+  if (given_ids.defined()) {
+    prompts.rows = rows_of(given_ids, "decoder_input_ids");
+    prompts.mask = given_mask.defined() ? rows_of(given_mask, "decoder_attention_mask") : ones_like(prompts.rows);
+    check_rows(prompts);
+    const bool none_starts = std::none_of(prompts.rows.begin(), prompts.rows.end(),
+                                          [&](const TokenIds& row) { return row.front() == *start; });
+    if (none_starts && model_type != "whisper")
+      for (size_t row = 0; row < prompts.rows.size(); ++row) {
+        prompts.rows[row].insert(prompts.rows[row].begin(), *start);
+        prompts.mask[row].insert(prompts.mask[row].begin(), 1);
+      }
+  } else {
+    prompts.rows.assign(static_cast<size_t>(batch), {*start});
+    prompts.mask = ones_like(prompts.rows);
+  }
+  if (static_cast<int64_t>(prompts.rows.size()) != batch)
+    fail("decoder_input_ids: expected {} rows, as the encoder's inputs have, found {}", batch, prompts.rows.size());
+  return prompts;
+}
+
+int64_t greatest_length(const GenerationConfig& config, const Config& model, int64_t prompt) {
+  if (config.max_new_tokens) {
+    if (*config.max_new_tokens < 1) fail("max_new_tokens: expected a number above 0, found {}", *config.max_new_tokens);
+    return prompt + *config.max_new_tokens;
+  }
+  if (!config.max_length) {
+    const int64_t positions = model.get_int("max_position_embeddings", model.get_int("n_positions", 0));
+    return positions > 0 ? std::max(prompt + 1, std::min(prompt + 20, positions)) : prompt + 20;
+  }
+  if (prompt >= *config.max_length)
+    fail("max_length = {}, and the prompt has {} tokens; raise max_length or give max_new_tokens", *config.max_length,
+         prompt);
+  return *config.max_length;
+}
+
+void check_counts(const GenerationConfig& config, size_t rows, const Streamer* streamer) {
+  if (config.num_beams < 1) fail("num_beams: expected a number above 0, found {}", config.num_beams);
+  if (config.num_return_sequences < 1)
+    fail("num_return_sequences: expected a number above 0, found {}", config.num_return_sequences);
+  if (config.num_beams > 1 && config.num_return_sequences > config.num_beams)
+    fail("num_return_sequences = {} is more than num_beams = {}", config.num_return_sequences, config.num_beams);
+  if (config.num_beams == 1 && !config.do_sample && config.num_return_sequences > 1)
+    fail("num_return_sequences = {}: greedy search gives one; set do_sample or num_beams", config.num_return_sequences);
+  if (streamer && (config.num_beams > 1 || config.num_return_sequences > 1 || rows > 1))
+    fail("a streamer takes one row, without beams");
+}
+
+std::vector<int64_t> padding_of(const std::vector<TokenIds>& mask) {
+  std::vector<int64_t> padding;
+  for (const TokenIds& row : mask)
+    padding.push_back(std::find_if(row.begin(), row.end(), [](int64_t m) { return m != 0; }) - row.begin());
+  for (size_t i = 0; i < mask.size(); ++i)
+    if (padding[i] == static_cast<int64_t>(mask[i].size())) padding[i] = 0;  // as argmax has it
+  return padding;
+}
+
+// By the names that Transformers gives to classes.
+bool has_writing_head(const std::string& architecture) {
+  return architecture.find("LM") != architecture.npos || architecture.ends_with("ForConditionalGeneration") ||
+         architecture.ends_with("MTModel");
+}
+
+}  // namespace
+
+GenerationOutput generate(const Model& model, const NamedTensors& inputs, const GenerationConfig& given,
+                          const GenerationOptions& options) {
+  const auto* writer = dynamic_cast<const GenerativeModel*>(&model);
+  const Config& description = model.config();
+  if (!writer || !has_writing_head(model.architecture()) ||
+      description.get_bool("is_encoder_decoder", false) != writer->has_encoder())
+    fail(
+        "{} does not generate text: expected a model with a head for that (GPT2LMHeadModel, LlamaForCausalLM, "
+        "T5ForConditionalGeneration ...)",
+        model.architecture());
+  const NoGradient inference;
+  GenerationConfig config = given;
+  if (!config.pad_token_id && !config.eos_token_id.empty()) config.pad_token_id = config.eos_token_id[0];
+  Prompts prompts = writer->has_encoder() ? encoder_prompts(inputs, config, description.get_string("model_type", ""))
+                                          : decoder_prompts(inputs, config);
+  check_counts(config, prompts.rows.size(), options.streamer);
+
+  const auto prompt_length = static_cast<int64_t>(prompts.rows[0].size());
+  const int64_t max_length = greatest_length(config, description, prompt_length);
+  const bool beams = config.num_beams > 1;
+  // As Transformers has it, beams are filled with the end of text where the padding token is 0.
+  int64_t padding = config.pad_token_id.value_or(-1);
+  if (beams && padding == 0 && !config.eos_token_id.empty()) padding = config.eos_token_id[0];
+
+  const int64_t vocabulary =
+      description.get_int("decoder_vocab_size", description.get_int("vocab_size", std::numeric_limits<int64_t>::max()));
+  const std::vector<ScoreProcessor> processors =
+      score_processors(config, {.prompt_length = prompt_length,
+                                .max_length = max_length,
+                                .vocabulary = vocabulary,
+                                .padding = writer->has_encoder() ? std::vector<int64_t>() : padding_of(prompts.mask),
+                                .encoder_input_ids = std::move(prompts.encoder_ids),
+                                .custom = options.process_scores});
+  const Stopping stopping(config, max_length, options.tokenizer);
+  Decoding decoding(*writer, std::move(prompts.encoder_inputs), std::move(prompts.mask), max_length, config.use_cache);
+  Search search{.decoding = decoding,
+                .config = config,
+                .processors = processors,
+                .stopping = stopping,
+                .rows = std::move(prompts.rows),
+                .padding = padding,
+                .max_length = max_length,
+                .random = Mt19937(config.seed),
+                .streamer = options.streamer};
+  return beams ? beam_search(std::move(search)) : choose_token_by_token(std::move(search));
+}
+
+}  // namespace transom

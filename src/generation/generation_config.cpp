@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fields of GenerationConfig by their names.
+#include <algorithm>
+#include <type_traits>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "generation/generation_fields.h"
+#include "io/config.h"
+
+namespace transom {
+namespace {
+
+struct Value {
+  const std::string& name;
+  const Json& json;
+  [[noreturn]] void refuse(std::string_view expected) const {
+    fail("{}: expected {}, found {}", name, expected, quoted(dump_json(json)));
+  }
+};
+
+void read(const Value& v, bool& field) {
+  if (!v.json.is_boolean()) v.refuse("true or false");
+  field = v.json.get<bool>();
+}
+void read(const Value& v, int64_t& field) {
+  if (!v.json.is_number_integer()) v.refuse("a whole number");
+  field = v.json.get<int64_t>();
+}
+void read(const Value& v, uint64_t& field) {
+  if (!v.json.is_number_integer() || (!v.json.is_number_unsigned() && v.json.get<int64_t>() < 0))
+    v.refuse("a whole number that is not negative");
+  field = v.json.get<uint64_t>();
+}
+void read(const Value& v, double& field) {
+  if (!v.json.is_number()) v.refuse("a number");
+  field = v.json.get<double>();
+}
+// One id or a list of them.
+void read(const Value& v, TokenIds& field) {
+  field.clear();
+  for (const Json& item : v.json.is_array() ? v.json : Json::array({v.json}))
+    read(Value{v.name, item}, field.emplace_back());
+}
+void read(const Value& v, std::vector<TokenIds>& field) {
+  if (!v.json.is_array()) v.refuse("a list of lists of token ids");
+  field.clear();
+  for (const Json& item : v.json) {
+    if (!item.is_array() || item.empty()) v.refuse("a list of lists of token ids");
+    read(Value{v.name, item}, field.emplace_back());
+  }
+}
+void read(const Value& v, std::vector<std::string>& field) {
+  field.clear();
+  for (const Json& item : v.json.is_array() ? v.json : Json::array({v.json})) {
+    if (!item.is_string() || item.get_ref<const std::string&>().empty()) v.refuse("a text or a list of texts");
+    field.push_back(item.get<std::string>());
+  }
+}
+void read(const Value& v, std::vector<std::pair<TokenIds, double>>& field) {
+  if (!v.json.is_array()) v.refuse("a list of [token ids, bias]");
+  field.clear();
+  for (const Json& item : v.json) {
+    if (!item.is_array() || item.size() != 2 || !item[0].is_array() || item[0].empty())
+      v.refuse("a list of [token ids, bias]");
+    auto& [ids, bias] = field.emplace_back();
+    read(Value{v.name, item[0]}, ids);
+    read(Value{v.name, item[1]}, bias);
+  }
+}
+void read(const Value& v, std::vector<std::pair<int64_t, int64_t>>& field) {
+  if (!v.json.is_array()) v.refuse("a list of [place, token id]");
+  field.clear();
+  for (const Json& item : v.json) {
+    if (!item.is_array() || item.size() != 2) v.refuse("a list of [place, token id]");
+    if (item[1].is_null()) continue;  // Whisper finds the language by itself
+    auto& [place, id] = field.emplace_back();
+    read(Value{v.name, item[0]}, place);
+    read(Value{v.name, item[1]}, id);
+  }
+}
+void read(const Value& v, std::pair<int64_t, double>& field) {
+  if (!v.json.is_array() || v.json.size() != 2) v.refuse("[a number of tokens, a factor]");
+  read(Value{v.name, v.json[0]}, field.first);
+  read(Value{v.name, v.json[1]}, field.second);
+}
+void read(const Value& v, GenerationConfig::EarlyStopping& field) {
+  using enum GenerationConfig::EarlyStopping;
+  if (v.json == "never") field = kNever;
+  else if (v.json.is_boolean()) field = v.json.get<bool>() ? kTrue : kFalse;
+  else v.refuse("true, false or \"never\"");
+}
+template <typename T>
+void read(const Value& v, std::optional<T>& field) {
+  read(v, field.emplace());
+}
+
+struct Field {
+  std::string_view name, help;
+  bool is_flag, is_text;
+  void (*set)(const Value& value, GenerationConfig& config);
+  void (*reset)(GenerationConfig& config);  // null: the default
+};
+
+template <auto member>
+constexpr Field field(std::string_view name, std::string_view help) {
+  using T = std::remove_reference_t<decltype(std::declval<GenerationConfig&>().*member)>;
+  return {name,
+          help,
+          std::is_same_v<T, bool>,
+          std::is_same_v<T, std::vector<std::string>>,
+          [](const Value& v, GenerationConfig& c) { read(v, c.*member); },
+          [](GenerationConfig& c) { c.*member = GenerationConfig().*member; }};
+}
+
+using C = GenerationConfig;
+constexpr Field kFields[] = {
+    field<&C::max_length>("max_length", "most tokens of a text, with the prompt of a decoder-only model"),
+    field<&C::max_new_tokens>("max_new_tokens", "most new tokens"),
+    field<&C::min_length>("min_length", "least tokens of a text"),
+    field<&C::min_new_tokens>("min_new_tokens", "least new tokens"),
+    field<&C::stop_strings>("stop_strings", "a text that ends generation, or a JSON list of them"),
+    field<&C::max_time>("max_time", "seconds after which generation ends"),
+    field<&C::do_sample>("do_sample", "draw tokens by their probabilities"),
+    field<&C::num_beams>("num_beams", "texts that beam search keeps"),
+    field<&C::num_return_sequences>("num_return_sequences", "texts for each prompt"),
+    field<&C::length_penalty>("length_penalty", "of beam search: above 0 favours long texts"),
+    field<&C::early_stopping>("early_stopping", "of beam search: true, false or never"),
+    field<&C::use_cache>("use_cache", "keep keys and values of earlier tokens"),
+    field<&C::seed>("seed", "of sampling"),
+    field<&C::repetition_penalty>("repetition_penalty", "divides the scores of tokens that were there"),
+    field<&C::encoder_repetition_penalty>("encoder_repetition_penalty",
+                                          "multiplies the scores of tokens that the encoder read"),
+    field<&C::no_repeat_ngram_size>("no_repeat_ngram_size", "n-grams of this size come once"),
+    field<&C::encoder_no_repeat_ngram_size>("encoder_no_repeat_ngram_size",
+                                            "n-grams of the encoder's input do not come"),
+    field<&C::bad_words_ids>("bad_words_ids", "JSON list of lists of token ids that do not come"),
+    field<&C::sequence_bias>("sequence_bias", "JSON list of [token ids, bias]"),
+    field<&C::forced_bos_token_id>("forced_bos_token_id", "the first token after the decoder's start"),
+    field<&C::forced_eos_token_id>("forced_eos_token_id", "the last token, at max_length"),
+    field<&C::forced_decoder_ids>("forced_decoder_ids", "JSON list of [place, token id], of Whisper"),
+    field<&C::suppress_tokens>("suppress_tokens", "token ids that do not come"),
+    field<&C::begin_suppress_tokens>("begin_suppress_tokens", "token ids that do not come first"),
+    field<&C::exponential_decay_length_penalty>("exponential_decay_length_penalty",
+                                                "JSON list [start, factor] that favours the end of the text"),
+    field<&C::remove_invalid_values>("remove_invalid_values", "NaN and infinite scores become finite"),
+    field<&C::renormalize_logits>("renormalize_logits", "scores become logarithms of probabilities"),
+    field<&C::temperature>("temperature", "of sampling: scores are divided by it"),
+    field<&C::top_k>("top_k", "of sampling: from so many tokens; 0 for all"),
+    field<&C::top_p>("top_p", "of sampling: from the likeliest that make up this probability"),
+    field<&C::typical_p>("typical_p", "of sampling: from the most typical that make up this probability"),
+    field<&C::epsilon_cutoff>("epsilon_cutoff", "of sampling: least probability"),
+    field<&C::eta_cutoff>("eta_cutoff", "of sampling: least probability, adapted to the entropy"),
+    field<&C::min_p>("min_p", "of sampling: least probability, as a part of the highest"),
+    field<&C::pad_token_id>("pad_token_id", "fills texts that have ended"),
+    field<&C::bos_token_id>("bos_token_id", "of an empty prompt"),
+    field<&C::decoder_start_token_id>("decoder_start_token_id", "where an encoder-decoder begins"),
+    field<&C::eos_token_id>("eos_token_id", "a token, or several, that end a text"),
+};
+
+// Fields that change which tokens come out and are not carried out, with the values at which they do nothing.
+bool does_nothing(std::string_view name, const Json& value) {
+  if (name == "num_beam_groups") return value == 1;
+  if (name == "diversity_penalty") return value == 0.0;
+  if (name == "guidance_scale") return value == 1.0;
+  return value == false;
+}
+constexpr std::string_view kRefused[] = {"num_beam_groups",
+                                         "diversity_penalty",
+                                         "guidance_scale",
+                                         "penalty_alpha",
+                                         "constraints",
+                                         "force_words_ids",
+                                         "top_h",
+                                         "token_healing",
+                                         "dola_layers",
+                                         "watermarking_config",
+                                         "low_memory",
+                                         "use_mtp",
+                                         "prompt_lookup_num_tokens",
+                                         "custom_generate"};
+// Those that say how, not what.
+constexpr std::string_view kIgnored[] = {"cache_implementation",
+                                         "cache_config",
+                                         "max_cache_len",
+                                         "output_attentions",
+                                         "output_hidden_states",
+                                         "output_scores",
+                                         "output_logits",
+                                         "return_dict_in_generate",
+                                         "transformers_version",
+                                         "_from_model_config",
+                                         "compile_config",
+                                         "disable_compile",
+                                         "prefill_chunk_size",
+                                         "is_assistant",
+                                         "num_assistant_tokens",
+                                         "num_assistant_tokens_schedule",
+                                         "assistant_confidence_threshold",
+                                         "assistant_lookbehind",
+                                         "target_lookbehind",
+                                         "assistant_early_exit",
+                                         "max_matching_ngram_size"};
+
+// What a field is set to; whether it is known.
+bool set_field(GenerationConfig& config, const std::string& name, const Json& value) {
+  if (std::find(std::begin(kIgnored), std::end(kIgnored), name) != std::end(kIgnored)) return true;
+  if (std::find(std::begin(kRefused), std::end(kRefused), name) != std::end(kRefused)) {
+    if (!value.is_null() && !does_nothing(name, value))
+      fail("{} = {}: this way of generating is not offered; leave the field out", name, dump_json(value));
+    return true;
+  }
+  for (const Field& field : kFields)
+    if (field.name == name) {
+      if (value.is_null() && name == "top_k") config.top_k = 0;  // its default is not "none"
+      else if (value.is_null()) field.reset(config);
+      else field.set({name, value}, config);
+      return true;
+    }
+  return false;
+}
+
+}  // namespace
+
+void GenerationConfig::update(std::string_view text) {
+  const Json json = parse_json(text, "the generation's options");
+  if (!json.is_object()) fail("the generation's options: expected a JSON object");
+  for (const auto& [name, value] : json.items()) {
+    if (set_field(*this, name, value)) continue;
+    std::vector<std::string> names;
+    for (const Field& field : kFields) names.emplace_back(field.name);
+    fail("unknown generation option {}{} Known are: {}", quoted(name), did_you_mean(name, names),
+         fmt::join(names, ", "));
+  }
+}
+
+std::vector<GenerationField> generation_fields() {
+  std::vector<GenerationField> fields;
+  for (const Field& field : kFields) fields.push_back({field.name, field.help, field.is_flag});
+  for (const std::string_view name : kRefused) fields.push_back({name, ""});
+  for (const std::string_view name : kIgnored) fields.push_back({name, ""});
+  return fields;
+}
+
+Json generation_value(const std::string& name, const std::string& word) {
+  const auto found =
+      std::find_if(std::begin(kFields), std::end(kFields), [&](const Field& f) { return f.name == name; });
+  const bool is_text = found != std::end(kFields) && found->is_text;
+  if (word == "None" || word == "none" || word == "null") return nullptr;
+  if (word == "True" || word == "False") return word == "True";
+  if (is_text && !word.starts_with('[')) return word;
+  for (const std::string& text : {word, "[" + word + "]"})
+    if (Json value = Json::parse(text, nullptr, false); !value.is_discarded()) return value;
+  return word;
+}
+
+void set_generation_field(GenerationConfig& config, const std::string& name, const std::string& word) {
+  if (!set_field(config, name, generation_value(name, word)))
+    fail(ErrorKind::kUsage, "unknown generation option {}", quoted(name));
+}
+
+GenerationConfig GenerationConfig::from_pretrained(const std::string& directory) {
+  GenerationConfig config;
+  const fs::path folder(directory), own = folder / "generation_config.json";
+  // What is there besides these fields belongs to the model's own ways of generating (Whisper's timestamps), or, in
+  // config.json, to the model.
+  const Config file = Config::read(fs::exists(own) ? own : folder / "config.json");
+  for (const auto& [name, value] : file.json().items()) {
+    if (value.is_null()) continue;
+    try {
+      set_field(config, name, value);
+    } catch (const Error& error) {
+      fail("{}: {}", file.where(), error.what());
+    }
+  }
+  return config;
+}
+
+}  // namespace transom

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fields of GenerationConfig by their names, for who reads them from words: command lines, requests.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json_fwd.h"
+#include "transom/generation.h"
+
+namespace transom {
+
+struct GenerationField {
+  std::string_view name;
+  std::string_view help;  // empty: known to Transformers, but refused here, or without a meaning
+  bool is_flag = false;   // true or false
+};
+
+std::vector<GenerationField> generation_fields();
+
+// What a word on a command line stands for in that field: "4", "true", "None", "never", "[1, 2]", "1,2".
+Json generation_value(const std::string& name, const std::string& word);
+// Takes over a field that is written so. Refuses what does not fit.
+void set_generation_field(GenerationConfig& config, const std::string& name, const std::string& word);
+
+}  // namespace transom

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Directories of PEFT: adapters, and the name of the model that they belong to.
+#pragma once
+
+#include "base/files.h"
+
+namespace transom {
+
+constexpr const char* kAdapterConfig = "adapter_config.json";
+
+// The directory of the model that the adapters of `directory` belong to, by base_model_name_or_path: an id of the Hub,
+// or a path, from the working directory or else from `directory`. `directory` itself where it holds no adapters.
+fs::path base_of_adapters(const fs::path& directory);
+
+}  // namespace transom

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// adapter_config.json of PEFT, for LoRA: which modules have adapters, and of which rank. What would change the
+// mathematics and is not carried out (DoRA ...) is refused by name.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "io/config.h"
+
+namespace transom {
+
+class LoraConfig {
+ public:
+  // Errors name the file and the field.
+  explicit LoraConfig(Config config);
+  // What PEFT's LoraConfig has where nothing is said, with these fields (a JSON object) in place.
+  static LoraConfig with(std::string_view fields);
+
+  // Whether the linear module of this name (without .weight) has an adapter. `is_head`: it is the layer that gives
+  // words or classes, which "all-linear" leaves out.
+  bool targets(const std::string& module, bool is_head) const;
+  int64_t rank(const std::string& module) const;
+  double scaling(const std::string& module) const;  // alpha / rank, or alpha / sqrt(rank) with use_rslora
+  // Whether the parameter belongs to one of modules_to_save, which are trained whole.
+  bool saves(const std::string& parameter) const;
+
+  double dropout() const { return config_.get_float("lora_dropout", 0); }
+  std::string bias() const { return config_.get_string("bias", "none"); }  // none, all or lora_only
+  bool gaussian() const;                                                   // how new matrices A are drawn
+  std::string task_type() const { return config_.get_string("task_type", ""); }
+  std::string base_model() const { return config_.get_string("base_model_name_or_path", ""); }
+  std::vector<std::string> modules_to_save() const { return config_.get_strings("modules_to_save"); }
+  bool targets_all() const;  // "all-linear"
+  bool says_targets() const { return config_.has("target_modules"); }
+  void set(const std::string& field, Json value);
+  std::string dump() const { return config_.dump(); }
+  const std::string& where() const { return config_.where(); }
+
+ private:
+  // The names or the pattern of a field that PEFT has in both forms.
+  struct Names {
+    std::vector<std::string> names;
+    std::string pattern;  // a regular expression for the whole name
+    bool holds(const std::string& module) const;
+  };
+  Names names_of(const char* field) const;
+  bool transforms_layer_of(const std::string& module) const;
+  std::optional<double> from_pattern(const char* field, const std::string& module) const;
+
+  Config config_;
+};
+
+// The modules that PEFT gives adapters where none are named; empty for a type that it does not know.
+std::vector<std::string> default_lora_targets(const std::string& model_type);
+
+}  // namespace transom

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// text-generation: a decoder-only model goes on with a text, or answers in a chat.
+#include "base/error.h"
+#include "base/json.h"
+#include "generation/prompts.h"
+#include "io/config.h"
+#include "pipelines/writing_model.h"
+
+namespace transom {
+namespace {
+
+// As Transformers' pipeline has it.
+const Json& defaults() {
+  static const Json values{{"max_new_tokens", 256}, {"do_sample", true}, {"temperature", 0.7}};
+  return values;
+}
+
+bool is_message(const Json& json) { return json.is_object() && json.contains("role") && json.contains("content"); }
+
+class TextGeneration : public Pipeline {
+ public:
+  explicit TextGeneration(WritingModel model) : model_(std::move(model)) {
+    const Json& config = model_.model->config().json();
+    if (const auto prefix = config.find("prefix"); prefix != config.end() && prefix->is_string())
+      prefix_ = prefix->get<std::string>();
+  }
+
+  std::vector<std::string> parameter_names() const override {
+    return writing_parameter_names({"return_full_text", "return_text", "return_tensors", "prefix", "add_special_tokens",
+                                    "truncation", "clean_up_tokenization_spaces", "skip_special_tokens",
+                                    "handle_long_generation", "continue_final_message"});
+  }
+  bool is_one_input(const Json& list) const override { return !list.empty() && is_message(list[0]); }
+
+  // A text, or a chat as a list of {"role", "content"}; [{"generated_text"}], one for each returned sequence.
+  Json run(const Json& input, const Json& parameters) const override {
+    if (input.is_array()) return run_chat(input, parameters);
+    return write(text_input(input), parameters, int_flag(parameters, "add_special_tokens", true),
+                 [&](const std::string& written) { return Json(text_input(input) + written); });
+  }
+
+ private:
+  static bool int_flag(const Json& parameters, const char* name, bool otherwise) {
+    const auto found = parameters.find(name);
+    return found == parameters.end() || found->is_null() ? otherwise : bool_parameter(parameters, name, otherwise);
+  }
+
+  // Where a chat template is rendered, it comes in here: the text that it makes of the messages is the prompt, without
+  // further special tokens.
+  Json run_chat(const Json&, const Json&) const {
+    fail("a chat needs the chat template of the tokenizer, which is not carried out yet; give the prompt as one text");
+  }
+
+  template <typename Whole>
+  Json write(const std::string& prompt, const Json& parameters, bool special_tokens, const Whole& whole) const {
+    GenerationConfig config = model_.config_for(parameters, defaults());
+    EncodeOptions encode;
+    encode.add_special_tokens = special_tokens;
+    if (int_flag(parameters, "truncation", false)) {
+      encode.truncation = Truncation::kLongestFirst;
+      encode.max_length = config.max_length;
+    }
+    const std::string prefix = string_parameter(parameters, "prefix", prefix_);
+    TokenIds ids = model_.tokenizer.encode(prefix + prompt, std::nullopt, encode).ids;
+    make_room(ids, config, string_parameter(parameters, "handle_long_generation", ""));
+    const GenerationOutput output =
+        generate(*model_.model, prompts_of(std::span(&ids, 1), *model_.model, model_.tokenizer), config,
+                 {.streamer = nullptr, .tokenizer = &model_.tokenizer});
+    const bool tensors = int_flag(parameters, "return_tensors", false);
+    const bool full = int_flag(parameters, "return_full_text", true);
+    const auto clean = parameters.find("clean_up_tokenization_spaces");
+    Json results = Json::array();
+    for (const TokenIds& row : output.sequences) {
+      if (tensors) {
+        results.push_back({{"generated_token_ids", row}});
+        continue;
+      }
+      const std::string written = model_.tokenizer.decode(
+          TokenIds(row.begin() + static_cast<ptrdiff_t>(std::min(ids.size(), row.size())), row.end()),
+          int_flag(parameters, "skip_special_tokens", true),
+          clean == parameters.end() || clean->is_null()
+              ? std::nullopt
+              : std::optional(bool_parameter(parameters, "clean_up_tokenization_spaces", false)));
+      results.push_back({{"generated_text", full ? whole(written) : Json(written)}});
+    }
+    return results;
+  }
+
+  // "hole" forgets the beginning of a prompt that leaves no room for what is to be written.
+  void make_room(TokenIds& ids, const GenerationConfig& config, const std::string& how) const {
+    if (how.empty()) return;
+    if (how != "hole") fail("parameter handle_long_generation: expected \"hole\", found {}", quoted(how));
+    const int64_t limit = model_.tokenizer.model_max_length().value_or(0);
+    const auto length = static_cast<int64_t>(ids.size());
+    const int64_t coming = config.max_new_tokens.value_or(config.max_length.value_or(20) - length);
+    if (limit == 0 || length + coming <= limit) return;
+    if (limit <= coming)
+      fail("handle_long_generation: {} new tokens leave no room for a prompt; the model takes {}", coming, limit);
+    ids.erase(ids.begin(), ids.end() - static_cast<ptrdiff_t>(limit - coming));
+  }
+
+  WritingModel model_;
+  std::string prefix_;
+};
+
+}  // namespace
+
+std::unique_ptr<Pipeline> make_text_generation(const std::string& directory, const LoadOptions& options) {
+  return std::make_unique<TextGeneration>(WritingModel::load(directory, options));
+}
+
+}  // namespace transom

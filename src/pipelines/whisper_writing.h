@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whisper's own way of generating: the tokens that tell it language and task, timestamps, and sounds that are longer
+// than its window, read segment after segment (Radford et al., 2022, section 3.8).
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json_fwd.h"
+#include "transom/generation.h"
+
+namespace transom {
+
+struct WhisperRequest {
+  GenerationConfig config;
+  std::string language, task;  // empty: found by the model; as the configuration says
+  bool timestamps = false;
+};
+
+class WhisperWriter {
+ public:
+  // `generation` is generation_config.json, or config.json where that is missing.
+  WhisperWriter(const Model& model, const Json& generation);
+
+  // The tokens of the text, without those that only tell the task, for input_features [1, mel bins, frames] of any
+  // length. More frames than the window holds need timestamps.
+  TokenIds write(const Tensor& features, const WhisperRequest& request) const;
+
+  int64_t window() const { return window_; }                   // frames that the encoder reads at once
+  int64_t positions() const { return window_ / 2; }            // that it makes of them
+  bool wants_timestamps() const { return wants_timestamps_; }  // if the configuration says so
+
+ private:
+  TokenIds beginning(const Tensor& features, const WhisperRequest& request) const;
+  int64_t language_of(const std::string& language) const;
+  int64_t detected_language(const Tensor& features) const;
+  void process(const TokenIds& tokens, std::span<float> scores, size_t begin, int64_t end_of_text) const;
+
+  const Model& model_;
+  int64_t window_, start_;
+  std::map<std::string, int64_t> languages_, tasks_;
+  std::optional<int64_t> no_timestamps_, max_initial_timestamp_;
+  TokenIds forced_;  // what follows the start token in old checkpoints; -1: the language is found
+  std::string task_, language_;
+  bool wants_timestamps_ = false;
+};
+
+}  // namespace transom

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the compiler did, step by step, for explanations: recorded only while somebody asks for it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "passes/memory_plan.h"
+#include "runtime/profile.h"
+
+namespace transom {
+
+struct Compilation {
+  struct Pass {
+    std::string name;  // "trace": the graph before the first one
+    Graph graph;
+    double seconds = 0;
+  };
+  std::vector<Pass> passes;
+  Graph graph;  // what the device compiled
+  MemoryPlan plan;
+  std::vector<bool> donated;
+  ProgramNodes nodes;       // of the program
+  std::string description;  // what the device says of each node; empty if it does not
+  double seconds = 0;       // of it all
+};
+
+// While one lives, all compilations of the process are kept in it; one at a time.
+class RecordCompilations {
+ public:
+  RecordCompilations();
+  ~RecordCompilations();
+  RecordCompilations(const RecordCompilations&) = delete;
+  RecordCompilations& operator=(const RecordCompilations&) = delete;
+
+  std::vector<std::shared_ptr<const Compilation>> compilations() const;
+
+  static bool active();
+  static void add(std::shared_ptr<const Compilation> compilation);
+};
+
+}  // namespace transom

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Renders a parsed template. What a template may cost is limited: steps, nesting, bytes of text that it makes.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "text/jinja/nodes.h"
+#include "text/jinja/value.h"
+
+namespace transom::jinja {
+
+constexpr size_t kMaximumBytes = size_t{1} << 28;  // that one rendering makes, all intermediate texts counted
+
+// Throws: a value that is not defined was used.
+[[noreturn]] void undefined(const Value& value);
+
+class Interpreter {
+ public:
+  // `variables` are what the template sees besides the functions of Jinja and Transformers.
+  std::string render(const Body& body, std::vector<std::pair<std::string, Value>> variables);
+
+  // For filters, tests and methods.
+  Value text(std::string value);  // counts its bytes
+  Value list(List items, bool tuple = false);
+  List items_of(const Value& value);  // of what a for loop goes through
+  Value attribute(const Value& value, const std::string& name);
+  Value subscript(const Value& value, const Value& key);
+  Value filter(const std::string& name, const Value& value, Arguments& arguments);
+  bool test(const std::string& name, const Value& value, const Arguments& arguments);
+  Value binary(const std::string& symbol, const Value& a, const Value& b);
+
+ private:
+  struct Scope {
+    std::shared_ptr<Scope> outer;
+    std::unordered_map<std::string, Value> variables;
+  };
+  using ScopePointer = std::shared_ptr<Scope>;
+  enum class Flow { kOn, kBreak, kContinue };
+  struct Level;
+
+  Flow execute(const Body& body, const ScopePointer& scope, std::string& out);
+  Flow execute(const Statement& statement, const ScopePointer& scope, std::string& out);
+  Flow loop(const Statement& statement, const ScopePointer& scope, std::string& out);
+  void assign(const Statement& statement, Value value, const ScopePointer& scope);
+  void unpack(const std::vector<std::string>& names, Value value, Scope& scope);
+  Value macro(const Statement& statement, const ScopePointer& scope);
+  void call_block(const Statement& statement, const ScopePointer& scope, std::string& out);
+
+  Value evaluate(const Expression& expression, const ScopePointer& scope);
+  Value evaluate_here(const Expression& expression, const ScopePointer& scope);
+  bool comparison(const Expression& expression, const ScopePointer& scope);
+  Value slice(const Expression& expression, const ScopePointer& scope);
+  Arguments arguments(const Expression& expression, const ScopePointer& scope);
+  Value call(const Expression& expression, const ScopePointer& scope, const Value* caller);
+  Value lookup(const std::string& name, const ScopePointer& scope);
+  void define_functions(Scope& scope);
+  void append(std::string& out, std::string_view text);
+
+  size_t bytes_ = 0;
+  int depth_ = 0;
+  std::vector<std::weak_ptr<Dictionary>> name_spaces_;  // emptied at the end: they may hold each other
+  std::vector<std::weak_ptr<Scope>> scopes_;            // and macros their scope
+};
+
+// A method of a text, a list or a dictionary; undefined if the value has none of that name.
+Value find_method(Interpreter& interpreter, const Value& value, const std::string& name);
+
+// Argument `i`, or the one of that name, or undefined.
+Value argument(const Arguments& arguments, size_t i, const char* name);
+int64_t integer_argument(const Arguments& arguments, size_t i, const char* name, int64_t otherwise);
+bool flag_argument(const Arguments& arguments, size_t i, const char* name, bool otherwise);
+std::string text_argument(const Arguments& arguments, size_t i, const char* name, const char* otherwise);
+
+}  // namespace transom::jinja

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// LoRA in `transom train`: from --use_peft and its like to a model whose adapters alone are trained.
+#pragma once
+
+#include <string>
+
+#include "transom/model.h"
+#include "transom/training_arguments.h"
+
+namespace transom {
+
+// Gives the model new adapters where the arguments ask for them and it has none. `base` is how adapter_config.json
+// names the model.
+void add_adapters(const TrainArguments& arguments, const std::string& base, Model& model);
+
+}  // namespace transom

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plugins that are wrong in one way each: one clear line, and a process that goes on.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "device/device.h"
+#include "device/probe.h"
+#include "support/message.h"
+#include "transom/device.h"
+#include "transom/ops.h"
+
+namespace transom {
+namespace {
+
+const std::string kFolder = std::string(TRANSOM_BINARY_DIR) + "/faulty_plugins";
+
+struct UsePlugins {
+  UsePlugins() {
+    setenv("TRANSOM_PLUGIN_PATH", kFolder.c_str(), 1);
+    setenv("TRANSOM_PLUGIN_TIMEOUT", "1", 1);
+  }
+} use_plugins;
+
+struct Fault {
+  const char* name;
+  const char* text;  // part of the line
+};
+
+class FaultyPlugins : public testing::TestWithParam<Fault> {};
+
+TEST_P(FaultyPlugins, EndInOneLineThatNamesTheFileAndTheFault) {
+  const Fault& fault = GetParam();
+  const std::string message = test::message_of([&] { Device::open(fault.name); });
+  EXPECT_NE(message.find(fault.text), std::string::npos) << message;
+  EXPECT_NE(message.find(fault.name), std::string::npos) << message;
+  EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  // The process goes on, with this device again and with another.
+  EXPECT_EQ(test::message_of([&] { Device::open(fault.name); }), message);
+  EXPECT_EQ(Device::open("cpu")->name(), "cpu");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, FaultyPlugins,
+    testing::Values(Fault{"wrong_version", "speaks version 7."}, Fault{"no_entry", "exports no transom_plugin_open"},
+                    Fault{"crash_at_load", "crashed while it was loaded (signal 11, Segmentation fault)"},
+                    Fault{"abort_at_count", "crashed while it was loaded (signal 6"},
+                    Fault{"exit_at_open", "ended the process while it was loaded (exit status 3)"},
+                    Fault{"lacks_run", "lacks the function run"},
+                    Fault{"half_of_capture", "1 of the 4 functions for capture"},
+                    Fault{"short_table", "filled in 64 bytes of its table"},
+                    Fault{"other_name", "must be libtransom_another.so"},
+                    Fault{"no_device", "no driver (looked for it in two places)"},
+                    Fault{"unresolved", "a_function_that_no_library_has"}, Fault{"hangs", "did not answer within 1 s"},
+                    Fault{"throws", "crashed while it was loaded (signal 6"}),
+    [](const testing::TestParamInfo<Fault>& info) { return std::string(info.param.name); });
+
+TEST(Discovery, ListsWhatIsFoundAndWhyNotTheRest) {
+  const std::vector<DeviceInfo> devices = list_devices();
+  const auto find = [&](std::string_view name) {
+    for (const DeviceInfo& device : devices)
+      if (device.name == name) return device;
+    ADD_FAILURE() << name << " is not listed";
+    return DeviceInfo{};
+  };
+  EXPECT_EQ(find("cpu").reason, "");
+  EXPECT_NE(find("crash_at_load").reason.find("signal 11"), std::string::npos);
+  EXPECT_EQ(find("long_name").description, std::string(128, 'n'));
+  EXPECT_NE(find("cuda").reason.find("there is no plugin libtransom_cuda.so in "), std::string::npos);
+  for (size_t i = 1; i < devices.size(); ++i)
+    EXPECT_LE(!devices[i - 1].reason.empty(), !devices[i].reason.empty()) << "what can be used stands first";
+}
+
+TEST(Discovery, DamagedPluginsAreNeverChosen) {
+  unsetenv("TRANSOM_DEVICE");
+  EXPECT_NE(Device::open("")->properties().flags & TRANSOM_DEVICE_HOST_MEMORY, 0u);
+}
+
+TEST(Faults, OutOfMemoryNamesTheDeviceAndLeavesItUsable) {
+  const std::shared_ptr<Device> device = Device::open("out_of_memory");
+  const std::string message = test::message_of([&] { device->allocate(1 << 20); });
+  EXPECT_EQ(message, "out_of_memory: out of device memory: null: 1000 bytes are all there is");
+  const std::vector<std::byte> bytes(1000, std::byte{7});
+  std::vector<std::byte> back(1000);
+  device->upload(bytes)->read(back);
+  EXPECT_EQ(back, bytes);
+}
+
+TEST(Faults, ADeviceThatVanishesIsOpenedAnew) {
+  set_device("vanishes");
+  const auto compute = [] { (Tensor::scalar(1) + Tensor::scalar(2)).item<float>(); };
+  const std::string message = test::message_of(compute);
+  EXPECT_EQ(message, "vanishes: the device is lost, and what was on it: null: it fell off the bus");
+  const std::shared_ptr<Device> before = default_device();
+  set_device("vanishes");
+  EXPECT_NE(default_device(), before);
+  EXPECT_NO_THROW(compute());
+  set_device("cpu");
+  EXPECT_EQ((Tensor::scalar(1) + Tensor::scalar(2)).item<float>(), 3);
+}
+
+}  // namespace
+}  // namespace transom

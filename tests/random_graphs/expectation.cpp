@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "random_graphs/expectation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "ops/rules.h"
+
+namespace transom::random_graphs {
+namespace {
+
+// Operations whose devices sum in an order of their own.
+bool accumulates(const Operation& operation) {
+  static const std::set<std::string_view> names = {"reduce_sum",
+                                                   "cumulative_sum",
+                                                   "dot_general",
+                                                   "convolution",
+                                                   "convolution_input_gradient",
+                                                   "convolution_weight_gradient",
+                                                   "sum_pool",
+                                                   "scatter_add"};
+  return names.contains(operation.name);
+}
+
+// Whether the value came out without rounding; of f64 nothing but few bits can tell.
+bool exact(DType dtype, double value, double rounded) {
+  if (!std::isfinite(value)) return true;
+  if (dtype != DType::kFloat64) return value == rounded;
+  return std::fabs(value) < 0x1p40 && value * 1024 == std::floor(value * 1024);
+}
+
+class Walk {
+ public:
+  // `seed` 0: the exact walk.
+  explicit Walk(uint64_t seed) : noisy_(seed != 0), random_(seed) {}
+
+  std::vector<Array> graph(const Graph& graph, const std::vector<Array>& inputs, TensorMap<Array>* values) {
+    TensorMap<Array> own;
+    TensorMap<Array>& known = values ? *values : own;
+    for (size_t i = 0; i < inputs.size(); ++i) known.insert_or_assign(graph.inputs[i], inputs[i]);
+    for (const std::shared_ptr<Node>& node : graph.nodes) {
+      std::vector<Array> arguments;
+      for (const Tensor& input : node->inputs) {
+        arguments.push_back(known.at(input));
+        if (noisy_ && in_composite_) blur(arguments.back());
+      }
+      std::vector<Array> outputs = node->region ? this->graph(*node->region, arguments, nullptr)
+                                                : operation(*node->operation, node->attributes, arguments);
+      for (size_t o = 0; o < outputs.size(); ++o)
+        known.insert_or_assign(Tensor(node, static_cast<int>(o)), std::move(outputs[o]));
+    }
+    std::vector<Array> results;
+    for (const Tensor& output : graph.outputs) results.push_back(known.at(output));
+    return results;
+  }
+
+ private:
+  std::vector<Array> operation(const Operation& operation, const Attributes& attributes, std::vector<Array>& inputs) {
+    std::vector<Type> types;
+    for (const Array& input : inputs) types.push_back(input.type);
+    if (!operation.evaluate) {
+      const CompilerScope compiler;
+      std::vector<Tensor> leaves;
+      for (const Type& type : types) leaves.push_back(make_input(type));
+      const bool outer = std::exchange(in_composite_, true);
+      std::vector<Array> outputs = graph(make_graph(operation.decompose(leaves, attributes), leaves), inputs, nullptr);
+      in_composite_ = outer;
+      return outputs;
+    }
+    std::vector<Array> outputs;
+    for (const Type& type : operation.infer({operation, types, attributes})) outputs.emplace_back(type);
+    operation.evaluate(inputs, attributes, outputs);
+    double room = 4;  // units in the last place
+    if (noisy_ && accumulates(operation) && undetermined(operation, attributes, inputs, outputs)) {
+      for (Array& output : outputs) std::fill(output.real.begin(), output.real.end(), NAN);
+    } else if (noisy_ && accumulates(operation)) {
+      double read = 0, written = 1, contracted = 1;
+      if (operation.name == "dot_general")
+        for (const int64_t axis : attributes.get_ints("x_contract"))
+          contracted *= static_cast<double>(inputs[0].type.shape[static_cast<size_t>(axis)]);
+      for (const Array& input : inputs) read = std::max(read, static_cast<double>(elements(input.type.shape)));
+      for (const Array& output : outputs) written = std::max(written, static_cast<double>(elements(output.type.shape)));
+      const double length = std::max({1.0, contracted, operation.name == "cumulative_sum" ? read : read / written});
+      room += std::sqrt(length) / 2;
+      std::vector<Array> rounded = outputs;
+      bool any = false;
+      for (size_t o = 0; o < outputs.size(); ++o) {
+        round_to_dtype(rounded[o]);
+        for (size_t i = 0; i < outputs[o].real.size(); ++i)
+          any |= !exact(outputs[o].type.dtype, outputs[o].real[i], rounded[o].real[i]);
+      }
+      if (any) {  // again with inputs that are a little off: what cancels in the sum does not do so in its errors
+        for (Array& input : inputs) {
+          const double unit = input.type.dtype == DType::kFloat64 ? 0x1p-53 : 0x1p-24;
+          for (double& x : input.real) x *= 1 + noise() * (4 + length / 16) * unit;
+        }
+        operation.evaluate(inputs, attributes, outputs);
+      }
+    }
+    for (Array& output : outputs) {
+      if (!noisy_ || !output.floating()) {
+        round_to_dtype(output);
+        continue;
+      }
+      const std::vector<double> before = output.real;
+      round_to_dtype(output);
+      const DType dtype = output.type.dtype;
+      for (size_t i = 0; i < before.size(); ++i)
+        if (!exact(dtype, before[i], output.real[i]) && std::isfinite(output.real[i]))
+          output.real[i] += noise() * room * unit_in_last_place(dtype, output.real[i]);
+      round_to_dtype(output);
+    }
+    return outputs;
+  }
+
+  // A device that runs a composite whole may round what it uses twice in two ways.
+  void blur(Array& array) {
+    const DType dtype = array.type.dtype;
+    for (double& x : array.real)
+      if (std::isfinite(x) && x * 1024 != std::floor(x * 1024)) x += noise() * unit_in_last_place(dtype, x);
+  }
+
+  // Whether sums may leave the range of f32 on the way, and whether infinities meet the zeros of padding.
+  static bool undetermined(const Operation& operation, const Attributes& attributes, const std::vector<Array>& inputs,
+                           std::vector<Array> outputs) {
+    double largest = 0;
+    bool finite = true;
+    std::vector<Array> magnitudes = inputs;
+    for (Array& input : magnitudes)
+      for (double& x : input.real) {
+        x = std::fabs(x);
+        finite &= std::isfinite(x);
+        if (std::isfinite(x)) largest = std::max(largest, x);
+      }
+    if (!finite && operation.name.starts_with("convolution")) return true;
+    if (largest < 1e15) return false;
+    operation.evaluate(magnitudes, attributes, outputs);
+    for (const Array& output : outputs)
+      for (const double x : output.real)
+        if (std::isfinite(x) && x > 1e38) return true;
+    return false;
+  }
+
+  double noise() { return 2 * random_.unit() - 1; }
+
+  bool noisy_, in_composite_ = false;
+  Random random_;
+};
+
+constexpr int kWalks = 4;
+
+}  // namespace
+
+double unit_in_last_place(DType dtype, double value) {
+  int digits = 52, lowest = -1074;
+  if (dtype == DType::kFloat32) digits = 23, lowest = -149;
+  if (dtype == DType::kBFloat16) digits = 7, lowest = -133;
+  if (dtype == DType::kFloat16) digits = 10, lowest = -24;
+  int exponent = 0;
+  std::frexp(value, &exponent);  // |value| in [2^(exponent-1), 2^exponent)
+  return std::ldexp(1.0, value == 0 ? lowest : std::max(exponent - 1 - digits, lowest));
+}
+
+Expectation::Expectation(const GraphCase& graph_case) : case_(graph_case) {
+  outputs_ = Walk(0).graph(case_.graph, case_.inputs, &values_);
+  for (const Array& output : outputs_) {
+    Spread spread;
+    for (int64_t i = 0; i < elements(output.type.shape); ++i) spread.low.push_back(output.get(i));
+    spread.high = spread.low;
+    spread.open.resize(spread.low.size());
+    spreads_.push_back(std::move(spread));
+  }
+  add_walks(kWalks);
+}
+
+void Expectation::add_walks(int count) {
+  for (int k = 0; k < count; ++k) {
+    const std::vector<Array> outputs = Walk(++walks_).graph(case_.graph, case_.inputs, nullptr);
+    for (size_t o = 0; o < outputs.size(); ++o) {
+      Spread& spread = spreads_[o];
+      for (size_t i = 0; i < spread.low.size(); ++i) {
+        const double value = outputs[o].get(static_cast<int64_t>(i)), first = outputs_[o].get(static_cast<int64_t>(i));
+        if (std::isfinite(value) != std::isfinite(first) ||
+            (!std::isfinite(value) && value != first && !(std::isnan(value) && std::isnan(first)))) {
+          spread.open[i] = true;
+        } else {
+          spread.low[i] = std::min(spread.low[i], value);
+          spread.high[i] = std::max(spread.high[i], value);
+        }
+      }
+    }
+  }
+}
+
+int64_t Expectation::first_wrong(size_t i, const Array& found) const {
+  const Array& expected = outputs_[i];
+  const Spread& spread = spreads_[i];
+  for (int64_t k = 0; k < elements(expected.type.shape); ++k) {
+    const auto place = static_cast<size_t>(k);
+    if (spread.open[place]) continue;
+    if (!expected.floating()) {
+      if (found.integer[place] == expected.integer[place]) continue;
+      const double value = found.get(k);
+      // Several walks agree: any difference is wrong. Else all between them may be.
+      if (spread.low[place] == spread.high[place] || value < spread.low[place] || value > spread.high[place]) return k;
+      continue;
+    }
+    const double x = found.real[place], y = expected.real[place];
+    if (x == y || (std::isnan(x) && std::isnan(y))) continue;
+    if (!std::isfinite(x) || !std::isfinite(y)) {
+      // Next to the largest number, rounding decides.
+      const double largest = expected.type.dtype == DType::kFloat16 ? 65504 : 0;
+      if (largest > 0 && std::isinf(x) && std::fabs(y) >= largest * 0.98 && (x < 0) == (y < 0)) continue;
+      if (largest > 0 && std::isinf(y) && std::fabs(x) >= largest * 0.98 && (x < 0) == (y < 0)) continue;
+      return k;
+    }
+    const double room =
+        3 * std::max(y - spread.low[place], spread.high[place] - y) + 2 * unit_in_last_place(expected.type.dtype, y);
+    if (std::fabs(x - y) > room) return k;
+  }
+  return -1;
+}
+
+}  // namespace transom::random_graphs
