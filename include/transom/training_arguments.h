@@ -192,6 +192,40 @@ struct ScriptArguments {
   bool keep_linebreaks = true;
   bool whole_word_mask = false;
 
+  // Images and sounds
+  std::optional<std::string> image_processor_name;
+  std::optional<std::string> feature_extractor_name;
+  std::string image_column_name = "image";
+  std::string audio_column_name = "audio";
+  double max_length_seconds = 20;
+  bool attention_mask = true;
+  bool freeze_feature_encoder = true;
+
+  // Speech recognition
+  std::vector<std::string> chars_to_ignore;
+  std::vector<std::string> eval_metrics = {"wer"};
+  double max_duration_in_seconds = 20;
+  double min_duration_in_seconds = 0;
+  std::string unk_token = "[UNK]";
+  std::string pad_token = "[PAD]";
+  std::string word_delimiter_token = "|";
+  // These are put into the configuration.
+  double attention_dropout = 0, activation_dropout = 0, feat_proj_dropout = 0, hidden_dropout = 0, final_dropout = 0;
+  double mask_time_prob = 0.05, mask_feature_prob = 0, layerdrop = 0;
+  int64_t mask_time_length = 10, mask_feature_length = 10;
+  std::string ctc_loss_reduction = "mean";
+  bool ctc_zero_infinity = false;
+  bool add_adapter = false;
+
+  // Images and captions
+  std::optional<std::string> image_column;
+  std::optional<std::string> caption_column;
+  bool freeze_vision_model = false;
+  bool freeze_text_model = false;
+
+  // Clicks
+  int64_t max_ind_range = -1;
+
   // Sequence to sequence
   std::optional<std::string> source_lang;
   std::optional<std::string> target_lang;

@@ -16,8 +16,8 @@ class WaveExtractor : public FeatureExtractor {
  public:
   explicit WaveExtractor(const Config& config)
       : do_normalize_(config.get_bool("do_normalize", true)),
-        return_attention_mask_(config.get_bool("return_attention_mask", false)),
-        padding_value_(static_cast<float>(config.get_float("padding_value", 0))) {
+        return_attention_mask_(config.get_bool("return_attention_mask", false)) {
+    padding_value_ = static_cast<float>(config.get_float("padding_value", 0));
     sampling_rate_ = config.get_int("sampling_rate", 16000);
     if (config.get_int("feature_size", 1) != 1)
       fail("{}: feature_size {} is not carried out; only 1 is", config.where(), config.get_int("feature_size", 1));
@@ -55,7 +55,6 @@ class WaveExtractor : public FeatureExtractor {
   }
 
   bool do_normalize_, return_attention_mask_;
-  float padding_value_;
 };
 
 }  // namespace

@@ -30,9 +30,12 @@ class FeatureExtractor {
   int64_t sampling_rate() const { return sampling_rate_; }
   // The length that every sound is cut or padded to, in samples; 0: sounds have their own lengths.
   int64_t fixed_length() const { return fixed_length_; }
+  // What shorter sounds of a batch are filled up with.
+  float padding_value() const { return padding_value_; }
 
  protected:
   int64_t sampling_rate_ = 16000, fixed_length_ = 0;
+  float padding_value_ = 0;
 };
 
 }  // namespace transom

@@ -31,8 +31,8 @@ class WhisperExtractor : public FeatureExtractor {
   explicit WhisperExtractor(const Config& config)
       : mel_bins_(config.get_int("feature_size", 80)),
         hop_(config.get_int("hop_length", 160)),
-        window_(config.get_int("n_fft", 400)),
-        padding_value_(static_cast<float>(config.get_float("padding_value", 0))) {
+        window_(config.get_int("n_fft", 400)) {
+    padding_value_ = static_cast<float>(config.get_float("padding_value", 0));
     sampling_rate_ = config.get_int("sampling_rate", 16000);
     const int64_t seconds = config.get_int("chunk_length", 30);
     const auto expect = [&](const char* field, int64_t value, int64_t most) {
@@ -112,7 +112,6 @@ class WhisperExtractor : public FeatureExtractor {
   }
 
   int64_t mel_bins_, hop_, window_, bins_ = 0;
-  float padding_value_;
   std::vector<double> filters_;
   std::vector<float> hann_;
 };

@@ -40,6 +40,7 @@ Command explain_command();
 Command forward_command();
 Command generate_command();
 Command merge_command();
+Command models_command();
 Command preprocess_command();
 Command run_command();
 Command tokenize_command();

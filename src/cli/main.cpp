@@ -66,18 +66,9 @@ int run(int count, char** words) {
   CLI::App app("Trains, evaluates and serves Hugging Face checkpoints on whatever accelerator it finds.", "transom");
   app.require_subcommand(1);
   std::vector<Command> commands = {
-      train_command(),
-      evaluate_command(),
-      run_command(),
-      generate_command(),
-      forward_command(),
-      tokenize_command(),
-      preprocess_command(),
-      bench_command(),
-      explain_command(),
-      certify_command(),
-      merge_command(),
-      devices_command(),
+      train_command(),    evaluate_command(),   run_command(),     generate_command(), forward_command(),
+      tokenize_command(), preprocess_command(), bench_command(),   explain_command(),  certify_command(),
+      merge_command(),    models_command(),     devices_command(),
   };
   // A command that reads its own words gets them untouched.
   if (count > 1)

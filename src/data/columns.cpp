@@ -29,13 +29,16 @@ std::vector<std::string> names_of(const Dataset& data) {
   return names;
 }
 
-// The column that must be there.
-size_t need(const Dataset& data, std::string_view name, std::string_view argument) {
+}  // namespace
+
+size_t need_column(const Dataset& data, std::string_view name, std::string_view argument) {
   if (const auto found = data.find(name)) return *found;
   const auto names = names_of(data);
   fail("{}: expected a column {} ({}), found {}{}", data.where(0), transom::quoted(name), argument,
        fmt::join(names, ", "), did_you_mean(name, names));
 }
+
+namespace {
 
 std::vector<std::string> split(const std::string& text, char at) {
   std::vector<std::string> parts;
@@ -84,23 +87,23 @@ size_t need_label(const ClassificationColumns& columns, const Dataset& data) {
 
 ClassificationColumns classification_columns(const Dataset& data, const ScriptArguments& arguments) {
   ClassificationColumns columns;
-  if (arguments.label_column_name) columns.label = need(data, *arguments.label_column_name, "label_column_name");
+  if (arguments.label_column_name) columns.label = need_column(data, *arguments.label_column_name, "label_column_name");
   else if (const auto label = data.find("label")) columns.label = label;
   else columns.label = data.find("labels");
 
   if (arguments.text_column_names) {
     columns.joined = true;
     for (const std::string& name : split(*arguments.text_column_names, ','))
-      columns.text.push_back(need(data, name, "text_column_names"));
+      columns.text.push_back(need_column(data, name, "text_column_names"));
     return columns;
   }
   if (arguments.text_column_name) {
-    columns.text.push_back(need(data, *arguments.text_column_name, "text_column_name"));
+    columns.text.push_back(need_column(data, *arguments.text_column_name, "text_column_name"));
     return columns;
   }
   if (const auto keys = arguments.task_name ? glue_keys(*arguments.task_name) : std::nullopt) {
-    columns.text.push_back(need(data, keys->first, "task_name"));
-    if (!keys->second.empty()) columns.text.push_back(need(data, keys->second, "task_name"));
+    columns.text.push_back(need_column(data, keys->first, "task_name"));
+    if (!keys->second.empty()) columns.text.push_back(need_column(data, keys->second, "task_name"));
     return columns;
   }
   const auto first = data.find("sentence1"), second = data.find("sentence2");
@@ -119,9 +122,9 @@ namespace {
 
 TokenColumns find_token_columns(const Dataset& data, const ScriptArguments& arguments) {
   TokenColumns columns;
-  if (arguments.text_column_name) columns.tokens = need(data, *arguments.text_column_name, "text_column_name");
+  if (arguments.text_column_name) columns.tokens = need_column(data, *arguments.text_column_name, "text_column_name");
   else columns.tokens = data.find("tokens").value_or(0);
-  if (arguments.label_column_name) columns.tags = need(data, *arguments.label_column_name, "label_column_name");
+  if (arguments.label_column_name) columns.tags = need_column(data, *arguments.label_column_name, "label_column_name");
   else columns.tags = data.find(arguments.task_name.value_or("ner") + "_tags");
   if (!columns.tags) columns.tags = data.find("tags");
   if (!columns.tags && data.columns().size() > 1) columns.tags = columns.tokens == 1 ? 0 : 1;
@@ -182,8 +185,8 @@ AnswerColumns answer_columns(const Dataset& data) {
 }
 
 ChoiceColumns choice_columns(const Dataset& data) {
-  ChoiceColumns columns{.context = need(data, "sent1", "the context"),
-                        .beginning = need(data, "sent2", "the beginning of every ending"),
+  ChoiceColumns columns{.context = need_column(data, "sent1", "the context"),
+                        .beginning = need_column(data, "sent2", "the beginning of every ending"),
                         .label = data.find("label")};
   while (const auto ending = data.find(fmt::format("ending{}", columns.endings.size())))
     columns.endings.push_back(*ending);
@@ -193,7 +196,7 @@ ChoiceColumns choice_columns(const Dataset& data) {
 }
 
 size_t text_column(const Dataset& data, const ScriptArguments& arguments) {
-  const size_t column = arguments.text_column_name ? need(data, *arguments.text_column_name, "text_column_name")
+  const size_t column = arguments.text_column_name ? need_column(data, *arguments.text_column_name, "text_column_name")
                                                    : data.find("text").value_or(0);
   require(data.columns()[column].type == ColumnType::kString, "{}, column '{}': expected text, found {}", data.where(0),
           data.columns()[column].name, column_type_name(data.columns()[column].type));

@@ -18,6 +18,9 @@ std::optional<std::pair<std::string, std::string>> glue_keys(std::string_view ta
 // How the files that these arguments name are read.
 DatasetOptions dataset_options(const ScriptArguments& arguments);
 
+// The column of this name; an error that names `argument` and the columns that there are where it is not.
+size_t need_column(const Dataset& data, std::string_view name, std::string_view argument);
+
 // run_glue, run_classification: the label, and one or two columns of text (with text_column_names, any number, to be
 // joined by text_column_delimiter).
 struct ClassificationColumns {

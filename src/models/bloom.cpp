@@ -157,6 +157,8 @@ std::unique_ptr<Decoder> make_bloom(const Config& config, const Scope& scope) {
 
 }  // namespace
 
-Family bloom_family() { return decoder_family<make_bloom, kPrefix>("bloom", "Bloom"); }
+Family bloom_family() {
+  return with_question_answering<make_bloom, kPrefix>(decoder_family<make_bloom, kPrefix>("bloom", "Bloom"), "Bloom");
+}
 
 }  // namespace transom

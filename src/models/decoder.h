@@ -86,7 +86,7 @@ class Decoder {
 using MakeDecoder = std::unique_ptr<Decoder> (*)(const Config& config, const Scope& scope);
 
 // ---- heads (decoder_heads.cpp)
-enum class DecoderHead { kNone, kCausalLM, kSequenceClassification, kTokenClassification };
+enum class DecoderHead { kNone, kCausalLM, kSequenceClassification, kTokenClassification, kQuestionAnswering };
 // `prefix` is the body's name inside a model with a head.
 std::unique_ptr<Model> make_decoder_model(const Config& config, const Scope& scope, MakeDecoder body,
                                           const std::string& prefix, DecoderHead head);
@@ -99,6 +99,7 @@ Architecture decoder_architecture(std::string name) {
   if (head == DecoderHead::kCausalLM) tasks = {"text-generation"};
   if (head == DecoderHead::kSequenceClassification) tasks = {"text-classification", "zero-shot-classification"};
   if (head == DecoderHead::kTokenClassification) tasks = {"token-classification"};
+  if (head == DecoderHead::kQuestionAnswering) tasks = {"question-answering"};
   return {std::move(name), tasks, [](const Config& config, const Scope& scope) {
             return make_decoder_model(config, scope, body, prefix, head);
           }};
@@ -113,6 +114,14 @@ Family decoder_family(const std::string& model_type, const std::string& name) {
            decoder_architecture<body, prefix, DecoderHead::kCausalLM>(name + "ForCausalLM"),
            decoder_architecture<body, prefix, DecoderHead::kSequenceClassification>(name + "ForSequenceClassification"),
            decoder_architecture<body, prefix, DecoderHead::kTokenClassification>(name + "ForTokenClassification")}};
+}
+
+// The same with a head that finds answers. Some classes call the body `prefix` there, and not as in their other ones.
+template <MakeDecoder body, const char* prefix>
+Family with_question_answering(Family family, const std::string& name) {
+  family.architectures.push_back(
+      decoder_architecture<body, prefix, DecoderHead::kQuestionAnswering>(name + "ForQuestionAnswering"));
+  return family;
 }
 
 }  // namespace transom

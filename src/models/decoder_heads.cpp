@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Heads of decoder-only models: the next token, a class for the text, a class for each token, or the bare body.
+// Heads of decoder-only models: the next token, a class for the text, a class for each token, the place of an answer,
+// or the bare body.
 #include "base/error.h"
 #include "models/bert_encoder.h"
 #include "models/decoder.h"
@@ -133,6 +134,30 @@ class DecoderForTokenClassification : public DecoderModel {
   Linear classifier_;
 };
 
+// Where the answer begins and ends.
+class DecoderForQuestionAnswering : public DecoderModel {
+ public:
+  DecoderForQuestionAnswering(const Config& config, const Scope& scope, const Scope& inner, MakeDecoder body)
+      : DecoderModel(config, inner, body),
+        qa_outputs_(scope / "qa_outputs", traits_.width, 2, {.deviation = traits_.initializer_range}) {}
+
+ protected:
+  std::vector<std::string> input_names() const override {
+    std::vector<std::string> names = body_->input_names();
+    names.insert(names.end(), {"start_positions", "end_positions"});
+    return names;
+  }
+  NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
+    const DecoderOutput decoded = (*body_)(inputs, context);
+    NamedTensors outputs = span_outputs(qa_outputs_(decoded.last_hidden_state), inputs);
+    add_hidden_states(outputs, decoded.hidden_states);
+    return outputs;
+  }
+
+ private:
+  Linear qa_outputs_;
+};
+
 }  // namespace
 
 std::unique_ptr<Model> make_decoder_model(const Config& config, const Scope& scope, MakeDecoder body,
@@ -147,6 +172,8 @@ std::unique_ptr<Model> make_decoder_model(const Config& config, const Scope& sco
       return std::make_unique<DecoderForSequenceClassification>(config, scope, inner, body);
     case DecoderHead::kTokenClassification:
       return std::make_unique<DecoderForTokenClassification>(config, scope, inner, body);
+    case DecoderHead::kQuestionAnswering:
+      return std::make_unique<DecoderForQuestionAnswering>(config, scope, inner, body);
   }
   fail(ErrorKind::kInternal, "an unknown head of a decoder");
 }

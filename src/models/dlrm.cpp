@@ -8,6 +8,7 @@
 #include "models/encoder_heads.h"
 #include "models/family.h"
 #include "nn/layers.h"
+#include "nn/sparse_lookups.h"
 
 namespace transom {
 namespace {
@@ -79,11 +80,10 @@ class Mlp {
   std::vector<Linear> layers_;
 };
 
-// The sum of each bag's vectors: indices [N] one bag behind the other, offsets [B] of their beginnings -> [B, D]. The
-// bag of an index is the last that begins at or before it, so that empty bags give zeros.
-Tensor embedding_bag(const Embedding& table, const Tensor& indices, const Tensor& offsets) {
-  const int64_t N = indices.dim(0), B = offsets.dim(0);
-  const Tensor vectors = table(indices);
+// The sum of each bag's vectors: vectors [N, D] one bag behind the other, offsets [B] of their beginnings -> [B, D].
+// The bag of a vector is the last that begins at or before it, so that empty bags give zeros.
+Tensor bag_sums(const Tensor& vectors, const Tensor& offsets) {
+  const int64_t N = vectors.dim(0), B = offsets.dim(0);
   const Shape all{N, B};
   const Tensor begun = less_equal(broadcast_to(unsqueeze(offsets, 0), all), iota(all, 0));
   const Tensor bag = reduce_sum(cast(begun, DType::kInt64), {1}) - 1.0;
@@ -128,8 +128,9 @@ class DLRM_Net : public Model {  // as facebookresearch/dlrm has it
         const Tensor& indices = inputs.at(name);
         if (indices.rank() != 1) fail("{}: expected one axis of indices, found {}", name, to_string(indices.shape()));
         const auto table = static_cast<int64_t>(i);
-        vectors.push_back(
-            cast(embedding_bag(emb_l_[i], indices, squeeze(slice(offsets, 0, table, table + 1), 0)), DType::kFloat32));
+        const Tensor rows = emb_l_[i](indices);
+        note_lookup({emb_l_[i].weight(), indices, rows});
+        vectors.push_back(cast(bag_sums(rows, squeeze(slice(offsets, 0, table, table + 1), 0)), DType::kFloat32));
       }
     }
     Tensor probabilities = top_l_(interaction(vectors));  // [B, 1]

@@ -194,7 +194,8 @@ Family gpt2_family() {
       {decoder_architecture<make_gpt2, kPrefix, DecoderHead::kNone>("GPT2Model"),
        decoder_architecture<make_gpt2, kPrefix, DecoderHead::kCausalLM>("GPT2LMHeadModel"),
        decoder_architecture<make_gpt2, kPrefix, DecoderHead::kSequenceClassification>("GPT2ForSequenceClassification"),
-       decoder_architecture<make_gpt2, kPrefix, DecoderHead::kTokenClassification>("GPT2ForTokenClassification")}};
+       decoder_architecture<make_gpt2, kPrefix, DecoderHead::kTokenClassification>("GPT2ForTokenClassification"),
+       decoder_architecture<make_gpt2, kPrefix, DecoderHead::kQuestionAnswering>("GPT2ForQuestionAnswering")}};
 }
 
 }  // namespace transom

@@ -152,6 +152,9 @@ std::unique_ptr<Decoder> make_gpt_neox(const Config& config, const Scope& scope)
 
 }  // namespace
 
-Family gpt_neox_family() { return decoder_family<make_gpt_neox, kPrefix>("gpt_neox", "GPTNeoX"); }
+Family gpt_neox_family() {
+  return with_question_answering<make_gpt_neox, kPrefix>(decoder_family<make_gpt_neox, kPrefix>("gpt_neox", "GPTNeoX"),
+                                                         "GPTNeoX");
+}
 
 }  // namespace transom

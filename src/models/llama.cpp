@@ -5,7 +5,7 @@
 namespace transom {
 namespace {
 
-constexpr char kPrefix[] = "model";
+constexpr char kPrefix[] = "model", kAnswersPrefix[] = "transformer";  // as ForQuestionAnswering has it
 
 std::unique_ptr<Decoder> make_llama(const Config& config, const Scope& scope) {
   RopeDecoderConfig c(config);
@@ -17,6 +17,9 @@ std::unique_ptr<Decoder> make_llama(const Config& config, const Scope& scope) {
 
 }  // namespace
 
-Family llama_family() { return decoder_family<make_llama, kPrefix>("llama", "Llama"); }
+Family llama_family() {
+  return with_question_answering<make_llama, kAnswersPrefix>(decoder_family<make_llama, kPrefix>("llama", "Llama"),
+                                                             "Llama");
+}
 
 }  // namespace transom

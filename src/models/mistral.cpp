@@ -46,7 +46,13 @@ std::unique_ptr<Decoder> make_mixtral(const Config& given, const Scope& scope) {
 
 }  // namespace
 
-Family mistral_family() { return decoder_family<make_mistral, kPrefix>("mistral", "Mistral"); }
-Family mixtral_family() { return decoder_family<make_mixtral, kPrefix>("mixtral", "Mixtral"); }
+Family mistral_family() {
+  return with_question_answering<make_mistral, kPrefix>(decoder_family<make_mistral, kPrefix>("mistral", "Mistral"),
+                                                        "Mistral");
+}
+Family mixtral_family() {
+  return with_question_answering<make_mixtral, kPrefix>(decoder_family<make_mixtral, kPrefix>("mixtral", "Mixtral"),
+                                                        "Mixtral");
+}
 
 }  // namespace transom

@@ -10,6 +10,7 @@
 #include "base/mt19937.h"
 #include "io/checkpoint.h"
 #include "models/family.h"
+#include "models/load_changed.h"
 #include "models/lora.h"
 #include "transom/hub.h"
 #include "transom/ops.h"
@@ -185,6 +186,13 @@ class Source : public ParameterSource {
   std::vector<std::string> candidates(const std::string& name) const {
     std::vector<std::string> names{name, family_.base_prefix + "." + name}, result;
     if (name.starts_with(family_.base_prefix + ".")) names.push_back(name.substr(family_.base_prefix.size() + 1));
+    // LlamaForQuestionAnswering and its like have another name for the body, which a checkpoint of a language model
+    // does not know.
+    constexpr std::string_view kOther = "transformer.";
+    if (name.starts_with(kOther) && family_.base_prefix == "model") {
+      names.push_back(name.substr(kOther.size()));
+      names.push_back(family_.base_prefix + "." + names.back());
+    }
     for (const std::string& candidate : names)
       for (const std::string& older : older_names(candidate)) result.push_back(older);
     return result;
@@ -279,6 +287,14 @@ std::unique_ptr<Model> Model::from_pretrained(const std::string& name_or_path, c
   if (holds_adapters(folder)) return LowRankAdaptation::load(folder, options, report);
   const Checkpoint checkpoint = Checkpoint::open(folder);
   return ModelLoader::load(Config::read(folder / "config.json"), &checkpoint, options, report);
+}
+
+std::unique_ptr<Model> load_changed(const std::string& name_or_path, const Json& changes, const LoadOptions& options) {
+  const fs::path folder = resolve_model(name_or_path);
+  const Checkpoint checkpoint = Checkpoint::open(folder);
+  Config config = Config::read(folder / "config.json");
+  for (const auto& [field, value] : changes.items()) config.set(field, value);
+  return ModelLoader::load(std::move(config), &checkpoint, options, nullptr);
 }
 
 std::unique_ptr<Model> Model::from_config(const std::string& config_json, const LoadOptions& options) {

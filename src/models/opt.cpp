@@ -191,7 +191,8 @@ Family opt_family() {
       kPrefix,
       {decoder_architecture<make_opt, kPrefix, DecoderHead::kNone>("OPTModel"),
        decoder_architecture<make_opt, kPrefix, DecoderHead::kCausalLM>("OPTForCausalLM"),
-       decoder_architecture<make_opt, kPrefix, DecoderHead::kSequenceClassification>("OPTForSequenceClassification")}};
+       decoder_architecture<make_opt, kPrefix, DecoderHead::kSequenceClassification>("OPTForSequenceClassification"),
+       decoder_architecture<make_opt, kPrefix, DecoderHead::kQuestionAnswering>("OPTForQuestionAnswering")}};
 }
 
 }  // namespace transom

@@ -9,7 +9,8 @@
 namespace transom {
 
 std::vector<Tensor> Optimizer::step(const std::vector<OptimizedParameter>& parameters,
-                                    const std::vector<Tensor>& gradients, double learning_rate) {
+                                    const std::vector<Tensor>& gradients, double learning_rate,
+                                    const std::map<size_t, RowGradient>& by_rows) {
   const NoGradient updates_are_not_differentiated;
   begin_step(++steps_, learning_rate);
   if (state_.empty()) state_ = initial_state(parameters);
@@ -20,7 +21,9 @@ std::vector<Tensor> Optimizer::step(const std::vector<OptimizedParameter>& param
     const auto types = state_types(parameters[i]);
     std::vector<Tensor> before;
     for (const auto& [name, type] : types) before.push_back(state_[place++].second);
-    Update update = this->update(parameters[i], gradients[i], before);
+    const auto rows = by_rows.find(i);
+    Update update = rows == by_rows.end() ? this->update(parameters[i], gradients[i], before)
+                                          : update_rows(parameters[i], rows->second, before);
     result.push_back(std::move(update.parameter));
     for (size_t k = 0; k < types.size(); ++k)
       next.emplace_back(types[k].first + "." + parameters[i].name, std::move(update.state[k]));
@@ -58,6 +61,24 @@ void Optimizer::load(int64_t steps, std::vector<std::pair<std::string, Tensor>> 
     }
   state_ = std::move(ordered);
   steps_ = steps;
+}
+
+Optimizer::Update Optimizer::update_rows(const OptimizedParameter& parameter, const RowGradient&,
+                                         const std::vector<Tensor>&) {
+  fail(ErrorKind::kInternal, "{}: this optimizer takes no gradients by rows", parameter.name);
+}
+
+RowGradient coalesced(const Tensor& indices, const Tensor& rows) {
+  const int64_t N = indices.dim(0);
+  if (N == 0) return {indices, rows};
+  // Equal indices are neighbours once they are sorted; each run of them gets a place of its own.
+  const auto [sorted, places] = sort(indices, 0);
+  const Tensor begins = concatenate(
+      {full({1}, 1, DType::kInt64), cast(not_equal(slice(sorted, 0, 1, N), slice(sorted, 0, 0, N - 1)), DType::kInt64)},
+      0);
+  const Tensor run = cumulative_sum(begins, 0) - 1.0;
+  return {scatter_add(zeros({N}, DType::kInt64), run, sorted * begins, 0),
+          scatter_add(zeros(rows.shape(), rows.dtype()), run, gather(rows, places, 0), 0)};
 }
 
 Tensor global_norm(const std::vector<Tensor>& gradients) {

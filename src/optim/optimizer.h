@@ -3,6 +3,7 @@
 // place; the new values are graph nodes that run with the rest of the step, and take over the memory of the old ones.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -26,14 +27,26 @@ struct OptimizedParameter {
   bool decays = true;  // false: bias and norm weights, which weight decay spares
 };
 
+// The gradient of a table of which few rows were used, without the rest of it. Places that are left over have rows of
+// zeros, at the index 0.
+struct RowGradient {
+  Tensor indices;  // i64 [N], each row of the table once
+  Tensor rows;     // [N, D]
+};
+// Adds up the gradients [N, D] of rows that were used several times; indices [N].
+RowGradient coalesced(const Tensor& indices, const Tensor& rows);
+
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
   // The parameters after one update with these gradients; the state moves on with them. `learning_rate` enters the
-  // graph as an input.
+  // graph as an input. Where takes_rows(), the gradient of a table may stand in `by_rows`, by the parameter's number.
   std::vector<Tensor> step(const std::vector<OptimizedParameter>& parameters, const std::vector<Tensor>& gradients,
-                           double learning_rate);
+                           double learning_rate, const std::map<size_t, RowGradient>& by_rows = {});
+  // Whether rows without a gradient stay as they are, so that an update need not touch them: as torch.optim.SGD and
+  // Adagrad do for sparse gradients.
+  virtual bool takes_rows() const { return false; }
 
   // Everything that a resumed run needs, by names such as "exp_avg.<parameter>"; to be evaluated along with the
   // parameters.
@@ -53,6 +66,8 @@ class Optimizer {
   virtual void begin_step(int64_t step, double learning_rate) = 0;
   virtual Update update(const OptimizedParameter& parameter, const Tensor& gradient,
                         const std::vector<Tensor>& state) = 0;
+  virtual Update update_rows(const OptimizedParameter& parameter, const RowGradient& gradient,
+                             const std::vector<Tensor>& state);
 
  private:
   std::vector<std::pair<std::string, Tensor>> initial_state(const std::vector<OptimizedParameter>& parameters) const;

@@ -53,6 +53,9 @@ std::unique_ptr<Optimizer> make_sgd_family(OptimizerOptions options, Settings& s
   const double momentum = take_number(settings, "momentum", 0);
   return make_sgd(options, momentum, take_flag(settings, "nesterov"));
 }
+std::unique_ptr<Optimizer> make_adagrad_family(OptimizerOptions options, Settings& settings) {
+  return make_adagrad(options, take_number(settings, "eps", 1e-10));
+}
 std::unique_ptr<Optimizer> make_adafactor_family(OptimizerOptions options, Settings&) {
   return make_adafactor(options);
 }
@@ -65,6 +68,7 @@ struct Family {
 constexpr Family kFamilies[] = {{"adamw_torch", make_adamw_family},
                                 {"adamw_torch_fused", make_adamw_family},
                                 {"adafactor", make_adafactor_family},
+                                {"adagrad", make_adagrad_family},
                                 {"sgd", make_sgd_family}};
 
 }  // namespace

@@ -12,6 +12,8 @@ class Sgd : public Optimizer {
   Sgd(const OptimizerOptions& options, double momentum, bool nesterov)
       : weight_decay_(options.weight_decay), momentum_(momentum), nesterov_(nesterov) {}
 
+  bool takes_rows() const override { return momentum_ == 0 && weight_decay_ == 0; }
+
  protected:
   std::vector<std::pair<std::string, Type>> state_types(const OptimizedParameter& parameter) const override {
     if (momentum_ == 0) return {};
@@ -27,6 +29,11 @@ class Sgd : public Optimizer {
     if (momentum_ == 0) return {parameter.value - g * learning_rate_, {}};
     const Tensor buffer = state[0] * momentum_ + g;
     return {parameter.value - (nesterov_ ? g + buffer * momentum_ : buffer) * learning_rate_, {buffer}};
+  }
+
+  Update update_rows(const OptimizedParameter& parameter, const RowGradient& gradient,
+                     const std::vector<Tensor>&) override {
+    return {scatter_add(parameter.value, gradient.indices, -(gradient.rows * learning_rate_), 0), {}};
   }
 
  private:

@@ -6,9 +6,9 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "io/config.h"
-#include "pipelines/ctc_decoding.h"
 #include "pipelines/sound_chunks.h"
 #include "pipelines/sound_model.h"
+#include "text/ctc_vocabulary.h"
 
 namespace transom {
 namespace {

@@ -68,8 +68,10 @@ Predictions evaluate_model(const TrainStep& step, const TrainingData& data, int6
     const NamedTensors inputs = to_inputs(batch);
     NamedTensors given;
     Tensor loss;
-    if (inputs.find("labels").defined() || inputs.find("start_positions").defined())
-      loss = step.loss_of(inputs, {}, &given);
+    const auto has = [&](std::string_view name) { return inputs.find(name).defined(); };
+    // Pictures and their captions are compared with each other.
+    const bool pairs = has("pixel_values") && has("input_ids");
+    if (pairs || has("labels") || has("start_positions")) loss = step.loss_of(inputs, {}, &given);
     else given = step.forward(inputs);
     if (keep) given = keep(given);
     std::vector<Tensor> wanted;

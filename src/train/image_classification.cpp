@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// run_image_classification: pictures in one folder a class. For training a random part of each is resized and perhaps
-// mirrored; for evaluation the middle of it is taken.
+// run_image_classification: pictures in one folder a class, or named in a table. For training a random part of each is
+// resized and perhaps mirrored; for evaluation the middle of it is taken.
 #include <algorithm>
 #include <filesystem>
 
@@ -8,10 +8,10 @@
 #include "base/files.h"
 #include "base/mt19937.h"
 #include "base/threads.h"
-#include "data/image_folder.h"
 #include "images/augment.h"
 #include "images/image_processor.h"
-#include "io/config.h"
+#include "train/labelled_file_sets.h"
+#include "train/new_model.h"
 #include "train/tasks.h"
 #include "train/text_features.h"
 
@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 constexpr Resampling kResampling = Resampling::kBilinear;
 
 struct Pictures {
-  std::vector<ImageFolder::File> files;
+  std::vector<LabelledFiles::File> files;
   ImageProcessor processor;
   std::array<int64_t, 2> size;  // height, width
 
@@ -94,72 +94,25 @@ TrainingData for_training(std::shared_ptr<const Pictures> pictures, int64_t seed
   return data;
 }
 
-// Takes a part of the training files for validation, at random but the same for a seed.
-std::vector<ImageFolder::File> split_off(std::vector<ImageFolder::File>& files, double part, int64_t seed) {
-  std::vector<int64_t> order = Mt19937(static_cast<uint64_t>(seed)).randperm(static_cast<int64_t>(files.size()));
-  const auto count = static_cast<size_t>(std::ceil(part * static_cast<double>(files.size())));
-  std::vector<ImageFolder::File> taken, kept;
-  for (size_t i = 0; i < order.size(); ++i) (i < count ? taken : kept).push_back(files[static_cast<size_t>(order[i])]);
-  if (taken.empty() || kept.empty())
-    fail("train_val_split {} of {} images leaves none for one of the two", part, files.size());
-  files = std::move(kept);
-  return taken;
-}
-
-void limit(std::vector<ImageFolder::File>& files, std::optional<int64_t> count, int64_t seed) {
-  if (!count || *count >= static_cast<int64_t>(files.size())) return;
-  // The first ones would be of one class.
-  std::vector<ImageFolder::File> kept;
-  const auto order = Mt19937(static_cast<uint64_t>(seed)).randperm(static_cast<int64_t>(files.size()));
-  for (int64_t i = 0; i < *count; ++i) kept.push_back(files[static_cast<size_t>(order[static_cast<size_t>(i)])]);
-  files = std::move(kept);
-}
-
 }  // namespace
 
-void prepare_image_classification(const TrainArguments& arguments, TaskSetup& setup) {
-  const ScriptArguments& script = arguments.script;
-  const int64_t seed = arguments.training.seed;
-  std::optional<ImageFolder> train, validation;
-  if (script.train_dir) train = ImageFolder::open(*script.train_dir);
-  if (script.validation_dir) validation = ImageFolder::open(*script.validation_dir);
-  if (train && !validation && arguments.training.do_eval)
-    validation = ImageFolder{train->classes, split_off(train->files, script.train_val_split, seed)};
-  std::vector<std::string> classes = (train ? *train : *validation).classes;
-  if (train && validation && validation->classes != classes)
-    fail("{}: its classes are not those of {}", *script.validation_dir, *script.train_dir);
-
-  // A checkpoint that was trained on the same classes keeps its order of them.
-  const fs::path directory = script.model_name_or_path;
+void prepare_image_classification(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup) {
+  const fs::path directory = arguments.script.model_name_or_path;
+  const fs::path preprocessor = arguments.script.image_processor_name.value_or(directory.string());
+  LabelledFileSets sets =
+      labelled_file_sets(arguments, files, {is_image_name, "images", arguments.script.image_column_name});
   LoadOptions options = load_options(arguments, "image-classification");
-  std::vector<std::string> known;
-  for (const auto& [id, name] : Config::read(directory / "config.json").get_map("id2label")) known.push_back(name);
-  std::vector<std::string> sorted = known;
-  std::sort(sorted.begin(), sorted.end());
-  if (sorted == classes) {
-    for (auto* folder : {&train, &validation})
-      if (*folder)
-        for (ImageFolder::File& file : (*folder)->files)
-          file.label = std::find(known.begin(), known.end(), classes[static_cast<size_t>(file.label)]) - known.begin();
-  } else {
-    options.labels = classes;
-  }
+  options.labels = sets.new_labels;
   setup.model = Model::from_pretrained(directory.string(), options);
 
-  const ImageProcessor processor = ImageProcessor::from_pretrained(directory);
+  const ImageProcessor processor = ImageProcessor::from_pretrained(preprocessor);
   const auto size = processor.training_size();
-  if (train) {
-    limit(train->files, script.max_train_samples, seed);
-    setup.train = for_training(std::make_shared<Pictures>(Pictures{train->files, processor, size}), seed);
-  }
-  if (validation) {
-    limit(validation->files, script.max_eval_samples, seed);
-    setup.validation = for_evaluation(std::make_shared<Pictures>(Pictures{validation->files, processor, size}));
-  }
-  setup.save_tokenizer = [directory](const std::string& output) {
-    const fs::path file = directory / "preprocessor_config.json";
-    if (fs::exists(file)) write_file(fs::path(output) / "preprocessor_config.json", read_file(file));
-  };
+  if (sets.train)
+    setup.train =
+        for_training(std::make_shared<Pictures>(Pictures{sets.train->files, processor, size}), arguments.training.seed);
+  if (sets.validation)
+    setup.validation = for_evaluation(std::make_shared<Pictures>(Pictures{sets.validation->files, processor, size}));
+  setup.save_tokenizer = [preprocessor](const std::string& output) { copy_preprocessor(preprocessor, output); };
 }
 
 }  // namespace transom

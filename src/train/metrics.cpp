@@ -184,4 +184,20 @@ LogRecord multi_label_metrics(std::span<const float> labels, std::span<const flo
   return {{"f1", precision_recall_f1(counts.correct, counts.predicted, counts.actual).f1}};
 }
 
+double roc_auc(Classes labels, Numbers scores) {
+  require(labels.size() == scores.size(), "roc_auc: expected {} scores, found {}", labels.size(), scores.size());
+  std::vector<size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return scores[a] < scores[b]; });
+  double below = 0, pairs = 0, positives = 0;  // rows of class 0 so far
+  for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
+    double zeros = 0, ones = 0;
+    for (; end < order.size() && scores[order[end]] == scores[order[begin]]; ++end)
+      (labels[order[end]] == 1 ? ones : zeros) += 1;
+    pairs += ones * (below + zeros / 2);
+    below += zeros, positives += ones;
+  }
+  return pairs / (positives * below);
+}
+
 }  // namespace transom

@@ -32,6 +32,10 @@ double pearson(Numbers labels, Numbers predictions);
 double spearman(Numbers labels, Numbers predictions);  // equal numbers share their mean rank
 double mean_squared_error(Numbers labels, Numbers predictions);
 
+// The area under the receiver operating characteristic: how often a row of class 1 is scored higher than one of class
+// 0; equal scores count half. Not a number where one of the classes is missing.
+double roc_auc(Classes labels, Numbers scores);
+
 // exp of a loss, infinite where that is too large.
 double perplexity(double loss);
 

@@ -1,16 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training from scratch: a model that has a configuration and no weights yet.
+// Training from scratch: a model of a configuration, with new weights.
 #pragma once
 
-#include <string>
+#include <filesystem>
 
 #include "transom/training_arguments.h"
 
 namespace transom {
 
-// Where config_name is given and no model, as in run_mlm: makes a checkpoint in output_dir/new_model, of that
-// configuration with weights drawn by the seed and the files of the tokenizer, and names it in the arguments. A
-// checkpoint that is there already, from a run that is resumed, is used as it is.
-void start_from_scratch(TrainArguments& arguments);
+// What prepares the inputs of a model.
+enum class Preprocessing { kTokenizer, kImages, kSounds, kTokenizerAndImages, kNone };
+
+// With --config_name and no --model_name_or_path: writes a new model (of --config_name's architecture, seeded by
+// --seed) with what `preprocessing` needs into output_dir/new_model, if there is none yet, and names that as the model.
+// Without
+// --image_processor_name or --feature_extractor_name, and without such a file beside the configuration, images are
+// prepared as ViT's of the configuration's size, sounds as Wav2Vec2's at 16 kHz.
+void start_from_scratch(TrainArguments& arguments, Preprocessing preprocessing = Preprocessing::kTokenizer);
+
+// Copies preprocessor_config.json, where there is one.
+void copy_preprocessor(const std::filesystem::path& from, const std::filesystem::path& to);
 
 }  // namespace transom

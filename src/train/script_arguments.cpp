@@ -19,6 +19,7 @@ const Argument kArguments[] = {
     section("Model"),
     field<&S::model_name_or_path>("model_name_or_path", "Checkpoint directory, or its id on the Hugging Face Hub."),
     alias("model", "model_name_or_path"),
+    alias("tokenizer_name_or_path", "tokenizer_name"),
     field<&S::config_name>("config_name", "Configuration, where it is not the checkpoint's."),
     field<&S::tokenizer_name>("tokenizer_name", "Tokenizer, where it is not the checkpoint's."),
     field<&S::cache_dir>("cache_dir", "Directory of downloaded checkpoints."),
@@ -46,6 +47,7 @@ const Argument kArguments[] = {
     section("Files"),
     field<&S::train_file>("train_file", "Rows to train on: .csv, .tsv, .json, .jsonl, .conll or .txt."),
     field<&S::validation_file>("validation_file", "Rows to evaluate on."),
+    alias("eval_file", "validation_file"),
     field<&S::test_file>("test_file", "Rows to predict."),
     field<&S::train_dir>("train_dir", "Images to train on: one folder a class."),
     field<&S::validation_dir>("validation_dir", "Images to evaluate on: one folder a class."),
@@ -65,6 +67,7 @@ const Argument kArguments[] = {
     only_default("dataset_config_name", {"", "null"}, "it names a part of a data set on the Hub; give files"),
     only_default("train_split_name", {"train"}, "it names a part of a data set on the Hub; give files"),
     only_default("streaming", {"false", "0", "no"}, "files larger than memory are read as they are needed anyway"),
+    ignored("preprocessing_only", kNoCache),
     ignored("overwrite_cache", kNoCache),
     ignored("preprocessing_num_workers", kNoCache),
 
@@ -106,6 +109,53 @@ const Argument kArguments[] = {
     field<&S::line_by_line>("line_by_line", "Every line is a row of its own."),
     field<&S::keep_linebreaks>("keep_linebreaks", "Lines of a text file keep their ends (causal language models)."),
     field<&S::whole_word_mask>("whole_word_mask", "Mask all tokens of a word."),
+
+    section("Images and sounds"),
+    field<&S::image_processor_name>("image_processor_name", "Image processor, where it is not the checkpoint's."),
+    field<&S::feature_extractor_name>("feature_extractor_name", "Feature extractor, where it is not the checkpoint's."),
+    field<&S::image_column_name>("image_column_name", "Column of the image files (image classification)."),
+    field<&S::audio_column_name>("audio_column_name", "Column of the sound files."),
+    field<&S::max_length_seconds>("max_length_seconds", "Longest part of a sound that is trained on (classification).")
+        .above(0),
+    field<&S::attention_mask>("attention_mask", "Tell the model which samples are padding (audio classification)."),
+    field<&S::freeze_feature_encoder>("freeze_feature_encoder",
+                                      "Leave the convolutions of a speech model as they are."),
+
+    section("Speech recognition"),
+    field<&S::chars_to_ignore>("chars_to_ignore", "Characters that are taken out of transcripts."),
+    field<&S::eval_metrics>("eval_metrics", "Metrics: wer, cer."),
+    field<&S::max_duration_in_seconds>("max_duration_in_seconds", "Leave out longer sounds.").above(0),
+    field<&S::min_duration_in_seconds>("min_duration_in_seconds", "Leave out shorter sounds.").at_least(0),
+    field<&S::unk_token>("unk_token", "Token for unknown characters in a new vocabulary."),
+    field<&S::pad_token>("pad_token", "Token for padding and for CTC's blank in a new vocabulary."),
+    field<&S::word_delimiter_token>("word_delimiter_token", "Token for spaces in a new vocabulary."),
+    field<&S::attention_dropout>("attention_dropout", "Dropout of attention.").at_least(0).at_most(1),
+    field<&S::activation_dropout>("activation_dropout", "Dropout inside of feed-forward layers.")
+        .at_least(0)
+        .at_most(1),
+    field<&S::feat_proj_dropout>("feat_proj_dropout", "Dropout behind the feature encoder.").at_least(0).at_most(1),
+    field<&S::hidden_dropout>("hidden_dropout", "Dropout of layers.").at_least(0).at_most(1),
+    field<&S::final_dropout>("final_dropout", "Dropout before the head.").at_least(0).at_most(1),
+    field<&S::mask_time_prob>("mask_time_prob", "Part of the frames that begin a masked span.").at_least(0).at_most(1),
+    field<&S::mask_time_length>("mask_time_length", "Length of a masked span of frames.").at_least(1),
+    field<&S::mask_feature_prob>("mask_feature_prob", "Part of the features that begin a masked span.")
+        .at_least(0)
+        .at_most(1),
+    field<&S::mask_feature_length>("mask_feature_length", "Length of a masked span of features.").at_least(1),
+    field<&S::layerdrop>("layerdrop", "Part of the layers that are left out.").at_least(0).at_most(1),
+    field<&S::ctc_loss_reduction>("ctc_loss_reduction", "How the losses of rows are joined.").one_of({"mean", "sum"}),
+    field<&S::ctc_zero_infinity>("ctc_zero_infinity", "Transcripts that are too long for their sound count nothing."),
+    field<&S::add_adapter>("add_adapter", "Convolutions behind the encoder that make frames fewer."),
+
+    section("Images and captions"),
+    field<&S::image_column>("image_column", "Column of the image files (default: image_path, else the first)."),
+    field<&S::caption_column>("caption_column", "Column of the captions (default: caption, else the second)."),
+    field<&S::freeze_vision_model>("freeze_vision_model", "Leave the vision encoder as it is."),
+    field<&S::freeze_text_model>("freeze_text_model", "Leave the text encoder as it is."),
+
+    section("Clicks"),
+    field<&S::max_ind_range>("max_ind_range", "Take categories modulo this; -1: modulo their table's rows.")
+        .at_least(-1),
 
     section("Sequence to sequence"),
     field<&S::source_lang>("source_lang", "Language to translate from: its key in `translation`."),

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/task_data.h"
-#include "train/new_model.h"
 
 #include <cmath>
 
+#include "audio/sound.h"
 #include "base/error.h"
 #include "data/columns.h"
 #include "data/tokenised_rows.h"
+#include "images/image.h"
 #include "io/config.h"
 #include "train/adapters.h"
 #include "train/metrics.h"
+#include "train/new_model.h"
 #include "train/tasks.h"
 #include "train/text_features.h"
 
@@ -22,9 +24,20 @@ struct Task {
   bool (*fits)(const Dataset& data, const ScriptArguments& script);
   void (*prepare)(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
   bool of_language = false;  // rows to evaluate on may be taken from those to train on, and samples count blocks
+  Preprocessing preprocessing = Preprocessing::kTokenizer;
+  // Whether the files of a folder a class are its rows.
+  bool (*is_file)(const std::filesystem::path& name) = nullptr;
 };
 
 bool has(const Dataset& data, std::string_view column) { return data.find(column).has_value(); }
+
+// As the configuration of the model, or of one that is to be made, says it; empty where it is not there.
+std::string model_type(const ScriptArguments& script) {
+  std::filesystem::path config =
+      script.model_name_or_path.empty() ? script.config_name.value_or("") : script.model_name_or_path;
+  if (std::filesystem::is_directory(config)) config /= "config.json";
+  return std::filesystem::is_regular_file(config) ? Config::read(config).get_string("model_type", "") : "";
+}
 
 const Task kTasks[] = {
     {"token-classification", "ner",
@@ -40,6 +53,24 @@ const Task kTasks[] = {
      prepare_multiple_choice},
     {"fill-mask", "masked-language-modeling", [](const Dataset&, const ScriptArguments&) { return false; },
      prepare_masked_language_modelling, true},
+    {"click-prediction", "", [](const Dataset&, const ScriptArguments& script) { return model_type(script) == "dlrm"; },
+     prepare_click_prediction, false, Preprocessing::kNone},
+    {"contrastive-image-text", "zero-shot-image-classification",
+     [](const Dataset& data, const ScriptArguments& script) {
+       return model_type(script) == "clip" && !has(data, script.label_column_name.value_or("label"));
+     },
+     prepare_image_text_contrast, false, Preprocessing::kTokenizerAndImages},
+    {"image-classification", "",
+     [](const Dataset& data, const ScriptArguments& script) { return has(data, script.image_column_name); },
+     prepare_image_classification, false, Preprocessing::kImages, is_image_name},
+    {"automatic-speech-recognition", "ctc",
+     [](const Dataset& data, const ScriptArguments& script) {
+       return has(data, script.audio_column_name) && has(data, script.text_column_name.value_or("text"));
+     },
+     prepare_speech_recognition, false, Preprocessing::kSounds},
+    {"audio-classification", "",
+     [](const Dataset& data, const ScriptArguments& script) { return has(data, script.audio_column_name); },
+     prepare_audio_classification, false, Preprocessing::kSounds, is_sound_name},
     {"text-generation", "language-modeling", [](const Dataset&, const ScriptArguments&) { return false; },
      prepare_causal_language_modelling, true},
     {"translation", "", [](const Dataset&, const ScriptArguments& script) { return script.target_lang.has_value(); },
@@ -61,6 +92,24 @@ const Task& find_task(const ScriptArguments& script, const Dataset& data) {
   }
   fail(ErrorKind::kUsage, "--task: cannot train {} on text{} Known are: {}; other tasks take rows with input_ids",
        transom::quoted(*script.task), did_you_mean(*script.task, names), fmt::join(names, ", "));
+}
+
+// The task whose files lie in the folders of a directory.
+const Task& find_folder_task(const ScriptArguments& script) {
+  const std::string directory = script.train_dir ? *script.train_dir : *script.validation_dir;
+  std::error_code none;
+  for (const Task& task : kTasks) {
+    if (!task.is_file) continue;
+    if (script.task && (*script.task == task.name || *script.task == task.alias)) return task;
+    if (script.task) continue;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(directory, none))
+      if (task.is_file(entry.path())) return task;
+  }
+  if (script.task)
+    fail(ErrorKind::kUsage,
+         "--task: folders of files are for image-classification and audio-classification, not for {}",
+         transom::quoted(*script.task));
+  fail("{}: expected one folder a class, with images or sounds in it", directory);
 }
 
 Metrics classification_metrics(const ScriptArguments& script, const Predictions& predictions) {
@@ -150,7 +199,8 @@ void fetch_models(ScriptArguments& script, HubOptions hub) {
   hub.revision = script.model_revision;
   hub.token = script.token;
   hub.cache_dir = script.cache_dir;
-  script.model_name_or_path = resolve_model(script.model_name_or_path, hub);
+  if (!script.model_name_or_path.empty() || !script.config_name)
+    script.model_name_or_path = resolve_model(script.model_name_or_path, hub);
   if (script.tokenizer_name) script.tokenizer_name = resolve_tokenizer(*script.tokenizer_name, hub);
 }
 
@@ -158,28 +208,21 @@ namespace {
 
 TaskSetup prepare(TrainArguments& arguments, HubOptions hub) {
   const ScriptArguments& script = arguments.script;
-  TaskSetup setup;
-  if (script.train_dir || script.validation_dir) {
-    start_from_scratch(arguments);
-    fetch_models(arguments.script, std::move(hub));
-    prepare_image_classification(arguments, setup);
-    setup.compute_metrics = [script](const Predictions& predictions) {
-      return classification_metrics(script, predictions);
-    };
-    return setup;
-  }
-  if (!script.train_file && !script.validation_file && !script.test_file)
+  if (!script.train_file && !script.validation_file && !script.test_file && !script.train_dir && !script.validation_dir)
     fail(ErrorKind::kUsage,
-         "--train_file (or --validation_file, to evaluate only), or --train_dir of images, is missing");
+         "--train_file (or --validation_file, to evaluate only), or --train_dir of images or sounds, is missing");
+  TaskSetup setup;
   TaskFiles files{load(script.train_file, script), load(script.validation_file, script),
                   load(script.test_file, script)};
-  start_from_scratch(arguments);
   fetch_models(arguments.script, std::move(hub));
-  if (is_tokenised(files.any())) {
+  const bool folders = script.train_dir || script.validation_dir;
+  if (!folders && is_tokenised(files.any())) {
+    start_from_scratch(arguments);
     limit_rows(files, script);
     prepare_tokenised(arguments, files, setup);
   } else {
-    const Task& task = find_task(script, files.any());
+    const Task& task = folders ? find_folder_task(script) : find_task(script, files.any());
+    start_from_scratch(arguments, task.preprocessing);
     if (!task.of_language) limit_rows(files, script);
     else if (arguments.training.do_eval && files.train && !files.validation) split_validation(files, script);
     task.prepare(arguments, files, setup);

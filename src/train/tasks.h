@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One function a task that is trained on text, each in a file of its name; task_data.cpp holds the table.
+// One function a task, each in a file of its name; task_data.cpp holds the table.
 #pragma once
 
 #include "train/task_data.h"
@@ -8,8 +8,16 @@ namespace transom {
 
 // run_glue, run_classification: one or two columns of text and a label.
 void prepare_text_classification(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
-// run_image_classification: pictures in train_dir and validation_dir.
-void prepare_image_classification(const TrainArguments& arguments, TaskSetup& setup);
+// run_image_classification: pictures in train_dir and validation_dir, or named in files.
+void prepare_image_classification(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
+// run_audio_classification: the same with sounds.
+void prepare_audio_classification(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
+// Click logs: a label, numbers, and categories, for DLRM.
+void prepare_click_prediction(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
+// run_clip: pictures and captions, which are told from those of the other rows of a batch.
+void prepare_image_text_contrast(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
+// run_speech_recognition_ctc: sounds and what is said in them.
+void prepare_speech_recognition(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
 // run_ner: words and a tag for each.
 void prepare_token_classification(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup);
 // run_qa: questions, contexts, and where in them the answers are.

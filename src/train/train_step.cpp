@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "nn/losses.h"
+#include "nn/sparse_lookups.h"
 #include "tensor/evaluate.h"
 #include "transom/gradients.h"
 #include "transom/ops.h"
@@ -34,6 +35,8 @@ TrainStep::TrainStep(Model& model, const TrainingArguments& arguments, bool coun
   // Weights that lie in a file count as frozen, and a device may pack what never changes. These will change: as values
   // of their own they give the first step the program, and the memory to write into, that all others have.
   for (const auto& parameter : model_.parameters()) {
+    if (!parameter->value.requires_grad()) continue;
+    trained_.push_back(parameter);
     if (!buffer_of(parameter->value)->frozen()) continue;
     parameter->value = Tensor::from_bytes(parameter->value.to_bytes(), parameter->value.type());
     parameter->value.set_requires_grad();
@@ -42,7 +45,7 @@ TrainStep::TrainStep(Model& model, const TrainingArguments& arguments, bool coun
 
 std::vector<OptimizedParameter> TrainStep::parameters() const {
   std::vector<OptimizedParameter> result;
-  for (const auto& parameter : model_.parameters())
+  for (const auto& parameter : trained_)
     result.push_back({parameter->name, parameter->value, !is_spared_from_decay(*parameter)});
   return result;
 }
@@ -121,13 +124,69 @@ TrainStep::Result TrainStep::operator()(const std::vector<NamedTensors>& micro_b
   const Result result = trace(micro_batches, learning_rate, step);
   // By now only the graph holds the old parameters: the new ones take their memory.
   std::vector<Tensor> everything{result.loss, result.gradient_norm};
-  for (const auto& parameter : model_.parameters()) everything.push_back(parameter->value);
+  for (const auto& parameter : trained_) everything.push_back(parameter->value);
   for (const auto& buffer : model_.buffers()) everything.push_back(buffer->value);
   for (const auto& [name, state] : optimizer_->state()) everything.push_back(state);
   eval(everything);
-  for (const auto& parameter : model_.parameters()) parameter->value.set_requires_grad();
+  for (const auto& parameter : trained_) parameter->value.set_requires_grad();
   return result;
 }
+
+namespace {
+
+// The gradients of tables of which an update uses few rows, as their models note them.
+class RowGradients {
+ public:
+  // The gradients of the loss by the parameters; those of the tables in `lookups` are kept here, and undefined there.
+  std::vector<Tensor> take(const Tensor& loss, const std::vector<Tensor>& values,
+                           const std::vector<OptimizedParameter>& parameters,
+                           const std::vector<SparseLookup>& lookups) {
+    if (lookups.empty()) return gradients(loss, values);
+    std::vector<Tensor> wanted;
+    std::vector<size_t> places;
+    for (size_t i = 0; i < values.size(); ++i) {
+      const bool by_rows = std::any_of(lookups.begin(), lookups.end(), [&](const SparseLookup& lookup) {
+        return lookup.table->name == parameters[i].name;
+      });
+      if (by_rows) numbers_[parameters[i].name] = i;
+      else wanted.push_back(values[i]), places.push_back(i);
+    }
+    for (const SparseLookup& lookup : lookups) wanted.push_back(lookup.rows);
+    const std::vector<Tensor> found = gradients(loss, wanted);
+    std::vector<Tensor> result(values.size());
+    for (size_t i = 0; i < places.size(); ++i) result[places[i]] = found[i];
+    for (size_t i = 0; i < lookups.size(); ++i) {
+      const auto number = numbers_.find(lookups[i].table->name);
+      if (number == numbers_.end()) continue;  // frozen
+      parts_[number->second].push_back({lookups[i].indices, found[places.size() + i]});
+    }
+    return result;
+  }
+
+  // By the numbers of the parameters, each row once.
+  std::map<size_t, RowGradient> joined() const {
+    std::map<size_t, RowGradient> result;
+    for (const auto& [number, parts] : parts_) {
+      std::vector<Tensor> indices, rows;
+      for (const RowGradient& part : parts) indices.push_back(part.indices), rows.push_back(part.rows);
+      result[number] = coalesced(concatenate(indices, 0), concatenate(rows, 0));
+    }
+    return result;
+  }
+
+  std::vector<Tensor> tensors() const {
+    std::vector<Tensor> result;
+    for (const auto& [number, parts] : parts_)
+      for (const RowGradient& part : parts) result.push_back(part.rows);
+    return result;
+  }
+
+ private:
+  std::map<std::string, size_t> numbers_;
+  std::map<size_t, std::vector<RowGradient>> parts_;
+};
+
+}  // namespace
 
 TrainStep::Result TrainStep::trace(const std::vector<NamedTensors>& micro_batches, double learning_rate, int64_t step) {
   const std::vector<OptimizedParameter> before = parameters();
@@ -141,6 +200,7 @@ TrainStep::Result TrainStep::trace(const std::vector<NamedTensors>& micro_batche
   const bool averages = accumulates && !items.defined();
   Tensor loss;
   std::vector<Tensor> total;
+  RowGradients by_rows;
   for (size_t i = 0; i < micro_batches.size(); ++i) {
     std::vector<BufferUpdate> buffer_updates;
     ForwardContext context{.training = true,
@@ -149,17 +209,21 @@ TrainStep::Result TrainStep::trace(const std::vector<NamedTensors>& micro_batche
                            .buffer_updates = &buffer_updates};
     const int64_t draw = step * 4096 + static_cast<int64_t>(i);
     context.dropout_key = Tensor::from(std::vector<int64_t>{arguments_.seed, draw << 20}, {2});
+    const CollectLookups tables(optimizer_->takes_rows());
     Tensor part = loss_of(micro_batches[i], context);
     if (averages) part = part * (1.0 / static_cast<double>(micro_batches.size()));
     for (const BufferUpdate& update : buffer_updates) update.buffer->value = update.value.detach();
-    const std::vector<Tensor> gradients = transom::gradients(part, values);
+    const std::vector<Tensor> gradients = by_rows.take(part, values, before, tables.lookups());
     loss = loss.defined() ? loss + part.detach() : part.detach();
     if (total.empty()) total = gradients;
     else
-      for (size_t k = 0; k < total.size(); ++k) total[k] = total[k] + gradients[k];
+      for (size_t k = 0; k < total.size(); ++k)
+        if (total[k].defined()) total[k] = total[k] + gradients[k];
     if (i + 1 < micro_batches.size()) {
       // Run each micro-batch by itself, so that only one holds its activations.
-      std::vector<Tensor> now = total;
+      std::vector<Tensor> now = by_rows.tensors();
+      for (const Tensor& gradient : total)
+        if (gradient.defined()) now.push_back(gradient);
       now.push_back(loss);
       for (const auto& buffer : model_.buffers()) now.push_back(buffer->value);
       eval(now);
@@ -167,10 +231,21 @@ TrainStep::Result TrainStep::trace(const std::vector<NamedTensors>& micro_batche
   }
 
   const NoGradient update;
-  const Tensor norm = global_norm(total);
-  if (arguments_.max_grad_norm > 0) total = clip_by_norm(total, norm, arguments_.max_grad_norm);
-  const std::vector<Tensor> next = optimizer_->step(before, total, learning_rate);
-  for (size_t i = 0; i < next.size(); ++i) model_.parameters()[i]->value = next[i];
+  std::map<size_t, RowGradient> of_rows = by_rows.joined();
+  std::vector<Tensor> all;
+  for (const Tensor& gradient : total)
+    if (gradient.defined()) all.push_back(gradient);
+  for (const auto& [number, gradient] : of_rows) all.push_back(gradient.rows);
+  const Tensor norm = global_norm(all);
+  if (arguments_.max_grad_norm > 0) {
+    all = clip_by_norm(all, norm, arguments_.max_grad_norm);
+    auto clipped = all.begin();
+    for (Tensor& gradient : total)
+      if (gradient.defined()) gradient = *clipped++;
+    for (auto& [number, gradient] : of_rows) gradient.rows = *clipped++;
+  }
+  const std::vector<Tensor> next = optimizer_->step(before, total, learning_rate, of_rows);
+  for (size_t i = 0; i < next.size(); ++i) trained_[i]->value = next[i];
   return {loss, norm};
 }
 

@@ -13,6 +13,7 @@ namespace transom {
 
 class TrainStep {
  public:
+  // Trains the parameters that require gradients; the others are left as they are.
   // `counts_labels`: losses are divided by the number of labels as Trainer counts them; false: the model's own mean.
   TrainStep(Model& model, const TrainingArguments& arguments, bool counts_labels = true);
 
@@ -34,6 +35,7 @@ class TrainStep {
  private:
   Result trace(const std::vector<NamedTensors>& micro_batches, double learning_rate, int64_t step);
   Model& model_;
+  std::vector<std::shared_ptr<Parameter>> trained_;
   TrainingArguments arguments_;
   bool counts_labels_;
   std::unique_ptr<Optimizer> optimizer_;

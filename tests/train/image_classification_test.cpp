@@ -5,8 +5,9 @@
 #include <filesystem>
 
 #include "base/files.h"
-#include "data/image_folder.h"
+#include "data/labelled_files.h"
 #include "data/padding.h"
+#include "images/image.h"
 #include "support/message.h"
 #include "train/task_data.h"
 #include "transom/error.h"
@@ -56,13 +57,15 @@ class ImageTraining : public testing::Test {
 };
 
 TEST_F(ImageTraining, ClassesAreFolders) {
-  const ImageFolder data = ImageFolder::open(folder_ / "train");
+  const LabelledFiles data = LabelledFiles::open_folder(folder_ / "train", is_image_name, "images");
   EXPECT_EQ(data.classes, (std::vector<std::string>{"green", "red"}));
   ASSERT_EQ(data.files.size(), 24u);
   EXPECT_EQ(data.files.front().path.filename(), "0.bmp");
   EXPECT_EQ(data.files.front().label, 0);
   EXPECT_EQ(data.files.back().label, 1);
-  EXPECT_NE(test::message_of([&] { ImageFolder::open(folder_ / "train" / "red"); }).find("one a class"),
+  EXPECT_NE(test::message_of([&] {
+              LabelledFiles::open_folder(folder_ / "train" / "red", is_image_name, "images");
+            }).find("one a class"),
             std::string::npos);
 }
 
@@ -100,6 +103,20 @@ TEST_F(ImageTraining, LearnsTheClassesAndSavesTheProcessor) {
   EXPECT_EQ(accuracy, 1);
   trainer.save_model();
   EXPECT_TRUE(fs::exists(folder_ / "out" / "preprocessor_config.json"));
+}
+
+TEST_F(ImageTraining, ATableNamesFilesAndLabels) {
+  write_file(folder_ / "rows.csv", "image,label\ntrain/red/0.bmp,7\ntrain/green/1.bmp,10\n");
+  TrainArguments arguments;
+  arguments.script.config_name = (folder_ / "model").string();
+  arguments.script.train_file = arguments.script.validation_file = (folder_ / "rows.csv").string();
+  arguments.training.output_dir = (folder_ / "out").string();
+  arguments.training.do_train = arguments.training.do_eval = true;
+  arguments.training.resolve();
+  const TaskSetup task = prepare_task(arguments);
+  EXPECT_EQ(task.model->labels(), (std::vector<std::string>{"7", "10"}));  // by value
+  EXPECT_EQ(task.validation->batch({1, 0}).labels, (std::vector<int64_t>{1, 0}));
+  EXPECT_EQ(task.validation->batch({1}).arrays.at("pixel_values").shape, (std::vector<int64_t>{1, 3, 8, 8}));
 }
 
 }  // namespace

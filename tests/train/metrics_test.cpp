@@ -23,6 +23,13 @@ void expect_scores(const PrecisionRecall& found, double precision, double recall
   EXPECT_DOUBLE_EQ(found.f1, f1);
 }
 
+TEST(Metrics, AreaUnderTheCurve) {
+  const std::vector<int64_t> labels = {0, 0, 1, 1, 1, 0}, one_class = {1, 1};
+  EXPECT_DOUBLE_EQ(roc_auc(labels, std::vector<double>{0.1, 0.4, 0.35, 0.8, 0.4, 0.2}), 7.5 / 9);
+  EXPECT_DOUBLE_EQ(roc_auc(labels, std::vector<double>(6, 0.5)), 0.5);
+  EXPECT_TRUE(std::isnan(roc_auc(one_class, std::vector<double>{0.5, 0.6})));
+}
+
 TEST(Metrics, Classes) {
   EXPECT_DOUBLE_EQ(accuracy(kLabels, kPredictions), 0.6);
   expect_scores(precision_recall_f1(kLabels, kPredictions, Average::kMicro), 0.6, 0.6, 0.6);

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pipelines/ctc_decoding.h"
+#include "text/ctc_vocabulary.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/json.h"
+#include "text/unicode.h"
 
 namespace transom {
 namespace {
@@ -18,6 +21,8 @@ void set_token(const Json& config, const char* field, std::string& token) {
     token = (*found)["content"].get<std::string>();
   else fail("tokenizer_config.json: {}: expected a string, found {}", field, quoted(dump_json(*found)));
 }
+
+char upper_case(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; }
 
 std::string lower_case(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),
@@ -58,10 +63,68 @@ CtcVocabulary CtcVocabulary::read(const std::filesystem::path& directory) {
   return result;
 }
 
-std::vector<SpokenPiece> CtcVocabulary::characters(std::span<const int64_t> ids) const {
+CtcVocabulary CtcVocabulary::of_texts(std::span<const std::string> texts, const SpecialTokens& special) {
+  std::set<std::string> found;
+  for (const std::string& text : texts) {
+    const std::string whole = text::well_formed(text);
+    for (size_t position = 0; position < whole.size();)
+      found.insert(text::character_text(text::next_character(whole, position)));
+  }
+  CtcVocabulary result;
+  // Strings of UTF-8 are ordered as their characters are. The space is the first of what is written.
+  for (const std::string& character : found)
+    result.tokens_.push_back(character == " " && !special.delimiter.empty() ? special.delimiter : character);
+  for (const std::string& token : {special.unknown, special.pad})
+    if (!token.empty()) result.tokens_.push_back(token);
+  result.unknown_ = special.unknown;
+  result.pad_ = special.pad;
+  result.delimiter_ = special.delimiter;
+  return result;
+}
+
+void CtcVocabulary::save(const std::filesystem::path& directory) const {
+  Json vocabulary = Json::object();
+  for (size_t id = 0; id < tokens_.size(); ++id)
+    if (!tokens_[id].empty()) vocabulary[tokens_[id]] = id;
+  const auto or_null = [](const std::string& token) { return token.empty() ? Json() : Json(token); };
+  const Json config = {{"tokenizer_class", "Wav2Vec2CTCTokenizer"},
+                       {"unk_token", or_null(unknown_)},
+                       {"pad_token", or_null(pad_)},
+                       {"word_delimiter_token", or_null(delimiter_)},
+                       {"replace_word_delimiter_char", space_},
+                       {"bos_token", nullptr},
+                       {"eos_token", nullptr},
+                       {"do_lower_case", lower_case_}};
+  write_file(directory / "vocab.json", dump_json(vocabulary, 2) + "\n");
+  write_file(directory / "tokenizer_config.json", dump_json(config, 2) + "\n");
+}
+
+int64_t CtcVocabulary::pad_id() const {
+  const auto place = std::find(tokens_.begin(), tokens_.end(), pad_);
+  if (pad_.empty() || place == tokens_.end())
+    fail("vocab.json: expected the padding token {}, found {} other tokens", quoted(pad_), tokens_.size());
+  return place - tokens_.begin();
+}
+
+std::vector<int64_t> CtcVocabulary::ids(std::string_view text) const {
+  const std::string whole = text::well_formed(text);
+  std::vector<int64_t> result;
+  for (size_t position = 0; position < whole.size();) {
+    std::string character = text::character_text(text::next_character(whole, position));
+    // A vocabulary that says do_lower_case has capitals alone.
+    if (lower_case_) std::transform(character.begin(), character.end(), character.begin(), upper_case);
+    auto place = std::find(tokens_.begin(), tokens_.end(), character == " " ? delimiter_ : character);
+    if (place == tokens_.end() && !unknown_.empty()) place = std::find(tokens_.begin(), tokens_.end(), unknown_);
+    if (place != tokens_.end()) result.push_back(place - tokens_.begin());
+  }
+  return result;
+}
+
+std::vector<SpokenPiece> CtcVocabulary::characters(std::span<const int64_t> ids, bool joined) const {
   std::vector<SpokenPiece> result;
   for (size_t begin = 0, end = 0; begin < ids.size(); begin = end) {
-    while (end < ids.size() && ids[end] == ids[begin]) ++end;
+    do ++end;
+    while (joined && end < ids.size() && ids[end] == ids[begin]);
     const auto id = static_cast<size_t>(ids[begin]);
     const std::string& token = ids[begin] >= 0 && id < tokens_.size() && !tokens_[id].empty() ? tokens_[id] : unknown_;
     if (token == pad_) continue;

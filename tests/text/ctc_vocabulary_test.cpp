@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pipelines/ctc_decoding.h"
+#include "text/ctc_vocabulary.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pictures or sounds with a class each: one folder a class, or a table that names files and labels.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "transom/dataset.h"
+
+namespace transom {
+
+struct LabelledFiles {
+  struct File {
+    std::filesystem::path path;
+    int64_t label;  // an index of `classes`
+  };
+  std::vector<std::string> classes;  // sorted
+  std::vector<File> files;           // of a folder: by class, then by name
+
+  // The folders of a directory, and in each the files that `is_wanted`, however deep. `what` ("images") is for errors.
+  static LabelledFiles open_folder(const std::filesystem::path& directory,
+                                   bool (*is_wanted)(const std::filesystem::path&), std::string_view what);
+  // The rows of a table, by the names of its columns.
+  static LabelledFiles read_rows(const Dataset& data, const std::string& file_column, const std::string& label_column);
+};
+
+// The file that a cell of a table names: as it stands, or beside the table where that is no file. An error that names
+// the row where there is none.
+std::filesystem::path file_of(const Dataset& data, int64_t row, size_t column);
+
+}  // namespace transom

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/catalogue.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "base/files.h"
+#include "models/family.h"
+
+namespace transom {
+namespace {
+
+TEST(Catalogue, HasEveryArchitectureOfTheRegistry) {
+  size_t count = 0;
+  for (const Family& family : families()) count += family.architectures.size();
+  EXPECT_EQ(catalogue().size(), count);
+}
+
+TEST(Catalogue, CasesBelongToArchitectures) {
+  std::set<std::string_view> known;
+  const std::vector<CatalogueRow> rows = catalogue();
+  for (const CatalogueRow& row : rows) known.insert(row.architecture);
+  EXPECT_FALSE(recorded_cases().empty());
+  for (const RecordedCase& recorded : recorded_cases())
+    EXPECT_TRUE(known.contains(recorded.architecture)) << recorded.name;
+}
+
+// scripts/write-models-page writes it.
+TEST(Catalogue, ThePageIsUpToDate) {
+  EXPECT_EQ(read_file(fs::path(TRANSOM_SOURCE_DIR) / "docs" / "models" / "README.md"), catalogue_page());
+}
+
+}  // namespace
+}  // namespace transom
