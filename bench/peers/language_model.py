@@ -9,6 +9,7 @@ weights, and lays the two curves of training and validation loss beside each oth
 The tokenizer is a byte-level BPE, trained on the text: the ids that the text has are then small ones of the vocabulary.
 The last twentieth of the lines is for validation. Dropout is off, since its draws differ."""
 import argparse
+import itertools
 import json
 import os
 import subprocess
@@ -76,7 +77,7 @@ def peer():
     tokens = raw.map(lambda rows: tokenizer(rows["text"]), batched=True, remove_columns=["text"])
 
     def group(rows):
-        joined = {name: sum(lists, []) for name, lists in rows.items()}
+        joined = {name: list(itertools.chain(*lists)) for name, lists in rows.items()}
         total = len(joined["input_ids"]) // options.block_size * options.block_size
         result = {name: [ids[i:i + options.block_size] for i in range(0, total, options.block_size)]
                   for name, ids in joined.items()}
