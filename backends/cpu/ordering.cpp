@@ -84,16 +84,16 @@ Kernel make_cumulative_sum(const Node& node) {
           }};
 }
 
-// Whether x stands before y; NaN last in both directions.
+// Whether x stands before y; NaN at one end in both directions.
 template <typename T>
-bool before(T x, T y, bool descending) {
-  if (is_nan(x) || is_nan(y)) return !is_nan(x) && is_nan(y);
+bool before(T x, T y, bool descending, bool nan_last) {
+  if (is_nan(x) || is_nan(y)) return is_nan(x) != is_nan(y) && is_nan(nan_last ? y : x);
   return descending ? x > y : x < y;
 }
 
 // The first `kept` of each line in order, and their places.
 template <typename T>
-void order_lines(const Lines& lines, int64_t kept, bool descending, const Arguments& arguments) {
+void order_lines(const Lines& lines, int64_t kept, bool descending, bool nan_last, const Arguments& arguments) {
   const T* x = arguments.input<T>(0);
   T* values = arguments.output<T>(0);
   int64_t* places = arguments.output<int64_t>(1);
@@ -106,8 +106,8 @@ void order_lines(const Lines& lines, int64_t kept, bool descending, const Argume
       std::iota(order.begin(), order.end(), 0);
       const auto by_value = [&](int64_t a, int64_t b) {
         const Compute<T> left = line_values[static_cast<size_t>(a)], right = line_values[static_cast<size_t>(b)];
-        if (before(left, right, descending)) return true;
-        return !before(right, left, descending) && a < b;
+        if (before(left, right, descending, nan_last)) return true;
+        return !before(right, left, descending, nan_last) && a < b;
       };
       if (kept < lines.extent) std::nth_element(order.begin(), order.begin() + kept, order.end(), by_value);
       std::sort(order.begin(), order.begin() + kept, by_value);
@@ -121,17 +121,18 @@ void order_lines(const Lines& lines, int64_t kept, bool descending, const Argume
   });
 }
 
-Kernel order_kernel(const Node& node, const Lines& lines, int64_t kept, bool descending, const char* name) {
+Kernel order_kernel(const Node& node, const Lines& lines, int64_t kept, bool descending, bool nan_last,
+                    const char* name) {
   const transom_dtype dtype = node.input(0).dtype;
   if (node.output(1).dtype != TRANSOM_INT64) fail(TRANSOM_INVALID_ARGUMENT, "expected places of i64");
   return {name, [=](const Arguments& arguments) {
-            dispatch(dtype, [&]<typename T>() { order_lines<T>(lines, kept, descending, arguments); });
+            dispatch(dtype, [&]<typename T>() { order_lines<T>(lines, kept, descending, nan_last, arguments); });
           }};
 }
 
 Kernel make_sort(const Node& node) {
   const Lines lines = lines_of(node.input(0), node.integer("axis"));
-  return order_kernel(node, lines, lines.extent, node.integer("descending") != 0, "sort");
+  return order_kernel(node, lines, lines.extent, node.integer("descending") != 0, true, "sort");
 }
 
 Kernel make_top_k(const Node& node) {
@@ -141,7 +142,7 @@ Kernel make_top_k(const Node& node) {
   if (k < 0 || k > lines.extent)
     fail(TRANSOM_INVALID_ARGUMENT, "expected k of at most {}, the last extent of {}, found {}", lines.extent,
          to_string(x), k);
-  return order_kernel(node, lines, k, true, "select and sort");
+  return order_kernel(node, lines, k, true, false, "select and sort");
 }
 
 }  // namespace

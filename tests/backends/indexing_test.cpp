@@ -91,6 +91,14 @@ TEST(Ordering, SortIsStableWithNaNLast) {
             (std::vector<double>{0, 3, 2, 5, 4, 1}));
 }
 
+TEST(Ordering, TopKTakesNaNForTheLargest) {
+  const Tensor x = tensor(TRANSOM_FLOAT32, {1, 4}, {1, NAN, 3, INFINITY});
+  const auto top = evaluate("top_k", {x}, {{TRANSOM_FLOAT32, {1, 2}}, {TRANSOM_INT64, {1, 2}}}, {{"k", 2}});
+  EXPECT_TRUE(std::isnan(top[0].values[0]));
+  EXPECT_EQ(top[0].values[1], INFINITY);
+  EXPECT_EQ(top[1].values, (std::vector<double>{1, 3}));
+}
+
 TEST(Ordering, SortAlongAnInnerAxis) {
   const Tensor x = numbers(TRANSOM_INT32, {3, 50, 4}, -20, 20);
   const auto sorted = evaluate("sort", {x}, {{TRANSOM_INT32, {3, 50, 4}}, {TRANSOM_INT64, {3, 50, 4}}},

@@ -116,25 +116,5 @@ graph(%0: i64[3], %1: f32[3]) {
   EXPECT_EQ(expectation.first_wrong(1, reversed), 0);
 }
 
-TEST(Shrinking, LeavesTheNodeThatFails) {
-  // The shape rule is kept, the values of the second node are not there to be computed: an index is out of range.
-  set_device("cpu");
-  const GraphCase graph_case = parse_case(R"(input 1 2 3
-input 7
-graph(%0: f32[3], %1: i64[1]) {
-  %2 = exp(%0) : f32[3]
-  %3 = neg(%2) : f32[3]
-  %4 = gather(%3, %1) {axis=0} : f32[1]
-  %5 = exp(%4) : f32[1]
-  return %5, %2
-}
-)");
-  const auto failure = check_case(graph_case);
-  ASSERT_TRUE(failure.has_value());
-  const GraphCase small = shrink(graph_case, *failure);
-  EXPECT_EQ(small.graph.nodes.size(), 1u);
-  EXPECT_EQ(small.graph.nodes[0]->operation->name, "gather");
-}
-
 }  // namespace
 }  // namespace transom::random_graphs

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/files.h"
+#include "data/padding.h"
 #include "train/sound_files.h"
 #include "train/task_data.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // From click logs to a DLRM, whose tables are updated by the rows that were used.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -6,6 +6,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "data/padding.h"
 #include "support/message.h"
 #include "text/ctc_vocabulary.h"
 #include "train/sound_files.h"
