@@ -5,7 +5,7 @@
 #include <mutex>
 
 #include "base/error.h"
-#include "reference/elements.h"
+#include "ops/array_bytes.h"
 #include "reference/handles.h"
 
 using transom::Array;
@@ -138,8 +138,7 @@ void transom_executable::run(const transom_launch& launch) const {
     const uint64_t begin = profile ? nanoseconds() : 0;
     // Values that share memory are no matter here: all inputs are read before any output is written.
     std::vector<Array> inputs, outputs;
-    for (const size_t value : step.inputs)
-      inputs.push_back(transom::reference::load(places[value], values_[value].type));
+    for (const size_t value : step.inputs) inputs.push_back(transom::load_array(places[value], values_[value].type));
     for (const size_t value : step.outputs) outputs.emplace_back(values_[value].type);
     try {
       step.operation->evaluate(inputs, step.attributes, outputs);
@@ -147,7 +146,7 @@ void transom_executable::run(const transom_launch& launch) const {
       if (step.scope.empty()) throw;
       fail("{}: {}", step.scope, error.what());
     }
-    for (size_t k = 0; k < outputs.size(); ++k) transom::reference::store(outputs[k], places[step.outputs[k]]);
+    for (size_t k = 0; k < outputs.size(); ++k) transom::store_array(outputs[k], places[step.outputs[k]]);
     if (profile) profile(profile_user, i, "float64 reference", begin, nanoseconds());
   }
 }

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "certify/certify.h"
 #include "certify/values.h"
+#include "ops/array_bytes.h"
 #include "runtime/captured_program.h"
 #include "transom/ops.h"
 
@@ -107,7 +108,7 @@ std::string replay_equals_the_run(const std::shared_ptr<Device>& device, uint64_
         const Type& type = step.graph.outputs[o].type();
         std::vector<std::byte> bytes(static_cast<size_t>(elements(type.shape)) * size_of(type.dtype));
         results[o]->read(bytes);
-        found.push_back(decode(bytes, type));
+        found.push_back(load_array(bytes.data(), type));
       }
     }
     if (const std::string text = differences(expected, found); !text.empty())

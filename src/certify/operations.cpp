@@ -8,6 +8,7 @@
 #include "certify/bounds.h"
 #include "certify/certify.h"
 #include "certify/values.h"
+#include "ops/rules.h"
 #include "transom/gradients.h"
 
 namespace transom::certify {
@@ -156,7 +157,7 @@ void certify_operations(Recorder& recorder) {
       const Case& c = cases[i];
       const uint64_t seed = recorder.options().seed * 1000003 + i;
       std::vector<Array> inputs = inputs_of(c, seed);
-      for (Array& input : inputs) encode(input);  // what the device is given: rounded
+      for (Array& input : inputs) round_to_dtype(input);  // what the device is given
       Row& row = table.row(c, false);
       try_case(c, {graph_of(c), inputs}, row);
       failed = failed || row.verdict == Verdict::kFail;
@@ -168,7 +169,7 @@ void certify_operations(Recorder& recorder) {
         continue;  // it has none
       }
       if (trial.graph.outputs.empty()) continue;
-      for (Array& input : trial.inputs) encode(input);
+      for (Array& input : trial.inputs) round_to_dtype(input);
       Row& gradient = table.row(c, true);
       try_case(c, std::move(trial), gradient);
       failed = failed || gradient.verdict == Verdict::kFail;

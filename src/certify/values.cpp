@@ -2,80 +2,17 @@
 #include "certify/values.h"
 
 #include <cmath>
-#include <cstring>
 
 #include "base/error.h"
-#include "base/half.h"
 #include "ir/tensor_map.h"
-#include "ops/rules.h"
+#include "ops/array_bytes.h"
 #include "runtime/program.h"
 
 namespace transom::certify {
-namespace {
-
-// Calls body with a value of the C++ type of the elements.
-template <typename Body>
-void with_element(DType dtype, Body&& body) {
-  switch (dtype) {
-    case DType::kBool:
-    case DType::kUInt8:
-      return body(uint8_t{});
-    case DType::kInt8:
-      return body(int8_t{});
-    case DType::kInt32:
-      return body(int32_t{});
-    case DType::kInt64:
-      return body(int64_t{});
-    case DType::kUInt32:
-      return body(uint32_t{});
-    case DType::kFloat16:
-      return body(Float16{});
-    case DType::kBFloat16:
-      return body(BFloat16{});
-    case DType::kFloat32:
-      return body(float{});
-    case DType::kFloat64:
-      return body(double{});
-  }
-}
-
-}  // namespace
-
 std::vector<std::byte> encode(Array& array) {
-  round_to_dtype(array);
   std::vector<std::byte> bytes(static_cast<size_t>(elements(array.type.shape)) * size_of(array.type.dtype));
-  with_element(array.type.dtype, [&](auto element) {
-    std::byte* place = bytes.data();
-    const auto put = [&](const auto& values) {
-      for (const auto value : values) {
-        if constexpr (sizeof element == 2) element = decltype(element)(static_cast<float>(value));
-        else element = static_cast<decltype(element)>(value);
-        std::memcpy(place, &element, sizeof element);
-        place += sizeof element;
-      }
-    };
-    if (array.floating()) put(array.real);
-    else put(array.integer);
-  });
+  store_array(array, bytes.data());
   return bytes;
-}
-
-Array decode(std::span<const std::byte> bytes, const Type& type) {
-  Array array(type);
-  with_element(type.dtype, [&](auto element) {
-    const std::byte* place = bytes.data();
-    const auto take = [&](auto& values) {
-      for (auto& value : values) {
-        std::memcpy(&element, place, sizeof element);
-        if constexpr (sizeof element == 2) value = static_cast<float>(element);
-        else value = static_cast<std::decay_t<decltype(value)>>(element);
-        place += sizeof element;
-      }
-    };
-    if (array.floating()) take(array.real);
-    else take(array.integer);
-  });
-  return array;
 }
 
 std::vector<Array> evaluate(const Graph& graph, std::span<const Array> inputs) {
@@ -122,7 +59,7 @@ std::vector<Array> run_on(const std::shared_ptr<Device>& device, const Graph& gr
     const Type& type = graph.outputs[i].type();
     std::vector<std::byte> bytes(static_cast<size_t>(elements(type.shape)) * size_of(type.dtype));
     results[i]->read(bytes);
-    outputs.push_back(decode(bytes, type));
+    outputs.push_back(load_array(bytes.data(), type));
   }
   return outputs;
 }

@@ -13,7 +13,6 @@ namespace transom::certify {
 
 // The bytes of the values, rounded to the element type first: the array then holds what the device is given.
 std::vector<std::byte> encode(Array& array);
-Array decode(std::span<const std::byte> bytes, const Type& type);
 
 // The outputs of a graph by the records' float64, no intermediate value rounded; composites by their decomposition.
 std::vector<Array> evaluate(const Graph& graph, std::span<const Array> inputs);

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "base/error.h"
+#include "ops/array_bytes.h"
 #include "random_graphs/expectation.h"
 #include "runtime/program.h"
 #include "transom/compile.h"
@@ -85,7 +86,7 @@ std::optional<Failure> compare_bits(const GraphCase& graph_case, const Results& 
   for (size_t o = 0; o < expected.size(); ++o) {
     if (found[o] == expected[o]) continue;
     const Type& type = graph_case.graph.outputs[o].type();
-    const Array x = from_bytes(found[o], type), y = from_bytes(expected[o], type);
+    const Array x = load_array(found[o].data(), type), y = load_array(expected[o].data(), type);
     const size_t size = size_of(type.dtype);
     for (int64_t i = 0; i < elements(type.shape); ++i) {
       if (x.floating() && (x.get(i) == y.get(i) || (std::isnan(x.get(i)) && std::isnan(y.get(i))))) continue;
@@ -100,7 +101,7 @@ std::optional<Failure> compare_bits(const GraphCase& graph_case, const Results& 
 
 std::optional<Failure> compare_values(const Results& found, Expectation& expectation, const std::string& what) {
   for (size_t o = 0; o < found.size(); ++o) {
-    const Array values = from_bytes(found[o], expectation.output(o).type);
+    const Array values = load_array(found[o].data(), expectation.output(o).type);
     if (expectation.first_wrong(o, values) < 0) continue;
     // Rare: an element that happened to come out alike in few walks.
     for (int round = 0; round < 4 && expectation.first_wrong(o, values) >= 0; ++round) expectation.add_walks(20);

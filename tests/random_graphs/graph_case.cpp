@@ -5,39 +5,10 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/half.h"
+#include "ops/array_bytes.h"
 #include "ops/rules.h"
 
 namespace transom::random_graphs {
-namespace {
-
-template <typename Body>
-void with_type(DType dtype, Body&& body) {
-  switch (dtype) {
-    case DType::kBool:
-    case DType::kUInt8:
-      return body(uint8_t{});
-    case DType::kInt8:
-      return body(int8_t{});
-    case DType::kInt32:
-      return body(int32_t{});
-    case DType::kInt64:
-      return body(int64_t{});
-    case DType::kUInt32:
-      return body(uint32_t{});
-    case DType::kFloat16:
-      return body(Float16{});
-    case DType::kBFloat16:
-      return body(BFloat16{});
-    case DType::kFloat32:
-      return body(float{});
-    case DType::kFloat64:
-      return body(double{});
-  }
-}
-
-}  // namespace
-
 uint64_t Random::bits() {  // splitmix64
   uint64_t z = state_ += 0x9E3779B97F4A7C15u;
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -45,34 +16,10 @@ uint64_t Random::bits() {  // splitmix64
   return z ^ (z >> 31);
 }
 
-std::vector<std::byte> to_bytes(const Array& array) {
-  const auto count = static_cast<size_t>(elements(array.type.shape));
-  std::vector<std::byte> bytes(count * size_of(array.type.dtype));
-  with_type(array.type.dtype, [&](auto type) {
-    using T = decltype(type);
-    for (size_t i = 0; i < count; ++i) {
-      T value;
-      if constexpr (sizeof(T) == 2) value = T(static_cast<float>(array.real[i]));
-      else value = array.floating() ? static_cast<T>(array.real[i]) : static_cast<T>(array.integer[i]);
-      std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
-    }
-  });
+std::vector<std::byte> to_bytes(Array array) {
+  std::vector<std::byte> bytes(static_cast<size_t>(elements(array.type.shape)) * size_of(array.type.dtype));
+  store_array(array, bytes.data());
   return bytes;
-}
-
-Array from_bytes(std::span<const std::byte> bytes, const Type& type) {
-  Array array(type);
-  with_type(type.dtype, [&](auto kind) {
-    using T = decltype(kind);
-    for (size_t i = 0; i < bytes.size() / sizeof(T); ++i) {
-      T value;
-      std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
-      if constexpr (sizeof(T) == 2) array.real[i] = static_cast<float>(value);
-      else if (array.floating()) array.real[i] = static_cast<double>(value);
-      else array.integer[i] = static_cast<int64_t>(value);
-    }
-  });
-  return array;
 }
 
 std::string print_case(const GraphCase& graph_case) {

@@ -27,8 +27,7 @@ std::string print_case(const GraphCase& graph_case);
 GraphCase parse_case(std::string_view text);
 
 // Elements as devices have them.
-std::vector<std::byte> to_bytes(const Array& array);
-Array from_bytes(std::span<const std::byte> bytes, const Type& type);
+std::vector<std::byte> to_bytes(Array array);
 
 // Random numbers that are the same with every library.
 class Random {

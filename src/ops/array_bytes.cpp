@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "reference/elements.h"
+#include "ops/array_bytes.h"
 
 #include <cstring>
 
 #include "base/half.h"
 #include "ops/rules.h"
 
-namespace transom::reference {
+namespace transom {
 namespace {
 
 // Imported memory need not be aligned, so elements are copied rather than pointed at.
@@ -33,7 +33,7 @@ void write(const std::vector<Value>& values, std::byte* bytes) {
 
 }  // namespace
 
-Array load(const std::byte* bytes, const Type& type) {
+Array load_array(const std::byte* bytes, const Type& type) {
   Array array(type);
   switch (type.dtype) {
     case DType::kBool:
@@ -68,7 +68,7 @@ Array load(const std::byte* bytes, const Type& type) {
   return array;
 }
 
-void store(Array& array, std::byte* bytes) {
+void store_array(Array& array, std::byte* bytes) {
   round_to_dtype(array);
   switch (array.type.dtype) {
     case DType::kBool:
@@ -102,4 +102,4 @@ void store(Array& array, std::byte* bytes) {
   }
 }
 
-}  // namespace transom::reference
+}  // namespace transom
