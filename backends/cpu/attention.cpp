@@ -31,9 +31,7 @@ class Scratch {
 // n numbers as the products take them: themselves, or rounded into `own`.
 const void* as_operand(const AttentionPlan& plan, const float* x, int64_t n, uint16_t* own) {
   if (!plan.narrow()) return x;
-  const VectorKernels& kernels = vector_kernels();
-  (plan.dtype == TRANSOM_FLOAT16 ? kernels.store_f16 : kernels.store_bf16)(own, x, nullptr, nullptr,
-                                                                           static_cast<size_t>(n));
+  store_function(plan.dtype)(own, x, nullptr, nullptr, static_cast<size_t>(n));
   return own;
 }
 

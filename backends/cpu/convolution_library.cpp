@@ -64,16 +64,13 @@ class LibraryConvolution {
                                        const Shape& shape) const {
     std::vector<int64_t> key = {static_cast<int64_t>(offset), parts_, static_cast<int64_t>(w_.bytes), -4};
     key.insert(key.end(), shape.begin(), shape.end());
-    std::lock_guard lock(buffer.packed_mutex);
-    std::shared_ptr<PackedWeight>& slot = buffer.packed[key];
-    if (!slot) {
+    return packed_copy(buffer, key, [&] {
       auto made = std::make_shared<PackedFilters>();
       made->parts.reset(static_cast<std::byte*>(std::aligned_alloc(64, static_cast<size_t>(parts_) * w_.bytes)));
       if (!made->parts) throw std::bad_alloc();
       pack(weights, made->parts.get());
-      slot = made;
-    }
-    return slot;
+      return made;
+    });
   }
 
   // `ready`: the weights as pack() leaves them, or null.

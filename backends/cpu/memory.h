@@ -65,3 +65,16 @@ struct transom_buffer : transom::cpu::Handle {
     if (allocator) allocator->free(data, bytes);
   }
 };
+
+namespace transom::cpu {
+
+// The packed copy that a kernel keeps with a frozen buffer under its key; made at the first call.
+template <typename Make>
+std::shared_ptr<PackedWeight> packed_copy(transom_buffer& buffer, const std::vector<int64_t>& key, Make&& make) {
+  std::lock_guard lock(buffer.packed_mutex);
+  std::shared_ptr<PackedWeight>& slot = buffer.packed[key];
+  if (!slot) slot = make();
+  return slot;
+}
+
+}  // namespace transom::cpu

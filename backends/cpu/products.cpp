@@ -103,10 +103,7 @@ class ChunkedProduct {
   std::shared_ptr<PackedWeight> packed(transom_buffer& buffer, size_t offset, const std::byte* b) const {
     const std::vector<int64_t> key = {
         static_cast<int64_t>(offset), plan_.k, plan_.n, plan_.b.row, plan_.b.column, grid_.n_step, plan_.b.dtype};
-    std::lock_guard lock(buffer.packed_mutex);
-    std::shared_ptr<PackedWeight>& slot = buffer.packed[key];
-    if (!slot) slot = pack(b);
-    return slot;
+    return packed_copy(buffer, key, [&] { return pack(b); });
   }
 
  private:

@@ -141,8 +141,7 @@ struct QuantizedPlan {
       for (int64_t row = begin; row < end; ++row) {
         const float* from = arguments.input<float>(0) + row * k;
         if (x != TRANSOM_FLOAT32) {
-          (x == TRANSOM_FLOAT16 ? kernels.load_f16 : kernels.load_bf16)(buffer, arguments.inputs[0] + row * k * 2,
-                                                                        nullptr, nullptr, depth);
+          load_function(x)(buffer, arguments.inputs[0] + row * k * 2, nullptr, nullptr, depth);
           from = buffer;
         }
         scales[row] = kernels.quantize_row(rounded + row * k, from, depth);
@@ -159,8 +158,7 @@ struct QuantizedPlan {
       const float* added = nullptr;
       if (bias && y == TRANSOM_FLOAT32) added = arguments.input<float>(2) + first;
       else if (bias) {
-        (y == TRANSOM_FLOAT16 ? kernels.load_f16 : kernels.load_bf16)(wide_bias, arguments.inputs[2] + first * 2,
-                                                                      nullptr, nullptr, width);
+        load_function(y)(wide_bias, arguments.inputs[2] + first * 2, nullptr, nullptr, width);
         added = wide_bias;
       }
       const size_t chunk = static_cast<size_t>(n_chunk);
@@ -171,9 +169,7 @@ struct QuantizedPlan {
         float* to = y == TRANSOM_FLOAT32 ? arguments.output<float>() + at : line;
         kernels.dequantize_row(to, sums + i * count, weight.surplus.data() + first, weight.scales.data() + first,
                                scales[row], added, width);
-        if (y != TRANSOM_FLOAT32)
-          (y == TRANSOM_FLOAT16 ? kernels.store_f16 : kernels.store_bf16)(arguments.outputs[0] + at * 2, line, nullptr,
-                                                                          nullptr, width);
+        if (y != TRANSOM_FLOAT32) store_function(y)(arguments.outputs[0] + at * 2, line, nullptr, nullptr, width);
       }
     });
   }
@@ -183,24 +179,20 @@ Kernel make_quantized_linear(const Node& node) {
   auto plan = std::make_shared<const QuantizedPlan>(node);
   if (plan->m * plan->n == 0) return {"nothing", [](const Arguments&) {}};
   const bool frozen = node.frozen(1);
-  return {
-      fmt::format("onednn matmul u8 i8{}", frozen ? ", packed" : ""),
-      [plan, frozen](const Arguments& arguments) {
-        std::shared_ptr<PackedWeight> weight;
-        if (frozen) {
-          transom_buffer& buffer = *arguments.input_buffers[1];
-          const std::vector<int64_t> key = {
-              static_cast<int64_t>(arguments.input_offsets[1]), plan->k, plan->n, plan->n_step, plan->transposed, -8};
-          std::lock_guard lock(buffer.packed_mutex);
-          std::shared_ptr<PackedWeight>& slot = buffer.packed[key];
-          if (!slot) slot = plan->quantize(arguments.inputs[1]);
-          weight = slot;
-        } else {
-          weight = plan->quantize(arguments.inputs[1]);
-        }
-        plan->run(arguments, static_cast<const QuantizedWeight&>(*weight));
-      },
-      plan->scratch_bytes()};
+  return {fmt::format("onednn matmul u8 i8{}", frozen ? ", packed" : ""),
+          [plan, frozen](const Arguments& arguments) {
+            std::shared_ptr<PackedWeight> weight;
+            if (frozen) {
+              weight = packed_copy(*arguments.input_buffers[1],
+                                   {static_cast<int64_t>(arguments.input_offsets[1]), plan->k, plan->n, plan->n_step,
+                                    plan->transposed, -8},
+                                   [&] { return plan->quantize(arguments.inputs[1]); });
+            } else {
+              weight = plan->quantize(arguments.inputs[1]);
+            }
+            plan->run(arguments, static_cast<const QuantizedWeight&>(*weight));
+          },
+          plan->scratch_bytes()};
 }
 
 }  // namespace

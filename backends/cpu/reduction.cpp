@@ -16,8 +16,7 @@ namespace {
 
 enum class Reduction { kSum, kMax, kMin };
 
-constexpr int64_t kPieceElements = 1 << 16;  // of one task
-constexpr int64_t kColumns = 1024;           // of a row of results that one task makes
+constexpr int64_t kColumns = 1024;  // of a row of results that one task makes
 
 // The loop nest of a reduction. `rows` walks the reduced axes outside of the innermost run, `kept` the kept ones.
 struct Plan {
@@ -63,7 +62,7 @@ Plan make_plan(const Shape& shape, const Shape& axes) {
   if (!plan.inner_reduced) plan.column_blocks = std::max<int64_t>((plan.inner + kColumns - 1) / kColumns, 1);
   const int64_t divisible = plan.rows > 1 || !plan.inner_reduced ? plan.rows : plan.inner;
   const int64_t each = plan.rows > 1 ? std::min(plan.inner, kColumns) : 1;
-  plan.pieces = std::clamp<int64_t>(divisible * each / kPieceElements, 1, std::max<int64_t>(divisible, 1));
+  plan.pieces = pieces_of_reduction(divisible * each, divisible);
   if (plan.outputs * plan.column_blocks >= 64) plan.pieces = std::clamp<int64_t>(divisible / 4096, 1, plan.pieces);
   return plan;
 }

@@ -5,7 +5,7 @@
 
 #include "cpu/threads.h"
 #include "cpu/types.h"
-#include "cpu/vector/kernels.h"
+#include "cpu/widening.h"
 
 namespace transom::cpu {
 
@@ -26,9 +26,7 @@ inline Rows rows_of(const Type& type) {
 inline const float* read_row(const Rows& rows, const std::byte* base, int64_t row, float* buffer) {
   const std::byte* at = base + static_cast<size_t>(row * rows.width) * element_size(rows.dtype);
   if (rows.dtype == TRANSOM_FLOAT32) return reinterpret_cast<const float*>(at);
-  const VectorKernels& kernels = vector_kernels();
-  const TileFunction load = rows.dtype == TRANSOM_FLOAT16 ? kernels.load_f16 : kernels.load_bf16;
-  load(buffer, at, nullptr, nullptr, static_cast<size_t>(rows.width));
+  load_function(rows.dtype)(buffer, at, nullptr, nullptr, static_cast<size_t>(rows.width));
   return buffer;
 }
 
@@ -39,9 +37,8 @@ inline float* row_target(const Rows& rows, std::byte* base, int64_t row, float* 
 
 inline void write_row(const Rows& rows, std::byte* base, int64_t row, const float* from) {
   if (rows.dtype == TRANSOM_FLOAT32) return;
-  const VectorKernels& kernels = vector_kernels();
-  const TileFunction store = rows.dtype == TRANSOM_FLOAT16 ? kernels.store_f16 : kernels.store_bf16;
-  store(base + static_cast<size_t>(row * rows.width) * 2, from, nullptr, nullptr, static_cast<size_t>(rows.width));
+  store_function(rows.dtype)(base + static_cast<size_t>(row * rows.width) * 2, from, nullptr, nullptr,
+                             static_cast<size_t>(rows.width));
 }
 
 inline int64_t row_grain(const Rows& rows) { return std::max<int64_t>((1 << 14) / (rows.width + 1), 1); }

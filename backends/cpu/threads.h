@@ -56,6 +56,13 @@ void parallel_ranges(int64_t count, int64_t grain, Body&& body) {
   });
 }
 
+// Into how many pieces a reduction of so many elements is cut along an axis of `extent`: its rounding must not depend
+// on the threads, nor on whether it is fused with what makes the elements.
+inline int64_t pieces_of_reduction(int64_t count, int64_t extent) {
+  constexpr int64_t kPieceElements = 1 << 16;
+  return std::clamp<int64_t>(count / kPieceElements, 1, std::max<int64_t>(extent, 1));
+}
+
 // At least `bytes` of memory of the calling thread, aligned to 64; valid until its next call for the same use. The
 // matrix library has its own, since it is called while a kernel's is in use.
 enum class ScratchUse { kKernel, kLibrary };

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "cpu/threads.h"
 #include "cpu/tile_program.h"
 
 namespace transom::cpu {
@@ -72,7 +73,7 @@ class Builder {
       program_.results.push_back({operand_of(total->second), i, TRANSOM_FLOAT32, false, true});
       ++program_.totals;
     }
-    if (program_.totals) program_.pieces = pieces_of_total(program_.count);
+    if (program_.totals) program_.pieces = pieces_of_reduction(program_.count, program_.count);
   }
 
   Value& at(int32_t index) {

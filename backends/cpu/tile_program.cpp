@@ -6,6 +6,7 @@
 
 #include "cpu/copy.h"
 #include "cpu/threads.h"
+#include "cpu/widening.h"
 
 namespace transom::cpu {
 namespace {
@@ -80,16 +81,12 @@ class Worker {
   }
 
  private:
-  static TileFunction loader(transom_dtype dtype) {
-    return dtype == TRANSOM_FLOAT16 ? vector_kernels().load_f16 : vector_kernels().load_bf16;
-  }
-
   void fill_once(const Leaf& leaf) {
     const size_t size = lane_size(lane_of(leaf.dtype));
     uint64_t bits = leaf.constant;
     if (leaf.kind == Leaf::kScalar) {
       const std::byte* source = leaf_inputs_[leaf.input] + static_cast<size_t>(leaf.offset) * element_size(leaf.dtype);
-      if (is_half(leaf.dtype)) loader(leaf.dtype)(&bits, source, nullptr, nullptr, 1);
+      if (is_half(leaf.dtype)) load_function(leaf.dtype)(&bits, source, nullptr, nullptr, 1);
       else std::memcpy(&bits, source, size);
     } else if (leaf.kind != Leaf::kConstant) {
       return;
@@ -106,7 +103,7 @@ class Worker {
       case Leaf::kDense: {
         std::byte* source = leaf_inputs_[leaf.input] + static_cast<size_t>(begin + leaf.offset) * size;
         if (leaf.in_place) table_[leaf.slot] = source;
-        else loader(leaf.dtype)(table_[leaf.slot], source, nullptr, nullptr, static_cast<size_t>(n));
+        else load_function(leaf.dtype)(table_[leaf.slot], source, nullptr, nullptr, static_cast<size_t>(n));
         return;
       }
       case Leaf::kStrided:
@@ -161,7 +158,7 @@ class Worker {
       copy_run(out + static_cast<size_t>(done) * size, address(begin + done), size, stride, run);
       done += run;
     }
-    if (leaf.staging != kNone) loader(leaf.dtype)(slot, out, nullptr, nullptr, static_cast<size_t>(n));
+    if (leaf.staging != kNone) load_function(leaf.dtype)(slot, out, nullptr, nullptr, static_cast<size_t>(n));
     table_[leaf.slot] = slot;
   }
 
@@ -193,10 +190,8 @@ class Worker {
 
   void store(const Result& result, int64_t begin, int64_t n) {
     std::byte* out = target(result, begin);
-    const VectorKernels& kernels = vector_kernels();
     const auto count = static_cast<size_t>(n);
-    if (result.dtype == TRANSOM_FLOAT16) kernels.store_f16(out, table_[result.slot], nullptr, nullptr, count);
-    else if (result.dtype == TRANSOM_BFLOAT16) kernels.store_bf16(out, table_[result.slot], nullptr, nullptr, count);
+    if (is_half(result.dtype)) store_function(result.dtype)(out, table_[result.slot], nullptr, nullptr, count);
     else std::memmove(out, table_[result.slot], count * element_size(result.dtype));
   }
 

@@ -3,7 +3,6 @@
 // stays in the first cache, so that memory is read and written once however many operations there are.
 #pragma once
 
-#include <algorithm>
 #include <vector>
 
 #include "cpu/kernel.h"
@@ -15,11 +14,6 @@ namespace transom::cpu {
 
 constexpr int64_t kLargestTile = 512;
 constexpr int64_t kTotalRun = kSumPiece;  // elements of a total that are added in one go
-
-// Into how many pieces the sum over `count` elements is cut, however many threads there are.
-inline int64_t pieces_of_total(int64_t count) {
-  return std::clamp<int64_t>(count / (1 << 16), 1, std::max<int64_t>(count, 1));
-}
 
 // An operand is an index into a table of addresses: those of the slots (tiles in the thread's scratch memory) are
 // fixed; those of values that are read or written in place in memory move from tile to tile.

@@ -10,15 +10,23 @@ namespace transom::cpu {
 
 inline size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
+// Between the storage of a 16-bit float type and f32.
+inline TileFunction load_function(transom_dtype dtype) {
+  return dtype == TRANSOM_FLOAT16 ? vector_kernels().load_f16 : vector_kernels().load_bf16;
+}
+inline TileFunction store_function(transom_dtype dtype) {
+  return dtype == TRANSOM_FLOAT16 ? vector_kernels().store_f16 : vector_kernels().store_bf16;
+}
+
 inline void widen(transom_dtype dtype, const std::byte* from, float* to, int64_t count) {
-  const TileFunction load = dtype == TRANSOM_FLOAT16 ? vector_kernels().load_f16 : vector_kernels().load_bf16;
+  const TileFunction load = load_function(dtype);
   parallel_ranges(count, 1 << 15, [=](int64_t begin, int64_t end) {
     load(to + begin, from + begin * 2, nullptr, nullptr, static_cast<size_t>(end - begin));
   });
 }
 
 inline void narrow(transom_dtype dtype, const float* from, std::byte* to, int64_t count) {
-  const TileFunction store = dtype == TRANSOM_FLOAT16 ? vector_kernels().store_f16 : vector_kernels().store_bf16;
+  const TileFunction store = store_function(dtype);
   parallel_ranges(count, 1 << 15, [=](int64_t begin, int64_t end) {
     store(to + begin * 2, from + begin, nullptr, nullptr, static_cast<size_t>(end - begin));
   });
