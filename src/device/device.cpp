@@ -1,11 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/device.h"
 
+#include <atomic>
+
 #include "base/error.h"
 
 namespace transom {
 
 Buffer::~Buffer() { device_->table().buffer_free(handle_); }
+
+uint64_t Buffer::next_id() {
+  static std::atomic<uint64_t> last{0};
+  return ++last;
+}
+
+std::shared_ptr<Buffer> Buffer::derived(const std::vector<uint64_t>& key,
+                                        const std::function<std::shared_ptr<Buffer>()>& make) {
+  const std::lock_guard lock(derived_mutex_);
+  std::shared_ptr<Buffer>& slot = derived_[key];
+  if (!slot) slot = make();
+  return slot;
+}
 
 void Buffer::read(std::span<std::byte> to) const {
   transom_error error{};

@@ -2,9 +2,14 @@
 // The C++ side of the plugin interface: devices and buffers that clean up after themselves, and errors as exceptions.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "device/plugin.h"
 #include "ir/node.h"
@@ -29,6 +34,13 @@ class Buffer : public Storage {
   size_t bytes() const { return bytes_; }
   bool frozen() const { return frozen_; }  // keeps its contents for as long as it lives
 
+  uint64_t id() const { return id_; }  // no other buffer of the process has it, now or later
+
+  // A buffer that is made of this one, which is frozen, and kept as long as it lives; made at the first call with a
+  // key.
+  std::shared_ptr<Buffer> derived(const std::vector<uint64_t>& key,
+                                  const std::function<std::shared_ptr<Buffer>()>& make);
+
   void read(std::span<std::byte> to) const;  // waits for what makes the contents
   void write(std::span<const std::byte> from) const;
 
@@ -38,6 +50,11 @@ class Buffer : public Storage {
   size_t bytes_;
   bool frozen_;
   std::shared_ptr<const void> owner_;  // of imported host memory
+  uint64_t id_ = next_id();
+  std::mutex derived_mutex_;
+  std::map<std::vector<uint64_t>, std::shared_ptr<Buffer>> derived_;
+
+  static uint64_t next_id();
 };
 
 class Device : public std::enable_shared_from_this<Device> {

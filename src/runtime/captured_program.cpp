@@ -14,6 +14,7 @@ CapturedProgram::CapturedProgram(std::shared_ptr<const Program> program,
   for (size_t i = 0; i < inputs.size(); ++i)
     inputs_.push_back(fixed[i] ? inputs[i] : device.allocate(inputs[i]->bytes()));
   outputs_ = program_->output_buffers(inputs_);
+  inputs_ = program_->with_folded(inputs_);
   if (program_->arena_bytes_) arena_ = device.allocate(program_->arena_bytes_);
   const transom_plugin& table = device.table();
   if (!table.capture_begin || !table.capture_end || !table.capture_replay || !table.capture_destroy) return;

@@ -56,7 +56,11 @@ Program::Program(std::shared_ptr<Device> device, const Graph& traced, const Prog
       record->passes.push_back({std::string(name), graph, since(from)});
       from = Clock::now();
     };
-  const Graph lowered = run_passes(isolate(traced), passes);
+  std::vector<bool> frozen = options.frozen;
+  frozen.resize(traced.inputs.size());
+  FoldedGraph folded = fold_frozen(isolate(traced), frozen);
+  folded_ = std::move(folded.values);
+  const Graph lowered = run_passes(std::move(folded.graph), passes);
   const Graph graph = with_distinct_outputs(lowered);
 
   TensorMap<size_t> input_index, output_index;
@@ -78,7 +82,8 @@ Program::Program(std::shared_ptr<Device> device, const Graph& traced, const Prog
   if (log_topic("graphs")) log(LogLevel::kInfo, print_graph(graph));
   const bool own_plan = device_->has(TRANSOM_DEVICE_PLANS_MEMORY);
   arena_bytes_ = own_plan ? 0 : static_cast<size_t>(plan.arena_bytes);
-  const GraphView view(graph, own_plan ? nullptr : &plan, options.frozen);
+  frozen.resize(graph.inputs.size(), true);  // what is folded is frozen too
+  const GraphView view(graph, own_plan ? nullptr : &plan, frozen);
   transom_error error{};
   expect_ok(device_->table().compile(device_->handle(), &view.graph(), &executable_, &error), error, device_->name());
   nodes_ = std::make_shared<const std::vector<std::shared_ptr<Node>>>(graph.nodes);
@@ -99,9 +104,28 @@ Program::~Program() {
   if (executable_) device_->table().executable_destroy(executable_);
 }
 
+std::vector<std::shared_ptr<Buffer>> Program::with_folded(const std::vector<std::shared_ptr<Buffer>>& inputs) const {
+  std::vector<std::shared_ptr<Buffer>> all = inputs;
+  for (const FrozenValue& value : folded_) {
+    std::vector<std::shared_ptr<Buffer>> from;
+    std::vector<uint64_t> key = {value.key.first, value.key.second};
+    for (const size_t i : value.inputs) {
+      from.push_back(inputs[i]);
+      key.push_back(inputs[i]->id());
+    }
+    all.push_back(from.front()->derived(key, [&] {
+      ProgramOptions options;
+      options.donated.resize(from.size());
+      options.frozen.resize(from.size());
+      return Program(device_, value.graph, options).run(from).front();
+    }));
+  }
+  return all;
+}
+
 std::vector<std::shared_ptr<Buffer>> Program::run(const std::vector<std::shared_ptr<Buffer>>& inputs) const {
   const std::vector<std::shared_ptr<Buffer>> outputs = output_buffers(inputs);
-  launch(inputs, outputs, arena_bytes_ ? device_->arena(arena_bytes_).get() : nullptr);
+  launch(with_folded(inputs), outputs, arena_bytes_ ? device_->arena(arena_bytes_).get() : nullptr);
   return results(inputs, outputs);
 }
 

@@ -7,6 +7,7 @@
 
 #include "device/device.h"
 #include "ir/graph.h"
+#include "passes/fold_frozen.h"
 #include "runtime/profile.h"
 
 namespace transom {
@@ -39,6 +40,9 @@ class Program {
   std::vector<std::shared_ptr<Buffer>> results(const std::vector<std::shared_ptr<Buffer>>& inputs,
                                                const std::vector<std::shared_ptr<Buffer>>& outputs) const;
 
+  // The graph's inputs and, behind them, what is computed from the frozen ones: at the first run, then kept with them.
+  std::vector<std::shared_ptr<Buffer>> with_folded(const std::vector<std::shared_ptr<Buffer>>& inputs) const;
+
   // Where an output of the graph comes from: an output of the executable, or straight from an input.
   struct Source {
     bool is_input;
@@ -50,6 +54,7 @@ class Program {
   std::vector<size_t> output_bytes_;
   std::vector<int> donor_;
   size_t arena_bytes_ = 0;
+  std::vector<FrozenValue> folded_;
   ProgramNodes nodes_;  // as the device has them, for profiles
 };
 
