@@ -205,8 +205,11 @@ class Builder {
 
   void generate(const Node& node, Value& result) {
     if (node.output().count() != program_.count) fail(TRANSOM_UNSUPPORTED, "a fusion that broadcasts {}", node.op());
-    Leaf leaf{Leaf::kRandomBits, new_operand(lane_of(node.output().dtype))};
-    leaf.dtype = node.output().dtype;
+    // Whether a place is not zero cannot be said of its lowest byte: booleans are counted as integers first.
+    const bool boolean = node.op() == "iota" && node.output().dtype == TRANSOM_BOOL;
+    const transom_dtype made = boolean ? TRANSOM_INT64 : node.output().dtype;
+    Leaf leaf{Leaf::kRandomBits, new_operand(lane_of(made))};
+    leaf.dtype = made;
     if (node.op() == "iota") {
       const Shape& shape = node.output().shape;
       const auto axis = static_cast<size_t>(node.integer("axis"));
@@ -223,7 +226,8 @@ class Builder {
       leaf.input = key.input;
     }
     program_.leaves.push_back(leaf);
-    result.operand = rounded(node, leaf.slot);
+    result.operand = boolean ? emit(cast_function(TRANSOM_INT64, TRANSOM_BOOL), lane_of(TRANSOM_BOOL), leaf.slot)
+                             : rounded(node, leaf.slot);
     result.kind = Value::kComputed;
   }
 
