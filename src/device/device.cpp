@@ -2,6 +2,7 @@
 #include "device/device.h"
 
 #include "base/error.h"
+#include "device/communicator.h"
 
 namespace transom {
 
@@ -25,7 +26,12 @@ void Buffer::write(std::span<const std::byte> from) const {
   expect_ok(table.stream_synchronize(device_->stream(), &error), error, device_->name());
 }
 
+Device::Device() = default;
+
+void Device::join(std::unique_ptr<Communicator> communicator) { communicator_ = std::move(communicator); }
+
 Device::~Device() {
+  communicator_.reset();
   // The arena's buffer holds no reference that would keep the device alive: it is made without one, see arena().
   arena_.reset();
   if (stream_) table().stream_destroy(stream_);
