@@ -12,6 +12,7 @@
 #include <mutex>
 #include <vector>
 
+#include "cpu/collectives/completion.h"
 #include "transom/device_plugin.h"
 
 namespace transom::cpu {
@@ -66,7 +67,12 @@ struct transom_buffer : transom::cpu::Handle {
   std::mutex packed_mutex;
   std::map<std::vector<int64_t>, std::shared_ptr<transom::cpu::PackedWeight>> packed;
 
+  // The last collective that uses the memory, which stays until it is done.
+  std::shared_ptr<transom::cpu::Completion> pending;
+  void use_by(std::shared_ptr<transom::cpu::Completion> collective) { pending = std::move(collective); }
+
   ~transom_buffer() {
+    if (pending) pending->wait();
     if (allocator) allocator->free(data, bytes);
   }
 };

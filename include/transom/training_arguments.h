@@ -109,6 +109,11 @@ struct TrainingArguments {
   bool do_predict = false;
   bool use_cpu = false;
 
+  // Several devices
+  std::optional<std::string> ddp_backend;
+  std::optional<double> ddp_bucket_cap_mb;
+  double ddp_timeout = 1800;
+
   // `data_seed`, or `seed` where it is not given.
   int64_t sampling_seed() const { return data_seed.value_or(seed); }
   // The number of warm-up steps of a run of `max_steps` updates.

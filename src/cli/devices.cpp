@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "cli/command.h"
 #include "transom/device.h"
+#include "transom/distributed.h"
 #include "transom/tensor.h"
 
 namespace transom {
@@ -16,7 +17,7 @@ void DeviceOptions::apply() const {
   else if (mode == "compile") set_mode(Mode::kCompile);
   else if (mode == "graph") set_mode(Mode::kGraph);
   else fail(ErrorKind::kUsage, "--mode: expected lazy, eager, compile or graph, found {}", quoted(mode));
-  if (!device.empty()) set_device(device);
+  if (const std::string name = device_of_process(device); !name.empty()) set_device(name);
 }
 
 Command devices_command() {

@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "base/error.h"
+#include "device/communicator.h"
 
 namespace transom {
 
@@ -40,7 +41,12 @@ void Buffer::write(std::span<const std::byte> from) const {
   expect_ok(table.stream_synchronize(device_->stream(), &error), error, device_->name());
 }
 
+Device::Device() = default;
+
+void Device::join(std::unique_ptr<Communicator> communicator) { communicator_ = std::move(communicator); }
+
 Device::~Device() {
+  communicator_.reset();
   // The arena's buffer holds no reference that would keep the device alive: it is made without one, see arena().
   arena_.reset();
   if (stream_) table().stream_destroy(stream_);

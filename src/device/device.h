@@ -18,6 +18,7 @@
 namespace transom {
 
 class Device;
+class Communicator;  // device/communicator.h
 
 // Memory on a device.
 class Buffer : public Storage {
@@ -83,14 +84,20 @@ class Device : public std::enable_shared_from_this<Device> {
   // A buffer of at least so many bytes that one program at a time uses as its arena.
   const std::shared_ptr<Buffer>& arena(size_t bytes);
 
+  // Makes this device one of a group: from then on programs carry their collectives out between its ranks. Null: alone
+  // again.
+  void join(std::unique_ptr<Communicator> communicator);
+  Communicator* communicator() const { return communicator_.get(); }
+
  private:
-  Device() = default;
+  Device();
   std::shared_ptr<const Plugin> plugin_;
   std::string name_;
   transom_device_properties properties_{};
   transom_device* handle_ = nullptr;
   transom_stream* stream_ = nullptr;
   std::shared_ptr<Buffer> arena_;
+  std::unique_ptr<Communicator> communicator_;
 };
 
 DeviceInfo describe_device(const Device& device);

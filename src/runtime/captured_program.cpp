@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "runtime/collective_program.h"
 #include "runtime/profile.h"
 
 namespace transom {
@@ -10,6 +11,7 @@ namespace transom {
 CapturedProgram::CapturedProgram(std::shared_ptr<const Program> program,
                                  const std::vector<std::shared_ptr<Buffer>>& inputs, const std::vector<bool>& fixed)
     : program_(std::move(program)) {
+  if (program_->collective_) return;  // each replay is a run
   Device& device = *program_->device_;
   for (size_t i = 0; i < inputs.size(); ++i)
     inputs_.push_back(fixed[i] ? inputs[i] : device.allocate(inputs[i]->bytes()));
@@ -50,7 +52,7 @@ std::vector<std::shared_ptr<Buffer>> CapturedProgram::replay(const std::vector<s
   const bool held = std::any_of(outputs_.begin(), outputs_.end(), [&](const std::shared_ptr<Buffer>& output) {
     return output.use_count() > references_to(output) + std::count(inputs.begin(), inputs.end(), output);
   });
-  if (held) return program_->run(inputs);
+  if (held || program_->collective_) return program_->run(inputs);
   for (size_t i = 0; i < inputs.size(); ++i) copy(*inputs[i], *inputs_[i]);
   Device& device = *program_->device_;
   const ProfiledRun profiled(program_->nodes_, device);

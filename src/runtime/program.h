@@ -12,15 +12,21 @@
 
 namespace transom {
 
+struct Compilation;
+
 // What a program is compiled for, besides its structure.
 struct ProgramOptions {
   std::vector<bool> donated;  // inputs that are not needed after the run: outputs may take their memory
   std::vector<bool> frozen;   // inputs that keep their contents from run to run
 };
 
+class CollectiveProgram;
+struct AlreadyLowered {};  // of a graph: it has been through the passes
+
 class Program {
  public:
   Program(std::shared_ptr<Device> device, const Graph& graph, const ProgramOptions& options);
+  Program(std::shared_ptr<Device> device, const Graph& graph, const ProgramOptions& options, AlreadyLowered);
   ~Program();
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
@@ -32,6 +38,8 @@ class Program {
 
  private:
   friend class CapturedProgram;
+
+  void compile(const Graph& lowered, const ProgramOptions& options, Compilation* record);
 
   // The buffers that the executable's outputs go to: those of donated inputs, and new ones.
   std::vector<std::shared_ptr<Buffer>> output_buffers(const std::vector<std::shared_ptr<Buffer>>& inputs) const;
@@ -56,6 +64,7 @@ class Program {
   size_t arena_bytes_ = 0;
   std::vector<FrozenValue> folded_;
   ProgramNodes nodes_;  // as the device has them, for profiles
+  std::unique_ptr<CollectiveProgram> collective_;  // does it all, where the graph has collectives and a group
 };
 
 // Compiled once for each structure, set of options and device.

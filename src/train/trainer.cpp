@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "data/padding.h"
+#include "distributed/process_group.h"
 #include "train/checkpoints.h"
 #include "train/evaluation.h"
 #include "train/flow.h"
@@ -31,6 +32,12 @@ Metrics numbers_of(const LogRecord& record) {
   for (const auto& [name, value] : record)
     if (const auto number = find_number(record, name)) metrics.emplace_back(name, *number);
   return metrics;
+}
+
+// Rank 0 alone writes; the others wait where they read what it wrote.
+bool is_main() { return process_rank() == 0; }
+void wait_for_main() {
+  if (ProcessGroup* group = process_group()) group->barrier();
 }
 
 }  // namespace
@@ -77,6 +84,9 @@ struct Trainer::Run {
     loss_sum = 0;
   }
 
+  // Rows that all processes evaluate at once.
+  int64_t all_eval_rows() const { return arguments.per_device_eval_batch_size * process_count(); }
+
   LogRecord evaluate(const std::string& prefix) {
     if (!eval_data) fail("evaluation was asked for, but there is no evaluation data");
     const auto begin = std::chrono::steady_clock::now();
@@ -87,9 +97,8 @@ struct Trainer::Run {
     if (compute_metrics)
       for (const auto& [name, value] : compute_metrics(predictions))
         record.emplace_back(name.starts_with(prefix + "_") ? name : prefix + "_" + name, value);
-    for (const auto& item : speed_metrics(
-             prefix, seconds_since(begin), eval_data->rows,
-             (eval_data->rows + arguments.per_device_eval_batch_size - 1) / arguments.per_device_eval_batch_size))
+    for (const auto& item : speed_metrics(prefix, seconds_since(begin), eval_data->rows,
+                                          (eval_data->rows + all_eval_rows() - 1) / all_eval_rows()))
       record.push_back(item);
     log(record);
     const Metrics metrics = numbers_of(record);
@@ -98,12 +107,14 @@ struct Trainer::Run {
   }
 
   void save_model(const fs::path& directory) {
+    if (!is_main()) return;
     model->save_pretrained(directory.string());
     write_file(directory / "training_args.json", arguments.to_json());
     if (save_hook) save_hook(directory.string());
   }
 
   void remove_old_checkpoints() {
+    if (!is_main()) return;
     const fs::path folder(arguments.output_dir);
     const std::optional<std::string> best =
         state.best_model_checkpoint ? std::optional(fs::path(*state.best_model_checkpoint).filename().string())
@@ -114,16 +125,20 @@ struct Trainer::Run {
 
   // Written beside its name and renamed, and renamed before it is removed, so that a killed run never leaves half a
   // checkpoint under a checkpoint's name.
-  void save_checkpoint() {
+  void write_checkpoint() {
     const fs::path folder(arguments.output_dir), destination = folder / checkpoint_name(state.global_step);
     const fs::path temporary = folder / (std::string(kUnfinishedPrefix) + checkpoint_name(state.global_step));
     fs::remove_all(temporary);
     fs::create_directories(temporary);
-    if (early_stopping) state.stateful_callbacks = early_stopping->state();
     save_model(temporary);
     save_run(temporary, step, *schedule, state, arguments.save_only_model);
     replace_directory(temporary, destination);
     remove_old_checkpoints();
+  }
+
+  void save_checkpoint() {
+    if (early_stopping) state.stateful_callbacks = early_stopping->state();
+    if (is_main()) write_checkpoint();
     for (const auto& callback : callbacks) callback->on_save(arguments, state);
   }
 
@@ -215,7 +230,9 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
                               .seed = arguments.sampling_seed(),
                               .batch_size = arguments.per_device_train_batch_size,
                               .accumulation = accumulation,
-                              .drop_last = arguments.dataloader_drop_last},
+                              .drop_last = arguments.dataloader_drop_last,
+                              .ranks = process_count(),
+                              .rank = process_rank()},
                              run.train_data->lengths);
   const int64_t batches = sampler.batches_per_epoch();
   if (batches == 0)
@@ -251,11 +268,12 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
   run.steps_of_this_call = 0;
   run.stop = false;
   fs::create_directories(arguments.output_dir);
-  remove_unfinished_checkpoints(arguments.output_dir);
+  if (resume_from) wait_for_main();  // all have read what is removed now
+  if (is_main()) remove_unfinished_checkpoints(arguments.output_dir);
   // A killed run may have come to write one, but not to remove another.
   if (resume_from && (*resume_from == "true" || *resume_from == "True")) run.remove_old_checkpoints();
   for (const std::string& target : arguments.report_to)
-    if (target == "tensorboard")
+    if (target == "tensorboard" && is_main())
       run.board = std::make_unique<TensorBoard>(
           arguments.logging_dir.value_or((fs::path(arguments.output_dir) / "runs").string()));
 
@@ -271,7 +289,9 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
       std::vector<NamedTensors> micro_batches;
       for (int64_t k = 0; k < accumulation && batch < batches; ++k, ++batch) {
         Batch rows = run.train_data->batch(order[static_cast<size_t>(batch)]);
-        if (run.train_data->augment) run.train_data->augment(rows, static_cast<uint64_t>(epoch * batches + batch));
+        // Batches are numbered over all processes.
+        const int64_t number = (epoch * batches + batch) * process_count() + process_rank();
+        if (run.train_data->augment) run.train_data->augment(rows, static_cast<uint64_t>(number));
         micro_batches.push_back(to_inputs(rows));
       }
       run.update(micro_batches);
@@ -283,20 +303,23 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
   }
 
   if (arguments.load_best_model_at_end && run.state.best_model_checkpoint) {
+    wait_for_main();
     load_parameters(*run.state.best_model_checkpoint, *run.model);
     for (const auto& parameter : run.model->parameters()) parameter->value.set_requires_grad();
   }
   LogRecord summary = speed_metrics(
       "train", seconds_since(begin),
-      static_cast<int64_t>(duration.updates * arguments.per_device_train_batch_size * accumulation), duration.updates);
+      duration.updates * arguments.per_device_train_batch_size * accumulation * process_count(), duration.updates);
   summary.emplace_back("total_flos", run.state.total_flos);
   summary.emplace_back("train_loss", run.total_loss / static_cast<double>(std::max<int64_t>(run.state.global_step, 1)));
   run.log(summary);
   const std::optional<std::string> best =
       run.state.best_model_checkpoint ? std::optional(fs::path(*run.state.best_model_checkpoint).filename().string())
                                       : std::nullopt;
-  for (const std::string& old :
-       checkpoints_to_delete_at_end(checkpoints_in(arguments.output_dir), arguments.save_total_limit, best))
+  wait_for_main();
+  for (const std::string& old : !is_main() ? std::vector<std::string>()
+                                           : checkpoints_to_delete_at_end(checkpoints_in(arguments.output_dir),
+                                                                          arguments.save_total_limit, best))
     remove_directory(fs::path(arguments.output_dir) / old);
   for (const auto& callback : run.callbacks) callback->on_train_end(arguments, run.state);
   return numbers_of(summary);
