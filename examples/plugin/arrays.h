@@ -2,16 +2,11 @@
 // Tensors as the example computes with them, and what it can compute.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <string>
-#include <vector>
-
-#include "transom/device_plugin.h"
+#include "transom/device_plugin.hpp"
 
 namespace example {
 
-using Shape = std::vector<int64_t>;
+using namespace transom::plugin;
 using Number = long double;  // holds every float64 and, of 64 bits or more, every int64
 
 struct Array {
@@ -22,15 +17,6 @@ struct Array {
 };
 using Arrays = std::vector<Array>;
 
-// The attributes of a node, copied: the host's are gone after compile().
-struct Attributes {
-  std::map<std::string, int64_t> ints;
-  std::map<std::string, double> floats;
-  std::map<std::string, Shape> lists;
-};
-
-int64_t count_of(const Shape& shape);
-size_t size_of(int32_t dtype);  // in bytes; 0 for a type that this device has not
 Array load(const void* bytes, int32_t dtype, const Shape& shape);
 void store(const Array& array, void* bytes);
 

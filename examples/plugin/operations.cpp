@@ -10,26 +10,7 @@
 namespace example {
 namespace {
 
-Shape strides_of(const Shape& shape) {
-  Shape strides(shape.size());
-  int64_t stride = 1;
-  for (size_t i = shape.size(); i-- > 0; stride *= shape[i]) strides[i] = stride;
-  return strides;
-}
-
 size_t dot(const Shape& a, const Shape& b) { return (std::inner_product(a.begin(), a.end(), b.begin(), int64_t{0})); }
-
-// Calls body(index) for every index of the shape, in row-major order.
-template <typename Body>
-void for_each_index(const Shape& shape, Body&& body) {
-  if (count_of(shape) == 0) return;
-  for (Shape index(shape.size(), 0);;) {
-    body(index);
-    size_t axis = shape.size();
-    while (axis > 0 && ++index[axis - 1] == shape[axis - 1]) index[--axis] = 0;
-    if (axis == 0) return;
-  }
-}
 
 // ---- element by element: floating elements as double, the others as int64, which wraps around
 
@@ -55,19 +36,12 @@ double mul(double x, double y) { return x * y; }
 double divide(double x, double y) { return x / y; }
 int64_t divide(int64_t x, int64_t y) { return y == 0 ? 0 : y == -1 ? mul(x, -1) : x / y; }
 // Of two numbers, or NaN if either is.
-template <typename T>
-T larger(T x, T y) {
-  return x != x || y != y ? x + y : x > y ? x : y;
-}
-template <typename T>
-T smaller(T x, T y) {
-  return x != x || y != y ? x + y : x < y ? x : y;
-}
+auto larger(auto x, auto y) { return x != x || y != y ? x + y : x > y ? x : y; }
+auto smaller(auto x, auto y) { return x != x || y != y ? x + y : x < y ? x : y; }
 double modulo(double x, double y) { return std::fmod(x, y); }
 int64_t modulo(int64_t x, int64_t y) { return y == 0 || y == -1 ? 0 : x % y; }
-template <typename T>
-T remainder_of(T x, T y) {  // with the sign of y
-  const T r = modulo(x, y);
+auto remainder_of(auto x, auto y) {  // with the sign of y
+  const auto r = modulo(x, y);
   return r != 0 && (r < 0) != (y < 0) ? r + y : r;
 }
 double power(double x, double y) { return std::pow(x, y); }
@@ -105,7 +79,7 @@ void cast(const Arrays& in, const Attributes&, Arrays& out) {
 template <auto join>
 void reduce(const Arrays& in, const Attributes& attributes, Arrays& out, Number empty) {
   std::fill(out[0].at.begin(), out[0].at.end(), empty);
-  const Shape& axes = attributes.lists.at("axes");
+  const Shape& axes = attributes.integers("axes");
   Shape strides(in[0].shape.size(), 0);
   for (int64_t axis = static_cast<int64_t>(strides.size()), stride = 1; axis-- > 0;)
     if (!std::count(axes.begin(), axes.end(), axis)) strides[axis] = stride, stride *= in[0].shape[axis];
@@ -127,8 +101,7 @@ void reduce_min(const Arrays& in, const Attributes& a, Arrays& out) {
 }
 
 // Calls body(place of the line's first element, distance of its elements) for every line along the axis.
-template <typename Body>
-void for_each_line(Shape shape, size_t axis, Body&& body) {
+void for_each_line(Shape shape, size_t axis, const auto& body) {
   const Shape strides = strides_of(shape);
   if (shape[axis] == 0) return;
   shape[axis] = 1;
@@ -136,7 +109,7 @@ void for_each_line(Shape shape, size_t axis, Body&& body) {
 }
 
 void cumulative_sum(const Arrays& in, const Attributes& attributes, Arrays& out) {
-  const auto axis = attributes.ints.at("axis");
+  const auto axis = attributes.integer("axis");
   for_each_line(in[0].shape, axis, [&](size_t start, size_t step) {
     Number sum = 0;
     for (int64_t i = 0; i < in[0].shape[axis]; ++i) out[0].at[start + i * step] = sum += in[0].at[start + i * step];
@@ -144,8 +117,7 @@ void cumulative_sum(const Arrays& in, const Attributes& attributes, Arrays& out)
 }
 
 // The places along each line in the order of its values, NaN first or last: visit(line's start, step, places).
-template <typename Visit>
-void order(const Array& x, size_t axis, bool falling, bool nan_last, Visit&& visit) {
+void order(const Array& x, size_t axis, bool falling, bool nan_last, const auto& visit) {
   for_each_line(x.shape, axis, [&](size_t start, size_t step) {
     std::vector<size_t> places(x.shape[axis]);
     std::iota(places.begin(), places.end(), size_t{0});
@@ -158,7 +130,7 @@ void order(const Array& x, size_t axis, bool falling, bool nan_last, Visit&& vis
   });
 }
 void sort(const Arrays& in, const Attributes& attributes, Arrays& out) {
-  order(in[0], attributes.ints.at("axis"), attributes.ints.at("descending") != 0, true,
+  order(in[0], attributes.integer("axis"), attributes.integer("descending") != 0, true,
         [&](size_t start, size_t step, const std::vector<size_t>& places) {
           for (size_t i = 0; i < places.size(); ++i) {
             out[0].at[start + i * step] = in[0].at[start + places[i] * step];
@@ -169,7 +141,7 @@ void sort(const Arrays& in, const Attributes& attributes, Arrays& out) {
 void top_k(const Arrays& in, const Attributes& attributes, Arrays& out) {
   size_t place = 0;
   order(in[0], in[0].shape.size() - 1, true, false, [&](size_t start, size_t, const std::vector<size_t>& places) {
-    for (int64_t i = 0; i < attributes.ints.at("k"); ++i, ++place) {
+    for (int64_t i = 0; i < attributes.integer("k"); ++i, ++place) {
       out[0].at[place] = in[0].at[start + places[i]];
       out[1].at[place] = places[i];
     }
@@ -178,30 +150,27 @@ void top_k(const Arrays& in, const Attributes& attributes, Arrays& out) {
 template <bool largest>
 void arg(const Arrays& in, const Attributes& attributes, Arrays& out) {
   size_t line = 0;
-  order(in[0], attributes.ints.at("axis"), largest, false,
+  order(in[0], attributes.integer("axis"), largest, false,
         [&](size_t, size_t, const std::vector<size_t>& places) { out[0].at[line++] = places[0]; });
 }
 
 // ---- movement
 
-// Copies a box of elements, each side seen with strides of its own.
-void copy_box(const Shape& shape, const Array& from, size_t from_start, const Shape& from_strides, Array& to,
-              size_t to_start, const Shape& to_strides) {
-  for_each_index(shape, [&](const Shape& index) {
-    to.at[to_start + dot(index, to_strides)] = from.at[from_start + dot(index, from_strides)];
-  });
-}
+// Between a tensor and a box of elements of another, which is seen with strides of its own.
 void read_box(const Array& from, size_t start, const Shape& strides, Array& to) {
-  copy_box(to.shape, from, start, strides, to, 0, strides_of(to.shape));
+  size_t place = 0;
+  for_each_index(to.shape, [&](const Shape& index) { to.at[place++] = from.at[start + dot(index, strides)]; });
 }
 void write_box(const Array& from, Array& to, size_t start) {
-  copy_box(from.shape, from, 0, strides_of(from.shape), to, start, strides_of(to.shape));
+  const Shape strides = strides_of(to.shape);
+  size_t place = 0;
+  for_each_index(from.shape, [&](const Shape& index) { to.at[start + dot(index, strides)] = from.at[place++]; });
 }
 
 void reshape(const Arrays& in, const Attributes&, Arrays& out) { out[0].at = in[0].at; }
 void permute(const Arrays& in, const Attributes& attributes, Arrays& out) {
   Shape strides;
-  for (const int64_t axis : attributes.lists.at("permutation")) strides.push_back(strides_of(in[0].shape)[axis]);
+  for (const int64_t axis : attributes.integers("permutation")) strides.push_back(strides_of(in[0].shape)[axis]);
   read_box(in[0], 0, strides, out[0]);
 }
 void broadcast(const Arrays& in, const Attributes&, Arrays& out) {
@@ -212,16 +181,16 @@ void broadcast(const Arrays& in, const Attributes&, Arrays& out) {
 }
 void slice(const Arrays& in, const Attributes& attributes, Arrays& out) {
   Shape strides = strides_of(in[0].shape);
-  const size_t start = dot(attributes.lists.at("starts"), strides);
-  for (size_t i = 0; i < strides.size(); ++i) strides[i] *= attributes.lists.at("strides")[i];
+  const size_t start = dot(attributes.integers("starts"), strides);
+  for (size_t i = 0; i < strides.size(); ++i) strides[i] *= attributes.integers("strides")[i];
   read_box(in[0], start, strides, out[0]);
 }
 void pad(const Arrays& in, const Attributes& attributes, Arrays& out) {
-  std::fill(out[0].at.begin(), out[0].at.end(), attributes.floats.at("value"));
-  write_box(in[0], out[0], dot(attributes.lists.at("low"), strides_of(out[0].shape)));
+  std::fill(out[0].at.begin(), out[0].at.end(), attributes.number("value"));
+  write_box(in[0], out[0], dot(attributes.integers("low"), strides_of(out[0].shape)));
 }
 void concatenate(const Arrays& in, const Attributes& attributes, Arrays& out) {
-  const auto axis = attributes.ints.at("axis");
+  const auto axis = attributes.integer("axis");
   int64_t start = 0;
   for (const Array& part : in) {
     write_box(part, out[0], start);
@@ -231,7 +200,7 @@ void concatenate(const Arrays& in, const Attributes& attributes, Arrays& out) {
 void reverse(const Arrays& in, const Attributes& attributes, Arrays& out) {
   Shape strides = strides_of(in[0].shape);
   int64_t start = 0;
-  for (const int64_t axis : attributes.lists.at("axes")) {
+  for (const int64_t axis : attributes.integers("axes")) {
     start += (in[0].shape[axis] - 1) * strides[axis];
     strides[axis] *= -1;
   }
@@ -241,9 +210,8 @@ void reverse(const Arrays& in, const Attributes& attributes, Arrays& out) {
 // ---- indexing
 
 // Calls body(place in x, place in the other side) for every element that the indices pick.
-template <typename Body>
-void for_each_pick(const Shape& x, const Array& indices, const Attributes& attributes, Body&& body) {
-  const int64_t axis = attributes.ints.at("axis"), extent = x[axis];
+void for_each_pick(const Shape& x, const Array& indices, const Attributes& attributes, const auto& body) {
+  const int64_t axis = attributes.integer("axis"), extent = x[axis];
   const int64_t outer = count_of(Shape(x.begin(), x.begin() + axis));
   const int64_t inner = count_of(Shape(x.begin() + axis + 1, x.end()));
   size_t place = 0;
@@ -278,11 +246,11 @@ void dynamic_update_slice(const Arrays& in, const Attributes&, Arrays& out) {
 
 void iota(const Arrays&, const Attributes& attributes, Arrays& out) {
   size_t place = 0;
-  const auto axis = attributes.ints.at("axis");
+  const auto axis = attributes.integer("axis");
   for_each_index(out[0].shape, [&](const Shape& index) { out[0].at[place++] = static_cast<Number>(index[axis]); });
 }
 void constant(const Arrays&, const Attributes& a, Arrays& out) {
-  out[0].at[0] = out[0].floating() ? a.floats.at("value") : static_cast<Number>(a.ints.at("int_value"));
+  out[0].at[0] = out[0].floating() ? a.number("value") : static_cast<Number>(a.integer("int_value"));
 }
 void random_bits(const Arrays& in, const Attributes&, Arrays& out) {  // Philox4x32-10 (Salmon et al., 2011)
   const auto seed = static_cast<uint64_t>(static_cast<int64_t>(in[0].at[0]));
@@ -317,8 +285,8 @@ void dot_general(const Arrays& in, const Attributes& attributes, Arrays& out) {
   std::vector<size_t> batch[2], sum[2], other[2];
   for (const int side : {0, 1}) {
     const std::string prefix = side ? "y_" : "x_";
-    const Shape &batch_axes = attributes.lists.at(prefix + "batch"),
-                &sum_axes = attributes.lists.at(prefix + "contract");
+    const Shape &batch_axes = attributes.integers((prefix + "batch").c_str()),
+                &sum_axes = attributes.integers((prefix + "contract").c_str());
     Shape other_axes;
     for (int64_t axis = 0; axis < static_cast<int64_t>(in[side].shape.size()); ++axis)
       if (!std::count(batch_axes.begin(), batch_axes.end(), axis) &&
@@ -340,12 +308,11 @@ void dot_general(const Arrays& in, const Attributes& attributes, Arrays& out) {
 }
 
 // visit(x, w, y): the places of every product of a convolution.
-template <typename Visit>
-void convolve(const Shape& x, const Shape& w, const Shape& y, const Attributes& attributes, Visit&& visit) {
+void convolve(const Shape& x, const Shape& w, const Shape& y, const Attributes& attributes, const auto& visit) {
   const Shape xs = strides_of(x), ws = strides_of(w), ys = strides_of(y);
-  const Shape &strides = attributes.lists.at("strides"), &low = attributes.lists.at("low");
-  const Shape& dilations = attributes.lists.at("dilations");
-  const int64_t outputs_of_group = y[1] / attributes.ints.at("groups");
+  const Shape &strides = attributes.integers("strides"), &low = attributes.integers("low");
+  const Shape& dilations = attributes.integers("dilations");
+  const int64_t outputs_of_group = y[1] / attributes.integer("groups");
   for_each_index(y, [&](const Shape& at) {
     for_each_index(Shape(w.begin() + 1, w.end()), [&](const Shape& tap) {
       int64_t from = at[0] * xs[0] + (at[1] / outputs_of_group * w[1] + tap[0]) * xs[1];
@@ -406,27 +373,6 @@ Compute find_operation(const std::string& name) {
 }
 
 // ---- elements
-
-int64_t count_of(const Shape& shape) {
-  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<int64_t>());
-}
-
-size_t size_of(int32_t dtype) {
-  static const size_t sizes[] = {1, 1, 1, 4, 8, 4, 0, 0, 4, 8};  // no 16-bit floats
-  return dtype < TRANSOM_BOOL || dtype > TRANSOM_FLOAT64 ? 0 : sizes[dtype];
-}
-
-// Calls body with a value of the C++ type of the elements.
-template <typename Body>
-void with_element(int32_t dtype, Body&& body) {
-  if (dtype == TRANSOM_BOOL || dtype == TRANSOM_UINT8) body(uint8_t{});
-  if (dtype == TRANSOM_INT8) body(int8_t{});
-  if (dtype == TRANSOM_INT32) body(int32_t{});
-  if (dtype == TRANSOM_UINT32) body(uint32_t{});
-  if (dtype == TRANSOM_INT64) body(int64_t{});
-  if (dtype == TRANSOM_FLOAT32) body(float{});
-  if (dtype == TRANSOM_FLOAT64) body(double{});
-}
 
 Array load(const void* bytes, int32_t dtype, const Shape& shape) {
   Array array{dtype, shape, std::vector<Number>(count_of(shape))};
