@@ -52,7 +52,7 @@ class Collected {
 }  // namespace
 
 Predictions evaluate_model(const TrainStep& step, const TrainingData& data, int64_t batch_size,
-                           const OutputFilter& keep) {
+                           const OutputFilter& keep, const OutputFilter& predict) {
   const NoGradient evaluation_only;
   Predictions result;
   std::vector<std::pair<std::string, Collected>> outputs;
@@ -72,8 +72,9 @@ Predictions evaluate_model(const TrainStep& step, const TrainingData& data, int6
     // Pictures and their captions are compared with each other.
     const bool pairs = has("pixel_values") && has("input_ids");
     if (pairs || has("labels") || has("start_positions")) loss = step.loss_of(inputs, {}, &given);
-    else given = step.forward(inputs);
-    if (keep) given = keep(given);
+    else if (!predict) given = step.forward(inputs);
+    if (predict) given = predict(inputs);
+    else if (keep) given = keep(given);
     std::vector<Tensor> wanted;
     if (loss.defined()) wanted.push_back(loss);
     for (const auto& [name, tensor] : given.items()) wanted.push_back(tensor);

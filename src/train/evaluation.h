@@ -9,10 +9,12 @@
 
 namespace transom {
 
-using OutputFilter = std::function<NamedTensors(const NamedTensors& outputs)>;
+// Makes of a batch's outputs, or of its inputs, what the predictions hold.
+using OutputFilter = std::function<NamedTensors(const NamedTensors&)>;
 
-// `keep` makes of a batch's outputs what the predictions hold; all of them where it is empty.
+// `keep` is given the outputs; where it is empty, all of them are kept. Where `predict` is set, what it makes of the
+// inputs is kept in their place.
 Predictions evaluate_model(const TrainStep& step, const TrainingData& data, int64_t batch_size,
-                           const OutputFilter& keep = {});
+                           const OutputFilter& keep = {}, const OutputFilter& predict = {});
 
 }  // namespace transom
