@@ -77,6 +77,9 @@ class Trainer {
   void set_compute_metrics(std::function<Metrics(const Predictions&)> compute_metrics);
   // Makes of the outputs of each batch what is kept for the metrics (classes in place of logits of a vocabulary).
   void set_preprocess_outputs(std::function<NamedTensors(const NamedTensors&)> preprocess);
+  // Makes what is kept for the metrics of a batch's inputs instead (generated tokens); the loss is computed all the
+  // same.
+  void set_predictor(std::function<NamedTensors(const NamedTensors& inputs)> predict);
   void add_callback(std::shared_ptr<TrainerCallback> callback);
   void set_early_stopping(int64_t patience, double threshold = 0);
   // Called with each update's numbers; reading them makes the host wait for the device each time.

@@ -56,7 +56,6 @@ struct TrainingArguments {
   // Memory and speed
   bool activation_checkpointing = false;
   JsonText activation_checkpointing_kwargs;
-  bool auto_find_batch_size = false;
   bool torch_compile = false;
 
   // Logging
@@ -242,6 +241,9 @@ struct ScriptArguments {
   std::optional<int64_t> val_max_target_length;
   bool ignore_pad_token_for_loss = true;
   bool predict_with_generate = false;
+  std::optional<int64_t> generation_max_length;
+  std::optional<int64_t> generation_num_beams;
+  std::optional<int64_t> num_beams;
   bool span_corruption = false;
   double mean_noise_span_length = 3;
 

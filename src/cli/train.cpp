@@ -24,11 +24,12 @@ namespace {
 // A bar on a terminal; in a pipe one plain line a record of the log.
 class ShowProgress : public TrainerCallback {
  public:
-  void on_train_begin(const TrainingArguments&, const TrainerState& state) override {
-    bar_.emplace(stderr, "train", state.max_steps, "step", state.global_step);
+  void on_train_begin(const TrainingArguments& arguments, const TrainerState& state) override {
+    if (!arguments.disable_tqdm.value_or(false))
+      bar_.emplace(stderr, "train", state.max_steps, "step", state.global_step);
   }
   void on_step_end(const TrainingArguments&, const TrainerState& state) override {
-    bar_->update(state.global_step, fields_);
+    if (bar_) bar_->update(state.global_step, fields_);
   }
   void on_log(const TrainingArguments&, const TrainerState&, const Metrics& metrics) override {
     fields_.clear();
@@ -85,19 +86,30 @@ void finish(std::optional<Profile>& profile, const ScriptArguments& script) {
   std::fputs(profile_table(*profile).c_str(), script.json ? stderr : stdout);
 }
 
+// Transformers' levels: from "warning" on, notes are not said; from "error" on, warnings neither.
+void obey(const std::string& log_level) {
+  const bool errors_only = log_level == "error" || log_level == "critical";
+  if (!errors_only && log_level != "warning") return;
+  set_log_sink([errors_only](LogLevel level, std::string_view text) {
+    if (level == LogLevel::kWarning && !errors_only)
+      std::fprintf(stderr, "transom: %.*s\n", static_cast<int>(text.size()), text.data());
+  });
+}
+
 int train(const std::vector<std::string>& words) {
   TrainArguments arguments = parse_train_arguments(words);
   if (arguments.help) {
     std::fputs(train_help().c_str(), stdout);
     return 0;
   }
+  obey(arguments.training.log_level);
   // One of several processes speaks for all.
   const Launch launch = launch_of_environment();
   if (launch.rank > 0) set_log_sink({});
   for (const std::string& note : arguments.notes) log(LogLevel::kInfo, note);
   TrainingArguments& training = arguments.training;
   const ScriptArguments& script = arguments.script;
-  DeviceOptions device{.device = script.device.value_or(""), .mode = script.mode};
+  DeviceOptions device{.device = script.device.value_or(training.use_cpu ? "cpu" : ""), .mode = script.mode};
   device.apply();
   join_process_group({.backend = training.ddp_backend.value_or(""), .timeout = training.ddp_timeout});
   if (script.profile) expect_folder_of(*script.profile);

@@ -169,7 +169,7 @@ GenerationOutput generate(const Model& model, const NamedTensors& inputs, const 
   const auto* writer = dynamic_cast<const GenerativeModel*>(&model);
   const Config& description = model.config();
   if (!writer || !has_writing_head(model.architecture()) ||
-      description.get_bool("is_encoder_decoder", false) != writer->has_encoder())
+      description.get_bool("is_encoder_decoder", writer->has_encoder()) != writer->has_encoder())
     fail(
         "{} does not generate text: expected a model with a head for that (GPT2LMHeadModel, LlamaForCausalLM, "
         "T5ForConditionalGeneration ...)",

@@ -5,10 +5,11 @@
 namespace transom {
 namespace {
 
-// torch.optim.Adagrad (Duchi et al., 2011), without a decay of the learning rate.
+// torch.optim.Adagrad (Duchi et al., 2011).
 class Adagrad : public Optimizer {
  public:
-  Adagrad(const OptimizerOptions& options, double epsilon) : weight_decay_(options.weight_decay), epsilon_(epsilon) {}
+  Adagrad(const OptimizerOptions& options, double epsilon, double learning_rate_decay)
+      : weight_decay_(options.weight_decay), epsilon_(epsilon), learning_rate_decay_(learning_rate_decay) {}
 
   bool takes_rows() const override { return weight_decay_ == 0; }
 
@@ -17,7 +18,9 @@ class Adagrad : public Optimizer {
     return {{"sum", parameter.value.type()}};
   }
 
-  void begin_step(int64_t, double learning_rate) override { learning_rate_ = Tensor::scalar(learning_rate); }
+  void begin_step(int64_t step, double learning_rate) override {
+    learning_rate_ = Tensor::scalar(learning_rate / (1 + static_cast<double>(step - 1) * learning_rate_decay_));
+  }
 
   Update update(const OptimizedParameter& parameter, const Tensor& gradient,
                 const std::vector<Tensor>& state) override {
@@ -36,14 +39,14 @@ class Adagrad : public Optimizer {
   }
 
  private:
-  double weight_decay_, epsilon_;
+  double weight_decay_, epsilon_, learning_rate_decay_;
   Tensor learning_rate_;
 };
 
 }  // namespace
 
-std::unique_ptr<Optimizer> make_adagrad(const OptimizerOptions& options, double epsilon) {
-  return std::make_unique<Adagrad>(options, epsilon);
+std::unique_ptr<Optimizer> make_adagrad(const OptimizerOptions& options, double epsilon, double learning_rate_decay) {
+  return std::make_unique<Adagrad>(options, epsilon, learning_rate_decay);
 }
 
 }  // namespace transom

@@ -50,15 +50,30 @@ std::unique_ptr<Optimizer> make_adamw_family(OptimizerOptions options, Settings&
   return make_adamw(options);
 }
 std::unique_ptr<Optimizer> make_sgd_family(OptimizerOptions options, Settings& settings) {
-  const double momentum = take_number(settings, "momentum", 0);
-  return make_sgd(options, momentum, take_flag(settings, "nesterov"));
+  const SgdOptions own{.momentum = take_number(settings, "momentum", 0),
+                       .dampening = take_number(settings, "dampening", 0),
+                       .nesterov = take_flag(settings, "nesterov")};
+  if (own.nesterov && (own.momentum <= 0 || own.dampening != 0))
+    fail(ErrorKind::kUsage, "optim_args: nesterov expects a momentum above 0 and no dampening, found {} and {}",
+         own.momentum, own.dampening);
+  return make_sgd(options, own);
 }
 std::unique_ptr<Optimizer> make_adagrad_family(OptimizerOptions options, Settings& settings) {
-  return make_adagrad(options, take_number(settings, "eps", 1e-10));
+  const double epsilon = take_number(settings, "eps", 1e-10);
+  return make_adagrad(options, epsilon, take_number(settings, "lr_decay", 0));
 }
 std::unique_ptr<Optimizer> make_adafactor_family(OptimizerOptions options, Settings&) {
   return make_adafactor(options);
 }
+
+std::unique_ptr<Optimizer> make_rmsprop_family(OptimizerOptions options, Settings& settings) {
+  const RmsPropOptions standard;
+  return make_rmsprop(options, {.alpha = take_number(settings, "alpha", standard.alpha),
+                                .epsilon = take_number(settings, "eps", standard.epsilon),
+                                .momentum = take_number(settings, "momentum", 0),
+                                .centered = take_flag(settings, "centered")});
+}
+std::unique_ptr<Optimizer> make_lion_family(OptimizerOptions options, Settings&) { return make_lion(options); }
 
 struct Family {
   std::string_view name;
@@ -69,6 +84,8 @@ constexpr Family kFamilies[] = {{"adamw_torch", make_adamw_family},
                                 {"adamw_torch_fused", make_adamw_family},
                                 {"adafactor", make_adafactor_family},
                                 {"adagrad", make_adagrad_family},
+                                {"rmsprop", make_rmsprop_family},
+                                {"lion_32bit", make_lion_family},
                                 {"sgd", make_sgd_family}};
 
 }  // namespace
@@ -79,6 +96,9 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options) {
     names.emplace_back(family.name);
     if (family.name != options.name) continue;
     Settings settings = parse_settings(options.settings);
+    // Trainer gives each group of parameters its own weight decay, which goes before this.
+    const bool plain = family.name == "sgd" || family.name == "adagrad" || family.name == "rmsprop";
+    if (plain) take_number(settings, "weight_decay", 0);
     auto optimizer = family.make(options, settings);
     if (!settings.empty())
       fail(ErrorKind::kUsage, "optim_args: {} does not take '{}'", options.name, settings.begin()->first);

@@ -11,8 +11,18 @@ namespace transom {
 using Settings = std::map<std::string, std::string>;  // of optim_args
 
 std::unique_ptr<Optimizer> make_adamw(const OptimizerOptions& options);
-std::unique_ptr<Optimizer> make_sgd(const OptimizerOptions& options, double momentum, bool nesterov);
+struct SgdOptions {
+  double momentum = 0, dampening = 0;
+  bool nesterov = false;
+};
+std::unique_ptr<Optimizer> make_sgd(const OptimizerOptions& options, const SgdOptions& own);
 std::unique_ptr<Optimizer> make_adafactor(const OptimizerOptions& options);
-std::unique_ptr<Optimizer> make_adagrad(const OptimizerOptions& options, double epsilon);
+std::unique_ptr<Optimizer> make_adagrad(const OptimizerOptions& options, double epsilon, double learning_rate_decay);
+struct RmsPropOptions {
+  double alpha = 0.99, epsilon = 1e-8, momentum = 0;
+  bool centered = false;
+};
+std::unique_ptr<Optimizer> make_rmsprop(const OptimizerOptions& options, const RmsPropOptions& own);
+std::unique_ptr<Optimizer> make_lion(const OptimizerOptions& options);
 
 }  // namespace transom

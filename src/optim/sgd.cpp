@@ -9,8 +9,11 @@ namespace {
 // which a buffer of zeros gives as well.
 class Sgd : public Optimizer {
  public:
-  Sgd(const OptimizerOptions& options, double momentum, bool nesterov)
-      : weight_decay_(options.weight_decay), momentum_(momentum), nesterov_(nesterov) {}
+  Sgd(const OptimizerOptions& options, const SgdOptions& own)
+      : weight_decay_(options.weight_decay),
+        momentum_(own.momentum),
+        dampening_(own.dampening),
+        nesterov_(own.nesterov) {}
 
   bool takes_rows() const override { return momentum_ == 0 && weight_decay_ == 0; }
 
@@ -20,14 +23,17 @@ class Sgd : public Optimizer {
     return {{"momentum_buffer", parameter.value.type()}};
   }
 
-  void begin_step(int64_t, double learning_rate) override { learning_rate_ = Tensor::scalar(learning_rate); }
+  void begin_step(int64_t step, double learning_rate) override {
+    learning_rate_ = Tensor::scalar(learning_rate);
+    if (dampening_ != 0) part_ = Tensor::scalar(step == 1 ? 1 : 1 - dampening_);
+  }
 
   Update update(const OptimizedParameter& parameter, const Tensor& gradient,
                 const std::vector<Tensor>& state) override {
     Tensor g = gradient;
     if (weight_decay_ != 0 && parameter.decays) g = g + parameter.value * weight_decay_;
     if (momentum_ == 0) return {parameter.value - g * learning_rate_, {}};
-    const Tensor buffer = state[0] * momentum_ + g;
+    const Tensor buffer = state[0] * momentum_ + (dampening_ != 0 ? g * part_ : g);
     return {parameter.value - (nesterov_ ? g + buffer * momentum_ : buffer) * learning_rate_, {buffer}};
   }
 
@@ -37,15 +43,15 @@ class Sgd : public Optimizer {
   }
 
  private:
-  double weight_decay_, momentum_;
+  double weight_decay_, momentum_, dampening_;
   bool nesterov_;
-  Tensor learning_rate_;
+  Tensor learning_rate_, part_;  // of the gradient that goes into the momentum
 };
 
 }  // namespace
 
-std::unique_ptr<Optimizer> make_sgd(const OptimizerOptions& options, double momentum, bool nesterov) {
-  return std::make_unique<Sgd>(options, momentum, nesterov);
+std::unique_ptr<Optimizer> make_sgd(const OptimizerOptions& options, const SgdOptions& own) {
+  return std::make_unique<Sgd>(options, own);
 }
 
 }  // namespace transom

@@ -133,8 +133,8 @@ std::vector<EvaluatedBatch> gathered(ProcessGroup& group, const std::vector<Eval
 }
 
 // The first `rows` of the batch count; the others fill it up.
-EvaluatedBatch evaluate_batch(TrainStep& step, const Batch& batch, int64_t rows, int64_t all,
-                              const OutputFilter& keep) {
+EvaluatedBatch evaluate_batch(TrainStep& step, const Batch& batch, int64_t rows, int64_t all, const OutputFilter& keep,
+                              const OutputFilter& predict) {
   const NamedTensors inputs = to_inputs(batch);
   NamedTensors given;
   Tensor loss;
@@ -142,8 +142,9 @@ EvaluatedBatch evaluate_batch(TrainStep& step, const Batch& batch, int64_t rows,
   // Pictures and their captions are compared with each other.
   const bool pairs = has("pixel_values") && has("input_ids");
   if (pairs || has("labels") || has("start_positions")) loss = step.evaluation_loss(inputs, &given);
-  else given = step.forward(inputs);
-  if (keep) given = keep(given);
+  else if (!predict) given = step.forward(inputs);
+  if (predict) given = predict(inputs);
+  else if (keep) given = keep(given);
   std::vector<Tensor> wanted;
   if (loss.defined()) wanted.push_back(loss);
   for (const auto& [name, tensor] : given.items()) wanted.push_back(tensor);
@@ -163,7 +164,8 @@ EvaluatedBatch evaluate_batch(TrainStep& step, const Batch& batch, int64_t rows,
 
 }  // namespace
 
-Predictions evaluate_model(TrainStep& step, const TrainingData& data, int64_t batch_size, const OutputFilter& keep) {
+Predictions evaluate_model(TrainStep& step, const TrainingData& data, int64_t batch_size, const OutputFilter& keep,
+                           const OutputFilter& predict) {
   const NoGradient evaluation_only;
   ProcessGroup* group = process_group();
   const int64_t ranks = process_count(), rank = process_rank();
@@ -176,7 +178,7 @@ Predictions evaluate_model(TrainStep& step, const TrainingData& data, int64_t ba
     Batch batch = data.batch(mine[round]);
     if (data.augment) data.augment(batch, TrainingData::kEvaluationDraw + static_cast<uint64_t>(number));
     batches.push_back(
-        evaluate_batch(step, batch, std::clamp<int64_t>(data.rows - number * batch_size, 0, all), all, keep));
+        evaluate_batch(step, batch, std::clamp<int64_t>(data.rows - number * batch_size, 0, all), all, keep, predict));
   }
   if (group) batches = gathered(*group, batches);
 

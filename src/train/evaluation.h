@@ -9,11 +9,13 @@
 
 namespace transom {
 
-using OutputFilter = std::function<NamedTensors(const NamedTensors& outputs)>;
+// Makes of a batch's outputs, or of its inputs, what the predictions hold.
+using OutputFilter = std::function<NamedTensors(const NamedTensors&)>;
 
 // Where several processes train, each evaluates its share of the rows, and all get the predictions of all.
-// `keep` makes of a batch's outputs what the predictions hold; all of them where it is empty.
-Predictions evaluate_model(TrainStep& step, const TrainingData& data, int64_t batch_size,
-                           const OutputFilter& keep = {});
+// `keep` is given the outputs; where it is empty, all of them are kept. Where `predict` is set, what it makes of the
+// inputs is kept in their place.
+Predictions evaluate_model(TrainStep& step, const TrainingData& data, int64_t batch_size, const OutputFilter& keep = {},
+                           const OutputFilter& predict = {});
 
 }  // namespace transom

@@ -169,6 +169,13 @@ const Argument kArguments[] = {
         .at_least(1),
     field<&S::ignore_pad_token_for_loss>("ignore_pad_token_for_loss", "Padding of labels has no part in the loss."),
     field<&S::predict_with_generate>("predict_with_generate", "Evaluate with generated texts (BLEU, ROUGE)."),
+    field<&S::generation_max_length>("generation_max_length",
+                                     "Longest generated text in tokens (default: val_max_target_length).")
+        .at_least(1),
+    field<&S::generation_num_beams>("generation_num_beams", "Beams of generated texts (default: the checkpoint's).")
+        .at_least(1),
+    field<&S::num_beams>("num_beams", "The same; it goes before generation_num_beams.").at_least(1),
+    only_default("sortish_sampler", {"false", "0", "no"}, "see --train_sampling_strategy group_by_length"),
     field<&S::span_corruption>("span_corruption", "Pre-train T5: foretell spans that are cut out of plain text."),
     field<&S::mean_noise_span_length>("mean_noise_span_length", "Mean length of those spans, in tokens.").at_least(1),
 
@@ -197,14 +204,37 @@ const Argument kArguments[] = {
     field<&S::early_stopping_threshold>("early_stopping_threshold", "What counts as better.").at_least(0),
 };
 
+// A part of the data set in `folder`: a file such as train.csv, or a folder of one folder a class.
+void find_part(const std::filesystem::path& folder, std::initializer_list<const char*> names,
+               std::optional<std::string>& file, std::optional<std::string>* classes) {
+  for (const char* name : names) {
+    if (file || (classes && *classes)) return;
+    for (const char* ending : {".csv", ".tsv", ".jsonl", ".json", ".conll", ".txt"})
+      if (const auto path = folder / (std::string(name) + ending); !file && std::filesystem::is_regular_file(path))
+        file = path.string();
+    if (!file && classes && std::filesystem::is_directory(folder / name)) *classes = (folder / name).string();
+  }
+}
+
+void find_data_set(ScriptArguments& script) {
+  const std::filesystem::path folder(*script.dataset_name);
+  find_part(folder, {"train", "training"}, script.train_file, &script.train_dir);
+  find_part(folder, {"validation", "valid", "val", "dev", "eval"}, script.validation_file, &script.validation_dir);
+  find_part(folder, {"test", "testing"}, script.test_file, nullptr);
+  if (!script.train_file && !script.train_dir && !script.validation_file && !script.validation_dir && !script.test_file)
+    fail(ErrorKind::kUsage, "dataset_name: {} holds no train, validation or test file (.csv, .tsv, .jsonl, .json, ...)",
+         transom::quoted(*script.dataset_name));
+}
+
 void resolve(TrainArguments& arguments) {
   arguments.training.resolve();
-  const ScriptArguments& script = arguments.script;
+  ScriptArguments& script = arguments.script;
   if (script.dataset_name && !std::filesystem::exists(*script.dataset_name))
     fail(ErrorKind::kUsage,
          "dataset_name: {} is no local directory, and data sets are not downloaded; give --train_file and "
          "--validation_file",
          transom::quoted(*script.dataset_name));
+  if (script.dataset_name) find_data_set(script);
   if (script.delimiter && script.delimiter->size() != 1)
     fail(ErrorKind::kUsage, "delimiter: expected one character, found {}", transom::quoted(*script.delimiter));
 }

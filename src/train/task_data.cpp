@@ -5,6 +5,7 @@
 
 #include "audio/sound.h"
 #include "base/error.h"
+#include "base/mt19937.h"
 #include "data/columns.h"
 #include "data/tokenised_rows.h"
 #include "images/image.h"
@@ -136,6 +137,9 @@ void limit_rows(std::optional<Dataset>& data, std::optional<int64_t> limit) {
 }
 
 void limit_rows(TaskFiles& files, const ScriptArguments& script) {
+  if (files.train && script.shuffle_train_dataset)
+    files.train =
+        files.train->select(Mt19937(static_cast<uint64_t>(script.shuffle_seed)).randperm(files.train->size()));
   limit_rows(files.train, script.max_train_samples);
   limit_rows(files.validation, script.max_eval_samples);
   limit_rows(files.test, script.max_predict_samples);
@@ -247,6 +251,7 @@ void configure_trainer(Trainer& trainer, TaskSetup& setup) {
   if (setup.train) trainer.set_train_data(std::move(*setup.train));
   if (setup.validation) trainer.set_eval_data(std::move(*setup.validation));
   if (setup.preprocess_outputs) trainer.set_preprocess_outputs(setup.preprocess_outputs);
+  if (setup.predict) trainer.set_predictor(setup.predict);
   if (setup.compute_metrics) trainer.set_compute_metrics(setup.compute_metrics);
   if (setup.save_tokenizer) trainer.set_save_hook(setup.save_tokenizer);
 }

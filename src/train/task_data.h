@@ -24,6 +24,7 @@ struct TaskSetup {
   std::unique_ptr<Model> model;
   std::optional<TrainingData> train, validation, test;
   std::function<NamedTensors(const NamedTensors&)> preprocess_outputs;
+  std::function<NamedTensors(const NamedTensors& inputs)> predict;  // as Trainer::set_predictor
   std::function<Metrics(const Predictions&)> compute_metrics;
   // Adds to the metrics of the evaluation that ends a run.
   std::function<void(Metrics&)> complete_evaluation;

@@ -7,7 +7,9 @@
 #include "base/error.h"
 #include "device/communicator.h"
 #include "distributed/process_group.h"
+#include "io/config.h"
 #include "nn/losses.h"
+#include "nn/noisy_embedding.h"
 #include "nn/sparse_lookups.h"
 #include "tensor/evaluate.h"
 #include "train/gradient_buckets.h"
@@ -28,6 +30,18 @@ bool is_spared_from_decay(const Parameter& parameter) {
   return lower.find(".norm.") != lower.npos || lower.find("_norm.") != lower.npos;
 }
 
+namespace {
+
+// The table that token ids are looked up in: the first with a row for each of them.
+std::shared_ptr<Parameter> token_embeddings(const Model& model) {
+  const int64_t vocabulary = model.config().get_int("vocab_size", -1);
+  for (const auto& parameter : model.parameters())
+    if (parameter->value.rank() == 2 && parameter->value.dim(0) == vocabulary) return parameter;
+  fail(ErrorKind::kUsage, "neftune_noise_alpha: {} has no embeddings of tokens", model.architecture());
+}
+
+}  // namespace
+
 TrainStep::TrainStep(Model& model, const TrainingArguments& arguments, bool counts_labels)
     : model_(model), arguments_(arguments), counts_labels_(counts_labels) {
   optimizer_ = make_optimizer({.name = arguments.optim,
@@ -47,6 +61,7 @@ TrainStep::TrainStep(Model& model, const TrainingArguments& arguments, bool coun
   }
   share(trained_);
   share_buffers();
+  if (arguments.neftune_noise_alpha.value_or(0) > 0) noisy_ = token_embeddings(model);
 }
 
 // Rank 0's values become those of all.
@@ -280,6 +295,7 @@ TrainStep::Result TrainStep::trace(const std::vector<NamedTensors>& micro_batche
     const int64_t draw = step * 4096 + static_cast<int64_t>(i);
     // Each process has rows of its own, and draws of its own for them.
     context.dropout_key = Tensor::from(std::vector<int64_t>{arguments_.seed + rank, draw << 20}, {2});
+    const NoisyEmbedding noise(noisy_, arguments_.neftune_noise_alpha.value_or(0), context.dropout_key);
     // The rows that processes use differ: they exchange whole tables.
     const CollectLookups tables(optimizer_->takes_rows() && processes == 1);
     Tensor part = loss_of(micro_batches[i], context);

@@ -51,6 +51,7 @@ class TrainStep {
   Result trace(const std::vector<NamedTensors>& micro_batches, double learning_rate, int64_t step);
   Model& model_;
   std::vector<std::shared_ptr<Parameter>> trained_;
+  std::shared_ptr<Parameter> noisy_;  // the table of tokens that NEFTune disturbs; null without it
   TrainingArguments arguments_;
   bool counts_labels_;
   std::optional<bool> takes_items_;

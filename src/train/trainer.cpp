@@ -19,6 +19,7 @@
 #include "train/train_step.h"
 #include "train/trainer_checkpoint.h"
 #include "train/trainer_state.h"
+#include "transom/ops.h"
 
 namespace transom {
 namespace {
@@ -53,7 +54,7 @@ struct Trainer::Run {
   std::unique_ptr<Schedule> schedule;
   std::optional<TrainingData> train_data, eval_data;
   std::function<Metrics(const Predictions&)> compute_metrics;
-  OutputFilter preprocess_outputs;
+  OutputFilter preprocess_outputs, predictor;
   std::vector<std::shared_ptr<TrainerCallback>> callbacks;
   std::optional<EarlyStopping> early_stopping;
   std::function<void(const StepReport&)> report;
@@ -66,9 +67,13 @@ struct Trainer::Run {
   int64_t logged_step = 0;
   double total_loss = 0;
   int64_t steps_of_this_call = 0;
-  bool stop = false;
+  bool stop = false, training = false;
+  int64_t tokens_before = 0;  // that a resumed run had seen
+  std::chrono::steady_clock::time_point begin;
 
   void log(LogRecord record) {
+    if (arguments.include_num_input_tokens_seen != "no")
+      record.emplace_back("num_input_tokens_seen", state.num_input_tokens_seen);
     const LogRecord& full = state.log(std::move(record));
     if (board) board->log(full, state.global_step);
     const Metrics metrics = numbers_of(full);
@@ -77,9 +82,15 @@ struct Trainer::Run {
 
   void log_training() {
     if (state.global_step == logged_step) return;
-    log({{"loss", loss_sum / static_cast<double>(state.global_step - logged_step)},
-         {"grad_norm", last_norm},
-         {"learning_rate", last_rate}});
+    LogRecord record = {{"loss", loss_sum / static_cast<double>(state.global_step - logged_step)},
+                        {"grad_norm", last_norm},
+                        {"learning_rate", last_rate}};
+    if (const double seconds = seconds_since(begin); arguments.include_num_input_tokens_seen != "no" && seconds > 0) {
+      record.emplace_back("train_runtime", seconds);
+      record.emplace_back("train_tokens_per_second",
+                          static_cast<double>(state.num_input_tokens_seen - tokens_before) / seconds);
+    }
+    log(std::move(record));
     logged_step = state.global_step;
     loss_sum = 0;
   }
@@ -87,14 +98,38 @@ struct Trainer::Run {
   // Rows that all processes evaluate at once.
   int64_t all_eval_rows() const { return arguments.per_device_eval_batch_size * process_count(); }
 
+  Predictions predict(const TrainingData& data, bool loss_only) {
+    // As Trainer has it, while it trains the model keeps its precision.
+    std::optional<Autocast> half;
+    if (arguments.bf16_full_eval && !training) half.emplace(DType::kBFloat16);
+    const OutputFilter nothing = [](const NamedTensors&) { return NamedTensors(); };
+    return evaluate_model(step, data, arguments.per_device_eval_batch_size, loss_only ? nothing : preprocess_outputs,
+                          loss_only ? OutputFilter() : predictor);
+  }
+
+  // Counts the tokens of a batch, or the values that a model without tokens takes.
+  void count_tokens(const NamedTensors& inputs) {
+    if (arguments.include_num_input_tokens_seen == "no") return;
+    const Tensor mask = inputs.find("attention_mask");
+    if (arguments.include_num_input_tokens_seen == "non_padding" && mask.defined()) {
+      for (const int64_t one : mask.to_vector<int64_t>()) state.num_input_tokens_seen += one;
+      return;
+    }
+    for (const char* name : {"input_ids", "input_values", "input_features", "pixel_values"})
+      if (const Tensor values = inputs.find(name); values.defined()) {
+        state.num_input_tokens_seen += values.size();
+        return;
+      }
+  }
+
   LogRecord evaluate(const std::string& prefix) {
     if (!eval_data) fail("evaluation was asked for, but there is no evaluation data");
     const auto begin = std::chrono::steady_clock::now();
-    const Predictions predictions =
-        evaluate_model(step, *eval_data, arguments.per_device_eval_batch_size, preprocess_outputs);
+    const bool loss_only = arguments.prediction_loss_only;
+    const Predictions predictions = predict(*eval_data, loss_only);
     LogRecord record;
     if (predictions.loss) record.emplace_back(prefix + "_loss", *predictions.loss);
-    if (compute_metrics)
+    if (compute_metrics && !loss_only)
       for (const auto& [name, value] : compute_metrics(predictions))
         record.emplace_back(name.starts_with(prefix + "_") ? name : prefix + "_" + name, value);
     for (const auto& item : speed_metrics(prefix, seconds_since(begin), eval_data->rows,
@@ -200,6 +235,9 @@ void Trainer::set_compute_metrics(std::function<Metrics(const Predictions&)> com
 void Trainer::set_preprocess_outputs(std::function<NamedTensors(const NamedTensors&)> preprocess) {
   run_->preprocess_outputs = std::move(preprocess);
 }
+void Trainer::set_predictor(std::function<NamedTensors(const NamedTensors&)> predict) {
+  run_->predictor = std::move(predict);
+}
 void Trainer::add_callback(std::shared_ptr<TrainerCallback> callback) {
   run_->callbacks.push_back(std::move(callback));
 }
@@ -215,9 +253,7 @@ void Trainer::save_model(const std::string& directory) {
   run_->save_model(directory.empty() ? run_->arguments.output_dir : directory);
 }
 Metrics Trainer::evaluate(const std::string& prefix) { return numbers_of(run_->evaluate(prefix)); }
-Predictions Trainer::predict(const TrainingData& data) {
-  return evaluate_model(run_->step, data, run_->arguments.per_device_eval_batch_size, run_->preprocess_outputs);
-}
+Predictions Trainer::predict(const TrainingData& data) { return run_->predict(data, false); }
 
 Metrics Trainer::train(const std::optional<std::string>& resume_from) {
   Run& run = *run_;
@@ -277,7 +313,9 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
       run.board = std::make_unique<TensorBoard>(
           arguments.logging_dir.value_or((fs::path(arguments.output_dir) / "runs").string()));
 
-  const auto begin = std::chrono::steady_clock::now();
+  run.begin = std::chrono::steady_clock::now();
+  run.tokens_before = run.state.num_input_tokens_seen;
+  run.training = true;
   for (const auto& callback : run.callbacks) callback->on_train_begin(arguments, run.state);
   if (arguments.eval_on_start && run.eval_data) run.evaluate("eval");
 
@@ -293,6 +331,7 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
         const int64_t number = (epoch * batches + batch) * process_count() + process_rank();
         if (run.train_data->augment) run.train_data->augment(rows, static_cast<uint64_t>(number));
         micro_batches.push_back(to_inputs(rows));
+        run.count_tokens(micro_batches.back());
       }
       run.update(micro_batches);
       run.state.epoch = static_cast<double>(epoch) + static_cast<double>(batch) / static_cast<double>(batches);
@@ -307,9 +346,11 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
     load_parameters(*run.state.best_model_checkpoint, *run.model);
     for (const auto& parameter : run.model->parameters()) parameter->value.set_requires_grad();
   }
+  run.training = false;
   LogRecord summary = speed_metrics(
-      "train", seconds_since(begin),
-      duration.updates * arguments.per_device_train_batch_size * accumulation * process_count(), duration.updates);
+      "train", seconds_since(run.begin),
+      static_cast<int64_t>(duration.updates * arguments.per_device_train_batch_size * accumulation) * process_count(),
+      duration.updates);
   summary.emplace_back("total_flos", run.state.total_flos);
   summary.emplace_back("train_loss", run.total_loss / static_cast<double>(std::max<int64_t>(run.state.global_step, 1)));
   run.log(summary);

@@ -60,9 +60,9 @@ const Argument kArguments[] = {
 
     section("Precision"),
     field<&T::bf16>("bf16", "Compute in bfloat16 with float32 weights and sums."),
-    field<&T::fp16>("fp16", "Compute in float16 with float32 weights and sums, and a loss scale."),
-    field<&T::bf16_full_eval>("bf16_full_eval", "Evaluate with bfloat16 weights."),
-    field<&T::fp16_full_eval>("fp16_full_eval", "Evaluate with float16 weights."),
+    field<&T::fp16>("fp16", "Computing in float16, which is refused (see bf16)."),
+    field<&T::bf16_full_eval>("bf16_full_eval", "Evaluate with products in bfloat16 where the model is not trained."),
+    field<&T::fp16_full_eval>("fp16_full_eval", "Evaluating in float16, which is refused (see bf16_full_eval)."),
     field<&T::tf32>("tf32", "Let float32 products be rounded to TF32 where the device has it."),
     ignored("fp16_opt_level", kNoTorch),
     ignored("half_precision_backend", kNoTorch),
@@ -71,9 +71,10 @@ const Argument kArguments[] = {
     section("Memory and speed"),
     field<&T::activation_checkpointing>("activation_checkpointing", "Recompute activations in the backward pass."),
     alias("gradient_checkpointing", "activation_checkpointing"),
-    field<&T::activation_checkpointing_kwargs>("activation_checkpointing_kwargs", "Its settings (every_n_layers)."),
+    field<&T::activation_checkpointing_kwargs>("activation_checkpointing_kwargs",
+                                               "Its settings, of which none changes what is computed here."),
     alias("gradient_checkpointing_kwargs", "activation_checkpointing_kwargs"),
-    field<&T::auto_find_batch_size>("auto_find_batch_size", "Halve the batch size until it fits into memory."),
+    ignored("auto_find_batch_size", "a batch that does not fit into memory is an error; give a smaller one"),
     field<&T::torch_compile>("torch_compile", "Compile the model; Transom always does (see --mode)."),
     ignored("torch_compile_backend", "there is one compiler here"),
     ignored("torch_compile_mode", "there is one compiler here"),
@@ -286,6 +287,13 @@ void TrainingArguments::resolve() {
     refuse("lr_scheduler_type reduce_lr_on_plateau: expected an eval_strategy, found no");
   if (fp16 && bf16) refuse("fp16 and bf16: expected at most one of the two");
   if (fp16_full_eval && bf16_full_eval) refuse("fp16_full_eval and bf16_full_eval: expected at most one of the two");
+  if (fp16) refuse("fp16: training in float16 is not offered; use --bf16");
+  if (fp16_full_eval) refuse("fp16_full_eval: evaluation in float16 is not offered; use --bf16_full_eval");
+  if (!activation_checkpointing_kwargs.text.empty()) {
+    const Json settings = parse_json(activation_checkpointing_kwargs.text, "activation_checkpointing_kwargs");
+    if (settings.value("every_n_layers", Json(1)) != 1 || settings.value("offload", Json(false)) != false)
+      refuse("activation_checkpointing_kwargs: every layer is recomputed, without every_n_layers or offload");
+  }
 }
 
 std::string TrainingArguments::to_json() const {

@@ -109,6 +109,40 @@ TEST(SequenceToSequence, CutsSpansOutOfPlainText) {
   EXPECT_NE(other.sequences.at("input_ids"), ids);
 }
 
+double metric(const Metrics& metrics, std::string_view name) {
+  for (const auto& [each, value] : metrics)
+    if (each == name) return value;
+  ADD_FAILURE() << name << " is missing";
+  return -1;
+}
+
+TEST(SequenceToSequence, EvaluatesWhatItWrites) {
+  const TinyT5 model;
+  const std::string file = model.write("train.jsonl", kTranslations);
+  const TrainArguments arguments =
+      model.pairs("translation", file,
+                  {"--source_lang", "de", "--target_lang", "en", "--max_steps", "80", "--learning_rate", "0.02",
+                   "--save_strategy", "no", "--validation_file", file, "--test_file", file, "--predict_with_generate",
+                   "--generation_max_length", "12"});
+  TaskSetup setup = prepare_task(arguments);
+  Trainer trainer(std::move(setup.model), arguments.training);
+  configure_trainer(trainer, setup);
+  EXPECT_LT(metric(trainer.evaluate(), "eval_exact_match"), 1);
+  trainer.train();
+  const Metrics after = trainer.evaluate();
+  EXPECT_EQ(metric(after, "eval_exact_match"), 1);
+  EXPECT_EQ(metric(after, "eval_gen_len"), 4.5);  // [CLS] ann went to rome [SEP]; [CLS] who [SEP]
+  setup.write_predictions(trainer.predict(*setup.test), model.path());
+  EXPECT_EQ(model.read("generated_predictions.txt"), "ann went to rome\nwho");
+}
+
+TEST(SequenceToSequence, PredictsOnlyWhatIsGenerated) {
+  const TinyT5 model;
+  const std::string file = model.write("train.jsonl", kTranslations);
+  const TrainArguments arguments = model.pairs("translation", file, {"--test_file", file, "--do_predict"});
+  EXPECT_NE(message_of([&] { prepare_task(arguments); }).find("--predict_with_generate"), std::string::npos);
+}
+
 TEST(SequenceToSequence, LearnsItsPairs) {
   const TinyT5 model;
   const TrainArguments arguments =
