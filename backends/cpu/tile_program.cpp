@@ -57,6 +57,7 @@ class Worker {
     for (size_t i = 0; i < operands; ++i)
       table_[i] = program.slot_offsets[i] == SIZE_MAX ? nullptr : scratch + table_bytes + program.slot_offsets[i];
     for (const Leaf& leaf : program.leaves) fill_once(leaf);
+    loaded_.resize(program.leaves.size());
   }
 
   void run(int64_t begin, int64_t end) {
@@ -147,11 +148,18 @@ class Worker {
       return source + (leaf.offset + offset_of(index, shape, leaf.strides)) * static_cast<int64_t>(size);
     };
     const size_t home = program_.slot_offsets[leaf.slot];
-    if (leaf.in_place && stride == 1 && begin % inner + n <= inner) {
+    const int64_t phase = begin % inner;
+    if (leaf.in_place && stride == 1 && phase + n <= inner) {
       table_[leaf.slot] = address(begin);
       return;
     }
     std::byte* slot = slots() + home;
+    if (leaf.repeats) {
+      Loaded& loaded = loaded_[static_cast<size_t>(&leaf - program_.leaves.data())];
+      table_[leaf.slot] = slot;
+      if (loaded.phase == phase && loaded.count >= n) return;
+      loaded = {phase, n};
+    }
     std::byte* out = leaf.staging == kNone ? slot : table_[leaf.staging];
     for (int64_t done = 0; done < n;) {
       const int64_t run = std::min(inner - (begin + done) % inner, n - done);
@@ -195,12 +203,18 @@ class Worker {
     else std::memmove(out, table_[result.slot], count * element_size(result.dtype));
   }
 
+  // What the slot of a repeated row holds.
+  struct Loaded {
+    int64_t phase = -1, count = 0;
+  };
+
   const TileProgram& program_;
   const Arguments& arguments_;
   std::byte* const* leaf_inputs_;
   std::byte** table_;
-  float* terms_;           // [totals, kTotalRun]
-  int64_t run_begin_ = 0;  // of terms_
+  std::vector<Loaded> loaded_;  // of each leaf
+  float* terms_;                // [totals, kTotalRun]
+  int64_t run_begin_ = 0;       // of terms_
 };
 
 void run_with_totals(const TileProgram& program, const Arguments& arguments, std::byte* const* inputs, float* partial) {
@@ -218,6 +232,17 @@ void run_with_totals(const TileProgram& program, const Arguments& arguments, std
     if (result.total) *arguments.output<float>(result.output) = partial[next++];
 }
 
+// The addresses that leaves read from: the inputs, then what must be written out first, at `scratch`, which moves on.
+std::vector<std::byte*> leaf_inputs(const TileProgram& program, const Arguments& arguments, std::byte*& scratch) {
+  std::vector<std::byte*> inputs(arguments.inputs, arguments.inputs + program.inputs);
+  for (const Materialised& copy : program.materialised) {
+    copy_view(scratch, inputs[copy.input], copy.view, copy.element);
+    inputs.push_back(scratch);
+    scratch += materialised_bytes(copy);
+  }
+  return inputs;
+}
+
 }  // namespace
 
 void run_program(const TileProgram& program, const Arguments& arguments) {
@@ -226,18 +251,38 @@ void run_program(const TileProgram& program, const Arguments& arguments) {
       if (result.total) *arguments.output<float>(result.output) = 0;
     return;
   }
-  std::vector<std::byte*> inputs(arguments.inputs, arguments.inputs + program.inputs);
   std::byte* scratch = arguments.scratch;
-  for (const Materialised& copy : program.materialised) {
-    copy_view(scratch, inputs[copy.input], copy.view, copy.element);
-    inputs.push_back(scratch);
-    scratch += materialised_bytes(copy);
-  }
+  const std::vector<std::byte*> inputs = leaf_inputs(program, arguments, scratch);
   if (program.totals) return run_with_totals(program, arguments, inputs.data(), reinterpret_cast<float*>(scratch));
   const int64_t tiles = (program.count + program.tile - 1) / program.tile;
   parallel_ranges(tiles, std::max<int64_t>(kChunkElements / program.tile, 1), [&](int64_t begin, int64_t end) {
     Worker(program, arguments, inputs.data()).run(begin * program.tile, std::min(end * program.tile, program.count));
   });
+}
+
+bool reads_in_order(const TileProgram& program, size_t input) {
+  if (program.totals) return false;
+  for (const Materialised& copy : program.materialised)
+    if (copy.input == input) return false;
+  for (const Leaf& leaf : program.leaves)
+    if (leaf.kind != Leaf::kConstant && leaf.kind != Leaf::kIota && leaf.input == input &&
+        (leaf.kind != Leaf::kDense || leaf.offset != 0))
+      return false;
+  return true;
+}
+
+TileReader::TileReader(const TileProgram& program, const Arguments& arguments)
+    : program_(program), arguments_(arguments) {
+  std::byte* scratch = arguments.scratch;
+  inputs_ = leaf_inputs(program, arguments, scratch);
+}
+
+void TileReader::read(const Chunk& chunk) const {
+  Worker worker(program_, arguments_, inputs_.data());
+  for (int64_t i = 0; i < chunk.count; ++i) {
+    const int64_t begin = chunk.begin + i * chunk.step;
+    worker.run(begin, begin + chunk.length);
+  }
 }
 
 }  // namespace transom::cpu
