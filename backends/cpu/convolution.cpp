@@ -102,6 +102,7 @@ Kernel make_convolution(const Node& node) {
     return {"fill", [bytes](const Arguments& arguments) { std::memset(arguments.outputs[0], 0, bytes); }};
   }
   const bool plain = shape.dtype == TRANSOM_FLOAT64 || !is_floating(shape.dtype);
+  if (plain && shape.channels_last) fail(TRANSOM_UNSUPPORTED, "channels last of {}", dtype_name(shape.dtype));
   return plain ? plain_convolution(shape)
                : library_convolution(shape, kind == ConvolutionKind::kForward && node.frozen(1));
 }
@@ -113,12 +114,16 @@ ConvolutionShape convolution_shape(const Node& node, ConvolutionKind kind) {
   if (first.dtype != second.dtype || first.dtype != result.dtype)
     fail(TRANSOM_INVALID_ARGUMENT, "expected tensors of one type, found {}, {} and {}", to_string(first),
          to_string(second), to_string(result));
-  ConvolutionShape s{kind, first.dtype, {}, {}, {}, {}, {}, {}, {}, node.integer("groups")};
+  ConvolutionShape s{
+      kind, first.dtype, {}, {}, {}, {}, {}, {}, {}, node.integer("groups"), node.op().starts_with("channels_last")};
   s.x = kind == ConvolutionKind::kInputGradient ? result.shape : first.shape;
   s.w = kind == ConvolutionKind::kWeightGradient ? result.shape : second.shape;
   s.y = kind == ConvolutionKind::kForward         ? result.shape
         : kind == ConvolutionKind::kInputGradient ? first.shape
                                                   : second.shape;
+  if (s.channels_last)
+    for (Shape* image : {&s.x, &s.y})
+      if (image->size() > 2) std::rotate(image->begin() + 1, image->end() - 1, image->end());
   s.strides = node.integers("strides");
   s.low = node.integers("low");
   s.high = node.integers("high");
@@ -152,6 +157,10 @@ void add_convolution_kernels(KernelTable& table) {
   table["convolution"] = make_convolution<ConvolutionKind::kForward>;
   table["convolution_input_gradient"] = make_convolution<ConvolutionKind::kInputGradient>;
   table["convolution_weight_gradient"] = make_convolution<ConvolutionKind::kWeightGradient>;
+  for (const auto& [name, primitive] : {std::pair{"channels_last_convolution", "convolution"},
+                                        {"channels_last_convolution_input_gradient", "convolution_input_gradient"},
+                                        {"channels_last_convolution_weight_gradient", "convolution_weight_gradient"}})
+    table[name] = table[primitive];
 }
 
 }  // namespace transom::cpu

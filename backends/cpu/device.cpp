@@ -77,9 +77,18 @@ bool claims_composite(const char* op, const transom_value* inputs, size_t inputs
   if (name == "fusion") return true;
   if (name == "attention" || name == "attention_gradient")
     return claims_attention(name != "attention", inputs, inputs_count, attributes, attributes_count);
-  static constexpr std::string_view kRowComposites[] = {"linear",      "quantized_linear",   "softmax",
-                                                        "log_softmax", "softmax_gradient",   "log_softmax_gradient",
-                                                        "layer_norm",  "layer_norm_gradient"};
+  if (name == "max_pool" || name == "sum_pool") return inputs_count == 1 && inputs[0].dtype == TRANSOM_FLOAT32;
+  static constexpr std::string_view kRowComposites[] = {"linear",
+                                                        "quantized_linear",
+                                                        "softmax",
+                                                        "log_softmax",
+                                                        "softmax_gradient",
+                                                        "log_softmax_gradient",
+                                                        "layer_norm",
+                                                        "layer_norm_gradient",
+                                                        "channels_last_convolution",
+                                                        "channels_last_convolution_input_gradient",
+                                                        "channels_last_convolution_weight_gradient"};
   if (std::find(std::begin(kRowComposites), std::end(kRowComposites), name) == std::end(kRowComposites)) return false;
   for (size_t i = 0; i < inputs_count; ++i) {
     const auto dtype = static_cast<transom_dtype>(inputs[i].dtype);

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "cpu/device.h"
+#include "cpu/tile_program.h"
 
 using namespace transom::cpu;
 
@@ -41,6 +42,8 @@ uint64_t now() {
   return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
 }
 
+size_t scratch_of(const Kernel& kernel) { return (kernel.scratch_bytes + 63) / 64 * 64; }
+
 }  // namespace
 
 transom_executable::transom_executable(transom_device* device, const transom_graph& graph)
@@ -68,6 +71,7 @@ transom_executable::transom_executable(transom_device* device, const transom_gra
     }
   }
   drop_unread_casts(graph);
+  join_readers();
   for (const Step& step : steps_) describe_step(step, Node(graph, graph.nodes[step.node]));
 }
 
@@ -112,6 +116,77 @@ void transom_executable::describe_step(const Step& step, const Node& node) {
       fmt::format("{:>5}  {:<28}  {:<36}  {} -> {}\n", step.node, step.where, step.kernel.name, inputs, outputs);
 }
 
+bool transom_executable::overlap(size_t value, size_t other) const {
+  const Place &a = places_[value], &b = places_[other];
+  return a.kind == Place::kArena && b.kind == Place::kArena && a.index < b.index + b.bytes &&
+         b.index < a.index + a.bytes;
+}
+
+// Whether the reader's results lie where the producer reads.
+bool transom_executable::writes_over(const Step& step, const std::vector<std::byte*>& addresses) const {
+  for (size_t w = step.reader->inputs; w < step.reader->values.size(); ++w)
+    for (size_t r = 0; r < step.inputs; ++r) {
+      const size_t written = step.reader->values[w], read = step.values[r];
+      if (addresses[written] < addresses[read] + places_[read].bytes &&
+          addresses[read] < addresses[written] + places_[written].bytes)
+        return true;
+    }
+  return false;
+}
+
+// Whether nothing between the producer and step `until` writes over what the producer reads.
+bool transom_executable::can_wait(size_t producer, size_t until) const {
+  const Step& step = steps_[producer];
+  const auto disturbs = [&](const Step& other) {
+    for (size_t v = other.inputs; v < other.values.size(); ++v) {
+      const size_t written = other.values[v];
+      if (places_[written].kind != Place::kArena) return true;  // it may take the place of an input
+      for (const size_t value : step.values)
+        if (overlap(written, value)) return true;
+    }
+    return false;
+  };
+  for (size_t i = producer + 1; i < until; ++i)
+    if (disturbs(steps_[i]) || (steps_[i].reader && disturbs(*steps_[i].reader))) return false;
+  return true;
+}
+
+// A fusion that alone reads the result of a kernel that works in chunks is computed on each chunk while it is in the
+// caches. The kernel waits for the fusion's other inputs.
+void transom_executable::join_readers() {
+  std::vector<size_t> uses(places_.size()), maker(places_.size(), kNowhere);
+  for (size_t i = 0; i < steps_.size(); ++i)
+    for (size_t v = 0; v < steps_[i].values.size(); ++v) {
+      if (v < steps_[i].inputs) ++uses[steps_[i].values[v]];
+      else maker[steps_[i].values[v]] = i;
+    }
+  std::vector<bool> gone(steps_.size());
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const Step& fusion = steps_[i];
+    if (!fusion.kernel.tiles) continue;
+    size_t producer = kNowhere;
+    for (size_t v = 0; v < fusion.inputs; ++v) {
+      const size_t value = fusion.values[v], made = maker[value];
+      if (made == kNowhere || gone[made] || uses[value] != 1 || places_[value].kind != Place::kArena) continue;
+      const Step& step = steps_[made];
+      const bool fits = step.kernel.tells_chunks && !step.reader && step.values.size() == step.inputs + 1 &&
+                        reads_in_order(*fusion.kernel.tiles, v) && can_wait(made, i);
+      if (fits && (producer == kNowhere || made > producer)) producer = made;
+    }
+    if (producer == kNowhere) continue;
+    Step joined = std::move(steps_[producer]);
+    gone[producer] = true;
+    joined.reader = std::make_shared<Step>(std::move(steps_[i]));
+    scratch_bytes_ = std::max(scratch_bytes_, scratch_of(joined.kernel) + joined.reader->kernel.scratch_bytes);
+    steps_[i] = std::move(joined);
+    for (size_t v = steps_[i].inputs; v < steps_[i].values.size(); ++v) maker[steps_[i].values[v]] = i;
+  }
+  std::vector<Step> kept;
+  for (size_t i = 0; i < steps_.size(); ++i)
+    if (!gone[i]) kept.push_back(std::move(steps_[i]));
+  steps_ = std::move(kept);
+}
+
 transom_executable::Prepared transom_executable::prepare(const transom_launch& launch) const {
   if (launch.inputs_count != inputs_ || launch.outputs_count != outputs_)
     fail(TRANSOM_INVALID_ARGUMENT, "expected {} inputs and {} outputs, found {} and {}", inputs_, outputs_,
@@ -127,8 +202,8 @@ transom_executable::Prepared transom_executable::prepare(const transom_launch& l
       addresses[i] = address(launch.outputs[place.index], place.bytes, "output", place.index);
     else addresses[i] = arena + place.index;
   }
-  Prepared prepared{this, launch.stream, {}, {}, {}};
-  for (const Step& step : steps_)
+  Prepared prepared{this, launch.stream, {}, {}, {}, {}};
+  const auto add = [&](const Step& step) {
     for (size_t i = 0; i < step.values.size(); ++i) {
       const Place& place = places_[step.values[i]];
       const bool kept = i < step.inputs && place.frozen && place.kind == Place::kInput;
@@ -136,24 +211,56 @@ transom_executable::Prepared transom_executable::prepare(const transom_launch& l
       prepared.buffers.push_back(kept ? launch.inputs[place.index].buffer : nullptr);
       prepared.offsets.push_back(kept ? launch.inputs[place.index].offset : 0);
     }
+  };
+  for (const Step& step : steps_) {
+    add(step);
+    if (step.reader) add(*step.reader);
+    prepared.apart.push_back(step.reader && writes_over(step, addresses));
+  }
   return prepared;
+}
+
+Arguments transom_executable::arguments_of(const Step& step, const Prepared& prepared, size_t first, std::byte* scratch,
+                                           const ChunkReader* reader) {
+  std::byte* const* operands = prepared.operands.data() + first;
+  return {operands, operands + step.inputs, prepared.buffers.data() + first, prepared.offsets.data() + first, scratch,
+          reader};
+}
+
+void transom_executable::run_step(const Step& step, const Prepared& prepared, size_t first, std::byte* scratch,
+                                  const ChunkReader* reader) const {
+  const Arguments arguments = arguments_of(step, prepared, first, scratch, reader);
+  try {
+    step.kernel.run(arguments);
+  } catch (const Failure& failure) {
+    fail(failure.status(), "node {}, {}: {}", step.node, step.where, failure.what());
+  }
 }
 
 void transom_executable::run(const Prepared& prepared) const {
   std::byte* scratch = prepared.stream->scratch(scratch_bytes_);
   const auto [profile, user] = device_->profile();
   size_t first = 0;
-  for (const Step& step : steps_) {
-    std::byte* const* operands = prepared.operands.data() + first;
-    const Arguments arguments{operands, operands + step.inputs, prepared.buffers.data() + first,
-                              prepared.offsets.data() + first, scratch};
-    first += step.values.size();
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const Step& step = steps_[i];
+    const Step* reader = step.reader.get();
+    const size_t behind = first + step.values.size();
     const uint64_t begin = profile ? now() : 0;
-    try {
-      step.kernel.run(arguments);
-    } catch (const Failure& failure) {
-      fail(failure.status(), "node {}, {}: {}", step.node, step.where, failure.what());
+    uint64_t middle = 0;
+    if (reader && !prepared.apart[i]) {
+      const Arguments arguments = arguments_of(*reader, prepared, behind, scratch + scratch_of(step.kernel), nullptr);
+      const TileReader tiles(*reader->kernel.tiles, arguments);
+      run_step(step, prepared, first, scratch, &tiles);
+      middle = profile ? now() : 0;
+    } else {
+      run_step(step, prepared, first, scratch, nullptr);
+      middle = profile ? now() : 0;
+      if (reader) run_step(*reader, prepared, behind, scratch, nullptr);
     }
-    if (profile) profile(user, step.node, step.kernel.name.c_str(), begin, now());
+    if (profile) {
+      profile(user, step.node, step.kernel.name.c_str(), begin, middle);
+      if (reader) profile(user, reader->node, reader->kernel.name.c_str(), middle, now());
+    }
+    first = behind + (reader ? reader->values.size() : 0);
   }
 }

@@ -20,6 +20,7 @@ struct transom_executable : transom::cpu::Handle {
     std::vector<std::byte*> operands;      // of all steps, one after the other
     std::vector<transom_buffer*> buffers;  // of their inputs and outputs: see Arguments
     std::vector<size_t> offsets;
+    std::vector<bool> apart;  // of the steps: the reader's results lie on what the producer still reads
     void run() const { executable->run(*this); }
   };
   Prepared prepare(const transom_launch& launch) const;
@@ -40,11 +41,20 @@ struct transom_executable : transom::cpu::Handle {
     std::vector<size_t> values;  // inputs, then outputs
     size_t inputs;
     std::string where;
+    std::shared_ptr<Step> reader = nullptr;  // a fusion that takes the result chunk by chunk
   };
 
   std::vector<Place> places_for(const transom_graph& graph) const;
   void drop_unread_casts(const transom_graph& graph);
   void describe_step(const Step& step, const transom::cpu::Node& node);
+  void join_readers();
+  bool can_wait(size_t producer, size_t until) const;
+  bool overlap(size_t value, size_t other) const;
+  bool writes_over(const Step& step, const std::vector<std::byte*>& addresses) const;
+  static transom::cpu::Arguments arguments_of(const Step& step, const Prepared& prepared, size_t first,
+                                              std::byte* scratch, const transom::cpu::ChunkReader* reader);
+  void run_step(const Step& step, const Prepared& prepared, size_t first, std::byte* scratch,
+                const transom::cpu::ChunkReader* reader) const;
 
   transom_device* device_;
   std::vector<Place> places_;

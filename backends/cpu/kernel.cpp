@@ -113,6 +113,7 @@ const KernelTable& kernel_table() {
     add_attention_kernels(made);
     add_quantized_kernels(made);
     add_convolution_kernels(made);
+    add_pooling_kernels(made);
     return made;
   }();
   return table;

@@ -4,12 +4,14 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "cpu/chunks.h"
 #include "cpu/types.h"
 
 namespace transom::cpu {
@@ -51,6 +53,8 @@ class Node {
   std::vector<Type> inputs_, outputs_;
 };
 
+struct TileProgram;
+
 // What a kernel works on in one run.
 struct Arguments {
   std::byte* const* inputs;
@@ -58,6 +62,7 @@ struct Arguments {
   transom_buffer* const* input_buffers;  // null where the input is not a frozen input of the graph
   const size_t* input_offsets;           // of the inputs in those buffers
   std::byte* scratch;                    // Kernel::scratch_bytes
+  const ChunkReader* reader = nullptr;   // where Kernel::tells_chunks: gets every chunk of output 0 once it is written
 
   template <typename T>
   const T* input(size_t i) const {
@@ -75,6 +80,8 @@ struct Kernel {
   size_t scratch_bytes = 0;
   // Inputs that the kernel takes from another value than the node does: a weight from before its cast.
   std::vector<std::pair<size_t, int32_t>> instead = {};
+  bool tells_chunks = false;
+  std::shared_ptr<const TileProgram> tiles = nullptr;  // what `run` runs, if it is a fusion
 };
 
 using KernelMaker = Kernel (*)(const Node&);
@@ -94,5 +101,6 @@ void add_product_kernels(KernelTable& table);
 void add_attention_kernels(KernelTable& table);
 void add_quantized_kernels(KernelTable& table);
 void add_convolution_kernels(KernelTable& table);
+void add_pooling_kernels(KernelTable& table);
 
 }  // namespace transom::cpu

@@ -51,8 +51,8 @@ struct PackedWeight {
   virtual ~PackedWeight() = default;
 };
 
-// Memory for packed weights, aligned to 64 bytes. Many share a few blocks of huge pages: a product reads its weight from
-// end to end at each run, and where pages are small the processor's prefetching stops at each of their ends.
+// Memory for packed weights, aligned to 64 bytes. Many share a few blocks of huge pages: a product reads its weight
+// from end to end at each run, and where pages are small the processor's prefetching stops at each of their ends.
 using PackedMemory = std::shared_ptr<std::byte>;
 PackedMemory allocate_packed(size_t bytes);  // throws Failure(TRANSOM_OUT_OF_MEMORY)
 

@@ -229,8 +229,7 @@ class Builder {
       leaf.input = key.input;
     }
     program_.leaves.push_back(leaf);
-    result.operand = boolean ? convert(TRANSOM_INT64, TRANSOM_BOOL, leaf.slot)
-                             : rounded(node, leaf.slot);
+    result.operand = boolean ? convert(TRANSOM_INT64, TRANSOM_BOOL, leaf.slot) : rounded(node, leaf.slot);
     result.kind = Value::kComputed;
   }
 
@@ -343,6 +342,12 @@ class Builder {
       if (leaf.kind == Leaf::kStrided) leaf.strides = nest.strides[next++];
     // Tiles that end where rows end can read a repeated row where it lies.
     const int64_t row = nest.shape.back();
+    if (nest.shape.size() > 1 && row > 1 && row < 128) {
+      program_.tile = kLargestTile / row * row;
+      for (Leaf& leaf : program_.leaves)
+        leaf.repeats = leaf.kind == Leaf::kStrided && std::all_of(leaf.strides.begin(), leaf.strides.end() - 1,
+                                                                  [](int64_t step) { return step == 0; });
+    }
     for (int64_t tile = std::min(row, kLargestTile); nest.shape.size() > 1 && tile >= 128; --tile) {
       if (row % tile) continue;
       program_.tile = tile;
@@ -402,7 +407,7 @@ class Builder {
       }
     };
     for (const Leaf& leaf : program_.leaves) {
-      if (leaf.kind == Leaf::kScalar || leaf.kind == Leaf::kConstant) last_use[leaf.slot] = kForever;
+      if (leaf.kind == Leaf::kScalar || leaf.kind == Leaf::kConstant || leaf.repeats) last_use[leaf.slot] = kForever;
       if (!(leaf.in_place && leaf.kind == Leaf::kDense)) allocate(leaf.slot);
       if (leaf.staging != kNone) {
         allocate(leaf.staging);

@@ -65,6 +65,7 @@ class Worker {
     if (code) prepare_generated(scratch + table_bytes + program.scratch_bytes + terms_bytes);
     else
       for (const Leaf& leaf : program.leaves) fill_once(leaf);
+    loaded_.resize(program.leaves.size());
   }
 
   void run(int64_t begin, int64_t end) {
@@ -150,11 +151,18 @@ class Worker {
   void load_strided(const Leaf& leaf, int64_t begin, int64_t n) {
     const int64_t inner = program_.shape.back(), stride = leaf.strides.back();
     const size_t home = program_.slot_offsets[leaf.slot];
-    if (leaf.in_place && stride == 1 && begin % inner + n <= inner) {
+    const int64_t phase = begin % inner;
+    if (leaf.in_place && stride == 1 && phase + n <= inner) {
       table_[leaf.slot] = address(leaf, begin);
       return;
     }
     std::byte* slot = slots() + home;
+    if (leaf.repeats) {
+      Loaded& loaded = loaded_[static_cast<size_t>(&leaf - program_.leaves.data())];
+      table_[leaf.slot] = slot;
+      if (loaded.phase == phase && loaded.count >= n) return;
+      loaded = {phase, n};
+    }
     std::byte* out = leaf.staging == kNone ? slot : table_[leaf.staging];
     gather(leaf, begin, n, out);
     if (leaf.staging != kNone) load_function(leaf.dtype)(slot, out, nullptr, nullptr, static_cast<size_t>(n));
@@ -299,6 +307,11 @@ class Worker {
       std::memcpy(targets[i], pointers_[leaves + i], rest * element_size(recipe.results[i].dtype));
   }
 
+  // What the slot of a repeated row holds.
+  struct Loaded {
+    int64_t phase = -1, count = 0;
+  };
+
   const TileProgram& program_;
   const Arguments& arguments_;
   std::byte* const* leaf_inputs_;
@@ -307,8 +320,9 @@ class Worker {
   std::byte* pads_ = nullptr;  // one vector for each leaf and result
   bool staged_ = false, by_rows_ = false;
   std::byte** table_;
-  float* terms_;           // [totals, kTotalRun]
-  int64_t run_begin_ = 0;  // of terms_
+  std::vector<Loaded> loaded_;  // of each leaf
+  float* terms_;                // [totals, kTotalRun]
+  int64_t run_begin_ = 0;       // of terms_
 };
 
 void run_with_totals(const TileProgram& program, const Arguments& arguments, std::byte* const* inputs, float* partial,
@@ -327,6 +341,23 @@ void run_with_totals(const TileProgram& program, const Arguments& arguments, std
     if (result.total) *arguments.output<float>(result.output) = partial[next++];
 }
 
+// The addresses that leaves read from: the inputs, then what must be written out first, at `scratch`, which moves on.
+std::vector<std::byte*> leaf_inputs(const TileProgram& program, const Arguments& arguments, std::byte*& scratch) {
+  std::vector<std::byte*> inputs(arguments.inputs, arguments.inputs + program.inputs);
+  for (const Materialised& copy : program.materialised) {
+    copy_view(scratch, inputs[copy.input], copy.view, copy.element);
+    inputs.push_back(scratch);
+    scratch += materialised_bytes(copy);
+  }
+  return inputs;
+}
+
+// Of the generated kernel, if it is ready.
+Code code_of(const TileProgram& program) {
+  const int64_t work = program.count * static_cast<int64_t>(program.instructions.size());
+  return program.generated ? program.generated->entry(work) : nullptr;
+}
+
 }  // namespace
 
 void run_program(const TileProgram& program, const Arguments& arguments) {
@@ -335,15 +366,9 @@ void run_program(const TileProgram& program, const Arguments& arguments) {
       if (result.total) *arguments.output<float>(result.output) = 0;
     return;
   }
-  std::vector<std::byte*> inputs(arguments.inputs, arguments.inputs + program.inputs);
   std::byte* scratch = arguments.scratch;
-  for (const Materialised& copy : program.materialised) {
-    copy_view(scratch, inputs[copy.input], copy.view, copy.element);
-    inputs.push_back(scratch);
-    scratch += materialised_bytes(copy);
-  }
-  const int64_t work = program.count * static_cast<int64_t>(program.instructions.size());
-  const Code code = program.generated ? program.generated->entry(work) : nullptr;
+  const std::vector<std::byte*> inputs = leaf_inputs(program, arguments, scratch);
+  const Code code = code_of(program);
   if (program.totals)
     return run_with_totals(program, arguments, inputs.data(), reinterpret_cast<float*>(scratch), code);
   const int64_t tiles = (program.count + program.tile - 1) / program.tile;
@@ -351,6 +376,31 @@ void run_program(const TileProgram& program, const Arguments& arguments) {
     Worker(program, arguments, inputs.data(), code)
         .run(begin * program.tile, std::min(end * program.tile, program.count));
   });
+}
+
+bool reads_in_order(const TileProgram& program, size_t input) {
+  if (program.totals) return false;
+  for (const Materialised& copy : program.materialised)
+    if (copy.input == input) return false;
+  for (const Leaf& leaf : program.leaves)
+    if (leaf.kind != Leaf::kConstant && leaf.kind != Leaf::kIota && leaf.input == input &&
+        (leaf.kind != Leaf::kDense || leaf.offset != 0))
+      return false;
+  return true;
+}
+
+TileReader::TileReader(const TileProgram& program, const Arguments& arguments)
+    : program_(program), arguments_(arguments), code_(code_of(program)) {
+  std::byte* scratch = arguments.scratch;
+  inputs_ = leaf_inputs(program, arguments, scratch);
+}
+
+void TileReader::read(const Chunk& chunk) const {
+  Worker worker(program_, arguments_, inputs_.data(), code_);
+  for (int64_t i = 0; i < chunk.count; ++i) {
+    const int64_t begin = chunk.begin + i * chunk.step;
+    worker.run(begin, begin + chunk.length);
+  }
 }
 
 }  // namespace transom::cpu

@@ -35,6 +35,7 @@ struct Leaf {
   size_t input = 0;  // of the node, or input_count + i for the value materialised by copy i
   transom_dtype dtype = TRANSOM_FLOAT32;
   bool in_place = false;  // read where it lies in memory, when its tile is contiguous there
+  bool repeats = false;   // kStrided: a short row again and again, which stays in its slot
   Shape strides = {};     // kStrided: over the loop nest of the program
   int64_t offset = 0;
   uint64_t constant = 0;                     // kConstant: the bytes of one lane
@@ -88,5 +89,21 @@ inline size_t lane_size(Lane lane) {
 
 TileProgram build_program(const transom_graph& region);
 void run_program(const TileProgram& program, const Arguments& arguments);
+
+// Whether the program can be run chunk by chunk while input `input` is being written.
+bool reads_in_order(const TileProgram& program, size_t input);
+
+// Runs a program on the chunks of one of its inputs.
+class TileReader final : public ChunkReader {
+ public:
+  TileReader(const TileProgram& program, const Arguments& arguments);  // both outlive it
+  void read(const Chunk& chunk) const override;
+
+ private:
+  const TileProgram& program_;
+  const Arguments& arguments_;
+  codegen::GeneratedKernel::Entry code_;  // null: interpreted
+  std::vector<std::byte*> inputs_;
+};
 
 }  // namespace transom::cpu

@@ -28,7 +28,8 @@ Bound bound_of(const Operation& operation, DType dtype, bool gradient) {
   if (half && name == "linear") return {Scale::kTensor, 3};
   if (half && name == "sum_pool") return {Scale::kTensor, 8};
   if (one_of(name, {"reduce_sum", "cumulative_sum", "scatter_add", "dot_general", "linear", "convolution",
-                    "convolution_input_gradient", "convolution_weight_gradient", "sum_pool"}))
+                    "convolution_input_gradient", "convolution_weight_gradient", "sum_pool"}) ||
+      name.starts_with("channels_last_"))
     return {Scale::kTerms, half ? 1.0 : 0.5};
   if (one_of(name, {"add", "sub", "mul"})) return {Scale::kElement, 0.5};
   if (one_of(name, {"div", "sqrt"})) return {Scale::kElement, 1.0};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pooling by windows over the spatial axes of [N, C, spatial...]: composites, axis by axis.
+// Pooling by windows over the spatial axes of [N, C, spatial...], or of [N, spatial..., C] where the layout pass has
+// put the channels last: composites, axis by axis.
 #include <algorithm>
 
 #include "ops/rules.h"
@@ -12,19 +13,23 @@ constexpr double kLowest = -3.3895313892515355e38;
 
 struct Windows {
   Axes window, strides, low, high;  // one number a spatial axis
+  size_t first;                     // spatial axis
 
   explicit Windows(const Attributes& attributes)
       : window(attributes.get_ints("window")),
         strides(attributes.get_ints("strides")),
         low(attributes.get_ints("low")),
-        high(attributes.get_ints("high")) {}
+        high(attributes.get_ints("high")),
+        first(attributes.get_int("channels_last", 0) ? 1 : 2) {}
 
   int64_t extent(size_t i, int64_t x) const { return (x + low[i] + high[i] - window[i]) / strides[i] + 1; }
 
   Tensor padded(const Tensor& x, double value) const {
-    Axes before(2, 0), behind(2, 0);
+    Axes before(first, 0), behind(first, 0);
     before.insert(before.end(), low.begin(), low.end());
     behind.insert(behind.end(), high.begin(), high.end());
+    before.resize(x.shape().size(), 0);
+    behind.resize(x.shape().size(), 0);
     return pad(x, before, behind, value);
   }
 
@@ -32,7 +37,7 @@ struct Windows {
   template <typename Join>
   Tensor reduce(Tensor x, Join&& join) const {
     for (size_t i = window.size(); i-- > 0;) {
-      const auto axis = static_cast<int64_t>(i) + 2;
+      const auto axis = static_cast<int64_t>(i + first);
       const int64_t last = (x.dim(axis) - window[i]) / strides[i] * strides[i];
       Tensor joined;
       for (int64_t tap = 0; tap < window[i]; ++tap) {
@@ -61,9 +66,10 @@ std::vector<Type> infer_pooling(const Inference& in) {
       expect_between(in, {padding}, 0, w.window[i] - 1, "padding (less than the window)");
   Shape shape = in.shape(0);
   for (size_t i = 0; i < spatial; ++i) {
-    check(in, shape[i + 2] + w.low[i] + w.high[i] >= w.window[i],
+    int64_t& extent = shape[i + w.first];
+    check(in, extent + w.low[i] + w.high[i] >= w.window[i],
           fmt::format("the window {} is larger than the padded input {}", to_string(w.window), to_string(in.shape(0))));
-    shape[i + 2] = w.extent(i, shape[i + 2]);
+    extent = w.extent(i, extent);
   }
   return {{in.dtype(0), shape}};
 }
@@ -72,11 +78,18 @@ Attributes geometry(Axes window, Axes strides, Axes low, Axes high) {
   return {{"window", window}, {"strides", strides}, {"low", low}, {"high", high}};
 }
 
+Attributes with_channels_last(Attributes attributes) {
+  attributes.set("channels_last", int64_t{1});
+  return attributes;
+}
+
 std::vector<Sample> pooling_samples() {
   return {{{{DType::kFloat32, {2, 3, 7, 6}}}, geometry({3, 3}, {2, 2}, {1, 1}, {1, 1})},
           {{{DType::kFloat32, {1, 2, 5, 5}}}, geometry({2, 2}, {2, 2}, {0, 0}, {1, 1})},
           {{{DType::kBFloat16, {2, 1, 4, 9}}}, geometry({2, 3}, {1, 2}, {0, 1}, {1, 0})},
-          {{{DType::kFloat32, {2, 2, 9}}}, geometry({4}, {3}, {2}, {0})}};
+          {{{DType::kFloat32, {2, 2, 9}}}, geometry({4}, {3}, {2}, {0})},
+          {{{DType::kFloat32, {2, 7, 6, 3}}}, with_channels_last(geometry({3, 3}, {2, 2}, {1, 1}, {1, 0}))},
+          {{{DType::kBFloat16, {2, 9, 5}}}, with_channels_last(geometry({4}, {3}, {2}, {0}))}};
 }
 
 // Of equal values the first one of the window, in row-major order, takes the gradient, as in PyTorch.

@@ -76,6 +76,7 @@ OperationList indexing_operations();
 OperationList random_operations();
 OperationList contraction_operations();
 OperationList convolution_operations();
+OperationList channels_last_operations();
 OperationList pooling_operations();
 OperationList fusion_operations();
 OperationList activation_operations();

@@ -16,11 +16,13 @@ Graph run_passes(Graph graph, const PassOptions& options) {
   // compute twice than to keep.
   step("simplify", simplify(graph));
   step("lower_composites", lower_composites(graph, options.claims));
+  step("lay_out_images", lay_out_images(graph, options.claims));
   static const Operation& fusion = find_operation("fusion");
   Node probe;
   probe.operation = &fusion;
   if (options.claims(probe)) step("fuse_elementwise", fuse_elementwise(graph));
   step("schedule", schedule(graph));
+  step("hoist_vectors", hoist_vectors(graph));
   return graph;
 }
 

@@ -40,9 +40,12 @@ double arithmetic_of(const Node& node) {
   } else if (name == "dot_general") {
     for (const int64_t axis : node.attributes.get_ints("x_contract"))
       contracted *= static_cast<double>(node.inputs[0].dim(axis));
-  } else if (name == "convolution") {
+  } else if (name.ends_with("convolution")) {
     contracted = window_of(node.inputs[1].shape());
-  } else if (name == "convolution_weight_gradient") {  // as often as the forward pass: each output meets its window
+  } else if (name.ends_with("convolution_input_gradient")) {
+    return 2 * window_of(node.inputs[1].shape()) * count_of(node.inputs[0].type());
+  } else if (name.ends_with(
+                 "convolution_weight_gradient")) {  // as often as the forward pass: each output meets its window
     const auto dy = std::min_element(node.inputs.begin(), node.inputs.end(),
                                      [](const Tensor& a, const Tensor& b) { return a.size() < b.size(); });
     return 2 * window_of(node.types[0].shape) * count_of(dy->type());
