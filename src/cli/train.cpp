@@ -92,7 +92,8 @@ int train(const std::vector<std::string>& words) {
   for (const std::string& note : arguments.notes) log(LogLevel::kInfo, note);
   TrainingArguments& training = arguments.training;
   const ScriptArguments& script = arguments.script;
-  DeviceOptions device{.device = script.device.value_or(""), .mode = script.mode};
+  DeviceOptions device{.device = script.device.value_or(""), .mode = script.mode.value_or("")};
+  if (training.use_habana == false && device.device.empty()) device.device = best_device_but("hpu");
   device.apply();
   if (script.profile) expect_folder_of(*script.profile);
   if (script.model_name_or_path.empty() && !script.config_name)

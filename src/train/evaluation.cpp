@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "data/padding.h"
+#include "device/static_shapes.h"
 #include "train/model_inputs.h"
 #include "transom/ops.h"
 
@@ -15,8 +16,12 @@ class Collected {
  public:
   explicit Collected(std::string name) : name_(std::move(name)) {}
 
-  void add(const Tensor& tensor) {
-    parts_.push_back({tensor.shape(), cast(tensor, DType::kFloat32).to_vector<float>()});
+  // The first `rows` of the tensor; what fills the batch up comes behind them.
+  void add(const Tensor& tensor, int64_t rows) {
+    Part part{tensor.shape(), cast(tensor, DType::kFloat32).to_vector<float>()};
+    part.values.resize(part.values.size() / static_cast<size_t>(part.shape[0]) * static_cast<size_t>(rows));
+    part.shape[0] = rows;
+    parts_.push_back(std::move(part));
   }
 
   Predictions::Array join() const {
@@ -65,6 +70,9 @@ Predictions evaluate_model(const TrainStep& step, const TrainingData& data, int6
     for (int64_t row = first; row < std::min(data.rows, first + batch_size); ++row) rows.push_back(row);
     Batch batch = data.batch(rows);
     if (data.augment) data.augment(batch, TrainingData::kEvaluationDraw + static_cast<uint64_t>(first / batch_size));
+    const auto count = static_cast<int64_t>(rows.size());
+    const bool filled = count < batch_size && first > 0 && wants_static_shapes() && fill_up(batch, batch_size);
+    const auto rows_of = [&](const Tensor& tensor) { return filled ? count : tensor.dim(0); };
     const NamedTensors inputs = to_inputs(batch);
     NamedTensors given;
     Tensor loss;
@@ -87,12 +95,13 @@ Predictions evaluate_model(const TrainStep& step, const TrainingData& data, int6
       auto place =
           std::find_if(outputs.begin(), outputs.end(), [&, n = name](const auto& item) { return item.first == n; });
       if (place == outputs.end()) place = outputs.insert(outputs.end(), {name, Collected(name)});
-      place->second.add(tensor);
+      place->second.add(tensor, rows_of(tensor));
     }
+    if (filled && !batch.labels.empty()) batch.labels.resize(rows.size());
     result.labels.insert(result.labels.end(), batch.labels.begin(), batch.labels.end());
     result.label_values.insert(result.label_values.end(), batch.label_values.begin(), batch.label_values.end());
     if (batch.sequences.contains("labels")) {
-      token_labels.add(inputs.at("labels"));
+      token_labels.add(inputs.at("labels"), rows_of(inputs.at("labels")));
       has_token_labels = true;
     }
     result.rows += static_cast<int64_t>(rows.size());

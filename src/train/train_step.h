@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "optim/optimizer.h"
+#include "tensor/evaluate.h"
 #include "transom/model.h"
 #include "transom/training_arguments.h"
 
@@ -39,6 +40,7 @@ class TrainStep {
   TrainingArguments arguments_;
   bool counts_labels_;
   std::unique_ptr<Optimizer> optimizer_;
+  RepeatedEvaluation evaluation_;
 };
 
 // Whether weight decay spares a parameter, as Trainer decides it: biases and norms by their names, and layer norms

@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "data/padding.h"
+#include "device/static_shapes.h"
 #include "train/checkpoints.h"
 #include "train/evaluation.h"
 #include "train/flow.h"
@@ -32,6 +33,18 @@ Metrics numbers_of(const LogRecord& record) {
     if (const auto number = find_number(record, name)) metrics.emplace_back(name, *number);
   return metrics;
 }
+
+// A mode for as long as this lives.
+class ModeScope {
+ public:
+  explicit ModeScope(Mode wanted) : before_(mode()) { set_mode(wanted); }
+  ~ModeScope() { set_mode(before_); }
+  ModeScope(const ModeScope&) = delete;
+  ModeScope& operator=(const ModeScope&) = delete;
+
+ private:
+  Mode before_;
+};
 
 }  // namespace
 
@@ -60,6 +73,7 @@ struct Trainer::Run {
   double total_loss = 0;
   int64_t steps_of_this_call = 0;
   bool stop = false;
+  double aside = 0;  // seconds of what was no training: logging, evaluating, saving
 
   void log(LogRecord record) {
     const LogRecord& full = state.log(std::move(record));
@@ -77,11 +91,15 @@ struct Trainer::Run {
     loss_sum = 0;
   }
 
+  Predictions predict(const TrainingData& data) {
+    const ModeScope graphs(arguments.use_hpu_graphs_for_inference ? Mode::kGraph : mode());
+    return evaluate_model(step, data, arguments.per_device_eval_batch_size, preprocess_outputs);
+  }
+
   LogRecord evaluate(const std::string& prefix) {
     if (!eval_data) fail("evaluation was asked for, but there is no evaluation data");
     const auto begin = std::chrono::steady_clock::now();
-    const Predictions predictions =
-        evaluate_model(step, *eval_data, arguments.per_device_eval_batch_size, preprocess_outputs);
+    const Predictions predictions = predict(*eval_data);
     LogRecord record;
     if (predictions.loss) record.emplace_back(prefix + "_loss", *predictions.loss);
     if (compute_metrics)
@@ -128,6 +146,12 @@ struct Trainer::Run {
   }
 
   void carry_out(Decisions decisions) {
+    const auto begin = std::chrono::steady_clock::now();
+    carry_out_now(decisions);
+    aside += seconds_since(begin);
+  }
+
+  void carry_out_now(Decisions decisions) {
     if (decisions.log) log_training();
     if (decisions.evaluate) {
       const std::optional<double> before = state.best_metric;
@@ -200,9 +224,7 @@ void Trainer::save_model(const std::string& directory) {
   run_->save_model(directory.empty() ? run_->arguments.output_dir : directory);
 }
 Metrics Trainer::evaluate(const std::string& prefix) { return numbers_of(run_->evaluate(prefix)); }
-Predictions Trainer::predict(const TrainingData& data) {
-  return evaluate_model(run_->step, data, run_->arguments.per_device_eval_batch_size, run_->preprocess_outputs);
-}
+Predictions Trainer::predict(const TrainingData& data) { return run_->predict(data); }
 
 Metrics Trainer::train(const std::optional<std::string>& resume_from) {
   Run& run = *run_;
@@ -259,7 +281,12 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
       run.board = std::make_unique<TensorBoard>(
           arguments.logging_dir.value_or((fs::path(arguments.output_dir) / "runs").string()));
 
+  // Norms over a batch would see rows that only fill it up.
+  const bool fills_up = batches > 1 && run.model->buffers().empty() && wants_static_shapes();
+
   const auto begin = std::chrono::steady_clock::now();
+  auto counted_from = begin;  // throughput_warmup_steps
+  run.aside = 0;
   for (const auto& callback : run.callbacks) callback->on_train_begin(arguments, run.state);
   if (arguments.eval_on_start && run.eval_data) run.evaluate("eval");
 
@@ -271,10 +298,13 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
       std::vector<NamedTensors> micro_batches;
       for (int64_t k = 0; k < accumulation && batch < batches; ++k, ++batch) {
         Batch rows = run.train_data->batch(order[static_cast<size_t>(batch)]);
+        if (fills_up) fill_up(rows, arguments.per_device_train_batch_size);
         if (run.train_data->augment) run.train_data->augment(rows, static_cast<uint64_t>(epoch * batches + batch));
         micro_batches.push_back(to_inputs(rows));
       }
       run.update(micro_batches);
+      if (run.steps_of_this_call == arguments.throughput_warmup_steps)
+        counted_from = std::chrono::steady_clock::now(), run.aside = 0;
       run.state.epoch = static_cast<double>(epoch) + static_cast<double>(batch) / static_cast<double>(batches);
       for (const auto& callback : run.callbacks) callback->on_step_end(arguments, run.state);
       run.carry_out(after_step(arguments, run.state));
@@ -286,9 +316,14 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
     load_parameters(*run.state.best_model_checkpoint, *run.model);
     for (const auto& parameter : run.model->parameters()) parameter->value.set_requires_grad();
   }
-  LogRecord summary = speed_metrics(
-      "train", seconds_since(begin),
-      static_cast<int64_t>(duration.updates * arguments.per_device_train_batch_size * accumulation), duration.updates);
+  // The run's time is whole; rates are over the updates that count.
+  LogRecord summary = speed_metrics("train", seconds_since(begin), std::nullopt, std::nullopt);
+  const int64_t warm_up = std::min(arguments.throughput_warmup_steps, run.steps_of_this_call);
+  const int64_t updates = warm_up > 0 ? duration.updates - warm_up : duration.updates;
+  const double counted = seconds_since(counted_from) - (arguments.adjust_throughput ? run.aside : 0);
+  const LogRecord rates = speed_metrics(
+      "train", counted, static_cast<int64_t>(updates * arguments.per_device_train_batch_size * accumulation), updates);
+  summary.insert(summary.end(), rates.begin() + 1, rates.end());
   summary.emplace_back("total_flos", run.state.total_flos);
   summary.emplace_back("train_loss", run.total_loss / static_cast<double>(std::max<int64_t>(run.state.global_step, 1)));
   run.log(summary);
