@@ -90,7 +90,7 @@ transom_device_properties describe_module(const SynapseLibrary& library, synModu
   std::snprintf(properties.name, sizeof properties.name, "%s", generation.name);
   std::snprintf(properties.architecture, sizeof properties.architecture, "%s", generation.architecture);
   std::snprintf(properties.driver, sizeof properties.driver, "Synapse %s", library.version().c_str());
-  properties.flags = TRANSOM_DEVICE_PLANS_MEMORY;
+  properties.flags = TRANSOM_DEVICE_PLANS_MEMORY | TRANSOM_DEVICE_STATIC_SHAPES;
   properties.memory_bytes = found[1];
   properties.compute_units = static_cast<uint32_t>(std::popcount(found[2]));
   properties.fast_dtypes = 1u << TRANSOM_BFLOAT16 | (type == synDeviceGaudi ? 0u : 1u << TRANSOM_FLOAT16);
@@ -119,7 +119,10 @@ transom_device::transom_device(std::shared_ptr<const SynapseLibrary> library, sy
     memory.emplace(*library_, id_, *lanes);
     staging.emplace(*library_, id_, *lanes);
     recipes_ = std::make_unique<RecipeCache>(*library_, type_, options_);
+    library_->expect(library_->synEventCreate(&opened_, id_, EVENT_COLLECT_TIME), "creating an event");
+    library_->expect(library_->synEventRecord(opened_, lanes->stream(Lane::kCompute)), "recording an event");
   } catch (...) {
+    if (opened_) library_->synEventDestroy(opened_);
     recipes_.reset();
     staging.reset();
     memory.reset();
@@ -130,11 +133,9 @@ transom_device::transom_device(std::shared_ptr<const SynapseLibrary> library, sy
 }
 
 transom_device::~transom_device() {
-  try {
-    lanes->wait_for_all();
-  } catch (const Failure&) {  // the device is lost: what is left is to let go of it
-  }
+  lanes->settle();
   if (workspace_) memory->free(std::move(workspace_));
+  library_->synEventDestroy(opened_);
   recipes_.reset();
   staging.reset();
   memory.reset();
@@ -167,7 +168,7 @@ uint64_t transom_device::copy_in(const void* from, Block& to, size_t offset, siz
   return ticket;
 }
 
-uint64_t transom_device::copy_out(Block& from, size_t offset, void* to, size_t bytes) {
+uint64_t transom_device::copy_out(Block& from, size_t offset, void* to, size_t bytes, const void* owner) {
   constexpr size_t kPiece = size_t{64} << 20;
   Block* const source = &from;
   uint64_t ticket = 0;
@@ -177,23 +178,23 @@ uint64_t transom_device::copy_out(Block& from, size_t offset, void* to, size_t b
           library_->synMemCopyAsync(stream, from.address + offset, bytes, reinterpret_cast<uint64_t>(to), DRAM_TO_HOST),
           "copying from the device");
     });
-  for (size_t done = 0; done < bytes; done += kPiece) {
-    const size_t count = std::min(kPiece, bytes - done);
-    Staging::Piece& piece = staging->acquire(count);
-    piece.held = true;
-    try {
+  try {
+    for (size_t done = 0; done < bytes; done += kPiece) {
+      const size_t count = std::min(kPiece, bytes - done);
+      Staging::Piece& piece = staging->acquire(count);
       ticket = lanes->submit(Lane::kOut, {&source, 1}, {}, [&](synStreamHandle stream) {
         library_->expect(library_->synMemCopyAsync(stream, from.address + offset + done, count,
                                                    reinterpret_cast<uint64_t>(piece.data), DRAM_TO_HOST),
                          "copying from the device");
       });
-    } catch (...) {
-      piece.held = false;
-      throw;
+      piece.held = true;
+      piece.lane = Lane::kOut;
+      piece.ticket = ticket;
+      pending_.push_back({ticket, &piece, static_cast<std::byte*>(to) + done, count, owner});
     }
-    piece.lane = Lane::kOut;
-    piece.ticket = ticket;
-    pending_.push_back({ticket, &piece, static_cast<std::byte*>(to) + done, count});
+  } catch (...) {
+    forget_copies(owner);
+    throw;
   }
   return ticket;
 }
@@ -215,6 +216,23 @@ bool transom_device::is_pinned(const void* memory, size_t bytes) const {
   return static_cast<const std::byte*>(memory) + bytes <= static_cast<std::byte*>(start) + size;
 }
 
+void transom_device::wait(const Tickets& tickets, const void* owner) {
+  try {
+    lanes->wait(tickets);
+  } catch (...) {
+    forget_copies(owner);
+    throw;
+  }
+  finish_copies();
+}
+
+void transom_device::forget_copies(const void* owner) {
+  std::erase_if(pending_, [&](const PendingCopy& copy) {
+    if (copy.owner == owner) copy.piece->held = false;  // its ticket keeps it until it is written
+    return copy.owner == owner;
+  });
+}
+
 void transom_device::finish_copies() {
   std::erase_if(pending_, [&](const PendingCopy& copy) {
     if (!lanes->done(Lane::kOut, copy.ticket)) return false;
@@ -232,9 +250,24 @@ Block& transom_device::workspace(size_t bytes) {
   return *workspace_;
 }
 
-std::string transom_device::report() const {
+// By the card's clock, up to the end of all work so far.
+double transom_device::seconds_since_opened() {
+  const std::lock_guard lock(mutex);
+  synEventHandle now = nullptr;
+  uint64_t nanoseconds = 0;
+  lanes->wait_for_all();
+  library_->expect(library_->synEventCreate(&now, id_, EVENT_COLLECT_TIME), "creating an event");
+  const bool told = library_->synEventRecord(now, lanes->stream(Lane::kCompute)) == synSuccess &&
+                    library_->synEventSynchronize(now) == synSuccess &&
+                    library_->synEventElapsedTime(&nanoseconds, opened_, now) == synSuccess;
+  library_->synEventDestroy(now);
+  return told ? static_cast<double>(nanoseconds) * 1e-9 : 0;
+}
+
+std::string transom_device::report() {
   const RecipeCache::Counts counts = recipes_->counts();
   return fmt::format(
-      R"({{"recompilations": {}, "recipes_from_memory": {}, "recipes_from_disk": {}, "broken_disk_entries": {}, "host_segments": {}}})",
-      counts.compiled, counts.from_memory, counts.from_disk, counts.broken, host_segments.load());
+      R"({{"device_seconds": {:.9g}, "recompilations": {}, "recipes_from_memory": {}, "recipes_from_disk": {}, "broken_disk_entries": {}, "host_segments": {}}})",
+      seconds_since_opened(), counts.compiled, counts.from_memory, counts.from_disk, counts.broken,
+      host_segments.load());
 }

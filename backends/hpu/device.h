@@ -47,7 +47,7 @@ struct transom_device {
   std::atomic<bool> lost{false};
   std::atomic<uint64_t> handles{0};        // that live now
   std::atomic<uint64_t> host_segments{0};  // run so far
-  std::string report() const;              // what was counted, as JSON
+  std::string report();                    // what was counted, as JSON
 
   // What follows is used under the lock.
   std::mutex mutex;
@@ -59,10 +59,13 @@ struct transom_device {
 
   // The lanes of a copy; bytes > 0. A copy out is finished by finish_copies, once its ticket is done.
   uint64_t copy_in(const void* from, transom::hpu::Block& to, size_t offset, size_t bytes);
-  uint64_t copy_out(transom::hpu::Block& from, size_t offset, void* to, size_t bytes);
+  // `owner` waits for it, or forgets it: after a failure `to` may be gone.
+  uint64_t copy_out(transom::hpu::Block& from, size_t offset, void* to, size_t bytes, const void* owner);
   uint64_t copy_across(transom::hpu::Block& from, size_t from_offset, transom::hpu::Block& to, size_t to_offset,
                        size_t bytes);
   void finish_copies();
+  void wait(const transom::hpu::Tickets& tickets, const void* owner);  // and finishes copies
+  void forget_copies(const void* owner);
   bool is_pinned(const void* memory, size_t bytes) const;
   // The one workspace of all recipes, grown to at least so many bytes; they run one after the other.
   transom::hpu::Block& workspace(size_t bytes);
@@ -73,6 +76,7 @@ struct transom_device {
     transom::hpu::Staging::Piece* piece;
     void* to;
     size_t bytes;
+    const void* owner;
   };
 
   std::shared_ptr<const transom::hpu::SynapseLibrary> library_;
@@ -81,7 +85,9 @@ struct transom_device {
   synDeviceType type_ = 0;
   std::vector<PendingCopy> pending_;
   std::unique_ptr<transom::hpu::Block> workspace_;
+  synEventHandle opened_ = nullptr;  // on the compute lane: where the card's own clock is counted from
   std::unique_ptr<transom::hpu::RecipeCache> recipes_;
+  double seconds_since_opened();
   std::pair<transom_profile_callback, void*> profile_{nullptr, nullptr};
 };
 

@@ -63,6 +63,12 @@ void Lanes::wait(const Tickets& tickets) {
   }
 }
 
+void Lanes::settle() noexcept {
+  for (size_t i = 0; i < kLanes; ++i)
+    if (library_.synStreamSynchronize(streams_[i]) != synSuccess) library_.synStreamSynchronize(streams_[i]);
+  completed_ = issued_;
+}
+
 bool Lanes::query(const Tickets& tickets) {
   for (size_t i = 0; i < kLanes; ++i) {
     if (tickets[i] <= completed_[i]) continue;

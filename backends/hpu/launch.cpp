@@ -142,10 +142,9 @@ void transom_executable::run_on_host(const Prepared& prepared, const Segment& se
       bytes.resize(type.bytes());
       Block& from = input != input_of_.end() ? *prepared.inputs[input->second].block : *prepared.between.at(value);
       const size_t offset = input != input_of_.end() ? prepared.inputs[input->second].offset : 0;
-      tickets[static_cast<size_t>(Lane::kOut)] = device->copy_out(from, offset, bytes.data(), bytes.size());
+      tickets[static_cast<size_t>(Lane::kOut)] = device->copy_out(from, offset, bytes.data(), bytes.size(), &fetched);
     }
-    device->lanes->wait(tickets);
-    device->finish_copies();
+    device->wait(tickets, &fetched);
   }
   for (const size_t value : segment.inputs) {
     if (host.contains(value)) continue;

@@ -65,6 +65,31 @@ Values layer_norm_gradient(const Node& node, Emitter& emit, const Values& in) {
           emit.cast(backward[1], emit.element_of(node.output(2).dtype))};
 }
 
+// The kernel's second output is what its gradient takes.
+Values rms_norm_outputs(const Node& node, Emitter& emit, const Value& x, const Value& scale) {
+  auto params = zeroed<synRmsNormParams>();
+  params.epsValid = true;
+  params.eps = static_cast<float>(node.number("epsilon"));
+  params.NormAxisBmp = params.ParamAxisBmp = params.normalizedShapeDims = 1;
+  return emit.nodes(Emitter::typed("rms_norm_ex_fwd", x.element), {x, scale},
+                    {{x.element, x.shape}, {Element::kF32, {x.shape[0], 1}}}, Emitter::bytes_of(params));
+}
+
+Values rms_norm(const Node& node, Emitter& emit, const Values& in) {
+  const Value y = rms_norm_outputs(node, emit, rows(emit, in[0], node.input(0)), in[1])[0];
+  return {emit.reshape(y, Emitter::canonical(node.output().shape))};
+}
+
+Values rms_norm_gradient(const Node& node, Emitter& emit, const Values& in) {
+  const Value x = rows(emit, in[0], node.input(0)), dy = rows(emit, in[2], node.input(2)), &scale = in[1];
+  const Value inverse = rms_norm_outputs(node, emit, x, scale)[1];
+  const Values backward = emit.nodes(Emitter::typed("rms_norm_ex_bwd", x.element), {dy, x, scale, inverse},
+                                     {{x.element, x.shape}, {Element::kF32, scale.shape}},
+                                     Emitter::bytes_of(zeroed<synRmsNormGradientParams>()));
+  return {emit.reshape(backward[0], Emitter::canonical(node.output(0).shape)),
+          emit.cast(backward[1], emit.element_of(node.output(1).dtype))};
+}
+
 template <bool by_tanh>
 Values gelu(const Node&, Emitter& emit, const Values& in) {
   const Value& x = in[0];
@@ -99,6 +124,8 @@ void add_row_lowerings(LoweringTable& table) {
   table["log_softmax_gradient"] = softmax_gradient<log_softmax_gradient_guid, false>;
   table["layer_norm"] = layer_norm;
   table["layer_norm_gradient"] = layer_norm_gradient;
+  table["rms_norm"] = rms_norm;
+  table["rms_norm_gradient"] = rms_norm_gradient;
   table["gelu"] = gelu<false>;
   table["gelu_tanh"] = gelu<true>;
   table["silu"] = silu;

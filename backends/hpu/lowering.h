@@ -19,8 +19,9 @@ using LoweringTable = std::unordered_map<std::string_view, Lowering>;
 
 const LoweringTable& lowering_table();
 
-// Whether the device takes a composite for these inputs whole.
-bool claims_composite(std::string_view op, std::span<const transom_value> inputs, synDeviceType device);
+// Whether the device takes a composite for these inputs and attributes whole.
+bool claims_composite(std::string_view op, std::span<const transom_value> inputs,
+                      std::span<const transom_attribute> attributes, synDeviceType device);
 
 void add_elementwise_lowerings(LoweringTable& table);
 void add_movement_lowerings(LoweringTable& table);
@@ -29,5 +30,6 @@ void add_reduction_lowerings(LoweringTable& table);
 void add_product_lowerings(LoweringTable& table);
 void add_convolution_lowerings(LoweringTable& table);
 void add_row_lowerings(LoweringTable& table);
+void add_attention_lowerings(LoweringTable& table);
 
 }  // namespace transom::hpu

@@ -15,15 +15,9 @@
 #include "hpu/recipe_cache.h"
 
 using namespace transom::hpu;
+using transom::plugin::hand_over;
 
 namespace {
-
-template <typename Struct>
-void hand_over(const Struct& mine, Struct* theirs) {
-  const size_t size = std::min(theirs->struct_size, sizeof mine);  // what an older host can read
-  std::memcpy(theirs, &mine, size);
-  theirs->struct_size = size;
-}
 
 void check(const transom_binding& binding, size_t bytes) {
   if (!binding.buffer) fail(TRANSOM_INVALID_ARGUMENT, "expected a buffer to copy, found none");
@@ -115,7 +109,7 @@ transom_status copy_to_host(transom_stream* stream, transom_binding from, void* 
     check(from, bytes);
     if (bytes == 0) return;
     const std::lock_guard lock(stream->device->mutex);
-    stream->add(Lane::kOut, stream->device->copy_out(*from.buffer->block, from.offset, to, bytes));
+    stream->add(Lane::kOut, stream->device->copy_out(*from.buffer->block, from.offset, to, bytes, stream));
   });
 }
 
@@ -180,8 +174,7 @@ void stream_destroy(transom_stream* stream) { delete stream; }
 transom_status stream_synchronize(transom_stream* stream, transom_error* error) {
   return guarded(stream->device, error, [&] {
     const std::lock_guard lock(stream->device->mutex);
-    stream->device->lanes->wait(stream->issued);
-    stream->device->finish_copies();
+    stream->device->wait(stream->issued, stream);
   });
 }
 
@@ -216,8 +209,11 @@ transom_status event_wait(transom_event* event, transom_stream*, transom_error* 
 // Whether all that the event stands for is done; asks, or waits.
 bool passed(transom_event* event, bool wait) {
   const std::lock_guard lock(event->device->mutex);
-  if (wait) event->device->lanes->wait(event->after);
-  else if (!event->device->lanes->query(event->after)) return false;
+  if (wait) {
+    event->device->wait(event->after, event);
+    return true;
+  }
+  if (!event->device->lanes->query(event->after)) return false;
   event->device->finish_copies();
   return true;
 }
@@ -243,8 +239,8 @@ transom_status event_elapsed(transom_event* from, transom_event* to, double* sec
 // ---- programs
 
 int32_t claims(transom_device* device, const char* op, const transom_value* inputs, size_t inputs_count,
-               const transom_attribute*, size_t) {
-  return claims_composite(op, {inputs, inputs_count}, device->type()) ? 1 : 0;
+               const transom_attribute* attributes, size_t attributes_count) {
+  return claims_composite(op, {inputs, inputs_count}, {attributes, attributes_count}, device->type()) ? 1 : 0;
 }
 
 transom_status compile(transom_device* device, const transom_graph* graph, transom_executable** executable,
@@ -303,52 +299,47 @@ const char* device_report(transom_device* device) {
 }  // namespace
 
 transom_status transom_plugin_open(const transom_host* host, transom_plugin* plugin, transom_error* error) {
-  if (host->major != TRANSOM_PLUGIN_MAJOR) return report(error, TRANSOM_UNSUPPORTED, "built for another major version");
-  transom_host known{};
-  std::memcpy(&known, host, std::min(host->struct_size, sizeof known));
-  set_host(known);
-  transom_plugin mine{};
-  mine.struct_size = std::min(plugin->struct_size, sizeof mine);
-  mine.major = TRANSOM_PLUGIN_MAJOR;
-  mine.minor = TRANSOM_PLUGIN_MINOR;
-  mine.name = "hpu";
-  mine.version = "1.0";
-  mine.priority = 100;
-  mine.device_count = device_count;
-  mine.device_describe = device_describe;
-  mine.device_open = device_open;
-  mine.device_close = device_close;
-  mine.buffer_allocate = buffer_allocate;
-  mine.buffer_free = buffer_free;
-  mine.copy_to_device = copy_to_device;
-  mine.copy_to_host = copy_to_host;
-  mine.copy_on_device = copy_on_device;
-  mine.memory_statistics = memory_statistics;
-  mine.stream_create = stream_create;
-  mine.stream_destroy = stream_destroy;
-  mine.stream_synchronize = stream_synchronize;
-  mine.event_create = event_create;
-  mine.event_destroy = event_destroy;
-  mine.event_record = event_record;
-  mine.event_wait = event_wait;
-  mine.event_elapsed = event_elapsed;
-  mine.claims = claims;
-  mine.compile = compile;
-  mine.executable_destroy = executable_destroy;
-  mine.run = run;
-  mine.executable_describe = executable_describe;
-  mine.capture_begin = capture_begin;
-  mine.capture_end = capture_end;
-  mine.capture_replay = capture_replay;
-  mine.capture_destroy = capture_destroy;
-  mine.profile = profile;
-  mine.host_allocate = host_allocate;
-  mine.host_free = host_free;
-  mine.event_query = event_query;
-  mine.event_synchronize = event_synchronize;
-  mine.memory_reset_peak = memory_reset_peak;
-  mine.device_report = device_report;
-  add_collectives(mine);
-  std::memcpy(plugin, &mine, mine.struct_size);
-  return TRANSOM_OK;
+  return transom::plugin::open(host, plugin, error, [&](transom_plugin& mine) {
+    transom_host known{};
+    std::memcpy(&known, host, std::min(host->struct_size, sizeof known));
+    set_host(known);
+    mine.name = "hpu";
+    mine.version = "1.0";
+    mine.priority = 100;
+    mine.device_count = device_count;
+    mine.device_describe = device_describe;
+    mine.device_open = device_open;
+    mine.device_close = device_close;
+    mine.buffer_allocate = buffer_allocate;
+    mine.buffer_free = buffer_free;
+    mine.copy_to_device = copy_to_device;
+    mine.copy_to_host = copy_to_host;
+    mine.copy_on_device = copy_on_device;
+    mine.memory_statistics = memory_statistics;
+    mine.stream_create = stream_create;
+    mine.stream_destroy = stream_destroy;
+    mine.stream_synchronize = stream_synchronize;
+    mine.event_create = event_create;
+    mine.event_destroy = event_destroy;
+    mine.event_record = event_record;
+    mine.event_wait = event_wait;
+    mine.event_elapsed = event_elapsed;
+    mine.claims = claims;
+    mine.compile = compile;
+    mine.executable_destroy = executable_destroy;
+    mine.run = run;
+    mine.executable_describe = executable_describe;
+    mine.capture_begin = capture_begin;
+    mine.capture_end = capture_end;
+    mine.capture_replay = capture_replay;
+    mine.capture_destroy = capture_destroy;
+    mine.profile = profile;
+    mine.host_allocate = host_allocate;
+    mine.host_free = host_free;
+    mine.event_query = event_query;
+    mine.event_synchronize = event_synchronize;
+    mine.memory_reset_peak = memory_reset_peak;
+    mine.device_report = device_report;
+    add_collectives(mine);
+  });
 }

@@ -127,6 +127,33 @@ typedef struct {
   bool approximation; /* by tanh */
 } synGeluParams;
 typedef struct {
+  bool epsValid;
+  float eps;
+  uint32_t NormAxisBmp, ParamAxisBmp, normalizedShapeDims;
+  bool fastMath;
+} synRmsNormParams;
+typedef struct {
+  uint32_t bwdStage;
+  int32_t numTpc, bwdMode;
+  bool useStages;
+} synRmsNormGradientParams;
+typedef struct {
+  float scale;
+  bool is_causal;
+  struct {
+    float ratio;
+    uint32_t seed;
+    bool disableMaskOut;
+  } dropout;
+  bool is_inference;
+  int32_t softmax_mode;
+  uint32_t flags;
+} synSdpaParams;
+typedef struct {
+  uint32_t offset;
+  int32_t mode; /* 0: the halves of a head are its pairs */
+} synRotaryParams;
+typedef struct {
   uint32_t dimMask;
   bool keepDim;
 } synReductionParamsV2;
@@ -164,6 +191,9 @@ static_assert(offsetof(synConvolutionParams, padL) == 16 && offsetof(synConvolut
               offsetof(synConvolutionParams, activation) == 40 && offsetof(synConvolutionParams, nGroups) == 64);
 static_assert(sizeof(synTransposeParams) == 24 && sizeof(synAxisParams) == 4 && sizeof(synSliceParamsV2) == 704);
 static_assert(sizeof(synLayerNormParams) == 8 && sizeof(synSoftmaxParams) == 4 && sizeof(synGeluParams) == 1);
+static_assert(sizeof(synRmsNormParams) == 24 && sizeof(synRmsNormGradientParams) == 16);
+static_assert(sizeof(synSdpaParams) == 32 && offsetof(synSdpaParams, dropout) == 8 &&
+              offsetof(synSdpaParams, is_inference) == 20 && sizeof(synRotaryParams) == 8);
 static_assert(sizeof(synReductionParamsV2) == 8 && sizeof(synCastParams) == 4 && sizeof(synConstantParams) == 4);
 static_assert(sizeof(synRangeParams) == 12 && sizeof(synGatherParams) == 4 && sizeof(synCumSumParams) == 12);
 #endif

@@ -345,4 +345,4 @@ synStatus synStatusGetBriefDescription(synStatus status, char* out, size_t room)
 
 synStatus synGetLastError(void) { return last_status(); }
 const char* synGetErrorString(synStatus status) { return status_name(status); }
-const char* synGetLastErrorMessage(void) { return last_message().c_str(); }
+const char* synGetLastErrorMessage(void) { return last_message(); }

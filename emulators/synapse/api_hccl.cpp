@@ -119,7 +119,7 @@ hcclResult_t hcclGetVersion(int* version) {
 }
 
 const char* hcclGetErrorString(hcclResult_t result) { return result_name(result); }
-const char* hcclGetLastErrorMessage(void) { return last_message().c_str(); }
+const char* hcclGetLastErrorMessage(void) { return last_message(); }
 
 hcclResult_t hcclGetUniqueId(hcclUniqueId* id) {
   return Call("hcclGetUniqueId").run([&] {

@@ -15,7 +15,7 @@ namespace synapse_emulator {
 namespace {
 
 thread_local int t_status = synSuccess;
-thread_local std::string t_message;
+thread_local char t_message[1024];  // no string: calls come from the ends of static objects too, after its end
 std::atomic<uint64_t> g_violations{0};
 
 struct Log {
@@ -44,7 +44,7 @@ Log& call_log() {
 bool log_is_open() { return call_log().file != nullptr; }
 uint64_t violation_count() { return g_violations; }
 int last_status() { return t_status; }
-const std::string& last_message() { return t_message; }
+const char* last_message() { return t_message; }
 
 void log_violation(const std::string& name, const std::string& text) {
   ++g_violations;
@@ -70,7 +70,7 @@ void Call::begin() {
 
 int Call::end(int status, const std::string& text) {
   t_status = status;
-  t_message = status == 0 ? "" : std::string(function_) + ": " + text;
+  std::snprintf(t_message, sizeof t_message, "%s", status == 0 ? "" : join(function_, ": ", text).c_str());
   if (log_is_open()) {
     const char* name = is_hccl() ? result_name(status) : status_name(status);
     std::string line = join(function_, "(", arguments_.str(), ") = ", status, " ", name);
@@ -84,7 +84,7 @@ int Call::end(int status, const std::string& text) {
 int Call::violated(const Violation& broken) {
   ++g_violations;
   t_status = broken.status;
-  t_message = std::string(function_) + ": " + broken.text;
+  std::snprintf(t_message, sizeof t_message, "%s: %s", function_, broken.text.c_str());
   if (log_is_open()) {
     const char* name = is_hccl() ? result_name(broken.status) : status_name(broken.status);
     call_log().write(join(function_, "(", arguments_.str(), ") = ", broken.status, " ", name, " RULE ", broken.rule,

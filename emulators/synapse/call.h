@@ -47,7 +47,7 @@ void log_violation(const std::string& name, const std::string& text);
 uint64_t violation_count();
 
 int last_status();  // of this thread
-const std::string& last_message();
+const char* last_message();
 
 class Call {
  public:

@@ -32,6 +32,8 @@ std::vector<DeviceInfo> list_devices();
 // tensor is made; tensors of different devices do not mix.
 void set_device(const std::string& name);
 std::string device_name();
+// The best device found whose name is not this one (or this one with a number).
+std::string best_device_but(const std::string& name);
 
 // Memory of the device in use, in bytes.
 struct MemoryUse {

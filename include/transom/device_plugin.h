@@ -157,7 +157,9 @@ typedef enum transom_device_flag {
   TRANSOM_DEVICE_HOST_MEMORY = 1 << 0,      /* buffers are host memory: host_pointer works, copies can be left out */
   TRANSOM_DEVICE_PLANS_MEMORY = 1 << 1,     /* the device plans temporaries itself: arena_offset is always -1 */
   TRANSOM_DEVICE_COMPUTES_NOTHING = 1 << 2, /* results are undefined (the null device); never chosen by itself */
-  TRANSOM_DEVICE_EMULATED = 1 << 3          /* an emulator stands in for the hardware; every report says so */
+  TRANSOM_DEVICE_EMULATED = 1 << 3,         /* an emulator stands in for the hardware; every report says so */
+  TRANSOM_DEVICE_STATIC_SHAPES = 1 << 4     /* a graph of new shapes takes long to compile: the host pads texts to few
+                                               lengths, and batches to one size */
 } transom_device_flag;
 
 typedef struct transom_device_properties {

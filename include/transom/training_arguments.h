@@ -113,6 +113,15 @@ struct TrainingArguments {
   std::optional<double> ddp_bucket_cap_mb;
   double ddp_timeout = 1800;
 
+  // Intel Gaudi, by the names of Optimum Habana
+  std::optional<bool> use_habana;
+  std::optional<bool> use_lazy_mode;
+  bool use_hpu_graphs_for_training = false;
+  bool use_hpu_graphs_for_inference = false;
+  std::optional<std::string> gaudi_config_name;
+  int64_t throughput_warmup_steps = 0;
+  bool adjust_throughput = false;
+
   // `data_seed`, or `seed` where it is not given.
   int64_t sampling_seed() const { return data_seed.value_or(seed); }
   // The number of warm-up steps of a run of `max_steps` updates.
@@ -141,7 +150,7 @@ struct ScriptArguments {
   // Task and device
   std::optional<std::string> task;
   std::optional<std::string> device;
-  std::string mode = "lazy";
+  std::optional<std::string> mode;
   std::optional<std::string> overfit_batch;
   bool json = false;
   std::optional<std::string> profile;
@@ -177,6 +186,7 @@ struct ScriptArguments {
   std::optional<int64_t> max_seq_length;
   std::optional<bool> pad_to_max_length;  // by default only for question answering
   std::optional<int64_t> pad_to_multiple_of;
+  std::optional<int64_t> length_buckets;
   std::optional<int64_t> block_size;
 
   // Token classification

@@ -17,6 +17,8 @@
 #include "bench/report.h"
 #include "cli/command.h"
 #include "cli/profile_table.h"
+#include "device/device.h"
+#include "transom/tensor.h"
 
 namespace transom {
 namespace {
@@ -52,6 +54,27 @@ Json environment() {
           {"platform", fmt::format("{}-{}-{}", system.sysname, system.release, system.machine)}};
 }
 
+// What the device counted of itself; null where it counts nothing.
+Json device_report() {
+  const std::shared_ptr<Device>& device = default_device();
+  if (!device->table().device_report) return nullptr;
+  const char* text = device->table().device_report(device->handle());
+  return text ? parse_json(text, device->name() + ": its report") : Json();
+}
+
+// Of a device that has more to say than how long the host waited.
+void print_device() {
+  const std::shared_ptr<Device>& device = default_device();
+  const bool emulated = device->has(TRANSOM_DEVICE_EMULATED);
+  if (emulated)
+    std::puts(fmt::format("{} is emulated: the times above are those of this machine, device_seconds are simulated",
+                          device->name())
+                  .c_str());
+  const Json report = device_report();
+  for (const auto& [name, value] : report.items())
+    std::puts(fmt::format("  {:<24} {}", name, dump_json(value)).c_str());
+}
+
 Json config_of(const Options& options, Workload& workload) {
   const BenchOptions& o = options.bench;
   return {{"name", ""},
@@ -62,7 +85,12 @@ Json config_of(const Options& options, Workload& workload) {
             {"model_type", workload.model_type()},
             {"model", o.model},
             {"device", device_name()},
-            {"mode", options.device.mode},
+            {"emulated", default_device()->has(TRANSOM_DEVICE_EMULATED)},
+            {"device_report", device_report()},
+            {"mode", mode() == Mode::kEager     ? "eager"
+                     : mode() == Mode::kCompile ? "compile"
+                     : mode() == Mode::kGraph   ? "graph"
+                                                : "lazy"},
             {"torch_dtype", o.dtype},
             {"quantization_scheme", o.quantization == "none" ? Json() : Json(o.quantization)},
             {"no_weights", o.no_weights},
@@ -172,7 +200,10 @@ BenchReport measure(const Options& options) {
                                          fs::path(options.bench.model).filename().string()),
                      .phases = benchmark.phases(),
                      .kernels = {}};
-  if (options.json != "-") print_phases(report);
+  if (options.json != "-") {
+    print_phases(report);
+    print_device();
+  }
   if (!options.profile.empty()) report.kernels = profiled(benchmark, options);
   if (!options.json.empty()) {
     const std::string text = dump_json(to_json(report, config_of(options, benchmark.workload())), 4) + "\n";

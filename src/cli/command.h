@@ -48,7 +48,7 @@ Command train_command();
 
 // Options that several commands share.
 struct DeviceOptions {
-  std::string device, mode = "lazy";
+  std::string device, mode;  // empty: the best that is found; lazy, or what its environment says
   void add_to(Command& command);
   void apply() const;  // chooses device and mode; refuses unknown ones
 };

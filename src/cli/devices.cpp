@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -12,6 +13,14 @@
 namespace transom {
 
 void DeviceOptions::apply() const {
+  if (mode.empty()) {
+    if (!device.empty()) set_device(device);
+    // As on PyTorch for Gaudi; of another device it says nothing.
+    const char* lazy = std::getenv("PT_HPU_LAZY_MODE");
+    const bool eager = lazy && std::string_view(lazy) == "0" && device_name().starts_with("hpu");
+    set_mode(eager ? Mode::kEager : Mode::kLazy);
+    return;
+  }
   if (mode == "lazy") set_mode(Mode::kLazy);
   else if (mode == "eager") set_mode(Mode::kEager);
   else if (mode == "compile") set_mode(Mode::kCompile);

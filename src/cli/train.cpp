@@ -109,7 +109,9 @@ int train(const std::vector<std::string>& words) {
   for (const std::string& note : arguments.notes) log(LogLevel::kInfo, note);
   TrainingArguments& training = arguments.training;
   const ScriptArguments& script = arguments.script;
-  DeviceOptions device{.device = script.device.value_or(training.use_cpu ? "cpu" : ""), .mode = script.mode};
+  DeviceOptions device{.device = script.device.value_or(training.use_cpu ? "cpu" : ""),
+                       .mode = script.mode.value_or("")};
+  if (training.use_habana == false && device.device.empty()) device.device = best_device_but("hpu");
   device.apply();
   join_process_group({.backend = training.ddp_backend.value_or(""), .timeout = training.ddp_timeout});
   if (script.profile) expect_folder_of(*script.profile);

@@ -15,6 +15,7 @@ int64_t padded_length(int64_t longest, const PaddingOptions& options) {
     length = *options.max_length;
   }
   if (options.multiple_of) length = (length + *options.multiple_of - 1) / *options.multiple_of * *options.multiple_of;
+  else if (options.bucket && !options.max_length) length = options.bucket(longest);
   return length;
 }
 
@@ -82,6 +83,32 @@ Batch collate(std::span<const Features> rows, const PaddingOptions& options) {
     batch.label_values.insert(batch.label_values.end(), rows[i].label_values.begin(), rows[i].label_values.end());
   }
   return batch;
+}
+
+bool fill_up(Batch& batch, int64_t rows) {
+  if (batch.choices > 0 || !batch.numbers.empty() || !batch.label_values.empty()) return false;
+  for (const auto& [name, values] : batch.arrays)
+    if (name != "pixel_values" || !batch.sequences.empty() || values.shape[0] < 1 || values.shape[0] > rows)
+      return false;
+  for (const auto& [name, sequence] : batch.sequences)
+    if (sequence.rows < 1 || sequence.rows > rows) return false;
+  const auto repeat_last = [&](auto& values, int64_t held) {
+    const auto width = static_cast<ptrdiff_t>(values.size()) / held;
+    for (int64_t row = held; row < rows; ++row) values.insert(values.end(), values.end() - width, values.end());
+  };
+  for (auto& [name, values] : batch.arrays) {
+    values.values.reserve(values.values.size() / static_cast<size_t>(values.shape[0]) * static_cast<size_t>(rows));
+    repeat_last(values.values, values.shape[0]);
+    values.shape[0] = rows;
+  }
+  for (auto& [name, sequence] : batch.sequences) {
+    if (name == "labels") sequence.values.resize(static_cast<size_t>(rows * sequence.length), kIgnoredLabel);
+    else
+      sequence.values.reserve(static_cast<size_t>(rows * sequence.length)), repeat_last(sequence.values, sequence.rows);
+    sequence.rows = rows;
+  }
+  if (!batch.labels.empty()) batch.labels.resize(static_cast<size_t>(rows), kIgnoredLabel);
+  return true;
 }
 
 }  // namespace transom

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -50,6 +51,7 @@ struct PaddingOptions {
   bool left = false;                  // pad in front
   std::optional<int64_t> max_length;  // to this length always; longer rows are an error
   std::optional<int64_t> multiple_of;
+  std::function<int64_t(int64_t longest)> bucket;  // else to what this says, where it is given
   // Of encoder-decoders: labels, and what else the decoder reads, are padded among themselves.
   bool separate_labels = false;
   std::optional<int64_t> max_label_length;
@@ -64,5 +66,9 @@ PaddedRows pad(std::span<const std::vector<int64_t>* const> rows, int64_t length
 // Pads every sequence: input_ids with the pad token, token_type_ids with its type, labels with label_fill, all others
 // with 0. Adds the attention mask where rows have none. All rows must have the same sequences.
 Batch collate(std::span<const Features> rows, const PaddingOptions& options);
+
+// Fills the batch up to so many rows with copies of its last one, whose labels do not count. False, and nothing done,
+// where they would be seen all the same: labels that are numbers, positions, rows that are compared with each other.
+bool fill_up(Batch& batch, int64_t rows);
 
 }  // namespace transom

@@ -78,9 +78,10 @@ size_t rank_of(std::string_view name) {
   return static_cast<size_t>(std::find(kOrder.begin(), kOrder.end(), name.substr(0, name.find(':'))) - kOrder.begin());
 }
 
-std::string best_name() {
+std::string best_name(std::string_view but = "") {
   std::string reasons;
   for (const DeviceInfo& info : list_devices()) {
+    if (!but.empty() && std::string_view(info.name).substr(0, info.name.find(':')) == but) continue;
     if (info.reason.empty() && info.priority > 0) return info.name;
     reasons +=
         (reasons.empty() ? "" : "; ") + (info.reason.empty() ? info.name + " is never chosen by itself" : info.reason);
@@ -180,6 +181,7 @@ const std::shared_ptr<Device>& default_device() {
 }
 
 std::string device_name() { return default_device()->name(); }
+std::string best_device_but(const std::string& name) { return best_name(name); }
 MemoryUse memory_use() { return default_device()->memory_use(); }
 
 }  // namespace transom

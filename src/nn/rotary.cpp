@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "base/error.h"
+#include "ops/rules.h"
 
 namespace transom {
 namespace {
@@ -138,10 +139,7 @@ Tensor rotate(const Tensor& x, const RotaryAngles& angles) {
   const int64_t pairs = angles.cosine.dim(3), d = x.dim(3);
   if (2 * pairs > d) fail("rotary embedding: {} numbers turn, but a head has {}", 2 * pairs, d);
   const Tensor cosine = cast(angles.cosine, x.dtype()), sine = cast(angles.sine, x.dtype());
-  const Tensor first = slice(x, 3, 0, pairs), second = slice(x, 3, pairs, 2 * pairs);
-  std::vector<Tensor> parts{first * cosine - second * sine, second * cosine + first * sine};
-  if (2 * pairs < d) parts.push_back(slice(x, 3, 2 * pairs, d));
-  return concatenate(parts, 3);
+  return make_tensor(find_operation("rotary"), {x, cosine, sine}, {});
 }
 
 }  // namespace transom

@@ -12,12 +12,12 @@ std::span<const Operation* const> all_operations() {
   static const OperationList operations = [] {
     OperationList all;
     for (const auto family :
-         {leaf_operations,        identity_operations,     elementwise_operations,   reduction_operations,
-          ordering_operations,    movement_operations,     indexing_operations,      random_operations,
-          contraction_operations, convolution_operations,  channels_last_operations, pooling_operations,
-          fusion_operations,      activation_operations,   normalization_operations, rms_norm_operations,
-          attention_operations,   quantization_operations, loss_operations,          ctc_operations,
-          optimizer_operations,   collective_operations}) {
+         {leaf_operations,        identity_operations,    elementwise_operations,   reduction_operations,
+          ordering_operations,    movement_operations,    indexing_operations,      random_operations,
+          contraction_operations, convolution_operations, channels_last_operations, pooling_operations,
+          fusion_operations,      activation_operations,  normalization_operations, rms_norm_operations,
+          rotary_operations,      attention_operations,   quantization_operations,  loss_operations,
+          ctc_operations,         optimizer_operations,   collective_operations}) {
       const OperationList members = family();
       all.insert(all.end(), members.begin(), members.end());
     }

@@ -82,6 +82,7 @@ OperationList fusion_operations();
 OperationList activation_operations();
 OperationList normalization_operations();
 OperationList rms_norm_operations();
+OperationList rotary_operations();
 OperationList attention_operations();
 OperationList quantization_operations();
 OperationList loss_operations();

@@ -29,9 +29,11 @@ class FeatureExtraction : public Pipeline {
 
  private:
   Json token_features(const std::string& text) const {
-    const Tensor hidden = model_(text).outputs.at("last_hidden_state");  // [1, T, D]
-    const std::vector<float> values = hidden.to_vector<float>();
+    const TextModel::Result result = model_(text);
+    const Tensor hidden = result.outputs.at("last_hidden_state");  // [1, T, D]
+    std::vector<float> values = hidden.to_vector<float>();
     const int64_t width = hidden.dim(2);
+    values.resize(result.encoding.size() * static_cast<size_t>(width));
     Json rows = Json::array();
     for (auto row = values.begin(); row != values.end(); row += width)
       rows.push_back(std::vector<float>(row, row + width));

@@ -133,37 +133,49 @@ std::vector<Encoding> TextModel::encode(const std::vector<std::string>& texts) c
 
 namespace {
 
-// One field of the encodings as a matrix [B, T], filled up to the longest.
+// One field of the encodings as a matrix [B, T], filled up to the longest, and further where the device asks for few
+// shapes: behind the tokens, so that they keep their places, and with copies of the last row.
 Tensor padded(const std::vector<const Encoding*>& batch, std::vector<int64_t> Encoding::*field, int64_t filler,
-              bool left) {
-  size_t length = 0;
-  for (const Encoding* encoding : batch) length = std::max(length, encoding->size());
-  std::vector<int64_t> values(batch.size() * length, filler);
-  for (size_t i = 0; i < batch.size(); ++i) {
-    const std::vector<int64_t>& row = batch[i]->*field;
+              bool left, const LengthBuckets& bucket) {
+  size_t longest = 0;
+  for (const Encoding* encoding : batch) longest = std::max(longest, encoding->size());
+  const auto length = bucket ? static_cast<size_t>(bucket(static_cast<int64_t>(longest))) : longest;
+  const auto rows = bucket ? static_cast<size_t>(row_bucket(static_cast<int64_t>(batch.size()))) : batch.size();
+  std::vector<int64_t> values(rows * length, filler);
+  for (size_t i = 0; i < rows; ++i) {
+    const std::vector<int64_t>& row = batch[std::min(i, batch.size() - 1)]->*field;
     std::copy(row.begin(), row.end(),
-              values.begin() + static_cast<ptrdiff_t>(i * length + (left ? length - row.size() : 0)));
+              values.begin() + static_cast<ptrdiff_t>(i * length + (left ? longest - row.size() : 0)));
   }
-  return Tensor::from(values, {static_cast<int64_t>(batch.size()), static_cast<int64_t>(length)});
+  return Tensor::from(values, {static_cast<int64_t>(rows), static_cast<int64_t>(length)});
 }
 
 }  // namespace
 
+// Only where a mask says what is padding, and no model looks for its last token by an id that it does not know.
+LengthBuckets TextModel::buckets() const {
+  const auto& names = tokenizer.model_input_names();
+  const bool masked = std::find(names.begin(), names.end(), "attention_mask") != names.end();
+  const bool knows_padding = tokenizer.pad_token_id() && model->config().get_int("pad_token_id", -1) >= 0;
+  return masked && knows_padding ? length_buckets(std::nullopt, max_length()) : LengthBuckets();
+}
+
 NamedTensors TextModel::inputs_of(const std::vector<const Encoding*>& batch) const {
   const bool left = tokenizer.padding_side() == Side::kLeft;
+  const LengthBuckets bucket = buckets();
   NamedTensors inputs;
   for (const std::string& name : tokenizer.model_input_names()) {
     if (name == "input_ids")
-      inputs.set(name, padded(batch, &Encoding::ids, tokenizer.pad_token_id().value_or(0), left));
+      inputs.set(name, padded(batch, &Encoding::ids, tokenizer.pad_token_id().value_or(0), left, bucket));
     else if (name == "attention_mask") inputs.set(name, mask_of(batch));
     else if (name == "token_type_ids" && model->config().get_int("type_vocab_size", 1) > 1)
-      inputs.set(name, padded(batch, &Encoding::type_ids, 0, left));
+      inputs.set(name, padded(batch, &Encoding::type_ids, 0, left, bucket));
   }
   return inputs;
 }
 
 Tensor TextModel::mask_of(const std::vector<const Encoding*>& batch) const {
-  return padded(batch, &Encoding::attention_mask, 0, tokenizer.padding_side() == Side::kLeft);
+  return padded(batch, &Encoding::attention_mask, 0, tokenizer.padding_side() == Side::kLeft, buckets());
 }
 
 std::vector<double> softmax_of(const std::vector<float>& logits) {

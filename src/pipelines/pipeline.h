@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/json_fwd.h"
+#include "device/static_shapes.h"
 #include "transom/hub.h"
 #include "transom/model.h"
 #include "transom/tokenizer.h"
@@ -57,6 +58,7 @@ struct TextModel {
   NamedTensors inputs_of(const std::vector<const Encoding*>& batch) const;
   Tensor mask_of(const std::vector<const Encoding*>& batch) const;
   std::optional<int64_t> max_length() const;  // in tokens; empty where nothing limits it
+  LengthBuckets buckets() const;              // of devices that ask for few shapes: batches have more than their own
 };
 
 std::vector<double> softmax_of(const std::vector<float>& logits);

@@ -63,6 +63,8 @@ class QuestionAnswering : public Pipeline {
     const Encoding& e = result.encoding;
     std::vector<float> start = result.outputs.at("start_logits").to_vector<float>(),
                        end = result.outputs.at("end_logits").to_vector<float>();
+    start.resize(e.size());
+    end.resize(e.size());
     // Probabilities are over the context alone (and the first token, if there may be no answer).
     for (size_t i = 0; i < e.size(); ++i)
       if (e.sequence_ids[i] != 1 && !(impossible && i == 0)) start[i] = end[i] = -10000;

@@ -81,8 +81,9 @@ std::vector<std::vector<float>> embed(const TextModel& model, const std::vector<
     for (size_t i = first; i < std::min(order.size(), first + kBatch); ++i) batch.push_back(&encodings[order[i]]);
     const NamedTensors inputs = model.inputs_of(batch);
     const Tensor hidden = model.model->forward(inputs).at("last_hidden_state");
-    const std::vector<float> values = pooled(hidden, model.mask_of(batch), pooling).to_vector<float>();
-    const auto width = static_cast<ptrdiff_t>(values.size() / batch.size());
+    const Tensor vector = pooled(hidden, model.mask_of(batch), pooling);
+    const std::vector<float> values = vector.to_vector<float>();
+    const auto width = static_cast<ptrdiff_t>(vector.dim(1));
     for (size_t i = 0; i < batch.size(); ++i) {
       const auto begin = values.begin() + static_cast<ptrdiff_t>(i) * width;
       vectors[order[first + i]].assign(begin, begin + width);

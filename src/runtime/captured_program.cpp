@@ -16,6 +16,7 @@ CapturedProgram::CapturedProgram(std::shared_ptr<const Program> program,
   for (size_t i = 0; i < inputs.size(); ++i)
     inputs_.push_back(fixed[i] ? inputs[i] : device.allocate(inputs[i]->bytes()));
   outputs_ = program_->output_buffers(inputs_);
+  for (const int donor : program_->donor_) may_be_held_.push_back(donor < 0 || !fixed[static_cast<size_t>(donor)]);
   inputs_ = program_->with_folded(inputs_);
   if (program_->arena_bytes_) arena_ = device.allocate(program_->arena_bytes_);
   const transom_plugin& table = device.table();
@@ -49,10 +50,12 @@ long CapturedProgram::references_to(const std::shared_ptr<Buffer>& buffer) const
 }
 
 std::vector<std::shared_ptr<Buffer>> CapturedProgram::replay(const std::vector<std::shared_ptr<Buffer>>& inputs) {
-  const bool held = std::any_of(outputs_.begin(), outputs_.end(), [&](const std::shared_ptr<Buffer>& output) {
+  const auto is_held = [&](const std::shared_ptr<Buffer>& output) {
     return output.use_count() > references_to(output) + std::count(inputs.begin(), inputs.end(), output);
-  });
-  if (held || program_->collective_) return program_->run(inputs);
+  };
+  bool held = program_->collective_ != nullptr;
+  for (size_t o = 0; o < outputs_.size(); ++o) held = held || (may_be_held_[o] && is_held(outputs_[o]));
+  if (held) return program_->run(inputs);
   for (size_t i = 0; i < inputs.size(); ++i) copy(*inputs[i], *inputs_[i]);
   Device& device = *program_->device_;
   const ProfiledRun profiled(program_->nodes_, device);

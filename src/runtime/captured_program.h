@@ -20,7 +20,7 @@ class CapturedProgram {
   CapturedProgram& operator=(const CapturedProgram&) = delete;
 
   // One buffer an output of the graph. While somebody still holds results of the replay before, the program is run into
-  // new buffers instead: no value ever changes under its holder.
+  // new buffers instead: no value ever changes under its holder. Fixed inputs that are given away are updated in place.
   std::vector<std::shared_ptr<Buffer>> replay(const std::vector<std::shared_ptr<Buffer>>& inputs);
 
   // How many of the references to a buffer are this object's.
@@ -31,6 +31,7 @@ class CapturedProgram {
 
   std::shared_ptr<const Program> program_;
   std::vector<std::shared_ptr<Buffer>> inputs_, outputs_;
+  std::vector<bool> may_be_held_;  // outputs
   std::shared_ptr<Buffer> arena_;
   transom_capture* capture_ = nullptr;  // null where the device cannot capture: then each replay is a launch
 };

@@ -151,6 +151,10 @@ std::vector<std::shared_ptr<Buffer>> Program::run(const std::vector<std::shared_
   return results(inputs, outputs);
 }
 
+bool Program::updates(size_t input) const {
+  return std::find(donor_.begin(), donor_.end(), static_cast<int>(input)) != donor_.end();
+}
+
 std::vector<std::shared_ptr<Buffer>> Program::output_buffers(const std::vector<std::shared_ptr<Buffer>>& inputs) const {
   std::vector<std::shared_ptr<Buffer>> outputs;
   for (size_t o = 0; o < output_bytes_.size(); ++o)

@@ -35,6 +35,8 @@ class Program {
   std::vector<std::shared_ptr<Buffer>> run(const std::vector<std::shared_ptr<Buffer>>& inputs) const;
 
   size_t arena_bytes() const { return arena_bytes_; }
+  // Whether an output takes the memory of this input.
+  bool updates(size_t input) const;
 
  private:
   friend class CapturedProgram;

@@ -2,10 +2,14 @@
 // Running what the tensors need: one graph, one program.
 #include "tensor/evaluate.h"
 
+#include <algorithm>
+#include <functional>
+#include <map>
 #include <unordered_map>
 
 #include "base/error.h"
 #include "ir/tensor_map.h"
+#include "runtime/captured_program.h"
 #include "runtime/program.h"
 
 namespace transom {
@@ -15,9 +19,11 @@ std::shared_ptr<Buffer> storage_of(const Tensor& tensor) {
   return std::static_pointer_cast<Buffer>(tensor.node()->storages[static_cast<size_t>(tensor.output())]);
 }
 
+using CountReferences = std::function<long(const std::shared_ptr<Buffer>&)>;
+
 // Which inputs of the graph nobody can need after the run: no handle outside the graph reaches them, now or through a
-// node that stays uncomputed or remembers how it was computed.
-std::vector<bool> find_donated(const Graph& graph) {
+// node that stays uncomputed or remembers how it was computed. `own`: references to a buffer that do not count.
+std::vector<bool> find_donated(const Graph& graph, const CountReferences& own) {
   std::unordered_map<const Node*, long> references;  // that the graph itself holds
   std::unordered_map<const Node*, bool> kept;        // nodes that keep their inputs alive after the run
   const auto refer = [&](const Tensor& tensor) { ++references[tensor.node().get()]; };
@@ -47,14 +53,15 @@ std::vector<bool> find_donated(const Graph& graph) {
     const std::shared_ptr<Buffer> buffer = storage_of(input);
     // One reference here, one in the node.
     donated.push_back(!kept[input.node().get()] && !held_outside(input.node()) && !buffer->frozen() &&
-                      buffer.use_count() == 2);
+                      buffer.use_count() == 2 + own(buffer));
   }
   return donated;
 }
 
-}  // namespace
+using Run = std::function<std::vector<std::shared_ptr<Buffer>>(const std::shared_ptr<const Program>&,
+                                                               const std::vector<std::shared_ptr<Buffer>>& inputs)>;
 
-void eval(std::span<const Tensor> tensors) {
+void evaluate(std::span<const Tensor> tensors, const CountReferences& own, const Run& run) {
   std::vector<Tensor> outputs;
   TensorSet seen;
   for (const Tensor& tensor : tensors) {
@@ -68,7 +75,6 @@ void eval(std::span<const Tensor> tensors) {
   seen.clear();
   if (outputs.empty()) return;
 
-  std::vector<std::shared_ptr<Program const>> keep;
   std::vector<std::shared_ptr<Buffer>> results;
   std::vector<std::shared_ptr<Node>> nodes;
   {
@@ -84,13 +90,12 @@ void eval(std::span<const Tensor> tensors) {
              "a tensor lives on {}, the device in use is {}; set the device before the first tensor is made",
              storage_of(input)->device().name(), device->name());
     }
-    options.donated = find_donated(graph);
+    options.donated = find_donated(graph, own);
     for (const Tensor& input : graph.inputs) {
       inputs.push_back(storage_of(input));
       options.frozen.push_back(inputs.back()->frozen());
     }
-    const auto program = find_program(device, graph, options);
-    results = program->run(inputs);
+    results = run(find_program(device, graph, options), inputs);
     for (size_t i = 0; i < graph.outputs.size(); ++i) {
       const std::shared_ptr<Node>& node = graph.outputs[i].node();
       node->storages.resize(node->types.size());
@@ -100,6 +105,73 @@ void eval(std::span<const Tensor> tensors) {
   }
   for (const std::shared_ptr<Node>& node : nodes)
     if (!node->remembers) node->inputs.clear();
+}
+
+}  // namespace
+
+void eval(std::span<const Tensor> tensors) {
+  evaluate(
+      tensors, [](const auto&) { return 0; },
+      [](const auto& program, const auto& inputs) { return program->run(inputs); });
+}
+
+struct RepeatedEvaluation::Captures {
+  struct Entry {
+    std::shared_ptr<const Program> program;
+    std::vector<bool> fixed;  // inputs that were the same buffers at each call so far
+    std::vector<std::shared_ptr<Buffer>> bound;
+    std::unique_ptr<CapturedProgram> captured;
+  };
+  std::map<const Program*, Entry> entries;
+  size_t replays = 0;
+
+  long references_to(const std::shared_ptr<Buffer>& buffer) const {
+    long count = 0;
+    for (const auto& [program, entry] : entries)
+      count += std::count(entry.bound.begin(), entry.bound.end(), buffer) + entry.captured->references_to(buffer);
+    return count;
+  }
+
+  std::vector<std::shared_ptr<Buffer>> run(const std::shared_ptr<const Program>& program,
+                                           const std::vector<std::shared_ptr<Buffer>>& inputs) {
+    Entry& entry = entries[program.get()];
+    bool same = entry.captured != nullptr;
+    if (!same) {
+      entry.program = program;
+      for (size_t i = 0; i < inputs.size(); ++i) entry.fixed.push_back(program->updates(i) || inputs[i]->frozen());
+    }
+    for (size_t i = 0; entry.captured && i < inputs.size(); ++i)
+      if (entry.fixed[i] && entry.bound[i] != inputs[i]) same = entry.fixed[i] = false;
+    if (!same) {
+      entry.bound.assign(inputs.size(), nullptr);
+      for (size_t i = 0; i < inputs.size(); ++i)
+        if (entry.fixed[i]) entry.bound[i] = inputs[i];
+      entry.captured.reset();
+      try {
+        entry.captured = std::make_unique<CapturedProgram>(program, inputs, entry.fixed);
+      } catch (...) {
+        entries.erase(program.get());
+        throw;
+      }
+    }
+    ++replays;
+    return entry.captured->replay(inputs);
+  }
+};
+
+RepeatedEvaluation::RepeatedEvaluation() : captures_(std::make_unique<Captures>()) {}
+RepeatedEvaluation::~RepeatedEvaluation() = default;
+size_t RepeatedEvaluation::replays() const { return captures_->replays; }
+
+void RepeatedEvaluation::operator()(std::span<const Tensor> tensors) {
+  if (mode() != Mode::kGraph) {
+    captures_->entries.clear();
+    eval(tensors);
+    return;
+  }
+  evaluate(
+      tensors, [this](const auto& buffer) { return captures_->references_to(buffer); },
+      [this](const auto& program, const auto& inputs) { return captures_->run(program, inputs); });
 }
 
 std::shared_ptr<Buffer> buffer_of(const Tensor& tensor) {

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "data/padding.h"
+#include "device/static_shapes.h"
 #include "distributed/process_group.h"
 #include "train/model_inputs.h"
 #include "train/samplers.h"
@@ -174,9 +175,11 @@ Predictions evaluate_model(TrainStep& step, const TrainingData& data, int64_t ba
       shard(batches_of(sequential_order(data.rows), batch_size, false), batch_size, ranks, rank, false);
   std::vector<EvaluatedBatch> batches;
   for (size_t round = 0; round < mine.size(); ++round) {
-    const int64_t number = static_cast<int64_t>(round) * ranks + rank, all = static_cast<int64_t>(mine[round].size());
+    const int64_t number = static_cast<int64_t>(round) * ranks + rank;
+    int64_t all = static_cast<int64_t>(mine[round].size());
     Batch batch = data.batch(mine[round]);
     if (data.augment) data.augment(batch, TrainingData::kEvaluationDraw + static_cast<uint64_t>(number));
+    if (all < batch_size && number > 0 && wants_static_shapes() && fill_up(batch, batch_size)) all = batch_size;
     batches.push_back(
         evaluate_batch(step, batch, std::clamp<int64_t>(data.rows - number * batch_size, 0, all), all, keep, predict));
   }

@@ -191,7 +191,8 @@ void prepare_question_answering(const TrainArguments& arguments, const TaskFiles
   const ScriptArguments& script = arguments.script;
   setup.model = Model::from_pretrained(script.model_name_or_path, load_options(arguments, "question-answering"));
   const TextEncoder encoder(arguments, *setup.model, kDefaultLength);
-  const PaddingOptions padding = encoder.padding(script.pad_to_max_length.value_or(true));
+  PaddingOptions padding = encoder.padding(script.pad_to_max_length.value_or(true));
+  padding.bucket = nullptr;  // the loss is over all places of a row, padding too
   const WindowMaker maker(encoder, script.doc_stride);
   const auto questions = [](const Dataset& data, std::optional<int64_t> limit) {
     const Questions all(data);

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "train/argument_tables.h"
+#include "train/gaudi_arguments.h"
 
 namespace transom {
 namespace {
@@ -38,7 +39,8 @@ const Argument kArguments[] = {
     section("Task and device"),
     field<&S::task>("task", "The task, by its pipeline's name (text-classification, token-classification, ...)."),
     field<&S::device>("device", "Device to train on (default: the best that is found)."),
-    field<&S::mode>("mode", "How the graph is run.").one_of({"lazy", "eager", "compile", "graph"}),
+    field<&S::mode>("mode", "How the graph is run (default: lazy; on hpu, PT_HPU_LAZY_MODE=0 makes it eager).")
+        .one_of({"lazy", "eager", "compile", "graph"}),
     field<&S::overfit_batch>("overfit_batch", "Repeat this one batch (safetensors) in place of the files."),
     field<&S::json>("json", "Print one line of JSON an update."),
     field<&S::profile>("profile",
@@ -90,6 +92,11 @@ const Argument kArguments[] = {
         "pad_to_max_length",
         "Pad to max_seq_length rather than to the longest of a batch (default: for question answering)."),
     field<&S::pad_to_multiple_of>("pad_to_multiple_of", "Pad to a multiple of this.").at_least(1),
+    field<&S::length_buckets>("length_buckets",
+                              "Pad to one of at most so many lengths; 0 for the longest of a batch (default: 16 on "
+                              "devices that compile for each shape, else 0).")
+        .at_least(0)
+        .at_most(1024),
     field<&S::block_size>("block_size", "Length of the pieces that text is cut into (causal language models).")
         .at_least(1),
 
@@ -227,6 +234,7 @@ void find_data_set(ScriptArguments& script) {
 }
 
 void resolve(TrainArguments& arguments) {
+  resolve_gaudi(arguments);
   arguments.training.resolve();
   ScriptArguments& script = arguments.script;
   if (script.dataset_name && !std::filesystem::exists(*script.dataset_name))
@@ -270,7 +278,9 @@ ArgumentTable script_table() { return kArguments; }
 
 TrainArguments parse_train_json(std::string_view json, std::string_view where) {
   TrainArguments arguments;
-  const BoundTable tables[] = {{training_table(), &arguments.training}, {script_table(), &arguments.script}};
+  const BoundTable tables[] = {{training_table(), &arguments.training},
+                               {script_table(), &arguments.script},
+                               {gaudi_table(), &arguments.training}};
   assign_all(tables, modernised(parse_json(json, where)), where, arguments.notes);
   resolve(arguments);
   return arguments;
@@ -278,14 +288,18 @@ TrainArguments parse_train_json(std::string_view json, std::string_view where) {
 
 TrainArguments parse_train_arguments(const std::vector<std::string>& given) {
   TrainArguments arguments;
-  const BoundTable tables[] = {{training_table(), &arguments.training}, {script_table(), &arguments.script}};
+  const BoundTable tables[] = {{training_table(), &arguments.training},
+                               {script_table(), &arguments.script},
+                               {gaudi_table(), &arguments.training}};
   std::vector<std::string> flags = modernised(given);
   if (!flags.empty() && flags[0].ends_with(".json") && !flags[0].starts_with("-"))
     flags.insert(flags.begin(), "--config");
   const std::vector<std::string> own = {"--config", "--help"};
   // Files first, so that a flag goes before them wherever it stands.
   TrainArguments ignored_here;
-  const BoundTable scratch[] = {{training_table(), &ignored_here.training}, {script_table(), &ignored_here.script}};
+  const BoundTable scratch[] = {{training_table(), &ignored_here.training},
+                                {script_table(), &ignored_here.script},
+                                {gaudi_table(), &ignored_here.training}};
   for (const auto& [name, value] : assign_flags(scratch, flags, own, ignored_here.notes)) {
     if (name == "--help") arguments.help = true;
     if (name != "--config") continue;
@@ -301,7 +315,8 @@ std::string train_help() {
   TrainArguments defaults;
   return "Usage: transom train --model_name_or_path MODEL --train_file FILE --output_dir DIRECTORY [ARGUMENT ...]\n"
          "       transom train --config ARGUMENTS.json [ARGUMENT ...]\n" +
-         describe({script_table(), &defaults.script}) + describe({training_table(), &defaults.training});
+         describe({script_table(), &defaults.script}) + describe({training_table(), &defaults.training}) +
+         describe({gaudi_table(), &defaults.training});
 }
 
 }  // namespace transom

@@ -8,8 +8,10 @@
 #include "base/mt19937.h"
 #include "data/columns.h"
 #include "data/tokenised_rows.h"
+#include "device/static_shapes.h"
 #include "images/image.h"
 #include "io/config.h"
+#include "models/maximum_tokens.h"
 #include "train/adapters.h"
 #include "train/metrics.h"
 #include "train/new_model.h"
@@ -168,6 +170,10 @@ TrainingData tokenised(const Dataset& data, const Model& model, const TrainArgum
   padding.separate_labels = is_encoder_decoder(model);
   padding.multiple_of = arguments.script.pad_to_multiple_of;
   if (arguments.script.pad_to_max_length.value_or(false)) padding.max_length = arguments.script.max_seq_length;
+  else
+    padding.bucket = length_buckets(arguments.script.length_buckets, arguments.script.max_seq_length
+                                                                         ? arguments.script.max_seq_length
+                                                                         : maximum_tokens(model.config()));
   TrainingData result;
   result.rows = rows->size();
   result.lengths = rows->lengths(arguments.training.length_column_name);

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "device/static_shapes.h"
 #include "hub/adapters.h"
 #include "io/config.h"
 #include "models/maximum_tokens.h"
@@ -42,6 +43,7 @@ PaddingOptions TextEncoder::padding(bool to_max_length) const {
                          .left = tokenizer_.padding_side() == Side::kLeft};
   padding.multiple_of = arguments_.pad_to_multiple_of;
   if (to_max_length) padding.max_length = max_length_;
+  else padding.bucket = length_buckets(arguments_.length_buckets, max_length_);
   return padding;
 }
 

@@ -211,7 +211,7 @@ TrainStep::Result TrainStep::operator()(const std::vector<NamedTensors>& micro_b
   for (const auto& parameter : trained_) everything.push_back(parameter->value);
   for (const auto& buffer : model_.buffers()) everything.push_back(buffer->value);
   for (const auto& [name, state] : optimizer_->state()) everything.push_back(state);
-  eval(everything);
+  evaluation_(everything);
   for (const auto& parameter : trained_) parameter->value.set_requires_grad();
   return result;
 }

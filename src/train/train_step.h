@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "optim/optimizer.h"
+#include "tensor/evaluate.h"
 #include "transom/model.h"
 #include "transom/training_arguments.h"
 
@@ -56,6 +57,7 @@ class TrainStep {
   bool counts_labels_;
   std::optional<bool> takes_items_;
   std::unique_ptr<Optimizer> optimizer_;
+  RepeatedEvaluation evaluation_;
 };
 
 // Whether weight decay spares a parameter, as Trainer decides it: biases and norms by their names, and layer norms

@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "data/padding.h"
+#include "device/static_shapes.h"
 #include "distributed/process_group.h"
 #include "train/checkpoints.h"
 #include "train/evaluation.h"
@@ -41,6 +42,18 @@ void wait_for_main() {
   if (ProcessGroup* group = process_group()) group->barrier();
 }
 
+// A mode for as long as this lives.
+class ModeScope {
+ public:
+  explicit ModeScope(Mode wanted) : before_(mode()) { set_mode(wanted); }
+  ~ModeScope() { set_mode(before_); }
+  ModeScope(const ModeScope&) = delete;
+  ModeScope& operator=(const ModeScope&) = delete;
+
+ private:
+  Mode before_;
+};
+
 }  // namespace
 
 struct Trainer::Run {
@@ -70,6 +83,7 @@ struct Trainer::Run {
   bool stop = false, training = false;
   int64_t tokens_before = 0;  // that a resumed run had seen
   std::chrono::steady_clock::time_point begin;
+  double aside = 0;  // seconds of what was no training: logging, evaluating, saving
 
   void log(LogRecord record) {
     if (arguments.include_num_input_tokens_seen != "no")
@@ -100,6 +114,7 @@ struct Trainer::Run {
 
   Predictions predict(const TrainingData& data, bool loss_only) {
     // As Trainer has it, while it trains the model keeps its precision.
+    const ModeScope graphs(arguments.use_hpu_graphs_for_inference ? Mode::kGraph : mode());
     std::optional<Autocast> half;
     if (arguments.bf16_full_eval && !training) half.emplace(DType::kBFloat16);
     const OutputFilter nothing = [](const NamedTensors&) { return NamedTensors(); };
@@ -178,6 +193,12 @@ struct Trainer::Run {
   }
 
   void carry_out(Decisions decisions) {
+    const auto begin = std::chrono::steady_clock::now();
+    carry_out_now(decisions);
+    aside += seconds_since(begin);
+  }
+
+  void carry_out_now(Decisions decisions) {
     if (decisions.log) log_training();
     if (decisions.evaluate) {
       const std::optional<double> before = state.best_metric;
@@ -313,9 +334,14 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
       run.board = std::make_unique<TensorBoard>(
           arguments.logging_dir.value_or((fs::path(arguments.output_dir) / "runs").string()));
 
+  // Norms over a batch would see rows that only fill it up.
+  const bool fills_up = batches > 1 && run.model->buffers().empty() && wants_static_shapes();
+
   run.begin = std::chrono::steady_clock::now();
   run.tokens_before = run.state.num_input_tokens_seen;
   run.training = true;
+  auto counted_from = run.begin;  // throughput_warmup_steps
+  run.aside = 0;
   for (const auto& callback : run.callbacks) callback->on_train_begin(arguments, run.state);
   if (arguments.eval_on_start && run.eval_data) run.evaluate("eval");
 
@@ -327,6 +353,7 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
       std::vector<NamedTensors> micro_batches;
       for (int64_t k = 0; k < accumulation && batch < batches; ++k, ++batch) {
         Batch rows = run.train_data->batch(order[static_cast<size_t>(batch)]);
+        if (fills_up) fill_up(rows, arguments.per_device_train_batch_size);
         // Batches are numbered over all processes.
         const int64_t number = (epoch * batches + batch) * process_count() + process_rank();
         if (run.train_data->augment) run.train_data->augment(rows, static_cast<uint64_t>(number));
@@ -334,6 +361,8 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
         run.count_tokens(micro_batches.back());
       }
       run.update(micro_batches);
+      if (run.steps_of_this_call == arguments.throughput_warmup_steps)
+        counted_from = std::chrono::steady_clock::now(), run.aside = 0;
       run.state.epoch = static_cast<double>(epoch) + static_cast<double>(batch) / static_cast<double>(batches);
       for (const auto& callback : run.callbacks) callback->on_step_end(arguments, run.state);
       run.carry_out(after_step(arguments, run.state));
@@ -347,10 +376,15 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
     for (const auto& parameter : run.model->parameters()) parameter->value.set_requires_grad();
   }
   run.training = false;
-  LogRecord summary = speed_metrics(
-      "train", seconds_since(run.begin),
-      static_cast<int64_t>(duration.updates * arguments.per_device_train_batch_size * accumulation) * process_count(),
-      duration.updates);
+  // The run's time is whole; rates are over the updates that count.
+  LogRecord summary = speed_metrics("train", seconds_since(run.begin), std::nullopt, std::nullopt);
+  const int64_t warm_up = std::min(arguments.throughput_warmup_steps, run.steps_of_this_call);
+  const int64_t updates = warm_up > 0 ? duration.updates - warm_up : duration.updates;
+  const double counted = seconds_since(counted_from) - (arguments.adjust_throughput ? run.aside : 0);
+  const LogRecord rates = speed_metrics(
+      "train", counted,
+      static_cast<int64_t>(updates * arguments.per_device_train_batch_size * accumulation) * process_count(), updates);
+  summary.insert(summary.end(), rates.begin() + 1, rates.end());
   summary.emplace_back("total_flos", run.state.total_flos);
   summary.emplace_back("train_loss", run.total_loss / static_cast<double>(std::max<int64_t>(run.state.global_step, 1)));
   run.log(summary);

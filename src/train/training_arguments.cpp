@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "train/argument_tables.h"
+#include "train/gaudi_arguments.h"
 
 namespace transom {
 namespace {
@@ -196,32 +197,6 @@ const Argument kArguments[] = {
     ignored("hub_strategy", kNoHub),
     ignored("hub_always_push", kNoHub),
     ignored("hub_revision", kNoHub),
-
-    // Optimum for Gaudi's names: the device and its modes are found or chosen by --device and --mode.
-    ignored("use_habana", "the device is found by itself (see --device)"),
-    ignored("use_lazy_mode", "see --mode"),
-    ignored("use_hpu_graphs", "see --mode"),
-    ignored("use_hpu_graphs_for_training", "see --mode"),
-    ignored("use_hpu_graphs_for_inference", "see --mode"),
-    ignored("gaudi_config_name", "the settings that it holds follow from the other arguments"),
-    ignored("throughput_warmup_steps", "rates are reported over all steps"),
-    ignored("adjust_throughput", "rates are reported over all steps"),
-    ignored("non_blocking_data_copy", "copies never hold up the device"),
-    ignored("pipelining_fwd_bwd", "the device is given whole steps"),
-    ignored("max_hpu_graphs", "see --mode"),
-    ignored("disable_tensor_cache_hpu_graphs", "see --mode"),
-    ignored("use_compiled_autograd", "gradients are always compiled with the step"),
-    ignored("use_regional_compilation", "a step is compiled as one"),
-    ignored("inline_inbuilt_nn_modules", kNoTorch),
-    ignored("allow_unspec_int_on_nn_module", kNoTorch),
-    ignored("cache_size_limit", "recipes are kept as PT_HPU_RECIPE_CACHE_CONFIG says"),
-    only_default("compile_dynamic", {"", "null", "false"}, "shapes are static; see --pad_to_multiple_of"),
-    only_default("distribution_strategy", {"ddp"}, "gradients are reduced in buckets, as ddp does"),
-    only_default("context_parallel_size", {"1"}, "sequences are not split between devices"),
-    only_default("minimize_memory", {"false", "0", "no"}, "see --gradient_checkpointing"),
-    only_default("use_zero3_leaf_promotion", {"false", "0", "no"}, "DeepSpeed is not used"),
-    only_default("sdp_on_bf16", {"false", "0", "no"}, "attention sums in f32"),
-    only_default("fp8", {"false", "0", "no"}, "training in 8 bits is not offered"),
 };
 
 }  // namespace
@@ -298,7 +273,9 @@ void TrainingArguments::resolve() {
 
 std::string TrainingArguments::to_json() const {
   TrainingArguments copy = *this;
-  return dump_json(write_fields({kArguments, &copy}), 2) + "\n";
+  Json all = write_fields({kArguments, &copy});
+  all.update(write_fields({gaudi_table(), &copy}));
+  return dump_json(all, 2) + "\n";
 }
 
 }  // namespace transom

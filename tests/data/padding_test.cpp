@@ -69,5 +69,56 @@ TEST(Padding, LabelsOfEncoderDecodersArePaddedAmongThemselves) {
   EXPECT_EQ(batch.sequences.at("input_ids").length, 3);
 }
 
+TEST(Padding, LengthsComeFromTheBucketUnlessOtherwiseSaid) {
+  PaddingOptions options;
+  options.bucket = [](int64_t longest) { return longest <= 4 ? int64_t{4} : int64_t{9}; };
+  EXPECT_EQ(padded_length(3, options), 4);
+  EXPECT_EQ(padded_length(5, options), 9);
+  options.multiple_of = 5;
+  EXPECT_EQ(padded_length(3, options), 5);
+  options.multiple_of.reset();
+  options.max_length = 7;
+  EXPECT_EQ(padded_length(3, options), 7);
+}
+
+TEST(Padding, ABatchIsFilledUpWithRowsThatDoNotCount) {
+  std::vector<Features> rows(2);
+  rows[0].sequences = {{"input_ids", {5, 6}}, {"labels", {1, 2}}};
+  rows[1].sequences = {{"input_ids", {7, 8}}, {"labels", {3, 4}}};
+  Batch batch = collate(rows, {});
+  ASSERT_TRUE(fill_up(batch, 4));
+  EXPECT_EQ(batch.sequences.at("input_ids"), (PaddedRows{4, 2, {5, 6, 7, 8, 7, 8, 7, 8}}));
+  EXPECT_EQ(batch.sequences.at("attention_mask"), (PaddedRows{4, 2, {1, 1, 1, 1, 1, 1, 1, 1}}));
+  EXPECT_EQ(batch.sequences.at("labels"), (PaddedRows{4, 2, {1, 2, 3, 4, -100, -100, -100, -100}}));
+
+  Batch classes;
+  classes.arrays["pixel_values"] = {{1, 2}, {0.5f, 2}};
+  classes.labels = {3};
+  ASSERT_TRUE(fill_up(classes, 3));
+  EXPECT_EQ(classes.arrays.at("pixel_values").shape, (std::vector<int64_t>{3, 2}));
+  EXPECT_EQ(classes.arrays.at("pixel_values").values, (std::vector<float>{0.5f, 2, 0.5f, 2, 0.5f, 2}));
+  EXPECT_EQ(classes.labels, (std::vector<int64_t>{3, -100, -100}));
+}
+
+TEST(Padding, ABatchWhoseRowsWouldBeSeenIsLeftAsItIs) {
+  std::vector<Features> rows(1);
+  rows[0].sequences = {{"input_ids", {5, 6}}};
+  rows[0].label_values = {0.5f};
+  Batch regression = collate(rows, {});
+  EXPECT_FALSE(fill_up(regression, 2));
+  EXPECT_EQ(regression.sequences.at("input_ids").rows, 1);
+  rows[0].label_values.clear();
+  rows[0].numbers = {{"start_positions", 1}};
+  Batch positions = collate(rows, {});
+  EXPECT_FALSE(fill_up(positions, 2));
+  rows[0].numbers.clear();
+  Batch pairs = collate(rows, {});
+  pairs.arrays["pixel_values"] = {{1, 1}, {1}};
+  EXPECT_FALSE(fill_up(pairs, 2));
+  Batch sounds;
+  sounds.arrays["input_values"] = {{1, 1}, {1}};
+  EXPECT_FALSE(fill_up(sounds, 2));
+}
+
 }  // namespace
 }  // namespace transom

@@ -103,6 +103,10 @@ void run_forward(const Node& node) {
       score(a, q, k, node.input(3), row, scores);
       float largest = -INFINITY, sum = 0;
       for (const float x : scores) largest = std::max(largest, x);
+      if (node.has_output(1)) {  // what is handed out is what the sums are taken with
+        store<float>(node.output(1).type, node.output(1).data, row, 1, 1, &largest);
+        load<float>(node.output(1).type, node.output(1).data, row, 1, 1, &largest);
+      }
       for (float& x : scores) sum += x = std::exp(x - largest);
       const float inverse = 1 / sum;
       std::fill(out.begin(), out.end(), 0.0f);
@@ -113,7 +117,6 @@ void run_forward(const Node& node) {
         for (int64_t i = 0; i < a.value_width; ++i)
           out[static_cast<size_t>(i)] += scores[static_cast<size_t>(key)] * inverse * values[key * a.value_width + i];
       store<float>(node.type, node.output(0).data, row * a.value_width, 1, a.value_width, out.data());
-      if (node.has_output(1)) store<float>(node.output(1).type, node.output(1).data, row, 1, 1, &largest);
       if (node.has_output(2)) store<float>(syn_type_single, node.output(2).data, row, 1, 1, &inverse);
     }
   });
