@@ -14,7 +14,9 @@ Kernel kernel_of(TileProgram made, std::string name) {
   for (const Materialised& copy : made.materialised) scratch += materialised_bytes(copy);
   scratch += made.totals * static_cast<size_t>(made.pieces) * sizeof(float);
   auto program = std::make_shared<const TileProgram>(std::move(made));
-  return {std::move(name), [program](const Arguments& arguments) { run_program(*program, arguments); }, scratch};
+  Kernel kernel{std::move(name), [program](const Arguments& arguments) { run_program(*program, arguments); }, scratch};
+  if (program->generated) kernel.source = [program] { return codegen::kernel_source(*program->generated); };
+  return kernel;
 }
 
 Kernel make_fusion(const Node& node) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <memory>
+#include <set>
 
 #include "cpu/device.h"
 
@@ -96,6 +97,16 @@ void transom_executable::describe_step(const Step& step, const Node& node) {
   for (size_t i = 0; i + step.inputs < step.values.size(); ++i) outputs += (i ? " " : "") + to_string(node.output(i));
   description_ +=
       fmt::format("{:>5}  {:<28}  {:<36}  {} -> {}\n", step.node, step.where, step.kernel.name, inputs, outputs);
+}
+
+const char* transom_executable::describe() const {
+  std::call_once(sources_added_, [this] {
+    std::set<std::string> shown;
+    for (const Step& step : steps_)
+      if (step.kernel.source && shown.insert(step.kernel.name).second)
+        description_ += fmt::format("\nkernel {}:\n{}", step.kernel.name, step.kernel.source());
+  });
+  return description_.c_str();
 }
 
 transom_executable::Prepared transom_executable::prepare(const transom_launch& launch) const {

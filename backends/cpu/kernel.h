@@ -64,6 +64,7 @@ struct Kernel {
   std::string name;  // what runs, for profiles and `explain`
   std::function<void(const Arguments&)> run;
   size_t scratch_bytes = 0;
+  std::function<std::string()> source = {};  // of generated code, for `explain`
 };
 
 using KernelMaker = Kernel (*)(const Node&);
