@@ -23,7 +23,7 @@ struct Library {
 std::filesystem::path library_path() {
   Dl_info info{};
   if (!dladdr(reinterpret_cast<const void*>(&library_path), &info) || !info.dli_fname) return {};
-  return std::filesystem::path(info.dli_fname).parent_path() / "libtransom_cpu_codegen.so";
+  return std::filesystem::path(info.dli_fname).parent_path() / "transom-cpu-codegen.so";
 }
 
 const Library& library() {
