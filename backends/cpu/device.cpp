@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "cpu/codegen/kernels.h"
 #include "cpu/library.h"
 #include "cpu/processor.h"
 #include "cpu/threads.h"
@@ -46,7 +47,8 @@ transom_device_properties describe_processor() {
   transom_device_properties properties{};
   put(properties.name, processor_name());
   put(properties.architecture, architecture);
-  put(properties.driver, fmt::format("oneDNN {}.{}.{}", library->major, library->minor, library->patch));
+  put(properties.driver, fmt::format("oneDNN {}.{}.{}; {}", library->major, library->minor, library->patch,
+                                     codegen::describe_generator()));
   properties.flags = TRANSOM_DEVICE_HOST_MEMORY;
   properties.memory_bytes = physical_memory();
   properties.compute_units = static_cast<uint32_t>(thread_count());

@@ -16,6 +16,7 @@ Kernel kernel_of(TileProgram made, std::string name) {
   auto program = std::make_shared<const TileProgram>(std::move(made));
   Kernel kernel{std::move(name), [program](const Arguments& arguments) { run_program(*program, arguments); }, scratch};
   kernel.tiles = program;
+  if (program->generated) kernel.source = [program] { return codegen::kernel_source(*program->generated); };
   return kernel;
 }
 

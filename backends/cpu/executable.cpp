@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
+#include <set>
 
 #include "cpu/device.h"
 #include "cpu/tile_program.h"
@@ -185,6 +186,21 @@ void transom_executable::join_readers() {
   for (size_t i = 0; i < steps_.size(); ++i)
     if (!gone[i]) kept.push_back(std::move(steps_[i]));
   steps_ = std::move(kept);
+}
+
+const char* transom_executable::describe() const {
+  std::call_once(sources_added_, [this] {
+    std::set<std::string> shown;
+    const auto show = [&](const Step& step) {
+      if (step.kernel.source && shown.insert(step.kernel.name).second)
+        description_ += fmt::format("\nkernel {}:\n{}", step.kernel.name, step.kernel.source());
+    };
+    for (const Step& step : steps_) {
+      show(step);
+      if (step.reader) show(*step.reader);
+    }
+  });
+  return description_.c_str();
 }
 
 transom_executable::Prepared transom_executable::prepare(const transom_launch& launch) const {

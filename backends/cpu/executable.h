@@ -2,6 +2,7 @@
 // A compiled graph: one prepared step for each node, run in the order of the graph.
 #pragma once
 
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,8 @@ struct transom_executable : transom::cpu::Handle {
   };
   Prepared prepare(const transom_launch& launch) const;
   void run(const Prepared& prepared) const;
-  const char* describe() const { return description_.c_str(); }
+  // A line for each node, then the source of each generated kernel under a line "kernel <name>:".
+  const char* describe() const;
 
  private:
   // Where the host puts a value: an input, an output, or a place in the arena.
@@ -61,5 +63,6 @@ struct transom_executable : transom::cpu::Handle {
   std::vector<Step> steps_;
   size_t inputs_, outputs_, arena_size_;
   size_t scratch_bytes_ = 0;
-  std::string description_;
+  mutable std::once_flag sources_added_;
+  mutable std::string description_;
 };

@@ -82,6 +82,7 @@ struct Kernel {
   std::vector<std::pair<size_t, int32_t>> instead = {};
   bool tells_chunks = false;
   std::shared_ptr<const TileProgram> tiles = nullptr;  // what `run` runs, if it is a fusion
+  std::function<std::string()> source = {};  // of generated code, for `explain`
 };
 
 using KernelMaker = Kernel (*)(const Node&);

@@ -64,6 +64,7 @@ Command devices_command() {
         fmt::format("{:<{}} {:<28} {:>6} {:>9}  {}", "DEVICE", width, "WHAT", "UNITS", "MEMORY", "NOTES").c_str());
     for (const DeviceInfo& d : devices) {
       std::string notes = !d.reason.empty() ? "not available: " + d.reason : d.architecture;
+      if (d.reason.empty() && !d.driver.empty()) notes += "; " + d.driver;
       if (d.emulated) notes = "emulated; " + notes;
       if (d.computes_nothing) notes = "computes nothing; " + notes;
       const std::string memory =

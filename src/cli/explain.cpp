@@ -2,6 +2,7 @@
 // transom explain: what the compiler made of a model, where its time and memory go, and how far that is from the
 // limits.
 #include <cstdio>
+#include <cstdlib>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -36,6 +37,7 @@ int explain(Options& options) {
   for (const std::string* file : {&options.json, &options.html})
     if (*file != "-") expect_folder_of(*file);
   options.bench.check();
+  setenv("TRANSOM_CODEGEN", "wait", 0);  // what is explained is the steady state
   options.device.apply();
   options.bench.model = resolve_model(options.bench.model, options.source.hub());
   const Explanation explanation = explain(options.bench, options.runs);

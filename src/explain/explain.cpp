@@ -54,9 +54,26 @@ void add_passes(Explanation& result, const Compilation& compilation) {
   }
 }
 
+// The source of generated code by the name of its kernel: sections "kernel <name>:" behind what the device says of the
+// nodes.
+std::map<std::string, std::string> sources_of(const std::string& description) {
+  std::map<std::string, std::string> sources;
+  constexpr std::string_view kMark = "\nkernel ";
+  for (size_t at = description.find(kMark); at != description.npos;) {
+    const size_t next = description.find(kMark, at + 1);
+    const std::string section =
+        description.substr(at + kMark.size(), next == description.npos ? next : next - at - kMark.size());
+    if (const size_t colon = section.find(":\n"); colon != section.npos)
+      sources.emplace(section.substr(0, colon), section.substr(colon + 2));
+    at = next;
+  }
+  return sources;
+}
+
 void add_kernels(Explanation& result, const Compilation& compilation, Profile& profile) {
   const std::vector<Profile::NodeTime> times = profile.node_times(compilation.nodes);
   const TensorMap<std::string> names = names_of(compilation.graph);
+  const std::map<std::string, std::string> sources = sources_of(compilation.description);
   for (size_t n = 0; n < compilation.graph.nodes.size(); ++n) {
     const std::shared_ptr<Node>& node = compilation.graph.nodes[n];
     Explanation::Kernel kernel{.node = n,
@@ -72,6 +89,7 @@ void add_kernels(Explanation& result, const Compilation& compilation, Profile& p
     if (n < times.size() && times[n].calls) {
       kernel.kernel = times[n].kernel;
       kernel.seconds = times[n].seconds / static_cast<double>(times[n].calls);
+      if (const auto source = sources.find(kernel.kernel); source != sources.end()) kernel.source = source->second;
     }
     const DType dtype = product_type(*node);
     kernel.least = result.limits.seconds_of(kernel.operations, kernel.bytes, dtype);

@@ -38,6 +38,7 @@ struct Explanation {
     std::string scope;      // the module's path
     std::string types;
     std::string region;      // of a fusion: what it computes, as text
+    std::string source;      // of generated code, where the device shows it
     double operations = 0;   // floating-point ones
     double bytes = 0;        // to be read and written at least
     double seconds = 0;      // of one run; the mean

@@ -25,6 +25,7 @@ Json explanation_json(const Explanation& e) {
                        {"scope", k.scope},
                        {"types", k.types},
                        {"region", k.region.empty() ? Json() : Json(k.region)},
+                       {"source", k.source.empty() ? Json() : Json(k.source)},
                        {"operations", k.operations},
                        {"bytes", k.bytes},
                        {"seconds", k.seconds},

@@ -63,6 +63,8 @@ std::string kernels_table(const Explanation& e) {
     std::string what = escaped(k.operation);
     if (!k.region.empty())
       what = fmt::format("<details><summary>{}</summary><pre>{}</pre></details>", what, escaped(k.region));
+    if (!k.source.empty())
+      what += fmt::format("<details><summary>source</summary><pre>{}</pre></details>", escaped(k.source));
     text += fmt::format(
         "<tr><td>{}</td><td title=\"{}\">{}<br><small>{}</small></td><td>{}</td><td class=n>{:.1f}</td><td "
         "class=n>{:.1f} %</td>"

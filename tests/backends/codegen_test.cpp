@@ -5,6 +5,8 @@
 
 #include <cmath>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <limits>
 
 #include "backends/harness.h"
@@ -108,6 +110,130 @@ TEST(Codegen, EveryInstructionHasTheBitsOfTheInterpreter) {
       }
   }
   EXPECT_GT(compared, 1000u);
+}
+
+// gelu-like, with a number of its own so that no other test has made its kernel.
+Graph chain(const Shape& shape, double own) {
+  Graph region;
+  const transom_dtype f32 = TRANSOM_FLOAT32;
+  const int x = region.input(f32, shape), bias = region.input(f32, {shape.back()});
+  const auto scalar = [&](double value) {
+    const int made = region.node("constant", {}, f32, {}, {{"value", value}, {"dtype", f32}});
+    return region.node("broadcast", {region.node("reshape", {made}, f32, Shape(shape.size(), 1))}, f32, shape);
+  };
+  Shape row(shape.size(), 1);
+  row.back() = shape.back();
+  const int repeated = region.node("broadcast", {region.node("reshape", {bias}, f32, row)}, f32, shape);
+  const int sum = region.node("add", {x, repeated}, f32, shape);
+  const int bent = region.node("tanh", {region.node("mul", {sum, scalar(own)}, f32, shape)}, f32, shape);
+  region.output(region.node("mul", {sum, region.node("add", {bent, scalar(1)}, f32, shape)}, f32, shape));
+  return region;
+}
+
+std::vector<Tensor> inputs_of(const Shape& shape) {
+  return {numbers(TRANSOM_FLOAT32, shape), numbers(TRANSOM_FLOAT32, {shape.back()}, -1, 1, 7)};
+}
+
+std::string kernel_name(const std::string& description) {
+  const size_t at = description.find("kernel ");
+  return at == description.npos ? "" : description.substr(at, 23);
+}
+
+size_t files_in(const fs::path& folder) {
+  size_t files = 0;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(folder, none)) files += entry.is_regular_file();
+  return files;
+}
+
+struct Folder {
+  std::string path = (fs::temp_directory_path() / "transom-codegen-XXXXXX").string();
+  Folder() { EXPECT_NE(mkdtemp(path.data()), nullptr); }
+  ~Folder() { fs::remove_all(path); }
+};
+
+TEST(Codegen, NewExtentsCompileNothing) {
+  const Folder folder;
+  std::string first;
+  for (const Shape& shape : {Shape{8, 128, 256}, Shape{3, 77, 100}, Shape{1, 1, 64}, Shape{5, 0, 96}, Shape{2, 1001}}) {
+    const Graph region = chain(shape, 0.731);
+    const std::vector<Tensor> inputs = inputs_of(shape);
+    const Setting setting("wait", folder.path);
+    Graph graph;
+    const int x = graph.input(inputs[0]), bias = graph.input(inputs[1]);
+    graph.output(graph.fusion({x, bias}, region)[0]);
+    Program program(Plugin::cpu(), graph);
+    program.run(inputs);
+    const std::string name = kernel_name(program.describe());
+    EXPECT_NE(name, "");
+    if (first.empty()) first = name;
+    EXPECT_EQ(name, first);
+    EXPECT_EQ(files_in(folder.path), 1u);
+    EXPECT_NE(std::string(program.describe()).find("define void @kernel"), std::string::npos);
+  }
+}
+
+// The interpreter gives way to the code in the middle, and nobody sees it.
+TEST(Codegen, CodeTakesOverInTheBackground) {
+  const Folder folder;
+  const Shape shape = {300, 1003};
+  const Graph region = chain(shape, 0.733);
+  const std::vector<Tensor> inputs = inputs_of(shape);
+  const Tensor expected = run_in("off", region, inputs, nullptr);
+  const Setting setting("background", folder.path);
+  Graph graph;
+  const int x = graph.input(inputs[0]), bias = graph.input(inputs[1]);
+  graph.output(graph.fusion({x, bias}, region)[0]);
+  Program program(Plugin::cpu(), graph);
+  int after = 0;
+  for (int i = 0; i < 5000 && after < 3; ++i) {
+    if (files_in(folder.path)) ++after;
+    EXPECT_EQ(program.run(inputs)[0].values, expected.values) << i;
+  }
+  EXPECT_EQ(after, 3) << "no kernel was compiled";
+}
+
+// What the test below runs in processes of its own.
+TEST(Codegen, DISABLED_OneProcess) {
+  const Shape shape = {40, 515};
+  const Graph region = chain(shape, 0.737);
+  const std::vector<Tensor> inputs = inputs_of(shape);
+  Graph graph;
+  const int x = graph.input(inputs[0]), bias = graph.input(inputs[1]);
+  graph.output(graph.fusion({x, bias}, region)[0]);
+  Program program(Plugin::cpu(), graph);
+  const Tensor generated = program.run(inputs)[0];
+  EXPECT_EQ(generated.values, run_in("off", region, inputs, nullptr).values);
+}
+
+std::string bytes_of_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(Codegen, ProcessesShareKernelsAndSurviveBadOnes) {
+  const Folder folder;
+  const std::string command =
+      "TRANSOM_CODEGEN=wait TRANSOM_KERNEL_CACHE=" + folder.path + " " + fs::read_symlink("/proc/self/exe").string() +
+      " --gtest_also_run_disabled_tests --gtest_filter=Codegen.DISABLED_OneProcess >" + folder.path +
+      "/../$$.log 2>&1; status=$?; rm -f " + folder.path + "/../$$.log; exit $status";
+  // Four at once, none of which finds anything.
+  ASSERT_EQ(std::system(("for i in 1 2 3 4; do (" + command +
+                         ") & all=\"$all $!\"; done; "
+                         "for one in $all; do wait $one || exit 1; done")
+                            .c_str()),
+            0);
+  ASSERT_EQ(files_in(folder.path), 1u);
+  const fs::path kernel = fs::directory_iterator(folder.path)->path();
+  const std::string good = bytes_of_file(kernel);
+  for (const std::string& bad : {std::string(), good.substr(0, good.size() / 2), std::string(good.size(), '\xcc')}) {
+    std::ofstream(kernel, std::ios::binary).write(bad.data(), static_cast<std::streamsize>(bad.size()));
+    ASSERT_EQ(std::system(command.c_str()), 0);
+    EXPECT_EQ(bytes_of_file(kernel), good);
+  }
+  const auto written = fs::last_write_time(kernel);
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  EXPECT_EQ(fs::last_write_time(kernel), written);  // read, not made again
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ const std::string& target();
 // One line for reports: which vectors are generated, or why none are.
 std::string describe_generator();
 
-// The text of a kernel, and its assembly where LLVM is there.
+// The text of a kernel; with TRANSOM_CODEGEN_ASSEMBLY=1 its assembly too, which opens LLVM.
 std::string kernel_source(const GeneratedKernel& kernel);
 
 }  // namespace transom::cpu::codegen

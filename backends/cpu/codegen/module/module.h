@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C interface of libtransom_cpu_codegen.so, the only part of the cpu device that knows LLVM. It is opened when the
+// The C interface of transom-cpu-codegen.so, the only part of the cpu device that knows LLVM. It is opened when the
 // first kernel has to be compiled; kernels of the cache need nothing of it.
 #pragma once
 
