@@ -46,7 +46,7 @@ class Builder {
       program_.results.push_back({result_operand(region_.outputs[i]), i, dtype_of(region_.outputs[i]), false, false});
     }
     add_totals();
-    join_multiply_add();
+    join_instructions();
     choose_loop_nest();
     choose_in_place();
     assign_slots();
@@ -295,9 +295,8 @@ class Builder {
     return false;
   }
 
-  // a * b + c in one instruction (of two roundings) where a * b has no other use.
-  void join_multiply_add() {
-    const VectorKernels& kernels = vector_kernels();
+  // a * b + c (of two roundings) and a > b ? a : b in one instruction, where what they consist of has no other use.
+  void join_instructions() {
     std::vector<Instruction>& code = program_.instructions;
     std::vector<int> uses(lanes_.size()), maker(lanes_.size(), -1);
     for (const Instruction& instruction : code)
@@ -305,17 +304,30 @@ class Builder {
         if (operand != kNone) ++uses[operand];
     for (const Result& result : program_.results) ++uses[result.slot];
     std::vector<bool> dropped(code.size());
+    // The instruction that alone made an operand for one reader; null if there is none.
+    const auto made_for_one = [&](Operand operand) -> const Instruction* {
+      if (operand == kNone || maker[operand] < 0 || uses[operand] != 1) return nullptr;
+      const auto made = static_cast<size_t>(maker[operand]);
+      return dropped[made] ? nullptr : &code[made];
+    };
+    const VectorKernels& kernels = vector_kernels();
     for (size_t i = 0; i < code.size(); ++i) {
-      Instruction& sum = code[i];
-      maker[sum.y] = static_cast<int>(i);
-      if (sum.function != kernels.binary[kAdd][kF32]) continue;
-      for (const auto& [product, other] : {std::pair{sum.a, sum.b}, {sum.b, sum.a}}) {
-        if (maker[product] < 0 || uses[product] != 1) continue;
-        const auto made = static_cast<size_t>(maker[product]);
-        if (code[made].function != kernels.binary[kMul][kF32] || dropped[made]) continue;
-        sum = {kernels.multiply_add, sum.y, code[made].a, code[made].b, other};
-        dropped[made] = true;
-        break;
+      Instruction& last = code[i];
+      maker[last.y] = static_cast<int>(i);
+      if (last.function == kernels.binary[kAdd][kF32]) {
+        for (const auto& [product, other] : {std::pair{last.a, last.b}, {last.b, last.a}}) {
+          const Instruction* made = made_for_one(product);
+          if (!made || made->function != kernels.binary[kMul][kF32]) continue;
+          dropped[static_cast<size_t>(maker[product])] = true;
+          last = {kernels.multiply_add, last.y, made->a, made->b, other};
+          break;
+        }
+      } else if (last.function == kernels.select[kF32]) {
+        const Instruction* made = made_for_one(last.a);
+        if (!made || made->function != kernels.binary[kGreater][kF32] || made->a != last.b || made->b != last.c)
+          continue;
+        dropped[static_cast<size_t>(maker[last.a])] = true;
+        last = {kernels.larger, last.y, last.b, last.c, kNone};
       }
     }
     size_t kept = 0;

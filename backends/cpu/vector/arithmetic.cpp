@@ -91,6 +91,12 @@ struct Max {
     return x != x ? x : larger;
   }
 };
+struct Larger {
+  template <typename T>
+  static T apply(T x, T y) {
+    return x > y ? x : y;
+  }
+};
 struct Min {
   template <typename T>
   static T apply(T x, T y) {
@@ -241,6 +247,7 @@ void fill_arithmetic(VectorKernels& kernels) {
   fill_lane<float>(kernels, kF32);
   fill_lane<double>(kernels, kF64);
   kernels.multiply_add = multiply_add;
+  kernels.larger = map2<Larger, float>;
 }
 
 }  // namespace transom::cpu::TRANSOM_LEVEL

@@ -68,6 +68,7 @@ struct VectorKernels {
   TileFunction convert[kLanes][kLanes];     // [from][to]
   TileFunction to_bool[kLanes];
   TileFunction multiply_add;           // f32: a * b + c, the product rounded too, as by two nodes
+  TileFunction larger;                 // f32: a > b ? a : b
   TileFunction load_f16, load_bf16;    // 16-bit storage to f32
   TileFunction store_f16, store_bf16;  // f32 to 16-bit storage
   TileFunction round_f16, round_bf16;  // f32 to the nearest value of the 16-bit type, as f32
