@@ -49,10 +49,13 @@ bool read_rows(png_structp png, png_infop info, const Header& header, png_bytepp
   else if (gray && header.depth < 8) png_set_expand_gray_1_2_4_to_8(png);
   const bool wide_gray = header.colors == PNG_COLOR_TYPE_GRAY && header.depth == 16;
   if (header.depth == 16 && !wide_gray) png_set_strip_16(png);
-  if (header.colors & PNG_COLOR_MASK_ALPHA) png_set_strip_alpha(png);
+  // A palette may have an alpha of its own (tRNS), which it brings along to the colours.
+  if ((header.colors & PNG_COLOR_MASK_ALPHA) || header.colors == PNG_COLOR_TYPE_PALETTE) png_set_strip_alpha(png);
   if (gray && !wide_gray) png_set_gray_to_rgb(png);
   png_set_interlace_handling(png);
   png_read_update_info(png, info);
+  if (png_get_rowbytes(png, info) != png_size_t{header.width} * (wide_gray ? 2 : 3))
+    png_error(png, "its rows have another length than its header says");
   png_read_image(png, rows);
   return true;
 }

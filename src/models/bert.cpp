@@ -2,6 +2,7 @@
 // BERT and its heads. The encoder is in bert_encoder.h.
 #include "base/error.h"
 #include "models/bert_encoder.h"
+#include "models/encoder_causal_lm.h"
 #include "models/encoder_heads.h"
 #include "models/family.h"
 
@@ -141,6 +142,19 @@ class BertForMaskedLM : public BertModelWithHead {
   BertPredictions predictions_;
 };
 
+struct BertWriter {
+  BertWriter(const Config& given, const Scope& scope)
+      : config(given),
+        bert(scope / "bert", config, false),
+        predictions(scope / "cls" / "predictions", config, bert.embeddings().word_embeddings) {}
+  EncoderOutput operator()(const NamedTensors& inputs, ForwardContext& context) const { return bert(inputs, context); }
+  Tensor logits(const Tensor& hidden) const { return predictions(hidden); }
+
+  BertConfig config;
+  BertEncoder bert;
+  BertPredictions predictions;
+};
+
 class BertForPreTraining : public BertModelWithHead {
  public:
   BertForPreTraining(const Config& config, const Scope& scope)
@@ -218,6 +232,7 @@ Family bert_family() {
            {"BertForTokenClassification", {"token-classification"}, make_model<BertForTokenClassification>},
            {"BertForQuestionAnswering", {"question-answering"}, make_model<BertForQuestionAnswering>},
            {"BertForMaskedLM", {"fill-mask"}, make_model<BertForMaskedLM>},
+           {"BertLMHeadModel", {"text-generation"}, make_model<EncoderForCausalLM<BertWriter>>},
            {"BertForPreTraining", {"pretraining"}, make_model<BertForPreTraining>},
            {"BertForNextSentencePrediction", {"next-sentence-prediction"}, make_model<BertForNextSentencePrediction>},
            {"BertForMultipleChoice", {"multiple-choice"}, make_model<BertForMultipleChoice>}}};

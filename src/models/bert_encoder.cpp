@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/bert_encoder.h"
 
+#include <cmath>
+
 #include "base/error.h"
+#include "models/decoder.h"
+#include "models/encoder_heads.h"
 #include "models/family.h"
 
 namespace transom {
@@ -23,9 +27,9 @@ BertConfig::BertConfig(const Config& config)
       hidden_act(config.get_string("hidden_act", "gelu")),
       problem_type(config.get_string("problem_type", "")),
       tie_word_embeddings(config.get_bool("tie_word_embeddings", true)),
+      is_decoder(config.get_bool("is_decoder", false)),
       num_labels(number_of_labels(config)) {
   refuse_unless(config, "position_embedding_type", "absolute");
-  refuse_unless(config, "is_decoder", "false");
   refuse_unless(config, "add_cross_attention", "false");
   if (num_attention_heads <= 0 || hidden_size % num_attention_heads != 0)
     fail("config.json: hidden_size {} is not divisible by num_attention_heads {}", hidden_size, num_attention_heads);
@@ -47,9 +51,11 @@ Tensor BertEmbeddings::operator()(const Tensor& input_ids, const Tensor& inputs_
   return dropout_(layer_norm_(x), context);
 }
 
-BertLayer::BertLayer(const Scope& scope, const BertConfig& c)
+BertLayer::BertLayer(const Scope& scope, const BertConfig& c, int64_t layer)
     : path_(scope.path()),
+      layer_(layer),
       heads_(c.num_attention_heads),
+      causal_(c.is_decoder),
       activation_(c.hidden_act),
       query_(scope / "attention" / "self" / "query", c.hidden_size, c.hidden_size, c.new_weights()),
       key_(scope / "attention" / "self" / "key", c.hidden_size, c.hidden_size, c.new_weights()),
@@ -66,7 +72,14 @@ Tensor BertLayer::operator()(const Tensor& x, const Tensor& mask, ForwardContext
   Tensor attended;
   {
     const ModuleScope module(path_ + ".attention.self");
-    attended = multi_head_attention(query_(x), key_(x), value_(x), heads_, mask, attention_dropout_, context);
+    const Tensor q = query_(x), k = key_(x), v = value_(x);
+    if (causal_) {
+      const Shape split{x.dim(0), x.dim(1), heads_, x.dim(2) / heads_};
+      attended = cached_attention(layer_, reshape(q, split), reshape(k, split), reshape(v, split), mask,
+                                  {.scale = 1 / std::sqrt(static_cast<double>(split[3]))}, attention_dropout_, context);
+    } else {
+      attended = multi_head_attention(q, k, v, heads_, mask, attention_dropout_, context);
+    }
   }
   const Tensor h = attention_norm_(dropout_(attention_output_(attended), context) + x);
   return output_norm_(dropout_(output_(activation(activation_, intermediate_(h))), context) + h);
@@ -76,12 +89,25 @@ BertEncoder::BertEncoder(const Scope& scope, const BertConfig& config, bool posi
     : config_(config),
       positions_after_padding_(positions_after_padding),
       embeddings_(scope / "embeddings", config, positions_after_padding) {
-  for (int64_t i = 0; i < config.num_hidden_layers; ++i) layers_.emplace_back(scope / "encoder" / "layer" / i, config);
+  for (int64_t i = 0; i < config.num_hidden_layers; ++i)
+    layers_.emplace_back(scope / "encoder" / "layer" / i, config, i);
+}
+
+EncoderInputs bert_inputs(const NamedTensors& inputs, const BertConfig& c, bool positions_after_padding,
+                          ForwardContext& context) {
+  const std::optional<int64_t> padding = positions_after_padding ? std::optional(c.pad_token_id) : std::nullopt;
+  if (!c.is_decoder) return encoder_inputs(inputs, c.max_position_embeddings, padding);
+  const int64_t first = padding ? *padding + 1 : 0;
+  DecoderInputs in = decoder_inputs(inputs, context, Positions::kInOrder, c.max_position_embeddings - first);
+  if (!in.causal) fail("attention_mask: expected [batch, length], as each token sees those before it alone");
+  if (padding && !inputs.find("position_ids").defined())
+    in.position_ids = in.input_ids.defined() ? transom::positions_after_padding(in.input_ids, *padding)
+                                             : in.position_ids + static_cast<double>(first);
+  return {in.input_ids, in.inputs_embeds, inputs.find("token_type_ids"), in.position_ids, in.bias, in.length};
 }
 
 EncoderOutput BertEncoder::operator()(const NamedTensors& inputs, ForwardContext& context) const {
-  const std::optional<int64_t> padding = positions_after_padding_ ? std::optional(config_.pad_token_id) : std::nullopt;
-  const EncoderInputs in = encoder_inputs(inputs, config_.max_position_embeddings, padding);
+  const EncoderInputs in = bert_inputs(inputs, config_, positions_after_padding_, context);
   const Tensor x = embeddings_(in.input_ids, in.inputs_embeds, in.token_type_ids, in.position_ids, context);
   return through_layers(layers_, x, in.mask, context);
 }

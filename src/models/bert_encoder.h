@@ -19,7 +19,7 @@ struct BertConfig {
   int64_t pad_token_id;
   double hidden_dropout_prob, attention_probs_dropout_prob, classifier_dropout, layer_norm_eps, initializer_range;
   std::string hidden_act, problem_type;
-  bool tie_word_embeddings;
+  bool tie_word_embeddings, is_decoder;  // is_decoder: a token sees none behind it
   int64_t num_labels;
 
   // The same with another hidden width, for embeddings that have one of their own.
@@ -47,12 +47,13 @@ class BertEmbeddings {
 
 class BertLayer {
  public:
-  BertLayer(const Scope& scope, const BertConfig& config);
+  BertLayer(const Scope& scope, const BertConfig& config, int64_t layer);
   Tensor operator()(const Tensor& x, const Tensor& mask, ForwardContext& context) const;  // [B, T, D] -> [B, T, D]
 
  private:
   std::string path_;
-  int64_t heads_;
+  int64_t layer_, heads_;
+  bool causal_;
   std::string activation_;
   Linear query_, key_, value_, attention_output_;
   LayerNorm attention_norm_;
@@ -60,6 +61,10 @@ class BertLayer {
   LayerNorm output_norm_;
   Dropout attention_dropout_, dropout_;
 };
+
+// The checked inputs of such a body; with is_decoder, a cache may hold earlier tokens.
+EncoderInputs bert_inputs(const NamedTensors& inputs, const BertConfig& config, bool positions_after_padding,
+                          ForwardContext& context);
 
 // The body with its embeddings. RoBERTa counts positions from its padding id.
 class BertEncoder {

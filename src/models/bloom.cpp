@@ -33,7 +33,9 @@ BloomConfig::BloomConfig(const Config& config)
     fail("config.json: hidden_size {} is not divisible by n_head {}", hidden_size, n_head);
   constexpr int64_t kMostHeads = 1 << 16;  // each has a slope
   if (n_head > kMostHeads) fail("config.json: expected n_head of at most {}, found {}", kMostHeads, n_head);
-  // slow_but_exact and pretraining_tp only set the order in which products are summed.
+  if (config.get_bool("slow_but_exact", false) && config.get_int("pretraining_tp", 1) > 1)
+    fail("config.json: slow_but_exact = true with pretraining_tp {} leaves out biases, which is not carried out",
+         config.get_int("pretraining_tp", 1));
 }
 
 // The slope of each head: a geometric series, with a second one between its members if H is no power of two.

@@ -411,9 +411,10 @@ class DebertaV2ForMaskedLM : public DebertaV2WithHead {
             (config_.legacy ? scope / "cls" / "predictions" / "transform" : scope / "lm_predictions" / "lm_head") /
                 "LayerNorm",
             config_.embedding_size, config_.layer_norm_eps),
-        decoder_(config_.legacy ? scope / "cls" / "predictions" : scope / "lm_predictions" / "lm_head", "bias",
-                 "decoder.weight", body_.word_embeddings(), config_.tie_word_embeddings || !config_.legacy,
-                 config_.embedding_size, config_.vocab_size, config_.initializer_range) {}
+        decoder_(config_.legacy ? scope / "cls" / "predictions" : scope / "lm_predictions" / "lm_head",
+                 config_.tie_word_embeddings || !config_.legacy ? "bias" : "decoder.bias", "decoder.weight",
+                 body_.word_embeddings(), config_.tie_word_embeddings || !config_.legacy, config_.embedding_size,
+                 config_.vocab_size, config_.initializer_range) {}
 
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {

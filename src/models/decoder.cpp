@@ -16,6 +16,11 @@ Tensor places_by_mask(const Tensor& mask) {
 
 }  // namespace
 
+Tensor next_labels(const Tensor& labels) {
+  if (labels.rank() != 2) fail("labels: expected [batch, length], found {}", to_string(labels.shape()));
+  return pad(slice(labels, 1, 1, labels.dim(1)), {0, 0}, {0, 1}, -100);
+}
+
 DecoderInputs decoder_inputs(const NamedTensors& inputs, const ForwardContext& context, Positions positions,
                              int64_t max_positions) {
   DecoderInputs result{.input_ids = inputs.find("input_ids"),

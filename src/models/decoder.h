@@ -30,6 +30,9 @@ enum class Positions {
   kNone,     // the model has no use for them
 };
 
+// What each position is to foretell: the label [B, T] of the next one, and nothing (-100) at the end.
+Tensor next_labels(const Tensor& labels);
+
 // max_positions 0: no limit.
 DecoderInputs decoder_inputs(const NamedTensors& inputs, const ForwardContext& context, Positions positions,
                              int64_t max_positions = 0);

@@ -68,12 +68,6 @@ class DecoderForCausalLM : public DecoderModel {
   }
 
  private:
-  // What each position is to foretell: the label of the next one, and nothing (-100) at the end.
-  static Tensor next_labels(const Tensor& labels) {
-    if (labels.rank() != 2) fail("labels: expected [batch, length], found {}", to_string(labels.shape()));
-    return pad(slice(labels, 1, 1, labels.dim(1)), {0, 0}, {0, 1}, -100);
-  }
-
   std::shared_ptr<Parameter> weight_;
 };
 

@@ -2,7 +2,10 @@
 // ELECTRA (Clark et al., 2020): BERT's encoder over embeddings of a width of their own, and heads of its own.
 // B batch, T time, D hidden, E embedding width.
 #include <optional>
+#include <set>
 
+#include "base/error.h"
+#include "models/encoder_causal_lm.h"
 #include "models/encoder_model.h"
 #include "models/family.h"
 #include "nn/losses.h"
@@ -34,15 +37,14 @@ class ElectraBody {
   }
 
   ElectraBody(const Scope& scope, const ElectraConfig& c)
-      : max_position_embeddings_(c.max_position_embeddings),
-        embeddings_(scope / "embeddings", c.with_width(c.embedding_size)) {
+      : config_(c), embeddings_(scope / "embeddings", c.with_width(c.embedding_size)) {
     if (c.embedding_size != c.hidden_size)
       embeddings_project_.emplace(scope / "embeddings_project", c.embedding_size, c.hidden_size, c.new_weights());
-    for (int64_t i = 0; i < c.num_hidden_layers; ++i) layer_.emplace_back(scope / "encoder" / "layer" / i, c);
+    for (int64_t i = 0; i < c.num_hidden_layers; ++i) layer_.emplace_back(scope / "encoder" / "layer" / i, c, i);
   }
 
   EncoderOutput operator()(const NamedTensors& inputs, ForwardContext& context) const {
-    const EncoderInputs in = encoder_inputs(inputs, max_position_embeddings_);
+    const EncoderInputs in = bert_inputs(inputs, config_, false, context);
     Tensor x = embeddings_(in.input_ids, in.inputs_embeds, in.token_type_ids, in.position_ids, context);  // [B, T, E]
     if (embeddings_project_) x = (*embeddings_project_)(x);                                               // [B, T, D]
     return through_layers(layer_, x, in.mask, context);
@@ -50,7 +52,7 @@ class ElectraBody {
   const Embedding& word_embeddings() const { return embeddings_.word_embeddings; }
 
  private:
-  int64_t max_position_embeddings_;
+  BertConfig config_;
   BertEmbeddings embeddings_;
   std::optional<Linear> embeddings_project_;
   std::vector<BertLayer> layer_;
@@ -116,29 +118,47 @@ class ElectraForPreTraining : public ElectraWithHead {
   Linear dense_, dense_prediction_;
 };
 
-// The generator.
-class ElectraForMaskedLM : public ElectraWithHead {
+// What the generator foretells at each place.
+class ElectraGenerator {
  public:
-  ElectraForMaskedLM(const Config& config, const Scope& scope)
-      : ElectraWithHead(config, scope),
-        layer_norm_(scope / "generator_predictions" / "LayerNorm", config_.embedding_size, config_.layer_norm_eps),
-        dense_(scope / "generator_predictions" / "dense", config_.hidden_size, config_.embedding_size,
-               config_.new_weights()),
-        generator_lm_head_(scope / "generator_lm_head", "bias", "weight", body_.word_embeddings(),
-                           config_.tie_word_embeddings, config_.embedding_size, config_.vocab_size,
-                           config_.initializer_range) {}
-
- protected:
-  NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
-    return with_head(inputs, context, [&](const Tensor& hidden) {
-      return token_outputs(generator_lm_head_(layer_norm_(gelu(dense_(hidden)))), inputs);
-    });
-  }
+  ElectraGenerator(const Scope& scope, const ElectraConfig& c, const Embedding& words)
+      : layer_norm_(scope / "generator_predictions" / "LayerNorm", c.embedding_size, c.layer_norm_eps),
+        dense_(scope / "generator_predictions" / "dense", c.hidden_size, c.embedding_size, c.new_weights()),
+        generator_lm_head_(scope / "generator_lm_head", "bias", "weight", words, c.tie_word_embeddings,
+                           c.embedding_size, c.vocab_size, c.initializer_range) {}
+  Tensor operator()(const Tensor& hidden) const { return generator_lm_head_(layer_norm_(gelu(dense_(hidden)))); }
 
  private:
   LayerNorm layer_norm_;
   Linear dense_;
   TiedDecoder generator_lm_head_;
+};
+
+class ElectraForMaskedLM : public ElectraWithHead {
+ public:
+  ElectraForMaskedLM(const Config& config, const Scope& scope)
+      : ElectraWithHead(config, scope), generator_(scope, config_, body_.word_embeddings()) {}
+
+ protected:
+  NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
+    return with_head(inputs, context, [&](const Tensor& hidden) { return token_outputs(generator_(hidden), inputs); });
+  }
+
+ private:
+  ElectraGenerator generator_;
+};
+
+struct ElectraWriter {
+  ElectraWriter(const Config& given, const Scope& scope)
+      : config(given), electra(scope / "electra", config), generator(scope, config, electra.word_embeddings()) {}
+  EncoderOutput operator()(const NamedTensors& inputs, ForwardContext& context) const {
+    return electra(inputs, context);
+  }
+  Tensor logits(const Tensor& hidden) const { return generator(hidden); }
+
+  ElectraConfig config;
+  ElectraBody electra;
+  ElectraGenerator generator;
 };
 
 class ElectraForMultipleChoice : public ElectraWithHead {
@@ -147,7 +167,10 @@ class ElectraForMultipleChoice : public ElectraWithHead {
       : ElectraWithHead(config, scope),
         last_dropout_(config_.summary_last_dropout),
         classifier_(scope / "classifier", config_.hidden_size, 1, config_.new_weights()) {
-    refuse_unless(config, "summary_type", "first");
+    const std::set<std::string> known = {"first", "last", "mean", "cls_index"};
+    if (!known.contains(config_.summary_type))
+      fail("config.json: summary_type = {} is not carried out; first, last, mean and cls_index are",
+           quoted(config_.summary_type));
     if (config_.summary_use_proj)
       summary_.emplace(scope / "sequence_summary" / "summary", config_.hidden_size, config_.hidden_size,
                        config_.new_weights());
@@ -158,6 +181,9 @@ class ElectraForMultipleChoice : public ElectraWithHead {
     const int64_t choices = choices_of(inputs);
     return with_head(flattened_choices(inputs), context, [&](const Tensor& hidden) {
       Tensor x = first_token(hidden);
+      if (config_.summary_type == "mean") x = mean(hidden, {1});
+      else if (config_.summary_type != "first")  // cls_index without an index is the last one
+        x = squeeze(slice(hidden, 1, hidden.dim(1) - 1, hidden.dim(1)), 1);
       if (summary_) x = (*summary_)(x);
       if (!config_.summary_activation.empty()) x = activation(config_.summary_activation, x);
       return choice_outputs(classifier_(last_dropout_(x, context)), choices, inputs);
@@ -185,6 +211,7 @@ Family electra_family() {
         make_model<EncoderForTokenClassification<ElectraBody>>},
        {"ElectraForQuestionAnswering", {"question-answering"}, make_model<EncoderForQuestionAnswering<ElectraBody>>},
        {"ElectraForMaskedLM", {"fill-mask"}, make_model<ElectraForMaskedLM>},
+       {"ElectraForCausalLM", {"text-generation"}, make_model<EncoderForCausalLM<ElectraWriter>>},
        {"ElectraForPreTraining", {"pretraining"}, make_model<ElectraForPreTraining>},
        {"ElectraForMultipleChoice", {"multiple-choice"}, make_model<ElectraForMultipleChoice>}}};
 }

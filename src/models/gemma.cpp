@@ -41,9 +41,9 @@ std::unique_ptr<Decoder> make_gemma(const Config& config, const Scope& scope) {
   RopeDecoderConfig c = common(config, R"({"vocab_size": 256000, "hidden_size": 3072, "intermediate_size": 24576,
       "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 16, "head_dim": 256,
       "max_position_embeddings": 8192, "pad_token_id": 0, "tie_word_embeddings": true})");
-  // The first checkpoints say gelu and mean its approximation.
-  const std::string named = config.get_string("hidden_act", "gelu_pytorch_tanh");
-  c.hidden_act = config.get_string("hidden_activation", named == "gelu" ? "gelu_pytorch_tanh" : named);
+  // The first checkpoints say gelu and mean its approximation. (Transformers no longer reads hidden_activation here.)
+  c.hidden_act = config.get_string("hidden_act", "gelu_pytorch_tanh");
+  if (c.hidden_act == "gelu") c.hidden_act = "gelu_pytorch_tanh";
   c.rotary = {rotary_options(config, c.rotary_defaults())};
   return make_rope_decoder(c, scope);
 }
@@ -68,7 +68,7 @@ std::unique_ptr<Decoder> make_gemma3(const Config& config, const Scope& scope) {
   // Transformers reads attn_logit_softcapping of this model and does not use it.
   c.logit_soft_cap = soft_cap(config, "final_logit_softcapping", 0);
   const auto types = c.layer_types(config, [](const Config& given, int64_t layer) {
-    const int64_t pattern = given.get_int("sliding_window_pattern", given.get_int("_sliding_window_pattern", 6));
+    const int64_t pattern = given.get_int("sliding_window_pattern", 6);
     return pattern > 0 && (layer + 1) % pattern != 0;
   });
   c.slide_where(config, types, int_or_none(config, "sliding_window", 4096));

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "models/decoder.h"
 #include "models/rotary_config.h"
 
@@ -37,10 +38,13 @@ GptNeoXConfig::GptNeoXConfig(const Config& config)
   if (config.has("pad_token_id")) pad_token_id = config.get_int("pad_token_id");
   if (num_attention_heads <= 0 || hidden_size % num_attention_heads != 0)
     fail("config.json: hidden_size {} is not divisible by num_attention_heads {}", hidden_size, num_attention_heads);
-  rotary = rotary_options(config, {.head_width = hidden_size / num_attention_heads,
-                                   .theta = config.get_float("rotary_emb_base", 10000),
-                                   .turning_part = config.get_float("rotary_pct", 0.25),
-                                   .max_positions = config.get_int("max_position_embeddings", 2048)});
+  Config rope = config;  // which is asked for by names of its own: rotary_emb_base and rotary_pct
+  rope.set("rope_theta", Json());
+  rope.set("partial_rotary_factor", Json());
+  rotary = rotary_options(rope, {.head_width = hidden_size / num_attention_heads,
+                                 .theta = config.get_float("rotary_emb_base", 10000),
+                                 .turning_part = config.get_float("rotary_pct", 0.25),
+                                 .max_positions = config.get_int("max_position_embeddings", 2048)});
 }
 
 // Queries, keys and values of one head lie side by side in the fused layer.

@@ -52,13 +52,12 @@ class Marian : public EncoderDecoder {
  public:
   Marian(const Scope& scope, const MarianConfig& c)
       : encoder_tokens(
-            c.share_encoder_decoder_embeddings
+            shares_words(scope, c)
                 ? shared_embedding(scope, c.vocab_size, c.d_model, c.init_std, c.pad_token_id)
                 : Embedding(scope / "encoder" / "embed_tokens", c.vocab_size, c.d_model, c.init_std, c.pad_token_id)),
-        decoder_tokens(c.share_encoder_decoder_embeddings
-                           ? encoder_tokens
-                           : Embedding(scope / "decoder" / "embed_tokens", c.decoder_vocab_size, c.d_model, c.init_std,
-                                       c.pad_token_id)),
+        decoder_tokens(shares_words(scope, c) ? encoder_tokens
+                                              : Embedding(scope / "decoder" / "embed_tokens", c.decoder_vocab_size,
+                                                          c.d_model, c.init_std, c.pad_token_id)),
         scale_(c.embed_scale()),
         max_position_embeddings_(c.max_position_embeddings),
         encoder_positions_(positions_of(scope / "encoder" / "embed_positions", c)),
@@ -88,6 +87,10 @@ class Marian : public EncoderDecoder {
   Embedding encoder_tokens, decoder_tokens;
 
  private:
+  // A checkpoint without ties holds words of their own for both stacks, whatever it says of sharing.
+  static bool shares_words(const Scope& scope, const MarianConfig& c) {
+    return c.share_encoder_decoder_embeddings && (c.tie_word_embeddings || !scope.holds("encoder.embed_tokens.weight"));
+  }
   Tensor embedded(const Tensor& words, const Parameter& positions, const Tensor& position_ids,
                   ForwardContext& context) const {
     return dropout_(words * scale_ + cast(gather(positions.value, position_ids, 0), words.dtype()), context);

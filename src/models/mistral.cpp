@@ -29,18 +29,15 @@ std::unique_ptr<Decoder> make_mistral(const Config& config, const Scope& scope) 
 std::unique_ptr<Decoder> make_mixtral(const Config& given, const Scope& scope) {
   const Config config = with_defaults(given, R"({"rms_norm_eps": 1e-5})");
   RopeDecoderConfig c = common(config, 1000000, 0);
-  if (config.get_float("router_jitter_noise", 0) != 0)
-    fail("config.json: router_jitter_noise = {} is not carried out; only 0 is",
-         config.get_float("router_jitter_noise"));
   c.experts = {.experts = config.get_int("num_local_experts", config.get_int("num_experts", 8)),
                .experts_per_token = config.get_int("num_experts_per_tok", 2),
                .width = c.hidden_size,
                .intermediate_width = c.intermediate_size,
                .activation = c.hidden_act,
                .deviation = c.initializer_range,
-               .auxiliary_weight = config.get_bool("output_router_logits", false)
-                                       ? config.get_float("router_aux_loss_coef", 0.001)
-                                       : 0};
+               .auxiliary_weight =
+                   config.get_bool("output_router_logits", false) ? config.get_float("router_aux_loss_coef", 0.001) : 0,
+               .jitter = config.get_float("router_jitter_noise", 0)};
   return make_rope_decoder(c, scope);
 }
 

@@ -13,6 +13,7 @@ struct ExpertsConfig {
   std::string activation = "silu";
   double deviation = 0.02;
   double auxiliary_weight = 0;  // of the loss that balances the experts; 0: none
+  double jitter = 0;            // by which training shakes what the router sees; other than 0 is not carried out
 };
 
 // The sparse feed-forward layer of Mixtral (Jiang et al., 2024): a gate chooses for each token the experts whose gated

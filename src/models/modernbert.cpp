@@ -65,7 +65,6 @@ ModernBertConfig::ModernBertConfig(const Config& config)
       decoder_bias(config.get_bool("decoder_bias", true)),
       classifier_bias(config.get_bool("classifier_bias", false)),
       tie_word_embeddings(config.get_bool("tie_word_embeddings", true)) {
-  refuse_unless(config, "sparse_prediction", "false");
   if (num_attention_heads <= 0 || hidden_size % num_attention_heads != 0)
     fail("config.json: hidden_size {} is not divisible by num_attention_heads {}", hidden_size, num_attention_heads);
   if (classifier_pooling != "cls" && classifier_pooling != "mean")
@@ -188,7 +187,7 @@ class ModernBertBody {
   Tensor neighbourhood(const Tensor& mask, int64_t T) const {
     const Tensor distance = abs(iota({T, T}, 0) - iota({T, T}, 1));
     const Tensor near = less_equal(distance, full({T, T}, static_cast<double>(window_), DType::kInt64));
-    if (!mask.defined()) return additive_where(near);
+    if (!mask.defined()) return reshape(additive_where(near), {1, 1, T, T});
     const Shape all{mask.dim(0), 1, T, T};
     return select(broadcast_to(near, all), broadcast_to(mask, all), broadcast_to(additive_where(near), all));
   }
@@ -239,6 +238,7 @@ class ModernBertForMaskedLM : public EncoderModel<ModernBertBody> {
                     ? body_.word_embeddings().weight()
                     : scope.parameter("decoder.weight", {config_.vocab_size, config_.hidden_size},
                                       Initial::normal(config_.outer(false).deviation))) {
+    refuse_unless(config, "sparse_prediction", "false");  // logits of the masked places alone
     if (config_.tie_word_embeddings) scope.tied("decoder.weight");
     if (config_.decoder_bias) bias_ = scope.parameter("decoder.bias", {config_.vocab_size}, Initial::zeros());
   }

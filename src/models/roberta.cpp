@@ -3,6 +3,7 @@
 // with positions that begin behind the padding id, and heads of its own.
 #include "base/error.h"
 #include "models/bert_encoder.h"
+#include "models/encoder_causal_lm.h"
 #include "models/encoder_heads.h"
 #include "models/family.h"
 
@@ -104,27 +105,50 @@ class RobertaForQuestionAnswering : public RobertaModelWithHead {
   Linear qa_outputs_;
 };
 
-class RobertaForMaskedLM : public RobertaModelWithHead {
+// A transform and a decoder over the vocabulary.
+class RobertaLMHead {
  public:
-  RobertaForMaskedLM(const Config& config, const Scope& scope)
-      : RobertaModelWithHead(config, scope, false),
-        dense_(scope / "lm_head" / "dense", config_.hidden_size, config_.hidden_size, config_.new_weights()),
-        layer_norm_(scope / "lm_head" / "layer_norm", config_.hidden_size, config_.layer_norm_eps),
-        decoder_(scope / "lm_head", config_.tie_word_embeddings ? "bias" : "decoder.bias", "decoder.weight",
-                 roberta_.embeddings().word_embeddings, config_.tie_word_embeddings, config_.hidden_size,
-                 config_.vocab_size, config_.initializer_range) {}
-
- protected:
-  NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
-    return with_head(inputs, context, [&](const Tensor& hidden) {
-      return token_outputs(decoder_(layer_norm_(gelu(dense_(hidden)))), inputs);
-    });
-  }
+  RobertaLMHead(const Scope& scope, const BertConfig& c, const Embedding& words)
+      : dense_(scope / "dense", c.hidden_size, c.hidden_size, c.new_weights()),
+        layer_norm_(scope / "layer_norm", c.hidden_size, c.layer_norm_eps),
+        decoder_(scope, c.tie_word_embeddings ? "bias" : "decoder.bias", "decoder.weight", words, c.tie_word_embeddings,
+                 c.hidden_size, c.vocab_size, c.initializer_range) {}
+  Tensor operator()(const Tensor& hidden) const { return decoder_(layer_norm_(gelu(dense_(hidden)))); }
 
  private:
   Linear dense_;
   LayerNorm layer_norm_;
   TiedDecoder decoder_;
+};
+
+class RobertaForMaskedLM : public RobertaModelWithHead {
+ public:
+  RobertaForMaskedLM(const Config& config, const Scope& scope)
+      : RobertaModelWithHead(config, scope, false),
+        lm_head_(scope / "lm_head", config_, roberta_.embeddings().word_embeddings) {}
+
+ protected:
+  NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
+    return with_head(inputs, context, [&](const Tensor& hidden) { return token_outputs(lm_head_(hidden), inputs); });
+  }
+
+ private:
+  RobertaLMHead lm_head_;
+};
+
+struct RobertaWriter {
+  RobertaWriter(const Config& given, const Scope& scope)
+      : config(given),
+        roberta(scope / "roberta", config, true),
+        lm_head(scope / "lm_head", config, roberta.embeddings().word_embeddings) {}
+  EncoderOutput operator()(const NamedTensors& inputs, ForwardContext& context) const {
+    return roberta(inputs, context);
+  }
+  Tensor logits(const Tensor& hidden) const { return lm_head(hidden); }
+
+  BertConfig config;
+  BertEncoder roberta;
+  RobertaLMHead lm_head;
 };
 
 class RobertaForMultipleChoice : public RobertaModelWithHead {
@@ -157,6 +181,7 @@ Family family_named(const std::string& model_type, const std::string& prefix) {
            {prefix + "ForTokenClassification", {"token-classification"}, make_model<RobertaForTokenClassification>},
            {prefix + "ForQuestionAnswering", {"question-answering"}, make_model<RobertaForQuestionAnswering>},
            {prefix + "ForMaskedLM", {"fill-mask"}, make_model<RobertaForMaskedLM>},
+           {prefix + "ForCausalLM", {"text-generation"}, make_model<EncoderForCausalLM<RobertaWriter>>},
            {prefix + "ForMultipleChoice", {"multiple-choice"}, make_model<RobertaForMultipleChoice>}}};
 }
 

@@ -251,6 +251,8 @@ class RopeDecoder : public Decoder {
     for (const RotaryEmbedding& rotary : rotary_) angles.push_back(rotary(in.position_ids));
     std::vector<Tensor> router;
     const bool balances = c_.experts && c_.experts->auxiliary_weight != 0;
+    if (c_.experts && c_.experts->jitter != 0 && context.training)
+      fail("config.json: router_jitter_noise = {} is not carried out in training; only 0 is", c_.experts->jitter);
     if (balances && context.gradient_checkpointing && context.training)
       fail("gradient checkpointing is not offered together with output_router_logits");
     DecoderOutput output =

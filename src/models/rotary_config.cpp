@@ -28,6 +28,8 @@ std::optional<Config> object_in(const Config& config, const std::string& key) {
 
 // The parameters, wherever they stand; empty where there are none.
 Config parameters_of(const Config& config, const RotaryDefaults& defaults) {
+  if (defaults.layer_type.empty())  // the older name comes first, as in Transformers
+    if (auto found = object_in(config, "rope_scaling"); found && !found->json().empty()) return *found;
   if (auto found = object_in(config, "rope_parameters")) {
     if (defaults.layer_type.empty()) return *found;
     // One set for each kind of layer. (A set for all is what a model without kinds of layers has.)

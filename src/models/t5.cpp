@@ -272,13 +272,13 @@ class T5ForConditionalGeneration : public ConditionalGenerationModel {
  public:
   T5ForConditionalGeneration(const Config& config, const Scope& scope)
       : T5ForConditionalGeneration(T5Config(config), scope) {}
-  // Transformers 5 writes tie_word_embeddings even where the head has a weight of its own: what is stored decides.
+  // tie_word_embeddings says whether the head is scaled. Whether it has a weight of its own, what is stored decides.
   T5ForConditionalGeneration(const T5Config& c, const Scope& scope)
       : ConditionalGenerationModel(c.decoder_start_token_id, c.pad_token_id),
         scale_(c.scale_decoder_outputs ? 1 / std::sqrt(static_cast<double>(c.d_model)) : 1),
         transformer_(scope, c),
         lm_head_(scope, "lm_head.weight", transformer_.shared,
-                 c.tie_word_embeddings && (c.scale_decoder_outputs || !scope.holds("lm_head.weight")), c.d_model,
+                 (c.tie_word_embeddings && c.scale_decoder_outputs) || !scope.holds("lm_head.weight"), c.d_model,
                  c.vocab_size, c.initializer_factor) {}
 
  protected:

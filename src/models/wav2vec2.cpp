@@ -142,6 +142,92 @@ class Wav2Vec2ForAudioFrameClassification : public Wav2Vec2WithHead<false> {
   Linear classifier_;
 };
 
+// Who speaks (Snyder et al., "X-vectors", 2018): dilated layers over the frames, their mean and deviation over time,
+// and a loss with a margin between speakers (Wang et al., "Additive Margin Softmax", 2018).
+class Wav2Vec2ForXVector : public Wav2Vec2WithHead<false> {
+ public:
+  Wav2Vec2ForXVector(const Config& config, const Scope& scope)
+      : Wav2Vec2WithHead<false>(config, scope),
+        dims_(config.get_ints("tdnn_dim", {512, 512, 512, 512, 1500})),
+        kernels_(config.get_ints("tdnn_kernel", {5, 3, 3, 1, 1})),
+        dilations_(config.get_ints("tdnn_dilation", {1, 2, 3, 1, 1})),
+        layer_weights_(layer_weights(scope)) {
+    without_adapter();
+    if (dims_.empty() || kernels_.size() != dims_.size() || dilations_.size() != dims_.size())
+      fail("config.json: tdnn_dim, tdnn_kernel and tdnn_dilation: expected as many of each, found {}, {} and {}",
+           dims_.size(), kernels_.size(), dilations_.size());
+    const int64_t embedding = config.get_int("xvector_output_dim", 512);
+    projector_.emplace(scope / "projector", c_.hidden_size, dims_[0], c_.new_weights());
+    int64_t in = dims_[0];
+    for (size_t i = 0; i < dims_.size(); ++i) {
+      if (kernels_[i] < 1 || dilations_[i] < 1 || kernels_[i] > 4096 || dilations_[i] > 4096)
+        fail("config.json: tdnn_kernel and tdnn_dilation: expected numbers from 1 to 4096, found {} and {}",
+             kernels_[i], dilations_[i]);
+      tdnn_.emplace_back(scope / "tdnn" / static_cast<int64_t>(i) / "kernel", in * kernels_[i], dims_[i],
+                         c_.new_weights());
+      in = dims_[i];
+    }
+    feature_extractor_.emplace(scope / "feature_extractor", 2 * in, embedding, c_.new_weights());
+    classifier_.emplace(scope / "classifier", embedding, embedding, c_.new_weights());
+    speakers_ = (scope / "objective").parameter("weight", {embedding, c_.num_labels}, Initial::normal(1));
+  }
+
+ protected:
+  NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
+    return with_head(inputs, context, layer_weights_, [&](const Tensor& hidden) {
+      Tensor x = (*projector_)(hidden);
+      for (size_t i = 0; i < tdnn_.size(); ++i) x = relu(tdnn_[i](side_by_side(x, kernels_[i], dilations_[i])));
+      const Tensor embeddings = (*feature_extractor_)(statistics(x, inputs.find("attention_mask")));
+      const Tensor logits = (*classifier_)(embeddings), labels = inputs.find("labels");
+      return with_loss(labels.defined() ? margin_loss(logits, labels) : Tensor(),
+                       {{"logits", logits}, {"embeddings", embeddings}});
+    });
+  }
+
+ private:
+  // What a window of `size` frames, `step` apart, sees: [B, T, D] -> [B, T - (size - 1) step, size D].
+  static Tensor side_by_side(const Tensor& x, int64_t size, int64_t step) {
+    const int64_t places = x.dim(1) - (size - 1) * step;
+    if (places < 1)
+      fail("input_values: the sound is too short: {} frames, and tdnn_kernel and tdnn_dilation look at {}", x.dim(1),
+           (size - 1) * step + 1);
+    std::vector<Tensor> seen;
+    for (int64_t i = 0; i < size; ++i) seen.push_back(slice(x, 1, i * step, i * step + places));
+    return concatenate(seen, 2);
+  }
+  // Mean and deviation over the frames that count: [B, T, D] -> [B, 2 D]. As in Transformers, their number forgets that
+  // the layers are dilated.
+  Tensor statistics(const Tensor& x, const Tensor& attention_mask) const {
+    const int64_t B = x.dim(0), T = x.dim(1);
+    Tensor counts = full({B}, static_cast<double>(T), DType::kInt64);
+    if (attention_mask.defined()) {
+      Tensor frames = body_.frames_of(reduce_sum(cast(attention_mask, DType::kInt64), {1}), false);
+      for (const int64_t kernel : kernels_) frames = frames - static_cast<double>(kernel - 1);
+      counts = minimum(frames, counts);
+    }
+    const Tensor counted = less(iota({B, T}, 1), broadcast_to(reshape(counts, {B, 1}), {B, T}));
+    const Tensor weights = unsqueeze(cast(counted, x.dtype()), 2), n = reshape(cast(counts, x.dtype()), {B, 1});
+    const Tensor average = reduce_sum(x * weights, {1}) / n;
+    const Tensor distance = (x - unsqueeze(average, 1)) * weights;
+    return concatenate({average, sqrt(reduce_sum(distance * distance, {1}) / (n - 1.0))}, 1);
+  }
+  Tensor margin_loss(const Tensor& logits, const Tensor& labels) const {
+    constexpr double kScale = 30, kMargin = 0.4;
+    const auto unit = [](const Tensor& x, int64_t axis) {
+      return x / maximum(sqrt(reduce_sum(x * x, {axis}, true)), constant(1e-12));
+    };
+    const Tensor cosines =
+        dot_general(unit(cast(logits, DType::kFloat32), 1), unit(speakers_->value, 0), {{}, {}, {1}, {0}});
+    const Tensor own = equal(iota(cosines.shape(), 1), broadcast_to(reshape(labels, {-1, 1}), cosines.shape()));
+    return mean_cross_entropy((cosines - cast(own, DType::kFloat32) * kMargin) * kScale, reshape(labels, {-1}));
+  }
+
+  std::vector<int64_t> dims_, kernels_, dilations_;
+  std::shared_ptr<Parameter> layer_weights_, speakers_;
+  std::optional<Linear> projector_, feature_extractor_, classifier_;
+  std::vector<Linear> tdnn_;
+};
+
 template <bool hubert>
 Family family_named(const std::string& name) {
   return {hubert ? "hubert" : "wav2vec2",
@@ -159,6 +245,7 @@ Family wav2vec2_family() {
   Family family = family_named<false>("Wav2Vec2");
   family.architectures.push_back(
       {"Wav2Vec2ForAudioFrameClassification", {}, make_model<Wav2Vec2ForAudioFrameClassification>});
+  family.architectures.push_back({"Wav2Vec2ForXVector", {}, make_model<Wav2Vec2ForXVector>});
   return family;
 }
 Family hubert_family() { return family_named<true>("Hubert"); }

@@ -143,6 +143,26 @@ Encoding Tokenizer::encode_words(std::span<const std::string> words, const Encod
   return result;
 }
 
+namespace {
+
+// Whisper's class writes no times: "<|0.08|>" is left out.
+std::string without_times(std::string text) {
+  for (size_t at = 0; (at = text.find("<|", at)) != text.npos; ++at) {
+    const auto digits = [&](size_t from) {
+      while (from < text.size() && text[from] >= '0' && text[from] <= '9') ++from;
+      return from;
+    };
+    const size_t point = digits(at + 2), end = digits(point + 1);
+    if (point == at + 2 || end == point + 1 || text.compare(point, 1, ".") != 0 || text.compare(end, 2, "|>") != 0)
+      continue;
+    text.erase(at, end + 2 - at);
+    if (at > 0) --at;
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string Tokenizer::decode(const std::vector<int64_t>& ids, bool skip_special_tokens,
                               std::optional<bool> clean_up) const {
   std::vector<std::string> tokens;
@@ -163,6 +183,7 @@ std::string Tokenizer::decode(const std::vector<int64_t>& ids, bool skip_special
     result = stripped(replace_all(std::move(result), suffix, " "));
   }
   if (clean_up.value_or(state_->config.clean_up) && !state_->byte_pairs) result = clean_up_spaces(std::move(result));
+  if (state_->file.vocabulary->find("<|notimestamps|>") >= 0) result = without_times(std::move(result));
   return result;
 }
 

@@ -47,8 +47,8 @@ TEST(Model, RefusesMoreTokensThanPositions) {
 
 TEST(Model, RefusesWhatItDoesNotCarryOut) {
   std::string decoder = kSmall;
-  decoder.insert(1, R"("is_decoder": true, )");
-  EXPECT_NE(message_of([&] { Model::from_config(decoder); }).find("is_decoder"), std::string::npos);
+  decoder.insert(1, R"("is_decoder": true, "add_cross_attention": true, )");
+  EXPECT_NE(message_of([&] { Model::from_config(decoder); }).find("add_cross_attention"), std::string::npos);
   std::string relative = kSmall;
   relative.insert(1, R"("position_embedding_type": "relative_key", )");
   EXPECT_NE(message_of([&] { Model::from_config(relative); }).find("relative_key"), std::string::npos);

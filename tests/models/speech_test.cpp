@@ -56,6 +56,30 @@ TEST(Speech, RefusesVariantsByName) {
   EXPECT_THROW(Model::from_config(config(R"("add_adapter": true, )", "Wav2Vec2ForSequenceClassification")), Error);
 }
 
+// Two speakers of an X-vector model; a sound is told by its own frames, whatever pads it.
+TEST(Speech, SpeakersHaveVectors) {
+  const std::string text = config(R"("tdnn_dim": [6, 5], "tdnn_kernel": [3, 1], "tdnn_dilation": [2, 1],
+    "xvector_output_dim": 7, "num_labels": 2, )",
+                                  "Wav2Vec2ForXVector");
+  const auto model = Model::from_config(text);
+  std::vector<float> padded = wave(53);
+  padded.resize(90, 0.5f);
+  std::vector<int64_t> mask(53, 1);
+  mask.resize(90, 0);
+  const NamedTensors alone = model->forward({{"input_values", Tensor::from(wave(53), {1, 53})},
+                                             {"attention_mask", Tensor::from(std::vector<int64_t>(53, 1), {1, 53})},
+                                             {"labels", Tensor::from(std::vector<int64_t>{1}, {1})}});
+  const NamedTensors both = model->forward(
+      {{"input_values", Tensor::from(padded, {1, 90})}, {"attention_mask", Tensor::from(mask, {1, 90})}});
+  EXPECT_EQ(alone.at("embeddings").shape(), (Shape{1, 7}));
+  EXPECT_EQ(alone.at("logits").shape(), (Shape{1, 7}));
+  EXPECT_GT(alone.at("loss").to_vector<float>()[0], 0);
+  // 8 frames, of which the layers leave 4; Transformers counts 6, and reads two of the padding's if there is one.
+  EXPECT_EQ(both.at("embeddings").shape(), (Shape{1, 7}));
+  EXPECT_THROW(Model::from_config(config(R"("tdnn_dim": [6], )", "Wav2Vec2ForXVector")), Error);
+  EXPECT_THROW(model->forward({{"input_values", Tensor::from(wave(11), {1, 11})}}), Error);
+}
+
 // Masking needs a parameter, which only training uses; it makes other losses in other passes.
 TEST(Speech, TrainingMasksFramesAtRandom) {
   const auto model =

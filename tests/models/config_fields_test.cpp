@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fields of config.json that change what a model computes, or whose parameters, in ways that no golden case has.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "base/json.h"
+#include "io/config.h"
+#include "support/message.h"
+#include "transom/model.h"
+#include "transom/ops.h"
+
+namespace transom {
+namespace {
+
+constexpr const char* kSizes = R"("vocab_size": 13, "hidden_size": 8, "intermediate_size": 6, "num_hidden_layers": 2,
+  "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 4, "initializer_range": 0.5,
+  "max_position_embeddings": 16)";
+
+std::string config(const std::string& type, const std::string& architecture, const std::string& more = "") {
+  return R"({"model_type": ")" + type + R"(", "architectures": [")" + architecture + R"("], )" + kSizes + more + "}";
+}
+
+NamedTensors tokens(const std::vector<int64_t>& ids = {3, 4, 5, 6, 7, 8}) {
+  return {{"input_ids", Tensor::from(ids, {1, static_cast<int64_t>(ids.size())})}};
+}
+
+std::vector<float> logits_of(const std::string& text, const NamedTensors& inputs = tokens()) {
+  return Model::from_config(text)->forward(inputs).at("logits").to_vector<float>();
+}
+
+bool has_parameter(const Model& model, const std::string& name) {
+  for (const auto& parameter : model.parameters())
+    if (parameter->name == name) return true;
+  return false;
+}
+
+// Without a mask its local layers see their window as with one.
+TEST(ConfigFields, ModernBertNeedsNoMask) {
+  const std::string text = config("modernbert", "ModernBertForMaskedLM", R"(, "local_attention": 2)");
+  NamedTensors masked = tokens();
+  masked.set("attention_mask", Tensor::from(std::vector<int64_t>(6, 1), {1, 6}));
+  const auto with = logits_of(text, masked), without = logits_of(text);
+  for (size_t i = 0; i < with.size(); ++i) EXPECT_NEAR(with[i], without[i], 1e-5) << i;
+}
+
+// sparse_prediction gives logits of other shapes, of this head alone.
+TEST(ConfigFields, SparsePredictionIsRefusedWhereItMatters) {
+  const std::string sparse = R"(, "sparse_prediction": true)";
+  EXPECT_NE(test::message_of([&] {
+              Model::from_config(config("modernbert", "ModernBertForMaskedLM", sparse));
+            }).find("sparse_prediction"),
+            std::string::npos);
+  EXPECT_NO_THROW(Model::from_config(config("modernbert", "ModernBertForSequenceClassification", sparse)));
+}
+
+// Gemma 1 says gelu and means its approximation; a field of other versions says nothing.
+TEST(ConfigFields, GemmaReadsHiddenAct) {
+  const auto with = [](const std::string& more) { return logits_of(config("gemma", "GemmaForCausalLM", more)); };
+  EXPECT_EQ(with(""), with(R"(, "hidden_act": "gelu")"));
+  EXPECT_EQ(with(""), with(R"(, "hidden_activation": "relu")"));
+  EXPECT_NE(with(""), with(R"(, "hidden_act": "relu")"));
+}
+
+TEST(ConfigFields, JitterOfTheRouterIsRefusedInTrainingAlone) {
+  const auto model = Model::from_config(config("mixtral", "MixtralForCausalLM", R"(, "router_jitter_noise": 0.1)"));
+  EXPECT_NO_THROW(model->forward(tokens()));
+  EXPECT_NE(test::message_of([&] { model->forward(tokens(), {.training = true}); }).find("router_jitter_noise"),
+            std::string::npos);
+}
+
+TEST(ConfigFields, UntiedHeadsHaveParametersOfTheirOwn) {
+  const std::string untied = R"(, "tie_word_embeddings": false)";
+  const auto deberta = Model::from_config(config("deberta-v2", "DebertaV2ForMaskedLM", untied));
+  EXPECT_TRUE(has_parameter(*deberta, "cls.predictions.decoder.bias"));
+  EXPECT_FALSE(has_parameter(*deberta, "cls.predictions.bias"));
+}
+
+// tie_word_embeddings says whether T5's head is scaled; it has a weight of its own where the checkpoint holds one.
+TEST(ConfigFields, T5HeadsAreTiedUnlessStored) {
+  const std::string text = R"({"model_type": "t5", "architectures": ["T5ForConditionalGeneration"], "vocab_size": 13,
+    "d_model": 8, "d_kv": 4, "d_ff": 6, "num_layers": 1, "num_heads": 2, "tie_word_embeddings": )";
+  NamedTensors inputs = tokens();
+  inputs.set("decoder_input_ids", inputs.at("input_ids"));
+  const auto tied = Model::from_config(text + "true}"), plain = Model::from_config(text + "false}");
+  EXPECT_FALSE(has_parameter(*plain, "lm_head.weight"));
+  const auto scaled = tied->forward(inputs).at("logits").to_vector<float>(),
+             whole = plain->forward(inputs).at("logits").to_vector<float>();
+  for (size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(scaled[i] * std::sqrt(8.0f), whole[i], 1e-4) << i;
+}
+
+// Marian's stacks share their words unless a checkpoint without ties holds them twice.
+TEST(ConfigFields, MarianStacksMayHaveWordsOfTheirOwn) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "transom_marian_untied";
+  const std::string start = R"({"model_type": "marian", "architectures": ["MarianMTModel"], "vocab_size": 13,
+    "d_model": 8, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2, "encoder_ffn_dim": 6, "decoder_ffn_dim": 6, "max_position_embeddings": 16,
+    "pad_token_id": 12, "decoder_start_token_id": 12, "tie_word_embeddings": false,
+    "share_encoder_decoder_embeddings": )";
+  const auto model = Model::from_config(start + "false}");
+  model->save_pretrained(folder.string());
+  model->config().set("share_encoder_decoder_embeddings", true);
+  model->save_pretrained(folder.string());
+  const auto again = Model::from_pretrained(folder.string());
+  EXPECT_TRUE(has_parameter(*again, "model.decoder.embed_tokens.weight"));
+  NamedTensors inputs = tokens();
+  inputs.set("decoder_input_ids", inputs.at("input_ids"));
+  EXPECT_EQ(again->forward(inputs).at("logits").to_vector<float>(),
+            model->forward(inputs).at("logits").to_vector<float>());
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace transom
