@@ -9,8 +9,20 @@
 #include <utility>
 #include <vector>
 
+#include "cpu/collectives/completion.h"
+#include "cpu/error.h"
 #include "cpu/memory.h"
 #include "transom/device_plugin.h"
+
+namespace transom::cpu {
+
+// Returns when a collective is done, if there is one; throws what went wrong with it.
+inline void wait_for(const std::shared_ptr<Completion>& pending) {
+  if (!pending) return;
+  if (const std::string failure = pending->wait(); !failure.empty()) fail(TRANSOM_DEVICE_LOST, "{}", failure);
+}
+
+}  // namespace transom::cpu
 
 struct transom_device {
   transom::cpu::Allocator allocator;
@@ -34,12 +46,16 @@ struct transom_capture : transom::cpu::Handle {
   std::vector<std::function<void()>> work;
 };
 
-// All work is done inside the calls, so a stream is only the memory that its kernels use in between.
+// All work but collectives is done inside the calls, so a stream is only the memory that its kernels use in between.
 struct transom_stream : transom::cpu::Handle {
   explicit transom_stream(transom_device* device) : allocator_(device->allocator) {}
   ~transom_stream() {
     if (scratch_) allocator_.free(scratch_, bytes_);
   }
+  // The last collective of this stream: what comes next on it waits.
+  std::shared_ptr<transom::cpu::Completion> pending;
+  void wait() { transom::cpu::wait_for(pending); }
+
   // Where launches and copies are recorded instead of carried out; null outside of a capture.
   std::unique_ptr<transom_capture> recording;
 
@@ -60,6 +76,7 @@ struct transom_stream : transom::cpu::Handle {
 
 struct transom_event : transom::cpu::Handle {
   uint64_t nanoseconds = 0;
+  std::shared_ptr<transom::cpu::Completion> pending;
 };
 
 namespace transom::cpu {

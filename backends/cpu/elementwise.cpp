@@ -2,12 +2,14 @@
 // Element-wise operations, alone or fused: both are tile programs.
 #include <memory>
 
-#include "cpu/tile_program.h"
+#include "cpu/generated_program.h"
 
 namespace transom::cpu {
 namespace {
 
 Kernel kernel_of(TileProgram made, std::string name) {
+  made.generated = find_generated(made);
+  if (made.generated) name += fmt::format(", kernel {:016x}", made.generated->id());
   size_t scratch = 0;
   for (const Materialised& copy : made.materialised) scratch += materialised_bytes(copy);
   scratch += made.totals * static_cast<size_t>(made.pieces) * sizeof(float);

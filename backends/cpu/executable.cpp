@@ -3,6 +3,7 @@
 
 #include <array>
 #include <chrono>
+#include <cstring>
 #include <memory>
 
 #include "cpu/device.h"
@@ -59,13 +60,26 @@ transom_executable::transom_executable(transom_device* device, const transom_gra
       for (size_t value : step.values)
         if (places_[value].index == kNowhere)
           fail(TRANSOM_INVALID_ARGUMENT, "value {} is no input or output and has no place in the arena", value);
+      for (const auto& [input, value] : step.kernel.instead) step.values[input] = static_cast<size_t>(value);
       scratch_bytes_ = std::max(scratch_bytes_, step.kernel.scratch_bytes);
-      describe_step(step, node);
       steps_.push_back(std::move(step));
     } catch (const Failure& failure) {
       fail(failure.status(), "node {}, {}: {}", i, where, failure.what());
     }
   }
+  drop_unread_casts(graph);
+  for (const Step& step : steps_) describe_step(step, Node(graph, graph.nodes[step.node]));
+}
+
+// Casts of weights that all their readers take from before the cast.
+void transom_executable::drop_unread_casts(const transom_graph& graph) {
+  std::vector<bool> read(places_.size());
+  for (const Step& step : steps_)
+    for (size_t i = 0; i < step.inputs; ++i) read[step.values[i]] = true;
+  for (size_t i = 0; i < outputs_; ++i) read[static_cast<size_t>(graph.outputs[i])] = true;
+  std::erase_if(steps_, [&](const Step& step) {
+    return std::strcmp(graph.nodes[step.node].op, "cast") == 0 && !read[step.values[step.inputs]];
+  });
 }
 
 std::vector<transom_executable::Place> transom_executable::places_for(const transom_graph& graph) const {

@@ -43,6 +43,7 @@ struct transom_executable : transom::cpu::Handle {
   };
 
   std::vector<Place> places_for(const transom_graph& graph) const;
+  void drop_unread_casts(const transom_graph& graph);
   void describe_step(const Step& step, const transom::cpu::Node& node);
 
   transom_device* device_;

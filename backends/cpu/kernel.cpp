@@ -42,11 +42,32 @@ const Type& Node::output(size_t i) const {
   return outputs_[i];
 }
 
-bool Node::frozen(size_t input) const {
-  const int32_t value = node_.inputs[input];
+bool Node::is_frozen(int32_t value) const {
   const bool flagged = (graph_.values[value].flags & TRANSOM_VALUE_FROZEN) != 0;
   return flagged &&
          std::find(graph_.inputs, graph_.inputs + graph_.inputs_count, value) != graph_.inputs + graph_.inputs_count;
+}
+
+bool Node::frozen(size_t input) const { return is_frozen(node_.inputs[input]); }
+
+std::optional<Node::Origin> Node::frozen_origin(size_t input) const {
+  const auto origin = [&](int32_t value) {
+    return Origin{value, static_cast<transom_dtype>(graph_.values[value].dtype)};
+  };
+  const int32_t value = node_.inputs[input];
+  if (is_frozen(value)) return origin(value);
+  const std::span<const transom_node> nodes(graph_.nodes, graph_.nodes_count);
+  const auto maker = std::find_if(nodes.begin(), nodes.end(), [&](const transom_node& node) {
+    return node.outputs_count == 1 && node.outputs[0] == value;
+  });
+  if (maker == nodes.end() || std::strcmp(maker->op, "cast") != 0 || maker->inputs_count != 1) return std::nullopt;
+  const int32_t source = maker->inputs[0];
+  if (source < 0 || static_cast<size_t>(source) >= graph_.values_count || !is_frozen(source)) return std::nullopt;
+  const auto narrow = [](transom_dtype dtype) { return dtype == TRANSOM_FLOAT16 || dtype == TRANSOM_BFLOAT16; };
+  const Origin found = origin(source);
+  const bool reads = (narrow(found.dtype) || found.dtype == TRANSOM_FLOAT32) &&
+                     (narrow(inputs_[input].dtype) || inputs_[input].dtype == TRANSOM_FLOAT32);
+  return reads ? std::optional(found) : std::nullopt;
 }
 
 const transom_attribute* Node::find(const char* name) const {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -27,6 +28,13 @@ class Node {
   const Type& output(size_t i = 0) const;
   bool frozen(size_t input) const;  // an input of the graph whose contents never change
 
+  // A frozen input, or the frozen input whose cast to another floating-point type this input is.
+  struct Origin {
+    int32_t value;
+    transom_dtype dtype;
+  };
+  std::optional<Origin> frozen_origin(size_t input) const;
+
   // Attributes; a missing one is an error unless a default is given.
   int64_t integer(const char* name) const;
   int64_t integer(const char* name, int64_t otherwise) const;
@@ -36,6 +44,7 @@ class Node {
 
  private:
   const transom_attribute* find(const char* name) const;
+  bool is_frozen(int32_t value) const;
 
   const transom_graph& graph_;
   const transom_node& node_;
@@ -64,6 +73,8 @@ struct Kernel {
   std::string name;  // what runs, for profiles and `explain`
   std::function<void(const Arguments&)> run;
   size_t scratch_bytes = 0;
+  // Inputs that the kernel takes from another value than the node does: a weight from before its cast.
+  std::vector<std::pair<size_t, int32_t>> instead = {};
 };
 
 using KernelMaker = Kernel (*)(const Node&);

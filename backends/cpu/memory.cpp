@@ -14,6 +14,7 @@ namespace transom::cpu {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kPackedBlock = size_t{16} << 20;
 #if defined(__SANITIZE_ADDRESS__)
 constexpr size_t kAlwaysKept = 0;  // a sanitizer should see every free
 #else
@@ -96,6 +97,27 @@ transom_memory_statistics Allocator::statistics() {
 void Allocator::reset_peak() {
   std::lock_guard lock(mutex_);
   peak_ = in_use_;
+}
+
+PackedMemory allocate_packed(size_t bytes) {
+  static std::mutex mutex;
+  static std::weak_ptr<std::byte> open_block;  // the one that has space left
+  static size_t used = 0;
+  const size_t size = std::max<size_t>((bytes + 63) / 64 * 64, 64);
+  const std::lock_guard lock(mutex);
+  std::shared_ptr<std::byte> block = open_block.lock();
+  if (!block || size > kPackedBlock - used) {
+    const size_t whole = std::max((size + kHugePage - 1) / kHugePage * kHugePage, kPackedBlock);
+    block.reset(static_cast<std::byte*>(std::aligned_alloc(kHugePage, whole)), &std::free);
+    if (!block) fail(TRANSOM_OUT_OF_MEMORY, "no memory for a packed weight of {} bytes", bytes);
+    madvise(block.get(), whole, MADV_HUGEPAGE);
+    if (size >= kPackedBlock) return block;  // its own; the open one stays
+    open_block = block;
+    used = 0;
+  }
+  const PackedMemory part(block, block.get() + used);
+  used += size;
+  return part;
 }
 
 uint64_t physical_memory() {

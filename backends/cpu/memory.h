@@ -12,6 +12,7 @@
 #include <mutex>
 #include <vector>
 
+#include "cpu/collectives/completion.h"
 #include "transom/device_plugin.h"
 
 namespace transom::cpu {
@@ -50,6 +51,11 @@ struct PackedWeight {
   virtual ~PackedWeight() = default;
 };
 
+// Memory for packed weights, aligned to 64 bytes. Many share a few blocks of huge pages: a product reads its weight from
+// end to end at each run, and where pages are small the processor's prefetching stops at each of their ends.
+using PackedMemory = std::shared_ptr<std::byte>;
+PackedMemory allocate_packed(size_t bytes);  // throws Failure(TRANSOM_OUT_OF_MEMORY)
+
 }  // namespace transom::cpu
 
 struct transom_buffer : transom::cpu::Handle {
@@ -61,7 +67,12 @@ struct transom_buffer : transom::cpu::Handle {
   std::mutex packed_mutex;
   std::map<std::vector<int64_t>, std::shared_ptr<transom::cpu::PackedWeight>> packed;
 
+  // The last collective that uses the memory, which stays until it is done.
+  std::shared_ptr<transom::cpu::Completion> pending;
+  void use_by(std::shared_ptr<transom::cpu::Completion> collective) { pending = std::move(collective); }
+
   ~transom_buffer() {
+    if (pending) pending->wait();
     if (allocator) allocator->free(data, bytes);
   }
 };

@@ -2,38 +2,16 @@
 // The table that the host sees. Each function is one line of work inside `guarded`, which turns exceptions into a
 // status.
 #include <chrono>
-#include <cstdio>
 #include <cstring>
-#include <new>
 
+#include "cpu/collectives/communicator.h"
 #include "cpu/device.h"
-#include "cpu/error.h"
 #include "cpu/executable.h"
+#include "cpu/guarded.h"
 #include "cpu/threads.h"
 
 namespace transom::cpu {
 namespace {
-
-transom_status report(transom_error* error, transom_status status, const char* text) {
-  std::snprintf(error->text, sizeof error->text, "cpu: %s", text);
-  return status;
-}
-
-template <typename Body>
-transom_status guarded(transom_error* error, Body&& body) noexcept {
-  try {
-    body();
-    return TRANSOM_OK;
-  } catch (const Failure& failure) {
-    return report(error, failure.status(), failure.what());
-  } catch (const std::bad_alloc&) {
-    return report(error, TRANSOM_OUT_OF_MEMORY, "no memory");
-  } catch (const std::exception& exception) {
-    return report(error, TRANSOM_INTERNAL, exception.what());
-  } catch (...) {
-    return report(error, TRANSOM_INTERNAL, "an exception of unknown type");
-  }
-}
 
 void require_device(uint32_t index) {
   if (index != 0) fail(TRANSOM_INVALID_ARGUMENT, "expected device 0, the only one, found {}", index);
@@ -55,8 +33,12 @@ void copy_bytes(std::byte* to, const std::byte* from, size_t bytes) {
 }
 
 void do_or_record(transom_stream* stream, std::function<void()> work) {
-  if (stream->recording) stream->recording->work.push_back(std::move(work));
-  else work();
+  if (stream->recording) {
+    stream->recording->work.push_back(std::move(work));
+    return;
+  }
+  stream->wait();  // for a collective that is under way
+  work();
 }
 
 // Copies to and from the host have no fixed addresses.
@@ -119,6 +101,7 @@ transom_status copy_to_device(transom_stream* stream, const void* from, transom_
                               transom_error* error) {
   return guarded(error, [&] {
     refuse_in_capture(stream);
+    stream->wait();
     copy_bytes(checked(to, bytes), static_cast<const std::byte*>(from), bytes);
   });
 }
@@ -127,6 +110,7 @@ transom_status copy_to_host(transom_stream* stream, transom_binding from, void* 
                             transom_error* error) {
   return guarded(error, [&] {
     refuse_in_capture(stream);
+    stream->wait();
     copy_bytes(static_cast<std::byte*>(to), checked(from, bytes), bytes);
   });
 }
@@ -164,7 +148,9 @@ transom_status stream_create(transom_device* device, transom_stream** stream, tr
 
 void stream_destroy(transom_stream* stream) { delete stream; }
 
-transom_status stream_synchronize(transom_stream*, transom_error*) { return TRANSOM_OK; }
+transom_status stream_synchronize(transom_stream* stream, transom_error* error) {
+  return guarded(error, [&] { stream->wait(); });
+}
 
 transom_status event_create(transom_device*, transom_event** event, transom_error* error) {
   return guarded(error, [&] { *event = new transom_event; });
@@ -172,13 +158,29 @@ transom_status event_create(transom_device*, transom_event** event, transom_erro
 
 void event_destroy(transom_event* event) { delete event; }
 
-transom_status event_record(transom_event* event, transom_stream*, transom_error*) {
+transom_status event_record(transom_event* event, transom_stream* stream, transom_error*) {
+  event->pending = stream->pending;
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   event->nanoseconds = static_cast<uint64_t>(now / std::chrono::nanoseconds(1));
   return TRANSOM_OK;
 }
 
-transom_status event_wait(transom_event*, transom_stream*, transom_error*) { return TRANSOM_OK; }
+// The host waits in the stream's place: what comes next is done by its own hands.
+transom_status event_wait(transom_event* event, transom_stream*, transom_error* error) {
+  return guarded(error, [&] { wait_for(event->pending); });
+}
+
+transom_status event_query(transom_event* event, int32_t* done, transom_error* error) {
+  return guarded(error, [&] {
+    const bool ready = !event->pending || event->pending->done();
+    if (ready) wait_for(event->pending);
+    *done = ready ? 1 : 0;
+  });
+}
+
+transom_status event_synchronize(transom_event* event, transom_error* error) {
+  return guarded(error, [&] { wait_for(event->pending); });
+}
 
 transom_status event_elapsed(transom_event* from, transom_event* to, double* seconds, transom_error*) {
   *seconds = static_cast<double>(static_cast<int64_t>(to->nanoseconds - from->nanoseconds)) * 1e-9;
@@ -278,6 +280,9 @@ transom_status transom_plugin_open(const transom_host* host, transom_plugin* plu
   mine.capture_replay = capture_replay;
   mine.capture_destroy = capture_destroy;
   mine.profile = profile;
+  mine.event_query = event_query;
+  mine.event_synchronize = event_synchronize;
+  add_collectives(mine);
   mine.memory_reset_peak = memory_reset_peak;
   std::memcpy(plugin, &mine, mine.struct_size);
   return TRANSOM_OK;

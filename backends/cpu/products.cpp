@@ -67,17 +67,19 @@ Grid choose_grid(const ProductPlan& plan) {
 }
 
 struct PackedColumns : PackedWeight {
-  std::vector<std::unique_ptr<std::byte, decltype(&std::free)>> chunks;
+  std::vector<PackedMemory> chunks;
 };
 
 // Chunks of products of f32 or bf16 matrices.
 class ChunkedProduct {
  public:
-  ChunkedProduct(const ProductPlan& plan, transom_dtype input, transom_dtype output, bool pack)
-      : plan_(plan), grid_(choose_grid(plan)), input_(input), output_(output) {
+  // `stored`: the type of the frozen weight that is packed, none where b is read as it is.
+  ChunkedProduct(const ProductPlan& plan, transom_dtype input, transom_dtype output,
+                 std::optional<transom_dtype> stored)
+      : plan_(plan), grid_(choose_grid(plan)), input_(input), output_(output), stored_(stored) {
     for (const bool last_m : {false, true})
       for (const bool last_n : {false, true})
-        primitives_[last_m][last_n] = MatrixProduct::find(shape(last_m, last_n, pack));
+        primitives_[last_m][last_n] = MatrixProduct::find(shape(last_m, last_n, stored.has_value()));
   }
 
   void run(const std::byte* a, const std::byte* b, const std::byte* bias, std::byte* c,
@@ -101,8 +103,14 @@ class ChunkedProduct {
 
   // The packed form of a frozen b, made once for the buffer and this way of cutting.
   std::shared_ptr<PackedWeight> packed(transom_buffer& buffer, size_t offset, const std::byte* b) const {
-    const std::vector<int64_t> key = {
-        static_cast<int64_t>(offset), plan_.k, plan_.n, plan_.b.row, plan_.b.column, grid_.n_step, plan_.b.dtype};
+    const std::vector<int64_t> key = {static_cast<int64_t>(offset),
+                                      plan_.k,
+                                      plan_.n,
+                                      plan_.b.row,
+                                      plan_.b.column,
+                                      grid_.n_step,
+                                      plan_.b.dtype,
+                                      *stored_};
     return packed_copy(buffer, key, [&] { return pack(b); });
   }
 
@@ -120,18 +128,20 @@ class ChunkedProduct {
 
   std::shared_ptr<PackedWeight> pack(const std::byte* b) const {
     auto made = std::make_shared<PackedColumns>();
-    std::vector<float> wide;
+    std::vector<std::byte> cast, computed;  // the weight as the node reads it, and as the library does
+    const auto count = static_cast<size_t>(plan_.b.count);
+    if (*stored_ != plan_.b.dtype) {
+      cast.resize(count * element_size(plan_.b.dtype));
+      convert(*stored_, b, plan_.b.dtype, cast.data(), plan_.b.count);
+      b = cast.data();
+    }
     if (plan_.b.dtype != input_) {
-      wide.resize(static_cast<size_t>(plan_.b.count));
-      widen(plan_.b.dtype, b, wide.data(), plan_.b.count);
-      b = reinterpret_cast<const std::byte*>(wide.data());
+      computed.resize(count * element_size(input_));
+      convert(plan_.b.dtype, b, input_, computed.data(), plan_.b.count);
+      b = computed.data();
     }
-    for (int64_t chunk = 0; chunk < grid_.n_chunks; ++chunk) {
-      const size_t bytes = aligned(primitive(0, chunk).b_desc().get_size());
-      made->chunks.emplace_back(static_cast<std::byte*>(std::aligned_alloc(64, std::max<size_t>(bytes, 64))),
-                                &std::free);
-      if (!made->chunks.back()) throw std::bad_alloc();
-    }
+    for (int64_t chunk = 0; chunk < grid_.n_chunks; ++chunk)
+      made->chunks.push_back(allocate_packed(primitive(0, chunk).b_desc().get_size()));
     parallel_for(static_cast<size_t>(grid_.n_chunks), [&](size_t chunk) {
       const auto i = static_cast<int64_t>(chunk);
       const MatrixShape s = shape(false, i + 1 == grid_.n_chunks, false);
@@ -145,6 +155,7 @@ class ChunkedProduct {
   ProductPlan plan_;
   Grid grid_;
   transom_dtype input_, output_;
+  std::optional<transom_dtype> stored_;
   std::shared_ptr<const MatrixProduct> primitives_[2][2];
 };
 
@@ -162,13 +173,36 @@ bool few_rows(const ProductPlan& plan, bool frozen) {
          !plan.a.rearrange && !plan.b.rearrange;
 }
 
-Kernel few_rows_kernel(const ProductPlan& plan) {
+// A frozen weight in the type in which the node reads it.
+struct CastWeight : PackedWeight {
+  std::vector<std::byte> values;
+};
+
+std::shared_ptr<PackedWeight> cast_weight(const Arguments& arguments, const ProductOperand& b, transom_dtype stored) {
+  const std::vector<int64_t> key = {static_cast<int64_t>(arguments.input_offsets[1]), b.count, stored, b.dtype};
+  return packed_copy(*arguments.input_buffers[1], key, [&] {
+    auto made = std::make_shared<CastWeight>();
+    made->values.resize(static_cast<size_t>(b.count) * element_size(b.dtype));
+    convert(stored, arguments.inputs[1], b.dtype, made->values.data(), b.count);
+    return made;
+  });
+}
+
+Kernel few_rows_kernel(const Node& node, const ProductPlan& plan) {
   const size_t x_bytes = aligned(static_cast<size_t>(plan.m * plan.k) * sizeof(float));
   const size_t y_bytes = aligned(static_cast<size_t>(plan.m * plan.n) * sizeof(float));
   const bool narrow_output = plan.output != TRANSOM_FLOAT32, wide_input = plan.a.dtype == TRANSOM_FLOAT32;
-  return {
+  const std::optional<Node::Origin> origin = node.frozen_origin(1);
+  const bool cast = origin && origin->dtype != plan.b.dtype;
+  Kernel kernel{
       fmt::format("rows times matrix {}", vector_kernels().name),
       [=](const Arguments& arguments) {
+        std::shared_ptr<PackedWeight> kept;
+        const std::byte* weight = arguments.inputs[1];
+        if (cast) {
+          kept = cast_weight(arguments, plan.b, origin->dtype);
+          weight = static_cast<const CastWeight&>(*kept).values.data();
+        }
         auto* buffer = reinterpret_cast<float*>(arguments.scratch);
         const float* x = arguments.input<float>(0);
         if (!wide_input) {
@@ -180,10 +214,11 @@ Kernel few_rows_kernel(const ProductPlan& plan) {
         parallel_ranges(plan.n, std::max<int64_t>((1 << 15) / (plan.k + 1), 8), [&](int64_t begin, int64_t end) {
           const auto m = static_cast<size_t>(plan.m), n = static_cast<size_t>(plan.n), k = static_cast<size_t>(plan.k);
           const auto rows = static_cast<size_t>(end - begin);
-          if (wide_input) kernels.rows_f32(y + begin, n, x, arguments.input<float>(1) + begin * plan.k, m, rows, k);
+          if (wide_input)
+            kernels.rows_f32(y + begin, n, x, reinterpret_cast<const float*>(weight) + begin * plan.k, m, rows, k);
           else
             (plan.a.dtype == TRANSOM_FLOAT16 ? kernels.rows_f16 : kernels.rows_bf16)(
-                y + begin, n, x, arguments.input<uint16_t>(1) + begin * plan.k, m, rows, k);
+                y + begin, n, x, reinterpret_cast<const uint16_t*>(weight) + begin * plan.k, m, rows, k);
           if (!plan.bias) return;
           for (int64_t row = 0; row < plan.m; ++row)
             for (int64_t i = begin; i < end; ++i)
@@ -195,6 +230,8 @@ Kernel few_rows_kernel(const ProductPlan& plan) {
         if (narrow_output) narrow(plan.output, y, arguments.outputs[0], plan.m * plan.n);
       },
       x_bytes + y_bytes};
+  if (cast) kernel.instead.emplace_back(1, origin->value);
+  return kernel;
 }
 
 // ---- putting them together
@@ -237,37 +274,43 @@ void zero_depth(const ProductPlan& plan, const Arguments& arguments) {
 }
 
 Kernel library_kernel(const Node& node, const ProductPlan& plan) {
-  const bool wide = !library_computes(plan.a.dtype);
+  // The library pairs the last of an odd number of bf16 values with a zero times what lies behind it: NaN for infinity.
+  const bool wide = !library_computes(plan.a.dtype) || (plan.a.dtype == TRANSOM_BFLOAT16 && plan.k % 2 != 0);
   const transom_dtype input = wide ? TRANSOM_FLOAT32 : plan.a.dtype;
   const transom_dtype output = wide ? TRANSOM_FLOAT32 : plan.output;
-  const bool pack = node.frozen(1) && plan.batch == 1 && !plan.b.rearrange;
+  const std::optional<Node::Origin> weight = node.frozen_origin(1);
+  const bool pack = weight && plan.batch == 1 && !plan.b.rearrange;
   const Prepared a(plan.a, wide), b(plan.b, wide);
   const int64_t outputs = plan.batch * plan.m * plan.n;
   const bool narrow_output = output != plan.output;
   const size_t bias_bytes = wide && plan.bias ? aligned(static_cast<size_t>(plan.n) * sizeof(float)) : 0;
   const size_t c_bytes = narrow_output ? aligned(static_cast<size_t>(outputs) * sizeof(float)) : 0;
-  auto chunks = std::make_shared<const ChunkedProduct>(plan, input, output, pack);
-  return {fmt::format("onednn matmul {}{}", dtype_name(input), pack ? ", packed" : ""),
-          [=](const Arguments& arguments) {
-            std::byte* scratch = arguments.scratch;
-            const std::byte* left = a.run(arguments.inputs[0], scratch);
-            scratch += a.scratch();
-            std::shared_ptr<PackedWeight> packed;
-            if (pack)
-              packed = chunks->packed(*arguments.input_buffers[1], arguments.input_offsets[1], arguments.inputs[1]);
-            const std::byte* right = pack ? nullptr : b.run(arguments.inputs[1], scratch);
-            scratch += b.scratch();
-            const std::byte* bias = plan.bias ? arguments.inputs[2] : nullptr;
-            if (bias_bytes) {
-              widen(plan.a.dtype, bias, reinterpret_cast<float*>(scratch), plan.n);
-              bias = scratch;
-              scratch += bias_bytes;
-            }
-            std::byte* c = narrow_output ? scratch : arguments.outputs[0];
-            chunks->run(left, right, bias, c, static_cast<const PackedColumns*>(packed.get()));
-            if (narrow_output) narrow(plan.output, reinterpret_cast<float*>(c), arguments.outputs[0], outputs);
-          },
-          a.scratch() + b.scratch() + bias_bytes + c_bytes};
+  auto chunks =
+      std::make_shared<const ChunkedProduct>(plan, input, output, pack ? std::optional(weight->dtype) : std::nullopt);
+  Kernel kernel{fmt::format("onednn matmul {}{}", dtype_name(input), pack ? ", packed" : ""),
+                [=](const Arguments& arguments) {
+                  std::byte* scratch = arguments.scratch;
+                  const std::byte* left = a.run(arguments.inputs[0], scratch);
+                  scratch += a.scratch();
+                  std::shared_ptr<PackedWeight> packed;
+                  if (pack)
+                    packed =
+                        chunks->packed(*arguments.input_buffers[1], arguments.input_offsets[1], arguments.inputs[1]);
+                  const std::byte* right = pack ? nullptr : b.run(arguments.inputs[1], scratch);
+                  scratch += b.scratch();
+                  const std::byte* bias = plan.bias ? arguments.inputs[2] : nullptr;
+                  if (bias_bytes) {
+                    widen(plan.a.dtype, bias, reinterpret_cast<float*>(scratch), plan.n);
+                    bias = scratch;
+                    scratch += bias_bytes;
+                  }
+                  std::byte* c = narrow_output ? scratch : arguments.outputs[0];
+                  chunks->run(left, right, bias, c, static_cast<const PackedColumns*>(packed.get()));
+                  if (narrow_output) narrow(plan.output, reinterpret_cast<float*>(c), arguments.outputs[0], outputs);
+                },
+                a.scratch() + b.scratch() + bias_bytes + c_bytes};
+  if (pack) kernel.instead.emplace_back(1, weight->value);
+  return kernel;
 }
 
 Kernel plain_kernel(const ProductPlan& plan) {
@@ -291,7 +334,7 @@ Kernel make_product(const Node& node, const ProductPlan& plan) {
   if (plan.batch * plan.m * plan.n == 0) return {"nothing", [](const Arguments&) {}};
   if (plan.k == 0) return {"fill", [plan](const Arguments& arguments) { zero_depth(plan, arguments); }};
   if (plan.a.dtype == TRANSOM_FLOAT64 || !is_floating(plan.a.dtype)) return plain_kernel(plan);
-  if (few_rows(plan, node.frozen(1))) return few_rows_kernel(plan);
+  if (few_rows(plan, node.frozen_origin(1).has_value())) return few_rows_kernel(node, plan);
   return library_kernel(node, plan);
 }
 

@@ -2,7 +2,7 @@
 // quantized_linear by the library's product of u8 and i8. A row of x becomes round(x / scale) + 128; the 128 comes off
 // again by the sums of the weights' rows. A frozen weight is rounded and packed once.
 #include <cmath>
-#include <cstdlib>
+#include <limits>
 #include <map>
 
 #include "cpu/kernel.h"
@@ -45,7 +45,7 @@ class IntegerProduct {
 
 struct QuantizedWeight : PackedWeight {
   struct Chunk {
-    std::unique_ptr<std::byte, decltype(&std::free)> values{nullptr, &std::free};
+    PackedMemory values;
     memory::desc desc;
   };
   std::vector<Chunk> chunks;     // of columns
@@ -107,11 +107,18 @@ struct QuantizedPlan {
         const int64_t column = first + i, stride = transposed ? n : 1;
         const float* row = values + (transposed ? column : column * k);
         float largest = 0;
-        for (int64_t depth = 0; depth < k; ++depth) largest = std::max(largest, std::fabs(row[depth * stride]));
-        const float scale = largest * (1.0f / 127.0f), divisor = scale > 0 ? scale : 1.0f;
+        bool finite = true;
+        for (int64_t depth = 0; depth < k; ++depth) {
+          const float size = std::fabs(row[depth * stride]);
+          finite = finite && std::isfinite(size);
+          largest = std::max(largest, size);
+        }
+        // A row with an infinity or a NaN gives NaN, as in the float64 reference.
+        const float scale = finite ? largest * (1.0f / 127.0f) : std::numeric_limits<float>::quiet_NaN();
+        const float divisor = scale > 0 ? scale : 1.0f;
         int32_t sum = 0;
         for (int64_t depth = 0; depth < k; ++depth) {
-          const auto value = static_cast<int8_t>(std::nearbyintf(row[depth * stride] / divisor));
+          const auto value = finite ? static_cast<int8_t>(std::nearbyintf(row[depth * stride] / divisor)) : int8_t{0};
           rounded[static_cast<size_t>(depth * count + i)] = value;
           sum += value;
         }
@@ -120,8 +127,7 @@ struct QuantizedPlan {
       }
       QuantizedWeight::Chunk& target = made->chunks[index];
       target.desc = products[0][chunk + 1 == n_chunks]->b_desc();
-      target.values.reset(static_cast<std::byte*>(std::aligned_alloc(64, aligned(target.desc.get_size()))));
-      if (!target.values) throw std::bad_alloc();
+      target.values = allocate_packed(target.desc.get_size());
       Reorder(memory::desc({k, count}, memory::data_type::s8, memory::dims{count, 1}), target.desc)
           .run(rounded.data(), target.values.get());
     });

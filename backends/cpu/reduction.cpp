@@ -96,6 +96,7 @@ const Compute<T>* widened(const T* x, int64_t n, Compute<T>* buffer) {
   }
 }
 
+constexpr int64_t kRowsTogether = 32;
 constexpr int64_t kWiden = 1024;  // 16-bit floats are widened so many at a time
 
 template <typename T>
@@ -149,10 +150,19 @@ void reduce_piece(Reduction kind, const Plan& plan, const T* x, int64_t piece, i
   }
   std::fill_n(sums, width, identity<Compute<T>>(kind));
   const int64_t begin = plan.rows * piece / plan.pieces, end = plan.rows * (piece + 1) / plan.pieces;
-  for (int64_t row = begin; row < end; ++row) {
-    const T* at = x + offset_of(row, plan.row_shape, plan.row_strides);
-    if (plan.inner_reduced) *sums = combine(kind, *sums, reduce_run(kind, at, plan.inner));
-    else reduce_onto(kind, sums, at + column, width);
+  const auto at = [&](int64_t row) { return x + offset_of(row, plan.row_shape, plan.row_strides); };
+  if (plan.inner_reduced) {
+    for (int64_t row = begin; row < end; ++row) *sums = combine(kind, *sums, reduce_run(kind, at(row), plan.inner));
+    return;
+  }
+  // Some rows by themselves, then all of those: a sum of thousands of rows one by one would lose bits to its own size.
+  Compute<T> part[kColumns];
+  for (int64_t first = begin; first < end; first += kRowsTogether) {
+    Compute<T>* target = first == begin ? sums : part;
+    if (first != begin) std::fill_n(part, width, identity<Compute<T>>(kind));
+    for (int64_t row = first; row < std::min(first + kRowsTogether, end); ++row)
+      reduce_onto(kind, target, at(row) + column, width);
+    if (target == part) reduce_onto<Compute<T>>(kind, sums, part, width);
   }
 }
 

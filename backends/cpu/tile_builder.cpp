@@ -94,11 +94,18 @@ class Builder {
     return static_cast<Operand>(lanes_.size() - 1);
   }
 
-  Operand emit(TileFunction function, Lane lane, Operand a, Operand b = kNone, Operand c = kNone) {
+  Operand emit(Opcode opcode, Operand a, Operand b = kNone, Operand c = kNone) {
+    const TileFunction function = tile_function(opcode);
     if (!function) fail(TRANSOM_UNSUPPORTED, "the operation is not defined for this element type");
-    const Operand y = new_operand(lane);
-    program_.instructions.push_back({function, y, a, b, c});
+    const Operand y = new_operand(result_lane(opcode));
+    program_.instructions.push_back({opcode, function, y, a, b, c});
     return y;
+  }
+
+  // The operand as numbers of another type.
+  Operand convert(transom_dtype from, transom_dtype to, Operand operand) {
+    const auto opcode = cast_opcode(from, to);
+    return opcode ? emit(*opcode, operand) : operand;
   }
 
   void translate(const Node& node) {
@@ -128,11 +135,10 @@ class Builder {
     const transom_dtype dtype = node.output().dtype;
     const bool exact = op == "cast" || op == "select" || op == "neg" || op == "abs" || op == "sign" || op == "max" ||
                        op == "min" || op == "floor" || op == "ceil" || op == "round";
-    return is_half(dtype) && !exact ? emit(cast_function(TRANSOM_FLOAT32, dtype), kF32, made) : made;
+    return is_half(dtype) && !exact ? convert(TRANSOM_FLOAT32, dtype, made) : made;
   }
 
   Operand compute(const Node& node, const std::vector<Operand>& operands) {
-    const VectorKernels& kernels = vector_kernels();
     const size_t count = operands.size();
     const auto require = [&](size_t expected) {
       if (count != expected)
@@ -142,7 +148,7 @@ class Builder {
     const Lane lane = lane_of(from), result = lane_of(to);
     if (const auto unary = unary_op(node.op())) {
       require(1);
-      return emit(kernels.unary[*unary][lane], result, operands[0]);
+      return emit({Opcode::kUnary, *unary, lane}, operands[0]);
     }
     if (const auto binary = binary_op(node.op())) {
       require(2);
@@ -151,19 +157,17 @@ class Builder {
              dtype_name(node.input(1).dtype));
       if (*binary == kPow && lane == kF32)
         if (const Operand simple = simple_power(operands[0], node.source().inputs[1]); simple != kNone) return simple;
-      return emit(kernels.binary[*binary][lane], result, operands[0], operands[1]);
+      return emit({Opcode::kBinary, *binary, lane}, operands[0], operands[1]);
     }
     if (node.op() == "select") {
       require(3);
-      return emit(kernels.select[result], result, operands[0], operands[1], operands[2]);
+      return emit({Opcode::kSelect, 0, result}, operands[0], operands[1], operands[2]);
     }
     if (node.op() == "cast") {
       require(1);
       if (lane != kF32 && is_half(to))  // to f32 first, then to the 16-bit type
-        return emit(cast_function(TRANSOM_FLOAT32, to), kF32,
-                    emit(cast_function(from, TRANSOM_FLOAT32), kF32, operands[0]));
-      const TileFunction function = cast_function(from, to);
-      return function ? emit(function, result, operands[0]) : operands[0];
+        return convert(TRANSOM_FLOAT32, to, convert(from, TRANSOM_FLOAT32, operands[0]));
+      return convert(from, to, operands[0]);
     }
     fail(TRANSOM_UNSUPPORTED, "{} cannot stand in a fusion", node.op());
   }
@@ -173,10 +177,9 @@ class Builder {
     const Value& value = at(exponent);
     if (value.kind != Value::kConstant) return kNone;
     const float power = std::bit_cast<float>(static_cast<uint32_t>(value.constant));
-    const VectorKernels& kernels = vector_kernels();
-    const TileFunction multiply = kernels.binary[kMul][kF32];
-    if (power == 2.0f) return emit(multiply, kF32, x, x);
-    if (power == 3.0f) return emit(multiply, kF32, emit(multiply, kF32, x, x), x);
+    const Opcode multiply{Opcode::kBinary, kMul};
+    if (power == 2.0f) return emit(multiply, x, x);
+    if (power == 3.0f) return emit(multiply, emit(multiply, x, x), x);
     return kNone;
   }
 
@@ -205,8 +208,11 @@ class Builder {
 
   void generate(const Node& node, Value& result) {
     if (node.output().count() != program_.count) fail(TRANSOM_UNSUPPORTED, "a fusion that broadcasts {}", node.op());
-    Leaf leaf{Leaf::kRandomBits, new_operand(lane_of(node.output().dtype))};
-    leaf.dtype = node.output().dtype;
+    // Whether a place is not zero cannot be said of its lowest byte: booleans are counted as integers first.
+    const bool boolean = node.op() == "iota" && node.output().dtype == TRANSOM_BOOL;
+    const transom_dtype made = boolean ? TRANSOM_INT64 : node.output().dtype;
+    Leaf leaf{Leaf::kRandomBits, new_operand(lane_of(made))};
+    leaf.dtype = made;
     if (node.op() == "iota") {
       const Shape& shape = node.output().shape;
       const auto axis = static_cast<size_t>(node.integer("axis"));
@@ -223,7 +229,8 @@ class Builder {
       leaf.input = key.input;
     }
     program_.leaves.push_back(leaf);
-    result.operand = rounded(node, leaf.slot);
+    result.operand = boolean ? convert(TRANSOM_INT64, TRANSOM_BOOL, leaf.slot)
+                             : rounded(node, leaf.slot);
     result.kind = Value::kComputed;
   }
 
@@ -280,7 +287,7 @@ class Builder {
     for (const Instruction& instruction : program_.instructions)
       if (instruction.y == operand) return operand;
     const Lane lane = lane_of(dtype_of(index));
-    return emit(vector_kernels().convert[lane][lane], lane, operand);
+    return emit({Opcode::kConvert, 0, lane, lane}, operand);
   }
 
   // An output may lie on an input of the same byte size. That is harmless if element i of the one lies on element i of
@@ -297,7 +304,7 @@ class Builder {
 
   // a * b + c in one instruction (of two roundings) where a * b has no other use.
   void join_multiply_add() {
-    const VectorKernels& kernels = vector_kernels();
+    constexpr Opcode kAddition{Opcode::kBinary, kAdd}, kMultiplication{Opcode::kBinary, kMul};
     std::vector<Instruction>& code = program_.instructions;
     std::vector<int> uses(lanes_.size()), maker(lanes_.size(), -1);
     for (const Instruction& instruction : code)
@@ -308,12 +315,13 @@ class Builder {
     for (size_t i = 0; i < code.size(); ++i) {
       Instruction& sum = code[i];
       maker[sum.y] = static_cast<int>(i);
-      if (sum.function != kernels.binary[kAdd][kF32]) continue;
+      if (sum.opcode != kAddition) continue;
       for (const auto& [product, other] : {std::pair{sum.a, sum.b}, {sum.b, sum.a}}) {
         if (maker[product] < 0 || uses[product] != 1) continue;
         const auto made = static_cast<size_t>(maker[product]);
-        if (code[made].function != kernels.binary[kMul][kF32] || dropped[made]) continue;
-        sum = {kernels.multiply_add, sum.y, code[made].a, code[made].b, other};
+        if (code[made].opcode != kMultiplication || dropped[made]) continue;
+        constexpr Opcode kBoth{Opcode::kMultiplyAdd};
+        sum = {kBoth, tile_function(kBoth), sum.y, code[made].a, code[made].b, other};
         dropped[made] = true;
         break;
       }

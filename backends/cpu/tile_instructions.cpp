@@ -55,14 +55,46 @@ Lane lane_of(transom_dtype dtype) {
   return kLaneOf[dtype];
 }
 
-TileFunction cast_function(transom_dtype from, transom_dtype to) {
+TileFunction tile_function(Opcode opcode) {
   const VectorKernels& kernels = vector_kernels();
-  if (from == to) return nullptr;
-  if (to == TRANSOM_BOOL) return kernels.to_bool[lane_of(from)];
-  if (lane_of(from) == kF32 && to == TRANSOM_FLOAT16) return kernels.round_f16;
-  if (lane_of(from) == kF32 && to == TRANSOM_BFLOAT16) return kernels.round_bf16;
-  if (lane_of(from) == lane_of(to)) return nullptr;
-  return kernels.convert[lane_of(from)][lane_of(to)];
+  switch (opcode.kind) {
+    case Opcode::kUnary:
+      return kernels.unary[opcode.operation][opcode.from];
+    case Opcode::kBinary:
+      return kernels.binary[opcode.operation][opcode.from];
+    case Opcode::kSelect:
+      return kernels.select[opcode.from];
+    case Opcode::kConvert:
+      return kernels.convert[opcode.from][opcode.to];
+    case Opcode::kToBool:
+      return kernels.to_bool[opcode.from];
+    case Opcode::kMultiplyAdd:
+      return kernels.multiply_add;
+    case Opcode::kRoundF16:
+      return kernels.round_f16;
+    case Opcode::kRoundBF16:
+      return kernels.round_bf16;
+  }
+  return nullptr;
+}
+
+Lane result_lane(Opcode opcode) {
+  const bool truth =
+      opcode.kind == Opcode::kToBool ||
+      (opcode.kind == Opcode::kUnary && (opcode.operation == kLogicalNot || opcode.operation == kIsFinite)) ||
+      (opcode.kind == Opcode::kBinary && opcode.operation >= kEqual);
+  if (truth) return kU8;
+  return opcode.kind == Opcode::kConvert ? opcode.to : opcode.from;
+}
+
+std::optional<Opcode> cast_opcode(transom_dtype from, transom_dtype to) {
+  const Lane lane = lane_of(from), result = lane_of(to);
+  if (from == to) return std::nullopt;
+  if (to == TRANSOM_BOOL) return Opcode{Opcode::kToBool, 0, lane};
+  if (lane == kF32 && to == TRANSOM_FLOAT16) return Opcode{Opcode::kRoundF16};
+  if (lane == kF32 && to == TRANSOM_BFLOAT16) return Opcode{Opcode::kRoundBF16};
+  if (lane == result) return std::nullopt;
+  return Opcode{Opcode::kConvert, 0, lane, result};
 }
 
 }  // namespace transom::cpu

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "cpu/copy.h"
+#include "cpu/generated_program.h"
 #include "cpu/threads.h"
 #include "cpu/widening.h"
 
@@ -44,22 +45,30 @@ void copy_run(std::byte* to, const std::byte* from, size_t size, int64_t stride,
   else gather_run<uint64_t>(to, from, stride, n);
 }
 
+using Code = codegen::GeneratedKernel::Entry;
+constexpr size_t kPadBytes = 16 * 8;  // of the widest vector
+
 class Worker {
  public:
-  Worker(const TileProgram& program, const Arguments& arguments, std::byte* const* leaf_inputs)
-      : program_(program), arguments_(arguments), leaf_inputs_(leaf_inputs) {
+  // `code`: of the program, or null.
+  Worker(const TileProgram& program, const Arguments& arguments, std::byte* const* leaf_inputs, Code code)
+      : program_(program), arguments_(arguments), leaf_inputs_(leaf_inputs), code_(code) {
     const size_t operands = program.slot_offsets.size();
     const size_t table_bytes = (operands * sizeof(std::byte*) + 63) / 64 * 64;
-    std::byte* scratch =
-        thread_scratch(table_bytes + program.scratch_bytes + program.totals * kTotalRun * sizeof(float));
+    const size_t terms_bytes = program.totals * kTotalRun * sizeof(float);
+    std::byte* scratch = thread_scratch(table_bytes + program.scratch_bytes + terms_bytes +
+                                        (code ? generated_scratch_bytes(program) : 0));
     terms_ = reinterpret_cast<float*>(scratch + table_bytes + program.scratch_bytes);
     table_ = reinterpret_cast<std::byte**>(scratch);
     for (size_t i = 0; i < operands; ++i)
       table_[i] = program.slot_offsets[i] == SIZE_MAX ? nullptr : scratch + table_bytes + program.slot_offsets[i];
-    for (const Leaf& leaf : program.leaves) fill_once(leaf);
+    if (code) prepare_generated(scratch + table_bytes + program.scratch_bytes + terms_bytes);
+    else
+      for (const Leaf& leaf : program.leaves) fill_once(leaf);
   }
 
   void run(int64_t begin, int64_t end) {
+    if (code_) return run_generated(begin, end);
     for (int64_t i = begin; i < end; i += program_.tile) run_tile(i, std::min(program_.tile, end - i));
   }
 
@@ -139,27 +148,34 @@ class Worker {
   }
 
   void load_strided(const Leaf& leaf, int64_t begin, int64_t n) {
-    const size_t size = element_size(leaf.dtype);
-    const Shape& shape = program_.shape;
-    const int64_t inner = shape.back(), stride = leaf.strides.back();
-    std::byte* source = leaf_inputs_[leaf.input];
-    const auto address = [&](int64_t index) {
-      return source + (leaf.offset + offset_of(index, shape, leaf.strides)) * static_cast<int64_t>(size);
-    };
+    const int64_t inner = program_.shape.back(), stride = leaf.strides.back();
     const size_t home = program_.slot_offsets[leaf.slot];
     if (leaf.in_place && stride == 1 && begin % inner + n <= inner) {
-      table_[leaf.slot] = address(begin);
+      table_[leaf.slot] = address(leaf, begin);
       return;
     }
     std::byte* slot = slots() + home;
     std::byte* out = leaf.staging == kNone ? slot : table_[leaf.staging];
-    for (int64_t done = 0; done < n;) {
-      const int64_t run = std::min(inner - (begin + done) % inner, n - done);
-      copy_run(out + static_cast<size_t>(done) * size, address(begin + done), size, stride, run);
-      done += run;
-    }
+    gather(leaf, begin, n, out);
     if (leaf.staging != kNone) load_function(leaf.dtype)(slot, out, nullptr, nullptr, static_cast<size_t>(n));
     table_[leaf.slot] = slot;
+  }
+
+  // Of an element of a strided leaf.
+  std::byte* address(const Leaf& leaf, int64_t index) const {
+    return leaf_inputs_[leaf.input] + (leaf.offset + offset_of(index, program_.shape, leaf.strides)) *
+                                          static_cast<int64_t>(element_size(leaf.dtype));
+  }
+
+  // Brings elements of a strided leaf together.
+  void gather(const Leaf& leaf, int64_t begin, int64_t n, std::byte* out) const {
+    const size_t size = element_size(leaf.dtype);
+    const int64_t inner = program_.shape.back();
+    for (int64_t done = 0; done < n;) {
+      const int64_t run = std::min(inner - (begin + done) % inner, n - done);
+      copy_run(out + static_cast<size_t>(done) * size, address(leaf, begin + done), size, leaf.strides.back(), run);
+      done += run;
+    }
   }
 
   std::byte* slots() const {
@@ -195,18 +211,111 @@ class Worker {
     else std::memmove(out, table_[result.slot], count * element_size(result.dtype));
   }
 
+  // ---- with generated code: the pointers of a tile are put into a table, and the code does the rest
+
+  static size_t generated_scratch_bytes(const TileProgram& program) {
+    const size_t ends = program.leaves.size() + program.results.size();
+    return (ends + program.generated->functions().size()) * sizeof(void*) + 64 + ends * kPadBytes;
+  }
+
+  void prepare_generated(std::byte* scratch) {
+    const size_t ends = program_.leaves.size() + program_.results.size();
+    const std::vector<TileFunction>& functions = program_.generated->functions();
+    pointers_ = reinterpret_cast<void**>(scratch);
+    for (size_t i = 0; i < functions.size(); ++i) pointers_[ends + i] = reinterpret_cast<void*>(functions[i]);
+    pads_ = scratch + ((ends + functions.size()) * sizeof(void*) + 63) / 64 * 64;
+    for (const Leaf& leaf : program_.leaves) {
+      const Access access = access_of(program_, leaf);
+      staged_ = staged_ || access == Access::kStaged;
+      by_rows_ = by_rows_ || access == Access::kRow || access == Access::kRowRepeated;
+    }
+  }
+
+  void run_generated(int64_t begin, int64_t end) {
+    const int64_t inner = program_.shape.back();
+    for (int64_t n = 0; begin < end; begin += n) {
+      n = end - begin;
+      if (staged_) n = std::min(n, kLargestTile);
+      if (by_rows_) n = std::min(n, inner - begin % inner);
+      run_generated_tile(begin, n);
+    }
+  }
+
+  void run_generated_tile(int64_t begin, int64_t n) {
+    size_t next = 0, total = 0;
+    for (const Leaf& leaf : program_.leaves) pointers_[next++] = source(leaf, begin, n);
+    for (const Result& result : program_.results)
+      pointers_[next++] = result.total ? reinterpret_cast<std::byte*>(terms_ + total++ * kTotalRun + begin - run_begin_)
+                                       : target(result, begin);
+    const int64_t width = static_cast<int64_t>(codegen::vector_width()), whole = n / width * width;
+    if (whole) code_(pointers_, whole);
+    if (whole < n) run_rest(static_cast<size_t>(whole), static_cast<size_t>(n - whole), static_cast<size_t>(width));
+  }
+
+  std::byte* source(const Leaf& leaf, int64_t begin, int64_t n) {
+    const auto size = static_cast<int64_t>(element_size(leaf.dtype));
+    switch (access_of(program_, leaf)) {
+      case Access::kConstant:
+        return nullptr;
+      case Access::kDirect:
+        return leaf_inputs_[leaf.input] + (begin + leaf.offset) * size;
+      case Access::kScalar:
+        return leaf_inputs_[leaf.input] + leaf.offset * size;
+      case Access::kRow:
+      case Access::kRowRepeated:
+        return address(leaf, begin);
+      case Access::kStaged:
+        break;
+    }
+    if (leaf.kind != Leaf::kStrided) {
+      load(leaf, begin, n);
+      return table_[leaf.slot];
+    }
+    std::byte* out = table_[leaf.staging == kNone ? leaf.slot : leaf.staging];
+    gather(leaf, begin, n, out);
+    return out;
+  }
+
+  // What is left of a tile behind whole vectors, by way of memory where a whole vector fits.
+  void run_rest(size_t done, size_t rest, size_t width) {
+    const codegen::Recipe& recipe = program_.generated->recipe();
+    const size_t leaves = recipe.leaves.size();
+    for (size_t i = 0; i < leaves; ++i) {
+      if (recipe.leaves[i].kind != codegen::Recipe::Leaf::kMemory) continue;
+      const size_t size = element_size(recipe.leaves[i].dtype);
+      std::byte* pad = pads_ + i * kPadBytes;
+      std::memcpy(pad, static_cast<std::byte*>(pointers_[i]) + done * size, rest * size);
+      std::memset(pad + rest * size, 0, (width - rest) * size);
+      pointers_[i] = pad;
+    }
+    std::vector<std::byte*> targets;
+    for (size_t i = 0; i < recipe.results.size(); ++i) {
+      const size_t size = element_size(recipe.results[i].dtype);
+      targets.push_back(static_cast<std::byte*>(pointers_[leaves + i]) + done * size);
+      pointers_[leaves + i] = pads_ + (leaves + i) * kPadBytes;
+    }
+    code_(pointers_, static_cast<int64_t>(width));
+    for (size_t i = 0; i < targets.size(); ++i)
+      std::memcpy(targets[i], pointers_[leaves + i], rest * element_size(recipe.results[i].dtype));
+  }
+
   const TileProgram& program_;
   const Arguments& arguments_;
   std::byte* const* leaf_inputs_;
+  const Code code_;
+  void** pointers_ = nullptr;  // leaves, results, functions
+  std::byte* pads_ = nullptr;  // one vector for each leaf and result
+  bool staged_ = false, by_rows_ = false;
   std::byte** table_;
   float* terms_;           // [totals, kTotalRun]
   int64_t run_begin_ = 0;  // of terms_
 };
 
-void run_with_totals(const TileProgram& program, const Arguments& arguments, std::byte* const* inputs, float* partial) {
+void run_with_totals(const TileProgram& program, const Arguments& arguments, std::byte* const* inputs, float* partial,
+                     Code code) {
   const int64_t totals = static_cast<int64_t>(program.totals);
   parallel_ranges(program.pieces, 1, [&](int64_t begin, int64_t end) {
-    Worker worker(program, arguments, inputs);
+    Worker worker(program, arguments, inputs, code);
     for (int64_t piece = begin; piece < end; ++piece)
       worker.run(program.count * piece / program.pieces, program.count * (piece + 1) / program.pieces,
                  partial + piece * totals);
@@ -233,10 +342,14 @@ void run_program(const TileProgram& program, const Arguments& arguments) {
     inputs.push_back(scratch);
     scratch += materialised_bytes(copy);
   }
-  if (program.totals) return run_with_totals(program, arguments, inputs.data(), reinterpret_cast<float*>(scratch));
+  const int64_t work = program.count * static_cast<int64_t>(program.instructions.size());
+  const Code code = program.generated ? program.generated->entry(work) : nullptr;
+  if (program.totals)
+    return run_with_totals(program, arguments, inputs.data(), reinterpret_cast<float*>(scratch), code);
   const int64_t tiles = (program.count + program.tile - 1) / program.tile;
   parallel_ranges(tiles, std::max<int64_t>(kChunkElements / program.tile, 1), [&](int64_t begin, int64_t end) {
-    Worker(program, arguments, inputs.data()).run(begin * program.tile, std::min(end * program.tile, program.count));
+    Worker(program, arguments, inputs.data(), code)
+        .run(begin * program.tile, std::min(end * program.tile, program.count));
   });
 }
 

@@ -3,8 +3,10 @@
 // stays in the first cache, so that memory is read and written once however many operations there are.
 #pragma once
 
+#include <memory>
 #include <vector>
 
+#include "cpu/codegen/kernels.h"
 #include "cpu/kernel.h"
 #include "cpu/tile_instructions.h"
 #include "cpu/vector/kernels.h"
@@ -21,6 +23,7 @@ using Operand = uint16_t;
 constexpr Operand kNone = 0xFFFF;
 
 struct Instruction {
+  Opcode opcode;
   TileFunction function;
   Operand y, a, b, c;
 };
@@ -69,7 +72,9 @@ struct TileProgram {
   std::vector<size_t> slot_offsets;  // of each operand in the thread's scratch memory
   size_t scratch_bytes = 0;
   size_t inputs = 0;
-  size_t totals = 0;   // results that are totals; they stand behind the others
+  size_t totals = 0;  // results that are totals; they stand behind the others
+  // The same as machine code, for leaves where they lie; null if there is none. See generated_program.h.
+  std::shared_ptr<codegen::GeneratedKernel> generated;
   int64_t pieces = 1;  // parts whose totals are added one after the other, as reduce_sum does
 };
 

@@ -391,7 +391,8 @@ void store(const Array& array, void* bytes) {
   with_element(array.dtype, [&](auto element) {
     char* place = static_cast<char*>(bytes);
     for (const Number value : array.at) {
-      element = static_cast<decltype(element)>(array.floating() ? value : static_cast<int64_t>(value));
+      if (array.floating()) element = static_cast<decltype(element)>(value);
+      else element = static_cast<decltype(element)>(static_cast<int64_t>(value));  // integers wrap around
       std::memcpy(place, &element, sizeof element);
       place += sizeof element;
     }

@@ -24,8 +24,8 @@
  * returns TRANSOM_DEVICE_LOST, at once.
  *
  * Versions: 1.0 the first. 1.1 adds handles to transom_memory_statistics, and to the table: host_allocate, host_free,
- * event_query, event_synchronize, communicator_abort, memory_reset_peak, device_report. docs/device-plugins.md leads
- * through this header.
+ * event_query, event_synchronize, communicator_abort, memory_reset_peak, device_report. 1.2: the id of a communicator
+ * may say over which transport. docs/device-plugins.md leads through this header.
  */
 #ifndef TRANSOM_DEVICE_PLUGIN_H
 #define TRANSOM_DEVICE_PLUGIN_H
@@ -38,7 +38,7 @@ extern "C" {
 #endif
 
 #define TRANSOM_PLUGIN_MAJOR 1 /* changes break plugins; the host refuses another major version */
-#define TRANSOM_PLUGIN_MINOR 1 /* additions only */
+#define TRANSOM_PLUGIN_MINOR 2 /* additions only */
 
 #if defined(__GNUC__)
 #define TRANSOM_PLUGIN_EXPORT __attribute__((visibility("default")))
@@ -291,6 +291,8 @@ typedef struct transom_plugin {
   void (*capture_destroy)(transom_capture*);
 
   /* (optional; all or none) Collectives. `id` is made by one rank and carried to the others by the host.
+   * Since 1.2 it holds, zero-terminated, the name of the transport that the user asks for (--ddp_backend) when
+   * communicator_id is called, or zeros; a plugin refuses names that are not its own (TRANSOM_INVALID_ARGUMENT).
    * communicator_create returns when all ranks have called it. Each collective is work of the stream, like a launch;
    * all ranks call the same ones in the same order, with the same counts. Counts are elements. `to` may be `from` (and
    * in all_gather and reduce_scatter, `from` or `to` may be our part of the other side). all_gather: rank r's

@@ -118,6 +118,11 @@ struct TrainingArguments {
   int64_t throughput_warmup_steps = 0;
   bool adjust_throughput = false;
 
+  // Several devices
+  std::optional<std::string> ddp_backend;
+  std::optional<double> ddp_bucket_cap_mb;
+  double ddp_timeout = 1800;
+
   // `data_seed`, or `seed` where it is not given.
   int64_t sampling_seed() const { return data_seed.value_or(seed); }
   // The number of warm-up steps of a run of `max_steps` updates.

@@ -23,19 +23,26 @@ class Maker {
     return Tensor::from(values, shape);
   }
 
+  // By the name of the model's first argument.
   NamedTensors inputs() {
     const Config& config = model_.config();
     const int64_t batch = options_.batch_size, length = options_.sequence_length;
+    const std::string type = config.get_string("model_type", "");
     NamedTensors result;
-    if (config.has("vocab_size")) {
-      // Low ids are special tokens in most vocabularies; padding among them would change what is computed.
-      const int64_t vocabulary = config.get_int("vocab_size");
-      result.set("input_ids", integers({batch, length}, std::min<int64_t>(1000, vocabulary / 2), vocabulary));
+    if (type == "wav2vec2" || type == "hubert") {
+      result.set("input_values", normal({batch, length * kSamplesPerFrame}));
+    } else if (type == "whisper") {
+      result.set("input_features",
+                 normal({batch, config.get_int("num_mel_bins", 80), 2 * config.get_int("max_source_positions", 1500)}));
+      result.set("decoder_input_ids", tokens({batch, length}));
+    } else if (config.has("vocab_size")) {
+      result.set("input_ids", tokens({batch, length}));
       result.set("attention_mask",
                  Tensor::from(std::vector<int64_t>(static_cast<size_t>(batch * length), 1), {batch, length}));
       if (config.get_int("type_vocab_size", 0) > 1) result.set("token_type_ids", integers({batch, length}, 0, 1));
-    } else if (config.has("image_size")) {
-      const int64_t size = config.get_int("image_size");
+      if (reads_and_writes()) result.set("decoder_input_ids", tokens({batch, length}));
+    } else if (takes_images()) {
+      const int64_t size = config.get_int("image_size", 224);
       result.set("pixel_values", normal({batch, config.get_int("num_channels", 3), size, size}));
     } else {
       fail("{}: no inputs can be made up for {}; give tensors by their names with --inputs in.safetensors",
@@ -46,8 +53,6 @@ class Maker {
 
   void add_labels(NamedTensors& inputs) {
     const int64_t batch = options_.batch_size, length = options_.sequence_length;
-    const std::string& name = model_.architecture();
-    const auto is = [&](const char* what) { return name.find(what) != name.npos; };
     const auto classes = static_cast<int64_t>(model_.labels().size());
     const int64_t labels = classes ? classes : model_.config().get_int("num_labels", 2);
     if (is("SequenceClassification") || is("ImageClassification"))
@@ -56,18 +61,30 @@ class Maker {
     else if (is("QuestionAnswering"))
       inputs.set("start_positions", integers({batch}, 0, length)),
           inputs.set("end_positions", integers({batch}, 0, length));
-    else if (is("MaskedLM") || is("CausalLM") || is("LMHead") || is("ForPreTraining")) {
+    else if (is("MaskedLM") || is("CausalLM") || is("LMHead") || is("ForPreTraining") || reads_and_writes()) {
       inputs.set("labels", integers({batch, length}, 0, model_.config().get_int("vocab_size")));
-      if (name == "BertForPreTraining") inputs.set("next_sentence_label", integers({batch}, 0, 2));
+      if (model_.architecture() == "BertForPreTraining") inputs.set("next_sentence_label", integers({batch}, 0, 2));
     } else {
       fail(
           "{}: no labels can be made up for {}; give --task text-classification, or tensors with --inputs "
           "in.safetensors",
-          model_.config().where(), name);
+          model_.config().where(), model_.architecture());
     }
   }
 
  private:
+  static constexpr int64_t kSamplesPerFrame = 320;  // of the usual feature extractor: 20 ms at 16 kHz
+
+  bool is(std::string_view part) const { return model_.architecture().find(part) != std::string::npos; }
+  bool reads_and_writes() const { return is("ConditionalGeneration") || is("MTModel"); }
+  bool takes_images() const { return model_.config().has("image_size") || is("ImageClassification"); }
+
+  // Low ids are special tokens in most vocabularies; padding among them would change what is computed.
+  Tensor tokens(Shape shape) {
+    const int64_t vocabulary = model_.config().get_int("vocab_size");
+    return integers(std::move(shape), std::min<int64_t>(1000, vocabulary / 2), vocabulary);
+  }
+
   const Model& model_;
   const BenchOptions& options_;
   Mt19937 random_;

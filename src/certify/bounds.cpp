@@ -37,7 +37,8 @@ Bound bound_of(const Operation& operation, DType dtype, bool gradient) {
     return {Scale::kElement, half ? 1.0 : 4.0};
   // A value between two of the 255 steps may be rounded to either.
   if (name == "quantized_linear") return {Scale::kTensor, half ? 8.0 : 16384.0};
-  if (operation.kind == OperationKind::kPrimitive || name == "max_pool") return {Scale::kExact, 0};
+  if (operation.kind == OperationKind::kPrimitive || name == "max_pool" || name == "all_reduce")
+    return {Scale::kExact, 0};
   return {Scale::kTensor, half ? 8.0 : 32.0};
 }
 

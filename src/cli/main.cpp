@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <iostream>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "cli/command.h"
+#include "transom/distributed.h"
 
 namespace transom {
 
@@ -104,6 +106,25 @@ int report(const char* text, int status) {
   return status;
 }
 
+// Whether another process of the same call says it, too.
+bool is_copy() {
+  try {
+    return launch_of_environment().rank > 0;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// Of several processes one speaks, and none waits for the others' end: they are told, and all is left as it is.
+int report(ErrorKind kind, std::string text, int status) {
+  const bool copy = kind == ErrorKind::kUsage && process_count() == 1 && is_copy();
+  const bool speaks = report_failure(kind, text);
+  if (speaks && !copy) report(text.c_str(), status);
+  if (process_count() == 1) return status;
+  std::fflush(nullptr);
+  std::_Exit(status);
+}
+
 // A full disk behind standard output is a failure like any other.
 void finish_output() {
   std::cout.flush();
@@ -126,10 +147,10 @@ int main(int count, char** words) {
     finish_output();
     return status;
   } catch (const Error& error) {
-    return report(error.what(), error.kind() == ErrorKind::kUsage ? kWrongCall : kFailure);
+    return report(error.kind(), error.what(), error.kind() == ErrorKind::kUsage ? kWrongCall : kFailure);
   } catch (const std::bad_alloc&) {
-    return report("the host's memory is exhausted", kFailure);
+    return report(ErrorKind::kInternal, "the host's memory is exhausted", kFailure);
   } catch (const std::exception& error) {
-    return report(error.what(), kFailure);
+    return report(ErrorKind::kInternal, error.what(), kFailure);
   }
 }

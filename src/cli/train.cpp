@@ -15,6 +15,7 @@
 #include "train/model_inputs.h"
 #include "train/task_data.h"
 #include "train/trainer_state.h"
+#include "transom/distributed.h"
 #include "transom/fine_tuning.h"
 
 namespace transom {
@@ -67,6 +68,7 @@ int overfit(TrainArguments arguments, std::optional<Profile>& profile) {
   const NamedTensors inputs = load_inputs(*arguments.script.overfit_batch);
   if (arguments.script.profile) profile.emplace();
   overfit_one_batch(*model, training, inputs, [&](const StepReport& report) {
+    if (process_rank() > 0) return;
     if (arguments.script.json) print_step(report);
     else
       std::puts(fmt::format("step {:>5}  loss {:<12.6g} grad_norm {:<10.4g} learning_rate {:.4g}", report.step,
@@ -78,7 +80,7 @@ int overfit(TrainArguments arguments, std::optional<Profile>& profile) {
 
 // The profile's trace and table; standard output stays for the lines of JSON.
 void finish(std::optional<Profile>& profile, const ScriptArguments& script) {
-  if (!profile) return;
+  if (!profile || process_rank() > 0) return;
   profile->write_trace(*script.profile);
   std::fputs(profile_table(*profile).c_str(), script.json ? stderr : stdout);
 }
@@ -89,33 +91,40 @@ int train(const std::vector<std::string>& words) {
     std::fputs(train_help().c_str(), stdout);
     return 0;
   }
+  // One of several processes speaks for all.
+  const Launch launch = launch_of_environment();
+  if (launch.rank > 0) set_log_sink({});
   for (const std::string& note : arguments.notes) log(LogLevel::kInfo, note);
   TrainingArguments& training = arguments.training;
   const ScriptArguments& script = arguments.script;
   DeviceOptions device{.device = script.device.value_or(""), .mode = script.mode.value_or("")};
   if (training.use_habana == false && device.device.empty()) device.device = best_device_but("hpu");
   device.apply();
+  join_process_group({.backend = training.ddp_backend.value_or(""), .timeout = training.ddp_timeout});
   if (script.profile) expect_folder_of(*script.profile);
   if (script.model_name_or_path.empty() && !script.config_name)
     fail(ErrorKind::kUsage, "--model_name_or_path is missing: a directory, or a model's id on the Hugging Face Hub");
   std::optional<Profile> profile;
   if (script.overfit_batch) {
     const int status = overfit(arguments, profile);
+    leave_process_group();
     finish(profile, script);
     return status;
   }
   if (script.profile) profile.emplace();
   FineTuneOptions options;
-  options.hub.progress = download_bars();
-  if (script.json) options.on_step = print_step;
-  else options.callbacks.push_back(std::make_shared<ShowProgress>());
+  if (process_rank() == 0) options.hub.progress = download_bars();
+  const bool speaks = process_rank() == 0;
+  if (script.json && speaks) options.on_step = print_step;
+  else if (speaks) options.callbacks.push_back(std::make_shared<ShowProgress>());
   const FineTuneResult result = fine_tune(arguments, options);
-  if (script.json && !result.evaluation.empty()) {
+  finish(profile, script);
+  leave_process_group();
+  if (script.json && speaks && !result.evaluation.empty()) {
     Json line = Json::object();
     for (const auto& [name, value] : result.evaluation) line[name] = value;
     std::puts(dump_json(line).c_str());
   }
-  finish(profile, script);
   return 0;
 }
 

@@ -1,11 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/device.h"
 
+#include <atomic>
+
 #include "base/error.h"
+#include "device/communicator.h"
 
 namespace transom {
 
 Buffer::~Buffer() { device_->table().buffer_free(handle_); }
+
+uint64_t Buffer::next_id() {
+  static std::atomic<uint64_t> last{0};
+  return ++last;
+}
+
+std::shared_ptr<Buffer> Buffer::derived(const std::vector<uint64_t>& key,
+                                        const std::function<std::shared_ptr<Buffer>()>& make) {
+  const std::lock_guard lock(derived_mutex_);
+  std::shared_ptr<Buffer>& slot = derived_[key];
+  if (!slot) slot = make();
+  return slot;
+}
 
 void Buffer::read(std::span<std::byte> to) const {
   transom_error error{};
@@ -25,7 +41,12 @@ void Buffer::write(std::span<const std::byte> from) const {
   expect_ok(table.stream_synchronize(device_->stream(), &error), error, device_->name());
 }
 
+Device::Device() = default;
+
+void Device::join(std::unique_ptr<Communicator> communicator) { communicator_ = std::move(communicator); }
+
 Device::~Device() {
+  communicator_.reset();
   // The arena's buffer holds no reference that would keep the device alive: it is made without one, see arena().
   arena_.reset();
   if (stream_) table().stream_destroy(stream_);

@@ -2,9 +2,14 @@
 // The C++ side of the plugin interface: devices and buffers that clean up after themselves, and errors as exceptions.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "device/plugin.h"
 #include "ir/node.h"
@@ -13,6 +18,7 @@
 namespace transom {
 
 class Device;
+class Communicator;  // device/communicator.h
 
 // Memory on a device.
 class Buffer : public Storage {
@@ -29,6 +35,13 @@ class Buffer : public Storage {
   size_t bytes() const { return bytes_; }
   bool frozen() const { return frozen_; }  // keeps its contents for as long as it lives
 
+  uint64_t id() const { return id_; }  // no other buffer of the process has it, now or later
+
+  // A buffer that is made of this one, which is frozen, and kept as long as it lives; made at the first call with a
+  // key.
+  std::shared_ptr<Buffer> derived(const std::vector<uint64_t>& key,
+                                  const std::function<std::shared_ptr<Buffer>()>& make);
+
   void read(std::span<std::byte> to) const;  // waits for what makes the contents
   void write(std::span<const std::byte> from) const;
 
@@ -38,6 +51,11 @@ class Buffer : public Storage {
   size_t bytes_;
   bool frozen_;
   std::shared_ptr<const void> owner_;  // of imported host memory
+  uint64_t id_ = next_id();
+  std::mutex derived_mutex_;
+  std::map<std::vector<uint64_t>, std::shared_ptr<Buffer>> derived_;
+
+  static uint64_t next_id();
 };
 
 class Device : public std::enable_shared_from_this<Device> {
@@ -66,14 +84,20 @@ class Device : public std::enable_shared_from_this<Device> {
   // A buffer of at least so many bytes that one program at a time uses as its arena.
   const std::shared_ptr<Buffer>& arena(size_t bytes);
 
+  // Makes this device one of a group: from then on programs carry their collectives out between its ranks. Null: alone
+  // again.
+  void join(std::unique_ptr<Communicator> communicator);
+  Communicator* communicator() const { return communicator_.get(); }
+
  private:
-  Device() = default;
+  Device();
   std::shared_ptr<const Plugin> plugin_;
   std::string name_;
   transom_device_properties properties_{};
   transom_device* handle_ = nullptr;
   transom_stream* stream_ = nullptr;
   std::shared_ptr<Buffer> arena_;
+  std::unique_ptr<Communicator> communicator_;
 };
 
 DeviceInfo describe_device(const Device& device);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "ops/collectives.h"
 #include "ops/rules.h"
 
 namespace transom {
@@ -16,7 +17,7 @@ std::span<const Operation* const> all_operations() {
           contraction_operations, convolution_operations,   pooling_operations,     fusion_operations,
           activation_operations,  normalization_operations, rms_norm_operations,    rotary_operations,
           attention_operations,   quantization_operations,  loss_operations,        ctc_operations,
-          optimizer_operations}) {
+          optimizer_operations,   collective_operations}) {
       const OperationList members = family();
       all.insert(all.end(), members.begin(), members.end());
     }

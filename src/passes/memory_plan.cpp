@@ -2,6 +2,7 @@
 #include "passes/memory_plan.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <numeric>
 
@@ -55,8 +56,7 @@ class Planner {
   }
 
   MemoryPlan plan() {
-    for (size_t n = 0; n < graph_.nodes.size(); ++n)
-      place_outputs(*graph_.nodes[n], graph_.nodes[n], static_cast<int>(n));
+    place_all();
     MemoryPlan plan;
     plan.donor = donors();
     assign_offsets(plan);
@@ -64,7 +64,17 @@ class Planner {
     return plan;
   }
 
+  int64_t live_bytes() {
+    place_all();
+    return live_maximum();
+  }
+
  private:
+  void place_all() {
+    for (size_t n = 0; n < graph_.nodes.size(); ++n)
+      place_outputs(*graph_.nodes[n], graph_.nodes[n], static_cast<int>(n));
+  }
+
   void place_outputs(const Node& node, const std::shared_ptr<Node>& owner, int n) {
     for (size_t o = 0; o < node.types.size(); ++o) {
       const Tensor value(owner, static_cast<int>(o));
@@ -150,12 +160,38 @@ class Planner {
     return donor;
   }
 
-  // Largest first, each at the lowest place that is free during its whole life.
+  // Each at the lowest place that is free during its whole life. Which order is best depends on the graph: the largest
+  // first, those that take most over time first, and as they come; the first order that wastes nothing ends the search.
   void assign_offsets(MemoryPlan& plan) {
+    plan.live_maximum = live_maximum();
+    const auto length = [](const Block& block) { return static_cast<double>(block.last - block.first + 1); };
+    const std::function<bool(const Block&, const Block&)> orders[] = {
+        [](const Block& a, const Block& b) { return a.bytes > b.bytes; },
+        [&](const Block& a, const Block& b) {
+          return static_cast<double>(a.bytes) * length(a) > static_cast<double>(b.bytes) * length(b);
+        },
+        [](const Block& a, const Block& b) {
+          return a.last - a.first != b.last - b.first ? a.last - a.first > b.last - b.first : a.bytes > b.bytes;
+        },
+        [](const Block& a, const Block& b) { return a.first != b.first ? a.first < b.first : a.bytes > b.bytes; }};
+    std::vector<Block> best;
+    for (const auto& before : orders) {
+      const int64_t arena = place_blocks(before);
+      if (best.empty() || arena < plan.arena_bytes) {
+        best = blocks_;
+        plan.arena_bytes = arena;
+      }
+      if (plan.arena_bytes <= plan.live_maximum + plan.live_maximum / 50) break;
+    }
+    blocks_ = std::move(best);
+  }
+
+  // The bytes that the blocks take, placed in this order.
+  int64_t place_blocks(const std::function<bool(const Block&, const Block&)>& before) {
+    int64_t arena = 0;
     std::vector<size_t> order(blocks_.size());
     std::iota(order.begin(), order.end(), size_t{0});
-    std::stable_sort(order.begin(), order.end(),
-                     [&](size_t a, size_t b) { return blocks_[a].bytes > blocks_[b].bytes; });
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return before(blocks_[a], blocks_[b]); });
     std::vector<size_t> placed;  // by offset
     for (const size_t b : order) {
       Block& block = blocks_[b];
@@ -167,18 +203,23 @@ class Planner {
         offset = std::max(offset, there.offset + there.bytes);
       }
       block.offset = offset;
-      plan.arena_bytes = std::max(plan.arena_bytes, offset + block.bytes);
+      arena = std::max(arena, offset + block.bytes);
       placed.insert(std::upper_bound(placed.begin(), placed.end(), b,
                                      [&](size_t x, size_t y) { return blocks_[x].offset < blocks_[y].offset; }),
                     b);
     }
+    return arena;
+  }
+
+  int64_t live_maximum() const {
     std::vector<int64_t> change(graph_.nodes.size() + 1, 0);
     for (const Block& block : blocks_) {
       change[static_cast<size_t>(block.first)] += block.bytes;
       change[static_cast<size_t>(block.last) + 1] -= block.bytes;
     }
-    int64_t live = 0;
-    for (const int64_t step : change) plan.live_maximum = std::max(plan.live_maximum, live += step);
+    int64_t live = 0, most = 0;
+    for (const int64_t step : change) most = std::max(most, live += step);
+    return most;
   }
 
   const Graph& graph_;
@@ -192,5 +233,10 @@ class Planner {
 }  // namespace
 
 MemoryPlan plan_memory(const Graph& graph, const std::vector<bool>& donated) { return Planner(graph, donated).plan(); }
+
+int64_t live_maximum(const Graph& graph) {
+  const std::vector<bool> none(graph.inputs.size());
+  return Planner(graph, none).live_bytes();
+}
 
 }  // namespace transom

@@ -21,4 +21,7 @@ struct MemoryPlan {
 // `donated[i]`: input i is not needed after the run.
 MemoryPlan plan_memory(const Graph& graph, const std::vector<bool>& donated);
 
+// The live maximum alone, without a plan.
+int64_t live_maximum(const Graph& graph);
+
 }  // namespace transom

@@ -15,6 +15,7 @@ using Claims = std::function<bool(const Node&)>;
 Graph simplify(const Graph& graph);  // common subexpressions, algebra, cancelling movement
 Graph lower_composites(const Graph& graph, const Claims& claims);  // unclaimed composites become their decomposition
 Graph fuse_elementwise(const Graph& graph);  // chains of element-wise nodes become one pass over memory
+Graph schedule(const Graph& graph);          // the same nodes in an order in which less memory is live at once
 
 struct PassOptions {
   Claims claims;

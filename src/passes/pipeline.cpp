@@ -20,6 +20,7 @@ Graph run_passes(Graph graph, const PassOptions& options) {
   Node probe;
   probe.operation = &fusion;
   if (options.claims(probe)) step("fuse_elementwise", fuse_elementwise(graph));
+  step("schedule", schedule(graph));
   return graph;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "runtime/collective_program.h"
 #include "runtime/profile.h"
 
 namespace transom {
@@ -10,11 +11,13 @@ namespace transom {
 CapturedProgram::CapturedProgram(std::shared_ptr<const Program> program,
                                  const std::vector<std::shared_ptr<Buffer>>& inputs, const std::vector<bool>& fixed)
     : program_(std::move(program)) {
+  if (program_->collective_) return;  // each replay is a run
   Device& device = *program_->device_;
   for (size_t i = 0; i < inputs.size(); ++i)
     inputs_.push_back(fixed[i] ? inputs[i] : device.allocate(inputs[i]->bytes()));
   outputs_ = program_->output_buffers(inputs_);
   for (const int donor : program_->donor_) may_be_held_.push_back(donor < 0 || !fixed[static_cast<size_t>(donor)]);
+  inputs_ = program_->with_folded(inputs_);
   if (program_->arena_bytes_) arena_ = device.allocate(program_->arena_bytes_);
   const transom_plugin& table = device.table();
   if (!table.capture_begin || !table.capture_end || !table.capture_replay || !table.capture_destroy) return;
@@ -52,7 +55,7 @@ std::vector<std::shared_ptr<Buffer>> CapturedProgram::replay(const std::vector<s
   };
   bool held = false;
   for (size_t o = 0; o < outputs_.size(); ++o) held = held || (may_be_held_[o] && is_held(outputs_[o]));
-  if (held) return program_->run(inputs);
+  if (held || program_->collective_) return program_->run(inputs);
   for (size_t i = 0; i < inputs.size(); ++i) copy(*inputs[i], *inputs_[i]);
   Device& device = *program_->device_;
   const ProfiledRun profiled(program_->nodes_, device);

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/program.h"
 
+#include <algorithm>
 #include <chrono>
 #include <mutex>
 #include <unordered_map>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "passes/cut.h"
 #include "passes/memory_plan.h"
 #include "passes/passes.h"
+#include "runtime/collective_program.h"
 #include "runtime/compilation.h"
 #include "runtime/graph_view.h"
 
@@ -17,6 +20,7 @@ namespace {
 
 Claims claims_of(Device& device) {
   return [&device](const Node& node) {
+    if (is_collective(node)) return device.communicator() != nullptr;  // the host sees to it; no device is asked
     std::vector<transom_value> values;
     for (const Tensor& input : node.inputs)
       values.push_back({.dtype = static_cast<int32_t>(input.dtype()),
@@ -56,9 +60,28 @@ Program::Program(std::shared_ptr<Device> device, const Graph& traced, const Prog
       record->passes.push_back({std::string(name), graph, since(from)});
       from = Clock::now();
     };
-  const Graph lowered = run_passes(isolate(traced), passes);
-  const Graph graph = with_distinct_outputs(lowered);
+  std::vector<bool> frozen = options.frozen;
+  frozen.resize(traced.inputs.size());
+  FoldedGraph folded = fold_frozen(isolate(traced), frozen);
+  folded_ = std::move(folded.values);
+  ProgramOptions all = options;
+  all.donated.resize(folded.graph.inputs.size());
+  frozen.resize(folded.graph.inputs.size(), true);  // what is folded is frozen too
+  all.frozen = std::move(frozen);
+  compile(run_passes(std::move(folded.graph), passes), all, record.get());
+  if (!record) return;
+  record->seconds = since(begin);
+  RecordCompilations::add(record);
+}
 
+Program::Program(std::shared_ptr<Device> device, const Graph& graph, const ProgramOptions& options, AlreadyLowered)
+    : device_(std::move(device)) {
+  const CompilerScope compiler;
+  compile(isolate(graph), options, nullptr);
+}
+
+void Program::compile(const Graph& lowered, const ProgramOptions& options, Compilation* record) {
+  const Graph graph = with_distinct_outputs(lowered);
   TensorMap<size_t> input_index, output_index;
   for (size_t i = 0; i < graph.inputs.size(); ++i) input_index.emplace(graph.inputs[i], i);
   for (size_t o = 0; o < graph.outputs.size(); ++o) output_index.emplace(graph.outputs[o], o);
@@ -76,32 +99,55 @@ Program::Program(std::shared_ptr<Device> device, const Graph& traced, const Prog
   const MemoryPlan plan = plan_memory(graph, donated);
   donor_ = plan.donor;
   if (log_topic("graphs")) log(LogLevel::kInfo, print_graph(graph));
+  nodes_ = std::make_shared<const std::vector<std::shared_ptr<Node>>>(graph.nodes);
+  if (record) {
+    record->graph = graph;
+    record->plan = plan;
+    record->donated = donated;
+    record->nodes = nodes_;
+  }
+  if (std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const auto& node) { return is_collective(*node); })) {
+    collective_ = std::make_unique<CollectiveProgram>(device_, lowered, options);
+    return;
+  }
   const bool own_plan = device_->has(TRANSOM_DEVICE_PLANS_MEMORY);
   arena_bytes_ = own_plan ? 0 : static_cast<size_t>(plan.arena_bytes);
   const GraphView view(graph, own_plan ? nullptr : &plan, options.frozen);
   transom_error error{};
   expect_ok(device_->table().compile(device_->handle(), &view.graph(), &executable_, &error), error, device_->name());
-  nodes_ = std::make_shared<const std::vector<std::shared_ptr<Node>>>(graph.nodes);
-  if (!record) return;
-  record->graph = graph;
-  record->plan = plan;
-  record->donated = donated;
-  record->nodes = nodes_;
-  if (device_->table().executable_describe) {
+  if (record && device_->table().executable_describe) {
     const char* text = device_->table().executable_describe(executable_);
     record->description = text ? text : "";
   }
-  record->seconds = since(begin);
-  RecordCompilations::add(record);
 }
 
 Program::~Program() {
   if (executable_) device_->table().executable_destroy(executable_);
 }
 
+std::vector<std::shared_ptr<Buffer>> Program::with_folded(const std::vector<std::shared_ptr<Buffer>>& inputs) const {
+  std::vector<std::shared_ptr<Buffer>> all = inputs;
+  for (const FrozenValue& value : folded_) {
+    std::vector<std::shared_ptr<Buffer>> from;
+    std::vector<uint64_t> key = {value.key.first, value.key.second};
+    for (const size_t i : value.inputs) {
+      from.push_back(inputs[i]);
+      key.push_back(inputs[i]->id());
+    }
+    all.push_back(from.front()->derived(key, [&] {
+      ProgramOptions options;
+      options.donated.resize(from.size());
+      options.frozen.resize(from.size());
+      return Program(device_, value.graph, options).run(from).front();
+    }));
+  }
+  return all;
+}
+
 std::vector<std::shared_ptr<Buffer>> Program::run(const std::vector<std::shared_ptr<Buffer>>& inputs) const {
+  if (collective_) return collective_->run(with_folded(inputs));
   const std::vector<std::shared_ptr<Buffer>> outputs = output_buffers(inputs);
-  launch(inputs, outputs, arena_bytes_ ? device_->arena(arena_bytes_).get() : nullptr);
+  launch(with_folded(inputs), outputs, arena_bytes_ ? device_->arena(arena_bytes_).get() : nullptr);
   return results(inputs, outputs);
 }
 
@@ -171,6 +217,7 @@ std::shared_ptr<const Program> find_program(const std::shared_ptr<Device>& devic
   };
   for (size_t i = 0; i < graph.inputs.size(); ++i) mix(options.donated[i] + 2 * options.frozen[i]);
   mix(reinterpret_cast<uintptr_t>(device.get()));
+  mix(device->communicator() != nullptr);
   const std::lock_guard lock(cache().mutex);
   auto& programs = cache().programs;
   CacheStatistics& statistics = cache().statistics;

@@ -7,9 +7,12 @@
 
 #include "device/device.h"
 #include "ir/graph.h"
+#include "passes/fold_frozen.h"
 #include "runtime/profile.h"
 
 namespace transom {
+
+struct Compilation;
 
 // What a program is compiled for, besides its structure.
 struct ProgramOptions {
@@ -17,9 +20,13 @@ struct ProgramOptions {
   std::vector<bool> frozen;   // inputs that keep their contents from run to run
 };
 
+class CollectiveProgram;
+struct AlreadyLowered {};  // of a graph: it has been through the passes
+
 class Program {
  public:
   Program(std::shared_ptr<Device> device, const Graph& graph, const ProgramOptions& options);
+  Program(std::shared_ptr<Device> device, const Graph& graph, const ProgramOptions& options, AlreadyLowered);
   ~Program();
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
@@ -34,12 +41,17 @@ class Program {
  private:
   friend class CapturedProgram;
 
+  void compile(const Graph& lowered, const ProgramOptions& options, Compilation* record);
+
   // The buffers that the executable's outputs go to: those of donated inputs, and new ones.
   std::vector<std::shared_ptr<Buffer>> output_buffers(const std::vector<std::shared_ptr<Buffer>>& inputs) const;
   void launch(const std::vector<std::shared_ptr<Buffer>>& inputs, const std::vector<std::shared_ptr<Buffer>>& outputs,
               const Buffer* arena) const;
   std::vector<std::shared_ptr<Buffer>> results(const std::vector<std::shared_ptr<Buffer>>& inputs,
                                                const std::vector<std::shared_ptr<Buffer>>& outputs) const;
+
+  // The graph's inputs and, behind them, what is computed from the frozen ones: at the first run, then kept with them.
+  std::vector<std::shared_ptr<Buffer>> with_folded(const std::vector<std::shared_ptr<Buffer>>& inputs) const;
 
   // Where an output of the graph comes from: an output of the executable, or straight from an input.
   struct Source {
@@ -52,7 +64,9 @@ class Program {
   std::vector<size_t> output_bytes_;
   std::vector<int> donor_;
   size_t arena_bytes_ = 0;
+  std::vector<FrozenValue> folded_;
   ProgramNodes nodes_;  // as the device has them, for profiles
+  std::unique_ptr<CollectiveProgram> collective_;  // does it all, where the graph has collectives and a group
 };
 
 // Compiled once for each structure, set of options and device.

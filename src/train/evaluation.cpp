@@ -2,113 +2,212 @@
 #include "train/evaluation.h"
 
 #include <algorithm>
+#include <cstring>
 
+#include "base/error.h"
 #include "data/padding.h"
 #include "device/static_shapes.h"
+#include "distributed/process_group.h"
 #include "train/model_inputs.h"
+#include "train/samplers.h"
 #include "transom/ops.h"
 
 namespace transom {
 namespace {
 
-// Joins rows of batches whose second axis may differ in length.
-class Collected {
- public:
-  explicit Collected(std::string name) : name_(std::move(name)) {}
-
-  // The first `rows` of the tensor; what fills the batch up comes behind them.
-  void add(const Tensor& tensor, int64_t rows) {
-    Part part{tensor.shape(), cast(tensor, DType::kFloat32).to_vector<float>()};
-    part.values.resize(part.values.size() / static_cast<size_t>(part.shape[0]) * static_cast<size_t>(rows));
-    part.shape[0] = rows;
-    parts_.push_back(std::move(part));
-  }
-
-  Predictions::Array join() const {
-    Shape shape = parts_[0].shape;
-    shape[0] = 0;
-    for (const Part& part : parts_) {
-      shape[0] += part.shape[0];
-      if (shape.size() > 1) shape[1] = std::max(shape[1], part.shape[1]);
-    }
-    Predictions::Array result{name_, shape, {}};
-    for (const Part& part : parts_) {
-      const int64_t inner = part.shape.size() > 2 ? elements(Shape(part.shape.begin() + 2, part.shape.end())) : 1;
-      const int64_t width = (part.shape.size() > 1 ? part.shape[1] : 1) * inner,
-                    full = (shape.size() > 1 ? shape[1] : 1) * inner;
-      for (int64_t row = 0; row < part.shape[0]; ++row) {
-        result.values.insert(result.values.end(), part.values.begin() + row * width,
-                             part.values.begin() + (row + 1) * width);
-        result.values.insert(result.values.end(), static_cast<size_t>(full - width), static_cast<float>(kIgnoredLabel));
-      }
-    }
-    return result;
-  }
-
- private:
-  struct Part {
-    Shape shape;
-    std::vector<float> values;
-  };
-  std::string name_;
-  std::vector<Part> parts_;
+// Rows of a tensor of one batch.
+struct Part {
+  std::string name;
+  Shape shape;
+  std::vector<float> values;
 };
+
+// What the model gave for a batch.
+struct EvaluatedBatch {
+  int64_t rows = 0;
+  std::optional<float> loss;
+  std::vector<Part> outputs;
+  std::optional<Part> token_labels;
+  std::vector<int64_t> labels;
+  std::vector<float> label_values;
+};
+
+// The first `rows` of the `all` rows that the tensor has parts of.
+Part part_of(const std::string& name, const Tensor& tensor, int64_t rows, int64_t all) {
+  Part part{name, tensor.shape(), cast(tensor, DType::kFloat32).to_vector<float>()};
+  if (rows == all || tensor.dim(0) % all != 0) return part;
+  part.shape[0] = tensor.dim(0) / all * rows;
+  part.values.resize(static_cast<size_t>(elements(part.shape)));
+  return part;
+}
+
+// Joins rows of batches whose second axis may differ in length.
+Predictions::Array join(const std::string& name, const std::vector<const Part*>& parts) {
+  Shape shape = parts[0]->shape;
+  shape[0] = 0;
+  for (const Part* part : parts) {
+    if (part->shape.size() != shape.size())
+      fail("evaluation: '{}' is {} in one batch and {} in another", name, to_string(parts[0]->shape),
+           to_string(part->shape));
+    shape[0] += part->shape[0];
+    if (shape.size() > 1) shape[1] = std::max(shape[1], part->shape[1]);
+  }
+  Predictions::Array result{name, shape, {}};
+  for (const Part* part : parts) {
+    const int64_t inner = part->shape.size() > 2 ? elements(Shape(part->shape.begin() + 2, part->shape.end())) : 1;
+    const int64_t width = (part->shape.size() > 1 ? part->shape[1] : 1) * inner,
+                  full = (shape.size() > 1 ? shape[1] : 1) * inner;
+    for (int64_t row = 0; row < part->shape[0]; ++row) {
+      result.values.insert(result.values.end(), part->values.begin() + row * width,
+                           part->values.begin() + (row + 1) * width);
+      result.values.insert(result.values.end(), static_cast<size_t>(full - width), static_cast<float>(kIgnoredLabel));
+    }
+  }
+  return result;
+}
+
+// ---- between processes
+
+template <typename T>
+std::string bytes_of(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
+template <typename T>
+std::vector<T> values_of(const std::string& bytes) {
+  std::vector<T> values(bytes.size() / sizeof(T));
+  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
+  return values;
+}
+
+std::string text_of(const Part& part) { return joined_texts({part.name, bytes_of(part.shape), bytes_of(part.values)}); }
+
+std::string text_of(const EvaluatedBatch& batch) {
+  std::vector<std::string> fields{bytes_of(std::vector<int64_t>{batch.rows}),
+                                  bytes_of(batch.loss ? std::vector<float>{*batch.loss} : std::vector<float>{}),
+                                  batch.token_labels ? text_of(*batch.token_labels) : "", bytes_of(batch.labels),
+                                  bytes_of(batch.label_values)};
+  for (const Part& part : batch.outputs) fields.push_back(text_of(part));
+  return joined_texts(fields);
+}
+
+std::vector<std::string> fields_of(const std::string& text, size_t least) {
+  auto fields = split_texts(text);
+  if (!fields || fields->size() < least) fail(ErrorKind::kDevice, "evaluation: another process sent no batch");
+  return std::move(*fields);
+}
+
+Part read_part(const std::string& text) {
+  const std::vector<std::string> fields = fields_of(text, 3);
+  Part part{fields[0], values_of<int64_t>(fields[1]), values_of<float>(fields[2])};
+  if (part.shape.empty() || elements(part.shape) != static_cast<int64_t>(part.values.size()))
+    fail(ErrorKind::kDevice, "evaluation: another process sent {} values for {}", part.values.size(),
+         to_string(part.shape));
+  return part;
+}
+
+EvaluatedBatch read_batch(const std::string& text) {
+  const std::vector<std::string> fields = fields_of(text, 5);
+  EvaluatedBatch batch;
+  const auto rows = values_of<int64_t>(fields[0]);
+  const auto loss = values_of<float>(fields[1]);
+  batch.rows = rows.empty() ? 0 : rows[0];
+  if (!loss.empty()) batch.loss = loss[0];
+  if (!fields[2].empty()) batch.token_labels = read_part(fields[2]);
+  batch.labels = values_of<int64_t>(fields[3]);
+  batch.label_values = values_of<float>(fields[4]);
+  for (size_t i = 5; i < fields.size(); ++i) batch.outputs.push_back(read_part(fields[i]));
+  return batch;
+}
+
+// Each process's batches come in turn, as the rows were dealt; those that only repeat rows are left out.
+std::vector<EvaluatedBatch> gathered(ProcessGroup& group, const std::vector<EvaluatedBatch>& mine) {
+  std::vector<std::string> texts;
+  for (const EvaluatedBatch& batch : mine) texts.push_back(text_of(batch));
+  std::vector<std::vector<std::string>> of_ranks;
+  for (const std::string& text : group.all_gather(joined_texts(texts)))
+    of_ranks.push_back(fields_of(text, mine.size()));
+  std::vector<EvaluatedBatch> all;
+  for (size_t round = 0; round < mine.size(); ++round)
+    for (const auto& texts_of_rank : of_ranks)
+      if (EvaluatedBatch batch = read_batch(texts_of_rank[round]); batch.rows > 0) all.push_back(std::move(batch));
+  return all;
+}
+
+// The first `rows` of the batch count; the others fill it up.
+EvaluatedBatch evaluate_batch(TrainStep& step, const Batch& batch, int64_t rows, int64_t all,
+                              const OutputFilter& keep) {
+  const NamedTensors inputs = to_inputs(batch);
+  NamedTensors given;
+  Tensor loss;
+  const auto has = [&](std::string_view name) { return inputs.find(name).defined(); };
+  // Pictures and their captions are compared with each other.
+  const bool pairs = has("pixel_values") && has("input_ids");
+  if (pairs || has("labels") || has("start_positions")) loss = step.evaluation_loss(inputs, &given);
+  else given = step.forward(inputs);
+  if (keep) given = keep(given);
+  std::vector<Tensor> wanted;
+  if (loss.defined()) wanted.push_back(loss);
+  for (const auto& [name, tensor] : given.items()) wanted.push_back(tensor);
+  eval(wanted);
+  EvaluatedBatch result{.rows = rows};
+  if (loss.defined()) result.loss = loss.item<float>();
+  for (const auto& [name, tensor] : given.items())
+    if (name != "loss" && tensor.rank() > 0) result.outputs.push_back(part_of(name, tensor, rows, all));
+  if (batch.sequences.contains("labels")) result.token_labels = part_of("labels", inputs.at("labels"), rows, all);
+  const auto first = [&](const auto& values) {
+    return std::vector(values.begin(), values.begin() + static_cast<int64_t>(values.size()) / all * rows);
+  };
+  result.labels = first(batch.labels);
+  result.label_values = first(batch.label_values);
+  return result;
+}
 
 }  // namespace
 
-Predictions evaluate_model(const TrainStep& step, const TrainingData& data, int64_t batch_size,
-                           const OutputFilter& keep) {
+Predictions evaluate_model(TrainStep& step, const TrainingData& data, int64_t batch_size, const OutputFilter& keep) {
   const NoGradient evaluation_only;
+  ProcessGroup* group = process_group();
+  const int64_t ranks = process_count(), rank = process_rank();
+  if (group) step.share_buffers();
+  const Batches mine =
+      shard(batches_of(sequential_order(data.rows), batch_size, false), batch_size, ranks, rank, false);
+  std::vector<EvaluatedBatch> batches;
+  for (size_t round = 0; round < mine.size(); ++round) {
+    const int64_t number = static_cast<int64_t>(round) * ranks + rank;
+    int64_t all = static_cast<int64_t>(mine[round].size());
+    Batch batch = data.batch(mine[round]);
+    if (data.augment) data.augment(batch, TrainingData::kEvaluationDraw + static_cast<uint64_t>(number));
+    if (all < batch_size && data.rows > batch_size && wants_static_shapes() && fill_up(batch, batch_size))
+      all = batch_size;
+    batches.push_back(
+        evaluate_batch(step, batch, std::clamp<int64_t>(data.rows - number * batch_size, 0, all), all, keep));
+  }
+  if (group) batches = gathered(*group, batches);
+
   Predictions result;
-  std::vector<std::pair<std::string, Collected>> outputs;
-  Collected token_labels("labels");
-  bool has_token_labels = false;
+  std::vector<std::pair<std::string, std::vector<const Part*>>> outputs;
+  std::vector<const Part*> token_labels;
   double loss_sum = 0;
   bool has_loss = false;
-  for (int64_t first = 0; first < data.rows; first += batch_size) {
-    std::vector<int64_t> rows;
-    for (int64_t row = first; row < std::min(data.rows, first + batch_size); ++row) rows.push_back(row);
-    Batch batch = data.batch(rows);
-    if (data.augment) data.augment(batch, TrainingData::kEvaluationDraw + static_cast<uint64_t>(first / batch_size));
-    const auto count = static_cast<int64_t>(rows.size());
-    const bool filled = count < batch_size && first > 0 && wants_static_shapes() && fill_up(batch, batch_size);
-    const auto rows_of = [&](const Tensor& tensor) { return filled ? count : tensor.dim(0); };
-    const NamedTensors inputs = to_inputs(batch);
-    NamedTensors given;
-    Tensor loss;
-    const auto has = [&](std::string_view name) { return inputs.find(name).defined(); };
-    // Pictures and their captions are compared with each other.
-    const bool pairs = has("pixel_values") && has("input_ids");
-    if (pairs || has("labels") || has("start_positions")) loss = step.loss_of(inputs, {}, &given);
-    else given = step.forward(inputs);
-    if (keep) given = keep(given);
-    std::vector<Tensor> wanted;
-    if (loss.defined()) wanted.push_back(loss);
-    for (const auto& [name, tensor] : given.items()) wanted.push_back(tensor);
-    eval(wanted);
-    if (loss.defined()) {
+  for (const EvaluatedBatch& batch : batches) {
+    if (batch.loss) {
       has_loss = true;
-      loss_sum += static_cast<double>(loss.item<float>()) * static_cast<double>(rows.size());
+      loss_sum += static_cast<double>(*batch.loss) * static_cast<double>(batch.rows);
     }
-    for (const auto& [name, tensor] : given.items()) {
-      if (name == "loss" || tensor.rank() == 0) continue;
+    for (const Part& part : batch.outputs) {
       auto place =
-          std::find_if(outputs.begin(), outputs.end(), [&, n = name](const auto& item) { return item.first == n; });
-      if (place == outputs.end()) place = outputs.insert(outputs.end(), {name, Collected(name)});
-      place->second.add(tensor, rows_of(tensor));
+          std::find_if(outputs.begin(), outputs.end(), [&](const auto& item) { return item.first == part.name; });
+      if (place == outputs.end()) place = outputs.insert(outputs.end(), {part.name, {}});
+      place->second.push_back(&part);
     }
-    if (filled && !batch.labels.empty()) batch.labels.resize(rows.size());
     result.labels.insert(result.labels.end(), batch.labels.begin(), batch.labels.end());
     result.label_values.insert(result.label_values.end(), batch.label_values.begin(), batch.label_values.end());
-    if (batch.sequences.contains("labels")) {
-      token_labels.add(inputs.at("labels"), rows_of(inputs.at("labels")));
-      has_token_labels = true;
-    }
-    result.rows += static_cast<int64_t>(rows.size());
+    if (batch.token_labels) token_labels.push_back(&*batch.token_labels);
+    result.rows += batch.rows;
   }
-  for (const auto& [name, collected] : outputs) result.outputs.push_back(collected.join());
-  if (has_token_labels) {
-    const Predictions::Array joined = token_labels.join();
+  for (const auto& [name, parts] : outputs) result.outputs.push_back(join(name, parts));
+  if (!token_labels.empty()) {
+    const Predictions::Array joined = join("labels", token_labels);
     result.labels.assign(joined.values.begin(), joined.values.end());
   }
   if (has_loss && data.rows > 0) result.loss = loss_sum / static_cast<double>(data.rows);

@@ -6,6 +6,7 @@
 #include "train/task_data.h"
 #include "train/trainer_state.h"
 #include "train/training_curve.h"
+#include "transom/distributed.h"
 
 namespace transom {
 namespace {
@@ -23,6 +24,7 @@ LogRecord record_of(const Metrics& metrics, const TrainerState& state, const std
 Metrics predict(Trainer& trainer, TaskSetup& task, const std::string& output_dir) {
   const Predictions predictions = trainer.predict(*task.test);
   Metrics metrics;
+  if (process_rank() > 0) return metrics;
   if (predictions.loss) metrics.emplace_back("predict_loss", *predictions.loss);
   for (const auto& [name, value] : task.write_predictions(predictions, output_dir))
     metrics.emplace_back("predict_" + name, value);
@@ -59,21 +61,24 @@ FineTuneResult fine_tune(TrainArguments arguments, const FineTuneOptions& option
 
   const fs::path output(training.output_dir);
   fs::create_directories(output);
+  const bool writes = process_rank() == 0;  // all processes have the numbers, one writes them
   FineTuneResult result;
   if (training.do_train) {
     result.train = trainer.train(training.resume_from_checkpoint);
     trainer.save_model();
-    save_metrics(output, "train", record_of(result.train, trainer.state(), "train_samples", train_rows));
-    trainer.state().save(output / "trainer_state.json");
+    if (writes) {
+      save_metrics(output, "train", record_of(result.train, trainer.state(), "train_samples", train_rows));
+      trainer.state().save(output / "trainer_state.json");
+    }
   }
   if (training.do_eval) {
     result.evaluation = trainer.evaluate();
     if (task.complete_evaluation) task.complete_evaluation(result.evaluation);
-    save_metrics(output, "eval", record_of(result.evaluation, trainer.state(), "eval_samples", eval_rows));
-    if (training.do_train) trainer.state().save(output / "trainer_state.json");
+    if (writes) save_metrics(output, "eval", record_of(result.evaluation, trainer.state(), "eval_samples", eval_rows));
+    if (writes && training.do_train) trainer.state().save(output / "trainer_state.json");
   }
   if (training.do_predict) result.prediction = predict(trainer, task, training.output_dir);
-  if (const std::string curve = draw_training_curve(trainer.state()); training.do_train && !curve.empty())
+  if (const std::string curve = draw_training_curve(trainer.state()); writes && training.do_train && !curve.empty())
     write_file(output / "training_curve.svg", curve);
   return result;
 }

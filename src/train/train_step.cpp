@@ -5,9 +5,13 @@
 #include <cctype>
 
 #include "base/error.h"
+#include "device/communicator.h"
+#include "distributed/process_group.h"
 #include "nn/losses.h"
 #include "nn/sparse_lookups.h"
 #include "tensor/evaluate.h"
+#include "train/gradient_buckets.h"
+#include "transom/compile.h"
 #include "transom/gradients.h"
 #include "transom/ops.h"
 
@@ -41,7 +45,23 @@ TrainStep::TrainStep(Model& model, const TrainingArguments& arguments, bool coun
     parameter->value = Tensor::from_bytes(parameter->value.to_bytes(), parameter->value.type());
     parameter->value.set_requires_grad();
   }
+  share(trained_);
+  share_buffers();
 }
+
+// Rank 0's values become those of all.
+void TrainStep::share(const std::vector<std::shared_ptr<Parameter>>& values) {
+  Communicator* group = default_device()->communicator();
+  if (!group || values.empty()) return;
+  for (const auto& item : values) {
+    // What lies in a file is not to be written.
+    if (buffer_of(item->value)->frozen()) item->value = Tensor::from_bytes(item->value.to_bytes(), item->value.type());
+    group->start_broadcast(*buffer_of(item->value), item->value.dtype());
+  }
+  group->wait();
+}
+
+void TrainStep::share_buffers() { share(model_.buffers()); }
 
 std::vector<OptimizedParameter> TrainStep::parameters() const {
   std::vector<OptimizedParameter> result;
@@ -69,13 +89,13 @@ bool is_causal_by_another_name(const Model& model) { return model.architecture()
 
 // What Trainer divides the losses of all micro-batches of an update by: the number of their labels. Empty where there
 // are none, or where the class takes no such number: then each loss counts as much as any other.
-Tensor number_of_items(const Model& model, const std::vector<NamedTensors>& micro_batches) {
+std::optional<int64_t> count_items(const Model& model, const std::vector<NamedTensors>& micro_batches) {
   for (const char* name : {"ConvNextForImageClassification", "TimmWrapperForImageClassification"})
-    if (model.architecture() == name) return {};
+    if (model.architecture() == name) return std::nullopt;
   int64_t items = 0;
   for (const NamedTensors& inputs : micro_batches) {
     const Tensor labels = inputs.find("labels");
-    if (!labels.defined()) return {};
+    if (!labels.defined()) return std::nullopt;
     if (!is_integer(labels.dtype())) {
       items += labels.size();
       continue;
@@ -84,17 +104,66 @@ Tensor number_of_items(const Model& model, const std::vector<NamedTensors>& micr
     const auto width = static_cast<size_t>(labels.dim(-1));
     for (size_t i = 0; i < values.size(); ++i) items += values[i] != -100 && !(is_causal(model) && i % width == 0);
   }
-  return Tensor::from(std::vector<float>{static_cast<float>(items)}, {});
+  return items;
 }
 
+Tensor as_tensor(std::optional<int64_t> items) {
+  return items ? Tensor::from(std::vector<float>{static_cast<float>(*items)}, {}) : Tensor();
+}
+
+// While one lives, nothing is computed that is not asked for.
+class OnlyTrace {
+ public:
+  OnlyTrace() : before_(mode()) { set_mode(Mode::kLazy); }
+  ~OnlyTrace() { set_mode(before_); }
+  OnlyTrace(const OnlyTrace&) = delete;
+  OnlyTrace& operator=(const OnlyTrace&) = delete;
+
+ private:
+  Mode before_;
+};
+
 }  // namespace
+
+// Whether the loss divides by the number of items where it is given: then it is part of the loss's graph.
+bool TrainStep::takes_items(const NamedTensors& inputs) {
+  if (!takes_items_) {
+    const OnlyTrace trace;
+    const NoGradient only_looking;
+    const Tensor items = as_tensor(1);
+    const long before = items.node().use_count();
+    const Tensor loss = loss_of(inputs, {.num_items_in_batch = items});
+    takes_items_ = items.node().use_count() > before;
+  }
+  return *takes_items_;
+}
+
+// Trainer tells the model how many labels the update has over all processes, and each process computes its part of the
+// sum. The mean over processes that follows is taken back here. A model that does not look at the number gives the mean
+// of its rows, and the mean of these over the processes is right as it is; Trainer multiplies it, too, by the number of
+// processes, unless it is told --average_tokens_across_devices false.
+TrainStep::Items TrainStep::items_of(const std::vector<NamedTensors>& micro_batches, bool always) {
+  ProcessGroup* group = process_group();
+  const bool over_processes = group && arguments_.average_tokens_across_devices && counts_labels_;
+  if (!over_processes && !always) return {};
+  std::optional<int64_t> items = count_items(model_, micro_batches);
+  if (!items) return {};
+  if (!over_processes || !takes_items(micro_batches[0])) return {as_tensor(items), 1};
+  return {as_tensor(static_cast<int64_t>(group->sum(static_cast<double>(*items)))), static_cast<double>(group->size())};
+}
+
+Tensor TrainStep::evaluation_loss(const NamedTensors& inputs, NamedTensors* outputs) {
+  const Items items = items_of({inputs}, false);
+  const Tensor loss = loss_of(inputs, {.num_items_in_batch = items.number}, outputs);
+  return items.scale == 1 ? loss : loss * items.scale;
+}
 
 Tensor TrainStep::loss_of(const NamedTensors& inputs, ForwardContext context, NamedTensors* outputs) const {
   std::optional<Autocast> autocast;
   if (arguments_.bf16) autocast.emplace(DType::kBFloat16);
   context.return_loss = true;
   if (counts_labels_ && is_causal_by_another_name(model_) && !context.num_items_in_batch.defined())
-    context.num_items_in_batch = number_of_items(model_, {inputs});
+    context.num_items_in_batch = as_tensor(count_items(model_, {inputs}));
   const NamedTensors result = model_.forward(inputs, context);
   Tensor loss = result.find("loss");
   if (!loss.defined())
@@ -196,21 +265,25 @@ TrainStep::Result TrainStep::trace(const std::vector<NamedTensors>& micro_batche
   // Trainer tells the model how many labels the update has, and sums the micro-batches. A model that does not look at
   // the number gives its mean all the same, and these are summed too (see Trainer's model_accepts_loss_kwargs).
   const bool accumulates = micro_batches.size() > 1;
-  const Tensor items = accumulates ? number_of_items(model_, micro_batches) : Tensor();
-  const bool averages = accumulates && !items.defined();
+  const Items items = items_of(micro_batches, accumulates);
+  const bool averages = accumulates && !items.number.defined();
+  const int64_t processes = process_count(), rank = process_rank();
   Tensor loss;
   std::vector<Tensor> total;
   RowGradients by_rows;
   for (size_t i = 0; i < micro_batches.size(); ++i) {
     std::vector<BufferUpdate> buffer_updates;
     ForwardContext context{.training = true,
-                           .num_items_in_batch = items,
+                           .num_items_in_batch = items.number,
                            .gradient_checkpointing = arguments_.activation_checkpointing,
                            .buffer_updates = &buffer_updates};
     const int64_t draw = step * 4096 + static_cast<int64_t>(i);
-    context.dropout_key = Tensor::from(std::vector<int64_t>{arguments_.seed, draw << 20}, {2});
-    const CollectLookups tables(optimizer_->takes_rows());
+    // Each process has rows of its own, and draws of its own for them.
+    context.dropout_key = Tensor::from(std::vector<int64_t>{arguments_.seed + rank, draw << 20}, {2});
+    // The rows that processes use differ: they exchange whole tables.
+    const CollectLookups tables(optimizer_->takes_rows() && processes == 1);
     Tensor part = loss_of(micro_batches[i], context);
+    if (items.scale != 1) part = part * items.scale;
     if (averages) part = part * (1.0 / static_cast<double>(micro_batches.size()));
     for (const BufferUpdate& update : buffer_updates) update.buffer->value = update.value.detach();
     const std::vector<Tensor> gradients = by_rows.take(part, values, before, tables.lookups());
@@ -231,6 +304,12 @@ TrainStep::Result TrainStep::trace(const std::vector<NamedTensors>& micro_batche
   }
 
   const NoGradient update;
+  if (processes > 1) {
+    total.push_back(loss);  // it is ready before all gradients, and its mean is what all processes report
+    total = mean_over_processes(total, arguments_.ddp_bucket_cap_mb.value_or(25));
+    loss = total.back();
+    total.pop_back();
+  }
   std::map<size_t, RowGradient> of_rows = by_rows.joined();
   std::vector<Tensor> all;
   for (const Tensor& gradient : total)

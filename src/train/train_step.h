@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "optim/optimizer.h"
 #include "tensor/evaluate.h"
@@ -28,17 +29,32 @@ class TrainStep {
   Optimizer& optimizer() { return *optimizer_; }
   std::vector<OptimizedParameter> parameters() const;
 
+  // Takes the buffers (running statistics) of rank 0, where several processes train; each updates its own.
+  void share_buffers();
+
+  // The loss of a batch that all processes evaluate together, each its rows; the mean over processes is that of all.
+  Tensor evaluation_loss(const NamedTensors& inputs, NamedTensors* outputs);
   // The loss of a batch in the arguments' precision; with label smoothing if they say so.
   Tensor loss_of(const NamedTensors& inputs, ForwardContext context, NamedTensors* outputs = nullptr) const;
   // The outputs alone, for batches without labels.
   NamedTensors forward(const NamedTensors& inputs) const;
 
  private:
+  // What to divide the sums of an update's losses by, if the model is to know, and what to multiply the losses with, so
+  // that their mean over processes is the loss.
+  struct Items {
+    Tensor number;
+    double scale = 1;
+  };
+  Items items_of(const std::vector<NamedTensors>& micro_batches, bool always);
+  bool takes_items(const NamedTensors& inputs);
+  void share(const std::vector<std::shared_ptr<Parameter>>& values);
   Result trace(const std::vector<NamedTensors>& micro_batches, double learning_rate, int64_t step);
   Model& model_;
   std::vector<std::shared_ptr<Parameter>> trained_;
   TrainingArguments arguments_;
   bool counts_labels_;
+  std::optional<bool> takes_items_;
   std::unique_ptr<Optimizer> optimizer_;
   RepeatedEvaluation evaluation_;
 };

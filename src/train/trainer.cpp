@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "data/padding.h"
 #include "device/static_shapes.h"
+#include "distributed/process_group.h"
 #include "train/checkpoints.h"
 #include "train/evaluation.h"
 #include "train/flow.h"
@@ -45,6 +46,12 @@ class ModeScope {
  private:
   Mode before_;
 };
+
+// Rank 0 alone writes; the others wait where they read what it wrote.
+bool is_main() { return process_rank() == 0; }
+void wait_for_main() {
+  if (ProcessGroup* group = process_group()) group->barrier();
+}
 
 }  // namespace
 
@@ -96,6 +103,9 @@ struct Trainer::Run {
     return evaluate_model(step, data, arguments.per_device_eval_batch_size, preprocess_outputs);
   }
 
+  // Rows that all processes evaluate at once.
+  int64_t all_eval_rows() const { return arguments.per_device_eval_batch_size * process_count(); }
+
   LogRecord evaluate(const std::string& prefix) {
     if (!eval_data) fail("evaluation was asked for, but there is no evaluation data");
     const auto begin = std::chrono::steady_clock::now();
@@ -105,9 +115,8 @@ struct Trainer::Run {
     if (compute_metrics)
       for (const auto& [name, value] : compute_metrics(predictions))
         record.emplace_back(name.starts_with(prefix + "_") ? name : prefix + "_" + name, value);
-    for (const auto& item : speed_metrics(
-             prefix, seconds_since(begin), eval_data->rows,
-             (eval_data->rows + arguments.per_device_eval_batch_size - 1) / arguments.per_device_eval_batch_size))
+    for (const auto& item : speed_metrics(prefix, seconds_since(begin), eval_data->rows,
+                                          (eval_data->rows + all_eval_rows() - 1) / all_eval_rows()))
       record.push_back(item);
     log(record);
     const Metrics metrics = numbers_of(record);
@@ -116,12 +125,14 @@ struct Trainer::Run {
   }
 
   void save_model(const fs::path& directory) {
+    if (!is_main()) return;
     model->save_pretrained(directory.string());
     write_file(directory / "training_args.json", arguments.to_json());
     if (save_hook) save_hook(directory.string());
   }
 
   void remove_old_checkpoints() {
+    if (!is_main()) return;
     const fs::path folder(arguments.output_dir);
     const std::optional<std::string> best =
         state.best_model_checkpoint ? std::optional(fs::path(*state.best_model_checkpoint).filename().string())
@@ -132,16 +143,20 @@ struct Trainer::Run {
 
   // Written beside its name and renamed, and renamed before it is removed, so that a killed run never leaves half a
   // checkpoint under a checkpoint's name.
-  void save_checkpoint() {
+  void write_checkpoint() {
     const fs::path folder(arguments.output_dir), destination = folder / checkpoint_name(state.global_step);
     const fs::path temporary = folder / (std::string(kUnfinishedPrefix) + checkpoint_name(state.global_step));
     fs::remove_all(temporary);
     fs::create_directories(temporary);
-    if (early_stopping) state.stateful_callbacks = early_stopping->state();
     save_model(temporary);
     save_run(temporary, step, *schedule, state, arguments.save_only_model);
     replace_directory(temporary, destination);
     remove_old_checkpoints();
+  }
+
+  void save_checkpoint() {
+    if (early_stopping) state.stateful_callbacks = early_stopping->state();
+    if (is_main()) write_checkpoint();
     for (const auto& callback : callbacks) callback->on_save(arguments, state);
   }
 
@@ -237,7 +252,9 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
                               .seed = arguments.sampling_seed(),
                               .batch_size = arguments.per_device_train_batch_size,
                               .accumulation = accumulation,
-                              .drop_last = arguments.dataloader_drop_last},
+                              .drop_last = arguments.dataloader_drop_last,
+                              .ranks = process_count(),
+                              .rank = process_rank()},
                              run.train_data->lengths);
   const int64_t batches = sampler.batches_per_epoch();
   if (batches == 0)
@@ -273,11 +290,12 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
   run.steps_of_this_call = 0;
   run.stop = false;
   fs::create_directories(arguments.output_dir);
-  remove_unfinished_checkpoints(arguments.output_dir);
+  if (resume_from) wait_for_main();  // all have read what is removed now
+  if (is_main()) remove_unfinished_checkpoints(arguments.output_dir);
   // A killed run may have come to write one, but not to remove another.
   if (resume_from && (*resume_from == "true" || *resume_from == "True")) run.remove_old_checkpoints();
   for (const std::string& target : arguments.report_to)
-    if (target == "tensorboard")
+    if (target == "tensorboard" && is_main())
       run.board = std::make_unique<TensorBoard>(
           arguments.logging_dir.value_or((fs::path(arguments.output_dir) / "runs").string()));
 
@@ -299,7 +317,9 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
       for (int64_t k = 0; k < accumulation && batch < batches; ++k, ++batch) {
         Batch rows = run.train_data->batch(order[static_cast<size_t>(batch)]);
         if (fills_up) fill_up(rows, arguments.per_device_train_batch_size);
-        if (run.train_data->augment) run.train_data->augment(rows, static_cast<uint64_t>(epoch * batches + batch));
+        // Batches are numbered over all processes.
+        const int64_t number = (epoch * batches + batch) * process_count() + process_rank();
+        if (run.train_data->augment) run.train_data->augment(rows, static_cast<uint64_t>(number));
         micro_batches.push_back(to_inputs(rows));
       }
       run.update(micro_batches);
@@ -313,6 +333,7 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
   }
 
   if (arguments.load_best_model_at_end && run.state.best_model_checkpoint) {
+    wait_for_main();
     load_parameters(*run.state.best_model_checkpoint, *run.model);
     for (const auto& parameter : run.model->parameters()) parameter->value.set_requires_grad();
   }
@@ -322,7 +343,7 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
   const int64_t updates = warm_up > 0 ? duration.updates - warm_up : duration.updates;
   const double counted = seconds_since(counted_from) - (arguments.adjust_throughput ? run.aside : 0);
   const LogRecord rates = speed_metrics(
-      "train", counted, static_cast<int64_t>(updates * arguments.per_device_train_batch_size * accumulation), updates);
+      "train", counted, updates * arguments.per_device_train_batch_size * accumulation * process_count(), updates);
   summary.insert(summary.end(), rates.begin() + 1, rates.end());
   summary.emplace_back("total_flos", run.state.total_flos);
   summary.emplace_back("train_loss", run.total_loss / static_cast<double>(std::max<int64_t>(run.state.global_step, 1)));
@@ -330,8 +351,10 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
   const std::optional<std::string> best =
       run.state.best_model_checkpoint ? std::optional(fs::path(*run.state.best_model_checkpoint).filename().string())
                                       : std::nullopt;
-  for (const std::string& old :
-       checkpoints_to_delete_at_end(checkpoints_in(arguments.output_dir), arguments.save_total_limit, best))
+  wait_for_main();
+  for (const std::string& old : !is_main() ? std::vector<std::string>()
+                                           : checkpoints_to_delete_at_end(checkpoints_in(arguments.output_dir),
+                                                                          arguments.save_total_limit, best))
     remove_directory(fs::path(arguments.output_dir) / old);
   for (const auto& callback : run.callbacks) callback->on_train_end(arguments, run.state);
   return numbers_of(summary);

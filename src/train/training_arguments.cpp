@@ -145,6 +145,12 @@ const Argument kArguments[] = {
     ignored("enable_jit_checkpoint", "a run that is ended by a signal resumes from its last checkpoint"),
     ignored("restore_callback_states_from_checkpoint", "the state of early stopping is always restored"),
 
+    section("Several devices"),
+    field<&T::ddp_backend>("ddp_backend", "How processes reach each other: mpi or gloo (cpu), hccl (hpu)."),
+    field<&T::ddp_bucket_cap_mb>("ddp_bucket_cap_mb", "Gradients are exchanged in pieces of so many megabytes (25).")
+        .at_least(0),
+    field<&T::ddp_timeout>("ddp_timeout", "For how many seconds processes wait for each other.").at_least(1),
+
     section("Random numbers"),
     field<&T::seed>("seed", "Seed of everything random.").at_least(0),
     field<&T::data_seed>("data_seed", "Seed of the order of rows (default: seed).").at_least(0),
@@ -174,11 +180,8 @@ const Argument kArguments[] = {
     // Names that are known and mean nothing on this platform.
     ignored("local_rank", "processes are told their rank by the launcher's environment"),
     ignored("ddp_find_unused_parameters", kOtherSharding),
-    ignored("ddp_bucket_cap_mb", kOtherSharding),
     ignored("ddp_broadcast_buffers", kOtherSharding),
     ignored("ddp_static_graph", kOtherSharding),
-    ignored("ddp_backend", kOtherSharding),
-    ignored("ddp_timeout", kOtherSharding),
     only_default("fsdp", {"", "null", "false", "[]"}, kOtherSharding),
     only_default("fsdp_config", {"", "null"}, kOtherSharding),
     only_default("deepspeed", {"", "null", "false"}, kOtherSharding),

@@ -161,6 +161,50 @@ TEST(Products, FrozenWeightsArePackedOnceAndSharedBetweenShapes) {
   }
 }
 
+// A weight that is cast before it is used is packed from before the cast; the numbers are those of the cast weight.
+TEST(Products, TakesAFrozenWeightFromBeforeItsCast) {
+  Plugin& plugin = Plugin::cpu();
+  const std::pair<transom_dtype, transom_dtype> casts[] = {{TRANSOM_FLOAT32, TRANSOM_BFLOAT16},
+                                                           {TRANSOM_FLOAT32, TRANSOM_FLOAT16},
+                                                           {TRANSOM_BFLOAT16, TRANSOM_FLOAT32},
+                                                           {TRANSOM_FLOAT16, TRANSOM_BFLOAT16}};
+  for (const auto& [stored, dtype] : casts)
+    for (int64_t m : {1, 3, 50}) {
+      const Tensor w = numbers(stored, {130, 96}, -1, 1, 2), x = numbers(dtype, {m, 96}, -1, 1, 3);
+      const auto run = [&](bool frozen) {
+        Graph graph;
+        const int input = graph.input(x), weight = graph.input(w, frozen);
+        const int cast = graph.node("cast", {weight}, dtype, w.shape);
+        graph.output(graph.node("linear", {input, cast}, dtype, {m, 130}));
+        Program program(plugin, graph);
+        EXPECT_TRUE(program.compiled()) << program.error;
+        const bool casts = program.describe().find("cast") != std::string::npos;
+        EXPECT_EQ(casts, !frozen) << program.describe();
+        return program.run({x, w})[0];
+      };
+      Tensor cast_weight = w;
+      cast_weight.dtype = dtype;
+      for (double& value : cast_weight.values) value = backend_test::rounded(dtype, value);
+      for (const bool frozen : {false, true})
+        EXPECT_LE(difference(run(frozen), linear(x, cast_weight, nullptr)), 4 * tolerance(dtype))
+            << stored << dtype << m;
+    }
+}
+
+TEST(Products, ACastThatOthersReadStays) {
+  const Tensor w = numbers(TRANSOM_FLOAT32, {8, 16}), x = numbers(TRANSOM_BFLOAT16, {4, 16});
+  Graph graph;
+  const int input = graph.input(x), weight = graph.input(w, true);
+  const int cast = graph.node("cast", {weight}, TRANSOM_BFLOAT16, w.shape);
+  graph.output(graph.node("linear", {input, cast}, TRANSOM_BFLOAT16, {4, 8}));
+  graph.output(cast);
+  Program program(Plugin::cpu(), graph);
+  ASSERT_TRUE(program.compiled()) << program.error;
+  const std::vector<Tensor> made = program.run({x, w});
+  for (size_t i = 0; i < w.values.size(); ++i)
+    EXPECT_EQ(made[1].values[i], backend_test::rounded(TRANSOM_BFLOAT16, w.values[i]));
+}
+
 TEST(Products, TheSameBitsAtEveryRun) {
   const Tensor x = numbers(TRANSOM_FLOAT32, {150, 200}), w = numbers(TRANSOM_FLOAT32, {300, 200});
   const Tensor first = evaluate("linear", {x, w}, TRANSOM_FLOAT32, {150, 300});

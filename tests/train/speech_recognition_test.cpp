@@ -103,8 +103,12 @@ TEST_F(SpeechTraining, FrozenConvolutionsStay) {
   trainer.train();
   for (const auto& parameter : trainer.model().parameters()) {
     const bool frozen = parameter->name.find("conv_layers") != std::string::npos;
-    if (frozen) EXPECT_EQ(parameter->value.to_vector<float>(), before[parameter->name]) << parameter->name;
-    if (parameter->name == "lm_head.weight") EXPECT_NE(parameter->value.to_vector<float>(), before[parameter->name]);
+    if (frozen) {
+      EXPECT_EQ(parameter->value.to_vector<float>(), before[parameter->name]) << parameter->name;
+    }
+    if (parameter->name == "lm_head.weight") {
+      EXPECT_NE(parameter->value.to_vector<float>(), before[parameter->name]);
+    }
   }
 }
 

@@ -40,8 +40,13 @@ void sine_f32(void* y, const void* a, const void*, const void*, size_t n) {
   int large = 0;
   TRANSOM_SIMD_REDUCE(|, large)
   for (size_t i = 0; i < n; ++i) large |= !(__builtin_fabsf(x[i]) < kLargestAngle);
+  // Each by itself, so that a value does not depend on its neighbours in the tile.
+  const auto one = [](float value) {
+    if (__builtin_fabsf(value) < kLargestAngle) return sine_value(value, Quadrant);
+    return Quadrant ? cosf(value) : sinf(value);
+  };
   if (large) {
-    for (size_t i = 0; i < n; ++i) out[i] = Quadrant ? cosf(x[i]) : sinf(x[i]);
+    for (size_t i = 0; i < n; ++i) out[i] = one(x[i]);
     return;
   }
   TRANSOM_SIMD

@@ -9,11 +9,15 @@ namespace {
 
 inline float bf16_to_float(uint16_t x) { return as_float(static_cast<uint32_t>(x) << 16); }
 
-inline uint16_t float_to_bf16(float x) {
-  const uint32_t u = as_bits(x);
-  const uint32_t rounded = (u + 0x7FFF + ((u >> 16) & 1)) >> 16;
-  return static_cast<uint16_t>(x != x ? (u >> 16) | 0x40 : rounded);
+// The bits of the nearest bf16, in the lower half.
+template <typename F>
+auto bf16_bits(F x) {
+  const auto u = as_bits(x);
+  using Bits = decltype(as_bits(x));
+  const Bits rounded = shift_right(u + Bits(0x7FFFu) + (shift_right(u, 16) & Bits(1u)), 16);
+  return select(x == x, rounded, shift_right(u, 16) | Bits(0x40u));
 }
+inline uint16_t float_to_bf16(float x) { return static_cast<uint16_t>(bf16_bits(x)); }
 
 inline float f16_to_float(uint16_t x) {
   const uint32_t magnitude = x & 0x7FFFu, sign = static_cast<uint32_t>(x & 0x8000u) << 16;

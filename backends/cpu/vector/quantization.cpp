@@ -12,10 +12,13 @@ float quantize_row(uint8_t* y, const float* x, size_t n) {
     const float magnitude = __builtin_fabsf(x[i]);
     largest = magnitude > largest ? magnitude : largest;
   }
+  float poison = 0;  // NaN where a value is not finite: so is the row then, as in the float64 reference
+  TRANSOM_SIMD_REDUCE(+, poison)
+  for (size_t i = 0; i < n; ++i) poison += x[i] * 0.0f;
   const float scale = largest * (1.0f / 127.0f), divisor = scale > 0 ? scale : 1.0f;
   TRANSOM_SIMD
   for (size_t i = 0; i < n; ++i) y[i] = static_cast<uint8_t>(nearest(x[i] / divisor).integer + 128);
-  return scale;
+  return scale + poison;
 }
 
 void dequantize_row(float* y, const int32_t* sums, const int32_t* surplus, const float* scales, float scale,

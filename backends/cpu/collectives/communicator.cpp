@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/collectives/communicator.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "cpu/guarded.h"
+#include "cpu/types.h"
+
+using transom::cpu::Completion;
+using transom::cpu::Transport;
+
+transom_communicator::transom_communicator(const unsigned char* id, uint32_t rank, uint32_t ranks)
+    : rank_(rank), ranks_(ranks) {
+  using namespace transom::cpu;
+  if (rank >= ranks) fail(TRANSOM_INVALID_ARGUMENT, "expected a rank below {}, found {}", ranks, rank);
+  if (ranks > 1) {
+    const auto* name = reinterpret_cast<const char*>(id);
+    const TransportLibrary& library = open_transport(choose_transport({name, strnlen(name, kNameBytes)}));
+    try {
+      transport_.reset(library.join(id + kNameBytes, 256 - kNameBytes, rank, ranks));
+    } catch (const std::exception& error) {
+      fail(TRANSOM_DEVICE_LOST, "joining the other processes: {}", error.what());
+    }
+  }
+  worker_ = std::thread([this] { carry_out(); });
+}
+
+transom_communicator::~transom_communicator() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  wake_.notify_all();
+  worker_.join();
+}
+
+void transom_communicator::abort() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_.empty()) failure_ = "the group was given up";
+  }
+  if (transport_) transport_->abort();
+}
+
+std::shared_ptr<Completion> transom_communicator::submit(std::function<void(Transport*)> work) {
+  auto completion = std::make_shared<Completion>();
+  {
+    const std::lock_guard lock(mutex_);
+    queue_.push_back({std::move(work), completion});
+  }
+  wake_.notify_all();
+  return completion;
+}
+
+void transom_communicator::carry_out() {
+  while (true) {
+    Item item;
+    std::string failure;
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [&] { return closing_ || !queue_.empty(); });
+      if (queue_.empty()) return;
+      item = std::move(queue_.front());
+      queue_.pop_front();
+      failure = failure_;
+    }
+    if (failure.empty()) {
+      try {
+        item.work(transport_.get());
+      } catch (const std::exception& error) {
+        failure = error.what();
+        const std::lock_guard lock(mutex_);
+        if (failure_.empty()) failure_ = failure;
+      }
+    }
+    item.completion->finish(failure);
+  }
+}
+
+namespace transom::cpu {
+namespace {
+
+transom_status communicator_id(unsigned char id[256], transom_error* error) {
+  return guarded(error, [&] {
+    const auto* asked = reinterpret_cast<const char*>(id);
+    const std::string asked_name(asked, strnlen(asked, 256)), name = choose_transport(asked_name);
+    std::memset(id, 0, 256);
+    try {
+      open_transport(name).make_id(id + kNameBytes, 256 - kNameBytes);
+    } catch (const std::runtime_error& failure) {
+      fail(TRANSOM_UNAVAILABLE, "{}: {}", name, failure.what());
+    } catch (const Failure&) {
+      if (!asked_name.empty())
+        throw;  // else a group of one may follow, which needs no library; a larger one asks again
+    }
+    name.copy(reinterpret_cast<char*>(id), kNameBytes);
+  });
+}
+
+transom_status communicator_create(transom_device*, const unsigned char id[256], uint32_t rank, uint32_t ranks,
+                                   transom_communicator** communicator, transom_error* error) {
+  return guarded(error, [&] { *communicator = new transom_communicator(id, rank, ranks); });
+}
+
+void communicator_destroy(transom_communicator* communicator) { delete communicator; }
+void communicator_abort(transom_communicator* communicator) { communicator->abort(); }
+
+size_t bytes_of(size_t count, int32_t dtype) {
+  if (dtype < TRANSOM_BOOL || dtype > TRANSOM_FLOAT64)
+    fail(TRANSOM_INVALID_ARGUMENT, "expected an element type, found number {}", dtype);
+  const size_t size = element_size(static_cast<transom_dtype>(dtype));
+  if (count > SIZE_MAX / size / 4096) fail(TRANSOM_INVALID_ARGUMENT, "{} elements are more than memory holds", count);
+  return count * size;
+}
+
+std::byte* checked(const transom_binding& binding, size_t bytes) {
+  if (!binding.buffer) fail(TRANSOM_INVALID_ARGUMENT, "expected a buffer, found none");
+  if (binding.offset > binding.buffer->bytes || bytes > binding.buffer->bytes - binding.offset)
+    fail(TRANSOM_INVALID_ARGUMENT, "expected {} bytes at offset {}, found a buffer of {}", bytes, binding.offset,
+         binding.buffer->bytes);
+  return binding.buffer->data + binding.offset;
+}
+
+template <typename Half>
+void all_reduce_wide(Transport& transport, Half* data, size_t count, transom_reduction reduction) {
+  std::vector<float> wide(data, data + count);
+  transport.all_reduce(wide.data(), count, TRANSOM_FLOAT32, reduction);
+  std::copy(wide.begin(), wide.end(), data);
+}
+
+// 16-bit floats are summed in f32 and rounded once.
+void all_reduce_in_place(Transport* transport, std::byte* data, size_t count, transom_dtype dtype,
+                         transom_reduction reduction) {
+  if (!transport || count == 0) return;
+  if (dtype == TRANSOM_BFLOAT16)
+    return all_reduce_wide(*transport, reinterpret_cast<BFloat16*>(data), count, reduction);
+  if (dtype == TRANSOM_FLOAT16) return all_reduce_wide(*transport, reinterpret_cast<Float16*>(data), count, reduction);
+  transport->all_reduce(data, count, dtype, reduction);
+}
+
+void expect_reduction(int32_t dtype, int32_t reduction) {
+  switch (dtype) {
+    case TRANSOM_FLOAT16:
+    case TRANSOM_BFLOAT16:
+    case TRANSOM_FLOAT32:
+    case TRANSOM_FLOAT64:
+    case TRANSOM_INT32:
+    case TRANSOM_INT64:
+      break;
+    default:
+      fail(TRANSOM_UNSUPPORTED, "processes reduce f16, bf16, f32, f64, i32 and i64 only");
+  }
+  if (reduction < TRANSOM_SUM || reduction > TRANSOM_MIN)
+    fail(TRANSOM_INVALID_ARGUMENT, "expected a reduction of the interface, found number {}", reduction);
+}
+
+// Queues the work, after the stream's and now or at each replay.
+void submit(transom_communicator* communicator, transom_stream* stream, transom_buffer* from, transom_buffer* to,
+            std::function<void(Transport*)> work) {
+  const auto issue = [=, work = std::move(work)] {
+    stream->pending = communicator->submit(work);
+    from->use_by(stream->pending);
+    to->use_by(stream->pending);
+  };
+  if (stream->recording) stream->recording->work.push_back(issue);
+  else issue();
+}
+
+transom_status all_reduce(transom_communicator* communicator, transom_stream* stream, transom_binding from,
+                          transom_binding to, size_t count, int32_t dtype, int32_t reduction, transom_error* error) {
+  return guarded(error, [&] {
+    expect_reduction(dtype, reduction);
+    const size_t bytes = bytes_of(count, dtype);
+    std::byte *source = checked(from, bytes), *target = checked(to, bytes);
+    submit(communicator, stream, from.buffer, to.buffer, [=](Transport* transport) {
+      if (source != target) std::memmove(target, source, bytes);
+      all_reduce_in_place(transport, target, count, static_cast<transom_dtype>(dtype),
+                          static_cast<transom_reduction>(reduction));
+    });
+  });
+}
+
+transom_status all_gather(transom_communicator* communicator, transom_stream* stream, transom_binding from,
+                          transom_binding to, size_t count, int32_t dtype, transom_error* error) {
+  return guarded(error, [&] {
+    const size_t bytes = bytes_of(count, dtype);
+    std::byte *source = checked(from, bytes), *target = checked(to, bytes * communicator->ranks());
+    submit(communicator, stream, from.buffer, to.buffer, [=](Transport* transport) {
+      if (transport) transport->all_gather(source, target, bytes);
+      else if (source != target) std::memmove(target, source, bytes);
+    });
+  });
+}
+
+// Neither library has it for all sizes: all is reduced, and each rank takes its part.
+transom_status reduce_scatter(transom_communicator* communicator, transom_stream* stream, transom_binding from,
+                              transom_binding to, size_t count, int32_t dtype, int32_t reduction,
+                              transom_error* error) {
+  return guarded(error, [&] {
+    expect_reduction(dtype, reduction);
+    const size_t bytes = bytes_of(count, dtype), ranks = communicator->ranks(), rank = communicator->rank();
+    std::byte *source = checked(from, bytes * ranks), *target = checked(to, bytes);
+    submit(communicator, stream, from.buffer, to.buffer, [=](Transport* transport) {
+      std::vector<std::byte> all(source, source + bytes * ranks);
+      all_reduce_in_place(transport, all.data(), count * ranks, static_cast<transom_dtype>(dtype),
+                          static_cast<transom_reduction>(reduction));
+      std::memcpy(target, all.data() + bytes * rank, bytes);
+    });
+  });
+}
+
+transom_status broadcast(transom_communicator* communicator, transom_stream* stream, transom_binding buffer,
+                         size_t count, int32_t dtype, uint32_t root, transom_error* error) {
+  return guarded(error, [&] {
+    if (root >= communicator->ranks())
+      fail(TRANSOM_INVALID_ARGUMENT, "expected a root below {}, found {}", communicator->ranks(), root);
+    const size_t bytes = bytes_of(count, dtype);
+    std::byte* data = checked(buffer, bytes);
+    submit(communicator, stream, buffer.buffer, buffer.buffer, [=](Transport* transport) {
+      if (transport && bytes > 0) transport->broadcast(data, bytes, root);
+    });
+  });
+}
+
+}  // namespace
+
+void add_collectives(transom_plugin& table) {
+  table.communicator_id = communicator_id;
+  table.communicator_create = communicator_create;
+  table.communicator_destroy = communicator_destroy;
+  table.communicator_abort = communicator_abort;
+  table.all_reduce = all_reduce;
+  table.all_gather = all_gather;
+  table.reduce_scatter = reduce_scatter;
+  table.broadcast = broadcast;
+}
+
+}  // namespace transom::cpu

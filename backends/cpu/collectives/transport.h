@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the processes of a group reach each other: one library for each way, opened when it is asked for, so that a
+// machine that lacks MPI or gloo still computes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "transom/device_plugin.h"
+
+namespace transom::cpu {
+
+// All functions but abort are called from one thread. They throw std::runtime_error where a rank is lost or aborted.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  // In place. Of f32, f64, i32 and i64; the same bits on every rank.
+  virtual void all_reduce(void* data, size_t count, transom_dtype dtype, transom_reduction reduction) = 0;
+  // Rank r's bytes come to r * bytes of `to`; `from` may be our part of it.
+  virtual void all_gather(const void* from, void* to, size_t bytes) = 0;
+  virtual void broadcast(void* data, size_t bytes, uint32_t root) = 0;
+  // Ends the waiting of the others; from any thread.
+  virtual void abort() = 0;
+};
+
+// What the library of a transport offers; it exports `transom_transport`, a function that gives one.
+struct TransportLibrary {
+  // What the ranks meet by; after the name of the transport that the id begins with.
+  void (*make_id)(unsigned char* id, size_t bytes);
+  Transport* (*join)(const unsigned char* id, size_t bytes, uint32_t rank, uint32_t ranks);
+};
+
+// The name that an id of a communicator begins with.
+constexpr size_t kNameBytes = 16;
+
+// Opens the library of a transport; throws Failure(TRANSOM_UNAVAILABLE).
+const TransportLibrary& open_transport(const std::string& name);
+// The name that was asked for, or where it is empty the one that suits how the process was launched. Throws
+// Failure(TRANSOM_INVALID_ARGUMENT) for names of other devices' transports.
+std::string choose_transport(const std::string& asked);
+
+}  // namespace transom::cpu

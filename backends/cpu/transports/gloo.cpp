@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// The collectives of gloo, as PyTorch uses them, over TCP.
+#include <gloo/allgather.h>
+#include <gloo/allreduce.h>
+#include <gloo/broadcast.h>
+#include <gloo/rendezvous/context.h>
+#include <gloo/transport/tcp/device.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <stdexcept>
+
+#include "cpu/collectives/transport.h"
+#include "cpu/transports/meeting.h"
+
+namespace transom::cpu {
+namespace {
+
+constexpr auto kPatience = std::chrono::minutes(30);  // as long as PyTorch's
+
+// The addresses of all ranks, exchanged when gloo stores its own.
+class MeetingStore : public gloo::rendezvous::Store {
+ public:
+  MeetingStore(const MeetingPoint& point, uint32_t rank, uint32_t ranks) : point_(point), rank_(rank), ranks_(ranks) {}
+  void set(const std::string&, const std::vector<char>& data) override { all_ = meet(point_, rank_, ranks_, data); }
+  std::vector<char> get(const std::string& rank) override { return all_.at(std::stoul(rank)); }
+  void wait(const std::vector<std::string>&) override {}
+
+ private:
+  MeetingPoint point_;
+  uint32_t rank_, ranks_;
+  std::vector<std::vector<char>> all_;
+};
+
+template <typename T>
+void combine(void* out, const void* a, const void* b, size_t count, transom_reduction reduction) {
+  const T *x = static_cast<const T*>(a), *y = static_cast<const T*>(b);
+  T* to = static_cast<T*>(out);
+  for (size_t i = 0; i < count; ++i) {
+    if (reduction == TRANSOM_SUM) to[i] = x[i] + y[i];
+    else if (x[i] != x[i] || y[i] != y[i]) to[i] = x[i] != x[i] ? x[i] : y[i];  // NaN stays
+    else to[i] = reduction == TRANSOM_MAX ? std::max(x[i], y[i]) : std::min(x[i], y[i]);
+  }
+}
+
+class Gloo : public Transport {
+ public:
+  Gloo(const MeetingPoint& point, uint32_t rank, uint32_t ranks)
+      : context_(std::make_shared<gloo::rendezvous::Context>(static_cast<int>(rank), static_cast<int>(ranks))) {
+    gloo::transport::tcp::attr attributes;
+    attributes.hostname = own_address(point);
+    std::shared_ptr<gloo::transport::Device> device = gloo::transport::tcp::CreateDevice(attributes);
+    context_->setTimeout(kPatience);
+    MeetingStore store(point, rank, ranks);
+    context_->connectFullMesh(store, device);
+  }
+
+  void all_reduce(void* data, size_t count, transom_dtype dtype, transom_reduction reduction) override {
+    switch (dtype) {
+      case TRANSOM_FLOAT32:
+        return reduce<float>(data, count, reduction);
+      case TRANSOM_FLOAT64:
+        return reduce<double>(data, count, reduction);
+      case TRANSOM_INT32:
+        return reduce<int32_t>(data, count, reduction);
+      case TRANSOM_INT64:
+        return reduce<int64_t>(data, count, reduction);
+      default:
+        throw std::runtime_error("gloo: a type that is not reduced");
+    }
+  }
+
+  void all_gather(const void* from, void* to, size_t bytes) override {
+    if (bytes == 0) return;
+    gloo::AllgatherOptions options(context_);
+    std::vector<char> mine(static_cast<const char*>(from), static_cast<const char*>(from) + bytes);
+    options.setInput(mine.data(), bytes);
+    options.setOutput(static_cast<char*>(to), bytes * static_cast<size_t>(context_->size));
+    options.setTag(tag_++);
+    gloo::allgather(options);
+  }
+
+  void broadcast(void* data, size_t bytes, uint32_t root) override {
+    gloo::BroadcastOptions options(context_);
+    options.setOutput(static_cast<char*>(data), bytes);
+    options.setRoot(static_cast<int>(root));
+    options.setTag(tag_++);
+    gloo::broadcast(options);
+  }
+
+  void abort() override { context_->closeConnections(); }
+
+ private:
+  template <typename T>
+  void reduce(void* data, size_t count, transom_reduction reduction) {
+    gloo::AllreduceOptions options(context_);
+    options.setOutput(static_cast<T*>(data), count);
+    options.setAlgorithm(gloo::AllreduceOptions::Algorithm::RING);
+    options.setReduceFunction(
+        [=](void* out, const void* a, const void* b, size_t n) { combine<T>(out, a, b, n, reduction); });
+    options.setTag(tag_++);
+    gloo::allreduce(options);
+  }
+
+  std::shared_ptr<gloo::rendezvous::Context> context_;
+  uint32_t tag_ = 0;
+};
+
+void make_id(unsigned char* id, size_t bytes) {
+  const MeetingPoint point = open_meeting();
+  static_assert(sizeof point <= 64);
+  if (bytes < sizeof point) throw std::runtime_error("the id is too short");
+  std::memcpy(id, &point, sizeof point);
+}
+
+Transport* join(const unsigned char* id, size_t, uint32_t rank, uint32_t ranks) {
+  MeetingPoint point;
+  std::memcpy(&point, id, sizeof point);
+  return new Gloo(point, rank, ranks);
+}
+
+}  // namespace
+}  // namespace transom::cpu
+
+extern "C" TRANSOM_PLUGIN_EXPORT const transom::cpu::TransportLibrary* transom_transport() {
+  static const transom::cpu::TransportLibrary library{transom::cpu::make_id, transom::cpu::join};
+  return &library;
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/communicator.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace transom {
+namespace {
+
+void expect_collectives(const Device& device) {
+  if (!device.table().communicator_create)
+    fail(ErrorKind::kDevice, "{}: this device has no collectives, so it cannot be one of several", device.name());
+  if (!device.table().event_create)
+    fail(ErrorKind::kDevice, "{}: expected events beside collectives, found none", device.name());
+}
+
+size_t count_of(const Buffer& buffer, DType dtype) { return buffer.bytes() / size_of(dtype); }
+
+}  // namespace
+
+CommunicatorId make_communicator_id(const Device& device, const std::string& transport) {
+  expect_collectives(device);
+  CommunicatorId id{};
+  if (transport.size() >= id.size())
+    fail(ErrorKind::kUsage, "ddp_backend: expected a name, found {}", quoted(transport));
+  std::copy(transport.begin(), transport.end(), id.begin());
+  transom_error error{};
+  expect_ok(device.table().communicator_id(id.data(), &error), error, device.name());
+  return id;
+}
+
+Communicator::Communicator(Device& device, const CommunicatorId& id, uint32_t rank, uint32_t ranks)
+    : device_(device), rank_(rank), ranks_(ranks) {
+  expect_collectives(device);
+  const transom_plugin& table = device.table();
+  transom_error error{};
+  expect_ok(table.communicator_create(device.handle(), id.data(), rank, ranks, &handle_, &error), error, device.name());
+  try {
+    expect_ok(table.stream_create(device.handle(), &stream_, &error), error, device.name());
+    expect_ok(table.event_create(device.handle(), &event_, &error), error, device.name());
+  } catch (...) {
+    if (stream_) table.stream_destroy(stream_);
+    table.communicator_destroy(handle_);
+    throw;
+  }
+}
+
+Communicator::~Communicator() {
+  const transom_plugin& table = device_.table();
+  table.event_destroy(event_);
+  table.stream_destroy(stream_);
+  table.communicator_destroy(handle_);
+}
+
+void Communicator::follow_device() {
+  transom_error error{};
+  expect_ok(device_.table().event_record(event_, device_.stream(), &error), error, device_.name());
+  expect_ok(device_.table().event_wait(event_, stream_, &error), error, device_.name());
+}
+
+void Communicator::start_all_reduce(const Buffer& buffer, DType dtype) {
+  follow_device();
+  transom_error error{};
+  expect_ok(device_.table().all_reduce(handle_, stream_, {buffer.handle(), 0}, {buffer.handle(), 0},
+                                       count_of(buffer, dtype), static_cast<int32_t>(dtype), TRANSOM_SUM, &error),
+            error, device_.name());
+}
+
+void Communicator::start_broadcast(const Buffer& buffer, DType dtype) {
+  follow_device();
+  transom_error error{};
+  expect_ok(device_.table().broadcast(handle_, stream_, {buffer.handle(), 0}, count_of(buffer, dtype),
+                                      static_cast<int32_t>(dtype), 0, &error),
+            error, device_.name());
+}
+
+void Communicator::wait() {
+  transom_error error{};
+  expect_ok(device_.table().event_record(event_, stream_, &error), error, device_.name());
+  expect_ok(device_.table().event_wait(event_, device_.stream(), &error), error, device_.name());
+}
+
+void Communicator::abort() {
+  if (device_.table().communicator_abort) device_.table().communicator_abort(handle_);
+}
+
+}  // namespace transom

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "distributed/process_group.h"
+
+#include <cstring>
+
+#include "base/error.h"
+#include "device/communicator.h"
+
+namespace transom {
+
+ProcessGroup::ProcessGroup(const Launch& launch, const ProcessGroupOptions& options, std::shared_ptr<Device> device)
+    : launch_(launch), device_(std::move(device)) {
+  if (is_main()) server_ = std::make_unique<StoreServer>(launch, options.timeout);
+  client_ = std::make_unique<StoreClient>(launch, options.timeout);
+  std::string failure;
+  try {
+    // All ranks compute with one kind of device; else their collectives would wait for each other for ever.
+    const std::string kind = device_->name().substr(0, device_->name().find(':'));
+    const std::vector<std::string> kinds = all_gather(kind);
+    for (size_t rank = 0; rank < kinds.size(); ++rank)
+      if (kinds[rank] != kinds[0])
+        fail(ErrorKind::kDevice, "rank {} computes on {}, rank 0 on {}; give all of them the same --device", rank,
+             quoted(kinds[rank]), quoted(kinds[0]));
+    std::string mine;
+    if (is_main()) {
+      const CommunicatorId id = make_communicator_id(*device_, options.backend);
+      mine.assign(id.begin(), id.end());
+    }
+    const std::string text = from_main(mine);
+    CommunicatorId id{};
+    if (text.size() != id.size()) fail(ErrorKind::kDevice, "expected a communicator's id of {} bytes", id.size());
+    std::copy(text.begin(), text.end(), id.begin());
+    device_->join(std::make_unique<Communicator>(*device_, id, static_cast<uint32_t>(launch_.rank),
+                                                 static_cast<uint32_t>(launch_.ranks)));
+    client_->on_loss([device = device_.get()] { device->communicator()->abort(); });
+  } catch (const Error& error) {
+    const ErrorKind kind = error.kind();
+    failure = error.what();
+    if (!report_failure(kind, failure)) failure.clear();
+    throw Error(kind, failure);
+  }
+}
+
+ProcessGroup::~ProcessGroup() {
+  if (!failed_) {
+    // Nobody's connection closes before all are through.
+    try {
+      barrier();
+    } catch (const Error&) {
+    }
+    client_->on_loss({});
+    device_->join(nullptr);
+    client_->leave();
+  }
+  client_.reset();
+  server_.reset();
+}
+
+double ProcessGroup::sum(double mine) {
+  std::string bytes(sizeof mine, '\0');
+  std::memcpy(bytes.data(), &mine, sizeof mine);
+  double total = 0;
+  for (const std::string& part : all_gather(bytes)) {
+    double value = 0;
+    if (part.size() != sizeof value)
+      fail(ErrorKind::kDevice, "expected a number from each rank, found {} bytes", part.size());
+    std::memcpy(&value, part.data(), sizeof value);
+    total += value;
+  }
+  return total;
+}
+
+std::string ProcessGroup::from_main(const std::string& text) { return all_gather(is_main() ? text : "")[0]; }
+
+bool ProcessGroup::report_failure(ErrorKind kind, std::string& message) {
+  if (failed_) return !message.empty();
+  failed_ = true;
+  message = fmt::format("rank {}: {}", rank(), message);
+  // What fails on a device may follow from another rank's end, of which the news is on its way.
+  std::optional<LostRank> lost = client_->lost(std::chrono::milliseconds(kind == ErrorKind::kDevice ? 1500 : 0));
+  if (!lost) lost = client_->fail_with(message);
+  if (Communicator* communicator = device_->communicator()) communicator->abort();
+  if (!lost || lost->rank == rank()) return true;
+  message = fmt::format("rank {} is lost: {}", lost->rank,
+                        lost->text.empty() ? "its process ended without a word" : lost->text);
+  return lost->reporter == rank();
+}
+
+// ---- the group of this process
+
+namespace {
+
+std::unique_ptr<ProcessGroup>& the_group() {
+  static std::unique_ptr<ProcessGroup> group;
+  return group;
+}
+
+}  // namespace
+
+ProcessGroup* process_group() { return the_group().get(); }
+
+void join_process_group(const ProcessGroupOptions& options) {
+  const Launch launch = launch_of_environment();
+  if (launch.ranks == 1 || the_group()) return;
+  the_group() = std::make_unique<ProcessGroup>(launch, options, default_device());
+}
+
+void leave_process_group() { the_group().reset(); }
+
+int64_t process_rank() { return the_group() ? the_group()->rank() : 0; }
+int64_t process_count() { return the_group() ? the_group()->size() : 1; }
+
+bool report_failure(ErrorKind kind, std::string& message) {
+  return the_group() ? the_group()->report_failure(kind, message) : !message.empty();
+}
+
+}  // namespace transom

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// This process as one of several: values of the host go over the store, those of the device over its communicator.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "distributed/store.h"
+
+namespace transom {
+
+class Device;
+
+class ProcessGroup {
+ public:
+  // Returns when all processes of the launch have come and their devices are joined.
+  ProcessGroup(const Launch& launch, const ProcessGroupOptions& options, std::shared_ptr<Device> device);
+  ~ProcessGroup();
+  ProcessGroup(const ProcessGroup&) = delete;
+  ProcessGroup& operator=(const ProcessGroup&) = delete;
+
+  int64_t rank() const { return launch_.rank; }
+  int64_t size() const { return launch_.ranks; }
+  bool is_main() const { return launch_.rank == 0; }
+
+  // All processes call these together. By rank:
+  std::vector<std::string> all_gather(const std::string& mine) { return client_->all_gather(mine); }
+  double sum(double mine);
+  void barrier() { client_->all_gather(""); }
+  std::string from_main(const std::string& text);  // rank 0's
+
+  // See report_failure.
+  bool report_failure(ErrorKind kind, std::string& message);
+
+ private:
+  Launch launch_;
+  std::shared_ptr<Device> device_;
+  std::unique_ptr<StoreServer> server_;
+  std::unique_ptr<StoreClient> client_;
+  bool failed_ = false;
+};
+
+// The group that join_process_group made; null where this process is alone.
+ProcessGroup* process_group();
+
+}  // namespace transom

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// TCP connections and the frames that go over them. A frame is a mark, a kind, a length and its contents; what does not
+// look like one ends the connection.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace transom {
+
+using Clock = std::chrono::steady_clock;
+
+class Socket {
+ public:
+  explicit Socket(int file = -1) : file_(file) {}
+  Socket(Socket&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
+  Socket& operator=(Socket&& other) noexcept {
+    std::swap(file_, other.file_);
+    return *this;
+  }
+  ~Socket() { close(); }
+  void close();
+  void shut();  // both directions: whoever waits on it is woken
+  int file() const { return file_; }
+  explicit operator bool() const { return file_ >= 0; }
+
+ private:
+  int file_;
+};
+
+// Throws an Error that names the address.
+Socket listen_at(const std::string& host, uint16_t port);
+// Tries again until `end`, since the other side may not be there yet.
+Socket connect_to(const std::string& host, uint16_t port, Clock::time_point end);
+
+enum class FrameKind : uint32_t { kHello = 1, kWelcome, kGather, kAll, kFailure, kLost, kBye };
+
+struct Frame {
+  FrameKind kind{};
+  std::string contents;
+};
+
+// False where the other side is gone.
+bool send_frame(const Socket& socket, FrameKind kind, std::string_view contents);
+
+// Puts frames together from what comes in.
+class FrameReader {
+ public:
+  explicit FrameReader(uint64_t limit) : limit_(limit) {}
+  void set_limit(uint64_t limit) { limit_ = limit; }
+  // Takes what the socket has, waiting only if it has nothing; false at its end or when what came is no frame.
+  bool read(const Socket& socket);
+  std::optional<Frame> next();
+
+ private:
+  uint64_t limit_;  // bytes of a frame's contents
+  std::string buffer_;
+  bool bad_ = false;
+};
+
+}  // namespace transom
