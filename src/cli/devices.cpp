@@ -13,20 +13,23 @@
 namespace transom {
 
 void DeviceOptions::apply() const {
+  if (const std::string name = device_of_process(device); !name.empty()) set_device(name);
   if (mode.empty()) {
-    if (!device.empty()) set_device(device);
     // As on PyTorch for Gaudi; of another device it says nothing.
     const char* lazy = std::getenv("PT_HPU_LAZY_MODE");
     const bool eager = lazy && std::string_view(lazy) == "0" && device_name().starts_with("hpu");
     set_mode(eager ? Mode::kEager : Mode::kLazy);
-    return;
+  } else if (mode == "lazy") {
+    set_mode(Mode::kLazy);
+  } else if (mode == "eager") {
+    set_mode(Mode::kEager);
+  } else if (mode == "compile") {
+    set_mode(Mode::kCompile);
+  } else if (mode == "graph") {
+    set_mode(Mode::kGraph);
+  } else {
+    fail(ErrorKind::kUsage, "--mode: expected lazy, eager, compile or graph, found {}", quoted(mode));
   }
-  if (mode == "lazy") set_mode(Mode::kLazy);
-  else if (mode == "eager") set_mode(Mode::kEager);
-  else if (mode == "compile") set_mode(Mode::kCompile);
-  else if (mode == "graph") set_mode(Mode::kGraph);
-  else fail(ErrorKind::kUsage, "--mode: expected lazy, eager, compile or graph, found {}", quoted(mode));
-  if (const std::string name = device_of_process(device); !name.empty()) set_device(name);
 }
 
 Command devices_command() {

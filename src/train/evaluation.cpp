@@ -179,7 +179,8 @@ Predictions evaluate_model(TrainStep& step, const TrainingData& data, int64_t ba
     int64_t all = static_cast<int64_t>(mine[round].size());
     Batch batch = data.batch(mine[round]);
     if (data.augment) data.augment(batch, TrainingData::kEvaluationDraw + static_cast<uint64_t>(number));
-    if (all < batch_size && number > 0 && wants_static_shapes() && fill_up(batch, batch_size)) all = batch_size;
+    if (all < batch_size && data.rows > batch_size && wants_static_shapes() && fill_up(batch, batch_size))
+      all = batch_size;
     batches.push_back(
         evaluate_batch(step, batch, std::clamp<int64_t>(data.rows - number * batch_size, 0, all), all, keep, predict));
   }

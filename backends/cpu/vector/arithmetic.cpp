@@ -241,7 +241,6 @@ void fill_arithmetic(VectorKernels& kernels) {
   fill_lane<float>(kernels, kF32);
   fill_lane<double>(kernels, kF64);
   kernels.multiply_add = multiply_add;
-  kernels.larger = map2<Larger, float>;
 }
 
 }  // namespace transom::cpu::TRANSOM_LEVEL
