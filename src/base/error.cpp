@@ -6,20 +6,41 @@
 
 namespace transom {
 
+namespace {
+
+// The bytes of the UTF-8 sequence that begins here; 0 where none does.
+size_t sequence_length(std::string_view text) {
+  const auto first = static_cast<unsigned char>(text[0]);
+  const size_t length = first < 0x80                    ? 1
+                        : first >= 0xC2 && first < 0xE0 ? 2
+                        : first >= 0xE0 && first < 0xF0 ? 3
+                        : first >= 0xF0 && first < 0xF5 ? 4
+                                                        : 0;
+  if (length > text.size()) return 0;
+  for (size_t i = 1; i < length; ++i)
+    if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) return 0;
+  return length;
+}
+
+}  // namespace
+
 std::string quoted(std::string_view text, size_t limit) {
   std::string result = "'";
   for (size_t i = 0; i < text.size(); ++i) {
     if (result.size() > limit) {
-      // Do not cut a UTF-8 sequence in two.
-      while (!result.empty() && (static_cast<unsigned char>(result.back()) & 0xC0) == 0x80) result.pop_back();
-      if (!result.empty() && static_cast<unsigned char>(result.back()) >= 0xC0) result.pop_back();
       result += "...";
       break;
+    }
+    const size_t length = sequence_length(text.substr(i));
+    if (length > 1) {
+      result += text.substr(i, length);
+      i += length - 1;
+      continue;
     }
     const auto c = static_cast<unsigned char>(text[i]);
     if (c == '\n') result += "\\n";
     else if (c == '\t') result += "\\t";
-    else if (c < 0x20 || c == 0x7F) result += fmt::format("\\x{:02x}", c);
+    else if (c < 0x20 || c == 0x7F || length == 0) result += fmt::format("\\x{:02x}", c);
     else result += static_cast<char>(c);
   }
   return result + "'";

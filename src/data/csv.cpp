@@ -89,6 +89,8 @@ class CsvFormat : public RowFormat {
     std::unordered_map<std::string, int> repeated;  // and how often
     for (bool more = true; more;) {
       more = read_field(start_, 0, 0, field);
+      require(field.find('\0') == field.npos, "{}: expected a line with the names of the columns, found {}", name_,
+              transom::quoted(field, 40));
       if (field.empty()) field = fmt::format("Unnamed: {}", names_.size());
       std::string unique = field;  // pandas names the second of two equal names "name.1"
       while (!taken.insert(unique).second) unique = fmt::format("{}.{}", field, ++repeated[field]);

@@ -67,6 +67,7 @@ void write_results(const std::filesystem::path& directory, const std::optional<s
 void prepare_text_classification(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup) {
   const ScriptArguments& script = arguments.script;
   const ClassificationColumns columns = classification_columns(files.any(), script);
+  if (files.train) need_label(classification_columns(*files.train, script), *files.train);
   LoadOptions options = load_options(arguments, "text-classification");
   std::optional<Labels> labels;
   if (columns.label) labels = Labels::of(files.any(), *columns.label, script.do_regression);

@@ -89,6 +89,9 @@ TEST(TrainingArguments, RefusalsNameTheFlagAndWhatItTakes) {
 }
 
 TEST(TrainingArguments, ContradictionsAreRefused) {
+  EXPECT_NE(refusal({"--fp16"}).find("--bf16"), std::string::npos);
+  EXPECT_NE(refusal({"--activation_checkpointing_kwargs", "{\"every_n_layers\": 2}"}), "accepted");
+  EXPECT_EQ(refusal({"--gradient_checkpointing_kwargs", "{\"use_reentrant\": false}"}), "accepted");
   EXPECT_NE(refusal({"--fp16", "--bf16"}), "accepted");
   EXPECT_NE(refusal({"--load_best_model_at_end"}), "accepted");
   EXPECT_NE(refusal({"--load_best_model_at_end", "--eval_strategy", "steps", "--eval_steps", "200"}), "accepted");
