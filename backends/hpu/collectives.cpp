@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 
 #include "hpu/guarded.h"
 #include "hpu/node.h"
@@ -24,6 +25,9 @@ constexpr size_t kReducedPiece = size_t{128} << 20, kGatheredPiece = size_t{16} 
 
 transom_status communicator_id(unsigned char id[256], transom_error* error) {
   return guarded(error, [&] {
+    const auto* asked = reinterpret_cast<const char*>(id);
+    if (const std::string_view name(asked, strnlen(asked, 256)); !name.empty() && name != "hccl")
+      fail(TRANSOM_INVALID_ARGUMENT, "ddp_backend: expected hccl for this device, found '{}'", name);
     const auto library = SynapseLibrary::open();
     library->require_collectives();
     hcclUniqueId mine{};

@@ -51,7 +51,16 @@ size_t decide_thread_count() {
   CPU_ZERO(&set);
   size_t cores = std::max(1u, std::thread::hardware_concurrency());
   if (sched_getaffinity(0, sizeof set, &set) == 0) cores = static_cast<size_t>(std::max(1, CPU_COUNT(&set)));
-  return std::min(cores, cgroup_limit());
+  cores = std::min(cores, cgroup_limit());
+  // Processes that were launched together share the cores, where their launcher has not dealt them out.
+  for (const char* name : {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"}) {
+    const char* text = std::getenv(name);
+    const long processes = text ? std::strtol(text, nullptr, 10) : 0;
+    if (processes <= 1) continue;
+    const bool dealt = cores < std::min<size_t>(std::max(1u, std::thread::hardware_concurrency()), cgroup_limit());
+    return dealt ? cores : std::max<size_t>(1, cores / static_cast<size_t>(processes));
+  }
+  return cores;
 }
 
 thread_local bool inside_body = false;

@@ -19,61 +19,69 @@ transom_communicator::transom_communicator(const unsigned char* id, uint32_t ran
     const auto* name = reinterpret_cast<const char*>(id);
     const TransportLibrary& library = open_transport(choose_transport({name, strnlen(name, kNameBytes)}));
     try {
-      transport_.reset(library.join(id + kNameBytes, 256 - kNameBytes, rank, ranks));
+      state_->transport.reset(library.join(id + kNameBytes, 256 - kNameBytes, rank, ranks));
     } catch (const std::exception& error) {
-      fail(TRANSOM_DEVICE_LOST, "joining the other processes: {}", error.what());
+      fail(TRANSOM_UNAVAILABLE, "joining the other processes: {}", error.what());
     }
   }
-  worker_ = std::thread([this] { carry_out(); });
+  worker_ = std::thread([state = state_] { carry_out(*state); });
 }
 
 transom_communicator::~transom_communicator() {
+  bool failed = false;
   {
-    const std::lock_guard lock(mutex_);
-    closing_ = true;
+    const std::lock_guard lock(state_->mutex);
+    state_->closing = true;
+    failed = !state_->failure.empty();
   }
-  wake_.notify_all();
-  worker_.join();
+  state_->wake.notify_all();
+  if (failed) worker_.detach();
+  else worker_.join();
 }
 
 void transom_communicator::abort() {
+  std::deque<Item> waiting;
+  std::string failure;
   {
-    const std::lock_guard lock(mutex_);
-    if (failure_.empty()) failure_ = "the group was given up";
+    const std::lock_guard lock(state_->mutex);
+    if (state_->failure.empty()) state_->failure = "the group was given up";
+    failure = state_->failure;
+    waiting.swap(state_->queue);
+    if (state_->running) waiting.push_front({{}, state_->running});
   }
-  if (transport_) transport_->abort();
+  if (state_->transport) state_->transport->abort();
+  for (const Item& item : waiting) item.completion->finish(failure);
 }
 
 std::shared_ptr<Completion> transom_communicator::submit(std::function<void(Transport*)> work) {
   auto completion = std::make_shared<Completion>();
   {
-    const std::lock_guard lock(mutex_);
-    queue_.push_back({std::move(work), completion});
+    const std::lock_guard lock(state_->mutex);
+    state_->queue.push_back({std::move(work), completion});
   }
-  wake_.notify_all();
+  state_->wake.notify_all();
   return completion;
 }
 
-void transom_communicator::carry_out() {
+void transom_communicator::carry_out(State& state) {
+  std::unique_lock lock(state.mutex);
   while (true) {
-    Item item;
-    std::string failure;
-    {
-      std::unique_lock lock(mutex_);
-      wake_.wait(lock, [&] { return closing_ || !queue_.empty(); });
-      if (queue_.empty()) return;
-      item = std::move(queue_.front());
-      queue_.pop_front();
-      failure = failure_;
-    }
+    state.wake.wait(lock, [&] { return state.closing || !state.queue.empty(); });
+    if (state.queue.empty()) return;
+    const Item item = std::move(state.queue.front());
+    state.queue.pop_front();
+    std::string failure = state.failure;
     if (failure.empty()) {
+      state.running = item.completion;
+      lock.unlock();
       try {
-        item.work(transport_.get());
+        item.work(state.transport.get());
       } catch (const std::exception& error) {
         failure = error.what();
-        const std::lock_guard lock(mutex_);
-        if (failure_.empty()) failure_ = failure;
       }
+      lock.lock();
+      state.running.reset();
+      if (state.failure.empty()) state.failure = failure;
     }
     item.completion->finish(failure);
   }

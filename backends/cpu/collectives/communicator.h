@@ -38,14 +38,20 @@ struct transom_communicator : transom::cpu::Handle {
     std::function<void(transom::cpu::Transport*)> work;
     std::shared_ptr<transom::cpu::Completion> completion;
   };
-  void carry_out();
+  // Shared with the worker, which may outlive the communicator: what waits for a lost rank inside of a library cannot
+  // always be woken.
+  struct State {
+    std::unique_ptr<transom::cpu::Transport> transport;
+    std::mutex mutex;
+    std::condition_variable wake;
+    std::deque<Item> queue;
+    std::shared_ptr<transom::cpu::Completion> running;
+    bool closing = false;
+    std::string failure;  // of an earlier collective, or why the group was given up: nothing works after it
+  };
+  static void carry_out(State& state);
 
   uint32_t rank_, ranks_;
-  std::unique_ptr<transom::cpu::Transport> transport_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<Item> queue_;
-  bool closing_ = false;
-  std::string failure_;  // of an earlier collective: nothing works after it
+  std::shared_ptr<State> state_ = std::make_shared<State>();
   std::thread worker_;
 };

@@ -10,8 +10,10 @@ namespace transom::cpu {
 // Whether a piece of work that another thread does is done, and how it ended.
 class Completion {
  public:
+  // The first call counts.
   void finish(std::string failure) {
     const std::lock_guard lock(mutex_);
+    if (done_) return;
     failure_ = std::move(failure);
     done_ = true;
     finished_.notify_all();

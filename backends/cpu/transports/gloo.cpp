@@ -3,7 +3,8 @@
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
 #include <gloo/broadcast.h>
-#include <gloo/rendezvous/context.h>
+#include <gloo/context.h>
+#include <gloo/transport/context.h>
 #include <gloo/transport/tcp/device.h>
 
 #include <algorithm>
@@ -19,18 +20,44 @@ namespace {
 
 constexpr auto kPatience = std::chrono::minutes(30);  // as long as PyTorch's
 
-// The addresses of all ranks, exchanged when gloo stores its own.
-class MeetingStore : public gloo::rendezvous::Store {
+// Connections between all ranks. Each pair of ranks has an address of its own on either side.
+class Mesh : public gloo::Context {
  public:
-  MeetingStore(const MeetingPoint& point, uint32_t rank, uint32_t ranks) : point_(point), rank_(rank), ranks_(ranks) {}
-  void set(const std::string&, const std::vector<char>& data) override { all_ = meet(point_, rank_, ranks_, data); }
-  std::vector<char> get(const std::string& rank) override { return all_.at(std::stoul(rank)); }
-  void wait(const std::vector<std::string>&) override {}
+  Mesh(const MeetingPoint& point, uint32_t rank, uint32_t ranks)
+      : gloo::Context(static_cast<int>(rank), static_cast<int>(ranks)) {
+    gloo::transport::tcp::attr attributes;
+    attributes.hostname = own_address(point);
+    device_ = gloo::transport::tcp::CreateDevice(attributes);
+    setTimeout(kPatience);
+    transportContext_ = device_->createContext(this->rank, size);
+    transportContext_->setTimeout(kPatience);
+    std::vector<char> mine;
+    size_t bytes = 0;  // of an address
+    for (int other = 0; other < size; ++other) {
+      if (other == this->rank) {
+        mine.resize(mine.size() + kAddressBytes);
+        continue;
+      }
+      auto& pair = transportContext_->createPair(other);
+      pair->setLocalRank(this->rank);
+      std::vector<char> address = pair->address().bytes();
+      bytes = address.size();
+      if (bytes > kAddressBytes) throw std::runtime_error("gloo: an address is longer than expected");
+      address.resize(kAddressBytes);
+      mine.insert(mine.end(), address.begin(), address.end());
+    }
+    const std::vector<std::vector<char>> all = meet(point, rank, ranks, mine);
+    for (int other = 0; other < size; ++other) {
+      if (other == this->rank) continue;
+      const std::vector<char>& theirs = all[static_cast<size_t>(other)];
+      if (theirs.size() != mine.size()) throw std::runtime_error("gloo: a rank brought no addresses");
+      const auto begin = theirs.begin() + static_cast<ptrdiff_t>(rank * kAddressBytes);
+      transportContext_->getPair(other)->connect({begin, begin + static_cast<ptrdiff_t>(bytes)});
+    }
+  }
 
  private:
-  MeetingPoint point_;
-  uint32_t rank_, ranks_;
-  std::vector<std::vector<char>> all_;
+  static constexpr size_t kAddressBytes = 256;
 };
 
 template <typename T>
@@ -47,14 +74,7 @@ void combine(void* out, const void* a, const void* b, size_t count, transom_redu
 class Gloo : public Transport {
  public:
   Gloo(const MeetingPoint& point, uint32_t rank, uint32_t ranks)
-      : context_(std::make_shared<gloo::rendezvous::Context>(static_cast<int>(rank), static_cast<int>(ranks))) {
-    gloo::transport::tcp::attr attributes;
-    attributes.hostname = own_address(point);
-    std::shared_ptr<gloo::transport::Device> device = gloo::transport::tcp::CreateDevice(attributes);
-    context_->setTimeout(kPatience);
-    MeetingStore store(point, rank, ranks);
-    context_->connectFullMesh(store, device);
-  }
+      : context_(std::make_shared<Mesh>(point, rank, ranks)) {}
 
   void all_reduce(void* data, size_t count, transom_dtype dtype, transom_reduction reduction) override {
     switch (dtype) {
@@ -103,7 +123,7 @@ class Gloo : public Transport {
     gloo::allreduce(options);
   }
 
-  std::shared_ptr<gloo::rendezvous::Context> context_;
+  std::shared_ptr<Mesh> context_;
   uint32_t tag_ = 0;
 };
 
