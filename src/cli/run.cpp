@@ -24,6 +24,7 @@ struct Options {
   std::optional<std::string> requests, question, context, candidate_labels, aggregation_strategy, function_to_apply,
       pooling, hypothesis_template, source_sentence, top_k, return_timestamps;
   double chunk_length_s = 0;
+  int64_t batch_size = 1;
   bool json = false, multi_label = false, pool = false;
   std::optional<std::string> return_full_text, stride_length_s, generate_kwargs;
   // Fields of GenerationConfig, for the tasks that write; a list, because options point into it.
@@ -52,6 +53,7 @@ Json parameters_of(const Options& o) {
   if (o.generate_kwargs) p["generate_kwargs"] = parse_json(*o.generate_kwargs, "--generate_kwargs");
   for (const auto& [name, word] : o.generation)
     if (word) p[name] = generation_value(name, *word == "-" ? "true" : *word);
+  if (o.batch_size != 1) p["batch_size"] = o.batch_size;
   if (o.chunk_length_s > 0) p["chunk_length_s"] = o.chunk_length_s;
   if (o.multi_label) p["multi_label"] = true;
   if (o.pool) p["pool"] = true;
@@ -152,7 +154,7 @@ int run(const Options& options) {
       Json result;
       const Json& inputs = request["inputs"];
       if (inputs.is_array() && !pipeline->is_one_input(inputs)) {
-        result = run_pipeline(*pipeline, std::vector<Json>(inputs.begin(), inputs.end()), all);
+        result = pipeline->joined(run_pipeline(*pipeline, std::vector<Json>(inputs.begin(), inputs.end()), all));
       } else result = run_pipeline(*pipeline, inputs, all);
       std::puts(dump_json(result).c_str());
       std::fflush(stdout);
@@ -198,6 +200,7 @@ Command run_command() {
       {"--model", &o.model, kModelHelp, true},
       {"--requests", &o.requests, "JSON lines {\"inputs\": ..., \"parameters\": {...}}; one result a line"},
       {"--json", &o.json, "the structure that Transformers' pipeline() returns"},
+      {"--batch_size", &o.batch_size, "how many inputs go through the model at once"},
       {"--top_k", &o.top_k, "how many results; none for all"},
       {"--function_to_apply", &o.function_to_apply, "softmax, sigmoid or none"},
       {"--aggregation_strategy", &o.aggregation_strategy, "none, simple, first, max or average"},

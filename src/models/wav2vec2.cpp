@@ -209,7 +209,9 @@ class Wav2Vec2ForXVector : public Wav2Vec2WithHead<false> {
     const Tensor weights = unsqueeze(cast(counted, x.dtype()), 2), n = reshape(cast(counts, x.dtype()), {B, 1});
     const Tensor average = reduce_sum(x * weights, {1}) / n;
     const Tensor distance = (x - unsqueeze(average, 1)) * weights;
-    return concatenate({average, sqrt(reduce_sum(distance * distance, {1}) / (n - 1.0))}, 1);
+    // Of a feature that is always the same the root has no slope, and gives no gradient.
+    const Tensor variance = maximum(reduce_sum(distance * distance, {1}) / (n - 1.0), constant(1e-30));
+    return concatenate({average, sqrt(variance)}, 1);
   }
   Tensor margin_loss(const Tensor& logits, const Tensor& labels) const {
     constexpr double kScale = 30, kMargin = 0.4;

@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "pipelines/pipeline.h"
-#include "transom/ops.h"
 
 namespace transom {
 namespace {
@@ -13,31 +12,48 @@ namespace {
 class FillMask : public Pipeline {
  public:
   explicit FillMask(TextModel model) : model_(std::move(model)) {}
-  std::vector<std::string> parameter_names() const override { return {"top_k", "targets"}; }
+  std::vector<std::string> parameter_names() const override { return {"top_k", "targets", "tokenizer_kwargs"}; }
 
   // For each mask the likeliest tokens; with one mask, its list alone.
-  Json run(const Json& input, const Json& parameters) const override {
+  Json run(const Json& input, const Json& parameters) const override { return run_all({input}, parameters)[0]; }
+
+  std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const override {
+    const Json given = parameters.value("tokenizer_kwargs", Json::object());
+    const EncodeOptions options = encode_options(given.is_object() ? given : Json::object(), model_);
+    std::vector<Encoding> encodings;
+    for (const Json& input : inputs)
+      encodings.push_back(model_.tokenizer.encode(text_input(input), std::nullopt, options));
+    const std::vector<std::vector<float>> logits = model_.rows(encodings, "logits", batch_size_of(parameters));
+    std::vector<Json> results;
+    for (size_t i = 0; i < encodings.size(); ++i) results.push_back(filled(encodings[i].ids, logits[i], parameters));
+    return results;
+  }
+
+  // As in Transformers, a list of one text gives what the text alone would.
+  Json joined(std::vector<Json> results) const override { return results.size() == 1 ? results[0] : Json(results); }
+
+ private:
+  // logits of [T, V].
+  Json filled(const std::vector<int64_t>& ids, const std::vector<float>& logits, const Json& parameters) const {
     const Tokenizer& tokenizer = model_.tokenizer;
     const auto mask = tokenizer.special_token_id("mask");
     if (!mask) fail("fill-mask: the tokenizer has no mask token");
-    const TextModel::Result result = model_(text_input(input));
-    const std::vector<int64_t>& ids = result.encoding.ids;
-    const Tensor& logits = result.outputs.at("logits");  // [1, T, V]
+    const auto V = static_cast<ptrdiff_t>(logits.size() / std::max<size_t>(1, ids.size()));
     // With several masks the other ones stay to be seen, and so all special tokens, as in Transformers.
     const bool single = std::count(ids.begin(), ids.end(), *mask) == 1;
     Json lists = Json::array();
     for (size_t place = 0; place < ids.size(); ++place) {
       if (ids[place] != *mask) continue;
-      const auto at = static_cast<int64_t>(place);
-      const std::vector<double> scores = softmax_of(slice(logits, 1, at, at + 1).to_vector<float>());
+      const auto row = logits.begin() + static_cast<ptrdiff_t>(place) * V;
+      const std::vector<double> scores = softmax_of(std::vector<float>(row, row + V));
       Json list = Json::array();
       for (const int64_t id : candidates(scores, parameters)) {
-        std::vector<int64_t> filled = ids;
-        filled[place] = id;
+        std::vector<int64_t> whole = ids;
+        whole[place] = id;
         list.push_back({{"score", scores[static_cast<size_t>(id)]},
                         {"token", id},
                         {"token_str", tokenizer.decode({id})},
-                        {"sequence", tokenizer.decode(filled, single)}});
+                        {"sequence", tokenizer.decode(whole, single)}});
       }
       lists.push_back(std::move(list));
     }
@@ -45,7 +61,6 @@ class FillMask : public Pipeline {
     return lists.size() == 1 ? lists[0] : lists;
   }
 
- private:
   // The ids to show, by falling score.
   std::vector<int64_t> candidates(const std::vector<double>& scores, const Json& parameters) const {
     std::vector<int64_t> ids;

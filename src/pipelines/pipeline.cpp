@@ -85,12 +85,15 @@ void check_parameters(const Pipeline& pipeline, const Json& parameters) {
   const std::vector<std::string> known = pipeline.parameter_names();
   if (!parameters.is_object()) fail("parameters: expected an object");
   for (const auto& [name, value] : parameters.items())
-    if (std::find(known.begin(), known.end(), name) == known.end())
+    if (name != "batch_size" && std::find(known.begin(), known.end(), name) == known.end())
       fail("unknown parameter {}{} This task takes: {}", quoted(name), did_you_mean(name, known),
            fmt::join(known, ", "));
+  batch_size_of(parameters);
 }
 
 }  // namespace
+
+Json Pipeline::joined(std::vector<Json> results) const { return results; }
 
 std::vector<Json> Pipeline::run_all(const std::vector<Json>& inputs, const Json& parameters) const {
   std::vector<Json> results;
@@ -109,7 +112,12 @@ std::vector<Json> run_pipeline(const Pipeline& pipeline, const std::vector<Json>
 }
 
 std::optional<int64_t> TextModel::max_length() const {
-  const int64_t limit = maximum_tokens(model->config()).value_or(0);
+  // Positions that are turned, or counted from each other, have no last one.
+  const Config& config = model->config();
+  const std::string type = config.get_string("model_type", "");
+  const bool endless =
+      type == "modernbert" || (type == "deberta-v2" && !config.get_bool("position_biased_input", true));
+  const int64_t limit = endless ? 0 : maximum_tokens(config).value_or(0);
   const int64_t own = tokenizer.model_max_length().value_or(0);
   const int64_t length = own > 0 && limit > 0 ? std::min(own, limit) : std::max(own, limit);
   return length > 0 ? std::optional(length) : std::nullopt;
@@ -125,6 +133,27 @@ TextModel::Result TextModel::operator()(Encoding encoding) const {
   const NoGradient inference;
   NamedTensors outputs = model->forward(inputs_of({&encoding}));
   return {std::move(encoding), std::move(outputs)};
+}
+
+std::vector<std::vector<float>> TextModel::rows(const std::vector<Encoding>& encodings, const std::string& name,
+                                                int64_t batch_size) const {
+  const NoGradient inference;
+  const bool left = tokenizer.padding_side() == Side::kLeft;
+  std::vector<std::vector<float>> result;
+  for (size_t first = 0; first < encodings.size();) {
+    std::vector<const Encoding*> batch;
+    while (first < encodings.size() && batch.size() < static_cast<size_t>(batch_size))
+      batch.push_back(&encodings[first++]);
+    const Tensor output = model->forward(inputs_of(batch)).at(name);
+    const std::vector<float> values = output.to_vector<float>();
+    const size_t row = values.size() / batch.size(), T = output.rank() < 3 ? 1 : static_cast<size_t>(output.dim(1));
+    for (size_t i = 0; i < batch.size(); ++i) {
+      const size_t own = output.rank() < 3 ? 1 : batch[i]->size(), before = left ? T - own : 0;
+      const auto begin = values.begin() + static_cast<ptrdiff_t>(i * row + before * (row / T));
+      result.emplace_back(begin, begin + static_cast<ptrdiff_t>(own * (row / T)));
+    }
+  }
+  return result;
 }
 
 std::vector<Encoding> TextModel::encode(const std::vector<std::string>& texts) const {
@@ -185,6 +214,35 @@ std::vector<double> softmax_of(const std::vector<float>& logits) {
   for (const float x : logits) total += result.emplace_back(std::exp(x - highest));
   for (double& x : result) x /= total;
   return result;
+}
+
+EncodeOptions encode_options(const Json& parameters, const TextModel& model) {
+  EncodeOptions options{.truncation = Truncation::kLongestFirst, .max_length = model.max_length()};
+  const Json truncation = parameters.value("truncation", Json()), padding = parameters.value("padding", Json());
+  const std::string cut = truncation.is_string() ? truncation.get<std::string>() : "";
+  if (cut == "only_first") options.truncation = Truncation::kOnlyFirst;
+  else if (cut == "only_second") options.truncation = Truncation::kOnlySecond;
+  else if (!truncation.is_null() && !truncation.is_boolean() && cut != "longest_first" && cut != "do_not_truncate")
+    fail("truncation: expected true, false, longest_first, only_first, only_second or do_not_truncate, found {}",
+         quoted(dump_json(truncation)));
+  if (const int64_t length = int_parameter(parameters, "max_length", 0); length != 0) {
+    if (length < 1) fail("max_length: expected a number above 0, found {}", length);
+    if (truncation != false && cut != "do_not_truncate" && !truncation.is_null())
+      options.max_length = std::min(length, options.max_length.value_or(length));
+    if (padding == "max_length") options.padding = Padding::kMaxLength, options.max_length = length;
+  }
+  if (!padding.is_null() && !padding.is_boolean() && padding != "max_length" && padding != "longest" &&
+      padding != "do_not_pad")
+    fail("padding: expected true, false, longest, max_length or do_not_pad, found {}", quoted(dump_json(padding)));
+  return options;
+}
+
+int64_t batch_size_of(const Json& parameters) {
+  const auto found = parameters.find("batch_size");
+  if (found == parameters.end() || found->is_null()) return 1;
+  const int64_t size = int_parameter(parameters, "batch_size", 1);
+  if (size < 1) fail("batch_size: expected a number above 0, found {}", size);
+  return size;
 }
 
 std::string text_input(const Json& input, const std::string& field) {

@@ -24,6 +24,8 @@ class Pipeline {
   // Several inputs, one result each; a task that can computes them in batches.
   virtual std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const;
   virtual std::vector<std::string> parameter_names() const = 0;
+  // What pipeline() returns for a list of inputs: the list of their results, or what a task makes of it.
+  virtual Json joined(std::vector<Json> results) const;
   // Whether a list is one input (the messages of a chat) rather than several.
   virtual bool is_one_input(const Json& /*list*/) const { return false; }
   // Whether inputs are the paths of image files.
@@ -53,6 +55,10 @@ struct TextModel {
   Result operator()(const std::string& text, const std::optional<std::string>& pair = std::nullopt,
                     Truncation truncation = Truncation::kLongestFirst) const;
   Result operator()(Encoding encoding) const;
+  // The part of the output `name` that belongs to each encoding: the values of [C], or of [T, C] for its own T tokens.
+  // So many rows as `batch_size` says go through the model at once.
+  std::vector<std::vector<float>> rows(const std::vector<Encoding>& encodings, const std::string& name,
+                                       int64_t batch_size) const;
   // Texts as ids, truncated; and batches of them, padded to the longest.
   std::vector<Encoding> encode(const std::vector<std::string>& texts) const;
   NamedTensors inputs_of(const std::vector<const Encoding*>& batch) const;
@@ -62,6 +68,10 @@ struct TextModel {
 };
 
 std::vector<double> softmax_of(const std::vector<float>& logits);
+// `truncation`, `max_length` and `padding` as a tokenizer of Transformers takes them. Without them a text is cut to
+// what the model takes.
+EncodeOptions encode_options(const Json& parameters, const TextModel& model);
+int64_t batch_size_of(const Json& parameters);  // `batch_size`; 1 without it
 std::string text_input(const Json& input, const std::string& field = "text");
 int64_t int_parameter(const Json& parameters, const char* name, int64_t otherwise);
 std::string string_parameter(const Json& parameters, const char* name, const std::string& otherwise);

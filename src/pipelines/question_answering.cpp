@@ -41,8 +41,12 @@ class QuestionAnswering : public Pipeline {
     windows.insert(windows.begin(), std::move(first));
     std::vector<Candidate> candidates;
     double no_answer = 1;
-    for (Encoding& window : windows)
-      add_candidates(std::move(window), longest, words, impossible, candidates, no_answer);
+    const int64_t batch_size = batch_size_of(parameters);
+    std::vector<Ends> ends;
+    for (size_t first = 0; first < windows.size(); first += static_cast<size_t>(batch_size))
+      add_ends(windows, first, batch_size, ends);
+    for (size_t i = 0; i < windows.size(); ++i)
+      add_candidates(windows[i], ends[i], longest, words, impossible, candidates, no_answer);
     if (impossible) candidates.push_back({no_answer, {0, 0}});
     std::stable_sort(candidates.begin(), candidates.end(),
                      [](const Candidate& a, const Candidate& b) { return a.score > b.score; });
@@ -57,14 +61,33 @@ class QuestionAnswering : public Pipeline {
   }
 
  private:
-  void add_candidates(Encoding encoding, int64_t longest, bool words, bool impossible,
-                      std::vector<Candidate>& candidates, double& no_answer) const {
-    const TextModel::Result result = model_(std::move(encoding));
-    const Encoding& e = result.encoding;
-    std::vector<float> start = result.outputs.at("start_logits").to_vector<float>(),
-                       end = result.outputs.at("end_logits").to_vector<float>();
-    start.resize(e.size());
-    end.resize(e.size());
+  struct Ends {
+    std::vector<float> start, end;  // [T]
+  };
+
+  // Of so many windows from `first` on, which go through the model together.
+  void add_ends(const std::vector<Encoding>& windows, size_t first, int64_t batch_size, std::vector<Ends>& ends) const {
+    const NoGradient inference;
+    std::vector<const Encoding*> batch;
+    for (size_t i = first; i < std::min(windows.size(), first + static_cast<size_t>(batch_size)); ++i)
+      batch.push_back(&windows[i]);
+    const NamedTensors outputs = model_.model->forward(model_.inputs_of(batch));
+    const auto starts = outputs.at("start_logits").to_vector<float>(),
+               lasts = outputs.at("end_logits").to_vector<float>();
+    const size_t T = starts.size() / batch.size();
+    for (size_t i = 0; i < batch.size(); ++i) {
+      const size_t begin = i * T + (model_.tokenizer.padding_side() == Side::kLeft ? T - batch[i]->size() : 0);
+      const auto part = [&](const std::vector<float>& values) {
+        const auto at = values.begin() + static_cast<ptrdiff_t>(begin);
+        return std::vector<float>(at, at + static_cast<ptrdiff_t>(batch[i]->size()));
+      };
+      ends.push_back({part(starts), part(lasts)});
+    }
+  }
+
+  static void add_candidates(const Encoding& e, Ends logits, int64_t longest, bool words, bool impossible,
+                             std::vector<Candidate>& candidates, double& no_answer) {
+    std::vector<float>&start = logits.start, &end = logits.end;
     // Probabilities are over the context alone (and the first token, if there may be no answer).
     for (size_t i = 0; i < e.size(); ++i)
       if (e.sequence_ids[i] != 1 && !(impossible && i == 0)) start[i] = end[i] = -10000;

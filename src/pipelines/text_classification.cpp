@@ -15,14 +15,33 @@ class TextClassification : public Pipeline {
   explicit TextClassification(TextModel model) : model_(std::move(model)), labels_(model_.model->labels()) {}
 
   std::vector<std::string> parameter_names() const override {
-    return {"top_k", "function_to_apply", "return_all_scores", "truncation", "max_length"};
+    return {"top_k", "function_to_apply", "return_all_scores", "truncation", "max_length", "padding"};
   }
 
-  // {"label", "score"}, or a list of them by falling score where top_k is given.
+  // {"label", "score"}, or a list of them by falling score where top_k is given. As in Transformers, one text without
+  // top_k gives a list all the same.
   Json run(const Json& input, const Json& parameters) const override {
-    std::optional<std::string> pair;
-    if (input.is_object() && input.contains("text_pair")) pair = text_input(input, "text_pair");
-    const std::vector<float> logits = model_(text_input(input), pair).outputs.at("logits").to_vector<float>();
+    Json result = run_all({input}, parameters)[0];
+    return input.is_string() && result.is_object() ? Json::array({result}) : result;
+  }
+
+  std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const override {
+    const EncodeOptions options = encode_options(parameters, model_);
+    std::vector<Encoding> encodings;
+    for (const Json& input : inputs) {
+      std::optional<std::string> pair;
+      if (input.is_object() && input.contains("text_pair")) pair = text_input(input, "text_pair");
+      encodings.push_back(model_.tokenizer.encode(
+          text_input(input), pair ? std::optional<std::string_view>(*pair) : std::nullopt, options));
+    }
+    std::vector<Json> results;
+    for (const std::vector<float>& logits : model_.rows(encodings, "logits", batch_size_of(parameters)))
+      results.push_back(classes_of(logits, parameters));
+    return results;
+  }
+
+ private:
+  Json classes_of(const std::vector<float>& logits, const Json& parameters) const {
     const std::vector<double> scores = scores_of(
         logits,
         string_parameter(parameters, "function_to_apply", default_function(model_.model->config(), logits.size())));
@@ -41,7 +60,6 @@ class TextClassification : public Pipeline {
     return result;
   }
 
- private:
   TextModel model_;
   std::vector<std::string> labels_;
 };

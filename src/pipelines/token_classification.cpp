@@ -17,6 +17,7 @@ struct TaggedToken {
   double score = 0;
   int64_t index = 0, begin = 0, end = 0;
   std::vector<int64_t> ids;
+  std::vector<std::string> unknown;  // what stands in the text where an id is that of unknown words
   std::string word;
   bool continues = false;  // the word before
 
@@ -27,40 +28,62 @@ struct TaggedToken {
   }
 };
 
+// A text as it is tagged, and cut into windows if it is long.
+struct TaggedText {
+  std::string text;
+  std::vector<int64_t> word_begins;  // of words that came cut already: where each stands in `text`
+  std::vector<Encoding> windows;
+};
+
 class TokenClassification : public Pipeline {
  public:
-  explicit TokenClassification(TextModel model) : model_(std::move(model)), labels_(model_.model->labels()) {}
+  explicit TokenClassification(TextModel model)
+      : model_(std::move(model)), labels_(model_.model->labels()), marks_subwords_(marks_subwords(model_.tokenizer)) {}
   std::vector<std::string> parameter_names() const override {
-    return {"aggregation_strategy", "ignore_labels", "grouped_entities"};
+    return {"aggregation_strategy", "ignore_labels", "grouped_entities", "stride", "is_split_into_words", "delimiter"};
   }
 
-  Json run(const Json& input, const Json& parameters) const override {
+  Json run(const Json& input, const Json& parameters) const override { return run_all({input}, parameters)[0]; }
+
+  std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const override {
     const std::string strategy = string_parameter(
         parameters, "aggregation_strategy", bool_parameter(parameters, "grouped_entities", false) ? "simple" : "none");
-    const std::string text = text_input(input);
-    std::vector<TaggedToken> tokens = tag(text);
+    // A list of strings is one text then.
+    const bool split = bool_parameter(parameters, "is_split_into_words", false);
+    const bool one = split && !inputs.empty() && inputs[0].is_string();
+    std::vector<TaggedText> texts;
+    for (const Json& input : one ? std::vector<Json>{Json(inputs)} : inputs)
+      texts.push_back(split ? of_words(input, parameters) : of_text(input, strategy, parameters));
+
+    std::vector<Encoding> windows;
+    for (const TaggedText& text : texts) windows.insert(windows.end(), text.windows.begin(), text.windows.end());
+    const std::vector<std::vector<float>> logits = model_.rows(windows, "logits", batch_size_of(parameters));
     const std::set<std::string> ignored = ignored_labels(parameters);
-    Json result = Json::array();
-    if (strategy == "none") {
-      for (const TaggedToken& token : tokens)
-        if (!ignored.contains(name_of(token.label)))
-          result.push_back({{"entity", name_of(token.label)},
-                            {"score", token.score},
-                            {"index", token.index},
-                            {"word", token.word},
-                            {"start", token.begin},
-                            {"end", token.end}});
-      return result;
+    std::vector<Json> results;
+    size_t next = 0;
+    for (const TaggedText& text : texts) {
+      std::vector<Json> entities;
+      for (const Encoding& window : text.windows)
+        for (Json& entity : entities_of(tagged(text, window, logits[next++]), strategy))
+          if (!ignored.contains(entity[strategy == "none" ? "entity" : "entity_group"].get<std::string>()))
+            entities.push_back(std::move(entity));
+      results.emplace_back(text.windows.size() > 1 ? without_overlaps(std::move(entities)) : std::move(entities));
     }
-    if (strategy != "simple") tokens = words_of(tokens, strategy);
-    for (Json& group : groups_of(tokens))
-      if (!ignored.contains(group["entity_group"].get<std::string>())) result.push_back(std::move(group));
-    return result;
+    return results;
   }
 
  private:
   std::string name_of(size_t label) const {
     return label < labels_.size() ? labels_[label] : "LABEL_" + std::to_string(label);
+  }
+
+  // Whether tokens within a word say so ("##ing"), as those of WordPiece do. A byte-pair vocabulary may hold the same
+  // marks as text.
+  static bool marks_subwords(const Tokenizer& tokenizer) {
+    for (int64_t id = 0; id < tokenizer.vocab_size(); ++id)
+      if (const auto token = tokenizer.id_to_token(id); token && token->size() > 2 && token->starts_with("##"))
+        return tokenizer.decode({id, id}, false, false) == *token + token->substr(2);
+    return false;
   }
 
   static std::set<std::string> ignored_labels(const Json& parameters) {
@@ -72,29 +95,81 @@ class TokenClassification : public Pipeline {
     return result;
   }
 
-  std::vector<TaggedToken> tag(const std::string& text) const {
-    const TextModel::Result result = model_(text);
-    const Encoding& encoding = result.encoding;
-    const Tensor& logits = result.outputs.at("logits");  // [1, T, labels]
-    const std::vector<float> values = logits.to_vector<float>();
-    const auto classes = static_cast<ptrdiff_t>(logits.dim(2));
+  TaggedText of_text(const Json& input, const std::string& strategy, const Json& parameters) const {
+    EncodeOptions options{.truncation = Truncation::kLongestFirst, .max_length = model_.max_length()};
+    if (parameters.contains("stride")) {
+      if (strategy == "none") fail("stride needs an aggregation_strategy other than none");
+      options.stride = int_parameter(parameters, "stride", 0);
+      options.return_overflowing_tokens = true;
+    }
+    TaggedText result{.text = text_input(input)};
+    Encoding first = model_.tokenizer.encode(result.text, std::nullopt, options);
+    result.windows = std::move(first.overflowing);
+    result.windows.insert(result.windows.begin(), std::move(first));
+    return result;
+  }
+
+  TaggedText of_words(const Json& input, const Json& parameters) const {
+    const std::string delimiter = string_parameter(parameters, "delimiter", " ");
+    TaggedText result;
+    std::vector<std::string> words;
+    int64_t place = 0;
+    if (!input.is_array()) fail("is_split_into_words: expected a list of words, found {}", quoted(dump_json(input)));
+    for (const Json& word : input) {
+      if (!word.is_string()) fail("is_split_into_words: expected a list of words, found {}", quoted(dump_json(input)));
+      if (!words.empty()) result.text += delimiter, place += count_characters(delimiter);
+      words.push_back(word.get<std::string>());
+      result.word_begins.push_back(place);
+      result.text += words.back(), place += count_characters(words.back());
+    }
+    result.windows.push_back(model_.tokenizer.encode_words(
+        words, {.truncation = Truncation::kLongestFirst, .max_length = model_.max_length()}));
+    return result;
+  }
+
+  std::vector<TaggedToken> tagged(const TaggedText& text, const Encoding& encoding,
+                                  const std::vector<float>& logits) const {  // [T, labels]
+    const auto classes = static_cast<ptrdiff_t>(logits.size() / std::max<size_t>(1, encoding.size()));
     const auto unknown = model_.tokenizer.special_token_id("unk");
     std::vector<TaggedToken> tokens;
     for (size_t i = 0; i < encoding.size(); ++i) {
       if (encoding.special_tokens_mask[i]) continue;
-      const auto row = values.begin() + static_cast<ptrdiff_t>(i) * classes;
+      const auto row = logits.begin() + static_cast<ptrdiff_t>(i) * classes;
+      const size_t word = static_cast<size_t>(encoding.word_ids[i]);
+      const int64_t shift = word < text.word_begins.size() ? text.word_begins[word] : 0;
       TaggedToken token{.index = static_cast<int64_t>(i),
-                        .begin = encoding.offsets[i].first,
-                        .end = encoding.offsets[i].second,
+                        .begin = encoding.offsets[i].first + shift,
+                        .end = encoding.offsets[i].second + shift,
                         .ids = {encoding.ids[i]},
                         .word = encoding.tokens[i]};
       token.choose(softmax_of(std::vector<float>(row, row + classes)));
-      const std::string_view original = characters(text, {token.begin, token.end});
-      if (unknown && encoding.ids[i] == *unknown) token.word = original;
-      else token.continues = count_characters(token.word) != count_characters(original);
+      const std::string original(characters(text.text, {token.begin, token.end}));
+      if (unknown && encoding.ids[i] == *unknown) {
+        token.word = original;
+        token.unknown = {original};
+      } else if (marks_subwords_) {
+        token.continues = count_characters(token.word) != count_characters(original);
+      } else {  // a token that no space stands before
+        token.continues = token.begin > 0 &&
+                          characters(text.text, {token.begin - 1, token.begin + 1}).find(' ') == std::string_view::npos;
+      }
       tokens.push_back(std::move(token));
     }
     return tokens;
+  }
+
+  std::vector<Json> entities_of(std::vector<TaggedToken> tokens, const std::string& strategy) const {
+    if (strategy == "simple") return groups_of(tokens, false);
+    if (strategy != "none") return groups_of(words_of(tokens, strategy), true);
+    std::vector<Json> entities;
+    for (const TaggedToken& token : tokens)
+      entities.push_back({{"entity", name_of(token.label)},
+                          {"score", token.score},
+                          {"index", token.index},
+                          {"word", token.word},
+                          {"start", token.begin},
+                          {"end", token.end}});
+    return entities;
   }
 
   // Tokens of one word become one, with the scores of the first, of the most certain, or their mean.
@@ -109,7 +184,7 @@ class TokenClassification : public Pipeline {
       word.end = tokens[end - 1].end;
       std::vector<double> mean(word.scores.size(), 0);
       for (size_t i = begin; i < end; ++i) {
-        if (i > begin) word.ids.push_back(tokens[i].ids[0]);
+        if (i > begin) append(word, tokens[i]);
         for (size_t k = 0; k < mean.size(); ++k) mean[k] += tokens[i].scores[k] / static_cast<double>(end - begin);
         if (strategy == "max" && tokens[i].score > word.score) word.choose(tokens[i].scores);
       }
@@ -120,8 +195,27 @@ class TokenClassification : public Pipeline {
     return words;
   }
 
-  // "B-LOC" begins an entity of its own; "I-LOC", or a label without a prefix, goes on with one of its kind.
-  std::vector<Json> groups_of(const std::vector<TaggedToken>& tokens) const {
+  static void append(TaggedToken& token, const TaggedToken& next) {
+    token.ids.insert(token.ids.end(), next.ids.begin(), next.ids.end());
+    token.unknown.insert(token.unknown.end(), next.unknown.begin(), next.unknown.end());
+  }
+
+  // The text of tokens; unknown ones are as they were written.
+  std::string text_of(const TaggedToken& token) const {
+    std::string text = model_.tokenizer.decode(token.ids, false, false);
+    const std::string mark = model_.tokenizer.special_token("unk").value_or("");
+    size_t at = 0;
+    for (const std::string& written : token.unknown) {
+      if (mark.empty() || (at = text.find(mark, at)) == text.npos) break;
+      text.replace(at, mark.size(), written);
+      at += written.size();
+    }
+    return text;
+  }
+
+  // "B-LOC" begins an entity of its own; "I-LOC", or a label without a prefix, goes on with one of its kind. Of words,
+  // unless their tokens tell where they end, the texts come one behind the other.
+  std::vector<Json> groups_of(const std::vector<TaggedToken>& tokens, bool words) const {
     std::vector<Json> groups;
     const auto kind = [&](size_t label) {
       const std::string name = name_of(label);
@@ -133,16 +227,18 @@ class TokenClassification : public Pipeline {
              !name_of(tokens[end].label).starts_with("B-"))
         ++end;
       double score = 0;
-      std::vector<int64_t> ids;
+      TaggedToken all;
+      std::string text;
       for (size_t i = begin; i < end; ++i) {
         score += tokens[i].score / static_cast<double>(end - begin);
-        ids.insert(ids.end(), tokens[i].ids.begin(), tokens[i].ids.end());
+        append(all, tokens[i]);
+        if (words && !marks_subwords_) text += text_of(tokens[i]);
       }
       const std::string name = name_of(tokens[begin].label);
       const size_t dash = name.find('-');
       groups.push_back({{"entity_group", dash == name.npos ? name : name.substr(dash + 1)},
                         {"score", score},
-                        {"word", model_.tokenizer.decode(ids)},
+                        {"word", words && !marks_subwords_ ? text : text_of(all)},
                         {"start", tokens[begin].begin},
                         {"end", tokens[end - 1].end}});
       begin = end;
@@ -150,8 +246,27 @@ class TokenClassification : public Pipeline {
     return groups;
   }
 
+  // Of entities of several windows that overlap the longest, and of those the most certain.
+  static std::vector<Json> without_overlaps(std::vector<Json> entities) {
+    std::stable_sort(entities.begin(), entities.end(), [](const Json& a, const Json& b) {
+      return a["start"].get<int64_t>() < b["start"].get<int64_t>();
+    });
+    const auto length = [](const Json& e) { return e["end"].get<int64_t>() - e["start"].get<int64_t>(); };
+    std::vector<Json> result;
+    for (Json& entity : entities) {
+      if (result.empty() || entity["start"].get<int64_t>() >= result.back()["end"].get<int64_t>())
+        result.push_back(std::move(entity));
+      else if (length(entity) > length(result.back()) ||
+               (length(entity) == length(result.back()) &&
+                entity["score"].get<double>() > result.back()["score"].get<double>()))
+        result.back() = std::move(entity);
+    }
+    return result;
+  }
+
   TextModel model_;
   std::vector<std::string> labels_;
+  bool marks_subwords_;
 };
 
 }  // namespace

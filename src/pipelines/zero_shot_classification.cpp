@@ -25,17 +25,35 @@ class ZeroShotClassification : public Pipeline {
   }
 
   // {"sequence", "labels", "scores"} by falling score.
-  Json run(const Json& input, const Json& parameters) const override {
-    const std::vector<std::string> candidates = candidate_labels(input, parameters);
-    const std::string sequence = text_input(input),
-                      hypothesis = string_parameter(parameters, "hypothesis_template", "This example is {}.");
+  Json run(const Json& input, const Json& parameters) const override { return run_all({input}, parameters)[0]; }
+
+  // The pairs of all texts and labels are one list for batches.
+  std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const override {
+    const std::string hypothesis = string_parameter(parameters, "hypothesis_template", "This example is {}.");
+    const EncodeOptions options{.truncation = Truncation::kOnlyFirst, .max_length = model_.max_length()};
+    std::vector<Encoding> pairs;
+    for (const Json& input : inputs)
+      for (const std::string& label : candidate_labels(input, parameters))
+        pairs.push_back(model_.tokenizer.encode(text_input(input), hypothesis_of(hypothesis, label), options));
+    const std::vector<std::vector<float>> logits = model_.rows(pairs, "logits", batch_size_of(parameters));
+    std::vector<Json> results;
+    auto next = logits.begin();
+    for (const Json& input : inputs) {
+      const std::vector<std::string> candidates = candidate_labels(input, parameters);
+      const auto end = next + static_cast<ptrdiff_t>(candidates.size());
+      results.push_back(ranking(text_input(input), candidates, {next, end}, parameters));
+      next = end;
+    }
+    return results;
+  }
+
+ private:
+  Json ranking(const std::string& sequence, const std::vector<std::string>& candidates,
+               const std::vector<std::vector<float>>& all_logits, const Json& parameters) const {
     const bool multi = bool_parameter(parameters, "multi_label", false) || candidates.size() == 1;
     std::vector<double> scores;
     std::vector<float> entailments;
-    for (const std::string& label : candidates) {
-      const std::string claim = hypothesis_of(hypothesis, label);
-      const std::vector<float> logits =
-          model_(sequence, claim, Truncation::kOnlyFirst).outputs.at("logits").to_vector<float>();
+    for (const std::vector<float>& logits : all_logits) {
       const size_t entailment = entailment_.value_or(logits.size() - 1),
                    contradiction = entailment == 0 ? logits.size() - 1 : 0;
       if (multi) scores.push_back(softmax_of({logits[contradiction], logits[entailment]})[1]);
@@ -47,7 +65,6 @@ class ZeroShotClassification : public Pipeline {
     return {{"sequence", sequence}, {"labels", labels}, {"scores", sorted}};
   }
 
- private:
   TextModel model_;
   std::optional<size_t> entailment_;
 };
