@@ -204,6 +204,20 @@ Cache& cache() {
 
 constexpr size_t kMaximumPrograms = 4096;
 
+// The types of a batch: of inputs that are neither weights nor handed over to their updates.
+std::string changing_inputs(const Graph& graph, const ProgramOptions& options) {
+  constexpr size_t kMost = 8;
+  std::vector<std::string> types;
+  for (size_t i = 0; i < graph.inputs.size(); ++i)
+    if (!options.donated[i] && !options.frozen[i]) types.push_back(to_string(graph.inputs[i].type()));
+  if (types.size() > kMost) {
+    const size_t more = types.size() - kMost;
+    types.resize(kMost);
+    types.push_back(fmt::format("{} more", more));
+  }
+  return fmt::format("{}", fmt::join(types, ", "));
+}
+
 }  // namespace
 
 std::shared_ptr<const Program> find_program(const std::shared_ptr<Device>& device, const Graph& graph,
@@ -232,8 +246,8 @@ std::shared_ptr<const Program> find_program(const std::shared_ptr<Device>& devic
   ++statistics.compilations;
   if (log_topic("recompiles"))
     log(LogLevel::kInfo,
-        fmt::format("compiled a program of {} nodes with {} inputs in {:.1f} ms ({} so far)", graph.nodes.size(),
-                    graph.inputs.size(),
+        fmt::format("compiled a program of {} nodes for ({}) in {:.1f} ms ({} so far)", graph.nodes.size(),
+                    changing_inputs(graph, options),
                     std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count(),
                     statistics.compilations));
   programs.emplace(key, program);
