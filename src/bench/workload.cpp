@@ -107,11 +107,12 @@ class PipelineWorkload : public Workload {
     const std::string text = read_file(options.inputs);
     for (size_t begin = 0; begin < text.size();) {
       const size_t end = std::min(text.find('\n', begin), text.size());
-      if (end > begin) lines_.push_back(text.substr(begin, end - begin));
+      if (end > begin) lines_.emplace_back(text.substr(begin, end - begin));
       begin = end + 1;
     }
     if (lines_.empty()) fail("{}: expected lines of text, found none", options.inputs);
     if (options.task == "feature-extraction") parameters_["pooling"] = "auto";
+    else if (options.batch_size > 1) parameters_["batch_size"] = options.batch_size;
     const Config config = Config::read(fs::path(options.model) / "config.json");
     model_type_ = config.get_string("model_type", "");
   }
@@ -120,7 +121,7 @@ class PipelineWorkload : public Workload {
     std::optional<Autocast> autocast;
     if (options_.dtype == "bfloat16") autocast.emplace(DType::kBFloat16);
     const QuantizedLinear quantized(options_.quantization == "int8");
-    for (const std::string& line : lines_) run_pipeline(*pipeline_, line, parameters_);
+    run_pipeline(*pipeline_, lines_, parameters_);
   }
   double samples() const override { return static_cast<double>(lines_.size()); }
   std::string model_type() const override { return model_type_; }
@@ -128,7 +129,7 @@ class PipelineWorkload : public Workload {
  private:
   BenchOptions options_;
   std::unique_ptr<Pipeline> pipeline_;
-  std::vector<std::string> lines_;
+  std::vector<Json> lines_;
   Json parameters_ = Json::object();
   std::string model_type_;
 };
