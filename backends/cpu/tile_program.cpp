@@ -127,10 +127,7 @@ class Worker {
       }
       case Leaf::kIota:
         dispatch(leaf.dtype, [&]<typename T>() {
-          auto* out = reinterpret_cast<Compute<T>*>(table_[leaf.slot]);
-          count_along_axis(leaf, begin, n, out);
-          if (leaf.dtype == TRANSOM_BOOL)
-            for (int64_t i = 0; i < n; ++i) out[i] = out[i] != 0;
+          count_along_axis(leaf, begin, n, reinterpret_cast<Compute<T>*>(table_[leaf.slot]));
         });
     }
   }

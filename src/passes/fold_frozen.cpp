@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "ir/tensor_map.h"
+#include "passes/passes.h"
 
 namespace transom {
 namespace {
@@ -18,8 +19,6 @@ constexpr std::string_view kMovement[] = {"constant", "iota",  "reshape", "broad
 bool only_moves(const Node& node) {
   return std::find(std::begin(kMovement), std::end(kMovement), node.operation->name) != std::end(kMovement);
 }
-
-int64_t bytes_of(const Tensor& tensor) { return tensor.size() * static_cast<int64_t>(size_of(tensor.dtype())); }
 
 // What a node computes from.
 struct Cone {
@@ -83,8 +82,8 @@ class Folder {
     const Cone& cone = cones_.at(value.node().get());
     if (is_input(*value.node()) || !cone.frozen || !cone.works || value.node()->types.size() != 1) return false;
     int64_t sources = 0;
-    for (const size_t i : cone.inputs) sources += bytes_of(graph_.inputs[i]);
-    return bytes_of(value) <= sources;
+    for (const size_t i : cone.inputs) sources += bytes_of(graph_.inputs[i].type());
+    return bytes_of(value.type()) <= sources;
   }
 
   FrozenValue part_of(const Tensor& value) const {

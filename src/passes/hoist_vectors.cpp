@@ -13,7 +13,7 @@ constexpr int64_t kSmallBytes = 16 << 10;
 
 bool is_small(const Node& node) {
   int64_t bytes = 0;
-  for (const Type& type : node.types) bytes += elements(type.shape) * static_cast<int64_t>(size_of(type.dtype));
+  for (const Type& type : node.types) bytes += bytes_of(type);
   return bytes <= kSmallBytes;
 }
 

@@ -188,8 +188,6 @@ class Layout {
   TensorMap<Tensor> known_;
 };
 
-int64_t bytes_of(const Type& type) { return elements(type.shape) * static_cast<int64_t>(size_of(type.dtype)); }
-
 // Bytes that permutes move, and convolutions inside themselves.
 int64_t moved_bytes(const Graph& graph) {
   int64_t bytes = 0;

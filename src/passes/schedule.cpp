@@ -13,8 +13,6 @@
 namespace transom {
 namespace {
 
-int64_t bytes_of(const Tensor& tensor) { return tensor.size() * static_cast<int64_t>(size_of(tensor.dtype())); }
-
 class Scheduler {
  public:
   explicit Scheduler(const Graph& graph) : graph_(graph), makers_(graph.nodes.size()), readers_(graph.nodes.size()) {
@@ -35,11 +33,11 @@ class Scheduler {
       int64_t growth = 0;  // of what lives in the arena, by this node
       TensorSet ended;
       for (const Tensor& output : outputs_of(graph.nodes[n]))
-        if (!outputs.contains(output)) growth += bytes_of(output);
+        if (!outputs.contains(output)) growth += bytes_of(output.type());
       for (const Tensor& input : graph.nodes[n]->inputs)
         if (index.contains(input.node().get()) && !outputs.contains(input) && last_use.at(input) == n &&
             ended.insert(input).second)
-          growth -= bytes_of(input);
+          growth -= bytes_of(input.type());
       growth_.push_back(growth);
     }
   }

@@ -5,31 +5,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "base/json.h"
-#include "models/family.h"
-#include "support/golden.h"
+#include "support/golden_cases.h"
 #include "train/model_inputs.h"
 #include "train/task_data.h"
 #include "transom/model.h"
 
 namespace transom {
 namespace {
-
-std::vector<std::string> cases() {
-  std::set<std::string> known;
-  for (const Family& family : families())
-    for (const Architecture& architecture : family.architectures) known.insert(architecture.name);
-  std::vector<std::string> names;
-  std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator(test::golden_folder(), none))
-    if (std::filesystem::exists(entry.path() / "train.json") &&
-        known.contains(read_json(entry.path() / "case.json").value("class", "")))
-      names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 class GoldenOverfit : public testing::TestWithParam<std::string> {};
 
@@ -81,11 +65,12 @@ TEST_P(GoldenOverfit, FollowsPyTorch) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, GoldenOverfit, testing::ValuesIn(cases()), [](const auto& info) {
-  std::string name = info.param;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Cases, GoldenOverfit, testing::ValuesIn(test::golden_cases_with("train.json")),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GoldenOverfit);
 
 }  // namespace

@@ -7,12 +7,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <set>
 
 #include "base/json.h"
 #include "hpu_device.h"
-#include "models/family.h"
-#include "support/golden.h"
+#include "support/golden_cases.h"
 #include "train/model_inputs.h"
 #include "train/task_data.h"
 #include "transom/compile.h"
@@ -23,19 +21,7 @@
 namespace transom {
 namespace {
 
-std::vector<std::string> all_cases() {
-  std::set<std::string> known;
-  for (const Family& family : families())
-    for (const Architecture& architecture : family.architectures) known.insert(architecture.name);
-  std::vector<std::string> names;
-  std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator(test::golden_folder(), none))
-    if (std::filesystem::exists(entry.path() / "expected.safetensors") &&
-        known.contains(read_json(entry.path() / "case.json").value("class", "")))
-      names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
+std::vector<std::string> all_cases() { return test::golden_cases_with("expected.safetensors"); }
 
 // One of each kind: an encoder with masks, a decoder with rotary embedding, convolutions, a classifier of few labels.
 std::vector<std::string> quick_cases() {
