@@ -15,7 +15,7 @@ class Case:
     model: str
     inputs: str
     task: str = "forward"  # of `transom bench`
-    dtype: str = "float32"
+    dtype: str = "float32"  # int8: linear layers quantised as they run
     peers: tuple = ("torch",)  # those that can take part
     runs: int = 1  # a turn
 
@@ -141,18 +141,24 @@ def make_training_file(folder, sst2):
     return path
 
 
+def add_inference(cases, bert, one, eight, dtype, short, peers):
+    for rows, batch, runs in ((1, one, 8), (8, eight, 3)):
+        cases.append(Case(f"infer-{rows}-{short}", f"BERT-base inference {rows}x128 {short}", bert, unlabelled(batch), "forward",
+                          dtype, peers, runs))
+
+
 def make_cases(folder, minilm, sst2):
     bert = make_bert(folder)
     one, eight = make_batch(folder, 1, 128), make_batch(folder, 8, 128)
     cases = []
-    for dtype, short in (("float32", "f32"), ("bfloat16", "bf16")):
+    for dtype, short in (("float32", "f32"), ("bfloat16", "bf16"), ("int8", "int8")):
+        if dtype == "int8":
+            add_inference(cases, bert, one, eight, dtype, short, ("torch", "onnxruntime", "openvino"))
+            continue
         cases.append(Case(f"train-{short}", f"BERT-base training step 8x128 {short}", bert, eight, "train", dtype,
                           ("torch", "compile"), 2))
         peers = ("torch", "compile", "onnxruntime", "openvino") if dtype == "float32" else ("torch", "compile", "openvino")
-        cases.append(Case(f"infer-1-{short}", f"BERT-base inference 1x128 {short}", bert, unlabelled(one), "forward", dtype,
-                          peers, 8))
-        cases.append(Case(f"infer-8-{short}", f"BERT-base inference 8x128 {short}", bert, unlabelled(eight), "forward", dtype,
-                          peers, 3))
+        add_inference(cases, bert, one, eight, dtype, short, peers)
     gpt2, text = make_gpt2(folder), make_text(folder, 4, 256)
     for dtype, short in (("float32", "f32"), ("bfloat16", "bf16")):
         cases.append(Case(f"gpt2-train-{short}", f"GPT-2 small training step 4x256 {short}", gpt2, text, "train", dtype,
@@ -164,5 +170,5 @@ def make_cases(folder, minilm, sst2):
                               ("torch", "compile", "onnxruntime", "openvino"), 8 if rows == 1 else 3))
     if minilm:
         cases.append(Case("embed", "MiniLM, 1000 sentences with tokenising", minilm, make_sentences(folder, sst2),
-                          "feature-extraction", "float32", ("sentence-transformers",), 1))
+                          "feature-extraction", "float32", ("sentence-transformers", "onnxruntime"), 1))
     return cases

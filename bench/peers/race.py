@@ -41,12 +41,20 @@ class Contender:
             raise RuntimeError(f"{self.name}: {self.log.read().strip()[-400:]}")
         return json.loads(line)
 
-    def run(self, runs):
-        self.process.stdin.write(f"run {runs}\n")
+    def ask(self, line):
+        self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
-        return self.answer()["seconds"]
+        return self.answer()
+
+    def run(self, runs):
+        return self.ask(f"run {runs}")["seconds"]
+
+    def first(self):
+        """Seconds of the first run, compilation included."""
+        return next(self.ready[name] for name in ("first", "first_train", "first_forward") if name in self.ready)
 
     def close(self):
+        self.memory = peak_memory(self.process.pid)
         try:
             self.process.stdin.write("quit\n")
             self.process.stdin.close()
@@ -55,21 +63,32 @@ class Contender:
         self.process.wait()
 
 
+def peak_memory(process):
+    """Megabytes that were resident at the worst moment, mapped files included."""
+    try:
+        with open(f"/proc/{process}/status", encoding="utf-8") as file:
+            return next((int(line.split()[1]) / 1e3 for line in file if line.startswith("VmHWM")), None)
+    except OSError:
+        return None
+
+
 def command_of(case, peer, options):
     if peer == "transom":
-        command = [options.transom, "bench", case.model, "--task", case.task, "--dtype", case.dtype, "--inputs", case.inputs,
-                   "--threads", str(options.threads), "--interactive"]
+        kind = ["--quantization", "int8"] if case.dtype == "int8" else ["--dtype", case.dtype]
+        command = [options.transom, "bench", case.model, "--task", case.task, *kind, "--inputs", case.inputs, "--threads",
+                   str(options.threads), "--interactive"]
         return command + (["--device", options.device] if options.device else [])
     return [sys.executable, os.path.join(HERE, "worker.py"), "--peer", peer, "--model", case.model, "--inputs", case.inputs,
             "--dtype", case.dtype, "--threads", str(options.threads)] + (["--training"] if case.training else [])
 
 
-def environment_of(options):
-    return {**os.environ, "OMP_NUM_THREADS": str(options.threads), "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "true"}
+def environment_of(options, **more):
+    return {**os.environ, "OMP_NUM_THREADS": str(options.threads), "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "true",
+            **more}
 
 
 def race(case, peers, options):
-    """Seconds of each contender's runs by its name."""
+    """Seconds of each contender's runs by its name, and its peak memory in MB."""
     contenders = []
     for peer in ["transom", *peers]:
         try:
@@ -90,7 +109,44 @@ def race(case, peers, options):
     finally:
         for contender in contenders:
             contender.close()
-    return {contender.name: contender.seconds for contender in contenders}
+    return ({contender.name: contender.seconds for contender in contenders},
+            {contender.name: contender.memory for contender in contenders})
+
+
+def race_compilations(case, peers, turns, options):
+    """What the first run takes longer than a later one: with empty caches on the disk, and in the next process."""
+    found = {"cold": {}, "warm": {}}
+    for turn in range(turns):
+        for peer in ["transom", *peers]:
+            with tempfile.TemporaryDirectory(prefix="transom-race-cache-") as cache:
+                environment = environment_of(options, TORCHINDUCTOR_CACHE_DIR=cache, XDG_CACHE_HOME=cache,
+                                             TRANSOM_CODEGEN="wait")
+                for state in ("cold", "warm"):
+                    contender = Contender(peer, command_of(case, peer, options), environment)
+                    try:
+                        steady = statistics.median(contender.run(4))
+                        found[state].setdefault(peer, []).append(max(contender.first() - steady, 1e-4))
+                    finally:
+                        contender.close()
+        progress(case.title, turn + 1, turns)
+    return found
+
+
+def race_lengths(case, peers, batches, options):
+    """For batches of lengths not seen before: the first step's time by that of a repeated one."""
+    ratios = {}
+    for peer in ["transom", *peers]:
+        contender = Contender(peer, command_of(case, peer, options), environment_of(options))
+        try:
+            contender.run(3)
+            for batch in batches:
+                contender.ask(f"inputs {batch}")
+                first, *repeated = contender.run(4)
+                ratios.setdefault(peer, []).append(first / statistics.median(repeated))
+        finally:
+            contender.close()
+        progress(case.title, len(ratios), len(peers) + 1)
+    return ratios
 
 
 def progress(title, done, total):
@@ -138,18 +194,24 @@ def text_of(seconds):
     return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
 
 
+def memory_of(result, peer):
+    theirs, ours = (result.get("memory", {}).get(name) for name in (peer, "transom"))
+    return f"{theirs / ours:.2f}" if ours and theirs else "-"
+
+
 def table(results, markdown):
-    """One line a peer of a case: medians and their ratio, and that of the fastest runs."""
-    rows = [["CASE", "PEER", "TRANSOM", "PEER'S", "RATIO", "OF MINIMA"]]
+    """One line a peer of a case: medians and their ratio, that of the fastest runs, and of peak memory."""
+    rows = [["CASE", "PEER", "TRANSOM", "PEER'S", "RATIO", "OF MINIMA", "OF MEMORY"]]
     for result in results:
         ours = result["seconds"]["transom"]
         for peer, theirs in result["seconds"].items():
             if peer != "transom":
                 rows.append([result["title"], peer, text_of(statistics.median(ours)), text_of(statistics.median(theirs)),
-                             f"{statistics.median(theirs) / statistics.median(ours):.2f}", f"{min(theirs) / min(ours):.2f}"])
+                             f"{statistics.median(theirs) / statistics.median(ours):.2f}", f"{min(theirs) / min(ours):.2f}",
+                             memory_of(result, peer)])
     if markdown:
         lines = ["| " + " | ".join(row) + " |" for row in rows]
-        return "\n".join([lines[0].lower(), "| --- " * 2 + "| ---: " * 4 + "|", *lines[1:]])
+        return "\n".join([lines[0].lower(), "| --- " * 2 + "| ---: " * 5 + "|", *lines[1:]])
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return "\n".join("  ".join(cell.ljust(width) if i < 2 else cell.rjust(width)
                                for i, (cell, width) in enumerate(zip(row, widths))) for row in rows)
@@ -203,7 +265,8 @@ def parse():
     parser.add_argument("--peers", nargs="+", default=["torch"], choices=definitions.PEERS, help="besides Transom")
     parser.add_argument("--cases", nargs="+", help="names: train-f32, infer-1-f32, infer-8-f32, gpt2-train-f32, the same "
                                                    "with bf16, vit-base-1, vit-base-8, resnet-50-1, resnet-50-8, "
-                                                   "embed, start, finetune (default: all)")
+                                                   "infer-1-int8, infer-8-int8, embed, start, finetune, "
+                                                   "compilation, lengths (default: all)")
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--steps", type=int, default=100, help="of fine-tuning")
     parser.add_argument("--threads", type=int, default=2)
@@ -220,19 +283,21 @@ def main():
     folder = options.folder or tempfile.mkdtemp(prefix="transom-race-")
     os.makedirs(folder, exist_ok=True)
     wanted = lambda name: not options.cases or name in options.cases  # noqa: E731
-    results = []
+    results, notes = [], []
 
-    def add(name, title, seconds):
-        results.append({"case": name, "title": title, "seconds": seconds})
+    def add(name, title, seconds, memory=None):
+        results.append({"case": name, "title": title, "seconds": seconds, "memory": memory or {}})
         print(table(results[-1:], False).split("\n", 1)[-1], file=sys.stderr)
 
     def attempt(name, title, run):
         try:
-            add(name, title, run())
+            found = run()
+            add(name, title, *(found if isinstance(found, tuple) else (found,)))
         except (RuntimeError, OSError) as error:
             print(f"{title}: left out: {error}", file=sys.stderr)
 
-    for case in definitions.make_cases(folder, options.minilm, options.sst2):
+    cases = definitions.make_cases(folder, options.minilm, options.sst2)
+    for case in cases:
         peers = [peer for peer in case.peers if peer in options.peers or peer not in definitions.PEERS]
         if wanted(case.name) and peers:
             attempt(case.name, case.title, lambda: race(case, peers, options))
@@ -242,14 +307,28 @@ def main():
     if options.minilm and options.sst2 and wanted("finetune"):
         title = f"MiniLM, {options.steps} steps on SST-2 end to end"
         attempt("finetune", title, lambda: race_processes(title, fine_tuning(folder, options), 2, options))
-    if not results:
+    training = next(case for case in cases if case.name == "train-f32")
+    if wanted("compilation") and "compile" in options.peers:
+        found = race_compilations(training, ["compile"], 2, options)
+        add("compile-cold", f"{training.title}: compiling, no cache", found["cold"])
+        add("compile-warm", f"{training.title}: compiling, cached", found["warm"])
+    if wanted("lengths"):
+        batches = [definitions.make_batch(folder, 8, length) for length in (120, 96, 112, 72, 104)]
+        ratios = race_lengths(training, [peer for peer in training.peers if peer in options.peers], batches, options)
+        for peer, found in ratios.items():
+            notes.append(f"{training.title}, a length not seen before: {peer}'s first step takes "
+                         f"{statistics.median(found):.2f} times a repeated one ({min(found):.2f} to {max(found):.2f})")
+    if not results and not notes:
         raise SystemExit("nothing was raced: see --cases, --peers, --minilm and --sst2")
-    print(table(results, options.markdown))
+    if results:
+        print(table(results, options.markdown))
+    for note in notes:
+        print(note)
     print(f"\n{machine(options)}")
     if options.output:
         with open(options.output, "w", encoding="utf-8") as file:
-            json.dump({"machine": machine(options), "results": results}, file, indent=1)
-    if options.plot:
+            json.dump({"machine": machine(options), "results": results, "notes": notes}, file, indent=1)
+    if options.plot and results:
         plot(results, options.plot)
 
 

@@ -5,8 +5,10 @@
 The dialogue is that of `transom bench --interactive`: lines of JSON on standard output. race.py starts it.
 """
 import argparse
+import functools
 import json
 import os
+import subprocess
 import sys
 import time
 
@@ -15,7 +17,8 @@ parser.add_argument("--peer", required=True, choices=["torch", "compile", "onnxr
 parser.add_argument("--model", required=True)
 parser.add_argument("--inputs", required=True, help="tensors (.safetensors), or lines of text")
 parser.add_argument("--training", action="store_true")
-parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
+parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16", "int8"])
+parser.add_argument("--export", action="store_true", help="only write the model as ONNX (used by this script itself)")
 parser.add_argument("--threads", type=int, default=2)
 arguments = parser.parse_args()
 os.environ["OMP_NUM_THREADS"] = str(arguments.threads)
@@ -24,10 +27,12 @@ os.environ["TOKENIZERS_PARALLELISM"] = "true"
 answers = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)  # what libraries print goes to standard error
 
-import torch  # noqa: E402  (the environment comes first)
+bfloat16, int8 = arguments.dtype == "bfloat16", arguments.dtype == "int8"
+onnx = arguments.peer in ("onnxruntime", "openvino")
+if not onnx or arguments.export:  # a process that runs ONNX does not carry PyTorch's memory
+    import torch  # noqa: E402  (the environment comes first)
 
-torch.set_num_threads(arguments.threads)
-bfloat16 = arguments.dtype == "bfloat16"
+    torch.set_num_threads(arguments.threads)
 
 
 def load_model(**options):
@@ -37,10 +42,10 @@ def load_model(**options):
     return getattr(transformers, config.architectures[0]).from_pretrained(arguments.model, **options)
 
 
-def load_inputs():
+def load_inputs(file=arguments.inputs):
     from safetensors.torch import load_file
 
-    return load_file(arguments.inputs)
+    return load_file(file)
 
 
 def training():
@@ -49,7 +54,7 @@ def training():
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5, weight_decay=0.0, fused=True)
     forward = torch.compile(model) if arguments.peer == "compile" else model
 
-    def run():
+    def run(inputs=inputs):
         with torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):
             loss = forward(**inputs).loss
         loss.backward()
@@ -65,20 +70,56 @@ def inference():
     """bf16 as `dtype=torch.bfloat16` gives it: weights and activations."""
     model = load_model(dtype=torch.bfloat16 if bfloat16 else torch.float32).eval()
     inputs = {name: tensor for name, tensor in load_inputs().items() if name != "labels"}
+    if int8:
+        model = torch.ao.quantization.quantize_dynamic(model, {torch.nn.Linear}, dtype=torch.qint8)
     if arguments.peer == "compile":
         model = torch.compile(model)
 
-    def run():
+    def run(inputs=inputs):
         with torch.inference_mode():
             model(**inputs)
 
     return run
 
 
+def exported():
+    """The model as ONNX for the shapes of the inputs (of any shape for lines of text); kept for the next process."""
+    path = f"{arguments.inputs}.{os.path.basename(os.path.normpath(arguments.model))}.onnx"
+    if not os.path.exists(path):
+        subprocess.run([sys.executable, *sys.argv, "--export"], check=True)
+    if not int8:
+        return path
+    small = path.replace(".onnx", ".int8.onnx")
+    if not os.path.exists(small):
+        import onnx
+        from onnxruntime import quantization
+
+        model = onnx.load(path)
+        del model.graph.value_info[:]  # the exporter's shapes of weights that it transposes contradict those inferred
+        onnx.save(model, small + ".f32")
+        quantization.quantize_dynamic(small + ".f32", small + ".part", weight_type=quantization.QuantType.QInt8)
+        os.remove(small + ".f32")
+        os.rename(small + ".part", small)
+    return small
+
+
+def export_embedder(path):
+    """An encoder for batches of any size and length."""
+    import transformers
+
+    model = transformers.AutoModel.from_pretrained(arguments.model, attn_implementation="eager").eval()
+    model.config.return_dict = False
+    names = ["input_ids", "attention_mask", "token_type_ids"]
+    inputs = {name: torch.ones(2, 8, dtype=torch.long) for name in names}
+    shape = {0: torch.export.Dim("batch", min=1, max=4096), 1: torch.export.Dim("tokens", min=2, max=512)}
+    torch.onnx.export(model, (), path + ".part", kwargs=inputs, input_names=names, external_data=False,
+                      dynamic_shapes={name: shape for name in names})
+    os.rename(path + ".part", path)
+
+
 def export_onnx(path):
-    """The model as ONNX for the shapes of the inputs; kept for the next process."""
-    if os.path.exists(path):
-        return
+    if not arguments.inputs.endswith(".safetensors"):
+        return export_embedder(path)
     inputs = {name: tensor for name, tensor in load_inputs().items() if name != "labels"}
     if "pixel_values" in inputs:
 
@@ -99,9 +140,10 @@ def export_onnx(path):
 
 
 def onnx_inference():
-    path = f"{arguments.inputs}.{os.path.basename(os.path.normpath(arguments.model))}.onnx"
-    export_onnx(path)
-    inputs = {name: tensor.numpy() for name, tensor in load_inputs().items() if name != "labels"}
+    from safetensors.numpy import load_file
+
+    path = exported()
+    inputs = {name: array for name, array in load_file(arguments.inputs).items() if name != "labels"}
     if arguments.peer == "openvino":
         import openvino
 
@@ -112,24 +154,64 @@ def onnx_inference():
         names = {name for port in compiled.inputs for name in port.names}
         feed = {name: value for name, value in inputs.items() if name in names}
         return lambda: compiled(feed)
-    import onnxruntime
-
     if bfloat16:
         raise SystemExit("ONNX Runtime's CPU kernels have no bfloat16")
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = arguments.threads
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # it would take the cores of the others
-    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    session = onnx_session(path)
     names = {port.name for port in session.get_inputs()}
     feed = {name: value for name, value in inputs.items() if name in names}
     return lambda: session.run(None, feed)
 
 
+def onnx_session(path):
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = arguments.threads
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # it would take the cores of the others
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def onnx_embeddings():
+    """Batches of 32 in the order of length, the mean over the tokens, length 1: what SentenceTransformer does."""
+    import numpy
+    import tokenizers
+
+    session = onnx_session(exported())
+    names = {port.name for port in session.get_inputs()}
+    tokenizer = tokenizers.Tokenizer.from_file(os.path.join(arguments.model, "tokenizer.json"))
+    tokenizer.enable_truncation(256)
+    lines = read_lines()
+    order = sorted(range(len(lines)), key=lambda i: -len(lines[i]))
+
+    def run():
+        found = [None] * len(lines)
+        for begin in range(0, len(order), 32):
+            rows = order[begin:begin + 32]
+            tokenizer.enable_padding()
+            batch = tokenizer.encode_batch([lines[i] for i in rows])
+            feed = {"input_ids": numpy.array([row.ids for row in batch], dtype=numpy.int64),
+                    "attention_mask": numpy.array([row.attention_mask for row in batch], dtype=numpy.int64)}
+            feed["token_type_ids"] = numpy.zeros_like(feed["input_ids"])
+            states = session.run(None, {name: value for name, value in feed.items() if name in names})[0]
+            mask = feed["attention_mask"][:, :, None].astype(numpy.float32)
+            means = (states * mask).sum(1) / mask.sum(1)
+            means /= numpy.linalg.norm(means, axis=1, keepdims=True)
+            for i, mean in zip(rows, means):
+                found[i] = mean
+        return found
+
+    return run
+
+
+def read_lines():
+    with open(arguments.inputs, encoding="utf-8") as file:
+        return [line for line in file.read().split("\n") if line]
+
+
 def embeddings():
     from sentence_transformers import SentenceTransformer
 
-    with open(arguments.inputs, encoding="utf-8") as file:
-        lines = [line for line in file.read().split("\n") if line]
+    lines = read_lines()
     model = SentenceTransformer(arguments.model, device="cpu")
     if bfloat16:
         model = model.to(torch.bfloat16)
@@ -147,8 +229,10 @@ def main():
         run = embeddings()
     elif arguments.training:
         run = training()
-    elif arguments.peer in ("onnxruntime", "openvino"):
-        run = onnx_inference()
+    elif arguments.export:
+        return export_onnx(f"{arguments.inputs}.{os.path.basename(os.path.normpath(arguments.model))}.onnx")
+    elif onnx:
+        run = onnx_inference() if arguments.inputs.endswith(".safetensors") else onnx_embeddings()
     else:
         run = inference()
     loaded = time.perf_counter()
@@ -157,6 +241,10 @@ def main():
     for line in sys.stdin:
         if line.strip() == "quit":
             break
+        if line.startswith("inputs "):
+            run = functools.partial(run.func if isinstance(run, functools.partial) else run, load_inputs(line.split()[1]))
+            answer({})
+            continue
         seconds = []
         for _ in range(int(line.split()[1])):
             begin = time.perf_counter()

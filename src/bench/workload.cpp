@@ -46,9 +46,12 @@ class ModelWorkload : public Workload {
  public:
   ModelWorkload(const BenchOptions& options, bool labels)
       : options_(options), model_(load_model(options)), inputs_(inputs_of(*model_, options, labels)) {
-    if (inputs_.empty()) fail("{}: expected at least one tensor", options.inputs);
-    const Tensor& first = inputs_.items()[0].second;
-    samples_ = first.rank() ? static_cast<double>(first.dim(0)) : 1;
+    count_samples();
+  }
+  void take_inputs(const std::string& file) override {
+    options_.inputs = file;
+    inputs_ = load_inputs(file);
+    count_samples();
   }
   double samples() const override { return samples_; }
   std::string model_type() const override { return model_->config().get_string("model_type", ""); }
@@ -58,6 +61,13 @@ class ModelWorkload : public Workload {
   std::unique_ptr<Model> model_;
   NamedTensors inputs_;
   double samples_;
+
+ private:
+  void count_samples() {
+    if (inputs_.empty()) fail("{}: expected at least one tensor", options_.inputs);
+    const Tensor& first = inputs_.items()[0].second;
+    samples_ = first.rank() ? static_cast<double>(first.dim(0)) : 1;
+  }
 };
 
 class ForwardWorkload : public ModelWorkload {
@@ -122,6 +132,10 @@ class PipelineWorkload : public Workload {
     if (options_.dtype == "bfloat16") autocast.emplace(DType::kBFloat16);
     const QuantizedLinear quantized(options_.quantization == "int8");
     run_pipeline(*pipeline_, lines_, parameters_);
+  }
+  void take_inputs(const std::string& file) override {
+    fail(ErrorKind::kUsage, "{}: other inputs are for benchmarks over tensors, this one runs over lines of text",
+         quoted(file));
   }
   double samples() const override { return static_cast<double>(lines_.size()); }
   std::string model_type() const override { return model_type_; }

@@ -33,6 +33,8 @@ class Workload {
   virtual void run() = 0;  // once; returns when the results can be read
   virtual double samples() const = 0;
   virtual std::string model_type() const = 0;
+  // Other tensors (.safetensors) for the runs to come. kUsage where the workload runs over lines of text.
+  virtual void take_inputs(const std::string& file) = 0;
 };
 
 // Loads the model and makes the inputs.

@@ -165,8 +165,13 @@ int interact(Benchmark& benchmark) {
   answer(ready);
   for (std::string line; std::getline(std::cin, line);) {
     if (line == "quit") break;
+    if (line.starts_with("inputs ")) {
+      benchmark.workload().take_inputs(line.substr(7));
+      answer({{"samples", benchmark.workload().samples()}});
+      continue;
+    }
     const long runs = line.starts_with("run ") ? std::strtol(line.c_str() + 4, nullptr, 10) : 0;
-    if (runs < 1) fail("--interactive: expected 'run N' or 'quit', found {}", quoted(line));
+    if (runs < 1) fail("--interactive: expected 'run N', 'inputs FILE' or 'quit', found {}", quoted(line));
     const PeakMemory memory;
     const std::vector<double> seconds = benchmark.repeat(runs);
     answer({{"seconds", seconds}, {"max_ram", memory.megabytes()}});
@@ -286,7 +291,7 @@ Command bench_command() {
       {"--compare", &options.compare, "an older report; exit status 1 if a phase became slower or larger"},
       {"--threshold", &options.threshold, "how much worse is a regression; 0.05: 5 %"},
       {"--interactive", &options.interactive,
-       "after the first run, read 'run N' and 'quit' from standard input and answer in lines of JSON"}};
+       "after the first run, read 'run N', 'inputs FILE' and 'quit' from standard input; answer in lines of JSON"}};
   options.device.add_to(command);
   command.run = [] { return bench(options); };
   return command;

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/json.h"
+#include "io/safetensors.h"
 #include "support/tiny_model.h"
 
 namespace transom {
@@ -93,6 +94,18 @@ TEST(Bench, AnswersAnotherProgram) {
   EXPECT_EQ(parse_json(outcome.output.substr(0, first), "first")["samples"], 2.0);
   EXPECT_EQ(parse_json(outcome.output.substr(first, second - first), "second")["seconds"].size(), 3u);
   EXPECT_EQ(bench(model.path() + kShort + "--interactive", "printf 'jump\\n' | ").status, 1);
+}
+
+TEST(Bench, TakesOtherInputsBetweenRuns) {
+  const TinyModel model("bench_test");
+  const std::vector<int64_t> tokens{2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13};
+  const TensorView view{DType::kInt64, {4, 3}, std::as_bytes(std::span(tokens)), nullptr};
+  write_safetensors(model.file("four.safetensors"), {{"input_ids", view}});
+  const std::string commands = "printf 'inputs " + model.file("four.safetensors") + "\\nrun 2\\n' | ";
+  const Outcome outcome = bench(model.path() + kShort + "--interactive", commands);
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_NE(outcome.output.find("{\"samples\": 4.0}"), std::string::npos) << outcome.output;
+  EXPECT_EQ(bench(model.path() + kShort + "--interactive", "printf 'inputs /nonexistent.safetensors\\n' | ").status, 1);
 }
 
 TEST(Bench, WrongCallsNameTheirFlag) {
