@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cpu/collectives/completion.h"
+#include "cpu/threads.h"
 #include "transom/device_plugin.h"
 
 namespace transom::cpu {
@@ -84,7 +85,9 @@ template <typename Make>
 std::shared_ptr<PackedWeight> packed_copy(transom_buffer& buffer, const std::vector<int64_t>& key, Make&& make) {
   std::lock_guard lock(buffer.packed_mutex);
   std::shared_ptr<PackedWeight>& slot = buffer.packed[key];
-  if (!slot) slot = make();
+  if (slot) return slot;
+  slot = make();
+  if (!buffer.allocator && the_host.release) the_host.release(buffer.data, buffer.bytes);
   return slot;
 }
 

@@ -38,7 +38,7 @@ extern "C" {
 #endif
 
 #define TRANSOM_PLUGIN_MAJOR 1 /* changes break plugins; the host refuses another major version */
-#define TRANSOM_PLUGIN_MINOR 2 /* additions only */
+#define TRANSOM_PLUGIN_MINOR 3 /* additions only */
 
 #if defined(__GNUC__)
 #define TRANSOM_PLUGIN_EXPORT __attribute__((visibility("default")))
@@ -223,6 +223,9 @@ typedef struct transom_host {
   /* The process has one pool of threads; a plugin that computes on the CPU uses it and starts none of its own. */
   uint32_t threads;
   void (*parallel)(size_t count, void* context, transom_parallel_body body);
+  /* (since 1.3, may be null) Imported memory that the plugin has a copy of in a form of its own. It stays readable, yet
+   * what comes from a file leaves memory until it is read again. */
+  void (*release)(const void* data, size_t bytes);
 } transom_host;
 
 /* ---- the table of a plugin -------------------------------------------------------------------------------------- */

@@ -12,6 +12,8 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <utility>
 
 #include "base/error.h"
@@ -83,6 +85,17 @@ void remove_abandoned(const fs::path& destination) {
       ::unlink(entry.path().c_str());
 }
 
+// Where files are mapped: the end of each by its beginning.
+struct Mappings {
+  std::mutex mutex;
+  std::map<const std::byte*, const std::byte*> ends;
+
+  static Mappings& instance() {
+    static auto* mappings = new Mappings;  // files may be closed after statics are gone
+    return *mappings;
+  }
+};
+
 }  // namespace
 
 std::shared_ptr<const MappedFile> MappedFile::open(const fs::path& path) {
@@ -95,12 +108,32 @@ std::shared_ptr<const MappedFile> MappedFile::open(const fs::path& path) {
     void* data = ::mmap(nullptr, file->size_, PROT_READ, MAP_PRIVATE, descriptor.value, 0);
     if (data == MAP_FAILED) fail("{}: cannot be mapped into memory: {}", path.string(), std::strerror(errno));
     file->data_ = static_cast<const std::byte*>(data);
+    Mappings& mappings = Mappings::instance();
+    std::lock_guard lock(mappings.mutex);
+    mappings.ends.emplace(file->data_, file->data_ + file->size_);
   }
   return file;
 }
 
 MappedFile::~MappedFile() {
-  if (data_) ::munmap(const_cast<std::byte*>(data_), size_);
+  if (!data_) return;
+  {
+    Mappings& mappings = Mappings::instance();
+    std::lock_guard lock(mappings.mutex);
+    mappings.ends.erase(data_);
+  }
+  ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+void release_mapped(std::span<const std::byte> bytes) {
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  Mappings& mappings = Mappings::instance();
+  std::lock_guard lock(mappings.mutex);
+  const auto behind = mappings.ends.upper_bound(bytes.data());
+  if (behind == mappings.ends.begin() || std::prev(behind)->second < bytes.data() + bytes.size()) return;
+  const uintptr_t begin = (reinterpret_cast<uintptr_t>(bytes.data()) + page - 1) / page * page;
+  const uintptr_t end = (reinterpret_cast<uintptr_t>(bytes.data()) + bytes.size()) / page * page;
+  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
 std::string read_file(const fs::path& path, uint64_t limit) {

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "base/threads.h"
 #include "device/probe.h"
@@ -28,7 +29,11 @@ const transom_host& host() {
             log(static_cast<LogLevel>(std::clamp<int32_t>(level, TRANSOM_LOG_DEBUG, TRANSOM_LOG_WARNING)), text);
           },
       .threads = static_cast<uint32_t>(thread_count()),
-      .parallel = [](size_t count, void* context, transom_parallel_body body) { parallel(count, context, body); }};
+      .parallel = [](size_t count, void* context, transom_parallel_body body) { parallel(count, context, body); },
+      .release =
+          [](const void* data, size_t bytes) {
+            release_mapped({static_cast<const std::byte*>(data), bytes});
+          }};
   return value;
 }
 

@@ -55,7 +55,8 @@ void one_after_the_other(size_t count, void* context, transom_parallel_body body
                                       .minor = TRANSOM_PLUGIN_MINOR,
                                       .log = [](int32_t, const char*) {},
                                       .threads = 1,
-                                      .parallel = one_after_the_other};
+                                      .parallel = one_after_the_other,
+                                      .release = [](const void*, size_t) {}};
     transom_plugin table{};
     table.struct_size = sizeof table;
     transom_error error{};
