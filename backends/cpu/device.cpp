@@ -76,7 +76,7 @@ bool claims_attention(bool gradient, const transom_value* inputs, size_t inputs_
 bool claims_composite(const char* op, const transom_value* inputs, size_t inputs_count,
                       const transom_attribute* attributes, size_t attributes_count) {
   const std::string_view name = op;
-  if (name == "fusion") return true;
+  if (name == "fusion" || name == "row_fusion") return true;
   if (name == "attention" || name == "attention_gradient")
     return claims_attention(name != "attention", inputs, inputs_count, attributes, attributes_count);
   if (name == "max_pool" || name == "sum_pool") return inputs_count == 1 && inputs[0].dtype == TRANSOM_FLOAT32;

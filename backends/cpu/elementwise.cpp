@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "cpu/generated_program.h"
+#include "cpu/one_node.h"
 
 namespace transom::cpu {
 namespace {
@@ -29,33 +30,8 @@ Kernel make_fusion(const Node& node) {
   return kernel_of(std::move(program), std::move(name));
 }
 
-// A node by itself is a region of one node.
 Kernel make_elementwise(const Node& node) {
-  const transom_node& source = node.source();
-  transom_node inner = source;
-  transom_graph region{};
-  region.struct_size = sizeof region;
-  std::vector<transom_value> values;
-  std::vector<int32_t> inputs, outputs;
-  for (size_t i = 0; i < source.inputs_count; ++i) {
-    inputs.push_back(static_cast<int32_t>(values.size()));
-    values.push_back(node.graph().values[source.inputs[i]]);
-  }
-  for (size_t i = 0; i < source.outputs_count; ++i) {
-    outputs.push_back(static_cast<int32_t>(values.size()));
-    values.push_back(node.graph().values[source.outputs[i]]);
-  }
-  inner.inputs = inputs.data();
-  inner.outputs = outputs.data();
-  region.values = values.data();
-  region.values_count = values.size();
-  region.nodes = &inner;
-  region.nodes_count = 1;
-  region.inputs = inputs.data();
-  region.inputs_count = inputs.size();
-  region.outputs = outputs.data();
-  region.outputs_count = outputs.size();
-  return kernel_of(build_program(region), fmt::format("tiles {}", vector_kernels().name));
+  return kernel_of(build_program(OneNode(node).graph()), fmt::format("tiles {}", vector_kernels().name));
 }
 
 }  // namespace

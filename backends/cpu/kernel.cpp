@@ -107,6 +107,7 @@ const KernelTable& kernel_table() {
     add_indexing_kernels(made);
     add_reduction_kernels(made);
     add_ordering_kernels(made);
+    add_row_fusion_kernels(made);
     add_softmax_kernels(made);
     add_layer_norm_kernels(made);
     add_product_kernels(made);

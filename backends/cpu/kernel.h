@@ -96,6 +96,7 @@ void add_generator_kernels(KernelTable& table);
 void add_indexing_kernels(KernelTable& table);
 void add_reduction_kernels(KernelTable& table);
 void add_ordering_kernels(KernelTable& table);
+void add_row_fusion_kernels(KernelTable& table);
 void add_softmax_kernels(KernelTable& table);
 void add_layer_norm_kernels(KernelTable& table);
 void add_product_kernels(KernelTable& table);

@@ -2,19 +2,18 @@
 // Sums and extremes over any axes. The input is walked as alternating kept and reduced axes; the innermost run is
 // either reduced to a number or added to a row of results. Long reductions are cut at places that depend on the shape
 // only, so that results do not depend on the threads.
+#include "cpu/reduction.h"
+
 #include <algorithm>
 #include <limits>
 #include <memory>
 
-#include "cpu/kernel.h"
 #include "cpu/threads.h"
 #include "cpu/vector/kernels.h"
 #include "cpu/views.h"
 
 namespace transom::cpu {
 namespace {
-
-enum class Reduction { kSum, kMax, kMin };
 
 constexpr int64_t kColumns = 1024;  // of a row of results that one task makes
 
@@ -216,6 +215,28 @@ Kernel make_reduction(const Node& node) {
 }
 
 }  // namespace
+
+float RowReduction::operator()(const float* row) const {
+  const auto piece = [&](int64_t i) {
+    const int64_t begin = width * i / pieces, end = width * (i + 1) / pieces;
+    return reduce_run(kind, row + begin, end - begin);
+  };
+  float result = piece(0);
+  for (int64_t i = 1; i < pieces; ++i) result = combine(kind, result, piece(i));
+  return result;
+}
+
+RowReduction row_reduction(const Node& node) {
+  const Type& input = node.input(0);
+  const Shape axes = node.integers("axes");
+  if (input.dtype != TRANSOM_FLOAT32 || axes != Shape{static_cast<int64_t>(input.rank()) - 1})
+    fail(TRANSOM_INVALID_ARGUMENT, "expected a reduction of f32 along the last axis, found one of {}",
+         to_string(input));
+  const Reduction kind = node.op() == "reduce_sum"   ? Reduction::kSum
+                         : node.op() == "reduce_max" ? Reduction::kMax
+                                                     : Reduction::kMin;
+  return {kind, input.shape.back(), make_plan(input.shape, axes).pieces};
+}
 
 void add_reduction_kernels(KernelTable& table) {
   table["reduce_sum"] = make_reduction<Reduction::kSum>;

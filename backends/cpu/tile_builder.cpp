@@ -25,7 +25,8 @@ struct Value {
 
 class Builder {
  public:
-  explicit Builder(const transom_graph& region) : region_(region), values_(region.values_count) {}
+  Builder(const transom_graph& region, Outputs outputs)
+      : region_(region), outputs_(outputs), values_(region.values_count) {}
 
   TileProgram build() {
     if (region_.outputs_count == 0) fail(TRANSOM_INVALID_ARGUMENT, "expected a region with outputs, found none");
@@ -292,7 +293,7 @@ class Builder {
   // An output may lie on an input of the same byte size. That is harmless if element i of the one lies on element i of
   // the other; a repeated input would be overwritten before its last use.
   bool overlaps_result(const Value& value) {
-    if (value.input >= program_.inputs) return false;
+    if (outputs_ == Outputs::kApart || value.input >= program_.inputs) return false;
     const Type input{dtype_of(region_.inputs[value.input]), shape_of(region_.inputs[value.input])};
     if (input.count() == program_.count) return false;
     for (size_t i = 0; i < region_.outputs_count; ++i)
@@ -427,6 +428,7 @@ class Builder {
   }
 
   const transom_graph& region_;
+  const Outputs outputs_;
   std::unordered_map<int32_t, int32_t> totals_;  // of which value
   std::vector<Value> values_;
   std::vector<Lane> lanes_;  // of each operand
@@ -439,6 +441,6 @@ class Builder {
 
 bool is_elementwise(std::string_view op) { return unary_op(op) || binary_op(op) || op == "select" || op == "cast"; }
 
-TileProgram build_program(const transom_graph& region) { return Builder(region).build(); }
+TileProgram build_program(const transom_graph& region, Outputs outputs) { return Builder(region, outputs).build(); }
 
 }  // namespace transom::cpu

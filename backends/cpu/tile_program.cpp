@@ -338,24 +338,27 @@ void run_with_totals(const TileProgram& program, const Arguments& arguments, std
     if (result.total) *arguments.output<float>(result.output) = partial[next++];
 }
 
-// The addresses that leaves read from: the inputs, then what must be written out first, at `scratch`, which moves on.
-std::vector<std::byte*> leaf_inputs(const TileProgram& program, const Arguments& arguments, std::byte*& scratch) {
-  std::vector<std::byte*> inputs(arguments.inputs, arguments.inputs + program.inputs);
+}  // namespace
+
+std::vector<std::byte*> leaf_inputs(const TileProgram& program, std::byte* const* inputs, std::byte*& scratch) {
+  std::vector<std::byte*> addresses(inputs, inputs + program.inputs);
   for (const Materialised& copy : program.materialised) {
-    copy_view(scratch, inputs[copy.input], copy.view, copy.element);
-    inputs.push_back(scratch);
+    copy_view(scratch, addresses[copy.input], copy.view, copy.element);
+    addresses.push_back(scratch);
     scratch += materialised_bytes(copy);
   }
-  return inputs;
+  return addresses;
 }
 
-// Of the generated kernel, if it is ready.
 Code code_of(const TileProgram& program) {
   const int64_t work = program.count * static_cast<int64_t>(program.instructions.size());
   return program.generated ? program.generated->entry(work) : nullptr;
 }
 
-}  // namespace
+void run_range(const TileProgram& program, const Arguments& arguments, std::byte* const* leaves, Code code,
+               int64_t begin, int64_t end) {
+  Worker(program, arguments, leaves, code).run(begin, end);
+}
 
 void run_program(const TileProgram& program, const Arguments& arguments) {
   if (program.count == 0) {
@@ -364,7 +367,7 @@ void run_program(const TileProgram& program, const Arguments& arguments) {
     return;
   }
   std::byte* scratch = arguments.scratch;
-  const std::vector<std::byte*> inputs = leaf_inputs(program, arguments, scratch);
+  const std::vector<std::byte*> inputs = leaf_inputs(program, arguments.inputs, scratch);
   const Code code = code_of(program);
   if (program.totals)
     return run_with_totals(program, arguments, inputs.data(), reinterpret_cast<float*>(scratch), code);
@@ -389,7 +392,7 @@ bool reads_in_order(const TileProgram& program, size_t input) {
 TileReader::TileReader(const TileProgram& program, const Arguments& arguments)
     : program_(program), arguments_(arguments), code_(code_of(program)) {
   std::byte* scratch = arguments.scratch;
-  inputs_ = leaf_inputs(program, arguments, scratch);
+  inputs_ = leaf_inputs(program, arguments.inputs, scratch);
 }
 
 void TileReader::read(const Chunk& chunk) const {

@@ -87,8 +87,17 @@ inline size_t lane_size(Lane lane) {
   return kSizes[lane];
 }
 
-TileProgram build_program(const transom_graph& region);
+// Whether an output of the program may have the memory of an input, place on place.
+enum class Outputs { kMayLieOnInputs, kApart };
+TileProgram build_program(const transom_graph& region, Outputs outputs = Outputs::kMayLieOnInputs);
 void run_program(const TileProgram& program, const Arguments& arguments);
+
+// For those who run a program (without totals) range by range: its code, null if it is interpreted; the addresses that
+// its leaves read from, which are the inputs and what must be written out first, at `scratch`, which moves on; a range.
+codegen::GeneratedKernel::Entry code_of(const TileProgram& program);
+std::vector<std::byte*> leaf_inputs(const TileProgram& program, std::byte* const* inputs, std::byte*& scratch);
+void run_range(const TileProgram& program, const Arguments& arguments, std::byte* const* leaves,
+               codegen::GeneratedKernel::Entry code, int64_t begin, int64_t end);
 
 // Whether the program can be run chunk by chunk while input `input` is being written.
 bool reads_in_order(const TileProgram& program, size_t input);

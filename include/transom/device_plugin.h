@@ -123,7 +123,7 @@ typedef struct transom_node {
   size_t outputs_count;
   const transom_attribute* attributes; /* sorted by name */
   size_t attributes_count;
-  const struct transom_graph* region; /* of "fusion": what it computes, primitives only; else null */
+  const struct transom_graph* region; /* of "fusion" (primitives only) and "row_fusion": what it computes; else null */
 } transom_node;
 
 /* A graph to compile. Two values may share arena bytes if their lifetimes, in node order, do not overlap; the output of

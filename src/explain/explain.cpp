@@ -17,6 +17,7 @@ std::string kind_of(const Node& node) {
   const std::string_view name = node.operation->name;
   if (name.starts_with("attention")) return "attention";
   if (arithmetic_of(node) > 0 || name.find("convolution") != name.npos) return "products";
+  if (name == "row_fusion") return "rows";
   if (name == "fusion" || node.operation->elementwise) {
     if (node.region)
       for (const auto& inner : node.region->nodes)

@@ -1,20 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// fusion: a region of element-wise primitives that a device runs in one pass over memory. Made by the fuse pass only.
+// Regions that a device runs as one kernel: fusion, of element-wise primitives, in one pass over memory; row_fusion, of
+// what walks rows, some rows at a time. Made by the passes of their names only.
 #include "ir/graph.h"
 #include "ops/rules.h"
 
 namespace transom {
 namespace {
 
+std::vector<Type> infer_nothing(const Inference& in) {
+  fail(ErrorKind::kInternal, "{} without a region", in.operation.name);
+}
+
 const Operation kFusion = {.name = "fusion",
                            .kind = OperationKind::kComposite,
                            .documentation = "What its region of element-wise primitives computes, in one pass.",
-                           .infer = [](const Inference& in) -> std::vector<Type> {
-                             fail(ErrorKind::kInternal, "{} without a region", in.operation.name);
-                           }};
+                           .infer = infer_nothing};
+
+const Operation kRowFusion = {
+    .name = "row_fusion",
+    .kind = OperationKind::kComposite,
+    .documentation =
+        "What its region computes: reductions, norms and softmax along the last axis, and the fusions and "
+        "element-wise primitives around them, which need no more than the same rows of each other.",
+    .infer = infer_nothing};
 
 }  // namespace
 
-OperationList fusion_operations() { return {&kFusion}; }
+OperationList fusion_operations() { return {&kFusion, &kRowFusion}; }
 
 }  // namespace transom

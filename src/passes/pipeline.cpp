@@ -17,10 +17,13 @@ Graph run_passes(Graph graph, const PassOptions& options) {
   step("simplify", simplify(graph));
   step("lower_composites", lower_composites(graph, options.claims));
   step("lay_out_images", lay_out_images(graph, options.claims));
-  static const Operation& fusion = find_operation("fusion");
-  Node probe;
-  probe.operation = &fusion;
-  if (options.claims(probe)) step("fuse_elementwise", fuse_elementwise(graph));
+  const auto claims_region = [&](std::string_view name) {
+    Node probe;
+    probe.operation = &find_operation(name);
+    return options.claims(probe);
+  };
+  if (claims_region("fusion")) step("fuse_elementwise", fuse_elementwise(graph));
+  if (claims_region("row_fusion")) step("fuse_rows", fuse_rows(graph));
   step("schedule", schedule(graph));
   step("hoist_vectors", hoist_vectors(graph));
   return graph;

@@ -75,8 +75,11 @@ class Graph {
            std::vector<Attribute> attributes = {});
   std::vector<int> nodes(const char* op, std::vector<int> inputs, std::vector<std::pair<transom_dtype, Shape>> outputs,
                          std::vector<Attribute> attributes = {});
-  // A fusion whose region is another graph with its outputs marked.
-  std::vector<int> fusion(std::vector<int> inputs, const Graph& region);
+  // A node whose region is another graph with its outputs marked.
+  std::vector<int> region(const char* op, std::vector<int> inputs, const Graph& region);
+  std::vector<int> fusion(std::vector<int> inputs, const Graph& inner) {
+    return region("fusion", std::move(inputs), inner);
+  }
   void output(int value);
 
   const transom_graph* view() const;

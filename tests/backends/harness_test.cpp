@@ -182,13 +182,13 @@ std::vector<int> Graph::nodes(const char* op, std::vector<int> inputs,
   return made;
 }
 
-std::vector<int> Graph::fusion(std::vector<int> inputs, const Graph& region) {
+std::vector<int> Graph::region(const char* op, std::vector<int> inputs, const Graph& region) {
   std::vector<std::pair<transom_dtype, Shape>> outputs;
   for (int32_t output : region.outputs_) {
     const Value& value = region.values_[static_cast<size_t>(output)];
     outputs.emplace_back(value.dtype, value.shape);
   }
-  std::vector<int> made = nodes("fusion", std::move(inputs), outputs);
+  std::vector<int> made = nodes(op, std::move(inputs), outputs);
   nodes_.back().region = &region;
   return made;
 }
