@@ -14,6 +14,9 @@
 namespace transom {
 namespace {
 
+using test::Outcome;
+using test::Program;
+
 class BadInput : public testing::Test {
  protected:
   void SetUp() override {

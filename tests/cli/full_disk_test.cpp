@@ -14,6 +14,9 @@
 namespace transom {
 namespace {
 
+using test::Outcome;
+using test::Program;
+
 constexpr rlim_t kLimit = 8192;  // less than the weights take, more than every other file
 
 TEST(FullDisk, LeavesTheOldModelAndNoHalfCheckpoint) {

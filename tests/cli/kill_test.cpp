@@ -16,6 +16,9 @@
 namespace transom {
 namespace {
 
+using test::Outcome;
+using test::Program;
+
 constexpr int64_t kSteps = 30;  // of 7 an epoch, the last with 2 rows
 
 class Training : public testing::Test {

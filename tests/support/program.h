@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace transom {
+namespace transom::test {
 
 struct Outcome {
   int status = -1;  // of the exit; -1: ended by a signal
@@ -79,4 +79,4 @@ class Program {
   int state_ = 0;
 };
 
-}  // namespace transom
+}  // namespace transom::test

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Several cards train as one: eight of one server, two servers of four, and what is left when a process is killed. The
+// emulator makes as many cards as its variables say; on a machine with cards the processes take those.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "support/ranks.h"
+
+namespace transom {
+namespace {
+
+using test::Outcome;
+using test::Program;
+
+constexpr int kCards = 8;
+
+class SeveralCards : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() / ("hpu_several_" + std::to_string(::getpid()));
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    ::setenv("TRANSOM_SYNAPSE_DEVICES", std::to_string(kCards).c_str(), 1);
+    const Outcome devices = Program({"devices"}, folder_).wait();
+    if (devices.output.find("hpu:" + std::to_string(kCards - 1)) == std::string::npos)
+      GTEST_SKIP() << "eight Gaudis are not here";
+    ::setenv("TRANSOM_SYNAPSE_SERVER", folder_.filename().c_str(), 1);
+    test::save_model_and_rows(folder_, 40);
+  }
+  void TearDown() override {
+    for (const char* name : {"TRANSOM_SYNAPSE_DEVICES", "TRANSOM_SYNAPSE_SERVER"}) ::unsetenv(name);
+    fs::remove_all(folder_);
+  }
+  std::vector<std::string> words(const std::string& output, int batch, const std::vector<std::string>& more) const {
+    return test::training_words(folder_, "hpu", output, batch, more);
+  }
+  const std::vector<std::string> five_ = {"--max_steps", "5", "--ddp_backend", "hccl"};
+  fs::path folder_;
+};
+
+TEST_F(SeveralCards, LearnAsOneWithEightTimesTheBatch) {
+  const Outcome one = test::run_ranks(words("one", kCards, {"--max_steps", "5"}), folder_, 1)[0];
+  ASSERT_EQ(one.status, 0) << one.error;
+  const std::vector<Outcome> eight = test::run_ranks(words("eight", 1, five_), folder_, kCards);
+  for (const Outcome& outcome : eight) ASSERT_EQ(outcome.status, 0) << outcome.error;
+  test::expect_same_curve(one.output, eight[0].output, 1e-5);
+}
+
+TEST_F(SeveralCards, LearnAsOneOnTwoServers) {
+  const Outcome one = test::run_ranks(words("one", kCards, {"--max_steps", "5"}), folder_, 1)[0];
+  ASSERT_EQ(one.status, 0) << one.error;
+  std::string call = TRANSOM_SOURCE_DIR "/scripts/two-servers -n 4 " TRANSOM_BINARY_DIR "/bin/transom";
+  for (const std::string& word : words("two", 1, five_)) call += " " + word;
+  call += " > " + (folder_ / "output").string() + " 2> " + (folder_ / "error").string();
+  const int state = std::system(call.c_str());
+  if (WIFEXITED(state) && WEXITSTATUS(state) == 77) GTEST_SKIP() << read_file(folder_ / "error");
+  ASSERT_EQ(state, 0) << read_file(folder_ / "error");
+  test::expect_same_curve(one.output, read_file(folder_ / "output"), 1e-5);
+}
+
+TEST_F(SeveralCards, EndTogetherAndResumeToTheSameBits) {
+  test::expect_that_killing_one_ends_all(
+      folder_, [&](const std::string& output, const std::vector<std::string>& more) { return words(output, 2, more); });
+}
+
+}  // namespace
+}  // namespace transom
