@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "base/error.h"
 #include "data/padding.h"
@@ -163,16 +164,43 @@ EvaluatedBatch evaluate_batch(TrainStep& step, const Batch& batch, int64_t rows,
   return result;
 }
 
+// Values of rows that came in `order`, in that of the data.
+template <typename T>
+void put_in_order(std::vector<T>& values, const std::vector<size_t>& places) {
+  if (places.empty() || values.empty()) return;
+  const size_t width = values.size() / places.size();
+  std::vector<T> sorted;
+  for (const size_t place : places)
+    sorted.insert(sorted.end(), values.begin() + static_cast<std::ptrdiff_t>(place * width),
+                  values.begin() + static_cast<std::ptrdiff_t>((place + 1) * width));
+  values = std::move(sorted);
+}
+
+void put_in_order(Predictions& predictions, const Order& order) {
+  std::vector<size_t> places(static_cast<size_t>(predictions.rows));
+  std::iota(places.begin(), places.end(), size_t{0});
+  std::sort(places.begin(), places.end(), [&](size_t a, size_t b) { return order[a] < order[b]; });
+  for (Predictions::Array& array : predictions.outputs) put_in_order(array.values, places);
+  put_in_order(predictions.labels, places);
+  put_in_order(predictions.label_values, places);
+}
+
 }  // namespace
 
-Predictions evaluate_model(TrainStep& step, const TrainingData& data, int64_t batch_size, const OutputFilter& keep,
-                           const OutputFilter& predict) {
+Predictions evaluate_model(TrainStep& step, const TrainingData& data, const EvaluationBatches& how,
+                           const OutputFilter& keep, const OutputFilter& predict) {
   const NoGradient evaluation_only;
+  const int64_t batch_size = how.size;
+  const bool grouped = how.grouping_seed && static_cast<int64_t>(data.lengths.size()) == data.rows;
+  Order order = sequential_order(data.rows);
+  if (grouped) {
+    Mt19937 generator(static_cast<uint64_t>(*how.grouping_seed));
+    order = length_grouped_order(data.lengths, batch_size, generator);
+  }
   ProcessGroup* group = process_group();
   const int64_t ranks = process_count(), rank = process_rank();
   if (group) step.share_buffers();
-  const Batches mine =
-      shard(batches_of(sequential_order(data.rows), batch_size, false), batch_size, ranks, rank, false);
+  const Batches mine = shard(batches_of(order, batch_size, how.drop_last), batch_size, ranks, rank, how.drop_last);
   std::vector<EvaluatedBatch> batches;
   for (size_t round = 0; round < mine.size(); ++round) {
     const int64_t number = static_cast<int64_t>(round) * ranks + rank;
@@ -212,7 +240,8 @@ Predictions evaluate_model(TrainStep& step, const TrainingData& data, int64_t ba
     const Predictions::Array joined = join("labels", token_labels);
     result.labels.assign(joined.values.begin(), joined.values.end());
   }
-  if (has_loss && data.rows > 0) result.loss = loss_sum / static_cast<double>(data.rows);
+  if (has_loss && result.rows > 0) result.loss = loss_sum / static_cast<double>(result.rows);
+  if (grouped) put_in_order(result, order);
   return result;
 }
 

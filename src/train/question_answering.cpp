@@ -132,6 +132,9 @@ class PredictedQuestions {
   Metrics finish(const Predictions& predictions, const std::filesystem::path& folder, const std::string& prefix) const {
     const Predictions::Array *starts = find_output(predictions, "start_logits"),
                              *ends = find_output(predictions, "end_logits");
+    require(static_cast<size_t>(starts->shape[0]) == windows_.size(),
+            "question-answering: expected scores of {} windows, found {}; dataloader_drop_last leaves some out",
+            windows_.size(), starts->shape[0]);
     const auto width = static_cast<size_t>(starts->shape[1]);
     Json texts = Json::object(), n_best = Json::object(), odds = Json::object();
     std::vector<AnswerPair> pairs;

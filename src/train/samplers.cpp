@@ -80,22 +80,24 @@ TrainSampler::TrainSampler(int64_t rows, SamplerOptions options, std::vector<int
           options_.batch_size, rows);
 }
 
-Order TrainSampler::order(int64_t epoch) const {
+Order TrainSampler::order(int64_t epoch, std::span<const int64_t> evaluations) const {
   if (options_.strategy == "sequential") return sequential_order(rows_);
   if (options_.strategy == "random") return random_order(rows_, options_.seed, epoch);
   require(options_.strategy == "group_by_length",
           "train_sampling_strategy: expected random, sequential or group_by_length, found '{}'", options_.strategy);
   Mt19937 generator(static_cast<uint64_t>(options_.seed));
-  for (int64_t e = 0;; ++e) {
+  for (int64_t e = 0, evaluated = 0;; ++e) {
+    for (; static_cast<size_t>(e) < evaluations.size() && evaluated < evaluations[static_cast<size_t>(e)]; ++evaluated)
+      generator.random_int64();
     generator.random_int64();  // the loader draws a seed for its workers before the sampler draws
     Order order = length_grouped_order(lengths_, options_.batch_size * options_.accumulation, generator);
     if (e == epoch) return order;
   }
 }
 
-Batches TrainSampler::epoch(int64_t number) const {
-  return shard(batches_of(order(number), options_.batch_size, options_.drop_last), options_.batch_size, options_.ranks,
-               options_.rank, options_.drop_last);
+Batches TrainSampler::epoch(int64_t number, std::span<const int64_t> evaluations) const {
+  return shard(batches_of(order(number, evaluations), options_.batch_size, options_.drop_last), options_.batch_size,
+               options_.ranks, options_.rank, options_.drop_last);
 }
 
 int64_t TrainSampler::batches_per_epoch() const {

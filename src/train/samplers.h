@@ -33,25 +33,27 @@ Batches shard(const Batches& batches, int64_t batch_size, int64_t ranks, int64_t
 
 struct SamplerOptions {
   std::string strategy = "random";  // or sequential, group_by_length
-  int64_t seed = 42;                // TrainingArguments::sampling_seed()
-  int64_t batch_size = 8;           // of one rank
-  int64_t accumulation = 1;         // group_by_length sorts for whole updates
+  int64_t seed = 42;  // of random: TrainingArguments::sampling_seed(); of group_by_length: seed, which seeds all else
+  int64_t batch_size = 8;    // of one rank
+  int64_t accumulation = 1;  // group_by_length sorts for whole updates
   bool drop_last = false;
   int64_t ranks = 1, rank = 0;
 };
 
 // The batches of each epoch for one rank, epochs asked for in any order. With group_by_length, Trainer draws from the
-// one generator that also seeds its loader and drives dropout; here it is that generator as it is without dropout.
+// one generator that also seeds its loaders and drives dropout; here it is that generator as it is without dropout.
 class TrainSampler {
  public:
   // `lengths` only for group_by_length; one for each row.
   TrainSampler(int64_t rows, SamplerOptions options, std::vector<int64_t> lengths = {});
-  Batches epoch(int64_t number) const;
+  // `evaluations[e]`: how many evaluations came before epoch e, each of which seeded a loader. Epochs beyond the list
+  // had no more than the last of it.
+  Batches epoch(int64_t number, std::span<const int64_t> evaluations = {}) const;
   // Batches of one rank in an epoch.
   int64_t batches_per_epoch() const;
 
  private:
-  Order order(int64_t epoch) const;
+  Order order(int64_t epoch, std::span<const int64_t> evaluations) const;
   int64_t rows_;
   SamplerOptions options_;
   std::vector<int64_t> lengths_;

@@ -112,13 +112,27 @@ struct Trainer::Run {
   // Rows that all processes evaluate at once.
   int64_t all_eval_rows() const { return arguments.per_device_eval_batch_size * process_count(); }
 
-  Predictions predict(const TrainingData& data, bool loss_only) {
+  // Evaluations so far that came before each epoch up to this one.
+  std::vector<int64_t> evaluations_before(int64_t epoch, int64_t updates_per_epoch) const {
+    std::vector<int64_t> counts(static_cast<size_t>(epoch) + 1, 0);
+    for (const LogRecord& record : state.log_history) {
+      const std::optional<double> at = find_number(record, "step");
+      if (!at || !find_number(record, "eval_runtime")) continue;
+      for (int64_t e = 0; e <= epoch; ++e)
+        counts[static_cast<size_t>(e)] += *at <= static_cast<double>(e * updates_per_epoch);
+    }
+    return counts;
+  }
+
+  Predictions predict(const TrainingData& data, bool loss_only, bool drop_last = false) {
     // As Trainer has it, while it trains the model keeps its precision.
     const ModeScope graphs(arguments.use_hpu_graphs_for_inference ? Mode::kGraph : mode());
     std::optional<Autocast> half;
     if (arguments.bf16_full_eval && !training) half.emplace(DType::kBFloat16);
     const OutputFilter nothing = [](const NamedTensors&) { return NamedTensors(); };
-    return evaluate_model(step, data, arguments.per_device_eval_batch_size, loss_only ? nothing : preprocess_outputs,
+    EvaluationBatches how{.size = arguments.per_device_eval_batch_size, .drop_last = drop_last};
+    if (arguments.train_sampling_strategy == "group_by_length") how.grouping_seed = arguments.sampling_seed();
+    return evaluate_model(step, data, how, loss_only ? nothing : preprocess_outputs,
                           loss_only ? OutputFilter() : predictor);
   }
 
@@ -141,10 +155,10 @@ struct Trainer::Run {
     if (!eval_data) fail("evaluation was asked for, but there is no evaluation data");
     const auto begin = std::chrono::steady_clock::now();
     const bool loss_only = arguments.prediction_loss_only;
-    const Predictions predictions = predict(*eval_data, loss_only);
+    const Predictions predictions = predict(*eval_data, loss_only, arguments.dataloader_drop_last);
     LogRecord record;
     if (predictions.loss) record.emplace_back(prefix + "_loss", *predictions.loss);
-    if (compute_metrics && !loss_only)
+    if (compute_metrics && !loss_only && predictions.rows > 0)
       for (const auto& [name, value] : compute_metrics(predictions))
         record.emplace_back(name.starts_with(prefix + "_") ? name : prefix + "_" + name, value);
     for (const auto& item : speed_metrics(prefix, seconds_since(begin), eval_data->rows,
@@ -282,9 +296,10 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
   if (!run.train_data || run.train_data->rows == 0)
     fail("there is nothing to train on: set_train_data was not called, or the data has no rows");
   const int64_t accumulation = arguments.gradient_accumulation_steps;
+  const bool by_length = arguments.train_sampling_strategy == "group_by_length";
   const TrainSampler sampler(run.train_data->rows,
                              {.strategy = arguments.train_sampling_strategy,
-                              .seed = arguments.sampling_seed(),
+                              .seed = by_length ? arguments.seed : arguments.sampling_seed(),
                               .batch_size = arguments.per_device_train_batch_size,
                               .accumulation = accumulation,
                               .drop_last = arguments.dataloader_drop_last,
@@ -347,7 +362,7 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
 
   for (int64_t epoch = position.epoch; epoch < duration.epochs && !run.stop && run.state.global_step < duration.updates;
        ++epoch) {
-    const Batches order = sampler.epoch(epoch);
+    const Batches order = sampler.epoch(epoch, run.evaluations_before(epoch, duration.updates_per_epoch));
     int64_t batch = epoch == position.epoch ? position.batch : 0;
     while (batch < batches && !run.stop && run.state.global_step < duration.updates) {
       std::vector<NamedTensors> micro_batches;

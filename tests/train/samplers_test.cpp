@@ -132,6 +132,10 @@ TEST(Samplers, LengthGroupedOrderIsThatOfTrainer) {
   EXPECT_EQ(sampler.epoch(0)[0], (Order{165, 90, 47, 167, 14, 121, 1, 155}));
   EXPECT_EQ(sampler.epoch(0)[1], (Order{101, 49, 88, 55, 64, 37, 189, 140}));
   EXPECT_EQ(sampler.epoch(1)[0], (Order{192, 112, 1, 102, 47, 10, 41, 126}));
+  // One evaluation at the start and two in the first epoch, each of which draws a seed.
+  const std::vector<int64_t> evaluations{1, 3};
+  EXPECT_EQ(sampler.epoch(0, evaluations)[0], (Order{112, 23, 14, 1, 26, 101, 155, 126}));
+  EXPECT_EQ(sampler.epoch(1, evaluations)[0], (Order{167, 1, 63, 23, 102, 90, 47, 41}));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <numeric>
 
 #include "base/json.h"
 #include "data/padding.h"
@@ -145,6 +146,44 @@ TEST_F(TrainerRun, AccumulatedBatchesOfADecoderAreOneBatch) {
   const StepReport whole = first_loss(4, 1), parts = first_loss(1, 4);
   EXPECT_NEAR(parts.loss, whole.loss, 1e-5);
   EXPECT_NEAR(parts.gradient_norm, whole.gradient_norm, 1e-5);
+}
+
+// Rows of like length are evaluated together, and predicted in the order of the data; rows that fill no batch count
+// only where none are dropped.
+TEST_F(TrainerRun, EvaluatesInTrainersBatches) {
+  TrainingArguments arguments = tiny_arguments(folder_);
+  arguments.per_device_eval_batch_size = 4;
+  TrainingData data = tiny_data();
+  for (int64_t row = 0; row < data.rows; ++row) data.lengths.push_back(4 + row % 5);
+  const auto evaluated = [&](std::vector<int64_t>& widths) {
+    Trainer trainer(Model::from_config(kTinyBert, {.seed = 1}), arguments);
+    TrainingData counted = data;
+    counted.batch = [&](const std::vector<int64_t>& rows) {
+      Batch batch = data.batch(rows);
+      widths.push_back(batch.sequences.at("input_ids").length);
+      return batch;
+    };
+    const Predictions predictions = trainer.predict(counted);
+    EXPECT_EQ(predictions.rows, 23);
+    EXPECT_EQ(predictions.labels,
+              (std::vector<int64_t>{0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1}));
+    std::vector<float> logits = predictions.outputs.at(0).values;
+    widths.clear();
+    trainer.set_eval_data(counted);
+    trainer.evaluate();
+    return logits;
+  };
+  std::vector<int64_t> widths, grouped_widths;
+  const std::vector<float> plain = evaluated(widths);
+  arguments.train_sampling_strategy = "group_by_length";
+  arguments.dataloader_drop_last = true;
+  const std::vector<float> grouped = evaluated(grouped_widths);
+  ASSERT_EQ(grouped.size(), plain.size());
+  for (size_t i = 0; i < plain.size(); ++i) EXPECT_NEAR(grouped[i], plain[i], 1e-5) << i;
+  EXPECT_EQ(widths.size(), 6u);
+  EXPECT_EQ(grouped_widths.size(), 5u);
+  const auto sum = [](const std::vector<int64_t>& values) { return std::accumulate(values.begin(), values.end(), 0L); };
+  EXPECT_LT(sum(grouped_widths), sum({widths.begin(), widths.begin() + 5}));
 }
 
 class GoldenTrainer : public testing::TestWithParam<const char*> {};
