@@ -42,6 +42,8 @@ std::vector<Sample> samples_of() {
 using Tensors = std::vector<Tensor>;
 
 Tensor normal_distribution(const Tensor& x) { return (erf(x * kSqrtHalf) + 1.0) * 0.5; }
+// 0 where the exponential overflows. Its gradient must come from the result: the exponential's would be infinite.
+Tensor logistic(const Tensor& x) { return 1.0 / (exp(-x) + 1.0); }
 Tensor tanh_argument(const Tensor& x) { return (x + x * x * x * kGeluCubic) * kSqrtTwoOverPi; }
 
 const Operation kGeluGradient = {.name = "gelu_gradient",
@@ -100,7 +102,7 @@ const Operation kSiluGradient = {.name = "silu_gradient",
                                  .documentation = "(x, dy): the gradient of silu for x.",
                                  .infer = infer_pair,
                                  .decompose = [](std::span<const Tensor> in, const Attributes&) -> Tensors {
-                                   const Tensor x = widened(in[0]), dy = widened(in[1]), s = sigmoid(x);
+                                   const Tensor x = widened(in[0]), dy = widened(in[1]), s = logistic(x);
                                    return {cast(dy * s * (x * (1.0 - s) + 1.0), in[0].dtype())};
                                  },
                                  .samples = samples_of<2>};
@@ -111,12 +113,25 @@ const Operation kSilu = {.name = "silu",
                          .infer = infer_one,
                          .decompose = [](std::span<const Tensor> in, const Attributes&) -> Tensors {
                            const Tensor x = widened(in[0]);
-                           return {cast(x * sigmoid(x), in[0].dtype())};
+                           return {cast(x * logistic(x), in[0].dtype())};
                          },
                          .gradient = [](const GradientRequest& request) -> Tensors {
                            return {make_tensor(kSiluGradient, {request.inputs[0], request.cotangents[0]})};
                          },
                          .samples = samples_of<1>};
+
+const Operation kSigmoid = {.name = "sigmoid",
+                            .kind = OperationKind::kComposite,
+                            .documentation = "1 / (1 + exp(-x)).",
+                            .infer = infer_one,
+                            .decompose = [](std::span<const Tensor> in, const Attributes&) -> Tensors {
+                              return {cast(logistic(widened(in[0])), in[0].dtype())};
+                            },
+                            .gradient = [](const GradientRequest& request) -> Tensors {
+                              const Tensor y = widened(request.outputs[0]), dy = widened(request.cotangents[0]);
+                              return {cast(dy * y * (1.0 - y), request.inputs[0].dtype())};
+                            },
+                            .samples = samples_of<1>};
 
 Tensor clipped(const Tensor& x, double low, double high) {
   return minimum(maximum(x, full(x.shape(), low, x.dtype())), full(x.shape(), high, x.dtype()));
@@ -161,15 +176,14 @@ constexpr Activation kActivations[] = {
 }  // namespace
 
 OperationList activation_operations() {
-  return {&kGelu, &kGeluGradient, &kGeluTanh, &kGeluTanhGradient, &kSilu, &kSiluGradient};
+  return {&kGelu, &kGeluGradient, &kGeluTanh, &kGeluTanhGradient, &kSilu, &kSiluGradient, &kSigmoid};
 }
 
 Tensor gelu(const Tensor& x) { return make_tensor(kGelu, {x}); }
 Tensor gelu_tanh(const Tensor& x) { return make_tensor(kGeluTanh, {x}); }
 Tensor silu(const Tensor& x) { return make_tensor(kSilu, {x}); }
 
-// By tanh, which does not overflow.
-Tensor sigmoid(const Tensor& x) { return (tanh(x * 0.5) + 1.0) * 0.5; }
+Tensor sigmoid(const Tensor& x) { return make_tensor(kSigmoid, {x}); }
 Tensor relu(const Tensor& x) {
   const Tensor zero = zeros(x.shape(), x.dtype());
   return select(greater(x, zero), x, zero);

@@ -25,6 +25,11 @@ TEST(Gradients, AddUpOverSharedSubexpressions) {
   EXPECT_EQ(evaluate(gradients(loss, {x.tensor})[0], {x}), (Values{115, 511}));
 }
 
+TEST(Gradients, OfASigmoidAreFiniteWhereItsExponentialIsNot) {
+  const Leaf x = leaf({3}, {-1e4, 0, 1e4});
+  EXPECT_EQ(evaluate(gradients(sum(sigmoid(x.tensor)), {x.tensor})[0], {x}), (std::vector<double>{0, 0.25, 0}));
+}
+
 TEST(Gradients, OfUnusedParametersAreZerosOfTheirType) {
   const Leaf x = leaf({2}, {3, 5});
   const Tensor unused = make_input({DType::kBFloat16, {4, 1}});

@@ -251,6 +251,8 @@ TEST(Composites, FollowTheirFormulas) {
   expect_near(evaluate(gelu(z.tensor), {z}), {-0.15865525393145707, 0, 1.9544997361036416});
   expect_near(evaluate(gelu_tanh(z.tensor), {z}), {-0.1588080093917233, 0, 1.954597694087775});
   expect_near(evaluate(sigmoid(z.tensor), {z}), {0.2689414213699951, 0.5, 0.8807970779778823});
+  const Leaf low = leaf({2}, {-40, 40});
+  expect_near(evaluate(log(sigmoid(low.tensor)), {low}), {-40, 0});  // small is not zero
   const Leaf far = leaf({4}, {-100, 0, 2, 1000});
   expect_near(evaluate(softplus(far.tensor), {far}),
               {3.720075976020836e-44, 0.6931471805599453, 2.1269280110429727, 1000});
