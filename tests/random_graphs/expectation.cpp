@@ -71,6 +71,7 @@ class Walk {
       const bool outer = std::exchange(in_composite_, true);
       std::vector<Array> outputs = graph(make_graph(operation.decompose(leaves, attributes), leaves), inputs, nullptr);
       in_composite_ = outer;
+      if (noisy_ && operation.name.starts_with("attention") && has_infinities(inputs)) forget(outputs);
       return outputs;
     }
     std::vector<Array> outputs;
@@ -78,7 +79,7 @@ class Walk {
     operation.evaluate(inputs, attributes, outputs);
     double room = 4;  // units in the last place
     if (noisy_ && accumulates(operation) && undetermined(operation, attributes, inputs, outputs)) {
-      for (Array& output : outputs) std::fill(output.real.begin(), output.real.end(), NAN);
+      forget(outputs);
     } else if (noisy_ && accumulates(operation)) {
       double read = 0, written = 1, contracted = 1;
       if (operation.name == "dot_general")
@@ -115,12 +116,30 @@ class Walk {
       const std::vector<double> before = output.real;
       round_to_dtype(output);
       const DType dtype = output.type.dtype;
+      // Equal sums at two places may be rounded in two ways: their terms may stand in another order.
+      const bool by_place = accumulates(operation) && seed_ % 2;
       for (size_t i = 0; i < before.size(); ++i)
         if (!exact(dtype, before[i], output.real[i]) && std::isfinite(output.real[i]))
-          output.real[i] += noise(output.real[i]) * room * unit_in_last_place(dtype, output.real[i]);
+          output.real[i] +=
+              noise(output.real[i], by_place ? i + 1 : 0) * room * unit_in_last_place(dtype, output.real[i]);
       round_to_dtype(output);
     }
     return outputs;
+  }
+
+  // Anything may come out, in any order.
+  void forget(std::vector<Array>& outputs) const {
+    for (Array& output : outputs)
+      for (size_t i = 0; i < output.real.size(); ++i) output.real[i] = seed_ % 2 ? NAN : 1e30 * noise(0, i + 1);
+  }
+
+  // Of attention: a score that is infinite spoils its row, and devices do not look at all places that are masked there.
+  // -infinity in a bias (an input behind q, k, v) is a mask.
+  static bool has_infinities(const std::vector<Array>& inputs) {
+    for (size_t i = 0; i < inputs.size(); ++i)
+      for (const double x : inputs[i].real)
+        if (!std::isfinite(x) && (i < 3 || !(x < 0))) return true;
+    return false;
   }
 
   // A device that runs a composite whole may round what it uses twice in two ways.
@@ -138,22 +157,23 @@ class Walk {
     std::vector<Array> magnitudes = inputs;
     for (Array& input : magnitudes)
       for (double& x : input.real) {
-        x = std::fabs(x);
         finite &= std::isfinite(x);
-        if (std::isfinite(x)) largest = std::max(largest, x);
+        x = std::isfinite(x) ? std::fabs(x) : 0;
+        largest = std::max(largest, x);
       }
     if (!finite && operation.name.starts_with("convolution")) return true;
     if (largest < 1e15) return false;
     operation.evaluate(magnitudes, attributes, outputs);
     for (const Array& output : outputs)
       for (const double x : output.real)
-        if (std::isfinite(x) && x > 1e38) return true;
+        if (x > 1e38) return true;
     return false;
   }
 
   // The same for equal numbers: a device rounds them alike, and a sum over many of them gathers the error.
-  double noise(double x) const {
-    return 2 * Random(seed_ * 0x9FB21C651E98DF25u ^ std::bit_cast<uint64_t>(x)).unit() - 1;
+  double noise(double x, uint64_t place = 0) const {
+    const uint64_t kind = seed_ * 0x9FB21C651E98DF25u ^ place * 0xD6E8FEB86659FD93u;
+    return 2 * Random(kind ^ std::bit_cast<uint64_t>(x)).unit() - 1;
   }
 
   bool noisy_, in_composite_ = false;
