@@ -11,7 +11,9 @@
 #include <cstdlib>
 #include <exception>
 #include <mutex>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #if defined(__x86_64__)
@@ -31,14 +33,45 @@ void pause_briefly() {
 #endif
 }
 
-size_t cgroup_limit() {
-  long long quota = 0, period = 0;
-  if (std::FILE* file = std::fopen("/sys/fs/cgroup/cpu.max", "r")) {
-    const int fields = std::fscanf(file, "%lld %lld", &quota, &period);
+// Up to two whole numbers at the beginning of a file; -1 where there are none.
+std::pair<long long, long long> numbers_of(const char* path) {
+  std::pair<long long, long long> found{-1, -1};
+  if (std::FILE* file = std::fopen(path, "r")) {
+    if (std::fscanf(file, "%lld %lld", &found.first, &found.second) < 1) found = {-1, -1};
     std::fclose(file);
-    if (fields == 2 && quota > 0 && period > 0) return static_cast<size_t>((quota + period - 1) / period);
   }
-  return SIZE_MAX;
+  return found;
+}
+
+size_t cgroup_limit() {
+  auto [quota, period] = numbers_of("/sys/fs/cgroup/cpu.max");
+  if (quota < 0) {  // the first version of control groups
+    quota = numbers_of("/sys/fs/cgroup/cpu/cpu.cfs_quota_us").first;
+    period = numbers_of("/sys/fs/cgroup/cpu/cpu.cfs_period_us").first;
+  }
+  return quota > 0 && period > 0 ? static_cast<size_t>((quota + period - 1) / period) : SIZE_MAX;
+}
+
+// The cores that the process may use, in their order.
+std::vector<int> usable_cores() {
+  std::vector<int> cores;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) == 0)
+    for (int core = 0; core < CPU_SETSIZE; ++core)
+      if (CPU_ISSET(core, &set)) cores.push_back(core);
+  return cores;
+}
+
+// A worker stays on a core of its own if it is told to and there is one for every thread. The caller moves freely.
+void pin_worker(size_t index, size_t threads) {
+  static const std::vector<int> cores = usable_cores();
+  const char* text = std::getenv("TRANSOM_PIN_THREADS");
+  if (!text || std::string_view(text) != "1" || cores.size() != threads) return;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cores[index], &set);
+  sched_setaffinity(0, sizeof set, &set);
 }
 
 size_t decide_thread_count() {
@@ -47,10 +80,8 @@ size_t decide_thread_count() {
     const long count = text ? std::strtol(text, nullptr, 10) : 0;
     if (count > 0) return std::min<size_t>(static_cast<size_t>(count), 1024);
   }
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  size_t cores = std::max(1u, std::thread::hardware_concurrency());
-  if (sched_getaffinity(0, sizeof set, &set) == 0) cores = static_cast<size_t>(std::max(1, CPU_COUNT(&set)));
+  size_t cores = usable_cores().size();
+  if (cores == 0) cores = std::max(1u, std::thread::hardware_concurrency());
   cores = std::min(cores, cgroup_limit());
   // Processes that were launched together share the cores, where their launcher has not dealt them out.
   for (const char* name : {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"}) {
@@ -94,7 +125,11 @@ struct Job {
 class Pool {
  public:
   explicit Pool(size_t threads) {
-    for (size_t i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
+    for (size_t i = 1; i < threads; ++i)
+      workers_.emplace_back([this, i, threads] {
+        pin_worker(i, threads);
+        work();
+      });
   }
 
   ~Pool() {

@@ -10,7 +10,8 @@
 namespace transom {
 
 // How many threads compute, the caller included: TRANSOM_NUM_THREADS, else OMP_NUM_THREADS, else the cores that this
-// process may use (affinity and cgroup limits counted).
+// process may use (affinity and cgroup limits counted). With TRANSOM_PIN_THREADS=1 and as many threads as cores, each
+// worker stays on a core of its own.
 size_t thread_count();
 
 // Does body(i) for every i in [0, count) on the pool; returns when all are done. The first exception is thrown again
