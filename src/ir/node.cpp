@@ -190,8 +190,8 @@ ModuleScope::ModuleScope(const std::string& name) : before_(scope) {
 }
 ModuleScope::~ModuleScope() { scope = before_; }
 
-void check(const Inference& inference, bool condition, const std::string& text) {
-  if (!condition) fail("{}{}: {}", scope_prefix(), inference.operation.name, text);
+void fail_check(const Inference& inference, const std::string& text) {
+  fail("{}{}: {}", scope_prefix(), inference.operation.name, text);
 }
 
 }  // namespace transom

@@ -3,9 +3,13 @@
 // has `decompose`; everything else that an operation can do follows from its record.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <functional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "ir/attributes.h"
@@ -74,8 +78,25 @@ struct Operation {
   std::vector<Sample> (*samples)() = nullptr;
 };
 
-// Throws Error unless the condition holds; the text is preceded by the operation's name and the module's path.
-void check(const Inference& inference, bool condition, const std::string& text);
+[[noreturn]] void fail_check(const Inference& inference, const std::string& text);
+
+// Shapes and types as error messages show them; other values as they are.
+template <typename Value>
+using Shown = std::conditional_t<std::is_same_v<Value, Shape> || std::is_same_v<Value, Type>, std::string, Value>;
+template <typename Value>
+Shown<Value> shown(const Value& value) {
+  if constexpr (!std::is_same_v<Shown<Value>, Value>) return to_string(value);
+  else return value;
+}
+
+// Throws Error unless the condition holds; the text is preceded by the operation's name and the module's path. It is
+// made only then: rules are checked whenever a node is made.
+template <typename... Values>
+void check(const Inference& inference, bool condition, fmt::format_string<Shown<Values>...> text,
+           const Values&... values) {
+  if (!condition) [[unlikely]]
+    fail_check(inference, fmt::format<Shown<Values>...>(text, shown(values)...));
+}
 
 // All operations, sorted by name.
 std::span<const Operation* const> all_operations();

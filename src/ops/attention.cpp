@@ -141,29 +141,28 @@ Tensor summed_to(const Tensor& x, const Type& type) {
 size_t check_inputs(const Inference& in) {
   const bool biased = in.attributes.get_int("biased") != 0, keyed = in.attributes.get_float("dropout") > 0;
   const size_t count = 3 + (biased ? 1 : 0) + (keyed ? 1 : 0);
-  check(in, in.inputs.size() >= count, fmt::format("expected {} inputs, found {}", count, in.inputs.size()));
+  check(in, in.inputs.size() >= count, "expected {} inputs, found {}", count, in.inputs.size());
   expect_floating(in, 0);
   for (size_t i = 0; i < 3; ++i)
-    check(in, in.rank(i) == 4 && in.dtype(i) == in.dtype(0),
-          fmt::format("expected q, k and v of four axes and one type, found {}", to_string(in.inputs[i])));
+    check(in, in.rank(i) == 4 && in.dtype(i) == in.dtype(0), "expected q, k and v of four axes and one type, found {}",
+          in.inputs[i]);
   const Shape &q = in.shape(0), &k = in.shape(1), &v = in.shape(2);
   check(in, q[0] == k[0] && q[3] == k[3] && k[0] == v[0] && k[1] == v[1] && k[2] == v[2],
-        fmt::format("q {}, k {} and v {} do not fit: expected [B, T, H, d], [B, S, G, d] and [B, S, G, e]",
-                    to_string(q), to_string(k), to_string(v)));
-  check(in, k[2] > 0 && q[2] % k[2] == 0, fmt::format("{} heads of queries do not share {} heads of keys", q[2], k[2]));
+        "q {}, k {} and v {} do not fit: expected [B, T, H, d], [B, S, G, d] and [B, S, G, e]", q, k, v);
+  check(in, k[2] > 0 && q[2] % k[2] == 0, "{} heads of queries do not share {} heads of keys", q[2], k[2]);
   if (biased) {
     expect_floating(in, 3);
     const Shape full = {q[0], q[2], q[1], k[1]};
     check(in, in.rank(3) == 4, "expected a bias of four axes");
     for (size_t i = 0; i < 4; ++i)
-      check(in, in.shape(3)[i] == 1 || in.shape(3)[i] == full[i],
-            fmt::format("a bias of {} does not broadcast to {}", to_string(in.shape(3)), to_string(full)));
+      check(in, in.shape(3)[i] == 1 || in.shape(3)[i] == full[i], "a bias of {} does not broadcast to {}", in.shape(3),
+            full);
   }
   if (keyed)
-    check(in, in.inputs[count - 1] == Type{DType::kInt64, {2}},
-          fmt::format("expected a key of type i64[2], found {}", to_string(in.inputs[count - 1])));
+    check(in, in.inputs[count - 1] == Type{DType::kInt64, {2}}, "expected a key of type i64[2], found {}",
+          in.inputs[count - 1]);
   const double dropout = in.attributes.get_float("dropout");
-  check(in, dropout >= 0 && dropout < 1, fmt::format("a dropout of {} is outside [0, 1)", dropout));
+  check(in, dropout >= 0 && dropout < 1, "a dropout of {} is outside [0, 1)", dropout);
   return count;
 }
 

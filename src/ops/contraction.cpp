@@ -28,21 +28,20 @@ DotAxes axes_of(const Attributes& attributes) {
 }
 
 void expect_pairs(const Inference& in, std::string_view what, const Axes& x, const Axes& y) {
-  check(in, x.size() == y.size(), fmt::format("{} {} axes of x meet {} of y", x.size(), what, y.size()));
+  check(in, x.size() == y.size(), "{} {} axes of x meet {} of y", x.size(), what, y.size());
   for (size_t i = 0; i < x.size(); ++i) {
     expect_axis(in, x[i], in.rank(0));
     expect_axis(in, y[i], in.rank(1));
     check(in, in.shape(0)[static_cast<size_t>(x[i])] == in.shape(1)[static_cast<size_t>(y[i])],
-          fmt::format("{} axis {} of {} and axis {} of {} have different extents", what, x[i], to_string(in.shape(0)),
-                      y[i], to_string(in.shape(1))));
+          "{} axis {} of {} and axis {} of {} have different extents", what, x[i], in.shape(0), y[i], in.shape(1));
   }
 }
 
 void expect_distinct(const Inference& in, Axes axes, const Axes& more) {
   axes.insert(axes.end(), more.begin(), more.end());
   std::sort(axes.begin(), axes.end());
-  check(in, std::adjacent_find(axes.begin(), axes.end()) == axes.end(),
-        fmt::format("an axis stands twice among [{}]", fmt::join(axes, ", ")));
+  check(in, std::adjacent_find(axes.begin(), axes.end()) == axes.end(), "an axis stands twice among [{}]",
+        fmt::join(axes, ", "));
 }
 
 std::vector<Type> infer_dot(const Inference& in) {
@@ -61,8 +60,8 @@ std::vector<Type> infer_dot(const Inference& in) {
   for (const int64_t axis : free_axes(in.rank(1), axes.y_batch, axes.y_contract))
     shape.push_back(in.shape(1)[static_cast<size_t>(axis)]);
   const DType dtype = expect_dtype(in);
-  check(in, dtype == in.dtype(0) || dtype == DType::kFloat32,
-        fmt::format("an output of {} from {} is not offered", name_of(dtype), to_string(in.inputs[0])));
+  check(in, dtype == in.dtype(0) || dtype == DType::kFloat32, "an output of {} from {} is not offered", name_of(dtype),
+        in.inputs[0]);
   return {{dtype, shape}};
 }
 
@@ -197,12 +196,11 @@ const Operation kLinear = {
       check(in, in.inputs.size() == 2 || in.inputs.size() == 3, "expected x, w and perhaps b");
       expect_same_types(in, 0, 1);
       check(in, in.rank(0) >= 1 && in.rank(1) == 2 && in.shape(0).back() == in.shape(1)[1],
-            fmt::format("x of {} and a weight of {} do not fit: the last axes must be equal", to_string(in.shape(0)),
-                        to_string(in.shape(1))));
+            "x of {} and a weight of {} do not fit: the last axes must be equal", in.shape(0), in.shape(1));
       if (in.inputs.size() == 3) {
         expect_same_types(in, 0, 2);
-        check(in, in.shape(2) == Shape{in.shape(1)[0]},
-              fmt::format("expected a bias of [{}], found {}", in.shape(1)[0], to_string(in.shape(2))));
+        check(in, in.shape(2) == Shape{in.shape(1)[0]}, "expected a bias of [{}], found {}", in.shape(1)[0],
+              in.shape(2));
       }
       Shape shape = in.shape(0);
       shape.back() = in.shape(1)[0];

@@ -58,19 +58,18 @@ void expect_convolution(const Inference& in, const Shape& x, const Shape& w) {
             g.dilations.size() == spatial,
         "expected one stride, padding and dilation for each of 1 to 3 spatial axes");
   check(in, x.size() == spatial + 2 && w.size() == spatial + 2,
-        fmt::format(
-            "expected x [N, C, spatial] and a weight [O, C / groups, window] with {} spatial axes, found {} and {}",
-            spatial, to_string(x), to_string(w)));
+        "expected x [N, C, spatial] and a weight [O, C / groups, window] with {} spatial axes, found {} and {}",
+        spatial, x, w);
   const int64_t far = int64_t{1} << 30;
   for (const Shape& extents : {x, w}) expect_between(in, extents, 0, far, "extent");
   for (const Axes& padding : {g.low, g.high}) expect_between(in, padding, 0, far, "padding");
   for (const Axes& steps : {g.strides, g.dilations}) expect_between(in, steps, 1, far, "stride or dilation");
   expect_between(in, {g.groups}, 1, far, "the number of groups");
-  check(in, x[1] == w[1] * g.groups && w[0] % g.groups == 0,
-        fmt::format("{} groups do not fit x of {} and a weight of {}", g.groups, to_string(x), to_string(w)));
+  check(in, x[1] == w[1] * g.groups && w[0] % g.groups == 0, "{} groups do not fit x of {} and a weight of {}",
+        g.groups, x, w);
   for (size_t i = 0; i < spatial; ++i)
     check(in, w[i + 2] >= 1 && x[i + 2] + g.low[i] + g.high[i] >= g.dilations[i] * (w[i + 2] - 1) + 1,
-          fmt::format("the window {} is empty or larger than the padded input {}", to_string(w), to_string(x)));
+          "the window {} is empty or larger than the padded input {}", w, x);
 }
 
 Tensor input_gradient(const Tensor& dy, const Tensor& w, const Attributes& attributes, const Shape& shape);
@@ -136,8 +135,8 @@ const Operation kInputGradient = {
       expect_same_types(in, 0, 1);
       const Shape& shape = in.attributes.get_ints("shape");
       expect_convolution(in, shape, in.shape(1));
-      check(in, Geometry(in.attributes).output(shape, in.shape(1)) == in.shape(0),
-            fmt::format("dy of {} does not fit x of {}", to_string(in.shape(0)), to_string(shape)));
+      check(in, Geometry(in.attributes).output(shape, in.shape(1)) == in.shape(0), "dy of {} does not fit x of {}",
+            in.shape(0), shape);
       return {{in.dtype(0), shape}};
     },
     .evaluate =
@@ -171,8 +170,8 @@ const Operation kWeightGradient = {
       expect_same_types(in, 0, 1);
       const Shape& shape = in.attributes.get_ints("shape");
       expect_convolution(in, in.shape(0), shape);
-      check(in, Geometry(in.attributes).output(in.shape(0), shape) == in.shape(1),
-            fmt::format("dy of {} does not fit x of {}", to_string(in.shape(1)), to_string(in.shape(0))));
+      check(in, Geometry(in.attributes).output(in.shape(0), shape) == in.shape(1), "dy of {} does not fit x of {}",
+            in.shape(1), in.shape(0));
       return {{in.dtype(0), shape}};
     },
     .evaluate =

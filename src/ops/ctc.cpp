@@ -19,13 +19,12 @@ constexpr double kNever = -1e30;
 
 void expect_ctc(const Inference& in) {
   expect_floating(in, 0);
-  check(in, in.rank(0) == 3, fmt::format("expected log probabilities [B, T, V], found {}", to_string(in.shape(0))));
+  check(in, in.rank(0) == 3, "expected log probabilities [B, T, V], found {}", in.shape(0));
   const int64_t B = in.shape(0)[0];
   check(in, in.rank(1) == 2 && in.shape(1)[0] == B && in.shape(1)[1] >= 1 && in.dtype(1) == DType::kInt64,
-        fmt::format("expected targets i64[{}, 1 or more], found {}", B, to_string(in.inputs[1])));
+        "expected targets i64[{}, 1 or more], found {}", B, in.inputs[1]);
   for (const size_t i : {2, 3})
-    check(in, in.inputs[i] == Type{DType::kInt64, {B}},
-          fmt::format("expected lengths i64[{}], found {}", B, to_string(in.inputs[i])));
+    check(in, in.inputs[i] == Type{DType::kInt64, {B}}, "expected lengths i64[{}], found {}", B, in.inputs[i]);
   expect_between(in, {in.attributes.get_int("blank")}, 0, in.shape(0)[2] - 1, "blank");
   check(in, in.shape(0)[1] >= 1, "expected at least one frame");
 }

@@ -35,7 +35,7 @@ std::vector<Type> infer_logical(const Inference& in) {
   expect_inputs(in, 2);
   expect_same_types(in, 0, 1);
   expect_same_shape(in, 0, 1);
-  check(in, !is_floating(in.dtype(0)), fmt::format("expected bool or integers, found {}", to_string(in.inputs[0])));
+  check(in, !is_floating(in.dtype(0)), "expected bool or integers, found {}", in.inputs[0]);
   return same_as_first(in);
 }
 std::vector<Type> infer_comparison(const Inference& in) {
@@ -197,7 +197,7 @@ const Operation kLogicalNot = unary<no_bool, [](int64_t x) { return static_cast<
     },
     [](const Inference& in) -> std::vector<Type> {
       expect_inputs(in, 1);
-      check(in, in.dtype(0) == DType::kBool, fmt::format("expected bool, found {}", to_string(in.inputs[0])));
+      check(in, in.dtype(0) == DType::kBool, "expected bool, found {}", in.inputs[0]);
       return same_as_first(in);
     });
 
@@ -296,8 +296,8 @@ const Operation kSelect = {.name = "select",
                            .elementwise = true,
                            .infer = [](const Inference& in) -> std::vector<Type> {
                              expect_inputs(in, 3);
-                             check(in, in.dtype(0) == DType::kBool,
-                                   fmt::format("expected a bool condition, found {}", to_string(in.inputs[0])));
+                             check(in, in.dtype(0) == DType::kBool, "expected a bool condition, found {}",
+                                   in.inputs[0]);
                              expect_same_types(in, 1, 2);
                              expect_same_shape(in, 0, 1);
                              expect_same_shape(in, 1, 2);

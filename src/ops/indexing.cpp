@@ -41,8 +41,8 @@ Shape gathered_shape(const Shape& x, const Shape& indices, int64_t axis) {
 }
 
 void expect_indices(const Inference& in, size_t i) {
-  check(in, in.dtype(i) == DType::kInt64 || in.dtype(i) == DType::kInt32,
-        fmt::format("expected i32 or i64 indices, found {}", to_string(in.inputs[i])));
+  check(in, in.dtype(i) == DType::kInt64 || in.dtype(i) == DType::kInt32, "expected i32 or i64 indices, found {}",
+        in.inputs[i]);
 }
 
 const Operation kGather = {
@@ -91,8 +91,7 @@ const Operation kScatterAdd = {
       expect_indices(in, 1);
       expect_same_types(in, 0, 2);
       const Shape expected = gathered_shape(in.shape(0), in.shape(1), axis);
-      check(in, in.shape(2) == expected,
-            fmt::format("expected updates of shape {}, found {}", to_string(expected), to_string(in.shape(2))));
+      check(in, in.shape(2) == expected, "expected updates of shape {}, found {}", expected, in.shape(2));
       return {in.inputs[0]};
     },
     .evaluate =
@@ -133,13 +132,13 @@ Axes clamped_starts(const Array& starts, const Shape& shape, const Shape& sizes)
 }
 
 void expect_starts(const Inference& in, size_t i) {
-  check(in, in.inputs[i] == Type{DType::kInt64, {in.rank(0)}},
-        fmt::format("expected starts of type i64[{}], found {}", in.rank(0), to_string(in.inputs[i])));
+  check(in, in.inputs[i] == Type{DType::kInt64, {in.rank(0)}}, "expected starts of type i64[{}], found {}", in.rank(0),
+        in.inputs[i]);
 }
 void expect_window(const Inference& in, const Shape& sizes) {
   bool fits = sizes.size() == in.shape(0).size();
   for (size_t i = 0; fits && i < sizes.size(); ++i) fits = sizes[i] >= 0 && sizes[i] <= in.shape(0)[i];
-  check(in, fits, fmt::format("a window of {} does not fit {}", to_string(sizes), to_string(in.shape(0))));
+  check(in, fits, "a window of {} does not fit {}", sizes, in.shape(0));
 }
 
 const Operation kDynamicSlice = {

@@ -14,9 +14,9 @@ Tensor widened(const Tensor& x) {
 
 void expect_rows(const Inference& in) {
   expect_floating(in, 0);
-  check(in, in.rank(0) == 2, fmt::format("expected logits [N, C], found {}", to_string(in.shape(0))));
-  check(in, in.inputs[1] == Type{DType::kInt64, {in.shape(0)[0]}},
-        fmt::format("expected labels i64[{}], found {}", in.shape(0)[0], to_string(in.inputs[1])));
+  check(in, in.rank(0) == 2, "expected logits [N, C], found {}", in.shape(0));
+  check(in, in.inputs[1] == Type{DType::kInt64, {in.shape(0)[0]}}, "expected labels i64[{}], found {}", in.shape(0)[0],
+        in.inputs[1]);
 }
 
 // [N, C]: true at the label of each row; rows to ignore have none.

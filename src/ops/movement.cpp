@@ -39,9 +39,8 @@ const Operation kReshape = {
     .infer = [](const Inference& in) -> std::vector<Type> {
       expect_inputs(in, 1);
       const Shape& shape = in.attributes.get_ints("shape");
-      check(in, elements(shape) == elements(in.shape(0)),
-            fmt::format("{} has {} elements, {} has {}", to_string(in.shape(0)), elements(in.shape(0)),
-                        to_string(shape), elements(shape)));
+      check(in, elements(shape) == elements(in.shape(0)), "{} has {} elements, {} has {}", in.shape(0),
+            elements(in.shape(0)), shape, elements(shape));
       return {{in.dtype(0), shape}};
     },
     .evaluate =
@@ -68,9 +67,7 @@ const Operation kPermute = {
       std::sort(sorted.begin(), sorted.end());
       bool complete = static_cast<int64_t>(sorted.size()) == in.rank(0);
       for (size_t i = 0; complete && i < sorted.size(); ++i) complete = sorted[i] == static_cast<int64_t>(i);
-      check(in, complete,
-            fmt::format("[{}] is no permutation of the axes of {}", fmt::join(permutation, ", "),
-                        to_string(in.shape(0))));
+      check(in, complete, "[{}] is no permutation of the axes of {}", fmt::join(permutation, ", "), in.shape(0));
       Shape shape;
       for (const int64_t axis : permutation) shape.push_back(in.shape(0)[static_cast<size_t>(axis)]);
       return {{in.dtype(0), shape}};
@@ -106,7 +103,7 @@ const Operation kBroadcast = {
       const Shape& shape = in.attributes.get_ints("shape");
       bool fits = shape.size() == in.shape(0).size();
       for (size_t i = 0; fits && i < shape.size(); ++i) fits = in.shape(0)[i] == 1 || in.shape(0)[i] == shape[i];
-      check(in, fits, fmt::format("{} does not broadcast to {}", to_string(in.shape(0)), to_string(shape)));
+      check(in, fits, "{} does not broadcast to {}", in.shape(0), shape);
       return {{in.dtype(0), shape}};
     },
     .evaluate =
@@ -140,8 +137,7 @@ const Operation kSlice = {
       for (size_t i = 0; i < rank; ++i) {
         expect_between(in, {strides[i]}, 1, int64_t{1} << 62, "stride");
         check(in, starts[i] >= 0 && starts[i] <= limits[i] && limits[i] <= in.shape(0)[i],
-              fmt::format("[{}, {}) by {} does not fit axis {} of {}", starts[i], limits[i], strides[i], i,
-                          to_string(in.shape(0))));
+              "[{}, {}) by {} does not fit axis {} of {}", starts[i], limits[i], strides[i], i, in.shape(0));
         shape.push_back((limits[i] - starts[i] + strides[i] - 1) / strides[i]);
       }
       return {{in.dtype(0), shape}};
@@ -243,7 +239,7 @@ const Operation kConcatenate = {
       for (size_t i = 1; i < in.inputs.size(); ++i) {
         expect_same_types(in, 0, i);
         check(in, in.rank(i) == in.rank(0) && without_axes(in.shape(i), {axis}) == without_axes(in.shape(0), {axis}),
-              fmt::format("{} and {} differ beside axis {}", to_string(in.shape(0)), to_string(in.shape(i)), axis));
+              "{} and {} differ beside axis {}", in.shape(0), in.shape(i), axis);
         shape[static_cast<size_t>(axis)] += in.shape(i)[static_cast<size_t>(axis)];
       }
       return {{in.dtype(0), shape}};

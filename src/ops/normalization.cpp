@@ -99,9 +99,8 @@ Normalized normalize(const Tensor& x, double epsilon) {
 }
 
 void expect_last_axis(const Inference& in, size_t i) {
-  check(in, in.rank(0) >= 1 && in.shape(i) == Shape{in.shape(0).back()},
-        fmt::format("expected [{}] beside x of {}, found {}", in.rank(0) ? in.shape(0).back() : 0,
-                    to_string(in.shape(0)), to_string(in.shape(i))));
+  check(in, in.rank(0) >= 1 && in.shape(i) == Shape{in.shape(0).back()}, "expected [{}] beside x of {}, found {}",
+        in.rank(0) ? in.shape(0).back() : 0, in.shape(0), in.shape(i));
   expect_same_types(in, 0, i);
 }
 

@@ -19,8 +19,8 @@ const Operation kAdamWStep = {
       expect_inputs(in, 7);
       expect_floating(in, 0);
       for (const size_t i : {4u, 5u, 6u})
-        check(in, in.inputs[i] == Type{in.dtype(0), {}},
-              fmt::format("expected a scalar {}, found {}", name_of(in.dtype(0)), to_string(in.inputs[i])));
+        check(in, in.inputs[i] == Type{in.dtype(0), {}}, "expected a scalar {}, found {}", name_of(in.dtype(0)),
+              in.inputs[i]);
       for (const size_t i : {1u, 2u, 3u}) {
         expect_same_types(in, 0, i);
         expect_same_shape(in, 0, i);

@@ -92,7 +92,7 @@ const Operation kTopK = {
       expect_inputs(in, 1);
       const int64_t k = in.attributes.get_int("k");
       check(in, in.rank(0) > 0, "expected at least one axis");
-      check(in, k >= 0 && k <= in.shape(0).back(), fmt::format("k = {} does not fit {}", k, to_string(in.shape(0))));
+      check(in, k >= 0 && k <= in.shape(0).back(), "k = {} does not fit {}", k, in.shape(0));
       Shape shape = in.shape(0);
       shape.back() = k;
       return {{in.dtype(0), shape}, {DType::kInt64, shape}};

@@ -57,8 +57,8 @@ std::vector<Type> infer_pooling(const Inference& in) {
   const size_t spatial = w.window.size();
   check(in, w.strides.size() == spatial && w.low.size() == spatial && w.high.size() == spatial,
         "expected one stride and padding for each axis of the window");
-  check(in, in.shape(0).size() == spatial + 2,
-        fmt::format("expected x [N, C, spatial] with {} spatial axes, found {}", spatial, to_string(in.shape(0))));
+  check(in, in.shape(0).size() == spatial + 2, "expected x [N, C, spatial] with {} spatial axes, found {}", spatial,
+        in.shape(0));
   const int64_t far = int64_t{1} << 30;
   for (const Axes& numbers : {w.window, w.strides}) expect_between(in, numbers, 1, far, "window or stride");
   for (size_t i = 0; i < spatial; ++i)
@@ -67,8 +67,8 @@ std::vector<Type> infer_pooling(const Inference& in) {
   Shape shape = in.shape(0);
   for (size_t i = 0; i < spatial; ++i) {
     int64_t& extent = shape[i + w.first];
-    check(in, extent + w.low[i] + w.high[i] >= w.window[i],
-          fmt::format("the window {} is larger than the padded input {}", to_string(w.window), to_string(in.shape(0))));
+    check(in, extent + w.low[i] + w.high[i] >= w.window[i], "the window {} is larger than the padded input {}",
+          w.window, in.shape(0));
     extent = w.extent(i, extent);
   }
   return {{in.dtype(0), shape}};

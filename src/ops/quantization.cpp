@@ -39,11 +39,11 @@ const Operation kQuantizedLinear = {
       check(in, in.rank(0) >= 1 && in.rank(1) == 2, "expected x of some axes and w of two");
       const bool transposed = in.attributes.get_int("transposed") != 0;
       const int64_t depth = in.shape(1)[transposed ? 0 : 1], outputs = in.shape(1)[transposed ? 1 : 0];
-      check(in, in.shape(0).back() == depth && depth > 0,
-            fmt::format("x of {} and a weight of {} do not fit", to_string(in.shape(0)), to_string(in.shape(1))));
+      check(in, in.shape(0).back() == depth && depth > 0, "x of {} and a weight of {} do not fit", in.shape(0),
+            in.shape(1));
       if (in.inputs.size() == 3)
-        check(in, in.shape(2) == Shape{outputs} && in.dtype(2) == in.dtype(0),
-              fmt::format("expected a bias of [{}], found {}", outputs, to_string(in.inputs[2])));
+        check(in, in.shape(2) == Shape{outputs} && in.dtype(2) == in.dtype(0), "expected a bias of [{}], found {}",
+              outputs, in.inputs[2]);
       Shape shape = in.shape(0);
       shape.back() = outputs;
       return {{in.dtype(0), shape}};

@@ -26,8 +26,7 @@ const Operation kRandomBits = {
         "u32 of `shape` from key = (seed, offset): word i % 4 of Philox4x32-10 at counter (i / 4, offset).",
     .infer = [](const Inference& in) -> std::vector<Type> {
       expect_inputs(in, 1);
-      check(in, in.inputs[0] == Type{DType::kInt64, {2}},
-            fmt::format("expected a key of type i64[2], found {}", to_string(in.inputs[0])));
+      check(in, in.inputs[0] == Type{DType::kInt64, {2}}, "expected a key of type i64[2], found {}", in.inputs[0]);
       return {{DType::kUInt32, in.attributes.get_ints("shape")}};
     },
     .evaluate =
@@ -68,7 +67,7 @@ const Operation kDropout = {
       expect_inputs(in, 2);
       expect_floating(in, 0);
       const double probability = in.attributes.get_float("probability");
-      check(in, probability >= 0 && probability < 1, fmt::format("probability {} is outside [0, 1)", probability));
+      check(in, probability >= 0 && probability < 1, "probability {} is outside [0, 1)", probability);
       return {in.inputs[0]};
     },
     .decompose = [](std::span<const Tensor> in, const Attributes& attributes) -> std::vector<Tensor> {

@@ -141,8 +141,7 @@ std::vector<Type> infer_arg(const Inference& in) {
   expect_inputs(in, 1);
   const int64_t axis = in.attributes.get_int("axis");
   expect_axis(in, axis, in.rank(0));
-  check(in, in.shape(0)[static_cast<size_t>(axis)] > 0,
-        fmt::format("axis {} of {} is empty", axis, to_string(in.shape(0))));
+  check(in, in.shape(0)[static_cast<size_t>(axis)] > 0, "axis {} of {} is empty", axis, in.shape(0));
   return {{DType::kInt64, without_axes(in.shape(0), {axis})}};
 }
 

@@ -20,8 +20,8 @@ Tensor inverse_root_mean_square(const Tensor& x, double epsilon) {
 void expect_scale(const Inference& in) {
   expect_floating(in, 0);
   check(in, in.rank(0) >= 1 && in.shape(1) == Shape{in.shape(0).back()},
-        fmt::format("expected a scale of [{}] beside x of {}, found {}", in.rank(0) ? in.shape(0).back() : 0,
-                    to_string(in.shape(0)), to_string(in.shape(1))));
+        "expected a scale of [{}] beside x of {}, found {}", in.rank(0) ? in.shape(0).back() : 0, in.shape(0),
+        in.shape(1));
   expect_same_types(in, 0, 1);
 }
 

@@ -38,7 +38,7 @@ const Operation kRotary = {
       const Shape &x = in.shape(0), &angles = in.shape(1);
       bool fits = 2 * angles[3] <= x[3];
       for (size_t i = 0; i < 3; ++i) fits = fits && (angles[i] == x[i] || angles[i] == 1);
-      check(in, fits, fmt::format("angles of {} do not fit heads of {}", to_string(angles), to_string(x)));
+      check(in, fits, "angles of {} do not fit heads of {}", angles, x);
       return {in.inputs[0]};
     },
     .decompose = [](std::span<const Tensor> in, const Attributes&) -> Tensors {

@@ -9,48 +9,45 @@
 namespace transom {
 
 void expect_inputs(const Inference& in, size_t count) {
-  check(in, in.inputs.size() == count, fmt::format("expected {} inputs, found {}", count, in.inputs.size()));
+  check(in, in.inputs.size() == count, "expected {} inputs, found {}", count, in.inputs.size());
 }
 
 void expect_axis(const Inference& in, int64_t axis, int64_t rank) {
-  check(in, axis >= 0 && axis < rank, fmt::format("axis {} does not fit rank {}", axis, rank));
+  check(in, axis >= 0 && axis < rank, "axis {} does not fit rank {}", axis, rank);
 }
 
 void expect_rank_axes(const Inference& in, const Axes& axes, int64_t rank) {
   for (size_t i = 0; i < axes.size(); ++i) {
     expect_axis(in, axes[i], rank);
-    check(in, i == 0 || axes[i - 1] < axes[i], fmt::format("axes [{}] must rise", fmt::join(axes, ", ")));
+    check(in, i == 0 || axes[i - 1] < axes[i], "axes [{}] must rise", fmt::join(axes, ", "));
   }
 }
 
 void expect_same_shape(const Inference& in, size_t i, size_t j) {
-  check(in, in.shape(i) == in.shape(j),
-        fmt::format("expected equal shapes, found {} and {}", to_string(in.shape(i)), to_string(in.shape(j))));
+  check(in, in.shape(i) == in.shape(j), "expected equal shapes, found {} and {}", in.shape(i), in.shape(j));
 }
 
 void expect_same_types(const Inference& in, size_t i, size_t j) {
-  check(in, in.dtype(i) == in.dtype(j),
-        fmt::format("expected equal element types, found {} and {}", to_string(in.inputs[i]), to_string(in.inputs[j])));
+  check(in, in.dtype(i) == in.dtype(j), "expected equal element types, found {} and {}", in.inputs[i], in.inputs[j]);
 }
 
 void expect_floating(const Inference& in, size_t i) {
-  check(in, is_floating(in.dtype(i)), fmt::format("expected a floating type, found {}", to_string(in.inputs[i])));
+  check(in, is_floating(in.dtype(i)), "expected a floating type, found {}", in.inputs[i]);
 }
 
 void expect_integer(const Inference& in, size_t i) {
-  check(in, is_integer(in.dtype(i)), fmt::format("expected an integer type, found {}", to_string(in.inputs[i])));
+  check(in, is_integer(in.dtype(i)), "expected an integer type, found {}", in.inputs[i]);
 }
 
 DType expect_dtype(const Inference& in) {
   const int64_t number = in.attributes.get_int("dtype");
-  check(in, number >= 0 && number <= static_cast<int64_t>(DType::kFloat64),
-        fmt::format("dtype {} does not exist", number));
+  check(in, number >= 0 && number <= static_cast<int64_t>(DType::kFloat64), "dtype {} does not exist", number);
   return static_cast<DType>(number);
 }
 
 void expect_between(const Inference& in, const Axes& numbers, int64_t low, int64_t high, std::string_view what) {
   for (const int64_t number : numbers)
-    check(in, number >= low && number <= high, fmt::format("{} {} is not in [{}, {}]", what, number, low, high));
+    check(in, number >= low && number <= high, "{} {} is not in [{}, {}]", what, number, low, high);
 }
 
 int64_t normal_axis(int64_t axis, int64_t rank, std::string_view operation) {
