@@ -28,9 +28,9 @@ class Planner {
 
   Plan make() {
     wide_.assign(plan_.values.size(), false);
+    mark_constants();
     find_keys();
     for (Step& step : plan_.steps) place(step);
-    mark_constants();
     number_segments();
     collect_segments();
     return std::move(plan_);
@@ -62,14 +62,20 @@ class Planner {
     plan_.steps.push_back({std::move(apply), {inputs[0], mask}, std::move(outputs), source});
   }
 
-  // Keys of random numbers are whole 64-bit integers, and so is what they are computed from.
+  // Keys of random numbers are whole 64-bit integers, and so is what they are computed from. Constants among that are
+  // made again by each side that reads them: many other nodes may share a 0 with a key.
   void find_keys() {
+    // Eager mode's graph of one node does not show what its integers are for: those of the size of a key may be one.
+    constexpr int64_t kKey = 2;
+    const auto like_key = [](const Type& type) { return type.dtype == TRANSOM_INT64 && type.count() <= kKey; };
+    if (!int64_ && plan_.steps.size() == 1 && std::all_of(plan_.values.begin(), plan_.values.end(), like_key))
+      wide_.assign(plan_.values.size(), true);
     for (auto step = plan_.steps.rbegin(); step != plan_.steps.rend(); ++step) {
       const bool draws = step->node.op() == "random_bits" || step->node.op() == "dropout_mask";
       const bool makes = std::any_of(step->outputs.begin(), step->outputs.end(), [&](size_t v) { return wide_[v]; });
       if (!draws && !makes) continue;
       for (const size_t value : step->inputs)
-        if (plan_.values[value].dtype == TRANSOM_INT64 && !int64_) wide_[value] = true;
+        if (plan_.values[value].dtype == TRANSOM_INT64 && !int64_ && !constant_[value]) wide_[value] = true;
     }
   }
 
@@ -120,13 +126,13 @@ class Planner {
   }
 
   void mark_constants() {
-    std::vector<bool> constant(plan_.values.size(), false);
+    constant_.assign(plan_.values.size(), false);
     for (Step& step : plan_.steps) {
       const std::string& op = step.node.op();
       const bool cheap = step.inputs.empty() || op == "broadcast" || op == "reshape" || op == "cast";
       step.anywhere =
-          cheap && std::all_of(step.inputs.begin(), step.inputs.end(), [&](size_t v) { return constant[v]; });
-      for (const size_t value : step.outputs) constant[value] = step.anywhere;
+          cheap && std::all_of(step.inputs.begin(), step.inputs.end(), [&](size_t v) { return constant_[v]; });
+      for (const size_t value : step.outputs) constant_[value] = step.anywhere;
     }
   }
 
@@ -202,7 +208,8 @@ class Planner {
   synDeviceType device_;
   bool int64_;
   Plan plan_;
-  std::vector<bool> wide_;  // int64 values that int32 may not hold
+  std::vector<bool> wide_;      // int64 values that int32 may not hold
+  std::vector<bool> constant_;  // values that are made anywhere
 };
 
 }  // namespace

@@ -55,21 +55,40 @@ class Maker {
     const int64_t batch = options_.batch_size, length = options_.sequence_length;
     const auto classes = static_cast<int64_t>(model_.labels().size());
     const int64_t labels = classes ? classes : model_.config().get_int("num_labels", 2);
-    if (is("SequenceClassification") || is("ImageClassification"))
-      inputs.set("labels", labels == 1 ? normal({batch}) : integers({batch}, 0, labels));
-    else if (is("TokenClassification")) inputs.set("labels", integers({batch, length}, 0, labels));
-    else if (is("QuestionAnswering"))
-      inputs.set("start_positions", integers({batch}, 0, length)),
-          inputs.set("end_positions", integers({batch}, 0, length));
-    else if (is("MaskedLM") || is("CausalLM") || is("LMHead") || is("ForPreTraining") || reads_and_writes()) {
-      inputs.set("labels", integers({batch, length}, 0, model_.config().get_int("vocab_size")));
-      if (model_.architecture() == "BertForPreTraining") inputs.set("next_sentence_label", integers({batch}, 0, 2));
-    } else {
-      fail(
-          "{}: no labels can be made up for {}; give --task text-classification, or tensors with --inputs "
-          "in.safetensors",
-          model_.config().where(), model_.architecture());
+    switch (labels_of(model_)) {
+      case Labels::kRows:
+        inputs.set("labels", labels == 1 ? normal({batch}) : integers({batch}, 0, labels));
+        break;
+      case Labels::kTokens:
+        inputs.set("labels", integers({batch, length}, 0, labels));
+        break;
+      case Labels::kSpans:
+        inputs.set("start_positions", integers({batch}, 0, length));
+        inputs.set("end_positions", integers({batch}, 0, length));
+        break;
+      case Labels::kWords:
+        inputs.set("labels", integers({batch, length}, 0, model_.config().get_int("vocab_size")));
+        if (model_.architecture() == "BertForPreTraining") inputs.set("next_sentence_label", integers({batch}, 0, 2));
+        break;
+      case Labels::kNone:
+        fail(
+            "{}: no labels can be made up for {}; give --task text-classification, or tensors with --inputs "
+            "in.safetensors",
+            model_.config().where(), model_.architecture());
     }
+  }
+
+  enum class Labels { kNone, kRows, kTokens, kSpans, kWords };
+  static Labels labels_of(const Model& model) {
+    const std::string architecture = model.architecture();
+    const auto is = [&](std::string_view part) { return architecture.find(part) != std::string::npos; };
+    if (is("SequenceClassification") || is("ImageClassification")) return Labels::kRows;
+    if (is("TokenClassification")) return Labels::kTokens;
+    if (is("QuestionAnswering")) return Labels::kSpans;
+    if (is("MaskedLM") || is("CausalLM") || is("LMHead") || is("ForPreTraining") || is("ConditionalGeneration") ||
+        is("MTModel"))
+      return Labels::kWords;
+    return Labels::kNone;
   }
 
  private:
@@ -91,6 +110,8 @@ class Maker {
 };
 
 }  // namespace
+
+bool has_synthetic_labels(const Model& model) { return Maker::labels_of(model) != Maker::Labels::kNone; }
 
 NamedTensors synthetic_inputs(const Model& model, const BenchOptions& options, bool labels) {
   Maker maker(model, options);

@@ -42,5 +42,7 @@ std::unique_ptr<Workload> make_workload(const BenchOptions& options);
 
 // Inputs of random tokens (or pixels) that the model takes, with the labels of its head where it is to be trained.
 NamedTensors synthetic_inputs(const Model& model, const BenchOptions& options, bool labels);
+// Whether it is known which labels the model's head learns from; a model without a head learns from none.
+bool has_synthetic_labels(const Model& model);
 
 }  // namespace transom

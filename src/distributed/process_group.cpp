@@ -95,6 +95,28 @@ std::unique_ptr<ProcessGroup>& the_group() {
   return group;
 }
 
+bool tried_to_join = false;
+
+// A process that finds no device would leave the others waiting for it: it meets them once, to say so.
+bool report_before_joining(ErrorKind kind, std::string& message) {
+  constexpr double kPatience = 60;  // seconds; the others may have ended, too
+  if (kind != ErrorKind::kDevice || tried_to_join) return !message.empty();
+  tried_to_join = true;
+  try {
+    const Launch launch = launch_of_environment();
+    if (launch.ranks == 1) return !message.empty();
+    std::unique_ptr<StoreServer> server;
+    if (launch.rank == 0) server = std::make_unique<StoreServer>(launch, kPatience);
+    StoreClient client(launch, kPatience);
+    const std::string mine = fmt::format("rank {}: {}", launch.rank, message);
+    const std::optional<LostRank> lost = client.fail_with(mine);
+    message = mine;
+    return !lost || lost->rank == launch.rank;
+  } catch (const Error&) {
+    return !message.empty();
+  }
+}
+
 }  // namespace
 
 ProcessGroup* process_group() { return the_group().get(); }
@@ -102,6 +124,7 @@ ProcessGroup* process_group() { return the_group().get(); }
 void join_process_group(const ProcessGroupOptions& options) {
   const Launch launch = launch_of_environment();
   if (launch.ranks == 1 || the_group()) return;
+  tried_to_join = true;
   the_group() = std::make_unique<ProcessGroup>(launch, options, default_device());
 }
 
@@ -111,7 +134,7 @@ int64_t process_rank() { return the_group() ? the_group()->rank() : 0; }
 int64_t process_count() { return the_group() ? the_group()->size() : 1; }
 
 bool report_failure(ErrorKind kind, std::string& message) {
-  return the_group() ? the_group()->report_failure(kind, message) : !message.empty();
+  return the_group() ? the_group()->report_failure(kind, message) : report_before_joining(kind, message);
 }
 
 }  // namespace transom

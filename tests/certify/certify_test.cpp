@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "certify/bounds.h"
 #include "certify/values.h"
+#include "transom/model.h"
 
 namespace transom {
 namespace {
@@ -72,6 +73,24 @@ TEST(Certify, RefusesTheDeviceThatComputesNothing) {
   const Outcome outcome = run(kProgram + " certify --seed 1 --device null --level operations");
   EXPECT_EQ(outcome.status, 1);
   EXPECT_NE(outcome.output.find("expected"), std::string::npos) << outcome.output;
+}
+
+// As sentence encoders are kept: there is no loss, so a weighted sum of the outputs is differentiated, and nothing
+// trained.
+TEST(Certify, TakesAModelWithoutAHead) {
+  const Folder folder;
+  Model::from_config(R"({"model_type": "bert", "architectures": ["BertModel"], "vocab_size": 40, "hidden_size": 16,
+                         "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 24,
+                         "max_position_embeddings": 32, "type_vocab_size": 2})",
+                     {.seed = 3})
+      ->save_pretrained(folder.path.string());
+  const Outcome outcome =
+      run(kProgram + " certify --seed 1 --device cpu --level models --json --model " + folder.path.string());
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  std::vector<std::string> variants;
+  const Json report = parse_json(outcome.output, "the certificate");
+  for (const Json& row : report["rows"]) variants.push_back(row["variant"]);
+  EXPECT_EQ(variants, (std::vector<std::string>{"outputs", "gradients", "outputs in bf16", "gradients in bf16"}));
 }
 
 TEST(Certify, RefusesUnknownLevels) {

@@ -11,9 +11,9 @@
 namespace transom {
 namespace {
 
-using test::Outcome;
 using test::expect_same_curve;
 using test::has_library;
+using test::Outcome;
 
 class SeveralProcesses : public testing::Test {
  protected:
@@ -70,6 +70,19 @@ TEST_F(SeveralProcesses, AreLaunchedByMpirun) {
   const Outcome one = run(words("one", 2, {"--max_steps", "4"}), 1)[0];
   std::string call = "mpirun --allow-run-as-root --oversubscribe -n 2 " TRANSOM_BINARY_DIR "/bin/transom";
   for (const std::string& word : words("two", 1, {"--max_steps", "4", "--ddp_backend", "mpi"})) call += " " + word;
+  call += " > " + (folder_ / "output").string();
+  ASSERT_EQ(std::system(call.c_str()), 0);
+  expect_same_curve(one.output, read_file(folder_ / "output"), 1e-5);
+}
+
+// The real launcher of PyTorch, where one is installed.
+TEST_F(SeveralProcesses, AreLaunchedByTorchrun) {
+  if (!has_library("transom_gloo.so") || std::system("command -v torchrun >/dev/null") != 0)
+    GTEST_SKIP() << "there is no torchrun";
+  const Outcome one = run(words("one", 2, {"--max_steps", "4"}), 1)[0];
+  std::string call = "torchrun --nproc-per-node 2 --master-port " + std::to_string(test::free_port()) +
+                     " --no-python " TRANSOM_BINARY_DIR "/bin/transom";
+  for (const std::string& word : words("two", 1, {"--max_steps", "4"})) call += " " + word;
   call += " > " + (folder_ / "output").string();
   ASSERT_EQ(std::system(call.c_str()), 0);
   expect_same_curve(one.output, read_file(folder_ / "output"), 1e-5);

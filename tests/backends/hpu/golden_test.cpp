@@ -39,8 +39,8 @@ struct ModeName {
 constexpr ModeName kModes[] = {
     {Mode::kLazy, "lazy"}, {Mode::kEager, "eager"}, {Mode::kCompile, "compile"}, {Mode::kGraph, "graph"}};
 
-// bf16_of_pytorch.json has the most of nine runs of PyTorch whose weights differ by a millionth, since twenty updates in
-// bf16 are a random walk (one run of clip costs 0.0036 to 0.0076 of the loss). Sums in another order round as much
+// bf16_of_pytorch.json has the most of nine runs of PyTorch whose weights differ by a millionth, since twenty updates
+// in bf16 are a random walk (one run of clip costs 0.0036 to 0.0076 of the loss). Sums in another order round as much
 // again; twice what bf16 costs PyTorch is what an honest device may cost.
 constexpr double kOfPytorch = 2;
 

@@ -189,6 +189,7 @@ TEST_F(HpuLibrary, SaysWhatTheHostComputesInItsPlace) {
   if (!train(outcome)) GTEST_SKIP() << "no Gaudi here";
   ASSERT_EQ(outcome.status, 0) << outcome.error;
   EXPECT_NE(outcome.error.find("'dropout_mask' runs on the host"), std::string::npos) << outcome.error;
+  EXPECT_EQ(outcome.error.find("'gather' runs on the host"), std::string::npos) << outcome.error;
 }
 
 }  // namespace

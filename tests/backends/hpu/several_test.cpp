@@ -3,6 +3,7 @@
 // emulator makes as many cards as its variables say; on a machine with cards the processes take those.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "support/ranks.h"
@@ -57,6 +58,18 @@ TEST_F(SeveralCards, LearnAsOneOnTwoServers) {
   if (WIFEXITED(state) && WEXITSTATUS(state) == 77) GTEST_SKIP() << read_file(folder_ / "error");
   ASSERT_EQ(state, 0) << read_file(folder_ / "error");
   test::expect_same_curve(one.output, read_file(folder_ / "output"), 1e-5);
+}
+
+// The one that finds no card would leave the other waiting for it.
+TEST_F(SeveralCards, EndTogetherWhereOneHasNone) {
+  ::setenv("TRANSOM_SYNAPSE_DEVICES", "1", 1);
+  std::string said;
+  for (const Outcome& outcome : test::run_ranks(words("out", 1, five_), folder_, 2)) {
+    EXPECT_EQ(outcome.status, 1);
+    said += outcome.error;
+  }
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+  EXPECT_EQ(said.find("transom: error: rank "), 0u) << said;  // whichever came second to the card
 }
 
 TEST_F(SeveralCards, EndTogetherAndResumeToTheSameBits) {
