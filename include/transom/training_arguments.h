@@ -210,6 +210,8 @@ struct ScriptArguments {
   std::optional<std::string> image_processor_name;
   std::optional<std::string> feature_extractor_name;
   std::string image_column_name = "image";
+  double random_crop_area = 0.08;
+  bool random_flip = true;
   std::string audio_column_name = "audio";
   double max_length_seconds = 20;
   bool attention_mask = true;

@@ -6,7 +6,7 @@
 namespace transom {
 namespace {
 
-constexpr double kLeastArea = 0.08, kNarrowest = 3.0 / 4.0, kWidest = 4.0 / 3.0;
+constexpr double kNarrowest = 3.0 / 4.0, kWidest = 4.0 / 3.0;
 constexpr int kAttempts = 10;
 
 struct Box {
@@ -15,7 +15,7 @@ struct Box {
 
 int64_t rounded(double x) { return static_cast<int64_t>(std::nearbyint(x)); }
 
-Box random_box(const Image& image, Mt19937& random) {
+Box random_box(const Image& image, double least_area, Mt19937& random) {
   const auto area = static_cast<double>(image.width * image.height);
   const auto uniform = [&](float low, float high) {
     float value = 0;
@@ -23,7 +23,7 @@ Box random_box(const Image& image, Mt19937& random) {
     return value;
   };
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    const double part = area * static_cast<double>(uniform(static_cast<float>(kLeastArea), 1));
+    const double part = area * static_cast<double>(uniform(static_cast<float>(least_area), 1));
     const double ratio = static_cast<double>(
         std::exp(uniform(std::log(static_cast<float>(kNarrowest)), std::log(static_cast<float>(kWidest)))));
     const int64_t width = rounded(std::sqrt(part * ratio)), height = rounded(std::sqrt(part / ratio));
@@ -43,8 +43,9 @@ Box random_box(const Image& image, Mt19937& random) {
 
 }  // namespace
 
-Image random_resized_crop(const Image& image, int64_t height, int64_t width, Resampling resampling, Mt19937& random) {
-  const Box box = random_box(image, random);
+Image random_resized_crop(const Image& image, int64_t height, int64_t width, Resampling resampling, Mt19937& random,
+                          double least_area) {
+  const Box box = random_box(image, least_area, random);
   return resize(crop(image, box.left, box.top, box.width, box.height), width, height, resampling);
 }
 

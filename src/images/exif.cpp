@@ -82,6 +82,7 @@ Image oriented(Image image, int orientation) {
   const bool from_right = orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
   const bool from_bottom = orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
   Image result(transposed ? image.height : image.width, transposed ? image.width : image.height);
+  result.transparent = image.transparent;
   for (int64_t y = 0; y < result.height; ++y)
     for (int64_t x = 0; x < result.width; ++x) {
       int64_t column = transposed ? y : x, row = transposed ? x : y;

@@ -61,6 +61,10 @@ Image decode_gif(Bytes bytes, const std::string& where) {
       to[0] = color.Red, to[1] = color.Green, to[2] = color.Blue;
     } else std::memset(to, 0, 3);
   };
+  if (transparent >= 0) {
+    image.transparent.emplace();
+    paint(image.transparent->data(), transparent);
+  }
   // What the frame does not cover has the transparent colour, or the first one.
   for (size_t i = 0; i < image.pixels.size(); i += 3) paint(&image.pixels[i], std::max(transparent, 0));
   std::vector<GifPixelType> line(static_cast<size_t>(frame.Width));

@@ -55,6 +55,16 @@ Image crop(const Image& image, int64_t left, int64_t top, int64_t width, int64_t
   return result;
 }
 
+Image on_white(Image image) {
+  if (!image.transparent) return image;
+  for (size_t i = 0; i < image.pixels.size(); i += 3)
+    if (std::equal(image.transparent->begin(), image.transparent->end(),
+                   image.pixels.begin() + static_cast<ptrdiff_t>(i)))
+      std::memset(&image.pixels[i], 255, 3);
+  image.transparent.reset();
+  return image;
+}
+
 Image flipped(const Image& image) { return oriented(image, 2); }
 
 }  // namespace transom

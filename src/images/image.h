@@ -3,9 +3,11 @@
 // ImageOps.exif_transpose, then convert("RGB").
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +19,8 @@ namespace transom {
 struct Image {
   int64_t width = 0, height = 0;
   std::vector<uint8_t> pixels;
+  // The colour that a file without an alpha channel calls transparent, as Pillow keeps it behind convert("RGB").
+  std::optional<std::array<uint8_t, 3>> transparent;
 
   Image() = default;
   // Black. Refuses extents below 1, and pictures above kMaxPixels.
@@ -48,5 +52,7 @@ Image resize_box(const Image& image, int64_t left, int64_t top, int64_t box_widt
 // The part from (left, top) on; what lies outside of the picture is black.
 Image crop(const Image& image, int64_t left, int64_t top, int64_t width, int64_t height);
 Image flipped(const Image& image);  // left to right
+// White in place of the transparent colour.
+Image on_white(Image image);
 
 }  // namespace transom

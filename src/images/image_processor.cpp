@@ -54,7 +54,8 @@ struct Defaults {
   int64_t height, width, shortest_edge;  // of `size`
   int64_t crop;                          // 0: none
   Resampling resampling;
-  bool clip_colors, square;  // whether one number as `size` means both extents
+  bool clip_colors;  // which the processors have that convert colours
+  bool square;       // whether one number as `size` means both extents
 };
 constexpr Defaults kDefaults[] = {
     {"ViT", 224, 224, 0, 0, Resampling::kBilinear, false, true},
@@ -125,6 +126,7 @@ ImageProcessor::ImageProcessor(const Config& config, const std::string& type) {
   do_center_crop_ = config.get_bool("do_center_crop", defaults->crop > 0);
   do_rescale_ = config.get_bool("do_rescale", true);
   do_normalize_ = config.get_bool("do_normalize", true);
+  do_convert_rgb_ = config.get_bool("do_convert_rgb", defaults->clip_colors);
   if (config.get_bool("do_pad", false)) fail("{}: do_pad is not carried out", config.where());
   size_ = read_size(config, "size", {defaults->height, defaults->width, defaults->shortest_edge, 0}, defaults->square);
   const int64_t crop = family == "EfficientNet" ? 289 : defaults->crop > 0 ? defaults->crop : 224;
@@ -244,7 +246,8 @@ Image ImageProcessor::resized(const Image& image) const {
 }
 
 ImageProcessor::Pixels ImageProcessor::operator()(const Image& image) const {
-  const Image sized = do_resize_ ? resized(image) : image;
+  const Image colors = do_convert_rgb_ ? on_white(image) : image;
+  const Image sized = do_resize_ ? resized(colors) : colors;
   return normalized(do_center_crop_ ? center_cropped(sized, crop_size_.height, crop_size_.width) : sized);
 }
 
@@ -259,7 +262,7 @@ ImageProcessor::Pixels ImageProcessor::normalized(const Image& image) const {
       float x = static_cast<float>(value);
       if (timm_) x /= 255;
       else if (do_rescale_) x = static_cast<float>(value * rescale_factor_);
-      if (rescale_offset_) x -= 1;
+      if (do_rescale_ && rescale_offset_) x -= 1;
       if (do_normalize_) x = (x - mean_[c]) / deviation_[c];
       if (include_top_) x /= deviation_[c];
       table[value] = x;

@@ -43,7 +43,7 @@ class ImageProcessor {
   Image resized(const Image& image) const;
   Image center_cropped(const Image& image, int64_t height, int64_t width) const;
 
-  bool do_resize_ = true, do_center_crop_ = false, do_rescale_ = true, do_normalize_ = true;
+  bool do_resize_ = true, do_center_crop_ = false, do_rescale_ = true, do_normalize_ = true, do_convert_rgb_ = false;
   bool convnext_ = false, include_top_ = false, rescale_offset_ = false, timm_ = false;
   Size size_, crop_size_;
   double rescale_factor_ = 1 / 255.0, crop_pct_ = 0.875;

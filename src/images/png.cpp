@@ -2,6 +2,8 @@
 // PNG by libpng. 16-bit colours keep their high byte; 16-bit grays above 255 are white, as Pillow has it.
 #include <png.h>
 
+#include <algorithm>
+#include <array>
 #include <csetjmp>
 #include <cstring>
 
@@ -60,6 +62,31 @@ bool read_rows(png_structp png, png_infop info, const Header& header, png_bytepp
   return true;
 }
 
+// The one colour that tRNS makes transparent; none where a palette has colours in between. Called before rows are read,
+// so that grays below 8 bits are as the file writes them, which is what Pillow compares.
+std::optional<std::array<uint8_t, 3>> transparent_color(png_structp png, png_infop info, const Header& header) {
+  png_bytep alphas = nullptr;
+  png_color_16p color = nullptr;
+  int count = 0;
+  if (header.depth > 8 || !png_get_tRNS(png, info, &alphas, &count, &color)) return std::nullopt;
+  if (header.colors == PNG_COLOR_TYPE_GRAY && header.depth > 1) {
+    const auto gray = static_cast<uint8_t>(color->gray);
+    return std::array{gray, gray, gray};
+  }
+  if (header.colors == PNG_COLOR_TYPE_RGB)
+    return std::array{static_cast<uint8_t>(color->red), static_cast<uint8_t>(color->green),
+                      static_cast<uint8_t>(color->blue)};
+  png_colorp palette = nullptr;
+  int colors = 0;
+  if (header.colors != PNG_COLOR_TYPE_PALETTE || !png_get_PLTE(png, info, &palette, &colors)) return std::nullopt;
+  const png_bytep end = alphas + count, first = std::find_if(alphas, end, [](png_byte a) { return a != 255; });
+  if (first == end || *first != 0 || std::any_of(first + 1, end, [](png_byte a) { return a != 255; }) ||
+      first - alphas >= colors)
+    return std::nullopt;
+  const png_color& found = palette[first - alphas];
+  return std::array{found.red, found.green, found.blue};
+}
+
 class Reader {
  public:
   explicit Reader(Source& source)
@@ -92,6 +119,7 @@ Image decode_png(Bytes bytes, const std::string& where) {
   };
   expect(read_header(reader.png(), reader.info(), header));
   Image image(header.width, header.height);
+  image.transparent = transparent_color(reader.png(), reader.info(), header);
   const bool wide_gray = header.colors == PNG_COLOR_TYPE_GRAY && header.depth == 16;
   std::vector<png_bytep> rows;
   // 16-bit grays take two bytes of the three that a pixel has, at the end of its row.

@@ -2,6 +2,9 @@
 // DLRM (Naumov et al., 2019), with the names of facebookresearch/dlrm: dense features through the bottom MLP, a bag of
 // embeddings a categorical feature, their products of pairs, and the top MLP, which gives the probability of a click.
 // B rows, D width of the vectors, F vectors a row.
+#include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
 
 #include "base/error.h"
@@ -21,7 +24,7 @@ struct DlrmConfig {
   bool arch_interaction_itself;
   int64_t sigmoid_bot, sigmoid_top;  // the layer that has a sigmoid in place of a ReLU; -1: none
   double loss_threshold;
-  std::vector<double> loss_weights;
+  std::array<double, 2> loss_weights;  // of wbce: of rows without a click, and with one
 
   int64_t interaction_width() const {
     const auto vectors = static_cast<int64_t>(arch_embedding_size.size()) + 1;
@@ -29,6 +32,20 @@ struct DlrmConfig {
     return arch_sparse_feature_size + vectors * (vectors + (arch_interaction_itself ? 1 : -1)) / 2;
   }
 };
+
+// "1.0-2.5" -> 1.0 and 2.5
+std::array<double, 2> read_loss_weights(const Config& config) {
+  const std::string text = config.get_string("loss_weights", "1.0-1.0");
+  const size_t dash = std::min(text.find('-'), text.size());
+  const auto number = [&](size_t begin, size_t end) {
+    double value = 0;
+    const auto [stop, error] = std::from_chars(text.data() + begin, text.data() + end, value);
+    if (error != std::errc() || stop != text.data() + end || !std::isfinite(value))
+      fail("{}: loss_weights: expected two numbers as 1.0-2.5, found {}", config.where(), quoted(text));
+    return value;
+  };
+  return {number(0, dash), number(std::min(dash + 1, text.size()), text.size())};
+}
 
 DlrmConfig::DlrmConfig(const Config& config)
     : arch_sparse_feature_size(config.get_int("arch_sparse_feature_size", 2)),
@@ -40,7 +57,8 @@ DlrmConfig::DlrmConfig(const Config& config)
       arch_interaction_itself(config.get_bool("arch_interaction_itself", false)),
       sigmoid_bot(config.get_int("sigmoid_bot", -1)),
       sigmoid_top(config.get_int("sigmoid_top", static_cast<int64_t>(arch_mlp_top.size()) - 1)),
-      loss_threshold(config.get_float("loss_threshold", 0)) {
+      loss_threshold(config.get_float("loss_threshold", 0)),
+      loss_weights(read_loss_weights(config)) {
   for (const char* variant : {"qr_flag", "md_flag"}) refuse_unless(config, variant, "false");
   if (config.has("weighted_pooling"))
     fail("config.json: weighted_pooling = {} is not carried out; only bags that are summed are",
@@ -53,8 +71,8 @@ DlrmConfig::DlrmConfig(const Config& config)
          arch_sparse_feature_size);
   if (arch_interaction_op != "dot" && arch_interaction_op != "cat")
     fail("config.json: arch_interaction_op: expected dot or cat, found {}", quoted(arch_interaction_op));
-  if (loss_function != "bce" && loss_function != "mse")
-    fail("config.json: loss_function: expected bce or mse, found {}", quoted(loss_function));
+  if (loss_function != "bce" && loss_function != "wbce" && loss_function != "mse")
+    fail("config.json: loss_function: expected bce, wbce or mse, found {}", quoted(loss_function));
 }
 
 // Layers with a ReLU behind each, at one of them a sigmoid. The numbers in between are the activations'.
@@ -174,7 +192,13 @@ class DLRM_Net : public Model {  // as facebookresearch/dlrm has it
     // As PyTorch's BCELoss: a logarithm is never less than -100.
     const Tensor least = full(p.shape(), -100);
     const Tensor click = maximum(log(p), least), none = maximum(log1p(-p), least);
-    return -mean(target * click + (1.0 - target) * none, {0});
+    const Tensor values = -(target * click + (1.0 - target) * none);
+    // Its slope is bounded too, where the probability is all but 0 or 1.
+    const Tensor slopes = (p - target) / maximum(p * (1.0 - p), full(p.shape(), 1e-12));
+    const Tensor losses = values.detach() + slopes.detach() * (p - p.detach());
+    if (c_.loss_function == "bce") return mean(losses, {0});
+    const auto [without, with] = c_.loss_weights;
+    return mean(losses * (target * (with - without) + without), {0});
   }
 
   DlrmConfig c_;

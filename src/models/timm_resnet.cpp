@@ -115,6 +115,9 @@ struct TimmResNetConfig {
     output_stride = arguments.get_int("output_stride", output_stride);
     stem_type = arguments.get_string("stem_type", stem_type);
     act_layer = arguments.get_string("act_layer", act_layer);
+    // Two that timm calls otherwise than Transformers.
+    if (act_layer == "hard_swish") act_layer = "hardswish";
+    if (act_layer == "gelu_tanh") act_layer = "gelu_pytorch_tanh";
     global_pool = arguments.get_string("global_pool", global_pool);
     avg_down = arguments.get_bool("avg_down", avg_down);
     replace_stem_pool = arguments.get_bool("replace_stem_pool", replace_stem_pool);

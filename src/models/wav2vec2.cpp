@@ -247,6 +247,7 @@ Family wav2vec2_family() {
   Family family = family_named<false>("Wav2Vec2");
   family.architectures.push_back(
       {"Wav2Vec2ForAudioFrameClassification", {}, make_model<Wav2Vec2ForAudioFrameClassification>});
+  family.architectures.push_back(wav2vec2_for_pretraining());
   family.architectures.push_back({"Wav2Vec2ForXVector", {}, make_model<Wav2Vec2ForXVector>});
   return family;
 }

@@ -213,13 +213,24 @@ class Wav2Vec2LayerStack {
     if (c.add_adapter) adapter.emplace(scope / "adapter", c);
   }
 
-  // In training, frames and features that the model must do without.
-  Tensor augmented(Tensor x, const Tensor& frames, ForwardContext& context) const {
-    if (!context.training || !c.apply_spec_augment) return x;
+  // The frames of `given` are masked (i64 [B, T] or none), in training others at random, and features.
+  Tensor augmented(Tensor x, const Tensor& given, const Tensor& frames, ForwardContext& context) const {
+    if (!c.apply_spec_augment || (!context.training && !given.defined())) return x;
     const int64_t B = x.dim(0), T = x.dim(1), D = x.dim(2);
-    if (const Tensor times = masked_spans(B, T, c.time_masking, frames, context); times.defined())
+    Tensor times;
+    if (given.defined()) {
+      if (given.shape() != Shape{B, T})
+        fail("mask_time_indices: expected [{}, {}], found {}", B, T, to_string(given.shape()));
+      if (!masked_spec_embed)
+        fail("mask_time_indices: a model without mask_time_prob and mask_feature_prob has no masked_spec_embed");
+      times = not_equal(given, zeros({B, T}, DType::kInt64));
+    } else {
+      times = masked_spans(B, T, c.time_masking, frames, context);
+    }
+    if (times.defined())
       x = select(broadcast_to(unsqueeze(times, 2), x.shape()),
                  broadcast_to(cast(masked_spec_embed->value, x.dtype()), x.shape()), x);
+    if (!context.training) return x;
     if (const Tensor features = masked_spans(B, D, c.feature_masking, {}, context); features.defined())
       x = select(broadcast_to(unsqueeze(features, 1), x.shape()), full(x.shape(), 0, x.dtype()), x);
     return x;
@@ -347,7 +358,9 @@ Wav2Vec2Output Wav2Vec2Encoder::operator()(const NamedTensors& inputs, ForwardCo
     frames = frames_of(reduce_sum(cast(attention_mask, DType::kInt64), {1}), false);
     mask = frame_mask(attention_mask, x.dim(1));
   }
-  x = s.augmented(x, frames, context);
+  Tensor masked = inputs.find("mask_time_indices");
+  if (masked.defined()) masked = cast(masked, DType::kInt64);
+  x = s.augmented(x, masked, frames, context);
   if (mask.defined()) x = select(broadcast_to(unsqueeze(mask, 2), x.shape()), x, full(x.shape(), 0, x.dtype()));
   x = x + s.pos_conv_embed(x, context);
   if (!s.c.do_stable_layer_norm) x = s.layer_norm(x);

@@ -47,7 +47,7 @@ class Wav2Vec2LayerStack;
 class Wav2Vec2Encoder {
  public:
   Wav2Vec2Encoder(const Scope& scope, const Wav2Vec2Config& config);
-  // input_values [B, N], attention_mask [B, N] or none.
+  // input_values [B, N], attention_mask [B, N] or none, mask_time_indices [B, T] or none: frames to be masked.
   Wav2Vec2Output operator()(const NamedTensors& inputs, ForwardContext& context) const;
   // The number of frames that come from so many samples, i64 [B]; `adapted`: behind the adapter.
   Tensor frames_of(Tensor samples, bool adapted) const;
@@ -57,5 +57,7 @@ class Wav2Vec2Encoder {
  private:
   std::shared_ptr<const Wav2Vec2LayerStack> stack_;
 };
+
+Architecture wav2vec2_for_pretraining();
 
 }  // namespace transom

@@ -72,7 +72,7 @@ TrainingData for_evaluation(std::shared_ptr<const Pictures> pictures) {
 }
 
 // A batch is its rows' numbers until the draw is known.
-TrainingData for_training(std::shared_ptr<const Pictures> pictures, int64_t seed) {
+TrainingData for_training(std::shared_ptr<const Pictures> pictures, const TrainArguments& arguments) {
   constexpr const char* kRows = "rows";
   TrainingData data;
   data.rows = static_cast<int64_t>(pictures->files.size());
@@ -82,13 +82,15 @@ TrainingData for_training(std::shared_ptr<const Pictures> pictures, int64_t seed
     batch.numbers[kRows] = rows;
     return batch;
   };
-  data.augment = [pictures, seed](Batch& batch, uint64_t draw) {
+  data.augment = [pictures, seed = arguments.training.seed, area = arguments.script.random_crop_area,
+                  flip = arguments.script.random_flip](Batch& batch, uint64_t draw) {
     const std::vector<int64_t> rows = std::move(batch.numbers.at(kRows));
     batch.numbers.erase(kRows);
     pictures->fill(batch, rows, [&](const Image& image, size_t place) {
       Mt19937 random((static_cast<uint64_t>(seed) * 0x9E3779B9u + draw) * 0x85EBCA6Bu + place);
       const auto [height, width] = pictures->size;
-      return random_flip(random_resized_crop(image, height, width, kResampling, random), random);
+      const Image cut = random_resized_crop(image, height, width, kResampling, random, area);
+      return flip ? random_flip(cut, random) : cut;
     });
   };
   return data;
@@ -108,8 +110,7 @@ void prepare_image_classification(const TrainArguments& arguments, const TaskFil
   const ImageProcessor processor = ImageProcessor::from_pretrained(preprocessor);
   const auto size = processor.training_size();
   if (sets.train)
-    setup.train =
-        for_training(std::make_shared<Pictures>(Pictures{sets.train->files, processor, size}), arguments.training.seed);
+    setup.train = for_training(std::make_shared<Pictures>(Pictures{sets.train->files, processor, size}), arguments);
   if (sets.validation)
     setup.validation = for_evaluation(std::make_shared<Pictures>(Pictures{sets.validation->files, processor, size}));
   setup.save_tokenizer = [preprocessor](const std::string& output) { copy_preprocessor(preprocessor, output); };

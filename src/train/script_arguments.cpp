@@ -121,6 +121,12 @@ const Argument kArguments[] = {
     field<&S::image_processor_name>("image_processor_name", "Image processor, where it is not the checkpoint's."),
     field<&S::feature_extractor_name>("feature_extractor_name", "Feature extractor, where it is not the checkpoint's."),
     field<&S::image_column_name>("image_column_name", "Column of the image files (image classification)."),
+    field<&S::random_crop_area>("random_crop_area",
+                                "Least part of a training image's area that is cut out at random; 1: all of it, but "
+                                "for what makes its ratio 3:4 to 4:3 (image classification).")
+        .above(0)
+        .at_most(1),
+    field<&S::random_flip>("random_flip", "Mirror half of the training images (image classification)."),
     field<&S::audio_column_name>("audio_column_name", "Column of the sound files."),
     field<&S::max_length_seconds>("max_length_seconds", "Longest part of a sound that is trained on (classification).")
         .above(0),

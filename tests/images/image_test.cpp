@@ -139,6 +139,49 @@ TEST(Image, FilesHoldWhatPillowReads) {
   }
 }
 
+// What Transformers' convert_to_rgb gives for the same files behind Pillow's convert("RGB").
+TEST(Image, TheTransparentColourBecomesWhiteWhereColoursAreConverted) {
+  struct Transparent {
+    const char *name, *file;
+    std::vector<uint8_t> pixels, on_white;
+  };
+  const Transparent all[] = {
+      {"a palette with one transparent entry, whose colour another has too",
+       "89504e470d0a1a0a0000000d49484452000000030000000108030000002c3ee48600000009504c54450a141e28323c0a141e8a88ff5800"
+       "00000374524e53ffff00d7ca0d410000000c49444154789c6360606402000008000436e0b0a60000000049454e44ae426082",
+       {10, 20, 30, 40, 50, 60, 10, 20, 30},
+       {255, 255, 255, 40, 50, 60, 255, 255, 255}},
+      {"a palette with an entry in between",
+       "89504e470d0a1a0a0000000d49484452000000030000000108030000002c3ee48600000009504c54450a141e28323c46505a16ac847400"
+       "00000374524e53ff80007f6d68780000000c49444154789c6360606402000008000436e0b0a60000000049454e44ae426082",
+       {10, 20, 30, 40, 50, 60, 70, 80, 90},
+       {10, 20, 30, 40, 50, 60, 70, 80, 90}},
+      {"gray",
+       "89504e470d0a1a0a0000000d49484452000000030000000108000000003e8b4b680000000274524e5300069ff0680d0000000c49444154"
+       "789c636065630700002600135a6affd20000000049454e44ae426082",
+       {5, 5, 5, 6, 6, 6, 7, 7, 7},
+       {5, 5, 5, 255, 255, 255, 7, 7, 7}},
+      {"gray of 2 bits, whose transparent value Pillow does not expand",
+       "89504e470d0a1a0a0000000d4948445200000003000000010200000000743b53c90000000274524e5300010194fdae0000000a49444154"
+       "789c63900600001d001c8ef4f5210000000049454e44ae426082",
+       {0, 0, 0, 85, 85, 85, 170, 170, 170},
+       {0, 0, 0, 85, 85, 85, 170, 170, 170}},
+      {"colours",
+       "89504e470d0a1a0a0000000d49484452000000020000000108020000007b40e8dd0000000674524e53000400050006748ec68f0000000f"
+       "49444154789c636064626661650300003f001621bad4540000000049454e44ae426082",
+       {1, 2, 3, 4, 5, 6},
+       {1, 2, 3, 255, 255, 255}},
+      {"a GIF",
+       "4749463839610300010081000001020304050607080900000021f90401000001002c0000000003000100000806000104101010003b",
+       {1, 2, 3, 4, 5, 6, 7, 8, 9},
+       {1, 2, 3, 255, 255, 255, 7, 8, 9}}};
+  for (const Transparent& c : all) {
+    const Image image = decode_image(bytes_of(c.file), c.name);
+    EXPECT_EQ(image.pixels, c.pixels) << c.name;
+    EXPECT_EQ(on_white(image).pixels, c.on_white) << c.name;
+  }
+}
+
 // Whatever is cut off or changed, there is an Error or a picture, no crash.
 TEST(Image, BrokenFilesEndInAnError) {
   std::mt19937 random(3);

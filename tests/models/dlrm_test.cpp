@@ -2,6 +2,8 @@
 // DLRM made from a configuration: bags, interactions, what it refuses.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "transom/error.h"
 #include "transom/gradients.h"
 #include "transom/model.h"
@@ -64,6 +66,36 @@ TEST(Dlrm, TheTopFollowsFromTheInteraction) {
   EXPECT_EQ(width(""), 2 + 3);
   EXPECT_EQ(width(R"("arch_interaction_itself": true, )"), 2 + 6);
   EXPECT_EQ(width(R"("arch_interaction_op": "cat", )"), 6);
+}
+
+// Clicks count three times as much, and rows without one half.
+TEST(Dlrm, WbceWeighsRowsByTheirLabels) {
+  std::string weighted = config(R"("loss_weights": "0.5-3", )");
+  weighted.replace(weighted.find("\"bce\""), 5, "\"wbce\"");
+  const NamedTensors inputs = batch({1, 2}, {0, 1, 0, 1});
+  const auto model = Model::from_config(weighted);
+  const auto p = probabilities(*model, inputs);
+  const double expected = (-3 * std::log(static_cast<double>(p[0])) - 0.5 * std::log1p(-static_cast<double>(p[1]))) / 2;
+  EXPECT_NEAR(model->forward(inputs).at("loss").item<float>(), expected, 1e-5 * expected);
+  for (const char* wrong : {"1", "1-", "-1", "1-2-3", "a-b", ""})
+    EXPECT_THROW(Model::from_config(config(R"("loss_weights": ")" + std::string(wrong) + R"(", )")), Error) << wrong;
+}
+
+// Where a probability is 1 to the last bit, its logarithms are not, and the gradient is none, as PyTorch's BCELoss has
+// it.
+TEST(Dlrm, ASaturatedProbabilityHasAFiniteLossAndGradient) {
+  const auto model = Model::from_config(config(""));
+  std::vector<Tensor> weights;
+  for (const auto& parameter : model->parameters()) {
+    if (parameter->name == "top_l.2.bias") parameter->value = full({1}, 200);
+    parameter->value.set_requires_grad();
+    weights.push_back(parameter->value);
+  }
+  const NamedTensors outputs = model->forward(batch({1, 2}, {0, 1, 0, 1}));
+  EXPECT_EQ(outputs.at("probabilities").to_vector<float>(), (std::vector<float>{1, 1}));
+  EXPECT_EQ(outputs.at("loss").item<float>(), 50);  // 0 for the click, 100 for none
+  for (const Tensor& gradient : gradients(outputs.at("loss"), weights))
+    for (const float value : gradient.to_vector<float>()) EXPECT_EQ(value, 0);
 }
 
 TEST(Dlrm, RefusesWhatItDoesNotCarryOut) {

@@ -53,6 +53,18 @@ TEST(VisionModels, OfTimmOnlyWhatIsCarriedOut) {
             std::string::npos);
   EXPECT_NE(refusal(timm(R"("architecture": "resnet18", "model_args": {"cardinality": 4})")).find("cardinality"),
             std::string::npos);
+  // timm's own names of activations.
+  const auto activated = [&](const std::string& name) {
+    return timm(R"("architecture": "resnet10t", "num_classes": 2, "model_args": {"channels": [4, 4, 4, 4],
+      "stem_width": 4, "act_layer": ")" +
+                name + R"("})");
+  };
+  EXPECT_NE(refusal(activated("hard_swoosh"), {{"pixel_values", image(3, 32, 32)}}).find("hard_swoosh"),
+            std::string::npos);
+  for (const char* name : {"relu", "hard_swish", "gelu_tanh"}) {
+    const auto model = Model::from_config(activated(name));
+    EXPECT_EQ(model->forward({{"pixel_values", image(3, 32, 32)}}).at("logits").shape(), (Shape{1, 2})) << name;
+  }
 }
 
 TEST(VisionModels, BuffersAreInTheCheckpointAndAreNoParameters) {

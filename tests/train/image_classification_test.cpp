@@ -105,6 +105,23 @@ TEST_F(ImageTraining, LearnsTheClassesAndSavesTheProcessor) {
   EXPECT_TRUE(fs::exists(folder_ / "out" / "preprocessor_config.json"));
 }
 
+TEST_F(ImageTraining, WithoutCropsAndFlipsATrainingImageIsTheWholeOne) {
+  TrainArguments arguments = parse_train_arguments(
+      {"--model_name_or_path", (folder_ / "model").string(), "--train_dir", (folder_ / "train").string(),
+       "--output_dir", (folder_ / "out").string(), "--random_crop_area", "1", "--random_flip", "false"});
+  const TaskSetup task = prepare_task(arguments);
+  const auto drawn = [&](uint64_t draw) {
+    Batch batch = task.train->batch({0, 1, 2});
+    task.train->augment(batch, draw);
+    return batch.arrays.at("pixel_values").values;
+  };
+  EXPECT_EQ(drawn(1), drawn(2));
+  EXPECT_NE(test::message_of([&] {
+              parse_train_arguments({"--random_crop_area", "0"});
+            }).find("random_crop_area"),
+            std::string::npos);
+}
+
 TEST_F(ImageTraining, ATableNamesFilesAndLabels) {
   write_file(folder_ / "rows.csv", "image,label\ntrain/red/0.bmp,7\ntrain/green/1.bmp,10\n");
   TrainArguments arguments;
