@@ -171,10 +171,13 @@ class DLRM_Net : public Model {  // as facebookresearch/dlrm has it
     const Tensor p = cast(reshape(probabilities, {-1}), DType::kFloat32);
     const Tensor target = cast(reshape(labels, {-1}), DType::kFloat32);
     if (c_.loss_function == "mse") return mean((p - target) * (p - target), {0});
-    // As PyTorch's BCELoss: a logarithm is never less than -100.
-    const Tensor least = full(p.shape(), -100);
-    const Tensor click = maximum(log(p), least), none = maximum(log1p(-p), least);
-    return -mean(target * click + (1.0 - target) * none, {0});
+    // As PyTorch's BCELoss: a logarithm is never less than -100, and the gradient is that of the logarithms below it as
+    // well, (p - target) / (p (1 - p)) with a divisor of at least 1e-12. Probabilities of 0 and 1 are reached in
+    // float32.
+    const Tensor here = p.detach(), least = full(p.shape(), -100);
+    const Tensor click = maximum(log(here), least), none = maximum(log1p(-here), least);
+    const Tensor slope = (here - target) / maximum((1.0 - here) * here, full(p.shape(), 1e-12));
+    return mean(slope * (p - here) - (target * click + (1.0 - target) * none), {0});
   }
 
   DlrmConfig c_;

@@ -66,6 +66,22 @@ TEST(Dlrm, TheTopFollowsFromTheInteraction) {
   EXPECT_EQ(width(R"("arch_interaction_op": "cat", )"), 6);
 }
 
+// A probability of 1 in float32, once where there was a click and once where there was none.
+TEST(Dlrm, CertaintyHasAFiniteGradient) {
+  const auto model = Model::from_config(config(""));
+  for (const auto& parameter : model->parameters())
+    if (parameter->name == "top_l.2.bias") {
+      parameter->value = Tensor::from(std::vector<float>{200}, {1});
+      parameter->value.set_requires_grad();
+    }
+  const Tensor loss = model->forward(batch({1, 2}, {0, 1, 0, 1})).at("loss");
+  EXPECT_EQ(loss.item<float>(), 50);
+  std::vector<Tensor> weights;
+  for (const auto& parameter : model->parameters()) weights.push_back(parameter->value);
+  for (const Tensor& gradient : gradients(loss, weights))
+    for (const float value : gradient.to_vector<float>()) EXPECT_EQ(value, 0);
+}
+
 TEST(Dlrm, RefusesWhatItDoesNotCarryOut) {
   EXPECT_THROW(Model::from_config(config(R"("weighted_pooling": "fixed", )")), Error);
   EXPECT_THROW(Model::from_config(config(R"("md_flag": true, )")), Error);
