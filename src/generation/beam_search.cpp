@@ -29,13 +29,22 @@ std::vector<Beam> best(std::vector<Beam> beams, size_t count) {
   return beams;
 }
 
-// The `count` largest of the scores, falling; of equal ones the first.
+// The `count` largest of the scores, falling. Equal ones come as torch.topk leaves them, which selects in these two
+// ways: tokens that are forced together are equal.
 std::vector<size_t> largest(const std::vector<float>& scores, size_t count) {
   std::vector<size_t> order(scores.size());
   std::iota(order.begin(), order.end(), size_t{0});
   count = std::min(count, order.size());
-  std::partial_sort(order.begin(), order.begin() + static_cast<ptrdiff_t>(count), order.end(),
-                    [&](size_t a, size_t b) { return scores[a] != scores[b] ? scores[a] > scores[b] : a < b; });
+  const auto higher = [&](size_t a, size_t b) {
+    return (std::isnan(scores[a]) && !std::isnan(scores[b])) || scores[a] > scores[b];
+  };
+  const auto end = order.begin() + static_cast<ptrdiff_t>(count);
+  if (count * 64 <= order.size()) {
+    std::partial_sort(order.begin(), end, order.end(), higher);
+  } else if (count > 0) {
+    std::nth_element(order.begin(), end - 1, order.end(), higher);
+    std::sort(order.begin(), end - 1, higher);
+  }
   order.resize(count);
   return order;
 }
