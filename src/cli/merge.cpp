@@ -11,7 +11,10 @@ namespace transom {
 namespace {
 
 bool has_tokenizer(const fs::path& directory) {
-  return fs::exists(directory / "tokenizer.json") || fs::exists(directory / "vocab.txt");
+  for (const char* name : {"tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "tokenizer.model",
+                           "sentencepiece.bpe.model", "spm.model"})
+    if (fs::exists(directory / name)) return true;
+  return false;
 }
 
 int merge(const fs::path& adapters, const fs::path& output) {
@@ -24,8 +27,8 @@ int merge(const fs::path& adapters, const fs::path& output) {
       Tokenizer::from_pretrained(folder.string()).save_pretrained(output.string());
       break;
     }
-  for (const char* name : {"generation_config.json", "preprocessor_config.json"})
-    if (fs::exists(base / name)) write_file(output / name, read_file(base / name));
+  const char* preprocessor = "preprocessor_config.json";
+  if (fs::exists(base / preprocessor)) write_file(output / preprocessor, read_file(base / preprocessor));
   return 0;
 }
 

@@ -22,22 +22,33 @@ struct Beam {
   size_t source = 0;  // which running beam it goes on from
 };
 
-// The `count` beams of the highest scores; of equal ones the first.
-std::vector<Beam> best(std::vector<Beam> beams, size_t count) {
-  std::stable_sort(beams.begin(), beams.end(), [](const Beam& a, const Beam& b) { return a.score > b.score; });
-  beams.resize(std::min(count, beams.size()));
-  return beams;
-}
-
-// The `count` largest of the scores, falling; of equal ones the first.
+// The `count` largest of the scores, falling. Equal ones come as torch.topk leaves them, which selects in these two
+// ways: tokens that are forced together are equal.
 std::vector<size_t> largest(const std::vector<float>& scores, size_t count) {
   std::vector<size_t> order(scores.size());
   std::iota(order.begin(), order.end(), size_t{0});
   count = std::min(count, order.size());
-  std::partial_sort(order.begin(), order.begin() + static_cast<ptrdiff_t>(count), order.end(),
-                    [&](size_t a, size_t b) { return scores[a] != scores[b] ? scores[a] > scores[b] : a < b; });
+  const auto higher = [&](size_t a, size_t b) {
+    return (std::isnan(scores[a]) && !std::isnan(scores[b])) || scores[a] > scores[b];
+  };
+  const auto end = order.begin() + static_cast<ptrdiff_t>(count);
+  if (count * 64 <= order.size()) {
+    std::partial_sort(order.begin(), end, order.end(), higher);
+  } else if (count > 0) {
+    std::nth_element(order.begin(), end - 1, order.end(), higher);
+    std::sort(order.begin(), end - 1, higher);
+  }
   order.resize(count);
   return order;
+}
+
+// The `count` beams of the highest scores.
+std::vector<Beam> best(std::vector<Beam> beams, size_t count) {
+  std::vector<float> scores;
+  for (const Beam& beam : beams) scores.push_back(beam.score);
+  std::vector<Beam> chosen;
+  for (const size_t place : largest(scores, count)) chosen.push_back(std::move(beams[place]));
+  return chosen;
 }
 
 // `count` places drawn without putting them back.
@@ -103,7 +114,7 @@ class BeamSearch {
     }
     const std::vector<size_t> places =
         s_.config.do_sample ? drawn(totals, candidates_, s_.random) : largest(totals, candidates_);
-    std::vector<Beam> next, ended;
+    std::vector<Beam> next, finished = prompt.finished;
     prompt.all_ended = true;
     const bool full = s_.config.early_stopping == EarlyStopping::kTrue && all_finished(prompt);
     const double length =
@@ -113,15 +124,17 @@ class BeamSearch {
       beam.tokens.push_back(static_cast<int64_t>(places[i] % V));
       const bool ends = s_.stopping.ends(beam.tokens);
       prompt.all_ended = prompt.all_ended && ends;
-      // Only the best num_beams may finish; the rest is there so that enough go on.
-      if (ends && i < beams_ && !full && prompt.can_improve)
-        ended.push_back({beam.tokens, static_cast<float>(beam.score / length), true, 0});
+      // Only the best num_beams may finish; the rest is there so that enough go on. What may not has its place among
+      // the others, as equal scores are chosen by their places.
+      const bool finishes = ends && i < beams_;
+      const auto barred = static_cast<float>(int{full} + int{!prompt.can_improve} + int{!finishes});
+      finished.push_back(
+          {beam.tokens, static_cast<float>(beam.score / length) + barred * kLow, finishes && barred == 0, 0});
       if (ends) beam.score += kLow;
       next.push_back(std::move(beam));
     }
     prompt.running = best(std::move(next), beams_);
-    ended.insert(ended.begin(), prompt.finished.begin(), prompt.finished.end());
-    prompt.finished = best(std::move(ended), beams_);
+    prompt.finished = best(std::move(finished), beams_);
     prompt.can_improve = prompt.can_improve && may_improve(prompt);
   }
 

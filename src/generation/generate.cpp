@@ -94,8 +94,9 @@ Prompts encoder_prompts(const NamedTensors& inputs, const GenerationConfig& conf
   if (const Tensor ids = prompts.encoder_inputs.find("input_ids"); ids.defined()) {
     prompts.encoder_ids = rows_of(ids, "input_ids");
     if (prompts.encoder_ids[0].empty()) fail("input_ids: expected at least one token in each row");
+    // Only decoder-only models find out by themselves what is padding.
     if (!prompts.encoder_inputs.find("attention_mask").defined())
-      prompts.encoder_inputs.set("attention_mask", tensor_of(inferred_mask(prompts.encoder_ids, config)));
+      prompts.encoder_inputs.set("attention_mask", tensor_of(ones_like(prompts.encoder_ids)));
   }
   const std::optional<int64_t> start =
       config.decoder_start_token_id ? config.decoder_start_token_id : config.bos_token_id;

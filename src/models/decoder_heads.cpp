@@ -14,6 +14,7 @@ class DecoderModel : public GenerativeModel {
   DecoderModel(const Config& config, const Scope& scope, MakeDecoder body)
       : body_(body(config, scope)), traits_(body_->traits()) {}
   int64_t max_positions() const override { return traits_.max_positions; }
+  bool can_generate() const override { return false; }
   int64_t cache_expires_at() const override { return traits_.cache_expires_at; }
 
  protected:
@@ -47,6 +48,7 @@ class DecoderForCausalLM : public DecoderModel {
       weight_ = scope.parameter(name, {traits_.vocab_size, traits_.width}, Initial::normal(traits_.initializer_range));
     }
   }
+  bool can_generate() const override { return true; }
 
  protected:
   std::vector<std::string> input_names() const override { return with_labels(); }
@@ -94,10 +96,12 @@ class DecoderForSequenceClassification : public DecoderModel {
  private:
   Tensor last_tokens(const Tensor& hidden, const Tensor& ids) const {
     const int64_t B = hidden.dim(0), T = hidden.dim(1), D = hidden.dim(2);
-    if (!traits_.pad_token_id && B > 1)
+    std::optional<int64_t> padding_id = traits_.pad_token_id;
+    if (!padding_id && config().has("pad_token_id")) padding_id = config().get_int("pad_token_id");  // the tokenizer's
+    if (!padding_id && B > 1)
       fail("config.json: pad_token_id is missing; without it rows of a batch cannot be told from their padding");
-    if (!traits_.pad_token_id || !ids.defined()) return squeeze(slice(hidden, 1, T - 1, T), 1);
-    const Tensor padding = full(ids.shape(), static_cast<double>(*traits_.pad_token_id), ids.dtype());
+    if (!padding_id || !ids.defined()) return squeeze(slice(hidden, 1, T - 1, T), 1);
+    const Tensor padding = full(ids.shape(), static_cast<double>(*padding_id), ids.dtype());
     const Tensor last = reduce_max(iota({B, T}, 1) * cast(not_equal(ids, padding), DType::kInt64), {1});  // [B]
     return gather(reshape(hidden, {B * T, D}), last + iota({B}, 0) * static_cast<double>(T), 0);
   }

@@ -24,6 +24,12 @@ class GenerativeModel : public Model {
   // Whether an encoder reads the inputs, so that generation begins at decoder_start_token_id.
   virtual bool has_encoder() const { return false; }
 
+  // Whether the model has a head that foretells tokens; bodies and other heads that stand on them have none.
+  virtual bool can_generate() const { return true; }
+  // The fields of generation_config.json, which is written beside the weights of a model that can generate.
+  const Config& generation_config() const { return *generation_config_; }
+  Config& generation_config() { return *generation_config_; }
+
   // Encoder-decoder models: runs the encoder on inputs (input_ids and attention_mask, input_features, ...).
   virtual void encode(const NamedTensors& inputs, ForwardContext& context) const;
 
@@ -36,6 +42,10 @@ class GenerativeModel : public Model {
   // At this length the cache no longer holds what the model would compute (long and short rotary factors); the text so
   // far is then given anew. 0: never.
   virtual int64_t cache_expires_at() const { return 0; }
+
+ private:
+  friend class ModelLoader;
+  std::shared_ptr<Config> generation_config_;  // set where the model is loaded
 };
 
 }  // namespace transom

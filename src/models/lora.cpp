@@ -140,6 +140,7 @@ void LowRankAdaptation::attach(Model& model, uint64_t seed) {
       others.push_back(module);
       continue;
     }
+    if (turned) config_.set("fan_in_fan_out", true);  // as PEFT notes it
     const int64_t out = weight->value.dim(turned ? 1 : 0), in = weight->value.dim(turned ? 0 : 1);
     const int64_t rank = config_.rank(module);
     auto adapter = std::make_shared<LowRankAdapter>();

@@ -8,6 +8,7 @@
 #include "io/checkpoint.h"
 #include "io/config.h"
 #include "models/compiled_forward.h"
+#include "models/generative.h"
 #include "models/lora.h"
 #include "nn/lora.h"
 
@@ -78,6 +79,9 @@ void Model::save_pretrained(const std::string& directory, uint64_t max_shard_byt
   for (const char* name : {"dtype", "torch_dtype"})
     if (config.has(name)) config.set(name, Json("float32"));
   write_file(fs::path(directory) / "config.json", config.dump());
+  const auto* writer = dynamic_cast<const GenerativeModel*>(this);
+  if (writer && writer->can_generate())
+    write_file(fs::path(directory) / "generation_config.json", writer->generation_config().dump());
 }
 
 }  // namespace transom

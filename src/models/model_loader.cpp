@@ -10,6 +10,8 @@
 #include "base/mt19937.h"
 #include "io/checkpoint.h"
 #include "models/family.h"
+#include "models/generation_file.h"
+#include "models/generative.h"
 #include "models/load_changed.h"
 #include "models/lora.h"
 #include "transom/hub.h"
@@ -262,8 +264,9 @@ void apply_labels(Config& config, const LoadOptions& options) {
 
 class ModelLoader {
  public:
-  static std::unique_ptr<Model> load(Config config, const Checkpoint* checkpoint, const LoadOptions& options,
-                                     LoadReport* report) {
+  // `folder` is empty for a new model.
+  static std::unique_ptr<Model> load(Config config, const fs::path& folder, const Checkpoint* checkpoint,
+                                     const LoadOptions& options, LoadReport* report) {
     const bool same_labels = options.labels.empty() && !options.num_labels;
     if (!same_labels || !options.problem_type.empty()) apply_labels(config, options);
     const Choice choice = choose(config, options.task);
@@ -274,6 +277,8 @@ class ModelLoader {
     if (checkpoint) warn_of_missing(source.report, checkpoint->where());
     model->parameters_ = std::move(source.parameters);
     model->buffers_ = std::move(source.buffers);
+    if (auto* writer = dynamic_cast<GenerativeModel*>(model.get()))
+      writer->generation_config_ = std::make_shared<Config>(read_generation_config(folder, config));
     model->config_ = std::make_shared<Config>(std::move(config));
     model->architecture_ = choice.architecture->name;
     if (report) *report = std::move(source.report);
@@ -286,7 +291,7 @@ std::unique_ptr<Model> Model::from_pretrained(const std::string& name_or_path, c
   const fs::path folder = resolve_model(name_or_path);
   if (holds_adapters(folder)) return LowRankAdaptation::load(folder, options, report);
   const Checkpoint checkpoint = Checkpoint::open(folder);
-  return ModelLoader::load(Config::read(folder / "config.json"), &checkpoint, options, report);
+  return ModelLoader::load(Config::read(folder / "config.json"), folder, &checkpoint, options, report);
 }
 
 std::unique_ptr<Model> load_changed(const std::string& name_or_path, const Json& changes, const LoadOptions& options) {
@@ -294,11 +299,11 @@ std::unique_ptr<Model> load_changed(const std::string& name_or_path, const Json&
   const Checkpoint checkpoint = Checkpoint::open(folder);
   Config config = Config::read(folder / "config.json");
   for (const auto& [field, value] : changes.items()) config.set(field, value);
-  return ModelLoader::load(std::move(config), &checkpoint, options, nullptr);
+  return ModelLoader::load(std::move(config), folder, &checkpoint, options, nullptr);
 }
 
 std::unique_ptr<Model> Model::from_config(const std::string& config_json, const LoadOptions& options) {
-  return ModelLoader::load(Config::parse(config_json, "the configuration"), nullptr, options, nullptr);
+  return ModelLoader::load(Config::parse(config_json, "the configuration"), {}, nullptr, options, nullptr);
 }
 
 }  // namespace transom

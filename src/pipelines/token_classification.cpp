@@ -43,7 +43,10 @@ class TokenClassification : public Pipeline {
     return {"aggregation_strategy", "ignore_labels", "grouped_entities", "stride", "is_split_into_words", "delimiter"};
   }
 
-  Json run(const Json& input, const Json& parameters) const override { return run_all({input}, parameters)[0]; }
+  Json run(const Json& input, const Json& parameters) const override {
+    if (input.is_string() && bool_parameter(parameters, "is_split_into_words", false)) expect_words(input);
+    return run_all({input}, parameters)[0];
+  }
 
   std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const override {
     const std::string strategy = string_parameter(
@@ -109,14 +112,19 @@ class TokenClassification : public Pipeline {
     return result;
   }
 
+  static void expect_words(const Json& input) {
+    const auto is_text = [](const Json& word) { return word.is_string(); };
+    if (!input.is_array() || !std::all_of(input.begin(), input.end(), is_text))
+      fail("is_split_into_words: expected a list of words, found {}", quoted(dump_json(input)));
+  }
+
   TaggedText of_words(const Json& input, const Json& parameters) const {
     const std::string delimiter = string_parameter(parameters, "delimiter", " ");
     TaggedText result;
     std::vector<std::string> words;
     int64_t place = 0;
-    if (!input.is_array()) fail("is_split_into_words: expected a list of words, found {}", quoted(dump_json(input)));
+    expect_words(input);
     for (const Json& word : input) {
-      if (!word.is_string()) fail("is_split_into_words: expected a list of words, found {}", quoted(dump_json(input)));
       if (!words.empty()) result.text += delimiter, place += count_characters(delimiter);
       words.push_back(word.get<std::string>());
       result.word_begins.push_back(place);

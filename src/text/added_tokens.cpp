@@ -26,7 +26,8 @@ void TokenFinder::add(std::string content, const AddedToken& token) {
   if (content.empty()) return;
   const auto same = std::find_if(tokens_.begin(), tokens_.end(), [&](const Entry& e) { return e.content == content; });
   if (same != tokens_.end()) {
-    same->token = token;
+    // The same token again takes the place; of two that the normaliser makes equal the first is found.
+    if (same->token.content == token.content) same->token = token;
     return;
   }
   std::vector<uint32_t>& numbers = by_first_byte_[static_cast<unsigned char>(content[0])];
@@ -46,6 +47,8 @@ int64_t TokenFinder::match(std::string_view text, size_t last, size_t& begin, si
       at = end;  // the search goes on behind it
       return -1;
     }
+    at = end;
+    if (token.lstrip) begin = std::max(begin, last);
     while (token.lstrip && begin > last) {
       const size_t previous = previous_boundary(text, begin);
       size_t next = previous;
@@ -64,21 +67,28 @@ int64_t TokenFinder::match(std::string_view text, size_t last, size_t& begin, si
 }
 
 AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalizer* normalizer, Vocabulary& vocabulary) {
+  for (const AddedToken& token : tokens) vocabulary.insert(token.content, token.id);
+  std::stable_partition(tokens.begin(), tokens.end(), [](const AddedToken& token) { return token.special; });
   for (const AddedToken& token : tokens) {
-    vocabulary.insert(token.content, token.id);
     if (token.special) special_.push_back(token.id);
+    bool changed = false;
     if (token.normalized && normalizer != nullptr) {
       AlignedText text(token.content);
       normalizer->apply(text);
+      changed = text.bytes != token.content;
+      if (changed) vocabulary.set_text(token.id, text.bytes);  // it is decoded as it is found
       normalized_.add(text.bytes, token);
     } else if (token.normalized) {
       normalized_.add(token.content, token);
     } else {
       raw_.add(token.content, token);
     }
+    if (token.special && !changed) skipped_.push_back(token.id);
   }
-  std::sort(special_.begin(), special_.end());
-  special_.erase(std::unique(special_.begin(), special_.end()), special_.end());
+  for (std::vector<int64_t>* ids : {&special_, &skipped_}) {
+    std::sort(ids->begin(), ids->end());
+    ids->erase(std::unique(ids->begin(), ids->end()), ids->end());
+  }
 }
 
 Pieces AddedTokens::extract(std::string_view text, const Normalizer* normalizer) const {
@@ -101,11 +111,13 @@ Pieces AddedTokens::extract(std::string_view text, const Normalizer* normalizer)
   return result;
 }
 
-bool AddedTokens::is_special(int64_t id) const { return std::binary_search(special_.begin(), special_.end(), id); }
+bool AddedTokens::is_skipped(int64_t id) const { return std::binary_search(skipped_.begin(), skipped_.end(), id); }
 
 void AddedTokens::add_special(int64_t id) {
-  const auto place = std::lower_bound(special_.begin(), special_.end(), id);
-  if (place == special_.end() || *place != id) special_.insert(place, id);
+  for (std::vector<int64_t>* ids : {&special_, &skipped_}) {
+    const auto place = std::lower_bound(ids->begin(), ids->end(), id);
+    if (place == ids->end() || *place != id) ids->insert(place, id);
+  }
 }
 
 std::vector<int64_t> AddedTokens::special_ids() const { return special_; }

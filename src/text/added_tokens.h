@@ -39,7 +39,7 @@ class TokenFinder {
       if (token < 0) continue;
       if (begin > last) emit(last, begin, int64_t{-1});
       emit(begin, end, token);
-      last = at = end;
+      last = end;
     }
     if (last < text.size()) emit(last, text.size(), int64_t{-1});
   }
@@ -49,7 +49,8 @@ class TokenFinder {
     std::string content;
     AddedToken token;
   };
-  // The token at `at`, its range with the spaces it takes; -1 if there is none, with `at` moved to where to look next.
+  // The token at `at` and its range with the spaces it takes; -1 if there is none. `at` moves to where to look next:
+  // behind the token itself, even if spaces behind it belong to it, with which another may begin.
   int64_t match(std::string_view text, size_t last, size_t& begin, size_t& end, size_t& at) const;
 
   std::vector<Entry> tokens_;                 // longest first
@@ -63,14 +64,16 @@ class AddedTokens {
 
   // The text cut into added tokens and the normalised rest.
   Pieces extract(std::string_view text, const Normalizer* normalizer) const;
-  bool is_special(int64_t id) const;
+  // Whether decode() may pass over it. Hugging Face's tokenizers compare texts for that: a special token whose text the
+  // normaliser changes is no longer known for one.
+  bool is_skipped(int64_t id) const;
   std::vector<int64_t> special_ids() const;
   // Besides those that say so themselves.
   void add_special(int64_t id);
 
  private:
   TokenFinder raw_, normalized_;
-  std::vector<int64_t> special_;  // ascending
+  std::vector<int64_t> special_, skipped_;  // ascending
 };
 
 std::vector<AddedToken> read_added_tokens(const Json& json, const std::string& where);

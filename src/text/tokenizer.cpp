@@ -169,7 +169,7 @@ std::string Tokenizer::decode(const std::vector<int64_t>& ids, bool skip_special
   for (const int64_t id : ids) {
     const auto text = state_->decoding_vocabulary().text(id);
     if (!text) continue;
-    if (skip_special_tokens && state_->added_tokens->is_special(id) && *text != state_->kept_special) continue;
+    if (skip_special_tokens && state_->added_tokens->is_skipped(id) && *text != state_->kept_special) continue;
     tokens.emplace_back(*text);
   }
   const Decoder* decoder = state_->parts.decoder.get();

@@ -16,6 +16,7 @@ void Vocabulary::reserve(size_t tokens, size_t bytes) {
 void Vocabulary::rehash(size_t slots) {
   slots_.assign(slots, 0);
   for (size_t i = 0; i < entries_.size(); ++i) {
+    if (!entries_[i].found) continue;
     size_t slot = entries_[i].hash & (slots - 1);
     while (slots_[slot] != 0) slot = (slot + 1) & (slots - 1);
     slots_[slot] = static_cast<uint32_t>(i + 1);
@@ -40,7 +41,7 @@ void Vocabulary::insert(std::string_view token, int64_t id) {
     }
   }
   if (number == 0) {
-    entries_.push_back({hash, static_cast<uint32_t>(bytes_.size()), static_cast<uint32_t>(token.size()), id});
+    entries_.push_back({hash, static_cast<uint32_t>(bytes_.size()), static_cast<uint32_t>(token.size()), id, true});
     bytes_.append(token);
     number = static_cast<uint32_t>(entries_.size());
     slots_[slot] = number;
@@ -50,6 +51,13 @@ void Vocabulary::insert(std::string_view token, int64_t id) {
   const auto index = static_cast<size_t>(id);
   if (index >= by_id_.size()) by_id_.resize(index + 1, -1);
   by_id_[index] = static_cast<int32_t>(number - 1);
+}
+
+void Vocabulary::set_text(int64_t id, std::string_view text) {
+  if (id < 0 || id >= size() || bytes_.size() + text.size() >= UINT32_MAX) return;
+  by_id_[static_cast<size_t>(id)] = static_cast<int32_t>(entries_.size());
+  entries_.push_back({0, static_cast<uint32_t>(bytes_.size()), static_cast<uint32_t>(text.size()), id, false});
+  bytes_.append(text);
 }
 
 const Vocabulary::Entry* Vocabulary::find_entry(std::string_view token) const {

@@ -19,6 +19,9 @@ class Vocabulary {
   // Gives `token` the id; the last of several ids of a token stands, and the last of several tokens of an id.
   void insert(std::string_view token, int64_t id);
 
+  // What text(id) gives from now on, without being found as a token.
+  void set_text(int64_t id, std::string_view text);
+
   int64_t find(std::string_view token) const;  // -1: no such token
   // The same without the tokens that were new when they were inserted after seal(): those added to a finished model.
   int64_t find_own(std::string_view token) const;
@@ -32,6 +35,7 @@ class Vocabulary {
     uint64_t hash = 0;
     uint32_t begin = 0, length = 0;
     int64_t id = 0;
+    bool found = true;  // by its text
   };
   std::string_view text_of(const Entry& entry) const {
     return std::string_view(bytes_).substr(entry.begin, entry.length);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
 
@@ -186,6 +187,8 @@ LogRecord multi_label_metrics(std::span<const float> labels, std::span<const flo
 
 double roc_auc(Classes labels, Numbers scores) {
   require(labels.size() == scores.size(), "roc_auc: expected {} scores, found {}", labels.size(), scores.size());
+  if (std::any_of(scores.begin(), scores.end(), [](double score) { return std::isnan(score); }))
+    return std::numeric_limits<double>::quiet_NaN();  // they have no order
   std::vector<size_t> order(scores.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return scores[a] < scores[b]; });

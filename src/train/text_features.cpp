@@ -8,6 +8,7 @@
 #include "hub/adapters.h"
 #include "io/config.h"
 #include "models/maximum_tokens.h"
+#include "train/special_tokens.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -48,6 +49,8 @@ PaddingOptions TextEncoder::padding(bool to_max_length) const {
 }
 
 void TextEncoder::save_into(TaskSetup& setup) const {
+  // A configuration of two models has ids of neither.
+  if (setup.model && !setup.model->config().has("text_config")) align_special_tokens(*setup.model, tokenizer_);
   setup.save_tokenizer = [tokenizer = tokenizer_](const std::string& directory) {
     tokenizer.save_pretrained(directory);
   };

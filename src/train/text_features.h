@@ -29,6 +29,7 @@ class TextEncoder {
   // To the longest row of a batch, or to max_length with `to_max_length`.
   PaddingOptions padding(bool to_max_length) const;
   PaddingOptions padding() const { return padding(arguments_.pad_to_max_length.value_or(false)); }
+  // What is saved beside the model, whose special tokens become the tokenizer's.
   void save_into(TaskSetup& setup) const;
 
  private:

@@ -178,6 +178,20 @@ TEST(Generate, EncoderDecodersBeginWithTheirStart) {
   EXPECT_EQ(TokenIds(longer.begin(), longer.begin() + 13), rows[0]);
 }
 
+// Without a mask an encoder reads padding too, as in Transformers.
+TEST(Generate, EncodersDoNotGuessWhatIsPadding) {
+  const Tensor padded = ids({7, 8, 1, 1, 1, 1});
+  const std::string options = R"({"decoder_start_token_id": 2, "pad_token_id": 1, "max_new_tokens": 6})";
+  int differ = 0;
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    const auto model = Model::from_config(kBart, {.seed = seed});
+    const auto rows = written(*model, {{"input_ids", padded}}, options);
+    EXPECT_EQ(rows, written(*model, {{"input_ids", padded}, {"attention_mask", ids({1, 1, 1, 1, 1, 1})}}, options));
+    differ += rows != written(*model, {{"input_ids", padded}, {"attention_mask", ids({1, 1, 0, 0, 0, 0})}}, options);
+  }
+  EXPECT_GT(differ, 0);
+}
+
 class Listener : public Streamer {
  public:
   void put(const TokenIds& ids) override { parts.push_back(ids); }

@@ -158,9 +158,37 @@ TEST_F(TokenizerTest, AddedTokens) {
          "normalizer": {"type": "Lowercase"}, "pre_tokenizer": {"type": "WhitespaceSplit"})",
       R"({"?": 0, "a": 1, "b": 2, "words": 6})");
   const Encoding encoding = tokenizer.encode("a  <m> b<mm>WORD words");
-  EXPECT_EQ(encoding.tokens, (Texts{"a", "<m>", "b", "<mm>", "Word", "words"}));
+  EXPECT_EQ(encoding.tokens, (Texts{"a", "<m>", "b", "<mm>", "word", "words"}));  // as it was looked for
   EXPECT_EQ(encoding.offsets, (Offsets{{0, 1}, {1, 7}, {7, 8}, {8, 12}, {12, 16}, {17, 22}}));
-  EXPECT_EQ(tokenizer.decode(encoding.ids, true), "a b Word words");
+  EXPECT_EQ(tokenizer.decode(encoding.ids, true), "a b word words");
+  EXPECT_EQ(tokenizer.token_to_id("Word"), 5);
+  EXPECT_EQ(tokenizer.token_to_id("word"), std::nullopt);
+  EXPECT_EQ(tokenizer.all_special_ids(), (std::vector<int64_t>{3, 4}));
+}
+
+// The spaces that one token takes are looked at again; what tokenizers gives for the same file.
+TEST_F(TokenizerTest, AnAddedTokenMayBeginInTheSpacesOfTheOneBefore) {
+  const Tokenizer tokenizer = load_with(
+      R"("added_tokens": [{"id": 3, "content": "<m>", "rstrip": true, "normalized": false},
+                          {"id": 4, "content": " a", "lstrip": true, "normalized": false},
+                          {"id": 5, "content": " b", "normalized": false}])",
+      R"({"?": 0, "a": 1, "b": 2})");
+  const Encoding encoding = tokenizer.encode("<m>  a<m>  b");
+  EXPECT_EQ(encoding.ids, (std::vector<int64_t>{3, 4, 3, 5}));
+  EXPECT_EQ(encoding.offsets, (Offsets{{0, 5}, {5, 6}, {6, 11}, {10, 12}}));
+}
+
+// What tokenizers 0.23 gives for the same file.
+TEST_F(TokenizerTest, ASpecialTokenThatIsNormalisedToAnotherTextIsDecoded) {
+  const Tokenizer tokenizer = load_with(
+      R"("added_tokens": [{"id": 3, "content": "<M>", "special": true, "normalized": true},
+                          {"id": 4, "content": "<N>", "special": true, "normalized": false}],
+         "normalizer": {"type": "Lowercase"}, "pre_tokenizer": {"type": "WhitespaceSplit"})",
+      R"({"?": 0, "a": 1, "b": 2})");
+  const Encoding encoding = tokenizer.encode("a<M>b<N>");
+  EXPECT_EQ(encoding.ids, (std::vector<int64_t>{1, 3, 2, 4}));
+  EXPECT_EQ(tokenizer.decode(encoding.ids, true), "a <m> b");
+  EXPECT_EQ(tokenizer.decode(encoding.ids, false), "a <m> b <N>");
   EXPECT_EQ(tokenizer.all_special_ids(), (std::vector<int64_t>{3, 4}));
 }
 

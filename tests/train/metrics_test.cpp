@@ -28,6 +28,7 @@ TEST(Metrics, AreaUnderTheCurve) {
   EXPECT_DOUBLE_EQ(roc_auc(labels, std::vector<double>{0.1, 0.4, 0.35, 0.8, 0.4, 0.2}), 7.5 / 9);
   EXPECT_DOUBLE_EQ(roc_auc(labels, std::vector<double>(6, 0.5)), 0.5);
   EXPECT_TRUE(std::isnan(roc_auc(one_class, std::vector<double>{0.5, 0.6})));
+  EXPECT_TRUE(std::isnan(roc_auc(one_class, std::vector<double>{0.5, std::nan("")})));
 }
 
 TEST(Metrics, Classes) {

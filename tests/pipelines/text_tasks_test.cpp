@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tasks that read texts, on small models with a WordPiece or a plain tokenizer: what their options do, and that
+// batches change nothing.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "pipelines/pipeline.h"
+#include "support/message.h"
+
+namespace transom {
+namespace {
+
+class TextTasks : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() /
+              ("transom_text_tasks_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
+    std::filesystem::remove_all(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  // A BERT with the head of `architecture`, whose words are a, b, c, and d with its continuation ##e.
+  std::unique_ptr<Pipeline> pipeline(const char* task, const std::string& architecture, int64_t positions = 32) {
+    const Json config{{"model_type", "bert"},
+                      {"architectures", {architecture}},
+                      {"vocab_size", 10},
+                      {"hidden_size", 8},
+                      {"num_hidden_layers", 1},
+                      {"num_attention_heads", 2},
+                      {"intermediate_size", 6},
+                      {"initializer_range", 0.7},
+                      {"max_position_embeddings", positions},
+                      {"id2label", {{"0", "B-X"}, {"1", "I-X"}, {"2", "entailment"}}}};
+    Model::from_config(dump_json(config), {.seed = 3})->save_pretrained(folder_.string());
+    Json vocabulary = Json::object(), special = Json::array();
+    int64_t next = 0;
+    for (const char* token : {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "d", "##e"}) {
+      if (token[0] == '[')
+        special.push_back({{"id", next},
+                           {"content", token},
+                           {"single_word", false},
+                           {"lstrip", false},
+                           {"rstrip", false},
+                           {"normalized", false},
+                           {"special", true}});
+      vocabulary[token] = next++;
+    }
+    const Json tokenizer{
+        {"version", "1.0"},
+        {"added_tokens", special},
+        {"normalizer", nullptr},
+        {"pre_tokenizer", {{"type", "WhitespaceSplit"}}},
+        {"post_processor",
+         {{"type", "BertProcessing"}, {"sep", Json::array({"[SEP]", 3})}, {"cls", Json::array({"[CLS]", 2})}}},
+        {"decoder", {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}}},
+        {"model",
+         {{"type", "WordPiece"}, {"vocab", vocabulary}, {"unk_token", "[UNK]"}, {"continuing_subword_prefix", "##"}}}};
+    write_file(folder_ / "tokenizer.json", dump_json(tokenizer));
+    write_file(folder_ / "tokenizer_config.json",
+               R"({"unk_token": "[UNK]", "pad_token": "[PAD]", "mask_token": "[MASK]", "cls_token": "[CLS]",
+                   "sep_token": "[SEP]"})");
+    return make_pipeline(task, folder_.string());
+  }
+
+  static Json all(const Pipeline& pipeline, const std::vector<Json>& inputs, const Json& parameters) {
+    return Json(run_pipeline(pipeline, inputs, parameters));
+  }
+  // The same structure with numbers that differ in their last digits at most.
+  static bool near(const Json& a, const Json& b) {
+    if (a.is_number_float() && b.is_number_float()) return std::abs(a.get<double>() - b.get<double>()) < 1e-5;
+    if (a.type() != b.type() || a.size() != b.size()) return false;
+    if (a.is_object()) {
+      for (const auto& [key, value] : a.items())
+        if (!b.contains(key) || !near(value, b[key])) return false;
+      return true;
+    }
+    if (!a.is_array()) return a == b;
+    for (size_t i = 0; i < a.size(); ++i)
+      if (!near(a[i], b[i])) return false;
+    return true;
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(TextTasks, BatchesGiveWhatSingleTextsGive) {
+  const std::vector<Json> texts{"a b", "c", "de a b c", "b b"};
+  const auto same = [&](const Pipeline& task, Json parameters) {
+    const Json alone = all(task, texts, parameters);
+    parameters["batch_size"] = 3;
+    EXPECT_TRUE(near(all(task, texts, parameters), alone)) << dump_json(alone);
+  };
+  same(*pipeline("text-classification", "BertForSequenceClassification"), {{"top_k", nullptr}});
+  same(*pipeline("token-classification", "BertForTokenClassification"), {{"aggregation_strategy", "simple"}});
+  same(*pipeline("zero-shot-classification", "BertForSequenceClassification"), {{"candidate_labels", {"a", "b c"}}});
+  same(*pipeline("feature-extraction", "BertModel"), Json::object());
+  const auto answers = pipeline("question-answering", "BertForQuestionAnswering");
+  const Json asked{{"question", "a"}, {"context", "a b c de a b c de a b"}};
+  Json options{{"max_seq_len", 8}, {"doc_stride", 2}, {"top_k", 3}};
+  const Json alone = run_pipeline(*answers, asked, options);
+  options["batch_size"] = 2;
+  EXPECT_TRUE(near(run_pipeline(*answers, asked, options), alone));
+  options["batch_size"] = 0;
+  EXPECT_NE(test::message_of([&] { run_pipeline(*answers, asked, options); }).find("batch_size"), std::string::npos);
+}
+
+// pipeline() gives a list for one text, a list for a list, and lists of lists with top_k.
+TEST_F(TextTasks, ClassesComeInTransformersStructure) {
+  const auto task = pipeline("text-classification", "BertForSequenceClassification");
+  EXPECT_TRUE(run_pipeline(*task, Json("a"), Json::object()).is_array());
+  EXPECT_TRUE(run_pipeline(*task, Json{{"text", "a"}}, Json::object()).is_object());
+  EXPECT_TRUE(all(*task, {"a", "b"}, Json::object())[0].is_object());
+  EXPECT_EQ(all(*task, {"a", "b"}, {{"top_k", 2}})[1].size(), 2u);
+}
+
+TEST_F(TextTasks, TextsAreCutWhereAsked) {
+  const auto task = pipeline("text-classification", "BertForSequenceClassification");
+  const Json cut{{"truncation", true}, {"max_length", 4}};
+  EXPECT_TRUE(near(run_pipeline(*task, Json("a b c de"), cut), run_pipeline(*task, Json("a b"), Json::object())));
+  EXPECT_FALSE(
+      near(run_pipeline(*task, Json("a b c de"), Json::object()), run_pipeline(*task, Json("a b"), Json::object())));
+  EXPECT_NE(test::message_of([&] {
+              run_pipeline(*task, Json("a"), {{"truncation", "sideways"}});
+            }).find("sideways"),
+            std::string::npos);
+}
+
+TEST_F(TextTasks, AListOfOneMaskedTextCountsAsTheText) {
+  const auto task = pipeline("fill-mask", "BertForMaskedLM");
+  const Json alone = run_pipeline(*task, Json("a [MASK]"), {{"top_k", 2}});
+  EXPECT_EQ(task->joined(run_pipeline(*task, std::vector<Json>{"a [MASK]"}, {{"top_k", 2}})), alone);
+  EXPECT_EQ(task->joined(run_pipeline(*task, std::vector<Json>{"a [MASK]", "b [MASK]"}, {{"top_k", 2}})).size(), 2u);
+}
+
+TEST_F(TextTasks, UnknownWordsStandAsTheyWereWritten) {
+  const auto task = pipeline("token-classification", "BertForTokenClassification");
+  for (const char* strategy : {"first", "average", "max"}) {
+    std::string words;
+    for (const Json& entity : run_pipeline(*task, Json("a Zürich de b"),
+                                           {{"aggregation_strategy", strategy}, {"ignore_labels", Json::array()}}))
+      words += entity["word"].get<std::string>() + " ";
+    EXPECT_NE(words.find("Zürich"), std::string::npos) << strategy << ": " << words;
+    EXPECT_EQ(words.find("[UNK]"), std::string::npos) << strategy << ": " << words;
+    EXPECT_EQ(words.find("##"), std::string::npos) << strategy << ": " << words;
+  }
+}
+
+TEST_F(TextTasks, WordsThatAreCutAlreadyKeepTheirPlaces) {
+  const auto task = pipeline("token-classification", "BertForTokenClassification");
+  const Json options{{"is_split_into_words", true}, {"delimiter", "--"}, {"ignore_labels", Json::array()}};
+  const Json result = all(*task, {"a", "de", "b"}, options);  // one text of three words
+  ASSERT_EQ(result.size(), 1u);
+  ASSERT_EQ(result[0].size(), 4u);
+  EXPECT_EQ(result[0][1]["start"], 3);  // a--de--b
+  EXPECT_EQ(result[0][2]["word"], "##e");
+  EXPECT_EQ(result[0][2]["end"], 5);
+  EXPECT_EQ(result[0][3]["start"], 7);
+  EXPECT_NE(test::message_of([&] { run_pipeline(*task, Json("a b"), options); }).find("a list of words"),
+            std::string::npos);
+}
+
+TEST_F(TextTasks, LongTextsAreTaggedInWindows) {
+  const auto task = pipeline("token-classification", "BertForTokenClassification", 8);
+  const Json options{{"aggregation_strategy", "simple"}, {"stride", 2}, {"ignore_labels", Json::array()}};
+  const Json entities = run_pipeline(*task, Json("a b c a b c a b c a b c a"), options);
+  ASSERT_FALSE(entities.empty());
+  EXPECT_EQ(entities.back()["end"], 25);
+  for (size_t i = 1; i < entities.size(); ++i) EXPECT_GE(entities[i]["start"], entities[i - 1]["end"]);
+  EXPECT_NE(test::message_of([&] {
+              run_pipeline(*task, Json("a"), {{"stride", 2}});
+            }).find("aggregation_strategy"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace transom
