@@ -88,7 +88,7 @@ class Builder {
   }
 
  private:
-  // The tensor that is walked is the widest that a node along rows reads.
+  // All nodes along rows walk tensors of one shape.
   void find_rows() {
     for (size_t i = 0; i < region_.nodes_count; ++i) {
       const Node node(region_, region_.nodes[i]);
@@ -174,6 +174,7 @@ class Builder {
 
   // A kernel of its own for a block of rows, and one for the last rows.
   void add_kernel(const Node& node, const std::vector<Place>& inputs, const std::vector<Place>& outputs) {
+    if (inputs.size() > 4 || outputs.size() != 1) fail(TRANSOM_UNSUPPORTED, "{} along rows", node.op());
     const Shape& shape = node.input(0).shape;
     const auto made_for = [&](int64_t rows) {
       OneNode part(node);
@@ -195,7 +196,6 @@ class Builder {
       std::byte* to = block.address(outputs[0]) + begin * output_stride;
       (block.end - block.begin == rows ? whole : last)(Arguments{from, &to, nullptr, nullptr, nullptr});
     };
-    if (inputs.size() > 4 || outputs.size() != 1) fail(TRANSOM_UNSUPPORTED, "{} along rows", node.op());
     fusion_.steps.push_back({[=](const Arguments&, std::byte*&) { return work; }});
   }
 

@@ -82,9 +82,13 @@ def inference():
     return run
 
 
+def onnx_file():
+    return f"{arguments.inputs}.{os.path.basename(os.path.normpath(arguments.model))}.onnx"
+
+
 def exported():
     """The model as ONNX for the shapes of the inputs (of any shape for lines of text); kept for the next process."""
-    path = f"{arguments.inputs}.{os.path.basename(os.path.normpath(arguments.model))}.onnx"
+    path = onnx_file()
     if not os.path.exists(path):
         subprocess.run([sys.executable, *sys.argv, "--export"], check=True)
     if not int8:
@@ -230,7 +234,7 @@ def main():
     elif arguments.training:
         run = training()
     elif arguments.export:
-        return export_onnx(f"{arguments.inputs}.{os.path.basename(os.path.normpath(arguments.model))}.onnx")
+        return export_onnx(onnx_file())
     elif onnx:
         run = onnx_inference() if arguments.inputs.endswith(".safetensors") else onnx_embeddings()
     else:

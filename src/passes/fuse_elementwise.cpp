@@ -1,27 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Joins element-wise nodes of one shape into fusions, each one pass over memory. Broadcasts of values and constants go
 // into the fusions that read them.
-//
-// A group is carried out where its last member stands. That is sound while every reader outside the group stands behind
-// that place; so a group is closed, and takes no more members, once a node outside it reads from it. Groups that are
-// still open become one when a node reads from several.
 #include <algorithm>
-#include <functional>
-#include <unordered_map>
 #include <unordered_set>
 
-#include "ir/tensor_map.h"
+#include "passes/node_groups.h"
 #include "passes/passes.h"
 
 namespace transom {
 namespace {
 
 constexpr size_t kMaximumMembers = 64;
-
-struct Group {
-  std::vector<std::shared_ptr<Node>> members;
-  bool closed = false;
-};
 
 bool is_member(const Node& node) { return node.operation->elementwise || node.operation->name == "random_bits"; }
 
@@ -69,45 +58,39 @@ bool is_generated(const Node& node, int64_t count) {
 
 class Groups {
  public:
-  Groups(const Graph& graph, const Absorbed& is_absorbed) : absorbed_(is_absorbed) {
-    size_t position = 0;
+  Groups(const Graph& graph, const Absorbed& is_absorbed) : absorbed_(is_absorbed), groups_(graph) {
     for (const std::shared_ptr<Node>& node : graph.nodes) {
-      position_.emplace(node.get(), position++);
       if (absorbed_(*node)) continue;
       const std::vector<size_t> joined = is_member(*node) || is_total(*node) ? joinable(*node) : std::vector<size_t>();
       for (const Tensor& input : node->inputs) close_unless(input, joined);
-      if (is_member(*node) || !joined.empty()) join(node, joined);
+      if (is_member(*node) || !joined.empty()) groups_.join(node, joined);
     }
   }
 
-  // The group of a node, or null.
-  const Group* of(const Node& node) const {
-    const auto found = place_.find(&node);
-    return found == place_.end() ? nullptr : &groups_[found->second];
+  // The group of a node, or null: one node by itself is none, unless it reads what fusions absorb.
+  const NodeGroup* of(const Node& node) const {
+    const size_t index = groups_.of(node);
+    if (index == NodeGroups::kNone) return nullptr;
+    const bool alone = groups_[index].members.size() == 1 &&
+                       std::none_of(node.inputs.begin(), node.inputs.end(), [&](const Tensor& input) {
+                         return absorbed_(*input.node()) || is_generated(*input.node(), elements(node.types[0].shape));
+                       });
+    return alone ? nullptr : &groups_[index];
   }
 
  private:
-  // The groups that the node can belong to, and through it to each other: nobody else reads from them yet. Later ones
-  // come first, since what was just computed is the likelier to be worth keeping.
+  // The groups that the node can belong to, and through it to each other: nobody else reads from them yet.
   std::vector<size_t> joinable(const Node& node) const {
     const Shape& shape = is_total(node) ? node.inputs[0].shape() : node.types[0].shape;
     std::vector<size_t> open;
     for (const Tensor& input : node.inputs) {
-      const auto found = place_.find(input.node().get());
-      if (found == place_.end()) continue;
-      const Group& group = groups_[found->second];
-      if (!group.closed && group.members[0]->types[0].shape == shape) open.push_back(found->second);
+      const size_t group = groups_.of(*input.node());
+      if (group != NodeGroups::kNone && !groups_[group].closed && groups_[group].members[0]->types[0].shape == shape)
+        open.push_back(group);
     }
-    std::sort(open.begin(), open.end(), std::greater<>());
-    open.erase(std::unique(open.begin(), open.end()), open.end());
-    std::vector<size_t> joined;
-    size_t members = 1;
-    for (const size_t group : open) {
-      if (members + groups_[group].members.size() > kMaximumMembers || read_through_broadcast(node, group)) continue;
-      members += groups_[group].members.size();
-      joined.push_back(group);
-    }
-    return joined;
+    return groups_.joinable(std::move(open), kMaximumMembers, [&](size_t group, const std::vector<size_t>&) {
+      return !read_through_broadcast(node, group);
+    });
   }
 
   // Whether the node reads the group through what fusions absorb: then the group's value must be complete before it.
@@ -116,52 +99,29 @@ class Groups {
       if (!absorbed_(*input.node())) return false;
       const Node& source = *input.node();
       return std::any_of(source.inputs.begin(), source.inputs.end(),
-                         [&](const Tensor& x) {
-                           const auto found = place_.find(x.node().get());
-                           return found != place_.end() && found->second == group;
-                         }) ||
+                         [&](const Tensor& x) { return groups_.of(*x.node()) == group; }) ||
              read_through_broadcast(source, group);
     });
   }
 
   // Closes the groups that `tensor` is read from, directly or through what fusions absorb, but for those in `except`.
   void close_unless(const Tensor& tensor, const std::vector<size_t>& except) {
-    const auto found = place_.find(tensor.node().get());
-    if (found != place_.end()) {
-      if (std::find(except.begin(), except.end(), found->second) == except.end()) groups_[found->second].closed = true;
+    const size_t group = groups_.of(*tensor.node());
+    if (group != NodeGroups::kNone) {
+      if (std::find(except.begin(), except.end(), group) == except.end()) groups_.close(group);
     } else if (absorbed_(*tensor.node())) {
       for (const Tensor& input : tensor.node()->inputs) close_unless(input, {});
     }
   }
 
-  // Puts the node and the groups into the first of them, members in the graph's order.
-  void join(const std::shared_ptr<Node>& node, const std::vector<size_t>& groups) {
-    if (groups.empty()) groups_.emplace_back();
-    const size_t target = groups.empty() ? groups_.size() - 1 : groups[0];
-    std::vector<std::shared_ptr<Node>>& members = groups_[target].members;
-    for (size_t i = 1; i < groups.size(); ++i) {
-      for (const std::shared_ptr<Node>& member : groups_[groups[i]].members) {
-        place_[member.get()] = target;
-        members.push_back(member);
-      }
-      groups_[groups[i]] = {{}, true};
-    }
-    if (groups.size() > 1)
-      std::sort(members.begin(), members.end(),
-                [&](const auto& a, const auto& b) { return position_.at(a.get()) < position_.at(b.get()); });
-    members.push_back(node);
-    place_.emplace(node.get(), target);
-  }
-
   const Absorbed& absorbed_;
-  std::vector<Group> groups_;
-  std::unordered_map<const Node*, size_t> place_, position_;
+  NodeGroups groups_;
 };
 
 // Builds one fusion: the region, its inputs, and which of its values are needed outside.
 class FusionBuilder {
  public:
-  FusionBuilder(const Group& group, const Absorbed& is_absorbed, const TensorMap<Tensor>& replaced)
+  FusionBuilder(const NodeGroup& group, const Absorbed& is_absorbed, const TensorMap<Tensor>& replaced)
       : absorbed_(is_absorbed), replaced_(replaced), count_(elements(group.members[0]->types[0].shape)) {
     for (const std::shared_ptr<Node>& node : group.members) {
       std::vector<Tensor> inputs;
@@ -214,51 +174,11 @@ Graph fuse_elementwise(const Graph& graph) {
   const CompilerScope compiler;
   const Absorbed is_absorbed(graph);
   const Groups groups(graph, is_absorbed);
-
-  // Values of a group that are read outside it, also through what other fusions absorb.
-  TensorSet needed(graph.outputs.begin(), graph.outputs.end());
-  for (const std::shared_ptr<Node>& node : graph.nodes)
-    for (const Tensor& input : node->inputs)
-      if (groups.of(*input.node()) != groups.of(*node) || !groups.of(*node)) needed.insert(input);
-
-  TensorMap<Tensor> replaced;
-  Graph result{graph.inputs, {}, {}};
-  const auto replacement = [&](const Tensor& tensor) {
-    const auto found = replaced.find(tensor);
-    return found == replaced.end() ? tensor : found->second;
-  };
-  for (const std::shared_ptr<Node>& node : graph.nodes) {
-    const Group* group = groups.of(*node);
-    if (group && group->members.back() != node) continue;  // the group is carried out at its last member
-    const UseScope scope(node->scope);
-    const bool alone =
-        group && group->members.size() == 1 &&
-        std::none_of(node->inputs.begin(), node->inputs.end(), [&](const Tensor& input) {
-          return is_absorbed(*input.node()) || is_generated(*input.node(), elements(node->types[0].shape));
-        });
-    if (group && !alone) {
-      std::vector<Tensor> outputs;
-      for (const std::shared_ptr<Node>& member : group->members)
-        if (needed.contains(Tensor(member, 0))) outputs.emplace_back(member, 0);
-      if (outputs.empty()) continue;
-      const std::vector<Tensor> fused = FusionBuilder(*group, is_absorbed, replaced).finish(outputs);
-      for (size_t i = 0; i < outputs.size(); ++i) replaced.emplace(outputs[i], fused[i]);
-      result.nodes.push_back(fused[0].node());
-      continue;
-    }
-    std::vector<Tensor> inputs;
-    bool same = true;
-    for (const Tensor& input : node->inputs) {
-      inputs.push_back(replacement(input));
-      same &= inputs.back().same_as(input);
-    }
-    const auto copy = same ? node : make_node(*node->operation, std::move(inputs), node->attributes, node->region);
-    for (size_t i = 0; i < node->types.size(); ++i)
-      replaced.emplace(Tensor(node, static_cast<int>(i)), Tensor(copy, static_cast<int>(i)));
-    result.nodes.push_back(copy);
-  }
-  for (const Tensor& output : graph.outputs) result.outputs.push_back(replacement(output));
-  return rewrite(result, [](const Node&, const std::vector<Tensor>&) { return std::vector<Tensor>(); });
+  return carry_out(
+      graph, [&](const Node& node) { return groups.of(node); },
+      [&](const NodeGroup& group, const std::vector<Tensor>& needed, const TensorMap<Tensor>& replaced) {
+        return FusionBuilder(group, is_absorbed, replaced).finish(needed);
+      });
 }
 
 }  // namespace transom

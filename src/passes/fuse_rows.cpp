@@ -2,14 +2,9 @@
 // Joins what walks the rows of a tensor: reductions along the last axis, norms and softmax, and the element-wise nodes
 // before, between and behind them. A device computes such a group some rows at a time, so that what only the group
 // reads never leaves the caches.
-//
-// Groups grow and close as those of fuse_elementwise do: a group is carried out where its last member stands, so it
-// takes no more members once a node outside it reads from it.
 #include <algorithm>
-#include <functional>
-#include <unordered_map>
 
-#include "ir/tensor_map.h"
+#include "passes/node_groups.h"
 #include "passes/passes.h"
 
 namespace transom {
@@ -76,75 +71,64 @@ Reading reading_of(const Node& node, size_t i) {
   return reading;
 }
 
-struct Group {
-  Shape shape;
-  std::vector<std::shared_ptr<Node>> members;
-  bool closed = false;
-};
-
 class Groups {
  public:
-  explicit Groups(const Graph& graph) {
-    size_t position = 0;
+  explicit Groups(const Graph& graph) : groups_(graph) {
     for (const std::shared_ptr<Node>& node : graph.nodes) {
-      position_.emplace(node.get(), position++);
-      const bool starts = walks_rows(*node) || is_elementwise(*node);
       const std::vector<size_t> joined = joinable(*node);
       for (const Tensor& input : node->inputs) {
-        const size_t group = group_of(input);
-        if (group != kNone && std::find(joined.begin(), joined.end(), group) == joined.end())
-          groups_[group].closed = true;
+        const size_t group = groups_.of(*input.node());
+        if (group != NodeGroups::kNone && std::find(joined.begin(), joined.end(), group) == joined.end())
+          groups_.close(group);
       }
-      if (starts || !joined.empty()) join(node, joined);
+      if (!joined.empty() || starts_group(*node)) groups_.join(node, joined);
     }
+    for (size_t i = 0; i < groups_.size(); ++i) worth_it_.push_back(is_worth_it(groups_[i]));
   }
 
   // The group of a node, if it has one that is worth carrying out as one.
-  const Group* of(const Node& node) const {
-    const auto found = place_.find(&node);
-    if (found == place_.end()) return nullptr;
-    const Group& group = groups_[found->second];
+  const NodeGroup* of(const Node& node) const {
+    const size_t index = groups_.of(node);
+    return index != NodeGroups::kNone && worth_it_[index] ? &groups_[index] : nullptr;
+  }
+
+ private:
+  static bool starts_group(const Node& node) {
+    if (!walks_rows(node) && !is_elementwise(node)) return false;
+    const Shape& shape = shape_of(node);
+    return shape.size() >= 2 && shape.back() >= 2 && elements(shape) > shape.back();
+  }
+
+  static bool is_worth_it(const NodeGroup& group) {
     size_t computing = 0, walking = 0;
     for (const std::shared_ptr<Node>& member : group.members) {
       computing += member->operation->name != "reshape";
       walking += walks_rows(*member);
     }
-    return computing > 1 && walking > 0 ? &group : nullptr;
+    return computing > 1 && walking > 0;
   }
 
- private:
-  static constexpr size_t kNone = SIZE_MAX;
+  // Of the tensor whose rows the group walks: a node of that shape has begun it.
+  const Shape& shape_of_group(size_t group) const { return shape_of(*groups_[group].members[0]); }
 
-  size_t group_of(const Tensor& tensor) const {
-    const auto found = place_.find(tensor.node().get());
-    return found == place_.end() ? kNone : found->second;
-  }
-
-  // The groups that the node can belong to, the last one first.
+  // The groups that the node can belong to.
   std::vector<size_t> joinable(const Node& node) const {
-    std::vector<size_t> read;
-    for (const Tensor& input : node.inputs)
-      if (const size_t group = group_of(input); group != kNone && !groups_[group].closed && fits(node, group))
-        read.push_back(group);
-    std::sort(read.begin(), read.end(), std::greater<>());
-    read.erase(std::unique(read.begin(), read.end()), read.end());
-    std::vector<size_t> joined;
-    size_t members = 1;
-    for (const size_t group : read) {
-      if (!joined.empty() && groups_[group].shape != groups_[joined[0]].shape) continue;
-      if (members + groups_[group].members.size() > kMaximumMembers) continue;
-      members += groups_[group].members.size();
-      joined.push_back(group);
+    std::vector<size_t> open;
+    for (const Tensor& input : node.inputs) {
+      const size_t group = groups_.of(*input.node());
+      if (group != NodeGroups::kNone && !groups_[group].closed && fits(node, group)) open.push_back(group);
     }
-    return joined;
+    return groups_.joinable(std::move(open), kMaximumMembers, [&](size_t group, const std::vector<size_t>& taken) {
+      return taken.empty() || shape_of_group(group) == shape_of_group(taken[0]);
+    });
   }
 
   // Whether the node can be computed for some rows once the group is computed for these rows.
   bool fits(const Node& node, size_t index) const {
-    const Shape& shape = groups_[index].shape;
+    const Shape& shape = shape_of_group(index);
     const auto each_input = [&](auto&& allowed) {
       for (size_t i = 0; i < node.inputs.size(); ++i)
-        if (group_of(node.inputs[i]) == index && !allowed(i, node.inputs[i].shape())) return false;
+        if (groups_.of(*node.inputs[i].node()) == index && !allowed(i, node.inputs[i].shape())) return false;
       return true;
     };
     if (node.operation->name == "reshape")
@@ -164,35 +148,12 @@ class Groups {
            });
   }
 
-  void join(const std::shared_ptr<Node>& node, const std::vector<size_t>& groups) {
-    if (groups.empty()) {
-      const Shape& shape = shape_of(*node);
-      if (shape.size() < 2 || shape.back() < 2 || elements(shape) <= shape.back()) return;
-      groups_.push_back({shape, {}, false});
-    }
-    const size_t target = groups.empty() ? groups_.size() - 1 : groups[0];
-    std::vector<std::shared_ptr<Node>>& members = groups_[target].members;
-    for (size_t i = 1; i < groups.size(); ++i) {
-      for (const std::shared_ptr<Node>& member : groups_[groups[i]].members) {
-        place_[member.get()] = target;
-        members.push_back(member);
-      }
-      groups_[groups[i]].members.clear();
-      groups_[groups[i]].closed = true;
-    }
-    if (groups.size() > 1)
-      std::sort(members.begin(), members.end(),
-                [&](const auto& a, const auto& b) { return position_.at(a.get()) < position_.at(b.get()); });
-    members.push_back(node);
-    place_.emplace(node.get(), target);
-  }
-
-  std::vector<Group> groups_;
-  std::unordered_map<const Node*, size_t> place_, position_;
+  NodeGroups groups_;
+  std::vector<bool> worth_it_;
 };
 
 // The members as the region of one node, whose outputs are `needed`.
-std::vector<Tensor> row_fusion(const Group& group, const std::vector<Tensor>& needed,
+std::vector<Tensor> row_fusion(const NodeGroup& group, const std::vector<Tensor>& needed,
                                const TensorMap<Tensor>& replaced) {
   Graph region;
   TensorMap<Tensor> inside;
@@ -223,45 +184,8 @@ std::vector<Tensor> row_fusion(const Group& group, const std::vector<Tensor>& ne
 Graph fuse_rows(const Graph& graph) {
   const CompilerScope compiler;
   const Groups groups(graph);
-  TensorSet needed(graph.outputs.begin(), graph.outputs.end());  // read outside of the group that makes it
-  for (const std::shared_ptr<Node>& node : graph.nodes)
-    for (const Tensor& input : node->inputs)
-      if (const Group* reader = groups.of(*node); !reader || groups.of(*input.node()) != reader) needed.insert(input);
-
-  TensorMap<Tensor> replaced;
-  const auto replacement = [&](const Tensor& tensor) {
-    const auto found = replaced.find(tensor);
-    return found == replaced.end() ? tensor : found->second;
-  };
-  Graph result{graph.inputs, {}, {}};
-  for (const std::shared_ptr<Node>& node : graph.nodes) {
-    const Group* group = groups.of(*node);
-    if (group && group->members.back() != node) continue;  // carried out at its last member
-    const UseScope scope(node->scope);
-    if (group) {
-      std::vector<Tensor> outputs;
-      for (const std::shared_ptr<Node>& member : group->members)
-        for (const Tensor& output : outputs_of(member))
-          if (needed.contains(output)) outputs.push_back(output);
-      if (outputs.empty()) continue;
-      const std::vector<Tensor> fused = row_fusion(*group, outputs, replaced);
-      for (size_t i = 0; i < outputs.size(); ++i) replaced.emplace(outputs[i], fused[i]);
-      result.nodes.push_back(fused[0].node());
-      continue;
-    }
-    std::vector<Tensor> inputs;
-    bool same = true;
-    for (const Tensor& input : node->inputs) {
-      inputs.push_back(replacement(input));
-      same &= inputs.back().same_as(input);
-    }
-    const auto copy = same ? node : make_node(*node->operation, std::move(inputs), node->attributes, node->region);
-    for (size_t i = 0; i < node->types.size(); ++i)
-      replaced.emplace(Tensor(node, static_cast<int>(i)), Tensor(copy, static_cast<int>(i)));
-    result.nodes.push_back(copy);
-  }
-  for (const Tensor& output : graph.outputs) result.outputs.push_back(replacement(output));
-  return rewrite(result, [](const Node&, const std::vector<Tensor>&) { return std::vector<Tensor>(); });
+  return carry_out(
+      graph, [&](const Node& node) { return groups.of(node); }, row_fusion);
 }
 
 }  // namespace transom

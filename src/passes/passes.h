@@ -9,10 +9,10 @@
 
 namespace transom {
 
-// Whether the device runs this composite itself.
 // Of a value, in bytes.
 inline int64_t bytes_of(const Type& type) { return elements(type.shape) * static_cast<int64_t>(size_of(type.dtype)); }
 
+// Whether the device runs this composite itself.
 using Claims = std::function<bool(const Node&)>;
 
 Graph simplify(const Graph& graph);  // common subexpressions, algebra, cancelling movement
