@@ -8,6 +8,7 @@
 #include "data/labelled_files.h"
 #include "data/padding.h"
 #include "images/image.h"
+#include "support/bitmap.h"
 #include "support/message.h"
 #include "train/task_data.h"
 #include "transom/error.h"
@@ -16,21 +17,12 @@ namespace transom {
 namespace {
 
 // A BMP file of one colour with a spot that differs from file to file.
-std::string picture(uint8_t red, uint8_t green, int number) {
-  constexpr int kSide = 12;
-  std::string file(54 + 3 * kSide * kSide, '\0');
-  const auto put = [&](size_t at, uint32_t value) {
-    for (size_t i = 0; i < 4; ++i) file[at + i] = static_cast<char>(value >> (8 * i));
-  };
-  file[0] = 'B', file[1] = 'M';
-  put(10, 54), put(14, 40), put(18, kSide), put(22, kSide), put(26, 1 | 24 << 16);
-  for (int i = 0; i < kSide * kSide; ++i) {
+std::string picture(uint8_t red, uint8_t green, size_t number) {
+  constexpr size_t kSide = 12;
+  return test::bitmap(kSide, [&](size_t i) {
     const bool spot = i % kSide == number % kSide;
-    file[static_cast<size_t>(54 + 3 * i)] = static_cast<char>(spot ? 255 : 0);
-    file[static_cast<size_t>(55 + 3 * i)] = static_cast<char>(green);
-    file[static_cast<size_t>(56 + 3 * i)] = static_cast<char>(red);
-  }
-  return file;
+    return std::array<uint8_t, 3>{red, green, static_cast<uint8_t>(spot ? 255 : 0)};
+  });
 }
 
 class ImageTraining : public testing::Test {
@@ -43,7 +35,7 @@ class ImageTraining : public testing::Test {
       for (const auto& [name, red, green] : {std::tuple{"red", 230, 20}, {"green", 20, 230}}) {
         fs::create_directories(folder_ / "train" / name);
         write_file(folder_ / "train" / name / (std::to_string(i) + ".bmp"),
-                   picture(static_cast<uint8_t>(red), static_cast<uint8_t>(green), i));
+                   picture(static_cast<uint8_t>(red), static_cast<uint8_t>(green), static_cast<size_t>(i)));
       }
     write_file(folder_ / "train" / "red" / "notes.txt", "no image");
     Model::from_config(R"({"model_type": "resnet", "architectures": ["ResNetForImageClassification"],

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "data/files.h"
 #include "data/padding.h"
+#include "support/bitmap.h"
 #include "train/model_inputs.h"
 #include "train/task_data.h"
 #include "transom/gradients.h"
@@ -17,7 +18,7 @@
 namespace transom {
 namespace {
 
-constexpr int kSide = 8;
+constexpr size_t kSide = 8;
 
 struct Color {
   const char* name;
@@ -27,18 +28,7 @@ constexpr Color kColors[] = {
     {"red", 230, 20, 30}, {"green", 20, 230, 30}, {"blue", 30, 20, 230}, {"white", 240, 250, 245}};
 
 std::string bmp(const Color& color) {
-  std::string file(54 + 3 * kSide * kSide, '\0');
-  const auto put = [&](size_t at, uint32_t value) {
-    for (size_t i = 0; i < 4; ++i) file[at + i] = static_cast<char>(value >> (8 * i));
-  };
-  file[0] = 'B', file[1] = 'M';
-  put(10, 54), put(14, 40), put(18, kSide), put(22, kSide), put(26, 1 | 24 << 16);
-  for (size_t i = 0; i < kSide * kSide; ++i) {
-    file[54 + 3 * i] = static_cast<char>(color.blue);
-    file[55 + 3 * i] = static_cast<char>(color.green);
-    file[56 + 3 * i] = static_cast<char>(color.red);
-  }
-  return file;
+  return test::bitmap(kSide, [&](size_t) { return std::array<uint8_t, 3>{color.red, color.green, color.blue}; });
 }
 
 class ContrastiveTraining : public testing::Test {
