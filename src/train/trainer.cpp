@@ -193,10 +193,16 @@ struct Trainer::Run {
     const fs::path folder(arguments.output_dir), destination = folder / checkpoint_name(state.global_step);
     const fs::path temporary = folder / (std::string(kUnfinishedPrefix) + checkpoint_name(state.global_step));
     fs::remove_all(temporary);
-    fs::create_directories(temporary);
-    save_model(temporary);
-    save_run(temporary, step, *schedule, state, arguments.save_only_model);
-    replace_directory(temporary, destination);
+    try {
+      fs::create_directories(temporary);
+      save_model(temporary);
+      save_run(temporary, step, *schedule, state, arguments.save_only_model);
+      replace_directory(temporary, destination);
+    } catch (...) {  // a full disk, a device that is lost while its weights are copied
+      std::error_code none;
+      fs::remove_all(temporary, none);
+      throw;
+    }
     remove_old_checkpoints();
   }
 

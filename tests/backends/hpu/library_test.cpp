@@ -170,6 +170,9 @@ TEST_F(HpuLibrary, ThatFailsAnywhereLeavesNothingBehindAndAUsableCheckpoint) {
     EXPECT_EQ(lines_with("RULE"), 0u) << outcome.error;
     ::unsetenv("TRANSOM_SYNAPSE_FAULT");
     ASSERT_TRUE(outcome.status == 0 || outcome.status == 1) << outcome.status << ": " << outcome.error;
+    std::error_code none;  // it may have ended before there was a directory
+    for (const auto& entry : std::filesystem::directory_iterator(folder_ / "out", none))
+      EXPECT_FALSE(entry.path().filename().string().starts_with("tmp-")) << entry.path();
     if (outcome.status == 1) {
       EXPECT_EQ(outcome.error.substr(outcome.error.rfind("transom: error: ")).find('\n'),
                 outcome.error.size() - 1 - outcome.error.rfind("transom: error: "))
