@@ -215,6 +215,21 @@ void convolution(const char* what, Shape x, Shape w, Shape y, int64_t stride, in
   report(name, time_of(graph, {tx, tw}), 2 * outputs * window, "GFLOP/s");
 }
 
+// As a model's inference has them: channels last, weights that do not change.
+void windows_of_3x3(int64_t images, int64_t places, int64_t channels) {
+  const Shape image{images, places, places, channels};
+  const std::string name = fmt::format("convolution channels last {} 3x3 frozen", fmt::join(image, "x"));
+  if (!wanted(name)) return;
+  const Tensor x = numbers(TRANSOM_FLOAT32, image), w = numbers(TRANSOM_FLOAT32, {channels, channels, 3, 3});
+  const Shape ones{1, 1};
+  Graph graph;
+  const int a = graph.input(x), b = graph.input(w, true);
+  graph.output(graph.node("channels_last_convolution", {a, b}, TRANSOM_FLOAT32, image,
+                          {{"strides", ones}, {"low", ones}, {"high", ones}, {"dilations", ones}, {"groups", 1}}));
+  const auto products = static_cast<double>(images * places * places * channels * channels * 9);
+  report(name, time_of(graph, {x, w}), 2 * products, "GFLOP/s");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -233,5 +248,8 @@ int main(int argc, char** argv) {
   convolution("patches 8x3x224x224 by 16", {8, 3, 224, 224}, {768, 3, 16, 16}, {8, 768, 14, 14}, 16, 0, 1);
   convolution("8x64x56x56 3x3", {8, 64, 56, 56}, {64, 64, 3, 3}, {8, 64, 56, 56}, 1, 1, 1);
   convolution("1x512x1000 window 3 stride 2", {1, 512, 1001}, {512, 512, 3}, {1, 512, 500}, 2, 0, 1);
+  for (const int64_t images : {1, 8})
+    for (const auto [places, channels] : {std::pair<int64_t, int64_t>{56, 64}, {28, 128}, {14, 256}, {7, 512}})
+      windows_of_3x3(images, places, channels);
   return 0;
 }

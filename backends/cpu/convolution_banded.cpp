@@ -56,12 +56,12 @@ class BandedConvolution final : public LibraryConvolution {
   size_t scratch_bytes() const override { return filters_.bytes(); }
   const PackedFilters& filters() const override { return filters_; }
   bool tells_chunks() const override { return true; }
-  const char* layout() const override { return "channels last"; }
+  const char* way() const override { return "channels last"; }
 
   void run(const std::byte* x, const std::byte* weights, std::byte* y, std::byte* scratch, const std::byte* packed,
            const ChunkReader* reader) const override {
     if (filters_.needed() && !packed) {
-      filters_.pack(weights, scratch);
+      filters_.pack(weights, scratch, nullptr);
       packed = scratch;
     }
     const size_t size = element_size(dtype_);

@@ -50,14 +50,14 @@ class BlockedConvolution final : public LibraryConvolution {
 
   size_t scratch_bytes() const override { return filters_.bytes() + shared_bytes(); }
   const PackedFilters& filters() const override { return filters_; }
-  const char* layout() const override { return "blocked"; }
+  const char* way() const override { return "blocked"; }
 
   void run(const std::byte* first, const std::byte* second, std::byte* result, std::byte* scratch,
            const std::byte* packed, const ChunkReader*) const override {
     if (kind_ == Kind::kWeightGradient) return run_weight_gradient(first, second, result);
     // The weights are brought into the library's layout once, not for every image.
     if (filters_.needed() && !packed) {
-      filters_.pack(second, scratch);
+      filters_.pack(second, scratch, nullptr);
       packed = scratch;
     }
     const Side& from = kind_ == Kind::kForward ? x_ : y_;

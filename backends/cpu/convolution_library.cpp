@@ -20,8 +20,11 @@ size_t element_bytes(const dnnl::memory::desc& desc) { return dnnl::memory::data
 }  // namespace
 
 PackedFilters::PackedFilters(const dnnl::memory::desc& host, const dnnl::memory::desc& wanted, int64_t parts,
-                             int64_t step)
-    : parts_(parts), step_(static_cast<size_t>(step) * element_bytes(host)), reordered_(host != wanted) {
+                             int64_t step, Transform transform)
+    : parts_(parts),
+      step_(static_cast<size_t>(step) * element_bytes(host)),
+      reordered_(transform || host != wanted),
+      transform_(std::move(transform)) {
   if (!reordered_) return;
   reorder_ = Reorder(host, wanted);
   bytes_ = aligned(wanted.get_size());
@@ -33,7 +36,11 @@ PackedFilters::PackedFilters(const dnnl::memory::desc& host, const dnnl::memory:
   }
 }
 
-void PackedFilters::pack(const std::byte* weights, std::byte* to) const {
+void PackedFilters::pack(const std::byte* weights, std::byte* to, std::byte* temporary) const {
+  if (transform_) {
+    transform_(weights, temporary);
+    weights = temporary;
+  }
   parallel_for(static_cast<size_t>(parts_),
                [&](size_t part) { reorder_.run(weights + part * step_, to + part * bytes_); });
 }
@@ -46,7 +53,8 @@ std::shared_ptr<PackedWeight> PackedFilters::keep(transom_buffer& buffer, size_t
     auto made = std::make_shared<KeptFilters>();
     made->parts.reset(static_cast<std::byte*>(std::aligned_alloc(64, bytes())));
     if (!made->parts) throw std::bad_alloc();
-    pack(weights, made->parts.get());
+    const auto temporary = std::make_unique_for_overwrite<std::byte[]>(temporary_bytes());
+    pack(weights, made->parts.get(), temporary.get());
     return made;
   });
 }
@@ -70,7 +78,8 @@ Shape image_strides(const Shape& shape, bool channels_last) {
 Kernel library_convolution(const ConvolutionShape& shape, bool frozen) {
   const bool wide = !library_computes(shape.dtype);
   const transom_dtype computed = wide ? TRANSOM_FLOAT32 : shape.dtype;
-  std::shared_ptr<const LibraryConvolution> made = make_banded_convolution(shape, computed);
+  std::shared_ptr<const LibraryConvolution> made = make_winograd_convolution(shape, computed);
+  if (!made) made = make_banded_convolution(shape, computed);
   if (!made) made = make_blocked_convolution(shape, computed);
   const auto elements = [](const Shape& extents) { return product(extents, 0, extents.size()); };
   const int64_t counts[3] = {elements(shape.input(0)), elements(shape.input(1)), elements(shape.result())};
@@ -79,8 +88,7 @@ Kernel library_convolution(const ConvolutionShape& shape, bool frozen) {
   const transom_dtype dtype = shape.dtype;
   const bool packs = frozen && !wide && made->filters().needed();
   Kernel kernel;
-  kernel.name =
-      fmt::format("onednn convolution {} {}{}", dtype_name(computed), made->layout(), packs ? ", packed" : "");
+  kernel.name = fmt::format("onednn convolution {} {}{}", dtype_name(computed), made->way(), packs ? ", packed" : "");
   kernel.tells_chunks = !wide && made->tells_chunks();
   kernel.scratch_bytes = bytes[0] + bytes[1] + bytes[2] + made->scratch_bytes();
   kernel.run = [=](const Arguments& arguments) {

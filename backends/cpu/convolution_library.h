@@ -2,6 +2,7 @@
 // Convolutions by the library: what its two ways to cut them for the threads share.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "cpu/chunks.h"
@@ -15,12 +16,19 @@ namespace transom::cpu {
 class PackedFilters {
  public:
   PackedFilters() = default;
-  // Of one part each; `step` elements lie between two parts in the host's weights.
-  PackedFilters(const dnnl::memory::desc& host, const dnnl::memory::desc& wanted, int64_t parts, int64_t step);
+  // Makes of the host's weights what is packed in their place.
+  using Transform = std::function<void(const std::byte* weights, std::byte* made)>;
+
+  // Of one part each; `step` elements lie between two parts in the host's weights, or in what `transform` makes of
+  // them.
+  PackedFilters(const dnnl::memory::desc& host, const dnnl::memory::desc& wanted, int64_t parts, int64_t step,
+                Transform transform = {});
 
   bool needed() const { return reordered_; }
   size_t bytes() const { return static_cast<size_t>(parts_) * bytes_; }  // of all parts, packed
-  void pack(const std::byte* weights, std::byte* to) const;
+  // What pack() needs besides, while it runs.
+  size_t temporary_bytes() const { return transform_ ? static_cast<size_t>(parts_) * step_ : 0; }
+  void pack(const std::byte* weights, std::byte* to, std::byte* temporary) const;
   // Packed once for the buffer that keeps them.
   std::shared_ptr<PackedWeight> keep(transom_buffer& buffer, size_t offset, const std::byte* weights) const;
   static const std::byte* data(const PackedWeight& kept);
@@ -36,6 +44,7 @@ class PackedFilters {
   bool reordered_ = false;
   std::vector<int64_t> key_;  // names the layout
   Reorder reorder_;
+  Transform transform_;
 };
 
 class LibraryConvolution {
@@ -47,8 +56,12 @@ class LibraryConvolution {
   virtual size_t scratch_bytes() const = 0;
   virtual const PackedFilters& filters() const = 0;
   virtual bool tells_chunks() const { return false; }
-  virtual const char* layout() const = 0;  // that it computes in, for the kernel's name
+  virtual const char* way() const = 0;  // of computing, for the kernel's name
 };
+
+// Windows of 3x3 as products of transformed tiles, forward and gradient of the input, in f32. Null where that does not
+// pay.
+std::unique_ptr<LibraryConvolution> make_winograd_convolution(const ConvolutionShape& shape, transom_dtype dtype);
 
 // In the library's blocked layouts, cut into images and parts of the channels (or of the groups).
 std::unique_ptr<LibraryConvolution> make_blocked_convolution(const ConvolutionShape& shape, transom_dtype dtype);

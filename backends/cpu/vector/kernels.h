@@ -104,6 +104,11 @@ struct VectorKernels {
   void (*dequantize_row)(float* y, const int32_t* sums, const int32_t* surplus, const float* scales, float scale,
                          const float* bias, size_t n);
 
+  // Winograd's transforms of a tile of n channels: of the 4x4 places d that it reads, and of its 4x4 products m to the
+  // 2x2 places y. The places of v and m are `step` elements apart.
+  void (*winograd_input)(float* v, size_t step, const float* const* d, size_t n);
+  void (*winograd_output)(float* const* y, const float* m, size_t step, size_t n);
+
   // y[m, r] = sum over k of x[m, k] w[r, k] for `rows` rows of w; x f32 [m, depth] with m <= 8, y with row stride
   // `y_stride`. For products that are bound by the reading of w.
   void (*rows_f32)(float* y, size_t y_stride, const float* x, const float* w, size_t m, size_t rows, size_t depth);

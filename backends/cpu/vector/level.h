@@ -31,5 +31,6 @@ void fill_rows(VectorKernels& kernels);
 void fill_attention(VectorKernels& kernels);
 void fill_quantization(VectorKernels& kernels);
 void fill_products(VectorKernels& kernels);
+void fill_winograd(VectorKernels& kernels);
 
 }  // namespace transom::cpu::TRANSOM_LEVEL
