@@ -48,30 +48,31 @@ BatchNorm::BatchNorm(const Scope& scope, int64_t channels, double epsilon, doubl
 Tensor BatchNorm::operator()(const Tensor& x, ForwardContext& context) const {
   const ModuleScope module(path_);
   const Tensor wide = cast(x, DType::kFloat32);
-  Tensor mean = running_mean_->value, variance = running_var_->value, centred;
-  if (context.training) {
-    Axes axes{0};
-    for (int64_t axis = 2; axis < x.rank(); ++axis) axes.push_back(axis);
-    const double count = static_cast<double>(x.size()) / static_cast<double>(std::max<int64_t>(x.dim(1), 1));
-    if (count < 2)
-      fail("{}: batch norm in training needs more than one value a channel, found x {}", path_, to_string(x.shape()));
-    mean = transom::mean(wide, axes);
-    centred = wide - over_channels(mean, x);
-    variance = transom::mean(centred * centred, axes);
-    if (context.buffer_updates) {
-      const auto update = [&](const std::shared_ptr<Parameter>& buffer, const Tensor& batch) {
-        context.buffer_updates->push_back({buffer, buffer->value * (1 - momentum_) + batch.detach() * momentum_});
-      };
-      update(running_mean_, mean);
-      update(running_var_, variance * (count / (count - 1)));
-      const Tensor one = constant(1, DType::kInt64);
-      context.buffer_updates->push_back({num_batches_tracked_, num_batches_tracked_->value + one});
-    }
-  } else {
-    centred = wide - over_channels(mean, x);
+  const Tensor weight = cast(weight_->value, DType::kFloat32), bias = cast(bias_->value, DType::kFloat32);
+  if (!context.training) {
+    // What depends on the channel alone first, as PyTorch does: it is computed once, if the weights do not change.
+    const Tensor scale = rsqrt(running_var_->value + epsilon_) * weight;
+    const Tensor shift = bias - running_mean_->value * scale;
+    return cast(wide * over_channels(scale, x) + over_channels(shift, x), x.dtype());
   }
-  const Tensor scale = rsqrt(variance + epsilon_) * cast(weight_->value, DType::kFloat32);
-  return cast(centred * over_channels(scale, x) + over_channels(cast(bias_->value, DType::kFloat32), x), x.dtype());
+  Axes axes{0};
+  for (int64_t axis = 2; axis < x.rank(); ++axis) axes.push_back(axis);
+  const double count = static_cast<double>(x.size()) / static_cast<double>(std::max<int64_t>(x.dim(1), 1));
+  if (count < 2)
+    fail("{}: batch norm in training needs more than one value a channel, found x {}", path_, to_string(x.shape()));
+  const Tensor mean = transom::mean(wide, axes), centred = wide - over_channels(mean, x);
+  const Tensor variance = transom::mean(centred * centred, axes);
+  if (context.buffer_updates) {
+    const auto update = [&](const std::shared_ptr<Parameter>& buffer, const Tensor& batch) {
+      context.buffer_updates->push_back({buffer, buffer->value * (1 - momentum_) + batch.detach() * momentum_});
+    };
+    update(running_mean_, mean);
+    update(running_var_, variance * (count / (count - 1)));
+    const Tensor one = constant(1, DType::kInt64);
+    context.buffer_updates->push_back({num_batches_tracked_, num_batches_tracked_->value + one});
+  }
+  const Tensor scale = rsqrt(variance + epsilon_) * weight;
+  return cast(centred * over_channels(scale, x) + over_channels(bias, x), x.dtype());
 }
 
 Tensor DropPath::operator()(const Tensor& x, ForwardContext& context) const {

@@ -35,21 +35,38 @@ bool is_widening(const Node& node) {
          size_of(input.dtype()) < size_of(node.types[0].dtype) && !is_member(*input.node());
 }
 
+// A parameter [C] on its way to [1, C, 1, 1] moves nothing.
+bool adds_unit_axes(const Node& node) {
+  if (node.operation->name != "reshape" || !is_input(*node.inputs[0].node())) return false;
+  const auto extents = [](Shape shape) {
+    std::erase(shape, 1);
+    return shape;
+  };
+  return extents(node.inputs[0].shape()) == extents(node.types[0].shape);
+}
+
 // What fusions read through: each reader takes its own copy.
 class Absorbed {
  public:
   explicit Absorbed(const Graph& graph) {
-    for (const Tensor& output : graph.outputs) kept_.insert(output.node().get());
+    for (const Tensor& output : graph.outputs) {
+      kept_.insert(output.node().get());
+      not_only_repeated_.insert(output.node().get());
+    }
     for (const std::shared_ptr<Node>& node : graph.nodes)
-      for (const Tensor& input : node->inputs)
+      for (const Tensor& input : node->inputs) {
         if (!is_member(*node)) kept_.insert(input.node().get());
+        if (node->operation->name != "broadcast") not_only_repeated_.insert(input.node().get());
+      }
   }
   bool operator()(const Node& node) const {
-    return node.operation->name == "broadcast" || is_constant(node) || (is_widening(node) && !kept_.contains(&node));
+    return node.operation->name == "broadcast" || is_constant(node) || (is_widening(node) && !kept_.contains(&node)) ||
+           (adds_unit_axes(node) && !not_only_repeated_.contains(&node));
   }
 
  private:
-  std::unordered_set<const Node*> kept_;  // read by others than element-wise nodes
+  std::unordered_set<const Node*> kept_;               // read by others than element-wise nodes
+  std::unordered_set<const Node*> not_only_repeated_;  // read by others than broadcasts
 };
 // An iota of as many elements as the fusion is computed inside as well.
 bool is_generated(const Node& node, int64_t count) {

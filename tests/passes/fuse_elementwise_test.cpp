@@ -46,6 +46,32 @@ TEST(FuseElementwise, TakesBroadcastsAndConstantsInside) {
 )");
 }
 
+// As a batch norm's scale, which broadcasts over images. Who else reads the reshape reads it outside.
+TEST(FuseElementwise, TakesTheUnitAxesOfAParameterInside) {
+  EXPECT_EQ(fused(R"(graph(%0: f32[2, 4], %1: f32[4], %2: f32[4]) {
+    %3 = reshape(%1) {shape=[1, 4]} : f32[1, 4]
+    %4 = broadcast(%3) {shape=[2, 4]} : f32[2, 4]
+    %5 = add(%0, %4) : f32[2, 4]
+    %6 = reshape(%2) {shape=[1, 4]} : f32[1, 4]
+    %7 = broadcast(%6) {shape=[2, 4]} : f32[2, 4]
+    %8 = mul(%5, %7) : f32[2, 4]
+    return %8, %6
+  })"),
+            R"(graph(%0: f32[2, 4], %1: f32[4], %2: f32[4]) {
+  %3 = reshape(%2) {shape=[1, 4]} : f32[1, 4]
+  %4 = fusion(%0, %1, %3) region graph(%0: f32[2, 4], %1: f32[4], %2: f32[1, 4]) {
+    %3 = reshape(%1) {shape=[1, 4]} : f32[1, 4]
+    %4 = broadcast(%3) {shape=[2, 4]} : f32[2, 4]
+    %5 = add(%0, %4) : f32[2, 4]
+    %6 = broadcast(%2) {shape=[2, 4]} : f32[2, 4]
+    %7 = mul(%5, %6) : f32[2, 4]
+    return %7
+  } : f32[2, 4]
+  return %4, %3
+}
+)");
+}
+
 TEST(FuseElementwise, CountsInside) {
   EXPECT_EQ(fused(R"(graph(%0: i64[2, 4]) {
     %1 = iota() {axis=1, dtype=4, shape=[2, 4]} : i64[2, 4]
