@@ -29,11 +29,8 @@ PackedFilters::PackedFilters(const dnnl::memory::desc& host, const dnnl::memory:
   reorder_ = Reorder(host, wanted);
   bytes_ = aligned(wanted.get_size());
   key_ = {-4, parts, static_cast<int64_t>(bytes_)};
-  for (const auto& numbers : {host.get_dims(), wanted.get_padded_dims(), wanted.get_strides(), wanted.get_inner_blks(),
-                              wanted.get_inner_idxs()}) {
-    key_.push_back(static_cast<int64_t>(numbers.size()));
-    key_.insert(key_.end(), numbers.begin(), numbers.end());
-  }
+  append_layout(key_, host);
+  append_layout(key_, wanted);
 }
 
 void PackedFilters::pack(const std::byte* weights, std::byte* to, std::byte* temporary) const {

@@ -49,6 +49,14 @@ void Reorder::run(const void* from, void* to) const {
   execute(primitive_, {{DNNL_ARG_FROM, from_, from}, {DNNL_ARG_TO, to_, to}}, scratchpad_);
 }
 
+void append_layout(std::vector<int64_t>& key, const dnnl::memory::desc& desc) {
+  for (const auto& numbers :
+       {desc.get_dims(), desc.get_padded_dims(), desc.get_strides(), desc.get_inner_blks(), desc.get_inner_idxs()}) {
+    key.push_back(static_cast<int64_t>(numbers.size()));
+    key.insert(key.end(), numbers.begin(), numbers.end());
+  }
+}
+
 dnnl::memory::data_type library_dtype(transom_dtype dtype) {
   switch (dtype) {
     case TRANSOM_FLOAT32:

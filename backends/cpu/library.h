@@ -6,6 +6,7 @@
 
 #include <initializer_list>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <vector>
 
 #include "cpu/types.h"
 
@@ -40,6 +41,9 @@ class Reorder {
   dnnl::memory::desc from_, to_, scratchpad_;
   dnnl::reorder primitive_;
 };
+
+// Names the layout, in the key of something packed.
+void append_layout(std::vector<int64_t>& key, const dnnl::memory::desc& desc);
 
 dnnl::memory::data_type library_dtype(transom_dtype dtype);
 

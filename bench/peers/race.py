@@ -75,8 +75,10 @@ def peak_memory(process):
 def command_of(case, peer, options):
     if peer == "transom":
         kind = ["--quantization", "int8"] if case.dtype == "int8" else ["--dtype", case.dtype]
-        command = [options.transom, "bench", case.model, "--task", case.task, *kind, "--inputs", case.inputs, "--threads",
-                   str(options.threads), "--interactive"]
+        # Inference traces once, as the peers' graphs do; training traces every step, as eager PyTorch does.
+        mode = [] if case.training else ["--mode", "compile"]
+        command = [options.transom, "bench", case.model, "--task", case.task, *kind, "--inputs", case.inputs, *mode,
+                   "--threads", str(options.threads), "--interactive"]
         return command + (["--device", options.device] if options.device else [])
     return [sys.executable, os.path.join(HERE, "worker.py"), "--peer", peer, "--model", case.model, "--inputs", case.inputs,
             "--dtype", case.dtype, "--threads", str(options.threads)] + (["--training"] if case.training else [])
