@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // attention and its gradient. A task is a block of queries of one head, or for the gradient the heads that share keys:
 // their sums over queries then need no other thread.
+#include <cstring>
+#include <utility>
+
 #include "cpu/attention_plan.h"
 #include "cpu/threads.h"
 #include "cpu/vector/kernels.h"
@@ -42,9 +45,19 @@ struct ForwardProducts {
 };
 
 ForwardProducts forward_products(const AttentionPlan& plan, const QueryBlock& block) {
-  return {plan.scores_product(block),
-          MatrixProduct::find({block.queries, plan.e, block.keys, block.keys, 1, plan.G * plan.e, 1, plan.H * plan.e,
-                               plan.dtype, plan.dtype, false, false})};
+  const auto mixed = [&](int64_t v_row, int64_t y_row) {
+    return MatrixProduct::find(
+        {block.queries, plan.e, block.keys, block.keys, 1, v_row, 1, y_row, plan.dtype, plan.dtype, false, false});
+  };
+  if (!plan.gathers()) return {plan.scores_product(block), mixed(plan.G * plan.e, plan.H * plan.e)};
+  return {MatrixProduct::find({block.queries, block.keys, plan.d, plan.d, 1, 1, plan.d, block.keys, plan.dtype,
+                               TRANSOM_FLOAT32, false, false}),
+          mixed(plan.e, plan.e)};
+}
+
+// Rows of `bytes` each, from one place to another.
+void copy_rows(std::byte* to, size_t to_step, const std::byte* from, size_t from_step, int64_t rows, size_t bytes) {
+  for (int64_t row = 0; row < rows; ++row, to += to_step, from += from_step) std::memcpy(to, from, bytes);
 }
 
 struct ForwardProgram {
@@ -61,7 +74,13 @@ struct ForwardProgram {
   size_t scratch_bytes() const {
     const int64_t scores = plan.most_queries() * plan.most_keys();
     return Scratch::bytes_of<float>(scores) + Scratch::bytes_of<uint16_t>(plan.narrow() ? scores : 0) +
-           2 * Scratch::bytes_of<float>(plan.S);
+           2 * Scratch::bytes_of<float>(plan.S) + gathered_bytes();
+  }
+  // Of q, k, v and the result of one head.
+  size_t gathered_bytes() const {
+    if (!plan.gathers()) return 0;
+    const int64_t rows = plan.most_queries() + plan.S;
+    return Scratch::bytes_of<float>(rows * plan.d) + Scratch::bytes_of<float>(rows * plan.e);
   }
 
   void run_block(const AttentionInputs& in, int64_t b, int64_t h, size_t index, std::byte* out) const {
@@ -80,8 +99,24 @@ struct ForwardProgram {
     auto* narrow = scratch.take<uint16_t>(plan.narrow() ? scores_count : 0);
     auto* own = scratch.take<float>(plan.S);
     auto* words = scratch.take<uint32_t>(plan.S);
-    product.scores->run(at(in.q, ((b * plan.T + block.query) * plan.H + h) * plan.d),
-                        at(in.k, ((b * plan.S + block.key) * plan.G + g) * plan.d), nullptr, weights);
+    const int64_t query = (b * plan.T + block.query) * plan.H + h, key = (b * plan.S + block.key) * plan.G + g;
+    const std::byte *q = at(in.q, query * plan.d), *k = at(in.k, key * plan.d), *v = at(in.v, key * plan.e);
+    std::byte *y = out + static_cast<size_t>(query * plan.e) * plan.element(), *result = y;
+    const size_t d_bytes = static_cast<size_t>(plan.d) * plan.element();
+    const size_t e_bytes = static_cast<size_t>(plan.e) * plan.element();
+    const auto heads = static_cast<size_t>(plan.H), key_heads = static_cast<size_t>(plan.G);
+    if (plan.gathers()) {
+      auto* own_qk = scratch.take<std::byte>((block.queries + n) * plan.d * static_cast<int64_t>(sizeof(float)));
+      auto* own_vy = scratch.take<std::byte>((block.queries + n) * plan.e * static_cast<int64_t>(sizeof(float)));
+      copy_rows(own_qk, d_bytes, q, heads * d_bytes, block.queries, d_bytes);
+      q = std::exchange(own_qk, own_qk + static_cast<size_t>(block.queries) * d_bytes);
+      copy_rows(own_qk, d_bytes, k, key_heads * d_bytes, n, d_bytes);
+      k = own_qk;
+      result = std::exchange(own_vy, own_vy + static_cast<size_t>(block.queries) * e_bytes);
+      copy_rows(own_vy, e_bytes, v, key_heads * e_bytes, n, e_bytes);
+      v = own_vy;
+    }
+    product.scores->run(q, k, nullptr, weights);
     for (int64_t i = 0; i < block.queries; ++i) {
       float* row = weights + i * n;
       const auto [begin, end] = rows.finish(block, all_keys, block.query + i, row, own);
@@ -90,9 +125,8 @@ struct ForwardProgram {
       rows.draw(block, block.query + i, words);
       kernels.drop(row, row, words, plan.drop_bound, plan.kept_scale, static_cast<size_t>(n));
     }
-    product.mixed->run(as_operand(plan, weights, block.queries * n, narrow),
-                       at(in.v, ((b * plan.S + block.key) * plan.G + g) * plan.e), nullptr,
-                       out + static_cast<size_t>(((b * plan.T + block.query) * plan.H + h) * plan.e) * plan.element());
+    product.mixed->run(as_operand(plan, weights, block.queries * n, narrow), v, nullptr, result);
+    if (result != y) copy_rows(y, heads * e_bytes, result, e_bytes, block.queries, e_bytes);
   }
 
   void run(const Arguments& arguments) const {

@@ -14,6 +14,7 @@ namespace {
 constexpr float kMaskedScore = -3.3895313892515355e38f;  // transom/ops.h
 constexpr int64_t kBlockScores = 1 << 16;                // scores of a block: a quarter of a megabyte
 constexpr int64_t kMostQueries = 128, kFewestQueries = 16;
+constexpr int64_t kFewestGathered = 2, kMostGathered = 128;  // queries and keys
 
 }  // namespace
 
@@ -81,6 +82,8 @@ int64_t AttentionPlan::most_keys() const {
   for (const QueryBlock& block : blocks) most = std::max(most, block.keys);
   return most;
 }
+
+bool AttentionPlan::gathers() const { return blocks.size() == 1 && T >= kFewestGathered && S <= kMostGathered; }
 
 std::shared_ptr<const MatrixProduct> AttentionPlan::scores_product(const QueryBlock& block) const {
   return MatrixProduct::find(

@@ -120,6 +120,11 @@ PackedMemory allocate_packed(size_t bytes) {
   return part;
 }
 
+bool used_before(transom_buffer& buffer, const std::vector<int64_t>& key) {
+  const std::lock_guard lock(buffer.packed_mutex);
+  return !buffer.used.insert(key).second;
+}
+
 uint64_t physical_memory() {
   const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGE_SIZE);
   return pages > 0 && page > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page) : 0;

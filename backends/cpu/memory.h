@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "cpu/collectives/completion.h"
@@ -67,6 +68,7 @@ struct transom_buffer : transom::cpu::Handle {
   // Packed copies of frozen contents, by what the kernel that wants them writes into the key.
   std::mutex packed_mutex;
   std::map<std::vector<int64_t>, std::shared_ptr<transom::cpu::PackedWeight>> packed;
+  std::set<std::vector<int64_t>> used;  // keys of copies that are made at the second use
 
   // The last collective that uses the memory, which stays until it is done.
   std::shared_ptr<transom::cpu::Completion> pending;
@@ -90,5 +92,8 @@ std::shared_ptr<PackedWeight> packed_copy(transom_buffer& buffer, const std::vec
   if (!buffer.allocator && the_host.release) the_host.release(buffer.data, buffer.bytes);
   return slot;
 }
+
+// Whether this was asked for the buffer and the key before.
+bool used_before(transom_buffer& buffer, const std::vector<int64_t>& key);
 
 }  // namespace transom::cpu

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hub/http.h"
 
-#include <curl/curl.h>
-
 #include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <exception>
 
 #include "base/error.h"
+#include "hub/curl_library.h"
 
 namespace transom {
 namespace {
@@ -17,19 +16,19 @@ using Clock = std::chrono::steady_clock;
 constexpr int kMostRedirects = 8;
 
 struct CurlFree {
-  void operator()(char* text) const { curl_free(text); }
-  void operator()(CURLU* url) const { curl_url_cleanup(url); }
-  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
+  void operator()(char* text) const { curl().free(text); }
+  void operator()(CURLU* url) const { curl().url_cleanup(url); }
+  void operator()(curl_slist* list) const { curl().slist_free_all(list); }
 };
 
 // "https://host:443"; empty for what is no address.
 std::string origin_of(const std::string& url) {
-  const std::unique_ptr<CURLU, CurlFree> parsed(curl_url());
-  if (!parsed || curl_url_set(parsed.get(), CURLUPART_URL, url.c_str(), 0) != CURLUE_OK) return {};
+  const std::unique_ptr<CURLU, CurlFree> parsed(curl().url());
+  if (!parsed || curl().url_set(parsed.get(), CURLUPART_URL, url.c_str(), 0) != CURLUE_OK) return {};
   std::string origin;
   for (const CURLUPart part : {CURLUPART_SCHEME, CURLUPART_HOST, CURLUPART_PORT}) {
     char* text = nullptr;
-    if (curl_url_get(parsed.get(), part, &text, CURLU_DEFAULT_PORT) != CURLUE_OK) return {};
+    if (curl().url_get(parsed.get(), part, &text, CURLU_DEFAULT_PORT) != CURLUE_OK) return {};
     const std::unique_ptr<char, CurlFree> owner(text);
     origin += (origin.empty() ? "" : ":") + std::string(text);
   }
@@ -58,7 +57,7 @@ struct HttpClient::Request {
   std::chrono::seconds patience{};
   curl_off_t arrived = 0;
   Clock::time_point last_arrival;
-  CURL* curl = nullptr;
+  CURL* handle = nullptr;
 
   static size_t on_header(char* data, size_t size, size_t count, void* self) {
     std::string_view line(data, size * count);
@@ -91,7 +90,7 @@ struct HttpClient::Request {
 
   void note_answer() {
     long status = 0;
-    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+    curl().easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
     response.status = static_cast<int>(status);
     response.headers.insert(kept.begin(), kept.end());
   }
@@ -140,22 +139,21 @@ bool HttpResponse::transient() const {
 std::string HttpResponse::summary() const { return failure.empty() ? fmt::format("HTTP {}", status) : failure; }
 
 HttpClient::HttpClient(const HubSettings& settings) : settings_(settings) {
-  static const CURLcode ready = curl_global_init(CURL_GLOBAL_DEFAULT);
-  curl_ = ready == CURLE_OK ? curl_easy_init() : nullptr;
+  curl_ = curl().easy_init();
   if (!curl_) fail(ErrorKind::kInternal, "libcurl cannot be started");
 }
 
-HttpClient::~HttpClient() { curl_easy_cleanup(curl_); }
+HttpClient::~HttpClient() { curl().easy_cleanup(curl_); }
 
 HttpResponse HttpClient::perform(const std::string& url, Request& request) {
-  CURL* const curl = curl_;
-  curl_easy_reset(curl);  // connections stay open
+  CURL* const handle = curl_;
+  curl().easy_reset(handle);  // connections stay open
   const std::string origin = origin_of(url);
   const bool own = !origin.empty() && origin == origin_of(settings_.endpoint);
 
   std::unique_ptr<curl_slist, CurlFree> headers;
   const auto add = [&](const std::string& line) {
-    curl_slist* longer = curl_slist_append(headers.get(), line.c_str());
+    curl_slist* longer = curl().slist_append(headers.get(), line.c_str());
     if (!longer) throw std::bad_alloc();
     headers.release();
     headers.reset(longer);
@@ -171,34 +169,34 @@ HttpResponse HttpClient::perform(const std::string& url, Request& request) {
   request.patience = settings_.download_timeout;
   request.arrived = 0;
   request.last_arrival = Clock::now();
-  request.curl = curl;
-  curl_easy_setopt(curl, CURLOPT_URL, url.c_str());
-  curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, settings_.endpoint.starts_with("https:") ? "https" : "http,https");
-  curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers.get());
-  curl_easy_setopt(curl, CURLOPT_USERAGENT, "transom/0.1");
-  curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(curl, CURLOPT_BUFFERSIZE, 256L << 10);
-  curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, failure.data());
-  curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, &Request::on_header);
-  curl_easy_setopt(curl, CURLOPT_HEADERDATA, &request);
-  curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, &Request::on_body);
-  curl_easy_setopt(curl, CURLOPT_WRITEDATA, &request);
-  curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, static_cast<long>(settings_.metadata_timeout.count()));
-  if (request.head) curl_easy_setopt(curl, CURLOPT_NOBODY, 1L);
+  request.handle = handle;
+  curl().easy_setopt(handle, CURLOPT_URL, url.c_str());
+  curl().easy_setopt(handle, CURLOPT_PROTOCOLS_STR, settings_.endpoint.starts_with("https:") ? "https" : "http,https");
+  curl().easy_setopt(handle, CURLOPT_HTTPHEADER, headers.get());
+  curl().easy_setopt(handle, CURLOPT_USERAGENT, "transom/0.1");
+  curl().easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
+  curl().easy_setopt(handle, CURLOPT_BUFFERSIZE, 256L << 10);
+  curl().easy_setopt(handle, CURLOPT_ERRORBUFFER, failure.data());
+  curl().easy_setopt(handle, CURLOPT_HEADERFUNCTION, &Request::on_header);
+  curl().easy_setopt(handle, CURLOPT_HEADERDATA, &request);
+  curl().easy_setopt(handle, CURLOPT_WRITEFUNCTION, &Request::on_body);
+  curl().easy_setopt(handle, CURLOPT_WRITEDATA, &request);
+  curl().easy_setopt(handle, CURLOPT_CONNECTTIMEOUT, static_cast<long>(settings_.metadata_timeout.count()));
+  if (request.head) curl().easy_setopt(handle, CURLOPT_NOBODY, 1L);
   if (request.sink) {
-    curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
-    curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, &Request::on_progress);
-    curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &request);
+    curl().easy_setopt(handle, CURLOPT_NOPROGRESS, 0L);
+    curl().easy_setopt(handle, CURLOPT_XFERINFOFUNCTION, &Request::on_progress);
+    curl().easy_setopt(handle, CURLOPT_XFERINFODATA, &request);
   } else {
-    curl_easy_setopt(curl, CURLOPT_TIMEOUT, static_cast<long>(settings_.metadata_timeout.count()));
+    curl().easy_setopt(handle, CURLOPT_TIMEOUT, static_cast<long>(settings_.metadata_timeout.count()));
   }
-  const CURLcode outcome = curl_easy_perform(curl);
+  const CURLcode outcome = curl().easy_perform(handle);
   if (request.thrown) std::rethrow_exception(request.thrown);
   request.note_answer();
   if (outcome != CURLE_OK) {
     failure.resize(failure.find('\0'));
     if (request.stalled) request.response.failure = fmt::format("no byte came for {} s", request.patience.count());
-    else request.response.failure = failure.empty() ? curl_easy_strerror(outcome) : failure;
+    else request.response.failure = failure.empty() ? curl().easy_strerror(outcome) : failure;
   }
   return request.response;
 }
@@ -212,7 +210,7 @@ HttpResponse HttpClient::follow(const std::string& url, Request& request) {
     for (const auto& [name, value] : response.headers)
       if (name.starts_with("x-linked-") || name.starts_with("x-repo-")) request.kept.emplace(name, value);
     char* next = nullptr;  // absolute; belongs to the handle
-    curl_easy_getinfo(static_cast<CURL*>(curl_), CURLINFO_REDIRECT_URL, &next);
+    curl().easy_getinfo(static_cast<CURL*>(curl_), CURLINFO_REDIRECT_URL, &next);
     if (!next) return response;
     target = next;
   }
