@@ -157,29 +157,45 @@ def progress(title, done, total):
 
 
 def timed(command, options):
-    begin = time.perf_counter()
-    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment_of(options))
-    if done.returncode:
-        raise RuntimeError(f"{command[0]}: {done.stderr.strip()[-400:]}")
-    return time.perf_counter() - begin
+    """Seconds of a process from its start to its end, and its peak memory in MB."""
+    with tempfile.TemporaryFile("w+") as errors:
+        begin = time.perf_counter()
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors, env=environment_of(options))
+        _, status, used = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - begin
+        process.returncode = os.waitstatus_to_exitcode(status)  # it is waited for already
+        if process.returncode:
+            errors.seek(0)
+            raise RuntimeError(f"{command[0]}: {errors.read().strip()[-400:]}")
+    return seconds, used.ru_maxrss / 1e3
 
 
 def race_processes(title, commands, turns, options):
-    """The same for whole processes, from their start to their end."""
-    seconds = {name: [] for name in commands}
+    """The same as race() for whole processes."""
+    seconds, memory = {name: [] for name in commands}, {}
     for turn in range(turns):
         for name in commands if turn % 2 else reversed(commands):
             time.sleep(PAUSE)
-            seconds[name].append(timed(commands[name], options))
+            taken, memory[name] = timed(commands[name], options)
+            seconds[name].append(taken)
         progress(title, turn + 1, turns)
-    return seconds
+    return seconds, memory
 
 
 def first_embedding(folder, options):
     text = "A small model learns slowly."
-    return {"transom": [options.transom, "run", "feature-extraction", "--model", options.minilm, "--pooling", "auto", text,
-                        "--json"],
-            "sentence-transformers": [sys.executable, os.path.join(HERE, "first_embedding.py"), options.minilm, text]}
+    script = [sys.executable, os.path.join(HERE, "first_embedding.py"), options.minilm, text]
+    commands = {"transom": [options.transom, "run", "feature-extraction", "--model", options.minilm, "--pooling", "auto",
+                            text, "--json"],
+                "sentence-transformers": script}
+    if "onnxruntime" in options.peers:
+        sentences = definitions.make_sentences(folder, options.sst2)
+        file = f"{sentences}.{os.path.basename(os.path.normpath(options.minilm))}.onnx"
+        if not os.path.exists(file):
+            subprocess.run([sys.executable, os.path.join(HERE, "worker.py"), "--peer", "onnxruntime", "--model",
+                            options.minilm, "--inputs", sentences, "--export"], check=True)
+        commands["onnxruntime"] = [*script, "--onnx", file]
+    return commands
 
 
 def fine_tuning(folder, options):
