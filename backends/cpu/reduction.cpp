@@ -8,6 +8,7 @@
 #include <limits>
 #include <memory>
 
+#include "cpu/column_sums.h"
 #include "cpu/threads.h"
 #include "cpu/vector/kernels.h"
 #include "cpu/views.h"
@@ -15,7 +16,8 @@
 namespace transom::cpu {
 namespace {
 
-constexpr int64_t kColumns = 1024;  // of a row of results that one task makes
+constexpr int64_t kColumns = 1024;      // of a row of results that one task makes
+constexpr int64_t kMostColumns = 4096;  // the same, where there are pieces of rows for many tasks
 
 // The loop nest of a reduction. `rows` walks the reduced axes outside of the innermost run, `kept` the kept ones.
 struct Plan {
@@ -95,7 +97,6 @@ const Compute<T>* widened(const T* x, int64_t n, Compute<T>* buffer) {
   }
 }
 
-constexpr int64_t kRowsTogether = 32;
 constexpr int64_t kWiden = 1024;  // 16-bit floats are widened so many at a time
 
 template <typename T>
@@ -200,6 +201,39 @@ void reduce(Reduction kind, const Plan& plan, const Arguments& arguments) {
   }
 }
 
+// ---- sums over all rows of a matrix
+
+bool is_column_sum(Reduction kind, const Plan& plan, transom_dtype dtype) {
+  return kind == Reduction::kSum && (dtype == TRANSOM_FLOAT32 || is_half(dtype)) && !plan.inner_reduced &&
+         plan.kept_shape.empty() && plan.row_shape.size() == 1;
+}
+
+Kernel make_column_sum(const Plan& plan, transom_dtype dtype) {
+  const int64_t width = plan.inner;
+  const RowPieces pieces = pieces_of_column_sums(plan.rows, width);
+  const int64_t columns = pieces.count() < 8 ? kColumns : kMostColumns, blocks = (width + columns - 1) / columns;
+  const AddRows add = add_rows_function(dtype);
+  const auto element = static_cast<int64_t>(element_size(dtype));
+  return {fmt::format("reduce rows in {} pieces", pieces.count()),
+          [=](const Arguments& arguments) {
+            auto* partial = reinterpret_cast<float*>(arguments.scratch);  // [pieces, width]
+            parallel_for(static_cast<size_t>(pieces.count() * blocks), [&](size_t task) {
+              const int64_t piece = static_cast<int64_t>(task) / blocks;
+              const int64_t column = static_cast<int64_t>(task) % blocks * columns;
+              const int64_t n = std::min(columns, width - column);
+              const std::byte* x = arguments.inputs[0] + column * element;
+              float part[kMostColumns];
+              add_to_piece(pieces, pieces.begin(piece), pieces.end(piece), partial + piece * width + column, part, n,
+                           [&](float* sums, int64_t first, int64_t last) {
+                             add(sums, x + first * width * element, static_cast<size_t>(width),
+                                 static_cast<size_t>(last - first), static_cast<size_t>(n));
+                           });
+            });
+            add_pieces(partial, pieces.count(), width, width, dtype, arguments.outputs[0]);
+          },
+          static_cast<size_t>(std::max<int64_t>(pieces.count(), 1) * width) * sizeof(float)};
+}
+
 template <Reduction kind>
 Kernel make_reduction(const Node& node) {
   const Type& input = node.input(0);
@@ -207,6 +241,7 @@ Kernel make_reduction(const Node& node) {
   const transom_dtype dtype = input.dtype;
   if (node.output().count() != plan.outputs * (plan.inner_reduced ? 1 : plan.inner))
     fail(TRANSOM_INVALID_ARGUMENT, "{} reduced does not give {}", to_string(input), to_string(node.output()));
+  if (is_column_sum(kind, plan, dtype)) return make_column_sum(plan, dtype);
   const int64_t row = plan.inner_reduced ? 1 : plan.inner;
   const size_t scratch = plan.pieces > 1 ? static_cast<size_t>(plan.outputs * plan.pieces * row) * 8 : 0;
   return {fmt::format("reduce {}{}", plan.inner_reduced ? "runs" : "rows", plan.pieces > 1 ? " in pieces" : ""),

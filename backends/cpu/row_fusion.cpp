@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // A region that walks rows: its nodes one after the other for some rows, then for the next rows. What only the region
-// reads lies in a buffer of so many rows, which stays in the second cache.
+// reads lies in a buffer of so many rows, which stays in the second cache. Where it holds sums over all rows, a thread
+// walks one piece of the rows after the other and adds them up on its way; see column_sums.h.
 #include <atomic>
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <numeric>
 
+#include "cpu/column_sums.h"
 #include "cpu/generated_program.h"
+#include "cpu/layer_norm.h"
 #include "cpu/one_node.h"
 #include "cpu/reduction.h"
 #include "cpu/threads.h"
@@ -18,7 +22,7 @@ constexpr int64_t kBlockElements = 16384;  // of one value
 
 // Where a value of the region lies.
 struct Place {
-  enum { kNone, kInput, kOutput, kBuffer } kind = kNone;
+  enum { kNone, kInput, kOutput, kBuffer, kSum } kind = kNone;
   size_t index = 0;      // of the node's input or output; of kBuffer: the offset for each row
   size_t row_bytes = 0;  // what one row takes; of inputs unused
 };
@@ -28,7 +32,8 @@ struct Block {
   int64_t begin, end;
   const Arguments& arguments;
   std::byte* buffer;
-  int64_t rows;  // for which the buffer has room
+  int64_t rows;        // for which the buffer has room
+  float *sums, *part;  // of this piece of the rows, and of its rows that are together
 
   std::byte* address(const Place& place) const {
     if (place.kind == Place::kInput) return arguments.inputs[place.index];
@@ -46,28 +51,55 @@ struct Step {
   std::shared_ptr<const TileProgram> program = nullptr;  // that it runs, if it is element-wise
 };
 
+// Sums over all rows, which are an output of the node.
+struct ColumnSum {
+  int64_t offset, width;  // in the sums of a piece
+  transom_dtype dtype;
+  size_t output;
+};
+
 struct RowFusion {
   int64_t rows = 0, block_rows = 1;
+  RowPieces pieces;  // each is walked by one thread; without sums they are blocks
   std::vector<Step> steps;
+  std::vector<ColumnSum> sums;
   size_t buffer_row_bytes = 0, materialised_bytes = 0;
+  int64_t sums_width = 0;
 
+  size_t sums_bytes() const { return static_cast<size_t>(sums_width) * sizeof(float); }
   size_t buffer_bytes() const { return (buffer_row_bytes * static_cast<size_t>(block_rows) + 63) / 64 * 64; }
-  size_t scratch_bytes() const { return materialised_bytes + thread_count() * buffer_bytes(); }
+  size_t scratch_bytes() const {
+    return materialised_bytes + thread_count() * (buffer_bytes() + sums_bytes()) +
+           static_cast<size_t>(pieces.count()) * sums_bytes();
+  }
 
   void run(const Arguments& arguments) const {
     std::byte* scratch = arguments.scratch;
     std::vector<Work> work;
     for (const Step& step : steps) work.push_back(step.begin(arguments, scratch));
-    const int64_t blocks = (rows + block_rows - 1) / block_rows;
+    const int64_t count = pieces.count();
+    const auto threads = static_cast<size_t>(std::min<int64_t>(count, static_cast<int64_t>(thread_count())));
+    auto* parts = reinterpret_cast<float*>(scratch + thread_count() * buffer_bytes());
+    float* all_sums = parts + static_cast<int64_t>(thread_count()) * sums_width;
     std::atomic<int64_t> next = 0;
-    parallel_for(static_cast<size_t>(std::min<int64_t>(blocks, static_cast<int64_t>(thread_count()))),
-                 [&](size_t task) {
-                   for (int64_t i = next++; i < blocks; i = next++) {
-                     const Block block{i * block_rows, std::min((i + 1) * block_rows, rows), arguments,
-                                       scratch + task * buffer_bytes(), block_rows};
-                     for (const Work& step : work) step(block);
-                   }
-                 });
+    parallel_for(threads, [&](size_t task) {
+      Block block{0,
+                  0,
+                  arguments,
+                  scratch + task * buffer_bytes(),
+                  block_rows,
+                  nullptr,
+                  parts + static_cast<int64_t>(task) * sums_width};
+      for (int64_t piece = next++; piece < count; piece = next++) {
+        block.sums = all_sums + piece * sums_width;
+        for (block.begin = pieces.begin(piece); block.begin < pieces.end(piece); block.begin = block.end) {
+          block.end = std::min(block.begin + block_rows, pieces.end(piece));
+          for (const Work& step : work) step(block);
+        }
+      }
+    });
+    for (const ColumnSum& sum : sums)
+      add_pieces(all_sums + sum.offset, count, sums_width, sum.width, sum.dtype, arguments.outputs[sum.output]);
   }
 };
 
@@ -81,8 +113,13 @@ class Builder {
   RowFusion build() {
     find_rows();
     for (size_t i = 0; i < region_.inputs_count; ++i) place(region_.inputs[i]) = {Place::kInput, i, 0};
-    for (size_t i = 0; i < region_.outputs_count; ++i)
-      place(region_.outputs[i]) = {Place::kOutput, i, row_bytes(region_.outputs[i])};
+    for (size_t i = 0; i < region_.nodes_count; ++i)
+      for (const int32_t value : column_sums_of(Node(region_, region_.nodes[i]))) place(value).kind = Place::kSum;
+    for (size_t i = 0; i < region_.outputs_count; ++i) {
+      Place& made = place(region_.outputs[i]);
+      if (made.kind == Place::kSum) made.index = i;
+      else made = {Place::kOutput, i, row_bytes(region_.outputs[i])};
+    }
     for (size_t i = 0; i < region_.nodes_count; ++i) add(Node(region_, region_.nodes[i]));
     return std::move(fusion_);
   }
@@ -90,18 +127,25 @@ class Builder {
  private:
   // All nodes along rows walk tensors of one shape.
   void find_rows() {
+    bool sums = false;
     for (size_t i = 0; i < region_.nodes_count; ++i) {
       const Node node(region_, region_.nodes[i]);
       if (!walks_rows(node.op())) continue;
       const Type& type = node.input(0);
       if (type.rank() == 0 || type.shape.back() == 0)
         fail(TRANSOM_INVALID_ARGUMENT, "expected rows, found {}", to_string(type));
-      fusion_.rows = type.count() / type.shape.back();
-      fusion_.block_rows =
-          std::clamp<int64_t>(kBlockElements / type.shape.back(), 1, std::max<int64_t>(fusion_.rows, 1));
-      return;
+      const int64_t rows = type.count() / type.shape.back();
+      if (width_ && (rows != fusion_.rows || type.shape.back() != width_))
+        fail(TRANSOM_INVALID_ARGUMENT, "expected {} rows of {}, found {}", fusion_.rows, width_, to_string(type));
+      fusion_.rows = rows;
+      width_ = type.shape.back();
+      sums = sums || !column_sums_of(node).empty();
     }
-    fail(TRANSOM_INVALID_ARGUMENT, "expected a node that walks rows, found none");
+    if (width_ == 0) fail(TRANSOM_INVALID_ARGUMENT, "expected a node that walks rows, found none");
+    int64_t& block = fusion_.block_rows;
+    block = std::clamp<int64_t>(kBlockElements / width_, 1, std::max<int64_t>(fusion_.rows, 1));
+    fusion_.pieces = sums ? pieces_of_column_sums(fusion_.rows, width_) : RowPieces{fusion_.rows, block};
+    while (fusion_.pieces.each % block) --block;  // so that only the last block of all is shorter
   }
 
   static bool is_reduction(std::string_view op) {
@@ -109,7 +153,17 @@ class Builder {
   }
   static bool walks_rows(std::string_view op) {
     return is_reduction(op) || op == "softmax" || op == "log_softmax" || op == "layer_norm" ||
-           op == "softmax_gradient" || op == "log_softmax_gradient";
+           op == "softmax_gradient" || op == "log_softmax_gradient" || op == "layer_norm_gradient";
+  }
+
+  // The values that a node sums over all rows.
+  static std::vector<int32_t> column_sums_of(const Node& node) {
+    const transom_node& source = node.source();
+    if (node.op() == "layer_norm_gradient" && source.outputs_count == 3) return {source.outputs[1], source.outputs[2]};
+    if (node.op() != "reduce_sum" || node.input(0).rank() < 2) return {};
+    Shape rows(node.input(0).rank() - 1);
+    std::iota(rows.begin(), rows.end(), int64_t{0});
+    return node.integers("axes") == rows ? std::vector<int32_t>{source.outputs[0]} : std::vector<int32_t>();
   }
 
   Place& place(int32_t value) { return places_[static_cast<size_t>(value)]; }
@@ -137,6 +191,20 @@ class Builder {
     return found;
   }
 
+  // Room in the sums of each piece. Those that nobody reads are made all the same.
+  int64_t make_sums(const std::vector<int32_t>& values, int64_t width) {
+    const int64_t first = fusion_.sums_width;
+    for (const int32_t value : values) {
+      const int64_t offset = fusion_.sums_width;
+      fusion_.sums_width += width;
+      for (size_t o = 0; o < region_.outputs_count; ++o)
+        if (region_.outputs[o] == value)
+          fusion_.sums.push_back({offset, width, static_cast<transom_dtype>(region_.values[value].dtype), o});
+    }
+    fusion_.sums_width = (fusion_.sums_width + 15) / 16 * 16;  // so that no two threads write to one line
+    return first;
+  }
+
   void add(const Node& node) {
     const transom_node& source = node.source();
     if (node.op() == "reshape" && place(source.outputs[0]).kind == Place::kNone) {
@@ -146,7 +214,12 @@ class Builder {
     make_room(source);
     const std::vector<Place> inputs = places_of(source.inputs, source.inputs_count);
     const std::vector<Place> outputs = places_of(source.outputs, source.outputs_count);
+    for (const Place& input : inputs)
+      if (input.kind == Place::kNone || input.kind == Place::kSum)
+        fail(TRANSOM_INVALID_ARGUMENT, "{} reads what the region has not made yet", node.op());
     if (node.op() == "reshape") add_copy(inputs[0], outputs[0]);
+    else if (node.op() == "layer_norm_gradient") add_layer_norm_gradient(node, inputs, outputs[0]);
+    else if (outputs[0].kind == Place::kSum) add_column_sum(node, inputs[0]);
     else if (is_reduction(node.op())) add_reduction(node, inputs[0], outputs[0]);
     else if (walks_rows(node.op())) add_kernel(node, inputs, outputs);
     else add_program(node, inputs, outputs);
@@ -170,6 +243,36 @@ class Builder {
       for (int64_t row = block.begin; row < block.end; ++row) y[row] = reduction(x + row * reduction.width);
     };
     fusion_.steps.push_back({[=](const Arguments&, std::byte*&) { return work; }});
+  }
+
+  void add_column_sum(const Node& node, const Place& input) {
+    const transom_dtype dtype = node.input(0).dtype;
+    if (node.op() != "reduce_sum" || (dtype != TRANSOM_FLOAT32 && !is_half(dtype)))
+      fail(TRANSOM_UNSUPPORTED, "{} of {} over all rows", node.op(), to_string(node.input(0)));
+    add_sums([=, pieces = fusion_.pieces, width = width_, offset = make_sums(column_sums_of(node), width_),
+              add = add_rows_function(dtype), element = element_size(dtype)](const Block& block) {
+      const std::byte* x = block.address(input);
+      add_to_piece(pieces, block.begin, block.end, block.sums + offset, block.part + offset, width,
+                   [&](float* sums, int64_t first, int64_t last) {
+                     add(sums, x + static_cast<size_t>(first * width) * element, static_cast<size_t>(width),
+                         static_cast<size_t>(last - first), static_cast<size_t>(width));
+                   });
+    });
+  }
+
+  void add_layer_norm_gradient(const Node& node, const std::vector<Place>& inputs, const Place& output) {
+    add_sums([=, pieces = fusion_.pieces, width = width_, offset = make_sums(column_sums_of(node), width_),
+              gradient = layer_norm_gradient(node)](const Block& block) {
+      add_to_piece(pieces, block.begin, block.end, block.sums + offset, block.part + offset, 2 * width,
+                   [&](float* sums, int64_t first, int64_t last) {
+                     gradient(block.address(inputs[0]), block.address(inputs[1]), block.address(inputs[2]),
+                              block.address(output), sums, first, last);
+                   });
+    });
+  }
+
+  void add_sums(Work work) {
+    fusion_.steps.push_back({[work = std::move(work)](const Arguments&, std::byte*&) { return work; }});
   }
 
   // A kernel of its own for a block of rows, and one for the last rows.
@@ -228,6 +331,7 @@ class Builder {
 
   const transom_graph& region_;
   std::vector<Place> places_;
+  int64_t width_ = 0;  // of the rows
   RowFusion fusion_;
 };
 

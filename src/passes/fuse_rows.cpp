@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Joins what walks the rows of a tensor: reductions along the last axis, norms and softmax, and the element-wise nodes
-// before, between and behind them. A device computes such a group some rows at a time, so that what only the group
-// reads never leaves the caches.
+// Joins what walks the rows of a tensor: reductions along the last axis, norms and softmax, sums over all rows, and the
+// element-wise nodes before, between and behind them. A device computes such a group some rows at a time, so that what
+// only the group reads never leaves the caches.
 #include <algorithm>
+#include <unordered_map>
 
 #include "passes/node_groups.h"
 #include "passes/passes.h"
@@ -11,6 +12,9 @@ namespace transom {
 namespace {
 
 constexpr size_t kMaximumMembers = 32;
+// A sum over all rows is cut into pieces of rows at places that must not depend on who walks them: fewer rows make too
+// few pieces for the threads.
+constexpr int64_t kFewestRows = 256;
 
 bool is_one_of(const Node& node, std::initializer_list<std::string_view> names) {
   return std::find(names.begin(), names.end(), node.operation->name) != names.end();
@@ -22,13 +26,27 @@ bool is_row_reduction(const Node& node) {
   return node.attributes.get_ints("axes") == Shape{node.inputs[0].rank() - 1};
 }
 
-// Composites that take one row after the other; inputs behind the rows (scale, bias) are the same for all.
-size_t inputs_in_rows(const Node& node) {
-  if (is_one_of(node, {"softmax", "log_softmax", "layer_norm"})) return 1;
-  return is_one_of(node, {"softmax_gradient", "log_softmax_gradient"}) ? 2 : 0;
+// Composites that take one row after the other; inputs of one row (scale, bias) are the same for all.
+bool is_row_composite(const Node& node) {
+  return is_one_of(node, {"softmax", "log_softmax", "layer_norm", "softmax_gradient", "log_softmax_gradient"});
 }
 
-bool walks_rows(const Node& node) { return is_row_reduction(node) || inputs_in_rows(node) > 0; }
+// Whether the node makes sums over all rows, of its first input or of what it makes of it.
+bool makes_column_sums(const Node& node) {
+  if (!is_column_sum(node) && node.operation->name != "layer_norm_gradient") return false;
+  const Type& type = node.inputs[0].type();
+  return is_floating(type.dtype) && size_of(type.dtype) <= 4 && type.shape.size() >= 2 && type.shape.back() >= 2 &&
+         elements(type.shape) / type.shape.back() >= kFewestRows;
+}
+
+// They are complete when all rows have been walked: no row of the group can read them.
+bool is_column_value(const Tensor& tensor) {
+  return makes_column_sums(*tensor.node()) && (tensor.output() > 0 || is_column_sum(*tensor.node()));
+}
+
+bool walks_rows(const Node& node) {
+  return is_row_reduction(node) || is_row_composite(node) || makes_column_sums(node);
+}
 
 bool is_elementwise(const Node& node) {
   if (node.operation->elementwise) return true;
@@ -38,7 +56,7 @@ bool is_elementwise(const Node& node) {
 }
 
 const Shape& shape_of(const Node& node) {
-  return is_row_reduction(node) ? node.inputs[0].shape() : node.types[0].shape;
+  return is_row_reduction(node) || is_column_sum(node) ? node.inputs[0].shape() : node.types[0].shape;
 }
 
 // [..., 1] or [...]: one element for each row of a tensor of `shape`.
@@ -95,6 +113,7 @@ class Groups {
  private:
   static bool starts_group(const Node& node) {
     if (!walks_rows(node) && !is_elementwise(node)) return false;
+    if (is_column_sum(node)) return false;
     const Shape& shape = shape_of(node);
     return shape.size() >= 2 && shape.back() >= 2 && elements(shape) > shape.back();
   }
@@ -128,14 +147,16 @@ class Groups {
     const Shape& shape = shape_of_group(index);
     const auto each_input = [&](auto&& allowed) {
       for (size_t i = 0; i < node.inputs.size(); ++i)
-        if (groups_.of(*node.inputs[i].node()) == index && !allowed(i, node.inputs[i].shape())) return false;
+        if (groups_.of(*node.inputs[i].node()) == index &&
+            (is_column_value(node.inputs[i]) || !allowed(i, node.inputs[i].shape())))
+          return false;
       return true;
     };
     if (node.operation->name == "reshape")
-      return is_one_a_row(node.inputs[0].shape(), shape) && is_one_a_row(node.types[0].shape, shape);
+      return is_one_a_row(node.inputs[0].shape(), shape) && is_one_a_row(node.types[0].shape, shape) &&
+             !is_column_value(node.inputs[0]);
     if (walks_rows(node))
-      return shape_of(node) == shape &&
-             each_input([&](size_t i, const Shape& x) { return x == shape && (i < inputs_in_rows(node) || i == 0); });
+      return shape_of(node) == shape && each_input([&](size_t, const Shape& x) { return x == shape; });
     if (!is_elementwise(node)) return false;
     if (node.types[0].shape == shape)
       return each_input([&](size_t i, const Shape& x) {
@@ -179,10 +200,30 @@ std::vector<Tensor> row_fusion(const NodeGroup& group, const std::vector<Tensor>
   return outputs_of(make_node(operation, std::move(outside), {}, std::make_shared<Graph>(std::move(region))));
 }
 
+// The same nodes, sums over all rows right behind what they sum: gradients of biases stand behind the products that
+// read the same tensor.
+Graph with_column_sums_first(const Graph& graph) {
+  const auto moves = [](const Node& node) {
+    return is_column_sum(node) && makes_column_sums(node) && !is_input(*node.inputs[0].node());
+  };
+  std::unordered_map<const Node*, std::vector<std::shared_ptr<Node>>> sums;  // of what a node makes
+  for (const std::shared_ptr<Node>& node : graph.nodes)
+    if (moves(*node)) sums[node->inputs[0].node().get()].push_back(node);
+  Graph result{graph.inputs, {}, graph.outputs};
+  for (const std::shared_ptr<Node>& node : graph.nodes) {
+    if (moves(*node)) continue;
+    result.nodes.push_back(node);
+    if (const auto found = sums.find(node.get()); found != sums.end())
+      result.nodes.insert(result.nodes.end(), found->second.begin(), found->second.end());
+  }
+  return result;
+}
+
 }  // namespace
 
-Graph fuse_rows(const Graph& graph) {
+Graph fuse_rows(const Graph& given) {
   const CompilerScope compiler;
+  const Graph graph = with_column_sums_first(given);
   const Groups groups(graph);
   return carry_out(
       graph, [&](const Node& node) { return groups.of(node); }, row_fusion);

@@ -27,7 +27,42 @@ struct Block {
 bool updates_a_part(const Node& node) { return node.operation->name == "dynamic_update_slice"; }
 
 bool runs_in_place(const Node& node) {
-  return node.operation->elementwise || node.operation->name == "fusion" || updates_a_part(node);
+  return node.operation->elementwise || node.operation->name == "fusion" || node.operation->name == "row_fusion" ||
+         updates_a_part(node);
+}
+
+bool reads_same_place(const Node& node, size_t i, int o);
+
+// Whether a node of a row_fusion reads input `i` row by row, as it walks.
+bool reads_row_by_row(const Node& node, size_t i) {
+  if (node.operation->name == "reshape") return false;  // the value lives on under another name
+  if (node.operation->elementwise) return true;
+  if (!node.region) return node.inputs[i].shape() == node.inputs[0].shape() && node.inputs[i].rank() >= 2;
+  return std::all_of(node.region->nodes.begin(), node.region->nodes.end(), [&](const auto& inner) {
+    return inner->operation->elementwise ||
+           std::none_of(inner->inputs.begin(), inner->inputs.end(),
+                        [&](const Tensor& input) { return input.same_as(node.region->inputs[i]); });
+  });
+}
+
+// The nodes of a row_fusion run one after the other for some rows: whether all that read input `i` stand before the
+// maker of output `o`, or are this maker, and only its own places.
+bool has_read_rows(const Node& node, size_t i, int o) {
+  const Tensor& output = node.region->outputs[static_cast<size_t>(o)];
+  if (output.shape() != node.inputs[i].shape()) return false;
+  bool made = false;
+  for (const std::shared_ptr<Node>& inner : node.region->nodes) {
+    const bool maker = output.node() == inner;
+    for (size_t k = 0; k < inner->inputs.size(); ++k) {
+      if (!inner->inputs[k].same_as(node.region->inputs[i])) continue;
+      if (made || !reads_row_by_row(*inner, k)) return false;
+      const bool alone = inner->operation->elementwise || inner->operation->name == "fusion";
+      if (maker && !(alone && reads_same_place(*inner, k, output.output()))) return false;
+    }
+    if (maker && inner->operation->name == "reshape") return false;
+    made |= maker;
+  }
+  return made;
 }
 
 // Whether output `o` of the node reads input `i` only at its own places.
@@ -38,6 +73,7 @@ bool reads_same_place(const Node& node, size_t i, int o) {
        size_of(node.inputs[i].dtype()) != size_of(node.types[static_cast<size_t>(o)].dtype)))
     return false;
   if (!node.region) return true;
+  if (node.operation->name == "row_fusion") return has_read_rows(node, i, o);
   // Inside a region an input may also be read by a reshape or broadcast.
   for (const std::shared_ptr<Node>& inner : node.region->nodes)
     if (!inner->operation->elementwise)
@@ -102,10 +138,19 @@ class Planner {
       const Block& block = blocks_[found->second];
       if (view) return found->second;
       if (block.last == n && bytes_of(node.types[static_cast<size_t>(o)]) == block.bytes &&
-          reads_same_place(node, i, o) && !taken_at(found->second, n))
+          reads_block_in_place(node, found->second, o) && !taken_at(found->second, n))
         return found->second;
     }
     return SIZE_MAX;
+  }
+
+  // Of all inputs that lie on the block; a reshape lies where its input does.
+  bool reads_block_in_place(const Node& node, size_t block, int o) const {
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const auto found = block_of_.find(node.inputs[i]);
+      if (found != block_of_.end() && found->second == block && !reads_same_place(node, i, o)) return false;
+    }
+    return true;
   }
 
   // Whether another output of the node at `n` sits on this block already.

@@ -2,7 +2,9 @@
 // The compiler's passes: each takes a graph and gives a better one that computes the same.
 #pragma once
 
+#include <algorithm>
 #include <functional>
+#include <numeric>
 #include <string>
 
 #include "ir/graph.h"
@@ -11,6 +13,18 @@ namespace transom {
 
 // Of a value, in bytes.
 inline int64_t bytes_of(const Type& type) { return elements(type.shape) * static_cast<int64_t>(size_of(type.dtype)); }
+
+// All axes but the last.
+inline Shape leading_axes(int64_t rank) {
+  Shape axes(static_cast<size_t>(std::max<int64_t>(rank - 1, 0)));
+  std::iota(axes.begin(), axes.end(), int64_t{0});
+  return axes;
+}
+// A sum over all rows: one number for each column.
+inline bool is_column_sum(const Node& node) {
+  return node.operation->name == "reduce_sum" && node.inputs[0].rank() >= 2 &&
+         node.attributes.get_ints("axes") == leading_axes(node.inputs[0].rank());
+}
 
 // Whether the device runs this composite itself.
 using Claims = std::function<bool(const Node&)>;

@@ -73,7 +73,17 @@ Tensor sum_of_paddings(const Tensor& a, const Tensor& b) {
   return same_node("pad", joined, {{"low", low}, {"high", high}, {"value", 0.0}});
 }
 
+// A sum over all rows is the same however the axes before the last are cut.
+Tensor sum_over_rows(const Node& node, const std::vector<Tensor>& inputs) {
+  const Tensor& x = inputs[0];
+  if (!is(x, "reshape") || !is_column_sum(node)) return {};
+  const Tensor& source = input_of(x);
+  if (source.rank() < 2 || source.shape().back() != x.shape().back()) return {};
+  return same_node("reduce_sum", source, {{"axes", leading_axes(source.rank())}});
+}
+
 constexpr NamedRule kRules[] = {
+    {"reduce_sum", sum_over_rows},
     {"stop_gradient", [](const Node&, const std::vector<Tensor>& in) { return in[0]; }},
     {"add",
      [](const Node&, const std::vector<Tensor>& in) {

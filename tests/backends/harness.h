@@ -19,7 +19,8 @@ using Shape = std::vector<int64_t>;
 // A plugin of the build tree with its device 0 opened.
 class Plugin {
  public:
-  explicit Plugin(const std::string& name);
+  // `threads`: into how many parts it may cut its work; 0: as many as compute. The last one opened counts for all.
+  explicit Plugin(const std::string& name, size_t threads = 0);
   ~Plugin();
   static Plugin& cpu();  // one for all tests
 

@@ -58,18 +58,15 @@ size_t padded(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 }  // namespace
 
-Plugin::Plugin(const std::string& name) {
+Plugin::Plugin(const std::string& name, size_t threads) {
   const std::string path = std::string(TRANSOM_BINARY_DIR) + "/lib/transom/libtransom_" + name + ".so";
   library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library_) throw std::runtime_error(dlerror());
   const auto open = reinterpret_cast<transom_plugin_open_function>(dlsym(library_, "transom_plugin_open"));
   if (!open) throw std::runtime_error(path + " exports no transom_plugin_open");
-  static const transom_host host = {sizeof(transom_host),
-                                    TRANSOM_PLUGIN_MAJOR,
-                                    TRANSOM_PLUGIN_MINOR,
-                                    [](int32_t, const char*) {},
-                                    static_cast<uint32_t>(thread_count()),
-                                    parallel};
+  static transom_host host = {
+      sizeof(transom_host), TRANSOM_PLUGIN_MAJOR, TRANSOM_PLUGIN_MINOR, [](int32_t, const char*) {}, 1, parallel};
+  host.threads = static_cast<uint32_t>(threads ? threads : thread_count());
   transom_error error{};
   table.struct_size = sizeof table;
   if (open(&host, &table, &error) || table.device_open(0, &device, &error) ||

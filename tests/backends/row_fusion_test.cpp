@@ -45,23 +45,60 @@ std::vector<int> everything(Graph& graph, const Shape& shape, const std::vector<
   return {sum, largest, smallest, total, rows.scaled(exponentials, inverse), gradient};
 }
 
+// A norm, backward, and dropout behind it: what it scales, sums over all rows beside those along a row.
+std::vector<int> gradients(Graph& graph, const Shape& shape, const std::vector<int>& in) {
+  Rows rows(graph, shape);
+  const Shape one = {shape[1]};
+  const int dy = rows.elementwise("add", {in[0], in[1]});
+  const std::vector<int> norm = graph.nodes("layer_norm_gradient", {in[0], in[2], dy},
+                                            {{kF32, shape}, {kF32, one}, {kF32, one}}, {{"epsilon", 1e-5}});
+  const int dropped = rows.elementwise("mul", {norm[0], in[1]});
+  std::vector<int> made = {norm[1], norm[2], dropped, rows.reduced("reduce_sum", dropped),
+                           graph.node("reduce_sum", {dropped}, kF32, one, {{"axes", Shape{0}}})};
+  for (const transom_dtype dtype : {TRANSOM_BFLOAT16, TRANSOM_FLOAT16}) {
+    const int narrow = rows.elementwise("cast", {dropped}, dtype);
+    made.push_back(graph.node("reduce_sum", {narrow}, dtype, one, {{"axes", Shape{0}}}));
+  }
+  return made;
+}
+
+// One sum over the rows of what else would be a fusion.
+std::vector<int> one_sum(Graph& graph, const Shape& shape, const std::vector<int>& in) {
+  const int product = Rows(graph, shape).elementwise("mul", {in[0], in[1]});
+  return {product, graph.node("reduce_sum", {product}, kF32, {shape[1]}, {{"axes", Shape{0}}})};
+}
+
+using Nodes = std::vector<int> (*)(Graph& graph, const Shape& shape, const std::vector<int>& in);
+
+std::vector<Tensor> inputs_of(const Shape& shape) {
+  return {numbers(kF32, shape, -3, 3), numbers(kF32, shape, -1, 1, 2), numbers(kF32, {shape[1]}, 0.5, 1.5, 3),
+          numbers(kF32, {shape[1]}, -1, 1, 4)};
+}
+
+// The nodes as one row_fusion.
+struct Together {
+  Together(Nodes nodes, const Shape& shape) {
+    std::vector<int> inside, outside;
+    for (const Tensor& input : inputs_of(shape)) {
+      inside.push_back(region.input(input));
+      outside.push_back(whole.input(input));
+    }
+    for (const int output : nodes(region, shape, inside)) region.output(output);
+    for (const int output : whole.region("row_fusion", outside, region)) whole.output(output);
+  }
+  Graph region, whole;
+};
+
 class RowFusion : public testing::TestWithParam<Shape> {};
 
-TEST_P(RowFusion, GivesTheBitsOfItsNodes) {
-  const Shape& shape = GetParam();
-  const std::vector<Tensor> inputs = {numbers(kF32, shape, -3, 3), numbers(kF32, shape, -1, 1, 2),
-                                      numbers(kF32, {shape[1]}, 0.5, 1.5, 3), numbers(kF32, {shape[1]}, -1, 1, 4)};
-  Graph apart, region, whole;
-  std::vector<int> a, r, w;
-  for (const Tensor& input : inputs) {
-    a.push_back(apart.input(input));
-    r.push_back(region.input(input));
-    w.push_back(whole.input(input));
-  }
-  for (const int output : everything(apart, shape, a)) apart.output(output);
-  for (const int output : everything(region, shape, r)) region.output(output);
-  for (const int output : whole.region("row_fusion", w, region)) whole.output(output);
-  Program one_by_one(Plugin::cpu(), apart), together(Plugin::cpu(), whole);
+void expect_bits_of_nodes(Nodes nodes, const Shape& shape) {
+  const std::vector<Tensor> inputs = inputs_of(shape);
+  Graph apart;
+  std::vector<int> a;
+  for (const Tensor& input : inputs) a.push_back(apart.input(input));
+  for (const int output : nodes(apart, shape, a)) apart.output(output);
+  const Together whole(nodes, shape);
+  Program one_by_one(Plugin::cpu(), apart), together(Plugin::cpu(), whole.whole);
   ASSERT_EQ(one_by_one.error, "");
   ASSERT_EQ(together.error, "");
   const std::vector<Tensor> expected = one_by_one.run(inputs), found = together.run(inputs);
@@ -70,22 +107,63 @@ TEST_P(RowFusion, GivesTheBitsOfItsNodes) {
   EXPECT_NE(together.describe().find("rows at a time"), std::string::npos) << together.describe();
 }
 
+TEST_P(RowFusion, GivesTheBitsOfItsNodes) { expect_bits_of_nodes(everything, GetParam()); }
+TEST_P(RowFusion, GivesTheBitsOfSumsOverAllRows) {
+  expect_bits_of_nodes(gradients, GetParam());
+  expect_bits_of_nodes(one_sum, GetParam());
+}
+
 // Few and many rows, shorter and longer than the rows computed at a time, and rows that are summed in pieces.
 INSTANTIATE_TEST_SUITE_P(Shapes, RowFusion,
                          testing::Values(Shape{2, 2}, Shape{3, 7}, Shape{21, 768}, Shape{43, 768}, Shape{40, 513},
-                                         Shape{7000, 3}, Shape{5, 20000}, Shape{2, 140000}));
+                                         Shape{7000, 3}, Shape{5, 20000}, Shape{2, 140000}, Shape{1, 2}, Shape{1, 31},
+                                         Shape{31, 1031}, Shape{257, 3072}, Shape{1024, 768}, Shape{2053, 67},
+                                         Shape{100003, 2}, Shape{70, 4099}));
+
+TEST(RowFusionThreads, ChangeNoBits) {
+  for (const Shape& shape : {Shape{1024, 96}, Shape{257, 1031}, Shape{4099, 2}}) {
+    const Together whole(gradients, shape);
+    const std::vector<Tensor> inputs = inputs_of(shape);
+    std::vector<Tensor> expected;
+    for (const size_t threads : {1, 2, 3, 16}) {
+      Plugin plugin("cpu", threads);
+      Program program(plugin, whole.whole);
+      ASSERT_EQ(program.error, "");
+      const std::vector<Tensor> found = program.run(inputs);
+      if (expected.empty()) expected = found;
+      for (size_t i = 0; i < found.size(); ++i)
+        EXPECT_EQ(found[i].values, expected[i].values) << threads << " threads, output " << i;
+    }
+  }
+  Plugin again("cpu");
+}
 
 TEST(RowFusionErrors, RefusesRegionsThatItCannotWalk) {
-  Graph region, graph;
-  const int x = region.input(kF32, {3, 4});
-  region.output(region.node("reduce_sum", {x}, kF32, {4}, {{"axes", Shape{0}}}));
-  graph.output(graph.region("row_fusion", {graph.input(kF32, {3, 4})}, region)[0]);
-  EXPECT_NE(Program(Plugin::cpu(), graph).error.find("4 elements in 3 rows"), std::string::npos);
+  const auto error_of = [](const Graph& region, const Shape& shape) {
+    Graph graph;
+    graph.output(graph.region("row_fusion", {graph.input(kF32, shape)}, region)[0]);
+    return Program(Plugin::cpu(), graph).error;
+  };
+  Graph middle;
+  const int x = middle.input(kF32, {3, 2, 4});
+  middle.output(middle.node("reduce_sum", {x}, kF32, {3, 4}, {{"axes", Shape{1}}}));
+  EXPECT_NE(error_of(middle, {3, 2, 4}).find("along the last axis"), std::string::npos) << error_of(middle, {3, 2, 4});
 
-  Graph none, outer;
+  Graph none;
   none.output(none.node("exp", {none.input(kF32, {3, 4})}, kF32, {3, 4}));
-  outer.output(outer.region("row_fusion", {outer.input(kF32, {3, 4})}, none)[0]);
-  EXPECT_NE(Program(Plugin::cpu(), outer).error.find("walks rows"), std::string::npos);
+  EXPECT_NE(error_of(none, {3, 4}).find("walks rows"), std::string::npos);
+
+  // What is summed over all rows is not there while the rows are walked.
+  Graph early;
+  const int y = early.input(kF32, {3, 4});
+  early.output(early.node("exp", {early.node("reduce_sum", {y}, kF32, {4}, {{"axes", Shape{0}}})}, kF32, {4}));
+  EXPECT_NE(error_of(early, {3, 4}), "");
+
+  Graph two;
+  const int z = two.input(kF32, {3, 4}), wide = two.node("broadcast", {z}, kF32, {3, 4}, {{"shape", Shape{3, 4}}});
+  two.output(two.node("softmax", {wide}, kF32, {3, 4}));
+  two.output(two.node("reduce_max", {two.input(kF32, {6, 2})}, kF32, {6}, {{"axes", Shape{1}}}));
+  EXPECT_NE(error_of(two, {3, 4}), "");
 }
 
 }  // namespace

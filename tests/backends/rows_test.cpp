@@ -128,23 +128,13 @@ std::vector<double> reduce(const Tensor& x, const Shape& axes, const std::string
 }
 
 TEST(Reductions, AnyAxesOfAllTypes) {
-  const std::pair<Shape, Shape> cases[] = {{{7}, {0}},
-                                           {{3, 5}, {0}},
-                                           {{3, 5}, {1}},
-                                           {{3, 5}, {0, 1}},
-                                           {{3, 5}, {}},
-                                           {{4, 3, 5}, {1}},
-                                           {{4, 3, 5}, {0, 2}},
-                                           {{2, 3, 4, 5}, {1, 3}},
-                                           {{2, 3, 4, 5}, {0, 2}},
-                                           {{1, 5, 1}, {0, 2}},
-                                           {{0, 5}, {0}},
-                                           {{5, 0}, {1}},
-                                           {{5, 0}, {0}},
-                                           {{}, {}},
-                                           {{1500, 1030}, {0}},
-                                           {{1030, 700}, {1}},
-                                           {{300001}, {0}},
+  const std::pair<Shape, Shape> cases[] = {{{7}, {0}},          {{3, 5}, {0}},          {{3, 5}, {1}},
+                                           {{3, 5}, {0, 1}},    {{3, 5}, {}},           {{4, 3, 5}, {1}},
+                                           {{4, 3, 5}, {0, 2}}, {{2, 3, 4, 5}, {1, 3}}, {{2, 3, 4, 5}, {0, 2}},
+                                           {{1, 5, 1}, {0, 2}}, {{0, 5}, {0}},          {{5, 0}, {1}},
+                                           {{5, 0}, {0}},       {{0, 3, 5}, {0, 1}},    {{7, 30, 5}, {0, 1}},
+                                           {{3, 20011}, {0}},   {{40000, 3}, {0}},      {{}, {}},
+                                           {{1500, 1030}, {0}}, {{1030, 700}, {1}},     {{300001}, {0}},
                                            {{20, 3000, 3}, {1}}};
   for (transom_dtype dtype :
        {TRANSOM_FLOAT32, TRANSOM_FLOAT64, TRANSOM_BFLOAT16, TRANSOM_FLOAT16, TRANSOM_INT32, TRANSOM_INT64}) {
@@ -162,6 +152,17 @@ TEST(Reductions, AnyAxesOfAllTypes) {
             << op << " " << dtype << " rank " << shape.size();
       }
     }
+  }
+}
+
+// Each of the sums is larger than its next number by far.
+TEST(Reductions, SumsOfManyRowsLoseNoBitsToTheirSize) {
+  for (const Shape& shape : {Shape{1000003, 2}, Shape{20011, 67}}) {
+    const Tensor x = tensor(TRANSOM_FLOAT32, shape,
+                            std::vector<double>(static_cast<size_t>(shape[0] * shape[1]), static_cast<double>(0.1f)));
+    const Tensor y = evaluate("reduce_sum", {x}, TRANSOM_FLOAT32, {shape[1]}, {{"axes", Shape{0}}});
+    const double expected = static_cast<double>(0.1f) * static_cast<double>(shape[0]);
+    for (const double sum : y.values) EXPECT_NEAR(sum / expected, 1, 1e-5);
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/memory_plan.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace transom {
@@ -41,6 +42,57 @@ TEST(MemoryPlan, NeverPutsAResultOnAnInputThatIsReadLater) {
     %2 = exp(%1) : f32[16]
     %3 = dot_general(%1, %2) {dtype=8, x_batch=[], x_contract=[0], y_batch=[], y_contract=[0]} : f32[]
     return %3
+  })");
+  const MemoryPlan result = plan(graph);
+  EXPECT_NE(result.offsets.at(Tensor(graph.nodes[0], 0)), result.offsets.at(Tensor(graph.nodes[1], 0)));
+}
+
+// Outputs of a row_fusion, whose nodes run one after the other for some rows.
+TEST(MemoryPlan, PutsRowsOnInputsThatAreReadBefore) {
+  const auto lies_on_input = [](std::string_view region) {
+    const Graph graph = parse_graph(fmt::format(R"(graph(%0: f32[4, 4]) {{
+      %1 = reverse(%0) {{axes=[0]}} : f32[4, 4]
+      %2, %3 = row_fusion(%1) region graph(%0: f32[4, 4]) {{ {} }} : f32[4, 4], f32[4]
+      %4 = reverse(%2) {{axes=[0]}} : f32[4, 4]
+      return %3, %4
+    }})",
+                                                region));
+    const MemoryPlan result = plan(graph);
+    return result.offsets.at(Tensor(graph.nodes[0], 0)) == result.offsets.at(Tensor(graph.nodes[1], 0));
+  };
+  EXPECT_TRUE(lies_on_input(R"(
+    %1 = exp(%0) : f32[4, 4]
+    %2 = reduce_sum(%1) {axes=[0]} : f32[4]
+    return %1, %2
+  )"));
+  EXPECT_TRUE(lies_on_input(R"(
+    %1 = reduce_sum(%0) {axes=[1]} : f32[4]
+    %2 = exp(%0) : f32[4, 4]
+    return %2, %1
+  )"));
+  EXPECT_FALSE(lies_on_input(R"(
+    %1 = exp(%0) : f32[4, 4]
+    %2 = reduce_sum(%0) {axes=[1]} : f32[4]
+    return %1, %2
+  )"));
+  EXPECT_FALSE(lies_on_input(R"(
+    %1 = softmax(%0) : f32[4, 4]
+    %2 = reduce_sum(%1) {axes=[1]} : f32[4]
+    return %1, %2
+  )"));
+}
+
+// One number a row on a row that all rows read: the next rows would read what was written for these.
+TEST(MemoryPlan, NeverPutsNumbersOfRowsOnARowThatAllRead) {
+  const Graph graph = parse_graph(R"(graph(%0: f32[4, 4], %1: f32[4]) {
+    %2 = reverse(%1) {axes=[0]} : f32[4]
+    %3 = row_fusion(%0, %2) region graph(%0: f32[4, 4], %1: f32[4]) {
+      %2 = layer_norm(%0, %1, %1) {epsilon=1e-05} : f32[4, 4]
+      %3 = reduce_sum(%2) {axes=[1]} : f32[4]
+      return %3
+    } : f32[4]
+    %4 = reverse(%3) {axes=[0]} : f32[4]
+    return %4
   })");
   const MemoryPlan result = plan(graph);
   EXPECT_NE(result.offsets.at(Tensor(graph.nodes[0], 0)), result.offsets.at(Tensor(graph.nodes[1], 0)));

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "passes/passes.h"
@@ -92,6 +93,31 @@ TEST(Simplify, CancelsMovement) {
   return %1
 }
 )");
+}
+
+// Sums over all rows, before the axes of the rows were joined.
+TEST(Simplify, SumsOverRowsWithoutReshaping) {
+  EXPECT_EQ(simplified(R"(graph(%0: f32[2, 3, 4]) {
+    %1 = reshape(%0) {shape=[6, 4]} : f32[6, 4]
+    %2 = reduce_sum(%1) {axes=[0]} : f32[4]
+    return %2
+  })"),
+            R"(graph(%0: f32[2, 3, 4]) {
+  %1 = reduce_sum(%0) {axes=[0, 1]} : f32[4]
+  return %1
+}
+)");
+  // Other rows, or none.
+  for (const std::string_view before : {"f32[2, 12]", "f32[6, 2, 2]", "f32[24]"}) {
+    const std::string text = fmt::format(R"(graph(%0: {}) {{
+  %1 = reshape(%0) {{shape=[6, 4]}} : f32[6, 4]
+  %2 = reduce_sum(%1) {{axes=[0]}} : f32[4]
+  return %2
+}}
+)",
+                                         before);
+    EXPECT_EQ(simplified(text), text);
+  }
 }
 
 TEST(Simplify, NeverJoinsDifferentDraws) {

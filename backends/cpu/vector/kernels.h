@@ -81,6 +81,11 @@ struct VectorKernels {
   float (*min)(const float* x, size_t n);
   float (*dot)(const float* x, const float* y, size_t n);
 
+  // sums[i] += x[r, i] for the rows one after the other; x of the type, `stride` elements from row to row.
+  void (*add_rows_f32)(float* sums, const void* x, size_t stride, size_t rows, size_t n);
+  void (*add_rows_f16)(float* sums, const void* x, size_t stride, size_t rows, size_t n);
+  void (*add_rows_bf16)(float* sums, const void* x, size_t stride, size_t rows, size_t n);
+
   // Rows of softmax and its gradients; y may be x (or dy).
   void (*softmax)(float* y, const float* x, size_t n);
   void (*log_softmax)(float* y, const float* x, size_t n);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions of a row of f32, and the rows of softmax and layer_norm. A row stays in the cache between the passes.
-#include "cpu/vector/math.h"
+#include "cpu/vector/half.h"
 
 namespace transom::cpu::TRANSOM_LEVEL {
 namespace {
@@ -44,6 +44,23 @@ float min(const float* x, size_t n) {
   TRANSOM_SIMD_REDUCE(|, bad)
   for (size_t i = 0; i < n; ++i) bad |= x[i] != x[i];
   return bad ? __builtin_nanf("") : smallest;
+}
+
+inline float f32_to_float(float x) { return x; }
+
+// Four rows at a time, since the sums are read and written for each time.
+template <typename T, float (*number)(T)>
+void add_rows(float* sums, const void* x, size_t stride, size_t rows, size_t n) {
+  auto* a = static_cast<const T*>(x);
+  for (; rows >= 4; rows -= 4, a += 4 * stride) {
+    const T *b = a + stride, *c = b + stride, *d = c + stride;
+    TRANSOM_SIMD
+    for (size_t i = 0; i < n; ++i) sums[i] = sums[i] + number(a[i]) + number(b[i]) + number(c[i]) + number(d[i]);
+  }
+  for (; rows > 0; --rows, a += stride) {
+    TRANSOM_SIMD
+    for (size_t i = 0; i < n; ++i) sums[i] += number(a[i]);
+  }
 }
 
 void softmax(float* y, const float* x, size_t n) {
@@ -129,6 +146,9 @@ void fill_rows(VectorKernels& kernels) {
   kernels.max = max;
   kernels.min = min;
   kernels.dot = dot;
+  kernels.add_rows_f32 = add_rows<float, f32_to_float>;
+  kernels.add_rows_f16 = add_rows<uint16_t, f16_to_float>;
+  kernels.add_rows_bf16 = add_rows<uint16_t, bf16_to_float>;
   kernels.softmax = softmax;
   kernels.log_softmax = log_softmax;
   kernels.softmax_gradient = softmax_gradient;
