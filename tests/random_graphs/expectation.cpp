@@ -105,7 +105,15 @@ class Walk {
           const double unit = input.type.dtype == DType::kFloat64 ? 0x1p-53 : 0x1p-24;
           for (double& x : input.real) x *= 1 + noise(x) * (4 + length / 16) * unit;
         }
+        const std::vector<Array> straight = outputs;
         operation.evaluate(inputs, attributes, outputs);
+        // What is less than its error may also be lost altogether, and 0 is what no such walk would meet by itself:
+        // neither its sign nor a division by it is what numbers on both sides of it give.
+        for (size_t o = 0; o < outputs.size(); ++o)
+          for (size_t i = 0; i < outputs[o].real.size(); ++i) {
+            double& x = outputs[o].real[i];
+            if (std::fabs(straight[o].real[i]) < std::fabs(x - straight[o].real[i]) && noise(x, i + 1) > 0.5) x = 0;
+          }
       }
     }
     for (Array& output : outputs) {
