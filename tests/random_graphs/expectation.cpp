@@ -116,6 +116,7 @@ class Walk {
           }
       }
     }
+    if (noisy_) turn_zeros(operation, inputs, outputs);
     for (Array& output : outputs) {
       if (!noisy_ || !output.floating()) {
         round_to_dtype(output);
@@ -133,6 +134,19 @@ class Walk {
       round_to_dtype(output);
     }
     return outputs;
+  }
+
+  // Zeros are equal: which of two is the larger one, and whether -0 + 0 is still added, is promised nowhere.
+  void turn_zeros(const Operation& operation, const std::vector<Array>& inputs, std::vector<Array>& outputs) const {
+    static const std::set<std::string_view> by_element = {"add", "sub", "max", "min"};
+    static const std::set<std::string_view> of_many = {"reduce_max", "reduce_min"};
+    const bool elementwise = by_element.contains(operation.name);
+    if (!elementwise && !of_many.contains(operation.name) && !accumulates(operation)) return;
+    for (Array& output : outputs)
+      for (size_t i = 0; i < output.real.size(); ++i)
+        if (output.real[i] == 0 && noise(0, i + 1) > 0 &&
+            (!elementwise || std::all_of(inputs.begin(), inputs.end(), [&](const Array& x) { return x.real[i] == 0; })))
+          output.real[i] = -output.real[i];
   }
 
   // Anything may come out, in any order.
