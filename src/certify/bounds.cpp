@@ -33,8 +33,7 @@ Bound bound_of(const Operation& operation, DType dtype, bool gradient) {
     return {Scale::kTerms, half ? 1.0 : 0.5};
   if (one_of(name, {"add", "sub", "mul"})) return {Scale::kElement, 0.5};
   if (one_of(name, {"div", "sqrt"})) return {Scale::kElement, 1.0};
-  if (name == "erf") return {Scale::kElement, half ? 1.0 : 8.0};
-  if (one_of(name, {"exp", "expm1", "log", "log1p", "tanh", "sin", "cos", "rsqrt", "pow", "remainder"}))
+  if (one_of(name, {"exp", "expm1", "log", "log1p", "tanh", "erf", "sin", "cos", "rsqrt", "pow", "remainder"}))
     return {Scale::kElement, half ? 1.0 : 4.0};
   // A value between two of the 255 steps may be rounded to either.
   if (name == "quantized_linear") return {Scale::kTensor, half ? 8.0 : 16384.0};

@@ -75,14 +75,22 @@ struct Table {
   }
 };
 
-// The least that errors are measured by: what is multiplied by a difference of numbers near 1. That is x in the
-// activations, and the cotangents, which come last, in gradients.
-double floor_of(const Operation& operation, const Trial& trial) {
+bool is_half(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBFloat16; }
+
+// The least that errors of output `i` are measured by: what is multiplied by a difference of numbers near 1. That is x
+// in the activations, and the cotangents, which come last, in gradients; where a gradient in 16 bits is the sum over
+// many cotangents, whose terms are rounded too, what so many of them come to.
+double floor_of(const Operation& operation, const Trial& trial, size_t i) {
   double largest = 0;
   const auto include = [&](const Array& array) {
     for (const double x : array.real) largest = std::max(largest, std::abs(x));
   };
-  if (trial.gradient) include(trial.inputs.back());
+  if (trial.gradient) {
+    const Type &from = trial.inputs.back().type, &to = trial.graph.outputs[i].type();
+    include(trial.inputs.back());
+    if (is_half(to.dtype) && elements(from.shape) > elements(to.shape) && elements(to.shape) > 0)
+      largest *= std::sqrt(static_cast<double>(elements(from.shape)) / static_cast<double>(elements(to.shape)));
+  }
   if (operation.name.starts_with("gelu") || operation.name.starts_with("silu")) include(trial.inputs[0]);
   return largest;
 }
@@ -90,9 +98,8 @@ double floor_of(const Operation& operation, const Trial& trial) {
 // Whether the gradient jumps where a value that the device rounds differently crosses a limit, or has f32 results of
 // 16-bit intermediate values.
 bool jumps(const Case& c) {
-  const bool half = c.dtype() == DType::kFloat16 || c.dtype() == DType::kBFloat16;
-  return half && (c.operation->name == "fusion" || c.operation->name == "remainder" ||
-                  c.operation->name == "attention_gradient");
+  return is_half(c.dtype()) && (c.operation->name == "fusion" || c.operation->name == "remainder" ||
+                                c.operation->name == "attention_gradient");
 }
 
 // The types without which no model runs; a device may refuse others.
@@ -131,7 +138,7 @@ void try_case(const Case& c, Trial trial, Row& row) {
   }
   for (size_t i = 0; i < expected.size(); ++i) {
     const Difference d = compare(expected[i], found[i], bound, magnitudes.empty() ? nullptr : &magnitudes[i],
-                                 terms.empty() ? nullptr : &terms[i], floor_of(*c.operation, trial));
+                                 terms.empty() ? nullptr : &terms[i], floor_of(*c.operation, trial, i));
     if (d.ratio > 1 && row.verdict != Verdict::kFail) {
       row.verdict = Verdict::kFail;
       row.note = fmt::format("{}{}: output {} {} at {}: expected {:.9g}, found {:.9g}",

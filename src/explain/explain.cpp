@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/threads.h"
+#include "device/device.h"
 #include "explain/explanation.h"
 #include "ir/tensor_map.h"
 #include "runtime/compilation.h"
@@ -182,6 +183,8 @@ Explanation explain(const BenchOptions& options, int64_t runs) {
   result.model = options.model, result.model_type = workload->model_type();
   result.task = options.task, result.dtype = options.dtype;
   result.device = device_name();
+  const transom_device_properties& properties = default_device()->properties();
+  result.device_notes = fmt::format("{}; {}", properties.architecture, properties.driver);
   result.mode = mode() == Mode::kEager     ? "eager"
                 : mode() == Mode::kCompile ? "compile"
                 : mode() == Mode::kGraph   ? "graph"

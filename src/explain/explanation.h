@@ -15,6 +15,7 @@ namespace transom {
 
 struct Explanation {
   std::string model, model_type, task, dtype, device, mode;
+  std::string device_notes;  // instruction set, libraries, and whether kernels are generated or interpreted
   int64_t batch_size = 0, sequence_length = 0;
   int threads = 0;
   double samples = 0;

@@ -46,6 +46,7 @@ Json explanation_json(const Explanation& e) {
           {"task", e.task},
           {"dtype", e.dtype},
           {"device", e.device},
+          {"device_notes", e.device_notes},
           {"mode", e.mode},
           {"threads", e.threads},
           {"batch_size", e.batch_size},

@@ -32,13 +32,13 @@ std::string summary_of(const Explanation& e) {
   for (const Limits::Products& products : e.limits.products)
     limits += fmt::format("{} products {:.1f} GFLOP/s, ", name_of(products.dtype), products.rate * 1e-9);
   return fmt::format(
-      "<h1>{}</h1>\n<p>{}: {}, batch {}, sequence length {}, {}, on {} with {} threads, mode {}.<br>"
+      "<h1>{}</h1>\n<p>{}: {}, batch {}, sequence length {}, {}, on {} ({}) with {} threads, mode {}.<br>"
       "A run takes <b>{:.3f} ms</b>, its kernels {:.3f} ms; what was measured as this machine's limits ({}memory "
       "{:.1f} GB/s) would "
       "allow {:.3f} ms. {} programs were compiled, this one in {:.1f} ms.</p>\n",
       escaped(e.model), escaped(e.model_type), escaped(e.task), e.batch_size, e.sequence_length, escaped(e.dtype),
-      escaped(e.device), e.threads, escaped(e.mode), e.run_seconds * 1e3, e.kernel_seconds * 1e3, limits,
-      e.limits.bandwidth * 1e-9, least * 1e3, e.programs, e.compile_seconds * 1e3);
+      escaped(e.device), escaped(e.device_notes), e.threads, escaped(e.mode), e.run_seconds * 1e3,
+      e.kernel_seconds * 1e3, limits, e.limits.bandwidth * 1e-9, least * 1e3, e.programs, e.compile_seconds * 1e3);
 }
 
 std::string key_of_colors() {

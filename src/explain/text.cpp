@@ -137,7 +137,7 @@ std::string memory_table(const Explanation& e) {
 std::string explanation_table(const Explanation& e, size_t rows) {
   std::string text = fmt::format("{} ({}): {} on {}, {} threads, {}, mode {}\n", e.model, e.model_type, e.task,
                                  e.device, e.threads, e.dtype, e.mode);
-  text += limits_text(e);
+  text += "device: " + e.device_notes + "\n" + limits_text(e);
   double least = 0;
   for (const Explanation::Kernel& kernel : e.kernels) least += kernel.least;
   text += fmt::format(

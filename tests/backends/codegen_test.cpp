@@ -17,6 +17,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
+#if defined(TRANSOM_CPU_CODEGEN)
+constexpr bool kGenerates = true;
+#else
+constexpr bool kGenerates = false;
+#endif
+
 // Sets how kernels are made, and where they are kept, for the length of a test.
 class Setting {
  public:
@@ -80,8 +86,26 @@ const std::vector<transom_dtype> kTypes = {TRANSOM_BOOL,    TRANSOM_UINT8,  TRAN
                                            TRANSOM_INT64,   TRANSOM_UINT32, TRANSOM_FLOAT16, TRANSOM_BFLOAT16,
                                            TRANSOM_FLOAT32, TRANSOM_FLOAT64};
 
+std::string device_notes() {
+  transom_device_properties properties{};
+  properties.struct_size = sizeof properties;
+  EXPECT_EQ(Plugin::cpu().table.device_describe(0, &properties, nullptr), TRANSOM_OK);
+  return properties.driver;
+}
+
+TEST(Codegen, TheDeviceSaysWhatMakesItsKernels) {
+  if (!kGenerates) {
+    EXPECT_NE(device_notes().find("kernels interpreted (built without LLVM)"), std::string::npos) << device_notes();
+    return;
+  }
+  EXPECT_NE(device_notes().find("kernels by LLVM"), std::string::npos) << device_notes();
+  const Setting setting("off", "off");
+  EXPECT_NE(device_notes().find("kernels interpreted (TRANSOM_CODEGEN=off)"), std::string::npos) << device_notes();
+}
+
 // Whatever has a record as an element-wise primitive, in every type, over counts that leave every kind of rest.
 TEST(Codegen, EveryInstructionHasTheBitsOfTheInterpreter) {
+  if (!kGenerates) GTEST_SKIP() << "built without LLVM";
   compared = 0;
   for (const transom::Operation* operation : transom::all_operations()) {
     if (!operation->elementwise || operation->kind != transom::OperationKind::kPrimitive) continue;
@@ -153,6 +177,7 @@ struct Folder {
 };
 
 TEST(Codegen, NewExtentsCompileNothing) {
+  if (!kGenerates) GTEST_SKIP() << "built without LLVM";
   const Folder folder;
   std::string first;
   for (const Shape& shape : {Shape{8, 128, 256}, Shape{3, 77, 100}, Shape{1, 1, 64}, Shape{5, 0, 96}, Shape{2, 1001}}) {
@@ -175,6 +200,7 @@ TEST(Codegen, NewExtentsCompileNothing) {
 
 // The interpreter gives way to the code in the middle, and nobody sees it.
 TEST(Codegen, CodeTakesOverInTheBackground) {
+  if (!kGenerates) GTEST_SKIP() << "built without LLVM";
   const Folder folder;
   const Shape shape = {300, 1003};
   const Graph region = chain(shape, 0.733);
@@ -212,6 +238,7 @@ std::string bytes_of_file(const fs::path& path) {
 }
 
 TEST(Codegen, ProcessesShareKernelsAndSurviveBadOnes) {
+  if (!kGenerates) GTEST_SKIP() << "built without LLVM";
   const Folder folder;
   const std::string command =
       "TRANSOM_CODEGEN=wait TRANSOM_KERNEL_CACHE=" + folder.path + " " + fs::read_symlink("/proc/self/exe").string() +

@@ -105,15 +105,15 @@ TEST(Limits, AreThoseOfWhatTakesLonger) {
 
 TEST(Explanation, PrintsTables) {
   const std::string text = explanation_table(training(), 5);
-  for (const char* word : {"limits measured here", "PASS", "trace", "KIND", "products", "OPERATION", "LIMIT/TIME",
-                           "arena", "fullest at node", "and "})
+  for (const char* word : {"device: ", "kernels ", "limits measured here", "PASS", "trace", "KIND", "products",
+                           "OPERATION", "LIMIT/TIME", "arena", "fullest at node", "and "})
     EXPECT_NE(text.find(word), std::string::npos) << word;
 }
 
 TEST(Explanation, BecomesJson) {
   const Json json = parse_json(dump_json(explanation_json(training())), "explanation");
   EXPECT_EQ(json["version"], 1);
-  for (const char* field : {"model", "model_type", "task", "dtype", "device", "mode"})
+  for (const char* field : {"model", "model_type", "task", "dtype", "device", "device_notes", "mode"})
     EXPECT_TRUE(json[field].is_string()) << field;
   for (const char* field : {"run_seconds", "kernel_seconds", "compile_seconds", "samples", "threads", "programs"})
     EXPECT_TRUE(json[field].is_number()) << field;

@@ -105,9 +105,18 @@ class Walk {
           const double unit = input.type.dtype == DType::kFloat64 ? 0x1p-53 : 0x1p-24;
           for (double& x : input.real) x *= 1 + noise(x) * (4 + length / 16) * unit;
         }
+        const std::vector<Array> straight = outputs;
         operation.evaluate(inputs, attributes, outputs);
+        // What is less than its error may also be lost altogether, and 0 is what no such walk would meet by itself:
+        // neither its sign nor a division by it is what numbers on both sides of it give.
+        for (size_t o = 0; o < outputs.size(); ++o)
+          for (size_t i = 0; i < outputs[o].real.size(); ++i) {
+            double& x = outputs[o].real[i];
+            if (std::fabs(straight[o].real[i]) < std::fabs(x - straight[o].real[i]) && noise(x, i + 1) > 0.5) x = 0;
+          }
       }
     }
+    if (noisy_) turn_zeros(operation, inputs, outputs);
     for (Array& output : outputs) {
       if (!noisy_ || !output.floating()) {
         round_to_dtype(output);
@@ -125,6 +134,19 @@ class Walk {
       round_to_dtype(output);
     }
     return outputs;
+  }
+
+  // Zeros are equal: which of two is the larger one, and whether -0 + 0 is still added, is promised nowhere.
+  void turn_zeros(const Operation& operation, const std::vector<Array>& inputs, std::vector<Array>& outputs) const {
+    static const std::set<std::string_view> by_element = {"add", "sub", "max", "min"};
+    static const std::set<std::string_view> of_many = {"reduce_max", "reduce_min"};
+    const bool elementwise = by_element.contains(operation.name);
+    if (!elementwise && !of_many.contains(operation.name) && !accumulates(operation)) return;
+    for (Array& output : outputs)
+      for (size_t i = 0; i < output.real.size(); ++i)
+        if (output.real[i] == 0 && noise(0, i + 1) > 0 &&
+            (!elementwise || std::all_of(inputs.begin(), inputs.end(), [&](const Array& x) { return x.real[i] == 0; })))
+          output.real[i] = -output.real[i];
   }
 
   // Anything may come out, in any order.

@@ -120,48 +120,49 @@ F log1p_value(F x) {
   return select(u == F(1.0f), x, result);
 }
 
-// A quotient of polynomials on the interval outside of which tanh rounds to 1.
+// `result` >= 0 with the sign of `value`, whose magnitude is `magnitude`.
 template <typename F>
-F tanh_value(F value) {
-  F x = select(value > F(7.90531110763549805f), F(7.90531110763549805f), value);
-  x = select(x < F(-7.90531110763549805f), F(-7.90531110763549805f), x);
-  const F s = x * x;
-  F p = F(-2.76076847742355e-16f);
-  p = multiply_add(p, s, F(2.00018790482477e-13f));
-  p = multiply_add(p, s, F(-8.60467152213735e-11f));
-  p = multiply_add(p, s, F(5.12229709037114e-08f));
-  p = multiply_add(p, s, F(1.48572235717979e-05f));
-  p = multiply_add(p, s, F(6.37261928875436e-04f));
-  p = multiply_add(p, s, F(4.89352455891786e-03f));
-  F q = F(1.19825839466702e-06f);
-  q = multiply_add(q, s, F(1.18534705686654e-04f));
-  q = multiply_add(q, s, F(2.26843463243900e-03f));
-  q = multiply_add(q, s, F(4.89352518554385e-03f));
-  const F magnitude = absolute(value);
-  return select(magnitude < F(0.0004f), value, x * p / q);
+F with_sign_of(F value, F magnitude, F result) {
+  return as_float(as_bits(result) + (as_bits(value) - as_bits(magnitude)));
 }
 
-// A quotient of polynomials on the interval outside of which erf rounds to 1.
+// e^2|x| - 1 divided by itself and 2: nothing cancels. Beyond 9.02 tanh rounds to 1.
+template <typename F>
+F tanh_value(F value) {
+  const F magnitude = absolute(value);
+  const F x = select(magnitude > F(9.5f), F(9.5f), magnitude);
+  const F twice = x + x;
+  const Nearest<F> n = nearest(twice * F(kLog2e));
+  const F scale = power_of_two(n.integer);
+  const F above = multiply_add(scale, expm1_reduced(reduce_exp(twice, n)), scale - F(1.0f));
+  return select(magnitude < F(0.0004f), value, with_sign_of(value, magnitude, above / (above + F(2.0f))));
+}
+
+// 1 - 2^q(|x|), where 2^q(t) is 1 - erf(t): what is left to 1 is as accurate as the value is near 0. Beyond 4 erf
+// rounds to 1. Even and odd powers apart, since each step waits for the one before it.
 template <typename F>
 F erf_value(F value) {
-  F x = select(value > F(4.0f), F(4.0f), value);
-  x = select(x < F(-4.0f), F(-4.0f), x);
-  const F s = x * x;
-  F p = F(-2.72614225801306e-10f);
-  p = multiply_add(p, s, F(2.77068142495902e-08f));
-  p = multiply_add(p, s, F(-2.10102402082508e-06f));
-  p = multiply_add(p, s, F(-5.69250639462346e-05f));
-  p = multiply_add(p, s, F(-7.34990630326855e-04f));
-  p = multiply_add(p, s, F(-2.95459980854025e-03f));
-  p = multiply_add(p, s, F(-1.60960333262415e-02f));
-  F q = F(-1.45660718464996e-05f);
-  q = multiply_add(q, s, F(-2.13374055278905e-04f));
-  q = multiply_add(q, s, F(-1.68282697438203e-03f));
-  q = multiply_add(q, s, F(-7.37332916720468e-03f));
-  q = multiply_add(q, s, F(-1.42647390514189e-02f));
-  const F result = x * (p / q);  // in this order, since x * p may be subnormal
-  const F below = select(result > F(1.0f), F(1.0f), result);
-  return select(below < F(-1.0f), F(-1.0f), below);
+  const F magnitude = absolute(value);
+  const F t = select(magnitude > F(4.0f), F(4.0f), magnitude), s = t * t;
+  F even = F(1.335408793e-5f);
+  even = multiply_add(even, s, F(9.129940008e-4f));
+  even = multiply_add(even, s, F(2.314079922e-4f));
+  even = multiply_add(even, s, F(-1.482770658e-1f));
+  even = multiply_add(even, s, F(-1.627907035f));
+  F odd = F(-1.697214940e-4f);
+  odd = multiply_add(odd, s, F(-2.405018072e-3f));
+  odd = multiply_add(odd, s, F(2.763202767e-2f));
+  odd = multiply_add(odd, s, F(-9.184476254e-1f));
+  const F q = multiply_add(odd, s, even * t);
+  const Nearest<F> n = nearest(q);
+  const F r = q - n.value, scale = power_of_two(n.integer);
+  F p = F(1.546971715e-4f);  // (2^r - 1) / r
+  p = multiply_add(p, r, F(1.339086686e-3f));
+  p = multiply_add(p, r, F(9.618030827e-3f));
+  p = multiply_add(p, r, F(5.550357105e-2f));
+  p = multiply_add(p, r, F(2.402265108e-1f));
+  p = multiply_add(p, r, F(6.931471880e-1f));
+  return with_sign_of(value, magnitude, (F(1.0f) - scale) - scale * (p * r));
 }
 
 // Sine (quadrant 0) or cosine (quadrant 1) of |x| < 2^22, reduced in f64: pi/2 in two parts leaves an error below
@@ -183,7 +184,8 @@ inline float sine_value(float value, int32_t quadrant) {
   even = even * s + 4.166664568298827e-2f;
   even = even * s * s - 0.5f * s + 1.0f;
   const float result = (k & 1) ? even : odd;
-  return (k & 2) ? -result : result;
+  const float turned = (k & 2) ? -result : result;
+  return quadrant == 0 && value == 0.0f ? value : turned;  // -0 too
 }
 
 }  // namespace
