@@ -249,7 +249,7 @@ int main(int argc, char** argv) {
   convolution("8x64x56x56 3x3", {8, 64, 56, 56}, {64, 64, 3, 3}, {8, 64, 56, 56}, 1, 1, 1);
   convolution("1x512x1000 window 3 stride 2", {1, 512, 1001}, {512, 512, 3}, {1, 512, 500}, 2, 0, 1);
   for (const int64_t images : {1, 8})
-    for (const auto [places, channels] : {std::pair<int64_t, int64_t>{56, 64}, {28, 128}, {14, 256}, {7, 512}})
+    for (const auto& [places, channels] : {std::pair<int64_t, int64_t>{56, 64}, {28, 128}, {14, 256}, {7, 512}})
       windows_of_3x3(images, places, channels);
   return 0;
 }

@@ -20,7 +20,7 @@ constexpr int64_t kFewestFrozenRows = 32;  // the same where b is frozen
 
 int64_t chunk_count(int64_t extent, int64_t step) { return (extent + step - 1) / step; }
 
-enum class Cut { kColumnsFirst, kRowsFirst, kRows };
+enum class Cut { kColumnsFirst, kRowsFirst, kRows, kNothing };
 
 // If b changes, columns are cut first: the threads then share no part of b, which is the operand that the library packs
 // at each call. If it is frozen, rows, as long as they are enough: the library reads its own layout only where the rows
@@ -28,7 +28,7 @@ enum class Cut { kColumnsFirst, kRowsFirst, kRows };
 Grid choose_grid(const ProductPlan& plan, Cut cut) {
   const auto threads = static_cast<int64_t>(thread_count());
   Grid grid{plan.m, plan.n, 1, 1};
-  if (plan.batch >= 4 * threads || threads == 1) return grid;
+  if (plan.batch >= 4 * threads || threads == 1 || cut == Cut::kNothing) return grid;
   const auto cut_rows = [&](int64_t chunks, int64_t least) {
     grid.m_step = chunk_count(plan.m, std::clamp<int64_t>(plan.m / least, 1, chunks));
     grid.m_chunks = chunk_count(plan.m, grid.m_step);
@@ -93,20 +93,27 @@ void CutProduct::run(const std::byte* a, const std::byte* b, const std::byte* bi
   });
 }
 
-// Columns are cut only where those of a chunk are one stretch of the packed form, in the layout that the library wants
-// for the chunk.
+// The first way of cutting in which the chunks want their b as a stretch of the packed form. The last one cuts nothing.
 void CutProduct::lay_out() {
-  const auto layout_of = [&](bool last_n) { return MatrixProduct::find(shape(false, last_n))->b_desc(); };
-  const Grid cut = std::exchange(grid_, choose_grid(plan_, Cut::kRows));
-  layout_ = layout_of(false);
-  const Grid rows = std::exchange(grid_, cut);
-  if (cut.n_chunks > 1 && !(is_stretch(layout_of(false)) && is_stretch(layout_of(true)))) grid_ = rows;
+  for (const Cut cut : {Cut::kRowsFirst, Cut::kRows, Cut::kNothing}) {
+    const Grid chosen = choose_grid(plan_, cut);
+    grid_ = {chosen.m_step, plan_.n, chosen.m_chunks, 1};
+    layout_ = MatrixProduct::find(shape(false, false))->b_desc();
+    grid_ = chosen;
+    bool alike = true;
+    for (const bool last_m : {false, true})
+      for (const bool last_n : {false, true})
+        alike = alike && is_stretch(MatrixProduct::find(shape(last_m, last_n))->b_desc());
+    if (alike) return;
+  }
 }
 
 bool CutProduct::is_stretch(const memory::desc& chunk) const {
-  return chunk.get_format_kind() == memory::format_kind::blocked && chunk.get_strides() == layout_.get_strides() &&
-         chunk.get_inner_blks() == layout_.get_inner_blks() && chunk.get_inner_idxs() == layout_.get_inner_idxs() &&
-         bytes(layout_.get_padded_dims()[1], chunk.get_size()) == bytes(chunk.get_padded_dims()[1], layout_.get_size());
+  return chunk == layout_ ||
+         (chunk.get_format_kind() == memory::format_kind::blocked && chunk.get_strides() == layout_.get_strides() &&
+          chunk.get_inner_blks() == layout_.get_inner_blks() && chunk.get_inner_idxs() == layout_.get_inner_idxs() &&
+          bytes(layout_.get_padded_dims()[1], chunk.get_size()) ==
+              bytes(chunk.get_padded_dims()[1], layout_.get_size()));
 }
 
 MatrixShape CutProduct::shape(bool last_m, bool last_n) const {

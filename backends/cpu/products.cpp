@@ -163,8 +163,9 @@ Kernel library_kernel(const Node& node, const ProductPlan& plan) {
   const bool narrow_output = output != plan.output;
   const size_t bias_bytes = wide && plan.bias ? aligned(static_cast<size_t>(plan.n) * sizeof(float)) : 0;
   const size_t c_bytes = narrow_output ? aligned(static_cast<size_t>(outputs) * sizeof(float)) : 0;
-  // What is read as it is stored needs no packed copy at its first use.
-  const bool waits = pack && weight->dtype == plan.b.dtype && !wide;
+  // What is read as it is stored needs no packed copy at its first use, unless its columns would be taken one by one:
+  // the library adds up in another order then.
+  const bool waits = pack && weight->dtype == plan.b.dtype && !wide && plan.b.row == 1;
   std::shared_ptr<const CutProduct> plain;
   if (!pack || waits) plain = std::make_shared<const CutProduct>(plan, input, output, pack);
   const auto reused = pack ? std::make_shared<const PackedProduct>(plan, input, output, weight->dtype) : nullptr;

@@ -82,8 +82,12 @@ TEST(Elementwise, ErfRisesToOneAndNotBefore) {
   const Tensor x = tensor(TRANSOM_FLOAT32, {static_cast<int64_t>(values.size())}, values);
   const Tensor y = evaluate("erf", {x}, TRANSOM_FLOAT32, x.shape);
   for (size_t i = 0; i < values.size(); ++i) {
-    if (i > 0) EXPECT_GE(y.values[i], y.values[i - 1]) << values[i];
-    if (values[i] < 3.8) EXPECT_LT(y.values[i], 1) << values[i];
+    if (i > 0) {
+      EXPECT_GE(y.values[i], y.values[i - 1]) << values[i];
+    }
+    if (values[i] < 3.8) {
+      EXPECT_LT(y.values[i], 1) << values[i];
+    }
   }
   EXPECT_EQ(y.values.back(), 1);
 }

@@ -161,6 +161,56 @@ TEST(Products, FrozenWeightsArePackedOnceAndSharedBetweenShapes) {
   }
 }
 
+// The first use reads the weight as it is, later ones its packed form; both ways round alike.
+TEST(Products, AFrozenWeightHasTheSameBitsAtEveryUse) {
+  Plugin& plugin = Plugin::cpu();
+  for (const transom_dtype dtype : {TRANSOM_FLOAT32, TRANSOM_BFLOAT16})
+    for (const bool transposed : {false, true})
+      for (const auto& [n, k] :
+           {std::pair<int64_t, int64_t>{32, 32}, {64, 32}, {32, 64}, {200, 96}, {130, 3072}, {96, 20}}) {
+        const Tensor w = transposed ? numbers(dtype, {k, n}, -1, 1, 2) : numbers(dtype, {n, k}, -1, 1, 2);
+        transom_error error{};
+        transom_binding weight{nullptr, 0};
+        std::vector<char> bytes(w.values.size() * element_size(dtype));
+        encode(w, bytes.data());
+        ASSERT_EQ(plugin.table.buffer_import(plugin.device, bytes.data(), bytes.size(), &weight.buffer, &error),
+                  TRANSOM_OK);
+        for (const int64_t m : {5, 16, 32, 36, 72, 100, 600}) {
+          const bool upright = m != 32;  // else x [K, M], as in the gradient of a weight
+          const Tensor x = numbers(dtype, upright ? Shape{m, k} : Shape{k, m}, -1, 1, static_cast<uint64_t>(m));
+          const std::vector<Attribute> axes = {{"x_batch", Shape{}},
+                                               {"y_batch", Shape{}},
+                                               {"x_contract", Shape{upright ? 1 : 0}},
+                                               {"y_contract", Shape{transposed ? 0 : 1}},
+                                               {"dtype", dtype}};
+          const auto run = [&](bool frozen) {
+            Graph graph;
+            const int input = graph.input(x), other = graph.input(w, frozen);
+            graph.output(graph.node("dot_general", {input, other}, dtype, {m, n}, axes));
+            Program program(plugin, graph);
+            EXPECT_TRUE(program.compiled()) << program.error;
+            transom_binding activation{nullptr, 0};
+            plugin.table.buffer_allocate(plugin.device, x.values.size() * element_size(dtype), &activation.buffer,
+                                         &error);
+            encode(x, plugin.table.buffer_host_pointer(activation.buffer));
+            std::vector<std::vector<double>> results;
+            for (int repeat = 0; repeat < 3; ++repeat)
+              results.push_back(program.run_buffers({activation, weight})[0].values);
+            plugin.table.buffer_free(activation.buffer);
+            return results;
+          };
+          const auto changing = run(false), frozen = run(true);
+          double worst = 0;
+          for (size_t i = 0; i < frozen[0].size(); ++i)
+            worst = std::max(worst, std::abs(frozen[0][i] - changing[0][i]));
+          EXPECT_LE(worst, 4 * tolerance(dtype) * static_cast<double>(k)) << dtype << transposed << n << k << m;
+          EXPECT_EQ(frozen[0], frozen[1]) << dtype << transposed << " " << n << " " << k << " " << m;
+          EXPECT_EQ(frozen[0], frozen[2]) << dtype << transposed << " " << n << " " << k << " " << m;
+        }
+        plugin.table.buffer_free(weight.buffer);
+      }
+}
+
 // A weight that is cast before it is used is packed from before the cast; the numbers are those of the cast weight.
 TEST(Products, TakesAFrozenWeightFromBeforeItsCast) {
   Plugin& plugin = Plugin::cpu();
