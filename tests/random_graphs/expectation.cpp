@@ -76,6 +76,11 @@ class Walk {
     }
     std::vector<Array> outputs;
     for (const Type& type : operation.infer({operation, types, attributes})) outputs.emplace_back(type);
+    const bool flushes =
+        noisy_ && seed_ % 2 == 0 && accumulates(operation) &&
+        std::any_of(inputs.begin(), inputs.end(), [](const Array& x) { return x.type.dtype == DType::kBFloat16; });
+    if (flushes)
+      for (Array& input : inputs) flush(input, 1);
     operation.evaluate(inputs, attributes, outputs);
     double room = 4;  // units in the last place
     if (noisy_ && accumulates(operation) && undetermined(operation, attributes, inputs, outputs)) {
@@ -116,6 +121,8 @@ class Walk {
           }
       }
     }
+    if (flushes)
+      for (Array& output : outputs) flush(output, 1024);
     if (noisy_) turn_zeros(operation, inputs, outputs);
     for (Array& output : outputs) {
       if (!noisy_ || !output.floating()) {
@@ -134,6 +141,14 @@ class Walk {
       round_to_dtype(output);
     }
     return outputs;
+  }
+
+  // Processors' instructions for products of bf16 take subnormal numbers for zeros, and give zeros for them: terms of a
+  // sum too.
+  static void flush(Array& array, double terms) {
+    if (array.type.dtype != DType::kBFloat16 && array.type.dtype != DType::kFloat32) return;
+    for (double& x : array.real)
+      if (std::fabs(x) < 0x1p-126 * terms) x = 0;
   }
 
   // Zeros are equal: which of two is the larger one, and whether -0 + 0 is still added, is promised nowhere.
