@@ -112,25 +112,31 @@ void gelu(transom_dtype dtype, const Shape& shape) {
   bandwidth(fmt::format("fusion gelu {} {}", fmt::join(shape, "x"), type_name(dtype)), graph, {input});
 }
 
-// Bias, residual and dropout in one: what stands behind each product of a transformer layer.
-void dropout(const Shape& shape) {
+int dropped(Graph& region, int x, int key, const Shape& shape) {
   const transom_dtype f32 = TRANSOM_FLOAT32;
-  Graph region;
-  const int x = region.input(f32, shape), rest = region.input(f32, shape), key = region.input(TRANSOM_INT64, {2});
   const auto wide = [&](int value, transom_dtype dtype) {
     return region.node("broadcast", {region.node("reshape", {value}, dtype, {1, 1})}, dtype, shape);
   };
   const int bits = region.node("random_bits", {key}, TRANSOM_UINT32, shape);
   const int limit = wide(region.node("constant", {}, TRANSOM_UINT32, {}, {{"int_value", 429496730}}), TRANSOM_UINT32);
-  const int dropped = region.node("less", {bits, limit}, TRANSOM_BOOL, shape);
+  const int gone = region.node("less", {bits, limit}, TRANSOM_BOOL, shape);
   const int scaled = region.node("mul", {x, scalar(region, f32, 1 / 0.9, shape)}, f32, shape);
-  const int kept = region.node("select", {dropped, scalar(region, f32, 0, shape), scaled}, f32, shape);
-  region.output(region.node("add", {kept, rest}, f32, shape));
-  const Tensor a = numbers(f32, shape), b = numbers(f32, shape), seed = tensor(TRANSOM_INT64, {2}, {42, 7});
+  return region.node("select", {gone, scalar(region, f32, 0, shape), scaled}, f32, shape);
+}
+
+const Tensor kKey = tensor(TRANSOM_INT64, {2}, {42, 7});
+
+// Bias, residual and dropout in one: what stands behind each product of a transformer layer.
+void dropout(const Shape& shape) {
+  const transom_dtype f32 = TRANSOM_FLOAT32;
+  Graph region;
+  const int x = region.input(f32, shape), rest = region.input(f32, shape), key = region.input(kKey);
+  region.output(region.node("add", {dropped(region, x, key, shape), rest}, f32, shape));
+  const Tensor a = numbers(f32, shape), b = numbers(f32, shape);
   Graph graph;
-  const int ga = graph.input(a), gb = graph.input(b), gs = graph.input(seed);
+  const int ga = graph.input(a), gb = graph.input(b), gs = graph.input(kKey);
   graph.output(graph.fusion({ga, gb, gs}, region)[0]);
-  bandwidth(fmt::format("fusion dropout {} f32", fmt::join(shape, "x")), graph, {a, b, seed});
+  bandwidth(fmt::format("fusion dropout {} f32", fmt::join(shape, "x")), graph, {a, b, kKey});
 }
 
 void adamw(int64_t count) {
@@ -180,6 +186,50 @@ void rows(transom_dtype dtype) {
            {{"axes", Shape{1}}});
   one_node("reduce_sum columns 1024x3072 " + type, "reduce_sum", {numbers(dtype, {1024, 3072})}, {{dtype, {3072}}},
            {{"axes", Shape{0}}});
+}
+
+// What stands between two products on the way back: nodes one by one, and the kernel that they become.
+void backward(const std::string& name, const std::vector<Tensor>& inputs,
+              const std::function<std::vector<int>(Graph& graph, const std::vector<int>& in)>& add) {
+  Graph apart, region, together;
+  const auto inputs_in = [&](Graph& graph) {
+    std::vector<int> values;
+    for (const Tensor& input : inputs) values.push_back(graph.input(input));
+    return values;
+  };
+  for (const int output : add(apart, inputs_in(apart))) apart.output(output);
+  for (const int output : add(region, inputs_in(region))) region.output(output);
+  for (const int output : together.region("row_fusion", inputs_in(together), region)) together.output(output);
+  bandwidth(name + " one by one", apart, inputs);
+  bandwidth(name + " row_fusion", together, inputs);
+}
+
+void backward(transom_dtype dtype) {
+  const transom_dtype f32 = TRANSOM_FLOAT32;
+  const Shape wide = {1024, 3072}, hidden = {1024, 768}, width = {768};
+  Graph activation, dropout;
+  const int x = activation.input(dtype, wide), dy = activation.input(dtype, wide);
+  const int inner = activation.node("erf", {activation.node("exp", {x}, dtype, wide)}, dtype, wide);
+  activation.output(activation.node("mul", {dy, inner}, dtype, wide));
+  const std::string type = type_name(dtype);
+  backward("activation and bias 1024x3072 " + type, {numbers(dtype, wide), numbers(dtype, wide, -1, 1, 2)},
+           [&](Graph& graph, const std::vector<int>& in) {
+             const int dx = graph.fusion(in, activation)[0];
+             return std::vector<int>{dx, graph.node("reduce_sum", {dx}, dtype, {3072}, {{"axes", Shape{0}}})};
+           });
+
+  const int sum = dropout.input(f32, hidden), key = dropout.input(kKey), made = dropped(dropout, sum, key, hidden);
+  dropout.output(dtype == f32 ? made : dropout.node("cast", {made}, dtype, hidden));
+  backward("norm, dropout and bias 1024x768 " + type,
+           {numbers(f32, hidden), numbers(f32, width), numbers(f32, hidden, -1, 1, 2), numbers(f32, hidden), kKey},
+           [&](Graph& graph, const std::vector<int>& in) {
+             const int both = graph.node("add", {in[2], in[3]}, f32, hidden);
+             std::vector<int> outputs = graph.nodes("layer_norm_gradient", {in[0], in[1], both},
+                                                    {{f32, hidden}, {f32, width}, {f32, width}}, {{"epsilon", 1e-12}});
+             outputs.push_back(graph.fusion({outputs[0], in[4]}, dropout)[0]);
+             outputs.push_back(graph.node("reduce_sum", {outputs[3]}, dtype, width, {{"axes", Shape{0}}}));
+             return outputs;
+           });
 }
 
 void movement() {
@@ -244,6 +294,8 @@ int main(int argc, char** argv) {
   adamw(2362368);
   rows(TRANSOM_FLOAT32);
   rows(TRANSOM_BFLOAT16);
+  backward(TRANSOM_FLOAT32);
+  backward(TRANSOM_BFLOAT16);
   movement();
   convolution("patches 8x3x224x224 by 16", {8, 3, 224, 224}, {768, 3, 16, 16}, {8, 768, 14, 14}, 16, 0, 1);
   convolution("8x64x56x56 3x3", {8, 64, 56, 56}, {64, 64, 3, 3}, {8, 64, 56, 56}, 1, 1, 1);
