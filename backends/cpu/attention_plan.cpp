@@ -14,7 +14,7 @@ namespace {
 constexpr float kMaskedScore = -3.3895313892515355e38f;  // transom/ops.h
 constexpr int64_t kBlockScores = 1 << 16;                // scores of a block: a quarter of a megabyte
 constexpr int64_t kMostQueries = 128, kFewestQueries = 16;
-constexpr int64_t kFewestGathered = 2, kMostGathered = 128;  // queries and keys
+constexpr int64_t kMostGathered = 1 << 17;  // scores of all heads
 
 }  // namespace
 
@@ -83,7 +83,7 @@ int64_t AttentionPlan::most_keys() const {
   return most;
 }
 
-bool AttentionPlan::gathers() const { return blocks.size() == 1 && T >= kFewestGathered && S <= kMostGathered; }
+bool AttentionPlan::gathers() const { return blocks.size() == 1 && T > 1 && B * H * T * S <= kMostGathered; }
 
 std::shared_ptr<const MatrixProduct> AttentionPlan::scores_product(const QueryBlock& block) const {
   return MatrixProduct::find(

@@ -42,7 +42,7 @@ struct AttentionPlan {
   int64_t most_queries() const;
   int64_t most_keys() const;
   // Whether a head's rows are brought together first: the library's quick way to multiply takes no rows that lie apart,
-  // and the other one makes code for a twentieth of a second when it is first called.
+  // and the other one makes code for a twentieth of a second when it is first called. With many heads that is little.
   bool gathers() const;
   // The block with every key, for queries whose keys are all hidden by the bias.
   QueryBlock with_all_keys(const QueryBlock& block) const { return {block.query, block.queries, 0, S}; }

@@ -75,8 +75,8 @@ def peak_memory(process):
 def command_of(case, peer, options):
     if peer == "transom":
         kind = ["--quantization", "int8"] if case.dtype == "int8" else ["--dtype", case.dtype]
-        # Inference traces once, as the peers' graphs do; training traces every step, as eager PyTorch does.
-        mode = [] if case.training else ["--mode", "compile"]
+        # Inference on one shape traces once, as the peers' graphs do; training traces every step, as eager PyTorch does.
+        mode = ["--mode", "compile"] if case.task == "forward" else []
         command = [options.transom, "bench", case.model, "--task", case.task, *kind, "--inputs", case.inputs, *mode,
                    "--threads", str(options.threads), "--interactive"]
         return command + (["--device", options.device] if options.device else [])
