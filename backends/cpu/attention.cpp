@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // attention and its gradient. A task is a block of queries of one head, or for the gradient the heads that share keys:
 // their sums over queries then need no other thread.
-#include <cstring>
-#include <utility>
-
 #include "cpu/attention_plan.h"
+#include "cpu/copy.h"
 #include "cpu/threads.h"
 #include "cpu/vector/kernels.h"
 #include "cpu/widening.h"
@@ -55,11 +53,6 @@ ForwardProducts forward_products(const AttentionPlan& plan, const QueryBlock& bl
           mixed(plan.e, plan.e)};
 }
 
-// Rows of `bytes` each, from one place to another.
-void copy_rows(std::byte* to, size_t to_step, const std::byte* from, size_t from_step, int64_t rows, size_t bytes) {
-  for (int64_t row = 0; row < rows; ++row, to += to_step, from += from_step) std::memcpy(to, from, bytes);
-}
-
 struct ForwardProgram {
   AttentionPlan plan;
   std::vector<ForwardProducts> products, with_all_keys;  // of each block
@@ -79,8 +72,11 @@ struct ForwardProgram {
   // Of q, k, v and the result of one head.
   size_t gathered_bytes() const {
     if (!plan.gathers()) return 0;
-    const int64_t rows = plan.most_queries() + plan.S;
-    return Scratch::bytes_of<float>(rows * plan.d) + Scratch::bytes_of<float>(rows * plan.e);
+    const auto bytes_of = [&](int64_t rows, int64_t width) {
+      return Scratch::bytes_of<std::byte>(rows * width * static_cast<int64_t>(plan.element()));
+    };
+    const int64_t queries = plan.most_queries();
+    return bytes_of(queries, plan.d) + bytes_of(plan.S, plan.d) + bytes_of(plan.S, plan.e) + bytes_of(queries, plan.e);
   }
 
   void run_block(const AttentionInputs& in, int64_t b, int64_t h, size_t index, std::byte* out) const {
@@ -106,15 +102,15 @@ struct ForwardProgram {
     const size_t e_bytes = static_cast<size_t>(plan.e) * plan.element();
     const auto heads = static_cast<size_t>(plan.H), key_heads = static_cast<size_t>(plan.G);
     if (plan.gathers()) {
-      auto* own_qk = scratch.take<std::byte>((block.queries + n) * plan.d * static_cast<int64_t>(sizeof(float)));
-      auto* own_vy = scratch.take<std::byte>((block.queries + n) * plan.e * static_cast<int64_t>(sizeof(float)));
-      copy_rows(own_qk, d_bytes, q, heads * d_bytes, block.queries, d_bytes);
-      q = std::exchange(own_qk, own_qk + static_cast<size_t>(block.queries) * d_bytes);
-      copy_rows(own_qk, d_bytes, k, key_heads * d_bytes, n, d_bytes);
-      k = own_qk;
-      result = std::exchange(own_vy, own_vy + static_cast<size_t>(block.queries) * e_bytes);
-      copy_rows(own_vy, e_bytes, v, key_heads * e_bytes, n, e_bytes);
-      v = own_vy;
+      const auto gathered = [&](const std::byte* from, int64_t count, size_t apart, size_t bytes) {
+        auto* own = scratch.take<std::byte>(count * static_cast<int64_t>(bytes));
+        copy_rows(own, bytes, from, apart * bytes, count, bytes);
+        return own;
+      };
+      q = gathered(q, block.queries, heads, d_bytes);
+      k = gathered(k, n, key_heads, d_bytes);
+      v = gathered(v, n, key_heads, e_bytes);
+      result = scratch.take<std::byte>(block.queries * static_cast<int64_t>(e_bytes));
     }
     product.scores->run(q, k, nullptr, weights);
     for (int64_t i = 0; i < block.queries; ++i) {

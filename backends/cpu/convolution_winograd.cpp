@@ -7,7 +7,6 @@
 //
 // The gradient of the input is the same convolution of the other gradient, with the window turned round.
 #include <algorithm>
-#include <cstring>
 
 #include "cpu/convolution_library.h"
 #include "cpu/threads.h"

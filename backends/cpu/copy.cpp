@@ -116,6 +116,10 @@ void StridedCopy::run_transposed(T* to, const T* from) const {
   });
 }
 
+void copy_rows(std::byte* to, size_t to_step, const std::byte* from, size_t from_step, int64_t rows, size_t bytes) {
+  for (int64_t row = 0; row < rows; ++row, to += to_step, from += from_step) std::memcpy(to, from, bytes);
+}
+
 void copy_view(std::byte* to, const std::byte* from, const View& view, size_t element) {
   StridedCopy(view.shape, dense_strides(view.shape), 0, view.strides, view.offset, element).run(to, from);
 }

@@ -32,6 +32,9 @@ class StridedCopy {
   bool transposed_ = false;
 };
 
+// Rows of `bytes` each; their beginnings lie `to_step` and `from_step` bytes apart.
+void copy_rows(std::byte* to, size_t to_step, const std::byte* from, size_t from_step, int64_t rows, size_t bytes);
+
 // Writes out a view of `from` densely.
 void copy_view(std::byte* to, const std::byte* from, const View& view, size_t element);
 

@@ -2,10 +2,9 @@
 #include "cpu/cut_product.h"
 
 #include <algorithm>
-#include <cstring>
-#include <utility>
 #include <vector>
 
+#include "cpu/copy.h"
 #include "cpu/threads.h"
 #include "cpu/widening.h"
 
@@ -88,8 +87,7 @@ void CutProduct::run(const std::byte* a, const std::byte* b, const std::byte* bi
     const size_t row_bytes = bytes(std::min(grid_.n_step, plan_.n - n), out);
     std::byte* own = thread_scratch(bytes(rows, row_bytes));
     product.run(left, right, shift, own);
-    for (int64_t row = 0; row < rows; ++row)
-      std::memcpy(target + bytes(row * plan_.n, out), own + bytes(row, row_bytes), row_bytes);
+    copy_rows(target, bytes(plan_.n, out), own, row_bytes, rows, row_bytes);
   });
 }
 

@@ -14,8 +14,6 @@ bool one_of(std::string_view name, std::initializer_list<std::string_view> names
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-bool is_half(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBFloat16; }
-
 }  // namespace
 
 Bound bound_of(const Operation& operation, DType dtype, bool gradient) {

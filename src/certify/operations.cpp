@@ -75,8 +75,6 @@ struct Table {
   }
 };
 
-bool is_half(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBFloat16; }
-
 // The least that errors of output `i` are measured by: what is multiplied by a difference of numbers near 1. That is x
 // in the activations, and the cotangents, which come last, in gradients; where a gradient in 16 bits is the sum over
 // many cotangents, whose terms are rounded too, what so many of them come to.

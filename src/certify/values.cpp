@@ -64,6 +64,8 @@ std::vector<Array> run_on(const std::shared_ptr<Device>& device, const Graph& gr
   return outputs;
 }
 
+bool is_half(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBFloat16; }
+
 double ulp(double x, DType dtype) {
   int digits = 53, least = -1022;
   if (dtype == DType::kFloat32) digits = 24, least = -126;

@@ -22,6 +22,9 @@ std::vector<Array> evaluate(const Graph& graph, std::span<const Array> inputs);
 std::vector<Array> run_on(const std::shared_ptr<Device>& device, const Graph& graph, std::span<Array> inputs,
                           bool donate = false);
 
+// f16 or bf16.
+bool is_half(DType dtype);
+
 // The distance from |x| to the next number of the element type; of the least normal number below that.
 double ulp(double x, DType dtype);
 

@@ -131,17 +131,43 @@ TEST(Products, DotGeneralOverAnyAxes) {
   }
 }
 
+// A weight in memory of its own that programs share, as a file's.
+class ImportedWeight {
+ public:
+  explicit ImportedWeight(const Tensor& w) : bytes_(w.values.size() * element_size(w.dtype)) {
+    encode(w, bytes_.data());
+    transom_error error{};
+    EXPECT_EQ(plugin_.table.buffer_import(plugin_.device, bytes_.data(), bytes_.size(), &weight_.buffer, &error),
+              TRANSOM_OK);
+  }
+  ~ImportedWeight() { plugin_.table.buffer_free(weight_.buffer); }
+  ImportedWeight(const ImportedWeight&) = delete;
+  ImportedWeight& operator=(const ImportedWeight&) = delete;
+
+  // The first output of so many runs of a program of x and the weight.
+  std::vector<Tensor> run(Program& program, const Tensor& x, int times) const {
+    transom_error error{};
+    transom_binding activation{nullptr, 0};
+    plugin_.table.buffer_allocate(plugin_.device, x.values.size() * element_size(x.dtype), &activation.buffer, &error);
+    encode(x, plugin_.table.buffer_host_pointer(activation.buffer));
+    std::vector<Tensor> results;
+    for (int i = 0; i < times; ++i) results.push_back(program.run_buffers({activation, weight_})[0]);
+    plugin_.table.buffer_free(activation.buffer);
+    return results;
+  }
+
+ private:
+  Plugin& plugin_ = Plugin::cpu();
+  std::vector<char> bytes_;
+  transom_binding weight_{nullptr, 0};
+};
+
 TEST(Products, FrozenWeightsArePackedOnceAndSharedBetweenShapes) {
   Plugin& plugin = Plugin::cpu();
   for (transom_dtype dtype : {TRANSOM_FLOAT32, TRANSOM_BFLOAT16, TRANSOM_FLOAT16}) {
     const int64_t n = 200, k = 96;
     const Tensor w = numbers(dtype, {n, k}, -1, 1, 2);
-    transom_error error{};
-    transom_binding weight{nullptr, 0};
-    std::vector<char> bytes(w.values.size() * element_size(dtype));
-    encode(w, bytes.data());
-    ASSERT_EQ(plugin.table.buffer_import(plugin.device, bytes.data(), bytes.size(), &weight.buffer, &error),
-              TRANSOM_OK);
+    const ImportedWeight weight(w);
     for (int64_t m : {1, 12, 64, 12, 100}) {
       const Tensor x = numbers(dtype, {m, k}, -1, 1, static_cast<uint64_t>(m));
       Graph graph;
@@ -149,15 +175,9 @@ TEST(Products, FrozenWeightsArePackedOnceAndSharedBetweenShapes) {
       graph.output(graph.node("linear", {input, frozen}, dtype, {m, n}));
       Program program(plugin, graph);
       ASSERT_TRUE(program.compiled()) << program.error;
-      transom_binding activation{nullptr, 0};
-      plugin.table.buffer_allocate(plugin.device, x.values.size() * element_size(dtype), &activation.buffer, &error);
-      encode(x, plugin.table.buffer_host_pointer(activation.buffer));
-      for (int repeat = 0; repeat < 2; ++repeat)
-        EXPECT_LE(difference(program.run_buffers({activation, weight})[0], linear(x, w, nullptr)), 4 * tolerance(dtype))
-            << m;
-      plugin.table.buffer_free(activation.buffer);
+      for (const Tensor& y : weight.run(program, x, 2))
+        EXPECT_LE(difference(y, linear(x, w, nullptr)), 4 * tolerance(dtype)) << m;
     }
-    plugin.table.buffer_free(weight.buffer);
   }
 }
 
@@ -169,12 +189,7 @@ TEST(Products, AFrozenWeightHasTheSameBitsAtEveryUse) {
       for (const auto& [n, k] :
            {std::pair<int64_t, int64_t>{32, 32}, {64, 32}, {32, 64}, {200, 96}, {130, 3072}, {96, 20}}) {
         const Tensor w = transposed ? numbers(dtype, {k, n}, -1, 1, 2) : numbers(dtype, {n, k}, -1, 1, 2);
-        transom_error error{};
-        transom_binding weight{nullptr, 0};
-        std::vector<char> bytes(w.values.size() * element_size(dtype));
-        encode(w, bytes.data());
-        ASSERT_EQ(plugin.table.buffer_import(plugin.device, bytes.data(), bytes.size(), &weight.buffer, &error),
-                  TRANSOM_OK);
+        const ImportedWeight weight(w);
         for (const int64_t m : {5, 16, 32, 36, 72, 100, 600}) {
           const bool upright = m != 32;  // else x [K, M], as in the gradient of a weight
           const Tensor x = numbers(dtype, upright ? Shape{m, k} : Shape{k, m}, -1, 1, static_cast<uint64_t>(m));
@@ -189,14 +204,8 @@ TEST(Products, AFrozenWeightHasTheSameBitsAtEveryUse) {
             graph.output(graph.node("dot_general", {input, other}, dtype, {m, n}, axes));
             Program program(plugin, graph);
             EXPECT_TRUE(program.compiled()) << program.error;
-            transom_binding activation{nullptr, 0};
-            plugin.table.buffer_allocate(plugin.device, x.values.size() * element_size(dtype), &activation.buffer,
-                                         &error);
-            encode(x, plugin.table.buffer_host_pointer(activation.buffer));
             std::vector<std::vector<double>> results;
-            for (int repeat = 0; repeat < 3; ++repeat)
-              results.push_back(program.run_buffers({activation, weight})[0].values);
-            plugin.table.buffer_free(activation.buffer);
+            for (const Tensor& y : weight.run(program, x, 3)) results.push_back(y.values);
             return results;
           };
           const auto changing = run(false), frozen = run(true);
@@ -207,7 +216,6 @@ TEST(Products, AFrozenWeightHasTheSameBitsAtEveryUse) {
           EXPECT_EQ(frozen[0], frozen[1]) << dtype << transposed << " " << n << " " << k << " " << m;
           EXPECT_EQ(frozen[0], frozen[2]) << dtype << transposed << " " << n << " " << k << " " << m;
         }
-        plugin.table.buffer_free(weight.buffer);
       }
 }
 
