@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <future>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -20,12 +21,12 @@ struct Task {
 
 template <std::unique_ptr<Pipeline> (*make)(TextModel model)>
 std::unique_ptr<Pipeline> of_text(const std::string& directory, const LoadOptions& options) {
-  return make({Model::from_pretrained(directory, options), Tokenizer::from_pretrained(directory)});
+  return make(TextModel::load(directory, options));
 }
 
 template <std::unique_ptr<Pipeline> (*make)(TextModel model, const std::string& directory)>
 std::unique_ptr<Pipeline> of_text_in_directory(const std::string& directory, const LoadOptions& options) {
-  return make({Model::from_pretrained(directory, options), Tokenizer::from_pretrained(directory)}, directory);
+  return make(TextModel::load(directory, options), directory);
 }
 
 template <const char* task>
@@ -55,6 +56,12 @@ constexpr Task kTasks[] = {
 };
 
 }  // namespace
+
+TextModel TextModel::load(const std::string& directory, const LoadOptions& options) {
+  std::future<Tokenizer> tokenizer = std::async([&] { return Tokenizer::from_pretrained(directory); });
+  std::unique_ptr<Model> model = Model::from_pretrained(directory, options);
+  return {std::move(model), tokenizer.get()};
+}
 
 std::vector<std::string> pipeline_tasks() {
   std::vector<std::string> names;

@@ -47,6 +47,8 @@ std::vector<Json> run_pipeline(const Pipeline& pipeline, const std::vector<Json>
 struct TextModel {
   std::unique_ptr<Model> model;
   Tokenizer tokenizer;
+  // The tokenizer is read while the model is.
+  static TextModel load(const std::string& directory, const LoadOptions& options);
   // The outputs for one text (and pair), truncated to what the model takes.
   struct Result {
     Encoding encoding;

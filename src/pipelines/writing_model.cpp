@@ -29,8 +29,9 @@ bool is_of_sampling(const std::string& name) {
 }  // namespace
 
 WritingModel WritingModel::load(const std::string& directory, const LoadOptions& options) {
-  WritingModel result{.model = Model::from_pretrained(directory, options),
-                      .tokenizer = Tokenizer::from_pretrained(directory),
+  TextModel text = TextModel::load(directory, options);
+  WritingModel result{.model = std::move(text.model),
+                      .tokenizer = std::move(text.tokenizer),
                       .config = GenerationConfig::from_pretrained(directory)};
   const fs::path folder(directory), own = folder / "generation_config.json";
   const Json json = read_json(fs::exists(own) ? own : folder / "config.json");
