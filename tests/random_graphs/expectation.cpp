@@ -156,16 +156,16 @@ class Walk {
   // Zeros are equal: which of two with different signs is the larger one, and whether -0 + 0 is still added, is
   // promised nowhere. Where all zeros have one sign, the larger one has it too.
   void turn_zeros(const Operation& operation, const std::vector<Array>& inputs, std::vector<Array>& outputs) const {
-    static const std::set<std::string_view> sums = {"add", "sub"}, choices = {"max", "min"};
+    static const std::set<std::string_view> by_element = {"add", "sub", "max", "min"};
     static const std::set<std::string_view> of_many = {"reduce_max", "reduce_min"};
-    const bool sum = sums.contains(operation.name), choice = choices.contains(operation.name);
+    const bool elementwise = by_element.contains(operation.name);
+    if (!elementwise && !of_many.contains(operation.name) && !accumulates(operation)) return;
     if (of_many.contains(operation.name) && !zeros_of_both_signs(inputs[0].real)) return;
-    if (!sum && !choice && !of_many.contains(operation.name) && !accumulates(operation)) return;
+    const double sign = operation.name == "sub" ? -1 : 1;
     for (Array& output : outputs)
       for (size_t i = 0; i < output.real.size(); ++i) {
         if (output.real[i] != 0 || noise(0, i + 1) <= 0) continue;
-        if (sum && (inputs[0].real[i] != 0 || inputs[1].real[i] != 0)) continue;
-        if (choice && !zeros_of_both_signs(std::array{inputs[0].real[i], inputs[1].real[i]})) continue;
+        if (elementwise && !zeros_of_both_signs(std::array{inputs[0].real[i], sign * inputs[1].real[i]})) continue;
         output.real[i] = -output.real[i];
       }
   }
