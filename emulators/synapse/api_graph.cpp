@@ -37,8 +37,11 @@ Node view_of(const GraphNode& node) {
 void check_node(const GraphNode& node) {
   const Node view = view_of(node);
   for (const auto* list : {&view.in, &view.out}) {
-    for (const Operand& operand : *list) {
+    for (size_t i = 0; i < list->size(); ++i) {
+      const Operand& operand = (*list)[i];
       if (!operand.present) continue;
+      require(operand.kind == DATA_TENSOR || (list == &view.in && i >= node.kernel->reads), view,
+              "a shape tensor, which has no data, is given for ", list == &view.in ? "input " : "output ", i);
       require(operand.type != syn_type_na, view, "a tensor has no data type");
       require(operand.sizes.rank > 0, view, "a tensor has no geometry");
       require(node.kernel->engine == Engine::kDma || operand.sizes.rank <= kMostKernelDims, view, "a tensor has ",

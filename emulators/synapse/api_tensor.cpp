@@ -10,7 +10,7 @@ using namespace synapse_emulator;
 
 namespace {
 
-constexpr uint64_t kMostBytes = uint64_t{1} << 46;
+constexpr uint64_t kMostBytes = uint64_t{1} << 46;  // of an offset
 
 std::shared_ptr<Graph> open_graph(synGraphHandle handle) {
   std::shared_ptr<Graph> graph = process().graphs.get(handle);
@@ -33,14 +33,8 @@ Sizes checked_geometry(const synTensorGeometry* geometry, const Tensor& tensor) 
        geometry->dims, " dims; the emulator takes ", kMostDims);
   Sizes sizes;
   sizes.rank = static_cast<int>(geometry->dims);
-  uint64_t elements = 1;
-  for (uint32_t dim = 0; dim < geometry->dims; ++dim) {
-    const uint64_t size = geometry->sizes[dim];
-    rule(size <= kMostBytes && (size == 0 || elements <= kMostBytes / size), synInvalidTensorDimensions, "geometry",
-         "tensor ", tensor.name, " is too large");
-    elements *= size;
-    sizes.size[dim] = static_cast<int64_t>(size);
-  }
+  for (uint32_t dim = 0; dim < geometry->dims; ++dim) sizes.size[dim] = static_cast<int64_t>(geometry->sizes[dim]);
+  rule(countable(sizes), synInvalidTensorDimensions, "geometry", "tensor ", tensor.name, " is too large");
   return sizes;
 }
 

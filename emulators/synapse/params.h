@@ -6,11 +6,19 @@
 
 namespace synapse_emulator {
 
+// A bool of the caller's: any byte but 0 is true, and a C++ bool of such a byte would be undefined.
+struct Flag {
+  uint8_t byte = 0;
+  Flag() = default;
+  Flag(bool value) : byte(value) {}
+  operator bool() const { return byte != 0; }
+};
+
 struct GemmParams {
-  bool transpose_a, transpose_b;
+  Flag transpose_a, transpose_b;
 };
 struct ActivationParams {
-  bool reluEnable, resAfterPWL;
+  Flag reluEnable, resAfterPWL;
   uint16_t pad;
   uint32_t numChannels;
   uint64_t pwl[2];
@@ -41,46 +49,46 @@ struct StridedParams {
   uint64_t baseOffset, strides[25];
 };
 struct LayerNormParams {
-  bool epsValid;
+  Flag epsValid;
   float eps;
 };
 struct LayerNormAxesParams {
-  bool epsValid;
+  Flag epsValid;
   float eps;
   uint32_t NormAxisBmp, ParamAxisBmp;
 };
 struct LayerNormPtParams {
-  bool epsValid;
+  Flag epsValid;
   float eps;
   uint32_t NormAxisBmp, ParamAxisBmp, normalizedShapeDims;
 };
 struct RmsNormParams {
-  bool epsValid;
+  Flag epsValid;
   float eps;
   uint32_t NormAxisBmp, ParamAxisBmp, normalizedShapeDims;
-  bool fastMath;
+  Flag fastMath;
 };
 struct RmsNormBackwardParams {
   uint32_t bwdStage;
   int32_t numTpc, bwdMode;
-  bool useStages;
+  Flag useStages;
 };
 struct SoftmaxParams {
   int32_t dim;
 };
 struct GeluParams {
-  bool approximation;
+  Flag approximation;
 };
 struct DropoutParams {
   float ratio;
   uint32_t seed;
-  bool disableMaskOut;
+  Flag disableMaskOut;
 };
 struct AttentionParams {
   float scale;
-  bool is_causal;
+  Flag is_causal;
   DropoutParams dropout;
-  bool is_inference;
+  Flag is_inference;
   int32_t softmax_mode;
   uint32_t flags;
 };
@@ -93,7 +101,7 @@ struct ReductionParams {
 };
 struct ReductionMaskParams {
   uint32_t dimMask;
-  bool keepDim;
+  Flag keepDim;
 };
 struct CastParams {
   int32_t round_mode;
@@ -113,7 +121,7 @@ struct GatherParams {
 };
 struct EmbeddingBackwardParams {
   int32_t num_weights, padding_idx;
-  bool scaleGradByFreq;
+  Flag scaleGradByFreq;
 };
 struct NegativeLogLikelihoodParams {
   int32_t mode, ignoreIndexValue;
@@ -124,7 +132,7 @@ struct CrossEntropyParams {
 struct BatchNormParams {
   Number threshold;
   float momentum, epsilon;
-  bool isTraining;
+  Flag isTraining;
 };
 struct AlphaParams {
   Number alpha;
@@ -134,11 +142,11 @@ struct ClampParams {
   Number upperBound, lowerBound;
 };
 struct LinearBackwardParams {
-  bool gradBias;
+  Flag gradBias;
 };
 struct SgdParams {
   float wd, mom, damp;
-  bool nesterov;
+  Flag nesterov;
 };
 struct TriangleParams {
   int32_t numLower, numUpper, excludeDiag;
@@ -149,12 +157,12 @@ struct CumulativeParams {
 
 struct TopkParams {
   uint32_t k, axis;
-  bool bottom, stable, has_valid_count;
+  Flag bottom, stable, has_valid_count;
   int32_t k_kind;
 };  // perf library, V4
 struct BeamParams {
   uint32_t k, axis;
-  bool bottom;
+  Flag bottom;
 };  // the compiler's own
 struct OneHotParams {
   int32_t axis, depth;
@@ -175,7 +183,7 @@ struct AveragePoolingParams {
 };
 struct ScatterReduceParams {
   int32_t axis;
-  bool include_self;
+  Flag include_self;
   int32_t mode;
 };
 struct RoundParams {
@@ -190,7 +198,7 @@ struct RandomNormalParams {
   uint32_t seed;
 };
 struct ModuloParams {
-  bool as_python;
+  Flag as_python;
 };
 struct SoftplusParams {
   float beta, threshold;

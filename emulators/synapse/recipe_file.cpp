@@ -3,6 +3,7 @@
 // hostile.
 #include <cstdio>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "configuration.h"
@@ -56,7 +57,9 @@ class Reader {
   Sizes sizes() {
     Sizes value;
     value.rank = static_cast<int>(number(kMostDims));
-    for (int dim = 0; dim < value.rank; ++dim) value.size[static_cast<size_t>(dim)] = static_cast<int64_t>(number());
+    for (int dim = 0; dim < value.rank; ++dim)
+      value.size[static_cast<size_t>(dim)] = static_cast<int64_t>(number(uint64_t{1} << 46));
+    require(countable(value), "a tensor is too large");
     return value;
   }
   bool at_end() const { return at_ == data_.size(); }
@@ -138,7 +141,7 @@ std::shared_ptr<Recipe> read_recipe(const std::string& path) {
   for (uint64_t count = in.number(), i = 0; i < count; ++i) {
     RecipeTensor tensor;
     tensor.name = in.text();
-    tensor.kind = static_cast<synTensorType>(in.number(7));
+    tensor.kind = static_cast<synTensorType>(in.number(SHAPE_TENSOR));
     tensor.type = static_cast<synDataType>(in.number());
     in.require(size_of(tensor.type) > 0, "an unknown data type");
     tensor.sizes = in.sizes();
@@ -150,7 +153,9 @@ std::shared_ptr<Recipe> read_recipe(const std::string& path) {
     const std::string order = in.text();
     in.require(order.empty() || order.size() == static_cast<size_t>(tensor.sizes.rank), "a damaged permutation");
     tensor.permutation.assign(order.begin(), order.end());
-    for (const uint8_t dim : tensor.permutation) in.require(dim < order.size(), "a damaged permutation");
+    std::set<uint8_t> dims;
+    for (const uint8_t dim : tensor.permutation)
+      in.require(dim < order.size() && dims.insert(dim).second, "a damaged permutation");
     if (in.number(1) != 0) {
       const std::string data = in.text();
       in.require(data.size() == tensor.bytes(), "a damaged constant");
@@ -182,6 +187,7 @@ std::shared_ptr<Recipe> read_recipe(const std::string& path) {
         std::shared_ptr<Tensor> operand;
         if (tensor > 0) {
           const RecipeTensor& described = recipe->tensors[tensor - 1];
+          in.require(list == &node.in || described.home != Home::kConstant, "a constant that is written");
           operand = std::make_shared<Tensor>();
           operand->kind = described.kind;
           operand->type = described.type;

@@ -2,9 +2,11 @@
 #include "random_graphs/expectation.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
@@ -151,17 +153,28 @@ class Walk {
       if (std::fabs(x) < 0x1p-126 * terms) x = 0;
   }
 
-  // Zeros are equal: which of two is the larger one, and whether -0 + 0 is still added, is promised nowhere.
+  // Zeros are equal: which of two with different signs is the larger one, and whether -0 + 0 is still added, is
+  // promised nowhere. Where all zeros have one sign, the larger one has it too.
   void turn_zeros(const Operation& operation, const std::vector<Array>& inputs, std::vector<Array>& outputs) const {
     static const std::set<std::string_view> by_element = {"add", "sub", "max", "min"};
     static const std::set<std::string_view> of_many = {"reduce_max", "reduce_min"};
     const bool elementwise = by_element.contains(operation.name);
     if (!elementwise && !of_many.contains(operation.name) && !accumulates(operation)) return;
+    if (of_many.contains(operation.name) && !zeros_of_both_signs(inputs[0].real)) return;
+    const double sign = operation.name == "sub" ? -1 : 1;
     for (Array& output : outputs)
-      for (size_t i = 0; i < output.real.size(); ++i)
-        if (output.real[i] == 0 && noise(0, i + 1) > 0 &&
-            (!elementwise || std::all_of(inputs.begin(), inputs.end(), [&](const Array& x) { return x.real[i] == 0; })))
-          output.real[i] = -output.real[i];
+      for (size_t i = 0; i < output.real.size(); ++i) {
+        if (output.real[i] != 0 || noise(0, i + 1) <= 0) continue;
+        if (elementwise && !zeros_of_both_signs(std::array{inputs[0].real[i], sign * inputs[1].real[i]})) continue;
+        output.real[i] = -output.real[i];
+      }
+  }
+
+  static bool zeros_of_both_signs(std::span<const double> values) {
+    const auto has_zero = [&](bool negative) {
+      return std::any_of(values.begin(), values.end(), [&](double x) { return x == 0 && std::signbit(x) == negative; });
+    };
+    return has_zero(true) && has_zero(false);
   }
 
   // Anything may come out, in any order.
@@ -219,6 +232,13 @@ class Walk {
 
 constexpr int kWalks = 4;
 
+// Of a value, as bits of a set.
+enum Kind : uint8_t { kFinite = 1, kInfinite = 2, kNegativeInfinite = 4, kNotANumber = 8 };
+Kind kind_of(double x) {
+  if (std::isnan(x)) return kNotANumber;
+  return std::isfinite(x) ? kFinite : x > 0 ? kInfinite : kNegativeInfinite;
+}
+
 }  // namespace
 
 double unit_in_last_place(DType dtype, double value) {
@@ -237,7 +257,7 @@ Expectation::Expectation(const GraphCase& graph_case) : case_(graph_case) {
     Spread spread;
     for (int64_t i = 0; i < elements(output.type.shape); ++i) spread.low.push_back(output.get(i));
     spread.high = spread.low;
-    spread.open.resize(spread.low.size());
+    for (const double x : spread.low) spread.kinds.push_back(kind_of(x));
     spreads_.push_back(std::move(spread));
   }
   add_walks(kWalks);
@@ -249,14 +269,11 @@ void Expectation::add_walks(int count) {
     for (size_t o = 0; o < outputs.size(); ++o) {
       Spread& spread = spreads_[o];
       for (size_t i = 0; i < spread.low.size(); ++i) {
-        const double value = outputs[o].get(static_cast<int64_t>(i)), first = outputs_[o].get(static_cast<int64_t>(i));
-        if (std::isfinite(value) != std::isfinite(first) ||
-            (!std::isfinite(value) && value != first && !(std::isnan(value) && std::isnan(first)))) {
-          spread.open[i] = true;
-        } else {
-          spread.low[i] = std::min(spread.low[i], value);
-          spread.high[i] = std::max(spread.high[i], value);
-        }
+        const double value = outputs[o].get(static_cast<int64_t>(i));
+        spread.kinds[i] |= kind_of(value);
+        if (spread.kinds[i] != kFinite) continue;
+        spread.low[i] = std::min(spread.low[i], value);
+        spread.high[i] = std::max(spread.high[i], value);
       }
     }
   }
@@ -267,7 +284,10 @@ int64_t Expectation::first_wrong(size_t i, const Array& found) const {
   const Spread& spread = spreads_[i];
   for (int64_t k = 0; k < elements(expected.type.shape); ++k) {
     const auto place = static_cast<size_t>(k);
-    if (spread.open[place]) continue;
+    if (const uint8_t kinds = spread.kinds[place]; std::popcount(kinds) > 1) {
+      if ((kinds & kFinite) || (kinds & kind_of(found.get(k)))) continue;
+      return k;
+    }
     if (!expected.floating()) {
       if (found.integer[place] == expected.integer[place]) continue;
       const double value = found.get(k);

@@ -27,8 +27,8 @@ class Expectation {
 
  private:
   struct Spread {
-    std::vector<double> low, high;  // over all walks
-    std::vector<bool> open;         // some walk gave infinity or NaN and another did not
+    std::vector<double> low, high;  // over all walks, of what is finite in all of them
+    std::vector<uint8_t> kinds;     // finite, infinities, NaN: what the walks gave. Finite among others leaves all open
   };
 
   const GraphCase& case_;

@@ -36,11 +36,13 @@ TEST(RandomGraphs, AgreeOnDevicesAndInModes) {
 
 class SeedsThatFailed : public testing::TestWithParam<uint64_t> {};
 TEST_P(SeedsThatFailed, Agree) { expect_agreement(GetParam()); }
-// Not all show today what they once showed: a change of the generator gives a seed another graph.
+// Not all show today what they once showed: a change of the generator gives a seed another graph. Of the last two:
+// 995276: the smaller of -0 and 0 is either, and its power -3 an infinity of either sign (found/smaller_of_zeros.txt).
+// 997998: a sum of 2^-23 among terms of 22 is lost in f32, and its sign is 0 (found/lost_sum.txt).
 INSTANTIATE_TEST_SUITE_P(All, SeedsThatFailed,
                          testing::Values(1002, 1017, 1562, 2027, 2105, 3016, 3212, 3316, 3392, 31399, 709037, 882572,
                                          887481, 889865, 2001433, 2008349, 2009436, 2011530, 2013729, 3005060, 3006505,
-                                         3021382));
+                                         3021382, 995276, 997998));
 
 TEST(FoundCases, Agree) {
   set_device("cpu");
@@ -124,18 +126,22 @@ graph(%0: f32[3]) {
   }
 }
 
-TEST(Expectation, LeavesTheSignOfEqualZerosOpenAndNoOther) {
-  for (const bool larger : {true, false}) {
-    const GraphCase graph_case = parse_case(
-        "input 0 1\ninput -0 1\ngraph(%0: f32[2], %1: f32[2]) {\n  %2 = " + std::string(larger ? "max" : "mul") +
-        "(%0, %1) : f32[2]\n  %3 = rsqrt(%2) : f32[2]\n  return %3\n}\n");
+TEST(Expectation, LeavesTheSignOfDifferentZerosOpenAndNoOther) {
+  const auto turned = [](const std::string& inputs, const std::string& operation, double instead) {
+    const GraphCase graph_case = parse_case(inputs + "graph(%0: f32[2], %1: f32[2]) {\n  %2 = " + operation +
+                                            " : f32[2]\n  %3 = rsqrt(%2) : f32[2]\n  return %3\n}\n");
     Expectation expectation(graph_case);
     expectation.add_walks(80);
     Array found = expectation.output(0);
     EXPECT_TRUE(std::isinf(found.real[0]));
-    found.real[0] = -found.real[0];
-    EXPECT_EQ(expectation.first_wrong(0, found), larger ? -1 : 0);
-  }
+    found.real[0] *= instead;
+    return expectation.first_wrong(0, found);
+  };
+  const std::string different = "input 0 1\ninput -0 1\n", equal = "input -0 1\ninput -0 1\n";
+  EXPECT_EQ(turned(different, "max(%0, %1)", -1), -1);
+  EXPECT_EQ(turned(different, "max(%0, %1)", 0), 0);  // infinite of either sign, and nothing else
+  EXPECT_EQ(turned(equal, "max(%0, %1)", -1), 0);
+  EXPECT_EQ(turned(different, "mul(%0, %1)", -1), 0);
 }
 
 TEST(Expectation, WantsIntegersAndMovementExactly) {

@@ -36,7 +36,9 @@ int64_t range_count(const Node& node) {
     delta = params.delta.f;
   }
   require(delta != 0, node, "the step is 0");
-  return std::max<int64_t>(0, static_cast<int64_t>(std::ceil((limit - start) / delta)));
+  const double count = std::ceil((limit - start) / delta);
+  require(count < 0x1p46, node, "the range has ", count, " numbers");  // nor is it NaN
+  return static_cast<int64_t>(std::max(0.0, count));
 }
 void check_range(const Node& node) {
   require_counts(node, 0, 1, 1, 1);
@@ -60,8 +62,8 @@ void run_range(const Node& node) {
 }  // namespace
 
 void add_generators(KernelTable& table) {
-  table.add({"constant", Engine::kTpc, kNumbers, check_constant, run_constant, nullptr, false});
-  table.add({"range", Engine::kTpc, kNumbers, check_range, run_range, nullptr, false});
+  table.add({"constant", Engine::kTpc, kNumbers, check_constant, run_constant, nullptr, false, 0});
+  table.add({"range", Engine::kTpc, kNumbers, check_range, run_range, nullptr, false, 0});
 }
 
 }  // namespace synapse_emulator

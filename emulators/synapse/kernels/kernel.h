@@ -38,6 +38,8 @@ struct Sizes {
   }
 };
 std::string text_of(const Sizes& sizes);  // "[4, 2]"
+// Whether products of any of the sizes are numbers that the emulator counts with: empty dims hide no large ones.
+bool countable(const Sizes& sizes);
 
 int64_t size_of(synDataType type);      // bytes; 0 for what is no element type here
 const char* name_of(synDataType type);  // its suffix in GUIDs
@@ -86,6 +88,7 @@ struct Kernel {
   void (*run)(const Node&) = nullptr;
   double (*flops)(const Node&) = nullptr;  // null: one for each element
   bool in_place = false;                   // an output may lie exactly on an input of its sizes
+  size_t reads = SIZE_MAX;                 // inputs from this one on may be shape tensors, which have sizes and no data
 };
 
 // Null if `guid` is unknown, or unknown for its suffix or on this generation; `type` is the suffix, `why` the reason.

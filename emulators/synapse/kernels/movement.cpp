@@ -211,8 +211,8 @@ void run_tile(const Node& node) {
 }  // namespace
 
 void add_movement(KernelTable& table) {
-  const auto add = [&](const char* name, void (*check)(const Node&), void (*run)(const Node&)) {
-    table.add({name, Engine::kDma, kNoSuffix, check, run, nullptr, false});
+  const auto add = [&](const char* name, void (*check)(const Node&), void (*run)(const Node&), size_t reads = 1) {
+    table.add({name, Engine::kDma, kNoSuffix, check, run, nullptr, false, reads});
   };
   add("reshape", check_reshape, run_copy);
   add("identity", check_identity, run_copy);
@@ -223,10 +223,10 @@ void add_movement(KernelTable& table) {
   add("flatten", check_reshape, run_copy);
   add("transpose", check_transpose, run_transpose);
   add("broadcast", check_broadcast, run_broadcast);
-  add("concat", check_concat, run_concat);
+  add("concat", check_concat, run_concat, 0);  // parts without data are skipped
   add("split", check_split, run_split);
-  add("memset", check_memset, run_memset);
-  table.add({"tile_fwd", Engine::kTpc, kNumbers, check_tile, run_tile, nullptr, false});
+  add("memset", check_memset, run_memset, 0);
+  table.add({"tile_fwd", Engine::kTpc, kNumbers, check_tile, run_tile, nullptr, false, 1});
 }
 
 }  // namespace synapse_emulator

@@ -73,7 +73,7 @@ void check_reduction(const Node& node) {
   require_counts(node, 1, 1, 1, 2);  // a second output is the place of a maximum
   require_type(node, node.input(0), node.type, "the input");
   require_type(node, node.output(0), node.type, "the output");
-  const bool keep = kMany ? params_of<ReductionMaskParams>(node).keepDim : true;
+  const bool keep = !kMany || params_of<ReductionMaskParams>(node).keepDim;
   check_result_sizes(node, mask_of(node, kMany), keep, node.output(0));
   require(!node.has_output(1), node, "the second output is not emulated");
 }
@@ -129,7 +129,7 @@ void check_argument(const Node& node) {
   require_type(node, node.output(0), syn_type_int32, "the output");
   const uint32_t mask = mask_of(node, kMany);
   require(kMany || (mask & (mask - 1)) == 0, node, "one dim is searched");
-  check_result_sizes(node, mask, kMany ? params_of<ReductionMaskParams>(node).keepDim : true, node.output(0));
+  check_result_sizes(node, mask, !kMany || params_of<ReductionMaskParams>(node).keepDim, node.output(0));
 }
 template <bool kLargest, bool kMany>
 void run_argument(const Node& node) {

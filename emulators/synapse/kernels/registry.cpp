@@ -108,6 +108,17 @@ std::string text_of(const Sizes& sizes) {
   return result + "]";
 }
 
+bool countable(const Sizes& sizes) {
+  constexpr int64_t kMost = int64_t{1} << 46;
+  int64_t count = 1;
+  for (int dim = 0; dim < sizes.rank; ++dim) {
+    const int64_t size = std::max<int64_t>(sizes[dim], 1);
+    if (sizes[dim] < 0 || size > kMost / count) return false;
+    count *= size;
+  }
+  return true;
+}
+
 void require_counts(const Node& node, size_t least_in, size_t most_in, size_t least_out, size_t most_out) {
   require(node.in.size() >= least_in && node.in.size() <= most_in, node, node.in.size(), " inputs, expected ", least_in,
           " to ", most_in);

@@ -33,7 +33,7 @@ Window window_of(const Node& node, const Sizes& whole) {
             end, ") of ", whole[static_cast<int>(axis)]);
     window.start[axis] = start;
     window.step[axis] = step;
-    window.sizes.size[axis] = (end - start + step - 1) / step;
+    window.sizes.size[axis] = (end - start - 1) / step + 1;
   }
   return window;
 }
@@ -114,9 +114,12 @@ std::array<int64_t, kMostDims> checked_view(const Node& node, const Operand& who
   std::array<int64_t, kMostDims> stride{};
   uint64_t last = params.baseOffset;
   for (int dim = 0; dim < view.sizes.rank; ++dim) {
-    require(params.strides[dim] <= uint64_t{1} << 40, node, "stride ", params.strides[dim]);
+    const auto steps = static_cast<uint64_t>(std::max<int64_t>(view.sizes[dim], 1) - 1);
+    uint64_t reach = 0;
+    const bool overflows =
+        __builtin_mul_overflow(params.strides[dim], steps, &reach) || __builtin_add_overflow(last, reach, &last);
+    require(!overflows && params.strides[dim] <= uint64_t{1} << 40, node, "stride ", params.strides[dim]);
     stride[static_cast<size_t>(dim)] = static_cast<int64_t>(params.strides[dim]);
-    if (view.sizes[dim] > 0) last += params.strides[dim] * static_cast<uint64_t>(view.sizes[dim] - 1);
   }
   require(last < static_cast<uint64_t>(whole.elements()), node, "the view reaches element ", last, " of ",
           whole.elements());
@@ -176,15 +179,15 @@ void run_pad(const Node& node) {
 }  // namespace
 
 void add_slices(KernelTable& table) {
-  const auto add = [&](const char* name, void (*check)(const Node&), void (*run)(const Node&)) {
-    table.add({name, Engine::kDma, kNoSuffix, check, run, nullptr, false});
+  const auto add = [&](const char* name, void (*check)(const Node&), void (*run)(const Node&), size_t reads) {
+    table.add({name, Engine::kDma, kNoSuffix, check, run, nullptr, false, reads});
   };
-  add("slice", check_slice, run_slice);
-  add("slice_insert", check_slice_insert, run_slice_insert);
-  add("slice_axis", check_slice_axis, run_slice_axis);
-  add("strided_view", check_strided_view, run_strided_view);
-  add("strided_insert", check_strided_insert, run_strided_insert);
-  table.add({"pad_fwd", Engine::kTpc, kNumbers, check_pad, run_pad, nullptr, false});
+  add("slice", check_slice, run_slice, 1);
+  add("slice_insert", check_slice_insert, run_slice_insert, 2);
+  add("slice_axis", check_slice_axis, run_slice_axis, 1);
+  add("strided_view", check_strided_view, run_strided_view, 1);
+  add("strided_insert", check_strided_insert, run_strided_insert, 2);
+  table.add({"pad_fwd", Engine::kTpc, kNumbers, check_pad, run_pad, nullptr, false, 1});
 }
 
 }  // namespace synapse_emulator
