@@ -148,19 +148,6 @@ class ElectraForMaskedLM : public ElectraWithHead {
   ElectraGenerator generator_;
 };
 
-struct ElectraWriter {
-  ElectraWriter(const Config& given, const Scope& scope)
-      : config(given), electra(scope / "electra", config), generator(scope, config, electra.word_embeddings()) {}
-  EncoderOutput operator()(const NamedTensors& inputs, ForwardContext& context) const {
-    return electra(inputs, context);
-  }
-  Tensor logits(const Tensor& hidden) const { return generator(hidden); }
-
-  ElectraConfig config;
-  ElectraBody electra;
-  ElectraGenerator generator;
-};
-
 class ElectraForMultipleChoice : public ElectraWithHead {
  public:
   ElectraForMultipleChoice(const Config& config, const Scope& scope)
@@ -211,7 +198,7 @@ Family electra_family() {
         make_model<EncoderForTokenClassification<ElectraBody>>},
        {"ElectraForQuestionAnswering", {"question-answering"}, make_model<EncoderForQuestionAnswering<ElectraBody>>},
        {"ElectraForMaskedLM", {"fill-mask"}, make_model<ElectraForMaskedLM>},
-       {"ElectraForCausalLM", {"text-generation"}, make_model<EncoderForCausalLM<ElectraWriter>>},
+       {"ElectraForCausalLM", {"text-generation"}, make_model<EncoderForCausalLM<ElectraBody, ElectraGenerator>>},
        {"ElectraForPreTraining", {"pretraining"}, make_model<ElectraForPreTraining>},
        {"ElectraForMultipleChoice", {"multiple-choice"}, make_model<ElectraForMultipleChoice>}}};
 }
