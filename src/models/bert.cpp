@@ -73,21 +73,6 @@ class BertPredictions {
   TiedDecoder decoder_;
 };
 
-class BertForMaskedLM : public BertWithHead {
- public:
-  BertForMaskedLM(const Config& config, const Scope& scope)
-      : BertWithHead(config, scope), predictions_(scope, config_, body_.word_embeddings()) {}
-
- protected:
-  NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
-    return with_head(inputs, context,
-                     [&](const Tensor& hidden) { return token_outputs(predictions_(hidden), inputs); });
-  }
-
- private:
-  BertPredictions predictions_;
-};
-
 class BertForPreTraining : public BertWithPooler {
  public:
   BertForPreTraining(const Config& config, const Scope& scope)
@@ -165,7 +150,7 @@ Family bert_family() {
         make_model<BertForSequenceClassification>},
        {"BertForTokenClassification", {"token-classification"}, make_model<EncoderForTokenClassification<BertBody>>},
        {"BertForQuestionAnswering", {"question-answering"}, make_model<EncoderForQuestionAnswering<BertBody>>},
-       {"BertForMaskedLM", {"fill-mask"}, make_model<BertForMaskedLM>},
+       {"BertForMaskedLM", {"fill-mask"}, make_model<EncoderForMaskedLM<BertBody, BertPredictions>>},
        {"BertLMHeadModel", {"text-generation"}, make_model<EncoderForCausalLM<BertBody, BertPredictions>>},
        {"BertForPreTraining", {"pretraining"}, make_model<BertForPreTraining>},
        {"BertForNextSentencePrediction", {"next-sentence-prediction"}, make_model<BertForNextSentencePrediction>},

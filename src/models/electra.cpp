@@ -134,20 +134,6 @@ class ElectraGenerator {
   TiedDecoder generator_lm_head_;
 };
 
-class ElectraForMaskedLM : public ElectraWithHead {
- public:
-  ElectraForMaskedLM(const Config& config, const Scope& scope)
-      : ElectraWithHead(config, scope), generator_(scope, config_, body_.word_embeddings()) {}
-
- protected:
-  NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
-    return with_head(inputs, context, [&](const Tensor& hidden) { return token_outputs(generator_(hidden), inputs); });
-  }
-
- private:
-  ElectraGenerator generator_;
-};
-
 class ElectraForMultipleChoice : public ElectraWithHead {
  public:
   ElectraForMultipleChoice(const Config& config, const Scope& scope)
@@ -197,7 +183,7 @@ Family electra_family() {
         {"token-classification"},
         make_model<EncoderForTokenClassification<ElectraBody>>},
        {"ElectraForQuestionAnswering", {"question-answering"}, make_model<EncoderForQuestionAnswering<ElectraBody>>},
-       {"ElectraForMaskedLM", {"fill-mask"}, make_model<ElectraForMaskedLM>},
+       {"ElectraForMaskedLM", {"fill-mask"}, make_model<EncoderForMaskedLM<ElectraBody, ElectraGenerator>>},
        {"ElectraForCausalLM", {"text-generation"}, make_model<EncoderForCausalLM<ElectraBody, ElectraGenerator>>},
        {"ElectraForPreTraining", {"pretraining"}, make_model<ElectraForPreTraining>},
        {"ElectraForMultipleChoice", {"multiple-choice"}, make_model<ElectraForMultipleChoice>}}};

@@ -9,8 +9,7 @@
 
 namespace transom {
 
-// Body: as for EncoderModel, with word_embeddings(). Head: built from (Scope of the model, configuration, embeddings of
-// words), called with hidden states [B, T, D] for logits [B, T, V].
+// Body and head: those of EncoderForMaskedLM.
 template <typename Body, typename Head>
 class EncoderForCausalLM : public GenerativeModel {
  public:
