@@ -1,128 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
-// attention and its gradient. A task is a block of queries of one head, or for the gradient the heads that share keys:
-// their sums over queries then need no other thread.
-#include "cpu/attention_plan.h"
-#include "cpu/copy.h"
+// attention. A task is a block of queries of one head.
+#include "cpu/head_products.h"
 #include "cpu/threads.h"
 #include "cpu/vector/kernels.h"
-#include "cpu/widening.h"
 
 namespace transom::cpu {
 namespace {
 
-// Parts of the thread's scratch memory, one behind the other.
-class Scratch {
- public:
-  explicit Scratch(size_t bytes) : next_(thread_scratch(bytes)) {}
-  template <typename T>
-  T* take(int64_t count) {
-    std::byte* at = next_;
-    next_ += bytes_of<T>(count);
-    return reinterpret_cast<T*>(at);
-  }
-  template <typename T>
-  static size_t bytes_of(int64_t count) {
-    return aligned(static_cast<size_t>(count) * sizeof(T));
-  }
-
- private:
-  std::byte* next_;
-};
-
-// n numbers as the products take them: themselves, or rounded into `own`.
-const void* as_operand(const AttentionPlan& plan, const float* x, int64_t n, uint16_t* own) {
-  if (!plan.narrow()) return x;
-  store_function(plan.dtype)(own, x, nullptr, nullptr, static_cast<size_t>(n));
-  return own;
-}
-
-// ---- forward
-
-struct ForwardProducts {
-  std::shared_ptr<const MatrixProduct> scores, mixed;
-};
-
-ForwardProducts forward_products(const AttentionPlan& plan, const QueryBlock& block) {
-  const auto mixed = [&](int64_t v_row, int64_t y_row) {
-    return MatrixProduct::find(
-        {block.queries, plan.e, block.keys, block.keys, 1, v_row, 1, y_row, plan.dtype, plan.dtype, false, false});
-  };
-  if (!plan.gathers()) return {plan.scores_product(block), mixed(plan.G * plan.e, plan.H * plan.e)};
-  return {MatrixProduct::find({block.queries, block.keys, plan.d, plan.d, 1, 1, plan.d, block.keys, plan.dtype,
-                               TRANSOM_FLOAT32, false, false}),
-          mixed(plan.e, plan.e)};
-}
-
-struct ForwardProgram {
+struct AttentionProgram {
   AttentionPlan plan;
-  std::vector<ForwardProducts> products, with_all_keys;  // of each block
+  std::vector<HeadProducts> products, with_all_keys;  // of each block
 
-  explicit ForwardProgram(const Node& node) : plan(node) {
+  explicit AttentionProgram(const Node& node) : plan(node) {
     for (const QueryBlock& block : plan.blocks) {
-      products.push_back(forward_products(plan, block));
-      with_all_keys.push_back(plan.causal ? forward_products(plan, plan.with_all_keys(block)) : products.back());
+      products.emplace_back(plan, block);
+      with_all_keys.emplace_back(plan, plan.causal ? plan.with_all_keys(block) : block);
     }
   }
-
-  size_t scratch_bytes() const {
-    const int64_t scores = plan.most_queries() * plan.most_keys();
-    return Scratch::bytes_of<float>(scores) + Scratch::bytes_of<uint16_t>(plan.narrow() ? scores : 0) +
-           2 * Scratch::bytes_of<float>(plan.S) + gathered_bytes();
-  }
-  // Of q, k, v and the result of one head.
-  size_t gathered_bytes() const {
-    if (!plan.gathers()) return 0;
-    const auto bytes_of = [&](int64_t rows, int64_t width) {
-      return Scratch::bytes_of<std::byte>(rows * width * static_cast<int64_t>(plan.element()));
-    };
-    const int64_t queries = plan.most_queries();
-    return bytes_of(queries, plan.d) + bytes_of(plan.S, plan.d) + bytes_of(plan.S, plan.e) + bytes_of(queries, plan.e);
-  }
+  AttentionProgram(const AttentionProgram&) = delete;  // the products refer to the plan
 
   void run_block(const AttentionInputs& in, int64_t b, int64_t h, size_t index, std::byte* out) const {
-    Scratch scratch(scratch_bytes());
     const VectorKernels& kernels = vector_kernels();
-    const ScoreRows rows(plan, in, b, h);
+    const WeightRows rows(plan, in, b, h);
     const bool all_keys = rows.hides_a_row(plan.blocks[index]);
     const QueryBlock block = all_keys ? plan.with_all_keys(plan.blocks[index]) : plan.blocks[index];
-    const ForwardProducts& product = (all_keys ? with_all_keys : products)[index];
-    const int64_t n = block.keys, g = h / plan.group();
-    const auto at = [&](const std::byte* base, int64_t element) {
-      return base + static_cast<size_t>(element) * plan.element();
-    };
-    const int64_t scores_count = plan.most_queries() * plan.most_keys();
-    auto* weights = scratch.take<float>(scores_count);  // [queries, keys]
-    auto* narrow = scratch.take<uint16_t>(plan.narrow() ? scores_count : 0);
+    const HeadProducts& product = (all_keys ? with_all_keys : products)[index];
+    const int64_t n = block.keys, g = h / plan.group(), row = product.row();
+    Scratch scratch(Scratch::bytes_of<float>(block.queries * row) + 2 * Scratch::bytes_of<float>(plan.S) +
+                    product.scratch_bytes());
+    auto* weights = scratch.take<float>(block.queries * row);  // [queries, keys]
     auto* own = scratch.take<float>(plan.S);
     auto* words = scratch.take<uint32_t>(plan.S);
+    const auto offset = [&](int64_t element) { return static_cast<size_t>(element) * plan.element(); };
     const int64_t query = (b * plan.T + block.query) * plan.H + h, key = (b * plan.S + block.key) * plan.G + g;
-    const std::byte *q = at(in.q, query * plan.d), *k = at(in.k, key * plan.d), *v = at(in.v, key * plan.e);
-    std::byte *y = out + static_cast<size_t>(query * plan.e) * plan.element(), *result = y;
-    const size_t d_bytes = static_cast<size_t>(plan.d) * plan.element();
-    const size_t e_bytes = static_cast<size_t>(plan.e) * plan.element();
-    const auto heads = static_cast<size_t>(plan.H), key_heads = static_cast<size_t>(plan.G);
-    if (plan.gathers()) {
-      const auto gathered = [&](const std::byte* from, int64_t count, size_t apart, size_t bytes) {
-        auto* own = scratch.take<std::byte>(count * static_cast<int64_t>(bytes));
-        copy_rows(own, bytes, from, apart * bytes, count, bytes);
-        return own;
-      };
-      q = gathered(q, block.queries, heads, d_bytes);
-      k = gathered(k, n, key_heads, d_bytes);
-      v = gathered(v, n, key_heads, e_bytes);
-      result = scratch.take<std::byte>(block.queries * static_cast<int64_t>(e_bytes));
-    }
-    product.scores->run(q, k, nullptr, weights);
+    product.scores(in.q + offset(query * plan.d), in.k + offset(key * plan.d), weights, scratch);
     for (int64_t i = 0; i < block.queries; ++i) {
-      float* row = weights + i * n;
-      const auto [begin, end] = rows.finish(block, all_keys, block.query + i, row, own);
-      kernels.softmax(row + begin, row + begin, static_cast<size_t>(end - begin));
+      float* x = weights + i * row;
+      rows.weigh(block, all_keys, block.query + i, x, own);
       if (!plan.dropped) continue;
       rows.draw(block, block.query + i, words);
-      kernels.drop(row, row, words, plan.drop_bound, plan.kept_scale, static_cast<size_t>(n));
+      kernels.drop(x, x, words, plan.drop_bound, plan.kept_scale, static_cast<size_t>(n));
     }
-    product.mixed->run(as_operand(plan, weights, block.queries * n, narrow), v, nullptr, result);
-    if (result != y) copy_rows(y, heads * e_bytes, result, e_bytes, block.queries, e_bytes);
+    product.mix(weights, in.v + offset(key * plan.e), out + offset(query * plan.e), scratch);
   }
 
   void run(const Arguments& arguments) const {
@@ -139,153 +58,13 @@ struct ForwardProgram {
 
 Kernel make_attention(const Node& node) {
   node.output();
-  auto program = std::make_shared<const ForwardProgram>(node);
-  return {fmt::format("attention in {} blocks {}", program->plan.blocks.size(), vector_kernels().name),
-          [program](const Arguments& arguments) { program->run(arguments); }};
-}
-
-// ---- gradient
-
-struct GradientProducts {
-  std::shared_ptr<const MatrixProduct> scores, dweights, dv, dq, dk;
-};
-
-GradientProducts gradient_products(const AttentionPlan& plan, const QueryBlock& block) {
-  const int64_t m = block.queries, n = block.keys, d = plan.d, e = plan.e, H = plan.H, G = plan.G;
-  const transom_dtype narrow = plan.dtype, wide = TRANSOM_FLOAT32;
-  return {.scores = plan.scores_product(block),
-          .dweights = MatrixProduct::find({m, n, e, H * e, 1, 1, G * e, n, narrow, wide, false, false}),  // dy v'
-          .dv = MatrixProduct::find({n, e, m, 1, n, H * e, 1, e, narrow, wide, false, false}),            // weights' dy
-          .dq = MatrixProduct::find({m, d, n, n, 1, G * d, 1, H * d, narrow, narrow, false, false}),      // dscores k
-          .dk = MatrixProduct::find({n, d, m, 1, n, H * d, 1, d, narrow, wide, false, false})};           // dscores' q
-}
-
-struct GradientProgram {
-  AttentionPlan plan;
-  std::vector<GradientProducts> products, with_all_keys;
-  size_t dy_input;
-
-  explicit GradientProgram(const Node& node) : plan(node) {
-    dy_input = plan.key_input + (plan.dropped ? 1 : 0);
-    for (const QueryBlock& block : plan.blocks) {
-      products.push_back(gradient_products(plan, block));
-      with_all_keys.push_back(plan.causal ? gradient_products(plan, plan.with_all_keys(block)) : products.back());
-    }
-  }
-
-  // What a thread works with.
-  struct Memory {
-    float *weights, *kept, *dweights;  // [queries, keys]; kept: after dropout
-    uint16_t* narrow;                  // [queries, keys]
-    float *own, *product;              // [S], [S, max(d, e)]
-    uint32_t* words;                   // [S]
-    float *dk, *dv;                    // [S, d], [S, e]
-  };
-
-  size_t scratch_bytes() const {
-    const int64_t scores = plan.most_queries() * plan.most_keys();
-    return (plan.dropped ? 3 : 2) * Scratch::bytes_of<float>(scores) +
-           Scratch::bytes_of<uint16_t>(plan.narrow() ? scores : 0) + 2 * Scratch::bytes_of<float>(plan.S) +
-           Scratch::bytes_of<float>(plan.S * std::max(plan.d, plan.e)) + Scratch::bytes_of<float>(plan.S * plan.d) +
-           Scratch::bytes_of<float>(plan.S * plan.e);
-  }
-
-  Memory memory() const {
-    Scratch scratch(scratch_bytes());
-    const int64_t scores = plan.most_queries() * plan.most_keys();
-    Memory m{};
-    m.weights = scratch.take<float>(scores);
-    m.kept = plan.dropped ? scratch.take<float>(scores) : m.weights;
-    m.dweights = scratch.take<float>(scores);
-    m.narrow = scratch.take<uint16_t>(plan.narrow() ? scores : 0);
-    m.own = scratch.take<float>(plan.S);
-    m.words = scratch.take<uint32_t>(plan.S);
-    m.product = scratch.take<float>(plan.S * std::max(plan.d, plan.e));
-    m.dk = scratch.take<float>(plan.S * plan.d);
-    m.dv = scratch.take<float>(plan.S * plan.e);
-    return m;
-  }
-
-  static void add(float* to, const float* from, int64_t n) {
-    vector_kernels().binary[kAdd][kF32](to, to, from, nullptr, static_cast<size_t>(n));
-  }
-
-  void run_block(const AttentionInputs& in, const std::byte* dy, int64_t b, int64_t h, size_t index, const Memory& m,
-                 std::byte* dq) const {
-    const VectorKernels& kernels = vector_kernels();
-    const ScoreRows rows(plan, in, b, h);
-    const bool all_keys = rows.hides_a_row(plan.blocks[index]);
-    const QueryBlock block = all_keys ? plan.with_all_keys(plan.blocks[index]) : plan.blocks[index];
-    const GradientProducts& product = (all_keys ? with_all_keys : products)[index];
-    const int64_t n = block.keys, g = h / plan.group(), d = plan.d, e = plan.e;
-    const auto at = [&](const std::byte* base, int64_t element) {
-      return base + static_cast<size_t>(element) * plan.element();
-    };
-    const int64_t query = (b * plan.T + block.query) * plan.H + h, key = (b * plan.S + block.key) * plan.G + g;
-    product.scores->run(at(in.q, query * d), at(in.k, key * d), nullptr, m.weights);
-    product.dweights->run(at(dy, query * e), at(in.v, key * e), nullptr, m.dweights);
-    for (int64_t i = 0; i < block.queries; ++i) {
-      float *weights = m.weights + i * n, *dweights = m.dweights + i * n;
-      const auto [begin, end] = rows.finish(block, all_keys, block.query + i, weights, m.own);
-      kernels.softmax(weights + begin, weights + begin, static_cast<size_t>(end - begin));
-      if (plan.dropped) {
-        rows.draw(block, block.query + i, m.words);
-        kernels.drop(m.kept + i * n, weights, m.words, plan.drop_bound, plan.kept_scale, static_cast<size_t>(n));
-        kernels.drop(dweights, dweights, m.words, plan.drop_bound, plan.kept_scale, static_cast<size_t>(n));
-      }
-    }
-    product.dv->run(as_operand(plan, m.kept, block.queries * n, m.narrow), at(dy, query * e), nullptr, m.product);
-    add(m.dv + block.key * e, m.product, n * e);
-    for (int64_t i = 0; i < block.queries; ++i) {
-      float *weights = m.weights + i * n, *dweights = m.dweights + i * n;
-      const float shift = kernels.dot(weights, dweights, static_cast<size_t>(n));
-      kernels.score_gradient(dweights, weights, shift, plan.scale, static_cast<size_t>(n));
-    }
-    const void* dscores = as_operand(plan, m.dweights, block.queries * n, m.narrow);
-    product.dq->run(dscores, at(in.k, key * d), nullptr, dq + static_cast<size_t>(query * d) * plan.element());
-    product.dk->run(dscores, at(in.q, query * d), nullptr, m.product);
-    add(m.dk + block.key * d, m.product, n * d);
-  }
-
-  // [S, width] of one head into [B, S, G, width].
-  void store(const float* from, int64_t b, int64_t g, int64_t width, std::byte* to) const {
-    for (int64_t s = 0; s < plan.S; ++s) {
-      std::byte* row = to + static_cast<size_t>(((b * plan.S + s) * plan.G + g) * width) * plan.element();
-      if (plan.narrow()) as_operand(plan, from + s * width, width, reinterpret_cast<uint16_t*>(row));
-      else std::copy_n(from + s * width, width, reinterpret_cast<float*>(row));
-    }
-  }
-
-  void run(const Arguments& arguments) const {
-    const AttentionInputs in(plan, arguments);
-    const std::byte* dy = arguments.inputs[dy_input];
-    parallel_for(static_cast<size_t>(plan.B * plan.G), [&](size_t task) {
-      const auto i = static_cast<int64_t>(task);
-      const int64_t b = i / plan.G, g = i % plan.G;
-      const Memory m = memory();
-      std::fill_n(m.dk, plan.S * plan.d, 0.0f);
-      std::fill_n(m.dv, plan.S * plan.e, 0.0f);
-      for (int64_t h = g * plan.group(); h < (g + 1) * plan.group(); ++h)
-        for (size_t block = 0; block < plan.blocks.size(); ++block)
-          run_block(in, dy, b, h, block, m, arguments.outputs[0]);
-      store(m.dk, b, g, plan.d, arguments.outputs[1]);
-      store(m.dv, b, g, plan.e, arguments.outputs[2]);
-    });
-  }
-};
-
-Kernel make_attention_gradient(const Node& node) {
-  node.output(2);
-  auto program = std::make_shared<const GradientProgram>(node);
+  auto program = std::make_shared<const AttentionProgram>(node);
   return {fmt::format("attention in {} blocks {}", program->plan.blocks.size(), vector_kernels().name),
           [program](const Arguments& arguments) { program->run(arguments); }};
 }
 
 }  // namespace
 
-void add_attention_kernels(KernelTable& table) {
-  table["attention"] = make_attention;
-  table["attention_gradient"] = make_attention_gradient;
-}
+void add_attention_kernels(KernelTable& table) { table["attention"] = make_attention; }
 
 }  // namespace transom::cpu

@@ -14,7 +14,6 @@ namespace {
 constexpr float kMaskedScore = -3.3895313892515355e38f;  // transom/ops.h
 constexpr int64_t kBlockScores = 1 << 16;                // scores of a block: a quarter of a megabyte
 constexpr int64_t kMostQueries = 128, kFewestQueries = 16;
-constexpr int64_t kMostGathered = 1 << 17;  // scores of all heads
 
 }  // namespace
 
@@ -83,8 +82,6 @@ int64_t AttentionPlan::most_keys() const {
   return most;
 }
 
-bool AttentionPlan::gathers() const { return blocks.size() == 1 && T > 1 && B * H * T * S <= kMostGathered; }
-
 std::shared_ptr<const MatrixProduct> AttentionPlan::scores_product(const QueryBlock& block) const {
   return MatrixProduct::find(
       {block.queries, block.keys, d, H * d, 1, 1, G * d, block.keys, dtype, TRANSOM_FLOAT32, false, false});
@@ -101,7 +98,7 @@ AttentionInputs::AttentionInputs(const AttentionPlan& plan, const Arguments& arg
 }
 
 // The bias of some keys, where it lies or written out into `own`; null if there is none.
-const float* ScoreRows::bias_row(int64_t query, int64_t key, int64_t n, float* own) const {
+const float* WeightRows::bias_row(int64_t query, int64_t key, int64_t n, float* own) const {
   if (!inputs_.bias) return nullptr;
   const Shape& strides = plan_.bias_strides;
   const float* row = inputs_.bias + batch_ * strides[0] + head_ * strides[1] + query * strides[2];
@@ -110,7 +107,7 @@ const float* ScoreRows::bias_row(int64_t query, int64_t key, int64_t n, float* o
   return own;
 }
 
-bool ScoreRows::hides_a_row(const QueryBlock& block) const {
+bool WeightRows::hides_a_row(const QueryBlock& block) const {
   if (!plan_.causal) return false;
   for (int64_t query = block.query; query < block.query + block.queries; ++query) {
     const auto [first, end] = plan_.visible(query);
@@ -125,17 +122,16 @@ bool ScoreRows::hides_a_row(const QueryBlock& block) const {
   return false;
 }
 
-std::pair<int64_t, int64_t> ScoreRows::finish(const QueryBlock& block, bool all_keys, int64_t query, float* x,
-                                              float* own) const {
+void WeightRows::weigh(const QueryBlock& block, bool all_keys, int64_t query, float* x, float* own) const {
   const auto [first, end] = plan_.visible(query);
   const VectorKernels& kernels = vector_kernels();
   if (!all_keys) {
     const int64_t begin = first - block.key, n = end - first;
-    kernels.attention_scores(x + begin, bias_row(query, first, n, own), plan_.scale, plan_.soft_cap,
-                             static_cast<size_t>(n));
+    kernels.attention_weights(x + begin, bias_row(query, first, n, own), plan_.scale, plan_.soft_cap,
+                              static_cast<size_t>(n));
     std::fill(x, x + begin, 0.0f);
     std::fill(x + begin + n, x + block.keys, 0.0f);
-    return {begin, begin + n};
+    return;
   }
   // Hidden by place and hidden by the bias weigh the same.
   if (const float* bias = bias_row(query, 0, plan_.S, own)) std::memmove(own, bias, static_cast<size_t>(plan_.S) * 4);
@@ -143,11 +139,10 @@ std::pair<int64_t, int64_t> ScoreRows::finish(const QueryBlock& block, bool all_
   for (int64_t key = 0; key < plan_.S; ++key)
     if (key < first || key >= end) own[key] = kMaskedScore;
     else own[key] = std::max(own[key], kMaskedScore);
-  kernels.attention_scores(x, own, plan_.scale, plan_.soft_cap, static_cast<size_t>(plan_.S));
-  return {0, plan_.S};
+  kernels.attention_weights(x, own, plan_.scale, plan_.soft_cap, static_cast<size_t>(plan_.S));
 }
 
-void ScoreRows::draw(const QueryBlock& block, int64_t query, uint32_t* words) const {
+void WeightRows::draw(const QueryBlock& block, int64_t query, uint32_t* words) const {
   const auto row = static_cast<uint64_t>((batch_ * plan_.H + head_) * plan_.T + query);
   vector_kernels().random_bits(words, inputs_.seed, inputs_.offset,
                                row * static_cast<uint64_t>(plan_.S) + static_cast<uint64_t>(block.key),

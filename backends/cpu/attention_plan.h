@@ -41,9 +41,6 @@ struct AttentionPlan {
   // The largest block's extents, for scratch memory.
   int64_t most_queries() const;
   int64_t most_keys() const;
-  // Whether a head's rows are brought together first: the library's quick way to multiply takes no rows that lie apart,
-  // and the other one makes code for a twentieth of a second when it is first called. With many heads that is little.
-  bool gathers() const;
   // The block with every key, for queries whose keys are all hidden by the bias.
   QueryBlock with_all_keys(const QueryBlock& block) const { return {block.query, block.queries, 0, S}; }
 
@@ -60,18 +57,18 @@ struct AttentionInputs {
   AttentionInputs(const AttentionPlan& plan, const Arguments& arguments);
 };
 
-// Rows of scores of one block of one head.
-class ScoreRows {
+// Rows of weights of one block of one head.
+class WeightRows {
  public:
-  ScoreRows(const AttentionPlan& plan, const AttentionInputs& inputs, int64_t batch, int64_t head)
+  WeightRows(const AttentionPlan& plan, const AttentionInputs& inputs, int64_t batch, int64_t head)
       : plan_(plan), inputs_(inputs), batch_(batch), head_(head) {}
 
   // Whether the bias hides all keys that some query of the block would see: then all keys count alike for it, those
   // that come later too, and the block takes all keys.
   bool hides_a_row(const QueryBlock& block) const;
-  // What the products gave becomes scores: x is the row of `query` of a block. Gives the part of the row that counts;
-  // the rest is set to 0. `own` has room for a row.
-  std::pair<int64_t, int64_t> finish(const QueryBlock& block, bool all_keys, int64_t query, float* x, float* own) const;
+  // What the products gave becomes weights: x is the row of `query` of a block. Hidden keys get 0. `own` has room for a
+  // row.
+  void weigh(const QueryBlock& block, bool all_keys, int64_t query, float* x, float* own) const;
   // Random words for the row.
   void draw(const QueryBlock& block, int64_t query, uint32_t* words) const;
 

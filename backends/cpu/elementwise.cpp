@@ -4,12 +4,15 @@
 
 #include "cpu/generated_program.h"
 #include "cpu/one_node.h"
+#include "cpu/unary_table.h"
 
 namespace transom::cpu {
 namespace {
 
 Kernel kernel_of(TileProgram made, std::string name) {
   made.generated = find_generated(made);
+  made.table = UnaryTable::find(made);
+  if (made.table) name = "table of all results, " + name;
   if (made.generated) name += fmt::format(", kernel {:016x}", made.generated->id());
   size_t scratch = 0;
   for (const Materialised& copy : made.materialised) scratch += materialised_bytes(copy);

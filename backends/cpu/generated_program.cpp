@@ -6,6 +6,15 @@ namespace {
 
 constexpr int64_t kShortestRow = 64;  // shorter ones are brought together into tiles
 
+// One instruction over memory runs at the speed of memory either way.
+bool pays(const TileProgram& program) {
+  size_t steps = program.instructions.size();
+  for (const Leaf& leaf : program.leaves) steps += is_half(leaf.dtype) && leaf.kind != Leaf::kConstant;
+  return steps > 1;
+}
+
+}  // namespace
+
 codegen::Recipe recipe_of(const TileProgram& program) {
   using Kind = codegen::Recipe::Leaf::Kind;
   codegen::Recipe recipe;
@@ -22,15 +31,6 @@ codegen::Recipe recipe_of(const TileProgram& program) {
   for (const Result& result : program.results) recipe.results.push_back({result.dtype, result.slot});
   return recipe;
 }
-
-// One instruction over memory runs at the speed of memory either way.
-bool pays(const TileProgram& program) {
-  size_t steps = program.instructions.size();
-  for (const Leaf& leaf : program.leaves) steps += is_half(leaf.dtype) && leaf.kind != Leaf::kConstant;
-  return steps > 1;
-}
-
-}  // namespace
 
 Access access_of(const TileProgram& program, const Leaf& leaf) {
   switch (leaf.kind) {

@@ -17,6 +17,9 @@ enum class Access {
 };
 Access access_of(const TileProgram& program, const Leaf& leaf);
 
+// What the program computes, wherever its leaves lie.
+codegen::Recipe recipe_of(const TileProgram& program);
+
 // Finds the kernel of the program, if code is generated at all and pays for this program.
 std::shared_ptr<codegen::GeneratedKernel> find_generated(const TileProgram& program);
 

@@ -112,6 +112,7 @@ const KernelTable& kernel_table() {
     add_layer_norm_kernels(made);
     add_product_kernels(made);
     add_attention_kernels(made);
+    add_attention_gradient_kernels(made);
     add_quantized_kernels(made);
     add_convolution_kernels(made);
     add_pooling_kernels(made);

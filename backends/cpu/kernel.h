@@ -101,6 +101,7 @@ void add_softmax_kernels(KernelTable& table);
 void add_layer_norm_kernels(KernelTable& table);
 void add_product_kernels(KernelTable& table);
 void add_attention_kernels(KernelTable& table);
+void add_attention_gradient_kernels(KernelTable& table);
 void add_quantized_kernels(KernelTable& table);
 void add_convolution_kernels(KernelTable& table);
 void add_pooling_kernels(KernelTable& table);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/processor.h"
 
+#include <cstdlib>
+#include <string_view>
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
@@ -25,6 +28,11 @@ const ProcessorFeatures& processor_features() {
       if (a >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) found.avx512_bf16 = a & (1u << 5);
     }
 #endif
+    const char* text = std::getenv("TRANSOM_CPU_ISA");
+    const std::string_view most = text ? text : "";
+    if (most == "portable") return ProcessorFeatures{};
+    if (most == "avx2") return ProcessorFeatures{.avx2 = found.avx2};
+    if (most == "avx512") return ProcessorFeatures{.avx2 = found.avx2, .avx512 = found.avx512};
     return found;
   }();
   return features;

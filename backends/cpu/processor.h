@@ -12,6 +12,9 @@ struct ProcessorFeatures {
   bool fast_bf16() const { return avx512_bf16 || amx_bf16; }
 };
 
+// Of this processor, or less: TRANSOM_CPU_ISA=portable, avx2 or avx512 (without what came after it) leaves out what is
+// beyond that, for tests and to see what another processor would run. The matrix library has ONEDNN_MAX_CPU_ISA.
+
 const ProcessorFeatures& processor_features();
 
 }  // namespace transom::cpu

@@ -7,6 +7,7 @@
 #include "cpu/copy.h"
 #include "cpu/generated_program.h"
 #include "cpu/threads.h"
+#include "cpu/unary_table.h"
 #include "cpu/widening.h"
 
 namespace transom::cpu {
@@ -69,6 +70,7 @@ class Worker {
   }
 
   void run(int64_t begin, int64_t end) {
+    if (program_.table) return look_up(begin, end);
     if (code_) return run_generated(begin, end);
     for (int64_t i = begin; i < end; i += program_.tile) run_tile(i, std::min(program_.tile, end - i));
   }
@@ -216,6 +218,14 @@ class Worker {
     else std::memmove(out, table_[result.slot], count * element_size(result.dtype));
   }
 
+  void look_up(int64_t begin, int64_t end) {
+    for (const Leaf& leaf : program_.leaves) {
+      if (leaf.kind == Leaf::kConstant) continue;
+      auto* x = reinterpret_cast<const uint16_t*>(leaf_inputs_[leaf.input]) + leaf.offset + begin;
+      program_.table->look_up(reinterpret_cast<uint16_t*>(target(program_.results[0], begin)), x, end - begin);
+    }
+  }
+
   // ---- with generated code: the pointers of a tile are put into a table, and the code does the rest
 
   static size_t generated_scratch_bytes(const TileProgram& program) {
@@ -351,6 +361,10 @@ std::vector<std::byte*> leaf_inputs(const TileProgram& program, std::byte* const
 }
 
 Code code_of(const TileProgram& program) {
+  if (program.table) {
+    program.table->fill(program);
+    return nullptr;
+  }
   const int64_t work = program.count * static_cast<int64_t>(program.instructions.size());
   return program.generated ? program.generated->entry(work) : nullptr;
 }

@@ -62,6 +62,8 @@ inline size_t materialised_bytes(const Materialised& copy) {
   return (static_cast<size_t>(product(copy.view.shape, 0, copy.view.shape.size())) * copy.element + 63) / 64 * 64;
 }
 
+class UnaryTable;
+
 struct TileProgram {
   int64_t count = 0;  // elements of each result
   int64_t tile = kLargestTile;
@@ -76,6 +78,7 @@ struct TileProgram {
   size_t totals = 0;  // results that are totals; they stand behind the others
   // The same as machine code, for leaves where they lie; null if there is none. See generated_program.h.
   std::shared_ptr<codegen::GeneratedKernel> generated;
+  std::shared_ptr<UnaryTable> table;  // instead of computing; null if there is none
   int64_t pieces = 1;  // parts whose totals are added one after the other, as reduce_sum does
 };
 

@@ -5,13 +5,11 @@
 #include <cstring>
 #include <vector>
 
-#include "cpu/threads.h"
+#include "cpu/scratch.h"
 #include "cpu/types.h"
 #include "cpu/vector/kernels.h"
 
 namespace transom::cpu {
-
-inline size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // Between the storage of a 16-bit float type and f32.
 inline TileFunction load_function(transom_dtype dtype) {

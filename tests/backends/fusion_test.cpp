@@ -2,6 +2,7 @@
 // Regions of element-wise primitives in one pass.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "backends/harness.h"
@@ -229,6 +230,42 @@ TEST(Fusion, CastsInsideRound) {
   std::vector<double> expected;
   for (double value : a.values) expected.push_back(rounded(TRANSOM_BFLOAT16, value));
   EXPECT_EQ(run_fusion(region, {a})[0].values, expected);
+}
+
+// tanh(x) x of all numbers of 16 bits: where there are as many elements as such numbers, results are looked up, and
+// have the bits that they have when they are computed.
+TEST(Fusion, LooksUpWhatItWouldCompute) {
+  for (const transom_dtype dtype : {TRANSOM_BFLOAT16, TRANSOM_FLOAT16}) {
+    std::vector<double> every;
+    const int64_t count = 1 << 16;
+    std::vector<uint16_t> bits(1);
+    for (int64_t i = 0; i < count; ++i) {
+      bits[0] = static_cast<uint16_t>(i);
+      every.push_back(decode(dtype, {1}, bits.data()).values[0]);
+    }
+    const auto run = [&](const std::vector<double>& values, const std::string& way) {
+      const Tensor x = tensor(dtype, {static_cast<int64_t>(values.size())}, values);
+      Graph region, graph;
+      const int a = region.input(x);
+      region.output(region.node("mul", {region.node("tanh", {a}, dtype, x.shape), a}, dtype, x.shape));
+      graph.output(graph.fusion({graph.input(x)}, region)[0]);
+      Program program(Plugin::cpu(), graph);
+      EXPECT_NE(program.describe().find(way), std::string::npos) << program.describe();
+      const std::vector<double> first = program.run({x})[0].values, donated = program.run_donated({x}, {0})[0].values;
+      EXPECT_TRUE(std::ranges::equal(first, donated, [](double p, double q) { return p == q || (p != p && q != q); }));
+      return first;
+    };
+    const std::vector<double> looked_up = run(every, "table of all results");
+    for (const int64_t begin : {int64_t{0}, count / 2}) {
+      const std::vector<double> half(every.begin() + begin, every.begin() + begin + count / 2);
+      const std::vector<double> computed = run(half, "tiles");
+      for (size_t i = 0; i < computed.size(); ++i) {
+        const double found = looked_up[static_cast<size_t>(begin) + i];
+        if (std::isnan(computed[i])) ASSERT_TRUE(std::isnan(found)) << half[i];
+        else ASSERT_EQ(found, computed[i]) << half[i];
+      }
+    }
+  }
 }
 
 }  // namespace

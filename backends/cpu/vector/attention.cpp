@@ -1,22 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-// What attention does with a row of scores between its products.
-#include "cpu/vector/math.h"
+// What attention does with a row between its products.
+#include "cpu/vector/softmax.h"
 
 namespace transom::cpu::TRANSOM_LEVEL {
 namespace {
 
-void attention_scores(float* x, const float* bias, float scale, float cap, size_t n) {
+// Scores x = cap tanh(x scale / cap) + bias, without the cap where it is 0, and their softmax.
+void attention_weights(float* x, const float* bias, float scale, float cap, size_t n) {
   if (cap > 0) {
     const float inner = scale / cap;
     TRANSOM_SIMD
     for (size_t i = 0; i < n; ++i) x[i] = cap * tanh_value(x[i] * inner);
-  } else if (scale != 1) {
-    TRANSOM_SIMD
-    for (size_t i = 0; i < n; ++i) x[i] *= scale;
+    scale = 1;
   }
-  if (!bias) return;
-  TRANSOM_SIMD
-  for (size_t i = 0; i < n; ++i) x[i] += bias[i];
+  float largest = -kInfinity;
+  if (bias) {
+    TRANSOM_SIMD_REDUCE(max, largest)
+    for (size_t i = 0; i < n; ++i) {
+      x[i] = x[i] * scale + bias[i];
+      largest = x[i] > largest ? x[i] : largest;
+    }
+  } else {
+    TRANSOM_SIMD_REDUCE(max, largest)
+    for (size_t i = 0; i < n; ++i) {
+      x[i] *= scale;
+      largest = x[i] > largest ? x[i] : largest;
+    }
+  }
+  softmax_below(x, x, largest, n);
 }
 
 void drop(float* y, const float* x, const uint32_t* words, uint32_t bound, float scale, size_t n) {
@@ -32,7 +43,7 @@ void score_gradient(float* dweights, const float* weights, float shift, float sc
 }  // namespace
 
 void fill_attention(VectorKernels& kernels) {
-  kernels.attention_scores = attention_scores;
+  kernels.attention_weights = attention_weights;
   kernels.drop = drop;
   kernels.score_gradient = score_gradient;
 }

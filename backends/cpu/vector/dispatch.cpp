@@ -13,6 +13,7 @@ const VectorKernels& vector_kernels() {
     if (processor_features().avx512) {
       avx512::fill(made);
       made.name = "avx512";
+      if (processor_features().avx512_bf16) avx512_bf16::fill_panels(made);
     } else if (processor_features().avx2) {
       avx2::fill(made);
       made.name = "avx2";

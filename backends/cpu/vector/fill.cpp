@@ -12,6 +12,7 @@ void fill(VectorKernels& kernels) {
   fill_attention(kernels);
   fill_quantization(kernels);
   fill_products(kernels);
+  fill_panels(kernels);
   fill_winograd(kernels);
 }
 

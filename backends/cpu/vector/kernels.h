@@ -59,6 +59,21 @@ using TileFunction = void (*)(void* y, const void* a, const void* b, const void*
 
 constexpr size_t kSumPiece = 4096;
 
+// Products of small matrices, c [m, columns] = a [m, depth] b. b is packed: panels of `width` columns, in each of them
+// words of depth, [words, width]. A word is one f32, or two bf16 that follow each other in depth.
+struct PanelProducts {
+  size_t width;
+  // b [depth, columns] or [columns, depth], with `row` elements from row to row.
+  void (*pack)(uint32_t* panels, const void* b, size_t row, size_t depth, size_t columns);
+  void (*pack_transposed)(uint32_t* panels, const void* b, size_t row, size_t depth, size_t columns);
+  // c is f32, its columns filled up to whole panels. a is read in whole words: where depth is odd for two numbers a
+  // word, one number behind each row's last is read, and must not be infinite or NaN.
+  void (*multiply)(float* c, size_t c_row, const void* a, size_t a_row, const uint32_t* panels, size_t m,
+                   size_t columns, size_t depth);
+  // To numbers of a, where they are no f32; those next to 0 may become 0.
+  void (*round)(uint16_t* y, const float* x, size_t n);
+};
+
 struct VectorKernels {
   const char* name;
 
@@ -97,11 +112,14 @@ struct VectorKernels {
   void (*layer_norm_gradient)(float* dx, float* dscale, float* dbias, const float* x, const float* scale,
                               const float* dy, float epsilon, size_t n);
 
-  // Rows of attention. Scores: x = cap tanh(x scale / cap) + bias, without the cap where it is 0; bias may be null.
-  void (*attention_scores)(float* x, const float* bias, float scale, float cap, size_t n);
+  // Rows of attention. What the products gave becomes scores, x = cap tanh(x scale / cap) + bias, without the cap where
+  // it is 0, and these the weights of their softmax; bias may be null.
+  void (*attention_weights)(float* x, const float* bias, float scale, float cap, size_t n);
   void (*drop)(float* y, const float* x, const uint32_t* words, uint32_t bound, float scale, size_t n);
   // dweights becomes scale weights (dweights - shift)
   void (*score_gradient)(float* dweights, const float* weights, float shift, float scale, size_t n);
+
+  PanelProducts panels_f32, panels_bf16;  // null where the processor has no products of bf16
 
   // Rows in 8-bit integers: y = round(x / scale) + 128, the scale is given back; and y = (sums - surplus) scale scales
   // + bias, where bias may be null.
@@ -132,6 +150,9 @@ void fill(VectorKernels& kernels);
 }
 namespace avx512 {
 void fill(VectorKernels& kernels);
+}
+namespace avx512_bf16 {
+void fill_panels(VectorKernels& kernels);
 }
 
 }  // namespace transom::cpu

@@ -20,7 +20,7 @@
 #define TRANSOM_UNROLL TRANSOM_PRAGMA(GCC unroll 16)
 #endif
 
-// TRANSOM_LEVEL is portable, avx2 or avx512: the namespace of everything in these sources.
+// TRANSOM_LEVEL is portable, avx2, avx512 or avx512_bf16: the namespace of everything in these sources.
 namespace transom::cpu::TRANSOM_LEVEL {
 
 void fill_arithmetic(VectorKernels& kernels);
@@ -31,6 +31,7 @@ void fill_rows(VectorKernels& kernels);
 void fill_attention(VectorKernels& kernels);
 void fill_quantization(VectorKernels& kernels);
 void fill_products(VectorKernels& kernels);
+void fill_panels(VectorKernels& kernels);
 void fill_winograd(VectorKernels& kernels);
 
 }  // namespace transom::cpu::TRANSOM_LEVEL

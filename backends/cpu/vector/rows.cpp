@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions of a row of f32, and the rows of softmax and layer_norm. A row stays in the cache between the passes.
 #include "cpu/vector/half.h"
+#include "cpu/vector/softmax.h"
 
 namespace transom::cpu::TRANSOM_LEVEL {
 namespace {
@@ -64,17 +65,10 @@ void add_rows(float* sums, const void* x, size_t stride, size_t rows, size_t n) 
 }
 
 void softmax(float* y, const float* x, size_t n) {
-  const float largest = max(x, n);
-  float total = 0;
-  TRANSOM_SIMD_REDUCE(+, total)
-  for (size_t i = 0; i < n; ++i) {
-    const float e = exp_value(x[i] - largest);
-    y[i] = e;
-    total += e;
-  }
-  const float scale = 1.0f / total;
-  TRANSOM_SIMD
-  for (size_t i = 0; i < n; ++i) y[i] *= scale;
+  float largest = -kInfinity;
+  TRANSOM_SIMD_REDUCE(max, largest)
+  for (size_t i = 0; i < n; ++i) largest = x[i] > largest ? x[i] : largest;
+  softmax_below(y, x, largest, n);
 }
 
 void log_softmax(float* y, const float* x, size_t n) {
