@@ -123,13 +123,13 @@ typedef struct transom_node {
   size_t outputs_count;
   const transom_attribute* attributes; /* sorted by name */
   size_t attributes_count;
-  const struct transom_graph* region; /* of "fusion" (primitives only) and "row_fusion": what it computes; else null */
+  const struct transom_graph* region; /* of "fusion" and "row_fusion": what it computes, see docs/ops; else null */
 } transom_node;
 
 /* A graph to compile. Two values may share arena bytes if their lifetimes, in node order, do not overlap; the output of
- * an element-wise node (or fusion) may lie on an input of the same byte size that dies there; the output of a reshape
- * may lie on its input. An output of the graph may be bound to the buffer of an input that was given away ("donated").
- */
+ * an element-wise node or fusion may lie on an input of the same byte size that dies there (of "row_fusion": docs/ops),
+ * that of "dynamic_update_slice" on the first, that of a reshape on its input. An output of the graph may be bound to
+ * the buffer of an input that was given away ("donated"). */
 typedef struct transom_graph {
   size_t struct_size;
   const transom_value* values;

@@ -195,4 +195,17 @@ std::unique_ptr<Workload> make_workload(const BenchOptions& options) {
   return std::make_unique<PipelineWorkload>(options);
 }
 
+std::string mode_name() {
+  switch (mode()) {
+    case Mode::kEager:
+      return "eager";
+    case Mode::kCompile:
+      return "compile";
+    case Mode::kGraph:
+      return "graph";
+    default:
+      return "lazy";
+  }
+}
+
 }  // namespace transom

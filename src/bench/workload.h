@@ -40,6 +40,9 @@ class Workload {
 // Loads the model and makes the inputs.
 std::unique_ptr<Workload> make_workload(const BenchOptions& options);
 
+// The mode in force, as --mode names it.
+std::string mode_name();
+
 // Inputs of random tokens (or pixels) that the model takes, with the labels of its head where it is to be trained.
 NamedTensors synthetic_inputs(const Model& model, const BenchOptions& options, bool labels);
 // Whether it is known which labels the model's head learns from; a model without a head learns from none.

@@ -3,23 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/display.h"
 #include "base/error.h"
 #include "certify/report.h"
 
 namespace transom::certify {
 namespace {
-
-std::string escaped(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    if (c == '<') result += "&lt;";
-    else if (c == '>') result += "&gt;";
-    else if (c == '&') result += "&amp;";
-    else if (c == '"') result += "&quot;";
-    else result += c;
-  }
-  return result;
-}
 
 constexpr const char* kStyle = R"(
 body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:70rem;padding:0 1rem;color:#1c2430}

@@ -87,10 +87,7 @@ Json config_of(const Options& options, Workload& workload) {
             {"device", device_name()},
             {"emulated", default_device()->has(TRANSOM_DEVICE_EMULATED)},
             {"device_report", device_report()},
-            {"mode", mode() == Mode::kEager     ? "eager"
-                     : mode() == Mode::kCompile ? "compile"
-                     : mode() == Mode::kGraph   ? "graph"
-                                                : "lazy"},
+            {"mode", mode_name()},
             {"torch_dtype", o.dtype},
             {"quantization_scheme", o.quantization == "none" ? Json() : Json(o.quantization)},
             {"no_weights", o.no_weights},

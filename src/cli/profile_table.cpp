@@ -3,17 +3,11 @@
 
 #include <algorithm>
 
+#include "base/display.h"
 #include "base/error.h"
 
 namespace transom {
 namespace {
-
-// The middle of a long text left out: the types of a wide fusion, whose ends say most.
-std::string shortened(const std::string& text, size_t width) {
-  if (text.size() <= width) return text;
-  const size_t half = (width - 3) / 2;
-  return text.substr(0, width - 3 - half) + "..." + text.substr(text.size() - half);
-}
 
 std::string rate_of(const Profile::Kernel& kernel) {
   const double seconds = std::max(kernel.seconds, 1e-9);

@@ -7,6 +7,7 @@
 #include "device/device.h"
 #include "explain/explanation.h"
 #include "ir/tensor_map.h"
+#include "passes/passes.h"
 #include "runtime/compilation.h"
 #include "runtime/node_costs.h"
 #include "transom/device.h"
@@ -35,8 +36,6 @@ std::string kind_of(const Node& node) {
 
 // The type in which a product is computed: that of what it reads.
 DType product_type(const Node& node) { return node.inputs.empty() ? DType::kFloat32 : node.inputs[0].dtype(); }
-
-int64_t bytes_of_type(const Type& type) { return elements(type.shape) * static_cast<int64_t>(size_of(type.dtype)); }
 
 // The names that print_graph gives.
 TensorMap<std::string> names_of(const Graph& graph) {
@@ -97,6 +96,7 @@ void add_kernels(Explanation& result, const Compilation& compilation, Profile& p
     kernel.least = result.limits.seconds_of(kernel.operations, kernel.bytes, dtype);
     kernel.by_memory = result.limits.seconds_of(0, kernel.bytes, dtype) >= kernel.least;
     result.kernel_seconds += kernel.seconds;
+    result.least_seconds += kernel.least;
     result.kernels.push_back(std::move(kernel));
   }
   for (const Profile::Moment& moment : profile.last_run(compilation.nodes))
@@ -117,7 +117,7 @@ void add_memory(Explanation& result, const Compilation& compilation) {
       if (place == compilation.plan.offsets.end()) continue;
       const auto use = last_use.find(output);
       const int first = static_cast<int>(n);
-      result.values.push_back({names.at(output), n, place->second, bytes_of_type(output.type()), first,
+      result.values.push_back({names.at(output), n, place->second, bytes_of(output.type()), first,
                                use == last_use.end() ? first : use->second});
     }
   result.live.assign(graph.nodes.size(), 0);
@@ -136,8 +136,8 @@ void add_memory(Explanation& result, const Compilation& compilation) {
   }
   result.arena_bytes = compilation.plan.arena_bytes;
   result.live_maximum = compilation.plan.live_maximum;
-  for (const Tensor& input : graph.inputs) result.input_bytes += bytes_of_type(input.type());
-  for (const Tensor& output : graph.outputs) result.output_bytes += bytes_of_type(output.type());
+  for (const Tensor& input : graph.inputs) result.input_bytes += bytes_of(input.type());
+  for (const Tensor& output : graph.outputs) result.output_bytes += bytes_of(output.type());
   for (const bool donated : compilation.donated) result.donated_inputs += donated;
 }
 
@@ -148,15 +148,6 @@ double profiled_seconds(const Compilation& compilation, Profile& profile) {
 }
 
 }  // namespace
-
-const char* color_of(const std::string& kind) {
-  if (kind == "products") return "#3b6ea5";
-  if (kind == "attention") return "#7a4fa3";
-  if (kind == "rows") return "#c9782c";
-  if (kind == "elements") return "#4f9a5b";
-  if (kind == "movement") return "#b5484f";
-  return "#8a8a8a";
-}
 
 Explanation explain(const BenchOptions& options, int64_t runs) {
   if (runs < 1) fail(ErrorKind::kUsage, "--runs: expected at least 1, found {}", runs);
@@ -185,10 +176,7 @@ Explanation explain(const BenchOptions& options, int64_t runs) {
   result.device = device_name();
   const transom_device_properties& properties = default_device()->properties();
   result.device_notes = fmt::format("{}; {}", properties.architecture, properties.driver);
-  result.mode = mode() == Mode::kEager     ? "eager"
-                : mode() == Mode::kCompile ? "compile"
-                : mode() == Mode::kGraph   ? "graph"
-                                           : "lazy";
+  result.mode = mode_name();
   result.batch_size = options.batch_size, result.sequence_length = options.sequence_length;
   result.threads = static_cast<int>(thread_count());
   result.samples = workload->samples();

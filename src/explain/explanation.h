@@ -34,7 +34,7 @@ struct Explanation {
     size_t node;            // its place in the compiled graph
     std::string values;     // the names of its outputs in the graph's text, "%12"
     std::string operation;  // "fusion(mul add tanh)"
-    std::string kind;       // "products", "attention", "rows", "elements", "movement" or "other"
+    std::string kind;       // one of kKernelKinds
     std::string kernel;     // what the device says ran
     std::string scope;      // the module's path
     std::string types;
@@ -67,6 +67,7 @@ struct Explanation {
 
   double run_seconds = 0;      // of one run of the workload, the mean of those that were profiled
   double kernel_seconds = 0;   // of one run of the program
+  double least_seconds = 0;    // that the machine's limits allow for its kernels
   double compile_seconds = 0;  // of the program: passes, plan, and the device's part
   size_t programs = 0;         // that were compiled; this one takes the most time
 };
@@ -78,7 +79,11 @@ std::string explanation_table(const Explanation& explanation, size_t rows = 25);
 Json explanation_json(const Explanation& explanation);
 std::string explanation_page(const Explanation& explanation);  // one HTML file that needs no other
 
-// What draws kernels of a kind: "#4878a8".
-const char* color_of(const std::string& kind);
+// The kinds of kernels, and in what color they are drawn.
+struct KernelKind {
+  const char *name, *color;
+};
+inline constexpr KernelKind kKernelKinds[] = {{"products", "#3b6ea5"}, {"attention", "#7a4fa3"}, {"rows", "#c9782c"},
+                                              {"elements", "#4f9a5b"}, {"movement", "#b5484f"},  {"other", "#8a8a8a"}};
 
 }  // namespace transom

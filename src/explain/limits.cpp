@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/error.h"
 #include "device/device.h"
 #include "transom/compile.h"
 #include "transom/ops.h"
@@ -82,6 +83,13 @@ Limits measure_limits() {
     if (fast & (1u << static_cast<uint32_t>(dtype))) limits.products.push_back({dtype, product_rate(dtype)});
   limits.bandwidth = triad_bandwidth();
   return limits;
+}
+
+std::string text_of(const Limits& limits) {
+  std::string text;
+  for (const Limits::Products& products : limits.products)
+    text += fmt::format("{} products {:.1f} GFLOP/s, ", name_of(products.dtype), products.rate * 1e-9);
+  return text + fmt::format("memory {:.1f} GB/s", limits.bandwidth * 1e-9);
 }
 
 }  // namespace transom

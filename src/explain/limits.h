@@ -3,6 +3,7 @@
 // memory (the triad of STREAM, McCalpin, 1995).
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "transom/dtype.h"
@@ -24,5 +25,7 @@ struct Limits {
 
 // Takes a second or two.
 Limits measure_limits();
+
+std::string text_of(const Limits& limits);  // "f32 products 118.0 GFLOP/s, memory 40.0 GB/s"
 
 }  // namespace transom

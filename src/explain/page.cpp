@@ -2,6 +2,7 @@
 // An explanation as one HTML file that needs no other.
 #include <algorithm>
 
+#include "base/display.h"
 #include "base/error.h"
 #include "explain/pictures.h"
 
@@ -26,25 +27,19 @@ summary { cursor: pointer; } .key span { display: inline-block; width: 11px; hei
 )";
 
 std::string summary_of(const Explanation& e) {
-  double least = 0;
-  for (const Explanation::Kernel& kernel : e.kernels) least += kernel.least;
-  std::string limits;
-  for (const Limits::Products& products : e.limits.products)
-    limits += fmt::format("{} products {:.1f} GFLOP/s, ", name_of(products.dtype), products.rate * 1e-9);
   return fmt::format(
       "<h1>{}</h1>\n<p>{}: {}, batch {}, sequence length {}, {}, on {} ({}) with {} threads, mode {}.<br>"
-      "A run takes <b>{:.3f} ms</b>, its kernels {:.3f} ms; what was measured as this machine's limits ({}memory "
-      "{:.1f} GB/s) would "
+      "A run takes <b>{:.3f} ms</b>, its kernels {:.3f} ms; what was measured as this machine's limits ({}) would "
       "allow {:.3f} ms. {} programs were compiled, this one in {:.1f} ms.</p>\n",
       escaped(e.model), escaped(e.model_type), escaped(e.task), e.batch_size, e.sequence_length, escaped(e.dtype),
       escaped(e.device), escaped(e.device_notes), e.threads, escaped(e.mode), e.run_seconds * 1e3,
-      e.kernel_seconds * 1e3, limits, e.limits.bandwidth * 1e-9, least * 1e3, e.programs, e.compile_seconds * 1e3);
+      e.kernel_seconds * 1e3, text_of(e.limits), e.least_seconds * 1e3, e.programs, e.compile_seconds * 1e3);
 }
 
 std::string key_of_colors() {
   std::string text = "<p class=\"key\">";
-  for (const char* kind : {"products", "attention", "rows", "elements", "movement", "other"})
-    text += fmt::format("<span style=\"background:{}\"></span>{}", color_of(kind), kind);
+  for (const KernelKind& kind : kKernelKinds)
+    text += fmt::format("<span style=\"background:{}\"></span>{}", kind.color, kind.name);
   return text + "</p>\n";
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/display.h"
 #include "base/error.h"
 
 namespace transom {
@@ -76,40 +77,37 @@ std::string title_of(const Explanation& e, const Explanation::Kernel& k) {
   return "<title>" + escaped(text) + "</title>";
 }
 
-}  // namespace
-
-std::string escaped(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    if (c == '&') result += "&amp;";
-    else if (c == '<') result += "&lt;";
-    else if (c == '>') result += "&gt;";
-    else if (c == '"') result += "&quot;";
-    else result += c;
-  }
-  return result;
+// The place among kKernelKinds.
+size_t row_of(const Explanation::Kernel& kernel) {
+  size_t row = 0;
+  while (row + 1 < std::size(kKernelKinds) && kernel.kind != kKernelKinds[row].name) ++row;
+  return row;
 }
 
+const char* color_of(const Explanation::Kernel& kernel) { return kKernelKinds[row_of(kernel)].color; }
+
+}  // namespace
+
 std::string timeline_picture(const Explanation& e) {
-  constexpr const char* kKinds[] = {"products", "attention", "rows", "elements", "movement", "other"};
+  constexpr size_t kRows = std::size(kKernelKinds);
   constexpr double kRow = 26;
-  const double bottom = kTop + 6 * kRow;
+  const double bottom = kTop + kRows * kRow;
   double end = 1e-9;
   for (const Explanation::Moment& moment : e.timeline) end = std::max(end, moment.end);
   const Axis time{0, end * 1e3, kLeft, kWidth - kRight};
   std::string text = svg_begin(bottom + kBottom, "kernels over time");
-  for (size_t row = 0; row < 6; ++row) {
-    text += text_at(kLeft - 6, kTop + (static_cast<double>(row) + 0.65) * kRow, kKinds[row], "end");
+  for (size_t row = 0; row < kRows; ++row) {
+    text += text_at(kLeft - 6, kTop + (static_cast<double>(row) + 0.65) * kRow, kKernelKinds[row].name, "end");
     text += line(kLeft, kTop + static_cast<double>(row + 1) * kRow, kWidth - kRight,
                  kTop + static_cast<double>(row + 1) * kRow, "grid");
   }
   for (const Explanation::Moment& moment : e.timeline) {
     const Explanation::Kernel& kernel = e.kernels[moment.node];
-    const auto row = std::find(std::begin(kKinds), std::end(kKinds), kernel.kind) - std::begin(kKinds);
     const double x = time.place(moment.begin * 1e3);
-    text += fmt::format("<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{}\" fill=\"{}\">{}</rect>\n", x,
-                        kTop + static_cast<double>(row) * kRow + 3, std::max(0.4, time.place(moment.end * 1e3) - x),
-                        kRow - 6, color_of(kernel.kind), title_of(e, kernel));
+    text +=
+        fmt::format("<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{}\" fill=\"{}\">{}</rect>\n", x,
+                    kTop + static_cast<double>(row_of(kernel)) * kRow + 3,
+                    std::max(0.4, time.place(moment.end * 1e3) - x), kRow - 6, color_of(kernel), title_of(e, kernel));
   }
   return text + bottom_axis(time, bottom, "ms") + "</svg>\n";
 }
@@ -159,7 +157,7 @@ std::string arena_picture(const Explanation& e) {
         "stroke=\"#fff\" "
         "stroke-width=\"0.3\"><title>{}</title></rect>\n",
         x, y, std::max(0.5, across.place(value.last + 1) - x),
-        std::max(0.4, up.place(static_cast<double>(value.offset) / 1e6) - y), color_of(maker.kind),
+        std::max(0.4, up.place(static_cast<double>(value.offset) / 1e6) - y), color_of(maker),
         escaped(fmt::format("{}: {:.3f} MB at {}, nodes {} to {}\n{} {}", value.name,
                             static_cast<double>(value.bytes) / 1e6, value.offset, value.first, value.last,
                             maker.operation, maker.scope)));
@@ -206,7 +204,7 @@ std::string roofline_picture(const Explanation& e) {
     text +=
         fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{:.1f}\" fill=\"{}\" fill-opacity=\"0.6\">{}</circle>\n",
                     across.place(k.operations / k.bytes), up.place(std::max(k.operations / k.seconds, low_y)),
-                    2 + std::sqrt(share) * 26, color_of(k.kind), title_of(e, k));
+                    2 + std::sqrt(share) * 26, color_of(k), title_of(e, k));
   }
   return text + "</svg>\n";
 }

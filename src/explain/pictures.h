@@ -11,7 +11,4 @@ std::string memory_picture(const Explanation& explanation);    // live bytes ove
 std::string arena_picture(const Explanation& explanation);     // each value's place and lifetime
 std::string roofline_picture(const Explanation& explanation);  // kernels by operations a byte and operations a second
 
-// Text with what HTML and SVG would read as markup escaped.
-std::string escaped(std::string_view text);
-
 }  // namespace transom

@@ -2,28 +2,16 @@
 // An explanation as tables for a terminal.
 #include <algorithm>
 
+#include "base/display.h"
 #include "base/error.h"
 #include "explain/explanation.h"
 
 namespace transom {
 namespace {
 
-std::string shortened(const std::string& text, size_t width) {
-  if (text.size() <= width) return text;
-  const size_t half = (width - 3) / 2;
-  return text.substr(0, width - 3 - half) + "..." + text.substr(text.size() - half);
-}
-
 double megabytes(int64_t bytes) { return static_cast<double>(bytes) / 1e6; }
 
 double share(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
-
-std::string limits_text(const Explanation& e) {
-  std::string text = "limits measured here: ";
-  for (const Limits::Products& products : e.limits.products)
-    text += fmt::format("{} products {:.1f} GFLOP/s, ", name_of(products.dtype), products.rate * 1e-9);
-  return text + fmt::format("memory {:.1f} GB/s\n", e.limits.bandwidth * 1e-9);
-}
 
 // Which operations a pass added and removed, the largest changes first: "-24 gelu, +24 fusion".
 std::string changes(const Explanation::Pass& before, const Explanation::Pass& after) {
@@ -137,15 +125,12 @@ std::string memory_table(const Explanation& e) {
 std::string explanation_table(const Explanation& e, size_t rows) {
   std::string text = fmt::format("{} ({}): {} on {}, {} threads, {}, mode {}\n", e.model, e.model_type, e.task,
                                  e.device, e.threads, e.dtype, e.mode);
-  text += "device: " + e.device_notes + "\n" + limits_text(e);
-  double least = 0;
-  for (const Explanation::Kernel& kernel : e.kernels) least += kernel.least;
+  text += fmt::format("device: {}\nlimits measured here: {}\n", e.device_notes, text_of(e.limits));
   text += fmt::format(
       "a run takes {:.3f} ms, its kernels {:.3f} ms; the limits allow {:.3f} ms ({:.1f} %); {} programs, this one "
-      "compiled "
-      "in {:.1f} ms\n\n",
-      e.run_seconds * 1e3, e.kernel_seconds * 1e3, least * 1e3, share(least, e.run_seconds), e.programs,
-      e.compile_seconds * 1e3);
+      "compiled in {:.1f} ms\n\n",
+      e.run_seconds * 1e3, e.kernel_seconds * 1e3, e.least_seconds * 1e3, share(e.least_seconds, e.run_seconds),
+      e.programs, e.compile_seconds * 1e3);
   return text + pass_table(e) + "\n" + kind_table(e) + "\n" + kernel_table(e, rows) + "\n" + memory_table(e);
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ALBERT (Lan et al., 2020): BERT whose layers share their parameters in groups, over narrow embeddings that are mapped
 // to the hidden width. B batch, T time, D hidden, E embedding width.
-#include <optional>
 
 #include "base/error.h"
 #include "models/encoder_model.h"
@@ -102,23 +101,22 @@ class AlbertBody {
   std::vector<AlbertLayer> layers_;
 };
 
-// The body with the pooler that it has in some of its heads, a plain dense layer.
-class AlbertWithHead : public EncoderModel<AlbertBody> {
+// The body with the pooler that some of its heads read, a plain dense layer.
+class AlbertWithPooler : public EncoderModel<AlbertBody> {
  protected:
-  AlbertWithHead(const Config& config, const Scope& scope, bool pooled, const std::string& prefix = "albert")
-      : EncoderModel<AlbertBody>(config, scope, prefix) {
-    const Scope body = prefix.empty() ? scope : scope / prefix;
-    if (pooled) pooler_.emplace(body / "pooler", config_.hidden_size, config_.hidden_size, config_.new_weights());
-  }
-  Tensor pooled(const Tensor& hidden) const { return tanh((*pooler_)(first_token(hidden))); }  // [B, T, D] -> [B, D]
+  AlbertWithPooler(const Config& config, const Scope& scope, const std::string& prefix = AlbertBody::kPrefix)
+      : EncoderModel(config, scope, prefix),
+        pooler_((prefix.empty() ? scope : scope / prefix) / "pooler", config_.hidden_size, config_.hidden_size,
+                config_.new_weights()) {}
+  Tensor pooled(const Tensor& hidden) const { return tanh(pooler_(first_token(hidden))); }  // [B, T, D] -> [B, D]
 
  private:
-  std::optional<Linear> pooler_;
+  Linear pooler_;
 };
 
-class AlbertModel : public AlbertWithHead {
+class AlbertModel : public AlbertWithPooler {
  public:
-  AlbertModel(const Config& config, const Scope& scope) : AlbertWithHead(config, scope, true, "") {}
+  AlbertModel(const Config& config, const Scope& scope) : AlbertWithPooler(config, scope, "") {}
 
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
@@ -128,10 +126,10 @@ class AlbertModel : public AlbertWithHead {
   }
 };
 
-class AlbertForSequenceClassification : public AlbertWithHead {
+class AlbertForSequenceClassification : public AlbertWithPooler {
  public:
   AlbertForSequenceClassification(const Config& config, const Scope& scope)
-      : AlbertWithHead(config, scope, true),
+      : AlbertWithPooler(config, scope),
         dropout_(config_.classifier_dropout),
         classifier_(scope / "classifier", config_.hidden_size, config_.num_labels, config_.new_weights()) {}
 
@@ -148,10 +146,10 @@ class AlbertForSequenceClassification : public AlbertWithHead {
   Linear classifier_;
 };
 
-class AlbertForMultipleChoice : public AlbertWithHead {
+class AlbertForMultipleChoice : public AlbertWithPooler {
  public:
   AlbertForMultipleChoice(const Config& config, const Scope& scope)
-      : AlbertWithHead(config, scope, true),
+      : AlbertWithPooler(config, scope),
         dropout_(config_.classifier_dropout),
         classifier_(scope / "classifier", config_.hidden_size, 1, config_.new_weights()) {}
 
@@ -168,15 +166,15 @@ class AlbertForMultipleChoice : public AlbertWithHead {
   Linear classifier_;
 };
 
-// Back to the embedding width, then over the vocabulary: [B, T, D] -> [B, T, V].
+// Back to the embedding width, then over the vocabulary: [B, T, D] -> [B, T, V]. `scope` is that of the model.
 class AlbertPredictions {
  public:
   AlbertPredictions(const Scope& scope, const AlbertConfig& c, const Embedding& words)
       : activation_(c.hidden_act),
-        layer_norm_(scope / "LayerNorm", c.embedding_size, c.layer_norm_eps),
-        dense_(scope / "dense", c.hidden_size, c.embedding_size, c.new_weights()),
-        decoder_(scope, c.tie_word_embeddings ? "bias" : "decoder.bias", "decoder.weight", words, c.tie_word_embeddings,
-                 c.embedding_size, c.vocab_size, c.initializer_range) {}
+        layer_norm_(scope / "predictions" / "LayerNorm", c.embedding_size, c.layer_norm_eps),
+        dense_(scope / "predictions" / "dense", c.hidden_size, c.embedding_size, c.new_weights()),
+        decoder_(scope / "predictions", c.tie_word_embeddings ? "bias" : "decoder.bias", "decoder.weight", words,
+                 c.tie_word_embeddings, c.embedding_size, c.vocab_size, c.initializer_range) {}
   Tensor operator()(const Tensor& hidden) const {
     return decoder_(layer_norm_(activation(activation_, dense_(hidden))));
   }
@@ -188,27 +186,12 @@ class AlbertPredictions {
   TiedDecoder decoder_;
 };
 
-class AlbertForMaskedLM : public AlbertWithHead {
- public:
-  AlbertForMaskedLM(const Config& config, const Scope& scope)
-      : AlbertWithHead(config, scope, false), predictions_(scope / "predictions", config_, body_.word_embeddings()) {}
-
- protected:
-  NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
-    return with_head(inputs, context,
-                     [&](const Tensor& hidden) { return token_outputs(predictions_(hidden), inputs); });
-  }
-
- private:
-  AlbertPredictions predictions_;
-};
-
 // Masked words, and the order of two sentences.
-class AlbertForPreTraining : public AlbertWithHead {
+class AlbertForPreTraining : public AlbertWithPooler {
  public:
   AlbertForPreTraining(const Config& config, const Scope& scope)
-      : AlbertWithHead(config, scope, true),
-        predictions_(scope / "predictions", config_, body_.word_embeddings()),
+      : AlbertWithPooler(config, scope),
+        predictions_(scope, config_, body_.word_embeddings()),
         dropout_(config_.classifier_dropout),
         sop_classifier_(scope / "sop_classifier" / "classifier", config_.hidden_size, config_.num_labels,
                         config_.new_weights()) {}
@@ -249,7 +232,7 @@ Family albert_family() {
             {"token-classification"},
             make_model<EncoderForTokenClassification<AlbertBody>>},
            {"AlbertForQuestionAnswering", {"question-answering"}, make_model<EncoderForQuestionAnswering<AlbertBody>>},
-           {"AlbertForMaskedLM", {"fill-mask"}, make_model<AlbertForMaskedLM>},
+           {"AlbertForMaskedLM", {"fill-mask"}, make_model<EncoderForMaskedLM<AlbertBody, AlbertPredictions>>},
            {"AlbertForPreTraining", {"pretraining"}, make_model<AlbertForPreTraining>},
            {"AlbertForMultipleChoice", {"multiple-choice"}, make_model<AlbertForMultipleChoice>}}};
 }

@@ -112,10 +112,4 @@ EncoderOutput BertEncoder::operator()(const NamedTensors& inputs, ForwardContext
   return through_layers(layers_, x, in.mask, context);
 }
 
-const std::vector<std::string>& encoder_input_names() {
-  static const std::vector<std::string> names = {"input_ids",    "attention_mask", "token_type_ids",
-                                                 "position_ids", "inputs_embeds",  "labels"};
-  return names;
-}
-
 }  // namespace transom

@@ -66,12 +66,18 @@ class BertLayer {
 EncoderInputs bert_inputs(const NamedTensors& inputs, const BertConfig& config, bool positions_after_padding,
                           ForwardContext& context);
 
-// The body with its embeddings. RoBERTa counts positions from its padding id.
+// The body with its embeddings. RoBERTa counts positions from its padding id. Families derive from it, and add kPrefix
+// (see encoder_model.h).
 class BertEncoder {
  public:
+  using Settings = BertConfig;
+  static std::vector<std::string> input_names(const std::string& target) {
+    return {"input_ids", "attention_mask", "token_type_ids", "position_ids", "inputs_embeds", target};
+  }
+
   BertEncoder(const Scope& scope, const BertConfig& config, bool positions_after_padding);
   EncoderOutput operator()(const NamedTensors& inputs, ForwardContext& context) const;
-  const BertEmbeddings& embeddings() const { return embeddings_; }
+  const Embedding& word_embeddings() const { return embeddings_.word_embeddings; }
 
  private:
   BertConfig config_;
@@ -90,7 +96,5 @@ class BertPooler {
  private:
   Linear dense_;
 };
-
-const std::vector<std::string>& encoder_input_names();
 
 }  // namespace transom

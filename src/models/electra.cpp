@@ -134,33 +134,6 @@ class ElectraGenerator {
   TiedDecoder generator_lm_head_;
 };
 
-class ElectraForMaskedLM : public ElectraWithHead {
- public:
-  ElectraForMaskedLM(const Config& config, const Scope& scope)
-      : ElectraWithHead(config, scope), generator_(scope, config_, body_.word_embeddings()) {}
-
- protected:
-  NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
-    return with_head(inputs, context, [&](const Tensor& hidden) { return token_outputs(generator_(hidden), inputs); });
-  }
-
- private:
-  ElectraGenerator generator_;
-};
-
-struct ElectraWriter {
-  ElectraWriter(const Config& given, const Scope& scope)
-      : config(given), electra(scope / "electra", config), generator(scope, config, electra.word_embeddings()) {}
-  EncoderOutput operator()(const NamedTensors& inputs, ForwardContext& context) const {
-    return electra(inputs, context);
-  }
-  Tensor logits(const Tensor& hidden) const { return generator(hidden); }
-
-  ElectraConfig config;
-  ElectraBody electra;
-  ElectraGenerator generator;
-};
-
 class ElectraForMultipleChoice : public ElectraWithHead {
  public:
   ElectraForMultipleChoice(const Config& config, const Scope& scope)
@@ -210,8 +183,8 @@ Family electra_family() {
         {"token-classification"},
         make_model<EncoderForTokenClassification<ElectraBody>>},
        {"ElectraForQuestionAnswering", {"question-answering"}, make_model<EncoderForQuestionAnswering<ElectraBody>>},
-       {"ElectraForMaskedLM", {"fill-mask"}, make_model<ElectraForMaskedLM>},
-       {"ElectraForCausalLM", {"text-generation"}, make_model<EncoderForCausalLM<ElectraWriter>>},
+       {"ElectraForMaskedLM", {"fill-mask"}, make_model<EncoderForMaskedLM<ElectraBody, ElectraGenerator>>},
+       {"ElectraForCausalLM", {"text-generation"}, make_model<EncoderForCausalLM<ElectraBody, ElectraGenerator>>},
        {"ElectraForPreTraining", {"pretraining"}, make_model<ElectraForPreTraining>},
        {"ElectraForMultipleChoice", {"multiple-choice"}, make_model<ElectraForMultipleChoice>}}};
 }

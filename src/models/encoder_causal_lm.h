@@ -4,29 +4,29 @@
 #pragma once
 
 #include "base/error.h"
-#include "models/bert_encoder.h"
 #include "models/decoder.h"
-#include "models/encoder_heads.h"
+#include "models/encoder_model.h"
 
 namespace transom {
 
-// Body: built from (Config, Scope), called with (inputs, context); has `config` (BertConfig) and logits(hidden).
-template <typename Body>
+// Body and head: those of EncoderForMaskedLM.
+template <typename Body, typename Head>
 class EncoderForCausalLM : public GenerativeModel {
  public:
-  EncoderForCausalLM(const Config& config, const Scope& scope) : body_(config, scope) {}
-  int64_t max_positions() const override { return body_.config.max_position_embeddings; }
+  EncoderForCausalLM(const Config& config, const Scope& scope)
+      : config_(config), body_(scope / Body::kPrefix, config_), head_(scope, config_, body_.word_embeddings()) {}
+  int64_t max_positions() const override { return config_.max_position_embeddings; }
 
  protected:
-  std::vector<std::string> input_names() const override { return encoder_input_names(); }
+  std::vector<std::string> input_names() const override { return Body::input_names("labels"); }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
-    if (context.cache && !body_.config.is_decoder)
+    if (context.cache && !config_.is_decoder)
       fail("config.json: is_decoder: expected true, as a model that writes sees none of the tokens to come");
     const EncoderOutput encoded = body_(inputs, context);
     Tensor hidden = encoded.last_hidden_state;
     if (context.logits_to_keep > 0 && context.logits_to_keep < hidden.dim(1))
       hidden = slice(hidden, 1, hidden.dim(1) - context.logits_to_keep, hidden.dim(1));
-    const Tensor logits = body_.logits(hidden), labels = inputs.find("labels");
+    const Tensor logits = head_(hidden), labels = inputs.find("labels");
     Tensor loss;
     if (labels.defined()) loss = mean_cross_entropy(logits, next_labels(labels), context.num_items_in_batch);
     NamedTensors outputs = with_loss(loss, {{"logits", logits}});
@@ -35,7 +35,9 @@ class EncoderForCausalLM : public GenerativeModel {
   }
 
  private:
+  typename Body::Settings config_;
   Body body_;
+  Head head_;
 };
 
 }  // namespace transom

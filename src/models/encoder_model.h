@@ -75,6 +75,23 @@ class EncoderForQuestionAnswering : public EncoderModel<Body> {
   Linear qa_outputs_;
 };
 
+// What stood at each place. Head: built from (Scope of the model, configuration, embeddings of words), called with
+// hidden states [B, T, D] for logits [B, T, V].
+template <typename Body, typename Head>
+class EncoderForMaskedLM : public EncoderModel<Body> {
+ public:
+  EncoderForMaskedLM(const Config& config, const Scope& scope)
+      : EncoderModel<Body>(config, scope), head_(scope, this->config_, this->body_.word_embeddings()) {}
+
+ protected:
+  NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
+    return this->with_head(inputs, context, [&](const Tensor& hidden) { return token_outputs(head_(hidden), inputs); });
+  }
+
+ private:
+  Head head_;
+};
+
 // The first token of each row: [B, T, D] -> [B, D].
 inline Tensor first_token(const Tensor& hidden) { return squeeze(slice(hidden, 1, 0, 1), 1); }
 

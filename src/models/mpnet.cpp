@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "models/encoder_model.h"
 #include "models/family.h"
+#include "models/roberta_heads.h"
 
 namespace transom {
 namespace {
@@ -84,8 +84,8 @@ class MPNetBody {
   }
 
   MPNetBody(const Scope& scope, const MPNetConfig& c)
-      : word_embeddings(scope / "embeddings" / "word_embeddings", c.vocab_size, c.hidden_size, c.initializer_range,
-                        kPadding),
+      : word_embeddings_(scope / "embeddings" / "word_embeddings", c.vocab_size, c.hidden_size, c.initializer_range,
+                         kPadding),
         max_position_embeddings_(c.max_position_embeddings),
         position_embeddings_(scope / "embeddings" / "position_embeddings", c.max_position_embeddings, c.hidden_size,
                              c.initializer_range, kPadding),
@@ -98,13 +98,13 @@ class MPNetBody {
 
   EncoderOutput operator()(const NamedTensors& inputs, ForwardContext& context) const {
     const EncoderInputs in = encoder_inputs(inputs, max_position_embeddings_, kPadding);
-    const Tensor words = in.input_ids.defined() ? word_embeddings(in.input_ids) : in.inputs_embeds;
+    const Tensor words = in.input_ids.defined() ? word_embeddings_(in.input_ids) : in.inputs_embeds;
     const Tensor x = dropout_(layer_norm_(words + position_embeddings_(in.position_ids)), context);
     const Tensor bias = position_bias(in.length);
     return through_layers(layers_, x, in.mask.defined() ? bias + in.mask : bias, context);
   }
 
-  Embedding word_embeddings;
+  const Embedding& word_embeddings() const { return word_embeddings_; }
 
  private:
   Tensor position_bias(int64_t T) const {  // [1, H, T, T]
@@ -115,6 +115,7 @@ class MPNetBody {
     return unsqueeze(permute(gather(by_distance, place, 0), {2, 0, 1}), 0);
   }
 
+  Embedding word_embeddings_;
   int64_t max_position_embeddings_;
   Embedding position_embeddings_;
   LayerNorm layer_norm_;
@@ -123,12 +124,10 @@ class MPNetBody {
   std::vector<MPNetLayer> layers_;
 };
 
-using MPNetWithHead = EncoderModel<MPNetBody>;
-
-class MPNetModel : public MPNetWithHead {
+class MPNetModel : public EncoderModel<MPNetBody> {
  public:
   MPNetModel(const Config& config, const Scope& scope)
-      : MPNetWithHead(config, scope, ""), pooler_(scope / "pooler", config_) {}
+      : EncoderModel(config, scope, ""), pooler_(scope / "pooler", config_) {}
 
  protected:
   std::vector<std::string> input_names() const override {
@@ -144,72 +143,6 @@ class MPNetModel : public MPNetWithHead {
   BertPooler pooler_;
 };
 
-class MPNetForSequenceClassification : public MPNetWithHead {
- public:
-  MPNetForSequenceClassification(const Config& config, const Scope& scope)
-      : MPNetWithHead(config, scope),
-        dropout_(config_.hidden_dropout_prob),
-        dense_(scope / "classifier" / "dense", config_.hidden_size, config_.hidden_size, config_.new_weights()),
-        out_proj_(scope / "classifier" / "out_proj", config_.hidden_size, config_.num_labels, config_.new_weights()) {}
-
- protected:
-  NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
-    return with_head(inputs, context, [&](const Tensor& hidden) {
-      const Tensor x = tanh(dense_(dropout_(first_token(hidden), context)));
-      return sequence_classification_outputs(out_proj_(dropout_(x, context)), inputs, config_.problem_type);
-    });
-  }
-
- private:
-  Dropout dropout_;
-  Linear dense_, out_proj_;
-};
-
-class MPNetForMaskedLM : public MPNetWithHead {
- public:
-  MPNetForMaskedLM(const Config& config, const Scope& scope)
-      : MPNetWithHead(config, scope),
-        dense_(scope / "lm_head" / "dense", config_.hidden_size, config_.hidden_size, config_.new_weights()),
-        layer_norm_(scope / "lm_head" / "layer_norm", config_.hidden_size, config_.layer_norm_eps),
-        decoder_(scope / "lm_head", config_.tie_word_embeddings ? "bias" : "decoder.bias", "decoder.weight",
-                 body_.word_embeddings, config_.tie_word_embeddings, config_.hidden_size, config_.vocab_size,
-                 config_.initializer_range) {}
-
- protected:
-  NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
-    return with_head(inputs, context, [&](const Tensor& hidden) {
-      return token_outputs(decoder_(layer_norm_(gelu(dense_(hidden)))), inputs);
-    });
-  }
-
- private:
-  Linear dense_;
-  LayerNorm layer_norm_;
-  TiedDecoder decoder_;
-};
-
-class MPNetForMultipleChoice : public MPNetWithHead {
- public:
-  MPNetForMultipleChoice(const Config& config, const Scope& scope)
-      : MPNetWithHead(config, scope),
-        pooler_(scope / "mpnet" / "pooler", config_),
-        dropout_(config_.hidden_dropout_prob),
-        classifier_(scope / "classifier", config_.hidden_size, 1, config_.new_weights()) {}
-
- protected:
-  NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
-    const int64_t choices = choices_of(inputs);
-    return with_head(flattened_choices(inputs), context, [&](const Tensor& hidden) {
-      return choice_outputs(classifier_(dropout_(pooler_(hidden), context)), choices, inputs);
-    });
-  }
-
- private:
-  BertPooler pooler_;
-  Dropout dropout_;
-  Linear classifier_;
-};
-
 }  // namespace
 
 Family mpnet_family() {
@@ -219,11 +152,11 @@ Family mpnet_family() {
       {{"MPNetModel", {"feature-extraction"}, make_model<MPNetModel>},
        {"MPNetForSequenceClassification",
         {"text-classification", "zero-shot-classification"},
-        make_model<MPNetForSequenceClassification>},
+        make_model<RobertaSequenceClassifier<MPNetBody>>},
        {"MPNetForTokenClassification", {"token-classification"}, make_model<EncoderForTokenClassification<MPNetBody>>},
        {"MPNetForQuestionAnswering", {"question-answering"}, make_model<EncoderForQuestionAnswering<MPNetBody>>},
-       {"MPNetForMaskedLM", {"fill-mask"}, make_model<MPNetForMaskedLM>},
-       {"MPNetForMultipleChoice", {"multiple-choice"}, make_model<MPNetForMultipleChoice>}}};
+       {"MPNetForMaskedLM", {"fill-mask"}, make_model<EncoderForMaskedLM<MPNetBody, RobertaLMHead>>},
+       {"MPNetForMultipleChoice", {"multiple-choice"}, make_model<RobertaMultipleChoice<MPNetBody>>}}};
 }
 
 }  // namespace transom

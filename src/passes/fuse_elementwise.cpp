@@ -26,6 +26,7 @@ bool is_constant(const Node& node) {
   if (name == "constant") return true;
   return (name == "broadcast" || name == "reshape") && is_constant(*node.inputs[0].node());
 }
+
 // A cast to a wider type of what no fusion makes: reading the narrow values again costs less than keeping the wide
 // ones.
 bool is_widening(const Node& node) {
@@ -68,6 +69,7 @@ class Absorbed {
   std::unordered_set<const Node*> kept_;               // read by others than element-wise nodes
   std::unordered_set<const Node*> not_only_repeated_;  // read by others than broadcasts
 };
+
 // An iota of as many elements as the fusion is computed inside as well.
 bool is_generated(const Node& node, int64_t count) {
   return node.operation->name == "iota" && elements(node.types[0].shape) == count;

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "ir/tensor_map.h"
+#include "passes/making.h"
 #include "passes/passes.h"
 #include "transom/ops.h"
 
@@ -29,16 +30,6 @@ Axes counted(int64_t rank) {
   Axes axes(static_cast<size_t>(rank));
   std::iota(axes.begin(), axes.end(), int64_t{0});
   return axes;
-}
-
-bool is(const Tensor& x, std::string_view operation) { return x.node()->operation->name == operation; }
-
-Tensor made(std::string_view operation, std::vector<Tensor> inputs, Attributes attributes) {
-  return make_tensor(find_operation(operation), std::move(inputs), std::move(attributes));
-}
-
-Tensor reshaped(const Tensor& x, const Shape& shape) {
-  return x.shape() == shape ? x : made("reshape", {x}, {{"shape", shape}});
 }
 
 // A tensor that was made with its channels last, and its permute to where they belong.

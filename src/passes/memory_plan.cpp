@@ -6,15 +6,14 @@
 #include <map>
 #include <numeric>
 
+#include "passes/passes.h"
+
 namespace transom {
 namespace {
 
 constexpr int64_t kAlignment = 64;
 
-int64_t bytes_of(const Type& type) {
-  const int64_t bytes = elements(type.shape) * static_cast<int64_t>(size_of(type.dtype));
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
+int64_t aligned_bytes_of(const Type& type) { return (bytes_of(type) + kAlignment - 1) / kAlignment * kAlignment; }
 
 // One stretch of memory and the places in node order at which it must exist.
 struct Block {
@@ -123,7 +122,7 @@ class Planner {
         block_of_.emplace(value, taken);
       } else {
         block_of_.emplace(value, blocks_.size());
-        blocks_.push_back({bytes_of(value.type()), n, last});
+        blocks_.push_back({aligned_bytes_of(value.type()), n, last});
       }
     }
   }
@@ -137,7 +136,7 @@ class Planner {
       if (found == block_of_.end()) continue;
       const Block& block = blocks_[found->second];
       if (view) return found->second;
-      if (block.last == n && bytes_of(node.types[static_cast<size_t>(o)]) == block.bytes &&
+      if (block.last == n && aligned_bytes_of(node.types[static_cast<size_t>(o)]) == block.bytes &&
           reads_block_in_place(node, found->second, o) && !taken_at(found->second, n))
         return found->second;
     }
@@ -171,7 +170,7 @@ class Planner {
     std::multimap<int64_t, int> free_inputs;  // by bytes
     for (size_t i = 0; i < graph_.inputs.size(); ++i)
       if (donated_[i] && !is_output_.contains(graph_.inputs[i]))
-        free_inputs.emplace(bytes_of(graph_.inputs[i].type()), static_cast<int>(i));
+        free_inputs.emplace(aligned_bytes_of(graph_.inputs[i].type()), static_cast<int>(i));
     for (size_t o = 0; o < graph_.outputs.size(); ++o) {
       const Tensor& output = graph_.outputs[o];
       const auto made = position.find(output.node().get());
@@ -188,7 +187,7 @@ class Planner {
         return true;
       };
       // First the inputs that the maker itself reads, so that a parameter's new value takes the old one's place.
-      const auto [begin, end] = free_inputs.equal_range(bytes_of(output.type()));
+      const auto [begin, end] = free_inputs.equal_range(aligned_bytes_of(output.type()));
       auto chosen = end;
       for (auto candidate = begin; candidate != end; ++candidate) {
         if (!fits(candidate->second)) continue;

@@ -5,13 +5,13 @@
 #include <unordered_map>
 
 #include "ir/tensor_map.h"
+#include "passes/making.h"
 #include "passes/passes.h"
 #include "transom/ops.h"
 
 namespace transom {
 namespace {
 
-bool is(const Tensor& tensor, std::string_view operation) { return tensor.node()->operation->name == operation; }
 const Tensor& input_of(const Tensor& tensor, size_t i = 0) { return tensor.node()->inputs[i]; }
 
 // The value of a constant that may have been reshaped or broadcast.
@@ -19,14 +19,6 @@ std::optional<double> constant_value(Tensor tensor) {
   while (is(tensor, "broadcast") || is(tensor, "reshape")) tensor = input_of(tensor);
   if (!is(tensor, "constant") || !is_floating(tensor.dtype())) return std::nullopt;
   return tensor.node()->attributes.get_float("value");
-}
-
-Tensor same_node(std::string_view operation, const Tensor& input, Attributes attributes) {
-  return make_tensor(find_operation(operation), {input}, std::move(attributes));
-}
-
-Tensor reshape_of(const Tensor& x, const Shape& shape) {
-  return x.shape() == shape ? x : same_node("reshape", x, {{"shape", shape}});
 }
 
 using Rule = Tensor (*)(const Node& node, const std::vector<Tensor>& inputs);  // undefined: does not apply
@@ -67,10 +59,10 @@ Tensor sum_of_paddings(const Tensor& a, const Tensor& b) {
     if (nested) parts.insert(parts.end(), side.node()->inputs.begin(), side.node()->inputs.end());
     else parts.push_back(side);
   }
-  const Tensor joined = make_tensor(find_operation("concatenate"), parts, along);
+  const Tensor joined = made("concatenate", parts, along);
   const auto is_zero = [](int64_t extent) { return extent == 0; };
   if (std::all_of(low.begin(), low.end(), is_zero) && std::all_of(high.begin(), high.end(), is_zero)) return joined;
-  return same_node("pad", joined, {{"low", low}, {"high", high}, {"value", 0.0}});
+  return made("pad", {joined}, {{"low", low}, {"high", high}, {"value", 0.0}});
 }
 
 // A sum over all rows is the same however the axes before the last are cut.
@@ -79,7 +71,7 @@ Tensor sum_over_rows(const Node& node, const std::vector<Tensor>& inputs) {
   if (!is(x, "reshape") || !is_column_sum(node)) return {};
   const Tensor& source = input_of(x);
   if (source.rank() < 2 || source.shape().back() != x.shape().back()) return {};
-  return same_node("reduce_sum", source, {{"axes", leading_axes(source.rank())}});
+  return made("reduce_sum", {source}, {{"axes", leading_axes(source.rank())}});
 }
 
 constexpr NamedRule kRules[] = {
@@ -97,7 +89,7 @@ constexpr NamedRule kRules[] = {
     {"reshape",
      [](const Node& node, const std::vector<Tensor>& in) -> Tensor {
        if (in[0].shape() == node.types[0].shape) return in[0];
-       return is(in[0], "reshape") ? reshape_of(input_of(in[0]), node.types[0].shape) : Tensor();
+       return is(in[0], "reshape") ? reshaped(input_of(in[0]), node.types[0].shape) : Tensor();
      }},
     {"permute",
      [](const Node& node, const std::vector<Tensor>& in) -> Tensor {
@@ -112,7 +104,7 @@ constexpr NamedRule kRules[] = {
        bool identity = true;
        for (size_t i = 0; i < joined.size(); ++i) identity &= joined[i] == static_cast<int64_t>(i);
        if (identity) return source;
-       return source.same_as(in[0]) ? Tensor() : same_node("permute", source, {{"permutation", joined}});
+       return source.same_as(in[0]) ? Tensor() : made("permute", {source}, {{"permutation", joined}});
      }},
     {"broadcast",
      [](const Node& node, const std::vector<Tensor>& in) {

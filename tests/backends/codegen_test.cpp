@@ -11,6 +11,7 @@
 
 #include "backends/harness.h"
 #include "ir/operation.h"
+#include "support/temporary_folder.h"
 
 namespace transom::backend_test {
 namespace {
@@ -170,20 +171,14 @@ size_t files_in(const fs::path& folder) {
   return files;
 }
 
-struct Folder {
-  std::string path = (fs::temp_directory_path() / "transom-codegen-XXXXXX").string();
-  Folder() { EXPECT_NE(mkdtemp(path.data()), nullptr); }
-  ~Folder() { fs::remove_all(path); }
-};
-
 TEST(Codegen, NewExtentsCompileNothing) {
   if (!kGenerates) GTEST_SKIP() << "built without LLVM";
-  const Folder folder;
+  const test::TemporaryFolder folder;
   std::string first;
   for (const Shape& shape : {Shape{8, 128, 256}, Shape{3, 77, 100}, Shape{1, 1, 64}, Shape{5, 0, 96}, Shape{2, 1001}}) {
     const Graph region = chain(shape, 0.731);
     const std::vector<Tensor> inputs = inputs_of(shape);
-    const Setting setting("wait", folder.path);
+    const Setting setting("wait", folder.string());
     Graph graph;
     const int x = graph.input(inputs[0]), bias = graph.input(inputs[1]);
     graph.output(graph.fusion({x, bias}, region)[0]);
@@ -193,7 +188,7 @@ TEST(Codegen, NewExtentsCompileNothing) {
     EXPECT_NE(name, "");
     if (first.empty()) first = name;
     EXPECT_EQ(name, first);
-    EXPECT_EQ(files_in(folder.path), 1u);
+    EXPECT_EQ(files_in(folder), 1u);
     EXPECT_NE(std::string(program.describe()).find("define void @kernel"), std::string::npos);
   }
 }
@@ -201,19 +196,19 @@ TEST(Codegen, NewExtentsCompileNothing) {
 // The interpreter gives way to the code in the middle, and nobody sees it.
 TEST(Codegen, CodeTakesOverInTheBackground) {
   if (!kGenerates) GTEST_SKIP() << "built without LLVM";
-  const Folder folder;
+  const test::TemporaryFolder folder;
   const Shape shape = {300, 1003};
   const Graph region = chain(shape, 0.733);
   const std::vector<Tensor> inputs = inputs_of(shape);
   const Tensor expected = run_in("off", region, inputs, nullptr);
-  const Setting setting("background", folder.path);
+  const Setting setting("background", folder.string());
   Graph graph;
   const int x = graph.input(inputs[0]), bias = graph.input(inputs[1]);
   graph.output(graph.fusion({x, bias}, region)[0]);
   Program program(Plugin::cpu(), graph);
   int after = 0;
   for (int i = 0; i < 5000 && after < 3; ++i) {
-    if (files_in(folder.path)) ++after;
+    if (files_in(folder)) ++after;
     EXPECT_EQ(program.run(inputs)[0].values, expected.values) << i;
   }
   EXPECT_EQ(after, 3) << "no kernel was compiled";
@@ -239,19 +234,20 @@ std::string bytes_of_file(const fs::path& path) {
 
 TEST(Codegen, ProcessesShareKernelsAndSurviveBadOnes) {
   if (!kGenerates) GTEST_SKIP() << "built without LLVM";
-  const Folder folder;
-  const std::string command =
-      "TRANSOM_CODEGEN=wait TRANSOM_KERNEL_CACHE=" + folder.path + " " + fs::read_symlink("/proc/self/exe").string() +
-      " --gtest_also_run_disabled_tests --gtest_filter=Codegen.DISABLED_OneProcess >" + folder.path +
-      "/../$$.log 2>&1; status=$?; rm -f " + folder.path + "/../$$.log; exit $status";
+  const test::TemporaryFolder folder;
+  const std::string command = "TRANSOM_CODEGEN=wait TRANSOM_KERNEL_CACHE=" + folder.string() + " " +
+                              fs::read_symlink("/proc/self/exe").string() +
+                              " --gtest_also_run_disabled_tests --gtest_filter=Codegen.DISABLED_OneProcess >" +
+                              folder.string() + "/../$$.log 2>&1; status=$?; rm -f " + folder.string() +
+                              "/../$$.log; exit $status";
   // Four at once, none of which finds anything.
   ASSERT_EQ(std::system(("for i in 1 2 3 4; do (" + command +
                          ") & all=\"$all $!\"; done; "
                          "for one in $all; do wait $one || exit 1; done")
                             .c_str()),
             0);
-  ASSERT_EQ(files_in(folder.path), 1u);
-  const fs::path kernel = fs::directory_iterator(folder.path)->path();
+  ASSERT_EQ(files_in(folder), 1u);
+  const fs::path kernel = fs::directory_iterator(folder)->path();
   const std::string good = bytes_of_file(kernel);
   for (const std::string& bad : {std::string(), good.substr(0, good.size() / 2), std::string(good.size(), '\xcc')}) {
     std::ofstream(kernel, std::ios::binary).write(bad.data(), static_cast<std::streamsize>(bad.size()));

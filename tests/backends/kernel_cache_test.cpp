@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "cpu/codegen/cache.h"
+#include "support/temporary_folder.h"
 
 namespace transom::cpu::codegen {
 namespace {
@@ -16,13 +17,6 @@ namespace fs = std::filesystem;
 
 class KernelCache : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "transom-kernels-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   void put(const std::string& bytes) const {
     std::ofstream(file(), std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     ::chmod(file().c_str(), 0600);
@@ -30,7 +24,7 @@ class KernelCache : public testing::Test {
   fs::path file() const { return cache().path_of("target", "key"); }
   DiskCache cache() const { return DiskCache(folder_ / "kernels"); }
 
-  fs::path folder_;
+  test::TemporaryFolder folder_;
   const Code code_{std::string("\x90\xc3\0\x55 constants", 14), 1};
 };
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "support/temporary_folder.h"
 #include "transom/error.h"
 
 namespace transom {
@@ -15,16 +16,10 @@ namespace {
 
 class Files : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() / ("transom_files_" + std::to_string(::getpid()));
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
   size_t count() const {
     return static_cast<size_t>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
   }
-  fs::path folder_;
+  test::TemporaryFolder folder_;
 };
 
 // Pages of this process that are in memory at `bytes`, which begin at a page.

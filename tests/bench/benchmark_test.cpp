@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/files.h"
 #include "support/message.h"
 #include "support/tiny_model.h"
 
@@ -32,7 +33,7 @@ std::vector<std::pair<std::string, size_t>> runs_of(const Benchmark& benchmark) 
 using Runs = std::vector<std::pair<std::string, size_t>>;
 
 TEST(Benchmark, MeasuresTheForwardPass) {
-  const TinyModel model("benchmark_test");
+  const TinyModel model;
   std::string told;
   Benchmark benchmark(options_of(model), [&](const std::string& phase, double share) {
     EXPECT_TRUE(share >= 0 && share <= 1);
@@ -49,7 +50,7 @@ TEST(Benchmark, MeasuresTheForwardPass) {
 }
 
 TEST(Benchmark, TrainingCountsItsFirstStepToTheWarmup) {
-  const TinyModel model("benchmark_test");
+  const TinyModel model;
   BenchOptions options = options_of(model);
   options.task = "train";
   Benchmark benchmark(options);
@@ -60,7 +61,7 @@ TEST(Benchmark, TrainingCountsItsFirstStepToTheWarmup) {
 }
 
 TEST(Benchmark, TheTaskChoosesTheHeadThatIsTrained) {
-  const TinyModel model("benchmark_test");
+  const TinyModel model;
   for (const char* task : {"token-classification", "question-answering", "fill-mask"}) {
     BenchOptions options = options_of(model);
     options.task = task;
@@ -71,7 +72,7 @@ TEST(Benchmark, TheTaskChoosesTheHeadThatIsTrained) {
 }
 
 TEST(Benchmark, LinesOfTextGoThroughThePipeline) {
-  const TinyModel model("benchmark_test");
+  const TinyModel model;
   Model::from_config(read_file(model.file("config.json")))->save_pretrained(model.path());
   write_file(model.file("vocab.txt"), "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nfilm\n");
   write_file(model.file("lines.txt"), "a film\n\na a a\nfilm");

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // transom certify on the devices of the tree, on the example plugin, and on one that is wrong in one way at a time.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <cstdio>
-#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -14,54 +10,36 @@
 #include "base/json.h"
 #include "certify/bounds.h"
 #include "certify/values.h"
+#include "support/command.h"
+#include "support/temporary_folder.h"
 #include "transom/model.h"
 
 namespace transom {
 namespace {
 
-struct Outcome {
-  int status;
-  std::string output;  // and errors
-};
-
-Outcome run(const std::string& words) {
-  std::FILE* pipe = popen((words + " 2>&1").c_str(), "r");
-  std::string output;
-  char part[4096];
-  while (const size_t count = std::fread(part, 1, sizeof part, pipe)) output.append(part, count);
-  const int status = pclose(pipe);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, output};
-}
-
 const std::string kBinary = TRANSOM_BINARY_DIR, kProgram = kBinary + "/bin/transom";
-
-struct Folder {
-  fs::path path = fs::temp_directory_path() / ("transom_certify_" + std::to_string(getpid()));
-  Folder() { fs::create_directories(path); }
-  ~Folder() { fs::remove_all(path); }
-};
 
 class TreeDevices : public testing::TestWithParam<const char*> {};
 
 TEST_P(TreeDevices, AreCertifiedAndTheReportIsSigned) {
-  const Folder folder;
-  const Outcome outcome =
-      run(kProgram + " certify --seed 1 --device " + GetParam() + " --output " + folder.path.string());
+  const test::TemporaryFolder folder;
+  const test::CommandOutcome outcome =
+      test::run_command(kProgram + " certify --seed 1 --device " + GetParam() + " --output " + folder.string());
   EXPECT_EQ(outcome.status, 0) << outcome.output;
-  const fs::path file = folder.path / "certificate.json";
+  const fs::path file = folder / "certificate.json";
   const Json report = read_json(file);
   EXPECT_EQ(report["verdict"], "pass");
   EXPECT_GT(report["rows"].size(), 300u);
   EXPECT_EQ(report["curves"].size(), 4u);
-  EXPECT_EQ(run(kProgram + " certify --verify " + file.string()).status, 0);
-  const std::string page = read_file(folder.path / "certificate.html");
+  EXPECT_EQ(test::run_command(kProgram + " certify --verify " + file.string()).status, 0);
+  const std::string page = read_file(folder / "certificate.html");
   EXPECT_NE(page.find("<svg"), std::string::npos);
   EXPECT_EQ(page.find("http"), std::string::npos) << "the page needs something from elsewhere";
 
   std::string changed = read_file(file);
   changed.replace(changed.find("\"seed\": 1"), 9, "\"seed\": 2");
   write_file(file, changed);
-  const Outcome refused = run(kProgram + " certify --verify " + file.string());
+  const test::CommandOutcome refused = test::run_command(kProgram + " certify --verify " + file.string());
   EXPECT_EQ(refused.status, 1);
   EXPECT_NE(refused.output.find("was changed after it was written"), std::string::npos) << refused.output;
 }
@@ -70,7 +48,8 @@ INSTANTIATE_TEST_SUITE_P(All, TreeDevices, testing::Values("cpu", "reference"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(Certify, RefusesTheDeviceThatComputesNothing) {
-  const Outcome outcome = run(kProgram + " certify --seed 1 --device null --level operations");
+  const test::CommandOutcome outcome =
+      test::run_command(kProgram + " certify --seed 1 --device null --level operations");
   EXPECT_EQ(outcome.status, 1);
   EXPECT_NE(outcome.output.find("expected"), std::string::npos) << outcome.output;
 }
@@ -78,14 +57,14 @@ TEST(Certify, RefusesTheDeviceThatComputesNothing) {
 // As sentence encoders are kept: there is no loss, so a weighted sum of the outputs is differentiated, and nothing
 // trained.
 TEST(Certify, TakesAModelWithoutAHead) {
-  const Folder folder;
+  const test::TemporaryFolder folder;
   Model::from_config(R"({"model_type": "bert", "architectures": ["BertModel"], "vocab_size": 40, "hidden_size": 16,
                          "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 24,
                          "max_position_embeddings": 32, "type_vocab_size": 2})",
                      {.seed = 3})
-      ->save_pretrained(folder.path.string());
-  const Outcome outcome =
-      run(kProgram + " certify --seed 1 --device cpu --level models --json --model " + folder.path.string());
+      ->save_pretrained(folder.string());
+  const test::CommandOutcome outcome =
+      test::run_command(kProgram + " certify --seed 1 --device cpu --level models --json --model " + folder.string());
   ASSERT_EQ(outcome.status, 0) << outcome.output;
   std::vector<std::string> variants;
   const Json report = parse_json(outcome.output, "the certificate");
@@ -94,35 +73,35 @@ TEST(Certify, TakesAModelWithoutAHead) {
 }
 
 TEST(Certify, RefusesUnknownLevels) {
-  const Outcome outcome = run(kProgram + " certify --device cpu --level speed");
+  const test::CommandOutcome outcome = test::run_command(kProgram + " certify --device cpu --level speed");
   EXPECT_EQ(outcome.status, 2);
   EXPECT_NE(outcome.output.find("expected operations, models or behaviour"), std::string::npos) << outcome.output;
 }
 
 // Built as a project of its own that knows one header.
 TEST(ExamplePlugin, IsBuiltOutsideOfTheTreeAndCertified) {
-  const Folder folder;
-  const Outcome built =
-      run("cmake -S " TRANSOM_SOURCE_DIR "/examples/plugin -B " + folder.path.string() +
-          " -DTRANSOM_INCLUDE_DIR=" TRANSOM_SOURCE_DIR "/include && cmake --build " + folder.path.string());
+  const test::TemporaryFolder folder;
+  const test::CommandOutcome built =
+      test::run_command("cmake -S " TRANSOM_SOURCE_DIR "/examples/plugin -B " + folder.string() +
+                        " -DTRANSOM_INCLUDE_DIR=" TRANSOM_SOURCE_DIR "/include && cmake --build " + folder.string());
   ASSERT_EQ(built.status, 0) << built.output;
-  const Outcome outcome =
-      run("TRANSOM_PLUGIN_PATH=" + folder.path.string() + " " + kProgram + " certify --seed 1 --device example");
+  const test::CommandOutcome outcome = test::run_command("TRANSOM_PLUGIN_PATH=" + folder.string() + " " + kProgram +
+                                                         " certify --seed 1 --device example");
   EXPECT_EQ(outcome.status, 0) << outcome.output;
 }
 
 TEST(ExamplePlugin, EveryMistakeIsFoundAndNamed) {
   const std::string folder = kBinary + "/mutants";
   const auto certify = [&](const std::string& mutation) {
-    return run("MUTATION=" + mutation + " TRANSOM_PLUGIN_PATH=" + folder + " " + kProgram +
-               " certify --seed 1 --device example --level operations,behaviour --stop_at_first_failure");
+    return test::run_command("MUTATION=" + mutation + " TRANSOM_PLUGIN_PATH=" + folder + " " + kProgram +
+                             " certify --seed 1 --device example --level operations,behaviour --stop_at_first_failure");
   };
-  const Outcome right = certify("none");
+  const test::CommandOutcome right = certify("none");
   EXPECT_EQ(right.status, 0) << right.output;
   std::ifstream names(folder + "/mutations");
   size_t count = 0;
   for (std::string name; std::getline(names, name); ++count) {
-    const Outcome outcome = certify(name);
+    const test::CommandOutcome outcome = certify(name);
     EXPECT_EQ(outcome.status, 1) << name << " was not found:\n" << outcome.output;
     EXPECT_NE(outcome.output.find("transom: example: "), std::string::npos) << name << ":\n" << outcome.output;
   }

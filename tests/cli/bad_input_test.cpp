@@ -10,6 +10,7 @@
 #include "io/safetensors.h"
 #include "support/program.h"
 #include "support/small_model.h"
+#include "support/temporary_folder.h"
 
 namespace transom {
 namespace {
@@ -20,10 +21,6 @@ using test::Program;
 class BadInput : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::temp_directory_path() /
-              ("transom_bad_input_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
-    fs::remove_all(folder_);
-    fs::create_directories(folder_ / "model");
     save_small_model(folder_ / "model");
     write_rows(folder_ / "rows.jsonl", 12);
     write_safetensors(folder_ / "in.safetensors", ids({2, 3, 4}));
@@ -31,7 +28,6 @@ class BadInput : public testing::Test {
   void TearDown() override {
     std::error_code none;
     fs::permissions(folder_, fs::perms::owner_all, none);
-    fs::remove_all(folder_, none);
   }
 
   static NamedViews ids(std::vector<int64_t> values, const std::string& name = "input_ids") {
@@ -73,7 +69,7 @@ class BadInput : public testing::Test {
     write_safetensors(folder_ / "model" / "model.safetensors", tensors);
   }
 
-  fs::path folder_;
+  test::TemporaryFolder folder_;
 };
 
 TEST_F(BadInput, TruncatedWeights) {

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // transom bench from outside: the report, the trace, the comparison, and the dialogue with another program.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <array>
-#include <cstdio>
 #include <string>
 
+#include "base/files.h"
 #include "base/json.h"
+#include "cli/program.h"
 #include "io/safetensors.h"
 #include "support/tiny_model.h"
 
@@ -18,28 +17,12 @@ using test::TinyModel;
 
 constexpr const char* kShort = " --duration 0 --iterations 2 --warmup_runs 1 --batch_size 2 --sequence_length 8 ";
 
-struct Outcome {
-  int status;
-  std::string output;
-};
-
-// `before` comes in front of the program: what feeds its standard input.
-Outcome run(const std::string& arguments, const std::string& before = "") {
-  const std::string line = before + std::string(TRANSOM_BINARY_DIR) + "/bin/transom " + arguments + " 2>&1";
-  std::FILE* pipe = popen(line.c_str(), "r");
-  std::string output;
-  std::array<char, 4096> buffer;
-  while (const size_t count = std::fread(buffer.data(), 1, buffer.size(), pipe)) output.append(buffer.data(), count);
-  const int status = pclose(pipe);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, output};
-}
-
 Outcome bench(const std::string& arguments, const std::string& before = "") {
   return run("bench " + arguments, before);
 }
 
 TEST(Bench, WritesAReportAndATrace) {
-  const TinyModel model("bench_test");
+  const TinyModel model;
   const Outcome outcome = bench(model.path() + kShort + "--task train --json " + model.file("r.json") + " --profile " +
                                 model.file("t.json"));
   ASSERT_EQ(outcome.status, 0) << outcome.output;
@@ -57,7 +40,7 @@ TEST(Bench, WritesAReportAndATrace) {
 }
 
 TEST(Bench, PrintsTheReportWhenNoFileIsNamed) {
-  const TinyModel model("bench_test");
+  const TinyModel model;
   const Outcome outcome = bench(model.path() + kShort + "--json");
   ASSERT_EQ(outcome.status, 0) << outcome.output;
   EXPECT_EQ(parse_json(outcome.output, "output")["report"]["forward"]["latency"]["count"], 2);
@@ -66,7 +49,7 @@ TEST(Bench, PrintsTheReportWhenNoFileIsNamed) {
 }
 
 TEST(Bench, ARegressionIsExitStatusOne) {
-  const TinyModel model("bench_test");
+  const TinyModel model;
   const auto write = [&](const char* name, double seconds) {
     write_file(model.file(name), dump_json({{"forward", {{"latency", {{"values", {seconds, seconds}}}}}}}));
     return model.file(name);
@@ -87,7 +70,7 @@ TEST(Bench, TrainRefusesAProfileThatItCouldNotWrite) {
 }
 
 TEST(Bench, AnswersAnotherProgram) {
-  const TinyModel model("bench_test");
+  const TinyModel model;
   const Outcome outcome = bench(model.path() + kShort + "--interactive", "printf 'run 3\\nrun 1\\nquit\\n' | ");
   ASSERT_EQ(outcome.status, 0) << outcome.output;
   const size_t first = outcome.output.find('\n'), second = outcome.output.find('\n', first + 1);
@@ -97,7 +80,7 @@ TEST(Bench, AnswersAnotherProgram) {
 }
 
 TEST(Bench, TakesOtherInputsBetweenRuns) {
-  const TinyModel model("bench_test");
+  const TinyModel model;
   const std::vector<int64_t> tokens{2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13};
   const TensorView view{DType::kInt64, {4, 3}, std::as_bytes(std::span(tokens)), nullptr};
   write_safetensors(model.file("four.safetensors"), {{"input_ids", view}});
@@ -109,7 +92,7 @@ TEST(Bench, TakesOtherInputsBetweenRuns) {
 }
 
 TEST(Bench, WrongCallsNameTheirFlag) {
-  const TinyModel model("bench_test");
+  const TinyModel model;
   for (const char* call : {"", "--task forwrad x", "x --dtype int8", "x --threads -1", "r.json"}) {
     const Outcome outcome = bench(call);
     EXPECT_EQ(outcome.status, 2) << call << outcome.output;

@@ -2,6 +2,7 @@
 // transom explain from outside.
 #include <gtest/gtest.h>
 
+#include "base/files.h"
 #include "base/json.h"
 #include "cli/program.h"
 #include "support/tiny_model.h"
@@ -14,7 +15,7 @@ Outcome explain(const test::TinyModel& model, const std::string& more) {
 }
 
 TEST(ExplainCommand, WritesTablesJsonAndAPage) {
-  const test::TinyModel model("explain_cli_test");
+  const test::TinyModel model;
   const Outcome outcome = explain(model, "--rows 3 --json " + model.file("e.json") + " --html " + model.file("e.html"));
   ASSERT_EQ(outcome.status, 0) << outcome.output;
   EXPECT_NE(outcome.output.find("PASS"), std::string::npos);
@@ -23,14 +24,14 @@ TEST(ExplainCommand, WritesTablesJsonAndAPage) {
 }
 
 TEST(ExplainCommand, PrintsTheGraphAfterAPass) {
-  const test::TinyModel model("explain_cli_test");
+  const test::TinyModel model;
   const Outcome outcome = explain(model, "--pass simplify");
   ASSERT_EQ(outcome.status, 0) << outcome.output;
   EXPECT_TRUE(outcome.output.starts_with("graph(")) << outcome.output.substr(0, 80);
 }
 
 TEST(ExplainCommand, RefusesUnknownPassesByName) {
-  const test::TinyModel model("explain_cli_test");
+  const test::TinyModel model;
   const Outcome outcome = explain(model, "--pass simplfy");
   expect_one_line(outcome, 2, "did you mean 'simplify'");
 }

@@ -9,6 +9,7 @@
 #include "io/checkpoint.h"
 #include "support/program.h"
 #include "support/small_model.h"
+#include "support/temporary_folder.h"
 #include "train/checkpoints.h"
 
 namespace transom {
@@ -20,8 +21,7 @@ using test::Program;
 constexpr rlim_t kLimit = 8192;  // less than the weights take, more than every other file
 
 TEST(FullDisk, LeavesTheOldModelAndNoHalfCheckpoint) {
-  const fs::path folder = fs::temp_directory_path() / ("transom_full_disk_test_" + std::to_string(::getpid()));
-  fs::create_directories(folder);
+  const test::TemporaryFolder folder;
   save_small_model(folder / "model");
   save_small_model(folder / "out");
   write_rows(folder / "rows.jsonl", 12);
@@ -43,7 +43,6 @@ TEST(FullDisk, LeavesTheOldModelAndNoHalfCheckpoint) {
     for (const auto& entry : fs::recursive_directory_iterator(folder))
       EXPECT_NE(entry.path().extension(), ".tmp") << entry.path();
   }
-  fs::remove_all(folder);
 }
 
 TEST(FullDisk, StandardOutputToo) {

@@ -10,6 +10,7 @@
 #include "io/safetensors.h"
 #include "support/program.h"
 #include "support/small_model.h"
+#include "support/temporary_folder.h"
 #include "train/checkpoints.h"
 #include "train/trainer_state.h"
 
@@ -24,13 +25,9 @@ constexpr int64_t kSteps = 30;  // of 7 an epoch, the last with 2 rows
 class Training : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::temp_directory_path() / ("transom_kill_test_" + std::to_string(::getpid()));
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
     save_small_model(folder_ / "model");
     write_rows(folder_ / "rows.jsonl", 26);
   }
-  void TearDown() override { fs::remove_all(folder_); }
 
   std::vector<std::string> words(const std::string& output, const std::string& limit, const std::string& resume) const {
     std::vector<std::string> result{"train",
@@ -78,7 +75,7 @@ class Training : public testing::Test {
     return false;
   }
 
-  fs::path folder_;
+  test::TemporaryFolder folder_;
 };
 
 // Also from the step before an epoch's last, smaller batch, for which a device may choose other kernels.

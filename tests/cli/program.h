@@ -3,27 +3,19 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <string>
+
+#include "support/command.h"
 
 namespace transom {
 
-struct Outcome {
-  int status;
-  std::string output;  // standard output and error
-};
+using Outcome = test::CommandOutcome;
 
-inline Outcome run(const std::string& arguments) {
-  std::FILE* pipe = popen((std::string(TRANSOM_BINARY_DIR) + "/bin/transom " + arguments + " 2>&1").c_str(), "r");
-  std::string output;
-  std::array<char, 4096> buffer;
-  while (const size_t count = std::fread(buffer.data(), 1, buffer.size(), pipe)) output.append(buffer.data(), count);
-  const int status = pclose(pipe);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, output};
+// `before` comes in front of the program: what feeds its standard input.
+inline Outcome run(const std::string& arguments, const std::string& before = "") {
+  return test::run_command(before + TRANSOM_BINARY_DIR "/bin/transom " + arguments);
 }
 
 inline void expect_one_line(const Outcome& outcome, int status, const std::string& part) {

@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "cli/program.h"
+#include "support/temporary_folder.h"
 
 namespace transom {
 namespace {
@@ -26,7 +27,8 @@ TEST(Program, WrongCallsExitWithTwo) {
 }
 
 TEST(Program, FailuresExitWithOneAndNameTheFile) {
-  const std::string out = (std::filesystem::temp_directory_path() / "transom_program_test_out.safetensors").string();
+  const test::TemporaryFolder folder;
+  const std::string out = (folder / "out.safetensors").string();
   expect_one_line(run("forward --model /nonexistent --inputs x --outputs " + out), 1, "/nonexistent");
   EXPECT_FALSE(std::filesystem::exists(out));
   expect_one_line(run("tokenize --tokenizer /nonexistent --inputs x --outputs " + out), 1, "/nonexistent");
@@ -34,8 +36,7 @@ TEST(Program, FailuresExitWithOneAndNameTheFile) {
 }
 
 TEST(Program, RefusesAnUnknownArchitectureByName) {
-  const auto folder = std::filesystem::temp_directory_path() / "transom_program_test_model";
-  std::filesystem::create_directories(folder);
+  const test::TemporaryFolder folder;
   write_file(folder / "config.json", R"({"model_type": "bertt"})");
 
   std::string bytes = "{}      ";
@@ -44,7 +45,6 @@ TEST(Program, RefusesAnUnknownArchitectureByName) {
   expect_one_line(run("forward --model " + folder.string() + " --inputs x --outputs y"), 1, "did you mean 'bert'?");
   write_file(folder / "model.safetensors", "short");
   expect_one_line(run("forward --model " + folder.string() + " --inputs x --outputs y"), 1, "model.safetensors");
-  std::filesystem::remove_all(folder);
 }
 
 TEST(Program, ListsItsDevices) {

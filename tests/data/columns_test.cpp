@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/columns.h"
+#include "support/message.h"
+#include "transom/error.h"
 
 #include <gtest/gtest.h>
-
-#include "data/files.h"
 
 namespace transom {
 namespace {
@@ -28,7 +28,7 @@ TEST(Columns, Classification) {
   arguments = {};
   arguments.label_column_name = "lable";
   EXPECT_EQ(
-      message_of([&] { classification_columns(data, arguments); }),
+      test::message_without_folders([&] { classification_columns(data, arguments); }),
       "rows: row 1: expected a column 'lable' (label_column_name), found idx, b, label, c, d, did you mean 'label'?");
   arguments = {};
   arguments.task_name = "qnli";
@@ -36,8 +36,9 @@ TEST(Columns, Classification) {
   data = one_row({{"sentence2", kString}, {"x", kString}, {"sentence1", kString}}, {"x", "y", "z"});
   EXPECT_EQ(classification_columns(data, {}).text, (std::vector<size_t>{2, 0}));
   EXPECT_FALSE(classification_columns(data, {}).label);
-  EXPECT_NE(message_of([&] { need_label(classification_columns(data, {}), data); }).find("--column_names"),
-            std::string::npos);
+  EXPECT_NE(
+      test::message_without_folders([&] { need_label(classification_columns(data, {}), data); }).find("--column_names"),
+      std::string::npos);
   EXPECT_THROW(classification_columns(one_row({{"label", kInt}}, {int64_t{1}}), {}), Error);
 }
 
@@ -73,7 +74,8 @@ TEST(Labels, KindAndOrder) {
   EXPECT_EQ(labels.kind(), LabelKind::kClasses);
   EXPECT_EQ(labels.names(), (Names{"a", "b"}));
   EXPECT_EQ(labels.id(Value("b"), "here"), 1);
-  EXPECT_EQ(message_of([&] { labels.id(Value("c"), "here"); }), "here: expected one of the labels a, b, found 'c'");
+  EXPECT_EQ(test::message_without_folders([&] { labels.id(Value("c"), "here"); }),
+            "here: expected one of the labels a, b, found 'c'");
   EXPECT_FALSE(labels.reorder({"b"}));
   EXPECT_TRUE(labels.reorder({"b", "a"}));
   EXPECT_EQ(labels.id(Value("b"), "here"), 0);

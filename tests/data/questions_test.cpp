@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/questions.h"
+#include "support/message.h"
+#include "support/temporary_folder.h"
 
 #include <gtest/gtest.h>
-
-#include "data/files.h"
 
 namespace transom {
 namespace {
@@ -26,7 +26,7 @@ constexpr const char* kCsv =
     "q2,Ännchen is in Rome.,Who?,\"{\"\"text\"\": [], \"\"answer_start\"\": []}\"\n";
 
 TEST(Questions, AreTheSameInEveryShape) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   for (const auto& [name, text] : {std::pair("squad.json", kSquad), std::pair("objects.jsonl", kObjects),
                                    std::pair("lists.json", kLists), std::pair("rows.csv", kCsv)}) {
     const Dataset data = Dataset::load(folder.write(name, text));
@@ -48,16 +48,16 @@ TEST(Questions, AreTheSameInEveryShape) {
 }
 
 TEST(Questions, MayHaveNoAnswersAndNoIds) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const Questions questions(Dataset::load(folder.write("plain.csv", "question,context\nWho?,Ann.\nWhere?,Rome.\n")));
   EXPECT_FALSE(questions.has_answers());
   EXPECT_EQ(questions[1].id, "1");
 }
 
 TEST(Questions, RefusalsNameTheRowAndTheColumn) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const auto read = [&](const std::string& name, const char* text) {
-    return message_of([&] { Questions(Dataset::load(folder.write(name, text)))[0]; });
+    return test::message_without_folders([&] { Questions(Dataset::load(folder.write(name, text)))[0]; });
   };
   EXPECT_TRUE(read("a.json", R"({"data": [{"paragraphs": [{"context": "x"}]}]})")
                   .starts_with("a.json: row 1, column 'paragraphs': expected SQuAD's paragraphs with context and qas"));

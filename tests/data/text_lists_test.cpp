@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/text_lists.h"
+#include "support/message.h"
 
 #include <gtest/gtest.h>
-
-#include "data/files.h"
 
 namespace transom {
 namespace {
@@ -21,7 +20,7 @@ TEST(TextLists, OfPythonJsonAndWords) {
 }
 
 TEST(TextLists, RefusesOneThatDoesNotEnd) {
-  EXPECT_EQ(message_of([] { list_of_text("['a]", "/x.csv: row 3"); }),
+  EXPECT_EQ(test::message_without_folders([] { list_of_text("['a]", "/x.csv: row 3"); }),
             "x.csv: row 3: expected a list of words, found one that does not end: '['a]'");
 }
 

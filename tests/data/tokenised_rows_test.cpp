@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/tokenised_rows.h"
+#include "support/message.h"
+#include "transom/error.h"
 
 #include <gtest/gtest.h>
-
-#include "data/files.h"
 
 namespace transom {
 namespace {
@@ -33,11 +33,12 @@ TEST(TokenisedRows, RefusalsNameTheRow) {
   EXPECT_THROW(TokenisedRows(Dataset::from_rows({{"text", kString}}, {{"x"}})), Error);
   EXPECT_THROW(TokenisedRows(Dataset::from_rows({{"input_ids", kInts}, {"labels", kString}}, {{Ints{1}, "x"}})), Error);
   const TokenisedRows uneven(Dataset::from_rows({{"input_ids", kInts}, {"labels", kInts}}, {{Ints{1, 2}, Ints{5}}}));
-  EXPECT_EQ(message_of([&] { uneven.row(0); }),
+  EXPECT_EQ(test::message_without_folders([&] { uneven.row(0); }),
             "rows: row 1, column 'labels': expected 2 numbers as in input_ids, found 1");
   const TokenisedRows missing(
       Dataset::from_rows({{"input_ids", kInts}, {"labels", kInt}}, {{Ints{1}, std::monostate()}}));
-  EXPECT_EQ(message_of([&] { missing.row(0); }), "rows: row 1, column 'labels': expected a label, found nothing");
+  EXPECT_EQ(test::message_without_folders([&] { missing.row(0); }),
+            "rows: row 1, column 'labels': expected a label, found nothing");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "support/ranks.h"
+#include "support/temporary_folder.h"
 
 namespace transom {
 namespace {
@@ -17,13 +18,7 @@ using test::Outcome;
 
 class SeveralProcesses : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() / ("transom_several_" + std::to_string(::getpid()));
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-    test::save_model_and_rows(folder_, 22);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
+  void SetUp() override { test::save_model_and_rows(folder_, 22); }
 
   std::vector<std::string> words(const std::string& output, int batch, std::vector<std::string> more = {}) const {
     return test::training_words(folder_, "cpu", output, batch, more);
@@ -32,7 +27,7 @@ class SeveralProcesses : public testing::Test {
     return test::run_ranks(words, folder_, ranks);
   }
 
-  fs::path folder_;
+  test::TemporaryFolder folder_;
 };
 
 TEST_F(SeveralProcesses, LearnAsOneWithTheWholeBatch) {

@@ -2,30 +2,19 @@
 // The examples run, and what the README shows of them is what is built.
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <string>
 
 #include "base/files.h"
+#include "support/command.h"
 #include "train/tiny_model.h"
 
 namespace transom {
 namespace {
 
-struct Outcome {
-  int status;
-  std::string output;
-};
-
-Outcome run(const std::string& command) {
-  std::FILE* pipe = popen((std::string(TRANSOM_BINARY_DIR) + "/bin/" + command + " 2>&1").c_str(), "r");
-  std::string output;
-  char part[4096];
-  while (const size_t count = std::fread(part, 1, sizeof part, pipe)) output.append(part, count);
-  return {pclose(pipe), output};
-}
+test::CommandOutcome run(const std::string& command) { return test::run_command(TRANSOM_BINARY_DIR "/bin/" + command); }
 
 TEST(Examples, TrainsAFunction) {
-  const Outcome outcome = run("example_train_a_function");
+  const test::CommandOutcome outcome = run("example_train_a_function");
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   EXPECT_NE(outcome.output.find("0 1 1 0"), std::string::npos) << outcome.output;
 }
@@ -35,7 +24,8 @@ TEST(Examples, FineTunes) {
   const std::string rows =
       "text,label\nann went to rome,trip\nthe tower is old,fact\nann went,trip\nrome is old,fact\n";
   const std::string train = model.write("train.csv", rows), output = (model.path() / "out").string();
-  const Outcome outcome = run("example_fine_tune " + model.path().string() + " " + train + " " + train + " " + output);
+  const test::CommandOutcome outcome =
+      run("example_fine_tune " + model.path().string() + " " + train + " " + train + " " + output);
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   EXPECT_NE(outcome.output.find("eval_accuracy"), std::string::npos) << outcome.output;
   EXPECT_NE(outcome.output.find("\"score\""), std::string::npos) << outcome.output;
@@ -44,7 +34,7 @@ TEST(Examples, FineTunes) {
 }
 
 TEST(Examples, FailInOneLine) {
-  const Outcome outcome = run("example_fine_tune nowhere/at/all train.csv dev.csv out");
+  const test::CommandOutcome outcome = run("example_fine_tune nowhere/at/all train.csv dev.csv out");
   EXPECT_NE(outcome.status, 0);
   EXPECT_EQ(std::count(outcome.output.begin(), outcome.output.end(), '\n'), 1) << outcome.output;
 }
@@ -78,12 +68,9 @@ TEST(Examples, ReadmeCommandsRun) {
     model.write(name, "text,label\nann went to rome,trip\nthe tower is old,fact\nann went,trip\nrome is old,fact\n");
   model.write("commands.sh", "set -e\ncd " + model.path().string() +
                                  "\nln -s . MODEL\nPATH=" TRANSOM_BINARY_DIR "/bin:$PATH\n" + block);
-  std::FILE* pipe = popen(("sh " + (model.path() / "commands.sh").string() + " 2>&1").c_str(), "r");
-  std::string output;
-  char part[4096];
-  while (const size_t count = std::fread(part, 1, sizeof part, pipe)) output.append(part, count);
-  EXPECT_EQ(pclose(pipe), 0) << output;
-  EXPECT_NE(output.find("eval_accuracy"), std::string::npos) << output;
+  const test::CommandOutcome outcome = test::run_command("sh " + (model.path() / "commands.sh").string());
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_NE(outcome.output.find("eval_accuracy"), std::string::npos) << outcome.output;
 }
 
 }  // namespace

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory plan on the graphs of models: at most 1.15 of what lives at once, forward and in training.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "base/files.h"
 #include "bench/workload.h"
 #include "runtime/compilation.h"
+#include "support/temporary_folder.h"
 
 namespace transom {
 namespace {
@@ -42,8 +42,7 @@ class MemoryOfModels : public testing::TestWithParam<std::tuple<Family, const ch
 
 TEST_P(MemoryOfModels, IsNearWhatLivesAtOnce) {
   const auto& [family, task] = GetParam();
-  const fs::path folder = fs::temp_directory_path() / ("transom_memory_" + std::to_string(getpid()));
-  fs::create_directories(folder);
+  const test::TemporaryFolder folder;
   write_file(folder / "config.json", family.config);
   const RecordCompilations record;
   BenchOptions options;
@@ -52,7 +51,6 @@ TEST_P(MemoryOfModels, IsNearWhatLivesAtOnce) {
   options.batch_size = 3;
   options.sequence_length = 24;
   make_workload(options)->run();
-  fs::remove_all(folder);
   const auto compilations = record.compilations();
   ASSERT_FALSE(compilations.empty());
   for (const auto& compilation : compilations) {

@@ -2,11 +2,10 @@
 // The options of generation by their names in Transformers.
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
 #include "base/files.h"
 #include "generation/generation_fields.h"
 #include "support/message.h"
+#include "support/temporary_folder.h"
 #include "transom/error.h"
 
 namespace transom {
@@ -67,9 +66,7 @@ TEST(GenerationConfig, TakesWordsOfACommandLine) {
 }
 
 TEST(GenerationConfig, ComesFromItsOwnFileOrTheModels) {
-  const auto folder = std::filesystem::temp_directory_path() / "transom_generation_config_test";
-  std::filesystem::remove_all(folder);
-  std::filesystem::create_directories(folder);
+  const test::TemporaryFolder folder;
   write_file(folder / "config.json",
              R"({"model_type": "gpt2", "eos_token_id": 3, "num_beams": 2, "vocab_size": 9, "max_length": 30})");
   EXPECT_EQ(GenerationConfig::from_pretrained(folder.string()).num_beams, 2);
@@ -82,7 +79,6 @@ TEST(GenerationConfig, ComesFromItsOwnFileOrTheModels) {
   const std::string message = test::message_of([&] { GenerationConfig::from_pretrained(folder.string()); });
   EXPECT_NE(message.find("generation_config.json"), std::string::npos) << message;
   EXPECT_NE(message.find("top_p"), std::string::npos) << message;
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

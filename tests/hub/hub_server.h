@@ -20,24 +20,9 @@
 #include "base/files.h"
 #include "hub/digest.h"
 #include "hub/settings.h"
+#include "support/temporary_folder.h"
 
 namespace transom::test {
-
-// A directory of its own that is gone after the test.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (fs::temp_directory_path() / "transom_hub_test_XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  ~TemporaryFolder() { fs::remove_all(path_); }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 // What is wrong with one answer to a GET of a file's contents.
 struct Fault {

@@ -13,6 +13,7 @@
 #include "io/safetensors.h"
 #include "io/shard_index.h"
 #include "support/message.h"
+#include "support/temporary_folder.h"
 #include "transom/error.h"
 
 namespace transom {
@@ -34,16 +35,10 @@ NamedViews tensors_of(float value) {
 
 class CheckpointDirectory : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() / ("transom_checkpoint_" + std::to_string(::getpid()));
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
   std::string refusal() const {
     return message_of([&] { Checkpoint::open(folder_); });
   }
-  fs::path folder_;
+  test::TemporaryFolder folder_;
 };
 
 TEST_F(CheckpointDirectory, IsTheOldOrTheNewOneWhereverASaveIsKilled) {
@@ -104,7 +99,8 @@ TEST(ShardIndex, RefusesTensorsThatComeTwice) {
 }
 
 TEST(SafetensorsWriter, RefusesWhatCouldNotBeRead) {
-  const fs::path path = fs::temp_directory_path() / ("transom_writer_" + std::to_string(::getpid()));
+  const test::TemporaryFolder folder;
+  const fs::path path = folder / "x.safetensors";
   NamedViews tensors = tensors_of(1);
   tensors[3].second.shape = {3};
   EXPECT_THROW(write_safetensors(path, tensors), Error);

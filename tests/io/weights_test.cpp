@@ -8,6 +8,8 @@
 #include "io/pickle.h"
 #include "io/safetensors.h"
 #include "io/torch_file.h"
+#include "support/message.h"
+#include "support/temporary_folder.h"
 #include "transom/error.h"
 
 namespace transom {
@@ -28,24 +30,14 @@ std::string file_of(const std::string& header, size_t data) {
 }
 
 void expect_refused(const std::string& bytes, const std::string& part) {
-  try {
-    SafetensorsFile::parse(std::as_bytes(std::span(bytes.data(), bytes.size())), "x.safetensors", nullptr);
-    FAIL() << "accepted: " << bytes.substr(8, 80);
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
-  }
+  const std::string message = test::message_of(
+      [&] { SafetensorsFile::parse(std::as_bytes(std::span(bytes.data(), bytes.size())), "x.safetensors", nullptr); });
+  EXPECT_NE(message.find(part), std::string::npos) << message << " for " << bytes.substr(8, 80);
 }
 
 class Weights : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() /
-              ("transom_weights_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-  fs::path folder_;
+  test::TemporaryFolder folder_;
 };
 
 TEST_F(Weights, ComeBackAsTheyWereWritten) {
@@ -102,12 +94,9 @@ TEST(Pickle, NeverRunsWhatItNames) {
       "\x80\x02"
       "cos\nsystem\n"
       "X\x02\0\0\0ls\x85R.";
-  try {
-    read_pickle(std::as_bytes(std::span(evil.data(), evil.size())), "x.bin");
-    FAIL() << "os.system was accepted";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("'os system'"), std::string::npos) << error.what();
-  }
+  const std::string message =
+      test::message_of([&] { read_pickle(std::as_bytes(std::span(evil.data(), evil.size())), "x.bin"); });
+  EXPECT_NE(message.find("'os system'"), std::string::npos) << message;
 }
 
 TEST(TorchFile, EndsInErrorsOnRandomBytes) {

@@ -3,11 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
 #include "base/json.h"
 #include "io/safetensors.h"
 #include "support/message.h"
+#include "support/temporary_folder.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -20,13 +19,6 @@ constexpr const char* kBert = R"({"model_type": "bert", "vocab_size": 20, "hidde
 
 class Lora : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() /
-              ("transom_lora_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
   // A model in a folder of its own, and the same with adapters.
   std::unique_ptr<Model> base(const char* config, const std::string& task) {
     Model::from_config(config, {.task = task})->save_pretrained((folder_ / "base").string());
@@ -35,7 +27,7 @@ class Lora : public testing::Test {
   std::string fields(const std::string& more) {
     return R"({"base_model_name_or_path": ")" + (folder_ / "base").string() + "\"" + more + "}";
   }
-  fs::path folder_;
+  test::TemporaryFolder folder_;
 };
 
 std::vector<float> logits(const Model& model) {

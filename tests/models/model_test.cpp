@@ -7,11 +7,14 @@
 #include <filesystem>
 #include <functional>
 
+#include "support/message.h"
 #include "transom/error.h"
 #include "transom/ops.h"
 
 namespace transom {
 namespace {
+
+using test::message_of;
 
 constexpr const char* kSmall = R"({"model_type": "bert", "architectures": ["BertForMaskedLM"], "vocab_size": 11,
   "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 6,
@@ -19,15 +22,6 @@ constexpr const char* kSmall = R"({"model_type": "bert", "architectures": ["Bert
 
 NamedTensors tokens(int64_t length) {
   return {{"input_ids", Tensor::from(std::vector<int64_t>(static_cast<size_t>(length), 3), {1, length})}};
-}
-
-std::string message_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
 }
 
 TEST(Model, RefusesInputsItDoesNotKnow) {

@@ -2,9 +2,8 @@
 // Models of images made from configurations: what they refuse by name, and that buffers are part of a checkpoint.
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
 #include "support/message.h"
+#include "support/temporary_folder.h"
 #include "transom/model.h"
 
 namespace transom {
@@ -77,7 +76,7 @@ TEST(VisionModels, BuffersAreInTheCheckpointAndAreNoParameters) {
   ASSERT_EQ(updates.size(), 9u);
   for (const BufferUpdate& update : updates) update.buffer->value = update.value;
 
-  const auto folder = std::filesystem::temp_directory_path() / "transom_vision_test";
+  const test::TemporaryFolder folder;
   model->save_pretrained(folder.string());
   LoadReport report;
   const auto loaded = Model::from_pretrained(folder.string(), {}, &report);
@@ -85,7 +84,6 @@ TEST(VisionModels, BuffersAreInTheCheckpointAndAreNoParameters) {
   for (size_t i = 0; i < 9; ++i)
     EXPECT_EQ(loaded->buffers()[i]->value.to_bytes(), model->buffers()[i]->value.to_bytes())
         << model->buffers()[i]->name;
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "data/files.h"
+#include "support/temporary_folder.h"
 #include "transom/error.h"
 #include "transom/gradients.h"
 #include "transom/model.h"
@@ -80,7 +80,7 @@ TEST(Wav2Vec2ForPreTraining, TheQuantizerLearnsThroughItsDraws) {
 }
 
 TEST(Wav2Vec2ForPreTraining, ItsCheckpointIsTheBaseOfOtherHeads) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const auto trained = Model::from_config(kConfig);
   trained->save_pretrained(folder.path().string());
   EXPECT_EQ(Model::from_pretrained(folder.path().string())->architecture(), "Wav2Vec2ForPreTraining");

@@ -4,25 +4,18 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <filesystem>
 
 #include "base/files.h"
 #include "base/json.h"
 #include "pipelines/pipeline.h"
 #include "support/message.h"
+#include "support/temporary_folder.h"
 
 namespace transom {
 namespace {
 
 class TextTasks : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() /
-              ("transom_text_tasks_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
-    std::filesystem::remove_all(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   // A BERT with the head of `architecture`, whose words are a, b, c, and d with its continuation ##e.
   std::unique_ptr<Pipeline> pipeline(const char* task, const std::string& architecture, int64_t positions = 32) {
     const Json config{{"model_type", "bert"},
@@ -84,7 +77,7 @@ class TextTasks : public testing::Test {
     return true;
   }
 
-  std::filesystem::path folder_;
+  test::TemporaryFolder folder_;
 };
 
 TEST_F(TextTasks, BatchesGiveWhatSingleTextsGive) {

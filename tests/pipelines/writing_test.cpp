@@ -2,12 +2,11 @@
 // The tasks that write, on models made from a configuration with a tokenizer of a few words.
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
 #include "base/files.h"
 #include "base/json.h"
 #include "pipelines/pipeline.h"
 #include "support/message.h"
+#include "support/temporary_folder.h"
 #include "transom/error.h"
 
 namespace transom {
@@ -23,13 +22,6 @@ constexpr const char* kT5 = R"({"model_type": "t5", "architectures": ["T5ForCond
 
 class Writing : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() /
-              ("transom_writing_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
-    std::filesystem::remove_all(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   std::unique_ptr<Pipeline> pipeline(const char* task, const char* config) {
     Model::from_config(config, {.seed = 5})->save_pretrained(folder_.string());
     Json vocabulary = Json::object();
@@ -45,7 +37,7 @@ class Writing : public testing::Test {
     return make_pipeline(task, folder_.string());
   }
 
-  std::filesystem::path folder_;
+  test::TemporaryFolder folder_;
 };
 
 TEST_F(Writing, TextGenerationGoesOnWithThePrompt) {

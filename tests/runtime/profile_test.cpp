@@ -2,10 +2,10 @@
 #include "runtime/profile.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "base/json.h"
 #include "support/message.h"
+#include "support/temporary_folder.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -54,12 +54,11 @@ TEST(Profile, ThereIsOneAtATime) {
 }
 
 TEST(Profile, WritesATraceOfProgramsAndKernels) {
-  const fs::path path = fs::temp_directory_path() / ("transom_profile_test_" + std::to_string(getpid()) + ".json");
+  const test::TemporaryFolder folder;
   Profile profile;
   product(1).to_vector<float>();
-  profile.write_trace(path);
-  const Json trace = parse_json(read_file(path), path.string());
-  fs::remove(path);
+  profile.write_trace(folder / "trace.json");
+  const Json trace = parse_json(read_file(folder / "trace.json"), "trace.json");
   size_t programs = 0, kernels = 0;
   double program_begin = 0, program_end = 0;
   for (const Json& event : trace.at("traceEvents")) {

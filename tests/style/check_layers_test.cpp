@@ -1,43 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tree keeps its own rules, and scripts/check-layers notices trees that do not.
 #include <gtest/gtest.h>
-#include <stdlib.h>
-#include <sys/wait.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <string>
+
+#include "support/command.h"
+#include "support/temporary_folder.h"
 
 namespace {
 
 constexpr const char* kLicence = "// SPDX-License-Identifier: Apache-2.0\n";
 
-struct Outcome {
-  int status;
-  std::string text;
-};
-
-Outcome check(const std::filesystem::path& root) {
-  const std::string command = std::string(TRANSOM_SOURCE_DIR) + "/scripts/check-layers '" + root.string() + "' 2>&1";
-  Outcome outcome{-1, {}};
-  FILE* pipe = popen(command.c_str(), "r");
-  if (!pipe) return outcome;
-  char buffer[4096];
-  while (const size_t count = fread(buffer, 1, sizeof buffer, pipe)) outcome.text.append(buffer, count);
-  outcome.status = WEXITSTATUS(pclose(pipe));
-  return outcome;
+transom::test::CommandOutcome check(const std::filesystem::path& root) {
+  return transom::test::run_command(TRANSOM_SOURCE_DIR "/scripts/check-layers '" + root.string() + "'");
 }
 
 class CheckLayers : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "check-layers-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    root_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(root_); }
-
   void write(const std::string& path, const std::string& text) const {
     std::filesystem::create_directories((root_ / path).parent_path());
     std::ofstream(root_ / path) << text;
@@ -45,18 +26,18 @@ class CheckLayers : public testing::Test {
   // The one finding for a file of this text.
   std::string finding(const std::string& path, const std::string& text) const {
     write(path, text);
-    const Outcome outcome = check(root_);
+    const auto outcome = check(root_);
     std::filesystem::remove(root_ / path);
-    EXPECT_EQ(outcome.status, outcome.text.empty() ? 0 : 1) << outcome.text;
-    return outcome.text;
+    EXPECT_EQ(outcome.status, outcome.output.empty() ? 0 : 1) << outcome.output;
+    return outcome.output;
   }
 
-  std::filesystem::path root_;
+  transom::test::TemporaryFolder root_;
 };
 
 TEST(Tree, KeepsItsRules) {
-  const Outcome outcome = check(TRANSOM_SOURCE_DIR);
-  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  const auto outcome = check(TRANSOM_SOURCE_DIR);
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
 }
 
 TEST_F(CheckLayers, AcceptsIncludesOfLowerLayers) {

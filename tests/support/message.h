@@ -18,4 +18,12 @@ std::string message_of(Body&& body) {
   return {};
 }
 
+// The same without the folders of the file that it begins with.
+template <typename Body>
+std::string message_without_folders(Body&& body) {
+  const std::string text = message_of(body);
+  const size_t folder = text.rfind('/', text.find(": "));
+  return folder == text.npos ? text : text.substr(folder + 1);
+}
+
 }  // namespace transom::test

@@ -3,7 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "data/files.h"
+#include "support/temporary_folder.h"
+#include "transom/error.h"
 #include "transom/tokenizer.h"
 
 namespace transom {
@@ -32,7 +33,7 @@ TEST(ClassOptions, OfBertOverruleTheNormaliser) {
 }
 
 TEST(ClassOptions, AddPrefixSpace) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   folder.write("tokenizer.json", R"({"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false},
       "model": {"type": "BPE", "merges": ["Ġ a"], "vocab": {"a": 0, "Ġ": 1, "Ġa": 2}}})");
   folder.write("tokenizer_config.json", R"({"tokenizer_class": "GPT2Tokenizer"})");
@@ -49,7 +50,7 @@ TEST(ClassOptions, AddPrefixSpace) {
 }
 
 TEST(ClassOptions, VocabularyFileOfMpnet) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   folder.write("vocab.txt", "<s>\n<pad>\n</s>\n[UNK]\na\nb\n<mask>\n");
   folder.write("tokenizer_config.json", R"({"tokenizer_class": "MPNetTokenizer"})");
   const Tokenizer tokenizer = Tokenizer::from_pretrained(folder.path().string());
@@ -59,7 +60,7 @@ TEST(ClassOptions, VocabularyFileOfMpnet) {
 }
 
 TEST(ClassOptions, SpecialTokensMap) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   folder.write("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nblank\n");
   folder.write("special_tokens_map.json",
                R"({"mask_token": {"content": "blank"}, "cls_token": "[SEP]", "additional_special_tokens": ["<x>"]})");
@@ -72,7 +73,7 @@ TEST(ClassOptions, SpecialTokensMap) {
 }
 
 TEST(Tokenizer, SavesFilesOfOtherImplementationsToo) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const auto copy = folder.path() / "copy";
   folder.write("vocab.txt", "[UNK]\n[CLS]\n[SEP]\n");
   folder.write("merges.txt", "a b\n");

@@ -2,10 +2,9 @@
 // From folders of sounds, or a table of them, to a model that knows them.
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
 #include "base/files.h"
 #include "data/padding.h"
+#include "support/temporary_folder.h"
 #include "train/sound_files.h"
 #include "train/task_data.h"
 
@@ -15,9 +14,6 @@ namespace {
 class SoundTraining : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::temp_directory_path() /
-              (std::string("transom_sound_training_") + testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::remove_all(folder_);
     for (const auto& [name, hertz] : {std::pair{"high", 3000.0}, {"low", 300.0}}) {
       fs::create_directories(folder_ / "sounds" / name);
       for (int i = 0; i < 4; ++i)
@@ -26,7 +22,6 @@ class SoundTraining : public testing::Test {
     }
     write_file(folder_ / "config.json", test::small_speech_model("Wav2Vec2ForSequenceClassification"));
   }
-  void TearDown() override { fs::remove_all(folder_); }
 
   TrainArguments arguments() const {
     TrainArguments result;
@@ -41,7 +36,7 @@ class SoundTraining : public testing::Test {
     result.training.resolve();
     return result;
   }
-  fs::path folder_;
+  test::TemporaryFolder folder_;
 };
 
 double accuracy_after_training(const TrainArguments& arguments) {

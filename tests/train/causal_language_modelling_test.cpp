@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "support/message.h"
 #include "train/task_data.h"
 #include "train/tiny_model.h"
 
@@ -98,7 +99,7 @@ TEST(CausalLanguageModelling, ScoresTheNextTokenAndAddsPerplexity) {
 TEST(CausalLanguageModelling, RefusesTextThatFillsNoBlock) {
   const TinyDecoder model;
   const TrainArguments arguments = model.language(model.write("train.txt", "Ann\n"), {});
-  EXPECT_EQ(message_of([&] { prepare_task(arguments); }),
+  EXPECT_EQ(test::message_without_folders([&] { prepare_task(arguments); }),
             "train.txt: expected at least block_size (8) tokens of text; give a smaller one");
 }
 

@@ -4,12 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <filesystem>
 
 #include "base/files.h"
 #include "base/mt19937.h"
 #include "nn/sparse_lookups.h"
 #include "support/message.h"
+#include "support/temporary_folder.h"
 #include "train/model_inputs.h"
 #include "train/task_data.h"
 #include "train/train_step.h"
@@ -24,14 +24,7 @@ constexpr const char* kConfig = R"({"model_type": "dlrm", "architectures": ["DLR
 
 class ClickTraining : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() /
-              (std::string("transom_clicks_") + testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-    write_file(folder_ / "config.json", kConfig);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
+  void SetUp() override { write_file(folder_ / "config.json", kConfig); }
 
   TrainArguments arguments(const std::string& rows) const {
     write_file(folder_ / "rows.csv", rows);
@@ -47,7 +40,7 @@ class ClickTraining : public testing::Test {
     result.training.resolve();
     return result;
   }
-  fs::path folder_;
+  test::TemporaryFolder folder_;
 };
 
 TEST_F(ClickTraining, RowsAreNumbersAndCategories) {

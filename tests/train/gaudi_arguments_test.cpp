@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The arguments of Optimum Habana: what they set, and what contradicts.
 #include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <filesystem>
 
 #include "base/files.h"
 #include "support/message.h"
+#include "support/temporary_folder.h"
 #include "transom/training_arguments.h"
 
 namespace transom {
@@ -61,14 +59,11 @@ TEST(GaudiArguments, TheRestIsAcceptedOrRefusedWithASentence) {
 
 class GaudiConfig : public testing::Test {
  protected:
-  void TearDown() override { std::filesystem::remove_all(folder_); }
   Flags with(const std::string& json) const {
-    std::filesystem::create_directories(folder_);
     write_file(folder_ / "gaudi_config.json", json);
     return {"--gaudi_config_name", folder_.string()};
   }
-  std::filesystem::path folder_ =
-      std::filesystem::temp_directory_path() / ("gaudi_config_" + std::to_string(::getpid()));
+  test::TemporaryFolder folder_;
 };
 
 TEST_F(GaudiConfig, SetsThePrecision) {

@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "support/golden_cases.h"
+#include "support/golden_training.h"
 #include "train/model_inputs.h"
 #include "train/task_data.h"
 #include "transom/model.h"
@@ -20,16 +21,7 @@ class GoldenOverfit : public testing::TestWithParam<std::string> {};
 TEST_P(GoldenOverfit, FollowsPyTorch) {
   const auto folder = test::golden_folder() / GetParam();
   const Json golden = read_json(folder / "train.json"), tolerance = read_json(folder / "case.json")["tolerance"];
-  const Json& given = golden["hyperparameters"];
-  TrainingArguments arguments;
-  arguments.learning_rate = given["learning_rate"];
-  arguments.adam_beta1 = given["betas"][0];
-  arguments.adam_beta2 = given["betas"][1];
-  arguments.adam_epsilon = given["eps"];
-  arguments.weight_decay = given["weight_decay"];
-  arguments.max_grad_norm = given["max_grad_norm"];
-  arguments.warmup_steps = given["num_warmup_steps"];
-  arguments.max_steps = given["num_training_steps"];
+  const TrainingArguments arguments = test::training_arguments(folder);
   const std::unique_ptr<Model> model = Model::from_pretrained((folder / "model").string());
   std::vector<int64_t> counts;  // of batches that norms have seen
   for (const auto& buffer : model->buffers())

@@ -2,14 +2,13 @@
 // From folders of pictures to a model that knows them.
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
 #include "base/files.h"
 #include "data/labelled_files.h"
 #include "data/padding.h"
 #include "images/image.h"
 #include "support/bitmap.h"
 #include "support/message.h"
+#include "support/temporary_folder.h"
 #include "train/task_data.h"
 #include "transom/error.h"
 
@@ -28,9 +27,6 @@ std::string picture(uint8_t red, uint8_t green, size_t number) {
 class ImageTraining : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::temp_directory_path() /
-              (std::string("transom_image_training_") + testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::remove_all(folder_);
     for (int i = 0; i < 12; ++i)
       for (const auto& [name, red, green] : {std::tuple{"red", 230, 20}, {"green", 20, 230}}) {
         fs::create_directories(folder_ / "train" / name);
@@ -44,8 +40,7 @@ class ImageTraining : public testing::Test {
     write_file(folder_ / "model" / "preprocessor_config.json",
                R"({"image_processor_type": "ViTImageProcessor", "size": {"height": 8, "width": 8}})");
   }
-  void TearDown() override { fs::remove_all(folder_); }
-  fs::path folder_;
+  test::TemporaryFolder folder_;
 };
 
 TEST_F(ImageTraining, ClassesAreFolders) {

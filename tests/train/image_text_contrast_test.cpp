@@ -6,9 +6,9 @@
 
 #include "base/files.h"
 #include "base/json.h"
-#include "data/files.h"
 #include "data/padding.h"
 #include "support/bitmap.h"
+#include "support/temporary_folder.h"
 #include "train/model_inputs.h"
 #include "train/task_data.h"
 #include "transom/gradients.h"
@@ -80,7 +80,7 @@ class ContrastiveTraining : public testing::Test {
     flags.insert(flags.end(), more.begin(), more.end());
     return parse_train_arguments(flags);
   }
-  TemporaryFolder folder_;
+  test::TemporaryFolder folder_;
 };
 
 double value_of(const Metrics& metrics, const std::string& wanted) {

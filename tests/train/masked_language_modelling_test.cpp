@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "support/message.h"
 #include "train/task_data.h"
 #include "train/tiny_model.h"
 
@@ -136,7 +137,7 @@ TEST(MaskedLanguageModelling, ScoresMaskedTokensAndAddsPerplexity) {
 TEST(MaskedLanguageModelling, RefusesTextThatFillsNoBlock) {
   const TinyModel model;
   const TrainArguments arguments = model.arguments(masking(model.write("train.txt", "Ann\n"), {}));
-  EXPECT_EQ(message_of([&] { prepare_task(arguments); }),
+  EXPECT_EQ(test::message_without_folders([&] { prepare_task(arguments); }),
             "train.txt: expected at least max_seq_length (64) tokens of text; give a smaller one");
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include "support/message.h"
 #include "train/model_inputs.h"
 #include "train/task_data.h"
 #include "train/tiny_model.h"
@@ -44,7 +45,7 @@ TEST(MultipleChoice, RefusesALabelThatIsNoEnding) {
   const TinyModel model;
   const std::string file = model.write("train.csv", "sent1,sent2,ending0,ending1,label\na,b,c,d,2\n");
   const TrainArguments arguments = model.arguments({"--train_file", file});
-  EXPECT_EQ(message_of([&] { prepare_task(arguments); }),
+  EXPECT_EQ(test::message_without_folders([&] { prepare_task(arguments); }),
             "train.csv: row 1, column 'label': expected the number of an ending below 2, found '2'");
 }
 

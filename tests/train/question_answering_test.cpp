@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "base/json.h"
+#include "support/message.h"
 #include "train/task_data.h"
 #include "train/tiny_model.h"
 
@@ -95,7 +96,8 @@ TEST(QuestionAnswering, NamesTheRowOfAQuestionThatLeavesNoRoom) {
   const TinyModel model;
   const std::string file = model.write("train.jsonl", kRows);
   const TrainArguments arguments = model.arguments({"--train_file", file, "--max_seq_length", "6"});
-  EXPECT_TRUE(message_of([&] { prepare_task(arguments); }).starts_with("train.jsonl: row 1: truncation"));
+  EXPECT_TRUE(
+      test::message_without_folders([&] { prepare_task(arguments); }).starts_with("train.jsonl: row 1: truncation"));
 }
 
 }  // namespace

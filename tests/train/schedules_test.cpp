@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "support/message.h"
 #include "train/golden.h"
 #include "train/samplers.h"
 
@@ -144,12 +145,7 @@ TEST(Schedules, GoOnFromTheirState) {
 }
 
 std::string refusal(const std::string& type, const std::string& settings) {
-  try {
-    make_schedule({type, {settings}, 1e-3, 2, 10});
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "accepted";
+  return test::message_of([&] { make_schedule({type, {settings}, 1e-3, 2, 10}); });
 }
 
 TEST(Schedules, RefusalsNameTheSetting) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "data/text_pairs.h"
+#include "support/message.h"
 #include "train/task_data.h"
 #include "train/tiny_model.h"
 
@@ -68,7 +69,7 @@ TEST(SequenceToSequence, FindsColumnsAsTheScriptsDo) {
   EXPECT_EQ(turned.source, 2u);
   EXPECT_EQ(turned.target, 1u);
   script.summary_column = "summary";
-  EXPECT_EQ(message_of([&] { text_pair_columns(data, script); }),
+  EXPECT_EQ(test::message_without_folders([&] { text_pair_columns(data, script); }),
             "rows: expected the column 'summary' (--summary_column), found id, article, highlights");
 }
 
@@ -140,7 +141,8 @@ TEST(SequenceToSequence, PredictsOnlyWhatIsGenerated) {
   const TinyT5 model;
   const std::string file = model.write("train.jsonl", kTranslations);
   const TrainArguments arguments = model.pairs("translation", file, {"--test_file", file, "--do_predict"});
-  EXPECT_NE(message_of([&] { prepare_task(arguments); }).find("--predict_with_generate"), std::string::npos);
+  EXPECT_NE(test::message_without_folders([&] { prepare_task(arguments); }).find("--predict_with_generate"),
+            std::string::npos);
 }
 
 TEST(SequenceToSequence, LearnsItsPairs) {

@@ -5,9 +5,10 @@
 #include <gtest/gtest.h>
 
 #include "base/json.h"
-#include "data/files.h"
 #include "io/config.h"
 #include "models/generative.h"
+#include "support/temporary_folder.h"
+#include "transom/error.h"
 #include "transom/tokenizer.h"
 
 namespace transom {
@@ -20,7 +21,7 @@ std::string config_of(const std::string& architecture, const std::string& more =
          more + "}";
 }
 
-Tokenizer tokenizer(const TemporaryFolder& folder, const std::string& roles) {
+Tokenizer tokenizer(const test::TemporaryFolder& folder, const std::string& roles) {
   folder.write("tokenizer.json",
                R"({"model": {"type": "WordLevel", "unk_token": "?", "vocab": {"?": 0, "<s>": 1, "</s>": 2,
     "<end>": 3, "<pad>": 4}}})");
@@ -28,7 +29,7 @@ Tokenizer tokenizer(const TemporaryFolder& folder, const std::string& roles) {
   return Tokenizer::from_pretrained(folder.path().string());
 }
 
-Json saved(const Model& model, const TemporaryFolder& folder, const std::string& name) {
+Json saved(const Model& model, const test::TemporaryFolder& folder, const std::string& name) {
   model.save_pretrained((folder.path() / "out").string());
   return std::filesystem::exists(folder.path() / "out" / name) ? read_json(folder.path() / "out" / name) : Json();
 }
@@ -36,7 +37,7 @@ Json saved(const Model& model, const TemporaryFolder& folder, const std::string&
 constexpr const char* kFile = "generation_config.json";
 
 TEST(GenerationFile, HoldsWhatTheConfigurationSaysOfGeneration) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const auto model =
       Model::from_config(config_of("GPT2LMHeadModel", R"(, "num_beams": 4, "max_length": null, "n_inner": 32)"));
   EXPECT_EQ(saved(*model, folder, kFile),
@@ -44,7 +45,7 @@ TEST(GenerationFile, HoldsWhatTheConfigurationSaysOfGeneration) {
 }
 
 TEST(GenerationFile, IsCarriedOver) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   Model::from_config(config_of("GPT2LMHeadModel"))->save_pretrained(folder.path().string());
   folder.write(kFile, R"({"temperature": 0.5, "eos_token_id": [2, 3], "top_p": null, "own": {"a": 1}})");
   const auto model = Model::from_pretrained(folder.path().string());
@@ -55,14 +56,14 @@ TEST(GenerationFile, IsCarriedOver) {
 }
 
 TEST(GenerationFile, BelongsToModelsThatGenerate) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   for (const char* architecture : {"GPT2Model", "GPT2ForSequenceClassification"})
     EXPECT_TRUE(saved(*Model::from_config(config_of(architecture)), folder, kFile).is_null()) << architecture;
 }
 
 // transformers.trainer_utils.align_special_tokens.
 TEST(SpecialTokens, BecomeTheTokenizers) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const auto model = Model::from_config(config_of("GPT2LMHeadModel"));
   align_special_tokens(*model, tokenizer(folder, R"({"eos_token": "<end>", "pad_token": "<pad>"})"));
   const Json config = saved(*model, folder, "config.json"), generation = saved(*model, folder, kFile);
@@ -74,7 +75,7 @@ TEST(SpecialTokens, BecomeTheTokenizers) {
 }
 
 TEST(SpecialTokens, OfAModelWithSeveralEndsAreAdded) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   std::string several = config_of("GPT2ForSequenceClassification");
   several.replace(several.find("\"eos_token_id\": 2"), 17, "\"eos_token_id\": [2, 1]");
   const auto model = Model::from_config(several);
@@ -87,7 +88,7 @@ TEST(SpecialTokens, OfAModelWithSeveralEndsAreAdded) {
 
 // A decoder without a padding token of its own reads batches once the tokenizer has one.
 TEST(SpecialTokens, TellAClassifierItsPadding) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const auto model = Model::from_config(config_of("GPT2ForSequenceClassification"));
   const NamedTensors inputs{{"input_ids", Tensor::from(std::vector<int64_t>{5, 6, 7, 5, 4, 4}, {2, 3})}};
   EXPECT_THROW(model->forward(inputs), Error);

@@ -2,12 +2,11 @@
 // From sounds and transcripts to a model that hears them.
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
 #include "base/files.h"
 #include "base/json.h"
 #include "data/padding.h"
 #include "support/message.h"
+#include "support/temporary_folder.h"
 #include "text/ctc_vocabulary.h"
 #include "train/sound_files.h"
 #include "train/task_data.h"
@@ -19,10 +18,6 @@ namespace {
 class SpeechTraining : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::temp_directory_path() /
-              (std::string("transom_speech_training_") + testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
     // A high tone is a, a low one b.
     write_file(folder_ / "ab.wav", test::tones({{3000, 1200}, {300, 1200}}));
     write_file(folder_ / "ba.wav", test::tones({{300, 1200}, {3000, 1200}}));
@@ -31,7 +26,6 @@ class SpeechTraining : public testing::Test {
     write_file(folder_ / "rows.csv", "audio,text\nab.wav,A b!\nba.wav,b a\na.wav,a\nlong.wav,a\n");
     write_file(folder_ / "config.json", test::small_speech_model("Wav2Vec2ForCTC"));
   }
-  void TearDown() override { fs::remove_all(folder_); }
 
   TrainArguments arguments() const {
     TrainArguments result;
@@ -50,7 +44,7 @@ class SpeechTraining : public testing::Test {
     result.training.resolve();
     return result;
   }
-  fs::path folder_;
+  test::TemporaryFolder folder_;
 };
 
 TEST_F(SpeechTraining, TheVocabularyIsThatOfTheTranscripts) {

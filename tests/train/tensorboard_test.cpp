@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/files.h"
-#include "data/files.h"
+#include "support/temporary_folder.h"
 
 namespace transom {
 namespace {
@@ -44,7 +44,7 @@ TEST(TensorBoard, TagsAreThoseOfTheCallback) {
 }
 
 TEST(TensorBoard, FilesHoldEveryRecordAtOnce) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   TensorBoard board(folder.path() / "runs" / "one");
   board.text("args", "{}");
   board.log({{"loss", 1.5}, {"epoch", 0.5}, {"step", int64_t{3}}}, 3);

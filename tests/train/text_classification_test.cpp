@@ -2,6 +2,7 @@
 // Models with byte-level and SentencePiece vocabularies, read from a tokenizer.json, train on texts and words.
 #include <gtest/gtest.h>
 
+#include "support/temporary_folder.h"
 #include "train/task_data.h"
 #include "train/tiny_model.h"
 #include "transom/fine_tuning.h"
@@ -53,7 +54,7 @@ struct TextModelFolder {
     std::ifstream file(folder.path() / name);
     return {std::istreambuf_iterator<char>(file), {}};
   }
-  TemporaryFolder folder;
+  test::TemporaryFolder folder;
 };
 
 TEST(TextClassification, TrainsFromATokenizerJson) {

@@ -5,13 +5,14 @@
 
 #include <atomic>
 
+#include "support/temporary_folder.h"
 #include "train/tiny_model.h"
 
 namespace transom {
 namespace {
 
 TEST(TextRows, OfAFileThatStaysOnDiskAreMadeForEachBatch) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const auto file = folder.write("a.txt", "x\nxxx\nxx\n");
   std::atomic<int> made = 0;
   const auto rows = [&](uint64_t memory_limit, const char* strategy) {

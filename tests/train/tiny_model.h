@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "data/files.h"
 #include "data/padding.h"
+#include "support/temporary_folder.h"
 #include "transom/model.h"
 #include "transom/training_arguments.h"
 
@@ -53,7 +53,7 @@ class TinyModel {
   }
 
  private:
-  TemporaryFolder folder_;
+  test::TemporaryFolder folder_;
 };
 
 }  // namespace transom

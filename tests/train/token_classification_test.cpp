@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include "support/message.h"
 #include "train/task_data.h"
 #include "train/tiny_model.h"
 
@@ -58,7 +59,7 @@ TEST(TokenClassification, NamesRowsWithMoreWordsThanTags) {
                                                       "\n"
                                                       R"({"tokens": ["Ann", "went"], "ner_tags": ["O"]})");
   const TrainArguments arguments = model.arguments({"--train_file", file});
-  EXPECT_EQ(message_of([&] { prepare_task(arguments); }),
+  EXPECT_EQ(test::message_without_folders([&] { prepare_task(arguments); }),
             "train.jsonl: row 2: expected a tag for each of 2 tokens, found 1");
 }
 

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
-#include "data/files.h"
+#include "support/temporary_folder.h"
 #include "train/checkpoints.h"
 #include "train/flow.h"
 #include "train/golden.h"
@@ -161,7 +161,7 @@ TEST(Checkpoints, NamesAndRotation) {
 }
 
 TEST(Results, AreSortedAndCombined) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   save_metrics(folder.path(), "train", {{"train_loss", 1.5}, {"epoch", 3.0}, {"train_samples", int64_t{7}}});
   EXPECT_EQ(read_file(folder.path() / "train_results.json"),
             "{\n    \"epoch\": 3.0,\n    \"train_loss\": 1.5,\n    \"train_samples\": 7\n}");

@@ -5,12 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <filesystem>
 #include <numeric>
 
 #include "base/json.h"
 #include "data/padding.h"
 #include "support/golden.h"
+#include "support/temporary_folder.h"
 #include "train/task_data.h"
 #include "train/trainer_state.h"
 
@@ -68,13 +68,7 @@ std::vector<std::byte> weights_of(Model& model) {
 
 class TrainerRun : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() /
-              ("transom_trainer_test_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
-    fs::remove_all(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-  fs::path folder_;
+  test::TemporaryFolder folder_;
 };
 
 // Dropout is on: its draws must come again as well.
@@ -191,8 +185,7 @@ class GoldenTrainer : public testing::TestWithParam<const char*> {};
 TEST_P(GoldenTrainer, LogsWhatTrainerLogged) {
   const fs::path golden = test::golden_folder() / "trainer", folder = golden / GetParam();
   if (!fs::exists(folder)) GTEST_SKIP() << "no golden case at " << folder;
-  const fs::path output = fs::temp_directory_path() / (std::string("transom_golden_") + GetParam());
-  fs::remove_all(output);
+  const test::TemporaryFolder output;
   const std::string data = std::string(GetParam()).starts_with("gpt2") ? "data-gpt2" : "data-bert";
   Json json = read_json(folder / "training_args.json");
   json["model_name_or_path"] = (golden / data / "model").string();

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "hpu_device.h"
 #include "support/golden_cases.h"
+#include "support/golden_training.h"
 #include "train/model_inputs.h"
 #include "train/task_data.h"
 #include "transom/compile.h"
@@ -133,16 +134,7 @@ class HpuGolden : public testing::TestWithParam<std::string> {
 
   Curve train(Mode mode, bool bf16) const {
     set_mode(mode);
-    const Json given = read_json(folder_ / "train.json")["hyperparameters"];
-    TrainingArguments arguments;
-    arguments.learning_rate = given["learning_rate"];
-    arguments.adam_beta1 = given["betas"][0];
-    arguments.adam_beta2 = given["betas"][1];
-    arguments.adam_epsilon = given["eps"];
-    arguments.weight_decay = given["weight_decay"];
-    arguments.max_grad_norm = given["max_grad_norm"];
-    arguments.warmup_steps = given["num_warmup_steps"];
-    arguments.max_steps = given["num_training_steps"];
+    TrainingArguments arguments = test::training_arguments(folder_);
     arguments.bf16 = bf16;
     const std::unique_ptr<Model> model = load();
     Curve curve;

@@ -1,44 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 // Libraries that are missing, wrong or fail, and recipes on disk, as users of the program meet them.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <fstream>
 
 #include "base/files.h"
+#include "support/program.h"
 #include "support/small_model.h"
+#include "support/temporary_folder.h"
 #include "transom/device.h"
 
 namespace transom {
 namespace {
 
+using test::Outcome;
+using test::Program;
+
 class HpuLibrary : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() / ("hpu_library_" + std::to_string(::getpid()));
-    std::filesystem::create_directories(folder_);
-  }
   void TearDown() override {
     for (const char* name : {"TRANSOM_SYNAPSE_FAULT", "TRANSOM_SYNAPSE_LOG", "PT_HPU_RECIPE_CACHE_CONFIG"})
       ::unsetenv(name);
     if (library_) ::setenv("TRANSOM_SYNAPSE_LIBRARY", library_, 1);
-    std::filesystem::remove_all(folder_);
   }
-  struct Outcome {
-    int status;  // of the exit; -1: ended by a signal
-    std::string output, error;
-  };
-  Outcome run(const std::vector<std::string>& words) const {
-    std::string command = TRANSOM_BINARY_DIR "/bin/transom";
-    for (const std::string& word : words) command += " '" + word + "'";
-    const int state =
-        std::system((command + " > " + (folder_ / "output").string() + " 2> " + (folder_ / "error").string()).c_str());
-    // The shell says 128 and more for a signal.
-    const int status = WIFEXITED(state) && WEXITSTATUS(state) < 128 ? WEXITSTATUS(state) : -1;
-    return {status, contents("output"), contents("error")};
-  }
+  Outcome run(const std::vector<std::string>& words) const { return Program(words, folder_).wait(); }
   // Trains the small model for two steps; false where there is no card and no emulator.
   bool train(Outcome& outcome) {
     if (run({"devices"}).output.find("Intel Gaudi") == std::string::npos) return false;
@@ -59,7 +45,7 @@ class HpuLibrary : public testing::Test {
   }
   std::string weights() const { return contents("out/model.safetensors"); }
 
-  std::filesystem::path folder_;
+  test::TemporaryFolder folder_;
   const char* library_ = std::getenv("TRANSOM_SYNAPSE_LIBRARY");
 };
 

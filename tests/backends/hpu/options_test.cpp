@@ -13,6 +13,7 @@
 #include "hpu_device.h"
 #include "support/program.h"
 #include "support/small_model.h"
+#include "support/temporary_folder.h"
 #include "transom/pipeline.h"
 
 namespace transom {
@@ -24,9 +25,6 @@ using test::Program;
 class HpuOptions : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::temp_directory_path() / ("hpu_options_" + std::to_string(::getpid()));
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
     if (Program({"devices"}, folder_).wait().output.find("Intel Gaudi") == std::string::npos)
       GTEST_SKIP() << "no Gaudi here";
     set_device("cpu");  // the card is for the programs that are run
@@ -35,7 +33,6 @@ class HpuOptions : public testing::Test {
   }
   void TearDown() override {
     for (const char* name : {"PT_HPU_LAZY_MODE", "PT_ENABLE_INT64_SUPPORT"}) ::unsetenv(name);
-    fs::remove_all(folder_);
   }
 
   struct Run {
@@ -73,7 +70,7 @@ class HpuOptions : public testing::Test {
     EXPECT_EQ(run.results["train_loss"], expected.results["train_loss"]);
   }
 
-  fs::path folder_;
+  test::TemporaryFolder folder_;
 };
 
 TEST_F(HpuOptions, ChangeHowARunIsCarriedOutButNotItsNumbers) {

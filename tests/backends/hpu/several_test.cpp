@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "support/ranks.h"
+#include "support/temporary_folder.h"
 
 namespace transom {
 namespace {
@@ -19,25 +20,21 @@ constexpr int kCards = 8;
 class SeveralCards : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::temp_directory_path() / ("hpu_several_" + std::to_string(::getpid()));
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
     ::setenv("TRANSOM_SYNAPSE_DEVICES", std::to_string(kCards).c_str(), 1);
     const Outcome devices = Program({"devices"}, folder_).wait();
     if (devices.output.find("hpu:" + std::to_string(kCards - 1)) == std::string::npos)
       GTEST_SKIP() << "eight Gaudis are not here";
-    ::setenv("TRANSOM_SYNAPSE_SERVER", folder_.filename().c_str(), 1);
+    ::setenv("TRANSOM_SYNAPSE_SERVER", folder_.path().filename().c_str(), 1);
     test::save_model_and_rows(folder_, 40);
   }
   void TearDown() override {
     for (const char* name : {"TRANSOM_SYNAPSE_DEVICES", "TRANSOM_SYNAPSE_SERVER"}) ::unsetenv(name);
-    fs::remove_all(folder_);
   }
   std::vector<std::string> words(const std::string& output, int batch, const std::vector<std::string>& more) const {
     return test::training_words(folder_, "hpu", output, batch, more);
   }
   const std::vector<std::string> five_ = {"--max_steps", "5", "--ddp_backend", "hccl"};
-  fs::path folder_;
+  test::TemporaryFolder folder_;
 };
 
 TEST_F(SeveralCards, LearnAsOneWithEightTimesTheBatch) {

@@ -2,7 +2,6 @@
 // Static shapes: texts of random lengths in one training run need no more recipes than there are buckets, and the
 // numbers are those of the run that pads each batch to its longest row. TRANSOM_LENGTHS=200 tries as many lengths.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <cstdlib>
@@ -15,6 +14,7 @@
 #include "device/static_shapes.h"
 #include "hpu_device.h"
 #include "support/small_model.h"
+#include "support/temporary_folder.h"
 #include "train/train_step.h"
 #include "transom/fine_tuning.h"
 
@@ -31,8 +31,6 @@ class HpuShapes : public testing::Test {
   void SetUp() override {
     test::require_hpu();
     if (IsSkipped()) return;
-    folder_ = std::filesystem::temp_directory_path() / ("hpu_shapes_" + std::to_string(::getpid()));
-    std::filesystem::create_directories(folder_);
     if (const char* count = std::getenv("TRANSOM_LENGTHS")) lengths_ = std::atoi(count);
     Model::from_config(kModel, {.seed = 3})->save_pretrained((folder_ / "model").string());
     std::mt19937 random(5);
@@ -45,7 +43,6 @@ class HpuShapes : public testing::Test {
     }
     write_file(folder_ / "rows.jsonl", text);
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
 
   static int64_t recompilations() {
     const auto& device = default_device();
@@ -73,7 +70,7 @@ class HpuShapes : public testing::Test {
     return run;
   }
 
-  std::filesystem::path folder_;
+  test::TemporaryFolder folder_;
   int lengths_ = 12;
 };
 

@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small files for tests, in a folder that goes away.
 #pragma once
 
-#include <gtest/gtest.h>
-#include <unistd.h>
+#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
-#include "transom/error.h"
+namespace transom::test {
 
-namespace transom {
-
+// A folder of its own that is gone after the test. It stands for its path.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
     std::string name = (std::filesystem::temp_directory_path() / "transom-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
+    if (!::mkdtemp(name.data())) throw std::runtime_error("no folder could be made like " + name);
+    path_ = name;
   }
   ~TemporaryFolder() {
     std::error_code ignored;
@@ -28,6 +27,10 @@ class TemporaryFolder {
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
+  operator const std::filesystem::path&() const { return path_; }
+  std::filesystem::path operator/(const std::filesystem::path& name) const { return path_ / name; }
+  std::string string() const { return path_.string(); }
+
   std::filesystem::path write(const std::string& name, std::string_view text) const {
     std::ofstream(path_ / name, std::ios::binary).write(text.data(), static_cast<std::streamsize>(text.size()));
     return path_ / name;
@@ -37,17 +40,4 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-// The message of the Error that `body` throws, from the file's name on.
-template <typename Body>
-std::string message_of(Body&& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    const std::string text = error.what();
-    const size_t folder = text.rfind('/', text.find(": "));
-    return folder == text.npos ? text : text.substr(folder + 1);
-  }
-  return "no error";
-}
-
-}  // namespace transom
+}  // namespace transom::test
