@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -56,13 +57,18 @@ class Card {
   uint64_t upload(const Value& value);
   Value download(uint64_t address, Value like);
   void free(uint64_t address);
-  // Runs one node. Fills `outputs`; gives the status of the first call that failed.
+  // Runs one node. Fills `outputs`; gives the status of the first call that failed. If it succeeded, the first of its
+  // GUID runs again with bytes of its params changed, one at a time: that is refused, or stays inside of the operands.
   int node(const std::string& guid, const std::vector<const Value*>& inputs, const std::vector<Value*>& outputs,
            const void* params = nullptr, unsigned bytes = 0);
 
  private:
+  int run_node(synStreamHandle stream, const std::string& guid, const std::vector<const Value*>& inputs,
+               const std::vector<Value*>& outputs, const void* params, unsigned bytes);
+
   synStreamHandle stream_ = nullptr;
   synDeviceType type_ = 0;
+  std::set<std::string> damaged_;  // GUIDs
 };
 
 // A tensor of a graph; persistent ones lie in a section of their own.
