@@ -25,6 +25,7 @@ namespace {
 
 struct Options {
   BenchOptions bench;
+  ModelOptions source;
   DeviceOptions device;
   std::string json, profile, compare;
   int64_t threads = 0, profile_runs = 3;
@@ -240,6 +241,8 @@ int bench(Options& options) {
     after = read_report(options.bench.model);
   } else {
     options.device.apply();
+    options.bench.check();
+    options.bench.model = resolve_model(options.bench.model, options.source.hub());
     if (options.interactive) {
       Benchmark benchmark(options.bench);
       benchmark.begin();
@@ -266,7 +269,8 @@ Command bench_command() {
           "  transom bench DIR --json new.json --compare old.json     (exit status 1 if something became slower)\n"
           "  transom bench new.json --compare old.json"};
   command.options = {
-      {"model,--model", &o.model, "directory with config.json; without weights there they are random"},
+      {"model,--model", &o.model,
+       "directory with config.json (without weights there they are random), or an id on the Hugging Face Hub"},
       {"--task", &o.task, "forward, train, or the name of a pipeline, whose head the model gets"},
       {"--scenario", &o.scenario, "inference or training (default: inference, training for the task train)"},
       {"--inputs", &o.inputs, "tensors (.safetensors), or lines of text for the task's pipeline; else random tokens"},
@@ -289,6 +293,7 @@ Command bench_command() {
       {"--threshold", &options.threshold, "how much worse is a regression; 0.05: 5 %"},
       {"--interactive", &options.interactive,
        "after the first run, read 'run N', 'inputs FILE' and 'quit' from standard input; answer in lines of JSON"}};
+  options.source.add_to(command);
   options.device.add_to(command);
   command.run = [] { return bench(options); };
   return command;

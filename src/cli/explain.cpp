@@ -69,6 +69,7 @@ Command explain_command() {
       {"--batch_size", &o.batch_size, "rows of random inputs"},
       {"--sequence_length", &o.sequence_length, "tokens of each row"},
       {"--dtype", &o.dtype, "float32 or bfloat16 (autocast)"},
+      {"--quantization", &o.quantization, "none, or int8: linear layers in 8-bit integers"},
       {"--no_weights", &o.no_weights, "random weights, whatever the directory holds"},
       {"--seed", &o.seed, "of random weights and of dropout"},
       {"--pass", &options.pass, "print the graph after this pass and nothing else; trace: before the first"},
