@@ -21,7 +21,8 @@ struct TrainerState;
 
 using Metrics = std::vector<std::pair<std::string, double>>;
 
-// Rows for training or evaluation, and how they become batches.
+// Rows for training or evaluation, and how they become batches. `batch` and `augment` are called by a thread of their
+// own while the model computes with the batches before, one call at a time.
 struct TrainingData {
   int64_t rows = 0;
   std::function<Batch(const std::vector<int64_t>& rows)> batch;

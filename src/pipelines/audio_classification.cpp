@@ -16,8 +16,16 @@ class AudioClassification : public Pipeline {
   bool takes_sounds() const override { return true; }
 
   // A list of {"score", "label"} by falling score: of all classes, unless top_k says how many.
-  Json run(const Json& input, const Json& parameters) const override {
-    const std::vector<float> logits = model_(model_.sound(input)).at("logits").to_vector<float>();
+  Json run(const Json& input, const Json& parameters) const override { return run_all({input}, parameters)[0]; }
+
+  std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const override {
+    return answers_to_sounds(inputs, model_.extractor->sampling_rate(),
+                             [&](const Sound& sound) { return classes_of(sound, parameters); });
+  }
+
+ private:
+  Json classes_of(const Sound& sound, const Json& parameters) const {
+    const std::vector<float> logits = model_(sound).at("logits").to_vector<float>();
     const std::string type = model_.model->config().get_string("problem_type", "");
     const std::string function = type == "regression"                   ? "none"
                                  : type == "multi_label_classification" ? "sigmoid"
@@ -35,7 +43,6 @@ class AudioClassification : public Pipeline {
     return result;
   }
 
- private:
   SoundModel model_;
   std::vector<std::string> labels_;
 };

@@ -26,8 +26,16 @@ class SpeechRecognition : public Pipeline {
   bool takes_sounds() const override { return true; }
 
   // {"text"}, and with return_timestamps ("char" or "word") the "chunks": {"text", "timestamp": [begin, end]}.
-  Json run(const Json& input, const Json& parameters) const override {
-    const std::vector<SpokenPiece> characters = vocabulary_.characters(frames(model_.sound(input), parameters));
+  Json run(const Json& input, const Json& parameters) const override { return run_all({input}, parameters)[0]; }
+
+  std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const override {
+    return answers_to_sounds(inputs, model_.extractor->sampling_rate(),
+                             [&](const Sound& sound) { return text_of(sound, parameters); });
+  }
+
+ private:
+  Json text_of(const Sound& sound, const Json& parameters) const {
+    const std::vector<SpokenPiece> characters = vocabulary_.characters(frames(sound, parameters));
     Json result{{"text", vocabulary_.text(characters)}};
     const auto found = parameters.find("return_timestamps");
     if (found == parameters.end() || found->is_null() || *found == false) return result;
@@ -43,7 +51,6 @@ class SpeechRecognition : public Pipeline {
     return result;
   }
 
- private:
   std::vector<int64_t> best(const Sound& sound) const {
     const Tensor logits = model_(sound).at("logits");
     const auto scores = logits.to_vector<float>();

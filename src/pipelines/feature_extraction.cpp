@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "pipelines/pipeline.h"
 #include "pipelines/sentence_embedding.h"
 
 namespace transom {
@@ -35,16 +36,18 @@ class FeatureExtraction : public Pipeline {
     if (!given.is_object()) fail("tokenize_kwargs: expected an object");
     if (parameters.contains("truncation")) given["truncation"] = parameters["truncation"];
     const EncodeOptions options = encode_options(given, model_);
-    std::vector<Encoding> encodings;
-    for (const std::string& text : texts) encodings.push_back(model_.tokenizer.encode(text, std::nullopt, options));
-    const auto all = model_.rows(encodings, "last_hidden_state", batch_size_of(parameters));
+    const auto encode = [&](size_t i) -> std::vector<Encoding> {
+      return {model_.tokenizer.encode(texts[i], std::nullopt, options)};
+    };
     std::vector<Json> results;
-    for (size_t i = 0; i < all.size(); ++i) {
-      const auto width = static_cast<ptrdiff_t>(all[i].size() / std::max<size_t>(1, encodings[i].size()));
-      Json rows = Json::array();
-      for (auto row = all[i].begin(); row != all[i].end(); row += width)
-        rows.push_back(std::vector<float>(row, row + width));
-      results.push_back(Json::array({rows}));
+    for (const auto& rows :
+         model_.rows(texts.size(), encode, {"last_hidden_state"}, TextModel::Unit::kToken, batch_size_of(parameters))) {
+      const std::vector<float>& values = rows[0].outputs[0];
+      const auto width = static_cast<ptrdiff_t>(values.size() / std::max<size_t>(1, rows[0].encoding.size()));
+      Json tokens = Json::array();
+      for (auto token = values.begin(); token != values.end(); token += width)
+        tokens.push_back(std::vector<float>(token, token + width));
+      results.push_back(Json::array({tokens}));
     }
     return results;
   }

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "pipelines/pipeline.h"
+#include "pipelines/text_model.h"
 
 namespace transom {
 namespace {
@@ -20,12 +21,13 @@ class FillMask : public Pipeline {
   std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const override {
     const Json given = parameters.value("tokenizer_kwargs", Json::object());
     const EncodeOptions options = encode_options(given.is_object() ? given : Json::object(), model_);
-    std::vector<Encoding> encodings;
-    for (const Json& input : inputs)
-      encodings.push_back(model_.tokenizer.encode(text_input(input), std::nullopt, options));
-    const std::vector<std::vector<float>> logits = model_.rows(encodings, "logits", batch_size_of(parameters));
+    const auto encode = [&](size_t i) -> std::vector<Encoding> {
+      return {model_.tokenizer.encode(text_input(inputs[i]), std::nullopt, options)};
+    };
     std::vector<Json> results;
-    for (size_t i = 0; i < encodings.size(); ++i) results.push_back(filled(encodings[i].ids, logits[i], parameters));
+    for (const auto& rows :
+         model_.rows(inputs.size(), encode, {"logits"}, TextModel::Unit::kToken, batch_size_of(parameters)))
+      results.push_back(filled(rows[0].encoding.ids, rows[0].outputs[0], parameters));
     return results;
   }
 

@@ -16,10 +16,17 @@ class ImageClassification : public Pipeline {
   bool takes_images() const override { return true; }
 
   // A list of {"label", "score"} by falling score.
-  Json run(const Json& input, const Json& parameters) const override {
-    const NoGradient inference;
-    const std::vector<float> logits =
-        model_.model->forward({{"pixel_values", model_.pixel_values(input)}}).at("logits").to_vector<float>();
+  Json run(const Json& input, const Json& parameters) const override { return run_all({input}, parameters)[0]; }
+
+  std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const override {
+    std::vector<Json> results;
+    for (const ImageModel::Row& row : model_.rows(inputs, "logits", batch_size_of(parameters)))
+      results.push_back(classes_of(row.values, parameters));
+    return results;
+  }
+
+ private:
+  Json classes_of(const std::vector<float>& logits, const Json& parameters) const {
     const std::vector<double> scores = scores_of(
         logits,
         string_parameter(parameters, "function_to_apply", default_function(model_.model->config(), logits.size())));
@@ -35,7 +42,6 @@ class ImageClassification : public Pipeline {
     return result;
   }
 
- private:
   ImageModel model_;
   std::vector<std::string> labels_;
 };

@@ -20,13 +20,16 @@ class ImageFeatureExtraction : public Pipeline {
   bool takes_images() const override { return true; }
 
   // The last hidden states [1, T, D] or [1, C, H, W] as lists; with `pool` the pooled output.
-  Json run(const Json& input, const Json& parameters) const override {
-    const NoGradient inference;
-    const NamedTensors outputs = model_.model->forward({{"pixel_values", model_.pixel_values(input)}});
-    const bool pool = bool_parameter(parameters, "pool", false);
-    const Tensor& features = outputs.at(pool ? "pooler_output" : "last_hidden_state");
-    size_t place = 0;
-    return nested(features.to_vector<float>(), features.shape(), 0, place);
+  Json run(const Json& input, const Json& parameters) const override { return run_all({input}, parameters)[0]; }
+
+  std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const override {
+    const char* name = bool_parameter(parameters, "pool", false) ? "pooler_output" : "last_hidden_state";
+    std::vector<Json> results;
+    for (const ImageModel::Row& row : model_.rows(inputs, name, batch_size_of(parameters))) {
+      size_t place = 0;
+      results.push_back(nested(row.values, row.shape, 0, place));
+    }
+    return results;
   }
 
  private:

@@ -2,6 +2,8 @@
 // What the tasks on images share.
 #pragma once
 
+#include <span>
+
 #include "images/image_processor.h"
 #include "pipelines/pipeline.h"
 
@@ -14,8 +16,20 @@ struct ImageModel {
   static ImageModel load(const std::string& directory, const LoadOptions& options) {
     return {Model::from_pretrained(directory, options), ImageProcessor::from_pretrained(directory)};
   }
-  // pixel_values [1, 3, H, W] of a file: a path, or an object with "image".
-  Tensor pixel_values(const Json& input) const;
+  // Of a file: a path, or an object with "image".
+  ImageProcessor::Pixels pixels(const Json& input) const;
+
+  // The part of the output `name` that belongs to an image: [1, ...].
+  struct Row {
+    Shape shape;
+    std::vector<float> values;
+  };
+  // So many images as `batch_size` says go through the model at once, if they are of one size. Files are read and
+  // prepared while the model computes with those before.
+  std::vector<Row> rows(const std::vector<Json>& inputs, const std::string& name, int64_t batch_size) const;
 };
+
+// [B, 3, H, W] of images of one size.
+Tensor pixel_values(std::span<const ImageProcessor::Pixels> images);
 
 }  // namespace transom

@@ -3,12 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <future>
 
 #include "base/error.h"
 #include "base/json.h"
-#include "io/config.h"
-#include "models/maximum_tokens.h"
+#include "pipelines/text_model.h"
 
 namespace transom {
 namespace {
@@ -56,12 +54,6 @@ constexpr Task kTasks[] = {
 };
 
 }  // namespace
-
-TextModel TextModel::load(const std::string& directory, const LoadOptions& options) {
-  std::future<Tokenizer> tokenizer = std::async([&] { return Tokenizer::from_pretrained(directory); });
-  std::unique_ptr<Model> model = Model::from_pretrained(directory, options);
-  return {std::move(model), tokenizer.get()};
-}
 
 std::vector<std::string> pipeline_tasks() {
   std::vector<std::string> names;
@@ -118,102 +110,6 @@ std::vector<Json> run_pipeline(const Pipeline& pipeline, const std::vector<Json>
   return pipeline.run_all(inputs, parameters);
 }
 
-std::optional<int64_t> TextModel::max_length() const {
-  // Positions that are turned, or counted from each other, have no last one.
-  const Config& config = model->config();
-  const std::string type = config.get_string("model_type", "");
-  const bool endless =
-      type == "modernbert" || (type == "deberta-v2" && !config.get_bool("position_biased_input", true));
-  const int64_t limit = endless ? 0 : maximum_tokens(config).value_or(0);
-  const int64_t own = tokenizer.model_max_length().value_or(0);
-  const int64_t length = own > 0 && limit > 0 ? std::min(own, limit) : std::max(own, limit);
-  return length > 0 ? std::optional(length) : std::nullopt;
-}
-
-TextModel::Result TextModel::operator()(const std::string& text, const std::optional<std::string>& pair,
-                                        Truncation truncation) const {
-  const EncodeOptions options{.truncation = truncation, .max_length = max_length()};
-  return (*this)(tokenizer.encode(text, pair ? std::optional<std::string_view>(*pair) : std::nullopt, options));
-}
-
-TextModel::Result TextModel::operator()(Encoding encoding) const {
-  const NoGradient inference;
-  NamedTensors outputs = model->forward(inputs_of({&encoding}));
-  return {std::move(encoding), std::move(outputs)};
-}
-
-std::vector<std::vector<float>> TextModel::rows(const std::vector<Encoding>& encodings, const std::string& name,
-                                                int64_t batch_size) const {
-  const NoGradient inference;
-  const bool left = tokenizer.padding_side() == Side::kLeft;
-  std::vector<std::vector<float>> result;
-  for (size_t first = 0; first < encodings.size();) {
-    std::vector<const Encoding*> batch;
-    while (first < encodings.size() && batch.size() < static_cast<size_t>(batch_size))
-      batch.push_back(&encodings[first++]);
-    const Tensor output = model->forward(inputs_of(batch)).at(name);
-    const std::vector<float> values = output.to_vector<float>();
-    const size_t row = values.size() / batch.size(), T = output.rank() < 3 ? 1 : static_cast<size_t>(output.dim(1));
-    for (size_t i = 0; i < batch.size(); ++i) {
-      const size_t own = output.rank() < 3 ? 1 : batch[i]->size(), before = left ? T - own : 0;
-      const auto begin = values.begin() + static_cast<ptrdiff_t>(i * row + before * (row / T));
-      result.emplace_back(begin, begin + static_cast<ptrdiff_t>(own * (row / T)));
-    }
-  }
-  return result;
-}
-
-std::vector<Encoding> TextModel::encode(const std::vector<std::string>& texts) const {
-  return tokenizer.encode_batch(texts, {}, {.truncation = Truncation::kLongestFirst, .max_length = max_length()});
-}
-
-namespace {
-
-// One field of the encodings as a matrix [B, T], filled up to the longest, and further where the device asks for few
-// shapes: behind the tokens, so that they keep their places, and with copies of the last row.
-Tensor padded(const std::vector<const Encoding*>& batch, std::vector<int64_t> Encoding::*field, int64_t filler,
-              bool left, const LengthBuckets& bucket) {
-  size_t longest = 0;
-  for (const Encoding* encoding : batch) longest = std::max(longest, encoding->size());
-  const auto length = bucket ? static_cast<size_t>(bucket(static_cast<int64_t>(longest))) : longest;
-  const auto rows = bucket ? static_cast<size_t>(row_bucket(static_cast<int64_t>(batch.size()))) : batch.size();
-  std::vector<int64_t> values(rows * length, filler);
-  for (size_t i = 0; i < rows; ++i) {
-    const std::vector<int64_t>& row = batch[std::min(i, batch.size() - 1)]->*field;
-    std::copy(row.begin(), row.end(),
-              values.begin() + static_cast<ptrdiff_t>(i * length + (left ? longest - row.size() : 0)));
-  }
-  return Tensor::from(values, {static_cast<int64_t>(rows), static_cast<int64_t>(length)});
-}
-
-}  // namespace
-
-// Only where a mask says what is padding, and no model looks for its last token by an id that it does not know.
-LengthBuckets TextModel::buckets() const {
-  const auto& names = tokenizer.model_input_names();
-  const bool masked = std::find(names.begin(), names.end(), "attention_mask") != names.end();
-  const bool knows_padding = tokenizer.pad_token_id() && model->config().get_int("pad_token_id", -1) >= 0;
-  return masked && knows_padding ? length_buckets(std::nullopt, max_length()) : LengthBuckets();
-}
-
-NamedTensors TextModel::inputs_of(const std::vector<const Encoding*>& batch) const {
-  const bool left = tokenizer.padding_side() == Side::kLeft;
-  const LengthBuckets bucket = buckets();
-  NamedTensors inputs;
-  for (const std::string& name : tokenizer.model_input_names()) {
-    if (name == "input_ids")
-      inputs.set(name, padded(batch, &Encoding::ids, tokenizer.pad_token_id().value_or(0), left, bucket));
-    else if (name == "attention_mask") inputs.set(name, mask_of(batch));
-    else if (name == "token_type_ids" && model->config().get_int("type_vocab_size", 1) > 1)
-      inputs.set(name, padded(batch, &Encoding::type_ids, 0, left, bucket));
-  }
-  return inputs;
-}
-
-Tensor TextModel::mask_of(const std::vector<const Encoding*>& batch) const {
-  return padded(batch, &Encoding::attention_mask, 0, tokenizer.padding_side() == Side::kLeft, buckets());
-}
-
 std::vector<double> softmax_of(const std::vector<float>& logits) {
   const double highest = *std::max_element(logits.begin(), logits.end());
   std::vector<double> result;
@@ -221,27 +117,6 @@ std::vector<double> softmax_of(const std::vector<float>& logits) {
   for (const float x : logits) total += result.emplace_back(std::exp(x - highest));
   for (double& x : result) x /= total;
   return result;
-}
-
-EncodeOptions encode_options(const Json& parameters, const TextModel& model) {
-  EncodeOptions options{.truncation = Truncation::kLongestFirst, .max_length = model.max_length()};
-  const Json truncation = parameters.value("truncation", Json()), padding = parameters.value("padding", Json());
-  const std::string cut = truncation.is_string() ? truncation.get<std::string>() : "";
-  if (cut == "only_first") options.truncation = Truncation::kOnlyFirst;
-  else if (cut == "only_second") options.truncation = Truncation::kOnlySecond;
-  else if (!truncation.is_null() && !truncation.is_boolean() && cut != "longest_first" && cut != "do_not_truncate")
-    fail("truncation: expected true, false, longest_first, only_first, only_second or do_not_truncate, found {}",
-         quoted(dump_json(truncation)));
-  if (const int64_t length = int_parameter(parameters, "max_length", 0); length != 0) {
-    if (length < 1) fail("max_length: expected a number above 0, found {}", length);
-    if (truncation != false && cut != "do_not_truncate" && !truncation.is_null())
-      options.max_length = std::min(length, options.max_length.value_or(length));
-    if (padding == "max_length") options.padding = Padding::kMaxLength, options.max_length = length;
-  }
-  if (!padding.is_null() && !padding.is_boolean() && padding != "max_length" && padding != "longest" &&
-      padding != "do_not_pad")
-    fail("padding: expected true, false, longest, max_length or do_not_pad, found {}", quoted(dump_json(padding)));
-  return options;
 }
 
 int64_t batch_size_of(const Json& parameters) {

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "base/json_fwd.h"
-#include "device/static_shapes.h"
 #include "transom/hub.h"
 #include "transom/model.h"
-#include "transom/tokenizer.h"
 
 namespace transom {
+
+struct TextModel;  // pipelines/text_model.h
 
 class Pipeline {
  public:
@@ -44,35 +44,7 @@ std::vector<Json> run_pipeline(const Pipeline& pipeline, const std::vector<Json>
 
 // ---- what the tasks share
 
-struct TextModel {
-  std::unique_ptr<Model> model;
-  Tokenizer tokenizer;
-  // The tokenizer is read while the model is.
-  static TextModel load(const std::string& directory, const LoadOptions& options);
-  // The outputs for one text (and pair), truncated to what the model takes.
-  struct Result {
-    Encoding encoding;
-    NamedTensors outputs;
-  };
-  Result operator()(const std::string& text, const std::optional<std::string>& pair = std::nullopt,
-                    Truncation truncation = Truncation::kLongestFirst) const;
-  Result operator()(Encoding encoding) const;
-  // The part of the output `name` that belongs to each encoding: the values of [C], or of [T, C] for its own T tokens.
-  // So many rows as `batch_size` says go through the model at once.
-  std::vector<std::vector<float>> rows(const std::vector<Encoding>& encodings, const std::string& name,
-                                       int64_t batch_size) const;
-  // Texts as ids, truncated; and batches of them, padded to the longest.
-  std::vector<Encoding> encode(const std::vector<std::string>& texts) const;
-  NamedTensors inputs_of(const std::vector<const Encoding*>& batch) const;
-  Tensor mask_of(const std::vector<const Encoding*>& batch) const;
-  std::optional<int64_t> max_length() const;  // in tokens; empty where nothing limits it
-  LengthBuckets buckets() const;              // of devices that ask for few shapes: batches have more than their own
-};
-
 std::vector<double> softmax_of(const std::vector<float>& logits);
-// `truncation`, `max_length` and `padding` as a tokenizer of Transformers takes them. Without them a text is cut to
-// what the model takes.
-EncodeOptions encode_options(const Json& parameters, const TextModel& model);
 int64_t batch_size_of(const Json& parameters);  // `batch_size`; 1 without it
 std::string text_input(const Json& input, const std::string& field = "text");
 int64_t int_parameter(const Json& parameters, const char* name, int64_t otherwise);

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "data/answers.h"
 #include "pipelines/pipeline.h"
+#include "pipelines/text_model.h"
 
 namespace transom {
 namespace {
@@ -23,30 +24,40 @@ class QuestionAnswering : public Pipeline {
   }
 
   // {"score", "start", "end", "answer"}; a list of them if top_k is above 1.
-  Json run(const Json& input, const Json& parameters) const override {
-    if (!input.is_object())
-      fail("question-answering: expected an object with question and context, found {}", quoted(dump_json(input)));
-    const std::string question = text_input(input, "question"), context = text_input(input, "context");
-    const int64_t longest = std::max<int64_t>(1, int_parameter(parameters, "max_answer_len", 15));
-    const auto count = static_cast<size_t>(std::max<int64_t>(1, int_parameter(parameters, "top_k", 1)));
-    const bool words = bool_parameter(parameters, "align_to_words", true),
-               impossible = bool_parameter(parameters, "handle_impossible_answer", false);
+  Json run(const Json& input, const Json& parameters) const override { return run_all({input}, parameters)[0]; }
+
+  std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const override {
     const int64_t limit = model_.max_length().value_or(0), wanted = int_parameter(parameters, "max_seq_len", 384);
     const EncodeOptions options{.truncation = Truncation::kOnlySecond,
                                 .max_length = limit > 0 ? std::min(limit, wanted) : wanted,
                                 .stride = int_parameter(parameters, "doc_stride", 128),
                                 .return_overflowing_tokens = true};
-    Encoding first = model_.tokenizer.encode(question, context, options);
-    std::vector<Encoding> windows = std::move(first.overflowing);
-    windows.insert(windows.begin(), std::move(first));
+    for (const Json& input : inputs)
+      if (!input.is_object())
+        fail("question-answering: expected an object with question and context, found {}", quoted(dump_json(input)));
+    const auto encode = [&](size_t i) {
+      return windows_of(
+          model_.tokenizer.encode(text_input(inputs[i], "question"), text_input(inputs[i], "context"), options));
+    };
+    auto windows = model_.rows(inputs.size(), encode, {"start_logits", "end_logits"}, TextModel::Unit::kToken,
+                               batch_size_of(parameters));
+    std::vector<Json> results;
+    for (size_t i = 0; i < inputs.size(); ++i)
+      results.push_back(answers(text_input(inputs[i], "context"), windows[i], parameters));
+    return results;
+  }
+
+ private:
+  static Json answers(const std::string& context, std::vector<TextModel::Row>& windows, const Json& parameters) {
+    const int64_t longest = std::max<int64_t>(1, int_parameter(parameters, "max_answer_len", 15));
+    const auto count = static_cast<size_t>(std::max<int64_t>(1, int_parameter(parameters, "top_k", 1)));
+    const bool words = bool_parameter(parameters, "align_to_words", true),
+               impossible = bool_parameter(parameters, "handle_impossible_answer", false);
     std::vector<Candidate> candidates;
     double no_answer = 1;
-    const int64_t batch_size = batch_size_of(parameters);
-    std::vector<Ends> ends;
-    for (size_t first = 0; first < windows.size(); first += static_cast<size_t>(batch_size))
-      add_ends(windows, first, batch_size, ends);
-    for (size_t i = 0; i < windows.size(); ++i)
-      add_candidates(windows[i], ends[i], longest, words, impossible, candidates, no_answer);
+    for (TextModel::Row& window : windows)
+      add_candidates(window.encoding, window.outputs[0], window.outputs[1], longest, words, impossible, candidates,
+                     no_answer);
     if (impossible) candidates.push_back({no_answer, {0, 0}});
     std::stable_sort(candidates.begin(), candidates.end(),
                      [](const Candidate& a, const Candidate& b) { return a.score > b.score; });
@@ -60,34 +71,9 @@ class QuestionAnswering : public Pipeline {
     return count == 1 ? result[0] : result;
   }
 
- private:
-  struct Ends {
-    std::vector<float> start, end;  // [T]
-  };
-
-  // Of so many windows from `first` on, which go through the model together.
-  void add_ends(const std::vector<Encoding>& windows, size_t first, int64_t batch_size, std::vector<Ends>& ends) const {
-    const NoGradient inference;
-    std::vector<const Encoding*> batch;
-    for (size_t i = first; i < std::min(windows.size(), first + static_cast<size_t>(batch_size)); ++i)
-      batch.push_back(&windows[i]);
-    const NamedTensors outputs = model_.model->forward(model_.inputs_of(batch));
-    const auto starts = outputs.at("start_logits").to_vector<float>(),
-               lasts = outputs.at("end_logits").to_vector<float>();
-    const size_t T = starts.size() / batch.size();
-    for (size_t i = 0; i < batch.size(); ++i) {
-      const size_t begin = i * T + (model_.tokenizer.padding_side() == Side::kLeft ? T - batch[i]->size() : 0);
-      const auto part = [&](const std::vector<float>& values) {
-        const auto at = values.begin() + static_cast<ptrdiff_t>(begin);
-        return std::vector<float>(at, at + static_cast<ptrdiff_t>(batch[i]->size()));
-      };
-      ends.push_back({part(starts), part(lasts)});
-    }
-  }
-
-  static void add_candidates(const Encoding& e, Ends logits, int64_t longest, bool words, bool impossible,
-                             std::vector<Candidate>& candidates, double& no_answer) {
-    std::vector<float>&start = logits.start, &end = logits.end;
+  // `start` and `end` are logits [T].
+  static void add_candidates(const Encoding& e, std::vector<float>& start, std::vector<float>& end, int64_t longest,
+                             bool words, bool impossible, std::vector<Candidate>& candidates, double& no_answer) {
     // Probabilities are over the context alone (and the first token, if there may be no answer).
     for (size_t i = 0; i < e.size(); ++i)
       if (e.sequence_ids[i] != 1 && !(impossible && i == 0)) start[i] = end[i] = -10000;

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/made_ahead.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -56,26 +57,17 @@ Tensor pooled(const Tensor& hidden, const Tensor& mask, const Pooling& pooling) 
   return result / maximum(sqrt(reduce_sum(result * result, {-1}, true)), constant(1e-12));
 }
 
-}  // namespace
+constexpr int64_t kTogether = 2048;  // texts that are tokenised and sorted together
 
-Pooling Pooling::parse(const std::string& name, const std::filesystem::path& directory) {
-  if (name == "none") return {};
-  if (name == "mean") return {Kind::kMean};
-  if (name == "cls") return {Kind::kCls};
-  if (name == "auto") return read_pooling(directory);
-  fail("pooling: expected none, auto, mean or cls, found {}", quoted(name));
-}
-
-std::vector<std::vector<float>> embed(const TextModel& model, const std::vector<std::string>& texts,
+// Batches are of texts of like length, so that little is padding.
+std::vector<std::vector<float>> embed(const TextModel& model, const std::vector<Encoding>& encodings,
                                       const Pooling& pooling) {
   constexpr size_t kBatch = 32;
-  const NoGradient inference;
-  const std::vector<Encoding> encodings = model.encode(texts);
-  std::vector<size_t> order(texts.size());
+  std::vector<size_t> order(encodings.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return encodings[a].size() > encodings[b].size(); });
-  std::vector<std::vector<float>> vectors(texts.size());
+  std::vector<std::vector<float>> vectors(encodings.size());
   for (size_t first = 0; first < order.size(); first += kBatch) {
     std::vector<const Encoding*> batch;
     for (size_t i = first; i < std::min(order.size(), first + kBatch); ++i) batch.push_back(&encodings[order[i]]);
@@ -89,6 +81,30 @@ std::vector<std::vector<float>> embed(const TextModel& model, const std::vector<
       vectors[order[first + i]].assign(begin, begin + width);
     }
   }
+  return vectors;
+}
+
+}  // namespace
+
+Pooling Pooling::parse(const std::string& name, const std::filesystem::path& directory) {
+  if (name == "none") return {};
+  if (name == "mean") return {Kind::kMean};
+  if (name == "cls") return {Kind::kCls};
+  if (name == "auto") return read_pooling(directory);
+  fail("pooling: expected none, auto, mean or cls, found {}", quoted(name));
+}
+
+std::vector<std::vector<float>> embed(const TextModel& model, const std::vector<std::string>& texts,
+                                      const Pooling& pooling) {
+  const NoGradient inference;
+  const auto count = static_cast<int64_t>(texts.size());
+  MadeAhead<std::vector<Encoding>> parts((count + kTogether - 1) / kTogether, [&](int64_t number) {
+    const auto first = texts.begin() + number * kTogether;
+    return model.encode({first, first + std::min(kTogether, count - number * kTogether)});
+  });
+  std::vector<std::vector<float>> vectors;
+  while (parts.left() > 0)
+    for (std::vector<float>& vector : embed(model, parts.next(), pooling)) vectors.push_back(std::move(vector));
   return vectors;
 }
 

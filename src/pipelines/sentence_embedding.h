@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "pipelines/pipeline.h"
+#include "pipelines/text_model.h"
 
 namespace transom {
 

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "pipelines/pipeline.h"
 #include "pipelines/sentence_embedding.h"
 
 namespace transom {

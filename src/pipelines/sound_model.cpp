@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/made_ahead.h"
 
 namespace transom {
 
@@ -25,6 +26,15 @@ Sound sound_of(const Json& input, int64_t sampling_rate) {
   }
   if (sound.samples.empty()) fail("{}: the sound is empty", field);
   return resampled(sound, sampling_rate);
+}
+
+std::vector<Json> answers_to_sounds(const std::vector<Json>& inputs, int64_t sampling_rate,
+                                    const std::function<Json(const Sound&)>& answer) {
+  MadeAhead<Sound> sounds(static_cast<int64_t>(inputs.size()),
+                          [&](int64_t i) { return sound_of(inputs[static_cast<size_t>(i)], sampling_rate); });
+  std::vector<Json> results;
+  while (sounds.left() > 0) results.push_back(answer(sounds.next()));
+  return results;
 }
 
 NamedTensors SoundModel::operator()(const Sound& sound) const {

@@ -2,6 +2,8 @@
 // What the tasks on sounds share: a model with its feature extractor, and inputs as sounds.
 #pragma once
 
+#include <functional>
+
 #include "audio/feature_extractor.h"
 #include "pipelines/pipeline.h"
 
@@ -11,10 +13,12 @@ namespace transom {
 // sampling rate.
 Sound sound_of(const Json& input, int64_t sampling_rate);
 
+// answer(sound) of each input, in their order. Files are read and resampled while the sounds before are answered.
+std::vector<Json> answers_to_sounds(const std::vector<Json>& inputs, int64_t sampling_rate,
+                                    const std::function<Json(const Sound&)>& answer);
+
 struct SoundModel {
   static SoundModel load(const std::string& directory, const LoadOptions& options);
-  // At the extractor's sampling rate.
-  Sound sound(const Json& input) const { return sound_of(input, extractor->sampling_rate()); }
   // The outputs for one sound.
   NamedTensors operator()(const Sound& sound) const;
 

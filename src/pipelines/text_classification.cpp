@@ -6,6 +6,7 @@
 #include "io/config.h"
 #include "pipelines/classification.h"
 #include "pipelines/pipeline.h"
+#include "pipelines/text_model.h"
 
 namespace transom {
 namespace {
@@ -27,16 +28,17 @@ class TextClassification : public Pipeline {
 
   std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const override {
     const EncodeOptions options = encode_options(parameters, model_);
-    std::vector<Encoding> encodings;
-    for (const Json& input : inputs) {
+    const auto encode = [&](size_t i) -> std::vector<Encoding> {
+      const Json& input = inputs[i];
       std::optional<std::string> pair;
       if (input.is_object() && input.contains("text_pair")) pair = text_input(input, "text_pair");
-      encodings.push_back(model_.tokenizer.encode(
-          text_input(input), pair ? std::optional<std::string_view>(*pair) : std::nullopt, options));
-    }
+      return {model_.tokenizer.encode(text_input(input), pair ? std::optional<std::string_view>(*pair) : std::nullopt,
+                                      options)};
+    };
     std::vector<Json> results;
-    for (const std::vector<float>& logits : model_.rows(encodings, "logits", batch_size_of(parameters)))
-      results.push_back(classes_of(logits, parameters));
+    for (const auto& rows :
+         model_.rows(inputs.size(), encode, {"logits"}, TextModel::Unit::kText, batch_size_of(parameters)))
+      results.push_back(classes_of(rows[0].outputs[0], parameters));
     return results;
   }
 

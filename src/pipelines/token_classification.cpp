@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "data/answers.h"
 #include "pipelines/pipeline.h"
+#include "pipelines/text_model.h"
 
 namespace transom {
 namespace {
@@ -28,11 +29,10 @@ struct TaggedToken {
   }
 };
 
-// A text as it is tagged, and cut into windows if it is long.
+// A text as it is tagged.
 struct TaggedText {
   std::string text;
   std::vector<int64_t> word_begins;  // of words that came cut already: where each stands in `text`
-  std::vector<Encoding> windows;
 };
 
 class TokenClassification : public Pipeline {
@@ -54,23 +54,23 @@ class TokenClassification : public Pipeline {
     // A list of strings is one text then.
     const bool split = bool_parameter(parameters, "is_split_into_words", false);
     const bool one = split && !inputs.empty() && inputs[0].is_string();
-    std::vector<TaggedText> texts;
-    for (const Json& input : one ? std::vector<Json>{Json(inputs)} : inputs)
-      texts.push_back(split ? of_words(input, parameters) : of_text(input, strategy, parameters));
-
-    std::vector<Encoding> windows;
-    for (const TaggedText& text : texts) windows.insert(windows.end(), text.windows.begin(), text.windows.end());
-    const std::vector<std::vector<float>> logits = model_.rows(windows, "logits", batch_size_of(parameters));
+    const std::vector<Json> whole = one ? std::vector<Json>{Json(inputs)} : inputs;
+    std::vector<TaggedText> texts(whole.size());
+    const auto encode = [&](size_t i) {
+      return split ? encode_words(whole[i], parameters, texts[i])
+                   : encode_text(whole[i], strategy, parameters, texts[i]);
+    };
+    const auto windows =
+        model_.rows(whole.size(), encode, {"logits"}, TextModel::Unit::kToken, batch_size_of(parameters));
     const std::set<std::string> ignored = ignored_labels(parameters);
     std::vector<Json> results;
-    size_t next = 0;
-    for (const TaggedText& text : texts) {
+    for (size_t i = 0; i < texts.size(); ++i) {
       std::vector<Json> entities;
-      for (const Encoding& window : text.windows)
-        for (Json& entity : entities_of(tagged(text, window, logits[next++]), strategy))
+      for (const TextModel::Row& window : windows[i])
+        for (Json& entity : entities_of(tagged(texts[i], window.encoding, window.outputs[0]), strategy))
           if (!ignored.contains(entity[strategy == "none" ? "entity" : "entity_group"].get<std::string>()))
             entities.push_back(std::move(entity));
-      results.emplace_back(text.windows.size() > 1 ? without_overlaps(std::move(entities)) : std::move(entities));
+      results.emplace_back(windows[i].size() > 1 ? without_overlaps(std::move(entities)) : std::move(entities));
     }
     return results;
   }
@@ -98,18 +98,17 @@ class TokenClassification : public Pipeline {
     return result;
   }
 
-  TaggedText of_text(const Json& input, const std::string& strategy, const Json& parameters) const {
+  // In windows, where the text is long.
+  std::vector<Encoding> encode_text(const Json& input, const std::string& strategy, const Json& parameters,
+                                    TaggedText& tagged) const {
     EncodeOptions options{.truncation = Truncation::kLongestFirst, .max_length = model_.max_length()};
     if (parameters.contains("stride")) {
       if (strategy == "none") fail("stride needs an aggregation_strategy other than none");
       options.stride = int_parameter(parameters, "stride", 0);
       options.return_overflowing_tokens = true;
     }
-    TaggedText result{.text = text_input(input)};
-    Encoding first = model_.tokenizer.encode(result.text, std::nullopt, options);
-    result.windows = std::move(first.overflowing);
-    result.windows.insert(result.windows.begin(), std::move(first));
-    return result;
+    tagged.text = text_input(input);
+    return windows_of(model_.tokenizer.encode(tagged.text, std::nullopt, options));
   }
 
   static void expect_words(const Json& input) {
@@ -118,21 +117,19 @@ class TokenClassification : public Pipeline {
       fail("is_split_into_words: expected a list of words, found {}", quoted(dump_json(input)));
   }
 
-  TaggedText of_words(const Json& input, const Json& parameters) const {
+  std::vector<Encoding> encode_words(const Json& input, const Json& parameters, TaggedText& tagged) const {
     const std::string delimiter = string_parameter(parameters, "delimiter", " ");
-    TaggedText result;
     std::vector<std::string> words;
     int64_t place = 0;
     expect_words(input);
     for (const Json& word : input) {
-      if (!words.empty()) result.text += delimiter, place += count_characters(delimiter);
+      if (!words.empty()) tagged.text += delimiter, place += count_characters(delimiter);
       words.push_back(word.get<std::string>());
-      result.word_begins.push_back(place);
-      result.text += words.back(), place += count_characters(words.back());
+      tagged.word_begins.push_back(place);
+      tagged.text += words.back(), place += count_characters(words.back());
     }
-    result.windows.push_back(model_.tokenizer.encode_words(
-        words, {.truncation = Truncation::kLongestFirst, .max_length = model_.max_length()}));
-    return result;
+    return {model_.tokenizer.encode_words(
+        words, {.truncation = Truncation::kLongestFirst, .max_length = model_.max_length()})};
   }
 
   std::vector<TaggedToken> tagged(const TaggedText& text, const Encoding& encoding,

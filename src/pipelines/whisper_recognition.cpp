@@ -44,8 +44,15 @@ class WhisperRecognition : public Pipeline {
   bool takes_sounds() const override { return true; }
 
   // {"text"}, and with return_timestamps or return_language the "chunks": {"language", "timestamp", "text"}.
-  Json run(const Json& input, const Json& given) const override {
-    Json parameters = given;
+  Json run(const Json& input, const Json& parameters) const override { return run_all({input}, parameters)[0]; }
+
+  std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const override {
+    return answers_to_sounds(inputs, extractor_->sampling_rate(),
+                             [&](const Sound& sound) { return text_of(sound, parameters); });
+  }
+
+ private:
+  Json text_of(const Sound& sound, Json parameters) const {
     WhisperRequest request{.config = {}, .language = taken(parameters, "language"), .task = taken(parameters, "task")};
     request.config = model_.config_for(parameters, defaults());
     if (request.config.num_return_sequences != 1) fail("num_return_sequences: expected 1, as one text is returned");
@@ -57,7 +64,6 @@ class WhisperRecognition : public Pipeline {
     const bool with_language = bool_parameter(parameters, "return_language", false);
     request.timestamps = with_times;
 
-    const Sound sound = sound_of(input, extractor_->sampling_rate());
     std::vector<WhisperPiece> pieces;
     if (const auto chunks = chunk_options(parameters)) {
       for (const SoundChunk& chunk : cut(sound, *chunks, 1)) {
@@ -82,7 +88,6 @@ class WhisperRecognition : public Pipeline {
     return result(segments, with_times, with_language);
   }
 
- private:
   TokenIds write(const AudioFeatures& features, const WhisperRequest& request) const {
     return writer_.write(Tensor::from(features.values, features.shape), request);
   }

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "generation/generation_fields.h"
 #include "models/generative.h"
+#include "pipelines/text_model.h"
 
 namespace transom {
 namespace {

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "pipelines/classification.h"
 #include "pipelines/pipeline.h"
+#include "pipelines/text_model.h"
 
 namespace transom {
 namespace {
@@ -31,29 +32,27 @@ class ZeroShotClassification : public Pipeline {
   std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const override {
     const std::string hypothesis = string_parameter(parameters, "hypothesis_template", "This example is {}.");
     const EncodeOptions options{.truncation = Truncation::kOnlyFirst, .max_length = model_.max_length()};
-    std::vector<Encoding> pairs;
-    for (const Json& input : inputs)
-      for (const std::string& label : candidate_labels(input, parameters))
-        pairs.push_back(model_.tokenizer.encode(text_input(input), hypothesis_of(hypothesis, label), options));
-    const std::vector<std::vector<float>> logits = model_.rows(pairs, "logits", batch_size_of(parameters));
+    const auto encode = [&](size_t i) {
+      std::vector<Encoding> pairs;
+      for (const std::string& label : candidate_labels(inputs[i], parameters))
+        pairs.push_back(model_.tokenizer.encode(text_input(inputs[i]), hypothesis_of(hypothesis, label), options));
+      return pairs;
+    };
+    const auto rows = model_.rows(inputs.size(), encode, {"logits"}, TextModel::Unit::kText, batch_size_of(parameters));
     std::vector<Json> results;
-    auto next = logits.begin();
-    for (const Json& input : inputs) {
-      const std::vector<std::string> candidates = candidate_labels(input, parameters);
-      const auto end = next + static_cast<ptrdiff_t>(candidates.size());
-      results.push_back(ranking(text_input(input), candidates, {next, end}, parameters));
-      next = end;
-    }
+    for (size_t i = 0; i < inputs.size(); ++i)
+      results.push_back(ranking(text_input(inputs[i]), candidate_labels(inputs[i], parameters), rows[i], parameters));
     return results;
   }
 
  private:
   Json ranking(const std::string& sequence, const std::vector<std::string>& candidates,
-               const std::vector<std::vector<float>>& all_logits, const Json& parameters) const {
+               const std::vector<TextModel::Row>& rows, const Json& parameters) const {
     const bool multi = bool_parameter(parameters, "multi_label", false) || candidates.size() == 1;
     std::vector<double> scores;
     std::vector<float> entailments;
-    for (const std::vector<float>& logits : all_logits) {
+    for (const TextModel::Row& row : rows) {
+      const std::vector<float>& logits = row.outputs[0];
       const size_t entailment = entailment_.value_or(logits.size() - 1),
                    contradiction = entailment == 0 ? logits.size() - 1 : 0;
       if (multi) scores.push_back(softmax_of({logits[contradiction], logits[entailment]})[1]);

@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "base/json.h"
+#include "base/made_ahead.h"
 #include "pipelines/classification.h"
 #include "pipelines/image_model.h"
+#include "transom/tokenizer.h"
 
 namespace transom {
 namespace {
@@ -17,14 +19,25 @@ class ZeroShotImageClassification : public Pipeline {
   bool takes_images() const override { return true; }
 
   // A list of {"score", "label"} by falling score.
-  Json run(const Json& input, const Json& parameters) const override {
+  Json run(const Json& input, const Json& parameters) const override { return run_all({input}, parameters)[0]; }
+
+  std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const override {
+    MadeAhead<ImageProcessor::Pixels> images(static_cast<int64_t>(inputs.size()),
+                                             [&](int64_t i) { return model_.pixels(inputs[static_cast<size_t>(i)]); });
+    std::vector<Json> results;
+    for (const Json& input : inputs) results.push_back(labelled(images.next(), input, parameters));
+    return results;
+  }
+
+ private:
+  Json labelled(const ImageProcessor::Pixels& image, const Json& input, const Json& parameters) const {
     const NoGradient inference;
     const std::vector<std::string> labels = candidate_labels(input, parameters);
     const std::string hypothesis = string_parameter(parameters, "hypothesis_template", "This is a photo of {}.");
     std::vector<std::string> texts;
     for (const std::string& label : labels) texts.push_back(hypothesis_of(hypothesis, label));
     NamedTensors inputs = tokens_of(texts);
-    inputs.set("pixel_values", model_.pixel_values(input));
+    inputs.set("pixel_values", pixel_values({&image, 1}));
     const std::vector<double> scores =
         softmax_of(model_.model->forward(inputs).at("logits_per_image").to_vector<float>());
     Json result = Json::array();
@@ -32,7 +45,6 @@ class ZeroShotImageClassification : public Pipeline {
     return result;
   }
 
- private:
   // input_ids and attention_mask [texts, T], padded to the longest.
   NamedTensors tokens_of(const std::vector<std::string>& texts) const {
     const std::vector<Encoding> encodings = tokenizer_.encode_batch(texts, {}, {.padding = Padding::kLongest});

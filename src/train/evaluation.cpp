@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/made_ahead.h"
 #include "data/padding.h"
 #include "device/static_shapes.h"
 #include "distributed/process_group.h"
@@ -201,16 +202,21 @@ Predictions evaluate_model(TrainStep& step, const TrainingData& data, const Eval
   const int64_t ranks = process_count(), rank = process_rank();
   if (group) step.share_buffers();
   const Batches mine = shard(batches_of(order, batch_size, how.drop_last), batch_size, ranks, rank, how.drop_last);
+  // A batch's place among those of all processes.
+  const auto number_of = [&](int64_t round) { return round * ranks + rank; };
+  MadeAhead<Batch> rows(static_cast<int64_t>(mine.size()), [&](int64_t round) {
+    Batch batch = data.batch(mine[static_cast<size_t>(round)]);
+    if (data.augment) data.augment(batch, TrainingData::kEvaluationDraw + static_cast<uint64_t>(number_of(round)));
+    return batch;
+  });
   std::vector<EvaluatedBatch> batches;
-  for (size_t round = 0; round < mine.size(); ++round) {
-    const int64_t number = static_cast<int64_t>(round) * ranks + rank;
-    int64_t all = static_cast<int64_t>(mine[round].size());
-    Batch batch = data.batch(mine[round]);
-    if (data.augment) data.augment(batch, TrainingData::kEvaluationDraw + static_cast<uint64_t>(number));
+  for (int64_t round = 0; rows.left() > 0; ++round) {
+    int64_t all = static_cast<int64_t>(mine[static_cast<size_t>(round)].size());
+    Batch batch = rows.next();
     if (all < batch_size && data.rows > batch_size && wants_static_shapes() && fill_up(batch, batch_size))
       all = batch_size;
-    batches.push_back(
-        evaluate_batch(step, batch, std::clamp<int64_t>(data.rows - number * batch_size, 0, all), all, keep, predict));
+    const int64_t counted = std::clamp<int64_t>(data.rows - number_of(round) * batch_size, 0, all);
+    batches.push_back(evaluate_batch(step, batch, counted, all, keep, predict));
   }
   if (group) batches = gathered(*group, batches);
 

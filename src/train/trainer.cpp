@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/log.h"
+#include "base/made_ahead.h"
 #include "data/padding.h"
 #include "device/static_shapes.h"
 #include "distributed/process_group.h"
@@ -370,15 +371,23 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
        ++epoch) {
     const Batches order = sampler.epoch(epoch, run.evaluations_before(epoch, duration.updates_per_epoch));
     int64_t batch = epoch == position.epoch ? position.batch : 0;
+    // What is left of the epoch, or of the run, made while the updates before run.
+    MadeAhead<Batch> rows(
+        std::min(batches - batch, (duration.updates - run.state.global_step) * accumulation),
+        [&, first = batch](int64_t i) {
+          const int64_t place = first + i;
+          // Batches are numbered over all processes.
+          const int64_t number = (epoch * batches + place) * process_count() + process_rank();
+          Batch made = run.train_data->batch(order[static_cast<size_t>(place)]);
+          if (fills_up) fill_up(made, arguments.per_device_train_batch_size);
+          if (run.train_data->augment) run.train_data->augment(made, static_cast<uint64_t>(number));
+          return made;
+        },
+        std::max<int64_t>(2, accumulation));
     while (batch < batches && !run.stop && run.state.global_step < duration.updates) {
       std::vector<NamedTensors> micro_batches;
       for (int64_t k = 0; k < accumulation && batch < batches; ++k, ++batch) {
-        Batch rows = run.train_data->batch(order[static_cast<size_t>(batch)]);
-        if (fills_up) fill_up(rows, arguments.per_device_train_batch_size);
-        // Batches are numbered over all processes.
-        const int64_t number = (epoch * batches + batch) * process_count() + process_rank();
-        if (run.train_data->augment) run.train_data->augment(rows, static_cast<uint64_t>(number));
-        micro_batches.push_back(to_inputs(rows));
+        micro_batches.push_back(to_inputs(rows.next()));
         run.count_tokens(micro_batches.back());
       }
       run.update(micro_batches);

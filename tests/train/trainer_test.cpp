@@ -4,15 +4,21 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <numeric>
+#include <thread>
 
 #include "base/json.h"
+#include "base/threads.h"
 #include "data/padding.h"
 #include "support/golden.h"
+#include "support/message.h"
 #include "support/temporary_folder.h"
 #include "train/task_data.h"
 #include "train/trainer_state.h"
+#include "transom/error.h"
 
 namespace transom {
 namespace {
@@ -178,6 +184,57 @@ TEST_F(TrainerRun, EvaluatesInTrainersBatches) {
   EXPECT_EQ(grouped_widths.size(), 5u);
   const auto sum = [](const std::vector<int64_t>& values) { return std::accumulate(values.begin(), values.end(), 0L); };
   EXPECT_LT(sum(grouped_widths), sum({widths.begin(), widths.begin() + 5}));
+}
+
+// While an update or an evaluation computes, the batch after it is made already.
+TEST_F(TrainerRun, MakesBatchesBesideTheComputation) {
+  if (thread_count() == 1) GTEST_SKIP() << "one thread makes nothing ahead";
+  TrainingArguments arguments = tiny_arguments(folder_);
+  arguments.gradient_accumulation_steps = 1;
+  arguments.save_strategy = "no";
+  arguments.max_steps = 5;
+  std::atomic<int64_t> made = 0;
+  TrainingData data = tiny_data();
+  data.batch = [&, batch = data.batch](const std::vector<int64_t>& rows) { return ++made, batch(rows); };
+  // Waits where the computation stands until a batch beyond the `used` ones was made.
+  const auto made_beyond = [&](int64_t used) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (made <= used && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return made > used;
+  };
+
+  Trainer trainer(Model::from_config(kTinyBert), arguments);
+  trainer.set_train_data(data);
+  trainer.set_step_reports([&](const StepReport& report) {
+    if (report.step < 5) EXPECT_TRUE(made_beyond(report.step)) << "step " << report.step;
+  });
+  trainer.train();
+  EXPECT_EQ(made, 5);  // none for nothing
+
+  made = 0;
+  int64_t used = 0;
+  trainer.set_preprocess_outputs([&](const NamedTensors& outputs) {
+    if (++used < 3) EXPECT_TRUE(made_beyond(used)) << "batch " << used;
+    return outputs;
+  });
+  trainer.predict(data);
+  EXPECT_EQ(used, 3);  // 23 rows
+}
+
+// What fails beside the computation is thrown by train.
+TEST_F(TrainerRun, EndsWithTheErrorOfABatch) {
+  TrainingArguments arguments = tiny_arguments(folder_);
+  arguments.gradient_accumulation_steps = 1;
+  arguments.save_strategy = "no";
+  TrainingData data = tiny_data();
+  data.batch = [&, batch = data.batch](const std::vector<int64_t>& rows) {
+    if (std::count(rows.begin(), rows.end(), 17)) throw Error(ErrorKind::kInput, "row 17 cannot be read");
+    return batch(rows);
+  };
+  Trainer trainer(Model::from_config(kTinyBert), arguments);
+  trainer.set_train_data(data);
+  EXPECT_EQ(test::message_of([&] { trainer.train(); }), "row 17 cannot be read");
 }
 
 class GoldenTrainer : public testing::TestWithParam<const char*> {};

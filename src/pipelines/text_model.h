@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the tasks on texts share.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json_fwd.h"
+#include "device/static_shapes.h"
+#include "transom/model.h"
+#include "transom/tokenizer.h"
+
+namespace transom {
+
+struct TextModel {
+  std::unique_ptr<Model> model;
+  Tokenizer tokenizer;
+  // The tokenizer is read while the model is.
+  static TextModel load(const std::string& directory, const LoadOptions& options);
+
+  // What the model gave for an encoding: of each output that was asked for its own row [C], or [T, C] for its T tokens.
+  struct Row {
+    Encoding encoding;
+    std::vector<std::vector<float>> outputs;
+  };
+  enum class Unit { kText, kToken };  // what an output has values for
+  // The named outputs for the encodings of the inputs 0 to count - 1. So many encodings as `batch_size` says go through
+  // the model at once, be they of one input or of several. encode(i) is called by a thread of its own, in the order of
+  // the inputs, while the model computes with those before.
+  std::vector<std::vector<Row>> rows(size_t count, const std::function<std::vector<Encoding>(size_t)>& encode,
+                                     const std::vector<std::string>& outputs, Unit unit, int64_t batch_size) const;
+
+  // Texts as ids, truncated; and batches of them, padded to the longest.
+  std::vector<Encoding> encode(const std::vector<std::string>& texts) const;
+  NamedTensors inputs_of(const std::vector<const Encoding*>& batch) const;
+  Tensor mask_of(const std::vector<const Encoding*>& batch) const;
+  std::optional<int64_t> max_length() const;  // in tokens; empty where nothing limits it
+  LengthBuckets buckets() const;              // of devices that ask for few shapes: batches have more than their own
+};
+
+// An encoding, and behind it those of what truncation cut off.
+std::vector<Encoding> windows_of(Encoding&& first);
+
+// `truncation`, `max_length` and `padding` as a tokenizer of Transformers takes them. Without them a text is cut to
+// what the model takes.
+EncodeOptions encode_options(const Json& parameters, const TextModel& model);
+
+}  // namespace transom
