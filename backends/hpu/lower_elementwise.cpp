@@ -37,7 +37,9 @@ Values numeric(const Node&, Emitter& emit, const Values& in) {
 Values sign(const Node&, Emitter& emit, const Values& in) {
   expect_arithmetic(in[0]);
   const auto number = [&](double value) { return emit.number(in[0].element, value, rank_of(in[0])); };
-  const Value below = emit.where(emit.compare("less_fwd", in[0], number(0)), number(-1), in[0]);  // keeps 0 and NaN
+  // x + 0 is x for NaN, and +0 for -0.
+  const Value zero_or_nan = emit.binary("add_fwd", in[0], number(0));
+  const Value below = emit.where(emit.compare("less_fwd", in[0], number(0)), number(-1), zero_or_nan);
   return {emit.where(emit.compare("greater_fwd", in[0], number(0)), number(1), below)};
 }
 
@@ -110,10 +112,11 @@ NAME(abs, "abs_fwd")
 NAME(exp, "exp_fwd")
 NAME(expm1, "expm1_fwd")
 NAME(log, "log_fwd")
-NAME(log1p, "log1p_fwd") NAME(sqrt, "sqrt_fwd") NAME(rsqrt, "rsqrt_fwd") NAME(tanh, "tanh_fwd") NAME(erf, "erf_fwd")
-    NAME(sin, "sin_fwd") NAME(cos, "cos_fwd") NAME(floor, "floor_fwd") NAME(ceil, "ceil_fwd") NAME(add, "add_fwd")
-        NAME(sub, "sub_fwd") NAME(mul, "mult_fwd") NAME(div, "div_fwd") NAME(pow, "pow_fwd") NAME(max, "max_fwd")
-            NAME(min, "min_fwd") NAME(remainder, "rem_fwd") NAME(equal, "equal_fwd") NAME(less, "less_fwd")
+NAME(log1p, "log1p_fwd")
+NAME(sqrt, "sqrt_fwd") NAME(rsqrt, "rsqrt_fwd") NAME(tanh, "tanh_fwd") NAME(erf, "erf_fwd") NAME(sin, "sin_fwd")
+    NAME(cos, "cos_fwd") NAME(floor, "floor_fwd") NAME(ceil, "ceil_fwd") NAME(add, "add_fwd") NAME(sub, "sub_fwd")
+        NAME(mul, "mult_fwd") NAME(div, "div_fwd") NAME(pow, "pow_fwd") NAME(max, "max_fwd") NAME(min, "min_fwd")
+            NAME(remainder, "rem_fwd") NAME(equal, "equal_fwd") NAME(less, "less_fwd")
                 NAME(less_equal, "less_equal_fwd") NAME(greater, "greater_fwd") NAME(greater_equal, "greater_equal_fwd")
                     NAME(bits_and, "bitwise_and_fwd") NAME(bits_or, "bitwise_or_fwd") NAME(bits_xor, "bitwise_xor_fwd")
 #undef NAME

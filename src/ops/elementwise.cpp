@@ -88,7 +88,7 @@ int64_t negative_of(int64_t x) { return wrapping_subtract(0, x); }
 int64_t magnitude_of(int64_t x) { return x < 0 ? negative_of(x) : x; }
 template <typename Number>
 Number sign_of(Number x) {
-  return x > 0 ? Number(1) : x < 0 ? Number(-1) : x;  // of NaN: NaN
+  return x != x ? x : static_cast<Number>((x > 0) - (x < 0));  // of -0: +0, as in PyTorch
 }
 int64_t divide_of(int64_t x, int64_t y) { return y == 0 ? 0 : y == -1 ? negative_of(x) : x / y; }
 int64_t integer_remainder_of(int64_t x, int64_t y) {

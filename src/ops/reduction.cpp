@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions over axes, and running sums.
+#include <cmath>
 #include <limits>
+#include <utility>
 
 #include "ops/rules.h"
 
@@ -31,13 +33,22 @@ void fill(Array& array, double real, int64_t integer) {
   std::fill(array.integer.begin(), array.integer.end(), integer);
 }
 
+// With compensation (Neumaier, 1974), since many equal terms would otherwise gather one error in one direction.
 void evaluate_sum(std::span<const Array> in, const Attributes& attributes, std::span<Array> out) {
   fill(out[0], 0, 0);
+  std::vector<double> lost(out[0].real.size(), 0);
   for_each_reduced(in[0].type.shape, attributes.get_ints("axes"), [&](int64_t from, int64_t to) {
     const auto i = static_cast<size_t>(from), o = static_cast<size_t>(to);
-    if (out[0].floating()) out[0].real[o] += in[0].real[i];
-    else out[0].integer[o] = wrapping_add(out[0].integer[o], in[0].integer[i]);
+    if (!out[0].floating()) {
+      out[0].integer[o] = wrapping_add(out[0].integer[o], in[0].integer[i]);
+      return;
+    }
+    const double term = in[0].real[i], before = std::exchange(out[0].real[o], out[0].real[o] + term);
+    const double sum = out[0].real[o];
+    if (std::isfinite(sum)) lost[o] += std::fabs(before) >= std::fabs(term) ? before - sum + term : term - sum + before;
   });
+  for (size_t o = 0; o < lost.size(); ++o)
+    if (lost[o] != 0) out[0].real[o] += lost[o];  // a sum of -0 stays what it is
 }
 
 int64_t lowest_of(DType dtype) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Common subexpressions, neutral elements, and movement that cancels.
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <unordered_map>
 
@@ -27,10 +28,14 @@ struct NamedRule {
   Rule rule;
 };
 
-// x + -0 = x even for x = -0; x + 0 turns -0 into 0, which no gradient and no model here can tell from -0.
+bool is_constant(const Tensor& tensor, double value) {
+  const std::optional<double> found = constant_value(tensor);
+  return found && *found == value && std::signbit(*found) == std::signbit(value);
+}
+
 Tensor neutral(const std::vector<Tensor>& inputs, double element, bool either_side) {
-  if (constant_value(inputs[1]) == element) return inputs[0];
-  if (either_side && constant_value(inputs[0]) == element) return inputs[1];
+  if (is_constant(inputs[1], element)) return inputs[0];
+  if (either_side && is_constant(inputs[0], element)) return inputs[1];
   return {};
 }
 
@@ -79,7 +84,7 @@ constexpr NamedRule kRules[] = {
     {"stop_gradient", [](const Node&, const std::vector<Tensor>& in) { return in[0]; }},
     {"add",
      [](const Node&, const std::vector<Tensor>& in) {
-       const Tensor other = neutral(in, 0, true);
+       const Tensor other = neutral(in, -0.0, true);  // -0 + 0 is 0
        return other.defined() ? other : sum_of_paddings(in[0], in[1]);
      }},
     {"sub", [](const Node&, const std::vector<Tensor>& in) { return neutral(in, 0, false); }},

@@ -51,6 +51,30 @@ TEST(Simplify, DropsNeutralElements) {
 )");
 }
 
+// x + 0 is 0 for x = -0, and so is x - -0; only the other zero leaves every number as it is.
+TEST(Simplify, KnowsTheZeroThatIsNeutral) {
+  const auto of_zero = [](const char* operation, const char* zero) {
+    return simplified(fmt::format(R"(graph(%0: f32[4]) {{
+    %1 = constant() {{dtype=8, value={}}} : f32[]
+    %2 = reshape(%1) {{shape=[1]}} : f32[1]
+    %3 = broadcast(%2) {{shape=[4]}} : f32[4]
+    %4 = {}(%0, %3) : f32[4]
+    %5 = exp(%4) : f32[4]
+    return %5
+  }})",
+                                  zero, operation));
+  };
+  const std::string alone = R"(graph(%0: f32[4]) {
+  %1 = exp(%0) : f32[4]
+  return %1
+}
+)";
+  EXPECT_EQ(of_zero("add", "-0.0"), alone);
+  EXPECT_EQ(of_zero("sub", "0.0"), alone);
+  EXPECT_NE(of_zero("add", "0.0"), alone);
+  EXPECT_NE(of_zero("sub", "-0.0"), alone);
+}
+
 // What the gradient of a split looks like.
 TEST(Simplify, PutsPaddedNeighboursBehindEachOther) {
   EXPECT_EQ(simplified(R"(graph(%0: f32[3, 2], %1: f32[3, 1], %2: f32[3, 4]) {

@@ -35,6 +35,7 @@ class Expectation {
   TensorMap<Array> values_;
   std::vector<Array> outputs_;
   std::vector<Spread> spreads_;
+  std::vector<bool> from_places_;  // outputs that come from places in an order
   uint64_t walks_ = 0;
 };
 
