@@ -2,6 +2,9 @@
 // What is the device's own: 64-bit integers in 32, memory that is given away, capture, host work between recipes.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "device/device.h"
 #include "hpu_device.h"
 #include "support/evaluation.h"
@@ -32,6 +35,14 @@ TEST_F(HpuDevice, RefusesIntegersThat32BitsCannotCarry) {
   EXPECT_NE(text.find("PT_ENABLE_INT64_SUPPORT"), std::string::npos) << text;
   const Tensor small = Tensor::from(std::vector<int64_t>{-5, INT32_MAX, INT32_MIN + 1}, {3});
   EXPECT_EQ((-small).to_vector<int64_t>(), (std::vector<int64_t>{5, -INT32_MAX, INT32_MAX}));
+}
+
+TEST_F(HpuDevice, GivesTheSignOfNegativeZeroAsZero) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> signs = sign(Tensor::from(std::vector<float>{-0.0f, 0, -3, 5, nan}, {5})).to_vector<float>();
+  EXPECT_EQ(std::vector<float>(signs.begin(), signs.end() - 1), (std::vector<float>{0, 0, -1, 1}));
+  EXPECT_FALSE(std::signbit(signs[0]));
+  EXPECT_TRUE(std::isnan(signs[4]));
 }
 
 TEST_F(HpuDevice, DrawsTheWordsOfPhiloxFromAKeyOf64Bits) {
