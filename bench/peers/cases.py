@@ -147,10 +147,29 @@ def add_inference(cases, bert, one, eight, dtype, short, peers):
                           dtype, peers, runs))
 
 
-def make_cases(folder, minilm, sst2):
+def make_cases_of_size(folder, bert, rows, tokens):
+    """BERT-base at another size: inference and training in each precision."""
+    size = f"{rows}x{tokens}"
+    batch = make_batch(folder, rows, tokens)
+    runs = max(1, 1024 // (rows * tokens))
+    cases = []
+    for dtype, short, peers in (("float32", "f32", ("torch", "compile", "onnxruntime", "openvino")),
+                                ("bfloat16", "bf16", ("torch", "compile", "openvino")),
+                                ("int8", "int8", ("torch", "onnxruntime", "openvino"))):
+        cases.append(Case(f"infer-{size}-{short}", f"BERT-base inference {size} {short}", bert, unlabelled(batch),
+                          "forward", dtype, peers, runs))
+        if dtype != "int8":
+            cases.append(Case(f"train-{size}-{short}", f"BERT-base training step {size} {short}", bert, batch, "train",
+                              dtype, ("torch", "compile"), max(1, runs // 4)))
+    return cases
+
+
+def make_cases(folder, minilm, sst2, sizes=()):
     bert = make_bert(folder)
     one, eight = make_batch(folder, 1, 128), make_batch(folder, 8, 128)
     cases = []
+    for size in sizes:
+        cases += make_cases_of_size(folder, bert, *(int(extent) for extent in size.split("x")))
     for dtype, short in (("float32", "f32"), ("bfloat16", "bf16"), ("int8", "int8")):
         if dtype == "int8":
             add_inference(cases, bert, one, eight, dtype, short, ("torch", "onnxruntime", "openvino"))

@@ -285,6 +285,8 @@ def parse():
                                                    "with bf16, vit-base-1, vit-base-8, resnet-50-1, resnet-50-8, "
                                                    "infer-1-int8, infer-8-int8, embed, start, finetune, "
                                                    "compilation, lengths (default: all)")
+    parser.add_argument("--sizes", nargs="+", default=[], metavar="ROWSxTOKENS",
+                        help="BERT-base at these sizes too: cases infer-ROWSxTOKENS-f32, train-ROWSxTOKENS-bf16 ...")
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--steps", type=int, default=100, help="of fine-tuning")
     parser.add_argument("--threads", type=int, default=2)
@@ -314,7 +316,7 @@ def main():
         except (RuntimeError, OSError) as error:
             print(f"{title}: left out: {error}", file=sys.stderr)
 
-    cases = definitions.make_cases(folder, options.minilm, options.sst2)
+    cases = definitions.make_cases(folder, options.minilm, options.sst2, options.sizes)
     for case in cases:
         peers = [peer for peer in case.peers if peer in options.peers or peer not in definitions.PEERS]
         if wanted(case.name) and peers:
