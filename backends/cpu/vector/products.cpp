@@ -86,7 +86,11 @@ void block(float* y, size_t y_stride, const float* x, const typename From::Stora
   for (; k + kWidth <= end; k += kWidth) {
     Vector rows[R];
     TRANSOM_UNROLL
-    for (size_t r = 0; r < R; ++r) rows[r] = From::load(w + r * depth + k);
+    for (size_t r = 0; r < R; ++r) {
+      rows[r] = From::load(w + r * depth + k);
+      // The next rows: these end too soon for the processor to guess where it goes on. A third of the time.
+      __builtin_prefetch(w + (R + r) * depth + k, 0, 2);
+    }
     TRANSOM_UNROLL
     for (size_t m = 0; m < M; ++m) {
       const Vector left = FromFloat::load(x + m * depth + k);
