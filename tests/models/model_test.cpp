@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "support/message.h"
+#include "tensor/evaluate.h"
 #include "transom/error.h"
 #include "transom/ops.h"
 
@@ -31,6 +32,12 @@ TEST(Model, RefusesInputsItDoesNotKnow) {
   const std::string message = message_of([&] { model->forward(inputs); });
   EXPECT_NE(message.find("did you mean 'input_ids'"), std::string::npos) << message;
   EXPECT_NE(message_of([&] { model->forward({}); }).find("input_ids"), std::string::npos);
+}
+
+// Devices treat what stays as it is in ways of their own: fresh weights are no slower than those that were read.
+TEST(Model, HasFreshWeightsThatStayAsTheyAre) {
+  const auto model = Model::from_config(kSmall);
+  for (const auto& parameter : model->parameters()) EXPECT_TRUE(buffer_of(parameter->value)->frozen());
 }
 
 TEST(Model, RefusesMoreTokensThanPositions) {
