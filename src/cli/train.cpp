@@ -134,7 +134,7 @@ int train(const std::vector<std::string>& words, Part part) {
   if (training.use_habana == false && device.device.empty()) device.device = best_device_but("hpu");
   device.apply();
   join_process_group({.backend = training.ddp_backend.value_or(""), .timeout = training.ddp_timeout});
-  if (script.profile) expect_folder_of(*script.profile);
+  if (script.profile) expect_writable(*script.profile);
   if (script.model_name_or_path.empty() && !script.config_name)
     fail(ErrorKind::kUsage, "--model_name_or_path is missing: a directory, or a model's id on the Hugging Face Hub");
   std::optional<Profile> profile;
