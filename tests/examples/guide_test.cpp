@@ -9,6 +9,7 @@
 
 #include "base/files.h"
 #include "support/command.h"
+#include "support/golden.h"
 #include "train/argument_tables.h"
 #include "train/gaudi_arguments.h"
 #include "train/tiny_model.h"
@@ -148,6 +149,43 @@ TEST_P(GuidePage, CommandsRun) {
   const test::CommandOutcome outcome = test::run_command("sh " + (model.path() / "commands.sh").string());
   EXPECT_EQ(outcome.status, 0) << script << outcome.output;
 }
+
+// On models that Transformers saved, where they are there.
+struct OnModel {
+  const char *page, *beginning, *model;
+};
+
+class GuideOnModel : public testing::TestWithParam<OnModel> {};
+
+TEST_P(GuideOnModel, CommandsRun) {
+  const OnModel& each = GetParam();
+  const fs::path model = fs::absolute(test::golden_folder() / each.model / "model");
+  if (!fs::exists(model)) GTEST_SKIP() << "no golden cases";
+  const test::TemporaryFolder folder;
+  folder.write("article.txt", "The old tower of the town is closed, since its stairs are being mended.\n");
+  folder.write("prompts.jsonl", "{\"text\": [\"Once upon a time\", \"A small\"]}\n");
+  for (const char* name : {"pairs.jsonl", "dev.jsonl"})
+    folder.write(name, "{\"translation\": {\"en\": \"a house\", \"de\": \"ein Haus\"}}\n");
+  std::string script = "set -e\ncd " + folder.string() + "\nPATH=" TRANSOM_BINARY_DIR "/bin:$PATH\n";
+  for (const char* name : {"MODEL", "DIR", "t5-small"}) script += "ln -s " + model.string() + " " + name + "\n";
+  size_t count = 0;
+  for (const std::string& command : commands_of(kRoot / "docs/guide" / each.page))
+    if (command.starts_with(each.beginning)) script += command + "\n", ++count;
+  EXPECT_GT(count, 0u) << each.page << " has other commands now than " << each.beginning;
+  const test::CommandOutcome outcome = test::run_command("sh " + folder.write("commands.sh", script).string());
+  EXPECT_EQ(outcome.status, 0) << script << outcome.output;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Pages, GuideOnModel,
+    testing::Values(OnModel{"README.md", "transom run token-classification", "bert-token-classification"},
+                    OnModel{"README.md", "transom run question-answering", "bert-question-answering"},
+                    OnModel{"README.md", "transom run fill-mask", "bert-masked-lm"},
+                    OnModel{"generation.md", "transom generate", "gpt2-lm"},
+                    OnModel{"generation.md", "transom run text-generation", "gpt2-lm"},
+                    OnModel{"generation.md", "transom run summarization", "bart"},
+                    OnModel{"generation.md", "transom run translation", "t5"},
+                    OnModel{"sequence-to-sequence.md", "transom train", "t5"}));
 
 INSTANTIATE_TEST_SUITE_P(Pages, GuidePage,
                          testing::Values(Part{"README.md",
