@@ -4,23 +4,12 @@
 
 #include <fmt/format.h>
 
-#include <exception>
-#include <string>
-
-#include "transom/device_plugin.h"
+#include "transom/device_plugin.hpp"
 
 namespace transom::cpu {
 
-class Failure : public std::exception {
- public:
-  Failure(transom_status status, std::string text) : status_(status), text_(std::move(text)) {}
-  const char* what() const noexcept override { return text_.c_str(); }
-  transom_status status() const { return status_; }
-
- private:
-  transom_status status_;
-  std::string text_;
-};
+using plugin::Failure;
+using plugin::guarded;
 
 template <typename... Arguments>
 [[noreturn]] void fail(transom_status status, fmt::format_string<Arguments...> format, Arguments&&... arguments) {

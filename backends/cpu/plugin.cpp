@@ -6,8 +6,8 @@
 
 #include "cpu/collectives/communicator.h"
 #include "cpu/device.h"
+#include "cpu/error.h"
 #include "cpu/executable.h"
-#include "cpu/guarded.h"
 #include "cpu/threads.h"
 
 namespace transom::cpu {
@@ -56,9 +56,7 @@ transom_status device_count(uint32_t* count, transom_error*) {
 transom_status device_describe(uint32_t index, transom_device_properties* properties, transom_error* error) {
   return guarded(error, [&] {
     require_device(index);
-    transom_device_properties mine = describe_processor();
-    mine.struct_size = std::min(properties->struct_size, sizeof mine);
-    std::memcpy(properties, &mine, mine.struct_size);
+    plugin::hand_over(describe_processor(), properties);
   });
 }
 
@@ -129,11 +127,7 @@ transom_status copy_on_device(transom_stream* stream, transom_binding from, tran
 }
 
 transom_status memory_statistics(transom_device* device, transom_memory_statistics* statistics, transom_error* error) {
-  return guarded(error, [&] {
-    transom_memory_statistics mine = device->allocator.statistics();
-    mine.struct_size = std::min(statistics->struct_size, sizeof mine);
-    std::memcpy(statistics, &mine, mine.struct_size);
-  });
+  return guarded(error, [&] { plugin::hand_over(device->allocator.statistics(), statistics); });
 }
 
 transom_status memory_reset_peak(transom_device* device, transom_error* error) {
@@ -239,51 +233,46 @@ transom_status profile(transom_device* device, transom_profile_callback callback
 
 transom_status transom_plugin_open(const transom_host* host, transom_plugin* plugin, transom_error* error) {
   using namespace transom::cpu;
-  if (host->major != TRANSOM_PLUGIN_MAJOR) return report(error, TRANSOM_UNSUPPORTED, "built for another major version");
-  if (host->struct_size < sizeof(transom_host) || !host->parallel)
-    return report(error, TRANSOM_UNSUPPORTED, "expected a host that offers its pool of threads");
-  the_host = *host;
-  transom_plugin mine{};
-  mine.struct_size = std::min(plugin->struct_size, sizeof mine);
-  mine.major = TRANSOM_PLUGIN_MAJOR;
-  mine.minor = TRANSOM_PLUGIN_MINOR;
-  mine.name = "cpu";
-  mine.version = "1.0";
-  mine.priority = 10;
-  mine.device_count = device_count;
-  mine.device_describe = device_describe;
-  mine.device_open = device_open;
-  mine.device_close = device_close;
-  mine.buffer_allocate = buffer_allocate;
-  mine.buffer_import = buffer_import;
-  mine.buffer_free = buffer_free;
-  mine.buffer_host_pointer = buffer_host_pointer;
-  mine.copy_to_device = copy_to_device;
-  mine.copy_to_host = copy_to_host;
-  mine.copy_on_device = copy_on_device;
-  mine.memory_statistics = memory_statistics;
-  mine.stream_create = stream_create;
-  mine.stream_destroy = stream_destroy;
-  mine.stream_synchronize = stream_synchronize;
-  mine.event_create = event_create;
-  mine.event_destroy = event_destroy;
-  mine.event_record = event_record;
-  mine.event_wait = event_wait;
-  mine.event_elapsed = event_elapsed;
-  mine.claims = claims;
-  mine.compile = compile;
-  mine.executable_destroy = executable_destroy;
-  mine.run = run;
-  mine.executable_describe = executable_describe;
-  mine.capture_begin = capture_begin;
-  mine.capture_end = capture_end;
-  mine.capture_replay = capture_replay;
-  mine.capture_destroy = capture_destroy;
-  mine.profile = profile;
-  mine.event_query = event_query;
-  mine.event_synchronize = event_synchronize;
-  add_collectives(mine);
-  mine.memory_reset_peak = memory_reset_peak;
-  std::memcpy(plugin, &mine, mine.struct_size);
-  return TRANSOM_OK;
+  return transom::plugin::open(host, plugin, error, [&](transom_plugin& mine) {
+    if (host->struct_size < sizeof(transom_host) || !host->parallel)
+      fail(TRANSOM_UNSUPPORTED, "expected a host that offers its pool of threads");
+    the_host = *host;
+    mine.name = "cpu";
+    mine.version = "1.0";
+    mine.priority = 10;
+    mine.device_count = device_count;
+    mine.device_describe = device_describe;
+    mine.device_open = device_open;
+    mine.device_close = device_close;
+    mine.buffer_allocate = buffer_allocate;
+    mine.buffer_import = buffer_import;
+    mine.buffer_free = buffer_free;
+    mine.buffer_host_pointer = buffer_host_pointer;
+    mine.copy_to_device = copy_to_device;
+    mine.copy_to_host = copy_to_host;
+    mine.copy_on_device = copy_on_device;
+    mine.memory_statistics = memory_statistics;
+    mine.stream_create = stream_create;
+    mine.stream_destroy = stream_destroy;
+    mine.stream_synchronize = stream_synchronize;
+    mine.event_create = event_create;
+    mine.event_destroy = event_destroy;
+    mine.event_record = event_record;
+    mine.event_wait = event_wait;
+    mine.event_elapsed = event_elapsed;
+    mine.claims = claims;
+    mine.compile = compile;
+    mine.executable_destroy = executable_destroy;
+    mine.run = run;
+    mine.executable_describe = executable_describe;
+    mine.capture_begin = capture_begin;
+    mine.capture_end = capture_end;
+    mine.capture_replay = capture_replay;
+    mine.capture_destroy = capture_destroy;
+    mine.profile = profile;
+    mine.event_query = event_query;
+    mine.event_synchronize = event_synchronize;
+    add_collectives(mine);
+    mine.memory_reset_peak = memory_reset_peak;
+  });
 }

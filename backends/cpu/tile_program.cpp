@@ -361,12 +361,8 @@ std::vector<std::byte*> leaf_inputs(const TileProgram& program, std::byte* const
 }
 
 Code code_of(const TileProgram& program) {
-  if (program.table) {
-    program.table->fill(program);
-    return nullptr;
-  }
-  const int64_t work = program.count * static_cast<int64_t>(program.instructions.size());
-  return program.generated ? program.generated->entry(work) : nullptr;
+  if (program.table || !program.generated) return nullptr;
+  return program.generated->entry(program.count * static_cast<int64_t>(program.instructions.size()));
 }
 
 void run_range(const TileProgram& program, const Arguments& arguments, std::byte* const* leaves, Code code,
@@ -380,6 +376,7 @@ void run_program(const TileProgram& program, const Arguments& arguments) {
       if (result.total) *arguments.output<float>(result.output) = 0;
     return;
   }
+  if (program.table) program.table->fill(program);
   std::byte* scratch = arguments.scratch;
   const std::vector<std::byte*> inputs = leaf_inputs(program, arguments.inputs, scratch);
   const Code code = code_of(program);
@@ -405,6 +402,7 @@ bool reads_in_order(const TileProgram& program, size_t input) {
 
 TileReader::TileReader(const TileProgram& program, const Arguments& arguments)
     : program_(program), arguments_(arguments), code_(code_of(program)) {
+  if (program.table) program.table->fill(program);
   std::byte* scratch = arguments.scratch;
   inputs_ = leaf_inputs(program, arguments.inputs, scratch);
 }

@@ -79,7 +79,7 @@ struct TileProgram {
   // The same as machine code, for leaves where they lie; null if there is none. See generated_program.h.
   std::shared_ptr<codegen::GeneratedKernel> generated;
   std::shared_ptr<UnaryTable> table;  // instead of computing; null if there is none
-  int64_t pieces = 1;  // parts whose totals are added one after the other, as reduce_sum does
+  int64_t pieces = 1;                 // parts whose totals are added one after the other, as reduce_sum does
 };
 
 // Whether a primitive can stand in a region.
@@ -95,8 +95,9 @@ enum class Outputs { kMayLieOnInputs, kApart };
 TileProgram build_program(const transom_graph& region, Outputs outputs = Outputs::kMayLieOnInputs);
 void run_program(const TileProgram& program, const Arguments& arguments);
 
-// For those who run a program (without totals) range by range: its code, null if it is interpreted; the addresses that
-// its leaves read from, which are the inputs and what must be written out first, at `scratch`, which moves on; a range.
+// For those who run a program (without totals, and without a table, which must be filled first) range by range: its
+// code, null if it is interpreted; the addresses that its leaves read from, which are the inputs and what must be
+// written out first, at `scratch`, which moves on; a range.
 codegen::GeneratedKernel::Entry code_of(const TileProgram& program);
 std::vector<std::byte*> leaf_inputs(const TileProgram& program, std::byte* const* inputs, std::byte*& scratch);
 void run_range(const TileProgram& program, const Arguments& arguments, std::byte* const* leaves,

@@ -151,6 +151,7 @@ struct ScriptArguments {
   std::optional<std::string> task;
   std::optional<std::string> device;
   std::optional<std::string> mode;
+  std::string quantization = "none";  // of evaluations and predictions
   std::optional<std::string> overfit_batch;
   bool json = false;
   std::optional<std::string> profile;

@@ -109,18 +109,23 @@ class TrainingWorkload : public ModelWorkload {
   int64_t steps_ = 0;
 };
 
+std::vector<Json> lines_of(const std::string& file) {
+  const std::string text = read_file(file);
+  std::vector<Json> lines;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    if (end > begin) lines.emplace_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  if (lines.empty()) fail("{}: expected lines of text, found none", file);
+  return lines;
+}
+
 // Everything from text to answers, tokenising included.
 class PipelineWorkload : public Workload {
  public:
   explicit PipelineWorkload(const BenchOptions& options)
-      : options_(options), pipeline_(make_pipeline(options.task, options.model)) {
-    const std::string text = read_file(options.inputs);
-    for (size_t begin = 0; begin < text.size();) {
-      const size_t end = std::min(text.find('\n', begin), text.size());
-      if (end > begin) lines_.emplace_back(text.substr(begin, end - begin));
-      begin = end + 1;
-    }
-    if (lines_.empty()) fail("{}: expected lines of text, found none", options.inputs);
+      : options_(options), lines_(lines_of(options.inputs)), pipeline_(make_pipeline(options.task, options.model)) {
     if (options.task == "feature-extraction") parameters_["pooling"] = "auto";
     else if (options.batch_size > 1) parameters_["batch_size"] = options.batch_size;
     const Config config = Config::read(fs::path(options.model) / "config.json");
@@ -142,8 +147,8 @@ class PipelineWorkload : public Workload {
 
  private:
   BenchOptions options_;
-  std::unique_ptr<Pipeline> pipeline_;
   std::vector<Json> lines_;
+  std::unique_ptr<Pipeline> pipeline_;
   Json parameters_ = Json::object();
   std::string model_type_;
 };
@@ -166,7 +171,7 @@ void BenchOptions::check() const {
     fail(ErrorKind::kUsage, "--dtype: expected float32 or bfloat16, found {}", quoted(dtype));
   if (quantization != "none" && quantization != "int8")
     fail(ErrorKind::kUsage, "--quantization: expected none or int8, found {}", quoted(quantization));
-  if (quantization != "none" && task == "train")
+  if (quantization != "none" && training())
     fail(ErrorKind::kUsage, "--quantization: is for inference; training needs gradients");
   const auto at_least = [](const char* flag, auto value, auto least) {
     if (!(value >= least)) fail(ErrorKind::kUsage, "{}: expected at least {}, found {}", flag, least, value);

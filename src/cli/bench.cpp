@@ -229,7 +229,9 @@ int bench(Options& options) {
     fail(ErrorKind::kUsage, "--threshold: expected at least 0, found {}", options.threshold);
   if (options.profile_runs < 1)
     fail(ErrorKind::kUsage, "--profile_runs: expected at least 1, found {}", options.profile_runs);
-  for (const std::string* file : {&options.json, &options.profile}) expect_folder_of(*file);
+  for (const std::string* file : {&options.json, &options.profile}) expect_writable(*file);
+  if (!options.json.empty() && options.json == options.profile)
+    fail(ErrorKind::kUsage, "--json, --profile: expected two files, found {} twice", options.json);
   if (options.threads) setenv("TRANSOM_NUM_THREADS", std::to_string(options.threads).c_str(), 1);
 
   BenchReport before;  // read first, so that a wrong name costs no measurement

@@ -25,8 +25,18 @@ int verify(const std::string& file) {
   return verdict == "pass" ? 0 : 1;
 }
 
+// Said before the work, not after it.
+void expect_folder(const fs::path& folder) {
+  fs::path known = fs::absolute(folder);
+  while (!fs::exists(known) && known.has_relative_path()) known = known.parent_path();
+  if (!fs::is_directory(known))
+    fail("--output: cannot make the directory {}: {} is a file", folder.string(), known.string());
+}
+
 int run(const CertifyOptions& o) {
   if (!o.verify.empty()) return verify(o.verify);
+  if (o.seed < 0) fail(ErrorKind::kUsage, "--seed: expected at least 0, found {}", o.seed);
+  if (!o.output.empty()) expect_folder(o.output);
   certify::Options options{.device = o.device, .models = o.models, .stop_at_first_failure = o.stop};
   std::string_view rest = o.level;
   while (!rest.empty()) {

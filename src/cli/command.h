@@ -31,7 +31,7 @@ struct Command {
   std::function<int(const std::vector<std::string>&)> run_words;
 };
 
-// One maker for each file of this folder.
+// One maker for each subcommand.
 Command bench_command();
 Command certify_command();
 Command devices_command();

@@ -34,17 +34,19 @@ const Explanation::Pass& find_pass(const Explanation& explanation, const std::st
 
 int explain(Options& options) {
   if (options.rows < 1) fail(ErrorKind::kUsage, "--rows: expected at least 1, found {}", options.rows);
-  for (const std::string* file : {&options.json, &options.html})
-    if (*file != "-") expect_folder_of(*file);
+  for (const std::string* file : {&options.json, &options.html}) expect_writable(*file);
+  if (!options.json.empty() && options.json == options.html)
+    fail(ErrorKind::kUsage, "--json, --html: expected two files, found {} twice", options.json);
   options.bench.check();
   setenv("TRANSOM_CODEGEN", "wait", 0);  // what is explained is the steady state
   options.device.apply();
   options.bench.model = resolve_model(options.bench.model, options.source.hub());
   const Explanation explanation = explain(options.bench, options.runs);
+  const std::string graph = options.pass.empty() ? "" : find_pass(explanation, options.pass).graph;
   if (!options.html.empty()) write_file(options.html, explanation_page(explanation));
   if (!options.json.empty() && options.json != "-")
     write_file(options.json, dump_json(explanation_json(explanation)) + "\n");
-  if (!options.pass.empty()) std::fputs(find_pass(explanation, options.pass).graph.c_str(), stdout);
+  if (!options.pass.empty()) std::fputs(graph.c_str(), stdout);
   else if (options.json == "-") std::puts(dump_json(explanation_json(explanation)).c_str());
   else std::fputs(explanation_table(explanation, static_cast<size_t>(options.rows)).c_str(), stdout);
   return 0;

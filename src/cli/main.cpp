@@ -5,6 +5,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -27,6 +29,20 @@ namespace {
 
 constexpr int kFailure = 1, kWrongCall = 2;
 
+// What is wrong with the text of a number; empty if nothing is. CLI11 would take the nearest one that can be told.
+template <typename Number>
+std::string number_fault(const std::string& text) {
+  Number value{};
+  const char *begin = text.data(), *end = begin + text.size();
+  const auto [stop, error] = std::from_chars(begin, end, value);
+  const char* expected = std::is_integral_v<Number> ? "a whole number" : "a number";
+  if (stop != end || error == std::errc::invalid_argument)
+    return fmt::format("expected {}, found {}", expected, quoted(text));
+  if (error != std::errc() || !std::isfinite(static_cast<double>(value)))
+    return fmt::format("expected {} that 64 bits hold, found {}", expected, quoted(text));
+  return "";
+}
+
 void add_option(CLI::App& app, const Option& option) {
   CLI::Option* added = std::visit(
       [&](auto* value) -> CLI::Option* {
@@ -34,6 +50,11 @@ void add_option(CLI::App& app, const Option& option) {
         else return app.add_option(option.name, *value, option.help);
       },
       option.value);
+  if (std::holds_alternative<int64_t*>(option.value)) added->check(number_fault<int64_t>, "");
+  if (std::holds_alternative<double*>(option.value)) added->check(number_fault<double>, "");
+  // Of what is given twice the last holds, as with train.
+  if (option.name.starts_with("--") && !std::holds_alternative<std::vector<std::string>*>(option.value))
+    added->take_last();
   if (option.required) added->required();
   if (option.hidden) added->group("");
   if (option.value_optional) added->expected(0, 1)->default_str("-");
@@ -51,7 +72,8 @@ void refuse_unknown_words(const std::vector<Command>& commands, int count, char*
     names.push_back(command.name);
     if (command.name != words[1]) continue;
     std::vector<std::string> flags{"--help"};
-    for (const Option& option : command.options) flags.push_back(option.name);
+    for (const Option& option : command.options)  // one that is a positional argument too is "model,--model"
+      flags.push_back(option.name.substr(option.name.find(',') + 1));
     for (int i = 2; i < count && std::string_view(words[i]) != "--"; ++i) {
       const std::string_view word(words[i]);
       const std::string name(word.substr(0, word.find('=')));

@@ -18,9 +18,10 @@ std::string rate_of(const Profile::Kernel& kernel) {
 
 }  // namespace
 
-void expect_folder_of(const std::string& file) {
+void expect_writable(const std::string& file) {
   const fs::path folder = fs::path(file).parent_path();
   if (!folder.empty() && !fs::is_directory(folder)) fail("{}: there is no directory {}", file, folder.string());
+  if (fs::is_directory(file)) fail("{}: cannot be written: it is a directory", file);
 }
 
 std::string profile_table(Profile& profile, size_t rows) {

@@ -11,7 +11,8 @@ namespace transom {
 // Where the time went, then the `rows` kernels that took longest: calls, time, share of the time inside kernels, rate.
 std::string profile_table(Profile& profile, size_t rows = 40);
 
-// Refuses a file that could not be written in the end, before the work begins: its folder must be there.
-void expect_folder_of(const std::string& file);
+// Refuses a file that could not be written in the end, before the work begins: its folder must be there, and it no
+// folder.
+void expect_writable(const std::string& file);
 
 }  // namespace transom

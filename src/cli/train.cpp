@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// transom train: fine-tunes a model on files, with the flags of Transformers' example scripts.
+// transom train: fine-tunes a model on files, with the flags of Transformers' example scripts; transom evaluate: the
+// evaluation of that, alone.
 #include <unistd.h>
 
 #include <cmath>
@@ -20,6 +21,8 @@
 
 namespace transom {
 namespace {
+
+enum class Part { kAll, kEvaluation };
 
 // A bar on a terminal; in a pipe one plain line a record of the log.
 class ShowProgress : public TrainerCallback {
@@ -96,12 +99,29 @@ void obey(const std::string& log_level) {
   });
 }
 
-int train(const std::vector<std::string>& words) {
+// What is left of `train` where the model is evaluated and nothing else, whatever a file of arguments says.
+void restrict_to_evaluation(TrainArguments& arguments) {
+  if (arguments.script.overfit_batch)
+    fail(ErrorKind::kUsage, "--overfit_batch: evaluate trains nothing; see transom train");
+  arguments.training.do_train = false;
+  arguments.training.do_eval = true;
+  arguments.training.eval_strategy = "no";  // which speaks of training
+}
+
+int train(const std::vector<std::string>& words, Part part) {
   TrainArguments arguments = parse_train_arguments(words);
+  const bool evaluates = part == Part::kEvaluation;
   if (arguments.help) {
+    if (evaluates)
+      std::puts(
+          "Usage: transom evaluate --model_name_or_path MODEL --validation_file FILE [ARGUMENT ...]\n"
+          "Arguments are those of train.");
     std::fputs(train_help().c_str(), stdout);
     return 0;
   }
+  if (evaluates) restrict_to_evaluation(arguments);
+  else if (arguments.script.quantization != "none")
+    fail(ErrorKind::kUsage, "--quantization: nothing is trained in 8-bit integers; see transom evaluate");
   obey(arguments.training.log_level);
   // One of several processes speaks for all.
   const Launch launch = launch_of_environment();
@@ -114,7 +134,7 @@ int train(const std::vector<std::string>& words) {
   if (training.use_habana == false && device.device.empty()) device.device = best_device_but("hpu");
   device.apply();
   join_process_group({.backend = training.ddp_backend.value_or(""), .timeout = training.ddp_timeout});
-  if (script.profile) expect_folder_of(*script.profile);
+  if (script.profile) expect_writable(*script.profile);
   if (script.model_name_or_path.empty() && !script.config_name)
     fail(ErrorKind::kUsage, "--model_name_or_path is missing: a directory, or a model's id on the Hugging Face Hub");
   std::optional<Profile> profile;
@@ -145,7 +165,13 @@ int train(const std::vector<std::string>& words) {
 
 Command train_command() {
   Command command{.name = "train", .help = "Fine-tune a model on files (CSV, TSV, JSON lines, CoNLL, text)"};
-  command.run_words = train;
+  command.run_words = [](const auto& words) { return train(words, Part::kAll); };
+  return command;
+}
+
+Command evaluate_command() {
+  Command command{.name = "evaluate", .help = "Evaluate a model on files; takes the flags of train"};
+  command.run_words = [](const auto& words) { return train(words, Part::kEvaluation); };
   return command;
 }
 

@@ -177,10 +177,6 @@ std::vector<fs::path> plugin_directories() {
     while (!rest.empty()) {
       const size_t end = std::min(rest.find(':'), rest.size());
       if (end > 0) directories.emplace_back(rest.substr(0, end));
-      std::error_code ignored;
-      if (end > 0 && !fs::is_directory(directories.back(), ignored))
-        log(LogLevel::kWarning,
-            fmt::format("TRANSOM_PLUGIN_PATH: there is no directory {}", directories.back().string()));
       rest.remove_prefix(std::min(end + 1, rest.size()));
     }
   }
@@ -194,6 +190,8 @@ std::vector<fs::path> plugin_files() {
   std::set<std::string> names;
   for (const fs::path& directory : directories) {
     std::error_code ignored;
+    if (!fs::is_directory(directory, ignored))
+      log(LogLevel::kWarning, fmt::format("TRANSOM_PLUGIN_PATH: there is no directory {}", directory.string()));
     std::vector<fs::path> found;
     for (const auto& entry : fs::directory_iterator(directory, ignored)) {
       const std::string name = entry.path().filename().string();

@@ -204,18 +204,26 @@ Cache& cache() {
 
 constexpr size_t kMaximumPrograms = 4096;
 
-// The types of a batch: of inputs that are neither weights nor handed over to their updates.
-std::string changing_inputs(const Graph& graph, const ProgramOptions& options) {
-  constexpr size_t kMost = 8;
-  std::vector<std::string> types;
+// What a program is compiled for: the types of a batch, which are those of inputs that are neither weights nor handed
+// over to their updates. Where there are none of these, the others; where there is no input at all, what is made.
+std::string purpose(const Graph& graph, const ProgramOptions& options) {
+  std::vector<std::string> changing, donated, frozen, made;
   for (size_t i = 0; i < graph.inputs.size(); ++i)
-    if (!options.donated[i] && !options.frozen[i]) types.push_back(to_string(graph.inputs[i].type()));
-  if (types.size() > kMost) {
-    const size_t more = types.size() - kMost;
-    types.resize(kMost);
-    types.push_back(fmt::format("{} more", more));
-  }
-  return fmt::format("{}", fmt::join(types, ", "));
+    (options.frozen[i] ? frozen : options.donated[i] ? donated : changing).push_back(to_string(graph.inputs[i].type()));
+  for (const Tensor& output : graph.outputs) made.push_back(to_string(output.type()));
+  const auto listed = [](std::vector<std::string>& types) {
+    constexpr size_t kMost = 8;
+    if (types.size() > kMost) {
+      const size_t more = types.size() - kMost;
+      types.resize(kMost);
+      types.push_back(fmt::format("{} more", more));
+    }
+    return fmt::format("({})", fmt::join(types, ", "));
+  };
+  if (!changing.empty()) return listed(changing);
+  if (!donated.empty()) return "donated " + listed(donated);
+  if (!frozen.empty()) return "frozen " + listed(frozen);
+  return "constants alone, giving " + listed(made);
 }
 
 }  // namespace
@@ -246,8 +254,8 @@ std::shared_ptr<const Program> find_program(const std::shared_ptr<Device>& devic
   ++statistics.compilations;
   if (log_topic("recompiles"))
     log(LogLevel::kInfo,
-        fmt::format("compiled a program of {} nodes for ({}) in {:.1f} ms ({} so far)", graph.nodes.size(),
-                    changing_inputs(graph, options),
+        fmt::format("compiled a program of {} nodes for {} in {:.1f} ms ({} so far)", graph.nodes.size(),
+                    purpose(graph, options),
                     std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count(),
                     statistics.compilations));
   programs.emplace(key, program);

@@ -21,29 +21,14 @@ Side side_field(const Json& json, std::string_view key, const std::string& where
   return side == "left" ? Side::kLeft : Side::kRight;
 }
 
-// The classes whose models take token type ids; for the others transformers does not return them.
-bool takes_type_ids(const std::string& tokenizer_class) {
-  constexpr std::string_view kWithout[] = {"DistilBert",
-                                           "Roberta",
-                                           "XLMRoberta",
-                                           "GPT2",
-                                           "MPNet",
-                                           "Camembert",
-                                           "Bart",
-                                           "T5",
-                                           "Qwen2",
-                                           "Llama",
-                                           "ModernBert",
-                                           "CLIP",
-                                           "Whisper",
-                                           "GPTNeoX",
-                                           "Gemma",
-                                           "Bloom",
-                                           "Marian",
-                                           "PreTrainedTokenizer",
-                                           "TokenizersBackend"};
-  return std::none_of(std::begin(kWithout), std::end(kWithout),
-                      [&](std::string_view name) { return tokenizer_class.starts_with(name); });
+// The classes that give token type ids in Transformers 5.
+bool gives_type_ids(std::string_view tokenizer_class) {
+  constexpr std::string_view kNames[] = {"Bert",     "ConvBert",   "Electra", "MobileBert", "SqueezeBert",
+                                         "LayoutLM", "LayoutLMv2", "Lxmert",  "MarkupLM",   "DPRContextEncoder",
+                                         "Deberta",  "DebertaV2",  "Canine",  "Tapas",      "DPRQuestionEncoder"};
+  for (const std::string_view suffix : {"Fast", "Tokenizer"})
+    if (tokenizer_class.ends_with(suffix)) tokenizer_class.remove_suffix(suffix.size());
+  return std::ranges::count(kNames, tokenizer_class) > 0;
 }
 
 }  // namespace
@@ -94,7 +79,7 @@ TokenizerConfig read_tokenizer_config(const Json& json, const std::string& where
       require(name.is_string(), "{}.model_input_names: expected strings, found {}", where, name.type_name());
       config.model_input_names.push_back(name.get<std::string>());
     }
-  } else if (takes_type_ids(string_field(json, "tokenizer_class", where, "BertTokenizer"))) {
+  } else if (gives_type_ids(string_field(json, "tokenizer_class", where, "BertTokenizer"))) {
     config.model_input_names = {"input_ids", "token_type_ids", "attention_mask"};
   } else {
     config.model_input_names = {"input_ids", "attention_mask"};

@@ -55,6 +55,16 @@ std::string model_type(const fs::path& folder) {
   return type != json.end() && type->is_string() ? type->get<std::string>() : "";
 }
 
+// Where no file names the class of the tokenizer, it is that of the model: it decides what a model is given besides
+// ids. For LLaMA and those that took its tokenizer over, Transformers has no class of their own then.
+void name_class(Json& fields, const fs::path& folder, const std::string& where) {
+  if (!field(fields, "tokenizer_class", where).is_null()) return;
+  const std::string type = model_type(folder);
+  if (type.empty()) return;
+  const std::string family = tokenizer_family(fields, type, where);
+  fields["tokenizer_class"] = family.empty() || family == "Llama" ? "TokenizersBackend" : family + "Tokenizer";
+}
+
 }  // namespace
 
 void Tokenizer::State::build(const Json& fields, const std::string& where, const std::string& config_where) {
@@ -136,6 +146,7 @@ void Tokenizer::State::read(const fs::path& folder, Json& fields, const std::str
   const auto path = [&](const char* file_name) { return (folder / file_name).string(); };
   const std::string *json = find_file("tokenizer.json"), *words = find_file("vocab.txt"),
                     *vocabulary = find_file("vocab.json"), *merges = find_file("merges.txt");
+  name_class(fields, folder, config_where);
   std::string family = tokenizer_family(fields, "", config_where);
   if (family.empty() && json == nullptr) family = tokenizer_family(fields, model_type(folder), config_where);
   const bool sources = vocabulary != nullptr && find_file("source.spm") != nullptr;

@@ -7,6 +7,7 @@
 #include "train/trainer_state.h"
 #include "train/training_curve.h"
 #include "transom/distributed.h"
+#include "transom/ops.h"
 
 namespace transom {
 namespace {
@@ -45,6 +46,10 @@ FineTuneResult fine_tune(TrainArguments arguments, const FineTuneOptions& option
     training.do_eval = script.validation_file || script.validation_dir;
     training.do_predict = script.test_file.has_value();
   }
+  if (training.do_train && script.quantization != "none")
+    fail(ErrorKind::kUsage,
+         "--quantization: nothing is trained in 8-bit integers; leave out do_train and the train_file");
+  const QuantizedLinear quantized(script.quantization == "int8");
   if (training.do_predict && !script.test_file)
     fail(ErrorKind::kUsage, "--do_predict: expected a --test_file of text, found none");
   TaskSetup task = prepare_task(arguments, options.hub);

@@ -41,6 +41,8 @@ const Argument kArguments[] = {
     field<&S::device>("device", "Device to train on (default: the best that is found)."),
     field<&S::mode>("mode", "How the graph is run (default: lazy; on hpu, PT_HPU_LAZY_MODE=0 makes it eager).")
         .one_of({"lazy", "eager", "compile", "graph"}),
+    field<&S::quantization>("quantization", "int8: linear layers in 8-bit integers (evaluate only).")
+        .one_of({"none", "int8"}),
     field<&S::overfit_batch>("overfit_batch", "Repeat this one batch (safetensors) in place of the files."),
     field<&S::json>("json", "Print one line of JSON an update."),
     field<&S::profile>("profile",

@@ -148,6 +148,32 @@ TEST(ChannelsLast, AFusionReadsAConvolutionChunkByChunk) {
   }
 }
 
+// y tanh(y) of 16 bits: the fusion looks its results up, also as the first that asks for them.
+TEST(ChannelsLast, AFusionWithATableReadsAConvolution) {
+  for (const transom_dtype dtype : {TRANSOM_BFLOAT16, TRANSOM_FLOAT16}) {
+    const Case& c = kCases[0];
+    const Tensor x = last(numbers(dtype, c.x(), -1, 1, 1)), w = numbers(dtype, c.w(), -1, 1, 2);
+    const Shape full = last(c.y());
+    Graph region;
+    const int a = region.input(dtype, full);
+    region.output(region.node("mul", {region.node("tanh", {a}, dtype, full), a}, dtype, full));
+    std::vector<Tensor> results[2];
+    for (const bool apart : {false, true}) {
+      Graph graph;
+      const int y =
+          graph.node("channels_last_convolution", {graph.input(x), graph.input(w)}, dtype, full, c.attributes());
+      graph.output(graph.fusion({y}, region)[0]);
+      if (apart) graph.output(y);
+      Program program(Plugin::cpu(), graph);
+      results[apart] = program.run({x, w});
+      EXPECT_EQ(program.error, "");
+      EXPECT_NE(program.describe().find("table of all results"), std::string::npos) << program.describe();
+    }
+    EXPECT_EQ(results[0][0].values, results[1][0].values) << dtype;
+    EXPECT_GT(std::ranges::count_if(results[0][0].values, [](double value) { return value > 0.5; }), 100);
+  }
+}
+
 // The result of the fusion takes the place of what the convolution reads: they must not run side by side.
 TEST(ChannelsLast, AResultMayTakeThePlaceOfTheConvolutionsInput) {
   const Case c{1, 64, 64, 1, {56, 56}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "cli/program.h"
 #include "train/tiny_model.h"
+#include "transom/fine_tuning.h"
 
 namespace transom {
 namespace {
@@ -65,6 +66,56 @@ INSTANTIATE_TEST_SUITE_P(
       std::replace(name.begin(), name.end(), '-', '_');
       return name;
     });
+
+TEST(TrainProgram, EvaluateTrainsNothing) {
+  const TinyModel model;
+  const std::string file = model.write("a.csv", "text,label\nann,x\nrome,y\n"), out = (model.path() / "out").string();
+  ASSERT_EQ(run("train --model_name_or_path " + model.path().string() + " --train_file " + file +
+                " --max_steps 1 --output_dir " + out)
+                .status,
+            0);
+  const std::string weights = model.read("out/model.safetensors"),
+                    call = "evaluate --model_name_or_path " + out + " --validation_file " + file;
+  const auto loss = [&](const std::string& more) {
+    const std::filesystem::path again = model.path() / "again";
+    std::filesystem::remove_all(again);
+    const Outcome outcome = run(call + " --output_dir " + again.string() + more);
+    EXPECT_EQ(outcome.status, 0) << outcome.output;
+    EXPECT_FALSE(std::filesystem::exists(again / "model.safetensors")) << more;
+    return outcome.status ? 0 : read_json(again / "all_results.json").at("eval_loss").get<double>();
+  };
+  const double exact = loss("");
+  // A file of arguments for training may be used for the evaluation, too.
+  const std::string arguments =
+      model.write("train.json", R"({"do_train": true, "eval_strategy": "epoch", "save_strategy": "epoch",
+                                   "load_best_model_at_end": true, "train_file": ")" +
+                                    file + "\"}");
+  EXPECT_EQ(loss(" --config " + arguments), exact);
+  EXPECT_EQ(model.read("out/model.safetensors"), weights);
+  expect_one_line(run(call + " --overfit_batch a.safetensors"), 2, "evaluate trains nothing");
+}
+
+TEST(TrainProgram, QuantizationIsOfEvaluateAlone) {
+  const TinyModel model;
+  const std::string file = model.write("a.csv", "text,label\nann,x\nrome,y\n"), folder = model.path().string(),
+                    files = " --model_name_or_path " + folder + " --validation_file " + file + " --output_dir " +
+                            (model.path() / "out").string();
+  const auto loss = [&](const std::string& more) {
+    const Outcome outcome = run("evaluate" + files + more);
+    EXPECT_EQ(outcome.status, 0) << outcome.output;
+    return outcome.status ? 0 : read_json(model.path() / "out" / "all_results.json").at("eval_loss").get<double>();
+  };
+  const double exact = loss(""), quantized = loss(" --quantization int8");
+  EXPECT_NE(exact, quantized);
+  EXPECT_NEAR(exact, quantized, 0.1);
+  EXPECT_EQ(loss(" --quantization=int8"), quantized);
+  EXPECT_EQ(loss(" --quantization none"), exact);
+  expect_one_line(run("evaluate" + files + " --quantization int7"), 2, "did you mean 'int8'?");
+  expect_one_line(run("evaluate" + files + " --quantization"), 2, "expected a value");
+  expect_one_line(run("train --train_file " + file + files + " --quantization int8"), 2, "see transom evaluate");
+  TrainArguments arguments = model.arguments({"--train_file", file, "--quantization", "int8"});
+  EXPECT_THROW(fine_tune(arguments), Error);
+}
 
 TEST(TrainProgram, WrongCallsExitWithTwo) {
   const TinyModel model;

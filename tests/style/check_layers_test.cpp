@@ -76,6 +76,17 @@ TEST_F(CheckLayers, KeepsDevicesToThePluginHeader) {
   EXPECT_NE(finding("emulators/synapse/a.cpp", licence + "#include \"transom/device_plugin.h\"\n"), "");
 }
 
+TEST_F(CheckLayers, RefusesLayersOfItsTableThatTheTreeHasNot) {
+  const std::filesystem::path source(TRANSOM_SOURCE_DIR);
+  for (const auto& folder : std::filesystem::directory_iterator(source / "src"))
+    if (folder.is_directory()) std::filesystem::create_directories(root_ / "src" / folder.path().filename());
+  std::filesystem::create_directories(root_ / "scripts");
+  std::filesystem::copy_file(source / "scripts/check-layers", root_ / "scripts/check-layers");
+  EXPECT_EQ(check(root_).output, "");
+  std::filesystem::remove(root_ / "src/optim");
+  EXPECT_EQ(check(root_).output, "scripts/check-layers:1: the table has a layer optim, but there is no src/optim\n");
+}
+
 TEST_F(CheckLayers, RefusesLongFilesTabsPathsAndMissingLicences) {
   const std::string licence = kLicence;
   EXPECT_EQ(finding("tests/a.cpp", "int x;\n"),

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/log.h"
 #include "runtime/program.h"
 #include "support/message.h"
 #include "transom/device.h"
@@ -95,6 +96,31 @@ TEST(ProgramCache, FindsTheProgramOfARepeatedStep) {
   const size_t before = cache_statistics().compilations;
   for (int i = 0; i < 5; ++i) step(0.01f * static_cast<float>(i));
   EXPECT_EQ(cache_statistics().compilations, before);
+}
+
+// TRANSOM_LOG=recompiles names a batch by its types; what has none is named by what it reads or makes.
+TEST(ProgramCache, SaysWhatAProgramIsCompiledFor) {
+  set_device("reference");
+  std::string said;
+  set_log_sink([&](LogLevel, std::string_view text) { said += text; });
+  ::setenv("TRANSOM_LOG", "recompiles", 1);
+  const auto compiled_for = [&](const std::vector<Tensor>& results) {
+    said.clear();
+    eval(results);
+    const size_t begin = said.find(" for "), end = said.find(" in ");
+    return end == said.npos ? said : said.substr(begin + 5, end - begin - 5);
+  };
+  const Tensor kept = Tensor::from(Floats{1, 2, 3, 4, 5, 6, 7}, {7});
+  EXPECT_EQ(compiled_for({kept * kept - kept}), "(f32[7])");
+  EXPECT_EQ(compiled_for({full({11}, 2.5) * full({11}, 0.5)}), "constants alone, giving (f32[11])");
+  Tensor updated = Tensor::from(Floats{1, 2, 3}, {3});
+  updated = updated * updated;
+  EXPECT_EQ(compiled_for({updated}), "donated (f32[3])");
+  const auto weights = std::make_shared<Floats>(Floats(13, 0.5f));
+  const Tensor frozen = Tensor::from_frozen(std::as_bytes(std::span(*weights)), {DType::kFloat32, {13}}, weights);
+  EXPECT_EQ(compiled_for({frozen + frozen}), "frozen (f32[13])");
+  ::unsetenv("TRANSOM_LOG");
+  set_log_sink({});
 }
 
 }  // namespace

@@ -59,6 +59,33 @@ TEST(ClassOptions, VocabularyFileOfMpnet) {
   EXPECT_EQ(tokenizer.bos_token_id(), 0);
 }
 
+// Without a tokenizer_config.json, the model's type names the class, and that what the model is given.
+TEST(ClassOptions, AFolderWithoutAClassHasThatOfItsModel) {
+  using Names = std::vector<std::string>;
+  const auto made = [](const std::string& type, const std::string& file, const std::string& text) {
+    const test::TemporaryFolder folder;
+    folder.write("config.json", "{\"model_type\": \"" + type + "\"}");
+    folder.write(file, text);
+    return Tokenizer::from_pretrained(folder.path().string());
+  };
+  const Names without = {"input_ids", "attention_mask"}, with = {"input_ids", "token_type_ids", "attention_mask"};
+  // As microsoft/mpnet-base has it: with BERT's special tokens among the others.
+  const Tokenizer mpnet =
+      made("mpnet", "vocab.txt", "<s>\n<pad>\n</s>\n[UNK]\n[PAD]\n[CLS]\n[SEP]\n[MASK]\na\nb\n<mask>\n");
+  EXPECT_EQ(mpnet.model_input_names(), without);
+  EXPECT_EQ(mpnet.encode("A <mask>", "b").ids, (std::vector<int64_t>{0, 8, 10, 2, 2, 9, 2}));
+  EXPECT_EQ(mpnet.pad_token_id(), 1);
+  const std::string bert = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n";
+  EXPECT_EQ(made("bert", "vocab.txt", bert).model_input_names(), with);
+  EXPECT_EQ(made("electra", "vocab.txt", bert).model_input_names(), with);
+  const std::string words = R"({"model": {"type": "WordLevel", "vocab": {"a": 0, "[UNK]": 1}, "unk_token": "[UNK]"}})";
+  EXPECT_EQ(made("deberta-v2", "tokenizer.json", words).model_input_names(), with);
+  for (const char* type : {"roberta", "gpt2", "bloom", "llama", "opt", "albert", "modernbert"})
+    EXPECT_EQ(made(type, "tokenizer.json", words).model_input_names(), without) << type;
+  EXPECT_EQ(made("gemma2", "tokenizer.json", words).padding_side(), Side::kLeft);
+  EXPECT_EQ(made("llama", "tokenizer.json", words).padding_side(), Side::kRight);
+}
+
 TEST(ClassOptions, SpecialTokensMap) {
   const test::TemporaryFolder folder;
   folder.write("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nblank\n");

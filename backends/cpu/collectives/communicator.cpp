@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "cpu/guarded.h"
+#include "cpu/error.h"
 #include "cpu/types.h"
 
 using transom::cpu::Completion;
