@@ -60,7 +60,12 @@ struct transom_stream : transom::cpu::Handle {
   std::unique_ptr<transom_capture> recording;
 
   std::byte* scratch(size_t bytes) {
-    if (bytes > bytes_) {
+#if defined(__SANITIZE_ADDRESS__)  // a sanitizer should see where it ends
+    const bool fits = bytes == bytes_;
+#else
+    const bool fits = bytes <= bytes_;
+#endif
+    if (!fits) {
       if (scratch_) allocator_.free(std::exchange(scratch_, nullptr), std::exchange(bytes_, 0));
       scratch_ = allocator_.allocate(bytes);
       bytes_ = bytes;

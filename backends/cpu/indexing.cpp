@@ -52,6 +52,7 @@ Kernel make_gather(const Node& node) {
             const std::byte* x = arguments.inputs[0];
             const std::byte* indices = arguments.inputs[1];
             check_indices(layout, indices);
+            if (row == 0) return;  // memory of no bytes need not have an address
             const auto grain = std::max<int64_t>((1 << 16) / static_cast<int64_t>(row + 1), 1);
             parallel_ranges(layout.outer * layout.indices, grain, [&](int64_t begin, int64_t end) {
               for (int64_t i = begin; i < end; ++i) {
@@ -83,6 +84,7 @@ template <typename T>
 void scatter_add(const Layout& layout, const Arguments& arguments) {
   const std::byte* indices = arguments.inputs[1];
   check_indices(layout, indices);
+  if (layout.inner == 0) return;
   T* y = arguments.output<T>();
   const T* x = arguments.input<T>(0);
   if (y != x)

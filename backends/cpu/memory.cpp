@@ -15,18 +15,26 @@ namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kPackedBlock = size_t{16} << 20;
-#if defined(__SANITIZE_ADDRESS__)
-constexpr size_t kAlwaysKept = 0;  // a sanitizer should see every free
+#if defined(__SANITIZE_ADDRESS__)  // a sanitizer should see every free, and where a block ends
+constexpr size_t kAlwaysKept = 0;
+constexpr bool kExact = true;
 #else
 constexpr size_t kAlwaysKept = size_t{256} << 20;
+constexpr bool kExact = false;
 #endif
 
 // Size classes: eight to each power of two, so that at most an eighth is wasted and sizes that differ a little share.
 size_t rounded_size(size_t bytes) {
+  if (kExact) return bytes;
   if (bytes <= 64) return 64;
   const size_t step = std::max<size_t>(std::bit_floor(bytes - 1) / 8, 64);
   const size_t rounded = (bytes + step - 1) / step * step;
   return rounded >= kHugePage ? (rounded + kHugePage - 1) / kHugePage * kHugePage : rounded;
+}
+
+std::byte* aligned_block(size_t alignment, size_t size) {
+  void* block = nullptr;
+  return posix_memalign(&block, alignment, size) == 0 ? static_cast<std::byte*>(block) : nullptr;
 }
 
 }  // namespace
@@ -44,10 +52,10 @@ std::byte* Allocator::allocate(size_t bytes) {
     kept_bytes_ -= size;
   } else {
     const size_t alignment = size >= kHugePage ? kHugePage : 64;
-    block = static_cast<std::byte*>(std::aligned_alloc(alignment, size));
+    block = aligned_block(alignment, size);
     if (!block) {
       release_kept(0);
-      block = static_cast<std::byte*>(std::aligned_alloc(alignment, size));
+      block = aligned_block(alignment, size);
     }
     if (!block) fail(TRANSOM_OUT_OF_MEMORY, "no memory for a buffer of {} bytes; {} bytes are in use", bytes, in_use_);
     if (size >= kHugePage) madvise(block, size, MADV_HUGEPAGE);

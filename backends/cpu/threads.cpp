@@ -19,11 +19,17 @@ std::byte* thread_scratch(size_t bytes, ScratchUse use) {
   };
   thread_local Block blocks[2];
   Block& block = blocks[static_cast<size_t>(use)];
-  if (bytes > block.capacity) {
-    const size_t rounded = (bytes + 4095) / 4096 * 4096;
+#if defined(__SANITIZE_ADDRESS__)  // a sanitizer should see where it ends, and what is used after the next call
+  const size_t rounded = bytes;
+  block.capacity = 0;
+#else
+  const size_t rounded = (bytes + 4095) / 4096 * 4096;
+#endif
+  if (bytes > block.capacity || !block.memory) {
     block.capacity = 0;
-    block.memory.reset(static_cast<std::byte*>(std::aligned_alloc(4096, rounded)));
-    if (!block.memory) throw std::bad_alloc();
+    void* memory = nullptr;
+    if (posix_memalign(&memory, 4096, rounded) != 0) throw std::bad_alloc();
+    block.memory.reset(static_cast<std::byte*>(memory));
     block.capacity = rounded;
   }
   return block.memory.get();

@@ -55,9 +55,12 @@ void UnaryTable::fill(const TileProgram& program) {
     every.count = kNumbers;
     every.shape = {kNumbers};
     for (Leaf& leaf : every.leaves) leaf.offset = 0;
+    // What would be written out first is there as it is: every input is the numbers.
+    every.inputs += every.materialised.size();
+    every.materialised.clear();
     std::vector<uint16_t> numbers(kNumbers), results(kNumbers);
     std::iota(numbers.begin(), numbers.end(), uint16_t{0});
-    std::vector<std::byte*> inputs(program.inputs, reinterpret_cast<std::byte*>(numbers.data()));
+    std::vector<std::byte*> inputs(every.inputs, reinterpret_cast<std::byte*>(numbers.data()));
     std::vector<std::byte*> outputs(program.results[0].output + 1, reinterpret_cast<std::byte*>(results.data()));
     run_program(every, {inputs.data(), outputs.data(), nullptr, nullptr, nullptr});
     results_ = std::move(results);

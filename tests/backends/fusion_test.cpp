@@ -268,5 +268,20 @@ TEST(Fusion, LooksUpWhatItWouldCompute) {
   }
 }
 
+// The same of a broadcast that no strides express: the table is made of the function, not of the way to its operand.
+TEST(Fusion, LooksUpAReshapedBroadcast) {
+  const int64_t rows = 300, columns = 256, count = rows * columns;
+  Graph region;
+  const int x = region.input(TRANSOM_BFLOAT16, {1, columns});
+  const int wide = region.node("broadcast", {x}, TRANSOM_BFLOAT16, {rows, columns});
+  const int flat = region.node("reshape", {wide}, TRANSOM_BFLOAT16, {count}, {{"shape", Shape{count}}});
+  region.output(region.node("tanh", {flat}, TRANSOM_BFLOAT16, {count}));
+  const Tensor a = numbers(TRANSOM_BFLOAT16, {1, columns});
+  const std::vector<double> found = run_fusion(region, {a})[0].values;
+  ASSERT_EQ(found.size(), static_cast<size_t>(count));
+  for (size_t i = 0; i < found.size(); ++i)
+    ASSERT_NEAR(found[i], std::tanh(a.values[i % static_cast<size_t>(columns)]), 0.01) << i;
+}
+
 }  // namespace
 }  // namespace transom::backend_test
