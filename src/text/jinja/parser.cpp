@@ -79,9 +79,8 @@ class Parser {
     while (true) {
       const Token& token = peek();
       if (token.kind == Lexeme::kEnd) {
-        require(ends.size() == 0, "line {}: expected '{}' before the end of the template", token.line,
-                *(ends.end() - 1));
-        return body;
+        if (ends.size() == 0) return body;
+        require(false, "line {}: expected '{}' before the end of the template", token.line, *(ends.end() - 1));
       }
       if (token.kind == Lexeme::kText) {
         Statement text;
