@@ -66,14 +66,19 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::string did_you_mean(std::string_view name, const std::vector<std::string>& names) {
+const std::string* nearest(std::string_view name, const std::vector<std::string>& names) {
   const std::string* best = nullptr;
   size_t best_distance = std::max<size_t>(2, name.size() / 3) + 1;
   for (const std::string& candidate : names) {
     const size_t distance = edit_distance(name, candidate);
     if (distance < best_distance) best_distance = distance, best = &candidate;
   }
-  return best ? fmt::format(", did you mean '{}'?", *best) : std::string();
+  return best;
+}
+
+std::string did_you_mean(std::string_view name, const std::vector<std::string>& names) {
+  const std::string* near = nearest(name, names);
+  return near ? fmt::format(", did you mean '{}'?", *near) : ".";
 }
 
 }  // namespace transom

@@ -36,7 +36,9 @@ inline std::string quoted(const char* text, size_t limit = 80) { return quoted(s
 inline std::string quoted(const std::string& text, size_t limit = 80) { return quoted(std::string_view(text), limit); }
 inline std::string quoted(std::string& text, size_t limit = 80) { return quoted(std::string_view(text), limit); }
 
-// ", did you mean 'x'?" with the nearest of `names`, or nothing if none is near.
+// The nearest of `names`, or null if none is near.
+const std::string* nearest(std::string_view name, const std::vector<std::string>& names);
+// The end of a sentence about a name that is not known: ", did you mean 'x'?" with the nearest of `names`, or ".".
 std::string did_you_mean(std::string_view name, const std::vector<std::string>& names);
 
 }  // namespace transom

@@ -119,7 +119,7 @@ ImageProcessor::ImageProcessor(const Config& config, const std::string& type) {
     if (known.family == family) defaults = &known;
   }
   if (!defaults)
-    fail("{}: unknown image_processor_type {}{}; known are those of {}", config.where(), quoted(type),
+    fail("{}: unknown image_processor_type {}{} Known are those of {}", config.where(), quoted(type),
          did_you_mean(family, names), fmt::join(names, ", "));
   convnext_ = family == "ConvNext";
   do_resize_ = config.get_bool("do_resize", true);

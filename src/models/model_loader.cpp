@@ -99,14 +99,13 @@ void warn_of_missing(const LoadReport& report, const std::string& where) {
   constexpr size_t kShown = 4;
   const std::vector<std::string> shown(report.missing.begin(),
                                        report.missing.begin() + std::min(kShown, report.missing.size()));
-  std::string near;
+  const std::string* near = nullptr;
   for (const std::string& name : shown)
-    if (near.empty() && report.unexpected.size() < 1000) near = did_you_mean(name, report.unexpected);
-  if (!near.empty()) near = "; not used" + near.substr(near.find(" '"));
-  if (near.ends_with('?')) near.pop_back();
+    if (!near && report.unexpected.size() < 1000) near = nearest(name, report.unexpected);
   log(LogLevel::kWarning,
       fmt::format("{}: {} tensors of the model are not there and are made new: {}{}{}", where, report.missing.size(),
-                  fmt::join(shown, ", "), report.missing.size() > kShown ? " ..." : "", near));
+                  fmt::join(shown, ", "), report.missing.size() > kShown ? " ..." : "",
+                  near ? fmt::format("; not used '{}'", *near) : ""));
 }
 
 class Source : public ParameterSource {

@@ -197,7 +197,7 @@ Tensor activation(std::string_view name, const Tensor& x) {
     if (known.name == name) return known.function(x);
     names.emplace_back(known.name);
   }
-  fail("unknown activation {}{}; known are {}", quoted(name), did_you_mean(name, names), fmt::join(names, ", "));
+  fail("unknown activation {}{} Known are: {}", quoted(name), did_you_mean(name, names), fmt::join(names, ", "));
 }
 
 }  // namespace transom

@@ -276,7 +276,7 @@ TEST(Activations, AreFoundByTheirNamesInConfigurations) {
   expect_near(evaluate(activation("elu", x.tensor), {x}), {std::expm1(-1), 0, 2});
   expect_near(evaluate(activation("hardswish", x.tensor), {x}), {-1.0 / 3, 0, 5.0 / 3});
   EXPECT_NE(
-      test::message_of([&] { activation("gelu_nwe", x.tensor); }).find("did you mean 'gelu_new'?; known are gelu"),
+      test::message_of([&] { activation("gelu_nwe", x.tensor); }).find("did you mean 'gelu_new'? Known are: gelu"),
       std::string::npos);
 }
 
