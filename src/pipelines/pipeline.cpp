@@ -124,7 +124,7 @@ int64_t batch_size_of(const Json& parameters) {
   if (found == parameters.end() || found->is_null()) return 1;
   const int64_t size = int_parameter(parameters, "batch_size", 1);
   if (size < 1) fail("batch_size: expected a number above 0, found {}", size);
-  return size;
+  return std::min(size, int64_t{1} << 30);  // all that there are
 }
 
 std::string text_input(const Json& input, const std::string& field) {

@@ -52,7 +52,7 @@ class ImageTasks : public testing::Test {
     std::vector<Json> alone;
     for (const Json& file : files_) alone.push_back(run_pipeline(task, file, Json::object()));
     EXPECT_NE(alone[0], alone[1]);
-    for (const int64_t size : {1, 2, 3, 8}) {
+    for (const int64_t size : {int64_t{1}, int64_t{2}, int64_t{3}, int64_t{8}, INT64_MAX}) {
       const std::vector<Json> together = run_pipeline(task, files_, {{"batch_size", size}});
       ASSERT_EQ(together.size(), files_.size());
       for (size_t i = 0; i < alone.size(); ++i)

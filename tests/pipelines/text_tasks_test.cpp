@@ -84,8 +84,10 @@ TEST_F(TextTasks, BatchesGiveWhatSingleTextsGive) {
   const std::vector<Json> texts{"a b", "c", "de a b c", "b b"};
   const auto same = [&](const Pipeline& task, Json parameters) {
     const Json alone = all(task, texts, parameters);
-    parameters["batch_size"] = 3;
-    EXPECT_TRUE(near(all(task, texts, parameters), alone)) << dump_json(alone);
+    for (const int64_t size : {int64_t{3}, INT64_MAX}) {
+      parameters["batch_size"] = size;
+      EXPECT_TRUE(near(all(task, texts, parameters), alone)) << dump_json(alone);
+    }
   };
   same(*pipeline("text-classification", "BertForSequenceClassification"), {{"top_k", nullptr}});
   same(*pipeline("token-classification", "BertForTokenClassification"), {{"aggregation_strategy", "simple"}});
