@@ -120,11 +120,14 @@ class Walk {
         const std::vector<Array> straight = outputs;
         operation.evaluate(inputs, attributes, outputs);
         // What is less than its error may also be lost altogether, and 0 is what no such walk would meet by itself:
-        // neither its sign nor a division by it is what numbers on both sides of it give.
+        // neither its sign nor a division by it is what numbers on both sides of it give. So are whole numbers, of
+        // which alone a negative number has powers.
         for (size_t o = 0; o < outputs.size(); ++o)
           for (size_t i = 0; i < outputs[o].real.size(); ++i) {
             double& x = outputs[o].real[i];
-            if (std::fabs(straight[o].real[i]) < std::fabs(x - straight[o].real[i]) && noise(x, i + 1) > 0.5) x = 0;
+            const double sum = straight[o].real[i], error = std::fabs(x - sum), draw = noise(x, i + 1);
+            if (std::fabs(sum) < error && draw > 0.5) x = 0;
+            else if (std::fabs(sum - std::nearbyint(sum)) < error && draw < -0.5) x = std::nearbyint(sum);
           }
       }
     }

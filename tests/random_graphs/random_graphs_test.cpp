@@ -45,12 +45,13 @@ TEST_P(SeedsThatFailed, Agree) { expect_agreement(GetParam()); }
 // 41011612: places in an order where two values tie on one device. The comparison was wrong.
 // 41022965: a sum of bf16 that cancels to 0, as a bool. The comparison was wrong.
 // 71012501: a product beyond f16 with an infinite bias (found/f16_sum_beyond_its_range.txt). The comparison was wrong.
-// 771257: a gather of nothing, copied from no address (the undefined-behaviour sanitizer).
+// 81025993, 91024405: a sum of bf16 that stays in f32; one that is a whole number, and a power. The comparison was
+// wrong. 771257: a gather of nothing, copied from no address (the undefined-behaviour sanitizer).
 INSTANTIATE_TEST_SUITE_P(All, SeedsThatFailed,
                          testing::Values(1002, 1017, 1562, 2027, 2105, 3016, 3212, 3316, 3392, 31399, 709037, 882572,
                                          887481, 889865, 2001433, 2008349, 2009436, 2011530, 2013729, 3005060, 3006505,
                                          3021382, 995276, 997998, 41006656, 41011787, 41024735, 51013168, 41027005,
-                                         41003475, 41011612, 41022965, 771257, 71012501));
+                                         41003475, 41011612, 41022965, 771257, 71012501, 81025993, 91024405));
 
 TEST(FoundCases, Agree) {
   set_device("cpu");
