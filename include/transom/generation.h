@@ -93,7 +93,7 @@ struct GenerationOptions {
   const Tokenizer* tokenizer = nullptr;  // for stop strings
   // Changes the scores [V] of the token that is to follow `tokens`, after the penalties of the configuration and before
   // what narrows a choice by sampling. -infinity forbids a token.
-  std::function<void(const TokenIds& tokens, std::span<float> scores)> process_scores;
+  std::function<void(const TokenIds& tokens, std::span<float> scores)> process_logits;
 };
 
 struct GenerationOutput {

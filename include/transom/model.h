@@ -19,7 +19,7 @@ class CompiledForward;    // models/compiled_forward.h
 class Config;             // io/config.h
 class KeyValueCache;      // nn/cache.h
 struct LowRankAdapter;    // nn/lora.h
-class LowRankAdaptation;  // models/lora.h
+class LowRankAdaptation;  // models/loading/lora.h
 
 // One tensor of a model, by its name in the checkpoint. Layers share it with the model, so that a new value is seen by
 // all.

@@ -66,7 +66,7 @@ class Tensor {
 
   // The same value, through which no gradient flows.
   Tensor detach() const;
-  // Marks this tensor as one whose gradient may be asked for: what is computed from it then remembers how.
+  // Marks this tensor as one whose gradient may be asked for: what is computed from it then keeps how.
   Tensor& set_requires_grad(bool requires_grad = true);
   bool requires_grad() const;
 

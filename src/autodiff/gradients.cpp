@@ -65,7 +65,7 @@ struct Expansion {
 
 // A copy of the region, separated from the forward pass and tied to the cotangents (see checkpoint.cpp).
 Expansion recomputed(const Node& node, const std::vector<Tensor>& cotangents) {
-  const RememberGradient expanding;
+  const EnableGrad expanding;
   std::vector<Tensor> separated = node.inputs;
   for (const Tensor& cotangent : cotangents)
     if (cotangent.defined()) separated.push_back(cotangent);
@@ -117,7 +117,7 @@ std::vector<Tensor> input_gradients(const Node& node, const std::vector<Tensor>&
   }
   const auto decomposed = [&] {
     // Run at once in eager mode, its nodes would else let go of their inputs before the sweep comes to them.
-    const RememberGradient expanding;
+    const EnableGrad expanding;
     return operation.decompose(node.inputs, node.attributes);
   };
   return gradients_through({node.inputs, decomposed(), std::move(cotangents)}, wants);

@@ -7,8 +7,8 @@
 #include "device/device.h"
 #include "io/config.h"
 #include "pipelines/pipeline.h"
-#include "train/model_inputs.h"
-#include "train/train_step.h"
+#include "train/loop/model_inputs.h"
+#include "train/loop/train_step.h"
 #include "transom/ops.h"
 
 namespace transom {

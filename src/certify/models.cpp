@@ -9,7 +9,7 @@
 #include "base/mt19937.h"
 #include "bench/workload.h"
 #include "certify/certify.h"
-#include "train/train_step.h"
+#include "train/loop/train_step.h"
 #include "transom/gradients.h"
 #include "transom/ops.h"
 

@@ -54,7 +54,7 @@ struct DeviceOptions {
 };
 
 // The numbers that are computed with, for as long as what `apply` returns lives.
-struct NumberOptions {
+struct PrecisionOptions {
   std::string dtype = "float32", quantization = "none";
   void add_to(Command& command);
   std::shared_ptr<void> apply() const;  // refuses unknown ones

@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "cli/command.h"
 #include "io/safetensors.h"
-#include "train/model_inputs.h"
+#include "train/loop/model_inputs.h"
 #include "transom/compile.h"
 #include "transom/gradients.h"
 #include "transom/model.h"
@@ -19,7 +19,7 @@ struct Options {
   std::string model, inputs, outputs, gradients, kwargs = "{}";
   ModelOptions source;
   DeviceOptions device;
-  NumberOptions numbers;
+  PrecisionOptions numbers;
 };
 
 void write_tensors(const std::string& path, const NamedTensors& tensors) {

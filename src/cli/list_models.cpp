@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "cli/command.h"
-#include "models/catalogue.h"
+#include "models/loading/catalogue.h"
 
 namespace transom {
 namespace {

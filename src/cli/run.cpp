@@ -31,7 +31,7 @@ struct Options {
   std::list<std::pair<std::string, std::optional<std::string>>> generation;
   ModelOptions source;
   DeviceOptions device;
-  NumberOptions numbers;
+  PrecisionOptions numbers;
 };
 
 Json parameters_of(const Options& o) {
@@ -122,7 +122,7 @@ void for_each_line(std::string_view text, Line&& line) {
 void add_input(const Pipeline& pipeline, const std::string& input, std::vector<Json>& inputs) {
   if (input == "-") {
     for (std::string line; std::getline(std::cin, line);) inputs.push_back(line);
-  } else if ((pipeline.takes_images() || pipeline.takes_sounds()) && std::filesystem::is_directory(input)) {
+  } else if ((pipeline.takes_images() || pipeline.takes_audio()) && std::filesystem::is_directory(input)) {
     std::vector<std::string> files;
     for (const auto& entry : std::filesystem::directory_iterator(input))
       if (pipeline.takes_images() ? is_image_name(entry.path()) : is_sound_name(entry.path()))

@@ -9,7 +9,7 @@
 
 #include "base/json_fwd.h"
 #include "bench/workload.h"
-#include "explain/limits.h"
+#include "explain/roofline.h"
 
 namespace transom {
 

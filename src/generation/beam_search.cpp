@@ -109,7 +109,7 @@ class BeamSearch {
       std::vector<float> own(scores.begin() + static_cast<ptrdiff_t>(row * V),
                              scores.begin() + static_cast<ptrdiff_t>((row + 1) * V));
       log_softmax(own);
-      for (const ScoreProcessor& process : s_.processors) process({prompt.running[b].tokens, p, own});
+      for (const LogitsProcessor& process : s_.processors) process({prompt.running[b].tokens, p, own});
       for (const float score : own) totals.push_back(score + prompt.running[b].score);
     }
     const std::vector<size_t> places =

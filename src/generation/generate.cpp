@@ -158,7 +158,7 @@ std::vector<int64_t> padding_of(const std::vector<TokenIds>& mask) {
 }
 
 // By the names that Transformers gives to classes.
-bool has_writing_head(const std::string& architecture) {
+bool can_generate_text(const std::string& architecture) {
   return architecture.find("LM") != architecture.npos || architecture.ends_with("ForConditionalGeneration") ||
          architecture.ends_with("MTModel");
 }
@@ -169,7 +169,7 @@ GenerationOutput generate(const Model& model, const NamedTensors& inputs, const 
                           const GenerationOptions& options) {
   const auto* writer = dynamic_cast<const GenerativeModel*>(&model);
   const Config& description = model.config();
-  if (!writer || !has_writing_head(model.architecture()) ||
+  if (!writer || !can_generate_text(model.architecture()) ||
       description.get_bool("is_encoder_decoder", writer->has_encoder()) != writer->has_encoder())
     fail(
         "{} does not generate text: expected a model with a head for that (GPT2LMHeadModel, LlamaForCausalLM, "
@@ -191,13 +191,13 @@ GenerationOutput generate(const Model& model, const NamedTensors& inputs, const 
 
   const int64_t vocabulary =
       description.get_int("decoder_vocab_size", description.get_int("vocab_size", std::numeric_limits<int64_t>::max()));
-  const std::vector<ScoreProcessor> processors =
-      score_processors(config, {.prompt_length = prompt_length,
+  const std::vector<LogitsProcessor> processors =
+      logits_processors(config, {.prompt_length = prompt_length,
                                 .max_length = max_length,
                                 .vocabulary = vocabulary,
                                 .padding = writer->has_encoder() ? std::vector<int64_t>() : padding_of(prompts.mask),
                                 .encoder_input_ids = std::move(prompts.encoder_ids),
-                                .custom = options.process_scores});
+                                .custom = options.process_logits});
   const Stopping stopping(config, max_length, options.tokenizer);
   Decoding decoding(*writer, std::move(prompts.encoder_inputs), std::move(prompts.mask), max_length, config.use_cache);
   Search search{.decoding = decoding,

@@ -7,7 +7,7 @@
 
 #include "base/mt19937.h"
 #include "generation/decoding.h"
-#include "generation/scores.h"
+#include "generation/logits_processors.h"
 
 namespace transom {
 
@@ -33,7 +33,7 @@ class Stopping {
 struct Search {
   Decoding& decoding;
   const GenerationConfig& config;
-  const std::vector<ScoreProcessor>& processors;
+  const std::vector<LogitsProcessor>& processors;
   const Stopping& stopping;
   std::vector<TokenIds> rows;
   int64_t padding;     // fills rows that have ended

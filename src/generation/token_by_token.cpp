@@ -44,7 +44,7 @@ GenerationOutput choose_token_by_token(Search s) {
       const size_t from = first ? row / copies : row;
       std::vector<float> own(scores.begin() + static_cast<ptrdiff_t>(from * V),
                              scores.begin() + static_cast<ptrdiff_t>((from + 1) * V));
-      for (const ScoreProcessor& process : s.processors) process({rows[row], row / copies, own});
+      for (const LogitsProcessor& process : s.processors) process({rows[row], row / copies, own});
       const size_t chosen = s.config.do_sample
                                 ? draw(own, s.random)
                                 : static_cast<size_t>(std::max_element(own.begin(), own.end()) - own.begin());

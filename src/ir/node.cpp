@@ -118,7 +118,7 @@ std::shared_ptr<Node> make_node(const Operation& operation, std::vector<Tensor> 
       std::any_of(node->types.begin(), node->types.end(), [](const Type& type) { return is_floating(type.dtype); });
   if (!in_compiler && !gradients_off && carries_gradient && !operation.stops_gradient)
     for (const Tensor& input : inputs) node->requires_grad |= input.requires_grad();
-  node->remembers = node->requires_grad;
+  node->saves_for_backward = node->requires_grad;
   node->inputs = std::move(inputs);
   if (!in_compiler)
     if (const NodeObserver observer = node_observer.load(std::memory_order_relaxed)) observer(node);
@@ -160,8 +160,8 @@ CompilerScope::~CompilerScope() { in_compiler = before_; }
 NoGradient::NoGradient() : before_(gradients_off) { gradients_off = true; }
 NoGradient::~NoGradient() { gradients_off = before_; }
 bool gradients_enabled() { return !gradients_off; }
-RememberGradient::RememberGradient() : before_(gradients_off) { gradients_off = false; }
-RememberGradient::~RememberGradient() { gradients_off = before_; }
+EnableGrad::EnableGrad() : before_(gradients_off) { gradients_off = false; }
+EnableGrad::~EnableGrad() { gradients_off = before_; }
 
 // ---- scopes
 

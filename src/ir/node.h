@@ -26,7 +26,7 @@ struct Node {
   std::shared_ptr<const Graph> region;  // of "fusion" and "checkpoint": what it computes
   uint64_t sequence = 0;                // order of creation on all threads
   bool requires_grad = false;           // gradients with respect to its outputs, or through them, may be asked for
-  bool remembers = false;               // keeps its inputs once computed, so that gradients can be taken later
+  bool saves_for_backward = false;               // keeps its inputs once computed, so that gradients can be taken later
 
   // One an output once it is computed (and for inputs of the graph from the start); null before.
   mutable std::vector<std::shared_ptr<Storage>> storages;
@@ -79,12 +79,12 @@ class UseScope {
 };
 
 // While one lives, nodes remember again how they were computed, inside of a NoGradient too.
-class RememberGradient {
+class EnableGrad {
  public:
-  RememberGradient();
-  ~RememberGradient();
-  RememberGradient(const RememberGradient&) = delete;
-  RememberGradient& operator=(const RememberGradient&) = delete;
+  EnableGrad();
+  ~EnableGrad();
+  EnableGrad(const EnableGrad&) = delete;
+  EnableGrad& operator=(const EnableGrad&) = delete;
 
  private:
   bool before_;

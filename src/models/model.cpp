@@ -9,7 +9,7 @@
 #include "io/config.h"
 #include "models/compiled_forward.h"
 #include "models/generative.h"
-#include "models/lora.h"
+#include "models/loading/lora.h"
 #include "nn/lora.h"
 
 namespace transom {

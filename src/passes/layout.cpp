@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "ir/tensor_map.h"
-#include "passes/making.h"
+#include "passes/graph_builder.h"
 #include "passes/passes.h"
 #include "transom/ops.h"
 
@@ -194,7 +194,7 @@ int64_t moved_bytes(const Graph& graph) {
 
 }  // namespace
 
-Graph lay_out_images(const Graph& graph, const Claims& claims) {
+Graph assign_layout(const Graph& graph, const Claims& claims) {
   if (std::none_of(graph.nodes.begin(), graph.nodes.end(), [](const auto& node) { return convolution_of(*node); }))
     return graph;
   Layout layout(claims);

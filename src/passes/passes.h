@@ -31,12 +31,12 @@ using Claims = std::function<bool(const Node&)>;
 
 Graph simplify(const Graph& graph);  // common subexpressions, algebra, cancelling movement
 Graph lower_composites(const Graph& graph, const Claims& claims);  // unclaimed composites become their decomposition
-Graph lay_out_images(const Graph& graph,
+Graph assign_layout(const Graph& graph,
                      const Claims& claims);  // channels last, where the device claims it and it pays
 Graph fuse_elementwise(const Graph& graph);  // chains of element-wise nodes become one pass over memory
 Graph fuse_rows(const Graph& graph);         // what walks the same rows is computed some rows at a time
 Graph schedule(const Graph& graph);          // the same nodes in an order in which less memory is live at once
-Graph hoist_vectors(const Graph& graph);     // small tensors made of inputs alone stand first
+Graph hoist_small_values(const Graph& graph);     // small tensors made of inputs alone stand first
 
 struct PassOptions {
   Claims claims;

@@ -16,7 +16,7 @@ Graph run_passes(Graph graph, const PassOptions& options) {
   // compute twice than to keep.
   step("simplify", simplify(graph));
   step("lower_composites", lower_composites(graph, options.claims));
-  step("lay_out_images", lay_out_images(graph, options.claims));
+  step("assign_layout", assign_layout(graph, options.claims));
   const auto claims_region = [&](std::string_view name) {
     Node probe;
     probe.operation = &find_operation(name);
@@ -25,7 +25,7 @@ Graph run_passes(Graph graph, const PassOptions& options) {
   if (claims_region("fusion")) step("fuse_elementwise", fuse_elementwise(graph));
   if (claims_region("row_fusion")) step("fuse_rows", fuse_rows(graph));
   step("schedule", schedule(graph));
-  step("hoist_vectors", hoist_vectors(graph));
+  step("hoist_small_values", hoist_small_values(graph));
   return graph;
 }
 

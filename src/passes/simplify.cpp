@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "ir/tensor_map.h"
-#include "passes/making.h"
+#include "passes/graph_builder.h"
 #include "passes/passes.h"
 #include "transom/ops.h"
 

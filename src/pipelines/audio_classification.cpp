@@ -4,16 +4,16 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "pipelines/classification.h"
-#include "pipelines/sound_model.h"
+#include "pipelines/audio_model.h"
 
 namespace transom {
 namespace {
 
 class AudioClassification : public Pipeline {
  public:
-  explicit AudioClassification(SoundModel model) : model_(std::move(model)), labels_(model_.model->labels()) {}
+  explicit AudioClassification(AudioModel model) : model_(std::move(model)), labels_(model_.model->labels()) {}
   std::vector<std::string> parameter_names() const override { return {"top_k", "function_to_apply"}; }
-  bool takes_sounds() const override { return true; }
+  bool takes_audio() const override { return true; }
 
   // A list of {"score", "label"} by falling score: of all classes, unless top_k says how many.
   Json run(const Json& input, const Json& parameters) const override { return run_all({input}, parameters)[0]; }
@@ -43,14 +43,14 @@ class AudioClassification : public Pipeline {
     return result;
   }
 
-  SoundModel model_;
+  AudioModel model_;
   std::vector<std::string> labels_;
 };
 
 }  // namespace
 
 std::unique_ptr<Pipeline> make_audio_classification(const std::string& directory, const LoadOptions& options) {
-  return std::make_unique<AudioClassification>(SoundModel::load(directory, options));
+  return std::make_unique<AudioClassification>(AudioModel::load(directory, options));
 }
 
 }  // namespace transom

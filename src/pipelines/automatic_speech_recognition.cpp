@@ -6,16 +6,16 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "io/config.h"
-#include "pipelines/sound_chunks.h"
-#include "pipelines/sound_model.h"
-#include "text/ctc_vocabulary.h"
+#include "pipelines/audio_chunks.h"
+#include "pipelines/audio_model.h"
+#include "text/slow_tokenizers/ctc_vocabulary.h"
 
 namespace transom {
 namespace {
 
 class SpeechRecognition : public Pipeline {
  public:
-  SpeechRecognition(SoundModel model, CtcVocabulary vocabulary)
+  SpeechRecognition(AudioModel model, CtcVocabulary vocabulary)
       : model_(std::move(model)), vocabulary_(std::move(vocabulary)) {
     for (const int64_t stride : model_.model->config().get_ints("conv_stride", {5, 2, 2, 2, 2, 2, 2}))
       samples_a_frame_ *= stride;
@@ -23,7 +23,7 @@ class SpeechRecognition : public Pipeline {
   std::vector<std::string> parameter_names() const override {
     return {"chunk_length_s", "stride_length_s", "return_timestamps"};
   }
-  bool takes_sounds() const override { return true; }
+  bool takes_audio() const override { return true; }
 
   // {"text"}, and with return_timestamps ("char" or "word") the "chunks": {"text", "timestamp": [begin, end]}.
   Json run(const Json& input, const Json& parameters) const override { return run_all({input}, parameters)[0]; }
@@ -83,7 +83,7 @@ class SpeechRecognition : public Pipeline {
       ids.insert(ids.end(), chunk.begin() + first, chunk.begin() + std::min(end, there));
   }
 
-  SoundModel model_;
+  AudioModel model_;
   CtcVocabulary vocabulary_;
   int64_t samples_a_frame_ = 1;
 };
@@ -93,7 +93,7 @@ class SpeechRecognition : public Pipeline {
 std::unique_ptr<Pipeline> make_automatic_speech_recognition(const std::string& directory, const LoadOptions& options) {
   if (Config::read(std::filesystem::path(directory) / "config.json").get_string("model_type", "") == "whisper")
     return make_whisper_recognition(directory, options);
-  SoundModel model = SoundModel::load(directory, options);
+  AudioModel model = AudioModel::load(directory, options);
   if (!model.model->architecture().ends_with("ForCTC"))
     fail(
         "{}: automatic-speech-recognition is offered for CTC models (Wav2Vec2ForCTC, HubertForCTC) and Whisper, not "

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/json.h"
-#include "base/made_ahead.h"
+#include "base/prefetcher.h"
 #include "base/threads.h"
 
 namespace transom {
@@ -24,7 +24,7 @@ std::vector<ImageModel::Row> ImageModel::rows(const std::vector<Json>& inputs, c
                                               int64_t batch_size) const {
   const NoGradient inference;
   const auto count = static_cast<int64_t>(inputs.size());
-  MadeAhead<std::vector<Pixels>> batches((count + batch_size - 1) / batch_size, [&](int64_t number) {
+  Prefetcher<std::vector<Pixels>> batches((count + batch_size - 1) / batch_size, [&](int64_t number) {
     const int64_t first = number * batch_size;
     std::vector<Pixels> images(static_cast<size_t>(std::min(batch_size, count - first)));
     parallel_for(images.size(), [&](size_t i) { images[i] = pixels(inputs[static_cast<size_t>(first) + i]); });

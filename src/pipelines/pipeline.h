@@ -31,7 +31,7 @@ class Pipeline {
   // Whether inputs are the paths of image files.
   virtual bool takes_images() const { return false; }
   // Whether they are the paths of sound files.
-  virtual bool takes_sounds() const { return false; }
+  virtual bool takes_audio() const { return false; }
 };
 
 std::vector<std::string> pipeline_tasks();

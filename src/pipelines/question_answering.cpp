@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "data/answers.h"
+#include "data/qa_postprocess.h"
 #include "pipelines/pipeline.h"
 #include "pipelines/text_model.h"
 

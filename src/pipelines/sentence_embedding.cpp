@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
-#include "base/made_ahead.h"
+#include "base/prefetcher.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -98,7 +98,7 @@ std::vector<std::vector<float>> embed(const TextModel& model, const std::vector<
                                       const Pooling& pooling) {
   const NoGradient inference;
   const auto count = static_cast<int64_t>(texts.size());
-  MadeAhead<std::vector<Encoding>> parts((count + kTogether - 1) / kTogether, [&](int64_t number) {
+  Prefetcher<std::vector<Encoding>> parts((count + kTogether - 1) / kTogether, [&](int64_t number) {
     const auto first = texts.begin() + number * kTogether;
     return model.encode({first, first + std::min(kTogether, count - number * kTogether)});
   });

@@ -4,7 +4,7 @@
 #include "base/json.h"
 #include "generation/prompts.h"
 #include "io/config.h"
-#include "pipelines/writing_model.h"
+#include "pipelines/generation_model.h"
 
 namespace transom {
 namespace {
@@ -19,7 +19,7 @@ bool is_message(const Json& json) { return json.is_object() && json.contains("ro
 
 class TextGeneration : public Pipeline {
  public:
-  explicit TextGeneration(WritingModel model) : model_(std::move(model)) {
+  explicit TextGeneration(GenerationModel model) : model_(std::move(model)) {
     const Json& config = model_.model->config().json();
     if (const auto prefix = config.find("prefix"); prefix != config.end() && prefix->is_string())
       prefix_ = prefix->get<std::string>();
@@ -122,14 +122,14 @@ class TextGeneration : public Pipeline {
     ids.erase(ids.begin(), ids.end() - static_cast<ptrdiff_t>(limit - coming));
   }
 
-  WritingModel model_;
+  GenerationModel model_;
   std::string prefix_;
 };
 
 }  // namespace
 
 std::unique_ptr<Pipeline> make_text_generation(const std::string& directory, const LoadOptions& options) {
-  return std::make_unique<TextGeneration>(WritingModel::load(directory, options));
+  return std::make_unique<TextGeneration>(GenerationModel::load(directory, options));
 }
 
 }  // namespace transom

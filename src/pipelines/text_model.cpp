@@ -6,9 +6,9 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/made_ahead.h"
+#include "base/prefetcher.h"
 #include "io/config.h"
-#include "models/maximum_tokens.h"
+#include "models/loading/maximum_tokens.h"
 #include "pipelines/pipeline.h"
 
 namespace transom {
@@ -57,7 +57,7 @@ std::vector<std::vector<TextModel::Row>> TextModel::rows(size_t count,
                                                          int64_t batch_size) const {
   const NoGradient inference;
   const bool left = tokenizer.padding_side() == Side::kLeft;
-  MadeAhead<std::vector<Encoding>> encodings(
+  Prefetcher<std::vector<Encoding>> encodings(
       static_cast<int64_t>(count), [&](int64_t i) { return encode(static_cast<size_t>(i)); }, 2 * batch_size);
   std::vector<std::vector<Row>> result(count);
   std::vector<Row*> batch;

@@ -4,7 +4,7 @@
 #include "base/json.h"
 #include "generation/prompts.h"
 #include "io/config.h"
-#include "pipelines/writing_model.h"
+#include "pipelines/generation_model.h"
 
 namespace transom {
 namespace {
@@ -18,7 +18,7 @@ const Json& defaults() {
 class TextToText : public Pipeline {
  public:
   // `task` as it is named in task_specific_params; results are called `name`_text.
-  TextToText(WritingModel model, const std::string& task, std::string name)
+  TextToText(GenerationModel model, const std::string& task, std::string name)
       : model_(std::move(model)), name_(std::move(name)) {
     const Json& config = model_.model->config().json();
     const Json none = Json::object();
@@ -78,7 +78,7 @@ class TextToText : public Pipeline {
     return bool_parameter(parameters, "truncation", false);
   }
 
-  WritingModel model_;
+  GenerationModel model_;
   std::string name_, prefix_;
 };
 
@@ -89,7 +89,7 @@ std::unique_ptr<Pipeline> make_text_to_text(const std::string& task, const std::
   const std::string name = task == "summarization"           ? "summary"
                            : task.starts_with("translation") ? "translation"
                                                              : "generated";
-  return std::make_unique<TextToText>(WritingModel::load(directory, options), task, name);
+  return std::make_unique<TextToText>(GenerationModel::load(directory, options), task, name);
 }
 
 }  // namespace transom

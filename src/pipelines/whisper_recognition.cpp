@@ -6,11 +6,11 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
-#include "pipelines/sound_chunks.h"
-#include "pipelines/sound_model.h"
+#include "pipelines/audio_chunks.h"
+#include "pipelines/audio_model.h"
 #include "pipelines/whisper_text.h"
-#include "pipelines/whisper_writing.h"
-#include "pipelines/writing_model.h"
+#include "pipelines/whisper_generation.h"
+#include "pipelines/generation_model.h"
 
 namespace transom {
 namespace {
@@ -34,14 +34,14 @@ std::string taken(Json& parameters, const char* name) {
 
 class WhisperRecognition : public Pipeline {
  public:
-  WhisperRecognition(WritingModel model, std::unique_ptr<FeatureExtractor> extractor, const Json& generation)
+  WhisperRecognition(GenerationModel model, std::unique_ptr<FeatureExtractor> extractor, const Json& generation)
       : model_(std::move(model)), extractor_(std::move(extractor)), writer_(*model_.model, generation) {}
 
   std::vector<std::string> parameter_names() const override {
     return writing_parameter_names(
         {"chunk_length_s", "stride_length_s", "return_timestamps", "return_language", "language", "task"});
   }
-  bool takes_sounds() const override { return true; }
+  bool takes_audio() const override { return true; }
 
   // {"text"}, and with return_timestamps or return_language the "chunks": {"language", "timestamp", "text"}.
   Json run(const Json& input, const Json& parameters) const override { return run_all({input}, parameters)[0]; }
@@ -109,7 +109,7 @@ class WhisperRecognition : public Pipeline {
     return result;
   }
 
-  WritingModel model_;
+  GenerationModel model_;
   std::unique_ptr<FeatureExtractor> extractor_;
   WhisperWriter writer_;
 };
@@ -118,7 +118,7 @@ class WhisperRecognition : public Pipeline {
 
 std::unique_ptr<Pipeline> make_whisper_recognition(const std::string& directory, const LoadOptions& options) {
   const fs::path folder(directory), own = folder / "generation_config.json";
-  return std::make_unique<WhisperRecognition>(WritingModel::load(directory, options), FeatureExtractor::read(directory),
+  return std::make_unique<WhisperRecognition>(GenerationModel::load(directory, options), FeatureExtractor::read(directory),
                                               read_json(fs::exists(own) ? own : folder / "config.json"));
 }
 

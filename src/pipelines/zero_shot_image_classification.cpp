@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/json.h"
-#include "base/made_ahead.h"
+#include "base/prefetcher.h"
 #include "pipelines/classification.h"
 #include "pipelines/image_model.h"
 #include "transom/tokenizer.h"
@@ -22,7 +22,7 @@ class ZeroShotImageClassification : public Pipeline {
   Json run(const Json& input, const Json& parameters) const override { return run_all({input}, parameters)[0]; }
 
   std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const override {
-    MadeAhead<ImageProcessor::Pixels> images(static_cast<int64_t>(inputs.size()),
+    Prefetcher<ImageProcessor::Pixels> images(static_cast<int64_t>(inputs.size()),
                                              [&](int64_t i) { return model_.pixels(inputs[static_cast<size_t>(i)]); });
     std::vector<Json> results;
     for (const Json& input : inputs) results.push_back(labelled(images.next(), input, parameters));

@@ -11,7 +11,7 @@
 #include "device/device.h"
 #include "ir/graph.h"
 #include "ir/tensor_map.h"
-#include "passes/cut.h"
+#include "passes/partition.h"
 
 namespace transom {
 

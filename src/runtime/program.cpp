@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "passes/cut.h"
+#include "passes/partition.h"
 #include "passes/memory_plan.h"
 #include "passes/passes.h"
 #include "runtime/collective_program.h"
@@ -62,7 +62,7 @@ Program::Program(std::shared_ptr<Device> device, const Graph& traced, const Prog
     };
   std::vector<bool> frozen = options.frozen;
   frozen.resize(traced.inputs.size());
-  FoldedGraph folded = fold_frozen(isolate(traced), frozen);
+  FoldedGraph folded = fold_constants(isolate(traced), frozen);
   folded_ = std::move(folded.values);
   ProgramOptions all = options;
   all.donated.resize(folded.graph.inputs.size());
@@ -127,7 +127,7 @@ Program::~Program() {
 
 std::vector<std::shared_ptr<Buffer>> Program::with_folded(const std::vector<std::shared_ptr<Buffer>>& inputs) const {
   std::vector<std::shared_ptr<Buffer>> all = inputs;
-  for (const FrozenValue& value : folded_) {
+  for (const FoldedConstant& value : folded_) {
     std::vector<std::shared_ptr<Buffer>> from;
     std::vector<uint64_t> key = {value.key.first, value.key.second};
     for (const size_t i : value.inputs) {

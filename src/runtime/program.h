@@ -7,7 +7,7 @@
 
 #include "device/device.h"
 #include "ir/graph.h"
-#include "passes/fold_frozen.h"
+#include "passes/fold_constants.h"
 #include "runtime/profile.h"
 
 namespace transom {
@@ -64,7 +64,7 @@ class Program {
   std::vector<size_t> output_bytes_;
   std::vector<int> donor_;
   size_t arena_bytes_ = 0;
-  std::vector<FrozenValue> folded_;
+  std::vector<FoldedConstant> folded_;
   ProgramNodes nodes_;  // as the device has them, for profiles
   std::unique_ptr<CollectiveProgram> collective_;  // does it all, where the graph has collectives and a group
 };

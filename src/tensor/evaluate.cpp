@@ -40,11 +40,11 @@ std::vector<bool> find_donated(const Graph& graph, const CountReferences& own) {
   };
   for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
     const bool output = is_output.contains(node->get());
-    const bool keeps = kept[node->get()] || (output ? (*node)->remembers : held_outside(*node));
+    const bool keeps = kept[node->get()] || (output ? (*node)->saves_for_backward : held_outside(*node));
     if (keeps)
       for (const Tensor& input : (*node)->inputs)
         // An output that forgets how it was computed lets go of its inputs, whoever keeps it.
-        if (!is_output.contains(input.node().get()) || input.node()->remembers) kept[input.node().get()] = true;
+        if (!is_output.contains(input.node().get()) || input.node()->saves_for_backward) kept[input.node().get()] = true;
   }
   std::vector<bool> donated;
   std::unordered_map<const Storage*, int> owners;
@@ -104,7 +104,7 @@ void evaluate(std::span<const Tensor> tensors, const CountReferences& own, const
     }
   }
   for (const std::shared_ptr<Node>& node : nodes)
-    if (!node->remembers) node->inputs.clear();
+    if (!node->saves_for_backward) node->inputs.clear();
 }
 
 }  // namespace
@@ -115,7 +115,7 @@ void eval(std::span<const Tensor> tensors) {
       [](const auto& program, const auto& inputs) { return program->run(inputs); });
 }
 
-struct RepeatedEvaluation::Captures {
+struct StepRunner::Captures {
   struct Entry {
     std::shared_ptr<const Program> program;
     std::vector<bool> fixed;  // inputs that were the same buffers at each call so far
@@ -159,11 +159,11 @@ struct RepeatedEvaluation::Captures {
   }
 };
 
-RepeatedEvaluation::RepeatedEvaluation() : captures_(std::make_unique<Captures>()) {}
-RepeatedEvaluation::~RepeatedEvaluation() = default;
-size_t RepeatedEvaluation::replays() const { return captures_->replays; }
+StepRunner::StepRunner() : captures_(std::make_unique<Captures>()) {}
+StepRunner::~StepRunner() = default;
+size_t StepRunner::replays() const { return captures_->replays; }
 
-void RepeatedEvaluation::operator()(std::span<const Tensor> tensors) {
+void StepRunner::operator()(std::span<const Tensor> tensors) {
   if (mode() != Mode::kGraph) {
     captures_->entries.clear();
     eval(tensors);

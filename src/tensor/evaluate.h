@@ -11,12 +11,12 @@ namespace transom {
 
 // What comes back again and again with the same structure, as the steps of training do. In graph mode each program is
 // captured once, with the addresses of what it updates in place, and replayed from then on; in the others it is eval.
-class RepeatedEvaluation {
+class StepRunner {
  public:
-  RepeatedEvaluation();
-  ~RepeatedEvaluation();
-  RepeatedEvaluation(const RepeatedEvaluation&) = delete;
-  RepeatedEvaluation& operator=(const RepeatedEvaluation&) = delete;
+  StepRunner();
+  ~StepRunner();
+  StepRunner(const StepRunner&) = delete;
+  StepRunner& operator=(const StepRunner&) = delete;
 
   void operator()(std::span<const Tensor> tensors);
   size_t replays() const;  // so far

@@ -3,8 +3,8 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "text/clean_up.h"
-#include "text/fields.h"
+#include "text/unicode/clean_up.h"
+#include "text/components/fields.h"
 #include "text/jinja/interpreter.h"
 #include "text/jinja/nodes.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text/tokenize_lines.h"
 
-#include "text/fields.h"
+#include "text/components/fields.h"
 
 namespace transom {
 

@@ -5,10 +5,10 @@
 
 #include "base/error.h"
 #include "base/threads.h"
-#include "text/clean_up.h"
+#include "text/unicode/clean_up.h"
 #include "text/encoding.h"
 #include "text/tokenizer_state.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace transom {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "text/fields.h"
+#include "text/components/fields.h"
 
 namespace transom::text {
 namespace {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/json_fwd.h"
-#include "text/added_tokens.h"
-#include "text/vocabulary.h"
+#include "text/components/added_tokens.h"
+#include "text/token_models/vocabulary.h"
 
 namespace transom::text {
 

@@ -3,7 +3,7 @@
 
 #include <simdjson.h>
 
-#include "text/fields.h"
+#include "text/components/fields.h"
 
 namespace transom::text {
 namespace {

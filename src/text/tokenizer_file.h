@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/json_fwd.h"
-#include "text/vocabulary.h"
+#include "text/token_models/vocabulary.h"
 
 namespace transom::text {
 

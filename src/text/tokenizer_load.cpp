@@ -4,12 +4,12 @@
 
 #include "base/files.h"
 #include "base/json.h"
-#include "text/class_files.h"
-#include "text/class_options.h"
-#include "text/ctc_characters.h"
-#include "text/fields.h"
-#include "text/marian.h"
-#include "text/sentencepiece.h"
+#include "text/slow_tokenizers/tokenizer_class_files.h"
+#include "text/slow_tokenizers/tokenizer_class_options.h"
+#include "text/slow_tokenizers/ctc_characters.h"
+#include "text/components/fields.h"
+#include "text/slow_tokenizers/marian.h"
+#include "text/sentencepiece/sentencepiece.h"
 #include "text/tokenizer_state.h"
 #include "transom/hub.h"
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/json_fwd.h"
-#include "text/added_tokens.h"
+#include "text/components/added_tokens.h"
 #include "text/chat_template.h"
-#include "text/components.h"
+#include "text/components/components.h"
 #include "text/tokenizer_config.h"
 #include "text/tokenizer_file.h"
 #include "transom/tokenizer.h"

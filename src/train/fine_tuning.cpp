@@ -3,9 +3,9 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "train/task_data.h"
-#include "train/trainer_state.h"
-#include "train/training_curve.h"
+#include "train/tasks/task_data.h"
+#include "train/files/trainer_state.h"
+#include "train/files/training_curve.h"
 #include "transom/distributed.h"
 #include "transom/ops.h"
 

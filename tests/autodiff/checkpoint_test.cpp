@@ -111,7 +111,7 @@ TEST_F(Checkpoint, RemembersForItsParameters) {
   Tensor w = make_input({DType::kFloat64, {3}});
   w.set_requires_grad();
   const Tensor y = checkpoint([&](const std::vector<Tensor>& in) { return in[0] * w; }, {x_.tensor});
-  EXPECT_TRUE(y.node()->remembers);
+  EXPECT_TRUE(y.node()->saves_for_backward);
 }
 
 }  // namespace

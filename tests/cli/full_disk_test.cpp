@@ -10,7 +10,7 @@
 #include "support/program.h"
 #include "support/small_model.h"
 #include "support/temporary_folder.h"
-#include "train/checkpoints.h"
+#include "train/files/checkpoints.h"
 
 namespace transom {
 namespace {

@@ -11,8 +11,8 @@
 #include "support/program.h"
 #include "support/small_model.h"
 #include "support/temporary_folder.h"
-#include "train/checkpoints.h"
-#include "train/trainer_state.h"
+#include "train/files/checkpoints.h"
+#include "train/files/trainer_state.h"
 
 namespace transom {
 namespace {

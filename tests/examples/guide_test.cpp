@@ -10,8 +10,8 @@
 #include "base/files.h"
 #include "support/command.h"
 #include "support/golden.h"
-#include "train/argument_tables.h"
-#include "train/gaudi_arguments.h"
+#include "train/arguments/argument_tables.h"
+#include "train/arguments/gaudi_arguments.h"
 #include "train/tiny_model.h"
 
 namespace transom {

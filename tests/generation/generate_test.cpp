@@ -215,7 +215,7 @@ TEST(Generate, TellsAStreamerEachToken) {
 TEST(Generate, LetsACallerChangeScores) {
   const auto model = Model::from_config(kGpt2);
   GenerationOptions options;
-  options.process_scores = [](const TokenIds& tokens, std::span<float> scores) {
+  options.process_logits = [](const TokenIds& tokens, std::span<float> scores) {
     for (size_t i = 0; i < scores.size(); ++i)
       if (i != (static_cast<size_t>(tokens.back()) + 1) % 30) scores[i] = -std::numeric_limits<float>::infinity();
   };

@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "models/generative.h"
 #include "support/golden.h"
-#include "train/model_inputs.h"
+#include "train/loop/model_inputs.h"
 #include "transom/generation.h"
 #include "transom/ops.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is done to scores before a token is chosen; the numbers are those of Transformers' processors.
-#include "generation/scores.h"
+#include "generation/logits_processors.h"
 
 #include <gtest/gtest.h>
 
@@ -16,12 +16,12 @@ namespace {
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 const std::vector<float> kScores = {2.0F, 1.0F, 0.5F, 0.1F, -1.0F, -3.0F, 1.9F, 0.2F};
 
-std::vector<float> processed(const char* options, const TokenIds& tokens, ScoreContext context = {}) {
+std::vector<float> processed(const char* options, const TokenIds& tokens, LogitsContext context = {}) {
   GenerationConfig config;
   config.update(options);
   context.vocabulary = 8;
   std::vector<float> scores = kScores;
-  for (const ScoreProcessor& process : score_processors(config, context)) process({tokens, 0, scores});
+  for (const LogitsProcessor& process : logits_processors(config, context)) process({tokens, 0, scores});
   return scores;
 }
 

@@ -74,12 +74,12 @@ TEST(Nodes, RememberWhatGradientsNeed) {
   Tensor w = f32({3});
   const Tensor x = f32({3});
   w.set_requires_grad();
-  EXPECT_TRUE((w * x).node()->remembers);
-  EXPECT_FALSE((x * x).node()->remembers);
+  EXPECT_TRUE((w * x).node()->saves_for_backward);
+  EXPECT_FALSE((x * x).node()->saves_for_backward);
   EXPECT_FALSE(make_tensor(find_operation("stop_gradient"), {w}).requires_grad());
   EXPECT_FALSE(arg_max(w, 0).requires_grad());  // integers carry no gradient
   const NoGradient off;
-  EXPECT_FALSE((w * x).node()->remembers);
+  EXPECT_FALSE((w * x).node()->saves_for_backward);
 }
 
 TEST(Nodes, ReleaseLongChainsWithoutRecursion) {

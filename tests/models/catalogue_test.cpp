@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "models/catalogue.h"
+#include "models/loading/catalogue.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Encoder-decoder models made from a configuration: token by token they say what they say at once.
-#include "models/encoder_decoder.h"
+#include "models/shared/encoder_decoder.h"
 
 #include <gtest/gtest.h>
 

@@ -11,7 +11,7 @@
 #include "base/json.h"
 #include "io/safetensors.h"
 #include "models/family.h"
-#include "train/model_inputs.h"
+#include "train/loop/model_inputs.h"
 #include "transom/gradients.h"
 #include "transom/model.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "models/lora.h"
+#include "models/loading/lora.h"
 
 #include <gtest/gtest.h>
 

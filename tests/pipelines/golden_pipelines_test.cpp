@@ -44,7 +44,7 @@ TEST_P(GoldenPipeline, EqualsTransformers) {
       make_pipeline(GetParam().task, (folder / golden["model"].get<std::string>()).lexically_normal().string());
   for (const Json& run : golden["runs"]) {
     Json inputs = run["inputs"];
-    if ((pipeline->takes_images() || pipeline->takes_sounds()) && inputs.is_string())  // files beside the case
+    if ((pipeline->takes_images() || pipeline->takes_audio()) && inputs.is_string())  // files beside the case
       inputs = (folder / inputs.get<std::string>()).lexically_normal().string();
     Json got;
     if (inputs.is_array()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "text/ctc_vocabulary.h"
+#include "text/slow_tokenizers/ctc_vocabulary.h"
 
 #include <gtest/gtest.h>
 

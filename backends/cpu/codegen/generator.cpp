@@ -7,7 +7,7 @@
 
 #include "cpu/codegen/instructions.h"
 #include "cpu/codegen/recipe.h"
-#include "cpu/processor.h"
+#include "cpu/device/processor.h"
 
 namespace transom::cpu::codegen {
 namespace {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cpu/codegen/ir.h"
-#include "cpu/tile_instructions.h"
+#include "cpu/tiles/tile_instructions.h"
 
 namespace transom::cpu::codegen {
 

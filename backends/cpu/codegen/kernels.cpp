@@ -15,7 +15,7 @@
 #include "cpu/codegen/cache.h"
 #include "cpu/codegen/executable_memory.h"
 #include "cpu/codegen/library.h"
-#include "cpu/threads.h"
+#include "cpu/device/threads.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>

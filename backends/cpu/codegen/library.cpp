@@ -9,7 +9,7 @@
 
 #include "cpu/codegen/kernels.h"
 #include "cpu/codegen/module/module.h"
-#include "cpu/processor.h"
+#include "cpu/device/processor.h"
 
 namespace transom::cpu::codegen {
 namespace {

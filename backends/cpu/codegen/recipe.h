@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cpu/tile_instructions.h"
+#include "cpu/tiles/tile_instructions.h"
 
 namespace transom::cpu::codegen {
 

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <vector>
 
-#include "cpu/error.h"
-#include "cpu/types.h"
+#include "cpu/device/error.h"
+#include "cpu/device/types.h"
 
 using transom::cpu::Completion;
 using transom::cpu::Transport;

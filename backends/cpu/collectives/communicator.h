@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "cpu/collectives/transport.h"
-#include "cpu/device.h"
+#include "cpu/device/device.h"
 
 namespace transom::cpu {
 

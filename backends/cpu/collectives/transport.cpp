@@ -7,7 +7,7 @@
 #include <map>
 #include <mutex>
 
-#include "cpu/error.h"
+#include "cpu/device/error.h"
 
 namespace transom::cpu {
 namespace {

@@ -13,7 +13,7 @@
 #include <stdexcept>
 
 #include "cpu/collectives/transport.h"
-#include "cpu/transports/meeting.h"
+#include "cpu/transports/rendezvous.h"
 
 namespace transom::cpu {
 namespace {

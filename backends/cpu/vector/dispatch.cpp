@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/processor.h"
+#include "cpu/device/processor.h"
 #include "cpu/vector/kernels.h"
 
 namespace transom::cpu {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace transom::jinja {
 

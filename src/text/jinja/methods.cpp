@@ -6,9 +6,9 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "text/clean_up.h"
+#include "text/unicode/clean_up.h"
 #include "text/jinja/interpreter.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace transom::jinja {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace transom::jinja {
 namespace {

@@ -15,7 +15,7 @@
 #include "hpu_device.h"
 #include "support/small_model.h"
 #include "support/temporary_folder.h"
-#include "train/train_step.h"
+#include "train/loop/train_step.h"
 #include "transom/fine_tuning.h"
 
 namespace transom {

@@ -153,12 +153,12 @@ TEST(SynapseRules, NodesAreChecked) {
 }
 
 // A graph of exp, with handles at hand.
-struct OneNode {
+struct SingleNodeGraph {
   synGraphHandle graph = nullptr;
   synTensor in = nullptr, out = nullptr;
   synRecipeHandle recipe = nullptr;
 
-  OneNode(const Card& card, const Value& like) {
+  SingleNodeGraph(const Card& card, const Value& like) {
     EXPECT_EQ(SYN(synGraphCreate)(&graph, card.type()), 0);
     in = tensor(graph, "in", like, true);
     out = tensor(graph, "out", like, true);
@@ -174,7 +174,7 @@ TEST(SynapseRules, TensorsAndSections) {
   EXPECT_TRUE(in_child({}, [] {
     Card card;
     const Value x = value({4}, {1, 2, 3, 4});
-    OneNode one(card, x);
+    SingleNodeGraph one(card, x);
     synTensor other = nullptr;
     EXPECT_EQ(SYN(synTensorHandleCreate)(&other, one.graph, DATA_TENSOR, "in"), synNameIsAlreadyUsed);
     EXPECT_EQ(SYN(synTensorHandleCreate)(&other, one.graph, DATA_TENSOR, "other"), 0);
@@ -204,7 +204,7 @@ TEST(SynapseRules, Launches) {
   EXPECT_TRUE(in_child({}, [] {
     Card card;
     const Value x = value({4}, {1, 2, 3, 4});
-    OneNode one(card, x);
+    SingleNodeGraph one(card, x);
     ASSERT_EQ(one.compile(), 0);
     EXPECT_EQ(one.compile(), synInvalidArgument);  // the graph is compiled
     const char* names[3] = {"in", "out", "nobody"};

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// How attention is cut: blocks of queries of one head whose scores stay in the second cache, so that no matrix of all
+// scores is ever held (Dao et al., "FlashAttention", 2022).
+#pragma once
+
+#include <vector>
+
+#include "cpu/kernels/kernel.h"
+#include "cpu/products/matrix_product.h"
+
+namespace transom::cpu {
+
+// Some queries and the keys that any of them sees.
+struct QueryBlock {
+  int64_t query, queries;  // first, count
+  int64_t key, keys;
+};
+
+struct AttentionPlan {
+  // q [B, T, H, d], k [B, S, G, d], v [B, S, G, e]
+  int64_t B, T, S, H, G, d, e;
+  transom_dtype dtype;
+  float scale, soft_cap;
+  bool causal;
+  int64_t window;  // 0: all
+  bool biased;
+  Shape bias_strides;  // over [B, H, T, S]; 0 where it repeats
+  bool dropped;
+  uint32_t drop_bound;
+  float kept_scale;
+  size_t key_input;  // which input is dropout's key
+  std::vector<QueryBlock> blocks;
+
+  explicit AttentionPlan(const Node& node);
+
+  int64_t group() const { return H / G; }
+  bool narrow() const { return dtype != TRANSOM_FLOAT32; }
+  size_t element() const { return element_size(dtype); }
+  // Which keys a query sees, [first, second).
+  std::pair<int64_t, int64_t> visible(int64_t query) const;
+  // The largest block's extents, for scratch memory.
+  int64_t most_queries() const;
+  int64_t most_keys() const;
+  // The block with every key, for queries whose keys are all hidden by the bias.
+  QueryBlock with_all_keys(const QueryBlock& block) const { return {block.query, block.queries, 0, S}; }
+
+  // Scores of a block: q k, [queries, keys] of f32.
+  std::shared_ptr<const MatrixProduct> scores_product(const QueryBlock& block) const;
+};
+
+// The inputs of one run.
+struct AttentionInputs {
+  const std::byte *q, *k, *v;
+  const float* bias;
+  uint64_t seed = 0, offset = 0;
+
+  AttentionInputs(const AttentionPlan& plan, const Arguments& arguments);
+};
+
+// Rows of weights of one block of one head.
+class WeightRows {
+ public:
+  WeightRows(const AttentionPlan& plan, const AttentionInputs& inputs, int64_t batch, int64_t head)
+      : plan_(plan), inputs_(inputs), batch_(batch), head_(head) {}
+
+  // Whether the bias hides all keys that some query of the block would see: then all keys count alike for it, those
+  // that come later too, and the block takes all keys.
+  bool hides_a_row(const QueryBlock& block) const;
+  // What the products gave becomes weights: x is the row of `query` of a block. Hidden keys get 0. `own` has room for a
+  // row.
+  void weigh(const QueryBlock& block, bool all_keys, int64_t query, float* x, float* own) const;
+  // Random words for the row.
+  void draw(const QueryBlock& block, int64_t query, uint32_t* words) const;
+
+ private:
+  const float* bias_row(int64_t query, int64_t key, int64_t n, float* own) const;
+
+  const AttentionPlan& plan_;
+  const AttentionInputs& inputs_;
+  int64_t batch_, head_;
+};
+
+}  // namespace transom::cpu

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/convolution/convolution_library.h"
+
+#include <cstdlib>
+#include <new>
+
+#include "cpu/device/threads.h"
+#include "cpu/kernels/views.h"
+#include "cpu/kernels/widening.h"
+
+namespace transom::cpu {
+namespace {
+
+struct KeptFilters : PackedWeight {
+  std::unique_ptr<std::byte, decltype(&std::free)> parts{nullptr, &std::free};
+};
+
+size_t element_bytes(const dnnl::memory::desc& desc) { return dnnl::memory::data_type_size(desc.get_data_type()); }
+
+}  // namespace
+
+PackedFilters::PackedFilters(const dnnl::memory::desc& host, const dnnl::memory::desc& wanted, int64_t parts,
+                             int64_t step, Transform transform)
+    : parts_(parts),
+      step_(static_cast<size_t>(step) * element_bytes(host)),
+      reordered_(transform || host != wanted),
+      transform_(std::move(transform)) {
+  if (!reordered_) return;
+  reorder_ = Reorder(host, wanted);
+  bytes_ = aligned(wanted.get_size());
+  key_ = {-4, parts, static_cast<int64_t>(bytes_)};
+  append_layout(key_, host);
+  append_layout(key_, wanted);
+}
+
+void PackedFilters::pack(const std::byte* weights, std::byte* to, std::byte* temporary) const {
+  if (transform_) {
+    transform_(weights, temporary);
+    weights = temporary;
+  }
+  parallel_for(static_cast<size_t>(parts_),
+               [&](size_t part) { reorder_.run(weights + part * step_, to + part * bytes_); });
+}
+
+std::shared_ptr<PackedWeight> PackedFilters::keep(transom_buffer& buffer, size_t offset,
+                                                  const std::byte* weights) const {
+  std::vector<int64_t> key = key_;
+  key.push_back(static_cast<int64_t>(offset));
+  return packed_copy(buffer, key, [&] {
+    auto made = std::make_shared<KeptFilters>();
+    made->parts.reset(static_cast<std::byte*>(std::aligned_alloc(64, bytes())));
+    if (!made->parts) throw std::bad_alloc();
+    const auto temporary = std::make_unique_for_overwrite<std::byte[]>(temporary_bytes());
+    pack(weights, made->parts.get(), temporary.get());
+    return made;
+  });
+}
+
+const std::byte* PackedFilters::data(const PackedWeight& kept) {
+  return static_cast<const KeptFilters&>(kept).parts.get();
+}
+
+Shape image_strides(const Shape& shape, bool channels_last) {
+  if (!channels_last) return dense_strides(shape);
+  Shape strides(shape.size(), 1);
+  int64_t step = shape[1];
+  for (size_t axis = shape.size(); axis-- > 2;) {
+    strides[axis] = step;
+    step *= shape[axis];
+  }
+  strides[0] = step;
+  return strides;
+}
+
+Kernel library_convolution(const ConvolutionShape& shape, bool frozen) {
+  const bool wide = !library_computes(shape.dtype);
+  const transom_dtype computed = wide ? TRANSOM_FLOAT32 : shape.dtype;
+  std::shared_ptr<const LibraryConvolution> made = make_winograd_convolution(shape, computed);
+  if (!made) made = make_banded_convolution(shape, computed);
+  if (!made) made = make_blocked_convolution(shape, computed);
+  const auto elements = [](const Shape& extents) { return product(extents, 0, extents.size()); };
+  const int64_t counts[3] = {elements(shape.input(0)), elements(shape.input(1)), elements(shape.result())};
+  size_t bytes[3] = {};
+  for (size_t i = 0; wide && i < 3; ++i) bytes[i] = aligned(static_cast<size_t>(counts[i]) * sizeof(float));
+  const transom_dtype dtype = shape.dtype;
+  const bool packs = frozen && !wide && made->filters().needed();
+  Kernel kernel;
+  kernel.name = fmt::format("onednn convolution {} {}{}", dtype_name(computed), made->way(), packs ? ", packed" : "");
+  kernel.has_epilogue = !wide && made->has_epilogue();
+  kernel.scratch_bytes = bytes[0] + bytes[1] + bytes[2] + made->scratch_bytes();
+  kernel.run = [=](const Arguments& arguments) {
+    if (packs) {
+      const auto kept =
+          made->filters().keep(*arguments.input_buffers[1], arguments.input_offsets[1], arguments.inputs[1]);
+      return made->run(arguments.inputs[0], nullptr, arguments.outputs[0], arguments.scratch,
+                       PackedFilters::data(*kept), arguments.reader);
+    }
+    std::byte* scratch = arguments.scratch;
+    const std::byte* inputs[2] = {arguments.inputs[0], arguments.inputs[1]};
+    std::byte* result = arguments.outputs[0];
+    for (size_t i = 0; wide && i < 2; ++i) {
+      widen(dtype, inputs[i], reinterpret_cast<float*>(scratch), counts[i]);
+      inputs[i] = scratch;
+      scratch += bytes[i];
+    }
+    if (wide) result = scratch;
+    made->run(inputs[0], inputs[1], result, scratch + bytes[2], nullptr, arguments.reader);
+    if (wide) narrow(dtype, reinterpret_cast<const float*>(result), arguments.outputs[0], counts[2]);
+  };
+  return kernel;
+}
+
+}  // namespace transom::cpu

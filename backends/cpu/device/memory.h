@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory of the device: blocks aligned to 64 bytes, huge pages for large ones. Freed blocks are kept for the next
+// request of their size class, since the host allocates the same outputs at every step and fresh pages cost more than
+// most kernels.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include "cpu/collectives/completion.h"
+#include "cpu/device/threads.h"
+#include "transom/device_plugin.h"
+
+namespace transom::cpu {
+
+class Allocator {
+ public:
+  ~Allocator();
+  std::byte* allocate(size_t bytes);  // throws Failure(TRANSOM_OUT_OF_MEMORY)
+  void free(std::byte* block, size_t bytes);
+  transom_memory_statistics statistics();
+  void reset_peak();  // to what is in use
+
+ private:
+  void release_kept(size_t keep);
+
+  std::mutex mutex_;
+  std::map<size_t, std::vector<std::byte*>> kept_;  // by rounded size
+  size_t kept_bytes_ = 0;
+  uint64_t in_use_ = 0, peak_ = 0, allocations_ = 0;
+};
+
+// A base of what the interface's handles stand for: memory_statistics says how many live.
+struct Handle {
+  Handle() { ++live; }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+  ~Handle() { --live; }
+  static inline std::atomic<uint64_t> live{0};
+};
+
+// Physical memory of the machine in bytes, 0 if not known.
+uint64_t physical_memory();
+
+// A weight in the layout that the matrix library likes best; built at the first run that needs it.
+struct PackedWeight {
+  virtual ~PackedWeight() = default;
+};
+
+// Memory for packed weights, aligned to 64 bytes. Many share a few blocks of huge pages: a product reads its weight
+// from end to end at each run, and where pages are small the processor's prefetching stops at each of their ends.
+using PackedMemory = std::shared_ptr<std::byte>;
+PackedMemory allocate_packed(size_t bytes);  // throws Failure(TRANSOM_OUT_OF_MEMORY)
+
+}  // namespace transom::cpu
+
+struct transom_buffer : transom::cpu::Handle {
+  std::byte* data = nullptr;
+  size_t bytes = 0;
+  transom::cpu::Allocator* allocator = nullptr;  // null: imported, not ours to free
+
+  // Packed copies of frozen contents, by what the kernel that wants them writes into the key.
+  std::mutex packed_mutex;
+  std::map<std::vector<int64_t>, std::shared_ptr<transom::cpu::PackedWeight>> packed;
+  std::set<std::vector<int64_t>> used;  // keys of copies that are made at the second use
+
+  // The last collective that uses the memory, which stays until it is done.
+  std::shared_ptr<transom::cpu::Completion> pending;
+  void use_by(std::shared_ptr<transom::cpu::Completion> collective) { pending = std::move(collective); }
+
+  ~transom_buffer() {
+    if (pending) pending->wait();
+    if (allocator) allocator->free(data, bytes);
+  }
+};
+
+namespace transom::cpu {
+
+// The packed copy that a kernel keeps with a frozen buffer under its key; made at the first call.
+template <typename Make>
+std::shared_ptr<PackedWeight> packed_copy(transom_buffer& buffer, const std::vector<int64_t>& key, Make&& make) {
+  std::lock_guard lock(buffer.packed_mutex);
+  std::shared_ptr<PackedWeight>& slot = buffer.packed[key];
+  if (slot) return slot;
+  slot = make();
+  if (!buffer.allocator && the_host.release) the_host.release(buffer.data, buffer.bytes);
+  return slot;
+}
+
+// Whether this was asked for the buffer and the key before.
+bool used_before(transom_buffer& buffer, const std::vector<int64_t>& key);
+
+}  // namespace transom::cpu

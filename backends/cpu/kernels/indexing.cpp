@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operations whose places are data: gather, scatter_add, dynamic slices. Indices are checked before anything is moved.
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "cpu/kernels/copy.h"
+#include "cpu/kernels/kernel.h"
+#include "cpu/device/threads.h"
+
+namespace transom::cpu {
+namespace {
+
+// x as [outer, extent, inner], indices as one list.
+struct Layout {
+  int64_t outer, extent, inner, indices;
+  transom_dtype index_dtype;
+};
+
+Layout layout_of(const Node& node, const Type& gathered) {
+  const Type& x = node.input(0);
+  const Type& indices = node.input(1);
+  const int64_t axis = node.integer("axis");
+  if (axis < 0 || static_cast<size_t>(axis) >= x.rank())
+    fail(TRANSOM_INVALID_ARGUMENT, "expected an axis below {}, found {}", x.rank(), axis);
+  if (indices.dtype != TRANSOM_INT32 && indices.dtype != TRANSOM_INT64)
+    fail(TRANSOM_INVALID_ARGUMENT, "expected indices of i32 or i64, found {}", to_string(indices));
+  const auto at = static_cast<size_t>(axis);
+  const Layout layout{product(x.shape, 0, at), x.shape[at], product(x.shape, at + 1, x.rank()), indices.count(),
+                      indices.dtype};
+  if (gathered.count() != layout.outer * layout.indices * layout.inner)
+    fail(TRANSOM_INVALID_ARGUMENT, "{} does not fit {} at {}", to_string(gathered), to_string(x), to_string(indices));
+  return layout;
+}
+
+int64_t index_at(const Layout& layout, const std::byte* indices, int64_t i) {
+  return layout.index_dtype == TRANSOM_INT32 ? reinterpret_cast<const int32_t*>(indices)[i]
+                                             : reinterpret_cast<const int64_t*>(indices)[i];
+}
+
+void check_indices(const Layout& layout, const std::byte* indices) {
+  if (layout.outer == 0 || layout.inner == 0) return;
+  for (int64_t i = 0; i < layout.indices; ++i)
+    if (const int64_t index = index_at(layout, indices, i); index < 0 || index >= layout.extent)
+      fail(TRANSOM_INVALID_ARGUMENT, "expected indices in [0, {}), found {} at place {}", layout.extent, index, i);
+}
+
+Kernel make_gather(const Node& node) {
+  const Layout layout = layout_of(node, node.output());
+  const size_t row = static_cast<size_t>(layout.inner) * element_size(node.input(0).dtype);
+  return {"gather rows", [=](const Arguments& arguments) {
+            const std::byte* x = arguments.inputs[0];
+            const std::byte* indices = arguments.inputs[1];
+            check_indices(layout, indices);
+            if (row == 0) return;  // memory of no bytes need not have an address
+            const auto grain = std::max<int64_t>((1 << 16) / static_cast<int64_t>(row + 1), 1);
+            parallel_ranges(layout.outer * layout.indices, grain, [&](int64_t begin, int64_t end) {
+              for (int64_t i = begin; i < end; ++i) {
+                const int64_t from = i / layout.indices * layout.extent + index_at(layout, indices, i % layout.indices);
+                std::memcpy(arguments.outputs[0] + static_cast<size_t>(i) * row, x + static_cast<size_t>(from) * row,
+                            row);
+              }
+            });
+          }};
+}
+
+// The updates of one row of x, added in the order of the indices in the type that sums are kept in, rounded once.
+template <typename T>
+void add_updates(T* row, const T* updates, const int64_t* places, size_t count, int64_t inner) {
+  constexpr int64_t kTile = 256;
+  for (int64_t column = 0; column < inner; column += kTile) {
+    const int64_t n = std::min(kTile, inner - column);
+    Compute<T> sums[kTile];
+    for (int64_t i = 0; i < n; ++i) sums[i] = static_cast<Compute<T>>(row[column + i]);
+    for (size_t k = 0; k < count; ++k) {
+      const T* update = updates + places[k] * inner + column;
+      for (int64_t i = 0; i < n; ++i) sums[i] = static_cast<Compute<T>>(sums[i] + static_cast<Compute<T>>(update[i]));
+    }
+    for (int64_t i = 0; i < n; ++i) row[column + i] = static_cast<T>(sums[i]);
+  }
+}
+
+template <typename T>
+void scatter_add(const Layout& layout, const Arguments& arguments) {
+  const std::byte* indices = arguments.inputs[1];
+  check_indices(layout, indices);
+  if (layout.inner == 0) return;
+  T* y = arguments.output<T>();
+  const T* x = arguments.input<T>(0);
+  if (y != x)
+    parallel_ranges(layout.outer * layout.extent * layout.inner, 1 << 18, [=](int64_t begin, int64_t end) {
+      std::memcpy(y + begin, x + begin, static_cast<size_t>(end - begin) * sizeof(T));
+    });
+  // Places sorted by row, so that each row has one thread and keeps the order of its indices.
+  std::vector<int64_t> places(static_cast<size_t>(layout.indices)), rows;
+  std::iota(places.begin(), places.end(), 0);
+  std::stable_sort(places.begin(), places.end(),
+                   [&](int64_t a, int64_t b) { return index_at(layout, indices, a) < index_at(layout, indices, b); });
+  for (size_t i = 0; i < places.size(); ++i)
+    if (i == 0 || index_at(layout, indices, places[i]) != index_at(layout, indices, places[i - 1]))
+      rows.push_back(static_cast<int64_t>(i));
+  const auto count = static_cast<int64_t>(rows.size());
+  rows.push_back(layout.indices);
+  parallel_ranges(layout.outer * count, std::max<int64_t>((1 << 14) / (layout.inner + 1), 1),
+                  [&](int64_t begin, int64_t end) {
+                    for (int64_t task = begin; task < end; ++task) {
+                      const int64_t outer = task / count;
+                      const auto row = static_cast<size_t>(task % count);
+                      const int64_t* first = places.data() + rows[row];
+                      T* target = y + (outer * layout.extent + index_at(layout, indices, *first)) * layout.inner;
+                      const T* updates = arguments.input<T>(2) + outer * layout.indices * layout.inner;
+                      add_updates(target, updates, first, static_cast<size_t>(rows[row + 1] - rows[row]), layout.inner);
+                    }
+                  });
+}
+
+Kernel make_scatter_add(const Node& node) {
+  const Layout layout = layout_of(node, node.input(2));
+  const transom_dtype dtype = node.input(0).dtype;
+  return {"scatter sorted rows", [=](const Arguments& arguments) {
+            dispatch(dtype, [&]<typename T>() { scatter_add<T>(layout, arguments); });
+          }};
+}
+
+// The window's offset in a tensor of `shape`, each start clamped so that the window fits.
+int64_t window_offset(const Shape& shape, const Shape& window, const int64_t* starts) {
+  const Shape strides = dense_strides(shape);
+  int64_t offset = 0;
+  for (size_t axis = 0; axis < shape.size(); ++axis)
+    offset += std::clamp<int64_t>(starts[axis], 0, shape[axis] - window[axis]) * strides[axis];
+  return offset;
+}
+
+void require_window(const Type& whole, const Type& window, const Type& starts) {
+  bool fits = whole.rank() == window.rank() && starts.dtype == TRANSOM_INT64 &&
+              starts.count() == static_cast<int64_t>(whole.rank());
+  for (size_t axis = 0; fits && axis < whole.rank(); ++axis) fits = window.shape[axis] <= whole.shape[axis];
+  if (!fits)
+    fail(TRANSOM_INVALID_ARGUMENT, "expected a window inside {} and starts i64[{}], found {} and {}", to_string(whole),
+         whole.rank(), to_string(window), to_string(starts));
+}
+
+Kernel make_dynamic_slice(const Node& node) {
+  const Type x = node.input(0), window = node.output();
+  require_window(x, window, node.input(1));
+  const size_t size = element_size(x.dtype);
+  const StridedCopy copy(window.shape, dense_strides(window.shape), 0, dense_strides(x.shape), 0, size);
+  return {"strided copy", [=](const Arguments& arguments) {
+            const int64_t offset = window_offset(x.shape, window.shape, arguments.input<int64_t>(1));
+            copy.run(arguments.outputs[0], arguments.inputs[0] + static_cast<size_t>(offset) * size);
+          }};
+}
+
+Kernel make_dynamic_update_slice(const Node& node) {
+  const Type x = node.input(0), window = node.input(1);
+  require_window(x, window, node.input(2));
+  const size_t size = element_size(x.dtype);
+  const auto bytes = static_cast<int64_t>(x.bytes());
+  const StridedCopy copy(window.shape, dense_strides(x.shape), 0, dense_strides(window.shape), 0, size);
+  return {"copy and strided copy", [=](const Arguments& arguments) {
+            const int64_t offset = window_offset(x.shape, window.shape, arguments.input<int64_t>(2));
+            std::byte* y = arguments.outputs[0];
+            if (y != arguments.inputs[0])
+              parallel_ranges(bytes, 1 << 18, [&](int64_t begin, int64_t end) {
+                std::memcpy(y + begin, arguments.inputs[0] + begin, static_cast<size_t>(end - begin));
+              });
+            copy.run(y + static_cast<size_t>(offset) * size, arguments.inputs[1]);
+          }};
+}
+
+}  // namespace
+
+void add_indexing_kernels(KernelTable& table) {
+  table["gather"] = make_gather;
+  table["scatter_add"] = make_scatter_add;
+  table["dynamic_slice"] = make_dynamic_slice;
+  table["dynamic_update_slice"] = make_dynamic_update_slice;
+}
+
+}  // namespace transom::cpu

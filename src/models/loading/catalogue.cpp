@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/loading/catalogue.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "models/family.h"
+
+namespace transom {
+
+std::vector<CatalogueRow> catalogue() {
+  std::vector<CatalogueRow> rows;
+  for (const Family& family : families())
+    for (const Architecture& architecture : family.architectures) {
+      CatalogueRow row{family.model_type, architecture.name, architecture.tasks, {}};
+      for (const RecordedCase& recorded : recorded_cases())
+        if (recorded.architecture == architecture.name) row.cases.push_back(recorded);
+      rows.push_back(std::move(row));
+    }
+  return rows;
+}
+
+std::string catalogue_page() {
+  const std::vector<CatalogueRow> rows = catalogue();
+  std::string page =
+      "# Models\n\n"
+      "`scripts/write-models-page` makes this page of the table that `transom models` shows. A case is a checkpoint "
+      "with the\n"
+      "outputs, the loss and every gradient that Transformers has for it; it passes where all of them agree within "
+      "its\n"
+      "tolerances. Heads without a case of their own stand on a body that has one.\n";
+  std::string type;
+  size_t passed = 0, all = 0;
+  for (const CatalogueRow& row : rows) {
+    if (row.model_type != type) {
+      page += fmt::format("\n## {}\n\n| architecture | tasks | cases |\n| --- | --- | --- |\n", row.model_type);
+      type = row.model_type;
+    }
+    std::string cases;
+    for (const RecordedCase& recorded : row.cases) {
+      cases += fmt::format("{}{}{}", cases.empty() ? "" : ", ", recorded.name, recorded.passed ? "" : " (fails)");
+      passed += recorded.passed;
+      ++all;
+    }
+    page += fmt::format("| `{}` | {} | {} |\n", row.architecture, fmt::join(row.tasks, ", "), cases);
+  }
+  return page + fmt::format("\n{} of {} cases pass.\n", passed, all);
+}
+
+}  // namespace transom

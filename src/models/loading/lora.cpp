@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/loading/lora.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/mt19937.h"
+#include "hub/adapters.h"
+#include "io/safetensors.h"
+#include "nn/lora.h"
+#include "transom/hub.h"
+#include "transom/ops.h"
+
+namespace transom {
+namespace {
+
+constexpr std::string_view kPrefix = "base_model.model.";
+constexpr const char* kWeights = "adapter_model.safetensors";
+
+using Parameters = std::vector<std::shared_ptr<Parameter>>;
+
+std::string module_of(const std::string& parameter) { return parameter.substr(0, parameter.rfind('.')); }
+
+bool is_bias(const std::string& name) { return name == "bias" || name.ends_with(".bias"); }
+
+// The layer that gives words or classes.
+bool is_head(const std::string& module) {
+  static const std::set<std::string> heads = {"lm_head", "embed_out", "score", "classifier", "cls.predictions.decoder"};
+  return heads.contains(module);
+}
+
+// PEFT's name of the class' task, its pipeline's name, and the heads that PEFT trains with it.
+struct TaskType {
+  const char *ending, *type, *task;
+  std::vector<std::string> heads;
+};
+const TaskType kTaskTypes[] = {
+    {"ForCausalLM", "CAUSAL_LM", "text-generation", {}},
+    {"LMHeadModel", "CAUSAL_LM", "text-generation", {}},
+    {"ForSequenceClassification", "SEQ_CLS", "text-classification", {"classifier", "score"}},
+    {"ForTokenClassification", "TOKEN_CLS", "token-classification", {"classifier", "score"}},
+    {"ForQuestionAnswering", "QUESTION_ANS", "question-answering", {"qa_outputs"}},
+    {"ForConditionalGeneration", "SEQ_2_SEQ_LM", "text2text-generation", {}},
+    {"MTModel", "SEQ_2_SEQ_LM", "text2text-generation", {}},
+};
+
+// What the configuration does not say follows from the model.
+void complete(LoraConfig& config, const Model& model) {
+  if (!config.says_targets()) {
+    const std::string type = model.config().get_string("model_type", "");
+    const auto targets = default_lora_targets(type);
+    if (targets.empty())
+      fail(ErrorKind::kUsage,
+           "lora_target_modules: there is no custom for models of type {}; name the modules, or give all-linear",
+           transom::quoted(type));
+    config.set("target_modules", targets);
+  }
+  for (const TaskType& task : kTaskTypes) {
+    if (config.task_type().empty() ? !model.architecture().ends_with(task.ending) : config.task_type() != task.type)
+      continue;
+    config.set("task_type", task.type);
+    std::vector<std::string> saved = config.modules_to_save();
+    for (const std::string& head : task.heads)
+      if (std::find(saved.begin(), saved.end(), head) == saved.end()) saved.push_back(head);
+    if (!saved.empty()) config.set("modules_to_save", saved);
+    break;
+  }
+}
+
+std::shared_ptr<Parameter> new_parameter(std::string name, const std::vector<float>& values, const Shape& shape) {
+  auto parameter = std::make_shared<Parameter>();
+  parameter->name = std::move(name);
+  parameter->value = Tensor::from(values, shape);
+  parameter->value.set_requires_grad();
+  return parameter;
+}
+
+// As torch.nn.Linear draws its weights (kaiming_uniform_ with a = sqrt 5), or normal with deviation 1 / rank.
+std::vector<float> draw(Mt19937& generator, int64_t rank, int64_t width, bool gaussian) {
+  std::vector<float> values(static_cast<size_t>(rank * width));
+  const auto bound = static_cast<float>(1 / std::sqrt(static_cast<double>(width)));
+  if (gaussian) generator.fill_normal(values, 0, 1 / static_cast<float>(rank));
+  else generator.fill_uniform(values, -bound, bound);
+  return values;
+}
+
+// adapter_model.safetensors; names without the prefix and `base_layer`.
+struct AdapterTensors {
+  NamedViews views;
+  std::string where;
+
+  explicit AdapterTensors(const fs::path& directory) {
+    if (!fs::exists(directory / kWeights)) fail("{}: expected {}, found none", directory.string(), kWeights);
+    where = (directory / kWeights).string();
+    for (auto& [name, view] : SafetensorsFile::open(directory / kWeights).tensors()) {
+      // With bias "all" PEFT saves those of the modules to save once more, under the names of its own wrappers.
+      if (name.find(".modules_to_save.") != name.npos || name.find(".original_module.") != name.npos) continue;
+      std::string key = name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : name;
+      if (const size_t place = key.find(".base_layer."); place != key.npos) key.erase(place, 11);
+      views.emplace_back(std::move(key), view);
+    }
+  }
+  const TensorView* find(std::string_view name) const {
+    for (const auto& [key, view] : views)
+      if (key == name) return &view;
+    return nullptr;
+  }
+};
+
+std::string without_prefix(const std::string& key) {
+  std::string name = key.substr(kPrefix.size());
+  if (const size_t place = name.find(".base_layer."); place != name.npos) name.erase(place, 11);
+  return name;
+}
+
+}  // namespace
+
+bool holds_adapters(const fs::path& directory) { return fs::exists(directory / kAdapterConfig); }
+
+void LowRankAdaptation::attach(Model& model, uint64_t seed) {
+  if (model.adaptation_) fail("the model has adapters already; merge them before new ones are added");
+  Mt19937 generator(seed);
+  Parameters trained, frozen;
+  std::set<std::string> adapted;
+  const auto save = [&](std::string key, const std::shared_ptr<Parameter>& parameter) {
+    saved_.push_back({std::move(key), parameter});
+    trained.push_back(parameter);
+  };
+  std::vector<std::string> others;  // modules of the right names that cannot have adapters
+  for (const auto& weight : model.parameters_) {
+    const std::string module = module_of(weight->name);
+    if (!weight->name.ends_with(".weight") || weight->value.rank() < 2) continue;
+    if (!config_.targets(module, is_head(module))) continue;
+    const bool turned = weight->use == Parameter::Use::kTransposedLinear;
+    if (!turned && weight->use != Parameter::Use::kLinear) {
+      others.push_back(module);
+      continue;
+    }
+    if (turned) config_.set("fan_in_fan_out", true);  // as PEFT notes it
+    const int64_t out = weight->value.dim(turned ? 1 : 0), in = weight->value.dim(turned ? 0 : 1);
+    const int64_t rank = config_.rank(module);
+    auto adapter = std::make_shared<LowRankAdapter>();
+    const std::string key = std::string(kPrefix) + module;
+    adapter->a = new_parameter(key + ".lora_A.weight", draw(generator, rank, in, config_.gaussian()), {rank, in});
+    adapter->b =
+        new_parameter(key + ".lora_B.weight", std::vector<float>(static_cast<size_t>(out * rank)), {out, rank});
+    adapter->scaling = config_.scaling(module);
+    adapter->dropout = config_.dropout();
+    save(adapter->a->name, adapter->a);
+    save(adapter->b->name, adapter->b);
+    weight->adapter = std::move(adapter);
+    adapted.insert(module);
+  }
+  if (!others.empty() && !config_.targets_all())
+    fail("{}: target_modules: {} is no linear layer that can have an adapter", config_.where(),
+         transom::quoted(others[0]));
+  if (adapted.empty()) {
+    std::set<std::string> names;
+    for (const auto& weight : model.parameters_)
+      if (weight->use != Parameter::Use::kOther) {
+        const std::string module = module_of(weight->name);
+        names.insert(module.substr(module.rfind('.') + 1));
+      }
+    fail("{}: target_modules: expected names of linear layers, found none of {}", config_.where(),
+         fmt::join(names, ", "));
+  }
+  const std::string bias = config_.bias();
+  bool saves_any = false;
+  for (const auto& parameter : model.parameters_) {
+    const std::string module = module_of(parameter->name);
+    const bool whole = config_.saves(parameter->name), with_adapter = adapted.contains(module);
+    saves_any |= whole;
+    if (whole) save(std::string(kPrefix) + parameter->name, parameter);
+    else if (is_bias(parameter->name) && (bias == "all" || (bias == "lora_only" && with_adapter)))
+      save(std::string(kPrefix) + module + (with_adapter ? ".base_layer.bias" : ".bias"), parameter);
+    else frozen.push_back(parameter);
+  }
+  if (!config_.modules_to_save().empty() && !saves_any)
+    fail("{}: modules_to_save: the model has no module {}", config_.where(),
+         fmt::join(config_.modules_to_save(), ", "));
+  for (const auto& parameter : frozen) parameter->value = parameter->value.detach();
+  model.parameters_ = std::move(trained);
+  model.frozen_ = std::move(frozen);
+}
+
+void LowRankAdaptation::add(Model& model, LoraConfig config, uint64_t seed) {
+  complete(config, model);
+  std::shared_ptr<LowRankAdaptation> adaptation(new LowRankAdaptation(std::move(config)));
+  adaptation->attach(model, seed);
+  model.adaptation_ = std::move(adaptation);
+}
+
+void LowRankAdaptation::load_values(const fs::path& directory) const {
+  const AdapterTensors tensors(directory);
+  std::set<std::string> known;
+  for (const Saved& saved : saved_) {
+    const std::string name = without_prefix(saved.key);
+    known.insert(name);
+    const TensorView* view = tensors.find(name);
+    if (!view) fail("{}: expected a tensor {}, found none", tensors.where, transom::quoted(saved.key));
+    if (view->shape != saved.parameter->value.shape())
+      fail("{}: tensor {} has shape {}, the model needs {}", tensors.where, transom::quoted(saved.key),
+           to_string(view->shape), to_string(saved.parameter->value.shape()));
+    saved.parameter->value = cast(Tensor::from_bytes(view->bytes, {view->dtype, view->shape}), DType::kFloat32);
+    eval({saved.parameter->value});
+    saved.parameter->value.set_requires_grad();
+  }
+  for (const auto& [name, view] : tensors.views)
+    if (!known.contains(name))
+      fail("{}: tensor {} belongs to no adapter that adapter_config.json describes", tensors.where,
+           transom::quoted(name));
+}
+
+void LowRankAdaptation::merge(Model& model) {
+  Parameters all = model.frozen_;
+  for (const auto& parameter : model.parameters_)
+    if (parameter->name.find(".lora_") == std::string::npos) all.push_back(parameter);
+  for (const auto& parameter : all) {
+    if (parameter->adapter) {
+      Tensor value = merged(*parameter);
+      eval({value});
+      parameter->value = Tensor::from_bytes(value.to_bytes(), value.type());
+      parameter->adapter.reset();
+    }
+    parameter->value.set_requires_grad();
+  }
+  model.parameters_ = std::move(all);
+  model.frozen_.clear();
+}
+
+std::unique_ptr<Model> LowRankAdaptation::load(const fs::path& directory, LoadOptions options, LoadReport* report) {
+  const bool keep = options.keep_adapters;
+  LoraConfig config(Config::read(directory / kAdapterConfig));
+  const AdapterTensors tensors(directory);
+  for (const TaskType& task : kTaskTypes) {
+    if (config.task_type() != task.type) continue;
+    if (options.task.empty()) options.task = task.task;
+    // The base model may have had another number of classes: the saved head tells it.
+    for (const std::string& head : task.heads)
+      for (const std::string& name : {head + ".weight", head + ".out_proj.weight"})
+        if (const TensorView* view = tensors.find(name); view && !options.num_labels && options.labels.empty()) {
+          const int64_t labels = view->shape.at(0);
+          const Config base = Config::read(base_of_adapters(directory) / "config.json");
+          if (labels != static_cast<int64_t>(base.get_map("id2label").size()) &&
+              task.type != std::string("QUESTION_ANS"))
+            options.num_labels = labels;
+        }
+    break;
+  }
+  options.keep_adapters = false;
+  std::unique_ptr<Model> model = Model::from_pretrained(base_of_adapters(directory).string(), options, report);
+  std::shared_ptr<LowRankAdaptation> adaptation(new LowRankAdaptation(std::move(config)));
+  adaptation->attach(*model, options.seed);
+  adaptation->load_values(directory);
+  if (keep) model->adaptation_ = std::move(adaptation);
+  else merge(*model);
+  return model;
+}
+
+void LowRankAdaptation::save(const fs::path& directory) const {
+  NamedViews views;
+  for (const Saved& saved : saved_) {
+    const Tensor& value = saved.parameter->value;
+    const auto bytes = std::make_shared<const std::vector<std::byte>>(value.to_bytes());
+    views.emplace_back(saved.key, TensorView{value.dtype(), value.shape(), *bytes, bytes});
+  }
+  write_safetensors(directory / kWeights, views);
+  LoraConfig config = config_;
+  config.set("inference_mode", true);
+  write_file(directory / kAdapterConfig, config.dump());
+}
+
+}  // namespace transom

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a directory to a model: which class, which tensor for which parameter, and new values for what is missing.
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <span>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/mt19937.h"
+#include "io/checkpoint.h"
+#include "models/family.h"
+#include "models/loading/generation_file.h"
+#include "models/generative.h"
+#include "models/loading/load_changed.h"
+#include "models/loading/lora.h"
+#include "transom/hub.h"
+#include "transom/ops.h"
+
+namespace transom {
+namespace {
+
+std::string joined_types() {
+  std::vector<std::string> names;
+  for (const Family& family : families()) names.push_back(family.model_type);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+struct Choice {
+  const Family* family;
+  const Architecture* architecture;
+};
+
+Choice choose(const Config& config, const std::string& task) {
+  const std::vector<std::string> named = config.get_strings("architectures");
+  // Configurations of timm's own say no type.
+  const std::string type = config.get_string("model_type", config.has("pretrained_cfg") ? "timm_wrapper" : "");
+  const Family* family = nullptr;
+  for (const Family& candidate : families()) {
+    if (!type.empty() && candidate.model_type == type) family = &candidate;
+    for (const Architecture& architecture : candidate.architectures) {
+      if (named.empty() || architecture.name != named[0]) continue;
+      if (type.empty()) family = &candidate;
+      if (task.empty() && family == &candidate) return {family, &architecture};
+    }
+  }
+  if (!family) {
+    std::vector<std::string> types;
+    for (const Family& candidate : families()) types.push_back(candidate.model_type);
+    fail("{}: unknown model_type {}{} Known are: {}", config.where(),
+         quoted(type.empty() && !named.empty() ? named[0] : type), did_you_mean(type, types), joined_types());
+  }
+  for (const Architecture& architecture : family->architectures)
+    if (task.empty()
+            ? named.empty()
+            : std::find(architecture.tasks.begin(), architecture.tasks.end(), task) != architecture.tasks.end())
+      return {family, &architecture};
+  std::vector<std::string> names, tasks;
+  for (const Architecture& architecture : family->architectures) {
+    names.push_back(architecture.name);
+    tasks.insert(tasks.end(), architecture.tasks.begin(), architecture.tasks.end());
+  }
+  if (!task.empty())
+    fail("{}: a model of type '{}' has no head for the task {}{} It has: {}", config.where(), family->model_type,
+         quoted(task), did_you_mean(task, tasks), fmt::join(tasks, ", "));
+  fail("{}: unknown architecture {}{} Known for '{}' are: {}", config.where(), quoted(named[0]),
+       did_you_mean(named[0], names), family->model_type, fmt::join(names, ", "));
+}
+
+// The names under which older checkpoints hold a parameter.
+std::vector<std::string> older_names(const std::string& name) {
+  std::vector<std::string> result{name};
+  const auto with_end = [&](std::string_view now, std::string_view then) {
+    if (name.ends_with(now)) result.push_back(name.substr(0, name.size() - now.size()) + std::string(then));
+  };
+  with_end("LayerNorm.weight", "LayerNorm.gamma");
+  with_end("LayerNorm.bias", "LayerNorm.beta");
+  with_end("parametrizations.weight.original0", "weight_g");
+  with_end("parametrizations.weight.original1", "weight_v");
+  return result;
+}
+
+// What older versions of Transformers stored beside the parameters, and newer ones compute: positions, causal masks,
+// rotary frequencies.
+bool is_buffer(std::string_view name) {
+  for (const std::string_view end : {"position_ids", "token_type_ids", ".attn.bias", ".attn.masked_bias",
+                                     ".attention.bias", ".attention.masked_bias", "rotary_emb.inv_freq"})
+    if (name.ends_with(end)) return true;
+  return false;
+}
+
+constexpr size_t kMaximumTensors = 200'000;
+constexpr int64_t kMaximumBytes = int64_t{1} << 42;  // of one tensor
+
+// One line about tensors that the checkpoint lacks, with a name in it that is near, perhaps misspelt.
+void warn_of_missing(const LoadReport& report, const std::string& where) {
+  if (report.missing.empty()) return;
+  constexpr size_t kShown = 4;
+  const std::vector<std::string> shown(report.missing.begin(),
+                                       report.missing.begin() + std::min(kShown, report.missing.size()));
+  const std::string* near = nullptr;
+  for (const std::string& name : shown)
+    if (!near && report.unexpected.size() < 1000) near = nearest(name, report.unexpected);
+  log(LogLevel::kWarning,
+      fmt::format("{}: {} tensors of the model are not there and are made new: {}{}{}", where, report.missing.size(),
+                  fmt::join(shown, ", "), report.missing.size() > kShown ? " ..." : "",
+                  near ? fmt::format("; not used '{}'", *near) : ""));
+}
+
+class Source : public ParameterSource {
+ public:
+  Source(const Checkpoint* checkpoint, const Family& family, const LoadOptions& options)
+      : checkpoint_(checkpoint),
+        family_(family),
+        options_(options),
+        dtype_(parse_dtype(options.dtype)),
+        generator_(options.seed) {}
+
+  std::shared_ptr<Parameter> parameter(const std::string& name, const Shape& shape, const Initial& initial) override {
+    auto parameter = loaded(name, {dtype_, shape}, initial);
+    parameter->value.set_requires_grad();
+    parameters.push_back(parameter);
+    return parameter;
+  }
+
+  std::shared_ptr<Parameter> buffer(const std::string& name, const Type& type, const Initial& initial) override {
+    buffers.push_back(loaded(name, type, initial));
+    return buffers.back();
+  }
+
+  void tied(const std::string& name) override { used_.insert(name); }
+
+  bool holds(const std::string& name) const override {
+    if (!checkpoint_) return false;
+    for (const std::string& candidate : candidates(name))
+      if (checkpoint_->find(candidate)) return true;
+    return false;
+  }
+
+  // Tensors that no parameter asked for. A checkpoint that gave nothing at all belongs to another model.
+  void finish() {
+    if (!checkpoint_) return;
+    if (!parameters.empty() && report.missing.size() == parameters.size() + buffers.size())
+      fail("{}: holds no tensor of the model that config.json describes: expected {} ..., found {}",
+           checkpoint_->where(), quoted(report.missing[0]),
+           checkpoint_->tensors().empty() ? "none" : quoted(checkpoint_->tensors()[0].first) + " ...");
+    for (const auto& [name, view] : checkpoint_->tensors())
+      if (!used_.contains(name) && !is_buffer(name)) report.unexpected.push_back(name);
+  }
+
+  std::vector<std::shared_ptr<Parameter>> parameters, buffers;
+  LoadReport report;
+
+ private:
+  std::shared_ptr<Parameter> loaded(const std::string& name, const Type& type, const Initial& initial) {
+    const Shape& shape = type.shape;
+    check_size(name, type);
+    auto parameter = std::make_shared<Parameter>(Parameter{name, {}});
+    if (const TensorView* view = find(name)) {
+      if (view->shape == shape) parameter->value = from_view(*view, type.dtype);
+      else if (options_.ignore_mismatched_sizes) report.mismatched.push_back(name);
+      else
+        fail(
+            "{}: tensor {} has shape {}, the model that config.json describes needs {}; ignore_mismatched_sizes makes "
+            "it new",
+            checkpoint_->where(), quoted(name), to_string(view->shape), to_string(shape));
+    } else if (checkpoint_) {
+      report.missing.push_back(name);
+    }
+    if (!parameter->value.defined()) parameter->value = fresh(type, initial);
+    return parameter;
+  }
+
+  // What a configuration claims is checked before memory is taken for it.
+  void check_size(const std::string& name, const Type& type) const {
+    if (parameters.size() + buffers.size() >= kMaximumTensors)
+      fail(
+          "config.json: describes a model of more than {} tensors, up to {}; are num_hidden_layers and the like right?",
+          kMaximumTensors, quoted(name));
+    int64_t bytes = static_cast<int64_t>(sizeof(float));
+    bool fits = true;
+    for (const int64_t extent : type.shape) fits &= extent >= 0 && !__builtin_mul_overflow(bytes, extent, &bytes);
+    if (!fits || bytes > kMaximumBytes) fail("config.json: gives {} the shape {}", name, to_string(type.shape));
+  }
+
+  // A body without a head around it has no prefix; a model with a head has.
+  std::vector<std::string> candidates(const std::string& name) const {
+    std::vector<std::string> names{name, family_.base_prefix + "." + name}, result;
+    if (name.starts_with(family_.base_prefix + ".")) names.push_back(name.substr(family_.base_prefix.size() + 1));
+    // LlamaForQuestionAnswering and its like have another name for the body, which a checkpoint of a language model
+    // does not know.
+    constexpr std::string_view kOther = "transformer.";
+    if (name.starts_with(kOther) && family_.base_prefix == "model") {
+      names.push_back(name.substr(kOther.size()));
+      names.push_back(family_.base_prefix + "." + names.back());
+    }
+    for (const std::string& candidate : names)
+      for (const std::string& older : older_names(candidate)) result.push_back(older);
+    return result;
+  }
+
+  const TensorView* find(const std::string& name) {
+    if (!checkpoint_) return nullptr;
+    for (const std::string& candidate : candidates(name))
+      if (const TensorView* view = checkpoint_->find(candidate)) {
+        used_.insert(candidate);
+        return view;
+      }
+    return nullptr;
+  }
+
+  static Tensor from_view(const TensorView& view, DType dtype) {
+    const Tensor tensor = Tensor::from_frozen(view.bytes, {view.dtype, view.shape}, view.owner);
+    if (view.dtype == dtype) return tensor;
+    Tensor converted = cast(tensor, dtype);
+    eval({converted});
+    return converted;
+  }
+
+  Tensor fresh(const Type& type, const Initial& initial) {
+    const Shape& shape = type.shape;
+    const double constant = initial.kind == Initial::Kind::kOnes       ? 1.0
+                            : initial.kind == Initial::Kind::kConstant ? initial.deviation
+                                                                       : 0.0;
+    std::vector<float> values(static_cast<size_t>(elements(shape)), static_cast<float>(constant));
+    if (initial.kind == Initial::Kind::kGiven) values = initial.values;
+    if (initial.kind == Initial::Kind::kNormal) {
+      generator_.fill_normal(values, 0, static_cast<float>(initial.deviation));
+      if (initial.zero_row >= 0 && shape.size() == 2 && initial.zero_row < shape[0])
+        std::fill_n(values.begin() + initial.zero_row * shape[1], shape[1], 0.0f);
+    }
+    // As if they had been read: what is computed with fresh weights takes as long as with a checkpoint's.
+    const auto held = std::make_shared<const std::vector<float>>(std::move(values));
+    return from_view({DType::kFloat32, shape, std::as_bytes(std::span(*held)), held}, type.dtype);
+  }
+
+  const Checkpoint* checkpoint_;
+  const Family& family_;
+  const LoadOptions& options_;
+  DType dtype_;
+  Mt19937 generator_;
+  std::set<std::string> used_;
+};
+
+void apply_labels(Config& config, const LoadOptions& options) {
+  std::vector<std::string> labels = options.labels;
+  if (labels.empty() && options.num_labels)
+    for (int64_t i = 0; i < *options.num_labels; ++i) labels.push_back("LABEL_" + std::to_string(i));
+  if (!labels.empty()) {
+    Json by_id = Json::object(), by_name = Json::object();
+    for (size_t i = 0; i < labels.size(); ++i) by_id[std::to_string(i)] = labels[i], by_name[labels[i]] = i;
+    config.set("id2label", by_id);
+    config.set("label2id", by_name);
+    if (config.has("pretrained_cfg")) {  // timm's names for the same
+      config.set("num_classes", labels.size());
+      config.set("label_names", labels);
+    }
+  }
+  if (!options.problem_type.empty()) config.set("problem_type", options.problem_type);
+}
+
+}  // namespace
+
+class ModelLoader {
+ public:
+  // `folder` is empty for a new model.
+  static std::unique_ptr<Model> load(Config config, const fs::path& folder, const Checkpoint* checkpoint,
+                                     const LoadOptions& options, LoadReport* report) {
+    const bool same_labels = options.labels.empty() && !options.num_labels;
+    if (!same_labels || !options.problem_type.empty()) apply_labels(config, options);
+    const Choice choice = choose(config, options.task);
+    config.set("architectures", Json::array({choice.architecture->name}));
+    Source source(checkpoint, *choice.family, options);
+    std::unique_ptr<Model> model = choice.architecture->make(config, Scope(source));
+    source.finish();
+    if (checkpoint) warn_of_missing(source.report, checkpoint->where());
+    model->parameters_ = std::move(source.parameters);
+    model->buffers_ = std::move(source.buffers);
+    if (auto* writer = dynamic_cast<GenerativeModel*>(model.get()))
+      writer->generation_config_ = std::make_shared<Config>(read_generation_config(folder, config));
+    model->config_ = std::make_shared<Config>(std::move(config));
+    model->architecture_ = choice.architecture->name;
+    if (report) *report = std::move(source.report);
+    return model;
+  }
+};
+
+std::unique_ptr<Model> Model::from_pretrained(const std::string& name_or_path, const LoadOptions& options,
+                                              LoadReport* report) {
+  const fs::path folder = resolve_model(name_or_path);
+  if (holds_adapters(folder)) return LowRankAdaptation::load(folder, options, report);
+  const Checkpoint checkpoint = Checkpoint::open(folder);
+  return ModelLoader::load(Config::read(folder / "config.json"), folder, &checkpoint, options, report);
+}
+
+std::unique_ptr<Model> load_changed(const std::string& name_or_path, const Json& changes, const LoadOptions& options) {
+  const fs::path folder = resolve_model(name_or_path);
+  const Checkpoint checkpoint = Checkpoint::open(folder);
+  Config config = Config::read(folder / "config.json");
+  for (const auto& [field, value] : changes.items()) config.set(field, value);
+  return ModelLoader::load(std::move(config), folder, &checkpoint, options, nullptr);
+}
+
+std::unique_ptr<Model> Model::from_config(const std::string& config_json, const LoadOptions& options) {
+  return ModelLoader::load(Config::parse(config_json, "the configuration"), {}, nullptr, options, nullptr);
+}
+
+}  // namespace transom

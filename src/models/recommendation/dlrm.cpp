@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// DLRM (Naumov et al., 2019), with the names of facebookresearch/dlrm: dense features through the bottom MLP, a bag of
+// embeddings a categorical feature, their products of pairs, and the top MLP, which gives the probability of a click.
+// B rows, D width of the vectors, F vectors a row.
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "base/error.h"
+#include "models/shared/encoder_heads.h"
+#include "models/family.h"
+#include "nn/layers.h"
+#include "nn/sparse_lookups.h"
+
+namespace transom {
+namespace {
+
+struct DlrmConfig {
+  explicit DlrmConfig(const Config& config);
+  int64_t arch_sparse_feature_size;
+  std::vector<int64_t> arch_embedding_size, arch_mlp_bot, arch_mlp_top;
+  std::string arch_interaction_op, loss_function;
+  bool arch_interaction_itself;
+  int64_t sigmoid_bot, sigmoid_top;  // the layer that has a sigmoid in place of a ReLU; -1: none
+  double loss_threshold;
+  std::array<double, 2> loss_weights;  // of wbce: of rows without a click, and with one
+
+  int64_t interaction_width() const {
+    const auto vectors = static_cast<int64_t>(arch_embedding_size.size()) + 1;
+    if (arch_interaction_op == "cat") return vectors * arch_sparse_feature_size;
+    return arch_sparse_feature_size + vectors * (vectors + (arch_interaction_itself ? 1 : -1)) / 2;
+  }
+};
+
+// "1.0-2.5" -> 1.0 and 2.5
+std::array<double, 2> read_loss_weights(const Config& config) {
+  const std::string text = config.get_string("loss_weights", "1.0-1.0");
+  const size_t dash = std::min(text.find('-'), text.size());
+  const auto number = [&](size_t begin, size_t end) {
+    double value = 0;
+    const auto [stop, error] = std::from_chars(text.data() + begin, text.data() + end, value);
+    if (error != std::errc() || stop != text.data() + end || !std::isfinite(value))
+      fail("{}: loss_weights: expected two numbers as 1.0-2.5, found {}", config.where(), quoted(text));
+    return value;
+  };
+  return {number(0, dash), number(std::min(dash + 1, text.size()), text.size())};
+}
+
+DlrmConfig::DlrmConfig(const Config& config)
+    : arch_sparse_feature_size(config.get_int("arch_sparse_feature_size", 2)),
+      arch_embedding_size(config.get_ints("arch_embedding_size")),
+      arch_mlp_bot(config.get_ints("arch_mlp_bot")),
+      arch_mlp_top(config.get_ints("arch_mlp_top")),
+      arch_interaction_op(config.get_string("arch_interaction_op", "dot")),
+      loss_function(config.get_string("loss_function", "mse")),
+      arch_interaction_itself(config.get_bool("arch_interaction_itself", false)),
+      sigmoid_bot(config.get_int("sigmoid_bot", -1)),
+      sigmoid_top(config.get_int("sigmoid_top", static_cast<int64_t>(arch_mlp_top.size()) - 1)),
+      loss_threshold(config.get_float("loss_threshold", 0)),
+      loss_weights(read_loss_weights(config)) {
+  for (const char* variant : {"qr_flag", "md_flag"}) refuse_unless(config, variant, "false");
+  if (config.has("weighted_pooling"))
+    fail("config.json: weighted_pooling = {} is not carried out; only bags that are summed are",
+         quoted(config.get_string("weighted_pooling")));
+  if (arch_mlp_bot.size() < 2 || arch_mlp_top.empty())
+    fail("config.json: arch_mlp_bot and arch_mlp_top: expected the widths of the layers, found {} and {} of them",
+         arch_mlp_bot.size(), arch_mlp_top.size());
+  if (arch_mlp_bot.back() != arch_sparse_feature_size)
+    fail("config.json: arch_mlp_bot ends at {}, the vectors of arch_sparse_feature_size have {}", arch_mlp_bot.back(),
+         arch_sparse_feature_size);
+  if (arch_interaction_op != "dot" && arch_interaction_op != "cat")
+    fail("config.json: arch_interaction_op: expected dot or cat, found {}", quoted(arch_interaction_op));
+  if (loss_function != "bce" && loss_function != "wbce" && loss_function != "mse")
+    fail("config.json: loss_function: expected bce, wbce or mse, found {}", quoted(loss_function));
+}
+
+// Layers with a ReLU behind each, at one of them a sigmoid. The numbers in between are the activations'.
+class Mlp {
+ public:
+  Mlp(const Scope& scope, const std::vector<int64_t>& widths, int64_t sigmoid_layer) : sigmoid_layer_(sigmoid_layer) {
+    for (size_t i = 0; i + 1 < widths.size(); ++i) {
+      const auto in = static_cast<double>(widths[i]), out = static_cast<double>(widths[i + 1]);
+      layers_.emplace_back(scope / static_cast<int64_t>(2 * i), widths[i], widths[i + 1],
+                           Linear::Options{.deviation = std::sqrt(2 / (in + out))});
+    }
+  }
+  Tensor operator()(Tensor x) const {  // [B, in] -> [B, out]
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      x = layers_[i](x);
+      x = static_cast<int64_t>(i) == sigmoid_layer_ ? sigmoid(x) : relu(x);
+    }
+    return x;
+  }
+
+ private:
+  int64_t sigmoid_layer_;
+  std::vector<Linear> layers_;
+};
+
+// The sum of each bag's vectors: vectors [N, D] one bag behind the other, offsets [B] of their beginnings -> [B, D].
+// The bag of a vector is the last that begins at or before it, so that empty bags give zeros.
+Tensor bag_sums(const Tensor& vectors, const Tensor& offsets) {
+  const int64_t N = vectors.dim(0), B = offsets.dim(0);
+  const Shape all{N, B};
+  const Tensor begun = less_equal(broadcast_to(unsqueeze(offsets, 0), all), iota(all, 0));
+  const Tensor bag = reduce_sum(cast(begun, DType::kInt64), {1}) - 1.0;
+  return scatter_add(zeros({B, vectors.dim(1)}, vectors.dtype()), bag, vectors, 0);
+}
+
+class DLRM_Net : public Model {  // as facebookresearch/dlrm has it
+ public:
+  DLRM_Net(const Config& config, const Scope& scope)
+      : c_(config),
+        bot_l_(scope / "bot_l", c_.arch_mlp_bot, c_.sigmoid_bot),
+        top_l_(scope / "top_l", top_widths(), c_.sigmoid_top) {
+    for (size_t i = 0; i < c_.arch_embedding_size.size(); ++i) {
+      const int64_t rows = c_.arch_embedding_size[i];
+      if (rows < 1) fail("config.json: arch_embedding_size: expected numbers from 1, found {}", rows);
+      // The deviation of a uniform draw within 1 / sqrt(rows).
+      emb_l_.emplace_back(scope / "emb_l" / static_cast<int64_t>(i), rows, c_.arch_sparse_feature_size,
+                          std::sqrt(1 / (3 * static_cast<double>(rows))));
+    }
+  }
+
+ protected:
+  std::vector<std::string> input_names() const override {
+    std::vector<std::string> names = {"dense_x", "lS_o", "labels"};
+    for (size_t i = 0; i < emb_l_.size(); ++i) names.push_back("lS_i." + std::to_string(i));
+    return names;
+  }
+
+  NamedTensors run(const NamedTensors& inputs, ForwardContext&) const override {
+    const Tensor& dense = inputs.at("dense_x");
+    if (dense.rank() != 2 || dense.dim(1) != c_.arch_mlp_bot[0])
+      fail("dense_x: expected [rows, {}], found {}", c_.arch_mlp_bot[0], to_string(dense.shape()));
+    const int64_t B = dense.dim(0);
+    // Under autocast the tables stay as they are, and what stands beside them is widened.
+    std::vector<Tensor> vectors{cast(bot_l_(dense), DType::kFloat32)};
+    if (!emb_l_.empty()) {
+      const Tensor& offsets = inputs.at("lS_o");
+      if (offsets.shape() != Shape{static_cast<int64_t>(emb_l_.size()), B})
+        fail("lS_o: expected [{} tables, {} rows], found {}", emb_l_.size(), B, to_string(offsets.shape()));
+      for (size_t i = 0; i < emb_l_.size(); ++i) {
+        const std::string name = "lS_i." + std::to_string(i);
+        const Tensor& indices = inputs.at(name);
+        if (indices.rank() != 1) fail("{}: expected one axis of indices, found {}", name, to_string(indices.shape()));
+        const auto table = static_cast<int64_t>(i);
+        const Tensor rows = emb_l_[i](indices);
+        note_lookup({emb_l_[i].weight(), indices, rows});
+        vectors.push_back(cast(bag_sums(rows, squeeze(slice(offsets, 0, table, table + 1), 0)), DType::kFloat32));
+      }
+    }
+    Tensor probabilities = top_l_(interaction(vectors));  // [B, 1]
+    if (c_.loss_threshold > 0 && c_.loss_threshold < 1)
+      probabilities =
+          minimum(maximum(probabilities, full(probabilities.shape(), c_.loss_threshold, probabilities.dtype())),
+                  full(probabilities.shape(), 1 - c_.loss_threshold, probabilities.dtype()));
+    const Tensor labels = inputs.find("labels");
+    return with_loss(labels.defined() ? loss(probabilities, labels) : Tensor(), {{"probabilities", probabilities}});
+  }
+
+ private:
+  std::vector<int64_t> top_widths() const {
+    std::vector<int64_t> widths{c_.interaction_width()};
+    widths.insert(widths.end(), c_.arch_mlp_top.begin(), c_.arch_mlp_top.end());
+    return widths;
+  }
+
+  // The dense vector, and the products of all pairs: the lower triangle, row by row.
+  Tensor interaction(const std::vector<Tensor>& vectors) const {
+    if (c_.arch_interaction_op == "cat") return concatenate(vectors, 1);
+    const int64_t B = vectors[0].dim(0), F = static_cast<int64_t>(vectors.size());
+    std::vector<Tensor> stacked;
+    for (const Tensor& vector : vectors) stacked.push_back(unsqueeze(vector, 1));
+    const Tensor all = concatenate(stacked, 1);                                              // [B, F, D]
+    const Tensor products = cast(dot_general(all, all, {{0}, {0}, {2}, {2}}), all.dtype());  // [B, F, F]
+    std::vector<int64_t> pairs;
+    for (int64_t i = 0; i < F; ++i)
+      for (int64_t j = 0; j < i + (c_.arch_interaction_itself ? 1 : 0); ++j) pairs.push_back(i * F + j);
+    if (pairs.empty()) return vectors[0];
+    const Tensor chosen = Tensor::from(pairs, {static_cast<int64_t>(pairs.size())});
+    return concatenate({vectors[0], gather(reshape(products, {B, F * F}), chosen, 1)}, 1);
+  }
+
+  Tensor loss(const Tensor& probabilities, const Tensor& labels) const {
+    if (labels.size() != probabilities.size())
+      fail("labels of {} do not fit probabilities of {}", to_string(labels.shape()), to_string(probabilities.shape()));
+    const Tensor p = cast(reshape(probabilities, {-1}), DType::kFloat32);
+    const Tensor target = cast(reshape(labels, {-1}), DType::kFloat32);
+    if (c_.loss_function == "mse") return mean((p - target) * (p - target), {0});
+    // As PyTorch's BCELoss: a logarithm is never less than -100.
+    const Tensor least = full(p.shape(), -100);
+    const Tensor click = maximum(log(p), least), none = maximum(log1p(-p), least);
+    const Tensor values = -(target * click + (1.0 - target) * none);
+    // Its slope is bounded too, where the probability is all but 0 or 1.
+    const Tensor slopes = (p - target) / maximum(p * (1.0 - p), full(p.shape(), 1e-12));
+    const Tensor losses = values.detach() + slopes.detach() * (p - p.detach());
+    if (c_.loss_function == "bce") return mean(losses, {0});
+    const auto [without, with] = c_.loss_weights;
+    return mean(losses * (target * (with - without) + without), {0});
+  }
+
+  DlrmConfig c_;
+  Mlp bot_l_, top_l_;
+  std::vector<Embedding> emb_l_;
+};
+
+}  // namespace
+
+Family dlrm_family() { return {"dlrm", "", {{"DLRM_Net", {"click-prediction"}, make_model<DLRM_Net>}}}; }
+
+}  // namespace transom

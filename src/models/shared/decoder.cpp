@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/shared/decoder.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace transom {
+namespace {
+
+// The place of each token among those that the mask counts, from 0; -1 for padding.
+Tensor places_by_mask(const Tensor& mask) {
+  const Tensor counted = cast(mask, DType::kInt64);
+  return cumulative_sum(counted, 1) * counted - 1.0;
+}
+
+}  // namespace
+
+Tensor next_labels(const Tensor& labels) {
+  if (labels.rank() != 2) fail("labels: expected [batch, length], found {}", to_string(labels.shape()));
+  return pad(slice(labels, 1, 1, labels.dim(1)), {0, 0}, {0, 1}, -100);
+}
+
+DecoderInputs decoder_inputs(const NamedTensors& inputs, const ForwardContext& context, Positions positions,
+                             int64_t max_positions) {
+  DecoderInputs result{.input_ids = inputs.find("input_ids"),
+                       .inputs_embeds = inputs.find("inputs_embeds"),
+                       .position_ids = inputs.find("position_ids"),
+                       .attention_mask = inputs.find("attention_mask")};
+  const bool by_id = result.input_ids.defined();
+  if (by_id == result.inputs_embeds.defined()) fail("expected either input_ids or inputs_embeds");
+  const Tensor& given = by_id ? result.input_ids : result.inputs_embeds;
+  if (given.rank() != (by_id ? 2 : 3))
+    fail("{}: expected {}, found {}", by_id ? "input_ids" : "inputs_embeds",
+         by_id ? "[batch, length]" : "[batch, length, width]", to_string(given.shape()));
+  result.batch = given.dim(0), result.length = given.dim(1);
+  const int64_t before = context.cache ? context.cache->length() : 0;
+  if (max_positions > 0 && before + result.length > max_positions)
+    fail("the text has {} tokens; this model takes at most {} (max_position_embeddings); truncate it",
+         before + result.length, max_positions);
+
+  if (context.cache) {
+    if (result.attention_mask.defined()) fail("with a cache, the mask of the prompt belongs to the cache");
+    result.attention_mask = context.cache->places();
+  } else {
+    const Tensor& mask = result.attention_mask;
+    if (mask.defined() && mask.rank() == 2 && mask.shape() != Shape{result.batch, result.length})
+      fail("attention_mask: expected {}, found {}", to_string({result.batch, result.length}), to_string(mask.shape()));
+    result.bias = additive_mask(mask);
+    result.causal = !mask.defined() || mask.rank() < 4;
+  }
+  if (result.position_ids.defined() || positions == Positions::kNone) return result;
+  if (context.cache && before > 0) fail("with a cache, position_ids are needed");
+  if (positions == Positions::kByMask && !context.cache && result.attention_mask.defined())
+    result.position_ids = places_by_mask(result.attention_mask);
+  else result.position_ids = iota({1, result.length}, 1);
+  return result;
+}
+
+void GenerativeModel::encode(const NamedTensors&, ForwardContext&) const {
+  fail(ErrorKind::kInternal, "{} has no encoder", architecture());
+}
+
+Tensor GenerativeModel::next_logits(const Tensor& input_ids, const Tensor& position_ids,
+                                    ForwardContext& context) const {
+  context.logits_to_keep = 1;
+  NamedTensors inputs{{"input_ids", input_ids}};
+  const std::vector<std::string> names = input_names();
+  if (std::find(names.begin(), names.end(), "position_ids") != names.end()) inputs.set("position_ids", position_ids);
+  return squeeze(cast(forward(inputs, context).at("logits"), DType::kFloat32), 1);
+}
+
+}  // namespace transom

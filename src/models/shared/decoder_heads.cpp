@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// Heads of decoder-only models: the next token, a class for the text, a class for each token, the place of an answer,
+// or the bare body.
+#include "base/error.h"
+#include "models/text/bert_encoder.h"
+#include "models/shared/decoder.h"
+#include "models/shared/encoder_heads.h"
+
+namespace transom {
+namespace {
+
+class DecoderModel : public GenerativeModel {
+ public:
+  DecoderModel(const Config& config, const Scope& scope, MakeDecoder body)
+      : body_(body(config, scope)), traits_(body_->traits()) {}
+  int64_t max_positions() const override { return traits_.max_positions; }
+  bool can_generate() const override { return false; }
+  int64_t cache_expires_at() const override { return traits_.cache_expires_at; }
+
+ protected:
+  std::vector<std::string> input_names() const override { return body_->input_names(); }
+  std::vector<std::string> with_labels() const {
+    std::vector<std::string> names = body_->input_names();
+    names.push_back("labels");
+    return names;
+  }
+  NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
+    const DecoderOutput decoded = (*body_)(inputs, context);
+    NamedTensors outputs{{"last_hidden_state", decoded.last_hidden_state}};
+    add_hidden_states(outputs, decoded.hidden_states);
+    return outputs;
+  }
+
+  std::unique_ptr<Decoder> body_;
+  DecoderTraits traits_;
+};
+
+// A linear layer over the vocabulary, whose weight may be that of the embedding.
+class DecoderForCausalLM : public DecoderModel {
+ public:
+  DecoderForCausalLM(const Config& config, const Scope& scope, const Scope& inner, MakeDecoder body)
+      : DecoderModel(config, inner, body) {
+    const std::string name = traits_.head + ".weight";
+    if (traits_.tie_word_embeddings) {
+      weight_ = body_->word_embeddings().weight();
+      scope.tied(name);
+    } else {
+      weight_ = scope.parameter(name, {traits_.vocab_size, traits_.width}, Initial::normal(traits_.initializer_range));
+    }
+  }
+  bool can_generate() const override { return true; }
+
+ protected:
+  std::vector<std::string> input_names() const override { return with_labels(); }
+  NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
+    const DecoderOutput decoded = (*body_)(inputs, context);
+    Tensor hidden = decoded.last_hidden_state;
+    if (context.logits_to_keep > 0 && context.logits_to_keep < hidden.dim(1))
+      hidden = slice(hidden, 1, hidden.dim(1) - context.logits_to_keep, hidden.dim(1));
+    Tensor logits = linear(hidden, weight_->value);
+    if (traits_.logit_soft_cap > 0) logits = tanh(logits * (1 / traits_.logit_soft_cap)) * traits_.logit_soft_cap;
+    const Tensor labels = inputs.find("labels"), auxiliary = body_->auxiliary_loss(decoded, inputs);
+    Tensor loss;
+    if (labels.defined()) loss = mean_cross_entropy(logits, next_labels(labels), context.num_items_in_batch);
+    if (loss.defined() && auxiliary.defined()) loss = loss + auxiliary * traits_.auxiliary_weight;
+    NamedTensors outputs = with_loss(loss, {{"logits", logits}});
+    if (auxiliary.defined()) outputs.set("aux_loss", auxiliary);
+    add_hidden_states(outputs, decoded.hidden_states);
+    return outputs;
+  }
+
+ private:
+  std::shared_ptr<Parameter> weight_;
+};
+
+// The class is read at the last token that is no padding.
+class DecoderForSequenceClassification : public DecoderModel {
+ public:
+  DecoderForSequenceClassification(const Config& config, const Scope& scope, const Scope& inner, MakeDecoder body)
+      : DecoderModel(config, inner, body),
+        problem_type_(config.get_string("problem_type", "")),
+        score_(scope / "score", traits_.width, number_of_labels(config),
+               {.bias = false, .deviation = traits_.initializer_range}) {}
+
+ protected:
+  std::vector<std::string> input_names() const override { return with_labels(); }
+  NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
+    const DecoderOutput decoded = (*body_)(inputs, context);
+    const Tensor& hidden = decoded.last_hidden_state;
+    NamedTensors outputs =
+        sequence_classification_outputs(score_(last_tokens(hidden, inputs.find("input_ids"))), inputs, problem_type_);
+    add_hidden_states(outputs, decoded.hidden_states);
+    return outputs;
+  }
+
+ private:
+  Tensor last_tokens(const Tensor& hidden, const Tensor& ids) const {
+    const int64_t B = hidden.dim(0), T = hidden.dim(1), D = hidden.dim(2);
+    std::optional<int64_t> padding_id = traits_.pad_token_id;
+    if (!padding_id && config().has("pad_token_id")) padding_id = config().get_int("pad_token_id");  // the tokenizer's
+    if (!padding_id && B > 1)
+      fail("config.json: pad_token_id is missing; without it rows of a batch cannot be told from their padding");
+    if (!padding_id || !ids.defined()) return squeeze(slice(hidden, 1, T - 1, T), 1);
+    const Tensor padding = full(ids.shape(), static_cast<double>(*padding_id), ids.dtype());
+    const Tensor last = reduce_max(iota({B, T}, 1) * cast(not_equal(ids, padding), DType::kInt64), {1});  // [B]
+    return gather(reshape(hidden, {B * T, D}), last + iota({B}, 0) * static_cast<double>(T), 0);
+  }
+
+  std::string problem_type_;
+  Linear score_;
+};
+
+class DecoderForTokenClassification : public DecoderModel {
+ public:
+  DecoderForTokenClassification(const Config& config, const Scope& scope, const Scope& inner, MakeDecoder body)
+      : DecoderModel(config, inner, body),
+        dropout_(config.get_float("classifier_dropout", config.get_float("hidden_dropout", 0.1))),
+        classifier_(scope / traits_.token_head, traits_.width, number_of_labels(config),
+                    {.deviation = traits_.initializer_range}) {}
+
+ protected:
+  std::vector<std::string> input_names() const override { return with_labels(); }
+  NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
+    const DecoderOutput decoded = (*body_)(inputs, context);
+    NamedTensors outputs = token_outputs(classifier_(dropout_(decoded.last_hidden_state, context)), inputs);
+    add_hidden_states(outputs, decoded.hidden_states);
+    return outputs;
+  }
+
+ private:
+  Dropout dropout_;
+  Linear classifier_;
+};
+
+// Where the answer begins and ends.
+class DecoderForQuestionAnswering : public DecoderModel {
+ public:
+  DecoderForQuestionAnswering(const Config& config, const Scope& scope, const Scope& inner, MakeDecoder body)
+      : DecoderModel(config, inner, body),
+        qa_outputs_(scope / "qa_outputs", traits_.width, 2, {.deviation = traits_.initializer_range}) {}
+
+ protected:
+  std::vector<std::string> input_names() const override {
+    std::vector<std::string> names = body_->input_names();
+    names.insert(names.end(), {"start_positions", "end_positions"});
+    return names;
+  }
+  NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
+    const DecoderOutput decoded = (*body_)(inputs, context);
+    NamedTensors outputs = span_outputs(qa_outputs_(decoded.last_hidden_state), inputs);
+    add_hidden_states(outputs, decoded.hidden_states);
+    return outputs;
+  }
+
+ private:
+  Linear qa_outputs_;
+};
+
+}  // namespace
+
+std::unique_ptr<Model> make_decoder_model(const Config& config, const Scope& scope, MakeDecoder body,
+                                          const std::string& prefix, DecoderHead head) {
+  const Scope inner = scope / prefix;
+  switch (head) {
+    case DecoderHead::kNone:
+      return std::make_unique<DecoderModel>(config, scope, body);
+    case DecoderHead::kCausalLM:
+      return std::make_unique<DecoderForCausalLM>(config, scope, inner, body);
+    case DecoderHead::kSequenceClassification:
+      return std::make_unique<DecoderForSequenceClassification>(config, scope, inner, body);
+    case DecoderHead::kTokenClassification:
+      return std::make_unique<DecoderForTokenClassification>(config, scope, inner, body);
+    case DecoderHead::kQuestionAnswering:
+      return std::make_unique<DecoderForQuestionAnswering>(config, scope, inner, body);
+  }
+  fail(ErrorKind::kInternal, "an unknown head of a decoder");
+}
+
+}  // namespace transom

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models of a text encoder with a head, for families whose heads differ in little. A body is built from (Scope,
+// BertConfig of its family), called with (inputs, context), and names itself: kPrefix, and its configuration: Settings.
+#pragma once
+
+#include "models/text/bert_encoder.h"
+#include "models/shared/encoder_body.h"
+#include "models/shared/encoder_heads.h"
+
+namespace transom {
+
+template <typename Body>
+class EncoderModel : public Model {
+ protected:
+  using Settings = typename Body::Settings;
+  // `prefix` is empty for the bare body.
+  EncoderModel(const Config& config, const Scope& scope, const std::string& prefix = Body::kPrefix)
+      : config_(config), body_(prefix.empty() ? scope : scope / prefix, config_) {}
+  std::vector<std::string> input_names() const override { return Body::input_names("labels"); }
+  // The outputs of `head` on the last hidden states [B, T, D], and the states of all layers if they are asked for.
+  template <typename Head>
+  NamedTensors with_head(const NamedTensors& inputs, ForwardContext& context, Head&& head) const {
+    const EncoderOutput encoded = body_(inputs, context);
+    NamedTensors outputs = head(encoded.last_hidden_state);
+    add_hidden_states(outputs, encoded.hidden_states);
+    return outputs;
+  }
+
+  Settings config_;
+  Body body_;
+};
+
+// A class for each token.
+template <typename Body>
+class EncoderForTokenClassification : public EncoderModel<Body> {
+ public:
+  EncoderForTokenClassification(const Config& config, const Scope& scope)
+      : EncoderModel<Body>(config, scope),
+        dropout_(this->config_.classifier_dropout),
+        classifier_(scope / "classifier", this->config_.hidden_size, this->config_.num_labels,
+                    this->config_.new_weights()) {}
+
+ protected:
+  NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
+    return this->with_head(inputs, context, [&](const Tensor& hidden) {
+      return token_outputs(classifier_(dropout_(hidden, context)), inputs);
+    });
+  }
+
+ private:
+  Dropout dropout_;
+  Linear classifier_;
+};
+
+// Start and end of an answer.
+template <typename Body>
+class EncoderForQuestionAnswering : public EncoderModel<Body> {
+ public:
+  EncoderForQuestionAnswering(const Config& config, const Scope& scope)
+      : EncoderModel<Body>(config, scope),
+        qa_outputs_(scope / "qa_outputs", this->config_.hidden_size, 2, this->config_.new_weights()) {}
+
+ protected:
+  std::vector<std::string> input_names() const override {
+    std::vector<std::string> names = Body::input_names("start_positions");
+    names.push_back("end_positions");
+    return names;
+  }
+  NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
+    return this->with_head(inputs, context,
+                           [&](const Tensor& hidden) { return span_outputs(qa_outputs_(hidden), inputs); });
+  }
+
+ private:
+  Linear qa_outputs_;
+};
+
+// What stood at each place. Head: built from (Scope of the model, configuration, embeddings of words), called with
+// hidden states [B, T, D] for logits [B, T, V].
+template <typename Body, typename Head>
+class EncoderForMaskedLM : public EncoderModel<Body> {
+ public:
+  EncoderForMaskedLM(const Config& config, const Scope& scope)
+      : EncoderModel<Body>(config, scope), head_(scope, this->config_, this->body_.word_embeddings()) {}
+
+ protected:
+  NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
+    return this->with_head(inputs, context, [&](const Tensor& hidden) { return token_outputs(head_(hidden), inputs); });
+  }
+
+ private:
+  Head head_;
+};
+
+// The first token of each row: [B, T, D] -> [B, D].
+inline Tensor first_token(const Tensor& hidden) { return squeeze(slice(hidden, 1, 0, 1), 1); }
+
+}  // namespace transom

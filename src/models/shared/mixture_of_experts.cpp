@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/shared/mixture_of_experts.h"
+
+#include "base/error.h"
+
+namespace transom {
+namespace {
+
+// 1 where the expert is among the chosen ones: chosen i64 [N, k] -> [N, k].
+Tensor is_expert(const Tensor& chosen, int64_t expert) {
+  return cast(equal(chosen, full(chosen.shape(), static_cast<double>(expert), DType::kInt64)), DType::kFloat32);
+}
+
+}  // namespace
+
+MixtureOfExperts::MixtureOfExperts(const Scope& scope, const ExpertsConfig& c)
+    : config_(c), gate_(scope / "gate", c.width, c.experts, {.bias = false, .deviation = c.deviation}) {
+  if (c.experts < 1 || c.experts_per_token < 1 || c.experts_per_token > c.experts)
+    fail("config.json: {} experts for each token (num_experts_per_tok) of {} (num_local_experts) cannot be",
+         c.experts_per_token, c.experts);
+  const Linear::Options plain{.bias = false, .deviation = c.deviation};
+  for (int64_t i = 0; i < c.experts; ++i) {
+    const Scope expert = scope / "experts" / i;
+    experts_.push_back({Linear(expert / "w1", c.width, c.intermediate_width, plain),
+                        Linear(expert / "w2", c.intermediate_width, c.width, plain),
+                        Linear(expert / "w3", c.width, c.intermediate_width, plain)});
+  }
+}
+
+Tensor MixtureOfExperts::operator()(const Tensor& x, std::vector<Tensor>* router) const {
+  const Tensor tokens = reshape(x, {x.dim(0) * x.dim(1), x.dim(2)});
+  const Tensor logits = gate_(tokens);
+  if (router) router->push_back(logits);
+  const auto [weights, chosen] = top_k(softmax(cast(logits, DType::kFloat32)), config_.experts_per_token);
+  const Tensor shares = weights / reduce_sum(weights, {1}, true);  // [B T, k]
+  Tensor result;
+  for (size_t i = 0; i < experts_.size(); ++i) {
+    const Expert& expert = experts_[i];
+    const Tensor share = reduce_sum(shares * is_expert(chosen, static_cast<int64_t>(i)), {1}, true);  // [B T, 1]
+    const Tensor y = expert.w2(activation(config_.activation, expert.w1(tokens)) * expert.w3(tokens));
+    const Tensor part = y * cast(share, y.dtype());
+    result = result.defined() ? result + part : part;
+  }
+  return reshape(result, x.shape());
+}
+
+Tensor load_balancing_loss(const std::vector<Tensor>& router_logits, int64_t experts_per_token, const Tensor& mask) {
+  Tensor assigned, probability, rows;
+  for (const Tensor& logits : router_logits) {
+    const int64_t N = logits.dim(0), experts = logits.dim(1);
+    const Tensor counted = mask.defined() ? cast(reshape(mask, {N, 1}), DType::kFloat32) : full({N, 1}, 1);
+    const Tensor probabilities = softmax(cast(logits, DType::kFloat32));
+    const Tensor chosen = top_k(probabilities.detach(), experts_per_token).second;
+    std::vector<Tensor> counts;
+    for (int64_t i = 0; i < experts; ++i) counts.push_back(reshape(sum(is_expert(chosen, i) * counted), {1}));
+    const Tensor a = concatenate(counts, 0), p = reduce_sum(probabilities * counted, {0}), n = sum(counted);
+    assigned = assigned.defined() ? assigned + a : a;
+    probability = probability.defined() ? probability + p : p;
+    rows = rows.defined() ? rows + n : n;
+  }
+  return sum((assigned / rows) * (probability / rows)) * static_cast<double>(assigned.dim(0));
+}
+
+}  // namespace transom

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/text/bart_layers.h"
+
+#include <cmath>
+
+#include "base/error.h"
+
+namespace transom {
+namespace {
+
+constexpr double kEpsilon = 1e-5;
+
+// A residual block: the norm stands before the layer or behind the sum.
+template <typename Layer>
+Tensor block(const Tensor& x, bool norm_before, const LayerNorm& norm, const Layer& layer) {
+  return norm_before ? x + layer(norm(x)) : norm(x + layer(x));
+}
+
+}  // namespace
+
+BartConfig::BartConfig(const Config& config)
+    : vocab_size(config.get_int("vocab_size", 50265)),
+      d_model(config.get_int("d_model", 1024)),
+      encoder_layers(config.get_int("encoder_layers", 12)),
+      encoder_attention_heads(config.get_int("encoder_attention_heads", 16)),
+      encoder_ffn_dim(config.get_int("encoder_ffn_dim", 4096)),
+      decoder_layers(config.get_int("decoder_layers", 12)),
+      decoder_attention_heads(config.get_int("decoder_attention_heads", 16)),
+      decoder_ffn_dim(config.get_int("decoder_ffn_dim", 4096)),
+      max_position_embeddings(config.get_int("max_position_embeddings", 1024)),
+      pad_token_id(config.get_int("pad_token_id", 1)),
+      eos_token_id(config.get_int("eos_token_id", 2)),
+      decoder_start_token_id(config.get_int("decoder_start_token_id", 2)),
+      dropout(config.get_float("dropout", 0.1)),
+      attention_dropout(config.get_float("attention_dropout", 0)),
+      activation_dropout(config.get_float("activation_dropout", 0)),
+      classifier_dropout(config.get_float("classifier_dropout", 0)),
+      encoder_layerdrop(config.get_float("encoder_layerdrop", 0)),
+      decoder_layerdrop(config.get_float("decoder_layerdrop", 0)),
+      init_std(config.get_float("init_std", 0.02)),
+      activation_function(config.get_string("activation_function", "gelu")),
+      problem_type(config.get_string("problem_type", "")),
+      scale_embedding(config.get_bool("scale_embedding", false)),
+      tie_word_embeddings(config.get_bool("tie_word_embeddings", true)),
+      num_labels(number_of_labels(config)) {
+  const auto expect_divisor = [&](const char* field, int64_t heads) {
+    if (heads <= 0 || d_model % heads != 0)
+      fail("config.json: {} {} does not divide d_model {}", field, heads, d_model);
+  };
+  expect_divisor("encoder_attention_heads", encoder_attention_heads);
+  expect_divisor("decoder_attention_heads", decoder_attention_heads);
+  // Variants of other families that were once written with the same fields.
+  for (const char* variant : {"normalize_before", "add_final_layer_norm", "add_bias_logits"})
+    refuse_unless(config, variant, "false");
+}
+
+double BartConfig::embed_scale() const { return scale_embedding ? std::sqrt(static_cast<double>(d_model)) : 1.0; }
+
+BartAttention::BartAttention(const Scope& scope, const BartConfig& c, int64_t heads)
+    : path_(scope.path()),
+      heads_(heads),
+      scale_(1 / std::sqrt(static_cast<double>(c.d_model / heads))),
+      k_proj_(scope / "k_proj", c.d_model, c.d_model, {.bias = c.key_bias, .deviation = c.init_std}),
+      v_proj_(scope / "v_proj", c.d_model, c.d_model, c.new_weights()),
+      q_proj_(scope / "q_proj", c.d_model, c.d_model, c.new_weights()),
+      out_proj_(scope / "out_proj", c.d_model, c.d_model, c.new_weights()),
+      dropout_(c.attention_dropout) {}
+
+Tensor BartAttention::operator()(const Tensor& x, const Tensor& mask, ForwardContext& context) const {
+  const ModuleScope module(path_);
+  return out_proj_(attention(heads(q_proj_(x)), heads(k_proj_(x)), heads(v_proj_(x)), mask,
+                             {.scale = scale_, .causal = false}, dropout_, context));
+}
+
+Tensor BartAttention::causal(int64_t layer, const Tensor& x, const DecoderInputs& in, ForwardContext& context) const {
+  const ModuleScope module(path_);
+  return out_proj_(cached_attention(layer, heads(q_proj_(x)), heads(k_proj_(x)), heads(v_proj_(x)), in.bias,
+                                    {.scale = scale_, .causal = in.causal}, dropout_, context));
+}
+
+Tensor BartAttention::across(int64_t layer, const Tensor& x, const EncodedSource& source,
+                             ForwardContext& context) const {
+  const ModuleScope module(path_);
+  const KeysAndValues seen = source_keys(layer, source, context, [&](const Tensor& states) {
+    return KeysAndValues{heads(k_proj_(states)), heads(v_proj_(states))};
+  });
+  return out_proj_(attention(heads(q_proj_(x)), seen.keys, seen.values, source.mask, {.scale = scale_, .causal = false},
+                             dropout_, context));
+}
+
+BartFeedForward::BartFeedForward(const Scope& scope, const BartConfig& c, int64_t width)
+    : activation_(c.activation_function),
+      fc1_(scope / "fc1", c.d_model, width, c.new_weights()),
+      fc2_(scope / "fc2", width, c.d_model, c.new_weights()),
+      activation_dropout_(c.activation_dropout) {}
+
+Tensor BartFeedForward::operator()(const Tensor& x, ForwardContext& context) const {
+  return fc2_(activation_dropout_(activation(activation_, fc1_(x)), context));
+}
+
+BartEncoderLayer::BartEncoderLayer(const Scope& scope, const BartConfig& c)
+    : path_(scope.path()),
+      norm_before_(c.norm_before),
+      self_attn_(scope / "self_attn", c, c.encoder_attention_heads),
+      self_attn_layer_norm_(scope / "self_attn_layer_norm", c.d_model, kEpsilon),
+      feed_forward_(scope, c, c.encoder_ffn_dim),
+      final_layer_norm_(scope / "final_layer_norm", c.d_model, kEpsilon),
+      dropout_(c.dropout),
+      layerdrop_(c.encoder_layerdrop) {}
+
+Tensor BartEncoderLayer::operator()(const Tensor& x, const Tensor& mask, ForwardContext& context) const {
+  const ModuleScope module(path_);
+  Tensor h = block(x, norm_before_, self_attn_layer_norm_,
+                   [&](const Tensor& y) { return dropout_(self_attn_(y, mask, context), context); });
+  h = block(h, norm_before_, final_layer_norm_,
+            [&](const Tensor& y) { return dropout_(feed_forward_(y, context), context); });
+  return layerdrop_(x, h, context);
+}
+
+BartDecoderLayer::BartDecoderLayer(const Scope& scope, const BartConfig& c, int64_t layer)
+    : path_(scope.path()),
+      layer_(layer),
+      norm_before_(c.norm_before),
+      self_attn_(scope / "self_attn", c, c.decoder_attention_heads),
+      self_attn_layer_norm_(scope / "self_attn_layer_norm", c.d_model, kEpsilon),
+      encoder_attn_(scope / "encoder_attn", c, c.decoder_attention_heads),
+      encoder_attn_layer_norm_(scope / "encoder_attn_layer_norm", c.d_model, kEpsilon),
+      feed_forward_(scope, c, c.decoder_ffn_dim),
+      final_layer_norm_(scope / "final_layer_norm", c.d_model, kEpsilon),
+      dropout_(c.dropout),
+      layerdrop_(c.decoder_layerdrop) {}
+
+Tensor BartDecoderLayer::operator()(const Tensor& x, const DecoderInputs& in, const EncodedSource& source,
+                                    ForwardContext& context) const {
+  const ModuleScope module(path_);
+  Tensor h = block(x, norm_before_, self_attn_layer_norm_,
+                   [&](const Tensor& y) { return dropout_(self_attn_.causal(layer_, y, in, context), context); });
+  h = block(h, norm_before_, encoder_attn_layer_norm_,
+            [&](const Tensor& y) { return dropout_(encoder_attn_.across(layer_, y, source, context), context); });
+  h = block(h, norm_before_, final_layer_norm_,
+            [&](const Tensor& y) { return dropout_(feed_forward_(y, context), context); });
+  return layerdrop_(x, h, context);
+}
+
+}  // namespace transom

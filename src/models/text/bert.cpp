@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// BERT and its heads. The encoder is in bert_encoder.h.
+#include "models/shared/encoder_causal_lm.h"
+#include "models/shared/encoder_model.h"
+#include "models/family.h"
+
+namespace transom {
+namespace {
+
+struct BertBody : BertEncoder {
+  static constexpr const char* kPrefix = "bert";
+  BertBody(const Scope& scope, const BertConfig& config) : BertEncoder(scope, config, false) {}
+};
+
+using BertWithHead = EncoderModel<BertBody>;
+
+// The body with the pooler that some of its heads read.
+class BertWithPooler : public BertWithHead {
+ protected:
+  BertWithPooler(const Config& config, const Scope& scope, const std::string& prefix = BertBody::kPrefix)
+      : BertWithHead(config, scope, prefix), pooler_((prefix.empty() ? scope : scope / prefix) / "pooler", config_) {}
+
+  BertPooler pooler_;
+};
+
+class BertModel : public BertWithPooler {
+ public:
+  BertModel(const Config& config, const Scope& scope) : BertWithPooler(config, scope, "") {}
+
+ protected:
+  NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
+    return with_head(inputs, context, [&](const Tensor& hidden) {
+      return NamedTensors{{"last_hidden_state", hidden}, {"pooler_output", pooler_(hidden)}};
+    });
+  }
+};
+
+class BertForSequenceClassification : public BertWithPooler {
+ public:
+  BertForSequenceClassification(const Config& config, const Scope& scope)
+      : BertWithPooler(config, scope),
+        dropout_(config_.classifier_dropout),
+        classifier_(scope / "classifier", config_.hidden_size, config_.num_labels, config_.new_weights()) {}
+
+ protected:
+  NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
+    return with_head(inputs, context, [&](const Tensor& hidden) {
+      return sequence_classification_outputs(classifier_(dropout_(pooler_(hidden), context)), inputs,
+                                             config_.problem_type);
+    });
+  }
+
+ private:
+  Dropout dropout_;
+  Linear classifier_;
+};
+
+// Transform and decoder over the vocabulary. `scope` is that of the model.
+class BertPredictions {
+ public:
+  BertPredictions(const Scope& scope, const BertConfig& c, const Embedding& words)
+      : activation_(c.hidden_act),
+        dense_(scope / "cls" / "predictions" / "transform" / "dense", c.hidden_size, c.hidden_size, c.new_weights()),
+        norm_(scope / "cls" / "predictions" / "transform" / "LayerNorm", c.hidden_size, c.layer_norm_eps),
+        decoder_(scope / "cls" / "predictions", c.tie_word_embeddings ? "bias" : "decoder.bias", "decoder.weight",
+                 words, c.tie_word_embeddings, c.hidden_size, c.vocab_size, c.initializer_range) {}
+  Tensor operator()(const Tensor& hidden) const { return decoder_(norm_(activation(activation_, dense_(hidden)))); }
+
+ private:
+  std::string activation_;
+  Linear dense_;
+  LayerNorm norm_;
+  TiedDecoder decoder_;
+};
+
+class BertForPreTraining : public BertWithPooler {
+ public:
+  BertForPreTraining(const Config& config, const Scope& scope)
+      : BertWithPooler(config, scope),
+        predictions_(scope, config_, body_.word_embeddings()),
+        seq_relationship_(scope / "cls" / "seq_relationship", config_.hidden_size, 2, config_.new_weights()) {}
+
+ protected:
+  std::vector<std::string> input_names() const override {
+    std::vector<std::string> names = BertBody::input_names("labels");
+    names.push_back("next_sentence_label");
+    return names;
+  }
+  NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
+    return with_head(inputs, context, [&](const Tensor& hidden) {
+      const Tensor words = predictions_(hidden), order = seq_relationship_(pooler_(hidden));
+      const Tensor labels = inputs.find("labels"), next = inputs.find("next_sentence_label");
+      Tensor loss;
+      if (labels.defined() && next.defined())
+        loss = mean_cross_entropy(words, labels) + mean_cross_entropy(order, next);
+      return with_loss(loss, {{"prediction_logits", words}, {"seq_relationship_logits", order}});
+    });
+  }
+
+ private:
+  BertPredictions predictions_;
+  Linear seq_relationship_;
+};
+
+class BertForNextSentencePrediction : public BertWithPooler {
+ public:
+  BertForNextSentencePrediction(const Config& config, const Scope& scope)
+      : BertWithPooler(config, scope),
+        seq_relationship_(scope / "cls" / "seq_relationship", config_.hidden_size, 2, config_.new_weights()) {}
+
+ protected:
+  NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
+    return with_head(inputs, context,
+                     [&](const Tensor& hidden) { return token_outputs(seq_relationship_(pooler_(hidden)), inputs); });
+  }
+
+ private:
+  Linear seq_relationship_;
+};
+
+class BertForMultipleChoice : public BertWithPooler {
+ public:
+  BertForMultipleChoice(const Config& config, const Scope& scope)
+      : BertWithPooler(config, scope),
+        dropout_(config_.classifier_dropout),
+        classifier_(scope / "classifier", config_.hidden_size, 1, config_.new_weights()) {}
+
+ protected:
+  NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
+    const int64_t choices = choices_of(inputs);
+    return with_head(flattened_choices(inputs), context, [&](const Tensor& hidden) {
+      return choice_outputs(classifier_(dropout_(pooler_(hidden), context)), choices, inputs);
+    });
+  }
+
+ private:
+  Dropout dropout_;
+  Linear classifier_;
+};
+
+}  // namespace
+
+Family bert_family() {
+  return {
+      "bert",
+      "bert",
+      {{"BertModel", {"feature-extraction"}, make_model<BertModel>},
+       {"BertForSequenceClassification",
+        {"text-classification", "zero-shot-classification"},
+        make_model<BertForSequenceClassification>},
+       {"BertForTokenClassification", {"token-classification"}, make_model<EncoderForTokenClassification<BertBody>>},
+       {"BertForQuestionAnswering", {"question-answering"}, make_model<EncoderForQuestionAnswering<BertBody>>},
+       {"BertForMaskedLM", {"fill-mask"}, make_model<EncoderForMaskedLM<BertBody, BertPredictions>>},
+       {"BertLMHeadModel", {"text-generation"}, make_model<EncoderForCausalLM<BertBody, BertPredictions>>},
+       {"BertForPreTraining", {"pretraining"}, make_model<BertForPreTraining>},
+       {"BertForNextSentencePrediction", {"next-sentence-prediction"}, make_model<BertForNextSentencePrediction>},
+       {"BertForMultipleChoice", {"multiple-choice"}, make_model<BertForMultipleChoice>}}};
+}
+
+}  // namespace transom

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// GPT-2 (Radford et al., 2019). B batch, T time, D hidden, H heads, d head size.
+#include <cmath>
+
+#include "base/error.h"
+#include "models/shared/decoder.h"
+#include "nn/lora.h"
+#include "ops/quantization.h"
+
+namespace transom {
+namespace {
+
+struct Gpt2Config {
+  explicit Gpt2Config(const Config& config);
+  int64_t vocab_size, n_positions, n_embd, n_layer, n_head, n_inner;
+  std::string activation_function;
+  double resid_pdrop, embd_pdrop, attn_pdrop, layer_norm_epsilon, initializer_range;
+  bool scale_attn_weights, scale_attn_by_inverse_layer_idx, tie_word_embeddings;
+  std::optional<int64_t> pad_token_id;
+};
+
+Gpt2Config::Gpt2Config(const Config& config)
+    : vocab_size(config.get_int("vocab_size", 50257)),
+      n_positions(config.get_int("n_positions", config.get_int("max_position_embeddings", 1024))),
+      n_embd(config.get_int("n_embd", config.get_int("hidden_size", 768))),
+      n_layer(config.get_int("n_layer", config.get_int("num_hidden_layers", 12))),
+      n_head(config.get_int("n_head", config.get_int("num_attention_heads", 12))),
+      n_inner(config.get_int("n_inner", 4 * n_embd)),
+      activation_function(config.get_string("activation_function", "gelu_new")),
+      resid_pdrop(config.get_float("resid_pdrop", 0.1)),
+      embd_pdrop(config.get_float("embd_pdrop", 0.1)),
+      attn_pdrop(config.get_float("attn_pdrop", 0.1)),
+      layer_norm_epsilon(config.get_float("layer_norm_epsilon", 1e-5)),
+      initializer_range(config.get_float("initializer_range", 0.02)),
+      scale_attn_weights(config.get_bool("scale_attn_weights", true)),
+      scale_attn_by_inverse_layer_idx(config.get_bool("scale_attn_by_inverse_layer_idx", false)),
+      tie_word_embeddings(config.get_bool("tie_word_embeddings", true)) {
+  refuse_unless(config, "add_cross_attention", "false");
+  if (config.has("pad_token_id")) pad_token_id = config.get_int("pad_token_id");
+  if (n_head <= 0 || n_embd % n_head != 0) fail("config.json: n_embd {} is not divisible by n_head {}", n_embd, n_head);
+  // reorder_and_upcast_attn asks for scores in f32, which they are here.
+}
+
+// A linear layer that holds its weight the other way round, [in, out].
+class Conv1D {
+ public:
+  Conv1D(const Scope& scope, int64_t in, int64_t out, double deviation)
+      : path_(scope.path()),
+        weight_(scope.parameter("weight", {in, out}, Initial::normal(deviation))),
+        bias_(scope.parameter("bias", {out}, Initial::zeros())) {
+    weight_->use = Parameter::Use::kTransposedLinear;
+  }
+  Tensor operator()(const Tensor& x) const {
+    const ModuleScope module(path_);
+    if (QuantizedLinear::active())
+      return with_adapter(quantized_linear(x, weight_->value, bias_->value, true), x, *weight_);
+    const Tensor product = dot_general(x, weight_->value, {{}, {}, {x.rank() - 1}, {0}});
+    return with_adapter(product + cast(bias_->value, product.dtype()), x, *weight_);
+  }
+
+ private:
+  std::string path_;
+  std::shared_ptr<Parameter> weight_, bias_;
+};
+
+class Gpt2Attention {
+ public:
+  Gpt2Attention(const Scope& scope, const Gpt2Config& c, int64_t layer)
+      : layer_(layer),
+        heads_(c.n_head),
+        scale_((c.scale_attn_weights ? 1 / std::sqrt(static_cast<double>(c.n_embd / c.n_head)) : 1.0) /
+               (c.scale_attn_by_inverse_layer_idx ? static_cast<double>(layer + 1) : 1.0)),
+        c_attn_(scope / "c_attn", c.n_embd, 3 * c.n_embd, c.initializer_range),
+        c_proj_(scope / "c_proj", c.n_embd, c.n_embd,
+                c.initializer_range / std::sqrt(2.0 * static_cast<double>(c.n_layer))),
+        attn_dropout_(c.attn_pdrop),
+        resid_dropout_(c.resid_pdrop) {}
+
+  Tensor operator()(const Tensor& x, const DecoderInputs& in, ForwardContext& context) const {
+    const int64_t B = x.dim(0), T = x.dim(1), D = x.dim(2);
+    const Tensor qkv = c_attn_(x);
+    const auto heads = [&](int64_t i) {
+      return reshape(slice(qkv, 2, i * D, (i + 1) * D), {B, T, heads_, D / heads_});
+    };
+    const Tensor mixed = cached_attention(layer_, heads(0), heads(1), heads(2), in.bias,
+                                          {.scale = scale_, .causal = in.causal}, attn_dropout_, context);
+    return resid_dropout_(c_proj_(mixed), context);
+  }
+
+ private:
+  int64_t layer_, heads_;
+  double scale_;
+  Conv1D c_attn_, c_proj_;
+  Dropout attn_dropout_, resid_dropout_;
+};
+
+class Gpt2Mlp {
+ public:
+  Gpt2Mlp(const Scope& scope, const Gpt2Config& c)
+      : activation_(c.activation_function),
+        c_fc_(scope / "c_fc", c.n_embd, c.n_inner, c.initializer_range),
+        c_proj_(scope / "c_proj", c.n_inner, c.n_embd,
+                c.initializer_range / std::sqrt(2.0 * static_cast<double>(c.n_layer))),
+        dropout_(c.resid_pdrop) {}
+  Tensor operator()(const Tensor& x, ForwardContext& context) const {
+    return dropout_(c_proj_(activation(activation_, c_fc_(x))), context);
+  }
+
+ private:
+  std::string activation_;
+  Conv1D c_fc_, c_proj_;
+  Dropout dropout_;
+};
+
+class Gpt2Block {
+ public:
+  Gpt2Block(const Scope& scope, const Gpt2Config& c, int64_t layer)
+      : path_(scope.path()),
+        ln_1_(scope / "ln_1", c.n_embd, c.layer_norm_epsilon),
+        attn_(scope / "attn", c, layer),
+        ln_2_(scope / "ln_2", c.n_embd, c.layer_norm_epsilon),
+        mlp_(scope / "mlp", c) {}
+  Tensor operator()(const Tensor& x, const DecoderInputs& in, ForwardContext& context) const {
+    const ModuleScope module(path_);
+    const Tensor h = attn_(ln_1_(x), in, context) + x;
+    return mlp_(ln_2_(h), context) + h;
+  }
+
+ private:
+  std::string path_;
+  LayerNorm ln_1_;
+  Gpt2Attention attn_;
+  LayerNorm ln_2_;
+  Gpt2Mlp mlp_;
+};
+
+class Gpt2 : public Decoder {
+ public:
+  Gpt2(const Config& config, const Scope& scope)
+      : c_(config),
+        wte_(scope / "wte", c_.vocab_size, c_.n_embd, c_.initializer_range),
+        wpe_(scope / "wpe", c_.n_positions, c_.n_embd, c_.initializer_range),
+        drop_(c_.embd_pdrop),
+        h_(blocks(scope / "h", c_)),
+        ln_f_(scope / "ln_f", c_.n_embd, c_.layer_norm_epsilon) {}
+
+  DecoderOutput operator()(const NamedTensors& inputs, ForwardContext& context) const override {
+    const DecoderInputs in = decoder_inputs(inputs, context, Positions::kInOrder, c_.n_positions);
+    Tensor x = (in.input_ids.defined() ? wte_(in.input_ids) : in.inputs_embeds) + wpe_(in.position_ids);
+    if (const Tensor types = inputs.find("token_type_ids"); types.defined()) x = x + wte_(types);
+    return through_decoder(h_, drop_(x, context), context, ln_f_,
+                           [&](const Gpt2Block& block, const Tensor& y) { return block(y, in, context); });
+  }
+
+  DecoderTraits traits() const override {
+    return {.vocab_size = c_.vocab_size,
+            .width = c_.n_embd,
+            .tie_word_embeddings = c_.tie_word_embeddings,
+            .initializer_range = c_.initializer_range,
+            .token_head = "classifier",
+            .pad_token_id = c_.pad_token_id,
+            .max_positions = c_.n_positions};
+  }
+  const Embedding& word_embeddings() const override { return wte_; }
+  std::vector<std::string> input_names() const override {
+    return {"input_ids", "attention_mask", "token_type_ids", "position_ids", "inputs_embeds"};
+  }
+
+ private:
+  static std::vector<Gpt2Block> blocks(const Scope& scope, const Gpt2Config& c) {
+    std::vector<Gpt2Block> result;
+    for (int64_t i = 0; i < c.n_layer; ++i) result.emplace_back(scope / i, c, i);
+    return result;
+  }
+
+  Gpt2Config c_;
+  Embedding wte_, wpe_;
+  Dropout drop_;
+  std::vector<Gpt2Block> h_;
+  LayerNorm ln_f_;
+};
+
+constexpr char kPrefix[] = "transformer";
+std::unique_ptr<Decoder> make_gpt2(const Config& config, const Scope& scope) {
+  return std::make_unique<Gpt2>(config, scope);
+}
+
+}  // namespace
+
+Family gpt2_family() {
+  return {
+      "gpt2",
+      kPrefix,
+      {decoder_architecture<make_gpt2, kPrefix, DecoderHead::kNone>("GPT2Model"),
+       decoder_architecture<make_gpt2, kPrefix, DecoderHead::kCausalLM>("GPT2LMHeadModel"),
+       decoder_architecture<make_gpt2, kPrefix, DecoderHead::kSequenceClassification>("GPT2ForSequenceClassification"),
+       decoder_architecture<make_gpt2, kPrefix, DecoderHead::kTokenClassification>("GPT2ForTokenClassification"),
+       decoder_architecture<make_gpt2, kPrefix, DecoderHead::kQuestionAnswering>("GPT2ForQuestionAnswering")}};
+}
+
+}  // namespace transom

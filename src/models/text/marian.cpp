@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Marian (Junczys-Dowmunt et al., 2018), the translation models of Opus-MT: BART's layers over sinusoidal positions,
+// which hardly any checkpoint holds. B batch, T time, D hidden, V vocabulary.
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "models/text/bart_layers.h"
+
+namespace transom {
+namespace {
+
+struct MarianConfig : BartConfig {
+  explicit MarianConfig(const Config& config)
+      : BartConfig(with_defaults(config, R"({"vocab_size": 58101, "pad_token_id": 58100, "eos_token_id": 0,
+                                             "decoder_start_token_id": 58100})")),
+        share_encoder_decoder_embeddings(config.get_bool("share_encoder_decoder_embeddings", true)),
+        decoder_vocab_size(config.get_int("decoder_vocab_size", vocab_size)) {
+    refuse_unless(config, "static_position_embeddings", "true");
+    refuse_unless(config, "normalize_embedding", "false");
+    if (share_encoder_decoder_embeddings) decoder_vocab_size = vocab_size;
+  }
+  bool share_encoder_decoder_embeddings;
+  int64_t decoder_vocab_size;
+};
+
+// Sines, then cosines, of the position at falling frequencies: [positions, D].
+std::vector<float> sinusoids(int64_t positions, int64_t width) {
+  if (positions < 0 || width < 0 || positions > (int64_t{1} << 28) / std::max<int64_t>(width, 1))
+    fail("config.json: max_position_embeddings {} of d_model {} are more than this takes", positions, width);
+  std::vector<float> values;
+  const int64_t sines = (width + 1) / 2;
+  for (int64_t position = 0; position < positions; ++position)
+    for (int64_t i = 0; i < width; ++i) {
+      const int64_t pair = i < sines ? i : i - sines;
+      const double angle =
+          static_cast<double>(position) / std::pow(10000.0, 2 * static_cast<double>(pair) / static_cast<double>(width));
+      values.push_back(static_cast<float>(i < sines ? std::sin(angle) : std::cos(angle)));
+    }
+  return values;
+}
+
+// Not trained, and saved again only where the checkpoint holds them.
+std::shared_ptr<Parameter> positions_of(const Scope& scope, const MarianConfig& c) {
+  const Shape shape{c.max_position_embeddings, c.d_model};
+  const std::vector<float> values = sinusoids(shape[0], shape[1]);
+  if (scope.holds("weight")) return scope.buffer("weight", {DType::kFloat32, shape}, Initial::given(values));
+  return std::make_shared<Parameter>(Parameter{scope.path() + ".weight", Tensor::from(values, shape)});
+}
+
+class Marian : public EncoderDecoder {
+ public:
+  Marian(const Scope& scope, const MarianConfig& c)
+      : encoder_tokens(
+            shares_words(scope, c)
+                ? shared_embedding(scope, c.vocab_size, c.d_model, c.init_std, c.pad_token_id)
+                : Embedding(scope / "encoder" / "embed_tokens", c.vocab_size, c.d_model, c.init_std, c.pad_token_id)),
+        decoder_tokens(shares_words(scope, c) ? encoder_tokens
+                                              : Embedding(scope / "decoder" / "embed_tokens", c.decoder_vocab_size,
+                                                          c.d_model, c.init_std, c.pad_token_id)),
+        scale_(c.embed_scale()),
+        max_position_embeddings_(c.max_position_embeddings),
+        encoder_positions_(positions_of(scope / "encoder" / "embed_positions", c)),
+        decoder_positions_(positions_of(scope / "decoder" / "embed_positions", c)),
+        dropout_(c.dropout) {
+    for (int64_t i = 0; i < c.encoder_layers; ++i) encoder_layers_.emplace_back(scope / "encoder" / "layers" / i, c);
+    for (int64_t i = 0; i < c.decoder_layers; ++i) decoder_layers_.emplace_back(scope / "decoder" / "layers" / i, c, i);
+  }
+
+  EncoderOutput encode(const NamedTensors& inputs, ForwardContext& context) const override {
+    const EncoderInputs in = encoder_inputs(inputs, max_position_embeddings_);
+    const Tensor x = in.inputs_embeds.defined() ? in.inputs_embeds : encoder_tokens(in.input_ids);
+    return through_layers(encoder_layers_, embedded(x, *encoder_positions_, in.position_ids, context), in.mask,
+                          context);
+  }
+
+  DecoderOutput decode(const DecoderInputs& in, const EncodedSource& source, ForwardContext& context) const override {
+    const Tensor x = in.inputs_embeds.defined() ? in.inputs_embeds : decoder_tokens(in.input_ids);
+    const auto call = [&](const BartDecoderLayer& layer, const Tensor& y) { return layer(y, in, source, context); };
+    return through_decoder(
+        decoder_layers_, embedded(x, *decoder_positions_, in.position_ids, context), context,
+        [](const Tensor& y) { return y; }, call);
+  }
+
+  int64_t max_target_positions() const override { return max_position_embeddings_; }
+
+  Embedding encoder_tokens, decoder_tokens;
+
+ private:
+  // A checkpoint without ties holds words of their own for both stacks, whatever it says of sharing.
+  static bool shares_words(const Scope& scope, const MarianConfig& c) {
+    return c.share_encoder_decoder_embeddings && (c.tie_word_embeddings || !scope.holds("encoder.embed_tokens.weight"));
+  }
+  Tensor embedded(const Tensor& words, const Parameter& positions, const Tensor& position_ids,
+                  ForwardContext& context) const {
+    return dropout_(words * scale_ + cast(gather(positions.value, position_ids, 0), words.dtype()), context);
+  }
+
+  double scale_;
+  int64_t max_position_embeddings_;
+  std::shared_ptr<Parameter> encoder_positions_, decoder_positions_;  // [positions, D]
+  Dropout dropout_;
+  std::vector<BartEncoderLayer> encoder_layers_;
+  std::vector<BartDecoderLayer> decoder_layers_;
+};
+
+// The decoder must be given its ids.
+class MarianModel : public Model {
+ public:
+  MarianModel(const Config& config, const Scope& scope) : model_(scope, MarianConfig(config)) {}
+
+ protected:
+  std::vector<std::string> input_names() const override { return encoder_decoder_input_names(); }
+  NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
+    return body_outputs(model_(inputs, {}, context));
+  }
+
+ private:
+  Marian model_;
+};
+
+class MarianMTModel : public ConditionalGenerationModel {
+ public:
+  MarianMTModel(const Config& config, const Scope& scope) : MarianMTModel(MarianConfig(config), scope) {}
+  MarianMTModel(const MarianConfig& c, const Scope& scope)
+      : ConditionalGenerationModel(c.decoder_start_token_id, c.pad_token_id),
+        model_(scope / "model", c),
+        lm_head_(scope, "lm_head.weight", model_.decoder_tokens, c.tie_word_embeddings, c.d_model, c.decoder_vocab_size,
+                 c.init_std),
+        final_logits_bias_(
+            scope.buffer("final_logits_bias", {DType::kFloat32, {1, c.decoder_vocab_size}}, Initial::zeros())) {}
+
+ protected:
+  const EncoderDecoder& body() const override { return model_; }
+  Tensor logits(const Tensor& hidden) const override {
+    const Tensor logits = lm_head_(hidden);
+    return logits + cast(final_logits_bias_->value, logits.dtype());
+  }
+
+ private:
+  Marian model_;
+  VocabularyHead lm_head_;
+  std::shared_ptr<Parameter> final_logits_bias_;
+};
+
+}  // namespace
+
+Family marian_family() {
+  return {"marian",
+          "model",
+          {{"MarianModel", {"feature-extraction"}, make_model<MarianModel>},
+           {"MarianMTModel", {"translation", "text2text-generation"}, make_model<MarianMTModel>}}};
+}
+
+}  // namespace transom

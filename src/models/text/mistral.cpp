@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Mistral (Jiang et al., 2023): LLaMA with a sliding window; and Mixtral (Jiang et al., 2024): with a mixture of
+// experts in place of the feed-forward layer.
+#include "base/error.h"
+#include "base/json.h"
+#include "models/shared/rope_decoder.h"
+
+namespace transom {
+namespace {
+
+constexpr char kPrefix[] = "model";
+
+RopeDecoderConfig common(const Config& given, double theta, int64_t sliding_window) {
+  const Config config = with_defaults(
+      given, R"({"num_key_value_heads": 8, "intermediate_size": 14336, "max_position_embeddings": 131072})");
+  RopeDecoderConfig c(config);
+  // Null asks for as many heads of keys as of queries.
+  if (given.json().contains("num_key_value_heads") && !given.has("num_key_value_heads"))
+    c.num_key_value_heads = c.num_attention_heads;
+  c.sliding_windows.assign(c.sliding_windows.size(), int_or_none(config, "sliding_window", sliding_window));
+  c.rotary = {rotary_options(config, c.rotary_defaults(theta))};
+  return c;
+}
+
+std::unique_ptr<Decoder> make_mistral(const Config& config, const Scope& scope) {
+  return make_rope_decoder(common(config, 10000, 4096), scope);
+}
+
+std::unique_ptr<Decoder> make_mixtral(const Config& given, const Scope& scope) {
+  const Config config = with_defaults(given, R"({"rms_norm_eps": 1e-5})");
+  RopeDecoderConfig c = common(config, 1000000, 0);
+  c.experts = {.experts = config.get_int("num_local_experts", config.get_int("num_experts", 8)),
+               .experts_per_token = config.get_int("num_experts_per_tok", 2),
+               .width = c.hidden_size,
+               .intermediate_width = c.intermediate_size,
+               .activation = c.hidden_act,
+               .deviation = c.initializer_range,
+               .auxiliary_weight =
+                   config.get_bool("output_router_logits", false) ? config.get_float("router_aux_loss_coef", 0.001) : 0,
+               .jitter = config.get_float("router_jitter_noise", 0)};
+  return make_rope_decoder(c, scope);
+}
+
+}  // namespace
+
+Family mistral_family() {
+  return with_question_answering<make_mistral, kPrefix>(decoder_family<make_mistral, kPrefix>("mistral", "Mistral"),
+                                                        "Mistral");
+}
+Family mixtral_family() {
+  return with_question_answering<make_mixtral, kPrefix>(decoder_family<make_mixtral, kPrefix>("mixtral", "Mixtral"),
+                                                        "Mixtral");
+}
+
+}  // namespace transom

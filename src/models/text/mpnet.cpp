@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// MPNet (Song et al., 2020): BERT without token types, with a bias on attention scores that depends on the distance of
+// two tokens. B batch, T time, D hidden, H heads.
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "models/family.h"
+#include "models/text/roberta_heads.h"
+
+namespace transom {
+namespace {
+
+constexpr int64_t kPadding = 1;  // whatever pad_token_id says
+constexpr int64_t kBuckets = 32, kMaxDistance = 128;
+
+struct MPNetConfig : BertConfig {
+  explicit MPNetConfig(const Config& config)
+      : BertConfig(with_defaults(config, R"({"vocab_size": 30527})")),
+        relative_attention_num_buckets(config.get_int("relative_attention_num_buckets", kBuckets)) {
+    classifier_dropout = hidden_dropout_prob;
+    if (relative_attention_num_buckets < kBuckets)
+      fail("config.json: relative_attention_num_buckets: expected {} or more, found {}", kBuckets,
+           relative_attention_num_buckets);
+  }
+  int64_t relative_attention_num_buckets;
+};
+
+// Half of the buckets are for keys behind the query. Of each half, one half holds a distance each, the other ever
+// longer ranges up to kMaxDistance.
+int64_t bucket_of(int64_t distance) {
+  constexpr int64_t kHalf = kBuckets / 2, kExact = kHalf / 2;
+  const int64_t side = distance > 0 ? kHalf : 0, length = std::abs(distance);
+  if (length < kExact) return side + length;
+  const float ratio =
+      std::log(static_cast<float>(length) / kExact) / std::log(static_cast<float>(kMaxDistance) / kExact);
+  return side + std::min(kExact + static_cast<int64_t>(ratio * (kHalf - kExact)), kHalf - 1);
+}
+
+class MPNetLayer {
+ public:
+  MPNetLayer(const Scope& scope, const MPNetConfig& c)
+      : path_(scope.path()),
+        heads_(c.num_attention_heads),
+        activation_(c.hidden_act),
+        q_(scope / "attention" / "attn" / "q", c.hidden_size, c.hidden_size, c.new_weights()),
+        k_(scope / "attention" / "attn" / "k", c.hidden_size, c.hidden_size, c.new_weights()),
+        v_(scope / "attention" / "attn" / "v", c.hidden_size, c.hidden_size, c.new_weights()),
+        o_(scope / "attention" / "attn" / "o", c.hidden_size, c.hidden_size, c.new_weights()),
+        attention_norm_(scope / "attention" / "LayerNorm", c.hidden_size, c.layer_norm_eps),
+        intermediate_(scope / "intermediate" / "dense", c.hidden_size, c.intermediate_size, c.new_weights()),
+        output_(scope / "output" / "dense", c.intermediate_size, c.hidden_size, c.new_weights()),
+        output_norm_(scope / "output" / "LayerNorm", c.hidden_size, c.layer_norm_eps),
+        attention_dropout_(c.attention_probs_dropout_prob),
+        dropout_(c.hidden_dropout_prob) {}
+
+  Tensor operator()(const Tensor& x, const Tensor& mask, ForwardContext& context) const {  // [B, T, D] -> [B, T, D]
+    Tensor attended;
+    {
+      const ModuleScope module(path_ + ".attention.attn");
+      attended = multi_head_attention(q_(x), k_(x), v_(x), heads_, mask, attention_dropout_, context);
+    }
+    const Tensor h = attention_norm_(dropout_(o_(attended), context) + x);
+    return output_norm_(dropout_(output_(activation(activation_, intermediate_(h))), context) + h);
+  }
+
+ private:
+  std::string path_;
+  int64_t heads_;
+  std::string activation_;
+  Linear q_, k_, v_, o_;
+  LayerNorm attention_norm_;
+  Linear intermediate_, output_;
+  LayerNorm output_norm_;
+  Dropout attention_dropout_, dropout_;
+};
+
+class MPNetBody {
+ public:
+  using Settings = MPNetConfig;
+  static constexpr const char* kPrefix = "mpnet";
+  static std::vector<std::string> input_names(const std::string& target) {
+    return {"input_ids", "attention_mask", "position_ids", "inputs_embeds", target};
+  }
+
+  MPNetBody(const Scope& scope, const MPNetConfig& c)
+      : word_embeddings_(scope / "embeddings" / "word_embeddings", c.vocab_size, c.hidden_size, c.initializer_range,
+                         kPadding),
+        max_position_embeddings_(c.max_position_embeddings),
+        position_embeddings_(scope / "embeddings" / "position_embeddings", c.max_position_embeddings, c.hidden_size,
+                             c.initializer_range, kPadding),
+        layer_norm_(scope / "embeddings" / "LayerNorm", c.hidden_size, c.layer_norm_eps),
+        dropout_(c.hidden_dropout_prob),
+        relative_attention_bias_(scope / "encoder" / "relative_attention_bias", c.relative_attention_num_buckets,
+                                 c.num_attention_heads, c.initializer_range) {
+    for (int64_t i = 0; i < c.num_hidden_layers; ++i) layers_.emplace_back(scope / "encoder" / "layer" / i, c);
+  }
+
+  EncoderOutput operator()(const NamedTensors& inputs, ForwardContext& context) const {
+    const EncoderInputs in = encoder_inputs(inputs, max_position_embeddings_, kPadding);
+    const Tensor words = in.input_ids.defined() ? word_embeddings_(in.input_ids) : in.inputs_embeds;
+    const Tensor x = dropout_(layer_norm_(words + position_embeddings_(in.position_ids)), context);
+    const Tensor bias = position_bias(in.length);
+    return through_layers(layers_, x, in.mask.defined() ? bias + in.mask : bias, context);
+  }
+
+  const Embedding& word_embeddings() const { return word_embeddings_; }
+
+ private:
+  Tensor position_bias(int64_t T) const {  // [1, H, T, T]
+    std::vector<int64_t> buckets;          // of the distances 1 - T .. T - 1
+    for (int64_t distance = 1 - T; distance < T; ++distance) buckets.push_back(bucket_of(distance));
+    const Tensor by_distance = relative_attention_bias_(Tensor::from(buckets, {2 * T - 1}));  // [2 T - 1, H]
+    const Tensor place = iota({T, T}, 1) - iota({T, T}, 0) + static_cast<double>(T - 1);      // [T, T]
+    return unsqueeze(permute(gather(by_distance, place, 0), {2, 0, 1}), 0);
+  }
+
+  Embedding word_embeddings_;
+  int64_t max_position_embeddings_;
+  Embedding position_embeddings_;
+  LayerNorm layer_norm_;
+  Dropout dropout_;
+  Embedding relative_attention_bias_;
+  std::vector<MPNetLayer> layers_;
+};
+
+class MPNetModel : public EncoderModel<MPNetBody> {
+ public:
+  MPNetModel(const Config& config, const Scope& scope)
+      : EncoderModel(config, scope, ""), pooler_(scope / "pooler", config_) {}
+
+ protected:
+  std::vector<std::string> input_names() const override {
+    return {"input_ids", "attention_mask", "position_ids", "inputs_embeds"};
+  }
+  NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
+    return with_head(inputs, context, [&](const Tensor& hidden) {
+      return NamedTensors{{"last_hidden_state", hidden}, {"pooler_output", pooler_(hidden)}};
+    });
+  }
+
+ private:
+  BertPooler pooler_;
+};
+
+}  // namespace
+
+Family mpnet_family() {
+  return {
+      "mpnet",
+      "mpnet",
+      {{"MPNetModel", {"feature-extraction"}, make_model<MPNetModel>},
+       {"MPNetForSequenceClassification",
+        {"text-classification", "zero-shot-classification"},
+        make_model<RobertaSequenceClassifier<MPNetBody>>},
+       {"MPNetForTokenClassification", {"token-classification"}, make_model<EncoderForTokenClassification<MPNetBody>>},
+       {"MPNetForQuestionAnswering", {"question-answering"}, make_model<EncoderForQuestionAnswering<MPNetBody>>},
+       {"MPNetForMaskedLM", {"fill-mask"}, make_model<EncoderForMaskedLM<MPNetBody, RobertaLMHead>>},
+       {"MPNetForMultipleChoice", {"multiple-choice"}, make_model<RobertaMultipleChoice<MPNetBody>>}}};
+}
+
+}  // namespace transom

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Phi-3 (Abdin et al., 2024): LLaMA with fused projections; longer texts by two sets of rotary factors.
+#include "base/json.h"
+#include "models/shared/rope_decoder.h"
+
+namespace transom {
+namespace {
+
+constexpr char kPrefix[] = "model";
+
+std::unique_ptr<Decoder> make_phi3(const Config& given, const Scope& scope) {
+  const Config config = with_defaults(given, R"({"vocab_size": 32064, "hidden_size": 3072, "intermediate_size": 8192,
+      "max_position_embeddings": 4096, "rms_norm_eps": 1e-5})");
+  RopeDecoderConfig c(config);
+  if (!given.json().contains("pad_token_id")) c.pad_token_id = 32000;
+  c.fused_projections = true;
+  c.residual_dropout = config.get_float("resid_pdrop", 0);
+  c.sliding_windows.assign(c.sliding_windows.size(), int_or_none(config, "sliding_window", 0));
+  RotaryDefaults defaults = c.rotary_defaults();
+  defaults.partial = true;
+  defaults.original_max_positions = 4096;
+  defaults.only_longrope = true;
+  c.rotary = {rotary_options(config, defaults)};
+  // Beyond that length all keys turn at other frequencies than those in the cache.
+  if (c.rotary[0].kind == RotaryOptions::Kind::kLongrope)
+    c.cache_expires_at = static_cast<int64_t>(c.rotary[0].original_max_positions) + 1;
+  return make_rope_decoder(c, scope);
+}
+
+}  // namespace
+
+Family phi3_family() { return decoder_family<make_phi3, kPrefix>("phi3", "Phi3"); }
+
+}  // namespace transom

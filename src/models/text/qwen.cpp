@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Qwen 2 and 2.5 (Yang et al., 2024): LLaMA with biases of queries, keys and values; Qwen 3 (Yang et al., 2025): with a
+// norm of queries and keys instead. Both may have a sliding window in their upper layers.
+#include "models/shared/rope_decoder.h"
+
+namespace transom {
+namespace {
+
+constexpr char kPrefix[] = "model", kAnswersPrefix[] = "transformer";  // as ForQuestionAnswering has it
+
+RopeDecoderConfig common(const Config& config) {
+  RopeDecoderConfig c(config);
+  const bool uses_window = config.get_bool("use_sliding_window", false);
+  const auto types = c.layer_types(config, [](const Config& given, int64_t layer) {
+    return given.get_bool("use_sliding_window", false) && int_or_none(given, "sliding_window", 4096) > 0 &&
+           layer >= given.get_int("max_window_layers", 28);
+  });
+  c.slide_where(config, types, uses_window ? int_or_none(config, "sliding_window", 4096) : 0);
+  c.rotary = {rotary_options(config, c.rotary_defaults())};
+  return c;
+}
+
+std::unique_ptr<Decoder> make_qwen2(const Config& given, const Scope& scope) {
+  RopeDecoderConfig c = common(
+      with_defaults(given, R"({"vocab_size": 151936, "intermediate_size": 22016, "max_position_embeddings": 32768})"));
+  c.query_key_value_bias = true;
+  return make_rope_decoder(c, scope);
+}
+
+std::unique_ptr<Decoder> make_qwen3(const Config& given, const Scope& scope) {
+  const Config config = with_defaults(
+      given,
+      R"({"vocab_size": 151936, "intermediate_size": 22016, "max_position_embeddings": 32768, "head_dim": 128})");
+  RopeDecoderConfig c = common(config);
+  c.query_key_value_bias = c.output_bias = config.get_bool("attention_bias", false);
+  c.head_norms = true;
+  return make_rope_decoder(c, scope);
+}
+
+}  // namespace
+
+Family qwen2_family() {
+  return with_question_answering<make_qwen2, kAnswersPrefix>(decoder_family<make_qwen2, kPrefix>("qwen2", "Qwen2"),
+                                                             "Qwen2");
+}
+Family qwen3_family() {
+  return with_question_answering<make_qwen3, kAnswersPrefix>(decoder_family<make_qwen3, kPrefix>("qwen3", "Qwen3"),
+                                                             "Qwen3");
+}
+
+}  // namespace transom

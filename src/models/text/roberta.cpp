@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// RoBERTa (Liu et al., 2019), and CamemBERT and XLM-RoBERTa, which are RoBERTa with other tokenizers: BERT's encoder,
+// with positions that begin behind the padding id, and heads of its own.
+#include "models/shared/encoder_causal_lm.h"
+#include "models/family.h"
+#include "models/text/roberta_heads.h"
+
+namespace transom {
+namespace {
+
+struct RobertaBody : BertEncoder {
+  static constexpr const char* kPrefix = "roberta";
+  RobertaBody(const Scope& scope, const BertConfig& config) : BertEncoder(scope, config, true) {}
+};
+
+using RobertaWithHead = EncoderModel<RobertaBody>;
+
+class RobertaModel : public RobertaWithHead {
+ public:
+  RobertaModel(const Config& config, const Scope& scope)
+      : RobertaWithHead(config, scope, ""), pooler_(scope / "pooler", config_) {}
+
+ protected:
+  NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
+    return with_head(inputs, context, [&](const Tensor& hidden) {
+      return NamedTensors{{"last_hidden_state", hidden}, {"pooler_output", pooler_(hidden)}};
+    });
+  }
+
+ private:
+  BertPooler pooler_;
+};
+
+Family family_named(const std::string& model_type, const std::string& prefix) {
+  return {
+      model_type,
+      "roberta",
+      {{prefix + "Model", {"feature-extraction"}, make_model<RobertaModel>},
+       {prefix + "ForSequenceClassification",
+        {"text-classification", "zero-shot-classification"},
+        make_model<RobertaSequenceClassifier<RobertaBody>>},
+       {prefix + "ForTokenClassification",
+        {"token-classification"},
+        make_model<EncoderForTokenClassification<RobertaBody>>},
+       {prefix + "ForQuestionAnswering", {"question-answering"}, make_model<EncoderForQuestionAnswering<RobertaBody>>},
+       {prefix + "ForMaskedLM", {"fill-mask"}, make_model<EncoderForMaskedLM<RobertaBody, RobertaLMHead>>},
+       {prefix + "ForCausalLM", {"text-generation"}, make_model<EncoderForCausalLM<RobertaBody, RobertaLMHead>>},
+       {prefix + "ForMultipleChoice", {"multiple-choice"}, make_model<RobertaMultipleChoice<RobertaBody>>}}};
+}
+
+}  // namespace
+
+Family roberta_family() { return family_named("roberta", "Roberta"); }
+Family camembert_family() { return family_named("camembert", "Camembert"); }
+Family xlm_roberta_family() { return family_named("xlm-roberta", "XLMRoberta"); }
+
+}  // namespace transom

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// StarCoder 2 (Lozhkov et al., 2024): LLaMA's attention with biases and a sliding window, layer norms, and a plain
+// feed-forward layer.
+#include "models/shared/rope_decoder.h"
+
+namespace transom {
+namespace {
+
+constexpr char kPrefix[] = "model";
+
+std::unique_ptr<Decoder> make_starcoder2(const Config& given, const Scope& scope) {
+  const Config config = with_defaults(given, R"({"vocab_size": 49152, "hidden_size": 3072, "intermediate_size": 12288,
+      "num_hidden_layers": 30, "num_attention_heads": 24, "num_key_value_heads": 2, "max_position_embeddings": 4096,
+      "hidden_act": "gelu_pytorch_tanh", "initializer_range": 0.018042, "tie_word_embeddings": true})");
+  RopeDecoderConfig c(config);
+  c.norm = RopeDecoderConfig::Norm::kLayerNorm;
+  c.norm_eps = config.get_float("norm_epsilon", 1e-5);
+  c.gated = false;
+  c.query_key_value_bias = c.output_bias = c.mlp_bias = config.get_bool("use_bias", true);
+  c.residual_dropout = config.get_float("residual_dropout", 0);
+  c.embedding_dropout = config.get_float("embedding_dropout", 0);
+  c.sliding_windows.assign(c.sliding_windows.size(), int_or_none(config, "sliding_window", 0));
+  c.rotary = {rotary_options(config, c.rotary_defaults())};
+  return make_rope_decoder(c, scope);
+}
+
+}  // namespace
+
+Family starcoder2_family() { return decoder_family<make_starcoder2, kPrefix>("starcoder2", "Starcoder2"); }
+
+}  // namespace transom

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// What tasks that write text share: a model that generates, with its tokenizer, and the options of generate() among a
+// pipeline's parameters.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/json_fwd.h"
+#include "pipelines/pipeline.h"
+#include "transom/generation.h"
+
+namespace transom {
+
+struct GenerationModel {
+  static GenerationModel load(const std::string& directory, const LoadOptions& options);
+
+  // What the checkpoint says, then `defaults` of the pipeline for what neither it nor the parameters set, then the
+  // parameters: fields of GenerationConfig, "generate_kwargs" with such, "stop" and "stop_sequence".
+  GenerationConfig config_for(const Json& parameters, const Json& defaults) const;
+  // Takes over fields that config.json keeps for a task (task_specific_params), as if the checkpoint set them.
+  void specialise(const Json& fields);
+
+  std::unique_ptr<Model> model;
+  Tokenizer tokenizer;
+  GenerationConfig config;           // of the checkpoint
+  std::set<std::string> given = {};  // names of the fields that it sets
+};
+
+// The names of the fields of GenerationConfig and of what config_for() takes besides, behind `own`.
+std::vector<std::string> writing_parameter_names(std::vector<std::string> own);
+
+}  // namespace transom

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "text/slow_tokenizers/tokenizer_class_options.h"
+
+#include <algorithm>
+#include <span>
+
+#include "text/components/fields.h"
+
+namespace transom::text {
+namespace {
+
+// "BertTokenizerFast" as "Bert".
+std::string family(const Json& config, const std::string& where) {
+  std::string name = string_field(config, "tokenizer_class", where, "");
+  for (const std::string_view suffix : {"Fast", "Tokenizer"})
+    if (name.ends_with(suffix)) name.resize(name.size() - suffix.size());
+  return name;
+}
+
+bool among(const std::string& name, std::span<const std::string_view> names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+constexpr std::string_view kBertFamilies[] = {
+    "Bert",      "DistilBert",  "Electra",  "MobileBert",        "MPNet",
+    "ConvBert",  "SqueezeBert", "Funnel",   "LayoutLM",          "LayoutLMv2",
+    "Lxmert",    "RetriBert",   "Splinter", "DPRContextEncoder", "DPRQuestionEncoder",
+    "DPRReader", "Realm"};
+constexpr std::string_view kByteLevelFamilies[] = {"",        "Roberta",    "GPT2", "GPTNeoX", "Whisper",
+                                                   "Bart",    "Longformer", "LED",  "MVP",     "Blenderbot",
+                                                   "CodeGen", "Deberta",    "Bloom"};
+
+// Sets a field of a component and of the components in it that are of one of `types`.
+void set_field(Json& component, std::span<const std::string_view> types, const char* key, const Json& value,
+               int depth = 0) {
+  if (!component.is_object() || depth >= kMaximumComponentDepth) return;
+  const auto type = component.find("type");
+  if (type != component.end() && type->is_string() && among(type->get<std::string>(), types)) component[key] = value;
+  for (const char* list : {"pretokenizers", "processors"}) {
+    if (!component.contains(list) || !component[list].is_array()) continue;
+    for (Json& part : component[list]) set_field(part, types, key, value, depth + 1);
+  }
+}
+
+}  // namespace
+
+void apply_class_options(const Json& config, Json& tokenizer, const std::string& where) {
+  if (!tokenizer.is_object()) return;
+  const std::string name = family(config, where);
+  if (among(name, kBertFamilies) && tokenizer.contains("normalizer")) {
+    Json& normalizer = tokenizer["normalizer"];
+    if (normalizer.is_object() && normalizer.value("type", Json()) == "BertNormalizer") {
+      normalizer["lowercase"] = bool_field(config, "do_lower_case", where, true);
+      normalizer["handle_chinese_chars"] = bool_field(config, "tokenize_chinese_chars", where, true);
+      const Json& strip = field(config, "strip_accents", where);
+      normalizer["strip_accents"] = strip.is_null() ? Json() : Json(bool_field(config, "strip_accents", where, true));
+    }
+  }
+  const Json& prefix_space = field(config, "add_prefix_space", where);
+  if (prefix_space.is_null() || !among(name, kByteLevelFamilies)) return;
+  constexpr std::string_view kPreTokenizers[] = {"ByteLevel"};
+  constexpr std::string_view kPostProcessors[] = {"ByteLevel", "RobertaProcessing"};
+  const bool prefix = bool_field(config, "add_prefix_space", where, false);
+  if (tokenizer.contains("pre_tokenizer"))
+    set_field(tokenizer["pre_tokenizer"], kPreTokenizers, "add_prefix_space", prefix);
+  if (tokenizer.contains("post_processor"))
+    set_field(tokenizer["post_processor"], kPostProcessors, "add_prefix_space", prefix);
+}
+
+std::string tokenizer_family(const Json& config, const std::string& model_type, const std::string& where) {
+  std::string name = family(config, where);
+  if (name == "PreTrained" || name == "Tokenizers" || name == "TokenizersBackend") name.clear();
+  if (!name.empty()) {
+    if (name.ends_with("Roberta") && name.starts_with("XLM")) return "XLMRoberta";
+    if (name == "Wav2Vec2CTC" || name == "Wav2Vec2") return "Wav2Vec2CTC";
+    return name;
+  }
+  constexpr std::pair<std::string_view, const char*> kFamilies[] = {
+      {"bert", "Bert"},
+      {"distilbert", "DistilBert"},
+      {"electra", "Electra"},
+      {"mpnet", "MPNet"},
+      {"roberta", "Roberta"},
+      {"camembert", "Camembert"},
+      {"albert", "Albert"},
+      {"xlm-roberta", "XLMRoberta"},
+      {"gpt2", "GPT2"},
+      {"opt", "GPT2"},
+      {"gpt_bigcode", "GPT2"},
+      {"starcoder2", "GPT2"},
+      {"gpt_neox", "GPTNeoX"},
+      {"qwen2", "Qwen2"},
+      {"qwen3", "Qwen2"},
+      {"llama", "Llama"},
+      {"mistral", "Llama"},
+      {"mixtral", "Llama"},
+      {"phi3", "Llama"},
+      {"gemma", "Gemma"},
+      {"gemma2", "Gemma"},
+      {"gemma3_text", "Gemma"},
+      {"t5", "T5"},
+      {"marian", "Marian"},
+      {"bart", "Bart"},
+      {"mbart", "MBart"},
+      {"deberta-v2", "DebertaV2"},
+      {"clip", "CLIP"},
+      {"whisper", "Whisper"},
+      {"wav2vec2", "Wav2Vec2CTC"},
+      {"hubert", "Wav2Vec2CTC"},
+  };
+  for (const auto& [type, result] : kFamilies)
+    if (model_type == type) return result;
+  return "";
+}
+
+void name_special_tokens(const std::string& family, Json& config) {
+  using Names = std::initializer_list<std::pair<const char*, const char*>>;
+  const auto name = [&](const Names& names) {
+    for (const auto& [key, text] : names)
+      if (!config.contains(key)) config[key] = text;
+  };
+  const auto is = [&](std::initializer_list<std::string_view> names) {
+    return std::find(names.begin(), names.end(), family) != names.end();
+  };
+  const Names fairseq = {{"bos_token", "<s>"},   {"eos_token", "</s>"},  {"sep_token", "</s>"},   {"cls_token", "<s>"},
+                         {"unk_token", "<unk>"}, {"pad_token", "<pad>"}, {"mask_token", "<mask>"}};
+  const Json stripping_mask = {{"content", "<mask>"}, {"lstrip", true}, {"special", true}, {"normalized", false}};
+  if (is({"Camembert", "MBart"}) && !config.contains("mask_token")) config["mask_token"] = stripping_mask;
+  if (is({"Roberta", "Bart", "Longformer", "LED", "XLMRoberta", "Camembert", "MBart"})) name(fairseq);
+  else if (is({"GPT2", "Whisper", "GPTNeoX"}))
+    name({{"bos_token", "<|endoftext|>"}, {"eos_token", "<|endoftext|>"}, {"unk_token", "<|endoftext|>"}});
+  else if (is({"Qwen2"}))
+    name({{"eos_token", "<|endoftext|>"}, {"unk_token", "<|endoftext|>"}, {"pad_token", "<|endoftext|>"}});
+  else if (is({"CLIP"}))
+    name({{"bos_token", "<|startoftext|>"},
+          {"eos_token", "<|endoftext|>"},
+          {"unk_token", "<|endoftext|>"},
+          {"pad_token", "<|endoftext|>"}});
+  else if (is({"T5", "Marian"})) name({{"eos_token", "</s>"}, {"unk_token", "<unk>"}, {"pad_token", "<pad>"}});
+  else if (is({"Llama"})) name({{"unk_token", "<unk>"}, {"bos_token", "<s>"}, {"eos_token", "</s>"}});
+  else if (is({"Gemma"}))
+    name({{"unk_token", "<unk>"},
+          {"bos_token", "<bos>"},
+          {"eos_token", "<eos>"},
+          {"pad_token", "<pad>"},
+          {"mask_token", "<mask>"}});
+  else if (is({"Wav2Vec2CTC"}))
+    name({{"bos_token", "<s>"},
+          {"eos_token", "</s>"},
+          {"unk_token", "<unk>"},
+          {"pad_token", "<pad>"},
+          {"word_delimiter_token", "|"}});
+  else if (is({"Albert"}))
+    name({{"bos_token", "[CLS]"},
+          {"eos_token", "[SEP]"},
+          {"unk_token", "<unk>"},
+          {"sep_token", "[SEP]"},
+          {"pad_token", "<pad>"},
+          {"cls_token", "[CLS]"},
+          {"mask_token", "[MASK]"}});
+  else if (is({"DebertaV2"}))
+    name({{"bos_token", "[CLS]"},
+          {"eos_token", "[SEP]"},
+          {"unk_token", "[UNK]"},
+          {"sep_token", "[SEP]"},
+          {"pad_token", "[PAD]"},
+          {"cls_token", "[CLS]"},
+          {"mask_token", "[MASK]"}});
+}
+
+void name_bert_tokens(Json& config, const std::string& where) {
+  using Names = std::initializer_list<std::pair<const char*, const char*>>;
+  const Names bert = {{"pad_token", "[PAD]"},
+                      {"unk_token", "[UNK]"},
+                      {"cls_token", "[CLS]"},
+                      {"sep_token", "[SEP]"},
+                      {"mask_token", "[MASK]"}};
+  const Names mpnet = {{"pad_token", "<pad>"},   {"unk_token", "[UNK]"}, {"cls_token", "<s>"}, {"sep_token", "</s>"},
+                       {"mask_token", "<mask>"}, {"bos_token", "<s>"},   {"eos_token", "</s>"}};
+  for (const auto& [key, text] : family(config, where) == "MPNet" ? mpnet : bert) {
+    const Json& named = field(config, key, where);
+    if (named.is_object()) config[key] = string_field(named, "content", where + "." + key);
+    else if (named.is_null()) config[key] = text;
+    else config[key] = string_field(config, key, where);
+  }
+}
+
+}  // namespace transom::text

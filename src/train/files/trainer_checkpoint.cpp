@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/files/trainer_checkpoint.h"
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "io/safetensors.h"
+#include "models/loading/lora.h"
+#include "train/files/torch_checkpoint.h"
+
+namespace transom {
+namespace {
+
+constexpr std::string_view kOptimizer = "optimizer.safetensors", kSchedule = "scheduler.json",
+                           kState = "trainer_state.json";
+
+}  // namespace
+
+void save_run(const std::filesystem::path& directory, TrainStep& step, const Schedule& schedule,
+              const TrainerState& state, bool only_model) {
+  if (!only_model) {
+    NamedViews views;
+    for (const auto& [name, tensor] : step.optimizer().state()) {
+      const auto bytes = std::make_shared<const std::vector<std::byte>>(tensor.to_bytes());
+      views.emplace_back(name, TensorView{tensor.dtype(), tensor.shape(), *bytes, bytes});
+    }
+    write_safetensors(directory / kOptimizer, views,
+                      {{"format", "pt"}, {"step", std::to_string(step.optimizer().steps())}});
+    write_file(directory / kSchedule, dump_json(schedule.state(), 2) + "\n");
+  }
+  state.save(directory / kState);
+}
+
+void load_parameters(const std::filesystem::path& directory, Model& model) {
+  if (const LowRankAdaptation* adaptation = model.adaptation()) return adaptation->load_values(directory);
+  const auto loaded = Model::from_pretrained(directory.string());
+  using Tensors = std::vector<std::shared_ptr<Parameter>>;
+  const auto take = [&](const Tensors& from, const Tensors& to, std::string_view what) {
+    if (from.size() != to.size())
+      fail("{}: holds {} {}s, the model that is trained has {}", directory.string(), from.size(), what, to.size());
+    for (size_t i = 0; i < to.size(); ++i) {
+      const Tensor& value = from[i]->value;
+      if (value.type() != to[i]->value.type())
+        fail("{}: {} '{}' is {}, the model that is trained has {}", directory.string(), what, to[i]->name,
+             to_string(value.type()), to_string(to[i]->value.type()));
+      // Copied out of the file: a device may treat contents that never change differently, to the last bit, and in the
+      // run that is resumed these were results of a step.
+      to[i]->value = Tensor::from_bytes(value.to_bytes(), value.type());
+    }
+  };
+  take(loaded->parameters(), model.parameters(), "parameter");
+  take(loaded->buffers(), model.buffers(), "buffer");
+}
+
+void load_run(const std::filesystem::path& directory, Model& model, TrainStep& step, Schedule& schedule,
+              TrainerState& state) {
+  state = TrainerState::load(directory / kState);
+  load_parameters(directory, model);
+  if (is_torch_checkpoint(directory) && !std::filesystem::exists(directory / kOptimizer)) {
+    load_torch_run(directory, model, step, schedule, state.global_step);
+    return;
+  }
+  const SafetensorsFile file = SafetensorsFile::open(directory / kOptimizer);
+  std::vector<std::pair<std::string, Tensor>> tensors;
+  for (const auto& [name, view] : file.tensors())
+    tensors.emplace_back(name, Tensor::from_bytes(view.bytes, {view.dtype, view.shape}));
+  step.optimizer().load(state.global_step, std::move(tensors), step.parameters());
+  schedule.load(read_json(directory / kSchedule));
+}
+
+}  // namespace transom

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a checkpoint of a run holds beside the model: optimizer.safetensors, scheduler.json, trainer_state.json.
+#pragma once
+
+#include <filesystem>
+
+#include "train/loop/schedules.h"
+#include "train/loop/train_step.h"
+#include "train/files/trainer_state.h"
+
+namespace transom {
+
+// Writes into a directory that holds the model already. trainer_state.json comes last: its presence marks a whole
+// checkpoint.
+void save_run(const std::filesystem::path& directory, TrainStep& step, const Schedule& schedule,
+              const TrainerState& state, bool only_model);
+// Reads it back; the model's parameters are taken from the directory too.
+void load_run(const std::filesystem::path& directory, Model& model, TrainStep& step, Schedule& schedule,
+              TrainerState& state);
+// Sets the parameters of a model to those of a directory.
+void load_parameters(const std::filesystem::path& directory, Model& model);
+
+}  // namespace transom

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model over a whole data set.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "train/loop/train_step.h"
+#include "transom/trainer.h"
+
+namespace transom {
+
+// Makes of a batch's outputs, or of its inputs, what the predictions hold.
+using OutputFilter = std::function<NamedTensors(const NamedTensors&)>;
+
+struct EvaluationBatches {
+  int64_t size = 8;
+  bool drop_last = false;                // the rows that fill no batch, as dataloader_drop_last has it
+  std::optional<int64_t> grouping_seed;  // of group_by_length, which evaluates rows of like length together as well
+};
+
+// Where several processes train, each evaluates its share of the rows, and all get the predictions of all, in the order
+// of the data.
+// `keep` is given the outputs; where it is empty, all of them are kept. Where `predict` is set, what it makes of the
+// inputs is kept in their place.
+Predictions evaluate_model(TrainStep& step, const TrainingData& data, const EvaluationBatches& how,
+                           const OutputFilter& keep = {}, const OutputFilter& predict = {});
+
+}  // namespace transom

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/loop/train_step.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "base/error.h"
+#include "device/communicator.h"
+#include "distributed/process_group.h"
+#include "io/config.h"
+#include "nn/losses.h"
+#include "nn/noisy_embedding.h"
+#include "nn/sparse_lookups.h"
+#include "tensor/evaluate.h"
+#include "train/loop/gradient_buckets.h"
+#include "transom/compile.h"
+#include "transom/gradients.h"
+#include "transom/ops.h"
+
+namespace transom {
+
+bool is_spared_from_decay(const Parameter& parameter) {
+  std::string lower = parameter.name;
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (parameter.of_layer_norm) return true;
+  for (const char* part : {"bias", "layernorm", "rmsnorm"})
+    if (lower.find(part) != lower.npos) return true;
+  // A module called norm, or something_norm; batch norms with other names are not spared.
+  lower = "." + lower + ".";
+  return lower.find(".norm.") != lower.npos || lower.find("_norm.") != lower.npos;
+}
+
+namespace {
+
+// The table that token ids are looked up in: the first with a row for each of them.
+std::shared_ptr<Parameter> token_embeddings(const Model& model) {
+  const int64_t vocabulary = model.config().get_int("vocab_size", -1);
+  for (const auto& parameter : model.parameters())
+    if (parameter->value.rank() == 2 && parameter->value.dim(0) == vocabulary) return parameter;
+  fail(ErrorKind::kUsage, "neftune_noise_alpha: {} has no embeddings of tokens", model.architecture());
+}
+
+}  // namespace
+
+TrainStep::TrainStep(Model& model, const TrainingArguments& arguments, bool counts_labels)
+    : model_(model), arguments_(arguments), counts_labels_(counts_labels) {
+  optimizer_ = make_optimizer({.name = arguments.optim,
+                               .weight_decay = arguments.weight_decay,
+                               .beta1 = arguments.adam_beta1,
+                               .beta2 = arguments.adam_beta2,
+                               .epsilon = arguments.adam_epsilon,
+                               .settings = arguments.optim_args.value_or("")});
+  // Weights that lie in a file count as frozen, and a device may pack what never changes. These will change: as values
+  // of their own they give the first step the program, and the memory to write into, that all others have.
+  for (const auto& parameter : model_.parameters()) {
+    if (!parameter->value.requires_grad()) continue;
+    trained_.push_back(parameter);
+    if (!buffer_of(parameter->value)->frozen()) continue;
+    parameter->value = Tensor::from_bytes(parameter->value.to_bytes(), parameter->value.type());
+    parameter->value.set_requires_grad();
+  }
+  share(trained_);
+  share_buffers();
+  if (arguments.neftune_noise_alpha.value_or(0) > 0) noisy_ = token_embeddings(model);
+}
+
+// Rank 0's values become those of all.
+void TrainStep::share(const std::vector<std::shared_ptr<Parameter>>& values) {
+  Communicator* group = default_device()->communicator();
+  if (!group || values.empty()) return;
+  for (const auto& item : values) {
+    // What lies in a file is not to be written.
+    if (buffer_of(item->value)->frozen()) item->value = Tensor::from_bytes(item->value.to_bytes(), item->value.type());
+    group->start_broadcast(*buffer_of(item->value), item->value.dtype());
+  }
+  group->wait();
+}
+
+void TrainStep::share_buffers() { share(model_.buffers()); }
+
+std::vector<OptimizedParameter> TrainStep::parameters() const {
+  std::vector<OptimizedParameter> result;
+  for (const auto& parameter : trained_)
+    result.push_back({parameter->name, parameter->value, !is_spared_from_decay(*parameter)});
+  return result;
+}
+
+namespace {
+
+// Trainer's LabelSmoother: a part of the loss is the mean over all classes. `items`: what to divide by, or empty.
+Tensor smoothed_loss(const Tensor& logits, const Tensor& labels, double smoothing, const Tensor& items) {
+  const int64_t classes = logits.dim(-1);
+  const Tensor rows = cast(reshape(logits, {-1, classes}), DType::kFloat32), flat = reshape(labels, {-1});
+  const Tensor counted = cast(not_equal(flat, full(flat.shape(), -100, DType::kInt64)), DType::kFloat32);
+  const Tensor uniform = -(mean(log_softmax(rows), {-1}) * counted);
+  return (sum(cross_entropy(rows, flat)) * (1 - smoothing) + sum(uniform) * smoothing) /
+         (items.defined() ? items : sum(counted));
+}
+
+// Trainer's count of labels passes over the first of a row, which nothing foretells, in classes called ForCausalLM. In
+// GPT2LMHeadModel, whose name does not say it, it counts them all: the loss is the smaller for it.
+bool is_causal(const Model& model) { return model.architecture().ends_with("ForCausalLM"); }
+bool is_causal_by_another_name(const Model& model) { return model.architecture().ends_with("LMHeadModel"); }
+
+// What Trainer divides the losses of all micro-batches of an update by: the number of their labels. Empty where there
+// are none, or where the class takes no such number: then each loss counts as much as any other.
+std::optional<int64_t> count_items(const Model& model, const std::vector<NamedTensors>& micro_batches) {
+  for (const char* name : {"ConvNextForImageClassification", "TimmWrapperForImageClassification"})
+    if (model.architecture() == name) return std::nullopt;
+  int64_t items = 0;
+  for (const NamedTensors& inputs : micro_batches) {
+    const Tensor labels = inputs.find("labels");
+    if (!labels.defined()) return std::nullopt;
+    if (!is_integer(labels.dtype())) {
+      items += labels.size();
+      continue;
+    }
+    const std::vector<int64_t> values = labels.to_vector<int64_t>();
+    const auto width = static_cast<size_t>(labels.dim(-1));
+    for (size_t i = 0; i < values.size(); ++i) items += values[i] != -100 && !(is_causal(model) && i % width == 0);
+  }
+  return items;
+}
+
+Tensor as_tensor(std::optional<int64_t> items) {
+  return items ? Tensor::from(std::vector<float>{static_cast<float>(*items)}, {}) : Tensor();
+}
+
+// While one lives, nothing is computed that is not asked for.
+class OnlyTrace {
+ public:
+  OnlyTrace() : before_(mode()) { set_mode(Mode::kLazy); }
+  ~OnlyTrace() { set_mode(before_); }
+  OnlyTrace(const OnlyTrace&) = delete;
+  OnlyTrace& operator=(const OnlyTrace&) = delete;
+
+ private:
+  Mode before_;
+};
+
+}  // namespace
+
+// Whether the loss divides by the number of items where it is given: then it is part of the loss's graph.
+bool TrainStep::takes_items(const NamedTensors& inputs) {
+  if (!takes_items_) {
+    const OnlyTrace trace;
+    const NoGradient only_looking;
+    const Tensor items = as_tensor(1);
+    const long before = items.node().use_count();
+    const Tensor loss = loss_of(inputs, {.num_items_in_batch = items});
+    takes_items_ = items.node().use_count() > before;
+  }
+  return *takes_items_;
+}
+
+// Trainer tells the model how many labels the update has over all processes, and each process computes its part of the
+// sum. The mean over processes that follows is taken back here. A model that does not look at the number gives the mean
+// of its rows, and the mean of these over the processes is right as it is; Trainer multiplies it, too, by the number of
+// processes, unless it is told --average_tokens_across_devices false.
+TrainStep::Items TrainStep::items_of(const std::vector<NamedTensors>& micro_batches, bool always) {
+  ProcessGroup* group = process_group();
+  const bool over_processes = group && arguments_.average_tokens_across_devices && counts_labels_;
+  if (!over_processes && !always) return {};
+  std::optional<int64_t> items = count_items(model_, micro_batches);
+  if (!items) return {};
+  if (!over_processes || !takes_items(micro_batches[0])) return {as_tensor(items), 1};
+  return {as_tensor(static_cast<int64_t>(group->sum(static_cast<double>(*items)))), static_cast<double>(group->size())};
+}
+
+Tensor TrainStep::evaluation_loss(const NamedTensors& inputs, NamedTensors* outputs) {
+  const Items items = items_of({inputs}, false);
+  const Tensor loss = loss_of(inputs, {.num_items_in_batch = items.number}, outputs);
+  return items.scale == 1 ? loss : loss * items.scale;
+}
+
+Tensor TrainStep::loss_of(const NamedTensors& inputs, ForwardContext context, NamedTensors* outputs) const {
+  std::optional<Autocast> autocast;
+  if (arguments_.bf16) autocast.emplace(DType::kBFloat16);
+  context.return_loss = true;
+  if (counts_labels_ && is_causal_by_another_name(model_) && !context.num_items_in_batch.defined())
+    context.num_items_in_batch = as_tensor(count_items(model_, {inputs}));
+  const NamedTensors result = model_.forward(inputs, context);
+  Tensor loss = result.find("loss");
+  if (!loss.defined())
+    fail("the model gave no loss: the batch has no labels; it has: {}", [&] {
+      std::string names;
+      for (const auto& [name, tensor] : inputs.items()) names += (names.empty() ? "" : ", ") + name;
+      return names;
+    }());
+  const Tensor labels = inputs.find("labels"), logits = result.find("logits");
+  if (arguments_.label_smoothing_factor > 0 && labels.defined() && logits.defined() && is_integer(labels.dtype()))
+    loss = is_causal(model_) || is_causal_by_another_name(model_)
+               ? smoothed_loss(slice(logits, 1, 0, logits.dim(1) - 1), slice(labels, 1, 1, labels.dim(1)),
+                               arguments_.label_smoothing_factor, context.num_items_in_batch)
+               : smoothed_loss(logits, labels, arguments_.label_smoothing_factor, context.num_items_in_batch);
+  if (outputs) *outputs = result;
+  return cast(loss, DType::kFloat32);
+}
+
+NamedTensors TrainStep::forward(const NamedTensors& inputs) const {
+  std::optional<Autocast> autocast;
+  if (arguments_.bf16) autocast.emplace(DType::kBFloat16);
+  return model_.forward(inputs);
+}
+
+TrainStep::Result TrainStep::operator()(const std::vector<NamedTensors>& micro_batches, double learning_rate,
+                                        int64_t step) {
+  const Result result = trace(micro_batches, learning_rate, step);
+  // By now only the graph holds the old parameters: the new ones take their memory.
+  std::vector<Tensor> everything{result.loss, result.gradient_norm};
+  for (const auto& parameter : trained_) everything.push_back(parameter->value);
+  for (const auto& buffer : model_.buffers()) everything.push_back(buffer->value);
+  for (const auto& [name, state] : optimizer_->state()) everything.push_back(state);
+  evaluation_(everything);
+  for (const auto& parameter : trained_) parameter->value.set_requires_grad();
+  return result;
+}
+
+namespace {
+
+// The gradients of tables of which an update uses few rows, as their models note them.
+class RowGradients {
+ public:
+  // The gradients of the loss by the parameters; those of the tables in `lookups` are kept here, and undefined there.
+  std::vector<Tensor> take(const Tensor& loss, const std::vector<Tensor>& values,
+                           const std::vector<OptimizedParameter>& parameters,
+                           const std::vector<SparseLookup>& lookups) {
+    if (lookups.empty()) return gradients(loss, values);
+    std::vector<Tensor> wanted;
+    std::vector<size_t> places;
+    for (size_t i = 0; i < values.size(); ++i) {
+      const bool by_rows = std::any_of(lookups.begin(), lookups.end(), [&](const SparseLookup& lookup) {
+        return lookup.table->name == parameters[i].name;
+      });
+      if (by_rows) numbers_[parameters[i].name] = i;
+      else wanted.push_back(values[i]), places.push_back(i);
+    }
+    for (const SparseLookup& lookup : lookups) wanted.push_back(lookup.rows);
+    const std::vector<Tensor> found = gradients(loss, wanted);
+    std::vector<Tensor> result(values.size());
+    for (size_t i = 0; i < places.size(); ++i) result[places[i]] = found[i];
+    for (size_t i = 0; i < lookups.size(); ++i) {
+      const auto number = numbers_.find(lookups[i].table->name);
+      if (number == numbers_.end()) continue;  // frozen
+      parts_[number->second].push_back({lookups[i].indices, found[places.size() + i]});
+    }
+    return result;
+  }
+
+  // By the numbers of the parameters, each row once.
+  std::map<size_t, RowGradient> joined() const {
+    std::map<size_t, RowGradient> result;
+    for (const auto& [number, parts] : parts_) {
+      std::vector<Tensor> indices, rows;
+      for (const RowGradient& part : parts) indices.push_back(part.indices), rows.push_back(part.rows);
+      result[number] = coalesced(concatenate(indices, 0), concatenate(rows, 0));
+    }
+    return result;
+  }
+
+  std::vector<Tensor> tensors() const {
+    std::vector<Tensor> result;
+    for (const auto& [number, parts] : parts_)
+      for (const RowGradient& part : parts) result.push_back(part.rows);
+    return result;
+  }
+
+ private:
+  std::map<std::string, size_t> numbers_;
+  std::map<size_t, std::vector<RowGradient>> parts_;
+};
+
+}  // namespace
+
+TrainStep::Result TrainStep::trace(const std::vector<NamedTensors>& micro_batches, double learning_rate, int64_t step) {
+  const std::vector<OptimizedParameter> before = parameters();
+  std::vector<Tensor> values;
+  for (const OptimizedParameter& parameter : before) values.push_back(parameter.value);
+
+  // Trainer tells the model how many labels the update has, and sums the micro-batches. A model that does not look at
+  // the number gives its mean all the same, and these are summed too (see Trainer's model_accepts_loss_kwargs).
+  const bool accumulates = micro_batches.size() > 1;
+  const Items items = items_of(micro_batches, accumulates);
+  const bool averages = accumulates && !items.number.defined();
+  const int64_t processes = process_count(), rank = process_rank();
+  Tensor loss;
+  std::vector<Tensor> total;
+  RowGradients by_rows;
+  for (size_t i = 0; i < micro_batches.size(); ++i) {
+    std::vector<BufferUpdate> buffer_updates;
+    ForwardContext context{.training = true,
+                           .num_items_in_batch = items.number,
+                           .gradient_checkpointing = arguments_.activation_checkpointing,
+                           .buffer_updates = &buffer_updates};
+    const int64_t draw = step * 4096 + static_cast<int64_t>(i);
+    // Each process has rows of its own, and draws of its own for them.
+    context.dropout_key = Tensor::from(std::vector<int64_t>{arguments_.seed + rank, draw << 20}, {2});
+    const NoisyEmbedding noise(noisy_, arguments_.neftune_noise_alpha.value_or(0), context.dropout_key);
+    // The rows that processes use differ: they exchange whole tables.
+    const CollectLookups tables(optimizer_->takes_rows() && processes == 1);
+    Tensor part = loss_of(micro_batches[i], context);
+    if (items.scale != 1) part = part * items.scale;
+    if (averages) part = part * (1.0 / static_cast<double>(micro_batches.size()));
+    for (const BufferUpdate& update : buffer_updates) update.buffer->value = update.value.detach();
+    const std::vector<Tensor> gradients = by_rows.take(part, values, before, tables.lookups());
+    loss = loss.defined() ? loss + part.detach() : part.detach();
+    if (total.empty()) total = gradients;
+    else
+      for (size_t k = 0; k < total.size(); ++k)
+        if (total[k].defined()) total[k] = total[k] + gradients[k];
+    if (i + 1 < micro_batches.size()) {
+      // Run each micro-batch by itself, so that only one holds its activations.
+      std::vector<Tensor> now = by_rows.tensors();
+      for (const Tensor& gradient : total)
+        if (gradient.defined()) now.push_back(gradient);
+      now.push_back(loss);
+      for (const auto& buffer : model_.buffers()) now.push_back(buffer->value);
+      eval(now);
+    }
+  }
+
+  const NoGradient update;
+  if (processes > 1) {
+    total.push_back(loss);  // it is ready before all gradients, and its mean is what all processes report
+    total = mean_over_processes(total, arguments_.ddp_bucket_cap_mb.value_or(25));
+    loss = total.back();
+    total.pop_back();
+  }
+  std::map<size_t, RowGradient> of_rows = by_rows.joined();
+  std::vector<Tensor> all;
+  for (const Tensor& gradient : total)
+    if (gradient.defined()) all.push_back(gradient);
+  for (const auto& [number, gradient] : of_rows) all.push_back(gradient.rows);
+  const Tensor norm = global_norm(all);
+  if (arguments_.max_grad_norm > 0) {
+    all = clip_by_norm(all, norm, arguments_.max_grad_norm);
+    auto clipped = all.begin();
+    for (Tensor& gradient : total)
+      if (gradient.defined()) gradient = *clipped++;
+    for (auto& [number, gradient] : of_rows) gradient.rows = *clipped++;
+  }
+  const std::vector<Tensor> next = optimizer_->step(before, total, learning_rate, of_rows);
+  for (size_t i = 0; i < next.size(); ++i) trained_[i]->value = next[i];
+  return {loss, norm};
+}
+
+}  // namespace transom

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// One update of a model: micro-batches to a summed gradient, clipping, and the optimizer, run as few programs as it
+// takes.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "optim/optimizer.h"
+#include "tensor/evaluate.h"
+#include "transom/model.h"
+#include "transom/training_arguments.h"
+
+namespace transom {
+
+class TrainStep {
+ public:
+  // Trains the parameters that require gradients; the others are left as they are.
+  // `counts_labels`: losses are divided by the number of labels as Trainer counts them; false: the model's own mean.
+  TrainStep(Model& model, const TrainingArguments& arguments, bool counts_labels = true);
+
+  struct Result {
+    Tensor loss;           // the sum of the micro-batches' losses, f32 []
+    Tensor gradient_norm;  // before clipping, f32 []
+  };
+  // Updates the model's parameters. `step` counts updates from 0 and sets the dropout draws.
+  Result operator()(const std::vector<NamedTensors>& micro_batches, double learning_rate, int64_t step);
+
+  Optimizer& optimizer() { return *optimizer_; }
+  std::vector<OptimizedParameter> parameters() const;
+
+  // Takes the buffers (running statistics) of rank 0, where several processes train; each updates its own.
+  void share_buffers();
+
+  // The loss of a batch that all processes evaluate together, each its rows; the mean over processes is that of all.
+  Tensor evaluation_loss(const NamedTensors& inputs, NamedTensors* outputs);
+  // The loss of a batch in the arguments' precision; with label smoothing if they say so.
+  Tensor loss_of(const NamedTensors& inputs, ForwardContext context, NamedTensors* outputs = nullptr) const;
+  // The outputs alone, for batches without labels.
+  NamedTensors forward(const NamedTensors& inputs) const;
+
+ private:
+  // What to divide the sums of an update's losses by, if the model is to know, and what to multiply the losses with, so
+  // that their mean over processes is the loss.
+  struct Items {
+    Tensor number;
+    double scale = 1;
+  };
+  Items items_of(const std::vector<NamedTensors>& micro_batches, bool always);
+  bool takes_items(const NamedTensors& inputs);
+  void share(const std::vector<std::shared_ptr<Parameter>>& values);
+  Result trace(const std::vector<NamedTensors>& micro_batches, double learning_rate, int64_t step);
+  Model& model_;
+  std::vector<std::shared_ptr<Parameter>> trained_;
+  std::shared_ptr<Parameter> noisy_;  // the table of tokens that NEFTune disturbs; null without it
+  TrainingArguments arguments_;
+  bool counts_labels_;
+  std::optional<bool> takes_items_;
+  std::unique_ptr<Optimizer> optimizer_;
+  StepRunner evaluation_;
+};
+
+// Whether weight decay spares a parameter, as Trainer decides it: biases and norms by their names, and layer norms
+// whatever they are called.
+bool is_spared_from_decay(const Parameter& parameter);
+
+}  // namespace transom

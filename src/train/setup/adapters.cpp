@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/setup/adapters.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "models/loading/lora.h"
+
+namespace transom {
+namespace {
+
+// One word that is more than a name (a regular expression, or all-linear) is a pattern, as PEFT has it; names may have
+// commas between them.
+Json targets_of(const std::vector<std::string>& words) {
+  if (words.size() == 1 && (words[0] == "all-linear" || words[0].find_first_of("\\*+?()[]{}|^$") != std::string::npos))
+    return words[0];
+  Json names = Json::array();
+  for (const std::string& word : words)
+    for (size_t begin = 0; begin <= word.size();) {
+      const size_t end = std::min(word.find(',', begin), word.size());
+      if (end > begin) names.push_back(word.substr(begin, end - begin));
+      begin = end + 1;
+    }
+  return names;
+}
+
+}  // namespace
+
+void add_adapters(const TrainArguments& arguments, const std::string& base, Model& model) {
+  const ScriptArguments& script = arguments.script;
+  if (!script.use_peft || model.adaptation()) return;
+  Json fields = {{"r", script.lora_r},          {"lora_dropout", script.lora_dropout},
+                 {"bias", script.lora_bias},    {"use_rslora", script.use_rslora},
+                 {"use_dora", script.use_dora}, {"base_model_name_or_path", base}};
+  // PEFT's alpha is a whole number.
+  if (script.lora_alpha == std::floor(script.lora_alpha))
+    fields["lora_alpha"] = static_cast<int64_t>(script.lora_alpha);
+  else fields["lora_alpha"] = script.lora_alpha;
+  if (!script.lora_target_modules.empty()) fields["target_modules"] = targets_of(script.lora_target_modules);
+  if (!script.lora_modules_to_save.empty()) fields["modules_to_save"] = targets_of(script.lora_modules_to_save);
+  if (script.lora_task_type) fields["task_type"] = *script.lora_task_type;
+  for (const auto& [name, pattern] :
+       {std::pair("rank_pattern", &script.lora_rank_pattern), std::pair("alpha_pattern", &script.lora_alpha_pattern)})
+    if (!pattern->text.empty()) fields[name] = parse_json(pattern->text, name);
+  LowRankAdaptation::add(model, LoraConfig::with(dump_json(fields)), static_cast<uint64_t>(arguments.training.seed));
+}
+
+}  // namespace transom

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/setup/new_model.h"
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "io/config.h"
+#include "transom/model.h"
+#include "transom/tokenizer.h"
+
+namespace transom {
+namespace {
+
+constexpr const char* kPreprocessor = "preprocessor_config.json";
+
+Json default_image_processor(const Config& config) {
+  const Config vision = config.has("vision_config") ? config.get_object("vision_config") : config;
+  const auto [height, width] = vision.get_pair("image_size", 224);
+  if (config.get_string("model_type", "") == "clip")
+    return {{"image_processor_type", "CLIPImageProcessor"},
+            {"size", {{"shortest_edge", height}}},
+            {"crop_size", {{"height", height}, {"width", width}}}};
+  return {{"image_processor_type", "ViTImageProcessor"}, {"size", {{"height", height}, {"width", width}}}};
+}
+
+Json default_feature_extractor(const Config& config) {
+  // Models whose features have group norms were trained without masks.
+  const bool mask = config.get_string("feat_extract_norm", "group") == "layer";
+  return {{"feature_extractor_type", "Wav2Vec2FeatureExtractor"},
+          {"sampling_rate", 16000},
+          {"do_normalize", true},
+          {"return_attention_mask", mask}};
+}
+
+}  // namespace
+
+void copy_preprocessor(const fs::path& from, const fs::path& to) {
+  if (fs::exists(from / kPreprocessor)) write_file(to / kPreprocessor, read_file(from / kPreprocessor));
+}
+
+void start_from_scratch(TrainArguments& arguments, Preprocessing preprocessing) {
+  ScriptArguments& script = arguments.script;
+  if (!script.model_name_or_path.empty() || !script.config_name) return;
+  const fs::path directory = fs::path(arguments.training.output_dir) / "new_model";
+  // Its head was made for the configuration's classes, not for those of the data.
+  if (preprocessing != Preprocessing::kTokenizer) script.ignore_mismatched_sizes = true;
+  if (!fs::exists(directory / "model.safetensors")) {
+    fs::path file(*script.config_name);
+    if (fs::is_directory(file)) file /= "config.json";
+    const bool text = preprocessing == Preprocessing::kTokenizer;
+    const bool images = preprocessing == Preprocessing::kImages || preprocessing == Preprocessing::kTokenizerAndImages;
+    const auto model = Model::from_config(read_file(file), {.task = text ? "feature-extraction" : "",
+                                                            .seed = static_cast<uint64_t>(arguments.training.seed)});
+    if (text || preprocessing == Preprocessing::kTokenizerAndImages)
+      Tokenizer::from_pretrained(script.tokenizer_name.value_or(*script.config_name))
+          .save_pretrained(directory.string());
+    if (images || preprocessing == Preprocessing::kSounds) {
+      fs::create_directories(directory);
+      const auto& given = images ? script.image_processor_name : script.feature_extractor_name;
+      const fs::path from = given ? fs::path(*given) : file.parent_path();
+      copy_preprocessor(from, directory);
+      if (!fs::exists(directory / kPreprocessor))
+        write_file(directory / kPreprocessor, dump_json(images ? default_image_processor(model->config())
+                                                               : default_feature_extractor(model->config()),
+                                                        2) +
+                                                  "\n");
+    }
+    model->save_pretrained(directory.string());
+  }
+  script.model_name_or_path = directory.string();
+}
+
+}  // namespace transom

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/error.h"
+#include "base/files.h"
+#include "train/metrics/metrics.h"
+#include "train/tasks/tasks.h"
+#include "train/tasks/text_features.h"
+
+namespace transom {
+namespace {
+
+struct Choices {
+  std::vector<Features> rows;  // one an ending
+  std::optional<int64_t> label;
+};
+
+Choices encode(const Dataset& data, int64_t i, const ChoiceColumns& columns, const TextEncoder& encoder) {
+  const Row row = data.row(i);
+  const std::string context = text_of(row[columns.context]), beginning = text_of(row[columns.beginning]);
+  Choices choices;
+  for (const size_t ending : columns.endings)
+    choices.rows.push_back(encoder.features(
+        encoder.tokenizer().encode(context, beginning + " " + text_of(row[ending]),
+                                   {.truncation = Truncation::kLongestFirst, .max_length = encoder.max_length()})));
+  if (!columns.label) return choices;
+  const auto* label = std::get_if<int64_t>(&row[*columns.label]);
+  const auto count = static_cast<int64_t>(columns.endings.size());
+  require(label && *label >= 0 && *label < count,
+          "{}, column 'label': expected the number of an ending below {}, found {}", data.where(i), count,
+          transom::quoted(text_of(row[*columns.label])));
+  choices.label = *label;
+  return choices;
+}
+
+TrainingData tokenise(const Dataset& data, const TextEncoder& encoder) {
+  const ChoiceColumns columns = choice_columns(data);
+  auto all = std::make_shared<const std::vector<Choices>>(
+      map_rows(data.size(), [&](int64_t i) { return encode(data, i, columns, encoder); }));
+  TrainingData result;
+  result.rows = data.size();
+  for (const Choices& choices : *all) {
+    size_t longest = 0;
+    for (const Features& row : choices.rows) longest = std::max(longest, row.sequences.at("input_ids").size());
+    result.lengths.push_back(static_cast<int64_t>(longest));
+  }
+  result.batch = [all, padding = encoder.padding(),
+                  count = static_cast<int64_t>(columns.endings.size())](const std::vector<int64_t>& indices) {
+    std::vector<Features> rows;
+    std::vector<int64_t> labels;
+    for (const int64_t index : indices) {
+      const Choices& choices = (*all)[static_cast<size_t>(index)];
+      rows.insert(rows.end(), choices.rows.begin(), choices.rows.end());
+      if (choices.label) labels.push_back(*choices.label);
+    }
+    Batch batch = collate(rows, padding);
+    batch.choices = count;
+    batch.labels = std::move(labels);
+    return batch;
+  };
+  return result;
+}
+
+}  // namespace
+
+void prepare_multiple_choice(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup) {
+  setup.model = Model::from_pretrained(arguments.script.model_name_or_path, load_options(arguments, "multiple-choice"));
+  const TextEncoder encoder(arguments, *setup.model, std::nullopt);
+  if (files.train) setup.train = tokenise(*files.train, encoder);
+  if (files.validation) setup.validation = tokenise(*files.validation, encoder);
+  if (files.test) setup.test = tokenise(*files.test, encoder);
+  setup.compute_metrics = [](const Predictions& predictions) -> Metrics {
+    const Predictions::Array& logits = *find_output(predictions, "logits");
+    if (predictions.labels.empty()) return {};
+    return {{"accuracy", accuracy(predictions.labels, largest(logits.values, logits.shape[1]))}};
+  };
+  setup.write_predictions = [metrics = setup.compute_metrics](const Predictions& predictions,
+                                                              const std::filesystem::path& directory) {
+    const Predictions::Array& logits = *find_output(predictions, "logits");
+    std::string text = "index\tprediction\n";
+    const std::vector<int64_t> chosen = largest(logits.values, logits.shape[1]);
+    for (size_t i = 0; i < chosen.size(); ++i) text += fmt::format("{}\t{}\n", i, chosen[i]);
+    write_file(directory / "predict_results.txt", text);
+    return metrics(predictions);
+  };
+  encoder.save_into(setup);
+}
+
+}  // namespace transom

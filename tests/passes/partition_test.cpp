@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/partition.h"
+
+#include <gtest/gtest.h>
+
+#include "support/message.h"
+
+namespace transom {
+namespace {
+
+using test::message_of;
+
+// The operations of each piece, with the order of the collective behind it.
+std::vector<std::string> pieces_of(std::string_view text) {
+  const Graph graph = parse_graph(text);
+  std::vector<std::string> result;
+  for (const Piece& piece : cut_at_collectives(graph)) {
+    std::string words;
+    for (const auto& node : piece.nodes) words += std::string(node->operation->name) + " ";
+    if (piece.collective) words += "-> " + std::to_string(piece.collective->attributes.get_int("order"));
+    result.push_back(words);
+  }
+  return result;
+}
+
+TEST(CutAtCollectives, StartsEachAsSoonAsItsInputIsThere) {
+  EXPECT_EQ(pieces_of(R"(graph(%0: f32[4]) {
+    %1 = exp(%0) : f32[4]
+    %2 = sin(%1) : f32[4]
+    %3 = cos(%1) : f32[4]
+    %4 = all_reduce(%3) {order=0} : f32[4]
+    %5 = all_reduce(%2) {order=1} : f32[4]
+    %6 = neg(%4) : f32[4]
+    %7 = add(%6, %5) : f32[4]
+    return %7
+  })"),
+            (std::vector<std::string>{"exp cos -> 0", "sin -> 1", "neg add "}));
+}
+
+TEST(CutAtCollectives, TakesInputsOfTheGraphAsTheyAre) {
+  EXPECT_EQ(pieces_of(R"(graph(%0: f32[4]) {
+    %1 = all_reduce(%0) {order=0} : f32[4]
+    return %1
+  })"),
+            (std::vector<std::string>{"-> 0", ""}));
+}
+
+TEST(CutAtCollectives, LetsOneFollowAnother) {
+  EXPECT_EQ(pieces_of(R"(graph(%0: f32[4]) {
+    %1 = all_reduce(%0) {order=0} : f32[4]
+    %2 = exp(%1) : f32[4]
+    %3 = all_reduce(%2) {order=1} : f32[4]
+    return %3
+  })"),
+            (std::vector<std::string>{"-> 0", "exp -> 1", ""}));
+}
+
+TEST(CutAtCollectives, RefusesAnOrderAgainstTheFlowOfData) {
+  const std::string message = message_of([] {
+    pieces_of(R"(graph(%0: f32[4]) {
+      %1 = all_reduce(%0) {order=1} : f32[4]
+      %2 = all_reduce(%1) {order=0} : f32[4]
+      return %2
+    })");
+  });
+  EXPECT_NE(message.find("depends on a later one"), std::string::npos) << message;
+}
+
+}  // namespace
+}  // namespace transom

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole runs: against Transformers' Trainer, and broken off and resumed against unbroken.
+#include "transom/trainer.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <numeric>
+#include <thread>
+
+#include "base/json.h"
+#include "base/threads.h"
+#include "data/padding.h"
+#include "support/golden.h"
+#include "support/message.h"
+#include "support/temporary_folder.h"
+#include "train/tasks/task_data.h"
+#include "train/files/trainer_state.h"
+#include "transom/error.h"
+
+namespace transom {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kTinyBert =
+    R"({"model_type": "bert", "architectures": ["BertForSequenceClassification"], "vocab_size": 50,
+  "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32, "max_position_embeddings": 16,
+  "id2label": {"0": "a", "1": "b", "2": "c"}})";
+
+TrainingData tiny_data() {
+  TrainingData data;
+  data.rows = 23;
+  data.batch = [](const std::vector<int64_t>& rows) {
+    std::vector<Features> features(rows.size());
+    for (size_t i = 0; i < rows.size(); ++i) {
+      // The first token tells the label; the others are noise.
+      for (int64_t t = 0; t < 4 + rows[i] % 5; ++t)
+        features[i].sequences["input_ids"].push_back(t == 0 ? 40 + rows[i] % 3 : (rows[i] * 7 + t * 3) % 30 + 1);
+      features[i].label = rows[i] % 3;
+    }
+    return collate(features, {});
+  };
+  return data;
+}
+
+TrainingArguments tiny_arguments(const fs::path& folder) {
+  TrainingArguments arguments;
+  arguments.output_dir = folder.string();
+  arguments.per_device_train_batch_size = 4;
+  arguments.gradient_accumulation_steps = 2;
+  arguments.num_train_epochs = 3;
+  arguments.learning_rate = 1e-3;
+  arguments.weight_decay = 0.01;
+  arguments.logging_steps = 1;
+  arguments.save_strategy = "steps";
+  arguments.save_steps = 4;
+  arguments.lr_scheduler_type = "cosine";
+  arguments.warmup_steps = 2;
+  arguments.resolve();
+  return arguments;
+}
+
+std::vector<std::byte> weights_of(Model& model) {
+  std::vector<std::byte> all;
+  for (const auto& parameter : model.parameters()) {
+    const auto bytes = parameter->value.to_bytes();
+    all.insert(all.end(), bytes.begin(), bytes.end());
+  }
+  return all;
+}
+
+class TrainerRun : public testing::Test {
+ protected:
+  test::TemporaryFolder folder_;
+};
+
+// Dropout is on: its draws must come again as well.
+TEST_F(TrainerRun, AResumedRunGivesTheSameBitsAsAnUnbrokenOne) {
+  Trainer unbroken(Model::from_config(kTinyBert), tiny_arguments(folder_ / "a"));
+  unbroken.set_train_data(tiny_data());
+  unbroken.train();
+  const auto expected = weights_of(unbroken.model());
+
+  Trainer resumed(Model::from_config(kTinyBert), tiny_arguments(folder_ / "b"));
+  resumed.set_train_data(tiny_data());
+  resumed.train((folder_ / "a" / "checkpoint-4").string());
+  EXPECT_EQ(weights_of(resumed.model()), expected);
+  EXPECT_EQ(resumed.state().global_step, unbroken.state().global_step);
+}
+
+TEST_F(TrainerRun, LearnsWhatItSees) {
+  TrainingArguments arguments = tiny_arguments(folder_);
+  arguments.num_train_epochs = 30;
+  arguments.learning_rate = 5e-3;
+  arguments.save_strategy = "no";
+  Trainer trainer(Model::from_config(kTinyBert), arguments);
+  trainer.set_train_data(tiny_data());
+  std::vector<double> losses;
+  trainer.set_step_reports([&](const StepReport& report) { losses.push_back(report.loss); });
+  trainer.train();
+  EXPECT_LT(losses.back(), losses.front() / 3);
+}
+
+TEST_F(TrainerRun, SavesAModelThatLoadsToTheSameWeights) {
+  Trainer trainer(Model::from_config(kTinyBert), tiny_arguments(folder_));
+  trainer.set_train_data(tiny_data());
+  trainer.train();
+  trainer.save_model();
+  const auto loaded = Model::from_pretrained(folder_.string());
+  EXPECT_EQ(weights_of(*loaded), weights_of(trainer.model()));
+  EXPECT_EQ(loaded->labels(), (std::vector<std::string>{"a", "b", "c"}));
+}
+
+// Rows of a decoder, of different lengths: what counts is the token, not the row.
+TEST_F(TrainerRun, AccumulatedBatchesOfADecoderAreOneBatch) {
+  constexpr const char* kTinyLlama =
+      R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 20, "hidden_size": 16,
+          "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "max_position_embeddings": 16})";
+  TrainingData data;
+  data.rows = 4;
+  data.batch = [](const std::vector<int64_t>& rows) {
+    std::vector<Features> features(rows.size());
+    for (size_t i = 0; i < rows.size(); ++i) {
+      for (int64_t t = 0; t < 2 + 3 * rows[i]; ++t)
+        features[i].sequences["input_ids"].push_back((3 * rows[i] + t) % 20);
+      features[i].sequences["labels"] = features[i].sequences["input_ids"];
+    }
+    return collate(features, {});
+  };
+  const auto first_loss = [&](int64_t batch, int64_t accumulation) {
+    TrainingArguments arguments = tiny_arguments(folder_);
+    arguments.per_device_train_batch_size = batch;
+    arguments.gradient_accumulation_steps = accumulation;
+    arguments.save_strategy = "no";
+    arguments.max_steps = 1;
+    Trainer trainer(Model::from_config(kTinyLlama), arguments);
+    trainer.set_train_data(data);
+    StepReport result;
+    trainer.set_step_reports([&](const StepReport& report) { result = report; });
+    trainer.train();
+    return result;
+  };
+  const StepReport whole = first_loss(4, 1), parts = first_loss(1, 4);
+  EXPECT_NEAR(parts.loss, whole.loss, 1e-5);
+  EXPECT_NEAR(parts.gradient_norm, whole.gradient_norm, 1e-5);
+}
+
+// Rows of like length are evaluated together, and predicted in the order of the data; rows that fill no batch count
+// only where none are dropped.
+TEST_F(TrainerRun, EvaluatesInTrainersBatches) {
+  TrainingArguments arguments = tiny_arguments(folder_);
+  arguments.per_device_eval_batch_size = 4;
+  TrainingData data = tiny_data();
+  for (int64_t row = 0; row < data.rows; ++row) data.lengths.push_back(4 + row % 5);
+  const auto evaluated = [&](std::vector<int64_t>& widths) {
+    Trainer trainer(Model::from_config(kTinyBert, {.seed = 1}), arguments);
+    TrainingData counted = data;
+    counted.batch = [&](const std::vector<int64_t>& rows) {
+      Batch batch = data.batch(rows);
+      widths.push_back(batch.sequences.at("input_ids").length);
+      return batch;
+    };
+    const Predictions predictions = trainer.predict(counted);
+    EXPECT_EQ(predictions.rows, 23);
+    EXPECT_EQ(predictions.labels,
+              (std::vector<int64_t>{0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1}));
+    std::vector<float> logits = predictions.outputs.at(0).values;
+    widths.clear();
+    trainer.set_eval_data(counted);
+    trainer.evaluate();
+    return logits;
+  };
+  std::vector<int64_t> widths, grouped_widths;
+  const std::vector<float> plain = evaluated(widths);
+  arguments.train_sampling_strategy = "group_by_length";
+  arguments.dataloader_drop_last = true;
+  const std::vector<float> grouped = evaluated(grouped_widths);
+  ASSERT_EQ(grouped.size(), plain.size());
+  for (size_t i = 0; i < plain.size(); ++i) EXPECT_NEAR(grouped[i], plain[i], 1e-5) << i;
+  EXPECT_EQ(widths.size(), 6u);
+  EXPECT_EQ(grouped_widths.size(), 5u);
+  const auto sum = [](const std::vector<int64_t>& values) { return std::accumulate(values.begin(), values.end(), 0L); };
+  EXPECT_LT(sum(grouped_widths), sum({widths.begin(), widths.begin() + 5}));
+}
+
+// While an update or an evaluation computes, the batch after it is made already.
+TEST_F(TrainerRun, MakesBatchesBesideTheComputation) {
+  if (thread_count() == 1) GTEST_SKIP() << "one thread makes nothing ahead";
+  TrainingArguments arguments = tiny_arguments(folder_);
+  arguments.gradient_accumulation_steps = 1;
+  arguments.save_strategy = "no";
+  arguments.max_steps = 5;
+  std::atomic<int64_t> made = 0;
+  TrainingData data = tiny_data();
+  data.batch = [&, batch = data.batch](const std::vector<int64_t>& rows) { return ++made, batch(rows); };
+  // Waits where the computation stands until a batch beyond the `used` ones was made.
+  const auto made_beyond = [&](int64_t used) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (made <= used && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return made > used;
+  };
+
+  Trainer trainer(Model::from_config(kTinyBert), arguments);
+  trainer.set_train_data(data);
+  trainer.set_step_reports([&](const StepReport& report) {
+    if (report.step < 5) EXPECT_TRUE(made_beyond(report.step)) << "step " << report.step;
+  });
+  trainer.train();
+  EXPECT_EQ(made, 5);  // none for nothing
+
+  made = 0;
+  int64_t used = 0;
+  trainer.set_preprocess_outputs([&](const NamedTensors& outputs) {
+    if (++used < 3) EXPECT_TRUE(made_beyond(used)) << "batch " << used;
+    return outputs;
+  });
+  trainer.predict(data);
+  EXPECT_EQ(used, 3);  // 23 rows
+}
+
+// What fails beside the computation is thrown by train.
+TEST_F(TrainerRun, EndsWithTheErrorOfABatch) {
+  TrainingArguments arguments = tiny_arguments(folder_);
+  arguments.gradient_accumulation_steps = 1;
+  arguments.save_strategy = "no";
+  TrainingData data = tiny_data();
+  data.batch = [&, batch = data.batch](const std::vector<int64_t>& rows) {
+    if (std::count(rows.begin(), rows.end(), 17)) throw Error(ErrorKind::kInput, "row 17 cannot be read");
+    return batch(rows);
+  };
+  Trainer trainer(Model::from_config(kTinyBert), arguments);
+  trainer.set_train_data(data);
+  EXPECT_EQ(test::message_of([&] { trainer.train(); }), "row 17 cannot be read");
+}
+
+class GoldenTrainer : public testing::TestWithParam<const char*> {};
+
+TEST_P(GoldenTrainer, LogsWhatTrainerLogged) {
+  const fs::path golden = test::golden_folder() / "trainer", folder = golden / GetParam();
+  if (!fs::exists(folder)) GTEST_SKIP() << "no golden case at " << folder;
+  const test::TemporaryFolder output;
+  const std::string data = std::string(GetParam()).starts_with("gpt2") ? "data-gpt2" : "data-bert";
+  Json json = read_json(folder / "training_args.json");
+  json["model_name_or_path"] = (golden / data / "model").string();
+  json["train_file"] = (golden / data / "train.jsonl").string();
+  json["validation_file"] = (golden / data / "validation.jsonl").string();
+  json["output_dir"] = output.string();
+  const TrainArguments arguments = parse_train_json(dump_json(json), "training_args.json");
+  TaskSetup task = prepare_task(arguments);
+  Trainer trainer(std::move(task.model), arguments.training);
+  configure_trainer(trainer, task);
+  trainer.train();
+  trainer.evaluate();
+  const Json expected = read_json(folder / "log_history.json");
+  const auto& got = trainer.state().log_history;
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t i = 0; i < got.size(); ++i)
+    for (const auto& [name, value] : expected[i].items()) {
+      const auto number = find_number(got[i], name);
+      ASSERT_TRUE(number.has_value()) << name << " of record " << i;
+      const double tolerance =
+          name == "learning_rate" || name == "epoch" ? 1e-12 : 2e-4 + 2e-3 * std::abs(value.get<double>());
+      EXPECT_NEAR(*number, value.get<double>(), tolerance) << name << " of record " << i;
+    }
+  fs::remove_all(output);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, GoldenTrainer,
+                         testing::Values("bert-accum4-cosine", "bert-adafactor", "bert-eval-best",
+                                         "bert-label-smoothing", "bert-plateau", "bert-resume",
+                                         "bert-seed42-linear-warmup", "bert-sequential-linear", "bert-sgd-polynomial",
+                                         "gpt2-accum4-sequential", "gpt2-seed42-linear"));
+
+}  // namespace
+}  // namespace transom
