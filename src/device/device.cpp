@@ -26,6 +26,7 @@ std::shared_ptr<Buffer> Buffer::derived(const std::vector<uint64_t>& key,
 void Buffer::read(std::span<std::byte> to) const {
   transom_error error{};
   const transom_plugin& table = device_->table();
+  const auto turn = device_->take_turn();
   if (!to.empty())
     expect_ok(table.copy_to_host(device_->stream(), {handle_, 0}, to.data(), to.size(), &error), error,
               device_->name());
@@ -36,6 +37,7 @@ void Buffer::write(std::span<const std::byte> from) const {
   transom_error error{};
   if (from.empty()) return;
   const transom_plugin& table = device_->table();
+  const auto turn = device_->take_turn();
   expect_ok(table.copy_to_device(device_->stream(), from.data(), {handle_, 0}, from.size(), &error), error,
             device_->name());
   expect_ok(table.stream_synchronize(device_->stream(), &error), error, device_->name());
@@ -81,6 +83,7 @@ std::shared_ptr<Buffer> Device::import(std::span<const std::byte> bytes, std::sh
 
 void Device::synchronize() {
   transom_error error{};
+  const auto turn = take_turn();
   expect_ok(table().stream_synchronize(stream_, &error), error, name_);
 }
 
