@@ -11,8 +11,8 @@
 namespace transom {
 
 bool CompiledForward::applies(const NamedTensors& inputs, const ForwardContext& context) {
-  if ((mode() != Mode::kCompile && mode() != Mode::kGraph) || context.training || context.cache || context.buffer_updates ||
-      gradients_enabled())
+  if ((mode() != Mode::kCompile && mode() != Mode::kGraph) || context.training || context.cache ||
+      context.buffer_updates || gradients_enabled())
     return false;  // a cache decides by itself what is traced anew
   return std::none_of(inputs.items().begin(), inputs.items().end(), [](const auto& input) {
     const Tensor& tensor = input.second;
@@ -32,9 +32,9 @@ ContextParts parts_of(const ForwardContext& context) {
   const auto& [training, num_items_in_batch, dropout_key, gradient_checkpointing, output_hidden_states, return_loss,
                interpolate_pos_encoding, buffer_updates, dropouts, cache, logits_to_keep] = context;
   ContextParts parts;
-  for (const bool flag : {training, num_items_in_batch.defined(), dropout_key.defined(), gradient_checkpointing,
-                          output_hidden_states, return_loss, interpolate_pos_encoding, buffer_updates != nullptr,
-                          cache != nullptr})
+  for (const bool flag :
+       {training, num_items_in_batch.defined(), dropout_key.defined(), gradient_checkpointing, output_hidden_states,
+        return_loss, interpolate_pos_encoding, buffer_updates != nullptr, cache != nullptr})
     parts.key += flag ? '1' : '0';
   parts.key += fmt::format(" {} {}", dropouts, logits_to_keep);
   for (Tensor ForwardContext::*tensor : {&ForwardContext::num_items_in_batch, &ForwardContext::dropout_key})
@@ -68,8 +68,8 @@ std::shared_ptr<CompiledForward::Pass> CompiledForward::find(const Model& model,
 NamedTensors CompiledForward::operator()(const Model& model, const NamedTensors& inputs,
                                          const ForwardContext& context) {
   const ContextParts parts = parts_of(context);
-  std::string key = fmt::format("{} {} {}", static_cast<int>(Autocast::current()),
-                                QuantizedLinear::active() ? "q" : "", parts.key);
+  std::string key =
+      fmt::format("{} {} {}", static_cast<int>(Autocast::current()), QuantizedLinear::active() ? "q" : "", parts.key);
   std::vector<std::string> names;
   std::vector<Tensor> arguments;
   for (const auto& [name, tensor] : inputs.items()) {

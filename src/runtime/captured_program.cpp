@@ -58,8 +58,8 @@ long CapturedProgram::references_to(const std::shared_ptr<Buffer>& buffer) const
 std::vector<std::shared_ptr<Buffer>> CapturedProgram::replay(const std::vector<std::shared_ptr<Buffer>>& inputs,
                                                              const CountReferences& spared) {
   const auto is_held = [&](const std::shared_ptr<Buffer>& output) {
-    return output.use_count() > references_to(output) + std::count(inputs.begin(), inputs.end(), output) +
-                                    (spared ? spared(output) : 0);
+    return output.use_count() >
+           references_to(output) + std::count(inputs.begin(), inputs.end(), output) + (spared ? spared(output) : 0);
   };
   bool held = program_->collective_ != nullptr;
   for (size_t o = 0; o < outputs_.size(); ++o) held = held || (may_be_held_[o] && is_held(outputs_[o]));

@@ -68,7 +68,7 @@ class Program {
   std::vector<int> donor_;
   size_t arena_bytes_ = 0;
   std::vector<FoldedConstant> folded_;
-  ProgramNodes nodes_;  // as the device has them, for profiles
+  ProgramNodes nodes_;                             // as the device has them, for profiles
   std::unique_ptr<CollectiveProgram> collective_;  // does it all, where the graph has collectives and a group
 };
 

@@ -46,7 +46,8 @@ std::vector<bool> find_donated(const Graph& graph, const CountReferences& own) {
     if (keeps)
       for (const Tensor& input : (*node)->inputs)
         // An output that forgets how it was computed lets go of its inputs, whoever keeps it.
-        if (!is_output.contains(input.node().get()) || input.node()->saves_for_backward) kept[input.node().get()] = true;
+        if (!is_output.contains(input.node().get()) || input.node()->saves_for_backward)
+          kept[input.node().get()] = true;
   }
   std::vector<bool> donated;
   std::unordered_map<const Storage*, int> owners;
@@ -112,7 +113,7 @@ void eval(std::span<const Tensor> tensors) {
 struct StepRunner::Captures {
   struct Entry {
     std::shared_ptr<const Program> program;
-    size_t last_use = 0;  // counted in replays
+    size_t last_use = 0;      // counted in replays
     std::vector<bool> fixed;  // inputs that were the same buffers at each call so far
     std::vector<std::shared_ptr<Buffer>> bound;
     std::unique_ptr<CapturedProgram> captured;
