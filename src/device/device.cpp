@@ -2,6 +2,7 @@
 #include "device/device.h"
 
 #include <atomic>
+#include <cstring>
 
 #include "base/error.h"
 #include "device/communicator.h"
@@ -64,6 +65,13 @@ std::shared_ptr<Buffer> Device::allocate(size_t bytes) {
 
 std::shared_ptr<Buffer> Device::upload(std::span<const std::byte> bytes) {
   auto buffer = allocate(bytes.size());
+  // No work on the stream knows the new buffer: where it is host memory, who prepares a batch beside a step that runs
+  // need not wait for it. What is large is copied by the device with all cores.
+  constexpr size_t kSmall = 1 << 20;
+  if (has(TRANSOM_DEVICE_HOST_MEMORY) && table().buffer_host_pointer && bytes.size() <= kSmall) {
+    if (!bytes.empty()) std::memcpy(table().buffer_host_pointer(buffer->handle()), bytes.data(), bytes.size());
+    return buffer;
+  }
   buffer->write(bytes);
   return buffer;
 }

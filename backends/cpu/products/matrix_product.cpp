@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/products/matrix_product.h"
 
-#include <algorithm>
 #include <map>
 #include <mutex>
 
@@ -36,12 +35,7 @@ std::shared_ptr<const MatrixProduct> MatrixProduct::find(const MatrixShape& s) {
   static std::map<std::vector<int64_t>, std::shared_ptr<const MatrixProduct>> made;
   const std::vector<int64_t> key = {s.m,        s.n,     s.k,     s.a_row,  s.a_column, s.b_row,
                                     s.b_column, s.c_row, s.input, s.output, s.bias,     s.packed};
-  static size_t most = 1024;
   std::lock_guard lock(mutex);
-  if (made.size() >= most) {  // texts of all lengths would make them without end
-    std::erase_if(made, [](const auto& product) { return product.second.use_count() == 1; });
-    most = std::max<size_t>(1024, 2 * made.size());
-  }
   std::shared_ptr<const MatrixProduct>& slot = made[key];
   if (!slot) slot = std::make_shared<const MatrixProduct>(s);
   return slot;
