@@ -54,6 +54,7 @@ Communicator::~Communicator() {
 }
 
 void Communicator::follow_device() {
+  const auto turn = device_.take_turn();
   transom_error error{};
   expect_ok(device_.table().event_record(event_, device_.stream(), &error), error, device_.name());
   expect_ok(device_.table().event_wait(event_, stream_, &error), error, device_.name());
@@ -76,6 +77,7 @@ void Communicator::start_broadcast(const Buffer& buffer, DType dtype) {
 }
 
 void Communicator::wait() {
+  const auto turn = device_.take_turn();
   transom_error error{};
   expect_ok(device_.table().event_record(event_, stream_, &error), error, device_.name());
   expect_ok(device_.table().event_wait(event_, device_.stream(), &error), error, device_.name());

@@ -37,17 +37,10 @@ const transom_host& host() {
   return value;
 }
 
-fs::path own_directory() {
-  Dl_info info{};
-  if (!dladdr(reinterpret_cast<void*>(&plugin_files), &info) || !info.dli_fname) return {};
-  std::error_code ignored;
-  return fs::canonical(info.dli_fname, ignored).parent_path() / "transom";
-}
-
 // Plugins that come with the library and load no driver.
 bool is_trusted(const fs::path& file) {
   const std::string name = plugin_name(file);
-  return (name == "cpu" || name == "reference" || name == "null") && file.parent_path() == own_directory();
+  return (name == "cpu" || name == "reference" || name == "null") && file.parent_path() == own_plugin_directory();
 }
 
 // What a plugin wrote, on one line.
@@ -170,6 +163,13 @@ void Plugin::check() const {
 // Libraries stay loaded: a plugin may have threads or handlers that outlive its last device.
 Plugin::~Plugin() = default;
 
+fs::path own_plugin_directory() {
+  Dl_info info{};
+  if (!dladdr(reinterpret_cast<void*>(&plugin_files), &info) || !info.dli_fname) return {};
+  std::error_code ignored;
+  return fs::canonical(info.dli_fname, ignored).parent_path() / "transom";
+}
+
 std::vector<fs::path> plugin_directories() {
   std::vector<fs::path> directories;
   if (const char* path = std::getenv("TRANSOM_PLUGIN_PATH")) {
@@ -180,7 +180,7 @@ std::vector<fs::path> plugin_directories() {
       rest.remove_prefix(std::min(end + 1, rest.size()));
     }
   }
-  if (const fs::path own = own_directory(); !own.empty()) directories.push_back(own);
+  if (const fs::path own = own_plugin_directory(); !own.empty()) directories.push_back(own);
   return directories;
 }
 

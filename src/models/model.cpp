@@ -2,6 +2,7 @@
 #include "transom/model.h"
 
 #include <algorithm>
+#include <mutex>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -49,8 +50,13 @@ NamedTensors Model::forward(const NamedTensors& inputs, ForwardContext context) 
   std::optional<AdapterPass> pass;
   if (adaptation_) pass.emplace(context);
   if (!CompiledForward::applies(inputs, context)) return run(inputs, context);
-  if (!compiled_) compiled_ = std::make_shared<CompiledForward>();
-  return (*compiled_)(*this, inputs, context);
+  static std::mutex making;  // of all models: it takes no time
+  const std::shared_ptr<CompiledForward> compiled = [&] {
+    const std::lock_guard lock(making);
+    if (!compiled_) compiled_ = std::make_shared<CompiledForward>();
+    return compiled_;
+  }();
+  return (*compiled)(*this, inputs, context);
 }
 
 std::vector<std::string> Model::labels() const {

@@ -122,6 +122,8 @@ std::shared_ptr<Buffer> CollectiveProgram::copy_of(const Buffer& buffer) const {
 }
 
 std::vector<std::shared_ptr<Buffer>> CollectiveProgram::run(const std::vector<std::shared_ptr<Buffer>>& inputs) const {
+  // One program at a time has the group, so that all ranks start their collectives in one order.
+  const auto turn = device_->take_turn();
   Communicator& group = *device_->communicator();
   std::vector<std::shared_ptr<Buffer>> slots(slots_);
   std::copy(inputs.begin(), inputs.end(), slots.begin());

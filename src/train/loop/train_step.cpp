@@ -12,7 +12,9 @@
 #include "nn/noisy_embedding.h"
 #include "nn/sparse_lookups.h"
 #include "tensor/evaluate.h"
+#include "tensor/mode_scope.h"
 #include "train/loop/gradient_buckets.h"
+#include "train/loop/rollback.h"
 #include "transom/compile.h"
 #include "transom/gradients.h"
 #include "transom/ops.h"
@@ -126,24 +128,12 @@ Tensor as_tensor(std::optional<int64_t> items) {
   return items ? Tensor::from(std::vector<float>{static_cast<float>(*items)}, {}) : Tensor();
 }
 
-// While one lives, nothing is computed that is not asked for.
-class OnlyTrace {
- public:
-  OnlyTrace() : before_(mode()) { set_mode(Mode::kLazy); }
-  ~OnlyTrace() { set_mode(before_); }
-  OnlyTrace(const OnlyTrace&) = delete;
-  OnlyTrace& operator=(const OnlyTrace&) = delete;
-
- private:
-  Mode before_;
-};
-
 }  // namespace
 
 // Whether the loss divides by the number of items where it is given: then it is part of the loss's graph.
 bool TrainStep::takes_items(const NamedTensors& inputs) {
   if (!takes_items_) {
-    const OnlyTrace trace;
+    const ModeScope only_trace(Mode::kLazy);
     const NoGradient only_looking;
     const Tensor items = as_tensor(1);
     const long before = items.node().use_count();
@@ -205,13 +195,15 @@ NamedTensors TrainStep::forward(const NamedTensors& inputs) const {
 
 TrainStep::Result TrainStep::operator()(const std::vector<NamedTensors>& micro_batches, double learning_rate,
                                         int64_t step) {
+  Rollback before(trained_, model_.buffers(), *optimizer_);
   const Result result = trace(micro_batches, learning_rate, step);
-  // By now only the graph holds the old parameters: the new ones take their memory.
+  // By now only the graph and `before` hold the old parameters: the new ones take their memory.
   std::vector<Tensor> everything{result.loss, result.gradient_norm};
   for (const auto& parameter : trained_) everything.push_back(parameter->value);
   for (const auto& buffer : model_.buffers()) everything.push_back(buffer->value);
   for (const auto& [name, state] : optimizer_->state()) everything.push_back(state);
-  evaluation_(everything);
+  evaluation_(everything, [&](const auto& buffer) { return before.references_to(buffer); });
+  before.discard();
   for (const auto& parameter : trained_) parameter->value.set_requires_grad();
   return result;
 }

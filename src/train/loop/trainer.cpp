@@ -12,15 +12,16 @@
 #include "data/padding.h"
 #include "device/static_shapes.h"
 #include "distributed/process_group.h"
+#include "tensor/mode_scope.h"
 #include "train/files/checkpoints.h"
-#include "train/loop/evaluation.h"
-#include "train/loop/trainer_control.h"
-#include "train/loop/model_inputs.h"
-#include "train/loop/samplers.h"
 #include "train/files/tensorboard.h"
-#include "train/loop/train_step.h"
 #include "train/files/trainer_checkpoint.h"
 #include "train/files/trainer_state.h"
+#include "train/loop/evaluation.h"
+#include "train/loop/model_inputs.h"
+#include "train/loop/samplers.h"
+#include "train/loop/train_step.h"
+#include "train/loop/trainer_control.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -42,18 +43,6 @@ bool is_main() { return process_rank() == 0; }
 void wait_for_main() {
   if (ProcessGroup* group = process_group()) group->barrier();
 }
-
-// A mode for as long as this lives.
-class ModeScope {
- public:
-  explicit ModeScope(Mode wanted) : before_(mode()) { set_mode(wanted); }
-  ~ModeScope() { set_mode(before_); }
-  ModeScope(const ModeScope&) = delete;
-  ModeScope& operator=(const ModeScope&) = delete;
-
- private:
-  Mode before_;
-};
 
 }  // namespace
 
