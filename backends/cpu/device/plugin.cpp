@@ -8,6 +8,7 @@
 #include "cpu/device/device.h"
 #include "cpu/device/error.h"
 #include "cpu/device/executable.h"
+#include "cpu/device/processor.h"
 #include "cpu/device/threads.h"
 
 namespace transom::cpu {
@@ -236,6 +237,7 @@ transom_status transom_plugin_open(const transom_host* host, transom_plugin* plu
   return transom::plugin::open(host, plugin, error, [&](transom_plugin& mine) {
     if (host->struct_size < sizeof(transom_host) || !host->parallel)
       fail(TRANSOM_UNSUPPORTED, "expected a host that offers its pool of threads");
+    isa_limit();  // refuses a word that is none
     the_host = *host;
     mine.name = "cpu";
     mine.version = "1.0";
