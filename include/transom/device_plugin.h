@@ -295,7 +295,9 @@ typedef struct transom_plugin {
 
   /* (optional; all or none) Collectives. `id` is made by one rank and carried to the others by the host.
    * Since 1.2 it holds, zero-terminated, the name of the transport that the user asks for (--ddp_backend) when
-   * communicator_id is called, or zeros; a plugin refuses names that are not its own (TRANSOM_INVALID_ARGUMENT).
+   * communicator_id is called, or zeros; a plugin refuses names that are not its own (TRANSOM_INVALID_ARGUMENT). Behind
+   * it, zero-terminated too and each possibly empty: the address of this rank's server as the others know it, and in
+   * decimal digits the seconds for which ranks wait for each other; a plugin may look at them.
    * communicator_create returns when all ranks have called it. Each collective is work of the stream, like a launch;
    * all ranks call the same ones in the same order, with the same counts. Counts are elements. `to` may be `from` (and
    * in all_gather and reduce_scatter, `from` or `to` may be our part of the other side). all_gather: rank r's

@@ -66,8 +66,8 @@ class AtomicFile {
 
 void write_file(const fs::path& path, std::string_view text);
 
-// The destination of a file of this name, if it is what AtomicFile was writing in a process that is no more.
-std::optional<std::string> abandoned_destination(std::string_view name);
+// The destination's name of the file at this path, if AtomicFile was writing it in a process that is no more.
+std::optional<std::string> abandoned_destination(std::string_view path);
 
 // Puts a finished directory in the place of another, or of nothing, at once: whoever looks sees the old one or the new
 // one. `temporary` is gone afterwards.

@@ -170,7 +170,7 @@ void save_checkpoint(const fs::path& directory, const NamedViews& tensors, uint6
   std::vector<fs::path> left;
   for (const auto& entry : fs::directory_iterator(directory)) {
     const std::string name = entry.path().filename().string();
-    const std::optional<std::string> abandoned = abandoned_destination(name);
+    const std::optional<std::string> abandoned = abandoned_destination(entry.path().string());
     if ((is_weight_file(name) && !written.contains(name)) || (abandoned && is_weight_file(*abandoned)))
       left.push_back(entry.path());
   }

@@ -2,7 +2,9 @@
 #include "cpu/collectives/communicator.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
+#include <string_view>
 #include <vector>
 
 #include "cpu/device/error.h"
@@ -92,11 +94,20 @@ namespace {
 
 transom_status communicator_id(unsigned char id[256], transom_error* error) {
   return guarded(error, [&] {
-    const auto* asked = reinterpret_cast<const char*>(id);
-    const std::string asked_name(asked, strnlen(asked, 256)), name = choose_transport(asked_name);
+    // Texts, each with a zero behind it: the transport, rank 0's address, the seconds for which ranks wait.
+    std::string_view left(reinterpret_cast<const char*>(id), 256);
+    const auto next_text = [&] {
+      const std::string text(left.substr(0, left.find('\0')));
+      left.remove_prefix(std::min(left.size(), text.size() + 1));
+      return text;
+    };
+    const std::string asked_name = next_text(), name = choose_transport(asked_name);
+    GroupOptions options{.address = next_text()};
+    const std::string seconds = next_text();
+    std::from_chars(seconds.data(), seconds.data() + seconds.size(), options.timeout);
     std::memset(id, 0, 256);
     try {
-      open_transport(name).make_id(id + kNameBytes, 256 - kNameBytes);
+      open_transport(name).make_id(options, id + kNameBytes, 256 - kNameBytes);
     } catch (const std::runtime_error& failure) {
       fail(TRANSOM_UNAVAILABLE, "{}: {}", name, failure.what());
     } catch (const Failure&) {

@@ -25,11 +25,19 @@ class Transport {
   virtual void abort() = 0;
 };
 
+// What the host says of a group when it asks for an id.
+struct GroupOptions {
+  std::string address;   // of rank 0's server; empty: MASTER_ADDR, or this machine alone
+  uint32_t timeout = 0;  // seconds for which ranks wait for each other; 0: half an hour
+};
+
 // What the library of a transport offers; it exports `transom_transport`, a function that gives one.
 struct TransportLibrary {
   // What the ranks meet by; after the name of the transport that the id begins with.
-  void (*make_id)(unsigned char* id, size_t bytes);
+  void (*make_id)(const GroupOptions& options, unsigned char* id, size_t bytes);
   Transport* (*join)(const unsigned char* id, size_t bytes, uint32_t rank, uint32_t ranks);
+  // Whether it can reach the others because of how this process was launched.
+  bool (*launched)();
 };
 
 // The name that an id of a communicator begins with.
