@@ -13,6 +13,8 @@ const Operation kAllReduce = {
     .kind = OperationKind::kComposite,
     .documentation = "x summed over the processes of the group; `order` says when, among the collectives of a graph.",
     .stops_gradient = true,
+    .collective = true,
+    .error = kExactError,
     .infer = [](const Inference& in) -> std::vector<Type> {
       expect_inputs(in, 1);
       expect_floating(in, 0);
@@ -29,6 +31,6 @@ const Operation kAllReduce = {
 
 Tensor all_reduce(const Tensor& x, int64_t order) { return make_tensor(kAllReduce, {x}, {{"order", order}}); }
 
-OperationList collective_operations() { return {&kAllReduce}; }
+const RegisterOperations kRegistered{&kAllReduce};
 
 }  // namespace transom

@@ -14,6 +14,4 @@ struct Operation;
 // when gradients are taken.
 Tensor all_reduce(const Tensor& x, int64_t order);
 
-std::vector<const Operation*> collective_operations();
-
 }  // namespace transom
