@@ -14,7 +14,7 @@ using test::message_of;
 std::vector<std::string> pieces_of(std::string_view text) {
   const Graph graph = parse_graph(text);
   std::vector<std::string> result;
-  for (const Piece& piece : cut_at_collectives(graph)) {
+  for (const Partition& piece : partition_at_collectives(graph)) {
     std::string words;
     for (const auto& node : piece.nodes) words += std::string(node->operation->name) + " ";
     if (piece.collective) words += "-> " + std::to_string(piece.collective->attributes.get_int("order"));
@@ -23,7 +23,7 @@ std::vector<std::string> pieces_of(std::string_view text) {
   return result;
 }
 
-TEST(CutAtCollectives, StartsEachAsSoonAsItsInputIsThere) {
+TEST(PartitionAtCollectives, StartsEachAsSoonAsItsInputIsThere) {
   EXPECT_EQ(pieces_of(R"(graph(%0: f32[4]) {
     %1 = exp(%0) : f32[4]
     %2 = sin(%1) : f32[4]
@@ -37,7 +37,7 @@ TEST(CutAtCollectives, StartsEachAsSoonAsItsInputIsThere) {
             (std::vector<std::string>{"exp cos -> 0", "sin -> 1", "neg add "}));
 }
 
-TEST(CutAtCollectives, TakesInputsOfTheGraphAsTheyAre) {
+TEST(PartitionAtCollectives, TakesInputsOfTheGraphAsTheyAre) {
   EXPECT_EQ(pieces_of(R"(graph(%0: f32[4]) {
     %1 = all_reduce(%0) {order=0} : f32[4]
     return %1
@@ -45,7 +45,7 @@ TEST(CutAtCollectives, TakesInputsOfTheGraphAsTheyAre) {
             (std::vector<std::string>{"-> 0", ""}));
 }
 
-TEST(CutAtCollectives, LetsOneFollowAnother) {
+TEST(PartitionAtCollectives, LetsOneFollowAnother) {
   EXPECT_EQ(pieces_of(R"(graph(%0: f32[4]) {
     %1 = all_reduce(%0) {order=0} : f32[4]
     %2 = exp(%1) : f32[4]
@@ -55,7 +55,7 @@ TEST(CutAtCollectives, LetsOneFollowAnother) {
             (std::vector<std::string>{"-> 0", "exp -> 1", ""}));
 }
 
-TEST(CutAtCollectives, RefusesAnOrderAgainstTheFlowOfData) {
+TEST(PartitionAtCollectives, RefusesAnOrderAgainstTheFlowOfData) {
   const std::string message = message_of([] {
     pieces_of(R"(graph(%0: f32[4]) {
       %1 = all_reduce(%0) {order=1} : f32[4]
