@@ -102,6 +102,8 @@ Tensor reverse(const Tensor& x, const Axes& axes);
 // ---- indexing
 Tensor gather(const Tensor& x, const Tensor& indices, int64_t axis);
 Tensor scatter_add(const Tensor& x, const Tensor& indices, const Tensor& updates, int64_t axis);
+// x [n, ...] with row indices[i] set to updates[i], in order; an index outside of x sets nothing.
+Tensor scatter(const Tensor& x, const Tensor& indices, const Tensor& updates);
 Tensor take_along_axis(const Tensor& x, const Tensor& indices, int64_t axis);  // as torch.gather
 Tensor dynamic_slice(const Tensor& x, const Tensor& starts, const Shape& sizes);
 Tensor dynamic_update_slice(const Tensor& x, const Tensor& update, const Tensor& starts);

@@ -200,6 +200,17 @@ TEST(Indexing, GathersAndAddsUp) {
   EXPECT_THROW(evaluate(gather(x.tensor, outside.tensor, 0), {x, outside}), Error);
 }
 
+TEST(Indexing, SetsRows) {
+  const Leaf x = counted({4, 2}), updates = leaf({4, 2}, {-1, -2, -3, -4, -5, -6, -7, -8});
+  // The last of equal indices counts; -1 and 4 are outside.
+  const Leaf indices = leaf({4}, {2, -1, 2, 4}, DType::kInt64);
+  const Tensor set = scatter(x.tensor, indices.tensor, updates.tensor);
+  EXPECT_EQ(evaluate(set, {x, indices, updates}), (Values{0, 1, 2, 3, -5, -6, 6, 7}));
+  EXPECT_THROW(scatter(x.tensor, indices.tensor, make_input({DType::kFloat64, {3, 2}})), Error);
+  EXPECT_THROW(scatter(x.tensor, make_input({DType::kFloat64, {4}}), updates.tensor), Error);
+  EXPECT_THROW(scatter(x.tensor, make_input({DType::kInt64, {2, 2}}), updates.tensor), Error);
+}
+
 TEST(DynamicSlice, MovesTheWindowInwards) {
   const Leaf x = counted({3, 4}), starts = leaf({2}, {2, -1}, DType::kInt64), update = leaf({2, 1}, {-1, -2});
   EXPECT_EQ(evaluate(dynamic_slice(x.tensor, starts.tensor, {2, 2}), {x, starts}), (Values{4, 5, 8, 9}));
