@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <vector>
-
-#include "transom/tensor.h"
+#include "transom/ops.h"
 
 namespace transom {
 
-struct Operation;
+// Collectives of one graph run in the order of `order`, which every process must give them alike. Those of a forward
+// pass have orders below 2^32. Gradients run them in the opposite order behind that: the gradient of one of order n has
+// kBackwardOrder - n. What uses gradients begins at kAfterBackward.
+constexpr int64_t kBackwardOrder = int64_t{1} << 33;
+constexpr int64_t kAfterBackward = kBackwardOrder + 1;
 
-// x summed over the processes of the group, on each of them (see Device::join); x itself where there is no group.
-// Collectives of one graph run in the order of `order`, which every process must give them alike. Counts as a constant
-// when gradients are taken.
-Tensor all_reduce(const Tensor& x, int64_t order);
+// x summed over the processes of the group, on each of them (see Device::join); x itself where there is one process.
+// `group`: the ranks that take part, rising; none named: all.
+Tensor all_reduce(const Tensor& x, int64_t order, const Axes& group = {});
 
 }  // namespace transom

@@ -17,6 +17,7 @@ extern const Operation &channels_last_convolution, &channels_last_convolution_in
     &channels_last_convolution_weight_gradient;
 extern const Operation &max_pool, &sum_pool;
 extern const Operation& attention;
+extern const Operation& all_reduce;
 extern const Operation &stop_gradient, &optimization_barrier, &checkpoint;
 extern const Operation &fusion, &row_fusion;
 

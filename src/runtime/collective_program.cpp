@@ -3,7 +3,10 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "device/communicator.h"
+#include "passes/graph_builder.h"
+#include "runtime/node_costs.h"
 #include "runtime/program.h"
 
 namespace transom {
@@ -102,6 +105,9 @@ void CollectiveProgram::add_step(const Partition& piece, size_t number, const Gr
       }
   if (!part.nodes.empty()) step.program = std::make_unique<Program>(device_, part, of_part, AlreadyLowered());
   if (piece.collective) {
+    if (!is_op(*piece.collective, op::all_reduce) || piece.collective->attributes.has("group"))
+      fail("{}: expected a sum over all processes, which alone is run between programs yet, found {}",
+           *piece.collective->scope, operation_of(*piece.collective));
     step.reduces = true;
     step.from = slot_of_.at(piece.collective->inputs[0]);
     step.to = slot_of_.at(Tensor(piece.collective, 0));

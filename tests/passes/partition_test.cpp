@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include "ops/collectives.h"
 #include "support/message.h"
+#include "transom/gradients.h"
 
 namespace transom {
 namespace {
@@ -53,6 +55,17 @@ TEST(PartitionAtCollectives, LetsOneFollowAnother) {
     return %3
   })"),
             (std::vector<std::string>{"-> 0", "exp -> 1", ""}));
+}
+
+// Gradients run collectives in the opposite order, and what uses the gradients comes behind them.
+TEST(PartitionAtCollectives, TakesForwardAndBackwardPasses) {
+  const Tensor x = make_input({DType::kFloat32, {4}});
+  const Tensor y = all_reduce(exp(all_reduce(x, 0, {0, 1})), 1, {0, 1});
+  const Tensor dx = all_reduce(gradients(reduce_sum(y, {0}), {x})[0], kAfterBackward);
+  std::vector<int64_t> orders;
+  for (const Partition& partition : partition_at_collectives(make_graph({dx}, {x})))
+    if (partition.collective) orders.push_back(partition.collective->attributes.get_int("order"));
+  EXPECT_EQ(orders, (std::vector<int64_t>{0, 1, kBackwardOrder - 1, kBackwardOrder, kAfterBackward}));
 }
 
 TEST(PartitionAtCollectives, RefusesAnOrderAgainstTheFlowOfData) {
