@@ -26,6 +26,21 @@ void expect_collective(const Inference& in) {
           processes_of(in.attributes), group.size());
 }
 
+// The number of processes, by which axis 0 is split or joined.
+int64_t expect_processes(const Inference& in) {
+  expect_collective(in);
+  const int64_t processes = in.attributes.get_int("processes");
+  expect_between(in, {processes}, 1, 1 << 20, "a number of processes");
+  check(in, in.rank(0) >= 1, "expected at least one axis, found {}", in.inputs[0]);
+  return processes;
+}
+
+int64_t expect_parts(const Inference& in) {
+  const int64_t processes = expect_processes(in);
+  check(in, in.shape(0)[0] % processes == 0, "{} rows do not split into {} parts", in.shape(0)[0], processes);
+  return processes;
+}
+
 // Without a group of processes there is one.
 Tensors alone(std::span<const Tensor> in, const Attributes& attributes) {
   if (const int64_t processes = processes_of(attributes); processes != 1)
@@ -47,6 +62,8 @@ std::vector<Sample> samples_of(const Attributes& attributes) {
   of_group.set("order", int64_t{3});
   return {{{{DType::kFloat32, {5}}}, attributes}, {{{DType::kBFloat16, {2, 3}}}, of_group}};
 }
+
+Tensor all_to_all_of(const Tensor& x, const Attributes& attributes);
 
 const Operation kAllReduce = {
     .name = "all_reduce",
@@ -70,9 +87,32 @@ const Operation kAllReduce = {
           return samples_of({{"order", int64_t{0}}});
         }};
 
+const Operation kAllToAll = {
+    .name = "all_to_all",
+    .kind = OperationKind::kComposite,
+    .documentation =
+        "x split along axis 0 into one part for each of the `processes` of the `group`; the parts that they have for "
+        "this one, by rank; see `order`.",
+    .collective = true,
+    .error = kExactError,
+    .infer = [](const Inference& in) -> std::vector<Type> {
+      expect_parts(in);
+      return {in.inputs[0]};
+    },
+    .decompose = alone,
+    .gradient = [](const GradientRequest& request) -> Tensors {
+      return {all_to_all_of(request.cotangents[0], backward(request.attributes))};
+    },
+    .samples =
+        [] {
+          return samples_of({{"order", int64_t{0}}, {"processes", int64_t{1}}});
+        }};
+
+Tensor all_to_all_of(const Tensor& x, const Attributes& attributes) { return make_tensor(kAllToAll, {x}, attributes); }
+
 }  // namespace
 
-const RegisterOperations kRegistered{&kAllReduce};
+const RegisterOperations kRegistered{&kAllReduce, &kAllToAll};
 
 namespace op {
 const Operation& all_reduce = kAllReduce;
@@ -80,8 +120,9 @@ const Operation& all_reduce = kAllReduce;
 
 namespace {
 
-Attributes attributes_of(int64_t order, const Axes& group) {
+Attributes attributes_of(int64_t order, const Axes& group, int64_t processes = 0) {
   Attributes attributes{{"order", order}};
+  if (processes > 0) attributes.set("processes", processes);
   if (!group.empty()) attributes.set("group", group);
   return attributes;
 }
@@ -90,6 +131,10 @@ Attributes attributes_of(int64_t order, const Axes& group) {
 
 Tensor all_reduce(const Tensor& x, int64_t order, const Axes& group) {
   return make_tensor(kAllReduce, {x}, attributes_of(order, group));
+}
+
+Tensor all_to_all(const Tensor& x, int64_t processes, int64_t order, const Axes& group) {
+  return all_to_all_of(x, attributes_of(order, group, processes));
 }
 
 }  // namespace transom

@@ -14,5 +14,8 @@ constexpr int64_t kAfterBackward = kBackwardOrder + 1;
 // x summed over the processes of the group, on each of them (see Device::join); x itself where there is one process.
 // `group`: the ranks that take part, rising; none named: all.
 Tensor all_reduce(const Tensor& x, int64_t order, const Axes& group = {});
+// x split along axis 0 into one part for each of the `processes` of the group: part i goes to the process of rank i in
+// it; the result is the parts that they have for this one, by rank.
+Tensor all_to_all(const Tensor& x, int64_t processes, int64_t order, const Axes& group = {});
 
 }  // namespace transom
