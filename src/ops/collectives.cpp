@@ -64,6 +64,8 @@ std::vector<Sample> samples_of(const Attributes& attributes) {
 }
 
 Tensor all_to_all_of(const Tensor& x, const Attributes& attributes);
+Tensor all_gather_of(const Tensor& x, const Attributes& attributes);
+Tensor reduce_scatter_of(const Tensor& x, const Attributes& attributes);
 
 const Operation kAllReduce = {
     .name = "all_reduce",
@@ -108,11 +110,61 @@ const Operation kAllToAll = {
           return samples_of({{"order", int64_t{0}}, {"processes", int64_t{1}}});
         }};
 
+const Operation kAllGather = {
+    .name = "all_gather",
+    .kind = OperationKind::kComposite,
+    .documentation =
+        "The x of all `processes` of the `group`, one behind the other along axis 0, by rank; see `order`.",
+    .collective = true,
+    .error = kExactError,
+    .infer = [](const Inference& in) -> std::vector<Type> {
+      Type type = in.inputs[0];
+      const int64_t processes = expect_processes(in);
+      type.shape[0] *= processes;
+      return {type};
+    },
+    .decompose = alone,
+    .gradient = [](const GradientRequest& request) -> Tensors {
+      return {reduce_scatter_of(request.cotangents[0], backward(request.attributes))};
+    },
+    .samples =
+        [] {
+          return samples_of({{"order", int64_t{0}}, {"processes", int64_t{1}}});
+        }};
+
+const Operation kReduceScatter = {
+    .name = "reduce_scatter",
+    .kind = OperationKind::kComposite,
+    .documentation =
+        "x summed over the `processes` of the `group` and split along axis 0: each gets the part of its rank; see "
+        "`order`.",
+    .collective = true,
+    .error = kExactError,
+    .infer = [](const Inference& in) -> std::vector<Type> {
+      const int64_t processes = expect_parts(in);
+      expect_floating(in, 0);
+      Type type = in.inputs[0];
+      type.shape[0] /= processes;
+      return {type};
+    },
+    .decompose = alone,
+    .gradient = [](const GradientRequest& request) -> Tensors {
+      return {all_gather_of(request.cotangents[0], backward(request.attributes))};
+    },
+    .samples =
+        [] {
+          return samples_of({{"order", int64_t{0}}, {"processes", int64_t{1}}});
+        }};
+
 Tensor all_to_all_of(const Tensor& x, const Attributes& attributes) { return make_tensor(kAllToAll, {x}, attributes); }
+Tensor all_gather_of(const Tensor& x, const Attributes& attributes) { return make_tensor(kAllGather, {x}, attributes); }
+Tensor reduce_scatter_of(const Tensor& x, const Attributes& attributes) {
+  return make_tensor(kReduceScatter, {x}, attributes);
+}
 
 }  // namespace
 
-const RegisterOperations kRegistered{&kAllReduce, &kAllToAll};
+const RegisterOperations kRegistered{&kAllReduce, &kAllToAll, &kAllGather, &kReduceScatter};
 
 namespace op {
 const Operation& all_reduce = kAllReduce;
@@ -135,6 +187,12 @@ Tensor all_reduce(const Tensor& x, int64_t order, const Axes& group) {
 
 Tensor all_to_all(const Tensor& x, int64_t processes, int64_t order, const Axes& group) {
   return all_to_all_of(x, attributes_of(order, group, processes));
+}
+Tensor all_gather(const Tensor& x, int64_t processes, int64_t order, const Axes& group) {
+  return all_gather_of(x, attributes_of(order, group, processes));
+}
+Tensor reduce_scatter(const Tensor& x, int64_t processes, int64_t order, const Axes& group) {
+  return reduce_scatter_of(x, attributes_of(order, group, processes));
 }
 
 }  // namespace transom

@@ -17,5 +17,9 @@ Tensor all_reduce(const Tensor& x, int64_t order, const Axes& group = {});
 // x split along axis 0 into one part for each of the `processes` of the group: part i goes to the process of rank i in
 // it; the result is the parts that they have for this one, by rank.
 Tensor all_to_all(const Tensor& x, int64_t processes, int64_t order, const Axes& group = {});
+// The x of all processes of the group, one behind the other along axis 0, by rank.
+Tensor all_gather(const Tensor& x, int64_t processes, int64_t order, const Axes& group = {});
+// x summed over the processes of the group and split along axis 0: each gets the part of its rank.
+Tensor reduce_scatter(const Tensor& x, int64_t processes, int64_t order, const Axes& group = {});
 
 }  // namespace transom

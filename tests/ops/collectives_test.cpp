@@ -25,6 +25,11 @@ TEST(Collectives, SplitAndJoinRowsByProcess) {
   EXPECT_EQ(all_to_all(x, 4, 0).shape(), (Shape{8, 3}));
   EXPECT_EQ(name_of_gradient(x, all_to_all(x, 4, 0)), "all_to_all");
   EXPECT_THROW(all_to_all(rows(7), 4, 0), Error);
+  EXPECT_EQ(all_gather(x, 4, 0).shape(), (Shape{32, 3}));
+  EXPECT_EQ(name_of_gradient(x, all_gather(x, 4, 0)), "reduce_scatter");
+  EXPECT_EQ(reduce_scatter(x, 4, 0).shape(), (Shape{2, 3}));
+  EXPECT_EQ(name_of_gradient(x, reduce_scatter(x, 4, 0)), "all_gather");
+  EXPECT_THROW(reduce_scatter(rows(7), 4, 0), Error);
 }
 
 TEST(Collectives, CheckTheirGroup) {
