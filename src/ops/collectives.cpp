@@ -11,7 +11,10 @@ namespace {
 
 using Tensors = std::vector<Tensor>;
 
-int64_t processes_of(const Attributes& attributes) { return attributes.get_int("processes", 1); }
+int64_t processes_of(const Attributes& attributes) {
+  const bool listed = attributes.has("group");
+  return attributes.get_int("processes", listed ? static_cast<int64_t>(attributes.get_ints("group").size()) : 1);
+}
 
 void expect_collective(const Inference& in) {
   expect_inputs(in, 1);
@@ -21,9 +24,8 @@ void expect_collective(const Inference& in) {
   for (size_t i = 0; i < group.size(); ++i)
     check(in, group[i] >= 0 && (i == 0 || group[i - 1] < group[i]), "ranks [{}] of a group must rise",
           fmt::join(group, ", "));
-  if (in.attributes.has("processes"))
-    check(in, static_cast<int64_t>(group.size()) == processes_of(in.attributes), "{} processes, but a group of {}",
-          processes_of(in.attributes), group.size());
+  check(in, static_cast<int64_t>(group.size()) == processes_of(in.attributes), "{} processes, but a group of {}",
+        processes_of(in.attributes), group.size());
 }
 
 // The number of processes, by which axis 0 is split or joined.
