@@ -2,6 +2,8 @@
 // Attention to a cache whose keys and values lie in blocks of one pool (Kwon et al., "Efficient memory management for
 // large language model serving with PagedAttention", 2023). A device that supports it reads the blocks where they are;
 // elsewhere they are gathered and attended to as one stretch.
+#include <algorithm>
+
 #include "ops/records.h"
 #include "ops/rules.h"
 

@@ -63,7 +63,7 @@ TEST(PartitionAtCollectives, TakesForwardAndBackwardPasses) {
   const Tensor y = all_reduce(exp(all_reduce(x, 0, {0, 1})), 1, {0, 1});
   const Tensor dx = all_reduce(gradients(reduce_sum(y, {0}), {x})[0], kAfterBackward);
   std::vector<int64_t> orders;
-  for (const Partition& partition : partition_at_collectives(make_graph({dx}, {x})))
+  for (const Partition& partition : partition_at_collectives(make_graph({dx, y}, {x})))
     if (partition.collective) orders.push_back(partition.collective->attributes.get_int("order"));
   EXPECT_EQ(orders, (std::vector<int64_t>{0, 1, kBackwardOrder - 1, kBackwardOrder, kAfterBackward}));
 }
