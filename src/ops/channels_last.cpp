@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolution and its gradients of tensors whose channels stand last: made by the layout pass only, for devices that
-// claim them. They are composites of permutes and the primitives, so that they give the same numbers.
+// support them. They are composites of permutes and the primitives, so that they give the same numbers.
 #include "ops/records.h"
 #include "ops/rules.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keeps images with their channels last from one convolution to the next, for devices that support such convolutions.
-// Each convolution becomes permutes around one whose channels stand last; permutes back are carried through
+// Each convolution becomes permutes around one whose channels stand last; permutes back move through
 // element-wise nodes, pooling and movement until they meet the next permute and cancel. The whole is taken only if less
 // memory is moved than before. Sums keep the order of their elements, since it shows in the bits.
 #include <algorithm>
