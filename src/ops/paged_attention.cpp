@@ -61,6 +61,8 @@ const Operation kPagedAttention = {
             "expected a block table of i32 or i64 [{}, M], found {}", q[0], in.inputs[3]);
       check(in, is_index(in.dtype(4)) && in.shape(4) == Shape{q[0]}, "expected lengths of i32 or i64 [{}], found {}",
             q[0], in.inputs[4]);
+      check(in, in.attributes.get_int("sliding_window") >= 0 && in.attributes.get_float("soft_cap") >= 0,
+            "expected a sliding window and a soft cap of at least 0");
       return {{in.dtype(0), {q[0], q[1], q[2], v[3]}}};
     },
     .decompose = [](std::span<const Tensor> in, const Attributes& attributes) -> std::vector<Tensor> {
