@@ -32,6 +32,9 @@ const Operation kQuantizedLinear = {
         "x [..., K], w [N, K] (or [K, N] where `transposed` is 1), b [N]: x w^T + b, where each row of x and each "
         "output's row of w is rounded to 255 equal steps between minus and plus its largest magnitude.",
     .stops_gradient = true,
+    .category = Category::kProducts,
+    // A value between two of the 255 steps may be rounded to either.
+    .error = ErrorBounds{{ErrorScale::kTensor, 16384}, {ErrorScale::kTensor, 8}},
     .infer = [](const Inference& in) -> std::vector<Type> {
       check(in, in.inputs.size() == 2 || in.inputs.size() == 3, "expected x, w and perhaps b");
       expect_floating(in, 0);
@@ -82,7 +85,7 @@ const Operation kQuantizedLinear = {
 
 }  // namespace
 
-OperationList quantization_operations() { return {&kQuantizedLinear}; }
+const RegisterOperations kRegistered{&kQuantizedLinear};
 
 QuantizedLinear::QuantizedLinear(bool on) : before_(quantizing) { quantizing = on; }
 QuantizedLinear::~QuantizedLinear() { quantizing = before_; }

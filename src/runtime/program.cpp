@@ -17,7 +17,7 @@
 namespace transom {
 namespace {
 
-Claims claims_of(Device& device) {
+Supports supported_by(Device& device) {
   return [&device](const Node& node) {
     if (is_collective(node)) return device.communicator() != nullptr;  // the host sees to it; no device is asked
     std::vector<transom_value> values;
@@ -53,7 +53,7 @@ Program::Program(std::shared_ptr<Device> device, const Graph& traced, const Prog
   using Clock = std::chrono::steady_clock;
   const Clock::time_point begin = Clock::now();
   const auto since = [](Clock::time_point from) { return std::chrono::duration<double>(Clock::now() - from).count(); };
-  PassOptions passes{.claims = claims_of(*device_), .observe = nullptr};
+  PassOptions passes{.supports = supported_by(*device_), .observe = nullptr};
   if (record)
     passes.observe = [&, from = begin](std::string_view name, const Graph& graph) mutable {
       record->passes.push_back({std::string(name), graph, since(from)});

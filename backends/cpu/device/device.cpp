@@ -81,6 +81,7 @@ bool claims_composite(const char* op, const transom_value* inputs, size_t inputs
   if (name == "fusion" || name == "row_fusion") return true;
   if (name == "attention" || name == "attention_gradient")
     return claims_attention(name != "attention", inputs, inputs_count, attributes, attributes_count);
+  if (name == "scatter") return inputs_count == 3;
   if (name == "max_pool" || name == "sum_pool") return inputs_count == 1 && inputs[0].dtype == TRANSOM_FLOAT32;
   static constexpr std::string_view kRowComposites[] = {"linear",
                                                         "quantized_linear",
