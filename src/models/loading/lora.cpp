@@ -234,6 +234,9 @@ void LowRankAdaptation::merge(Model& model) {
 
 std::unique_ptr<Model> LowRankAdaptation::load(const fs::path& directory, LoadOptions options, LoadReport* report) {
   const bool keep = options.keep_adapters;
+  if (options.quantization == "int8_channel")
+    fail(ErrorKind::kUsage, "{}: quantization: adapters stand beside weights of none or int8, found int8_channel",
+         directory.string());
   LoraConfig config(Config::read(directory / kAdapterConfig));
   const AdapterTensors tensors(directory);
   for (const TaskType& task : kTaskTypes) {
