@@ -100,10 +100,10 @@ int run(const Options& options) {
     fail(ErrorKind::kUsage, "expected either a prompt, or --inputs FILE with --outputs FILE");
   if (options.inputs && !options.outputs) fail(ErrorKind::kUsage, "--outputs is missing: where the sequences go");
   if (options.outputs && !options.inputs) fail(ErrorKind::kUsage, "--inputs is missing: JSON lines with input_ids");
-  const std::string directory = resolve_model(options.model, options.source.hub());
-  const GenerationConfig config = config_of(options, directory);
   LoadOptions load;
   options.numbers.apply_to(load);
+  const std::string directory = resolve_model(options.model, options.source.hub());
+  const GenerationConfig config = config_of(options, directory);
   const auto model = Model::from_pretrained(directory, load);
   if (options.inputs) generate_lines(options, *model, config, directory);
   for (const std::string& prompt : options.prompts) generate_prompt(*model, config, directory, prompt);
