@@ -130,8 +130,7 @@ std::vector<Json> lines_of(const std::string& file) {
 class PipelineWorkload : public Workload {
  public:
   explicit PipelineWorkload(const BenchOptions& options)
-      : options_(options),
-        lines_(lines_of(options.inputs)),
+      : lines_(lines_of(options.inputs)),
         pipeline_(make_pipeline(options.task, options.model, {}, precision_of(options))) {
     if (options.task == "feature-extraction") parameters_["pooling"] = "auto";
     else if (options.batch_size > 1) parameters_["batch_size"] = options.batch_size;
@@ -148,7 +147,6 @@ class PipelineWorkload : public Workload {
   std::string model_type() const override { return model_type_; }
 
  private:
-  BenchOptions options_;
   std::vector<Json> lines_;
   std::unique_ptr<Pipeline> pipeline_;
   Json parameters_ = Json::object();

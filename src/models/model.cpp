@@ -48,7 +48,7 @@ NamedTensors Model::forward(const NamedTensors& inputs, ForwardContext context) 
     if (std::find(known.begin(), known.end(), name) == known.end())
       fail("{} takes no input {}{} It takes: {}", architecture_, quoted(name), did_you_mean(name, known),
            fmt::join(known, ", "));
-  const PrecisionScope precision(precision_);
+  const PrecisionScope scope(precision_);
   std::optional<AdapterPass> pass;
   if (adaptation_) pass.emplace(context);
   if (!CompiledForward::applies(inputs, context)) return run(inputs, context);

@@ -139,7 +139,8 @@ const Operation kQuantizedMatmul = {
           samples.push_back({{{dtype, x}, {DType::kUInt8, {outputs, depth}}, {DType::kFloat32, {outputs}}},
                              {{"format", std::string("int8_channel")}},
                              -1,
-                             1});
+                             1,
+                             256});
           if (bias) samples.back().inputs.push_back({dtype, {outputs}});
         };
         add({2, 5, 8}, 3, true);

@@ -223,7 +223,8 @@ void LowRankAdaptation::merge(Model& model) {
     if (parameter->adapter) {
       Tensor value = merged(*parameter);
       eval({value});
-      parameter->value = Tensor::from_bytes(value.to_bytes(), value.type());
+      const auto bytes = std::make_shared<const std::vector<std::byte>>(value.to_bytes());
+      parameter->value = Tensor::from_frozen(*bytes, value.type(), bytes);
       parameter->adapter.reset();
     }
     parameter->value.set_requires_grad();

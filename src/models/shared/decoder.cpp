@@ -59,13 +59,13 @@ DecoderInputs decoder_inputs(const NamedTensors& inputs, const ForwardContext& c
 }
 
 void GenerativeModel::encode(const NamedTensors& inputs, ForwardContext& context) const {
-  const PrecisionScope precision(this->precision());
+  const PrecisionScope scope(precision());
   run_encoder(inputs, context);
 }
 
 Tensor GenerativeModel::next_logits(const Tensor& input_ids, const Tensor& position_ids,
                                     ForwardContext& context) const {
-  const PrecisionScope precision(this->precision());
+  const PrecisionScope scope(precision());
   return run_step(input_ids, position_ids, context);
 }
 
