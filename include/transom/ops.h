@@ -175,7 +175,7 @@ Tensor activation(std::string_view name, const Tensor& x);
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels, int64_t ignore_index = -100);
 
 // While one lives, matrix products on this thread are computed in `dtype` (bf16), softmax, norms and losses in f32, as
-// torch.autocast does.
+// torch.autocast does. A model that was opened in a 16-bit type opens one of its own (Model::precision).
 class Autocast {
  public:
   explicit Autocast(DType dtype);

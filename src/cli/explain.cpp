@@ -70,7 +70,7 @@ Command explain_command() {
       {"--inputs", &o.inputs, "tensors (.safetensors), or lines of text for the task's pipeline; else random tokens"},
       {"--batch_size", &o.batch_size, "rows of random inputs"},
       {"--sequence_length", &o.sequence_length, "tokens of each row"},
-      {"--dtype", &o.dtype, "float32 or bfloat16 (autocast)"},
+      {"--dtype", &o.dtype, kDTypeHelp},
       {"--quantization", &o.quantization, "none, or int8: linear layers in 8-bit integers"},
       {"--no_weights", &o.no_weights, "random weights, whatever the directory holds"},
       {"--seed", &o.seed, "of random weights and of dropout"},

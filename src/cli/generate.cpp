@@ -20,6 +20,7 @@ struct Options {
   std::list<std::pair<std::string, std::optional<std::string>>> fields;  // a list: options point into it
   ModelOptions source;
   DeviceOptions device;
+  PrecisionOptions numbers;
 };
 
 GenerationConfig config_of(const Options& options, const std::string& directory) {
@@ -99,9 +100,11 @@ int run(const Options& options) {
     fail(ErrorKind::kUsage, "expected either a prompt, or --inputs FILE with --outputs FILE");
   if (options.inputs && !options.outputs) fail(ErrorKind::kUsage, "--outputs is missing: where the sequences go");
   if (options.outputs && !options.inputs) fail(ErrorKind::kUsage, "--inputs is missing: JSON lines with input_ids");
+  LoadOptions load;
+  options.numbers.apply_to(load);
   const std::string directory = resolve_model(options.model, options.source.hub());
   const GenerationConfig config = config_of(options, directory);
-  const auto model = Model::from_pretrained(directory);
+  const auto model = Model::from_pretrained(directory, load);
   if (options.inputs) generate_lines(options, *model, config, directory);
   for (const std::string& prompt : options.prompts) generate_prompt(*model, config, directory, prompt);
   return 0;
@@ -134,6 +137,7 @@ Command generate_command() {
                                .value_optional = field.is_flag,
                                .hidden = field.help.empty()});
   }
+  o.numbers.add_to(command);
   o.source.add_to(command);
   o.device.add_to(command);
   command.run = [] { return run(o); };

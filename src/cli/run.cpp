@@ -136,8 +136,9 @@ void add_input(const Pipeline& pipeline, const std::string& input, std::vector<J
 
 int run(const Options& options) {
   options.device.apply();
-  const auto numbers = options.numbers.apply();
-  const auto pipeline = make_pipeline(options.task, options.model, options.source.hub());
+  LoadOptions load;
+  options.numbers.apply_to(load);
+  const auto pipeline = make_pipeline(options.task, options.model, options.source.hub(), load);
   const Json parameters = parameters_of(options);
   if (options.requests) {
     const auto file = MappedFile::open(*options.requests);

@@ -11,7 +11,9 @@
 #include "models/compiled_forward.h"
 #include "models/generative.h"
 #include "models/loading/lora.h"
+#include "models/precision.h"
 #include "nn/lora.h"
+#include "nn/weight.h"
 
 namespace transom {
 
@@ -47,6 +49,7 @@ NamedTensors Model::forward(const NamedTensors& inputs, ForwardContext context) 
     if (std::find(known.begin(), known.end(), name) == known.end())
       fail("{} takes no input {}{} It takes: {}", architecture_, quoted(name), did_you_mean(name, known),
            fmt::join(known, ", "));
+  const PrecisionScope scope(precision_);
   std::optional<AdapterPass> pass;
   if (adaptation_) pass.emplace(context);
   if (!CompiledForward::applies(inputs, context)) return run(inputs, context);
@@ -74,16 +77,20 @@ void Model::save_pretrained(const std::string& directory, uint64_t max_shard_byt
   fs::create_directories(directory);
   if (adaptation_) return adaptation_->save(directory);
   NamedViews views;
-  for (const auto* tensors : {&parameters_, &buffers_})
+  for (const auto* tensors : {&parameters_, &frozen_, &buffers_})
     for (const std::shared_ptr<Parameter>& tensor : *tensors) {
-      const auto bytes = std::make_shared<const std::vector<std::byte>>(tensor->value.to_bytes());
-      views.emplace_back(tensor->name, TensorView{tensor->value.dtype(), tensor->value.shape(), *bytes, bytes});
+      const Tensor value = unpacked(*tensor, precision_.dtype);
+      const auto bytes = std::make_shared<const std::vector<std::byte>>(value.to_bytes());
+      views.emplace_back(tensor->name, TensorView{value.dtype(), value.shape(), *bytes, bytes});
     }
   save_checkpoint(directory, views, max_shard_bytes);
-  // Parameters are f32 here, whatever the checkpoint held; Transformers loads in the type that the configuration names.
+  // Transformers loads in the type that the configuration names: that of the parameters, whatever the checkpoint held.
   Config config = *config_;
+  const std::string dtype = name_of_precision(precision_.dtype);
   for (const char* name : {"dtype", "torch_dtype"})
-    if (config.has(name)) config.set(name, Json("float32"));
+    if (config.has(name)) config.set(name, Json(dtype));
+  if (precision_.dtype != DType::kFloat32 && !config.has("dtype") && !config.has("torch_dtype"))
+    config.set("torch_dtype", Json(dtype));
   write_file(fs::path(directory) / "config.json", config.dump());
   const auto* writer = dynamic_cast<const GenerativeModel*>(this);
   if (writer && writer->can_generate())

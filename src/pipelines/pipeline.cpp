@@ -61,16 +61,15 @@ std::vector<std::string> pipeline_tasks() {
   return names;
 }
 
-std::unique_ptr<Pipeline> make_pipeline(const std::string& name, const std::string& model, const HubOptions& hub) {
+std::unique_ptr<Pipeline> make_pipeline(const std::string& name, const std::string& model, const HubOptions& hub,
+                                        LoadOptions options) {
   for (const Task& task : kTasks)
     if (name == task.name || (!task.alias.empty() && name == task.alias)) {
-      LoadOptions options;
       options.task = task.head.empty() ? task.name : task.head;
       return task.make(resolve_model(model, hub), options);
     }
   // translation_en_to_fr: one of the tasks that config.json keeps a prefix for.
   if (name.starts_with("translation_") && name.find("_to_") != name.npos) {
-    LoadOptions options;
     options.task = kTranslation;
     return make_text_to_text(name, resolve_model(model, hub), options);
   }

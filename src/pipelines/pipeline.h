@@ -37,7 +37,8 @@ class Pipeline {
 std::vector<std::string> pipeline_tasks();
 // Loads the model, of a directory or an id of the Hub, and its tokenizer or image processor, for a task; refuses
 // unknown tasks with the known ones.
-std::unique_ptr<Pipeline> make_pipeline(const std::string& task, const std::string& model, const HubOptions& hub = {});
+std::unique_ptr<Pipeline> make_pipeline(const std::string& task, const std::string& model, const HubOptions& hub = {},
+                                        LoadOptions options = {});
 // Checks the names of the parameters, then runs.
 Json run_pipeline(const Pipeline& pipeline, const Json& input, const Json& parameters);
 std::vector<Json> run_pipeline(const Pipeline& pipeline, const std::vector<Json>& inputs, const Json& parameters);

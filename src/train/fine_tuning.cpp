@@ -3,11 +3,10 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "train/tasks/task_data.h"
 #include "train/files/trainer_state.h"
 #include "train/files/training_curve.h"
+#include "train/tasks/task_data.h"
 #include "transom/distributed.h"
-#include "transom/ops.h"
 
 namespace transom {
 namespace {
@@ -49,7 +48,6 @@ FineTuneResult fine_tune(TrainArguments arguments, const FineTuneOptions& option
   if (training.do_train && script.quantization != "none")
     fail(ErrorKind::kUsage,
          "--quantization: nothing is trained in 8-bit integers; leave out do_train and the train_file");
-  const QuantizedLinear quantized(script.quantization == "int8");
   if (training.do_predict && !script.test_file)
     fail(ErrorKind::kUsage, "--do_predict: expected a --test_file of text, found none");
   TaskSetup task = prepare_task(arguments, options.hub);

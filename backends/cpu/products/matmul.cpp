@@ -9,6 +9,7 @@
 #include "cpu/kernels/widening.h"
 #include "cpu/products/parallel_gemm.h"
 #include "cpu/products/product_plan.h"
+#include "cpu/products/widened_weight.h"
 #include "cpu/vector/kernels.h"
 
 namespace transom::cpu {
@@ -217,6 +218,8 @@ Kernel make_product(const Node& node, const ProductPlan& plan) {
   if (plan.k == 0) return {"fill", [plan](const Arguments& arguments) { zero_depth(plan, arguments); }};
   if (plan.a.dtype == TRANSOM_FLOAT64 || !is_floating(plan.a.dtype)) return plain_kernel(plan);
   if (few_rows(plan, node.frozen_origin(1).has_value())) return few_rows_kernel(node, plan);
+  if (!library_computes(plan.a.dtype))
+    if (std::optional<Kernel> kernel = widened_weight_kernel(node, plan)) return std::move(*kernel);
   return library_kernel(node, plan);
 }
 

@@ -223,7 +223,8 @@ void LowRankAdaptation::merge(Model& model) {
     if (parameter->adapter) {
       Tensor value = merged(*parameter);
       eval({value});
-      parameter->value = Tensor::from_bytes(value.to_bytes(), value.type());
+      const auto bytes = std::make_shared<const std::vector<std::byte>>(value.to_bytes());
+      parameter->value = Tensor::from_frozen(*bytes, value.type(), bytes);
       parameter->adapter.reset();
     }
     parameter->value.set_requires_grad();
@@ -234,6 +235,9 @@ void LowRankAdaptation::merge(Model& model) {
 
 std::unique_ptr<Model> LowRankAdaptation::load(const fs::path& directory, LoadOptions options, LoadReport* report) {
   const bool keep = options.keep_adapters;
+  if (options.quantization == "int8_channel")
+    fail(ErrorKind::kUsage, "{}: quantization: adapters stand beside weights of none or int8, found int8_channel",
+         directory.string());
   LoraConfig config(Config::read(directory / kAdapterConfig));
   const AdapterTensors tensors(directory);
   for (const TaskType& task : kTaskTypes) {

@@ -29,7 +29,8 @@ const Argument kArguments[] = {
     field<&S::ignore_mismatched_sizes>("ignore_mismatched_sizes", "Draw a head anew whose shape does not fit."),
     field<&S::config_overrides>("config_overrides",
                                 "Changes to the configuration of a new model, as name=value,name=value."),
-    field<&S::dtype>("dtype", "Type of the weights.").one_of({"float32", "bfloat16", "float16", "auto"}),
+    field<&S::dtype>("dtype", "Type of the weights where nothing is trained; training keeps float32.")
+        .one_of({"float32", "bfloat16", "float16", "auto", "fp32", "bf16", "fp16"}),
     alias("torch_dtype", "dtype"),
     only_default("trust_remote_code", {"false", "0", "no"}, kNoCode),
     ignored("use_fast_tokenizer", "there is one implementation of each tokenizer"),

@@ -195,6 +195,10 @@ NamedTensors TrainStep::forward(const NamedTensors& inputs) const {
 
 TrainStep::Result TrainStep::operator()(const std::vector<NamedTensors>& micro_batches, double learning_rate,
                                         int64_t step) {
+  for (const auto& parameter : trained_)
+    if (parameter->value.dtype() != DType::kFloat32)
+      fail("{}: expected weights of float32 to train, found {}; load the model with dtype float32", parameter->name,
+           name_of(parameter->value.dtype()));
   Rollback before(trained_, model_.buffers(), *optimizer_);
   const Result result = trace(micro_batches, learning_rate, step);
   // By now only the graph and `before` hold the old parameters: the new ones take their memory.
