@@ -12,6 +12,11 @@
  *   - Where the caller passes a struct to be filled in, it sets `struct_size` to what it can read; the callee writes no
  * further, and sets it to what it has written. A table whose host is older is cut off, one whose host is newer lacks
  * the newest functions; both work.
+ *   - In an array of such structs (transom_graph.nodes) struct_size is the step from one element to the next: never
+ * index it with the size that your header knows.
+ *   - transom_value, transom_attribute, transom_binding and transom_error have no struct_size. What a later version says
+ * about values (a layout) stands in an array beside transom_graph.values, in the same order, at the end of
+ * transom_graph.
  *   - Functions return a transom_status. On failure they write one line of text into `error` (never null), say what was
  *     expected and what was found, and leave their outputs untouched. No C++ exception may cross this interface.
  *   - Memory that a caller passes is the caller's, and may be freed when the call returns, unless a comment says else.
@@ -25,7 +30,8 @@
  *
  * Versions: 1.0 the first. 1.1 adds handles to transom_memory_statistics, and to the table: host_allocate, host_free,
  * event_query, event_synchronize, communicator_abort, memory_reset_peak, device_report. 1.2: the id of a communicator
- * may say over which transport. docs/device-plugins.md leads through this header.
+ * may say over which transport. 1.3 adds release to transom_host.
+ * docs/device-plugins.md leads through this header.
  */
 #ifndef TRANSOM_DEVICE_PLUGIN_H
 #define TRANSOM_DEVICE_PLUGIN_H

@@ -4,9 +4,11 @@
 #ifndef TRANSOM_DEVICE_PLUGIN_HPP
 #define TRANSOM_DEVICE_PLUGIN_HPP
 
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <memory>
@@ -78,6 +80,16 @@ template <typename Struct>
 void hand_over(Struct mine, Struct* theirs) {
   mine.struct_size = theirs->struct_size < sizeof mine ? theirs->struct_size : sizeof mine;
   std::memcpy(theirs, &mine, mine.struct_size);
+}
+
+// The fields of a struct of the other side that this header knows; what it does not hold is zero.
+template <typename Struct>
+Struct take_over(const Struct& theirs) {
+  Struct mine{};
+  const size_t size = theirs.struct_size < sizeof mine ? theirs.struct_size : sizeof mine;
+  std::memcpy(&mine, &theirs, size);
+  mine.struct_size = size;
+  return mine;
 }
 
 // Fills in the table: `fill` sets the functions and the name of an empty one.
@@ -161,6 +173,54 @@ void for_each_index(const Shape& shape, Body&& body) {
   }
 }
 
+// The nodes of a graph. Those of a newer host are longer than ours: struct_size is the step from one to the next.
+class Nodes {
+ public:
+  explicit Nodes(const transom_graph& graph)
+      : first_(reinterpret_cast<const char*>(graph.nodes)), count_(graph.nodes_count) {}
+
+  class Iterator {
+   public:
+    using iterator_category = std::forward_iterator_tag;
+    using value_type = transom_node;
+    using difference_type = std::ptrdiff_t;
+    using pointer = const transom_node*;
+    using reference = const transom_node&;
+    Iterator() = default;
+    Iterator(const char* place, size_t index) : place_(place), index_(index) {}
+    reference operator*() const {
+      const auto& node = *reinterpret_cast<const transom_node*>(place_);
+      expect(node.struct_size >= kLeast, "expected nodes of at least " + std::to_string(kLeast) + " bytes, found " +
+                                             std::to_string(node.struct_size));
+      return node;
+    }
+    pointer operator->() const { return &**this; }
+    Iterator& operator++() {
+      place_ += (**this).struct_size;
+      ++index_;
+      return *this;
+    }
+    Iterator operator++(int) {
+      Iterator before = *this;
+      ++*this;
+      return before;
+    }
+    bool operator==(const Iterator& other) const { return index_ == other.index_; }
+    bool operator!=(const Iterator& other) const { return index_ != other.index_; }
+
+   private:
+    static constexpr size_t kLeast = offsetof(transom_node, region) + sizeof(void*);  // of 1.0
+    const char* place_ = nullptr;
+    size_t index_ = 0;
+  };
+  Iterator begin() const { return {first_, 0}; }
+  Iterator end() const { return {nullptr, count_}; }
+
+ private:
+  const char* first_;
+  size_t count_;
+};
+
 struct Value {
   int32_t dtype;
   Shape shape;
@@ -228,15 +288,10 @@ struct Graph {
     }
     inputs = checked(graph.inputs, graph.inputs_count);
     outputs = checked(graph.outputs, graph.outputs_count);
-    // A newer host's nodes may be longer: struct_size is the step from one to the next.
-    const char* place = reinterpret_cast<const char*>(graph.nodes);
-    for (size_t i = 0; i < graph.nodes_count; ++i) {
-      const auto& node = *reinterpret_cast<const transom_node*>(place);
+    for (const transom_node& node : Nodes(graph))
       nodes.push_back({node.op, node.scope ? node.scope : "", checked(node.inputs, node.inputs_count),
                        checked(node.outputs, node.outputs_count), Attributes(node.attributes, node.attributes_count),
                        node.region ? std::make_shared<const Graph>(*node.region) : nullptr});
-      place += node.struct_size;
-    }
   }
 
  private:

@@ -234,9 +234,8 @@ transom_status profile(transom_device* device, transom_profile_callback callback
 transom_status transom_plugin_open(const transom_host* host, transom_plugin* plugin, transom_error* error) {
   using namespace transom::cpu;
   return transom::plugin::open(host, plugin, error, [&](transom_plugin& mine) {
-    if (host->struct_size < sizeof(transom_host) || !host->parallel)
-      fail(TRANSOM_UNSUPPORTED, "expected a host that offers its pool of threads");
-    the_host = *host;
+    the_host = transom::plugin::take_over(*host);
+    if (!the_host.parallel) fail(TRANSOM_UNSUPPORTED, "expected a host that offers its pool of threads, found none");
     mine.name = "cpu";
     mine.version = "1.0";
     mine.priority = 10;

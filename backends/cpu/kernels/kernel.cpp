@@ -56,7 +56,7 @@ std::optional<Node::Origin> Node::frozen_origin(size_t input) const {
   };
   const int32_t value = node_.inputs[input];
   if (is_frozen(value)) return origin(value);
-  const std::span<const transom_node> nodes(graph_.nodes, graph_.nodes_count);
+  const plugin::Nodes nodes(graph_);
   const auto maker = std::find_if(nodes.begin(), nodes.end(), [&](const transom_node& node) {
     return node.outputs_count == 1 && node.outputs[0] == value;
   });

@@ -300,9 +300,7 @@ const char* device_report(transom_device* device) {
 
 transom_status transom_plugin_open(const transom_host* host, transom_plugin* plugin, transom_error* error) {
   return transom::plugin::open(host, plugin, error, [&](transom_plugin& mine) {
-    transom_host known{};
-    std::memcpy(&known, host, std::min(host->struct_size, sizeof known));
-    set_host(known);
+    set_host(transom::plugin::take_over(*host));
     mine.name = "hpu";
     mine.version = "1.0";
     mine.priority = 100;
