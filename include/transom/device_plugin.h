@@ -30,7 +30,8 @@
  *
  * Versions: 1.0 the first. 1.1 adds handles to transom_memory_statistics, and to the table: host_allocate, host_free,
  * event_query, event_synchronize, communicator_abort, memory_reset_peak, device_report. 1.2: the id of a communicator
- * may say over which transport. 1.3 adds release to transom_host.
+ * may say over which transport. 1.3 adds release to transom_host. 1.4 adds to the table: all_to_all, send, receive,
+ * message_group_begin, message_group_end, communicator_split.
  * docs/device-plugins.md leads through this header.
  */
 #ifndef TRANSOM_DEVICE_PLUGIN_H
@@ -44,7 +45,7 @@ extern "C" {
 #endif
 
 #define TRANSOM_PLUGIN_MAJOR 1 /* changes break plugins; the host refuses another major version */
-#define TRANSOM_PLUGIN_MINOR 3 /* additions only */
+#define TRANSOM_PLUGIN_MINOR 4 /* additions only */
 
 #if defined(__GNUC__)
 #define TRANSOM_PLUGIN_EXPORT __attribute__((visibility("default")))
@@ -345,6 +346,30 @@ typedef struct transom_plugin {
   /* (optional) What the device counted since it was opened, as one JSON object ("recompilations", "simulated_seconds",
    * "utilisation" ...), for reports. Owned by the device, valid until the next call of it from the same thread. */
   const char* (*device_report)(transom_device*);
+
+  /* ---- since 1.4: more collectives, under the rules of those above */
+
+  /* (optional) The count_per_rank elements at q * count_per_rank of rank r's `from` come to r * count_per_rank of rank
+   * q's `to`. `to` and `from` do not overlap. */
+  transom_status (*all_to_all)(transom_communicator*, transom_stream*, transom_binding from, transom_binding to,
+                               size_t count_per_rank, int32_t dtype, transom_error* error);
+
+  /* (optional; these four together) Messages between two ranks. The n-th message from one rank to another is what that
+   * one's n-th receive from it takes; both give the same count and type. A message waits for the other side: those
+   * that must move at the same time, such as around a ring, stand between message_group_begin and message_group_end,
+   * of which the latter issues them all to the stream of its messages, one stream for a group. */
+  transom_status (*send)(transom_communicator*, transom_stream*, transom_binding from, size_t count, int32_t dtype,
+                         uint32_t to_rank, transom_error* error);
+  transom_status (*receive)(transom_communicator*, transom_stream*, transom_binding to, size_t count, int32_t dtype,
+                            uint32_t from_rank, transom_error* error);
+  transom_status (*message_group_begin)(transom_communicator*, transom_error* error);
+  transom_status (*message_group_end)(transom_communicator*, transom_error* error);
+
+  /* (optional) Communicators of parts of the ranks: those that give the same `color` form one, in the order of `key`,
+   * then of their ranks. All ranks call it; one whose color is negative takes no part and gets null. The new
+   * communicator may outlive the old one. */
+  transom_status (*communicator_split)(transom_communicator*, int32_t color, int32_t key, transom_communicator**,
+                                       transom_error* error);
 } transom_plugin;
 
 /* The one exported symbol. Fills in `plugin`; returns TRANSOM_UNSUPPORTED if it cannot speak the host's major version.
