@@ -34,11 +34,6 @@ std::byte* address(const transom_binding& binding, size_t bytes, const char* wha
   return binding.buffer->data + binding.offset;
 }
 
-std::string place_of(const transom_node& node) {
-  const bool scoped = node.scope && *node.scope;
-  return scoped ? fmt::format("{} ({})", node.op, node.scope) : std::string(node.op);
-}
-
 uint64_t now() {
   return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
 }
@@ -55,7 +50,7 @@ transom_executable::transom_executable(transom_device* device, const transom_gra
   for (const transom_node& source : transom::plugin::Nodes(graph)) {
     const size_t i = nodes.size();
     nodes.push_back(&source);
-    const std::string where = place_of(source);
+    const std::string where = transom::backend::place_of(source.op, source.scope ? source.scope : "");
     try {
       const Node node(graph, source);
       const auto maker = kernel_table().find(node.op());

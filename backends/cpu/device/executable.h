@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "cpu/kernels/kernel.h"
 #include "cpu/device/memory.h"
+#include "cpu/kernels/kernel.h"
 
 struct transom_device;
 

@@ -8,12 +8,12 @@
 #include <memory>
 #include <numeric>
 
-#include "cpu/kernels/column_sums.h"
-#include "cpu/tiles/generated_program.h"
-#include "cpu/kernels/layer_norm.h"
 #include "cpu/device/single_node_graph.h"
-#include "cpu/kernels/reduction.h"
 #include "cpu/device/threads.h"
+#include "cpu/kernels/column_sums.h"
+#include "cpu/kernels/layer_norm.h"
+#include "cpu/kernels/reduction.h"
+#include "cpu/tiles/generated_program.h"
 
 namespace transom::cpu {
 namespace {
