@@ -14,8 +14,8 @@
  * the newest functions; both work.
  *   - In an array of such structs (transom_graph.nodes) struct_size is the step from one element to the next: never
  * index it with the size that your header knows.
- *   - transom_value, transom_attribute, transom_binding and transom_error have no struct_size. What a later version says
- * about values (a layout) stands in an array beside transom_graph.values, in the same order, at the end of
+ *   - transom_value, transom_attribute, transom_binding and transom_error have no struct_size. What a later version
+ * says about values (a layout) stands in an array beside transom_graph.values, in the same order, at the end of
  * transom_graph.
  *   - Functions return a transom_status. On failure they write one line of text into `error` (never null), say what was
  *     expected and what was found, and leave their outputs untouched. No C++ exception may cross this interface.
@@ -31,7 +31,7 @@
  * Versions: 1.0 the first. 1.1 adds handles to transom_memory_statistics, and to the table: host_allocate, host_free,
  * event_query, event_synchronize, communicator_abort, memory_reset_peak, device_report. 1.2: the id of a communicator
  * may say over which transport. 1.3 adds release to transom_host. 1.4 adds to the table: all_to_all, send, receive,
- * message_group_begin, message_group_end, communicator_split.
+ * message_group_begin, message_group_end; a process may be in several communicators.
  * docs/device-plugins.md leads through this header.
  */
 #ifndef TRANSOM_DEVICE_PLUGIN_H
@@ -307,7 +307,10 @@ typedef struct transom_plugin {
    * all ranks call the same ones in the same order, with the same counts. Counts are elements. `to` may be `from` (and
    * in all_gather and reduce_scatter, `from` or `to` may be our part of the other side). all_gather: rank r's
    * count_per_rank elements come to r * count_per_rank of `to`; reduce_scatter: rank r gets the elements from there. A
-   * rank that is lost ends the others' waiting with TRANSOM_DEVICE_LOST. Sums of one set of inputs have the same bits
+   * rank that is lost ends the others' waiting with TRANSOM_DEVICE_LOST. Since 1.4 a process may be in several
+   * communicators (groups: those of a row of a mesh, of a pipeline's stage), each of some of the processes, with an id
+   * that one of them made, and ranks that count within it; all processes create those that they share in one order.
+   * Sums of one set of inputs have the same bits
    * on every rank and at every repeat. */
   transom_status (*communicator_id)(unsigned char id[256], transom_error* error);
   transom_status (*communicator_create)(transom_device*, const unsigned char id[256], uint32_t rank, uint32_t ranks,
@@ -364,12 +367,6 @@ typedef struct transom_plugin {
                             uint32_t from_rank, transom_error* error);
   transom_status (*message_group_begin)(transom_communicator*, transom_error* error);
   transom_status (*message_group_end)(transom_communicator*, transom_error* error);
-
-  /* (optional) Communicators of parts of the ranks: those that give the same `color` form one, in the order of `key`,
-   * then of their ranks. All ranks call it; one whose color is negative takes no part and gets null. The new
-   * communicator may outlive the old one. */
-  transom_status (*communicator_split)(transom_communicator*, int32_t color, int32_t key, transom_communicator**,
-                                       transom_error* error);
 } transom_plugin;
 
 /* The one exported symbol. Fills in `plugin`; returns TRANSOM_UNSUPPORTED if it cannot speak the host's major version.

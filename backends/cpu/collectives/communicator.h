@@ -9,8 +9,10 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "cpu/collectives/transport.h"
 #include "cpu/device/device.h"
@@ -18,6 +20,14 @@
 namespace transom::cpu {
 
 void add_collectives(transom_plugin& table);
+void add_messages(transom_plugin& table);  // all_to_all, send, receive
+
+// Those between message_group_begin and message_group_end.
+struct MessageGroup {
+  transom_stream* stream = nullptr;
+  std::vector<Message> messages;
+  std::vector<transom_buffer*> buffers;
+};
 
 }  // namespace transom::cpu
 
@@ -32,6 +42,8 @@ struct transom_communicator : transom::cpu::Handle {
   void abort();
   uint32_t rank() const { return rank_; }
   uint32_t ranks() const { return ranks_; }
+
+  std::optional<transom::cpu::MessageGroup> group;
 
  private:
   struct Item {

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "cpu/collectives/transport.h"
 
@@ -92,6 +93,19 @@ class Mpi : public Transport {
     });
   }
 
+  void exchange(std::span<const Message> messages) override {
+    std::vector<MPI_Request> requests;
+    for (const Message& message : messages)
+      in_pieces(message.bytes, [&](size_t done, int piece) {
+        MPI_Request& request = requests.emplace_back();
+        const int peer = static_cast<int>(message.peer);
+        if (message.sends)
+          check(MPI_Isend(message.data + done, piece, MPI_BYTE, peer, kMessageTag, group_, &request), "send");
+        else check(MPI_Irecv(message.data + done, piece, MPI_BYTE, peer, kMessageTag, group_, &request), "receive");
+      });
+    for (MPI_Request& request : requests) wait(request, "message");
+  }
+
   void abort() override { lost_ = true; }
 
  private:
@@ -125,6 +139,7 @@ class Mpi : public Transport {
     }
   }
 
+  static constexpr int kMessageTag = 1;
   MPI_Comm group_ = MPI_COMM_NULL;
   std::atomic<bool> lost_{false};
 };

@@ -6,16 +6,6 @@
 #include <string_view>
 
 #include "hpu/device/guarded.h"
-#include "hpu/lowering/node.h"
-
-struct transom_communicator : DeviceHandle {
-  using DeviceHandle::DeviceHandle;
-  ~transom_communicator() {
-    if (handle) device->library().hcclCommDestroy(handle);
-  }
-  hcclComm_t handle = nullptr;
-  uint32_t ranks = 1;
-};
 
 namespace transom::hpu {
 namespace {
@@ -23,23 +13,10 @@ namespace {
 // As much as goes in one call; longer messages are cut, as the library's other users do.
 constexpr size_t kReducedPiece = size_t{128} << 20, kGatheredPiece = size_t{16} << 20;
 
-// Elements of other types than these two are moved, never summed, as words of them.
-struct Elements {
-  hcclDataType_t type;
-  size_t count, bytes;  // bytes of one
-};
-
 Elements summed(size_t count, int32_t dtype) {
   if (dtype == TRANSOM_FLOAT32) return {hcclFloat32, count, 4};
   if (dtype == TRANSOM_BFLOAT16) return {hcclBfloat16, count, 2};
   fail(TRANSOM_UNSUPPORTED, "the cards reduce f32 and bf16 only");
-}
-
-Elements moved(size_t count, int32_t dtype) {
-  const size_t bytes = count * element_size(static_cast<transom_dtype>(dtype));
-  if (bytes % 4 == 0) return {hcclFloat32, bytes / 4, 4};
-  if (bytes % 2 == 0) return {hcclBfloat16, bytes / 2, 2};
-  fail(TRANSOM_UNSUPPORTED, "the cards move an even number of bytes, found {}", bytes);
 }
 
 hcclRedOp_t operation_of(int32_t reduction) {
@@ -53,29 +30,6 @@ hcclRedOp_t operation_of(int32_t reduction) {
     default:
       fail(TRANSOM_INVALID_ARGUMENT, "expected a reduction of the interface, found number {}", reduction);
   }
-}
-
-Block& checked(const transom_binding& binding, size_t bytes) {
-  if (!binding.buffer) fail(TRANSOM_INVALID_ARGUMENT, "expected a buffer, found none");
-  if (binding.offset > binding.buffer->bytes || bytes > binding.buffer->bytes - binding.offset)
-    fail(TRANSOM_INVALID_ARGUMENT, "expected {} bytes at offset {}, found a buffer of {}", bytes, binding.offset,
-         binding.buffer->bytes);
-  return *binding.buffer->block;
-}
-
-void* at(const Block& block, size_t offset) { return reinterpret_cast<void*>(block.address + offset); }
-
-// Queues call(stream) after all that touches the two, now or at every replay.
-template <typename Call>
-void submit(transom_communicator* communicator, transom_stream* stream, Block& from, Block& to, Call&& call) {
-  const auto work = [communicator, from = &from, to = &to, call](transom_stream& queue) {
-    transom_device& device = *communicator->device;
-    const std::lock_guard lock(device.mutex);
-    Block *const reads[] = {from}, *const writes[] = {to};
-    queue.add(Lane::kNetwork, device.lanes->submit(Lane::kNetwork, reads, writes, call));
-  };
-  if (stream->recording) stream->recording->work.push_back(work);
-  else work(*stream);
 }
 
 struct Collectives : Guard {
@@ -107,6 +61,7 @@ struct Collectives : Guard {
     theirs.length = std::min<size_t>(length, 256 - sizeof length);
     std::memcpy(theirs.internal, id + sizeof length, theirs.length);
     auto made = std::make_unique<transom_communicator>(device);
+    made->rank = rank;
     made->ranks = ranks;
     const SynapseLibrary& library = device->library();
     library.expect_collective(
@@ -134,7 +89,7 @@ struct Collectives : Guard {
     Block &source = checked(from, count * elements.bytes), &target = checked(to, count * elements.bytes);
     if (count == 0) return;
     const SynapseLibrary& library = communicator->device->library();
-    submit(communicator, stream, source, target,
+    submit(communicator, stream, {&source}, {&target},
            [=, handle = communicator->handle, &library, &source, &target](synStreamHandle queue) {
              const size_t piece = kReducedPiece / elements.bytes;
              for (size_t done = 0; done < elements.count; done += piece)
@@ -153,7 +108,7 @@ struct Collectives : Guard {
     Block &source = checked(from, bytes), &target = checked(to, bytes * communicator->ranks);
     if (count == 0) return;
     const SynapseLibrary& library = communicator->device->library();
-    submit(communicator, stream, source, target,
+    submit(communicator, stream, {&source}, {&target},
            [=, handle = communicator->handle, &library, &source, &target](synStreamHandle queue) {
              library.expect_collective(library.hcclAllGather(at(source, from.offset), at(target, to.offset),
                                                              elements.count, elements.type, handle, queue),
@@ -169,7 +124,7 @@ struct Collectives : Guard {
     Block &source = checked(from, bytes * communicator->ranks), &target = checked(to, bytes);
     if (count == 0) return;
     const SynapseLibrary& library = communicator->device->library();
-    submit(communicator, stream, source, target,
+    submit(communicator, stream, {&source}, {&target},
            [=, handle = communicator->handle, &library, &source, &target](synStreamHandle queue) {
              library.expect_collective(
                  library.hcclReduceScatter(at(source, from.offset), at(target, to.offset), elements.count,
@@ -186,7 +141,7 @@ struct Collectives : Guard {
     Block& block = checked(buffer, elements.count * elements.bytes);
     if (count == 0) return;
     const SynapseLibrary& library = communicator->device->library();
-    submit(communicator, stream, block, block,
+    submit(communicator, stream, {&block}, {&block},
            [=, handle = communicator->handle, &library, &block](synStreamHandle queue) {
              const size_t piece = kGatheredPiece / elements.bytes;
              for (size_t done = 0; done < elements.count; done += piece) {
