@@ -310,8 +310,7 @@ typedef struct transom_plugin {
    * rank that is lost ends the others' waiting with TRANSOM_DEVICE_LOST. Since 1.4 a process may be in several
    * communicators (groups: those of a row of a mesh, of a pipeline's stage), each of some of the processes, with an id
    * that one of them made, and ranks that count within it; all processes create those that they share in one order.
-   * Sums of one set of inputs have the same bits
-   * on every rank and at every repeat. */
+   * Sums of one set of inputs have the same bits on every rank and at every repeat. */
   transom_status (*communicator_id)(unsigned char id[256], transom_error* error);
   transom_status (*communicator_create)(transom_device*, const unsigned char id[256], uint32_t rank, uint32_t ranks,
                                         transom_communicator**, transom_error* error);

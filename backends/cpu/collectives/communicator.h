@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/messages.h"
 #include "cpu/collectives/transport.h"
 #include "cpu/device/device.h"
 
@@ -22,11 +23,10 @@ namespace transom::cpu {
 void add_collectives(transom_plugin& table);
 void add_messages(transom_plugin& table);  // all_to_all, send, receive
 
-// Those between message_group_begin and message_group_end.
-struct MessageGroup {
-  transom_stream* stream = nullptr;
-  std::vector<Message> messages;
-  std::vector<transom_buffer*> buffers;
+// A message, and the buffer that it is in.
+struct BufferMessage {
+  Message message;
+  transom_buffer* buffer;
 };
 
 }  // namespace transom::cpu
@@ -43,7 +43,7 @@ struct transom_communicator : transom::cpu::Handle {
   uint32_t rank() const { return rank_; }
   uint32_t ranks() const { return ranks_; }
 
-  std::optional<transom::cpu::MessageGroup> group;
+  std::optional<transom::backend::MessageGroup<transom::cpu::BufferMessage>> group;
 
  private:
   struct Item {

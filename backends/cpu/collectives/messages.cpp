@@ -8,29 +8,26 @@
 namespace transom::cpu {
 namespace {
 
-void issue(transom_communicator* communicator, transom_stream* stream, std::vector<transom_buffer*> buffers,
-           std::vector<Message> messages) {
-  submit(communicator, stream, std::move(buffers),
-         [messages = std::move(messages)](Transport* transport) { transport->exchange(messages); });
-}
+struct Messages : backend::MessageTable<Messages, transom_communicator> {
+  static BufferMessage message_of(const transom_communicator& communicator, transom_binding binding, size_t count,
+                                  int32_t dtype, uint32_t peer, bool sends) {
+    if (peer >= communicator.ranks() || peer == communicator.rank())
+      fail(TRANSOM_INVALID_ARGUMENT, "expected another rank below {}, found {}", communicator.ranks(), peer);
+    const size_t bytes = bytes_of(count, dtype);
+    return {{checked(binding, bytes), bytes, peer, sends}, binding.buffer};
+  }
 
-void add(transom_communicator* communicator, transom_stream* stream, transom_binding binding, size_t count,
-         int32_t dtype, uint32_t peer, bool sends) {
-  if (peer >= communicator->ranks() || peer == communicator->rank())
-    fail(TRANSOM_INVALID_ARGUMENT, "expected another rank below {}, found {}", communicator->ranks(), peer);
-  const size_t bytes = bytes_of(count, dtype);
-  const Message message{checked(binding, bytes), bytes, peer, sends};
-  if (bytes == 0) return;
-  if (!communicator->group) return issue(communicator, stream, {binding.buffer}, {message});
-  MessageGroup& group = *communicator->group;
-  if (group.stream && group.stream != stream)
-    fail(TRANSOM_INVALID_ARGUMENT, "expected one stream for a group of messages, found two");
-  group.stream = stream;
-  group.messages.push_back(message);
-  group.buffers.push_back(binding.buffer);
-}
+  static void issue(transom_communicator* communicator, transom_stream* stream, std::vector<BufferMessage> group) {
+    std::vector<transom_buffer*> buffers;
+    std::vector<Message> messages;
+    for (const BufferMessage& item : group) {
+      buffers.push_back(item.buffer);
+      messages.push_back(item.message);
+    }
+    submit(communicator, stream, std::move(buffers),
+           [messages = std::move(messages)](Transport* transport) { transport->exchange(messages); });
+  }
 
-struct Messages {
   static void all_to_all(transom_communicator* communicator, transom_stream* stream, transom_binding from,
                          transom_binding to, size_t count, int32_t dtype) {
     const size_t bytes = bytes_of(count, dtype), rank = communicator->rank(), ranks = communicator->ranks();
@@ -49,28 +46,6 @@ struct Messages {
       }
       transport->exchange(messages);
     });
-  }
-
-  static void send(transom_communicator* communicator, transom_stream* stream, transom_binding from, size_t count,
-                   int32_t dtype, uint32_t peer) {
-    add(communicator, stream, from, count, dtype, peer, true);
-  }
-
-  static void receive(transom_communicator* communicator, transom_stream* stream, transom_binding to, size_t count,
-                      int32_t dtype, uint32_t peer) {
-    add(communicator, stream, to, count, dtype, peer, false);
-  }
-
-  static void message_group_begin(transom_communicator* communicator) {
-    if (communicator->group) fail(TRANSOM_INVALID_ARGUMENT, "a group of messages is open already");
-    communicator->group.emplace();
-  }
-
-  static void message_group_end(transom_communicator* communicator) {
-    if (!communicator->group) fail(TRANSOM_INVALID_ARGUMENT, "no group of messages is open");
-    MessageGroup group = std::move(*communicator->group);
-    communicator->group.reset();
-    if (!group.messages.empty()) issue(communicator, group.stream, std::move(group.buffers), std::move(group.messages));
   }
 };
 

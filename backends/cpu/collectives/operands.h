@@ -21,9 +21,7 @@ inline size_t bytes_of(size_t count, int32_t dtype) {
 
 inline std::byte* checked(const transom_binding& binding, size_t bytes) {
   if (!binding.buffer) fail(TRANSOM_INVALID_ARGUMENT, "expected a buffer, found none");
-  if (binding.offset > binding.buffer->bytes || bytes > binding.buffer->bytes - binding.offset)
-    fail(TRANSOM_INVALID_ARGUMENT, "expected {} bytes at offset {}, found a buffer of {}", bytes, binding.offset,
-         binding.buffer->bytes);
+  backend::expect_inside(binding, binding.buffer->bytes, bytes);
   return binding.buffer->data + binding.offset;
 }
 

@@ -18,9 +18,7 @@ void require_device(uint32_t index) {
 
 std::byte* checked(transom_binding binding, size_t bytes) {
   if (!binding.buffer) fail(TRANSOM_INVALID_ARGUMENT, "expected a buffer to copy, found none");
-  if (binding.offset > binding.buffer->bytes || bytes > binding.buffer->bytes - binding.offset)
-    fail(TRANSOM_INVALID_ARGUMENT, "expected a copy inside the buffer of {} bytes, found {} bytes at {}",
-         binding.buffer->bytes, bytes, binding.offset);
+  backend::expect_inside(binding, binding.buffer->bytes, bytes);
   return binding.buffer->data + binding.offset;
 }
 

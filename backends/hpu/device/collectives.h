@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "common/messages.h"
 #include "hpu/device/device.h"
 #include "hpu/lowering/node.h"
 
@@ -29,27 +30,18 @@ inline Elements moved(size_t count, int32_t dtype) {
 
 inline Block& checked(const transom_binding& binding, size_t bytes) {
   if (!binding.buffer) fail(TRANSOM_INVALID_ARGUMENT, "expected a buffer, found none");
-  if (binding.offset > binding.buffer->bytes || bytes > binding.buffer->bytes - binding.offset)
-    fail(TRANSOM_INVALID_ARGUMENT, "expected {} bytes at offset {}, found a buffer of {}", bytes, binding.offset,
-         binding.buffer->bytes);
+  backend::expect_inside(binding, binding.buffer->bytes, bytes);
   return *binding.buffer->block;
 }
 
 inline void* at(const Block& block, size_t offset) { return reinterpret_cast<void*>(block.address + offset); }
 
-// One message of a group that is being made.
 struct Message {
   Block* block;
   size_t offset;
   Elements elements;
   int peer;
   bool sends;
-};
-
-// Those between message_group_begin and message_group_end.
-struct MessageGroup {
-  transom_stream* stream = nullptr;
-  std::vector<Message> messages;
 };
 
 }  // namespace transom::hpu
@@ -61,7 +53,7 @@ struct transom_communicator : DeviceHandle {
   }
   hcclComm_t handle = nullptr;
   uint32_t rank = 0, ranks = 1;
-  std::optional<transom::hpu::MessageGroup> group;
+  std::optional<transom::backend::MessageGroup<transom::hpu::Message>> group;
 };
 
 namespace transom::hpu {

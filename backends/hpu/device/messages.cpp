@@ -13,50 +13,42 @@ void require(Function* function, const char* name) {
   if (!function) fail(TRANSOM_UNSUPPORTED, "this Synapse library has no function {}", name);
 }
 
-// All of them move at the same time.
-void issue(transom_communicator* communicator, transom_stream* stream, std::vector<Message> messages) {
-  const SynapseLibrary& library = communicator->device->library();
-  std::vector<Block*> reads, writes;
-  for (const Message& message : messages) (message.sends ? reads : writes).push_back(message.block);
-  submit(communicator, stream, std::move(reads), std::move(writes),
-         [&library, handle = communicator->handle, messages = std::move(messages)](synStreamHandle queue) {
-           library.expect_collective(library.hcclGroupStart(), "starting a group of messages");
-           for (const Message& message : messages) {
-             const Elements& elements = message.elements;
-             void* const place = at(*message.block, message.offset);
-             if (message.sends)
-               library.expect_collective(
-                   library.hcclSend(place, elements.count, elements.type, message.peer, handle, queue), "send");
-             else
-               library.expect_collective(
-                   library.hcclRecv(place, elements.count, elements.type, message.peer, handle, queue), "receive");
-           }
-           library.expect_collective(library.hcclGroupEnd(), "ending a group of messages");
-         });
-}
+struct Messages : Guard, backend::MessageTable<Messages, transom_communicator> {
+  static Message message_of(const transom_communicator& communicator, transom_binding binding, size_t count,
+                            int32_t dtype, uint32_t peer, bool sends) {
+    const SynapseLibrary& library = communicator.device->library();
+    require(library.hcclSend, "hcclSend");
+    require(library.hcclRecv, "hcclRecv");
+    require(library.hcclGroupStart, "hcclGroupStart");
+    require(library.hcclGroupEnd, "hcclGroupEnd");
+    if (peer >= communicator.ranks || peer == communicator.rank)
+      fail(TRANSOM_INVALID_ARGUMENT, "expected another rank below {}, found {}", communicator.ranks, peer);
+    const Elements elements = moved(count, dtype);
+    return {&checked(binding, elements.count * elements.bytes), binding.offset, elements, static_cast<int>(peer),
+            sends};
+  }
 
-void add(transom_communicator* communicator, transom_stream* stream, transom_binding binding, size_t count,
-         int32_t dtype, uint32_t peer, bool sends) {
-  const SynapseLibrary& library = communicator->device->library();
-  require(library.hcclSend, "hcclSend");
-  require(library.hcclRecv, "hcclRecv");
-  require(library.hcclGroupStart, "hcclGroupStart");
-  require(library.hcclGroupEnd, "hcclGroupEnd");
-  if (peer >= communicator->ranks || peer == communicator->rank)
-    fail(TRANSOM_INVALID_ARGUMENT, "expected another rank below {}, found {}", communicator->ranks, peer);
-  const Elements elements = moved(count, dtype);
-  const Message message{&checked(binding, elements.count * elements.bytes), binding.offset, elements,
-                        static_cast<int>(peer), sends};
-  if (count == 0) return;
-  if (!communicator->group) return issue(communicator, stream, {message});
-  MessageGroup& group = *communicator->group;
-  if (group.stream && group.stream != stream)
-    fail(TRANSOM_INVALID_ARGUMENT, "expected one stream for a group of messages, found two");
-  group.stream = stream;
-  group.messages.push_back(message);
-}
+  static void issue(transom_communicator* communicator, transom_stream* stream, std::vector<Message> messages) {
+    const SynapseLibrary& library = communicator->device->library();
+    std::vector<Block*> reads, writes;
+    for (const Message& message : messages) (message.sends ? reads : writes).push_back(message.block);
+    submit(communicator, stream, std::move(reads), std::move(writes),
+           [&library, handle = communicator->handle, messages = std::move(messages)](synStreamHandle queue) {
+             library.expect_collective(library.hcclGroupStart(), "starting a group of messages");
+             for (const Message& message : messages) {
+               const Elements& elements = message.elements;
+               void* const place = at(*message.block, message.offset);
+               if (message.sends)
+                 library.expect_collective(
+                     library.hcclSend(place, elements.count, elements.type, message.peer, handle, queue), "send");
+               else
+                 library.expect_collective(
+                     library.hcclRecv(place, elements.count, elements.type, message.peer, handle, queue), "receive");
+             }
+             library.expect_collective(library.hcclGroupEnd(), "ending a group of messages");
+           });
+  }
 
-struct Messages : Guard {
   static void all_to_all(transom_communicator* communicator, transom_stream* stream, transom_binding from,
                          transom_binding to, size_t count, int32_t dtype) {
     const SynapseLibrary& library = communicator->device->library();
@@ -74,28 +66,6 @@ struct Messages : Guard {
                                                             elements.count * ranks, elements.type, handle, queue),
                                        "all-to-all");
            });
-  }
-
-  static void send(transom_communicator* communicator, transom_stream* stream, transom_binding from, size_t count,
-                   int32_t dtype, uint32_t peer) {
-    add(communicator, stream, from, count, dtype, peer, true);
-  }
-
-  static void receive(transom_communicator* communicator, transom_stream* stream, transom_binding to, size_t count,
-                      int32_t dtype, uint32_t peer) {
-    add(communicator, stream, to, count, dtype, peer, false);
-  }
-
-  static void message_group_begin(transom_communicator* communicator) {
-    if (communicator->group) fail(TRANSOM_INVALID_ARGUMENT, "a group of messages is open already");
-    communicator->group.emplace();
-  }
-
-  static void message_group_end(transom_communicator* communicator) {
-    if (!communicator->group) fail(TRANSOM_INVALID_ARGUMENT, "no group of messages is open");
-    MessageGroup group = std::move(*communicator->group);
-    communicator->group.reset();
-    if (!group.messages.empty()) issue(communicator, group.stream, std::move(group.messages));
   }
 };
 

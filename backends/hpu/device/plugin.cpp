@@ -20,9 +20,7 @@ namespace {
 
 void check(const transom_binding& binding, size_t bytes) {
   if (!binding.buffer) fail(TRANSOM_INVALID_ARGUMENT, "expected a buffer to copy, found none");
-  if (binding.offset > binding.buffer->bytes || bytes > binding.buffer->bytes - binding.offset)
-    fail(TRANSOM_INVALID_ARGUMENT, "expected a copy inside the buffer of {} bytes, found {} bytes at {}",
-         binding.buffer->bytes, bytes, binding.offset);
+  transom::backend::expect_inside(binding, binding.buffer->bytes, bytes);
 }
 
 // Copies to and from the host have no fixed addresses.
