@@ -157,6 +157,8 @@ void Plugin::check() const {
   whole("collectives",
         {t.communicator_id != nullptr, t.communicator_create != nullptr, t.communicator_destroy != nullptr,
          t.all_reduce != nullptr, t.all_gather != nullptr, t.reduce_scatter != nullptr, t.broadcast != nullptr});
+  whole("messages",
+        {t.send != nullptr, t.receive != nullptr, t.message_group_begin != nullptr, t.message_group_end != nullptr});
   whole("host memory", {t.host_allocate != nullptr, t.host_free != nullptr});
 }
 

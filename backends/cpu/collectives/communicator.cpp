@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cpu/collectives/operands.h"
 #include "cpu/device/error.h"
 #include "cpu/device/types.h"
 
@@ -126,22 +127,6 @@ transom_status communicator_create(transom_device*, const unsigned char id[256],
 void communicator_destroy(transom_communicator* communicator) { delete communicator; }
 void communicator_abort(transom_communicator* communicator) { communicator->abort(); }
 
-size_t bytes_of(size_t count, int32_t dtype) {
-  if (dtype < TRANSOM_BOOL || dtype > TRANSOM_FLOAT64)
-    fail(TRANSOM_INVALID_ARGUMENT, "expected an element type, found number {}", dtype);
-  const size_t size = element_size(static_cast<transom_dtype>(dtype));
-  if (count > SIZE_MAX / size / 4096) fail(TRANSOM_INVALID_ARGUMENT, "{} elements are more than memory holds", count);
-  return count * size;
-}
-
-std::byte* checked(const transom_binding& binding, size_t bytes) {
-  if (!binding.buffer) fail(TRANSOM_INVALID_ARGUMENT, "expected a buffer, found none");
-  if (binding.offset > binding.buffer->bytes || bytes > binding.buffer->bytes - binding.offset)
-    fail(TRANSOM_INVALID_ARGUMENT, "expected {} bytes at offset {}, found a buffer of {}", bytes, binding.offset,
-         binding.buffer->bytes);
-  return binding.buffer->data + binding.offset;
-}
-
 template <typename Half>
 void all_reduce_wide(Transport& transport, Half* data, size_t count, transom_reduction reduction) {
   std::vector<float> wide(data, data + count);
@@ -175,25 +160,13 @@ void expect_reduction(int32_t dtype, int32_t reduction) {
     fail(TRANSOM_INVALID_ARGUMENT, "expected a reduction of the interface, found number {}", reduction);
 }
 
-// Queues the work, after the stream's and now or at each replay.
-void submit(transom_communicator* communicator, transom_stream* stream, transom_buffer* from, transom_buffer* to,
-            std::function<void(Transport*)> work) {
-  const auto issue = [=, work = std::move(work)] {
-    stream->pending = communicator->submit(work);
-    from->use_by(stream->pending);
-    to->use_by(stream->pending);
-  };
-  if (stream->recording) stream->recording->work.push_back(issue);
-  else issue();
-}
-
 transom_status all_reduce(transom_communicator* communicator, transom_stream* stream, transom_binding from,
                           transom_binding to, size_t count, int32_t dtype, int32_t reduction, transom_error* error) {
   return guarded(error, [&] {
     expect_reduction(dtype, reduction);
     const size_t bytes = bytes_of(count, dtype);
     std::byte *source = checked(from, bytes), *target = checked(to, bytes);
-    submit(communicator, stream, from.buffer, to.buffer, [=](Transport* transport) {
+    submit(communicator, stream, {from.buffer, to.buffer}, [=](Transport* transport) {
       if (source != target) std::memmove(target, source, bytes);
       all_reduce_in_place(transport, target, count, static_cast<transom_dtype>(dtype),
                           static_cast<transom_reduction>(reduction));
@@ -206,7 +179,7 @@ transom_status all_gather(transom_communicator* communicator, transom_stream* st
   return guarded(error, [&] {
     const size_t bytes = bytes_of(count, dtype);
     std::byte *source = checked(from, bytes), *target = checked(to, bytes * communicator->ranks());
-    submit(communicator, stream, from.buffer, to.buffer, [=](Transport* transport) {
+    submit(communicator, stream, {from.buffer, to.buffer}, [=](Transport* transport) {
       if (transport) transport->all_gather(source, target, bytes);
       else if (source != target) std::memmove(target, source, bytes);
     });
@@ -221,7 +194,7 @@ transom_status reduce_scatter(transom_communicator* communicator, transom_stream
     expect_reduction(dtype, reduction);
     const size_t bytes = bytes_of(count, dtype), ranks = communicator->ranks(), rank = communicator->rank();
     std::byte *source = checked(from, bytes * ranks), *target = checked(to, bytes);
-    submit(communicator, stream, from.buffer, to.buffer, [=](Transport* transport) {
+    submit(communicator, stream, {from.buffer, to.buffer}, [=](Transport* transport) {
       std::vector<std::byte> all(source, source + bytes * ranks);
       all_reduce_in_place(transport, all.data(), count * ranks, static_cast<transom_dtype>(dtype),
                           static_cast<transom_reduction>(reduction));
@@ -237,7 +210,7 @@ transom_status broadcast(transom_communicator* communicator, transom_stream* str
       fail(TRANSOM_INVALID_ARGUMENT, "expected a root below {}, found {}", communicator->ranks(), root);
     const size_t bytes = bytes_of(count, dtype);
     std::byte* data = checked(buffer, bytes);
-    submit(communicator, stream, buffer.buffer, buffer.buffer, [=](Transport* transport) {
+    submit(communicator, stream, {buffer.buffer}, [=](Transport* transport) {
       if (transport && bytes > 0) transport->broadcast(data, bytes, root);
     });
   });
@@ -254,6 +227,7 @@ void add_collectives(transom_plugin& table) {
   table.all_gather = all_gather;
   table.reduce_scatter = reduce_scatter;
   table.broadcast = broadcast;
+  add_messages(table);
 }
 
 }  // namespace transom::cpu

@@ -6,11 +6,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "transom/device_plugin.h"
 
 namespace transom::cpu {
+
+// From or to another rank.
+struct Message {
+  std::byte* data;
+  size_t bytes;
+  uint32_t peer;
+  bool sends;
+};
 
 // All functions but abort are called from one thread. They throw std::runtime_error where a rank is lost or aborted.
 class Transport {
@@ -21,6 +30,8 @@ class Transport {
   // Rank r's bytes come to r * bytes of `to`; `from` may be our part of it.
   virtual void all_gather(const void* from, void* to, size_t bytes) = 0;
   virtual void broadcast(void* data, size_t bytes, uint32_t root) = 0;
+  // All of them at the same time; those from one rank to another arrive in the order of the calls.
+  virtual void exchange(std::span<const Message> messages) = 0;
   // Ends the waiting of the others; from any thread.
   virtual void abort() = 0;
 };

@@ -13,6 +13,7 @@
 #include <set>
 #include <vector>
 
+#include "common/handle.h"
 #include "cpu/collectives/completion.h"
 #include "cpu/device/lru_cache.h"
 #include "cpu/device/threads.h"
@@ -37,14 +38,7 @@ class Allocator {
   uint64_t in_use_ = 0, peak_ = 0, allocations_ = 0;
 };
 
-// A base of what the interface's handles stand for: memory_statistics says how many live.
-struct Handle {
-  Handle() { ++live; }
-  Handle(const Handle&) = delete;
-  Handle& operator=(const Handle&) = delete;
-  ~Handle() { --live; }
-  static inline std::atomic<uint64_t> live{0};
-};
+using backend::Handle;
 
 // Physical memory of the machine in bytes, 0 if not known.
 uint64_t physical_memory();

@@ -6,12 +6,16 @@
 #include <gloo/context.h>
 #include <gloo/transport/context.h>
 #include <gloo/transport/tcp/device.h>
+#include <gloo/transport/unbound_buffer.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <map>
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "cpu/collectives/transport.h"
 #include "cpu/transports/rendezvous.h"
@@ -114,6 +118,23 @@ class Gloo : public Transport {
     gloo::broadcast(options);
   }
 
+  void exchange(std::span<const Message> messages) override {
+    std::vector<std::unique_ptr<gloo::transport::UnboundBuffer>> buffers;
+    for (const Message& message : messages) {
+      if (!context_->getPair(static_cast<int>(message.peer)))
+        throw std::runtime_error("gloo: expected a connection to rank " + std::to_string(message.peer) +
+                                 ", found none");
+      auto& buffer = buffers.emplace_back(context_->createUnboundBuffer(message.data, message.bytes));
+      uint32_t& number = (message.sends ? sent_ : received_)[message.peer];
+      const auto slot = gloo::Slot::build(kMessageSlots, number++);
+      if (message.sends) buffer->send(static_cast<int>(message.peer), slot);
+      else buffer->recv(static_cast<int>(message.peer), slot);
+    }
+    for (size_t i = 0; i < messages.size(); ++i)
+      if (!(messages[i].sends ? buffers[i]->waitSend() : buffers[i]->waitRecv()))
+        throw std::runtime_error("gloo: a message was given up");
+  }
+
   void abort() override { context_->closeConnections(); }
 
  private:
@@ -130,6 +151,8 @@ class Gloo : public Transport {
 
   std::shared_ptr<Mesh> context_;
   uint32_t tag_ = 0;
+  static constexpr uint8_t kMessageSlots = 0x80;  // beyond those of gloo's own collectives
+  std::map<uint32_t, uint32_t> sent_, received_;  // messages so far, by rank
 };
 
 void make_id(const GroupOptions& options, unsigned char* id, size_t bytes) {

@@ -167,6 +167,20 @@ class Mpi : public Transport {
     });
   }
 
+  void exchange(std::span<const Message> messages) override {
+    std::vector<MPI_Request> requests;
+    for (const Message& message : messages)
+      in_pieces(message.bytes, [&](size_t done, int piece) {
+        MPI_Request& request = requests.emplace_back();
+        const int peer = static_cast<int>(message.peer);
+        const auto turn = World::turn();
+        if (message.sends)
+          check(MPI_Isend(message.data + done, piece, MPI_BYTE, peer, kMessageTag, group_, &request), "send");
+        else check(MPI_Irecv(message.data + done, piece, MPI_BYTE, peer, kMessageTag, group_, &request), "receive");
+      });
+    for (MPI_Request& request : requests) wait_for(request, "message");
+  }
+
   void abort() override { lost_ = World::lost = true; }
 
  private:
@@ -198,6 +212,10 @@ class Mpi : public Transport {
       const auto turn = World::turn();
       check(start(request), what);
     }
+    wait_for(request, what);
+  }
+
+  void wait_for(MPI_Request& request, const char* what) {
     const auto end = std::chrono::steady_clock::now() + patience_;
     for (int tests = 0;; ++tests) {
       int done = 0;
@@ -216,6 +234,7 @@ class Mpi : public Transport {
     }
   }
 
+  static constexpr int kMessageTag = 1;
   World world_;
   std::chrono::seconds patience_;
   MPI_Comm group_ = MPI_COMM_NULL;
