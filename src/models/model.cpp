@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/directories.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "io/checkpoint.h"
@@ -65,8 +66,12 @@ std::vector<std::string> Model::labels() const {
 }
 
 void Model::save_pretrained(const std::string& directory, uint64_t max_shard_bytes) const {
-  fs::create_directories(directory);
-  if (adaptation_) return adaptation_->save(directory);
+  make_directories(directory);
+  if (adaptation_) {
+    adaptation_->save(directory);
+    // PEFT's format has no place for the names of the classes; PEFT reads no config.json beside its own file.
+    return write_file(fs::path(directory) / "config.json", config_->dump());
+  }
   NamedViews views;
   for (const auto* tensors : {&parameters_, &buffers_})
     for (const std::shared_ptr<Parameter>& tensor : *tensors) {

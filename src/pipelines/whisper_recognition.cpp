@@ -3,6 +3,7 @@
 // overlap.
 #include <cmath>
 
+#include "base/directories.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
@@ -119,7 +120,7 @@ class WhisperRecognition : public Pipeline {
 std::unique_ptr<Pipeline> make_whisper_recognition(const std::string& directory, const LoadOptions& options) {
   const fs::path folder(directory), own = folder / "generation_config.json";
   return std::make_unique<WhisperRecognition>(GenerationModel::load(directory, options), FeatureExtractor::read(directory),
-                                              read_json(fs::exists(own) ? own : folder / "config.json"));
+                                              read_json(path_exists(own) ? own : folder / "config.json"));
 }
 
 }  // namespace transom

@@ -103,9 +103,10 @@ void warn_of_missing(const LoadReport& report, const std::string& where) {
   for (const std::string& name : shown)
     if (!near && report.unexpected.size() < 1000) near = nearest(name, report.unexpected);
   log(LogLevel::kWarning,
-      fmt::format("{}: {} tensors of the model are not there and are made new: {}{}{}", where, report.missing.size(),
+      fmt::format("{}: {} missing from the checkpoint and newly initialised: {}{}{}", where,
+                  report.missing.size() == 1 ? "1 weight is" : fmt::format("{} weights are", report.missing.size()),
                   fmt::join(shown, ", "), report.missing.size() > kShown ? " ..." : "",
-                  near ? fmt::format("; not used '{}'", *near) : ""));
+                  near ? fmt::format("; the checkpoint holds '{}', which is not used", *near) : ""));
 }
 
 class Source : public ParameterSource {
@@ -274,7 +275,7 @@ class ModelLoader {
     Source source(checkpoint, *choice.family, options);
     std::unique_ptr<Model> model = choice.architecture->make(config, Scope(source));
     source.finish();
-    if (checkpoint) warn_of_missing(source.report, checkpoint->where());
+    if (checkpoint && !report) warn_of_missing(source.report, checkpoint->where());  // who asks for it, says it
     model->parameters_ = std::move(source.parameters);
     model->buffers_ = std::move(source.buffers);
     if (auto* writer = dynamic_cast<GenerativeModel*>(model.get()))

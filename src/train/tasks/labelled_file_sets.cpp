@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/mt19937.h"
 #include "io/config.h"
+#include "train/tasks/text_features.h"
 
 namespace transom {
 namespace {
@@ -62,6 +63,7 @@ LabelledFileSets labelled_file_sets(const TrainArguments& arguments, const TaskF
   if (!sets.train && !sets.validation) fail(ErrorKind::kUsage, "--train_dir or --train_file is missing");
   if (sets.train && !sets.validation && arguments.training.do_eval)
     sets.validation = LabelledFiles{sets.train->classes, split_off(sets.train->files, script.train_val_split, seed)};
+  if (sets.train) warn_of_one_class(sets.train->classes);
   const std::vector<std::string> classes = (sets.train ? *sets.train : *sets.validation).classes;
 
   // A checkpoint that was trained on the same classes keeps its order of them.

@@ -203,7 +203,7 @@ void prepare_sequence_to_sequence(const TrainArguments& arguments, const TaskFil
   const std::string task = script.task.value_or(script.summary_column ? "summarization" : "translation");
   if (arguments.training.do_predict && !script.predict_with_generate)
     fail(ErrorKind::kUsage, "--do_predict: texts are predicted with --predict_with_generate");
-  setup.model = Model::from_pretrained(script.model_name_or_path,
+  setup.model = load_model(arguments, script.model_name_or_path,
                                        load_options(arguments, of_language ? "text2text-generation" : task));
   const TextEncoder encoder(arguments, *setup.model, std::nullopt);
   encoder.save_into(setup);
