@@ -43,8 +43,8 @@ struct DatasetOptions {
 // Rows of one file. A cheap handle; rows may be read from several threads.
 class Dataset {
  public:
-  // Without DatasetOptions::format the name tells it: .csv, .tsv, .json, .jsonl, .conll (.bio, .iob, .iob2), .txt. Reads
-  // the file once to find its rows and the types of its columns; errors name the file, the row and the column.
+  // Without DatasetOptions::format the name tells it: .csv, .tsv, .json, .jsonl, .conll (.bio, .iob, .iob2), .txt.
+  // Reads the file once to find its rows and the types of its columns; errors name the file, the row and the column.
   static Dataset load(const std::filesystem::path& path, const DatasetOptions& options = {});
   // `name` stands for the file in errors.
   static Dataset from_rows(std::vector<Column> columns, std::vector<Row> rows, const std::string& name = "rows");

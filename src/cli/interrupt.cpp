@@ -45,7 +45,7 @@ class InterruptOnSignals : public TrainerCallback {
     for (size_t i = 0; i < std::size(kSignals); ++i) ::sigaction(kSignals[i], &before_[i], nullptr);
     installed_ = false;
   }
-  struct sigaction before_[std::size(kSignals)] {};
+  struct sigaction before_[std::size(kSignals)]{};
   bool installed_ = false;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ctrl-C and SIGTERM during training: the run ends after its step, with a checkpoint. Handlers belong to the program and
-// stand only while it trains; the library has none.
+// Ctrl-C and SIGTERM during training: the run ends after its step, with a checkpoint. Handlers belong to the program
+// and stand only while it trains; the library has none.
 #pragma once
 
 #include <memory>

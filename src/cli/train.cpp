@@ -13,10 +13,10 @@
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/profile_table.h"
-#include "train/setup/adapters.h"
-#include "train/loop/model_inputs.h"
-#include "train/tasks/task_data.h"
 #include "train/files/trainer_state.h"
+#include "train/loop/model_inputs.h"
+#include "train/setup/adapters.h"
+#include "train/tasks/task_data.h"
 #include "transom/distributed.h"
 #include "transom/fine_tuning.h"
 
@@ -33,6 +33,7 @@ std::string plan_of(const TrainingArguments& arguments, const TrainerState& stat
   if (arguments.logging_strategy == "epoch") return text + "; the loss is logged every epoch";
   if (arguments.logging_strategy == "no") return text + "; the loss is not logged (--logging_strategy no)";
   const auto every = static_cast<int64_t>(state.logging_steps);
+  if (every <= 1) return text + "; the loss is logged at every step";
   if (state.global_step / every < state.max_steps / every)
     return text + fmt::format("; the loss is logged every {} steps", every);
   return text + fmt::format("; the loss is logged every {} steps, so not before the end (see --logging_steps)", every);

@@ -36,8 +36,8 @@ std::vector<std::string> names_of(const Dataset& data) {
 std::string delimiter_hint(std::string_view line) {
   for (const auto& [delimiter, word] : {std::pair(';', "';'"), std::pair('\t', "$'\\t'"), std::pair('|', "'|'")})
     if (line.find(delimiter) != line.npos)
-      return fmt::format("; if the fields are separated by {}, give --delimiter {}",
-                         delimiter == '\t' ? "tabs" : word, word);
+      return fmt::format("; if the fields are separated by {}, give --delimiter {}", delimiter == '\t' ? "tabs" : word,
+                         word);
   return "";
 }
 
@@ -53,8 +53,8 @@ std::string found_columns(const Dataset& data) {
 
 size_t need_column(const Dataset& data, std::string_view name, std::string_view argument) {
   if (const auto found = data.find(name)) return *found;
-  fail("{}: expected a column {} ({}), found {}{}", data.where(0), transom::quoted(name), argument,
-       found_columns(data), did_you_mean(name, names_of(data)));
+  fail("{}: expected a column {} ({}), found {}{}", data.where(0), transom::quoted(name), argument, found_columns(data),
+       did_you_mean(name, names_of(data)));
 }
 
 namespace {

@@ -46,7 +46,8 @@ std::unique_ptr<RowFormat> format_of(const std::filesystem::path& path, std::str
     return conll_format(name, text);
   if (extension == ".txt" || extension == ".text") return lines_format(name, text, options.keep_linebreaks);
   fail(
-      "{}: expected a file that ends in .csv, .tsv, .json, .jsonl, .conll or .txt; for another ending give --file_format "
+      "{}: expected a file that ends in .csv, .tsv, .json, .jsonl, .conll or .txt; for another ending give "
+      "--file_format "
       "csv, tsv, json, conll or text",
       name);
 }

@@ -33,8 +33,8 @@ bool is_of_sampling(const std::string& name) {
 GenerationModel GenerationModel::load(const std::string& directory, const LoadOptions& options) {
   TextModel text = TextModel::load(directory, options);
   GenerationModel result{.model = std::move(text.model),
-                      .tokenizer = std::move(text.tokenizer),
-                      .config = GenerationConfig::from_pretrained(directory)};
+                         .tokenizer = std::move(text.tokenizer),
+                         .config = GenerationConfig::from_pretrained(directory)};
   const fs::path folder(directory), own = folder / "generation_config.json";
   const Json json = read_json(path_exists(own) ? own : folder / "config.json");
   for (const auto& [name, value] : json.items())

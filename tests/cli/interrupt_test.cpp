@@ -27,10 +27,21 @@ class Interrupt : public testing::Test {
     write_rows(folder_ / "rows.jsonl", 26);
   }
   std::vector<std::string> words(const std::string& output, int64_t steps) const {
-    return {"train",       "--model_name_or_path", (folder_ / "model").string(),   "--train_file",
-            (folder_ / "rows.jsonl").string(),     "--output_dir",                 (folder_ / output).string(),
-            "--do_train",  "--max_steps",          std::to_string(steps),          "--save_strategy",
-            "no",          "--logging_steps",      "1",                            "--per_device_train_batch_size",
+    return {"train",
+            "--model_name_or_path",
+            (folder_ / "model").string(),
+            "--train_file",
+            (folder_ / "rows.jsonl").string(),
+            "--output_dir",
+            (folder_ / output).string(),
+            "--do_train",
+            "--max_steps",
+            std::to_string(steps),
+            "--save_strategy",
+            "no",
+            "--logging_steps",
+            "1",
+            "--per_device_train_batch_size",
             "4"};
   }
   // Until a line of the log is there.
@@ -75,7 +86,8 @@ TEST_F(Interrupt, TheResumedRunEndsWithTheBitsOfAnUnbrokenOne) {
   rest.insert(rest.end(), {"--resume_from_checkpoint"});
   const Outcome resumed = Program(rest, folder_).wait();
   ASSERT_EQ(resumed.status, 0) << resumed.error;
-  EXPECT_TRUE(read_file(folder_ / "unbroken" / "model.safetensors") == read_file(folder_ / "broken" / "model.safetensors"));
+  EXPECT_TRUE(read_file(folder_ / "unbroken" / "model.safetensors") ==
+              read_file(folder_ / "broken" / "model.safetensors"));
 }
 
 TEST_F(Interrupt, TheSecondSignalEndsAtOnce) {

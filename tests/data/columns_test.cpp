@@ -65,8 +65,10 @@ TEST(Labels, NoneMayBeMissing) {
             "a.csv: row 2, column 'label': expected a label, found nothing, or nan");
   EXPECT_EQ(labels_or_error("text,label\na,1\nb,nan\nc,0\n"),
             "a.csv: row 2, column 'label': expected a label, found nothing, or nan");
-  EXPECT_EQ(labels_or_error("text,label\na,pos\nb,\n"), "a.csv: row 2, column 'label': expected a label, found nothing");
-  EXPECT_EQ(labels_or_error("text,label\na,true\nb,\n"), "a.csv: row 2, column 'label': expected a label, found nothing");
+  EXPECT_EQ(labels_or_error("text,label\na,pos\nb,\n"),
+            "a.csv: row 2, column 'label': expected a label, found nothing");
+  EXPECT_EQ(labels_or_error("text,label\na,true\nb,\n"),
+            "a.csv: row 2, column 'label': expected a label, found nothing");
   // Fractions are a regression, as in Transformers' scripts, and none may be missing there either.
   EXPECT_EQ(labels_or_error("text,label\na,0.5\nb,1\n"), "regression");
   EXPECT_EQ(labels_or_error("text,label\na,1.0\nb,0.0\n"), "regression");
@@ -85,8 +87,7 @@ TEST(Columns, AFileThatWasNotSplitNamesTheDelimiter) {
   const Dataset data = Dataset::load(folder.write("a.csv", "text;label\nx;1\n"));
   const std::string missing = test::message_of([&] { need_label(classification_columns(data, {}), data); });
   EXPECT_NE(missing.find("--delimiter ';'"), std::string::npos) << missing;
-  const std::string named =
-      test::message_of([&] { classification_columns(data, {.text_column_name = "text"}); });
+  const std::string named = test::message_of([&] { classification_columns(data, {.text_column_name = "text"}); });
   EXPECT_NE(named.find("--delimiter ';'"), std::string::npos) << named;
   const std::string more = test::message_of([&] { Dataset::load(folder.write("b.csv", "text;label\nx, y;1\n")); });
   EXPECT_NE(more.find("--delimiter ';'"), std::string::npos) << more;

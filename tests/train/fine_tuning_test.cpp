@@ -14,7 +14,8 @@
 namespace transom {
 namespace {
 
-constexpr const char* kRows = "text,label\nann went to rome,trip\nthe tower is old,fact\nann went,trip\nrome is old,fact\n";
+constexpr const char* kRows =
+    "text,label\nann went to rome,trip\nthe tower is old,fact\nann went,trip\nrome is old,fact\n";
 
 class FineTuning : public testing::Test {
  protected:
@@ -79,7 +80,8 @@ TEST_F(FineTuning, AFinishedRunHasNothingLeftToTrain) {
 
 TEST_F(FineTuning, MissingWeightsAreSaidWhereTheyStayNew) {
   ASSERT_EQ(run(with({})), "");
-  EXPECT_TRUE(said("2 weights are missing from the checkpoint and newly initialised: classifier.weight, classifier.bias"))
+  EXPECT_TRUE(
+      said("2 weights are missing from the checkpoint and newly initialised: classifier.weight, classifier.bias"))
       << said_;
   ASSERT_EQ(run(with({"--resume_from_checkpoint"}), 3), "");
   EXPECT_FALSE(said("newly initialised")) << said_;

@@ -81,8 +81,7 @@ std::vector<std::pair<std::string, std::string>> assign_flags(std::span<const Bo
         fail(ErrorKind::kUsage, "--{}: expected {}, found also {}", name, negated ? "no value" : "one value",
              transom::quoted(words.back()));
       const std::string_view alone = found.argument->alone;
-      if (words.empty() && !truth && alone.empty())
-        fail(ErrorKind::kUsage, "--{}: expected a value, found none", name);
+      if (words.empty() && !truth && alone.empty()) fail(ErrorKind::kUsage, "--{}: expected a value, found none", name);
       if (!words.empty()) value = words[0];
       else if (truth) value = !negated;
       else value = std::string(alone);

@@ -17,8 +17,9 @@ constexpr std::string_view kTrainUsage =
        transom train --config ARGUMENTS.json [ARGUMENT ...]
 
 Examples:
-  transom train --model_name_or_path bert-base-uncased --train_file train.csv --validation_file dev.csv \
-    --output_dir out --num_train_epochs 3 --learning_rate 5e-5 --per_device_train_batch_size 32 --eval_strategy epoch
+  transom train --model_name_or_path bert-base-uncased --train_file train.csv --output_dir out
+  transom train --model_name_or_path MODEL --train_file train.csv --validation_file dev.csv --output_dir out \
+    --num_train_epochs 3 --learning_rate 5e-5 --per_device_train_batch_size 32 --eval_strategy epoch
   transom train --task fill-mask --model_name_or_path MODEL --train_file text.txt --output_dir out --max_steps 1000
   transom train --model_name_or_path MODEL --train_dir images --output_dir out
   transom train --config args.json --resume_from_checkpoint
@@ -54,8 +55,8 @@ const std::vector<std::string_view> kMostUsedInTraining = {"model_name_or_path",
                                                            "device",
                                                            "json"};
 const std::vector<std::string_view> kMostUsedInEvaluation = {
-    "model_name_or_path", "task", "validation_file", "output_dir", "per_device_eval_batch_size",
-    "max_seq_length",     "device", "json"};
+    "model_name_or_path",         "task",           "validation_file", "output_dir",
+    "per_device_eval_batch_size", "max_seq_length", "device",          "json"};
 
 const Names kOnlyEvaluation = {"quantization"};
 const Names kSectionsOfTraining = {"Learning rate", "Optimizer",      "Regularisation and stability",

@@ -32,8 +32,8 @@ struct Argument {
   std::vector<std::string_view> choices;   // kField: the allowed strings; kOnlyDefault: the values that are accepted
   double minimum = std::numeric_limits<double>::lowest();
   double maximum = std::numeric_limits<double>::max();
-  bool above_minimum = false;    // the minimum itself is refused
-  std::string_view alone;        // kField of text: the value where the flag stands without one; empty: refused
+  bool above_minimum = false;  // the minimum itself is refused
+  std::string_view alone;      // kField of text: the value where the flag stands without one; empty: refused
 
   Argument alone_means(std::string_view value) &&;
   Argument one_of(std::vector<std::string_view> values) &&;

@@ -44,7 +44,8 @@ const Argument kArguments[] = {
         .one_of({"lazy", "eager", "compile", "graph"}),
     field<&S::quantization>("quantization", "int8: linear layers in 8-bit integers (evaluate only).")
         .one_of({"none", "int8"}),
-    field<&S::overfit_batch>("overfit_batch", "Train on this one batch (safetensors) again and again, in place of the files."),
+    field<&S::overfit_batch>("overfit_batch",
+                             "Train on this one batch (safetensors) again and again, in place of the files."),
     field<&S::json>("json", "Print one line of JSON per update."),
     field<&S::profile>("profile",
                        "Write a trace of all kernels here (Perfetto opens it), and print what took longest."),
@@ -56,7 +57,8 @@ const Argument kArguments[] = {
     field<&S::test_file>("test_file", "File to predict."),
     field<&S::train_dir>("train_dir", "Images or sounds to train on: one folder per class."),
     field<&S::validation_dir>("validation_dir", "Images or sounds to evaluate on: one folder per class."),
-    field<&S::train_val_split>("train_val_split", "Fraction of train_dir to evaluate on where validation_dir is missing.")
+    field<&S::train_val_split>("train_val_split",
+                               "Fraction of train_dir to evaluate on where validation_dir is missing.")
         .at_least(0),
     field<&S::dataset_name>("dataset_name", "Directory with train, validation and test files."),
     field<&S::column_names>("column_names", "Names of the columns of a CSV or TSV file that has no header."),
@@ -102,7 +104,8 @@ const Argument kArguments[] = {
                               "devices that compile for each shape, else 0).")
         .at_least(0)
         .at_most(1024),
-    field<&S::block_size>("block_size", "Length of the blocks that text is split into, in tokens (causal language models).")
+    field<&S::block_size>("block_size",
+                          "Length of the blocks that text is split into, in tokens (causal language models).")
         .at_least(1),
 
     section("Token classification"),
@@ -111,7 +114,8 @@ const Argument kArguments[] = {
 
     section("Question answering"),
     field<&S::version_2_with_negative>("version_2_with_negative", "Some questions have no answer."),
-    field<&S::null_score_diff_threshold>("null_score_diff_threshold", "Margin by which no answer must be better to be given."),
+    field<&S::null_score_diff_threshold>("null_score_diff_threshold",
+                                         "Margin by which no answer must be better to be given."),
     field<&S::doc_stride>("doc_stride", "Overlap of the windows over a long context.").at_least(0),
     field<&S::n_best_size>("n_best_size", "Candidates of an answer.").at_least(1),
     field<&S::max_answer_length>("max_answer_length", "Longest answer in tokens.").at_least(1),
@@ -136,8 +140,7 @@ const Argument kArguments[] = {
     field<&S::max_length_seconds>("max_length_seconds", "Longest part of a sound that is trained on (classification).")
         .above(0),
     field<&S::attention_mask>("attention_mask", "Tell the model which samples are padding (audio classification)."),
-    field<&S::freeze_feature_encoder>("freeze_feature_encoder",
-                                      "Do not train the convolutions of a speech model."),
+    field<&S::freeze_feature_encoder>("freeze_feature_encoder", "Do not train the convolutions of a speech model."),
 
     section("Speech recognition"),
     field<&S::chars_to_ignore>("chars_to_ignore", "Characters that are taken out of transcripts."),
@@ -178,7 +181,8 @@ const Argument kArguments[] = {
     section("Sequence to sequence"),
     field<&S::source_lang>("source_lang", "Language to translate from: its key in `translation`."),
     field<&S::target_lang>("target_lang", "Language to translate into."),
-    field<&S::source_prefix>("source_prefix", "Text put before every source text (T5: 'translate English to French: ')."),
+    field<&S::source_prefix>("source_prefix",
+                             "Text put before every source text (T5: 'translate English to French: ')."),
     field<&S::text_column>("text_column", "Column of the source text (summarisation)."),
     field<&S::summary_column>("summary_column", "Column of the target text (summarisation)."),
     field<&S::max_source_length>("max_source_length", "Longest source in tokens; longer ones are cut.").at_least(1),
@@ -190,11 +194,13 @@ const Argument kArguments[] = {
     field<&S::generation_max_length>("generation_max_length",
                                      "Longest generated text in tokens (default: val_max_target_length).")
         .at_least(1),
-    field<&S::generation_num_beams>("generation_num_beams", "Number of beams of generated texts (default: the checkpoint's).")
+    field<&S::generation_num_beams>("generation_num_beams",
+                                    "Number of beams of generated texts (default: the checkpoint's).")
         .at_least(1),
     field<&S::num_beams>("num_beams", "Number of beams; overrides generation_num_beams.").at_least(1),
     only_default("sortish_sampler", {"false", "0", "no"}, "see --train_sampling_strategy group_by_length"),
-    field<&S::span_corruption>("span_corruption", "Pre-train T5: predict masked spans of plain text (span corruption)."),
+    field<&S::span_corruption>("span_corruption",
+                               "Pre-train T5: predict masked spans of plain text (span corruption)."),
     field<&S::mean_noise_span_length>("mean_noise_span_length", "Mean length of those spans, in tokens.").at_least(1),
 
     section("LoRA"),
@@ -228,8 +234,7 @@ void find_part(const std::filesystem::path& folder, std::initializer_list<const 
   for (const char* name : names) {
     if (file || (classes && *classes)) return;
     for (const char* ending : {".csv", ".tsv", ".jsonl", ".json", ".conll", ".txt"})
-      if (const auto path = folder / (std::string(name) + ending); !file && file_exists(path))
-        file = path.string();
+      if (const auto path = folder / (std::string(name) + ending); !file && file_exists(path)) file = path.string();
     if (!file && classes && directory_exists(folder / name)) *classes = (folder / name).string();
   }
 }

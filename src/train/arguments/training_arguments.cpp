@@ -51,7 +51,8 @@ const Argument kArguments[] = {
     only_default("optim_target_modules", {"", "null", "none"}, "GaLore and APOLLO are not implemented"),
 
     section("Regularisation and stability"),
-    field<&T::gradient_accumulation_steps>("gradient_accumulation_steps", "Number of steps to accumulate gradients before an optimizer update.")
+    field<&T::gradient_accumulation_steps>("gradient_accumulation_steps",
+                                           "Number of steps to accumulate gradients before an optimizer update.")
         .at_least(1),
     field<&T::average_tokens_across_devices>("average_tokens_across_devices",
                                              "Divide the loss by the tokens of all devices, not of each."),
@@ -89,8 +90,7 @@ const Argument kArguments[] = {
 
     section("Logging"),
     field<&T::logging_strategy>("logging_strategy", "When to log.").one_of({"no", "steps", "epoch"}),
-    field<&T::logging_steps>("logging_steps", "Log every N updates; below 1, a ratio of all updates.")
-        .at_least(0),
+    field<&T::logging_steps>("logging_steps", "Log every N updates; below 1, a ratio of all updates.").at_least(0),
     field<&T::logging_first_step>("logging_first_step", "Log the first update too."),
     field<&T::logging_nan_inf_filter>("logging_nan_inf_filter",
                                       "Leave losses that are NaN or infinite out of the log."),
@@ -122,7 +122,8 @@ const Argument kArguments[] = {
     alias("per_gpu_eval_batch_size", "per_device_eval_batch_size"),
     field<&T::prediction_loss_only>("prediction_loss_only", "Evaluate only the loss."),
     field<&T::eval_on_start>("eval_on_start", "Evaluate once before the first update."),
-    field<&T::eval_accumulation_steps>("eval_accumulation_steps", "Evaluation steps before outputs are moved to the host.")
+    field<&T::eval_accumulation_steps>("eval_accumulation_steps",
+                                       "Evaluation steps before outputs are moved to the host.")
         .at_least(1),
     ignored("eval_do_concat_batches", "predictions of all batches are always taken together"),
     ignored("eval_use_gather_object", "only tensors are gathered"),
@@ -137,7 +138,8 @@ const Argument kArguments[] = {
     field<&T::save_total_limit>("save_total_limit", "Keep at most N checkpoints, and the best one.").at_least(0),
     field<&T::save_only_model>("save_only_model", "Write only the weights; such a run cannot be resumed."),
     field<&T::load_best_model_at_end>("load_best_model_at_end", "Load the best checkpoint at the end of training."),
-    field<&T::metric_for_best_model>("metric_for_best_model", "Metric that chooses the best checkpoint (default: loss)."),
+    field<&T::metric_for_best_model>("metric_for_best_model",
+                                     "Metric that chooses the best checkpoint (default: loss)."),
     field<&T::greater_is_better>("greater_is_better", "Whether a greater metric is better (default: not for a loss)."),
     field<&T::resume_from_checkpoint>("resume_from_checkpoint",
                                       "Checkpoint directory to resume from; alone, or true: the last in output_dir.")
@@ -150,8 +152,7 @@ const Argument kArguments[] = {
 
     section("Several devices"),
     field<&T::ddp_backend>("ddp_backend", "Communication between processes: mpi or gloo (cpu), hccl (hpu)."),
-    field<&T::ddp_bucket_cap_mb>("ddp_bucket_cap_mb", "Size of a gradient bucket in megabytes (25).")
-        .at_least(0),
+    field<&T::ddp_bucket_cap_mb>("ddp_bucket_cap_mb", "Size of a gradient bucket in megabytes (25).").at_least(0),
     field<&T::ddp_timeout>("ddp_timeout", "Seconds that processes wait for each other.").at_least(1),
 
     section("Random numbers"),
@@ -225,8 +226,8 @@ void TrainingArguments::resolve() {
   }
 
   // As flags and files write that no checkpoint is meant.
-  if (resume_from_checkpoint && (resume_from_checkpoint->empty() || *resume_from_checkpoint == "false" ||
-                                 *resume_from_checkpoint == "False"))
+  if (resume_from_checkpoint &&
+      (resume_from_checkpoint->empty() || *resume_from_checkpoint == "false" || *resume_from_checkpoint == "False"))
     resume_from_checkpoint.reset();
   if (load_best_model_at_end && eval_strategy == "no")
     refuse("load_best_model_at_end: expected an eval_strategy, found no");

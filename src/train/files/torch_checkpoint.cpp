@@ -136,9 +136,7 @@ void load_optimizer(const std::filesystem::path& path, const Model& model, Train
 
 }  // namespace
 
-bool is_torch_checkpoint(const std::filesystem::path& directory) {
-  return path_exists(directory / kOptimizer);
-}
+bool is_torch_checkpoint(const std::filesystem::path& directory) { return path_exists(directory / kOptimizer); }
 
 void load_torch_run(const std::filesystem::path& directory, const Model& model, TrainStep& step, Schedule& schedule,
                     int64_t global_step) {

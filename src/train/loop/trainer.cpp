@@ -15,14 +15,14 @@
 #include "device/static_shapes.h"
 #include "distributed/process_group.h"
 #include "train/files/checkpoints.h"
-#include "train/loop/evaluation.h"
-#include "train/loop/trainer_control.h"
-#include "train/loop/model_inputs.h"
-#include "train/loop/samplers.h"
 #include "train/files/tensorboard.h"
-#include "train/loop/train_step.h"
 #include "train/files/trainer_checkpoint.h"
 #include "train/files/trainer_state.h"
+#include "train/loop/evaluation.h"
+#include "train/loop/model_inputs.h"
+#include "train/loop/samplers.h"
+#include "train/loop/train_step.h"
+#include "train/loop/trainer_control.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -94,7 +94,7 @@ struct Trainer::Run {
   int64_t steps_of_this_call = 0;
   bool stop = false, training = false;
   std::optional<std::string> last_checkpoint, interrupted;  // directories
-  int64_t tokens_before = 0;  // that a resumed run had seen
+  int64_t tokens_before = 0;                                // that a resumed run had seen
   std::chrono::steady_clock::time_point begin;
   double aside = 0;  // seconds of what was no training: logging, evaluating, saving
 
@@ -253,7 +253,8 @@ struct Trainer::Run {
   // Ends the run with a checkpoint to resume from, whatever save_strategy and save_only_model say.
   void interrupt() {
     const std::string name = checkpoint_name(state.global_step);
-    const bool is_saved = last_checkpoint && fs::path(*last_checkpoint).filename() == name && !arguments.save_only_model;
+    const bool is_saved =
+        last_checkpoint && fs::path(*last_checkpoint).filename() == name && !arguments.save_only_model;
     if (!is_saved) save_checkpoint(false);
     interrupted = last_checkpoint;
     stop = true;
@@ -292,8 +293,8 @@ struct Trainer::Run {
     const double loss = result.loss.item<float>();
     last_norm = result.gradient_norm.item<float>();
     if (!std::isfinite(loss) || !std::isfinite(last_norm)) {
-      const std::string what = fmt::format("the loss is {} and the gradient norm {} at step {}", loss, last_norm,
-                                           state.global_step + 1);
+      const std::string what =
+          fmt::format("the loss is {} and the gradient norm {} at step {}", loss, last_norm, state.global_step + 1);
       const auto broken = broken_weight(*model);
       if (broken) fail("{}, which leaves weights that are not finite ({}); {}", what, *broken, way_out());
       if (!arguments.logging_nan_inf_filter) fail("{}; {}", what, way_out());
@@ -353,7 +354,7 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
   const bool evaluates = arguments.eval_strategy != "no" || arguments.eval_on_start;
   if (!run.eval_data && (evaluates || arguments.load_best_model_at_end))
     fail(ErrorKind::kUsage, "{}: there is no evaluation data; give a validation_file",
-         arguments.load_best_model_at_end     ? "load_best_model_at_end"
+         arguments.load_best_model_at_end  ? "load_best_model_at_end"
          : arguments.eval_strategy != "no" ? "eval_strategy " + arguments.eval_strategy
                                            : "eval_on_start");
   const int64_t accumulation = arguments.gradient_accumulation_steps;

@@ -5,9 +5,9 @@
 
 #include "base/mt19937.h"
 #include "train/setup/freeze.h"
-#include "train/tasks/labelled_file_sets.h"
 #include "train/setup/new_model.h"
 #include "train/tasks/audio_rows.h"
+#include "train/tasks/labelled_file_sets.h"
 #include "train/tasks/tasks.h"
 #include "train/tasks/text_features.h"
 

@@ -10,8 +10,8 @@
 #include "base/threads.h"
 #include "images/augment.h"
 #include "images/image_processor.h"
-#include "train/tasks/labelled_file_sets.h"
 #include "train/setup/new_model.h"
+#include "train/tasks/labelled_file_sets.h"
 #include "train/tasks/tasks.h"
 #include "train/tasks/text_features.h"
 

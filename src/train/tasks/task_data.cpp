@@ -13,8 +13,8 @@
 #include "images/image.h"
 #include "io/config.h"
 #include "models/loading/maximum_tokens.h"
-#include "train/setup/adapters.h"
 #include "train/metrics/metrics.h"
+#include "train/setup/adapters.h"
 #include "train/setup/new_model.h"
 #include "train/tasks/tasks.h"
 #include "train/tasks/text_features.h"
@@ -188,7 +188,7 @@ TrainingData tokenised(const Dataset& data, const Model& model, const TrainArgum
 
 void prepare_tokenised(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup) {
   setup.model = load_model(arguments, arguments.script.model_name_or_path,
-                                       load_options(arguments, arguments.script.task.value_or("")));
+                           load_options(arguments, arguments.script.task.value_or("")));
   const std::string& name = setup.model->architecture();
   const bool causal = name.ends_with("ForCausalLM") || name.ends_with("LMHeadModel");
   const auto rows = [&](const Dataset& data) {

@@ -102,8 +102,8 @@ std::unique_ptr<Model> load_model(const TrainArguments& arguments, const std::st
 
 void warn_of_one_class(const std::vector<std::string>& classes) {
   if (classes.size() == 1)
-    log(LogLevel::kWarning,
-        fmt::format("all rows to train on have the label {}: from one class a model learns nothing", quoted(classes[0])));
+    log(LogLevel::kWarning, fmt::format("all rows to train on have the label {}: from one class a model learns nothing",
+                                        quoted(classes[0])));
 }
 
 void name_classes(Labels& labels, const TrainArguments& arguments, bool training, LoadOptions& options) {

@@ -9,8 +9,8 @@
 #include "base/threads.h"
 #include "data/columns.h"
 #include "data/padding.h"
-#include "train/tasks/task_data.h"
 #include "train/files/trainer_state.h"
+#include "train/tasks/task_data.h"
 #include "transom/tokenizer.h"
 
 namespace transom {

@@ -17,9 +17,9 @@
 #include "support/golden.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
-#include "train/tasks/task_data.h"
 #include "train/files/checkpoints.h"
 #include "train/files/trainer_state.h"
+#include "train/tasks/task_data.h"
 #include "transom/error.h"
 
 namespace transom {
