@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <iterator>
+
 #include "transom/distributed.h"
 
 namespace transom {

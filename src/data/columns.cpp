@@ -243,11 +243,19 @@ std::string label_name(const Value& value) {
 
 Labels::Labels(LabelKind kind, std::vector<std::string> names) : kind_(kind), names_(std::move(names)) {}
 
-void require_label(const Value& value, std::string_view where) {
-  require(!std::holds_alternative<std::monostate>(value), "{}: expected a label, found nothing", where);
+namespace {
+
+bool is_label(const Value& value) {
   const auto* number = std::get_if<double>(&value);
-  if (!number || std::isfinite(*number)) return;
-  fail("{}: expected a label, found {}", where, std::isnan(*number) ? "nothing, or nan" : "inf");
+  return !std::holds_alternative<std::monostate>(value) && (!number || std::isfinite(*number));
+}
+
+}  // namespace
+
+void require_label(const Value& value, std::string_view where) {
+  if (is_label(value)) return;
+  const auto* number = std::get_if<double>(&value);
+  fail("{}: expected a label, found {}", where, !number ? "nothing" : std::isnan(*number) ? "nothing, or nan" : "inf");
 }
 
 Labels Labels::of(const Dataset& data, size_t column, std::optional<bool> regression) {
@@ -257,7 +265,8 @@ Labels Labels::of(const Dataset& data, size_t column, std::optional<bool> regres
   if (regression.value_or(type == ColumnType::kFloat && !whole_numbers)) {
     require(type == ColumnType::kFloat || type == ColumnType::kInt, "{}: expected numbers for regression, found {}",
             where(0), column_type_name(type));
-    for (int64_t i = 0; i < data.size(); ++i) require_label(data.row(i)[column], where(i));
+    for (int64_t i = 0; i < data.size(); ++i)
+      if (const Value value = std::move(data.row(i)[column]); !is_label(value)) require_label(value, where(i));
     return {LabelKind::kRegression, {}};
   }
   const bool numbers = type == ColumnType::kInt || type == ColumnType::kInts || whole_numbers;
@@ -270,7 +279,7 @@ Labels Labels::of(const Dataset& data, size_t column, std::optional<bool> regres
     else if (const auto* ids = std::get_if<std::vector<int64_t>>(&value))
       for (const int64_t id : *ids) names.push_back(std::to_string(id));
     else {
-      require_label(value, where(i));
+      if (!is_label(value)) require_label(value, where(i));
       names.push_back(label_name(value));
     }
     if (names.size() > 4096) sort_names(names, numbers);

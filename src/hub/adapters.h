@@ -7,6 +7,9 @@
 namespace transom {
 
 constexpr const char* kAdapterConfig = "adapter_config.json";
+// The names of the classes, a list, which PEFT's files have no place for. Not a config.json: Transformers 5 takes a
+// directory that has one for a whole model.
+constexpr const char* kAdapterClasses = "classes.json";
 
 // The directory of the model that the adapters of `directory` belong to, by base_model_name_or_path: an id of the Hub,
 // or a path, from the working directory or else from `directory`. `directory` itself where it holds no adapters.

@@ -6,6 +6,7 @@
 #include "base/directories.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "hub/adapters.h"
 #include "io/checkpoint.h"
 #include "io/config.h"
 #include "models/compiled_forward.h"
@@ -69,8 +70,9 @@ void Model::save_pretrained(const std::string& directory, uint64_t max_shard_byt
   make_directories(directory);
   if (adaptation_) {
     adaptation_->save(directory);
-    // PEFT's format has no place for the names of the classes; PEFT reads no config.json beside its own file.
-    return write_file(fs::path(directory) / "config.json", config_->dump());
+    const std::vector<std::string> names = labels();
+    if (!names.empty()) write_file(fs::path(directory) / kAdapterClasses, dump_json(Json(names), 2) + "\n");
+    return;
   }
   NamedViews views;
   for (const auto* tensors : {&parameters_, &buffers_})

@@ -7,6 +7,7 @@
 #include "train/files/checkpoints.h"
 #include "train/files/trainer_state.h"
 #include "train/files/training_curve.h"
+#include "train/loop/run_checks.h"
 #include "train/tasks/task_data.h"
 #include "transom/distributed.h"
 #include "transom/ops.h"
@@ -51,13 +52,10 @@ void expect_no_checkpoints(const TrainArguments& arguments) {
 
 void expect_evaluation_data(const TrainingArguments& training, const TaskSetup& task) {
   if (task.validation) return;
-  const char* asks = training.load_best_model_at_end  ? "load_best_model_at_end"
-                     : training.eval_strategy != "no" ? "eval_strategy"
-                     : training.eval_on_start         ? "eval_on_start"
-                     : training.do_eval               ? "do_eval"
-                                                      : nullptr;
+  std::optional<std::string> asks = asks_for_evaluation(training);
+  if (!asks && training.do_eval) asks = "do_eval";
   if (asks)
-    fail(ErrorKind::kUsage, "--{}: there is nothing to evaluate: give --validation_file (or --validation_dir)", asks);
+    fail(ErrorKind::kUsage, "--{}: there is nothing to evaluate: give --validation_file (or --validation_dir)", *asks);
 }
 
 }  // namespace

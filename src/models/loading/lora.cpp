@@ -112,11 +112,17 @@ struct AdapterTensors {
   }
 };
 
-// The names of the classes, from the config.json that save_pretrained writes beside the adapters; PEFT writes none.
+// The names of the classes that save_pretrained writes beside the adapters; PEFT writes none.
 std::vector<std::string> saved_classes(const fs::path& directory) {
+  const fs::path file = directory / kAdapterClasses;
   std::vector<std::string> names;
-  if (!file_exists(directory / "config.json")) return names;
-  for (const auto& [id, name] : Config::read(directory / "config.json").get_map("id2label")) names.push_back(name);
+  if (!file_exists(file)) return names;
+  const Json json = read_json(file);
+  require(json.is_array(), "{}: expected a list of names", file.string());
+  for (const Json& name : json) {
+    require(name.is_string(), "{}: expected a list of names, found {}", file.string(), quoted(name.dump()));
+    names.push_back(name.get<std::string>());
+  }
   return names;
 }
 

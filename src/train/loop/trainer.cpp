@@ -20,6 +20,7 @@
 #include "train/files/trainer_state.h"
 #include "train/loop/evaluation.h"
 #include "train/loop/model_inputs.h"
+#include "train/loop/run_checks.h"
 #include "train/loop/samplers.h"
 #include "train/loop/train_step.h"
 #include "train/loop/trainer_control.h"
@@ -43,14 +44,6 @@ Metrics numbers_of(const LogRecord& record) {
 bool is_main() { return process_rank() == 0; }
 void wait_for_main() {
   if (ProcessGroup* group = process_group()) group->barrier();
-}
-
-// The name of a weight that holds NaN or an infinite value.
-std::optional<std::string> broken_weight(const Model& model) {
-  for (const auto& parameter : model.parameters())
-    for (const float value : parameter->value.to_vector<float>())
-      if (!std::isfinite(value)) return parameter->name;
-  return std::nullopt;
 }
 
 // A mode for as long as this lives.
@@ -186,18 +179,11 @@ struct Trainer::Run {
     return record;
   }
 
-  // What to do after the weights became NaN.
-  std::string way_out() const {
-    const std::string advice = "a lower --learning_rate or --max_grad_norm";
-    if (!last_checkpoint) return fmt::format("no checkpoint was written before; train again with {}", advice);
-    return fmt::format("the last good checkpoint is {}; train from its weights, with --model_name_or_path {} and {}",
-                       *last_checkpoint, *last_checkpoint, advice);
-  }
-
   void save_model(const fs::path& directory) {
     if (!is_main()) return;
     if (const auto name = broken_weight(*model))
-      fail("the weights are not finite after step {} ({}) and are not saved; {}", state.global_step, *name, way_out());
+      fail("the weights are not finite after step {} ({}) and are not saved; {}", state.global_step, *name,
+           way_out_of_nan(last_checkpoint));
     model->save_pretrained(directory.string());
     write_file(directory / "training_args.json", arguments.to_json());
     if (save_hook) save_hook(directory.string());
@@ -296,8 +282,9 @@ struct Trainer::Run {
       const std::string what =
           fmt::format("the loss is {} and the gradient norm {} at step {}", loss, last_norm, state.global_step + 1);
       const auto broken = broken_weight(*model);
-      if (broken) fail("{}, which leaves weights that are not finite ({}); {}", what, *broken, way_out());
-      if (!arguments.logging_nan_inf_filter) fail("{}; {}", what, way_out());
+      if (broken)
+        fail("{}, which leaves weights that are not finite ({}); {}", what, *broken, way_out_of_nan(last_checkpoint));
+      if (!arguments.logging_nan_inf_filter) fail("{}; {}", what, way_out_of_nan(last_checkpoint));
       transom::log(LogLevel::kWarning, what + "; a lower learning rate or max_grad_norm may help");
     }
     finite_losses += std::isfinite(loss);
@@ -351,12 +338,8 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
   const TrainingArguments& arguments = run.arguments;
   if (!run.train_data || run.train_data->rows == 0)
     fail("there is nothing to train on: set_train_data was not called, or the data has no rows");
-  const bool evaluates = arguments.eval_strategy != "no" || arguments.eval_on_start;
-  if (!run.eval_data && (evaluates || arguments.load_best_model_at_end))
-    fail(ErrorKind::kUsage, "{}: there is no evaluation data; give a validation_file",
-         arguments.load_best_model_at_end  ? "load_best_model_at_end"
-         : arguments.eval_strategy != "no" ? "eval_strategy " + arguments.eval_strategy
-                                           : "eval_on_start");
+  if (const auto asks = asks_for_evaluation(arguments); asks && !run.eval_data)
+    fail(ErrorKind::kUsage, "{}: there is no evaluation data; give a validation_file", *asks);
   const int64_t accumulation = arguments.gradient_accumulation_steps;
   const bool by_length = arguments.train_sampling_strategy == "group_by_length";
   const TrainSampler sampler(run.train_data->rows,
@@ -398,14 +381,9 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
     run.last_checkpoint = directory.string();
     const Position reached = resume_position(run.state.global_step, batches, accumulation);
     if (!arguments.ignore_data_skip) position = reached;
-    const double epoch =
-        static_cast<double>(reached.epoch) + static_cast<double>(reached.batch) / static_cast<double>(batches);
-    if (std::abs(epoch - run.state.epoch) > 1e-6)
-      transom::log(LogLevel::kWarning,
-                   fmt::format("{}: its step {} was at epoch {:.4g}, and is at epoch {:.4g} of this run: the number of "
-                               "rows, the batch size or the number of processes is another, and the rest of the rows "
-                               "is not that of the run before",
-                               directory.string(), run.state.global_step, run.state.epoch, epoch));
+    compare_epochs(
+        directory, run.state,
+        static_cast<double>(reached.epoch) + static_cast<double>(reached.batch) / static_cast<double>(batches));
   }
   const bool is_finished = resume_from && run.state.global_step >= duration.updates;
   if (is_finished)

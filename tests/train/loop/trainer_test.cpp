@@ -361,7 +361,7 @@ TEST_F(TrainerRun, ResumingTellsWhatContradictsTheCheckpoint) {
   }
   set_log_sink({});
   ASSERT_EQ(said.size(), 1u);
-  EXPECT_NE(said[0].find("checkpoint-4: its step 4 was at epoch"), std::string::npos) << said[0];
+  EXPECT_NE(said[0].find("checkpoint-4: step 4 was at epoch"), std::string::npos) << said[0];
 }
 
 class GoldenTrainer : public testing::TestWithParam<const char*> {};
