@@ -109,7 +109,7 @@ FineTuneResult fine_tune(TrainArguments arguments, const FineTuneOptions& option
     result.evaluation = trainer.evaluate();
     if (task.complete_evaluation) task.complete_evaluation(result.evaluation);
     if (writes) save_metrics(output, "eval", record_of(result.evaluation, trainer.state(), "eval_samples", eval_rows));
-    if (writes && training.do_train) trainer.state().save(output / "trainer_state.json");
+    if (writes && !result.train.empty()) trainer.state().save(output / "trainer_state.json");
   }
   if (training.do_predict) result.prediction = predict(trainer, task, training.output_dir);
   if (const std::string curve = draw_training_curve(trainer.state()); writes && training.do_train && !curve.empty())

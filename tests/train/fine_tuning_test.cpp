@@ -81,7 +81,7 @@ TEST_F(FineTuning, AFinishedRunHasNothingLeftToTrain) {
 TEST_F(FineTuning, MissingWeightsAreSaidWhereTheyStayNew) {
   ASSERT_EQ(run(with({})), "");
   EXPECT_TRUE(
-      said("2 weights are missing from the checkpoint and newly initialised: classifier.weight, classifier.bias"))
+      said("2 weights are missing from the checkpoint and were newly initialised: classifier.weight, classifier.bias"))
       << said_;
   ASSERT_EQ(run(with({"--resume_from_checkpoint"}), 3), "");
   EXPECT_FALSE(said("newly initialised")) << said_;

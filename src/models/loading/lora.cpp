@@ -112,20 +112,6 @@ struct AdapterTensors {
   }
 };
 
-// The names of the classes that save_pretrained writes beside the adapters; PEFT writes none.
-std::vector<std::string> saved_classes(const fs::path& directory) {
-  const fs::path file = directory / kAdapterClasses;
-  std::vector<std::string> names;
-  if (!file_exists(file)) return names;
-  const Json json = read_json(file);
-  require(json.is_array(), "{}: expected a list of names", file.string());
-  for (const Json& name : json) {
-    require(name.is_string(), "{}: expected a list of names, found {}", file.string(), quoted(name.dump()));
-    names.push_back(name.get<std::string>());
-  }
-  return names;
-}
-
 std::string without_prefix(const std::string& key) {
   std::string name = key.substr(kPrefix.size());
   if (const size_t place = name.find(".base_layer."); place != name.npos) name.erase(place, 11);
@@ -259,7 +245,7 @@ std::unique_ptr<Model> LowRankAdaptation::load(const fs::path& directory, LoadOp
       for (const std::string& name : {head + ".weight", head + ".out_proj.weight"})
         if (const TensorView* view = tensors.find(name); view && !options.num_labels && options.labels.empty()) {
           const int64_t labels = view->shape.at(0);
-          if (std::vector<std::string> names = saved_classes(directory);
+          if (std::vector<std::string> names = classes_of_adapters(directory);
               static_cast<int64_t>(names.size()) == labels && task.type != std::string("QUESTION_ANS")) {
             options.labels = std::move(names);
             continue;

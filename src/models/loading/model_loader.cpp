@@ -103,8 +103,10 @@ void warn_of_missing(const LoadReport& report, const std::string& where) {
   for (const std::string& name : shown)
     if (!near && report.unexpected.size() < 1000) near = nearest(name, report.unexpected);
   log(LogLevel::kWarning,
-      fmt::format("{}: {} missing from the checkpoint and newly initialised: {}{}{}", where,
-                  report.missing.size() == 1 ? "1 weight is" : fmt::format("{} weights are", report.missing.size()),
+      fmt::format("{}: {} newly initialised: {}{}{}", where,
+                  report.missing.size() == 1
+                      ? "1 weight is missing from the checkpoint and was"
+                      : fmt::format("{} weights are missing from the checkpoint and were", report.missing.size()),
                   fmt::join(shown, ", "), report.missing.size() > kShown ? " ..." : "",
                   near ? fmt::format("; the checkpoint holds '{}', which is not used", *near) : ""));
 }

@@ -107,9 +107,7 @@ void warn_of_one_class(const std::vector<std::string>& classes) {
 }
 
 void name_classes(Labels& labels, const TrainArguments& arguments, bool training, LoadOptions& options) {
-  const Config config = Config::read(base_of_adapters(arguments.script.model_name_or_path) / "config.json");
-  std::vector<std::string> known;
-  for (const auto& [id, name] : config.get_map("id2label")) known.push_back(name);
+  const std::vector<std::string> known = known_classes(arguments.script.model_name_or_path);
   const auto& names = labels.names();
   if (training && labels.kind() == LabelKind::kClasses) warn_of_one_class(names);
   const bool holds_all = std::all_of(names.begin(), names.end(), [&](const std::string& name) {
