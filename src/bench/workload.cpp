@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/workload.h"
 
+#include "base/directories.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
@@ -24,7 +25,7 @@ bool is_pipeline(const std::string& task) {
 bool has_weights(const fs::path& directory) {
   for (const char* name :
        {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json"})
-    if (fs::exists(directory / name)) return true;
+    if (path_exists(directory / name)) return true;
   return false;
 }
 
@@ -40,7 +41,7 @@ std::unique_ptr<Model> load_model(const BenchOptions& options) {
   load.seed = static_cast<uint64_t>(options.seed);
   if (is_pipeline(options.task)) load.task = options.task;
   const fs::path directory(options.model);
-  if (!fs::is_directory(directory)) fail("{}: expected a directory with config.json", options.model);
+  if (!directory_exists(directory)) fail("{}: expected a directory with config.json", options.model);
   if (options.no_weights || !has_weights(directory))
     return Model::from_config(read_file(directory / "config.json"), load);
   return Model::from_pretrained(options.model, load);

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <mutex>
 
+#include "base/directories.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "hub/adapters.h"
 #include "io/checkpoint.h"
 #include "io/config.h"
 #include "models/compiled_forward.h"
@@ -74,8 +76,13 @@ std::vector<std::string> Model::labels() const {
 }
 
 void Model::save_pretrained(const std::string& directory, uint64_t max_shard_bytes) const {
-  fs::create_directories(directory);
-  if (adaptation_) return adaptation_->save(directory);
+  make_directories(directory);
+  if (adaptation_) {
+    adaptation_->save(directory);
+    const std::vector<std::string> names = labels();
+    if (!names.empty()) write_file(fs::path(directory) / kAdapterClasses, dump_json(Json(names), 2) + "\n");
+    return;
+  }
   NamedViews views;
   for (const auto* tensors : {&parameters_, &frozen_, &buffers_})
     for (const std::shared_ptr<Parameter>& tensor : *tensors) {

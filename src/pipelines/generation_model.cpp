@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pipelines/generation_model.h"
 
+#include "base/directories.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
@@ -32,10 +33,10 @@ bool is_of_sampling(const std::string& name) {
 GenerationModel GenerationModel::load(const std::string& directory, const LoadOptions& options) {
   TextModel text = TextModel::load(directory, options);
   GenerationModel result{.model = std::move(text.model),
-                      .tokenizer = std::move(text.tokenizer),
-                      .config = GenerationConfig::from_pretrained(directory)};
+                         .tokenizer = std::move(text.tokenizer),
+                         .config = GenerationConfig::from_pretrained(directory)};
   const fs::path folder(directory), own = folder / "generation_config.json";
-  const Json json = read_json(fs::exists(own) ? own : folder / "config.json");
+  const Json json = read_json(path_exists(own) ? own : folder / "config.json");
   for (const auto& [name, value] : json.items())
     if (!value.is_null() && is_generation_field(name)) result.given.insert(name);
   return result;

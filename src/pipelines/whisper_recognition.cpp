@@ -3,14 +3,15 @@
 // overlap.
 #include <cmath>
 
+#include "base/directories.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "pipelines/audio_chunks.h"
 #include "pipelines/audio_model.h"
-#include "pipelines/whisper_text.h"
-#include "pipelines/whisper_generation.h"
 #include "pipelines/generation_model.h"
+#include "pipelines/whisper_generation.h"
+#include "pipelines/whisper_text.h"
 
 namespace transom {
 namespace {
@@ -118,8 +119,9 @@ class WhisperRecognition : public Pipeline {
 
 std::unique_ptr<Pipeline> make_whisper_recognition(const std::string& directory, const LoadOptions& options) {
   const fs::path folder(directory), own = folder / "generation_config.json";
-  return std::make_unique<WhisperRecognition>(GenerationModel::load(directory, options), FeatureExtractor::read(directory),
-                                              read_json(fs::exists(own) ? own : folder / "config.json"));
+  return std::make_unique<WhisperRecognition>(GenerationModel::load(directory, options),
+                                              FeatureExtractor::read(directory),
+                                              read_json(path_exists(own) ? own : folder / "config.json"));
 }
 
 }  // namespace transom

@@ -58,6 +58,9 @@ class Program {
     if (process_ > 0 && ::waitpid(process_, &state_, WNOHANG) == process_) process_ = 0;
     return process_ > 0;
   }
+  void signal(int number) {
+    if (process_ > 0) ::kill(process_, number);
+  }
   void kill() {
     if (process_ <= 0) return;
     ::kill(process_, SIGKILL);

@@ -106,9 +106,12 @@ void warn_of_missing(const LoadReport& report, const std::string& where) {
   for (const std::string& name : shown)
     if (!near && report.unexpected.size() < 1000) near = nearest(name, report.unexpected);
   log(LogLevel::kWarning,
-      fmt::format("{}: {} tensors of the model are not there and are made new: {}{}{}", where, report.missing.size(),
+      fmt::format("{}: {} newly initialised: {}{}{}", where,
+                  report.missing.size() == 1
+                      ? "1 weight is missing from the checkpoint and was"
+                      : fmt::format("{} weights are missing from the checkpoint and were", report.missing.size()),
                   fmt::join(shown, ", "), report.missing.size() > kShown ? " ..." : "",
-                  near ? fmt::format("; not used '{}'", *near) : ""));
+                  near ? fmt::format("; the checkpoint holds '{}', which is not used", *near) : ""));
 }
 
 class Source : public ParameterSource {
@@ -293,7 +296,7 @@ class ModelLoader {
     Source source(checkpoint, *choice.family, options, dtype);
     std::unique_ptr<Model> model = choice.architecture->make(config, Scope(source));
     source.finish();
-    if (checkpoint) warn_of_missing(source.report, checkpoint->where());
+    if (checkpoint && !report) warn_of_missing(source.report, checkpoint->where());  // who asks for it, says it
     model->precision_ = {.dtype = dtype, .int8 = options.quantization == "int8"};
     for (const auto& parameter : source.parameters) {
       const bool packs = options.quantization == "int8_channel" && parameter->use != Parameter::Use::kOther;
