@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "base/numbers.h"
 #include "data/text_lists.h"
 
 namespace transom {
@@ -53,7 +54,9 @@ std::vector<std::string> split(const std::string& text, char at) {
 // Numbers in order of value, other names in order of their bytes.
 void sort_names(std::vector<std::string>& names, bool numbers) {
   if (numbers)
-    std::sort(names.begin(), names.end(), [](const auto& a, const auto& b) { return std::stod(a) < std::stod(b); });
+    std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
+      return parse_double(a).value_or(0) < parse_double(b).value_or(0);
+    });
   else std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
 }
