@@ -243,6 +243,7 @@ int bench(Options& options) {
     after = read_report(options.bench.model);
   } else {
     options.device.apply();
+    options.bench.dtype = dtype_of_word(options.bench.dtype);
     options.bench.check();
     options.bench.model = resolve_model(options.bench.model, options.source.hub());
     if (options.interactive) {
@@ -278,8 +279,8 @@ Command bench_command() {
       {"--inputs", &o.inputs, "tensors (.safetensors), or lines of text for the task's pipeline; else random tokens"},
       {"--batch_size", &o.batch_size, "rows of random inputs"},
       {"--sequence_length", &o.sequence_length, "tokens of each row"},
-      {"--dtype", &o.dtype, "float32 or bfloat16 (autocast)"},
-      {"--quantization", &o.quantization, "none, or int8: linear layers in 8-bit integers"},
+      {"--dtype", &o.dtype, kDtypeHelp},
+      {"--quantization", &o.quantization, kQuantizationHelp},
       {"--no_weights", &o.no_weights, "random weights, whatever the directory holds"},
       {"--seed", &o.seed, "of random weights and of dropout"},
       {"--warmup_runs", &o.warmup_runs, "runs that are not part of the steady state, besides the first"},

@@ -20,7 +20,15 @@ struct Option {
   bool required = false;
   bool value_optional = false;  // of a string: the flag alone gives "-"
   bool hidden = false;          // known, but not worth a line of the help
+  std::string group = {};       // heading in the help
+  // Of an optional value: only these words are one; any other word behind the flag is an argument of its own, and the
+  // flag is "true".
+  std::vector<std::string> words = {};
 };
+
+// Headings of --help.
+inline constexpr const char *kTaskGroup = "Task", *kGenerationGroup = "Generation", *kModelGroup = "Model",
+                            *kDeviceGroup = "Device";
 
 struct Command {
   std::string name, help;
@@ -42,7 +50,8 @@ Command generate_command();
 Command merge_command();
 Command models_command();
 Command preprocess_command();
-Command run_command();
+// With the options of the task that is among `words`.
+Command run_command(const std::vector<std::string>& words);
 Command tokenize_command();
 Command train_command();
 
@@ -59,6 +68,11 @@ struct PrecisionOptions {
   void add_to(Command& command);
   std::shared_ptr<void> apply() const;  // refuses unknown ones
 };
+// The name of an element type by any of its names ("bf16", "torch.bfloat16" ...): float32 or bfloat16. What is not
+// computed in yet becomes float32 with a warning; anything else is refused.
+std::string dtype_of_word(const std::string& word);
+inline constexpr const char* kDtypeHelp = "float32, bfloat16 (autocast), float16 or auto; also bf16, fp16, fp32";
+inline constexpr const char* kQuantizationHelp = "none, or int8: linear layers in 8-bit integers";
 
 // Where models come from that are named by an id, by the names of Transformers.
 struct ModelOptions {

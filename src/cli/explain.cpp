@@ -37,6 +37,7 @@ int explain(Options& options) {
   for (const std::string* file : {&options.json, &options.html}) expect_writable(*file);
   if (!options.json.empty() && options.json == options.html)
     fail(ErrorKind::kUsage, "--json, --html: expected two files, found {} twice", options.json);
+  options.bench.dtype = dtype_of_word(options.bench.dtype);
   options.bench.check();
   setenv("TRANSOM_CODEGEN", "wait", 0);  // what is explained is the steady state
   options.device.apply();
@@ -70,8 +71,8 @@ Command explain_command() {
       {"--inputs", &o.inputs, "tensors (.safetensors), or lines of text for the task's pipeline; else random tokens"},
       {"--batch_size", &o.batch_size, "rows of random inputs"},
       {"--sequence_length", &o.sequence_length, "tokens of each row"},
-      {"--dtype", &o.dtype, "float32 or bfloat16 (autocast)"},
-      {"--quantization", &o.quantization, "none, or int8: linear layers in 8-bit integers"},
+      {"--dtype", &o.dtype, kDtypeHelp},
+      {"--quantization", &o.quantization, kQuantizationHelp},
       {"--no_weights", &o.no_weights, "random weights, whatever the directory holds"},
       {"--seed", &o.seed, "of random weights and of dropout"},
       {"--pass", &options.pass, "print the graph after this pass and nothing else; trace: before the first"},
