@@ -72,7 +72,8 @@ class Streamer {
   virtual void end() = 0;
 };
 
-// Gives text to `sink` as soon as later tokens cannot change it: up to the last space or line.
+// Gives text to `sink` as Transformers' TextStreamer prints it: up to the last space or line end, and all of a text
+// that ends with a CJK character, as scripts without spaces have no other place to stop.
 class TextStreamer : public Streamer {
  public:
   TextStreamer(Tokenizer tokenizer, std::function<void(std::string_view)> sink, bool skip_prompt = false,

@@ -29,6 +29,11 @@ class LoadedPipeline {
   std::shared_ptr<const Pipeline> task_;
 };
 
+// What a task takes, as JSON: [{"name", "type", "help", "default", "choices", "required", "group"}], where a type is
+// flag, flag_or_word, integer, number, numbers, text, texts, json or generation (an option of generate()). `task` as
+// for pipeline().
+std::string pipeline_parameters(const std::string& task);
+
 // The pipeline of a task ("text-classification", "fill-mask" ...) on a model.
 LoadedPipeline pipeline(const std::string& task, const std::string& model);
 

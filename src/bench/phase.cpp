@@ -4,12 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <ctime>
 #include <fstream>
 #include <numeric>
-#include <sstream>
+#include <string_view>
 
 namespace transom {
 namespace {
@@ -22,6 +23,14 @@ double percentile(const std::vector<double>& sorted, double percent) {
   return sorted[below] + (sorted[above] - sorted[below]) * (place - static_cast<double>(below));
 }
 
+// The whole number that a field of /proc begins with, behind spaces; 0 without one.
+double number_at_begin(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+  uint64_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return static_cast<double>(value);
+}
+
 }  // namespace
 
 Latency latency_of(const std::vector<double>& seconds) {
@@ -32,6 +41,7 @@ Latency latency_of(const std::vector<double>& seconds) {
   std::sort(sorted.begin(), sorted.end());
   result.total = std::accumulate(seconds.begin(), seconds.end(), 0.0);
   result.mean = result.total / count;
+  result.p10 = percentile(sorted, 10);
   result.p50 = percentile(sorted, 50);
   result.p90 = percentile(sorted, 90);
   result.p95 = percentile(sorted, 95);
@@ -57,22 +67,24 @@ double seconds_since_process_start() {
   std::string line;
   std::getline(file, line);
   // Behind the name, which may hold anything, the start is the 20th field, in ticks since the machine was started.
-  std::istringstream fields(line.substr(std::min(line.size(), line.rfind(')') + 1)));
-  std::string field;
-  for (int i = 0; i < 20; ++i) fields >> field;
-  const double ticks = std::strtod(field.c_str(), nullptr);
+  std::string_view rest = std::string_view(line).substr(std::min(line.size(), line.rfind(')') + 1));
+  for (int i = 0; i < 20; ++i) {
+    const size_t space = rest.find(' ');
+    rest.remove_prefix(space == rest.npos ? rest.size() : space + 1);
+  }
+  const double ticks = number_at_begin(rest);
   timespec now{};
   clock_gettime(CLOCK_BOOTTIME, &now);
   const double started = ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
   return std::max(0.0, static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9 - started);
 }
 
-PeakMemory::PeakMemory() { std::ofstream("/proc/self/clear_refs") << 5; }
+PeakMemory::PeakMemory() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
 double PeakMemory::megabytes() const {
   std::ifstream file("/proc/self/status");
   for (std::string line; std::getline(file, line);)
-    if (line.starts_with("VmHWM:")) return std::strtod(line.c_str() + 6, nullptr) * 1024e-6;
+    if (line.starts_with("VmHWM:")) return number_at_begin(std::string_view(line).substr(6)) * 1024e-6;
   return 0;
 }
 

@@ -11,9 +11,9 @@ namespace transom {
 // Statistics of latencies as optimum-benchmark defines them: percentiles are interpolated, the deviation is that of the
 // whole population, and 0 for a single value.
 struct Latency {
-  double total = 0, mean = 0, p50 = 0, p90 = 0, p95 = 0, p99 = 0;  // seconds
-  double stdev = 0;                                                // seconds
-  double stdev_percent = 0;                                        // of the mean
+  double total = 0, mean = 0, p10 = 0, p50 = 0, p90 = 0, p95 = 0, p99 = 0;  // seconds
+  double stdev = 0;                                                         // seconds
+  double stdev_percent = 0;                                                 // of the mean
 };
 Latency latency_of(const std::vector<double>& seconds);
 

@@ -121,9 +121,16 @@ std::vector<Comparison> compare_phases(const BenchReport& before, const BenchRep
     const auto old = std::find_if(before.phases.begin(), before.phases.end(),
                                   [&](const Phase& candidate) { return candidate.name == phase.name; });
     if (old == before.phases.end()) continue;
-    if (!old->seconds.empty() && !phase.seconds.empty())
-      result.push_back(
-          compared(phase.name, "latency", latency_of(old->seconds).p50, latency_of(phase.seconds).p50, threshold));
+    if (!old->seconds.empty() && !phase.seconds.empty()) {
+      const bool once = old->seconds.size() == 1 || phase.seconds.size() == 1;
+      const Latency then = latency_of(old->seconds), now = latency_of(phase.seconds);
+      Comparison one = compared(phase.name, "latency", then.p50, now.p50,
+                                once ? std::max(threshold, kSingleRunThreshold) : threshold);
+      // Two runs of one program differ by more than their medians' error; where most of their values lie apart, the
+      // program has changed.
+      if (!once && now.p10 <= then.p90) one.regression = false;
+      result.push_back(std::move(one));
+    }
     if (old->max_ram > 0 && phase.max_ram > 0)
       result.push_back(compared(phase.name, "max_ram", old->max_ram, phase.max_ram, threshold));
   }

@@ -34,9 +34,10 @@ std::string plot_shares(const std::vector<const Row*>& rows) {
         decade == 0 ? "bound" : fmt::format("{:g}", std::pow(10.0, decade)));
   double y = 30;
   for (const Row* row : rows) {
-    svg += fmt::format(R"(<text x="0" y="{:.1f}">{} {}</text><circle cx="{:.1f}" cy="{:.1f}" r="3.5" fill="{}"/>)", y,
-                       escaped(row->subject), escaped(row->variant), x_of(row->ratio), y - 4,
-                       row->verdict == Verdict::kFail ? "#b3261e" : "#11734b");
+    svg += fmt::format(
+        R"(<text x="0" y="{:.1f}">{}<title>{}</title></text><circle cx="{:.1f}" cy="{:.1f}" r="3.5" fill="{}"/>)", y,
+        escaped(shortened(row->subject + " " + row->variant, 36)), escaped(row->subject + " " + row->variant),
+        x_of(row->ratio), y - 4, row->verdict == Verdict::kFail ? "#b3261e" : "#11734b");
     y += kLine;
   }
   return svg + "</svg>";

@@ -94,7 +94,7 @@ Command certify_command() {
                      {"--json", &options.json, "the report on standard output"},
                      {"--output", &options.output, "directory for certificate.json and certificate.html"},
                      {"--stop_at_first_failure", &options.stop, "do not go on after something is wrong"},
-                     {"--verify", &options.verify, "a certificate.json: whether it is as it was written"}};
+                     {"--verify", &options.verify, "check that a certificate.json was not modified"}};
   command.run = [] { return run(options); };
   return command;
 }

@@ -22,7 +22,15 @@ struct Option {
   bool required = false;
   bool value_optional = false;  // of a string: the flag alone gives "-"
   bool hidden = false;          // known, but not worth a line of the help
+  std::string group = {};       // heading in the help
+  // Of an optional value: only these words are one; any other word behind the flag is an argument of its own, and the
+  // flag is "true".
+  std::vector<std::string> words = {};
 };
+
+// Headings of --help.
+inline constexpr const char *kTaskGroup = "Task", *kGenerationGroup = "Generation", *kModelGroup = "Model",
+                            *kDeviceGroup = "Device";
 
 struct Command {
   std::string name, help;
@@ -44,7 +52,8 @@ Command generate_command();
 Command merge_command();
 Command models_command();
 Command preprocess_command();
-Command run_command();
+// With the options of the task that is among `words`.
+Command run_command(const std::vector<std::string>& words);
 Command tokenize_command();
 Command train_command();
 
@@ -61,8 +70,9 @@ struct PrecisionOptions {
   void add_to(Command& command);
   void apply_to(LoadOptions& load) const;  // refuses unknown ones
 };
-inline constexpr const char* kDTypeHelp =
+inline constexpr const char* kDtypeHelp =
     "type of the weights and of matrix products: float32, bfloat16 (bf16), float16 (fp16), or auto: the checkpoint's";
+inline constexpr const char* kQuantizationHelp = "none, or int8: linear layers in 8-bit integers";
 
 // Where models come from that are named by an id, by the names of Transformers.
 struct ModelOptions {

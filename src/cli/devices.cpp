@@ -37,7 +37,7 @@ Command devices_command() {
   Command command{.name = "devices",
                   .help = "List the devices that were found, and why others were not",
                   .examples = "  transom devices\n  transom devices --json"};
-  command.options = {{"--json", &json, "for machines"}};
+  command.options = {{"--json", &json, "machine-readable output (JSON)"}};
   command.run = [] {
     const std::vector<DeviceInfo> devices = list_devices();
     if (json) {
@@ -66,7 +66,11 @@ Command devices_command() {
     std::puts(
         fmt::format("{:<{}} {:<28} {:>6} {:>9}  {}", "DEVICE", width, "WHAT", "UNITS", "MEMORY", "NOTES").c_str());
     for (const DeviceInfo& d : devices) {
-      std::string notes = !d.reason.empty() ? "not available: " + d.reason : d.architecture;
+      // A name that this version has no plugin for is no installation that is missing something.
+      const bool unknown = d.reason.starts_with("there is no plugin");
+      std::string notes = unknown             ? "not supported by this version; a plugin of another maker may add it"
+                          : !d.reason.empty() ? "not available: " + d.reason
+                                              : d.architecture;
       if (d.reason.empty() && !d.driver.empty()) notes += "; " + d.driver;
       if (d.emulated) notes = "emulated; " + notes;
       if (d.computes_nothing) notes = "computes nothing; " + notes;
@@ -76,6 +80,7 @@ Command devices_command() {
                             d.description.empty() ? "-" : d.description, d.compute_units, memory, notes)
                     .c_str());
     }
+    std::puts("\nNot supported yet: GPUs of NVIDIA, AMD, Intel and Apple.");
     return 0;
   };
   return command;

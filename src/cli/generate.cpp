@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// transom generate: what a language model goes on with, for lines of token ids, features or texts, or one prompt.
+// transom generate: text from prompts, from a chat, or for lines of token ids, features or texts.
 #include <cstdio>
 #include <list>
 
@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "cli/command.h"
+#include "cli/inputs.h"
 #include "generation/generation_fields.h"
 #include "generation/prompts.h"
 
@@ -15,12 +16,13 @@ namespace {
 
 struct Options {
   std::string model;
-  std::optional<std::string> inputs, outputs;
+  std::optional<std::string> inputs, outputs, messages, chat_template;
+  bool json = false;
   std::vector<std::string> prompts;
   std::list<std::pair<std::string, std::optional<std::string>>> fields;  // a list: options point into it
   ModelOptions source;
   DeviceOptions device;
-  PrecisionOptions numbers;
+  PrecisionOptions precision;
 };
 
 GenerationConfig config_of(const Options& options, const std::string& directory) {
@@ -46,12 +48,8 @@ void generate_lines(const Options& options, const Model& model, const Generation
     if (!tokenizer) tokenizer = Tokenizer::from_pretrained(directory);
     return *tokenizer;
   };
-  std::string_view rest = file->text();
-  for (size_t number = 1; !rest.empty(); ++number) {
-    const size_t end = std::min(rest.find('\n'), rest.size());
-    const std::string_view line = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    if (line.find_first_not_of(" \t\r") == line.npos) continue;
+  for_each_line(file->text(), [&](std::string_view line, size_t number) {
+    if (line.find_first_not_of(" \t") == line.npos) return;
     const std::string where = fmt::format("{}: line {}", *options.inputs, number);
     const Json json = parse_json(line, where);
     const bool texts = json.is_object() && json.contains("text");
@@ -71,42 +69,126 @@ void generate_lines(const Options& options, const Model& model, const Generation
       result["generated_text"] = std::move(written);
     }
     out.write(dump_json(result) + "\n");
-  }
+  });
   out.commit();
 }
 
-// The prompt and what follows, as it is written where there is one text, else at the end.
-void generate_prompt(const Model& model, const GenerationConfig& config, const std::string& directory,
-                     const std::string& prompt) {
-  const Tokenizer tokenizer = Tokenizer::from_pretrained(directory);
-  const NamedTensors inputs = prompts_of_texts(Json{{"text", prompt}}, model, tokenizer, "the prompt");
-  const auto print = [](std::string_view text) {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    std::fflush(stdout);
-  };
-  if (config.num_beams == 1 && config.num_return_sequences == 1) {
-    TextStreamer streamer(tokenizer, print, writes_anew(model));
+// The messages of --messages: a list of {"role", "content"}, or an object with it, as JSON or in a file.
+Json messages_of(const std::string& word) {
+  const bool inline_json = word.starts_with('[') || word.starts_with('{');
+  const std::string where = inline_json ? "--messages" : word;
+  std::string text = word;
+  if (word == "-") text = read_standard_input();
+  else if (!inline_json) text = std::string(MappedFile::open(word)->text());
+  Json json = parse_json(text, where);
+  if (json.is_object() && json.contains("messages")) json = Json(json["messages"]);
+  if (!json.is_array() || json.empty()) fail("{}: expected a list of messages {{\"role\", \"content\"}}", where);
+  for (const Json& message : json)
+    if (!message.is_object() || !message.contains("role") || !message["role"].is_string() ||
+        !message.contains("content"))
+      fail("{}: expected messages {{\"role\", \"content\"}}, found {}", where, quoted(dump_json(message)));
+  return json;
+}
+
+struct Prompt {
+  std::string text;
+  Json messages = nullptr;  // of a chat, whose text is what the template makes of them
+};
+
+std::vector<Prompt> prompts_of_options(const Options& options, const Tokenizer& tokenizer) {
+  std::vector<Prompt> prompts;
+  for (const std::string& prompt : options.prompts) prompts.push_back({prompt == "-" ? read_standard_input() : prompt});
+  if (!options.messages) return prompts;
+  const Json messages = messages_of(*options.messages);
+  const bool continues = messages.back()["role"] == "assistant";
+  prompts.push_back(
+      {tokenizer.apply_chat_template(dump_json(messages), {.add_generation_prompt = !continues,
+                                                           .continue_final_message = continues,
+                                                           .chat_template = options.chat_template.value_or("")}),
+       messages});
+  return prompts;
+}
+
+void print(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+// [{"generated_text": ...}], as the pipeline text-generation returns it: of a chat the messages with the answer.
+Json result_of(const Prompt& prompt, const Tokenizer& tokenizer, const std::vector<TokenIds>& rows, size_t length) {
+  Json results = Json::array();
+  for (const TokenIds& row : rows) {
+    const auto begin = row.begin() + static_cast<ptrdiff_t>(std::min(length, row.size()));
+    const std::string answer = tokenizer.decode(TokenIds(begin, row.end()), true);
+    Json text = length > 0 && prompt.messages.is_null() ? Json(prompt.text + answer) : Json(answer);
+    if (!prompt.messages.is_null()) {
+      text = prompt.messages;
+      if (text.back()["role"] != "assistant") text.push_back({{"role", "assistant"}, {"content", answer}});
+      else if (text.back()["content"].is_string())
+        text.back()["content"] = text.back()["content"].get<std::string>() + answer;
+    }
+    results.push_back({{"generated_text", std::move(text)}});
+  }
+  return results;
+}
+
+// One prompt and its text, printed as it is generated where there is one text, else at the end. Of a chat and of what
+// an encoder reads the answer alone is printed.
+Json generate_prompt(const Options& options, const Model& model, const GenerationConfig& config,
+                     const Tokenizer& tokenizer, const Prompt& prompt) {
+  const bool chat = !prompt.messages.is_null(), answer_alone = chat || writes_anew(model);
+  const Encoding encoding = tokenizer.encode(prompt.text, std::nullopt, {.add_special_tokens = !chat});
+  const NamedTensors inputs = prompts_of(std::span(&encoding, 1), model, tokenizer);
+  const size_t length = writes_anew(model) ? 0 : encoding.size();
+  if (!options.json && config.num_beams == 1 && config.num_return_sequences == 1) {
+    TextStreamer streamer(tokenizer, print, answer_alone);
     generate(model, inputs, config, {.streamer = &streamer, .tokenizer = &tokenizer});
     print("\n");
-    return;
+    return nullptr;
   }
-  for (const TokenIds& row : generate(model, inputs, config, {.streamer = nullptr, .tokenizer = &tokenizer}).sequences)
-    print(tokenizer.decode(row, true) + "\n");
+  const auto rows = generate(model, inputs, config, {.streamer = nullptr, .tokenizer = &tokenizer}).sequences;
+  if (options.json) return result_of(prompt, tokenizer, rows, length);
+  for (const TokenIds& row : rows) {
+    const size_t begin = chat ? std::min(length, row.size()) : 0;
+    print(tokenizer.decode(TokenIds(row.begin() + static_cast<ptrdiff_t>(begin), row.end()), true) + "\n");
+  }
+  return nullptr;
+}
+
+void generate_prompts(const Options& options, const Model& model, const GenerationConfig& config,
+                      const std::string& directory) {
+  const Tokenizer tokenizer = Tokenizer::from_pretrained(directory);
+  const std::vector<Prompt> prompts = prompts_of_options(options, tokenizer);
+  Json results = Json::array();
+  for (const Prompt& prompt : prompts) {
+    if (!options.json && prompts.size() > 1 && writes_anew(model))
+      print(prompt.text + "\n");  // it is no part of the text
+    Json result = generate_prompt(options, model, config, tokenizer, prompt);
+    if (prompts.size() == 1) results = std::move(result);
+    else
+      results.push_back(
+          {{"input", prompt.messages.is_null() ? Json(prompt.text) : prompt.messages}, {"result", std::move(result)}});
+  }
+  if (options.json) print(dump_json(results) + "\n");
 }
 
 int run(const Options& options) {
-  options.device.apply();
-  if (options.prompts.empty() == !options.inputs)
-    fail(ErrorKind::kUsage, "expected either a prompt, or --inputs FILE with --outputs FILE");
+  const bool has_prompt = !options.prompts.empty() || options.messages;
+  if (has_prompt == options.inputs.has_value())
+    fail(ErrorKind::kUsage,
+         "expected a prompt (- reads it from standard input), --messages, or --inputs FILE with --outputs FILE");
   if (options.inputs && !options.outputs) fail(ErrorKind::kUsage, "--outputs is missing: where the sequences go");
   if (options.outputs && !options.inputs) fail(ErrorKind::kUsage, "--inputs is missing: JSON lines with input_ids");
   LoadOptions load;
-  options.numbers.apply_to(load);
+  options.precision.apply_to(load);
+  if (options.chat_template && !options.messages)
+    fail(ErrorKind::kUsage, "--chat_template: there is no chat without --messages");
+  options.device.apply();
   const std::string directory = resolve_model(options.model, options.source.hub());
   const GenerationConfig config = config_of(options, directory);
   const auto model = Model::from_pretrained(directory, load);
   if (options.inputs) generate_lines(options, *model, config, directory);
-  for (const std::string& prompt : options.prompts) generate_prompt(*model, config, directory, prompt);
+  else generate_prompts(options, *model, config, directory);
   return 0;
 }
 
@@ -115,15 +197,22 @@ int run(const Options& options) {
 Command generate_command() {
   static Options o;
   Command command{.name = "generate",
-                  .help = "Write on from prompts: Transformers' generate()",
+                  .help = "Generate text from prompts: Transformers' generate()",
                   .examples =
                       "  transom generate --model MODEL \"Once upon a time\" --max_new_tokens 40\n"
+                      "  transom generate --model MODEL - < prompt.txt\n"
+                      "  transom generate --model MODEL --messages '[{\"role\": \"user\", \"content\": \"Hi\"}]'\n"
                       "  transom generate --model MODEL --inputs prompts.jsonl --outputs out.jsonl --num_beams 4\n"
                       "  transom generate --model MODEL --inputs prompts.jsonl --outputs out.jsonl --do_sample --seed "
                       "7 --top_p 0.9"};
   command.options = {
-      {"prompt", &o.prompts, "texts to go on from, which are printed with what follows"},
+      {"prompt", &o.prompts, "texts to continue; - is the whole of standard input"},
       {"--model", &o.model, kModelHelp, true},
+      {"--messages", &o.messages,
+       "a chat: JSON list of {\"role\", \"content\"}, or a file with it; the chat template of the model makes the "
+       "prompt"},
+      {"--chat_template", &o.chat_template, "Jinja template in place of the model's"},
+      {"--json", &o.json, "print [{\"generated_text\": ...}]; of several prompts a list of {\"input\", \"result\"}"},
       {"--inputs", &o.inputs,
        "JSON lines {\"input_ids\": [[...]], \"attention_mask\": [[...]]}, {\"input_features\": ...} or {\"text\": "
        "[...]}"},
@@ -131,15 +220,19 @@ Command generate_command() {
   o.fields.clear();
   for (const GenerationField& field : generation_fields()) {
     auto& [name, word] = o.fields.emplace_back(field.name, std::nullopt);
-    command.options.push_back({.name = "--" + name,
-                               .value = &word,
-                               .help = std::string(field.help),
-                               .value_optional = field.is_flag,
-                               .hidden = field.help.empty()});
+    command.options.push_back(
+        {.name = "--" + name,
+         .value = &word,
+         .help = std::string(field.help),
+         .value_optional = field.is_flag,
+         .hidden = field.help.empty(),
+         .group = kGenerationGroup,
+         .words = field.is_flag ? std::vector<std::string>{"true", "false", "True", "False", "none", "None", "null"}
+                                : std::vector<std::string>{}});
   }
-  o.numbers.add_to(command);
   o.source.add_to(command);
   o.device.add_to(command);
+  o.precision.add_to(command);
   command.run = [] { return run(o); };
   return command;
 }

@@ -16,14 +16,18 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "cli/command.h"
+#include "pipelines/pipeline.h"
 #include "transom/distributed.h"
 
 namespace transom {
 
 void DeviceOptions::add_to(Command& command) {
+  command.options.push_back({.name = "--device",
+                             .value = &device,
+                             .help = "cpu, reference, hpu:1 ... (default: TRANSOM_DEVICE, else the best found)",
+                             .group = kDeviceGroup});
   command.options.push_back(
-      {"--device", &device, "cpu, reference, hpu:1 ... (default: TRANSOM_DEVICE, else the best found)"});
-  command.options.push_back({"--mode", &mode, "lazy, eager, compile or graph"});
+      {.name = "--mode", .value = &mode, .help = "lazy, eager, compile or graph", .group = kDeviceGroup});
 }
 
 namespace {
@@ -58,11 +62,28 @@ void add_option(CLI::App& app, const Option& option) {
     added->take_last();
   if (option.required) added->required();
   if (option.hidden) added->group("");
+  else if (!option.group.empty()) added->group(option.group);
   if (option.value_optional) added->expected(0, 1)->default_str("-");
   if (option.value_optional) return;
   if (std::holds_alternative<std::string*>(option.value) || std::holds_alternative<int64_t*>(option.value) ||
       std::holds_alternative<double*>(option.value))
     if (!option.required) added->capture_default_str();
+}
+
+// A flag of run that belongs to tasks other than the one that is asked for.
+void refuse_other_tasks_flag(const std::string& flag) {
+  if (flag == "--task")
+    fail(ErrorKind::kUsage, "--task: the task has no flag here: transom run TASK --model MODEL ...");
+  std::vector<std::string> owners;
+  for (const std::string& task : pipeline_tasks()) {
+    const InputKind kind = input_kind_of_task(task);
+    std::vector<std::string> names = names_of(parameters_of_task(task));
+    if (kind == InputKind::kQuestion) names.insert(names.end(), {"question", "context"});
+    if (kind == InputKind::kSentences) names.emplace_back("source_sentence");
+    if (std::find(names.begin(), names.end(), flag.substr(2)) != names.end()) owners.push_back(task);
+  }
+  if (!owners.empty())
+    fail(ErrorKind::kUsage, "{}: this task takes no such argument; it belongs to {}", flag, fmt::join(owners, ", "));
 }
 
 // CLI11 reports what is missing before what is misspelt; the misspelt word is what helps.
@@ -73,25 +94,52 @@ void refuse_unknown_words(const std::vector<Command>& commands, int count, char*
     names.push_back(command.name);
     if (command.name != words[1]) continue;
     std::vector<std::string> flags{"--help"};
-    for (const Option& option : command.options)  // one that is a positional argument too is "model,--model"
-      flags.push_back(option.name.substr(option.name.find(',') + 1));
+    for (const Option& option : command.options)  // one of two names is "--tokenizer,--model" or "model,--model"
+      for (size_t begin = 0; begin < option.name.size();) {
+        const size_t comma = std::min(option.name.find(',', begin), option.name.size());
+        if (option.name[begin] == '-') flags.push_back(option.name.substr(begin, comma - begin));
+        begin = comma + 1;
+      }
+    // What run takes depends on the task, and a task that is misspelt is what is wrong then.
+    if (command.name == "run" && count > 2 && words[2][0] != '-' && !is_pipeline_task(words[2]))
+      parameters_of_task(words[2]);
     for (int i = 2; i < count && std::string_view(words[i]) != "--"; ++i) {
       const std::string_view word(words[i]);
       const std::string name(word.substr(0, word.find('=')));
-      if (word.starts_with("--") && std::find(flags.begin(), flags.end(), name) == flags.end())
-        fail(ErrorKind::kUsage, "unknown argument {}{} See transom {} --help", name, did_you_mean(name, flags),
-             command.name);
+      if (!word.starts_with("--") || std::find(flags.begin(), flags.end(), name) != flags.end()) continue;
+      if (command.name == "run") refuse_other_tasks_flag(name);
+      fail(ErrorKind::kUsage, "unknown argument {}{} See transom {} --help", name, did_you_mean(name, flags),
+           command.name);
     }
     return;
   }
   fail(ErrorKind::kUsage, "unknown command {}{} See transom --help", quoted(words[1]), did_you_mean(words[1], names));
 }
 
+// "--do_sample text": the word behind a flag whose value may be left out is its value only if it can be one.
+std::vector<std::string> completed(const Command& command, std::vector<std::string> words) {
+  for (size_t i = 0; i < words.size() && words[i] != "--"; ++i)
+    for (const Option& option : command.options) {
+      if (option.words.empty() || words[i] != option.name) continue;
+      const bool value = i + 1 < words.size() &&
+                         std::find(option.words.begin(), option.words.end(), words[i + 1]) != option.words.end();
+      if (!value) words[i] += "=true";
+      break;
+    }
+  return words;
+}
+
 int run(int count, char** words) {
+  if (count == 2 && (std::string_view(words[1]) == "--version" || std::string_view(words[1]) == "-V")) {
+    std::puts("transom " TRANSOM_VERSION);
+    return 0;
+  }
   CLI::App app("Trains, evaluates and serves Hugging Face checkpoints on whatever accelerator it finds.", "transom");
   app.require_subcommand(1);
+  app.add_flag("--version,-V", "print the version");
+  const std::vector<std::string> all(words + std::min(count, 1), words + count);
   std::vector<Command> commands = {
-      train_command(),    evaluate_command(),   run_command(),     generate_command(), forward_command(),
+      train_command(),    evaluate_command(),   run_command(all),  generate_command(), forward_command(),
       tokenize_command(), preprocess_command(), bench_command(),   explain_command(),  certify_command(),
       merge_command(),    models_command(),     devices_command(),
   };
@@ -105,8 +153,12 @@ int run(int count, char** words) {
     sub->footer(command.examples);
     for (const Option& option : command.options) add_option(*sub, option);
   }
+  std::vector<std::string> given = all;
+  for (const Command& command : commands)
+    if (!given.empty() && command.name == given[0]) given = completed(command, std::move(given));
+  std::reverse(given.begin(), given.end());  // as CLI11 takes them
   try {
-    app.parse(count, words);
+    app.parse(given);
   } catch (const CLI::CallForHelp&) {
     std::cout << app.help();
     return 0;

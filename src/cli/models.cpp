@@ -8,10 +8,13 @@
 namespace transom {
 
 void ModelOptions::add_to(Command& command) {
-  command.options.push_back({"--revision", &revision, "branch, tag or commit of a model of the Hub"});
-  command.options.push_back({"--token", &token, "for private models (default: HF_TOKEN)"});
-  command.options.push_back({"--cache_dir", &cache_dir, "where models are kept (default: HF_HUB_CACHE)"});
-  command.options.push_back({"--local_files_only", &local_files_only, "download nothing, as with HF_HUB_OFFLINE=1"});
+  const auto add = [&](const char* name, auto* value, const char* help) {
+    command.options.push_back({.name = name, .value = value, .help = help, .group = kModelGroup});
+  };
+  add("--revision", &revision, "branch, tag or commit of a model of the Hub");
+  add("--token", &token, "for private models (default: HF_TOKEN)");
+  add("--cache_dir", &cache_dir, "where models are kept (default: HF_HUB_CACHE)");
+  add("--local_files_only", &local_files_only, "download nothing, as with HF_HUB_OFFLINE=1");
 }
 
 HubOptions ModelOptions::hub() const {

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 
 #include "base/error.h"
+#include "base/numbers.h"
 #include "data/text_lists.h"
 
 namespace transom {
@@ -69,17 +69,12 @@ std::vector<std::string> split(const std::string& text, char at) {
   return parts;
 }
 
-// As Python reads it, whatever the locale.
-double number_of(const std::string& text) {
-  double number = 0;
-  std::from_chars(text.data(), text.data() + text.size(), number);
-  return number;
-}
-
 // Numbers in order of value, other names in order of their bytes.
 void sort_names(std::vector<std::string>& names, bool numbers) {
   if (numbers)
-    std::sort(names.begin(), names.end(), [](const auto& a, const auto& b) { return number_of(a) < number_of(b); });
+    std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
+      return parse_double(a).value_or(0) < parse_double(b).value_or(0);
+    });
   else std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
 }

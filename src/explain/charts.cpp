@@ -185,7 +185,7 @@ std::string roofline_picture(const Explanation& e) {
     text += line(kLeft, up.place(y), kWidth - kRight, up.place(y), "grid");
     text += text_at(kLeft - 6, up.place(y) + 4, fmt::format("{:g}", y * 1e-9), "end");
   }
-  text += text_at((kLeft + kWidth - kRight) / 2, kHeight - 4, "operations a byte");
+  text += text_at((kLeft + kWidth - kRight) / 2, kHeight - 4, "FLOP/byte");
   text += fmt::format("<text transform=\"translate(16 {:.1f}) rotate(-90)\" text-anchor=\"middle\">GFLOP/s</text>\n",
                       (up.from + up.to) / 2);
   for (const Limits::Products& products : e.limits.products) {

@@ -21,18 +21,28 @@ svg rect:hover, svg circle:hover { stroke: #000; stroke-width: 1; }
 table { border-collapse: collapse; width: 100%; font-size: 12.5px; }
 th { text-align: left; border-bottom: 1px solid #999; } td { border-bottom: 1px solid #eee; vertical-align: top; }
 th, td { padding: 3px 8px 3px 0; } .n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
+.l { white-space: nowrap; } .m { overflow-wrap: anywhere; }
 pre { font: 11.5px/1.4 ui-monospace, monospace; background: #f7f7f7; padding: 8px; overflow-x: auto; }
 summary { cursor: pointer; } .key span { display: inline-block; width: 11px; height: 11px; margin: 0 5px 0 16px; }
 .bar { background: #e8e8e8; width: 90px; height: 9px; display: inline-block; } .bar i { background: #4f9a5b; height: 9px; display: block; }
 )";
 
+// The last part of a model's path, which is what people call it.
+std::string name_of(const Explanation& e) {
+  std::string_view path = e.model;
+  while (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
+  const size_t slash = path.rfind('/');
+  return std::string(slash == path.npos || path.size() == 1 ? path : path.substr(slash + 1));
+}
+
 std::string summary_of(const Explanation& e) {
   return fmt::format(
-      "<h1>{}</h1>\n<p>{}: {}, batch {}, sequence length {}, {}, on {} ({}) with {} threads, mode {}.<br>"
+      "<h1>{}</h1>\n<p><small>{}</small><br>{}: {}, batch {}, sequence length {}, {}, on {} ({}) with {} threads, mode "
+      "{}.<br>"
       "A run takes <b>{:.3f} ms</b>, its kernels {:.3f} ms; what was measured as this machine's limits ({}) would "
       "allow {:.3f} ms. {} programs were compiled, this one in {:.1f} ms.</p>\n",
-      escaped(e.model), escaped(e.model_type), escaped(e.task), e.batch_size, e.sequence_length, escaped(e.dtype),
-      escaped(e.device), escaped(e.device_notes), e.threads, escaped(e.mode), e.run_seconds * 1e3,
+      escaped(name_of(e)), escaped(e.model), escaped(e.model_type), escaped(e.task), e.batch_size, e.sequence_length,
+      escaped(e.dtype), escaped(e.device), escaped(e.device_notes), e.threads, escaped(e.mode), e.run_seconds * 1e3,
       e.kernel_seconds * 1e3, text_of(e.limits), e.least_seconds * 1e3, e.programs, e.compile_seconds * 1e3);
 }
 
@@ -61,9 +71,9 @@ std::string kernels_table(const Explanation& e) {
     if (!k.source.empty())
       what += fmt::format("<details><summary>source</summary><pre>{}</pre></details>", escaped(k.source));
     text += fmt::format(
-        "<tr><td>{}</td><td title=\"{}\">{}<br><small>{}</small></td><td>{}</td><td class=n>{:.1f}</td><td "
+        "<tr><td>{}</td><td title=\"{}\">{}<br><small>{}</small></td><td class=m>{}</td><td class=n>{:.1f}</td><td "
         "class=n>{:.1f} %</td>"
-        "<td class=n>{:.2f}</td><td class=n>{:.3f}</td><td class=n>{:.1f}</td><td><span class=bar><i "
+        "<td class=n>{:.2f}</td><td class=n>{:.3f}</td><td class=n>{:.1f}</td><td class=l><span class=bar><i "
         "style=\"width:{:.0f}%\"></i></span> "
         "{:.0f} %, {}</td></tr>\n",
         k.node, escaped(k.types), what, escaped(k.kernel), escaped(k.scope), k.seconds * 1e6,
@@ -95,7 +105,7 @@ std::string explanation_page(const Explanation& e) {
   return fmt::format(
              "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>transom explain "
              "{}</title>\n<style>{}</style></head>\n<body>\n",
-             escaped(e.model), kStyle) +
+             escaped(name_of(e)), kStyle) +
          summary_of(e) + "<h2>Timeline</h2>\n<p>The kernels of one run, by what they are.</p>\n" + timeline_picture(e) +
          key_of_colors() +
          "<h2>Roofline</h2>\n<p>Each circle is a kernel, its area the time. Under a roof: what this machine was "
@@ -103,9 +113,9 @@ std::string explanation_page(const Explanation& e) {
          "What lies in caches may be above the slope of memory.</p>\n" +
          roofline_picture(e) +
          fmt::format(
-             "<h2>Memory over time</h2>\n<p>Arena {:.1f} MB, {:.3f} of the {:.1f} MB that live at once at the fullest "
-             "place; beside "
-             "it inputs of {:.1f} MB ({} of them given away) and outputs of {:.1f} MB.</p>\n",
+             "<h2>Memory over time</h2>\n<p>Arena {:.1f} MB, {:.3f} of the peak of {:.1f} MB that is live at once; "
+             "besides, "
+             "inputs of {:.1f} MB ({} of them donated) and outputs of {:.1f} MB.</p>\n",
              static_cast<double>(e.arena_bytes) / 1e6, ratio, static_cast<double>(e.live_maximum) / 1e6,
              static_cast<double>(e.input_bytes) / 1e6, e.donated_inputs, static_cast<double>(e.output_bytes) / 1e6) +
          memory_picture(e) + "<h2>The arena</h2>\n<p>Where each value lies, and for how long.</p>\n" +

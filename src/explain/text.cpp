@@ -96,7 +96,7 @@ std::string kernel_table(const Explanation& e, size_t rows) {
 
 std::string memory_table(const Explanation& e) {
   std::string text = fmt::format(
-      "arena {:.1f} MB, live at once {:.1f} MB at most ({:.3f} of it); inputs {:.1f} MB ({} given away), outputs "
+      "arena {:.1f} MB, peak live memory {:.1f} MB ({:.3f} of it); inputs {:.1f} MB ({} donated), outputs "
       "{:.1f} MB\n",
       megabytes(e.arena_bytes), megabytes(e.live_maximum),
       e.live_maximum ? static_cast<double>(e.arena_bytes) / static_cast<double>(e.live_maximum) : 1.0,

@@ -1,9 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text while it is written. A token alone may be half a character, and later tokens may change how earlier ones are
-// written: what stands before the last space is settled.
+// Text while it is generated, as Transformers' TextStreamer prints it. A token alone may be half a character, and later
+// tokens may change how earlier ones are written: text up to the last space is final, and so is a CJK character.
+#include "text/unicode/unicode.h"
 #include "transom/generation.h"
 
 namespace transom {
+namespace {
+
+bool ends_with_chinese(const std::string& text) {
+  if (text.empty()) return false;
+  size_t place = text::previous_boundary(text, text.size());
+  return text::is_chinese(text::next_character(text, place));
+}
+
+}  // namespace
 
 TextStreamer::TextStreamer(Tokenizer tokenizer, std::function<void(std::string_view)> sink, bool skip_prompt,
                            bool skip_special_tokens)
@@ -24,7 +34,8 @@ void TextStreamer::put(const TokenIds& ids) {
     given_ = 0;
     return;
   }
-  const size_t settled = text.rfind(' ') == std::string::npos ? 0 : text.rfind(' ') + 1;
+  const size_t space = text.rfind(' ');
+  const size_t settled = ends_with_chinese(text) ? text.size() : space == std::string::npos ? 0 : space + 1;
   if (settled > given_) {
     sink_(std::string_view(text).substr(given_, settled - given_));
     given_ = settled;

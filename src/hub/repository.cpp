@@ -43,6 +43,10 @@ Repository::Repository(std::string id, const HubSettings& settings)
 
 void Repository::ask(const std::string& revision, bool in_cache) {
   asked_ = true;
+  // A name of one word may be a directory that is misspelt: that is said before anything is waited for.
+  if (!in_cache && id_.find('/') == id_.npos)
+    log(LogLevel::kInfo,
+        fmt::format("{}: is no directory here; looking for a model of this name at {}", id_, settings_.endpoint));
   for (int failures = 1;; ++failures) {
     try {
       RemoteModel model = remote_.model(revision);
@@ -58,7 +62,13 @@ void Repository::ask(const std::string& revision, bool in_cache) {
         log(LogLevel::kWarning, fmt::format("{}; what the cache has is used", error.what()));
         return;
       }
-      if (error.hub_kind() != HubError::Kind::kUnreachable || failures >= kMostQuestions) throw;
+      if (error.hub_kind() != HubError::Kind::kUnreachable) throw;
+      if (failures >= kMostQuestions) {
+        // The name may be that of a directory that was meant.
+        std::string_view text = error.what();
+        if (const std::string prefix = id_ + ": "; text.starts_with(prefix)) text.remove_prefix(prefix.size());
+        throw HubError(error.hub_kind(), fmt::format("{}: is no directory here, and {}", id_, text));
+      }
       wait_before(failures, error.retry_after(), settings_);
     }
   }

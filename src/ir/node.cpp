@@ -194,8 +194,11 @@ std::string scope_prefix() {
 UseScope::UseScope(const std::string* path) : before_(scope) { scope = path; }
 UseScope::~UseScope() { scope = before_; }
 
+// A name that is a whole path already, of a module within the current one, is not put behind it again.
 ModuleScope::ModuleScope(const std::string& name) : before_(scope) {
-  scope = intern_scope(current_scope()->empty() ? name : *current_scope() + "." + name);
+  const std::string& outer = *current_scope();
+  const bool whole = outer.empty() || name == outer || name.starts_with(outer + ".");
+  scope = intern_scope(whole ? name : outer + "." + name);
 }
 ModuleScope::~ModuleScope() { scope = before_; }
 

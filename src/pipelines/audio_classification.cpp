@@ -3,8 +3,8 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "pipelines/classification.h"
 #include "pipelines/audio_model.h"
+#include "pipelines/classification.h"
 
 namespace transom {
 namespace {
@@ -12,20 +12,25 @@ namespace {
 class AudioClassification : public Pipeline {
  public:
   explicit AudioClassification(AudioModel model) : model_(std::move(model)), labels_(model_.model->labels()) {}
-  std::vector<std::string> parameter_names() const override { return {"top_k", "function_to_apply"}; }
+  Parameters parameters() const override { return audio_classification_parameters(); }
   bool takes_audio() const override { return true; }
 
   // A list of {"score", "label"} by falling score: of all classes, unless top_k says how many.
   Json run(const Json& input, const Json& parameters) const override { return run_all({input}, parameters)[0]; }
 
   std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const override {
-    return answers_to_sounds(inputs, model_.extractor->sampling_rate(),
-                             [&](const Sound& sound) { return classes_of(sound, parameters); });
+    const int64_t batch_size = batch_size_of(parameters);
+    return answers_to_sounds(inputs, model_.extractor->sampling_rate(), batch_size,
+                             [&](const std::vector<Sound>& sounds) {
+                               std::vector<Json> results;
+                               for (const AudioModel::Row& row : model_.rows(sounds, "logits", batch_size))
+                                 results.push_back(classes_of(row.values, parameters));
+                               return results;
+                             });
   }
 
  private:
-  Json classes_of(const Sound& sound, const Json& parameters) const {
-    const std::vector<float> logits = model_(sound).at("logits").to_vector<float>();
+  Json classes_of(const std::vector<float>& logits, const Json& parameters) const {
     const std::string type = model_.model->config().get_string("problem_type", "");
     const std::string function = type == "regression"                   ? "none"
                                  : type == "multi_label_classification" ? "sigmoid"
@@ -48,6 +53,17 @@ class AudioClassification : public Pipeline {
 };
 
 }  // namespace
+
+Parameters audio_classification_parameters() {
+  return {
+      {"top_k", Parameter::Type::kInteger, "number of classes to return", "all"},
+      {"function_to_apply",
+       Parameter::Type::kText,
+       "what turns logits into scores (default: as the configuration says)",
+       "",
+       {"softmax", "sigmoid", "none"}},
+  };
+}
 
 std::unique_ptr<Pipeline> make_audio_classification(const std::string& directory, const LoadOptions& options) {
   return std::make_unique<AudioClassification>(AudioModel::load(directory, options));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include "audio/feature_extractor.h"
 #include "pipelines/pipeline.h"
@@ -13,14 +14,22 @@ namespace transom {
 // sampling rate.
 Sound sound_of(const Json& input, int64_t sampling_rate);
 
-// answer(sound) of each input, in their order. Files are read and resampled while the sounds before are answered.
-std::vector<Json> answers_to_sounds(const std::vector<Json>& inputs, int64_t sampling_rate,
-                                    const std::function<Json(const Sound&)>& answer);
+// answer(sounds) of each `batch_size` inputs, in their order; it returns one result a sound. Files are read and
+// resampled while the sounds before are answered.
+std::vector<Json> answers_to_sounds(const std::vector<Json>& inputs, int64_t sampling_rate, int64_t batch_size,
+                                    const std::function<std::vector<Json>(const std::vector<Sound>&)>& answer);
 
 struct AudioModel {
   static AudioModel load(const std::string& directory, const LoadOptions& options);
-  // The outputs for one sound.
-  NamedTensors operator()(const Sound& sound) const;
+
+  // The part of the output `name` that belongs to a sound: [1, ...].
+  struct Row {
+    Shape shape;
+    std::vector<float> values;
+  };
+  // Of each sound. At most `batch_size` sounds go through the model at once, and only sounds of one length together:
+  // padding would change their numbers.
+  std::vector<Row> rows(const std::vector<Sound>& sounds, const std::string& name, int64_t batch_size) const;
 
   std::unique_ptr<Model> model;
   std::unique_ptr<FeatureExtractor> extractor;

@@ -20,22 +20,25 @@ class SpeechRecognition : public Pipeline {
     for (const int64_t stride : model_.model->config().get_ints("conv_stride", {5, 2, 2, 2, 2, 2, 2}))
       samples_a_frame_ *= stride;
   }
-  std::vector<std::string> parameter_names() const override {
-    return {"chunk_length_s", "stride_length_s", "return_timestamps"};
-  }
+  Parameters parameters() const override { return ctc_recognition_parameters(); }
   bool takes_audio() const override { return true; }
 
   // {"text"}, and with return_timestamps ("char" or "word") the "chunks": {"text", "timestamp": [begin, end]}.
   Json run(const Json& input, const Json& parameters) const override { return run_all({input}, parameters)[0]; }
 
   std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const override {
-    return answers_to_sounds(inputs, model_.extractor->sampling_rate(),
-                             [&](const Sound& sound) { return text_of(sound, parameters); });
+    return answers_to_sounds(inputs, model_.extractor->sampling_rate(), batch_size_of(parameters),
+                             [&](const std::vector<Sound>& sounds) {
+                               std::vector<Json> results;
+                               for (const std::vector<int64_t>& ids : frames(sounds, parameters))
+                                 results.push_back(text_of(ids, parameters));
+                               return results;
+                             });
   }
 
  private:
-  Json text_of(const Sound& sound, const Json& parameters) const {
-    const std::vector<SpokenPiece> characters = vocabulary_.characters(frames(sound, parameters));
+  Json text_of(const std::vector<int64_t>& frames, const Json& parameters) const {
+    const std::vector<SpokenPiece> characters = vocabulary_.characters(frames);
     Json result{{"text", vocabulary_.text(characters)}};
     const auto found = parameters.find("return_timestamps");
     if (found == parameters.end() || found->is_null() || *found == false) return result;
@@ -51,24 +54,39 @@ class SpeechRecognition : public Pipeline {
     return result;
   }
 
-  std::vector<int64_t> best(const Sound& sound) const {
-    const Tensor logits = model_(sound).at("logits");
-    const auto scores = logits.to_vector<float>();
-    const auto classes = static_cast<ptrdiff_t>(logits.dim(2));
+  // The class of the highest score, of each frame.
+  static std::vector<int64_t> best(const AudioModel::Row& logits) {
+    const auto classes = static_cast<ptrdiff_t>(logits.shape[2]);
     std::vector<int64_t> ids;
-    for (auto row = scores.begin(); row != scores.end(); row += classes)
+    for (auto row = logits.values.begin(); row != logits.values.end(); row += classes)
       ids.push_back(std::max_element(row, row + classes) - row);
     return ids;
   }
 
-  // The best class of each frame.
-  std::vector<int64_t> frames(const Sound& sound, const Json& parameters) const {
+  // The best class of each frame, of each sound. Chunks of all sounds share the batches.
+  std::vector<std::vector<int64_t>> frames(const std::vector<Sound>& sounds, const Json& parameters) const {
     const auto options = chunk_options(parameters);
-    if (!options) return best(sound);
-    std::vector<int64_t> ids;
-    for (const SoundChunk& chunk : cut(sound, *options, samples_a_frame_))
-      append(ids, best(chunk.sound), static_cast<int64_t>(chunk.sound.samples.size()), chunk.left, chunk.right);
-    return ids;
+    const int64_t batch_size = batch_size_of(parameters);
+    std::vector<std::vector<int64_t>> result;
+    if (!options) {
+      for (const AudioModel::Row& row : model_.rows(sounds, "logits", batch_size)) result.push_back(best(row));
+      return result;
+    }
+    std::vector<SoundChunk> chunks;
+    std::vector<Sound> parts;
+    std::vector<size_t> owners;
+    for (size_t i = 0; i < sounds.size(); ++i)
+      for (SoundChunk& chunk : cut(sounds[i], *options, samples_a_frame_)) {
+        parts.push_back(std::move(chunk.sound));
+        chunks.push_back(std::move(chunk));
+        owners.push_back(i);
+      }
+    const std::vector<AudioModel::Row> rows = model_.rows(parts, "logits", batch_size);
+    result.resize(sounds.size());
+    for (size_t i = 0; i < chunks.size(); ++i)
+      append(result[owners[i]], best(rows[i]), static_cast<int64_t>(parts[i].samples.size()), chunks[i].left,
+             chunks[i].right);
+    return result;
   }
 
   // The frames of a chunk without those that come from `left` samples at its beginning and `right` at its end.
@@ -89,6 +107,28 @@ class SpeechRecognition : public Pipeline {
 };
 
 }  // namespace
+
+Parameters automatic_speech_recognition_parameters() {
+  Parameters all = whisper_recognition_parameters();
+  for (Parameter& parameter : all)
+    if (parameter.name == "return_timestamps")
+      parameter.choices = {"char", "word"},
+      parameter.help = "return when each segment (Whisper), character or word (CTC) is said";
+  return all;
+}
+
+Parameters ctc_recognition_parameters() {
+  return {
+      {"chunk_length_s", Parameter::Type::kNumber, "split sounds into chunks of so many seconds"},
+      {"stride_length_s", Parameter::Type::kNumbers, "seconds that two chunks share: one number, or one for each side",
+       "chunk_length_s / 6"},
+      {"return_timestamps",
+       Parameter::Type::kFlagOrWord,
+       "return when each character or word is said",
+       "",
+       {"char", "word"}},
+  };
+}
 
 std::unique_ptr<Pipeline> make_automatic_speech_recognition(const std::string& directory, const LoadOptions& options) {
   if (Config::read(std::filesystem::path(directory) / "config.json").get_string("model_type", "") == "whisper")

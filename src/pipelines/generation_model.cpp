@@ -84,9 +84,15 @@ GenerationConfig GenerationModel::config_for(const Json& parameters, const Json&
   return result;
 }
 
-std::vector<std::string> writing_parameter_names(std::vector<std::string> own) {
-  for (const char* name : {"generate_kwargs", "stop", "stop_sequence"}) own.emplace_back(name);
-  for (const GenerationField& field : generation_fields()) own.emplace_back(field.name);
+Parameters generation_parameters(Parameters own) {
+  own.push_back({"generate_kwargs", Parameter::Type::kJson, "options of generate() as an object: {\"num_beams\": 4}"});
+  own.push_back({"stop", Parameter::Type::kTexts, "another name of --stop_strings"});
+  own.push_back({"stop_sequence", Parameter::Type::kTexts, "another name of --stop_strings"});
+  for (const GenerationField& field : generation_fields())
+    own.push_back({.name = std::string(field.name),
+                   .type = Parameter::Type::kGeneration,
+                   .help = std::string(field.help),
+                   .flag_alone = field.is_flag});
   return own;
 }
 

@@ -28,7 +28,7 @@ struct GenerationModel {
   std::set<std::string> given = {};  // names of the fields that it sets
 };
 
-// The names of the fields of GenerationConfig and of what config_for() takes besides, behind `own`.
-std::vector<std::string> writing_parameter_names(std::vector<std::string> own);
+// The fields of GenerationConfig and what config_for() takes besides, behind `own`.
+Parameters generation_parameters(Parameters own);
 
 }  // namespace transom

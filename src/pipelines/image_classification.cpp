@@ -12,7 +12,7 @@ namespace {
 class ImageClassification : public Pipeline {
  public:
   explicit ImageClassification(ImageModel model) : model_(std::move(model)), labels_(model_.model->labels()) {}
-  std::vector<std::string> parameter_names() const override { return {"top_k", "function_to_apply"}; }
+  Parameters parameters() const override { return image_classification_parameters(); }
   bool takes_images() const override { return true; }
 
   // A list of {"label", "score"} by falling score.
@@ -47,6 +47,17 @@ class ImageClassification : public Pipeline {
 };
 
 }  // namespace
+
+Parameters image_classification_parameters() {
+  return {
+      {"top_k", Parameter::Type::kInteger, "number of classes to return; none: all", "5"},
+      {"function_to_apply",
+       Parameter::Type::kText,
+       "what turns logits into scores (default: as the configuration says)",
+       "",
+       {"softmax", "sigmoid", "none"}},
+  };
+}
 
 std::unique_ptr<Pipeline> make_image_classification(const std::string& directory, const LoadOptions& options) {
   return std::make_unique<ImageClassification>(ImageModel::load(directory, options));

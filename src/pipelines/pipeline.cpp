@@ -14,6 +14,8 @@ namespace {
 struct Task {
   std::string_view name, alias;
   std::unique_ptr<Pipeline> (*make)(const std::string& directory, const LoadOptions& options);
+  Parameters (*parameters)();
+  InputKind input = InputKind::kText;
   std::string_view head = {};  // the task whose head the model needs; empty: that of this name
 };
 
@@ -35,23 +37,42 @@ constexpr char kText2Text[] = "text2text-generation", kSummarization[] = "summar
                kTranslation[] = "translation";
 
 constexpr Task kTasks[] = {
-    {"text-classification", "sentiment-analysis", of_text<make_text_classification>},
-    {"token-classification", "ner", of_text<make_token_classification>},
-    {"question-answering", "", of_text<make_question_answering>},
-    {"fill-mask", "", of_text<make_fill_mask>},
-    {"feature-extraction", "", of_text_in_directory<make_feature_extraction>},
-    {"sentence-similarity", "", of_text_in_directory<make_sentence_similarity>, "feature-extraction"},
-    {"zero-shot-classification", "", of_text<make_zero_shot_classification>},
-    {"image-classification", "", make_image_classification},
-    {"image-feature-extraction", "", make_image_feature_extraction},
-    {"zero-shot-image-classification", "", make_zero_shot_image_classification},
-    {"audio-classification", "", make_audio_classification},
-    {"automatic-speech-recognition", "asr", make_automatic_speech_recognition},
-    {"text-generation", "", make_text_generation},
-    {kText2Text, "", to_text<kText2Text>},
-    {kSummarization, "", to_text<kSummarization>},
-    {kTranslation, "", to_text<kTranslation>},
+    {"text-classification", "sentiment-analysis", of_text<make_text_classification>, text_classification_parameters},
+    {"token-classification", "ner", of_text<make_token_classification>, token_classification_parameters},
+    {"question-answering", "", of_text<make_question_answering>, question_answering_parameters, InputKind::kQuestion},
+    {"fill-mask", "", of_text<make_fill_mask>, fill_mask_parameters},
+    {"feature-extraction", "", of_text_in_directory<make_feature_extraction>, feature_extraction_parameters},
+    {"sentence-similarity", "", of_text_in_directory<make_sentence_similarity>, sentence_similarity_parameters,
+     InputKind::kSentences, "feature-extraction"},
+    {"zero-shot-classification", "", of_text<make_zero_shot_classification>, zero_shot_classification_parameters},
+    {"image-classification", "", make_image_classification, image_classification_parameters, InputKind::kImage},
+    {"image-feature-extraction", "", make_image_feature_extraction, image_feature_extraction_parameters,
+     InputKind::kImage},
+    {"zero-shot-image-classification", "", make_zero_shot_image_classification,
+     zero_shot_image_classification_parameters, InputKind::kImage},
+    {"audio-classification", "", make_audio_classification, audio_classification_parameters, InputKind::kAudio},
+    {"automatic-speech-recognition", "asr", make_automatic_speech_recognition, automatic_speech_recognition_parameters,
+     InputKind::kAudio},
+    {"text-generation", "", make_text_generation, text_generation_parameters},
+    {kText2Text, "", to_text<kText2Text>, text_to_text_parameters},
+    {kSummarization, "", to_text<kSummarization>, text_to_text_parameters},
+    {kTranslation, "", to_text<kTranslation>, text_to_text_parameters},
 };
+
+// translation_en_to_fr is one of the tasks that config.json keeps a prefix for.
+const Task* find_task(const std::string& name) {
+  const bool of_languages = name.starts_with("translation_") && name.find("_to_") != name.npos;
+  for (const Task& task : kTasks)
+    if (name == task.name || (!task.alias.empty() && name == task.alias) || (of_languages && task.name == kTranslation))
+      return &task;
+  return nullptr;
+}
+
+const Task& need_task(const std::string& name) {
+  if (const Task* task = find_task(name)) return *task;
+  fail(ErrorKind::kUsage, "unknown task {}{} Known are: {}", quoted(name), did_you_mean(name, pipeline_tasks()),
+       fmt::join(pipeline_tasks(), ", "));
+}
 
 }  // namespace
 
@@ -61,31 +82,31 @@ std::vector<std::string> pipeline_tasks() {
   return names;
 }
 
+Parameters parameters_of_task(const std::string& task) { return need_task(task).parameters(); }
+InputKind input_kind_of_task(const std::string& task) { return need_task(task).input; }
+bool is_pipeline_task(const std::string& task) { return find_task(task) != nullptr; }
+
 std::unique_ptr<Pipeline> make_pipeline(const std::string& name, const std::string& model, const HubOptions& hub,
                                         LoadOptions options) {
-  for (const Task& task : kTasks)
-    if (name == task.name || (!task.alias.empty() && name == task.alias)) {
-      options.task = task.head.empty() ? task.name : task.head;
-      return task.make(resolve_model(model, hub), options);
-    }
-  // translation_en_to_fr: one of the tasks that config.json keeps a prefix for.
-  if (name.starts_with("translation_") && name.find("_to_") != name.npos) {
-    options.task = kTranslation;
-    return make_text_to_text(name, resolve_model(model, hub), options);
-  }
-  fail(ErrorKind::kUsage, "unknown task {}{} Known are: {}", quoted(name), did_you_mean(name, pipeline_tasks()),
-       fmt::join(pipeline_tasks(), ", "));
+  const Task& task = need_task(name);
+  options.task = task.head.empty() ? task.name : task.head;
+  if (name.starts_with("translation_")) return make_text_to_text(name, resolve_model(model, hub), options);
+  return task.make(resolve_model(model, hub), options);
 }
 
 namespace {
 
 void check_parameters(const Pipeline& pipeline, const Json& parameters) {
-  const std::vector<std::string> known = pipeline.parameter_names();
   if (!parameters.is_object()) fail("parameters: expected an object");
-  for (const auto& [name, value] : parameters.items())
-    if (name != "batch_size" && std::find(known.begin(), known.end(), name) == known.end())
-      fail("unknown parameter {}{} This task takes: {}", quoted(name), did_you_mean(name, known),
-           fmt::join(known, ", "));
+  const Parameters known = pipeline.parameters();
+  for (const auto& [name, value] : parameters.items()) {
+    if (name == "batch_size") continue;
+    const auto found = std::find_if(known.begin(), known.end(), [&](const Parameter& p) { return p.name == name; });
+    if (found == known.end())
+      fail("unknown parameter {}{} This task takes: {}", quoted(name), did_you_mean(name, names_of(known)),
+           fmt::join(names_of(known), ", "));
+    check_parameter(*found, value);
+  }
   batch_size_of(parameters);
 }
 

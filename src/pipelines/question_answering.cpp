@@ -19,18 +19,17 @@ struct Candidate {
 class QuestionAnswering : public Pipeline {
  public:
   explicit QuestionAnswering(TextModel model) : model_(std::move(model)) {}
-  std::vector<std::string> parameter_names() const override {
-    return {"top_k", "max_answer_len", "max_seq_len", "doc_stride", "align_to_words", "handle_impossible_answer"};
-  }
+  Parameters parameters() const override { return question_answering_parameters(); }
 
   // {"score", "start", "end", "answer"}; a list of them if top_k is above 1.
   Json run(const Json& input, const Json& parameters) const override { return run_all({input}, parameters)[0]; }
 
   std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const override {
     const int64_t limit = model_.max_length().value_or(0), wanted = int_parameter(parameters, "max_seq_len", 384);
+    const int64_t length = limit > 0 ? std::min(limit, wanted) : wanted;
     const EncodeOptions options{.truncation = Truncation::kOnlySecond,
-                                .max_length = limit > 0 ? std::min(limit, wanted) : wanted,
-                                .stride = int_parameter(parameters, "doc_stride", 128),
+                                .max_length = length,
+                                .stride = int_parameter(parameters, "doc_stride", std::min<int64_t>(length / 2, 128)),
                                 .return_overflowing_tokens = true};
     for (const Json& input : inputs)
       if (!input.is_object())
@@ -99,6 +98,19 @@ class QuestionAnswering : public Pipeline {
 };
 
 }  // namespace
+
+Parameters question_answering_parameters() {
+  return {
+      {"top_k", Parameter::Type::kInteger, "number of answers to return", "1"},
+      {"max_answer_len", Parameter::Type::kInteger, "maximum number of tokens of an answer", "15"},
+      {"max_seq_len", Parameter::Type::kInteger,
+       "maximum number of tokens of question and context together; longer contexts are split", "384"},
+      {"doc_stride", Parameter::Type::kInteger, "tokens that two parts of a long context share",
+       "min(max_seq_len / 2, 128)"},
+      {"align_to_words", Parameter::Type::kFlag, "answers are whole words", "true"},
+      {"handle_impossible_answer", Parameter::Type::kFlag, "the answer may be none", "false"},
+  };
+}
 
 std::unique_ptr<Pipeline> make_question_answering(TextModel model) {
   return std::make_unique<QuestionAnswering>(std::move(model));

@@ -24,7 +24,7 @@ double cosine(const std::vector<float>& a, const std::vector<float>& b) {
 class SentenceSimilarity : public Pipeline {
  public:
   SentenceSimilarity(TextModel model, const std::string& directory) : model_(std::move(model)), directory_(directory) {}
-  std::vector<std::string> parameter_names() const override { return {"pooling"}; }
+  Parameters parameters() const override { return sentence_similarity_parameters(); }
 
   // {"source_sentence": "...", "sentences": ["...", ...]} -> one score a sentence, in their order.
   Json run(const Json& input, const Json& parameters) const override {
@@ -50,6 +50,16 @@ class SentenceSimilarity : public Pipeline {
 };
 
 }  // namespace
+
+Parameters sentence_similarity_parameters() {
+  return {
+      {"pooling",
+       Parameter::Type::kText,
+       "how the vectors of tokens become one; auto: as modules.json says, else the mean",
+       "auto",
+       {"auto", "mean", "cls"}},
+  };
+}
 
 std::unique_ptr<Pipeline> make_sentence_similarity(TextModel model, const std::string& directory) {
   return std::make_unique<SentenceSimilarity>(std::move(model), directory);

@@ -15,9 +15,7 @@ class TextClassification : public Pipeline {
  public:
   explicit TextClassification(TextModel model) : model_(std::move(model)), labels_(model_.model->labels()) {}
 
-  std::vector<std::string> parameter_names() const override {
-    return {"top_k", "function_to_apply", "return_all_scores", "truncation", "max_length", "padding"};
-  }
+  Parameters parameters() const override { return text_classification_parameters(); }
 
   // {"label", "score"}, or a list of them by falling score where top_k is given. As in Transformers, one text without
   // top_k gives a list all the same.
@@ -67,6 +65,25 @@ class TextClassification : public Pipeline {
 };
 
 }  // namespace
+
+Parameters text_classification_parameters() {
+  return {
+      {"top_k", Parameter::Type::kInteger, "number of classes to return; none: all", "1"},
+      {"function_to_apply",
+       Parameter::Type::kText,
+       "what turns logits into scores (default: as the configuration says)",
+       "",
+       {"softmax", "sigmoid", "none"}},
+      {"return_all_scores", Parameter::Type::kFlag, "return the scores of all classes", "false"},
+      {"truncation",
+       Parameter::Type::kFlagOrWord,
+       "cut texts that are longer than the model takes",
+       "",
+       {"longest_first", "only_first", "only_second", "do_not_truncate"}},
+      {"max_length", Parameter::Type::kInteger, "maximum number of tokens of a text"},
+      {"padding", Parameter::Type::kFlagOrWord, "pad texts", "", {"longest", "max_length", "do_not_pad"}},
+  };
+}
 
 std::unique_ptr<Pipeline> make_text_classification(TextModel model) {
   return std::make_unique<TextClassification>(std::move(model));

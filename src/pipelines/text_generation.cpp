@@ -25,12 +25,7 @@ class TextGeneration : public Pipeline {
       prefix_ = prefix->get<std::string>();
   }
 
-  std::vector<std::string> parameter_names() const override {
-    return writing_parameter_names({"return_full_text", "return_text", "return_tensors", "prefix", "add_special_tokens",
-                                    "truncation", "clean_up_tokenization_spaces", "skip_special_tokens",
-                                    "handle_long_generation", "continue_final_message", "chat_template", "tools",
-                                    "documents"});
-  }
+  Parameters parameters() const override { return text_generation_parameters(); }
   bool is_one_input(const Json& list) const override { return !list.empty() && is_message(list[0]); }
 
   // A text, or a chat as a list of {"role", "content"}; [{"generated_text"}], one for each returned sequence.
@@ -127,6 +122,34 @@ class TextGeneration : public Pipeline {
 };
 
 }  // namespace
+
+Parameters text_generation_parameters() {
+  return generation_parameters({
+      {"return_full_text", Parameter::Type::kFlag, "the result begins with the prompt", "true"},
+      {"return_text", Parameter::Type::kFlag, "without effect: a text is returned unless return_tensors is true",
+       "true"},
+      {"return_tensors", Parameter::Type::kFlag, "return token ids", "false"},
+      {"prefix", Parameter::Type::kText, "text that goes before the prompt"},
+      {"add_special_tokens", Parameter::Type::kFlag, "the tokenizer adds its special tokens to the prompt", "true"},
+      {"truncation",
+       Parameter::Type::kFlagOrWord,
+       "cut prompts to max_length tokens",
+       "",
+       {"longest_first", "only_first", "do_not_truncate"}},
+      {"clean_up_tokenization_spaces", Parameter::Type::kFlag, "remove spaces before punctuation"},
+      {"skip_special_tokens", Parameter::Type::kFlag, "leave special tokens out of the text", "true"},
+      {"handle_long_generation",
+       Parameter::Type::kText,
+       "what happens to a prompt that leaves no room for new tokens; hole: its beginning is cut",
+       "",
+       {"hole"}},
+      {"continue_final_message", Parameter::Type::kFlag,
+       "of a chat: the last message is continued (default: if it is the assistant's)"},
+      {"chat_template", Parameter::Type::kText, "of a chat: Jinja template in place of the checkpoint's"},
+      {"tools", Parameter::Type::kJson, "of a chat: list of the functions that the model may call"},
+      {"documents", Parameter::Type::kJson, "of a chat: list of texts that the model may use"},
+  });
+}
 
 std::unique_ptr<Pipeline> make_text_generation(const std::string& directory, const LoadOptions& options) {
   return std::make_unique<TextGeneration>(GenerationModel::load(directory, options));

@@ -30,10 +30,7 @@ class TextToText : public Pipeline {
         prefix_ = prefix->get<std::string>();
   }
 
-  std::vector<std::string> parameter_names() const override {
-    return writing_parameter_names(
-        {"return_text", "return_tensors", "clean_up_tokenization_spaces", "truncation", "src_lang", "tgt_lang"});
-  }
+  Parameters parameters() const override { return text_to_text_parameters(); }
 
   // [{"generated_text"}], [{"summary_text"}] or [{"translation_text"}], one for each returned sequence.
   Json run(const Json& input, const Json& parameters) const override {
@@ -83,6 +80,22 @@ class TextToText : public Pipeline {
 };
 
 }  // namespace
+
+Parameters text_to_text_parameters() {
+  return generation_parameters({
+      {"return_text", Parameter::Type::kFlag, "without effect: a text is returned unless return_tensors is true",
+       "true"},
+      {"return_tensors", Parameter::Type::kFlag, "return token ids", "false"},
+      {"clean_up_tokenization_spaces", Parameter::Type::kFlag, "remove spaces before punctuation"},
+      {"truncation",
+       Parameter::Type::kFlagOrWord,
+       "cut texts that are longer than the model takes",
+       "",
+       {"longest_first", "only_first", "do_not_truncate"}},
+      {"src_lang", Parameter::Type::kText, "refused: name the task translation_xx_to_yy"},
+      {"tgt_lang", Parameter::Type::kText, "refused: name the task translation_xx_to_yy"},
+  });
+}
 
 std::unique_ptr<Pipeline> make_text_to_text(const std::string& task, const std::string& directory,
                                             const LoadOptions& options) {

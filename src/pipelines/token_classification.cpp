@@ -39,9 +39,7 @@ class TokenClassification : public Pipeline {
  public:
   explicit TokenClassification(TextModel model)
       : model_(std::move(model)), labels_(model_.model->labels()), marks_subwords_(marks_subwords(model_.tokenizer)) {}
-  std::vector<std::string> parameter_names() const override {
-    return {"aggregation_strategy", "ignore_labels", "grouped_entities", "stride", "is_split_into_words", "delimiter"};
-  }
+  Parameters parameters() const override { return token_classification_parameters(); }
 
   Json run(const Json& input, const Json& parameters) const override {
     if (input.is_string() && bool_parameter(parameters, "is_split_into_words", false)) expect_words(input);
@@ -275,6 +273,21 @@ class TokenClassification : public Pipeline {
 };
 
 }  // namespace
+
+Parameters token_classification_parameters() {
+  return {
+      {"aggregation_strategy",
+       Parameter::Type::kText,
+       "how tokens are joined to entities",
+       "none",
+       {"none", "simple", "first", "max", "average"}},
+      {"ignore_labels", Parameter::Type::kTexts, "labels that are left out", "O"},
+      {"grouped_entities", Parameter::Type::kFlag, "the old name of --aggregation_strategy simple", "false"},
+      {"stride", Parameter::Type::kInteger, "tokens that two windows of a long text share"},
+      {"is_split_into_words", Parameter::Type::kFlag, "inputs are lists of words", "false"},
+      {"delimiter", Parameter::Type::kText, "what joins the words of such a list"},
+  };
+}
 
 std::unique_ptr<Pipeline> make_token_classification(TextModel model) {
   return std::make_unique<TokenClassification>(std::move(model));

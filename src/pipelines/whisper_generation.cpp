@@ -155,62 +155,88 @@ void WhisperWriter::process(const TokenIds& tokens, std::span<float> scores, siz
   if (likely > *std::max_element(scores.begin(), scores.begin() + first)) forbid(0, first);
 }
 
-TokenIds WhisperWriter::write(const Tensor& features, const WhisperRequest& request) const {
-  const NoGradient inference;
-  const int64_t frames = features.dim(2);
-  if (frames > window_ && !request.timestamps)
-    fail("a sound of {} frames is longer than the model's window of {}; it needs timestamps", frames, window_);
-  if (request.timestamps && !no_timestamps_)
-    fail(
-        "generation_config.json: no_timestamps_token_id is missing, so that there are no timestamps; sounds longer "
-        "than the model's window need them, or chunk_length_s");
-  const TokenIds start = beginning(window_of(features, 0, window_), request);
-  GenerationConfig config = request.config;
-  config.forced_decoder_ids.clear();  // they are in `start`
-  const auto length = static_cast<int64_t>(start.size());
-  const int64_t positions = model_.config().get_int("max_target_positions", 448);
-  if (!config.max_new_tokens && config.max_length) config.max_length = std::min(*config.max_length + length, positions);
-  if (config.max_new_tokens && length + *config.max_new_tokens > positions)
-    fail("max_new_tokens = {} and {} tokens at the beginning are more than the model's {} positions",
-         *config.max_new_tokens, length, positions);
-  const int64_t end_of_text = config.eos_token_id.empty() ? config.bos_token_id.value_or(0) : config.eos_token_id[0];
-  GenerationOptions options;
-  if (request.timestamps)
-    options.process_logits = [&](const TokenIds& tokens, std::span<float> scores) {
-      process(tokens, scores, start.size(), end_of_text);
-    };
-
+int64_t WhisperWriter::take(TokenIds tokens, const GenerationConfig& config, TokenIds& text) const {
   const int64_t first = no_timestamps_ ? *no_timestamps_ + 1 : std::numeric_limits<int64_t>::max();
-  TokenIds all;
-  for (int64_t seek = 0; seek < frames;) {
+  const auto is_filler = [&](int64_t id) {
+    return id == config.pad_token_id ||
+           std::find(config.eos_token_id.begin(), config.eos_token_id.end(), id) != config.eos_token_id.end();
+  };
+  while (!tokens.empty() && is_filler(tokens.back())) tokens.pop_back();
+  // Two timestamps side by side end a segment; what is behind the last pair is read again.
+  const auto stamp = [&](size_t i) { return tokens[i] >= first; };
+  size_t pair = 0;  // behind the first one of the last pair
+  for (size_t i = 0; i + 1 < tokens.size(); ++i)
+    if (stamp(i) && stamp(i + 1)) pair = i + 1;
+  const size_t n = tokens.size();
+  const bool single = n >= 1 && stamp(n - 1) && (n < 2 || !stamp(n - 2));
+  int64_t step = window_;
+  if (pair > 0 && !(single && n >= 2)) {
+    step = (tokens[pair - 1] - first) * 2;
+    tokens.resize(pair + 1);
+  }
+  text.insert(text.end(), tokens.begin(), tokens.end());
+  return step;
+}
+
+std::vector<TokenIds> WhisperWriter::write(const std::vector<Tensor>& features, const WhisperRequest& request) const {
+  const NoGradient inference;
+  struct Sound {
+    TokenIds start;
+    int64_t seek = 0;
+  };
+  std::vector<Sound> sounds;
+  const int64_t positions = model_.config().get_int("max_target_positions", 448);
+  for (const Tensor& one : features) {
+    const int64_t frames = one.dim(2);
+    if (frames > window_ && !request.timestamps)
+      fail("a sound of {} frames is longer than the model's window of {}; it needs timestamps", frames, window_);
+    if (request.timestamps && !no_timestamps_)
+      fail(
+          "generation_config.json: no_timestamps_token_id is missing, so that there are no timestamps; sounds longer "
+          "than the model's window need them, or chunk_length_s");
+    sounds.push_back({beginning(window_of(one, 0, window_), request)});
+  }
+  std::vector<TokenIds> texts(features.size());
+  for (;;) {
+    // The next windows of the sounds that begin as the first that is not read to its end.
+    std::vector<size_t> batch;
+    std::vector<Tensor> windows;
+    for (size_t i = 0; i < sounds.size(); ++i)
+      if (sounds[i].seek < features[i].dim(2) && (batch.empty() || sounds[i].start == sounds[batch[0]].start)) {
+        batch.push_back(i);
+        windows.push_back(window_of(features[i], sounds[i].seek, window_));
+      }
+    if (batch.empty()) return texts;
+    const TokenIds& start = sounds[batch[0]].start;
+    const auto length = static_cast<int64_t>(start.size());
+    GenerationConfig config = request.config;
+    config.forced_decoder_ids.clear();  // they are in `start`
+    if (!config.max_new_tokens && config.max_length)
+      config.max_length = std::min(*config.max_length + length, positions);
+    if (config.max_new_tokens && length + *config.max_new_tokens > positions)
+      fail("max_new_tokens = {} and {} tokens at the beginning are more than the model's {} positions",
+           *config.max_new_tokens, length, positions);
+    const int64_t end_of_text = config.eos_token_id.empty() ? config.bos_token_id.value_or(0) : config.eos_token_id[0];
+    GenerationOptions options;
+    if (request.timestamps)
+      options.process_logits = [&](const TokenIds& tokens, std::span<float> scores) {
+        process(tokens, scores, start.size(), end_of_text);
+      };
+    TokenIds starts;
+    for (size_t i = 0; i < batch.size(); ++i) starts.insert(starts.end(), start.begin(), start.end());
     const GenerationOutput output =
         generate(model_,
-                 {{"input_features", window_of(features, seek, window_)},
-                  {"decoder_input_ids", Tensor::from(start, {1, static_cast<int64_t>(start.size())})}},
+                 {{"input_features", windows.size() == 1 ? windows[0] : concatenate(windows, 0)},
+                  {"decoder_input_ids", Tensor::from(starts, {static_cast<int64_t>(batch.size()), length})}},
                  config, options);
-    TokenIds tokens(output.sequences[0].begin() + static_cast<ptrdiff_t>(start.size()), output.sequences[0].end());
-    const auto is_filler = [&](int64_t id) {
-      return id == config.pad_token_id ||
-             std::find(config.eos_token_id.begin(), config.eos_token_id.end(), id) != config.eos_token_id.end();
-    };
-    while (!tokens.empty() && is_filler(tokens.back())) tokens.pop_back();
-    // Two timestamps side by side end a segment; what is behind the last pair is read again.
-    const auto stamp = [&](size_t i) { return tokens[i] >= first; };
-    size_t pair = 0;  // behind the first one of the last pair
-    for (size_t i = 0; i + 1 < tokens.size(); ++i)
-      if (stamp(i) && stamp(i + 1)) pair = i + 1;
-    const size_t n = tokens.size();
-    const bool single = n >= 1 && stamp(n - 1) && (n < 2 || !stamp(n - 2));
-    int64_t step = window_;
-    if (pair > 0 && !(single && n >= 2)) {
-      step = (tokens[pair - 1] - first) * 2;
-      tokens.resize(pair + 1);
+    for (size_t k = 0; k < batch.size(); ++k) {
+      const TokenIds& row = output.sequences[k];
+      const size_t i = batch[k];
+      const int64_t frames = features[i].dim(2), step = take({row.begin() + length, row.end()}, config, texts[i]);
+      sounds[i].seek += std::max<int64_t>(std::min(step, frames - sounds[i].seek), 1);
+      if (step <= 0) sounds[i].seek = frames;  // the model does not get on
     }
-    all.insert(all.end(), tokens.begin(), tokens.end());
-    seek += std::max<int64_t>(std::min(step, frames - seek), 1);
-    if (step <= 0) break;  // the model does not get on
   }
-  return all;
 }
 
 }  // namespace transom

@@ -24,15 +24,18 @@ class WhisperWriter {
   // `generation` is generation_config.json, or config.json where that is missing.
   WhisperWriter(const Model& model, const Json& generation);
 
-  // The tokens of the text, without those that only tell the task, for input_features [1, mel bins, frames] of any
-  // length. More frames than the window holds need timestamps.
-  TokenIds write(const Tensor& features, const WhisperRequest& request) const;
+  // The tokens of the texts, without those that only tell the task, for input_features [1, mel bins, frames] of any
+  // length, one tensor a sound. More frames than the window holds need timestamps. The windows of all sounds that begin
+  // with the same tokens go through the model at once.
+  std::vector<TokenIds> write(const std::vector<Tensor>& features, const WhisperRequest& request) const;
 
   int64_t window() const { return window_; }                   // frames that the encoder reads at once
   int64_t positions() const { return window_ / 2; }            // that it makes of them
   bool wants_timestamps() const { return wants_timestamps_; }  // if the configuration says so
 
  private:
+  // Adds what the model wrote for a window to the text of a sound; how many frames on the next window begins.
+  int64_t take(TokenIds tokens, const GenerationConfig& config, TokenIds& text) const;
   TokenIds beginning(const Tensor& features, const WhisperRequest& request) const;
   int64_t language_of(const std::string& language) const;
   int64_t detected_language(const Tensor& features) const;

@@ -38,22 +38,19 @@ class WhisperRecognition : public Pipeline {
   WhisperRecognition(GenerationModel model, std::unique_ptr<FeatureExtractor> extractor, const Json& generation)
       : model_(std::move(model)), extractor_(std::move(extractor)), writer_(*model_.model, generation) {}
 
-  std::vector<std::string> parameter_names() const override {
-    return writing_parameter_names(
-        {"chunk_length_s", "stride_length_s", "return_timestamps", "return_language", "language", "task"});
-  }
+  Parameters parameters() const override { return whisper_recognition_parameters(); }
   bool takes_audio() const override { return true; }
 
   // {"text"}, and with return_timestamps or return_language the "chunks": {"language", "timestamp", "text"}.
   Json run(const Json& input, const Json& parameters) const override { return run_all({input}, parameters)[0]; }
 
   std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const override {
-    return answers_to_sounds(inputs, extractor_->sampling_rate(),
-                             [&](const Sound& sound) { return text_of(sound, parameters); });
+    return answers_to_sounds(inputs, extractor_->sampling_rate(), batch_size_of(parameters),
+                             [&](const std::vector<Sound>& sounds) { return texts_of(sounds, parameters); });
   }
 
  private:
-  Json text_of(const Sound& sound, Json parameters) const {
+  std::vector<Json> texts_of(const std::vector<Sound>& sounds, Json parameters) const {
     WhisperRequest request{.config = {}, .language = taken(parameters, "language"), .task = taken(parameters, "task")};
     request.config = model_.config_for(parameters, defaults());
     if (request.config.num_return_sequences != 1) fail("num_return_sequences: expected 1, as one text is returned");
@@ -65,32 +62,62 @@ class WhisperRecognition : public Pipeline {
     const bool with_language = bool_parameter(parameters, "return_language", false);
     request.timestamps = with_times;
 
-    std::vector<WhisperPiece> pieces;
+    std::vector<std::vector<WhisperPiece>> pieces(sounds.size());
+    const int64_t batch_size = batch_size_of(parameters);
     if (const auto chunks = chunk_options(parameters)) {
-      for (const SoundChunk& chunk : cut(sound, *chunks, 1)) {
-        const double rate = static_cast<double>(sound.sampling_rate);
-        pieces.push_back(
-            {write((*extractor_)(std::span(&chunk.sound, 1)), request),
-             WhisperPiece::Stride{static_cast<double>(chunk.sound.samples.size()) / rate,
-                                  static_cast<double>(chunk.left) / rate, static_cast<double>(chunk.right) / rate}});
+      std::vector<Tensor> features;
+      std::vector<WhisperPiece*> places;
+      for (size_t i = 0; i < sounds.size(); ++i) {
+        const double rate = static_cast<double>(sounds[i].sampling_rate);
+        const std::vector<SoundChunk> parts = cut(sounds[i], *chunks, 1);
+        pieces[i].reserve(parts.size());
+        for (const SoundChunk& chunk : parts) {
+          features.push_back(tensor_of((*extractor_)(std::span(&chunk.sound, 1))));
+          places.push_back(&pieces[i].emplace_back(WhisperPiece{
+              {},
+              WhisperPiece::Stride{static_cast<double>(chunk.sound.samples.size()) / rate,
+                                   static_cast<double>(chunk.left) / rate, static_cast<double>(chunk.right) / rate}}));
+        }
       }
+      write(features, request, batch_size, places);
     } else {
-      const AudioFeatures features = extractor_->whole(sound);
-      request.timestamps = with_times || features.shape[2] > writer_.window();
-      pieces.push_back({write(features, request), std::nullopt});
+      // Sounds that are longer than the window need timestamps; the shorter ones are written without.
+      std::vector<Tensor> features[2];
+      std::vector<WhisperPiece*> places[2];
+      for (size_t i = 0; i < sounds.size(); ++i) {
+        const AudioFeatures whole = extractor_->whole(sounds[i]);
+        const bool longer = whole.shape[2] > writer_.window();
+        features[longer].push_back(tensor_of(whole));
+        places[longer].push_back(&pieces[i].emplace_back());
+      }
+      for (const bool longer : {false, true}) {
+        request.timestamps = with_times || longer;
+        write(features[longer], request, batch_size, places[longer]);
+      }
     }
     const double seconds =
         static_cast<double>(extractor_->fixed_length()) / static_cast<double>(extractor_->sampling_rate());
-    const std::vector<WhisperSegment> segments =
-        whisper_segments(model_.tokenizer, pieces,
-                         {.timestamps = with_times,
-                          .time_precision = seconds / static_cast<double>(writer_.positions()),
-                          .positions = 1500});
-    return result(segments, with_times, with_language);
+    std::vector<Json> results;
+    for (const std::vector<WhisperPiece>& one : pieces)
+      results.push_back(result(whisper_segments(model_.tokenizer, one,
+                                                {.timestamps = with_times,
+                                                 .time_precision = seconds / static_cast<double>(writer_.positions()),
+                                                 .positions = 1500}),
+                               with_times, with_language));
+    return results;
   }
 
-  TokenIds write(const AudioFeatures& features, const WhisperRequest& request) const {
-    return writer_.write(Tensor::from(features.values, features.shape), request);
+  static Tensor tensor_of(const AudioFeatures& features) { return Tensor::from(features.values, features.shape); }
+
+  // The tokens of each sound, `batch_size` of them at a time.
+  void write(const std::vector<Tensor>& features, const WhisperRequest& request, int64_t batch_size,
+             const std::vector<WhisperPiece*>& places) const {
+    for (size_t first = 0; first < features.size(); first += static_cast<size_t>(batch_size)) {
+      const size_t end = std::min(features.size(), first + static_cast<size_t>(batch_size));
+      std::vector<TokenIds> texts = writer_.write(
+          {features.begin() + static_cast<ptrdiff_t>(first), features.begin() + static_cast<ptrdiff_t>(end)}, request);
+      for (size_t i = first; i < end; ++i) places[i]->tokens = std::move(texts[i - first]);
+    }
   }
 
   static Json result(const std::vector<WhisperSegment>& segments, bool with_times, bool with_language) {
@@ -116,6 +143,22 @@ class WhisperRecognition : public Pipeline {
 };
 
 }  // namespace
+
+Parameters whisper_recognition_parameters() {
+  return generation_parameters({
+      {"chunk_length_s", Parameter::Type::kNumber, "split sounds into chunks of so many seconds"},
+      {"stride_length_s", Parameter::Type::kNumbers, "seconds that two chunks share: one number, or one for each side",
+       "chunk_length_s / 6"},
+      {"return_timestamps", Parameter::Type::kFlagOrWord, "return when each segment is said", "", {"word"}},
+      {"return_language", Parameter::Type::kFlag, "return the language of each segment", "false"},
+      {"language", Parameter::Type::kText, "the language that is spoken (default: detected)"},
+      {"task",
+       Parameter::Type::kText,
+       "write what is said, or translate it to English",
+       "transcribe",
+       {"transcribe", "translate"}},
+  });
+}
 
 std::unique_ptr<Pipeline> make_whisper_recognition(const std::string& directory, const LoadOptions& options) {
   const fs::path folder(directory), own = folder / "generation_config.json";

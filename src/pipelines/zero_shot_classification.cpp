@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "pipelines/classification.h"
 #include "pipelines/pipeline.h"
 #include "pipelines/text_model.h"
@@ -20,10 +21,14 @@ class ZeroShotClassification : public Pipeline {
       std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
       if (lower.starts_with("entail")) entailment_ = i;
     }
+    if (!entailment_)
+      log(LogLevel::kWarning,
+          fmt::format(
+              "zero-shot-classification: no label of the model begins with \"entail\" (its labels: {}); the last "
+              "one is taken as entailment, and the scores may mean nothing",
+              fmt::join(labels, ", ")));
   }
-  std::vector<std::string> parameter_names() const override {
-    return {"candidate_labels", "multi_label", "hypothesis_template"};
-  }
+  Parameters parameters() const override { return zero_shot_classification_parameters(); }
 
   // {"sequence", "labels", "scores"} by falling score.
   Json run(const Json& input, const Json& parameters) const override { return run_all({input}, parameters)[0]; }
@@ -69,6 +74,15 @@ class ZeroShotClassification : public Pipeline {
 };
 
 }  // namespace
+
+Parameters zero_shot_classification_parameters() {
+  return {
+      {"candidate_labels", Parameter::Type::kTexts, "the classes to choose from", "", {}, true},
+      {"hypothesis_template", Parameter::Type::kText, "sentence that a label is put into, in place of {}",
+       "This example is {}."},
+      {"multi_label", Parameter::Type::kFlag, "several labels may be true; each is scored on its own", "false"},
+  };
+}
 
 std::unique_ptr<Pipeline> make_zero_shot_classification(TextModel model) {
   return std::make_unique<ZeroShotClassification>(std::move(model));

@@ -15,7 +15,7 @@ class ZeroShotImageClassification : public Pipeline {
  public:
   ZeroShotImageClassification(ImageModel model, Tokenizer tokenizer)
       : model_(std::move(model)), tokenizer_(std::move(tokenizer)) {}
-  std::vector<std::string> parameter_names() const override { return {"candidate_labels", "hypothesis_template"}; }
+  Parameters parameters() const override { return zero_shot_image_classification_parameters(); }
   bool takes_images() const override { return true; }
 
   // A list of {"score", "label"} by falling score.
@@ -23,7 +23,7 @@ class ZeroShotImageClassification : public Pipeline {
 
   std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const override {
     Prefetcher<ImageProcessor::Pixels> images(static_cast<int64_t>(inputs.size()),
-                                             [&](int64_t i) { return model_.pixels(inputs[static_cast<size_t>(i)]); });
+                                              [&](int64_t i) { return model_.pixels(inputs[static_cast<size_t>(i)]); });
     std::vector<Json> results;
     for (const Json& input : inputs) results.push_back(labelled(images.next(), input, parameters));
     return results;
@@ -62,6 +62,14 @@ class ZeroShotImageClassification : public Pipeline {
 };
 
 }  // namespace
+
+Parameters zero_shot_image_classification_parameters() {
+  return {
+      {"candidate_labels", Parameter::Type::kTexts, "the classes to choose from", "", {}, true},
+      {"hypothesis_template", Parameter::Type::kText, "sentence that a label is put into, in place of {}",
+       "This is a photo of {}."},
+  };
+}
 
 std::unique_ptr<Pipeline> make_zero_shot_image_classification(const std::string& directory,
                                                               const LoadOptions& options) {

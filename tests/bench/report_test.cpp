@@ -62,10 +62,11 @@ TEST(Report, RefusesWhatIsNone) {
 }
 
 TEST(Comparison, NamesWhatBecameWorse) {
-  const BenchReport before = example();
-  BenchReport after = example();
+  BenchReport before = example();
+  before.phases[1].seconds = {0.19, 0.2, 0.21};
+  BenchReport after = before;
   EXPECT_FALSE(compare_phases(before, after, 0)[0].regression);
-  after.phases[1].seconds = {0.1, 0.25, 0.3};
+  after.phases[1].seconds = {0.24, 0.25, 0.26};
   after.phases.push_back({"new", {1}, 0, 1});
   const std::vector<Comparison> phases = compare_phases(before, after, 0.05);
   ASSERT_EQ(phases.size(), 4u);  // two phases, latency and memory of each; the new one has nothing to compare with
@@ -75,6 +76,19 @@ TEST(Comparison, NamesWhatBecameWorse) {
   EXPECT_TRUE(phases[2].regression);
   EXPECT_FALSE(phases[3].regression);
   EXPECT_FALSE(compare_phases(before, after, 0.3)[2].regression);
+}
+
+TEST(Comparison, TheSpreadOfOneProgramIsNoRegression) {
+  BenchReport before = example(), after = example();
+  // Half of the times lie where the others lie; the medians are 20 % apart.
+  before.phases[1].seconds = {0.10, 0.11, 0.12, 0.16, 0.17};
+  after.phases[1].seconds = {0.11, 0.12, 0.144, 0.16, 0.18};
+  EXPECT_FALSE(compare_phases(before, after, 0.05)[2].regression);
+  // What is measured once says little.
+  after.phases[0].seconds = {0.5 * 1.3};
+  EXPECT_FALSE(compare_phases(before, after, 0.05)[0].regression);
+  after.phases[0].seconds = {0.5 * 1.6};
+  EXPECT_TRUE(compare_phases(before, after, 0.05)[0].regression);
 }
 
 TEST(Comparison, FindsTheKernelAndIgnoresSmallOnes) {

@@ -54,5 +54,27 @@ TEST(Program, ListsItsDevices) {
     EXPECT_NE(outcome.output.find(name), std::string::npos) << name;
 }
 
+TEST(Program, SaysItsVersion) {
+  const Outcome outcome = run("--version");
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_TRUE(outcome.output.starts_with("transom ")) << outcome.output;
+  EXPECT_NE(outcome.output.find('.'), std::string::npos) << outcome.output;
+}
+
+TEST(Program, SaysWhatIsNotSupportedYet) {
+  const Outcome outcome = run("devices");
+  EXPECT_NE(outcome.output.find("Not supported yet: GPUs of NVIDIA"), std::string::npos) << outcome.output;
+  EXPECT_EQ(outcome.output.find("there is no plugin"), std::string::npos) << outcome.output;
+}
+
+TEST(Program, ListsModelsByAPartOfTheirNames) {
+  const Outcome outcome = run("models distilbert");
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_NE(outcome.output.find("DistilBertForMaskedLM"), std::string::npos);
+  EXPECT_EQ(outcome.output.find("gpt2"), std::string::npos);
+  EXPECT_NE(run("models fill-mask").output.find("RobertaForMaskedLM"), std::string::npos);
+  expect_one_line(run("models distilbret"), 2, "did you mean 'distilbert'?");
+}
+
 }  // namespace
 }  // namespace transom

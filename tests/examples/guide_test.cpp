@@ -66,8 +66,26 @@ std::set<std::string> known_flags() {
                                {script_table(), &arguments.script},
                                {gaudi_table(), &arguments.training}};
   for (const std::string& name : argument_names(tables, "--")) flags.insert(name);
-  for (const char* command : {"", "run", "generate", "forward", "tokenize", "preprocess", "bench", "explain", "certify",
-                              "merge", "models", "devices", "train"}) {
+  for (const char* command : {"",
+                              "run",
+                              "generate",
+                              "forward",
+                              "tokenize",
+                              "preprocess",
+                              "bench",
+                              "explain",
+                              "certify",
+                              "merge",
+                              "models",
+                              "devices",
+                              "train",
+                              "run text-generation",
+                              "run automatic-speech-recognition",
+                              "run question-answering",
+                              "run sentence-similarity",
+                              "run zero-shot-classification",
+                              "run feature-extraction",
+                              "run token-classification"}) {
     const std::string help =
         test::run_command(std::string(TRANSOM_BINARY_DIR "/bin/transom ") + command + " --help").output;
     for (size_t at = 0; (at = help.find("--", at)) != help.npos;) {
@@ -86,7 +104,7 @@ TEST(Guide, EveryCommandIsUnderstood) {
   write_script(folder / "bin/transom", "exec " TRANSOM_BINARY_DIR "/bin/transom \"$@\" --help > /dev/null");
   for (const char* launcher : {"bin/mpirun", "bin/torchrun"})
     write_script(folder / launcher, "while [ \"$1\" != transom ]; do shift; done; exec \"$@\"");
-  for (const char* file : {"sentences.txt", "article.txt"}) folder.write(file, "words\n");
+  for (const char* file : {"sentences.txt", "article.txt", "prompt.txt"}) folder.write(file, "words\n");
   size_t count = 0;
   for (const fs::path& page : pages())
     for (const std::string& command : commands_of(page)) {

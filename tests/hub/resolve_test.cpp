@@ -140,7 +140,7 @@ TEST_F(Resolve, SaysWhatIsMissingAndWhy) {
   offline_ = "";
   endpoint_ = "http://127.0.0.1:1";
   message = failure();
-  EXPECT_NE(message.find("http://127.0.0.1:1 gives no answer"), message.npos) << message;
+  EXPECT_NE(message.find(": is no directory here, and http://127.0.0.1:1 gives no answer"), message.npos) << message;
   endpoint_ = "";
   resolve(false);
   offline_ = "HF_HUB_OFFLINE is set";

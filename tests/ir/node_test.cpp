@@ -65,6 +65,14 @@ TEST(ModuleScopes, NestAndEnd) {
       const ModuleScope inner("b");
       EXPECT_EQ(*exp(f32({1})).node()->scope, "a.b");
     }
+    {
+      const ModuleScope whole("a.c");  // a path from the top, as layers know theirs
+      EXPECT_EQ(*exp(f32({1})).node()->scope, "a.c");
+    }
+    {
+      const ModuleScope other("ab");
+      EXPECT_EQ(*exp(f32({1})).node()->scope, "a.ab");
+    }
     EXPECT_EQ(*exp(f32({1})).node()->scope, "a");
   }
   EXPECT_EQ(*exp(f32({1})).node()->scope, "");

@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "pipelines/pipeline.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
@@ -169,6 +170,46 @@ TEST_F(TextTasks, LongTextsAreTaggedInWindows) {
               run_pipeline(*task, Json("a"), {{"stride", 2}});
             }).find("aggregation_strategy"),
             std::string::npos);
+}
+
+TEST_F(TextTasks, ShortModelsAnswerQuestions) {
+  const auto task = pipeline("question-answering", "BertForQuestionAnswering", 48);
+  std::string context;
+  for (int i = 0; i < 60; ++i) context += i % 3 ? "a b " : "c de ";
+  const Json asked{{"question", "a"}, {"context", context}};
+  const Json answer = run_pipeline(*task, asked, Json::object());
+  EXPECT_TRUE(answer.contains("answer")) << dump_json(answer);
+  // The default is what Transformers 4 takes: half of the length.
+  EXPECT_TRUE(near(answer, run_pipeline(*task, asked, {{"doc_stride", 24}})));
+}
+
+TEST_F(TextTasks, ValuesOfAnotherTypeAreNamed) {
+  const auto task = pipeline("text-classification", "BertForSequenceClassification");
+  const auto message = [&](const Json& parameters) {
+    return test::message_of([&] { run_pipeline(*task, Json("a"), parameters); });
+  };
+  EXPECT_EQ(message({{"top_k", "three"}}), "parameter top_k: expected a whole number, found '\"three\"'");
+  EXPECT_EQ(message({{"function_to_apply", "tanh"}}),
+            "parameter function_to_apply: expected one of softmax, sigmoid, none, found '\"tanh\"'");
+  EXPECT_EQ(message({{"return_all_scores", 1}}), "parameter return_all_scores: expected true or false, found '1'");
+  EXPECT_EQ(message({{"top_k", nullptr}}), "");
+}
+
+TEST_F(TextTasks, ZeroShotSaysThatNoLabelIsEntailment) {
+  std::string said;
+  set_log_sink([&](LogLevel level, std::string_view text) {
+    if (level == LogLevel::kWarning) said += text;
+  });
+  pipeline("zero-shot-classification", "BertForSequenceClassification");
+  EXPECT_EQ(said, "");
+  Json config = read_json(folder_ / "config.json");
+  config["id2label"] = {{"0", "yes"}, {"1", "no"}, {"2", "maybe"}};
+  config.erase("label2id");
+  write_file(folder_ / "config.json", dump_json(config));
+  make_pipeline("zero-shot-classification", folder_.string());
+  set_log_sink({});
+  EXPECT_NE(said.find("no label of the model begins with \"entail\" (its labels: yes, no, maybe)"), std::string::npos)
+      << said;
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "base/json.h"
+#include "support/german_locale.h"
 #include "transom/error.h"
 
 namespace transom {
@@ -283,6 +284,15 @@ TEST(ChatTemplate, IsChosenByName) {
   EXPECT_EQ(tokenizer.apply_chat_template(kMessages, options), "A");
   options.chat_template = "{{ messages | length }}";
   EXPECT_EQ(tokenizer.apply_chat_template(kMessages, options), "2");
+}
+
+TEST(ChatTemplates, HaveNumbersWithPointsInEveryLocale) {
+  const char* source = "{{ 0.7 }} {{ '0.7'|float }} {{ '2.9'|int }} {{ 3.14159|round(2) }} {{ 1234567 }}";
+  const std::string expected = "0.7 0.7 2 3.14 1234567";
+  EXPECT_EQ(rendered(source), expected);
+  const test::GermanLocale locale;
+  if (!locale.of_c) GTEST_SKIP() << "this system cannot make the locale de_DE";
+  EXPECT_EQ(rendered(source), expected);
 }
 
 }  // namespace

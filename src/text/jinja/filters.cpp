@@ -6,8 +6,9 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "text/unicode/clean_up.h"
+#include "base/numbers.h"
 #include "text/jinja/interpreter.h"
+#include "text/unicode/clean_up.h"
 #include "text/unicode/unicode.h"
 
 namespace transom::jinja {
@@ -196,9 +197,7 @@ Value to_integer(const Value& value, const Arguments& arguments) {
     const char* begin = text.data() + (text.starts_with('+') ? 1 : 0);
     const auto [end, error] = std::from_chars(begin, text.data() + text.size(), result);
     if (error == std::errc() && end == text.data() + text.size() && !text.empty()) return result;
-    char* stop = nullptr;
-    const double real = std::strtod(text.c_str(), &stop);
-    if (!text.empty() && *stop == '\0' && std::abs(real) < 9e18) return static_cast<int64_t>(real);
+    if (const auto real = parse_double(text); real && std::abs(*real) < 9e18) return static_cast<int64_t>(*real);
   }
   const Value otherwise = argument(arguments, 0, "default");
   return otherwise.undefined() ? Value(0) : otherwise;
@@ -207,10 +206,7 @@ Value to_integer(const Value& value, const Arguments& arguments) {
 Value to_real(const Value& value, const Arguments& arguments) {
   if (value.number()) return value.as_double();
   if (value.text() != nullptr) {
-    const std::string text = text::stripped(*value.text());
-    char* stop = nullptr;
-    const double real = std::strtod(text.c_str(), &stop);
-    if (!text.empty() && *stop == '\0') return real;
+    if (const auto real = parse_double(text::stripped(*value.text()))) return *real;
   }
   const Value otherwise = argument(arguments, 0, "default");
   return otherwise.undefined() ? Value(0.0) : otherwise;
@@ -222,7 +218,7 @@ Value rounded(const Value& value, const Arguments& arguments) {
   const std::string method = text_argument(arguments, 1, "method", "common");
   const double x = value.as_double();
   if (method == "common") {
-    if (digits >= 0) return std::strtod(fmt::format("{:.{}f}", x, digits).c_str(), nullptr);
+    if (digits >= 0) return parse_double(fmt::format("{:.{}f}", x, digits)).value_or(x);
     const double scale = std::pow(10.0, static_cast<double>(-digits));
     return std::nearbyint(x / scale) * scale;
   }

@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "base/error.h"
+#include "base/numbers.h"
 #include "text/jinja/lexer.h"
 #include "text/jinja/nodes.h"
 
@@ -353,7 +354,7 @@ class Parser {
       require(error == std::errc(), "line {}: {} is no number of 64 bits", token.line, token.text);
       result->constant = value;
     } else if (token.kind == Lexeme::kFloat) {
-      result->constant = std::strtod(token.text.c_str(), nullptr);
+      result->constant = parse_double(token.text).value_or(0);
     } else if (token.kind == Lexeme::kSymbol && token.text == "(") {
       if (accept_symbol(")")) return result->kind = Kind::kTuple, std::move(result);
       result = tuple();

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// The inputs of a command: words of its line, lines of standard input and of files, the files of folders.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pipelines/pipeline.h"
+
+namespace transom {
+
+// "-" is each line of standard input, a folder each image or sound in it. `file` is a text file of one input a line.
+// An input is a text, or the path of a file. Says which sub-folders are not read, and where a text is the name of a
+// file.
+std::vector<std::string> read_inputs(InputKind kind, const std::vector<std::string>& words,
+                                     const std::optional<std::string>& file);
+
+// Each line of standard input without its end.
+void for_each_input_line(const std::function<void(const std::string&)>& take);
+// All of it, without the last line end.
+std::string read_standard_input();
+
+// line(text, number from 1) of each line, without its end.
+template <typename Line>
+void for_each_line(std::string_view text, Line&& line) {
+  for (size_t number = 1; !text.empty(); ++number) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    std::string_view one = text.substr(0, end);
+    if (!one.empty() && one.back() == '\r') one.remove_suffix(1);
+    line(one, number);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
+
+}  // namespace transom

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pipelines/parameters.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/numbers.h"
+#include "generation/generation_fields.h"
+
+namespace transom {
+namespace {
+
+using Type = Parameter::Type;
+
+bool is_choice(const Parameter& parameter, const std::string& word) {
+  return std::find(parameter.choices.begin(), parameter.choices.end(), word) != parameter.choices.end();
+}
+
+bool fits(const Parameter& parameter, const Json& value) {
+  const auto is_text = [](const Json& item) { return item.is_string(); };
+  const auto is_number = [](const Json& item) { return item.is_number(); };
+  switch (parameter.type) {
+    case Type::kFlag:
+      return value.is_boolean();
+    case Type::kFlagOrWord:
+      return value.is_boolean() || (value.is_string() && is_choice(parameter, value.get<std::string>()));
+    case Type::kInteger:
+      return value.is_number_integer();
+    case Type::kNumber:
+      return value.is_number();
+    case Type::kNumbers:
+      return value.is_number() || (value.is_array() && std::all_of(value.begin(), value.end(), is_number));
+    case Type::kText:
+      return value.is_string() && (parameter.choices.empty() || is_choice(parameter, value.get<std::string>()));
+    case Type::kTexts:
+      return value.is_string() || (value.is_array() && std::all_of(value.begin(), value.end(), is_text));
+    case Type::kJson:
+      return value.is_structured();
+    case Type::kGeneration:
+      return true;
+  }
+  return true;
+}
+
+std::vector<std::string> parts_of(const std::string& word) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin <= word.size();) {
+    const size_t end = std::min(word.find(',', begin), word.size());
+    const size_t first = word.find_first_not_of(' ', begin);
+    if (first < end) parts.push_back(word.substr(first, word.find_last_not_of(' ', end - 1) - first + 1));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+}  // namespace
+
+std::string expected_of(const Parameter& parameter) {
+  switch (parameter.type) {
+    case Type::kFlag:
+      return "true or false";
+    case Type::kFlagOrWord:
+      return fmt::format("true, false or {}", fmt::join(parameter.choices, ", "));
+    case Type::kInteger:
+      return "a whole number";
+    case Type::kNumber:
+      return "a number";
+    case Type::kNumbers:
+      return "a number or a list of numbers";
+    case Type::kText:
+      return parameter.choices.empty() ? "a text" : fmt::format("one of {}", fmt::join(parameter.choices, ", "));
+    case Type::kTexts:
+      return "a list of texts";
+    case Type::kJson:
+      return "JSON, an object or a list";
+    case Type::kGeneration:
+      return "an option of generate()";
+  }
+  return "";
+}
+
+Json parameter_of_word(const Parameter& parameter, const std::string& word) {
+  const bool flag = word == "true" || word == "True" || word == "false" || word == "False";
+  Json value = word;
+  if (parameter.type == Type::kGeneration) return generation_value(parameter.name, word);
+  if (is_choice(parameter, word)) return value;
+  if (word == "None" || word == "none" || word == "null") return nullptr;
+  if (flag && (parameter.type == Type::kFlag || parameter.type == Type::kFlagOrWord))
+    value = word == "true" || word == "True";
+  else if (parameter.type == Type::kTexts) {
+    value = word.starts_with('[') ? Json::parse(word, nullptr, false) : Json(parts_of(word));
+  } else if (parameter.type == Type::kNumbers) {
+    value = Json::parse(word.starts_with('[') || word.find(',') == word.npos ? word : "[" + word + "]", nullptr, false);
+  } else if (parameter.type == Type::kInteger || parameter.type == Type::kNumber || parameter.type == Type::kJson) {
+    value = Json::parse(word, nullptr, false);
+  }
+  if (value.is_discarded() || !fits(parameter, value))
+    fail(ErrorKind::kUsage, "--{}: expected {}, found {}", parameter.name, expected_of(parameter), quoted(word));
+  return value;
+}
+
+void check_parameter(const Parameter& parameter, const Json& value) {
+  if (!value.is_null() && !fits(parameter, value))
+    fail("parameter {}: expected {}, found {}", parameter.name, expected_of(parameter), quoted(dump_json(value)));
+}
+
+std::vector<std::string> names_of(const Parameters& parameters) {
+  std::vector<std::string> names;
+  for (const Parameter& parameter : parameters) names.push_back(parameter.name);
+  return names;
+}
+
+}  // namespace transom

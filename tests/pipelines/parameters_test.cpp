@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// What tasks declare: words of a command line, values of requests, and that every task declares what it takes.
+#include "pipelines/parameters.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "base/json.h"
+#include "pipelines/pipeline.h"
+#include "support/message.h"
+#include "transom/pipeline.h"
+
+namespace transom {
+namespace {
+
+using Type = Parameter::Type;
+
+TEST(Parameters, AreReadFromWords) {
+  const auto value = [](Type type, const std::string& word) {
+    return parameter_of_word({"x", type, "help", "", {"first", "none"}}, word);
+  };
+  EXPECT_EQ(value(Type::kFlag, "true"), true);
+  EXPECT_EQ(value(Type::kFlagOrWord, "False"), false);
+  EXPECT_EQ(value(Type::kFlagOrWord, "first"), "first");
+  EXPECT_EQ(value(Type::kText, "none"), "none");  // a choice, no null
+  EXPECT_EQ(value(Type::kInteger, "3"), 3);
+  EXPECT_EQ(value(Type::kNumber, "0.5"), 0.5);
+  EXPECT_EQ(value(Type::kNumbers, "1,2.5"), (Json{1, 2.5}));
+  EXPECT_EQ(value(Type::kTexts, "trade, sport"), (Json{"trade", "sport"}));
+  EXPECT_EQ(value(Type::kJson, R"({"a": 1})"), (Json{{"a", 1}}));
+  EXPECT_EQ(parameter_of_word({"top_k", Type::kInteger, "help"}, "none"), nullptr);
+  EXPECT_EQ(test::message_of([&] { value(Type::kInteger, "many"); }), "--x: expected a whole number, found 'many'");
+  EXPECT_EQ(test::message_of([&] { value(Type::kFlag, "perhaps"); }), "--x: expected true or false, found 'perhaps'");
+}
+
+TEST(Parameters, AreDeclaredByEveryTask) {
+  for (const std::string& task : pipeline_tasks()) {
+    std::set<std::string> names;
+    for (const Parameter& parameter : parameters_of_task(task)) {
+      EXPECT_TRUE(names.insert(parameter.name).second) << task << ": " << parameter.name << " stands twice";
+      if (parameter.type != Type::kGeneration) EXPECT_NE(parameter.help, "") << task << ": " << parameter.name;
+    }
+    EXPECT_FALSE(names.empty()) << task;
+  }
+  EXPECT_EQ(names_of(parameters_of_task("ner")), names_of(parameters_of_task("token-classification")));
+  EXPECT_EQ(names_of(parameters_of_task("translation_en_to_fr")), names_of(parameters_of_task("translation")));
+  EXPECT_NE(test::message_of([] { parameters_of_task("fill-mask2"); }).find("did you mean 'fill-mask'?"),
+            std::string::npos);
+}
+
+TEST(Parameters, AreShownToOtherPrograms) {
+  const Json list = parse_json(pipeline_parameters("zero-shot-classification"), "parameters");
+  ASSERT_EQ(list.size(), 3u);
+  EXPECT_EQ(list[0]["name"], "candidate_labels");
+  EXPECT_EQ(list[0]["type"], "texts");
+  EXPECT_EQ(list[0]["required"], true);
+  EXPECT_EQ(list[1]["default"], "This example is {}.");
+}
+
+}  // namespace
+}  // namespace transom

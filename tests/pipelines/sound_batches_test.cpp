@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sounds that go through a model together: the bits of each are those that it has alone.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "pipelines/pipeline.h"
+#include "support/golden.h"
+#include "support/temporary_folder.h"
+
+namespace transom {
+namespace {
+
+Json sound(int seed, int samples) {
+  Json array = Json::array();
+  for (int i = 0; i < samples; ++i) array.push_back(std::sin(0.001 * (seed + 3) * i) * std::cos(0.07 * i + seed));
+  return {{"array", array}, {"sampling_rate", 16000}};
+}
+
+// Two of one length, one of another, one again of the first.
+std::vector<Json> sounds() { return {sound(0, 4000), sound(1, 4000), sound(2, 5600), sound(3, 4000)}; }
+
+void expect_same_alone(const Pipeline& task, Json parameters) {
+  const std::vector<Json> alone = run_pipeline(task, sounds(), parameters);
+  ASSERT_EQ(alone.size(), 4u);
+  EXPECT_NE(alone[0], alone[1]);
+  for (const int64_t size : {int64_t{2}, int64_t{3}, INT64_MAX}) {
+    parameters["batch_size"] = size;
+    EXPECT_EQ(run_pipeline(task, sounds(), parameters), alone) << size;
+  }
+}
+
+std::string golden(const char* model) {
+  const auto folder = test::golden_folder() / model;
+  return std::filesystem::exists(folder / "config.json") ? folder.string() : "";
+}
+
+TEST(SoundBatches, ClassesHaveTheBitsOfSoundsAlone) {
+  const test::TemporaryFolder folder;
+  Model::from_config(R"({"model_type": "wav2vec2", "architectures": ["Wav2Vec2ForSequenceClassification"],
+      "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 20, "conv_dim": [8, 8],
+      "conv_kernel": [10, 3], "conv_stride": [5, 2], "num_feat_extract_layers": 2, "num_conv_pos_embeddings": 4,
+      "num_conv_pos_embedding_groups": 2, "classifier_proj_size": 8, "vocab_size": 12, "initializer_range": 0.5})",
+                     {.seed = 3})
+      ->save_pretrained(folder.string());
+  write_file(folder / "preprocessor_config.json",
+             R"({"feature_extractor_type": "Wav2Vec2FeatureExtractor", "sampling_rate": 16000, "do_normalize": true})");
+  expect_same_alone(*make_pipeline("audio-classification", folder.string()), Json::object());
+}
+
+TEST(SoundBatches, SpeechHasTheBitsOfSoundsAlone) {
+  const std::string directory = golden("wav2vec2-ctc/model");
+  if (directory.empty()) GTEST_SKIP() << "no golden case";
+  const auto task = make_pipeline("automatic-speech-recognition", directory);
+  expect_same_alone(*task, {{"return_timestamps", "char"}});
+  expect_same_alone(*task, {{"chunk_length_s", 0.1}});
+}
+
+TEST(SoundBatches, WhisperWritesWhatItWritesOfSoundsAlone) {
+  const std::string directory = golden("whisper/model");
+  if (directory.empty()) GTEST_SKIP() << "no golden case";
+  const auto task = make_pipeline("automatic-speech-recognition", directory);
+  for (const int64_t beams : {1, 3}) expect_same_alone(*task, {{"max_new_tokens", 8}, {"num_beams", beams}});
+  expect_same_alone(*task, {{"max_new_tokens", 8}, {"chunk_length_s", 0.1}});
+}
+
+}  // namespace
+}  // namespace transom
