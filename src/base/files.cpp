@@ -82,7 +82,8 @@ std::optional<std::string> abandoned_destination(std::string_view path) {
   if (process <= 0 || dot == name.npos || dot == 0) return std::nullopt;
   const std::string_view place = name.substr(dot + 1);
   if (place.size() != 16 || place.find_first_not_of("0123456789abcdef") != place.npos) return std::nullopt;
-  const bool ended = place == own_place() ? ::kill(process, 0) != 0 && errno == ESRCH : is_left_behind(std::string(path));
+  const bool ended =
+      place == own_place() ? ::kill(process, 0) != 0 && errno == ESRCH : is_left_behind(std::string(path));
   if (!ended) return std::nullopt;
   return std::string(name.substr(0, dot));
 }
@@ -115,7 +116,8 @@ void sync_directory(const fs::path& directory) {
   if (descriptor.value >= 0) ::fsync(descriptor.value);
 }
 
-// "<name>.<place>.<process>.<count>.tmp": each write has its own, and the process tells whether somebody still writes it.
+// "<name>.<place>.<process>.<count>.tmp": each write has its own, and the process tells whether somebody still writes
+// it.
 fs::path temporary_of(const fs::path& destination) {
   static std::atomic<uint64_t> count = 0;
   fs::path result = destination;
@@ -127,8 +129,7 @@ fs::path temporary_of(const fs::path& destination) {
 void remove_abandoned(const fs::path& destination) {
   std::error_code none;
   for (const auto& entry : fs::directory_iterator(directory_of(destination), none))
-    if (abandoned_destination(entry.path().string()) == destination.filename().string())
-      ::unlink(entry.path().c_str());
+    if (abandoned_destination(entry.path().string()) == destination.filename().string()) ::unlink(entry.path().c_str());
 }
 
 // Where files are mapped: the end of each by its beginning.

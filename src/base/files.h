@@ -34,8 +34,8 @@ class MappedFile {
   fs::path path_;
 };
 
-// Lets go of the pages that lie wholly within `bytes`, if a MappedFile holds them: they are read from the file again when
-// somebody looks at them. Other memory stays as it is.
+// Lets go of the pages that lie wholly within `bytes`, if a MappedFile holds them: they are read from the file again
+// when somebody looks at them. Other memory stays as it is.
 void release_mapped(std::span<const std::byte> bytes);
 
 // The whole file; an error that names it if it is missing, unreadable or larger than `limit` bytes.

@@ -97,7 +97,8 @@ size_t decide_thread_count() {
   if (cores == 0) cores = std::max(1u, std::thread::hardware_concurrency());
   cores = std::min(cores, cgroup_limit());
   // Processes that were launched together share the cores, where their launcher has not dealt them out.
-  for (const char* name : {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"}) {
+  for (const char* name : {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE",
+                           "MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"}) {
     const char* text = std::getenv(name);
     const long processes = text ? std::strtol(text, nullptr, 10) : 0;
     if (processes <= 1) continue;

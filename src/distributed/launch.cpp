@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The launchers that are known, in the order in which they are asked: one may run below another (torchrun in a task of
 // srun), and what each sets is more exact than what stands behind it.
+#include "distributed/launch.h"
 #include "base/error.h"
 #include "distributed/environment.h"
-#include "distributed/launch.h"
 #include "distributed/node_list.h"
 #include "transom/distributed.h"
 
@@ -53,16 +53,16 @@ std::optional<Launch> by_torchrun() {
 // Open MPI 4, and Open MPI 5 and prterun with its personality.
 std::optional<Launch> by_open_mpi() {
   if (!variable("OMPI_COMM_WORLD_SIZE") && !variable("OMPI_COMM_WORLD_RANK")) return std::nullopt;
-  Launch launch = read({"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-                        "OMPI_COMM_WORLD_LOCAL_SIZE"});
+  Launch launch = read(
+      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"});
   launch.job = first_text({"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"});
   return launch;
 }
 
 std::optional<Launch> by_mvapich() {
   if (!variable("MV2_COMM_WORLD_SIZE") && !variable("MV2_COMM_WORLD_RANK")) return std::nullopt;
-  Launch launch = read(
-      {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"});
+  Launch launch =
+      read({"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"});
   launch.job = first_text({"PMI_JOBID"});
   return launch;
 }
@@ -91,8 +91,8 @@ std::optional<Launch> by_srun() {
   launch.rank = expected_number("SLURM_PROCID", "SLURM_STEP_ID", 0, kMostRanks);
   for (const char* name : {"PMIX_RANK", "PMI_RANK"})
     if (const auto said = number(name, 0, kMostRanks); said && *said != launch.rank)
-      fail(ErrorKind::kUsage, "{} is {}, but SLURM_PROCID is {}; set RANK, WORLD_SIZE, LOCAL_RANK and MASTER_ADDR", name,
-           *said, launch.rank);
+      fail(ErrorKind::kUsage, "{} is {}, but SLURM_PROCID is {}; set RANK, WORLD_SIZE, LOCAL_RANK and MASTER_ADDR",
+           name, *said, launch.rank);
   if (const auto said = number("PMI_SIZE", 1, kMostRanks); said && *said != launch.ranks)
     fail(ErrorKind::kUsage, "PMI_SIZE is {}, but {} is {}; set RANK, WORLD_SIZE, LOCAL_RANK and MASTER_ADDR", *said,
          size, launch.ranks);

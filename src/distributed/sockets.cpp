@@ -57,8 +57,7 @@ bool send_all(const Socket& socket, std::string_view bytes) {
 }  // namespace
 
 void expect_answers(const Socket& socket, Clock::duration patience) {
-  const auto milliseconds =
-      static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(patience).count());
+  const auto milliseconds = static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(patience).count());
   const int step = std::max(1, milliseconds / 4000);  // seconds
   set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);

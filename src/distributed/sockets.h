@@ -32,8 +32,8 @@ class Socket {
   int file_;
 };
 
-// From now on a peer that does not acknowledge what is sent, or is not there when it is asked, ends the connection after
-// about so long: a lost network or server gives no other sign.
+// From now on a peer that does not acknowledge what is sent, or is not there when it is asked, ends the connection
+// after about so long: a lost network or server gives no other sign.
 void expect_answers(const Socket& socket, Clock::duration patience);
 
 // Lets this process open so many files where its hard limit allows it; says so where it does not.

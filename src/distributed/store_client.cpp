@@ -118,7 +118,8 @@ void StoreClient::listen() {
     }
     if (!entry.revents) {
       if (now - heard <= options_.longest_silence()) continue;
-      lose({0, "it has given no sign of life: its process stands still, or its server or the network is down", speaker});
+      lose(
+          {0, "it has given no sign of life: its process stands still, or its server or the network is down", speaker});
       socket_.shut();
       return;
     }

@@ -17,7 +17,7 @@ struct StoreServer::Guest {
   Socket socket;
   FrameReader reader{kStrangerBytes};
   std::deque<Bytes> unsent;
-  size_t sent = 0;   // of the first of them
+  size_t sent = 0;    // of the first of them
   int64_t rank = -1;  // below 0: has not said hello
   Clock::time_point came = Clock::now(), heard = came;
   bool said_bye = false, gone = false;
@@ -63,14 +63,18 @@ StoreServer::~StoreServer() {
 void StoreServer::serve() {
   std::vector<pollfd> entries;
   while (!is_over()) {
-    const bool accepts =
-        guests_.size() < ranks_.size() + kMostStrangers && Clock::now() >= accept_again_ && !ending_;
+    const bool accepts = guests_.size() < ranks_.size() + kMostStrangers && Clock::now() >= accept_again_ && !ending_;
     // A negative file is passed over.
     entries.assign({{ending_ ? -1 : wake_[0], POLLIN, 0}, {accepts ? listener_.file() : -1, POLLIN, 0}});
     for (const auto& guest : guests_)
-      entries.push_back({guest->socket.file(), static_cast<short>(guest->unsent.empty() ? POLLIN : POLLIN | POLLOUT), 0});
-    const int glance = static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(options_.heartbeat()).count());
-    if (::poll(entries.data(), entries.size(), std::clamp(glance, 1, kGlance)) < 0 && errno != EINTR) return;
+      entries.push_back(
+          {guest->socket.file(), static_cast<short>(guest->unsent.empty() ? POLLIN : POLLIN | POLLOUT), 0});
+    const int glance =
+        static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(options_.heartbeat()).count());
+    if (::poll(entries.data(), entries.size(), std::clamp(glance, 1, kGlance)) < 0) {
+      if (errno != EINTR) std::this_thread::sleep_for(kAcceptPause);  // no memory, or too few files
+      for (pollfd& entry : entries) entry.revents = 0;
+    }
     if (entries[0].revents) ending_ = Clock::now();
     for (size_t i = 2; i < entries.size(); ++i) {
       Guest& guest = *guests_[i - 2];
@@ -100,8 +104,8 @@ void StoreServer::accept_one() {
   if (!socket) {
     // Without files or memory the connection stays in the queue, and would be announced again at once.
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      log(LogLevel::kWarning, fmt::format("rank 0 cannot take a connection of another rank: {}; see ulimit -n",
-                                          std::strerror(errno)));
+      log(LogLevel::kWarning,
+          fmt::format("rank 0 cannot take a connection of another rank: {}; see ulimit -n", std::strerror(errno)));
       accept_again_ = Clock::now() + kAcceptPause;
     }
     return;
@@ -176,10 +180,11 @@ void StoreServer::take_part(size_t rank, const Frame& frame) {
     round_began_ = Clock::now();
     round_kind_ = frame.kind;
   }
-  if (frame.kind != round_kind_)
+  if (frame.kind != round_kind_ || gathered_[rank])
     return lose(static_cast<int64_t>(rank), "it exchanges something else than the ranks before it", false);
   gathered_[rank] = frame.contents;
-  if (std::all_of(gathered_.begin(), gathered_.end(), [](const auto& part) { return part.has_value(); })) answer_round();
+  if (std::all_of(gathered_.begin(), gathered_.end(), [](const auto& part) { return part.has_value(); }))
+    answer_round();
 }
 
 void StoreServer::answer_round() {
@@ -200,8 +205,7 @@ void StoreServer::answer_round() {
     std::vector<std::string> column;
     for (auto& row : rows) column.push_back(std::move(row[rank]));
     if (ranks_[rank])
-      send(*ranks_[rank],
-           std::make_shared<const std::string>(bytes_of_frame(FrameKind::kAll, joined_texts(column))));
+      send(*ranks_[rank], std::make_shared<const std::string>(bytes_of_frame(FrameKind::kAll, joined_texts(column))));
   }
 }
 
@@ -214,7 +218,8 @@ void StoreServer::send(Guest& guest, Bytes bytes) {
 void StoreServer::flush(Guest& guest) {
   while (!guest.unsent.empty()) {
     const std::string& bytes = *guest.unsent.front();
-    const ssize_t sent = ::send(guest.socket.file(), bytes.data() + guest.sent, bytes.size() - guest.sent, MSG_NOSIGNAL);
+    const ssize_t sent =
+        ::send(guest.socket.file(), bytes.data() + guest.sent, bytes.size() - guest.sent, MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     if (sent < 0) return guest.unsent.clear();
@@ -239,8 +244,8 @@ void StoreServer::lose(int64_t rank, const std::string& text, bool speaks_itself
   if (!speaks_itself)
     for (reporter = 0; reporter < launch_.ranks && (reporter == rank || !ranks_[static_cast<size_t>(reporter)]);)
       ++reporter;
-  const auto bytes = std::make_shared<const std::string>(bytes_of_frame(
-      FrameKind::kLost, joined_texts({std::to_string(rank), text, std::to_string(reporter)})));
+  const auto bytes = std::make_shared<const std::string>(
+      bytes_of_frame(FrameKind::kLost, joined_texts({std::to_string(rank), text, std::to_string(reporter)})));
   for (size_t other = 1; other < ranks_.size(); ++other)
     if (ranks_[other]) send(*ranks_[other], bytes);
   for_main_ = bytes;
@@ -248,8 +253,8 @@ void StoreServer::lose(int64_t rank, const std::string& text, bool speaks_itself
 
 void StoreServer::tell_main() {
   if (!for_main_) return;
-  const bool all_know = std::all_of(ranks_.begin() + 1, ranks_.end(),
-                                    [](const Guest* guest) { return !guest || guest->unsent.empty(); });
+  const bool all_know =
+      std::all_of(ranks_.begin() + 1, ranks_.end(), [](const Guest* guest) { return !guest || guest->unsent.empty(); });
   if (!all_know && Clock::now() - *broke_ < kLastWords) return;
   if (ranks_[0]) send(*ranks_[0], std::exchange(for_main_, nullptr));
   for_main_.reset();
@@ -273,11 +278,12 @@ void StoreServer::check_time() {
   if (broke_) return;
   for (size_t rank = 0; rank < ranks_.size(); ++rank)
     if (const Guest* guest = ranks_[rank]; guest && !guest->said_bye && now - guest->heard > options_.longest_silence())
-      return lose(static_cast<int64_t>(rank),
-                  fmt::format("it has given no sign of life for {:.3g} seconds: its process stands still, or its server "
-                              "or network is down",
-                              std::min(options_.silence, options_.timeout)),
-                  false);
+      return lose(
+          static_cast<int64_t>(rank),
+          fmt::format("it has given no sign of life for {:.3g} seconds: its process stands still, or its server "
+                      "or network is down",
+                      std::min(options_.silence, options_.timeout)),
+          false);
   if (round_began_ && now - *round_began_ > options_.patience())
     for (size_t rank = 0; rank < gathered_.size(); ++rank)
       if (!gathered_[rank])

@@ -110,8 +110,7 @@ MPI_Comm group_of(const MeetingPoint& point, uint32_t rank, uint32_t ranks) {
   check(MPI_Group_incl(world, static_cast<int>(ranks), members.data(), &group), "making a group");
   MPI_Comm communicator = MPI_COMM_NULL;
   constexpr int kTags = 32767;  // that every MPI has
-  const int status =
-      MPI_Comm_create_group(MPI_COMM_WORLD, group, static_cast<int>(point.nonce % kTags), &communicator);
+  const int status = MPI_Comm_create_group(MPI_COMM_WORLD, group, static_cast<int>(point.nonce % kTags), &communicator);
   MPI_Group_free(&group);
   MPI_Group_free(&world);
   check(status, "making a communicator");
@@ -121,8 +120,7 @@ MPI_Comm group_of(const MeetingPoint& point, uint32_t rank, uint32_t ranks) {
 
 class Mpi : public Transport {
  public:
-  Mpi(const MeetingPoint& point, uint32_t rank, uint32_t ranks)
-      : patience_(point.timeout) {
+  Mpi(const MeetingPoint& point, uint32_t rank, uint32_t ranks) : patience_(point.timeout) {
     try {
       group_ = group_of(point, rank, ranks);
     } catch (...) {

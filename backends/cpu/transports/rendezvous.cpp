@@ -25,7 +25,8 @@ namespace transom::cpu {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr auto kGuestPatience = std::chrono::seconds(10);  // an unknown peer that says nothing holds nobody up for longer
+constexpr auto kGuestPatience =
+    std::chrono::seconds(10);  // an unknown peer that says nothing holds nobody up for longer
 constexpr auto kAcceptPause = std::chrono::milliseconds(50);  // where no file is left for a connection
 constexpr uint32_t kMostRanks = 65536, kMostBytes = 64 << 20;
 constexpr uint32_t kDefaultTimeout = 1800;  // seconds
@@ -176,8 +177,8 @@ void serve(const Socket& listener, const MeetingPoint& point) {
   }
 }
 
-// IPv4, in network order: of GLOO_SOCKET_IFNAME, else of rank 0's address as the host knows it, else of MASTER_ADDR, else
-// the loopback.
+// IPv4, in network order: of GLOO_SOCKET_IFNAME, else of rank 0's address as the host knows it, else of MASTER_ADDR,
+// else the loopback.
 uint32_t address_of_first(const std::string& known) {
   if (const char* name = std::getenv("GLOO_SOCKET_IFNAME")) {
     ifaddrs* list = nullptr;

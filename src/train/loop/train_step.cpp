@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "device/communicator.h"
 #include "distributed/process_group.h"
+#include "distributed/seed.h"
 #include "io/config.h"
 #include "nn/losses.h"
 #include "nn/noisy_embedding.h"
@@ -290,7 +291,7 @@ TrainStep::Result TrainStep::trace(const std::vector<NamedTensors>& micro_batche
                            .buffer_updates = &buffer_updates};
     const int64_t draw = step * 4096 + static_cast<int64_t>(i);
     // Each process has rows of its own, and draws of its own for them.
-    context.dropout_key = Tensor::from(std::vector<int64_t>{arguments_.seed + rank, draw << 20}, {2});
+    context.dropout_key = Tensor::from(std::vector<int64_t>{seed_of_rank(arguments_.seed, rank), draw << 20}, {2});
     const NoisyEmbedding noise(noisy_, arguments_.neftune_noise_alpha.value_or(0), context.dropout_key);
     // The rows that processes use differ: they exchange whole tables.
     const CollectLookups tables(optimizer_->takes_rows() && processes == 1);
