@@ -3,13 +3,8 @@
 
 find_program(CCACHE ccache)
 if(CCACHE)
-  # ccache takes precompiled headers only where it is told that times of files do not matter to them.
-  set(launcher ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
-  set(CMAKE_C_COMPILER_LAUNCHER ${launcher})
-  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
-    add_compile_options(-fpch-preprocess)
-  endif()
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+  set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE})
 endif()
 find_program(MOLD mold)
 if(MOLD)
