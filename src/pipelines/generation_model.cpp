@@ -84,13 +84,14 @@ GenerationConfig GenerationModel::config_for(const Json& parameters, const Json&
   return result;
 }
 
-Parameters generation_parameters(Parameters own) {
-  own.push_back({"generate_kwargs", Parameter::Type::kJson, "options of generate() as an object: {\"num_beams\": 4}"});
-  own.push_back({"stop", Parameter::Type::kTexts, "another name of --stop_strings"});
-  own.push_back({"stop_sequence", Parameter::Type::kTexts, "another name of --stop_strings"});
+TaskParameters generation_parameters(TaskParameters own) {
+  own.push_back(
+      {"generate_kwargs", TaskParameter::Type::kJson, "options of generate() as an object: {\"num_beams\": 4}"});
+  own.push_back({"stop", TaskParameter::Type::kTexts, "another name of --stop_strings"});
+  own.push_back({"stop_sequence", TaskParameter::Type::kTexts, "another name of --stop_strings"});
   for (const GenerationField& field : generation_fields())
     own.push_back({.name = std::string(field.name),
-                   .type = Parameter::Type::kGeneration,
+                   .type = TaskParameter::Type::kGeneration,
                    .help = std::string(field.help),
                    .flag_alone = field.is_flag});
   return own;
