@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "support/message.h"
+#include "tensor/evaluate.h"
 #include "train/loop/train_step.h"
 #include "transom/device.h"
 #include "transom/error.h"
@@ -105,6 +106,22 @@ TEST_P(FailingStep, ThatIsTheFirstChangesNothing) {
   EXPECT_EQ(broken.step.optimizer().steps(), 0);
   for (Run* run : {&unbroken, &broken}) run->step({rows(3, 1)}, 1e-2, 0);
   EXPECT_EQ(broken.state(), unbroken.state());
+}
+
+// What is held for a failure does not keep a step from updating in place.
+TEST_P(FailingStep, ThatDoesNotHappenCostsNoMemory) {
+  Run run(arguments());
+  run.step({rows(3, 1)}, 1e-2, 0);
+  std::vector<std::shared_ptr<Buffer>> before;
+  for (const auto& parameter : run.model->parameters()) before.push_back(buffer_of(parameter->value));
+  const std::vector<const Buffer*> places = [&] {
+    std::vector<const Buffer*> result;
+    for (const auto& buffer : std::exchange(before, {})) result.push_back(buffer.get());
+    return result;
+  }();
+  run.step({rows(3, 2)}, 1e-2, 1);
+  for (size_t i = 0; i < places.size(); ++i)
+    EXPECT_EQ(buffer_of(run.model->parameters()[i]->value).get(), places[i]) << run.model->parameters()[i]->name;
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, FailingStep, testing::Values(Mode::kLazy, Mode::kGraph),
