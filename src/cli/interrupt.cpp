@@ -27,6 +27,7 @@ class InterruptOnSignals : public TrainerCallback {
   ~InterruptOnSignals() override { restore(); }
   void on_train_begin(const TrainingArguments&, const TrainerState&) override {
     if (installed_) return;
+    received = 0;
     speaks = process_rank() == 0;
     struct sigaction action {};
     action.sa_handler = receive;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <memory>
 #include <thread>
 
 #include "base/files.h"
@@ -44,10 +45,15 @@ class Interrupt : public testing::Test {
             "--per_device_train_batch_size",
             "4"};
   }
-  // Until a line of the log is there.
-  void wait_for_steps(Program& program) const {
-    while (program.is_running() && read_file(folder_ / "standard_output").empty())
+  // A run that has made its first step.
+  std::unique_ptr<Program> started(const std::vector<std::string>& call) const {
+    fs::remove(folder_ / "standard_output");
+    auto program = std::make_unique<Program>(call, folder_);
+    std::error_code none;
+    while (program->is_running() &&
+           (!fs::exists(folder_ / "standard_output", none) || fs::file_size(folder_ / "standard_output", none) == 0))
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return program;
   }
 
   test::TemporaryFolder folder_;
@@ -56,10 +62,9 @@ class Interrupt : public testing::Test {
 TEST_F(Interrupt, SavesACheckpointAndSaysHowToResume) {
   for (const auto& [signal, status] : {std::pair(SIGINT, 130), std::pair(SIGTERM, 143)}) {
     const std::string output = "out" + std::to_string(signal);
-    Program program(words(output, 1'000'000), folder_);
-    wait_for_steps(program);
-    program.signal(signal);
-    const Outcome outcome = program.wait();
+    const auto program = started(words(output, 1'000'000));
+    program->signal(signal);
+    const Outcome outcome = program->wait();
     EXPECT_EQ(outcome.status, status) << outcome.error;
     const auto checkpoint = last_whole_checkpoint(folder_ / output);
     ASSERT_TRUE(checkpoint) << outcome.error;
@@ -76,10 +81,9 @@ TEST_F(Interrupt, TheResumedRunEndsWithTheBitsOfAnUnbrokenOne) {
   constexpr int64_t kSteps = 400;
   const Outcome unbroken = Program(words("unbroken", kSteps), folder_).wait();
   ASSERT_EQ(unbroken.status, 0) << unbroken.error;
-  Program program(words("broken", kSteps), folder_);
-  wait_for_steps(program);
-  program.signal(SIGTERM);
-  const Outcome outcome = program.wait();
+  const auto program = started(words("broken", kSteps));
+  program->signal(SIGTERM);
+  const Outcome outcome = program->wait();
   ASSERT_EQ(outcome.status, 143) << outcome.error;
   // As the message tells it.
   std::vector<std::string> rest = words("broken", kSteps);
@@ -91,11 +95,10 @@ TEST_F(Interrupt, TheResumedRunEndsWithTheBitsOfAnUnbrokenOne) {
 }
 
 TEST_F(Interrupt, TheSecondSignalEndsAtOnce) {
-  Program program(words("out", 1'000'000), folder_);
-  wait_for_steps(program);
-  program.signal(SIGINT);
-  program.signal(SIGINT);
-  const Outcome outcome = program.wait();
+  const auto program = started(words("out", 1'000'000));
+  program->signal(SIGINT);
+  program->signal(SIGINT);
+  const Outcome outcome = program->wait();
   // By the signal itself, unless the run had ended between the two.
   EXPECT_TRUE(outcome.status == -1 || outcome.status == 130) << outcome.status;
 }
@@ -118,9 +121,15 @@ TEST(InterruptHandlers, AreThoseOfBeforeAfterTheTraining) {
     EXPECT_EQ(handler_of(SIGINT), before);
     callback->on_train_begin({}, TrainerState());
     EXPECT_NE(handler_of(SIGINT), before);
+    EXPECT_FALSE(callback->should_interrupt());
+    ::raise(SIGINT);
+    EXPECT_TRUE(callback->should_interrupt());
+    EXPECT_EQ(interrupting_signal(), SIGINT);
+    for (const int signal : {SIGINT, SIGTERM}) EXPECT_EQ(handler_of(signal), SIG_DFL);  // the second one ends
     callback->on_train_end({}, TrainerState());
     EXPECT_EQ(handler_of(SIGINT), before);
     callback->on_train_begin({}, TrainerState());
+    EXPECT_FALSE(callback->should_interrupt());  // of a training before
   }
   EXPECT_EQ(handler_of(SIGINT), before);  // also where the training ended with an error
 }
