@@ -238,8 +238,7 @@ class Nodes {
     Iterator(const char* place, size_t index) : place_(place), index_(index) {}
     reference operator*() const {
       const auto& node = *reinterpret_cast<const transom_node*>(place_);
-      expect(node.struct_size >= kLeast, "expected nodes of at least " + std::to_string(kLeast) + " bytes, found " +
-                                             std::to_string(node.struct_size));
+      if (node.struct_size < kLeast) refuse(node.struct_size);
       return node;
     }
     pointer operator->() const { return &**this; }
@@ -258,6 +257,10 @@ class Nodes {
 
    private:
     static constexpr size_t kLeast = offsetof(transom_node, region) + sizeof(void*);  // of 1.0
+    [[noreturn]] static void refuse(size_t size) {
+      throw Failure(TRANSOM_INVALID_ARGUMENT,
+                    "expected nodes of at least " + std::to_string(kLeast) + " bytes, found " + std::to_string(size));
+    }
     const char* place_ = nullptr;
     size_t index_ = 0;
   };

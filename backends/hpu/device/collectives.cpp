@@ -156,6 +156,9 @@ struct Collectives : Guard {
 
 }  // namespace
 
-void add_collectives(transom_plugin& table) { plugin::fill_table<Collectives>(table); }
+void add_collectives(transom_plugin& table) {
+  plugin::fill_table<Collectives>(table);
+  add_messages(table);
+}
 
 }  // namespace transom::hpu
