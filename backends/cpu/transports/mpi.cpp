@@ -139,7 +139,7 @@ class Mpi : public Transport {
     int size = 1;
     MPI_Type_size(type, &size);
     in_pieces(count, [&](size_t done, int piece) {
-      wait("all-reduce", [&](MPI_Request& request) {
+      run("all-reduce", [&](MPI_Request& request) {
         return MPI_Iallreduce(MPI_IN_PLACE, static_cast<char*>(data) + done * static_cast<size_t>(size), piece, type,
                               operation, group_, &request);
       });
@@ -151,7 +151,7 @@ class Mpi : public Transport {
     int rank = 0;
     MPI_Comm_rank(group_, &rank);
     const bool in_place = from == static_cast<char*>(to) + bytes * static_cast<size_t>(rank);
-    wait("all-gather", [&](MPI_Request& request) {
+    run("all-gather", [&](MPI_Request& request) {
       return MPI_Iallgather(in_place ? MPI_IN_PLACE : from, static_cast<int>(bytes), MPI_BYTE, to,
                             static_cast<int>(bytes), MPI_BYTE, group_, &request);
     });
@@ -159,7 +159,7 @@ class Mpi : public Transport {
 
   void broadcast(void* data, size_t bytes, uint32_t root) override {
     in_pieces(bytes, [&](size_t done, int piece) {
-      wait("broadcast", [&](MPI_Request& request) {
+      run("broadcast", [&](MPI_Request& request) {
         return MPI_Ibcast(static_cast<char*>(data) + done, piece, MPI_BYTE, static_cast<int>(root), group_, &request);
       });
     });
@@ -204,7 +204,7 @@ class Mpi : public Transport {
 
   // Starts a call and waits for its end.
   template <typename Start>
-  void wait(const char* what, Start&& start) {
+  void run(const char* what, Start&& start) {
     MPI_Request request;
     {
       const auto turn = World::turn();
