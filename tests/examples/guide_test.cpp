@@ -102,7 +102,7 @@ TEST(Guide, EveryCommandIsUnderstood) {
   fs::create_directory(folder / "bin");
   // --help is obeyed when all other words have been read.
   write_script(folder / "bin/transom", "exec " TRANSOM_BINARY_DIR "/bin/transom \"$@\" --help > /dev/null");
-  for (const char* launcher : {"bin/mpirun", "bin/torchrun"})
+  for (const char* launcher : {"bin/mpirun", "bin/torchrun", "bin/srun"})
     write_script(folder / launcher, "while [ \"$1\" != transom ]; do shift; done; exec \"$@\"");
   for (const char* file : {"sentences.txt", "article.txt", "prompt.txt"}) folder.write(file, "words\n");
   size_t count = 0;
@@ -120,8 +120,9 @@ TEST(Guide, EveryCommandIsUnderstood) {
 
 // Of what stands inside sentences.
 TEST(Guide, EveryFlagThatItNamesIsKnown) {
-  // torchrun's, and one of a former version that is translated.
-  const std::set<std::string> known = known_flags(), others{"--nproc-per-node", "--no-python", "--group_by_length"};
+  // Those of launchers, and one of a former version that is translated.
+  const std::set<std::string> known = known_flags(),
+                              others{"--nproc-per-node", "--no-python", "--mpi", "--group_by_length"};
   for (const fs::path& page : pages()) {
     // These have programs of their own, too.
     if (page.filename() == "random-graphs.md" || page.parent_path() == kRoot / "bench" || page.parent_path() == kRoot)
