@@ -28,7 +28,9 @@ Choices encode(const Dataset& data, int64_t i, const ChoiceColumns& columns, con
   const auto count = static_cast<int64_t>(columns.endings.size());
   const auto* whole = std::get_if<int64_t>(&label);
   const auto* real = std::get_if<double>(&label);  // of a column in which another label is missing
-  choices.label = whole ? *whole : real && *real >= 0 && *real < count ? static_cast<int64_t>(*real) : -1;
+  choices.label = whole                                                      ? *whole
+                  : real && *real >= 0 && *real < static_cast<double>(count) ? static_cast<int64_t>(*real)
+                                                                             : -1;
   require(*choices.label >= 0 && *choices.label < count && (!real || static_cast<double>(*choices.label) == *real),
           "{}: expected the number of an ending below {}, found {}", where, count, transom::quoted(text_of(label)));
   return choices;
