@@ -57,6 +57,16 @@ void linear(transom_dtype dtype, int64_t m, int64_t n, int64_t k, bool frozen) {
   report(name, time_of(graph, {x, w, b}), 2.0 * static_cast<double>(m * n * k), "GFLOP/s");
 }
 
+void quantized(int64_t m, int64_t n, int64_t k) {
+  const std::string name = fmt::format("quantized_linear {}x{}x{} frozen", m, n, k);
+  if (!wanted(name)) return;
+  const Tensor x = numbers(TRANSOM_FLOAT32, {m, k}), w = numbers(TRANSOM_FLOAT32, {n, k});
+  Graph graph;
+  const int input = graph.input(x), weight = graph.input(w, true);
+  graph.output(graph.node("quantized_linear", {input, weight}, TRANSOM_FLOAT32, {m, n}, {{"transposed", 0}}));
+  report(name, time_of(graph, {x, w}), 2.0 * static_cast<double>(m * n * k), "Gop/s");
+}
+
 void product(const char* what, transom_dtype dtype, Shape x_shape, Shape y_shape, Shape out,
              std::vector<Attribute> axes, double flops) {
   const std::string name = fmt::format("{} {} {}", what, fmt::join(out, "x"), type_name(dtype));
@@ -288,6 +298,7 @@ int main(int argc, char** argv) {
   products(TRANSOM_BFLOAT16);
   linear(TRANSOM_FLOAT16, 1, 4096, 4096, true);
   linear(TRANSOM_FLOAT16, 128, 768, 768, true);
+  for (const int64_t m : {1, 128, 1024}) quantized(m, 3072, 768);
   gelu(TRANSOM_FLOAT32, {1024, 3072});
   gelu(TRANSOM_BFLOAT16, {1024, 3072});
   dropout({1024, 768});

@@ -19,6 +19,11 @@ if(TRANSOM_SANITIZE)
   add_link_options(-fsanitize=address,undefined)
 endif()
 
+if(TRANSOM_SANITIZE_THREADS)
+  add_compile_options(-fsanitize=thread -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=thread)
+endif()
+
 if(TRANSOM_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
   add_link_options(-fsanitize=address,undefined)

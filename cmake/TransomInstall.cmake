@@ -4,6 +4,7 @@ include(CMakePackageConfigHelpers)
 
 # oneDNN is not in Debian: its library goes along, and plugins look for it beside themselves.
 install(TARGETS transom EXPORT transomTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS probe_plugin RUNTIME DESTINATION ${CMAKE_INSTALL_LIBDIR}/transom)
 if(TARGET transom_program)
   set_target_properties(transom_program PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
   install(TARGETS transom_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

@@ -4,7 +4,11 @@
 
 #include "transom/transom.h"
 
-int main(int, char** argv) try {
+int main(int argc, char** argv) try {
+  if (argc != 5) {
+    std::cerr << "usage: example_fine_tune MODEL TRAIN.csv DEV.csv OUTPUT\n";
+    return 2;
+  }
   transom::TrainArguments arguments;
   arguments.script.model_name_or_path = argv[1];
   arguments.script.train_file = argv[2];

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "ops/array_bytes.h"
 #include "reference/handles.h"
+#include "transom/device_plugin.hpp"
 
 using transom::Array;
 using transom::Attributes;
@@ -82,13 +83,9 @@ transom_executable::transom_executable(const transom_graph& graph) : arena_size_
     if (offset < 0 || bytes > arena_size_ || static_cast<size_t>(offset) > arena_size_ - bytes)
       fail("value {}: {} bytes at offset {} do not fit an arena of {}", i, bytes, offset, arena_size_);
   }
-  // Nodes of a newer host may be longer than ours: struct_size is the step from one to the next.
-  const auto* place = reinterpret_cast<const std::byte*>(graph.nodes);
-  for (size_t i = 0; i < graph.nodes_count; ++i) {
-    const auto& node = *reinterpret_cast<const transom_node*>(place);
+  for (const transom_node& node : transom::plugin::Nodes(graph)) {
+    description_ += fmt::format("{} {}: float64 reference\n", steps_.size(), node.op);
     steps_.push_back(read_step(node));
-    description_ += fmt::format("{} {}: float64 reference\n", i, node.op);
-    place += node.struct_size;
   }
 }
 

@@ -7,16 +7,10 @@
 #include <cstddef>
 #include <mutex>
 
+#include "common/handle.h"
 #include "transom/device_plugin.h"
 
-// A base of what the interface's handles stand for: memory_statistics says how many live.
-struct Handle {
-  Handle() { ++live; }
-  Handle(const Handle&) = delete;
-  Handle& operator=(const Handle&) = delete;
-  ~Handle() { --live; }
-  static inline std::atomic<uint64_t> live{0};
-};
+using transom::backend::Handle;
 
 struct transom_device {
   std::atomic<uint64_t> bytes_in_use{0}, peak_bytes_in_use{0}, allocations{0};

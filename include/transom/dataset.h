@@ -25,6 +25,8 @@ using Row = std::vector<Value>;
 struct Column {
   std::string name;
   ColumnType type = ColumnType::kNull;
+  // Of a kFloat column of a CSV file: all its values are whole numbers, and some are missing (which are NaN).
+  bool whole_numbers = false;
   bool operator==(const Column&) const = default;
 };
 
@@ -32,6 +34,7 @@ struct DatasetOptions {
   std::optional<char> delimiter;          // of CSV files; by default a comma, and a tab in .tsv
   bool quotes = true;                     // whether " encloses fields of CSV files
   std::vector<std::string> column_names;  // of CSV files that have no header line
+  std::string format;                     // csv, tsv, json, conll or text; empty: as the file's name ends
   bool keep_linebreaks = false;           // of text files: lines with their \n
   // Files above this size are not held in memory: their rows are found once and read again when they are asked for.
   uint64_t memory_limit = uint64_t{512} << 20;
@@ -40,8 +43,8 @@ struct DatasetOptions {
 // Rows of one file. A cheap handle; rows may be read from several threads.
 class Dataset {
  public:
-  // The format follows from the name: .csv, .tsv, .json, .jsonl, .conll (.bio, .iob, .iob2), .txt. Reads the file once
-  // to find its rows and the types of its columns; errors name the file, the row and the column.
+  // Without DatasetOptions::format the name tells it: .csv, .tsv, .json, .jsonl, .conll (.bio, .iob, .iob2), .txt.
+  // Reads the file once to find its rows and the types of its columns; errors name the file, the row and the column.
   static Dataset load(const std::filesystem::path& path, const DatasetOptions& options = {});
   // `name` stands for the file in errors.
   static Dataset from_rows(std::vector<Column> columns, std::vector<Row> rows, const std::string& name = "rows");

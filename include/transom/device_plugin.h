@@ -12,6 +12,11 @@
  *   - Where the caller passes a struct to be filled in, it sets `struct_size` to what it can read; the callee writes no
  * further, and sets it to what it has written. A table whose host is older is cut off, one whose host is newer lacks
  * the newest functions; both work.
+ *   - In an array of such structs (transom_graph.nodes) struct_size is the step from one element to the next: never
+ * index it with the size that your header knows.
+ *   - transom_value, transom_attribute, transom_binding and transom_error have no struct_size. What a later version
+ * says about values (a layout) stands in an array beside transom_graph.values, in the same order, at the end of
+ * transom_graph.
  *   - Functions return a transom_status. On failure they write one line of text into `error` (never null), say what was
  *     expected and what was found, and leave their outputs untouched. No C++ exception may cross this interface.
  *   - Memory that a caller passes is the caller's, and may be freed when the call returns, unless a comment says else.
@@ -25,7 +30,9 @@
  *
  * Versions: 1.0 the first. 1.1 adds handles to transom_memory_statistics, and to the table: host_allocate, host_free,
  * event_query, event_synchronize, communicator_abort, memory_reset_peak, device_report. 1.2: the id of a communicator
- * may say over which transport. docs/device-plugins.md leads through this header.
+ * may say over which transport. 1.3 adds release to transom_host. 1.4 adds to the table: all_to_all, send, receive,
+ * message_group_begin, message_group_end; a process may be in several communicators.
+ * docs/device-plugins.md leads through this header.
  */
 #ifndef TRANSOM_DEVICE_PLUGIN_H
 #define TRANSOM_DEVICE_PLUGIN_H
@@ -38,7 +45,7 @@ extern "C" {
 #endif
 
 #define TRANSOM_PLUGIN_MAJOR 1 /* changes break plugins; the host refuses another major version */
-#define TRANSOM_PLUGIN_MINOR 3 /* additions only */
+#define TRANSOM_PLUGIN_MINOR 4 /* additions only */
 
 #if defined(__GNUC__)
 #define TRANSOM_PLUGIN_EXPORT __attribute__((visibility("default")))
@@ -295,13 +302,17 @@ typedef struct transom_plugin {
 
   /* (optional; all or none) Collectives. `id` is made by one rank and carried to the others by the host.
    * Since 1.2 it holds, zero-terminated, the name of the transport that the user asks for (--ddp_backend) when
-   * communicator_id is called, or zeros; a plugin refuses names that are not its own (TRANSOM_INVALID_ARGUMENT).
+   * communicator_id is called, or zeros; a plugin refuses names that are not its own (TRANSOM_INVALID_ARGUMENT). Behind
+   * it, zero-terminated too and each possibly empty: the address of this rank's server as the others know it, and in
+   * decimal digits the seconds for which ranks wait for each other; a plugin may look at them.
    * communicator_create returns when all ranks have called it. Each collective is work of the stream, like a launch;
    * all ranks call the same ones in the same order, with the same counts. Counts are elements. `to` may be `from` (and
    * in all_gather and reduce_scatter, `from` or `to` may be our part of the other side). all_gather: rank r's
    * count_per_rank elements come to r * count_per_rank of `to`; reduce_scatter: rank r gets the elements from there. A
-   * rank that is lost ends the others' waiting with TRANSOM_DEVICE_LOST. Sums of one set of inputs have the same bits
-   * on every rank and at every repeat. */
+   * rank that is lost ends the others' waiting with TRANSOM_DEVICE_LOST. Since 1.4 a process may be in several
+   * communicators (groups: those of a row of a mesh, of a pipeline's stage), each of some of the processes, with an id
+   * that one of them made, and ranks that count within it; all processes create those that they share in one order.
+   * Sums of one set of inputs have the same bits on every rank and at every repeat. */
   transom_status (*communicator_id)(unsigned char id[256], transom_error* error);
   transom_status (*communicator_create)(transom_device*, const unsigned char id[256], uint32_t rank, uint32_t ranks,
                                         transom_communicator**, transom_error* error);
@@ -339,6 +350,24 @@ typedef struct transom_plugin {
   /* (optional) What the device counted since it was opened, as one JSON object ("recompilations", "simulated_seconds",
    * "utilisation" ...), for reports. Owned by the device, valid until the next call of it from the same thread. */
   const char* (*device_report)(transom_device*);
+
+  /* ---- since 1.4: more collectives, under the rules of those above */
+
+  /* (optional) The count_per_rank elements at q * count_per_rank of rank r's `from` come to r * count_per_rank of rank
+   * q's `to`. `to` and `from` do not overlap. */
+  transom_status (*all_to_all)(transom_communicator*, transom_stream*, transom_binding from, transom_binding to,
+                               size_t count_per_rank, int32_t dtype, transom_error* error);
+
+  /* (optional; these four together) Messages between two ranks. The n-th message from one rank to another is what that
+   * one's n-th receive from it takes; both give the same count and type. A message waits for the other side: those
+   * that must move at the same time, such as around a ring, stand between message_group_begin and message_group_end,
+   * of which the latter issues them all to the stream of its messages, one stream for a group. */
+  transom_status (*send)(transom_communicator*, transom_stream*, transom_binding from, size_t count, int32_t dtype,
+                         uint32_t to_rank, transom_error* error);
+  transom_status (*receive)(transom_communicator*, transom_stream*, transom_binding to, size_t count, int32_t dtype,
+                            uint32_t from_rank, transom_error* error);
+  transom_status (*message_group_begin)(transom_communicator*, transom_error* error);
+  transom_status (*message_group_end)(transom_communicator*, transom_error* error);
 } transom_plugin;
 
 /* The one exported symbol. Fills in `plugin`; returns TRANSOM_UNSUPPORTED if it cannot speak the host's major version.

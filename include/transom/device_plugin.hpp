@@ -4,14 +4,16 @@
 #ifndef TRANSOM_DEVICE_PLUGIN_HPP
 #define TRANSOM_DEVICE_PLUGIN_HPP
 
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <iterator>
 #include <limits>
-#include <map>
 #include <memory>
 #include <new>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -80,6 +82,16 @@ void hand_over(Struct mine, Struct* theirs) {
   std::memcpy(theirs, &mine, mine.struct_size);
 }
 
+// The fields of a struct of the other side that this header knows; what it does not hold is zero.
+template <typename Struct>
+Struct take_over(const Struct& theirs) {
+  Struct mine{};
+  const size_t size = theirs.struct_size < sizeof mine ? theirs.struct_size : sizeof mine;
+  std::memcpy(&mine, &theirs, size);
+  mine.struct_size = size;
+  return mine;
+}
+
 // Fills in the table: `fill` sets the functions and the name of an empty one.
 template <typename Fill>
 transom_status open(const transom_host* host, transom_plugin* plugin, transom_error* error, Fill&& fill) noexcept {
@@ -95,6 +107,54 @@ transom_status open(const transom_host* host, transom_plugin* plugin, transom_er
     hand_over(mine, plugin);
   });
 }
+
+// ---- the table (C++20)
+
+#if defined(__cpp_concepts)
+
+// clang-format off
+// Every function of the table.
+#define TRANSOM_PLUGIN_TABLE(X) \
+  X(device_count) X(device_describe) X(device_open) X(device_close) X(buffer_allocate) X(buffer_import) \
+  X(buffer_free) X(buffer_host_pointer) X(copy_to_device) X(copy_to_host) X(copy_on_device) X(memory_statistics) \
+  X(stream_create) X(stream_destroy) X(stream_synchronize) X(event_create) X(event_destroy) X(event_record) \
+  X(event_wait) X(event_elapsed) X(claims) X(compile) X(executable_destroy) X(run) X(executable_describe) \
+  X(capture_begin) X(capture_end) X(capture_replay) X(capture_destroy) X(communicator_id) X(communicator_create) \
+  X(communicator_destroy) X(all_reduce) X(all_gather) X(reduce_scatter) X(broadcast) X(profile) X(host_allocate) \
+  X(host_free) X(event_query) X(event_synchronize) X(communicator_abort) X(memory_reset_peak) X(device_report) \
+  X(all_to_all) X(send) X(receive) X(message_group_begin) X(message_group_end)
+// clang-format on
+
+// A function of the table from one of a device that throws, as `entry`. A device that has `guard(error, work,
+// arguments...)` for these arguments carries out the work itself, such as to refuse it after the card was lost.
+template <typename Device, auto body>
+struct TableEntry;
+template <typename Device, typename... Arguments, void (*body)(Arguments...)>
+struct TableEntry<Device, body> {
+  static transom_status call(Arguments... arguments, transom_error* error) {
+    const auto work = [&] { body(arguments...); };
+    if constexpr (requires { Device::guard(error, work, arguments...); })
+      return Device::guard(error, work, arguments...);
+    else return guarded(error, work);
+  }
+};
+template <typename Device, typename Field, auto body>
+constexpr Field table_function() {
+  if constexpr (std::is_convertible_v<decltype(body), Field>) return body;
+  else return &TableEntry<Device, body>::call;
+}
+
+// Sets each function of the table for which Device has a static member of that name: one of the table's type, or one
+// that throws and has no `error`. The others stay as they are.
+template <typename Device>
+void fill_table(transom_plugin& table) {
+#define TRANSOM_SET(name) \
+  if constexpr (requires { &Device::name; }) table.name = table_function<Device, decltype(table.name), &Device::name>();
+  TRANSOM_PLUGIN_TABLE(TRANSOM_SET)
+#undef TRANSOM_SET
+}
+
+#endif
 
 // ---- graphs
 
@@ -161,6 +221,57 @@ void for_each_index(const Shape& shape, Body&& body) {
   }
 }
 
+// The nodes of a graph. Those of a newer host are longer than ours: struct_size is the step from one to the next.
+class Nodes {
+ public:
+  explicit Nodes(const transom_graph& graph)
+      : first_(reinterpret_cast<const char*>(graph.nodes)), count_(graph.nodes_count) {}
+
+  class Iterator {
+   public:
+    using iterator_category = std::forward_iterator_tag;
+    using value_type = transom_node;
+    using difference_type = std::ptrdiff_t;
+    using pointer = const transom_node*;
+    using reference = const transom_node&;
+    Iterator() = default;
+    Iterator(const char* place, size_t index) : place_(place), index_(index) {}
+    reference operator*() const {
+      const auto& node = *reinterpret_cast<const transom_node*>(place_);
+      if (node.struct_size < kLeast) refuse(node.struct_size);
+      return node;
+    }
+    pointer operator->() const { return &**this; }
+    Iterator& operator++() {
+      place_ += (**this).struct_size;
+      ++index_;
+      return *this;
+    }
+    Iterator operator++(int) {
+      Iterator before = *this;
+      ++*this;
+      return before;
+    }
+    bool operator==(const Iterator& other) const { return index_ == other.index_; }
+    bool operator!=(const Iterator& other) const { return index_ != other.index_; }
+
+   private:
+    static constexpr size_t kLeast = offsetof(transom_node, region) + sizeof(void*);  // of 1.0
+    [[noreturn]] static void refuse(size_t size) {
+      throw Failure(TRANSOM_INVALID_ARGUMENT,
+                    "expected nodes of at least " + std::to_string(kLeast) + " bytes, found " + std::to_string(size));
+    }
+    const char* place_ = nullptr;
+    size_t index_ = 0;
+  };
+  Iterator begin() const { return {first_, 0}; }
+  Iterator end() const { return {nullptr, count_}; }
+
+ private:
+  const char* first_;
+  size_t count_;
+};
+
 struct Value {
   int32_t dtype;
   Shape shape;
@@ -169,39 +280,54 @@ struct Value {
   size_t bytes() const { return static_cast<size_t>(count_of(shape)) * size_of(dtype); }
 };
 
-// The attributes of a node; what is asked for must be there.
+// The attributes of a node, copied. What is asked for must be there, and of that kind.
 class Attributes {
  public:
   Attributes() = default;
   Attributes(const transom_attribute* attributes, size_t count) {
     for (size_t i = 0; i < count; ++i) {
       const transom_attribute& a = attributes[i];
-      Entry& entry = entries_[a.name];
-      entry = {
-          a.int_value, a.kind == TRANSOM_ATTRIBUTE_FLOAT ? a.float_value : static_cast<double>(a.int_value), {}, {}};
-      if (a.kind == TRANSOM_ATTRIBUTE_STRING && a.string_value) entry.text = a.string_value;
-      if (a.kind == TRANSOM_ATTRIBUTE_INTS) entry.list.assign(a.ints, a.ints + a.ints_count);
+      entries_.push_back({a.name, a.kind, a.int_value, a.float_value, {}, {}});
+      if (a.kind == TRANSOM_ATTRIBUTE_STRING && a.string_value) entries_.back().text = a.string_value;
+      if (a.kind == TRANSOM_ATTRIBUTE_INTS) entries_.back().list.assign(a.ints, a.ints + a.ints_count);
     }
   }
-  bool has(const char* name) const { return entries_.count(name) > 0; }
-  int64_t integer(const char* name) const { return find(name).integer; }
-  double number(const char* name) const { return find(name).number; }
-  const Shape& integers(const char* name) const { return find(name).list; }
-  const std::string& text(const char* name) const { return find(name).text; }
+  bool has(const char* name) const { return find(name) != nullptr; }
+  int64_t integer(const char* name) const {
+    return expected(name, TRANSOM_ATTRIBUTE_INT, "expected an integer attribute '", "'").integer;
+  }
+  // An integer is a number, too.
+  double number(const char* name) const {
+    const Entry* entry = find(name);
+    return entry && entry->kind == TRANSOM_ATTRIBUTE_FLOAT ? entry->number : static_cast<double>(integer(name));
+  }
+  const Shape& integers(const char* name) const {
+    return expected(name, TRANSOM_ATTRIBUTE_INTS, "expected an attribute '", "' that is a list of integers").list;
+  }
+  const std::string& text(const char* name) const {
+    return expected(name, TRANSOM_ATTRIBUTE_STRING, "expected an attribute '", "' that is a text").text;
+  }
 
  private:
   struct Entry {
-    int64_t integer = 0;
-    double number = 0;
+    std::string name;
+    int32_t kind;
+    int64_t integer;
+    double number;
     Shape list;
     std::string text;
   };
-  const Entry& find(const char* name) const {
-    const auto found = entries_.find(name);
-    expect(found != entries_.end(), std::string("expected an attribute '") + name + "'");
-    return found->second;
+  const Entry* find(const char* name) const {
+    for (const Entry& entry : entries_)
+      if (entry.name == name) return &entry;
+    return nullptr;
   }
-  std::map<std::string, Entry> entries_;
+  const Entry& expected(const char* name, int32_t kind, const char* before, const char* behind) const {
+    const Entry* entry = find(name);
+    if (!entry || entry->kind != kind) throw Failure(TRANSOM_INVALID_ARGUMENT, std::string(before) + name + behind);
+    return *entry;
+  }
+  std::vector<Entry> entries_;
 };
 
 struct Graph;
@@ -228,15 +354,10 @@ struct Graph {
     }
     inputs = checked(graph.inputs, graph.inputs_count);
     outputs = checked(graph.outputs, graph.outputs_count);
-    // A newer host's nodes may be longer: struct_size is the step from one to the next.
-    const char* place = reinterpret_cast<const char*>(graph.nodes);
-    for (size_t i = 0; i < graph.nodes_count; ++i) {
-      const auto& node = *reinterpret_cast<const transom_node*>(place);
+    for (const transom_node& node : Nodes(graph))
       nodes.push_back({node.op, node.scope ? node.scope : "", checked(node.inputs, node.inputs_count),
                        checked(node.outputs, node.outputs_count), Attributes(node.attributes, node.attributes_count),
                        node.region ? std::make_shared<const Graph>(*node.region) : nullptr});
-      place += node.struct_size;
-    }
   }
 
  private:

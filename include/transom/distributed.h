@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several processes that train as one, a device each: mpirun or torchrun launch them, or whoever sets RANK, WORLD_SIZE,
-// LOCAL_RANK, MASTER_ADDR and MASTER_PORT.
+// Several processes that train as one, a device each: torchrun, mpirun or srun launch them, or whoever sets RANK,
+// WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,9 @@ struct Launch {
   std::string job;  // what its launcher calls it; processes of other jobs are refused
 };
 
-// Read from the environment: torchrun's names, else those of Open MPI or of a launcher that speaks PMI. Without either,
-// one process. Throws an Error of kind kUsage for values that contradict each other.
+// Read from the environment: torchrun's names, else those of Open MPI, MVAPICH, MPICH and Intel MPI, Slurm, or another
+// launcher that speaks PMI. Without any, one process. Throws an Error of kind kUsage for values that contradict each
+// other, and where a launcher does not tell of how many processes this is one.
 Launch launch_of_environment();
 
 // The device that this process takes when the user says `device` (empty: nothing): of several of a kind, the one of its
@@ -33,7 +34,8 @@ struct ProcessGroupOptions {
 };
 
 // Meets the other processes of the launch, if there are any, and joins the device in use to theirs; call it after
-// set_device. From then on a Trainer is one of them. Throws where one does not come in time.
+// set_device. From then on a Trainer is one of them. Throws where one does not come in time, and where this process is
+// alone though its Slurm job has several tasks.
 void join_process_group(const ProcessGroupOptions& options = {});
 // Takes leave of the others when all is done.
 void leave_process_group();

@@ -21,6 +21,9 @@ struct FineTuneOptions {
 // What each part of the run reported; empty for parts that the arguments do not ask for.
 struct FineTuneResult {
   Metrics train, evaluation, prediction;
+  // The checkpoint of a run that a callback interrupted (TrainerCallback::should_interrupt); neither the model nor
+  // metrics were written, nothing was evaluated.
+  std::optional<std::string> interrupted;
 };
 
 // Reads the files, tokenises their rows, loads the model with the task's head, trains, evaluates and predicts as the

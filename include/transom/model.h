@@ -19,6 +19,7 @@ class CompiledForward;    // models/compiled_forward.h
 class Config;             // io/config.h
 class KeyValueCache;      // nn/cache.h
 struct LowRankAdapter;    // nn/lora.h
+struct PackedMatrix;      // ops/quantization.h
 class LowRankAdaptation;  // models/loading/lora.h
 
 // One tensor of a model, by its name in the checkpoint. Layers share it with the model, so that a new value is seen by
@@ -30,6 +31,7 @@ struct Parameter {
   // The weight of a linear layer, [out, in] or [in, out], and the adapter that stands beside it.
   enum class Use { kOther, kLinear, kTransposedLinear } use = Use::kOther;
   std::shared_ptr<const LowRankAdapter> adapter;
+  std::shared_ptr<const PackedMatrix> packed;  // the weight in a block format; `value` is then empty
 };
 
 // Tensors by the names of Transformers' arguments and outputs, in order.
@@ -81,7 +83,13 @@ struct LoadOptions {
   std::string problem_type;         // of sequence classification; empty: as config.json says, or found from the labels
   bool ignore_mismatched_sizes = false;
   uint64_t seed = 42;  // of parameters that the checkpoint lacks
+  // The type of the weights, in which the model computes: "float32", "bfloat16", "float16" (or fp32, bf16, fp16), or
+  // "auto": the type that config.json names, else that of the checkpoint. Tensors that the file holds in this type are
+  // read where the file is mapped, without a copy.
   std::string dtype = "float32";
+  // "none"; "int8": linear layers round weights and inputs to 8-bit integers; "int8_channel": linear layers hold their
+  // weights as 8-bit integers with a scale for each output, and compute in the type above. Both are for inference.
+  std::string quantization = "none";
   // Of a directory of PEFT: its adapters stay beside the frozen weights, and are what is trained and saved. Otherwise
   // they are merged into the weights.
   bool keep_adapters = false;
@@ -92,6 +100,14 @@ struct LoadReport {
   std::vector<std::string> missing;     // made new
   std::vector<std::string> unexpected;  // left aside
   std::vector<std::string> mismatched;  // made new, with ignore_mismatched_sizes
+};
+
+// What a model computes with, on whichever thread it is called.
+struct Precision {
+  // Of the weights and of matrix products and convolutions. In a 16-bit type norms, softmax and losses are computed in
+  // f32.
+  DType dtype = DType::kFloat32;
+  bool int8 = false;  // linear layers in 8-bit integers, as QuantizedLinear (ops.h) has them
 };
 
 class Model {
@@ -115,16 +131,20 @@ class Model {
   // Tensors of the checkpoint that no gradient trains: running statistics of batch norms. A pass in training gives
   // their new values in ForwardContext::buffer_updates.
   const std::vector<std::shared_ptr<Parameter>>& buffers() const { return buffers_; }
-  // With adapters, parameters() are what is trained; these are the others.
+  // With adapters, parameters() are what is trained; these are the others. So are packed weights.
   const std::vector<std::shared_ptr<Parameter>>& frozen() const { return frozen_; }
   const LowRankAdaptation* adaptation() const { return adaptation_.get(); }  // null: no adapters
+  // As LoadOptions chose it. It goes before the Autocast and QuantizedLinear (ops.h) of the calling thread, which count
+  // for a model of f32 without quantization.
+  const Precision& precision() const { return precision_; }
   Config& config() const { return *config_; }
   const std::string& architecture() const { return architecture_; }
   // The names of the classes by id, from id2label.
   std::vector<std::string> labels() const;
 
-  // Writes config.json and model.safetensors (in shards above the size) as Transformers reads them; of a model with
-  // adapters, adapter_config.json and adapter_model.safetensors as PEFT reads them.
+  // Writes config.json and model.safetensors (in shards above the size) as Transformers reads them, in the type that
+  // the weights have (packed ones dequantised); of a model with adapters, adapter_config.json and
+  // adapter_model.safetensors as PEFT reads them.
   void save_pretrained(const std::string& directory, uint64_t max_shard_bytes = uint64_t{5} << 30) const;
 
  protected:
@@ -141,6 +161,7 @@ class Model {
   std::shared_ptr<const LowRankAdaptation> adaptation_;
   std::shared_ptr<Config> config_;
   std::string architecture_;
+  Precision precision_;
   mutable std::shared_ptr<CompiledForward> compiled_;  // made by the first forward pass in compile or graph mode
 };
 

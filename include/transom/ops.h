@@ -102,6 +102,8 @@ Tensor reverse(const Tensor& x, const Axes& axes);
 // ---- indexing
 Tensor gather(const Tensor& x, const Tensor& indices, int64_t axis);
 Tensor scatter_add(const Tensor& x, const Tensor& indices, const Tensor& updates, int64_t axis);
+// x [n, ...] with row indices[i] set to updates[i], in order; an index outside of x sets nothing.
+Tensor scatter(const Tensor& x, const Tensor& indices, const Tensor& updates);
 Tensor take_along_axis(const Tensor& x, const Tensor& indices, int64_t axis);  // as torch.gather
 Tensor dynamic_slice(const Tensor& x, const Tensor& starts, const Shape& sizes);
 Tensor dynamic_update_slice(const Tensor& x, const Tensor& update, const Tensor& starts);
@@ -151,6 +153,11 @@ constexpr double kMaskedScore = -3.3895313892515355e38;
 // undefined. Weights are dropped out with probability `dropout` by `key`. -> [B, T, H, e]
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias, const AttentionOptions& options,
                  const Tensor& key = {}, double dropout = 0);
+// Attention to keys and values that lie in blocks of a pool (Kwon et al., 2023): q [B, T, H, d] are the last T of
+// lengths[b] tokens of each row; token s of row b stands in block block_table[b][s / size] of k_blocks [N, size, G, d]
+// and v_blocks [N, size, G, e]. -> [B, T, H, e]. `options` as of attention; it is causal.
+Tensor paged_attention(const Tensor& q, const Tensor& k_blocks, const Tensor& v_blocks, const Tensor& block_table,
+                       const Tensor& lengths, const AttentionOptions& options);
 Tensor softmax(const Tensor& x);      // over the last axis
 Tensor log_softmax(const Tensor& x);  // over the last axis
 Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& bias, double epsilon);
@@ -168,7 +175,7 @@ Tensor activation(std::string_view name, const Tensor& x);
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels, int64_t ignore_index = -100);
 
 // While one lives, matrix products on this thread are computed in `dtype` (bf16), softmax, norms and losses in f32, as
-// torch.autocast does.
+// torch.autocast does. A model that was opened in a 16-bit type opens one of its own (Model::precision).
 class Autocast {
  public:
   explicit Autocast(DType dtype);

@@ -59,6 +59,9 @@ class TrainerCallback {
   virtual void on_save(const TrainingArguments&, const TrainerState&) {}
   virtual void on_train_end(const TrainingArguments&, const TrainerState&) {}
   virtual bool should_stop() { return false; }  // asked after each update
+  // Asked after each update: true ends the run there, with a checkpoint to resume from (Trainer::interrupted). Of
+  // several processes one is enough.
+  virtual bool should_interrupt() { return false; }
 };
 
 // One update, as --json prints it.
@@ -89,12 +92,16 @@ class Trainer {
   void set_save_hook(std::function<void(const std::string& directory)> hook);
 
   // Trains to the end, from a checkpoint directory if one is given ("true": the last one in output_dir). Returns
-  // train_loss, train_runtime ... as Trainer logs them.
+  // train_loss, train_runtime ... as Trainer logs them; nothing where the checkpoint is that of a finished run. Throws
+  // once the weights are not finite (a learning rate that is too high); such weights are never saved.
   Metrics train(const std::optional<std::string>& resume_from = std::nullopt);
   Metrics evaluate(const std::string& prefix = "eval");
   Predictions predict(const TrainingData& data);
   // The model, its configuration and training_args.json.
   void save_model(const std::string& directory = "");
+
+  // The checkpoint of a run that a callback interrupted; nothing where none did.
+  const std::optional<std::string>& interrupted() const;
 
   Model& model();
   const TrainerState& state() const;

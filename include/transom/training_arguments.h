@@ -166,6 +166,7 @@ struct ScriptArguments {
   std::optional<std::string> dataset_name;
   std::vector<std::string> column_names;
   std::optional<std::string> delimiter;
+  std::optional<std::string> file_format;
   int64_t validation_split_percentage = 5;
   std::optional<int64_t> max_train_samples;
   std::optional<int64_t> max_eval_samples;
@@ -293,7 +294,8 @@ struct TrainArguments {
 TrainArguments parse_train_arguments(const std::vector<std::string>& flags);
 // The same from a JSON object; `where` names it in errors.
 TrainArguments parse_train_json(std::string_view json, std::string_view where);
-// What --help prints.
+// What --help of train and of evaluate prints.
 std::string train_help();
+std::string evaluate_help();
 
 }  // namespace transom

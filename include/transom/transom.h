@@ -2,6 +2,7 @@
 // All of Transom.
 #pragma once
 
+#include "transom/caches.h"
 #include "transom/compile.h"
 #include "transom/dataset.h"
 #include "transom/device.h"

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "base/directories.h"
 #include "base/error.h"
 
 namespace transom {
@@ -74,7 +75,7 @@ struct Reader {
 }  // namespace
 
 Sound read_sound(const std::filesystem::path& path, int64_t most_samples) {
-  if (!std::filesystem::is_regular_file(path)) fail("{}: there is no such file", path.string());
+  if (!file_exists(path)) fail("{}: there is no such file", path.string());
   SF_INFO info{};
   const SoundFile file(sf_open(path.c_str(), SFM_READ, &info), sf_close);
   return decoded(file, info, path.string(), most_samples);

@@ -11,6 +11,7 @@
 
 #include "ir/graph.h"
 #include "ir/tensor_map.h"
+#include "ops/records.h"
 #include "transom/gradients.h"
 
 namespace transom {
@@ -55,7 +56,7 @@ Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& funct
     region_inputs = inputs_before(first, output);
     region = over_stand_ins(make_graph({output}, region_inputs));
   }
-  return {make_node(find_operation("checkpoint"), std::move(region_inputs), {}, std::move(region)), 0};
+  return {make_node(op::checkpoint, std::move(region_inputs), {}, std::move(region)), 0};
 }
 
 }  // namespace transom

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "ir/graph.h"
 #include "ir/tensor_map.h"
+#include "ops/records.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -69,7 +70,7 @@ Expansion recomputed(const Node& node, const std::vector<Tensor>& cotangents) {
   std::vector<Tensor> separated = node.inputs;
   for (const Tensor& cotangent : cotangents)
     if (cotangent.defined()) separated.push_back(cotangent);
-  separated = make_tensors(find_operation("optimization_barrier"), std::move(separated));
+  separated = make_tensors(op::optimization_barrier, std::move(separated));
   Expansion expansion;
   expansion.inputs.assign(separated.begin(), separated.begin() + static_cast<std::ptrdiff_t>(node.inputs.size()));
   auto next = separated.begin() + static_cast<std::ptrdiff_t>(node.inputs.size());
@@ -116,7 +117,7 @@ std::vector<Tensor> input_gradients(const Node& node, const std::vector<Tensor>&
     fail("{}{} has no gradient: detach() its input, or ask for no gradient through it", where, operation.name);
   }
   const auto decomposed = [&] {
-    // Run at once in eager mode, its nodes would else let go of their inputs before the sweep comes to them.
+    // Eager mode runs its nodes at once; without this they would drop their inputs before the sweep reaches them.
     const EnableGrad expanding;
     return operation.decompose(node.inputs, node.attributes);
   };

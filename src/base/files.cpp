@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,8 +13,11 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <ctime>
+#include <fstream>
 #include <map>
 #include <mutex>
+#include <random>
 #include <utility>
 
 #include "base/error.h"
@@ -23,10 +27,47 @@ namespace {
 
 constexpr std::string_view kTemporary = ".tmp";
 
+// What another machine or container was writing counts as abandoned when it was not touched for so long.
+constexpr time_t kForeignPatience = 7 * 24 * 3600;
+
+std::string small_file(const char* path) {
+  std::ifstream file(path);
+  std::string text;
+  std::getline(file, text);
+  return text;
+}
+
+// Where process numbers mean what they mean here: this boot of this machine, and in it this namespace of processes.
+// Containers that share a directory have numbers of their own. 16 hexadecimal digits.
+std::string own_place() {
+  // Without either nobody else can be told to be here.
+  static const std::string lone = fmt::format("{}-{}", std::random_device()(), std::random_device()());
+  std::string text = small_file("/proc/sys/kernel/random/boot_id");
+  char target[64] = {};
+  const ssize_t length = ::readlink("/proc/self/ns/pid", target, sizeof target);
+  if (text.empty() || length <= 0) text = lone;
+  else text.append(target, static_cast<size_t>(length));
+  uint64_t hash = 14695981039346656037u;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  return fmt::format("{:016x}", hash);
+}
+
+// Whether nobody writes a file of another place any more, as far as can be told: it is old, and not locked.
+bool is_left_behind(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0 || ::time(nullptr) - info.st_mtime < kForeignPatience) return false;
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  const bool free = ::flock(file, LOCK_EX | LOCK_NB) == 0;
+  ::close(file);
+  return free;
+}
+
 }  // namespace
 
-std::optional<std::string> abandoned_destination(std::string_view name) {
-  // From behind: ".tmp", the count, the process.
+std::optional<std::string> abandoned_destination(std::string_view path) {
+  // From behind: ".tmp", the count, the process, the place.
+  std::string_view name = path.substr(path.rfind('/') + 1);
   if (!name.ends_with(kTemporary)) return std::nullopt;
   name.remove_suffix(kTemporary.size());
   pid_t process = 0;
@@ -37,8 +78,14 @@ std::optional<std::string> abandoned_destination(std::string_view name) {
     if (read.ec != std::errc() || read.ptr != name.data() + name.size()) return std::nullopt;
     name = name.substr(0, dot);
   }
-  if (process <= 0 || ::kill(process, 0) == 0 || errno != ESRCH) return std::nullopt;
-  return std::string(name);
+  const size_t dot = name.rfind('.');
+  if (process <= 0 || dot == name.npos || dot == 0) return std::nullopt;
+  const std::string_view place = name.substr(dot + 1);
+  if (place.size() != 16 || place.find_first_not_of("0123456789abcdef") != place.npos) return std::nullopt;
+  const bool ended =
+      place == own_place() ? ::kill(process, 0) != 0 && errno == ESRCH : is_left_behind(std::string(path));
+  if (!ended) return std::nullopt;
+  return std::string(name.substr(0, dot));
 }
 
 namespace {
@@ -69,11 +116,12 @@ void sync_directory(const fs::path& directory) {
   if (descriptor.value >= 0) ::fsync(descriptor.value);
 }
 
-// "<name>.<process>.<count>.tmp": each write has its own, and the process tells whether somebody still writes it.
+// "<name>.<place>.<process>.<count>.tmp": each write has its own, and the process tells whether somebody still writes
+// it.
 fs::path temporary_of(const fs::path& destination) {
   static std::atomic<uint64_t> count = 0;
   fs::path result = destination;
-  result += fmt::format(".{}.{}{}", ::getpid(), count++, kTemporary);
+  result += fmt::format(".{}.{}.{}{}", own_place(), ::getpid(), count++, kTemporary);
   return result;
 }
 
@@ -81,8 +129,7 @@ fs::path temporary_of(const fs::path& destination) {
 void remove_abandoned(const fs::path& destination) {
   std::error_code none;
   for (const auto& entry : fs::directory_iterator(directory_of(destination), none))
-    if (abandoned_destination(entry.path().filename().string()) == destination.filename().string())
-      ::unlink(entry.path().c_str());
+    if (abandoned_destination(entry.path().string()) == destination.filename().string()) ::unlink(entry.path().c_str());
 }
 
 // Where files are mapped: the end of each by its beginning.
@@ -166,6 +213,7 @@ AtomicFile::AtomicFile(fs::path destination) : destination_(std::move(destinatio
     remove_abandoned(destination_);
     temporary_ = temporary_of(destination_);
     descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (descriptor_ >= 0) ::flock(descriptor_, LOCK_EX | LOCK_NB);  // for those who cannot ask for this process
   }
   if (descriptor_ < 0) fail_with_errno("cannot be created");
 }

@@ -34,8 +34,8 @@ class MappedFile {
   fs::path path_;
 };
 
-// Lets go of the pages that lie wholly within `bytes`, if a MappedFile holds them: they are read from the file again when
-// somebody looks at them. Other memory stays as it is.
+// Lets go of the pages that lie wholly within `bytes`, if a MappedFile holds them: they are read from the file again
+// when somebody looks at them. Other memory stays as it is.
 void release_mapped(std::span<const std::byte> bytes);
 
 // The whole file; an error that names it if it is missing, unreadable or larger than `limit` bytes.
@@ -66,8 +66,8 @@ class AtomicFile {
 
 void write_file(const fs::path& path, std::string_view text);
 
-// The destination of a file of this name, if it is what AtomicFile was writing in a process that is no more.
-std::optional<std::string> abandoned_destination(std::string_view name);
+// The destination's name of the file at this path, if AtomicFile was writing it in a process that is no more.
+std::optional<std::string> abandoned_destination(std::string_view path);
 
 // Puts a finished directory in the place of another, or of nothing, at once: whoever looks sees the old one or the new
 // one. `temporary` is gone afterwards.

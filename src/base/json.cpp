@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/json_errors.h"
 
 namespace transom {
 namespace {
@@ -119,12 +120,17 @@ namespace {
 
 template <typename Document>
 Document parse(std::string_view text, std::string_view where) {
+  std::string changed;
+  if (text.find("NaN") != text.npos || text.find("Infinity") != text.npos) {
+    changed = without_python_numbers(text);
+    text = changed;
+  }
   try {
-    const bool python = text.find("NaN") != text.npos || text.find("Infinity") != text.npos;
-    return python ? Document::parse(without_python_numbers(text), Limits<Document>(where))
-                  : Document::parse(text, Limits<Document>(where));
-  } catch (const nlohmann::detail::exception& error) {
-    fail("{}: is not valid JSON: {}", where, quoted(error.what(), 200));
+    return Document::parse(text, Limits<Document>(where));
+  } catch (const nlohmann::detail::parse_error& error) {
+    fail("{}: {}", where, json_syntax_error(text, error.byte));
+  } catch (const nlohmann::detail::exception&) {  // out_of_range: all that a parser throws beside
+    fail("{}: is not valid JSON: a number is larger than 64 bits can hold", where);
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <condition_variable>
 #include <cstdint>
 #include <cstdio>
@@ -15,6 +16,8 @@
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "base/error.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -74,17 +77,28 @@ void pin_worker(size_t index, size_t threads) {
   sched_setaffinity(0, sizeof set, &set);
 }
 
+// Our own variable must be a number; OpenMP's, which is a list in some programs, counts where it begins with one.
 size_t decide_thread_count() {
-  for (const char* name : {"TRANSOM_NUM_THREADS", "OMP_NUM_THREADS"}) {
-    const char* text = std::getenv(name);
-    const long count = text ? std::strtol(text, nullptr, 10) : 0;
-    if (count > 0) return std::min<size_t>(static_cast<size_t>(count), 1024);
+  constexpr size_t kMost = 1024;
+  if (const char* text = std::getenv("TRANSOM_NUM_THREADS"); text && *text) {
+    const std::string_view word = text;
+    size_t count = 0;
+    const auto [end, error] = std::from_chars(word.begin(), word.end(), count);
+    if (error != std::errc() || end != word.end() || count == 0)
+      fail("TRANSOM_NUM_THREADS: expected a number of threads above 0, found {}; without it, all cores compute",
+           quoted(word));
+    return std::min(count, kMost);
+  }
+  if (const char* text = std::getenv("OMP_NUM_THREADS")) {
+    const long count = std::strtol(text, nullptr, 10);
+    if (count > 0) return std::min(static_cast<size_t>(count), kMost);
   }
   size_t cores = usable_cores().size();
   if (cores == 0) cores = std::max(1u, std::thread::hardware_concurrency());
   cores = std::min(cores, cgroup_limit());
   // Processes that were launched together share the cores, where their launcher has not dealt them out.
-  for (const char* name : {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"}) {
+  for (const char* name : {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE",
+                           "MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"}) {
     const char* text = std::getenv(name);
     const long processes = text ? std::strtol(text, nullptr, 10) : 0;
     if (processes <= 1) continue;

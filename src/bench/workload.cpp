@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/workload.h"
 
+#include "base/directories.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "device/device.h"
 #include "io/config.h"
+#include "models/precision.h"
 #include "pipelines/pipeline.h"
 #include "train/loop/model_inputs.h"
 #include "train/loop/train_step.h"
@@ -23,16 +25,23 @@ bool is_pipeline(const std::string& task) {
 bool has_weights(const fs::path& directory) {
   for (const char* name :
        {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json"})
-    if (fs::exists(directory / name)) return true;
+    if (path_exists(directory / name)) return true;
   return false;
 }
 
-std::unique_ptr<Model> load_model(const BenchOptions& options) {
+// Training has weights of f32.
+LoadOptions precision_of(const BenchOptions& options) {
   LoadOptions load;
+  if (!options.training()) load.dtype = options.dtype, load.quantization = options.quantization;
+  return load;
+}
+
+std::unique_ptr<Model> load_model(const BenchOptions& options) {
+  LoadOptions load = precision_of(options);
   load.seed = static_cast<uint64_t>(options.seed);
   if (is_pipeline(options.task)) load.task = options.task;
   const fs::path directory(options.model);
-  if (!fs::is_directory(directory)) fail("{}: expected a directory with config.json", options.model);
+  if (!directory_exists(directory)) fail("{}: expected a directory with config.json", options.model);
   if (options.no_weights || !has_weights(directory))
     return Model::from_config(read_file(directory / "config.json"), load);
   return Model::from_pretrained(options.model, load);
@@ -76,9 +85,6 @@ class ForwardWorkload : public ModelWorkload {
 
   void run() override {
     const NoGradient inference;
-    std::optional<Autocast> autocast;
-    if (options_.dtype == "bfloat16") autocast.emplace(DType::kBFloat16);
-    const QuantizedLinear quantized(options_.quantization == "int8");
     const NamedTensors outputs = model_->forward(inputs_);
     std::vector<Tensor> values;
     for (const auto& [name, tensor] : outputs.items()) values.push_back(tensor);
@@ -101,7 +107,7 @@ class TrainingWorkload : public ModelWorkload {
  private:
   static TrainingArguments arguments_of(const BenchOptions& options) {
     TrainingArguments arguments;
-    arguments.bf16 = options.dtype == "bfloat16";
+    arguments.bf16 = parse_precision(options.dtype, "--dtype") == DType::kBFloat16;
     arguments.seed = options.seed;
     return arguments;
   }
@@ -125,19 +131,15 @@ std::vector<Json> lines_of(const std::string& file) {
 class PipelineWorkload : public Workload {
  public:
   explicit PipelineWorkload(const BenchOptions& options)
-      : options_(options), lines_(lines_of(options.inputs)), pipeline_(make_pipeline(options.task, options.model)) {
+      : lines_(lines_of(options.inputs)),
+        pipeline_(make_pipeline(options.task, options.model, {}, precision_of(options))) {
     if (options.task == "feature-extraction") parameters_["pooling"] = "auto";
     else if (options.batch_size > 1) parameters_["batch_size"] = options.batch_size;
     const Config config = Config::read(fs::path(options.model) / "config.json");
     model_type_ = config.get_string("model_type", "");
   }
 
-  void run() override {
-    std::optional<Autocast> autocast;
-    if (options_.dtype == "bfloat16") autocast.emplace(DType::kBFloat16);
-    const QuantizedLinear quantized(options_.quantization == "int8");
-    run_pipeline(*pipeline_, lines_, parameters_);
-  }
+  void run() override { run_pipeline(*pipeline_, lines_, parameters_); }
   void take_inputs(const std::string& file) override {
     fail(ErrorKind::kUsage, "{}: other inputs are for benchmarks over tensors, this one runs over lines of text",
          quoted(file));
@@ -146,7 +148,6 @@ class PipelineWorkload : public Workload {
   std::string model_type() const override { return model_type_; }
 
  private:
-  BenchOptions options_;
   std::vector<Json> lines_;
   std::unique_ptr<Pipeline> pipeline_;
   Json parameters_ = Json::object();
@@ -167,10 +168,9 @@ void BenchOptions::check() const {
   if (task == "train" && scenario == "inference")
     fail(ErrorKind::kUsage,
          "--scenario: the task train is a scenario of training; for a forward pass give --task forward");
-  if (dtype != "float32" && dtype != "bfloat16")
-    fail(ErrorKind::kUsage, "--dtype: expected float32 or bfloat16, found {}", quoted(dtype));
-  if (quantization != "none" && quantization != "int8")
-    fail(ErrorKind::kUsage, "--quantization: expected none or int8, found {}", quoted(quantization));
+  if (parse_precision(dtype, "--dtype") == DType::kFloat16 && training())
+    fail(ErrorKind::kUsage, "--dtype: training in float16 is not offered; expected float32 or bfloat16");
+  check_quantization(quantization, "--quantization");
   if (quantization != "none" && training())
     fail(ErrorKind::kUsage, "--quantization: is for inference; training needs gradients");
   const auto at_least = [](const char* flag, auto value, auto least) {

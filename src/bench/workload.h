@@ -11,11 +11,12 @@
 namespace transom {
 
 struct BenchOptions {
-  std::string model;                  // a directory with config.json
-  std::string task = "forward";       // forward, train, or a pipeline's name, which chooses the head
-  std::string scenario;               // inference or training; empty: training where the task is train
-  std::string inputs;                 // .safetensors: tensors by name; else lines of text for the task's pipeline
-  std::string dtype = "float32";      // bfloat16: matrix products in that type (autocast)
+  std::string model;             // a directory with config.json
+  std::string task = "forward";  // forward, train, or a pipeline's name, which chooses the head
+  std::string scenario;          // inference or training; empty: training where the task is train
+  std::string inputs;            // .safetensors: tensors by name; else lines of text for the task's pipeline
+  // Of the weights and of matrix products (LoadOptions::dtype); in training of matrix products alone, as --bf16.
+  std::string dtype = "float32";
   std::string quantization = "none";  // int8: linear layers in 8-bit integers
   bool no_weights = false;            // random weights, whatever the directory holds
   int64_t batch_size = 1, sequence_length = 128;

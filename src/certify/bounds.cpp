@@ -8,36 +8,14 @@
 #include "ops/rules.h"
 
 namespace transom::certify {
-namespace {
-
-bool one_of(std::string_view name, std::initializer_list<std::string_view> names) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-}  // namespace
 
 Bound bound_of(const Operation& operation, DType dtype, bool gradient) {
-  const std::string_view name = operation.name;
   const bool half = is_half(dtype);
   // Gradients of composites are long chains, some of them gradients of gradients.
   const bool composite = operation.kind == OperationKind::kComposite;
   if (gradient) return {Scale::kTensor, half ? 16.0 : composite ? 256.0 : 64.0};
-  // A device that claims none of these rounds between the product and the bias, and at each addition.
-  if (half && name == "linear") return {Scale::kTensor, 3};
-  if (half && name == "sum_pool") return {Scale::kTensor, 8};
-  if (one_of(name, {"reduce_sum", "cumulative_sum", "scatter_add", "dot_general", "linear", "convolution",
-                    "convolution_input_gradient", "convolution_weight_gradient", "sum_pool"}) ||
-      name.starts_with("channels_last_"))
-    return {Scale::kTerms, half ? 1.0 : 0.5};
-  if (one_of(name, {"add", "sub", "mul"})) return {Scale::kElement, 0.5};
-  if (one_of(name, {"div", "sqrt"})) return {Scale::kElement, 1.0};
-  if (one_of(name, {"exp", "expm1", "log", "log1p", "tanh", "erf", "sin", "cos", "rsqrt", "pow", "remainder"}))
-    return {Scale::kElement, half ? 1.0 : 4.0};
-  // A value between two of the 255 steps may be rounded to either.
-  if (name == "quantized_linear") return {Scale::kTensor, half ? 8.0 : 16384.0};
-  if (operation.kind == OperationKind::kPrimitive || name == "max_pool" || name == "all_reduce")
-    return {Scale::kExact, 0};
-  return {Scale::kTensor, half ? 8.0 : 32.0};
+  if (operation.error) return half ? operation.error->half : operation.error->wide;
+  return composite ? Bound{Scale::kTensor, half ? 8.0 : 32.0} : Bound{};
 }
 
 Difference compare(const Array& expected, const Array& found, const Bound& bound, const Array* magnitude,

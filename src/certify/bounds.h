@@ -9,19 +9,10 @@
 
 namespace transom::certify {
 
-// What an error is measured by.
-enum class Scale {
-  kExact,    // none is allowed: the reference rounded to the element type
-  kElement,  // units in the last place of the expected element
-  kTerms,    // of the expected element, and of the sum of its terms' magnitudes in the type that sums
-  kTensor,   // units in the last place of the largest expected element of the tensor
-};
+using Scale = ErrorScale;
+using Bound = ErrorBound;
 
-struct Bound {
-  Scale scale = Scale::kExact;
-  double units = 0;  // units in the last place of the output's element type
-};
-
+// That of the operation's record; gradients have one of their own.
 Bound bound_of(const Operation& operation, DType dtype, bool gradient);
 
 // The worst element of a tensor.

@@ -48,6 +48,29 @@ void take_part(Device& device, const unsigned char* id, uint32_t rank, uint32_t 
          [&](size_t i) { return value_of(static_cast<uint32_t>(i / kCount), i % kCount); });
   done(table.reduce_scatter(group, device.stream(), source, target, kCount, TRANSOM_FLOAT32, TRANSOM_SUM, &error));
   expect("reduce_scatter", to, kCount, [&](size_t i) { return sum_at(rank * kCount + i); });
+  if (table.all_to_all) {
+    done(table.all_to_all(group, device.stream(), source, target, kCount, TRANSOM_FLOAT32, &error));
+    expect("all_to_all", to, mine.size(),
+           [&](size_t i) { return value_of(static_cast<uint32_t>(i / kCount), rank * kCount + i % kCount); });
+  }
+  if (table.send && ranks > 1) {
+    // Two messages around a ring, which only move because all are issued at once.
+    const uint32_t next = (rank + 1) % ranks, previous = (rank + ranks - 1) % ranks;
+    const transom_binding second{from->handle(), kCount * sizeof(float)};
+    done(table.message_group_begin(group, &error));
+    done(table.send(group, device.stream(), source, kCount, TRANSOM_FLOAT32, next, &error));
+    done(table.send(group, device.stream(), second, kCount, TRANSOM_FLOAT32, next, &error));
+    done(table.receive(group, device.stream(), target, kCount, TRANSOM_FLOAT32, previous, &error));
+    done(table.receive(group, device.stream(), {to->handle(), kCount * sizeof(float)}, kCount, TRANSOM_FLOAT32,
+                       previous, &error));
+    done(table.message_group_end(group, &error));
+    expect("messages around a ring", to, 2 * kCount, [&](size_t i) { return value_of(previous, i); });
+    if (rank == 0) done(table.send(group, device.stream(), second, kCount, TRANSOM_FLOAT32, 1, &error));
+    if (rank == 1) {
+      done(table.receive(group, device.stream(), target, kCount, TRANSOM_FLOAT32, 0, &error));
+      expect("a message", to, kCount, [&](size_t i) { return value_of(0, kCount + i); });
+    }
+  }
   done(table.broadcast(group, device.stream(), source, kCount, TRANSOM_FLOAT32, ranks - 1, &error));
   expect("broadcast", from, kCount, [&](size_t i) { return value_of(ranks - 1, i); });
 }

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iostream>
 
+#include "base/directories.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
@@ -218,7 +219,7 @@ BenchReport measure(const Options& options) {
 
 int bench(Options& options) {
   // `--json MODEL` with nothing behind it: the report goes to standard output.
-  if (options.bench.model.empty() && fs::is_directory(options.json)) {
+  if (options.bench.model.empty() && directory_exists(options.json)) {
     options.bench.model = options.json;
     options.json = "-";
   }
@@ -237,13 +238,12 @@ int bench(Options& options) {
   BenchReport before;  // read first, so that a wrong name costs no measurement
   if (!options.compare.empty()) before = read_report(options.compare);
   BenchReport after;
-  if (options.bench.model.ends_with(".json") && !fs::is_directory(options.bench.model)) {
+  if (options.bench.model.ends_with(".json") && !directory_exists(options.bench.model)) {
     if (options.compare.empty())
       fail(ErrorKind::kUsage, "{} is a report: give another with --compare", options.bench.model);
     after = read_report(options.bench.model);
   } else {
     options.device.apply();
-    options.bench.dtype = dtype_of_word(options.bench.dtype);
     options.bench.check();
     options.bench.model = resolve_model(options.bench.model, options.source.hub());
     if (options.interactive) {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "base/directories.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "cli/command.h"
@@ -28,8 +29,8 @@ int verify(const std::string& file) {
 // Said before the work, not after it.
 void expect_folder(const fs::path& folder) {
   fs::path known = fs::absolute(folder);
-  while (!fs::exists(known) && known.has_relative_path()) known = known.parent_path();
-  if (!fs::is_directory(known))
+  while (!path_exists(known) && known.has_relative_path()) known = known.parent_path();
+  if (!directory_exists(known))
     fail("--output: cannot make the directory {}: {} is a file", folder.string(), known.string());
 }
 

@@ -13,6 +13,8 @@
 
 namespace transom {
 
+struct LoadOptions;  // transom/model.h
+
 struct Option {
   std::string name;  // "--model"; without dashes: a positional argument
   std::variant<std::string*, std::optional<std::string>*, std::vector<std::string>*, int64_t*, double*, bool*> value;
@@ -62,16 +64,14 @@ struct DeviceOptions {
   void apply() const;  // chooses device and mode; refuses unknown ones
 };
 
-// The numbers that are computed with, for as long as what `apply` returns lives.
+// The precision of the model that is loaded.
 struct PrecisionOptions {
   std::string dtype = "float32", quantization = "none";
   void add_to(Command& command);
-  std::shared_ptr<void> apply() const;  // refuses unknown ones
+  void apply_to(LoadOptions& load) const;  // refuses unknown ones
 };
-// The name of an element type by any of its names ("bf16", "torch.bfloat16" ...): float32 or bfloat16. What is not
-// computed in yet becomes float32 with a warning; anything else is refused.
-std::string dtype_of_word(const std::string& word);
-inline constexpr const char* kDtypeHelp = "float32, bfloat16 (autocast), float16 or auto; also bf16, fp16, fp32";
+inline constexpr const char* kDtypeHelp =
+    "type of the weights and of matrix products: float32, bfloat16 (bf16), float16 (fp16), or auto: the checkpoint's";
 inline constexpr const char* kQuantizationHelp = "none, or int8: linear layers in 8-bit integers";
 
 // Where models come from that are named by an id, by the names of Transformers.

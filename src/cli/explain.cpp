@@ -37,7 +37,6 @@ int explain(Options& options) {
   for (const std::string* file : {&options.json, &options.html}) expect_writable(*file);
   if (!options.json.empty() && options.json == options.html)
     fail(ErrorKind::kUsage, "--json, --html: expected two files, found {} twice", options.json);
-  options.bench.dtype = dtype_of_word(options.bench.dtype);
   options.bench.check();
   setenv("TRANSOM_CODEGEN", "wait", 0);  // what is explained is the steady state
   options.device.apply();

@@ -81,13 +81,14 @@ void call_compiled(const NamedTensors& inputs, const std::function<void(const Na
 
 int forward(const Options& options) {
   options.device.apply();
-  const auto numbers = options.numbers.apply();
-  const std::unique_ptr<Model> model = Model::from_pretrained(resolve_model(options.model, options.source.hub()));
+  LoadOptions load;
+  options.numbers.apply_to(load);
+  const bool wants_gradients = !options.gradients.empty();
+  if (wants_gradients && load.quantization != "none")
+    fail(ErrorKind::kUsage, "--gradients: there are none through --quantization {}", load.quantization);
+  const std::unique_ptr<Model> model = Model::from_pretrained(resolve_model(options.model, options.source.hub()), load);
   const NamedTensors inputs = load_inputs(options.inputs);
   const ForwardContext context = context_of(options.kwargs);
-  const bool wants_gradients = !options.gradients.empty();
-  if (wants_gradients && QuantizedLinear::active())
-    fail(ErrorKind::kUsage, "--gradients: there are none through --quantization {}", options.numbers.quantization);
   NamedTensors outputs, gradients;
   // Fills in both; as a function of the inputs, so that the compiled modes can trace it.
   const auto compute = [&](const NamedTensors& given) {

@@ -179,13 +179,14 @@ int run(const Options& options) {
          "expected a prompt (- reads it from standard input), --messages, or --inputs FILE with --outputs FILE");
   if (options.inputs && !options.outputs) fail(ErrorKind::kUsage, "--outputs is missing: where the sequences go");
   if (options.outputs && !options.inputs) fail(ErrorKind::kUsage, "--inputs is missing: JSON lines with input_ids");
+  LoadOptions load;
+  options.precision.apply_to(load);
   if (options.chat_template && !options.messages)
     fail(ErrorKind::kUsage, "--chat_template: there is no chat without --messages");
   options.device.apply();
-  const auto precision = options.precision.apply();
   const std::string directory = resolve_model(options.model, options.source.hub());
   const GenerationConfig config = config_of(options, directory);
-  const auto model = Model::from_pretrained(directory);
+  const auto model = Model::from_pretrained(directory, load);
   if (options.inputs) generate_lines(options, *model, config, directory);
   else generate_prompts(options, *model, config, directory);
   return 0;

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <iostream>
 
 #include "base/error.h"
@@ -222,6 +223,9 @@ int main(int count, char** words) {
     return status;
   } catch (const Error& error) {
     return report(error.kind(), error.what(), error.kind() == ErrorKind::kUsage ? kWrongCall : kFailure);
+  } catch (const std::filesystem::filesystem_error& error) {
+    return report(ErrorKind::kInput, fmt::format("{}: {}", quoted(error.path1().string(), 200), error.code().message()),
+                  kFailure);
   } catch (const std::bad_alloc&) {
     return report(ErrorKind::kInternal, "the host's memory is exhausted", kFailure);
   } catch (const std::exception& error) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // transom merge: adapters of PEFT become part of the weights of their model.
+#include "base/directories.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "cli/command.h"
@@ -13,12 +14,12 @@ namespace {
 bool has_tokenizer(const fs::path& directory) {
   for (const char* name : {"tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "tokenizer.model",
                            "sentencepiece.bpe.model", "spm.model"})
-    if (fs::exists(directory / name)) return true;
+    if (path_exists(directory / name)) return true;
   return false;
 }
 
 int merge(const fs::path& adapters, const fs::path& output) {
-  if (!fs::exists(adapters / kAdapterConfig))
+  if (!path_exists(adapters / kAdapterConfig))
     fail("{}: expected {}, which PEFT writes, found none", adapters.string(), kAdapterConfig);
   const fs::path base = base_of_adapters(adapters);
   Model::from_pretrained(adapters.string())->save_pretrained(output.string());
@@ -28,7 +29,7 @@ int merge(const fs::path& adapters, const fs::path& output) {
       break;
     }
   const char* preprocessor = "preprocessor_config.json";
-  if (fs::exists(base / preprocessor)) write_file(output / preprocessor, read_file(base / preprocessor));
+  if (path_exists(base / preprocessor)) write_file(output / preprocessor, read_file(base / preprocessor));
   return 0;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/directories.h"
 #include "base/display.h"
 #include "base/error.h"
 
@@ -20,8 +21,8 @@ std::string rate_of(const Profile::Kernel& kernel) {
 
 void expect_writable(const std::string& file) {
   const fs::path folder = fs::path(file).parent_path();
-  if (!folder.empty() && !fs::is_directory(folder)) fail("{}: there is no directory {}", file, folder.string());
-  if (fs::is_directory(file)) fail("{}: cannot be written: it is a directory", file);
+  if (!folder.empty() && !directory_exists(folder)) fail("{}: there is no directory {}", file, folder.string());
+  if (directory_exists(file)) fail("{}: cannot be written: it is a directory", file);
 }
 
 std::string profile_table(Profile& profile, size_t rows) {

@@ -25,7 +25,7 @@ struct Options {
   int64_t batch_size = 1;
   bool json = false;
   // What the task declares; a list, because options point into it.
-  std::list<std::pair<Parameter, std::optional<std::string>>> parameters;
+  std::list<std::pair<TaskParameter, std::optional<std::string>>> parameters;
   ModelOptions source;
   DeviceOptions device;
   PrecisionOptions precision;
@@ -117,8 +117,9 @@ int run(const Options& options) {
            "there is nothing to run on: give inputs, - for standard input, --file FILE or --requests FILE");
   }
   options.device.apply();
-  const auto precision = options.precision.apply();
-  const auto pipeline = make_pipeline(options.task, options.model, options.source.hub());
+  LoadOptions load;
+  options.precision.apply_to(load);
+  const auto pipeline = make_pipeline(options.task, options.model, options.source.hub(), load);
   if (options.requests) {
     answer_requests(*pipeline, *options.requests, parameters);
     return 0;
@@ -163,13 +164,13 @@ void add_task_options(Command& command, Options& o) {
          .value = &o.source_sentence,
          .help = "the sentence that the inputs are compared with",
          .group = kTaskGroup});
-  for (Parameter& parameter : parameters_of_task(o.task)) {
-    const bool generation = parameter.type == Parameter::Type::kGeneration;
-    const bool flag = parameter.flag_alone || parameter.type == Parameter::Type::kFlag ||
-                      parameter.type == Parameter::Type::kFlagOrWord;
+  for (TaskParameter& parameter : parameters_of_task(o.task)) {
+    const bool generation = parameter.type == TaskParameter::Type::kGeneration;
+    const bool flag = parameter.flag_alone || parameter.type == TaskParameter::Type::kFlag ||
+                      parameter.type == TaskParameter::Type::kFlagOrWord;
     std::string help = parameter.help;
     if (!parameter.choices.empty())
-      help += fmt::format("; {}{}", parameter.type == Parameter::Type::kFlagOrWord ? "true, false, " : "",
+      help += fmt::format("; {}{}", parameter.type == TaskParameter::Type::kFlagOrWord ? "true, false, " : "",
                           fmt::join(parameter.choices, ", "));
     if (!parameter.otherwise.empty()) help += fmt::format(" (default: {})", parameter.otherwise);
     const std::string name = "--" + parameter.name;

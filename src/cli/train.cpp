@@ -11,11 +11,12 @@
 #include "base/log.h"
 #include "base/progress.h"
 #include "cli/command.h"
+#include "cli/interrupt.h"
 #include "cli/profile_table.h"
-#include "train/setup/adapters.h"
-#include "train/loop/model_inputs.h"
-#include "train/tasks/task_data.h"
 #include "train/files/trainer_state.h"
+#include "train/loop/model_inputs.h"
+#include "train/setup/adapters.h"
+#include "train/tasks/task_data.h"
 #include "transom/distributed.h"
 #include "transom/fine_tuning.h"
 
@@ -24,20 +25,38 @@ namespace {
 
 enum class Part { kAll, kEvaluation };
 
+// How long the run is, and when the first line of its log comes.
+std::string plan_of(const TrainingArguments& arguments, const TrainerState& state) {
+  std::string text = state.global_step > 0
+                         ? fmt::format("training from step {} to {}", state.global_step, state.max_steps)
+                         : fmt::format("training for {} steps", state.max_steps);
+  if (arguments.logging_strategy == "epoch") return text + "; the loss is logged every epoch";
+  if (arguments.logging_strategy == "no") return text + "; the loss is not logged (--logging_strategy no)";
+  const auto every = static_cast<int64_t>(state.logging_steps);
+  if (every <= 1) return text + "; the loss is logged at every step";
+  if (state.global_step / every < state.max_steps / every)
+    return text + fmt::format("; the loss is logged every {} steps", every);
+  return text + fmt::format("; the loss is logged every {} steps, so not before the end (see --logging_steps)", every);
+}
+
 // A bar on a terminal; in a pipe one plain line a record of the log.
 class ShowProgress : public TrainerCallback {
  public:
   void on_train_begin(const TrainingArguments& arguments, const TrainerState& state) override {
+    if (state.global_step < state.max_steps) log(LogLevel::kInfo, plan_of(arguments, state));
     if (!arguments.disable_tqdm.value_or(false))
       bar_.emplace(stderr, "train", state.max_steps, "step", state.global_step);
   }
   void on_step_end(const TrainingArguments&, const TrainerState& state) override {
     if (bar_) bar_->update(state.global_step, fields_);
   }
-  void on_log(const TrainingArguments&, const TrainerState&, const Metrics& metrics) override {
+  void on_log(const TrainingArguments&, const TrainerState& state, const Metrics& metrics) override {
     fields_.clear();
     std::string line;
     for (const auto& [name, value] : metrics) {
+      // What is not known: operations are not counted, and an evaluation alone is at no step.
+      if (name == "total_flos" && value == 0) continue;
+      if (state.max_steps == 0 && (name == "epoch" || name == "step")) continue;
       if (name == "loss" || name == "learning_rate")
         fields_.emplace_back(name == "loss" ? "loss" : "lr", fmt::format("{:.4g}", value));
       line += fmt::format("{}{} {:.6g}", line.empty() ? "" : "  ", name, value);
@@ -106,17 +125,25 @@ void restrict_to_evaluation(TrainArguments& arguments) {
   arguments.training.do_train = false;
   arguments.training.do_eval = true;
   arguments.training.eval_strategy = "no";  // which speaks of training
+  arguments.training.load_best_model_at_end = arguments.training.eval_on_start = false;
+  const ScriptArguments& script = arguments.script;
+  if (!script.validation_file && !script.validation_dir && !script.train_file && !script.train_dir)
+    fail(ErrorKind::kUsage, "--validation_file (or --validation_dir, of images or sounds) is missing");
+}
+
+// What to say, and the exit status, where a signal ended the run.
+int say_interrupted(const std::vector<std::string>& words, const std::string& checkpoint) {
+  if (process_rank() == 0)
+    std::fprintf(stderr, "transom: interrupted; saved %s. To resume: transom train %s --resume_from_checkpoint %s\n",
+                 checkpoint.c_str(), shell_words(words).c_str(), shell_words({checkpoint}).c_str());
+  return 128 + interrupting_signal();
 }
 
 int train(const std::vector<std::string>& words, Part part) {
   TrainArguments arguments = parse_train_arguments(words);
   const bool evaluates = part == Part::kEvaluation;
   if (arguments.help) {
-    if (evaluates)
-      std::puts(
-          "Usage: transom evaluate --model_name_or_path MODEL --validation_file FILE [ARGUMENT ...]\n"
-          "Arguments are those of train.");
-    std::fputs(train_help().c_str(), stdout);
+    std::fputs((evaluates ? evaluate_help() : train_help()).c_str(), stdout);
     return 0;
   }
   if (evaluates) restrict_to_evaluation(arguments);
@@ -150,9 +177,11 @@ int train(const std::vector<std::string>& words, Part part) {
   const bool speaks = process_rank() == 0;
   if (script.json && speaks) options.on_step = print_step;
   else if (speaks) options.callbacks.push_back(std::make_shared<ShowProgress>());
+  options.callbacks.push_back(interrupt_on_signals());
   const FineTuneResult result = fine_tune(arguments, options);
   finish(profile, script);
   leave_process_group();
+  if (result.interrupted) return say_interrupted(words, *result.interrupted);
   if (script.json && speaks && !result.evaluation.empty()) {
     Json line = Json::object();
     for (const auto& [name, value] : result.evaluation) line[name] = value;
@@ -170,7 +199,7 @@ Command train_command() {
 }
 
 Command evaluate_command() {
-  Command command{.name = "evaluate", .help = "Evaluate a model on files; takes the flags of train"};
+  Command command{.name = "evaluate", .help = "Evaluate a model on files"};
   command.run_words = [](const auto& words) { return train(words, Part::kEvaluation); };
   return command;
 }

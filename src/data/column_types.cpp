@@ -108,6 +108,10 @@ ColumnType ColumnTypeFinder::type() const {
   return may_be_float_ ? kFloat : kString;
 }
 
+bool ColumnTypeFinder::whole_numbers() const {
+  return untyped_ && type_ == ColumnType::kString && may_be_int_ && !may_be_bool_ && has_empty_;
+}
+
 Value to_column_type(Value value, ColumnType type) {
   using enum ColumnType;
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();

@@ -15,6 +15,8 @@ class ColumnTypeFinder {
   // Takes in one more value; `where` names it in the error for values that no one type holds.
   void add(const Value& value, const std::string& where);
   ColumnType type() const;
+  // Whether the column is kFloat only because some of its whole numbers are missing.
+  bool whole_numbers() const;
 
  private:
   void add_text(const std::string& text);

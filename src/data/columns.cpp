@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "base/error.h"
 #include "base/numbers.h"
@@ -32,11 +33,28 @@ std::vector<std::string> names_of(const Dataset& data) {
 
 }  // namespace
 
+std::string delimiter_hint(std::string_view line) {
+  for (const auto& [delimiter, word] : {std::pair(';', "';'"), std::pair('\t', "$'\\t'"), std::pair('|', "'|'")})
+    if (line.find(delimiter) != line.npos)
+      return fmt::format("; if the fields are separated by {}, give --delimiter {}", delimiter == '\t' ? "tabs" : word,
+                         word);
+  return "";
+}
+
+namespace {
+
+// The columns, for errors; one column whose name holds a separator was not split.
+std::string found_columns(const Dataset& data) {
+  const auto names = names_of(data);
+  return fmt::format("{}{}", fmt::join(names, ", "), names.size() == 1 ? delimiter_hint(names[0]) : "");
+}
+
+}  // namespace
+
 size_t need_column(const Dataset& data, std::string_view name, std::string_view argument) {
   if (const auto found = data.find(name)) return *found;
-  const auto names = names_of(data);
-  fail("{}: expected a column {} ({}), found {}{}", data.where(0), transom::quoted(name), argument,
-       fmt::join(names, ", "), did_you_mean(name, names));
+  fail("{}: expected a column {} ({}), found {}{}", data.where(0), transom::quoted(name), argument, found_columns(data),
+       did_you_mean(name, names_of(data)));
 }
 
 namespace {
@@ -74,6 +92,7 @@ DatasetOptions dataset_options(const ScriptArguments& arguments) {
   if (arguments.delimiter) options.delimiter = arguments.delimiter->at(0);
   for (const std::string& names : arguments.column_names)  // as words, or with commas between
     for (std::string& name : split(names, ',')) options.column_names.push_back(std::move(name));
+  options.format = arguments.file_format.value_or("");
   options.keep_linebreaks =
       (arguments.task == "text-generation" || arguments.task == "language-modeling") && arguments.keep_linebreaks;
   return options;
@@ -83,9 +102,8 @@ size_t need_label(const ClassificationColumns& columns, const Dataset& data) {
   if (columns.label) return *columns.label;
   fail(
       "{}: expected a column 'label', found {}; name it with --label_column_name, or with --column_names the columns "
-      "of a "
-      "file without a header",
-      data.where(0), fmt::join(names_of(data), ", "));
+      "of a file without a header",
+      data.where(0), found_columns(data));
 }
 
 ClassificationColumns classification_columns(const Dataset& data, const ScriptArguments& arguments) {
@@ -116,8 +134,7 @@ ClassificationColumns classification_columns(const Dataset& data, const ScriptAr
   }
   for (size_t i = 0; i < data.columns().size() && columns.text.size() < 2; ++i)
     if (data.columns()[i].type == ColumnType::kString && i != columns.label) columns.text.push_back(i);
-  require(!columns.text.empty(), "{}: expected a column of text, found {}", data.where(0),
-          fmt::join(names_of(data), ", "));
+  require(!columns.text.empty(), "{}: expected a column of text, found {}", data.where(0), found_columns(data));
   return columns;
 }
 
@@ -221,14 +238,33 @@ std::string label_name(const Value& value) {
 
 Labels::Labels(LabelKind kind, std::vector<std::string> names) : kind_(kind), names_(std::move(names)) {}
 
+namespace {
+
+bool is_label(const Value& value) {
+  const auto* number = std::get_if<double>(&value);
+  return !std::holds_alternative<std::monostate>(value) && (!number || std::isfinite(*number));
+}
+
+}  // namespace
+
+void require_label(const Value& value, std::string_view where) {
+  if (is_label(value)) return;
+  const auto* number = std::get_if<double>(&value);
+  fail("{}: expected a label, found {}", where, !number ? "nothing" : std::isnan(*number) ? "nothing, or nan" : "inf");
+}
+
 Labels Labels::of(const Dataset& data, size_t column, std::optional<bool> regression) {
-  const ColumnType type = data.columns()[column].type;
-  if (regression.value_or(type == ColumnType::kFloat)) {
-    require(type == ColumnType::kFloat || type == ColumnType::kInt,
-            "{}, column '{}': expected numbers for regression, found {}", data.where(0), data.columns()[column].name,
-            column_type_name(type));
+  const auto& [name, type, whole_numbers] = data.columns()[column];
+  const auto where = [&, &name = name](int64_t row) { return fmt::format("{}, column '{}'", data.where(row), name); };
+  // Whole numbers stay classes where some are missing, which is an error below rather than a reason for a regression.
+  if (regression.value_or(type == ColumnType::kFloat && !whole_numbers)) {
+    require(type == ColumnType::kFloat || type == ColumnType::kInt, "{}: expected numbers for regression, found {}",
+            where(0), column_type_name(type));
+    for (int64_t i = 0; i < data.size(); ++i)
+      if (const Value value = std::move(data.row(i)[column]); !is_label(value)) require_label(value, where(i));
     return {LabelKind::kRegression, {}};
   }
+  const bool numbers = type == ColumnType::kInt || type == ColumnType::kInts || whole_numbers;
   const bool lists = type == ColumnType::kStrings || type == ColumnType::kInts;
   std::vector<std::string> names;
   for (int64_t i = 0; i < data.size(); ++i) {
@@ -237,11 +273,13 @@ Labels Labels::of(const Dataset& data, size_t column, std::optional<bool> regres
       names.insert(names.end(), texts->begin(), texts->end());
     else if (const auto* ids = std::get_if<std::vector<int64_t>>(&value))
       for (const int64_t id : *ids) names.push_back(std::to_string(id));
-    else if (!std::holds_alternative<std::monostate>(value)) names.push_back(label_name(value));
-    else fail("{}, column '{}': expected a label, found nothing", data.where(i), data.columns()[column].name);
-    if (names.size() > 4096) sort_names(names, type == ColumnType::kInt || type == ColumnType::kInts);
+    else {
+      if (!is_label(value)) require_label(value, where(i));
+      names.push_back(label_name(value));
+    }
+    if (names.size() > 4096) sort_names(names, numbers);
   }
-  sort_names(names, type == ColumnType::kInt || type == ColumnType::kInts);
+  sort_names(names, numbers);
   return {lists ? LabelKind::kMultiLabel : LabelKind::kClasses, std::move(names)};
 }
 
@@ -255,7 +293,10 @@ int64_t Labels::id(const std::string& name, std::string_view where) const {
   return found - names_.begin();
 }
 
-int64_t Labels::id(const Value& value, std::string_view where) const { return id(label_name(value), where); }
+int64_t Labels::id(const Value& value, std::string_view where) const {
+  require_label(value, where);
+  return id(label_name(value), where);
+}
 
 std::vector<int64_t> Labels::ids(const Value& value, std::string_view where) const {
   std::vector<int64_t> result;

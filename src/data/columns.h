@@ -15,6 +15,9 @@ namespace transom {
 // other names.
 std::optional<std::pair<std::string, std::string>> glue_keys(std::string_view task);
 
+// Ends an error about a line of a CSV file that was not split: which --delimiter it may want. Empty where none is seen.
+std::string delimiter_hint(std::string_view line);
+
 // How the files that these arguments name are read.
 DatasetOptions dataset_options(const ScriptArguments& arguments);
 
@@ -65,10 +68,14 @@ bool is_tokenised(const Dataset& data);
 
 enum class LabelKind { kClasses, kMultiLabel, kRegression };
 
+// Refuses the label of a row that is not there: an empty cell, null, nan.
+void require_label(const Value& value, std::string_view where);
+
 // The labels of a column: regression for fractions, several at once for lists, else classes; their names sorted
 // (numbers by value).
 class Labels {
  public:
+  // Errors name the row and the column of a label that is missing.
   static Labels of(const Dataset& data, size_t column, std::optional<bool> regression = {});
   Labels(LabelKind kind, std::vector<std::string> names);
 

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "data/columns.h"
 #include "data/row_format.h"
 
 namespace transom {
@@ -36,8 +37,8 @@ class CsvFormat : public RowFormat {
     while (true) {
       const bool more = read_field(position, number, row.size(), field);
       if (row.size() == names_.size())
-        fail("{}: row {}: expected {} fields ({}), found more: {}", name_, number, names_.size(),
-             fmt::join(names_, ", "), transom::quoted(field));
+        fail("{}: row {}: expected {} fields ({}), found more: {}{}", name_, number, names_.size(),
+             fmt::join(names_, ", "), transom::quoted(field), names_.size() == 1 ? delimiter_hint(names_[0]) : "");
       if (field.empty()) row.emplace_back();
       else row.emplace_back(std::move(field));
       if (!more) break;

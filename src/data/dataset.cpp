@@ -106,7 +106,8 @@ Dataset Dataset::load(const std::filesystem::path& path, const DatasetOptions& o
   require(number > 1, "{}: expected rows, found none", name);
 
   std::vector<Column> columns;
-  for (size_t i = 0; i < names.size(); ++i) columns.push_back({names[i], finders[i].type()});
+  for (size_t i = 0; i < names.size(); ++i)
+    columns.push_back({names[i], finders[i].type(), finders[i].whole_numbers()});
   if (!hold)
     return Dataset(
         std::make_shared<MappedRows>(name, std::move(columns), std::move(file), std::move(format), std::move(offsets)));

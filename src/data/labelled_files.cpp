@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/directories.h"
 #include "base/error.h"
 #include "data/columns.h"
 
@@ -12,19 +13,14 @@ namespace fs = std::filesystem;
 
 LabelledFiles LabelledFiles::open_folder(const fs::path& directory, bool (*is_wanted)(const fs::path&),
                                          std::string_view what) {
-  if (!fs::is_directory(directory)) fail("{}: expected a directory with one folder a class", directory.string());
+  if (!directory_exists(directory)) fail("{}: expected a directory with one folder a class", directory.string());
   LabelledFiles result;
-  for (const auto& entry : fs::directory_iterator(directory))
-    if (entry.is_directory()) result.classes.push_back(entry.path().filename().string());
-  std::sort(result.classes.begin(), result.classes.end());
+  for (const fs::path& path : list_directory(directory))
+    if (directory_exists(path)) result.classes.push_back(path.filename().string());
   if (result.classes.empty()) fail("{}: holds no folders: expected one a class", directory.string());
   for (size_t label = 0; label < result.classes.size(); ++label) {
-    std::vector<File> files;
-    for (const auto& entry : fs::recursive_directory_iterator(directory / result.classes[label]))
-      if (entry.is_regular_file() && is_wanted(entry.path()))
-        files.push_back({entry.path(), static_cast<int64_t>(label)});
-    std::sort(files.begin(), files.end(), [](const File& a, const File& b) { return a.path < b.path; });
-    result.files.insert(result.files.end(), files.begin(), files.end());
+    for (const fs::path& path : list_files_below(directory / result.classes[label]))
+      if (is_wanted(path)) result.files.push_back({path, static_cast<int64_t>(label)});
   }
   if (result.files.empty()) fail("{}: its folders hold no {}", directory.string(), what);
   return result;
@@ -50,7 +46,7 @@ fs::path file_of(const Dataset& data, int64_t row, size_t column) {
     fail("{}: expected the name of a file in {}", data.where(row), data.columns()[column].name);
   const fs::path given(*text), beside = fs::path(data.name()).parent_path() / given;
   for (const fs::path& path : {given, beside})
-    if (fs::is_regular_file(path)) return path;
+    if (file_exists(path)) return path;
   fail("{}: there is no file {}", data.where(row), quoted(*text));
 }
 

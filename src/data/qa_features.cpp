@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/json_errors.h"
 #include "data/columns.h"
 
 namespace transom {
@@ -69,7 +70,7 @@ Dataset from_articles(const Dataset& data) {
         }
     } catch (const Json::exception& error) {
       fail("{}, column 'paragraphs': expected SQuAD's paragraphs with context and qas: {}", data.where(i),
-           error.what());
+           json_reason(error));
     }
   }
   require(!rows.empty(), "{}: expected questions in its paragraphs, found none", data.name());
@@ -89,7 +90,7 @@ Dataset with_answer_lists(const Dataset& data) {
       try {
         lists = answers_of(parse_json(*text, data.where(i)));
       } catch (const Json::exception& error) {
-        fail("{}, column 'answers': {}: {}", data.where(i), kShape, error.what());
+        fail("{}, column 'answers': {}: {}", data.where(i), kShape, json_reason(error));
       }
     }
     row[answers] = std::move(lists.texts);

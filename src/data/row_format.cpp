@@ -38,13 +38,18 @@ std::unique_ptr<RowFormat> format_of(const std::filesystem::path& path, std::str
   std::string extension = path.extension().string();
   std::transform(extension.begin(), extension.end(), extension.begin(),
                  [](unsigned char c) { return std::tolower(c); });
+  if (!options.format.empty()) extension = "." + options.format;
   if (extension == ".csv") return csv_format(name, text, options, false);
   if (extension == ".tsv") return csv_format(name, text, options, true);
   if (extension == ".json" || extension == ".jsonl" || extension == ".ndjson") return json_format(name, text);
   if (extension == ".conll" || extension == ".bio" || extension == ".iob" || extension == ".iob2")
     return conll_format(name, text);
   if (extension == ".txt" || extension == ".text") return lines_format(name, text, options.keep_linebreaks);
-  fail("{}: expected a file that ends in .csv, .tsv, .json, .jsonl, .conll or .txt", name);
+  fail(
+      "{}: expected a file that ends in .csv, .tsv, .json, .jsonl, .conll or .txt; for another ending give "
+      "--file_format "
+      "csv, tsv, json, conll or text",
+      name);
 }
 
 }  // namespace transom

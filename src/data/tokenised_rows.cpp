@@ -2,6 +2,7 @@
 #include "data/tokenised_rows.h"
 
 #include "base/error.h"
+#include "data/columns.h"
 
 namespace transom {
 
@@ -39,12 +40,12 @@ Features TokenisedRows::row(int64_t index) const {
               data_.where(index), name, length, sequence.size());
   if (!label_) return features;
   const Value& label = row[*label_];
+  require_label(label, fmt::format("{}, column '{}'", data_.where(index), data_.columns()[*label_].name));
   if (const auto* id = std::get_if<int64_t>(&label)) features.label = *id;
   else if (const auto* truth = std::get_if<bool>(&label)) features.label = *truth ? 1 : 0;
   else if (const auto* number = std::get_if<double>(&label)) features.label_values = {static_cast<float>(*number)};
   else if (const auto* list = std::get_if<std::vector<double>>(&label))
     features.label_values.assign(list->begin(), list->end());
-  else fail("{}, column '{}': expected a label, found nothing", data_.where(index), data_.columns()[*label_].name);
   return features;
 }
 

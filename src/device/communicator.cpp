@@ -19,12 +19,16 @@ size_t count_of(const Buffer& buffer, DType dtype) { return buffer.bytes() / siz
 
 }  // namespace
 
-CommunicatorId make_communicator_id(const Device& device, const std::string& transport) {
+CommunicatorId make_communicator_id(const Device& device, const CommunicatorOptions& options) {
   expect_collectives(device);
   CommunicatorId id{};
-  if (transport.size() >= id.size())
-    fail(ErrorKind::kUsage, "ddp_backend: expected a name, found {}", quoted(transport));
-  std::copy(transport.begin(), transport.end(), id.begin());
+  auto place = id.begin();
+  for (const std::string& text :
+       {options.transport, options.address, options.timeout > 0 ? std::to_string(options.timeout) : ""}) {
+    if (text.size() + 1 > static_cast<size_t>(id.end() - place))
+      fail(ErrorKind::kUsage, "ddp_backend or MASTER_ADDR: expected a name, found {}", quoted(text));
+    place = std::copy(text.begin(), text.end(), place) + 1;
+  }
   transom_error error{};
   expect_ok(device.table().communicator_id(id.data(), &error), error, device.name());
   return id;
@@ -54,6 +58,7 @@ Communicator::~Communicator() {
 }
 
 void Communicator::follow_device() {
+  const auto turn = device_.take_turn();
   transom_error error{};
   expect_ok(device_.table().event_record(event_, device_.stream(), &error), error, device_.name());
   expect_ok(device_.table().event_wait(event_, stream_, &error), error, device_.name());
@@ -76,6 +81,7 @@ void Communicator::start_broadcast(const Buffer& buffer, DType dtype) {
 }
 
 void Communicator::wait() {
+  const auto turn = device_.take_turn();
   transom_error error{};
   expect_ok(device_.table().event_record(event_, stream_, &error), error, device_.name());
   expect_ok(device_.table().event_wait(event_, device_.stream(), &error), error, device_.name());

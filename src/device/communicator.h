@@ -14,9 +14,14 @@ namespace transom {
 
 using CommunicatorId = std::array<unsigned char, 256>;
 
-// What the other processes join by; made by one of them. `transport`: how to reach them ("mpi", "gloo", "hccl"), or
-// empty for what suits the device best. Throws where the device has no collectives or not this way.
-CommunicatorId make_communicator_id(const Device& device, const std::string& transport);
+struct CommunicatorOptions {
+  std::string transport;  // how to reach the others ("mpi", "gloo", "hccl"); empty: what suits the device best
+  std::string address;    // of the server of the rank that makes the id; empty: all are on one server
+  int64_t timeout = 0;    // seconds for which ranks wait for each other; 0: as long as the device likes
+};
+
+// What the other processes join by; made by one of them. Throws where the device has no collectives or not this way.
+CommunicatorId make_communicator_id(const Device& device, const CommunicatorOptions& options);
 
 // Not thread-safe, but for abort. The device must outlive it.
 class Communicator {

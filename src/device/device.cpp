@@ -2,6 +2,7 @@
 #include "device/device.h"
 
 #include <atomic>
+#include <cstring>
 
 #include "base/error.h"
 #include "device/communicator.h"
@@ -26,6 +27,7 @@ std::shared_ptr<Buffer> Buffer::derived(const std::vector<uint64_t>& key,
 void Buffer::read(std::span<std::byte> to) const {
   transom_error error{};
   const transom_plugin& table = device_->table();
+  const auto turn = device_->take_turn();
   if (!to.empty())
     expect_ok(table.copy_to_host(device_->stream(), {handle_, 0}, to.data(), to.size(), &error), error,
               device_->name());
@@ -36,6 +38,7 @@ void Buffer::write(std::span<const std::byte> from) const {
   transom_error error{};
   if (from.empty()) return;
   const transom_plugin& table = device_->table();
+  const auto turn = device_->take_turn();
   expect_ok(table.copy_to_device(device_->stream(), from.data(), {handle_, 0}, from.size(), &error), error,
             device_->name());
   expect_ok(table.stream_synchronize(device_->stream(), &error), error, device_->name());
@@ -62,6 +65,13 @@ std::shared_ptr<Buffer> Device::allocate(size_t bytes) {
 
 std::shared_ptr<Buffer> Device::upload(std::span<const std::byte> bytes) {
   auto buffer = allocate(bytes.size());
+  // No work on the stream knows the new buffer: where it is host memory, who prepares a batch beside a step that runs
+  // need not wait for it. What is large is copied by the device with all cores.
+  constexpr size_t kSmall = 1 << 20;
+  if (has(TRANSOM_DEVICE_HOST_MEMORY) && table().buffer_host_pointer && bytes.size() <= kSmall) {
+    if (!bytes.empty()) std::memcpy(table().buffer_host_pointer(buffer->handle()), bytes.data(), bytes.size());
+    return buffer;
+  }
   buffer->write(bytes);
   return buffer;
 }
@@ -81,6 +91,7 @@ std::shared_ptr<Buffer> Device::import(std::span<const std::byte> bytes, std::sh
 
 void Device::synchronize() {
   transom_error error{};
+  const auto turn = take_turn();
   expect_ok(table().stream_synchronize(stream_, &error), error, name_);
 }
 

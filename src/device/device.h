@@ -58,6 +58,9 @@ class Buffer : public Storage {
   static uint64_t next_id();
 };
 
+// A device, its stream and its arena serve one thread at a time. What enqueues work on the stream takes its turn by
+// itself (Buffer::read and write, Program::run, CapturedProgram); all else here is safe from all threads, but for
+// join().
 class Device : public std::enable_shared_from_this<Device> {
  public:
   // "cpu", "hpu:1"; empty: TRANSOM_DEVICE, else the best. Opened once, shared from then on.
@@ -72,6 +75,9 @@ class Device : public std::enable_shared_from_this<Device> {
   const transom_device_properties& properties() const { return properties_; }
   transom_device* handle() const { return handle_; }
   transom_stream* stream() const { return stream_; }
+  // The device is the caller's while the lock lives. Only who holds it may pass stream() to the plugin or use the
+  // arena. A thread may take it several times.
+  [[nodiscard]] std::unique_lock<std::recursive_mutex> take_turn() const { return std::unique_lock(turn_); }
   bool has(transom_device_flag flag) const { return properties_.flags & flag; }
 
   std::shared_ptr<Buffer> allocate(size_t bytes);
@@ -81,7 +87,7 @@ class Device : public std::enable_shared_from_this<Device> {
   void synchronize();
   MemoryUse memory_use() const;
 
-  // A buffer of at least so many bytes that one program at a time uses as its arena.
+  // A buffer of at least so many bytes that one program at a time uses as its arena: for who has its turn.
   const std::shared_ptr<Buffer>& arena(size_t bytes);
 
   // Makes this device one of a group: from then on programs carry their collectives out between its ranks. Null: alone
@@ -96,6 +102,7 @@ class Device : public std::enable_shared_from_this<Device> {
   transom_device_properties properties_{};
   transom_device* handle_ = nullptr;
   transom_stream* stream_ = nullptr;
+  mutable std::recursive_mutex turn_;
   std::shared_ptr<Buffer> arena_;
   std::unique_ptr<Communicator> communicator_;
 };
@@ -103,6 +110,6 @@ class Device : public std::enable_shared_from_this<Device> {
 DeviceInfo describe_device(const Device& device);
 
 // The device in use; see set_device.
-const std::shared_ptr<Device>& default_device();
+std::shared_ptr<Device> default_device();
 
 }  // namespace transom

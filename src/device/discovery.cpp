@@ -14,10 +14,22 @@
 namespace transom {
 namespace {
 
-std::recursive_mutex mutex;
-std::map<std::string, std::shared_ptr<Device>> opened;  // by the name asked for
-std::string chosen_name;
-std::shared_ptr<Device> chosen;
+// A device that was asked for. Its lock is held while it is opened, which may take long; others are not held up.
+struct Opened {
+  std::mutex mutex;
+  std::shared_ptr<Device> device;
+};
+
+// Never destroyed: at the end of the process a driver may be gone before its devices, and closing them then crashes.
+struct Devices {
+  std::mutex mutex;                                       // of what follows; never held while a plugin is called
+  std::map<std::string, std::shared_ptr<Opened>> opened;  // by the name asked for
+  std::shared_ptr<Device> chosen;
+};
+Devices& devices() {
+  static Devices& instance = *new Devices;
+  return instance;
+}
 
 // A plugin passes on what its driver says of itself; one that emulates the hardware says so there.
 bool is_emulated(const transom_device_properties& properties) {
@@ -128,12 +140,18 @@ std::vector<DeviceInfo> list_devices() {
 }
 
 std::shared_ptr<Device> Device::open(const std::string& asked) {
-  const std::lock_guard lock(mutex);
   const char* environment = std::getenv("TRANSOM_DEVICE");
   const std::string name = !asked.empty() ? asked : environment && *environment ? environment : best_name();
+  const std::shared_ptr<Opened> place = [&] {
+    const std::lock_guard lock(devices().mutex);
+    std::shared_ptr<Opened>& found = devices().opened[name];
+    if (!found) found = std::make_shared<Opened>();
+    return found;
+  }();
+  const std::lock_guard lock(place->mutex);
   // What was lost is opened anew; tensors on the old one stay lost.
-  if (const auto found = opened.find(name); found != opened.end() && !take_lost(name)) return found->second;
-  else if (found != opened.end()) opened.erase(found);
+  if (place->device && !take_lost(name)) return place->device;
+  place->device.reset();
 
   const size_t colon = name.find(':');
   uint32_t index = 0;
@@ -155,7 +173,7 @@ std::shared_ptr<Device> Device::open(const std::string& asked) {
   if (is_emulated(device->properties_)) device->properties_.flags |= TRANSOM_DEVICE_EMULATED;
   expect_ok(table.device_open(index, &device->handle_, &error), error, name);
   expect_ok(table.stream_create(device->handle_, &device->stream_, &error), error, name);
-  opened.emplace(name, device);
+  place->device = device;
   return device;
 }
 
@@ -169,15 +187,20 @@ DeviceInfo describe_device(const Device& device) {
 }
 
 void set_device(const std::string& name) {
-  const std::lock_guard lock(mutex);
-  chosen = Device::open(name);
-  chosen_name = chosen->name();
+  std::shared_ptr<Device> device = Device::open(name);
+  const std::lock_guard lock(devices().mutex);
+  devices().chosen = std::move(device);
 }
 
-const std::shared_ptr<Device>& default_device() {
-  const std::lock_guard lock(mutex);
-  if (!chosen) set_device("");
-  return chosen;
+std::shared_ptr<Device> default_device() {
+  {
+    const std::lock_guard lock(devices().mutex);
+    if (devices().chosen) return devices().chosen;
+  }
+  std::shared_ptr<Device> device = Device::open("");
+  const std::lock_guard lock(devices().mutex);
+  if (!devices().chosen) devices().chosen = std::move(device);
+  return devices().chosen;
 }
 
 std::string device_name() { return default_device()->name(); }

@@ -37,17 +37,10 @@ const transom_host& host() {
   return value;
 }
 
-fs::path own_directory() {
-  Dl_info info{};
-  if (!dladdr(reinterpret_cast<void*>(&plugin_files), &info) || !info.dli_fname) return {};
-  std::error_code ignored;
-  return fs::canonical(info.dli_fname, ignored).parent_path() / "transom";
-}
-
 // Plugins that come with the library and load no driver.
 bool is_trusted(const fs::path& file) {
   const std::string name = plugin_name(file);
-  return (name == "cpu" || name == "reference" || name == "null") && file.parent_path() == own_directory();
+  return (name == "cpu" || name == "reference" || name == "null") && file.parent_path() == own_plugin_directory();
 }
 
 // What a plugin wrote, on one line.
@@ -164,11 +157,20 @@ void Plugin::check() const {
   whole("collectives",
         {t.communicator_id != nullptr, t.communicator_create != nullptr, t.communicator_destroy != nullptr,
          t.all_reduce != nullptr, t.all_gather != nullptr, t.reduce_scatter != nullptr, t.broadcast != nullptr});
+  whole("messages",
+        {t.send != nullptr, t.receive != nullptr, t.message_group_begin != nullptr, t.message_group_end != nullptr});
   whole("host memory", {t.host_allocate != nullptr, t.host_free != nullptr});
 }
 
 // Libraries stay loaded: a plugin may have threads or handlers that outlive its last device.
 Plugin::~Plugin() = default;
+
+fs::path own_plugin_directory() {
+  Dl_info info{};
+  if (!dladdr(reinterpret_cast<void*>(&plugin_files), &info) || !info.dli_fname) return {};
+  std::error_code ignored;
+  return fs::canonical(info.dli_fname, ignored).parent_path() / "transom";
+}
 
 std::vector<fs::path> plugin_directories() {
   std::vector<fs::path> directories;
@@ -180,7 +182,7 @@ std::vector<fs::path> plugin_directories() {
       rest.remove_prefix(std::min(end + 1, rest.size()));
     }
   }
-  if (const fs::path own = own_directory(); !own.empty()) directories.push_back(own);
+  if (const fs::path own = own_plugin_directory(); !own.empty()) directories.push_back(own);
   return directories;
 }
 

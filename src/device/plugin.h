@@ -33,6 +33,7 @@ class Plugin {
 // The libraries libtransom_<name>.so in TRANSOM_PLUGIN_PATH, then in the directory `transom` beside the library itself;
 // the first of each name.
 std::vector<fs::path> plugin_files();
+fs::path own_plugin_directory();                // `transom` beside the library
 std::vector<fs::path> plugin_directories();     // where those are looked for
 std::string plugin_name(const fs::path& file);  // "hpu" of .../libtransom_hpu.so
 

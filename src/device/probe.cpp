@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/probe.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
+#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,11 +13,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 
 #include "base/error.h"
-#include "transom/device_plugin.h"
+#include "base/log.h"
+#include "device/passed_trials.h"
+#include "device/plugin.h"
 
 namespace transom {
 namespace {
@@ -31,53 +32,49 @@ int patience_in_milliseconds() {
   return (value > 0 && value < 86400 ? value : 120) * 1000;
 }
 
-// The child has none of the parent's threads.
-void one_after_the_other(size_t count, void* context, transom_parallel_body body) {
-  for (size_t i = 0; i < count; ++i) body(context, i);
-}
+// The program beside the plugins, see probe_program.cpp. A fork of this process could hang: its other threads may hold
+// locks of the loader or of malloc, and nobody would release them in the child.
+fs::path probe_program() { return own_plugin_directory() / "probe-plugin"; }
 
-// Nothing may unwind from here into the code that the parent runs.
-[[noreturn]] void load_in_child(const char* file) noexcept {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  const rlimit none{0, 0};
-  setrlimit(RLIMIT_CORE, &none);
-  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS}) std::signal(signal, SIG_DFL);
-  if (const int nowhere = open("/dev/null", O_RDWR); nowhere >= 0) {
-    dup2(nowhere, STDOUT_FILENO);
-    dup2(nowhere, STDERR_FILENO);
-  }
-  void* library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-  const auto plugin_open =
-      library ? reinterpret_cast<transom_plugin_open_function>(dlsym(library, "transom_plugin_open")) : nullptr;
-  if (plugin_open) {
-    static const transom_host host = {.struct_size = sizeof(transom_host),
-                                      .major = TRANSOM_PLUGIN_MAJOR,
-                                      .minor = TRANSOM_PLUGIN_MINOR,
-                                      .log = [](int32_t, const char*) {},
-                                      .threads = 1,
-                                      .parallel = one_after_the_other,
-                                      .release = [](const void*, size_t) {}};
-    transom_plugin table{};
-    table.struct_size = sizeof table;
-    transom_error error{};
-    uint32_t count = 0;
-    if (plugin_open(&host, &table, &error) == TRANSOM_OK && table.major == TRANSOM_PLUGIN_MAJOR && table.device_count)
-      table.device_count(&count, &error);
-  }
-  _exit(0);
+pid_t start(const fs::path& program, const fs::path& file, int open_end) {
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawnattr_init(&attributes);
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    posix_spawn_file_actions_addopen(&actions, stream, "/dev/null", O_RDWR, 0);
+  posix_spawn_file_actions_adddup2(&actions, open_end, open_end);  // onto itself: it stays open in the child
+  sigset_t none, all;
+  sigemptyset(&none);
+  sigfillset(&all);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &all);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  std::string program_name = program.string(), file_name = file.string();
+  char* words[] = {program_name.data(), file_name.data(), nullptr};
+  pid_t child = -1;
+  if (posix_spawn(&child, program_name.c_str(), &actions, &attributes, words, environ) != 0) child = -1;
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+  return child;
 }
 
 // Why the file must not be loaded; empty if it may.
 std::string try_in_child(const fs::path& file) {
+  const fs::path program = probe_program();
+  std::error_code ignored;
+  if (!fs::exists(program, ignored)) {
+    log(LogLevel::kDebug, fmt::format("{}: loaded without a trial: there is no {}", file.string(), program.string()));
+    return "";
+  }
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return "";  // no child, no trial
-  const pid_t child = fork();
+  const pid_t child = start(program, file, ends[1]);
   if (child < 0) {
     close(ends[0]);
     close(ends[1]);
     return "";
   }
-  if (child == 0) load_in_child(file.c_str());
   close(ends[1]);
   // The child's end closes when it is gone.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(patience_in_milliseconds());
@@ -109,12 +106,26 @@ std::string try_in_child(const fs::path& file) {
 }  // namespace
 
 void probe_plugin(const fs::path& file) {
+  // One trial a file in this process; who asks for another file does not wait.
+  struct Trial {
+    std::once_flag once;
+    std::string fault;
+  };
   static std::mutex mutex;
-  static std::map<fs::path, std::string> tried;
-  const std::lock_guard lock(mutex);
-  auto found = tried.find(file);
-  if (found == tried.end()) found = tried.emplace(file, try_in_child(file)).first;
-  if (!found->second.empty()) fail(ErrorKind::kDevice, "{}: the plugin {}", file.string(), found->second);
+  static std::map<fs::path, std::shared_ptr<Trial>> trials;
+  const std::shared_ptr<Trial> trial = [&] {
+    const std::lock_guard lock(mutex);
+    std::shared_ptr<Trial>& found = trials[file];
+    if (!found) found = std::make_shared<Trial>();
+    return found;
+  }();
+  std::call_once(trial->once, [&] {
+    const PassedTrials passed(file);
+    if (passed.contain_this()) return;
+    trial->fault = try_in_child(file);
+    if (trial->fault.empty()) passed.add();
+  });
+  if (!trial->fault.empty()) fail(ErrorKind::kDevice, "{}: the plugin {}", file.string(), trial->fault);
 }
 
 }  // namespace transom

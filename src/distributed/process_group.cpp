@@ -1,17 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distributed/process_group.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "base/error.h"
 #include "device/communicator.h"
+#include "distributed/launch.h"
 
 namespace transom {
 
 ProcessGroup::ProcessGroup(const Launch& launch, const ProcessGroupOptions& options, std::shared_ptr<Device> device)
     : launch_(launch), device_(std::move(device)) {
-  if (is_main()) server_ = std::make_unique<StoreServer>(launch, options.timeout);
-  client_ = std::make_unique<StoreClient>(launch, options.timeout);
+  // Connections to rank 0, those of the device to other ranks, and what a process has open anyway.
+  constexpr uint64_t kOthers = 256;
+  allow_files(static_cast<uint64_t>(launch.ranks) * (is_main() ? 2 : 1) + kOthers);
+  const StoreOptions store{.timeout = options.timeout};
+  if (is_main()) server_ = std::make_unique<StoreServer>(launch, store);
+  client_ = std::make_unique<StoreClient>(launch, store);
   std::string failure;
   try {
     // All ranks compute with one kind of device; else their collectives would wait for each other for ever.
@@ -23,7 +30,10 @@ ProcessGroup::ProcessGroup(const Launch& launch, const ProcessGroupOptions& opti
              quoted(kinds[rank]), quoted(kinds[0]));
     std::string mine;
     if (is_main()) {
-      const CommunicatorId id = make_communicator_id(*device_, options.backend);
+      const CommunicatorId id = make_communicator_id(
+          *device_, {.transport = options.backend,
+                     .address = launch_.master_address,
+                     .timeout = static_cast<int64_t>(std::ceil(std::min<double>(options.timeout, UINT32_MAX)))});
       mine.assign(id.begin(), id.end());
     }
     const std::string text = from_main(mine);
@@ -43,7 +53,7 @@ ProcessGroup::ProcessGroup(const Launch& launch, const ProcessGroupOptions& opti
 
 ProcessGroup::~ProcessGroup() {
   if (!failed_) {
-    // Nobody's connection closes before all are through.
+    // The device's connections stay until all are through, rank 0's server until all have said goodbye.
     try {
       barrier();
     } catch (const Error&) {
@@ -80,7 +90,8 @@ bool ProcessGroup::report_failure(ErrorKind kind, std::string& message) {
   std::optional<LostRank> lost = client_->lost(std::chrono::milliseconds(kind == ErrorKind::kDevice ? 1500 : 0));
   if (!lost) lost = client_->fail_with(message);
   if (Communicator* communicator = device_->communicator()) communicator->abort();
-  if (!lost || lost->rank == rank()) return true;
+  if (!lost) return true;
+  if (lost->rank == rank() && lost->reporter == rank()) return true;
   message = fmt::format("rank {} is lost: {}", lost->rank,
                         lost->text.empty() ? "its process ended without a word" : lost->text);
   return lost->reporter == rank();
@@ -106,8 +117,9 @@ bool report_before_joining(ErrorKind kind, std::string& message) {
     const Launch launch = launch_of_environment();
     if (launch.ranks == 1) return !message.empty();
     std::unique_ptr<StoreServer> server;
-    if (launch.rank == 0) server = std::make_unique<StoreServer>(launch, kPatience);
-    StoreClient client(launch, kPatience);
+    const StoreOptions store{.timeout = kPatience};
+    if (launch.rank == 0) server = std::make_unique<StoreServer>(launch, store);
+    StoreClient client(launch, store);
     const std::string mine = fmt::format("rank {}: {}", launch.rank, message);
     const std::optional<LostRank> lost = client.fail_with(mine);
     message = mine;
@@ -123,7 +135,8 @@ ProcessGroup* process_group() { return the_group().get(); }
 
 void join_process_group(const ProcessGroupOptions& options) {
   const Launch launch = launch_of_environment();
-  if (launch.ranks == 1 || the_group()) return;
+  if (the_group()) return;
+  if (launch.ranks == 1) return refuse_to_train_alone();
   tried_to_join = true;
   the_group() = std::make_unique<ProcessGroup>(launch, options, default_device());
 }

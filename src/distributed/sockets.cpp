@@ -4,15 +4,18 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
 #include <thread>
 
 #include "base/error.h"
+#include "base/log.h"
 
 namespace transom {
 namespace {
@@ -37,12 +40,44 @@ Addresses look_up(const std::string& host, uint16_t port) {
   return {found, ::freeaddrinfo};
 }
 
-void send_at_once(const Socket& socket) {
-  const int one = 1;
-  ::setsockopt(socket.file(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+void set(const Socket& socket, int level, int option, int value) {
+  ::setsockopt(socket.file(), level, option, &value, sizeof value);
+}
+
+bool send_all(const Socket& socket, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t sent = ::send(socket.file(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent <= 0) return false;
+    bytes.remove_prefix(static_cast<size_t>(sent));
+  }
+  return true;
 }
 
 }  // namespace
+
+void expect_answers(const Socket& socket, Clock::duration patience) {
+  const auto milliseconds = static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(patience).count());
+  const int step = std::max(1, milliseconds / 4000);  // seconds
+  set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(socket, IPPROTO_TCP, TCP_KEEPIDLE, step);
+  set(socket, IPPROTO_TCP, TCP_KEEPINTVL, step);
+  set(socket, IPPROTO_TCP, TCP_KEEPCNT, 3);
+  set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, milliseconds);
+}
+
+void allow_files(uint64_t count) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= count) return;
+  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, count);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_cur < count)
+    log(LogLevel::kWarning,
+        fmt::format("this process may open {} files, but its ranks need about {}; raise the limit with ulimit -n or "
+                    "LimitNOFILE",
+                    limit.rlim_cur, count));
+}
 
 void Socket::close() {
   if (file_ >= 0) ::close(std::exchange(file_, -1));
@@ -74,7 +109,7 @@ Socket connect_to(const std::string& host, uint16_t port, Clock::time_point end)
     for (const addrinfo* item = addresses.get(); item; item = item->ai_next) {
       Socket socket(::socket(item->ai_family, item->ai_socktype | SOCK_CLOEXEC, item->ai_protocol));
       if (socket && ::connect(socket.file(), item->ai_addr, item->ai_addrlen) == 0) {
-        send_at_once(socket);
+        set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
         return socket;
       }
       reason = errno;
@@ -85,17 +120,21 @@ Socket connect_to(const std::string& host, uint16_t port, Clock::time_point end)
   }
 }
 
-bool send_frame(const Socket& socket, FrameKind kind, std::string_view contents) {
+std::string bytes_of_frame(FrameKind kind, std::string_view contents) {
   const Header header{kMark, static_cast<uint32_t>(kind), contents.size()};
   std::string bytes(reinterpret_cast<const char*>(&header), sizeof header);
   bytes += contents;
-  for (size_t done = 0; done < bytes.size();) {
-    const ssize_t sent = ::send(socket.file(), bytes.data() + done, bytes.size() - done, MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent <= 0) return false;
-    done += static_cast<size_t>(sent);
-  }
-  return true;
+  return bytes;
+}
+
+bool send_frame(const Socket& socket, FrameKind kind, std::string_view contents) {
+  return send_all(socket, bytes_of_frame(kind, contents));
+}
+
+void send_heartbeat(const Socket& socket) {
+  const std::string bytes = bytes_of_frame(FrameKind::kHeartbeat, "");
+  const ssize_t sent = ::send(socket.file(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent > 0) send_all(socket, std::string_view(bytes).substr(static_cast<size_t>(sent)));
 }
 
 bool FrameReader::read(const Socket& socket) {
@@ -103,6 +142,8 @@ bool FrameReader::read(const Socket& socket) {
   ssize_t got;
   do got = ::recv(socket.file(), piece, sizeof piece, 0);
   while (got < 0 && errno == EINTR);
+  if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return true;
+  if (got == 0) errno = 0;
   if (got <= 0) return false;
   buffer_.append(piece, static_cast<size_t>(got));
   if (buffer_.size() >= sizeof(Header)) {
@@ -110,6 +151,7 @@ bool FrameReader::read(const Socket& socket) {
     std::memcpy(&header, buffer_.data(), sizeof header);
     bad_ |= header.mark != kMark || header.length > limit_;
   }
+  if (bad_) errno = 0;
   return !bad_;
 }
 

@@ -32,27 +32,38 @@ class Socket {
   int file_;
 };
 
+// From now on a peer that does not acknowledge what is sent, or is not there when it is asked, ends the connection
+// after about so long: a lost network or server gives no other sign.
+void expect_answers(const Socket& socket, Clock::duration patience);
+
+// Lets this process open so many files where its hard limit allows it; says so where it does not.
+void allow_files(uint64_t count);
+
 // Throws an Error that names the address.
 Socket listen_at(const std::string& host, uint16_t port);
 // Tries again until `end`, since the other side may not be there yet.
 Socket connect_to(const std::string& host, uint16_t port, Clock::time_point end);
 
-enum class FrameKind : uint32_t { kHello = 1, kWelcome, kGather, kAll, kFailure, kLost, kBye };
+enum class FrameKind : uint32_t { kHello = 1, kWelcome, kGather, kAll, kFailure, kLost, kBye, kHeartbeat, kExchange };
 
 struct Frame {
   FrameKind kind{};
   std::string contents;
 };
 
-// False where the other side is gone.
+std::string bytes_of_frame(FrameKind kind, std::string_view contents);
+// Returns when all is sent; false where the other side is gone.
 bool send_frame(const Socket& socket, FrameKind kind, std::string_view contents);
+// Sends a heartbeat unless that would wait: then other bytes are on their way.
+void send_heartbeat(const Socket& socket);
 
 // Puts frames together from what comes in.
 class FrameReader {
  public:
   explicit FrameReader(uint64_t limit) : limit_(limit) {}
   void set_limit(uint64_t limit) { limit_ = limit; }
-  // Takes what the socket has, waiting only if it has nothing; false at its end or when what came is no frame.
+  // Takes what the socket has, waiting only if it has nothing and waits at all; false at its end, with errno 0, when it
+  // fails, or when what came is no frame.
   bool read(const Socket& socket);
   std::optional<Frame> next();
 

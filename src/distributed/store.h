@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the processes of a group exchange values of the host and learn of each other's end: rank 0 serves, all are
-// connected to it, rank 0 too.
+// connected to it, rank 0 too. Both sides send heartbeats, from threads that do nothing else, so that a process that
+// stands still or that the network has lost is noticed as one that ended is.
 #pragma once
 
+#include <algorithm>
 #include <condition_variable>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -17,70 +20,106 @@
 
 namespace transom {
 
-// Serves from a thread of its own, until everybody has gone.
+struct StoreOptions {
+  double timeout = 1800;  // seconds for which ranks wait for each other
+  double silence = 60;    // seconds without a sign of life after which a rank counts as lost; not above the timeout
+
+  Clock::duration patience() const { return in_clock(timeout); }
+  Clock::duration longest_silence() const { return in_clock(std::min(timeout, silence)); }
+  Clock::duration heartbeat() const { return longest_silence() / 6; }
+
+ private:
+  static Clock::duration in_clock(double seconds) {
+    return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  }
+};
+
+// Serves from a thread of its own. Its sends wait for nobody: what a rank does not read yet is kept for it.
 class StoreServer {
  public:
-  StoreServer(const Launch& launch, double timeout);
+  StoreServer(const Launch& launch, const StoreOptions& options);
+  // Returns when all ranks have left, or are lost or silent.
   ~StoreServer();
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
 
  private:
   struct Guest;
+  using Bytes = std::shared_ptr<const std::string>;  // of a frame, the same for all who get it
+
   void serve();
+  bool is_over() const;
+  void accept_one();
+  void read(Guest& guest);
   void welcome_stranger(Guest& guest, const Frame& frame);
   void take(Guest& guest, const Frame& frame);
-  void lose(int64_t rank, const std::string& text);
+  void take_part(size_t rank, const Frame& frame);
+  void answer_round();
+  void send(Guest& guest, Bytes bytes);
+  void flush(Guest& guest);
   void send_to_all(FrameKind kind, const std::string& contents);
+  void lose(int64_t rank, const std::string& text, bool speaks_itself);
+  void tell_main();
   void check_time();
 
   Launch launch_;
-  Clock::duration timeout_;
+  StoreOptions options_;
   Socket listener_;
   int wake_[2] = {-1, -1};
   std::vector<std::unique_ptr<Guest>> guests_;
   std::vector<Guest*> ranks_;                         // by rank; null: not here (yet)
   std::vector<std::optional<std::string>> gathered_;  // of this round
-  std::optional<Clock::time_point> round_began_;
-  Clock::time_point began_;
-  bool welcomed_ = false, broken_ = false;
+  FrameKind round_kind_{};
+  std::optional<Clock::time_point> round_began_, ending_, broke_;
+  Clock::time_point looked_, beat_, accept_again_;
+  Bytes for_main_;  // news of a loss, which rank 0 gets last: it may end as soon as it knows, and this thread with it
+  bool welcomed_ = false;
   std::thread thread_;
 };
 
 // What is known of a rank that is lost.
 struct LostRank {
   int64_t rank = 0;
-  std::string text;       // what it said before it ended; empty: nothing
+  std::string text;       // what it said before it ended, or how it was missed; empty: nothing
   int64_t reporter = -1;  // the rank that tells the user
 };
 
 class StoreClient {
  public:
   // Returns when all ranks have come.
-  StoreClient(const Launch& launch, double timeout);
+  StoreClient(const Launch& launch, const StoreOptions& options);
   ~StoreClient();
   StoreClient(const StoreClient&) = delete;
   StoreClient& operator=(const StoreClient&) = delete;
 
   // What each rank gave, by rank; all call it together. Throws when a rank is lost.
   std::vector<std::string> all_gather(const std::string& mine);
+  // The same where each rank gives something else to each: `parts` has one for each rank, and what comes back is what
+  // each rank gave to this one. No rank gets what is not for it.
+  std::vector<std::string> exchange(const std::vector<std::string>& parts);
   // Tells the others why this rank ends. Returns which rank counts as the one that failed, which may be another that
   // was faster; nothing if the server does not say so soon.
   std::optional<LostRank> fail_with(const std::string& text);
   void leave();
   // The rank that was lost, waiting so long for the news.
   std::optional<LostRank> lost(std::chrono::milliseconds patience);
-  // Called once, on a thread of the client's, when a rank is lost.
+  // Called once, on a thread of the client's, when a rank is lost. Returns when a call that is under way of what was
+  // given before has ended; not to be called from there.
   void on_loss(std::function<void()> callback);
 
  private:
   void listen();
+  bool send(FrameKind kind, const std::string& contents);
+  void lose(LostRank lost);
+  std::vector<std::string> round(FrameKind kind, const std::string& mine);
+
   Launch launch_;
-  Clock::duration timeout_;
+  StoreOptions options_;
   Socket socket_;
+  std::mutex sending_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool welcomed_ = false, leaving_ = false;
+  bool welcomed_ = false, leaving_ = false, calling_ = false;
   std::optional<std::string> answer_;
   std::optional<LostRank> lost_;
   std::function<void()> callback_;

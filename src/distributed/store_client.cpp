@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <poll.h>
+
 #include <charconv>
 #include <cstring>
 
@@ -48,26 +50,28 @@ std::optional<std::vector<std::string>> split_texts(const std::string& bytes) {
   return texts;
 }
 
-StoreClient::StoreClient(const Launch& launch, double timeout)
-    : launch_(launch), timeout_(std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(timeout))) {
-  const Clock::time_point end = Clock::now() + timeout_;
+StoreClient::StoreClient(const Launch& launch, const StoreOptions& options) : launch_(launch), options_(options) {
+  const Clock::time_point end = Clock::now() + options.patience();
   socket_ = connect_to(launch.master_address, launch.master_port, end);
+  expect_answers(socket_, options.longest_silence());
   send_frame(socket_, FrameKind::kHello,
              joined_texts({std::to_string(launch.rank), std::to_string(launch.ranks), launch.job}));
   thread_ = std::thread([this] { listen(); });
   std::unique_lock lock(mutex_);
   const bool news = changed_.wait_until(lock, end, [&] { return welcomed_ || lost_; });
   if (welcomed_) return;
+  leaving_ = true;
+  const std::optional<LostRank> lost = lost_;
   lock.unlock();
   socket_.shut();
   thread_.join();
   if (!news)
     fail("rank {}: not all of the {} ranks came to {}:{} in time", launch.rank, launch.ranks, launch.master_address,
          launch.master_port);
-  if (lost_->text.empty())
+  if (lost->text.empty())
     fail("rank {}: {}:{} refused it; expected rank 0 of the same job there, with WORLD_SIZE {} and no other rank {}",
          launch.rank, launch.master_address, launch.master_port, launch.ranks, launch.rank);
-  fail("{}", sentence(*lost_));
+  fail("{}", sentence(*lost));
 }
 
 StoreClient::~StoreClient() {
@@ -79,20 +83,48 @@ StoreClient::~StoreClient() {
   if (thread_.joinable()) thread_.join();
 }
 
+// The first loss only. `calling_` tells on_loss that the callback, which it may have replaced, is still at work.
+void StoreClient::lose(LostRank lost) {
+  std::unique_lock lock(mutex_);
+  if (lost_ || leaving_) return;
+  lost_ = std::move(lost);
+  const std::function<void()> callback = callback_;
+  calling_ = callback != nullptr;
+  changed_.notify_all();
+  if (!callback) return;
+  lock.unlock();
+  callback();
+  lock.lock();
+  calling_ = false;
+  changed_.notify_all();
+}
+
 void StoreClient::listen() {
   FrameReader reader(kMostBytes);
-  const auto lose = [&](LostRank lost) {
-    std::function<void()> callback;
-    {
-      const std::lock_guard lock(mutex_);
-      if (lost_ || leaving_) return;
-      lost_ = std::move(lost);
-      callback = callback_;
+  Clock::time_point heard = Clock::now(), looked = heard, beat = heard;
+  const int64_t speaker = launch_.rank == 0 ? 0 : 1;  // of what befalls rank 0
+  const auto interval = std::chrono::duration_cast<std::chrono::milliseconds>(options_.heartbeat()).count();
+  while (true) {
+    pollfd entry{socket_.file(), POLLIN, 0};
+    if (::poll(&entry, 1, static_cast<int>(std::max<int64_t>(1, interval))) < 0 && errno != EINTR) break;
+    const Clock::time_point now = Clock::now();
+    // After a pause of this process itself it has heard nobody, whoever spoke.
+    if (now - looked > options_.longest_silence() / 2) heard = now;
+    looked = now;
+    if (now - beat >= options_.heartbeat()) {
+      beat = now;
+      // While another thread sends, its bytes are the sign of life.
+      if (const std::unique_lock lock(sending_, std::try_to_lock); lock) send_heartbeat(socket_);
     }
-    changed_.notify_all();
-    if (callback) callback();
-  };
-  while (reader.read(socket_)) {
+    if (!entry.revents) {
+      if (now - heard <= options_.longest_silence()) continue;
+      lose(
+          {0, "it has given no sign of life: its process stands still, or its server or the network is down", speaker});
+      socket_.shut();
+      return;
+    }
+    if (!reader.read(socket_)) break;
+    heard = now;
     while (const auto frame = reader.next()) {
       if (frame->kind == FrameKind::kLost) {
         const auto fields = split_texts(frame->contents);
@@ -106,17 +138,22 @@ void StoreClient::listen() {
     }
   }
   // Rank 0 serves: without it there is nobody else to tell.
-  lose({0, "", launch_.rank == 0 ? 0 : 1});
+  lose({0, "", speaker});
 }
 
-std::vector<std::string> StoreClient::all_gather(const std::string& mine) {
+bool StoreClient::send(FrameKind kind, const std::string& contents) {
+  const std::lock_guard lock(sending_);
+  return send_frame(socket_, kind, contents);
+}
+
+std::vector<std::string> StoreClient::round(FrameKind kind, const std::string& mine) {
   std::unique_lock lock(mutex_);
   if (lost_) fail(ErrorKind::kDevice, "{}", sentence(*lost_));
   answer_.reset();
   lock.unlock();
-  send_frame(socket_, FrameKind::kGather, mine);
+  send(kind, mine);
   lock.lock();
-  if (!changed_.wait_for(lock, timeout_ + kGrace, [&] { return answer_ || lost_; }))
+  if (!changed_.wait_for(lock, options_.patience() + kGrace, [&] { return answer_ || lost_; }))
     fail(ErrorKind::kDevice, "rank {}: the other ranks did not answer in time", launch_.rank);
   if (!answer_) fail(ErrorKind::kDevice, "{}", sentence(*lost_));
   auto parts = split_texts(*answer_);
@@ -126,9 +163,17 @@ std::vector<std::string> StoreClient::all_gather(const std::string& mine) {
   return std::move(*parts);
 }
 
+std::vector<std::string> StoreClient::all_gather(const std::string& mine) { return round(FrameKind::kGather, mine); }
+
+std::vector<std::string> StoreClient::exchange(const std::vector<std::string>& parts) {
+  if (parts.size() != static_cast<size_t>(launch_.ranks))
+    fail(ErrorKind::kInternal, "expected a part for each of {} ranks, found {}", launch_.ranks, parts.size());
+  return round(FrameKind::kExchange, joined_texts(parts));
+}
+
 std::optional<LostRank> StoreClient::fail_with(const std::string& text) {
-  send_frame(socket_, FrameKind::kFailure, text);
-  return lost(std::chrono::seconds(2));
+  send(FrameKind::kFailure, text);
+  return lost(kGrace);
 }
 
 void StoreClient::leave() {
@@ -136,7 +181,7 @@ void StoreClient::leave() {
     const std::lock_guard lock(mutex_);
     leaving_ = true;
   }
-  send_frame(socket_, FrameKind::kBye, "");
+  send(FrameKind::kBye, "");
 }
 
 std::optional<LostRank> StoreClient::lost(std::chrono::milliseconds patience) {
@@ -147,10 +192,12 @@ std::optional<LostRank> StoreClient::lost(std::chrono::milliseconds patience) {
 
 void StoreClient::on_loss(std::function<void()> callback) {
   std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return !calling_; });
   callback_ = std::move(callback);
-  const bool now = lost_.has_value() && callback_;
+  if (!lost_ || !callback_) return;
+  const std::function<void()> now = callback_;
   lock.unlock();
-  if (now) callback_();
+  now();
 }
 
 }  // namespace transom

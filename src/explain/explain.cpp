@@ -16,22 +16,20 @@ namespace transom {
 namespace {
 
 std::string kind_of(const Node& node) {
-  const std::string_view name = node.operation->name;
-  if (name.starts_with("attention")) return "attention";
-  if (arithmetic_of(node) > 0 || name.find("convolution") != name.npos) return "products";
-  if (name == "row_fusion") return "rows";
-  if (name == "fusion" || node.operation->elementwise) {
-    if (node.region)
-      for (const auto& inner : node.region->nodes)
-        if (inner->operation->name.starts_with("reduce_")) return "rows";
-    return "elements";
+  switch (category_of(node)) {
+    case Category::kAttention:
+      return "attention";
+    case Category::kProducts:
+      return "products";
+    case Category::kRows:
+      return "rows";
+    case Category::kElements:
+      return "elements";
+    case Category::kMovement:
+      return "movement";
+    default:
+      return "other";
   }
-  for (const std::string_view rows : {"softmax", "norm", "reduce_", "entropy", "cumulative", "arg_", "sort", "top_k"})
-    if (name.find(rows) != name.npos) return "rows";
-  for (const std::string_view moves :
-       {"permute", "reshape", "broadcast", "slice", "pad", "concatenate", "reverse", "gather", "scatter", "copy"})
-    if (name.find(moves) != name.npos) return "movement";
-  return "other";
 }
 
 // The type in which a product is computed: that of what it reads.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "base/directories.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
@@ -268,7 +269,7 @@ GenerationConfig GenerationConfig::from_pretrained(const std::string& directory)
   const fs::path folder(directory), own = folder / "generation_config.json";
   // What is there besides these fields belongs to the model's own ways of generating (Whisper's timestamps), or, in
   // config.json, to the model.
-  const Config file = Config::read(fs::exists(own) ? own : folder / "config.json");
+  const Config file = Config::read(path_exists(own) ? own : folder / "config.json");
   for (const auto& [name, value] : file.json().items()) {
     if (value.is_null()) continue;
     try {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hub/adapters.h"
 
+#include "base/directories.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "io/config.h"
 #include "transom/hub.h"
 
@@ -20,6 +22,27 @@ fs::path base_of_adapters(const fs::path& directory) {
   if (fs::exists(found / kAdapterConfig, none))
     fail("{}: base_model_name_or_path {} holds adapters itself; merge them first", config.where(), quoted(base));
   return found;
+}
+
+std::vector<std::string> classes_of_adapters(const fs::path& directory) {
+  const fs::path file = directory / kAdapterClasses;
+  std::vector<std::string> names;
+  if (!file_exists(file)) return names;
+  const Json json = read_json(file);
+  require(json.is_array(), "{}: expected a list of names", file.string());
+  for (const Json& name : json) {
+    require(name.is_string(), "{}: expected a list of names, found {}", file.string(), quoted(name.dump()));
+    names.push_back(name.get<std::string>());
+  }
+  return names;
+}
+
+std::vector<std::string> known_classes(const fs::path& directory) {
+  std::vector<std::string> names = classes_of_adapters(directory);
+  if (!names.empty()) return names;
+  for (const auto& [id, name] : Config::read(base_of_adapters(directory) / "config.json").get_map("id2label"))
+    names.push_back(name);
+  return names;
 }
 
 }  // namespace transom

@@ -99,7 +99,8 @@ void ModelCache::link(const std::string& commit, const std::string& file, const 
   fs::create_symlink(target, path, error);
   if (error == std::errc::file_exists) {
     // Another process was here at the same time; or the link leads to a blob that is gone, or is an older one.
-    if (fs::exists(path) && fs::equivalent(path, blob(etag))) return;
+    std::error_code none;
+    if (fs::equivalent(path, blob(etag), none)) return;
     fs::remove(path, error);
     error.clear();
     fs::create_symlink(target, path, error);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/directories.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
@@ -85,21 +86,21 @@ std::string family_of_model(const std::string& model_type) {
 }  // namespace
 
 bool ImageProcessor::is_in(const std::filesystem::path& directory) {
-  if (fs::exists(directory / "preprocessor_config.json")) return true;
+  if (path_exists(directory / "preprocessor_config.json")) return true;
   const fs::path config = directory / "config.json";
-  return fs::exists(config) && Config::read(config).has("pretrained_cfg");
+  return path_exists(config) && Config::read(config).has("pretrained_cfg");
 }
 
 ImageProcessor ImageProcessor::from_pretrained(const std::filesystem::path& directory) {
   const fs::path file = directory / "preprocessor_config.json", model = directory / "config.json";
-  if (fs::exists(file)) {
+  if (path_exists(file)) {
     const Config config = Config::read(file);
     std::string type = config.get_string("image_processor_type", config.get_string("feature_extractor_type", ""));
-    if (type.empty() && fs::exists(model))
+    if (type.empty() && path_exists(model))
       type = family_of_model(Config::read(model).get_string("model_type", "")) + "ImageProcessor";
     return {config, type};
   }
-  if (fs::exists(model)) {
+  if (path_exists(model)) {
     const Config config = Config::read(model);
     if (config.has("pretrained_cfg")) return {config, "TimmWrapperImageProcessor"};
   }

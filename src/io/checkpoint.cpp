@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/directories.h"
 #include "base/error.h"
 #include "io/safetensors.h"
 #include "io/shard_index.h"
@@ -98,18 +99,18 @@ Checkpoint Checkpoint::open(const fs::path& directory) {
   for (const std::string_view name : {kSafetensors, kTorch}) {
     const fs::path file = directory / name;
     const fs::path index = index_of(directory, name);
-    if (fs::exists(file)) {
+    if (path_exists(file)) {
       result.where_ = file.string();
       result.add(read_weights(file));
       return result;
     }
-    if (fs::exists(index)) {
+    if (path_exists(index)) {
       result.where_ = index.string();
       const ShardIndex shards = read_index(index);
       std::set<std::string> files;
       for (const auto& [tensor, shard] : shards.files) files.insert(shard);
       for (const std::string& shard : files) {
-        if (!fs::exists(directory / shard))
+        if (!path_exists(directory / shard))
           fail("{}: names the file {}, which is not there", result.where_, quoted(shard));
         result.add(read_weights(directory / shard));
       }
@@ -157,7 +158,7 @@ void save_checkpoint(const fs::path& directory, const NamedViews& tensors, uint6
     written.insert(std::string(kSafetensors));
   } else {
     for (size_t i = 0; i < shards.size(); ++i) written.insert(shard_name(i + 1, shards.size()));
-    if (!fs::exists(directory / kSafetensors)) keep_old_shards(directory, written);
+    if (!path_exists(directory / kSafetensors)) keep_old_shards(directory, written);
     for (size_t i = 0; i < shards.size(); ++i) {
       const std::string name = shard_name(i + 1, shards.size());
       write_safetensors(directory / name, shards[i]);
@@ -168,11 +169,11 @@ void save_checkpoint(const fs::path& directory, const NamedViews& tensors, uint6
     written.insert(path.filename().string());
   }
   std::vector<fs::path> left;
-  for (const auto& entry : fs::directory_iterator(directory)) {
-    const std::string name = entry.path().filename().string();
-    const std::optional<std::string> abandoned = abandoned_destination(name);
+  for (const fs::path& path : list_directory(directory)) {
+    const std::string name = path.filename().string();
+    const std::optional<std::string> abandoned = abandoned_destination(path.string());
     if ((is_weight_file(name) && !written.contains(name)) || (abandoned && is_weight_file(*abandoned)))
-      left.push_back(entry.path());
+      left.push_back(path);
   }
   // An old index goes before the shards it names.
   std::sort(left.begin(), left.end(),

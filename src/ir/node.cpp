@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <mutex>
 #include <unordered_set>
 
@@ -82,15 +83,23 @@ void check_region(const Operation& operation, const std::vector<Type>& types, co
 
 }  // namespace
 
-// A chain of nodes may be as long as a training run's graph: release it in a loop, not by recursion.
+// A chain of nodes may be as long as a training run's graph: release it in a loop, not by recursion. What a destructor
+// that is called inside of another releases, the outer one releases for it. Nothing here looks at another node, which
+// may be another thread's.
 Node::~Node() {
-  std::vector<Tensor> pending = std::move(inputs);
-  while (!pending.empty()) {
-    const Tensor tensor = std::move(pending.back());
-    pending.pop_back();
-    if (tensor.node() && tensor.node().use_count() == 1)
-      for (Tensor& input : tensor.node()->inputs) pending.push_back(std::move(input));
+  thread_local std::vector<Tensor>* pending = nullptr;
+  if (inputs.empty()) return;
+  if (pending) {
+    pending->insert(pending->end(), std::make_move_iterator(inputs.begin()), std::make_move_iterator(inputs.end()));
+    return;
   }
+  std::vector<Tensor> mine = std::move(inputs);
+  pending = &mine;
+  while (!mine.empty()) {
+    const Tensor last = std::move(mine.back());
+    mine.pop_back();
+  }
+  pending = nullptr;
 }
 
 std::shared_ptr<Node> make_node(const Operation& operation, std::vector<Tensor> inputs, Attributes attributes,

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -62,14 +63,80 @@ struct Sample {
   int64_t index_limit = 2;
 };
 
+// What the cost rules see.
+struct CostRequest {
+  std::span<const Type> inputs, outputs;
+  const Attributes& attributes;
+};
+
+// What the error of a device is measured by.
+enum class ErrorScale {
+  kExact,    // none is allowed: the reference rounded to the element type
+  kElement,  // units in the last place of the expected element
+  kTerms,    // of the expected element, and of the sum of its terms' magnitudes in the type that sums
+  kTensor,   // units in the last place of the largest expected element of the tensor
+};
+struct ErrorBound {
+  ErrorScale scale = ErrorScale::kExact;
+  double units = 0;  // units in the last place of the output's element type
+};
+struct ErrorBounds {
+  ErrorBound wide, half;  // of f32 and f64; of the 16-bit types
+};
+
 enum class OperationKind { kPrimitive, kComposite };
+
+// What a kernel of the operation does most: profiles and explanations sort nodes by it.
+enum class Category {
+  kByTraits,  // kElements if element-wise, kMovement if it only moves, else kOther
+  kElements,
+  kRows,
+  kMovement,
+  kProducts,
+  kAttention,
+  kOther
+};
+
+// How an operation walks the rows of a tensor, which lie along its last axis. What is row-wise may stand in a
+// row_fusion: every device that supports row_fusion computes it there some rows at a time.
+enum class RowWise {
+  kNo,
+  kEachRow,        // a row of the output needs that row of the inputs; inputs of one row are the same for all rows
+  kReduction,      // one number for each row, where the attribute `axes` is the last axis
+  kAndColumnSums,  // the first output as kEachRow; the others are sums over all rows
+};
+
+// What autocast does with the floating inputs.
+enum class AutocastClass {
+  kAsGiven,
+  kLow,   // products: in the 16-bit type
+  kFull,  // norms, softmax, losses: in f32
+};
 
 struct Operation {
   std::string_view name;
   OperationKind kind = OperationKind::kPrimitive;
   std::string_view documentation;
+
+  // Traits. Passes, the memory plan, profiles and certify ask these, never the name.
   bool elementwise = false;     // output element i needs only input elements i; all shapes are equal
   bool stops_gradient = false;  // its outputs count as constants when gradients are taken
+  bool moves_only = false;      // moves, repeats or casts elements, and computes nothing
+  bool view = false;            // its output is its input's memory under another type
+  bool collective = false;      // computed by several processes together, in the order of the attribute `order`
+  int in_place = -1;            // writes into a part of this input: output 0 may take its memory; -1: of no input
+  RowWise row_wise = RowWise::kNo;
+  Category category = Category::kByTraits;
+  AutocastClass autocast = AutocastClass::kAsGiven;
+  // Floating-point operations of a node. Null: none if it only moves, one an output element if element-wise, else those
+  // of its decomposition.
+  double (*flops)(const CostRequest&) = nullptr;
+  // Bytes that a kernel reads and writes at least. Null: every input and output once; none if it is a view.
+  double (*bytes)(const CostRequest&) = nullptr;
+  // How far a device may be from the float64 values. Null: not at all for primitives; for composites 32 units of the
+  // largest element, 8 in 16 bits.
+  std::optional<ErrorBounds> error = std::nullopt;
+
   std::vector<Type> (*infer)(const Inference&) = nullptr;
   void (*evaluate)(std::span<const Array> inputs, const Attributes&, std::span<Array> outputs) = nullptr;
   std::vector<Tensor> (*decompose)(std::span<const Tensor> inputs, const Attributes&) = nullptr;

@@ -31,17 +31,23 @@ class GenerativeModel : public Model {
   Config& generation_config() { return *generation_config_; }
 
   // Encoder-decoder models: runs the encoder on inputs (input_ids and attention_mask, input_features, ...).
-  virtual void encode(const NamedTensors& inputs, ForwardContext& context) const;
+  void encode(const NamedTensors& inputs, ForwardContext& context) const;
 
   // The logits [B, V], f32, of what follows the tokens input_ids [B, T], which the context's cache has not seen yet.
-  // position_ids [B, T] count from 0 and skip padding. The default runs the forward pass with both and takes "logits".
-  virtual Tensor next_logits(const Tensor& input_ids, const Tensor& position_ids, ForwardContext& context) const;
+  // position_ids [B, T] count from 0 and skip padding.
+  Tensor next_logits(const Tensor& input_ids, const Tensor& position_ids, ForwardContext& context) const;
 
   // The most tokens that one text may have; 0: no limit.
   virtual int64_t max_positions() const { return 0; }
   // At this length the cache no longer holds what the model would compute (long and short rotary factors); the text so
   // far is then given anew. 0: never.
   virtual int64_t cache_expires_at() const { return 0; }
+
+ protected:
+  // What encode() and next_logits() compute, in the model's precision. run_step() of a model without an encoder runs
+  // the forward pass with both inputs and takes "logits".
+  virtual void run_encoder(const NamedTensors& inputs, ForwardContext& context) const;
+  virtual Tensor run_step(const Tensor& input_ids, const Tensor& position_ids, ForwardContext& context) const;
 
  private:
   friend class ModelLoader;

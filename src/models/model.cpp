@@ -2,15 +2,20 @@
 #include "transom/model.h"
 
 #include <algorithm>
+#include <mutex>
 
+#include "base/directories.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "hub/adapters.h"
 #include "io/checkpoint.h"
 #include "io/config.h"
 #include "models/compiled_forward.h"
 #include "models/generative.h"
 #include "models/loading/lora.h"
+#include "models/precision.h"
 #include "nn/lora.h"
+#include "nn/weight.h"
 
 namespace transom {
 
@@ -46,11 +51,17 @@ NamedTensors Model::forward(const NamedTensors& inputs, ForwardContext context) 
     if (std::find(known.begin(), known.end(), name) == known.end())
       fail("{} takes no input {}{} It takes: {}", architecture_, quoted(name), did_you_mean(name, known),
            fmt::join(known, ", "));
+  const PrecisionScope scope(precision_);
   std::optional<AdapterPass> pass;
   if (adaptation_) pass.emplace(context);
   if (!CompiledForward::applies(inputs, context)) return run(inputs, context);
-  if (!compiled_) compiled_ = std::make_shared<CompiledForward>();
-  return (*compiled_)(*this, inputs, context);
+  static std::mutex making;  // of all models: it takes no time
+  const std::shared_ptr<CompiledForward> compiled = [&] {
+    const std::lock_guard lock(making);
+    if (!compiled_) compiled_ = std::make_shared<CompiledForward>();
+    return compiled_;
+  }();
+  return (*compiled)(*this, inputs, context);
 }
 
 std::vector<std::string> Model::labels() const {
@@ -65,19 +76,28 @@ std::vector<std::string> Model::labels() const {
 }
 
 void Model::save_pretrained(const std::string& directory, uint64_t max_shard_bytes) const {
-  fs::create_directories(directory);
-  if (adaptation_) return adaptation_->save(directory);
+  make_directories(directory);
+  if (adaptation_) {
+    adaptation_->save(directory);
+    const std::vector<std::string> names = labels();
+    if (!names.empty()) write_file(fs::path(directory) / kAdapterClasses, dump_json(Json(names), 2) + "\n");
+    return;
+  }
   NamedViews views;
-  for (const auto* tensors : {&parameters_, &buffers_})
+  for (const auto* tensors : {&parameters_, &frozen_, &buffers_})
     for (const std::shared_ptr<Parameter>& tensor : *tensors) {
-      const auto bytes = std::make_shared<const std::vector<std::byte>>(tensor->value.to_bytes());
-      views.emplace_back(tensor->name, TensorView{tensor->value.dtype(), tensor->value.shape(), *bytes, bytes});
+      const Tensor value = unpacked(*tensor, precision_.dtype);
+      const auto bytes = std::make_shared<const std::vector<std::byte>>(value.to_bytes());
+      views.emplace_back(tensor->name, TensorView{value.dtype(), value.shape(), *bytes, bytes});
     }
   save_checkpoint(directory, views, max_shard_bytes);
-  // Parameters are f32 here, whatever the checkpoint held; Transformers loads in the type that the configuration names.
+  // Transformers loads in the type that the configuration names: that of the parameters, whatever the checkpoint held.
   Config config = *config_;
+  const std::string dtype = name_of_precision(precision_.dtype);
   for (const char* name : {"dtype", "torch_dtype"})
-    if (config.has(name)) config.set(name, Json("float32"));
+    if (config.has(name)) config.set(name, Json(dtype));
+  if (precision_.dtype != DType::kFloat32 && !config.has("dtype") && !config.has("torch_dtype"))
+    config.set("torch_dtype", Json(dtype));
   write_file(fs::path(directory) / "config.json", config.dump());
   const auto* writer = dynamic_cast<const GenerativeModel*>(this);
   if (writer && writer->can_generate())

@@ -2,8 +2,8 @@
 #include "nn/layers.h"
 
 #include "base/error.h"
-#include "nn/lora.h"
 #include "nn/noisy_embedding.h"
+#include "nn/weight.h"
 
 namespace transom {
 
@@ -15,7 +15,7 @@ Linear::Linear(const Scope& scope, int64_t in, int64_t out, const Options& optio
 
 Tensor Linear::operator()(const Tensor& x) const {
   const ModuleScope module(path_);
-  return with_adapter(linear(x, weight_->value, bias_ ? bias_->value : Tensor()), x, *weight_);
+  return linear(x, *weight_, bias_ ? bias_->value : Tensor());
 }
 
 Embedding::Embedding(const Scope& scope, int64_t count, int64_t width, double deviation, int64_t padding)
@@ -71,6 +71,6 @@ TiedDecoder::TiedDecoder(const Scope& scope, const std::string& bias, const std:
   if (bias == "bias") scope.tied("decoder.bias");
 }
 
-Tensor TiedDecoder::operator()(const Tensor& hidden) const { return linear(hidden, weight_->value, bias_->value); }
+Tensor TiedDecoder::operator()(const Tensor& hidden) const { return linear(hidden, *weight_, bias_->value); }
 
 }  // namespace transom

@@ -49,6 +49,7 @@ Tensor tanh_argument(const Tensor& x) { return (x + x * x * x * kGeluCubic) * kS
 const Operation kGeluGradient = {.name = "gelu_gradient",
                                  .kind = OperationKind::kComposite,
                                  .documentation = "(x, dy): the gradient of gelu for x.",
+                                 .category = Category::kElements,
                                  .infer = infer_pair,
                                  .decompose = [](std::span<const Tensor> in, const Attributes&) -> Tensors {
                                    const Tensor x = widened(in[0]), dy = widened(in[1]);
@@ -61,6 +62,7 @@ const Operation kGeluGradient = {.name = "gelu_gradient",
 const Operation kGelu = {.name = "gelu",
                          .kind = OperationKind::kComposite,
                          .documentation = "x Phi(x), with the error function (Hendrycks and Gimpel, 2016).",
+                         .category = Category::kElements,
                          .infer = infer_one,
                          .decompose = [](std::span<const Tensor> in, const Attributes&) -> Tensors {
                            const Tensor x = widened(in[0]);
@@ -75,6 +77,7 @@ const Operation kGeluTanhGradient = {
     .name = "gelu_tanh_gradient",
     .kind = OperationKind::kComposite,
     .documentation = "(x, dy): the gradient of gelu_tanh for x.",
+    .category = Category::kElements,
     .infer = infer_pair,
     .decompose = [](std::span<const Tensor> in, const Attributes&) -> Tensors {
       const Tensor x = widened(in[0]), dy = widened(in[1]);
@@ -87,6 +90,7 @@ const Operation kGeluTanhGradient = {
 const Operation kGeluTanh = {.name = "gelu_tanh",
                              .kind = OperationKind::kComposite,
                              .documentation = "gelu with the tanh approximation: gelu_new, gelu_pytorch_tanh.",
+                             .category = Category::kElements,
                              .infer = infer_one,
                              .decompose = [](std::span<const Tensor> in, const Attributes&) -> Tensors {
                                const Tensor x = widened(in[0]);
@@ -100,6 +104,7 @@ const Operation kGeluTanh = {.name = "gelu_tanh",
 const Operation kSiluGradient = {.name = "silu_gradient",
                                  .kind = OperationKind::kComposite,
                                  .documentation = "(x, dy): the gradient of silu for x.",
+                                 .category = Category::kElements,
                                  .infer = infer_pair,
                                  .decompose = [](std::span<const Tensor> in, const Attributes&) -> Tensors {
                                    const Tensor x = widened(in[0]), dy = widened(in[1]), s = logistic(x);
@@ -110,6 +115,7 @@ const Operation kSiluGradient = {.name = "silu_gradient",
 const Operation kSilu = {.name = "silu",
                          .kind = OperationKind::kComposite,
                          .documentation = "x sigmoid(x), also called swish.",
+                         .category = Category::kElements,
                          .infer = infer_one,
                          .decompose = [](std::span<const Tensor> in, const Attributes&) -> Tensors {
                            const Tensor x = widened(in[0]);
@@ -123,6 +129,7 @@ const Operation kSilu = {.name = "silu",
 const Operation kSigmoid = {.name = "sigmoid",
                             .kind = OperationKind::kComposite,
                             .documentation = "1 / (1 + exp(-x)).",
+                            .category = Category::kElements,
                             .infer = infer_one,
                             .decompose = [](std::span<const Tensor> in, const Attributes&) -> Tensors {
                               return {cast(logistic(widened(in[0])), in[0].dtype())};
@@ -175,9 +182,8 @@ constexpr Activation kActivations[] = {
 
 }  // namespace
 
-OperationList activation_operations() {
-  return {&kGelu, &kGeluGradient, &kGeluTanh, &kGeluTanhGradient, &kSilu, &kSiluGradient, &kSigmoid};
-}
+const RegisterOperations kRegistered{&kGelu, &kGeluGradient, &kGeluTanh, &kGeluTanhGradient,
+                                     &kSilu, &kSiluGradient, &kSigmoid};
 
 Tensor gelu(const Tensor& x) { return make_tensor(kGelu, {x}); }
 Tensor gelu_tanh(const Tensor& x) { return make_tensor(kGeluTanh, {x}); }

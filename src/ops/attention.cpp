@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // attention: scaled dot products (Vaswani et al., 2017) of grouped heads (Ainslie et al., 2023) as one composite, which
 // a device may run in blocks that never hold the scores (Dao et al., 2022). The gradient recomputes them.
-#include "ops/autocast.h"
+#include "ops/records.h"
 #include "ops/rules.h"
 
 namespace transom {
@@ -40,7 +40,7 @@ Parts parts_of(std::span<const Tensor> in, const Attributes& attributes) {
 // In f32 for 16-bit types. Unlike dot_general, it does not ask the thread's autocast, so that a rule gives the same
 // nodes wherever it is applied.
 Tensor product(const Tensor& x, const Tensor& y, const DotAxes& axes) {
-  return make_tensor(find_operation("dot_general"), {x, y},
+  return make_tensor(op::dot_general, {x, y},
                      {{"x_batch", axes.x_batch},
                       {"y_batch", axes.y_batch},
                       {"x_contract", axes.x_contract},
@@ -197,10 +197,21 @@ std::vector<Sample> samples_of(bool gradient) {
   return samples;
 }
 
+// Of q k and the weights times v; backward: of the scores again, and two for each of the three gradients' sides.
+template <bool backward>
+double flops_of(const CostRequest& cost) {
+  const Shape &q = cost.inputs[0].shape, &v = cost.inputs[2].shape;
+  const double pairs = static_cast<double>(q[0] * q[2] * q[1]) * static_cast<double>(v[1]);
+  const double d = static_cast<double>(q[3]), e = static_cast<double>(v[3]);
+  return 2 * pairs * (backward ? 3 * d + 2 * e : d + e);
+}
+
 const Operation kAttentionGradient = {
     .name = "attention_gradient",
     .kind = OperationKind::kComposite,
     .documentation = "(the inputs of attention, dy): the gradients for (q, k, v).",
+    .category = Category::kAttention,
+    .flops = flops_of<true>,
     .infer = [](const Inference& in) -> std::vector<Type> {
       const size_t count = check_inputs(in);
       check(in, in.inputs.size() == count + 1, "expected the inputs of attention and a cotangent");
@@ -220,6 +231,9 @@ const Operation kAttention = {
         "bias is there where `biased` is 1 and broadcasts to [B, H, T, S]; key where `dropout` is above 0. `soft_cap` "
         "c makes scores "
         "c tanh(score / c); `causal` and `sliding_window` hide keys as AttentionOptions says.",
+    .category = Category::kAttention,
+    .autocast = AutocastClass::kLow,
+    .flops = flops_of<false>,
     .infer = [](const Inference& in) -> std::vector<Type> {
       check(in, in.inputs.size() == check_inputs(in), "unexpected inputs");
       const Shape& q = in.shape(0);
@@ -247,11 +261,15 @@ const Operation kAttention = {
 
 }  // namespace
 
-OperationList attention_operations() { return {&kAttention, &kAttentionGradient}; }
+const RegisterOperations kRegistered{&kAttention, &kAttentionGradient};
+
+namespace op {
+const Operation& attention = kAttention;
+}  // namespace op
 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias, const AttentionOptions& options,
                  const Tensor& key, double dropout) {
-  Tensors inputs = {autocast_low(q), autocast_low(k), autocast_low(v)};
+  Tensors inputs = autocast_inputs(kAttention, {q, k, v});
   if (bias.defined()) inputs.push_back(cast(bias, wide_type(inputs[0].dtype())));
   if (dropout > 0) inputs.push_back(key);
   return make_tensor(kAttention, std::move(inputs), attributes_of(options, bias.defined(), dropout));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolution and its gradients of tensors whose channels stand last: made by the layout pass only, for devices that
-// claim them. They are composites of permutes and the primitives, so that they give the same numbers.
+// support them. They are composites of permutes and the primitives, so that they give the same numbers.
+#include "ops/records.h"
 #include "ops/rules.h"
 
 namespace transom {
@@ -26,17 +27,14 @@ Tensor moved(const Tensor& x, Shape (*order)(const Shape&)) {
 
 // Which of (first input, second input, output) are images; the remaining one is the weight.
 struct Form {
-  std::string_view primitive;
+  const Operation* primitive;
   bool images[2], output;
 };
-constexpr Form kForms[] = {{"convolution", {true, false}, true},
-                           {"convolution_input_gradient", {true, false}, true},
-                           {"convolution_weight_gradient", {true, true}, false}};
-
-const Form& form_of(std::string_view name) {
-  for (const Form& form : kForms)
-    if (name.ends_with(form.primitive)) return form;
-  fail(ErrorKind::kInternal, "{} is no convolution", name);
+template <size_t form>
+Form form_of() {
+  if constexpr (form == 0) return {&op::convolution, {true, false}, true};
+  if constexpr (form == 1) return {&op::convolution_input_gradient, {true, false}, true};
+  if constexpr (form == 2) return {&op::convolution_weight_gradient, {true, true}, false};
 }
 
 // Those of the primitive: `shape`, if it is that of an image, has its channels in front there.
@@ -46,8 +44,9 @@ Attributes primitive_attributes(const Form& form, const Attributes& attributes) 
   return result;
 }
 
+template <size_t which>
 std::vector<Type> infer(const Inference& in) {
-  const Form& form = form_of(in.operation.name);
+  const Form form = form_of<which>();
   expect_inputs(in, 2);
   for (size_t i = 0; i < 2; ++i) check(in, in.rank(i) >= 3, "expected tensors with spatial axes");
   if (in.attributes.has("shape"))
@@ -56,25 +55,25 @@ std::vector<Type> infer(const Inference& in) {
   for (size_t i = 0; i < 2; ++i)
     if (form.images[i]) inputs[i].shape = channels_first(inputs[i].shape);
   const Attributes attributes = primitive_attributes(form, in.attributes);
-  std::vector<Type> types = find_operation(form.primitive).infer({in.operation, inputs, attributes});
+  std::vector<Type> types = form.primitive->infer({in.operation, inputs, attributes});
   if (form.output) types[0].shape = channels_last(types[0].shape);
   return types;
 }
 
 template <size_t form>
 std::vector<Tensor> decompose(std::span<const Tensor> in, const Attributes& attributes) {
-  const Form& f = kForms[form];
+  const Form f = form_of<form>();
   std::vector<Tensor> inputs(in.begin(), in.end());
   for (size_t i = 0; i < 2; ++i)
     if (f.images[i]) inputs[i] = moved(inputs[i], channels_first);
-  const Tensor result = make_tensor(find_operation(f.primitive), inputs, primitive_attributes(f, attributes));
+  const Tensor result = make_tensor(*f.primitive, inputs, primitive_attributes(f, attributes));
   return {f.output ? moved(result, channels_last) : result};
 }
 
 template <size_t form>
 std::vector<Sample> samples() {
-  const Form& f = kForms[form];
-  std::vector<Sample> result = find_operation(f.primitive).samples();
+  const Form f = form_of<form>();
+  std::vector<Sample> result = f.primitive->samples();
   for (Sample& sample : result) {
     for (size_t i = 0; i < 2; ++i)
       if (f.images[i]) sample.inputs[i].shape = channels_last(sample.inputs[i].shape);
@@ -88,7 +87,10 @@ const Operation kConvolution = {
     .name = "channels_last_convolution",
     .kind = OperationKind::kComposite,
     .documentation = "convolution of x [N, spatial..., C] by windows [O, C / groups, window...]: [N, spatial..., O].",
-    .infer = infer,
+    .category = Category::kProducts,
+    .flops = flops_of_convolution,
+    .error = kSumError,
+    .infer = infer<0>,
     .decompose = decompose<0>,
     .samples = samples<0>};
 
@@ -96,7 +98,10 @@ const Operation kInputGradient = {
     .name = "channels_last_convolution_input_gradient",
     .kind = OperationKind::kComposite,
     .documentation = "(dy, w): the gradient of channels_last_convolution for its input, which has `shape`.",
-    .infer = infer,
+    .category = Category::kProducts,
+    .flops = flops_of_input_gradient,
+    .error = kSumError,
+    .infer = infer<1>,
     .decompose = decompose<1>,
     .samples = samples<1>};
 
@@ -104,12 +109,20 @@ const Operation kWeightGradient = {
     .name = "channels_last_convolution_weight_gradient",
     .kind = OperationKind::kComposite,
     .documentation = "(x, dy): the gradient of channels_last_convolution for its windows, which have `shape`.",
-    .infer = infer,
+    .category = Category::kProducts,
+    .flops = flops_of_weight_gradient,
+    .error = kSumError,
+    .infer = infer<2>,
     .decompose = decompose<2>,
     .samples = samples<2>};
 
 }  // namespace
 
-OperationList channels_last_operations() { return {&kConvolution, &kInputGradient, &kWeightGradient}; }
+const RegisterOperations kRegistered{&kConvolution, &kInputGradient, &kWeightGradient};
+
+namespace op {
+const Operation &channels_last_convolution = kConvolution, &channels_last_convolution_input_gradient = kInputGradient,
+                &channels_last_convolution_weight_gradient = kWeightGradient;
+}  // namespace op
 
 }  // namespace transom

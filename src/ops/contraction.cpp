@@ -2,8 +2,8 @@
 // Matrix products: dot_general, the one primitive, and linear, a layer of weights in the layout of checkpoints.
 #include <algorithm>
 
-#include "ops/autocast.h"
 #include "ops/quantization.h"
+#include "ops/records.h"
 #include "ops/rules.h"
 
 namespace transom {
@@ -158,9 +158,24 @@ Attributes dot_attributes(const DotAxes& axes, DType dtype) {
           {"dtype", static_cast<int64_t>(dtype)}};
 }
 
+double flops_of_dot_general(const CostRequest& cost) {
+  double contracted = 1;
+  for (const int64_t axis : cost.attributes.get_ints("x_contract"))
+    contracted *= static_cast<double>(cost.inputs[0].shape[static_cast<size_t>(axis)]);
+  return 2 * contracted * static_cast<double>(elements(cost.outputs[0].shape));
+}
+
+double flops_of_linear(const CostRequest& cost) {
+  return 2 * static_cast<double>(cost.inputs[1].shape[1]) * static_cast<double>(elements(cost.outputs[0].shape));
+}
+
 const Operation kDotGeneral = {
     .name = "dot_general",
     .documentation = "Sums of products over the contracted axes: batch axes, then the other axes of x, then of y.",
+    .category = Category::kProducts,
+    .autocast = AutocastClass::kLow,
+    .flops = flops_of_dot_general,
+    .error = kSumError,
     .infer = infer_dot,
     .evaluate = evaluate_dot,
     .gradient = dot_gradient,
@@ -192,6 +207,11 @@ const Operation kLinear = {
     .name = "linear",
     .kind = OperationKind::kComposite,
     .documentation = "x [..., K], w [N, K], b [N]: x w^T + b.",
+    .category = Category::kProducts,
+    .autocast = AutocastClass::kLow,
+    .flops = flops_of_linear,
+    // A device that supports none of these rounds between the product and the bias, and at each addition.
+    .error = ErrorBounds{{ErrorScale::kTerms, 0.5}, {ErrorScale::kTensor, 3}},
     .infer = [](const Inference& in) -> std::vector<Type> {
       check(in, in.inputs.size() == 2 || in.inputs.size() == 3, "expected x, w and perhaps b");
       expect_same_types(in, 0, 1);
@@ -240,11 +260,16 @@ Tensor product_of(const Tensor& x, const Tensor& y, const DotAxes& axes) {
 
 }  // namespace
 
-OperationList contraction_operations() { return {&kDotGeneral, &kLinear}; }
+const RegisterOperations kRegistered{&kDotGeneral, &kLinear};
+
+namespace op {
+const Operation& dot_general = kDotGeneral;
+}  // namespace op
 
 Tensor dot_general(const Tensor& x, const Tensor& y, const DotAxes& axes, std::optional<DType> dtype) {
-  const Tensor low_x = autocast_low(x), low_y = autocast_low(y);
-  return make_tensor(kDotGeneral, {low_x, low_y}, dot_attributes(axes, dtype.value_or(low_x.dtype())));
+  std::vector<Tensor> inputs = autocast_inputs(kDotGeneral, {x, y});
+  const Attributes attributes = dot_attributes(axes, dtype.value_or(inputs[0].dtype()));
+  return make_tensor(kDotGeneral, std::move(inputs), attributes);
 }
 
 Tensor matmul(const Tensor& x, const Tensor& y) {
@@ -269,9 +294,9 @@ Tensor matmul(const Tensor& x, const Tensor& y) {
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   if (QuantizedLinear::active()) return quantized_linear(x, weight, bias);
-  std::vector<Tensor> inputs{autocast_low(x), autocast_low(weight)};
-  if (bias.defined()) inputs.push_back(autocast_low(bias));
-  return make_tensor(kLinear, std::move(inputs));
+  std::vector<Tensor> inputs{x, weight};
+  if (bias.defined()) inputs.push_back(bias);
+  return make_tensor(kLinear, autocast_inputs(kLinear, std::move(inputs)));
 }
 
 }  // namespace transom

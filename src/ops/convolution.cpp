@@ -2,7 +2,7 @@
 // Convolution and its two gradients. Each is linear in both inputs, and the gradients of any one are the other two.
 #include <algorithm>
 
-#include "ops/autocast.h"
+#include "ops/records.h"
 #include "ops/rules.h"
 
 namespace transom {
@@ -101,6 +101,10 @@ const Operation kConvolution = {
     .name = "convolution",
     .documentation =
         "x [N, C, spatial...] by windows w [O, C / groups, window...]: cross-correlation with zero padding.",
+    .category = Category::kProducts,
+    .autocast = AutocastClass::kLow,
+    .flops = flops_of_convolution,
+    .error = kSumError,
     .infer = [](const Inference& in) -> std::vector<Type> {
       expect_inputs(in, 2);
       expect_same_types(in, 0, 1);
@@ -130,6 +134,9 @@ const Operation kConvolution = {
 const Operation kInputGradient = {
     .name = "convolution_input_gradient",
     .documentation = "(dy, w): the gradient of a convolution for its input, which has `shape`.",
+    .category = Category::kProducts,
+    .flops = flops_of_input_gradient,
+    .error = kSumError,
     .infer = [](const Inference& in) -> std::vector<Type> {
       expect_inputs(in, 2);
       expect_same_types(in, 0, 1);
@@ -165,6 +172,9 @@ const Operation kInputGradient = {
 const Operation kWeightGradient = {
     .name = "convolution_weight_gradient",
     .documentation = "(x, dy): the gradient of a convolution for its windows, which have `shape`.",
+    .category = Category::kProducts,
+    .flops = flops_of_weight_gradient,
+    .error = kSumError,
     .infer = [](const Inference& in) -> std::vector<Type> {
       expect_inputs(in, 2);
       expect_same_types(in, 0, 1);
@@ -210,14 +220,19 @@ Tensor weight_gradient(const Tensor& x, const Tensor& dy, const Attributes& attr
 
 }  // namespace
 
-OperationList convolution_operations() { return {&kConvolution, &kInputGradient, &kWeightGradient}; }
+const RegisterOperations kRegistered{&kConvolution, &kInputGradient, &kWeightGradient};
+
+namespace op {
+const Operation &convolution = kConvolution, &convolution_input_gradient = kInputGradient,
+                &convolution_weight_gradient = kWeightGradient;
+}  // namespace op
 
 Tensor convolution(const Tensor& x, const Tensor& weight, const ConvolutionOptions& options) {
   const auto spatial = static_cast<size_t>(std::max<int64_t>(x.rank() - 2, 1));
   const auto filled = [&](const Axes& given, int64_t otherwise) {
     return given.empty() ? Axes(spatial, otherwise) : given;
   };
-  return make_tensor(kConvolution, {autocast_low(x), autocast_low(weight)},
+  return make_tensor(kConvolution, autocast_inputs(kConvolution, {x, weight}),
                      geometry(filled(options.strides, 1), filled(options.low, 0), filled(options.high, 0),
                               filled(options.dilations, 1), options.groups));
 }

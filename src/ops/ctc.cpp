@@ -6,7 +6,6 @@
 #include <array>
 #include <limits>
 
-#include "ops/autocast.h"
 #include "ops/rules.h"
 
 namespace transom {
@@ -160,6 +159,7 @@ const Operation kCtcLoss = {
     .documentation =
         "(log_probabilities [B, T, V], targets i64 [B, L], frames i64 [B], lengths i64 [B]): -log of the sum over all "
         "alignments of the targets with `blank`s between; infinite where there is none.",
+    .autocast = AutocastClass::kFull,
     .infer = [](const Inference& in) -> std::vector<Type> {
       expect_inputs(in, 4);
       expect_ctc(in);
@@ -181,13 +181,13 @@ const Operation kCtcLoss = {
 
 }  // namespace
 
-OperationList ctc_operations() { return {&kCtcLoss, &kCtcLossGradient}; }
+const RegisterOperations kRegistered{&kCtcLoss, &kCtcLossGradient};
 
 Tensor ctc_loss(const Tensor& log_probabilities, const Tensor& targets, const Tensor& frames, const Tensor& lengths,
                 int64_t blank) {
   return make_tensor(kCtcLoss,
-                     {autocast_full(log_probabilities), cast(targets, DType::kInt64), cast(frames, DType::kInt64),
-                      cast(lengths, DType::kInt64)},
+                     autocast_inputs(kCtcLoss, {log_probabilities, cast(targets, DType::kInt64),
+                                                cast(frames, DType::kInt64), cast(lengths, DType::kInt64)}),
                      {{"blank", blank}});
 }
 

@@ -3,6 +3,7 @@
 // insert.
 #include <cmath>
 
+#include "ops/records.h"
 #include "ops/rules.h"
 
 namespace transom {
@@ -152,6 +153,12 @@ constexpr Operation unary(std::string_view name, std::string_view documentation,
           .samples = samples};
 }
 
+// The same record for a function whose values devices may round as far as `error` allows.
+constexpr Operation within(const ErrorBounds& error, Operation operation) {
+  operation.error = error;
+  return operation;
+}
+
 // For steps: the gradient is zero wherever there is one.
 Gradients flat(const GradientRequest&) { return {Tensor()}; }
 
@@ -165,22 +172,27 @@ const Operation kNeg =
 const Operation kAbs = unary<[](double x) { return std::fabs(x); }, magnitude_of>("abs", "|x|", RULE(DY* sign(X)),
                                                                                   any_samples, infer_number);
 const Operation kSign = unary<sign_of<double>, sign_of<int64_t>>("sign", "-1, 0 or 1", flat, any_samples, infer_number);
-const Operation kExp = unary<[](double x) { return std::exp(x); }>("exp", "e^x", RULE(DY* Y));
-const Operation kExpm1 = unary<[](double x) { return std::expm1(x); }>("expm1", "e^x - 1", RULE(DY*(Y + 1.0)));
-const Operation kLog =
-    unary<[](double x) { return std::log(x); }>("log", "natural logarithm", RULE(DY / X), positive_samples);
+const Operation kExp = within(kFunctionError, unary<[](double x) { return std::exp(x); }>("exp", "e^x", RULE(DY* Y)));
+const Operation kExpm1 =
+    within(kFunctionError, unary<[](double x) { return std::expm1(x); }>("expm1", "e^x - 1", RULE(DY*(Y + 1.0))));
+const Operation kLog = within(kFunctionError, unary<[](double x) { return std::log(x); }>(
+                                                  "log", "natural logarithm", RULE(DY / X), positive_samples));
 const Operation kLog1p =
-    unary<[](double x) { return std::log1p(x); }>("log1p", "log(1 + x)", RULE(DY / (X + 1.0)), above_minus_one_samples);
-const Operation kSqrt =
-    unary<[](double x) { return std::sqrt(x); }>("sqrt", "square root", RULE(DY * 0.5 / Y), positive_samples);
-const Operation kRsqrt =
-    unary<[](double x) { return 1 / std::sqrt(x); }>("rsqrt", "1 / sqrt(x)", RULE(DY * -0.5 * Y / X), positive_samples);
-const Operation kTanh =
-    unary<[](double x) { return std::tanh(x); }>("tanh", "hyperbolic tangent", RULE(DY*(1.0 - Y * Y)));
+    within(kFunctionError, unary<[](double x) { return std::log1p(x); }>("log1p", "log(1 + x)", RULE(DY / (X + 1.0)),
+                                                                         above_minus_one_samples));
+const Operation kSqrt = within(kDivisionError, unary<[](double x) { return std::sqrt(x); }>(
+                                                   "sqrt", "square root", RULE(DY * 0.5 / Y), positive_samples));
+const Operation kRsqrt = within(kFunctionError, unary<[](double x) { return 1 / std::sqrt(x); }>(
+                                                    "rsqrt", "1 / sqrt(x)", RULE(DY * -0.5 * Y / X), positive_samples));
+const Operation kTanh = within(
+    kFunctionError, unary<[](double x) { return std::tanh(x); }>("tanh", "hyperbolic tangent", RULE(DY*(1.0 - Y * Y))));
 const Operation kErf =
-    unary<[](double x) { return std::erf(x); }>("erf", "error function", RULE(DY * 1.1283791670955126 * exp(-(X * X))));
-const Operation kSin = unary<[](double x) { return std::sin(x); }>("sin", "sine", RULE(DY* cos(X)));
-const Operation kCos = unary<[](double x) { return std::cos(x); }>("cos", "cosine", RULE(-(DY* sin(X))));
+    within(kFunctionError, unary<[](double x) { return std::erf(x); }>("erf", "error function",
+                                                                       RULE(DY * 1.1283791670955126 * exp(-(X * X)))));
+const Operation kSin =
+    within(kFunctionError, unary<[](double x) { return std::sin(x); }>("sin", "sine", RULE(DY* cos(X))));
+const Operation kCos =
+    within(kFunctionError, unary<[](double x) { return std::cos(x); }>("cos", "cosine", RULE(-(DY* sin(X)))));
 const Operation kFloor = unary<[](double x) { return std::floor(x); }>("floor", "down to an integer", flat);
 const Operation kCeil = unary<[](double x) { return std::ceil(x); }>("ceil", "up to an integer", flat);
 const Operation kRound =
@@ -236,37 +248,40 @@ Gradients power_gradient(const GradientRequest& request) {
   return result;
 }
 
-const Operation kAdd =
-    binary<std::plus<double>{}, wrapping_add>("add", "x + y", [](const GradientRequest& request) -> Gradients {
-      return {DY, DY};
-    });
-const Operation kSub =
-    binary<std::minus<double>{}, wrapping_subtract>("sub", "x - y", [](const GradientRequest& request) -> Gradients {
-      return {DY, request.wanted(1) ? -DY : Tensor()};
-    });
-const Operation kMul =
+const Operation kAdd = within(kRoundedError, binary<std::plus<double>{}, wrapping_add>(
+                                                 "add", "x + y", [](const GradientRequest& request) -> Gradients {
+                                                   return {DY, DY};
+                                                 }));
+const Operation kSub = within(kRoundedError, binary<std::minus<double>{}, wrapping_subtract>(
+                                                 "sub", "x - y", [](const GradientRequest& request) -> Gradients {
+                                                   return {DY, request.wanted(1) ? -DY : Tensor()};
+                                                 }));
+const Operation kMul = within(
+    kRoundedError,
     binary<std::multiplies<double>{}, wrapping_multiply>("mul", "x y", [](const GradientRequest& request) -> Gradients {
       return {request.wanted(0) ? DY * request.inputs[1] : Tensor(), request.wanted(1) ? DY * X : Tensor()};
-    });
-const Operation kDiv = binary<std::divides<double>{}, divide_of>(
-    "div", "x / y; of integers, towards zero",
-    [](const GradientRequest& request) -> Gradients {
-      const Tensor dx = DY / request.inputs[1];
-      return {dx, request.wanted(1) ? -(dx * Y) : Tensor()};
-    },
-    floating_binary_samples);
-const Operation kPow = binary<[](double x, double y) { return std::pow(x, y); }, integer_power_of>(
-    "pow", "x^y", power_gradient, floating_binary_samples);
+    }));
+const Operation kDiv = within(kDivisionError, binary<std::divides<double>{}, divide_of>(
+                                                  "div", "x / y; of integers, towards zero",
+                                                  [](const GradientRequest& request) -> Gradients {
+                                                    const Tensor dx = DY / request.inputs[1];
+                                                    return {dx, request.wanted(1) ? -(dx * Y) : Tensor()};
+                                                  },
+                                                  floating_binary_samples));
+const Operation kPow =
+    within(kFunctionError, binary<[](double x, double y) { return std::pow(x, y); }, integer_power_of>(
+                               "pow", "x^y", power_gradient, floating_binary_samples));
 const Operation kMax = binary<maximum_of, [](int64_t x, int64_t y) { return std::max(x, y); }>(
     "max", "the larger one; NaN if either is", choice_gradient);
 const Operation kMin = binary<minimum_of, [](int64_t x, int64_t y) { return std::min(x, y); }>(
     "min", "the smaller one; NaN if either is", choice_gradient);
-const Operation kRemainder = binary<remainder_of, integer_remainder_of>(
-    "remainder", "x - y floor(x / y)",
-    [](const GradientRequest& request) -> Gradients {
-      return {DY, request.wanted(1) ? -(DY * floor(X / request.inputs[1])) : Tensor()};
-    },
-    floating_binary_samples);
+const Operation kRemainder =
+    within(kFunctionError, binary<remainder_of, integer_remainder_of>(
+                               "remainder", "x - y floor(x / y)",
+                               [](const GradientRequest& request) -> Gradients {
+                                 return {DY, request.wanted(1) ? -(DY * floor(X / request.inputs[1])) : Tensor()};
+                               },
+                               floating_binary_samples));
 const Operation kLogicalAnd = binary<no_real, [](int64_t x, int64_t y) { return x & y; }>(
     "logical_and", "and, bit by bit", nullptr, logical_samples, infer_logical);
 const Operation kLogicalOr = binary<no_real, [](int64_t x, int64_t y) { return x | y; }>(
@@ -294,6 +309,7 @@ const Operation kGreaterEqual = comparison<std::greater_equal<>{}>("greater_equa
 const Operation kSelect = {.name = "select",
                            .documentation = "x where the condition holds, else y",
                            .elementwise = true,
+                           .flops = no_flops,
                            .infer = [](const Inference& in) -> std::vector<Type> {
                              expect_inputs(in, 3);
                              check(in, in.dtype(0) == DType::kBool, "expected a bool condition, found {}",
@@ -328,6 +344,7 @@ const Operation kCast = {
     .name = "cast",
     .documentation = "to another element type; floating to integer truncates, to bool is x != 0",
     .elementwise = true,
+    .moves_only = true,
     .infer = [](const Inference& in) -> std::vector<Type> {
       expect_inputs(in, 1);
       return {{expect_dtype(in), in.shape(0)}};
@@ -391,13 +408,16 @@ Tensor broadcasting(const Operation& operation, const Tensor& x, const Tensor& y
 
 }  // namespace
 
-OperationList elementwise_operations() {
-  return {&kNeg,       &kAbs,        &kSign,         &kExp,       &kExpm1,      &kLog,   &kLog1p,    &kSqrt,
-          &kRsqrt,     &kTanh,       &kErf,          &kSin,       &kCos,        &kFloor, &kCeil,     &kRound,
-          &kIsFinite,  &kAdd,        &kSub,          &kMul,       &kDiv,        &kPow,   &kMax,      &kMin,
-          &kRemainder, &kLogicalNot, &kLogicalAnd,   &kLogicalOr, &kLogicalXor, &kEqual, &kNotEqual, &kLess,
-          &kLessEqual, &kGreater,    &kGreaterEqual, &kSelect,    &kCast};
-}
+const RegisterOperations kRegistered{
+    &kNeg,       &kAbs,        &kSign,         &kExp,       &kExpm1,      &kLog,   &kLog1p,    &kSqrt,
+    &kRsqrt,     &kTanh,       &kErf,          &kSin,       &kCos,        &kFloor, &kCeil,     &kRound,
+    &kIsFinite,  &kAdd,        &kSub,          &kMul,       &kDiv,        &kPow,   &kMax,      &kMin,
+    &kRemainder, &kLogicalNot, &kLogicalAnd,   &kLogicalOr, &kLogicalXor, &kEqual, &kNotEqual, &kLess,
+    &kLessEqual, &kGreater,    &kGreaterEqual, &kSelect,    &kCast};
+
+namespace op {
+const Operation &add = kAdd, &sub = kSub, &mul = kMul, &div = kDiv, &select = kSelect, &cast = kCast;
+}  // namespace op
 
 Tensor neg(const Tensor& x) { return make_tensor(kNeg, {x}); }
 Tensor abs(const Tensor& x) { return make_tensor(kAbs, {x}); }

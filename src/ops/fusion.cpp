@@ -2,6 +2,7 @@
 // Regions that a device runs as one kernel: fusion, of element-wise primitives, in one pass over memory; row_fusion, of
 // what walks rows, some rows at a time. Made by the passes of their names only.
 #include "ir/graph.h"
+#include "ops/records.h"
 #include "ops/rules.h"
 
 namespace transom {
@@ -14,6 +15,7 @@ std::vector<Type> infer_nothing(const Inference& in) {
 const Operation kFusion = {.name = "fusion",
                            .kind = OperationKind::kComposite,
                            .documentation = "What its region of element-wise primitives computes, in one pass.",
+                           .category = Category::kElements,
                            .infer = infer_nothing};
 
 const Operation kRowFusion = {
@@ -22,10 +24,15 @@ const Operation kRowFusion = {
     .documentation =
         "What its region computes: reductions, norms and softmax along the last axis, and the fusions and "
         "element-wise primitives around them, which need no more than the same rows of each other.",
+    .category = Category::kRows,
     .infer = infer_nothing};
 
 }  // namespace
 
-OperationList fusion_operations() { return {&kFusion, &kRowFusion}; }
+const RegisterOperations kRegistered{&kFusion, &kRowFusion};
+
+namespace op {
+const Operation &fusion = kFusion, &row_fusion = kRowFusion;
+}  // namespace op
 
 }  // namespace transom

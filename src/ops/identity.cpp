@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations that pass their inputs on and only tell the compiler something. No device sees them: the lowering inlines
 // checkpoint and drops the other two, optimization_barrier after it has merged equal expressions.
+#include "ops/records.h"
 #include "ops/rules.h"
 
 namespace transom {
@@ -17,6 +18,7 @@ const Operation kStopGradient = {
     .documentation = "x, which counts as a constant when gradients are taken.",
     .elementwise = true,
     .stops_gradient = true,
+    .moves_only = true,
     .infer =
         [](const Inference& in) {
           expect_inputs(in, 1);
@@ -54,6 +56,10 @@ const Operation kCheckpoint = {.name = "checkpoint",
 
 }  // namespace
 
-OperationList identity_operations() { return {&kStopGradient, &kOptimizationBarrier, &kCheckpoint}; }
+const RegisterOperations kRegistered{&kStopGradient, &kOptimizationBarrier, &kCheckpoint};
+
+namespace op {
+const Operation &stop_gradient = kStopGradient, &optimization_barrier = kOptimizationBarrier, &checkpoint = kCheckpoint;
+}  // namespace op
 
 }  // namespace transom

@@ -48,6 +48,8 @@ void expect_indices(const Inference& in, size_t i) {
 const Operation kGather = {
     .name = "gather",
     .documentation = "The slices of x along `axis` that the indices name.",
+    .moves_only = true,
+    .bytes = bytes_of_taken,
     .infer = [](const Inference& in) -> std::vector<Type> {
       expect_inputs(in, 2);
       const int64_t axis = in.attributes.get_int("axis");
@@ -84,6 +86,8 @@ const Operation kGather = {
 const Operation kScatterAdd = {
     .name = "scatter_add",
     .documentation = "x with updates added at the indices along `axis`; repeated indices add up.",
+    .category = Category::kMovement,
+    .error = kSumError,
     .infer = [](const Inference& in) -> std::vector<Type> {
       expect_inputs(in, 3);
       const int64_t axis = in.attributes.get_int("axis");
@@ -144,6 +148,8 @@ void expect_window(const Inference& in, const Shape& sizes) {
 const Operation kDynamicSlice = {
     .name = "dynamic_slice",
     .documentation = "The window of `sizes` that begins at starts (i64, one an axis), moved inwards until it fits.",
+    .category = Category::kMovement,
+    .bytes = bytes_of_taken,
     .infer = [](const Inference& in) -> std::vector<Type> {
       expect_inputs(in, 2);
       expect_starts(in, 1);
@@ -173,6 +179,8 @@ const Operation kDynamicSlice = {
 const Operation kDynamicUpdateSlice = {
     .name = "dynamic_update_slice",
     .documentation = "x with the update written at starts (i64, one an axis), moved inwards until it fits.",
+    .in_place = 0,
+    .category = Category::kMovement,
     .infer = [](const Inference& in) -> std::vector<Type> {
       expect_inputs(in, 3);
       expect_same_types(in, 0, 1);
@@ -205,7 +213,7 @@ const Operation kDynamicUpdateSlice = {
 
 }  // namespace
 
-OperationList indexing_operations() { return {&kGather, &kScatterAdd, &kDynamicSlice, &kDynamicUpdateSlice}; }
+const RegisterOperations kRegistered{&kGather, &kScatterAdd, &kDynamicSlice, &kDynamicUpdateSlice};
 
 Tensor gather(const Tensor& x, const Tensor& indices, int64_t axis) {
   return make_tensor(kGather, {x, indices}, {{"axis", normal_axis(axis, x.rank(), "gather")}});

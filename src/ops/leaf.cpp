@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations without inputs: inputs of the graph, constants, iota.
+#include "ops/records.h"
 #include "ops/rules.h"
 
 namespace transom {
@@ -13,6 +14,8 @@ const Operation kInput = {
 const Operation kConstant = {.name = "constant",
                              .documentation = "A scalar: `value`, or `int_value` for integers and bool.",
                              .elementwise = false,
+                             .moves_only = true,
+                             .category = Category::kOther,
                              .infer = [](const Inference& in) -> std::vector<Type> {
                                expect_inputs(in, 0);
                                return {{expect_dtype(in), {}}};
@@ -33,6 +36,8 @@ const Operation kConstant = {.name = "constant",
 const Operation kIota = {
     .name = "iota",
     .documentation = "The index along `axis`.",
+    .moves_only = true,
+    .category = Category::kOther,
     .infer = [](const Inference& in) -> std::vector<Type> {
       expect_inputs(in, 0);
       const Shape& shape = in.attributes.get_ints("shape");
@@ -56,7 +61,11 @@ const Operation kIota = {
 
 }  // namespace
 
-OperationList leaf_operations() { return {&kInput, &kConstant, &kIota}; }
+const RegisterOperations kRegistered{&kInput, &kConstant, &kIota};
+
+namespace op {
+const Operation &constant = kConstant, &iota = kIota;
+}  // namespace op
 
 Tensor constant(double value, DType dtype) {
   Attributes attributes{{"dtype", static_cast<int64_t>(dtype)}};

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cross entropy from logits, row by row.
-#include "ops/autocast.h"
 #include "ops/rules.h"
 
 namespace transom {
@@ -41,6 +40,7 @@ const Operation kCrossEntropyGradient = {
     .name = "cross_entropy_gradient",
     .kind = OperationKind::kComposite,
     .documentation = "(logits, labels, dy [N]): the gradient of cross_entropy for the logits.",
+    .category = Category::kRows,
     .infer = [](const Inference& in) -> std::vector<Type> {
       expect_inputs(in, 3);
       expect_rows(in);
@@ -62,6 +62,8 @@ const Operation kCrossEntropy = {
     .documentation =
         "(logits [N, C], labels i64 [N]): -log softmax(logits)[label] of each row; 0 where the label is "
         "`ignore_index`.",
+    .category = Category::kRows,
+    .autocast = AutocastClass::kFull,
     .infer = [](const Inference& in) -> std::vector<Type> {
       expect_inputs(in, 2);
       expect_rows(in);
@@ -83,10 +85,10 @@ const Operation kCrossEntropy = {
 
 }  // namespace
 
-OperationList loss_operations() { return {&kCrossEntropy, &kCrossEntropyGradient}; }
+const RegisterOperations kRegistered{&kCrossEntropy, &kCrossEntropyGradient};
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels, int64_t ignore_index) {
-  return make_tensor(kCrossEntropy, {autocast_full(logits), labels}, {{"ignore_index", ignore_index}});
+  return make_tensor(kCrossEntropy, autocast_inputs(kCrossEntropy, {logits, labels}), {{"ignore_index", ignore_index}});
 }
 
 }  // namespace transom

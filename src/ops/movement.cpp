@@ -2,6 +2,7 @@
 // Operations that only move elements.
 #include <algorithm>
 
+#include "ops/records.h"
 #include "ops/rules.h"
 
 namespace transom {
@@ -36,6 +37,8 @@ std::vector<Sample> joined(std::initializer_list<std::vector<Sample>> lists) {
 const Operation kReshape = {
     .name = "reshape",
     .documentation = "The same elements in the same order, in another shape.",
+    .moves_only = true,
+    .view = true,
     .infer = [](const Inference& in) -> std::vector<Type> {
       expect_inputs(in, 1);
       const Shape& shape = in.attributes.get_ints("shape");
@@ -60,6 +63,7 @@ const Operation kReshape = {
 const Operation kPermute = {
     .name = "permute",
     .documentation = "Output axis i is input axis `permutation`[i].",
+    .moves_only = true,
     .infer = [](const Inference& in) -> std::vector<Type> {
       expect_inputs(in, 1);
       const Axes& permutation = in.attributes.get_ints("permutation");
@@ -98,6 +102,7 @@ const Operation kPermute = {
 const Operation kBroadcast = {
     .name = "broadcast",
     .documentation = "Repeats axes of extent 1; the rank stays.",
+    .moves_only = true,
     .infer = [](const Inference& in) -> std::vector<Type> {
       expect_inputs(in, 1);
       const Shape& shape = in.attributes.get_ints("shape");
@@ -126,6 +131,8 @@ const Operation kBroadcast = {
 const Operation kSlice = {
     .name = "slice",
     .documentation = "From `starts` to `limits` (not included) by `strides`, which are positive.",
+    .moves_only = true,
+    .bytes = bytes_of_taken,
     .infer = [](const Inference& in) -> std::vector<Type> {
       expect_inputs(in, 1);
       const Axes &starts = in.attributes.get_ints("starts"), &limits = in.attributes.get_ints("limits"),
@@ -184,6 +191,7 @@ const Operation kSlice = {
 
 const Operation kPad = {.name = "pad",
                         .documentation = "Extents grow by `low` before and `high` behind, filled with `value`.",
+                        .moves_only = true,
                         .infer = [](const Inference& in) -> std::vector<Type> {
                           expect_inputs(in, 1);
                           const Axes &low = in.attributes.get_ints("low"), &high = in.attributes.get_ints("high");
@@ -231,6 +239,7 @@ const Operation kPad = {.name = "pad",
 const Operation kConcatenate = {
     .name = "concatenate",
     .documentation = "Tensors one behind the other along `axis`.",
+    .moves_only = true,
     .infer = [](const Inference& in) -> std::vector<Type> {
       check(in, !in.inputs.empty(), "expected at least one tensor");
       const int64_t axis = in.attributes.get_int("axis");
@@ -283,6 +292,7 @@ const Operation kConcatenate = {
 const Operation kReverse = {
     .name = "reverse",
     .documentation = "Turns `axes` round.",
+    .moves_only = true,
     .infer = [](const Inference& in) -> std::vector<Type> {
       expect_inputs(in, 1);
       expect_rank_axes(in, in.attributes.get_ints("axes"), in.rank(0));
@@ -310,9 +320,12 @@ const Operation kReverse = {
 
 }  // namespace
 
-OperationList movement_operations() {
-  return {&kReshape, &kPermute, &kBroadcast, &kSlice, &kPad, &kConcatenate, &kReverse};
-}
+const RegisterOperations kRegistered{&kReshape, &kPermute, &kBroadcast, &kSlice, &kPad, &kConcatenate, &kReverse};
+
+namespace op {
+const Operation &reshape = kReshape, &permute = kPermute, &broadcast = kBroadcast, &slice = kSlice, &pad = kPad,
+                &concatenate = kConcatenate;
+}  // namespace op
 
 Tensor reshape(const Tensor& x, Shape shape) {
   int64_t known = 1;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Softmax and layer norm over the last axis, with their gradients: composites that a device may run in one pass a row.
-#include "ops/autocast.h"
 #include "ops/rules.h"
 
 namespace transom {
@@ -40,6 +39,8 @@ std::vector<Sample> row_samples() {
 const Operation kSoftmaxGradient = {.name = "softmax_gradient",
                                     .kind = OperationKind::kComposite,
                                     .documentation = "(y, dy): the gradient of y = softmax(x) for x.",
+                                    .row_wise = RowWise::kEachRow,
+                                    .category = Category::kRows,
                                     .infer = infer_softmax_gradient,
                                     .decompose = [](std::span<const Tensor> in, const Attributes&) -> Tensors {
                                       const Tensor y = widened(in[0]), dy = widened(in[1]);
@@ -50,6 +51,9 @@ const Operation kSoftmaxGradient = {.name = "softmax_gradient",
 const Operation kSoftmax = {.name = "softmax",
                             .kind = OperationKind::kComposite,
                             .documentation = "e^x over its sum along the last axis.",
+                            .row_wise = RowWise::kEachRow,
+                            .category = Category::kRows,
+                            .autocast = AutocastClass::kFull,
                             .infer = infer_softmax,
                             .decompose = [](std::span<const Tensor> in, const Attributes&) -> Tensors {
                               const Tensor x = widened(in[0]);
@@ -64,6 +68,8 @@ const Operation kSoftmax = {.name = "softmax",
 const Operation kLogSoftmaxGradient = {.name = "log_softmax_gradient",
                                        .kind = OperationKind::kComposite,
                                        .documentation = "(y, dy): the gradient of y = log_softmax(x) for x.",
+                                       .row_wise = RowWise::kEachRow,
+                                       .category = Category::kRows,
                                        .infer = infer_softmax_gradient,
                                        .decompose = [](std::span<const Tensor> in, const Attributes&) -> Tensors {
                                          const Tensor y = widened(in[0]), dy = widened(in[1]);
@@ -74,6 +80,9 @@ const Operation kLogSoftmaxGradient = {.name = "log_softmax_gradient",
 const Operation kLogSoftmax = {.name = "log_softmax",
                                .kind = OperationKind::kComposite,
                                .documentation = "x minus the logarithm of the sum of e^x along the last axis.",
+                               .row_wise = RowWise::kEachRow,
+                               .category = Category::kRows,
+                               .autocast = AutocastClass::kFull,
                                .infer = infer_softmax,
                                .decompose = [](std::span<const Tensor> in, const Attributes&) -> Tensors {
                                  const Tensor x = widened(in[0]);
@@ -108,6 +117,8 @@ const Operation kLayerNormGradient = {
     .name = "layer_norm_gradient",
     .kind = OperationKind::kComposite,
     .documentation = "(x, scale, dy): the gradients of layer_norm for (x, scale, bias).",
+    .row_wise = RowWise::kAndColumnSums,
+    .category = Category::kRows,
     .infer = [](const Inference& in) -> std::vector<Type> {
       expect_inputs(in, 3);
       infer_rows(in);
@@ -137,6 +148,9 @@ const Operation kLayerNorm = {
     .name = "layer_norm",
     .kind = OperationKind::kComposite,
     .documentation = "(x, scale, bias): (x - mean) / sqrt(variance + `epsilon`) * scale + bias along the last axis.",
+    .row_wise = RowWise::kEachRow,
+    .category = Category::kRows,
+    .autocast = AutocastClass::kFull,
     .infer = [](const Inference& in) -> std::vector<Type> {
       expect_inputs(in, 3);
       infer_rows(in);
@@ -162,15 +176,14 @@ const Operation kLayerNorm = {
 
 }  // namespace
 
-OperationList normalization_operations() {
-  return {&kSoftmax, &kSoftmaxGradient, &kLogSoftmax, &kLogSoftmaxGradient, &kLayerNorm, &kLayerNormGradient};
-}
+const RegisterOperations kRegistered{&kSoftmax,   &kSoftmaxGradient,  &kLogSoftmax, &kLogSoftmaxGradient,
+                                     &kLayerNorm, &kLayerNormGradient};
 
-Tensor softmax(const Tensor& x) { return make_tensor(kSoftmax, {autocast_full(x)}); }
-Tensor log_softmax(const Tensor& x) { return make_tensor(kLogSoftmax, {autocast_full(x)}); }
+Tensor softmax(const Tensor& x) { return make_tensor(kSoftmax, autocast_inputs(kSoftmax, {x})); }
+Tensor log_softmax(const Tensor& x) { return make_tensor(kLogSoftmax, autocast_inputs(kLogSoftmax, {x})); }
 
 Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& bias, double epsilon) {
-  return make_tensor(kLayerNorm, {autocast_full(x), autocast_full(scale), autocast_full(bias)}, {{"epsilon", epsilon}});
+  return make_tensor(kLayerNorm, autocast_inputs(kLayerNorm, {x, scale, bias}), {{"epsilon", epsilon}});
 }
 
 }  // namespace transom

@@ -15,6 +15,7 @@ const Operation kAdamWStep = {
         "and `beta2`; p decay - step_size m / (sqrt(v) correction + `epsilon`). step_size = lr / (1 - beta1^t), decay "
         "= "
         "1 - lr weight_decay and correction = 1 / sqrt(1 - beta2^t) are f32 scalars that change from step to step.",
+    .category = Category::kElements,
     .infer = [](const Inference& in) -> std::vector<Type> {
       expect_inputs(in, 7);
       expect_floating(in, 0);
@@ -50,7 +51,7 @@ const Operation kAdamWStep = {
 
 }  // namespace
 
-OperationList optimizer_operations() { return {&kAdamWStep}; }
+const RegisterOperations kRegistered{&kAdamWStep};
 
 AdamWResult adamw_step(const Tensor& p, const Tensor& g, const Tensor& m, const Tensor& v, const Tensor& step_size,
                        const Tensor& decay, const Tensor& correction, const AdamWConstants& constants) {

@@ -63,6 +63,7 @@ std::vector<Tensor> ordered_gradient(const GradientRequest& request, int64_t axi
 const Operation kSort = {
     .name = "sort",
     .documentation = "(values, places) along `axis`, rising or `descending`; stable; NaN last.",
+    .category = Category::kRows,
     .infer = [](const Inference& in) -> std::vector<Type> {
       expect_inputs(in, 1);
       expect_axis(in, in.attributes.get_int("axis"), in.rank(0));
@@ -88,6 +89,7 @@ const Operation kSort = {
 const Operation kTopK = {
     .name = "top_k",
     .documentation = "(values, places) of the k largest along the last axis, falling; of equal ones the first.",
+    .category = Category::kRows,
     .infer = [](const Inference& in) -> std::vector<Type> {
       expect_inputs(in, 1);
       const int64_t k = in.attributes.get_int("k");
@@ -112,7 +114,7 @@ const Operation kTopK = {
 
 }  // namespace
 
-OperationList ordering_operations() { return {&kSort, &kTopK}; }
+const RegisterOperations kRegistered{&kSort, &kTopK};
 
 std::pair<Tensor, Tensor> sort(const Tensor& x, int64_t axis, bool descending) {
   const auto outputs = make_tensors(

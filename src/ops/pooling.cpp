@@ -3,6 +3,7 @@
 // put the channels last: composites, axis by axis.
 #include <algorithm>
 
+#include "ops/records.h"
 #include "ops/rules.h"
 
 namespace transom {
@@ -96,6 +97,7 @@ std::vector<Sample> pooling_samples() {
 const Operation kMaxPool = {.name = "max_pool",
                             .kind = OperationKind::kComposite,
                             .documentation = "The largest value of each window of x [N, C, spatial...].",
+                            .error = kExactError,
                             .infer = infer_pooling,
                             .decompose =
                                 [](std::span<const Tensor> in, const Attributes& attributes) {
@@ -111,6 +113,7 @@ const Operation kSumPool = {
     .name = "sum_pool",
     .kind = OperationKind::kComposite,
     .documentation = "The sum of each window of x [N, C, spatial...], padded with zeros.",
+    .error = ErrorBounds{{ErrorScale::kTerms, 0.5}, {ErrorScale::kTensor, 8}},
     .infer = infer_pooling,
     .decompose =
         [](std::span<const Tensor> in, const Attributes& attributes) {
@@ -130,7 +133,11 @@ Tensor pool(const Operation& operation, const Tensor& x, const PoolingOptions& o
 
 }  // namespace
 
-OperationList pooling_operations() { return {&kMaxPool, &kSumPool}; }
+const RegisterOperations kRegistered{&kMaxPool, &kSumPool};
+
+namespace op {
+const Operation &max_pool = kMaxPool, &sum_pool = kSumPool;
+}  // namespace op
 
 Tensor max_pool(const Tensor& x, const PoolingOptions& options) { return pool(kMaxPool, x, options); }
 

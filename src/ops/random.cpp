@@ -2,6 +2,7 @@
 // Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011).
 #include <array>
 
+#include "ops/records.h"
 #include "ops/rules.h"
 
 namespace transom {
@@ -63,6 +64,7 @@ const Operation kDropout = {
         "x with elements set to 0 with `probability`, the others divided by 1 - probability. Its own gradient: "
         "the same key draws the same elements again, so no mask is kept.",
     .elementwise = false,
+    .category = Category::kElements,
     .infer = [](const Inference& in) -> std::vector<Type> {
       expect_inputs(in, 2);
       expect_floating(in, 0);
@@ -85,7 +87,11 @@ const Operation kDropout = {
 
 }  // namespace
 
-OperationList random_operations() { return {&kRandomBits, &kDropout}; }
+const RegisterOperations kRegistered{&kRandomBits, &kDropout};
+
+namespace op {
+const Operation& random_bits = kRandomBits;
+}  // namespace op
 
 Tensor random_bits(const Tensor& key, const Shape& shape) {
   return make_tensor(kRandomBits, {key}, {{"shape", shape}});

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "ops/records.h"
 #include "ops/rules.h"
 
 namespace transom {
@@ -129,18 +130,28 @@ std::vector<Sample> reduction_samples() {
 
 const Operation kReduceSum = {.name = "reduce_sum",
                               .documentation = "Sum over `axes`, which are dropped.",
+                              .row_wise = RowWise::kReduction,
+                              .category = Category::kRows,
+                              .flops = flops_of_reduction,
+                              .error = kSumError,
                               .infer = infer_reduction,
                               .evaluate = evaluate_sum,
                               .gradient = sum_gradient,
                               .samples = reduction_samples};
 const Operation kReduceMax = {.name = "reduce_max",
                               .documentation = "Largest over `axes`, which are dropped; NaN if one is.",
+                              .row_wise = RowWise::kReduction,
+                              .category = Category::kRows,
+                              .flops = flops_of_reduction,
                               .infer = infer_reduction,
                               .evaluate = evaluate_extreme<1>,
                               .gradient = extreme_gradient,
                               .samples = reduction_samples};
 const Operation kReduceMin = {.name = "reduce_min",
                               .documentation = "Smallest over `axes`, which are dropped; NaN if one is.",
+                              .row_wise = RowWise::kReduction,
+                              .category = Category::kRows,
+                              .flops = flops_of_reduction,
                               .infer = infer_reduction,
                               .evaluate = evaluate_extreme<-1>,
                               .gradient = extreme_gradient,
@@ -186,11 +197,13 @@ std::vector<Sample> arg_samples() {
 
 const Operation kArgMax = {.name = "arg_max",
                            .documentation = "The first place of the largest along `axis`, which is dropped.",
+                           .category = Category::kRows,
                            .infer = infer_arg,
                            .evaluate = evaluate_arg<1>,
                            .samples = arg_samples};
 const Operation kArgMin = {.name = "arg_min",
                            .documentation = "The first place of the smallest along `axis`, which is dropped.",
+                           .category = Category::kRows,
                            .infer = infer_arg,
                            .evaluate = evaluate_arg<-1>,
                            .samples = arg_samples};
@@ -198,6 +211,9 @@ const Operation kArgMin = {.name = "arg_min",
 const Operation kCumulativeSum = {
     .name = "cumulative_sum",
     .documentation = "Running sum along `axis`, each element included.",
+    .category = Category::kRows,
+    .flops = flops_of_reduction,
+    .error = kSumError,
     .infer = [](const Inference& in) -> std::vector<Type> {
       expect_inputs(in, 1);
       check(in, in.dtype(0) != DType::kBool, "expected numbers, found bool");
@@ -233,9 +249,11 @@ Tensor reduce(const Operation& operation, const Tensor& x, const Axes& axes, boo
 
 }  // namespace
 
-OperationList reduction_operations() {
-  return {&kReduceSum, &kReduceMax, &kReduceMin, &kArgMax, &kArgMin, &kCumulativeSum};
-}
+const RegisterOperations kRegistered{&kReduceSum, &kReduceMax, &kReduceMin, &kArgMax, &kArgMin, &kCumulativeSum};
+
+namespace op {
+const Operation& reduce_sum = kReduceSum;
+}  // namespace op
 
 Tensor reduce_sum(const Tensor& x, const Axes& axes, bool keep) { return reduce(kReduceSum, x, axes, keep); }
 Tensor reduce_max(const Tensor& x, const Axes& axes, bool keep) { return reduce(kReduceMax, x, axes, keep); }

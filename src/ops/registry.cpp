@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one list of all operations.
+// All operations: each file of records adds its own.
 #include <algorithm>
 #include <unordered_map>
 
-#include "ops/collectives.h"
 #include "ops/rules.h"
 
 namespace transom {
 
+namespace {
+
+// Filled before main() by the files of records; a function, since they come in any order.
+std::vector<const Operation*>& registered() {
+  static std::vector<const Operation*> operations;
+  return operations;
+}
+
+}  // namespace
+
+void RegisterOperations::add(const Operation* record) { registered().push_back(record); }
+
 std::span<const Operation* const> all_operations() {
-  static const OperationList operations = [] {
-    OperationList all;
-    for (const auto family :
-         {leaf_operations,        identity_operations,    elementwise_operations,   reduction_operations,
-          ordering_operations,    movement_operations,    indexing_operations,      random_operations,
-          contraction_operations, convolution_operations, channels_last_operations, pooling_operations,
-          fusion_operations,      activation_operations,  normalization_operations, rms_norm_operations,
-          rotary_operations,      attention_operations,   quantization_operations,  loss_operations,
-          ctc_operations,         optimizer_operations,   collective_operations}) {
-      const OperationList members = family();
-      all.insert(all.end(), members.begin(), members.end());
-    }
+  static const std::vector<const Operation*> operations = [] {
+    std::vector<const Operation*> all = registered();
     std::sort(all.begin(), all.end(), [](const Operation* a, const Operation* b) { return a->name < b->name; });
     return all;
   }();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Root mean square norm over the last axis (Zhang and Sennrich, 2019), with its gradient: composites that a device may
 // run in one pass a row.
-#include "ops/autocast.h"
 #include "ops/rules.h"
 
 namespace transom {
@@ -29,6 +28,7 @@ const Operation kRmsNormGradient = {
     .name = "rms_norm_gradient",
     .kind = OperationKind::kComposite,
     .documentation = "(x, scale, dy): the gradients of rms_norm for (x, scale).",
+    .category = Category::kRows,
     .infer = [](const Inference& in) -> std::vector<Type> {
       expect_inputs(in, 3);
       expect_scale(in);
@@ -57,6 +57,8 @@ const Operation kRmsNorm = {
     .name = "rms_norm",
     .kind = OperationKind::kComposite,
     .documentation = "(x, scale): x / sqrt(mean of x^2 + `epsilon`) * scale along the last axis.",
+    .category = Category::kRows,
+    .autocast = AutocastClass::kFull,
     .infer = [](const Inference& in) -> std::vector<Type> {
       expect_inputs(in, 2);
       expect_scale(in);
@@ -81,10 +83,10 @@ const Operation kRmsNorm = {
 
 }  // namespace
 
-OperationList rms_norm_operations() { return {&kRmsNorm, &kRmsNormGradient}; }
+const RegisterOperations kRegistered{&kRmsNorm, &kRmsNormGradient};
 
 Tensor rms_norm(const Tensor& x, const Tensor& scale, double epsilon) {
-  return make_tensor(kRmsNorm, {autocast_full(x), autocast_full(scale)}, {{"epsilon", epsilon}});
+  return make_tensor(kRmsNorm, autocast_inputs(kRmsNorm, {x, scale}), {{"epsilon", epsilon}});
 }
 
 }  // namespace transom

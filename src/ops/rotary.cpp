@@ -28,6 +28,7 @@ const Operation kRotary = {
     .documentation =
         "(x [B, T, H, d], cosine, sine [B, T, H, p], each of the first three 1 or as in x): the first p numbers of a "
         "head and the p after them turn as pairs, the rest stays.",
+    .category = Category::kElements,
     .infer = [](const Inference& in) -> std::vector<Type> {
       expect_inputs(in, 3);
       expect_floating(in, 0);
@@ -72,6 +73,6 @@ const Operation kRotary = {
 
 }  // namespace
 
-OperationList rotary_operations() { return {&kRotary}; }
+const RegisterOperations kRegistered{&kRotary};
 
 }  // namespace transom

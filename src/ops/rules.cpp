@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/half.h"
+#include "ops/autocast.h"
 
 namespace transom {
 
@@ -97,6 +98,14 @@ void Array::set(int64_t i, double value) {
   else if (value >= 0x1p63) integer[static_cast<size_t>(i)] = std::numeric_limits<int64_t>::max();
   else if (value < -0x1p63) integer[static_cast<size_t>(i)] = std::numeric_limits<int64_t>::min();
   else integer[static_cast<size_t>(i)] = static_cast<int64_t>(value);
+}
+
+std::vector<Tensor> autocast_inputs(const Operation& operation, std::vector<Tensor> inputs) {
+  for (Tensor& input : inputs) {
+    if (operation.autocast == AutocastClass::kLow) input = autocast_low(input);
+    if (operation.autocast == AutocastClass::kFull) input = autocast_full(input);
+  }
+  return inputs;
 }
 
 void round_to_dtype(Array& array) {

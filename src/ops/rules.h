@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "ir/node.h"
+#include "ops/costs.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -64,29 +65,18 @@ void round_to_dtype(Array& array);
 // Sums to the shape that was broadcast to the present one: the gradient of broadcasting.
 Tensor sum_to_shape(const Tensor& x, const Shape& shape);
 
-// A record for each operation, defined beside its rules.
-using OperationList = std::vector<const Operation*>;
-OperationList leaf_operations();
-OperationList identity_operations();
-OperationList elementwise_operations();
-OperationList reduction_operations();
-OperationList ordering_operations();
-OperationList movement_operations();
-OperationList indexing_operations();
-OperationList random_operations();
-OperationList contraction_operations();
-OperationList convolution_operations();
-OperationList channels_last_operations();
-OperationList pooling_operations();
-OperationList fusion_operations();
-OperationList activation_operations();
-OperationList normalization_operations();
-OperationList rms_norm_operations();
-OperationList rotary_operations();
-OperationList attention_operations();
-OperationList quantization_operations();
-OperationList loss_operations();
-OperationList ctc_operations();
-OperationList optimizer_operations();
+// Adds a file's records to all_operations(). Each file of records ends with one.
+struct RegisterOperations {
+  template <typename... Records>
+  explicit RegisterOperations(const Records*... records) {
+    (add(records), ...);
+  }
+
+ private:
+  static void add(const Operation* record);
+};
+
+// The inputs as autocast wants them for this operation: see AutocastClass.
+std::vector<Tensor> autocast_inputs(const Operation& operation, std::vector<Tensor> inputs);
 
 }  // namespace transom

@@ -55,6 +55,11 @@ class Optimizer {
   // Takes over a saved state; an error names what is missing or has another shape.
   void load(int64_t steps, std::vector<std::pair<std::string, Tensor>> state,
             const std::vector<OptimizedParameter>& parameters);
+  // Takes back updates: the steps and the state are what steps() and state() were.
+  void restore(int64_t steps, std::vector<std::pair<std::string, Tensor>> state) {
+    steps_ = steps;
+    state_ = std::move(state);
+  }
 
  protected:
   struct Update {

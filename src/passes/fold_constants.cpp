@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <set>
-#include <string_view>
 #include <unordered_map>
 
 #include "ir/tensor_map.h"
@@ -11,14 +10,6 @@
 
 namespace transom {
 namespace {
-
-constexpr std::string_view kMovement[] = {"constant", "iota",  "reshape", "broadcast",
-                                          "permute",  "slice", "reverse", "concatenate",
-                                          "pad",      "cast",  "gather",  "stop_gradient"};
-
-bool only_moves(const Node& node) {
-  return std::find(std::begin(kMovement), std::end(kMovement), node.operation->name) != std::end(kMovement);
-}
 
 // What a node computes from.
 struct Cone {
@@ -37,7 +28,7 @@ class Folder {
     }
     for (const std::shared_ptr<Node>& node : graph.nodes) {
       Cone& cone = cones_[node.get()];
-      cone.works = !only_moves(*node);
+      cone.works = !node->operation->moves_only;
       for (const Tensor& input : node->inputs) {
         const Cone& from = cones_.at(input.node().get());
         cone.frozen = cone.frozen && from.frozen;

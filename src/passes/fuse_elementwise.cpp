@@ -12,25 +12,24 @@ namespace {
 
 constexpr size_t kMaximumMembers = 64;
 
-bool is_member(const Node& node) { return node.operation->elementwise || node.operation->name == "random_bits"; }
+bool is_member(const Node& node) { return node.operation->elementwise || is_op(node, op::random_bits); }
 
 // The sum over all elements, taken while they pass by. It joins those who make them, but makes no group of its own.
 bool is_total(const Node& node) {
-  return node.operation->name == "reduce_sum" && node.types[0].dtype == DType::kFloat32 &&
-         elements(node.types[0].shape) == 1 && node.inputs[0].size() > 1;
+  return is_op(node, op::reduce_sum) && node.types[0].dtype == DType::kFloat32 && elements(node.types[0].shape) == 1 &&
+         node.inputs[0].size() > 1;
 }
 
 // Constants, and broadcasts and reshapes of constants, cost nothing inside a fusion.
 bool is_constant(const Node& node) {
-  const std::string_view name = node.operation->name;
-  if (name == "constant") return true;
-  return (name == "broadcast" || name == "reshape") && is_constant(*node.inputs[0].node());
+  if (is_op(node, op::constant)) return true;
+  return (is_op(node, op::broadcast) || is_op(node, op::reshape)) && is_constant(*node.inputs[0].node());
 }
 
 // A cast to a wider type of what no fusion makes: reading the narrow values again costs less than keeping the wide
 // ones.
 bool is_widening(const Node& node) {
-  if (node.operation->name != "cast") return false;
+  if (!is_op(node, op::cast)) return false;
   const Tensor& input = node.inputs[0];
   return is_floating(input.dtype()) && is_floating(node.types[0].dtype) &&
          size_of(input.dtype()) < size_of(node.types[0].dtype) && !is_member(*input.node());
@@ -38,7 +37,7 @@ bool is_widening(const Node& node) {
 
 // A parameter [C] on its way to [1, C, 1, 1] moves nothing.
 bool adds_unit_axes(const Node& node) {
-  if (node.operation->name != "reshape" || !is_input(*node.inputs[0].node())) return false;
+  if (!is_op(node, op::reshape) || !is_input(*node.inputs[0].node())) return false;
   const auto extents = [](Shape shape) {
     std::erase(shape, 1);
     return shape;
@@ -57,11 +56,11 @@ class Absorbed {
     for (const std::shared_ptr<Node>& node : graph.nodes)
       for (const Tensor& input : node->inputs) {
         if (!is_member(*node)) kept_.insert(input.node().get());
-        if (node->operation->name != "broadcast") not_only_repeated_.insert(input.node().get());
+        if (!is_op(*node, op::broadcast)) not_only_repeated_.insert(input.node().get());
       }
   }
   bool operator()(const Node& node) const {
-    return node.operation->name == "broadcast" || is_constant(node) || (is_widening(node) && !kept_.contains(&node)) ||
+    return is_op(node, op::broadcast) || is_constant(node) || (is_widening(node) && !kept_.contains(&node)) ||
            (adds_unit_axes(node) && !not_only_repeated_.contains(&node));
   }
 
@@ -72,7 +71,7 @@ class Absorbed {
 
 // An iota of as many elements as the fusion is computed inside as well.
 bool is_generated(const Node& node, int64_t count) {
-  return node.operation->name == "iota" && elements(node.types[0].shape) == count;
+  return is_op(node, op::iota) && elements(node.types[0].shape) == count;
 }
 
 class Groups {
@@ -154,8 +153,7 @@ class FusionBuilder {
   // A fusion whose outputs are the region's values for `needed`.
   std::vector<Tensor> finish(const std::vector<Tensor>& needed) {
     for (const Tensor& tensor : needed) region_.outputs.push_back(inside_.at(tensor));
-    static const Operation& fusion = find_operation("fusion");
-    return outputs_of(make_node(fusion, outside_inputs_, {}, std::make_shared<Graph>(std::move(region_))));
+    return outputs_of(make_node(op::fusion, outside_inputs_, {}, std::make_shared<Graph>(std::move(region_))));
   }
 
  private:
@@ -193,7 +191,7 @@ Graph fuse_elementwise(const Graph& graph) {
   const CompilerScope compiler;
   const Absorbed is_absorbed(graph);
   const Groups groups(graph, is_absorbed);
-  return carry_out(
+  return replace_groups(
       graph, [&](const Node& node) { return groups.of(node); },
       [&](const NodeGroup& group, const std::vector<Tensor>& needed, const TensorMap<Tensor>& replaced) {
         return FusionBuilder(group, is_absorbed, replaced).finish(needed);

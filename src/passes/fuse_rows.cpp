@@ -16,24 +16,14 @@ constexpr size_t kMaximumMembers = 32;
 // few pieces for the threads.
 constexpr int64_t kFewestRows = 256;
 
-bool is_one_of(const Node& node, std::initializer_list<std::string_view> names) {
-  return std::find(names.begin(), names.end(), node.operation->name) != names.end();
-}
-
 bool is_row_reduction(const Node& node) {
-  if (!is_one_of(node, {"reduce_sum", "reduce_max", "reduce_min"}) || node.types[0].dtype != DType::kFloat32)
-    return false;
-  return node.attributes.get_ints("axes") == Shape{node.inputs[0].rank() - 1};
-}
-
-// Composites that take one row after the other; inputs of one row (scale, bias) are the same for all.
-bool is_row_composite(const Node& node) {
-  return is_one_of(node, {"softmax", "log_softmax", "layer_norm", "softmax_gradient", "log_softmax_gradient"});
+  return node.operation->row_wise == RowWise::kReduction && node.types[0].dtype == DType::kFloat32 &&
+         node.attributes.get_ints("axes") == Shape{node.inputs[0].rank() - 1};
 }
 
 // Whether the node makes sums over all rows, of its first input or of what it makes of it.
 bool makes_column_sums(const Node& node) {
-  if (!is_column_sum(node) && node.operation->name != "layer_norm_gradient") return false;
+  if (!is_column_sum(node) && node.operation->row_wise != RowWise::kAndColumnSums) return false;
   const Type& type = node.inputs[0].type();
   return is_floating(type.dtype) && size_of(type.dtype) <= 4 && type.shape.size() >= 2 && type.shape.back() >= 2 &&
          elements(type.shape) / type.shape.back() >= kFewestRows;
@@ -45,12 +35,12 @@ bool is_column_value(const Tensor& tensor) {
 }
 
 bool walks_rows(const Node& node) {
-  return is_row_reduction(node) || is_row_composite(node) || makes_column_sums(node);
+  return is_row_reduction(node) || node.operation->row_wise == RowWise::kEachRow || makes_column_sums(node);
 }
 
 bool is_elementwise(const Node& node) {
   if (node.operation->elementwise) return true;
-  return node.operation->name == "fusion" && std::none_of(node.types.begin(), node.types.end(), [&](const Type& type) {
+  return is_op(node, op::fusion) && std::none_of(node.types.begin(), node.types.end(), [&](const Type& type) {
            return type.shape != node.types[0].shape;  // a total beside the others
          });
 }
@@ -81,7 +71,7 @@ Reading reading_of(const Node& node, size_t i) {
                      [&](const Tensor& x) { return x.same_as(node.region->inputs[i]); }))
       continue;
     if (inner->operation->elementwise) reading.in_order = true;
-    else if (inner->operation->name == "broadcast" && is_one_a_row(inner->inputs[0].shape(), inner->types[0].shape) &&
+    else if (is_op(*inner, op::broadcast) && is_one_a_row(inner->inputs[0].shape(), inner->types[0].shape) &&
              inner->types[0].shape == node.types[0].shape)
       reading.by_row = true;
     else return {};
@@ -104,7 +94,7 @@ class Groups {
     for (size_t i = 0; i < groups_.size(); ++i) worth_it_.push_back(is_worth_it(groups_[i]));
   }
 
-  // The group of a node, if it has one that is worth carrying out as one.
+  // The group of a node, if it has one that is worth fusing.
   const NodeGroup* of(const Node& node) const {
     const size_t index = groups_.of(node);
     return index != NodeGroups::kNone && worth_it_[index] ? &groups_[index] : nullptr;
@@ -121,7 +111,7 @@ class Groups {
   static bool is_worth_it(const NodeGroup& group) {
     size_t computing = 0, walking = 0;
     for (const std::shared_ptr<Node>& member : group.members) {
-      computing += member->operation->name != "reshape";
+      computing += !is_op(*member, op::reshape);
       walking += walks_rows(*member);
     }
     return computing > 1 && walking > 0;
@@ -152,7 +142,7 @@ class Groups {
           return false;
       return true;
     };
-    if (node.operation->name == "reshape")
+    if (is_op(node, op::reshape))
       return is_one_a_row(node.inputs[0].shape(), shape) && is_one_a_row(node.types[0].shape, shape) &&
              !is_column_value(node.inputs[0]);
     if (walks_rows(node))
@@ -196,8 +186,7 @@ std::vector<Tensor> row_fusion(const NodeGroup& group, const std::vector<Tensor>
       inside.emplace(Tensor(member, static_cast<int>(o)), Tensor(copy, static_cast<int>(o)));
   }
   for (const Tensor& tensor : needed) region.outputs.push_back(inside.at(tensor));
-  static const Operation& operation = find_operation("row_fusion");
-  return outputs_of(make_node(operation, std::move(outside), {}, std::make_shared<Graph>(std::move(region))));
+  return outputs_of(make_node(op::row_fusion, std::move(outside), {}, std::make_shared<Graph>(std::move(region))));
 }
 
 // The same nodes, sums over all rows right behind what they sum: gradients of biases stand behind the products that
@@ -225,7 +214,7 @@ Graph fuse_rows(const Graph& given) {
   const CompilerScope compiler;
   const Graph graph = with_column_sums_first(given);
   const Groups groups(graph);
-  return carry_out(
+  return replace_groups(
       graph, [&](const Node& node) { return groups.of(node); }, row_fusion);
 }
 

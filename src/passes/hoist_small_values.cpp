@@ -18,9 +18,8 @@ bool is_small(const Node& node) {
 }
 
 bool is_cheap(const Node& node) {
-  const std::string_view name = node.operation->name;
-  return node.operation->elementwise || name == "fusion" || name == "reshape" || name == "broadcast" ||
-         name == "constant";
+  return node.operation->elementwise || is_op(node, op::fusion) || is_op(node, op::reshape) ||
+         is_op(node, op::broadcast) || is_op(node, op::constant);
 }
 
 }  // namespace

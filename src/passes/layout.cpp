@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps images with their channels last from one convolution to the next, for devices that claim such convolutions.
-// Each convolution becomes permutes around one whose channels stand last; permutes back are carried through
+// Keeps images with their channels last from one convolution to the next, for devices that support such convolutions.
+// Each convolution becomes permutes around one whose channels stand last; permutes back move through
 // element-wise nodes, pooling and movement until they meet the next permute and cancel. The whole is taken only if less
 // memory is moved than before. Sums keep the order of their elements, since it shows in the bits.
 #include <algorithm>
@@ -34,11 +34,12 @@ Axes counted(int64_t rank) {
 
 // A tensor that was made with its channels last, and its permute to where they belong.
 bool has_channels_last(const Tensor& x) {
-  return is(x, "permute") && x.rank() >= 3 && x.node()->attributes.get_ints("permutation") == first(counted(x.rank()));
+  return is_op(x, op::permute) && x.rank() >= 3 &&
+         x.node()->attributes.get_ints("permutation") == first(counted(x.rank()));
 }
 
 Tensor with_channels_first(const Tensor& x) {
-  return made("permute", {x}, {{"permutation", first(counted(x.rank()))}});
+  return emit(op::permute, {x}, {{"permutation", first(counted(x.rank()))}});
 }
 
 // The order of the elements is the same in both layouts.
@@ -47,55 +48,50 @@ bool looks_the_same(const Shape& shape) {
 }
 
 struct Convolution {
-  std::string_view primitive, replacement;
+  const Operation &primitive, &replacement;
   size_t images;  // inputs that are images, the first of them
   bool makes_images;
 };
-constexpr std::array kConvolutions = {
-    Convolution{"convolution", "channels_last_convolution", 1, true},
-    Convolution{"convolution_input_gradient", "channels_last_convolution_input_gradient", 1, true},
-    Convolution{"convolution_weight_gradient", "channels_last_convolution_weight_gradient", 2, false}};
-
 const Convolution* convolution_of(const Node& node) {
-  const auto found = std::find_if(kConvolutions.begin(), kConvolutions.end(),
-                                  [&](const Convolution& c) { return c.primitive == node.operation->name; });
-  return found == kConvolutions.end() ? nullptr : &*found;
+  static const std::array convolutions = {
+      Convolution{op::convolution, op::channels_last_convolution, 1, true},
+      Convolution{op::convolution_input_gradient, op::channels_last_convolution_input_gradient, 1, true},
+      Convolution{op::convolution_weight_gradient, op::channels_last_convolution_weight_gradient, 2, false}};
+  const auto found = std::find_if(convolutions.begin(), convolutions.end(),
+                                  [&](const Convolution& c) { return is_op(node, c.primitive); });
+  return found == convolutions.end() ? nullptr : &*found;
 }
 
 class Layout {
  public:
-  explicit Layout(const Claims& claims) : claims_(claims) {}
+  explicit Layout(const Supports& supports) : supports_(supports) {}
 
   std::vector<Tensor> replace(const Node& node, const std::vector<Tensor>& inputs) {
-    const std::string_view name = node.operation->name;
     if (const Convolution* convolution = convolution_of(node)) return convolve(*convolution, node, inputs);
     if (inputs.empty() || node.types.size() != 1 || node.types[0].shape.size() < 3) return {};
-    const auto among = [&](std::initializer_list<std::string_view> names) {
-      return std::find(names.begin(), names.end(), name) != names.end();
-    };
-    if (name == "permute") return permute(node, inputs[0]);
-    if (node.operation->elementwise || name == "concatenate") {
+    if (is_op(node, op::permute)) return permute(node, inputs[0]);
+    if (node.operation->elementwise || is_op(node, op::concatenate)) {
       if (!pays(inputs)) return {};
       Attributes attributes = node.attributes;
-      if (name == "concatenate") {
+      if (is_op(node, op::concatenate)) {
         const auto axis = static_cast<size_t>(attributes.get_int("axis"));
         attributes.set("axis", first(counted(inputs[0].rank()))[axis]);
       }
       return moved(node, inputs, std::move(attributes));
     }
     if (!has_channels_last(inputs[0])) return {};
-    if (name == "reshape") return reshape(node, inputs[0]);
-    if (among({"pad", "slice"})) {
+    if (is_op(node, op::reshape)) return reshape(node, inputs[0]);
+    if (is_op(node, op::pad) || is_op(node, op::slice)) {
       Attributes attributes = node.attributes;
       for (const char* list : {"low", "high", "starts", "limits", "strides"})
         if (attributes.has(list)) attributes.set(list, last(attributes.get_ints(list)));
       return moved(node, inputs, std::move(attributes));
     }
-    if (among({"max_pool", "sum_pool"}) && !node.attributes.get_int("channels_last", 0)) {
+    if ((is_op(node, op::max_pool) || is_op(node, op::sum_pool)) && !node.attributes.get_int("channels_last", 0)) {
       Attributes attributes = node.attributes;
       attributes.set("channels_last", int64_t{1});
       const auto pool = make_node(*node.operation, {channels_last(inputs[0])}, std::move(attributes));
-      if (claims_(*pool)) return {with_channels_first(Tensor(pool, 0))};
+      if (supports_(*pool)) return {with_channels_first(Tensor(pool, 0))};
     }
     return {};
   }
@@ -107,8 +103,8 @@ class Layout {
     Attributes attributes = node.attributes;
     if (convolution.makes_images && attributes.has("shape"))
       attributes.set("shape", last(attributes.get_ints("shape")));
-    const auto replacement = make_node(find_operation(convolution.replacement), images, std::move(attributes));
-    if (!claims_(*replacement)) return {};
+    const auto replacement = make_node(convolution.replacement, images, std::move(attributes));
+    if (!supports_(*replacement)) return {};
     const Tensor result(replacement, 0);
     return {convolution.makes_images ? with_channels_first(result) : result};
   }
@@ -125,7 +121,7 @@ class Layout {
     Axes joined = node.attributes.get_ints("permutation");
     for (int64_t& axis : joined) axis = inner[static_cast<size_t>(axis)];
     const Tensor& source = input.node()->inputs[0];
-    return {joined == counted(input.rank()) ? source : made("permute", {source}, {{"permutation", joined}})};
+    return {joined == counted(input.rank()) ? source : emit(op::permute, {source}, {{"permutation", joined}})};
   }
 
   // Spatial axes that are joined or split between themselves.
@@ -146,7 +142,9 @@ class Layout {
     return any && balance >= 0;
   }
 
-  static bool is_cheap(const Tensor& x) { return is(x, "broadcast") || is(x, "constant") || looks_the_same(x.shape()); }
+  static bool is_cheap(const Tensor& x) {
+    return is_op(x, op::broadcast) || is_op(x, op::constant) || looks_the_same(x.shape());
+  }
 
   // `x` with its channels last, each made once.
   Tensor channels_last(const Tensor& x) {
@@ -162,20 +160,20 @@ class Layout {
 
   Tensor make_channels_last(const Tensor& x) {
     const Shape shape = last(x.shape());
-    if (is(x, "broadcast")) {
+    if (is_op(x, op::broadcast)) {
       Tensor source = x.node()->inputs[0];
       if (source.rank() < x.rank()) {
         Shape filled(x.shape().size(), 1);
         std::copy(source.shape().begin(), source.shape().end(), filled.end() - source.rank());
         source = reshaped(source, filled);
       }
-      return made("broadcast", {channels_last(source)}, {{"shape", shape}});
+      return emit(op::broadcast, {channels_last(source)}, {{"shape", shape}});
     }
-    if (looks_the_same(x.shape())) return reshaped(is(x, "reshape") ? x.node()->inputs[0] : x, shape);
-    return made("permute", {x}, {{"permutation", last(counted(x.rank()))}});
+    if (looks_the_same(x.shape())) return reshaped(is_op(x, op::reshape) ? x.node()->inputs[0] : x, shape);
+    return emit(op::permute, {x}, {{"permutation", last(counted(x.rank()))}});
   }
 
-  const Claims& claims_;
+  const Supports& supports_;
   TensorMap<Tensor> known_;
 };
 
@@ -183,7 +181,7 @@ class Layout {
 int64_t moved_bytes(const Graph& graph) {
   int64_t bytes = 0;
   for (const std::shared_ptr<Node>& node : graph.nodes) {
-    if (node->operation->name == "permute") bytes += bytes_of(node->types[0]);
+    if (is_op(*node, op::permute)) bytes += bytes_of(node->types[0]);
     const Convolution* convolution = convolution_of(*node);
     if (!convolution) continue;
     for (size_t i = 0; i < convolution->images; ++i) bytes += bytes_of(node->inputs[i].type());
@@ -194,10 +192,10 @@ int64_t moved_bytes(const Graph& graph) {
 
 }  // namespace
 
-Graph assign_layout(const Graph& graph, const Claims& claims) {
+Graph assign_layout(const Graph& graph, const Supports& supports) {
   if (std::none_of(graph.nodes.begin(), graph.nodes.end(), [](const auto& node) { return convolution_of(*node); }))
     return graph;
-  Layout layout(claims);
+  Layout layout(supports);
   Graph result =
       rewrite(graph, [&](const Node& node, const std::vector<Tensor>& inputs) { return layout.replace(node, inputs); });
   return moved_bytes(result) < moved_bytes(graph) ? result : graph;

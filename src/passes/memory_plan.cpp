@@ -23,18 +23,17 @@ struct Block {
 };
 
 // What is written into a large tensor leaves the rest of it where it is: the KV cache of a step of generation.
-bool updates_a_part(const Node& node) { return node.operation->name == "dynamic_update_slice"; }
+bool updates_a_part(const Node& node) { return node.operation->in_place >= 0; }
 
 bool runs_in_place(const Node& node) {
-  return node.operation->elementwise || node.operation->name == "fusion" || node.operation->name == "row_fusion" ||
-         updates_a_part(node);
+  return node.operation->elementwise || is_op(node, op::fusion) || is_op(node, op::row_fusion) || updates_a_part(node);
 }
 
 bool reads_same_place(const Node& node, size_t i, int o);
 
 // Whether a node of a row_fusion reads input `i` row by row, as it walks.
 bool reads_row_by_row(const Node& node, size_t i) {
-  if (node.operation->name == "reshape") return false;  // the value lives on under another name
+  if (node.operation->view) return false;  // the value lives on under another name
   if (node.operation->elementwise) return true;
   if (!node.region) return node.inputs[i].shape() == node.inputs[0].shape() && node.inputs[i].rank() >= 2;
   return std::all_of(node.region->nodes.begin(), node.region->nodes.end(), [&](const auto& inner) {
@@ -55,10 +54,10 @@ bool has_read_rows(const Node& node, size_t i, int o) {
     for (size_t k = 0; k < inner->inputs.size(); ++k) {
       if (!inner->inputs[k].same_as(node.region->inputs[i])) continue;
       if (made || !reads_row_by_row(*inner, k)) return false;
-      const bool alone = inner->operation->elementwise || inner->operation->name == "fusion";
+      const bool alone = inner->operation->elementwise || is_op(*inner, op::fusion);
       if (maker && !(alone && reads_same_place(*inner, k, output.output()))) return false;
     }
-    if (maker && inner->operation->name == "reshape") return false;
+    if (maker && inner->operation->view) return false;
     made |= maker;
   }
   return made;
@@ -66,13 +65,13 @@ bool has_read_rows(const Node& node, size_t i, int o) {
 
 // Whether output `o` of the node reads input `i` only at its own places.
 bool reads_same_place(const Node& node, size_t i, int o) {
-  if (updates_a_part(node)) return i == 0;
+  if (updates_a_part(node)) return static_cast<int>(i) == node.operation->in_place && o == 0;
   if (node.inputs[i].type() != node.types[static_cast<size_t>(o)] &&
       (node.inputs[i].shape() != node.types[static_cast<size_t>(o)].shape ||
        size_of(node.inputs[i].dtype()) != size_of(node.types[static_cast<size_t>(o)].dtype)))
     return false;
   if (!node.region) return true;
-  if (node.operation->name == "row_fusion") return has_read_rows(node, i, o);
+  if (is_op(node, op::row_fusion)) return has_read_rows(node, i, o);
   // Inside a region an input may also be read by a reshape or broadcast.
   for (const std::shared_ptr<Node>& inner : node.region->nodes)
     if (!inner->operation->elementwise)
@@ -129,7 +128,7 @@ class Planner {
 
   // The block of an input that ends here and whose place this output may take.
   size_t reusable_block(const Node& node, int o, int n) const {
-    const bool view = node.operation->name == "reshape";
+    const bool view = node.operation->view;
     if (!view && !runs_in_place(node)) return SIZE_MAX;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const auto found = block_of_.find(node.inputs[i]);

@@ -50,9 +50,9 @@ void NodeGroups::join(const std::shared_ptr<Node>& node, const std::vector<size_
   place_.emplace(node.get(), target);
 }
 
-Graph carry_out(const Graph& graph, const std::function<const NodeGroup*(const Node&)>& group_of,
-                const std::function<std::vector<Tensor>(const NodeGroup& group, const std::vector<Tensor>& needed,
-                                                        const TensorMap<Tensor>& replaced)>& fuse) {
+Graph replace_groups(const Graph& graph, const std::function<const NodeGroup*(const Node&)>& group_of,
+                     const std::function<std::vector<Tensor>(const NodeGroup& group, const std::vector<Tensor>& needed,
+                                                             const TensorMap<Tensor>& replaced)>& fuse) {
   TensorSet needed(graph.outputs.begin(), graph.outputs.end());  // read outside of the group that makes it
   for (const std::shared_ptr<Node>& node : graph.nodes) {
     const NodeGroup* reader = group_of(*node);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups of nodes that become one node each. A group is carried out where its last member stands. That is sound while
+// Groups of nodes that become one node each. A group is computed where its last member stands. That is sound while
 // every reader outside the group stands behind that place; so a group is closed, and takes no more members, once a node
 // outside it reads from it. Groups that are still open become one when a node reads from several.
 #pragma once
@@ -42,10 +42,10 @@ class NodeGroups {
   std::unordered_map<const Node*, size_t> place_, position_;
 };
 
-// The graph with one node in the place of each group. `group_of`: the group to carry out that a node belongs to, or
-// null. `fuse`: a node whose outputs are the group's values `needed`; inputs are to be looked up in `replaced`.
-Graph carry_out(const Graph& graph, const std::function<const NodeGroup*(const Node&)>& group_of,
-                const std::function<std::vector<Tensor>(const NodeGroup& group, const std::vector<Tensor>& needed,
-                                                        const TensorMap<Tensor>& replaced)>& fuse);
+// The graph with one node in the place of each group. `group_of`: the group that a node belongs to, or null. `fuse`: a
+// node whose outputs are the group's values `needed`; inputs are to be looked up in `replaced`.
+Graph replace_groups(const Graph& graph, const std::function<const NodeGroup*(const Node&)>& group_of,
+                     const std::function<std::vector<Tensor>(const NodeGroup& group, const std::vector<Tensor>& needed,
+                                                             const TensorMap<Tensor>& replaced)>& fuse);
 
 }  // namespace transom

@@ -9,14 +9,14 @@
 namespace transom {
 namespace {
 
-class Cutter {
+class Partitioner {
  public:
-  explicit Cutter(const Graph& graph) : graph_(graph) {
+  explicit Partitioner(const Graph& graph) : graph_(graph) {
     for (size_t i = 0; i < graph.nodes.size(); ++i) place_[graph.nodes[i].get()] = i;
     placed_.resize(graph.nodes.size());
   }
 
-  std::vector<Piece> cut() {
+  std::vector<Partition> partition() {
     std::vector<std::shared_ptr<Node>> collectives;
     for (const std::shared_ptr<Node>& node : graph_.nodes)
       if (is_collective(*node)) collectives.push_back(node);
@@ -26,14 +26,14 @@ class Cutter {
     for (const std::shared_ptr<Node>& collective : collectives) {
       std::vector<size_t> needed;
       find_needed(collective->inputs[0], needed);
-      add_piece(std::move(needed), collective);
+      add_partition(std::move(needed), collective);
       placed_[place_.at(collective.get())] = true;
     }
     std::vector<size_t> rest;
     for (size_t i = 0; i < placed_.size(); ++i)
       if (!placed_[i]) rest.push_back(i);
-    add_piece(std::move(rest), nullptr);
-    return std::move(pieces_);
+    add_partition(std::move(rest), nullptr);
+    return std::move(partitions_);
   }
 
  private:
@@ -45,9 +45,9 @@ class Cutter {
       const Node* node = pending.back();
       pending.pop_back();
       const auto found = place_.find(node);
-      if (found == place_.end() || placed_[found->second]) continue;  // an input, or in an earlier piece
+      if (found == place_.end() || placed_[found->second]) continue;  // an input, or in an earlier partition
       if (is_collective(*node))
-        fail(ErrorKind::kInternal, "a collective of order {} depends on a later one, of order {}", pieces_.size(),
+        fail(ErrorKind::kInternal, "a collective of order {} depends on a later one, of order {}", partitions_.size(),
              node->attributes.get_int("order"));
       placed_[found->second] = true;
       needed.push_back(found->second);
@@ -55,23 +55,23 @@ class Cutter {
     }
   }
 
-  void add_piece(std::vector<size_t> places, std::shared_ptr<Node> collective) {
+  void add_partition(std::vector<size_t> places, std::shared_ptr<Node> collective) {
     std::sort(places.begin(), places.end());
-    Piece& piece = pieces_.emplace_back();
-    for (const size_t place : places) piece.nodes.push_back(graph_.nodes[place]);
-    piece.collective = std::move(collective);
+    Partition& added = partitions_.emplace_back();
+    for (const size_t place : places) added.nodes.push_back(graph_.nodes[place]);
+    added.collective = std::move(collective);
   }
 
   const Graph& graph_;
   std::unordered_map<const Node*, size_t> place_;
   std::vector<bool> placed_;
-  std::vector<Piece> pieces_;
+  std::vector<Partition> partitions_;
 };
 
 }  // namespace
 
-bool is_collective(const Node& node) { return node.operation->name == "all_reduce"; }
+bool is_collective(const Node& node) { return node.operation->collective; }
 
-std::vector<Piece> cut_at_collectives(const Graph& graph) { return Cutter(graph).cut(); }
+std::vector<Partition> partition_at_collectives(const Graph& graph) { return Partitioner(graph).partition(); }
 
 }  // namespace transom

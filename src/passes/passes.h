@@ -7,7 +7,7 @@
 #include <numeric>
 #include <string>
 
-#include "ir/graph.h"
+#include "passes/graph_builder.h"
 
 namespace transom {
 
@@ -22,24 +22,24 @@ inline Shape leading_axes(int64_t rank) {
 }
 // A sum over all rows: one number for each column.
 inline bool is_column_sum(const Node& node) {
-  return node.operation->name == "reduce_sum" && node.inputs[0].rank() >= 2 &&
+  return is_op(node, op::reduce_sum) && node.inputs[0].rank() >= 2 &&
          node.attributes.get_ints("axes") == leading_axes(node.inputs[0].rank());
 }
 
 // Whether the device runs this composite itself.
-using Claims = std::function<bool(const Node&)>;
+using Supports = std::function<bool(const Node&)>;
 
 Graph simplify(const Graph& graph);  // common subexpressions, algebra, cancelling movement
-Graph lower_composites(const Graph& graph, const Claims& claims);  // unclaimed composites become their decomposition
+Graph lower_composites(const Graph& graph, const Supports& supports);  // other composites become their decomposition
 Graph assign_layout(const Graph& graph,
-                     const Claims& claims);  // channels last, where the device claims it and it pays
-Graph fuse_elementwise(const Graph& graph);  // chains of element-wise nodes become one pass over memory
-Graph fuse_rows(const Graph& graph);         // what walks the same rows is computed some rows at a time
-Graph schedule(const Graph& graph);          // the same nodes in an order in which less memory is live at once
-Graph hoist_small_values(const Graph& graph);     // small tensors made of inputs alone stand first
+                    const Supports& supports);  // channels last, where the device supports it and it pays
+Graph fuse_elementwise(const Graph& graph);     // chains of element-wise nodes become one pass over memory
+Graph fuse_rows(const Graph& graph);            // what walks the same rows is computed some rows at a time
+Graph schedule(const Graph& graph);             // the same nodes in an order in which less memory is live at once
+Graph hoist_small_values(const Graph& graph);   // small tensors made of inputs alone stand first
 
 struct PassOptions {
-  Claims claims;
+  Supports supports;
   // Called with the graph before the first pass ("trace") and after each.
   std::function<void(std::string_view pass, const Graph&)> observe;
 };

@@ -15,15 +15,15 @@ Graph run_passes(Graph graph, const PassOptions& options) {
   // Common subexpressions are joined while composites are still whole: what gelu and its gradient share is cheaper to
   // compute twice than to keep.
   step("simplify", simplify(graph));
-  step("lower_composites", lower_composites(graph, options.claims));
-  step("assign_layout", assign_layout(graph, options.claims));
-  const auto claims_region = [&](std::string_view name) {
+  step("lower_composites", lower_composites(graph, options.supports));
+  step("assign_layout", assign_layout(graph, options.supports));
+  const auto supports_region = [&](const Operation& operation) {
     Node probe;
-    probe.operation = &find_operation(name);
-    return options.claims(probe);
+    probe.operation = &operation;
+    return options.supports(probe);
   };
-  if (claims_region("fusion")) step("fuse_elementwise", fuse_elementwise(graph));
-  if (claims_region("row_fusion")) step("fuse_rows", fuse_rows(graph));
+  if (supports_region(op::fusion)) step("fuse_elementwise", fuse_elementwise(graph));
+  if (supports_region(op::row_fusion)) step("fuse_rows", fuse_rows(graph));
   step("schedule", schedule(graph));
   step("hoist_small_values", hoist_small_values(graph));
   return graph;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Another order of the same nodes in which less memory is live at once. Nodes that make more than they let go of move
-// down to just before their first reader; nodes that let go of more than they make move up to just behind the last
-// maker of what they read. Each of the orders is measured, and the given one stays unless another needs clearly less.
+// Another order of the same nodes in which less memory is live at once. Nodes that make more than they free move
+// down to just before their first reader; nodes that free more than they make move up to just behind the last maker of
+// what they read. Each of the orders is measured, and the given one stays unless another needs clearly less.
 #include <algorithm>
 #include <numeric>
 #include <unordered_map>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <span>
 #include <unordered_map>
 
 #include "ir/tensor_map.h"
@@ -17,14 +18,14 @@ const Tensor& input_of(const Tensor& tensor, size_t i = 0) { return tensor.node(
 
 // The value of a constant that may have been reshaped or broadcast.
 std::optional<double> constant_value(Tensor tensor) {
-  while (is(tensor, "broadcast") || is(tensor, "reshape")) tensor = input_of(tensor);
-  if (!is(tensor, "constant") || !is_floating(tensor.dtype())) return std::nullopt;
+  while (is_op(tensor, op::broadcast) || is_op(tensor, op::reshape)) tensor = input_of(tensor);
+  if (!is_op(tensor, op::constant) || !is_floating(tensor.dtype())) return std::nullopt;
   return tensor.node()->attributes.get_float("value");
 }
 
 using Rule = Tensor (*)(const Node& node, const std::vector<Tensor>& inputs);  // undefined: does not apply
-struct NamedRule {
-  std::string_view operation;
+struct RuleOfOperation {
+  const Operation& operation;
   Rule rule;
 };
 
@@ -42,7 +43,7 @@ Tensor neutral(const std::vector<Tensor>& inputs, double element, bool either_si
 // The gradients of slices: one tensor that is zero where the other is not. Two neighbours become one behind the other,
 // within what is left of the padding.
 Tensor sum_of_paddings(const Tensor& a, const Tensor& b) {
-  if (!is(a, "pad") || !is(b, "pad")) return {};
+  if (!is_op(a, op::pad) || !is_op(b, op::pad)) return {};
   const Attributes &first = a.node()->attributes, &second = b.node()->attributes;
   if (first.get_float("value") != 0 || second.get_float("value") != 0) return {};
   Axes low = first.get_ints("low"), high = first.get_ints("high");
@@ -60,68 +61,71 @@ Tensor sum_of_paddings(const Tensor& a, const Tensor& b) {
   const Attributes along{{"axis", static_cast<int64_t>(axis)}};
   std::vector<Tensor> parts;
   for (const Tensor& side : {input_of(a), input_of(b)}) {
-    const bool nested = is(side, "concatenate") && side.node()->attributes == along;
+    const bool nested = is_op(side, op::concatenate) && side.node()->attributes == along;
     if (nested) parts.insert(parts.end(), side.node()->inputs.begin(), side.node()->inputs.end());
     else parts.push_back(side);
   }
-  const Tensor joined = made("concatenate", parts, along);
+  const Tensor joined = emit(op::concatenate, parts, along);
   const auto is_zero = [](int64_t extent) { return extent == 0; };
   if (std::all_of(low.begin(), low.end(), is_zero) && std::all_of(high.begin(), high.end(), is_zero)) return joined;
-  return made("pad", {joined}, {{"low", low}, {"high", high}, {"value", 0.0}});
+  return emit(op::pad, {joined}, {{"low", low}, {"high", high}, {"value", 0.0}});
 }
 
 // A sum over all rows is the same however the axes before the last are cut.
 Tensor sum_over_rows(const Node& node, const std::vector<Tensor>& inputs) {
   const Tensor& x = inputs[0];
-  if (!is(x, "reshape") || !is_column_sum(node)) return {};
+  if (!is_op(x, op::reshape) || !is_column_sum(node)) return {};
   const Tensor& source = input_of(x);
   if (source.rank() < 2 || source.shape().back() != x.shape().back()) return {};
-  return made("reduce_sum", {source}, {{"axes", leading_axes(source.rank())}});
+  return emit(op::reduce_sum, {source}, {{"axes", leading_axes(source.rank())}});
 }
 
-constexpr NamedRule kRules[] = {
-    {"reduce_sum", sum_over_rows},
-    {"stop_gradient", [](const Node&, const std::vector<Tensor>& in) { return in[0]; }},
-    {"add",
-     [](const Node&, const std::vector<Tensor>& in) {
-       const Tensor other = neutral(in, -0.0, true);  // -0 + 0 is 0
-       return other.defined() ? other : sum_of_paddings(in[0], in[1]);
-     }},
-    {"sub", [](const Node&, const std::vector<Tensor>& in) { return neutral(in, 0, false); }},
-    {"mul", [](const Node&, const std::vector<Tensor>& in) { return neutral(in, 1, true); }},
-    {"div", [](const Node&, const std::vector<Tensor>& in) { return neutral(in, 1, false); }},
-    {"select", [](const Node&, const std::vector<Tensor>& in) { return in[1].same_as(in[2]) ? in[1] : Tensor(); }},
-    {"reshape",
-     [](const Node& node, const std::vector<Tensor>& in) -> Tensor {
-       if (in[0].shape() == node.types[0].shape) return in[0];
-       return is(in[0], "reshape") ? reshaped(input_of(in[0]), node.types[0].shape) : Tensor();
-     }},
-    {"permute",
-     [](const Node& node, const std::vector<Tensor>& in) -> Tensor {
-       const Axes& outer = node.attributes.get_ints("permutation");
-       Axes joined = outer;
-       Tensor source = in[0];
-       if (is(in[0], "permute")) {
-         const Axes& inner = in[0].node()->attributes.get_ints("permutation");
-         for (int64_t& axis : joined) axis = inner[static_cast<size_t>(axis)];
-         source = input_of(in[0]);
-       }
-       bool identity = true;
-       for (size_t i = 0; i < joined.size(); ++i) identity &= joined[i] == static_cast<int64_t>(i);
-       if (identity) return source;
-       return source.same_as(in[0]) ? Tensor() : made("permute", {source}, {{"permutation", joined}});
-     }},
-    {"broadcast",
-     [](const Node& node, const std::vector<Tensor>& in) {
-       return in[0].shape() == node.types[0].shape ? in[0] : Tensor();
-     }},
-    {"cast", [](const Node& node,
-                const std::vector<Tensor>& in) { return in[0].dtype() == node.types[0].dtype ? in[0] : Tensor(); }},
-};
+std::span<const RuleOfOperation> rules() {
+  static const RuleOfOperation all[] = {
+      {op::reduce_sum, sum_over_rows},
+      {op::stop_gradient, [](const Node&, const std::vector<Tensor>& in) { return in[0]; }},
+      {op::add,
+       [](const Node&, const std::vector<Tensor>& in) {
+         const Tensor other = neutral(in, -0.0, true);  // -0 + 0 is 0
+         return other.defined() ? other : sum_of_paddings(in[0], in[1]);
+       }},
+      {op::sub, [](const Node&, const std::vector<Tensor>& in) { return neutral(in, 0, false); }},
+      {op::mul, [](const Node&, const std::vector<Tensor>& in) { return neutral(in, 1, true); }},
+      {op::div, [](const Node&, const std::vector<Tensor>& in) { return neutral(in, 1, false); }},
+      {op::select, [](const Node&, const std::vector<Tensor>& in) { return in[1].same_as(in[2]) ? in[1] : Tensor(); }},
+      {op::reshape,
+       [](const Node& node, const std::vector<Tensor>& in) -> Tensor {
+         if (in[0].shape() == node.types[0].shape) return in[0];
+         return is_op(in[0], op::reshape) ? reshaped(input_of(in[0]), node.types[0].shape) : Tensor();
+       }},
+      {op::permute,
+       [](const Node& node, const std::vector<Tensor>& in) -> Tensor {
+         const Axes& outer = node.attributes.get_ints("permutation");
+         Axes joined = outer;
+         Tensor source = in[0];
+         if (is_op(in[0], op::permute)) {
+           const Axes& inner = in[0].node()->attributes.get_ints("permutation");
+           for (int64_t& axis : joined) axis = inner[static_cast<size_t>(axis)];
+           source = input_of(in[0]);
+         }
+         bool identity = true;
+         for (size_t i = 0; i < joined.size(); ++i) identity &= joined[i] == static_cast<int64_t>(i);
+         if (identity) return source;
+         return source.same_as(in[0]) ? Tensor() : emit(op::permute, {source}, {{"permutation", joined}});
+       }},
+      {op::broadcast,
+       [](const Node& node, const std::vector<Tensor>& in) {
+         return in[0].shape() == node.types[0].shape ? in[0] : Tensor();
+       }},
+      {op::cast, [](const Node& node,
+                    const std::vector<Tensor>& in) { return in[0].dtype() == node.types[0].dtype ? in[0] : Tensor(); }},
+  };
+  return all;
+}
 
 Tensor apply_rules(const Node& node, const std::vector<Tensor>& inputs) {
-  for (const NamedRule& rule : kRules)
-    if (rule.operation == node.operation->name) return rule.rule(node, inputs);
+  for (const RuleOfOperation& rule : rules())
+    if (is_op(node, rule.operation)) return rule.rule(node, inputs);
   return {};
 }
 
@@ -132,7 +136,7 @@ Graph simplify(const Graph& graph) {
   std::unordered_multimap<size_t, std::shared_ptr<Node>> seen;
   return rewrite(graph, [&](const Node& node, const std::vector<Tensor>& inputs) -> std::vector<Tensor> {
     if (const Tensor simpler = apply_rules(node, inputs); simpler.defined()) return {simpler};
-    if (node.region || node.operation->name == "optimization_barrier") return {};
+    if (node.region || is_op(node, op::optimization_barrier)) return {};
     size_t key = std::hash<const void*>()(node.operation);
     for (const Tensor& input : inputs) key = key * 1099511628211u + TensorHash()(input);
     const auto [begin, end] = seen.equal_range(key);

@@ -12,7 +12,7 @@ namespace {
 class AudioClassification : public Pipeline {
  public:
   explicit AudioClassification(AudioModel model) : model_(std::move(model)), labels_(model_.model->labels()) {}
-  Parameters parameters() const override { return audio_classification_parameters(); }
+  TaskParameters parameters() const override { return audio_classification_parameters(); }
   bool takes_audio() const override { return true; }
 
   // A list of {"score", "label"} by falling score: of all classes, unless top_k says how many.
@@ -54,11 +54,11 @@ class AudioClassification : public Pipeline {
 
 }  // namespace
 
-Parameters audio_classification_parameters() {
+TaskParameters audio_classification_parameters() {
   return {
-      {"top_k", Parameter::Type::kInteger, "number of classes to return", "all"},
+      {"top_k", TaskParameter::Type::kInteger, "number of classes to return", "all"},
       {"function_to_apply",
-       Parameter::Type::kText,
+       TaskParameter::Type::kText,
        "what turns logits into scores (default: as the configuration says)",
        "",
        {"softmax", "sigmoid", "none"}},

@@ -20,7 +20,7 @@ class SpeechRecognition : public Pipeline {
     for (const int64_t stride : model_.model->config().get_ints("conv_stride", {5, 2, 2, 2, 2, 2, 2}))
       samples_a_frame_ *= stride;
   }
-  Parameters parameters() const override { return ctc_recognition_parameters(); }
+  TaskParameters parameters() const override { return ctc_recognition_parameters(); }
   bool takes_audio() const override { return true; }
 
   // {"text"}, and with return_timestamps ("char" or "word") the "chunks": {"text", "timestamp": [begin, end]}.
@@ -108,22 +108,22 @@ class SpeechRecognition : public Pipeline {
 
 }  // namespace
 
-Parameters automatic_speech_recognition_parameters() {
-  Parameters all = whisper_recognition_parameters();
-  for (Parameter& parameter : all)
+TaskParameters automatic_speech_recognition_parameters() {
+  TaskParameters all = whisper_recognition_parameters();
+  for (TaskParameter& parameter : all)
     if (parameter.name == "return_timestamps")
       parameter.choices = {"char", "word"},
       parameter.help = "return when each segment (Whisper), character or word (CTC) is said";
   return all;
 }
 
-Parameters ctc_recognition_parameters() {
+TaskParameters ctc_recognition_parameters() {
   return {
-      {"chunk_length_s", Parameter::Type::kNumber, "split sounds into chunks of so many seconds"},
-      {"stride_length_s", Parameter::Type::kNumbers, "seconds that two chunks share: one number, or one for each side",
-       "chunk_length_s / 6"},
+      {"chunk_length_s", TaskParameter::Type::kNumber, "split sounds into chunks of so many seconds"},
+      {"stride_length_s", TaskParameter::Type::kNumbers,
+       "seconds that two chunks share: one number, or one for each side", "chunk_length_s / 6"},
       {"return_timestamps",
-       Parameter::Type::kFlagOrWord,
+       TaskParameter::Type::kFlagOrWord,
        "return when each character or word is said",
        "",
        {"char", "word"}},

@@ -13,7 +13,7 @@ namespace {
 class FeatureExtraction : public Pipeline {
  public:
   FeatureExtraction(TextModel model, const std::string& directory) : model_(std::move(model)), directory_(directory) {}
-  Parameters parameters() const override { return feature_extraction_parameters(); }
+  TaskParameters parameters() const override { return feature_extraction_parameters(); }
 
   // [[[...]]]: one row of tokens of features; pooled, one list of features.
   Json run(const Json& input, const Json& parameters) const override { return run_all({input}, parameters)[0]; }
@@ -56,21 +56,21 @@ class FeatureExtraction : public Pipeline {
 
 }  // namespace
 
-Parameters feature_extraction_parameters() {
+TaskParameters feature_extraction_parameters() {
   return {
       {"pooling",
-       Parameter::Type::kText,
+       TaskParameter::Type::kText,
        "one vector a text; auto: as modules.json says, else the mean",
        "none",
        {"none", "auto", "mean", "cls"}},
       {"truncation",
-       Parameter::Type::kFlagOrWord,
+       TaskParameter::Type::kFlagOrWord,
        "cut texts that are longer than the model takes",
        "",
        {"longest_first", "only_first", "only_second", "do_not_truncate"}},
-      {"tokenize_kwargs", Parameter::Type::kJson, "options of the tokenizer"},
+      {"tokenize_kwargs", TaskParameter::Type::kJson, "options of the tokenizer"},
       {"return_tensors",
-       Parameter::Type::kFlagOrWord,
+       TaskParameter::Type::kFlagOrWord,
        "without effect: results are lists of numbers",
        "",
        {"pt", "np"}},

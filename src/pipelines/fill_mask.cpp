@@ -13,7 +13,7 @@ namespace {
 class FillMask : public Pipeline {
  public:
   explicit FillMask(TextModel model) : model_(std::move(model)) {}
-  Parameters parameters() const override { return fill_mask_parameters(); }
+  TaskParameters parameters() const override { return fill_mask_parameters(); }
 
   // For each mask the likeliest tokens; with one mask, its list alone.
   Json run(const Json& input, const Json& parameters) const override { return run_all({input}, parameters)[0]; }
@@ -98,11 +98,11 @@ class FillMask : public Pipeline {
 
 }  // namespace
 
-Parameters fill_mask_parameters() {
+TaskParameters fill_mask_parameters() {
   return {
-      {"top_k", Parameter::Type::kInteger, "number of tokens to return for each mask", "5"},
-      {"targets", Parameter::Type::kTexts, "only these words are scored"},
-      {"tokenizer_kwargs", Parameter::Type::kJson, "options of the tokenizer"},
+      {"top_k", TaskParameter::Type::kInteger, "number of tokens to return for each mask", "5"},
+      {"targets", TaskParameter::Type::kTexts, "only these words are scored"},
+      {"tokenizer_kwargs", TaskParameter::Type::kJson, "options of the tokenizer"},
   };
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pipelines/generation_model.h"
 
+#include "base/directories.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
@@ -35,7 +36,7 @@ GenerationModel GenerationModel::load(const std::string& directory, const LoadOp
                          .tokenizer = std::move(text.tokenizer),
                          .config = GenerationConfig::from_pretrained(directory)};
   const fs::path folder(directory), own = folder / "generation_config.json";
-  const Json json = read_json(fs::exists(own) ? own : folder / "config.json");
+  const Json json = read_json(path_exists(own) ? own : folder / "config.json");
   for (const auto& [name, value] : json.items())
     if (!value.is_null() && is_generation_field(name)) result.given.insert(name);
   return result;
@@ -83,13 +84,14 @@ GenerationConfig GenerationModel::config_for(const Json& parameters, const Json&
   return result;
 }
 
-Parameters generation_parameters(Parameters own) {
-  own.push_back({"generate_kwargs", Parameter::Type::kJson, "options of generate() as an object: {\"num_beams\": 4}"});
-  own.push_back({"stop", Parameter::Type::kTexts, "another name of --stop_strings"});
-  own.push_back({"stop_sequence", Parameter::Type::kTexts, "another name of --stop_strings"});
+TaskParameters generation_parameters(TaskParameters own) {
+  own.push_back(
+      {"generate_kwargs", TaskParameter::Type::kJson, "options of generate() as an object: {\"num_beams\": 4}"});
+  own.push_back({"stop", TaskParameter::Type::kTexts, "another name of --stop_strings"});
+  own.push_back({"stop_sequence", TaskParameter::Type::kTexts, "another name of --stop_strings"});
   for (const GenerationField& field : generation_fields())
     own.push_back({.name = std::string(field.name),
-                   .type = Parameter::Type::kGeneration,
+                   .type = TaskParameter::Type::kGeneration,
                    .help = std::string(field.help),
                    .flag_alone = field.is_flag});
   return own;

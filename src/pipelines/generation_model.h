@@ -29,6 +29,6 @@ struct GenerationModel {
 };
 
 // The fields of GenerationConfig and what config_for() takes besides, behind `own`.
-Parameters generation_parameters(Parameters own);
+TaskParameters generation_parameters(TaskParameters own);
 
 }  // namespace transom

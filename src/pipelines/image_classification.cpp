@@ -12,7 +12,7 @@ namespace {
 class ImageClassification : public Pipeline {
  public:
   explicit ImageClassification(ImageModel model) : model_(std::move(model)), labels_(model_.model->labels()) {}
-  Parameters parameters() const override { return image_classification_parameters(); }
+  TaskParameters parameters() const override { return image_classification_parameters(); }
   bool takes_images() const override { return true; }
 
   // A list of {"label", "score"} by falling score.
@@ -48,11 +48,11 @@ class ImageClassification : public Pipeline {
 
 }  // namespace
 
-Parameters image_classification_parameters() {
+TaskParameters image_classification_parameters() {
   return {
-      {"top_k", Parameter::Type::kInteger, "number of classes to return; none: all", "5"},
+      {"top_k", TaskParameter::Type::kInteger, "number of classes to return; none: all", "5"},
       {"function_to_apply",
-       Parameter::Type::kText,
+       TaskParameter::Type::kText,
        "what turns logits into scores (default: as the configuration says)",
        "",
        {"softmax", "sigmoid", "none"}},

@@ -16,7 +16,7 @@ Json nested(const std::vector<float>& values, const Shape& shape, size_t axis, s
 class ImageFeatureExtraction : public Pipeline {
  public:
   explicit ImageFeatureExtraction(ImageModel model) : model_(std::move(model)) {}
-  Parameters parameters() const override { return image_feature_extraction_parameters(); }
+  TaskParameters parameters() const override { return image_feature_extraction_parameters(); }
   bool takes_images() const override { return true; }
 
   // The last hidden states [1, T, D] or [1, C, H, W] as lists; with `pool` the pooled output.
@@ -38,9 +38,9 @@ class ImageFeatureExtraction : public Pipeline {
 
 }  // namespace
 
-Parameters image_feature_extraction_parameters() {
+TaskParameters image_feature_extraction_parameters() {
   return {
-      {"pool", Parameter::Type::kFlag, "return the pooled output", "false"},
+      {"pool", TaskParameter::Type::kFlag, "return the pooled output", "false"},
   };
 }
 

@@ -9,14 +9,14 @@ std::string pipeline_parameters(const std::string& task) {
   constexpr const char* kTypes[] = {"flag", "flag_or_word", "integer", "number",    "numbers",
                                     "text", "texts",        "json",    "generation"};
   Json list = Json::array();
-  for (const Parameter& parameter : parameters_of_task(task)) {
+  for (const TaskParameter& parameter : parameters_of_task(task)) {
     if (parameter.help.empty()) continue;  // known, but refused or without a meaning
     Json item{
         {"name", parameter.name}, {"type", kTypes[static_cast<size_t>(parameter.type)]}, {"help", parameter.help}};
     if (!parameter.otherwise.empty()) item["default"] = parameter.otherwise;
     if (!parameter.choices.empty()) item["choices"] = parameter.choices;
     if (parameter.required) item["required"] = true;
-    item["group"] = parameter.type == Parameter::Type::kGeneration ? "generation" : "task";
+    item["group"] = parameter.type == TaskParameter::Type::kGeneration ? "generation" : "task";
     list.push_back(std::move(item));
   }
   return dump_json(list);

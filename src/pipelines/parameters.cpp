@@ -11,13 +11,13 @@
 namespace transom {
 namespace {
 
-using Type = Parameter::Type;
+using Type = TaskParameter::Type;
 
-bool is_choice(const Parameter& parameter, const std::string& word) {
+bool is_choice(const TaskParameter& parameter, const std::string& word) {
   return std::find(parameter.choices.begin(), parameter.choices.end(), word) != parameter.choices.end();
 }
 
-bool fits(const Parameter& parameter, const Json& value) {
+bool fits(const TaskParameter& parameter, const Json& value) {
   const auto is_text = [](const Json& item) { return item.is_string(); };
   const auto is_number = [](const Json& item) { return item.is_number(); };
   switch (parameter.type) {
@@ -56,7 +56,7 @@ std::vector<std::string> parts_of(const std::string& word) {
 
 }  // namespace
 
-std::string expected_of(const Parameter& parameter) {
+std::string expected_of(const TaskParameter& parameter) {
   switch (parameter.type) {
     case Type::kFlag:
       return "true or false";
@@ -80,7 +80,7 @@ std::string expected_of(const Parameter& parameter) {
   return "";
 }
 
-Json parameter_of_word(const Parameter& parameter, const std::string& word) {
+Json parameter_of_word(const TaskParameter& parameter, const std::string& word) {
   const bool flag = word == "true" || word == "True" || word == "false" || word == "False";
   Json value = word;
   if (parameter.type == Type::kGeneration) return generation_value(parameter.name, word);
@@ -100,14 +100,14 @@ Json parameter_of_word(const Parameter& parameter, const std::string& word) {
   return value;
 }
 
-void check_parameter(const Parameter& parameter, const Json& value) {
+void check_parameter(const TaskParameter& parameter, const Json& value) {
   if (!value.is_null() && !fits(parameter, value))
     fail("parameter {}: expected {}, found {}", parameter.name, expected_of(parameter), quoted(dump_json(value)));
 }
 
-std::vector<std::string> names_of(const Parameters& parameters) {
+std::vector<std::string> names_of(const TaskParameters& parameters) {
   std::vector<std::string> names;
-  for (const Parameter& parameter : parameters) names.push_back(parameter.name);
+  for (const TaskParameter& parameter : parameters) names.push_back(parameter.name);
   return names;
 }
 

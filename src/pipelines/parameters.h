@@ -11,7 +11,7 @@
 
 namespace transom {
 
-struct Parameter {
+struct TaskParameter {
   enum class Type {
     kFlag,        // true or false
     kFlagOrWord,  // true, false or one of the choices; on a command line the name alone is true
@@ -32,16 +32,16 @@ struct Parameter {
   bool flag_alone = false;                // of kGeneration: the name alone is true
 };
 
-using Parameters = std::vector<Parameter>;
+using TaskParameters = std::vector<TaskParameter>;
 
 // What a word on a command line stands for: "4", "true", "none", "a,b", "[1, 2]". Refuses, as --name, what does not
 // fit.
-Json parameter_of_word(const Parameter& parameter, const std::string& word);
+Json parameter_of_word(const TaskParameter& parameter, const std::string& word);
 // Refuses a value of another type by the name of the parameter. null, where a task takes it, is the default.
-void check_parameter(const Parameter& parameter, const Json& value);
+void check_parameter(const TaskParameter& parameter, const Json& value);
 // "a whole number", "one of first, max": what the parameter takes, for help and errors.
-std::string expected_of(const Parameter& parameter);
+std::string expected_of(const TaskParameter& parameter);
 
-std::vector<std::string> names_of(const Parameters& parameters);
+std::vector<std::string> names_of(const TaskParameters& parameters);
 
 }  // namespace transom

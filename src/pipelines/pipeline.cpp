@@ -14,7 +14,7 @@ namespace {
 struct Task {
   std::string_view name, alias;
   std::unique_ptr<Pipeline> (*make)(const std::string& directory, const LoadOptions& options);
-  Parameters (*parameters)();
+  TaskParameters (*parameters)();
   InputKind input = InputKind::kText;
   std::string_view head = {};  // the task whose head the model needs; empty: that of this name
 };
@@ -82,13 +82,13 @@ std::vector<std::string> pipeline_tasks() {
   return names;
 }
 
-Parameters parameters_of_task(const std::string& task) { return need_task(task).parameters(); }
+TaskParameters parameters_of_task(const std::string& task) { return need_task(task).parameters(); }
 InputKind input_kind_of_task(const std::string& task) { return need_task(task).input; }
 bool is_pipeline_task(const std::string& task) { return find_task(task) != nullptr; }
 
-std::unique_ptr<Pipeline> make_pipeline(const std::string& name, const std::string& model, const HubOptions& hub) {
+std::unique_ptr<Pipeline> make_pipeline(const std::string& name, const std::string& model, const HubOptions& hub,
+                                        LoadOptions options) {
   const Task& task = need_task(name);
-  LoadOptions options;
   options.task = task.head.empty() ? task.name : task.head;
   if (name.starts_with("translation_")) return make_text_to_text(name, resolve_model(model, hub), options);
   return task.make(resolve_model(model, hub), options);
@@ -98,10 +98,10 @@ namespace {
 
 void check_parameters(const Pipeline& pipeline, const Json& parameters) {
   if (!parameters.is_object()) fail("parameters: expected an object");
-  const Parameters known = pipeline.parameters();
+  const TaskParameters known = pipeline.parameters();
   for (const auto& [name, value] : parameters.items()) {
     if (name == "batch_size") continue;
-    const auto found = std::find_if(known.begin(), known.end(), [&](const Parameter& p) { return p.name == name; });
+    const auto found = std::find_if(known.begin(), known.end(), [&](const TaskParameter& p) { return p.name == name; });
     if (found == known.end())
       fail("unknown parameter {}{} This task takes: {}", quoted(name), did_you_mean(name, names_of(known)),
            fmt::join(names_of(known), ", "));

@@ -24,7 +24,7 @@ class Pipeline {
   virtual Json run(const Json& input, const Json& parameters) const = 0;
   // Several inputs, one result each; a task that can computes them in batches.
   virtual std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const;
-  virtual Parameters parameters() const = 0;
+  virtual TaskParameters parameters() const = 0;
   // What pipeline() returns for a list of inputs: the list of their results, or what a task makes of it.
   virtual Json joined(std::vector<Json> results) const;
   // Whether a list is one input (the messages of a chat) rather than several.
@@ -37,14 +37,15 @@ class Pipeline {
 
 std::vector<std::string> pipeline_tasks();
 // What a task takes, without a model; `task` may be an alias or translation_xx_to_yy. Refuses unknown tasks.
-Parameters parameters_of_task(const std::string& task);
+TaskParameters parameters_of_task(const std::string& task);
 // What the inputs of a task are.
 enum class InputKind { kText, kQuestion, kSentences, kImage, kAudio };
 InputKind input_kind_of_task(const std::string& task);
 bool is_pipeline_task(const std::string& task);
 // Loads the model, of a directory or an id of the Hub, and its tokenizer or image processor, for a task; refuses
 // unknown tasks with the known ones.
-std::unique_ptr<Pipeline> make_pipeline(const std::string& task, const std::string& model, const HubOptions& hub = {});
+std::unique_ptr<Pipeline> make_pipeline(const std::string& task, const std::string& model, const HubOptions& hub = {},
+                                        LoadOptions options = {});
 // Checks the names of the parameters, then runs.
 Json run_pipeline(const Pipeline& pipeline, const Json& input, const Json& parameters);
 std::vector<Json> run_pipeline(const Pipeline& pipeline, const std::vector<Json>& inputs, const Json& parameters);
@@ -59,22 +60,22 @@ std::string string_parameter(const Json& parameters, const char* name, const std
 bool bool_parameter(const Json& parameters, const char* name, bool otherwise);
 
 // What each task takes, beside its maker; of speech recognition what either kind of model takes, and each kind alone.
-Parameters text_classification_parameters();
-Parameters token_classification_parameters();
-Parameters question_answering_parameters();
-Parameters fill_mask_parameters();
-Parameters feature_extraction_parameters();
-Parameters sentence_similarity_parameters();
-Parameters zero_shot_classification_parameters();
-Parameters image_classification_parameters();
-Parameters image_feature_extraction_parameters();
-Parameters zero_shot_image_classification_parameters();
-Parameters audio_classification_parameters();
-Parameters automatic_speech_recognition_parameters();
-Parameters ctc_recognition_parameters();
-Parameters whisper_recognition_parameters();
-Parameters text_generation_parameters();
-Parameters text_to_text_parameters();
+TaskParameters text_classification_parameters();
+TaskParameters token_classification_parameters();
+TaskParameters question_answering_parameters();
+TaskParameters fill_mask_parameters();
+TaskParameters feature_extraction_parameters();
+TaskParameters sentence_similarity_parameters();
+TaskParameters zero_shot_classification_parameters();
+TaskParameters image_classification_parameters();
+TaskParameters image_feature_extraction_parameters();
+TaskParameters zero_shot_image_classification_parameters();
+TaskParameters audio_classification_parameters();
+TaskParameters automatic_speech_recognition_parameters();
+TaskParameters ctc_recognition_parameters();
+TaskParameters whisper_recognition_parameters();
+TaskParameters text_generation_parameters();
+TaskParameters text_to_text_parameters();
 
 // One maker for each file of this folder.
 std::unique_ptr<Pipeline> make_text_classification(TextModel model);

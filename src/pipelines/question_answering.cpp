@@ -19,7 +19,7 @@ struct Candidate {
 class QuestionAnswering : public Pipeline {
  public:
   explicit QuestionAnswering(TextModel model) : model_(std::move(model)) {}
-  Parameters parameters() const override { return question_answering_parameters(); }
+  TaskParameters parameters() const override { return question_answering_parameters(); }
 
   // {"score", "start", "end", "answer"}; a list of them if top_k is above 1.
   Json run(const Json& input, const Json& parameters) const override { return run_all({input}, parameters)[0]; }
@@ -99,16 +99,16 @@ class QuestionAnswering : public Pipeline {
 
 }  // namespace
 
-Parameters question_answering_parameters() {
+TaskParameters question_answering_parameters() {
   return {
-      {"top_k", Parameter::Type::kInteger, "number of answers to return", "1"},
-      {"max_answer_len", Parameter::Type::kInteger, "maximum number of tokens of an answer", "15"},
-      {"max_seq_len", Parameter::Type::kInteger,
+      {"top_k", TaskParameter::Type::kInteger, "number of answers to return", "1"},
+      {"max_answer_len", TaskParameter::Type::kInteger, "maximum number of tokens of an answer", "15"},
+      {"max_seq_len", TaskParameter::Type::kInteger,
        "maximum number of tokens of question and context together; longer contexts are split", "384"},
-      {"doc_stride", Parameter::Type::kInteger, "tokens that two parts of a long context share",
+      {"doc_stride", TaskParameter::Type::kInteger, "tokens that two parts of a long context share",
        "min(max_seq_len / 2, 128)"},
-      {"align_to_words", Parameter::Type::kFlag, "answers are whole words", "true"},
-      {"handle_impossible_answer", Parameter::Type::kFlag, "the answer may be none", "false"},
+      {"align_to_words", TaskParameter::Type::kFlag, "answers are whole words", "true"},
+      {"handle_impossible_answer", TaskParameter::Type::kFlag, "the answer may be none", "false"},
   };
 }
 

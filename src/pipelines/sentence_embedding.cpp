@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/directories.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
@@ -17,7 +18,7 @@ namespace {
 Pooling read_pooling(const fs::path& directory) {
   const fs::path modules = directory / "modules.json";
   Pooling pooling;
-  if (!fs::exists(modules)) {
+  if (!path_exists(modules)) {
     pooling.kind = Pooling::Kind::kMean;
     return pooling;
   }

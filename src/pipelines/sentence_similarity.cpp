@@ -24,7 +24,7 @@ double cosine(const std::vector<float>& a, const std::vector<float>& b) {
 class SentenceSimilarity : public Pipeline {
  public:
   SentenceSimilarity(TextModel model, const std::string& directory) : model_(std::move(model)), directory_(directory) {}
-  Parameters parameters() const override { return sentence_similarity_parameters(); }
+  TaskParameters parameters() const override { return sentence_similarity_parameters(); }
 
   // {"source_sentence": "...", "sentences": ["...", ...]} -> one score a sentence, in their order.
   Json run(const Json& input, const Json& parameters) const override {
@@ -51,10 +51,10 @@ class SentenceSimilarity : public Pipeline {
 
 }  // namespace
 
-Parameters sentence_similarity_parameters() {
+TaskParameters sentence_similarity_parameters() {
   return {
       {"pooling",
-       Parameter::Type::kText,
+       TaskParameter::Type::kText,
        "how the vectors of tokens become one; auto: as modules.json says, else the mean",
        "auto",
        {"auto", "mean", "cls"}},

@@ -15,7 +15,7 @@ class TextClassification : public Pipeline {
  public:
   explicit TextClassification(TextModel model) : model_(std::move(model)), labels_(model_.model->labels()) {}
 
-  Parameters parameters() const override { return text_classification_parameters(); }
+  TaskParameters parameters() const override { return text_classification_parameters(); }
 
   // {"label", "score"}, or a list of them by falling score where top_k is given. As in Transformers, one text without
   // top_k gives a list all the same.
@@ -66,22 +66,22 @@ class TextClassification : public Pipeline {
 
 }  // namespace
 
-Parameters text_classification_parameters() {
+TaskParameters text_classification_parameters() {
   return {
-      {"top_k", Parameter::Type::kInteger, "number of classes to return; none: all", "1"},
+      {"top_k", TaskParameter::Type::kInteger, "number of classes to return; none: all", "1"},
       {"function_to_apply",
-       Parameter::Type::kText,
+       TaskParameter::Type::kText,
        "what turns logits into scores (default: as the configuration says)",
        "",
        {"softmax", "sigmoid", "none"}},
-      {"return_all_scores", Parameter::Type::kFlag, "return the scores of all classes", "false"},
+      {"return_all_scores", TaskParameter::Type::kFlag, "return the scores of all classes", "false"},
       {"truncation",
-       Parameter::Type::kFlagOrWord,
+       TaskParameter::Type::kFlagOrWord,
        "cut texts that are longer than the model takes",
        "",
        {"longest_first", "only_first", "only_second", "do_not_truncate"}},
-      {"max_length", Parameter::Type::kInteger, "maximum number of tokens of a text"},
-      {"padding", Parameter::Type::kFlagOrWord, "pad texts", "", {"longest", "max_length", "do_not_pad"}},
+      {"max_length", TaskParameter::Type::kInteger, "maximum number of tokens of a text"},
+      {"padding", TaskParameter::Type::kFlagOrWord, "pad texts", "", {"longest", "max_length", "do_not_pad"}},
   };
 }
 

@@ -25,7 +25,7 @@ class TextGeneration : public Pipeline {
       prefix_ = prefix->get<std::string>();
   }
 
-  Parameters parameters() const override { return text_generation_parameters(); }
+  TaskParameters parameters() const override { return text_generation_parameters(); }
   bool is_one_input(const Json& list) const override { return !list.empty() && is_message(list[0]); }
 
   // A text, or a chat as a list of {"role", "content"}; [{"generated_text"}], one for each returned sequence.
@@ -123,27 +123,27 @@ class TextGeneration : public Pipeline {
 
 }  // namespace
 
-Parameters text_generation_parameters() {
+TaskParameters text_generation_parameters() {
   return generation_parameters({
-      {"return_full_text", Parameter::Type::kFlag, "the result begins with the prompt", "true"},
-      {"return_text", Parameter::Type::kFlag, "without effect: a text is returned unless return_tensors is true",
+      {"return_full_text", TaskParameter::Type::kFlag, "the result begins with the prompt", "true"},
+      {"return_text", TaskParameter::Type::kFlag, "without effect: a text is returned unless return_tensors is true",
        "true"},
-      {"return_tensors", Parameter::Type::kFlag, "return token ids", "false"},
-      {"prefix", Parameter::Type::kText, "text that goes before the prompt"},
-      {"add_special_tokens", Parameter::Type::kFlag, "the tokenizer adds its special tokens to the prompt", "true"},
-      {"truncation", Parameter::Type::kFlag, "cut prompts to max_length tokens", "false"},
-      {"clean_up_tokenization_spaces", Parameter::Type::kFlag, "remove spaces before punctuation"},
-      {"skip_special_tokens", Parameter::Type::kFlag, "leave special tokens out of the text", "true"},
+      {"return_tensors", TaskParameter::Type::kFlag, "return token ids", "false"},
+      {"prefix", TaskParameter::Type::kText, "text that goes before the prompt"},
+      {"add_special_tokens", TaskParameter::Type::kFlag, "the tokenizer adds its special tokens to the prompt", "true"},
+      {"truncation", TaskParameter::Type::kFlag, "cut prompts to max_length tokens", "false"},
+      {"clean_up_tokenization_spaces", TaskParameter::Type::kFlag, "remove spaces before punctuation"},
+      {"skip_special_tokens", TaskParameter::Type::kFlag, "leave special tokens out of the text", "true"},
       {"handle_long_generation",
-       Parameter::Type::kText,
+       TaskParameter::Type::kText,
        "what happens to a prompt that leaves no room for new tokens; hole: its beginning is cut",
        "",
        {"hole"}},
-      {"continue_final_message", Parameter::Type::kFlag,
+      {"continue_final_message", TaskParameter::Type::kFlag,
        "of a chat: the last message is continued (default: if it is the assistant's)"},
-      {"chat_template", Parameter::Type::kText, "of a chat: Jinja template in place of the checkpoint's"},
-      {"tools", Parameter::Type::kJson, "of a chat: list of the functions that the model may call"},
-      {"documents", Parameter::Type::kJson, "of a chat: list of texts that the model may use"},
+      {"chat_template", TaskParameter::Type::kText, "of a chat: Jinja template in place of the checkpoint's"},
+      {"tools", TaskParameter::Type::kJson, "of a chat: list of the functions that the model may call"},
+      {"documents", TaskParameter::Type::kJson, "of a chat: list of texts that the model may use"},
   });
 }
 

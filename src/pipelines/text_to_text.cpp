@@ -30,7 +30,7 @@ class TextToText : public Pipeline {
         prefix_ = prefix->get<std::string>();
   }
 
-  Parameters parameters() const override { return text_to_text_parameters(); }
+  TaskParameters parameters() const override { return text_to_text_parameters(); }
 
   // [{"generated_text"}], [{"summary_text"}] or [{"translation_text"}], one for each returned sequence.
   Json run(const Json& input, const Json& parameters) const override {
@@ -81,19 +81,19 @@ class TextToText : public Pipeline {
 
 }  // namespace
 
-Parameters text_to_text_parameters() {
+TaskParameters text_to_text_parameters() {
   return generation_parameters({
-      {"return_text", Parameter::Type::kFlag, "without effect: a text is returned unless return_tensors is true",
+      {"return_text", TaskParameter::Type::kFlag, "without effect: a text is returned unless return_tensors is true",
        "true"},
-      {"return_tensors", Parameter::Type::kFlag, "return token ids", "false"},
-      {"clean_up_tokenization_spaces", Parameter::Type::kFlag, "remove spaces before punctuation"},
+      {"return_tensors", TaskParameter::Type::kFlag, "return token ids", "false"},
+      {"clean_up_tokenization_spaces", TaskParameter::Type::kFlag, "remove spaces before punctuation"},
       {"truncation",
-       Parameter::Type::kFlagOrWord,
+       TaskParameter::Type::kFlagOrWord,
        "cut texts that are longer than the model takes",
        "",
        {"longest_first", "only_first", "do_not_truncate"}},
-      {"src_lang", Parameter::Type::kText, "refused: name the task translation_xx_to_yy"},
-      {"tgt_lang", Parameter::Type::kText, "refused: name the task translation_xx_to_yy"},
+      {"src_lang", TaskParameter::Type::kText, "refused: name the task translation_xx_to_yy"},
+      {"tgt_lang", TaskParameter::Type::kText, "refused: name the task translation_xx_to_yy"},
   });
 }
 

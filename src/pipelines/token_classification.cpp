@@ -39,7 +39,7 @@ class TokenClassification : public Pipeline {
  public:
   explicit TokenClassification(TextModel model)
       : model_(std::move(model)), labels_(model_.model->labels()), marks_subwords_(marks_subwords(model_.tokenizer)) {}
-  Parameters parameters() const override { return token_classification_parameters(); }
+  TaskParameters parameters() const override { return token_classification_parameters(); }
 
   Json run(const Json& input, const Json& parameters) const override {
     if (input.is_string() && bool_parameter(parameters, "is_split_into_words", false)) expect_words(input);
@@ -274,18 +274,18 @@ class TokenClassification : public Pipeline {
 
 }  // namespace
 
-Parameters token_classification_parameters() {
+TaskParameters token_classification_parameters() {
   return {
       {"aggregation_strategy",
-       Parameter::Type::kText,
+       TaskParameter::Type::kText,
        "how tokens are joined to entities",
        "none",
        {"none", "simple", "first", "max", "average"}},
-      {"ignore_labels", Parameter::Type::kTexts, "labels that are left out", "O"},
-      {"grouped_entities", Parameter::Type::kFlag, "the old name of --aggregation_strategy simple", "false"},
-      {"stride", Parameter::Type::kInteger, "tokens that two windows of a long text share"},
-      {"is_split_into_words", Parameter::Type::kFlag, "inputs are lists of words", "false"},
-      {"delimiter", Parameter::Type::kText, "what joins the words of such a list"},
+      {"ignore_labels", TaskParameter::Type::kTexts, "labels that are left out", "O"},
+      {"grouped_entities", TaskParameter::Type::kFlag, "the old name of --aggregation_strategy simple", "false"},
+      {"stride", TaskParameter::Type::kInteger, "tokens that two windows of a long text share"},
+      {"is_split_into_words", TaskParameter::Type::kFlag, "inputs are lists of words", "false"},
+      {"delimiter", TaskParameter::Type::kText, "what joins the words of such a list"},
   };
 }
 

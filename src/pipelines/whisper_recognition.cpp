@@ -3,6 +3,7 @@
 // overlap.
 #include <cmath>
 
+#include "base/directories.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
@@ -37,7 +38,7 @@ class WhisperRecognition : public Pipeline {
   WhisperRecognition(GenerationModel model, std::unique_ptr<FeatureExtractor> extractor, const Json& generation)
       : model_(std::move(model)), extractor_(std::move(extractor)), writer_(*model_.model, generation) {}
 
-  Parameters parameters() const override { return whisper_recognition_parameters(); }
+  TaskParameters parameters() const override { return whisper_recognition_parameters(); }
   bool takes_audio() const override { return true; }
 
   // {"text"}, and with return_timestamps or return_language the "chunks": {"language", "timestamp", "text"}.
@@ -143,16 +144,16 @@ class WhisperRecognition : public Pipeline {
 
 }  // namespace
 
-Parameters whisper_recognition_parameters() {
+TaskParameters whisper_recognition_parameters() {
   return generation_parameters({
-      {"chunk_length_s", Parameter::Type::kNumber, "split sounds into chunks of so many seconds"},
-      {"stride_length_s", Parameter::Type::kNumbers, "seconds that two chunks share: one number, or one for each side",
-       "chunk_length_s / 6"},
-      {"return_timestamps", Parameter::Type::kFlagOrWord, "return when each segment is said", "", {"word"}},
-      {"return_language", Parameter::Type::kFlag, "return the language of each segment", "false"},
-      {"language", Parameter::Type::kText, "the language that is spoken (default: detected)"},
+      {"chunk_length_s", TaskParameter::Type::kNumber, "split sounds into chunks of so many seconds"},
+      {"stride_length_s", TaskParameter::Type::kNumbers,
+       "seconds that two chunks share: one number, or one for each side", "chunk_length_s / 6"},
+      {"return_timestamps", TaskParameter::Type::kFlagOrWord, "return when each segment is said", "", {"word"}},
+      {"return_language", TaskParameter::Type::kFlag, "return the language of each segment", "false"},
+      {"language", TaskParameter::Type::kText, "the language that is spoken (default: detected)"},
       {"task",
-       Parameter::Type::kText,
+       TaskParameter::Type::kText,
        "write what is said, or translate it to English",
        "transcribe",
        {"transcribe", "translate"}},
@@ -163,7 +164,7 @@ std::unique_ptr<Pipeline> make_whisper_recognition(const std::string& directory,
   const fs::path folder(directory), own = folder / "generation_config.json";
   return std::make_unique<WhisperRecognition>(GenerationModel::load(directory, options),
                                               FeatureExtractor::read(directory),
-                                              read_json(fs::exists(own) ? own : folder / "config.json"));
+                                              read_json(path_exists(own) ? own : folder / "config.json"));
 }
 
 }  // namespace transom

@@ -28,7 +28,7 @@ class ZeroShotClassification : public Pipeline {
               "one is taken as entailment, and the scores may mean nothing",
               fmt::join(labels, ", ")));
   }
-  Parameters parameters() const override { return zero_shot_classification_parameters(); }
+  TaskParameters parameters() const override { return zero_shot_classification_parameters(); }
 
   // {"sequence", "labels", "scores"} by falling score.
   Json run(const Json& input, const Json& parameters) const override { return run_all({input}, parameters)[0]; }
@@ -75,12 +75,12 @@ class ZeroShotClassification : public Pipeline {
 
 }  // namespace
 
-Parameters zero_shot_classification_parameters() {
+TaskParameters zero_shot_classification_parameters() {
   return {
-      {"candidate_labels", Parameter::Type::kTexts, "the classes to choose from", "", {}, true},
-      {"hypothesis_template", Parameter::Type::kText, "sentence that a label is put into, in place of {}",
+      {"candidate_labels", TaskParameter::Type::kTexts, "the classes to choose from", "", {}, true},
+      {"hypothesis_template", TaskParameter::Type::kText, "sentence that a label is put into, in place of {}",
        "This example is {}."},
-      {"multi_label", Parameter::Type::kFlag, "several labels may be true; each is scored on its own", "false"},
+      {"multi_label", TaskParameter::Type::kFlag, "several labels may be true; each is scored on its own", "false"},
   };
 }
 

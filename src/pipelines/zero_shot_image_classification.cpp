@@ -15,7 +15,7 @@ class ZeroShotImageClassification : public Pipeline {
  public:
   ZeroShotImageClassification(ImageModel model, Tokenizer tokenizer)
       : model_(std::move(model)), tokenizer_(std::move(tokenizer)) {}
-  Parameters parameters() const override { return zero_shot_image_classification_parameters(); }
+  TaskParameters parameters() const override { return zero_shot_image_classification_parameters(); }
   bool takes_images() const override { return true; }
 
   // A list of {"score", "label"} by falling score.
@@ -63,10 +63,10 @@ class ZeroShotImageClassification : public Pipeline {
 
 }  // namespace
 
-Parameters zero_shot_image_classification_parameters() {
+TaskParameters zero_shot_image_classification_parameters() {
   return {
-      {"candidate_labels", Parameter::Type::kTexts, "the classes to choose from", "", {}, true},
-      {"hypothesis_template", Parameter::Type::kText, "sentence that a label is put into, in place of {}",
+      {"candidate_labels", TaskParameter::Type::kTexts, "the classes to choose from", "", {}, true},
+      {"hypothesis_template", TaskParameter::Type::kText, "sentence that a label is put into, in place of {}",
        "This is a photo of {}."},
   };
 }

@@ -13,14 +13,20 @@ CapturedProgram::CapturedProgram(std::shared_ptr<const Program> program,
     : program_(std::move(program)) {
   if (program_->collective_) return;  // each replay is a run
   Device& device = *program_->device_;
-  for (size_t i = 0; i < inputs.size(); ++i)
+  for (size_t i = 0; i < inputs.size(); ++i) {
     inputs_.push_back(fixed[i] ? inputs[i] : device.allocate(inputs[i]->bytes()));
+    if (!fixed[i]) own_bytes_ += inputs[i]->bytes();
+  }
   outputs_ = program_->output_buffers(inputs_);
+  for (size_t o = 0; o < outputs_.size(); ++o)
+    if (program_->donor_[o] < 0) own_bytes_ += outputs_[o]->bytes();
+  own_bytes_ += program_->arena_bytes_;
   for (const int donor : program_->donor_) may_be_held_.push_back(donor < 0 || !fixed[static_cast<size_t>(donor)]);
   inputs_ = program_->with_folded(inputs_);
   if (program_->arena_bytes_) arena_ = device.allocate(program_->arena_bytes_);
   const transom_plugin& table = device.table();
   if (!table.capture_begin || !table.capture_end || !table.capture_replay || !table.capture_destroy) return;
+  const auto turn = device.take_turn();
   transom_error error{};
   expect_ok(table.capture_begin(device.stream(), &error), error, device.name());
   try {
@@ -49,20 +55,25 @@ long CapturedProgram::references_to(const std::shared_ptr<Buffer>& buffer) const
   return std::count(inputs_.begin(), inputs_.end(), buffer) + std::count(outputs_.begin(), outputs_.end(), buffer);
 }
 
-std::vector<std::shared_ptr<Buffer>> CapturedProgram::replay(const std::vector<std::shared_ptr<Buffer>>& inputs) {
+std::vector<std::shared_ptr<Buffer>> CapturedProgram::replay(const std::vector<std::shared_ptr<Buffer>>& inputs,
+                                                             const CountReferences& spared) {
   const auto is_held = [&](const std::shared_ptr<Buffer>& output) {
-    return output.use_count() > references_to(output) + std::count(inputs.begin(), inputs.end(), output);
+    return output.use_count() >
+           references_to(output) + std::count(inputs.begin(), inputs.end(), output) + (spared ? spared(output) : 0);
   };
   bool held = program_->collective_ != nullptr;
   for (size_t o = 0; o < outputs_.size(); ++o) held = held || (may_be_held_[o] && is_held(outputs_[o]));
   if (held) return program_->run(inputs);
-  for (size_t i = 0; i < inputs.size(); ++i) copy(*inputs[i], *inputs_[i]);
   Device& device = *program_->device_;
+  const auto turn = device.take_turn();
+  for (size_t i = 0; i < inputs.size(); ++i) copy(*inputs[i], *inputs_[i]);
   const ProfiledRun profiled(program_->nodes_, device);
   transom_error error{};
   if (capture_) expect_ok(device.table().capture_replay(capture_, device.stream(), &error), error, device.name());
   else program_->launch(inputs_, outputs_, arena_.get());
   return program_->results(inputs, outputs_);
 }
+
+size_t CapturedProgram::memory_bytes() const { return own_bytes_; }
 
 }  // namespace transom

@@ -3,7 +3,10 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "device/communicator.h"
+#include "passes/graph_builder.h"
+#include "runtime/node_costs.h"
 #include "runtime/program.h"
 
 namespace transom {
@@ -16,7 +19,7 @@ struct Uses {
   TensorMap<size_t> last;   // the last piece
   TensorMap<size_t> count;  // how many nodes, and one for an output of the graph
 
-  Uses(const std::vector<Piece>& pieces, const Graph& graph) {
+  Uses(const std::vector<Partition>& pieces, const Graph& graph) {
     for (size_t p = 0; p < pieces.size(); ++p) {
       for (const std::shared_ptr<Node>& node : pieces[p].nodes)
         for (const Tensor& input : node->inputs) note(input, p);
@@ -43,7 +46,7 @@ size_t CollectiveProgram::slot_of(const Tensor& tensor) {
 
 CollectiveProgram::CollectiveProgram(std::shared_ptr<Device> device, const Graph& graph, const ProgramOptions& options)
     : device_(std::move(device)) {
-  const std::vector<Piece> pieces = cut_at_collectives(graph);
+  const std::vector<Partition> pieces = partition_at_collectives(graph);
   const Uses uses(pieces, graph);
   for (const Tensor& input : graph.inputs) slot_of(input);
   // Slots of all that crosses from piece to piece. A collective that alone uses its input works in place.
@@ -73,7 +76,8 @@ CollectiveProgram::CollectiveProgram(std::shared_ptr<Device> device, const Graph
 
 CollectiveProgram::~CollectiveProgram() = default;
 
-void CollectiveProgram::add_step(const Piece& piece, size_t number, const Graph& graph, const ProgramOptions& options) {
+void CollectiveProgram::add_step(const Partition& piece, size_t number, const Graph& graph,
+                                 const ProgramOptions& options) {
   Step step;
   Graph part;
   part.nodes = piece.nodes;
@@ -101,6 +105,9 @@ void CollectiveProgram::add_step(const Piece& piece, size_t number, const Graph&
       }
   if (!part.nodes.empty()) step.program = std::make_unique<Program>(device_, part, of_part, AlreadyLowered());
   if (piece.collective) {
+    if (!is_op(*piece.collective, op::all_reduce) || piece.collective->attributes.has("group"))
+      fail("{}: expected a sum over all processes, which alone is run between programs yet, found {}",
+           *piece.collective->scope, operation_of(*piece.collective));
     step.reduces = true;
     step.from = slot_of_.at(piece.collective->inputs[0]);
     step.to = slot_of_.at(Tensor(piece.collective, 0));
@@ -122,6 +129,8 @@ std::shared_ptr<Buffer> CollectiveProgram::copy_of(const Buffer& buffer) const {
 }
 
 std::vector<std::shared_ptr<Buffer>> CollectiveProgram::run(const std::vector<std::shared_ptr<Buffer>>& inputs) const {
+  // One program at a time has the group, so that all ranks start their collectives in one order.
+  const auto turn = device_->take_turn();
   Communicator& group = *device_->communicator();
   std::vector<std::shared_ptr<Buffer>> slots(slots_);
   std::copy(inputs.begin(), inputs.end(), slots.begin());

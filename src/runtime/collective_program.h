@@ -41,7 +41,7 @@ class CollectiveProgram {
     DType dtype = DType::kFloat32;
   };
 
-  void add_step(const Piece& piece, size_t number, const Graph& graph, const ProgramOptions& options);
+  void add_step(const Partition& piece, size_t number, const Graph& graph, const ProgramOptions& options);
   size_t slot_of(const Tensor& tensor);
   std::shared_ptr<Buffer> copy_of(const Buffer& buffer) const;
 

@@ -8,11 +8,14 @@
 
 namespace transom {
 
+// What its kernel does most, never Category::kByTraits.
+Category category_of(const Node& node);
 // Bytes that its kernel must read and write at least: every input and output once, of a table only the rows taken.
 double bytes_of(const Node& node);
 // Multiplications and additions of matrix products and convolutions; 0 for the rest.
 double arithmetic_of(const Node& node);
-// All floating-point operations: those products, and one an element for each element-wise operation and reduction.
+// All floating-point operations, by the record's trait `flops`: those products, one an element for each element-wise
+// operation and reduction, and for other composites those of their decomposition.
 double operations_of(const Node& node);
 
 // "linear"; a fusion with what it consists of, "fusion(mul add tanh)".

@@ -3,13 +3,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <mutex>
-#include <unordered_map>
 
 #include "base/error.h"
 #include "base/log.h"
-#include "passes/partition.h"
+#include "base/shared_cache.h"
 #include "passes/memory_plan.h"
+#include "passes/partition.h"
 #include "passes/passes.h"
 #include "runtime/collective_program.h"
 #include "runtime/compilation.h"
@@ -18,7 +17,7 @@
 namespace transom {
 namespace {
 
-Claims claims_of(Device& device) {
+Supports supported_by(Device& device) {
   return [&device](const Node& node) {
     if (is_collective(node)) return device.communicator() != nullptr;  // the host sees to it; no device is asked
     std::vector<transom_value> values;
@@ -54,7 +53,7 @@ Program::Program(std::shared_ptr<Device> device, const Graph& traced, const Prog
   using Clock = std::chrono::steady_clock;
   const Clock::time_point begin = Clock::now();
   const auto since = [](Clock::time_point from) { return std::chrono::duration<double>(Clock::now() - from).count(); };
-  PassOptions passes{.claims = claims_of(*device_), .observe = nullptr};
+  PassOptions passes{.supports = supported_by(*device_), .observe = nullptr};
   if (record)
     passes.observe = [&, from = begin](std::string_view name, const Graph& graph) mutable {
       record->passes.push_back({std::string(name), graph, since(from)});
@@ -147,8 +146,17 @@ std::vector<std::shared_ptr<Buffer>> Program::with_folded(const std::vector<std:
 std::vector<std::shared_ptr<Buffer>> Program::run(const std::vector<std::shared_ptr<Buffer>>& inputs) const {
   if (collective_) return collective_->run(with_folded(inputs));
   const std::vector<std::shared_ptr<Buffer>> outputs = output_buffers(inputs);
-  launch(with_folded(inputs), outputs, arena_bytes_ ? device_->arena(arena_bytes_).get() : nullptr);
+  // Before the device is taken: it may compile, and others who wait for the same values hold their lock.
+  const std::vector<std::shared_ptr<Buffer>> all = with_folded(inputs);
+  const auto turn = device_->take_turn();
+  launch(all, outputs, arena_bytes_ ? device_->arena(arena_bytes_).get() : nullptr);
   return results(inputs, outputs);
+}
+
+size_t Program::memory_bytes() const {
+  // Measured on small models: nodes, the executable's steps and their kernels take about 12 KiB a node.
+  constexpr size_t kBytesOfNode = 12 << 10;
+  return kBytesOfNode * (1 + nodes_->size()) + (collective_ ? kBytesOfNode * nodes_->size() : 0);
 }
 
 bool Program::updates(size_t input) const {
@@ -191,18 +199,13 @@ std::vector<std::shared_ptr<Buffer>> Program::results(const std::vector<std::sha
 
 namespace {
 
-struct Cache {
-  std::mutex mutex;
-  std::unordered_map<GraphKey, std::shared_ptr<const Program>, GraphKeyHash> programs;
-  CacheStatistics statistics;
-};
+using ProgramCache = SharedCache<GraphKey, const Program, GraphKeyHash>;
 
-Cache& cache() {
-  static Cache instance;
+// Never destroyed: at the end of the process drivers may be gone before their programs.
+ProgramCache& cache() {
+  static ProgramCache& instance = *new ProgramCache("programs");
   return instance;
 }
-
-constexpr size_t kMaximumPrograms = 4096;
 
 // What a program is compiled for: the types of a batch, which are those of inputs that are neither weights nor handed
 // over to their updates. Where there are none of these, the others; where there is no input at all, what is made.
@@ -240,33 +243,20 @@ std::shared_ptr<const Program> find_program(const std::shared_ptr<Device>& devic
   for (size_t i = 0; i < graph.inputs.size(); ++i) mix(options.donated[i] + 2 * options.frozen[i]);
   mix(reinterpret_cast<uintptr_t>(device.get()));
   mix(device->communicator() != nullptr);
-  const std::lock_guard lock(cache().mutex);
-  auto& programs = cache().programs;
-  CacheStatistics& statistics = cache().statistics;
-  if (const auto found = programs.find(key); found != programs.end()) {
-    ++statistics.hits;
-    return found->second;
-  }
-  // Many shapes over a long life: start again rather than grow without bound.
-  if (programs.size() >= kMaximumPrograms) programs.clear();
-  const auto begin = std::chrono::steady_clock::now();
-  auto program = std::make_shared<const Program>(device, graph, options);
-  ++statistics.compilations;
-  if (log_topic("recompiles"))
-    log(LogLevel::kInfo,
-        fmt::format("compiled a program of {} nodes for {} in {:.1f} ms ({} so far)", graph.nodes.size(),
-                    purpose(graph, options),
-                    std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count(),
-                    statistics.compilations));
-  programs.emplace(key, program);
-  return program;
+  return cache().find(key, [&] {
+    const auto begin = std::chrono::steady_clock::now();
+    auto program = std::make_shared<const Program>(device, graph, options);
+    if (log_topic("recompiles"))
+      log(LogLevel::kInfo,
+          fmt::format("compiled a program of {} nodes for {} in {:.1f} ms ({} so far)", graph.nodes.size(),
+                      purpose(graph, options),
+                      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count(),
+                      cache().use().misses));
+    return program;
+  });
 }
 
-CacheStatistics cache_statistics() {
-  const std::lock_guard lock(cache().mutex);
-  CacheStatistics result = cache().statistics;
-  result.programs = cache().programs.size();
-  return result;
-}
+CacheUse program_cache_use() { return cache().use(); }
+void trim_program_cache() { cache().trim(); }
 
 }  // namespace transom

@@ -9,6 +9,7 @@
 #include "ir/graph.h"
 #include "passes/fold_constants.h"
 #include "runtime/profile.h"
+#include "transom/caches.h"
 
 namespace transom {
 
@@ -23,6 +24,7 @@ struct ProgramOptions {
 class CollectiveProgram;
 struct AlreadyLowered {};  // of a graph: it has been through the passes
 
+// Any number of threads may run a program at once: they take turns on the device.
 class Program {
  public:
   Program(std::shared_ptr<Device> device, const Graph& graph, const ProgramOptions& options);
@@ -35,6 +37,7 @@ class Program {
   std::vector<std::shared_ptr<Buffer>> run(const std::vector<std::shared_ptr<Buffer>>& inputs) const;
 
   size_t arena_bytes() const { return arena_bytes_; }
+  size_t memory_bytes() const;  // of the host, about
   // Whether an output takes the memory of this input.
   bool updates(size_t input) const;
 
@@ -65,17 +68,15 @@ class Program {
   std::vector<int> donor_;
   size_t arena_bytes_ = 0;
   std::vector<FoldedConstant> folded_;
-  ProgramNodes nodes_;  // as the device has them, for profiles
+  ProgramNodes nodes_;                             // as the device has them, for profiles
   std::unique_ptr<CollectiveProgram> collective_;  // does it all, where the graph has collectives and a group
 };
 
-// Compiled once for each structure, set of options and device.
+// Compiled once for each structure, set of options and device; see caches.h.
 std::shared_ptr<const Program> find_program(const std::shared_ptr<Device>& device, const Graph& graph,
                                             const ProgramOptions& options);
 
-struct CacheStatistics {
-  size_t programs = 0, hits = 0, compilations = 0;
-};
-CacheStatistics cache_statistics();
+CacheUse program_cache_use();
+void trim_program_cache();
 
 }  // namespace transom

@@ -8,18 +8,20 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "base/shared_cache.h"
 #include "ir/tensor_map.h"
 #include "runtime/captured_program.h"
 #include "runtime/program.h"
+#include "tensor/claimed_graph.h"
 
 namespace transom {
 namespace {
 
+using CountReferences = StepRunner::CountReferences;
+
 std::shared_ptr<Buffer> storage_of(const Tensor& tensor) {
   return std::static_pointer_cast<Buffer>(tensor.node()->storages[static_cast<size_t>(tensor.output())]);
 }
-
-using CountReferences = std::function<long(const std::shared_ptr<Buffer>&)>;
 
 // Which inputs of the graph nobody can need after the run: no handle outside the graph reaches them, now or through a
 // node that stays uncomputed or remembers how it was computed. `own`: references to a buffer that do not count.
@@ -44,7 +46,8 @@ std::vector<bool> find_donated(const Graph& graph, const CountReferences& own) {
     if (keeps)
       for (const Tensor& input : (*node)->inputs)
         // An output that forgets how it was computed lets go of its inputs, whoever keeps it.
-        if (!is_output.contains(input.node().get()) || input.node()->saves_for_backward) kept[input.node().get()] = true;
+        if (!is_output.contains(input.node().get()) || input.node()->saves_for_backward)
+          kept[input.node().get()] = true;
   }
   std::vector<bool> donated;
   std::unordered_map<const Storage*, int> owners;
@@ -61,7 +64,8 @@ std::vector<bool> find_donated(const Graph& graph, const CountReferences& own) {
 using Run = std::function<std::vector<std::shared_ptr<Buffer>>(const std::shared_ptr<const Program>&,
                                                                const std::vector<std::shared_ptr<Buffer>>& inputs)>;
 
-void evaluate(std::span<const Tensor> tensors, const CountReferences& own, const Run& run) {
+// The graph of what is not computed yet of the tensors.
+Graph graph_of(std::span<const Tensor> tensors) {
   std::vector<Tensor> outputs;
   TensorSet seen;
   for (const Tensor& tensor : tensors) {
@@ -72,39 +76,30 @@ void evaluate(std::span<const Tensor> tensors, const CountReferences& own, const
     for (const Tensor& output : outputs_of(tensor.node()))
       if (!output.node()->computed(output.output()) && seen.insert(output).second) outputs.push_back(output);
   }
-  seen.clear();
-  if (outputs.empty()) return;
+  return make_graph(std::move(outputs));
+}
 
-  std::vector<std::shared_ptr<Buffer>> results;
-  std::vector<std::shared_ptr<Node>> nodes;
-  {
-    const Graph graph = make_graph(std::move(outputs));
-    std::vector<std::shared_ptr<Buffer>> inputs;
-    std::shared_ptr<Device> device = default_device();
-    ProgramOptions options;
-    for (const Tensor& input : graph.inputs) {
-      if (!input.node()->computed(input.output()))
-        fail("a tensor depends on an input of a traced function, which has no value");
-      if (&storage_of(input)->device() != device.get())
-        fail(ErrorKind::kDevice,
-             "a tensor lives on {}, the device in use is {}; set the device before the first tensor is made",
-             storage_of(input)->device().name(), device->name());
-    }
-    options.donated = find_donated(graph, own);
-    for (const Tensor& input : graph.inputs) {
-      inputs.push_back(storage_of(input));
-      options.frozen.push_back(inputs.back()->frozen());
-    }
-    results = run(find_program(device, graph, options), inputs);
-    for (size_t i = 0; i < graph.outputs.size(); ++i) {
-      const std::shared_ptr<Node>& node = graph.outputs[i].node();
-      node->storages.resize(node->types.size());
-      node->storages[static_cast<size_t>(graph.outputs[i].output())] = results[i];
-      nodes.push_back(node);
-    }
+void evaluate(std::span<const Tensor> tensors, const CountReferences& own, const Run& run) {
+  ClaimedGraph claimed([&] { return graph_of(tensors); });
+  const Graph& graph = claimed.graph();
+  if (graph.outputs.empty()) return;
+  std::vector<std::shared_ptr<Buffer>> inputs;
+  const std::shared_ptr<Device> device = default_device();
+  ProgramOptions options;
+  for (const Tensor& input : graph.inputs) {
+    if (!input.node()->computed(input.output()))
+      fail("a tensor depends on an input of a traced function, which has no value");
+    if (&storage_of(input)->device() != device.get())
+      fail(ErrorKind::kDevice,
+           "a tensor lives on {}, the device in use is {}; set the device before the first tensor is made",
+           storage_of(input)->device().name(), device->name());
   }
-  for (const std::shared_ptr<Node>& node : nodes)
-    if (!node->saves_for_backward) node->inputs.clear();
+  options.donated = find_donated(graph, own);
+  for (const Tensor& input : graph.inputs) {
+    inputs.push_back(storage_of(input));
+    options.frozen.push_back(inputs.back()->frozen());
+  }
+  claimed.finish(run(find_program(device, graph, options), inputs));
 }
 
 }  // namespace
@@ -118,6 +113,7 @@ void eval(std::span<const Tensor> tensors) {
 struct StepRunner::Captures {
   struct Entry {
     std::shared_ptr<const Program> program;
+    size_t last_use = 0;      // counted in replays
     std::vector<bool> fixed;  // inputs that were the same buffers at each call so far
     std::vector<std::shared_ptr<Buffer>> bound;
     std::unique_ptr<CapturedProgram> captured;
@@ -132,8 +128,23 @@ struct StepRunner::Captures {
     return count;
   }
 
+  // As caches do (see caches.h): the least recently used goes first, and the newest stays.
+  void evict() {
+    while (entries.size() > 1) {
+      size_t bytes = 0;
+      auto oldest = entries.begin();
+      for (auto entry = entries.begin(); entry != entries.end(); ++entry) {
+        bytes += entry->second.program->memory_bytes() + entry->second.captured->memory_bytes();
+        if (entry->second.last_use < oldest->second.last_use) oldest = entry;
+      }
+      if (bytes <= cache_limit()) return;
+      entries.erase(oldest);
+    }
+  }
+
   std::vector<std::shared_ptr<Buffer>> run(const std::shared_ptr<const Program>& program,
-                                           const std::vector<std::shared_ptr<Buffer>>& inputs) {
+                                           const std::vector<std::shared_ptr<Buffer>>& inputs,
+                                           const CountReferences& spared) {
     Entry& entry = entries[program.get()];
     bool same = entry.captured != nullptr;
     if (!same) {
@@ -142,6 +153,7 @@ struct StepRunner::Captures {
     }
     for (size_t i = 0; entry.captured && i < inputs.size(); ++i)
       if (entry.fixed[i] && entry.bound[i] != inputs[i]) same = entry.fixed[i] = false;
+    entry.last_use = ++replays;
     if (!same) {
       entry.bound.assign(inputs.size(), nullptr);
       for (size_t i = 0; i < inputs.size(); ++i)
@@ -153,9 +165,9 @@ struct StepRunner::Captures {
         entries.erase(program.get());
         throw;
       }
+      evict();
     }
-    ++replays;
-    return entry.captured->replay(inputs);
+    return entry.captured->replay(inputs, spared);
   }
 };
 
@@ -163,15 +175,16 @@ StepRunner::StepRunner() : captures_(std::make_unique<Captures>()) {}
 StepRunner::~StepRunner() = default;
 size_t StepRunner::replays() const { return captures_->replays; }
 
-void StepRunner::operator()(std::span<const Tensor> tensors) {
+void StepRunner::operator()(std::span<const Tensor> tensors, const CountReferences& spared) {
+  const auto spare = [&](const std::shared_ptr<Buffer>& buffer) { return spared ? spared(buffer) : 0; };
   if (mode() != Mode::kGraph) {
     captures_->entries.clear();
-    eval(tensors);
+    evaluate(tensors, spare, [](const auto& program, const auto& inputs) { return program->run(inputs); });
     return;
   }
   evaluate(
-      tensors, [this](const auto& buffer) { return captures_->references_to(buffer); },
-      [this](const auto& program, const auto& inputs) { return captures_->run(program, inputs); });
+      tensors, [&](const auto& buffer) { return captures_->references_to(buffer) + spare(buffer); },
+      [&](const auto& program, const auto& inputs) { return captures_->run(program, inputs, spare); });
 }
 
 std::shared_ptr<Buffer> buffer_of(const Tensor& tensor) {

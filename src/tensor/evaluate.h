@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -11,6 +12,7 @@ namespace transom {
 
 // What comes back again and again with the same structure, as the steps of training do. In graph mode each program is
 // captured once, with the addresses of what it updates in place, and replayed from then on; in the others it is eval.
+// For one thread at a time.
 class StepRunner {
  public:
   StepRunner();
@@ -18,7 +20,10 @@ class StepRunner {
   StepRunner(const StepRunner&) = delete;
   StepRunner& operator=(const StepRunner&) = delete;
 
-  void operator()(std::span<const Tensor> tensors);
+  // `spared`: references to a buffer that do not keep its memory from being taken over. Who holds them must let go of
+  // them after a success, and may read the buffer again after an exception that no kernel gave.
+  using CountReferences = std::function<long(const std::shared_ptr<Buffer>&)>;
+  void operator()(std::span<const Tensor> tensors, const CountReferences& spared = {});
   size_t replays() const;  // so far
 
  private:

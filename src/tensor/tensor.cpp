@@ -141,24 +141,4 @@ INSTANTIATE(float)
 INSTANTIATE(double)
 #undef INSTANTIATE
 
-// ---- modes
-
-namespace {
-
-Mode current_mode = Mode::kLazy;
-
-void run_at_once(const std::shared_ptr<Node>& node) {
-  if (is_input(*node)) return;
-  const std::vector<Tensor> outputs = outputs_of(node);
-  eval(outputs);
-}
-
-}  // namespace
-
-void set_mode(Mode mode) {
-  current_mode = mode;
-  set_node_observer(mode == Mode::kEager ? run_at_once : nullptr);
-}
-Mode mode() { return current_mode; }
-
 }  // namespace transom

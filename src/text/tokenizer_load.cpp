@@ -2,14 +2,16 @@
 // Making a Tokenizer of its files, and writing them.
 #include <algorithm>
 
+#include "base/directories.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/json_errors.h"
+#include "text/components/fields.h"
+#include "text/sentencepiece/sentencepiece.h"
+#include "text/slow_tokenizers/ctc_characters.h"
+#include "text/slow_tokenizers/marian.h"
 #include "text/slow_tokenizers/tokenizer_class_files.h"
 #include "text/slow_tokenizers/tokenizer_class_options.h"
-#include "text/slow_tokenizers/ctc_characters.h"
-#include "text/components/fields.h"
-#include "text/slow_tokenizers/marian.h"
-#include "text/sentencepiece/sentencepiece.h"
 #include "text/tokenizer_state.h"
 #include "transom/hub.h"
 
@@ -49,7 +51,7 @@ void update(Json& config, std::string_view text, const std::string& where) {
 
 // The architecture of the model in the folder; empty if its config.json does not tell.
 std::string model_type(const fs::path& folder) {
-  if (!fs::is_regular_file(folder / "config.json")) return "";
+  if (!file_exists(folder / "config.json")) return "";
   const Json json = read_json(folder / "config.json");
   const auto type = json.find("model_type");
   return type != json.end() && type->is_string() ? type->get<std::string>() : "";
@@ -127,11 +129,10 @@ void Tokenizer::State::build_ctc(const Json& fields, const std::string& config_w
 void Tokenizer::State::read_template_files(const fs::path& folder) {
   ChatTemplates found;
   if (const std::string* text = find_file("chat_template.jinja")) found["default"] = *text;
-  if (fs::is_directory(folder / kTemplateFolder)) {
+  if (directory_exists(folder / kTemplateFolder)) {
     std::vector<fs::path> paths;
-    for (const auto& entry : fs::directory_iterator(folder / kTemplateFolder))
-      if (entry.is_regular_file() && entry.path().extension() == ".jinja") paths.push_back(entry.path());
-    std::sort(paths.begin(), paths.end());
+    for (const fs::path& path : list_directory(folder / kTemplateFolder))
+      if (path.extension() == ".jinja" && file_exists(path)) paths.push_back(path);
     for (const fs::path& path : paths) {
       files.emplace_back(std::string(kTemplateFolder) + "/" + path.filename().string(), read_file(path));
       found[path.stem().string()] = files.back().second;
@@ -202,7 +203,7 @@ Tokenizer Tokenizer::from_pretrained(const std::string& directory, const Tokeniz
   try {
     Json config = Json::object();
     for (const char* name : kFiles)
-      if (fs::is_regular_file(folder / name)) state->files.emplace_back(name, read_file(folder / name));
+      if (file_exists(folder / name)) state->files.emplace_back(name, read_file(folder / name));
     for (const char* name : kConfigurations)
       if (const std::string* text = state->find_file(name)) update(config, *text, (folder / name).string());
     if (options.add_prefix_space) state->set_option(config, "add_prefix_space", *options.add_prefix_space);
@@ -210,9 +211,7 @@ Tokenizer Tokenizer::from_pretrained(const std::string& directory, const Tokeniz
     state->read_template_files(folder);
     state->read(folder, config, quoted(directory, 200));
   } catch (const Json::exception& error) {
-    fail("{}: {}", quoted(directory, 200), error.what());
-  } catch (const fs::filesystem_error& error) {
-    fail("{}: {}", quoted(directory, 200), error.code().message());
+    fail("{}: {}", quoted(directory, 200), json_reason(error));
   }
   return Tokenizer(std::move(state));
 }
@@ -231,7 +230,7 @@ Tokenizer Tokenizer::from_json(std::string_view tokenizer_json, std::string_view
     state->chat_templates = read_chat_templates(config, "tokenizer_config.json");
     state->build(config, where + ": ", "tokenizer_config.json");
   } catch (const Json::exception& error) {
-    fail("{}: {}", where, error.what());
+    fail("{}: {}", where, json_reason(error));
   }
   return Tokenizer(std::move(state));
 }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transom/fine_tuning.h"
 
+#include "base/directories.h"
 #include "base/error.h"
 #include "base/files.h"
-#include "train/tasks/task_data.h"
+#include "train/files/checkpoints.h"
 #include "train/files/trainer_state.h"
 #include "train/files/training_curve.h"
+#include "train/loop/run_checks.h"
+#include "train/tasks/task_data.h"
 #include "transom/distributed.h"
-#include "transom/ops.h"
 
 namespace transom {
 namespace {
@@ -34,6 +36,27 @@ Metrics predict(Trainer& trainer, TaskSetup& task, const std::string& output_dir
   return metrics;
 }
 
+// A run never takes, and never mixes with its own, the checkpoints of another run.
+void expect_no_checkpoints(const TrainArguments& arguments) {
+  const std::string& output = arguments.training.output_dir;
+  if (!arguments.training.do_train || arguments.training.resume_from_checkpoint ||
+      arguments.script.overwrite_output_dir)
+    return;
+  if (const auto last = last_whole_checkpoint(output))
+    fail(ErrorKind::kUsage,
+         "--output_dir: {} holds {} of another run: give --resume_from_checkpoint to go on with it, "
+         "--overwrite_output_dir to remove it, or another --output_dir",
+         output, *last);
+}
+
+void expect_evaluation_data(const TrainingArguments& training, const TaskSetup& task) {
+  if (task.validation) return;
+  std::optional<std::string> asks = asks_for_evaluation(training);
+  if (!asks && training.do_eval) asks = "do_eval";
+  if (asks)
+    fail(ErrorKind::kUsage, "--{}: there is nothing to evaluate: give --validation_file (or --validation_dir)", *asks);
+}
+
 }  // namespace
 
 FineTuneResult fine_tune(TrainArguments arguments, const FineTuneOptions& options) {
@@ -49,10 +72,11 @@ FineTuneResult fine_tune(TrainArguments arguments, const FineTuneOptions& option
   if (training.do_train && script.quantization != "none")
     fail(ErrorKind::kUsage,
          "--quantization: nothing is trained in 8-bit integers; leave out do_train and the train_file");
-  const QuantizedLinear quantized(script.quantization == "int8");
   if (training.do_predict && !script.test_file)
     fail(ErrorKind::kUsage, "--do_predict: expected a --test_file of text, found none");
+  expect_no_checkpoints(arguments);
   TaskSetup task = prepare_task(arguments, options.hub);
+  expect_evaluation_data(training, task);
   if (training.do_predict && (!task.test || !task.write_predictions))
     fail(ErrorKind::kUsage, "--do_predict: {}",
          task.test ? "this task has no predictions to write" : "expected a --test_file of text, found none");
@@ -65,13 +89,16 @@ FineTuneResult fine_tune(TrainArguments arguments, const FineTuneOptions& option
   for (const auto& callback : options.callbacks) trainer.add_callback(callback);
 
   const fs::path output(training.output_dir);
-  fs::create_directories(output);
+  make_directories(output);
   const bool writes = process_rank() == 0;  // all processes have the numbers, one writes them
   FineTuneResult result;
   if (training.do_train) {
+    if (script.overwrite_output_dir && !training.resume_from_checkpoint && writes) remove_checkpoints(output);
     result.train = trainer.train(training.resume_from_checkpoint);
+    result.interrupted = trainer.interrupted();
+    if (result.interrupted) return result;
     trainer.save_model();
-    if (writes) {
+    if (writes && !result.train.empty()) {  // empty: the run was finished before
       save_metrics(output, "train", record_of(result.train, trainer.state(), "train_samples", train_rows));
       trainer.state().save(output / "trainer_state.json");
     }
@@ -80,7 +107,7 @@ FineTuneResult fine_tune(TrainArguments arguments, const FineTuneOptions& option
     result.evaluation = trainer.evaluate();
     if (task.complete_evaluation) task.complete_evaluation(result.evaluation);
     if (writes) save_metrics(output, "eval", record_of(result.evaluation, trainer.state(), "eval_samples", eval_rows));
-    if (writes && training.do_train) trainer.state().save(output / "trainer_state.json");
+    if (writes && !result.train.empty()) trainer.state().save(output / "trainer_state.json");
   }
   if (training.do_predict) result.prediction = predict(trainer, task, training.output_dir);
   if (const std::string curve = draw_training_curve(trainer.state()); writes && training.do_train && !curve.empty())

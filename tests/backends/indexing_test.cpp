@@ -51,6 +51,19 @@ TEST(Indexing, ScatterAddsRepeatedIndicesInOrder) {
   }
 }
 
+TEST(Indexing, ScatterSetsRowsAndSkipsIndicesOutOfRange) {
+  for (transom_dtype dtype : {TRANSOM_FLOAT32, TRANSOM_BFLOAT16, TRANSOM_INT64})
+    for (transom_dtype index : {TRANSOM_INT32, TRANSOM_INT64}) {
+      const Tensor x = numbers(dtype, {7, 30}, -50, 50), indices = tensor(index, {5}, {6, 2, -1, 7, 2});
+      const Tensor updates = numbers(dtype, {5, 30}, -50, 50, 4);
+      std::vector<double> expected = x.values;
+      for (size_t i : {0, 1, 4})  // the last of equal indices counts
+        for (size_t j = 0; j < 30; ++j)
+          expected[static_cast<size_t>(indices.values[i]) * 30 + j] = updates.values[i * 30 + j];
+      EXPECT_EQ(evaluate("scatter", {x, indices, updates}, dtype, {7, 30}).values, expected);
+    }
+}
+
 TEST(Indexing, IndicesOutOfRangeAreAnError) {
   const Tensor x = numbers(TRANSOM_FLOAT32, {4, 3}), updates = numbers(TRANSOM_FLOAT32, {1, 3});
   for (double bad : {-1.0, 4.0, 1e12}) {

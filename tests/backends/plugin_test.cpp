@@ -2,12 +2,20 @@
 // What the interface asks of every plugin, and the error paths of both.
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstring>
 
 #include "backends/harness.h"
+#include "transom/device_plugin.hpp"
 
 namespace transom::backend_test {
 namespace {
+
+// fill_table must know every function of the header.
+#define COUNT(name) +1
+static_assert(sizeof(transom_plugin) ==
+              offsetof(transom_plugin, device_count) + (0 TRANSOM_PLUGIN_TABLE(COUNT)) * sizeof(void*));
+#undef COUNT
 
 class BothPlugins : public testing::TestWithParam<const char*> {};
 

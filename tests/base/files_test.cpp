@@ -3,10 +3,13 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 
 #include "support/temporary_folder.h"
 #include "transom/error.h"
@@ -84,6 +87,52 @@ TEST_F(Files, OfDeadProcessesAreRemoved) {
   const AtomicFile living(folder_ / "a");
   write_file(folder_ / "a", "x");
   EXPECT_EQ(count(), 2u);  // the file, and what is still being written
+}
+
+// A container or host that shares the directory has process numbers of its own: one that is unknown here may be alive
+// there. What was not touched for days is removed all the same.
+TEST_F(Files, OfOtherMachinesAreRemovedWhenTheyAreOld) {
+  pid_t ended = ::fork();
+  if (ended == 0) ::_exit(0);
+  ::waitpid(ended, nullptr, 0);
+  const std::string behind = "." + std::to_string(ended) + ".0.tmp";
+  const fs::path fresh = folder_ / ("a.0123456789abcdef" + behind), old = folder_ / ("a.fedcba9876543210" + behind),
+                 locked = folder_ / ("a.00000000000000ff" + behind);
+  for (const fs::path& path : {fresh, old, locked}) std::ofstream(path) << "part";
+  for (const fs::path& path : {old, locked})
+    fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::hours(24 * 8));
+  const int writer = ::open(locked.c_str(), O_WRONLY);
+  ASSERT_EQ(::flock(writer, LOCK_EX), 0);
+  write_file(folder_ / "a", "x");
+  EXPECT_TRUE(fs::exists(fresh));
+  EXPECT_FALSE(fs::exists(old));
+  EXPECT_TRUE(fs::exists(locked));
+  ::close(writer);
+}
+
+// A container that shares the directory finds a process number that means nothing to it.
+TEST_F(Files, OfOtherNamespacesAreLeftAlone) {
+  AtomicFile file(folder_ / "a");
+  file.write("host");
+  const pid_t outside = ::fork();
+  if (outside == 0) {
+    if (::unshare(CLONE_NEWPID) != 0) ::_exit(77);
+    const pid_t inside = ::fork();  // the first process of a namespace
+    if (inside == 0) {
+      write_file(folder_ / "a", "container");
+      ::_exit(0);
+    }
+    int status = 0;
+    ::waitpid(inside, &status, 0);
+    ::_exit(WEXITSTATUS(status));
+  }
+  int status = 0;
+  ::waitpid(outside, &status, 0);
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "no namespaces can be made here";
+  ASSERT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(read_file(folder_ / "a"), "container");
+  EXPECT_NO_THROW(file.commit());
+  EXPECT_EQ(read_file(folder_ / "a"), "host");
 }
 
 TEST_F(Files, DevicesAreNotReplaced) {

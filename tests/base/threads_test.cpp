@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -68,6 +69,22 @@ TEST(Threads, StayOnTheirCoresIfTold) {
         std::exit(pinned == thread_count() - 1 ? 0 : 1);
       },
       testing::ExitedWithCode(0), "");
+}
+
+TEST(Threads, RefuseANumberThatIsNone) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // in a process that has not counted yet
+  for (const char* text : {"-3", "0", "two", "4 cores", "99999999999999999999999"})
+    EXPECT_EXIT(
+        {
+          setenv("TRANSOM_NUM_THREADS", text, 1);
+          try {
+            std::exit(static_cast<int>(thread_count() % 2));
+          } catch (const std::exception& error) {
+            std::fprintf(stderr, "%s\n", error.what());
+            std::exit(7);
+          }
+        },
+        testing::ExitedWithCode(7), "TRANSOM_NUM_THREADS: expected a number of threads above 0, found .");
 }
 
 }  // namespace

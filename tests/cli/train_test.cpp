@@ -117,12 +117,61 @@ TEST(TrainProgram, QuantizationIsOfEvaluateAlone) {
   EXPECT_THROW(fine_tune(arguments), Error);
 }
 
+TEST(TrainProgram, HelpShowsExamplesAndWhatIsUsedMost) {
+  const std::string train = run("train --help").output, evaluate = run("evaluate --help").output;
+  const auto line_of = [](const std::string& text, const std::string& part) {
+    const size_t at = text.find(part);
+    return at == text.npos ? -1 : std::count(text.begin(), text.begin() + static_cast<ptrdiff_t>(at), '\n');
+  };
+  for (const char* name : {"Examples:", "  --model_name_or_path ", "  --train_file ", "  --output_dir ",
+                           "  --num_train_epochs ", "  --learning_rate ", "  --per_device_train_batch_size "})
+    EXPECT_LT(static_cast<size_t>(line_of(train, name)), 40u) << name;
+  // Each argument once.
+  for (const char* name : {"\n  --output_dir ", "\n  --train_file ", "\n  --lora_r ", "\n  --adam_beta1 "})
+    EXPECT_EQ(train.find(name), train.rfind(name)) << name;
+  for (const char* name : {"--train_file", "--learning_rate", "--lora_r", "--save_steps", "--num_train_epochs",
+                           "--seed", "--weight_decay", "--hidden_dropout", "Optimizer", "LoRA"})
+    EXPECT_EQ(line_of(evaluate, std::string("  ") + name + " "), -1) << name;
+  for (const char* name : {"--validation_file", "--per_device_eval_batch_size", "--quantization", "--task"})
+    EXPECT_GE(line_of(evaluate, std::string("  ") + name + " "), 0) << name;
+  EXPECT_LT(std::count(evaluate.begin(), evaluate.end(), '\n'), std::count(train.begin(), train.end(), '\n') * 2 / 3);
+}
+
+TEST(TrainProgram, SaysWhenTheFirstLossComesAndNothingThatIsNotKnown) {
+  const TinyModel model;
+  const std::string file = model.write("a.csv", "text,label\nann,x\nrome,y\n"), out = (model.path() / "out").string(),
+                    call = "train --model_name_or_path " + model.path().string() + " --train_file " + file +
+                           " --max_steps 2 --overwrite_output_dir --output_dir " + out;
+  const std::string late = run(call).output;
+  EXPECT_NE(late.find("training for 2 steps; the loss is logged every 500 steps, so not before the end"),
+            std::string::npos)
+      << late;
+  EXPECT_EQ(late.find("total_flos"), std::string::npos) << late;
+  const std::string soon = run(call + " --logging_steps 1").output;
+  EXPECT_NE(soon.find("training for 2 steps; the loss is logged at every step"), std::string::npos) << soon;
+  const std::string evaluated = run("evaluate --model_name_or_path " + out + " --validation_file " + file +
+                                    " --output_dir " + (model.path() / "again").string())
+                                    .output;
+  EXPECT_NE(evaluated.find("eval_loss"), std::string::npos) << evaluated;
+  EXPECT_EQ(evaluated.find("epoch"), std::string::npos) << evaluated;
+}
+
+TEST(TrainProgram, FaultsOfFilesAreSaidInItsOwnWords) {
+  const TinyModel model;
+  const std::string file = model.write("a.csv", "text,label\nann,x\nrome,y\n"), folder = model.path().string(),
+                    call = "train --max_steps 1 --train_file " + file + " --model_name_or_path " + folder;
+  expect_one_line(run(call + " --output_dir " + file + "/out 2>&1 | tail -1"), 0, "cannot be made: Not a directory");
+  expect_one_line(run("train --config " + model.write("bad.json", "{\n  \"seed\" 1}")), 1,
+                  "bad.json: line 2, column 10: is not valid JSON at '1'");
+}
+
 TEST(TrainProgram, WrongCallsExitWithTwo) {
   const TinyModel model;
   const std::string file = model.write("a.csv", "text,label\nann,x\nrome,y\n"),
                     call = "train --model_name_or_path " + model.path().string() + " --output_dir " +
                            (model.path() / "out").string();
   expect_one_line(run(call), 2, "--train_file");
+  expect_one_line(run("evaluate --model_name_or_path " + model.path().string()), 2, "--validation_file");
   expect_one_line(run(call + " --task fill-maks --train_file " + file), 2, "did you mean 'fill-mask'?");
   expect_one_line(run(call + " --do_train --do_predict --max_steps 1 --train_file " + file), 2, "--test_file");
   EXPECT_FALSE(std::filesystem::exists(model.path() / "out" / "all_results.json"));

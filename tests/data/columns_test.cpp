@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/columns.h"
 #include "support/message.h"
+#include "support/temporary_folder.h"
 #include "transom/error.h"
 
 #include <gtest/gtest.h>
@@ -40,6 +41,66 @@ TEST(Columns, Classification) {
       test::message_without_folders([&] { need_label(classification_columns(data, {}), data); }).find("--column_names"),
       std::string::npos);
   EXPECT_THROW(classification_columns(one_row({{"label", kInt}}, {int64_t{1}}), {}), Error);
+}
+
+// The columns of a file as it is read, with what a label in it makes of them.
+std::string labels_or_error(const std::string& text, std::optional<bool> regression = std::nullopt,
+                            std::optional<int64_t> rows = std::nullopt) {
+  const test::TemporaryFolder folder;
+  Dataset data = Dataset::load(folder.write("a.csv", text));
+  if (rows) data = data.first(*rows);
+  std::string result;
+  const std::string message = test::message_without_folders([&] {
+    const Labels labels = Labels::of(data, *data.find("label"), regression);
+    result = labels.kind() == LabelKind::kRegression ? "regression" : "classes";
+    for (const std::string& name : labels.names()) result += " " + name;
+  });
+  return message.empty() ? result : message;
+}
+
+// A cell that is empty turns a column of whole numbers into one of fractions; it must not make a regression of it.
+TEST(Labels, NoneMayBeMissing) {
+  EXPECT_EQ(labels_or_error("text,label\na,1\nb,0\nc,10\nd,9\n"), "classes 0 1 9 10");
+  EXPECT_EQ(labels_or_error("text,label\na,1\nb,\nc,0\n"),
+            "a.csv: row 2, column 'label': expected a label, found nothing, or nan");
+  EXPECT_EQ(labels_or_error("text,label\na,1\nb,nan\nc,0\n"),
+            "a.csv: row 2, column 'label': expected a label, found nothing, or nan");
+  EXPECT_EQ(labels_or_error("text,label\na,pos\nb,\n"),
+            "a.csv: row 2, column 'label': expected a label, found nothing");
+  EXPECT_EQ(labels_or_error("text,label\na,true\nb,\n"),
+            "a.csv: row 2, column 'label': expected a label, found nothing");
+  // Fractions are a regression, as in Transformers' scripts, and none may be missing there either.
+  EXPECT_EQ(labels_or_error("text,label\na,0.5\nb,1\n"), "regression");
+  EXPECT_EQ(labels_or_error("text,label\na,1.0\nb,0.0\n"), "regression");
+  EXPECT_EQ(labels_or_error("text,label\na,1.0\nb,0.0\n", false), "classes 0 1");
+  EXPECT_EQ(labels_or_error("text,label\na,0.5\nb,\n"),
+            "a.csv: row 2, column 'label': expected a label, found nothing, or nan");
+  EXPECT_EQ(labels_or_error("text,label\na,0.5\nb,inf\n"), "a.csv: row 2, column 'label': expected a label, found inf");
+  EXPECT_EQ(labels_or_error("text,label\na,1\nb,\n", true),
+            "a.csv: row 2, column 'label': expected a label, found nothing, or nan");
+  // Behind the rows that are taken it has no part in what the labels are.
+  EXPECT_EQ(labels_or_error("text,label\na,1\nb,10\nc,9\nd,\n", std::nullopt, 3), "classes 1 9 10");
+}
+
+TEST(Columns, AFileThatWasNotSplitNamesTheDelimiter) {
+  const test::TemporaryFolder folder;
+  const Dataset data = Dataset::load(folder.write("a.csv", "text;label\nx;1\n"));
+  const std::string missing = test::message_of([&] { need_label(classification_columns(data, {}), data); });
+  EXPECT_NE(missing.find("--delimiter ';'"), std::string::npos) << missing;
+  const std::string named = test::message_of([&] { classification_columns(data, {.text_column_name = "text"}); });
+  EXPECT_NE(named.find("--delimiter ';'"), std::string::npos) << named;
+  const std::string more = test::message_of([&] { Dataset::load(folder.write("b.csv", "text;label\nx, y;1\n")); });
+  EXPECT_NE(more.find("--delimiter ';'"), std::string::npos) << more;
+}
+
+TEST(Columns, AFormatMayBeNamed) {
+  const test::TemporaryFolder folder;
+  const std::string file = folder.write("emerging.test.annotated", "Ann\tB-person\nwent\tO\n\nRome\tB-location\n");
+  const std::string message = test::message_of([&] { Dataset::load(file); });
+  EXPECT_NE(message.find("--file_format"), std::string::npos) << message;
+  const Dataset data = Dataset::load(file, dataset_options({.file_format = "conll"}));
+  EXPECT_EQ(data.size(), 2);
+  EXPECT_TRUE(data.find("ner_tags"));
 }
 
 TEST(Columns, OptionsOfFiles) {

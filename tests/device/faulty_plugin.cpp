@@ -26,6 +26,11 @@
 
 namespace {
 
+transom_status failure(transom_status status, transom_error* error, const char* text) {
+  std::snprintf(error->text, sizeof error->text, "null: %s", text);
+  return status;
+}
+
 transom_status unavailable(uint32_t*, transom_error* error) {
   return failure(TRANSOM_UNAVAILABLE, error, "no driver\n(looked for it in two places)\n");
 }
@@ -33,7 +38,7 @@ transom_status abort_in_count(uint32_t*, transom_error*) { std::abort(); }
 transom_status throw_in_count(uint32_t*, transom_error*) { throw std::runtime_error("thrown across the interface"); }
 transom_status no_memory(transom_device*, size_t bytes, transom_buffer** buffer, transom_error* error) {
   if (bytes > 1000) return failure(TRANSOM_OUT_OF_MEMORY, error, "1000 bytes are all there is");
-  return buffer_allocate(&the_device, bytes, buffer, error);
+  return transom::plugin::guarded(error, [&] { Table::buffer_allocate(&the_device, bytes, buffer); });
 }
 // Lost once, then well again.
 bool is_lost;

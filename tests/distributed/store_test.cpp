@@ -4,12 +4,15 @@
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <thread>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "support/message.h"
 
 namespace transom {
@@ -18,6 +21,7 @@ namespace {
 using test::message_of;
 
 constexpr double kPatience = 20;
+constexpr StoreOptions kPatient{.timeout = kPatience};
 
 class Store : public testing::Test {
  protected:
@@ -27,13 +31,14 @@ class Store : public testing::Test {
   // Runs body(client, rank) as each rank; the text of what it throws, by rank.
   template <typename Body>
   std::vector<std::string> as_ranks(int64_t ranks, Body&& body, double timeout = kPatience) {
-    const StoreServer server(launch(0, ranks), timeout);
+    const StoreOptions options{.timeout = timeout};
+    const StoreServer server(launch(0, ranks), options);
     std::vector<std::string> messages(static_cast<size_t>(ranks));
     std::vector<std::thread> threads;
     for (int64_t rank = 0; rank < ranks; ++rank)
       threads.emplace_back([&, rank] {
         messages[static_cast<size_t>(rank)] = message_of([&] {
-          StoreClient client(launch(rank, ranks), timeout);
+          StoreClient client(launch(rank, ranks), options);
           body(client, rank);
           client.leave();
         });
@@ -67,8 +72,51 @@ TEST_F(Store, GathersWhatEachRankGives) {
   for (const std::string& message : messages) EXPECT_EQ(message, "");
 }
 
+TEST_F(Store, ExchangesAPartForEachRank) {
+  constexpr int64_t kRanks = 5;
+  const auto part = [](int64_t from, int64_t to, int round) {
+    return std::string(static_cast<size_t>(from * 100 + round), static_cast<char>('a' + to));
+  };
+  const auto messages = as_ranks(kRanks, [&](StoreClient& client, int64_t rank) {
+    for (int round = 0; round < 20; ++round) {
+      std::vector<std::string> parts, expected;
+      for (int64_t other = 0; other < kRanks; ++other) {
+        parts.push_back(part(rank, other, round));
+        expected.push_back(part(other, rank, round));
+      }
+      EXPECT_EQ(client.exchange(parts), expected);
+      EXPECT_EQ(client.all_gather(std::to_string(rank)), (std::vector<std::string>{"0", "1", "2", "3", "4"}));
+    }
+  });
+  for (const std::string& message : messages) EXPECT_EQ(message, "");
+}
+
+// What each rank sends and gets of an exchange grows with the number of ranks, not with its square.
+TEST_F(Store, SendsARankNothingButItsColumn) {
+  constexpr int64_t kRanks = 128;
+  constexpr size_t kPart = 256;
+  const StoreServer server(launch(0, kRanks), kPatient);
+  std::vector<Socket> sockets;
+  for (int64_t rank = 0; rank < kRanks; ++rank) {
+    sockets.push_back(connect_to("127.0.0.1", port_, Clock::now() + std::chrono::seconds(5)));
+    send_frame(sockets.back(), FrameKind::kHello, joined_texts({std::to_string(rank), std::to_string(kRanks), "test"}));
+  }
+  const std::vector<std::string> parts(kRanks, std::string(kPart, 'x'));
+  for (const Socket& socket : sockets) send_frame(socket, FrameKind::kExchange, joined_texts(parts));
+  for (const Socket& socket : sockets) {
+    FrameReader reader(1 << 20);
+    std::optional<Frame> answer;
+    while (!answer && reader.read(socket))
+      while (const auto frame = reader.next())
+        if (frame->kind == FrameKind::kAll) answer = frame;
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(answer->contents.size(), kRanks * (kPart + sizeof(uint64_t)));
+  }
+  for (const Socket& socket : sockets) send_frame(socket, FrameKind::kBye, "");
+}
+
 TEST_F(Store, RefusesStrangersAndWorksOn) {
-  const StoreServer server(launch(0, 2), kPatience);
+  const StoreServer server(launch(0, 2), kPatient);
   // Bytes that are no frame, a frame longer than a stranger may send, a rank that there is not, and another job's.
   const auto is_refused = [&](const std::string& bytes) {
     Socket socket = connect_to("127.0.0.1", port_, Clock::now() + std::chrono::seconds(5));
@@ -90,11 +138,11 @@ TEST_F(Store, RefusesStrangersAndWorksOn) {
   EXPECT_TRUE(hello_is_refused({"1", "2", "another job"}));
   EXPECT_TRUE(hello_is_refused({"1", "2"}));
   std::thread other([&] {
-    StoreClient client(launch(1, 2), kPatience);
+    StoreClient client(launch(1, 2), kPatient);
     client.all_gather("b");
     client.leave();
   });
-  StoreClient client(launch(0, 2), kPatience);
+  StoreClient client(launch(0, 2), kPatient);
   EXPECT_EQ(client.all_gather("a"), (std::vector<std::string>{"a", "b"}));
   client.leave();
   other.join();
@@ -146,14 +194,193 @@ TEST_F(Store, NamesTheRankThatIsLate) {
 }
 
 TEST_F(Store, SaysThatARankNeverCame) {
-  const StoreServer server(launch(0, 2), 1);
-  const std::string message = message_of([&] { StoreClient client(launch(0, 2), 1); });
+  const StoreServer server(launch(0, 2), {.timeout = 1});
+  const std::string message = message_of([&] { StoreClient client(launch(0, 2), {.timeout = 1}); });
   EXPECT_NE(message.find("not all of the 2 ranks came"), std::string::npos) << message;
 }
 
 TEST_F(Store, SaysThatThereIsNoServer) {
-  const std::string message = message_of([&] { StoreClient client(launch(1, 2), 1); });
+  const std::string message = message_of([&] { StoreClient client(launch(1, 2), {.timeout = 1}); });
   EXPECT_NE(message.find("rank 0 was not reached at 127.0.0.1:"), std::string::npos) << message;
+}
+
+// ---- ranks of which nothing is heard
+
+class SilentPeers : public Store {
+ protected:
+  static constexpr StoreOptions kShort{.timeout = kPatience, .silence = 0.6};
+  // A rank that says hello, and then nothing: its process is stopped, or a cable is out.
+  Socket silent_rank(int64_t rank, int64_t ranks) const {
+    Socket socket = connect_to("127.0.0.1", port_, Clock::now() + std::chrono::seconds(5));
+    send_frame(socket, FrameKind::kHello, joined_texts({std::to_string(rank), std::to_string(ranks), "test"}));
+    return socket;
+  }
+};
+
+TEST_F(SilentPeers, AreLostWithinTheStatedTime) {
+  const StoreServer server(launch(0, 3), kShort);
+  const Socket silent = silent_rank(2, 3);
+  const Clock::time_point began = Clock::now();
+  std::string messages[2];
+  const auto rank = [&](int64_t number) {
+    messages[number] = message_of([&] {
+      StoreClient client(launch(number, 3), kShort);
+      const auto lost = client.lost(std::chrono::seconds(10));
+      ASSERT_TRUE(lost);
+      EXPECT_EQ(lost->rank, 2);
+      EXPECT_EQ(lost->reporter, 0);
+      client.all_gather("x");
+    });
+  };
+  std::thread other([&] { rank(1); });
+  rank(0);
+  other.join();
+  EXPECT_LT(Clock::now() - began, std::chrono::seconds(3));
+  for (const std::string& message : messages)
+    EXPECT_NE(message.find("rank 2 is lost: it has given no sign of life for 0.6 seconds"), message.npos) << message;
+}
+
+TEST_F(SilentPeers, MayBeRank0) {
+  const Socket listener = listen_at("127.0.0.1", port_);
+  Socket server;
+  std::thread accepts([&] {
+    server = Socket(::accept(listener.file(), nullptr, nullptr));
+    send_frame(server, FrameKind::kWelcome, "");
+  });
+  StoreClient client(launch(1, 2), kShort);
+  accepts.join();
+  const Clock::time_point began = Clock::now();
+  const std::string message = message_of([&] { client.all_gather("x"); });
+  EXPECT_NE(message.find("rank 0 is lost: it has given no sign of life"), message.npos) << message;
+  EXPECT_LT(Clock::now() - began, std::chrono::seconds(3));
+  EXPECT_EQ(client.lost({})->reporter, 1);
+}
+
+TEST_F(SilentPeers, AreNotThoseWhoComputeForLong) {
+  const StoreServer server(launch(0, 2), kShort);
+  std::thread other([&] {
+    StoreClient client(launch(1, 2), kShort);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    client.all_gather("b");
+    client.leave();
+  });
+  StoreClient client(launch(0, 2), kShort);
+  EXPECT_EQ(client.all_gather("a"), (std::vector<std::string>{"a", "b"}));
+  client.leave();
+  other.join();
+}
+
+// A rank that sends and does not read holds nobody up.
+TEST_F(Store, WaitsForNoReader) {
+  const StoreServer server(launch(0, 2), kPatient);
+  const Socket other = connect_to("127.0.0.1", port_, Clock::now() + std::chrono::seconds(5));
+  send_frame(other, FrameKind::kHello, joined_texts({"1", "2", "test"}));
+  const Clock::time_point began = Clock::now();
+  StoreClient client(launch(0, 2), kPatient);
+  for (int round = 0; round < 24; ++round) {
+    send_frame(other, FrameKind::kGather, std::string(1 << 19, 'b'));
+    EXPECT_EQ(client.all_gather("a").size(), 2u);
+  }
+  EXPECT_LT(Clock::now() - began, std::chrono::seconds(15));
+  send_frame(other, FrameKind::kBye, "");
+  client.leave();
+}
+
+// Without a file for it a connection stays in the queue, and the server idles until there is one.
+TEST_F(Store, IdlesWithoutFiles) {
+  const StoreServer server(launch(0, 1), kPatient);
+  const Socket probe = connect_to("127.0.0.1", port_, Clock::now() + std::chrono::seconds(5));
+  Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  rlimit before{}, none{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  none = before;
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the probe is accepted
+  const int free = ::dup(0);                                    // the lowest number that is free
+  ::close(free);
+  none.rlim_cur = static_cast<rlim_t>(free);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  sockaddr_in address{
+      .sin_family = AF_INET, .sin_port = htons(port_), .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+  const int connected = ::connect(socket.file(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  rusage began{}, ended{};
+  ::getrusage(RUSAGE_SELF, &began);
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  ::getrusage(RUSAGE_SELF, &ended);
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  ASSERT_EQ(connected, 0);
+  const auto seconds = [](const rusage& usage) {
+    const auto of = [](const timeval& time) {
+      return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+    };
+    return of(usage.ru_utime) + of(usage.ru_stime);
+  };
+  EXPECT_LT(seconds(ended) - seconds(began), 0.2);
+  send_frame(socket, FrameKind::kHello, joined_texts({"0", "1", "test"}));
+  FrameReader reader(4096);
+  ASSERT_TRUE(reader.read(socket));
+  EXPECT_EQ(reader.next()->kind, FrameKind::kWelcome);
+  send_frame(socket, FrameKind::kBye, "");
+}
+
+// ---- the end of a run
+
+TEST_F(Store, StaysUntilAllHaveSaidGoodbye) {
+  auto server = std::make_unique<StoreServer>(launch(0, 2), kPatient);
+  std::atomic<bool> left{false};
+  std::thread other([&] {
+    StoreClient client(launch(1, 2), kPatient);
+    client.on_loss([] { ADD_FAILURE() << "rank 0 ended before this one"; });
+    client.all_gather("");
+    EXPECT_FALSE(client.lost(std::chrono::milliseconds(400)));
+    left = true;
+    client.leave();
+  });
+  auto client = std::make_unique<StoreClient>(launch(0, 2), kPatient);
+  client->all_gather("");
+  client->leave();
+  client.reset();
+  server.reset();
+  EXPECT_TRUE(left);
+  other.join();
+}
+
+// What the callback uses may be destroyed once on_loss({}) has returned.
+TEST_F(Store, WaitsForTheCallbackUnderWay) {
+  const StoreServer server(launch(0, 2), kPatient);
+  std::atomic<bool> began{false}, ended{false};
+  std::thread other([&] { StoreClient client(launch(1, 2), kPatient); });  // ends without a word
+  StoreClient client(launch(0, 2), kPatient);
+  client.on_loss([&] {
+    began = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    ended = true;
+  });
+  other.join();
+  while (!began) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  client.on_loss({});
+  EXPECT_TRUE(ended);
+}
+
+TEST(FileLimit, IsRaised) {
+  rlimit before{}, now{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  if (before.rlim_max < 300) GTEST_SKIP() << "the hard limit is lower";
+  now = before;
+  now.rlim_cur = 256;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &now), 0);
+  allow_files(300);
+  ::getrlimit(RLIMIT_NOFILE, &now);
+  EXPECT_GE(now.rlim_cur, 300u);
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  std::vector<std::string> said;
+  set_log_sink([&](LogLevel, std::string_view text) { said.emplace_back(text); });
+  if (before.rlim_max < UINT32_MAX) {
+    allow_files(before.rlim_max + 1);
+    ASSERT_EQ(said.size(), 1u);
+    EXPECT_NE(said[0].find("ulimit -n"), std::string::npos);
+  }
+  set_log_sink({});
+  ::setrlimit(RLIMIT_NOFILE, &before);
 }
 
 }  // namespace

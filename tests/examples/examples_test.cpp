@@ -39,6 +39,14 @@ TEST(Examples, FailInOneLine) {
   EXPECT_EQ(std::count(outcome.output.begin(), outcome.output.end(), '\n'), 1) << outcome.output;
 }
 
+TEST(Examples, SayHowTheyAreCalled) {
+  for (const char* call : {"example_fine_tune", "example_fine_tune MODEL", "example_fine_tune a b c d e"}) {
+    const test::CommandOutcome outcome = run(call);
+    EXPECT_EQ(outcome.status, 2) << outcome.output;
+    EXPECT_TRUE(outcome.output.starts_with("usage: example_fine_tune ")) << outcome.output;
+  }
+}
+
 // Each block of C++ in the README stands, word for word, in a file of examples/.
 TEST(Examples, AreWhatTheReadmeShows) {
   const fs::path root(TRANSOM_SOURCE_DIR);

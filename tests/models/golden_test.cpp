@@ -93,6 +93,26 @@ TEST_P(GoldenModel, OutputsAndGradients) {
     expect_near(name, by_name.at(name), tensor, tolerance["grads"]);
 }
 
+// In 16 bits every architecture gives what it gives in f32, but for rounding.
+TEST_P(GoldenModel, OutputsOf16Bits) {
+  const std::filesystem::path folder = golden_folder() / GetParam();
+  const NamedTensors inputs = load_inputs(folder / "inputs.safetensors");
+  const Json golden = read_json(folder / "case.json");
+  const ForwardContext context{.return_loss = golden["forward_kwargs"].value("return_loss", false)};
+  const NoGradient inference;
+  const NamedTensors expected = Model::from_pretrained((folder / "model").string())->forward(inputs, context);
+  for (const char* dtype : {"bfloat16", "float16"}) {
+    const auto model = Model::from_pretrained((folder / "model").string(), {.dtype = dtype});
+    const NamedTensors outputs = model->forward(inputs, context);
+    for (const auto& [name, tensor] : expected.items()) {
+      const auto a = outputs.at(name).to_vector<double>(), b = tensor.to_vector<double>();
+      double error = 0, size = 0;
+      for (size_t i = 0; i < b.size(); ++i) error += (a[i] - b[i]) * (a[i] - b[i]), size += b[i] * b[i];
+      EXPECT_LE(std::sqrt(error / size), dtype == std::string("bfloat16") ? 0.05 : 0.01) << dtype << " " << name;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Cases, GoldenModel, testing::ValuesIn(cases()), [](const auto& info) {
   std::string name = info.param;
   std::replace(name.begin(), name.end(), '-', '_');

@@ -200,6 +200,17 @@ TEST(Indexing, GathersAndAddsUp) {
   EXPECT_THROW(evaluate(gather(x.tensor, outside.tensor, 0), {x, outside}), Error);
 }
 
+TEST(Indexing, SetsRows) {
+  const Leaf x = counted({4, 2}), updates = leaf({4, 2}, {-1, -2, -3, -4, -5, -6, -7, -8});
+  // The last of equal indices counts; -1 and 4 are outside.
+  const Leaf indices = leaf({4}, {2, -1, 2, 4}, DType::kInt64);
+  const Tensor set = scatter(x.tensor, indices.tensor, updates.tensor);
+  EXPECT_EQ(evaluate(set, {x, indices, updates}), (Values{0, 1, 2, 3, -5, -6, 6, 7}));
+  EXPECT_THROW(scatter(x.tensor, indices.tensor, make_input({DType::kFloat64, {3, 2}})), Error);
+  EXPECT_THROW(scatter(x.tensor, make_input({DType::kFloat64, {4}}), updates.tensor), Error);
+  EXPECT_THROW(scatter(x.tensor, make_input({DType::kInt64, {2, 2}}), updates.tensor), Error);
+}
+
 TEST(DynamicSlice, MovesTheWindowInwards) {
   const Leaf x = counted({3, 4}), starts = leaf({2}, {2, -1}, DType::kInt64), update = leaf({2, 1}, {-1, -2});
   EXPECT_EQ(evaluate(dynamic_slice(x.tensor, starts.tensor, {2, 2}), {x, starts}), (Values{4, 5, 8, 9}));
@@ -220,6 +231,34 @@ TEST(Matmul, BroadcastsBatches) {
   EXPECT_THROW(matmul(x.tensor, make_input({DType::kFloat64, {4, 2}})), Error);
   EXPECT_THROW(matmul(x.tensor, make_input({DType::kFloat64, {3}})), Error);
   EXPECT_THROW(matmul(make_input({DType::kFloat32, {2, 2, 3}}), make_input({DType::kFloat32, {4, 3, 4}})), Error);
+}
+
+// Keys and values in blocks that stand in any order give what they give in one stretch.
+TEST(PagedAttention, ReadsBlocksByTheirTable) {
+  const int64_t T = 2, S = 6, size = 4;
+  const Leaf q = counted({1, T, 2, 3}), k = counted({1, S, 1, 3}), v = counted({1, S, 1, 2});
+  const AttentionOptions options{.scale = 0.01, .sliding_window = 4};
+  const Values expected = evaluate(attention(q.tensor, k.tensor, v.tensor, {}, options), {q, k, v});
+
+  // Tokens 0 to 3 in block 2, 4 and 5 in block 0; what is behind them, and block 1, is nobody's.
+  const auto blocks_of = [&](const Leaf& whole) {
+    const int64_t width = whole.tensor.dim(3);
+    Values blocks(static_cast<size_t>(3 * size * width), 1000);
+    for (int64_t s = 0; s < S; ++s)
+      for (int64_t i = 0; i < width; ++i)
+        blocks[static_cast<size_t>(((s < size ? 2 : 0) * size + s % size) * width + i)] =
+            whole.value.real[static_cast<size_t>(s * width + i)];
+    return leaf({3, size, 1, width}, blocks);
+  };
+  const Leaf k_blocks = blocks_of(k), v_blocks = blocks_of(v);
+  const Leaf table = leaf({1, 2}, {2, 0}, DType::kInt64), lengths = leaf({1}, {S}, DType::kInt64);
+  const Tensor paged =
+      paged_attention(q.tensor, k_blocks.tensor, v_blocks.tensor, table.tensor, lengths.tensor, options);
+  expect_near(evaluate(paged, {q, k_blocks, v_blocks, table, lengths}), expected, 1e-12);
+  EXPECT_THROW(paged_attention(q.tensor, k_blocks.tensor, v_blocks.tensor, table.tensor, lengths.tensor,
+                               {.scale = 1, .causal = false}),
+               Error);
+  EXPECT_THROW(paged_attention(q.tensor, k.tensor, v_blocks.tensor, table.tensor, lengths.tensor, options), Error);
 }
 
 TEST(Products, UseAutocastWhereTheyAreCalledAndNotInTheirRules) {

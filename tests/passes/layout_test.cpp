@@ -7,8 +7,8 @@ namespace transom {
 namespace {
 
 bool claims_all(const Node&) { return true; }
-std::string laid_out(std::string_view text, const Claims& claims = claims_all) {
-  return print_graph(assign_layout(parse_graph(text), claims));
+std::string laid_out(std::string_view text, const Supports& supports = claims_all) {
+  return print_graph(assign_layout(parse_graph(text), supports));
 }
 
 // A block of a ResNet: two convolutions, a scale of each channel, a residual, pooling.

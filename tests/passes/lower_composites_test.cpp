@@ -6,8 +6,8 @@
 namespace transom {
 namespace {
 
-std::string lowered(std::string_view text, const Claims& claims) {
-  return print_graph(lower_composites(parse_graph(text), claims));
+std::string lowered(std::string_view text, const Supports& supports) {
+  return print_graph(lower_composites(parse_graph(text), supports));
 }
 bool claims_none(const Node&) { return false; }
 

@@ -98,6 +98,29 @@ TEST(MemoryPlan, NeverPutsNumbersOfRowsOnARowThatAllRead) {
   EXPECT_NE(result.offsets.at(Tensor(graph.nodes[0], 0)), result.offsets.at(Tensor(graph.nodes[1], 0)));
 }
 
+// What the record's trait `in_place` says: rows are set where x lies, unless another input lies there.
+TEST(MemoryPlan, SetsRowsInPlace) {
+  const Graph graph = parse_graph(R"(graph(%0: f32[16, 4], %1: i64[2], %2: f32[2, 4]) {
+    %3 = reverse(%0) {axes=[0]} : f32[16, 4]
+    %4 = scatter(%3, %1, %2) : f32[16, 4]
+    %5 = scatter(%0, %1, %2) : f32[16, 4]
+    %6 = reverse(%4) {axes=[0]} : f32[16, 4]
+    return %5, %6
+  })");
+  const MemoryPlan result = plan(graph, {true, false, false});
+  EXPECT_EQ(result.offsets.at(Tensor(graph.nodes[0], 0)), result.offsets.at(Tensor(graph.nodes[1], 0)));
+  EXPECT_EQ(result.arena_bytes, 256);
+  EXPECT_EQ(result.donor, (std::vector<int>{0, -1}));
+
+  const Graph twice = parse_graph(R"(graph(%0: f32[4, 4], %1: i64[4]) {
+    %2 = reverse(%0) {axes=[0]} : f32[4, 4]
+    %3 = scatter(%2, %1, %2) : f32[4, 4]
+    %4 = reverse(%3) {axes=[0]} : f32[4, 4]
+    return %4
+  })");
+  EXPECT_EQ(plan(twice).arena_bytes, 128);  // the updates are read while rows are set
+}
+
 TEST(MemoryPlan, GivesADonatedInputToTheOutputThatReplacesIt) {
   const Graph graph = parse_graph(R"(graph(%0: f32[16], %1: f32[16]) {
     %2 = add(%0, %1) : f32[16]

@@ -14,9 +14,9 @@
 namespace transom {
 namespace {
 
-using Type = Parameter::Type;
+using Type = TaskParameter::Type;
 
-TEST(Parameters, AreReadFromWords) {
+TEST(TaskParameters, AreReadFromWords) {
   const auto value = [](Type type, const std::string& word) {
     return parameter_of_word({"x", type, "help", "", {"first", "none"}}, word);
   };
@@ -34,10 +34,10 @@ TEST(Parameters, AreReadFromWords) {
   EXPECT_EQ(test::message_of([&] { value(Type::kFlag, "perhaps"); }), "--x: expected true or false, found 'perhaps'");
 }
 
-TEST(Parameters, AreDeclaredByEveryTask) {
+TEST(TaskParameters, AreDeclaredByEveryTask) {
   for (const std::string& task : pipeline_tasks()) {
     std::set<std::string> names;
-    for (const Parameter& parameter : parameters_of_task(task)) {
+    for (const TaskParameter& parameter : parameters_of_task(task)) {
       EXPECT_TRUE(names.insert(parameter.name).second) << task << ": " << parameter.name << " stands twice";
       if (parameter.type != Type::kGeneration) EXPECT_NE(parameter.help, "") << task << ": " << parameter.name;
     }
@@ -49,7 +49,7 @@ TEST(Parameters, AreDeclaredByEveryTask) {
             std::string::npos);
 }
 
-TEST(Parameters, AreShownToOtherPrograms) {
+TEST(TaskParameters, AreShownToOtherPrograms) {
   const Json list = parse_json(pipeline_parameters("zero-shot-classification"), "parameters");
   ASSERT_EQ(list.size(), 3u);
   EXPECT_EQ(list[0]["name"], "candidate_labels");

@@ -8,6 +8,7 @@
 #include "ops/array_bytes.h"
 #include "random_graphs/expectation.h"
 #include "runtime/program.h"
+#include "tensor/mode_scope.h"
 #include "transom/compile.h"
 
 namespace transom::random_graphs {
@@ -26,14 +27,6 @@ Results bytes_of(const std::vector<Tensor>& tensors) {
   for (const Tensor& tensor : tensors) results.push_back(tensor.to_bytes());
   return results;
 }
-
-struct ModeScope {
-  explicit ModeScope(Mode now) : before(mode()) { set_mode(now); }
-  ~ModeScope() { set_mode(before); }
-  ModeScope(const ModeScope&) = delete;
-  ModeScope& operator=(const ModeScope&) = delete;
-  Mode before;
-};
 
 // `keep`: the inputs stay; else their memory may become that of results.
 Results run_at_once(const GraphCase& graph_case, Mode mode, bool keep) {

@@ -54,9 +54,13 @@ class Program {
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
+  pid_t process() const { return process_; }
   bool is_running() {
     if (process_ > 0 && ::waitpid(process_, &state_, WNOHANG) == process_) process_ = 0;
     return process_ > 0;
+  }
+  void signal(int number) {
+    if (process_ > 0) ::kill(process_, number);
   }
   void kill() {
     if (process_ <= 0) return;

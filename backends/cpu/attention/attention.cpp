@@ -2,6 +2,7 @@
 // attention. A task is a block of queries of one head.
 #include "cpu/attention/attention_gemm.h"
 #include "cpu/device/threads.h"
+#include "cpu/kernels/wide_operands.h"
 #include "cpu/vector/kernels.h"
 
 namespace transom::cpu {
@@ -11,7 +12,7 @@ struct AttentionProgram {
   AttentionPlan plan;
   std::vector<HeadProducts> products, with_all_keys;  // of each block
 
-  explicit AttentionProgram(const Node& node) : plan(node) {
+  AttentionProgram(const Node& node, transom_dtype dtype) : plan(node, dtype) {
     for (const QueryBlock& block : plan.blocks) {
       products.emplace_back(plan, block);
       with_all_keys.emplace_back(plan, plan.causal ? plan.with_all_keys(block) : block);
@@ -58,9 +59,13 @@ struct AttentionProgram {
 
 Kernel make_attention(const Node& node) {
   node.output();
-  auto program = std::make_shared<const AttentionProgram>(node);
+  const WideOperands wide(node, {0, 1, 2}, 1);
+  auto program = std::make_shared<const AttentionProgram>(node, wide.dtype());
   return {fmt::format("attention in {} blocks {}", program->plan.blocks.size(), vector_kernels().name),
-          [program](const Arguments& arguments) { program->run(arguments); }};
+          [program, wide](const Arguments& arguments) {
+            wide.run(arguments, [&](const Arguments& computed) { program->run(computed); });
+          },
+          wide.scratch_bytes()};
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // attention's gradient. A task is the heads that share keys: their sums over queries then need no other thread.
 #include "cpu/attention/attention_gemm.h"
 #include "cpu/device/threads.h"
+#include "cpu/kernels/wide_operands.h"
 #include "cpu/vector/kernels.h"
 
 namespace transom::cpu {
@@ -26,7 +27,7 @@ struct GradientProgram {
   std::vector<GradientProducts> products, with_all_keys;
   size_t dy_input;
 
-  explicit GradientProgram(const Node& node) : plan(node) {
+  GradientProgram(const Node& node, transom_dtype dtype) : plan(node, dtype) {
     dy_input = plan.key_input + (plan.dropped ? 1 : 0);
     for (const QueryBlock& block : plan.blocks) {
       products.push_back(gradient_products(plan, block));
@@ -136,9 +137,13 @@ struct GradientProgram {
 
 Kernel make_attention_gradient(const Node& node) {
   node.output(2);
-  auto program = std::make_shared<const GradientProgram>(node);
+  const WideOperands wide(node, {0, 1, 2, node.input_count() - 1}, 3);  // the last one is dy
+  auto program = std::make_shared<const GradientProgram>(node, wide.dtype());
   return {fmt::format("attention in {} blocks {}", program->plan.blocks.size(), vector_kernels().name),
-          [program](const Arguments& arguments) { program->run(arguments); }};
+          [program, wide](const Arguments& arguments) {
+            wide.run(arguments, [&](const Arguments& computed) { program->run(computed); });
+          },
+          wide.scratch_bytes()};
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "cpu/vector/kernels.h"
 #include "cpu/kernels/views.h"
+#include "cpu/vector/kernels.h"
 
 namespace transom::cpu {
 namespace {
@@ -17,14 +17,13 @@ constexpr int64_t kMostQueries = 128, kFewestQueries = 16;
 
 }  // namespace
 
-AttentionPlan::AttentionPlan(const Node& node) {
+AttentionPlan::AttentionPlan(const Node& node, transom_dtype computed) : dtype(computed) {
   const Type &q = node.input(0), &k = node.input(1), &v = node.input(2);
   if (q.rank() != 4 || k.rank() != 4 || v.rank() != 4 || k.shape[2] == 0 || q.shape[2] % k.shape[2] != 0)
     fail(TRANSOM_INVALID_ARGUMENT, "expected q [B, T, H, d] and k, v of G heads, found {} {} {}", to_string(q),
          to_string(k), to_string(v));
   B = q.shape[0], T = q.shape[1], H = q.shape[2], d = q.shape[3];
   S = k.shape[1], G = k.shape[2], e = v.shape[3];
-  dtype = q.dtype;
   scale = static_cast<float>(node.number("scale"));
   soft_cap = static_cast<float>(node.number("soft_cap"));
   causal = node.integer("causal") != 0;

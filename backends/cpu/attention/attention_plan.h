@@ -19,7 +19,7 @@ struct QueryBlock {
 struct AttentionPlan {
   // q [B, T, H, d], k [B, S, G, d], v [B, S, G, e]
   int64_t B, T, S, H, G, d, e;
-  transom_dtype dtype;
+  transom_dtype dtype;  // that is computed on
   float scale, soft_cap;
   bool causal;
   int64_t window;  // 0: all
@@ -31,7 +31,7 @@ struct AttentionPlan {
   size_t key_input;  // which input is dropout's key
   std::vector<QueryBlock> blocks;
 
-  explicit AttentionPlan(const Node& node);
+  AttentionPlan(const Node& node, transom_dtype dtype);
 
   int64_t group() const { return H / G; }
   bool narrow() const { return dtype != TRANSOM_FLOAT32; }

@@ -14,6 +14,13 @@ namespace {
 
 constexpr uint16_t kNoSlot = 0xFFFF;
 
+// LLVM generates for the processor that it runs on, unless TRANSOM_CPU_ISA limits what may be used of it.
+std::string limited_target() {
+  if (!isa_limit()) return "";
+  const char* level = processor_features().avx512 ? "x86-64-v4" : processor_features().avx2 ? "x86-64-v3" : "x86-64";
+  return fmt::format(" \"target-cpu\"=\"{}\" \"target-features\"=\"\"", level);
+}
+
 class Generator {
  public:
   explicit Generator(const Recipe& recipe)
@@ -45,8 +52,9 @@ class Generator {
         "done:\n"
         "  ret void\n"
         "}}\n"
-        "attributes #0 = {{ nounwind \"min-legal-vector-width\"=\"{}\" \"prefer-vector-width\"=\"{}\" }}\n",
-        writer_.text().substr(0, head), body, writer_.width(), writer_.width() * 32, writer_.width() * 32);
+        "attributes #0 = {{ nounwind \"min-legal-vector-width\"=\"{}\" \"prefer-vector-width\"=\"{}\"{} }}\n",
+        writer_.text().substr(0, head), body, writer_.width(), writer_.width() * 32, writer_.width() * 32,
+        limited_target());
   }
 
  private:

@@ -9,12 +9,11 @@
 #include <mutex>
 #include <string_view>
 #include <thread>
-#include <unordered_map>
 #include <vector>
 
 #include "cpu/codegen/cache.h"
-#include "cpu/codegen/executable_memory.h"
 #include "cpu/codegen/library.h"
+#include "cpu/device/lru_cache.h"
 #include "cpu/device/threads.h"
 
 #if defined(__x86_64__)
@@ -29,6 +28,8 @@ namespace {
 // runs.
 constexpr int64_t kWorthReading = 4 << 20, kWorthCompiling = 128 << 20;
 
+constexpr size_t kMostKept = 1024;
+
 }  // namespace
 
 // The threads that make code, and the list of what they have to make.
@@ -42,10 +43,8 @@ class Compiler {
   ~Compiler() { stop(); }
 
   std::shared_ptr<GeneratedKernel> find(Recipe recipe) {
-    std::string key = recipe.key();
-    std::lock_guard lock(mutex_);
-    std::shared_ptr<GeneratedKernel>& kernel = kernels_[std::move(key)];
-    if (!kernel) kernel = std::make_shared<GeneratedKernel>(std::move(recipe));
+    const std::string key = recipe.key();
+    const auto kernel = kernels_.find(key, [&] { return std::make_shared<GeneratedKernel>(std::move(recipe)); });
     if (mode() == Mode::kWait) kernel->waits_ = true;
     return kernel;
   }
@@ -62,31 +61,39 @@ class Compiler {
   }
 
   void want(GeneratedKernel& kernel) {
-    int idle = GeneratedKernel::kIdle;
-    if (!kernel.state_.compare_exchange_strong(idle, GeneratedKernel::kWanted)) return;
     {
       std::lock_guard lock(mutex_);
-      if (stopping_) return;
-      wanted_.push_back(&kernel);
-      const size_t most = kernel.waits_ ? thread_count() : 1;  // in the background, one core works on
-      if (idle_ < wanted_.size() && threads_.size() < most) start_thread();
+      enqueue(kernel);
     }
     wake_.notify_one();
   }
 
-  void wait_for(const GeneratedKernel& kernel) {
+  // A kernel that was looked for on the disk alone, before its callers waited, is wanted once more.
+  void wait_for(GeneratedKernel& kernel) {
     std::unique_lock lock(mutex_);
-    made_.wait(lock, [&] { return stopping_ || kernel.state_ > GeneratedKernel::kWanted; });
+    while (!stopping_ && kernel.state_ <= GeneratedKernel::kWanted) {
+      enqueue(kernel);
+      wake_.notify_one();
+      made_.wait(lock, [&] { return stopping_ || kernel.state_ != GeneratedKernel::kWanted; });
+    }
   }
 
  private:
+  void enqueue(GeneratedKernel& kernel) {
+    int idle = GeneratedKernel::kIdle;
+    if (stopping_ || !kernel.state_.compare_exchange_strong(idle, GeneratedKernel::kWanted)) return;
+    wanted_.push_back(kernel.shared_from_this());
+    const size_t most = kernel.waits_ ? thread_count() : 1;  // in the background, one core works on
+    if (idle_ < wanted_.size() && threads_.size() < most) start_thread();
+  }
+
   void start_thread() {
     try {
       threads_.emplace_back([this] { work(); });
     } catch (const std::system_error&) {
       // Without a thread the interpreter goes on; a waiting caller would never be woken.
       if (threads_.empty()) {
-        for (GeneratedKernel* kernel : wanted_) kernel->state_ = GeneratedKernel::kImpossible;
+        for (const auto& kernel : wanted_) kernel->state_ = GeneratedKernel::kImpossible;
         wanted_.clear();
         made_.notify_all();
       }
@@ -100,11 +107,13 @@ class Compiler {
       wake_.wait(lock, [&] { return stopping_ || !wanted_.empty(); });
       --idle_;
       if (stopping_) return;
-      GeneratedKernel& kernel = *wanted_.front();
+      std::shared_ptr<GeneratedKernel> owner = std::move(wanted_.front());
+      GeneratedKernel& kernel = *owner;
       wanted_.pop_front();
       lock.unlock();
       const bool compiles = kernel.waits_ || kernel.work_ >= kWorthCompiling;
-      const auto entry = reinterpret_cast<GeneratedKernel::Entry>(make(kernel, compiles));
+      kernel.memory_ = make(kernel, compiles);
+      const auto entry = reinterpret_cast<GeneratedKernel::Entry>(kernel.memory_.entry());
       lock.lock();
       kernel.entry_.store(entry, std::memory_order_release);
       kernel.threshold_ = kWorthCompiling;
@@ -112,36 +121,39 @@ class Compiler {
                       : compiles ? GeneratedKernel::kImpossible
                                  : GeneratedKernel::kIdle;
       made_.notify_all();
+      lock.unlock();  // the kernel may end here
+      owner.reset();
+      lock.lock();
     }
   }
 
-  static void* make(const GeneratedKernel& kernel, bool compiles) {
+  static ExecutableMemory make(const GeneratedKernel& kernel, bool compiles) {
     try {
       const DiskCache cache = DiskCache::from_environment();
       const std::string text = generate(kernel.recipe_);
       std::optional<Code> code = cache.read(target(), text);
       if (!code) {
-        if (!compiles) return nullptr;
+        if (!compiles) return {};
         std::string error;
         code = compile_text(text, error);
         if (!code) {
           the_host.log(TRANSOM_LOG_DEBUG, fmt::format("kernel {:016x} is interpreted: {}", kernel.id(), error).c_str());
-          return nullptr;
+          return {};
         }
         cache.write(target(), text, *code);
       }
-      return make_executable(*code);
+      return ExecutableMemory(*code);
     } catch (const std::exception& exception) {
       the_host.log(TRANSOM_LOG_DEBUG,
                    fmt::format("kernel {:016x} is interpreted: {}", kernel.id(), exception.what()).c_str());
-      return nullptr;
+      return {};
     }
   }
 
   std::mutex mutex_;
   std::condition_variable wake_, made_;
-  std::unordered_map<std::string, std::shared_ptr<GeneratedKernel>> kernels_;  // for as long as the process lives
-  std::deque<GeneratedKernel*> wanted_;
+  LruCache<std::string, GeneratedKernel> kernels_{kMostKept};
+  std::deque<std::shared_ptr<GeneratedKernel>> wanted_;
   std::vector<std::thread> threads_;
   size_t idle_ = 0;
   bool stopping_ = false;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The generated kernels of this process, found by content. A kernel has no code at first; it is read from the disk or
 // compiled by threads in the background once it has done enough work to be worth it, and until then its callers
-// interpret the tile program, which gives the same bits.
+// interpret the tile program, which gives the same bits. Those that were asked for last are kept; others live for as
+// long as a program has them.
 #pragma once
 
 #include <atomic>
@@ -9,11 +10,12 @@
 #include <memory>
 #include <string>
 
+#include "cpu/codegen/executable_memory.h"
 #include "cpu/codegen/recipe.h"
 
 namespace transom::cpu::codegen {
 
-class GeneratedKernel {
+class GeneratedKernel : public std::enable_shared_from_this<GeneratedKernel> {
  public:
   using Entry = void (*)(void* const* table, int64_t count);
 
@@ -35,6 +37,7 @@ class GeneratedKernel {
   const std::string key_;
   std::vector<TileFunction> functions_;
   const uint64_t id_;
+  ExecutableMemory memory_;  // written before entry_ is
   std::atomic<Entry> entry_{nullptr};
   std::atomic<int> state_{kIdle};
   std::atomic<int64_t> work_{0}, threshold_;

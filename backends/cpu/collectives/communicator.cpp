@@ -2,9 +2,12 @@
 #include "cpu/collectives/communicator.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
+#include <string_view>
 #include <vector>
 
+#include "cpu/collectives/operands.h"
 #include "cpu/device/error.h"
 #include "cpu/device/types.h"
 
@@ -92,11 +95,20 @@ namespace {
 
 transom_status communicator_id(unsigned char id[256], transom_error* error) {
   return guarded(error, [&] {
-    const auto* asked = reinterpret_cast<const char*>(id);
-    const std::string asked_name(asked, strnlen(asked, 256)), name = choose_transport(asked_name);
+    // Texts, each with a zero behind it: the transport, rank 0's address, the seconds for which ranks wait.
+    std::string_view left(reinterpret_cast<const char*>(id), 256);
+    const auto next_text = [&] {
+      const std::string text(left.substr(0, left.find('\0')));
+      left.remove_prefix(std::min(left.size(), text.size() + 1));
+      return text;
+    };
+    const std::string asked_name = next_text(), name = choose_transport(asked_name);
+    GroupOptions options{.address = next_text()};
+    const std::string seconds = next_text();
+    std::from_chars(seconds.data(), seconds.data() + seconds.size(), options.timeout);
     std::memset(id, 0, 256);
     try {
-      open_transport(name).make_id(id + kNameBytes, 256 - kNameBytes);
+      open_transport(name).make_id(options, id + kNameBytes, 256 - kNameBytes);
     } catch (const std::runtime_error& failure) {
       fail(TRANSOM_UNAVAILABLE, "{}: {}", name, failure.what());
     } catch (const Failure&) {
@@ -114,22 +126,6 @@ transom_status communicator_create(transom_device*, const unsigned char id[256],
 
 void communicator_destroy(transom_communicator* communicator) { delete communicator; }
 void communicator_abort(transom_communicator* communicator) { communicator->abort(); }
-
-size_t bytes_of(size_t count, int32_t dtype) {
-  if (dtype < TRANSOM_BOOL || dtype > TRANSOM_FLOAT64)
-    fail(TRANSOM_INVALID_ARGUMENT, "expected an element type, found number {}", dtype);
-  const size_t size = element_size(static_cast<transom_dtype>(dtype));
-  if (count > SIZE_MAX / size / 4096) fail(TRANSOM_INVALID_ARGUMENT, "{} elements are more than memory holds", count);
-  return count * size;
-}
-
-std::byte* checked(const transom_binding& binding, size_t bytes) {
-  if (!binding.buffer) fail(TRANSOM_INVALID_ARGUMENT, "expected a buffer, found none");
-  if (binding.offset > binding.buffer->bytes || bytes > binding.buffer->bytes - binding.offset)
-    fail(TRANSOM_INVALID_ARGUMENT, "expected {} bytes at offset {}, found a buffer of {}", bytes, binding.offset,
-         binding.buffer->bytes);
-  return binding.buffer->data + binding.offset;
-}
 
 template <typename Half>
 void all_reduce_wide(Transport& transport, Half* data, size_t count, transom_reduction reduction) {
@@ -164,25 +160,13 @@ void expect_reduction(int32_t dtype, int32_t reduction) {
     fail(TRANSOM_INVALID_ARGUMENT, "expected a reduction of the interface, found number {}", reduction);
 }
 
-// Queues the work, after the stream's and now or at each replay.
-void submit(transom_communicator* communicator, transom_stream* stream, transom_buffer* from, transom_buffer* to,
-            std::function<void(Transport*)> work) {
-  const auto issue = [=, work = std::move(work)] {
-    stream->pending = communicator->submit(work);
-    from->use_by(stream->pending);
-    to->use_by(stream->pending);
-  };
-  if (stream->recording) stream->recording->work.push_back(issue);
-  else issue();
-}
-
 transom_status all_reduce(transom_communicator* communicator, transom_stream* stream, transom_binding from,
                           transom_binding to, size_t count, int32_t dtype, int32_t reduction, transom_error* error) {
   return guarded(error, [&] {
     expect_reduction(dtype, reduction);
     const size_t bytes = bytes_of(count, dtype);
     std::byte *source = checked(from, bytes), *target = checked(to, bytes);
-    submit(communicator, stream, from.buffer, to.buffer, [=](Transport* transport) {
+    submit(communicator, stream, {from.buffer, to.buffer}, [=](Transport* transport) {
       if (source != target) std::memmove(target, source, bytes);
       all_reduce_in_place(transport, target, count, static_cast<transom_dtype>(dtype),
                           static_cast<transom_reduction>(reduction));
@@ -195,7 +179,7 @@ transom_status all_gather(transom_communicator* communicator, transom_stream* st
   return guarded(error, [&] {
     const size_t bytes = bytes_of(count, dtype);
     std::byte *source = checked(from, bytes), *target = checked(to, bytes * communicator->ranks());
-    submit(communicator, stream, from.buffer, to.buffer, [=](Transport* transport) {
+    submit(communicator, stream, {from.buffer, to.buffer}, [=](Transport* transport) {
       if (transport) transport->all_gather(source, target, bytes);
       else if (source != target) std::memmove(target, source, bytes);
     });
@@ -210,7 +194,7 @@ transom_status reduce_scatter(transom_communicator* communicator, transom_stream
     expect_reduction(dtype, reduction);
     const size_t bytes = bytes_of(count, dtype), ranks = communicator->ranks(), rank = communicator->rank();
     std::byte *source = checked(from, bytes * ranks), *target = checked(to, bytes);
-    submit(communicator, stream, from.buffer, to.buffer, [=](Transport* transport) {
+    submit(communicator, stream, {from.buffer, to.buffer}, [=](Transport* transport) {
       std::vector<std::byte> all(source, source + bytes * ranks);
       all_reduce_in_place(transport, all.data(), count * ranks, static_cast<transom_dtype>(dtype),
                           static_cast<transom_reduction>(reduction));
@@ -226,7 +210,7 @@ transom_status broadcast(transom_communicator* communicator, transom_stream* str
       fail(TRANSOM_INVALID_ARGUMENT, "expected a root below {}, found {}", communicator->ranks(), root);
     const size_t bytes = bytes_of(count, dtype);
     std::byte* data = checked(buffer, bytes);
-    submit(communicator, stream, buffer.buffer, buffer.buffer, [=](Transport* transport) {
+    submit(communicator, stream, {buffer.buffer}, [=](Transport* transport) {
       if (transport && bytes > 0) transport->broadcast(data, bytes, root);
     });
   });
@@ -243,6 +227,7 @@ void add_collectives(transom_plugin& table) {
   table.all_gather = all_gather;
   table.reduce_scatter = reduce_scatter;
   table.broadcast = broadcast;
+  add_messages(table);
 }
 
 }  // namespace transom::cpu

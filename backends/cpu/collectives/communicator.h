@@ -9,15 +9,25 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "common/messages.h"
 #include "cpu/collectives/transport.h"
 #include "cpu/device/device.h"
 
 namespace transom::cpu {
 
 void add_collectives(transom_plugin& table);
+void add_messages(transom_plugin& table);  // all_to_all, send, receive
+
+// A message, and the buffer that it is in.
+struct BufferMessage {
+  Message message;
+  transom_buffer* buffer;
+};
 
 }  // namespace transom::cpu
 
@@ -32,6 +42,8 @@ struct transom_communicator : transom::cpu::Handle {
   void abort();
   uint32_t rank() const { return rank_; }
   uint32_t ranks() const { return ranks_; }
+
+  std::optional<transom::backend::MessageGroup<transom::cpu::BufferMessage>> group;
 
  private:
   struct Item {

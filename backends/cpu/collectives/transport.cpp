@@ -21,6 +21,7 @@ std::string own_folder() {
   return slash == std::string::npos ? "" : path.substr(0, slash + 1);
 }
 
+// By an MPI of some kind, which need not be the one that is opened here.
 bool launched_by_mpi() {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"})
     if (std::getenv(name)) return true;
@@ -53,8 +54,7 @@ std::string choose_transport(const std::string& asked) {
     fail(TRANSOM_INVALID_ARGUMENT, "ddp_backend: expected mpi or gloo for this device, found '{}'", asked);
   if (!launched_by_mpi()) return "gloo";
   try {
-    open_transport("mpi");
-    return "mpi";
+    return open_transport("mpi").launched() ? "mpi" : "gloo";
   } catch (const Failure&) {
     return "gloo";
   }

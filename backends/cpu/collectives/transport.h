@@ -6,11 +6,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "transom/device_plugin.h"
 
 namespace transom::cpu {
+
+// From or to another rank.
+struct Message {
+  std::byte* data;
+  size_t bytes;
+  uint32_t peer;
+  bool sends;
+};
 
 // All functions but abort are called from one thread. They throw std::runtime_error where a rank is lost or aborted.
 class Transport {
@@ -21,15 +30,25 @@ class Transport {
   // Rank r's bytes come to r * bytes of `to`; `from` may be our part of it.
   virtual void all_gather(const void* from, void* to, size_t bytes) = 0;
   virtual void broadcast(void* data, size_t bytes, uint32_t root) = 0;
+  // All of them at the same time; those from one rank to another arrive in the order of the calls.
+  virtual void exchange(std::span<const Message> messages) = 0;
   // Ends the waiting of the others; from any thread.
   virtual void abort() = 0;
+};
+
+// What the host says of a group when it asks for an id.
+struct GroupOptions {
+  std::string address;   // of rank 0's server; empty: MASTER_ADDR, or this machine alone
+  uint32_t timeout = 0;  // seconds for which ranks wait for each other; 0: half an hour
 };
 
 // What the library of a transport offers; it exports `transom_transport`, a function that gives one.
 struct TransportLibrary {
   // What the ranks meet by; after the name of the transport that the id begins with.
-  void (*make_id)(unsigned char* id, size_t bytes);
+  void (*make_id)(const GroupOptions& options, unsigned char* id, size_t bytes);
   Transport* (*join)(const unsigned char* id, size_t bytes, uint32_t rank, uint32_t ranks);
+  // Whether it can reach the others because of how this process was launched.
+  bool (*launched)();
 };
 
 // The name that an id of a communicator begins with.

@@ -38,7 +38,7 @@ struct Band {
 class BandedConvolution final : public LibraryConvolution {
  public:
   BandedConvolution(const ConvolutionShape& shape, transom_dtype dtype) : s_(flattened(shape)), dtype_(dtype) {
-    use_one_thread();
+    const OneThread one_thread;
     cut();
     x_strides_ = image_strides(s_.x, s_.channels_last);
     y_strides_ = image_strides(s_.y, s_.channels_last);

@@ -42,7 +42,7 @@ int64_t choose_parts(int64_t extent, int64_t least, int64_t wanted) {
 class BlockedConvolution final : public LibraryConvolution {
  public:
   BlockedConvolution(const ConvolutionShape& s, transom_dtype dtype) : kind_(s.kind), size_(element_size(dtype)) {
-    use_one_thread();
+    const OneThread one_thread;
     cut(s);
     describe(s, library_dtype(dtype));
     create(s);

@@ -44,9 +44,7 @@ void PackedFilters::pack(const std::byte* weights, std::byte* to, std::byte* tem
 
 std::shared_ptr<PackedWeight> PackedFilters::keep(transom_buffer& buffer, size_t offset,
                                                   const std::byte* weights) const {
-  std::vector<int64_t> key = key_;
-  key.push_back(static_cast<int64_t>(offset));
-  return packed_copy(buffer, key, [&] {
+  return packed_copy(buffer, offset, key_, [&] {
     auto made = std::make_shared<KeptFilters>();
     made->parts.reset(static_cast<std::byte*>(std::aligned_alloc(64, bytes())));
     if (!made->parts) throw std::bad_alloc();

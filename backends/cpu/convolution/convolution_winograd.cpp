@@ -10,9 +10,9 @@
 
 #include "cpu/convolution/convolution_library.h"
 #include "cpu/device/threads.h"
-#include "cpu/vector/kernels.h"
 #include "cpu/kernels/views.h"
 #include "cpu/kernels/widening.h"
+#include "cpu/vector/kernels.h"
 
 namespace transom::cpu {
 namespace {
@@ -81,7 +81,7 @@ class WinogradConvolution final : public LibraryConvolution {
  public:
   explicit WinogradConvolution(const ConvolutionShape& s)
       : g_(s), channels_last_(s.channels_last), channels_(g_.x[1]), results_(g_.y[1]) {
-    use_one_thread();
+    const OneThread one_thread;
     cut();
     whole_ = Product(rows_ * g_.tile_columns(), channels_, results_ / parts_, nullptr);
     const int64_t rest = g_.tile_rows() % rows_;

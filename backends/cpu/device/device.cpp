@@ -37,8 +37,9 @@ void put(char (&field)[Size], std::string_view text) {
 transom_device_properties describe_processor() {
   const ProcessorFeatures& features = processor_features();
   std::string architecture = vector_kernels().name;
-  for (const auto& [has, name] : {std::pair{features.avx512_bf16, ", avx512_bf16"},
-                                  {features.avx512_vnni, ", vnni"},
+  for (const auto& [has, name] : {std::pair{features.avx2_vnni, ", avx2_vnni"},
+                                  {features.avx512_vnni, ", avx512_vnni"},
+                                  {features.avx512_bf16, ", avx512_bf16"},
                                   {features.amx_bf16, ", amx_bf16"},
                                   {features.amx_int8, ", amx_int8"}})
     if (has) architecture += name;
@@ -52,14 +53,15 @@ transom_device_properties describe_processor() {
   properties.flags = TRANSOM_DEVICE_HOST_MEMORY;
   properties.memory_bytes = physical_memory();
   properties.compute_units = static_cast<uint32_t>(thread_count());
-  properties.fast_dtypes = features.fast_bf16() ? 1u << TRANSOM_BFLOAT16 : 0;
+  properties.fast_dtypes = library_computes(TRANSOM_BFLOAT16) ? 1u << TRANSOM_BFLOAT16 : 0;
   return properties;
 }
 
-// Products and rows of f32 or bf16; the gradient of capped scores is left to the primitives.
+// Products and rows of f32 or bf16, which goes through f32 where the library has no products of it; the gradient of
+// capped scores is left to the primitives.
 bool claims_attention(bool gradient, const transom_value* inputs, size_t inputs_count,
                       const transom_attribute* attributes, size_t attributes_count) {
-  if (inputs_count < 3 || !library_computes(static_cast<transom_dtype>(inputs[0].dtype))) return false;
+  if (inputs_count < 3 || (inputs[0].dtype != TRANSOM_FLOAT32 && inputs[0].dtype != TRANSOM_BFLOAT16)) return false;
   for (size_t i = 0; i < 3; ++i) {
     if (inputs[i].dtype != inputs[0].dtype) return false;
     for (int32_t axis = 0; axis < inputs[i].rank; ++axis)
@@ -79,6 +81,7 @@ bool claims_composite(const char* op, const transom_value* inputs, size_t inputs
   if (name == "fusion" || name == "row_fusion") return true;
   if (name == "attention" || name == "attention_gradient")
     return claims_attention(name != "attention", inputs, inputs_count, attributes, attributes_count);
+  if (name == "scatter") return inputs_count == 3;
   if (name == "max_pool" || name == "sum_pool") return inputs_count == 1 && inputs[0].dtype == TRANSOM_FLOAT32;
   static constexpr std::string_view kRowComposites[] = {"linear",
                                                         "quantized_linear",

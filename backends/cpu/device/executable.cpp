@@ -34,11 +34,6 @@ std::byte* address(const transom_binding& binding, size_t bytes, const char* wha
   return binding.buffer->data + binding.offset;
 }
 
-std::string place_of(const transom_node& node) {
-  const bool scoped = node.scope && *node.scope;
-  return scoped ? fmt::format("{} ({})", node.op, node.scope) : std::string(node.op);
-}
-
 uint64_t now() {
   return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
 }
@@ -51,9 +46,11 @@ transom_executable::transom_executable(transom_device* device, const transom_gra
     : device_(device), inputs_(graph.inputs_count), outputs_(graph.outputs_count), arena_size_(graph.arena_size) {
   check(graph);
   places_ = places_for(graph);
-  for (size_t i = 0; i < graph.nodes_count; ++i) {
-    const transom_node& source = graph.nodes[i];
-    const std::string where = place_of(source);
+  std::vector<const transom_node*> nodes;
+  for (const transom_node& source : transom::plugin::Nodes(graph)) {
+    const size_t i = nodes.size();
+    nodes.push_back(&source);
+    const std::string where = transom::backend::place_of(source.op, source.scope ? source.scope : "");
     try {
       const Node node(graph, source);
       const auto maker = kernel_table().find(node.op());
@@ -71,19 +68,19 @@ transom_executable::transom_executable(transom_device* device, const transom_gra
       fail(failure.status(), "node {}, {}: {}", i, where, failure.what());
     }
   }
-  drop_unread_casts(graph);
+  drop_unread_casts(graph, nodes);
   fuse_epilogues();
-  for (const Step& step : steps_) describe_step(step, Node(graph, graph.nodes[step.node]));
+  for (const Step& step : steps_) describe_step(step, Node(graph, *nodes[step.node]));
 }
 
 // Casts of weights that all their readers take from before the cast.
-void transom_executable::drop_unread_casts(const transom_graph& graph) {
+void transom_executable::drop_unread_casts(const transom_graph& graph, const std::vector<const transom_node*>& nodes) {
   std::vector<bool> read(places_.size());
   for (const Step& step : steps_)
     for (size_t i = 0; i < step.inputs; ++i) read[step.values[i]] = true;
   for (size_t i = 0; i < outputs_; ++i) read[static_cast<size_t>(graph.outputs[i])] = true;
   std::erase_if(steps_, [&](const Step& step) {
-    return std::strcmp(graph.nodes[step.node].op, "cast") == 0 && !read[step.values[step.inputs]];
+    return std::strcmp(nodes[step.node]->op, "cast") == 0 && !read[step.values[step.inputs]];
   });
 }
 

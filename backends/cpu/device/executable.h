@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "cpu/kernels/kernel.h"
 #include "cpu/device/memory.h"
+#include "cpu/kernels/kernel.h"
 
 struct transom_device;
 
@@ -47,7 +47,7 @@ struct transom_executable : transom::cpu::Handle {
   };
 
   std::vector<Place> places_for(const transom_graph& graph) const;
-  void drop_unread_casts(const transom_graph& graph);
+  void drop_unread_casts(const transom_graph& graph, const std::vector<const transom_node*>& nodes);
   void describe_step(const Step& step, const transom::cpu::Node& node);
   void fuse_epilogues();
   bool can_wait(size_t producer, size_t until) const;

@@ -13,7 +13,9 @@
 #include <set>
 #include <vector>
 
+#include "common/handle.h"
 #include "cpu/collectives/completion.h"
+#include "cpu/device/lru_cache.h"
 #include "cpu/device/threads.h"
 #include "transom/device_plugin.h"
 
@@ -36,14 +38,7 @@ class Allocator {
   uint64_t in_use_ = 0, peak_ = 0, allocations_ = 0;
 };
 
-// A base of what the interface's handles stand for: memory_statistics says how many live.
-struct Handle {
-  Handle() { ++live; }
-  Handle(const Handle&) = delete;
-  Handle& operator=(const Handle&) = delete;
-  ~Handle() { --live; }
-  static inline std::atomic<uint64_t> live{0};
-};
+using backend::Handle;
 
 // Physical memory of the machine in bytes, 0 if not known.
 uint64_t physical_memory();
@@ -65,9 +60,11 @@ struct transom_buffer : transom::cpu::Handle {
   size_t bytes = 0;
   transom::cpu::Allocator* allocator = nullptr;  // null: imported, not ours to free
 
-  // Packed copies of frozen contents, by what the kernel that wants them writes into the key.
+  // Packed copies of frozen contents: of what lies at an offset a few, by what the kernels that want them write into
+  // the key.
+  using PackedCopies = transom::cpu::LruCache<std::vector<int64_t>, transom::cpu::PackedWeight>;
   std::mutex packed_mutex;
-  std::map<std::vector<int64_t>, std::shared_ptr<transom::cpu::PackedWeight>> packed;
+  std::map<size_t, PackedCopies> packed;
   std::set<std::vector<int64_t>> used;  // keys of copies that are made at the second use
 
   // The last collective that uses the memory, which stays until it is done.
@@ -82,15 +79,20 @@ struct transom_buffer : transom::cpu::Handle {
 
 namespace transom::cpu {
 
-// The packed copy that a kernel keeps with a frozen buffer under its key; made at the first call.
+// The packed copy of what lies at the offset that a kernel keeps with a frozen buffer under its key; made at the first
+// call. More layouts of one weight than are kept at a time would be packed again and again; the library has fewer.
 template <typename Make>
-std::shared_ptr<PackedWeight> packed_copy(transom_buffer& buffer, const std::vector<int64_t>& key, Make&& make) {
-  std::lock_guard lock(buffer.packed_mutex);
-  std::shared_ptr<PackedWeight>& slot = buffer.packed[key];
-  if (slot) return slot;
-  slot = make();
-  if (!buffer.allocator && the_host.release) the_host.release(buffer.data, buffer.bytes);
-  return slot;
+std::shared_ptr<PackedWeight> packed_copy(transom_buffer& buffer, size_t offset, const std::vector<int64_t>& key,
+                                          Make&& make) {
+  constexpr size_t kMostLayouts = 8;
+  std::unique_lock lock(buffer.packed_mutex);
+  transom_buffer::PackedCopies& copies = buffer.packed.try_emplace(offset, kMostLayouts).first->second;
+  lock.unlock();  // entries of a map stay where they are
+  return copies.find(key, [&] {
+    auto made = make();
+    if (!buffer.allocator && the_host.release) the_host.release(buffer.data, buffer.bytes);
+    return made;
+  });
 }
 
 // Whether this was asked for the buffer and the key before.

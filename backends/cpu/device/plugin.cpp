@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table that the host sees. Each function is one line of work inside `guarded`, which turns exceptions into a
-// status.
+// The table that the host sees.
 #include <chrono>
 #include <cstring>
 
@@ -8,6 +7,7 @@
 #include "cpu/device/device.h"
 #include "cpu/device/error.h"
 #include "cpu/device/executable.h"
+#include "cpu/device/processor.h"
 #include "cpu/device/threads.h"
 
 namespace transom::cpu {
@@ -19,9 +19,7 @@ void require_device(uint32_t index) {
 
 std::byte* checked(transom_binding binding, size_t bytes) {
   if (!binding.buffer) fail(TRANSOM_INVALID_ARGUMENT, "expected a buffer to copy, found none");
-  if (binding.offset > binding.buffer->bytes || bytes > binding.buffer->bytes - binding.offset)
-    fail(TRANSOM_INVALID_ARGUMENT, "expected a copy inside the buffer of {} bytes, found {} bytes at {}",
-         binding.buffer->bytes, bytes, binding.offset);
+  backend::expect_inside(binding, binding.buffer->bytes, bytes);
   return binding.buffer->data + binding.offset;
 }
 
@@ -46,76 +44,58 @@ void refuse_in_capture(const transom_stream* stream) {
   if (stream->recording) fail(TRANSOM_UNSUPPORTED, "copies to and from the host cannot be captured");
 }
 
-// ---- devices
+// What the table calls; exceptions become a status there.
+struct Table {
+  // ---- devices
 
-transom_status device_count(uint32_t* count, transom_error*) {
-  *count = 1;
-  return TRANSOM_OK;
-}
+  static void device_count(uint32_t* count) { *count = 1; }
 
-transom_status device_describe(uint32_t index, transom_device_properties* properties, transom_error* error) {
-  return guarded(error, [&] {
+  static void device_describe(uint32_t index, transom_device_properties* properties) {
     require_device(index);
     plugin::hand_over(describe_processor(), properties);
-  });
-}
+  }
 
-transom_status device_open(uint32_t index, transom_device** device, transom_error* error) {
-  return guarded(error, [&] {
+  static void device_open(uint32_t index, transom_device** device) {
     require_device(index);
     *device = new transom_device;
-  });
-}
+  }
 
-void device_close(transom_device* device) { delete device; }
+  static void device_close(transom_device* device) { delete device; }
 
-// ---- memory
+  // ---- memory
 
-transom_status buffer_allocate(transom_device* device, size_t bytes, transom_buffer** buffer, transom_error* error) {
-  return guarded(error, [&] {
+  static void buffer_allocate(transom_device* device, size_t bytes, transom_buffer** buffer) {
     auto made = std::make_unique<transom_buffer>();
     made->data = device->allocator.allocate(bytes);
     made->bytes = bytes;
     made->allocator = &device->allocator;
     *buffer = made.release();
-  });
-}
+  }
 
-transom_status buffer_import(transom_device*, const void* data, size_t bytes, transom_buffer** buffer,
-                             transom_error* error) {
-  return guarded(error, [&] {
+  static void buffer_import(transom_device*, const void* data, size_t bytes, transom_buffer** buffer) {
     auto made = std::make_unique<transom_buffer>();
     made->data = static_cast<std::byte*>(const_cast<void*>(data));  // kernels only read what is bound as an input
     made->bytes = bytes;
     *buffer = made.release();
-  });
-}
+  }
 
-void buffer_free(transom_buffer* buffer) { delete buffer; }
+  static void buffer_free(transom_buffer* buffer) { delete buffer; }
 
-void* buffer_host_pointer(transom_buffer* buffer) { return buffer->data; }
+  static void* buffer_host_pointer(transom_buffer* buffer) { return buffer->data; }
 
-transom_status copy_to_device(transom_stream* stream, const void* from, transom_binding to, size_t bytes,
-                              transom_error* error) {
-  return guarded(error, [&] {
+  static void copy_to_device(transom_stream* stream, const void* from, transom_binding to, size_t bytes) {
     refuse_in_capture(stream);
     stream->wait();
     copy_bytes(checked(to, bytes), static_cast<const std::byte*>(from), bytes);
-  });
-}
+  }
 
-transom_status copy_to_host(transom_stream* stream, transom_binding from, void* to, size_t bytes,
-                            transom_error* error) {
-  return guarded(error, [&] {
+  static void copy_to_host(transom_stream* stream, transom_binding from, void* to, size_t bytes) {
     refuse_in_capture(stream);
     stream->wait();
     copy_bytes(static_cast<std::byte*>(to), checked(from, bytes), bytes);
-  });
-}
+  }
 
-transom_status copy_on_device(transom_stream* stream, transom_binding from, transom_binding to, size_t bytes,
-                              transom_error* error) {
-  return guarded(error, [&] {
+  static void copy_on_device(transom_stream* stream, transom_binding from, transom_binding to, size_t bytes) {
     std::byte* target = checked(to, bytes);
     const std::byte* source = checked(from, bytes);
     const bool overlap = source < target + bytes && target < source + bytes;
@@ -123,110 +103,86 @@ transom_status copy_on_device(transom_stream* stream, transom_binding from, tran
       if (overlap) std::memmove(target, source, bytes);
       else copy_bytes(target, source, bytes);
     });
-  });
-}
+  }
 
-transom_status memory_statistics(transom_device* device, transom_memory_statistics* statistics, transom_error* error) {
-  return guarded(error, [&] { plugin::hand_over(device->allocator.statistics(), statistics); });
-}
+  static void memory_statistics(transom_device* device, transom_memory_statistics* statistics) {
+    plugin::hand_over(device->allocator.statistics(), statistics);
+  }
 
-transom_status memory_reset_peak(transom_device* device, transom_error* error) {
-  return guarded(error, [&] { device->allocator.reset_peak(); });
-}
+  static void memory_reset_peak(transom_device* device) { device->allocator.reset_peak(); }
 
-// ---- streams and events
+  // ---- streams and events
 
-transom_status stream_create(transom_device* device, transom_stream** stream, transom_error* error) {
-  return guarded(error, [&] { *stream = new transom_stream(device); });
-}
+  static void stream_create(transom_device* device, transom_stream** stream) { *stream = new transom_stream(device); }
 
-void stream_destroy(transom_stream* stream) { delete stream; }
+  static void stream_destroy(transom_stream* stream) { delete stream; }
 
-transom_status stream_synchronize(transom_stream* stream, transom_error* error) {
-  return guarded(error, [&] { stream->wait(); });
-}
+  static void stream_synchronize(transom_stream* stream) { stream->wait(); }
 
-transom_status event_create(transom_device*, transom_event** event, transom_error* error) {
-  return guarded(error, [&] { *event = new transom_event; });
-}
+  static void event_create(transom_device*, transom_event** event) { *event = new transom_event; }
 
-void event_destroy(transom_event* event) { delete event; }
+  static void event_destroy(transom_event* event) { delete event; }
 
-transom_status event_record(transom_event* event, transom_stream* stream, transom_error*) {
-  event->pending = stream->pending;
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  event->nanoseconds = static_cast<uint64_t>(now / std::chrono::nanoseconds(1));
-  return TRANSOM_OK;
-}
+  static void event_record(transom_event* event, transom_stream* stream) {
+    event->pending = stream->pending;
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    event->nanoseconds = static_cast<uint64_t>(now / std::chrono::nanoseconds(1));
+  }
 
-// The host waits in the stream's place: what comes next is done by its own hands.
-transom_status event_wait(transom_event* event, transom_stream*, transom_error* error) {
-  return guarded(error, [&] { wait_for(event->pending); });
-}
+  // The host waits in the stream's place: what comes next is done by its own hands.
+  static void event_wait(transom_event* event, transom_stream*) { wait_for(event->pending); }
 
-transom_status event_query(transom_event* event, int32_t* done, transom_error* error) {
-  return guarded(error, [&] {
+  static void event_query(transom_event* event, int32_t* done) {
     const bool ready = !event->pending || event->pending->done();
     if (ready) wait_for(event->pending);
     *done = ready ? 1 : 0;
-  });
-}
+  }
 
-transom_status event_synchronize(transom_event* event, transom_error* error) {
-  return guarded(error, [&] { wait_for(event->pending); });
-}
+  static void event_synchronize(transom_event* event) { wait_for(event->pending); }
 
-transom_status event_elapsed(transom_event* from, transom_event* to, double* seconds, transom_error*) {
-  *seconds = static_cast<double>(static_cast<int64_t>(to->nanoseconds - from->nanoseconds)) * 1e-9;
-  return TRANSOM_OK;
-}
+  static void event_elapsed(transom_event* from, transom_event* to, double* seconds) {
+    *seconds = static_cast<double>(static_cast<int64_t>(to->nanoseconds - from->nanoseconds)) * 1e-9;
+  }
 
-// ---- programs
+  // ---- programs
 
-int32_t claims(transom_device*, const char* op, const transom_value* inputs, size_t inputs_count,
-               const transom_attribute* attributes, size_t attributes_count) {
-  return claims_composite(op, inputs, inputs_count, attributes, attributes_count) ? 1 : 0;
-}
+  static int32_t claims(transom_device*, const char* op, const transom_value* inputs, size_t inputs_count,
+                        const transom_attribute* attributes, size_t attributes_count) {
+    return claims_composite(op, inputs, inputs_count, attributes, attributes_count) ? 1 : 0;
+  }
 
-transom_status compile(transom_device* device, const transom_graph* graph, transom_executable** executable,
-                       transom_error* error) {
-  return guarded(error, [&] { *executable = new transom_executable(device, *graph); });
-}
+  static void compile(transom_device* device, const transom_graph* graph, transom_executable** executable) {
+    *executable = new transom_executable(device, *graph);
+  }
 
-void executable_destroy(transom_executable* executable) { delete executable; }
+  static void executable_destroy(transom_executable* executable) { delete executable; }
 
-transom_status run(transom_executable* executable, const transom_launch* launch, transom_error* error) {
-  return guarded(error,
-                 [&] { do_or_record(launch->stream, [prepared = executable->prepare(*launch)] { prepared.run(); }); });
-}
+  static void run(transom_executable* executable, const transom_launch* launch) {
+    do_or_record(launch->stream, [prepared = executable->prepare(*launch)] { prepared.run(); });
+  }
 
-transom_status capture_begin(transom_stream* stream, transom_error* error) {
-  return guarded(error, [&] {
+  static void capture_begin(transom_stream* stream) {
     if (stream->recording) fail(TRANSOM_INVALID_ARGUMENT, "the stream is being captured already");
     stream->recording = std::make_unique<transom_capture>();
-  });
-}
+  }
 
-transom_status capture_end(transom_stream* stream, transom_capture** capture, transom_error* error) {
-  return guarded(error, [&] {
+  static void capture_end(transom_stream* stream, transom_capture** capture) {
     if (!stream->recording) fail(TRANSOM_INVALID_ARGUMENT, "the stream is not being captured");
     *capture = stream->recording.release();
-  });
-}
+  }
 
-transom_status capture_replay(transom_capture* capture, transom_stream*, transom_error* error) {
-  return guarded(error, [&] {
+  static void capture_replay(transom_capture* capture, transom_stream*) {
     for (const std::function<void()>& work : capture->work) work();
-  });
-}
+  }
 
-void capture_destroy(transom_capture* capture) { delete capture; }
+  static void capture_destroy(transom_capture* capture) { delete capture; }
 
-const char* executable_describe(transom_executable* executable) { return executable->describe(); }
+  static const char* executable_describe(transom_executable* executable) { return executable->describe(); }
 
-transom_status profile(transom_device* device, transom_profile_callback callback, void* user, transom_error* error) {
-  return guarded(error, [&] { device->set_profile(callback, user); });
-}
+  static void profile(transom_device* device, transom_profile_callback callback, void* user) {
+    device->set_profile(callback, user);
+  }
+};
 
 }  // namespace
 }  // namespace transom::cpu
@@ -234,45 +190,13 @@ transom_status profile(transom_device* device, transom_profile_callback callback
 transom_status transom_plugin_open(const transom_host* host, transom_plugin* plugin, transom_error* error) {
   using namespace transom::cpu;
   return transom::plugin::open(host, plugin, error, [&](transom_plugin& mine) {
-    if (host->struct_size < sizeof(transom_host) || !host->parallel)
-      fail(TRANSOM_UNSUPPORTED, "expected a host that offers its pool of threads");
-    the_host = *host;
+    isa_limit();  // refuses a word that is none
+    the_host = transom::plugin::take_over(*host);
+    if (!the_host.parallel) fail(TRANSOM_UNSUPPORTED, "expected a host that offers its pool of threads, found none");
     mine.name = "cpu";
     mine.version = "1.0";
     mine.priority = 10;
-    mine.device_count = device_count;
-    mine.device_describe = device_describe;
-    mine.device_open = device_open;
-    mine.device_close = device_close;
-    mine.buffer_allocate = buffer_allocate;
-    mine.buffer_import = buffer_import;
-    mine.buffer_free = buffer_free;
-    mine.buffer_host_pointer = buffer_host_pointer;
-    mine.copy_to_device = copy_to_device;
-    mine.copy_to_host = copy_to_host;
-    mine.copy_on_device = copy_on_device;
-    mine.memory_statistics = memory_statistics;
-    mine.stream_create = stream_create;
-    mine.stream_destroy = stream_destroy;
-    mine.stream_synchronize = stream_synchronize;
-    mine.event_create = event_create;
-    mine.event_destroy = event_destroy;
-    mine.event_record = event_record;
-    mine.event_wait = event_wait;
-    mine.event_elapsed = event_elapsed;
-    mine.claims = claims;
-    mine.compile = compile;
-    mine.executable_destroy = executable_destroy;
-    mine.run = run;
-    mine.executable_describe = executable_describe;
-    mine.capture_begin = capture_begin;
-    mine.capture_end = capture_end;
-    mine.capture_replay = capture_replay;
-    mine.capture_destroy = capture_destroy;
-    mine.profile = profile;
-    mine.event_query = event_query;
-    mine.event_synchronize = event_synchronize;
+    transom::plugin::fill_table<Table>(mine);
     add_collectives(mine);
-    mine.memory_reset_peak = memory_reset_peak;
   });
 }

@@ -5,7 +5,7 @@
 
 namespace transom::cpu {
 
-SingleNodeGraph::SingleNodeGraph(const Node& node) : node_(node.source()) {
+SingleNodeGraph::SingleNodeGraph(const Node& node) : node_(plugin::take_over(node.source())) {
   const auto add = [&](const int32_t* from, size_t count, std::vector<int32_t>& indices) {
     for (size_t i = 0; i < count; ++i) {
       indices.push_back(static_cast<int32_t>(values_.size()));

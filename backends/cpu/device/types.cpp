@@ -3,8 +3,6 @@
 
 #include <cmath>
 
-#include <fmt/ranges.h>
-
 namespace transom::cpu {
 
 Float16::Float16(float value) {
@@ -31,21 +29,6 @@ Float16::operator float() const {
   }
   const uint32_t biased = exponent == 31 ? 255 : exponent + 112;
   return std::bit_cast<float>(sign | (biased << 23) | (fraction << 13));
-}
-
-size_t element_size(transom_dtype dtype) {
-  return dispatch(dtype, []<typename T>() { return sizeof(T); });
-}
-
-size_t Type::bytes() const { return static_cast<size_t>(count()) * element_size(dtype); }
-
-const char* dtype_name(transom_dtype dtype) {
-  static constexpr const char* kNames[] = {"bool", "u8", "i8", "i32", "i64", "u32", "f16", "bf16", "f32", "f64"};
-  return dtype >= 0 && dtype <= TRANSOM_FLOAT64 ? kNames[dtype] : "?";
-}
-
-std::string to_string(const Type& type) {
-  return fmt::format("{}[{}]", dtype_name(type.dtype), fmt::join(type.shape, ","));
 }
 
 }  // namespace transom::cpu

@@ -8,11 +8,20 @@
 #include <string>
 #include <vector>
 
+#include "common/types.h"
 #include "cpu/device/error.h"
 
 namespace transom::cpu {
 
-using Shape = std::vector<int64_t>;
+using backend::dtype_name;
+using backend::element_size;
+using backend::is_floating;
+using backend::is_half;
+using backend::product;
+using backend::Shape;
+using backend::to_string;
+using backend::Type;
+using backend::type_of;
 
 struct BFloat16 {
   uint16_t bits = 0;
@@ -31,32 +40,6 @@ struct Float16 {
   Float16(float value);
   operator float() const;
 };
-
-struct Type {
-  transom_dtype dtype;
-  Shape shape;
-
-  int64_t count() const {
-    int64_t product = 1;
-    for (int64_t extent : shape) product *= extent;
-    return product;
-  }
-  size_t rank() const { return shape.size(); }
-  size_t bytes() const;
-};
-
-size_t element_size(transom_dtype dtype);
-const char* dtype_name(transom_dtype dtype);
-std::string to_string(const Type& type);
-
-inline bool is_half(transom_dtype dtype) { return dtype == TRANSOM_FLOAT16 || dtype == TRANSOM_BFLOAT16; }
-inline bool is_floating(transom_dtype dtype) { return dtype >= TRANSOM_FLOAT16; }
-
-inline int64_t product(const Shape& shape, size_t begin, size_t end) {
-  int64_t result = 1;
-  for (size_t i = begin; i < end; ++i) result *= shape[i];
-  return result;
-}
 
 // Calls body.template operator()<T>() with the C++ type of the dtype; bool is uint8_t.
 template <typename Body>

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations whose places are data: gather, scatter_add, dynamic slices. Indices are checked before anything is moved.
+// Operations whose places are data: gather, scatter_add, scatter, dynamic slices. Indices
+// are checked before anything is moved.
 #include <algorithm>
 #include <cstring>
 #include <numeric>
 
+#include "cpu/device/threads.h"
 #include "cpu/kernels/copy.h"
 #include "cpu/kernels/kernel.h"
-#include "cpu/device/threads.h"
 
 namespace transom::cpu {
 namespace {
@@ -122,6 +123,28 @@ Kernel make_scatter_add(const Node& node) {
           }};
 }
 
+// Rows set in the order of the indices; those outside of x set nothing.
+Kernel make_scatter(const Node& node) {
+  const Type &x = node.input(0), &indices = node.input(1);
+  if (x.rank() == 0 || indices.count() * x.count() != node.input(2).count() * x.shape[0])
+    fail(TRANSOM_INVALID_ARGUMENT, "{} does not fit the rows of {} at {}", to_string(node.input(2)), to_string(x),
+         to_string(indices));
+  const Layout layout{1, x.shape[0], product(x.shape, 1, x.rank()), indices.count(), indices.dtype};
+  const size_t row = static_cast<size_t>(layout.inner) * element_size(x.dtype);
+  const auto bytes = static_cast<int64_t>(x.bytes());
+  return {"copy and set rows", [=](const Arguments& arguments) {
+            std::byte* y = arguments.outputs[0];
+            if (y != arguments.inputs[0])
+              parallel_ranges(bytes, 1 << 18, [&](int64_t begin, int64_t end) {
+                std::memcpy(y + begin, arguments.inputs[0] + begin, static_cast<size_t>(end - begin));
+              });
+            if (row == 0) return;  // memory of no bytes need not have an address
+            for (int64_t i = 0; i < layout.indices; ++i)
+              if (const int64_t to = index_at(layout, arguments.inputs[1], i); to >= 0 && to < layout.extent)
+                std::memcpy(y + static_cast<size_t>(to) * row, arguments.inputs[2] + static_cast<size_t>(i) * row, row);
+          }};
+}
+
 // The window's offset in a tensor of `shape`, each start clamped so that the window fits.
 int64_t window_offset(const Shape& shape, const Shape& window, const int64_t* starts) {
   const Shape strides = dense_strides(shape);
@@ -173,6 +196,7 @@ Kernel make_dynamic_update_slice(const Node& node) {
 void add_indexing_kernels(KernelTable& table) {
   table["gather"] = make_gather;
   table["scatter_add"] = make_scatter_add;
+  table["scatter"] = make_scatter;
   table["dynamic_slice"] = make_dynamic_slice;
   table["dynamic_update_slice"] = make_dynamic_update_slice;
 }

@@ -11,23 +11,20 @@
 #include <unordered_map>
 #include <vector>
 
-#include "cpu/products/epilogue.h"
+#include "common/node.h"
 #include "cpu/device/types.h"
+#include "cpu/products/epilogue.h"
 
 namespace transom::cpu {
 
-// A node with its types and attributes in C++ form. Refers to the graph, which must outlive it.
-class Node {
+// A node and its place in the graph, which must outlive it.
+class Node : public backend::Node {
  public:
-  Node(const transom_graph& graph, const transom_node& node);
+  Node(const transom_graph& graph, const transom_node& node) : backend::Node(graph, node), graph_(graph), node_(node) {}
 
-  std::string_view op() const { return node_.op; }
   const transom_graph* region() const { return node_.region; }
   const transom_node& source() const { return node_; }
   const transom_graph& graph() const { return graph_; }
-  size_t input_count() const { return inputs_.size(); }
-  const Type& input(size_t i) const;
-  const Type& output(size_t i = 0) const;
   bool frozen(size_t input) const;  // an input of the graph whose contents never change
 
   // A frozen input, or the frozen input whose cast to another floating-point type this input is.
@@ -37,20 +34,11 @@ class Node {
   };
   std::optional<Origin> frozen_origin(size_t input) const;
 
-  // Attributes; a missing one is an error unless a default is given.
-  int64_t integer(const char* name) const;
-  int64_t integer(const char* name, int64_t otherwise) const;
-  double number(const char* name) const;
-  Shape integers(const char* name) const;
-  bool has(const char* name) const { return find(name) != nullptr; }
-
  private:
-  const transom_attribute* find(const char* name) const;
   bool is_frozen(int32_t value) const;
 
   const transom_graph& graph_;
   const transom_node& node_;
-  std::vector<Type> inputs_, outputs_;
 };
 
 struct TileProgram;
@@ -82,7 +70,7 @@ struct Kernel {
   std::vector<std::pair<size_t, int32_t>> instead = {};
   bool has_epilogue = false;
   std::shared_ptr<const TileProgram> tiles = nullptr;  // what `run` runs, if it is a fusion
-  std::function<std::string()> source = {};  // of generated code, for `explain`
+  std::function<std::string()> source = {};            // of generated code, for `explain`
 };
 
 using KernelMaker = Kernel (*)(const Node&);

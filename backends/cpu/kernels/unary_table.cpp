@@ -2,10 +2,10 @@
 #include "cpu/kernels/unary_table.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <string>
 
+#include "cpu/device/lru_cache.h"
 #include "cpu/tiles/generated_program.h"
 
 namespace transom::cpu {
@@ -39,13 +39,9 @@ std::shared_ptr<UnaryTable> UnaryTable::find(const TileProgram& program) {
   const bool one_result = program.results.size() == 1 && is_half(program.results[0].dtype) && program.totals == 0;
   if (program.count < kNumbers || !one_result || !operand_of(program)) return nullptr;
   if (std::ranges::none_of(program.instructions, costly)) return nullptr;
-  static std::mutex mutex;
-  static std::map<std::string, std::weak_ptr<UnaryTable>> made;
-  std::lock_guard lock(mutex);
-  std::weak_ptr<UnaryTable>& slot = made[recipe_of(program).key()];
-  std::shared_ptr<UnaryTable> table = slot.lock();
-  if (!table) slot = table = std::make_shared<UnaryTable>();
-  return table;
+  constexpr size_t kMost = 32;  // of 128 KiB each
+  static LruCache<std::string, UnaryTable> made(kMost);
+  return made.find(recipe_of(program).key(), [] { return std::make_shared<UnaryTable>(); });
 }
 
 void UnaryTable::fill(const TileProgram& program) {

@@ -5,11 +5,12 @@
 #include <algorithm>
 #include <memory>
 
+#include "cpu/device/threads.h"
+#include "cpu/kernels/widening.h"
 #include "cpu/products/parallel_gemm.h"
 #include "cpu/products/product_plan.h"
-#include "cpu/device/threads.h"
+#include "cpu/products/widened_weight.h"
 #include "cpu/vector/kernels.h"
-#include "cpu/kernels/widening.h"
 
 namespace transom::cpu {
 namespace {
@@ -57,8 +58,7 @@ struct CastWeight : PackedWeight {
 };
 
 std::shared_ptr<PackedWeight> cast_weight(const Arguments& arguments, const ProductOperand& b, transom_dtype stored) {
-  const std::vector<int64_t> key = {static_cast<int64_t>(arguments.input_offsets[1]), b.count, stored, b.dtype};
-  return packed_copy(*arguments.input_buffers[1], key, [&] {
+  return packed_copy(*arguments.input_buffers[1], arguments.input_offsets[1], {-1, b.count, stored, b.dtype}, [&] {
     auto made = std::make_shared<CastWeight>();
     made->values.resize(static_cast<size_t>(b.count) * element_size(b.dtype));
     convert(stored, arguments.inputs[1], b.dtype, made->values.data(), b.count);
@@ -163,9 +163,9 @@ Kernel library_kernel(const Node& node, const ProductPlan& plan) {
   const bool narrow_output = output != plan.output;
   const size_t bias_bytes = wide && plan.bias ? aligned(static_cast<size_t>(plan.n) * sizeof(float)) : 0;
   const size_t c_bytes = narrow_output ? aligned(static_cast<size_t>(outputs) * sizeof(float)) : 0;
-  // What is read as it is stored needs no packed copy at its first use, unless its columns would be taken one by one:
-  // the library adds up in another order then.
-  const bool waits = pack && weight->dtype == plan.b.dtype && !wide && plan.b.row == 1;
+  // What is read as it is stored needs no packed copy at its first use, unless the library would add up in another
+  // order then: it does where columns are taken one by one, and on processors without AVX-512.
+  const bool waits = pack && weight->dtype == plan.b.dtype && !wide && plan.b.row == 1 && library_adds_in_one_order();
   std::shared_ptr<const CutProduct> plain;
   if (!pack || waits) plain = std::make_shared<const CutProduct>(plan, input, output, pack);
   const auto reused = pack ? std::make_shared<const PackedProduct>(plan, input, output, weight->dtype) : nullptr;
@@ -218,6 +218,8 @@ Kernel make_product(const Node& node, const ProductPlan& plan) {
   if (plan.k == 0) return {"fill", [plan](const Arguments& arguments) { zero_depth(plan, arguments); }};
   if (plan.a.dtype == TRANSOM_FLOAT64 || !is_floating(plan.a.dtype)) return plain_kernel(plan);
   if (few_rows(plan, node.frozen_origin(1).has_value())) return few_rows_kernel(node, plan);
+  if (!library_computes(plan.a.dtype))
+    if (std::optional<Kernel> kernel = widened_weight_kernel(node, plan)) return std::move(*kernel);
   return library_kernel(node, plan);
 }
 

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/products/matrix_product.h"
 
-#include <map>
-#include <mutex>
+#include <vector>
+
+#include "cpu/device/lru_cache.h"
 
 namespace transom::cpu {
 
 using dnnl::memory;
 
 MatrixProduct::MatrixProduct(const MatrixShape& s) {
-  use_one_thread();
+  const OneThread one_thread;
   const memory::data_type input = library_dtype(s.input), output = library_dtype(s.output);
   a_ = memory::desc({s.m, s.k}, input, memory::dims{s.a_row, s.a_column});
   b_ = s.packed ? memory::desc({s.k, s.n}, input, memory::format_tag::any)
@@ -31,14 +32,11 @@ void MatrixProduct::run(const void* a, const void* b, const void* bias, void* c)
 }
 
 std::shared_ptr<const MatrixProduct> MatrixProduct::find(const MatrixShape& s) {
-  static std::mutex mutex;
-  static std::map<std::vector<int64_t>, std::shared_ptr<const MatrixProduct>> made;
-  const std::vector<int64_t> key = {s.m,        s.n,     s.k,     s.a_row,  s.a_column, s.b_row,
-                                    s.b_column, s.c_row, s.input, s.output, s.bias,     s.packed};
-  std::lock_guard lock(mutex);
-  std::shared_ptr<const MatrixProduct>& slot = made[key];
-  if (!slot) slot = std::make_shared<const MatrixProduct>(s);
-  return slot;
+  constexpr size_t kMost = 1024;  // as many as the library itself keeps
+  static LruCache<std::vector<int64_t>, const MatrixProduct> made(kMost);
+  return made.find(
+      {s.m, s.n, s.k, s.a_row, s.a_column, s.b_row, s.b_column, s.c_row, s.input, s.output, s.bias, s.packed},
+      [&] { return std::make_shared<const MatrixProduct>(s); });
 }
 
 }  // namespace transom::cpu

@@ -20,7 +20,7 @@ struct MatrixShape {
 
 class MatrixProduct {
  public:
-  // Made once in the process for each shape.
+  // Shared by all of the process; those of the shapes that were asked for last are kept.
   static std::shared_ptr<const MatrixProduct> find(const MatrixShape& shape);
 
   void run(const void* a, const void* b, const void* bias, void* c) const;

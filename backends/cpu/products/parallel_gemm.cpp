@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "cpu/kernels/copy.h"
 #include "cpu/device/threads.h"
+#include "cpu/kernels/copy.h"
 #include "cpu/kernels/widening.h"
 
 namespace transom::cpu {
@@ -139,7 +139,7 @@ std::shared_ptr<PackedWeight> PackedProduct::weight(transom_buffer& buffer, size
       static_cast<int64_t>(offset), plan_.k, plan_.n, plan_.b.row, plan_.b.column, plan_.b.dtype, stored_};
   if (waits && !used_before(buffer, key)) return nullptr;
   append_layout(key, product().layout());
-  return packed_copy(buffer, key, [&] { return pack(b); });
+  return packed_copy(buffer, offset, key, [&] { return pack(b); });
 }
 
 void PackedProduct::run(const std::byte* a, const PackedWeight& weight, const std::byte* bias, std::byte* c) const {

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// quantized_linear by the library's product of u8 and i8. A row of x becomes round(x / scale) + 128; the 128 comes off
-// again by the sums of the weights' rows. A frozen weight is rounded and packed once.
+// quantized_linear by exact products of integers, so that all processors give the same bits: by the library's product
+// of u8 and i8 where that is exact (see library_multiplies_bytes), else by own loops. A row of x becomes round(x /
+// scale), for the library + 128, which comes off again by the sums of the weights' rows. A frozen weight is rounded and
+// packed once.
+#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 
-#include "cpu/kernels/kernel.h"
 #include "cpu/device/library.h"
 #include "cpu/device/memory.h"
 #include "cpu/device/threads.h"
-#include "cpu/vector/kernels.h"
+#include "cpu/kernels/kernel.h"
 #include "cpu/kernels/widening.h"
+#include "cpu/vector/kernels.h"
 
 namespace transom::cpu {
 namespace {
@@ -18,13 +20,14 @@ namespace {
 using dnnl::memory;
 
 constexpr int64_t kColumnBlock = 64, kMostRows = 128;  // of a task
+constexpr int64_t kMostDepth = 1 << 16;                // 255 times 127 so often stays below 2^31
 
-// i32 [m, n] = u8 [m, k] i8 [k, n], the weight in the library's layout.
+// i32 [m, n] = u8 [m, k] i8 [k, n], a with `a_row` elements from row to row, the weight in the library's layout.
 class IntegerProduct {
  public:
-  IntegerProduct(int64_t m, int64_t n, int64_t k) {
-    use_one_thread();
-    a_ = memory::desc({m, k}, memory::data_type::u8, memory::dims{k, 1});
+  IntegerProduct(int64_t m, int64_t n, int64_t k, int64_t a_row) {
+    const OneThread one_thread;
+    a_ = memory::desc({m, k}, memory::data_type::u8, memory::dims{a_row, 1});
     c_ = memory::desc({m, n}, memory::data_type::s32, memory::dims{n, 1});
     const dnnl::matmul::primitive_desc made(library_engine(), a_,
                                             memory::desc({k, n}, memory::data_type::s8, memory::format_tag::any), c_,
@@ -46,20 +49,21 @@ class IntegerProduct {
 struct QuantizedWeight : PackedWeight {
   struct Chunk {
     PackedMemory values;
-    memory::desc desc;
+    memory::desc desc;  // of the library's
   };
-  std::vector<Chunk> chunks;     // of columns
+  std::vector<Chunk> chunks;     // of columns, each with its pieces of depth
   std::vector<float> scales;     // [N]
-  std::vector<int32_t> surplus;  // [N]: 128 times the sum of the row
+  std::vector<int32_t> surplus;  // [pieces of depth, N]: what the products have too much
 };
 
 struct QuantizedPlan {
-  int64_t m, n, k, n_step, n_chunks, m_step, m_chunks;
+  int64_t m, n, k, n_step, n_chunks, m_step, m_chunks, k_step, k_chunks;
   transom_dtype x, w, y;
   bool transposed, bias;
-  std::shared_ptr<const IntegerProduct> products[2][2];  // [last rows][last columns]
+  bool own;                                                 // the loops, not the library
+  std::shared_ptr<const IntegerProduct> products[2][2][2];  // of the library: [last rows][last columns][last depth]
 
-  explicit QuantizedPlan(const Node& node) {
+  explicit QuantizedPlan(const Node& node) : own(!library_multiplies_bytes()) {
     const Type &in = node.input(0), &weight = node.input(1);
     transposed = node.integer("transposed") != 0;
     if (in.rank() == 0 || weight.rank() != 2 || in.shape.back() != weight.shape[transposed ? 0 : 1])
@@ -73,18 +77,33 @@ struct QuantizedPlan {
     const auto threads = static_cast<int64_t>(thread_count());
     const int64_t wanted = std::clamp<int64_t>(n / kColumnBlock, 1, 2 * threads);
     n_step = std::min(((n + wanted - 1) / wanted + kColumnBlock - 1) / kColumnBlock * kColumnBlock, n);
-    n_chunks = (n + n_step - 1) / n_step;
+    n_chunks = n_step ? (n + n_step - 1) / n_step : 0;
     m_step = std::min(m, kMostRows);
     m_chunks = m ? (m + m_step - 1) / m_step : 0;
-    if (m == 0 || n == 0) return;
+    k_step = std::min(k, kMostDepth);
+    k_chunks = k ? (k + k_step - 1) / k_step : 0;
+    if (m == 0 || n == 0 || k == 0 || own) return;
     for (const bool last_m : {false, true})
       for (const bool last_n : {false, true})
-        products[last_m][last_n] = std::make_shared<const IntegerProduct>(last_m ? rows(m_chunks - 1) : m_step,
-                                                                          last_n ? columns(n_chunks - 1) : n_step, k);
+        for (const bool last_k : {false, true})
+          products[last_m][last_n][last_k] = std::make_shared<const IntegerProduct>(
+              last_m ? rows(m_chunks - 1) : m_step, last_n ? columns(n_chunks - 1) : n_step,
+              last_k ? depth(k_chunks - 1) : k_step, k);
   }
 
   int64_t rows(int64_t chunk) const { return std::min(m_step, m - chunk * m_step); }
   int64_t columns(int64_t chunk) const { return std::min(n_step, n - chunk * n_step); }
+  int64_t depth(int64_t chunk) const { return std::min(k_step, k - chunk * k_step); }
+  const IntegerProduct& library_product(int64_t m_chunk, int64_t n_chunk, int64_t k_chunk) const {
+    return *products[m_chunk + 1 == m_chunks][n_chunk + 1 == n_chunks][k_chunk + 1 == k_chunks];
+  }
+
+  // Of own loops: columns and depth filled up to what they read and write.
+  static int64_t panel_columns(int64_t columns) {
+    const auto width = static_cast<int64_t>(vector_kernels().byte_panels.width);
+    return (columns + width - 1) / width * width;
+  }
+  static int64_t even(int64_t depth) { return (depth + 1) / 2 * 2; }
 
   // Rounded, in the layout of the products. w: [n, k], or [k, n] where it is transposed.
   std::shared_ptr<PackedWeight> quantize(const std::byte* from) const {
@@ -97,8 +116,8 @@ struct QuantizedPlan {
     }
     auto made = std::make_shared<QuantizedWeight>();
     made->scales.resize(static_cast<size_t>(n));
-    made->surplus.resize(static_cast<size_t>(n));
-    made->chunks.resize(static_cast<size_t>(n_chunks));
+    made->surplus.resize(static_cast<size_t>(n * std::max<int64_t>(k_chunks, 1)));
+    made->chunks.resize(static_cast<size_t>(n_chunks * k_chunks));
     parallel_for(static_cast<size_t>(n_chunks), [&](size_t index) {
       const auto chunk = static_cast<int64_t>(index);
       const int64_t first = chunk * n_step, count = columns(chunk);
@@ -108,76 +127,136 @@ struct QuantizedPlan {
         const float* row = values + (transposed ? column : column * k);
         float largest = 0;
         bool finite = true;
-        for (int64_t depth = 0; depth < k; ++depth) {
-          const float size = std::fabs(row[depth * stride]);
+        for (int64_t place = 0; place < k; ++place) {
+          const float size = std::fabs(row[place * stride]);
           finite = finite && std::isfinite(size);
           largest = std::max(largest, size);
         }
         // A row with an infinity or a NaN gives NaN, as in the float64 reference.
         const float scale = finite ? largest * (1.0f / 127.0f) : std::numeric_limits<float>::quiet_NaN();
         const float divisor = scale > 0 ? scale : 1.0f;
-        int32_t sum = 0;
-        for (int64_t depth = 0; depth < k; ++depth) {
-          const auto value = finite ? static_cast<int8_t>(std::nearbyintf(row[depth * stride] / divisor)) : int8_t{0};
-          rounded[static_cast<size_t>(depth * count + i)] = value;
-          sum += value;
+        for (int64_t place = 0; place < k; ++place) {
+          const auto value = finite ? static_cast<int8_t>(std::nearbyintf(row[place * stride] / divisor)) : int8_t{0};
+          rounded[static_cast<size_t>(place * count + i)] = value;
+          if (!own) made->surplus[static_cast<size_t>(place / k_step * n + column)] += 128 * value;
         }
         made->scales[static_cast<size_t>(column)] = scale;
-        made->surplus[static_cast<size_t>(column)] = 128 * sum;
       }
-      QuantizedWeight::Chunk& target = made->chunks[index];
-      target.desc = products[0][chunk + 1 == n_chunks]->b_desc();
-      target.values = allocate_packed(target.desc.get_size());
-      Reorder(memory::desc({k, count}, memory::data_type::s8, memory::dims{count, 1}), target.desc)
-          .run(rounded.data(), target.values.get());
+      for (int64_t piece = 0; piece < k_chunks; ++piece)
+        pack(rounded.data() + piece * k_step * count, chunk, piece,
+             made->chunks[static_cast<size_t>(chunk * k_chunks + piece)]);
     });
     return made;
   }
 
-  size_t x_bytes() const { return aligned(static_cast<size_t>(m * k)); }
+  void pack(const int8_t* rounded, int64_t n_chunk, int64_t k_chunk, QuantizedWeight::Chunk& target) const {
+    const int64_t count = columns(n_chunk), places = depth(k_chunk);
+    if (own) {
+      target.values = allocate_packed(static_cast<size_t>(panel_columns(count) * even(places)));
+      vector_kernels().byte_panels.pack(reinterpret_cast<int8_t*>(target.values.get()), rounded,
+                                        static_cast<size_t>(places), static_cast<size_t>(count));
+      return;
+    }
+    target.desc = library_product(0, n_chunk, k_chunk).b_desc();
+    target.values = allocate_packed(target.desc.get_size());
+    Reorder(memory::desc({places, count}, memory::data_type::s8, memory::dims{count, 1}), target.desc)
+        .run(rounded, target.values.get());
+  }
+
+  // The rows of x in integers: u8 for the library, else i16.
+  int64_t row_bytes() const { return own ? even(k) * 2 : k; }
+  size_t x_bytes() const { return aligned(static_cast<size_t>(m * row_bytes())); }
   size_t scratch_bytes() const { return x_bytes() + aligned(static_cast<size_t>(m) * sizeof(float)); }
 
+  // Returns the scale.
+  float quantize_row(const Arguments& arguments, int64_t row, std::byte* to) const {
+    const auto count = static_cast<size_t>(k);
+    std::byte* scratch = thread_scratch(count * (sizeof(float) + 1));
+    auto* buffer = reinterpret_cast<float*>(scratch);
+    const float* from = arguments.input<float>(0) + row * k;
+    if (x != TRANSOM_FLOAT32) {
+      load_function(x)(buffer, arguments.inputs[0] + row * k * 2, nullptr, nullptr, count);
+      from = buffer;
+    }
+    auto* bytes = reinterpret_cast<uint8_t*>(own ? scratch + count * sizeof(float) : to);
+    const float scale = vector_kernels().quantize_row(bytes, from, count);
+    if (own) {
+      auto* words = reinterpret_cast<int16_t*>(to);
+      for (size_t i = 0; i < count; ++i) words[i] = static_cast<int16_t>(bytes[i] - 128);
+      if (count % 2) words[count] = 0;
+    }
+    return scale;
+  }
+
+  // The sums of one piece of depth, [rows, c_row].
+  void multiply(const std::byte* rounded, const QuantizedWeight& weight, int64_t m_chunk, int64_t n_chunk,
+                int64_t k_chunk, int32_t* sums, int64_t c_row) const {
+    const std::byte* values = weight.chunks[static_cast<size_t>(n_chunk * k_chunks + k_chunk)].values.get();
+    const std::byte* left = rounded + m_chunk * m_step * row_bytes() + k_chunk * k_step * (own ? 2 : 1);
+    if (!own) return library_product(m_chunk, n_chunk, k_chunk).run(left, values, sums);
+    vector_kernels().byte_panels.multiply(sums, static_cast<size_t>(c_row), reinterpret_cast<const int16_t*>(left),
+                                          static_cast<size_t>(even(k)), reinterpret_cast<const int8_t*>(values),
+                                          static_cast<size_t>(rows(m_chunk)), static_cast<size_t>(columns(n_chunk)),
+                                          static_cast<size_t>(depth(k_chunk)));
+  }
+
   void run(const Arguments& arguments, const QuantizedWeight& weight) const {
-    auto* rounded = reinterpret_cast<uint8_t*>(arguments.scratch);
+    std::byte* rounded = arguments.scratch;
     auto* scales = reinterpret_cast<float*>(arguments.scratch + x_bytes());
-    const VectorKernels& kernels = vector_kernels();
-    const auto depth = static_cast<size_t>(k);
-    parallel_ranges(m, std::max<int64_t>((1 << 14) / k, 1), [&](int64_t begin, int64_t end) {
-      auto* buffer = reinterpret_cast<float*>(thread_scratch(depth * sizeof(float)));
-      for (int64_t row = begin; row < end; ++row) {
-        const float* from = arguments.input<float>(0) + row * k;
-        if (x != TRANSOM_FLOAT32) {
-          load_function(x)(buffer, arguments.inputs[0] + row * k * 2, nullptr, nullptr, depth);
-          from = buffer;
-        }
-        scales[row] = kernels.quantize_row(rounded + row * k, from, depth);
-      }
+    parallel_ranges(m, std::max<int64_t>((1 << 14) / std::max<int64_t>(k, 1), 1), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row)
+        scales[row] = quantize_row(arguments, row, rounded + row * row_bytes());
     });
     parallel_for(static_cast<size_t>(m_chunks * n_chunks), [&](size_t task) {
-      const int64_t n_chunk = static_cast<int64_t>(task) % n_chunks, m_chunk = static_cast<int64_t>(task) / n_chunks;
-      const int64_t count = columns(n_chunk), first = n_chunk * n_step;
-      const auto width = static_cast<size_t>(count);
-      std::byte* scratch = thread_scratch(static_cast<size_t>(m_step * n_step) * 4 + width * 8);
-      auto* sums = reinterpret_cast<int32_t*>(scratch);
-      auto* wide_bias = reinterpret_cast<float*>(scratch + static_cast<size_t>(m_step * n_step) * 4);
-      float* line = wide_bias + count;
-      const float* added = nullptr;
-      if (bias && y == TRANSOM_FLOAT32) added = arguments.input<float>(2) + first;
-      else if (bias) {
-        load_function(y)(wide_bias, arguments.inputs[2] + first * 2, nullptr, nullptr, width);
-        added = wide_bias;
-      }
-      const size_t chunk = static_cast<size_t>(n_chunk);
-      products[m_chunk + 1 == m_chunks][n_chunk + 1 == n_chunks]->run(rounded + m_chunk * m_step * k,
-                                                                      weight.chunks[chunk].values.get(), sums);
-      for (int64_t i = 0; i < rows(m_chunk); ++i) {
-        const int64_t row = m_chunk * m_step + i, at = row * n + first;
-        float* to = y == TRANSOM_FLOAT32 ? arguments.output<float>() + at : line;
-        kernels.dequantize_row(to, sums + i * count, weight.surplus.data() + first, weight.scales.data() + first,
-                               scales[row], added, width);
-        if (y != TRANSOM_FLOAT32) store_function(y)(arguments.outputs[0] + at * 2, line, nullptr, nullptr, width);
-      }
+      run_chunk(arguments, weight, rounded, scales, static_cast<int64_t>(task) / n_chunks,
+                static_cast<int64_t>(task) % n_chunks);
     });
+  }
+
+  void run_chunk(const Arguments& arguments, const QuantizedWeight& weight, const std::byte* rounded,
+                 const float* scales, int64_t m_chunk, int64_t n_chunk) const {
+    const VectorKernels& kernels = vector_kernels();
+    const int64_t count = columns(n_chunk), first = n_chunk * n_step, height = rows(m_chunk);
+    const int64_t c_row = own ? panel_columns(count) : count;
+    const bool deep = k_chunks > 1;
+    const auto width = static_cast<size_t>(count);
+    Scratch scratch(Scratch::bytes_of<int32_t>(height * c_row) + 2 * Scratch::bytes_of<float>(count) +
+                    Scratch::bytes_of<double>(deep ? height * count : 0));
+    auto* sums = scratch.take<int32_t>(height * c_row);
+    auto* wide_bias = scratch.take<float>(count);
+    auto* line = scratch.take<float>(count);
+    auto* totals = scratch.take<double>(deep ? height * count : 0);
+    const float* added = nullptr;
+    if (bias && y == TRANSOM_FLOAT32) added = arguments.input<float>(2) + first;
+    else if (bias) {
+      load_function(y)(wide_bias, arguments.inputs[2] + first * 2, nullptr, nullptr, width);
+      added = wide_bias;
+    }
+    // 32 bits do not hold what comes of more depth than kMostDepth.
+    std::fill_n(totals, deep ? height * count : 0, 0.0);
+    for (int64_t piece = 0; deep && piece < k_chunks; ++piece) {
+      multiply(rounded, weight, m_chunk, n_chunk, piece, sums, c_row);
+      const int32_t* surplus = weight.surplus.data() + piece * n + first;
+      for (int64_t i = 0; i < height; ++i)
+        for (int64_t j = 0; j < count; ++j) totals[i * count + j] += sums[i * c_row + j] - surplus[j];
+    }
+    if (k == 0) std::fill_n(sums, height * c_row, 0);
+    else if (!deep) multiply(rounded, weight, m_chunk, n_chunk, 0, sums, c_row);
+    const float* column_scales = weight.scales.data() + first;
+    for (int64_t i = 0; i < height; ++i) {
+      const int64_t row = m_chunk * m_step + i, at = row * n + first;
+      float* to = y == TRANSOM_FLOAT32 ? arguments.output<float>() + at : line;
+      if (!deep) {
+        kernels.dequantize_row(to, sums + i * c_row, weight.surplus.data() + first, column_scales, scales[row], added,
+                               width);
+      } else {
+        for (int64_t j = 0; j < count; ++j) {
+          const auto total = static_cast<float>(totals[i * count + j]);
+          to[j] = std::fma(total, scales[row] * column_scales[j], added ? added[j] : 0.0f);
+        }
+      }
+      if (y != TRANSOM_FLOAT32) store_function(y)(arguments.outputs[0] + at * 2, line, nullptr, nullptr, width);
+    }
   }
 };
 
@@ -185,13 +264,12 @@ Kernel make_quantized_linear(const Node& node) {
   auto plan = std::make_shared<const QuantizedPlan>(node);
   if (plan->m * plan->n == 0) return {"nothing", [](const Arguments&) {}};
   const bool frozen = node.frozen(1);
-  return {fmt::format("onednn matmul u8 i8{}", frozen ? ", packed" : ""),
+  return {fmt::format("{} u8 i8{}", plan->own ? "panels" : "onednn matmul", frozen ? ", packed" : ""),
           [plan, frozen](const Arguments& arguments) {
             std::shared_ptr<PackedWeight> weight;
             if (frozen) {
-              weight = packed_copy(*arguments.input_buffers[1],
-                                   {static_cast<int64_t>(arguments.input_offsets[1]), plan->k, plan->n, plan->n_step,
-                                    plan->transposed, -8},
+              weight = packed_copy(*arguments.input_buffers[1], arguments.input_offsets[1],
+                                   {-8, plan->k, plan->n, plan->n_step, plan->transposed},
                                    [&] { return plan->quantize(arguments.inputs[1]); });
             } else {
               weight = plan->quantize(arguments.inputs[1]);

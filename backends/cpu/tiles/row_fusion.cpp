@@ -8,12 +8,12 @@
 #include <memory>
 #include <numeric>
 
-#include "cpu/kernels/column_sums.h"
-#include "cpu/tiles/generated_program.h"
-#include "cpu/kernels/layer_norm.h"
 #include "cpu/device/single_node_graph.h"
-#include "cpu/kernels/reduction.h"
 #include "cpu/device/threads.h"
+#include "cpu/kernels/column_sums.h"
+#include "cpu/kernels/layer_norm.h"
+#include "cpu/kernels/reduction.h"
+#include "cpu/tiles/generated_program.h"
 
 namespace transom::cpu {
 namespace {
@@ -113,14 +113,14 @@ class Builder {
   RowFusion build() {
     find_rows();
     for (size_t i = 0; i < region_.inputs_count; ++i) place(region_.inputs[i]) = {Place::kInput, i, 0};
-    for (size_t i = 0; i < region_.nodes_count; ++i)
-      for (const int32_t value : column_sums_of(Node(region_, region_.nodes[i]))) place(value).kind = Place::kSum;
+    for (const transom_node& node : plugin::Nodes(region_))
+      for (const int32_t value : column_sums_of(Node(region_, node))) place(value).kind = Place::kSum;
     for (size_t i = 0; i < region_.outputs_count; ++i) {
       Place& made = place(region_.outputs[i]);
       if (made.kind == Place::kSum) made.index = i;
       else made = {Place::kOutput, i, row_bytes(region_.outputs[i])};
     }
-    for (size_t i = 0; i < region_.nodes_count; ++i) add(Node(region_, region_.nodes[i]));
+    for (const transom_node& node : plugin::Nodes(region_)) add(Node(region_, node));
     return std::move(fusion_);
   }
 
@@ -128,8 +128,8 @@ class Builder {
   // All nodes along rows walk tensors of one shape.
   void find_rows() {
     bool sums = false;
-    for (size_t i = 0; i < region_.nodes_count; ++i) {
-      const Node node(region_, region_.nodes[i]);
+    for (const transom_node& source : plugin::Nodes(region_)) {
+      const Node node(region_, source);
       if (!walks_rows(node.op())) continue;
       const Type& type = node.input(0);
       if (type.rank() == 0 || type.shape.back() == 0)

@@ -40,7 +40,7 @@ class Builder {
       value.input = i;
       value.view = dense_view(shape_of(region_.inputs[i]));
     }
-    for (size_t i = 0; i < region_.nodes_count; ++i) translate(Node(region_, region_.nodes[i]));
+    for (const transom_node& node : plugin::Nodes(region_)) translate(Node(region_, node));
     for (size_t i = 0; i < region_.outputs_count; ++i) {
       if (totals_.contains(region_.outputs[i])) continue;
       if (shape_of(region_.outputs[i]) != full_) fail(TRANSOM_INVALID_ARGUMENT, "expected outputs of one shape");
@@ -57,8 +57,8 @@ class Builder {
  private:
   // Sums over all elements of a value of the region: reduce_sum may stand behind everything else.
   void find_totals() {
-    for (size_t i = 0; i < region_.nodes_count; ++i) {
-      const Node node(region_, region_.nodes[i]);
+    for (const transom_node& source : plugin::Nodes(region_)) {
+      const Node node(region_, source);
       if (node.op() != "reduce_sum") continue;
       if (node.output().count() != 1 || node.input(0).dtype != TRANSOM_FLOAT32)
         fail(TRANSOM_UNSUPPORTED, "a fusion that reduces {} to {}", to_string(node.input(0)), to_string(node.output()));

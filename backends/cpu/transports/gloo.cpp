@@ -6,11 +6,16 @@
 #include <gloo/context.h>
 #include <gloo/transport/context.h>
 #include <gloo/transport/tcp/device.h>
+#include <gloo/transport/unbound_buffer.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
+#include <set>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "cpu/collectives/transport.h"
 #include "cpu/transports/rendezvous.h"
@@ -18,9 +23,25 @@
 namespace transom::cpu {
 namespace {
 
-constexpr auto kPatience = std::chrono::minutes(30);  // as long as PyTorch's
+// Up to here every pair of ranks is connected; beyond, those that the collectives below use: the neighbours of a ring,
+// and those of a tree from any root, whose ranks differ by powers of two.
+constexpr int kFullMesh = 64;
 
-// Connections between all ranks. Each pair of ranks has an address of its own on either side.
+std::set<int> peers_of(int rank, int ranks) {
+  std::set<int> peers;
+  if (ranks <= kFullMesh) {
+    for (int other = 0; other < ranks; ++other) peers.insert(other);
+  } else {
+    for (int distance = 1; distance < ranks; distance *= 2) {
+      peers.insert((rank + distance) % ranks);
+      peers.insert((rank + ranks - distance) % ranks);
+    }
+  }
+  peers.erase(rank);
+  return peers;
+}
+
+// Connections to other ranks. Each pair of ranks has an address of its own on either side.
 class Mesh : public gloo::Context {
  public:
   Mesh(const MeetingPoint& point, uint32_t rank, uint32_t ranks)
@@ -28,36 +49,24 @@ class Mesh : public gloo::Context {
     gloo::transport::tcp::attr attributes;
     attributes.hostname = own_address(point);
     device_ = gloo::transport::tcp::CreateDevice(attributes);
-    setTimeout(kPatience);
+    setTimeout(std::chrono::seconds(point.timeout));
     transportContext_ = device_->createContext(this->rank, size);
-    transportContext_->setTimeout(kPatience);
-    std::vector<char> mine;
-    size_t bytes = 0;  // of an address
-    for (int other = 0; other < size; ++other) {
-      if (other == this->rank) {
-        mine.resize(mine.size() + kAddressBytes);
-        continue;
-      }
+    transportContext_->setTimeout(std::chrono::seconds(point.timeout));
+    const std::set<int> peers = peers_of(this->rank, size);
+    std::vector<Bytes> addresses(ranks);
+    for (const int other : peers) {
       auto& pair = transportContext_->createPair(other);
       pair->setLocalRank(this->rank);
-      std::vector<char> address = pair->address().bytes();
-      bytes = address.size();
-      if (bytes > kAddressBytes) throw std::runtime_error("gloo: an address is longer than expected");
-      address.resize(kAddressBytes);
-      mine.insert(mine.end(), address.begin(), address.end());
+      addresses[static_cast<size_t>(other)] = pair->address().bytes();
     }
-    const std::vector<std::vector<char>> all = meet(point, rank, ranks, mine);
-    for (int other = 0; other < size; ++other) {
-      if (other == this->rank) continue;
-      const std::vector<char>& theirs = all[static_cast<size_t>(other)];
-      if (theirs.size() != mine.size()) throw std::runtime_error("gloo: a rank brought no addresses");
-      const auto begin = theirs.begin() + static_cast<ptrdiff_t>(rank * kAddressBytes);
-      transportContext_->getPair(other)->connect({begin, begin + static_cast<ptrdiff_t>(bytes)});
+    const Met met = meet(point, rank, addresses);
+    for (const int other : peers) {
+      const Bytes& address = met.parts[static_cast<size_t>(other)];
+      if (address.size() != addresses[static_cast<size_t>(other)].size())
+        throw std::runtime_error("gloo: rank " + std::to_string(other) + " brought no address");
+      transportContext_->getPair(other)->connect(address);
     }
   }
-
- private:
-  static constexpr size_t kAddressBytes = 256;
 };
 
 template <typename T>
@@ -109,6 +118,23 @@ class Gloo : public Transport {
     gloo::broadcast(options);
   }
 
+  void exchange(std::span<const Message> messages) override {
+    std::vector<std::unique_ptr<gloo::transport::UnboundBuffer>> buffers;
+    for (const Message& message : messages) {
+      if (!context_->getPair(static_cast<int>(message.peer)))
+        throw std::runtime_error("gloo: expected a connection to rank " + std::to_string(message.peer) +
+                                 ", found none");
+      auto& buffer = buffers.emplace_back(context_->createUnboundBuffer(message.data, message.bytes));
+      uint32_t& number = (message.sends ? sent_ : received_)[message.peer];
+      const auto slot = gloo::Slot::build(kMessageSlots, number++);
+      if (message.sends) buffer->send(static_cast<int>(message.peer), slot);
+      else buffer->recv(static_cast<int>(message.peer), slot);
+    }
+    for (size_t i = 0; i < messages.size(); ++i)
+      if (!(messages[i].sends ? buffers[i]->waitSend() : buffers[i]->waitRecv()))
+        throw std::runtime_error("gloo: a message was given up");
+  }
+
   void abort() override { context_->closeConnections(); }
 
  private:
@@ -125,25 +151,25 @@ class Gloo : public Transport {
 
   std::shared_ptr<Mesh> context_;
   uint32_t tag_ = 0;
+  static constexpr uint8_t kMessageSlots = 0x80;  // beyond those of gloo's own collectives
+  std::map<uint32_t, uint32_t> sent_, received_;  // messages so far, by rank
 };
 
-void make_id(unsigned char* id, size_t bytes) {
-  const MeetingPoint point = open_meeting();
-  static_assert(sizeof point <= 64);
-  if (bytes < sizeof point) throw std::runtime_error("the id is too short");
-  std::memcpy(id, &point, sizeof point);
+void make_id(const GroupOptions& options, unsigned char* id, size_t bytes) {
+  write_id(open_meeting(options), id, bytes);
 }
 
-Transport* join(const unsigned char* id, size_t, uint32_t rank, uint32_t ranks) {
-  MeetingPoint point;
-  std::memcpy(&point, id, sizeof point);
-  return new Gloo(point, rank, ranks);
+Transport* join(const unsigned char* id, size_t bytes, uint32_t rank, uint32_t ranks) {
+  return new Gloo(read_id(id, bytes), rank, ranks);
 }
+
+bool launched() { return true; }
 
 }  // namespace
 }  // namespace transom::cpu
 
 extern "C" TRANSOM_PLUGIN_EXPORT const transom::cpu::TransportLibrary* transom_transport() {
-  static const transom::cpu::TransportLibrary library{transom::cpu::make_id, transom::cpu::join};
+  static const transom::cpu::TransportLibrary library{transom::cpu::make_id, transom::cpu::join,
+                                                      transom::cpu::launched};
   return &library;
 }

@@ -6,11 +6,16 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "cpu/collectives/transport.h"
+#include "cpu/transports/rendezvous.h"
 
 namespace transom::cpu {
 namespace {
@@ -27,34 +32,105 @@ void check(int status, const char* what) {
   throw std::runtime_error(std::string("MPI: ") + what + ": " + text);
 }
 
-class Mpi : public Transport {
+// MPI of this process: started with the first group, ended with the last.
+class World {
  public:
-  Mpi(uint32_t rank, uint32_t ranks) {
+  World() {
+    const std::lock_guard lock(mutex());
+    if (groups()++ > 0) return;
+    try {
+      start();
+    } catch (...) {
+      --groups();
+      throw;
+    }
+  }
+  // Groups of which a rank failed leave without a word: the ranks could wait for each other for ever.
+  ~World() {
+    const std::lock_guard lock(mutex());
+    if (--groups() == 0 && !lost) MPI_Finalize();
+  }
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  // To be held in each call where this MPI does not take calls of several threads at once: every group has a thread.
+  static std::unique_lock<std::mutex> turn() {
+    static std::mutex one;
+    return takes_turns ? std::unique_lock(one) : std::unique_lock<std::mutex>();
+  }
+
+  static inline std::atomic<bool> lost{false};
+
+ private:
+  static inline std::atomic<bool> takes_turns{false};
+  static std::mutex& mutex() {
+    static std::mutex one;
+    return one;
+  }
+  static int& groups() {
+    static int count = 0;
+    return count;
+  }
+  static void start() {
     int ready = 0, ended = 0;
     MPI_Initialized(&ready);
     MPI_Finalized(&ended);
     if (ended) throw std::runtime_error("MPI cannot be started twice in a process");
-    int level = MPI_THREAD_SERIALIZED;
-    // The threads take turns: this one starts and ends MPI, that of the communicator does the rest.
-    if (!ready) check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level), "starting");
+    int level = MPI_THREAD_MULTIPLE;
+    if (!ready) check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level), "starting");
     if (level < MPI_THREAD_SERIALIZED) throw std::runtime_error("this MPI was built for one thread only");
+    takes_turns = level < MPI_THREAD_MULTIPLE;
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    int size = 0, own = 0;
-    check(MPI_Comm_size(MPI_COMM_WORLD, &size), "counting the ranks");
-    check(MPI_Comm_rank(MPI_COMM_WORLD, &own), "asking for the rank");
-    if (static_cast<uint32_t>(size) != ranks || static_cast<uint32_t>(own) != rank)
-      throw std::runtime_error("expected rank " + std::to_string(rank) + " of " + std::to_string(ranks) +
-                               ", found that mpirun launched this process as rank " + std::to_string(own) + " of " +
-                               std::to_string(size));
-    check(MPI_Comm_dup(MPI_COMM_WORLD, &group_), "making a communicator");
-    MPI_Comm_set_errhandler(group_, MPI_ERRORS_RETURN);
+  }
+};
+
+// The communicator of those of mpirun's processes that meet at this point, in the order of their ranks there. Others
+// need not know of it.
+MPI_Comm group_of(const MeetingPoint& point, uint32_t rank, uint32_t ranks) {
+  int own = 0, launched = 0;
+  check(MPI_Comm_rank(MPI_COMM_WORLD, &own), "asking for the rank");
+  check(MPI_Comm_size(MPI_COMM_WORLD, &launched), "counting the ranks");
+  if (static_cast<uint32_t>(launched) < ranks)
+    throw std::runtime_error("expected " + std::to_string(ranks) + " processes, found that mpirun launched " +
+                             std::to_string(launched));
+  Bytes mine(sizeof own);
+  std::memcpy(mine.data(), &own, sizeof own);
+  std::vector<int> members;
+  for (const Bytes& part : meet(point, rank, std::vector<Bytes>(ranks, mine)).parts) {
+    int member = -1;
+    if (part.size() == sizeof member) std::memcpy(&member, part.data(), sizeof member);
+    if (member < 0 || member >= launched || std::find(members.begin(), members.end(), member) != members.end())
+      throw std::runtime_error("expected ranks of one mpirun, found that rank " + std::to_string(members.size()) +
+                               " is not one of them or comes twice");
+    members.push_back(member);
+  }
+  const auto turn = World::turn();
+  MPI_Group world, group;
+  check(MPI_Comm_group(MPI_COMM_WORLD, &world), "making a group");
+  check(MPI_Group_incl(world, static_cast<int>(ranks), members.data(), &group), "making a group");
+  MPI_Comm communicator = MPI_COMM_NULL;
+  constexpr int kTags = 32767;  // that every MPI has
+  const int status = MPI_Comm_create_group(MPI_COMM_WORLD, group, static_cast<int>(point.nonce % kTags), &communicator);
+  MPI_Group_free(&group);
+  MPI_Group_free(&world);
+  check(status, "making a communicator");
+  MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN);
+  return communicator;
+}
+
+class Mpi : public Transport {
+ public:
+  Mpi(const MeetingPoint& point, uint32_t rank, uint32_t ranks) : patience_(point.timeout) {
+    try {
+      group_ = group_of(point, rank, ranks);
+    } catch (...) {
+      World::lost = true;
+      throw;
+    }
   }
 
-  // Ranks that failed leave without a word: they could wait for each other for ever.
   ~Mpi() override {
-    if (lost_) return;
-    MPI_Comm_free(&group_);
-    MPI_Finalize();
+    if (!lost_) MPI_Comm_free(&group_);
   }
 
   void all_reduce(void* data, size_t count, transom_dtype dtype, transom_reduction reduction) override {
@@ -63,36 +139,47 @@ class Mpi : public Transport {
     int size = 1;
     MPI_Type_size(type, &size);
     in_pieces(count, [&](size_t done, int piece) {
-      MPI_Request request;
-      check(MPI_Iallreduce(MPI_IN_PLACE, static_cast<char*>(data) + done * static_cast<size_t>(size), piece, type,
-                           operation, group_, &request),
-            "all-reduce");
-      wait(request, "all-reduce");
+      run("all-reduce", [&](MPI_Request& request) {
+        return MPI_Iallreduce(MPI_IN_PLACE, static_cast<char*>(data) + done * static_cast<size_t>(size), piece, type,
+                              operation, group_, &request);
+      });
     });
   }
 
   void all_gather(const void* from, void* to, size_t bytes) override {
     if (bytes >= kPiece) throw std::runtime_error("MPI: all-gather of more than a gigabyte from each rank");
-    MPI_Request request;
     int rank = 0;
     MPI_Comm_rank(group_, &rank);
     const bool in_place = from == static_cast<char*>(to) + bytes * static_cast<size_t>(rank);
-    check(MPI_Iallgather(in_place ? MPI_IN_PLACE : from, static_cast<int>(bytes), MPI_BYTE, to, static_cast<int>(bytes),
-                         MPI_BYTE, group_, &request),
-          "all-gather");
-    wait(request, "all-gather");
+    run("all-gather", [&](MPI_Request& request) {
+      return MPI_Iallgather(in_place ? MPI_IN_PLACE : from, static_cast<int>(bytes), MPI_BYTE, to,
+                            static_cast<int>(bytes), MPI_BYTE, group_, &request);
+    });
   }
 
   void broadcast(void* data, size_t bytes, uint32_t root) override {
     in_pieces(bytes, [&](size_t done, int piece) {
-      MPI_Request request;
-      check(MPI_Ibcast(static_cast<char*>(data) + done, piece, MPI_BYTE, static_cast<int>(root), group_, &request),
-            "broadcast");
-      wait(request, "broadcast");
+      run("broadcast", [&](MPI_Request& request) {
+        return MPI_Ibcast(static_cast<char*>(data) + done, piece, MPI_BYTE, static_cast<int>(root), group_, &request);
+      });
     });
   }
 
-  void abort() override { lost_ = true; }
+  void exchange(std::span<const Message> messages) override {
+    std::vector<MPI_Request> requests;
+    for (const Message& message : messages)
+      in_pieces(message.bytes, [&](size_t done, int piece) {
+        MPI_Request& request = requests.emplace_back();
+        const int peer = static_cast<int>(message.peer);
+        const auto turn = World::turn();
+        if (message.sends)
+          check(MPI_Isend(message.data + done, piece, MPI_BYTE, peer, kMessageTag, group_, &request), "send");
+        else check(MPI_Irecv(message.data + done, piece, MPI_BYTE, peer, kMessageTag, group_, &request), "receive");
+      });
+    for (MPI_Request& request : requests) wait_for(request, "message");
+  }
+
+  void abort() override { lost_ = World::lost = true; }
 
  private:
   static MPI_Datatype type_of(transom_dtype dtype) {
@@ -115,27 +202,65 @@ class Mpi : public Transport {
     for (size_t done = 0; done < count; done += kPiece) body(done, static_cast<int>(std::min(kPiece, count - done)));
   }
 
-  void wait(MPI_Request& request, const char* what) {
+  // Starts a call and waits for its end.
+  template <typename Start>
+  void run(const char* what, Start&& start) {
+    MPI_Request request;
+    {
+      const auto turn = World::turn();
+      check(start(request), what);
+    }
+    wait_for(request, what);
+  }
+
+  void wait_for(MPI_Request& request, const char* what) {
+    const auto end = std::chrono::steady_clock::now() + patience_;
     for (int tests = 0;; ++tests) {
       int done = 0;
-      check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), what);
+      {
+        const auto turn = World::turn();
+        check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), what);
+      }
       if (done) return;
       if (lost_) throw std::runtime_error("MPI: given up, since another rank is lost");
-      if (tests > kEagerTests) std::this_thread::sleep_for(kSleep);
+      if (tests <= kEagerTests) continue;
+      std::this_thread::sleep_for(kSleep);
+      if (std::chrono::steady_clock::now() < end) continue;
+      abort();
+      throw std::runtime_error(std::string("MPI: ") + what + ": the other ranks did not come within " +
+                               std::to_string(patience_.count()) + " seconds (ddp_timeout)");
     }
   }
 
+  static constexpr int kMessageTag = 1;
+  World world_;
+  std::chrono::seconds patience_;
   MPI_Comm group_ = MPI_COMM_NULL;
   std::atomic<bool> lost_{false};
 };
 
-void make_id(unsigned char*, size_t) {}  // mpirun knows the ranks
-Transport* join(const unsigned char*, size_t, uint32_t rank, uint32_t ranks) { return new Mpi(rank, ranks); }
+void make_id(const GroupOptions& options, unsigned char* id, size_t bytes) {
+  write_id(open_meeting(options), id, bytes);
+}
+
+Transport* join(const unsigned char* id, size_t bytes, uint32_t rank, uint32_t ranks) {
+  return new Mpi(read_id(id, bytes), rank, ranks);
+}
+
+// Processes of another MPI's launcher would each be alone in this one.
+bool launched() {
+#ifdef OPEN_MPI
+  return std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr;
+#else
+  return std::getenv("PMI_SIZE") != nullptr;
+#endif
+}
 
 }  // namespace
 }  // namespace transom::cpu
 
 extern "C" TRANSOM_PLUGIN_EXPORT const transom::cpu::TransportLibrary* transom_transport() {
-  static const transom::cpu::TransportLibrary library{transom::cpu::make_id, transom::cpu::join};
+  static const transom::cpu::TransportLibrary library{transom::cpu::make_id, transom::cpu::join,
+                                                      transom::cpu::launched};
   return &library;
 }

@@ -21,11 +21,13 @@ float quantize_row(uint8_t* y, const float* x, size_t n) {
   return scale + poison;
 }
 
+// Rounded once at every level, those without such an instruction too: integers give the same bits everywhere.
 void dequantize_row(float* y, const int32_t* sums, const int32_t* surplus, const float* scales, float scale,
                     const float* bias, size_t n) {
   if (bias) {
     TRANSOM_SIMD
-    for (size_t i = 0; i < n; ++i) y[i] = static_cast<float>(sums[i] - surplus[i]) * (scale * scales[i]) + bias[i];
+    for (size_t i = 0; i < n; ++i)
+      y[i] = __builtin_fmaf(static_cast<float>(sums[i] - surplus[i]), scale * scales[i], bias[i]);
   } else {
     TRANSOM_SIMD
     for (size_t i = 0; i < n; ++i) y[i] = static_cast<float>(sums[i] - surplus[i]) * (scale * scales[i]);

@@ -6,16 +6,6 @@
 #include <string_view>
 
 #include "hpu/device/guarded.h"
-#include "hpu/lowering/node.h"
-
-struct transom_communicator : DeviceHandle {
-  using DeviceHandle::DeviceHandle;
-  ~transom_communicator() {
-    if (handle) device->library().hcclCommDestroy(handle);
-  }
-  hcclComm_t handle = nullptr;
-  uint32_t ranks = 1;
-};
 
 namespace transom::hpu {
 namespace {
@@ -23,75 +13,10 @@ namespace {
 // As much as goes in one call; longer messages are cut, as the library's other users do.
 constexpr size_t kReducedPiece = size_t{128} << 20, kGatheredPiece = size_t{16} << 20;
 
-transom_status communicator_id(unsigned char id[256], transom_error* error) {
-  return guarded(error, [&] {
-    const auto* asked = reinterpret_cast<const char*>(id);
-    if (const std::string_view name(asked, strnlen(asked, 256)); !name.empty() && name != "hccl")
-      fail(TRANSOM_INVALID_ARGUMENT, "ddp_backend: expected hccl for this device, found '{}'", name);
-    const auto library = SynapseLibrary::open();
-    library->require_collectives();
-    hcclUniqueId mine{};
-    library->expect_collective(library->hcclGetUniqueId(&mine), "making the id of a communicator");
-    const size_t length = mine.length ? mine.length : sizeof mine.internal;
-    if (length > 256 - sizeof(uint16_t))
-      fail(TRANSOM_UNSUPPORTED, "the id of a communicator has {} bytes, the interface carries {}", length,
-           256 - sizeof(uint16_t));
-    const auto stored = static_cast<uint16_t>(length);
-    std::memset(id, 0, 256);
-    std::memcpy(id, &stored, sizeof stored);
-    std::memcpy(id + sizeof stored, mine.internal, length);
-  });
-}
-
-transom_status communicator_create(transom_device* device, const unsigned char id[256], uint32_t rank, uint32_t ranks,
-                                   transom_communicator** communicator, transom_error* error) {
-  return guarded(device, error, [&] {
-    device->library().require_collectives();
-    if (rank >= ranks) fail(TRANSOM_INVALID_ARGUMENT, "expected a rank below {}, found {}", ranks, rank);
-    hcclUniqueId theirs{};
-    uint16_t length = 0;
-    std::memcpy(&length, id, sizeof length);
-    theirs.length = std::min<size_t>(length, 256 - sizeof length);
-    std::memcpy(theirs.internal, id + sizeof length, theirs.length);
-    auto made = std::make_unique<transom_communicator>(device);
-    made->ranks = ranks;
-    const SynapseLibrary& library = device->library();
-    library.expect_collective(
-        library.hcclCommInitRank(&made->handle, static_cast<int>(ranks), theirs, static_cast<int>(rank)),
-        "joining the other ranks");
-    *communicator = made.release();
-  });
-}
-
-void communicator_destroy(transom_communicator* communicator) {
-  if (!communicator) return;
-  {
-    const std::lock_guard lock(communicator->device->mutex);
-    try {
-      communicator->device->lanes->wait_for_all();
-    } catch (const Failure&) {  // the device is lost; the handle goes all the same
-    }
-  }
-  delete communicator;
-}
-
-// Elements of other types than these two are moved, never summed, as words of them.
-struct Elements {
-  hcclDataType_t type;
-  size_t count, bytes;  // bytes of one
-};
-
 Elements summed(size_t count, int32_t dtype) {
   if (dtype == TRANSOM_FLOAT32) return {hcclFloat32, count, 4};
   if (dtype == TRANSOM_BFLOAT16) return {hcclBfloat16, count, 2};
   fail(TRANSOM_UNSUPPORTED, "the cards reduce f32 and bf16 only");
-}
-
-Elements moved(size_t count, int32_t dtype) {
-  const size_t bytes = count * element_size(static_cast<transom_dtype>(dtype));
-  if (bytes % 4 == 0) return {hcclFloat32, bytes / 4, 4};
-  if (bytes % 2 == 0) return {hcclBfloat16, bytes / 2, 2};
-  fail(TRANSOM_UNSUPPORTED, "the cards move an even number of bytes, found {}", bytes);
 }
 
 hcclRedOp_t operation_of(int32_t reduction) {
@@ -107,38 +32,64 @@ hcclRedOp_t operation_of(int32_t reduction) {
   }
 }
 
-Block& checked(const transom_binding& binding, size_t bytes) {
-  if (!binding.buffer) fail(TRANSOM_INVALID_ARGUMENT, "expected a buffer, found none");
-  if (binding.offset > binding.buffer->bytes || bytes > binding.buffer->bytes - binding.offset)
-    fail(TRANSOM_INVALID_ARGUMENT, "expected {} bytes at offset {}, found a buffer of {}", bytes, binding.offset,
-         binding.buffer->bytes);
-  return *binding.buffer->block;
-}
+struct Collectives : Guard {
+  static void communicator_id(unsigned char id[256]) {
+    const auto* asked = reinterpret_cast<const char*>(id);
+    if (const std::string_view name(asked, strnlen(asked, 256)); !name.empty() && name != "hccl")
+      fail(TRANSOM_INVALID_ARGUMENT, "ddp_backend: expected hccl for this device, found '{}'", name);
+    const auto library = SynapseLibrary::open();
+    library->require_collectives();
+    hcclUniqueId mine{};
+    library->expect_collective(library->hcclGetUniqueId(&mine), "making the id of a communicator");
+    const size_t length = mine.length ? mine.length : sizeof mine.internal;
+    if (length > 256 - sizeof(uint16_t))
+      fail(TRANSOM_UNSUPPORTED, "the id of a communicator has {} bytes, the interface carries {}", length,
+           256 - sizeof(uint16_t));
+    const auto stored = static_cast<uint16_t>(length);
+    std::memset(id, 0, 256);
+    std::memcpy(id, &stored, sizeof stored);
+    std::memcpy(id + sizeof stored, mine.internal, length);
+  }
 
-void* at(const Block& block, size_t offset) { return reinterpret_cast<void*>(block.address + offset); }
+  static void communicator_create(transom_device* device, const unsigned char id[256], uint32_t rank, uint32_t ranks,
+                                  transom_communicator** communicator) {
+    device->library().require_collectives();
+    if (rank >= ranks) fail(TRANSOM_INVALID_ARGUMENT, "expected a rank below {}, found {}", ranks, rank);
+    hcclUniqueId theirs{};
+    uint16_t length = 0;
+    std::memcpy(&length, id, sizeof length);
+    theirs.length = std::min<size_t>(length, 256 - sizeof length);
+    std::memcpy(theirs.internal, id + sizeof length, theirs.length);
+    auto made = std::make_unique<transom_communicator>(device);
+    made->rank = rank;
+    made->ranks = ranks;
+    const SynapseLibrary& library = device->library();
+    library.expect_collective(
+        library.hcclCommInitRank(&made->handle, static_cast<int>(ranks), theirs, static_cast<int>(rank)),
+        "joining the other ranks");
+    *communicator = made.release();
+  }
 
-// Queues call(stream) after all that touches the two, now or at every replay.
-template <typename Call>
-void submit(transom_communicator* communicator, transom_stream* stream, Block& from, Block& to, Call&& call) {
-  const auto work = [communicator, from = &from, to = &to, call](transom_stream& queue) {
-    transom_device& device = *communicator->device;
-    const std::lock_guard lock(device.mutex);
-    Block *const reads[] = {from}, *const writes[] = {to};
-    queue.add(Lane::kNetwork, device.lanes->submit(Lane::kNetwork, reads, writes, call));
-  };
-  if (stream->recording) stream->recording->work.push_back(work);
-  else work(*stream);
-}
+  static void communicator_destroy(transom_communicator* communicator) {
+    if (!communicator) return;
+    {
+      const std::lock_guard lock(communicator->device->mutex);
+      try {
+        communicator->device->lanes->wait_for_all();
+      } catch (const Failure&) {  // the device is lost; the handle goes all the same
+      }
+    }
+    delete communicator;
+  }
 
-transom_status all_reduce(transom_communicator* communicator, transom_stream* stream, transom_binding from,
-                          transom_binding to, size_t count, int32_t dtype, int32_t reduction, transom_error* error) {
-  return guarded(communicator->device, error, [&] {
+  static void all_reduce(transom_communicator* communicator, transom_stream* stream, transom_binding from,
+                         transom_binding to, size_t count, int32_t dtype, int32_t reduction) {
     const Elements elements = summed(count, dtype);
     const hcclRedOp_t operation = operation_of(reduction);
     Block &source = checked(from, count * elements.bytes), &target = checked(to, count * elements.bytes);
     if (count == 0) return;
     const SynapseLibrary& library = communicator->device->library();
-    submit(communicator, stream, source, target,
+    submit(communicator, stream, {&source}, {&target},
            [=, handle = communicator->handle, &library, &source, &target](synStreamHandle queue) {
              const size_t piece = kReducedPiece / elements.bytes;
              for (size_t done = 0; done < elements.count; done += piece)
@@ -148,56 +99,49 @@ transom_status all_reduce(transom_communicator* communicator, transom_stream* st
                                                                operation, handle, queue),
                                          "all-reduce");
            });
-  });
-}
+  }
 
-transom_status all_gather(transom_communicator* communicator, transom_stream* stream, transom_binding from,
-                          transom_binding to, size_t count, int32_t dtype, transom_error* error) {
-  return guarded(communicator->device, error, [&] {
+  static void all_gather(transom_communicator* communicator, transom_stream* stream, transom_binding from,
+                         transom_binding to, size_t count, int32_t dtype) {
     const Elements elements = moved(count, dtype);
     const size_t bytes = elements.count * elements.bytes;
     Block &source = checked(from, bytes), &target = checked(to, bytes * communicator->ranks);
     if (count == 0) return;
     const SynapseLibrary& library = communicator->device->library();
-    submit(communicator, stream, source, target,
+    submit(communicator, stream, {&source}, {&target},
            [=, handle = communicator->handle, &library, &source, &target](synStreamHandle queue) {
              library.expect_collective(library.hcclAllGather(at(source, from.offset), at(target, to.offset),
                                                              elements.count, elements.type, handle, queue),
                                        "all-gather");
            });
-  });
-}
+  }
 
-transom_status reduce_scatter(transom_communicator* communicator, transom_stream* stream, transom_binding from,
-                              transom_binding to, size_t count, int32_t dtype, int32_t reduction,
-                              transom_error* error) {
-  return guarded(communicator->device, error, [&] {
+  static void reduce_scatter(transom_communicator* communicator, transom_stream* stream, transom_binding from,
+                             transom_binding to, size_t count, int32_t dtype, int32_t reduction) {
     const Elements elements = summed(count, dtype);
     const hcclRedOp_t operation = operation_of(reduction);
     const size_t bytes = count * elements.bytes;
     Block &source = checked(from, bytes * communicator->ranks), &target = checked(to, bytes);
     if (count == 0) return;
     const SynapseLibrary& library = communicator->device->library();
-    submit(communicator, stream, source, target,
+    submit(communicator, stream, {&source}, {&target},
            [=, handle = communicator->handle, &library, &source, &target](synStreamHandle queue) {
              library.expect_collective(
                  library.hcclReduceScatter(at(source, from.offset), at(target, to.offset), elements.count,
                                            elements.type, operation, handle, queue),
                  "reduce-scatter");
            });
-  });
-}
+  }
 
-transom_status broadcast(transom_communicator* communicator, transom_stream* stream, transom_binding buffer,
-                         size_t count, int32_t dtype, uint32_t root, transom_error* error) {
-  return guarded(communicator->device, error, [&] {
+  static void broadcast(transom_communicator* communicator, transom_stream* stream, transom_binding buffer,
+                        size_t count, int32_t dtype, uint32_t root) {
     if (root >= communicator->ranks)
       fail(TRANSOM_INVALID_ARGUMENT, "expected a root below {}, found {}", communicator->ranks, root);
     const Elements elements = moved(count, dtype);
     Block& block = checked(buffer, elements.count * elements.bytes);
     if (count == 0) return;
     const SynapseLibrary& library = communicator->device->library();
-    submit(communicator, stream, block, block,
+    submit(communicator, stream, {&block}, {&block},
            [=, handle = communicator->handle, &library, &block](synStreamHandle queue) {
              const size_t piece = kGatheredPiece / elements.bytes;
              for (size_t done = 0; done < elements.count; done += piece) {
@@ -207,19 +151,14 @@ transom_status broadcast(transom_communicator* communicator, transom_stream* str
                                          "broadcast");
              }
            });
-  });
-}
+  }
+};
 
 }  // namespace
 
 void add_collectives(transom_plugin& table) {
-  table.communicator_id = communicator_id;
-  table.communicator_create = communicator_create;
-  table.communicator_destroy = communicator_destroy;
-  table.all_reduce = all_reduce;
-  table.all_gather = all_gather;
-  table.reduce_scatter = reduce_scatter;
-  table.broadcast = broadcast;
+  plugin::fill_table<Collectives>(table);
+  add_messages(table);
 }
 
 }  // namespace transom::hpu

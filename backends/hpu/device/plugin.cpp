@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table that the host sees. Each function is one line of work inside `guarded`, which turns exceptions into a
-// status.
+// The table that the host sees.
 #include <cstdio>
 #include <cstring>
 #include <new>
@@ -21,9 +20,7 @@ namespace {
 
 void check(const transom_binding& binding, size_t bytes) {
   if (!binding.buffer) fail(TRANSOM_INVALID_ARGUMENT, "expected a buffer to copy, found none");
-  if (binding.offset > binding.buffer->bytes || bytes > binding.buffer->bytes - binding.offset)
-    fail(TRANSOM_INVALID_ARGUMENT, "expected a copy inside the buffer of {} bytes, found {} bytes at {}",
-         binding.buffer->bytes, bytes, binding.offset);
+  transom::backend::expect_inside(binding, binding.buffer->bytes, bytes);
 }
 
 // Copies to and from the host have no fixed addresses.
@@ -36,174 +33,11 @@ void do_or_record(transom_stream* stream, std::function<void(transom_stream&)> w
   else work(*stream);
 }
 
-// ---- devices
-
-transom_status device_count(uint32_t* count, transom_error* error) {
-  return guarded(error, [&] { *count = static_cast<uint32_t>(visible_modules(*SynapseLibrary::open()).size()); });
-}
-
 synModuleId module_of(const SynapseLibrary& library, uint32_t index) {
   const std::vector<synModuleId> modules = visible_modules(library);
   if (index >= modules.size())
     fail(TRANSOM_INVALID_ARGUMENT, "expected a device below {}, found {}", modules.size(), index);
   return modules[index];
-}
-
-transom_status device_describe(uint32_t index, transom_device_properties* properties, transom_error* error) {
-  return guarded(error, [&] {
-    const auto library = SynapseLibrary::open();
-    hand_over(describe_module(*library, module_of(*library, index)), properties);
-  });
-}
-
-transom_status device_open(uint32_t index, transom_device** device, transom_error* error) {
-  return guarded(error, [&] {
-    const auto library = SynapseLibrary::open();
-    *device = new transom_device(library, module_of(*library, index));
-  });
-}
-
-void device_close(transom_device* device) { delete device; }
-
-// ---- memory
-
-transom_status buffer_allocate(transom_device* device, size_t bytes, transom_buffer** buffer, transom_error* error) {
-  return guarded(device, error, [&] {
-    auto made = std::make_unique<transom_buffer>(device);
-    made->bytes = bytes;
-    const std::lock_guard lock(device->mutex);
-    made->block = device->memory->allocate(bytes);
-    *buffer = made.release();
-  });
-}
-
-void buffer_free(transom_buffer* buffer) {
-  if (!buffer) return;
-  {
-    const std::lock_guard lock(buffer->device->mutex);
-    buffer->device->memory->free(std::move(buffer->block));
-  }
-  delete buffer;
-}
-
-transom_status copy_to_device(transom_stream* stream, const void* from, transom_binding to, size_t bytes,
-                              transom_error* error) {
-  return guarded(stream->device, error, [&] {
-    refuse_in_capture(stream);
-    check(to, bytes);
-    if (bytes == 0) return;
-    const bool whole = to.offset == 0 && bytes == to.buffer->bytes;
-    if (whole) to.buffer->too_wide.reset();
-    if (to.offset % sizeof(int64_t) == 0 && bytes % sizeof(int64_t) == 0)
-      if (const auto found = first_too_wide(from, bytes / sizeof(int64_t)))
-        to.buffer->too_wide = {found->first + to.offset / sizeof(int64_t), found->second};
-    const std::lock_guard lock(stream->device->mutex);
-    stream->add(Lane::kIn, stream->device->copy_in(from, *to.buffer->block, to.offset, bytes));
-  });
-}
-
-transom_status copy_to_host(transom_stream* stream, transom_binding from, void* to, size_t bytes,
-                            transom_error* error) {
-  return guarded(stream->device, error, [&] {
-    refuse_in_capture(stream);
-    check(from, bytes);
-    if (bytes == 0) return;
-    const std::lock_guard lock(stream->device->mutex);
-    stream->add(Lane::kOut, stream->device->copy_out(*from.buffer->block, from.offset, to, bytes, stream));
-  });
-}
-
-transom_status copy_on_device(transom_stream* stream, transom_binding from, transom_binding to, size_t bytes,
-                              transom_error* error) {
-  return guarded(stream->device, error, [&] {
-    check(from, bytes);
-    check(to, bytes);
-    if (bytes == 0) return;
-    do_or_record(stream, [=](transom_stream& queue) {
-      to.buffer->too_wide = from.buffer->too_wide;
-      const std::lock_guard lock(queue.device->mutex);
-      queue.add(Lane::kCompute,
-                queue.device->copy_across(*from.buffer->block, from.offset, *to.buffer->block, to.offset, bytes));
-    });
-  });
-}
-
-transom_status memory_statistics(transom_device* device, transom_memory_statistics* statistics, transom_error* error) {
-  return guarded(device, error, [&] {
-    const std::lock_guard lock(device->mutex);
-    transom_memory_statistics mine = device->memory->statistics();
-    mine.handles = device->handles;
-    hand_over(mine, statistics);
-  });
-}
-
-transom_status memory_reset_peak(transom_device* device, transom_error* error) {
-  return guarded(device, error, [&] {
-    const std::lock_guard lock(device->mutex);
-    device->memory->reset_peak();
-  });
-}
-
-transom_status host_allocate(transom_device* device, size_t bytes, void** memory, transom_error* error) {
-  return guarded(device, error, [&] {
-    const SynapseLibrary& library = device->library();
-    void* made = nullptr;
-    library.expect(library.synHostMalloc(device->id(), std::max<size_t>(bytes, 1), 0, &made),
-                   "allocating pinned host memory");
-    const std::lock_guard lock(device->mutex);
-    device->pinned[made] = bytes;
-    *memory = made;
-  });
-}
-
-void host_free(transom_device* device, void* memory) {
-  if (!memory) return;
-  const std::lock_guard lock(device->mutex);
-  device->pinned.erase(memory);
-  device->library().synHostFree(device->id(), memory, 0);
-}
-
-// ---- streams and events
-
-transom_status stream_create(transom_device* device, transom_stream** stream, transom_error* error) {
-  return guarded(device, error, [&] { *stream = new transom_stream(device); });
-}
-
-void stream_destroy(transom_stream* stream) { delete stream; }
-
-transom_status stream_synchronize(transom_stream* stream, transom_error* error) {
-  return guarded(stream->device, error, [&] {
-    const std::lock_guard lock(stream->device->mutex);
-    stream->device->wait(stream->issued, stream);
-  });
-}
-
-transom_status event_create(transom_device* device, transom_event** event, transom_error* error) {
-  return guarded(device, error, [&] {
-    auto made = std::make_unique<transom_event>(device);
-    device->library().expect(device->library().synEventCreate(&made->time, device->id(), EVENT_COLLECT_TIME),
-                             "creating an event");
-    *event = made.release();
-  });
-}
-
-void event_destroy(transom_event* event) { delete event; }
-
-transom_status event_record(transom_event* event, transom_stream* stream, transom_error* error) {
-  return guarded(event->device, error, [&] {
-    transom_device& device = *event->device;
-    const std::lock_guard lock(device.mutex);
-    device.library().expect(device.library().synEventRecord(event->time, device.lanes->stream(Lane::kCompute)),
-                            "recording an event");
-    event->after = stream->issued;
-  });
-}
-
-transom_status event_wait(transom_event* event, transom_stream*, transom_error* error) {
-  return guarded(event->device, error, [&] {
-    const std::lock_guard lock(event->device->mutex);
-    event->device->lanes->order_after(event->after);
-  });
 }
 
 // Whether all that the event stands for is done; asks, or waits.
@@ -218,128 +52,214 @@ bool passed(transom_event* event, bool wait) {
   return true;
 }
 
-transom_status event_query(transom_event* event, int32_t* done, transom_error* error) {
-  return guarded(event->device, error, [&] { *done = passed(event, false) ? 1 : 0; });
-}
+struct Table : Guard {
+  // ---- devices
 
-transom_status event_synchronize(transom_event* event, transom_error* error) {
-  return guarded(event->device, error, [&] { passed(event, true); });
-}
+  static void device_count(uint32_t* count) {
+    *count = static_cast<uint32_t>(visible_modules(*SynapseLibrary::open()).size());
+  }
 
-transom_status event_elapsed(transom_event* from, transom_event* to, double* seconds, transom_error* error) {
-  return guarded(from->device, error, [&] {
+  static void device_describe(uint32_t index, transom_device_properties* properties) {
+    const auto library = SynapseLibrary::open();
+    hand_over(describe_module(*library, module_of(*library, index)), properties);
+  }
+
+  static void device_open(uint32_t index, transom_device** device) {
+    const auto library = SynapseLibrary::open();
+    *device = new transom_device(library, module_of(*library, index));
+  }
+
+  static void device_close(transom_device* device) { delete device; }
+
+  // ---- memory
+
+  static void buffer_allocate(transom_device* device, size_t bytes, transom_buffer** buffer) {
+    auto made = std::make_unique<transom_buffer>(device);
+    made->bytes = bytes;
+    const std::lock_guard lock(device->mutex);
+    made->block = device->memory->allocate(bytes);
+    *buffer = made.release();
+  }
+
+  static void buffer_free(transom_buffer* buffer) {
+    if (!buffer) return;
+    {
+      const std::lock_guard lock(buffer->device->mutex);
+      buffer->device->memory->free(std::move(buffer->block));
+    }
+    delete buffer;
+  }
+
+  static void copy_to_device(transom_stream* stream, const void* from, transom_binding to, size_t bytes) {
+    refuse_in_capture(stream);
+    check(to, bytes);
+    if (bytes == 0) return;
+    const bool whole = to.offset == 0 && bytes == to.buffer->bytes;
+    if (whole) to.buffer->too_wide.reset();
+    if (to.offset % sizeof(int64_t) == 0 && bytes % sizeof(int64_t) == 0)
+      if (const auto found = first_too_wide(from, bytes / sizeof(int64_t)))
+        to.buffer->too_wide = {found->first + to.offset / sizeof(int64_t), found->second};
+    const std::lock_guard lock(stream->device->mutex);
+    stream->add(Lane::kIn, stream->device->copy_in(from, *to.buffer->block, to.offset, bytes));
+  }
+
+  static void copy_to_host(transom_stream* stream, transom_binding from, void* to, size_t bytes) {
+    refuse_in_capture(stream);
+    check(from, bytes);
+    if (bytes == 0) return;
+    const std::lock_guard lock(stream->device->mutex);
+    stream->add(Lane::kOut, stream->device->copy_out(*from.buffer->block, from.offset, to, bytes, stream));
+  }
+
+  static void copy_on_device(transom_stream* stream, transom_binding from, transom_binding to, size_t bytes) {
+    check(from, bytes);
+    check(to, bytes);
+    if (bytes == 0) return;
+    do_or_record(stream, [=](transom_stream& queue) {
+      to.buffer->too_wide = from.buffer->too_wide;
+      const std::lock_guard lock(queue.device->mutex);
+      queue.add(Lane::kCompute,
+                queue.device->copy_across(*from.buffer->block, from.offset, *to.buffer->block, to.offset, bytes));
+    });
+  }
+
+  static void memory_statistics(transom_device* device, transom_memory_statistics* statistics) {
+    const std::lock_guard lock(device->mutex);
+    transom_memory_statistics mine = device->memory->statistics();
+    mine.handles = device->handles;
+    hand_over(mine, statistics);
+  }
+
+  static void memory_reset_peak(transom_device* device) {
+    const std::lock_guard lock(device->mutex);
+    device->memory->reset_peak();
+  }
+
+  static void host_allocate(transom_device* device, size_t bytes, void** memory) {
+    const SynapseLibrary& library = device->library();
+    void* made = nullptr;
+    library.expect(library.synHostMalloc(device->id(), std::max<size_t>(bytes, 1), 0, &made),
+                   "allocating pinned host memory");
+    const std::lock_guard lock(device->mutex);
+    device->pinned[made] = bytes;
+    *memory = made;
+  }
+
+  static void host_free(transom_device* device, void* memory) {
+    if (!memory) return;
+    const std::lock_guard lock(device->mutex);
+    device->pinned.erase(memory);
+    device->library().synHostFree(device->id(), memory, 0);
+  }
+
+  // ---- streams and events
+
+  static void stream_create(transom_device* device, transom_stream** stream) { *stream = new transom_stream(device); }
+
+  static void stream_destroy(transom_stream* stream) { delete stream; }
+
+  static void stream_synchronize(transom_stream* stream) {
+    const std::lock_guard lock(stream->device->mutex);
+    stream->device->wait(stream->issued, stream);
+  }
+
+  static void event_create(transom_device* device, transom_event** event) {
+    auto made = std::make_unique<transom_event>(device);
+    device->library().expect(device->library().synEventCreate(&made->time, device->id(), EVENT_COLLECT_TIME),
+                             "creating an event");
+    *event = made.release();
+  }
+
+  static void event_destroy(transom_event* event) { delete event; }
+
+  static void event_record(transom_event* event, transom_stream* stream) {
+    transom_device& device = *event->device;
+    const std::lock_guard lock(device.mutex);
+    device.library().expect(device.library().synEventRecord(event->time, device.lanes->stream(Lane::kCompute)),
+                            "recording an event");
+    event->after = stream->issued;
+  }
+
+  static void event_wait(transom_event* event, transom_stream*) {
+    const std::lock_guard lock(event->device->mutex);
+    event->device->lanes->order_after(event->after);
+  }
+
+  static void event_query(transom_event* event, int32_t* done) { *done = passed(event, false) ? 1 : 0; }
+
+  static void event_synchronize(transom_event* event) { passed(event, true); }
+
+  static void event_elapsed(transom_event* from, transom_event* to, double* seconds) {
     const SynapseLibrary& library = from->device->library();
     uint64_t nanoseconds = 0;
     library.expect(library.synEventSynchronize(to->time), "waiting for an event");
     library.expect(library.synEventElapsedTime(&nanoseconds, from->time, to->time), "reading the time of events");
     *seconds = static_cast<double>(nanoseconds) * 1e-9;
-  });
-}
+  }
 
-// ---- programs
+  // ---- programs
 
-int32_t claims(transom_device* device, const char* op, const transom_value* inputs, size_t inputs_count,
-               const transom_attribute* attributes, size_t attributes_count) {
-  return claims_composite(op, {inputs, inputs_count}, {attributes, attributes_count}, device->type()) ? 1 : 0;
-}
+  static int32_t claims(transom_device* device, const char* op, const transom_value* inputs, size_t inputs_count,
+                        const transom_attribute* attributes, size_t attributes_count) {
+    return claims_composite(op, {inputs, inputs_count}, {attributes, attributes_count}, device->type()) ? 1 : 0;
+  }
 
-transom_status compile(transom_device* device, const transom_graph* graph, transom_executable** executable,
-                       transom_error* error) {
-  return guarded(device, error, [&] { *executable = new transom_executable(device, *graph); });
-}
+  static void compile(transom_device* device, const transom_graph* graph, transom_executable** executable) {
+    *executable = new transom_executable(device, *graph);
+  }
 
-void executable_destroy(transom_executable* executable) { delete executable; }
+  static void executable_destroy(transom_executable* executable) { delete executable; }
 
-transom_status run(transom_executable* executable, const transom_launch* launch, transom_error* error) {
-  return guarded(executable->device, error, [&] {
+  static void run(transom_executable* executable, const transom_launch* launch) {
     do_or_record(launch->stream, [executable, prepared = executable->prepare(*launch)](transom_stream& stream) {
       executable->run(*prepared, stream);
     });
-  });
-}
+  }
 
-const char* executable_describe(transom_executable* executable) { return executable->describe(); }
+  static const char* executable_describe(transom_executable* executable) { return executable->describe(); }
 
-transom_status capture_begin(transom_stream* stream, transom_error* error) {
-  return guarded(stream->device, error, [&] {
+  static void capture_begin(transom_stream* stream) {
     if (stream->recording) fail(TRANSOM_INVALID_ARGUMENT, "the stream is being captured already");
     stream->recording = std::make_unique<transom_capture>(stream->device);
-  });
-}
+  }
 
-transom_status capture_end(transom_stream* stream, transom_capture** capture, transom_error* error) {
-  return guarded(stream->device, error, [&] {
+  static void capture_end(transom_stream* stream, transom_capture** capture) {
     if (!stream->recording) fail(TRANSOM_INVALID_ARGUMENT, "the stream is not being captured");
     *capture = stream->recording.release();
-  });
-}
-
-transom_status capture_replay(transom_capture* capture, transom_stream* stream, transom_error* error) {
-  return guarded(stream->device, error, [&] {
-    for (const auto& work : capture->work) work(*stream);
-  });
-}
-
-void capture_destroy(transom_capture* capture) { delete capture; }
-
-transom_status profile(transom_device* device, transom_profile_callback callback, void* user, transom_error* error) {
-  return guarded(error, [&] { device->set_profile(callback, user); });
-}
-
-const char* device_report(transom_device* device) {
-  thread_local std::string text;
-  try {
-    text = device->report();
-  } catch (const std::exception&) {
-    return "{}";
   }
-  return text.c_str();
-}
+
+  static void capture_replay(transom_capture* capture, transom_stream* stream) {
+    for (const auto& work : capture->work) work(*stream);
+  }
+
+  static void capture_destroy(transom_capture* capture) { delete capture; }
+
+  // Of a lost device, too.
+  static transom_status profile(transom_device* device, transom_profile_callback callback, void* user, transom_error*) {
+    device->set_profile(callback, user);
+    return TRANSOM_OK;
+  }
+
+  static const char* device_report(transom_device* device) {
+    thread_local std::string text;
+    try {
+      text = device->report();
+    } catch (const std::exception&) {
+      return "{}";
+    }
+    return text.c_str();
+  }
+};
 
 }  // namespace
 
 transom_status transom_plugin_open(const transom_host* host, transom_plugin* plugin, transom_error* error) {
   return transom::plugin::open(host, plugin, error, [&](transom_plugin& mine) {
-    transom_host known{};
-    std::memcpy(&known, host, std::min(host->struct_size, sizeof known));
-    set_host(known);
+    set_host(transom::plugin::take_over(*host));
     mine.name = "hpu";
     mine.version = "1.0";
     mine.priority = 100;
-    mine.device_count = device_count;
-    mine.device_describe = device_describe;
-    mine.device_open = device_open;
-    mine.device_close = device_close;
-    mine.buffer_allocate = buffer_allocate;
-    mine.buffer_free = buffer_free;
-    mine.copy_to_device = copy_to_device;
-    mine.copy_to_host = copy_to_host;
-    mine.copy_on_device = copy_on_device;
-    mine.memory_statistics = memory_statistics;
-    mine.stream_create = stream_create;
-    mine.stream_destroy = stream_destroy;
-    mine.stream_synchronize = stream_synchronize;
-    mine.event_create = event_create;
-    mine.event_destroy = event_destroy;
-    mine.event_record = event_record;
-    mine.event_wait = event_wait;
-    mine.event_elapsed = event_elapsed;
-    mine.claims = claims;
-    mine.compile = compile;
-    mine.executable_destroy = executable_destroy;
-    mine.run = run;
-    mine.executable_describe = executable_describe;
-    mine.capture_begin = capture_begin;
-    mine.capture_end = capture_end;
-    mine.capture_replay = capture_replay;
-    mine.capture_destroy = capture_destroy;
-    mine.profile = profile;
-    mine.host_allocate = host_allocate;
-    mine.host_free = host_free;
-    mine.event_query = event_query;
-    mine.event_synchronize = event_synchronize;
-    mine.memory_reset_peak = memory_reset_peak;
-    mine.device_report = device_report;
+    transom::plugin::fill_table<Table>(mine);
     add_collectives(mine);
   });
 }

@@ -16,14 +16,10 @@ class Planner {
     for (size_t i = 0; i < graph.values_count; ++i) plan_.values.push_back(type_of(graph, static_cast<int32_t>(i)));
     plan_.inputs = checked(graph.inputs, graph.inputs_count);
     plan_.outputs = checked(graph.outputs, graph.outputs_count);
-    // Nodes of a newer host may be longer than ours: struct_size is the step from one to the next.
-    const auto* place = reinterpret_cast<const std::byte*>(graph.nodes);
-    for (size_t i = 0; i < graph.nodes_count; ++i) {
-      const auto& node = *reinterpret_cast<const transom_node*>(place);
+    size_t source = 0;
+    for (const transom_node& node : plugin::Nodes(graph))
       add_step(Node(graph, node), checked(node.inputs, node.inputs_count), checked(node.outputs, node.outputs_count),
-               i);
-      place += node.struct_size;
-    }
+               source++);
   }
 
   Plan make() {

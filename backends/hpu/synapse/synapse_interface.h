@@ -291,6 +291,11 @@ hcclResult_t hcclAllReduce(const void* from, void* to, size_t count, hcclDataTyp
 hcclResult_t hcclReduceScatter(const void* from, void* to, size_t countPerRank, hcclDataType_t, hcclRedOp_t, hcclComm_t,
                                void* stream);
 hcclResult_t hcclAllGather(const void* from, void* to, size_t countPerRank, hcclDataType_t, hcclComm_t, void* stream);
+hcclResult_t hcclAlltoAll(const void* from, void* to, size_t count, hcclDataType_t, hcclComm_t, void* stream);
+hcclResult_t hcclSend(const void* from, size_t count, hcclDataType_t, int peer, hcclComm_t, void* stream);
+hcclResult_t hcclRecv(void* to, size_t count, hcclDataType_t, int peer, hcclComm_t, void* stream);
+hcclResult_t hcclGroupStart(void);
+hcclResult_t hcclGroupEnd(void);
 
 #ifdef __cplusplus
 static_assert(sizeof(hcclUniqueId) == 1032);

@@ -28,7 +28,7 @@ namespace transom::hpu {
 // Functions of later ones; null where they are missing.
 #define TRANSOM_SYNAPSE_OPTIONAL(X) \
   X(synGetLastErrorMessage) X(synGraphCompileV2) X(synErrorGetMessageLength) X(synErrorGetMessage) \
-  X(synErrorDestroy)
+  X(synErrorDestroy) X(hcclAlltoAll) X(hcclSend) X(hcclRecv) X(hcclGroupStart) X(hcclGroupEnd)
 
 // Collectives: a library without them serves one card.
 #define TRANSOM_SYNAPSE_COLLECTIVES(X) \

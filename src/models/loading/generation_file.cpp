@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/loading/generation_file.h"
 
+#include "base/directories.h"
 #include "base/error.h"
 #include "base/json.h"
 
@@ -71,7 +72,7 @@ Config fields_of_model(const Config& config) {
 
 Config read_generation_config(const std::filesystem::path& directory, const Config& config) {
   const std::filesystem::path file = directory / "generation_config.json";
-  if (directory.empty() || !std::filesystem::exists(file)) return fields_of_model(config);
+  if (directory.empty() || !path_exists(file)) return fields_of_model(config);
   try {
     const Config read = Config::read(file);
     Json fields = Json::object();

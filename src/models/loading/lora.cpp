@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "base/directories.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/mt19937.h"
@@ -94,7 +95,7 @@ struct AdapterTensors {
   std::string where;
 
   explicit AdapterTensors(const fs::path& directory) {
-    if (!fs::exists(directory / kWeights)) fail("{}: expected {}, found none", directory.string(), kWeights);
+    if (!path_exists(directory / kWeights)) fail("{}: expected {}, found none", directory.string(), kWeights);
     where = (directory / kWeights).string();
     for (auto& [name, view] : SafetensorsFile::open(directory / kWeights).tensors()) {
       // With bias "all" PEFT saves those of the modules to save once more, under the names of its own wrappers.
@@ -119,7 +120,7 @@ std::string without_prefix(const std::string& key) {
 
 }  // namespace
 
-bool holds_adapters(const fs::path& directory) { return fs::exists(directory / kAdapterConfig); }
+bool holds_adapters(const fs::path& directory) { return path_exists(directory / kAdapterConfig); }
 
 void LowRankAdaptation::attach(Model& model, uint64_t seed) {
   if (model.adaptation_) fail("the model has adapters already; merge them before new ones are added");
@@ -223,7 +224,8 @@ void LowRankAdaptation::merge(Model& model) {
     if (parameter->adapter) {
       Tensor value = merged(*parameter);
       eval({value});
-      parameter->value = Tensor::from_bytes(value.to_bytes(), value.type());
+      const auto bytes = std::make_shared<const std::vector<std::byte>>(value.to_bytes());
+      parameter->value = Tensor::from_frozen(*bytes, value.type(), bytes);
       parameter->adapter.reset();
     }
     parameter->value.set_requires_grad();
@@ -234,6 +236,9 @@ void LowRankAdaptation::merge(Model& model) {
 
 std::unique_ptr<Model> LowRankAdaptation::load(const fs::path& directory, LoadOptions options, LoadReport* report) {
   const bool keep = options.keep_adapters;
+  if (options.quantization == "int8_channel")
+    fail(ErrorKind::kUsage, "{}: quantization: adapters stand beside weights of none or int8, found int8_channel",
+         directory.string());
   LoraConfig config(Config::read(directory / kAdapterConfig));
   const AdapterTensors tensors(directory);
   for (const TaskType& task : kTaskTypes) {
@@ -244,6 +249,11 @@ std::unique_ptr<Model> LowRankAdaptation::load(const fs::path& directory, LoadOp
       for (const std::string& name : {head + ".weight", head + ".out_proj.weight"})
         if (const TensorView* view = tensors.find(name); view && !options.num_labels && options.labels.empty()) {
           const int64_t labels = view->shape.at(0);
+          if (std::vector<std::string> names = classes_of_adapters(directory);
+              static_cast<int64_t>(names.size()) == labels && task.type != std::string("QUESTION_ANS")) {
+            options.labels = std::move(names);
+            continue;
+          }
           const Config base = Config::read(base_of_adapters(directory) / "config.json");
           if (labels != static_cast<int64_t>(base.get_map("id2label").size()) &&
               task.type != std::string("QUESTION_ANS"))

@@ -10,11 +10,14 @@
 #include "base/log.h"
 #include "base/mt19937.h"
 #include "io/checkpoint.h"
+#include "io/converted_view.h"
 #include "models/family.h"
-#include "models/loading/generation_file.h"
 #include "models/generative.h"
+#include "models/loading/generation_file.h"
 #include "models/loading/load_changed.h"
 #include "models/loading/lora.h"
+#include "models/precision.h"
+#include "nn/weight.h"
 #include "transom/hub.h"
 #include "transom/ops.h"
 
@@ -103,19 +106,18 @@ void warn_of_missing(const LoadReport& report, const std::string& where) {
   for (const std::string& name : shown)
     if (!near && report.unexpected.size() < 1000) near = nearest(name, report.unexpected);
   log(LogLevel::kWarning,
-      fmt::format("{}: {} tensors of the model are not there and are made new: {}{}{}", where, report.missing.size(),
+      fmt::format("{}: {} newly initialised: {}{}{}", where,
+                  report.missing.size() == 1
+                      ? "1 weight is missing from the checkpoint and was"
+                      : fmt::format("{} weights are missing from the checkpoint and were", report.missing.size()),
                   fmt::join(shown, ", "), report.missing.size() > kShown ? " ..." : "",
-                  near ? fmt::format("; not used '{}'", *near) : ""));
+                  near ? fmt::format("; the checkpoint holds '{}', which is not used", *near) : ""));
 }
 
 class Source : public ParameterSource {
  public:
-  Source(const Checkpoint* checkpoint, const Family& family, const LoadOptions& options)
-      : checkpoint_(checkpoint),
-        family_(family),
-        options_(options),
-        dtype_(parse_dtype(options.dtype)),
-        generator_(options.seed) {}
+  Source(const Checkpoint* checkpoint, const Family& family, const LoadOptions& options, DType dtype)
+      : checkpoint_(checkpoint), family_(family), options_(options), dtype_(dtype), generator_(options.seed) {}
 
   std::shared_ptr<Parameter> parameter(const std::string& name, const Shape& shape, const Initial& initial) override {
     auto parameter = loaded(name, {dtype_, shape}, initial);
@@ -211,9 +213,12 @@ class Source : public ParameterSource {
   }
 
   static Tensor from_view(const TensorView& view, DType dtype) {
-    const Tensor tensor = Tensor::from_frozen(view.bytes, {view.dtype, view.shape}, view.owner);
-    if (view.dtype == dtype) return tensor;
-    Tensor converted = cast(tensor, dtype);
+    const auto frozen = [](const TensorView& in) {
+      return Tensor::from_frozen(in.bytes, {in.dtype, in.shape}, in.owner);
+    };
+    if (view.dtype == dtype) return frozen(view);
+    if (const std::optional<TensorView> other = converted_view(view, dtype)) return frozen(*other);
+    Tensor converted = cast(frozen(view), dtype);
     eval({converted});
     return converted;
   }
@@ -243,6 +248,21 @@ class Source : public ParameterSource {
   std::set<std::string> used_;
 };
 
+// The type that the weights get: what the options name, else the configuration, else the checkpoint.
+DType weight_dtype(const LoadOptions& options, const Config& config, const Checkpoint* checkpoint) {
+  if (const std::optional<DType> named = parse_precision(options.dtype, "LoadOptions::dtype")) return *named;
+  const auto known = [](DType dtype) {
+    return dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat16;
+  };
+  for (const char* field : {"dtype", "torch_dtype"})
+    if (config.has(field))
+      if (const DType dtype = parse_dtype(config.get_string(field)); known(dtype)) return dtype;
+  if (checkpoint)
+    for (const auto& [name, view] : checkpoint->tensors())
+      if (known(view.dtype)) return view.dtype;
+  return DType::kFloat32;
+}
+
 void apply_labels(Config& config, const LoadOptions& options) {
   std::vector<std::string> labels = options.labels;
   if (labels.empty() && options.num_labels)
@@ -271,11 +291,18 @@ class ModelLoader {
     if (!same_labels || !options.problem_type.empty()) apply_labels(config, options);
     const Choice choice = choose(config, options.task);
     config.set("architectures", Json::array({choice.architecture->name}));
-    Source source(checkpoint, *choice.family, options);
+    const DType dtype = weight_dtype(options, config, checkpoint);
+    check_quantization(options.quantization, "LoadOptions::quantization");
+    Source source(checkpoint, *choice.family, options, dtype);
     std::unique_ptr<Model> model = choice.architecture->make(config, Scope(source));
     source.finish();
-    if (checkpoint) warn_of_missing(source.report, checkpoint->where());
-    model->parameters_ = std::move(source.parameters);
+    if (checkpoint && !report) warn_of_missing(source.report, checkpoint->where());  // who asks for it, says it
+    model->precision_ = {.dtype = dtype, .int8 = options.quantization == "int8"};
+    for (const auto& parameter : source.parameters) {
+      const bool packs = options.quantization == "int8_channel" && parameter->use != Parameter::Use::kOther;
+      if (packs) pack(*parameter, options.quantization);
+      (packs ? model->frozen_ : model->parameters_).push_back(parameter);
+    }
     model->buffers_ = std::move(source.buffers);
     if (auto* writer = dynamic_cast<GenerativeModel*>(model.get()))
       writer->generation_config_ = std::make_shared<Config>(read_generation_config(folder, config));

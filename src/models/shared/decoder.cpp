@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "models/precision.h"
 
 namespace transom {
 namespace {
@@ -57,12 +58,22 @@ DecoderInputs decoder_inputs(const NamedTensors& inputs, const ForwardContext& c
   return result;
 }
 
-void GenerativeModel::encode(const NamedTensors&, ForwardContext&) const {
-  fail(ErrorKind::kInternal, "{} has no encoder", architecture());
+void GenerativeModel::encode(const NamedTensors& inputs, ForwardContext& context) const {
+  const PrecisionScope scope(precision());
+  run_encoder(inputs, context);
 }
 
 Tensor GenerativeModel::next_logits(const Tensor& input_ids, const Tensor& position_ids,
                                     ForwardContext& context) const {
+  const PrecisionScope scope(precision());
+  return run_step(input_ids, position_ids, context);
+}
+
+void GenerativeModel::run_encoder(const NamedTensors&, ForwardContext&) const {
+  fail(ErrorKind::kInternal, "{} has no encoder", architecture());
+}
+
+Tensor GenerativeModel::run_step(const Tensor& input_ids, const Tensor& position_ids, ForwardContext& context) const {
   context.logits_to_keep = 1;
   NamedTensors inputs{{"input_ids", input_ids}};
   const std::vector<std::string> names = input_names();

@@ -2,9 +2,10 @@
 // Heads of decoder-only models: the next token, a class for the text, a class for each token, the place of an answer,
 // or the bare body.
 #include "base/error.h"
-#include "models/text/bert_encoder.h"
 #include "models/shared/decoder.h"
 #include "models/shared/encoder_heads.h"
+#include "models/text/bert_encoder.h"
+#include "nn/weight.h"
 
 namespace transom {
 namespace {
@@ -57,7 +58,7 @@ class DecoderForCausalLM : public DecoderModel {
     Tensor hidden = decoded.last_hidden_state;
     if (context.logits_to_keep > 0 && context.logits_to_keep < hidden.dim(1))
       hidden = slice(hidden, 1, hidden.dim(1) - context.logits_to_keep, hidden.dim(1));
-    Tensor logits = linear(hidden, weight_->value);
+    Tensor logits = linear(hidden, *weight_);
     if (traits_.logit_soft_cap > 0) logits = tanh(logits * (1 / traits_.logit_soft_cap)) * traits_.logit_soft_cap;
     const Tensor labels = inputs.find("labels"), auxiliary = body_->auxiliary_loss(decoded, inputs);
     Tensor loss;

@@ -87,13 +87,13 @@ VocabularyHead::VocabularyHead(const Scope& scope, const std::string& weight, co
   if (tied) scope.tied(weight);
 }
 
-void ConditionalGenerationModel::encode(const NamedTensors& inputs, ForwardContext& context) const {
+void ConditionalGenerationModel::run_encoder(const NamedTensors& inputs, ForwardContext& context) const {
   context.cache->encoder_states = body().encode(inputs, context).last_hidden_state;
   context.cache->encoder_mask = body().source_mask(inputs);
 }
 
-Tensor ConditionalGenerationModel::next_logits(const Tensor& input_ids, const Tensor& position_ids,
-                                               ForwardContext& context) const {
+Tensor ConditionalGenerationModel::run_step(const Tensor& input_ids, const Tensor& position_ids,
+                                            ForwardContext& context) const {
   const NamedTensors inputs{{"input_ids", input_ids}, {"position_ids", position_ids}};
   const DecoderInputs decoder = decoder_inputs(inputs, context, Positions::kInOrder, body().max_target_positions());
   const EncodedSource source{context.cache->encoder_states, additive_mask(context.cache->encoder_mask)};

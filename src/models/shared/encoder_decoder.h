@@ -6,6 +6,7 @@
 #include "models/shared/decoder.h"
 #include "models/shared/encoder_body.h"
 #include "models/shared/encoder_heads.h"
+#include "nn/weight.h"
 
 namespace transom {
 
@@ -68,7 +69,7 @@ class VocabularyHead {
  public:
   VocabularyHead(const Scope& scope, const std::string& weight, const Embedding& embedding, bool tied, int64_t width,
                  int64_t vocabulary, double deviation);
-  Tensor operator()(const Tensor& hidden) const { return linear(hidden, weight_->value); }  // [..., D] -> [..., V]
+  Tensor operator()(const Tensor& hidden) const { return linear(hidden, *weight_); }  // [..., D] -> [..., V]
 
  private:
   std::shared_ptr<Parameter> weight_;
@@ -94,8 +95,6 @@ class TextClassificationHead {
 class ConditionalGenerationModel : public GenerativeModel {
  public:
   bool has_encoder() const override { return true; }
-  void encode(const NamedTensors& inputs, ForwardContext& context) const override;
-  Tensor next_logits(const Tensor& input_ids, const Tensor& position_ids, ForwardContext& context) const override;
   int64_t max_positions() const override { return body().max_target_positions(); }
 
  protected:
@@ -105,6 +104,8 @@ class ConditionalGenerationModel : public GenerativeModel {
   virtual Tensor logits(const Tensor& hidden) const = 0;  // [B, T, D] -> [B, T, V]
 
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override;
+  void run_encoder(const NamedTensors& inputs, ForwardContext& context) const override;
+  Tensor run_step(const Tensor& input_ids, const Tensor& position_ids, ForwardContext& context) const override;
   std::vector<std::string> input_names() const override;
 
   int64_t decoder_start_token_id_, pad_token_id_;

@@ -4,8 +4,7 @@
 
 #include "base/error.h"
 #include "models/shared/decoder.h"
-#include "nn/lora.h"
-#include "ops/quantization.h"
+#include "nn/weight.h"
 
 namespace transom {
 namespace {
@@ -52,10 +51,7 @@ class Conv1D {
   }
   Tensor operator()(const Tensor& x) const {
     const ModuleScope module(path_);
-    if (QuantizedLinear::active())
-      return with_adapter(quantized_linear(x, weight_->value, bias_->value, true), x, *weight_);
-    const Tensor product = dot_general(x, weight_->value, {{}, {}, {x.rank() - 1}, {0}});
-    return with_adapter(product + cast(bias_->value, product.dtype()), x, *weight_);
+    return linear(x, *weight_, bias_->value);
   }
 
  private:

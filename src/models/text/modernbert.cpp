@@ -5,9 +5,10 @@
 #include <limits>
 
 #include "base/error.h"
-#include "models/shared/encoder_model.h"
 #include "models/family.h"
+#include "models/shared/encoder_model.h"
 #include "models/shared/rotary_config.h"
+#include "nn/weight.h"
 
 namespace transom {
 namespace {
@@ -246,7 +247,7 @@ class ModernBertForMaskedLM : public EncoderModel<ModernBertBody> {
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return with_head(inputs, context, [&](const Tensor& hidden) {
-      return token_outputs(linear(head_(hidden), weight_->value, bias_ ? bias_->value : Tensor()), inputs,
+      return token_outputs(linear(head_(hidden), *weight_, bias_ ? bias_->value : Tensor()), inputs,
                            context.num_items_in_batch);
     });
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/directories.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
@@ -36,8 +37,7 @@ CtcVocabulary CtcVocabulary::read(const std::filesystem::path& directory) {
   CtcVocabulary result;
   Json vocabulary = read_json(directory / "vocab.json");
   Json config = Json::object();
-  if (std::filesystem::exists(directory / "tokenizer_config.json"))
-    config = read_json(directory / "tokenizer_config.json");
+  if (path_exists(directory / "tokenizer_config.json")) config = read_json(directory / "tokenizer_config.json");
   set_token(config, "pad_token", result.pad_);
   set_token(config, "unk_token", result.unknown_);
   set_token(config, "word_delimiter_token", result.delimiter_);

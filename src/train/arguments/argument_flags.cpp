@@ -80,8 +80,11 @@ std::vector<std::pair<std::string, std::string>> assign_flags(std::span<const Bo
       if (words.size() > 1 || (negated && !words.empty()))
         fail(ErrorKind::kUsage, "--{}: expected {}, found also {}", name, negated ? "no value" : "one value",
              transom::quoted(words.back()));
-      if (words.empty() && !truth) fail(ErrorKind::kUsage, "--{}: expected a value, found none", name);
-      value = words.empty() ? Json(!negated) : Json(words[0]);
+      const std::string_view alone = found.argument->alone;
+      if (words.empty() && !truth && alone.empty()) fail(ErrorKind::kUsage, "--{}: expected a value, found none", name);
+      if (!words.empty()) value = words[0];
+      else if (truth) value = !negated;
+      else value = std::string(alone);
     }
     assign(tables, name, value, "--", notes);
   }

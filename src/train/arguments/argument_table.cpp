@@ -125,7 +125,8 @@ void check_choice(const Argument& argument, const std::string& value, const std:
 
 void set_field(const Argument& argument, void* record, const Json& given, const std::string& label) {
   // A choice may be a word that JSON or a flag writes as a boolean ("true").
-  const Json value = given.is_boolean() && !argument.choices.empty() ? Json(given.dump()) : given;
+  const bool as_word = !argument.choices.empty() || !argument.alone.empty();
+  const Json value = given.is_boolean() && as_word ? Json(given.dump()) : given;
   std::visit(Overloaded{[&](auto* field) { read(*field, value, label); }}, argument.field(record));
   std::visit(Overloaded{[&](int64_t* field) { check_range(argument, static_cast<double>(*field), label); },
                         [&](std::optional<int64_t>* field) {
@@ -159,6 +160,10 @@ void accept_without_field(const Argument& argument, const Json& value, const std
 
 Argument Argument::one_of(std::vector<std::string_view> values) && {
   choices = std::move(values);
+  return std::move(*this);
+}
+Argument Argument::alone_means(std::string_view value) && {
+  alone = value;
   return std::move(*this);
 }
 Argument Argument::at_least(double value) && {

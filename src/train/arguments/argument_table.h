@@ -33,7 +33,9 @@ struct Argument {
   double minimum = std::numeric_limits<double>::lowest();
   double maximum = std::numeric_limits<double>::max();
   bool above_minimum = false;  // the minimum itself is refused
+  std::string_view alone;      // kField of text: the value where the flag stands without one; empty: refused
 
+  Argument alone_means(std::string_view value) &&;
   Argument one_of(std::vector<std::string_view> values) &&;
   Argument at_least(double value) &&;
   Argument above(double value) &&;

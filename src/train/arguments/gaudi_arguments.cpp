@@ -5,6 +5,7 @@
 #include <array>
 #include <filesystem>
 
+#include "base/directories.h"
 #include "base/error.h"
 #include "base/json.h"
 
@@ -90,8 +91,8 @@ bool has_products(const Json& names, const std::string& where) {
 // finds; sums and losses are f32.
 void read_gaudi_config(const std::string& given, TrainArguments& arguments) {
   namespace fs = std::filesystem;
-  const fs::path path = fs::is_directory(given) ? fs::path(given) / "gaudi_config.json" : fs::path(given);
-  if (!fs::exists(path))
+  const fs::path path = directory_exists(given) ? fs::path(given) / "gaudi_config.json" : fs::path(given);
+  if (!path_exists(path))
     refuse("--gaudi_config_name: expected a gaudi_config.json or its directory, found no {}", path.string());
   const Json config = read_json(path);
   if (!config.is_object()) refuse("{}: expected a JSON object", path.string());

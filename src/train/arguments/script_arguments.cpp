@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/directories.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "train/arguments/argument_tables.h"
@@ -26,10 +27,11 @@ const Argument kArguments[] = {
     field<&S::cache_dir>("cache_dir", "Directory of downloaded checkpoints."),
     field<&S::model_revision>("model_revision", "Branch, tag or commit of the checkpoint."),
     field<&S::token>("token", "Token for private checkpoints."),
-    field<&S::ignore_mismatched_sizes>("ignore_mismatched_sizes", "Draw a head anew whose shape does not fit."),
+    field<&S::ignore_mismatched_sizes>("ignore_mismatched_sizes", "Re-initialise a head whose shape does not match."),
     field<&S::config_overrides>("config_overrides",
                                 "Changes to the configuration of a new model, as name=value,name=value."),
-    field<&S::dtype>("dtype", "Type of the weights.").one_of({"float32", "bfloat16", "float16", "auto"}),
+    field<&S::dtype>("dtype", "Type of the weights where nothing is trained; training keeps float32.")
+        .one_of({"float32", "bfloat16", "float16", "auto", "fp32", "bf16", "fp16"}),
     alias("torch_dtype", "dtype"),
     only_default("trust_remote_code", {"false", "0", "no"}, kNoCode),
     ignored("use_fast_tokenizer", "there is one implementation of each tokenizer"),
@@ -43,31 +45,35 @@ const Argument kArguments[] = {
         .one_of({"lazy", "eager", "compile", "graph"}),
     field<&S::quantization>("quantization", "int8: linear layers in 8-bit integers (evaluate only).")
         .one_of({"none", "int8"}),
-    field<&S::overfit_batch>("overfit_batch", "Repeat this one batch (safetensors) in place of the files."),
-    field<&S::json>("json", "Print one line of JSON an update."),
+    field<&S::overfit_batch>("overfit_batch",
+                             "Train on this one batch (safetensors) again and again, in place of the files."),
+    field<&S::json>("json", "Print one line of JSON per update."),
     field<&S::profile>("profile",
                        "Write a trace of all kernels here (Perfetto opens it), and print what took longest."),
 
     section("Files"),
-    field<&S::train_file>("train_file", "Rows to train on: .csv, .tsv, .json, .jsonl, .conll or .txt."),
-    field<&S::validation_file>("validation_file", "Rows to evaluate on."),
+    field<&S::train_file>("train_file", "File to train on: .csv, .tsv, .json, .jsonl, .conll or .txt."),
+    field<&S::validation_file>("validation_file", "File to evaluate on."),
     alias("eval_file", "validation_file"),
-    field<&S::test_file>("test_file", "Rows to predict."),
-    field<&S::train_dir>("train_dir", "Images to train on: one folder a class."),
-    field<&S::validation_dir>("validation_dir", "Images to evaluate on: one folder a class."),
-    field<&S::train_val_split>("train_val_split", "Part of train_dir to evaluate on where validation_dir is missing.")
+    field<&S::test_file>("test_file", "File to predict."),
+    field<&S::train_dir>("train_dir", "Images or sounds to train on: one folder per class."),
+    field<&S::validation_dir>("validation_dir", "Images or sounds to evaluate on: one folder per class."),
+    field<&S::train_val_split>("train_val_split",
+                               "Fraction of train_dir to evaluate on where validation_dir is missing.")
         .at_least(0),
     field<&S::dataset_name>("dataset_name", "Directory with train, validation and test files."),
     field<&S::column_names>("column_names", "Names of the columns of a CSV or TSV file that has no header."),
-    field<&S::delimiter>("delimiter", "What separates fields (default: a comma, or a tab in .tsv)."),
+    field<&S::delimiter>("delimiter", "Character between fields (default: a comma, or a tab in .tsv)."),
+    field<&S::file_format>("file_format", "Format of the files, whatever their names end in.")
+        .one_of({"csv", "tsv", "json", "conll", "text"}),
     field<&S::validation_split_percentage>("validation_split_percentage",
-                                           "Rows kept from training where there is no validation file.")
+                                           "Percentage of rows to evaluate on where there is no validation file.")
         .at_least(0)
         .at_most(100),
-    field<&S::max_train_samples>("max_train_samples", "Take only the first so many rows.").at_least(1),
-    field<&S::max_eval_samples>("max_eval_samples", "Evaluate only the first so many rows.").at_least(1),
-    field<&S::max_predict_samples>("max_predict_samples", "Predict only the first so many rows.").at_least(1),
-    field<&S::overwrite_output_dir>("overwrite_output_dir", "Start anew in an output_dir that has checkpoints."),
+    field<&S::max_train_samples>("max_train_samples", "Train on the first N rows only.").at_least(1),
+    field<&S::max_eval_samples>("max_eval_samples", "Evaluate the first N rows only.").at_least(1),
+    field<&S::max_predict_samples>("max_predict_samples", "Predict the first N rows only.").at_least(1),
+    field<&S::overwrite_output_dir>("overwrite_output_dir", "Remove the checkpoints of an earlier run in output_dir."),
     only_default("dataset_config_name", {"", "null"}, "it names a part of a data set on the Hub; give files"),
     only_default("train_split_name", {"train"}, "it names a part of a data set on the Hub; give files"),
     only_default("streaming", {"false", "0", "no"}, "files larger than memory are read as they are needed anyway"),
@@ -80,10 +86,10 @@ const Argument kArguments[] = {
         .one_of({"cola", "mnli", "mrpc", "qnli", "qqp", "rte", "sst2", "stsb", "wnli", "ner", "pos", "chunk"}),
     field<&S::text_column_name>("text_column_name", "Column of the text or of the tokens."),
     field<&S::text_column_names>("text_column_names", "Columns of text, joined, as a list with commas."),
-    field<&S::text_column_delimiter>("text_column_delimiter", "What joins the columns of text."),
+    field<&S::text_column_delimiter>("text_column_delimiter", "Text between the joined columns."),
     field<&S::label_column_name>("label_column_name", "Column of the labels."),
     field<&S::do_regression>("do_regression", "Regression (default: when labels are fractions)."),
-    field<&S::shuffle_train_dataset>("shuffle_train_dataset", "Shuffle rows before the first so many are taken."),
+    field<&S::shuffle_train_dataset>("shuffle_train_dataset", "Shuffle rows before max_train_samples are taken."),
     field<&S::shuffle_seed>("shuffle_seed", "Seed of that shuffle.").at_least(0),
     field<&S::metric_name>("metric_name", "Metric to evaluate with (default: the task's)."),
 
@@ -99,7 +105,8 @@ const Argument kArguments[] = {
                               "devices that compile for each shape, else 0).")
         .at_least(0)
         .at_most(1024),
-    field<&S::block_size>("block_size", "Length of the pieces that text is cut into (causal language models).")
+    field<&S::block_size>("block_size",
+                          "Length of the blocks that text is split into, in tokens (causal language models).")
         .at_least(1),
 
     section("Token classification"),
@@ -108,7 +115,8 @@ const Argument kArguments[] = {
 
     section("Question answering"),
     field<&S::version_2_with_negative>("version_2_with_negative", "Some questions have no answer."),
-    field<&S::null_score_diff_threshold>("null_score_diff_threshold", "How much better no answer must be."),
+    field<&S::null_score_diff_threshold>("null_score_diff_threshold",
+                                         "Margin by which no answer must be better to be given."),
     field<&S::doc_stride>("doc_stride", "Overlap of the windows over a long context.").at_least(0),
     field<&S::n_best_size>("n_best_size", "Candidates of an answer.").at_least(1),
     field<&S::max_answer_length>("max_answer_length", "Longest answer in tokens.").at_least(1),
@@ -133,8 +141,7 @@ const Argument kArguments[] = {
     field<&S::max_length_seconds>("max_length_seconds", "Longest part of a sound that is trained on (classification).")
         .above(0),
     field<&S::attention_mask>("attention_mask", "Tell the model which samples are padding (audio classification)."),
-    field<&S::freeze_feature_encoder>("freeze_feature_encoder",
-                                      "Leave the convolutions of a speech model as they are."),
+    field<&S::freeze_feature_encoder>("freeze_feature_encoder", "Do not train the convolutions of a speech model."),
 
     section("Speech recognition"),
     field<&S::chars_to_ignore>("chars_to_ignore", "Characters that are taken out of transcripts."),
@@ -158,15 +165,15 @@ const Argument kArguments[] = {
         .at_most(1),
     field<&S::mask_feature_length>("mask_feature_length", "Length of a masked span of features.").at_least(1),
     field<&S::layerdrop>("layerdrop", "Part of the layers that are left out.").at_least(0).at_most(1),
-    field<&S::ctc_loss_reduction>("ctc_loss_reduction", "How the losses of rows are joined.").one_of({"mean", "sum"}),
-    field<&S::ctc_zero_infinity>("ctc_zero_infinity", "Transcripts that are too long for their sound count nothing."),
+    field<&S::ctc_loss_reduction>("ctc_loss_reduction", "How the losses of rows are combined.").one_of({"mean", "sum"}),
+    field<&S::ctc_zero_infinity>("ctc_zero_infinity", "Ignore transcripts that are too long for their sound."),
     field<&S::add_adapter>("add_adapter", "Convolutions behind the encoder that make frames fewer."),
 
     section("Images and captions"),
     field<&S::image_column>("image_column", "Column of the image files (default: image_path, else the first)."),
     field<&S::caption_column>("caption_column", "Column of the captions (default: caption, else the second)."),
-    field<&S::freeze_vision_model>("freeze_vision_model", "Leave the vision encoder as it is."),
-    field<&S::freeze_text_model>("freeze_text_model", "Leave the text encoder as it is."),
+    field<&S::freeze_vision_model>("freeze_vision_model", "Do not train the vision encoder."),
+    field<&S::freeze_text_model>("freeze_text_model", "Do not train the text encoder."),
 
     section("Clicks"),
     field<&S::max_ind_range>("max_ind_range", "Take categories modulo this; -1: modulo their table's rows.")
@@ -175,29 +182,32 @@ const Argument kArguments[] = {
     section("Sequence to sequence"),
     field<&S::source_lang>("source_lang", "Language to translate from: its key in `translation`."),
     field<&S::target_lang>("target_lang", "Language to translate into."),
-    field<&S::source_prefix>("source_prefix", "Words before every source text (T5: 'translate English to French: ')."),
+    field<&S::source_prefix>("source_prefix",
+                             "Text put before every source text (T5: 'translate English to French: ')."),
     field<&S::text_column>("text_column", "Column of the source text (summarisation)."),
     field<&S::summary_column>("summary_column", "Column of the target text (summarisation)."),
     field<&S::max_source_length>("max_source_length", "Longest source in tokens; longer ones are cut.").at_least(1),
     field<&S::max_target_length>("max_target_length", "Longest target in tokens; longer ones are cut.").at_least(1),
     field<&S::val_max_target_length>("val_max_target_length", "The same in evaluation (default: max_target_length).")
         .at_least(1),
-    field<&S::ignore_pad_token_for_loss>("ignore_pad_token_for_loss", "Padding of labels has no part in the loss."),
+    field<&S::ignore_pad_token_for_loss>("ignore_pad_token_for_loss", "Ignore the padding of labels in the loss."),
     field<&S::predict_with_generate>("predict_with_generate", "Evaluate with generated texts (BLEU, ROUGE)."),
     field<&S::generation_max_length>("generation_max_length",
                                      "Longest generated text in tokens (default: val_max_target_length).")
         .at_least(1),
-    field<&S::generation_num_beams>("generation_num_beams", "Beams of generated texts (default: the checkpoint's).")
+    field<&S::generation_num_beams>("generation_num_beams",
+                                    "Number of beams of generated texts (default: the checkpoint's).")
         .at_least(1),
-    field<&S::num_beams>("num_beams", "The same; it goes before generation_num_beams.").at_least(1),
+    field<&S::num_beams>("num_beams", "Number of beams; overrides generation_num_beams.").at_least(1),
     only_default("sortish_sampler", {"false", "0", "no"}, "see --train_sampling_strategy group_by_length"),
-    field<&S::span_corruption>("span_corruption", "Pre-train T5: foretell spans that are cut out of plain text."),
+    field<&S::span_corruption>("span_corruption",
+                               "Pre-train T5: predict masked spans of plain text (span corruption)."),
     field<&S::mean_noise_span_length>("mean_noise_span_length", "Mean length of those spans, in tokens.").at_least(1),
 
     section("LoRA"),
     field<&S::use_peft>("use_peft", "Train low-rank adapters beside the frozen weights, and save them as PEFT does."),
     field<&S::lora_r>("lora_r", "Rank of the adapters.").at_least(1),
-    field<&S::lora_alpha>("lora_alpha", "What the adapters' product is multiplied with, over the rank."),
+    field<&S::lora_alpha>("lora_alpha", "LoRA alpha: the update is scaled by alpha / r."),
     field<&S::lora_dropout>("lora_dropout", "Dropout before the adapters.").at_least(0).at_most(1),
     field<&S::lora_target_modules>("lora_target_modules",
                                    "Linear layers that get adapters: names, a regular expression for whole names, or "
@@ -208,15 +218,15 @@ const Argument kArguments[] = {
     field<&S::lora_bias>("lora_bias", "Biases that are trained too.").one_of({"none", "all", "lora_only"}),
     field<&S::lora_rank_pattern>("lora_rank_pattern", "Other ranks for some modules, as an object or a file."),
     field<&S::lora_alpha_pattern>("lora_alpha_pattern", "Other alphas for some modules."),
-    field<&S::use_rslora>("use_rslora", "Divide by the root of the rank, not by the rank."),
-    field<&S::use_dora>("use_dora", "DoRA, which is refused."),
+    field<&S::use_rslora>("use_rslora", "Scale by alpha / sqrt(r) (rsLoRA)."),
+    field<&S::use_dora>("use_dora", "DoRA (not supported)."),
     only_default("load_in_8bit", {"false", "0", "no"}, "weights of adapters' models are not quantised"),
     only_default("load_in_4bit", {"false", "0", "no"}, "weights of adapters' models are not quantised"),
 
     section("Early stopping"),
-    field<&S::early_stopping_patience>("early_stopping_patience", "Stop after so many evaluations that are no better.")
+    field<&S::early_stopping_patience>("early_stopping_patience", "Stop after N evaluations without improvement.")
         .at_least(1),
-    field<&S::early_stopping_threshold>("early_stopping_threshold", "What counts as better.").at_least(0),
+    field<&S::early_stopping_threshold>("early_stopping_threshold", "Minimum improvement.").at_least(0),
 };
 
 // A part of the data set in `folder`: a file such as train.csv, or a folder of one folder a class.
@@ -225,9 +235,8 @@ void find_part(const std::filesystem::path& folder, std::initializer_list<const 
   for (const char* name : names) {
     if (file || (classes && *classes)) return;
     for (const char* ending : {".csv", ".tsv", ".jsonl", ".json", ".conll", ".txt"})
-      if (const auto path = folder / (std::string(name) + ending); !file && std::filesystem::is_regular_file(path))
-        file = path.string();
-    if (!file && classes && std::filesystem::is_directory(folder / name)) *classes = (folder / name).string();
+      if (const auto path = folder / (std::string(name) + ending); !file && file_exists(path)) file = path.string();
+    if (!file && classes && directory_exists(folder / name)) *classes = (folder / name).string();
   }
 }
 
@@ -245,7 +254,7 @@ void resolve(TrainArguments& arguments) {
   resolve_gaudi(arguments);
   arguments.training.resolve();
   ScriptArguments& script = arguments.script;
-  if (script.dataset_name && !std::filesystem::exists(*script.dataset_name))
+  if (script.dataset_name && !path_exists(*script.dataset_name))
     fail(ErrorKind::kUsage,
          "dataset_name: {} is no local directory, and data sets are not downloaded; give --train_file and "
          "--validation_file",
@@ -317,14 +326,6 @@ TrainArguments parse_train_arguments(const std::vector<std::string>& given) {
   assign_flags(tables, flags, own, arguments.notes);
   if (!arguments.help) resolve(arguments);
   return arguments;
-}
-
-std::string train_help() {
-  TrainArguments defaults;
-  return "Usage: transom train --model_name_or_path MODEL --train_file FILE --output_dir DIRECTORY [ARGUMENT ...]\n"
-         "       transom train --config ARGUMENTS.json [ARGUMENT ...]\n" +
-         describe({script_table(), &defaults.script}) + describe({training_table(), &defaults.training}) +
-         describe({gaudi_table(), &defaults.training});
 }
 
 }  // namespace transom

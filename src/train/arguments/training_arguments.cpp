@@ -21,21 +21,21 @@ constexpr std::string_view kOtherSharding = "Transom shards with its own collect
 const Argument kArguments[] = {
     section("Duration and batch size"),
     field<&T::output_dir>("output_dir", "Directory for checkpoints, results and the trained model."),
-    field<&T::per_device_train_batch_size>("per_device_train_batch_size", "Rows a device takes in one pass.")
+    field<&T::per_device_train_batch_size>("per_device_train_batch_size", "Batch size per device for training.")
         .at_least(1),
     alias("per_gpu_train_batch_size", "per_device_train_batch_size"),
-    field<&T::num_train_epochs>("num_train_epochs", "How often all rows are seen; may be a fraction.").at_least(0),
+    field<&T::num_train_epochs>("num_train_epochs", "Number of epochs; may be a fraction.").at_least(0),
     field<&T::max_steps>("max_steps", "Number of updates; when positive it overrides num_train_epochs.").at_least(-1),
 
     section("Learning rate"),
-    field<&T::learning_rate>("learning_rate", "Initial (largest) learning rate.").at_least(0),
-    field<&T::lr_scheduler_type>("lr_scheduler_type", "How the learning rate goes on.")
+    field<&T::learning_rate>("learning_rate", "Learning rate after warm-up.").at_least(0),
+    field<&T::lr_scheduler_type>("lr_scheduler_type", "Learning-rate schedule.")
         .one_of({"linear", "cosine", "cosine_with_restarts", "polynomial", "constant", "constant_with_warmup",
                  "inverse_sqrt", "reduce_lr_on_plateau", "cosine_with_min_lr", "cosine_warmup_with_min_lr",
                  "warmup_stable_decay"}),
     field<&T::lr_scheduler_kwargs>("lr_scheduler_kwargs", "Further arguments of the schedule, as an object or a file."),
-    field<&T::warmup_steps>("warmup_steps", "Updates of linear warm-up; below 1, a ratio of all updates.").at_least(0),
-    field<&T::warmup_ratio>("warmup_ratio", "Warm-up as a ratio of all updates; warmup_steps goes before it.")
+    field<&T::warmup_steps>("warmup_steps", "Linear warm-up in updates; below 1, a ratio of all updates.").at_least(0),
+    field<&T::warmup_ratio>("warmup_ratio", "Warm-up as a ratio of all updates; warmup_steps overrides it.")
         .at_least(0)
         .at_most(1),
 
@@ -44,14 +44,15 @@ const Argument kArguments[] = {
         .one_of({"adamw_torch", "adamw_torch_fused", "adafactor", "sgd", "adagrad", "rmsprop", "lion_32bit"}),
     alias("optimizer", "optim"),
     field<&T::optim_args>("optim_args", "Further arguments of the optimizer, as name=value,name=value."),
-    field<&T::weight_decay>("weight_decay", "Weight decay, of all weights but biases and norms.").at_least(0),
+    field<&T::weight_decay>("weight_decay", "Weight decay for all weights except biases and norms.").at_least(0),
     field<&T::adam_beta1>("adam_beta1", "Decay of Adam's first moment.").at_least(0).at_most(1),
     field<&T::adam_beta2>("adam_beta2", "Decay of Adam's second moment.").at_least(0).at_most(1),
-    field<&T::adam_epsilon>("adam_epsilon", "What Adam adds to the root of the second moment.").at_least(0),
+    field<&T::adam_epsilon>("adam_epsilon", "Epsilon of Adam.").at_least(0),
     only_default("optim_target_modules", {"", "null", "none"}, "GaLore and APOLLO are not implemented"),
 
     section("Regularisation and stability"),
-    field<&T::gradient_accumulation_steps>("gradient_accumulation_steps", "Passes whose gradients make one update.")
+    field<&T::gradient_accumulation_steps>("gradient_accumulation_steps",
+                                           "Number of steps to accumulate gradients before an optimizer update.")
         .at_least(1),
     field<&T::average_tokens_across_devices>("average_tokens_across_devices",
                                              "Divide the loss by the tokens of all devices, not of each."),
@@ -61,10 +62,10 @@ const Argument kArguments[] = {
 
     section("Precision"),
     field<&T::bf16>("bf16", "Compute in bfloat16 with float32 weights and sums."),
-    field<&T::fp16>("fp16", "Computing in float16, which is refused (see bf16)."),
-    field<&T::bf16_full_eval>("bf16_full_eval", "Evaluate with products in bfloat16 where the model is not trained."),
-    field<&T::fp16_full_eval>("fp16_full_eval", "Evaluating in float16, which is refused (see bf16_full_eval)."),
-    field<&T::tf32>("tf32", "Let float32 products be rounded to TF32 where the device has it."),
+    field<&T::fp16>("fp16", "float16 (not supported; see bf16)."),
+    field<&T::bf16_full_eval>("bf16_full_eval", "Use bfloat16 in evaluations outside of training."),
+    field<&T::fp16_full_eval>("fp16_full_eval", "float16 in evaluation (not supported; see bf16_full_eval)."),
+    field<&T::tf32>("tf32", "Allow TF32 in float32 products where the device has it."),
     ignored("fp16_opt_level", kNoTorch),
     ignored("half_precision_backend", kNoTorch),
     ignored("fp16_backend", kNoTorch),
@@ -73,7 +74,7 @@ const Argument kArguments[] = {
     field<&T::activation_checkpointing>("activation_checkpointing", "Recompute activations in the backward pass."),
     alias("gradient_checkpointing", "activation_checkpointing"),
     field<&T::activation_checkpointing_kwargs>("activation_checkpointing_kwargs",
-                                               "Its settings, of which none changes what is computed here."),
+                                               "Settings of activation checkpointing."),
     alias("gradient_checkpointing_kwargs", "activation_checkpointing_kwargs"),
     ignored("auto_find_batch_size", "a batch that does not fit into memory is an error; give a smaller one"),
     field<&T::torch_compile>("torch_compile", "Compile the model; Transom always does (see --mode)."),
@@ -89,15 +90,14 @@ const Argument kArguments[] = {
 
     section("Logging"),
     field<&T::logging_strategy>("logging_strategy", "When to log.").one_of({"no", "steps", "epoch"}),
-    field<&T::logging_steps>("logging_steps", "Log every so many updates; below 1, a ratio of all updates.")
-        .at_least(0),
+    field<&T::logging_steps>("logging_steps", "Log every N updates; below 1, a ratio of all updates.").at_least(0),
     field<&T::logging_first_step>("logging_first_step", "Log the first update too."),
     field<&T::logging_nan_inf_filter>("logging_nan_inf_filter",
                                       "Leave losses that are NaN or infinite out of the log."),
     field<&T::logging_dir>("logging_dir", "Directory of TensorBoard's files (default: runs/ in output_dir)."),
-    field<&T::include_num_input_tokens_seen>("include_num_input_tokens_seen", "Count the tokens that were read.")
+    field<&T::include_num_input_tokens_seen>("include_num_input_tokens_seen", "Count the input tokens.")
         .one_of({"no", "all", "non_padding", "true", "false"}),
-    field<&T::log_level>("log_level", "How much to say.")
+    field<&T::log_level>("log_level", "Level of messages.")
         .one_of({"passive", "debug", "info", "warning", "error", "critical", "detail"}),
     field<&T::disable_tqdm>("disable_tqdm", "Show no progress bar."),
     field<&T::report_to>("report_to", "Where to report: none, tensorboard, or all (which is tensorboard)."),
@@ -114,15 +114,16 @@ const Argument kArguments[] = {
     section("Evaluation"),
     field<&T::eval_strategy>("eval_strategy", "When to evaluate.").one_of({"no", "steps", "epoch"}),
     alias("evaluation_strategy", "eval_strategy"),
-    field<&T::eval_steps>("eval_steps", "Evaluate every so many updates (default: logging_steps); below 1, a ratio.")
+    field<&T::eval_steps>("eval_steps", "Evaluate every N updates (default: logging_steps); below 1, a ratio.")
         .at_least(0),
     field<&T::eval_delay>("eval_delay", "Updates or epochs before the first evaluation.").at_least(0),
-    field<&T::per_device_eval_batch_size>("per_device_eval_batch_size", "Rows a device takes in evaluation.")
+    field<&T::per_device_eval_batch_size>("per_device_eval_batch_size", "Batch size per device for evaluation.")
         .at_least(1),
     alias("per_gpu_eval_batch_size", "per_device_eval_batch_size"),
     field<&T::prediction_loss_only>("prediction_loss_only", "Evaluate only the loss."),
     field<&T::eval_on_start>("eval_on_start", "Evaluate once before the first update."),
-    field<&T::eval_accumulation_steps>("eval_accumulation_steps", "Passes before outputs leave the device.")
+    field<&T::eval_accumulation_steps>("eval_accumulation_steps",
+                                       "Evaluation steps before outputs are moved to the host.")
         .at_least(1),
     ignored("eval_do_concat_batches", "predictions of all batches are always taken together"),
     ignored("eval_use_gather_object", "only tensors are gathered"),
@@ -132,33 +133,35 @@ const Argument kArguments[] = {
 
     section("Checkpoints"),
     field<&T::save_strategy>("save_strategy", "When to write a checkpoint.").one_of({"no", "steps", "epoch", "best"}),
-    field<&T::save_steps>("save_steps", "Write one every so many updates; below 1, a ratio of all updates.")
+    field<&T::save_steps>("save_steps", "Write a checkpoint every N updates; below 1, a ratio of all updates.")
         .at_least(0),
-    field<&T::save_total_limit>("save_total_limit", "Keep at most so many checkpoints, and the best one.").at_least(0),
-    field<&T::save_only_model>("save_only_model", "Write only the weights, from which a run cannot be resumed."),
-    field<&T::load_best_model_at_end>("load_best_model_at_end", "End with the weights of the best checkpoint."),
-    field<&T::metric_for_best_model>("metric_for_best_model", "The metric that tells the best (default: loss)."),
-    field<&T::greater_is_better>("greater_is_better", "Whether more of it is better (default: not for a loss)."),
-    field<&T::resume_from_checkpoint>("resume_from_checkpoint", "A checkpoint directory, or true for the last one."),
-    field<&T::ignore_data_skip>("ignore_data_skip", "Resume with the first row of the data."),
+    field<&T::save_total_limit>("save_total_limit", "Keep at most N checkpoints, and the best one.").at_least(0),
+    field<&T::save_only_model>("save_only_model", "Write only the weights; such a run cannot be resumed."),
+    field<&T::load_best_model_at_end>("load_best_model_at_end", "Load the best checkpoint at the end of training."),
+    field<&T::metric_for_best_model>("metric_for_best_model",
+                                     "Metric that chooses the best checkpoint (default: loss)."),
+    field<&T::greater_is_better>("greater_is_better", "Whether a greater metric is better (default: not for a loss)."),
+    field<&T::resume_from_checkpoint>("resume_from_checkpoint",
+                                      "Checkpoint directory to resume from; alone, or true: the last in output_dir.")
+        .alone_means("true"),
+    field<&T::ignore_data_skip>("ignore_data_skip", "Resume with the first row of the data, not with the next one."),
     only_default("save_safetensors", {"true"}, "weights are always written as safetensors"),
     ignored("save_on_each_node", "only the first process writes"),
     ignored("enable_jit_checkpoint", "a run that is ended by a signal resumes from its last checkpoint"),
     ignored("restore_callback_states_from_checkpoint", "the state of early stopping is always restored"),
 
     section("Several devices"),
-    field<&T::ddp_backend>("ddp_backend", "How processes reach each other: mpi or gloo (cpu), hccl (hpu)."),
-    field<&T::ddp_bucket_cap_mb>("ddp_bucket_cap_mb", "Gradients are exchanged in pieces of so many megabytes (25).")
-        .at_least(0),
-    field<&T::ddp_timeout>("ddp_timeout", "For how many seconds processes wait for each other.").at_least(1),
+    field<&T::ddp_backend>("ddp_backend", "Communication between processes: mpi or gloo (cpu), hccl (hpu)."),
+    field<&T::ddp_bucket_cap_mb>("ddp_bucket_cap_mb", "Size of a gradient bucket in megabytes (25).").at_least(0),
+    field<&T::ddp_timeout>("ddp_timeout", "Seconds that processes wait for each other.").at_least(1),
 
     section("Random numbers"),
     field<&T::seed>("seed", "Seed of everything random.").at_least(0),
     field<&T::data_seed>("data_seed", "Seed of the order of rows (default: seed).").at_least(0),
-    field<&T::full_determinism>("full_determinism", "Compute so that every run gives the same bits."),
+    field<&T::full_determinism>("full_determinism", "Every run gives the same bits."),
 
     section("Data"),
-    field<&T::dataloader_drop_last>("dataloader_drop_last", "Leave out a last batch that is not full."),
+    field<&T::dataloader_drop_last>("dataloader_drop_last", "Drop the last batch if it is not full."),
     field<&T::remove_unused_columns>("remove_unused_columns", "Give the model only the columns that it takes."),
     field<&T::label_names>("label_names", "The columns that are labels."),
     field<&T::train_sampling_strategy>("train_sampling_strategy", "The order of rows.")
@@ -222,6 +225,12 @@ void TrainingArguments::resolve() {
       refuse("report_to: expected tensorboard, all or none, found {}", transom::quoted(place));
   }
 
+  // As flags and files write that no checkpoint is meant.
+  if (resume_from_checkpoint &&
+      (resume_from_checkpoint->empty() || *resume_from_checkpoint == "false" || *resume_from_checkpoint == "False"))
+    resume_from_checkpoint.reset();
+  if (load_best_model_at_end && eval_strategy == "no")
+    refuse("load_best_model_at_end: expected an eval_strategy, found no");
   if (eval_strategy != "no") do_eval = true;
   if (eval_strategy == "steps" && eval_steps.value_or(0) == 0) eval_steps = logging_steps;
   if (eval_strategy == "steps" && *eval_steps == 0)

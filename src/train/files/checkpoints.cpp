@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/directories.h"
+#include "base/files.h"
+
 namespace transom {
 
 namespace {
@@ -44,6 +47,11 @@ std::optional<std::string> last_whole_checkpoint(const std::filesystem::path& fo
   while (!names.empty() && !std::filesystem::exists(folder / names.back() / "trainer_state.json", none))
     names.pop_back();
   return last_checkpoint(names);
+}
+
+void remove_checkpoints(const std::filesystem::path& folder) {
+  for (const std::string& name : checkpoints_in(folder))
+    if (file_exists(folder / name / "trainer_state.json")) remove_directory(folder / name);
 }
 
 void remove_unfinished_checkpoints(const std::filesystem::path& folder) {

@@ -25,6 +25,9 @@ std::optional<std::string> last_checkpoint(const std::vector<std::string>& names
 // where there is none.
 std::optional<std::string> last_whole_checkpoint(const std::filesystem::path& folder);
 
+// Removes the checkpoints in a directory that another run left: directories checkpoint-N with a trainer_state.json.
+void remove_checkpoints(const std::filesystem::path& folder);
+
 // What the name of a checkpoint begins with while it is written or removed.
 inline constexpr std::string_view kUnfinishedPrefix = "tmp-";
 // Removes what a killed run left: directories that are not yet, or no longer, checkpoints.

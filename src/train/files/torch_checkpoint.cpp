@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/files/torch_checkpoint.h"
 
+#include "base/directories.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -135,9 +136,7 @@ void load_optimizer(const std::filesystem::path& path, const Model& model, Train
 
 }  // namespace
 
-bool is_torch_checkpoint(const std::filesystem::path& directory) {
-  return std::filesystem::exists(directory / kOptimizer);
-}
+bool is_torch_checkpoint(const std::filesystem::path& directory) { return path_exists(directory / kOptimizer); }
 
 void load_torch_run(const std::filesystem::path& directory, const Model& model, TrainStep& step, Schedule& schedule,
                     int64_t global_step) {

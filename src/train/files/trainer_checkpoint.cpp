@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/files/trainer_checkpoint.h"
 
+#include "base/directories.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "io/config.h"
 #include "io/safetensors.h"
 #include "models/loading/lora.h"
 #include "train/files/torch_checkpoint.h"
@@ -52,11 +54,27 @@ void load_parameters(const std::filesystem::path& directory, Model& model) {
   take(loaded->buffers(), model.buffers(), "buffer");
 }
 
+namespace {
+
+void expect_same_class(const std::filesystem::path& directory, const Model& model) {
+  const auto file = directory / "config.json";
+  if (model.adaptation() || !file_exists(file)) return;
+  const std::vector<std::string> classes = Config::read(file).get_strings("architectures");
+  if (!classes.empty() && classes[0] != model.architecture())
+    fail("{}: is a checkpoint of {}, and this run trains {}; resume it with the task that it was trained for",
+         directory.string(), classes[0], model.architecture());
+}
+
+}  // namespace
+
 void load_run(const std::filesystem::path& directory, Model& model, TrainStep& step, Schedule& schedule,
               TrainerState& state) {
+  if (!file_exists(directory / kState))
+    fail("{}: expected a checkpoint of a run, which holds {}; found none", directory.string(), kState);
+  expect_same_class(directory, model);
   state = TrainerState::load(directory / kState);
   load_parameters(directory, model);
-  if (is_torch_checkpoint(directory) && !std::filesystem::exists(directory / kOptimizer)) {
+  if (is_torch_checkpoint(directory) && !path_exists(directory / kOptimizer)) {
     load_torch_run(directory, model, step, schedule, state.global_step);
     return;
   }

@@ -5,9 +5,11 @@
 #include <cmath>
 #include <limits>
 
+#include "base/directories.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/json_errors.h"
 
 namespace transom {
 namespace {
@@ -184,7 +186,7 @@ TrainerState TrainerState::from_json(std::string_view text, std::string_view whe
       for (const Json& record : *history)
         state.log_history.push_back(to_record(record, fmt::format("{}: log_history", where)));
   } catch (const Json::exception& error) {
-    fail("{}: is no state of a trainer: {}", where, error.what());
+    fail("{}: is not the state of a Trainer: {}", where, json_reason(error));
   }
   return state;
 }
@@ -199,7 +201,7 @@ void save_metrics(const std::filesystem::path& folder, std::string_view split, c
   write_file(folder / fmt::format("{}_results.json", split), dump_json(sorted(object), 4, true));
   if (!combined) return;
   const fs::path path = folder / "all_results.json";
-  Json all = fs::exists(path) ? read_json(path) : Json::object();
+  Json all = path_exists(path) ? read_json(path) : Json::object();
   require(all.is_object(), "{}: expected an object", path.string());
   all.update(object);
   write_file(path, dump_json(sorted(all), 4, true));

@@ -39,7 +39,8 @@ std::vector<Tensor> mean_over_processes(const std::vector<Tensor>& tensors, doub
   for (size_t b = 0; b < buckets.size(); ++b) {
     std::vector<Tensor> flat;
     for (const size_t i : buckets[b]) flat.push_back(reshape(tensors[i], {-1}));
-    const Tensor mean = all_reduce(flat.size() == 1 ? flat[0] : concatenate(flat, 0), static_cast<int64_t>(b)) * share;
+    const Tensor mean =
+        all_reduce(flat.size() == 1 ? flat[0] : concatenate(flat, 0), kAfterBackward + static_cast<int64_t>(b)) * share;
     int64_t begin = 0;
     for (const size_t i : buckets[b]) {
       const int64_t end = begin + tensors[i].size();

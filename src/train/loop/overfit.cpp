@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/loop/schedules.h"
-#include "train/tasks/task_data.h"
 #include "train/loop/train_step.h"
+#include "train/tasks/task_data.h"
 
 namespace transom {
 

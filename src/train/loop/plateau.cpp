@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/json_errors.h"
 
 namespace transom {
 
@@ -52,7 +53,7 @@ void PlateauSchedule::load(const Json& state) {
     cooling_ = state.at("cooldown_counter").get<int64_t>();
     learning_rate_ = state.at("_last_lr").at(0).get<double>();
   } catch (const Json::exception& error) {
-    fail("learning rate schedule: expected the state of reduce_lr_on_plateau: {}", error.what());
+    fail("learning rate schedule: expected the state of reduce_lr_on_plateau: {}", json_reason(error));
   }
 }
 

@@ -7,12 +7,15 @@
 #include "base/error.h"
 #include "device/communicator.h"
 #include "distributed/process_group.h"
+#include "distributed/seed.h"
 #include "io/config.h"
 #include "nn/losses.h"
 #include "nn/noisy_embedding.h"
 #include "nn/sparse_lookups.h"
 #include "tensor/evaluate.h"
+#include "tensor/mode_scope.h"
 #include "train/loop/gradient_buckets.h"
+#include "train/loop/rollback.h"
 #include "transom/compile.h"
 #include "transom/gradients.h"
 #include "transom/ops.h"
@@ -126,24 +129,12 @@ Tensor as_tensor(std::optional<int64_t> items) {
   return items ? Tensor::from(std::vector<float>{static_cast<float>(*items)}, {}) : Tensor();
 }
 
-// While one lives, nothing is computed that is not asked for.
-class OnlyTrace {
- public:
-  OnlyTrace() : before_(mode()) { set_mode(Mode::kLazy); }
-  ~OnlyTrace() { set_mode(before_); }
-  OnlyTrace(const OnlyTrace&) = delete;
-  OnlyTrace& operator=(const OnlyTrace&) = delete;
-
- private:
-  Mode before_;
-};
-
 }  // namespace
 
 // Whether the loss divides by the number of items where it is given: then it is part of the loss's graph.
 bool TrainStep::takes_items(const NamedTensors& inputs) {
   if (!takes_items_) {
-    const OnlyTrace trace;
+    const ModeScope only_trace(Mode::kLazy);
     const NoGradient only_looking;
     const Tensor items = as_tensor(1);
     const long before = items.node().use_count();
@@ -205,13 +196,19 @@ NamedTensors TrainStep::forward(const NamedTensors& inputs) const {
 
 TrainStep::Result TrainStep::operator()(const std::vector<NamedTensors>& micro_batches, double learning_rate,
                                         int64_t step) {
+  for (const auto& parameter : trained_)
+    if (parameter->value.dtype() != DType::kFloat32)
+      fail("{}: expected weights of float32 to train, found {}; load the model with dtype float32", parameter->name,
+           name_of(parameter->value.dtype()));
+  Rollback before(trained_, model_.buffers(), *optimizer_);
   const Result result = trace(micro_batches, learning_rate, step);
-  // By now only the graph holds the old parameters: the new ones take their memory.
+  // By now only the graph and `before` hold the old parameters: the new ones take their memory.
   std::vector<Tensor> everything{result.loss, result.gradient_norm};
   for (const auto& parameter : trained_) everything.push_back(parameter->value);
   for (const auto& buffer : model_.buffers()) everything.push_back(buffer->value);
   for (const auto& [name, state] : optimizer_->state()) everything.push_back(state);
-  evaluation_(everything);
+  evaluation_(everything, [&](const auto& buffer) { return before.references_to(buffer); });
+  before.discard();
   for (const auto& parameter : trained_) parameter->value.set_requires_grad();
   return result;
 }
@@ -294,7 +291,7 @@ TrainStep::Result TrainStep::trace(const std::vector<NamedTensors>& micro_batche
                            .buffer_updates = &buffer_updates};
     const int64_t draw = step * 4096 + static_cast<int64_t>(i);
     // Each process has rows of its own, and draws of its own for them.
-    context.dropout_key = Tensor::from(std::vector<int64_t>{arguments_.seed + rank, draw << 20}, {2});
+    context.dropout_key = Tensor::from(std::vector<int64_t>{seed_of_rank(arguments_.seed, rank), draw << 20}, {2});
     const NoisyEmbedding noise(noisy_, arguments_.neftune_noise_alpha.value_or(0), context.dropout_key);
     // The rows that processes use differ: they exchange whole tables.
     const CollectLookups tables(optimizer_->takes_rows() && processes == 1);

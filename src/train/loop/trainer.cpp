@@ -2,9 +2,11 @@
 // The loop of a run: epochs, updates, and what happens between them.
 #include "transom/trainer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 
+#include "base/directories.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/log.h"
@@ -12,15 +14,17 @@
 #include "data/padding.h"
 #include "device/static_shapes.h"
 #include "distributed/process_group.h"
+#include "tensor/mode_scope.h"
 #include "train/files/checkpoints.h"
-#include "train/loop/evaluation.h"
-#include "train/loop/trainer_control.h"
-#include "train/loop/model_inputs.h"
-#include "train/loop/samplers.h"
 #include "train/files/tensorboard.h"
-#include "train/loop/train_step.h"
 #include "train/files/trainer_checkpoint.h"
 #include "train/files/trainer_state.h"
+#include "train/loop/evaluation.h"
+#include "train/loop/model_inputs.h"
+#include "train/loop/run_checks.h"
+#include "train/loop/samplers.h"
+#include "train/loop/train_step.h"
+#include "train/loop/trainer_control.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -42,18 +46,6 @@ bool is_main() { return process_rank() == 0; }
 void wait_for_main() {
   if (ProcessGroup* group = process_group()) group->barrier();
 }
-
-// A mode for as long as this lives.
-class ModeScope {
- public:
-  explicit ModeScope(Mode wanted) : before_(mode()) { set_mode(wanted); }
-  ~ModeScope() { set_mode(before_); }
-  ModeScope(const ModeScope&) = delete;
-  ModeScope& operator=(const ModeScope&) = delete;
-
- private:
-  Mode before_;
-};
 
 }  // namespace
 
@@ -79,10 +71,12 @@ struct Trainer::Run {
   double loss_sum = 0;
   double last_norm = 0, last_rate = 0;
   int64_t logged_step = 0;
+  int64_t finite_losses = 0;
   double total_loss = 0;
   int64_t steps_of_this_call = 0;
   bool stop = false, training = false;
-  int64_t tokens_before = 0;  // that a resumed run had seen
+  std::optional<std::string> last_checkpoint, interrupted;  // directories
+  int64_t tokens_before = 0;                                // that a resumed run had seen
   std::chrono::steady_clock::time_point begin;
   double aside = 0;  // seconds of what was no training: logging, evaluating, saving
 
@@ -97,9 +91,11 @@ struct Trainer::Run {
 
   void log_training() {
     if (state.global_step == logged_step) return;
-    LogRecord record = {{"loss", loss_sum / static_cast<double>(state.global_step - logged_step)},
-                        {"grad_norm", last_norm},
-                        {"learning_rate", last_rate}};
+    LogRecord record;
+    // What is not a number is left out, as logging_nan_inf_filter asks.
+    if (finite_losses > 0) record.emplace_back("loss", loss_sum / static_cast<double>(state.global_step - logged_step));
+    if (std::isfinite(last_norm)) record.emplace_back("grad_norm", last_norm);
+    record.emplace_back("learning_rate", last_rate);
     if (const double seconds = seconds_since(begin); arguments.include_num_input_tokens_seen != "no" && seconds > 0) {
       record.emplace_back("train_runtime", seconds);
       record.emplace_back("train_tokens_per_second",
@@ -108,6 +104,7 @@ struct Trainer::Run {
     log(std::move(record));
     logged_step = state.global_step;
     loss_sum = 0;
+    finite_losses = 0;
   }
 
   // Rows that all processes evaluate at once.
@@ -153,7 +150,7 @@ struct Trainer::Run {
   }
 
   LogRecord evaluate(const std::string& prefix) {
-    if (!eval_data) fail("evaluation was asked for, but there is no evaluation data");
+    if (!eval_data) fail(ErrorKind::kUsage, "there is no evaluation data: give a validation_file");
     const auto begin = std::chrono::steady_clock::now();
     const bool loss_only = arguments.prediction_loss_only;
     const Predictions predictions = predict(*eval_data, loss_only, arguments.dataloader_drop_last);
@@ -173,6 +170,9 @@ struct Trainer::Run {
 
   void save_model(const fs::path& directory) {
     if (!is_main()) return;
+    if (const auto name = broken_weight(*model))
+      fail("the weights are not finite after step {} ({}) and are not saved; {}", state.global_step, *name,
+           way_out_of_nan(last_checkpoint));
     model->save_pretrained(directory.string());
     write_file(directory / "training_args.json", arguments.to_json());
     if (save_hook) save_hook(directory.string());
@@ -190,14 +190,14 @@ struct Trainer::Run {
 
   // Written beside its name and renamed, and renamed before it is removed, so that a killed run never leaves half a
   // checkpoint under a checkpoint's name.
-  void write_checkpoint() {
+  void write_checkpoint(bool only_model) {
     const fs::path folder(arguments.output_dir), destination = folder / checkpoint_name(state.global_step);
     const fs::path temporary = folder / (std::string(kUnfinishedPrefix) + checkpoint_name(state.global_step));
-    fs::remove_all(temporary);
+    remove_tree(temporary);
     try {
-      fs::create_directories(temporary);
+      make_directories(temporary);
       save_model(temporary);
-      save_run(temporary, step, *schedule, state, arguments.save_only_model);
+      save_run(temporary, step, *schedule, state, only_model);
       replace_directory(temporary, destination);
     } catch (...) {  // a full disk, a device that is lost while its weights are copied
       std::error_code none;
@@ -207,10 +207,32 @@ struct Trainer::Run {
     remove_old_checkpoints();
   }
 
-  void save_checkpoint() {
+  void save_checkpoint(bool only_model) {
     if (early_stopping) state.stateful_callbacks = early_stopping->state();
-    if (is_main()) write_checkpoint();
+    if (is_main()) write_checkpoint(only_model);
+    last_checkpoint = (fs::path(arguments.output_dir) / checkpoint_name(state.global_step)).string();
     for (const auto& callback : callbacks) callback->on_save(arguments, state);
+  }
+
+  // Asks the callbacks of all processes, which then end at the same update.
+  bool is_interrupted() {
+    bool asked = false;
+    for (const auto& callback : callbacks) asked |= callback->should_interrupt();
+    if (ProcessGroup* group = process_group()) {
+      const std::vector<std::string> all = group->all_gather(asked ? "1" : "");
+      asked = std::any_of(all.begin(), all.end(), [](const std::string& each) { return !each.empty(); });
+    }
+    return asked;
+  }
+
+  // Ends the run with a checkpoint to resume from, whatever save_strategy and save_only_model say.
+  void interrupt() {
+    const std::string name = checkpoint_name(state.global_step);
+    const bool is_saved =
+        last_checkpoint && fs::path(*last_checkpoint).filename() == name && !arguments.save_only_model;
+    if (!is_saved) save_checkpoint(false);
+    interrupted = last_checkpoint;
+    stop = true;
   }
 
   void carry_out(TrainerControl decisions) {
@@ -234,7 +256,7 @@ struct Trainer::Run {
     if (decisions.save) {
       if (state.best_global_step == state.global_step)
         state.best_model_checkpoint = (fs::path(arguments.output_dir) / checkpoint_name(state.global_step)).string();
-      save_checkpoint();
+      save_checkpoint(arguments.save_only_model);
     }
     stop |= decisions.stop;
     for (const auto& callback : callbacks) stop |= callback->should_stop();
@@ -245,14 +267,16 @@ struct Trainer::Run {
     const TrainStep::Result result = step(batches, last_rate, state.global_step);
     const double loss = result.loss.item<float>();
     last_norm = result.gradient_norm.item<float>();
-    if (!std::isfinite(loss)) {
-      if (!arguments.logging_nan_inf_filter)
-        fail("the loss became {} at step {}; a lower learning rate or max_grad_norm may help", loss,
-             state.global_step + 1);
-      transom::log(LogLevel::kWarning,
-                   fmt::format("the loss is {} at step {}; a lower learning rate or max_grad_norm may help", loss,
-                               state.global_step + 1));
+    if (!std::isfinite(loss) || !std::isfinite(last_norm)) {
+      const std::string what =
+          fmt::format("the loss is {} and the gradient norm {} at step {}", loss, last_norm, state.global_step + 1);
+      const auto broken = broken_weight(*model);
+      if (broken)
+        fail("{}, which leaves weights that are not finite ({}); {}", what, *broken, way_out_of_nan(last_checkpoint));
+      if (!arguments.logging_nan_inf_filter) fail("{}; {}", what, way_out_of_nan(last_checkpoint));
+      transom::log(LogLevel::kWarning, what + "; a lower learning rate or max_grad_norm may help");
     }
+    finite_losses += std::isfinite(loss);
     // Trainer's filter puts the mean so far in the place of what is not a number.
     const double counted =
         std::isfinite(loss) ? loss : loss_sum / static_cast<double>(1 + state.global_step - logged_step);
@@ -290,6 +314,7 @@ void Trainer::set_step_reports(std::function<void(const StepReport&)> report) { 
 void Trainer::set_save_hook(std::function<void(const std::string&)> hook) { run_->save_hook = std::move(hook); }
 Model& Trainer::model() { return *run_->model; }
 const TrainerState& Trainer::state() const { return run_->state; }
+const std::optional<std::string>& Trainer::interrupted() const { return run_->interrupted; }
 
 void Trainer::save_model(const std::string& directory) {
   run_->save_model(directory.empty() ? run_->arguments.output_dir : directory);
@@ -302,6 +327,8 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
   const TrainingArguments& arguments = run.arguments;
   if (!run.train_data || run.train_data->rows == 0)
     fail("there is nothing to train on: set_train_data was not called, or the data has no rows");
+  if (const auto asks = asks_for_evaluation(arguments); asks && !run.eval_data)
+    fail(ErrorKind::kUsage, "{}: there is no evaluation data; give a validation_file", *asks);
   const int64_t accumulation = arguments.gradient_accumulation_steps;
   const bool by_length = arguments.train_sampling_strategy == "group_by_length";
   const TrainSampler sampler(run.train_data->rows,
@@ -325,28 +352,42 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
                                 .learning_rate = arguments.learning_rate,
                                 .warmup_steps = arguments.warmup_steps_of(duration.updates),
                                 .steps = duration.updates});
+  run.last_checkpoint.reset();
+  run.interrupted.reset();
   Position position;
   if (resume_from) {
     fs::path directory(*resume_from);
     if (*resume_from == "true" || *resume_from == "True") {
       const auto last = last_whole_checkpoint(arguments.output_dir);
-      if (!last) fail("resume_from_checkpoint: {} holds no checkpoint", arguments.output_dir);
+      if (!last)
+        fail("resume_from_checkpoint: {} holds no checkpoint; leave the argument out to train from the start",
+             arguments.output_dir);
       directory = fs::path(arguments.output_dir) / *last;
     }
     load_run(directory, *run.model, run.step, *run.schedule, run.state);
     for (const auto& parameter : run.model->parameters()) parameter->value.set_requires_grad();
     if (run.early_stopping) run.early_stopping->load(run.state.stateful_callbacks);
-    if (!arguments.ignore_data_skip) position = resume_position(run.state.global_step, batches, accumulation);
+    run.last_checkpoint = directory.string();
+    const Position reached = resume_position(run.state.global_step, batches, accumulation);
+    if (!arguments.ignore_data_skip) position = reached;
+    compare_epochs(
+        directory, run.state,
+        static_cast<double>(reached.epoch) + static_cast<double>(reached.batch) / static_cast<double>(batches));
   }
+  const bool is_finished = resume_from && run.state.global_step >= duration.updates;
+  if (is_finished)
+    transom::log(LogLevel::kInfo,
+                 fmt::format("nothing left to train: step {} of {}", run.state.global_step, duration.updates));
   run.state.max_steps = duration.updates;
   run.state.num_train_epochs = duration.epochs;
   run.state.train_batch_size = arguments.per_device_train_batch_size;
   run.state.compute_steps(arguments, duration.updates);
   run.logged_step = run.state.global_step;
   run.loss_sum = run.total_loss = 0;
+  run.finite_losses = 0;
   run.steps_of_this_call = 0;
   run.stop = false;
-  fs::create_directories(arguments.output_dir);
+  make_directories(arguments.output_dir);
   if (resume_from) wait_for_main();  // all have read what is removed now
   if (is_main()) remove_unfinished_checkpoints(arguments.output_dir);
   // A killed run may have come to write one, but not to remove another.
@@ -365,7 +406,7 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
   auto counted_from = run.begin;  // throughput_warmup_steps
   run.aside = 0;
   for (const auto& callback : run.callbacks) callback->on_train_begin(arguments, run.state);
-  if (arguments.eval_on_start && run.eval_data) run.evaluate("eval");
+  if (arguments.eval_on_start && !is_finished) run.evaluate("eval");
 
   for (int64_t epoch = position.epoch; epoch < duration.epochs && !run.stop && run.state.global_step < duration.updates;
        ++epoch) {
@@ -396,8 +437,17 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
       run.state.epoch = static_cast<double>(epoch) + static_cast<double>(batch) / static_cast<double>(batches);
       for (const auto& callback : run.callbacks) callback->on_step_end(arguments, run.state);
       run.carry_out(after_step(arguments, run.state));
+      // At the end of an epoch only after what belongs to the epoch, which a resumed run would leave out.
+      if (batch < batches && !run.stop && run.is_interrupted()) run.interrupt();
     }
+    if (run.interrupted) break;
     run.carry_out(after_epoch(arguments, run.state));
+    if (run.is_interrupted()) run.interrupt();
+  }
+  if (run.interrupted) {
+    run.training = false;
+    for (const auto& callback : run.callbacks) callback->on_train_end(arguments, run.state);
+    return {};
   }
 
   if (arguments.load_best_model_at_end && run.state.best_model_checkpoint) {
@@ -406,10 +456,14 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
     for (const auto& parameter : run.model->parameters()) parameter->value.set_requires_grad();
   }
   run.training = false;
+  if (is_finished) {
+    for (const auto& callback : run.callbacks) callback->on_train_end(arguments, run.state);
+    return {};
+  }
   // The run's time is whole; rates are over the updates that count.
   LogRecord summary = speed_metrics("train", seconds_since(run.begin), std::nullopt, std::nullopt);
   const int64_t warm_up = std::min(arguments.throughput_warmup_steps, run.steps_of_this_call);
-  const int64_t updates = warm_up > 0 ? duration.updates - warm_up : duration.updates;
+  const int64_t updates = run.steps_of_this_call - warm_up;
   const double counted = seconds_since(counted_from) - (arguments.adjust_throughput ? run.aside : 0);
   const LogRecord rates = speed_metrics(
       "train", counted,

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/json_errors.h"
 
 namespace transom {
 namespace {
@@ -51,7 +52,7 @@ void EarlyStopping::load(const JsonText& state) {
     worse_ =
         parse_json(state.text, "early stopping").at("attributes").at("early_stopping_patience_counter").get<int64_t>();
   } catch (const Json::exception& error) {
-    fail("early stopping: expected a state with early_stopping_patience_counter: {}", error.what());
+    fail("early stopping: expected a state with early_stopping_patience_counter: {}", json_reason(error));
   }
 }
 

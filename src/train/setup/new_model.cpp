@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/setup/new_model.h"
 
+#include "base/directories.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
@@ -35,7 +36,7 @@ Json default_feature_extractor(const Config& config) {
 }  // namespace
 
 void copy_preprocessor(const fs::path& from, const fs::path& to) {
-  if (fs::exists(from / kPreprocessor)) write_file(to / kPreprocessor, read_file(from / kPreprocessor));
+  if (path_exists(from / kPreprocessor)) write_file(to / kPreprocessor, read_file(from / kPreprocessor));
 }
 
 void start_from_scratch(TrainArguments& arguments, Preprocessing preprocessing) {
@@ -44,9 +45,10 @@ void start_from_scratch(TrainArguments& arguments, Preprocessing preprocessing) 
   const fs::path directory = fs::path(arguments.training.output_dir) / "new_model";
   // Its head was made for the configuration's classes, not for those of the data.
   if (preprocessing != Preprocessing::kTokenizer) script.ignore_mismatched_sizes = true;
-  if (!fs::exists(directory / "model.safetensors")) {
+  const bool anew = script.overwrite_output_dir && !arguments.training.resume_from_checkpoint;
+  if (anew || !path_exists(directory / "model.safetensors")) {
     fs::path file(*script.config_name);
-    if (fs::is_directory(file)) file /= "config.json";
+    if (directory_exists(file)) file /= "config.json";
     const bool text = preprocessing == Preprocessing::kTokenizer;
     const bool images = preprocessing == Preprocessing::kImages || preprocessing == Preprocessing::kTokenizerAndImages;
     const auto model = Model::from_config(read_file(file), {.task = text ? "feature-extraction" : "",
@@ -55,11 +57,11 @@ void start_from_scratch(TrainArguments& arguments, Preprocessing preprocessing) 
       Tokenizer::from_pretrained(script.tokenizer_name.value_or(*script.config_name))
           .save_pretrained(directory.string());
     if (images || preprocessing == Preprocessing::kSounds) {
-      fs::create_directories(directory);
+      make_directories(directory);
       const auto& given = images ? script.image_processor_name : script.feature_extractor_name;
       const fs::path from = given ? fs::path(*given) : file.parent_path();
       copy_preprocessor(from, directory);
-      if (!fs::exists(directory / kPreprocessor))
+      if (!path_exists(directory / kPreprocessor))
         write_file(directory / kPreprocessor, dump_json(images ? default_image_processor(model->config())
                                                                : default_feature_extractor(model->config()),
                                                         2) +

@@ -5,9 +5,9 @@
 
 #include "base/mt19937.h"
 #include "train/setup/freeze.h"
-#include "train/tasks/labelled_file_sets.h"
 #include "train/setup/new_model.h"
 #include "train/tasks/audio_rows.h"
+#include "train/tasks/labelled_file_sets.h"
 #include "train/tasks/tasks.h"
 #include "train/tasks/text_features.h"
 
@@ -77,7 +77,7 @@ void prepare_audio_classification(const TrainArguments& arguments, const TaskFil
       labelled_file_sets(arguments, files, {is_sound_name, "sounds", script.audio_column_name});
   LoadOptions options = load_options(arguments, "audio-classification");
   options.labels = sets.new_labels;
-  setup.model = Model::from_pretrained(directory.string(), options);
+  setup.model = load_model(arguments, directory.string(), options);
   if (script.freeze_feature_encoder) freeze_feature_encoder(*setup.model);
 
   const SoundRows rows{{}, FeatureExtractor::read(preprocessor), script.attention_mask, script.pad_to_multiple_of};

@@ -60,7 +60,7 @@ void score_causal_language_modelling(TaskSetup& setup) {
 
 void prepare_causal_language_modelling(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup) {
   const ScriptArguments& script = arguments.script;
-  setup.model = Model::from_pretrained(script.model_name_or_path, load_options(arguments, "text-generation"));
+  setup.model = load_model(arguments, script.model_name_or_path, load_options(arguments, "text-generation"));
   const TextEncoder encoder(arguments, *setup.model, std::nullopt);
   const int64_t block_size = block_size_of(script, encoder.tokenizer(), *setup.model);
   // Of the decoders these alone have types of tokens.

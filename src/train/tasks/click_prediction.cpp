@@ -102,7 +102,9 @@ TrainingData rows_of(ClickLog given, std::vector<bool> counts) {
       for (size_t table = 0; table < log->categories.size(); ++table)
         batch.numbers["lS_i." + std::to_string(table)].push_back(
             table_row(*log, values[log->categories[table]], table, where));
-      if (log->label) batch.label_values.push_back(static_cast<float>(number_of(values[*log->label], where)));
+      if (!log->label) continue;
+      require_label(values[*log->label], fmt::format("{}, column '{}'", where, log->data.columns()[*log->label].name));
+      batch.label_values.push_back(static_cast<float>(number_of(values[*log->label], where)));
     }
     // One category a bag: bag b begins at b.
     PaddedRows& offsets = batch.sequences["lS_o"];
@@ -128,7 +130,7 @@ Metrics click_metrics(const Predictions& predictions) {
 
 void prepare_click_prediction(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup) {
   const ScriptArguments& script = arguments.script;
-  setup.model = Model::from_pretrained(script.model_name_or_path, load_options(arguments, "click-prediction"));
+  setup.model = load_model(arguments, script.model_name_or_path, load_options(arguments, "click-prediction"));
   const Config& config = setup.model->config();
   std::optional<ClickLog> train, validation;
   if (files.train) train = click_log(*files.train, config, script);

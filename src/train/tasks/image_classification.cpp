@@ -10,8 +10,8 @@
 #include "base/threads.h"
 #include "images/augment.h"
 #include "images/image_processor.h"
-#include "train/tasks/labelled_file_sets.h"
 #include "train/setup/new_model.h"
+#include "train/tasks/labelled_file_sets.h"
 #include "train/tasks/tasks.h"
 #include "train/tasks/text_features.h"
 
@@ -105,7 +105,7 @@ void prepare_image_classification(const TrainArguments& arguments, const TaskFil
       labelled_file_sets(arguments, files, {is_image_name, "images", arguments.script.image_column_name});
   LoadOptions options = load_options(arguments, "image-classification");
   options.labels = sets.new_labels;
-  setup.model = Model::from_pretrained(directory.string(), options);
+  setup.model = load_model(arguments, directory.string(), options);
 
   const ImageProcessor processor = ImageProcessor::from_pretrained(preprocessor);
   const auto size = processor.training_size();

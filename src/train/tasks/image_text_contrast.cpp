@@ -74,7 +74,7 @@ void prepare_image_text_contrast(const TrainArguments& arguments, const TaskFile
   const ScriptArguments& script = arguments.script;
   const std::filesystem::path directory = script.model_name_or_path;
   const std::filesystem::path preprocessor = script.image_processor_name.value_or(directory.string());
-  setup.model = Model::from_pretrained(directory.string(), load_options(arguments, "zero-shot-image-classification"));
+  setup.model = load_model(arguments, directory.string(), load_options(arguments, "zero-shot-image-classification"));
   if (script.freeze_vision_model) freeze(*setup.model, "vision_model.");
   if (script.freeze_text_model) freeze(*setup.model, "text_model.");
   const TextEncoder encoder(arguments, *setup.model, kDefaultLength);

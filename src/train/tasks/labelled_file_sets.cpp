@@ -6,7 +6,8 @@
 
 #include "base/error.h"
 #include "base/mt19937.h"
-#include "io/config.h"
+#include "hub/adapters.h"
+#include "train/tasks/text_features.h"
 
 namespace transom {
 namespace {
@@ -62,12 +63,11 @@ LabelledFileSets labelled_file_sets(const TrainArguments& arguments, const TaskF
   if (!sets.train && !sets.validation) fail(ErrorKind::kUsage, "--train_dir or --train_file is missing");
   if (sets.train && !sets.validation && arguments.training.do_eval)
     sets.validation = LabelledFiles{sets.train->classes, split_off(sets.train->files, script.train_val_split, seed)};
+  if (sets.train) warn_of_one_class(sets.train->classes);
   const std::vector<std::string> classes = (sets.train ? *sets.train : *sets.validation).classes;
 
   // A checkpoint that was trained on the same classes keeps its order of them.
-  std::vector<std::string> known;
-  const std::filesystem::path config = std::filesystem::path(script.model_name_or_path) / "config.json";
-  for (const auto& [id, name] : Config::read(config).get_map("id2label")) known.push_back(name);
+  const std::vector<std::string> known = known_classes(script.model_name_or_path);
   std::vector<std::string> sorted = known, sorted_classes = classes;
   std::sort(sorted.begin(), sorted.end());
   std::sort(sorted_classes.begin(), sorted_classes.end());

@@ -76,7 +76,7 @@ bool is_span_model(const ScriptArguments& script) {
 void prepare_masked_language_modelling(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup) {
   const ScriptArguments& script = arguments.script;
   if (is_span_model(script)) return prepare_sequence_to_sequence(arguments, files, setup);
-  setup.model = Model::from_pretrained(script.model_name_or_path, load_options(arguments, "fill-mask"));
+  setup.model = load_model(arguments, script.model_name_or_path, load_options(arguments, "fill-mask"));
   const TextEncoder encoder(arguments, *setup.model, std::nullopt);
   const auto mask_token = encoder.tokenizer().special_token_id("mask");
   require(mask_token.has_value(), "{}: expected a tokenizer with a mask token, found none", script.model_name_or_path);

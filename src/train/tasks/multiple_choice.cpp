@@ -22,12 +22,15 @@ Choices encode(const Dataset& data, int64_t i, const ChoiceColumns& columns, con
         encoder.tokenizer().encode(context, beginning + " " + text_of(row[ending]),
                                    {.truncation = Truncation::kLongestFirst, .max_length = encoder.max_length()})));
   if (!columns.label) return choices;
-  const auto* label = std::get_if<int64_t>(&row[*columns.label]);
+  const Value& label = row[*columns.label];
+  const std::string where = fmt::format("{}, column 'label'", data.where(i));
+  require_label(label, where);
   const auto count = static_cast<int64_t>(columns.endings.size());
-  require(label && *label >= 0 && *label < count,
-          "{}, column 'label': expected the number of an ending below {}, found {}", data.where(i), count,
-          transom::quoted(text_of(row[*columns.label])));
-  choices.label = *label;
+  const auto* whole = std::get_if<int64_t>(&label);
+  const auto* real = std::get_if<double>(&label);  // of a column in which another label is missing
+  choices.label = whole ? *whole : real && *real >= 0 && *real < count ? static_cast<int64_t>(*real) : -1;
+  require(*choices.label >= 0 && *choices.label < count && (!real || static_cast<double>(*choices.label) == *real),
+          "{}: expected the number of an ending below {}, found {}", where, count, transom::quoted(text_of(label)));
   return choices;
 }
 
@@ -62,7 +65,7 @@ TrainingData tokenise(const Dataset& data, const TextEncoder& encoder) {
 }  // namespace
 
 void prepare_multiple_choice(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup) {
-  setup.model = Model::from_pretrained(arguments.script.model_name_or_path, load_options(arguments, "multiple-choice"));
+  setup.model = load_model(arguments, arguments.script.model_name_or_path, load_options(arguments, "multiple-choice"));
   const TextEncoder encoder(arguments, *setup.model, std::nullopt);
   if (files.train) setup.train = tokenise(*files.train, encoder);
   if (files.validation) setup.validation = tokenise(*files.validation, encoder);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Long contexts become several windows, each a row of its own; the answers of a question's windows are joined again
 // after evaluation.
+#include "base/directories.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
@@ -152,7 +153,7 @@ class PredictedQuestions {
       n_best[question.id] = as_json(answers);
       if (version_2_) odds[question.id] = null_odds(answers);
     }
-    std::filesystem::create_directories(folder);
+    make_directories(folder);
     write_file(folder / (prefix + "_predictions.json"), dump_json(texts, 4) + "\n");
     write_file(folder / (prefix + "_nbest_predictions.json"), dump_json(n_best, 4) + "\n");
     if (version_2_) write_file(folder / (prefix + "_null_odds.json"), dump_json(odds, 4) + "\n");
@@ -192,7 +193,7 @@ bool has_questions(const Dataset& data) { return Questions::fits(data); }
 
 void prepare_question_answering(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup) {
   const ScriptArguments& script = arguments.script;
-  setup.model = Model::from_pretrained(script.model_name_or_path, load_options(arguments, "question-answering"));
+  setup.model = load_model(arguments, script.model_name_or_path, load_options(arguments, "question-answering"));
   const TextEncoder encoder(arguments, *setup.model, kDefaultLength);
   PaddingOptions padding = encoder.padding(script.pad_to_max_length.value_or(true));
   padding.bucket = nullptr;  // the loss is over all places of a row, padding too

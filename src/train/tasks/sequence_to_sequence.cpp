@@ -8,10 +8,10 @@
 #include "data/span_corruption.h"
 #include "data/text_pairs.h"
 #include "hub/adapters.h"
+#include "train/metrics/translation_metrics.h"
 #include "train/tasks/tasks.h"
 #include "train/tasks/text_blocks.h"
 #include "train/tasks/text_features.h"
-#include "train/metrics/translation_metrics.h"
 #include "transom/generation.h"
 
 namespace transom {
@@ -203,8 +203,8 @@ void prepare_sequence_to_sequence(const TrainArguments& arguments, const TaskFil
   const std::string task = script.task.value_or(script.summary_column ? "summarization" : "translation");
   if (arguments.training.do_predict && !script.predict_with_generate)
     fail(ErrorKind::kUsage, "--do_predict: texts are predicted with --predict_with_generate");
-  setup.model = Model::from_pretrained(script.model_name_or_path,
-                                       load_options(arguments, of_language ? "text2text-generation" : task));
+  setup.model = load_model(arguments, script.model_name_or_path,
+                           load_options(arguments, of_language ? "text2text-generation" : task));
   const TextEncoder encoder(arguments, *setup.model, std::nullopt);
   encoder.save_into(setup);
   score_loss_only(setup);

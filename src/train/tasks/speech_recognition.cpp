@@ -3,6 +3,7 @@
 // that is made of the transcripts.
 #include <algorithm>
 
+#include "base/directories.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
@@ -156,7 +157,7 @@ void prepare_speech_recognition(const TrainArguments& arguments, const TaskFiles
                              validation = transcripts(files.validation, script);
 
   const std::filesystem::path tokenizer = script.tokenizer_name.value_or(directory.string());
-  const bool known = script.tokenizer_name || std::filesystem::exists(tokenizer / "vocab.json");
+  const bool known = script.tokenizer_name || path_exists(tokenizer / "vocab.json");
   std::vector<std::string> texts;
   for (const auto* part : {&train, &validation})
     if (*part) texts.insert(texts.end(), (*part)->texts.begin(), (*part)->texts.end());

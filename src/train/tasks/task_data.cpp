@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "audio/sound.h"
+#include "base/directories.h"
 #include "base/error.h"
 #include "base/mt19937.h"
 #include "data/columns.h"
@@ -12,8 +13,8 @@
 #include "images/image.h"
 #include "io/config.h"
 #include "models/loading/maximum_tokens.h"
-#include "train/setup/adapters.h"
 #include "train/metrics/metrics.h"
+#include "train/setup/adapters.h"
 #include "train/setup/new_model.h"
 #include "train/tasks/tasks.h"
 #include "train/tasks/text_features.h"
@@ -38,8 +39,8 @@ bool has(const Dataset& data, std::string_view column) { return data.find(column
 std::string model_type(const ScriptArguments& script) {
   std::filesystem::path config =
       script.model_name_or_path.empty() ? script.config_name.value_or("") : script.model_name_or_path;
-  if (std::filesystem::is_directory(config)) config /= "config.json";
-  return std::filesystem::is_regular_file(config) ? Config::read(config).get_string("model_type", "") : "";
+  if (directory_exists(config)) config /= "config.json";
+  return file_exists(config) ? Config::read(config).get_string("model_type", "") : "";
 }
 
 const Task kTasks[] = {
@@ -186,8 +187,8 @@ TrainingData tokenised(const Dataset& data, const Model& model, const TrainArgum
 }
 
 void prepare_tokenised(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup) {
-  setup.model = Model::from_pretrained(arguments.script.model_name_or_path,
-                                       load_options(arguments, arguments.script.task.value_or("")));
+  setup.model = load_model(arguments, arguments.script.model_name_or_path,
+                           load_options(arguments, arguments.script.task.value_or("")));
   const std::string& name = setup.model->architecture();
   const bool causal = name.ends_with("ForCausalLM") || name.ends_with("LMHeadModel");
   const auto rows = [&](const Dataset& data) {

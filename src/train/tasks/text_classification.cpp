@@ -29,7 +29,8 @@ TrainingData tokenise(const Dataset& data, const TextEncoder& encoder, const std
             first, second ? std::optional<std::string_view>(*second) : std::nullopt, options));
         if (!columns.label || !labels) return features;
         const Value& label = row[*columns.label];
-        const std::string where = data.where(i);
+        const std::string where = fmt::format("{}, column '{}'", data.where(i), data.columns()[*columns.label].name);
+        require_label(label, where);
         if (labels->kind() == LabelKind::kClasses) features.label = labels->id(label, where);
         else if (labels->kind() == LabelKind::kMultiLabel) features.label_values = labels->indicators(label, where);
         else if (const auto* real = std::get_if<double>(&label)) features.label_values = {static_cast<float>(*real)};
@@ -79,7 +80,7 @@ void prepare_text_classification(const TrainArguments& arguments, const TaskFile
     if (labels->kind() == LabelKind::kMultiLabel) options.problem_type = "multi_label_classification";
     else if (files.train) options.problem_type = "single_label_classification";
   }
-  setup.model = Model::from_pretrained(script.model_name_or_path, options);
+  setup.model = load_model(arguments, script.model_name_or_path, options);
   const TextEncoder encoder(arguments, *setup.model, kDefaultLength);
   if (files.train) setup.train = tokenise(*files.train, encoder, labels, arguments);
   if (files.validation) setup.validation = tokenise(*files.validation, encoder, labels, arguments);

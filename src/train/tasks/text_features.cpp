@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "device/static_shapes.h"
 #include "hub/adapters.h"
 #include "io/config.h"
@@ -89,14 +90,28 @@ LoadOptions load_options(const TrainArguments& arguments, const std::string& tas
   return {.task = task,
           .ignore_mismatched_sizes = arguments.script.ignore_mismatched_sizes,
           .seed = static_cast<uint64_t>(arguments.training.seed),
+          .dtype = arguments.training.do_train ? "float32" : arguments.script.dtype,
+          .quantization = arguments.script.quantization,
           .keep_adapters = true};
 }
 
+std::unique_ptr<Model> load_model(const TrainArguments& arguments, const std::string& directory,
+                                  const LoadOptions& options) {
+  LoadReport unsaid;  // what is missing there comes from the checkpoint of the run
+  const bool resumes = arguments.training.do_train && arguments.training.resume_from_checkpoint;
+  return Model::from_pretrained(directory, options, resumes ? &unsaid : nullptr);
+}
+
+void warn_of_one_class(const std::vector<std::string>& classes) {
+  if (classes.size() == 1)
+    log(LogLevel::kWarning, fmt::format("all rows to train on have the label {}: from one class a model learns nothing",
+                                        quoted(classes[0])));
+}
+
 void name_classes(Labels& labels, const TrainArguments& arguments, bool training, LoadOptions& options) {
-  const Config config = Config::read(base_of_adapters(arguments.script.model_name_or_path) / "config.json");
-  std::vector<std::string> known;
-  for (const auto& [id, name] : config.get_map("id2label")) known.push_back(name);
+  const std::vector<std::string> known = known_classes(arguments.script.model_name_or_path);
   const auto& names = labels.names();
+  if (training && labels.kind() == LabelKind::kClasses) warn_of_one_class(names);
   const bool holds_all = std::all_of(names.begin(), names.end(), [&](const std::string& name) {
     return std::find(known.begin(), known.end(), name) != known.end();
   });

@@ -9,8 +9,8 @@
 #include "base/threads.h"
 #include "data/columns.h"
 #include "data/padding.h"
-#include "train/tasks/task_data.h"
 #include "train/files/trainer_state.h"
+#include "train/tasks/task_data.h"
 #include "transom/tokenizer.h"
 
 namespace transom {
@@ -60,6 +60,11 @@ TrainingData text_rows(const Dataset& data, const TrainArguments& arguments, con
 
 // How a model is loaded for a task.
 LoadOptions load_options(const TrainArguments& arguments, const std::string& task);
+// The model, with a word about weights that its checkpoint lacks unless a resumed run is about to set them.
+std::unique_ptr<Model> load_model(const TrainArguments& arguments, const std::string& directory,
+                                  const LoadOptions& options);
+// Says so where the rows to train on have one class.
+void warn_of_one_class(const std::vector<std::string>& classes);
 // Names the model's classes after the labels of the data. Labels that the checkpoint knows keep its order of them.
 void name_classes(Labels& labels, const TrainArguments& arguments, bool training, LoadOptions& options);
 

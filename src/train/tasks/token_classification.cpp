@@ -93,7 +93,7 @@ void prepare_token_classification(const TrainArguments& arguments, const TaskFil
   LoadOptions options = load_options(arguments, "token-classification");
   const Dataset any = with_token_lists(files.any(), script);
   Labels labels = labels_of(any, token_columns(any, script), arguments, options, files.train.has_value());
-  setup.model = Model::from_pretrained(script.model_name_or_path, options);
+  setup.model = load_model(arguments, script.model_name_or_path, options);
   if (labels.names().empty()) labels = Labels(labels.kind(), setup.model->labels());
   const std::vector<std::string> names = labels.names();
   // As run_ner: words of byte-level vocabularies begin with their space.

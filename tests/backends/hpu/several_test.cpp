@@ -59,6 +59,19 @@ TEST_F(SeveralCards, LearnAsOneOnTwoServers) {
   test::expect_same_curve(one.output, read_file(folder_ / "output"), 1e-5);
 }
 
+// all_to_all and messages among them, which training does not use.
+TEST_F(SeveralCards, KeepThePromisesOfCollectives) {
+  const fs::path certificate = folder_ / "certificate";
+  const Outcome outcome =
+      Program({"certify", "--device", "hpu:0", "--level", "behaviour", "--seed", "1", "--output", certificate.string()},
+              folder_)
+          .wait();
+  const Json report = read_json(certificate / "certificate.json");
+  for (const Json& row : report["rows"])
+    if (row["subject"] == "collectives") EXPECT_EQ(row["verdict"], "pass") << row["note"] << outcome.error;
+  EXPECT_EQ(report["verdict"], "pass") << outcome.output;
+}
+
 // The one that finds no card would leave the other waiting for it.
 TEST_F(SeveralCards, EndTogetherWhereOneHasNone) {
   ::setenv("TRANSOM_SYNAPSE_DEVICES", "1", 1);

@@ -146,6 +146,37 @@ TEST(TrainingArguments, JsonRefusalsNameTheFile) {
   EXPECT_THROW(parse_train_json(R"({"learning_rat": 1})", "args.json"), Error);
 }
 
+// As HfArgumentParser's users write it, and as a file of arguments does.
+TEST(TrainingArguments, ResumingNeedsNoValue) {
+  using Flags = std::vector<std::string>;
+  const auto resumes = [](const Flags& flags) { return parse_train_arguments(flags).training.resume_from_checkpoint; };
+  EXPECT_EQ(resumes({"--resume_from_checkpoint"}), "true");
+  EXPECT_EQ(resumes({"--resume_from_checkpoint", "--seed", "1"}), "true");
+  EXPECT_EQ(resumes({"--resume_from_checkpoint", "out/checkpoint-3"}), "out/checkpoint-3");
+  EXPECT_EQ(resumes({"--resume_from_checkpoint", "false"}), std::nullopt);
+  EXPECT_EQ(resumes({}), std::nullopt);
+  const auto in_file = [](const char* value) {
+    return parse_train_json(std::string("{\"resume_from_checkpoint\": ") + value + "}", "args.json")
+        .training.resume_from_checkpoint;
+  };
+  EXPECT_EQ(in_file("true"), "true");
+  EXPECT_EQ(in_file("false"), std::nullopt);
+  EXPECT_EQ(in_file("null"), std::nullopt);
+  EXPECT_EQ(in_file("\"out/checkpoint-3\""), "out/checkpoint-3");
+  EXPECT_THROW(parse_train_arguments({"--output_dir"}), Error);
+}
+
+// Each name that is listed first is one of a field.
+TEST(TrainingArguments, HelpBeginsWithWhatIsUsedMost) {
+  for (const auto& [help, count] : {std::pair(train_help(), 18), std::pair(evaluate_help(), 8)}) {
+    const size_t begin = help.find("\nMost used\n"), end = help.find("\n\n", begin + 2);
+    ASSERT_NE(begin, help.npos);
+    int found = 0;
+    for (size_t at = help.find("\n  --", begin); at < end; at = help.find("\n  --", at + 1)) ++found;
+    EXPECT_EQ(found, count) << help.substr(begin, end - begin);
+  }
+}
+
 TEST(TrainingArguments, HelpNamesEveryField) {
   const std::string help = train_help();
   EXPECT_NE(help.find("--learning_rate X\n"), std::string::npos);

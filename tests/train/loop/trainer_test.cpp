@@ -11,13 +11,15 @@
 #include <thread>
 
 #include "base/json.h"
+#include "base/log.h"
 #include "base/threads.h"
 #include "data/padding.h"
 #include "support/golden.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
-#include "train/tasks/task_data.h"
+#include "train/files/checkpoints.h"
 #include "train/files/trainer_state.h"
+#include "train/tasks/task_data.h"
 #include "transom/error.h"
 
 namespace transom {
@@ -235,6 +237,131 @@ TEST_F(TrainerRun, EndsWithTheErrorOfABatch) {
   Trainer trainer(Model::from_config(kTinyBert), arguments);
   trainer.set_train_data(data);
   EXPECT_EQ(test::message_of([&] { trainer.train(); }), "row 17 cannot be read");
+}
+
+// Ends the run after so many updates, as a signal does.
+class InterruptAfter : public TrainerCallback {
+ public:
+  explicit InterruptAfter(int64_t step) : step_(step) {}
+  void on_step_end(const TrainingArguments&, const TrainerState& state) override { at_ = state.global_step; }
+  bool should_interrupt() override { return at_ == step_; }
+
+ private:
+  int64_t step_, at_ = 0;
+};
+
+// 23 rows in batches of 4, two an update: 3 updates an epoch; in the middle of an epoch, at its end, and at the end.
+TEST_F(TrainerRun, AnInterruptedRunGoesOnWithTheSameBits) {
+  TrainingArguments arguments = tiny_arguments(folder_ / "a");
+  arguments.save_strategy = "no";
+  Trainer unbroken(Model::from_config(kTinyBert), arguments);
+  unbroken.set_train_data(tiny_data());
+  unbroken.train();
+  EXPECT_FALSE(unbroken.interrupted());
+  const auto expected = weights_of(unbroken.model());
+  const double rate = *find_number(unbroken.state().log_history.at(8), "learning_rate");
+  for (const int64_t step : {1, 3, 5, 9}) {
+    const fs::path folder = folder_ / std::to_string(step);
+    arguments.output_dir = folder.string();
+    arguments.save_only_model = step == 5;  // which would leave nothing to resume from
+    Trainer interrupted(Model::from_config(kTinyBert), arguments);
+    interrupted.set_train_data(tiny_data());
+    interrupted.add_callback(std::make_shared<InterruptAfter>(step));
+    EXPECT_TRUE(interrupted.train().empty());
+    ASSERT_EQ(interrupted.interrupted(), (folder / ("checkpoint-" + std::to_string(step))).string());
+    EXPECT_EQ(interrupted.state().global_step, step);
+
+    Trainer resumed(Model::from_config(kTinyBert), arguments);
+    resumed.set_train_data(tiny_data());
+    EXPECT_EQ(resumed.train("true").empty(), step == 9);  // nothing left
+    EXPECT_EQ(weights_of(resumed.model()), expected) << step;
+    if (step < 9) EXPECT_EQ(find_number(resumed.state().log_history.at(8), "learning_rate"), rate);
+  }
+}
+
+TEST_F(TrainerRun, WeightsThatAreNotFiniteAreNeverSaved) {
+  TrainingArguments arguments = tiny_arguments(folder_);
+  arguments.save_steps = 2;
+  // The weights are broken by what comes after the fourth update.
+  const auto break_weights = [](Trainer& trainer) {
+    trainer.set_train_data(tiny_data());
+    trainer.set_step_reports([&model = trainer.model()](const StepReport& report) {
+      if (report.step != 4) return;
+      Tensor& bias = model.parameters().back()->value;
+      bias = Tensor::from(std::vector<float>(static_cast<size_t>(bias.size()), std::nanf("")), bias.shape());
+      bias.set_requires_grad();
+    });
+  };
+  Trainer trainer(Model::from_config(kTinyBert), arguments);
+  break_weights(trainer);
+  std::string message = test::message_of([&] { trainer.train(); });
+  EXPECT_NE(message.find("are not saved"), std::string::npos) << message;
+  EXPECT_NE(message.find("checkpoint-2"), std::string::npos) << message;
+  EXPECT_EQ(last_whole_checkpoint(folder_.path()), "checkpoint-2");
+  fs::remove_all(folder_ / "checkpoint-2");
+
+  arguments.save_steps = 3;
+  Trainer later(Model::from_config(kTinyBert), arguments);
+  break_weights(later);
+  message = test::message_of([&] { later.train(); });
+  EXPECT_NE(message.find("the loss is nan"), std::string::npos) << message;
+  EXPECT_NE(message.find("at step 5"), std::string::npos) << message;
+  EXPECT_NE(message.find("checkpoint-3"), std::string::npos) << message;
+  EXPECT_NE(message.find("--learning_rate"), std::string::npos) << message;
+  for (const LogRecord& record : later.state().log_history)
+    for (const char* name : {"loss", "grad_norm"}) EXPECT_TRUE(std::isfinite(find_number(record, name).value_or(NAN)));
+  EXPECT_EQ(later.state().log_history.size(), 4u);
+  EXPECT_NE(test::message_of([&] { later.save_model(); }).find("are not saved"), std::string::npos);
+  EXPECT_FALSE(fs::exists(folder_ / "model.safetensors"));
+}
+
+TEST_F(TrainerRun, RefusesAnEvaluationWithoutDataBeforeTheFirstUpdate) {
+  for (const char* asks : {"eval_strategy", "eval_on_start", "load_best_model_at_end"}) {
+    TrainingArguments arguments = tiny_arguments(folder_);
+    arguments.eval_strategy = std::string(asks) == "eval_on_start" ? "no" : "epoch";
+    arguments.save_strategy = "epoch";
+    arguments.eval_on_start = std::string(asks) == "eval_on_start";
+    arguments.load_best_model_at_end = std::string(asks) == "load_best_model_at_end";
+    Trainer trainer(Model::from_config(kTinyBert), arguments);
+    trainer.set_train_data(tiny_data());
+    trainer.set_step_reports([](const StepReport&) { FAIL() << "an update was made"; });
+    const std::string message = test::message_of([&] { trainer.train(); });
+    EXPECT_TRUE(message.starts_with(asks)) << message;
+    EXPECT_NE(message.find("validation_file"), std::string::npos) << message;
+  }
+}
+
+TEST_F(TrainerRun, ResumingTellsWhatContradictsTheCheckpoint) {
+  Trainer trainer(Model::from_config(kTinyBert), tiny_arguments(folder_ / "a"));
+  trainer.set_train_data(tiny_data());
+  trainer.train();
+  const std::string checkpoint = (folder_ / "a" / "checkpoint-4").string();
+
+  std::string config = kTinyBert;
+  config.replace(config.find("BertForSequenceClassification"), 29, "BertForTokenClassification");
+  Trainer other(Model::from_config(config), tiny_arguments(folder_ / "b"));
+  other.set_train_data(tiny_data());
+  const std::string message = test::message_of([&] { other.train(checkpoint); });
+  EXPECT_NE(message.find("is a checkpoint of BertForSequenceClassification, and this run trains "
+                         "BertForTokenClassification"),
+            std::string::npos)
+      << message;
+
+  std::vector<std::string> said;
+  set_log_sink([&](LogLevel level, std::string_view text) {
+    if (level == LogLevel::kWarning) said.emplace_back(text);
+  });
+  for (const int64_t rows : {23, 19}) {
+    TrainingData data = tiny_data();
+    data.rows = rows;
+    Trainer resumed(Model::from_config(kTinyBert), tiny_arguments(folder_ / "c"));
+    resumed.set_train_data(data);
+    resumed.train(checkpoint);
+    EXPECT_EQ(said.size(), rows == 23 ? 0u : 1u);
+  }
+  set_log_sink({});
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_NE(said[0].find("checkpoint-4: step 4 was at epoch"), std::string::npos) << said[0];
 }
 
 class GoldenTrainer : public testing::TestWithParam<const char*> {};

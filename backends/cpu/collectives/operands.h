@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What collectives work on, and how they come after the work of a stream.
+#pragma once
+
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "cpu/collectives/communicator.h"
+#include "cpu/device/types.h"
+
+namespace transom::cpu {
+
+inline size_t bytes_of(size_t count, int32_t dtype) {
+  if (dtype < TRANSOM_BOOL || dtype > TRANSOM_FLOAT64)
+    fail(TRANSOM_INVALID_ARGUMENT, "expected an element type, found number {}", dtype);
+  const size_t size = element_size(static_cast<transom_dtype>(dtype));
+  if (count > SIZE_MAX / size / 4096) fail(TRANSOM_INVALID_ARGUMENT, "{} elements are more than memory holds", count);
+  return count * size;
+}
+
+inline std::byte* checked(const transom_binding& binding, size_t bytes) {
+  if (!binding.buffer) fail(TRANSOM_INVALID_ARGUMENT, "expected a buffer, found none");
+  backend::expect_inside(binding, binding.buffer->bytes, bytes);
+  return binding.buffer->data + binding.offset;
+}
+
+// Queues the work, after the stream's and now or at each replay.
+inline void submit(transom_communicator* communicator, transom_stream* stream, std::vector<transom_buffer*> buffers,
+                   std::function<void(Transport*)> work) {
+  const auto issue = [=, buffers = std::move(buffers), work = std::move(work)] {
+    stream->pending = communicator->submit(work);
+    for (transom_buffer* buffer : buffers) buffer->use_by(stream->pending);
+  };
+  if (stream->recording) stream->recording->work.push_back(issue);
+  else issue();
+}
+
+}  // namespace transom::cpu

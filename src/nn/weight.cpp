@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/weight.h"
+
+#include "nn/lora.h"
+#include "ops/quantization.h"
+#include "transom/ops.h"
+
+namespace transom {
+namespace {
+
+bool is_transposed(const Parameter& weight) { return weight.use == Parameter::Use::kTransposedLinear; }
+
+Tensor product_of(const Tensor& x, const Parameter& weight, const Tensor& bias) {
+  if (weight.packed) return quantized_matmul(x, *weight.packed, bias);
+  if (QuantizedLinear::active()) return quantized_linear(x, weight.value, bias, is_transposed(weight));
+  if (!is_transposed(weight)) return linear(x, weight.value, bias);
+  const Tensor product = dot_general(x, weight.value, {{}, {}, {x.rank() - 1}, {0}});
+  return bias.defined() ? product + cast(bias, product.dtype()) : product;
+}
+
+}  // namespace
+
+Tensor linear(const Tensor& x, const Parameter& weight, const Tensor& bias) {
+  return with_adapter(product_of(x, weight, bias), x, weight);
+}
+
+void pack(Parameter& weight, const std::string& format) {
+  const Tensor rows = is_transposed(weight) ? permute(weight.value, {1, 0}) : weight.value;
+  weight.packed = std::make_shared<const PackedMatrix>(pack_matrix(rows, format));
+  weight.value = {};
+}
+
+Tensor unpacked(const Parameter& weight, DType dtype) {
+  if (!weight.packed) return weight.value;
+  const Tensor rows = cast(dequantised(*weight.packed), dtype);
+  return is_transposed(weight) ? permute(rows, {1, 0}) : rows;
+}
+
+}  // namespace transom

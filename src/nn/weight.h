@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "transom/model.h"
+
+namespace transom {
+
+// The product of a linear layer, x [..., K] -> [..., N], in whichever form the weight is: a tensor [N, K] ([K, N] where
+// its use is kTransposedLinear) or packed rows; in 8-bit integers where these are chosen; with what the weight's
+// adapter adds.
+Tensor linear(const Tensor& x, const Parameter& weight, const Tensor& bias = {});
+
+// Puts a packed matrix in the place of a linear layer's weight.
+void pack(Parameter& weight, const std::string& format);
+// The weight as a tensor in the layout of the checkpoint: its value, or the packed rows in `dtype`.
+Tensor unpacked(const Parameter& weight, DType dtype);
+
+}  // namespace transom

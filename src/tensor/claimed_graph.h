@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// A graph that one thread is about to compile or to compute, while others may hold tensors of it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "device/device.h"
+#include "ir/graph.h"
+
+namespace transom {
+
+// The nodes of lazy tensors change once: when they are computed they get their storages and let go of their inputs.
+// Only the thread that has claimed a node does that, and nobody walks over nodes without the lock that claims are made
+// under. So a claimed graph stays as it is until its owner is done, and a node that two threads want is computed once.
+//
+// What may be donated follows from it. Another thread reaches a leaf of the graph by a handle of its own or by a node
+// outside of the graph, and both show in the leaf's reference count; or by a node of the graph, where it waits.
+class ClaimedGraph {
+ public:
+  // `make` walks over nodes: it is called under the lock, and again after a wait for another thread that has claimed a
+  // node of its graph.
+  explicit ClaimedGraph(const std::function<Graph()>& make);
+  ~ClaimedGraph();
+  ClaimedGraph(const ClaimedGraph&) = delete;
+  ClaimedGraph& operator=(const ClaimedGraph&) = delete;
+
+  const Graph& graph() const { return graph_; }
+
+  // The outputs are computed: gives them their storages. Nodes that need their inputs no more let go of them.
+  void finish(const std::vector<std::shared_ptr<Buffer>>& results);
+
+ private:
+  Graph graph_;
+};
+
+}  // namespace transom

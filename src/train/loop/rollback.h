@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a step of training replaces, so that a step that fails changes nothing.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "device/device.h"
+#include "optim/optimizer.h"
+#include "transom/model.h"
+
+namespace transom {
+
+// Unless discard() is called, the destructor puts the parameters, the buffers and the optimizer's state back as they
+// were. Only memory is held, no tensor: see StepRunner, whose `spared` references these are. A kernel that fails while
+// the step runs has not written to that memory yet: updates come last in a step.
+class Rollback {
+ public:
+  Rollback(const std::vector<std::shared_ptr<Parameter>>& parameters,
+           const std::vector<std::shared_ptr<Parameter>>& buffers, Optimizer& optimizer);
+  ~Rollback();
+  Rollback(const Rollback&) = delete;
+  Rollback& operator=(const Rollback&) = delete;
+
+  long references_to(const std::shared_ptr<Buffer>& buffer) const;
+  void discard();
+
+ private:
+  struct Value {
+    Type type;
+    std::shared_ptr<Buffer> buffer;
+    bool requires_grad;
+  };
+  Value remember(const Tensor& tensor);
+  static Tensor restored(const Value& value);
+
+  std::vector<std::pair<std::shared_ptr<Parameter>, Value>> parameters_;
+  std::vector<std::pair<std::string, Value>> state_;
+  int64_t steps_;
+  Optimizer* optimizer_;  // null: discarded
+  std::unordered_map<const Buffer*, long> references_;
+};
+
+}  // namespace transom

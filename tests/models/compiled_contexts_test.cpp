@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// In compile and graph mode a pass answers the question of its own context, not that of the first one.
+#include <gtest/gtest.h>
+
+#include "transom/device.h"
+#include "transom/model.h"
+
+namespace transom {
+namespace {
+
+class CompiledContexts : public testing::TestWithParam<Mode> {
+ protected:
+  void SetUp() override {
+    set_device("cpu");
+    set_mode(GetParam());
+  }
+  void TearDown() override { set_mode(Mode::kLazy); }
+
+  static std::unique_ptr<Model> gpt2() {
+    return Model::from_config(R"({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 11,
+      "n_positions": 16, "n_embd": 8, "n_layer": 1, "n_head": 2})");
+  }
+  static NamedTensors rows() {
+    const std::vector<int64_t> ids{1, 2, 3, 4, 5, 6, 7, 8};
+    return {{"input_ids", Tensor::from(ids, {2, 4})}, {"labels", Tensor::from(ids, {2, 4})}};
+  }
+  // What the model gives without being compiled.
+  static NamedTensors plainly(const Model& model, const NamedTensors& inputs, const ForwardContext& context) {
+    set_mode(Mode::kLazy);
+    NamedTensors outputs = model.forward(inputs, context);
+    for (const auto& [name, tensor] : outputs.items()) eval({tensor});
+    set_mode(GetParam());
+    return outputs;
+  }
+  static void expect_equal(const NamedTensors& got, const NamedTensors& expected) {
+    ASSERT_EQ(got.items().size(), expected.items().size());
+    for (const auto& [name, tensor] : expected.items()) EXPECT_EQ(got.at(name).to_bytes(), tensor.to_bytes()) << name;
+  }
+};
+
+TEST_P(CompiledContexts, TensorsOfTheContextAreArguments) {
+  const auto model = gpt2();
+  const NoGradient no_gradient;
+  for (const float items : {6.F, 1.F, 3.F}) {
+    const ForwardContext context{.num_items_in_batch = Tensor::from(std::vector<float>{items}, {})};
+    expect_equal(model->forward(rows(), context), plainly(*model, rows(), context));
+  }
+  expect_equal(model->forward(rows()), plainly(*model, rows(), {}));
+}
+
+TEST_P(CompiledContexts, FlagsOfTheContextMakeAnotherPass) {
+  const auto model = gpt2();
+  const NoGradient no_gradient;
+  const NamedTensors inputs{{"input_ids", rows().at("input_ids")}};
+  for (int round = 0; round < 2; ++round)
+    for (const ForwardContext& context : {ForwardContext{}, ForwardContext{.output_hidden_states = true},
+                                          ForwardContext{.logits_to_keep = 1}, ForwardContext{.logits_to_keep = 2}})
+      expect_equal(model->forward(inputs, context), plainly(*model, inputs, context));
+  EXPECT_EQ(model->forward(inputs, {.logits_to_keep = 1}).at("logits").dim(1), 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, CompiledContexts, testing::Values(Mode::kCompile, Mode::kGraph),
+                         [](const auto& mode) { return mode.param == Mode::kCompile ? "compile" : "graph"; });
+
+}  // namespace
+}  // namespace transom
