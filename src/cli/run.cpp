@@ -74,8 +74,9 @@ void answer_requests(const Pipeline& pipeline, const std::string& path, const Js
   });
 }
 
-// The object that a question or a source sentence and its context are; the flags that are missing are named.
-std::optional<Json> input_of_flags(const Options& o) {
+// The object that a question and its context, or a source sentence and others, are; null for other tasks. Flags that
+// are missing are named.
+Json input_of_flags(const Options& o) {
   const InputKind kind = input_kind_of_task(o.task);
   if (kind == InputKind::kQuestion && o.inputs.empty() && !o.file) {
     if (!o.question) fail(ErrorKind::kUsage, "--question is missing");
@@ -84,7 +85,7 @@ std::optional<Json> input_of_flags(const Options& o) {
   }
   if (kind == InputKind::kQuestion)
     fail(ErrorKind::kUsage, "question-answering takes --question and --context, or --requests FILE, no other inputs");
-  if (kind != InputKind::kSentences) return std::nullopt;
+  if (kind != InputKind::kSentences) return nullptr;
   if (!o.source_sentence)
     fail(ErrorKind::kUsage, "--source_sentence is missing: the sentence that the inputs are compared with");
   const std::vector<std::string> sentences = read_inputs(kind, o.inputs, o.file);
@@ -108,7 +109,7 @@ int run(const Options& options) {
                         kind != InputKind::kQuestion && kind != InputKind::kSentences && ::isatty(STDIN_FILENO);
   if (!options.requests) {
     expect_required(options);
-    if (const auto input = input_of_flags(options)) inputs.push_back(*input);
+    if (const Json input = input_of_flags(options); !input.is_null()) inputs.push_back(input);
     else if (!dialogue) names = read_inputs(kind, options.inputs, options.file);
     inputs.insert(inputs.end(), names.begin(), names.end());
     if (inputs.empty() && !dialogue)

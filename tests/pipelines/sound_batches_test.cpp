@@ -25,7 +25,6 @@ std::vector<Json> sounds() { return {sound(0, 4000), sound(1, 4000), sound(2, 56
 void expect_same_alone(const Pipeline& task, Json parameters) {
   const std::vector<Json> alone = run_pipeline(task, sounds(), parameters);
   ASSERT_EQ(alone.size(), 4u);
-  EXPECT_NE(alone[0], alone[1]);
   for (const int64_t size : {int64_t{2}, int64_t{3}, INT64_MAX}) {
     parameters["batch_size"] = size;
     EXPECT_EQ(run_pipeline(task, sounds(), parameters), alone) << size;
@@ -47,7 +46,9 @@ TEST(SoundBatches, ClassesHaveTheBitsOfSoundsAlone) {
       ->save_pretrained(folder.string());
   write_file(folder / "preprocessor_config.json",
              R"({"feature_extractor_type": "Wav2Vec2FeatureExtractor", "sampling_rate": 16000, "do_normalize": true})");
-  expect_same_alone(*make_pipeline("audio-classification", folder.string()), Json::object());
+  const auto task = make_pipeline("audio-classification", folder.string());
+  EXPECT_NE(run_pipeline(*task, sound(0, 4000), Json::object()), run_pipeline(*task, sound(1, 4000), Json::object()));
+  expect_same_alone(*task, Json::object());
 }
 
 TEST(SoundBatches, SpeechHasTheBitsOfSoundsAlone) {
