@@ -94,6 +94,8 @@ struct LoadReport {
   std::vector<std::string> mismatched;  // made new, with ignore_mismatched_sizes
 };
 
+// Any number of threads may call forward() and the other const functions of one model at once. Who changes parameters
+// or buffers (training, new values) needs the model alone. A ForwardContext with what it points to is one thread's.
 class Model {
  public:
   virtual ~Model();
