@@ -25,7 +25,9 @@ using TensorFunction = std::function<std::vector<Tensor>(const std::vector<Tenso
 
 // A cheap handle. The signature of a call, its guard, is the types of its arguments and the device; a new one traces
 // the function again. What the function reads besides its arguments (the weights of a model) is bound when it is
-// traced. Calls from several threads take turns.
+// traced. Any number of threads may call it: a signature is traced once, by the first who needs it, and holds up nobody
+// who calls with another one; replays of one captured signature take turns. So `function` must bear being called by
+// several threads at once. Traces are bounded, see caches.h.
 class CompiledFunction {
  public:
   CompiledFunction(TensorFunction function, CompileOptions options);

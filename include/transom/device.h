@@ -28,8 +28,11 @@ struct DeviceInfo {
 // All plugins in the library directory and in TRANSOM_PLUGIN_PATH are asked for their devices; best first.
 std::vector<DeviceInfo> list_devices();
 
+// All functions here are safe from all threads.
+//
 // The device that tensors are made on: by name, else TRANSOM_DEVICE, else the best one found. Set it before the first
-// tensor is made; tensors of different devices do not mix.
+// tensor is made, for all threads; tensors of different devices do not mix. Threads that compute on one device take
+// turns.
 void set_device(const std::string& name);
 std::string device_name();
 // The best device found whose name is not this one (or this one with a number).

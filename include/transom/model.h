@@ -110,6 +110,8 @@ struct Precision {
   bool int8 = false;  // linear layers in 8-bit integers, as QuantizedLinear (ops.h) has them
 };
 
+// Any number of threads may call forward() and the other const functions of one model at once. Who changes parameters
+// or buffers (training, new values) needs the model alone. A ForwardContext with what it points to is one thread's.
 class Model {
  public:
   virtual ~Model();

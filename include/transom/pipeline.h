@@ -10,7 +10,7 @@ namespace transom {
 
 class Pipeline;  // pipelines/pipeline.h
 
-// A cheap handle to a model that is ready to answer.
+// A cheap handle to a model that is ready to answer. Any number of threads may ask it at once, or copies of it.
 class LoadedPipeline {
  public:
   explicit LoadedPipeline(std::shared_ptr<const Pipeline> task) : task_(std::move(task)) {}

@@ -30,6 +30,8 @@ struct Node;
 // A value: a cheap handle to one output of a graph node, already computed or not yet. Tensors are dense and row-major
 // and never change; what looks like an update is a new tensor, whose memory the compiler may take from the old one once
 // nobody holds that. Reading a value (item, to_vector) computes what it needs.
+// Threads may share tensors, computed or not: a second thread that needs one that is being computed waits for it. A
+// handle that is assigned to, and set_requires_grad(), belong to one thread at a time.
 class Tensor {
  public:
   Tensor() = default;
@@ -90,6 +92,7 @@ enum class Mode {
   kCompile,  // as kLazy, but a model's forward pass is traced once for each signature and called as a program
   kGraph,    // as kCompile, with the program captured once and replayed at fixed addresses
 };
+// Of all threads; set it before they start.
 void set_mode(Mode mode);
 Mode mode();
 

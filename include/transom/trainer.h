@@ -70,6 +70,7 @@ struct StepReport {
   double loss = 0, gradient_norm = 0, learning_rate = 0;
 };
 
+// For one thread at a time; Trainers with models of their own may run beside each other on several threads.
 class Trainer {
  public:
   Trainer(std::unique_ptr<Model> model, TrainingArguments arguments);

@@ -23,7 +23,7 @@ TEST(DeviceThreads, OpenOneDeviceOnce) {
 // A plugin that hangs while it is tried holds up nobody who wants another device.
 TEST(DeviceThreads, DoNotWaitForAnotherPlugin) {
   setenv("TRANSOM_PLUGIN_PATH", (std::string(TRANSOM_BINARY_DIR) + "/faulty_plugins").c_str(), 1);
-  setenv("TRANSOM_PLUGIN_TIMEOUT", "2", 1);
+  setenv("TRANSOM_PLUGIN_TIMEOUT", "1", 1);
   std::atomic<bool> done{false};
   std::thread other([&] {
     EXPECT_THROW(Device::open("hangs"), std::exception);

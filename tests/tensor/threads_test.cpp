@@ -9,6 +9,7 @@
 
 #include "ir/node.h"
 #include "tensor/mode_scope.h"
+#include "transom/caches.h"
 #include "transom/compile.h"
 #include "transom/device.h"
 #include "transom/ops.h"
@@ -121,6 +122,28 @@ TEST_P(Threads, ShareCompiledFunctions) {
     EXPECT_EQ(wrong, 0) << capture;
     EXPECT_EQ(calls, 6) << capture;  // once for each signature, whoever came first
   }
+}
+
+// Caches that keep one entry each: what one thread runs is what another throws out.
+TEST_P(Threads, UseProgramsWhileTheCachesLetGoOfThem) {
+  const CacheStatistics before = cache_statistics();
+  set_cache_limit(1);
+  const Tensor weight = numbers(8, -0.5F);
+  const CompiledFunction function =
+      compile([&](const std::vector<Tensor>& x) -> std::vector<Tensor> { return {some_layers(x[0], weight)}; },
+              {.name = "evicted", .capture = true, .donated = {}});
+  std::atomic<int> wrong{0};
+  on_four(20, [&](int thread, int round) {
+    const Tensor x = numbers(1 + (round + thread) % 7, 0.5F);
+    wrong += function({x})[0].to_vector<float>() != some_layers(x, weight).to_vector<float>();
+  });
+  const CacheStatistics after = cache_statistics();
+  set_cache_limit(before.programs.limit);
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(after.programs.entries, 1u);
+  EXPECT_EQ(after.traces.entries, 1u);
+  EXPECT_GT(after.programs.evictions, before.programs.evictions);
+  EXPECT_GT(after.traces.evictions, before.traces.evictions);
 }
 
 TEST_P(Threads, HaveModesOfTheirOwn) {
