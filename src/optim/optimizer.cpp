@@ -20,7 +20,7 @@ std::vector<Tensor> Optimizer::step(const std::vector<OptimizedParameter>& param
   for (size_t i = 0; i < parameters.size(); ++i) {
     const auto types = state_types(parameters[i]);
     std::vector<Tensor> before;
-    for (const auto& [name, type] : types) before.push_back(state_[place++].second);
+    for (size_t k = 0; k < types.size(); ++k) before.push_back(state_[place++].second);
     const auto rows = by_rows.find(i);
     Update update = rows == by_rows.end() ? this->update(parameters[i], gradients[i], before)
                                           : update_rows(parameters[i], rows->second, before);

@@ -11,7 +11,7 @@
 namespace transom {
 namespace {
 
-using Type = TaskParameter::Type;
+using Kind = TaskParameter::Type;
 
 bool is_choice(const TaskParameter& parameter, const std::string& word) {
   return std::find(parameter.choices.begin(), parameter.choices.end(), word) != parameter.choices.end();
@@ -21,23 +21,23 @@ bool fits(const TaskParameter& parameter, const Json& value) {
   const auto is_text = [](const Json& item) { return item.is_string(); };
   const auto is_number = [](const Json& item) { return item.is_number(); };
   switch (parameter.type) {
-    case Type::kFlag:
+    case Kind::kFlag:
       return value.is_boolean();
-    case Type::kFlagOrWord:
+    case Kind::kFlagOrWord:
       return value.is_boolean() || (value.is_string() && is_choice(parameter, value.get<std::string>()));
-    case Type::kInteger:
+    case Kind::kInteger:
       return value.is_number_integer();
-    case Type::kNumber:
+    case Kind::kNumber:
       return value.is_number();
-    case Type::kNumbers:
+    case Kind::kNumbers:
       return value.is_number() || (value.is_array() && std::all_of(value.begin(), value.end(), is_number));
-    case Type::kText:
+    case Kind::kText:
       return value.is_string() && (parameter.choices.empty() || is_choice(parameter, value.get<std::string>()));
-    case Type::kTexts:
+    case Kind::kTexts:
       return value.is_string() || (value.is_array() && std::all_of(value.begin(), value.end(), is_text));
-    case Type::kJson:
+    case Kind::kJson:
       return value.is_structured();
-    case Type::kGeneration:
+    case Kind::kGeneration:
       return true;
   }
   return true;
@@ -58,23 +58,23 @@ std::vector<std::string> parts_of(const std::string& word) {
 
 std::string expected_of(const TaskParameter& parameter) {
   switch (parameter.type) {
-    case Type::kFlag:
+    case Kind::kFlag:
       return "true or false";
-    case Type::kFlagOrWord:
+    case Kind::kFlagOrWord:
       return fmt::format("true, false or {}", fmt::join(parameter.choices, ", "));
-    case Type::kInteger:
+    case Kind::kInteger:
       return "a whole number";
-    case Type::kNumber:
+    case Kind::kNumber:
       return "a number";
-    case Type::kNumbers:
+    case Kind::kNumbers:
       return "a number or a list of numbers";
-    case Type::kText:
+    case Kind::kText:
       return parameter.choices.empty() ? "a text" : fmt::format("one of {}", fmt::join(parameter.choices, ", "));
-    case Type::kTexts:
+    case Kind::kTexts:
       return "a list of texts";
-    case Type::kJson:
+    case Kind::kJson:
       return "JSON, an object or a list";
-    case Type::kGeneration:
+    case Kind::kGeneration:
       return "an option of generate()";
   }
   return "";
@@ -83,16 +83,16 @@ std::string expected_of(const TaskParameter& parameter) {
 Json parameter_of_word(const TaskParameter& parameter, const std::string& word) {
   const bool flag = word == "true" || word == "True" || word == "false" || word == "False";
   Json value = word;
-  if (parameter.type == Type::kGeneration) return generation_value(parameter.name, word);
+  if (parameter.type == Kind::kGeneration) return generation_value(parameter.name, word);
   if (is_choice(parameter, word)) return value;
   if (word == "None" || word == "none" || word == "null") return nullptr;
-  if (flag && (parameter.type == Type::kFlag || parameter.type == Type::kFlagOrWord))
+  if (flag && (parameter.type == Kind::kFlag || parameter.type == Kind::kFlagOrWord))
     value = word == "true" || word == "True";
-  else if (parameter.type == Type::kTexts) {
+  else if (parameter.type == Kind::kTexts) {
     value = word.starts_with('[') ? Json::parse(word, nullptr, false) : Json(parts_of(word));
-  } else if (parameter.type == Type::kNumbers) {
+  } else if (parameter.type == Kind::kNumbers) {
     value = Json::parse(word.starts_with('[') || word.find(',') == word.npos ? word : "[" + word + "]", nullptr, false);
-  } else if (parameter.type == Type::kInteger || parameter.type == Type::kNumber || parameter.type == Type::kJson) {
+  } else if (parameter.type == Kind::kInteger || parameter.type == Kind::kNumber || parameter.type == Kind::kJson) {
     value = Json::parse(word, nullptr, false);
   }
   if (value.is_discarded() || !fits(parameter, value))
