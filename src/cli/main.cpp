@@ -136,7 +136,8 @@ int run(int count, char** words) {
   }
   CLI::App app("Trains, evaluates and serves Hugging Face checkpoints on whatever accelerator it finds.", "transom");
   app.require_subcommand(1);
-  app.add_flag("--version,-V", "print the version");
+  bool version = false;  // answered above
+  app.add_flag("--version,-V", version, "print the version");
   const std::vector<std::string> all(words + std::min(count, 1), words + count);
   std::vector<Command> commands = {
       train_command(),    evaluate_command(),   run_command(all),  generate_command(), forward_command(),
