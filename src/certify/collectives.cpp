@@ -84,20 +84,28 @@ std::string check_collectives(const std::shared_ptr<Device>& device, uint64_t) {
   uint32_t count = 0;
   expect_ok(table.device_count(&count, &error), error, device->name());
   constexpr uint32_t kMost = 8;
-  const uint32_t ranks = std::clamp<uint32_t>(count, 1, kMost);
+  const std::string plugin = device->name().substr(0, device->name().find(':'));
+  // As many as one process can use: some vendors' libraries give it one card.
+  std::vector<std::shared_ptr<Device>> devices;
+  try {
+    for (uint32_t i = 0; i < std::clamp<uint32_t>(count, 1, kMost); ++i)
+      devices.push_back(count > 1 ? Device::open(plugin + ":" + std::to_string(i)) : device);
+  } catch (const Error&) {
+    devices.assign(1, device);
+  }
+  const auto ranks = static_cast<uint32_t>(devices.size());
   unsigned char id[256] = {};
   expect_ok(table.communicator_id(id, &error), error, device->name());
   if (ranks == 1) {
     take_part(*device, id, 0, 1);
     return "";
   }
-  const std::string plugin = device->name().substr(0, device->name().find(':'));
   std::vector<std::string> messages(ranks);
   std::vector<std::thread> threads;
   for (uint32_t rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
       try {
-        take_part(*Device::open(plugin + ":" + std::to_string(rank)), id, rank, ranks);
+        take_part(*devices[rank], id, rank, ranks);
       } catch (const std::exception& exception) {
         messages[rank] = exception.what();
       }

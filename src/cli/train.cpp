@@ -43,7 +43,7 @@ std::string plan_of(const TrainingArguments& arguments, const TrainerState& stat
 class ShowProgress : public TrainerCallback {
  public:
   void on_train_begin(const TrainingArguments& arguments, const TrainerState& state) override {
-    if (state.global_step < state.max_steps) log(LogLevel::kInfo, plan_of(arguments, state));
+    if (state.global_step < state.max_steps) std::puts(plan_of(arguments, state).c_str());
     if (!arguments.disable_tqdm.value_or(false))
       bar_.emplace(stderr, "train", state.max_steps, "step", state.global_step);
   }

@@ -18,12 +18,13 @@ Tensor gathered(const Tensor& blocks, const Tensor& block_table) {
   return reshape(taken, {taken.dim(0), taken.dim(1) * taken.dim(2), taken.dim(3), taken.dim(4)});
 }
 
-// What is added to the scores of q [B, T, H, d] and S keys: query t stands at lengths - T + t and sees what is not
-// behind it. [B, 1, T, S]
+// What is added to the scores of q [B, T, H, d] and S keys: query t stands at lengths - T + t, or at the first token if
+// that is negative, and sees what is not behind it: no row is masked as a whole. [B, 1, T, S]
 Tensor bias_of(const Tensor& lengths, int64_t T, int64_t S, int64_t sliding_window) {
   const Shape shape = {lengths.dim(0), T, S};
   const Tensor length = broadcast_to(reshape(cast(lengths, DType::kInt64), {-1, 1, 1}), shape);
-  const Tensor query = iota(shape, 1) + (length - static_cast<double>(T)), key = iota(shape, 2);
+  const Tensor query = maximum(iota(shape, 1) + (length - static_cast<double>(T)), zeros(shape, DType::kInt64));
+  const Tensor key = iota(shape, 2);
   Tensor visible = less_equal(key, query);
   if (sliding_window > 0) visible = logical_and(visible, greater(key, query - static_cast<double>(sliding_window)));
   return reshape(select(visible, zeros(shape), full(shape, kMaskedScore)), {shape[0], 1, T, S});

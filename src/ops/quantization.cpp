@@ -142,8 +142,8 @@ const Operation kQuantizedMatmul = {
           const int64_t depth = x.back();
           samples.push_back({{{dtype, x}, {DType::kUInt8, {outputs, depth}}, {DType::kFloat32, {outputs}}},
                              {{"format", std::string("int8_channel")}},
-                             -1,
-                             1,
+                             -0.25,
+                             0.25,
                              256});
           if (bias) samples.back().inputs.push_back({dtype, {outputs}});
         };

@@ -36,7 +36,7 @@ TEST_F(DatasetTest, CsvHasQuotesNewlinesAndTypes) {
                             "\r\n"
                             "None,+3,7,True,3");
   EXPECT_EQ(data.columns(),
-            (Columns{{"text", kString}, {"label", kInt}, {"score", kFloat}, {"flag", kBool}, {"gaps", kFloat}}));
+            (Columns{{"text", kString}, {"label", kInt}, {"score", kFloat}, {"flag", kBool}, {"gaps", kFloat, true}}));
   ASSERT_EQ(data.size(), 3);
   EXPECT_EQ(data.row(0), (Row{"one, \"two\"\nthree", int64_t{1}, 0.5, true, 1.0}));
   EXPECT_EQ(data.row(1)[0], Value("plain \"quote\""));
@@ -69,7 +69,9 @@ TEST_F(DatasetTest, CsvRefusalsNameFileRowAndColumn) {
                     "\xFF\xFE"
                     "a"),
             "a.csv: expected UTF-8, found UTF-16");
-  EXPECT_EQ(refusal("a.xls", "a"), "a.xls: expected a file that ends in .csv, .tsv, .json, .jsonl, .conll or .txt");
+  EXPECT_EQ(refusal("a.xls", "a"),
+            "a.xls: expected a file that ends in .csv, .tsv, .json, .jsonl, .conll or .txt; for another ending give "
+            "--file_format csv, tsv, json, conll or text");
 }
 
 TEST_F(DatasetTest, JsonLinesAndArrays) {

@@ -44,7 +44,8 @@ TEST_P(MovesOnly, MakesNoNewNumbers) {
     for (const Array& input : inputs) known.insert(known.end(), input.real.begin(), input.real.end());
     for (const auto& [name, value] : sample.attributes.items())
       if (const double* number = std::get_if<double>(&value)) known.push_back(*number);
-    for (const double x : evaluate_operation(operation(), sample.attributes, inputs)[0].real)
+    const std::vector<double> made = evaluate_operation(operation(), sample.attributes, inputs)[0].real;
+    for (const double x : made)
       EXPECT_NE(std::find(known.begin(), known.end(), x), known.end()) << x;
   }
 }

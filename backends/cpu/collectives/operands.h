@@ -3,6 +3,8 @@
 #pragma once
 
 #include <functional>
+#include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -25,11 +27,16 @@ inline std::byte* checked(const transom_binding& binding, size_t bytes) {
   return binding.buffer->data + binding.offset;
 }
 
-// Queues the work, after the stream's and now or at each replay.
+// Queues the work, after the stream's and now or at each replay. What another group of the stream has still to do comes
+// first, so that whoever waits for the last has waited for all.
 inline void submit(transom_communicator* communicator, transom_stream* stream, std::vector<transom_buffer*> buffers,
                    std::function<void(Transport*)> work) {
   const auto issue = [=, buffers = std::move(buffers), work = std::move(work)] {
-    stream->pending = communicator->submit(work);
+    stream->pending = communicator->submit([before = stream->pending, work](Transport* transport) {
+      if (before)
+        if (const std::string failure = before->wait(); !failure.empty()) throw std::runtime_error(failure);
+      work(transport);
+    });
     for (transom_buffer* buffer : buffers) buffer->use_by(stream->pending);
   };
   if (stream->recording) stream->recording->work.push_back(issue);

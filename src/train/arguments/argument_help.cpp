@@ -20,7 +20,7 @@ Examples:
   transom train --model_name_or_path bert-base-uncased --train_file train.csv --output_dir out
   transom train --model_name_or_path MODEL --train_file train.csv --validation_file dev.csv --output_dir out \
     --num_train_epochs 3 --learning_rate 5e-5 --per_device_train_batch_size 32 --eval_strategy epoch
-  transom train --task fill-mask --model_name_or_path MODEL --train_file text.txt --output_dir out --max_steps 1000
+  transom train --task fill-mask --model_name_or_path MODEL --train_file text.txt --output_dir out
   transom train --model_name_or_path MODEL --train_dir images --output_dir out
   transom train --config args.json --resume_from_checkpoint
 )";

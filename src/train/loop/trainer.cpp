@@ -268,8 +268,10 @@ struct Trainer::Run {
     const double loss = result.loss.item<float>();
     last_norm = result.gradient_norm.item<float>();
     if (!std::isfinite(loss) || !std::isfinite(last_norm)) {
-      const std::string what =
-          fmt::format("the loss is {} and the gradient norm {} at step {}", loss, last_norm, state.global_step + 1);
+      // The sign of a NaN says nothing.
+      const auto shown = [](double value) { return std::isnan(value) ? std::string("nan") : fmt::format("{}", value); };
+      const std::string what = fmt::format("the loss is {} and the gradient norm {} at step {}", shown(loss),
+                                           shown(last_norm), state.global_step + 1);
       const auto broken = broken_weight(*model);
       if (broken)
         fail("{}, which leaves weights that are not finite ({}); {}", what, *broken, way_out_of_nan(last_checkpoint));
