@@ -141,7 +141,9 @@ TEST_F(CpuCollectives, SingleMessagesMeetAcrossACollective) {
     if (r.rank == 0) r.done(t.receive(r.group, r.plugin.stream, to, kCount, TRANSOM_FLOAT32, 2, &r.error));
     r.done(t.all_reduce(r.group, r.plugin.stream, one, one, 1, TRANSOM_FLOAT32, TRANSOM_SUM, &r.error));
     EXPECT_EQ(r.read(one, 1), std::vector<float>{kRanks});
-    if (r.rank == 0) EXPECT_EQ(r.read(to, kCount), values_of(2, kCount));
+    if (r.rank == 0) {
+      EXPECT_EQ(r.read(to, kCount), values_of(2, kCount));
+    }
   });
 }
 

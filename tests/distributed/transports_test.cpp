@@ -154,7 +154,9 @@ TEST(MpiRanks, DISABLED_AreInGroups) {
   half->all_gather(&rank, order, sizeof rank);
   EXPECT_EQ(order[0], odd ? 3u : 0u);
   EXPECT_EQ(order[1], odd ? 1u : 2u);
-  if (rank != 2) EXPECT_EQ(sum_over(*join("three", rank == 3 ? 2 : rank, 3), 10), 30);
+  if (rank != 2) {
+    EXPECT_EQ(sum_over(*join("three", rank == 3 ? 2 : rank, 3), 10), 30);
+  }
   EXPECT_EQ(sum_over(*half, 1), 2);
   const auto all = join("all", rank, 4);
   EXPECT_EQ(sum_over(*all, 1), 4);

@@ -131,7 +131,9 @@ TEST(Guide, EveryFlagThatItNamesIsKnown) {
     for (size_t at = 0; (at = text.find("`--", at)) != text.npos;) {
       const size_t end = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_-", at + 1);
       const std::string flag = text.substr(at + 1, end - at - 1);
-      if (!others.contains(flag)) EXPECT_TRUE(known.contains(flag)) << page << " names " << flag;
+      if (!others.contains(flag)) {
+        EXPECT_TRUE(known.contains(flag)) << page << " names " << flag;
+      }
       at = end;
     }
   }

@@ -39,7 +39,9 @@ TEST(TaskParameters, AreDeclaredByEveryTask) {
     std::set<std::string> names;
     for (const TaskParameter& parameter : parameters_of_task(task)) {
       EXPECT_TRUE(names.insert(parameter.name).second) << task << ": " << parameter.name << " stands twice";
-      if (parameter.type != Type::kGeneration) EXPECT_NE(parameter.help, "") << task << ": " << parameter.name;
+      if (parameter.type != Type::kGeneration) {
+        EXPECT_NE(parameter.help, "") << task << ": " << parameter.name;
+      }
     }
     EXPECT_FALSE(names.empty()) << task;
   }

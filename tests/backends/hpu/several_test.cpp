@@ -67,9 +67,13 @@ TEST_F(SeveralCards, KeepThePromisesOfCollectives) {
               folder_)
           .wait();
   const Json report = read_json(certificate / "certificate.json");
-  for (const Json& row : report["rows"])
-    if (row["subject"] == "collectives") EXPECT_EQ(row["verdict"], "pass") << row["note"] << outcome.error;
-  EXPECT_EQ(report["verdict"], "pass") << outcome.output;
+  size_t checked = 0;
+  for (const Json& row : report["rows"]) {
+    if (row["subject"] != "collectives") continue;
+    EXPECT_EQ(row["verdict"], "pass") << row["note"] << outcome.error;
+    ++checked;
+  }
+  EXPECT_EQ(checked, 1u) << outcome.output;
 }
 
 // The one that finds no card would leave the other waiting for it.

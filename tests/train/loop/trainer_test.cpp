@@ -209,7 +209,9 @@ TEST_F(TrainerRun, MakesBatchesBesideTheComputation) {
   Trainer trainer(Model::from_config(kTinyBert), arguments);
   trainer.set_train_data(data);
   trainer.set_step_reports([&](const StepReport& report) {
-    if (report.step < 5) EXPECT_TRUE(made_beyond(report.step)) << "step " << report.step;
+    if (report.step < 5) {
+      EXPECT_TRUE(made_beyond(report.step)) << "step " << report.step;
+    }
   });
   trainer.train();
   EXPECT_EQ(made, 5);  // none for nothing
@@ -217,7 +219,9 @@ TEST_F(TrainerRun, MakesBatchesBesideTheComputation) {
   made = 0;
   int64_t used = 0;
   trainer.set_preprocess_outputs([&](const NamedTensors& outputs) {
-    if (++used < 3) EXPECT_TRUE(made_beyond(used)) << "batch " << used;
+    if (++used < 3) {
+      EXPECT_TRUE(made_beyond(used)) << "batch " << used;
+    }
     return outputs;
   });
   trainer.predict(data);
