@@ -279,7 +279,9 @@ TEST_F(TrainerRun, AnInterruptedRunGoesOnWithTheSameBits) {
     resumed.set_train_data(tiny_data());
     EXPECT_EQ(resumed.train("true").empty(), step == 9);  // nothing left
     EXPECT_EQ(weights_of(resumed.model()), expected) << step;
-    if (step < 9) EXPECT_EQ(find_number(resumed.state().log_history.at(8), "learning_rate"), rate);
+    if (step < 9) {
+      EXPECT_EQ(find_number(resumed.state().log_history.at(8), "learning_rate"), rate);
+    }
   }
 }
 
