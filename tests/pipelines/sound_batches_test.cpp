@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sounds that go through a model together: the bits of each are those that it has alone.
+// Sounds that go through a model together: each has the results that it has alone.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -22,12 +22,28 @@ Json sound(int seed, int samples) {
 // Two of one length, one of another, one again of the first.
 std::vector<Json> sounds() { return {sound(0, 4000), sound(1, 4000), sound(2, 5600), sound(3, 4000)}; }
 
+// Scores of classes may differ in the last bits: below AVX-512 the library's products of few columns add in an order
+// that depends on the number of rows.
+void expect_near(const Json& found, const Json& expected) {
+  constexpr double kTolerance = 1e-6;
+  if (expected.is_number_float()) {
+    EXPECT_NEAR(found.get<double>(), expected.get<double>(), kTolerance);
+  } else if (expected.is_structured()) {
+    ASSERT_EQ(found.size(), expected.size());
+    for (auto a = found.begin(), b = expected.begin(); b != expected.end(); ++a, ++b) expect_near(*a, *b);
+  } else {
+    EXPECT_EQ(found, expected);
+  }
+}
+
 void expect_same_alone(const Pipeline& task, Json parameters) {
   const std::vector<Json> alone = run_pipeline(task, sounds(), parameters);
   ASSERT_EQ(alone.size(), 4u);
   for (const int64_t size : {int64_t{2}, int64_t{3}, INT64_MAX}) {
     parameters["batch_size"] = size;
-    EXPECT_EQ(run_pipeline(task, sounds(), parameters), alone) << size;
+    const std::vector<Json> together = run_pipeline(task, sounds(), parameters);
+    SCOPED_TRACE(size);
+    expect_near(Json(together), Json(alone));
   }
 }
 
@@ -36,7 +52,7 @@ std::string golden(const char* model) {
   return std::filesystem::exists(folder / "config.json") ? folder.string() : "";
 }
 
-TEST(SoundBatches, ClassesHaveTheBitsOfSoundsAlone) {
+TEST(SoundBatches, ClassesAreThoseOfSoundsAlone) {
   const test::TemporaryFolder folder;
   Model::from_config(R"({"model_type": "wav2vec2", "architectures": ["Wav2Vec2ForSequenceClassification"],
       "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 20, "conv_dim": [8, 8],
@@ -51,7 +67,7 @@ TEST(SoundBatches, ClassesHaveTheBitsOfSoundsAlone) {
   expect_same_alone(*task, Json::object());
 }
 
-TEST(SoundBatches, SpeechHasTheBitsOfSoundsAlone) {
+TEST(SoundBatches, SpeechIsThatOfSoundsAlone) {
   const std::string directory = golden("wav2vec2-ctc/model");
   if (directory.empty()) GTEST_SKIP() << "no golden case";
   const auto task = make_pipeline("automatic-speech-recognition", directory);
