@@ -142,9 +142,7 @@ int run(const Options& options) {
   }
   const std::vector<Json> results = run_pipeline(*pipeline, inputs, parameters);
   if (options.json) {
-    Json list = Json::array();
-    for (size_t i = 0; i < inputs.size(); ++i) list.push_back({{"input", names[i]}, {"result", results[i]}});
-    std::puts(dump_json(list).c_str());
+    std::puts(dump_json(Json(results)).c_str());  // as pipeline() gives it for a list
     return 0;
   }
   for (size_t i = 0; i < inputs.size(); ++i) show_named_result(names[i], results[i]);
@@ -221,8 +219,7 @@ Command run_command(const std::vector<std::string>& words) {
       {"--model", &o.model, kModelHelp, true},
       {"--file", &o.file, "text file with one input a line"},
       {"--requests", &o.requests, "JSON lines {\"inputs\": ..., \"parameters\": {...}}; one result a line"},
-      {"--json", &o.json,
-       "the structure that Transformers' pipeline() returns; of several inputs a list of {\"input\", \"result\"}"},
+      {"--json", &o.json, "the structure that Transformers' pipeline() returns; of several inputs a list"},
       {"--batch_size", &o.batch_size, "number of inputs that go through the model at once"}};
   if (known) {
     o.task = *task;
