@@ -12,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 #include <iostream>
+#include <optional>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -116,6 +117,17 @@ void refuse_unknown_words(const std::vector<Command>& commands, int count, char*
   fail(ErrorKind::kUsage, "unknown command {}{} See transom --help", quoted(words[1]), did_you_mean(words[1], names));
 }
 
+// What a word means as the value of a flag, as in HfArgumentParser.
+std::optional<bool> truth_of(std::string word) {
+  std::transform(word.begin(), word.end(), word.begin(),
+                 [](unsigned char c) { return c < 'A' || c > 'Z' ? c : c + 32; });
+  for (const char* name : {"1", "yes", "y", "t", "on", "true"})
+    if (word == name) return true;
+  for (const char* name : {"0", "no", "n", "f", "off", "false"})
+    if (word == name) return false;
+  return std::nullopt;
+}
+
 // "--do_sample text": the word behind a flag whose value may be left out is its value only if it can be one.
 std::vector<std::string> completed(const Command& command, std::vector<std::string> words) {
   for (size_t i = 0; i < words.size() && words[i] != "--"; ++i)
@@ -123,7 +135,10 @@ std::vector<std::string> completed(const Command& command, std::vector<std::stri
       if (option.words.empty() || words[i] != option.name) continue;
       const bool value = i + 1 < words.size() &&
                          std::find(option.words.begin(), option.words.end(), words[i + 1]) != option.words.end();
-      if (!value) words[i] += "=true";
+      if (value) break;
+      const std::optional<bool> truth = i + 1 < words.size() ? truth_of(words[i + 1]) : std::nullopt;
+      if (truth) words.erase(words.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+      words[i] += truth.value_or(true) ? "=true" : "=false";
       break;
     }
   return words;

@@ -40,7 +40,7 @@ Json parameters_of(const Options& o) {
 }
 
 void expect_keys(const Json& request, const std::string& where) {
-  static const std::vector<std::string> known{"inputs", "parameters"};
+  static const std::vector<std::string> known{"inputs", "parameters", "options"};  // the last one is for servers
   for (const auto& [name, value] : request.items())
     if (std::find(known.begin(), known.end(), name) == known.end())
       fail("{}: unknown key {}{} A request has \"inputs\" and \"parameters\"", where, quoted(name),
@@ -102,6 +102,9 @@ void expect_required(const Options& o) {
 int run(const Options& options) {
   const InputKind kind = input_kind_of_task(options.task);  // refuses unknown tasks
   const Json parameters = parameters_of(options);
+  if (options.requests && (options.file || !options.inputs.empty()))
+    fail(ErrorKind::kUsage, "--requests: the file has the inputs; leave out {}",
+         options.file ? "--file" : quoted(options.inputs.front()));
   std::vector<std::string> names;  // what results are shown with
   std::vector<Json> inputs;
   // In a terminal each line is answered as it is typed.

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 
 #include "base/error.h"
@@ -132,11 +133,18 @@ void restrict_to_evaluation(TrainArguments& arguments) {
 }
 
 // What to say, and the exit status, where a signal ended the run.
-int say_interrupted(const std::vector<std::string>& words, const std::string& checkpoint) {
-  if (process_rank() == 0)
+int say_interrupted(std::vector<std::string> words, const std::string& checkpoint, bool speaks) {
+  // What is printed may be kept in logs: no token.
+  for (size_t i = 0; i < words.size();)
+    if (words[i].starts_with("--token=")) words.erase(words.begin() + static_cast<std::ptrdiff_t>(i));
+    else if (words[i] == "--token" && i + 1 < words.size())
+      words.erase(words.begin() + static_cast<std::ptrdiff_t>(i), words.begin() + static_cast<std::ptrdiff_t>(i) + 2);
+    else ++i;
+  if (speaks)
     std::fprintf(stderr, "transom: interrupted; saved %s. To resume: transom train %s --resume_from_checkpoint %s\n",
                  checkpoint.c_str(), shell_words(words).c_str(), shell_words({checkpoint}).c_str());
-  return 128 + interrupting_signal();
+  // The signal may have come to another process of the group.
+  return 128 + (interrupting_signal() != 0 ? interrupting_signal() : SIGTERM);
 }
 
 int train(const std::vector<std::string>& words, Part part) {
@@ -181,7 +189,7 @@ int train(const std::vector<std::string>& words, Part part) {
   const FineTuneResult result = fine_tune(arguments, options);
   finish(profile, script);
   leave_process_group();
-  if (result.interrupted) return say_interrupted(words, *result.interrupted);
+  if (result.interrupted) return say_interrupted(words, *result.interrupted, speaks);
   if (script.json && speaks && !result.evaluation.empty()) {
     Json line = Json::object();
     for (const auto& [name, value] : result.evaluation) line[name] = value;

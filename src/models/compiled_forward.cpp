@@ -49,7 +49,7 @@ constexpr size_t kMostPasses = 64;  // their traces are bounded by bytes, see ca
 std::shared_ptr<CompiledForward::Pass> CompiledForward::find(const Model& model, const std::string& key) {
   // New weights, after a step of training, are bound anew.
   std::vector<Tensor> weights;
-  for (const auto* group : {&model.parameters(), &model.buffers()})
+  for (const auto* group : {&model.parameters(), &model.buffers(), &model.frozen()})
     for (const auto& parameter : *group) weights.push_back(parameter->value);
   if (!std::equal(weights.begin(), weights.end(), weights_.begin(), weights_.end(), SameTensor())) {
     passes_.clear();

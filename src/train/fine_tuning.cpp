@@ -37,8 +37,19 @@ Metrics predict(Trainer& trainer, TaskSetup& task, const std::string& output_dir
 }
 
 // A run never takes, and never mixes with its own, the checkpoints of another run.
+// Whether the path leads into a checkpoint of the output directory.
+bool is_in_checkpoint_of(const fs::path& output, const fs::path& path) {
+  std::error_code none;
+  const fs::path inner = fs::weakly_canonical(path, none).lexically_relative(fs::weakly_canonical(output, none));
+  return !none && !inner.empty() && inner.begin()->string().starts_with("checkpoint-");
+}
+
 void expect_no_checkpoints(const TrainArguments& arguments) {
   const std::string& output = arguments.training.output_dir;
+  const std::string& model = arguments.script.model_name_or_path;
+  if (arguments.script.overwrite_output_dir && !model.empty() && is_in_checkpoint_of(output, model))
+    fail(ErrorKind::kUsage,
+         "--overwrite_output_dir would remove {}, which the run starts from: give another --output_dir", model);
   if (!arguments.training.do_train || arguments.training.resume_from_checkpoint ||
       arguments.script.overwrite_output_dir)
     return;
@@ -102,6 +113,9 @@ FineTuneResult fine_tune(TrainArguments arguments, const FineTuneOptions& option
       save_metrics(output, "train", record_of(result.train, trainer.state(), "train_samples", train_rows));
       trainer.state().save(output / "trainer_state.json");
     }
+    // A run that ended between its last checkpoint and its last files.
+    if (writes && result.train.empty() && !path_exists(output / "trainer_state.json"))
+      trainer.state().save(output / "trainer_state.json");
   }
   if (training.do_eval) {
     result.evaluation = trainer.evaluate();

@@ -43,6 +43,11 @@ TEST_F(Generate, PrintsThePipelinesJson) {
   EXPECT_EQ(two[0]["result"], one);
 }
 
+TEST_F(Generate, FlagsTakeTheWordsOfHfArgumentParser) {
+  EXPECT_EQ(run(call() + "'w3 w4' --do_sample 0").output, run(call() + "'w3 w4' --do_sample false").output);
+  EXPECT_EQ(run(call() + "--do_sample NO 'w3 w4'").output, run(call() + "--do_sample false 'w3 w4'").output);
+}
+
 TEST_F(Generate, AnswersInChats) {
   const std::string messages = R"([{"role": "user", "content": "w3 w4"}])";
   const Json result = json_of("--messages '" + messages + "'");

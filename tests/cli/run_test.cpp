@@ -75,7 +75,7 @@ TEST_F(Run, FoldersOfImagesNameTheirFiles) {
   ASSERT_EQ(outcome.status, 0) << outcome.output;
   for (const char* part : {"a.bmp\n  ", "b.bmp\n  ", "sub-folders are not read: deeper"})
     EXPECT_TRUE(has(outcome.output, part)) << part << " in " << outcome.output;
-  EXPECT_TRUE(has(run(line + images.string() + " --json 2>/dev/null").output, "b.bmp\", \"result\""));
+  EXPECT_TRUE(has(run(line + images.string() + " --json 2>/dev/null").output, "\"score\""));
   expect_one_line(run(line + (images / "deeper").string()), 1, "holds no image file");
 }
 
@@ -105,6 +105,7 @@ TEST_F(Run, HumanOutputHasColumnsAndFourDigits) {
 
 TEST_F(Run, UnknownKeysOfRequestsAreRefused) {
   const std::string line = classify();
+  expect_one_line(run(line + "w1 --requests x.jsonl"), 2, "--requests: the file has the inputs");
   const Outcome good = run(line + "--requests " + file("good.jsonl", "{\"inputs\": \"w1\"}\n"));
   EXPECT_EQ(good.status, 0) << good.output;
   expect_one_line(

@@ -60,6 +60,13 @@ TEST_F(FineTuning, NeverTakesAnotherRunsCheckpoints) {
   // A call that fails before it trains removes nothing.
   EXPECT_NE(run({"--overwrite_output_dir", "--train_file", "nowhere.csv"}), "");
   EXPECT_EQ(last_whole_checkpoint(output_), "checkpoint-1");
+  // Nor does one that would remove what it starts from.
+  const std::string own = test::message_of([&] {
+    fine_tune(parse_train_arguments({"--model_name_or_path", (output_ / "checkpoint-1").string(), "--output_dir",
+                                     output_.string(), "--train_file", rows_, "--overwrite_output_dir"}));
+  });
+  EXPECT_NE(own.find("which the run starts from"), std::string::npos) << own;
+  EXPECT_EQ(last_whole_checkpoint(output_), "checkpoint-1");
   // Resuming needs no other word, and removes nothing.
   ASSERT_EQ(run(with({"--overwrite_output_dir", "--resume_from_checkpoint"}), 3), "");
   EXPECT_EQ(checkpoints_in(output_), (std::vector<std::string>{"checkpoint-1", "checkpoint-3", "checkpoint-7"}));

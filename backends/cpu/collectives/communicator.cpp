@@ -60,6 +60,11 @@ std::shared_ptr<Completion> transom_communicator::submit(std::function<void(Tran
   auto completion = std::make_shared<Completion>();
   {
     const std::lock_guard lock(state_->mutex);
+    // The worker of a group that was given up may never come back.
+    if (!state_->failure.empty()) {
+      completion->finish(state_->failure);
+      return completion;
+    }
     state_->queue.push_back({std::move(work), completion});
   }
   state_->wake.notify_all();

@@ -34,8 +34,10 @@ std::optional<std::string> broken_weight(const Model& model) {
 std::string way_out_of_nan(const std::optional<std::string>& last_checkpoint) {
   const std::string advice = "a lower --learning_rate or --max_grad_norm";
   if (!last_checkpoint) return fmt::format("no checkpoint was written before; train again with {}", advice);
-  return fmt::format("the last good checkpoint is {}; train from its weights with --model_name_or_path {} and {}",
-                     *last_checkpoint, *last_checkpoint, advice);
+  return fmt::format(
+      "the last good checkpoint is {}; train from its weights with --model_name_or_path {}, another "
+      "--output_dir and {}",
+      *last_checkpoint, *last_checkpoint, advice);
 }
 
 }  // namespace transom

@@ -444,7 +444,7 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
     }
     if (run.interrupted) break;
     run.carry_out(after_epoch(arguments, run.state));
-    if (run.is_interrupted()) run.interrupt();
+    if (run.is_interrupted() && run.state.global_step < run.state.max_steps) run.interrupt();
   }
   if (run.interrupted) {
     run.training = false;
