@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/numbers.h"
 #include "cli/command.h"
 #include "pipelines/pipeline.h"
 #include "transom/distributed.h"
@@ -117,15 +118,11 @@ void refuse_unknown_words(const std::vector<Command>& commands, int count, char*
   fail(ErrorKind::kUsage, "unknown command {}{} See transom --help", quoted(words[1]), did_you_mean(words[1], names));
 }
 
-// What a word means as the value of a flag, as in HfArgumentParser.
-std::optional<bool> truth_of(std::string word) {
-  std::transform(word.begin(), word.end(), word.begin(),
-                 [](unsigned char c) { return c < 'A' || c > 'Z' ? c : c + 32; });
-  for (const char* name : {"1", "yes", "y", "t", "on", "true"})
-    if (word == name) return true;
-  for (const char* name : {"0", "no", "n", "f", "off", "false"})
-    if (word == name) return false;
-  return std::nullopt;
+// What a word means as the value of a flag: as in HfArgumentParser, and on and off.
+std::optional<bool> truth_of(const std::string& word) {
+  if (word == "on" || word == "On" || word == "ON") return true;
+  if (word == "off" || word == "Off" || word == "OFF") return false;
+  return parse_bool(word);
 }
 
 // "--do_sample text": the word behind a flag whose value may be left out is its value only if it can be one.

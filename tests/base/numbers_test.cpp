@@ -29,6 +29,12 @@ TEST(Numbers, BeyondTheRangeAreInfiniteOrNothing) {
   EXPECT_EQ(parse_double("0." + std::string(400, '0') + "1"), 0);
 }
 
+TEST(Numbers, TruthIsThatOfHfArgumentParser) {
+  for (const char* text : {"true", "True", "YES", "t", "y", "1"}) EXPECT_EQ(parse_bool(text), true) << text;
+  for (const char* text : {"false", "FALSE", "No", "f", "n", "0"}) EXPECT_EQ(parse_bool(text), false) << text;
+  for (const char* text : {"", "on", "2", "true "}) EXPECT_EQ(parse_bool(text), std::nullopt) << text;
+}
+
 TEST(Numbers, DoNotDependOnTheLocale) {
   const test::GermanLocale locale;
   EXPECT_EQ(parse_double("0.7"), 0.7);

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/numbers.h"
 
 namespace transom {
 namespace {
@@ -37,10 +38,9 @@ std::string shown(const Json& value) {
 
 void read(bool& field, const Json& value, const std::string& label) {
   if (value.is_boolean()) return void(field = value.get<bool>());
-  const std::string text = value.is_string() ? lower(value.get<std::string>()) : value.dump();
-  if (text == "true" || text == "yes" || text == "t" || text == "y" || text == "1") field = true;
-  else if (text == "false" || text == "no" || text == "f" || text == "n" || text == "0") field = false;
-  else refuse(label, "true or false", value);
+  const std::optional<bool> truth = parse_bool(value.is_string() ? value.get<std::string>() : value.dump());
+  if (!truth) refuse(label, "true or false", value);
+  field = *truth;
 }
 
 void read(double& field, const Json& value, const std::string& label) {
