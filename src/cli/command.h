@@ -6,27 +6,14 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
+#include "base/command_line.h"
 #include "transom/hub.h"
 
 namespace transom {
 
 struct LoadOptions;  // transom/model.h
-
-struct Option {
-  std::string name;  // "--model"; without dashes: a positional argument
-  std::variant<std::string*, std::optional<std::string>*, std::vector<std::string>*, int64_t*, double*, bool*> value;
-  std::string help;
-  bool required = false;
-  bool value_optional = false;  // of a string: the flag alone gives "-"
-  bool hidden = false;          // known, but not worth a line of the help
-  std::string group = {};       // heading in the help
-  // Of an optional value: only these words are one; any other word behind the flag is an argument of its own, and the
-  // flag is "true".
-  std::vector<std::string> words = {};
-};
 
 // Headings of --help.
 inline constexpr const char *kTaskGroup = "Task", *kGenerationGroup = "Generation", *kModelGroup = "Model",

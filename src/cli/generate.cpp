@@ -30,7 +30,7 @@ GenerationConfig config_of(const Options& options, const std::string& directory)
   for (const auto& [name, word] : options.fields) {
     if (!word) continue;
     try {
-      set_generation_field(config, name, *word == "-" ? "true" : *word);
+      set_generation_field(config, name, *word);
     } catch (const Error& error) {
       fail(ErrorKind::kUsage, "--{}", error.what());
     }

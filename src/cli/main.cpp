@@ -2,21 +2,16 @@
 // The program: finds the subcommand, reads its options, and turns errors into one line and an exit status.
 #include <signal.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <iostream>
-#include <optional>
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/numbers.h"
 #include "cli/command.h"
 #include "pipelines/pipeline.h"
 #include "transom/distributed.h"
@@ -36,42 +31,6 @@ namespace {
 
 constexpr int kFailure = 1, kWrongCall = 2;
 
-// What is wrong with the text of a number; empty if nothing is. CLI11 would take the nearest one that can be told.
-template <typename Number>
-std::string number_fault(const std::string& text) {
-  Number value{};
-  const char *begin = text.data(), *end = begin + text.size();
-  const auto [stop, error] = std::from_chars(begin, end, value);
-  const char* expected = std::is_integral_v<Number> ? "a whole number" : "a number";
-  if (stop != end || error == std::errc::invalid_argument)
-    return fmt::format("expected {}, found {}", expected, quoted(text));
-  if (error != std::errc() || !std::isfinite(static_cast<double>(value)))
-    return fmt::format("expected {} that 64 bits hold, found {}", expected, quoted(text));
-  return "";
-}
-
-void add_option(CLI::App& app, const Option& option) {
-  CLI::Option* added = std::visit(
-      [&](auto* value) -> CLI::Option* {
-        if constexpr (std::is_same_v<decltype(value), bool*>) return app.add_flag(option.name, *value, option.help);
-        else return app.add_option(option.name, *value, option.help);
-      },
-      option.value);
-  if (std::holds_alternative<int64_t*>(option.value)) added->check(number_fault<int64_t>, "");
-  if (std::holds_alternative<double*>(option.value)) added->check(number_fault<double>, "");
-  // Of what is given twice the last holds, as with train.
-  if (option.name.starts_with("--") && !std::holds_alternative<std::vector<std::string>*>(option.value))
-    added->take_last();
-  if (option.required) added->required();
-  if (option.hidden) added->group("");
-  else if (!option.group.empty()) added->group(option.group);
-  if (option.value_optional) added->expected(0, 1)->default_str("-");
-  if (option.value_optional) return;
-  if (std::holds_alternative<std::string*>(option.value) || std::holds_alternative<int64_t*>(option.value) ||
-      std::holds_alternative<double*>(option.value))
-    if (!option.required) added->capture_default_str();
-}
-
 // A flag of run that belongs to tasks other than the one that is asked for.
 void refuse_other_tasks_flag(const std::string& flag) {
   if (flag == "--task")
@@ -88,101 +47,62 @@ void refuse_other_tasks_flag(const std::string& flag) {
     fail(ErrorKind::kUsage, "{}: this task takes no such argument; it belongs to {}", flag, fmt::join(owners, ", "));
 }
 
-// CLI11 reports what is missing before what is misspelt; the misspelt word is what helps.
-void refuse_unknown_words(const std::vector<Command>& commands, int count, char** words) {
-  if (count < 2 || words[1][0] == '-') return;
-  std::vector<std::string> names;
-  for (const Command& command : commands) {
-    names.push_back(command.name);
-    if (command.name != words[1]) continue;
-    std::vector<std::string> flags{"--help"};
-    for (const Option& option : command.options)  // one of two names is "--tokenizer,--model" or "model,--model"
-      for (size_t begin = 0; begin < option.name.size();) {
-        const size_t comma = std::min(option.name.find(',', begin), option.name.size());
-        if (option.name[begin] == '-') flags.push_back(option.name.substr(begin, comma - begin));
-        begin = comma + 1;
-      }
+std::string program_help(const std::vector<Command>& commands) {
+  std::string text =
+      "Trains, evaluates and serves Hugging Face checkpoints on whatever accelerator it finds.\n\n"
+      "Usage: transom COMMAND [ARGUMENT ...]\n\nCommands:\n";
+  for (const Command& command : commands)
+    text += describe_option({.name = command.name, .value = Option::Setter(), .help = command.help});
+  return text + "\nOptions:\n" +
+         describe_option({.name = "--help,-h", .value = Option::Setter(), .help = "this; of a command what it takes"}) +
+         describe_option({.name = "--version,-V", .value = Option::Setter(), .help = "the version"});
+}
+
+std::string help_of(const Command& command, const std::string& words) {
+  std::string text = fmt::format("{}\n\nUsage: transom {} {}\n", command.help, words, usage_of(command.options)) +
+                     describe_options(command.options);
+  if (!command.examples.empty()) text += "\nExamples:\n" + command.examples;
+  if (!text.ends_with('\n')) text += '\n';
+  return text;
+}
+
+int run(const Command& command, const std::vector<std::string>& words) {
+  if (command.run_words) return command.run_words(words);
+  CommandLine line{.help_command = fmt::format("transom {} --help", command.name)};
+  if (command.name == "run") {
     // What run takes depends on the task, and a task that is misspelt is what is wrong then.
-    if (command.name == "run" && count > 2 && words[2][0] != '-' && !is_pipeline_task(words[2]))
-      parameters_of_task(words[2]);
-    for (int i = 2; i < count && std::string_view(words[i]) != "--"; ++i) {
-      const std::string_view word(words[i]);
-      const std::string name(word.substr(0, word.find('=')));
-      if (!word.starts_with("--") || std::find(flags.begin(), flags.end(), name) != flags.end()) continue;
-      if (command.name == "run") refuse_other_tasks_flag(name);
-      fail(ErrorKind::kUsage, "unknown argument {}{} See transom {} --help", name, did_you_mean(name, flags),
-           command.name);
-    }
-    return;
+    line.on_unknown = [&](const std::string& flag) {
+      if (!words.empty() && !words[0].starts_with("-") && !is_pipeline_task(words[0])) parameters_of_task(words[0]);
+      refuse_other_tasks_flag(flag);
+    };
   }
-  fail(ErrorKind::kUsage, "unknown command {}{} See transom --help", quoted(words[1]), did_you_mean(words[1], names));
+  if (!parse_command_line(command.options, words, line)) return command.run();
+  std::fputs(help_of(command, command.name).c_str(), stdout);
+  return 0;
 }
 
-// What a word means as the value of a flag: as in HfArgumentParser, and on and off.
-std::optional<bool> truth_of(const std::string& word) {
-  if (word == "on" || word == "On" || word == "ON") return true;
-  if (word == "off" || word == "Off" || word == "OFF") return false;
-  return parse_bool(word);
-}
-
-// "--do_sample text": the word behind a flag whose value may be left out is its value only if it can be one.
-std::vector<std::string> completed(const Command& command, std::vector<std::string> words) {
-  for (size_t i = 0; i < words.size() && words[i] != "--"; ++i)
-    for (const Option& option : command.options) {
-      if (option.words.empty() || words[i] != option.name) continue;
-      const bool value = i + 1 < words.size() &&
-                         std::find(option.words.begin(), option.words.end(), words[i + 1]) != option.words.end();
-      if (value) break;
-      const std::optional<bool> truth = i + 1 < words.size() ? truth_of(words[i + 1]) : std::nullopt;
-      if (truth) words.erase(words.begin() + static_cast<std::ptrdiff_t>(i) + 1);
-      words[i] += truth.value_or(true) ? "=true" : "=false";
-      break;
-    }
-  return words;
-}
-
-int run(int count, char** words) {
-  if (count == 2 && (std::string_view(words[1]) == "--version" || std::string_view(words[1]) == "-V")) {
+int run(int count, char** given) {
+  const std::vector<std::string> words(given + std::min(count, 1), given + count);
+  const std::vector<Command> commands = {
+      train_command(),    evaluate_command(),   run_command(words), generate_command(), forward_command(),
+      tokenize_command(), preprocess_command(), bench_command(),    explain_command(),  certify_command(),
+      merge_command(),    models_command(),     devices_command(),
+  };
+  if (words.empty()) fail(ErrorKind::kUsage, "a command is missing; see transom --help");
+  if (words[0] == "--version" || words[0] == "-V") {
     std::puts("transom " TRANSOM_VERSION);
     return 0;
   }
-  CLI::App app("Trains, evaluates and serves Hugging Face checkpoints on whatever accelerator it finds.", "transom");
-  app.require_subcommand(1);
-  bool version = false;  // answered above
-  app.add_flag("--version,-V", version, "print the version");
-  const std::vector<std::string> all(words + std::min(count, 1), words + count);
-  std::vector<Command> commands = {
-      train_command(),    evaluate_command(),   run_command(all),  generate_command(), forward_command(),
-      tokenize_command(), preprocess_command(), bench_command(),   explain_command(),  certify_command(),
-      merge_command(),    models_command(),     devices_command(),
-  };
-  // A command that reads its own words gets them untouched.
-  if (count > 1)
-    for (const Command& command : commands)
-      if (command.run_words && command.name == words[1]) return command.run_words({words + 2, words + count});
-  refuse_unknown_words(commands, count, words);
-  for (Command& command : commands) {
-    CLI::App* sub = app.add_subcommand(command.name, command.help);
-    sub->footer(command.examples);
-    for (const Option& option : command.options) add_option(*sub, option);
-  }
-  std::vector<std::string> given = all;
-  for (const Command& command : commands)
-    if (!given.empty() && command.name == given[0]) given = completed(command, std::move(given));
-  std::reverse(given.begin(), given.end());  // as CLI11 takes them
-  try {
-    app.parse(given);
-  } catch (const CLI::CallForHelp&) {
-    std::cout << app.help();
+  if (words[0] == "--help" || words[0] == "-h") {
+    std::fputs(program_help(commands).c_str(), stdout);
     return 0;
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
-    fail(ErrorKind::kUsage, "{}; see transom {}--help", error.what(),
-         app.get_subcommands().empty() ? "" : app.get_subcommands()[0]->get_name() + " ");
   }
-  for (const Command& command : commands)
-    if (app.got_subcommand(command.name)) return command.run();
-  return kWrongCall;
+  std::vector<std::string> names;
+  for (const Command& command : commands) {
+    if (command.name == words[0]) return run(command, {words.begin() + 1, words.end()});
+    names.push_back(command.name);
+  }
+  fail(ErrorKind::kUsage, "unknown command {}{} See transom --help", quoted(words[0]), did_you_mean(words[0], names));
 }
 
 // Errors quote what comes from outside; whatever it holds, the message stays one line.

@@ -88,7 +88,7 @@ TEST_F(MeasuringCalls, FilesThatCannotBeWritten) {
 TEST_F(MeasuringCalls, DevicesWarnsOnceOfAFolderThatIsNotThere) {
   const Outcome outcome = run("devices 2>&1 1>/dev/null)", "(TRANSOM_PLUGIN_PATH=" + place("junk.txt") + " ");
   expect_one_line(outcome, 0, "TRANSOM_PLUGIN_PATH: there is no directory " + place("junk.txt"));
-  refuses("devices everything", 2, "not expected: everything");
+  refuses("devices everything", 2, "not expected: 'everything'");
   refuses("devices --json=maybe", 2, "--json");
 }
 

@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/command_line.h"
 #include "base/json_fwd.h"
 #include "transom/training_arguments.h"
 
@@ -81,18 +82,16 @@ void assign(std::span<const BoundTable> tables, std::string_view name, const Jso
             std::vector<std::string>& notes);
 void assign_all(std::span<const BoundTable> tables, const Json& object, std::string_view where,
                 std::vector<std::string>& notes);
-// Reads flags; those in `own` (with their dashes) belong to the caller and come back with their values, in order.
-std::vector<std::pair<std::string, std::string>> assign_flags(std::span<const BoundTable> tables,
-                                                              const std::vector<std::string>& flags,
-                                                              const std::vector<std::string>& own,
-                                                              std::vector<std::string>& notes);
+// Reads flags into the fields, and those of `own` into what these point at. True where --help is among them.
+bool assign_flags(std::span<const BoundTable> tables, const std::vector<std::string>& flags, std::vector<Option> own,
+                  std::vector<std::string>& notes);
 
 // "name=value,name=value" (optim_args, config_overrides) as pairs; `where` names the argument in errors.
 std::vector<std::pair<std::string, std::string>> name_values(std::string_view text, std::string_view where);
 
 // The fields by name, in the table's order.
 Json write_fields(const BoundTable& bound);
-// One paragraph an argument, with its type, choices and default (the value in the record).
+// A few lines an argument, with its type, choices and default (the value in the record).
 std::string describe(const BoundTable& bound);
 
 }  // namespace transom

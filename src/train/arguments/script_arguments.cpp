@@ -311,18 +311,16 @@ TrainArguments parse_train_arguments(const std::vector<std::string>& given) {
   std::vector<std::string> flags = modernised(given);
   if (!flags.empty() && flags[0].ends_with(".json") && !flags[0].starts_with("-"))
     flags.insert(flags.begin(), "--config");
-  const std::vector<std::string> own = {"--config", "--help"};
+  std::vector<std::string> files;
+  const std::vector<Option> own = {{.name = "--config", .value = &files, .takes = Option::Words::kOne}};
   // Files first, so that a flag goes before them wherever it stands.
   TrainArguments ignored_here;
   const BoundTable scratch[] = {{training_table(), &ignored_here.training},
                                 {script_table(), &ignored_here.script},
                                 {gaudi_table(), &ignored_here.training}};
-  for (const auto& [name, value] : assign_flags(scratch, flags, own, ignored_here.notes)) {
-    if (name == "--help") arguments.help = true;
-    if (name != "--config") continue;
-    if (value.empty()) fail(ErrorKind::kUsage, "--config: expected a file, found none");
-    assign_all(tables, modernised(read_json(value)), value, arguments.notes);
-  }
+  arguments.help = assign_flags(scratch, flags, own, ignored_here.notes);
+  for (const std::string& file : std::vector(files))
+    assign_all(tables, modernised(read_json(file)), file, arguments.notes);
   assign_flags(tables, flags, own, arguments.notes);
   if (!arguments.help) resolve(arguments);
   return arguments;
