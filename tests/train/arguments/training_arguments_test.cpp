@@ -179,7 +179,7 @@ TEST(TrainingArguments, HelpBeginsWithWhatIsUsedMost) {
 
 TEST(TrainingArguments, HelpNamesEveryField) {
   const std::string help = train_help();
-  EXPECT_NE(help.find("--learning_rate X\n"), std::string::npos);
+  EXPECT_NE(help.find("--learning_rate X "), std::string::npos);
   EXPECT_NE(help.find("(default: 5e-05)"), std::string::npos);
   EXPECT_NE(help.find("--train_file TEXT"), std::string::npos);
   for (size_t start = 0; start < help.size(); start = help.find('\n', start) + 1)
