@@ -234,7 +234,7 @@ std::string leaks_nothing(const std::shared_ptr<Device>& device, uint64_t seed) 
     for (int i = 0; i < times / 10; ++i) run_on(device, step.graph, step.inputs);
   };
   const bool counted = device->table().memory_statistics != nullptr;
-  run(50);
+  run(200);  // as many as are measured: queues and histories are then as long as they become
   const transom_memory_statistics before = counted ? statistics_of(*device) : transom_memory_statistics{};
   const int64_t resident = resident_bytes();
   run(200);
