@@ -1,19 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pipelines: from what a user has to what a user wants, with the names and results of Transformers' pipeline().
+// Pipelines with the names, parameters and results of Transformers' pipeline(), as JSON. task_pipelines.h has the same
+// tasks with options and results as structs.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "transom/hub.h"
 
 namespace transom {
 
 class Pipeline;  // pipelines/pipeline.h
 
+// How a pipeline is loaded and run.
+struct PipelineOptions {
+  // "cpu", "hpu:1" ...: makes this the device in use, as set_device does. Empty: the device in use, else the best one.
+  // A process computes on one device: another one than that of its tensors is refused.
+  std::string device;
+  std::string dtype = "float32";      // of weights and products: "auto", "bfloat16" ...; LoadOptions::dtype
+  std::string quantization = "none";  // LoadOptions::quantization
+  int64_t batch_size = 1;             // how many inputs of a call go through the model at once, where the task can
+  HubOptions hub;                     // of models named by their id: revision, token, cache, progress
+};
+
 // A cheap handle to a model that is ready to answer. Any number of threads may ask it at once, or copies of it.
 class LoadedPipeline {
  public:
-  explicit LoadedPipeline(std::shared_ptr<const Pipeline> task) : task_(std::move(task)) {}
+  explicit LoadedPipeline(std::shared_ptr<const Pipeline> task, int64_t batch_size = 1)
+      : task_(std::move(task)), batch_size_(batch_size) {}
 
   // The result for one text, as the JSON text of what Transformers' pipeline() returns:
   //   [{"label":"POSITIVE","score":0.9998}]
@@ -27,6 +43,7 @@ class LoadedPipeline {
 
  private:
   std::shared_ptr<const Pipeline> task_;
+  int64_t batch_size_;  // of calls whose parameters have none
 };
 
 // What a task takes, as JSON: [{"name", "type", "help", "default", "choices", "required", "group"}], where a type is
@@ -34,7 +51,7 @@ class LoadedPipeline {
 // for pipeline().
 std::string pipeline_parameters(const std::string& task);
 
-// The pipeline of a task ("text-classification", "fill-mask" ...) on a model.
-LoadedPipeline pipeline(const std::string& task, const std::string& model);
+// The pipeline of a task ("text-classification", "fill-mask" ...) on a model: a directory, or an id of the Hub.
+LoadedPipeline pipeline(const std::string& task, const std::string& model, const PipelineOptions& options = {});
 
 }  // namespace transom

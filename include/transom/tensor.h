@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -27,9 +28,15 @@ std::string to_string(const std::vector<Type>& types);  // "f32[2, 3], i64[2]"
 
 struct Node;
 
-// A value: a cheap handle to one output of a graph node, already computed or not yet. Tensors are dense and row-major
-// and never change; what looks like an update is a new tensor, whose memory the compiler may take from the old one once
-// nobody holds that. Reading a value (item, to_vector) computes what it needs.
+// The types of C++ that values of tensors are read and written as. Elements of bool are read and written as uint8_t,
+// those of f16 and bf16 read as float.
+template <typename T>
+concept Element = std::same_as<T, uint8_t> || std::same_as<T, int8_t> || std::same_as<T, int32_t> ||
+    std::same_as<T, int64_t> || std::same_as<T, uint32_t> || std::same_as<T, float> || std::same_as<T, double>;
+
+// A value: a cheap handle to one output of a graph node, computed or not yet computed. Tensors are dense and row-major
+// and never change; an update is a new tensor, whose memory the compiler may take from the old one once that has no
+// other references. Reading a value (item, to_vector) computes what it needs.
 // Threads may share tensors, computed or not: a second thread that needs one that is being computed waits for it. A
 // handle that is assigned to, and set_requires_grad(), belong to one thread at a time.
 class Tensor {
@@ -39,9 +46,9 @@ class Tensor {
 
   // A tensor with the given contents on the default device. An input of the graph: its values never reach compiled
   // code.
-  template <typename T>
+  template <Element T>
   static Tensor from(std::span<const T> values, Shape shape);
-  template <typename T>
+  template <Element T>
   static Tensor from(const std::vector<T>& values, Shape shape) {
     return from(std::span<const T>(values), std::move(shape));
   }
@@ -60,15 +67,15 @@ class Tensor {
   int64_t size() const { return elements(shape()); }
 
   // Read the values, in row-major order, converted to T if need be. item() wants exactly one element.
-  template <typename T>
+  template <Element T>
   std::vector<T> to_vector() const;
-  template <typename T>
+  template <Element T>
   T item() const;
   std::vector<std::byte> to_bytes() const;
 
   // The same value, through which no gradient flows.
   Tensor detach() const;
-  // Marks this tensor as one whose gradient may be asked for: what is computed from it then keeps how.
+  // Marks this tensor as one whose gradient may be asked for: results computed from it keep their graph.
   Tensor& set_requires_grad(bool requires_grad = true);
   bool requires_grad() const;
 
@@ -85,9 +92,9 @@ class Tensor {
 void eval(std::span<const Tensor> tensors);
 inline void eval(const std::vector<Tensor>& tensors) { eval(std::span<const Tensor>(tensors)); }
 
-// How operations are carried out.
+// How operations are executed.
 enum class Mode {
-  kLazy,     // they gather into a graph, which is compiled and run when a value is read or eval() is called
+  kLazy,     // they build a graph, which is compiled and run when a value is read or eval() is called
   kEager,    // each is compiled (once) and run at once
   kCompile,  // as kLazy, but a model's forward pass is traced once for each signature and called as a program
   kGraph,    // as kCompile, with the program captured once and replayed at fixed addresses
@@ -108,7 +115,7 @@ class ModuleScope {
   const std::string* before_;
 };
 
-// While one lives, what is computed on this thread does not remember how, whatever it is computed from.
+// While an instance exists, results computed on its thread keep no graph for gradients, as with torch.no_grad.
 class NoGradient {
  public:
   NoGradient();
@@ -119,6 +126,6 @@ class NoGradient {
  private:
   bool before_;
 };
-bool gradients_enabled();  // whether no NoGradient lives on this thread
+bool gradients_enabled();  // whether this thread has no NoGradient
 
 }  // namespace transom

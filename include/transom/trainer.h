@@ -10,30 +10,28 @@
 #include <variant>
 #include <vector>
 
+#include "transom/batch.h"
 #include "transom/model.h"
+#include "transom/trainer_state.h"
 #include "transom/training_arguments.h"
 
 namespace transom {
 
-struct Features;  // data/padding.h
-struct Batch;
-struct TrainerState;
-
 using Metrics = std::vector<std::pair<std::string, double>>;
 
-// Rows for training or evaluation, and how they become batches. `batch` and `augment` are called by a thread of their
-// own while the model computes with the batches before, one call at a time.
+// Rows for training or evaluation, and the function that makes batches of them. A thread of the run calls `batch` and
+// `augment` ahead of the model, one call at a time.
 struct TrainingData {
   int64_t rows = 0;
   std::function<Batch(const std::vector<int64_t>& rows)> batch;
   std::vector<int64_t> lengths;  // in tokens; for group_by_length
-  // Changes a batch at random (masks tokens) where it is set. `draw` tells the batches of a run apart, so that a
-  // resumed run draws the same again; those of an evaluation are numbered from 0 each time, with kEvaluationDraw added.
+  // Changes a batch at random (masks tokens) if it is set. `draw` is the number of the batch in the run, so that a
+  // resumed run draws the same; batches of an evaluation are numbered from kEvaluationDraw each time.
   std::function<void(Batch& batch, uint64_t draw)> augment;
   static constexpr uint64_t kEvaluationDraw = uint64_t{1} << 63;
 };
 
-// What the model gave over a whole data set, row by row.
+// The outputs of the model for a whole data set, row by row.
 struct Predictions {
   struct Array {
     std::string name;
@@ -44,16 +42,16 @@ struct Predictions {
   std::vector<int64_t> labels;  // of whole rows or of tokens, padded with -100
   std::vector<float> label_values;
   int64_t rows = 0;
-  std::optional<double> loss;  // the mean over rows of their batch's loss; nothing without labels
+  std::optional<double> loss;  // the mean over rows of their batch's loss; empty without labels
 };
 
-// Is told what happens. All functions may be left as they are.
+// Receives the events of a run; override what is needed. All calls come from the thread of Trainer::train.
 class TrainerCallback {
  public:
   virtual ~TrainerCallback() = default;
   virtual void on_train_begin(const TrainingArguments&, const TrainerState&) {}
   virtual void on_step_end(const TrainingArguments&, const TrainerState&) {}
-  // A record of the log, as one line of JSON and as the numbers themselves.
+  // A record of the log: the numbers of the last entry of TrainerState::log_history.
   virtual void on_log(const TrainingArguments&, const TrainerState&, const Metrics&) {}
   virtual void on_evaluate(const TrainingArguments&, const TrainerState&, const Metrics&) {}
   virtual void on_save(const TrainingArguments&, const TrainerState&) {}
@@ -80,28 +78,28 @@ class Trainer {
   void set_train_data(TrainingData data);
   void set_eval_data(TrainingData data);
   void set_compute_metrics(std::function<Metrics(const Predictions&)> compute_metrics);
-  // Makes of the outputs of each batch what is kept for the metrics (classes in place of logits of a vocabulary).
+  // Reduces the outputs of each batch to what the metrics need (classes in place of logits of a vocabulary).
   void set_preprocess_outputs(std::function<NamedTensors(const NamedTensors&)> preprocess);
-  // Makes what is kept for the metrics of a batch's inputs instead (generated tokens); the loss is computed all the
-  // same.
+  // Computes what the metrics need from the inputs of a batch instead (generated tokens); the loss is computed as
+  // before.
   void set_predictor(std::function<NamedTensors(const NamedTensors& inputs)> predict);
   void add_callback(std::shared_ptr<TrainerCallback> callback);
   void set_early_stopping(int64_t patience, double threshold = 0);
-  // Called with each update's numbers; reading them makes the host wait for the device each time.
+  // Called with the numbers of each update, for which the host waits each time.
   void set_step_reports(std::function<void(const StepReport&)> report);
-  // Called after the model is saved into a directory: adds what belongs beside it (the tokenizer's files).
+  // Called after the model is saved into a directory, to add further files (the tokenizer's).
   void set_save_hook(std::function<void(const std::string& directory)> hook);
 
   // Trains to the end, from a checkpoint directory if one is given ("true": the last one in output_dir). Returns
-  // train_loss, train_runtime ... as Trainer logs them; nothing where the checkpoint is that of a finished run. Throws
-  // once the weights are not finite (a learning rate that is too high); such weights are never saved.
+  // train_loss, train_runtime ... as Trainer logs them; nothing if the checkpoint is that of a finished run. Throws if
+  // weights are not finite (a learning rate that is too high); such weights are never saved.
   Metrics train(const std::optional<std::string>& resume_from = std::nullopt);
   Metrics evaluate(const std::string& prefix = "eval");
   Predictions predict(const TrainingData& data);
   // The model, its configuration and training_args.json.
   void save_model(const std::string& directory = "");
 
-  // The checkpoint of a run that a callback interrupted; nothing where none did.
+  // The checkpoint of a run that a callback interrupted; empty otherwise.
   const std::optional<std::string>& interrupted() const;
 
   Model& model();

@@ -24,6 +24,33 @@ size_t sequence_length(std::string_view text) {
 
 }  // namespace
 
+std::string_view name_of(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kUsage:
+      return "usage";
+    case ErrorKind::kInput:
+      return "input";
+    case ErrorKind::kDevice:
+      return "device";
+    case ErrorKind::kOutOfMemory:
+      return "out_of_memory";
+    case ErrorKind::kUnsupported:
+      return "unsupported";
+    case ErrorKind::kDeviceLost:
+      return "device_lost";
+    case ErrorKind::kInterrupted:
+      return "interrupted";
+    case ErrorKind::kInternal:
+      return "internal";
+  }
+  return "unknown";
+}
+
+bool is_device_failure(ErrorKind kind) {
+  return kind == ErrorKind::kDevice || kind == ErrorKind::kOutOfMemory || kind == ErrorKind::kUnsupported ||
+         kind == ErrorKind::kDeviceLost;
+}
+
 std::string quoted(std::string_view text, size_t limit) {
   std::string result = "'";
   for (size_t i = 0; i < text.size(); ++i) {

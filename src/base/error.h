@@ -29,6 +29,9 @@ void require(bool condition, fmt::format_string<Args...> text, Args&&... args) {
   if (!condition) fail(text, std::forward<Args>(args)...);
 }
 
+// Whether a device may be the cause: kDevice and the kinds that tell its failures apart.
+bool is_device_failure(ErrorKind kind);
+
 // `text` shortened to one line of at most `limit` bytes, with unprintable bytes escaped: for quoting hostile input.
 std::string quoted(std::string_view text, size_t limit = 80);
 inline std::string quoted(const char* text, size_t limit = 80) { return quoted(std::string_view(text), limit); }

@@ -19,7 +19,11 @@ void set_log_sink(LogSink sink) {
 
 void log(LogLevel level, std::string_view text) {
   const std::lock_guard lock(mutex);
-  if (current_sink) current_sink(level, text);
+  if (!current_sink) return;
+  try {
+    current_sink(level, text);
+  } catch (...) {  // a message that cannot be shown is no failure of what it tells about
+  }
 }
 
 bool log_topic(std::string_view topic) {

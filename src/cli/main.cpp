@@ -160,7 +160,7 @@ int main(int count, char** words) {
     return report(ErrorKind::kInput, fmt::format("{}: {}", quoted(error.path1().string(), 200), error.code().message()),
                   kFailure);
   } catch (const std::bad_alloc&) {
-    return report(ErrorKind::kInternal, "the host's memory is exhausted", kFailure);
+    return report(ErrorKind::kOutOfMemory, "the host's memory is exhausted", kFailure);
   } catch (const std::exception& error) {
     return report(ErrorKind::kInternal, error.what(), kFailure);
   }

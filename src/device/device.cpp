@@ -77,16 +77,25 @@ std::shared_ptr<Buffer> Device::upload(std::span<const std::byte> bytes) {
 }
 
 std::shared_ptr<Buffer> Device::import(std::span<const std::byte> bytes, std::shared_ptr<const void> owner) {
+  if (table().buffer_import) return imported(bytes, true, std::move(owner));
   transom_error error{};
   transom_buffer* handle = nullptr;
-  if (table().buffer_import) {
-    expect_ok(table().buffer_import(handle_, bytes.data(), bytes.size(), &handle, &error), error, name_);
-    return std::make_shared<Buffer>(shared_from_this(), handle, bytes.size(), true, std::move(owner));
-  }
   expect_ok(table().buffer_allocate(handle_, bytes.size(), &handle, &error), error, name_);
   auto buffer = std::make_shared<Buffer>(shared_from_this(), handle, bytes.size(), true, nullptr);
   buffer->write(bytes);
   return buffer;
+}
+
+std::shared_ptr<Buffer> Device::borrow(std::span<const std::byte> bytes, std::shared_ptr<const void> owner) {
+  return table().buffer_import ? imported(bytes, false, std::move(owner)) : upload(bytes);
+}
+
+std::shared_ptr<Buffer> Device::imported(std::span<const std::byte> bytes, bool frozen,
+                                         std::shared_ptr<const void> owner) {
+  transom_error error{};
+  transom_buffer* handle = nullptr;
+  expect_ok(table().buffer_import(handle_, bytes.data(), bytes.size(), &handle, &error), error, name_);
+  return std::make_shared<Buffer>(shared_from_this(), handle, bytes.size(), frozen, std::move(owner));
 }
 
 void Device::synchronize() {

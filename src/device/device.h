@@ -34,6 +34,8 @@ class Buffer : public Storage {
   transom_buffer* handle() const { return handle_; }
   size_t bytes() const { return bytes_; }
   bool frozen() const { return frozen_; }  // keeps its contents for as long as it lives
+  // Whether a program may take the memory over: it is neither frozen nor another library's.
+  bool is_writable() const { return !frozen_ && !owner_; }
 
   uint64_t id() const { return id_; }  // no other buffer of the process has it, now or later
 
@@ -84,6 +86,8 @@ class Device : public std::enable_shared_from_this<Device> {
   std::shared_ptr<Buffer> upload(std::span<const std::byte> bytes);
   // In place where the device can, else a copy.
   std::shared_ptr<Buffer> import(std::span<const std::byte> bytes, std::shared_ptr<const void> owner);
+  // The same for memory that is only read for a while: not frozen, so that nothing made of it is kept.
+  std::shared_ptr<Buffer> borrow(std::span<const std::byte> bytes, std::shared_ptr<const void> owner);
   void synchronize();
   MemoryUse memory_use() const;
 
@@ -97,6 +101,7 @@ class Device : public std::enable_shared_from_this<Device> {
 
  private:
   Device();
+  std::shared_ptr<Buffer> imported(std::span<const std::byte> bytes, bool frozen, std::shared_ptr<const void> owner);
   std::shared_ptr<const Plugin> plugin_;
   std::string name_;
   transom_device_properties properties_{};

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "device/device.h"
+#include "device/device_in_use.h"
 
 namespace transom {
 namespace {
@@ -190,6 +191,15 @@ void set_device(const std::string& name) {
   std::shared_ptr<Device> device = Device::open(name);
   const std::lock_guard lock(devices().mutex);
   devices().chosen = std::move(device);
+}
+
+void use_device(const std::string& name) {
+  std::shared_ptr<Device> device = Device::open(name);
+  const std::lock_guard lock(devices().mutex);
+  if (!devices().chosen) devices().chosen = device;
+  if (devices().chosen != device)
+    fail(ErrorKind::kUsage, "device: expected {}, the device in use, found {}; a process computes on one device",
+         devices().chosen->name(), quoted(name));
 }
 
 std::shared_ptr<Device> default_device() {

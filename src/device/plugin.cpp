@@ -79,14 +79,14 @@ void expect_ok(transom_status status, const transom_error& error, std::string_vi
   if (text.empty()) text = fmt::format("the plugin gave no reason (status {})", static_cast<int>(status));
   switch (status) {
     case TRANSOM_OUT_OF_MEMORY:
-      fail(ErrorKind::kDevice, "{}: out of device memory: {}", what, text);
+      fail(ErrorKind::kOutOfMemory, "{}: out of device memory: {}", what, text);
     case TRANSOM_DEVICE_LOST: {
       const std::lock_guard lock(lost_mutex);
       lost.emplace(what);
-      fail(ErrorKind::kDevice, "{}: the device is lost, and what was on it: {}", what, text);
+      fail(ErrorKind::kDeviceLost, "{}: the device is lost, and what was on it: {}", what, text);
     }
     case TRANSOM_UNSUPPORTED:
-      fail(ErrorKind::kDevice, "{}: not supported: {}", what, text);
+      fail(ErrorKind::kUnsupported, "{}: not supported: {}", what, text);
     default:
       fail(ErrorKind::kDevice, "{}: {}", what, text);
   }

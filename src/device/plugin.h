@@ -40,7 +40,8 @@ std::string plugin_name(const fs::path& file);  // "hpu" of .../libtransom_hpu.s
 // Text of a plugin, zero-terminated or `limit` bytes long, on one line.
 std::string text_of(const char* text, size_t limit);
 
-// Throws an Error of kind kDevice with the plugin's text unless the status is TRANSOM_OK.
+// Throws an Error with the plugin's text unless the status is TRANSOM_OK: of kind kOutOfMemory, kDeviceLost or
+// kUnsupported where the status is one of these, else kDevice.
 void expect_ok(transom_status status, const transom_error& error, std::string_view what);
 
 // Whether `what` was lost (see expect_ok) since this was last asked.

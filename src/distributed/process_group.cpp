@@ -87,7 +87,7 @@ bool ProcessGroup::report_failure(ErrorKind kind, std::string& message) {
   failed_ = true;
   message = fmt::format("rank {}: {}", rank(), message);
   // What fails on a device may follow from another rank's end, of which the news is on its way.
-  std::optional<LostRank> lost = client_->lost(std::chrono::milliseconds(kind == ErrorKind::kDevice ? 1500 : 0));
+  std::optional<LostRank> lost = client_->lost(std::chrono::milliseconds(is_device_failure(kind) ? 1500 : 0));
   if (!lost) lost = client_->fail_with(message);
   if (Communicator* communicator = device_->communicator()) communicator->abort();
   if (!lost) return true;
@@ -111,7 +111,7 @@ bool tried_to_join = false;
 // A process that finds no device would leave the others waiting for it: it meets them once, to say so.
 bool report_before_joining(ErrorKind kind, std::string& message) {
   constexpr double kPatience = 60;  // seconds; the others may have ended, too
-  if (kind != ErrorKind::kDevice || tried_to_join) return !message.empty();
+  if (!is_device_failure(kind) || tried_to_join) return !message.empty();
   tried_to_join = true;
   try {
     const Launch launch = launch_of_environment();

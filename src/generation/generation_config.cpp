@@ -270,7 +270,7 @@ GenerationConfig GenerationConfig::from_pretrained(const std::string& directory)
   // What is there besides these fields belongs to the model's own ways of generating (Whisper's timestamps), or, in
   // config.json, to the model.
   const Config file = Config::read(path_exists(own) ? own : folder / "config.json");
-  for (const auto& [name, value] : file.json().items()) {
+  for (const auto& [name, value] : json_of(file).items()) {
     if (value.is_null()) continue;
     try {
       set_field(config, name, value);

@@ -26,7 +26,7 @@ void check_size(int64_t extent, const std::string& where, std::string_view field
 
 std::array<float, 3> read_channels(const Config& config, std::string_view field, std::array<float, 3> otherwise) {
   if (!config.has(field)) return otherwise;
-  const Json& value = config.json()[std::string(field)];
+  const Json& value = json_of(config)[std::string(field)];
   if (value.is_number()) return {value.get<float>(), value.get<float>(), value.get<float>()};
   std::array<float, 3> result{};
   const bool fits = value.is_array() && value.size() == 3 &&
@@ -128,7 +128,7 @@ ImageProcessor::ImageProcessor(const Config& config, const std::string& type) {
   do_rescale_ = config.get_bool("do_rescale", true);
   do_normalize_ = config.get_bool("do_normalize", true);
   do_convert_rgb_ = config.get_bool("do_convert_rgb", defaults->clip_colors);
-  if (config.get_bool("do_pad", false)) fail("{}: do_pad is not carried out", config.where());
+  if (config.get_bool("do_pad", false)) fail(ErrorKind::kUnsupported, "{}: do_pad is not carried out", config.where());
   size_ = read_size(config, "size", {defaults->height, defaults->width, defaults->shortest_edge, 0}, defaults->square);
   const int64_t crop = family == "EfficientNet" ? 289 : defaults->crop > 0 ? defaults->crop : 224;
   crop_size_ = read_size(config, "crop_size", {crop, crop, 0, 0}, true);
@@ -159,7 +159,8 @@ void ImageProcessor::read_timm(const Config& outer) {
   if (input.size() != 3 || input[1] != input[2])
     fail("{}: input_size: expected [channels, side, side]", config.where());
   const std::string mode = config.get_string("crop_mode", "center");
-  if (mode != "center" && !mode.empty()) fail("{}: crop_mode {} is not carried out", config.where(), quoted(mode));
+  if (mode != "center" && !mode.empty())
+    fail(ErrorKind::kUnsupported, "{}: crop_mode {} is not carried out", config.where(), quoted(mode));
   crop_pct_ = config.get_float("crop_pct", 0.875);
   if (!(crop_pct_ > 0)) fail("{}: crop_pct: expected a number above 0, found {}", config.where(), crop_pct_);
   crop_size_ = {input[1], input[2], 0, 0};
@@ -180,13 +181,13 @@ ImageProcessor::Size ImageProcessor::read_size(const Config& config, std::string
                                                bool square) {
   if (!config.has(field)) return otherwise;
   Size size;
-  if (config.json()[std::string(field)].is_object()) {
+  if (json_of(config)[std::string(field)].is_object()) {
     const Config extents = config.get_object(field);
     size = {extents.get_int("height", 0), extents.get_int("width", 0), extents.get_int("shortest_edge", 0),
             extents.get_int("longest_edge", 0)};
     if ((size.height == 0 || size.width == 0) && size.shortest_edge == 0)
       fail("{}: expected height and width, or shortest_edge", extents.where());
-  } else if (config.json()[std::string(field)].is_array()) {
+  } else if (json_of(config)[std::string(field)].is_array()) {
     const auto [height, width] = config.get_pair(field, 0);
     size = {height, width, 0, 0};
   } else if (square) {

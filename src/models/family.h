@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "io/config.h"
-#include "nn/scope.h"
 #include "transom/model.h"
+#include "transom/scope.h"
 
 namespace transom {
 

@@ -95,9 +95,9 @@ void Model::save_pretrained(const std::string& directory, uint64_t max_shard_byt
   Config config = *config_;
   const std::string dtype = name_of_precision(precision_.dtype);
   for (const char* name : {"dtype", "torch_dtype"})
-    if (config.has(name)) config.set(name, Json(dtype));
+    if (config.has(name)) set_field(config, name, Json(dtype));
   if (precision_.dtype != DType::kFloat32 && !config.has("dtype") && !config.has("torch_dtype"))
-    config.set("torch_dtype", Json(dtype));
+    set_field(config, "torch_dtype", Json(dtype));
   write_file(fs::path(directory) / "config.json", config.dump());
   const auto* writer = dynamic_cast<const GenerativeModel*>(this);
   if (writer && writer->can_generate())

@@ -45,6 +45,10 @@ Tensor LayerNorm::operator()(const Tensor& x) const {
   return layer_norm(x, weight, bias_ ? bias_->value : full(weight.shape(), 0, weight.dtype()), epsilon_);
 }
 
+Tensor random_key(uint64_t seed, int64_t step) {
+  return Tensor::from(std::vector<int64_t>{static_cast<int64_t>(seed), step << 20}, {2});
+}
+
 Tensor next_random_key(ForwardContext& context) {
   if (!context.dropout_key.defined())
     fail(ErrorKind::kInternal, "training with random draws needs ForwardContext::dropout_key");

@@ -1,64 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layers that models are made of. Letters: B batch, T time, D hidden, V vocabulary.
+// Layers of models beside those of transom/layers.h. D hidden, V vocabulary.
 #pragma once
 
-#include "nn/scope.h"
-#include "transom/ops.h"
+#include "transom/layers.h"
 
 namespace transom {
-
-// x [..., in] -> [..., out]
-class Linear {
- public:
-  struct Options {
-    bool bias = true;
-    double deviation = 0.02;  // of new weights
-  };
-  Linear(const Scope& scope, int64_t in, int64_t out, const Options& options);
-  Linear(const Scope& scope, int64_t in, int64_t out) : Linear(scope, in, out, Options{}) {}
-  Tensor operator()(const Tensor& x) const;
-
- private:
-  std::string path_;
-  std::shared_ptr<Parameter> weight_, bias_;
-};
-
-// ids [...] -> [..., D]. The vector of the id `padding` (none: -1) is not trained, as in torch.nn.Embedding.
-class Embedding {
- public:
-  Embedding(const Scope& scope, int64_t count, int64_t width, double deviation = 0.02, int64_t padding = -1);
-  Tensor operator()(const Tensor& ids) const;
-  const std::shared_ptr<Parameter>& weight() const { return weight_; }
-
- private:
-  std::string path_;
-  int64_t padding_;
-  std::shared_ptr<Parameter> weight_;
-};
-
-// Without a bias the norm only scales.
-class LayerNorm {
- public:
-  LayerNorm(const Scope& scope, int64_t width, double epsilon, bool bias = true);
-  Tensor operator()(const Tensor& x) const;
-
- private:
-  std::string path_;
-  std::shared_ptr<Parameter> weight_, bias_;
-  double epsilon_;
-};
-
-// Does nothing outside of training.
-class Dropout {
- public:
-  explicit Dropout(double probability) : probability_(probability) {}
-  Tensor operator()(const Tensor& x, ForwardContext& context) const;
-  bool applies(const ForwardContext& context) const { return context.training && probability_ > 0; }
-  double probability() const { return probability_; }
-
- private:
-  double probability_;
-};
 
 // In training, leaves out a whole layer at random (Fan et al., 2019): gives what went in, or what came out.
 class LayerDrop {

@@ -19,6 +19,13 @@ Tensor wide(const Tensor& x) { return cast(x, DType::kFloat32); }
 
 }  // namespace
 
+Tensor mean_squared_error(const Tensor& x, const Tensor& target) {
+  if (x.shape() != target.shape())
+    fail("mean_squared_error: expected a target of {}, found {}", to_string(x.shape()), to_string(target.shape()));
+  const Tensor error = wide(x) - wide(target);
+  return mean_of_all(error * error);
+}
+
 Tensor mean_cross_entropy(const Tensor& logits, const Tensor& labels, const Tensor& items) {
   const int64_t classes = logits.dim(-1);
   const Tensor flat = cast(reshape(labels, {labels.size()}), DType::kInt64);

@@ -11,6 +11,8 @@ namespace transom {
 std::vector<Tensor> Optimizer::step(const std::vector<OptimizedParameter>& parameters,
                                     const std::vector<Tensor>& gradients, double learning_rate,
                                     const std::map<size_t, RowGradient>& by_rows) {
+  if (gradients.size() != parameters.size())
+    fail("optimizer: expected a gradient for each of {} parameters, found {}", parameters.size(), gradients.size());
   const NoGradient updates_are_not_differentiated;
   begin_step(++steps_, learning_rate);
   if (state_.empty()) state_ = initial_state(parameters);
@@ -20,7 +22,13 @@ std::vector<Tensor> Optimizer::step(const std::vector<OptimizedParameter>& param
   for (size_t i = 0; i < parameters.size(); ++i) {
     const auto types = state_types(parameters[i]);
     std::vector<Tensor> before;
-    for (size_t k = 0; k < types.size(); ++k) before.push_back(state_[place++].second);
+    for (const auto& [prefix, type] : types) {
+      const std::string name = prefix + "." + parameters[i].name;
+      if (place >= state_.size() || state_[place].first != name)
+        fail("optimizer: expected the parameters of its first step, found {} in place of {}", name,
+             place < state_.size() ? state_[place].first : "none");
+      before.push_back(state_[place++].second);
+    }
     const auto rows = by_rows.find(i);
     Update update = rows == by_rows.end() ? this->update(parameters[i], gradients[i], before)
                                           : update_rows(parameters[i], rows->second, before);

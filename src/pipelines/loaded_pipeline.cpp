@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "pipelines/loaded_pipeline.h"
+
+#include "base/error.h"
 #include "base/json.h"
-#include "pipelines/pipeline.h"
-#include "transom/pipeline.h"
+#include "device/device_in_use.h"
 
 namespace transom {
 
@@ -22,25 +24,43 @@ std::string pipeline_parameters(const std::string& task) {
   return dump_json(list);
 }
 
-LoadedPipeline pipeline(const std::string& task, const std::string& model) {
-  return LoadedPipeline(make_pipeline(task, model));
+namespace {
+
+Json with_batch_size(const std::string& parameters, int64_t batch_size) {
+  Json json = parse_json(parameters, "parameters");
+  if (batch_size != 1 && json.is_object() && !json.contains("batch_size")) json["batch_size"] = batch_size;
+  return json;
+}
+
+}  // namespace
+
+std::shared_ptr<const Pipeline> load_pipeline(const std::string& task, const std::string& model,
+                                              const PipelineOptions& options) {
+  if (options.batch_size < 1)
+    fail(ErrorKind::kUsage, "PipelineOptions::batch_size: expected a number above 0, found {}", options.batch_size);
+  if (!options.device.empty()) use_device(options.device);
+  return make_pipeline(task, model, options.hub, {.dtype = options.dtype, .quantization = options.quantization});
+}
+
+LoadedPipeline pipeline(const std::string& task, const std::string& model, const PipelineOptions& options) {
+  return LoadedPipeline(load_pipeline(task, model, options), options.batch_size);
 }
 
 std::string LoadedPipeline::operator()(const std::string& text, const std::string& parameters) const {
-  return dump_json(run_pipeline(*task_, Json(text), parse_json(parameters, "parameters")));
+  return dump_json(run_pipeline(*task_, Json(text), with_batch_size(parameters, batch_size_)));
 }
 
 std::vector<std::string> LoadedPipeline::operator()(const std::vector<std::string>& texts,
                                                     const std::string& parameters) const {
   std::vector<std::string> results;
   for (const Json& result :
-       run_pipeline(*task_, std::vector<Json>(texts.begin(), texts.end()), parse_json(parameters, "parameters")))
+       run_pipeline(*task_, std::vector<Json>(texts.begin(), texts.end()), with_batch_size(parameters, batch_size_)))
     results.push_back(dump_json(result));
   return results;
 }
 
 std::string LoadedPipeline::run_json(const std::string& input, const std::string& parameters) const {
-  return dump_json(run_pipeline(*task_, parse_json(input, "input"), parse_json(parameters, "parameters")));
+  return dump_json(run_pipeline(*task_, parse_json(input, "input"), with_batch_size(parameters, batch_size_)));
 }
 
 }  // namespace transom

@@ -20,7 +20,7 @@ bool is_message(const Json& json) { return json.is_object() && json.contains("ro
 class TextGeneration : public Pipeline {
  public:
   explicit TextGeneration(GenerationModel model) : model_(std::move(model)) {
-    const Json& config = model_.model->config().json();
+    const Json& config = json_of(model_.model->config());
     if (const auto prefix = config.find("prefix"); prefix != config.end() && prefix->is_string())
       prefix_ = prefix->get<std::string>();
   }

@@ -20,7 +20,7 @@ class TextToText : public Pipeline {
   // `task` as it is named in task_specific_params; results are called `name`_text.
   TextToText(GenerationModel model, const std::string& task, std::string name)
       : model_(std::move(model)), name_(std::move(name)) {
-    const Json& config = model_.model->config().json();
+    const Json& config = json_of(model_.model->config());
     const Json none = Json::object();
     const Json& all = config.contains("task_specific_params") ? config["task_specific_params"] : none;
     const Json& own = all.is_object() && all.contains(task) && all[task].is_object() ? all[task] : none;

@@ -67,7 +67,7 @@ WhisperWriter::WhisperWriter(const Model& model, const Json& generation)
       task_(text_of(generation, "task")),
       language_(text_of(generation, "language")),
       wants_timestamps_(generation.value("return_timestamps", Json()) == true) {
-  const Json& config = model.config().json();
+  const Json& config = json_of(model.config());
   for (const Json* source : {&generation, &config}) {
     const auto forced = source->find("forced_decoder_ids");
     if (forced == source->end() || !forced->is_array() || forced->empty()) continue;

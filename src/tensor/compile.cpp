@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "base/log.h"
 #include "base/shared_cache.h"
 #include "runtime/captured_program.h"
@@ -58,6 +59,8 @@ struct CompiledFunction::State {
   }
 
   std::shared_ptr<Trace> trace(const std::vector<Type>& types, const std::shared_ptr<Device>& device) const {
+    // Others may wait for the same trace: one caller's stop is not theirs.
+    const InterruptScope uninterrupted{std::stop_token()};
     // While a function is traced its operations only gather, whatever the mode.
     const ModeScope scope(mode() == Mode::kEager ? Mode::kLazy : mode());
     std::vector<Tensor> arguments;
@@ -94,6 +97,7 @@ CompiledFunction::CompiledFunction(TensorFunction function, CompileOptions optio
 size_t CompiledFunction::traces() const { return state_->traces; }
 
 std::vector<Tensor> CompiledFunction::operator()(std::vector<Tensor> arguments) const {
+  check_interrupted();
   eval(arguments);
   std::vector<Type> types;
   std::vector<std::shared_ptr<Buffer>> inputs;
@@ -116,7 +120,8 @@ std::vector<Tensor> CompiledFunction::operator()(std::vector<Tensor> arguments) 
   std::unique_lock<std::mutex> turn;
   if (state_->options.capture) turn = std::unique_lock(trace->turn);
   for (size_t i = 0; i < inputs.size(); ++i)
-    if (trace->donated[i] && (inputs[i]->frozen() || inputs[i].use_count() > 1 + trace->own_references(inputs[i]))) {
+    if (trace->donated[i] &&
+        (!inputs[i]->is_writable() || inputs[i].use_count() > 1 + trace->own_references(inputs[i]))) {
       std::vector<std::byte> bytes(inputs[i]->bytes());
       inputs[i]->read(bytes);
       inputs[i] = device->upload(bytes);

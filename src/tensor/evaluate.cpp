@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "base/shared_cache.h"
 #include "ir/tensor_map.h"
 #include "runtime/captured_program.h"
@@ -55,7 +56,7 @@ std::vector<bool> find_donated(const Graph& graph, const CountReferences& own) {
   for (const Tensor& input : graph.inputs) {
     const std::shared_ptr<Buffer> buffer = storage_of(input);
     // One reference here, one in the node.
-    donated.push_back(!kept[input.node().get()] && !held_outside(input.node()) && !buffer->frozen() &&
+    donated.push_back(!kept[input.node().get()] && !held_outside(input.node()) && buffer->is_writable() &&
                       buffer.use_count() == 2 + own(buffer));
   }
   return donated;
@@ -83,6 +84,7 @@ void evaluate(std::span<const Tensor> tensors, const CountReferences& own, const
   ClaimedGraph claimed([&] { return graph_of(tensors); });
   const Graph& graph = claimed.graph();
   if (graph.outputs.empty()) return;
+  check_interrupted();
   std::vector<std::shared_ptr<Buffer>> inputs;
   const std::shared_ptr<Device> device = default_device();
   ProgramOptions options;
@@ -105,9 +107,11 @@ void evaluate(std::span<const Tensor> tensors, const CountReferences& own, const
 }  // namespace
 
 void eval(std::span<const Tensor> tensors) {
-  evaluate(
-      tensors, [](const auto&) { return 0; },
-      [](const auto& program, const auto& inputs) { return program->run(inputs); });
+  eval(tensors, [](const auto&) { return 0; });
+}
+
+void eval(std::span<const Tensor> tensors, const StepRunner::CountReferences& spared) {
+  evaluate(tensors, spared, [](const auto& program, const auto& inputs) { return program->run(inputs); });
 }
 
 struct StepRunner::Captures {

@@ -31,6 +31,9 @@ class StepRunner {
   std::unique_ptr<Captures> captures_;
 };
 
+// eval() with references that do not keep memory from being taken over, as of StepRunner.
+void eval(std::span<const Tensor> tensors, const StepRunner::CountReferences& spared);
+
 // The buffer of a tensor, computed now if need be.
 std::shared_ptr<Buffer> buffer_of(const Tensor& tensor);
 

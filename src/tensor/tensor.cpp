@@ -44,7 +44,7 @@ void expect_bytes(size_t found, const Type& type) {
 
 }  // namespace
 
-template <typename T>
+template <Element T>
 Tensor Tensor::from(std::span<const T> values, Shape shape) {
   return from_bytes(std::as_bytes(values), {dtype_of<T>(), std::move(shape)});
 }
@@ -81,7 +81,7 @@ std::vector<std::byte> Tensor::to_bytes() const {
   return bytes;
 }
 
-template <typename T>
+template <Element T>
 std::vector<T> Tensor::to_vector() const {
   const std::vector<std::byte> bytes = to_bytes();
   std::vector<T> values(static_cast<size_t>(size()));
@@ -118,7 +118,7 @@ std::vector<T> Tensor::to_vector() const {
   return values;
 }
 
-template <typename T>
+template <Element T>
 T Tensor::item() const {
   if (size() != 1) fail("item: expected one element, found {}", to_string(type()));
   return to_vector<T>()[0];

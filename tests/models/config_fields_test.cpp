@@ -100,7 +100,7 @@ TEST(ConfigFields, MarianStacksMayHaveWordsOfTheirOwn) {
     "share_encoder_decoder_embeddings": )";
   const auto model = Model::from_config(start + "false}");
   model->save_pretrained(folder.string());
-  model->config().set("share_encoder_decoder_embeddings", true);
+  set_field(model->config(), "share_encoder_decoder_embeddings", true);
   model->save_pretrained(folder.string());
   const auto again = Model::from_pretrained(folder.string());
   EXPECT_TRUE(has_parameter(*again, "model.decoder.embed_tokens.weight"));

@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "nn/scope.h"
 #include "transom/error.h"
 #include "transom/gradients.h"
+#include "transom/scope.h"
 
 namespace transom {
 namespace {

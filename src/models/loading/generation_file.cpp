@@ -64,8 +64,8 @@ constexpr std::string_view kFields[] = {"max_length",
 Config fields_of_model(const Config& config) {
   Json fields{{"_from_model_config", true}};
   for (const std::string_view name : kFields)
-    if (config.has(name)) fields[std::string(name)] = config.json()[std::string(name)];
-  return {std::move(fields), config.where()};
+    if (config.has(name)) fields[std::string(name)] = json_of(config)[std::string(name)];
+  return make_config(std::move(fields), config.where());
 }
 
 }  // namespace
@@ -76,9 +76,9 @@ Config read_generation_config(const std::filesystem::path& directory, const Conf
   try {
     const Config read = Config::read(file);
     Json fields = Json::object();
-    for (const auto& [name, value] : read.json().items())
+    for (const auto& [name, value] : json_of(read).items())
       if (!value.is_null()) fields[name] = value;
-    return {std::move(fields), file.string()};
+    return make_config(std::move(fields), file.string());
   } catch (const Error&) {
     return fields_of_model(config);
   }

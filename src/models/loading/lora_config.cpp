@@ -48,18 +48,20 @@ bool ends_with_module(const std::string& module, const std::string& name) {
 
 LoraConfig::LoraConfig(Config config) : config_(std::move(config)) {
   const std::string type = config_.get_string("peft_type", "LORA");
-  if (type != "LORA") fail("{}: peft_type {} is not carried out; only LORA is", config_.where(), transom::quoted(type));
+  if (type != "LORA")
+    fail(ErrorKind::kUnsupported, "{}: peft_type {} is not carried out; only LORA is", config_.where(),
+         transom::quoted(type));
   for (const char* field : kEmptyOnly)
-    if (config_.json().contains(field) && !is_empty(config_.json().at(field)))
-      fail("{}: {} = {} is not carried out", config_.where(), field,
-           transom::quoted(config_.json().at(field).dump(), 60));
-  if (config_.json().contains("init_lora_weights")) {
-    const Json& initial = config_.json().at("init_lora_weights");
+    if (json_of(config_).contains(field) && !is_empty(json_of(config_).at(field)))
+      fail(ErrorKind::kUnsupported, "{}: {} = {} is not carried out", config_.where(), field,
+           transom::quoted(json_of(config_).at(field).dump(), 60));
+  if (json_of(config_).contains("init_lora_weights")) {
+    const Json& initial = json_of(config_).at("init_lora_weights");
     // Others (pissa, olora ...) change the frozen weights too.
     if (!initial.is_boolean() && !initial.is_null() && initial != "gaussian" && initial != "eva" &&
         initial != "orthogonal")
-      fail("{}: init_lora_weights = {} is not carried out; true, false and gaussian are", config_.where(),
-           transom::quoted(initial.dump(), 60));
+      fail(ErrorKind::kUnsupported, "{}: init_lora_weights = {} is not carried out; true, false and gaussian are",
+           config_.where(), transom::quoted(initial.dump(), 60));
   }
   const std::string kind = bias();
   if (kind != "none" && kind != "all" && kind != "lora_only")
@@ -71,14 +73,14 @@ LoraConfig::LoraConfig(Config config) : config_(std::move(config)) {
 LoraConfig LoraConfig::with(std::string_view fields) {
   Config config = Config::parse(kDefaults, "the LoRA configuration");
   const Json given = parse_json(fields, "the LoRA configuration");
-  for (const auto& [name, value] : given.items()) config.set(name, value);
+  for (const auto& [name, value] : given.items()) set_field(config, name, value);
   return LoraConfig(std::move(config));
 }
 
-void LoraConfig::set(const std::string& field, Json value) { config_.set(field, std::move(value)); }
+void LoraConfig::set(const std::string& field, Json value) { set_field(config_, field, std::move(value)); }
 
 bool LoraConfig::gaussian() const {
-  return config_.json().contains("init_lora_weights") && config_.json().at("init_lora_weights") == "gaussian";
+  return json_of(config_).contains("init_lora_weights") && json_of(config_).at("init_lora_weights") == "gaussian";
 }
 
 bool LoraConfig::Names::holds(const std::string& module) const {
@@ -88,13 +90,13 @@ bool LoraConfig::Names::holds(const std::string& module) const {
 
 LoraConfig::Names LoraConfig::names_of(const char* field) const {
   if (!config_.has(field)) return {};
-  if (config_.json().at(field).is_string()) return {{}, config_.get_string(field)};
+  if (json_of(config_).at(field).is_string()) return {{}, config_.get_string(field)};
   return {config_.get_strings(field), ""};
 }
 
 bool LoraConfig::transforms_layer_of(const std::string& module) const {
   if (!config_.has("layers_to_transform")) return true;
-  const Json& given = config_.json().at("layers_to_transform");
+  const Json& given = json_of(config_).at("layers_to_transform");
   const std::vector<int64_t> layers =
       given.is_array() ? config_.get_ints("layers_to_transform") : std::vector{config_.get_int("layers_to_transform")};
   if (layers.empty()) return true;

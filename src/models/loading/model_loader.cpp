@@ -51,7 +51,7 @@ Choice choose(const Config& config, const std::string& task) {
   if (!family) {
     std::vector<std::string> types;
     for (const Family& candidate : families()) types.push_back(candidate.model_type);
-    fail("{}: unknown model_type {}{} Known are: {}", config.where(),
+    fail(ErrorKind::kUnsupported, "{}: unknown model_type {}{} Known are: {}", config.where(),
          quoted(type.empty() && !named.empty() ? named[0] : type), did_you_mean(type, types), joined_types());
   }
   for (const Architecture& architecture : family->architectures)
@@ -65,10 +65,10 @@ Choice choose(const Config& config, const std::string& task) {
     tasks.insert(tasks.end(), architecture.tasks.begin(), architecture.tasks.end());
   }
   if (!task.empty())
-    fail("{}: a model of type '{}' has no head for the task {}{} It has: {}", config.where(), family->model_type,
-         quoted(task), did_you_mean(task, tasks), fmt::join(tasks, ", "));
-  fail("{}: unknown architecture {}{} Known for '{}' are: {}", config.where(), quoted(named[0]),
-       did_you_mean(named[0], names), family->model_type, fmt::join(names, ", "));
+    fail(ErrorKind::kUnsupported, "{}: a model of type '{}' has no head for the task {}{} It has: {}", config.where(),
+         family->model_type, quoted(task), did_you_mean(task, tasks), fmt::join(tasks, ", "));
+  fail(ErrorKind::kUnsupported, "{}: unknown architecture {}{} Known for '{}' are: {}", config.where(),
+       quoted(named[0]), did_you_mean(named[0], names), family->model_type, fmt::join(names, ", "));
 }
 
 // The names under which older checkpoints hold a parameter.
@@ -270,14 +270,14 @@ void apply_labels(Config& config, const LoadOptions& options) {
   if (!labels.empty()) {
     Json by_id = Json::object(), by_name = Json::object();
     for (size_t i = 0; i < labels.size(); ++i) by_id[std::to_string(i)] = labels[i], by_name[labels[i]] = i;
-    config.set("id2label", by_id);
-    config.set("label2id", by_name);
+    set_field(config, "id2label", by_id);
+    set_field(config, "label2id", by_name);
     if (config.has("pretrained_cfg")) {  // timm's names for the same
-      config.set("num_classes", labels.size());
-      config.set("label_names", labels);
+      set_field(config, "num_classes", labels.size());
+      set_field(config, "label_names", labels);
     }
   }
-  if (!options.problem_type.empty()) config.set("problem_type", options.problem_type);
+  if (!options.problem_type.empty()) set_field(config, "problem_type", options.problem_type);
 }
 
 }  // namespace
@@ -290,7 +290,7 @@ class ModelLoader {
     const bool same_labels = options.labels.empty() && !options.num_labels;
     if (!same_labels || !options.problem_type.empty()) apply_labels(config, options);
     const Choice choice = choose(config, options.task);
-    config.set("architectures", Json::array({choice.architecture->name}));
+    set_field(config, "architectures", Json::array({choice.architecture->name}));
     const DType dtype = weight_dtype(options, config, checkpoint);
     check_quantization(options.quantization, "LoadOptions::quantization");
     Source source(checkpoint, *choice.family, options, dtype);
@@ -325,7 +325,7 @@ std::unique_ptr<Model> load_changed(const std::string& name_or_path, const Json&
   const fs::path folder = resolve_model(name_or_path);
   const Checkpoint checkpoint = Checkpoint::open(folder);
   Config config = Config::read(folder / "config.json");
-  for (const auto& [field, value] : changes.items()) config.set(field, value);
+  for (const auto& [field, value] : changes.items()) set_field(config, field, value);
   return ModelLoader::load(std::move(config), folder, &checkpoint, options, nullptr);
 }
 

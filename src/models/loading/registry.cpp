@@ -72,7 +72,7 @@ int64_t number_of_labels(const Config& config) {
 Config with_defaults(Config config, std::string_view defaults) {
   const Json fields = parse_json(defaults, "the family's defaults");
   for (const auto& [key, value] : fields.items())
-    if (!config.has(key)) config.set(key, value);
+    if (!config.has(key)) set_field(config, key, value);
   return config;
 }
 
@@ -80,7 +80,9 @@ void refuse_unless(const Config& config, const std::string& field, const std::st
   if (!config.has(field)) return;
   const bool flag = expected == "true" || expected == "false";
   const std::string found = flag ? (config.get_bool(field) ? "true" : "false") : config.get_string(field);
-  if (found != expected) fail("config.json: {} = {} is not carried out; only {} is", field, quoted(found), expected);
+  if (found != expected)
+    fail(ErrorKind::kUnsupported, "config.json: {} = {} is not carried out; only {} is", field, quoted(found),
+         expected);
 }
 
 }  // namespace transom

@@ -11,7 +11,7 @@ namespace transom {
 // ---- configuration
 
 int64_t int_or_none(const Config& config, const std::string& key, int64_t otherwise) {
-  return config.json().contains(key) ? config.get_int(key, 0) : otherwise;
+  return json_of(config).contains(key) ? config.get_int(key, 0) : otherwise;
 }
 
 RopeDecoderConfig::RopeDecoderConfig(const Config& config)
@@ -55,7 +55,8 @@ std::vector<std::string> RopeDecoderConfig::layer_types(const Config& config,
          types.size());
   for (const std::string& type : types)
     if (type != "full_attention" && type != "sliding_attention")
-      fail("config.json: layer_types: {} is not carried out; full_attention and sliding_attention are", quoted(type));
+      fail(ErrorKind::kUnsupported,
+           "config.json: layer_types: {} is not carried out; full_attention and sliding_attention are", quoted(type));
   return types;
 }
 
@@ -252,7 +253,8 @@ class RopeDecoder : public Decoder {
     std::vector<Tensor> router;
     const bool balances = c_.experts && c_.experts->auxiliary_weight != 0;
     if (c_.experts && c_.experts->jitter != 0 && context.training)
-      fail("config.json: router_jitter_noise = {} is not carried out in training; only 0 is", c_.experts->jitter);
+      fail(ErrorKind::kUnsupported, "config.json: router_jitter_noise = {} is not carried out in training; only 0 is",
+           c_.experts->jitter);
     if (balances && context.gradient_checkpointing && context.training)
       fail("gradient checkpointing is not offered together with output_router_logits");
     DecoderOutput output =

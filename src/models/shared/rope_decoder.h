@@ -11,8 +11,8 @@
 #include "models/shared/decoder.h"
 #include "models/shared/mixture_of_experts.h"
 #include "models/shared/rotary_config.h"
-#include "nn/rms_norm.h"
 #include "nn/rotary.h"
+#include "transom/layers.h"
 
 namespace transom {
 

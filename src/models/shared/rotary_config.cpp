@@ -21,26 +21,26 @@ constexpr std::array<std::pair<std::string_view, Kind>, 6> kKinds = {{{"default"
 
 std::optional<Config> object_in(const Config& config, const std::string& key) {
   if (!config.has(key)) return std::nullopt;
-  const Json& value = config.json()[key];
+  const Json& value = json_of(config)[key];
   if (!value.is_object()) fail("{}: {}: expected an object", config.where(), key);
-  return Config(value, config.where() + ": " + key);
+  return make_config(value, config.where() + ": " + key);
 }
 
 // The parameters, wherever they stand; empty where there are none.
 Config parameters_of(const Config& config, const RotaryDefaults& defaults) {
   if (defaults.layer_type.empty())  // the older name comes first, as in Transformers
-    if (auto found = object_in(config, "rope_scaling"); found && !found->json().empty()) return *found;
+    if (auto found = object_in(config, "rope_scaling"); found && !json_of(*found).empty()) return *found;
   if (auto found = object_in(config, "rope_parameters")) {
     if (defaults.layer_type.empty()) return *found;
     // One set for each kind of layer. (A set for all is what a model without kinds of layers has.)
     if (auto nested = object_in(*found, defaults.layer_type)) return *nested;
     if (!found->has("full_attention") && !found->has("sliding_attention")) return *found;
-    return {Json::object(), found->where()};
+    return make_config(Json::object(), found->where());
   }
   // Layers with a window keep plain positions: rope_scaling is for the others.
   if (defaults.layer_type != "sliding_attention")
     if (auto found = object_in(config, "rope_scaling")) return *found;
-  return {Json::object(), config.where()};
+  return make_config(Json::object(), config.where());
 }
 
 Kind kind_of(const Config& parameters, const RotaryDefaults& defaults) {
@@ -51,13 +51,13 @@ Kind kind_of(const Config& parameters, const RotaryDefaults& defaults) {
     if (name == known) return kind;
     names.emplace_back(known);
   }
-  fail("{}: rope_type: {} is not carried out{} Known are: {}", parameters.where(), quoted(name),
-       did_you_mean(name, names), fmt::join(names, ", "));
+  fail(ErrorKind::kUnsupported, "{}: rope_type: {} is not carried out{} Known are: {}", parameters.where(),
+       quoted(name), did_you_mean(name, names), fmt::join(names, ", "));
 }
 
 std::vector<double> numbers(const Config& parameters, const std::string& key) {
   if (!parameters.has(key)) fail("{}: {} is missing", parameters.where(), key);
-  const Json& list = parameters.json()[key];
+  const Json& list = json_of(parameters)[key];
   std::vector<double> values;
   if (list.is_array())
     for (const Json& item : list)
@@ -80,13 +80,16 @@ RotaryOptions rotary_options(const Config& config, const RotaryDefaults& default
 
   const double part =
       parameters.get_float("partial_rotary_factor", config.get_float("partial_rotary_factor", defaults.turning_part));
-  if (!(part > 0 && part <= 1)) fail("{}: partial_rotary_factor: expected (0, 1], found {}", config.where(), part);
+  if (!(part > 0 && part <= 1))
+    fail(ErrorKind::kUnsupported, "{}: partial_rotary_factor: expected (0, 1], found {}", config.where(), part);
   if (!defaults.partial && part != 1 && result.kind != Kind::kDefault)
-    fail("{}: partial_rotary_factor {} is not carried out for this model", config.where(), part);
+    fail(ErrorKind::kUnsupported, "{}: partial_rotary_factor {} is not carried out for this model", config.where(),
+         part);
   result.width =
       defaults.partial ? static_cast<int64_t>(static_cast<double>(defaults.head_width) * part) : defaults.head_width;
   if (result.width < 1)
-    fail("{}: partial_rotary_factor {} leaves nothing of heads of {}", config.where(), part, defaults.head_width);
+    fail(ErrorKind::kUnsupported, "{}: partial_rotary_factor {} leaves nothing of heads of {}", config.where(), part,
+         defaults.head_width);
 
   result.max_positions = static_cast<double>(defaults.max_positions);
   // What stands outside of the parameters comes first, as in Transformers.

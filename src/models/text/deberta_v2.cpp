@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "models/shared/encoder_model.h"
 #include "models/family.h"
+#include "models/shared/encoder_model.h"
 #include "nn/convolution.h"
 
 namespace transom {
@@ -32,7 +32,7 @@ struct DebertaV2Config : BertConfig {
 // A list of names, or one string with bars between them.
 std::vector<std::string> names_in(const Config& config, const std::string& field) {
   if (!config.has(field)) return {};
-  if (!config.json()[field].is_string()) return config.get_strings(field);
+  if (!json_of(config)[field].is_string()) return config.get_strings(field);
   std::vector<std::string> names(1);
   for (const char c : config.get_string(field)) {
     if (c == '|') names.emplace_back();

@@ -16,7 +16,7 @@ RopeDecoderConfig common(const Config& given, std::string_view defaults) {
   const Config config = with_defaults(given, defaults);
   refuse_unless(config, "use_bidirectional_attention", "false");
   RopeDecoderConfig c(config);
-  if (given.json().contains("pad_token_id") && !given.has("pad_token_id")) c.pad_token_id.reset();
+  if (json_of(given).contains("pad_token_id") && !given.has("pad_token_id")) c.pad_token_id.reset();
   c.norm = RopeDecoderConfig::Norm::kRmsFromOne;
   c.embedding_scale = std::sqrt(static_cast<double>(c.hidden_size));
   c.query_key_value_bias = c.output_bias = config.get_bool("attention_bias", false);
@@ -34,7 +34,7 @@ RopeDecoderConfig later(const Config& config, std::string_view defaults) {
 
 // The soft cap of a field; null: none.
 double soft_cap(const Config& config, const std::string& field, double otherwise) {
-  return config.json().contains(field) ? config.get_float(field, 0) : otherwise;
+  return json_of(config).contains(field) ? config.get_float(field, 0) : otherwise;
 }
 
 std::unique_ptr<Decoder> make_gemma(const Config& config, const Scope& scope) {

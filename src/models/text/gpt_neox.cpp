@@ -39,8 +39,8 @@ GptNeoXConfig::GptNeoXConfig(const Config& config)
   if (num_attention_heads <= 0 || hidden_size % num_attention_heads != 0)
     fail("config.json: hidden_size {} is not divisible by num_attention_heads {}", hidden_size, num_attention_heads);
   Config rope = config;  // which is asked for by names of its own: rotary_emb_base and rotary_pct
-  rope.set("rope_theta", Json());
-  rope.set("partial_rotary_factor", Json());
+  set_field(rope, "rope_theta", Json());
+  set_field(rope, "partial_rotary_factor", Json());
   rotary = rotary_options(rope, {.head_width = hidden_size / num_attention_heads,
                                  .theta = config.get_float("rotary_emb_base", 10000),
                                  .turning_part = config.get_float("rotary_pct", 0.25),

@@ -15,7 +15,7 @@ RopeDecoderConfig common(const Config& given, double theta, int64_t sliding_wind
       given, R"({"num_key_value_heads": 8, "intermediate_size": 14336, "max_position_embeddings": 131072})");
   RopeDecoderConfig c(config);
   // Null asks for as many heads of keys as of queries.
-  if (given.json().contains("num_key_value_heads") && !given.has("num_key_value_heads"))
+  if (json_of(given).contains("num_key_value_heads") && !given.has("num_key_value_heads"))
     c.num_key_value_heads = c.num_attention_heads;
   c.sliding_windows.assign(c.sliding_windows.size(), int_or_none(config, "sliding_window", sliding_window));
   c.rotary = {rotary_options(config, c.rotary_defaults(theta))};

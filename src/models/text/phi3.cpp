@@ -12,7 +12,7 @@ std::unique_ptr<Decoder> make_phi3(const Config& given, const Scope& scope) {
   const Config config = with_defaults(given, R"({"vocab_size": 32064, "hidden_size": 3072, "intermediate_size": 8192,
       "max_position_embeddings": 4096, "rms_norm_eps": 1e-5})");
   RopeDecoderConfig c(config);
-  if (!given.json().contains("pad_token_id")) c.pad_token_id = 32000;
+  if (!json_of(given).contains("pad_token_id")) c.pad_token_id = 32000;
   c.fused_projections = true;
   c.residual_dropout = config.get_float("resid_pdrop", 0);
   c.sliding_windows.assign(c.sliding_windows.size(), int_or_none(config, "sliding_window", 0));

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "models/shared/encoder_decoder.h"
-#include "nn/rms_norm.h"
+#include "transom/layers.h"
 
 namespace transom {
 namespace {

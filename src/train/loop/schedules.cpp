@@ -231,15 +231,7 @@ PlateauOptions plateau_options(const ScheduleOptions& o, Settings& settings) {
   return plateau;
 }
 
-}  // namespace
-
-std::unique_ptr<Schedule> make_schedule(const ScheduleOptions& options) {
-  Settings settings(options);
-  if (options.type == "reduce_lr_on_plateau") {
-    const PlateauOptions plateau = plateau_options(options, settings);
-    settings.finish();
-    return std::make_unique<PlateauSchedule>(plateau);
-  }
+Factor factor_of(const ScheduleOptions& options, Settings& settings) {
   std::vector<std::string> names = {"reduce_lr_on_plateau"};
   for (const Named& each : kSchedules) {
     names.emplace_back(each.name);
@@ -247,10 +239,34 @@ std::unique_ptr<Schedule> make_schedule(const ScheduleOptions& options) {
     Factor factor = each.make(options, settings);
     // Transformers does not look at the settings of these two.
     if (options.type != "constant" && options.type != "constant_with_warmup") settings.finish();
-    return std::make_unique<FactorSchedule>(options.learning_rate, std::move(factor));
+    return factor;
   }
   fail(ErrorKind::kUsage, "lr_scheduler_type: expected one of {}, found {}", fmt::join(names, ", "),
        transom::quoted(options.type));
+}
+
+constexpr std::string_view kPlateau = "reduce_lr_on_plateau";
+
+}  // namespace
+
+std::unique_ptr<Schedule> make_schedule(const ScheduleOptions& options) {
+  Settings settings(options);
+  if (options.type == kPlateau) {
+    const PlateauOptions plateau = plateau_options(options, settings);
+    settings.finish();
+    return std::make_unique<PlateauSchedule>(plateau);
+  }
+  return std::make_unique<FactorSchedule>(options.learning_rate, factor_of(options, settings));
+}
+
+std::function<double(int64_t step)> learning_rate_schedule(const ScheduleOptions& options) {
+  if (options.type == kPlateau)
+    fail(ErrorKind::kUsage, "lr_scheduler_type: {} follows metrics and is no function of the step; use a Trainer",
+         kPlateau);
+  Settings settings(options);
+  return [initial = options.learning_rate, factor = factor_of(options, settings)](int64_t step) {
+    return initial * factor(step);
+  };
 }
 
 }  // namespace transom

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/json_fwd.h"
-#include "transom/training_arguments.h"
+#include "transom/schedule.h"
 
 namespace transom {
 
@@ -24,14 +24,6 @@ class Schedule {
   // What a resumed run needs.
   virtual Json state() const = 0;
   virtual void load(const Json& state) = 0;
-};
-
-struct ScheduleOptions {
-  std::string type = "linear";
-  JsonText settings;  // lr_scheduler_kwargs
-  double learning_rate = 5e-5;
-  int64_t warmup_steps = 0;
-  int64_t steps = 0;  // of the whole run
 };
 
 // Errors name lr_scheduler_type or the setting that is unknown, missing or of the wrong type.

@@ -12,10 +12,10 @@
 #include "nn/losses.h"
 #include "nn/noisy_embedding.h"
 #include "nn/sparse_lookups.h"
+#include "optim/rollback.h"
 #include "tensor/evaluate.h"
 #include "tensor/mode_scope.h"
 #include "train/loop/gradient_buckets.h"
-#include "train/loop/rollback.h"
 #include "transom/compile.h"
 #include "transom/gradients.h"
 #include "transom/ops.h"
@@ -58,7 +58,7 @@ TrainStep::TrainStep(Model& model, const TrainingArguments& arguments, bool coun
   for (const auto& parameter : model_.parameters()) {
     if (!parameter->value.requires_grad()) continue;
     trained_.push_back(parameter);
-    if (!buffer_of(parameter->value)->frozen()) continue;
+    if (buffer_of(parameter->value)->is_writable()) continue;
     parameter->value = Tensor::from_bytes(parameter->value.to_bytes(), parameter->value.type());
     parameter->value.set_requires_grad();
   }
@@ -73,7 +73,8 @@ void TrainStep::share(const std::vector<std::shared_ptr<Parameter>>& values) {
   if (!group || values.empty()) return;
   for (const auto& item : values) {
     // What lies in a file is not to be written.
-    if (buffer_of(item->value)->frozen()) item->value = Tensor::from_bytes(item->value.to_bytes(), item->value.type());
+    if (!buffer_of(item->value)->is_writable())
+      item->value = Tensor::from_bytes(item->value.to_bytes(), item->value.type());
     group->start_broadcast(*buffer_of(item->value), item->value.dtype());
   }
   group->wait();

@@ -17,7 +17,7 @@ namespace {
 // One id, several, or null for none.
 std::vector<Json> ids_of(const Config& config, const std::string& name) {
   if (!config.has(name)) return {};
-  const Json& value = config.json()[name];
+  const Json& value = json_of(config)[name];
   if (!value.is_array()) return {value};
   return {value.begin(), value.end()};
 }
@@ -45,9 +45,9 @@ void align_special_tokens(Model& model, const Tokenizer& tokenizer) {
       return std::find(ids.begin(), ids.end(), *id) != ids.end();
     };
     if (holds(known) && holds(generating)) continue;
-    const bool ends = role == std::string_view("eos"), several = config.has(name) && config.json()[name].is_array();
-    config.set(name, ends && several ? with_first(*id, known) : Json(*id));
-    if (generation) generation->set(name, ends ? with_first(*id, generating) : Json(*id));
+    const bool ends = role == std::string_view("eos"), several = config.has(name) && json_of(config)[name].is_array();
+    set_field(config, name, ends && several ? with_first(*id, known) : Json(*id));
+    if (generation) set_field(*generation, name, ends ? with_first(*id, generating) : Json(*id));
     log(LogLevel::kInfo, fmt::format("the model's {} becomes the tokenizer's: {}", name, *id));
   }
 }

@@ -110,6 +110,8 @@ TEST(Schedules, RatesAreThoseOfTransformers) {
     std::vector<double> rates;
     for (size_t i = 0; i < each.rates.size(); ++i, schedule->step()) rates.push_back(schedule->learning_rate());
     EXPECT_EQ(rates, each.rates) << each.type << " " << each.settings;
+    const auto of_step = learning_rate_schedule({each.type, {each.settings}, 1e-3, each.warmup, 12});
+    for (size_t i = each.rates.size(); i-- > 0;) EXPECT_EQ(of_step(static_cast<int64_t>(i)), each.rates[i]);
   }
 }
 
@@ -149,6 +151,9 @@ std::string refusal(const std::string& type, const std::string& settings) {
 }
 
 TEST(Schedules, RefusalsNameTheSetting) {
+  EXPECT_NE(test::message_of([] { learning_rate_schedule({.type = "reduce_lr_on_plateau"}); }).find("plateau"),
+            std::string::npos);
+  EXPECT_NE(test::message_of([] { learning_rate_schedule({.type = "linaer"}); }).find("linaer"), std::string::npos);
   EXPECT_EQ(refusal("cosine", R"({"num_cycle": 1})"),
             "lr_scheduler_kwargs: cosine has no setting 'num_cycle', did you mean 'num_cycles'?");
   EXPECT_EQ(refusal("cosine", R"({"num_cycles": "two"})"),

@@ -1,5 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a module stands in a model: its path is the prefix of its parameters' names in the checkpoint.
+// Modules and their parameters. A module is any class whose constructor takes a Scope and makes its layers from it; the
+// path of the scope is the prefix of the parameters' names in the checkpoint:
+//
+//   struct Classifier {
+//     Classifier(const Scope& scope) : hidden(scope / "hidden", 768, 768), out(scope / "out", 768, 2) {}
+//     Tensor operator()(const Tensor& x) const { return out(tanh(hidden(x))); }
+//     Linear hidden, out;  // hidden.weight, hidden.bias, out.weight, out.bias
+//   };
+//
+// layers.h has the layers, parameters.h a source of parameters for modules of your own, optim.h what trains them.
 #pragma once
 
 #include <memory>
@@ -11,12 +20,12 @@
 
 namespace transom {
 
-// The first values of a parameter that the checkpoint does not hold.
+// The values of a new parameter, one that no checkpoint holds.
 struct Initial {
   enum class Kind { kZeros, kOnes, kNormal, kConstant, kGiven } kind = Kind::kZeros;
-  double deviation = 0.02;  // or the constant
-  int64_t zero_row = -1;    // of an embedding: the padding token's row, zero
-  std::vector<float> values;
+  double deviation = 0.02;    // standard deviation of kNormal; the value of kConstant
+  int64_t zero_row = -1;      // of an embedding: the row of the padding token, which is zero
+  std::vector<float> values;  // of kGiven, in row-major order
   static Initial zeros() { return {}; }
   static Initial ones() { return {Kind::kOnes}; }
   static Initial constant(double value) { return {Kind::kConstant, value}; }
@@ -24,10 +33,11 @@ struct Initial {
   static Initial normal(double deviation, int64_t zero_row = -1) { return {Kind::kNormal, deviation, zero_row}; }
 };
 
-// Gives parameters their values: from a checkpoint, or new ones.
+// Gives parameters their values: from a checkpoint, or new ones. For one thread at a time.
 class ParameterSource {
  public:
   virtual ~ParameterSource() = default;
+  // `name` is the full name, with the path of the scope.
   virtual std::shared_ptr<Parameter> parameter(const std::string& name, const Shape& shape, const Initial& initial) = 0;
   // A tensor of the checkpoint that is no parameter: it is not trained, and has an element type of its own.
   virtual std::shared_ptr<Parameter> buffer(const std::string& name, const Type& type, const Initial& initial) = 0;
@@ -37,6 +47,7 @@ class ParameterSource {
   virtual bool holds(const std::string& name) const = 0;
 };
 
+// A path and the source of parameters below it. It refers to the source, which must live while modules are made.
 class Scope {
  public:
   Scope(ParameterSource& source, std::string path = "") : source_(&source), path_(std::move(path)) {}

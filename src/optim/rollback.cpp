@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/loop/rollback.h"
+#include "optim/rollback.h"
 
 #include "ir/node.h"
 #include "tensor/evaluate.h"

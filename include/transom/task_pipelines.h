@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pipelines with options and results as structs, one for each task:
+//
+//   const TextClassificationPipeline classify("distilbert-base-uncased-finetuned-sst-2-english", {.dtype = "auto"});
+//   for (const ClassScore& each : classify("What a film!", {.top_k = 2})) std::cout << each.label << ' ' << each.score;
+//
+// The fields have the names, defaults and meaning of Transformers' pipeline(), which `transom run TASK --help` tells
+// too; what is empty is as the model's configuration says. pipeline.h has the same with JSON, and all parameters.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "transom/pipeline.h"
+#include "transom/tensor.h"
+
+namespace transom {
+
+// ---- results
+
+struct ClassScore {
+  std::string label;
+  double score = 0;
+};
+
+// A token with a label, or with an aggregation_strategy a group of tokens.
+struct NamedEntity {
+  std::string label;  // "B-PER" of a token, "PER" of a group
+  double score = 0;
+  std::string word;
+  int64_t index = -1;          // of a token, in the model's input; -1 of a group
+  int64_t start = 0, end = 0;  // characters of the text
+};
+
+struct AnswerSpan {
+  std::string answer;
+  double score = 0;
+  int64_t start = 0, end = 0;  // characters of the context
+};
+
+struct FilledMask {
+  std::string token_str;
+  int64_t token = 0;
+  double score = 0;
+  std::string sequence;  // the text with the token in it
+};
+
+// Numbers of any shape, row-major.
+struct FeatureArray {
+  Shape shape;
+  std::vector<float> values;
+};
+
+struct TranscribedChunk {
+  std::string text;
+  std::optional<double> begin, end;  // seconds
+  std::string language;              // with return_language
+};
+struct Transcription {
+  std::string text;
+  std::vector<TranscribedChunk> chunks;  // with return_timestamps or return_language
+};
+
+// ---- tasks: what a pipeline reads (Input), how (Options), and what it returns (Result)
+
+struct TextClassificationTask {
+  static constexpr const char* kName = "text-classification";
+  using Input = std::string;
+  struct Options {
+    std::optional<int64_t> top_k = 1;  // how many classes; nothing: all
+    std::string function_to_apply;     // "softmax", "sigmoid" or "none"
+  };
+  using Result = std::vector<ClassScore>;  // by falling score
+};
+
+struct TokenClassificationTask {
+  static constexpr const char* kName = "token-classification";
+  using Input = std::string;
+  struct Options {
+    std::string aggregation_strategy = "none";  // "simple", "first", "max" or "average"
+    std::vector<std::string> ignore_labels = {"O"};
+    std::optional<int64_t> stride;  // tokens that two windows of a long text share
+  };
+  using Result = std::vector<NamedEntity>;
+};
+
+struct QuestionAnsweringTask {
+  static constexpr const char* kName = "question-answering";
+  struct Input {
+    std::string question, context;
+  };
+  struct Options {
+    int64_t top_k = 1;
+    int64_t max_answer_len = 15, max_seq_len = 384;  // tokens
+    std::optional<int64_t> doc_stride;               // tokens; nothing: min(max_seq_len / 2, 128)
+    bool align_to_words = true, handle_impossible_answer = false;
+  };
+  using Result = std::vector<AnswerSpan>;  // by falling score
+};
+
+struct FillMaskTask {
+  static constexpr const char* kName = "fill-mask";
+  using Input = std::string;
+  struct Options {
+    int64_t top_k = 5;
+    std::vector<std::string> targets;  // only these words are scored; empty: all
+  };
+  using Result = std::vector<std::vector<FilledMask>>;  // of each mask of the text, by falling score
+};
+
+struct FeatureExtractionTask {
+  static constexpr const char* kName = "feature-extraction";
+  using Input = std::string;
+  struct Options {
+    std::string pooling = "none";  // "auto", "mean" or "cls"
+  };
+  using Result = FeatureArray;  // [1, T, D] without pooling, [D] with it
+};
+
+struct SentenceSimilarityTask {
+  static constexpr const char* kName = "sentence-similarity";
+  struct Input {
+    std::string source_sentence;
+    std::vector<std::string> sentences;
+  };
+  struct Options {
+    std::string pooling = "auto";  // "mean" or "cls"
+  };
+  using Result = std::vector<double>;  // of each sentence, in their order
+};
+
+struct ZeroShotClassificationTask {
+  static constexpr const char* kName = "zero-shot-classification";
+  using Input = std::string;
+  struct Options {
+    std::vector<std::string> candidate_labels;
+    std::string hypothesis_template = "This example is {}.";
+    bool multi_label = false;
+  };
+  using Result = std::vector<ClassScore>;  // by falling score
+};
+
+// Inputs are paths of image files, and of sound files below.
+struct ImageClassificationTask {
+  static constexpr const char* kName = "image-classification";
+  using Input = std::string;
+  struct Options {
+    std::optional<int64_t> top_k = 5;  // nothing: all
+    std::string function_to_apply;
+  };
+  using Result = std::vector<ClassScore>;
+};
+
+struct ZeroShotImageClassificationTask {
+  static constexpr const char* kName = "zero-shot-image-classification";
+  using Input = std::string;
+  struct Options {
+    std::vector<std::string> candidate_labels;
+    std::string hypothesis_template = "This is a photo of {}.";
+  };
+  using Result = std::vector<ClassScore>;
+};
+
+struct AudioClassificationTask {
+  static constexpr const char* kName = "audio-classification";
+  using Input = std::string;
+  struct Options {
+    std::optional<int64_t> top_k;  // nothing: all
+    std::string function_to_apply;
+  };
+  using Result = std::vector<ClassScore>;
+};
+
+struct SpeechRecognitionTask {
+  static constexpr const char* kName = "automatic-speech-recognition";
+  using Input = std::string;
+  struct Options {
+    std::optional<double> chunk_length_s;
+    std::string return_timestamps;  // "char" or "word" of CTC models, "segment" or "word" of Whisper; empty: none
+    bool return_language = false;   // of Whisper, as what follows
+    std::string language, task;     // "english"; "transcribe" or "translate"
+  };
+  using Result = Transcription;
+};
+
+// What the tasks that write text share. A field that is empty is as the model's generation_config.json says, else as
+// the pipeline's default.
+struct TextOptions {
+  std::optional<int64_t> max_new_tokens, num_beams, num_return_sequences, top_k;
+  std::optional<bool> do_sample;
+  std::optional<double> temperature, top_p;
+  std::optional<uint64_t> seed;
+  // Any other parameters, as the JSON object that pipeline() takes: {"repetition_penalty": 1.2}.
+  std::string parameters = "{}";
+};
+
+struct TextGenerationTask {
+  static constexpr const char* kName = "text-generation";
+  using Input = std::string;
+  struct Options : TextOptions {
+    bool return_full_text = true;  // the results begin with the prompt
+  };
+  using Result = std::vector<std::string>;  // num_return_sequences texts
+};
+
+struct Text2TextGenerationTask {
+  static constexpr const char* kName = "text2text-generation";
+  using Input = std::string;
+  using Options = TextOptions;
+  using Result = std::vector<std::string>;
+};
+struct SummarizationTask : Text2TextGenerationTask {
+  static constexpr const char* kName = "summarization";
+};
+struct TranslationTask : Text2TextGenerationTask {
+  static constexpr const char* kName = "translation";
+};
+
+// ---- pipelines
+
+// A cheap handle to a model that is ready to answer. Any number of threads may call it, or copies of it, at once.
+template <typename Task>
+class TaskPipeline {
+ public:
+  using Input = typename Task::Input;
+  using Options = typename Task::Options;
+  using Result = typename Task::Result;
+
+  // `task` chooses a variant of the task that the configuration of the model knows: "translation_en_to_de".
+  explicit TaskPipeline(const std::string& model, const PipelineOptions& options = {},
+                        const std::string& task = Task::kName);
+
+  Result operator()(const Input& input, const Options& options = {}) const;
+  // One result for each input, in batches where the task can.
+  std::vector<Result> run_all(const std::vector<Input>& inputs, const Options& options = {}) const;
+
+ private:
+  std::shared_ptr<const Pipeline> task_;
+  int64_t batch_size_;
+};
+
+using TextClassificationPipeline = TaskPipeline<TextClassificationTask>;
+using TokenClassificationPipeline = TaskPipeline<TokenClassificationTask>;
+using QuestionAnsweringPipeline = TaskPipeline<QuestionAnsweringTask>;
+using FillMaskPipeline = TaskPipeline<FillMaskTask>;
+using FeatureExtractionPipeline = TaskPipeline<FeatureExtractionTask>;
+using SentenceSimilarityPipeline = TaskPipeline<SentenceSimilarityTask>;
+using ZeroShotClassificationPipeline = TaskPipeline<ZeroShotClassificationTask>;
+using ImageClassificationPipeline = TaskPipeline<ImageClassificationTask>;
+using ZeroShotImageClassificationPipeline = TaskPipeline<ZeroShotImageClassificationTask>;
+using AudioClassificationPipeline = TaskPipeline<AudioClassificationTask>;
+using SpeechRecognitionPipeline = TaskPipeline<SpeechRecognitionTask>;
+using TextGenerationPipeline = TaskPipeline<TextGenerationTask>;
+using Text2TextGenerationPipeline = TaskPipeline<Text2TextGenerationTask>;
+using SummarizationPipeline = TaskPipeline<SummarizationTask>;
+using TranslationPipeline = TaskPipeline<TranslationTask>;
+
+}  // namespace transom
