@@ -43,7 +43,4 @@ std::string text_of(const char* text, size_t limit);
 // Throws an Error of kind kDevice with the plugin's text unless the status is TRANSOM_OK.
 void expect_ok(transom_status status, const transom_error& error, std::string_view what);
 
-// Whether `what` was lost (see expect_ok) since this was last asked.
-bool take_lost(std::string_view what);
-
 }  // namespace transom
