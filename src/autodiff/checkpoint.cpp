@@ -9,7 +9,7 @@
 // shared.
 #include <unordered_set>
 
-#include "ir/graph.h"
+#include "ir/claimed_graph.h"
 #include "ir/tensor_map.h"
 #include "ops/records.h"
 #include "transom/gradients.h"
@@ -53,8 +53,11 @@ Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& funct
     const CompilerScope only_traced;  // eager mode must not run what goes into the region
     const uint64_t first = make_input({}).node()->sequence;
     const Tensor output = function(inputs);
-    region_inputs = inputs_before(first, output);
-    region = over_stand_ins(make_graph({output}, region_inputs));
+    const ClaimedGraph claimed([&] {
+      region_inputs = inputs_before(first, output);
+      return make_graph({output}, region_inputs);
+    });
+    region = over_stand_ins(claimed.graph());
   }
   return {make_node(op::checkpoint, std::move(region_inputs), {}, std::move(region)), 0};
 }

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "ir/graph.h"
+#include "ir/claimed_graph.h"
 #include "ir/tensor_map.h"
 #include "ops/records.h"
 #include "transom/ops.h"
@@ -16,6 +16,12 @@ namespace {
 // Whether a source may depend on other sources, and passes its gradient on to them.
 enum class Sources { kPassOn, kEnd };
 
+// A node that the sweep passes, with its inputs: it lets go of its own when another thread computes it meanwhile.
+struct Reached {
+  std::shared_ptr<Node> node;
+  std::vector<Tensor> inputs;
+};
+
 // The nodes between `sources` and `outputs`, in order of creation, and the set of values that depend on a source.
 class Dependence {
  public:
@@ -24,36 +30,49 @@ class Dependence {
     // A node is younger than its inputs, so what is not younger than the oldest source depends on none.
     uint64_t oldest = UINT64_MAX;
     for (const Tensor& source : sources) oldest = std::min(oldest, source.node()->sequence);
+    std::vector<Reached> reached;
+    {
+      const ClaimedGraph claimed([&] { return between(outputs, oldest, kind); });
+      for (const std::shared_ptr<Node>& node : claimed.graph().nodes) reached.push_back({node, node->inputs});
+    }
+    std::sort(reached.begin(), reached.end(),
+              [](const Reached& a, const Reached& b) { return a.node->sequence < b.node->sequence; });
+    for (Reached& each : reached) {
+      const auto& [node, inputs] = each;
+      const auto depends = [&](const Tensor& x) { return depends_.contains(x); };
+      if (node->operation->stops_gradient || std::none_of(inputs.begin(), inputs.end(), depends)) continue;
+      bool carries = false;  // integers and bool carry no gradient
+      for (const Tensor& output : outputs_of(node))
+        if (is_floating(output.dtype())) depends_.insert(output), carries = true;
+      if (carries) nodes_.push_back(std::move(each));
+    }
+  }
+
+  const std::vector<Reached>& nodes() const { return nodes_; }
+  bool holds(const Tensor& tensor) const { return depends_.contains(tensor); }
+
+ private:
+  // What the outputs are computed from, as far as it is younger than the oldest source.
+  Graph between(const std::vector<Tensor>& outputs, uint64_t oldest, Sources kind) const {
+    Graph graph;
     std::unordered_set<const Node*> seen;
-    std::vector<std::shared_ptr<Node>> reached, pending;
+    std::vector<std::shared_ptr<Node>> pending;
     const auto visit = [&](const Tensor& tensor) {
       if (kind == Sources::kEnd && depends_.contains(tensor)) return;
       if (tensor.node()->sequence > oldest && seen.insert(tensor.node().get()).second) pending.push_back(tensor.node());
     };
     for (const Tensor& output : outputs) visit(output);
     while (!pending.empty()) {
-      reached.push_back(std::move(pending.back()));
+      const std::shared_ptr<Node> node = std::move(pending.back());
       pending.pop_back();
-      const std::shared_ptr<Node> node = reached.back();
       for (const Tensor& input : node->inputs) visit(input);
+      graph.nodes.push_back(node);
     }
-    std::sort(reached.begin(), reached.end(), [](const auto& a, const auto& b) { return a->sequence < b->sequence; });
-    for (const std::shared_ptr<Node>& node : reached) {
-      const auto depends = [&](const Tensor& x) { return depends_.contains(x); };
-      if (node->operation->stops_gradient || std::none_of(node->inputs.begin(), node->inputs.end(), depends)) continue;
-      bool carries = false;  // integers and bool carry no gradient
-      for (const Tensor& output : outputs_of(node))
-        if (is_floating(output.dtype())) depends_.insert(output), carries = true;
-      if (carries) nodes_.push_back(node);
-    }
+    return graph;
   }
 
-  const std::vector<std::shared_ptr<Node>>& nodes() const { return nodes_; }
-  bool holds(const Tensor& tensor) const { return depends_.contains(tensor); }
-
- private:
   TensorSet depends_;
-  std::vector<std::shared_ptr<Node>> nodes_;
+  std::vector<Reached> nodes_;
 };
 
 std::vector<Tensor> sweep(const std::vector<Tensor>& outputs, const std::vector<Tensor>& cotangents,
@@ -65,17 +84,17 @@ struct Expansion {
 };
 
 // A copy of the region, separated from the forward pass and tied to the cotangents (see checkpoint.cpp).
-Expansion recomputed(const Node& node, const std::vector<Tensor>& cotangents) {
+Expansion recomputed(const Graph& region, const std::vector<Tensor>& inputs, const std::vector<Tensor>& cotangents) {
   const EnableGrad expanding;
-  std::vector<Tensor> separated = node.inputs;
+  std::vector<Tensor> separated = inputs;
   for (const Tensor& cotangent : cotangents)
     if (cotangent.defined()) separated.push_back(cotangent);
   separated = make_tensors(op::optimization_barrier, std::move(separated));
   Expansion expansion;
-  expansion.inputs.assign(separated.begin(), separated.begin() + static_cast<std::ptrdiff_t>(node.inputs.size()));
-  auto next = separated.begin() + static_cast<std::ptrdiff_t>(node.inputs.size());
+  expansion.inputs.assign(separated.begin(), separated.begin() + static_cast<std::ptrdiff_t>(inputs.size()));
+  auto next = separated.begin() + static_cast<std::ptrdiff_t>(inputs.size());
   for (const Tensor& cotangent : cotangents) expansion.cotangents.push_back(cotangent.defined() ? *next++ : Tensor());
-  expansion.outputs = inline_graph(*node.region, expansion.inputs);
+  expansion.outputs = inline_graph(region, expansion.inputs);
   return expansion;
 }
 
@@ -101,16 +120,17 @@ std::vector<Tensor> gradients_through(const Expansion& expansion, const std::vec
 }
 
 // The gradients of one node's inputs, by its rule, or through what it stands for.
-std::vector<Tensor> input_gradients(const Node& node, const std::vector<Tensor>& outputs,
+std::vector<Tensor> input_gradients(const Reached& reached, const std::vector<Tensor>& outputs,
                                     std::vector<Tensor> cotangents, const Dependence& dependence) {
+  const Node& node = *reached.node;
   const Operation& operation = *node.operation;
   std::vector<bool> wants;
-  for (const Tensor& input : node.inputs) wants.push_back(dependence.holds(input));
-  if (node.region) return gradients_through(recomputed(node, cotangents), wants);
+  for (const Tensor& input : reached.inputs) wants.push_back(dependence.holds(input));
+  if (node.region) return gradients_through(recomputed(*node.region, reached.inputs, cotangents), wants);
   if (operation.gradient) {
     const std::unique_ptr<bool[]> flags(new bool[wants.size()]);
     std::copy(wants.begin(), wants.end(), flags.get());
-    return operation.gradient({node.inputs, outputs, cotangents, node.attributes, {flags.get(), wants.size()}});
+    return operation.gradient({reached.inputs, outputs, cotangents, node.attributes, {flags.get(), wants.size()}});
   }
   if (!operation.decompose) {
     const std::string where = node.scope->empty() ? "" : *node.scope + ": ";
@@ -119,9 +139,9 @@ std::vector<Tensor> input_gradients(const Node& node, const std::vector<Tensor>&
   const auto decomposed = [&] {
     // Eager mode runs its nodes at once; without this they would drop their inputs before the sweep reaches them.
     const EnableGrad expanding;
-    return operation.decompose(node.inputs, node.attributes);
+    return operation.decompose(reached.inputs, node.attributes);
   };
-  return gradients_through({node.inputs, decomposed(), std::move(cotangents)}, wants);
+  return gradients_through({reached.inputs, decomposed(), std::move(cotangents)}, wants);
 }
 
 // The gradients of the sources; undefined where the outputs do not depend on one.
@@ -140,8 +160,8 @@ std::vector<Tensor> sweep(const std::vector<Tensor>& outputs, const std::vector<
   for (size_t i = 0; i < outputs.size(); ++i) accumulate(outputs[i], cotangents[i]);
 
   const TensorSet kept(sources.begin(), sources.end());
-  for (auto node = dependence.nodes().rbegin(); node != dependence.nodes().rend(); ++node) {
-    const std::vector<Tensor> node_outputs = outputs_of(*node);
+  for (auto reached = dependence.nodes().rbegin(); reached != dependence.nodes().rend(); ++reached) {
+    const std::vector<Tensor> node_outputs = outputs_of(reached->node);
     std::vector<Tensor> node_cotangents;
     bool any = false;
     for (const Tensor& output : node_outputs) {
@@ -151,9 +171,9 @@ std::vector<Tensor> sweep(const std::vector<Tensor>& outputs, const std::vector<
       if (found != total.end() && !kept.contains(output)) total.erase(found);
     }
     if (!any) continue;
-    const UseScope scope((*node)->scope);
-    const std::vector<Tensor> parts = input_gradients(**node, node_outputs, std::move(node_cotangents), dependence);
-    for (size_t i = 0; i < parts.size(); ++i) accumulate((*node)->inputs[i], parts[i]);
+    const UseScope scope(reached->node->scope);
+    const std::vector<Tensor> parts = input_gradients(*reached, node_outputs, std::move(node_cotangents), dependence);
+    for (size_t i = 0; i < parts.size(); ++i) accumulate(reached->inputs[i], parts[i]);
   }
 
   std::vector<Tensor> result;

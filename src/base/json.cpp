@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/json.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdint>
+#include <iterator>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -14,10 +19,23 @@ namespace {
 constexpr int kMaximumDepth = 200;
 constexpr int64_t kMaximumKeys = 50'000;
 
+// A text that was changed, and where its places lie in the one that was given.
+struct ChangedText {
+  std::string text;
+  std::vector<std::pair<size_t, size_t>> behind;  // each change: the places behind it in this text and in the given one
+
+  size_t given_place(size_t place) const {
+    const auto next = std::upper_bound(behind.begin(), behind.end(), std::pair(place, SIZE_MAX));
+    if (next == behind.begin()) return place;
+    return std::prev(next)->second + (place - std::prev(next)->first);
+  }
+};
+
 // Python's json module reads and writes NaN, Infinity and -Infinity, which JSON does not have. Outside of strings they
 // become numbers that overflow or strings that the readers of numbers know.
-std::string without_python_numbers(std::string_view text) {
-  std::string result;
+ChangedText without_python_numbers(std::string_view text) {
+  ChangedText changed;
+  std::string& result = changed.text;
   result.reserve(text.size());
   bool in_string = false;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -32,14 +50,16 @@ std::string without_python_numbers(std::string_view text) {
     } else if (text.substr(i, 3) == "NaN") {
       result += "null";
       i += 2;
+      changed.behind.emplace_back(result.size(), i + 1);
     } else if (text.substr(i, 8) == "Infinity") {
       result += "1.7976931348623157e308";
       i += 7;
+      changed.behind.emplace_back(result.size(), i + 1);
     } else {
       result += c;
     }
   }
-  return result;
+  return changed;
 }
 
 // Refuses what would take more time or stack than its size explains: depth, and for documents that look keys up from
@@ -120,15 +140,15 @@ namespace {
 
 template <typename Document>
 Document parse(std::string_view text, std::string_view where) {
-  std::string changed;
-  if (text.find("NaN") != text.npos || text.find("Infinity") != text.npos) {
-    changed = without_python_numbers(text);
-    text = changed;
-  }
+  ChangedText changed;
+  const bool changes = text.find("NaN") != text.npos || text.find("Infinity") != text.npos;
+  if (changes) changed = without_python_numbers(text);
   try {
-    return Document::parse(text, Limits<Document>(where));
+    return Document::parse(changes ? changed.text : text, Limits<Document>(where));
   } catch (const nlohmann::detail::parse_error& error) {
-    fail("{}: {}", where, json_syntax_error(text, error.byte));
+    // Counted from 1.
+    const size_t byte = error.byte == 0 ? 0 : changed.given_place(error.byte - 1) + 1;
+    fail("{}: {}", where, json_syntax_error(text, byte));
   } catch (const nlohmann::detail::exception&) {  // out_of_range: all that a parser throws beside
     fail("{}: is not valid JSON: a number is larger than 64 bits can hold", where);
   }

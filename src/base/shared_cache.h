@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <future>
@@ -67,7 +68,7 @@ class SharedCache {
     return value;
   }
 
-  // Counts the bytes of a value anew, and lets go of others where there are too many.
+  // Counts the bytes of a value anew, if it is still here, and lets go of others where there are too many.
   void resized(const Key& key, const Value& value) {
     Entries dropped;  // destroyed without the lock
     CacheUse now;
@@ -76,6 +77,9 @@ class SharedCache {
       const auto found = places_.find(key);
       if (found == places_.end()) return;
       Entry& entry = *found->second;
+      // The value's own entry may be gone, and another asker's have its place, perhaps not made yet.
+      if (entry.value.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
+      if (entry.value.get().get() != &value) return;
       bytes_ -= entry.bytes;
       entry.bytes = value.memory_bytes();
       entry.ready = true;

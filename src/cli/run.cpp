@@ -203,13 +203,25 @@ constexpr std::string_view kExamples[] = {
     "  transom run text-generation --model MODEL \"Once upon a time\" --max_new_tokens 40",
     "  transom run summarization --model MODEL --max_new_tokens 60 \"$(cat article.txt)\""};
 
+// The name of the task among the words of a command line: the first that is no value of a flag which takes one.
+std::optional<std::string> task_among(const std::vector<std::string>& words) {
+  static const std::vector<std::string> takes_value{"--model",  "--file",      "--requests",    "--batch_size",
+                                                    "--device", "--dtype",     "--revision",    "--token",
+                                                    "--mode",   "--cache_dir", "--quantization"};
+  if (words.empty() || words.front() != "run") return std::nullopt;
+  for (size_t i = 1; i < words.size(); ++i)
+    if (std::find(takes_value.begin(), takes_value.end(), words[i]) != takes_value.end()) ++i;
+    else if (is_pipeline_task(words[i])) return words[i];
+  return std::nullopt;
+}
+
 }  // namespace
 
 Command run_command(const std::vector<std::string>& words) {
   static Options o;
   o.parameters.clear();
-  const auto task = std::find_if(words.begin(), words.end(), is_pipeline_task);
-  const bool known = task != words.end();
+  const std::optional<std::string> task = task_among(words);
+  const bool known = task.has_value();
   Command command{.name = "run",
                   .help = "Run a model on texts, images or sounds: the pipeline of a task",
                   .examples = known ? "" : "transom run TASK --help shows what a task takes.\n\n"};

@@ -22,10 +22,19 @@ struct Options {
   ModelOptions source;
 };
 
-// A line of `inputs` is JSON, but in a .txt file, and on standard input where it begins with no brace.
+// A line of `inputs` is JSON; in a .txt file and on standard input where it begins with a brace. Text in a .txt file may
+// do so too: there it must also be a whole object with one of the keys that are asked for.
 bool is_json_line(const std::string& inputs, std::string_view line) {
-  if (inputs == "-") return line.substr(std::min(line.find_first_not_of(" \t"), line.size())).starts_with('{');
-  return !inputs.ends_with(".txt");
+  const bool is_text_file = inputs.ends_with(".txt");
+  if (inputs != "-" && !is_text_file) return true;
+  const bool begins = line.substr(std::min(line.find_first_not_of(" \t"), line.size())).starts_with('{');
+  if (!begins || !is_text_file) return begins;
+  try {
+    const Json object = parse_json(line, inputs);
+    return object.contains("text") || object.contains("messages");
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 // Tokens with their ids below them, in columns.
@@ -97,7 +106,7 @@ Command tokenize_command() {
        "directory with the tokenizer's files, or a model's id on the Hugging Face Hub", true},
       {"--inputs", &o.inputs,
        "JSON lines with text, text_pair, add_special_tokens; or messages, add_generation_prompt, tools, documents; "
-       "of a .txt file one text a line; - for standard input"},
+       "of a .txt file one text a line, or such an object; - for standard input"},
       {"--outputs", &o.outputs, "where the JSON lines with ids, offsets, tokens ... go (default: standard output)"},
       {"--json", &o.json, "JSON lines for texts, too"}};
   o.source.add_to(command);

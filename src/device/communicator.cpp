@@ -30,7 +30,7 @@ CommunicatorId make_communicator_id(const Device& device, const CommunicatorOpti
     place = std::copy(text.begin(), text.end(), place) + 1;
   }
   transom_error error{};
-  expect_ok(device.table().communicator_id(id.data(), &error), error, device.name());
+  device.expect_ok(device.table().communicator_id(id.data(), &error), error);
   return id;
 }
 
@@ -39,10 +39,10 @@ Communicator::Communicator(Device& device, const CommunicatorId& id, uint32_t ra
   expect_collectives(device);
   const transom_plugin& table = device.table();
   transom_error error{};
-  expect_ok(table.communicator_create(device.handle(), id.data(), rank, ranks, &handle_, &error), error, device.name());
+  device.expect_ok(table.communicator_create(device.handle(), id.data(), rank, ranks, &handle_, &error), error);
   try {
-    expect_ok(table.stream_create(device.handle(), &stream_, &error), error, device.name());
-    expect_ok(table.event_create(device.handle(), &event_, &error), error, device.name());
+    device.expect_ok(table.stream_create(device.handle(), &stream_, &error), error);
+    device.expect_ok(table.event_create(device.handle(), &event_, &error), error);
   } catch (...) {
     if (stream_) table.stream_destroy(stream_);
     table.communicator_destroy(handle_);
@@ -60,31 +60,32 @@ Communicator::~Communicator() {
 void Communicator::follow_device() {
   const auto turn = device_.take_turn();
   transom_error error{};
-  expect_ok(device_.table().event_record(event_, device_.stream(), &error), error, device_.name());
-  expect_ok(device_.table().event_wait(event_, stream_, &error), error, device_.name());
+  device_.expect_ok(device_.table().event_record(event_, device_.stream(), &error), error);
+  device_.expect_ok(device_.table().event_wait(event_, stream_, &error), error);
 }
 
 void Communicator::start_all_reduce(const Buffer& buffer, DType dtype) {
   follow_device();
   transom_error error{};
-  expect_ok(device_.table().all_reduce(handle_, stream_, {buffer.handle(), 0}, {buffer.handle(), 0},
-                                       count_of(buffer, dtype), static_cast<int32_t>(dtype), TRANSOM_SUM, &error),
-            error, device_.name());
+  device_.expect_ok(
+      device_.table().all_reduce(handle_, stream_, {buffer.handle(), 0}, {buffer.handle(), 0}, count_of(buffer, dtype),
+                                 static_cast<int32_t>(dtype), TRANSOM_SUM, &error),
+      error);
 }
 
 void Communicator::start_broadcast(const Buffer& buffer, DType dtype) {
   follow_device();
   transom_error error{};
-  expect_ok(device_.table().broadcast(handle_, stream_, {buffer.handle(), 0}, count_of(buffer, dtype),
-                                      static_cast<int32_t>(dtype), 0, &error),
-            error, device_.name());
+  device_.expect_ok(device_.table().broadcast(handle_, stream_, {buffer.handle(), 0}, count_of(buffer, dtype),
+                                              static_cast<int32_t>(dtype), 0, &error),
+                    error);
 }
 
 void Communicator::wait() {
   const auto turn = device_.take_turn();
   transom_error error{};
-  expect_ok(device_.table().event_record(event_, stream_, &error), error, device_.name());
-  expect_ok(device_.table().event_wait(event_, device_.stream(), &error), error, device_.name());
+  device_.expect_ok(device_.table().event_record(event_, stream_, &error), error);
+  device_.expect_ok(device_.table().event_wait(event_, device_.stream(), &error), error);
 }
 
 void Communicator::abort() {

@@ -25,13 +25,13 @@ std::shared_ptr<Buffer> Buffer::derived(const std::vector<uint64_t>& key,
 }
 
 void Buffer::read(std::span<std::byte> to) const {
+  expect_contents();
   transom_error error{};
   const transom_plugin& table = device_->table();
   const auto turn = device_->take_turn();
   if (!to.empty())
-    expect_ok(table.copy_to_host(device_->stream(), {handle_, 0}, to.data(), to.size(), &error), error,
-              device_->name());
-  expect_ok(table.stream_synchronize(device_->stream(), &error), error, device_->name());
+    device_->expect_ok(table.copy_to_host(device_->stream(), {handle_, 0}, to.data(), to.size(), &error), error);
+  device_->expect_ok(table.stream_synchronize(device_->stream(), &error), error);
 }
 
 void Buffer::write(std::span<const std::byte> from) const {
@@ -39,12 +39,25 @@ void Buffer::write(std::span<const std::byte> from) const {
   if (from.empty()) return;
   const transom_plugin& table = device_->table();
   const auto turn = device_->take_turn();
-  expect_ok(table.copy_to_device(device_->stream(), from.data(), {handle_, 0}, from.size(), &error), error,
-            device_->name());
-  expect_ok(table.stream_synchronize(device_->stream(), &error), error, device_->name());
+  device_->expect_ok(table.copy_to_device(device_->stream(), from.data(), {handle_, 0}, from.size(), &error), error);
+  device_->expect_ok(table.stream_synchronize(device_->stream(), &error), error);
+}
+
+void Buffer::expect_contents() const {
+  if (overwritten())
+    fail(ErrorKind::kDevice,
+         "{}: a value is lost: the computation that was to write over it failed midway; make the tensor anew, or load "
+         "it "
+         "again",
+         device_->name());
 }
 
 Device::Device() = default;
+
+void Device::expect_ok(transom_status status, const transom_error& error) const {
+  if (status == TRANSOM_DEVICE_LOST) lost_ = true;
+  transom::expect_ok(status, error, name_);
+}
 
 void Device::join(std::unique_ptr<Communicator> communicator) { communicator_ = std::move(communicator); }
 
@@ -59,7 +72,7 @@ Device::~Device() {
 std::shared_ptr<Buffer> Device::allocate(size_t bytes) {
   transom_error error{};
   transom_buffer* handle = nullptr;
-  expect_ok(table().buffer_allocate(handle_, bytes, &handle, &error), error, name_);
+  expect_ok(table().buffer_allocate(handle_, bytes, &handle, &error), error);
   return std::make_shared<Buffer>(shared_from_this(), handle, bytes, false, nullptr);
 }
 
@@ -80,7 +93,7 @@ std::shared_ptr<Buffer> Device::import(std::span<const std::byte> bytes, std::sh
   if (table().buffer_import) return imported(bytes, true, std::move(owner));
   transom_error error{};
   transom_buffer* handle = nullptr;
-  expect_ok(table().buffer_allocate(handle_, bytes.size(), &handle, &error), error, name_);
+  expect_ok(table().buffer_allocate(handle_, bytes.size(), &handle, &error), error);
   auto buffer = std::make_shared<Buffer>(shared_from_this(), handle, bytes.size(), true, nullptr);
   buffer->write(bytes);
   return buffer;
@@ -94,21 +107,21 @@ std::shared_ptr<Buffer> Device::imported(std::span<const std::byte> bytes, bool 
                                          std::shared_ptr<const void> owner) {
   transom_error error{};
   transom_buffer* handle = nullptr;
-  expect_ok(table().buffer_import(handle_, bytes.data(), bytes.size(), &handle, &error), error, name_);
+  expect_ok(table().buffer_import(handle_, bytes.data(), bytes.size(), &handle, &error), error);
   return std::make_shared<Buffer>(shared_from_this(), handle, bytes.size(), frozen, std::move(owner));
 }
 
 void Device::synchronize() {
   transom_error error{};
   const auto turn = take_turn();
-  expect_ok(table().stream_synchronize(stream_, &error), error, name_);
+  expect_ok(table().stream_synchronize(stream_, &error), error);
 }
 
 MemoryUse Device::memory_use() const {
   transom_memory_statistics statistics{.struct_size = sizeof(transom_memory_statistics)};
   transom_error error{};
   if (!table().memory_statistics) return {};
-  expect_ok(table().memory_statistics(handle_, &statistics, &error), error, name_);
+  expect_ok(table().memory_statistics(handle_, &statistics, &error), error);
   return {statistics.bytes_in_use, statistics.peak_bytes_in_use, statistics.bytes_limit};
 }
 
@@ -117,7 +130,7 @@ const std::shared_ptr<Buffer>& Device::arena(size_t bytes) {
     arena_.reset();
     transom_error error{};
     transom_buffer* handle = nullptr;
-    expect_ok(table().buffer_allocate(handle_, bytes, &handle, &error), error, name_);
+    expect_ok(table().buffer_allocate(handle_, bytes, &handle, &error), error);
     // An owning pointer to this device would be a cycle.
     arena_ = std::make_shared<Buffer>(std::shared_ptr<Device>(std::shared_ptr<Device>(), this), handle, bytes, false,
                                       nullptr);

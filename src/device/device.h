@@ -2,6 +2,7 @@
 // The C++ side of the plugin interface: devices and buffers that clean up after themselves, and errors as exceptions.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -47,6 +48,12 @@ class Buffer : public Storage {
   void read(std::span<std::byte> to) const;  // waits for what makes the contents
   void write(std::span<const std::byte> from) const;
 
+  // A program that takes over the memory and fails midway leaves contents there that are no tensor's value. It says so
+  // here, and whoever reads the buffer or computes with it gets an error. Safe from all threads.
+  void set_overwritten(bool overwritten = true) { overwritten_ = overwritten; }
+  bool overwritten() const { return overwritten_; }
+  void expect_contents() const;  // throws an Error of kind kDevice if they are overwritten
+
  private:
   std::shared_ptr<Device> device_;
   transom_buffer* handle_;
@@ -54,6 +61,7 @@ class Buffer : public Storage {
   bool frozen_;
   std::shared_ptr<const void> owner_;  // of imported host memory
   uint64_t id_ = next_id();
+  std::atomic<bool> overwritten_{false};
   std::mutex derived_mutex_;
   std::map<std::vector<uint64_t>, std::shared_ptr<Buffer>> derived_;
 
@@ -80,6 +88,9 @@ class Device : public std::enable_shared_from_this<Device> {
   // The device is the caller's while the lock lives. Only who holds it may pass stream() to the plugin or use the
   // arena. A thread may take it several times.
   [[nodiscard]] std::unique_lock<std::recursive_mutex> take_turn() const { return std::unique_lock(turn_); }
+  // Throws as expect_ok() does (see plugin.h), and remembers whether the device is lost: then open() makes another one.
+  void expect_ok(transom_status status, const transom_error& error) const;
+  bool lost() const { return lost_; }
   bool has(transom_device_flag flag) const { return properties_.flags & flag; }
 
   std::shared_ptr<Buffer> allocate(size_t bytes);
@@ -108,6 +119,7 @@ class Device : public std::enable_shared_from_this<Device> {
   transom_device* handle_ = nullptr;
   transom_stream* stream_ = nullptr;
   mutable std::recursive_mutex turn_;
+  mutable std::atomic<bool> lost_{false};
   std::shared_ptr<Buffer> arena_;
   std::unique_ptr<Communicator> communicator_;
 };

@@ -151,7 +151,7 @@ std::shared_ptr<Device> Device::open(const std::string& asked) {
   }();
   const std::lock_guard lock(place->mutex);
   // What was lost is opened anew; tensors on the old one stay lost.
-  if (place->device && !take_lost(name)) return place->device;
+  if (place->device && !place->device->lost()) return place->device;
   place->device.reset();
 
   const size_t colon = name.find(':');
@@ -167,13 +167,13 @@ std::shared_ptr<Device> Device::open(const std::string& asked) {
   const transom_plugin& table = device->table();
   transom_error error{};
   uint32_t count = 0;
-  expect_ok(table.device_count(&count, &error), error, name);
+  device->expect_ok(table.device_count(&count, &error), error);
   if (index >= count) fail(ErrorKind::kDevice, "device {}: there are only {}", name, count);
   device->properties_.struct_size = sizeof(transom_device_properties);
-  expect_ok(table.device_describe(index, &device->properties_, &error), error, name);
+  device->expect_ok(table.device_describe(index, &device->properties_, &error), error);
   if (is_emulated(device->properties_)) device->properties_.flags |= TRANSOM_DEVICE_EMULATED;
-  expect_ok(table.device_open(index, &device->handle_, &error), error, name);
-  expect_ok(table.stream_create(device->handle_, &device->stream_, &error), error, name);
+  device->expect_ok(table.device_open(index, &device->handle_, &error), error);
+  device->expect_ok(table.stream_create(device->handle_, &device->stream_, &error), error);
   place->device = device;
   return device;
 }

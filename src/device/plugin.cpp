@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
 #include <set>
 
 #include "base/error.h"
@@ -52,19 +51,7 @@ std::string one_line(std::string_view text) {
   return line;
 }
 
-// Losses by the name of the device; see Device::open.
-std::mutex lost_mutex;
-std::set<std::string, std::less<>> lost;
-
 }  // namespace
-
-bool take_lost(std::string_view name) {
-  const std::lock_guard lock(lost_mutex);
-  const auto found = lost.find(name);
-  if (found == lost.end()) return false;
-  lost.erase(found);
-  return true;
-}
 
 std::string text_of(const char* text, size_t limit) { return one_line({text, strnlen(text, limit)}); }
 
@@ -80,11 +67,8 @@ void expect_ok(transom_status status, const transom_error& error, std::string_vi
   switch (status) {
     case TRANSOM_OUT_OF_MEMORY:
       fail(ErrorKind::kOutOfMemory, "{}: out of device memory: {}", what, text);
-    case TRANSOM_DEVICE_LOST: {
-      const std::lock_guard lock(lost_mutex);
-      lost.emplace(what);
+    case TRANSOM_DEVICE_LOST:
       fail(ErrorKind::kDeviceLost, "{}: the device is lost, and what was on it: {}", what, text);
-    }
     case TRANSOM_UNSUPPORTED:
       fail(ErrorKind::kUnsupported, "{}: not supported: {}", what, text);
     default:

@@ -44,7 +44,4 @@ std::string text_of(const char* text, size_t limit);
 // kUnsupported where the status is one of these, else kDevice.
 void expect_ok(transom_status status, const transom_error& error, std::string_view what);
 
-// Whether `what` was lost (see expect_ok) since this was last asked.
-bool take_lost(std::string_view what);
-
 }  // namespace transom

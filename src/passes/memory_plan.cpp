@@ -82,7 +82,9 @@ bool reads_same_place(const Node& node, size_t i, int o) {
 
 class Planner {
  public:
-  Planner(const Graph& graph, const std::vector<bool>& donated) : graph_(graph), donated_(donated) {
+  Planner(const Graph& graph, const std::vector<bool>& donated, const std::vector<bool>& restorable,
+          size_t first_update)
+      : graph_(graph), donated_(donated), restorable_(restorable), first_update_(static_cast<int>(first_update)) {
     for (size_t n = 0; n < graph.nodes.size(); ++n)
       for (const Tensor& input : graph.nodes[n]->inputs) last_use_[input] = static_cast<int>(n);
     for (const Tensor& output : graph.outputs) is_output_.insert(output);
@@ -178,6 +180,8 @@ class Planner {
       const auto fits = [&](int i) {
         const Tensor& input = graph_.inputs[static_cast<size_t>(i)];
         if (input.type() != output.type()) return false;
+        const bool restorable = !restorable_.empty() && restorable_[static_cast<size_t>(i)];
+        if (restorable && made->second < first_update_) return false;
         const auto use = last_use_.find(input);
         if (use == last_use_.end() || use->second < made->second) return true;
         if (use->second > made->second || !runs_in_place(maker)) return false;
@@ -267,6 +271,8 @@ class Planner {
 
   const Graph& graph_;
   const std::vector<bool>& donated_;
+  const std::vector<bool> restorable_;
+  const int first_update_;
   TensorMap<int> last_use_;
   TensorSet is_output_, is_input_;
   std::vector<Block> blocks_;
@@ -275,11 +281,14 @@ class Planner {
 
 }  // namespace
 
-MemoryPlan plan_memory(const Graph& graph, const std::vector<bool>& donated) { return Planner(graph, donated).plan(); }
+MemoryPlan plan_memory(const Graph& graph, const std::vector<bool>& donated, const std::vector<bool>& restorable,
+                       size_t first_update) {
+  return Planner(graph, donated, restorable, first_update).plan();
+}
 
 int64_t live_maximum(const Graph& graph) {
   const std::vector<bool> none(graph.inputs.size());
-  return Planner(graph, none).live_bytes();
+  return Planner(graph, none, {}, 0).live_bytes();
 }
 
 }  // namespace transom

@@ -18,8 +18,10 @@ struct MemoryPlan {
   std::vector<int> donor;
 };
 
-// `donated[i]`: input i is not needed after the run.
-MemoryPlan plan_memory(const Graph& graph, const std::vector<bool>& donated);
+// `donated[i]`: input i is not needed after the run. `restorable[i]`: it is donated, yet wanted back if the run fails:
+// its memory is taken by nodes from the place `first_update` on alone (see updates_last.h). Empty: none is.
+MemoryPlan plan_memory(const Graph& graph, const std::vector<bool>& donated, const std::vector<bool>& restorable = {},
+                       size_t first_update = 0);
 
 // The live maximum alone, without a plan.
 int64_t live_maximum(const Graph& graph);

@@ -28,7 +28,7 @@ CapturedProgram::CapturedProgram(std::shared_ptr<const Program> program,
   if (!table.capture_begin || !table.capture_end || !table.capture_replay || !table.capture_destroy) return;
   const auto turn = device.take_turn();
   transom_error error{};
-  expect_ok(table.capture_begin(device.stream(), &error), error, device.name());
+  device.expect_ok(table.capture_begin(device.stream(), &error), error);
   try {
     program_->launch(inputs_, outputs_, arena_.get());
   } catch (...) {
@@ -36,7 +36,7 @@ CapturedProgram::CapturedProgram(std::shared_ptr<const Program> program,
     if (table.capture_end(device.stream(), &capture_, &ignored) == TRANSOM_OK) table.capture_destroy(capture_);
     throw;
   }
-  expect_ok(table.capture_end(device.stream(), &capture_, &error), error, device.name());
+  device.expect_ok(table.capture_end(device.stream(), &capture_, &error), error);
 }
 
 CapturedProgram::~CapturedProgram() {
@@ -47,8 +47,8 @@ void CapturedProgram::copy(const Buffer& from, const Buffer& to) const {
   if (&from == &to || from.bytes() == 0) return;
   const Device& device = *program_->device_;
   transom_error error{};
-  expect_ok(device.table().copy_on_device(device.stream(), {from.handle(), 0}, {to.handle(), 0}, to.bytes(), &error),
-            error, device.name());
+  device.expect_ok(
+      device.table().copy_on_device(device.stream(), {from.handle(), 0}, {to.handle(), 0}, to.bytes(), &error), error);
 }
 
 long CapturedProgram::references_to(const std::shared_ptr<Buffer>& buffer) const {
@@ -64,12 +64,16 @@ std::vector<std::shared_ptr<Buffer>> CapturedProgram::replay(const std::vector<s
   bool held = program_->collective_ != nullptr;
   for (size_t o = 0; o < outputs_.size(); ++o) held = held || (may_be_held_[o] && is_held(outputs_[o]));
   if (held) return program_->run(inputs);
+  for (const std::shared_ptr<Buffer>& input : inputs) input->expect_contents();
   Device& device = *program_->device_;
   const auto turn = device.take_turn();
-  for (size_t i = 0; i < inputs.size(); ++i) copy(*inputs[i], *inputs_[i]);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    copy(*inputs[i], *inputs_[i]);
+    inputs_[i]->set_overwritten(false);
+  }
   const ProfiledRun profiled(program_->nodes_, device);
   transom_error error{};
-  if (capture_) expect_ok(device.table().capture_replay(capture_, device.stream(), &error), error, device.name());
+  if (capture_) program_->expect_done(device.table().capture_replay(capture_, device.stream(), &error), error, inputs_);
   else program_->launch(inputs_, outputs_, arena_.get());
   return program_->results(inputs, outputs_);
 }

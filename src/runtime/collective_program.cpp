@@ -91,9 +91,13 @@ void CollectiveProgram::add_step(const Partition& piece, size_t number, const Gr
       part.inputs.push_back(input);
       step.inputs.push_back(slot);
       step.waits |= is_collective(*input.node());
+      const bool restorable = given && slot < options.restorable.size() && options.restorable[slot];
       of_part.frozen.push_back(given && options.frozen[slot]);
+      // What is wanted back after a failure stays until nothing but the last partition can fail.
       of_part.donated.push_back(last_use_[slot] == number && (!given || options.donated[slot]) &&
+                                (!restorable || !piece.collective) &&
                                 !(piece.collective && piece.collective->inputs[0].same_as(input)));
+      of_part.restorable.push_back(restorable);
     }
     for (const Tensor& output : outputs_of(node)) made.insert(output);
   }
@@ -103,7 +107,11 @@ void CollectiveProgram::add_step(const Partition& piece, size_t number, const Gr
         part.outputs.push_back(output);
         step.outputs.push_back(slot->second);
       }
-  if (!part.nodes.empty()) step.program = std::make_unique<Program>(device_, part, of_part, AlreadyLowered());
+  if (!part.nodes.empty()) {
+    step.program = std::make_unique<Program>(device_, part, of_part, AlreadyLowered());
+    for (size_t i = 0; i < step.inputs.size(); ++i)
+      if (step.inputs[i] < graph.inputs.size() && step.program->updates(i)) step.overwritten.push_back(step.inputs[i]);
+  }
   if (piece.collective) {
     if (!is_op(*piece.collective, op::all_reduce) || piece.collective->attributes.has("group"))
       fail("{}: expected a sum over all processes, which alone is run between programs yet, found {}",
@@ -122,15 +130,27 @@ void CollectiveProgram::add_step(const Partition& piece, size_t number, const Gr
 std::shared_ptr<Buffer> CollectiveProgram::copy_of(const Buffer& buffer) const {
   std::shared_ptr<Buffer> copy = device_->allocate(buffer.bytes());
   transom_error error{};
-  expect_ok(device_->table().copy_on_device(device_->stream(), {buffer.handle(), 0}, {copy->handle(), 0},
-                                            buffer.bytes(), &error),
-            error, device_->name());
+  device_->expect_ok(device_->table().copy_on_device(device_->stream(), {buffer.handle(), 0}, {copy->handle(), 0},
+                                                     buffer.bytes(), &error),
+                     error);
   return copy;
 }
 
 std::vector<std::shared_ptr<Buffer>> CollectiveProgram::run(const std::vector<std::shared_ptr<Buffer>>& inputs) const {
   // One program at a time has the group, so that all ranks start their collectives in one order.
   const auto turn = device_->take_turn();
+  size_t done = 0;
+  try {
+    return run_steps(inputs, done);
+  } catch (...) {  // a program that fails says so by itself; those before it have done their work
+    for (size_t i = 0; i < done; ++i)
+      for (const size_t input : steps_[i].overwritten) inputs[input]->set_overwritten();
+    throw;
+  }
+}
+
+std::vector<std::shared_ptr<Buffer>> CollectiveProgram::run_steps(const std::vector<std::shared_ptr<Buffer>>& inputs,
+                                                                  size_t& done) const {
   Communicator& group = *device_->communicator();
   std::vector<std::shared_ptr<Buffer>> slots(slots_);
   std::copy(inputs.begin(), inputs.end(), slots.begin());
@@ -146,6 +166,7 @@ std::vector<std::shared_ptr<Buffer>> CollectiveProgram::run(const std::vector<st
       const std::vector<std::shared_ptr<Buffer>> made = step.program->run(given);
       for (size_t i = 0; i < made.size(); ++i) slots[step.outputs[i]] = made[i];
     }
+    ++done;
     if (step.reduces) {
       if (step.from != step.to) slots[step.to] = copy_of(*slots[step.from]);
       group.start_all_reduce(*slots[step.to], step.dtype);

@@ -34,15 +34,19 @@ class CollectiveProgram {
   struct Step {
     std::unique_ptr<Program> program;  // null: nothing to compute
     std::vector<size_t> inputs, outputs;
-    bool waits = false;            // for all collectives that were started
-    std::vector<size_t> released;  // slots that nobody needs after the step
-    bool reduces = false;          // then a collective follows:
-    size_t from = 0, to = 0;       // of this slot, into that one; equal where the input is needed no more
+    bool waits = false;               // for all collectives that were started
+    std::vector<size_t> released;     // slots that nobody needs after the step
+    std::vector<size_t> overwritten;  // inputs of the graph whose memory the program takes
+    bool reduces = false;             // then a collective follows:
+    size_t from = 0, to = 0;          // of this slot, into that one; equal where the input is needed no more
     DType dtype = DType::kFloat32;
   };
 
   void add_step(const Partition& piece, size_t number, const Graph& graph, const ProgramOptions& options);
   size_t slot_of(const Tensor& tensor);
+  // `done`: the steps whose programs have run.
+  std::vector<std::shared_ptr<Buffer>> run_steps(const std::vector<std::shared_ptr<Buffer>>& inputs,
+                                                 size_t& done) const;
   std::shared_ptr<Buffer> copy_of(const Buffer& buffer) const;
 
   std::shared_ptr<Device> device_;

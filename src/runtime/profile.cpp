@@ -13,6 +13,7 @@ namespace transom {
 namespace {
 
 std::atomic<Profile*> active = nullptr;
+std::mutex active_mutex;  // held where a run or a compilation begins or ends, and where a profile does
 
 constexpr size_t kMaximumEvents = 500'000;  // about 100 MB of JSON
 
@@ -32,7 +33,7 @@ Profile::Profile(std::shared_ptr<Device> device) : device_(std::move(device)), s
   transom_error error{};
   const transom_status status = device_->table().profile(device_->handle(), &Profile::on_kernel, this, &error);
   if (status != TRANSOM_OK) active = nullptr;
-  expect_ok(status, error, device_->name());
+  device_->expect_ok(status, error);
 }
 
 Profile::~Profile() { stop(); }
@@ -40,7 +41,10 @@ Profile::~Profile() { stop(); }
 void Profile::stop() {
   if (std::exchange(stopped_, true)) return;
   transom_error error{};
+  // A program that another thread runs reports to this profile until it ends.
+  const auto turn = device_->take_turn();
   device_->table().profile(device_->handle(), nullptr, nullptr, &error);
+  const std::lock_guard ending(active_mutex);
   active = nullptr;
   stop_ = now();
   summary_.seconds = seconds_of(stop_ - start_);
@@ -152,6 +156,11 @@ void Profile::write_trace(const fs::path& path) {
 
 ProfiledRun::ProfiledRun(const ProgramNodes& nodes, Device& device) : profile_(active.load()), device_(device) {
   if (!profile_) return;
+  const std::lock_guard beginning(active_mutex);
+  if (active != profile_) {  // it has just ended
+    profile_ = nullptr;
+    return;
+  }
   const std::lock_guard lock(profile_->mutex_);
   std::vector<Profile::Total>& totals = profile_->totals_[nodes];
   totals.resize(nodes->size());
@@ -166,6 +175,8 @@ ProfiledRun::~ProfiledRun() {
   transom_error error{};
   device_.table().stream_synchronize(device_.stream(), &error);  // what fails here fails at the next read again
   const uint64_t end = now();
+  const std::lock_guard ending(active_mutex);
+  if (active != profile_) return;
   const std::lock_guard lock(profile_->mutex_);
   auto& events = profile_->events_;
   // A device with a clock of its own: its first kernel begins with the program.
@@ -185,6 +196,8 @@ ProfiledCompilation::ProfiledCompilation() : profile_(active.load()), begin_(pro
 ProfiledCompilation::~ProfiledCompilation() {
   if (!profile_) return;
   const uint64_t end = now();
+  const std::lock_guard ending(active_mutex);
+  if (active != profile_) return;  // it has ended meanwhile
   const std::lock_guard lock(profile_->mutex_);
   profile_->spans_.push_back({"compile", begin_, end});
   ++profile_->summary_.compilations;

@@ -10,6 +10,7 @@
 #include "passes/memory_plan.h"
 #include "passes/partition.h"
 #include "passes/passes.h"
+#include "passes/updates_last.h"
 #include "runtime/collective_program.h"
 #include "runtime/compilation.h"
 #include "runtime/graph_view.h"
@@ -65,6 +66,7 @@ Program::Program(std::shared_ptr<Device> device, const Graph& traced, const Prog
   folded_ = std::move(folded.values);
   ProgramOptions all = options;
   all.donated.resize(folded.graph.inputs.size());
+  all.restorable.resize(folded.graph.inputs.size());
   frozen.resize(folded.graph.inputs.size(), true);  // what is folded is frozen too
   all.frozen = std::move(frozen);
   compile(run_passes(std::move(folded.graph), passes), all, record.get());
@@ -80,12 +82,14 @@ Program::Program(std::shared_ptr<Device> device, const Graph& graph, const Progr
 }
 
 void Program::compile(const Graph& lowered, const ProgramOptions& options, Compilation* record) {
-  const Graph graph = with_distinct_outputs(lowered);
+  std::vector<bool> donated = options.donated;
+  donated.resize(lowered.inputs.size());
+  restorable_ = options.restorable;
+  restorable_.resize(lowered.inputs.size());
+  const auto [graph, first_update] = updates_last(with_distinct_outputs(lowered), donated, restorable_);
   TensorMap<size_t> input_index, output_index;
   for (size_t i = 0; i < graph.inputs.size(); ++i) input_index.emplace(graph.inputs[i], i);
   for (size_t o = 0; o < graph.outputs.size(); ++o) output_index.emplace(graph.outputs[o], o);
-  std::vector<bool> donated = options.donated;
-  donated.resize(graph.inputs.size());
   for (const Tensor& output : lowered.outputs) {
     const auto input = input_index.find(output);
     sources_.push_back(input != input_index.end() ? Source{true, input->second}
@@ -95,7 +99,7 @@ void Program::compile(const Graph& lowered, const ProgramOptions& options, Compi
   for (const Tensor& output : graph.outputs)
     output_bytes_.push_back(static_cast<size_t>(output.size()) * size_of(output.dtype()));
 
-  const MemoryPlan plan = plan_memory(graph, donated);
+  const MemoryPlan plan = plan_memory(graph, donated, restorable_, first_update);
   donor_ = plan.donor;
   if (log_topic("graphs")) log(LogLevel::kInfo, print_graph(graph));
   nodes_ = std::make_shared<const std::vector<std::shared_ptr<Node>>>(graph.nodes);
@@ -113,7 +117,7 @@ void Program::compile(const Graph& lowered, const ProgramOptions& options, Compi
   arena_bytes_ = own_plan ? 0 : static_cast<size_t>(plan.arena_bytes);
   const GraphView view(graph, own_plan ? nullptr : &plan, options.frozen);
   transom_error error{};
-  expect_ok(device_->table().compile(device_->handle(), &view.graph(), &executable_, &error), error, device_->name());
+  device_->expect_ok(device_->table().compile(device_->handle(), &view.graph(), &executable_, &error), error);
   if (record && device_->table().executable_describe) {
     const char* text = device_->table().executable_describe(executable_);
     record->description = text ? text : "";
@@ -144,6 +148,7 @@ std::vector<std::shared_ptr<Buffer>> Program::with_folded(const std::vector<std:
 }
 
 std::vector<std::shared_ptr<Buffer>> Program::run(const std::vector<std::shared_ptr<Buffer>>& inputs) const {
+  for (const std::shared_ptr<Buffer>& input : inputs) input->expect_contents();
   if (collective_) return collective_->run(with_folded(inputs));
   const std::vector<std::shared_ptr<Buffer>> outputs = output_buffers(inputs);
   // Before the device is taken: it may compile, and others who wait for the same values hold their lock.
@@ -184,7 +189,22 @@ void Program::launch(const std::vector<std::shared_ptr<Buffer>>& inputs,
                                  .arena = {arena ? arena->handle() : nullptr, 0}};
   const ProfiledRun profiled(nodes_, *device_);
   transom_error error{};
-  expect_ok(device_->table().run(executable_, &launch, &error), error, device_->name());
+  expect_done(device_->table().run(executable_, &launch, &error), error, inputs);
+}
+
+void Program::expect_done(transom_status status, const transom_error& error,
+                          const std::vector<std::shared_ptr<Buffer>>& inputs) const {
+  if (status == TRANSOM_OK) return;
+  // Kernels refuse data, and memory that they lack, before anything restorable is written. Of any other failure nobody
+  // knows how far the program came.
+  const bool before_updates =
+      status == TRANSOM_INVALID_ARGUMENT || status == TRANSOM_OUT_OF_MEMORY || status == TRANSOM_UNSUPPORTED;
+  for (const int donor : donor_) {
+    if (donor < 0) continue;
+    const auto i = static_cast<size_t>(donor);
+    if (!(before_updates && restorable_[i])) inputs[i]->set_overwritten();
+  }
+  device_->expect_ok(status, error);
 }
 
 std::vector<std::shared_ptr<Buffer>> Program::results(const std::vector<std::shared_ptr<Buffer>>& inputs,
@@ -240,7 +260,8 @@ std::shared_ptr<const Program> find_program(const std::shared_ptr<Device>& devic
     key.first ^= key.first >> 31;
     key.second ^= key.second >> 29;
   };
-  for (size_t i = 0; i < graph.inputs.size(); ++i) mix(options.donated[i] + 2 * options.frozen[i]);
+  for (size_t i = 0; i < graph.inputs.size(); ++i)
+    mix(options.donated[i] + 2 * options.frozen[i] + 4 * (i < options.restorable.size() && options.restorable[i]));
   mix(reinterpret_cast<uintptr_t>(device.get()));
   mix(device->communicator() != nullptr);
   return cache().find(key, [&] {

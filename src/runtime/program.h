@@ -19,6 +19,9 @@ struct Compilation;
 struct ProgramOptions {
   std::vector<bool> donated;  // inputs that are not needed after the run: outputs may take their memory
   std::vector<bool> frozen;   // inputs that keep their contents from run to run
+  // Donated inputs that are wanted back if the run fails: what takes their memory is computed when all else is done
+  // (passes/updates_last.h), so that a fault of the data or a want of memory leaves them as they are.
+  std::vector<bool> restorable;
 };
 
 class CollectiveProgram;
@@ -33,7 +36,8 @@ class Program {
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
-  // One buffer an output of the graph.
+  // One buffer an output of the graph. If the device fails midway, donated inputs that may be written over say so
+  // (Buffer::overwritten).
   std::vector<std::shared_ptr<Buffer>> run(const std::vector<std::shared_ptr<Buffer>>& inputs) const;
 
   size_t arena_bytes() const { return arena_bytes_; }
@@ -50,6 +54,9 @@ class Program {
   std::vector<std::shared_ptr<Buffer>> output_buffers(const std::vector<std::shared_ptr<Buffer>>& inputs) const;
   void launch(const std::vector<std::shared_ptr<Buffer>>& inputs, const std::vector<std::shared_ptr<Buffer>>& outputs,
               const Buffer* arena) const;
+  // Throws if a launch with these inputs ended with an error, after noting which of them it may have written over.
+  void expect_done(transom_status status, const transom_error& error,
+                   const std::vector<std::shared_ptr<Buffer>>& inputs) const;
   std::vector<std::shared_ptr<Buffer>> results(const std::vector<std::shared_ptr<Buffer>>& inputs,
                                                const std::vector<std::shared_ptr<Buffer>>& outputs) const;
 
@@ -66,6 +73,7 @@ class Program {
   std::vector<Source> sources_;
   std::vector<size_t> output_bytes_;
   std::vector<int> donor_;
+  std::vector<bool> restorable_;
   size_t arena_bytes_ = 0;
   std::vector<FoldedConstant> folded_;
   ProgramNodes nodes_;                             // as the device has them, for profiles

@@ -10,10 +10,10 @@
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "base/shared_cache.h"
+#include "ir/claimed_graph.h"
 #include "ir/tensor_map.h"
 #include "runtime/captured_program.h"
 #include "runtime/program.h"
-#include "tensor/claimed_graph.h"
 
 namespace transom {
 namespace {
@@ -80,7 +80,9 @@ Graph graph_of(std::span<const Tensor> tensors) {
   return make_graph(std::move(outputs));
 }
 
-void evaluate(std::span<const Tensor> tensors, const CountReferences& own, const Run& run) {
+// `spared`: see StepRunner. `own`: these references, and others that do not keep memory from being donated.
+void evaluate(std::span<const Tensor> tensors, const CountReferences& own, const CountReferences& spared,
+              const Run& run) {
   ClaimedGraph claimed([&] { return graph_of(tensors); });
   const Graph& graph = claimed.graph();
   if (graph.outputs.empty()) return;
@@ -100,8 +102,10 @@ void evaluate(std::span<const Tensor> tensors, const CountReferences& own, const
   for (const Tensor& input : graph.inputs) {
     inputs.push_back(storage_of(input));
     options.frozen.push_back(inputs.back()->frozen());
+    options.restorable.push_back(spared(inputs.back()) > 0);
   }
-  claimed.finish(run(find_program(device, graph, options), inputs));
+  const std::vector<std::shared_ptr<Buffer>> results = run(find_program(device, graph, options), inputs);
+  claimed.finish(std::vector<std::shared_ptr<Storage>>(results.begin(), results.end()));
 }
 
 }  // namespace
@@ -111,7 +115,7 @@ void eval(std::span<const Tensor> tensors) {
 }
 
 void eval(std::span<const Tensor> tensors, const StepRunner::CountReferences& spared) {
-  evaluate(tensors, spared, [](const auto& program, const auto& inputs) { return program->run(inputs); });
+  evaluate(tensors, spared, spared, [](const auto& program, const auto& inputs) { return program->run(inputs); });
 }
 
 struct StepRunner::Captures {
@@ -183,11 +187,11 @@ void StepRunner::operator()(std::span<const Tensor> tensors, const CountReferenc
   const auto spare = [&](const std::shared_ptr<Buffer>& buffer) { return spared ? spared(buffer) : 0; };
   if (mode() != Mode::kGraph) {
     captures_->entries.clear();
-    evaluate(tensors, spare, [](const auto& program, const auto& inputs) { return program->run(inputs); });
+    evaluate(tensors, spare, spare, [](const auto& program, const auto& inputs) { return program->run(inputs); });
     return;
   }
   evaluate(
-      tensors, [&](const auto& buffer) { return captures_->references_to(buffer) + spare(buffer); },
+      tensors, [&](const auto& buffer) { return captures_->references_to(buffer) + spare(buffer); }, spare,
       [&](const auto& program, const auto& inputs) { return captures_->run(program, inputs, spare); });
 }
 

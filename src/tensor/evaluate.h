@@ -21,7 +21,8 @@ class StepRunner {
   StepRunner& operator=(const StepRunner&) = delete;
 
   // `spared`: references to a buffer that do not keep its memory from being taken over. Who holds them must let go of
-  // them after a success, and may read the buffer again after an exception that no kernel gave.
+  // them after a success. After an exception the buffer has its contents, or says that it lost them
+  // (Buffer::overwritten): the program takes over such memory last, when only a device that breaks can fail.
   using CountReferences = std::function<long(const std::shared_ptr<Buffer>&)>;
   void operator()(std::span<const Tensor> tensors, const CountReferences& spared = {});
   size_t replays() const;  // so far

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <functional>
+#include <future>
 #include <mutex>
 #include <stdexcept>
 #include <thread>
@@ -166,6 +168,40 @@ TEST_F(CpuCollectives, GroupsOfSomeRanksHaveIdsOfTheirOwn) {
     EXPECT_EQ(r.read(one, 1), std::vector<float>{kRanks});
     t.communicator_destroy(group);
   });
+}
+
+// The thread of a group that is given up may still be in the middle of a sum when its memory is freed.
+TEST_F(CpuCollectives, MemoryOfAGroupThatWasGivenUpIsNotHandedOutWhileItIsUsed) {
+  constexpr size_t kLong = 1 << 20;
+  std::promise<void> given_up;
+  const std::shared_future<void> wait_for_it = given_up.get_future().share();
+  const auto fresh_stream = [](Rank& r) {  // the old one fails for ever
+    r.plugin.table.stream_destroy(r.plugin.stream);
+    r.done(r.plugin.table.stream_create(r.plugin.device, &r.plugin.stream, &r.error));
+  };
+  run(
+      [&](Rank& r) {
+        const transom_plugin& t = r.plugin.table;
+        const transom_binding sum = r.memory(std::vector<float>(kLong, 1));
+        if (r.rank == 1) wait_for_it.wait();
+        r.done(t.all_reduce(r.group, r.plugin.stream, sum, sum, kLong, TRANSOM_FLOAT32, TRANSOM_SUM, &r.error));
+        if (r.rank == 1) {
+          EXPECT_EQ(t.stream_synchronize(r.plugin.stream, &r.error), TRANSOM_DEVICE_LOST);
+          return fresh_stream(r);
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the thread has begun, and waits for rank 1
+        t.communicator_abort(r.group);
+        EXPECT_EQ(t.stream_synchronize(r.plugin.stream, &r.error), TRANSOM_DEVICE_LOST);
+        fresh_stream(r);
+        r.buffers.clear();
+        t.buffer_free(sum.buffer);
+        const std::vector<float> others(kLong, 7);
+        const transom_binding next = r.memory(others);
+        given_up.set_value();
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        EXPECT_EQ(r.read(next, kLong), others);
+      },
+      2);
 }
 
 }  // namespace

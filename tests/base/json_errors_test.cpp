@@ -18,6 +18,10 @@ TEST(JsonErrors, SayTheLineAndTheColumn) {
   EXPECT_EQ(syntax("{\"a\": 1"), "a.json: line 1, column 8: is not valid JSON: the text ends too early");
   EXPECT_EQ(syntax(""), "a.json: line 1, column 1: is not valid JSON: the text ends too early");
   EXPECT_EQ(syntax("hello world"), "a.json: line 1, column 1: is not valid JSON at 'hello'");
+  // Python's numbers are read as other words; places are those of the text that was given.
+  EXPECT_EQ(syntax("[NaN, x]"), "a.json: line 1, column 7: is not valid JSON at 'x'");
+  EXPECT_EQ(syntax("[-Infinity, Infinity,\n NaN, \"NaN\", x]"), "a.json: line 2, column 14: is not valid JSON at 'x'");
+  EXPECT_EQ(syntax("[NaN"), "a.json: line 1, column 5: is not valid JSON: the text ends too early");
   EXPECT_EQ(syntax("[1e999]"), "a.json: is not valid JSON: a number is larger than 64 bits can hold");
   for (const char* text : {"[1,]", "{\"a\": tru}", "\"\xff\"", "[\x01]", "{\"a\": NaN, x}"})
     EXPECT_EQ(syntax(text).find("json.exception"), std::string::npos) << syntax(text);

@@ -84,6 +84,36 @@ TEST_F(SharedCaches, CountAValueThatGrows) {
   EXPECT_EQ(cache.use().bytes, 300u);
 }
 
+// One asker's value is gone from the cache, another asker makes it anew, and the first one's grows.
+TEST_F(SharedCaches, ResizeOnlyTheValueThatIsTheirOwn) {
+  set_limit_of_caches(150);
+  Cache cache("test");
+  const std::shared_ptr<Value> old = cache.find(1, [] { return std::make_shared<Value>(1); });
+  cache.find(2, [] { return std::make_shared<Value>(2); });  // 1 goes
+  std::promise<void> go;
+  std::atomic<int> made{0};
+  const auto ask = [&] {
+    return cache.find(1, [&] {
+      ++made;
+      go.get_future().wait();
+      return std::make_shared<Value>(10);
+    });
+  };
+  std::thread other([&] { EXPECT_EQ(ask()->number, 10); });
+  while (made == 0) std::this_thread::yield();
+  const CacheUse before = cache.use();
+  old->bytes = 1000;
+  cache.resized(1, *old);
+  EXPECT_EQ(cache.use().bytes, before.bytes);
+  cache.find(3, [] { return std::make_shared<Value>(3); });  // what is being made stays
+  std::thread third([&] { EXPECT_EQ(ask()->number, 10); });
+  while (cache.use().hits == before.hits) std::this_thread::yield();
+  go.set_value();
+  other.join();
+  third.join();
+  EXPECT_EQ(made, 1);
+}
+
 TEST_F(SharedCaches, KeepNoFailure) {
   Cache cache("test");
   EXPECT_THROW(cache.find(1, []() -> std::shared_ptr<Value> { throw std::runtime_error("no"); }), std::runtime_error);

@@ -47,6 +47,18 @@ TEST_F(Run, ManyResultsCarryTheirInputs) {
   EXPECT_TRUE(parse_json(run(line + "w3 --json").output, "output")[0].contains("label"));
 }
 
+// The value of a flag, or a text, may be called as another task is.
+TEST_F(Run, TheTaskIsTheWordInItsPlace) {
+  const std::string line = classify();
+  const std::string answer = run(line + "w1 --top_k 1").output;
+  EXPECT_EQ(run(line + "w1 fill-mask --top_k 1").status, 0);
+  const auto link = folder_ / "fill-mask";
+  std::filesystem::create_directory_symlink(folder_.path(), link);
+  const Outcome outcome =
+      run("run --model fill-mask text-classification w1 --top_k 1 --device cpu", "cd " + folder_.string() + " && ");
+  EXPECT_EQ(outcome.output, answer);
+}
+
 TEST_F(Run, ReadsTextsFromFilesAndStandardInput) {
   const std::string line = classify();
   const std::string both = run(line + "w1 'w2 w3'").output;

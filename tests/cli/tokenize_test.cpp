@@ -41,6 +41,17 @@ TEST_F(Tokenize, WritesJsonLines) {
   EXPECT_EQ(read_file(out), json);
 }
 
+TEST_F(Tokenize, TakesObjectsInATextFileForWhatTheyAre) {
+  const std::string json = run(call() + "'w3 w10' --json").output;
+  EXPECT_EQ(run(call() + "--inputs " + file("in.txt", "{\"text\": \"w3 w10\"}\n")).output, json);
+  // Others that begin with a brace are texts.
+  for (const std::string text : {"{w3} w10", "{\"a\": 1}"}) {
+    const Outcome outcome = run(call() + "--inputs " + file("in.txt", text + "\n"));
+    EXPECT_EQ(outcome.output, run(call() + "'" + text + "' --json").output);
+    EXPECT_EQ(outcome.status, 0);
+  }
+}
+
 TEST_F(Tokenize, WrongCallsSayWhatIsExpected) {
   expect_one_line(run(call()), 2, "expected texts");
   expect_one_line(run(call() + "w1 --outputs x"), 2, "--inputs is missing");

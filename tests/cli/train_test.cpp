@@ -93,6 +93,10 @@ TEST(TrainProgram, EvaluateTrainsNothing) {
   EXPECT_EQ(loss(" --config " + arguments), exact);
   EXPECT_EQ(model.read("out/model.safetensors"), weights);
   expect_one_line(run(call + " --overfit_batch a.safetensors"), 2, "evaluate trains nothing");
+  // Found out before the weights are read, which are not there.
+  std::filesystem::remove(model.path() / "out" / "model.safetensors");
+  expect_one_line(run("evaluate --model_name_or_path " + out + " --train_file " + file + " --output_dir " + out), 2,
+                  "there is nothing to evaluate: give --validation_file");
 }
 
 TEST(TrainProgram, QuantizationIsOfEvaluateAlone) {

@@ -40,11 +40,11 @@ transom_status no_memory(transom_device*, size_t bytes, transom_buffer** buffer,
   if (bytes > 1000) return failure(TRANSOM_OUT_OF_MEMORY, error, "1000 bytes are all there is");
   return transom::plugin::guarded(error, [&] { Table::buffer_allocate(&the_device, bytes, buffer); });
 }
-// Lost once, then well again.
-bool is_lost;
-transom_status vanish(transom_executable*, const transom_launch*, transom_error* error) {
-  if (is_lost) return TRANSOM_OK;
-  is_lost = true;
+// The device that runs something first is lost for good; those that are opened later are well.
+transom_stream* lost_stream;
+transom_status vanish(transom_executable*, const transom_launch* launch, transom_error* error) {
+  if (!lost_stream) lost_stream = launch->stream;
+  if (launch->stream != lost_stream) return TRANSOM_OK;
   return failure(TRANSOM_DEVICE_LOST, error, "it fell off the bus");
 }
 transom_status describe_without_end(uint32_t, transom_device_properties* properties, transom_error*) {

@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <memory>
+#include <thread>
+
 #include "base/json.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
@@ -46,6 +50,23 @@ TEST(Profile, NothingIsCountedOnceItIsRead) {
   Profile next;
   product(1).to_vector<float>();
   EXPECT_EQ(next.summary().runs, 1u);
+}
+
+TEST(Profile, MayEndWhileAnotherThreadComputes) {
+  std::atomic<bool> stop{false};
+  std::thread other([&] {
+    for (int64_t rows = 1; !stop; rows = rows % 50 + 1)  // some are compiled, some have been
+      (Tensor::from(std::vector<float>(static_cast<size_t>(rows * 4), 1), {rows, 4}) * 2.0 + 1.0).to_vector<float>();
+  });
+  uint64_t runs = 0;
+  for (int i = 0; i < 100; ++i) {
+    auto profile = std::make_unique<Profile>();
+    product(1).to_vector<float>();
+    runs += profile->summary().runs;
+  }
+  stop = true;
+  other.join();
+  EXPECT_GE(runs, 100u);
 }
 
 TEST(Profile, ThereIsOneAtATime) {

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstring>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cpu/collectives/operands.h"
@@ -50,13 +51,19 @@ void transom_communicator::abort() {
     if (state_->failure.empty()) state_->failure = "the group was given up";
     failure = state_->failure;
     waiting.swap(state_->queue);
-    if (state_->running) waiting.push_front({{}, state_->running});
+    if (state_->running) {
+      waiting.push_front(*state_->running);
+      // They live: who frees them waits for this completion or a later one.
+      for (transom_buffer* buffer : state_->running->buffers)
+        if (std::exchange(buffer->allocator, nullptr)) state_->abandoned.emplace_back(buffer->data, &std::free);
+    }
   }
   if (state_->transport) state_->transport->abort();
   for (const Item& item : waiting) item.completion->finish(failure);
 }
 
-std::shared_ptr<Completion> transom_communicator::submit(std::function<void(Transport*)> work) {
+std::shared_ptr<Completion> transom_communicator::submit(std::function<void(Transport*)> work,
+                                                         std::vector<transom_buffer*> buffers) {
   auto completion = std::make_shared<Completion>();
   {
     const std::lock_guard lock(state_->mutex);
@@ -65,7 +72,7 @@ std::shared_ptr<Completion> transom_communicator::submit(std::function<void(Tran
       completion->finish(state_->failure);
       return completion;
     }
-    state_->queue.push_back({std::move(work), completion});
+    state_->queue.push_back({std::move(work), completion, std::move(buffers)});
   }
   state_->wake.notify_all();
   return completion;
@@ -80,7 +87,7 @@ void transom_communicator::carry_out(State& state) {
     state.queue.pop_front();
     std::string failure = state.failure;
     if (failure.empty()) {
-      state.running = item.completion;
+      state.running = &item;
       lock.unlock();
       try {
         item.work(state.transport.get());
@@ -88,7 +95,8 @@ void transom_communicator::carry_out(State& state) {
         failure = error.what();
       }
       lock.lock();
-      state.running.reset();
+      state.running = nullptr;
+      state.abandoned.clear();
       if (state.failure.empty()) state.failure = failure;
     }
     item.completion->finish(failure);

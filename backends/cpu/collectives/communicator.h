@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdlib>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -37,8 +38,10 @@ struct transom_communicator : transom::cpu::Handle {
   transom_communicator(const unsigned char* id, uint32_t rank, uint32_t ranks);
   ~transom_communicator();
 
-  // Queues work(transport) behind what is queued already; the transport is null in a group of one.
-  std::shared_ptr<transom::cpu::Completion> submit(std::function<void(transom::cpu::Transport*)> work);
+  // Queues work(transport) behind what is queued already; the transport is null in a group of one. `buffers`: what the
+  // work reads and writes; they are not freed before it is done, or the group is given up.
+  std::shared_ptr<transom::cpu::Completion> submit(std::function<void(transom::cpu::Transport*)> work,
+                                                   std::vector<transom_buffer*> buffers);
   void abort();
   uint32_t rank() const { return rank_; }
   uint32_t ranks() const { return ranks_; }
@@ -49,6 +52,7 @@ struct transom_communicator : transom::cpu::Handle {
   struct Item {
     std::function<void(transom::cpu::Transport*)> work;
     std::shared_ptr<transom::cpu::Completion> completion;
+    std::vector<transom_buffer*> buffers;
   };
   // Shared with the worker, which may outlive the communicator: what waits for a lost rank inside of a library cannot
   // always be woken.
@@ -57,7 +61,9 @@ struct transom_communicator : transom::cpu::Handle {
     std::mutex mutex;
     std::condition_variable wake;
     std::deque<Item> queue;
-    std::shared_ptr<transom::cpu::Completion> running;
+    const Item* running = nullptr;
+    // Of the buffers of what ran when the group was given up: the worker may still be writing there, and frees it.
+    std::vector<std::unique_ptr<std::byte, decltype(&std::free)>> abandoned;
     bool closing = false;
     std::string failure;  // of an earlier collective, or why the group was given up: nothing works after it
   };

@@ -32,11 +32,13 @@ inline std::byte* checked(const transom_binding& binding, size_t bytes) {
 inline void submit(transom_communicator* communicator, transom_stream* stream, std::vector<transom_buffer*> buffers,
                    std::function<void(Transport*)> work) {
   const auto issue = [=, buffers = std::move(buffers), work = std::move(work)] {
-    stream->pending = communicator->submit([before = stream->pending, work](Transport* transport) {
-      if (before)
-        if (const std::string failure = before->wait(); !failure.empty()) throw std::runtime_error(failure);
-      work(transport);
-    });
+    stream->pending = communicator->submit(
+        [before = stream->pending, work](Transport* transport) {
+          if (before)
+            if (const std::string failure = before->wait(); !failure.empty()) throw std::runtime_error(failure);
+          work(transport);
+        },
+        buffers);
     for (transom_buffer* buffer : buffers) buffer->use_by(stream->pending);
   };
   if (stream->recording) stream->recording->work.push_back(issue);

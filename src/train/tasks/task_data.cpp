@@ -236,6 +236,9 @@ TaskSetup prepare(TrainArguments& arguments, HubOptions hub) {
     start_from_scratch(arguments, task.preprocessing);
     if (!task.of_language) limit_rows(files, script);
     else if (arguments.training.do_eval && files.train && !files.validation) split_validation(files, script);
+    // Before the model is loaded. Tasks of files keep some of those to train on for it.
+    if (arguments.training.do_eval && !files.validation && task.preprocessing == Preprocessing::kTokenizer)
+      fail(ErrorKind::kUsage, "--do_eval: there is nothing to evaluate: give --validation_file (or --validation_dir)");
     task.prepare(arguments, files, setup);
   }
   if (!setup.compute_metrics)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph that one thread is about to compile or to compute, while others may hold tensors of it.
+// A graph that one thread is about to walk, to compile or to compute, while others may hold tensors of it.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
-#include "device/device.h"
 #include "ir/graph.h"
 
 namespace transom {
@@ -29,7 +29,7 @@ class ClaimedGraph {
   const Graph& graph() const { return graph_; }
 
   // The outputs are computed: gives them their storages. Nodes that need their inputs no more let go of them.
-  void finish(const std::vector<std::shared_ptr<Buffer>>& results);
+  void finish(std::span<const std::shared_ptr<Storage>> results);
 
  private:
   Graph graph_;

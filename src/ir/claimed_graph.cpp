@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tensor/claimed_graph.h"
+#include "ir/claimed_graph.h"
 
 #include <algorithm>
 #include <condition_variable>
@@ -66,7 +66,7 @@ ClaimedGraph::~ClaimedGraph() {
   all.released.notify_all();
 }
 
-void ClaimedGraph::finish(const std::vector<std::shared_ptr<Buffer>>& results) {
+void ClaimedGraph::finish(std::span<const std::shared_ptr<Storage>> results) {
   std::vector<Tensor> unneeded;  // released without the lock
   const std::lock_guard lock(claims().mutex);
   for (size_t i = 0; i < graph_.outputs.size(); ++i) {
