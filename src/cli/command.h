@@ -44,6 +44,7 @@ struct Command {
 // One maker for each subcommand.
 Command bench_command();
 Command certify_command();
+Command convert_command();
 Command devices_command();
 Command evaluate_command();
 Command explain_command();
