@@ -48,6 +48,7 @@ Command convert_command();
 Command devices_command();
 Command evaluate_command();
 Command explain_command();
+Command export_command();
 Command forward_command();
 Command generate_command();
 Command merge_command();
