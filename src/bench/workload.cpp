@@ -6,6 +6,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "device/device.h"
+#include "io/checkpoint.h"
 #include "io/config.h"
 #include "models/precision.h"
 #include "pipelines/pipeline.h"
@@ -22,13 +23,6 @@ bool is_pipeline(const std::string& task) {
   return false;
 }
 
-bool has_weights(const fs::path& directory) {
-  for (const char* name :
-       {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json"})
-    if (path_exists(directory / name)) return true;
-  return false;
-}
-
 // Training has weights of f32.
 LoadOptions precision_of(const BenchOptions& options) {
   LoadOptions load;
@@ -42,7 +36,7 @@ std::unique_ptr<Model> load_model(const BenchOptions& options) {
   if (is_pipeline(options.task)) load.task = options.task;
   const fs::path directory(options.model);
   if (!directory_exists(directory)) fail("{}: expected a directory with config.json", options.model);
-  if (options.no_weights || !has_weights(directory))
+  if (options.no_weights || !Checkpoint::exists(directory))
     return Model::from_config(read_file(directory / "config.json"), load);
   return Model::from_pretrained(options.model, load);
 }

@@ -31,9 +31,11 @@ struct Command {
 // One maker for each subcommand.
 Command bench_command();
 Command certify_command();
+Command convert_command();
 Command devices_command();
 Command evaluate_command();
 Command explain_command();
+Command export_command();
 Command forward_command();
 Command generate_command();
 Command merge_command();

@@ -55,14 +55,14 @@ void fetch_descriptions(Repository& repository) {
 }
 
 void fetch_weights(Repository& repository) {
-  for (const std::string name : {"model.safetensors", "pytorch_model.bin"}) {
+  for (const std::string name : {"model.safetensors", "pytorch_model.bin", "tf_model.h5", "flax_model.msgpack"}) {
     if (repository.find(name)) return;
     if (const auto index = repository.find(name + ".index.json")) {
       for (const std::string& shard : shard_names(*index)) repository.require(shard, "which the index names");
       return;
     }
   }
-  repository.fail_missing("weights (model.safetensors, pytorch_model.bin, or an index of either)");
+  repository.fail_missing("weights (model.safetensors, pytorch_model.bin, tf_model.h5, flax_model.msgpack, or an index of one)");
 }
 
 }  // namespace transom

@@ -8,8 +8,8 @@ namespace transom {
 
 // What of these there is: configurations, tokenizer, preprocessor, modules of sentence-transformers.
 void fetch_descriptions(Repository& repository);
-// The first that there is of model.safetensors, its index with all shards, pytorch_model.bin, its
-// index with all shards. Throws where there is none.
+// The first that there is of model.safetensors, pytorch_model.bin, tf_model.h5, flax_model.msgpack, or the index of one
+// with all shards. Throws where there is none.
 void fetch_weights(Repository& repository);
 
 }  // namespace transom

@@ -6,6 +6,7 @@
 
 #include "base/directories.h"
 #include "base/error.h"
+#include "io/foreign/foreign_checkpoint.h"
 #include "io/safetensors.h"
 #include "io/shard_index.h"
 #include "io/torch_file.h"
@@ -120,10 +121,21 @@ Checkpoint Checkpoint::open(const fs::path& directory) {
       return result;
     }
   }
+  if (std::optional<ForeignCheckpoint> foreign = open_foreign_checkpoint(directory)) {
+    result.where_ = foreign->where;
+    result.add(std::move(foreign->tensors));
+    return result;
+  }
   fail(
-      "{}: holds no weights: expected model.safetensors, model.safetensors.index.json, pytorch_model.bin or "
-      "pytorch_model.bin.index.json",
+      "{}: holds no weights: expected model.safetensors, model.safetensors.index.json, pytorch_model.bin, "
+      "pytorch_model.bin.index.json, tf_model.h5, flax_model.msgpack or a TensorFlow checkpoint (NAME.index)",
       directory.string());
+}
+
+bool Checkpoint::exists(const fs::path& directory) {
+  for (const std::string_view name : {kSafetensors, kTorch})
+    if (path_exists(directory / name) || path_exists(index_of(directory, name))) return true;
+  return holds_foreign_checkpoint(directory);
 }
 
 void Checkpoint::add(NamedViews tensors) {

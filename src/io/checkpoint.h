@@ -14,8 +14,11 @@ namespace transom {
 
 class Checkpoint {
  public:
-  // model.safetensors, else its shards by model.safetensors.index.json, else pytorch_model.bin, else its shards.
+  // model.safetensors, else its shards by model.safetensors.index.json, else pytorch_model.bin, else its shards, else
+  // what TensorFlow or Flax wrote (io/foreign).
   static Checkpoint open(const fs::path& directory);
+  // Whether the directory holds one of these files.
+  static bool exists(const fs::path& directory);
 
   const NamedViews& tensors() const { return tensors_; }
   const TensorView* find(std::string_view name) const;

@@ -24,6 +24,16 @@ KeyValueCache::KeyValueCache(int64_t rows, std::vector<int64_t> mask) : rows_(ro
   prompt_ = static_cast<int64_t>(mask_.size()) / rows;
 }
 
+KeyValueCache::KeyValueCache(std::vector<KeysAndValues> past, Tensor mask)
+    : rows_(mask.dim(0)),
+      prompt_(0),
+      length_(past.at(0).keys.dim(1)),
+      capacity_(mask.dim(1)),
+      seen_(mask.dim(1)),
+      places_(std::move(mask)),
+      layers_(std::move(past)),
+      concatenates_(true) {}
+
 void KeyValueCache::make_places() {
   std::vector<int64_t> places(static_cast<size_t>(rows_ * seen_), 1);
   for (int64_t row = 0; row < rows_; ++row)
@@ -61,6 +71,7 @@ KeysAndValues KeyValueCache::append(int64_t layer, const Tensor& keys, const Ten
     return {keys, values};
   }
   KeysAndValues& seen = layers_.at(place);
+  if (concatenates_) return seen = {concatenate({seen.keys, keys}, 1), concatenate({seen.values, values}, 1)};
   seen.keys = dynamic_update_slice(seen.keys, keys, start_);
   seen.values = dynamic_update_slice(seen.values, values, start_);
   return seen;
@@ -70,7 +81,8 @@ Tensor KeyValueCache::visible(int64_t tokens, int64_t sliding_window) {
   for (const Visible& known : visible_)
     if (known.window == sliding_window) return known.bias;
   const Shape shape{tokens, seen_};
-  const Tensor query = iota(shape, 0) + slice(start_, 0, 1, 2), key = iota(shape, 1);
+  const Tensor row = iota(shape, 0), key = iota(shape, 1);
+  const Tensor query = concatenates_ ? row + static_cast<double>(length_) : row + slice(start_, 0, 1, 2);
   Tensor seen = less_equal(key, query);
   if (sliding_window > 0) seen = logical_and(seen, greater(key, query - static_cast<double>(sliding_window)));
   const Tensor real = not_equal(places_, zeros(places_.shape(), DType::kInt64));

@@ -22,6 +22,10 @@ class KeyValueCache {
   // For `rows` rows whose first tokens are masked by `mask` (row-major [rows, prompt length]; 0: padding).
   KeyValueCache(int64_t rows, std::vector<int64_t> mask);
 
+  // Of a pass that is traced for other runtimes: keys and values of P places a layer and the mask [B, P + T] of those
+  // and of the T tokens to come are inputs. It grows by concatenation, so that its extents show in the trace.
+  KeyValueCache(std::vector<KeysAndValues> past, Tensor mask);
+
   // ---- for whoever drives the decoder
   // Makes room for that many tokens, which the next forward pass appends.
   void begin(int64_t tokens);
@@ -69,6 +73,7 @@ class KeyValueCache {
   Tensor start_;  // i64 [4]: where the new tokens go, (0, length, 0, 0)
   Tensor places_;
   std::vector<KeysAndValues> layers_;
+  bool concatenates_ = false;
   struct Visible {
     int64_t window;
     Tensor bias;

@@ -6,6 +6,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/json_errors.h"
+#include "io/model_config.h"
 #include "text/components/fields.h"
 #include "text/sentencepiece/sentencepiece.h"
 #include "text/slow_tokenizers/ctc_characters.h"
@@ -49,12 +50,12 @@ void update(Json& config, std::string_view text, const std::string& where) {
   config.update(json);
 }
 
-// The architecture of the model in the folder; empty if its config.json does not tell.
+// The architecture of the model in the folder; empty if its configuration does not tell.
 std::string model_type(const fs::path& folder) {
-  if (!file_exists(folder / "config.json")) return "";
-  const Json json = read_json(folder / "config.json");
-  const auto type = json.find("model_type");
-  return type != json.end() && type->is_string() ? type->get<std::string>() : "";
+  if (!has_model_config(folder)) return "";
+  const Config config = read_model_config(folder);
+  const auto type = config.json().find("model_type");
+  return type != config.json().end() && type->is_string() ? type->get<std::string>() : "";
 }
 
 // Where no file names the class of the tokenizer, it is that of the model: it decides what a model is given besides

@@ -11,6 +11,7 @@
 #include "base/mt19937.h"
 #include "io/checkpoint.h"
 #include "io/converted_view.h"
+#include "io/model_config.h"
 #include "models/family.h"
 #include "models/generative.h"
 #include "models/loading/generation_file.h"
@@ -318,13 +319,13 @@ std::unique_ptr<Model> Model::from_pretrained(const std::string& name_or_path, c
   const fs::path folder = resolve_model(name_or_path);
   if (holds_adapters(folder)) return LowRankAdaptation::load(folder, options, report);
   const Checkpoint checkpoint = Checkpoint::open(folder);
-  return ModelLoader::load(Config::read(folder / "config.json"), folder, &checkpoint, options, report);
+  return ModelLoader::load(read_model_config(folder), folder, &checkpoint, options, report);
 }
 
 std::unique_ptr<Model> load_changed(const std::string& name_or_path, const Json& changes, const LoadOptions& options) {
   const fs::path folder = resolve_model(name_or_path);
   const Checkpoint checkpoint = Checkpoint::open(folder);
-  Config config = Config::read(folder / "config.json");
+  Config config = read_model_config(folder);
   for (const auto& [field, value] : changes.items()) set_field(config, field, value);
   return ModelLoader::load(std::move(config), folder, &checkpoint, options, nullptr);
 }

@@ -2,7 +2,7 @@
 #include "base/error.h"
 #include "data/masking.h"
 #include "hub/adapters.h"
-#include "io/config.h"
+#include "io/model_config.h"
 #include "train/metrics/metrics.h"
 #include "train/tasks/tasks.h"
 #include "train/tasks/text_blocks.h"
@@ -66,7 +66,7 @@ Metrics masked_accuracy(const Predictions& predictions) {
 
 // T5 has no mask: whole spans are cut out.
 bool is_span_model(const ScriptArguments& script) {
-  const Config config = Config::read(base_of_adapters(script.model_name_or_path) / "config.json");
+  const Config config = read_model_config(base_of_adapters(script.model_name_or_path));
   const std::string type = config.get_string("model_type", "");
   return type == "t5" || type == "mt5";
 }

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "onnx/export/export_model.h"
+
+#include <algorithm>
+
+#include "base/directories.h"
+#include "base/error.h"
+#include "io/config.h"
+#include "ir/node.h"
+#include "nn/cache.h"
+#include "onnx/export/lowering.h"
+#include "onnx/export/task_inputs.h"
+#include "passes/passes.h"
+#include "tensor/mode_scope.h"
+#include "transom/ops.h"
+
+namespace transom::onnx {
+namespace {
+
+constexpr const char* kEncoded = "encoder_last_hidden_state";
+
+struct Trace {
+  Graph graph;
+  std::vector<Tensor> leaves;  // what its inputs stand for
+  std::vector<std::string> outputs;
+};
+
+// The inputs of a pass of the whole model for one part of it: the decoder needs an encoder's to be traced.
+NamedTensors arguments_of(const std::vector<ExportedFile>& files, const ExportedFile& file, size_t signature) {
+  NamedTensors arguments;
+  const auto add = [&](const FileInput& input, const std::string& name) {
+    Shape shape;
+    for (const InputAxis& axis : input.axes) shape.push_back(axis.extent[signature]);
+    arguments.set(name, make_input({input.dtype, shape}));
+  };
+  if (file.part == FilePart::kWhole) {
+    for (const FileInput& input : file.inputs) add(input, input.name);
+    return arguments;
+  }
+  for (const ExportedFile& each : files)
+    for (const FileInput& input : each.inputs) {
+      if (each.part == FilePart::kEncoder) add(input, input.name);
+      else if (input.name == "input_ids") add(input, "decoder_input_ids");
+    }
+  return arguments;
+}
+
+// The value that a graph gives as `encoded`, as an input of what comes behind it.
+Graph behind(const Graph& graph, const Tensor& encoded, const Tensor& input) {
+  return rewrite(graph, [&](const Node& node, const std::vector<Tensor>& inputs) -> std::vector<Tensor> {
+    if (&node != encoded.node().get()) return {};
+    std::vector<Tensor> outputs = outputs_of(make_node(*node.operation, inputs, node.attributes, node.region));
+    outputs[static_cast<size_t>(encoded.output())] = input;
+    return outputs;
+  });
+}
+
+class FileExporter {
+ public:
+  FileExporter(const Model& model, const std::vector<ExportedFile>& files, const ExportedFile& file,
+               const ExportOptions& options)
+      : model_(model), files_(files), file_(file), options_(options), builder_(options.opset) {
+    for (const auto* group : {&model.parameters(), &model.frozen(), &model.buffers()})
+      for (const auto& parameter : *group) {
+        if (parameter->packed) fail("export: {} is packed; expected weights of float32 or float16", parameter->name);
+        names_.emplace(parameter->value, parameter->name);
+      }
+  }
+
+  WrittenModel operator()() {
+    std::vector<Graph> graphs;
+    std::vector<std::vector<Tensor>> leaves;
+    std::vector<std::string> outputs;
+    for (size_t s = 0; s < kSignatures; ++s) {
+      Trace trace = trace_at(s);
+      if (s > 0 && trace.outputs != outputs) fail("export: the model gives other outputs for other extents");
+      outputs = std::move(trace.outputs);
+      graphs.push_back(std::move(trace.graph));
+      leaves.push_back(std::move(trace.leaves));
+    }
+    const Traces traces(std::move(graphs), std::move(leaves));
+    emit(traces);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const Tensor& tensor = traces.graph().outputs[i];
+      const Operand& operand = operands_.at(tensor);
+      builder_.set_scope("");
+      builder_.output(outputs[i], builder_.expand(operand.value, operand.shape), tensor.dtype());
+    }
+    return builder_.finish(model_.architecture());
+  }
+
+ private:
+  Trace trace_at(size_t signature) const {
+    const NoGradient inference;
+    const ModeScope lazy(Mode::kLazy);
+    const NamedTensors arguments = arguments_of(files_, file_, signature);
+    const NamedTensors outputs = file_.past_layers > 0 ? with_past(arguments) : model_.forward(arguments);
+    Trace trace;
+    std::vector<Tensor> results, inputs;
+    const Tensor encoded = outputs.find(kEncoded);
+    for (const auto& [name, tensor] : outputs.items()) {
+      if (file_.part == FilePart::kEncoder ? name != kEncoded : !is_exported_output(name)) continue;
+      trace.outputs.push_back(file_.part == FilePart::kEncoder ? "last_hidden_state" : name);
+      results.push_back(tensor);
+    }
+    if (results.empty()) fail("export: {} gives no output that a file could have", model_.architecture());
+    Tensor states;
+    for (const FileInput& input : file_.inputs) {
+      if (input.name == "encoder_hidden_states") inputs.push_back(states = make_input(encoded.type()));
+      else if (input.name == "encoder_attention_mask") inputs.push_back(arguments.at("attention_mask"));
+      else if (file_.part == FilePart::kDecoder) inputs.push_back(arguments.at("decoder_" + input.name));
+      else inputs.push_back(arguments.at(input.name));
+    }
+    Graph graph = make_graph(results, inputs);
+    if (states.defined()) graph = make_graph(behind(graph, encoded, states).outputs, inputs);
+    trace.leaves = graph.inputs;
+    const auto supports = [&](const Node& node) { return stays_whole(node, options_.opset); };
+    trace.graph = simplify(lower_composites(isolate(graph), supports));
+    return trace;
+  }
+
+  // A pass that goes on from keys and values [B, G, P, d], and gives those of all tokens.
+  NamedTensors with_past(const NamedTensors& arguments) const {
+    const auto swapped = [](const Tensor& x) { return permute(x, {0, 2, 1, 3}); };  // the model has [B, P, G, d]
+    const Tensor ids = arguments.at("input_ids"), mask = arguments.at("attention_mask");
+    std::vector<KeysAndValues> past;
+    for (int64_t layer = 0; layer < file_.past_layers; ++layer)
+      past.push_back({swapped(arguments.at(fmt::format("past_key_values.{}.key", layer))),
+                      swapped(arguments.at(fmt::format("past_key_values.{}.value", layer)))});
+    const int64_t P = past[0].keys.dim(1), T = ids.dim(1);
+    Tensor positions = arguments.find("position_ids");
+    if (!positions.defined()) positions = iota({1, T}, 1) + static_cast<double>(P);
+    // OPT counts the tokens that the mask shows, whoever calls it.
+    if (model_.config().get_string("model_type", "") == "opt")
+      positions = slice(cumulative_sum(mask, 1) * mask - 1.0, 1, P, P + T);
+    KeyValueCache cache(std::move(past), mask);
+    ForwardContext context;
+    context.cache = &cache;
+    NamedTensors inputs{{"input_ids", ids}};
+    if (model_.config().get_string("model_type", "") != "bloom") inputs.set("position_ids", positions);
+    NamedTensors outputs{{"logits", model_.forward(inputs, context).at("logits")}};
+    const std::vector<Tensor> all = cache.tensors();
+    for (size_t i = 0; i < all.size(); ++i)
+      outputs.set(fmt::format("present.{}.{}", i / 2, i % 2 == 0 ? "key" : "value"), swapped(all[i]));
+    return outputs;
+  }
+
+  void emit(const Traces& traces) {
+    for (size_t i = 0; i < traces.graph().inputs.size(); ++i) {
+      const Tensor& tensor = traces.graph().inputs[i];
+      const ValueType type{tensor.dtype(), traces.shape_of(tensor)};
+      if (i < file_.inputs.size()) {
+        std::vector<std::string> axes;
+        for (const InputAxis& axis : file_.inputs[i].axes) axes.push_back(axis.name);
+        operands_[tensor] = {builder_.input(file_.inputs[i].name, type, axes), type.shape};
+        continue;
+      }
+      const Tensor leaf = traces.constant_input(i);
+      const auto name = names_.find(leaf);
+      const auto bytes = std::make_shared<const std::vector<std::byte>>(leaf.to_bytes());
+      const Value value = builder_.initializer(name == names_.end() ? fmt::format("/tables/{}", i) : name->second,
+                                               {leaf.dtype(), leaf.shape(), *bytes, bytes});
+      operands_[tensor] = {value, type.shape};
+    }
+    for (size_t i = 0; i < traces.graph().nodes.size(); ++i) {
+      const std::shared_ptr<Node>& node = traces.graph().nodes[i];
+      const LoweringFunction lower = find_lowering(node->operation->name);
+      if (!lower)
+        fail("export: {}{} has no form in ONNX (opset {})", scope_prefix_of(*node), node->operation->name,
+             options_.opset);
+      builder_.set_scope(*node->scope);
+      const std::vector<Operand> results = lower(Lowering(traces, builder_, operands_, i));
+      for (size_t k = 0; k < results.size(); ++k) operands_[Tensor(node, static_cast<int>(k))] = results[k];
+    }
+  }
+
+  const Model& model_;
+  const std::vector<ExportedFile>& files_;
+  const ExportedFile& file_;
+  const ExportOptions& options_;
+  GraphBuilder builder_;
+  TensorMap<std::string> names_;
+  TensorMap<Operand> operands_;
+};
+
+}  // namespace
+
+std::vector<fs::path> export_model(const Model& model, const fs::path& directory, const ExportOptions& options) {
+  constexpr int64_t kLeast = 18, kMost = 23;
+  if (options.opset < kLeast || options.opset > kMost)
+    fail(ErrorKind::kUsage, "opset: expected {} to {}, found {}", kLeast, kMost, options.opset);
+  if (model.precision().int8) fail(ErrorKind::kUsage, "export: linear layers in 8-bit integers are not offered");
+  const std::vector<ExportedFile> files = exported_files(model, options.with_past);
+  make_directories(directory);
+  std::vector<fs::path> written;
+  for (const ExportedFile& file : files) {
+    const WrittenModel made = FileExporter(model, files, file, options)();
+    written.push_back(directory / file.name);
+    write_model(written.back(), made, options.external_data ? 0 : kMaximumInlineBytes);
+  }
+  return written;
+}
+
+}  // namespace transom::onnx

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checkpoints that TensorFlow and Flax wrote, where they are present: the outputs of the classes that wrote them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/json.h"
+#include "train/loop/model_inputs.h"
+#include "transom/model.h"
+
+namespace transom {
+namespace {
+
+std::filesystem::path golden_folder() {
+  if (const char* folder = std::getenv("TRANSOM_GOLDEN_FORMATS")) return folder;
+  return std::filesystem::path(TRANSOM_SOURCE_DIR) / "../shared/golden-formats";
+}
+
+std::vector<std::string> cases() {
+  std::vector<std::string> names;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(golden_folder(), none))
+    if (std::filesystem::exists(entry.path() / "case.json")) names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+class GoldenFormat : public testing::TestWithParam<std::string> {};
+
+TEST_P(GoldenFormat, GivesTheOutputsOfItsLibrary) {
+  const std::filesystem::path folder = golden_folder() / GetParam();
+  const Json tolerance = read_json(folder / "case.json")["tolerance"];
+  LoadReport report;
+  const auto model = Model::from_pretrained((folder / "model").string(), {}, &report);
+  EXPECT_EQ(report.missing, std::vector<std::string>{});
+  EXPECT_EQ(report.unexpected, std::vector<std::string>{});
+
+  const NamedTensors inputs = load_inputs(folder / "inputs.safetensors");
+  const NamedTensors outputs = model->forward(inputs);
+  const auto mask = inputs.at("attention_mask").to_vector<int64_t>();
+  const Shape rows = inputs.at("attention_mask").shape();
+  for (const auto& [name, tensor] : load_inputs(folder / "expected.safetensors").items()) {
+    const Tensor& output = outputs.at(name);
+    ASSERT_EQ(output.shape(), tensor.shape()) << name;
+    const auto got = output.to_vector<double>(), expected = tensor.to_vector<double>();
+    const double atol = tolerance[name]["atol"], rtol = tolerance[name]["rtol"];
+    const bool by_place = tensor.rank() >= 2 && tensor.dim(0) == rows[0] && tensor.dim(1) == rows[1];
+    const size_t row = expected.size() / (by_place ? mask.size() : 1);
+    for (size_t i = 0; i < expected.size(); ++i)
+      if (!by_place || mask[i / row] != 0)
+        ASSERT_LE(std::abs(got[i] - expected[i]), atol + rtol * std::abs(expected[i])) << name << " at " << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, GoldenFormat, testing::ValuesIn(cases()), [](const auto& info) {
+  std::string name = info.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GoldenFormat);
+
+}  // namespace
+}  // namespace transom
