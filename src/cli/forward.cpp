@@ -5,7 +5,9 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "cli/command.h"
+#include "cli/forward_onnx.h"
 #include "io/safetensors.h"
+#include "onnx/import/imported_graph.h"
 #include "train/loop/model_inputs.h"
 #include "transom/compile.h"
 #include "transom/gradients.h"
@@ -86,6 +88,14 @@ int forward(const Options& options) {
   const bool wants_gradients = !options.gradients.empty();
   if (wants_gradients && load.quantization != "none")
     fail(ErrorKind::kUsage, "--gradients: there are none through --quantization {}", load.quantization);
+  const fs::path onnx = onnx::find_onnx_file(options.model);
+  if (!onnx.empty()) {
+    if (wants_gradients || load.quantization != "none" || load.dtype != "float32" || options.kwargs != "{}")
+      fail(ErrorKind::kUsage, "{}: an ONNX file is computed as it is: --gradients, --quantization, --dtype and --kwargs "
+           "do not apply", onnx.string());
+    forward_onnx(onnx, options.inputs, options.outputs);
+    return 0;
+  }
   const std::unique_ptr<Model> model = Model::from_pretrained(resolve_model(options.model, options.source.hub()), load);
   const NamedTensors inputs = load_inputs(options.inputs);
   const ForwardContext context = context_of(options.kwargs);
