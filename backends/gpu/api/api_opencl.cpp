@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <deque>
 #include <mutex>
 
 #include "gpu/api/api.h"
@@ -167,6 +168,7 @@ class OpenclQueue final : public Queue {
     const size_t global = groups * kGroup, local = kGroup;
     check(cl_.EnqueueNDRangeKernel(queue_, mine.kernel, 1, nullptr, &global, &local, 0, nullptr, nullptr),
           "clEnqueueNDRangeKernel");
+    if (++launches_ % kLaunchesOfMarker == 0) mark();
   }
   void copy_to_device(void* to, const void* from, size_t bytes) override { copy(to, from, bytes); }
   void copy_to_host(void* to, const void* from, size_t bytes) override { copy(to, from, bytes); }
@@ -190,8 +192,20 @@ class OpenclQueue final : public Queue {
     check(cl_.EnqueueSVMMemcpy(queue_, 0, to, from, bytes, 0, nullptr, nullptr), "clEnqueueSVMMemcpy");
     flush();
   }
+  // A queue without an end would hold memory without an end: the host is a few hundred launches ahead at most.
+  void mark() {
+    static constexpr size_t kMostMarkers = 4;
+    markers_.push_back(std::make_unique<OpenclEvent>());
+    record(*markers_.back());
+    if (markers_.size() <= kMostMarkers) return;
+    check(cl_.WaitForEvents(1, &markers_.front()->event), "clWaitForEvents");
+    markers_.pop_front();
+  }
+  static constexpr uint64_t kLaunchesOfMarker = 64;
   const Library::Functions& cl_ = Library::get();
   cl::Queue queue_;
+  uint64_t launches_ = 0;
+  std::deque<std::unique_ptr<OpenclEvent>> markers_;
 };
 
 class OpenclContext final : public Context {

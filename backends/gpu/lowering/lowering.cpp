@@ -41,6 +41,16 @@ const std::map<std::string, Lower, std::less<>>& operations() {
       {"convolution", lower_convolution},
       {"convolution_input_gradient", lower_convolution},
       {"convolution_weight_gradient", lower_convolution},
+      {"softmax", lower_rows},
+      {"log_softmax", lower_rows},
+      {"softmax_gradient", lower_rows},
+      {"log_softmax_gradient", lower_rows},
+      {"layer_norm", lower_rows},
+      {"layer_norm_gradient", lower_rows},
+      {"rms_norm", lower_rows},
+      {"rms_norm_gradient", lower_rows},
+      {"cross_entropy", lower_rows},
+      {"cross_entropy_gradient", lower_rows},
   };
   return table;
 }
@@ -60,6 +70,12 @@ void lower_node(Emitter& emitter, const Work& work) {
   found->second(emitter, work);
 }
 
-bool claims_composite(std::string_view op, const transom_value*, size_t) { return op == "fusion" || op == "linear"; }
+bool claims_composite(std::string_view op, const transom_value* inputs, size_t inputs_count) {
+  if (op == "fusion") return true;
+  // What no primitive is, and the table has.
+  const auto found = operations().find(op);
+  if (found == operations().end() || (found->second != lower_rows && op != "linear")) return false;
+  return inputs_count > 0 && backend::is_floating(static_cast<transom_dtype>(inputs[0].dtype));
+}
 
 }  // namespace transom::gpu
