@@ -258,7 +258,8 @@ transom_binding upload(Plugin& plugin, const Tensor& tensor) {
   std::vector<char> data(bytes);
   encode(tensor, data.data());
   transom_error message{};
-  if (plugin.table.copy_to_device(plugin.stream, data.data(), binding, bytes, &message))
+  if (plugin.table.copy_to_device(plugin.stream, data.data(), binding, bytes, &message) ||
+      plugin.table.stream_synchronize(plugin.stream, &message))  // `data` is read until then
     throw std::runtime_error(message.text);
   return binding;
 }
@@ -290,7 +291,9 @@ std::vector<Tensor> Program::run_donated(const std::vector<Tensor>& inputs, cons
     for (size_t i = 0; i < outputs.size(); ++i) {
       const Tensor type = graph_.type_of(graph_.outputs()[i]);
       std::vector<char> data(static_cast<size_t>(type.count()) * element_size(type.dtype));
-      plugin_.table.copy_to_host(plugin_.stream, outputs[i], data.data(), data.size(), &message);
+      if (plugin_.table.copy_to_host(plugin_.stream, outputs[i], data.data(), data.size(), &message) ||
+          plugin_.table.stream_synchronize(plugin_.stream, &message))
+        error = message.text;
       results.push_back(decode(type.dtype, type.shape, data.data()));
     }
   }

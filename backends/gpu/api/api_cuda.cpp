@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// NVIDIA: the driver's interface, and NVRTC for kernels. Libraries are found by their names, beside them in the places
+// where the toolkit and the packages of pip put them.
+#include <cstdlib>
+#include <filesystem>
+
+#include "gpu/api/driver.h"
+
+namespace transom::gpu {
+namespace {
+
+// NVRTC of the newest toolkit first; it serves all drivers of its major version.
+std::vector<std::string> compiler_files() {
+  namespace fs = std::filesystem;
+  const std::vector<std::string> names = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"};
+  std::vector<std::string> files = names;
+  std::vector<fs::path> folders;
+  const auto add = [&](const char* variable, const char* below) {
+    if (const char* value = std::getenv(variable); value && *value) folders.push_back(fs::path(value) / below);
+  };
+  add("CUDA_HOME", "lib64"), add("CUDA_PATH", "lib64");
+  folders.push_back("/usr/local/cuda/lib64");
+  add("CONDA_PREFIX", "lib");
+  if (const char* environment = std::getenv("VIRTUAL_ENV"); environment && *environment) {
+    std::error_code error;
+    for (fs::directory_iterator next(fs::path(environment) / "lib", error), end; !error && next != end;
+         next.increment(error))
+      for (const char* package : {"nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"})
+        folders.push_back(next->path() / "site-packages" / package);
+  }
+  for (const fs::path& folder : folders)
+    for (const std::string& name : names) files.push_back((folder / name).string());
+  return files;
+}
+
+}  // namespace
+
+Runtime& runtime() {
+  static DriverRuntime cuda({.name = "cuda",
+                             .prefix = "CUDA",
+                             .dialect = Dialect::kCuda,
+                             .cuda = true,
+                             .driver_files = {"libcuda.so.1"},
+                             .compiler_files = compiler_files(),
+                             .driver_variable = "TRANSOM_CUDA_LIBRARY",
+                             .compiler_variable = "TRANSOM_NVRTC_LIBRARY",
+                             .cure = "install NVIDIA's driver, and for kernels: pip install nvidia-cuda-nvrtc",
+                             .attribute_units = 16,
+                             .attribute_wave = 10,
+                             .emulated = [](const SharedLibrary& driver) {
+                               return driver.find("transomEmulatedDriver") != nullptr;
+                             }});
+  return cuda;
+}
+
+}  // namespace transom::gpu

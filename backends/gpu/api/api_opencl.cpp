@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+// OpenCL 2.0 and later, of devices with shared virtual memory: buffers are plain addresses there, as on other GPUs.
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <deque>
+#include <mutex>
+
+#include "gpu/api/api.h"
+#include "gpu/api/opencl_interface.h"
+#include "gpu/api/shared_library.h"
+
+namespace transom::gpu {
+namespace {
+
+// The functions of libOpenCL.so.1.
+struct Library {
+#define X(result, name, parameters) result(*name) parameters = nullptr;
+  struct Functions {
+    using Int = cl::Int;
+    using Uint = cl::Uint;
+    using Bits = cl::Bits;
+    using Platform = cl::Platform;
+    using Device = cl::Device;
+    using Context = cl::Context;
+    using Queue = cl::Queue;
+    using Program = cl::Program;
+    using Kernel = cl::Kernel;
+    using Event = cl::Event;
+    TRANSOM_OPENCL_FUNCTIONS(X)
+  } call;
+#undef X
+
+  Library() {
+    const SharedLibrary library = SharedLibrary::open({"libOpenCL.so.1"}, "TRANSOM_OPENCL_LIBRARY",
+                                                      "install a driver with OpenCL and the package ocl-icd-libopencl1");
+#define X(result, name, parameters) call.name = reinterpret_cast<decltype(call.name)>(library.expect("cl" #name));
+    TRANSOM_OPENCL_FUNCTIONS(X)
+#undef X
+  }
+
+  static const Functions& get() {
+    static const Library library;
+    return library.call;
+  }
+};
+
+[[noreturn]] void refuse(cl::Int status, const char* what) {
+  switch (status) {
+    case cl::kAllocationFailed:
+    case cl::kOutOfHostMemory:
+    case cl::kOutOfResources:
+      fail(TRANSOM_OUT_OF_MEMORY, "out of device memory: {} (OpenCL status {})", what, status);
+    case cl::kDeviceNotFound:
+    case cl::kNoPlatform:
+      fail(TRANSOM_UNAVAILABLE, "no OpenCL device: {} (OpenCL status {})", what, status);
+    default:
+      fail(TRANSOM_INTERNAL, "{} failed with OpenCL status {}", what, status);
+  }
+}
+void check(cl::Int status, const char* what) {
+  if (status != cl::kSuccess) refuse(status, what);
+}
+
+template <typename T>
+T info(cl::Device device, cl::DeviceInfo key, T otherwise = {}) {
+  T value{};
+  return Library::get().GetDeviceInfo(device, key, sizeof value, &value, nullptr) == cl::kSuccess ? value : otherwise;
+}
+std::string text_info(cl::Device device, cl::DeviceInfo key) {
+  size_t size = 0;
+  if (Library::get().GetDeviceInfo(device, key, 0, nullptr, &size) != cl::kSuccess || size == 0 || size > (1u << 20))
+    return "";
+  std::string text(size, '\0');
+  if (Library::get().GetDeviceInfo(device, key, size, text.data(), nullptr) != cl::kSuccess) return "";
+  text.resize(std::strlen(text.c_str()));
+  return text;
+}
+
+struct Found {
+  cl::Device device;
+  std::string platform;
+};
+
+// Devices that can run the backend, GPUs before others. `left_out` says why the others cannot.
+std::vector<Found> find_devices(std::string& left_out) {
+  const auto& cl = Library::get();
+  cl::Uint count = 0;
+  const cl::Int status = cl.GetPlatformIDs(0, nullptr, &count);
+  if (status == cl::kNoPlatform || (status == cl::kSuccess && count == 0))
+    fail(TRANSOM_UNAVAILABLE,
+         "expected an OpenCL driver, found none in /etc/OpenCL/vendors; install the one of the device, or "
+         "pocl-opencl-icd for the processor");
+  check(status, "clGetPlatformIDs");
+  std::vector<cl::Platform> platforms(count);
+  check(cl.GetPlatformIDs(count, platforms.data(), nullptr), "clGetPlatformIDs");
+  std::vector<Found> found;
+  for (const cl::Platform platform : platforms) {
+    char name[256] = "";
+    cl.GetPlatformInfo(platform, cl::kPlatformName, sizeof name - 1, name, nullptr);
+    cl::Uint devices_count = 0;
+    if (cl.GetDeviceIDs(platform, cl::kTypeAll, 0, nullptr, &devices_count) != cl::kSuccess) continue;
+    std::vector<cl::Device> devices(devices_count);
+    if (cl.GetDeviceIDs(platform, cl::kTypeAll, devices_count, devices.data(), nullptr) != cl::kSuccess) continue;
+    for (const cl::Device device : devices) {
+      if ((info<cl::Bits>(device, cl::kDeviceSvm) & cl::kSvmCoarse) == 0)
+        left_out += "; " + text_info(device, cl::kDeviceName) + " has no shared virtual memory";
+      else if (info<size_t>(device, cl::kDeviceMaxGroup) < kGroup)
+        left_out += "; " + text_info(device, cl::kDeviceName) + " has groups of less than 256 work-items";
+      else found.push_back({device, name});
+    }
+  }
+  std::stable_sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
+    const auto rank = [](const Found& one) { return (info<cl::Bits>(one.device, cl::kDeviceType) & cl::kTypeGpu) == 0; };
+    return rank(a) < rank(b);
+  });
+  return found;
+}
+
+Facts facts_of(const Found& found) {
+  Facts facts;
+  facts.name = text_info(found.device, cl::kDeviceName);
+  facts.architecture = text_info(found.device, cl::kDeviceVersion);
+  facts.driver = found.platform + " " + text_info(found.device, cl::kDriverVersion);
+  facts.memory_bytes = info<uint64_t>(found.device, cl::kDeviceGlobalMemory);
+  facts.largest_buffer = info<uint64_t>(found.device, cl::kDeviceMaxAllocation);
+  facts.compute_units = info<uint32_t>(found.device, cl::kDeviceComputeUnits);
+  facts.argument_bytes = info<size_t>(found.device, cl::kDeviceMaxParameter, 1024);
+  facts.float64 = text_info(found.device, cl::kDeviceExtensions).find("cl_khr_fp64") != std::string::npos;
+  return facts;
+}
+
+struct OpenclKernel final : Kernel {
+  cl::Program program = nullptr;
+  cl::Kernel kernel = nullptr;
+  mutable std::mutex mutex;  // arguments belong to the kernel until it is enqueued
+  ~OpenclKernel() override {
+    if (kernel) Library::get().ReleaseKernel(kernel);
+    if (program) Library::get().ReleaseProgram(program);
+  }
+};
+
+struct OpenclEvent final : Event {
+  cl::Event event = nullptr;
+  void reset(cl::Event next) {
+    if (event) Library::get().ReleaseEvent(event);
+    event = next;
+  }
+  ~OpenclEvent() override { reset(nullptr); }
+};
+
+class OpenclQueue final : public Queue {
+ public:
+  explicit OpenclQueue(cl::Queue queue) : queue_(queue) {}
+  ~OpenclQueue() override {
+    cl_.Finish(queue_);
+    cl_.ReleaseCommandQueue(queue_);
+  }
+
+  void launch(const Kernel& kernel, uint64_t groups, const LaunchArguments& arguments) override {
+    const auto& mine = static_cast<const OpenclKernel&>(kernel);
+    const std::lock_guard lock(mine.mutex);
+    cl::Uint index = 0;
+    for (size_t i = 0; i < arguments.address_count; ++i)
+      check(cl_.SetKernelArgSVMPointer(mine.kernel, index++, arguments.addresses[i]), "clSetKernelArgSVMPointer");
+    for (size_t i = 0; i < arguments.number_count; ++i)
+      check(cl_.SetKernelArg(mine.kernel, index++, sizeof(int64_t), &arguments.numbers[i]), "clSetKernelArg");
+    const size_t global = groups * kGroup, local = kGroup;
+    check(cl_.EnqueueNDRangeKernel(queue_, mine.kernel, 1, nullptr, &global, &local, 0, nullptr, nullptr),
+          "clEnqueueNDRangeKernel");
+    if (++launches_ % kLaunchesOfMarker == 0) mark();
+  }
+  void copy_to_device(void* to, const void* from, size_t bytes) override { copy(to, from, bytes); }
+  void copy_to_host(void* to, const void* from, size_t bytes) override { copy(to, from, bytes); }
+  void copy_on_device(void* to, const void* from, size_t bytes) override { copy(to, from, bytes); }
+  void flush() override { check(cl_.Flush(queue_), "clFlush"); }
+  void synchronize() override { check(cl_.Finish(queue_), "clFinish"); }
+  void record(Event& event) override {
+    cl::Event marker = nullptr;
+    check(cl_.EnqueueMarkerWithWaitList(queue_, 0, nullptr, &marker), "clEnqueueMarkerWithWaitList");
+    static_cast<OpenclEvent&>(event).reset(marker);
+    flush();
+  }
+  void wait(Event& event) override {
+    const cl::Event marker = static_cast<OpenclEvent&>(event).event;
+    if (!marker) return;
+    check(cl_.EnqueueBarrierWithWaitList(queue_, 1, &marker, nullptr), "clEnqueueBarrierWithWaitList");
+  }
+
+ private:
+  void copy(void* to, const void* from, size_t bytes) {
+    check(cl_.EnqueueSVMMemcpy(queue_, 0, to, from, bytes, 0, nullptr, nullptr), "clEnqueueSVMMemcpy");
+    flush();
+  }
+  // A queue without an end would hold memory without an end: the host is a few hundred launches ahead at most.
+  void mark() {
+    static constexpr size_t kMostMarkers = 4;
+    markers_.push_back(std::make_unique<OpenclEvent>());
+    record(*markers_.back());
+    if (markers_.size() <= kMostMarkers) return;
+    check(cl_.WaitForEvents(1, &markers_.front()->event), "clWaitForEvents");
+    markers_.pop_front();
+  }
+  static constexpr uint64_t kLaunchesOfMarker = 64;
+  const Library::Functions& cl_ = Library::get();
+  cl::Queue queue_;
+  uint64_t launches_ = 0;
+  std::deque<std::unique_ptr<OpenclEvent>> markers_;
+};
+
+class OpenclContext final : public Context {
+ public:
+  explicit OpenclContext(const Found& found) : device_(found.device), facts_(facts_of(found)) {
+    cl::Int status = 0;
+    context_ = cl_.CreateContext(nullptr, 1, &device_, nullptr, nullptr, &status);
+    check(status, "clCreateContext");
+    const bool rounded = info<cl::Bits>(device_, cl::kDeviceSingleConfig) & cl::kCorrectlyRounded;
+    options_ = rounded ? "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt" : "-cl-std=CL1.2";
+  }
+  ~OpenclContext() override { cl_.ReleaseContext(context_); }
+
+  const Facts& facts() const override { return facts_; }
+  Dialect dialect() const override { return Dialect::kOpenCL; }
+
+  void* allocate(size_t bytes) override {
+    if (void* memory = cl_.SVMAlloc(context_, cl::kSvmReadWrite, bytes, 128)) return memory;
+    fail(TRANSOM_OUT_OF_MEMORY, "out of device memory: {} bytes were asked for, one buffer holds at most {}", bytes,
+         facts_.largest_buffer);
+  }
+  void release(void* memory) override { cl_.SVMFree(context_, memory); }
+  void* allocate_host(size_t bytes) override { return allocate(bytes); }
+  void release_host(void* memory) override { release(memory); }
+
+  std::unique_ptr<Queue> make_queue() override {
+    const cl::Bits properties[] = {cl::kQueueProperties, cl::kQueueProfiling, 0};
+    cl::Int status = 0;
+    const cl::Queue queue = cl_.CreateCommandQueueWithProperties(context_, device_, properties, &status);
+    check(status, "clCreateCommandQueueWithProperties");
+    return std::make_unique<OpenclQueue>(queue);
+  }
+  std::unique_ptr<Event> make_event() override { return std::make_unique<OpenclEvent>(); }
+  bool passed(Event& event) override {
+    const cl::Event marker = static_cast<OpenclEvent&>(event).event;
+    if (!marker) return true;
+    cl::Int status = 0;
+    check(cl_.GetEventInfo(marker, cl::kEventStatus, sizeof status, &status, nullptr), "clGetEventInfo");
+    if (status < 0) refuse(status, "work before an event");
+    return status == 0;
+  }
+  void synchronize(Event& event) override {
+    const cl::Event marker = static_cast<OpenclEvent&>(event).event;
+    if (marker) check(cl_.WaitForEvents(1, &marker), "clWaitForEvents");
+  }
+  double seconds_between(Event& from, Event& to) override {
+    synchronize(from), synchronize(to);
+    return static_cast<double>(time_of(to) - time_of(from)) * 1e-9;
+  }
+
+  std::string target() const override {
+    return facts_.driver + "|" + facts_.name + "|" + facts_.architecture + "|" + options_;
+  }
+  std::string compile(const std::string& text) override {
+    const char* source = text.c_str();
+    const size_t size = text.size();
+    cl::Int status = 0;
+    const cl::Program program = cl_.CreateProgramWithSource(context_, 1, &source, &size, &status);
+    check(status, "clCreateProgramWithSource");
+    const std::unique_ptr<ProgramId, void (*)(cl::Program)> owner(
+        program, [](cl::Program one) { Library::get().ReleaseProgram(one); });
+    status = cl_.BuildProgram(program, 1, &device_, options_.c_str(), nullptr, nullptr);
+    if (status != cl::kSuccess) fail(TRANSOM_INTERNAL, "a kernel does not compile: {}", log_of(program));
+    size_t bytes = 0;
+    check(cl_.GetProgramInfo(program, cl::kBinarySizes, sizeof bytes, &bytes, nullptr), "clGetProgramInfo");
+    std::string binary(bytes, '\0');
+    auto* place = reinterpret_cast<unsigned char*>(binary.data());
+    check(cl_.GetProgramInfo(program, cl::kBinaries, sizeof place, &place, nullptr), "clGetProgramInfo");
+    return binary;
+  }
+  std::unique_ptr<Kernel> load(const std::string& code) override {
+    auto made = std::make_unique<OpenclKernel>();
+    const size_t size = code.size();
+    const auto* bytes = reinterpret_cast<const unsigned char*>(code.data());
+    cl::Int status = 0, of_binary = 0;
+    made->program = cl_.CreateProgramWithBinary(context_, 1, &device_, &size, &bytes, &of_binary, &status);
+    check(status, "clCreateProgramWithBinary");
+    check(cl_.BuildProgram(made->program, 1, &device_, options_.c_str(), nullptr, nullptr), "clBuildProgram");
+    made->kernel = cl_.CreateKernel(made->program, kKernelName, &status);
+    check(status, "clCreateKernel");
+    return made;
+  }
+
+ private:
+  using ProgramId = std::remove_pointer_t<cl::Program>;
+
+  static uint64_t time_of(Event& event) {
+    uint64_t time = 0;
+    const cl::Event marker = static_cast<OpenclEvent&>(event).event;
+    if (!marker) fail(TRANSOM_INVALID_ARGUMENT, "an event was never recorded");
+    check(Library::get().GetEventProfilingInfo(marker, cl::kProfilingEnd, sizeof time, &time, nullptr),
+          "clGetEventProfilingInfo");
+    return time;
+  }
+  std::string log_of(cl::Program program) const {
+    size_t size = 0;
+    cl_.GetProgramBuildInfo(program, device_, cl::kBuildLog, 0, nullptr, &size);
+    std::string log(std::min<size_t>(size, 1 << 20), '\0');
+    cl_.GetProgramBuildInfo(program, device_, cl::kBuildLog, log.size(), log.data(), nullptr);
+    std::replace(log.begin(), log.end(), '\n', ' ');
+    return log.substr(0, 800);
+  }
+
+  const Library::Functions& cl_ = Library::get();
+  cl::Device device_;
+  cl::Context context_ = nullptr;
+  Facts facts_;
+  std::string options_;
+};
+
+class OpenclRuntime final : public Runtime {
+ public:
+  const char* name() const override { return "opencl"; }
+  // Below the cpu device: most machines whose only OpenCL device is the processor have a faster way to use it, and a
+  // plugin says what it is preferred to before it may look for its devices.
+  uint32_t priority() const override { return 5; }
+  uint32_t device_count() override {
+    std::string left_out;
+    const size_t count = find_devices(left_out).size();
+    if (count == 0) fail(TRANSOM_UNAVAILABLE, "expected an OpenCL device of version 2.0, found none{}", left_out);
+    return static_cast<uint32_t>(count);
+  }
+  Facts facts(uint32_t index) override { return facts_of(device(index)); }
+  std::unique_ptr<Context> open(uint32_t index) override { return std::make_unique<OpenclContext>(device(index)); }
+
+ private:
+  static Found device(uint32_t index) {
+    std::string left_out;
+    const std::vector<Found> found = find_devices(left_out);
+    if (index >= found.size())
+      fail(TRANSOM_INVALID_ARGUMENT, "expected an OpenCL device below {}, found {}", found.size(), index);
+    return found[index];
+  }
+};
+
+}  // namespace
+
+Runtime& runtime() {
+  static OpenclRuntime opencl;
+  return opencl;
+}
+
+}  // namespace transom::gpu

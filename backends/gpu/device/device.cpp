@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/device/device.h"
+
+#include <algorithm>
+
+#include "common/error.h"
+
+void transom_device::expect_alive() {
+  const std::lock_guard lock(mutex_);
+  if (lost_) transom::gpu::fail(TRANSOM_DEVICE_LOST, "{}", *lost_);
+}
+
+void transom_device::lost(std::string why) {
+  const std::lock_guard lock(mutex_);
+  if (!lost_) lost_ = std::move(why);
+}
+
+transom_device::Profile transom_device::profile() {
+  const std::lock_guard lock(mutex_);
+  return profile_;
+}
+
+void transom_device::set_profile(Profile next) {
+  const std::lock_guard lock(mutex_);
+  profile_ = next;
+}
+
+std::byte* transom_buffer::at(const transom_binding& binding, size_t size) {
+  if (size == 0 && !binding.buffer) return nullptr;
+  if (!binding.buffer) transom::gpu::fail(TRANSOM_INVALID_ARGUMENT, "expected a buffer of {} bytes, found none", size);
+  transom::backend::expect_inside(binding, binding.buffer->bytes, size);
+  return binding.buffer->data ? binding.buffer->data + binding.offset : nullptr;
+}
+
+transom_stream::transom_stream(transom_device* device) : device(device) {
+  marked.queue = device->context->make_queue();
+  device->memory.add(marked);
+}
+
+transom_stream::~transom_stream() {
+  device->memory.remove(marked);
+  marked.queue.reset();  // waits
+  if (scratch_) device->memory.release(scratch_);
+}
+
+void transom_stream::synchronize() {
+  marked.queue->synchronize();
+  device->memory.completed(marked);
+}
+
+std::byte* transom_stream::scratch(size_t bytes) {
+  if (bytes <= scratch_bytes_) return scratch_;
+  const size_t larger = std::max(bytes, scratch_bytes_ * 2);
+  auto* next = static_cast<std::byte*>(device->memory.allocate(larger));
+  if (scratch_) device->memory.release(scratch_);
+  scratch_ = next;
+  scratch_bytes_ = larger;
+  return scratch_;
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the handles of the plugin interface stand for.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/handle.h"
+#include "gpu/api/api.h"
+#include "gpu/device/kernel_store.h"
+#include "gpu/device/memory.h"
+#include "transom/device_plugin.h"
+
+using transom::backend::Handle;
+
+struct transom_device {
+  explicit transom_device(std::unique_ptr<transom::gpu::Context> opened)
+      : context(std::move(opened)), kernels(*context), memory(*context), nothing(context->allocate(256)) {}
+  ~transom_device() { context->release(nothing); }
+  transom_device(const transom_device&) = delete;
+  transom_device& operator=(const transom_device&) = delete;
+
+  // Throws if the device was lost; every function of the table begins with it.
+  void expect_alive();
+  void lost(std::string why);
+
+  struct Profile {
+    transom_profile_callback callback = nullptr;
+    void* user = nullptr;
+  };
+  Profile profile();
+  void set_profile(Profile next);
+
+  std::unique_ptr<transom::gpu::Context> context;
+  transom::gpu::KernelStore kernels;
+  transom::gpu::Memory memory;
+  void* nothing;  // the address of values without elements
+  std::string report;
+
+ private:
+  std::mutex mutex_;  // guards the two below
+  Profile profile_;
+  std::optional<std::string> lost_;
+};
+
+struct transom_buffer : Handle {
+  transom_device* device;
+  std::byte* data = nullptr;
+  size_t bytes = 0;
+  transom_buffer(transom_device* device, size_t bytes) : device(device), bytes(bytes) {
+    if (bytes) data = static_cast<std::byte*>(device->memory.allocate(bytes));
+  }
+  ~transom_buffer() {
+    if (data) device->memory.release(data);
+  }
+  // Where `size` bytes behind the offset lie; refuses what is outside.
+  static std::byte* at(const transom_binding& binding, size_t size);
+};
+
+struct transom_stream : Handle {
+  transom_device* device;
+  transom::gpu::MarkedQueue marked;
+  explicit transom_stream(transom_device* device);
+  ~transom_stream();
+
+  transom::gpu::Queue& queue() { return *marked.queue; }
+  void issued() { device->memory.issued(marked); }
+  void synchronize();
+  // At least `bytes` that the launches of one executable at a time use. What was given before stays valid for the work
+  // that is queued.
+  std::byte* scratch(size_t bytes);
+
+ private:
+  std::byte* scratch_ = nullptr;
+  size_t scratch_bytes_ = 0;
+};
+
+struct transom_event : Handle {
+  transom_device* device;
+  std::unique_ptr<transom::gpu::Event> event;
+  explicit transom_event(transom_device* device) : device(device), event(device->context->make_event()) {}
+};
+
+struct transom_capture : Handle {
+  std::unique_ptr<transom::gpu::Graph> graph;
+};

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/device/executable.h"
+
+#include <chrono>
+
+#include "gpu/lowering/lowering.h"
+
+namespace {
+
+using transom::backend::fail;
+using transom::gpu::Operand;
+
+uint64_t nanoseconds() {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+          .count());
+}
+
+}  // namespace
+
+transom_executable::transom_executable(transom_device* device, const transom_graph& graph)
+    : device_(device), arena_bytes_(graph.arena_size) {
+  for (size_t i = 0; i < graph.values_count; ++i) {
+    const transom::backend::Type type = transom::backend::type_of(graph, static_cast<int32_t>(i));
+    if (type.dtype == TRANSOM_FLOAT64 && !device->context->facts().float64)
+      fail(TRANSOM_UNSUPPORTED, "the device has no numbers of 64 bits");
+    values_.push_back({type.bytes(), graph.values[i].arena_offset});
+  }
+  std::vector<bool> bound(values_.size(), false);
+  const auto add = [&](int32_t value, std::vector<size_t>& list) {
+    transom::backend::type_of(graph, value);  // refuses one that is none
+    list.push_back(static_cast<size_t>(value));
+    bound[list.back()] = true;
+  };
+  for (size_t i = 0; i < graph.inputs_count; ++i) add(graph.inputs[i], inputs_);
+  for (size_t i = 0; i < graph.outputs_count; ++i) add(graph.outputs[i], outputs_);
+  for (size_t i = 0; i < values_.size(); ++i) {
+    const Value& value = values_[i];
+    if (bound[i] || value.bytes == 0) continue;
+    if (value.arena_offset < 0 || value.bytes > arena_bytes_ ||
+        static_cast<size_t>(value.arena_offset) > arena_bytes_ - value.bytes)
+      fail(TRANSOM_INVALID_ARGUMENT, "value {}: {} bytes at offset {} do not fit an arena of {}", i, value.bytes,
+           value.arena_offset, arena_bytes_);
+  }
+
+  transom::gpu::Emitter emitter(device->context->facts(), device->context->dialect());
+  for (const transom_node& c_node : transom::plugin::Nodes(graph)) {
+    const transom::backend::Node node(graph, c_node);
+    transom::gpu::Work work{node, {}, {}, c_node.region};
+    for (size_t i = 0; i < c_node.inputs_count; ++i)
+      work.inputs.push_back({Operand::kValue, static_cast<size_t>(c_node.inputs[i]), 0});
+    for (size_t i = 0; i < c_node.outputs_count; ++i)
+      work.outputs.push_back({Operand::kValue, static_cast<size_t>(c_node.outputs[i]), 0});
+    emitter.begin_node(nodes_);
+    const size_t before = emitter.launches.size();
+    try {
+      transom::gpu::lower_node(emitter, work);
+    } catch (const std::out_of_range&) {
+      fail(TRANSOM_INVALID_ARGUMENT, "{}: expected other inputs or attributes", node.place());
+    }
+    description_ += fmt::format("{} {}:", nodes_, node.op());
+    if (emitter.launches.size() == before) description_ += " nothing to do";
+    for (size_t i = before; i < emitter.launches.size(); ++i)
+      description_ += fmt::format("{} {}", i > before ? "," : "", emitter.launches[i].label);
+    description_ += '\n';
+    ++nodes_;
+  }
+  scratch_bytes_ = emitter.scratch_bytes;
+  for (transom::gpu::PlannedLaunch& launch : emitter.launches)
+    steps_.push_back({&device->kernels.get(launch.text), launch.groups, std::move(launch.operands),
+                      std::move(launch.numbers), launch.node, std::move(launch.label)});
+}
+
+std::vector<std::byte*> transom_executable::places(const transom_launch& launch) const {
+  if (launch.inputs_count != inputs_.size() || launch.outputs_count != outputs_.size())
+    fail(TRANSOM_INVALID_ARGUMENT, "expected {} inputs and {} outputs, found {} and {}", inputs_.size(), outputs_.size(),
+         launch.inputs_count, launch.outputs_count);
+  std::byte* const arena = transom_buffer::at(launch.arena, arena_bytes_);
+  std::vector<std::byte*> places(values_.size(), nullptr);
+  for (size_t i = 0; i < values_.size(); ++i)
+    if (values_[i].arena_offset >= 0 && values_[i].bytes > 0) places[i] = arena + values_[i].arena_offset;
+  for (size_t i = 0; i < inputs_.size(); ++i)
+    places[inputs_[i]] = transom_buffer::at(launch.inputs[i], values_[inputs_[i]].bytes);
+  for (size_t i = 0; i < outputs_.size(); ++i)
+    places[outputs_[i]] = transom_buffer::at(launch.outputs[i], values_[outputs_[i]].bytes);
+  for (std::byte*& place : places)
+    if (!place) place = static_cast<std::byte*>(device_->nothing);
+  return places;
+}
+
+void transom_executable::run(const transom_launch& launch) const {
+  transom_stream& stream = *launch.stream;
+  const std::vector<std::byte*> where = places(launch);
+  std::byte* const scratch = scratch_bytes_ ? stream.scratch(scratch_bytes_) : nullptr;
+  const auto profile = device_->profile();
+  std::vector<const void*> addresses;
+  const auto issue = [&](const Step& step) {
+    addresses.clear();
+    for (const Operand& operand : step.operands)
+      addresses.push_back((operand.kind == Operand::kValue ? where[operand.index] : scratch) + operand.offset);
+    stream.queue().launch(*step.kernel, step.groups,
+                          {addresses.data(), addresses.size(), step.numbers.data(), step.numbers.size()});
+    stream.issued();
+  };
+  if (!profile.callback) {
+    for (const Step& step : steps_) issue(step);
+    stream.queue().flush();
+    return;
+  }
+  stream.synchronize();
+  size_t next = 0;
+  for (size_t node = 0; node < nodes_; ++node) {
+    const uint64_t begin = nanoseconds();
+    const char* label = "nothing";
+    for (; next < steps_.size() && steps_[next].node == node; ++next) {
+      label = steps_[next].label.c_str();
+      issue(steps_[next]);
+    }
+    stream.synchronize();
+    profile.callback(profile.user, node, label, begin, nanoseconds());
+  }
+}

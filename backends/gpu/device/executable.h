@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// A compiled graph: its launches in order, each with its kernel and where its operands lie.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "gpu/device/device.h"
+#include "gpu/lowering/work.h"
+
+struct transom_executable : Handle {
+ public:
+  // Throws Failure where the graph breaks the interface, or needs what the device has not.
+  transom_executable(transom_device* device, const transom_graph& graph);
+  // Issues the launches to the stream; with a profile, waits for each node.
+  void run(const transom_launch& launch) const;
+  const char* describe() const { return description_.c_str(); }
+
+ private:
+  struct Value {
+    size_t bytes;
+    int64_t arena_offset;  // -1: bound
+  };
+  struct Step {
+    const transom::gpu::Kernel* kernel;
+    uint64_t groups;
+    std::vector<transom::gpu::Operand> operands;
+    std::vector<int64_t> numbers;
+    size_t node;
+    std::string label;
+  };
+
+  std::vector<std::byte*> places(const transom_launch& launch) const;
+
+  transom_device* device_;
+  std::vector<Value> values_;
+  std::vector<size_t> inputs_, outputs_;
+  std::vector<Step> steps_;
+  size_t nodes_ = 0, arena_bytes_, scratch_bytes_ = 0;
+  std::string description_;
+};

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// gather and scatter_add. Indices outside of x are moved to its nearest end, so that no kernel leaves its memory.
+#include "gpu/lowering/lowering.h"
+
+namespace transom::gpu {
+namespace {
+
+struct Picks {
+  int64_t outer, extent, inner, count;  // of x[outer, extent, inner]; count: indices
+  transom_dtype index_type;
+};
+
+Picks picks_of(const Work& work) {
+  const Type &x = work.node.input(0), &indices = work.node.input(1);
+  const auto axis = static_cast<size_t>(work.node.integer("axis"));
+  if (axis >= x.rank()) backend::fail(TRANSOM_INVALID_ARGUMENT, "{}: no axis {}", work.node.place(), axis);
+  return {backend::product(x.shape, 0, axis), x.shape[axis], backend::product(x.shape, axis + 1, x.rank()),
+          indices.count(), indices.dtype};
+}
+
+void lower_gather(Emitter& emitter, const Work& work, const Picks& p) {
+  const Type &x = work.node.input(0), &y = work.node.output();
+  if (y.count() == 0) return;
+  const size_t element = backend::element_size(x.dtype);
+  const char* type = element == 1 ? "u8" : element == 2 ? "u16" : element == 4 ? "u32" : "u64";
+  KernelText text(is_wide(x) || is_wide(y));
+  const std::string from = text.address(work.inputs[0], type), to = text.address(work.outputs[0], type);
+  const std::string indices = text.address(work.inputs[1], storage_type(p.index_type));
+  const std::string inner = text.number(p.inner), count = text.number(p.count), extent = text.number(p.extent);
+  text.line("{} {{", loop_over("i", text.number(y.count())));
+  text.line("const idx column = i % {0}, row = i / {0}, pick = row % {1}, outer = row / {1};", inner, count);
+  text.line("i64 at = (i64){0}[pick];\nat = at < 0 ? 0 : at >= {1} ? {1} - 1 : at;", indices, extent);
+  text.line("{}[i] = {}[(outer * {} + (idx)at) * {} + column];\n}}", to, from, extent, inner);
+  emitter.launch(text, groups_for(y.count()), "gather");
+}
+
+// The indices are sorted with their places; the first of each run adds all of its run, in the order of their places.
+void lower_scatter_add(Emitter& emitter, const Work& work, const Picks& p) {
+  const Type& x = work.node.input(0);
+  lower_copy(emitter, work.inputs[0], work.outputs[0], static_cast<int64_t>(x.bytes()), "scatter_add copy");
+  const int64_t count = p.outer * p.count * p.inner;
+  if (count == 0 || p.extent == 0) return;
+  const Operand pairs = emitter.scratch(p.count * 16);
+  {
+    KernelText text;
+    const std::string indices = text.address(work.inputs[1], storage_type(p.index_type));
+    const std::string keys = text.address(pairs, "u64"), order = text.address(pairs, "i64");
+    const std::string n = text.number(p.count), extent = text.number(p.extent);
+    text.line("GLOBAL u64* key = {};\nGLOBAL i64* place = {} + {};", keys, order, n);
+    text.line("for (idx i = THREAD; i < {}; i += {}) {{", n, kGroup);
+    text.line("i64 at = (i64){0}[i];\nat = at < 0 ? 0 : at >= {1} ? {1} - 1 : at;", indices, extent);
+    text.line("key[i] = (u64)at;\nplace[i] = i;\n}}");
+    write_sort(text, "key", "place", n);
+    emitter.launch(text, 1, "scatter_add order");
+  }
+  KernelText text(is_wide(x) || count >= (int64_t{1} << 30));
+  const char* type = compute_type(x.dtype);
+  const std::string updates = text.address(work.inputs[2], storage_type(x.dtype));
+  const std::string to = text.address(work.outputs[0], storage_type(x.dtype));
+  const std::string keys = text.address(pairs, "u64"), order = text.address(pairs, "i64");
+  const std::string n = text.number(p.count), inner = text.number(p.inner), extent = text.number(p.extent);
+  text.line("{} {{", loop_over("i", text.number(count)));
+  text.line("const idx column = i % {0}, row = i / {0}, pick = row % {1}, outer = row / {1};", inner, n);
+  text.line("const u64 at = {}[pick];", keys);
+  text.line("if (pick > 0 && {}[pick - 1] == at) continue;", keys);
+  text.line("const idx target = (outer * {} + (idx)at) * {} + column;", extent, inner);
+  text.line("{} sum = {};", type, load(text, x.dtype, to, "target"));
+  text.line("for (idx k = pick; k < {} && {}[k] == at; ++k) {{", n, keys);
+  text.line("const idx source = (outer * {0} + (idx){1}[{0} + k]) * {2} + column;", n, order, inner);
+  const std::string update = load(text, x.dtype, updates, "source");
+  if (backend::is_floating(x.dtype)) text.line("sum += {};\n}}", update);
+  else text.line("sum = ({})((u64)sum + (u64){});\n}}", type, update);
+  text.line("{}\n}}", store(text, x.dtype, to, "target", "sum"));
+  emitter.launch(text, groups_for(count, 1), "scatter_add");
+}
+
+}  // namespace
+
+void lower_indexing(Emitter& emitter, const Work& work) {
+  const Picks p = picks_of(work);
+  if (work.node.op() == "gather") {
+    if (p.extent == 0 && work.node.output().count() > 0)
+      backend::fail(TRANSOM_INVALID_ARGUMENT, "gather: expected elements to pick from, found none");
+    return lower_gather(emitter, work, p);
+  }
+  lower_scatter_add(emitter, work, p);
+}
+
+}  // namespace transom::gpu

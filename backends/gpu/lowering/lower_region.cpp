@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// Element-wise primitives and fusions of them: one pass over memory. A sum over all elements of an f32 joins them; its
+// pieces depend on the count alone, so that it has the same bits fused and by itself.
+#include "gpu/lowering/lowering.h"
+#include "gpu/source/region_text.h"
+
+namespace transom::gpu {
+namespace {
+
+constexpr int64_t kPiece = 16 * kGroup;  // elements of a total that one group adds
+
+struct Output {
+  size_t value;   // of the region
+  bool total;     // the sum of `value` over all places
+  Operand place;  // where it, or the sums of the pieces of a total, are written
+};
+
+void sum_pieces(Emitter& emitter, const Operand& pieces, int64_t count, const Operand& to) {
+  KernelText text;
+  const std::string from = text.address(pieces, "float"), out = text.address(to, "float");
+  text.local("float", "sums", kGroup);
+  text.line("float sum = 0.0f;");
+  text.line("for (idx i = THREAD; i < {}; i += {}) sum += {}[i];", text.number(count), kGroup, from);
+  write_group_sum(text, "sum", "sums");
+  text.line("if (THREAD == 0) {}[0] = sum;", out);
+  emitter.launch(text, 1, "sum of pieces");
+}
+
+std::string label_of(const Region& region) {
+  std::string label;
+  for (const Region::Member& member : region.members) {
+    if (member.node.op() == "constant" || member.node.op() == "broadcast" || member.node.op() == "reshape") continue;
+    if (label.size() > 60) return label + " ...";
+    label += (label.empty() ? "" : "+") + member.node.op();
+  }
+  return label.empty() ? "copy" : label;
+}
+
+}  // namespace
+
+void write_group_sum(KernelText& text, const std::string& name, const std::string& memory) {
+  text.line("{}[THREAD] = {};\nBARRIER;", memory, name);
+  text.line("for (int span = {}; span > 0; span >>= 1) {{", kGroup / 2);
+  text.line("if (THREAD < span) {0}[THREAD] += {0}[THREAD + span];\nBARRIER;\n}}", memory);
+  text.line("{} = {}[0];\nBARRIER;", name, memory);
+}
+
+void lower_region(Emitter& emitter, const Work& work, const transom_graph* graph) {
+  const Region region = graph ? Region(*graph) : Region(work.node);
+  if (region.inputs.size() != work.inputs.size() || region.outputs.size() != work.outputs.size())
+    backend::fail(TRANSOM_INVALID_ARGUMENT, "{}: its region has other inputs and outputs than the node", work.node.place());
+
+  int64_t count = -1;
+  std::vector<Output> outputs;
+  int64_t totals = 0;
+  for (size_t i = 0; i < region.outputs.size(); ++i) {
+    const Region::Member* maker = region.maker(region.outputs[i]);
+    const bool total = maker && maker->node.op() == "reduce_sum";
+    const size_t value = total ? maker->inputs.at(0) : region.outputs[i];
+    if (total && region.types[value].dtype != TRANSOM_FLOAT32)
+      backend::fail(TRANSOM_UNSUPPORTED, "{}: expected a total of f32", work.node.place());
+    if (count >= 0 && region.types[value].count() != count)
+      backend::fail(TRANSOM_UNSUPPORTED, "{}: expected outputs of one size", work.node.place());
+    count = region.types[value].count();
+    totals += total;
+    outputs.push_back({value, total, work.outputs[i]});
+  }
+  if (count <= 0 && totals == 0) return;
+
+  const int64_t pieces = std::max<int64_t>(divided_up(count, kPiece), 1);
+  std::vector<Operand> finals;
+  for (Output& output : outputs)
+    if (output.total && pieces > 1) {
+      finals.push_back(output.place);
+      output.place = emitter.scratch(pieces * 4);
+    }
+
+  KernelText text(count >= (int64_t{1} << 30));
+  RegionText values(text, region, work.inputs);
+  const auto write_element = [&] {
+    std::vector<std::pair<std::string, const Output*>> results;
+    for (const Output& output : outputs) results.emplace_back(values.at(output.value, "i"), &output);
+    size_t k = 0;
+    for (const auto& [name, output] : results) {  // after all reads: an output may lie on an input
+      if (output->total) {
+        text.line("sum{} += {};", k++, name);
+      } else {
+        const transom_dtype dtype = region.types[output->value].dtype;
+        text.line("{}", store(text, dtype, text.address(output->place, storage_type(dtype)), "i", name));
+      }
+    }
+  };
+  if (totals == 0) {
+    const std::string n = text.number(count);
+    text.line("{} {{", loop_over("i", n));
+    write_element();
+    text.line("}}");
+    emitter.launch(text, groups_for(count), label_of(region));
+    return;
+  }
+  const std::string n = text.number(count);
+  text.local("float", "sums", kGroup);
+  for (int64_t k = 0; k < totals; ++k) text.line("float sum{} = 0.0f;", k);
+  text.line("const idx end = (GROUP + 1) * {0} < {1} ? (GROUP + 1) * {0} : {1};", kPiece, n);
+  text.line("for (idx i = GROUP * {} + THREAD; i < end; i += {}) {{", kPiece, kGroup);
+  write_element();
+  text.line("}}");
+  int64_t k = 0;
+  for (const Output& output : outputs) {
+    if (!output.total) continue;
+    write_group_sum(text, fmt::format("sum{}", k), "sums");
+    text.line("if (THREAD == 0) {}[GROUP] = sum{};", text.address(output.place, "float"), k++);
+  }
+  emitter.launch(text, pieces, label_of(region));
+  size_t f = 0;
+  for (const Output& output : outputs)
+    if (output.total && pieces > 1) sum_pieces(emitter, output.place, pieces, finals[f++]);
+}
+
+}  // namespace transom::gpu

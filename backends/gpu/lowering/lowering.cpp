@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/lowering/lowering.h"
+
+#include <map>
+
+#include "gpu/source/elementwise_text.h"
+
+namespace transom::gpu {
+namespace {
+
+using Lower = void (*)(Emitter&, const Work&);
+
+void lower_alone(Emitter& emitter, const Work& work) { lower_region(emitter, work, nullptr); }
+
+const std::map<std::string, Lower, std::less<>>& operations() {
+  static const std::map<std::string, Lower, std::less<>> table = {
+      {"reshape", lower_movement},
+      {"permute", lower_movement},
+      {"broadcast", lower_movement},
+      {"slice", lower_movement},
+      {"pad", lower_movement},
+      {"concatenate", lower_movement},
+      {"reverse", lower_movement},
+      {"dynamic_slice", lower_movement},
+      {"dynamic_update_slice", lower_movement},
+      {"iota", lower_alone},
+      {"constant", lower_alone},
+      {"random_bits", lower_alone},
+      {"reduce_sum", lower_reduction},
+      {"reduce_max", lower_reduction},
+      {"reduce_min", lower_reduction},
+      {"arg_max", lower_arg},
+      {"arg_min", lower_arg},
+      {"cumulative_sum", lower_cumulative_sum},
+      {"sort", lower_ordering},
+      {"top_k", lower_ordering},
+      {"gather", lower_indexing},
+      {"scatter_add", lower_indexing},
+      {"dot_general", lower_product},
+      {"linear", lower_product},
+      {"convolution", lower_convolution},
+      {"convolution_input_gradient", lower_convolution},
+      {"convolution_weight_gradient", lower_convolution},
+      {"softmax", lower_rows},
+      {"log_softmax", lower_rows},
+      {"softmax_gradient", lower_rows},
+      {"log_softmax_gradient", lower_rows},
+      {"layer_norm", lower_rows},
+      {"layer_norm_gradient", lower_rows},
+      {"rms_norm", lower_rows},
+      {"rms_norm_gradient", lower_rows},
+      {"cross_entropy", lower_rows},
+      {"cross_entropy_gradient", lower_rows},
+  };
+  return table;
+}
+
+}  // namespace
+
+void lower_node(Emitter& emitter, const Work& work) {
+  const std::string& op = work.node.op();
+  if (op == "fusion") {
+    if (!work.region) backend::fail(TRANSOM_INVALID_ARGUMENT, "{}: expected a region", work.node.place());
+    return lower_region(emitter, work, work.region);
+  }
+  if (is_elementwise(op)) return lower_alone(emitter, work);
+  const auto found = operations().find(op);
+  if (found == operations().end())
+    backend::fail(TRANSOM_UNSUPPORTED, "{}: the device has no such operation", work.node.place());
+  found->second(emitter, work);
+}
+
+bool claims_composite(std::string_view op, const transom_value* inputs, size_t inputs_count) {
+  if (op == "fusion") return true;
+  // What no primitive is, and the table has.
+  const auto found = operations().find(op);
+  if (found == operations().end() || (found->second != lower_rows && op != "linear")) return false;
+  return inputs_count > 0 && backend::is_floating(static_cast<transom_dtype>(inputs[0].dtype));
+}
+
+}  // namespace transom::gpu

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/lowering/work.h"
+
+#include <algorithm>
+
+namespace transom::gpu {
+
+Operand Emitter::scratch(int64_t bytes) {
+  const Operand place{Operand::kScratch, 0, scratch_};
+  scratch_ += (static_cast<size_t>(bytes) + 255) / 256 * 256;
+  scratch_bytes = std::max(scratch_bytes, scratch_);
+  return place;
+}
+
+void Emitter::launch(const KernelText& text, int64_t groups, std::string label) {
+  if (groups <= 0) return;
+  if (groups > INT32_MAX) backend::fail(TRANSOM_UNSUPPORTED, "{}: expected at most 2^31 groups, found {}", label, groups);
+  launches.push_back({text.text(dialect_), static_cast<uint64_t>(groups), text.operands(), text.numbers(), node_,
+                      std::move(label)});
+}
+
+int64_t groups_for(int64_t count, int64_t a_thread) {
+  return std::clamp<int64_t>(divided_up(count, a_thread * kGroup), count > 0 ? 1 : 0, 1 << 14);
+}
+
+std::string loop_over(const std::string& name, const std::string& count) {
+  return fmt::format("for (idx {0} = GROUP * {2} + THREAD; {0} < {1}; {0} += GROUPS * {2})", name, count, kGroup);
+}
+
+}  // namespace transom::gpu
