@@ -24,7 +24,7 @@ void set_architecture(Config& config, const fs::path& index, const std::string& 
   for (const auto& [name, entry] :
        parse_bundle_index(std::as_bytes(std::span(text.data(), text.size())), index.string()).entries) {
     if (name == "output_weights" && entry.shape.size() == 2) {
-      config.set("num_labels", entry.shape[0]);
+      set_field(config, "num_labels", entry.shape[0]);
       head = "ForSequenceClassification";
     }
     if (name == "cls/squad/output_weights") head = "ForQuestionAnswering";
@@ -32,7 +32,7 @@ void set_architecture(Config& config, const fs::path& index, const std::string& 
     if (name == "cls/seq_relationship/output_weights") head = "ForPreTraining";
   }
   if (prefix == "Albert" && head == "ForPreTraining") head = "ForMaskedLM";  // the other head has no class here
-  config.set("architectures", Json::array({prefix + head}));
+  set_field(config, "architectures", Json::array({prefix + head}));
 }
 
 }  // namespace
@@ -42,7 +42,7 @@ Config read_model_config(const fs::path& directory) {
     for (const GoogleConfig& google : kGoogleConfigs) {
       if (!path_exists(directory / google.file)) continue;
       Config config = Config::read(directory / google.file);
-      if (!config.has("model_type")) config.set("model_type", google.model_type);
+      if (!config.has("model_type")) set_field(config, "model_type", google.model_type);
       const auto index = tensorflow_index(directory);
       if (index && !config.has("architectures")) set_architecture(config, *index, google.prefix);
       return config;
