@@ -14,9 +14,9 @@
  * the newest functions; both work.
  *   - In an array of such structs (transom_graph.nodes) struct_size is the step from one element to the next: never
  * index it with the size that your header knows.
- *   - transom_value, transom_attribute, transom_binding and transom_error have no struct_size. What a later version
- * says about values (a layout) stands in an array beside transom_graph.values, in the same order, at the end of
- * transom_graph.
+ *   - transom_value, transom_attribute, transom_binding, transom_bytes and transom_error have no struct_size. What a
+ * later version says about values (a layout) stands in an array beside transom_graph.values, in the same order, at the
+ * end of transom_graph.
  *   - Functions return a transom_status. On failure they write one line of text into `error` (never null), say what was
  *     expected and what was found, and leave their outputs untouched. No C++ exception may cross this interface.
  *   - Memory that a caller passes is the caller's, and may be freed when the call returns, unless a comment says else.
@@ -31,7 +31,8 @@
  * Versions: 1.0 the first. 1.1 adds handles to transom_memory_statistics, and to the table: host_allocate, host_free,
  * event_query, event_synchronize, communicator_abort, memory_reset_peak, device_report. 1.2: the id of a communicator
  * may say over which transport. 1.3 adds release to transom_host. 1.4 adds to the table: all_to_all, send, receive,
- * message_group_begin, message_group_end; a process may be in several communicators.
+ * message_group_begin, message_group_end; a process may be in several communicators. 1.5 adds exchange to transom_host,
+ * and supports to the table.
  * docs/device-plugins.md leads through this header.
  */
 #ifndef TRANSOM_DEVICE_PLUGIN_H
@@ -45,7 +46,7 @@ extern "C" {
 #endif
 
 #define TRANSOM_PLUGIN_MAJOR 1 /* changes break plugins; the host refuses another major version */
-#define TRANSOM_PLUGIN_MINOR 4 /* additions only */
+#define TRANSOM_PLUGIN_MINOR 5 /* additions only */
 
 #if defined(__GNUC__)
 #define TRANSOM_PLUGIN_EXPORT __attribute__((visibility("default")))
@@ -223,6 +224,11 @@ typedef enum transom_log_level {
   TRANSOM_LOG_WARNING = 2
 } transom_log_level;
 
+typedef struct transom_bytes {
+  const void* data;
+  size_t bytes;
+} transom_bytes;
+
 typedef struct transom_host {
   size_t struct_size;
   uint32_t major, minor; /* of the interface that the host speaks */
@@ -233,6 +239,14 @@ typedef struct transom_host {
   /* (since 1.3, may be null) Imported memory that the plugin has a copy of in a form of its own. It stays readable, yet
    * what comes from a file leaves memory until it is read again. */
   void (*release)(const void* data, size_t bytes);
+  /* (since 1.5, may be null) What the ranks of a communicator tell each other while they make it, over the connections
+   * that the host has: addresses, ids. To be called within communicator_create, with its id, rank and ranks, and as
+   * often by each of the ranks. mine[r] is for rank r, of any length and possibly empty; `take` is called for each rank
+   * with what it had for this one, before exchange returns. Where the host has not joined other processes, the ranks
+   * are threads of this one. Fails with TRANSOM_DEVICE_LOST where a rank is lost or does not come. */
+  transom_status (*exchange)(const unsigned char id[256], uint32_t rank, uint32_t ranks, const transom_bytes* mine,
+                             void (*take)(void* context, uint32_t rank, const void* data, size_t bytes), void* context,
+                             transom_error* error);
 } transom_host;
 
 /* ---- the table of a plugin -------------------------------------------------------------------------------------- */
@@ -368,6 +382,14 @@ typedef struct transom_plugin {
                             uint32_t from_rank, transom_error* error);
   transom_status (*message_group_begin)(transom_communicator*, transom_error* error);
   transom_status (*message_group_end)(transom_communicator*, transom_error* error);
+
+  /* ---- since 1.5 */
+
+  /* (optional) 1: the device runs the one node of this graph, a primitive or a composite that it claims; 0: the host
+   * runs it on the reference device, between programs, and copies. No arena offsets are given, and no regions. Without
+   * this function a device is thought to run all nodes, until it refuses to compile a graph with TRANSOM_UNSUPPORTED:
+   * then the host compiles its nodes one by one, and those that are refused so are the host's from then on. */
+  int32_t (*supports)(transom_device*, const transom_graph* node);
 } transom_plugin;
 
 /* The one exported symbol. Fills in `plugin`; returns TRANSOM_UNSUPPORTED if it cannot speak the host's major version.

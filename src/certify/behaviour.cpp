@@ -88,9 +88,10 @@ std::string donation_changes_nothing(const std::shared_ptr<Device>& device, uint
 
 std::string replay_equals_the_run(const std::shared_ptr<Device>& device, uint64_t seed) {
   const Step shape(seed);
-  const auto program = std::make_shared<const Program>(
-      device, shape.graph,
-      ProgramOptions{std::vector<bool>(shape.inputs.size(), false), std::vector<bool>(shape.inputs.size(), false)});
+  const auto program =
+      std::make_shared<const Program>(device, shape.graph,
+                                      ProgramOptions{std::vector<bool>(shape.inputs.size(), false),
+                                                     std::vector<bool>(shape.inputs.size(), false), false});
   const auto buffers_of = [&](Step& step) {
     std::vector<std::shared_ptr<Buffer>> buffers;
     for (Array& input : step.inputs) buffers.push_back(device->upload(encode(input)));
@@ -225,7 +226,7 @@ int64_t resident_bytes() {
 
 std::string leaks_nothing(const std::shared_ptr<Device>& device, uint64_t seed) {
   Step step(seed);
-  const Program program(device, step.graph, {std::vector<bool>(3, false), std::vector<bool>(3, false)});
+  const Program program(device, step.graph, {std::vector<bool>(3, false), std::vector<bool>(3, false), false});
   std::vector<std::shared_ptr<Buffer>> buffers;
   for (Array& input : step.inputs) buffers.push_back(device->upload(encode(input)));
   const auto run = [&](int times) {

@@ -19,7 +19,7 @@ constexpr int64_t kMostElements = 1 << 14;
 // These tell the compiler something and compute nothing, or have no record to compute by.
 bool is_placeholder(const Operation& operation) {
   return operation.name == "input" || operation.name == "fusion" || operation.name == "row_fusion" ||
-         operation.name == "checkpoint";
+         operation.name == "checkpoint" || operation.name == "on_host";
 }
 
 bool one_of(std::string_view name, std::initializer_list<std::string_view> names) {

@@ -47,7 +47,7 @@ std::vector<Array> evaluate(const Graph& graph, std::span<const Array> inputs) {
 std::vector<Array> run_on(const std::shared_ptr<Device>& device, const Graph& graph, std::span<Array> inputs,
                           bool donate) {
   const std::vector<bool> donated(inputs.size(), donate), frozen(inputs.size(), false);
-  const Program program(device, graph, {donated, frozen});
+  const Program program(device, graph, {donated, frozen, false});  // the device alone, without the host's help
   std::vector<std::shared_ptr<Buffer>> buffers;
   for (Array& input : inputs) {
     const std::vector<std::byte> bytes = encode(input);

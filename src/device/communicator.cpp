@@ -2,6 +2,7 @@
 #include "device/communicator.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "base/error.h"
 
@@ -36,6 +37,8 @@ CommunicatorId make_communicator_id(const Device& device, const CommunicatorOpti
 
 Communicator::Communicator(Device& device, const CommunicatorId& id, uint32_t rank, uint32_t ranks)
     : device_(device), rank_(rank), ranks_(ranks) {
+  static std::atomic<uint64_t> last{0};
+  number_ = ++last;
   expect_collectives(device);
   const transom_plugin& table = device.table();
   transom_error error{};
@@ -51,6 +54,7 @@ Communicator::Communicator(Device& device, const CommunicatorId& id, uint32_t ra
 }
 
 Communicator::~Communicator() {
+  groups_.clear();
   const transom_plugin& table = device_.table();
   table.event_destroy(event_);
   table.stream_destroy(stream_);
@@ -64,13 +68,36 @@ void Communicator::follow_device() {
   device_.expect_ok(device_.table().event_wait(event_, stream_, &error), error);
 }
 
-void Communicator::start_all_reduce(const Buffer& buffer, DType dtype) {
+void Communicator::start(Collective kind, const Buffer& from, const Buffer& to, DType dtype) {
+  const transom_plugin& table = device_.table();
+  const bool gathers = kind == Collective::kAllGather, scatters = kind == Collective::kReduceScatter;
+  const size_t parts_of_from = gathers ? 1 : ranks_, parts_of_to = scatters ? 1 : ranks_;
+  const size_t count = count_of(from, dtype);
+  if (kind != Collective::kAllReduce &&
+      (count % parts_of_from != 0 || from.bytes() / parts_of_from * parts_of_to != to.bytes()))
+    fail("a collective of {} ranks: {} bytes do not become {}", ranks_, from.bytes(), to.bytes());
   follow_device();
+  const transom_binding source{from.handle(), 0}, target{to.handle(), 0};
+  const auto type = static_cast<int32_t>(dtype);
   transom_error error{};
-  device_.expect_ok(
-      device_.table().all_reduce(handle_, stream_, {buffer.handle(), 0}, {buffer.handle(), 0}, count_of(buffer, dtype),
-                                 static_cast<int32_t>(dtype), TRANSOM_SUM, &error),
-      error);
+  transom_status status = TRANSOM_OK;
+  switch (kind) {
+    case Collective::kAllReduce:
+      if (from.bytes() != to.bytes()) fail("a sum of {} bytes is to become {}", from.bytes(), to.bytes());
+      status = table.all_reduce(handle_, stream_, source, target, count, type, TRANSOM_SUM, &error);
+      break;
+    case Collective::kAllGather:
+      status = table.all_gather(handle_, stream_, source, target, count, type, &error);
+      break;
+    case Collective::kReduceScatter:
+      status = table.reduce_scatter(handle_, stream_, source, target, count / ranks_, type, TRANSOM_SUM, &error);
+      break;
+    case Collective::kAllToAll:
+      if (!table.all_to_all) fail(ErrorKind::kDevice, "{}: not supported: all_to_all", device_.name());
+      status = table.all_to_all(handle_, stream_, source, target, count / ranks_, type, &error);
+      break;
+  }
+  device_.expect_ok(status, error);
 }
 
 void Communicator::start_broadcast(const Buffer& buffer, DType dtype) {
@@ -88,8 +115,34 @@ void Communicator::wait() {
   device_.expect_ok(device_.table().event_wait(event_, device_.stream(), &error), error);
 }
 
+void Communicator::record(transom_event* event) {
+  transom_error error{};
+  device_.expect_ok(device_.table().event_record(event, stream_, &error), error);
+}
+
+Communicator& Communicator::group(const std::vector<int64_t>& ranks) {
+  const auto place = std::lower_bound(ranks.begin(), ranks.end(), static_cast<int64_t>(rank_));
+  if (place == ranks.end() || *place != rank_ || ranks.back() >= ranks_ || ranks.front() < 0)
+    fail("expected a group of ranks below {} with this rank, {}, in it, found [{}]", ranks_, rank_,
+         fmt::join(ranks, ", "));
+  if (ranks.size() == ranks_) return *this;
+  {
+    const std::lock_guard lock(groups_mutex_);
+    if (const auto found = groups_.find(ranks); found != groups_.end()) return *found->second;
+  }
+  if (!make_group_) fail(ErrorKind::kDevice, "{}: expected a process group that makes groups of ranks", device_.name());
+  std::unique_ptr<Communicator> made = make_group_(ranks);
+  const std::lock_guard lock(groups_mutex_);
+  if (aborted_) fail(ErrorKind::kDevice, "{}: the group of all ranks was given up", device_.name());
+  return *groups_.emplace(ranks, std::move(made)).first->second;
+}
+
 void Communicator::abort() {
-  if (device_.table().communicator_abort) device_.table().communicator_abort(handle_);
+  if (!device_.table().communicator_abort) return;
+  device_.table().communicator_abort(handle_);
+  const std::lock_guard lock(groups_mutex_);
+  aborted_ = true;
+  for (const auto& [ranks, group] : groups_) group->abort();
 }
 
 }  // namespace transom

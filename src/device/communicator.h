@@ -4,8 +4,12 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "device/device.h"
 #include "transom/dtype.h"
@@ -23,6 +27,9 @@ struct CommunicatorOptions {
 // What the other processes join by; made by one of them. Throws where the device has no collectives or not this way.
 CommunicatorId make_communicator_id(const Device& device, const CommunicatorOptions& options);
 
+// See device_plugin.h for what each does, and which elements go where.
+enum class Collective { kAllReduce, kAllGather, kReduceScatter, kAllToAll };
+
 // Not thread-safe, but for abort. The device must outlive it.
 class Communicator {
  public:
@@ -35,14 +42,28 @@ class Communicator {
   uint32_t rank() const { return rank_; }
   uint32_t ranks() const { return ranks_; }
 
-  // Starts to sum a whole buffer over the ranks, in place, once the device's stream has passed what was issued so far;
-  // what is issued to it afterwards runs at the same time.
-  void start_all_reduce(const Buffer& buffer, DType dtype);
+  // No other communicator of the process has it, now or later.
+  uint64_t number() const { return number_; }
+
+  // Starts a collective of whole buffers once the device's stream has passed what was issued so far; what is issued to
+  // it afterwards runs at the same time. Sums may work in place. Throws where the sizes of the buffers do not fit, or
+  // where the device has no such collective.
+  void start(Collective kind, const Buffer& from, const Buffer& to, DType dtype);
   // Starts to give rank 0's contents to all.
   void start_broadcast(const Buffer& buffer, DType dtype);
   // The device's stream goes on when all that was started is done.
   void wait();
-  // Ends all waiting for other ranks, on this and every other thread; nothing works afterwards.
+  // The event happens when all that was started so far is done.
+  void record(transom_event* event);
+
+  // The group of these ranks of this communicator, rising, among them this one. It is made when it is first asked for,
+  // which all of its ranks do, in one order where they share several. Throws where they do not come, or where nothing
+  // makes groups (see make_groups_by).
+  Communicator& group(const std::vector<int64_t>& ranks);
+  // Makes the communicator of the ranks of a group, which all of them call together.
+  using MakeGroup = std::function<std::unique_ptr<Communicator>(const std::vector<int64_t>& ranks)>;
+  void make_groups_by(MakeGroup make_group) { make_group_ = std::move(make_group); }
+  // Ends all waiting for other ranks, of its groups too, on this and every other thread; nothing works afterwards.
   void abort();
 
  private:
@@ -52,6 +73,11 @@ class Communicator {
   transom_communicator* handle_ = nullptr;
   transom_stream* stream_ = nullptr;
   transom_event* event_ = nullptr;
+  uint64_t number_;
+  MakeGroup make_group_;
+  std::mutex groups_mutex_;  // for abort
+  std::map<std::vector<int64_t>, std::unique_ptr<Communicator>> groups_;
+  bool aborted_ = false;
 };
 
 }  // namespace transom

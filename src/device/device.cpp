@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "device/communicator.h"
+#include "device/upload_staging.h"
 
 namespace transom {
 
@@ -62,6 +63,7 @@ void Device::expect_ok(transom_status status, const transom_error& error) const 
 void Device::join(std::unique_ptr<Communicator> communicator) { communicator_ = std::move(communicator); }
 
 Device::~Device() {
+  end_uploads(*this);
   communicator_.reset();
   // The arena's buffer holds no reference that would keep the device alive: it is made without one, see arena().
   arena_.reset();
@@ -85,7 +87,7 @@ std::shared_ptr<Buffer> Device::upload(std::span<const std::byte> bytes) {
     if (!bytes.empty()) std::memcpy(table().buffer_host_pointer(buffer->handle()), bytes.data(), bytes.size());
     return buffer;
   }
-  buffer->write(bytes);
+  if (has(TRANSOM_DEVICE_HOST_MEMORY) || !start_upload(*this, bytes, *buffer)) buffer->write(bytes);
   return buffer;
 }
 

@@ -13,6 +13,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/threads.h"
+#include "device/exchange.h"
 #include "device/probe.h"
 
 namespace transom {
@@ -32,7 +33,8 @@ const transom_host& host() {
       .release =
           [](const void* data, size_t bytes) {
             release_mapped({static_cast<const std::byte*>(data), bytes});
-          }};
+          },
+      .exchange = exchange_of_host};
   return value;
 }
 

@@ -28,7 +28,8 @@ void load(const char* file) noexcept {
                                     .log = [](int32_t, const char*) {},
                                     .threads = 1,
                                     .parallel = one_after_the_other,
-                                    .release = [](const void*, size_t) {}};
+                                    .release = [](const void*, size_t) {},
+                                    .exchange = nullptr};
   transom_plugin table{};
   table.struct_size = sizeof table;
   transom_error error{};

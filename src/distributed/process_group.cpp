@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "base/error.h"
 #include "device/communicator.h"
+#include "distributed/group_maker.h"
 #include "distributed/launch.h"
 
 namespace transom {
@@ -18,7 +20,7 @@ ProcessGroup::ProcessGroup(const Launch& launch, const ProcessGroupOptions& opti
   allow_files(static_cast<uint64_t>(launch.ranks) * (is_main() ? 2 : 1) + kOthers);
   const StoreOptions store{.timeout = options.timeout};
   if (is_main()) server_ = std::make_unique<StoreServer>(launch, store);
-  client_ = std::make_unique<StoreClient>(launch, store);
+  client_ = std::make_shared<StoreClient>(launch, store);
   std::string failure;
   try {
     // All ranks compute with one kind of device; else their collectives would wait for each other for ever.
@@ -28,20 +30,15 @@ ProcessGroup::ProcessGroup(const Launch& launch, const ProcessGroupOptions& opti
       if (kinds[rank] != kinds[0])
         fail(ErrorKind::kDevice, "rank {} computes on {}, rank 0 on {}; give all of them the same --device", rank,
              quoted(kinds[rank]), quoted(kinds[0]));
-    std::string mine;
-    if (is_main()) {
-      const CommunicatorId id = make_communicator_id(
-          *device_, {.transport = options.backend,
-                     .address = launch_.master_address,
-                     .timeout = static_cast<int64_t>(std::ceil(std::min<double>(options.timeout, UINT32_MAX)))});
-      mine.assign(id.begin(), id.end());
-    }
-    const std::string text = from_main(mine);
-    CommunicatorId id{};
-    if (text.size() != id.size()) fail(ErrorKind::kDevice, "expected a communicator's id of {} bytes", id.size());
-    std::copy(text.begin(), text.end(), id.begin());
-    device_->join(std::make_unique<Communicator>(*device_, id, static_cast<uint32_t>(launch_.rank),
-                                                 static_cast<uint32_t>(launch_.ranks)));
+    std::vector<int64_t> all(static_cast<size_t>(size()));
+    std::iota(all.begin(), all.end(), 0);
+    const auto maker = std::make_shared<GroupMaker>(
+        *device_, client_, rank(),
+        CommunicatorOptions{.transport = options.backend,
+                            .address = launch_.master_address,
+                            .timeout = static_cast<int64_t>(std::ceil(std::min<double>(options.timeout, UINT32_MAX)))});
+    device_->join(maker->make(all));
+    device_->communicator()->make_groups_by([maker](const std::vector<int64_t>& ranks) { return maker->make(ranks); });
     client_->on_loss([device = device_.get()] { device->communicator()->abort(); });
   } catch (const Error& error) {
     const ErrorKind kind = error.kind();
@@ -62,6 +59,8 @@ ProcessGroup::~ProcessGroup() {
     device_->join(nullptr);
     client_->leave();
   }
+  // After a failure the device keeps its communicator, which would keep the connection.
+  if (Communicator* communicator = device_->communicator()) communicator->make_groups_by({});
   client_.reset();
   server_.reset();
 }

@@ -38,7 +38,7 @@ class ProcessGroup {
   Launch launch_;
   std::shared_ptr<Device> device_;
   std::unique_ptr<StoreServer> server_;
-  std::unique_ptr<StoreClient> client_;
+  std::shared_ptr<StoreClient> client_;  // also of what makes groups for the device
   bool failed_ = false;
 };
 

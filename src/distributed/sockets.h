@@ -44,7 +44,19 @@ Socket listen_at(const std::string& host, uint16_t port);
 // Tries again until `end`, since the other side may not be there yet.
 Socket connect_to(const std::string& host, uint16_t port, Clock::time_point end);
 
-enum class FrameKind : uint32_t { kHello = 1, kWelcome, kGather, kAll, kFailure, kLost, kBye, kHeartbeat, kExchange };
+enum class FrameKind : uint32_t {
+  kHello = 1,
+  kWelcome,
+  kGather,
+  kAll,
+  kFailure,
+  kLost,
+  kBye,
+  kHeartbeat,
+  kExchange,
+  kGroupExchange,
+  kGroupAnswer
+};
 
 struct Frame {
   FrameKind kind{};

@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -45,6 +46,11 @@ class StoreServer {
 
  private:
   struct Guest;
+  struct GroupRound {
+    std::vector<size_t> ranks;
+    std::vector<std::optional<std::vector<std::string>>> brought;  // as `ranks`
+    Clock::time_point began;
+  };
   using Bytes = std::shared_ptr<const std::string>;  // of a frame, the same for all who get it
 
   void serve();
@@ -54,6 +60,7 @@ class StoreServer {
   void welcome_stranger(Guest& guest, const Frame& frame);
   void take(Guest& guest, const Frame& frame);
   void take_part(size_t rank, const Frame& frame);
+  void take_group_part(size_t rank, const Frame& frame);
   void answer_round();
   void send(Guest& guest, Bytes bytes);
   void flush(Guest& guest);
@@ -71,6 +78,7 @@ class StoreServer {
   std::vector<std::optional<std::string>> gathered_;  // of this round
   FrameKind round_kind_{};
   std::optional<Clock::time_point> round_began_, ending_, broke_;
+  std::map<std::string, GroupRound, std::less<>> group_rounds_;  // of some of the ranks, by name
   Clock::time_point looked_, beat_, accept_again_;
   Bytes for_main_;  // news of a loss, which rank 0 gets last: it may end as soon as it knows, and this thread with it
   bool welcomed_ = false;
@@ -97,6 +105,10 @@ class StoreClient {
   // The same where each rank gives something else to each: `parts` has one for each rank, and what comes back is what
   // each rank gave to this one. No rank gets what is not for it.
   std::vector<std::string> exchange(const std::vector<std::string>& parts);
+  // The same among some ranks, rising, of which this one is one: `parts` has one for each of them. The others need not
+  // know of it. `name` is the same for all of them, and no other exchange of theirs has it.
+  std::vector<std::string> exchange_among(const std::vector<int64_t>& ranks, const std::string& name,
+                                          const std::vector<std::string>& parts);
   // Tells the others why this rank ends. Returns which rank counts as the one that failed, which may be another that
   // was faster; nothing if the server does not say so soon.
   std::optional<LostRank> fail_with(const std::string& text);
@@ -121,6 +133,7 @@ class StoreClient {
   std::condition_variable changed_;
   bool welcomed_ = false, leaving_ = false, calling_ = false;
   std::optional<std::string> answer_;
+  std::map<std::string, std::vector<std::string>> group_answers_;  // by the name of the exchange
   std::optional<LostRank> lost_;
   std::function<void()> callback_;
   std::thread thread_;

@@ -134,6 +134,12 @@ void StoreClient::listen() {
       const std::lock_guard lock(mutex_);
       if (frame->kind == FrameKind::kWelcome) welcomed_ = true;
       if (frame->kind == FrameKind::kAll) answer_ = frame->contents;
+      if (frame->kind == FrameKind::kGroupAnswer)
+        if (auto fields = split_texts(frame->contents); fields && !fields->empty()) {
+          const std::string name = std::move(fields->front());
+          fields->erase(fields->begin());
+          group_answers_[name] = std::move(*fields);
+        }
       changed_.notify_all();
     }
   }
@@ -169,6 +175,31 @@ std::vector<std::string> StoreClient::exchange(const std::vector<std::string>& p
   if (parts.size() != static_cast<size_t>(launch_.ranks))
     fail(ErrorKind::kInternal, "expected a part for each of {} ranks, found {}", launch_.ranks, parts.size());
   return round(FrameKind::kExchange, joined_texts(parts));
+}
+
+std::vector<std::string> StoreClient::exchange_among(const std::vector<int64_t>& ranks, const std::string& name,
+                                                     const std::vector<std::string>& parts) {
+  if (parts.size() != ranks.size())
+    fail(ErrorKind::kInternal, "expected a part for each of {} ranks, found {}", ranks.size(), parts.size());
+  std::vector<std::string> numbers;
+  for (const int64_t rank : ranks) numbers.push_back(std::to_string(rank));
+  std::vector<std::string> fields{name, joined_texts(numbers)};
+  fields.insert(fields.end(), parts.begin(), parts.end());
+  std::unique_lock lock(mutex_);
+  if (lost_) fail(ErrorKind::kDevice, "{}", sentence(*lost_));
+  lock.unlock();
+  send(FrameKind::kGroupExchange, joined_texts(fields));
+  lock.lock();
+  if (!changed_.wait_for(lock, options_.patience() + kGrace, [&] { return group_answers_.contains(name) || lost_; }))
+    fail(ErrorKind::kDevice, "rank {}: the ranks [{}] did not meet in time", launch_.rank, fmt::join(ranks, ", "));
+  const auto found = group_answers_.find(name);
+  if (found == group_answers_.end()) fail(ErrorKind::kDevice, "{}", sentence(*lost_));
+  std::vector<std::string> column = std::move(found->second);
+  group_answers_.erase(found);
+  if (column.size() != ranks.size())
+    fail(ErrorKind::kDevice, "rank {}: expected the values of {} ranks from rank 0, found {}", launch_.rank,
+         ranks.size(), column.size());
+  return column;
 }
 
 std::optional<LostRank> StoreClient::fail_with(const std::string& text) {

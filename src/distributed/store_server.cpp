@@ -6,6 +6,7 @@
 
 #include <charconv>
 #include <cstring>
+#include <iterator>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -26,7 +27,7 @@ struct StoreServer::Guest {
 
 namespace {
 
-constexpr size_t kMostStrangers = 4096;
+constexpr size_t kMostStrangers = 4096, kMostGroupRounds = 65536;
 constexpr auto kStrangerPatience = std::chrono::seconds(10);
 constexpr auto kLastWords = std::chrono::seconds(2);  // for the news of a loss to reach the others
 constexpr auto kAcceptPause = std::chrono::milliseconds(200);
@@ -163,6 +164,8 @@ void StoreServer::take(Guest& guest, const Frame& frame) {
     case FrameKind::kGather:
     case FrameKind::kExchange:
       return take_part(rank, frame);
+    case FrameKind::kGroupExchange:
+      return take_group_part(rank, frame);
     case FrameKind::kFailure:
       return lose(guest.rank, frame.contents.empty() ? "no reason given" : frame.contents, true);
     case FrameKind::kBye:
@@ -185,6 +188,45 @@ void StoreServer::take_part(size_t rank, const Frame& frame) {
   gathered_[rank] = frame.contents;
   if (std::all_of(gathered_.begin(), gathered_.end(), [](const auto& part) { return part.has_value(); }))
     answer_round();
+}
+
+// The frame: a name, the ranks that meet, and a part for each of them.
+void StoreServer::take_group_part(size_t rank, const Frame& frame) {
+  const auto lost = [&](const char* why) { lose(static_cast<int64_t>(rank), why, false); };
+  auto fields = split_texts(frame.contents);
+  std::vector<size_t> ranks;
+  if (fields && fields->size() > 2)
+    for (const std::string& text : split_texts((*fields)[1]).value_or(std::vector<std::string>())) {
+      const int64_t number = number_of(text).value_or(-1);
+      if (number < 0 || number >= launch_.ranks || (!ranks.empty() && ranks.back() >= static_cast<size_t>(number)))
+        return lost("it meets ranks that there are not");
+      ranks.push_back(static_cast<size_t>(number));
+    }
+  const auto place = std::find(ranks.begin(), ranks.end(), rank);
+  if (place == ranks.end() || fields->size() != 2 + ranks.size())
+    return lost("it did not bring one part for each rank that it meets");
+  const std::string name = std::move((*fields)[0]);
+  const auto [found, fresh] = group_rounds_.try_emplace(name);
+  GroupRound& round = found->second;
+  if (fresh) {
+    if (group_rounds_.size() > kMostGroupRounds) return lost("too many groups of ranks wait for each other");
+    round = {ranks, {}, Clock::now()};
+    round.brought.resize(ranks.size());
+  }
+  if (round.ranks != ranks) return lost("it meets other ranks than those that wait for it");
+  auto& mine = round.brought[static_cast<size_t>(place - ranks.begin())];
+  if (mine) return lost("it meets the same ranks twice at once");
+  mine.emplace(std::make_move_iterator(fields->begin() + 2), std::make_move_iterator(fields->end()));
+  if (!std::all_of(round.brought.begin(), round.brought.end(), [](const auto& part) { return part.has_value(); }))
+    return;
+  for (size_t i = ranks.size(); i-- > 0;) {
+    std::vector<std::string> column{name};
+    for (auto& row : round.brought) column.push_back(std::move((*row)[i]));
+    if (ranks_[ranks[i]])
+      send(*ranks_[ranks[i]],
+           std::make_shared<const std::string>(bytes_of_frame(FrameKind::kGroupAnswer, joined_texts(column))));
+  }
+  group_rounds_.erase(found);
 }
 
 void StoreServer::answer_round() {
@@ -284,10 +326,14 @@ void StoreServer::check_time() {
                       "or network is down",
                       std::min(options_.silence, options_.timeout)),
           false);
+  constexpr const char* kLate = "it did not come to where the others wait for it in time";
   if (round_began_ && now - *round_began_ > options_.patience())
     for (size_t rank = 0; rank < gathered_.size(); ++rank)
-      if (!gathered_[rank])
-        return lose(static_cast<int64_t>(rank), "it did not come to where the others wait for it in time", false);
+      if (!gathered_[rank]) return lose(static_cast<int64_t>(rank), kLate, false);
+  for (const auto& [name, round] : group_rounds_)
+    if (now - round.began > options_.patience())
+      for (size_t i = 0; i < round.ranks.size(); ++i)
+        if (!round.brought[i]) return lose(static_cast<int64_t>(round.ranks[i]), kLate, false);
 }
 
 }  // namespace transom

@@ -35,6 +35,8 @@ std::string kind_of(const Node& node) {
 // The type in which a product is computed: that of what it reads.
 DType product_type(const Node& node) { return node.inputs.empty() ? DType::kFloat32 : node.inputs[0].dtype(); }
 
+constexpr const char* kOnHost = "host: reference device";
+
 // The names that print_graph gives.
 TensorMap<std::string> names_of(const Graph& graph) {
   TensorMap<std::string> names;
@@ -69,8 +71,22 @@ std::map<std::string, std::string> sources_of(const std::string& description) {
   return sources;
 }
 
+// By node of the compiled graph, whatever piece of the program it is in.
+std::vector<Profile::NodeTime> node_times(const Compilation& compilation, Profile& profile) {
+  std::vector<Profile::NodeTime> times(compilation.graph.nodes.size());
+  for (const ProgramPiece& piece : compilation.pieces) {
+    if (piece.on_host) {
+      for (const size_t place : piece.places) times[place].kernel = kOnHost;
+      continue;
+    }
+    const std::vector<Profile::NodeTime> of_piece = profile.node_times(piece.nodes);
+    for (size_t n = 0; n < of_piece.size(); ++n) times[piece.places[n]] = of_piece[n];
+  }
+  return times;
+}
+
 void add_kernels(Explanation& result, const Compilation& compilation, Profile& profile) {
-  const std::vector<Profile::NodeTime> times = profile.node_times(compilation.nodes);
+  const std::vector<Profile::NodeTime> times = node_times(compilation, profile);
   const TensorMap<std::string> names = names_of(compilation.graph);
   const std::map<std::string, std::string> sources = sources_of(compilation.description);
   for (size_t n = 0; n < compilation.graph.nodes.size(); ++n) {
@@ -85,8 +101,10 @@ void add_kernels(Explanation& result, const Compilation& compilation, Profile& p
     if (node->region) kernel.region = print_graph(*node->region);
     kernel.operations = operations_of(*node);
     kernel.bytes = bytes_of(*node);
-    if (n < times.size() && times[n].calls) {
-      kernel.kernel = times[n].kernel;
+    kernel.kernel = times[n].kernel;
+    kernel.on_host = kernel.kernel == kOnHost;
+    result.host_nodes += kernel.on_host;
+    if (times[n].calls) {
       kernel.seconds = times[n].seconds / static_cast<double>(times[n].calls);
       if (const auto source = sources.find(kernel.kernel); source != sources.end()) kernel.source = source->second;
     }
@@ -97,8 +115,18 @@ void add_kernels(Explanation& result, const Compilation& compilation, Profile& p
     result.least_seconds += kernel.least;
     result.kernels.push_back(std::move(kernel));
   }
-  for (const Profile::Moment& moment : profile.last_run(compilation.nodes))
-    result.timeline.push_back({moment.node, moment.begin, moment.end});
+  result.pieces = compilation.pieces.size();
+  // Pieces run one behind the other, and each of them counts from its own beginning.
+  double begin = 0;
+  for (const ProgramPiece& piece : compilation.pieces) {
+    double end = 0;
+    if (piece.on_host) continue;
+    for (const Profile::Moment& moment : profile.last_run(piece.nodes)) {
+      result.timeline.push_back({piece.places[moment.node], begin + moment.begin, begin + moment.end});
+      end = std::max(end, moment.end);
+    }
+    begin += end;
+  }
 }
 
 void add_memory(Explanation& result, const Compilation& compilation) {
@@ -141,7 +169,7 @@ void add_memory(Explanation& result, const Compilation& compilation) {
 
 double profiled_seconds(const Compilation& compilation, Profile& profile) {
   double total = 0;
-  for (const Profile::NodeTime& time : profile.node_times(compilation.nodes)) total += time.seconds;
+  for (const Profile::NodeTime& time : node_times(compilation, profile)) total += time.seconds;
   return total;
 }
 

@@ -45,6 +45,7 @@ struct Explanation {
     double seconds = 0;      // of one run; the mean
     double least = 0;        // seconds that the machine's limits allow
     bool by_memory = false;  // the limit is that of memory
+    bool on_host = false;    // the device does not run it
   };
   std::vector<Kernel> kernels;  // in the graph's order
 
@@ -70,11 +71,15 @@ struct Explanation {
   double least_seconds = 0;    // that the machine's limits allow for its kernels
   double compile_seconds = 0;  // of the program: passes, plan, and the device's part
   size_t programs = 0;         // that were compiled; this one takes the most time
+  size_t pieces = 1;           // into which it is cut, at collectives and where the host takes over
+  size_t host_nodes = 0;       // of it that the device does not run
 };
 
 // Loads the model, runs it, and looks at the program that takes the most time. `runs`: how many are profiled.
 Explanation explain(const BenchOptions& options, int64_t runs = 3);
 
+// A line on what the device does not run; empty where it runs all.
+std::string host_text(const Explanation& explanation);
 std::string explanation_table(const Explanation& explanation, size_t rows = 25);
 Json explanation_json(const Explanation& explanation);
 std::string explanation_page(const Explanation& explanation);  // one HTML file that needs no other

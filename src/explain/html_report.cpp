@@ -40,10 +40,11 @@ std::string summary_of(const Explanation& e) {
       "<h1>{}</h1>\n<p><small>{}</small><br>{}: {}, batch {}, sequence length {}, {}, on {} ({}) with {} threads, mode "
       "{}.<br>"
       "A run takes <b>{:.3f} ms</b>, its kernels {:.3f} ms; what was measured as this machine's limits ({}) would "
-      "allow {:.3f} ms. {} programs were compiled, this one in {:.1f} ms.</p>\n",
+      "allow {:.3f} ms. {} programs were compiled, this one in {:.1f} ms.</p>\n<p>{}</p>\n",
       escaped(name_of(e)), escaped(e.model), escaped(e.model_type), escaped(e.task), e.batch_size, e.sequence_length,
       escaped(e.dtype), escaped(e.device), escaped(e.device_notes), e.threads, escaped(e.mode), e.run_seconds * 1e3,
-      e.kernel_seconds * 1e3, text_of(e.limits), e.least_seconds * 1e3, e.programs, e.compile_seconds * 1e3);
+      e.kernel_seconds * 1e3, text_of(e.limits), e.least_seconds * 1e3, e.programs, e.compile_seconds * 1e3,
+      escaped(host_text(e)));
 }
 
 std::string key_of_colors() {

@@ -53,6 +53,8 @@ Json explanation_json(const Explanation& e) {
           {"sequence_length", e.sequence_length},
           {"samples", e.samples},
           {"programs", e.programs},
+          {"pieces", e.pieces},
+          {"host_nodes", e.host_nodes},
           {"run_seconds", e.run_seconds},
           {"kernel_seconds", e.kernel_seconds},
           {"compile_seconds", e.compile_seconds},

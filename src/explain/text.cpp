@@ -122,6 +122,18 @@ std::string memory_table(const Explanation& e) {
 
 }  // namespace
 
+std::string host_text(const Explanation& e) {
+  if (e.host_nodes == 0) return "";
+  std::map<std::string, size_t> counts;
+  for (const Explanation::Kernel& kernel : e.kernels)
+    if (kernel.on_host) ++counts[kernel.operation];
+  std::vector<std::string> names;
+  for (const auto& [name, count] : counts) names.push_back(fmt::format("{} {}", count, name));
+  return fmt::format(
+      "the device does not run {} of {} nodes ({}): the host does, and the program is cut into {} pieces\n\n",
+      e.host_nodes, e.kernels.size(), fmt::join(names, ", "), e.pieces);
+}
+
 std::string explanation_table(const Explanation& e, size_t rows) {
   std::string text = fmt::format("{} ({}): {} on {}, {} threads, {}, mode {}\n", e.model, e.model_type, e.task,
                                  e.device, e.threads, e.dtype, e.mode);
@@ -131,6 +143,7 @@ std::string explanation_table(const Explanation& e, size_t rows) {
       "compiled in {:.1f} ms\n\n",
       e.run_seconds * 1e3, e.kernel_seconds * 1e3, e.least_seconds * 1e3, share(e.least_seconds, e.run_seconds),
       e.programs, e.compile_seconds * 1e3);
+  text += host_text(e);
   return text + pass_table(e) + "\n" + kind_table(e) + "\n" + kernel_table(e, rows) + "\n" + memory_table(e);
 }
 

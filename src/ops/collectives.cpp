@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What processes compute together. The runtime runs these between the programs of a device (see
-// runtime/collective_program.h); where there is one process only, each of them is its input.
+// runtime/partitioned_program.h); where there is one process only, each of them is its input.
 #include "ops/collectives.h"
 
 #include "ops/records.h"
@@ -170,6 +170,7 @@ const RegisterOperations kRegistered{&kAllReduce, &kAllToAll, &kAllGather, &kRed
 
 namespace op {
 const Operation& all_reduce = kAllReduce;
+const Operation &all_to_all = kAllToAll, &all_gather = kAllGather, &reduce_scatter = kReduceScatter;
 }  // namespace op
 
 namespace {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "ops/records.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -21,5 +22,9 @@ Tensor all_to_all(const Tensor& x, int64_t processes, int64_t order, const Axes&
 Tensor all_gather(const Tensor& x, int64_t processes, int64_t order, const Axes& group = {});
 // x summed over the processes of the group and split along axis 0: each gets the part of its rank.
 Tensor reduce_scatter(const Tensor& x, int64_t processes, int64_t order, const Axes& group = {});
+
+namespace op {
+extern const Operation &all_to_all, &all_gather, &reduce_scatter;
+}  // namespace op
 
 }  // namespace transom

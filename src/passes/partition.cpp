@@ -2,9 +2,12 @@
 #include "passes/partition.h"
 
 #include <algorithm>
+#include <iterator>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "base/error.h"
+#include "passes/place_on_host.h"
 
 namespace transom {
 namespace {
@@ -25,41 +28,65 @@ class Partitioner {
     });
     for (const std::shared_ptr<Node>& collective : collectives) {
       std::vector<size_t> needed;
-      find_needed(collective->inputs[0], needed);
-      add_partition(std::move(needed), collective);
+      find_needed(*collective, needed);
+      add_partitions(std::move(needed), collective);
       placed_[place_.at(collective.get())] = true;
     }
     std::vector<size_t> rest;
     for (size_t i = 0; i < placed_.size(); ++i)
       if (!placed_[i]) rest.push_back(i);
-    add_partition(std::move(rest), nullptr);
+    add_partitions(std::move(rest), nullptr);
     return std::move(partitions_);
   }
 
  private:
-  // The nodes that are not placed yet and that the tensor is computed from; depth first without recursion, since graphs
-  // are deep.
-  void find_needed(const Tensor& tensor, std::vector<size_t>& needed) {
-    std::vector<const Node*> pending{tensor.node().get()};
+  // The nodes that are not placed yet and that the collective's input is computed from; depth first without recursion,
+  // since graphs are deep.
+  void find_needed(const Node& collective, std::vector<size_t>& needed) {
+    std::vector<const Node*> pending{collective.inputs[0].node().get()};
     while (!pending.empty()) {
       const Node* node = pending.back();
       pending.pop_back();
       const auto found = place_.find(node);
       if (found == place_.end() || placed_[found->second]) continue;  // an input, or in an earlier partition
       if (is_collective(*node))
-        fail(ErrorKind::kInternal, "a collective of order {} depends on a later one, of order {}", partitions_.size(),
-             node->attributes.get_int("order"));
+        fail(ErrorKind::kInternal, "a collective of order {} depends on a later one, of order {}",
+             collective.attributes.get_int("order"), node->attributes.get_int("order"));
       placed_[found->second] = true;
       needed.push_back(found->second);
       for (const Tensor& input : node->inputs) pending.push_back(input.node().get());
     }
   }
 
-  void add_partition(std::vector<size_t> places, std::shared_ptr<Node> collective) {
+  // The nodes at these places and then the collective, in as many partitions as changes of the place need.
+  void add_partitions(std::vector<size_t> places, std::shared_ptr<Node> collective) {
     std::sort(places.begin(), places.end());
-    Partition& added = partitions_.emplace_back();
-    for (const size_t place : places) added.nodes.push_back(graph_.nodes[place]);
-    added.collective = std::move(collective);
+    std::vector<Partition> from_device = take_turns(places, false), from_host = take_turns(places, true);
+    std::vector<Partition>& best = from_device.size() <= from_host.size() ? from_device : from_host;
+    if (best.empty()) best.emplace_back();
+    best.back().collective = std::move(collective);
+    std::move(best.begin(), best.end(), std::back_inserter(partitions_));
+  }
+
+  // Everything that can run in one place, then everything that can run in the other, and so on.
+  std::vector<Partition> take_turns(const std::vector<size_t>& places, bool on_host) const {
+    std::vector<Partition> turns;
+    std::unordered_set<const Node*> waiting;
+    for (const size_t place : places) waiting.insert(graph_.nodes[place].get());
+    for (; !waiting.empty(); on_host = !on_host) {
+      Partition turn{.nodes = {}, .on_host = on_host, .collective = nullptr};
+      for (const size_t place : places) {
+        const std::shared_ptr<Node>& node = graph_.nodes[place];
+        if (!waiting.contains(node.get()) || is_on_host(*node) != on_host ||
+            std::any_of(node->inputs.begin(), node->inputs.end(),
+                        [&](const Tensor& input) { return waiting.contains(input.node().get()); }))
+          continue;
+        waiting.erase(node.get());
+        turn.nodes.push_back(node);
+      }
+      if (!turn.nodes.empty()) turns.push_back(std::move(turn));
+    }
+    return turns;
   }
 
   const Graph& graph_;
@@ -72,6 +99,11 @@ class Partitioner {
 
 bool is_collective(const Node& node) { return node.operation->collective; }
 
-std::vector<Partition> partition_at_collectives(const Graph& graph) { return Partitioner(graph).partition(); }
+bool needs_partition(const Graph& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                     [](const std::shared_ptr<Node>& node) { return is_collective(*node) || is_on_host(*node); });
+}
+
+std::vector<Partition> partition_graph(const Graph& graph) { return Partitioner(graph).partition(); }
 
 }  // namespace transom

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph with collectives as partitions for the device, each followed by the collective whose input it makes.
+// A graph as partitions, each of which runs as a whole: on the device or on the host. They are cut where the place
+// changes, and at collectives.
 #pragma once
 
 #include <memory>
@@ -13,12 +14,17 @@ bool is_collective(const Node& node);
 
 struct Partition {
   std::vector<std::shared_ptr<Node>> nodes;  // in order; none, where the collective's input is there already
-  std::shared_ptr<Node> collective;          // started after them; null in the last partition
+  bool on_host = false;                      // all of them are on_host nodes; else none is
+  std::shared_ptr<Node> collective;          // started after them; may be null
 };
 
-// The nodes of a lowered graph, each as early as the next collective needs it: the first partition makes the input of
-// the first collective and nothing else, the second what the second needs besides, and the last all that waits for
-// results. Collectives come in the order of their attribute `order`.
-std::vector<Partition> partition_at_collectives(const Graph& graph);
+// Whether the graph cannot run as one program of the device.
+bool needs_partition(const Graph& graph);
+
+// The nodes of a lowered graph, each as early as the next collective needs it: the first partitions make the input of
+// the first collective and nothing else, the next ones what the second needs besides, and the last all that waits for
+// results. Collectives come in the order of their attribute `order`. Between two of them, device and host take turns as
+// seldom as the flow of data allows.
+std::vector<Partition> partition_graph(const Graph& graph);
 
 }  // namespace transom

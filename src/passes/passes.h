@@ -40,6 +40,8 @@ Graph hoist_small_values(const Graph& graph);   // small tensors made of inputs 
 
 struct PassOptions {
   Supports supports;
+  // Whether the device runs a node of the lowered graph at all; null: each. What it does not run becomes on_host nodes.
+  Supports runs;
   // Called with the graph before the first pass ("trace") and after each.
   std::function<void(std::string_view pass, const Graph&)> observe;
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/passes.h"
+#include "passes/place_on_host.h"
 
 namespace transom {
 
@@ -17,6 +18,8 @@ Graph run_passes(Graph graph, const PassOptions& options) {
   step("simplify", simplify(graph));
   step("lower_composites", lower_composites(graph, options.supports));
   step("assign_layout", assign_layout(graph, options.supports));
+  // Before anything is fused: a fusion holds nothing that the device does not run.
+  if (options.runs) step("place_on_host", place_on_host(graph, options.runs));
   const auto supports_region = [&](const Operation& operation) {
     Node probe;
     probe.operation = &operation;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "runtime/collective_program.h"
 #include "runtime/profile.h"
 
 namespace transom {
@@ -11,26 +10,28 @@ namespace transom {
 CapturedProgram::CapturedProgram(std::shared_ptr<const Program> program,
                                  const std::vector<std::shared_ptr<Buffer>>& inputs, const std::vector<bool>& fixed)
     : program_(std::move(program)) {
-  if (program_->collective_) return;  // each replay is a run
+  if (!program_->whole_) return;  // each replay is a run
+  const DeviceProgram& whole = *program_->whole_;
   Device& device = *program_->device_;
   for (size_t i = 0; i < inputs.size(); ++i) {
     inputs_.push_back(fixed[i] ? inputs[i] : device.allocate(inputs[i]->bytes()));
     if (!fixed[i]) own_bytes_ += inputs[i]->bytes();
   }
-  outputs_ = program_->output_buffers(inputs_);
+  outputs_ = whole.output_buffers(inputs_);
   for (size_t o = 0; o < outputs_.size(); ++o)
-    if (program_->donor_[o] < 0) own_bytes_ += outputs_[o]->bytes();
-  own_bytes_ += program_->arena_bytes_;
-  for (const int donor : program_->donor_) may_be_held_.push_back(donor < 0 || !fixed[static_cast<size_t>(donor)]);
+    if (whole.donor(o) < 0) own_bytes_ += outputs_[o]->bytes();
+  own_bytes_ += whole.arena_bytes();
+  for (size_t o = 0; o < outputs_.size(); ++o)
+    may_be_held_.push_back(whole.donor(o) < 0 || !fixed[static_cast<size_t>(whole.donor(o))]);
   inputs_ = program_->with_folded(inputs_);
-  if (program_->arena_bytes_) arena_ = device.allocate(program_->arena_bytes_);
+  if (whole.arena_bytes()) arena_ = device.allocate(whole.arena_bytes());
   const transom_plugin& table = device.table();
   if (!table.capture_begin || !table.capture_end || !table.capture_replay || !table.capture_destroy) return;
   const auto turn = device.take_turn();
   transom_error error{};
   device.expect_ok(table.capture_begin(device.stream(), &error), error);
   try {
-    program_->launch(inputs_, outputs_, arena_.get());
+    whole.launch(inputs_, outputs_, arena_.get());
   } catch (...) {
     transom_error ignored{};
     if (table.capture_end(device.stream(), &capture_, &ignored) == TRANSOM_OK) table.capture_destroy(capture_);
@@ -61,7 +62,7 @@ std::vector<std::shared_ptr<Buffer>> CapturedProgram::replay(const std::vector<s
     return output.use_count() >
            references_to(output) + std::count(inputs.begin(), inputs.end(), output) + (spared ? spared(output) : 0);
   };
-  bool held = program_->collective_ != nullptr;
+  bool held = program_->whole_ == nullptr;
   for (size_t o = 0; o < outputs_.size(); ++o) held = held || (may_be_held_[o] && is_held(outputs_[o]));
   if (held) return program_->run(inputs);
   for (const std::shared_ptr<Buffer>& input : inputs) input->expect_contents();
@@ -71,10 +72,11 @@ std::vector<std::shared_ptr<Buffer>> CapturedProgram::replay(const std::vector<s
     copy(*inputs[i], *inputs_[i]);
     inputs_[i]->set_overwritten(false);
   }
-  const ProfiledRun profiled(program_->nodes_, device);
+  const DeviceProgram& whole = *program_->whole_;
+  const ProfiledRun profiled(whole.nodes(), device);
   transom_error error{};
-  if (capture_) program_->expect_done(device.table().capture_replay(capture_, device.stream(), &error), error, inputs_);
-  else program_->launch(inputs_, outputs_, arena_.get());
+  if (capture_) whole.expect_done(device.table().capture_replay(capture_, device.stream(), &error), error, inputs_);
+  else whole.launch(inputs_, outputs_, arena_.get());
   return program_->results(inputs, outputs_);
 }
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "passes/memory_plan.h"
-#include "runtime/profile.h"
+#include "runtime/executable.h"
 
 namespace transom {
 
@@ -18,10 +18,10 @@ struct Compilation {
     double seconds = 0;
   };
   std::vector<Pass> passes;
-  Graph graph;  // what the device compiled
+  Graph graph;  // what the device compiled, or what was cut into partitions
   MemoryPlan plan;
   std::vector<bool> donated;
-  ProgramNodes nodes;       // of the program
+  std::vector<ProgramPiece> pieces;
   std::string description;  // what the device says of each node; empty if it does not
   double seconds = 0;       // of it all
 };

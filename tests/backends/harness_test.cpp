@@ -13,6 +13,7 @@
 
 #include "base/half.h"
 #include "base/threads.h"
+#include "device/exchange.h"
 
 namespace transom::backend_test {
 namespace {
@@ -64,8 +65,14 @@ Plugin::Plugin(const std::string& name, size_t threads) {
   if (!library_) throw std::runtime_error(dlerror());
   const auto open = reinterpret_cast<transom_plugin_open_function>(dlsym(library_, "transom_plugin_open"));
   if (!open) throw std::runtime_error(path + " exports no transom_plugin_open");
-  static transom_host host = {
-      sizeof(transom_host), TRANSOM_PLUGIN_MAJOR, TRANSOM_PLUGIN_MINOR, [](int32_t, const char*) {}, 1, parallel};
+  static transom_host host = {sizeof(transom_host),
+                              TRANSOM_PLUGIN_MAJOR,
+                              TRANSOM_PLUGIN_MINOR,
+                              [](int32_t, const char*) {},
+                              1,
+                              parallel,
+                              nullptr,
+                              exchange_of_host};
   host.threads = static_cast<uint32_t>(threads ? threads : thread_count());
   transom_error error{};
   table.struct_size = sizeof table;

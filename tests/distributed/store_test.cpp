@@ -72,6 +72,68 @@ TEST_F(Store, GathersWhatEachRankGives) {
   for (const std::string& message : messages) EXPECT_EQ(message, "");
 }
 
+// Groups that share ranks meet at once, while all ranks gather, and each rank gets what is for it.
+TEST_F(Store, LetsSomeRanksMeet) {
+  const auto messages = as_ranks(4, [](StoreClient& client, int64_t rank) {
+    const std::vector<int64_t> pair = rank % 2 == 0 ? std::vector<int64_t>{0, 2} : std::vector<int64_t>{1, 3};
+    for (int round = 0; round < 20; ++round) {
+      std::vector<std::string> parts, expected;
+      for (const int64_t other : pair) {
+        parts.push_back(fmt::format("{} to {}, {}", rank, other, round));
+        expected.push_back(fmt::format("{} to {}, {}", other, rank, round));
+      }
+      EXPECT_EQ(client.exchange_among(pair, fmt::format("{}#{}", fmt::join(pair, ","), round), parts), expected);
+      if (round % 7 == 0) {
+        EXPECT_EQ(client.all_gather("x").size(), 4u);
+      }
+      if (rank != 1) {
+        EXPECT_EQ(client.exchange_among({0, 2, 3}, fmt::format("three {}", round), {"a", "b", "c"}),
+                  std::vector<std::string>(3, std::string(1, rank == 0   ? 'a'
+                                                             : rank == 2 ? 'b'
+                                                                         : 'c')));
+      }
+    }
+  });
+  for (const std::string& message : messages) EXPECT_EQ(message, "");
+}
+
+TEST_F(Store, RefusesMeetingsThatDoNotFit) {
+  for (const std::string& contents :
+       {std::string("junk"), joined_texts({"name"}), joined_texts({"name", joined_texts({"0"}), "part"}),
+        joined_texts({"name", joined_texts({"1", "7"}), "a", "b"}),
+        joined_texts({"name", joined_texts({"0", "1"}), "a"}),
+        joined_texts({"name", joined_texts({"1", "0"}), "a", "b"}), joined_texts({"name", joined_texts({"x"}), "a"})}) {
+    const StoreServer server(launch(0, 2), {.timeout = 5});
+    std::vector<Socket> sockets;
+    for (const char* rank : {"0", "1"}) {
+      sockets.push_back(connect_to("127.0.0.1", port_, Clock::now() + std::chrono::seconds(5)));
+      send_frame(sockets.back(), FrameKind::kHello, joined_texts({rank, "2", "test"}));
+    }
+    FrameReader reader(1 << 20);
+    bool lost = false;
+    while (!lost && reader.read(sockets[1]))
+      while (const auto frame = reader.next()) {
+        if (frame->kind == FrameKind::kWelcome) send_frame(sockets[1], FrameKind::kGroupExchange, contents);
+        lost |= frame->kind == FrameKind::kLost && split_texts(frame->contents)->front() == "1";
+      }
+    EXPECT_TRUE(lost) << contents;
+  }
+}
+
+// Who does not come to a round is named to those who wait.
+TEST_F(Store, NamesWhoDoesNotComeToAMeeting) {
+  const auto messages = as_ranks(
+      3,
+      [](StoreClient& client, int64_t rank) {
+        if (rank != 1) client.exchange_among({0, 1, 2}, "all", {"", "", ""});
+        else client.lost(std::chrono::seconds(10));
+      },
+      1.0);
+  for (const int64_t rank : {0, 2})
+    EXPECT_NE(messages[static_cast<size_t>(rank)].find("rank 1 is lost: it did not come"), std::string::npos)
+        << messages[static_cast<size_t>(rank)];
+}
+
 TEST_F(Store, ExchangesAPartForEachRank) {
   constexpr int64_t kRanks = 5;
   const auto part = [](int64_t from, int64_t to, int round) {

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "cpu/collectives/transport.h"
+#include "device/exchange.h"
 #include "support/ranks.h"
 #include "support/temporary_folder.h"
 
@@ -24,6 +25,28 @@ const TransportLibrary* library_of(const std::string& name) {
 }
 
 using Id = std::array<unsigned char, 128>;
+
+Bytes bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+
+// Ranks that are threads of this process tell each other over the host's exchange.
+Exchange among_threads(const Id& id, uint32_t rank) {
+  return [id, rank](const std::vector<Bytes>& parts) {
+    unsigned char key[256] = {};
+    std::copy(id.begin(), id.end(), key);
+    std::vector<transom_bytes> mine;
+    for (const Bytes& part : parts) mine.push_back({part.data(), part.size()});
+    std::vector<Bytes> column(parts.size());
+    transom_error error{};
+    const auto take = [](void* context, uint32_t from, const void* data, size_t bytes) {
+      const char* begin = static_cast<const char*>(data);
+      static_cast<std::vector<Bytes>*>(context)->at(from).assign(begin, begin + bytes);
+    };
+    if (exchange_of_host(key, rank, static_cast<uint32_t>(parts.size()), mine.data(), take, &column, &error) !=
+        TRANSOM_OK)
+      throw std::runtime_error(error.text);
+    return column;
+  };
+}
 
 // What the body throws; empty if nothing.
 template <typename Body>
@@ -43,7 +66,7 @@ class Gloo : public testing::Test {
     if (!library_) GTEST_SKIP() << "built without gloo";
   }
   std::unique_ptr<Transport> join(const Id& id, uint32_t rank, uint32_t ranks) const {
-    return std::unique_ptr<Transport>(library_->join(id.data(), id.size(), rank, ranks));
+    return std::unique_ptr<Transport>(library_->join(id.data(), id.size(), rank, ranks, among_threads(id, rank)));
   }
   Id make_id(uint32_t timeout) const {
     Id id{};
@@ -129,6 +152,21 @@ Id share_id(const TransportLibrary& library, const std::string& name, bool write
   return id;
 }
 
+// Ranks that are processes leave their parts in files; here all ranks get the same part.
+Exchange among_files(const std::string& name, uint32_t place) {
+  return [name, place](const std::vector<Bytes>& parts) {
+    const fs::path folder = std::getenv("TRANSOM_TEST_FOLDER");
+    const auto file = [&](size_t rank) { return folder / (name + "-" + std::to_string(rank)); };
+    write_file(file(place), std::string(parts[0].begin(), parts[0].end()));
+    std::vector<Bytes> column;
+    for (size_t rank = 0; rank < parts.size(); ++rank) {
+      while (!fs::exists(file(rank))) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      column.push_back(bytes_of(read_file(file(rank))));
+    }
+    return column;
+  };
+}
+
 int64_t sum_over(Transport& group, int64_t mine) {
   group.all_reduce(&mine, 1, TRANSOM_INT64, TRANSOM_SUM);
   return mine;
@@ -145,7 +183,7 @@ TEST(MpiRanks, DISABLED_AreInGroups) {
   const auto rank = static_cast<uint32_t>(std::stoi(std::getenv("OMPI_COMM_WORLD_RANK")));
   const auto join = [&](const std::string& name, uint32_t place, uint32_t ranks) {
     const Id id = share_id(library, name, place == 0);
-    return std::unique_ptr<Transport>(library.join(id.data(), id.size(), place, ranks));
+    return std::unique_ptr<Transport>(library.join(id.data(), id.size(), place, ranks, among_files(name, place)));
   };
   const bool odd = rank % 2 == 1;
   const auto half = join(odd ? "odd" : "even", odd ? 1 - rank / 2 : rank / 2, 2);

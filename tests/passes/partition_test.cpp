@@ -16,7 +16,7 @@ using test::message_of;
 std::vector<std::string> pieces_of(std::string_view text) {
   const Graph graph = parse_graph(text);
   std::vector<std::string> result;
-  for (const Partition& piece : partition_at_collectives(graph)) {
+  for (const Partition& piece : partition_graph(graph)) {
     std::string words;
     for (const auto& node : piece.nodes) words += std::string(node->operation->name) + " ";
     if (piece.collective) words += "-> " + std::to_string(piece.collective->attributes.get_int("order"));
@@ -25,7 +25,7 @@ std::vector<std::string> pieces_of(std::string_view text) {
   return result;
 }
 
-TEST(PartitionAtCollectives, StartsEachAsSoonAsItsInputIsThere) {
+TEST(PartitionGraph, StartsEachAsSoonAsItsInputIsThere) {
   EXPECT_EQ(pieces_of(R"(graph(%0: f32[4]) {
     %1 = exp(%0) : f32[4]
     %2 = sin(%1) : f32[4]
@@ -39,7 +39,7 @@ TEST(PartitionAtCollectives, StartsEachAsSoonAsItsInputIsThere) {
             (std::vector<std::string>{"exp cos -> 0", "sin -> 1", "neg add "}));
 }
 
-TEST(PartitionAtCollectives, TakesInputsOfTheGraphAsTheyAre) {
+TEST(PartitionGraph, TakesInputsOfTheGraphAsTheyAre) {
   EXPECT_EQ(pieces_of(R"(graph(%0: f32[4]) {
     %1 = all_reduce(%0) {order=0} : f32[4]
     return %1
@@ -47,7 +47,7 @@ TEST(PartitionAtCollectives, TakesInputsOfTheGraphAsTheyAre) {
             (std::vector<std::string>{"-> 0", ""}));
 }
 
-TEST(PartitionAtCollectives, LetsOneFollowAnother) {
+TEST(PartitionGraph, LetsOneFollowAnother) {
   EXPECT_EQ(pieces_of(R"(graph(%0: f32[4]) {
     %1 = all_reduce(%0) {order=0} : f32[4]
     %2 = exp(%1) : f32[4]
@@ -58,17 +58,17 @@ TEST(PartitionAtCollectives, LetsOneFollowAnother) {
 }
 
 // Gradients run collectives in the opposite order, and what uses the gradients comes behind them.
-TEST(PartitionAtCollectives, TakesForwardAndBackwardPasses) {
+TEST(PartitionGraph, TakesForwardAndBackwardPasses) {
   const Tensor x = make_input({DType::kFloat32, {4}});
   const Tensor y = all_reduce(exp(all_reduce(x, 0, {0, 1})), 1, {0, 1});
   const Tensor dx = all_reduce(gradients(reduce_sum(y, {0}), {x})[0], kAfterBackward);
   std::vector<int64_t> orders;
-  for (const Partition& partition : partition_at_collectives(make_graph({dx, y}, {x})))
+  for (const Partition& partition : partition_graph(make_graph({dx, y}, {x})))
     if (partition.collective) orders.push_back(partition.collective->attributes.get_int("order"));
   EXPECT_EQ(orders, (std::vector<int64_t>{0, 1, kBackwardOrder - 1, kBackwardOrder, kAfterBackward}));
 }
 
-TEST(PartitionAtCollectives, RefusesAnOrderAgainstTheFlowOfData) {
+TEST(PartitionGraph, RefusesAnOrderAgainstTheFlowOfData) {
   const std::string message = message_of([] {
     pieces_of(R"(graph(%0: f32[4]) {
       %1 = all_reduce(%0) {order=1} : f32[4]

@@ -8,7 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "cpu/collectives/exchange.h"
 #include "cpu/collectives/operands.h"
+#include "cpu/collectives/reductions.h"
 #include "cpu/device/error.h"
 #include "cpu/device/types.h"
 
@@ -23,7 +25,9 @@ transom_communicator::transom_communicator(const unsigned char* id, uint32_t ran
     const auto* name = reinterpret_cast<const char*>(id);
     const TransportLibrary& library = open_transport(choose_transport({name, strnlen(name, kNameBytes)}));
     try {
-      state_->transport.reset(library.join(id + kNameBytes, 256 - kNameBytes, rank, ranks));
+      state_->transport.reset(
+          library.join(id + kNameBytes, 256 - kNameBytes, rank, ranks,
+                       [&](const std::vector<Bytes>& parts) { return exchange_over_host(id, rank, parts); }));
     } catch (const std::exception& error) {
       fail(TRANSOM_UNAVAILABLE, "joining the other processes: {}", error.what());
     }
@@ -140,23 +144,6 @@ transom_status communicator_create(transom_device*, const unsigned char id[256],
 void communicator_destroy(transom_communicator* communicator) { delete communicator; }
 void communicator_abort(transom_communicator* communicator) { communicator->abort(); }
 
-template <typename Half>
-void all_reduce_wide(Transport& transport, Half* data, size_t count, transom_reduction reduction) {
-  std::vector<float> wide(data, data + count);
-  transport.all_reduce(wide.data(), count, TRANSOM_FLOAT32, reduction);
-  std::copy(wide.begin(), wide.end(), data);
-}
-
-// 16-bit floats are summed in f32 and rounded once.
-void all_reduce_in_place(Transport* transport, std::byte* data, size_t count, transom_dtype dtype,
-                         transom_reduction reduction) {
-  if (!transport || count == 0) return;
-  if (dtype == TRANSOM_BFLOAT16)
-    return all_reduce_wide(*transport, reinterpret_cast<BFloat16*>(data), count, reduction);
-  if (dtype == TRANSOM_FLOAT16) return all_reduce_wide(*transport, reinterpret_cast<Float16*>(data), count, reduction);
-  transport->all_reduce(data, count, dtype, reduction);
-}
-
 void expect_reduction(int32_t dtype, int32_t reduction) {
   switch (dtype) {
     case TRANSOM_FLOAT16:
@@ -177,12 +164,13 @@ transom_status all_reduce(transom_communicator* communicator, transom_stream* st
                           transom_binding to, size_t count, int32_t dtype, int32_t reduction, transom_error* error) {
   return guarded(error, [&] {
     expect_reduction(dtype, reduction);
-    const size_t bytes = bytes_of(count, dtype);
+    const size_t bytes = bytes_of(count, dtype), ranks = communicator->ranks(), rank = communicator->rank();
     std::byte *source = checked(from, bytes), *target = checked(to, bytes);
     submit(communicator, stream, {from.buffer, to.buffer}, [=](Transport* transport) {
       if (source != target) std::memmove(target, source, bytes);
-      all_reduce_in_place(transport, target, count, static_cast<transom_dtype>(dtype),
-                          static_cast<transom_reduction>(reduction));
+      if (transport)
+        reduce_to_all(*transport, {rank, ranks}, target, count, static_cast<transom_dtype>(dtype),
+                      static_cast<transom_reduction>(reduction));
     });
   });
 }
@@ -199,7 +187,6 @@ transom_status all_gather(transom_communicator* communicator, transom_stream* st
   });
 }
 
-// Neither library has it for all sizes: all is reduced, and each rank takes its part.
 transom_status reduce_scatter(transom_communicator* communicator, transom_stream* stream, transom_binding from,
                               transom_binding to, size_t count, int32_t dtype, int32_t reduction,
                               transom_error* error) {
@@ -208,10 +195,10 @@ transom_status reduce_scatter(transom_communicator* communicator, transom_stream
     const size_t bytes = bytes_of(count, dtype), ranks = communicator->ranks(), rank = communicator->rank();
     std::byte *source = checked(from, bytes * ranks), *target = checked(to, bytes);
     submit(communicator, stream, {from.buffer, to.buffer}, [=](Transport* transport) {
-      std::vector<std::byte> all(source, source + bytes * ranks);
-      all_reduce_in_place(transport, all.data(), count * ranks, static_cast<transom_dtype>(dtype),
-                          static_cast<transom_reduction>(reduction));
-      std::memcpy(target, all.data() + bytes * rank, bytes);
+      if (transport)
+        reduce_to_parts(*transport, {rank, ranks}, source, target, count, static_cast<transom_dtype>(dtype),
+                        static_cast<transom_reduction>(reduction));
+      else if (source != target) std::memmove(target, source, bytes);
     });
   });
 }

@@ -5,13 +5,20 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "transom/device_plugin.h"
 
 namespace transom::cpu {
+
+// What ranks tell each other before they are connected: each brings a part for each, by rank, and gets what the others
+// brought for it. Throws std::runtime_error where one does not come.
+using Bytes = std::vector<char>;
+using Exchange = std::function<std::vector<Bytes>(const std::vector<Bytes>& parts)>;
 
 // From or to another rank.
 struct Message {
@@ -25,6 +32,8 @@ struct Message {
 class Transport {
  public:
   virtual ~Transport() = default;
+  // Whether messages go to every rank; else to some only, and what is made of messages is not to be had.
+  virtual bool reaches_all() const = 0;
   // In place. Of f32, f64, i32 and i64; the same bits on every rank.
   virtual void all_reduce(void* data, size_t count, transom_dtype dtype, transom_reduction reduction) = 0;
   // Rank r's bytes come to r * bytes of `to`; `from` may be our part of it.
@@ -46,7 +55,8 @@ struct GroupOptions {
 struct TransportLibrary {
   // What the ranks meet by; after the name of the transport that the id begins with.
   void (*make_id)(const GroupOptions& options, unsigned char* id, size_t bytes);
-  Transport* (*join)(const unsigned char* id, size_t bytes, uint32_t rank, uint32_t ranks);
+  // `exchange` is called by all ranks alike, and not kept.
+  Transport* (*join)(const unsigned char* id, size_t bytes, uint32_t rank, uint32_t ranks, const Exchange& exchange);
   // Whether it can reach the others because of how this process was launched.
   bool (*launched)();
 };

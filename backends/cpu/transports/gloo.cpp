@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "cpu/collectives/transport.h"
-#include "cpu/transports/rendezvous.h"
+#include "cpu/transports/group_id.h"
 
 namespace transom::cpu {
 namespace {
@@ -45,14 +45,14 @@ std::set<int> peers_of(int rank, int ranks) {
 // Connections to other ranks. Each pair of ranks has an address of its own on either side.
 class Mesh : public gloo::Context {
  public:
-  Mesh(const MeetingPoint& point, uint32_t rank, uint32_t ranks)
+  Mesh(const GroupId& id, uint32_t rank, uint32_t ranks, const Exchange& exchange)
       : gloo::Context(static_cast<int>(rank), static_cast<int>(ranks)) {
     gloo::transport::tcp::attr attributes;
-    attributes.hostname = own_address(point);
+    attributes.hostname = own_address(id);
     device_ = gloo::transport::tcp::CreateDevice(attributes);
-    setTimeout(std::chrono::seconds(point.timeout));
+    setTimeout(std::chrono::seconds(id.timeout));
     transportContext_ = device_->createContext(this->rank, size);
-    transportContext_->setTimeout(std::chrono::seconds(point.timeout));
+    transportContext_->setTimeout(std::chrono::seconds(id.timeout));
     const std::set<int> peers = peers_of(this->rank, size);
     std::vector<Bytes> addresses(ranks);
     for (const int other : peers) {
@@ -60,9 +60,9 @@ class Mesh : public gloo::Context {
       pair->setLocalRank(this->rank);
       addresses[static_cast<size_t>(other)] = pair->address().bytes();
     }
-    const Met met = meet(point, rank, addresses);
+    const std::vector<Bytes> met = exchange(addresses);
     for (const int other : peers) {
-      const Bytes& address = met.parts[static_cast<size_t>(other)];
+      const Bytes& address = met.at(static_cast<size_t>(other));
       if (address.size() != addresses[static_cast<size_t>(other)].size())
         throw std::runtime_error("gloo: rank " + std::to_string(other) + " brought no address");
       transportContext_->getPair(other)->connect(address);
@@ -83,8 +83,10 @@ void combine(void* out, const void* a, const void* b, size_t count, transom_redu
 
 class Gloo : public Transport {
  public:
-  Gloo(const MeetingPoint& point, uint32_t rank, uint32_t ranks)
-      : context_(std::make_shared<Mesh>(point, rank, ranks)) {}
+  Gloo(const GroupId& id, uint32_t rank, uint32_t ranks, const Exchange& exchange)
+      : context_(std::make_shared<Mesh>(id, rank, ranks, exchange)) {}
+
+  bool reaches_all() const override { return context_->size <= kFullMesh; }
 
   void all_reduce(void* data, size_t count, transom_dtype dtype, transom_reduction reduction) override {
     switch (dtype) {
@@ -157,11 +159,11 @@ class Gloo : public Transport {
 };
 
 void make_id(const GroupOptions& options, unsigned char* id, size_t bytes) {
-  write_id(open_meeting(options), id, bytes);
+  write_id(make_group_id(options), id, bytes);
 }
 
-Transport* join(const unsigned char* id, size_t bytes, uint32_t rank, uint32_t ranks) {
-  return new Gloo(read_id(id, bytes), rank, ranks);
+Transport* join(const unsigned char* id, size_t bytes, uint32_t rank, uint32_t ranks, const Exchange& exchange) {
+  return new Gloo(read_id(id, bytes), rank, ranks, exchange);
 }
 
 bool launched() { return true; }

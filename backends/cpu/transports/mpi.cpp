@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "cpu/collectives/transport.h"
-#include "cpu/transports/rendezvous.h"
+#include "cpu/transports/group_id.h"
 
 namespace transom::cpu {
 namespace {
@@ -84,9 +84,9 @@ class World {
   }
 };
 
-// The communicator of those of mpirun's processes that meet at this point, in the order of their ranks there. Others
+// The communicator of those of mpirun's processes that have this id, in the order of their ranks there. Others
 // need not know of it.
-MPI_Comm group_of(const MeetingPoint& point, uint32_t rank, uint32_t ranks) {
+MPI_Comm group_of(const GroupId& id, uint32_t ranks, const Exchange& exchange) {
   int own = 0, launched = 0;
   check(MPI_Comm_rank(MPI_COMM_WORLD, &own), "asking for the rank");
   check(MPI_Comm_size(MPI_COMM_WORLD, &launched), "counting the ranks");
@@ -96,7 +96,7 @@ MPI_Comm group_of(const MeetingPoint& point, uint32_t rank, uint32_t ranks) {
   Bytes mine(sizeof own);
   std::memcpy(mine.data(), &own, sizeof own);
   std::vector<int> members;
-  for (const Bytes& part : meet(point, rank, std::vector<Bytes>(ranks, mine)).parts) {
+  for (const Bytes& part : exchange(std::vector<Bytes>(ranks, mine))) {
     int member = -1;
     if (part.size() == sizeof member) std::memcpy(&member, part.data(), sizeof member);
     if (member < 0 || member >= launched || std::find(members.begin(), members.end(), member) != members.end())
@@ -110,7 +110,7 @@ MPI_Comm group_of(const MeetingPoint& point, uint32_t rank, uint32_t ranks) {
   check(MPI_Group_incl(world, static_cast<int>(ranks), members.data(), &group), "making a group");
   MPI_Comm communicator = MPI_COMM_NULL;
   constexpr int kTags = 32767;  // that every MPI has
-  const int status = MPI_Comm_create_group(MPI_COMM_WORLD, group, static_cast<int>(point.nonce % kTags), &communicator);
+  const int status = MPI_Comm_create_group(MPI_COMM_WORLD, group, static_cast<int>(id.nonce % kTags), &communicator);
   MPI_Group_free(&group);
   MPI_Group_free(&world);
   check(status, "making a communicator");
@@ -120,9 +120,9 @@ MPI_Comm group_of(const MeetingPoint& point, uint32_t rank, uint32_t ranks) {
 
 class Mpi : public Transport {
  public:
-  Mpi(const MeetingPoint& point, uint32_t rank, uint32_t ranks) : patience_(point.timeout) {
+  Mpi(const GroupId& id, uint32_t ranks, const Exchange& exchange) : patience_(id.timeout) {
     try {
-      group_ = group_of(point, rank, ranks);
+      group_ = group_of(id, ranks, exchange);
     } catch (...) {
       World::lost = true;
       throw;
@@ -132,6 +132,8 @@ class Mpi : public Transport {
   ~Mpi() override {
     if (!lost_) MPI_Comm_free(&group_);
   }
+
+  bool reaches_all() const override { return true; }
 
   void all_reduce(void* data, size_t count, transom_dtype dtype, transom_reduction reduction) override {
     const MPI_Datatype type = type_of(dtype);
@@ -240,11 +242,11 @@ class Mpi : public Transport {
 };
 
 void make_id(const GroupOptions& options, unsigned char* id, size_t bytes) {
-  write_id(open_meeting(options), id, bytes);
+  write_id(make_group_id(options), id, bytes);
 }
 
-Transport* join(const unsigned char* id, size_t bytes, uint32_t rank, uint32_t ranks) {
-  return new Mpi(read_id(id, bytes), rank, ranks);
+Transport* join(const unsigned char* id, size_t bytes, uint32_t, uint32_t ranks, const Exchange& exchange) {
+  return new Mpi(read_id(id, bytes), ranks, exchange);
 }
 
 // Processes of another MPI's launcher would each be alone in this one.

@@ -20,6 +20,7 @@
 #include "train/files/trainer_checkpoint.h"
 #include "train/files/trainer_state.h"
 #include "train/loop/evaluation.h"
+#include "train/loop/loss_log.h"
 #include "train/loop/model_inputs.h"
 #include "train/loop/run_checks.h"
 #include "train/loop/samplers.h"
@@ -67,12 +68,8 @@ struct Trainer::Run {
   std::function<void(const std::string&)> save_hook;
   std::unique_ptr<TensorBoard> board;
 
-  // Since the last record of the log.
-  double loss_sum = 0;
-  double last_norm = 0, last_rate = 0;
-  int64_t logged_step = 0;
-  int64_t finite_losses = 0;
-  double total_loss = 0;
+  LossLog losses;
+  double last_rate = 0;
   int64_t steps_of_this_call = 0;
   bool stop = false, training = false;
   std::optional<std::string> last_checkpoint, interrupted;  // directories
@@ -90,11 +87,11 @@ struct Trainer::Run {
   }
 
   void log_training() {
-    if (state.global_step == logged_step) return;
+    if (state.global_step == losses.recorded()) return;
     LogRecord record;
     // What is not a number is left out, as logging_nan_inf_filter asks.
-    if (finite_losses > 0) record.emplace_back("loss", loss_sum / static_cast<double>(state.global_step - logged_step));
-    if (std::isfinite(last_norm)) record.emplace_back("grad_norm", last_norm);
+    if (const auto mean = losses.mean_loss(state.global_step)) record.emplace_back("loss", *mean);
+    if (std::isfinite(losses.last_norm())) record.emplace_back("grad_norm", losses.last_norm());
     record.emplace_back("learning_rate", last_rate);
     if (const double seconds = seconds_since(begin); arguments.include_num_input_tokens_seen != "no" && seconds > 0) {
       record.emplace_back("train_runtime", seconds);
@@ -102,9 +99,7 @@ struct Trainer::Run {
                           static_cast<double>(state.num_input_tokens_seen - tokens_before) / seconds);
     }
     log(std::move(record));
-    logged_step = state.global_step;
-    loss_sum = 0;
-    finite_losses = 0;
+    losses.next_record(state.global_step);
   }
 
   // Rows that all processes evaluate at once.
@@ -227,6 +222,7 @@ struct Trainer::Run {
 
   // Ends the run with a checkpoint to resume from, whatever save_strategy and save_only_model say.
   void interrupt() {
+    losses.read();
     const std::string name = checkpoint_name(state.global_step);
     const bool is_saved =
         last_checkpoint && fs::path(*last_checkpoint).filename() == name && !arguments.save_only_model;
@@ -242,6 +238,7 @@ struct Trainer::Run {
   }
 
   void carry_out_now(TrainerControl decisions) {
+    if (decisions.log || decisions.evaluate || decisions.save || decisions.stop) losses.read();
     if (decisions.log) log_training();
     if (decisions.evaluate) {
       const std::optional<double> before = state.best_metric;
@@ -265,29 +262,22 @@ struct Trainer::Run {
   void update(const std::vector<NamedTensors>& batches) {
     last_rate = schedule->learning_rate();
     const TrainStep::Result result = step(batches, last_rate, state.global_step);
-    const double loss = result.loss.item<float>();
-    last_norm = result.gradient_norm.item<float>();
-    if (!std::isfinite(loss) || !std::isfinite(last_norm)) {
-      // The sign of a NaN says nothing.
-      const auto shown = [](double value) { return std::isnan(value) ? std::string("nan") : fmt::format("{}", value); };
-      const std::string what = fmt::format("the loss is {} and the gradient norm {} at step {}", shown(loss),
-                                           shown(last_norm), state.global_step + 1);
-      const auto broken = broken_weight(*model);
-      if (broken)
-        fail("{}, which leaves weights that are not finite ({}); {}", what, *broken, way_out_of_nan(last_checkpoint));
-      if (!arguments.logging_nan_inf_filter) fail("{}; {}", what, way_out_of_nan(last_checkpoint));
-      transom::log(LogLevel::kWarning, what + "; a lower learning rate or max_grad_norm may help");
-    }
-    finite_losses += std::isfinite(loss);
-    // Trainer's filter puts the mean so far in the place of what is not a number.
-    const double counted =
-        std::isfinite(loss) ? loss : loss_sum / static_cast<double>(1 + state.global_step - logged_step);
-    loss_sum += counted;
-    total_loss += counted;
+    losses.add(result, state.global_step + 1, last_rate);
     schedule->step();
     ++state.global_step;
     ++steps_of_this_call;
-    if (report) report({state.global_step, loss, last_norm, last_rate});
+  }
+
+  void meet_not_finite(const StepReport& update) {
+    // The sign of a NaN says nothing.
+    const auto shown = [](double value) { return std::isnan(value) ? std::string("nan") : fmt::format("{}", value); };
+    const std::string what = fmt::format("the loss is {} and the gradient norm {} at step {}", shown(update.loss),
+                                         shown(update.gradient_norm), update.step);
+    const auto broken = broken_weight(*model);
+    if (broken)
+      fail("{}, which leaves weights that are not finite ({}); {}", what, *broken, way_out_of_nan(last_checkpoint));
+    if (!arguments.logging_nan_inf_filter) fail("{}; {}", what, way_out_of_nan(last_checkpoint));
+    transom::log(LogLevel::kWarning, what + "; a lower learning rate or max_grad_norm may help");
   }
 };
 
@@ -384,9 +374,8 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
   run.state.num_train_epochs = duration.epochs;
   run.state.train_batch_size = arguments.per_device_train_batch_size;
   run.state.compute_steps(arguments, duration.updates);
-  run.logged_step = run.state.global_step;
-  run.loss_sum = run.total_loss = 0;
-  run.finite_losses = 0;
+  run.losses.begin(
+      run.state.global_step, [&run](const StepReport& update) { run.meet_not_finite(update); }, run.report);
   run.steps_of_this_call = 0;
   run.stop = false;
   make_directories(arguments.output_dir);
@@ -446,6 +435,7 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
     run.carry_out(after_epoch(arguments, run.state));
     if (run.is_interrupted() && run.state.global_step < run.state.max_steps) run.interrupt();
   }
+  run.losses.read();
   if (run.interrupted) {
     run.training = false;
     for (const auto& callback : run.callbacks) callback->on_train_end(arguments, run.state);
@@ -472,7 +462,8 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
       static_cast<int64_t>(updates * arguments.per_device_train_batch_size * accumulation) * process_count(), updates);
   summary.insert(summary.end(), rates.begin() + 1, rates.end());
   summary.emplace_back("total_flos", run.state.total_flos);
-  summary.emplace_back("train_loss", run.total_loss / static_cast<double>(std::max<int64_t>(run.state.global_step, 1)));
+  summary.emplace_back("train_loss",
+                       run.losses.total() / static_cast<double>(std::max<int64_t>(run.state.global_step, 1)));
   run.log(summary);
   const std::optional<std::string> best =
       run.state.best_model_checkpoint ? std::optional(fs::path(*run.state.best_model_checkpoint).filename().string())

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/device_program.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+#include "runtime/graph_view.h"
+
+namespace transom {
+
+DeviceProgram::DeviceProgram(std::shared_ptr<Device> device, const Graph& graph, const MemoryPlan& plan,
+                             const std::vector<bool>& frozen, std::vector<bool> restorable, std::string* description)
+    : device_(std::move(device)),
+      donor_(plan.donor),
+      restorable_(std::move(restorable)),
+      nodes_(std::make_shared<const std::vector<std::shared_ptr<Node>>>(graph.nodes)) {
+  restorable_.resize(graph.inputs.size());
+  for (const Tensor& output : graph.outputs)
+    output_bytes_.push_back(static_cast<size_t>(output.size()) * size_of(output.dtype()));
+  const bool own_plan = device_->has(TRANSOM_DEVICE_PLANS_MEMORY);
+  arena_bytes_ = own_plan ? 0 : static_cast<size_t>(plan.arena_bytes);
+  const GraphView view(graph, own_plan ? nullptr : &plan, frozen);
+  transom_error error{};
+  const transom_status status = device_->table().compile(device_->handle(), &view.graph(), &executable_, &error);
+  try {
+    device_->expect_ok(status, error);
+  } catch (const Error& refusal) {
+    if (status != TRANSOM_UNSUPPORTED) throw;
+    throw NotSupported(refusal.kind(), refusal.what());
+  }
+  if (description && device_->table().executable_describe) {
+    const char* text = device_->table().executable_describe(executable_);
+    *description += text ? text : "";
+  }
+}
+
+DeviceProgram::~DeviceProgram() {
+  if (executable_) device_->table().executable_destroy(executable_);
+}
+
+std::vector<ProgramPiece> DeviceProgram::pieces() const {
+  std::vector<size_t> places(nodes_->size());
+  std::iota(places.begin(), places.end(), size_t{0});
+  return {{.nodes = nodes_, .places = std::move(places)}};
+}
+
+Buffers DeviceProgram::run(const Buffers& inputs) const {
+  Buffers outputs = output_buffers(inputs);
+  const auto turn = device_->take_turn();
+  launch(inputs, outputs, arena_bytes_ ? device_->arena(arena_bytes_).get() : nullptr);
+  return outputs;
+}
+
+bool DeviceProgram::updates(size_t input) const {
+  return std::find(donor_.begin(), donor_.end(), static_cast<int>(input)) != donor_.end();
+}
+
+Buffers DeviceProgram::output_buffers(const Buffers& inputs) const {
+  Buffers outputs;
+  for (size_t o = 0; o < output_bytes_.size(); ++o)
+    outputs.push_back(donor_[o] >= 0 ? inputs[static_cast<size_t>(donor_[o])] : device_->allocate(output_bytes_[o]));
+  return outputs;
+}
+
+void DeviceProgram::launch(const Buffers& inputs, const Buffers& outputs, const Buffer* arena) const {
+  std::vector<transom_binding> input_bindings, output_bindings;
+  for (const auto& input : inputs) input_bindings.push_back({input->handle(), 0});
+  for (const auto& output : outputs) output_bindings.push_back({output->handle(), 0});
+  const transom_launch launch = {.struct_size = sizeof(transom_launch),
+                                 .stream = device_->stream(),
+                                 .inputs = input_bindings.data(),
+                                 .inputs_count = input_bindings.size(),
+                                 .outputs = output_bindings.data(),
+                                 .outputs_count = output_bindings.size(),
+                                 .arena = {arena ? arena->handle() : nullptr, 0}};
+  const ProfiledRun profiled(nodes_, *device_);
+  transom_error error{};
+  expect_done(device_->table().run(executable_, &launch, &error), error, inputs);
+}
+
+void DeviceProgram::expect_done(transom_status status, const transom_error& error, const Buffers& inputs) const {
+  if (status == TRANSOM_OK) return;
+  // Kernels refuse data, and memory that they lack, before anything restorable is written. Of any other failure nobody
+  // knows how far the program came.
+  const bool before_updates =
+      status == TRANSOM_INVALID_ARGUMENT || status == TRANSOM_OUT_OF_MEMORY || status == TRANSOM_UNSUPPORTED;
+  for (const int donor : donor_) {
+    if (donor < 0) continue;
+    const auto i = static_cast<size_t>(donor);
+    if (!(before_updates && restorable_[i])) inputs[i]->set_overwritten();
+  }
+  device_->expect_ok(status, error);
+}
+
+}  // namespace transom

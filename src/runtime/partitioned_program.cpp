@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/partitioned_program.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "ops/collectives.h"
+#include "passes/graph_builder.h"
+#include "runtime/device_program.h"
+#include "runtime/host_program.h"
+
+namespace transom {
+namespace {
+
+constexpr size_t kAlways = SIZE_MAX;  // an output of the graph: used after the last step
+
+// Which partitions use each value; the collective behind one counts as part of it.
+struct Uses {
+  TensorMap<size_t> last;   // the last partition
+  TensorMap<size_t> count;  // how many nodes, and one for an output of the graph
+
+  Uses(const std::vector<Partition>& partitions, const Graph& graph) {
+    for (size_t p = 0; p < partitions.size(); ++p) {
+      for (const std::shared_ptr<Node>& node : partitions[p].nodes)
+        for (const Tensor& input : node->inputs) note(input, p);
+      if (partitions[p].collective) note(partitions[p].collective->inputs[0], p);
+    }
+    for (const Tensor& output : graph.outputs) note(output, kAlways);
+  }
+  void note(const Tensor& tensor, size_t partition) {
+    last[tensor] = partition;
+    ++count[tensor];
+  }
+};
+
+Collective kind_of(const Node& node) {
+  if (is_op(node, op::all_reduce)) return Collective::kAllReduce;
+  if (is_op(node, op::all_gather)) return Collective::kAllGather;
+  if (is_op(node, op::reduce_scatter)) return Collective::kReduceScatter;
+  if (is_op(node, op::all_to_all)) return Collective::kAllToAll;
+  fail(ErrorKind::kInternal, "{}: a collective that is not run between programs", node.operation->name);
+}
+
+// Only a sum takes no more memory than its input.
+bool may_be_in_place(const Node& collective) { return kind_of(collective) == Collective::kAllReduce; }
+
+}  // namespace
+
+size_t PartitionedProgram::slot_of(const Tensor& tensor) {
+  const auto [place, fresh] = slot_of_.try_emplace(tensor, slots_);
+  if (fresh) {
+    ++slots_;
+    last_use_.push_back(0);
+  }
+  return place->second;
+}
+
+PartitionedProgram::PartitionedProgram(std::shared_ptr<Device> device, const LoweredGraph& lowered,
+                                       std::string* description)
+    : device_(std::move(device)) {
+  const Graph& graph = lowered.graph;
+  const std::vector<Partition> partitions = partition_graph(graph);
+  const Uses uses(partitions, graph);
+  for (size_t n = 0; n < graph.nodes.size(); ++n) place_.emplace(graph.nodes[n].get(), n);
+  for (const Tensor& input : graph.inputs) slot_of(input);
+  // Slots of all that crosses from partition to partition. A sum that alone uses its input works in place.
+  TensorSet made;
+  for (size_t p = 0; p < partitions.size(); ++p) {
+    const Partition& partition = partitions[p];
+    for (const std::shared_ptr<Node>& node : partition.nodes)
+      for (const Tensor& output : outputs_of(node)) {
+        made.insert(output);
+        const auto last = uses.last.find(output);
+        if (last == uses.last.end()) continue;
+        if (last->second != p || (partition.collective && partition.collective->inputs[0].same_as(output)))
+          slot_of(output);
+      }
+    if (!partition.collective) continue;
+    const Tensor &from = partition.collective->inputs[0], to = Tensor(partition.collective, 0);
+    if (may_be_in_place(*partition.collective) && made.contains(from) && uses.count.at(from) == 1)
+      slot_of_.emplace(to, slot_of(from));
+    else slot_of(to);
+  }
+  for (const auto& [tensor, slot] : slot_of_)
+    if (const auto last = uses.last.find(tensor); last != uses.last.end())
+      last_use_[slot] = std::max(last_use_[slot], last->second);
+  made_behind_.resize(slots_);
+  read_behind_.resize(slots_);
+  try {
+    for (size_t p = 0; p < partitions.size(); ++p)
+      add_step(partitions[p], p, p + 1 == partitions.size(), lowered, description);
+  } catch (...) {
+    for (const Step& step : steps_)
+      if (step.exchange) device_->table().event_destroy(step.exchange->done);
+    throw;
+  }
+  for (const Tensor& output : graph.outputs) outputs_.push_back(slot_of_.at(output));
+  slot_of_.clear();
+  place_.clear();
+  last_use_.clear();
+  made_behind_.clear();
+  read_behind_.clear();
+}
+
+PartitionedProgram::~PartitionedProgram() {
+  for (const Step& step : steps_)
+    if (step.exchange) device_->table().event_destroy(step.exchange->done);
+}
+
+std::vector<ProgramPiece> PartitionedProgram::pieces() const {
+  std::vector<ProgramPiece> all;
+  for (const Step& step : steps_)
+    if (step.program) {
+      all.push_back(step.program->pieces().front());
+      all.back().places = step.places;
+    }
+  return all;
+}
+
+void PartitionedProgram::add_step(const Partition& partition, size_t number, bool last, const LoweredGraph& lowered,
+                                  std::string* description) {
+  const size_t inputs = lowered.graph.inputs.size();
+  Step step;
+  const auto wait_for = [&](const std::vector<size_t>& steps) {
+    for (const size_t other : steps)
+      if (std::find(step.waits.begin(), step.waits.end(), other) == step.waits.end()) step.waits.push_back(other);
+  };
+  Graph part;
+  part.nodes = partition.nodes;
+  for (const std::shared_ptr<Node>& node : part.nodes) step.places.push_back(place_.at(node.get()));
+  // What is wanted back after a failure stays until nothing but updates can fail.
+  const auto is_update = [&](size_t place) { return place >= lowered.first_update; };
+  const auto first_update = std::find_if(step.places.begin(), step.places.end(), is_update);
+  const bool may_update = last && !partition.collective && std::all_of(first_update, step.places.end(), is_update);
+  TensorSet made, taken;
+  std::vector<bool> donated, frozen, restorable;
+  for (const std::shared_ptr<Node>& node : partition.nodes) {
+    for (const Tensor& input : node->inputs) {
+      if (made.contains(input) || !taken.insert(input).second) continue;
+      const size_t slot = slot_of_.at(input);
+      const bool given = slot < inputs;
+      part.inputs.push_back(input);
+      step.inputs.push_back(slot);
+      wait_for(made_behind_[slot]);
+      frozen.push_back(given && lowered.frozen[slot]);
+      restorable.push_back(given && lowered.restorable[slot]);
+      donated.push_back(last_use_[slot] == number && (!given || lowered.donated[slot]) &&
+                        (!restorable.back() || may_update) &&
+                        !(partition.collective && partition.collective->inputs[0].same_as(input)));
+      // What a collective still reads is not to be written.
+      if (donated.back()) wait_for(read_behind_[slot]);
+    }
+    for (const Tensor& output : outputs_of(node)) made.insert(output);
+  }
+  for (const std::shared_ptr<Node>& node : partition.nodes)
+    for (const Tensor& output : outputs_of(node))
+      if (const auto slot = slot_of_.find(output); slot != slot_of_.end()) {
+        part.outputs.push_back(output);
+        step.outputs.push_back(slot->second);
+      }
+  if (partition.on_host) {
+    step.program = std::make_unique<HostProgram>(device_, isolate(part));
+  } else if (!part.nodes.empty()) {
+    const Graph graph = isolate(part);
+    const auto updates_from = static_cast<size_t>(first_update - step.places.begin());
+    step.program = std::make_unique<DeviceProgram>(
+        device_, graph, plan_memory(graph, donated, restorable, updates_from), frozen, restorable, description);
+    for (size_t i = 0; i < step.inputs.size(); ++i)
+      if (step.inputs[i] < inputs && step.program->updates(i)) step.overwritten.push_back(step.inputs[i]);
+    arena_bytes_ = std::max(arena_bytes_, step.program->arena_bytes());
+  }
+  if (partition.collective) {
+    step.exchange = exchange_of(*partition.collective);
+    const Exchange& exchange = *step.exchange;
+    wait_for(made_behind_[exchange.from]);
+    made_behind_[exchange.to] = {number};
+    if (exchange.from != exchange.to) read_behind_[exchange.from].push_back(number);
+  }
+  for (size_t slot = 0; slot < slots_; ++slot)
+    if (last_use_[slot] == number && (slot < inputs || !step.exchange || slot != step.exchange->to))
+      step.released.push_back(slot);
+  steps_.push_back(std::move(step));
+}
+
+std::unique_ptr<PartitionedProgram::Exchange> PartitionedProgram::exchange_of(const Node& collective) {
+  auto exchange = std::make_unique<Exchange>();
+  exchange->kind = kind_of(collective);
+  exchange->from = slot_of_.at(collective.inputs[0]);
+  for (const auto& [tensor, slot] : slot_of_)
+    if (tensor.node().get() == &collective) exchange->to = slot;
+  const Type& type = collective.types[0];
+  exchange->bytes = static_cast<size_t>(bytes_of(type));
+  exchange->dtype = type.dtype;
+  if (collective.attributes.has("group")) exchange->group = collective.attributes.get_ints("group");
+  exchange->processes = collective.attributes.get_int("processes", 0);
+  exchange->scope = *collective.scope;
+  transom_error error{};
+  device_->expect_ok(device_->table().event_create(device_->handle(), &exchange->done, &error), error);
+  return exchange;
+}
+
+// Looked up at each run: the device may have joined other processes since.
+Communicator& PartitionedProgram::group_of(const Exchange& exchange) const {
+  Communicator* all = device_->communicator();
+  if (!all) fail("{}: expected a device that has joined other processes, found one that is alone", exchange.scope);
+  Communicator& group = exchange.group.empty() ? *all : all->group(exchange.group);
+  if (exchange.processes > 0 && exchange.processes != group.ranks())
+    fail("{}: a collective of {} processes: found {} of them", exchange.scope, exchange.processes, group.ranks());
+  return group;
+}
+
+void PartitionedProgram::start(const Exchange& exchange, std::vector<std::shared_ptr<Buffer>>& slots) const {
+  Communicator& group = group_of(exchange);
+  if (exchange.from != exchange.to) slots[exchange.to] = device_->allocate(exchange.bytes);
+  group.start(exchange.kind, *slots[exchange.from], *slots[exchange.to], exchange.dtype);
+  group.record(exchange.done);
+}
+
+Buffers PartitionedProgram::run(const Buffers& inputs) const {
+  // One program at a time has the groups, so that all ranks start their collectives in one order.
+  const auto turn = device_->take_turn();
+  size_t done = 0;
+  try {
+    return run_steps(inputs, done);
+  } catch (...) {  // a program that fails says so by itself; those before it have done their work
+    for (size_t i = 0; i < done; ++i)
+      for (const size_t input : steps_[i].overwritten) inputs[input]->set_overwritten();
+    throw;
+  }
+}
+
+Buffers PartitionedProgram::run_steps(const Buffers& inputs, size_t& done) const {
+  std::vector<std::shared_ptr<Buffer>> slots(slots_);
+  std::copy(inputs.begin(), inputs.end(), slots.begin());
+  std::vector<bool> waited(steps_.size());
+  const auto wait_for = [&](size_t number) {
+    if (waited[number]) return;
+    transom_error error{};
+    device_->expect_ok(device_->table().event_wait(steps_[number].exchange->done, device_->stream(), &error), error);
+    waited[number] = true;
+  };
+  for (const Step& step : steps_) {
+    for (const size_t number : step.waits) wait_for(number);
+    if (step.program) {
+      Buffers given;
+      for (const size_t slot : step.inputs) given.push_back(slots[slot]);
+      const Buffers made = step.program->run(given);
+      for (size_t i = 0; i < made.size(); ++i) slots[step.outputs[i]] = made[i];
+    }
+    ++done;
+    if (step.exchange) start(*step.exchange, slots);
+    for (const size_t slot : step.released) slots[slot].reset();
+  }
+  for (size_t number = 0; number < steps_.size(); ++number)
+    if (steps_[number].exchange) wait_for(number);
+  Buffers results;
+  for (const size_t slot : outputs_) results.push_back(slots[slot]);
+  return results;
+}
+
+std::unique_ptr<Executable> make_executable(const std::shared_ptr<Device>& device, const LoweredGraph& lowered,
+                                            std::string* description) {
+  if (needs_partition(lowered.graph)) return std::make_unique<PartitionedProgram>(device, lowered, description);
+  return std::make_unique<DeviceProgram>(device, lowered.graph, lowered.plan, lowered.frozen, lowered.restorable,
+                                         description);
+}
+
+}  // namespace transom
