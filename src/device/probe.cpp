@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "base/error.h"
@@ -50,8 +51,8 @@ pid_t start(const fs::path& program, const fs::path& file, int open_end) {
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setsigdefault(&attributes, &all);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  std::string program_name = program.string(), file_name = file.string();
-  char* words[] = {program_name.data(), file_name.data(), nullptr};
+  std::string program_name = program.string(), file_name = file.string(), end_name = std::to_string(open_end);
+  char* words[] = {program_name.data(), file_name.data(), end_name.data(), nullptr};
   pid_t child = -1;
   if (posix_spawn(&child, program_name.c_str(), &actions, &attributes, words, environ) != 0) child = -1;
   posix_spawn_file_actions_destroy(&actions);
@@ -59,24 +60,25 @@ pid_t start(const fs::path& program, const fs::path& file, int open_end) {
   return child;
 }
 
-// Why the file must not be loaded; empty if it may.
-std::string try_in_child(const fs::path& file) {
+// Why the file must not be loaded; empty if it may. Nothing where no trial could be made: then it is loaded all the
+// same.
+std::optional<std::string> try_in_child(const fs::path& file) {
   const fs::path program = probe_program();
   std::error_code ignored;
   if (!fs::exists(program, ignored)) {
     log(LogLevel::kDebug, fmt::format("{}: loaded without a trial: there is no {}", file.string(), program.string()));
-    return "";
+    return std::nullopt;
   }
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return "";  // no child, no trial
+  if (pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;  // no child, no trial
   const pid_t child = start(program, file, ends[1]);
   if (child < 0) {
     close(ends[0]);
     close(ends[1]);
-    return "";
+    return std::nullopt;
   }
   close(ends[1]);
-  // The child's end closes when it is gone.
+  // The child writes a byte when all is well; its end closes when it is gone.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(patience_in_milliseconds());
   bool gone = false;
   while (!gone) {
@@ -87,20 +89,27 @@ std::string try_in_child(const fs::path& file) {
     const int ready = poll(&end, 1, static_cast<int>(left.count()));
     gone = ready > 0 || (ready < 0 && errno != EINTR);
   }
+  char word = 0;
+  ssize_t read_bytes = 0;
+  if (gone)
+    while ((read_bytes = read(ends[0], &word, 1)) < 0 && errno == EINTR) {
+    }
   close(ends[0]);
   if (!gone) kill(child, SIGKILL);
   int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  pid_t waited = -1;
+  while ((waited = waitpid(child, &status, 0)) < 0 && errno == EINTR) {
   }
   if (!gone)
     return fmt::format("did not answer within {} s while it was loaded (TRANSOM_PLUGIN_TIMEOUT sets the seconds)",
                        patience_in_milliseconds() / 1000);
+  if (read_bytes == 1) return "";
+  if (waited != child)  // a host that ignores SIGCHLD, or waits for all children, has taken the status
+    return "crashed or ended the process while it was loaded; build it anew, or take it out of the directory";
   if (WIFSIGNALED(status))
     return fmt::format("crashed while it was loaded (signal {}, {}); build it anew, or take it out of the directory",
                        WTERMSIG(status), strsignal(WTERMSIG(status)));
-  if (WIFEXITED(status) && WEXITSTATUS(status) != 0)
-    return fmt::format("ended the process while it was loaded (exit status {})", WEXITSTATUS(status));
-  return "";
+  return fmt::format("ended the process while it was loaded (exit status {})", WEXITSTATUS(status));
 }
 
 }  // namespace
@@ -122,8 +131,9 @@ void probe_plugin(const fs::path& file) {
   std::call_once(trial->once, [&] {
     const PassedTrials passed(file);
     if (passed.contain_this()) return;
-    trial->fault = try_in_child(file);
-    if (trial->fault.empty()) passed.add();
+    const std::optional<std::string> fault = try_in_child(file);
+    trial->fault = fault.value_or("");
+    if (fault && fault->empty()) passed.add();  // what was not tried has not passed
   });
   if (!trial->fault.empty()) fail(ErrorKind::kDevice, "{}: the plugin {}", file.string(), trial->fault);
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program that loads a plugin on trial, in a process of its own: probe-plugin FILE, beside the plugins. It ends
-// with status 0, or as the plugin makes it end. See probe.cpp.
+// The program that loads a plugin on trial, in a process of its own: probe-plugin FILE DESCRIPTOR, beside the plugins.
+// It writes a byte to the descriptor when the plugin did no harm, or ends as the plugin makes it end. See probe.cpp.
 #include <dlfcn.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 
 #include "transom/device_plugin.h"
 
@@ -41,10 +42,12 @@ void load(const char* file) noexcept {
 }  // namespace
 
 int main(int count, char** words) {
-  if (count != 2) return 2;
+  if (count != 3) return 2;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   const rlimit none{0, 0};
   setrlimit(RLIMIT_CORE, &none);
   load(words[1]);
-  _exit(0);
+  // Not the exit status: a host may lose it, and a plugin may end the process with any.
+  const char done = 1;
+  _exit(write(std::atoi(words[2]), &done, 1) == 1 ? 0 : 2);
 }

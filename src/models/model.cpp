@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <utility>
 
 #include "base/directories.h"
 #include "base/error.h"
@@ -54,8 +55,15 @@ NamedTensors Model::forward(const NamedTensors& inputs, ForwardContext context) 
   const PrecisionScope scope(precision_);
   std::optional<AdapterPass> pass;
   if (adaptation_) pass.emplace(context);
-  if (!CompiledForward::applies(inputs, context)) return run(inputs, context);
   static std::mutex making;  // of all models: it takes no time
+  if (context.training) {
+    // The weights are about to change: the passes of evaluations would keep the old ones in memory.
+    const std::shared_ptr<CompiledForward> dropped = [&] {
+      const std::lock_guard lock(making);
+      return std::exchange(compiled_, nullptr);
+    }();
+  }
+  if (!CompiledForward::applies(inputs, context)) return run(inputs, context);
   const std::shared_ptr<CompiledForward> compiled = [&] {
     const std::lock_guard lock(making);
     if (!compiled_) compiled_ = std::make_shared<CompiledForward>();

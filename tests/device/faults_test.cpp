@@ -2,12 +2,16 @@
 // Plugins that are wrong in one way each: one clear line, and a process that goes on.
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <cstdlib>
 
 #include "device/device.h"
+#include "device/passed_trials.h"
 #include "device/probe.h"
 #include "support/message.h"
+#include "support/temporary_folder.h"
 #include "transom/device.h"
+#include "transom/error.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -55,6 +59,25 @@ INSTANTIATE_TEST_SUITE_P(
                     Fault{"throws", "crashed while it was loaded (signal 6"}),
     [](const testing::TestParamInfo<Fault>& info) { return std::string(info.param.name); });
 
+// A host that ignores SIGCHLD gets no status of its children.
+TEST(PluginTrials, TellCrashesWithoutAStatus) {
+  const test::TemporaryFolder folder;  // files that this process has not tried yet
+  const auto copy_of = [&](const fs::path& file) {
+    fs::copy_file(file, folder.path() / file.filename());
+    return folder.path() / file.filename();
+  };
+  const auto handler = std::signal(SIGCHLD, SIG_IGN);
+  for (const char* name : {"crash_at_load", "exit_at_open"}) {
+    const fs::path file = copy_of(kFolder + "/libtransom_" + name + ".so");
+    const std::string message = test::message_of([&] { probe_plugin(file); });
+    EXPECT_NE(message.find("while it was loaded"), std::string::npos) << name << ": " << message;
+    EXPECT_FALSE(PassedTrials(file).contain_this()) << name;
+  }
+  const fs::path good = copy_of(kFolder + "/libtransom_vanishes.so");
+  EXPECT_EQ(test::message_of([&] { probe_plugin(good); }), "");
+  std::signal(SIGCHLD, handler);
+}
+
 TEST(Discovery, ListsWhatIsFoundAndWhyNotTheRest) {
   const std::vector<DeviceInfo> devices = list_devices();
   const auto find = [&](std::string_view name) {
@@ -93,8 +116,14 @@ TEST(Faults, ADeviceThatVanishesIsOpenedAnew) {
   EXPECT_EQ(message, "vanishes: the device is lost, and what was on it: null: it fell off the bus");
   const std::shared_ptr<Device> before = default_device();
   set_device("vanishes");
-  EXPECT_NE(default_device(), before);
+  const std::shared_ptr<Device> after = default_device();
+  EXPECT_NE(after, before);
   EXPECT_NO_THROW(compute());
+  // Who still uses the lost one says nothing of the one that took its place.
+  EXPECT_TRUE(before->lost());
+  EXPECT_THROW(before->expect_ok(TRANSOM_DEVICE_LOST, {}), Error);
+  EXPECT_FALSE(after->lost());
+  EXPECT_EQ(Device::open("vanishes"), after);
   set_device("cpu");
   EXPECT_EQ((Tensor::scalar(1) + Tensor::scalar(2)).item<float>(), 3);
 }
