@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is kept between calls: compiled programs, and the traces of compiled functions. Each cache lets go of its least
-// recently used entries when their bytes exceed the limit; what is in use stays until it is done. All functions are
-// safe from all threads.
+// Caches of compiled programs and of the traces of compiled functions. Each cache evicts its least recently used
+// entries when their bytes exceed the limit; entries in use live until their call is done. All functions are safe from
+// all threads.
 #pragma once
 
 #include <cstddef>

@@ -12,12 +12,12 @@
 namespace transom {
 
 struct CompileOptions {
-  std::string name = "function";  // what TRANSOM_LOG=recompiles calls it
-  // Captures each program with fixed addresses and replays it: no planning and no allocation in a call. Costs an arena
-  // and a copy of the arguments of its own for each signature.
+  std::string name = "function";  // its name in the messages of TRANSOM_LOG=recompiles
+  // Captures each program with fixed addresses and replays it: a call plans and allocates nothing. Each signature has
+  // an arena and a copy of the arguments of its own.
   bool capture = false;
-  // Arguments that a call uses up: their memory becomes that of results. The caller moves them in; what somebody else
-  // still holds is copied first.
+  // Arguments that are donated: their memory becomes that of results. The caller moves them into the call; an argument
+  // that is still referenced elsewhere is copied first.
   std::vector<size_t> donated;
 };
 
@@ -25,9 +25,9 @@ using TensorFunction = std::function<std::vector<Tensor>(const std::vector<Tenso
 
 // A cheap handle. The signature of a call, its guard, is the types of its arguments and the device; a new one traces
 // the function again. What the function reads besides its arguments (the weights of a model) is bound when it is
-// traced. Any number of threads may call it: a signature is traced once, by the first who needs it, and holds up nobody
-// who calls with another one; replays of one captured signature take turns. So `function` must bear being called by
-// several threads at once. Traces are bounded, see caches.h.
+// traced. Any number of threads may call it: each signature is traced once, and calls with other signatures do not wait
+// for it; replays of one captured signature run one after the other. `function` may be called by several threads at
+// once. Traces are bounded, see caches.h.
 class CompiledFunction {
  public:
   CompiledFunction(TensorFunction function, CompileOptions options);

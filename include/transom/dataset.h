@@ -31,19 +31,19 @@ struct Column {
 };
 
 struct DatasetOptions {
-  std::optional<char> delimiter;          // of CSV files; by default a comma, and a tab in .tsv
+  std::optional<char> delimiter;          // of CSV files; by default a comma, a tab in .tsv
   bool quotes = true;                     // whether " encloses fields of CSV files
   std::vector<std::string> column_names;  // of CSV files that have no header line
   std::string format;                     // csv, tsv, json, conll or text; empty: as the file's name ends
   bool keep_linebreaks = false;           // of text files: lines with their \n
-  // Files above this size are not held in memory: their rows are found once and read again when they are asked for.
+  // Files above this size are not held in memory: their rows are indexed once and read again at each access.
   uint64_t memory_limit = uint64_t{512} << 20;
 };
 
 // Rows of one file. A cheap handle; rows may be read from several threads.
 class Dataset {
  public:
-  // Without DatasetOptions::format the name tells it: .csv, .tsv, .json, .jsonl, .conll (.bio, .iob, .iob2), .txt.
+  // Without DatasetOptions::format the name decides: .csv, .tsv, .json, .jsonl, .conll (.bio, .iob, .iob2), .txt.
   // Reads the file once to find its rows and the types of its columns; errors name the file, the row and the column.
   static Dataset load(const std::filesystem::path& path, const DatasetOptions& options = {});
   // `name` stands for the file in errors.
@@ -55,14 +55,14 @@ class Dataset {
   std::optional<size_t> find(std::string_view column) const;
   Row row(int64_t index) const;
 
-  // Whether all rows are held in memory, rather than read again when they are asked for.
+  // Whether all rows are held in memory, rather than read again at each access.
   bool in_memory() const;
 
   // The rows of these numbers, in this order.
   Dataset select(std::vector<int64_t> rows) const;
   Dataset first(int64_t rows) const;
 
-  // What stands where, for errors: "train.csv: row 12".
+  // The place of a row, for errors: "train.csv: row 12".
   std::string where(int64_t row) const;
 
   class Rows;  // where rows come from

@@ -9,7 +9,7 @@
 
 namespace transom {
 
-// A device that was found, or a plugin that found none and why.
+// A device that was found, or a plugin without a device and the reason.
 struct DeviceInfo {
   std::string name;          // what --device takes: "cpu", "hpu:1"
   std::string description;   // "AMD EPYC 9354"; empty if there is none
@@ -25,14 +25,14 @@ struct DeviceInfo {
   std::vector<DType> fast_dtypes;
 };
 
-// All plugins in the library directory and in TRANSOM_PLUGIN_PATH are asked for their devices; best first.
+// The devices of all plugins in the library directory and in TRANSOM_PLUGIN_PATH; best first.
 std::vector<DeviceInfo> list_devices();
 
 // All functions here are safe from all threads.
 //
 // The device that tensors are made on: by name, else TRANSOM_DEVICE, else the best one found. Set it before the first
-// tensor is made, for all threads; tensors of different devices do not mix. Threads that compute on one device take
-// turns.
+// tensor is made, for all threads; tensors of different devices cannot be combined. Threads that compute on one device
+// take turns.
 void set_device(const std::string& name);
 std::string device_name();
 // The best device found whose name is not this one (or this one with a number).

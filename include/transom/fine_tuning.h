@@ -14,15 +14,15 @@ namespace transom {
 
 struct FineTuneOptions {
   std::vector<std::shared_ptr<TrainerCallback>> callbacks;
-  std::function<void(const StepReport&)> on_step;  // each update's numbers; the host then waits for each
-  HubOptions hub;                                  // how a model that is named by its id is downloaded
+  std::function<void(const StepReport&)> on_step;  // the numbers of each update, for which the host waits
+  HubOptions hub;                                  // of models named by their id
 };
 
-// What each part of the run reported; empty for parts that the arguments do not ask for.
+// The metrics of each part of the run; empty for parts that the arguments do not ask for.
 struct FineTuneResult {
   Metrics train, evaluation, prediction;
-  // The checkpoint of a run that a callback interrupted (TrainerCallback::should_interrupt); neither the model nor
-  // metrics were written, nothing was evaluated.
+  // The checkpoint of a run that a callback interrupted (TrainerCallback::should_interrupt). Such a run writes neither
+  // model nor metrics, and evaluates nothing.
   std::optional<std::string> interrupted;
 };
 

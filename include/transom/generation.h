@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text generation: tokens one after the other, chosen from what a language model foretells, with the options and the
-// results of Transformers' generate().
+// Text generation: a language model predicts one token after the other, with the options and results of Transformers'
+// generate().
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct GenerationConfig {
   std::optional<int64_t> max_length, max_new_tokens;  // neither: 20 new ones
   int64_t min_length = 0;
   std::optional<int64_t> min_new_tokens;
-  std::vector<std::string> stop_strings;  // a row ends with the token that completes one; needs the tokenizer
+  std::vector<std::string> stop_strings;  // a row ends when its text holds one; needs the tokenizer
   std::optional<double> max_time;         // seconds
 
   // ---- strategy
@@ -36,7 +36,7 @@ struct GenerationConfig {
   bool use_cache = true;
   uint64_t seed = 0;  // of sampling; not a field of Transformers, whose generator is global
 
-  // ---- what is done to the scores of the next token
+  // ---- logits processors: what changes the scores of the next token
   double repetition_penalty = 1, encoder_repetition_penalty = 1;
   int64_t no_repeat_ngram_size = 0, encoder_no_repeat_ngram_size = 0;
   std::vector<TokenIds> bad_words_ids;
@@ -47,7 +47,7 @@ struct GenerationConfig {
   std::optional<std::pair<int64_t, double>> exponential_decay_length_penalty;
   bool remove_invalid_values = false, renormalize_logits = false;
 
-  // ---- of sampling
+  // ---- sampling
   double temperature = 1;
   int64_t top_k = 50;
   double top_p = 1, typical_p = 1, epsilon_cutoff = 0, eta_cutoff = 0;
@@ -55,16 +55,16 @@ struct GenerationConfig {
 
   // ---- special tokens
   std::optional<int64_t> pad_token_id, bos_token_id, decoder_start_token_id;
-  TokenIds eos_token_id;  // any of them ends a row
+  TokenIds eos_token_id;  // each of them ends a row
 
-  // What a directory's generation_config.json says; without that file, what its config.json says.
+  // Reads generation_config.json of a directory; without that file, the same fields of config.json.
   static GenerationConfig from_pretrained(const std::string& directory);
-  // Takes over the fields of a JSON object, {"num_beams": 4}. Refuses unknown ones, and those that are not carried out,
-  // by name.
+  // Sets the fields of a JSON object, {"num_beams": 4}. Throws for unknown fields and for those that are not supported;
+  // the error names the field.
   void update(std::string_view json);
 };
 
-// Is given tokens as they are chosen.
+// Receives the tokens as they are generated.
 class Streamer {
  public:
   virtual ~Streamer() = default;
@@ -72,8 +72,8 @@ class Streamer {
   virtual void end() = 0;
 };
 
-// Gives text to `sink` as Transformers' TextStreamer prints it: up to the last space or line end, and all of a text
-// that ends with a CJK character, as scripts without spaces have no other place to stop.
+// Passes text to `sink` as Transformers' TextStreamer prints it: up to the last space or end of line, and the whole
+// text if it ends with a CJK character, since these scripts have no spaces.
 class TextStreamer : public Streamer {
  public:
   TextStreamer(Tokenizer tokenizer, std::function<void(std::string_view)> sink, bool skip_prompt = false,
@@ -92,8 +92,8 @@ class TextStreamer : public Streamer {
 struct GenerationOptions {
   Streamer* streamer = nullptr;          // of one row, without beams
   const Tokenizer* tokenizer = nullptr;  // for stop strings
-  // Changes the scores [V] of the token that is to follow `tokens`, after the penalties of the configuration and before
-  // what narrows a choice by sampling. -infinity forbids a token.
+  // Changes the scores [V] of the token that follows `tokens`, after the logits processors of the configuration and
+  // before the logits warpers of sampling. -infinity excludes a token.
   std::function<void(const TokenIds& tokens, std::span<float> scores)> process_logits;
 };
 
@@ -103,9 +103,9 @@ struct GenerationOutput {
   std::vector<double> scores;       // of beam search
 };
 
-// The inputs are what a model is to go on from: input_ids [B, T] and attention_mask (rows padded on the left) of a
-// decoder-only model; what the encoder of an encoder-decoder reads, and decoder_input_ids if the text is to begin with
-// more than its start token. Throws for models that do not generate, and for options that are not carried out.
+// Inputs of a decoder-only model are the prompts: input_ids [B, T] and attention_mask, rows padded on the left. Inputs
+// of an encoder-decoder are those of its encoder, with decoder_input_ids if the text begins with more than the start
+// token. Throws for models that do not generate, and for options that are not supported.
 GenerationOutput generate(const Model& model, const NamedTensors& inputs, const GenerationConfig& config,
                           const GenerationOptions& options = {});
 

@@ -16,19 +16,19 @@
 namespace transom {
 
 class CompiledForward;    // models/compiled_forward.h
-class Config;             // io/config.h
+class Config;             // config.h
 class KeyValueCache;      // nn/cache.h
 struct LowRankAdapter;    // nn/lora.h
 struct PackedMatrix;      // ops/quantization.h
 class LowRankAdaptation;  // models/loading/lora.h
 
-// One tensor of a model, by its name in the checkpoint. Layers share it with the model, so that a new value is seen by
-// all.
+// One tensor of a model, by its name in the checkpoint. Layers share it with the model: a new value is that of all of
+// them.
 struct Parameter {
   std::string name;
   Tensor value;
-  bool of_layer_norm = false;  // weight decay spares it
-  // The weight of a linear layer, [out, in] or [in, out], and the adapter that stands beside it.
+  bool of_layer_norm = false;  // Trainer applies no weight decay to it
+  // Whether it is the weight of a linear layer, [out, in] or [in, out], and the adapter of that weight.
   enum class Use { kOther, kLinear, kTransposedLinear } use = Use::kOther;
   std::shared_ptr<const LowRankAdapter> adapter;
   std::shared_ptr<const PackedMatrix> packed;  // the weight in a block format; `value` is then empty
@@ -42,7 +42,7 @@ class NamedTensors {
   NamedTensors(std::initializer_list<Items::value_type> items) : items_(items) {}
 
   Tensor find(std::string_view name) const;       // an empty Tensor where there is none
-  const Tensor& at(std::string_view name) const;  // throws, naming what there is
+  const Tensor& at(std::string_view name) const;  // throws if there is none; the error lists the names
   void set(std::string name, Tensor tensor);
   const Items& items() const& { return items_; }
   Items items() && { return std::move(items_); }
@@ -52,7 +52,7 @@ class NamedTensors {
   Items items_;
 };
 
-// A new value for a buffer, which a forward pass in training gives.
+// A new value of a buffer, computed by a forward pass in training.
 struct BufferUpdate {
   std::shared_ptr<Parameter> buffer;
   Tensor value;
@@ -69,10 +69,10 @@ struct ForwardContext {
   bool output_hidden_states = false;
   bool return_loss = false;               // of models whose loss needs no labels (CLIP)
   bool interpolate_pos_encoding = false;  // images of another size than the position embeddings are made for
-  // Where the pass leaves the new values of buffers (running statistics of batch norms); null: they are let go.
+  // Receives the new values of buffers (running statistics of batch norms); null: they are dropped.
   std::vector<BufferUpdate>* buffer_updates = nullptr;
-  int64_t dropouts = 0;            // that this pass has done so far
-  KeyValueCache* cache = nullptr;  // of incremental decoding: what was seen before, to which this pass adds
+  int64_t dropouts = 0;            // number of draws of this pass so far
+  KeyValueCache* cache = nullptr;  // of incremental decoding: keys and values of earlier tokens; this pass adds its own
   int64_t logits_to_keep = 0;      // of language models: logits of the last positions alone; 0: of all
 };
 
@@ -90,16 +90,16 @@ struct LoadOptions {
   // "none"; "int8": linear layers round weights and inputs to 8-bit integers; "int8_channel": linear layers hold their
   // weights as 8-bit integers with a scale for each output, and compute in the type above. Both are for inference.
   std::string quantization = "none";
-  // Of a directory of PEFT: its adapters stay beside the frozen weights, and are what is trained and saved. Otherwise
-  // they are merged into the weights.
+  // Of a directory of PEFT: keeps its adapters beside the frozen weights; only adapters are then trained and saved.
+  // Otherwise they are merged into the weights.
   bool keep_adapters = false;
 };
 
-// What a checkpoint and a model did not share.
+// The differences between the tensors of a checkpoint and those of the model.
 struct LoadReport {
-  std::vector<std::string> missing;     // made new
-  std::vector<std::string> unexpected;  // left aside
-  std::vector<std::string> mismatched;  // made new, with ignore_mismatched_sizes
+  std::vector<std::string> missing;     // not in the checkpoint: newly initialised
+  std::vector<std::string> unexpected;  // not in the model: ignored
+  std::vector<std::string> mismatched;  // of another shape: newly initialised, with ignore_mismatched_sizes
 };
 
 // What a model computes with, on whichever thread it is called.
@@ -110,14 +110,15 @@ struct Precision {
   bool int8 = false;  // linear layers in 8-bit integers, as QuantizedLinear (ops.h) has them
 };
 
-// Any number of threads may call forward() and the other const functions of one model at once. Who changes parameters
-// or buffers (training, new values) needs the model alone. A ForwardContext with what it points to is one thread's.
+// Any number of threads may call forward() and the other const functions of one model at once. Changes of parameters or
+// buffers (training, new values) need exclusive use. A ForwardContext and what it points to belong to one thread.
 class Model {
  public:
   virtual ~Model();
   // Reads a directory that save_pretrained wrote, Transformers', PEFT's or ours, or a model of the Hugging Face Hub by
   // its id.
-  // For a revision, a token or another cache than the environment's give it what resolve_model (hub.h) returns.
+  // For a revision, a token or another cache than the environment's, pass the directory that resolve_model (hub.h)
+  // gives.
   static std::unique_ptr<Model> from_pretrained(const std::string& name_or_path, const LoadOptions& options = {},
                                                 LoadReport* report = nullptr);
   // The same architecture with new weights.
@@ -133,11 +134,11 @@ class Model {
   // Tensors of the checkpoint that no gradient trains: running statistics of batch norms. A pass in training gives
   // their new values in ForwardContext::buffer_updates.
   const std::vector<std::shared_ptr<Parameter>>& buffers() const { return buffers_; }
-  // With adapters, parameters() are what is trained; these are the others. So are packed weights.
+  // With adapters, parameters() are those that are trained, and these are the others; packed weights are among them.
   const std::vector<std::shared_ptr<Parameter>>& frozen() const { return frozen_; }
   const LowRankAdaptation* adaptation() const { return adaptation_.get(); }  // null: no adapters
-  // As LoadOptions chose it. It goes before the Autocast and QuantizedLinear (ops.h) of the calling thread, which count
-  // for a model of f32 without quantization.
+  // As LoadOptions chose it. It takes precedence over the Autocast and QuantizedLinear (ops.h) of the calling thread,
+  // which apply to a model of f32 without quantization.
   const Precision& precision() const { return precision_; }
   Config& config() const { return *config_; }
   const std::string& architecture() const { return architecture_; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations on tensors. Binary ones broadcast as NumPy does and want equal element types, but
-// for floating ones, of which the wider wins; axes may be negative.
+// The operations on tensors. Binary operations broadcast as NumPy does and need equal element types, except
+// floating ones, of which the wider is taken; axes may be negative.
 // Shape errors are thrown at the call.
 #pragma once
 
@@ -138,23 +138,23 @@ struct PoolingOptions {
 Tensor max_pool(const Tensor& x, const PoolingOptions& options);
 Tensor average_pool(const Tensor& x, const PoolingOptions& options);  // padding does not count
 
-// ---- composites: a device may run them whole
+// ---- composites: a device may run them as one kernel
 struct AttentionOptions {
   double scale;                // of the products of queries and keys
-  bool causal = true;          // query i of T sees the keys up to place i + S - T
-  int64_t sliding_window = 0;  // and no more than that many of them; 0: all
-  double soft_cap = 0;         // scores become cap tanh(score / cap); 0: they stay
+  bool causal = true;          // query i of T attends to the keys up to position i + S - T
+  int64_t sliding_window = 0;  // the maximum number of keys of a query; 0: all
+  double soft_cap = 0;         // scores become cap tanh(score / cap); 0: unchanged
 };
-// The lowest bfloat16, added to scores that nobody may see: finite in every type that scores are computed in, so that a
-// row with nothing to see stays finite (it is the mean of all values).
+// The lowest bfloat16, added to masked scores: finite in every type that scores are computed in, so that a row whose
+// keys are all masked stays finite (it is the mean of all values).
 constexpr double kMaskedScore = -3.3895313892515355e38;
 // Scaled dot-product attention (Vaswani et al., 2017) of grouped heads (Ainslie et al., 2023): q [B, T, H, d], k [B, S,
 // G, d], v [B, S, G, e], where H is a multiple of G; bias is added to the scores and broadcasts to [B, H, T, S], or is
 // undefined. Weights are dropped out with probability `dropout` by `key`. -> [B, T, H, e]
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias, const AttentionOptions& options,
                  const Tensor& key = {}, double dropout = 0);
-// Attention to keys and values that lie in blocks of a pool (Kwon et al., 2023): q [B, T, H, d] are the last T of
-// lengths[b] tokens of each row; token s of row b stands in block block_table[b][s / size] of k_blocks [N, size, G, d]
+// Attention to keys and values in blocks of a pool (Kwon et al., 2023): q [B, T, H, d] are the last T of
+// lengths[b] tokens of each row; token s of row b is in block block_table[b][s / size] of k_blocks [N, size, G, d]
 // and v_blocks [N, size, G, e]. -> [B, T, H, e]. `options` as of attention; it is causal.
 Tensor paged_attention(const Tensor& q, const Tensor& k_blocks, const Tensor& v_blocks, const Tensor& block_table,
                        const Tensor& lengths, const AttentionOptions& options);
@@ -174,8 +174,8 @@ Tensor activation(std::string_view name, const Tensor& x);
 // 0.
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels, int64_t ignore_index = -100);
 
-// While one lives, matrix products on this thread are computed in `dtype` (bf16), softmax, norms and losses in f32, as
-// torch.autocast does. A model that was opened in a 16-bit type opens one of its own (Model::precision).
+// While an instance exists, matrix products on its thread are computed in `dtype` (bf16), softmax, norms and losses in
+// f32, as with torch.autocast. A model that is loaded in a 16-bit type has one of its own (Model::precision).
 class Autocast {
  public:
   explicit Autocast(DType dtype);
@@ -188,8 +188,8 @@ class Autocast {
   DType before_;
 };
 
-// While one that is on lives, linear layers on this thread compute in 8-bit integers: each row of the input and each
-// output's row of the weight is rounded to 255 steps of its own. They have no gradients then.
+// While an instance exists, linear layers on its thread compute in 8-bit integers: each row of the input and each row
+// of the weight is rounded to 255 steps of its own scale. They have no gradients then.
 class QuantizedLinear {
  public:
   explicit QuantizedLinear(bool on = true);

@@ -33,17 +33,17 @@ struct EncodeOptions {
   bool target = false;
 };
 
-// What goes into a chat template besides the messages. Lists and objects are JSON; empty: none.
+// The inputs of a chat template besides the messages. Lists and objects are JSON; empty: none.
 struct ChatOptions {
-  bool add_generation_prompt = false;   // ends with what an answer of the assistant begins with
-  bool continue_final_message = false;  // ends where the last message ends, for the model to go on with it
+  bool add_generation_prompt = false;   // ends with the beginning of an answer of the assistant
+  bool continue_final_message = false;  // ends where the last message ends, so that the model continues it
   std::string chat_template;            // the name of one of the tokenizer's templates, or a template
   std::string tools;                    // an array of JSON schemas
   std::string documents;                // an array of objects with "title" and "text"
   std::string variables;                // an object: further variables of the template
 };
 
-// What overrules a tokenizer's files, also in the copies that save_pretrained() writes.
+// Overrides settings of a tokenizer's files, also in the copies that save_pretrained() writes.
 struct TokenizerOptions {
   // Byte-level classes (RoBERTa, GPT-2 ...): whether a text, or each word of encode_words(), gets a space in front of
   // it.
@@ -57,12 +57,12 @@ struct Encoding {
   std::vector<std::string> tokens;
   std::vector<int64_t> word_ids;      // the number of the word in its text; -1: special token
   std::vector<int64_t> sequence_ids;  // 0 text, 1 pair; -1: special token
-  std::vector<Encoding> overflowing;  // what truncation cut off, as further encodings of at most max_length tokens
+  std::vector<Encoding> overflowing;  // the rest after truncation, as further encodings of at most max_length tokens
 
   size_t size() const { return ids.size(); }
 };
 
-// A handle to an immutable tokenizer: cheap to copy, and safe to use from several threads.
+// A handle to an immutable tokenizer: cheap to copy, safe from all threads.
 class Tokenizer {
  public:
   // A directory, or an id of the Hugging Face Hub. Reads its tokenizer.json, tokenizer_config.json,
@@ -86,16 +86,16 @@ class Tokenizer {
   std::vector<Encoding> encode_batch(std::span<const std::string> texts, std::span<const std::string> pairs = {},
                                      const EncodeOptions& options = {}) const;
 
-  // Words that are cut already, as Transformers' is_split_into_words: word_ids are their numbers, offsets those in each
-  // word.
+  // A text that is split into words already, as with is_split_into_words: word_ids are the numbers of the words,
+  // offsets count in each word.
   Encoding encode_words(std::span<const std::string> words, const EncodeOptions& options = {}) const;
 
-  // Ids that the vocabulary lacks are passed over. `clean_up` removes the spaces before punctuation marks and English
+  // Ids that the vocabulary lacks are skipped. `clean_up` removes the spaces before punctuation marks and English
   // contractions; without it the configuration's clean_up_tokenization_spaces decides.
   std::string decode(const std::vector<int64_t>& ids, bool skip_special_tokens = false,
                      std::optional<bool> clean_up = std::nullopt) const;
 
-  // A conversation as the model's text, by the checkpoint's chat template: `messages` is a JSON array
+  // A conversation as text for the model, by the chat template of the checkpoint: `messages` is a JSON array
   // [{"role": "user", "content": "Hello"}, ...]. The text has its special tokens: encode it without adding any.
   // Errors of the template name its line.
   std::string apply_chat_template(std::string_view messages, const ChatOptions& options = {}) const;
@@ -116,10 +116,10 @@ class Tokenizer {
   std::optional<int64_t> unk_token_id() const { return special_token_id("unk"); }
   std::optional<int64_t> bos_token_id() const { return special_token_id("bos"); }
   std::optional<int64_t> eos_token_id() const { return special_token_id("eos"); }
-  // The ids that decode() passes over with skip_special_tokens, ascending.
+  // The ids that decode() leaves out with skip_special_tokens, ascending.
   std::vector<int64_t> all_special_ids() const;
 
-  // Empty where the configuration gives none, or the 1e30 that stands for none.
+  // Empty if the configuration has none, or has 1e30, which means none.
   std::optional<int64_t> model_max_length() const;
   const std::vector<std::string>& model_input_names() const;
   // Whether Transformers gives offsets for this tokenizer: not for those of its classes that are written in Python
@@ -128,8 +128,8 @@ class Tokenizer {
   Side padding_side() const;
   Side truncation_side() const;
 
-  // Writes the files that the tokenizer was read from, unchanged, into `directory`, which is made if it is missing.
-  // Those of other implementations (merges.txt, SentencePiece models) are among them.
+  // Writes the files that the tokenizer was read from, unchanged, into `directory`, which is created if it is missing.
+  // Files of other implementations (merges.txt, SentencePiece models) are among them.
   void save_pretrained(const std::string& directory) const;
 
   struct State;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a training run is told: the names, defaults and meaning of Transformers 5 `TrainingArguments`, and of the data
+// The arguments of a training run: names, defaults and meaning of Transformers 5 `TrainingArguments`, and of the data
 // and model arguments of its example scripts. `transom train --help` lists them; docs of each field are there.
 #pragma once
 

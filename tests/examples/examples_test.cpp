@@ -19,6 +19,28 @@ TEST(Examples, TrainsAFunction) {
   EXPECT_NE(outcome.output.find("0 1 1 0"), std::string::npos) << outcome.output;
 }
 
+TEST(Examples, TrainsAModule) {
+  const test::TemporaryFolder folder;
+  const test::CommandOutcome outcome = run("example_train_a_module " + (folder / "p.safetensors").string());
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_NE(outcome.output.find("accuracy"), std::string::npos) << outcome.output;
+  EXPECT_NE(read_file(folder / "p.safetensors").find("hidden.weight"), std::string::npos);
+}
+
+TEST(Examples, TrainOnOwnDataAndAskPipelines) {
+  const TinyModel model;
+  const std::string output = (model.path() / "out").string();
+  const test::CommandOutcome trained = run("example_own_data " + model.path().string() + " " + output);
+  EXPECT_EQ(trained.status, 0) << trained.output;
+  for (const char* part : {"hidden_size 16", "step 2 of 10  loss ", "eval_accuracy "})
+    EXPECT_NE(trained.output.find(part), std::string::npos) << trained.output;
+  model.write("out/vocab.txt", kTinyVocabulary);
+  const test::CommandOutcome asked = run("example_ask_pipelines " + output + " 'ann went' 'the tower'");
+  EXPECT_EQ(asked.status, 0) << asked.output;
+  EXPECT_EQ(std::count(asked.output.begin(), asked.output.end(), '\n'), 4) << asked.output;
+  EXPECT_NE(asked.output.find("LABEL_1  0."), std::string::npos) << asked.output;
+}
+
 TEST(Examples, FineTunes) {
   const TinyModel model;
   const std::string rows =
@@ -40,29 +62,33 @@ TEST(Examples, FailInOneLine) {
 }
 
 TEST(Examples, SayHowTheyAreCalled) {
-  for (const char* call : {"example_fine_tune", "example_fine_tune MODEL", "example_fine_tune a b c d e"}) {
+  for (const char* call : {"example_fine_tune", "example_fine_tune MODEL", "example_fine_tune a b c d e",
+                           "example_own_data MODEL", "example_ask_pipelines MODEL"}) {
     const test::CommandOutcome outcome = run(call);
     EXPECT_EQ(outcome.status, 2) << outcome.output;
-    EXPECT_TRUE(outcome.output.starts_with("usage: example_fine_tune ")) << outcome.output;
+    EXPECT_TRUE(outcome.output.starts_with("usage: example_")) << outcome.output;
   }
 }
 
-// Each block of C++ in the README stands, word for word, in a file of examples/.
-TEST(Examples, AreWhatTheReadmeShows) {
+// Each block of C++ in these pages stands, word for word, in a file of examples/.
+TEST(Examples, AreWhatThePagesShow) {
   const fs::path root(TRANSOM_SOURCE_DIR);
-  const std::string readme = read_file(root / "README.md");
   std::string sources;
   for (const auto& entry : fs::directory_iterator(root / "examples"))
     if (entry.path().extension() == ".cpp") sources += read_file(entry.path());
-  size_t blocks = 0;
-  for (size_t begin = readme.find("```cpp\n"); begin != readme.npos; begin = readme.find("```cpp\n", begin)) {
-    begin += 7;
-    const size_t end = readme.find("```", begin);
-    EXPECT_NE(sources.find(readme.substr(begin, end - begin)), std::string::npos) << readme.substr(begin, end - begin);
-    ++blocks;
-    begin = end;
+  for (const char* name : {"README.md", "docs/guide/cpp.md", "docs/comparison.md"}) {
+    const std::string page = read_file(root / name);
+    size_t blocks = 0;
+    for (size_t begin = page.find("```cpp\n"); begin != page.npos; begin = page.find("```cpp\n", begin)) {
+      begin += 7;
+      const size_t end = page.find("```", begin);
+      const std::string block = page.substr(begin, end - begin);
+      EXPECT_NE(sources.find(block), std::string::npos) << name << ":\n" << block;
+      ++blocks;
+      begin = end;
+    }
+    EXPECT_GT(blocks, 0u) << name;
   }
-  EXPECT_GT(blocks, 0u);
 }
 
 // The commands of the README's second block of shell, as they stand there, on a tiny model called MODEL.

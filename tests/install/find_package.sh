@@ -16,5 +16,6 @@ cmake -S "$work/project" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -D
   ${launcher:+-DCMAKE_CXX_COMPILER_LAUNCHER="$launcher"} >/dev/null
 cmake --build "$work/build" >/dev/null
 "$work/build/example_train_a_function"
+"$work/build/example_train_a_module"
 "$work/moved/bin/transom" devices
 "$work/moved/bin/transom" devices --json | grep -q '"cpu"'
