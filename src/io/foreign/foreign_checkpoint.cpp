@@ -59,6 +59,9 @@ void add(ForeignCheckpoint& checkpoint, const ParameterName& parameter, TensorVi
   // Conv1D of GPT-2 holds its bias as a row.
   const bool bias = parameter.name == "bias" || parameter.name.ends_with(".bias");
   if (bias && view.shape.size() == 2 && view.shape[0] == 1) view.shape.erase(view.shape.begin());
+  // Weight norm of a convolution over time has its lengths along the last axis in PyTorch, along the first in Keras.
+  if (parameter.name.ends_with(".weight_g") && view.shape.size() == 3 && view.shape[1] == 1 && view.shape[2] == 1)
+    std::swap(view.shape[0], view.shape[2]);
   checkpoint.tensors.emplace_back(parameter.name, std::move(view));
 }
 

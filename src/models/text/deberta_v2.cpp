@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "models/family.h"
 #include "models/shared/encoder_model.h"
+#include "models/shared/relative_distance.h"
 #include "nn/convolution.h"
 
 namespace transom {
@@ -61,6 +62,10 @@ DebertaV2Config::DebertaV2Config(const Config& config)
       pooler_hidden_act(config.get_string("pooler_hidden_act", "gelu")) {
   classifier_dropout = hidden_dropout_prob;
   if (max_relative_positions < 1) max_relative_positions = max_position_embeddings;
+  constexpr int64_t kFarthest = int64_t{1} << 20;
+  if (std::max(max_relative_positions, position_buckets) > kFarthest)
+    fail("config.json: max_relative_positions and position_buckets: expected at most {}, found {} and {}", kFarthest,
+         max_relative_positions, position_buckets);
   for (const std::string& type : names_in(config, "pos_att_type")) {
     if (type == "c2p") c2p = true;
     else if (type == "p2c") p2c = true;
@@ -84,14 +89,16 @@ int64_t log_bucket(int64_t distance, int64_t buckets, int64_t max_position) {
 
 // The relative position of each query and key as a row of the table of 2 span: i64 [T, T].
 Tensor relative_positions(int64_t T, const DebertaV2Config& c) {
-  std::vector<int64_t> rows;  // of the distances 1 - T .. T - 1
-  for (int64_t distance = 1 - T; distance < T; ++distance) {
+  // Twice the greatest distance of a bucket of its own is in the last one for certain: one table serves every length.
+  const int64_t M = 2 * std::max(c.max_relative_positions, c.span());
+  std::vector<int64_t> rows;  // of the distances -M .. M
+  for (int64_t distance = -M; distance <= M; ++distance) {
     const int64_t position =
         c.position_buckets > 0 ? log_bucket(distance, c.position_buckets, c.max_relative_positions) : distance;
     rows.push_back(std::clamp<int64_t>(position + c.span(), 0, 2 * c.span() - 1));
   }
-  const Tensor place = iota({T, T}, 0) - iota({T, T}, 1) + static_cast<double>(T - 1);
-  return gather(Tensor::from(rows, {2 * T - 1}), place, 0);
+  const Tensor place = clipped(iota({T, T}, 0) - iota({T, T}, 1), M) + static_cast<double>(M);
+  return gather(Tensor::from(rows, {2 * M + 1}), place, 0);
 }
 
 constexpr double kHidden = -3.3895313892515355e38;  // the lowest bfloat16, finite in every type

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "models/family.h"
+#include "models/shared/relative_distance.h"
 #include "models/text/roberta_heads.h"
 
 namespace transom {
@@ -108,10 +109,12 @@ class MPNetBody {
 
  private:
   Tensor position_bias(int64_t T) const {  // [1, H, T, T]
-    std::vector<int64_t> buckets;          // of the distances 1 - T .. T - 1
-    for (int64_t distance = 1 - T; distance < T; ++distance) buckets.push_back(bucket_of(distance));
-    const Tensor by_distance = relative_attention_bias_(Tensor::from(buckets, {2 * T - 1}));  // [2 T - 1, H]
-    const Tensor place = iota({T, T}, 1) - iota({T, T}, 0) + static_cast<double>(T - 1);      // [T, T]
+    constexpr int64_t M = kMaxDistance;    // beyond, all share a bucket: one table serves every length
+    std::vector<int64_t> buckets;          // of the distances -M .. M
+    for (int64_t distance = -M; distance <= M; ++distance) buckets.push_back(bucket_of(distance));
+    const Tensor by_distance = relative_attention_bias_(Tensor::from(buckets, {2 * M + 1}));  // [2 M + 1, H]
+    const Tensor distance = iota({T, T}, 1) - iota({T, T}, 0);                                // [T, T]
+    const Tensor place = clipped(distance, M) + static_cast<double>(M);
     return unsqueeze(permute(gather(by_distance, place, 0), {2, 0, 1}), 0);
   }
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "models/shared/encoder_decoder.h"
+#include "models/shared/relative_distance.h"
 #include "transom/layers.h"
 
 namespace transom {
@@ -53,6 +54,10 @@ T5Config::T5Config(const Config& config)
     if (dense_act_fn == "gelu") dense_act_fn = "gelu_new";
   }
   if (num_heads <= 0 || d_kv <= 0) fail("config.json: num_heads {} and d_kv {} must be positive", num_heads, d_kv);
+  constexpr int64_t kFarthest = int64_t{1} << 20;
+  if (relative_attention_max_distance > kFarthest)
+    fail("config.json: relative_attention_max_distance: expected at most {}, found {}", kFarthest,
+         relative_attention_max_distance);
   if (relative_attention_num_buckets < 4 || relative_attention_max_distance <= relative_attention_num_buckets / 2)
     fail(
         "config.json: relative_attention_num_buckets {}: expected 4 or more, and relative_attention_max_distance above "
@@ -74,12 +79,15 @@ int64_t bucket_of(int64_t distance, const T5Config& c, bool both_sides) {
 }
 
 // The bias on scores of queries at the places `query` [B or 1, T] for S keys: [B or 1, H, T, S]. A cache may have any
-// number of tokens, so that places of queries are values, not constants.
+// number of tokens, so that places of queries are values, not constants. Beyond the greatest distance all share a
+// bucket, so that one table serves every length.
 Tensor position_bias(const Embedding& embedding, const T5Config& c, bool both_sides, const Tensor& query, int64_t S) {
-  std::vector<int64_t> buckets;  // of the distances -S .. S
-  for (int64_t distance = -S; distance <= S; ++distance) buckets.push_back(bucket_of(distance, c, both_sides));
-  const Tensor by_distance = embedding(Tensor::from(buckets, {2 * S + 1}));  // [2 S + 1, H]
-  const Tensor key = iota({1, 1, S}, 2), place = key - unsqueeze(query, -1) + static_cast<double>(S);
+  const int64_t M = c.relative_attention_max_distance;
+  std::vector<int64_t> buckets;  // of the distances -M .. M
+  for (int64_t distance = -M; distance <= M; ++distance) buckets.push_back(bucket_of(distance, c, both_sides));
+  const Tensor by_distance = embedding(Tensor::from(buckets, {2 * M + 1}));  // [2 M + 1, H]
+  const Tensor distance = iota({1, 1, S}, 2) - unsqueeze(query, -1);
+  const Tensor place = clipped(distance, M) + static_cast<double>(M);
   return permute(gather(by_distance, place, 0), {0, 3, 1, 2});
 }
 

@@ -115,7 +115,8 @@ class FileExporter {
     if (states.defined()) graph = make_graph(behind(graph, encoded, states).outputs, inputs);
     trace.leaves = graph.inputs;
     const auto supports = [&](const Node& node) { return stays_whole(node, options_.opset); };
-    trace.graph = simplify(lower_composites(isolate(graph), supports));
+    // Not simplified: constants that are equal by accident at one signature would be one there.
+    trace.graph = lower_composites(isolate(graph), supports);
     return trace;
   }
 
@@ -152,14 +153,17 @@ class FileExporter {
       if (i < file_.inputs.size()) {
         std::vector<std::string> axes;
         for (const InputAxis& axis : file_.inputs[i].axes) axes.push_back(axis.name);
-        operands_[tensor] = {builder_.input(file_.inputs[i].name, type, axes), type.shape};
+        const FileInput& input = file_.inputs[i];
+        operands_[tensor] = {
+            input.optional ? builder_.optional_input(input.name, type, axes) : builder_.input(input.name, type, axes),
+            type.shape};
         continue;
       }
       const Tensor leaf = traces.constant_input(i);
       const auto name = names_.find(leaf);
       const auto bytes = std::make_shared<const std::vector<std::byte>>(leaf.to_bytes());
-      const Value value = builder_.initializer(name == names_.end() ? fmt::format("/tables/{}", i) : name->second,
-                                               {leaf.dtype(), leaf.shape(), *bytes, bytes});
+      const ValueId value = builder_.initializer(name == names_.end() ? fmt::format("/tables/{}", i) : name->second,
+                                                 {leaf.dtype(), leaf.shape(), *bytes, bytes});
       operands_[tensor] = {value, type.shape};
     }
     for (size_t i = 0; i < traces.graph().nodes.size(); ++i) {

@@ -45,7 +45,7 @@ TensorView scalar_view(double value, DType dtype) {
   fail(ErrorKind::kInternal, "a scalar of an unknown type");
 }
 
-std::string key_of(const std::string& operation, const std::vector<Value>& inputs,
+std::string key_of(const std::string& operation, const std::vector<ValueId>& inputs,
                    const WrittenAttributes& attributes) {
   std::string key = operation + "(" + fmt::format("{}", fmt::join(inputs, ",")) + ")";
   for (const auto& [name, value] : attributes) {
@@ -80,43 +80,57 @@ Extents constants(const std::vector<int64_t>& shape) {
 
 }  // namespace
 
-Value GraphBuilder::add(Made made) {
+ValueId GraphBuilder::add(Made made) {
   values_.push_back(std::move(made));
-  return static_cast<Value>(values_.size()) - 1;
+  return static_cast<ValueId>(values_.size()) - 1;
 }
 
-void GraphBuilder::remember_extents(Value value) {
+void GraphBuilder::remember_extents(ValueId value) {
   const Extents& shape = this->shape(value);
   for (size_t axis = 0; axis < shape.size(); ++axis)
     if (!is_constant(shape[axis]) && source_of_.emplace(shape[axis], sources_.size()).second)
       sources_.push_back({shape[axis], {value, static_cast<int64_t>(axis)}});
 }
 
-Value GraphBuilder::input(const std::string& name, const ValueType& type, const std::vector<std::string>& axes) {
+void GraphBuilder::declare_input(const std::string& name, const ValueType& type, const std::vector<std::string>& axes) {
   WrittenValue written{name, type.dtype, {}};
   for (size_t axis = 0; axis < type.shape.size(); ++axis) {
-    if (is_constant(type.shape[axis])) written.shape.emplace_back(type.shape[axis][0]);
-    else {
+    if (is_constant(type.shape[axis])) {
+      written.shape.emplace_back(type.shape[axis][0]);
+    } else {
       written.shape.emplace_back(axes[axis]);
       axis_names_.emplace(type.shape[axis], axes[axis]);
     }
   }
   inputs_.push_back(std::move(written));
-  const Value value = add({name, type});
+}
+
+ValueId GraphBuilder::input(const std::string& name, const ValueType& type, const std::vector<std::string>& axes) {
+  declare_input(name, type, axes);
+  const ValueId value = add({name, type});
   remember_extents(value);
   return value;
 }
 
-Value GraphBuilder::initializer(const std::string& name, const TensorView& view) {
+// An initializer of the input's name is its default.
+ValueId GraphBuilder::optional_input(const std::string& name, const ValueType& type,
+                                     const std::vector<std::string>& axes) {
+  declare_input(name, type, axes);
+  TensorView ones = scalar_view(1, type.dtype);
+  ones.shape.assign(type.shape.size(), 1);
+  return expand(initializer(name, ones), type.shape);
+}
+
+ValueId GraphBuilder::initializer(const std::string& name, const TensorView& view) {
   initializers_.emplace_back(name, view);
   return add({name, {view.dtype, constants(view.shape)}, -1, static_cast<int>(initializers_.size()) - 1});
 }
 
-const TensorView& GraphBuilder::view_of(Value initializer) const {
+const TensorView& GraphBuilder::view_of(ValueId initializer) const {
   return initializers_[static_cast<size_t>(values_[static_cast<size_t>(initializer)].initializer)].second;
 }
 
-Value GraphBuilder::ints(const std::vector<int64_t>& values) {
+ValueId GraphBuilder::ints(const std::vector<int64_t>& values) {
   const std::string key = fmt::format("ints {}", fmt::join(values, ","));
   if (const auto found = known_.find(key); found != known_.end()) return found->second;
   const auto count = static_cast<int64_t>(values.size());
@@ -124,14 +138,14 @@ Value GraphBuilder::ints(const std::vector<int64_t>& values) {
   return known_[key] = initializer(name, view_of_values<int64_t>(DType::kInt64, {count}, values));
 }
 
-Value GraphBuilder::scalar(double value, DType dtype) {
+ValueId GraphBuilder::scalar(double value, DType dtype) {
   const std::string key = fmt::format("scalar {} {}", value, static_cast<int>(dtype));
   if (const auto found = known_.find(key); found != known_.end()) return found->second;
   return known_[key] = initializer(fmt::format("/constants/{}", known_.size()), scalar_view(value, dtype));
 }
 
-std::vector<Value> GraphBuilder::nodes(const std::string& operation, const std::vector<Value>& inputs,
-                                       const std::vector<ValueType>& types, const WrittenAttributes& attributes) {
+std::vector<ValueId> GraphBuilder::nodes(const std::string& operation, const std::vector<ValueId>& inputs,
+                                         const std::vector<ValueType>& types, const WrittenAttributes& attributes) {
   const std::string key = key_of(operation, inputs, attributes);
   if (const auto found = known_.find(key); found != known_.end())
     return nodes_[static_cast<size_t>(values_[static_cast<size_t>(found->second)].node)].outputs;
@@ -143,13 +157,13 @@ std::vector<Value> GraphBuilder::nodes(const std::string& operation, const std::
   for (size_t i = 0; i < types.size(); ++i)
     node.outputs.push_back(add({fmt::format("{}_output_{}", name, i), types[i], index}));
   nodes_.push_back(node);
-  for (const Value output : node.outputs) remember_extents(output);
+  for (const ValueId output : node.outputs) remember_extents(output);
   known_[key] = node.outputs[0];
   return node.outputs;
 }
 
-Value GraphBuilder::node(const std::string& operation, const std::vector<Value>& inputs, const ValueType& type,
-                         const WrittenAttributes& attributes) {
+ValueId GraphBuilder::node(const std::string& operation, const std::vector<ValueId>& inputs, const ValueType& type,
+                           const WrittenAttributes& attributes) {
   return nodes(operation, inputs, {type}, attributes)[0];
 }
 
@@ -164,7 +178,7 @@ std::string GraphBuilder::name_of_extent(const Extent& extent) const {
   return fmt::format("extent_{}", source_of_.at(extent));
 }
 
-void GraphBuilder::output(const std::string& name, Value value, DType dtype) {
+void GraphBuilder::output(const std::string& name, ValueId value, DType dtype) {
   value = cast(value, dtype);
   const bool taken =
       std::any_of(outputs_.begin(), outputs_.end(), [&](const auto& other) { return other.second == value; });
@@ -182,7 +196,7 @@ void GraphBuilder::output(const std::string& name, Value value, DType dtype) {
 void GraphBuilder::turn_weights(std::vector<bool>& kept) {
   std::vector<int> uses(values_.size());
   for (size_t i = 0; i < nodes_.size(); ++i)
-    for (const Value input : nodes_[i].inputs)
+    for (const ValueId input : nodes_[i].inputs)
       if (kept[i] && input != kAbsent) ++uses[static_cast<size_t>(input)];
   for (const auto& [written, value] : outputs_) ++uses[static_cast<size_t>(value)];
   for (size_t i = 0; i < nodes_.size(); ++i) {
@@ -202,18 +216,18 @@ void GraphBuilder::turn_weights(std::vector<bool>& kept) {
 WrittenModel GraphBuilder::finish(const std::string& name) {
   for (const auto& [written, value] : outputs_) values_[static_cast<size_t>(value)].name = written.name;
   std::vector<bool> needed(values_.size());
-  std::vector<Value> open;
+  std::vector<ValueId> open;
   for (const auto& [written, value] : outputs_) open.push_back(value);
   std::vector<bool> kept(nodes_.size());
   while (!open.empty()) {
-    const Value value = open.back();
+    const ValueId value = open.back();
     open.pop_back();
     if (value == kAbsent || needed[static_cast<size_t>(value)]) continue;
     needed[static_cast<size_t>(value)] = true;
     const int node = values_[static_cast<size_t>(value)].node;
     if (node < 0 || kept[static_cast<size_t>(node)]) continue;
     kept[static_cast<size_t>(node)] = true;
-    for (const Value input : nodes_[static_cast<size_t>(node)].inputs) open.push_back(input);
+    for (const ValueId input : nodes_[static_cast<size_t>(node)].inputs) open.push_back(input);
   }
   turn_weights(kept);
   WrittenModel model{.opset = opset_, .name = name};
@@ -221,10 +235,10 @@ WrittenModel GraphBuilder::finish(const std::string& name) {
     if (!kept[i]) continue;
     WrittenNode written{nodes_[i].operation, nodes_[i].scope, {}, {}, nodes_[i].attributes};
     if (written.operation == "Identity") written.attributes.clear();
-    for (const Value input : nodes_[i].inputs)
+    for (const ValueId input : nodes_[i].inputs)
       written.inputs.push_back(input == kAbsent ? "" : values_[static_cast<size_t>(input)].name);
     while (!written.inputs.empty() && written.inputs.back().empty()) written.inputs.pop_back();
-    for (const Value output : nodes_[i].outputs) written.outputs.push_back(values_[static_cast<size_t>(output)].name);
+    for (const ValueId output : nodes_[i].outputs) written.outputs.push_back(values_[static_cast<size_t>(output)].name);
     model.nodes.push_back(std::move(written));
   }
   for (size_t i = 0; i < values_.size(); ++i)
@@ -237,7 +251,7 @@ WrittenModel GraphBuilder::finish(const std::string& name) {
 
 // ---- extents
 
-Value GraphBuilder::from_source(const Source& source) {
+ValueId GraphBuilder::from_source(const Source& source) {
   return node("Shape", {source.value}, {DType::kInt64, {constant_extent(1)}},
               {{"start", source.axis}, {"end", source.axis + 1}});
 }
@@ -268,18 +282,18 @@ std::optional<Line> line_through(const Extent& x, const Extent& y) {
 
 }  // namespace
 
-Value GraphBuilder::try_extent(const Extent& extent, int depth) {
+ValueId GraphBuilder::try_extent(const Extent& extent, int depth) {
   if (is_constant(extent)) return ints({extent[0]});
   if (const auto found = extents_.find(extent); found != extents_.end()) return found->second;
   const ValueType number{DType::kInt64, {constant_extent(1)}};
-  const auto remember = [&](Value value) { return extents_[extent] = value; };
+  const auto remember = [&](ValueId value) { return extents_[extent] = value; };
   if (const auto found = source_of_.find(extent); found != source_of_.end())
     return remember(from_source(sources_[found->second].second));
   const size_t count = sources_.size();
   for (size_t i = 0; i < count; ++i) {
     const auto line = line_through(sources_[i].first, extent);
     if (!line || std::abs(line->a) > (int64_t{1} << 32) || line->c > 4096) continue;
-    Value value = from_source(sources_[i].second);
+    ValueId value = from_source(sources_[i].second);
     if (line->a != 1) value = node("Mul", {value, ints({line->a})}, number);
     if (line->b != 0) value = node("Add", {value, ints({line->b})}, number);
     if (line->c != 1) value = node("Div", {value, ints({line->c})}, number);
@@ -296,32 +310,32 @@ Value GraphBuilder::try_extent(const Extent& extent, int depth) {
       if (divides) quotient.push_back(extent[s] / known[s]);
     }
     if (!divides) continue;
-    if (const Value other = try_extent(quotient, depth - 1); other != kAbsent)
+    if (const ValueId other = try_extent(quotient, depth - 1); other != kAbsent)
       return remember(node("Mul", {from_source(sources_[i].second), other}, number));
   }
   for (size_t i = 0; i < count; ++i) {
     const Extent known = sources_[i].first;
     Extent rest, over;
     for (size_t s = 0; s < kSignatures; ++s) rest.push_back(extent[s] - known[s]), over.push_back(known[s] - extent[s]);
-    if (const Value other = try_extent(rest, 0); other != kAbsent)
+    if (const ValueId other = try_extent(rest, 0); other != kAbsent)
       return remember(node("Add", {from_source(sources_[i].second), other}, number));
-    if (const Value other = try_extent(over, 0); other != kAbsent)
+    if (const ValueId other = try_extent(over, 0); other != kAbsent)
       return remember(node("Sub", {from_source(sources_[i].second), other}, number));
   }
   return kAbsent;
 }
 
-Value GraphBuilder::extent(const Extent& extent) {
-  const Value value = try_extent(extent, 3);
+ValueId GraphBuilder::extent(const Extent& extent) {
+  const ValueId value = try_extent(extent, 3);
   if (value == kAbsent)
     fail("export: {}: no form of the inputs' extents gives {} for the signatures that were traced",
          scope_.empty() ? "the model" : scope_, fmt::join(extent, ", "));
   return value;
 }
 
-Value GraphBuilder::extents(const Extents& extents) {
+ValueId GraphBuilder::extents(const Extents& extents) {
   std::vector<int64_t> numbers;
-  std::vector<Value> parts;
+  std::vector<ValueId> parts;
   bool fixed = true;
   const auto flush = [&] {
     if (!numbers.empty()) parts.push_back(ints(numbers));
@@ -345,7 +359,7 @@ Value GraphBuilder::extents(const Extents& extents) {
 
 // ---- moves
 
-Value GraphBuilder::reshape(Value value, const Extents& shape) {
+ValueId GraphBuilder::reshape(ValueId value, const Extents& shape) {
   // A chain of reshapes is one.
   while (true) {
     const int node = values_[static_cast<size_t>(value)].node;
@@ -364,23 +378,23 @@ Value GraphBuilder::reshape(Value value, const Extents& shape) {
   }
   const bool empty =
       std::any_of(shape.begin(), shape.end(), [](const Extent& e) { return is_constant(e) && e[0] == 0; });
-  const Value to = unknown <= 1 && !empty ? ints(target) : extents(shape);
+  const ValueId to = unknown <= 1 && !empty ? ints(target) : extents(shape);
   return node("Reshape", {value, to}, {from.dtype, shape});
 }
 
-Value GraphBuilder::transpose(Value value, const std::vector<int64_t>& permutation) {
+ValueId GraphBuilder::transpose(ValueId value, const std::vector<int64_t>& permutation) {
   if (std::is_sorted(permutation.begin(), permutation.end())) return value;
   ValueType type{this->type(value).dtype, {}};
   for (const int64_t axis : permutation) type.shape.push_back(shape(value)[static_cast<size_t>(axis)]);
   return node("Transpose", {value}, type, {{"perm", permutation}});
 }
 
-Value GraphBuilder::expand(Value value, const Extents& shape) {
+ValueId GraphBuilder::expand(ValueId value, const Extents& shape) {
   if (this->shape(value) == shape) return value;
   return node("Expand", {value, extents(shape)}, {type(value).dtype, shape});
 }
 
-Value GraphBuilder::cast(Value value, DType dtype) {
+ValueId GraphBuilder::cast(ValueId value, DType dtype) {
   if (type(value).dtype == dtype) return value;
   static const std::map<DType, int64_t> kNumbers = {
       {DType::kFloat32, 1}, {DType::kUInt8, 2},    {DType::kInt8, 3},     {DType::kInt32, 6},   {DType::kInt64, 7},

@@ -29,7 +29,7 @@ Operands rms_norm(const Lowering& l) {
 }
 
 // [B, T, H, d] -> [B, T, H d]
-Value joined_heads(GraphBuilder& b, Value x, const Extents& shape) {
+ValueId joined_heads(GraphBuilder& b, ValueId x, const Extents& shape) {
   return b.reshape(x, {shape[0], shape[1], product_of({shape[2], shape[3]})});
 }
 
@@ -38,22 +38,23 @@ Operands rotary(const Lowering& l) {
   GraphBuilder& b = l.builder;
   const Extents &x = l.shape(0), angles = l.shape(1);
   const auto table = [&](size_t input) {  // [B or 1, T or 1, 1, p] -> [B, T, p]
-    const Value narrow = l.value(input);
-    const Value flat = b.reshape(narrow, {angles[0], angles[1], angles[3]});
+    const ValueId narrow = l.value(input);
+    const ValueId flat = b.reshape(narrow, {angles[0], angles[1], angles[3]});
     return b.expand(flat, {x[0], x[1], angles[3]});
   };
-  const Value flat = joined_heads(b, l.value(0), x);
-  const Value turned = b.node("RotaryEmbedding", {flat, table(1), table(2)}, b.type(flat),
-                              {{"interleaved", int64_t{0}},
-                               {"num_heads", x[2][0]},
-                               {"rotary_embedding_dim", 2 * angles[3][0] == x[3][0] ? int64_t{0} : 2 * angles[3][0]}});
+  const ValueId flat = joined_heads(b, l.value(0), x);
+  const ValueId turned =
+      b.node("RotaryEmbedding", {flat, table(1), table(2)}, b.type(flat),
+             {{"interleaved", int64_t{0}},
+              {"num_heads", x[2][0]},
+              {"rotary_embedding_dim", 2 * angles[3][0] == x[3][0] ? int64_t{0} : 2 * angles[3][0]}});
   return {whole(b.reshape(turned, x), l.type())};
 }
 
 Operands attention(const Lowering& l) {
   GraphBuilder& b = l.builder;
   const Extents &q = l.shape(0), &k = l.shape(1), &v = l.shape(2);
-  Value bias = kAbsent;
+  ValueId bias = kAbsent;
   if (l.integer("biased") != 0) {
     // Runtimes broadcast rows and heads of the mask, not all of them its places.
     bias = l.operand(3).value;
@@ -64,7 +65,7 @@ Operands attention(const Lowering& l) {
     bias = b.cast(b.expand(bias, shape), l.dtype());
   }
   const ValueType flat{l.dtype(), {q[0], q[1], product_of({q[2], v[3]})}};
-  const Value mixed = b.node(
+  const ValueId mixed = b.node(
       "Attention",
       {joined_heads(b, l.value(0), q), joined_heads(b, l.value(1), k), joined_heads(b, l.value(2), v), bias}, flat,
       {{"is_causal", int64_t{l.integer("causal") != 0}},

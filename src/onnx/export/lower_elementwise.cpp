@@ -11,58 +11,59 @@ namespace {
 using Operands = std::vector<Operand>;
 
 // A node of this operation on values of one type, in the shape to which they broadcast.
-Value emit(GraphBuilder& builder, const std::string& operation, const std::vector<Value>& inputs, DType dtype,
-           const WrittenAttributes& attributes = {}) {
+ValueId emit(GraphBuilder& builder, const std::string& operation, const std::vector<ValueId>& inputs, DType dtype,
+             const WrittenAttributes& attributes = {}) {
   Extents shape;
-  for (const Value input : inputs) shape = broadcast_shape(shape, builder.shape(input));
+  for (const ValueId input : inputs) shape = broadcast_shape(shape, builder.shape(input));
   return builder.node(operation, inputs, {dtype, shape}, attributes);
 }
 
 template <const char* name>
 Operands same(const Lowering& l) {
-  std::vector<Value> inputs;
+  std::vector<ValueId> inputs;
   for (size_t i = 0; i < l.node().inputs.size(); ++i) inputs.push_back(l.operand(i).value);
   return {{emit(l.builder, name, inputs, l.node().types[0].dtype), l.type().shape}};
 }
 
 Operands expm1(const Lowering& l) {  // tanh(x / 2) (e^x + 1), exact near 0
-  const Value x = l.operand(0).value, one = l.builder.scalar(1, l.dtype()), half = l.builder.scalar(0.5, l.dtype());
-  const auto make = [&](const char* name, std::vector<Value> in) { return emit(l.builder, name, in, l.dtype()); };
-  const Value tanh = make("Tanh", {make("Mul", {x, half})});
+  const ValueId x = l.operand(0).value, one = l.builder.scalar(1, l.dtype()), half = l.builder.scalar(0.5, l.dtype());
+  const auto make = [&](const char* name, std::vector<ValueId> in) { return emit(l.builder, name, in, l.dtype()); };
+  const ValueId tanh = make("Tanh", {make("Mul", {x, half})});
   return {{make("Mul", {tanh, make("Add", {make("Exp", {x}), one})}), l.type().shape}};
 }
 
 Operands log1p(const Lowering& l) {  // with u = 1 + x: log(u) x / (u - 1), x where u is 1
-  const Value x = l.operand(0).value, one = l.builder.scalar(1, l.dtype());
-  const auto make = [&](const char* name, std::vector<Value> in) { return emit(l.builder, name, in, l.dtype()); };
-  const Value u = make("Add", {x, one});
-  const Value quotient = make("Div", {make("Mul", {make("Log", {u}), x}), make("Sub", {u, one})});
-  const Value small = emit(l.builder, "Equal", {u, one}, DType::kBool);
+  const ValueId x = l.operand(0).value, one = l.builder.scalar(1, l.dtype());
+  const auto make = [&](const char* name, std::vector<ValueId> in) { return emit(l.builder, name, in, l.dtype()); };
+  const ValueId u = make("Add", {x, one});
+  const ValueId quotient = make("Div", {make("Mul", {make("Log", {u}), x}), make("Sub", {u, one})});
+  const ValueId small = emit(l.builder, "Equal", {u, one}, DType::kBool);
   return {{make("Where", {small, x, quotient}), l.type().shape}};
 }
 
 Operands rsqrt(const Lowering& l) {
-  const Value root = emit(l.builder, "Sqrt", {l.operand(0).value}, l.dtype());
+  const ValueId root = emit(l.builder, "Sqrt", {l.operand(0).value}, l.dtype());
   return {{emit(l.builder, "Reciprocal", {root}, l.dtype()), l.type().shape}};
 }
 
 Operands is_finite(const Lowering& l) {
-  const Value x = l.operand(0).value;
-  const Value infinite = emit(l.builder, "IsInf", {x}, DType::kBool), nan = emit(l.builder, "IsNaN", {x}, DType::kBool);
-  const Value either = emit(l.builder, "Or", {infinite, nan}, DType::kBool);
+  const ValueId x = l.operand(0).value;
+  const ValueId infinite = emit(l.builder, "IsInf", {x}, DType::kBool),
+                nan = emit(l.builder, "IsNaN", {x}, DType::kBool);
+  const ValueId either = emit(l.builder, "Or", {infinite, nan}, DType::kBool);
   return {{emit(l.builder, "Not", {either}, DType::kBool), l.type().shape}};
 }
 
 Operands not_equal(const Lowering& l) {
-  const Value equal = emit(l.builder, "Equal", {l.operand(0).value, l.operand(1).value}, DType::kBool);
+  const ValueId equal = emit(l.builder, "Equal", {l.operand(0).value, l.operand(1).value}, DType::kBool);
   return {{emit(l.builder, "Not", {equal}, DType::kBool), l.type().shape}};
 }
 
 Operands remainder(const Lowering& l) {
-  const Value x = l.operand(0).value, y = l.operand(1).value;
-  const auto make = [&](const char* name, std::vector<Value> in) { return emit(l.builder, name, in, l.dtype()); };
+  const ValueId x = l.operand(0).value, y = l.operand(1).value;
+  const auto make = [&](const char* name, std::vector<ValueId> in) { return emit(l.builder, name, in, l.dtype()); };
   if (!is_floating(l.dtype())) return {{make("Mod", {x, y}), l.type().shape}};
-  const Value floor = make("Floor", {make("Div", {x, y})});
+  const ValueId floor = make("Floor", {make("Div", {x, y})});
   return {{make("Sub", {x, make("Mul", {floor, y})}), l.type().shape}};
 }
 
@@ -95,7 +96,7 @@ Operands constant(const Lowering& l) {
       if (whole) extent.push_back(static_cast<int64_t>(rounded));
     }
     if (!whole) continue;
-    const Value number = l.builder.cast(l.builder.reshape(l.builder.extent(extent), {}), dtype);
+    const ValueId number = l.builder.cast(l.builder.reshape(l.builder.extent(extent), {}), dtype);
     return {{reciprocal ? emit(l.builder, "Reciprocal", {number}, dtype) : number, {}}};
   }
   fail("export: {}a constant depends on the extents of the inputs: {}", scope_prefix_of(l.node()),
@@ -106,8 +107,8 @@ Operands iota(const Lowering& l) {
   const auto axis = static_cast<size_t>(l.integer("axis"));
   const ValueType type = l.type();
   const DType dtype = type.dtype == DType::kFloat32 ? DType::kFloat32 : DType::kInt64;
-  const auto scalar = [&](Value value) { return l.builder.cast(l.builder.reshape(value, {}), dtype); };
-  const Value range = l.builder.node(
+  const auto scalar = [&](ValueId value) { return l.builder.cast(l.builder.reshape(value, {}), dtype); };
+  const ValueId range = l.builder.node(
       "Range", {l.builder.scalar(0, dtype), scalar(l.builder.extent(type.shape[axis])), l.builder.scalar(1, dtype)},
       {dtype, {type.shape[axis]}});
   Extents narrow(type.shape.size(), constant_extent(1));
@@ -121,7 +122,7 @@ Operands sigmoid(const Lowering& l) {
   return {{emit(l.builder, "Sigmoid", {l.operand(0).value}, l.dtype()), l.type().shape}};
 }
 Operands silu(const Lowering& l) {
-  const Value x = l.operand(0).value;
+  const ValueId x = l.operand(0).value;
   return {{emit(l.builder, "Mul", {x, emit(l.builder, "Sigmoid", {x}, l.dtype())}, l.dtype()), l.type().shape}};
 }
 Operands gelu(const Lowering& l) {

@@ -25,7 +25,7 @@ Operands reshape(const Lowering& l) {
 
 Operands permute(const Lowering& l) {
   const Operand& x = l.operand(0);
-  const Value narrow = l.builder.shape(x.value).size() == x.shape.size() ? x.value : l.value(0);
+  const ValueId narrow = l.builder.shape(x.value).size() == x.shape.size() ? x.value : l.value(0);
   return {{l.builder.transpose(narrow, l.ints("permutation")), l.type().shape}};
 }
 
@@ -45,7 +45,7 @@ Operands slice(const Lowering& l) {
   }
   if (axes.empty()) return {l.operand(0)};
   GraphBuilder& b = l.builder;
-  std::vector<Value> inputs{l.value(0), b.extents(begin), b.extents(end), b.ints(axes)};
+  std::vector<ValueId> inputs{l.value(0), b.extents(begin), b.extents(end), b.ints(axes)};
   if (std::any_of(steps.begin(), steps.end(), [](int64_t step) { return step != 1; })) inputs.push_back(b.ints(steps));
   return {whole(b.node("Slice", inputs, l.type()), l.type())};
 }
@@ -56,12 +56,12 @@ Operands pad(const Lowering& l) {
   pads.insert(pads.end(), high.begin(), high.end());
   if (std::all_of(pads.begin(), pads.end(), [](const Extent& e) { return e == constant_extent(0); }))
     return {l.operand(0)};
-  const Value value = l.builder.scalar(l.number("value"), l.dtype());
+  const ValueId value = l.builder.scalar(l.number("value"), l.dtype());
   return {whole(l.builder.node("Pad", {l.value(0), l.builder.extents(pads), value}, l.type()), l.type())};
 }
 
 Operands concatenate(const Lowering& l) {
-  std::vector<Value> parts;
+  std::vector<ValueId> parts;
   for (size_t i = 0; i < l.node().inputs.size(); ++i) parts.push_back(l.value(i));
   return {whole(l.builder.node("Concat", parts, l.type(), {{"axis", l.integer("axis")}}), l.type())};
 }
@@ -84,7 +84,7 @@ Operands scatter_add(const Lowering& l) {
     fail("export: {}scatter_add along axis {} is not offered", scope_prefix_of(l.node()), l.integer("axis"));
   Extents places = l.shape(1);
   places.push_back(constant_extent(1));
-  const Value indices = l.builder.reshape(l.builder.cast(l.value(1), DType::kInt64), places);
+  const ValueId indices = l.builder.reshape(l.builder.cast(l.value(1), DType::kInt64), places);
   return {whole(
       l.builder.node("ScatterND", {l.value(0), indices, l.value(2)}, l.type(), {{"reduction", std::string("add")}}),
       l.type())};
@@ -98,7 +98,7 @@ Operands reduce(const Lowering& l) {
   GraphBuilder& b = l.builder;
   const DType wide = sum && is_16_bit(type.dtype) ? DType::kFloat32 : type.dtype;
   const char* name = sum ? "ReduceSum" : maximum ? "ReduceMax" : "ReduceMin";
-  const Value value =
+  const ValueId value =
       b.node(name, {b.cast(l.value(0), wide), b.ints(axes)}, {wide, type.shape}, {{"keepdims", int64_t{0}}});
   return {whole(b.cast(value, type.dtype), type)};
 }
@@ -111,7 +111,7 @@ Operands arg_extreme(const Lowering& l) {
 }
 
 Operands cumulative_sum(const Lowering& l) {
-  const Value axis = l.builder.scalar(static_cast<double>(l.integer("axis")), DType::kInt64);
+  const ValueId axis = l.builder.scalar(static_cast<double>(l.integer("axis")), DType::kInt64);
   return {whole(l.builder.node("CumSum", {l.value(0), axis}, l.type()), l.type())};
 }
 

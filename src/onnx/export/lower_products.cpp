@@ -13,7 +13,8 @@ using Axes = std::vector<int64_t>;
 
 // One side of a product as [batch..., rows..., contracted] or [batch..., contracted, rows]; `merged`: several axes of
 // rows are one.
-Value side(const Lowering& l, size_t input, const Axes& batch, const Axes& contract, bool contract_last, bool merged) {
+ValueId side(const Lowering& l, size_t input, const Axes& batch, const Axes& contract, bool contract_last,
+             bool merged) {
   const Extents& shape = l.shape(input);
   Axes order = batch, free;
   for (size_t axis = 0; axis < shape.size(); ++axis) {
@@ -46,8 +47,8 @@ Operands dot_general(const Lowering& l) {
   const ValueType type = l.type();
   GraphBuilder& b = l.builder;
   // Without batch axes the rows of x may stay several.
-  const Value x = b.cast(side(l, 0, x_batch, x_contract, true, !x_batch.empty()), type.dtype);
-  const Value y = b.cast(side(l, 1, y_batch, y_contract, false, true), type.dtype);
+  const ValueId x = b.cast(side(l, 0, x_batch, x_contract, true, !x_batch.empty()), type.dtype);
+  const ValueId y = b.cast(side(l, 1, y_batch, y_contract, false, true), type.dtype);
   Extents shape = b.shape(x);
   shape.back() = b.shape(y).back();
   return {whole(b.reshape(b.node("MatMul", {x, y}, {type.dtype, shape}), type.shape), type)};
@@ -57,7 +58,7 @@ Operands dot_general(const Lowering& l) {
 Operands linear(const Lowering& l) {
   GraphBuilder& b = l.builder;
   const ValueType type = l.type();
-  Value y = b.node("MatMul", {l.value(0), b.transpose(l.value(1), {1, 0})}, type);
+  ValueId y = b.node("MatMul", {l.value(0), b.transpose(l.value(1), {1, 0})}, type);
   if (l.node().inputs.size() > 2) y = b.node("Add", {y, l.operand(2).value}, type);
   return {whole(y, type)};
 }
@@ -100,11 +101,11 @@ Operands sum_pool(const Lowering& l) {
   const Axes kernel = l.ints("window");
   double size = 1;
   for (const int64_t extent : kernel) size *= static_cast<double>(extent);
-  const Value mean = b.node("AveragePool", {l.value(0)}, type,
-                            {{"count_include_pad", int64_t{1}},
-                             {"kernel_shape", kernel},
-                             {"pads", pads_of(l)},
-                             {"strides", l.ints("strides")}});
+  const ValueId mean = b.node("AveragePool", {l.value(0)}, type,
+                              {{"count_include_pad", int64_t{1}},
+                               {"kernel_shape", kernel},
+                               {"pads", pads_of(l)},
+                               {"strides", l.ints("strides")}});
   return {whole(b.node("Mul", {mean, b.scalar(size, type.dtype)}, type), type)};
 }
 

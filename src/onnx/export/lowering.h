@@ -14,7 +14,7 @@ namespace transom::onnx {
 // A tensor of the trace: a value of the file that broadcasts to the tensor's shape. What ONNX broadcasts anyway is not
 // spelt out.
 struct Operand {
-  Value value;
+  ValueId value;
   Extents shape;
 };
 
@@ -29,7 +29,7 @@ class Lowering {
   const Node& node() const { return *traces_.graph().nodes[index_]; }
   const Operand& operand(size_t input) const { return operands_.at(node().inputs[input]); }
   // The input with its whole shape.
-  Value value(size_t input) const {
+  ValueId value(size_t input) const {
     const Operand& from = operand(input);
     return builder.expand(from.value, from.shape);
   }
@@ -74,7 +74,7 @@ LoweringFunction find_lowering(std::string_view operation);
 bool stays_whole(const Node& node, int64_t opset);
 
 // ---- of several files
-inline Operand whole(Value value, const ValueType& type) { return {value, type.shape}; }
+inline Operand whole(ValueId value, const ValueType& type) { return {value, type.shape}; }
 Extents broadcast_shape(const Extents& x, const Extents& y);
 Extent product_of(const Extents& extents);
 

@@ -19,8 +19,8 @@ namespace {
 // Extents that no width of a model is likely to have, and that have no simple relation to each other.
 const Extent kBatch = {3, 5, 2, 7}, kTextBatch = {4, 3, 7, 2}, kSequence = {11, 13, 17, 19},
              kShortSequence = {5, 6, 7, 4}, kDecoderSequence = {9, 14, 6, 10}, kShortDecoderSequence = {6, 4, 5, 7},
-             kPast = {8, 10, 15, 12}, kShortPast = {3, 2, 6, 5}, kSamples = {2611, 3109, 4007, 3517},
-             kHeight = {72, 99, 166, 233}, kWidth = {131, 88, 192, 257};
+             kPast = {8, 10, 15, 12}, kShortPast = {3, 2, 6, 5}, kChoices = {4, 2, 3, 6},
+             kSamples = {2611, 3109, 4007, 3517}, kHeight = {72, 99, 166, 233}, kWidth = {131, 88, 192, 257};
 
 InputAxis fixed(const std::string& name, int64_t extent) { return {name, constant_extent(extent)}; }
 
@@ -30,7 +30,8 @@ bool is_one_of(const std::string& word, std::initializer_list<std::string_view> 
 
 struct Axes {
   InputAxis batch{"batch_size", kBatch}, sequence{"sequence_length", kSequence},
-      decoder_sequence{"decoder_sequence_length", kDecoderSequence}, past{"past_sequence_length", kPast};
+      decoder_sequence{"decoder_sequence_length", kDecoderSequence}, past{"past_sequence_length", kPast},
+      choices{"num_choices", kChoices};
 
   explicit Axes(const Config& config) {
     const std::optional<int64_t> limit = maximum_tokens(config);
@@ -71,6 +72,14 @@ bool takes_positions(const std::string& type, const std::string& architecture) {
          is_one_of(type, {"llama", "mistral", "mixtral", "qwen2", "qwen3", "phi3", "gpt_neox", "starcoder2"});
 }
 
+// Whisper's spectrogram of a piece of sound, whose length is fixed.
+FileInput sound_features(const Config& config, const Axes& axes) {
+  return {"input_features",
+          DType::kFloat32,
+          {axes.batch, fixed("feature_size", config.get_int("num_mel_bins", 80)),
+           fixed("encoder_sequence_length", 2 * config.get_int("max_source_positions", 1500))}};
+}
+
 // Encoder and decoder in files of their own.
 std::vector<ExportedFile> sequence_to_sequence(const Config& config, const Axes& axes, const std::string& type) {
   ExportedFile encoder{"encoder_model.onnx", FilePart::kEncoder, {}},
@@ -78,10 +87,7 @@ std::vector<ExportedFile> sequence_to_sequence(const Config& config, const Axes&
   InputAxis source{"encoder_sequence_length", axes.sequence.extent};
   if (type == "whisper") {
     const int64_t frames = config.get_int("max_source_positions", 1500);
-    encoder.inputs = {{"input_features",
-                       DType::kFloat32,
-                       {axes.batch, fixed("feature_size", config.get_int("num_mel_bins", 80)),
-                        fixed("encoder_sequence_length", 2 * frames)}}};
+    encoder.inputs = {sound_features(config, axes)};
     source = fixed("encoder_sequence_length", frames);
   } else {
     encoder.inputs = {tokens("input_ids", axes.batch, source), tokens("attention_mask", axes.batch, source)};
@@ -132,27 +138,38 @@ std::vector<ExportedFile> exported_files(const Model& model, bool with_past) {
   if (is_one_of(type, {"t5", "mt5", "bart", "mbart", "marian", "whisper"}) &&
       (architecture.ends_with("ForConditionalGeneration") || architecture.ends_with("MTModel")))
     return sequence_to_sequence(config, axes, type);
-  if (is_one_of(type, {"vit", "dinov2", "swin", "clip_vision_model"})) {
+  if (is_one_of(type, {"vit", "dinov2", "swin"}) || architecture.starts_with("CLIPVision") ||
+      architecture == "CLIPForImageClassification") {
     file.inputs = {pixels(config, axes.batch, false)};
   } else if (is_one_of(type, {"convnext", "resnet", "efficientnet", "timm_wrapper"})) {
     file.inputs = {pixels(config, axes.batch, true)};
-  } else if (type == "clip") {
+  } else if (architecture == "CLIPModel") {
     const InputAxis texts{"text_batch_size", kTextBatch};
     InputAxis images = axes.batch;
     images.name = "image_batch_size";
     file.inputs = {tokens("input_ids", texts, axes.sequence), pixels(config, images, false),
                    tokens("attention_mask", texts, axes.sequence)};
   } else if (is_one_of(type, {"wav2vec2", "hubert"})) {
-    file.inputs = {{"input_values", DType::kFloat32, {axes.batch, {"sequence_length", kSamples}}}};
-  } else if (config.has("vocab_size")) {
-    file.inputs = {tokens("input_ids", axes.batch, axes.sequence),
-                   tokens("attention_mask", axes.batch, with_past ? axes.all() : axes.sequence)};
+    const InputAxis samples{"sequence_length", kSamples};
+    file.inputs = {{"input_values", DType::kFloat32, {axes.batch, samples}},
+                   tokens("attention_mask", axes.batch, samples)};
+    file.inputs[1].optional = true;  // optimum-onnx gives the sounds alone
+  } else if (type == "whisper" && !architecture.ends_with("ForCausalLM")) {
+    file.inputs = {sound_features(config, axes)};
+    if (architecture == "WhisperModel")
+      file.inputs.push_back(tokens("decoder_input_ids", axes.batch, axes.decoder_sequence));
+  } else if (config.has("vocab_size") || architecture.starts_with("CLIPText")) {
+    file.inputs = {tokens("input_ids", axes.batch, axes.sequence)};
+    if (!architecture.starts_with("CLIPText"))
+      file.inputs.push_back(tokens("attention_mask", axes.batch, with_past ? axes.all() : axes.sequence));
     const bool types = is_one_of(type, {"bert", "albert", "electra"}) ||
                        (type == "deberta-v2" && config.get_int("type_vocab_size", 0) > 0);
     if (types) file.inputs.push_back(tokens("token_type_ids", axes.batch, axes.sequence));
     if (takes_positions(type, architecture)) file.inputs.push_back(tokens("position_ids", axes.batch, axes.sequence));
-    if (architecture.ends_with("ForConditionalGeneration") || is_one_of(type, {"t5", "bart", "marian"}))
+    if (is_one_of(architecture, {"T5Model", "MT5Model", "BartModel", "MarianModel"}))
       file.inputs.push_back(tokens("decoder_input_ids", axes.batch, axes.decoder_sequence));
+    if (architecture.ends_with("ForMultipleChoice"))
+      for (FileInput& input : file.inputs) input.axes.insert(input.axes.begin() + 1, axes.choices);
     if (with_past) add_past(model, axes, file);
   } else {
     fail("export: {} of type {} is not offered: its inputs have no names in optimum-onnx", architecture, quoted(type));

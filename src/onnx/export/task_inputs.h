@@ -21,6 +21,7 @@ struct FileInput {
   std::string name;
   DType dtype;
   std::vector<InputAxis> axes;
+  bool optional = false;  // ones where a caller gives nothing
 };
 
 enum class FilePart { kWhole, kEncoder, kDecoder };
