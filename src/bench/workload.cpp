@@ -9,6 +9,7 @@
 #include "io/checkpoint.h"
 #include "io/config.h"
 #include "models/precision.h"
+#include "onnx/import/imported_graph.h"
 #include "pipelines/pipeline.h"
 #include "train/loop/model_inputs.h"
 #include "train/loop/train_step.h"
@@ -34,6 +35,7 @@ std::unique_ptr<Model> load_model(const BenchOptions& options) {
   LoadOptions load = precision_of(options);
   load.seed = static_cast<uint64_t>(options.seed);
   if (is_pipeline(options.task)) load.task = options.task;
+  if (!onnx::find_onnx_file(options.model).empty()) return Model::from_pretrained(options.model, load);
   const fs::path directory(options.model);
   if (!directory_exists(directory)) fail("{}: expected a directory with config.json", options.model);
   if (options.no_weights || !Checkpoint::exists(directory))

@@ -21,7 +21,7 @@ Decoding::Decoding(const GenerativeModel& model, NamedTensors encoder_inputs, st
       encoder_inputs_(std::move(encoder_inputs)),
       mask_(std::move(mask)),
       max_length_(max_length),
-      use_cache_(use_cache) {}
+      use_cache_(use_cache && model.cache_expires_at() >= 0) {}
 
 // An empty cache, with what the encoder makes of its inputs.
 void Decoding::restart() {

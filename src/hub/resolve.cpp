@@ -10,10 +10,16 @@
 namespace transom {
 namespace {
 
-// Whether the name is a directory. Throws where it can be neither that nor an id.
+// A file that is a model by itself.
+bool is_model_file(const fs::path& path) {
+  std::error_code none;
+  return path.extension() == ".onnx" && fs::is_regular_file(path, none);
+}
+
+// Whether the name is a directory, or a file that is a model. Throws where it can be neither that nor an id.
 bool is_local(const std::string& name) {
   std::error_code none;
-  if (fs::is_directory(name, none)) return true;
+  if (fs::is_directory(name, none) || is_model_file(name)) return true;
   if (fs::exists(name, none)) fail("{}: expected a directory, or an id of the Hugging Face Hub; found a file", name);
   if (name.empty())
     fail(ErrorKind::kUsage, "expected the directory of a model, or its id on the Hugging Face Hub; found ''");
@@ -46,9 +52,17 @@ fs::path resolve_model(const std::string& name_or_path, const HubOptions& option
   return resolve_from_hub(name_or_path, HubSettings::of(options), true);
 }
 
+fs::path directory_of_model(const fs::path& path) {
+  if (!is_model_file(path)) return path;
+  const fs::path directory = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  std::error_code none;
+  const bool below = !fs::exists(directory / "config.json", none) && fs::exists(directory / ".." / "config.json", none);
+  return below ? directory / ".." : directory;
+}
+
 fs::path resolve_tokenizer(const std::string& name_or_path, const HubOptions& options) {
-  const fs::path found =
-      is_local(name_or_path) ? fs::path(name_or_path) : resolve_from_hub(name_or_path, HubSettings::of(options), false);
+  const fs::path found = is_local(name_or_path) ? directory_of_model(name_or_path)
+                                                : resolve_from_hub(name_or_path, HubSettings::of(options), false);
   // Adapters may have been saved without the tokenizer of their model.
   std::error_code none;
   const bool has_tokenizer = fs::exists(found / "tokenizer.json", none) || fs::exists(found / "vocab.txt", none) ||

@@ -40,7 +40,7 @@ class GenerativeModel : public Model {
   // The most tokens that one text may have; 0: no limit.
   virtual int64_t max_positions() const { return 0; }
   // At this length the cache no longer holds what the model would compute (long and short rotary factors); the text so
-  // far is then given anew. 0: never.
+  // far is then given anew. 0: never. -1: at every length, the model keeps no keys and values.
   virtual int64_t cache_expires_at() const { return 0; }
 
  protected:

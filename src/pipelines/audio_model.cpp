@@ -8,11 +8,12 @@
 #include "base/json.h"
 #include "base/prefetcher.h"
 #include "base/threads.h"
+#include "hub/resolve.h"
 
 namespace transom {
 
 AudioModel AudioModel::load(const std::string& directory, const LoadOptions& options) {
-  return {Model::from_pretrained(directory, options), FeatureExtractor::read(directory)};
+  return {Model::from_pretrained(directory, options), FeatureExtractor::read(directory_of_model(directory))};
 }
 
 Sound sound_of(const Json& input, int64_t sampling_rate) {

@@ -6,6 +6,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "generation/generation_fields.h"
+#include "hub/resolve.h"
 #include "models/generative.h"
 #include "pipelines/text_model.h"
 
@@ -30,8 +31,9 @@ bool is_of_sampling(const std::string& name) {
 
 }  // namespace
 
-GenerationModel GenerationModel::load(const std::string& directory, const LoadOptions& options) {
-  TextModel text = TextModel::load(directory, options);
+GenerationModel GenerationModel::load(const std::string& model, const LoadOptions& options) {
+  TextModel text = TextModel::load(model, options);
+  const std::string directory = directory_of_model(model).string();
   GenerationModel result{.model = std::move(text.model),
                          .tokenizer = std::move(text.tokenizer),
                          .config = GenerationConfig::from_pretrained(directory)};

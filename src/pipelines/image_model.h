@@ -4,6 +4,7 @@
 
 #include <span>
 
+#include "hub/resolve.h"
 #include "images/image_processor.h"
 #include "pipelines/pipeline.h"
 
@@ -14,7 +15,7 @@ struct ImageModel {
   ImageProcessor processor;
 
   static ImageModel load(const std::string& directory, const LoadOptions& options) {
-    return {Model::from_pretrained(directory, options), ImageProcessor::from_pretrained(directory)};
+    return {Model::from_pretrained(directory, options), ImageProcessor::from_pretrained(directory_of_model(directory))};
   }
   // Of a file: a path, or an object with "image".
   ImageProcessor::Pixels pixels(const Json& input) const;

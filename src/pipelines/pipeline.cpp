@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "hub/resolve.h"
 #include "pipelines/text_model.h"
 
 namespace transom {
@@ -26,7 +27,7 @@ std::unique_ptr<Pipeline> of_text(const std::string& directory, const LoadOption
 
 template <std::unique_ptr<Pipeline> (*make)(TextModel model, const std::string& directory)>
 std::unique_ptr<Pipeline> of_text_in_directory(const std::string& directory, const LoadOptions& options) {
-  return make(TextModel::load(directory, options), directory);
+  return make(TextModel::load(directory, options), directory_of_model(directory).string());
 }
 
 template <const char* task>

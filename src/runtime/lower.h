@@ -15,10 +15,10 @@ namespace transom {
 struct ProgramOptions {
   std::vector<bool> donated;  // inputs that are not needed after the run: outputs may take their memory
   std::vector<bool> frozen;   // inputs that keep their contents from run to run
+  bool host_fallback = true;  // what the device does not support runs on the host; else it is an error
   // Donated inputs that are wanted back if the run fails: what takes their memory is computed when all else is done
   // (passes/updates_last.h), so that a fault of the data or a want of memory leaves them as they are.
   std::vector<bool> restorable;
-  bool host_fallback = true;  // what the device does not support runs on the host; else it is an error
 };
 
 // What the compiler asks of a device; runtime/node_support.h describes an opened one. The functions may be asked from

@@ -17,6 +17,7 @@
 #include "models/loading/generation_file.h"
 #include "models/loading/load_changed.h"
 #include "models/loading/lora.h"
+#include "models/loading/other_formats.h"
 #include "models/precision.h"
 #include "nn/weight.h"
 #include "transom/hub.h"
@@ -312,11 +313,23 @@ class ModelLoader {
     if (report) *report = std::move(source.report);
     return model;
   }
+
+  static void complete(Model& model, Config config, const std::string& architecture, const fs::path& folder) {
+    if (auto* writer = dynamic_cast<GenerativeModel*>(&model))
+      writer->generation_config_ = std::make_shared<Config>(read_generation_config(folder, config));
+    model.config_ = std::make_shared<Config>(std::move(config));
+    model.architecture_ = architecture;
+  }
 };
+
+void complete_model(Model& model, Config config, const std::string& architecture, const fs::path& folder) {
+  ModelLoader::complete(model, std::move(config), architecture, folder);
+}
 
 std::unique_ptr<Model> Model::from_pretrained(const std::string& name_or_path, const LoadOptions& options,
                                               LoadReport* report) {
   const fs::path folder = resolve_model(name_or_path);
+  if (std::unique_ptr<Model> other = load_other_format(folder, options)) return other;
   if (holds_adapters(folder)) return LowRankAdaptation::load(folder, options, report);
   const Checkpoint checkpoint = Checkpoint::open(folder);
   return ModelLoader::load(read_model_config(folder), folder, &checkpoint, options, report);

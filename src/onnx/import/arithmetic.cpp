@@ -97,14 +97,25 @@ Results bit_shift(Call& call) {
   const ElementType type = call.type(0);
   const std::string direction = call.text("direction", "");
   call.require(direction == "LEFT" || direction == "RIGHT", "direction must be LEFT or RIGHT");
-  call.require(is_unsigned(type), "expected unsigned integers");
-  // In 64 bits, where a power of two of every place has room. What is shifted by all its bits or more is gone.
+  // In 64 bits, where a power of two of every place has room. What is shifted by all its bits or more is gone; to the
+  // right, copies of the sign follow it.
   const int bits = info(type).bits;
   const Tensor wide_x = cast(x, DType::kInt64), wide_places = cast(places, DType::kInt64), zero = integer(0);
   const Tensor gone = logical_or(less(wide_places, zero), greater_equal(wide_places, integer(bits)));
   const Tensor inside = select(gone, zero, wide_places);
-  const Tensor shifted = direction == "RIGHT" ? shift_right_logical(wide_x, inside) : mul(wide_x, pow(integer(2), inside));
-  const Value result(ElementType::kInt64, select(gone, zero, shifted));
+  const Tensor negative = less(wide_x, zero), ones = integer(-1);
+  const bool is_signed = !is_unsigned(type);
+  Tensor shifted, nothing = zero;
+  if (direction == "LEFT") {
+    shifted = mul(wide_x, pow(integer(2), inside));
+  } else if (is_signed) {  // -1 - x has the bits of x turned round
+    shifted = select(negative, sub(ones, shift_right_logical(sub(ones, wide_x), inside)),
+                     shift_right_logical(wide_x, inside));
+    nothing = select(negative, ones, zero);
+  } else {
+    shifted = shift_right_logical(wide_x, inside);
+  }
+  const Value result(ElementType::kInt64, select(gone, nothing, shifted));
   return {{type, type == ElementType::kUInt64 ? result.tensor : cast_to(result, type)}};
 }
 

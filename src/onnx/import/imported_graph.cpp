@@ -178,7 +178,17 @@ std::shared_ptr<ImportedGraph::Pass> ImportedGraph::pass_for(const std::string& 
 
 NamedValues ImportedGraph::run(const NamedValues& inputs) const {
   check_inputs(inputs);
-  if (mode() == Mode::kEager) return interpret(inputs);
+  // Within the trace of somebody else, arguments have no contents yet.
+  const bool traced = std::any_of(inputs.begin(), inputs.end(), [](const auto& input) {
+    const std::shared_ptr<transom::Node>& node = input.second.tensor.node();
+    return is_input(*node) && !node->computed(input.second.tensor.output());
+  });
+  if (traced || mode() == Mode::kEager) try {
+      return interpret(inputs);
+    } catch (const DependsOnArguments&) {
+      fail("{}: its shapes or its flow depend on the values of its inputs, which is not supported within a traced "
+           "function", model_.where);
+    }
   std::string signature = mode() == Mode::kGraph ? "captured" : "";
   std::vector<Tensor> arguments;
   std::vector<std::pair<std::string, ElementType>> names;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "onnx/import/element_values.h"
 #include "onnx/import/graph_run.h"
@@ -207,18 +208,20 @@ Results max_unpool(Call& call) {
   Shape own{shape[0], shape[1]};
   for (size_t i = 0; i < spatial; ++i)
     own.push_back((shape[i + 2] - 1) * strides[i] + window[i] - pads[i] - pads[i + spatial]);
-  Shape output = call.has(2) ? call.integers(2) : own;
+  const Shape output = call.has(2) ? call.integers(2) : own;
   call.require(output.size() == shape.size(), "the shape does not fit its input");
-  for (const auto* one : {&own, &output})
+  for (const Shape* one : {&std::as_const(own), &output})
     for (const int64_t extent : *one) call.require(extent >= 0 && extent < int64_t{1} << 30, "the shape is impossible");
-  // Places count in the smallest image that the windows cover; a larger output takes it at its beginning.
+  // Places count in the smallest image that the windows cover; a larger output has it at its beginning.
   const int64_t count = places.size();
   const Tensor flat = scatter(zeros({elements(own)}, x.dtype()), reshape(cast(places, DType::kInt64), {count}),
                               reshape(x, {count}));
-  if (output == own) return {call.like(0, reshape(flat, own))};
-  const Tensor inside = scatter(zeros({elements(output)}, x.dtype()), reshape(cast(places, DType::kInt64), {count}),
-                                reshape(x, {count}));
-  return {call.like(0, reshape(inside, output))};
+  Axes none(own.size(), 0), behind(own.size(), 0);
+  for (size_t i = 0; i < own.size(); ++i) {
+    call.require(output[i] >= own[i], "the shape is smaller than the windows cover");
+    behind[i] = output[i] - own[i];
+  }
+  return {call.like(0, pad(reshape(flat, own), none, behind))};
 }
 
 }  // namespace

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// An ONNX file as a model, with the names of inputs and outputs that exporters of Transformers' models give: optimum,
+// torch.onnx.export. Inputs of the graph that a caller leaves out are filled in as optimum's models do.
+#include <algorithm>
+
+#include "base/directories.h"
+#include "base/error.h"
+#include "models/generative.h"
+#include "models/loading/other_formats.h"
+#include "models/precision.h"
+#include "onnx/import/element_values.h"
+#include "onnx/import/imported_graph.h"
+#include "transom/ops.h"
+
+namespace transom::onnx {
+namespace {
+
+// What tokenizers give and graphs need not take.
+constexpr const char* kOptionalInputs[] = {"attention_mask", "token_type_ids", "position_ids"};
+
+class OnnxModel : public GenerativeModel {
+ public:
+  explicit OnnxModel(const fs::path& file) : graph_(ImportedGraph::open(file)) {}
+
+  bool can_generate() const override {
+    return architecture().ends_with("ForCausalLM") || architecture().ends_with("LMHeadModel");
+  }
+  // The graph is given the whole text for each token: past keys and values that it may take stay empty.
+  int64_t cache_expires_at() const override { return -1; }
+
+ protected:
+  Tensor run_step(const Tensor& input_ids, const Tensor& position_ids, ForwardContext& context) const override {
+    const Tensor mask = context.cache->places();
+    NamedTensors inputs{{"input_ids", input_ids}, {"position_ids", position_ids}};
+    inputs.set("attention_mask", slice(mask, 1, 0, input_ids.dim(1)));
+    ForwardContext plain;
+    const Tensor logits = run(inputs, plain).at("logits");  // [B, T, V]
+    return cast(squeeze(slice(logits, 1, logits.dim(1) - 1, logits.dim(1)), 1), DType::kFloat32);
+  }
+
+  NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
+    if (context.training) fail("{}: training an ONNX file is not supported", graph_->model().where);
+    if (context.output_hidden_states)
+      fail("{}: output_hidden_states is not supported: an ONNX file has the outputs that it names",
+           graph_->model().where);
+    NamedValues values;
+    for (const ValueInfo& input : graph_->model().graph.inputs) {
+      const Tensor given = inputs.find(input.name);
+      if (given.defined()) values.emplace_back(input.name, converted(given, input));
+    }
+    for (const ValueInfo* input : graph_->required_inputs())
+      if (!inputs.find(input->name).defined()) values.emplace_back(input->name, filled_in(*input, inputs));
+    NamedTensors outputs;
+    for (auto& [name, value] : graph_->run(values)) outputs.set(name, value.tensor);
+    return outputs;
+  }
+
+  std::vector<std::string> input_names() const override {
+    std::vector<std::string> names(std::begin(kOptionalInputs), std::end(kOptionalInputs));
+    for (const ValueInfo& input : graph_->model().graph.inputs) names.push_back(input.name);
+    return names;
+  }
+
+ private:
+  // Ids as i64 or i32, pixels as f32 or f16: whatever the graph declares.
+  static Value converted(const Tensor& given, const ValueInfo& input) {
+    const Value value = value_of(given);
+    if (input.type == ElementType::kUndefined || input.type == value.type) return value;
+    return cast_value(value, input.type);
+  }
+
+  Value filled_in(const ValueInfo& input, const NamedTensors& inputs) const {
+    const Tensor ids = inputs.find("input_ids");
+    const std::string& name = input.name;
+    const ElementType type = input.type;
+    if (ids.defined() && name == "token_type_ids") return cast_value(value_of(zeros(ids.shape(), DType::kInt64)), type);
+    const Tensor ones = ids.defined() ? broadcast_to(constant(1, DType::kInt64), ids.shape()) : Tensor();
+    if (ids.defined() && name == "attention_mask") return cast_value(value_of(ones), type);
+    if (ids.defined() && name == "position_ids") {  // from 0 on, without the padding, whose positions do not matter
+      const Tensor mask = inputs.find("attention_mask").defined() ? cast(inputs.find("attention_mask"), DType::kInt64) : ones;
+      const Tensor places = sub(cumulative_sum(mask, -1), integer(1));
+      return cast_value(value_of(select(equal(mask, integer(0)), integer(1), places)), type);
+    }
+    if (ids.defined() && name.starts_with("past_key_values") && input.shape && input.shape->size() == 4 &&
+        info(type).carrier) {  // [B, heads, 0, d]: nothing was seen before
+      Shape shape{ids.dim(0), (*input.shape)[1].value, 0, (*input.shape)[3].value};
+      if (shape[1] > 0 && shape[3] > 0) return {type, zeros(shape, *info(type).carrier)};
+    }
+    fail("{}: input {} is missing", graph_->model().where, quoted(name));
+  }
+
+  std::shared_ptr<const ImportedGraph> graph_;
+};
+
+bool recognises(const fs::path& path) { return !find_onnx_file(path).empty(); }
+
+// config.json lies beside the file, or beside the folder onnx/ that holds it. A graph needs none.
+Config config_of(const fs::path& file) {
+  const fs::path directory = file.has_parent_path() ? file.parent_path() : fs::path(".");
+  for (const fs::path& folder : {directory, directory / ".."})
+    if (file_exists(folder / "config.json")) return Config::read(folder / "config.json");
+  return Config::parse("{}", file.string());
+}
+
+std::unique_ptr<transom::Model> load(const fs::path& path, const LoadOptions& options) {
+  const fs::path file = find_onnx_file(path);
+  const bool as_it_is = options.dtype == "auto" || parse_precision(options.dtype, "LoadOptions::dtype") == DType::kFloat32;
+  if (!as_it_is || options.quantization != "none")
+    fail("{}: another precision of an ONNX file is not supported: it computes in the types that it names", file.string());
+  auto model = std::make_unique<OnnxModel>(file);
+  Config config = config_of(file);
+  const std::vector<std::string> named = config.get_strings("architectures");
+  complete_model(*model, std::move(config), named.empty() ? "OnnxModel" : named[0], file.parent_path());
+  return model;
+}
+
+}  // namespace
+
+const RegisterModelFormat kOnnxFormat{{recognises, load}};
+
+}  // namespace transom::onnx
