@@ -18,8 +18,9 @@ namespace transom::gpu {
 
 using backend::fail;
 
-// The language of the kernel text, see source/prelude.h.
-enum class Dialect { kOpenCL, kCuda, kHip };
+// The language of the kernel text, see source/prelude.h. kOpenCLObjects: kernels take a memory object and an offset in
+// the place of an address.
+enum class Dialect { kOpenCL, kOpenCLObjects, kCuda, kHip };
 
 // What `transom devices` prints, and what lowering must know.
 struct Facts {
@@ -74,7 +75,7 @@ class Queue {
   virtual void synchronize() = 0;
   virtual void record(Event& event) = 0;
   virtual void wait(Event& event) = 0;
-  // Where can_capture(): launches and copies between begin and end are recorded, not run.
+  // Where Runtime::records(): launches and copies between begin and end are recorded, not run.
   virtual void capture_begin() { fail(TRANSOM_UNSUPPORTED, "this runtime records no launches"); }
   virtual std::unique_ptr<Graph> capture_end() { fail(TRANSOM_UNSUPPORTED, "this runtime records no launches"); }
   virtual void replay(Graph&) { fail(TRANSOM_UNSUPPORTED, "this runtime records no launches"); }
@@ -86,7 +87,6 @@ class Context {
   virtual ~Context() = default;
   virtual const Facts& facts() const = 0;
   virtual Dialect dialect() const = 0;
-  virtual bool can_capture() const { return false; }
 
   // At a multiple of 256 bytes; throws TRANSOM_OUT_OF_MEMORY. `bytes` is above 0. No kernel reads memory after release.
   virtual void* allocate(size_t bytes) = 0;
@@ -116,6 +116,7 @@ class Runtime {
   virtual ~Runtime() = default;
   virtual const char* name() const = 0;  // "opencl", "cuda", "rocm": the word after --device
   virtual uint32_t priority() const = 0;
+  virtual bool records() const { return false; }  // whether its queues can capture
   // Throws TRANSOM_UNAVAILABLE with what was looked for and where.
   virtual uint32_t device_count() = 0;
   virtual Facts facts(uint32_t index) = 0;

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpenCL 2.0 and later, of devices with shared virtual memory: buffers are plain addresses there, as on other GPUs.
+// OpenCL 1.2 and later. Buffers are plain addresses where the device has shared virtual memory, as on other GPUs; else
+// memory objects, which kernels take with an offset. TRANSOM_OPENCL_MEMORY=objects takes them on every device.
 #include <algorithm>
-#include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <mutex>
 
 #include "gpu/api/api.h"
 #include "gpu/api/opencl_interface.h"
+#include "gpu/api/opencl_memory.h"
 #include "gpu/api/shared_library.h"
 
 namespace transom::gpu {
@@ -27,6 +29,7 @@ struct Library {
     using Program = cl::Program;
     using Kernel = cl::Kernel;
     using Event = cl::Event;
+    using Memory = cl::Memory;
     TRANSOM_OPENCL_FUNCTIONS(X)
   } call;
 #undef X
@@ -103,9 +106,7 @@ std::vector<Found> find_devices(std::string& left_out) {
     std::vector<cl::Device> devices(devices_count);
     if (cl.GetDeviceIDs(platform, cl::kTypeAll, devices_count, devices.data(), nullptr) != cl::kSuccess) continue;
     for (const cl::Device device : devices) {
-      if ((info<cl::Bits>(device, cl::kDeviceSvm) & cl::kSvmCoarse) == 0)
-        left_out += "; " + text_info(device, cl::kDeviceName) + " has no shared virtual memory";
-      else if (info<size_t>(device, cl::kDeviceMaxGroup) < kGroup)
+      if (info<size_t>(device, cl::kDeviceMaxGroup) < kGroup)
         left_out += "; " + text_info(device, cl::kDeviceName) + " has groups of less than 256 work-items";
       else found.push_back({device, name});
     }
@@ -130,6 +131,12 @@ Facts facts_of(const Found& found) {
   return facts;
 }
 
+bool shares_memory(cl::Device device) {
+  const char* chosen = std::getenv("TRANSOM_OPENCL_MEMORY");
+  if (chosen && std::string_view(chosen) == "objects") return false;
+  return info<cl::Bits>(device, cl::kDeviceSvm) & cl::kSvmCoarse;
+}
+
 struct OpenclKernel final : Kernel {
   cl::Program program = nullptr;
   cl::Kernel kernel = nullptr;
@@ -151,7 +158,8 @@ struct OpenclEvent final : Event {
 
 class OpenclQueue final : public Queue {
  public:
-  explicit OpenclQueue(cl::Queue queue) : queue_(queue) {}
+  // `objects`: what addresses stand for; null where they are addresses.
+  OpenclQueue(cl::Queue queue, const cl::MemoryObjects* objects) : queue_(queue), objects_(objects) {}
   ~OpenclQueue() override {
     cl_.Finish(queue_);
     cl_.ReleaseCommandQueue(queue_);
@@ -161,8 +169,16 @@ class OpenclQueue final : public Queue {
     const auto& mine = static_cast<const OpenclKernel&>(kernel);
     const std::lock_guard lock(mine.mutex);
     cl::Uint index = 0;
-    for (size_t i = 0; i < arguments.address_count; ++i)
-      check(cl_.SetKernelArgSVMPointer(mine.kernel, index++, arguments.addresses[i]), "clSetKernelArgSVMPointer");
+    for (size_t i = 0; i < arguments.address_count; ++i) {
+      if (!objects_) {
+        check(cl_.SetKernelArgSVMPointer(mine.kernel, index++, arguments.addresses[i]), "clSetKernelArgSVMPointer");
+        continue;
+      }
+      const cl::MemoryObjects::Place place = objects_->at(arguments.addresses[i]);
+      const auto offset = static_cast<int64_t>(place.offset);
+      check(cl_.SetKernelArg(mine.kernel, index++, sizeof place.object, &place.object), "clSetKernelArg");
+      check(cl_.SetKernelArg(mine.kernel, index++, sizeof offset, &offset), "clSetKernelArg");
+    }
     for (size_t i = 0; i < arguments.number_count; ++i)
       check(cl_.SetKernelArg(mine.kernel, index++, sizeof(int64_t), &arguments.numbers[i]), "clSetKernelArg");
     const size_t global = groups * kGroup, local = kGroup;
@@ -170,9 +186,28 @@ class OpenclQueue final : public Queue {
           "clEnqueueNDRangeKernel");
     if (++launches_ % kLaunchesOfMarker == 0) mark();
   }
-  void copy_to_device(void* to, const void* from, size_t bytes) override { copy(to, from, bytes); }
-  void copy_to_host(void* to, const void* from, size_t bytes) override { copy(to, from, bytes); }
-  void copy_on_device(void* to, const void* from, size_t bytes) override { copy(to, from, bytes); }
+  void copy_to_device(void* to, const void* from, size_t bytes) override {
+    if (!objects_) return copy(to, from, bytes);
+    const auto place = objects_->at(to);
+    check(cl_.EnqueueWriteBuffer(queue_, place.object, 0, place.offset, bytes, from, 0, nullptr, nullptr),
+          "clEnqueueWriteBuffer");
+    flush();
+  }
+  void copy_to_host(void* to, const void* from, size_t bytes) override {
+    if (!objects_) return copy(to, from, bytes);
+    const auto place = objects_->at(from);
+    check(cl_.EnqueueReadBuffer(queue_, place.object, 0, place.offset, bytes, to, 0, nullptr, nullptr),
+          "clEnqueueReadBuffer");
+    flush();
+  }
+  void copy_on_device(void* to, const void* from, size_t bytes) override {
+    if (!objects_) return copy(to, from, bytes);
+    const auto source = objects_->at(from), target = objects_->at(to);
+    check(cl_.EnqueueCopyBuffer(queue_, source.object, target.object, source.offset, target.offset, bytes, 0, nullptr,
+                                nullptr),
+          "clEnqueueCopyBuffer");
+    flush();
+  }
   void flush() override { check(cl_.Flush(queue_), "clFlush"); }
   void synchronize() override { check(cl_.Finish(queue_), "clFinish"); }
   void record(Event& event) override {
@@ -204,13 +239,15 @@ class OpenclQueue final : public Queue {
   static constexpr uint64_t kLaunchesOfMarker = 64;
   const Library::Functions& cl_ = Library::get();
   cl::Queue queue_;
+  const cl::MemoryObjects* objects_;
   uint64_t launches_ = 0;
   std::deque<std::unique_ptr<OpenclEvent>> markers_;
 };
 
 class OpenclContext final : public Context {
  public:
-  explicit OpenclContext(const Found& found) : device_(found.device), facts_(facts_of(found)) {
+  explicit OpenclContext(const Found& found)
+      : device_(found.device), facts_(facts_of(found)), shares_memory_(shares_memory(found.device)) {
     cl::Int status = 0;
     context_ = cl_.CreateContext(nullptr, 1, &device_, nullptr, nullptr, &status);
     check(status, "clCreateContext");
@@ -220,23 +257,38 @@ class OpenclContext final : public Context {
   ~OpenclContext() override { cl_.ReleaseContext(context_); }
 
   const Facts& facts() const override { return facts_; }
-  Dialect dialect() const override { return Dialect::kOpenCL; }
+  Dialect dialect() const override { return shares_memory_ ? Dialect::kOpenCL : Dialect::kOpenCLObjects; }
 
   void* allocate(size_t bytes) override {
-    if (void* memory = cl_.SVMAlloc(context_, cl::kSvmReadWrite, bytes, 128)) return memory;
+    cl::Int status = cl::kAllocationFailed;
+    if (shares_memory_) {
+      if (void* memory = cl_.SVMAlloc(context_, cl::kSvmReadWrite, bytes, 128)) return memory;
+    } else if (const cl::Memory object = cl_.CreateBuffer(context_, cl::kReadWrite, bytes, nullptr, &status)) {
+      return objects_.add(object, bytes);
+    }
     fail(TRANSOM_OUT_OF_MEMORY, "out of device memory: {} bytes were asked for, one buffer holds at most {}", bytes,
          facts_.largest_buffer);
   }
-  void release(void* memory) override { cl_.SVMFree(context_, memory); }
-  void* allocate_host(size_t bytes) override { return allocate(bytes); }
-  void release_host(void* memory) override { release(memory); }
+  void release(void* memory) override {
+    if (shares_memory_) cl_.SVMFree(context_, memory);
+    else if (const cl::Memory object = objects_.remove(memory)) cl_.ReleaseMemObject(object);
+  }
+  void* allocate_host(size_t bytes) override {
+    if (shares_memory_) return allocate(bytes);
+    if (void* memory = std::malloc(bytes)) return memory;
+    throw std::bad_alloc();
+  }
+  void release_host(void* memory) override {
+    if (shares_memory_) release(memory);
+    else std::free(memory);
+  }
 
   std::unique_ptr<Queue> make_queue() override {
     const cl::Bits properties[] = {cl::kQueueProperties, cl::kQueueProfiling, 0};
     cl::Int status = 0;
     const cl::Queue queue = cl_.CreateCommandQueueWithProperties(context_, device_, properties, &status);
     check(status, "clCreateCommandQueueWithProperties");
-    return std::make_unique<OpenclQueue>(queue);
+    return std::make_unique<OpenclQueue>(queue, shares_memory_ ? nullptr : &objects_);
   }
   std::unique_ptr<Event> make_event() override { return std::make_unique<OpenclEvent>(); }
   bool passed(Event& event) override {
@@ -313,6 +365,8 @@ class OpenclContext final : public Context {
   cl::Device device_;
   cl::Context context_ = nullptr;
   Facts facts_;
+  bool shares_memory_;
+  cl::MemoryObjects objects_;
   std::string options_;
 };
 
@@ -325,7 +379,7 @@ class OpenclRuntime final : public Runtime {
   uint32_t device_count() override {
     std::string left_out;
     const size_t count = find_devices(left_out).size();
-    if (count == 0) fail(TRANSOM_UNAVAILABLE, "expected an OpenCL device of version 2.0, found none{}", left_out);
+    if (count == 0) fail(TRANSOM_UNAVAILABLE, "expected an OpenCL device, found none{}", left_out);
     return static_cast<uint32_t>(count);
   }
   Facts facts(uint32_t index) override { return facts_of(device(index)); }

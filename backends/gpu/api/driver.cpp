@@ -136,8 +136,8 @@ class DriverQueue final : public Queue {
   }
   void capture_begin() override {
     driver_.make_current(device_);
-    constexpr int kThreadLocal = 1;
-    driver_.check(call_.capture_begin(stream_, kThreadLocal), "beginning to record");
+    constexpr int kRelaxed = 2;  // other work of the process, such as allocating, does not end it
+    driver_.check(call_.capture_begin(stream_, kRelaxed), "beginning to record");
   }
   std::unique_ptr<Graph> capture_end() override {
     driver_.make_current(device_);
@@ -165,7 +165,6 @@ class DriverContext final : public Context {
   }
   const Facts& facts() const override { return facts_; }
   Dialect dialect() const override { return driver_.vendor.dialect; }
-  bool can_capture() const override { return true; }
 
   void* allocate(size_t bytes) override {
     driver_.make_current(device_);

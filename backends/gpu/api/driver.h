@@ -121,6 +121,7 @@ class DriverRuntime final : public Runtime {
   explicit DriverRuntime(Vendor vendor) : vendor_(std::move(vendor)) {}
   const char* name() const override { return vendor_.name; }
   uint32_t priority() const override { return 100; }
+  bool records() const override { return true; }
   uint32_t device_count() override;
   Facts facts(uint32_t index) override;
   std::unique_ptr<Context> open(uint32_t index) override;

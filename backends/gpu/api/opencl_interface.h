@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of OpenCL 2.0 that is called, declared anew, so that the backend builds without its headers. Names and values
+// The part of OpenCL that is called, declared anew, so that the backend builds without its headers. Names and values
 // are those of the OpenCL specification of the Khronos Group.
 #pragma once
 
@@ -18,6 +18,7 @@ using Queue = struct QueueId*;
 using Program = struct ProgramId*;
 using Kernel = struct KernelId*;
 using Event = struct EventId*;
+using Memory = struct MemoryId*;
 
 enum Status : Int {
   kSuccess = 0,
@@ -44,7 +45,7 @@ enum DeviceInfo : Uint {
   kDeviceSvm = 0x1053
 };
 inline constexpr Bits kTypeCpu = 2, kTypeGpu = 4, kTypeAll = 0xFFFFFFFF;
-inline constexpr Bits kSvmCoarse = 1, kSvmReadWrite = 1, kCorrectlyRounded = 1 << 7;
+inline constexpr Bits kSvmCoarse = 1, kSvmReadWrite = 1, kReadWrite = 1, kCorrectlyRounded = 1 << 7;
 inline constexpr Uint kPlatformName = 0x0902, kPlatformVersion = 0x0901;
 inline constexpr Bits kQueueProperties = 0x1093, kQueueProfiling = 2;
 inline constexpr Uint kBuildLog = 0x1183, kBinarySizes = 0x1165, kBinaries = 0x1166;
@@ -65,6 +66,11 @@ inline constexpr Uint kEventStatus = 0x11D3, kProfilingEnd = 0x1283;
   X(void*, SVMAlloc, (Context, Bits, size_t, Uint)) \
   X(void, SVMFree, (Context, void*)) \
   X(Int, EnqueueSVMMemcpy, (Queue, Uint, void*, const void*, size_t, Uint, const Event*, Event*)) \
+  X(Memory, CreateBuffer, (Context, Bits, size_t, void*, Int*)) \
+  X(Int, ReleaseMemObject, (Memory)) \
+  X(Int, EnqueueWriteBuffer, (Queue, Memory, Uint, size_t, size_t, const void*, Uint, const Event*, Event*)) \
+  X(Int, EnqueueReadBuffer, (Queue, Memory, Uint, size_t, size_t, void*, Uint, const Event*, Event*)) \
+  X(Int, EnqueueCopyBuffer, (Queue, Memory, Memory, size_t, size_t, size_t, Uint, const Event*, Event*)) \
   X(Program, CreateProgramWithSource, (Context, Uint, const char**, const size_t*, Int*)) \
   X(Program, CreateProgramWithBinary, (Context, Uint, const Device*, const size_t*, const unsigned char**, Int*, Int*)) \
   X(Int, BuildProgram, (Program, Uint, const Device*, const char*, void (*)(Program, void*), void*)) \

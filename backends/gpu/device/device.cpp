@@ -49,10 +49,15 @@ void transom_stream::synchronize() {
 }
 
 std::byte* transom_stream::scratch(size_t bytes) {
-  if (bytes <= scratch_bytes_) return scratch_;
+  if (bytes > 0 && bytes <= scratch_bytes_) {
+    in_recording_ |= marked.capturing;
+    return scratch_;
+  }
   const size_t larger = std::max(bytes, scratch_bytes_ * 2);
   auto* next = static_cast<std::byte*>(device->memory.allocate(larger));
-  if (scratch_) device->memory.release(scratch_);
+  if (scratch_ && in_recording_) recorded_.push_back(scratch_);
+  else if (scratch_) device->memory.release(scratch_);
+  in_recording_ = marked.capturing;
   scratch_ = next;
   scratch_bytes_ = larger;
   return scratch_;

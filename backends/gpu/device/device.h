@@ -70,10 +70,12 @@ struct transom_stream : Handle {
   void issued() { device->memory.issued(marked); }
   void synchronize();
   // At least `bytes` that the launches of one executable at a time use. What was given before stays valid for the work
-  // that is queued.
+  // that is queued, and, since recorded launches have it too, what was given while recording until the stream goes.
   std::byte* scratch(size_t bytes);
 
  private:
+  std::vector<std::byte*> recorded_;  // that recorded launches use
+  bool in_recording_ = false;         // scratch_ is used by some
   std::byte* scratch_ = nullptr;
   size_t scratch_bytes_ = 0;
 };
@@ -85,5 +87,7 @@ struct transom_event : Handle {
 };
 
 struct transom_capture : Handle {
+  explicit transom_capture(transom_device* device) : device(device) {}
+  transom_device* device;
   std::unique_ptr<transom::gpu::Graph> graph;
 };

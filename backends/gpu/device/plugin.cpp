@@ -130,6 +130,27 @@ struct Table {
   static void run(transom_executable* executable, const transom_launch* launch) { executable->run(*launch); }
   static const char* executable_describe(transom_executable* executable) { return executable->describe(); }
 
+  // ---- recorded launches, where the runtime records them
+
+  static void capture_begin(transom_stream* stream) {
+    if (stream->marked.capturing) fail(TRANSOM_INVALID_ARGUMENT, "the stream is being captured already");
+    stream->synchronize();  // memory that is freed meanwhile waits for nothing of this stream
+    stream->queue().capture_begin();
+    stream->marked.capturing = true;
+  }
+  static void capture_end(transom_stream* stream, transom_capture** capture) {
+    if (!stream->marked.capturing) fail(TRANSOM_INVALID_ARGUMENT, "the stream is not being captured");
+    stream->marked.capturing = false;
+    auto made = std::make_unique<transom_capture>(stream->device);
+    made->graph = stream->queue().capture_end();
+    *capture = made.release();
+  }
+  static void capture_replay(transom_capture* capture, transom_stream* stream) {
+    stream->queue().replay(*capture->graph);
+    stream->issued();
+  }
+  static void capture_destroy(transom_capture* capture) { delete capture; }
+
   static void profile(transom_device* device, transom_profile_callback callback, void* user) {
     device->set_profile({callback, user});
   }
@@ -150,5 +171,11 @@ transom_status transom_plugin_open(const transom_host* host, transom_plugin* plu
     mine.version = "1.0";
     mine.priority = transom::gpu::runtime().priority();
     transom::plugin::fill_table<transom::gpu::Table>(mine);
+    if (!transom::gpu::runtime().records()) {
+      mine.capture_begin = nullptr;
+      mine.capture_end = nullptr;
+      mine.capture_replay = nullptr;
+      mine.capture_destroy = nullptr;
+    }
   });
 }

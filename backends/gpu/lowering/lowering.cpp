@@ -41,6 +41,7 @@ const std::map<std::string, Lower, std::less<>>& operations() {
       {"convolution", lower_convolution},
       {"convolution_input_gradient", lower_convolution},
       {"convolution_weight_gradient", lower_convolution},
+      {"attention", lower_attention},
       {"softmax", lower_rows},
       {"log_softmax", lower_rows},
       {"softmax_gradient", lower_rows},
@@ -72,9 +73,10 @@ void lower_node(Emitter& emitter, const Work& work) {
 
 bool claims_composite(std::string_view op, const transom_value* inputs, size_t inputs_count) {
   if (op == "fusion") return true;
+  if (op == "attention" && !runs_attention(inputs, inputs_count)) return false;
   // What no primitive is, and the table has.
   const auto found = operations().find(op);
-  if (found == operations().end() || (found->second != lower_rows && op != "linear")) return false;
+  if (found == operations().end() || (found->second != lower_rows && op != "linear" && op != "attention")) return false;
   return inputs_count > 0 && backend::is_floating(static_cast<transom_dtype>(inputs[0].dtype));
 }
 

@@ -25,6 +25,11 @@ void lower_product(Emitter& emitter, const Work& work);  // dot_general, linear
 void lower_convolution(Emitter& emitter, const Work& work);
 void lower_rows(Emitter& emitter, const Work& work);  // softmax, norms, their gradients
 
+void lower_attention(Emitter& emitter, const Work& work);
+
+inline constexpr int64_t kLargestHead = 256;  // of values, that lower_attention takes
+bool runs_attention(const transom_value* inputs, size_t inputs_count);
+
 // ---- shared
 
 // to[to_start + sum of i * to_strides] = from[from_start + sum of i * from_strides] for all indices below `extents`;

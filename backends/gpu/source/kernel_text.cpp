@@ -10,7 +10,8 @@
 namespace transom::gpu {
 namespace {
 
-// Every OpenCL device takes 1024 bytes of arguments.
+// Every OpenCL device takes 1024 bytes of arguments: half for numbers, half for what follows them. An address may take
+// two arguments.
 constexpr size_t kMostArguments = 120;
 
 }  // namespace
@@ -24,7 +25,7 @@ std::string KernelText::address(const Operand& operand, std::string_view type) {
 }
 
 std::string KernelText::number(int64_t value) {
-  if (operands_.size() + numbers_.size() >= kMostArguments - 40) return fmt::format("((idx){}L)", value);
+  if (2 * operands_.size() + numbers_.size() >= kMostArguments / 2) return fmt::format("((idx){}L)", value);
   numbers_.push_back(value);
   is_bits_.push_back(false);
   return fmt::format("n{}", numbers_.size() - 1);
@@ -47,11 +48,15 @@ std::string KernelText::text(Dialect dialect) const {
   text += wide_ ? "typedef i64 idx;\n" : "typedef i32 idx;\n";
   text += definitions(functions_);
   text += fmt::format("KERNEL({}) {}(", kGroup, kKernelName);
+  const bool objects = dialect == Dialect::kOpenCLObjects;
   for (size_t i = 0; i < operands_.size(); ++i)
-    text += fmt::format("{}GLOBAL {}* b{}", i ? ", " : "", operand_types_[i], i);
+    text += objects ? fmt::format("{}GLOBAL char* m{}, i64 o{}", i ? ", " : "", i, i)
+                    : fmt::format("{}GLOBAL {}* b{}", i ? ", " : "", operand_types_[i], i);
   for (size_t i = 0; i < numbers_.size(); ++i)
     text += fmt::format("{}i64 {}{}", i || !operands_.empty() ? ", " : "", is_bits_[i] ? "n" : "w", i);
   text += ") {\n" + locals_;
+  for (size_t i = 0; objects && i < operands_.size(); ++i)
+    text += fmt::format("GLOBAL {0}* b{1} = (GLOBAL {0}*)(m{1} + o{1});\n", operand_types_[i], i);
   for (size_t i = 0; i < numbers_.size(); ++i)
     if (!is_bits_[i]) text += fmt::format("const idx n{} = (idx)w{};\n", i, i);
   return text + body_ + "}\n";

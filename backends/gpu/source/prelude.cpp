@@ -51,6 +51,8 @@ typedef unsigned long long u64;
 
 }  // namespace
 
-std::string_view prelude(Dialect dialect) { return dialect == Dialect::kOpenCL ? kOpenCL : kCudaAndHip; }
+std::string_view prelude(Dialect dialect) {
+  return dialect == Dialect::kOpenCL || dialect == Dialect::kOpenCLObjects ? kOpenCL : kCudaAndHip;
+}
 
 }  // namespace transom::gpu

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// attention without its scores in memory (Dao et al., 2022): a group takes some queries of one head and walks the keys
+// tile by tile, with a running maximum and sum for each query. The order of the keys depends on their number alone, so a
+// query has the bits that it has alone.
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include "gpu/lowering/lowering.h"
+
+namespace transom::gpu {
+namespace {
+
+constexpr int64_t kQueries = 16, kKeys = 64;  // of a tile
+constexpr double kMaskedScore = -3.3895313892515355e38;  // what hides a key: the lowest bf16
+
+}  // namespace
+
+bool runs_attention(const transom_value* inputs, size_t inputs_count) {
+  return inputs_count >= 3 && inputs[2].rank == 4 && inputs[2].shape[3] > 0 && inputs[2].shape[3] <= kLargestHead &&
+         inputs[1].shape[1] > 0;
+}
+
+void lower_attention(Emitter& emitter, const Work& work) {
+  const Node& node = work.node;
+  const Type &q = node.input(0), &k = node.input(1), &v = node.input(2), &out = node.output();
+  if (out.count() == 0) return;
+  const bool biased = node.integer("biased") != 0, causal_asked = node.integer("causal") != 0;
+  const double dropout = node.number("dropout"), cap = node.number("soft_cap");
+  const int64_t window = node.integer("sliding_window");
+  const int64_t T = q.shape.at(1), S = k.shape.at(1), H = q.shape.at(2), G = k.shape.at(2), d = q.shape.at(3), e = v.shape.at(3);
+  const bool causal = causal_asked && !(T == 1 && window == 0);
+  const bool wide = q.dtype == TRANSOM_FLOAT64;
+  const char* type = compute_type(q.dtype);
+  const transom_dtype exact = wide ? TRANSOM_FLOAT64 : TRANSOM_FLOAT32;
+
+  KernelText text(is_wide(q) || is_wide(k) || is_wide(v) || q.shape[0] * H * T >= (int64_t{1} << 30) / std::max<int64_t>(S, 1));
+  const std::string qs = text.address(work.inputs[0], storage_type(q.dtype)), ks = text.address(work.inputs[1], storage_type(k.dtype));
+  const std::string vs = text.address(work.inputs[2], storage_type(v.dtype)), to = text.address(work.outputs[0], storage_type(out.dtype));
+  const std::string nT = text.number(T), nS = text.number(S), nH = text.number(H), nG = text.number(G), nd = text.number(d), ne = text.number(e);
+  const std::string tiles = text.number(divided_up(T, kQueries));
+  const int64_t each = divided_up(kQueries * e, kGroup);  // results of a thread; part of the text
+  text.local(type, "weights", kQueries * kKeys);
+  text.local(type, "largest", kQueries);
+  text.local(type, "total", kQueries);
+  text.local(type, "scaled", kQueries);
+  text.line("for (idx block = GROUP; block < {} * {} * {}; block += GROUPS) {{", text.number(q.shape[0]), nH, tiles);
+  text.line("const idx t0 = block % {0} * {1}, head = block / {0} % {2}, batch = block / {0} / {2};", tiles, kQueries, nH);
+  text.line("const idx shared = head / ({} / {});", nH, nG);
+  text.line("{} sum[{}];\nfor (int r = 0; r < {}; ++r) sum[r] = 0;", type, each, each);
+  text.line("if (THREAD < {}) {{ largest[THREAD] = {}; total[THREAD] = 0; }}", kQueries,
+            literal(text, exact, -std::numeric_limits<double>::infinity()));
+  // Where nothing but the order of tokens hides keys, tiles that all queries of the group are before hold nothing.
+  if (causal && !biased && S >= T)
+    text.line("const idx end = t0 + {0} + {2} - {1} < {2} ? t0 + {0} + {2} - {1} : {2};", kQueries, nT, nS);
+  else text.line("const idx end = {};", nS);
+  text.line("for (idx s0 = 0; s0 < end; s0 += {}) {{\nBARRIER;", kKeys);
+  text.line("for (idx i = THREAD; i < {}; i += {}) {{", kQueries * kKeys, kGroup);
+  text.line("const idx t = t0 + i / {0}, s = s0 + i % {0};\n{1} score = {2};", kKeys, type,
+            literal(text, exact, -std::numeric_limits<double>::infinity()));
+  text.line("if (t < {} && s < {}) {{\nscore = 0;", nT, nS);
+  text.line("const idx from_q = ((batch * {} + t) * {} + head) * {}, from_k = ((batch * {} + s) * {} + shared) * {};", nT, nH, nd,
+            nS, nG, nd);
+  text.line("for (idx c = 0; c < {}; ++c) score = fma({}, {}, score);", nd, load(text, q.dtype, qs, "from_q + c"),
+            load(text, k.dtype, ks, "from_k + c"));
+  const auto number = [&](double value) {  // as an argument, since it says nothing about the kernel
+    return wide ? fmt::format("as_double((u64){})", text.bits(std::bit_cast<int64_t>(value)))
+                : fmt::format("as_float((u32){})", text.bits(std::bit_cast<int32_t>(static_cast<float>(value))));
+  };
+  text.line("score *= {};", number(node.number("scale")));
+  if (cap > 0) {
+    const std::string limit = number(cap), turned = number(1 / cap);
+    text.line("score = {}(score * {}) * {};", wide ? std::string_view("tanh") : text.use("f_tanh"), turned, limit);
+  }
+  const std::string hidden = literal(text, exact, kMaskedScore);
+  if (biased || causal) text.line("{} bias = 0;", type);
+  if (biased) {
+    const Type& b = node.input(3);
+    Shape strides = strides_of(b.shape);
+    for (size_t i = 0; i < 4; ++i)
+      if (b.shape.at(i) == 1) strides[i] = 0;
+    text.line("bias = {};", load(text, b.dtype, text.address(work.inputs[3], storage_type(b.dtype)),
+                                 fmt::format("batch * {} + head * {} + t * {} + s * {}", text.number(strides[0]),
+                                             text.number(strides[1]), text.number(strides[2]), text.number(strides[3]))));
+  }
+  if (causal) {
+    text.line("const i64 last = (i64)t + {} - {};", nS, nT);
+    text.line("const int visible = (i64)s <= last{};", window > 0 ? fmt::format(" && (i64)s > last - {}", text.bits(window)) : "");
+    text.line("if (!visible) bias += {};", hidden);
+    if (biased) text.line("if (bias < {0}) bias = {0};", hidden);
+  }
+  if (biased || causal) text.line("score += bias;");
+  text.line("}}\nweights[i] = score;\n}}\nBARRIER;");
+  // One thread a query: the new maximum, and what was summed so far in its terms.
+  text.line("if (THREAD < {}) {{\n{} most = largest[THREAD];", kQueries, type);
+  text.line("for (int j = 0; j < {0}; ++j) {{ const {1} w = weights[THREAD * {0} + j]; most = most != most || w < most ? most : w; }}",
+            kKeys, type);
+  const auto exp = [&](const std::string& x) {
+    return wide ? fmt::format("exp({})", x) : fmt::format("{}({})", text.use("f_exp"), x);
+  };
+  text.line("const {} before = largest[THREAD] == most ? 1 : {};", type, exp("largest[THREAD] - most"));
+  text.line("{} all = total[THREAD] * before;\nlargest[THREAD] = most;\nscaled[THREAD] = before;", type);
+  text.line("for (int j = 0; j < {0}; ++j) {{ const idx at = THREAD * {0} + j;\n{1} w = s0 + j < {2} ? {3} : 0;", kKeys, type, nS,
+            exp("weights[at] - most"));
+  text.line("all += w;");
+  if (dropout > 0) {
+    const std::string key = text.address(work.inputs.at(biased ? 4 : 3), "i64");
+    text.line("const u64 place = ((u64)((batch * {} + head) * {}) + (u64)(t0 + THREAD)) * (u64){} + (u64)(s0 + j);", nH, nT, nS);
+    text.line("w = {}({}[0], {}[1], (i64)place) < (u32){} ? 0 : w / {};", text.use("philox"), key, key,
+              text.bits(static_cast<int64_t>(dropout * 0x1p32)), number(1 - dropout));
+  }
+  text.line("weights[at] = w;\n}}\ntotal[THREAD] = all;\n}}\nBARRIER;");
+  text.line("for (int r = 0; r < {}; ++r) {{\nconst idx i = THREAD + r * {};\nif (i < {} * {}) {{", each, kGroup, kQueries, ne);
+  text.line("const idx row = i / {0}, column = i % {0};\n{1} added = sum[r] * scaled[row];", ne, type);
+  text.line("for (idx j = 0; j < {} && s0 + j < {}; ++j)", kKeys, nS);
+  text.line("added = fma(weights[row * {}], {}, added);\nsum[r] = added;\n}}\n}}\n}}", fmt::format("{} + j", kKeys),
+            load(text, v.dtype, vs, fmt::format("((batch * {} + s0 + j) * {} + shared) * {} + column", nS, nG, ne)));
+  text.line("for (int r = 0; r < {}; ++r) {{\nconst idx i = THREAD + r * {};\nif (i < {} * {}) {{", each, kGroup, kQueries, ne);
+  text.line("const idx row = i / {0}, column = i % {0};", ne);
+  text.line("if (t0 + row < {}) {}\n}}\n}}\nBARRIER;\n}}", nT,
+            store(text, out.dtype, to, fmt::format("((batch * {} + t0 + row) * {} + head) * {} + column", nT, nH, ne),
+                  "sum[r] / total[row]"));
+  emitter.launch(text, std::min<int64_t>(q.shape[0] * H * divided_up(T, kQueries), 1 << 16), "flash attention");
+}
+
+}  // namespace transom::gpu

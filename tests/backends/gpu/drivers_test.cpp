@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plugins of NVIDIA and AMD on the emulated drivers of the build tree; with TRANSOM_TEST_GPU=1 on the machine's own.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "backends/harness.h"
+
+namespace transom::backend_test {
+namespace {
+
+class GpuDrivers : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (!std::getenv("TRANSOM_TEST_GPU")) {
+      const std::string cuda = TRANSOM_BINARY_DIR "/emulators/libcuda.so.1", hip = TRANSOM_BINARY_DIR "/emulators/libamdhip64.so";
+      for (const char* name : {"TRANSOM_CUDA_LIBRARY", "TRANSOM_NVRTC_LIBRARY"}) ::setenv(name, cuda.c_str(), 1);
+      for (const char* name : {"TRANSOM_HIP_LIBRARY", "TRANSOM_HIPRTC_LIBRARY"}) ::setenv(name, hip.c_str(), 1);
+    }
+    try {
+      plugin_ = std::make_unique<Plugin>(GetParam());
+    } catch (const std::exception& error) {
+      GTEST_SKIP() << error.what();
+    }
+  }
+  std::unique_ptr<Plugin> plugin_;
+};
+
+TEST_P(GpuDrivers, SayWhetherTheyAreEmulated) {
+  transom_device_properties properties{.struct_size = sizeof(transom_device_properties)};
+  transom_error error{};
+  ASSERT_EQ(plugin_->table.device_describe(0, &properties, &error), TRANSOM_OK) << error.text;
+  const bool emulated = std::string(properties.name).starts_with("emulated");
+  EXPECT_EQ((properties.flags & TRANSOM_DEVICE_EMULATED) != 0, emulated);
+  EXPECT_EQ(std::string(properties.architecture).substr(0, 3), std::string(GetParam()) == "cuda" ? "sm_" : "gfx");
+}
+
+TEST_P(GpuDrivers, RunAGraphOfSeveralKernels) {
+  Graph graph;
+  const Tensor x = numbers(TRANSOM_FLOAT32, {5, 40}), w = numbers(TRANSOM_FLOAT32, {3, 40}, -1, 1, 2);
+  const int a = graph.input(x), b = graph.input(w);
+  const int product = graph.node("linear", {a, b}, TRANSOM_FLOAT32, {5, 3});
+  graph.output(graph.node("neg", {product}, TRANSOM_FLOAT32, {5, 3}));
+  Program program(*plugin_, graph);
+  ASSERT_EQ(program.error, "");
+  std::vector<double> expected;
+  for (size_t i = 0; i < 5; ++i)
+    for (size_t j = 0; j < 3; ++j) {
+      double sum = 0;
+      for (size_t k = 0; k < 40; ++k) sum -= x.values[i * 40 + k] * w.values[j * 40 + k];
+      expected.push_back(sum);
+    }
+  EXPECT_LT(difference(program.run({x, w})[0], expected), 1e-5);
+  EXPECT_LT(difference(program.run({x, w})[0], expected), 1e-5) << "again";
+}
+
+TEST_P(GpuDrivers, ReplayWhatWasRecorded) {
+  const transom_plugin& table = plugin_->table;
+  transom_error error{};
+  Graph graph;
+  const int a = graph.input(TRANSOM_FLOAT32, {4});
+  graph.output(graph.node("neg", {a}, TRANSOM_FLOAT32, {4}));
+  transom_executable* executable = nullptr;
+  ASSERT_EQ(table.compile(plugin_->device, graph.view(), &executable, &error), TRANSOM_OK) << error.text;
+  transom_binding in{}, out{};
+  ASSERT_EQ(table.buffer_allocate(plugin_->device, 16, &in.buffer, &error), TRANSOM_OK);
+  ASSERT_EQ(table.buffer_allocate(plugin_->device, 16, &out.buffer, &error), TRANSOM_OK);
+  const transom_launch launch = {sizeof(transom_launch), plugin_->stream, &in, 1, &out, 1, {nullptr, 0}};
+  transom_capture* capture = nullptr;
+  ASSERT_EQ(table.capture_begin(plugin_->stream, &error), TRANSOM_OK) << error.text;
+  ASSERT_EQ(table.run(executable, &launch, &error), TRANSOM_OK) << error.text;
+  ASSERT_EQ(table.capture_end(plugin_->stream, &capture, &error), TRANSOM_OK) << error.text;
+  for (const float value : {1.0f, 2.5f}) {
+    const float sent[4] = {value, value, value, value};
+    float back[4] = {};
+    ASSERT_EQ(table.copy_to_device(plugin_->stream, sent, in, 16, &error), TRANSOM_OK);
+    ASSERT_EQ(table.capture_replay(capture, plugin_->stream, &error), TRANSOM_OK) << error.text;
+    ASSERT_EQ(table.copy_to_host(plugin_->stream, out, back, 16, &error), TRANSOM_OK);
+    ASSERT_EQ(table.stream_synchronize(plugin_->stream, &error), TRANSOM_OK);
+    EXPECT_EQ(back[3], -value);
+  }
+  table.capture_destroy(capture);
+  table.executable_destroy(executable);
+  table.buffer_free(in.buffer);
+  table.buffer_free(out.buffer);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GpuDrivers, testing::Values("cuda", "rocm"), [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace transom::backend_test
