@@ -27,10 +27,10 @@ struct Initial {
   int64_t zero_row = -1;      // of an embedding: the row of the padding token, which is zero
   std::vector<float> values;  // of kGiven, in row-major order
   static Initial zeros() { return {}; }
-  static Initial ones() { return {Kind::kOnes}; }
-  static Initial constant(double value) { return {Kind::kConstant, value}; }
+  static Initial ones() { return {Kind::kOnes, 0, -1, {}}; }
+  static Initial constant(double value) { return {Kind::kConstant, value, -1, {}}; }
   static Initial given(std::vector<float> values) { return {Kind::kGiven, 0, -1, std::move(values)}; }
-  static Initial normal(double deviation, int64_t zero_row = -1) { return {Kind::kNormal, deviation, zero_row}; }
+  static Initial normal(double deviation, int64_t zero_row = -1) { return {Kind::kNormal, deviation, zero_row, {}}; }
 };
 
 // Gives parameters their values: from a checkpoint, or new ones. For one thread at a time.
