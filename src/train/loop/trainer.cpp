@@ -51,7 +51,9 @@ void wait_for_main() {
 
 struct Trainer::Run {
   Run(std::unique_ptr<Model> m, TrainingArguments a)
-      : model(std::move(m)), arguments(std::move(a)), step(*model, arguments) {}
+      : model(std::move(m)), arguments(std::move(a)), step(*model, arguments) {
+    step.refuse_updates_that_are_not_finite(/*or_loss=*/!arguments.logging_nan_inf_filter);
+  }
 
   std::unique_ptr<Model> model;
   TrainingArguments arguments;
@@ -272,10 +274,11 @@ struct Trainer::Run {
       const auto shown = [](double value) { return std::isnan(value) ? std::string("nan") : fmt::format("{}", value); };
       const std::string what = fmt::format("the loss is {} and the gradient norm {} at step {}", shown(loss),
                                            shown(last_norm), state.global_step + 1);
+      if (!result.applied)
+        fail("{}; the weights are those of before it; {}", what, way_out_of_nan(last_checkpoint));
       const auto broken = broken_weight(*model);
       if (broken)
         fail("{}, which leaves weights that are not finite ({}); {}", what, *broken, way_out_of_nan(last_checkpoint));
-      if (!arguments.logging_nan_inf_filter) fail("{}; {}", what, way_out_of_nan(last_checkpoint));
       transom::log(LogLevel::kWarning, what + "; a lower learning rate or max_grad_norm may help");
     }
     finite_losses += std::isfinite(loss);
