@@ -45,8 +45,13 @@ class Optimizer {
 
   // The parameters after one update with these gradients; the state moves on with them. `learning_rate` enters the
   // graph as an input. Where takes_rows(), the gradient of a table may stand in `by_rows`, by the parameter's number.
+  // `applies`: bool [], or empty: if it turns out false, all values are those of before; who reads it then calls
+  // restore() for the number of steps.
   std::vector<Tensor> step(const std::vector<OptimizedParameter>& parameters, const std::vector<Tensor>& gradients,
-                           double learning_rate, const std::map<size_t, RowGradient>& by_rows = {});
+                           double learning_rate, const std::map<size_t, RowGradient>& by_rows = {},
+                           const Tensor& applies = {});
+  // Makes the state of before the first step, if there is none; step() does so by itself.
+  void initialise(const std::vector<OptimizedParameter>& parameters);
   // Whether rows without a gradient stay as they are, so that an update need not touch them: as torch.optim.SGD and
   // Adagrad do for sparse gradients.
   virtual bool takes_rows() const { return false; }
@@ -78,6 +83,8 @@ class Optimizer {
                              const std::vector<Tensor>& state);
 
  private:
+  static void keep_unless(const Tensor& applies, const Tensor& parameter, const std::vector<Tensor>& state,
+                          Update& update);
   std::vector<std::pair<std::string, Tensor>> initial_state(const std::vector<OptimizedParameter>& parameters) const;
 
   int64_t steps_ = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/device.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 
@@ -19,10 +20,28 @@ uint64_t Buffer::next_id() {
 
 std::shared_ptr<Buffer> Buffer::derived(const std::vector<uint64_t>& key,
                                         const std::function<std::shared_ptr<Buffer>()>& make) {
+  // What is made of a table of positions differs from length to length: without a limit a process that is asked for all
+  // of them would keep all of them. As much as so many of the largest stays; those that were made first go.
+  constexpr size_t kMost = 8;
+  std::vector<std::shared_ptr<Buffer>> dropped;  // released without the lock
   const std::lock_guard lock(derived_mutex_);
-  std::shared_ptr<Buffer>& slot = derived_[key];
-  if (!slot) slot = make();
-  return slot;
+  if (const auto found = derived_.find(key); found != derived_.end()) return found->second;
+  const std::shared_ptr<Buffer> made = make();
+  derived_.emplace(key, made);
+  size_t total = 0, largest = 0;
+  for (const auto& [of, buffer] : derived_) {
+    total += buffer->bytes();
+    largest = std::max(largest, buffer->bytes());
+  }
+  while (total > kMost * largest) {
+    const auto oldest = std::min_element(derived_.begin(), derived_.end(), [](const auto& a, const auto& b) {
+      return a.second->id() < b.second->id();  // ids count upwards
+    });
+    total -= oldest->second->bytes();
+    dropped.push_back(std::move(oldest->second));
+    derived_.erase(oldest);
+  }
+  return made;
 }
 
 void Buffer::read(std::span<std::byte> to) const {

@@ -8,14 +8,24 @@
 
 namespace transom {
 
+void Optimizer::initialise(const std::vector<OptimizedParameter>& parameters) {
+  if (state_.empty()) state_ = initial_state(parameters);
+}
+
+void Optimizer::keep_unless(const Tensor& applies, const Tensor& parameter, const std::vector<Tensor>& state,
+                            Update& update) {
+  update.parameter = select(applies, update.parameter, parameter);
+  for (size_t k = 0; k < state.size(); ++k) update.state[k] = select(applies, update.state[k], state[k]);
+}
+
 std::vector<Tensor> Optimizer::step(const std::vector<OptimizedParameter>& parameters,
                                     const std::vector<Tensor>& gradients, double learning_rate,
-                                    const std::map<size_t, RowGradient>& by_rows) {
+                                    const std::map<size_t, RowGradient>& by_rows, const Tensor& applies) {
   if (gradients.size() != parameters.size())
     fail("optimizer: expected a gradient for each of {} parameters, found {}", parameters.size(), gradients.size());
   const NoGradient updates_are_not_differentiated;
   begin_step(++steps_, learning_rate);
-  if (state_.empty()) state_ = initial_state(parameters);
+  initialise(parameters);
   std::vector<Tensor> result;
   std::vector<std::pair<std::string, Tensor>> next;
   size_t place = 0;
@@ -30,8 +40,16 @@ std::vector<Tensor> Optimizer::step(const std::vector<OptimizedParameter>& param
       before.push_back(state_[place++].second);
     }
     const auto rows = by_rows.find(i);
-    Update update = rows == by_rows.end() ? this->update(parameters[i], gradients[i], before)
-                                          : update_rows(parameters[i], rows->second, before);
+    Update update;
+    if (rows == by_rows.end()) {
+      update = this->update(parameters[i], gradients[i], before);
+      if (applies.defined()) keep_unless(applies, parameters[i].value, before, update);
+    } else {
+      // Rows of zeros change nothing; a selection would pass over the whole table.
+      RowGradient gradient = rows->second;
+      if (applies.defined()) gradient.rows = select(applies, gradient.rows, constant(0, gradient.rows.dtype()));
+      update = update_rows(parameters[i], gradient, before);
+    }
     result.push_back(std::move(update.parameter));
     for (size_t k = 0; k < types.size(); ++k)
       next.emplace_back(types[k].first + "." + parameters[i].name, std::move(update.state[k]));

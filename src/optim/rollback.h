@@ -14,9 +14,9 @@
 namespace transom {
 
 // Unless discard() is called, the destructor puts the parameters, the buffers and the optimizer's state back as they
-// were. Only memory is held, no tensor: see StepRunner, whose `spared` references these are. Updates come last in a step,
-// so that what fails before them leaves this memory as it was; where a device broke amid the updates, the values say so
-// when they are used next.
+// were. Only memory is held, no tensor: see StepRunner, whose `spared` references these are. Updates come last in a
+// step, so that what fails before them leaves this memory as it was; where a device broke amid the updates, the values
+// say so when they are used next.
 class Rollback {
  public:
   Rollback(const std::vector<std::shared_ptr<Parameter>>& parameters,

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 
 #include "base/error.h"
 #include "device/communicator.h"
@@ -201,8 +202,10 @@ TrainStep::Result TrainStep::operator()(const std::vector<NamedTensors>& micro_b
     if (parameter->value.dtype() != DType::kFloat32)
       fail("{}: expected weights of float32 to train, found {}; load the model with dtype float32", parameter->name,
            name_of(parameter->value.dtype()));
+  // Before what is held for a failure, so that the first step has the program of all others.
+  optimizer_->initialise(parameters());
   Rollback before(trained_, model_.buffers(), *optimizer_);
-  const Result result = trace(micro_batches, learning_rate, step);
+  Result result = trace(micro_batches, learning_rate, step);
   // By now only the graph and `before` hold the old parameters: the new ones take their memory.
   std::vector<Tensor> everything{result.loss, result.gradient_norm};
   for (const auto& parameter : trained_) everything.push_back(parameter->value);
@@ -211,7 +214,20 @@ TrainStep::Result TrainStep::operator()(const std::vector<NamedTensors>& micro_b
   evaluation_(everything, [&](const auto& buffer) { return before.references_to(buffer); });
   before.discard();
   for (const auto& parameter : trained_) parameter->value.set_requires_grad();
+  if (refuses_ == Refuses::kNothing) return result;
+  result.applied = std::isfinite(result.gradient_norm.item<float>()) &&
+                   (refuses_ == Refuses::kNorm || std::isfinite(result.loss.item<float>()));
+  // The graph has kept all values; only the count of steps went on without it.
+  if (!result.applied) optimizer_->restore(optimizer_->steps() - 1, optimizer_->state());
   return result;
+}
+
+void TrainStep::refuse_updates_that_are_not_finite(bool or_loss) {
+  refuses_ = or_loss ? Refuses::kNormAndLoss : Refuses::kNorm;
+}
+
+Tensor TrainStep::applies(const Tensor& loss, const Tensor& norm) const {
+  return refuses_ == Refuses::kNorm ? is_finite(norm) : logical_and(is_finite(norm), is_finite(loss));
 }
 
 namespace {
@@ -274,6 +290,8 @@ TrainStep::Result TrainStep::trace(const std::vector<NamedTensors>& micro_batche
   const std::vector<OptimizedParameter> before = parameters();
   std::vector<Tensor> values;
   for (const OptimizedParameter& parameter : before) values.push_back(parameter.value);
+  std::vector<Tensor> statistics;
+  for (const auto& buffer : model_.buffers()) statistics.push_back(buffer->value);
 
   // Trainer tells the model how many labels the update has, and sums the micro-batches. A model that does not look at
   // the number gives its mean all the same, and these are summed too (see Trainer's model_accepts_loss_kwargs).
@@ -337,7 +355,15 @@ TrainStep::Result TrainStep::trace(const std::vector<NamedTensors>& micro_batche
       if (gradient.defined()) gradient = *clipped++;
     for (auto& [number, gradient] : of_rows) gradient.rows = *clipped++;
   }
-  const std::vector<Tensor> next = optimizer_->step(before, total, learning_rate, of_rows);
+  Tensor applied;
+  if (refuses_ != Refuses::kNothing) {
+    applied = applies(loss, norm);
+    for (size_t i = 0; i < statistics.size(); ++i) {
+      Tensor& value = model_.buffers()[i]->value;
+      if (!value.same_as(statistics[i])) value = select(applied, value, statistics[i]);
+    }
+  }
+  const std::vector<Tensor> next = optimizer_->step(before, total, learning_rate, of_rows, applied);
   for (size_t i = 0; i < next.size(); ++i) trained_[i]->value = next[i];
   return {loss, norm};
 }

@@ -22,9 +22,15 @@ class TrainStep {
   struct Result {
     Tensor loss;           // the sum of the micro-batches' losses, f32 []
     Tensor gradient_norm;  // before clipping, f32 []
+    bool applied = true;   // false: refused, see refuse_updates_that_are_not_finite()
   };
   // Updates the model's parameters. `step` counts updates from 0 and sets the dropout draws.
   Result operator()(const std::vector<NamedTensors>& micro_batches, double learning_rate, int64_t step);
+
+  // From now on an update whose gradient norm is NaN or infinite is not applied: parameters, buffers, the optimizer's
+  // state and its count of steps stay as they are. `or_loss`: nor is one whose loss is. Finite updates have the same
+  // bits as without; each update then waits for its norm and its loss.
+  void refuse_updates_that_are_not_finite(bool or_loss);
 
   Optimizer& optimizer() { return *optimizer_; }
   std::vector<OptimizedParameter> parameters() const;
@@ -49,6 +55,9 @@ class TrainStep {
   Items items_of(const std::vector<NamedTensors>& micro_batches, bool always);
   bool takes_items(const NamedTensors& inputs);
   void share(const std::vector<std::shared_ptr<Parameter>>& values);
+  enum class Refuses { kNothing, kNorm, kNormAndLoss };
+  // Whether an update is applied; both are given as the graph has them, bool [].
+  Tensor applies(const Tensor& loss, const Tensor& norm) const;
   Result trace(const std::vector<NamedTensors>& micro_batches, double learning_rate, int64_t step);
   Model& model_;
   std::vector<std::shared_ptr<Parameter>> trained_;
@@ -58,6 +67,7 @@ class TrainStep {
   std::optional<bool> takes_items_;
   std::unique_ptr<Optimizer> optimizer_;
   StepRunner evaluation_;
+  Refuses refuses_ = Refuses::kNothing;
 };
 
 // Whether weight decay spares a parameter, as Trainer decides it: biases and norms by their names, and layer norms

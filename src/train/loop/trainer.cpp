@@ -52,7 +52,9 @@ void wait_for_main() {
 
 struct Trainer::Run {
   Run(std::unique_ptr<Model> m, TrainingArguments a)
-      : model(std::move(m)), arguments(std::move(a)), step(*model, arguments) {}
+      : model(std::move(m)), arguments(std::move(a)), step(*model, arguments) {
+    step.refuse_updates_that_are_not_finite(/*or_loss=*/!arguments.logging_nan_inf_filter);
+  }
 
   std::unique_ptr<Model> model;
   TrainingArguments arguments;
@@ -72,6 +74,7 @@ struct Trainer::Run {
   double last_rate = 0;
   int64_t steps_of_this_call = 0;
   bool stop = false, training = false;
+  bool refused = false;                                     // the last update was not applied, since it is not finite
   std::optional<std::string> last_checkpoint, interrupted;  // directories
   int64_t tokens_before = 0;                                // that a resumed run had seen
   std::chrono::steady_clock::time_point begin;
@@ -262,7 +265,9 @@ struct Trainer::Run {
   void update(const std::vector<NamedTensors>& batches) {
     last_rate = schedule->learning_rate();
     const TrainStep::Result result = step(batches, last_rate, state.global_step);
+    refused = !result.applied;
     losses.add(result, state.global_step + 1, last_rate);
+    if (refused) losses.read();  // which ends the run
     schedule->step();
     ++state.global_step;
     ++steps_of_this_call;
@@ -273,6 +278,8 @@ struct Trainer::Run {
     const auto shown = [](double value) { return std::isnan(value) ? std::string("nan") : fmt::format("{}", value); };
     const std::string what = fmt::format("the loss is {} and the gradient norm {} at step {}", shown(update.loss),
                                          shown(update.gradient_norm), update.step);
+    if (refused && update.step == state.global_step + 1)
+      fail("{}; the weights are those of before it; {}", what, way_out_of_nan(last_checkpoint));
     const auto broken = broken_weight(*model);
     if (broken)
       fail("{}, which leaves weights that are not finite ({}); {}", what, *broken, way_out_of_nan(last_checkpoint));

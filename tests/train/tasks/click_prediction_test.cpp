@@ -11,8 +11,8 @@
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "train/loop/model_inputs.h"
-#include "train/tasks/task_data.h"
 #include "train/loop/train_step.h"
+#include "train/tasks/task_data.h"
 #include "transom/gradients.h"
 #include "transom/ops.h"
 
@@ -172,6 +172,33 @@ TEST(SparseEmbeddings, LookupsAreNotedWhereTheyAreCollected) {
     ASSERT_EQ(outer.lookups().size(), 2u);
     EXPECT_EQ(outer.lookups()[0].table->name, "emb_l.0.weight");
     EXPECT_EQ(outer.lookups()[0].rows.shape(), (Shape{3, 4}));
+  }
+}
+
+// Tables of which few rows are updated keep them, too, where an update is refused.
+TEST(SparseUpdates, ThatAreNotFiniteAreRefused) {
+  for (const char* optim : {"sgd", "adagrad"}) {
+    TrainingArguments arguments;
+    arguments.optim = optim;
+    const auto plain = Model::from_config(kConfig), careful = Model::from_config(kConfig);
+    TrainStep step(*plain, arguments), refusing(*careful, arguments);
+    refusing.refuse_updates_that_are_not_finite(false);
+    const auto expect_same = [&](int64_t i) {
+      for (size_t k = 0; k < plain->parameters().size(); ++k)
+        EXPECT_EQ(plain->parameters()[k]->value.to_bytes(), careful->parameters()[k]->value.to_bytes())
+            << optim << " " << plain->parameters()[k]->name << " " << i;
+      for (size_t k = 0; k < step.optimizer().state().size(); ++k)
+        EXPECT_EQ(step.optimizer().state()[k].second.to_bytes(), refusing.optimizer().state()[k].second.to_bytes());
+    };
+    for (int64_t i = 0; i < 3; ++i) {
+      for (TrainStep* each : {&step, &refusing})
+        EXPECT_TRUE(each->operator()({batch({3, 3, 7}, {1, 1, 1})}, 0.1, i).applied);
+      expect_same(i);
+      NamedTensors broken = batch({3, 0, 19}, {0, 5, 1});
+      broken.set("dense_x", Tensor::from(std::vector<float>(6, NAN), {3, 2}));
+      EXPECT_FALSE(refusing({broken}, 0.1, i + 1).applied);
+      expect_same(i);
+    }
   }
 }
 
