@@ -154,7 +154,7 @@ int run(int count, char** words) {
   std::vector<Command> commands = {
       train_command(),    evaluate_command(),   run_command(all),  generate_command(), forward_command(),
       tokenize_command(), preprocess_command(), bench_command(),   explain_command(),  certify_command(),
-      merge_command(),    models_command(),     devices_command(),
+      merge_command(),    models_command(),     devices_command(), plan_command(),
   };
   // A command that reads its own words gets them untouched.
   if (count > 1)
