@@ -344,7 +344,9 @@ ModelShape model_shape_of(std::string_view config, const std::string& model, dou
     if (useful) {
       Json whole = json;
       // Fields that a case leaves out are those of the table.
-      if (const Json* known = find_known(model))
+      const Json* known = find_known(model);
+      const double hidden = fields.number({"hidden_size", "n_embd", "d_model", "dim"});
+      if (known && (hidden == 0 || !known->contains("hidden_size") || hidden == known->at("hidden_size").get<double>()))
         for (const auto& [name, value] : known->items())
           if (!whole.contains(name) && name != "parameters") whole[name] = value;
       return read_config(whole, model, parameters);
