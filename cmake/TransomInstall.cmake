@@ -17,6 +17,7 @@ endforeach()
 get_filename_component(onednn_directory ${dnnl_DIR}/../../.. ABSOLUTE)
 install(FILES ${onednn_directory}/lib/libdnnl.so.3.2 DESTINATION ${CMAKE_INSTALL_LIBDIR}/transom RENAME libdnnl.so.3)
 install(DIRECTORY include/transom DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY share/transom DESTINATION share)
 install(EXPORT transomTargets NAMESPACE transom:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/transom)
 file(WRITE ${CMAKE_BINARY_DIR}/transom-config.cmake.in "@PACKAGE_INIT@\ninclude(\"\${CMAKE_CURRENT_LIST_DIR}/transomTargets.cmake\")\n")
 configure_package_config_file(${CMAKE_BINARY_DIR}/transom-config.cmake.in ${CMAKE_BINARY_DIR}/transom-config.cmake

@@ -40,6 +40,7 @@ Command forward_command();
 Command generate_command();
 Command merge_command();
 Command models_command();
+Command plan_command();
 Command preprocess_command();
 // With the options of the task that is among `words`.
 Command run_command(const std::vector<std::string>& words);

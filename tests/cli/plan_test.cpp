@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// transom plan, called as users call it.
+#include "cli/program.h"
+
+namespace transom {
+namespace {
+
+TEST(PlanCommand, AnswersACaseFromStandardInput) {
+  const Outcome outcome = run(
+      "plan --case - --json",
+      R"(echo '{"task": "generate", "model": "Llama-2-7b", "hardware": "Gaudi2",
+           "global_batch": 1, "output_length": 100}' | )");
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  for (const char* field : {"tokens_per_second", "\"fits\": true", "past_error", "exposed_communication"})
+    EXPECT_NE(outcome.output.find(field), std::string::npos) << outcome.output;
+}
+
+TEST(PlanCommand, RefusesWhatCannotBe) {
+  const auto with = [](const std::string& fields) {
+    return run("plan --case - --json", R"(echo '{"task": "pretrain", "model": "gpt2", )" + fields + "}' | ");
+  };
+  expect_one_line(with(R"("hardware": "abacus")"), 2, "hardware");
+  expect_one_line(with(R"("hardware": "Gaudi2", "devices": 8, "optimisations": "tp=16")"), 2, "optimisations");
+  expect_one_line(with(R"("hardware": "Gaudi", "dtype": "fp8")"), 2, "dtype");
+  expect_one_line(with(R"("hardware": "Gaudi2", "sequence_length": 0)"), 2, "sequence_length");
+  expect_one_line(
+      with(R"("hardware": "Gaudi2", "config": {"hidden_size": 7, "num_hidden_layers": 2, "num_attention_heads": 2})"),
+      2, "config.num_attention_heads");
+  expect_one_line(run("plan gpt2"), 2, "--hardware");
+  expect_one_line(run("plan gpt2 --hardware h100:8x0"), 2, "--hardware");
+}
+
+TEST(PlanCommand, ComparesMachinesInATable) {
+  const Outcome outcome =
+      run("plan bert-large-uncased --task train --hardware gaudi2:8 --compare a100:8,h100:8 --batch 256 "
+          "--sequence_length 128");
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  for (const char* part : {"Gaudi2", "A100-40GB", "H100-80GB", "by time:", "by cost:", "by energy:"})
+    EXPECT_NE(outcome.output.find(part), std::string::npos) << outcome.output;
+}
+
+}  // namespace
+}  // namespace transom
