@@ -91,8 +91,10 @@ int forward(const Options& options) {
   const fs::path onnx = onnx::find_onnx_file(options.model);
   if (!onnx.empty()) {
     if (wants_gradients || load.quantization != "none" || load.dtype != "float32" || options.kwargs != "{}")
-      fail(ErrorKind::kUsage, "{}: an ONNX file is computed as it is: --gradients, --quantization, --dtype and --kwargs "
-           "do not apply", onnx.string());
+      fail(ErrorKind::kUsage,
+           "{}: an ONNX file is computed as it is: --gradients, --quantization, --dtype and --kwargs "
+           "do not apply",
+           onnx.string());
     forward_onnx(onnx, options.inputs, options.outputs);
     return 0;
   }

@@ -108,7 +108,7 @@ transom_status exchange_of_host(const unsigned char id[256], uint32_t rank, uint
     return TRANSOM_OK;
   } catch (const Error& failure) {
     std::snprintf(error->text, sizeof error->text, "%s", failure.what());
-    return failure.kind() == ErrorKind::kDevice ? TRANSOM_DEVICE_LOST : TRANSOM_INVALID_ARGUMENT;
+    return is_device_failure(failure.kind()) ? TRANSOM_DEVICE_LOST : TRANSOM_INVALID_ARGUMENT;
   } catch (const std::exception& failure) {
     std::snprintf(error->text, sizeof error->text, "%s", failure.what());
     return TRANSOM_INTERNAL;

@@ -42,7 +42,8 @@ class Message {
 };
 
 template <typename T>
-Message tensor(const std::string& name, ElementType type, const std::vector<int64_t>& shape, const std::vector<T>& values) {
+Message tensor(const std::string& name, ElementType type, const std::vector<int64_t>& shape,
+               const std::vector<T>& values) {
   Message result;
   for (const int64_t extent : shape) result.number(1, static_cast<uint64_t>(extent));
   result.number(2, static_cast<uint64_t>(type)).text(8, name);
@@ -61,7 +62,9 @@ inline Message value(const std::string& name, ElementType type, const std::vecto
 inline Message integer(const std::string& name, int64_t value) {
   return Message().text(1, name).number(3, static_cast<uint64_t>(value)).number(20, 2);
 }
-inline Message real(const std::string& name, float value) { return Message().text(1, name).real(2, value).number(20, 1); }
+inline Message real(const std::string& name, float value) {
+  return Message().text(1, name).real(2, value).number(20, 1);
+}
 inline Message text(const std::string& name, const std::string& value) {
   return Message().text(1, name).text(4, value).number(20, 3);
 }

@@ -23,8 +23,8 @@ struct RegisterModelFormat {
 // The model of the first format that recognises the path; null where none does.
 std::unique_ptr<Model> load_other_format(const fs::path& path, const LoadOptions& options);
 
-// Gives a model that a format made what every model has; one that writes text gets the generation_config.json of `folder`.
-// It computes in the types that its file names.
+// Gives a model that a format made what every model has; one that writes text gets the generation_config.json of
+// `folder`. It computes in the types that its file names.
 void complete_model(Model& model, Config config, const std::string& architecture, const fs::path& folder);
 
 }  // namespace transom

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Activation functions, in the composites that devices run as one kernel where there is one.
-#include "base/error.h"
 #include "onnx/import/activations.h"
-
+#include "base/error.h"
 
 #include "onnx/import/element_values.h"
 #include "onnx/import/precision.h"
@@ -93,8 +92,8 @@ Results shrink(Call& call) {
   const Value& given = call.value(0);
   const bool floats = is_floating(given.type);
   const Tensor x = floats ? wide(call.tensor(0)) : cast(call.tensor(0), DType::kFloat64);
-  const Tensor shrunk = select(less(x, number(x, -lambda)), x + bias,
-                               select(greater(x, number(x, lambda)), x - bias, number(x, 0)));
+  const Tensor shrunk =
+      select(less(x, number(x, -lambda)), x + bias, select(greater(x, number(x, lambda)), x - bias, number(x, 0)));
   if (floats) return {call.like(0, cast(shrunk, call.tensor(0).dtype()))};
   return {cast_value({ElementType::kFloat64, shrunk}, given.type)};
 }

@@ -30,7 +30,8 @@ Results modulo(Call& call) {
   if (is_floating(type)) {
     const Tensor a = wide(x), b = wide(y), zero = constant(0, a.dtype());
     Tensor rest = remainder(a, b);
-    if (as_c) rest = mul(select(less(a, zero), neg(remainder(neg(a), abs(b))), remainder(a, abs(b))), constant(1, a.dtype()));
+    if (as_c)
+      rest = mul(select(less(a, zero), neg(remainder(neg(a), abs(b))), remainder(a, abs(b))), constant(1, a.dtype()));
     return {call.like(0, cast(rest, x.dtype()))};
   }
   if (!as_c || is_unsigned(type)) return {call.like(0, remainder(x, y))};

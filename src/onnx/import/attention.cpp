@@ -162,7 +162,8 @@ Results linear_attention(Call& call) {
   const int64_t H = call.integer("q_num_heads"), G = call.integer("kv_num_heads");
   call.require(H > 0 && G > 0 && H % G == 0, "the heads do not fit together");
   const DType dtype = wide_type(call.tensor(0).dtype());
-  const Tensor q = cast(heads_apart(call, call.tensor(0), H), dtype), k = cast(heads_apart(call, call.tensor(1), G), dtype),
+  const Tensor q = cast(heads_apart(call, call.tensor(0), H), dtype),
+               k = cast(heads_apart(call, call.tensor(1), G), dtype),
                v = cast(heads_apart(call, call.tensor(2), G), dtype);
   const int64_t B = q.dim(0), T = q.dim(2), dk = k.dim(3), dv = v.dim(3);
   call.require(q.dim(3) == dk && k.dim(2) == T && v.dim(2) == T, "its inputs do not fit together");

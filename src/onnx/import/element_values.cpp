@@ -80,17 +80,18 @@ Tensor cast_to(const Value& value, ElementType type, bool saturate) {
     return cast(round_to_small_float(cast_number(value, wide), type, saturate), DType::kFloat32);
   }
   if (type == ElementType::kUInt64)
-    return from_floating ? floating_to_unsigned64(value.tensor.dtype() == DType::kFloat64
-                                                      ? value.tensor
-                                                      : cast(value.tensor, DType::kFloat32))
-                         : cast(value.tensor, DType::kInt64);
+    return from_floating
+               ? floating_to_unsigned64(value.tensor.dtype() == DType::kFloat64 ? value.tensor
+                                                                                : cast(value.tensor, DType::kFloat32))
+               : cast(value.tensor, DType::kInt64);
   if (to.bits < 32 && is_integer(type)) {
     // By way of a wide integer, so that what does not fit wraps around.
     const Tensor wide = cast(value.tensor, from_floating ? DType::kInt32 : DType::kInt64);
     if (!is_narrower_than_carrier(type)) {
       const bool is_signed = !is_unsigned(type);
       const auto n = [&](double number) { return constant(number, wide.dtype()); };
-      const Tensor wrapped = is_signed ? sub(logical_and(add(wide, n(128)), n(255)), n(128)) : logical_and(wide, n(255));
+      const Tensor wrapped =
+          is_signed ? sub(logical_and(add(wide, n(128)), n(255)), n(128)) : logical_and(wide, n(255));
       return cast(wrapped, *to.carrier);
     }
     const auto n = [&](double number) { return constant(number, wide.dtype()); };
@@ -137,8 +138,7 @@ Value value_of_bytes(std::span<const std::byte> bytes, ElementType type, const S
 }
 
 Value value_of(const TensorData& data, const std::string& where) {
-  if (data.type == ElementType::kString)
-    fail("{}: tensor {}: strings are not supported", where, quoted(data.name));
+  if (data.type == ElementType::kString) fail("{}: tensor {}: strings are not supported", where, quoted(data.name));
   return value_of_bytes(data.bytes, data.type, data.shape, data.owner);
 }
 

@@ -32,14 +32,14 @@ Value value_of_bytes(std::span<const std::byte> bytes, ElementType type, const S
                      std::shared_ptr<const void> owner);
 
 // A frozen leaf with these values: for numbers that are known while a graph is traced.
-Tensor integers(const std::vector<int64_t>& values);                     // i64 [n]
+Tensor integers(const std::vector<int64_t>& values);  // i64 [n]
 Tensor integers(const std::vector<int64_t>& values, const Shape& shape, DType dtype);
-Tensor integer(int64_t value, DType dtype = DType::kInt64);              // []
+Tensor integer(int64_t value, DType dtype = DType::kInt64);  // []
 Tensor numbers(const std::vector<double>& values, const Shape& shape, DType dtype);
 
 // ---- unsigned 64-bit numbers in tensors of i64
 Tensor unsigned_less(const Tensor& x, const Tensor& y);
-Tensor unsigned_divide(const Tensor& x, const Tensor& y);  // by zero: 0
+Tensor unsigned_divide(const Tensor& x, const Tensor& y);           // by zero: 0
 Tensor shift_right_logical(const Tensor& x, const Tensor& places);  // places in [0, 64)
 
 }  // namespace transom::onnx

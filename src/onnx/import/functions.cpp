@@ -48,12 +48,8 @@ Tensor arc_tangent(const Tensor& x) {
   return select(not_equal(x, x), x, turned);
 }
 
-Tensor arc_sine(const Tensor& x) {
-  return arc_tangent(div(x, sqrt(mul(sub(number(x, 1), x), add(number(x, 1), x)))));
-}
-Tensor arc_cosine(const Tensor& x) {
-  return 2.0 * arc_tangent(sqrt(div(sub(number(x, 1), x), add(number(x, 1), x))));
-}
+Tensor arc_sine(const Tensor& x) { return arc_tangent(div(x, sqrt(mul(sub(number(x, 1), x), add(number(x, 1), x))))); }
+Tensor arc_cosine(const Tensor& x) { return 2.0 * arc_tangent(sqrt(div(sub(number(x, 1), x), add(number(x, 1), x)))); }
 Tensor tangent(const Tensor& x) { return div(sin(x), cos(x)); }
 
 Tensor with_sign_of(const Tensor& x, const Tensor& magnitude) {

@@ -15,8 +15,8 @@ namespace transom::onnx {
 // signature, and is computed step by step instead.
 struct DependsOnArguments {};
 
-// Computes values on the host by the operation records: no program is compiled for the shape arithmetic of a graph. What
-// is large is computed by the device. Holds what it has computed, for one thread.
+// Computes values on the host by the operation records: no program is compiled for the shape arithmetic of a graph.
+// What is large is computed by the device. Holds what it has computed, for one thread.
 class HostValues {
  public:
   // The values in row-major order. Throws DependsOnArguments.

@@ -29,13 +29,13 @@ std::vector<fs::path> onnx_files(const fs::path& directory) {
 fs::path find_onnx_file(const fs::path& path) {
   if (path.extension() == ".onnx") return path;
   if (!directory_exists(path)) return {};
-  for (const char* name : {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
-                           "pytorch_model.bin.index.json"})
+  for (const char* name :
+       {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json"})
     if (path_exists(path / name)) return {};
   for (const fs::path& directory : {path, path / "onnx"}) {
     const std::vector<fs::path> files = onnx_files(directory);
-    const auto named = std::find_if(files.begin(), files.end(),
-                                    [](const fs::path& file) { return file.filename() == "model.onnx"; });
+    const auto named =
+        std::find_if(files.begin(), files.end(), [](const fs::path& file) { return file.filename() == "model.onnx"; });
     if (named != files.end()) return *named;
     if (files.size() == 1) return files[0];
   }
@@ -81,7 +81,8 @@ void ImportedGraph::hold_constants(const Graph& graph) {
 }
 
 // What is not known is refused before anything is computed, wherever it stands.
-void ImportedGraph::check_operators(const std::vector<Node>& nodes, const std::map<std::string, int64_t>& opsets) const {
+void ImportedGraph::check_operators(const std::vector<Node>& nodes,
+                                    const std::map<std::string, int64_t>& opsets) const {
   for (const Node& node : nodes) {
     for (const Attribute& attribute : node.attributes)
       if (attribute.graph) check_operators(attribute.graph->nodes, opsets);
@@ -133,7 +134,9 @@ void ImportedGraph::check_inputs(const NamedValues& inputs) const {
     std::vector<std::string> expected;
     for (size_t i = 0; i < input->shape->size(); ++i) {
       const ValueInfo::Extent& extent = (*input->shape)[i];
-      expected.push_back(extent.value >= 0 ? std::to_string(extent.value) : extent.symbol.empty() ? "?" : extent.symbol);
+      expected.push_back(extent.value >= 0       ? std::to_string(extent.value)
+                         : extent.symbol.empty() ? "?"
+                                                 : extent.symbol);
       fits = fits && (extent.value < 0 || extent.value == shape[i]);
     }
     if (!fits)
@@ -156,8 +159,7 @@ NamedValues ImportedGraph::interpret(const NamedValues& inputs) const {
   NamedValues outputs;
   for (size_t i = 0; i < results.size(); ++i) {
     const std::string& name = model_.graph.outputs[i].name;
-    if (!results[i].is_tensor())
-      fail("{}: output {} is no tensor, which is not supported", model_.where, quoted(name));
+    if (!results[i].is_tensor()) fail("{}: output {} is no tensor, which is not supported", model_.where, quoted(name));
     outputs.emplace_back(name, std::move(results[i]));
   }
   return outputs;
@@ -167,9 +169,8 @@ std::shared_ptr<ImportedGraph::Pass> ImportedGraph::pass_for(const std::string& 
   const std::lock_guard lock(passes_->mutex);
   auto& all = passes_->by_signature;
   if (all.size() >= kMostPasses && !all.contains(signature))
-    all.erase(std::min_element(all.begin(), all.end(), [](const auto& a, const auto& b) {
-      return a.second->last_use < b.second->last_use;
-    }));
+    all.erase(std::min_element(all.begin(), all.end(),
+                               [](const auto& a, const auto& b) { return a.second->last_use < b.second->last_use; }));
   std::shared_ptr<Pass>& pass = all[signature];
   if (!pass) pass = std::make_shared<Pass>();
   pass->last_use = ++passes_->uses;
@@ -186,8 +187,10 @@ NamedValues ImportedGraph::run(const NamedValues& inputs) const {
   if (traced || mode() == Mode::kEager) try {
       return interpret(inputs);
     } catch (const DependsOnArguments&) {
-      fail("{}: its shapes or its flow depend on the values of its inputs, which is not supported within a traced "
-           "function", model_.where);
+      fail(
+          "{}: its shapes or its flow depend on the values of its inputs, which is not supported within a traced "
+          "function",
+          model_.where);
     }
   std::string signature = mode() == Mode::kGraph ? "captured" : "";
   std::vector<Tensor> arguments;
@@ -204,7 +207,8 @@ NamedValues ImportedGraph::run(const NamedValues& inputs) const {
     if (!pass->depends_on_values && !pass->function) {
       const auto trace = [this, weak = std::weak_ptr<Pass>(pass), names](const std::vector<Tensor>& traced) {
         NamedValues values;
-        for (size_t i = 0; i < names.size(); ++i) values.emplace_back(names[i].first, Value(names[i].second, traced[i]));
+        for (size_t i = 0; i < names.size(); ++i)
+          values.emplace_back(names[i].first, Value(names[i].second, traced[i]));
         std::vector<ElementType> types;
         std::vector<Tensor> results;
         for (const auto& [name, value] : interpret(values)) {

@@ -37,8 +37,8 @@ class ImportedGraph {
 
   // The outputs of the graph in its order, for inputs by its names, checked against the types and shapes that the graph
   // declares. A signature (names, types, shapes) is traced once and run as a program from then on; a graph that needs
-  // the values of its inputs for its shape or its flow is computed step by step instead. Values are lazy in neither case
-  // of the modes compile and graph.
+  // the values of its inputs for its shape or its flow is computed step by step instead. Values are lazy in neither
+  // case of the modes compile and graph.
   NamedValues run(const NamedValues& inputs) const;
 
  private:

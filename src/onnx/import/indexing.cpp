@@ -30,8 +30,8 @@ Results gather_elements(Call& call) {
   return {{call.type(0), take_along_axis(x, from_front(call.tensor(1), x.dim(axis)), axis)}};
 }
 
-// Index tuples [..., n] of the axes `first` to first + n - 1 as places in these axes joined: [...]. The last axis is the
-// tuple.
+// Index tuples [..., n] of the axes `first` to first + n - 1 as places in these axes joined: [...]. The last axis is
+// the tuple.
 Tensor joined_places(const Tensor& indices, const Shape& shape, size_t first) {
   const int64_t n = indices.dim(-1);
   Tensor places;
@@ -119,8 +119,8 @@ Results scatter_elements(Call& call) {
       places = add(places, mul(iota(indices.shape(), other), integer(strides[static_cast<size_t>(other)])));
     }
   const int64_t count = indices.size();
-  const Tensor flat = scattered(call, reshape(x, {x.size()}), reshape(places, {count}), reshape(updates, {count}),
-                                join_of(call));
+  const Tensor flat =
+      scattered(call, reshape(x, {x.size()}), reshape(places, {count}), reshape(updates, {count}), join_of(call));
   return {call.like(0, reshape(flat, x.shape()))};
 }
 

@@ -16,7 +16,8 @@ Tensor likelihood_loss(const Call& call, const Tensor& scores, size_t labels_inp
   call.require(scores.rank() >= 2 && labels.rank() == scores.rank() - 1, "labels do not fit the scores");
   const int64_t C = scores.dim(1);
   const bool ignores = call.attribute("ignore_index") != nullptr;
-  const Tensor ignored = ignores ? equal(labels, integer(call.integer("ignore_index", 0))) : zeros(labels.shape(), DType::kBool);
+  const Tensor ignored =
+      ignores ? equal(labels, integer(call.integer("ignore_index", 0))) : zeros(labels.shape(), DType::kBool);
   const Tensor inside = select(ignored, integer(0), labels);
   const Tensor chosen = squeeze(take_along_axis(scores, unsqueeze(inside, 1), 1), 1);
   Tensor weights = broadcast_to(constant(1, scores.dtype()), labels.shape());

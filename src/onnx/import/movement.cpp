@@ -26,8 +26,8 @@ Results transpose_operator(Call& call) {
 }
 
 Results concat(Call& call) {
-  const int64_t axis = call.axis(call.version() < 4 ? call.integer("axis", 1) : call.integer("axis"),
-                                 call.tensor(0).rank());
+  const int64_t axis =
+      call.axis(call.version() < 4 ? call.integer("axis", 1) : call.integer("axis"), call.tensor(0).rank());
   std::vector<Tensor> parts;
   for (size_t i = 0; i < call.inputs(); ++i) {
     call.require(call.type(i) == call.type(0), "its inputs are of several types");
@@ -61,7 +61,8 @@ Results slice_operator(Call& call) {
              ends = inputs ? call.integers(2) : call.integers("ends");
   Axes axes(starts.size()), steps(starts.size(), 1);
   std::iota(axes.begin(), axes.end(), int64_t{0});
-  if (inputs ? call.has(3) : call.attribute("axes") != nullptr) axes = inputs ? call.integers(3) : call.integers("axes");
+  if (inputs ? call.has(3) : call.attribute("axes") != nullptr)
+    axes = inputs ? call.integers(3) : call.integers("axes");
   if (inputs && call.has(4)) steps = call.integers(4);
   axes = call.axes(axes, x.rank());
   call.require(ends.size() == starts.size() && axes.size() == starts.size() && steps.size() == starts.size(),
@@ -100,7 +101,8 @@ Results tile(Call& call) {
   Axes repeats;
   if (call.version() < 6) {
     repeats.assign(static_cast<size_t>(x.rank()), 1);
-    repeats[static_cast<size_t>(call.axis(call.integer_of(call.tensor(2)), x.rank()))] = call.integer_of(call.tensor(1));
+    repeats[static_cast<size_t>(call.axis(call.integer_of(call.tensor(2)), x.rank()))] =
+        call.integer_of(call.tensor(1));
   } else {
     repeats = call.integers(1);
   }
@@ -108,9 +110,9 @@ Results tile(Call& call) {
   Shape spread, broadcast, result;
   for (size_t i = 0; i < repeats.size(); ++i) {
     int64_t extent = 0;
-    call.require(repeats[i] >= 0 && !__builtin_mul_overflow(repeats[i], x.shape()[i], &extent) &&
-                     extent < int64_t{1} << 40,
-                 "repeats are impossible");
+    call.require(
+        repeats[i] >= 0 && !__builtin_mul_overflow(repeats[i], x.shape()[i], &extent) && extent < int64_t{1} << 40,
+        "repeats are impossible");
     spread.insert(spread.end(), {1, x.shape()[i]});
     broadcast.insert(broadcast.end(), {repeats[i], x.shape()[i]});
     result.push_back(extent);

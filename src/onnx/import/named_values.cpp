@@ -67,8 +67,9 @@ NamedValues read_values(const fs::path& path) {
   NamedValues values;
   for (const auto& [name, view] : SafetensorsFile::parse(bytes, path.string(), owner).tensors()) {
     const auto type = types.find(name);
-    values.emplace_back(name, value_of_bytes(view.bytes, type != types.end() ? type->second : element_type_of(view.dtype),
-                                             view.shape, view.owner));
+    values.emplace_back(
+        name, value_of_bytes(view.bytes, type != types.end() ? type->second : element_type_of(view.dtype), view.shape,
+                             view.owner));
   }
   return values;
 }
@@ -80,10 +81,11 @@ void write_values(const fs::path& path, const NamedValues& values) {
   for (const auto& [name, value] : values) {
     const ElementTypeInfo& type = info(value.type);
     if (type.safetensors.empty())
-      fail("{}: output {} of {} is not supported: safetensors files do not have this type", path.string(),
-           quoted(name), type.name);
+      fail("{}: output {} of {} is not supported: safetensors files do not have this type", path.string(), quoted(name),
+           type.name);
     parts.push_back(packed_bytes(value));
-    header += fmt::format("{}{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}", offset || parts.size() > 1 ? "," : "",
+    header += fmt::format("{}{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
+                          offset || parts.size() > 1 ? "," : "",
                           Json(name).dump(-1, ' ', false, Json::error_handler_t::replace), type.safetensors,
                           fmt::join(value.tensor.shape(), ","), offset, offset + parts.back().size());
     offset += parts.back().size();

@@ -36,7 +36,7 @@ Results batch_normalization(Call& call) {
   const Tensor x = wide(given);
   const auto channels = [&](size_t input) { return cast(a_channel(x, call.tensor(input)), x.dtype()); };
   const bool training = call.version() >= 14 ? call.integer("training_mode", 0) != 0
-                        : call.version() < 7 && call.integer("is_test", 0) == 0;
+                                             : call.version() < 7 && call.integer("is_test", 0) == 0;
   if (call.version() < 9 && call.integer("spatial", 1) == 0) call.not_supported("spatial = 0");
   if (training && call.version() < 14) call.not_supported("training");
   Tensor average = channels(3), variance = channels(4);
@@ -49,9 +49,9 @@ Results batch_normalization(Call& call) {
     const Tensor batch_variance = mean(mul(centred, centred), axes, true);
     const auto running = [&](size_t input, const Tensor& now) {
       const Tensor before = call.tensor(input);
-      return Value(call.type(input), cast(add(momentum * cast(before, x.dtype()),
-                                              (1 - momentum) * reshape(now, before.shape())),
-                                          before.dtype()));
+      return Value(
+          call.type(input),
+          cast(add(momentum * cast(before, x.dtype()), (1 - momentum) * reshape(now, before.shape())), before.dtype()));
     };
     results.push_back(running(3, batch_mean));
     results.push_back(running(4, batch_variance));
@@ -75,9 +75,10 @@ Results group_normalization(Call& call) {
   const Tensor x = wide(given);
   const int64_t groups = call.integer("num_groups");
   call.require(x.rank() >= 2 && groups > 0 && x.dim(1) % groups == 0, "the groups do not fit its input");
-  const Tensor y = reshape(normalised(reshape(x, {x.dim(0), groups, groups == 0 || x.dim(0) == 0 ? 0 : x.size() / x.dim(0) / groups}),
-                                      {2}, call.number("epsilon", 1e-5f)),
-                           x.shape());
+  const Tensor y = reshape(
+      normalised(reshape(x, {x.dim(0), groups, groups == 0 || x.dim(0) == 0 ? 0 : x.size() / x.dim(0) / groups}), {2},
+                 call.number("epsilon", 1e-5f)),
+      x.shape());
   // A number a group until opset 20, a number a channel from 21 on.
   const auto channels = [&](size_t input) {
     Tensor values = wide(call.tensor(input));

@@ -142,9 +142,7 @@ const Graph& Call::graph(std::string_view name) const {
   return *found->graph;
 }
 
-Value Call::like(size_t input, const Tensor& tensor) const {
-  return {type(input), in_range(tensor, type(input))};
-}
+Value Call::like(size_t input, const Tensor& tensor) const { return {type(input), in_range(tensor, type(input))}; }
 
 int64_t Call::axis(int64_t axis, int64_t rank) const {
   if (axis < -rank || axis >= rank) invalid(fmt::format("axis {} is outside of a tensor of rank {}", axis, rank));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operators of ONNX as functions over tensors. Each file of a family ends with its records; a new file needs nothing
-// else. docs/onnx.md has the list.
+// The operators of ONNX as functions over tensors. Each file of a family ends with its records; a new file needs
+// nothing else. docs/onnx.md has the list.
 #pragma once
 
 #include <cstdint>

@@ -214,8 +214,8 @@ Results max_unpool(Call& call) {
     for (const int64_t extent : *one) call.require(extent >= 0 && extent < int64_t{1} << 30, "the shape is impossible");
   // Places count in the smallest image that the windows cover; a larger output has it at its beginning.
   const int64_t count = places.size();
-  const Tensor flat = scatter(zeros({elements(own)}, x.dtype()), reshape(cast(places, DType::kInt64), {count}),
-                              reshape(x, {count}));
+  const Tensor flat =
+      scatter(zeros({elements(own)}, x.dtype()), reshape(cast(places, DType::kInt64), {count}), reshape(x, {count}));
   Axes none(own.size(), 0), behind(own.size(), 0);
   for (size_t i = 0; i < own.size(); ++i) {
     call.require(output[i] >= own[i], "the shape is smaller than the windows cover");

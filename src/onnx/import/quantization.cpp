@@ -22,7 +22,8 @@ Tensor beside(const Call& call, const Tensor& x, const Tensor& values, int64_t a
     return reshape(values, shape);
   }
   call.require(values.rank() == x.rank(), "the scales do not fit its input");
-  const int64_t blocks = values.dim(axis), size = block > 0 ? block : (x.dim(axis) + blocks - 1) / std::max<int64_t>(blocks, 1);
+  const int64_t blocks = values.dim(axis),
+                size = block > 0 ? block : (x.dim(axis) + blocks - 1) / std::max<int64_t>(blocks, 1);
   call.require(size > 0 && blocks * size >= x.dim(axis), "the blocks do not fit the axis");
   Shape spread = values.shape(), joined = values.shape();
   spread.insert(spread.begin() + axis + 1, size);
@@ -134,11 +135,14 @@ Results qlinear_matmul(Call& call) {
     if (scale.size() == 1) return reshape(scale, {});
     return scale.rank() == 1 ? unsqueeze(scale, rows ? 1 : 0) : scale;
   };
-  const auto without_zero = [&](size_t input, size_t zero_point, bool rows) { return centred(call, input, zero_point, rows); };
+  const auto without_zero = [&](size_t input, size_t zero_point, bool rows) {
+    return centred(call, input, zero_point, rows);
+  };
   const Tensor product = integer_product(without_zero(0, 2, true), without_zero(3, 5, false));
   // In f64, so that the result does not depend on how a product of large sums is rounded.
   const DType dtype = DType::kFloat64;
-  const Tensor scale = div(mul(cast(scales(1, true), dtype), cast(scales(4, false), dtype)), cast(scales(6, true), dtype));
+  const Tensor scale =
+      div(mul(cast(scales(1, true), dtype), cast(scales(4, false), dtype)), cast(scales(6, true), dtype));
   return {quantised(mul(cast(product, dtype), scale), scales(7, true), call.type(7))};
 }
 
@@ -168,8 +172,8 @@ Results conv_integer(Call& call) {
 Results qlinear_conv(Call& call) {
   const DType dtype = DType::kFloat64;
   const Tensor x = sub(cast(call.tensor(0), DType::kInt32), reshape(cast(call.tensor(2), DType::kInt32), {}));
-  const Tensor w = sub(cast(call.tensor(3), DType::kInt32),
-                       a_filter(cast(call.tensor(5), DType::kInt32), call.tensor(3).rank()));
+  const Tensor w =
+      sub(cast(call.tensor(3), DType::kInt32), a_filter(cast(call.tensor(5), DType::kInt32), call.tensor(3).rank()));
   Tensor y = integer_convolution(call, x, w);
   const auto channels = [&](const Tensor& values) {
     if (values.size() == 1) return reshape(values, {});

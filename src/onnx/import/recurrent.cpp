@@ -12,7 +12,7 @@ namespace {
 
 // What the three operators share: x [T, B, I] and the weights of one direction.
 struct Cell {
-  Tensor w, r;               // [gates * H, I] and [gates * H, H]
+  Tensor w, r;                    // [gates * H, I] and [gates * H, H]
   Tensor input_bias, state_bias;  // [gates * H]
   std::vector<std::string> functions;
   std::vector<double> alphas, betas;
@@ -31,7 +31,8 @@ Sequence sequence_of(const Call& call, int64_t gates) {
   Sequence s;
   s.batch_first = call.integer("layout", 0) != 0;
   s.x = wide(s.batch_first ? transpose(call.tensor(0), 0, 1) : call.tensor(0));
-  call.require(s.x.rank() == 3 && call.tensor(1).rank() == 3 && call.tensor(2).rank() == 3, "expected tensors of rank 3");
+  call.require(s.x.rank() == 3 && call.tensor(1).rank() == 3 && call.tensor(2).rank() == 3,
+               "expected tensors of rank 3");
   s.T = s.x.dim(0), s.B = s.x.dim(1);
   s.directions = call.tensor(1).dim(0), s.hidden = call.tensor(2).dim(2);
   call.require(call.tensor(1).dim(1) == gates * s.hidden && call.tensor(2).dim(1) == gates * s.hidden &&
@@ -49,7 +50,14 @@ Cell cell_of(const Call& call, const Sequence& s, int64_t direction, int64_t gat
   const auto part = [&](size_t input) {
     return cast(squeeze(slice(call.tensor(input), 0, direction, direction + 1), 0), s.x.dtype());
   };
-  Cell cell{.w = part(1), .r = part(2), .input_bias = {}, .state_bias = {}, .functions = {}, .alphas = {}, .betas = {}, .peepholes = {}};
+  Cell cell{.w = part(1),
+            .r = part(2),
+            .input_bias = {},
+            .state_bias = {},
+            .functions = {},
+            .alphas = {},
+            .betas = {},
+            .peepholes = {}};
   cell.hidden = s.hidden;
   if (gates == 4 && call.has(7)) cell.peepholes = part(7);
   const int64_t n = gates * s.hidden;
@@ -80,7 +88,9 @@ Tensor activate(const Call& call, const Cell& cell, size_t i, const Tensor& x) {
   return activation_of(call, cell.functions[i], clipped(call, x), cell.alphas[i], cell.betas[i]);
 }
 
-Tensor gate(const Tensor& x, const Cell& cell, int64_t i) { return slice(x, -1, i * cell.hidden, (i + 1) * cell.hidden); }
+Tensor gate(const Tensor& x, const Cell& cell, int64_t i) {
+  return slice(x, -1, i * cell.hidden, (i + 1) * cell.hidden);
+}
 
 Tensor initial(const Call& call, const Sequence& s, size_t input, int64_t direction) {
   if (!call.has(input)) return zeros({s.B, s.hidden}, s.x.dtype());
@@ -151,8 +161,8 @@ Results gru(Call& call) {
     const Tensor b_zr = slice(cell.state_bias, 0, 0, 2 * H), b_h = slice(cell.state_bias, 0, 2 * H, 3 * H);
     const Tensor zr = activate(call, cell, 0, add(slice(x, 1, 0, 2 * H), add(product(h, r_zr), b_zr)));
     const Tensor z = gate(zr, cell, 0), reset = gate(zr, cell, 1);
-    const Tensor from_state = linear_before_reset ? mul(reset, add(product(h, r_h), b_h))
-                                                  : add(product(mul(reset, h), r_h), b_h);
+    const Tensor from_state =
+        linear_before_reset ? mul(reset, add(product(h, r_h), b_h)) : add(product(mul(reset, h), r_h), b_h);
     const Tensor candidate = activate(call, cell, 1, add(gate(x, cell, 2), from_state));
     h = add(mul(sub(constant(1, z.dtype()), z), candidate), mul(z, h));
   });
@@ -171,8 +181,8 @@ Results lstm(Call& call) {
                       return add(part, mul(slice(cell.peepholes, 0, hole * H, (hole + 1) * H), state));
                     };
                     const Tensor in = activate(call, cell, 0, with_peephole(0, 0, c));
-                    const Tensor forget = coupled ? sub(constant(1, in.dtype()), in)
-                                                  : activate(call, cell, 0, with_peephole(2, 2, c));
+                    const Tensor forget =
+                        coupled ? sub(constant(1, in.dtype()), in) : activate(call, cell, 0, with_peephole(2, 2, c));
                     const Tensor candidate = activate(call, cell, 1, gate(gates, cell, 3));
                     c = add(mul(forget, c), mul(in, candidate));
                     const Tensor out = activate(call, cell, 0, with_peephole(1, 1, c));

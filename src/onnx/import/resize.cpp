@@ -40,8 +40,8 @@ double source_of(const Call& call, const Settings& s, const AxisMap& m, int64_t 
   if (c == "tf_half_pixel_for_nn") return (place + 0.5) / m.scale;
   if (c == "tf_crop_and_resize") {
     const double part = m.roi_end - m.roi_begin;
-    return m.roi_begin * (width - 1) + (m.output == 1 ? part * (width - 1) / 2
-                                                      : place * part * (width - 1) / static_cast<double>(m.output - 1));
+    return m.roi_begin * (width - 1) +
+           (m.output == 1 ? part * (width - 1) / 2 : place * part * (width - 1) / static_cast<double>(m.output - 1));
   }
   call.not_supported(fmt::format("the coordinates {}", quoted(c)));
 }
@@ -177,8 +177,7 @@ Results resize(Call& call) {
     s.nearest = "floor";
     return resize_axes(call, s, all_axes(x), call.numbers(1), {}, {});
   }
-  const std::vector<int64_t> axes =
-      call.attribute("axes") ? call.axes(call.integers("axes"), x.rank()) : all_axes(x);
+  const std::vector<int64_t> axes = call.attribute("axes") ? call.axes(call.integers("axes"), x.rank()) : all_axes(x);
   std::vector<double> roi, scales;
   std::vector<int64_t> sizes;
   if (s.coordinates == "tf_crop_and_resize" && call.has(1)) roi = call.numbers(1);

@@ -24,8 +24,7 @@ struct Sampling {
 Tensor inside(const Sampling& s, const Tensor& x, int64_t extent) {
   const auto number = [&](double value) { return constant(value, x.dtype()); };
   if (s.padding == Padding::kZeros) return x;
-  if (s.padding == Padding::kBorder)
-    return minimum(maximum(x, number(0)), number(static_cast<double>(extent - 1)));
+  if (s.padding == Padding::kBorder) return minimum(maximum(x, number(0)), number(static_cast<double>(extent - 1)));
   const double low = s.low(), length = s.high(extent) - low;
   if (length <= 0) return broadcast_to(number(0), x.shape());
   const Tensor folded = remainder(sub(x, number(low)), number(2 * length));

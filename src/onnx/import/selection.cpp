@@ -25,8 +25,8 @@ Results non_zero(Call& call) {
   std::vector<int64_t> places;
   for (size_t axis = 0; axis < shape.size(); ++axis)
     for (const Axes& index : found) places.push_back(index[axis]);
-  return {{ElementType::kInt64, integers(places, {static_cast<int64_t>(shape.size()), static_cast<int64_t>(found.size())},
-                                         DType::kInt64)}};
+  return {{ElementType::kInt64,
+           integers(places, {static_cast<int64_t>(shape.size()), static_cast<int64_t>(found.size())}, DType::kInt64)}};
 }
 
 Results compress(Call& call) {
@@ -74,8 +74,10 @@ Results unique(Call& call) {
     counts.push_back(static_cast<int64_t>(groups[g].size()));
     for (const int64_t i : groups[g]) inverse[static_cast<size_t>(i)] = static_cast<int64_t>(g);
   }
-  return {{call.type(0), gather(x, integers(first), axis)}, {ElementType::kInt64, integers(first)},
-          {ElementType::kInt64, integers(inverse)}, {ElementType::kInt64, integers(counts)}};
+  return {{call.type(0), gather(x, integers(first), axis)},
+          {ElementType::kInt64, integers(first)},
+          {ElementType::kInt64, integers(inverse)},
+          {ElementType::kInt64, integers(counts)}};
 }
 
 // ---- NonMaxSuppression
@@ -91,7 +93,8 @@ Box box_of(const double* p, bool centred) {
 }
 
 double overlap(const Box& a, const Box& b) {
-  const double height = std::min(a.y2, b.y2) - std::max(a.y1, b.y1), width = std::min(a.x2, b.x2) - std::max(a.x1, b.x1);
+  const double height = std::min(a.y2, b.y2) - std::max(a.y1, b.y1),
+               width = std::min(a.x2, b.x2) - std::max(a.x1, b.x1);
   if (height <= 0 || width <= 0) return 0;
   const double shared = height * width;
   return shared / (a.area() + b.area() - shared);

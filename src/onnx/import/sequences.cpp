@@ -114,9 +114,7 @@ Results sequence_map(Call& call) {
 }
 
 Results optional(Call& call) { return {call.has(0) ? call.value(0) : Value()}; }
-Results optional_has_element(Call& call) {
-  return {{ElementType::kBool, integer(call.has(0) ? 1 : 0, DType::kBool)}};
-}
+Results optional_has_element(Call& call) { return {{ElementType::kBool, integer(call.has(0) ? 1 : 0, DType::kBool)}}; }
 Results optional_get_element(Call& call) { return {call.value(0)}; }
 
 }  // namespace

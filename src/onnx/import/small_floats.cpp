@@ -11,10 +11,10 @@ namespace transom::onnx {
 namespace {
 
 struct Format {
-  int mantissa;      // bits
-  int lowest;        // exponent of the smallest normal number
-  int highest;       // exponent of the largest number
-  double largest;    // finite value
+  int mantissa;    // bits
+  int lowest;      // exponent of the smallest normal number
+  int highest;     // exponent of the largest number
+  double largest;  // finite value
   bool has_infinity;
   bool has_nan = true;
   bool has_zero_sign = true;  // FNUZ types have one zero; the bits of -0 are NaN

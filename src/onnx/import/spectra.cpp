@@ -20,7 +20,8 @@ Tensor transform(const Tensor& x, int64_t kept, bool inverse) {
   std::vector<double> matrix(static_cast<size_t>(n * parts * kept * 2));
   for (int64_t t = 0; t < n; ++t)
     for (int64_t k = 0; k < kept; ++k) {
-      const double angle = (inverse ? 2 : -2) * std::numbers::pi * static_cast<double>(t * k % n) / static_cast<double>(n);
+      const double angle =
+          (inverse ? 2 : -2) * std::numbers::pi * static_cast<double>(t * k % n) / static_cast<double>(n);
       const double scale = inverse ? 1 / static_cast<double>(n) : 1;
       const double c = scale * std::cos(angle), s = scale * std::sin(angle);
       double* real = matrix.data() + (t * parts * kept + k) * 2;
@@ -46,7 +47,8 @@ Tensor of_length(const Tensor& x, int64_t axis, int64_t length) {
 Results dft(Call& call) {
   Tensor x = wide(call.tensor(0));
   const bool inverse = call.integer("inverse", 0) != 0, one_sided = call.integer("onesided", 0) != 0;
-  call.require(x.rank() >= 2 && (x.dim(-1) == 1 || x.dim(-1) == 2), "expected real or complex numbers in the last axis");
+  call.require(x.rank() >= 2 && (x.dim(-1) == 1 || x.dim(-1) == 2),
+               "expected real or complex numbers in the last axis");
   int64_t axis = call.version() < 20 ? call.integer("axis", 1) : call.has(2) ? call.integer_of(call.tensor(2)) : -2;
   axis = call.axis(axis, x.rank());
   call.require(axis < x.rank() - 1, "the axis is that of real and imaginary parts");
@@ -76,9 +78,7 @@ Results stft(Call& call) {
   if (x.rank() == 2) x = unsqueeze(x, 2);
   call.require(x.rank() == 3, "expected a signal [B, T, 1 or 2]");
   const int64_t step = call.integer_of(call.tensor(1));
-  const int64_t length = call.has(3)   ? call.integer_of(call.tensor(3))
-                         : call.has(2) ? call.tensor(2).size()
-                                       : x.dim(1);
+  const int64_t length = call.has(3) ? call.integer_of(call.tensor(3)) : call.has(2) ? call.tensor(2).size() : x.dim(1);
   call.require(step >= 1 && length >= 1 && length <= x.dim(1), "the frames do not fit the signal");
   if (length > kMostPlaces) call.not_supported(fmt::format("frames of more than {} places", kMostPlaces));
   const int64_t frames = (x.dim(1) - length) / step + 1;

@@ -13,7 +13,7 @@ struct Windows {
   // With ceil_mode, windows that begin inside of the padded input count, though they reach beyond its end.
   static Windows of(const Call& call, const Shape& x, std::vector<int64_t> window, bool ceil_mode = false);
 
-  int64_t extent(size_t i, int64_t x) const;   // of the output
+  int64_t extent(size_t i, int64_t x) const;  // of the output
   int64_t covered(size_t i) const { return dilations[i] * (window[i] - 1) + 1; }
   bool ceil_mode = false;
 };

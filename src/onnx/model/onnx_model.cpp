@@ -77,7 +77,8 @@ class OnnxModel : public GenerativeModel {
     const Tensor ones = ids.defined() ? broadcast_to(constant(1, DType::kInt64), ids.shape()) : Tensor();
     if (ids.defined() && name == "attention_mask") return cast_value(value_of(ones), type);
     if (ids.defined() && name == "position_ids") {  // from 0 on, without the padding, whose positions do not matter
-      const Tensor mask = inputs.find("attention_mask").defined() ? cast(inputs.find("attention_mask"), DType::kInt64) : ones;
+      const Tensor mask =
+          inputs.find("attention_mask").defined() ? cast(inputs.find("attention_mask"), DType::kInt64) : ones;
       const Tensor places = sub(cumulative_sum(mask, -1), integer(1));
       return cast_value(value_of(select(equal(mask, integer(0)), integer(1), places)), type);
     }
@@ -104,9 +105,11 @@ Config config_of(const fs::path& file) {
 
 std::unique_ptr<transom::Model> load(const fs::path& path, const LoadOptions& options) {
   const fs::path file = find_onnx_file(path);
-  const bool as_it_is = options.dtype == "auto" || parse_precision(options.dtype, "LoadOptions::dtype") == DType::kFloat32;
+  const bool as_it_is =
+      options.dtype == "auto" || parse_precision(options.dtype, "LoadOptions::dtype") == DType::kFloat32;
   if (!as_it_is || options.quantization != "none")
-    fail("{}: another precision of an ONNX file is not supported: it computes in the types that it names", file.string());
+    fail("{}: another precision of an ONNX file is not supported: it computes in the types that it names",
+         file.string());
   auto model = std::make_unique<OnnxModel>(file);
   Config config = config_of(file);
   const std::vector<std::string> named = config.get_strings("architectures");

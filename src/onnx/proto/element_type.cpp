@@ -77,8 +77,7 @@ bool is_integer(ElementType type) {
 
 bool is_narrower_than_carrier(ElementType type) {
   const ElementTypeInfo& found = info(type);
-  return found.carrier && found.type != E::kBool &&
-         found.bits < static_cast<int>(8 * size_of(*found.carrier));
+  return found.carrier && found.type != E::kBool && found.bits < static_cast<int>(8 * size_of(*found.carrier));
 }
 
 }  // namespace transom::onnx

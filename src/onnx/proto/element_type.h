@@ -41,10 +41,10 @@ enum class ElementType : int32_t {
 
 struct ElementTypeInfo {
   ElementType type;
-  std::string_view name;          // as the standard writes it in tensor(...): "float", "uint16"
-  int bits;                       // of one element in a file; 0 for strings
-  std::optional<DType> carrier;   // the type of the tensors that hold such values exactly; none: no tensor holds them
-  std::string_view safetensors;   // its name in a safetensors file; empty: there is none
+  std::string_view name;         // as the standard writes it in tensor(...): "float", "uint16"
+  int bits;                      // of one element in a file; 0 for strings
+  std::optional<DType> carrier;  // the type of the tensors that hold such values exactly; none: no tensor holds them
+  std::string_view safetensors;  // its name in a safetensors file; empty: there is none
 };
 
 // Null for numbers that the standard does not name.

@@ -62,7 +62,7 @@ struct Attribute {
 };
 
 struct Node {
-  std::string name, op_type, domain;         // domain "" is the standard's own, ai.onnx
+  std::string name, op_type, domain;  // domain "" is the standard's own, ai.onnx
   std::string overload;
   std::vector<std::string> inputs, outputs;  // "" : absent
   std::vector<Attribute> attributes;
@@ -77,8 +77,8 @@ struct ValueInfo {
   };
   std::string name;
   Kind kind = Kind::kUnknown;
-  ElementType type = ElementType::kUndefined;   // of the tensor, or of the innermost tensor
-  std::optional<std::vector<Extent>> shape;     // of a tensor; none: of any rank
+  ElementType type = ElementType::kUndefined;  // of the tensor, or of the innermost tensor
+  std::optional<std::vector<Extent>> shape;    // of a tensor; none: of any rank
 };
 
 struct Graph {

@@ -24,9 +24,7 @@ struct Values {
   std::map<std::string, std::string, std::less<>> external;
   bool is_external = false;
 
-  size_t count() const {
-    return floats.size() + doubles.size() + int32s.size() + int64s.size() + uint64s.size();
-  }
+  size_t count() const { return floats.size() + doubles.size() + int32s.size() + int64s.size() + uint64s.size(); }
 };
 
 std::pair<std::string, std::string> read_entry(std::string_view bytes, const std::string& where) {

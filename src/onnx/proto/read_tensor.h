@@ -12,10 +12,10 @@ namespace transom::onnx {
 
 // What the messages of one file share while they are read.
 struct FileContext {
-  std::string where;                  // begins errors
-  std::shared_ptr<const void> owner;  // of the bytes
-  fs::path directory;                 // of external data; empty: none is allowed
-  size_t nodes = 0;                   // read so far
+  std::string where;                                                  // begins errors
+  std::shared_ptr<const void> owner;                                  // of the bytes
+  fs::path directory;                                                 // of external data; empty: none is allowed
+  size_t nodes = 0;                                                   // read so far
   std::map<std::string, std::shared_ptr<const MappedFile>> external;  // by location
 };
 

@@ -81,8 +81,8 @@ void WireReader::add_doubles(const WireField& field, std::vector<double>& out) c
 }
 
 std::string_view WireReader::take(uint64_t length) {
-  require(length <= bytes_.size(), "{}: is no ONNX file, or cut short: a field of {} bytes, {} are left", where_, length,
-          bytes_.size());
+  require(length <= bytes_.size(), "{}: is no ONNX file, or cut short: a field of {} bytes, {} are left", where_,
+          length, bytes_.size());
   const std::string_view result = bytes_.substr(0, static_cast<size_t>(length));
   bytes_.remove_prefix(static_cast<size_t>(length));
   return result;

@@ -97,16 +97,16 @@ TEST(ImportedGraph, ConditionsOfTwoAskers) {
 
 TEST(ImportedGraph, LoopsCarryTheirState) {
   // state' = state + x while i < 3; each state is given as well.
-  const auto body = test::graph_of({.nodes = {node("Add", {"state", "x"}, {"next"}), node("Identity", {"go"}, {"on"}),
-                                              node("Identity", {"next"}, {"shown"})},
-                                    .inputs = {value("i", kI64, {}), value("go", ElementType::kBool, {}),
-                                               value("state", kF32, {2})},
-                                    .outputs = {value("on", ElementType::kBool, {}), value("next", kF32, {2}),
-                                                value("shown", kF32, {2})}});
-  const auto graph = imported({.nodes = {node("Loop", {"three", "", "x"}, {"last", "all"}, {test::graph("body", body)})},
-                               .inputs = {value("x", kF32, {2})},
-                               .outputs = {value("last", kF32, {2}), value("all", kF32, {3, 2})},
-                               .initializers = {tensor<int64_t>("three", kI64, {}, {3})}});
+  const auto body = test::graph_of(
+      {.nodes = {node("Add", {"state", "x"}, {"next"}), node("Identity", {"go"}, {"on"}),
+                 node("Identity", {"next"}, {"shown"})},
+       .inputs = {value("i", kI64, {}), value("go", ElementType::kBool, {}), value("state", kF32, {2})},
+       .outputs = {value("on", ElementType::kBool, {}), value("next", kF32, {2}), value("shown", kF32, {2})}});
+  const auto graph =
+      imported({.nodes = {node("Loop", {"three", "", "x"}, {"last", "all"}, {test::graph("body", body)})},
+                .inputs = {value("x", kF32, {2})},
+                .outputs = {value("last", kF32, {2}), value("all", kF32, {3, 2})},
+                .initializers = {tensor<int64_t>("three", kI64, {}, {3})}});
   const NamedValues outputs = graph->run({{"x", floats({1, 10}, {2})}});
   EXPECT_EQ(outputs[0].second.tensor.to_vector<double>(), (std::vector<double>{4, 40}));
   EXPECT_EQ(outputs[1].second.tensor.to_vector<double>(), (std::vector<double>{2, 20, 3, 30, 4, 40}));
@@ -133,7 +133,8 @@ TEST(ImportedGraph, RefusalsNameOperatorDomainAndVersion) {
   const std::string error = error_of([] { imported({.nodes = {node("Frobnicate", {}, {"y"})}}, 17); });
   for (const char* part : {"not supported", "Frobnicate", "ai.onnx", "17", "Frobnicate_node"})
     EXPECT_NE(error.find(part), std::string::npos) << error;
-  EXPECT_NE(error_of([] { imported({.nodes = {node("Add", {}, {"y"})}}, 99); }).find("not supported"), std::string::npos);
+  EXPECT_NE(error_of([] { imported({.nodes = {node("Add", {}, {"y"})}}, 99); }).find("not supported"),
+            std::string::npos);
 }
 
 TEST(ImportedGraph, InputsThatDoNotFit) {
@@ -141,8 +142,9 @@ TEST(ImportedGraph, InputsThatDoNotFit) {
   EXPECT_NE(error_of([&] { graph->run({}); }).find("input 'x' is missing"), std::string::npos);
   EXPECT_NE(error_of([&] { graph->run({{"y", floats({1}, {1})}}); }).find("takes no input"), std::string::npos);
   EXPECT_NE(error_of([&] { graph->run({{"x", floats({1}, {1})}}); }).find("expected shape"), std::string::npos);
-  EXPECT_NE(error_of([&] { graph->run({{"x", {kI64, integers({1}, {1, 1, 1}, DType::kInt64)}}}); })
-                .find("expected float, found int64"),
+  EXPECT_NE(error_of([&] {
+              graph->run({{"x", {kI64, integers({1}, {1, 1, 1}, DType::kInt64)}}});
+            }).find("expected float, found int64"),
             std::string::npos);
 }
 

@@ -68,8 +68,9 @@ TEST(Operators, AxesAreAttributeOrInput) {
 
 TEST(Operators, BroadcastingByAnAxisBeforeOpset7) {
   const Value x = floats({1, 2, 3, 4}, {2, 2}), y = floats({10, 20}, {2});
-  EXPECT_EQ(compute("Add", {x, y}, {test::integer("broadcast", 1), test::integer("axis", 0)}, 6).tensor.to_vector<double>(),
-            (Numbers{11, 12, 23, 24}));
+  EXPECT_EQ(
+      compute("Add", {x, y}, {test::integer("broadcast", 1), test::integer("axis", 0)}, 6).tensor.to_vector<double>(),
+      (Numbers{11, 12, 23, 24}));
   EXPECT_THROW(compute("Add", {x, y}, {}, 6), Error);
   EXPECT_EQ(compute("Add", {x, y}).tensor.to_vector<double>(), (Numbers{11, 22, 13, 24}));
 }
@@ -123,8 +124,7 @@ TEST(Operators, SmallFloatsRoundToNearestEven) {
 
 TEST(Operators, IntegersOfFourBitsArePacked) {
   const std::vector<uint8_t> bytes{0x21, 0x0f};
-  const Value value =
-      value_of_bytes(std::as_bytes(std::span(bytes)), ElementType::kInt4, {3}, nullptr);
+  const Value value = value_of_bytes(std::as_bytes(std::span(bytes)), ElementType::kInt4, {3}, nullptr);
   EXPECT_EQ(value.tensor.to_vector<int64_t>(), (std::vector<int64_t>{1, 2, -1}));
   const std::vector<std::byte> packed = packed_bytes(value);
   ASSERT_EQ(packed.size(), 2u);
@@ -138,7 +138,8 @@ TEST(Operators, SlicesWalkBackwards) {
   const int64_t far = std::numeric_limits<int64_t>::max();
   EXPECT_EQ(compute("Slice", {x, i64({-1}), i64({-far}), i64({0}), i64({-2})}).tensor.to_vector<double>(),
             (Numbers{4, 2, 0}));
-  EXPECT_EQ(compute("Slice", {x, i64({1}), i64({far}), i64({0}), i64({3})}).tensor.to_vector<double>(), (Numbers{1, 4}));
+  EXPECT_EQ(compute("Slice", {x, i64({1}), i64({far}), i64({0}), i64({3})}).tensor.to_vector<double>(),
+            (Numbers{1, 4}));
   EXPECT_EQ(compute("Slice", {x, i64({4}), i64({2})}).tensor.size(), 0);
 }
 

@@ -40,7 +40,8 @@ class OnnxModel : public ::testing::Test {
     parts.nodes.push_back(node("Cast", {total}, {"logits"}, {onnx::test::integer("to", 1)}));
     parts.outputs = {value("logits", ElementType::kFloat32, {-1, -1})};
     write_file(folder_ / "model.onnx", onnx::test::model(parts));
-    write_file(folder_ / "config.json", R"({"architectures": ["BertForTokenClassification"], "id2label": {"0": "no", "1": "yes"}})");
+    write_file(folder_ / "config.json",
+               R"({"architectures": ["BertForTokenClassification"], "id2label": {"0": "no", "1": "yes"}})");
   }
   ~OnnxModel() override { fs::remove_all(folder_); }
 
@@ -55,7 +56,9 @@ class OnnxModel : public ::testing::Test {
   const fs::path folder_;
 };
 
-Tensor ids(const std::vector<int64_t>& values) { return Tensor::from(values, {1, static_cast<int64_t>(values.size())}); }
+Tensor ids(const std::vector<int64_t>& values) {
+  return Tensor::from(values, {1, static_cast<int64_t>(values.size())});
+}
 
 TEST_F(OnnxModel, FillsInWhatIsLeftOut) {
   const NoGradient inference;
@@ -65,7 +68,9 @@ TEST_F(OnnxModel, FillsInWhatIsLeftOut) {
   EXPECT_EQ(model->forward({{"input_ids", ids({1, 2, 3})}}).at("logits").to_vector<double>(),
             (std::vector<double>{101, 1102, 2103}));
   // The first token is padding: positions count from the second one on.
-  EXPECT_EQ(model->forward({{"input_ids", ids({1, 2, 3})}, {"attention_mask", ids({0, 1, 1})}}).at("logits").to_vector<double>(),
+  EXPECT_EQ(model->forward({{"input_ids", ids({1, 2, 3})}, {"attention_mask", ids({0, 1, 1})}})
+                .at("logits")
+                .to_vector<double>(),
             (std::vector<double>{1001, 102, 1103}));
   EXPECT_EQ(model->forward({{"input_ids", ids({7})}, {"token_type_ids", ids({2})}}).at("logits").to_vector<double>(),
             (std::vector<double>{127}));
