@@ -32,6 +32,14 @@ bool is_answered_yes(Device& device, const Node& node) {
   return asks(device.handle(), &view.graph()) != 0;
 }
 
+// What the plugin said, without whose words they are.
+std::string reason_of(const Error& refusal) {
+  constexpr std::string_view kMark = "not supported: ";
+  const std::string text = refusal.what();
+  const size_t mark = text.find(kMark);
+  return mark == text.npos ? text : text.substr(mark + kMark.size());
+}
+
 // A collective of several processes is run between the programs of a device that is one of several.
 bool joins_processes(const Device& device, const Node& node) {
   const Communicator* communicator = device.communicator();
@@ -136,22 +144,24 @@ bool NodeSupport::find_refused(const std::shared_ptr<Device>& device, const Grap
       return true;
     } catch (const NotSupported& refusal) {
       if (node.region) return false;
-      found |= refuse(*device, node, refusal.what());
+      found |= refuse(*device, node, reason_of(refusal));
       return true;
     }
   };
   for (const std::shared_ptr<Node>& node : graph.nodes) {
     if (is_collective(*node) || is_on_host(*node) || is_taken(*node)) continue;
-    // One of the nodes of the region, or the region as such.
-    const bool before = found;
+    // One of the nodes of the region is missing, or the region as such.
+    bool explained = false;
     std::vector<const Graph*> inside{node->region.get()};
     while (!inside.empty()) {
       const Graph& region = *inside.back();
       inside.pop_back();
-      for (const std::shared_ptr<Node>& inner : region.nodes)
-        if (!is_taken(*inner) && inner->region) inside.push_back(inner->region.get());
+      for (const std::shared_ptr<Node>& inner : region.nodes) {
+        if (inner->region) inside.push_back(inner->region.get());
+        else explained |= !is_taken(*inner) || is_refused(*inner);
+      }
     }
-    if (found != before) continue;
+    if (explained) continue;
     const std::lock_guard lock(mutex_);
     found |= regions_.insert(std::string(node->operation->name)).second;
   }

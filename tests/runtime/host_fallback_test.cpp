@@ -108,6 +108,17 @@ TEST_P(HostFallback, CutsWhereThePlaceChanges) {
   EXPECT_NE(text.find("on_host"), std::string::npos) << text;
 }
 
+// What the device has is fused all the same, also after several graphs were refused for one operation.
+TEST_P(HostFallback, LeavesTheRestFused) {
+  set_device(GetParam());
+  for (int i = 1; i <= 3; ++i) all_floats({exp(erf(input() * 0.5) + i) * 2.0, tanh(erf(input()) * 3.0) + i});
+  const RecordCompilations record;
+  all_floats({erf(exp(input()) * 5.0 + 1.0), exp(tanh(input()) * 7.0)});
+  ASSERT_EQ(record.compilations().size(), 1u);
+  const std::string text = print_graph(record.compilations()[0]->graph);
+  EXPECT_NE(text.find(" = fusion("), std::string::npos) << text;
+}
+
 TEST_P(HostFallback, IsSaidOnceForEachOperation) {
   std::vector<std::string> said;
   set_log_sink([&](LogLevel level, std::string_view text) {
