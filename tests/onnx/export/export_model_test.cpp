@@ -27,7 +27,8 @@ std::unique_ptr<Model> llama() {
 
 std::vector<std::string> inputs_of(const Model& model, bool with_past) {
   std::vector<std::string> names;
-  for (const FileInput& input : exported_files(model, with_past).at(0).inputs) names.push_back(input.name);
+  const std::vector<ExportedFile> files = exported_files(model, with_past);
+  for (const FileInput& input : files.at(0).inputs) names.push_back(input.name);
   return names;
 }
 

@@ -21,6 +21,7 @@ Extent combined(const Extent& x, const Extent& y, int64_t (*combine)(int64_t, in
 
 class Builder : public testing::Test {
  protected:
+  GraphBuilder builder_{23};
   ValueId ids_ = builder_.input("input_ids", {DType::kInt64, {kBatch, kLength}}, {"batch_size", "sequence_length"});
   ValueId past_ = builder_.input("past", {DType::kFloat32, {kBatch, kPast}}, {"batch_size", "past_sequence_length"});
   // The operations that compute one extent.
@@ -30,7 +31,6 @@ class Builder : public testing::Test {
     for (const WrittenNode& node : builder_.finish("test").nodes) names.push_back(node.operation);
     return names;
   }
-  GraphBuilder builder_{23};
 };
 
 using Names = std::vector<std::string>;
