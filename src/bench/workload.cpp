@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/workload.h"
 
+#include "base/container_files.h"
 #include "base/directories.h"
 #include "base/error.h"
 #include "base/files.h"
@@ -23,6 +24,7 @@ bool is_pipeline(const std::string& task) {
 }
 
 bool has_weights(const fs::path& directory) {
+  if (is_container(directory)) return true;
   for (const char* name :
        {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json"})
     if (path_exists(directory / name)) return true;
@@ -33,6 +35,7 @@ bool has_weights(const fs::path& directory) {
 LoadOptions precision_of(const BenchOptions& options) {
   LoadOptions load;
   if (!options.training()) load.dtype = options.dtype, load.quantization = options.quantization;
+  if (load.quantization == "none") load.quantization = options.training() ? "decompressed" : "fast_activations";
   return load;
 }
 
@@ -41,7 +44,8 @@ std::unique_ptr<Model> load_model(const BenchOptions& options) {
   load.seed = static_cast<uint64_t>(options.seed);
   if (is_pipeline(options.task)) load.task = options.task;
   const fs::path directory(options.model);
-  if (!directory_exists(directory)) fail("{}: expected a directory with config.json", options.model);
+  if (!directory_exists(directory) && !is_container(directory))
+    fail("{}: expected a directory with config.json", options.model);
   if (options.no_weights || !has_weights(directory))
     return Model::from_config(read_file(directory / "config.json"), load);
   return Model::from_pretrained(options.model, load);

@@ -83,8 +83,10 @@ int forward(const Options& options) {
   options.device.apply();
   LoadOptions load;
   options.numbers.apply_to(load);
+  if (load.quantization == "fast_activations") load.quantization = "int8_activations";  // as the checkpoint asks
   const bool wants_gradients = !options.gradients.empty();
-  if (wants_gradients && load.quantization != "none")
+  if (wants_gradients && load.quantization == "none") load.quantization = "decompressed";
+  if (wants_gradients && load.quantization != "decompressed")
     fail(ErrorKind::kUsage, "--gradients: there are none through --quantization {}", load.quantization);
   const std::unique_ptr<Model> model = Model::from_pretrained(resolve_model(options.model, options.source.hub()), load);
   const NamedTensors inputs = load_inputs(options.inputs);
@@ -113,6 +115,7 @@ int forward(const Options& options) {
 
 Command forward_command() {
   static Options options;
+  options.numbers.activations = "float32";
   Command command{.name = "forward",
                   .help = "Feed tensors through a model and write its outputs, and gradients if asked for",
                   .examples =

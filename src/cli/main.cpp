@@ -152,9 +152,9 @@ int run(int count, char** words) {
   app.add_flag("--version,-V", version, "print the version");
   const std::vector<std::string> all(words + std::min(count, 1), words + count);
   std::vector<Command> commands = {
-      train_command(),    evaluate_command(),   run_command(all),  generate_command(), forward_command(),
-      tokenize_command(), preprocess_command(), bench_command(),   explain_command(),  certify_command(),
-      merge_command(),    models_command(),     devices_command(),
+      train_command(),    evaluate_command(),   run_command(all),   generate_command(), forward_command(),
+      tokenize_command(), preprocess_command(), bench_command(),    explain_command(),  certify_command(),
+      merge_command(),    models_command(),     quantize_command(), devices_command(),
   };
   // A command that reads its own words gets them untouched.
   if (count > 1)
