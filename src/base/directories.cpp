@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/container_files.h"
 #include "base/error.h"
 
 namespace transom {
@@ -32,9 +33,9 @@ std::vector<fs::path> collect(const fs::path& directory, Wanted wanted) {
 
 }  // namespace
 
-bool path_exists(const fs::path& path) { return fs::exists(status_of(path)); }
+bool path_exists(const fs::path& path) { return fs::exists(status_of(path)) || container_part(path); }
 bool directory_exists(const fs::path& path) { return fs::is_directory(status_of(path)); }
-bool file_exists(const fs::path& path) { return fs::is_regular_file(status_of(path)); }
+bool file_exists(const fs::path& path) { return fs::is_regular_file(status_of(path)) || container_part(path); }
 
 void make_directories(const fs::path& path) {
   std::error_code error;

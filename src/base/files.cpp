@@ -20,6 +20,7 @@
 #include <random>
 #include <utility>
 
+#include "base/container_files.h"
 #include "base/error.h"
 
 namespace transom {
@@ -184,6 +185,7 @@ void release_mapped(std::span<const std::byte> bytes) {
 }
 
 std::string read_file(const fs::path& path, uint64_t limit) {
+  if (std::optional<std::string> part = container_part(path)) return *std::move(part);
   struct stat info {};
   const Descriptor descriptor = open_for_reading(path, info);
   if (static_cast<uint64_t>(info.st_size) > limit)

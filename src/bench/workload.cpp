@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/workload.h"
 
+#include "base/container_files.h"
 #include "base/directories.h"
 #include "base/error.h"
 #include "base/files.h"
@@ -28,6 +29,7 @@ bool is_pipeline(const std::string& task) {
 LoadOptions precision_of(const BenchOptions& options) {
   LoadOptions load;
   if (!options.training()) load.dtype = options.dtype, load.quantization = options.quantization;
+  if (load.quantization == "none") load.quantization = options.training() ? "decompressed" : "fast_activations";
   return load;
 }
 
@@ -37,7 +39,8 @@ std::unique_ptr<Model> load_model(const BenchOptions& options) {
   if (is_pipeline(options.task)) load.task = options.task;
   if (!onnx::find_onnx_file(options.model).empty()) return Model::from_pretrained(options.model, load);
   const fs::path directory(options.model);
-  if (!directory_exists(directory)) fail("{}: expected a directory with config.json", options.model);
+  if (!directory_exists(directory) && !is_container(directory))
+    fail("{}: expected a directory with config.json", options.model);
   if (options.no_weights || !Checkpoint::exists(directory))
     return Model::from_config(read_file(directory / "config.json"), load);
   return Model::from_pretrained(options.model, load);

@@ -42,6 +42,7 @@ Command merge_command();
 Command models_command();
 Command plan_command();
 Command preprocess_command();
+Command quantize_command();
 // With the options of the task that is among `words`.
 Command run_command(const std::vector<std::string>& words);
 Command tokenize_command();
@@ -57,6 +58,7 @@ struct DeviceOptions {
 // The precision of the model that is loaded.
 struct PrecisionOptions {
   std::string dtype = "float32", quantization = "none";
+  std::string activations = "int8";  // of products with compressed weights; a command may have another default
   void add_to(Command& command);
   void apply_to(LoadOptions& load) const;  // refuses unknown ones
 };
@@ -76,6 +78,6 @@ struct ModelOptions {
 std::function<void(const std::string& file, int64_t done, int64_t total)> download_bars();
 
 // What --model and --tokenizer say in their help.
-inline constexpr const char* kModelHelp = "directory of a checkpoint, or its id on the Hugging Face Hub";
+inline constexpr const char* kModelHelp = "directory of a checkpoint, a .gguf file, or an id of the Hugging Face Hub";
 
 }  // namespace transom

@@ -85,8 +85,10 @@ int forward(const Options& options) {
   options.device.apply();
   LoadOptions load;
   options.numbers.apply_to(load);
+  if (load.quantization == "fast_activations") load.quantization = "int8_activations";  // as the checkpoint asks
   const bool wants_gradients = !options.gradients.empty();
-  if (wants_gradients && load.quantization != "none")
+  if (wants_gradients && load.quantization == "none") load.quantization = "decompressed";
+  if (wants_gradients && load.quantization != "decompressed")
     fail(ErrorKind::kUsage, "--gradients: there are none through --quantization {}", load.quantization);
   const fs::path onnx = onnx::find_onnx_file(options.model);
   if (!onnx.empty()) {
@@ -125,6 +127,7 @@ int forward(const Options& options) {
 
 Command forward_command() {
   static Options options;
+  options.numbers.activations = "float32";
   Command command{.name = "forward",
                   .help = "Feed tensors through a model and write its outputs, and gradients if asked for",
                   .examples =

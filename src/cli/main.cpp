@@ -88,6 +88,7 @@ int run(int count, char** given) {
       forward_command(), tokenize_command(), preprocess_command(), bench_command(),
       explain_command(), certify_command(),  convert_command(),    export_command(),
       merge_command(),   models_command(),   devices_command(),    plan_command(),
+      quantize_command(),
   };
   if (words.empty()) fail(ErrorKind::kUsage, "a command is missing; see transom --help");
   if (words[0] == "--version" || words[0] == "-V") {

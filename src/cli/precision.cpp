@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// --dtype and --quantization.
+// --dtype, --quantization and --activations.
 #include "models/precision.h"
 
+#include "base/error.h"
 #include "cli/command.h"
 
 namespace transom {
@@ -10,12 +11,22 @@ void PrecisionOptions::add_to(Command& command) {
   command.options.push_back({.name = "--dtype", .value = &dtype, .help = kDtypeHelp, .group = kDeviceGroup});
   command.options.push_back(
       {.name = "--quantization", .value = &quantization, .help = kQuantizationHelp, .group = kDeviceGroup});
+  command.options.push_back(
+      {.name = "--activations",
+       .value = &activations,
+       .help = "how products with compressed weights read their inputs: float32, or int8 where the "
+               "format allows; by default " +
+               activations,
+       .group = kDeviceGroup});
 }
 
 void PrecisionOptions::apply_to(LoadOptions& load) const {
   parse_precision(dtype, "--dtype");
   check_quantization(quantization, "--quantization");
+  if (activations != "float32" && activations != "int8")
+    fail(ErrorKind::kUsage, "--activations: expected float32 or int8, found {}", quoted(activations));
   load.dtype = dtype, load.quantization = quantization;
+  if (quantization == "none" && activations == "int8") load.quantization = "fast_activations";
 }
 
 }  // namespace transom

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hub/resolve.h"
+#include "base/container_files.h"
+#include "base/directories.h"
 #include "base/error.h"
 #include "hub/adapters.h"
 #include "hub/model_files.h"
 #include "hub/names.h"
 #include "hub/repository.h"
 #include "hub/settings.h"
+#include "io/gguf/gguf_file.h"
 
 namespace transom {
 namespace {
@@ -19,7 +22,7 @@ bool is_model_file(const fs::path& path) {
 // Whether the name is a directory, or a file that is a model. Throws where it can be neither that nor an id.
 bool is_local(const std::string& name) {
   std::error_code none;
-  if (fs::is_directory(name, none) || is_model_file(name)) return true;
+  if (fs::is_directory(name, none) || is_model_file(name) || is_container(name)) return true;
   if (fs::exists(name, none)) fail("{}: expected a directory, or an id of the Hugging Face Hub; found a file", name);
   if (name.empty())
     fail(ErrorKind::kUsage, "expected the directory of a model, or its id on the Hugging Face Hub; found ''");
@@ -30,6 +33,19 @@ bool is_local(const std::string& name) {
       "and "
       "'.'",
       quoted(name));
+}
+
+}  // namespace
+
+namespace {
+
+// A directory that holds a GGUF model and no weights of Transformers stands for that.
+fs::path with_gguf(const fs::path& path) {
+  if (!directory_exists(path)) return path;
+  for (const char* name : {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
+                           "pytorch_model.bin.index.json", kAdapterConfig})
+    if (path_exists(path / name)) return path;
+  return gguf_in(path).value_or(path);
 }
 
 }  // namespace
@@ -48,7 +64,7 @@ fs::path resolve_from_hub(const std::string& id, const HubSettings& settings, bo
 }
 
 fs::path resolve_model(const std::string& name_or_path, const HubOptions& options) {
-  if (is_local(name_or_path)) return name_or_path;
+  if (is_local(name_or_path)) return with_gguf(name_or_path);
   return resolve_from_hub(name_or_path, HubSettings::of(options), true);
 }
 
@@ -61,12 +77,11 @@ fs::path directory_of_model(const fs::path& path) {
 }
 
 fs::path resolve_tokenizer(const std::string& name_or_path, const HubOptions& options) {
-  const fs::path found = is_local(name_or_path) ? directory_of_model(name_or_path)
+  const fs::path found = is_local(name_or_path) ? with_gguf(directory_of_model(name_or_path))
                                                 : resolve_from_hub(name_or_path, HubSettings::of(options), false);
   // Adapters may have been saved without the tokenizer of their model.
-  std::error_code none;
-  const bool has_tokenizer = fs::exists(found / "tokenizer.json", none) || fs::exists(found / "vocab.txt", none) ||
-                             fs::exists(found / "tokenizer_config.json", none);
+  const bool has_tokenizer = path_exists(found / "tokenizer.json") || path_exists(found / "vocab.txt") ||
+                             path_exists(found / "tokenizer_config.json");
   return has_tokenizer ? found : base_of_adapters(found);
 }
 

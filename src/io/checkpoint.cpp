@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <set>
 
+#include "base/container_files.h"
 #include "base/directories.h"
 #include "base/error.h"
+#include "io/blocks/quantization_config.h"
 #include "io/foreign/foreign_checkpoint.h"
+#include "io/gguf/gguf_model.h"
 #include "io/safetensors.h"
 #include "io/shard_index.h"
 #include "io/torch_file.h"
@@ -95,7 +98,18 @@ void keep_old_shards(const fs::path& directory, const std::set<std::string>& rep
 
 }  // namespace
 
+namespace {
+
+// Weights in the forms of quantization_config become compressed ones.
+Checkpoint with_codes(Checkpoint checkpoint, const fs::path& directory) {
+  if (const std::optional<Config> config = quantization_config(directory)) read_quantized_weights(*config, checkpoint);
+  return checkpoint;
+}
+
+}  // namespace
+
 Checkpoint Checkpoint::open(const fs::path& directory) {
+  if (is_container(directory)) return gguf_checkpoint(GgufFile::open(directory));
   Checkpoint result;
   for (const std::string_view name : {kSafetensors, kTorch}) {
     const fs::path file = directory / name;
@@ -103,7 +117,7 @@ Checkpoint Checkpoint::open(const fs::path& directory) {
     if (path_exists(file)) {
       result.where_ = file.string();
       result.add(read_weights(file));
-      return result;
+      return with_codes(std::move(result), directory);
     }
     if (path_exists(index)) {
       result.where_ = index.string();
@@ -118,7 +132,7 @@ Checkpoint Checkpoint::open(const fs::path& directory) {
       for (const auto& [tensor, shard] : shards.files)
         if (!result.find(tensor))
           fail("{}: tensor {} should be in {}, but is in no file", result.where_, quoted(tensor), quoted(shard));
-      return result;
+      return with_codes(std::move(result), directory);
     }
   }
   if (std::optional<ForeignCheckpoint> foreign = open_foreign_checkpoint(directory)) {
@@ -133,16 +147,44 @@ Checkpoint Checkpoint::open(const fs::path& directory) {
 }
 
 bool Checkpoint::exists(const fs::path& directory) {
+  if (is_container(directory)) return true;
   for (const std::string_view name : {kSafetensors, kTorch})
     if (path_exists(directory / name) || path_exists(index_of(directory, name))) return true;
   return holds_foreign_checkpoint(directory);
 }
 
 void Checkpoint::add(NamedViews tensors) {
-  for (auto& [name, view] : tensors) {
-    if (!places_.emplace(name, tensors_.size()).second) fail("{}: tensor {} comes in two files", where_, quoted(name));
-    tensors_.emplace_back(name, std::move(view));
+  for (auto& [name, view] : tensors) add(name, std::move(view));
+}
+
+void Checkpoint::add(std::string name, TensorView tensor) {
+  if (compressed_.contains(name) || !places_.emplace(name, tensors_.size()).second)
+    fail("{}: tensor {} comes twice", where_, quoted(name));
+  tensors_.emplace_back(std::move(name), std::move(tensor));
+}
+
+void Checkpoint::add_compressed(std::string name, CompressedWeight weight) {
+  if (places_.contains(name) || !compressed_.emplace(name, std::move(weight)).second)
+    fail("{}: tensor {} comes twice", where_, quoted(name));
+}
+
+std::optional<TensorView> Checkpoint::take(std::string_view name) {
+  const auto found = places_.find(name);
+  if (found == places_.end()) return std::nullopt;
+  const size_t place = found->second;
+  TensorView view = std::move(tensors_[place].second);
+  places_.erase(found);
+  if (place + 1 != tensors_.size()) {  // the last one takes its place
+    tensors_[place] = std::move(tensors_.back());
+    places_.find(tensors_[place].first)->second = place;
   }
+  tensors_.pop_back();
+  return view;
+}
+
+const CompressedWeight* Checkpoint::find_compressed(std::string_view name) const {
+  const auto found = compressed_.find(name);
+  return found == compressed_.end() ? nullptr : &found->second;
 }
 
 const TensorView* Checkpoint::find(std::string_view name) const {

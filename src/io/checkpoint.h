@@ -3,31 +3,51 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 
 #include "base/files.h"
+#include "io/blocks/block_matrix.h"
 #include "io/tensor_view.h"
 
 namespace transom {
 
+// A matrix that a checkpoint holds in codes.
+struct CompressedWeight {
+  std::shared_ptr<const BlockMatrix> matrix;
+  bool transposed = false;  // its rows are the columns of the parameter
+};
+
 class Checkpoint {
  public:
   // model.safetensors, else its shards by model.safetensors.index.json, else pytorch_model.bin, else its shards, else
-  // what TensorFlow or Flax wrote (io/foreign).
+  // what TensorFlow or Flax wrote (io/foreign); or a GGUF file. Weights in codes, as the configuration says, are among
+  // compressed().
   static Checkpoint open(const fs::path& directory);
-  // Whether the directory holds one of these files.
+  // Whether there is one of these files.
   static bool exists(const fs::path& directory);
+  // Empty; `where` is for errors.
+  explicit Checkpoint(std::string where) : where_(std::move(where)) {}
 
   const NamedViews& tensors() const { return tensors_; }
   const TensorView* find(std::string_view name) const;
+  const std::map<std::string, CompressedWeight, std::less<>>& compressed() const { return compressed_; }
+  const CompressedWeight* find_compressed(std::string_view name) const;
   const std::string& where() const { return where_; }  // the file, or the index, for errors
 
+  void add(std::string name, TensorView tensor);
+  void add_compressed(std::string name, CompressedWeight weight);
+  // Takes a tensor out; an empty view where there is none.
+  std::optional<TensorView> take(std::string_view name);
+
  private:
+  Checkpoint() = default;
   void add(NamedViews tensors);
   NamedViews tensors_;
   std::map<std::string, size_t, std::less<>> places_;
+  std::map<std::string, CompressedWeight, std::less<>> compressed_;
   std::string where_;
 };
 

@@ -31,6 +31,7 @@ constexpr TypeName kTypes[] = {{"BOOL", DType::kBool},   {"U8", DType::kUInt8}, 
 DType dtype_of(std::string_view name, const std::string& where) {
   for (const TypeName& type : kTypes)
     if (type.name == name) return type.dtype;
+  if (name == "F8_E4M3" || name == "F8_E8M0") return DType::kUInt8;  // the reader of quantised weights knows which
   fail("{}: has element type {}; known are BOOL, U8, I8, I32, I64, U32, F16, BF16, F32 and F64", where, quoted(name));
 }
 

@@ -14,8 +14,11 @@ std::optional<DType> parse_precision(const std::string& name, const std::string&
 }
 
 void check_quantization(const std::string& name, const std::string& where) {
-  if (name != "none" && name != "int8" && name != "int8_channel")
-    fail(ErrorKind::kUsage, "{}: expected none, int8 or int8_channel, found {}", where, quoted(name));
+  for (const char* known : {"none", "int8", "int8_channel", "int8_activations", "fast_activations", "decompressed"})
+    if (name == known) return;
+  fail(ErrorKind::kUsage,
+       "{}: expected none, int8, int8_channel, int8_activations, fast_activations or decompressed, found {}", where,
+       quoted(name));
 }
 
 std::string name_of_precision(DType dtype) {

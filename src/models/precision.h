@@ -26,7 +26,7 @@ class PrecisionScope {
 
 // "float32", "bfloat16", "float16" and their short names; nothing for "auto". Refuses others, beginning with `where`.
 std::optional<DType> parse_precision(const std::string& name, const std::string& where);
-// "none", "int8" or "int8_channel"; refuses others, beginning with `where`.
+// As LoadOptions::quantization names them; refuses others, beginning with `where`.
 void check_quantization(const std::string& name, const std::string& where);
 // As configurations of Transformers name it.
 std::string name_of_precision(DType dtype);

@@ -25,7 +25,7 @@ Embedding::Embedding(const Scope& scope, int64_t count, int64_t width, double de
 
 Tensor Embedding::operator()(const Tensor& ids) const {
   const ModuleScope module(path_);
-  const Tensor vectors = with_noise(weight_, gather(weight_->value, ids, 0));
+  const Tensor vectors = with_noise(weight_, rows_of(*weight_, ids));
   if (padding_ < 0 || !vectors.requires_grad()) return vectors;
   // The padding token's vector is not trained. Without gradients both sides are one value, and the choice disappears.
   const Tensor is_padding = unsqueeze(equal(ids, full(ids.shape(), static_cast<double>(padding_), ids.dtype())), -1);

@@ -2,6 +2,7 @@
 #include "nn/weight.h"
 
 #include "nn/lora.h"
+#include "ops/packed_matrix.h"
 #include "ops/quantization.h"
 #include "transom/ops.h"
 
@@ -24,10 +25,9 @@ Tensor linear(const Tensor& x, const Parameter& weight, const Tensor& bias) {
   return with_adapter(product_of(x, weight, bias), x, weight);
 }
 
-void pack(Parameter& weight, const std::string& format) {
-  const Tensor rows = is_transposed(weight) ? permute(weight.value, {1, 0}) : weight.value;
-  weight.packed = std::make_shared<const PackedMatrix>(pack_matrix(rows, format));
-  weight.value = {};
+Tensor rows_of(const Parameter& table, const Tensor& ids) {
+  if (!table.packed) return gather(table.value, ids, 0);
+  return cast(dequantised_rows(*table.packed, ids), Autocast::current());  // the type that the model computes in
 }
 
 Tensor unpacked(const Parameter& weight, DType dtype) {

@@ -10,8 +10,8 @@ namespace transom {
 // adapter adds.
 Tensor linear(const Tensor& x, const Parameter& weight, const Tensor& bias = {});
 
-// Puts a packed matrix in the place of a linear layer's weight.
-void pack(Parameter& weight, const std::string& format);
+// Rows ids [...] of a table [V, D]: [..., D].
+Tensor rows_of(const Parameter& table, const Tensor& ids);
 // The weight as a tensor in the layout of the checkpoint: its value, or the packed rows in `dtype`.
 Tensor unpacked(const Parameter& weight, DType dtype);
 

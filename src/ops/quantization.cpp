@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Linear layers in 8-bit integers: weights by output, inputs by row, both at once when they are met (dynamic
-// quantisation as of torch.ao.quantization.quantize_dynamic, with a scale for each row); and weights in block formats,
-// whose inputs stay as they are.
+// quantisation as of torch.ao.quantization.quantize_dynamic, with a scale for each row).
 #include "ops/quantization.h"
 #include "ops/autocast.h"
 #include "ops/rules.h"
@@ -84,78 +83,9 @@ const Operation kQuantizedLinear = {
       return samples;
     }};
 
-constexpr double kOffset = 128;  // of the bytes of int8_channel
-
-void expect_format(std::string_view format) {
-  if (format != "int8_channel") fail("quantized_matmul: unknown format {}: expected int8_channel", quoted(format));
-}
-
-// [N, K] of bytes [N, K] and scales [N].
-Tensor of_channels(const Tensor& bytes, const Tensor& scales, DType dtype) {
-  return (cast(bytes, dtype) - kOffset) * unsqueeze(cast(scales, dtype), 1);
-}
-
-const Operation kQuantizedMatmul = {
-    .name = "quantized_matmul",
-    .kind = OperationKind::kComposite,
-    .documentation =
-        "x [..., K], packed u8 [N, bytes of a row], scales, b [N]: x w^T + b, where the rows of w are packed in the "
-        "block format that `format` names. int8_channel: packed [N, K] holds numbers plus 128, scales [N] what they "
-        "are multiplied with.",
-    .stops_gradient = true,
-    .category = Category::kProducts,
-    .infer = [](const Inference& in) -> std::vector<Type> {
-      check(in, in.inputs.size() == 3 || in.inputs.size() == 4, "expected x, packed, scales and perhaps b");
-      expect_floating(in, 0);
-      expect_floating(in, 2);
-      check(in, in.attributes.get_string("format") == "int8_channel", "unknown format {}: expected int8_channel",
-            quoted(in.attributes.get_string("format")));
-      check(in, in.dtype(1) == DType::kUInt8 && in.rank(0) >= 1 && in.rank(1) == 2,
-            "expected x of some axes and packed u8 of two, found {} and {}", in.inputs[0], in.inputs[1]);
-      const int64_t rows = in.shape(1)[0];
-      check(in, in.shape(0).back() == in.shape(1)[1] && in.shape(1)[1] > 0, "x of {} and packed rows of {} do not fit",
-            in.shape(0), in.shape(1));
-      check(in, in.shape(2) == Shape{rows}, "expected scales of [{}], found {}", rows, in.inputs[2]);
-      if (in.inputs.size() == 4)
-        check(in, in.shape(3) == Shape{rows} && in.dtype(3) == in.dtype(0), "expected a bias of [{}], found {}", rows,
-              in.inputs[3]);
-      Shape shape = in.shape(0);
-      shape.back() = rows;
-      return {{in.dtype(0), shape}};
-    },
-    .decompose = [](std::span<const Tensor> in, const Attributes&) -> std::vector<Tensor> {
-      const DType dtype = in[0].dtype();
-      const DType wide = dtype == DType::kFloat64 ? dtype : DType::kFloat32;
-      const Tensor product =
-          make_tensor(find_operation("dot_general"), {cast(in[0], wide), of_channels(in[1], in[2], wide)},
-                      {{"x_batch", Axes{}},
-                       {"y_batch", Axes{}},
-                       {"x_contract", Axes{in[0].rank() - 1}},
-                       {"y_contract", Axes{1}},
-                       {"dtype", static_cast<int64_t>(wide)}});
-      return {cast(in.size() == 4 ? product + cast(in[3], wide) : product, dtype)};
-    },
-    .samples = []() -> std::vector<Sample> {
-      std::vector<Sample> samples;
-      for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-        const auto add = [&](Shape x, int64_t outputs, bool bias) {
-          const int64_t depth = x.back();
-          samples.push_back({{{dtype, x}, {DType::kUInt8, {outputs, depth}}, {DType::kFloat32, {outputs}}},
-                             {{"format", std::string("int8_channel")}},
-                             -0.25,
-                             0.25,
-                             256});
-          if (bias) samples.back().inputs.push_back({dtype, {outputs}});
-        };
-        add({2, 5, 8}, 3, true);
-        add({33, 65}, 17, false);
-      }
-      return samples;
-    }};
-
 }  // namespace
 
-const RegisterOperations kRegistered{&kQuantizedLinear, &kQuantizedMatmul};
+const RegisterOperations kRegistered{&kQuantizedLinear};
 
 QuantizedLinear::QuantizedLinear(bool on) : before_(quantizing) { quantizing = on; }
 QuantizedLinear::~QuantizedLinear() { quantizing = before_; }
@@ -166,30 +96,6 @@ Tensor quantized_linear(const Tensor& x, const Tensor& weight, const Tensor& bia
   std::vector<Tensor> inputs{is_floating(wide.dtype()) ? cast(wide, weight.dtype()) : wide, weight};
   if (bias.defined()) inputs.push_back(cast(bias, weight.dtype()));
   return make_tensor(kQuantizedLinear, std::move(inputs), {{"transposed", static_cast<int64_t>(transposed)}});
-}
-
-PackedMatrix pack_matrix(const Tensor& weight, const std::string& format) {
-  expect_format(format);
-  const Quantized rows = quantized(cast(weight, DType::kFloat32));
-  const Tensor bytes = cast(rows.values + kOffset, DType::kUInt8), scales = reshape(rows.scale, {weight.dim(0)});
-  eval({bytes, scales});
-  const auto frozen = [](const Tensor& tensor) {
-    const auto values = std::make_shared<const std::vector<std::byte>>(tensor.to_bytes());
-    return Tensor::from_frozen(*values, tensor.type(), values);
-  };
-  return {format, frozen(bytes), frozen(scales)};
-}
-
-Tensor dequantised(const PackedMatrix& matrix) {
-  expect_format(matrix.format);
-  return of_channels(matrix.bytes, matrix.scales, DType::kFloat32);
-}
-
-Tensor quantized_matmul(const Tensor& x, const PackedMatrix& weight, const Tensor& bias) {
-  const Tensor low = autocast_low(x);
-  std::vector<Tensor> inputs{low, weight.bytes, weight.scales};
-  if (bias.defined()) inputs.push_back(cast(bias, low.dtype()));
-  return make_tensor(kQuantizedMatmul, std::move(inputs), {{"format", weight.format}});
 }
 
 }  // namespace transom

@@ -54,8 +54,9 @@ void update(Json& config, std::string_view text, const std::string& where) {
 std::string model_type(const fs::path& folder) {
   if (!has_model_config(folder)) return "";
   const Config config = read_model_config(folder);
-  const auto type = config.json().find("model_type");
-  return type != config.json().end() && type->is_string() ? type->get<std::string>() : "";
+  const Json& json = json_of(config);
+  const auto type = json.find("model_type");
+  return type != json.end() && type->is_string() ? type->get<std::string>() : "";
 }
 
 // Where no file names the class of the tokenizer, it is that of the model: it decides what a model is given besides

@@ -74,26 +74,5 @@ TEST(QuantizedLinear, ARowOfZerosGivesTheBias) {
   EXPECT_EQ(wide(quantized_linear(w, zero, {})), std::vector<double>(3, 0.0));
 }
 
-// Each byte is a step of its row's scale: the rounded weight is within half a step of the weight.
-TEST(PackedMatrix, HoldsTheRowsWithinHalfAStep) {
-  const Tensor w = wave({7, 40}, 2) * 3;
-  const PackedMatrix packed = pack_matrix(w, "int8_channel");
-  EXPECT_EQ(packed.bytes.dtype(), DType::kUInt8);
-  EXPECT_EQ(packed.bytes.shape(), w.shape());
-  const auto exact = wide(w), found = wide(dequantised(packed)), scales = wide(packed.scales);
-  for (size_t i = 0; i < exact.size(); ++i) EXPECT_LE(std::abs(found[i] - exact[i]), 0.501 * scales[i / 40]) << i;
-  EXPECT_THROW(pack_matrix(w, "q4_k"), Error);
-}
-
-TEST(PackedMatrix, MultipliesAsTheDequantisedMatrix) {
-  const Tensor x = wave({3, 5, 40}, 1), w = wave({7, 40}, 2), bias = wave({7}, 3);
-  const PackedMatrix packed = pack_matrix(w, "int8_channel");
-  const auto expected = wide(linear(x, dequantised(packed), bias));
-  EXPECT_LT(difference(wide(quantized_matmul(x, packed, bias)), expected), 1e-5);
-  EXPECT_LT(difference(wide(quantized_matmul(cast(x, DType::kBFloat16), packed, bias)), expected), 0.01);
-  const Autocast half(DType::kBFloat16);
-  EXPECT_EQ(quantized_matmul(x, packed).dtype(), DType::kBFloat16);
-}
-
 }  // namespace
 }  // namespace transom

@@ -82,6 +82,9 @@ bool claims_composite(const char* op, const transom_value* inputs, size_t inputs
   if (name == "attention" || name == "attention_gradient")
     return claims_attention(name != "attention", inputs, inputs_count, attributes, attributes_count);
   if (name == "scatter") return inputs_count == 3;
+  if (name == "quantized_matmul")
+    return inputs_count >= 3 &&
+           (inputs[0].dtype == TRANSOM_FLOAT32 || is_half(static_cast<transom_dtype>(inputs[0].dtype)));
   if (name == "max_pool" || name == "sum_pool") return inputs_count == 1 && inputs[0].dtype == TRANSOM_FLOAT32;
   static constexpr std::string_view kRowComposites[] = {"linear",
                                                         "quantized_linear",

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "cpu/products/quantized_matmul.h"
+
 namespace transom::cpu {
 bool Node::is_frozen(int32_t value) const {
   const bool flagged = (graph_.values[value].flags & TRANSOM_VALUE_FROZEN) != 0;
@@ -49,6 +51,7 @@ const KernelTable& kernel_table() {
     add_attention_kernels(made);
     add_attention_gradient_kernels(made);
     add_quantized_kernels(made);
+    add_code_kernels(made);
     add_convolution_kernels(made);
     add_pooling_kernels(made);
     return made;

@@ -18,6 +18,7 @@
 #include "models/loading/load_changed.h"
 #include "models/loading/lora.h"
 #include "models/loading/other_formats.h"
+#include "models/loading/packed_weights.h"
 #include "models/precision.h"
 #include "nn/weight.h"
 #include "transom/hub.h"
@@ -123,7 +124,7 @@ class Source : public ParameterSource {
 
   std::shared_ptr<Parameter> parameter(const std::string& name, const Shape& shape, const Initial& initial) override {
     auto parameter = loaded(name, {dtype_, shape}, initial);
-    parameter->value.set_requires_grad();
+    if (!parameter->packed) parameter->value.set_requires_grad();
     parameters.push_back(parameter);
     return parameter;
   }
@@ -138,7 +139,7 @@ class Source : public ParameterSource {
   bool holds(const std::string& name) const override {
     if (!checkpoint_) return false;
     for (const std::string& candidate : candidates(name))
-      if (checkpoint_->find(candidate)) return true;
+      if (checkpoint_->find(candidate) || checkpoint_->find_compressed(candidate)) return true;
     return false;
   }
 
@@ -151,6 +152,8 @@ class Source : public ParameterSource {
            checkpoint_->tensors().empty() ? "none" : quoted(checkpoint_->tensors()[0].first) + " ...");
     for (const auto& [name, view] : checkpoint_->tensors())
       if (!used_.contains(name) && !is_buffer(name)) report.unexpected.push_back(name);
+    for (const auto& [name, weight] : checkpoint_->compressed())
+      if (!used_.contains(name)) report.unexpected.push_back(name);
   }
 
   std::vector<std::shared_ptr<Parameter>> parameters, buffers;
@@ -161,6 +164,10 @@ class Source : public ParameterSource {
     const Shape& shape = type.shape;
     check_size(name, type);
     auto parameter = std::make_shared<Parameter>(Parameter{name, {}});
+    if (const CompressedWeight* weight = find_compressed(name)) {
+      load_compressed(*weight, type, *parameter);
+      return parameter;
+    }
     if (const TensorView* view = find(name)) {
       if (view->shape == shape) parameter->value = from_view(*view, type.dtype);
       else if (options_.ignore_mismatched_sizes) report.mismatched.push_back(name);
@@ -174,6 +181,35 @@ class Source : public ParameterSource {
     }
     if (!parameter->value.defined()) parameter->value = fresh(type, initial);
     return parameter;
+  }
+
+  // Codes stay codes, unless the options or the size of their groups want plain numbers.
+  void load_compressed(const CompressedWeight& weight, const Type& type, Parameter& parameter) {
+    const BlockLayout& layout = weight.matrix->layout();
+    Shape shape{layout.rows, layout.depth};
+    if (weight.transposed) std::swap(shape[0], shape[1]);
+    if (shape != type.shape) {
+      if (!options_.ignore_mismatched_sizes)
+        fail("{}: the compressed weight {} has shape {}, the model that config.json describes needs {}",
+             checkpoint_->where(), quoted(parameter.name), to_string(shape), to_string(type.shape));
+      report.mismatched.push_back(parameter.name);
+      parameter.value = fresh(type, Initial::normal(0.02));
+      return;
+    }
+    if (options_.quantization != "decompressed")
+      if (std::optional<PackedMatrix> packed = packed_matrix(*weight.matrix)) {
+        if (options_.quantization == "int8_activations" || options_.quantization == "int8")
+          packed->activations = rounded_activations(layout);
+        else if (options_.quantization == "fast_activations") packed->activations = fast_activations(layout);
+        parameter.packed = std::make_shared<const PackedMatrix>(*std::move(packed));
+        return;
+      }
+    Tensor value = from_view(dequantised_view(*weight.matrix), type.dtype);
+    if (weight.transposed) {
+      value = permute(value, {1, 0});
+      eval({value});
+    }
+    parameter.value = value;
   }
 
   // What a configuration claims is checked before memory is taken for it.
@@ -210,6 +246,16 @@ class Source : public ParameterSource {
       if (const TensorView* view = checkpoint_->find(candidate)) {
         used_.insert(candidate);
         return view;
+      }
+    return nullptr;
+  }
+
+  const CompressedWeight* find_compressed(const std::string& name) {
+    if (!checkpoint_ || checkpoint_->compressed().empty()) return nullptr;
+    for (const std::string& candidate : candidates(name))
+      if (const CompressedWeight* weight = checkpoint_->find_compressed(candidate)) {
+        used_.insert(candidate);
+        return weight;
       }
     return nullptr;
   }
@@ -284,6 +330,17 @@ void apply_labels(Config& config, const LoadOptions& options) {
 
 }  // namespace
 
+namespace {
+
+void pack_by_row(Parameter& weight) {
+  const bool transposed = weight.use == Parameter::Use::kTransposedLinear;
+  weight.packed =
+      std::make_shared<const PackedMatrix>(packed_by_row(transposed ? permute(weight.value, {1, 0}) : weight.value));
+  weight.value = {};
+}
+
+}  // namespace
+
 class ModelLoader {
  public:
   // `folder` is empty for a new model.
@@ -293,6 +350,8 @@ class ModelLoader {
     if (!same_labels || !options.problem_type.empty()) apply_labels(config, options);
     const Choice choice = choose(config, options.task);
     set_field(config, "architectures", Json::array({choice.architecture->name}));
+    // The model is saved without.
+    if (config.has("quantization_config")) set_field(config, "quantization_config", nullptr);
     const DType dtype = weight_dtype(options, config, checkpoint);
     check_quantization(options.quantization, "LoadOptions::quantization");
     Source source(checkpoint, *choice.family, options, dtype);
@@ -301,9 +360,16 @@ class ModelLoader {
     if (checkpoint && !report) warn_of_missing(source.report, checkpoint->where());  // who asks for it, says it
     model->precision_ = {.dtype = dtype, .int8 = options.quantization == "int8"};
     for (const auto& parameter : source.parameters) {
-      const bool packs = options.quantization == "int8_channel" && parameter->use != Parameter::Use::kOther;
-      if (packs) pack(*parameter, options.quantization);
-      (packs ? model->frozen_ : model->parameters_).push_back(parameter);
+      const bool linear = parameter->use != Parameter::Use::kOther;
+      if (!parameter->packed && options.quantization == "int8_channel" && linear) pack_by_row(*parameter);
+      // Who asks for the numbers gets them; embeddings and heads compute from the codes.
+      if (parameter->packed && !linear) {
+        PackedMatrix table = *parameter->packed;
+        table.activations = rounded_head_activations(table.activations);
+        parameter->packed = std::make_shared<const PackedMatrix>(std::move(table));
+        parameter->value = unpacked(*parameter, dtype);
+      }
+      (parameter->packed ? model->frozen_ : model->parameters_).push_back(parameter);
     }
     model->buffers_ = std::move(source.buffers);
     if (auto* writer = dynamic_cast<GenerativeModel*>(model.get()))

@@ -91,7 +91,7 @@ LoadOptions load_options(const TrainArguments& arguments, const std::string& tas
           .ignore_mismatched_sizes = arguments.script.ignore_mismatched_sizes,
           .seed = static_cast<uint64_t>(arguments.training.seed),
           .dtype = arguments.training.do_train ? "float32" : arguments.script.dtype,
-          .quantization = arguments.script.quantization,
+          .quantization = arguments.training.do_train ? "decompressed" : arguments.script.quantization,
           .keep_adapters = true};
 }
 

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// quantized_matmul from the codes themselves: inputs in 8 bits are multiplied with codes; inputs of f32 with numbers
+// that are unpacked once for all rows of x. A row of x gives the same bits whatever other rows there are.
+#include "cpu/products/quantized_matmul.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "cpu/device/threads.h"
+#include "cpu/kernels/scratch.h"
+#include "cpu/kernels/widening.h"
+#include "cpu/vector/code_products.h"
+
+namespace transom::cpu {
+namespace {
+
+constexpr int64_t kLanes = 16, kInputs = 32, kRowsTogether = 64;
+
+std::string_view activations_of(const Node& node) {
+  const transom_node& source = node.source();
+  for (size_t i = 0; i < source.attributes_count; ++i)
+    if (std::string_view(source.attributes[i].name) == "activations" && source.attributes[i].string_value)
+      return source.attributes[i].string_value;
+  return "float32";
+}
+
+struct CodePlan {
+  int64_t m, n, k, group, blocks, groups, panels;
+  int bits;
+  bool minima, values, bias, half_scales, rounds, by_row;
+  int64_t pieces;  // rows of integers for a row of x
+  transom_dtype dtype;
+
+  explicit CodePlan(const Node& node) {
+    const Type& in = node.input(0);
+    dtype = in.dtype;
+    bits = static_cast<int>(node.integer("bits"));
+    n = node.integer("rows"), k = node.integer("depth"), group = node.integer("group");
+    m = product(in.shape, 0, in.rank() - 1);
+    minima = node.integer("minima") != 0, values = node.integer("values") != 0, bias = node.integer("bias") != 0;
+    const std::string_view activations = activations_of(node);
+    by_row = activations == "int8_token", rounds = activations != "float32" && !values;
+    pieces = activations == "int16" ? 2 : 1;
+    half_scales = node.input(2).dtype == TRANSOM_FLOAT16;
+    blocks = (k + kInputs - 1) / kInputs, groups = (k + group - 1) / group, panels = (n + kLanes - 1) / kLanes;
+  }
+
+  CodePanel panel(const Arguments& arguments, int64_t index) const {
+    const int64_t code_bytes = blocks * (bits == 8 ? 512 : 256), scale_bytes = groups * kLanes * (half_scales ? 2 : 4);
+    size_t next = 3;
+    const std::byte* least = minima ? arguments.inputs[next++] + index * scale_bytes : nullptr;
+    const float* table = values ? arguments.input<float>(next++) : nullptr;
+    return {.codes = arguments.input<uint8_t>(1) + index * code_bytes,
+            .scales = arguments.inputs[2] + index * scale_bytes,
+            .minima = least,
+            .values = table,
+            .bits = bits,
+            .half = half_scales,
+            .blocks = static_cast<size_t>(blocks),
+            .group = static_cast<size_t>(group)};
+  }
+
+  // x in f32, rounded x, scales and sums.
+  size_t wide_bytes() const {
+    return dtype == TRANSOM_FLOAT32 ? 0 : aligned(static_cast<size_t>(m * k) * sizeof(float));
+  }
+  size_t integer_bytes() const { return rounds ? aligned(static_cast<size_t>(pieces * m * blocks * kInputs)) : 0; }
+  size_t scale_bytes() const { return rounds ? aligned(static_cast<size_t>(pieces * m * blocks) * sizeof(float)) : 0; }
+  size_t sum_bytes() const {
+    return rounds ? aligned(static_cast<size_t>(pieces * m * blocks * 2) * sizeof(int32_t)) : 0;
+  }
+  size_t scratch_bytes() const { return wide_bytes() + integer_bytes() + scale_bytes() + sum_bytes(); }
+
+  void run(const Arguments& arguments) const {
+    const CodeProducts& kernels = code_products();
+    std::byte* next = arguments.scratch;
+    const float* x = arguments.input<float>(0);
+    if (dtype != TRANSOM_FLOAT32) {
+      widen(dtype, arguments.inputs[0], reinterpret_cast<float*>(next), m * k);
+      x = reinterpret_cast<float*>(next);
+    }
+    next += wide_bytes();
+    auto* integers = reinterpret_cast<int8_t*>(next);
+    auto* scales = reinterpret_cast<float*>(next + integer_bytes());
+    auto* sums = reinterpret_cast<int32_t*>(next + integer_bytes() + scale_bytes());
+    if (rounds)
+      parallel_ranges(m, std::max<int64_t>((1 << 14) / k, 1), [&](int64_t begin, int64_t end) {
+        for (int64_t row = begin; row < end; ++row)
+          round_row(kernels, x + row * k, row * pieces, integers, scales, sums);
+      });
+    const RoundedInputs inputs{integers, scales, sums, static_cast<size_t>(blocks)};
+    const int64_t work = k * std::max<int64_t>(m, 1) * kLanes;  // of a panel
+    parallel_ranges(panels, std::max<int64_t>((1 << 16) / work, 1), [&](int64_t begin, int64_t end) {
+      const int64_t together = std::min(m, kRowsTogether);
+      Scratch scratch(Scratch::bytes_of<float>(rounds ? 0 : blocks * kInputs * kLanes) +
+                      Scratch::bytes_of<float>(pieces * together * kLanes));
+      auto* numbers = scratch.take<float>(rounds ? 0 : blocks * kInputs * kLanes);
+      auto* y = scratch.take<float>(pieces * together * kLanes);
+      for (int64_t index = begin; index < end; ++index) {
+        const CodePanel codes = panel(arguments, index);
+        if (!rounds) kernels.unpack(numbers, codes);
+        for (int64_t row = 0; row < m; row += together) {
+          const int64_t count = std::min(together, m - row);
+          if (rounds) {
+            const int64_t first = row * pieces;
+            const RoundedInputs some{inputs.integers + first * blocks * kInputs, inputs.scales + first * blocks,
+                                     inputs.sums + first * blocks * 2, inputs.blocks};
+            kernels.multiply_rounded(y, some, codes, static_cast<size_t>(count * pieces));
+            if (pieces == 2)
+              for (int64_t i = 0; i < count; ++i)
+                for (int64_t j = 0; j < kLanes; ++j)
+                  y[i * kLanes + j] = y[2 * i * kLanes + j] + y[(2 * i + 1) * kLanes + j];
+          } else {
+            kernels.multiply(y, x + row * k, static_cast<size_t>(k), numbers, static_cast<size_t>(count),
+                             static_cast<size_t>(k));
+          }
+          store(arguments, y, row, count, index);
+        }
+      }
+    });
+  }
+
+  // Row `to` of the integers; where there are two pieces, what is left goes into the next one.
+  void round_row(const CodeProducts& kernels, const float* x, int64_t to, int8_t* integers, float* scales,
+                 int32_t* sums) const {
+    const auto piece = [&](const float* from, int64_t row) {
+      kernels.round(integers + row * blocks * kInputs, scales + row * blocks, sums + row * blocks * 2, from,
+                    static_cast<size_t>(k), static_cast<size_t>(blocks), by_row);
+    };
+    piece(x, to);
+    if (pieces == 1) return;
+    Scratch scratch(Scratch::bytes_of<float>(k));
+    auto* left = scratch.take<float>(k);
+    for (int64_t i = 0; i < k; ++i)
+      left[i] = x[i] - scales[to * blocks + i / kInputs] * static_cast<float>(integers[to * blocks * kInputs + i]);
+    piece(left, to + 1);
+  }
+
+  void store(const Arguments& arguments, float* y, int64_t row, int64_t count, int64_t index) const {
+    const int64_t first = index * kLanes, width = std::min(kLanes, n - first);
+    float added[kLanes] = {};
+    const size_t place = 3u + minima + values;
+    if (bias && dtype == TRANSOM_FLOAT32) std::copy_n(arguments.input<float>(place) + first, width, added);
+    else if (bias)
+      load_function(dtype)(added, arguments.inputs[place] + first * 2, nullptr, nullptr, static_cast<size_t>(width));
+    for (int64_t i = 0; i < count; ++i) {
+      float* from = y + i * kLanes;
+      if (bias)
+        for (int64_t j = 0; j < width; ++j) from[j] += added[j];
+      const int64_t at = (row + i) * n + first;
+      if (dtype == TRANSOM_FLOAT32) std::copy_n(from, width, arguments.output<float>() + at);
+      else store_function(dtype)(arguments.outputs[0] + at * 2, from, nullptr, nullptr, static_cast<size_t>(width));
+    }
+  }
+};
+
+Kernel make_quantized_matmul(const Node& node) {
+  auto plan = std::make_shared<const CodePlan>(node);
+  if (plan->m * plan->n == 0) return {"nothing", [](const Arguments&) {}};
+  return {fmt::format("codes of {} bits, {}, {}", plan->bits, plan->rounds ? "inputs of 8 bits" : "unpacked",
+                      code_products().name),
+          [plan](const Arguments& arguments) { plan->run(arguments); }, plan->scratch_bytes()};
+}
+
+}  // namespace
+
+void add_code_kernels(KernelTable& table) { table["quantized_matmul"] = make_quantized_matmul; }
+
+}  // namespace transom::cpu

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cpu/kernels/kernel.h"
+
+namespace transom::cpu {
+
+// Products with packed matrices of codes.
+void add_code_kernels(KernelTable& table);
+
+}  // namespace transom::cpu

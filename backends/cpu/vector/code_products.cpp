@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+// A lane is an output: the four bytes of a lane are four inputs of its row, which one instruction (VNNI) or two
+// multiply with four inputs that all lanes share. Nothing is added across lanes. Codes are unsigned; what they have too
+// much (8 or 128 for each input) comes off by the sums of the inputs.
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#include "cpu/vector/code_products.h"
+#include "cpu/vector/half.h"
+#include "cpu/vector/level.h"
+
+namespace transom::cpu::TRANSOM_LEVEL {
+namespace {
+
+constexpr size_t kLaneCount = 16;
+typedef int32_t Quad __attribute__((aligned(1), may_alias));  // four integers of the inputs
+
+#if defined(__AVX512BW__)
+constexpr size_t kParts = 1, kWidth = 16;
+typedef __m512i Ints;
+typedef __m512 Floats;
+inline Ints load_bytes(const uint8_t* at) { return _mm512_loadu_si512(at); }
+inline Ints nibble_mask() { return _mm512_set1_epi8(15); }
+inline Ints low(Ints v) { return _mm512_and_si512(v, nibble_mask()); }
+inline Ints high(Ints v) { return _mm512_and_si512(_mm512_srli_epi16(v, 4), nibble_mask()); }
+inline Ints all(int32_t v) { return _mm512_set1_epi32(v); }
+inline Ints add(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
+inline Floats zeros() { return _mm512_setzero_ps(); }
+inline Floats all_float(float v) { return _mm512_set1_ps(v); }
+inline Floats to_floats(Ints v) { return _mm512_cvtepi32_ps(v); }
+inline Floats multiply_add(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
+inline Floats times(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
+inline Floats load_floats(const float* at) { return _mm512_loadu_ps(at); }
+inline void store_floats(float* at, Floats v) { _mm512_storeu_ps(at, v); }
+inline Floats load_halves(const uint16_t* at) {
+  return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)));
+}
+inline Ints byte_of(Ints v, int j) {
+  return _mm512_and_si512(_mm512_srli_epi32(v, static_cast<unsigned>(8 * j)), _mm512_set1_epi32(255));
+}
+inline Floats look_up(const float* table, Ints index) { return _mm512_i32gather_ps(index, table, 4); }
+#if defined(__AVX512VNNI__)
+inline Ints add_products(Ints sums, Ints codes, Ints x) { return _mm512_dpbusd_epi32(sums, codes, x); }
+inline Ints add_nibble_products(Ints sums, Ints codes, Ints x) { return _mm512_dpbusd_epi32(sums, codes, x); }
+#else
+// Even and odd bytes apart, since pairs of products of bytes need 17 bits.
+inline Ints add_products(Ints sums, Ints codes, Ints x) {
+  const Ints even = _mm512_and_si512(codes, _mm512_set1_epi16(255)), odd = _mm512_srli_epi16(codes, 8);
+  const Ints x_even = _mm512_srai_epi16(_mm512_slli_epi16(x, 8), 8), x_odd = _mm512_srai_epi16(x, 8);
+  return add(sums, add(_mm512_madd_epi16(even, x_even), _mm512_madd_epi16(odd, x_odd)));
+}
+inline Ints add_nibble_products(Ints sums, Ints codes, Ints x) {
+  return add(sums, _mm512_madd_epi16(_mm512_maddubs_epi16(codes, x), _mm512_set1_epi16(1)));
+}
+#endif
+#elif defined(__AVX2__)
+constexpr size_t kParts = 2, kWidth = 8;
+typedef __m256i Ints;
+typedef __m256 Floats;
+inline Ints load_bytes(const uint8_t* at) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)); }
+inline Ints nibble_mask() { return _mm256_set1_epi8(15); }
+inline Ints low(Ints v) { return _mm256_and_si256(v, nibble_mask()); }
+inline Ints high(Ints v) { return _mm256_and_si256(_mm256_srli_epi16(v, 4), nibble_mask()); }
+inline Ints all(int32_t v) { return _mm256_set1_epi32(v); }
+inline Ints add(Ints a, Ints b) { return _mm256_add_epi32(a, b); }
+inline Floats zeros() { return _mm256_setzero_ps(); }
+inline Floats all_float(float v) { return _mm256_set1_ps(v); }
+inline Floats to_floats(Ints v) { return _mm256_cvtepi32_ps(v); }
+inline Floats multiply_add(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
+inline Floats times(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
+inline Floats load_floats(const float* at) { return _mm256_loadu_ps(at); }
+inline void store_floats(float* at, Floats v) { _mm256_storeu_ps(at, v); }
+inline Floats load_halves(const uint16_t* at) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at)));
+}
+inline Ints byte_of(Ints v, int j) { return _mm256_and_si256(_mm256_srli_epi32(v, 8 * j), _mm256_set1_epi32(255)); }
+inline Floats look_up(const float* table, Ints index) { return _mm256_i32gather_ps(table, index, 4); }
+#if defined(__AVXVNNI__)
+inline Ints add_products(Ints sums, Ints codes, Ints x) { return _mm256_dpbusd_avx_epi32(sums, codes, x); }
+inline Ints add_nibble_products(Ints sums, Ints codes, Ints x) { return _mm256_dpbusd_avx_epi32(sums, codes, x); }
+#else
+inline Ints add_products(Ints sums, Ints codes, Ints x) {
+  const Ints even = _mm256_and_si256(codes, _mm256_set1_epi16(255)), odd = _mm256_srli_epi16(codes, 8);
+  const Ints x_even = _mm256_srai_epi16(_mm256_slli_epi16(x, 8), 8), x_odd = _mm256_srai_epi16(x, 8);
+  return add(sums, add(_mm256_madd_epi16(even, x_even), _mm256_madd_epi16(odd, x_odd)));
+}
+inline Ints add_nibble_products(Ints sums, Ints codes, Ints x) {
+  return add(sums, _mm256_madd_epi16(_mm256_maddubs_epi16(codes, x), _mm256_set1_epi16(1)));
+}
+#endif
+#else
+constexpr size_t kParts = 4, kWidth = 4;
+struct Ints {
+  int32_t lanes[kWidth];
+};
+struct Floats {
+  float lanes[kWidth];
+};
+template <typename To, typename Function>
+inline To each(Function function) {
+  To made;
+  for (size_t i = 0; i < kWidth; ++i) made.lanes[i] = function(i);
+  return made;
+}
+inline Ints load_bytes(const uint8_t* at) {
+  return each<Ints>([&](size_t i) { return reinterpret_cast<const Quad*>(at)[i]; });
+}
+inline Ints low(Ints v) {
+  return each<Ints>([&](size_t i) { return v.lanes[i] & 0x0F0F0F0F; });
+}
+inline Ints high(Ints v) {
+  return each<Ints>([&](size_t i) { return v.lanes[i] >> 4 & 0x0F0F0F0F; });
+}
+inline Ints all(int32_t v) {
+  return each<Ints>([&](size_t) { return v; });
+}
+inline Ints add(Ints a, Ints b) {
+  return each<Ints>([&](size_t i) { return a.lanes[i] + b.lanes[i]; });
+}
+inline Floats zeros() {
+  return each<Floats>([](size_t) { return 0.0f; });
+}
+inline Floats all_float(float v) {
+  return each<Floats>([&](size_t) { return v; });
+}
+inline Floats to_floats(Ints v) {
+  return each<Floats>([&](size_t i) { return static_cast<float>(v.lanes[i]); });
+}
+inline Floats multiply_add(Floats a, Floats b, Floats c) {
+  return each<Floats>([&](size_t i) { return a.lanes[i] * b.lanes[i] + c.lanes[i]; });
+}
+inline Floats times(Floats a, Floats b) {
+  return each<Floats>([&](size_t i) { return a.lanes[i] * b.lanes[i]; });
+}
+inline Floats load_floats(const float* at) {
+  return each<Floats>([&](size_t i) { return at[i]; });
+}
+inline void store_floats(float* at, Floats v) {
+  for (size_t i = 0; i < kWidth; ++i) at[i] = v.lanes[i];
+}
+inline Floats load_halves(const uint16_t* at) {
+  return each<Floats>([&](size_t i) { return f16_to_float(at[i]); });
+}
+inline Ints byte_of(Ints v, int j) {
+  return each<Ints>([&](size_t i) { return v.lanes[i] >> (8 * j) & 255; });
+}
+inline Floats look_up(const float* table, Ints index) {
+  return each<Floats>([&](size_t i) { return table[index.lanes[i]]; });
+}
+inline Ints add_products(Ints sums, Ints codes, Ints x) {
+  return each<Ints>([&](size_t i) {
+    int32_t sum = sums.lanes[i];
+    for (int j = 0; j < 4; ++j) sum += (codes.lanes[i] >> (8 * j) & 255) * static_cast<int8_t>(x.lanes[i] >> (8 * j));
+    return sum;
+  });
+}
+inline Ints add_nibble_products(Ints sums, Ints codes, Ints x) { return add_products(sums, codes, x); }
+#endif
+
+// 16 scales, or minima, of group g; the part of them that one register holds.
+inline Floats load_scales(const void* scales, bool half, size_t g, size_t part) {
+  const size_t at = g * kLaneCount + part * kWidth;
+  return half ? load_halves(static_cast<const uint16_t*>(scales) + at)
+              : load_floats(static_cast<const float*>(scales) + at);
+}
+
+// ---- numbers
+
+void unpack(float* numbers, const CodePanel& p) {
+  const size_t steps = p.bits == 8 ? 8 : 4;
+  const float zero = p.minima || p.values ? 0.0f : p.bits == 8 ? -128.0f : -8.0f;
+  for (size_t b = 0; b < p.blocks; ++b)
+    for (size_t part = 0; part < kParts; ++part)
+      for (size_t half_block = 0; half_block < 2; ++half_block) {
+        const size_t g = (b * 32 + half_block * 16) / p.group;
+        const Floats scale = load_scales(p.scales, p.half, g, part),
+                     least = p.minima ? load_scales(p.minima, p.half, g, part) : times(scale, all_float(zero));
+        for (size_t s = 0; s < 4; ++s) {
+          const size_t step = p.bits == 8 ? half_block * 4 + s : s;
+          Ints codes = load_bytes(p.codes + (b * steps + step) * 64 + part * kWidth * 4);
+          if (p.bits == 4) codes = half_block ? high(codes) : low(codes);
+          for (int j = 0; j < 4; ++j) {
+            const Ints code = byte_of(codes, j);
+            const Floats number =
+                p.values ? times(look_up(p.values, code), scale) : multiply_add(to_floats(code), scale, least);
+            store_floats(
+                numbers + (b * 32 + half_block * 16 + s * 4 + static_cast<size_t>(j)) * kLaneCount + part * kWidth,
+                number);
+          }
+        }
+      }
+}
+
+template <size_t M>
+void multiply_rows(float* y, const float* x, size_t x_stride, const float* numbers, size_t depth) {
+  for (size_t part = 0; part < kParts; ++part) {
+    Floats sums[M];
+    TRANSOM_UNROLL
+    for (size_t m = 0; m < M; ++m) sums[m] = zeros();
+    for (size_t k = 0; k < depth; ++k) {
+      const Floats column = load_floats(numbers + k * kLaneCount + part * kWidth);
+      TRANSOM_UNROLL
+      for (size_t m = 0; m < M; ++m) sums[m] = multiply_add(column, all_float(x[m * x_stride + k]), sums[m]);
+    }
+    TRANSOM_UNROLL
+    for (size_t m = 0; m < M; ++m) store_floats(y + m * kLaneCount + part * kWidth, sums[m]);
+  }
+}
+
+void multiply(float* y, const float* x, size_t x_stride, const float* numbers, size_t m, size_t depth) {
+  size_t i = 0;
+  for (; i + 8 <= m; i += 8) multiply_rows<8>(y + i * kLaneCount, x + i * x_stride, x_stride, numbers, depth);
+  for (; i < m; ++i) multiply_rows<1>(y + i * kLaneCount, x + i * x_stride, x_stride, numbers, depth);
+}
+
+// ---- integers
+
+template <int kBits, bool kSmallGroups, bool kMinima, size_t M>
+void rounded_rows(float* y, const RoundedInputs& x, const CodePanel& p, size_t row) {
+  constexpr size_t kSteps = kBits == 8 ? 8 : 4;
+  constexpr int32_t kSurplus = kMinima ? 0 : kBits == 8 ? 128 : 8;
+  const int8_t* integers = x.integers + row * x.blocks * 32;
+  const float* x_scales = x.scales + row * x.blocks;
+  const int32_t* x_sums = x.sums + row * x.blocks * 2;
+  const size_t per_group = p.group / 32;
+  for (size_t part = 0; part < kParts; ++part) {
+    Floats totals[M];
+    TRANSOM_UNROLL
+    for (size_t m = 0; m < M; ++m) totals[m] = zeros();
+    size_t g = 0, left = per_group;
+    for (size_t b = 0; b < p.blocks; ++b) {
+      Ints first[M], second[M];  // of 16 inputs each where groups are so small, else all of it in the first
+      TRANSOM_UNROLL
+      for (size_t m = 0; m < M; ++m) {
+        const int32_t* sums = x_sums + (m * x.blocks + b) * 2;
+        first[m] = all(-kSurplus * (kSmallGroups ? sums[0] : sums[0] + sums[1]));
+        second[m] = all(kSmallGroups ? -kSurplus * sums[1] : 0);
+      }
+      const uint8_t* codes = p.codes + b * kSteps * 64 + part * kWidth * 4;
+      TRANSOM_UNROLL
+      for (size_t s = 0; s < 4; ++s) {
+        Ints a, c;
+        if constexpr (kBits == 8) {
+          a = load_bytes(codes + s * 64), c = load_bytes(codes + (s + 4) * 64);
+        } else {
+          const Ints both = load_bytes(codes + s * 64);
+          a = low(both), c = high(both);
+        }
+        TRANSOM_UNROLL
+        for (size_t m = 0; m < M; ++m) {
+          const Quad* quads = reinterpret_cast<const Quad*>(integers + (m * x.blocks + b) * 32);
+          if constexpr (kBits == 8) {
+            first[m] = add_products(first[m], a, all(quads[s]));
+            (kSmallGroups ? second : first)[m] = add_products((kSmallGroups ? second : first)[m], c, all(quads[s + 4]));
+          } else {
+            first[m] = add_nibble_products(first[m], a, all(quads[s]));
+            (kSmallGroups ? second : first)[m] =
+                add_nibble_products((kSmallGroups ? second : first)[m], c, all(quads[s + 4]));
+          }
+        }
+      }
+      const size_t group = kSmallGroups ? 2 * b : g;
+      const Floats scale = load_scales(p.scales, p.half, group, part);
+      const Floats next_scale = kSmallGroups ? load_scales(p.scales, p.half, group + 1, part) : scale;
+      const Floats least = kMinima ? load_scales(p.minima, p.half, group, part) : scale;
+      const Floats next_least = kMinima && kSmallGroups ? load_scales(p.minima, p.half, group + 1, part) : scale;
+      TRANSOM_UNROLL
+      for (size_t m = 0; m < M; ++m) {
+        const float x_scale = x_scales[m * x.blocks + b];
+        const int32_t* sums = x_sums + (m * x.blocks + b) * 2;
+        totals[m] = multiply_add(to_floats(first[m]), times(scale, all_float(x_scale)), totals[m]);
+        if constexpr (kSmallGroups)
+          totals[m] = multiply_add(to_floats(second[m]), times(next_scale, all_float(x_scale)), totals[m]);
+        if constexpr (kMinima) {
+          const int32_t sum = kSmallGroups ? sums[0] : sums[0] + sums[1];
+          totals[m] = multiply_add(least, all_float(x_scale * static_cast<float>(sum)), totals[m]);
+          if constexpr (kSmallGroups)
+            totals[m] = multiply_add(next_least, all_float(x_scale * static_cast<float>(sums[1])), totals[m]);
+        }
+      }
+      if (!kSmallGroups && --left == 0) ++g, left = per_group;
+    }
+    TRANSOM_UNROLL
+    for (size_t m = 0; m < M; ++m) store_floats(y + m * kLaneCount + part * kWidth, totals[m]);
+  }
+}
+
+template <int kBits, bool kSmallGroups, bool kMinima>
+void all_rounded_rows(float* y, const RoundedInputs& x, const CodePanel& p, size_t m) {
+  size_t i = 0;
+  for (; i + 4 <= m; i += 4) rounded_rows<kBits, kSmallGroups, kMinima, 4>(y + i * kLaneCount, x, p, i);
+  for (; i < m; ++i) rounded_rows<kBits, kSmallGroups, kMinima, 1>(y + i * kLaneCount, x, p, i);
+}
+
+void multiply_rounded(float* y, const RoundedInputs& x, const CodePanel& p, size_t m) {
+  if (p.bits == 4) {
+    if (p.group == 16) (p.minima ? all_rounded_rows<4, true, true> : all_rounded_rows<4, true, false>)(y, x, p, m);
+    else (p.minima ? all_rounded_rows<4, false, true> : all_rounded_rows<4, false, false>)(y, x, p, m);
+  } else {
+    if (p.group == 16) (p.minima ? all_rounded_rows<8, true, true> : all_rounded_rows<8, true, false>)(y, x, p, m);
+    else (p.minima ? all_rounded_rows<8, false, true> : all_rounded_rows<8, false, false>)(y, x, p, m);
+  }
+}
+
+// An infinity or a NaN makes the scale one, and with it every product of the block.
+void round_some(int8_t* integers, const float* x, size_t n, float scale) {
+  const float divisor = scale > 0 ? scale : 1.0f;
+  for (size_t i = 0; i < n; ++i) {
+    float step = __builtin_nearbyintf(x[i] / divisor);
+    step = step < 127.0f ? step : 127.0f;
+    step = step > -128.0f ? step : -128.0f;
+    integers[i] = static_cast<int8_t>(step);
+  }
+}
+
+float largest_of(const float* x, size_t n) {
+  float largest = 0, odd = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const float size = x[i] < 0 ? -x[i] : x[i];
+    largest = size > largest ? size : largest;
+    odd += x[i] * 0.0f;  // 0, or NaN for what is not finite
+  }
+  return largest + odd;
+}
+
+void round(int8_t* integers, float* scales, int32_t* sums, const float* x, size_t n, size_t blocks, bool by_row) {
+  const float of_row = by_row ? largest_of(x, n) / 127.5f : 0;
+  for (size_t b = 0; b < blocks; ++b) {
+    const size_t begin = b * 32, count = n > begin ? (n - begin < 32 ? n - begin : 32) : 0;
+    const float scale = by_row ? of_row : largest_of(x + begin, count) * (1 / 127.0f);
+    scales[b] = scale;
+    if (scale == scale) round_some(integers + begin, x + begin, count, scale);
+    else
+      for (size_t i = 0; i < count; ++i) integers[begin + i] = 0;
+    for (size_t i = count; i < 32; ++i) integers[begin + i] = 0;
+    for (size_t half_block = 0; half_block < 2; ++half_block) {
+      int32_t sum = 0;
+      for (size_t i = 0; i < 16; ++i) sum += integers[begin + half_block * 16 + i];
+      sums[2 * b + half_block] = sum;
+    }
+  }
+}
+
+}  // namespace
+
+void fill_code_products(CodeProducts& table) {
+  table.unpack = unpack;
+  table.multiply = multiply;
+  table.multiply_rounded = multiply_rounded;
+  table.round = round;
+}
+
+}  // namespace transom::cpu::TRANSOM_LEVEL

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products with packed matrices of 4- and 8-bit codes (src/ops/packed_matrix.h of the library), 16 outputs at a time.
+// The sources are compiled once for each instruction set; code_products() is the table for the best one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace transom::cpu {
+
+// 16 rows of a packed matrix.
+struct CodePanel {
+  const uint8_t* codes;  // [blocks of 32 inputs, 4 or 8, 16, 4]
+  const void* scales;    // [groups, 16], f16 or f32
+  const void* minima;    // as the scales, or null
+  const float* values;   // [16] or [256], or null
+  int bits;
+  bool half;      // the scales are f16
+  size_t blocks;  // of 32 inputs
+  size_t group;   // inputs: 16, or a multiple of 32
+};
+
+// Inputs as integers: x = scale integers, with a scale for each block of 32.
+struct RoundedInputs {
+  const int8_t* integers;  // [m, blocks, 32]
+  const float* scales;     // [m, blocks]
+  const int32_t* sums;     // [m, blocks, 2], of 16 integers each
+  size_t blocks;
+};
+
+struct CodeProducts {
+  const char* name;
+  // The numbers of the panel, [blocks 32, 16].
+  void (*unpack)(float* numbers, const CodePanel& panel);
+  // y [m, 16] = x [m, depth] numbers; a row's sums are in order of depth, whatever m is.
+  void (*multiply)(float* y, const float* x, size_t x_stride, const float* numbers, size_t m, size_t depth);
+  // y [m, 16] of integers; panels without values. Likewise.
+  void (*multiply_rounded)(float* y, const RoundedInputs& x, const CodePanel& panel, size_t m);
+  // Integers of a row of n numbers, n up to blocks 32: round(x / scale), scale = largest magnitude / 127 of each 32;
+  // or, by_row, of the whole row / 127.5, within -128 to 127.
+  void (*round)(int8_t* integers, float* scales, int32_t* sums, const float* x, size_t n, size_t blocks, bool by_row);
+};
+
+const CodeProducts& code_products();
+
+namespace portable {
+void fill_code_products(CodeProducts& table);
+}
+namespace avx2 {
+void fill_code_products(CodeProducts& table);
+}
+namespace avx2_vnni {
+void fill_code_products(CodeProducts& table);
+}
+namespace avx512 {
+void fill_code_products(CodeProducts& table);
+}
+namespace avx512_vnni {
+void fill_code_products(CodeProducts& table);
+}
+
+}  // namespace transom::cpu

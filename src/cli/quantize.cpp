@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// transom quantize: a model with its linear layers in 4 or 8 bits.
+#include <algorithm>
+#include <cstdio>
+
+#include "base/directories.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/progress.h"
+#include "cli/command.h"
+#include "models/compression/quantize.h"
+#include "transom/tokenizer.h"
+
+namespace transom {
+namespace {
+
+struct Options {
+  std::string model, output;
+  QuantizeOptions how;
+  bool json = false;
+  ModelOptions source;
+};
+
+void print(const QuantizeReport& report, bool as_json) {
+  if (as_json) {
+    Json layers = Json::array();
+    for (const auto& [name, error] : report.layers) layers.push_back({{"layer", name}, {"relative_error", error}});
+    const Json json{{"layers", layers},
+                    {"kept", report.kept},
+                    {"bytes_before", report.bytes_before},
+                    {"bytes_after", report.bytes_after}};
+    std::puts(dump_json(json).c_str());
+    return;
+  }
+  const auto worst = std::max_element(report.layers.begin(), report.layers.end(),
+                                      [](const auto& a, const auto& b) { return a.error < b.error; });
+  double sum = 0;
+  for (const auto& layer : report.layers) sum += layer.error;
+  std::puts(fmt::format("{} layers, relative error {:.4f} in the mean, {:.4f} at most ({})", report.layers.size(),
+                        sum / static_cast<double>(report.layers.size()), worst->error, worst->name)
+                .c_str());
+  std::puts(fmt::format("{:.1f} MB of weights became {:.1f} MB", static_cast<double>(report.bytes_before) / 1e6,
+                        static_cast<double>(report.bytes_after) / 1e6)
+                .c_str());
+  if (!report.kept.empty())
+    std::puts(fmt::format("{} layers stay as they are, since their sizes do not fit: {} ...", report.kept.size(),
+                          report.kept[0])
+                  .c_str());
+}
+
+int quantize(const Options& options) {
+  const std::string model = resolve_model(options.model, options.source.hub());
+  QuantizeOptions how = options.how;
+  std::optional<Progress> bar;
+  how.on_layer = [&](int64_t done, int64_t total, const std::string& layer) {
+    if (!bar) bar.emplace(stderr, "quantize", total, "layer");
+    bar->update(done, {{"layer", layer}});
+  };
+  const QuantizeReport report = quantize_model(model, options.output, how);
+  bar.reset();
+  if (path_exists(std::filesystem::path(model) / "tokenizer_config.json"))
+    Tokenizer::from_pretrained(model).save_pretrained(options.output);
+  print(report, options.json);
+  return 0;
+}
+
+}  // namespace
+
+Command quantize_command() {
+  static Options o;
+  Command command{.name = "quantize",
+                  .help = "Write a model with its linear layers in 4 or 8 bits",
+                  .examples =
+                      "  transom quantize MODEL OUT --bits 4 --group_size 128 --format compressed-tensors\n"
+                      "  transom quantize MODEL OUT --bits 4 --format gptq"};
+  command.options = {{"model", &o.model, kModelHelp, true},
+                     {"output", &o.output, "directory for the model", true},
+                     {"--method", &o.how.method, "rtn: rounding, with scales of the least squared error"},
+                     {"--bits", &o.how.bits, "4 or 8"},
+                     {"--group_size", &o.how.group_size, "inputs that share a scale; -1: a whole row"},
+                     {"--format", &o.how.format, "compressed-tensors, gptq or awq"},
+                     {"--json", &o.json, "print the error of each layer as JSON"}};
+  o.source.add_to(command);
+  command.run = [] { return quantize(o); };
+  return command;
+}
+
+}  // namespace transom

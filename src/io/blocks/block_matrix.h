@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// A matrix of a compressed checkpoint, whichever the format: rows of 4- or 8-bit codes with scales for groups of them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "io/tensor_view.h"
+
+namespace transom {
+
+// Number (n, k), with g = k / group and in f32, each operation rounded:
+//   scale[n, g] (code - 8, or code - 128 for 8 bits)
+//   scale[n, g] code + minimum[n, g]    where there are minima
+//   scale[n, g] values[code]            where there are values
+struct BlockLayout {
+  int64_t rows = 0, depth = 0;
+  int bits = 4;  // 4 or 8
+  int64_t group = 32;
+  bool has_minima = false;
+  DType scale_type = DType::kFloat32;  // f16 where f16 holds the scales, and minima, exactly
+  std::vector<float> values;           // 16 or 256, or none
+  std::vector<int64_t> order;          // column k belongs to input order[k]; empty: to input k
+  bool inputs_by_token = false;        // the checkpoint asks for 8-bit inputs with a scale for each token
+
+  int64_t groups() const { return (depth + group - 1) / group; }
+};
+
+// Rows may be read by several threads at once.
+class BlockMatrix {
+ public:
+  explicit BlockMatrix(BlockLayout layout) : layout_(std::move(layout)) {}
+  virtual ~BlockMatrix();
+  const BlockLayout& layout() const { return layout_; }
+  // codes [depth], scales [groups], and minima [groups] where there are minima.
+  virtual void read_row(int64_t row, uint8_t* codes, float* scales, float* minima) const = 0;
+
+  // The numbers of a row, in the order of the inputs: [depth].
+  void dequantise_row(int64_t row, float* numbers) const;
+
+ private:
+  BlockLayout layout_;
+};
+
+// All rows, f32 [rows, depth], or of `shape` with as many numbers.
+TensorView dequantised_view(const BlockMatrix& matrix, std::vector<int64_t> shape = {});
+
+// The rows of another matrix, in this order.
+std::shared_ptr<const BlockMatrix> rows_of(std::shared_ptr<const BlockMatrix> matrix, std::vector<int64_t> rows);
+
+}  // namespace transom

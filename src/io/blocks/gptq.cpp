@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// GPTQ (Frantar et al., 2022) as AutoGPTQ, GPTQModel and Transformers store it: words of 32 bits along the inputs, zero
+// points along the outputs; and AWQ (Lin et al., 2023) in AutoAWQ's "gemm" layout: words along the outputs.
+#include <algorithm>
+
+#include "base/error.h"
+#include "io/blocks/quantization_config.h"
+#include "io/blocks/quantized_parts.h"
+
+namespace transom {
+namespace {
+
+// Unpacked scales and zero points of groups: [groups, outputs].
+struct Groups {
+  std::vector<float> scales;
+  std::vector<uint8_t> zeros;
+  bool symmetric = true;  // all zero points are half the range
+};
+
+BlockLayout layout_of(int64_t outputs, int64_t inputs, int64_t bits, int64_t group, const Groups& groups,
+                      DType scale_type) {
+  return {.rows = outputs,
+          .depth = inputs,
+          .bits = bits == 8 ? 8 : 4,
+          .group = group,
+          .has_minima = !groups.symmetric,
+          .scale_type = groups.symmetric && scale_type == DType::kFloat16 ? DType::kFloat16 : DType::kFloat32};
+}
+
+// Codes of any of the two layouts; `Codes` gives the one of an output and an input.
+template <typename Codes>
+class WordMatrix : public BlockMatrix {
+ public:
+  WordMatrix(BlockLayout layout, int64_t bits, Groups groups, Codes codes)
+      : BlockMatrix(std::move(layout)), bits_(bits), groups_(std::move(groups)), codes_(std::move(codes)) {}
+
+  void read_row(int64_t row, uint8_t* codes, float* scales, float* minima) const override {
+    const BlockLayout& l = layout();
+    const int shift = l.has_minima ? 0 : (l.bits == 8 ? 128 : 8) - (1 << (bits_ - 1));
+    for (int64_t k = 0; k < l.depth; ++k) {
+      const int64_t input = l.order.empty() ? k : l.order[static_cast<size_t>(k)];
+      codes[k] = static_cast<uint8_t>(codes_(row, input) + shift);
+    }
+    for (int64_t g = 0; g < l.groups(); ++g) {
+      const auto at = static_cast<size_t>(g * l.rows + row);
+      scales[g] = groups_.scales[at];
+      if (minima) minima[g] = -(scales[g] * static_cast<float>(groups_.zeros[at]));
+    }
+  }
+
+ private:
+  int64_t bits_;
+  Groups groups_;
+  Codes codes_;
+};
+
+template <typename Codes>
+std::shared_ptr<const BlockMatrix> word_matrix(BlockLayout layout, int64_t bits, Groups groups, Codes codes) {
+  return std::make_shared<WordMatrix<Codes>>(std::move(layout), bits, std::move(groups), std::move(codes));
+}
+
+// Number `index` of a stream of numbers of `bits` bits in words; some may lie in two words.
+struct BitStream {
+  const uint32_t* words;
+  int64_t stride;  // from word to word
+  uint32_t operator()(int64_t index, int64_t bits) const {
+    const int64_t bit = index * bits, word = bit / 32, within = bit % 32;
+    uint64_t both = words[word * stride];
+    if (within + bits > 32) both |= static_cast<uint64_t>(words[(word + 1) * stride]) << 32;
+    return static_cast<uint32_t>(both >> within) & ((1u << bits) - 1);
+  }
+};
+
+int64_t positive(const Config& config, const char* field, int64_t otherwise) {
+  const int64_t value = config.get_int(field, otherwise);
+  if (value <= 0) fail("{}: {}: expected a number above 0, found {}", config.where(), field, value);
+  return value;
+}
+
+int64_t group_size(const Config& config, int64_t inputs) {
+  const int64_t group = config.get_int("group_size", 128);
+  if (group == -1) return inputs;
+  if (group <= 0) fail("{}: group_size: expected -1 or a number above 0, found {}", config.where(), group);
+  return std::min(group, inputs);
+}
+
+}  // namespace
+
+void read_gptq(const Config& config, Checkpoint& checkpoint) {
+  const int64_t bits = positive(config, "bits", 4);
+  if (bits != 2 && bits != 3 && bits != 4 && bits != 8)
+    fail("{}: bits: 2, 3, 4 and 8 are supported, found {}", config.where(), bits);
+  const std::string format = config.get_string("checkpoint_format", "gptq");
+  if (format != "gptq" && format != "gptq_v2")
+    fail("{}: checkpoint_format {} is not supported; gptq and gptq_v2 are", config.where(), quoted(format));
+  const uint32_t added = format == "gptq" ? 1 : 0, mask = (1u << bits) - 1;
+  for (const std::string& module : modules_with(checkpoint, ".qweight")) {
+    const TensorView packed = take_part(checkpoint, module + ".qweight");
+    expect_part(checkpoint, module + ".qweight", packed, DType::kInt32, {-1, -1});
+    const int64_t inputs = packed.shape[0] * 32 / bits, outputs = packed.shape[1];
+    if (inputs <= 0 || outputs <= 0 || packed.shape[0] * 32 % bits != 0)
+      fail("{}: tensor {}: {} words hold no whole numbers of {} bits", checkpoint.where(), quoted(module + ".qweight"),
+           packed.shape[0], bits);
+    const int64_t group = group_size(config, inputs), count = (inputs + group - 1) / group;
+    const TensorView zeros = take_part(checkpoint, module + ".qzeros"),
+                     scales = take_part(checkpoint, module + ".scales");
+    expect_part(checkpoint, module + ".qzeros", zeros, DType::kInt32, {count, (outputs * bits + 31) / 32});
+    expect_part(checkpoint, module + ".scales", scales, scales.dtype, {count, outputs});
+    Groups groups{.scales = floats_of(scales, checkpoint.where() + ": " + module + ".scales"), .zeros = {}};
+    const std::vector<uint32_t> zero_words = words_of(zeros);
+    groups.zeros.resize(groups.scales.size());
+    for (int64_t g = 0; g < count; ++g)
+      for (int64_t o = 0; o < outputs; ++o) {
+        const BitStream stream{zero_words.data() + g * zeros.shape[1], 1};
+        const uint32_t zero = (stream(o, bits) + added) & mask;
+        groups.zeros[static_cast<size_t>(g * outputs + o)] = static_cast<uint8_t>(zero);
+        groups.symmetric &= zero == 1u << (bits - 1);
+      }
+    BlockLayout layout = layout_of(outputs, inputs, bits, group, groups, scales.dtype);
+    if (const std::optional<TensorView> g_idx = checkpoint.take(module + ".g_idx")) {
+      const std::string name = checkpoint.where() + ": tensor " + quoted(module + ".g_idx");
+      const std::vector<int64_t> of_inputs = integers_of(*g_idx, name);
+      if (static_cast<int64_t>(of_inputs.size()) != inputs)
+        fail("{}: expected {} numbers, found {}", name, inputs, of_inputs.size());
+      layout.order = order_of_groups(of_inputs, group, name);
+    }
+    auto words = std::make_shared<const std::vector<uint32_t>>(words_of(packed));
+    checkpoint.add_compressed(
+        module + ".weight",
+        {word_matrix(std::move(layout), bits, std::move(groups), [words, outputs, bits](int64_t output, int64_t input) {
+          return BitStream{words->data() + output, outputs}(input, bits);
+        })});
+  }
+}
+
+void read_awq(const Config& config, Checkpoint& checkpoint) {
+  const std::string version = config.get_string("version", "gemm");
+  if (version != "gemm" && version != "GEMM")
+    fail("{}: version {} of AWQ is not supported; gemm is", config.where(), quoted(version));
+  if (const int64_t bits = positive(config, "bits", 4); bits != 4)
+    fail("{}: bits: AWQ of 4 bits is supported, found {}", config.where(), bits);
+  // Which nibble of a word holds output 0, 1, ... of its eight.
+  static constexpr int kNibble[8] = {0, 4, 1, 5, 2, 6, 3, 7};
+  for (const std::string& module : modules_with(checkpoint, ".qweight")) {
+    const TensorView packed = take_part(checkpoint, module + ".qweight");
+    expect_part(checkpoint, module + ".qweight", packed, DType::kInt32, {-1, -1});
+    const int64_t inputs = packed.shape[0], row = packed.shape[1], outputs = 8 * row;
+    if (inputs <= 0 || outputs <= 0) fail("{}: tensor {}: is empty", checkpoint.where(), quoted(module + ".qweight"));
+    const int64_t group = group_size(config, inputs), count = (inputs + group - 1) / group;
+    const TensorView scales = take_part(checkpoint, module + ".scales");
+    expect_part(checkpoint, module + ".scales", scales, scales.dtype, {count, outputs});
+    Groups groups{.scales = floats_of(scales, checkpoint.where() + ": " + module + ".scales"), .zeros = {}};
+    groups.zeros.assign(groups.scales.size(), 8);
+    if (const std::optional<TensorView> zeros = checkpoint.take(module + ".qzeros")) {
+      expect_part(checkpoint, module + ".qzeros", *zeros, DType::kInt32, {count, row});
+      const std::vector<uint32_t> words = words_of(*zeros);
+      for (size_t i = 0; i < groups.zeros.size(); ++i) {
+        groups.zeros[i] = words[i / 8] >> (4 * kNibble[i % 8]) & 15;
+        groups.symmetric &= groups.zeros[i] == 8;
+      }
+    }
+    BlockLayout layout = layout_of(outputs, inputs, 4, group, groups, scales.dtype);
+    auto words = std::make_shared<const std::vector<uint32_t>>(words_of(packed));
+    checkpoint.add_compressed(
+        module + ".weight",
+        {word_matrix(std::move(layout), 4, std::move(groups), [words, row](int64_t output, int64_t input) {
+          const uint32_t word = (*words)[static_cast<size_t>(input * row + output / 8)];
+          return word >> (4 * kNibble[output % 8]) & 15;
+        })});
+  }
+}
+
+}  // namespace transom

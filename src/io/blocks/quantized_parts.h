@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the readers of quantised weights share: the tensors that make up one matrix, checked.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "io/checkpoint.h"
+
+namespace transom {
+
+// The names X of all tensors "X" + ending, in order.
+std::vector<std::string> modules_with(const Checkpoint& checkpoint, std::string_view ending);
+
+// Takes the tensor out of the checkpoint; an error that names it where it is missing.
+TensorView take_part(Checkpoint& checkpoint, const std::string& name);
+
+// An error that names the tensor where its type or shape is another; an extent of -1 may be any.
+void expect_part(const Checkpoint& checkpoint, const std::string& name, const TensorView& view, DType dtype,
+                 const std::vector<int64_t>& shape);
+
+// Floating-point values of any type, widened.
+std::vector<float> floats_of(const TensorView& view, const std::string& where);
+// Of i32 or i64.
+std::vector<int64_t> integers_of(const TensorView& view, const std::string& where);
+// The words of an i32 tensor, from any address.
+std::vector<uint32_t> words_of(const TensorView& view);
+
+// The values of f8_e4m3fn by their 256 codes (Micikevicius et al., "FP8 formats for deep learning", 2022): no
+// infinities, NaN for all ones.
+std::vector<float> float8_values();
+
+// For inputs that belong to the groups g_idx [K]: the inputs sorted by their group, or nothing where they are sorted.
+// Groups of another size than `group` (the last may be shorter) are an error.
+std::vector<int64_t> order_of_groups(const std::vector<int64_t>& g_idx, int64_t group, const std::string& where);
+
+}  // namespace transom

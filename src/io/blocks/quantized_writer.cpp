@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "io/blocks/quantized_writer.h"
+
+#include <cstring>
+
+#include "base/error.h"
+#include "base/half.h"
+#include "base/json.h"
+
+namespace transom {
+namespace {
+
+// A tensor of its own memory, filled in afterwards.
+template <typename T>
+std::pair<TensorView, T*> make_tensor(DType dtype, std::vector<int64_t> shape) {
+  size_t count = 1;
+  for (const int64_t extent : shape) count *= static_cast<size_t>(extent);
+  const std::shared_ptr<T[]> values(new T[count]());
+  return {TensorView{dtype, std::move(shape), std::as_bytes(std::span(values.get(), count)), values}, values.get()};
+}
+
+struct Rows {
+  std::vector<uint8_t> codes;  // [rows, depth], counted from 0
+  std::vector<float> scales;   // [rows, groups]
+};
+
+Rows rows_of(const BlockMatrix& matrix) {
+  const BlockLayout& l = matrix.layout();
+  Rows rows{std::vector<uint8_t>(static_cast<size_t>(l.rows * l.depth)),
+            std::vector<float>(static_cast<size_t>(l.rows * l.groups()))};
+  for (int64_t r = 0; r < l.rows; ++r)
+    matrix.read_row(r, rows.codes.data() + r * l.depth, rows.scales.data() + r * l.groups(), nullptr);
+  return rows;
+}
+
+void write_gptq(const BlockLayout& l, const Rows& rows, const std::string& module, NamedViews& tensors) {
+  const int64_t per_word = 32 / l.bits, groups = l.groups();
+  auto [words, word] = make_tensor<uint32_t>(DType::kInt32, {l.depth / per_word, l.rows});
+  for (int64_t r = 0; r < l.rows; ++r)
+    for (int64_t k = 0; k < l.depth; ++k)
+      word[k / per_word * l.rows + r] |= uint32_t{rows.codes[static_cast<size_t>(r * l.depth + k)]}
+                                         << (l.bits * (k % per_word));
+  auto [zeros, zero] = make_tensor<uint32_t>(DType::kInt32, {groups, l.rows / per_word});
+  const uint32_t one_less = (1u << (l.bits - 1)) - 1;  // as version 1 stores zero points
+  for (int64_t i = 0; i < groups * (l.rows / per_word); ++i)
+    for (int64_t j = 0; j < per_word; ++j) zero[i] |= one_less << (l.bits * j);
+  auto [scales, scale] = make_tensor<Float16>(DType::kFloat16, {groups, l.rows});
+  for (int64_t r = 0; r < l.rows; ++r)
+    for (int64_t g = 0; g < groups; ++g)
+      scale[g * l.rows + r] = Float16(rows.scales[static_cast<size_t>(r * groups + g)]);
+  auto [order, place] = make_tensor<int32_t>(DType::kInt32, {l.depth});
+  for (int64_t k = 0; k < l.depth; ++k) place[k] = static_cast<int32_t>(k / l.group);
+  tensors.emplace_back(module + ".qweight", words);
+  tensors.emplace_back(module + ".qzeros", zeros);
+  tensors.emplace_back(module + ".scales", scales);
+  tensors.emplace_back(module + ".g_idx", order);
+}
+
+void write_awq(const BlockLayout& l, const Rows& rows, const std::string& module, NamedViews& tensors) {
+  static constexpr int kNibble[8] = {0, 4, 1, 5, 2, 6, 3, 7};
+  const int64_t row = l.rows / 8, groups = l.groups();
+  auto [words, word] = make_tensor<uint32_t>(DType::kInt32, {l.depth, row});
+  for (int64_t r = 0; r < l.rows; ++r)
+    for (int64_t k = 0; k < l.depth; ++k)
+      word[k * row + r / 8] |= uint32_t{rows.codes[static_cast<size_t>(r * l.depth + k)]} << (4 * kNibble[r % 8]);
+  auto [zeros, zero] = make_tensor<uint32_t>(DType::kInt32, {groups, row});
+  for (int64_t i = 0; i < groups * row; ++i) zero[i] = 0x88888888u;
+  auto [scales, scale] = make_tensor<Float16>(DType::kFloat16, {groups, l.rows});
+  for (int64_t r = 0; r < l.rows; ++r)
+    for (int64_t g = 0; g < groups; ++g)
+      scale[g * l.rows + r] = Float16(rows.scales[static_cast<size_t>(r * groups + g)]);
+  tensors.emplace_back(module + ".qweight", words);
+  tensors.emplace_back(module + ".qzeros", zeros);
+  tensors.emplace_back(module + ".scales", scales);
+}
+
+void write_compressed(const BlockLayout& l, const Rows& rows, const std::string& module, NamedViews& tensors) {
+  const int64_t per_word = 32 / l.bits, row = (l.depth + per_word - 1) / per_word;
+  auto [words, word] = make_tensor<uint32_t>(DType::kInt32, {l.rows, row});
+  for (int64_t r = 0; r < l.rows; ++r)
+    for (int64_t k = 0; k < l.depth; ++k)
+      word[r * row + k / per_word] |= uint32_t{rows.codes[static_cast<size_t>(r * l.depth + k)]}
+                                      << (l.bits * (k % per_word));
+  auto [scales, scale] = make_tensor<Float16>(DType::kFloat16, {l.rows, l.groups()});
+  for (size_t i = 0; i < rows.scales.size(); ++i) scale[i] = Float16(rows.scales[i]);
+  auto [shape, extent] = make_tensor<int64_t>(DType::kInt64, {2});
+  extent[0] = l.rows, extent[1] = l.depth;
+  tensors.emplace_back(module + ".weight_packed", words);
+  tensors.emplace_back(module + ".weight_scale", scales);
+  tensors.emplace_back(module + ".weight_shape", shape);
+}
+
+}  // namespace
+
+QuantizedFormat parse_quantized_format(const std::string& name, const std::string& where) {
+  if (name == "gptq") return QuantizedFormat::kGptq;
+  if (name == "awq") return QuantizedFormat::kAwq;
+  if (name == "compressed-tensors") return QuantizedFormat::kCompressedTensors;
+  fail(ErrorKind::kUsage, "{}: expected gptq, awq or compressed-tensors, found {}", where, quoted(name));
+}
+
+bool can_write_codes(const BlockLayout& l, QuantizedFormat format) {
+  if (l.has_minima || !l.values.empty() || !l.order.empty()) return false;
+  if (format == QuantizedFormat::kAwq) return l.bits == 4 && l.rows % 8 == 0 && l.depth % l.group == 0;
+  const int64_t per_word = 32 / l.bits;
+  if (format == QuantizedFormat::kGptq)
+    return l.depth % per_word == 0 && l.rows % per_word == 0 && l.depth % l.group == 0;
+  return l.depth % l.group == 0;
+}
+
+void write_codes(const BlockMatrix& matrix, QuantizedFormat format, const std::string& module, NamedViews& tensors) {
+  const BlockLayout& l = matrix.layout();
+  if (!can_write_codes(l, format))
+    fail("{}: [{}, {}] in groups of {} does not fit the format", module, l.rows, l.depth, l.group);
+  const Rows rows = rows_of(matrix);
+  if (format == QuantizedFormat::kGptq) write_gptq(l, rows, module, tensors);
+  else if (format == QuantizedFormat::kAwq) write_awq(l, rows, module, tensors);
+  else write_compressed(l, rows, module, tensors);
+}
+
+Json quantization_config_of(QuantizedFormat format, int bits, int64_t group, const std::vector<std::string>& ignored) {
+  if (format == QuantizedFormat::kGptq) {
+    Json config{{"quant_method", "gptq"},  {"bits", bits},          {"group_size", group > 0 ? group : -1},
+                {"desc_act", false},       {"sym", true},           {"checkpoint_format", "gptq"},
+                {"true_sequential", true}, {"static_groups", false}};
+    return config;
+  }
+  if (format == QuantizedFormat::kAwq) {
+    Json config{{"quant_method", "awq"},
+                {"bits", bits},
+                {"group_size", group > 0 ? group : -1},
+                {"version", "gemm"},
+                {"zero_point", true}};
+    config["modules_to_not_convert"] = ignored.empty() ? Json(nullptr) : Json(ignored);
+    return config;
+  }
+  Json weights{{"type", "int"}, {"num_bits", bits}, {"symmetric", true}, {"dynamic", false}, {"observer", "minmax"}};
+  weights["strategy"] = group > 0 ? "group" : "channel";
+  weights["group_size"] = group > 0 ? Json(group) : Json(nullptr);
+  Json scheme{{"targets", Json::array({"Linear"})}, {"weights", weights}};
+  scheme["input_activations"] = nullptr;
+  scheme["output_activations"] = nullptr;
+  Json config{{"quant_method", "compressed-tensors"},
+              {"format", "pack-quantized"},
+              {"quantization_status", "compressed"},
+              {"ignore", ignored}};
+  config["config_groups"] = {{"group_0", scheme}};
+  config["kv_cache_scheme"] = nullptr;
+  return config;
+}
+
+}  // namespace transom

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrices of codes in the forms that GPTQ, AWQ and compressed-tensors store them; read back by quantization_config.h.
+#pragma once
+
+#include <string>
+
+#include "base/json_fwd.h"
+#include "io/blocks/block_matrix.h"
+
+namespace transom {
+
+enum class QuantizedFormat { kGptq, kAwq, kCompressedTensors };
+
+// "gptq", "awq", "compressed-tensors"; refuses others, beginning with `where`.
+QuantizedFormat parse_quantized_format(const std::string& name, const std::string& where);
+
+// Adds the tensors X.qweight and the like of module X. The matrix has no minima and no values; AWQ wants 4 bits and
+// outputs in eights, GPTQ inputs that fill whole words. What does not fit is an error that names the module.
+void write_codes(const BlockMatrix& matrix, QuantizedFormat format, const std::string& module, NamedViews& tensors);
+// Whether it would fit.
+bool can_write_codes(const BlockLayout& layout, QuantizedFormat format);
+
+// quantization_config of config.json; `group` 0: whole rows. `ignored` are modules of Linear that stay as they are.
+Json quantization_config_of(QuantizedFormat format, int bits, int64_t group, const std::vector<std::string>& ignored);
+
+}  // namespace transom

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+// config.json from the metadata of a GGUF file. Where Transformers' own reader of GGUF loses something (rope_freqs,
+// soft caps, head widths, the number of positions), this one does not.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "io/gguf/gguf_model.h"
+
+namespace transom {
+namespace {
+
+struct Known {
+  const char *architecture, *model_type, *name;
+};
+constexpr Known kKnown[] = {{"llama", "llama", "LlamaForCausalLM"},
+                            {"qwen2", "qwen2", "Qwen2ForCausalLM"},
+                            {"qwen3", "qwen3", "Qwen3ForCausalLM"},
+                            {"gemma", "gemma", "GemmaForCausalLM"},
+                            {"gemma2", "gemma2", "Gemma2ForCausalLM"},
+                            {"gemma3", "gemma3_text", "Gemma3ForCausalLM"},
+                            {"phi3", "phi3", "Phi3ForCausalLM"},
+                            {"gpt2", "gpt2", "GPT2LMHeadModel"},
+                            {"starcoder2", "starcoder2", "Starcoder2ForCausalLM"},
+                            {"bloom", "bloom", "BloomForCausalLM"},
+                            {"gptneox", "gpt_neox", "GPTNeoXForCausalLM"},
+                            {"bert", "bert", "BertModel"}};
+
+// Reads keys below the architecture's name.
+class Keys {
+ public:
+  explicit Keys(const GgufFile& file) : file(file), prefix_(file.get_string("general.architecture") + ".") {}
+  bool has(const std::string& key) const { return file.has(prefix_ + key); }
+  int64_t integer(const std::string& key, std::optional<int64_t> otherwise = std::nullopt) const {
+    if (!has(key) && otherwise) return *otherwise;
+    const std::vector<int64_t> all = file.get_ints(prefix_ + key);
+    if (all.empty()) return file.get_int(prefix_ + key);  // says what is wrong
+    if (std::any_of(all.begin(), all.end(), [&](int64_t one) { return one != all[0]; }))
+      fail("{}: key {}: layers of different sizes are not supported", file.where(), quoted(prefix_ + key));
+    return all[0];
+  }
+  // As the shortest decimal number: the file holds 32 bits.
+  double number(const std::string& key, std::optional<double> otherwise = std::nullopt) const {
+    const auto narrow = static_cast<float>(file.get_float(prefix_ + key, otherwise));
+    return std::stod(fmt::format("{}", narrow));
+  }
+  bool truth(const std::string& key, bool otherwise) const { return file.get_bool(prefix_ + key, otherwise); }
+  std::string text(const std::string& key, const std::string& otherwise) const {
+    return file.get_string(prefix_ + key, otherwise);
+  }
+  const GgufFile& file;
+
+ private:
+  std::string prefix_;
+};
+
+// Numbers of a small f32 tensor.
+std::vector<double> numbers_of(const GgufFile& file, const char* name) {
+  const GgufTensor* tensor = file.find(name);
+  if (!tensor) return {};
+  if (tensor->type != 0) fail("{}: tensor {}: expected F32", file.where(), quoted(name));
+  std::vector<double> numbers;
+  for (size_t i = 0; i < tensor->bytes.size() / 4; ++i) {
+    float value;
+    std::memcpy(&value, tensor->bytes.data() + 4 * i, 4);
+    numbers.push_back(std::stod(fmt::format("{}", value)));
+  }
+  return numbers;
+}
+
+// The divisors of the frequencies that llama3's scaling gives (Grattafiori et al., 2024).
+std::vector<double> llama3_divisors(double theta, double factor, double original, size_t pairs) {
+  std::vector<double> result;
+  for (size_t i = 0; i < pairs; ++i) {
+    const double length = 2 * M_PI * std::pow(theta, static_cast<double>(i) / static_cast<double>(pairs));
+    const double longest = original / 1, shortest = original / 4;
+    if (length < shortest) result.push_back(1);
+    else if (length > longest) result.push_back(factor);
+    else {
+      const double smooth = (original / length - 1) / (4 - 1);
+      result.push_back(1 / ((1 - smooth) / factor + smooth));
+    }
+  }
+  return result;
+}
+
+// rope_freqs.weight: as llama3 where its numbers are those of llama3's formula, else as they are (longrope, whose two
+// sets are then one).
+Json scaling_of_divisors(const std::vector<double>& divisors, double theta) {
+  const double factor = *std::max_element(divisors.begin(), divisors.end());
+  for (double original = 32; original <= 1 << 20; original *= 2) {
+    const std::vector<double> expected = llama3_divisors(theta, factor, original, divisors.size());
+    bool same = true;
+    for (size_t i = 0; i < divisors.size(); ++i) same &= std::abs(divisors[i] - expected[i]) <= 1e-5 * expected[i];
+    if (same && factor > 1)
+      return {{"rope_type", "llama3"},
+              {"factor", factor},
+              {"low_freq_factor", 1.0},
+              {"high_freq_factor", 4.0},
+              {"original_max_position_embeddings", static_cast<int64_t>(original)}};
+  }
+  return {{"rope_type", "longrope"},
+          {"factor", 1.0},
+          {"attention_factor", 1.0},
+          {"short_factor", divisors},
+          {"long_factor", divisors}};
+}
+
+void add_rotary(const Keys& keys, int64_t head_width, int64_t positions, Json& config) {
+  const double theta = keys.number("rope.freq_base", 10000.0);
+  Json scaling = Json::object();
+  const std::string kind = keys.text("rope.scaling.type", "none");
+  const std::vector<double> divisors = numbers_of(keys.file, "rope_freqs.weight"),
+                            short_factors = numbers_of(keys.file, "rope_factors_short.weight"),
+                            long_factors = numbers_of(keys.file, "rope_factors_long.weight");
+  if (!short_factors.empty() && !long_factors.empty()) {
+    scaling = {{"rope_type", "longrope"}, {"short_factor", short_factors}, {"long_factor", long_factors}};
+    if (keys.has("rope.scaling.attn_factor")) scaling["attention_factor"] = keys.number("rope.scaling.attn_factor");
+    config["original_max_position_embeddings"] = keys.integer("rope.scaling.original_context_length", positions);
+  } else if (!divisors.empty()) {
+    scaling = scaling_of_divisors(divisors, theta);
+  } else if (kind == "linear") {
+    scaling = {{"rope_type", "linear"}, {"factor", keys.number("rope.scaling.factor")}};
+  } else if (kind == "yarn") {
+    scaling = {{"rope_type", "yarn"},
+               {"factor", keys.number("rope.scaling.factor")},
+               {"original_max_position_embeddings", keys.integer("rope.scaling.original_context_length", positions)}};
+    if (keys.has("rope.scaling.yarn_beta_fast")) scaling["beta_fast"] = keys.number("rope.scaling.yarn_beta_fast");
+    if (keys.has("rope.scaling.yarn_beta_slow")) scaling["beta_slow"] = keys.number("rope.scaling.yarn_beta_slow");
+  } else if (kind != "none") {
+    fail("{}: rope.scaling.type {} is not supported", keys.file.where(), quoted(kind));
+  }
+  if (scaling.empty()) scaling["rope_type"] = "default";
+  scaling["rope_theta"] = theta;
+  const int64_t turning = keys.integer("rope.dimension_count", head_width);
+  if (turning != head_width && head_width > 0)
+    scaling["partial_rotary_factor"] = static_cast<double>(turning) / static_cast<double>(head_width);
+  config["rope_parameters"] = std::move(scaling);
+}
+
+// The feed-forward width of GGUF's llama family and its attention.
+void add_decoder(const Keys& keys, Json& config) {
+  const int64_t width = keys.integer("embedding_length"), heads = keys.integer("attention.head_count"),
+                positions = keys.integer("context_length");
+  if (heads <= 0) fail("{}: attention.head_count: expected a number above 0, found {}", keys.file.where(), heads);
+  const int64_t head_width = keys.integer("attention.key_length", width / heads);
+  config["hidden_size"] = width;
+  config["intermediate_size"] = keys.integer("feed_forward_length");
+  config["num_hidden_layers"] = keys.integer("block_count");
+  config["num_attention_heads"] = heads;
+  config["num_key_value_heads"] = keys.integer("attention.head_count_kv", heads);
+  config["head_dim"] = head_width;
+  config["max_position_embeddings"] = positions;
+  add_rotary(keys, head_width, positions, config);
+}
+
+void add_gemma(const Keys& keys, const std::string& architecture, Json& config) {
+  const int64_t head_width = config["head_dim"], heads = config["num_attention_heads"], width = config["hidden_size"];
+  if (architecture == "gemma") {
+    config["hidden_act"] = "gelu_pytorch_tanh";
+    return;
+  }
+  config["hidden_activation"] = "gelu_pytorch_tanh";
+  // Not stored: one over the root of the heads' width, but for Gemma 2 of 27 billion, which alone has 46 layers.
+  const int64_t layers = config["num_hidden_layers"];
+  const bool largest = (architecture == "gemma2" && layers == 46) || (architecture == "gemma3" && layers == 62);
+  config["query_pre_attn_scalar"] = largest ? width / heads : head_width;
+  config["sliding_window"] = keys.integer("attention.sliding_window", architecture == "gemma2" ? 4096 : 1024);
+  const auto cap = [&](const char* key) { return keys.has(key) ? Json(keys.number(key)) : Json(nullptr); };
+  config["final_logit_softcapping"] = cap("final_logit_softcapping");
+  config["attn_logit_softcapping"] = cap("attn_logit_softcapping");
+  const int64_t pattern = keys.integer("attention.sliding_window_pattern", architecture == "gemma2" ? 2 : 6);
+  Json types = Json::array();
+  for (int64_t i = 0; i < layers && i < 100'000; ++i)
+    types.push_back(pattern > 0 && (i + 1) % pattern != 0 ? "sliding_attention" : "full_attention");
+  config["layer_types"] = std::move(types);
+  if (architecture != "gemma3") return;
+  Json whole = std::move(config["rope_parameters"]);
+  config["rope_parameters"] = {
+      {"full_attention", std::move(whole)},
+      {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", keys.number("rope.freq_base_swa", 10000.0)}}}};
+}
+
+int64_t vocabulary_size(const Keys& keys) {
+  if (const GgufTensor* table = keys.file.find("token_embd.weight"); table && table->shape.size() == 2)
+    return table->shape[0];
+  const auto tokens = static_cast<int64_t>(keys.file.get_strings("tokenizer.ggml.tokens").size());
+  return keys.integer("vocab_size", tokens);
+}
+
+bool has_biases(const GgufFile& file, const char* name) { return file.find(std::string("blk.0.") + name + ".bias"); }
+
+}  // namespace
+
+Json gguf_config(const GgufFile& file) {
+  const std::string type = file.get_string("general.type", "model");
+  if (type != "model") fail("{}: general.type: expected model, found {}", file.where(), quoted(type));
+  const std::string architecture = file.get_string("general.architecture");
+  const Known* known = nullptr;
+  std::vector<std::string> names;
+  for (const Known& one : kKnown) {
+    if (architecture == one.architecture) known = &one;
+    names.emplace_back(one.architecture);
+  }
+  if (!known)
+    fail("{}: general.architecture {} is not supported{} Known are: {}", file.where(), quoted(architecture),
+         did_you_mean(architecture, names), fmt::join(names, ", "));
+  const Keys keys(file);
+  Json config{{"model_type", known->model_type}, {"architectures", Json::array({known->name})}};
+  config["vocab_size"] = vocabulary_size(keys);
+  config["tie_word_embeddings"] = file.find("output.weight") == nullptr;
+  for (const auto& [key, field] :
+       {std::pair{"bos", "bos_token_id"}, {"eos", "eos_token_id"}, {"padding", "pad_token_id"}})
+    if (const std::string name = std::string("tokenizer.ggml.") + key + "_token_id"; file.has(name))
+      config[field] = file.get_int(name);
+    else config[field] = nullptr;
+  if (architecture == "gpt2") {
+    config["n_embd"] = keys.integer("embedding_length");
+    config["n_layer"] = keys.integer("block_count");
+    config["n_head"] = keys.integer("attention.head_count");
+    config["n_positions"] = keys.integer("context_length");
+    config["n_inner"] = keys.integer("feed_forward_length");
+    config["layer_norm_epsilon"] = keys.number("attention.layer_norm_epsilon", 1e-5);
+    config["activation_function"] = "gelu_new";
+    return config;
+  }
+  if (architecture == "bloom") {
+    config["hidden_size"] = keys.integer("embedding_length");
+    config["n_layer"] = keys.integer("block_count");
+    config["n_head"] = keys.integer("attention.head_count");
+    config["layer_norm_epsilon"] = keys.number("attention.layer_norm_epsilon", 1e-5);
+    return config;
+  }
+  add_decoder(keys, config);
+  if (architecture == "bert") {
+    config.erase("rope_parameters");
+    config["layer_norm_eps"] = keys.number("attention.layer_norm_epsilon", 1e-12);
+    config["type_vocab_size"] = keys.file.get_int("tokenizer.ggml.token_type_count", 2);
+    config["hidden_act"] = "gelu";
+    config["tie_word_embeddings"] = true;
+    return config;
+  }
+  if (architecture == "gptneox") {
+    config["layer_norm_eps"] = keys.number("attention.layer_norm_epsilon", 1e-5);
+    config["use_parallel_residual"] = keys.truth("use_parallel_residual", true);
+    config["hidden_act"] = "gelu";
+    config["rotary_emb_base"] = config["rope_parameters"]["rope_theta"];
+    config["rotary_pct"] = config["rope_parameters"].value("partial_rotary_factor", 1.0);
+    return config;
+  }
+  if (architecture == "starcoder2") {
+    config["norm_epsilon"] = keys.number("attention.layer_norm_epsilon", 1e-5);
+    config["use_bias"] = has_biases(file, "attn_q");
+    config["hidden_act"] = "gelu_pytorch_tanh";
+    config["sliding_window"] =
+        keys.has("attention.sliding_window") ? Json(keys.integer("attention.sliding_window")) : Json(nullptr);
+    return config;
+  }
+  config["rms_norm_eps"] = keys.number("attention.layer_norm_rms_epsilon", 1e-6);
+  config["hidden_act"] = "silu";
+  if (architecture.starts_with("gemma")) add_gemma(keys, architecture, config);
+  if (architecture == "llama") {
+    config["attention_bias"] = has_biases(file, "attn_q");
+    config["mlp_bias"] = has_biases(file, "ffn_up");
+    // LLaMA has no window; a file that names one is a Mistral.
+    if (const int64_t window = keys.integer("attention.sliding_window", 0); window > 0) {
+      config["model_type"] = "mistral", config["architectures"] = Json::array({"MistralForCausalLM"});
+      config["sliding_window"] = window;
+    }
+    if (const int64_t experts = keys.integer("expert_count", 0); experts > 0) {
+      config["model_type"] = "mixtral", config["architectures"] = Json::array({"MixtralForCausalLM"});
+      config["num_local_experts"] = experts;
+      config["num_experts_per_tok"] = keys.integer("expert_used_count");
+      if (!config.contains("sliding_window")) config["sliding_window"] = nullptr;
+    }
+  }
+  if (architecture == "phi3" && keys.has("attention.sliding_window"))
+    config["sliding_window"] = keys.integer("attention.sliding_window");
+  if (architecture.starts_with("qwen")) config["use_sliding_window"] = false;
+  return config;
+}
+
+namespace {
+
+ContainerParts read_parts(const fs::path& path) {
+  const GgufFile file = GgufFile::open(path);
+  ContainerParts parts{{"config.json", dump_json(gguf_config(file), 2) + "\n"}};
+  add_gguf_tokenizer(file, parts);
+  return parts;
+}
+
+const RegisterContainer kRegistered(".gguf", read_parts);
+
+}  // namespace
+}  // namespace transom

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/loading/packed_weights.h"
+
+#include <sys/mman.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/half.h"
+#include "base/threads.h"
+#include "io/blocks/rounded_matrix.h"
+
+namespace transom {
+namespace {
+
+constexpr int64_t kRows = 16, kInputs = 32;
+constexpr size_t kHugePage = size_t{2} << 20;
+
+int64_t blocks(int64_t count, int64_t size) { return (count + size - 1) / size; }
+
+// Zeros. A product reads its weight from end to end for each token, and small pages cost a third of that speed.
+std::shared_ptr<std::byte> allocate(size_t bytes) {
+  const size_t size = std::max<size_t>(bytes, 1), kept = size + (size >= kHugePage ? kHugePage : 0);
+  void* place = ::mmap(nullptr, kept, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (place == MAP_FAILED) fail("out of memory: {} bytes for packed weights", bytes);
+  auto* begin = static_cast<std::byte*>(place);
+  if (size >= kHugePage) {
+    begin += (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;
+    ::madvise(begin, size, MADV_HUGEPAGE);
+  }
+  return {begin, [place, kept](std::byte*) { ::munmap(place, kept); }};
+}
+
+// Scales or minima [ceil(N / 16), G, 16].
+class ScaleWriter {
+ public:
+  ScaleWriter(const BlockLayout& layout, int64_t groups)
+      : half_(layout.scale_type == DType::kFloat16),
+        groups_(groups),
+        shape_{blocks(layout.rows, kRows), groups, kRows},
+        bytes_(static_cast<size_t>(elements(shape_)) * (half_ ? 2 : 4)),
+        data_(allocate(bytes_)) {}
+  void write(int64_t row, const float* from, int64_t count) {
+    for (int64_t g = 0; g < count; ++g) {
+      const auto at = static_cast<size_t>((row / kRows * groups_ + g) * kRows + row % kRows);
+      if (half_) {
+        const Float16 value(from[g]);
+        std::memcpy(data_.get() + 2 * at, &value, 2);
+      } else {
+        std::memcpy(data_.get() + 4 * at, &from[g], 4);
+      }
+    }
+  }
+  Tensor tensor() const {
+    return Tensor::from_frozen({data_.get(), bytes_}, {half_ ? DType::kFloat16 : DType::kFloat32, shape_}, data_);
+  }
+
+ private:
+  bool half_;
+  int64_t groups_;
+  Shape shape_;
+  size_t bytes_;
+  std::shared_ptr<std::byte> data_;
+};
+
+// The codes of a row to their places; see ops/packed_matrix.h.
+void place_codes(const uint8_t* codes, int64_t depth, int bits, int64_t row, uint8_t* block) {
+  const int64_t within = row % kRows;
+  for (int64_t k = 0; k < depth; ++k) {
+    const int64_t i = k % kInputs;
+    if (bits == 8) {
+      block[k / kInputs * 512 + i / 4 * 64 + within * 4 + i % 4] = codes[k];
+    } else {
+      uint8_t& place = block[k / kInputs * 256 + i % 16 / 4 * 64 + within * 4 + i % 4];
+      place = static_cast<uint8_t>(place | (i < 16 ? codes[k] & 15 : codes[k] << 4));
+    }
+  }
+}
+
+Tensor frozen_floats(const std::vector<float>& values) {
+  const auto held = std::make_shared<const std::vector<float>>(values);
+  return Tensor::from_frozen(std::as_bytes(std::span(*held)), {DType::kFloat32, {static_cast<int64_t>(values.size())}},
+                             held);
+}
+
+}  // namespace
+
+std::optional<PackedMatrix> packed_matrix(const BlockMatrix& matrix) {
+  const BlockLayout& l = matrix.layout();
+  if (l.rows <= 0 || l.depth <= 0) return std::nullopt;
+  const int64_t group = l.group >= l.depth ? blocks(l.depth, kInputs) * kInputs : l.group;
+  if (group != 16 && group % kInputs != 0) return std::nullopt;
+  const int64_t groups = blocks(l.depth, group), row_blocks = blocks(l.rows, kRows), steps = l.bits == 8 ? 8 : 4;
+  const size_t block_bytes = static_cast<size_t>(blocks(l.depth, kInputs) * steps * 64);
+  const size_t bytes = static_cast<size_t>(row_blocks) * block_bytes;
+  const std::shared_ptr<std::byte> codes = allocate(bytes);
+  ScaleWriter scales(l, groups);
+  std::optional<ScaleWriter> minima;
+  if (l.has_minima) minima.emplace(l, groups);
+  parallel_for(static_cast<size_t>(row_blocks), [&](size_t block) {
+    std::vector<uint8_t> row_codes(static_cast<size_t>(l.depth));
+    std::vector<float> row_scales(static_cast<size_t>(groups)),
+        row_minima(l.has_minima ? static_cast<size_t>(groups) : 0);
+    const auto first = static_cast<int64_t>(block) * kRows;
+    for (int64_t row = first; row < std::min(first + kRows, l.rows); ++row) {
+      matrix.read_row(row, row_codes.data(), row_scales.data(), l.has_minima ? row_minima.data() : nullptr);
+      place_codes(row_codes.data(), l.depth, l.bits, row,
+                  reinterpret_cast<uint8_t*>(codes.get()) + block * block_bytes);
+      scales.write(row, row_scales.data(), groups);
+      if (minima) minima->write(row, row_minima.data(), groups);
+    }
+  });
+  PackedMatrix result{.bits = l.bits, .rows = l.rows, .depth = l.depth, .group = group};
+  result.bytes = Tensor::from_frozen({codes.get(), bytes},
+                                     {DType::kUInt8, {row_blocks, blocks(l.depth, kInputs), steps, kRows, 4}}, codes);
+  result.scales = scales.tensor();
+  if (minima) result.minima = minima->tensor();
+  if (!l.values.empty()) result.values = frozen_floats(l.values);
+  if (!l.order.empty()) {
+    const auto held = std::make_shared<const std::vector<int64_t>>(l.order);
+    result.order = Tensor::from_frozen(std::as_bytes(std::span(*held)), {DType::kInt64, {l.depth}}, held);
+  }
+  return result;
+}
+
+std::string rounded_activations(const BlockLayout& layout) {
+  if (!layout.values.empty()) return "float32";
+  return layout.inputs_by_token ? "int8_token" : "int8";
+}
+
+std::string fast_activations(const BlockLayout& layout) {
+  return layout.values.empty() && layout.inputs_by_token ? "int16" : rounded_activations(layout);
+}
+
+std::string rounded_head_activations(const std::string& activations) {
+  return activations == "float32" ? activations : "int16";
+}
+
+PackedMatrix packed_by_row(const Tensor& weight) {
+  const auto numbers = weight.to_vector<float>();
+  return *packed_matrix(*rounded_matrix(numbers.data(), weight.dim(0), weight.dim(1), {.bits = 8}));
+}
+
+}  // namespace transom

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the codes of a checkpoint to packed matrices, the form in which models compute with them.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "io/blocks/block_matrix.h"
+#include "models/precision.h"
+#include "ops/packed_matrix.h"
+
+namespace transom {
+
+// In huge pages where the system has them. Nothing where groups have a size that packed matrices cannot have.
+std::optional<PackedMatrix> packed_matrix(const BlockMatrix& matrix);
+
+// The activations of PackedMatrix for weights of this layout when inputs may be rounded to 8 bits.
+std::string rounded_activations(const BlockLayout& layout);
+// The same where the checkpoint's own rule need not be kept: one scale for a whole row of inputs, which loses the small
+// ones beside a large one, becomes two rounds of scales for 32.
+std::string fast_activations(const BlockLayout& layout);
+// The same for a table of all tokens, which is a head too: it decides which token comes next, and is read once a token.
+std::string rounded_head_activations(const std::string& activations);
+
+// A matrix [N, K] with weights of 8 bits and a scale for each row.
+PackedMatrix packed_by_row(const Tensor& weight);
+
+}  // namespace transom

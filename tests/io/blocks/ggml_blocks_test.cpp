@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "io/blocks/ggml_blocks.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "base/half.h"
+#include "io/safetensors.h"
+#include "support/message.h"
+
+namespace transom {
+namespace {
+
+std::vector<float> floats_of(const TensorView& view) {
+  std::vector<float> values(view.bytes.size() / 4);
+  std::memcpy(values.data(), view.bytes.data(), view.bytes.size());
+  return values;
+}
+
+std::vector<float> read(const char* type, int64_t depth, std::vector<uint8_t> bytes) {
+  const auto held = std::make_shared<const std::vector<uint8_t>>(std::move(bytes));
+  return floats_of(
+      dequantised_view(*ggml_matrix(find_ggml_type(type)->id, 1, depth, std::as_bytes(std::span(*held)), held, "w")));
+}
+
+TEST(GgmlBlocks, HalvesOfAByteAreSixteenApart) {
+  std::vector<uint8_t> block(18);
+  const Float16 scale(0.5f);
+  std::memcpy(block.data(), &scale, 2);
+  block[2] = 0xF1, block[3] = 0x08;
+  const std::vector<float> values = read("Q4_0", 32, block);
+  EXPECT_EQ(values[0], 0.5f * (1 - 8));
+  EXPECT_EQ(values[16], 0.5f * (15 - 8));
+  EXPECT_EQ(values[1], 0.0f);
+  EXPECT_EQ(values[17], 0.5f * (0 - 8));
+}
+
+TEST(GgmlBlocks, SignedBytes) {
+  std::vector<uint8_t> block(34);
+  const Float16 scale(2.0f);
+  std::memcpy(block.data(), &scale, 2);
+  block[2] = 0x80, block[3] = 0x7F, block[33] = 0xFF;
+  const std::vector<float> values = read("q8_0", 32, block);
+  EXPECT_EQ(values[0], -256);
+  EXPECT_EQ(values[1], 254);
+  EXPECT_EQ(values[31], -2);
+}
+
+TEST(GgmlBlocks, SizesAreChecked) {
+  const uint32_t q4_k = find_ggml_type("Q4_K")->id;
+  EXPECT_EQ(ggml_bytes(q4_k, {3, 512}, "w"), 3u * 2 * 144);
+  EXPECT_NE(test::message_of([&] {
+              ggml_bytes(q4_k, {3, 500}, "w");
+            }).find("no whole blocks of 256"),
+            std::string::npos);
+  const std::vector<std::byte> few(100);
+  EXPECT_NE(test::message_of([&] { ggml_matrix(q4_k, 1, 256, few, nullptr, "w"); }).find("does not fit"),
+            std::string::npos);
+}
+
+// Blocks as ggml wrote them, and their values as ggml reads them: the same bits.
+TEST(GgmlBlocks, HaveTheValuesOfGgml) {
+  const char* folder = std::getenv("TRANSOM_GOLDEN_QUANTIZED");
+  const std::filesystem::path root = folder ? folder : TRANSOM_SOURCE_DIR "/../shared/golden-quantized";
+  if (!std::filesystem::exists(root / "blocks.safetensors")) GTEST_SKIP() << "no " << root;
+  const SafetensorsFile file = SafetensorsFile::open(root / "blocks.safetensors");
+  int types = 0;
+  for (const auto& [name, view] : file.tensors()) {
+    if (!name.ends_with(".bytes")) continue;
+    const std::string type_name = name.substr(0, name.size() - 6);
+    const GgmlType* type = find_ggml_type(type_name);
+    if (!type || ggml_plain_type(type->id)) continue;
+    const TensorView* values = file.find(type_name + ".values");
+    ASSERT_NE(values, nullptr);
+    const auto matrix = ggml_matrix(type->id, values->shape[0], values->shape[1], view.bytes, view.owner, name);
+    const std::vector<float> found = floats_of(dequantised_view(*matrix)), expected = floats_of(*values);
+    for (size_t i = 0; i < expected.size(); ++i)
+      ASSERT_EQ(std::memcmp(&found[i], &expected[i], 4), 0)
+          << type_name << " " << i << ": " << found[i] << " for " << expected[i];
+    ++types;
+  }
+  EXPECT_GE(types, 12);
+}
+
+}  // namespace
+}  // namespace transom

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Weights that quantization_config describes: written and read back, and what is wrong is named.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "base/json.h"
+#include "io/blocks/quantization_config.h"
+#include "io/blocks/quantized_writer.h"
+#include "io/blocks/rounded_matrix.h"
+#include "support/message.h"
+
+namespace transom {
+namespace {
+
+std::vector<float> wave(int64_t count) {
+  std::vector<float> values(static_cast<size_t>(count));
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>(std::sin(2 + 1.7 * static_cast<double>(i * i % 1009)));
+  return values;
+}
+
+std::vector<float> numbers_of(const BlockMatrix& matrix) {
+  const TensorView view = dequantised_view(matrix);
+  std::vector<float> numbers(view.bytes.size() / 4);
+  std::memcpy(numbers.data(), view.bytes.data(), view.bytes.size());
+  return numbers;
+}
+
+TensorView view_of(DType dtype, std::vector<int64_t> shape, std::string bytes) {
+  const auto held = std::make_shared<const std::string>(std::move(bytes));
+  return {dtype, std::move(shape), std::as_bytes(std::span(*held)), held};
+}
+
+Config config_of(const Json& json) { return {json, "config.json: quantization_config"}; }
+
+struct Case {
+  const char* format;
+  int bits;
+  int64_t rows, depth, group;
+};
+class QuantizedFormats : public testing::TestWithParam<Case> {};
+
+TEST_P(QuantizedFormats, AreReadAsTheyAreWritten) {
+  const Case& c = GetParam();
+  const std::vector<float> exact = wave(c.rows * c.depth);
+  const auto matrix = rounded_matrix(exact.data(), c.rows, c.depth, {.bits = c.bits, .group = c.group, .search = true});
+  const QuantizedFormat format = parse_quantized_format(c.format, "--format");
+  NamedViews tensors;
+  write_codes(*matrix, format, "a.q_proj", tensors);
+  Checkpoint checkpoint("model.safetensors");
+  for (auto& [name, view] : tensors) checkpoint.add(name, view);
+  read_quantized_weights(config_of(quantization_config_of(format, c.bits, c.group, {})), checkpoint);
+  EXPECT_TRUE(checkpoint.tensors().empty()) << checkpoint.tensors()[0].first;
+  const CompressedWeight* weight = checkpoint.find_compressed("a.q_proj.weight");
+  ASSERT_NE(weight, nullptr);
+  EXPECT_EQ(numbers_of(*weight->matrix), numbers_of(*matrix));
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, QuantizedFormats,
+                         testing::Values(Case{"gptq", 4, 24, 64, 32}, Case{"gptq", 8, 8, 96, 96},
+                                         Case{"awq", 4, 40, 64, 16}, Case{"compressed-tensors", 4, 7, 96, 32},
+                                         Case{"compressed-tensors", 8, 5, 40, 40}));
+
+TEST(QuantizedWeights, ScalesOfTheLeastError) {
+  const std::vector<float> exact = wave(64 * 64);
+  const auto error = [&](bool search) {
+    const std::vector<float> found =
+        numbers_of(*rounded_matrix(exact.data(), 64, 64, {.bits = 4, .group = 32, .search = search}));
+    double sum = 0;
+    for (size_t i = 0; i < exact.size(); ++i) sum += std::pow(found[i] - exact[i], 2);
+    return sum;
+  };
+  EXPECT_LT(error(true), error(false));
+}
+
+// A checkpoint of GPTQ without what `without` names.
+Checkpoint gptq(const std::string& without = "") {
+  const std::vector<float> exact = wave(16 * 32);
+  NamedViews tensors;
+  write_codes(*rounded_matrix(exact.data(), 16, 32, {.bits = 4, .group = 16, .search = true}), QuantizedFormat::kGptq,
+              "x", tensors);
+  Checkpoint checkpoint("m.safetensors");
+  for (auto& [name, view] : tensors)
+    if (name != without) checkpoint.add(name, view);
+  return checkpoint;
+}
+
+const Json kGptq = {{"quant_method", "gptq"}, {"bits", 4}, {"group_size", 16}};
+
+std::string refusal(Checkpoint checkpoint, const Json& config) {
+  return test::message_of([&] { read_quantized_weights(config_of(config), checkpoint); });
+}
+
+TEST(QuantizedWeights, SayWhatIsMissingOrWrong) {
+  EXPECT_NE(refusal(gptq("x.scales"), kGptq).find("'x.scales' of a quantised weight is missing"), std::string::npos);
+  EXPECT_NE(refusal(gptq("x.qzeros"), kGptq).find("'x.qzeros'"), std::string::npos);
+  Json config = kGptq;
+  config["group_size"] = 8;
+  EXPECT_NE(refusal(gptq(), config).find("'x.qzeros': expected i32 [4, 2], found i32 [2, 2]"), std::string::npos);
+  config["group_size"] = 0;
+  EXPECT_NE(refusal(gptq(), config).find("group_size: expected -1 or a number above 0"), std::string::npos);
+  config["bits"] = 5;
+  EXPECT_NE(refusal(gptq(), config).find("2, 3, 4 and 8 are supported"), std::string::npos);
+  config["quant_method"] = "aqlm";
+  EXPECT_NE(refusal(gptq(), config).find("quant_method 'aqlm' is not supported"), std::string::npos);
+}
+
+TEST(QuantizedWeights, GroupsOfInputsAreChecked) {
+  const auto with = [](const std::vector<int32_t>& groups) {
+    Checkpoint checkpoint = gptq("x.g_idx");
+    checkpoint.add("x.g_idx", view_of(DType::kInt32, {static_cast<int64_t>(groups.size())},
+                                      {reinterpret_cast<const char*>(groups.data()), groups.size() * 4}));
+    return checkpoint;
+  };
+  std::vector<int32_t> groups(32);
+  for (size_t i = 0; i < 32; ++i) groups[i] = i % 2;
+  Checkpoint interleaved = with(groups);
+  read_quantized_weights(config_of(kGptq), interleaved);
+  const BlockLayout& layout = interleaved.find_compressed("x.weight")->matrix->layout();
+  ASSERT_EQ(layout.order.size(), 32u);
+  EXPECT_EQ(layout.order[1], 2);
+  EXPECT_EQ(layout.order[16], 1);
+  groups[0] = 2;
+  EXPECT_NE(refusal(with(groups), kGptq).find("input 0 belongs to group 2, of 2"), std::string::npos);
+  groups[0] = 1;
+  EXPECT_NE(refusal(with(groups), kGptq).find("expected 16 inputs of group 0, found 15"), std::string::npos);
+  groups.pop_back();
+  EXPECT_NE(refusal(with(groups), kGptq).find("expected 32 numbers, found 31"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace transom

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrices of codes: what they hold, and products with them on the default device.
+#include "models/loading/packed_weights.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "io/blocks/rounded_matrix.h"
+#include "transom/ops.h"
+
+namespace transom {
+namespace {
+
+std::vector<float> wave(int64_t count, double phase) {
+  std::vector<float> values(static_cast<size_t>(count));
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>(std::sin(phase + 1.7 * static_cast<double>(i * i % 1009)));
+  return values;
+}
+
+// Codes that are looked up.
+class Listed : public BlockMatrix {
+ public:
+  explicit Listed(BlockLayout layout) : BlockMatrix(std::move(layout)) {}
+  void read_row(int64_t row, uint8_t* codes, float* scales, float*) const override {
+    for (int64_t k = 0; k < layout().depth; ++k)
+      codes[k] = static_cast<uint8_t>((7 * k + 3 * row) % (layout().bits == 4 ? 16 : 256));
+    for (int64_t g = 0; g < layout().groups(); ++g) scales[g] = 0.1f * static_cast<float>(g + 1 + row % 3);
+  }
+};
+
+struct Case {
+  int bits;
+  int64_t rows, depth, group;
+  enum Kind { kPlain, kMinima, kValues } kind;
+};
+
+std::shared_ptr<const BlockMatrix> matrix_of(const Case& c, const std::vector<float>& numbers) {
+  if (c.kind != Case::kValues)
+    return rounded_matrix(numbers.data(), c.rows, c.depth,
+                          {.bits = c.bits, .group = c.group, .symmetric = c.kind == Case::kPlain});
+  BlockLayout layout{.rows = c.rows, .depth = c.depth, .bits = c.bits, .group = c.group};
+  layout.values = wave(c.bits == 4 ? 16 : 256, 5);
+  return std::make_shared<Listed>(std::move(layout));
+}
+
+double difference(const std::vector<float>& found, const std::vector<float>& expected) {
+  double error = 0, size = 1e-30;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    error += std::pow(static_cast<double>(found[i]) - static_cast<double>(expected[i]), 2);
+    size += std::pow(static_cast<double>(expected[i]), 2);
+  }
+  return std::sqrt(error / size);
+}
+
+class PackedWeights : public testing::TestWithParam<Case> {};
+
+TEST_P(PackedWeights, HoldTheNumbersOfTheCodes) {
+  const std::vector<float> numbers = wave(GetParam().rows * GetParam().depth, 2);
+  const auto matrix = matrix_of(GetParam(), numbers);
+  const auto packed = packed_matrix(*matrix);
+  ASSERT_TRUE(packed);
+  const TensorView view = dequantised_view(*matrix);
+  std::vector<float> expected(view.bytes.size() / 4);
+  std::memcpy(expected.data(), view.bytes.data(), view.bytes.size());
+  EXPECT_LT(difference(dequantised(*packed).to_vector<float>(), expected), 1e-7);
+  const Tensor ids = Tensor::from(std::vector<int64_t>{GetParam().rows - 1, 0, 2}, {3, 1});
+  const std::vector<float> rows = dequantised_rows(*packed, ids).to_vector<float>();
+  const auto depth = static_cast<size_t>(GetParam().depth);
+  const std::vector<float> last(expected.end() - static_cast<ptrdiff_t>(depth), expected.end());
+  EXPECT_LT(difference({rows.begin(), rows.begin() + static_cast<ptrdiff_t>(depth)}, last), 1e-7);
+}
+
+TEST_P(PackedWeights, MultiplyAsTheDequantisedMatrix) {
+  const std::vector<float> numbers = wave(GetParam().rows * GetParam().depth, 2);
+  PackedMatrix packed = *packed_matrix(*matrix_of(GetParam(), numbers));
+  const Tensor bias = Tensor::from(wave(GetParam().rows, 3), {GetParam().rows});
+  for (const int64_t m : {1, 2, 5, 8, 17}) {
+    const Tensor x = Tensor::from(wave(m * GetParam().depth, 1), {m, GetParam().depth});
+    const auto expected = linear(x, dequantised(packed), bias).to_vector<float>();
+    packed.activations = "float32";
+    EXPECT_LT(difference(quantized_matmul(x, packed, bias).to_vector<float>(), expected), 2e-6) << m;
+    EXPECT_LT(difference(quantized_matmul(cast(x, DType::kBFloat16), packed, bias).to_vector<float>(), expected), 0.02)
+        << m;
+    if (GetParam().kind == Case::kValues) continue;
+    for (const char* activations : {"int8", "int8_token"}) {
+      packed.activations = activations;
+      const double error = difference(quantized_matmul(x, packed, bias).to_vector<float>(), expected);
+      EXPECT_LT(error, 0.02) << m << " " << activations;
+      EXPECT_GT(error, 0) << "the inputs have 8 bits";
+    }
+    packed.activations = "int16";
+    EXPECT_LT(difference(quantized_matmul(x, packed, bias).to_vector<float>(), expected), 2e-4) << m;
+  }
+}
+
+// A row's numbers are those that it has alone.
+TEST_P(PackedWeights, RowsDoNotSeeEachOther) {
+  const std::vector<float> numbers = wave(GetParam().rows * GetParam().depth, 2);
+  PackedMatrix packed = *packed_matrix(*matrix_of(GetParam(), numbers));
+  const int64_t m = 13, depth = GetParam().depth;
+  const std::vector<float> inputs = wave(m * depth, 1);
+  for (const char* activations : {"float32", "int8", "int16", "int8_token"}) {
+    packed.activations = activations;
+    const auto together = quantized_matmul(Tensor::from(inputs, {m, depth}), packed).to_vector<float>();
+    for (int64_t row = 0; row < m; ++row) {
+      const std::vector<float> one(inputs.begin() + row * depth, inputs.begin() + (row + 1) * depth);
+      const auto alone = quantized_matmul(Tensor::from(one, {1, depth}), packed).to_vector<float>();
+      ASSERT_EQ(std::memcmp(alone.data(), together.data() + row * GetParam().rows, alone.size() * 4), 0)
+          << activations << row;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, PackedWeights,
+                         testing::Values(Case{4, 16, 32, 32, Case::kPlain}, Case{4, 37, 96, 32, Case::kPlain},
+                                         Case{4, 37, 160, 16, Case::kMinima}, Case{4, 5, 72, 64, Case::kMinima},
+                                         Case{4, 48, 256, 128, Case::kPlain}, Case{4, 19, 64, 32, Case::kValues},
+                                         Case{8, 33, 96, 32, Case::kPlain}, Case{8, 17, 64, 16, Case::kPlain},
+                                         Case{8, 20, 100, 0, Case::kPlain}, Case{8, 3, 130, 0, Case::kMinima},
+                                         Case{8, 40, 96, 16, Case::kMinima}, Case{8, 21, 70, 32, Case::kValues}));
+
+// The largest codes and inputs at once: no sum saturates.
+TEST(PackedProducts, DoNotSaturate) {
+  for (const int bits : {4, 8}) {
+    const int64_t depth = 2048;
+    const std::vector<float> ones(static_cast<size_t>(16 * depth), bits == 4 ? -1.0f : 1.0f);
+    PackedMatrix packed = *packed_matrix(*rounded_matrix(ones.data(), 16, depth, {.bits = bits, .group = 32}));
+    for (const float sign : {1.0f, -1.0f}) {
+      const Tensor x = Tensor::from(std::vector<float>(static_cast<size_t>(depth), sign), {1, depth});
+      packed.activations = "int8";
+      const double expected = sign * static_cast<double>(depth) * (bits == 4 ? -1 : 1);
+      EXPECT_NEAR(quantized_matmul(x, packed).to_vector<double>()[0], expected, 1e-3 * static_cast<double>(depth));
+    }
+  }
+}
+
+TEST(PackedProducts, ZerosAndWhatIsNotFinite) {
+  const std::vector<float> numbers = wave(16 * 64, 2);
+  PackedMatrix packed = *packed_matrix(*rounded_matrix(numbers.data(), 16, 64, {.bits = 4, .group = 32}));
+  packed.activations = "int8";
+  EXPECT_EQ(quantized_matmul(full({1, 64}, 0), packed).to_vector<float>(), std::vector<float>(16, 0.0f));
+  std::vector<float> x(64, 1.0f);
+  x[40] = INFINITY;
+  for (const float y : quantized_matmul(Tensor::from(x, {1, 64}), packed).to_vector<float>())
+    EXPECT_FALSE(std::isfinite(y));
+}
+
+TEST(PackedProducts, ColumnsInAnotherOrder) {
+  BlockLayout layout{.rows = 4, .depth = 32, .bits = 8, .group = 32};
+  layout.values = wave(256, 5);
+  const PackedMatrix sorted = *packed_matrix(Listed(layout));
+  for (int64_t k = 0; k < 32; ++k) layout.order.push_back((5 * k + 3) % 32);
+  const PackedMatrix shuffled = *packed_matrix(Listed(layout));
+  const auto a = dequantised(sorted).to_vector<float>(), b = dequantised(shuffled).to_vector<float>();
+  for (size_t k = 0; k < 32; ++k) EXPECT_EQ(b[static_cast<size_t>(layout.order[k])], a[k]);
+  const Tensor x = Tensor::from(wave(64, 1), {2, 32});
+  EXPECT_LT(
+      difference(quantized_matmul(x, shuffled).to_vector<float>(), linear(x, dequantised(shuffled)).to_vector<float>()),
+      2e-6);
+}
+
+TEST(PackedRows, AreWithinHalfAStep) {
+  const std::vector<float> numbers = wave(7 * 40, 2);
+  const auto found = dequantised(packed_by_row(Tensor::from(numbers, {7, 40}))).to_vector<float>();
+  for (size_t i = 0; i < numbers.size(); ++i) EXPECT_LE(std::abs(found[i] - numbers[i]), 0.501 / 127) << i;
+}
+
+}  // namespace
+}  // namespace transom
