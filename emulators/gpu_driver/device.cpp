@@ -77,8 +77,7 @@ int Gpu::drain(Stream* stream, const Event* until) {
       if (const int status = work.run()) return lost ? lost : lose(status, "work of a stream failed");
     if (work.marker && events.contains(work.marker)) {
       work.marker->passed = true;
-      work.marker->seconds =
-          std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+      work.marker->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
       if (work.marker == until) return kSuccess;
     }
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The state of an emulated GPU and the rules of its driver's interface, which CUDA's driver and HIP share. Work is done
-// as late as the rules allow: when somebody waits for it. So memory that is freed, or read on the host, before its stream
-// has passed shows.
+// as late as the rules allow: when somebody waits for it. So memory that is freed, or read on the host, before its
+// stream has passed shows.
 #pragma once
 
 #include <cstdint>
@@ -77,8 +77,8 @@ class Gpu {
   bool initialised = false;
   uint64_t calls = 0;
 
-  // The status with which every call begins: of a device that is not started, or lost. `needs_context`: whether a device
-  // must be current on this thread.
+  // The status with which every call begins: of a device that is not started, or lost. `needs_context`: whether a
+  // device must be current on this thread.
   int begin(bool needs_context = true);
   bool has(const void* memory, size_t bytes) const;  // inside of one live allocation
 
@@ -101,8 +101,8 @@ class Gpu {
 
 extern thread_local bool context_is_current;
 
-// The OpenCL text of CUDA's or HIP's: the same but for the macros before the kernel. Empty, and a line in `log`, if it is
-// not such a text.
+// The OpenCL text of CUDA's or HIP's: the same but for the macros before the kernel. Empty, and a line in `log`, if it
+// is not such a text.
 std::string translated(const std::string& text, std::string& log);
 // Reads the parameters of the kernel and the size of its groups.
 bool read_signature(const std::string& text, const std::string& kernel, Function& function);

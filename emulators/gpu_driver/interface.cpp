@@ -17,9 +17,9 @@ using namespace emulator;
 #define COMPILER(cuda, hip) EXPORT int cuda
 #endif
 
-#define ENTER(needs_context)                     \
-  Gpu& gpu = Gpu::get();                         \
-  const std::lock_guard lock(gpu.mutex);         \
+#define ENTER(needs_context)             \
+  Gpu& gpu = Gpu::get();                 \
+  const std::lock_guard lock(gpu.mutex); \
   if (const int begun = gpu.begin(needs_context)) return begun
 
 // By this a caller knows that no hardware is behind the interface.
@@ -301,10 +301,12 @@ DRIVER(cuLaunchKernel, hipModuleLaunchKernel)
  void* stream, void** parameters, void** extra) {
   ENTER(true);
   if (!live_stream(gpu, stream)) return kInvalidHandle;
-  const bool known = std::any_of(gpu.modules.begin(), gpu.modules.end(), [&](Module* one) { return &one->function == function; });
+  const bool known =
+      std::any_of(gpu.modules.begin(), gpu.modules.end(), [&](Module* one) { return &one->function == function; });
   if (!known) return kInvalidHandle;
   const Function& kernel = *static_cast<Function*>(function);
-  if (gx == 0 || gx > 0x7FFFFFFF || gy != 1 || gz != 1 || by != 1 || bz != 1 || bx != kernel.threads || shared || extra || !parameters)
+  if (gx == 0 || gx > 0x7FFFFFFF || gy != 1 || gz != 1 || by != 1 || bz != 1 || bx != kernel.threads || shared ||
+      extra || !parameters)
     return kInvalidValue;
   std::vector<Argument> arguments;
   for (size_t i = 0; i < kernel.addresses.size(); ++i) {
@@ -314,7 +316,8 @@ DRIVER(cuLaunchKernel, hipModuleLaunchKernel)
   }
   return gpu.enqueue(static_cast<Stream*>(stream), {[&gpu = gpu, program = kernel.program, gx, bx, arguments]() -> int {
                        for (const Argument& argument : arguments)
-                         if (argument.address && !gpu.has(reinterpret_cast<void*>(argument.bits), 1)) return kIllegalAddress;
+                         if (argument.address && !gpu.has(reinterpret_cast<void*>(argument.bits), 1))
+                           return kIllegalAddress;
                        return run(*program, gx, bx, arguments) ? kSuccess : 719;
                      }});
 }

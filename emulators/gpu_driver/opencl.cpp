@@ -44,7 +44,8 @@ struct Device {
     }
     if (!device) return;
     int status = 0;
-    context = call<void*>("clCreateContext", nullptr, 1u, static_cast<void* const*>(&device), nullptr, nullptr, &status);
+    context =
+        call<void*>("clCreateContext", nullptr, 1u, static_cast<void* const*>(&device), nullptr, nullptr, &status);
     queue = call<void*>("clCreateCommandQueueWithProperties", context, device, nullptr, &status);
     if (!queue) device = nullptr;
   }
@@ -90,7 +91,8 @@ std::shared_ptr<Program> build(const std::string& text, const std::string& kerne
   auto made = std::make_shared<Program>();
   made->program = call<void*>("clCreateProgramWithSource", one.context, 1u, &source, &size, &status);
   const char* options = "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt";
-  status = call<int>("clBuildProgram", made->program, 1u, static_cast<void* const*>(&one.device), options, nullptr, nullptr);
+  status =
+      call<int>("clBuildProgram", made->program, 1u, static_cast<void* const*>(&one.device), options, nullptr, nullptr);
   if (status == 0) made->kernel = call<void*>("clCreateKernel", made->program, kernel.c_str(), &status);
   if (made->kernel) return made;
   char words[4096] = "";
@@ -106,17 +108,17 @@ bool run(const Program& program, size_t groups, size_t threads, const std::vecto
   const std::lock_guard lock(one.mutex);
   unsigned index = 0;
   for (const Argument& argument : arguments) {
-    const int status = argument.address
-                           ? call<int>("clSetKernelArgSVMPointer", program.kernel, index,
-                                       reinterpret_cast<const void*>(argument.bits))
-                           : call<int>("clSetKernelArg", program.kernel, index, sizeof(uint64_t),
-                                       static_cast<const void*>(&argument.bits));
+    const int status = argument.address ? call<int>("clSetKernelArgSVMPointer", program.kernel, index,
+                                                    reinterpret_cast<const void*>(argument.bits))
+                                        : call<int>("clSetKernelArg", program.kernel, index, sizeof(uint64_t),
+                                                    static_cast<const void*>(&argument.bits));
     if (status != 0) return false;
     ++index;
   }
   const size_t global = groups * threads;
   const size_t* const none = nullptr;
-  if (call<int>("clEnqueueNDRangeKernel", one.queue, program.kernel, 1u, none, &global, &threads, 0u, nullptr, nullptr) != 0)
+  if (call<int>("clEnqueueNDRangeKernel", one.queue, program.kernel, 1u, none, &global, &threads, 0u, nullptr,
+                nullptr) != 0)
     return false;
   return call<int>("clFinish", one.queue) == 0;
 }

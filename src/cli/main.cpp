@@ -84,11 +84,10 @@ int run(const Command& command, const std::vector<std::string>& words) {
 int run(int count, char** given) {
   const std::vector<std::string> words(given + std::min(count, 1), given + count);
   const std::vector<Command> commands = {
-      train_command(),   evaluate_command(), run_command(words),   generate_command(),
-      forward_command(), tokenize_command(), preprocess_command(), bench_command(),
-      explain_command(), certify_command(),  convert_command(),    export_command(),
-      merge_command(),   models_command(),   devices_command(),    plan_command(),
-      quantize_command(),
+      train_command(),    evaluate_command(),   run_command(words), generate_command(), forward_command(),
+      tokenize_command(), preprocess_command(), bench_command(),    explain_command(),  certify_command(),
+      convert_command(),  export_command(),     merge_command(),    models_command(),   devices_command(),
+      plan_command(),     quantize_command(),
   };
   if (words.empty()) fail(ErrorKind::kUsage, "a command is missing; see transom --help");
   if (words[0] == "--version" || words[0] == "-V") {

@@ -22,8 +22,8 @@ struct Options {
   ModelOptions source;
 };
 
-// A line of `inputs` is JSON; in a .txt file and on standard input where it begins with a brace. Text in a .txt file may
-// do so too: there it must also be a whole object with one of the keys that are asked for.
+// A line of `inputs` is JSON; in a .txt file and on standard input where it begins with a brace. Text in a .txt file
+// may do so too: there it must also be a whole object with one of the keys that are asked for.
 bool is_json_line(const std::string& inputs, std::string_view line) {
   const bool is_text_file = inputs.ends_with(".txt");
   if (inputs != "-" && !is_text_file) return true;

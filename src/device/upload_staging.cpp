@@ -20,7 +20,7 @@ class Staging {
  public:
   explicit Staging(const Device& device) : device_(device) {
     transom_error error{};
-    expect_ok(table().stream_create(device.handle(), &stream_, &error), error, device.name());
+    device.expect_ok(table().stream_create(device.handle(), &stream_, &error), error);
   }
   ~Staging() {
     transom_error ignored{};
@@ -39,7 +39,7 @@ class Staging {
     Block& block = free_block(from.size());
     std::memcpy(block.memory, from.data(), from.size());
     transom_error error{};
-    const auto expect = [&](transom_status status) { expect_ok(status, error, device_.name()); };
+    const auto expect = [&](transom_status status) { device_.expect_ok(status, error); };
     expect(table().copy_to_device(stream_, block.memory, {to.handle(), 0}, from.size(), &error));
     block.is_read = false;
     expect(table().event_record(block.read, stream_, &error));
@@ -59,7 +59,7 @@ class Staging {
     if (block.is_read) return true;
     int32_t done = 0;
     transom_error error{};
-    expect_ok(table().event_query(block.read, &done, &error), error, device_.name());
+    device_.expect_ok(table().event_query(block.read, &done, &error), error);
     return block.is_read = done != 0;
   }
 
@@ -78,7 +78,7 @@ class Staging {
     while (!blocks_.empty() && held_ + size > kMost) {
       Block& oldest = *blocks_.front();
       transom_error error{};
-      if (!oldest.is_read) expect_ok(table().event_synchronize(oldest.read, &error), error, device_.name());
+      if (!oldest.is_read) device_.expect_ok(table().event_synchronize(oldest.read, &error), error);
       oldest.is_read = true;
       if (oldest.bytes == size) return last(blocks_.begin());
       held_ -= oldest.bytes;
@@ -88,11 +88,11 @@ class Staging {
     }
     auto block = std::make_unique<Block>();
     transom_error error{};
-    expect_ok(table().host_allocate(device_.handle(), size, &block->memory, &error), error, device_.name());
+    device_.expect_ok(table().host_allocate(device_.handle(), size, &block->memory, &error), error);
     if (const transom_status status = table().event_create(device_.handle(), &block->read, &error);
         status != TRANSOM_OK) {
       table().host_free(device_.handle(), block->memory);
-      expect_ok(status, error, device_.name());
+      device_.expect_ok(status, error);
     }
     block->bytes = size;
     held_ += size;

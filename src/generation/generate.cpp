@@ -193,11 +193,11 @@ GenerationOutput generate(const Model& model, const NamedTensors& inputs, const 
       description.get_int("decoder_vocab_size", description.get_int("vocab_size", std::numeric_limits<int64_t>::max()));
   const std::vector<LogitsProcessor> processors =
       logits_processors(config, {.prompt_length = prompt_length,
-                                .max_length = max_length,
-                                .vocabulary = vocabulary,
-                                .padding = writer->has_encoder() ? std::vector<int64_t>() : padding_of(prompts.mask),
-                                .encoder_input_ids = std::move(prompts.encoder_ids),
-                                .custom = options.process_logits});
+                                 .max_length = max_length,
+                                 .vocabulary = vocabulary,
+                                 .padding = writer->has_encoder() ? std::vector<int64_t>() : padding_of(prompts.mask),
+                                 .encoder_input_ids = std::move(prompts.encoder_ids),
+                                 .custom = options.process_logits});
   const Stopping stopping(config, max_length, options.tokenizer);
   Decoding decoding(*writer, std::move(prompts.encoder_inputs), std::move(prompts.mask), max_length, config.use_cache);
   Search search{.decoding = decoding,

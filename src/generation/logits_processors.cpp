@@ -138,7 +138,8 @@ void add_decay(std::vector<LogitsProcessor>& processors, const GenerationConfig&
   });
 }
 
-void add_suppression(std::vector<LogitsProcessor>& processors, const GenerationConfig& c, const LogitsContext& context) {
+void add_suppression(std::vector<LogitsProcessor>& processors, const GenerationConfig& c,
+                     const LogitsContext& context) {
   if (!c.suppress_tokens.empty())
     processors.push_back([ids = c.suppress_tokens](const ScoredRow& row) {
       for (const int64_t id : ids) forbid(row.scores, id);
@@ -183,7 +184,8 @@ std::vector<LogitsProcessor> logits_processors(const GenerationConfig& c, const 
   add_suppression(processors, c, context);
   if (context.custom)
     processors.push_back([custom = context.custom](const ScoredRow& row) { custom(row.tokens, row.scores); });
-  if (c.do_sample) add_logits_warpers(processors, c, c.num_beams > 1 ? std::max<size_t>(c.eos_token_id.size(), 1) + 1 : 1);
+  if (c.do_sample)
+    add_logits_warpers(processors, c, c.num_beams > 1 ? std::max<size_t>(c.eos_token_id.size(), 1) + 1 : 1);
   if (c.renormalize_logits) processors.push_back([](const ScoredRow& row) { log_softmax(row.scores); });
   return processors;
 }

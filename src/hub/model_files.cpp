@@ -62,7 +62,8 @@ void fetch_weights(Repository& repository) {
       return;
     }
   }
-  repository.fail_missing("weights (model.safetensors, pytorch_model.bin, tf_model.h5, flax_model.msgpack, or an index of one)");
+  repository.fail_missing(
+      "weights (model.safetensors, pytorch_model.bin, tf_model.h5, flax_model.msgpack, or an index of one)");
 }
 
 }  // namespace transom

@@ -11,8 +11,8 @@ namespace transom {
 // What resolve_model and resolve_tokenizer do with an id, for given settings.
 fs::path resolve_from_hub(const std::string& id, const HubSettings& settings, bool with_weights);
 
-// Where the configuration and the tokenizer of a local model lie: the directory itself, that of a file that is a model, or
-// the one above it where that alone has a config.json.
+// Where the configuration and the tokenizer of a local model lie: the directory itself, that of a file that is a model,
+// or the one above it where that alone has a config.json.
 std::filesystem::path directory_of_model(const std::filesystem::path& path);
 
 }  // namespace transom

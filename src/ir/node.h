@@ -26,7 +26,7 @@ struct Node {
   std::shared_ptr<const Graph> region;  // of "fusion" and "checkpoint": what it computes
   uint64_t sequence = 0;                // order of creation on all threads
   bool requires_grad = false;           // gradients with respect to its outputs, or through them, may be asked for
-  bool saves_for_backward = false;               // keeps its inputs once computed, so that gradients can be taken later
+  bool saves_for_backward = false;      // keeps its inputs once computed, so that gradients can be taken later
 
   // One an output once it is computed (and for inputs of the graph from the start); null before.
   mutable std::vector<std::shared_ptr<Storage>> storages;

@@ -38,17 +38,21 @@ std::vector<Tensor> updated(const std::vector<BufferUpdate>& updates) {
   return values;
 }
 
+std::vector<OptimizedParameter> optimized(const Parameters& trained, const MinimizeOptions& options) {
+  std::vector<OptimizedParameter> all;
+  for (const auto& parameter : trained)
+    all.push_back({parameter->name, parameter->value, !options.decays || options.decays(*parameter)});
+  return all;
+}
+
 // Traces the step: the parameters, their statistics and the state of the optimizer become values that are not computed.
 std::vector<Tensor> trace(const Tensor& loss, const Parameters& trained, Optimizer& optimizer,
                           const MinimizeOptions& options) {
   if (loss.size() != 1 || !is_floating(loss.dtype()))
     fail("minimize: expected a loss of one floating number, found {}", to_string(loss.type()));
-  std::vector<OptimizedParameter> before;
+  const std::vector<OptimizedParameter> before = optimized(trained, options);
   std::vector<Tensor> values;
-  for (const auto& parameter : trained) {
-    before.push_back({parameter->name, parameter->value, !options.decays || options.decays(*parameter)});
-    values.push_back(parameter->value);
-  }
+  for (const auto& parameter : trained) values.push_back(parameter->value);
   std::vector<Tensor> found = gradients(loss, values);
   const NoGradient update;
   if (options.max_grad_norm > 0) found = clip_by_norm(found, global_norm(found), options.max_grad_norm);
@@ -73,6 +77,8 @@ Tensor minimize(const std::function<Tensor(ForwardContext& context)>& loss, cons
     const Tensor computed = loss(context);
     Parameters buffers;
     for (const BufferUpdate& update : updates) buffers.push_back(update.buffer);
+    // Before what is held for a failure, so that the first step has the program of all others.
+    optimizer.initialise(optimized(trained, options));
     before = std::make_unique<Rollback>(trained, buffers, optimizer);
     everything = trace(computed, trained, optimizer, options);
     const Tensor in_f32 = computed.dtype() == DType::kFloat32 ? computed : cast(computed, DType::kFloat32);

@@ -73,10 +73,13 @@ std::vector<std::shared_ptr<Buffer>> CapturedProgram::replay(const std::vector<s
     inputs_[i]->set_overwritten(false);
   }
   const DeviceProgram& whole = *program_->whole_;
-  const ProfiledRun profiled(whole.nodes(), device);
-  transom_error error{};
-  if (capture_) whole.expect_done(device.table().capture_replay(capture_, device.stream(), &error), error, inputs_);
-  else whole.launch(inputs_, outputs_, arena_.get());
+  if (capture_) {
+    const ProfiledRun profiled(whole.nodes(), device);
+    transom_error error{};
+    whole.expect_done(device.table().capture_replay(capture_, device.stream(), &error), error, inputs_);
+  } else {
+    whole.launch(inputs_, outputs_, arena_.get());  // which reports to a profile by itself
+  }
   return program_->results(inputs, outputs_);
 }
 

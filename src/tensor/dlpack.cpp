@@ -145,6 +145,7 @@ std::unique_ptr<Exported<Managed>> exported(const Tensor& tensor, bool copy) {
     stride *= std::max<int64_t>(result->shape[axis], 1);
   }
   const std::shared_ptr<Buffer> buffer = buffer_of(tensor);
+  buffer->expect_contents();
   Device& device = buffer->device();
   DLTensor& out = result->managed.dl_tensor;
   if (!copy && device.has(TRANSOM_DEVICE_HOST_MEMORY) && device.table().buffer_host_pointer) {

@@ -3,10 +3,10 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "text/unicode/clean_up.h"
 #include "text/components/fields.h"
 #include "text/jinja/interpreter.h"
 #include "text/jinja/nodes.h"
+#include "text/unicode/clean_up.h"
 
 namespace transom::text {
 namespace {

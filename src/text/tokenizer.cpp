@@ -5,9 +5,9 @@
 
 #include "base/error.h"
 #include "base/threads.h"
-#include "text/unicode/clean_up.h"
 #include "text/encoding.h"
 #include "text/tokenizer_state.h"
+#include "text/unicode/clean_up.h"
 #include "text/unicode/unicode.h"
 
 namespace transom {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/json_fwd.h"
-#include "text/components/added_tokens.h"
 #include "text/chat_template.h"
+#include "text/components/added_tokens.h"
 #include "text/components/components.h"
 #include "text/tokenizer_config.h"
 #include "text/tokenizer_file.h"

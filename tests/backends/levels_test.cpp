@@ -57,8 +57,8 @@ TEST(Levels, AnUnknownOneIsRefusedInOneLine) {
   else setenv("TRANSOM_CPU_ISA", before.c_str(), 1);
 }
 
-// What oneDNN says that it uses, as bits of dnnl_cpu_isa_t; 0 where it is not in the process. A product comes before the
-// question: the device limits the library when it first uses it.
+// What oneDNN says that it uses, as bits of dnnl_cpu_isa_t; 0 where it is not in the process. A product comes before
+// the question: the device limits the library when it first uses it.
 unsigned isa_of_the_library() {
   const Tensor x = numbers(TRANSOM_FLOAT32, {64, 64}, -1, 1, 1), w = numbers(TRANSOM_FLOAT32, {64, 64}, -1, 1, 2);
   evaluate("linear", {x, w}, TRANSOM_FLOAT32, {64, 64}, {{"transposed", 0}});

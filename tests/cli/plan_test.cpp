@@ -6,9 +6,8 @@ namespace transom {
 namespace {
 
 TEST(PlanCommand, AnswersACaseFromStandardInput) {
-  const Outcome outcome = run(
-      "plan --case - --json",
-      R"(echo '{"task": "generate", "model": "Llama-2-7b", "hardware": "Gaudi2",
+  const Outcome outcome = run("plan --case - --json",
+                              R"(echo '{"task": "generate", "model": "Llama-2-7b", "hardware": "Gaudi2",
            "global_batch": 1, "output_length": 100}' | )");
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   for (const char* field : {"tokens_per_second", "\"fits\": true", "past_error", "exposed_communication"})

@@ -45,8 +45,7 @@ TEST_P(MovesOnly, MakesNoNewNumbers) {
     for (const auto& [name, value] : sample.attributes.items())
       if (const double* number = std::get_if<double>(&value)) known.push_back(*number);
     const std::vector<double> made = evaluate_operation(operation(), sample.attributes, inputs)[0].real;
-    for (const double x : made)
-      EXPECT_NE(std::find(known.begin(), known.end(), x), known.end()) << x;
+    for (const double x : made) EXPECT_NE(std::find(known.begin(), known.end(), x), known.end()) << x;
   }
 }
 INSTANTIATE_TEST_SUITE_P(All, MovesOnly,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/attention/attention_gemm.h"
 
-#include "cpu/kernels/copy.h"
 #include "cpu/device/processor.h"
+#include "cpu/kernels/copy.h"
 #include "cpu/kernels/widening.h"
 
 namespace transom::cpu {

@@ -5,10 +5,10 @@
 #include <functional>
 #include <memory>
 
-#include "cpu/products/epilogue.h"
 #include "cpu/convolution/convolution_shape.h"
 #include "cpu/device/library.h"
 #include "cpu/device/memory.h"
+#include "cpu/products/epilogue.h"
 
 namespace transom::cpu {
 

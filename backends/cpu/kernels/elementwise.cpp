@@ -2,9 +2,9 @@
 // Element-wise operations, alone or fused: both are tile programs.
 #include <memory>
 
-#include "cpu/tiles/generated_program.h"
 #include "cpu/device/single_node_graph.h"
 #include "cpu/kernels/unary_table.h"
+#include "cpu/tiles/generated_program.h"
 
 namespace transom::cpu {
 namespace {

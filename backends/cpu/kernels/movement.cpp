@@ -3,9 +3,9 @@
 #include <cstring>
 #include <memory>
 
+#include "cpu/device/threads.h"
 #include "cpu/kernels/copy.h"
 #include "cpu/kernels/kernel.h"
-#include "cpu/device/threads.h"
 
 namespace transom::cpu {
 namespace {

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "cpu/kernels/kernel.h"
 #include "cpu/device/threads.h"
+#include "cpu/kernels/kernel.h"
 
 namespace transom::cpu {
 namespace {

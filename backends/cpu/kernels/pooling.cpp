@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <memory>
 
-#include "cpu/kernels/kernel.h"
 #include "cpu/device/threads.h"
-#include "cpu/vector/kernels.h"
+#include "cpu/kernels/kernel.h"
 #include "cpu/kernels/views.h"
+#include "cpu/vector/kernels.h"
 
 namespace transom::cpu {
 namespace {

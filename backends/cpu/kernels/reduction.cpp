@@ -8,10 +8,10 @@
 #include <limits>
 #include <memory>
 
-#include "cpu/kernels/column_sums.h"
 #include "cpu/device/threads.h"
-#include "cpu/vector/kernels.h"
+#include "cpu/kernels/column_sums.h"
 #include "cpu/kernels/views.h"
+#include "cpu/vector/kernels.h"
 
 namespace transom::cpu {
 namespace {

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <vector>
 
-#include "cpu/kernels/scratch.h"
 #include "cpu/device/types.h"
+#include "cpu/kernels/scratch.h"
 #include "cpu/vector/kernels.h"
 
 namespace transom::cpu {

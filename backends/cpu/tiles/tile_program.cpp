@@ -4,11 +4,11 @@
 
 #include <cstring>
 
-#include "cpu/kernels/copy.h"
-#include "cpu/tiles/generated_program.h"
 #include "cpu/device/threads.h"
+#include "cpu/kernels/copy.h"
 #include "cpu/kernels/unary_table.h"
 #include "cpu/kernels/widening.h"
+#include "cpu/tiles/generated_program.h"
 
 namespace transom::cpu {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "cpu/codegen/kernels.h"
 #include "cpu/kernels/kernel.h"
+#include "cpu/kernels/views.h"
 #include "cpu/tiles/tile_instructions.h"
 #include "cpu/vector/kernels.h"
-#include "cpu/kernels/views.h"
 
 namespace transom::cpu {
 

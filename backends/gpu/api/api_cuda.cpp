@@ -36,20 +36,19 @@ std::vector<std::string> compiler_files() {
 }  // namespace
 
 Runtime& runtime() {
-  static DriverRuntime cuda({.name = "cuda",
-                             .prefix = "CUDA",
-                             .dialect = Dialect::kCuda,
-                             .cuda = true,
-                             .driver_files = {"libcuda.so.1"},
-                             .compiler_files = compiler_files(),
-                             .driver_variable = "TRANSOM_CUDA_LIBRARY",
-                             .compiler_variable = "TRANSOM_NVRTC_LIBRARY",
-                             .cure = "install NVIDIA's driver, and for kernels: pip install nvidia-cuda-nvrtc",
-                             .attribute_units = 16,
-                             .attribute_wave = 10,
-                             .emulated = [](const SharedLibrary& driver) {
-                               return driver.find("transomEmulatedDriver") != nullptr;
-                             }});
+  static DriverRuntime cuda(
+      {.name = "cuda",
+       .prefix = "CUDA",
+       .dialect = Dialect::kCuda,
+       .cuda = true,
+       .driver_files = {"libcuda.so.1"},
+       .compiler_files = compiler_files(),
+       .driver_variable = "TRANSOM_CUDA_LIBRARY",
+       .compiler_variable = "TRANSOM_NVRTC_LIBRARY",
+       .cure = "install NVIDIA's driver, and for kernels: pip install nvidia-cuda-nvrtc",
+       .attribute_units = 16,
+       .attribute_wave = 10,
+       .emulated = [](const SharedLibrary& driver) { return driver.find("transomEmulatedDriver") != nullptr; }});
   return cuda;
 }
 

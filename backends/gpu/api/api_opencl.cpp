@@ -35,8 +35,9 @@ struct Library {
 #undef X
 
   Library() {
-    const SharedLibrary library = SharedLibrary::open({"libOpenCL.so.1"}, "TRANSOM_OPENCL_LIBRARY",
-                                                      "install a driver with OpenCL and the package ocl-icd-libopencl1");
+    const SharedLibrary library =
+        SharedLibrary::open({"libOpenCL.so.1"}, "TRANSOM_OPENCL_LIBRARY",
+                            "install a driver with OpenCL and the package ocl-icd-libopencl1");
 #define X(result, name, parameters) call.name = reinterpret_cast<decltype(call.name)>(library.expect("cl" #name));
     TRANSOM_OPENCL_FUNCTIONS(X)
 #undef X
@@ -112,7 +113,9 @@ std::vector<Found> find_devices(std::string& left_out) {
     }
   }
   std::stable_sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
-    const auto rank = [](const Found& one) { return (info<cl::Bits>(one.device, cl::kDeviceType) & cl::kTypeGpu) == 0; };
+    const auto rank = [](const Found& one) {
+      return (info<cl::Bits>(one.device, cl::kDeviceType) & cl::kTypeGpu) == 0;
+    };
     return rank(a) < rank(b);
   });
   return found;

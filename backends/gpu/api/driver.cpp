@@ -22,7 +22,7 @@ transom_status status_of(int status) {
     case 803:
     case 804:
       return TRANSOM_UNAVAILABLE;
-    case 98:   // code of another chip
+    case 98:  // code of another chip
     case 209:
     case 222:
     case 801:
@@ -48,7 +48,8 @@ transom_status status_of(int status) {
   }
 }
 
-std::string symbol(bool cuda, const char* cuda_prefix, const char* of_cuda, const char* hip_prefix, const char* of_hip) {
+std::string symbol(bool cuda, const char* cuda_prefix, const char* of_cuda, const char* hip_prefix,
+                   const char* of_hip) {
   return cuda ? std::string(cuda_prefix) + of_cuda : std::string(hip_prefix) + of_hip;
 }
 
@@ -228,8 +229,10 @@ class DriverContext final : public Context {
   std::string compile(const std::string& text) override {
     // A product and a sum are rounded apart; divisions and roots are IEEE 754's by default.
     if (driver_.vendor.cuda)
-      return driver_.compile(text, {"--gpu-architecture=" + driver_.architecture(device_), "--fmad=false", "--std=c++17"});
-    return driver_.compile(text, {"--offload-arch=" + driver_.architecture(device_), "-ffp-contract=off", "-std=c++17"});
+      return driver_.compile(text,
+                             {"--gpu-architecture=" + driver_.architecture(device_), "--fmad=false", "--std=c++17"});
+    return driver_.compile(text,
+                           {"--offload-arch=" + driver_.architecture(device_), "-ffp-contract=off", "-std=c++17"});
   }
   std::unique_ptr<Kernel> load(const std::string& code) override {
     driver_.make_current(device_);
@@ -248,10 +251,10 @@ class DriverContext final : public Context {
 }  // namespace
 
 Driver::Driver(Vendor of)
-    : vendor(std::move(of)),
-      library_(SharedLibrary::open(vendor.driver_files, vendor.driver_variable, vendor.cure)) {
-#define X(name, of_cuda, of_hip, parameters) \
-  call.name = reinterpret_cast<decltype(call.name)>(library_.expect(symbol(vendor.cuda, "cu", of_cuda, "hip", of_hip).c_str()));
+    : vendor(std::move(of)), library_(SharedLibrary::open(vendor.driver_files, vendor.driver_variable, vendor.cure)) {
+#define X(name, of_cuda, of_hip, parameters)         \
+  call.name = reinterpret_cast<decltype(call.name)>( \
+      library_.expect(symbol(vendor.cuda, "cu", of_cuda, "hip", of_hip).c_str()));
   TRANSOM_DRIVER_FUNCTIONS(X)
 #undef X
   check(call.init(0), "starting the driver");
@@ -261,8 +264,7 @@ void Driver::check(int status, const char* what) const {
   if (status == 0) return;
   std::string text;
   if (vendor.cuda) {
-    const auto describe =
-        reinterpret_cast<int (*)(int, const char**)>(library_.find("cuGetErrorString"));
+    const auto describe = reinterpret_cast<int (*)(int, const char**)>(library_.find("cuGetErrorString"));
     const char* found = nullptr;
     if (describe && describe(status, &found) == 0 && found) text = found;
   } else if (const auto describe = reinterpret_cast<const char* (*)(int)>(library_.find("hipGetErrorString"))) {
@@ -309,8 +311,10 @@ std::string Driver::architecture(int device) const {
   check(reinterpret_cast<int (*)(void*, int)>(read)(properties.data(), device), "reading the properties of a device");
   constexpr std::string_view kName = "gfx";
   const auto found = std::search(properties.begin(), properties.end(), kName.begin(), kName.end());
-  if (found == properties.end()) fail(TRANSOM_UNAVAILABLE, "expected the name of a chip that begins with gfx, found none");
-  const auto end = std::find_if(found, properties.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); });
+  if (found == properties.end())
+    fail(TRANSOM_UNAVAILABLE, "expected the name of a chip that begins with gfx, found none");
+  const auto end =
+      std::find_if(found, properties.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); });
   return {found, end};
 }
 
@@ -342,9 +346,9 @@ const CompilerFunctions& Driver::compiler() const {
   const std::lock_guard lock(mutex);
   if (!functions.create) {
     const SharedLibrary library = SharedLibrary::open(vendor.compiler_files, vendor.compiler_variable, vendor.cure);
-#define X(name, of_cuda, of_hip, parameters)                            \
-  functions.name = reinterpret_cast<decltype(functions.name)>(library.expect( \
-      symbol(vendor.cuda, "nvrtc", of_cuda, "hiprtc", of_hip).c_str()));
+#define X(name, of_cuda, of_hip, parameters)                   \
+  functions.name = reinterpret_cast<decltype(functions.name)>( \
+      library.expect(symbol(vendor.cuda, "nvrtc", of_cuda, "hiprtc", of_hip).c_str()));
     TRANSOM_COMPILER_FUNCTIONS(X)
 #undef X
   }
@@ -376,13 +380,15 @@ std::string Driver::compile(const std::string& text, const std::vector<std::stri
       log.resize(size);
       if (rtc.log(program, log.data()) != 0) log.clear();
     }
-    std::replace_if(log.begin(), log.end(), [](char c) { return c == '\n' || c == '\0'; }, ' ');
+    std::replace_if(
+        log.begin(), log.end(), [](char c) { return c == '\n' || c == '\0'; }, ' ');
     fail(TRANSOM_INTERNAL, "a kernel does not compile (status {}): {}", status, log.substr(0, 800));
   }
   if (rtc.code_size(program, &size) != 0 || size == 0)
     fail(TRANSOM_INTERNAL, "{}: the run-time compiler gave no code", vendor.prefix);
   std::string code(size, '\0');
-  if (rtc.code(program, code.data()) != 0) fail(TRANSOM_INTERNAL, "{}: the run-time compiler gave no code", vendor.prefix);
+  if (rtc.code(program, code.data()) != 0)
+    fail(TRANSOM_INTERNAL, "{}: the run-time compiler gave no code", vendor.prefix);
   return code;
 }
 
@@ -399,12 +405,14 @@ uint32_t DriverRuntime::device_count() {
 }
 
 Facts DriverRuntime::facts(uint32_t index) {
-  if (index >= device_count()) fail(TRANSOM_INVALID_ARGUMENT, "expected a device below {}, found {}", device_count(), index);
+  if (index >= device_count())
+    fail(TRANSOM_INVALID_ARGUMENT, "expected a device below {}, found {}", device_count(), index);
   return driver().facts(static_cast<int>(index));
 }
 
 std::unique_ptr<Context> DriverRuntime::open(uint32_t index) {
-  if (index >= device_count()) fail(TRANSOM_INVALID_ARGUMENT, "expected a device below {}, found {}", device_count(), index);
+  if (index >= device_count())
+    fail(TRANSOM_INVALID_ARGUMENT, "expected a device below {}, found {}", device_count(), index);
   return std::make_unique<DriverContext>(driver(), static_cast<int>(index));
 }
 

@@ -80,12 +80,12 @@ struct CompilerFunctions {
 
 // What one vendor's file says about itself.
 struct Vendor {
-  const char* name;      // of the plugin
-  const char* prefix;    // of status texts: "CUDA"
+  const char* name;    // of the plugin
+  const char* prefix;  // of status texts: "CUDA"
   Dialect dialect;
-  bool cuda;             // which column of the tables
+  bool cuda;  // which column of the tables
   std::vector<std::string> driver_files, compiler_files;
-  const char* driver_variable;    // environment variables that name a library
+  const char* driver_variable;  // environment variables that name a library
   const char* compiler_variable;
   const char* cure;
   int attribute_units, attribute_wave;  // numbers of device attributes

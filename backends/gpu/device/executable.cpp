@@ -73,8 +73,8 @@ transom_executable::transom_executable(transom_device* device, const transom_gra
 
 std::vector<std::byte*> transom_executable::places(const transom_launch& launch) const {
   if (launch.inputs_count != inputs_.size() || launch.outputs_count != outputs_.size())
-    fail(TRANSOM_INVALID_ARGUMENT, "expected {} inputs and {} outputs, found {} and {}", inputs_.size(), outputs_.size(),
-         launch.inputs_count, launch.outputs_count);
+    fail(TRANSOM_INVALID_ARGUMENT, "expected {} inputs and {} outputs, found {} and {}", inputs_.size(),
+         outputs_.size(), launch.inputs_count, launch.outputs_count);
   std::byte* const arena = transom_buffer::at(launch.arena, arena_bytes_);
   std::vector<std::byte*> places(values_.size(), nullptr);
   for (size_t i = 0; i < values_.size(); ++i)

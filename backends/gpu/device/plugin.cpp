@@ -54,7 +54,9 @@ struct Table {
     plugin::hand_over(mine, properties);
   }
 
-  static void device_open(uint32_t index, transom_device** device) { *device = new transom_device(runtime().open(index)); }
+  static void device_open(uint32_t index, transom_device** device) {
+    *device = new transom_device(runtime().open(index));
+  }
   static void device_close(transom_device* device) { delete device; }
 
   // ---- memory
@@ -111,7 +113,9 @@ struct Table {
     stream->queue().wait(*event->event);
     stream->issued();
   }
-  static void event_query(transom_event* event, int32_t* done) { *done = event->device->context->passed(*event->event); }
+  static void event_query(transom_event* event, int32_t* done) {
+    *done = event->device->context->passed(*event->event);
+  }
   static void event_synchronize(transom_event* event) { event->device->context->synchronize(*event->event); }
   static void event_elapsed(transom_event* from, transom_event* to, double* seconds) {
     *seconds = from->device->context->seconds_between(*from->event, *to->event);

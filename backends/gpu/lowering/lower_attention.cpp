@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // attention without its scores in memory (Dao et al., 2022): a group takes some queries of one head and walks the keys
-// tile by tile, with a running maximum and sum for each query. The order of the keys depends on their number alone, so a
-// query has the bits that it has alone.
+// tile by tile, with a running maximum and sum for each query. The order of the keys depends on their number alone, so
+// a query has the bits that it has alone.
 #include <algorithm>
 #include <bit>
 #include <limits>
@@ -11,7 +11,7 @@
 namespace transom::gpu {
 namespace {
 
-constexpr int64_t kQueries = 16, kKeys = 64;  // of a tile
+constexpr int64_t kQueries = 16, kKeys = 64;             // of a tile
 constexpr double kMaskedScore = -3.3895313892515355e38;  // what hides a key: the lowest bf16
 
 }  // namespace
@@ -28,16 +28,21 @@ void lower_attention(Emitter& emitter, const Work& work) {
   const bool biased = node.integer("biased") != 0, causal_asked = node.integer("causal") != 0;
   const double dropout = node.number("dropout"), cap = node.number("soft_cap");
   const int64_t window = node.integer("sliding_window");
-  const int64_t T = q.shape.at(1), S = k.shape.at(1), H = q.shape.at(2), G = k.shape.at(2), d = q.shape.at(3), e = v.shape.at(3);
+  const int64_t T = q.shape.at(1), S = k.shape.at(1), H = q.shape.at(2), G = k.shape.at(2), d = q.shape.at(3),
+                e = v.shape.at(3);
   const bool causal = causal_asked && !(T == 1 && window == 0);
   const bool wide = q.dtype == TRANSOM_FLOAT64;
   const char* type = compute_type(q.dtype);
   const transom_dtype exact = wide ? TRANSOM_FLOAT64 : TRANSOM_FLOAT32;
 
-  KernelText text(is_wide(q) || is_wide(k) || is_wide(v) || q.shape[0] * H * T >= (int64_t{1} << 30) / std::max<int64_t>(S, 1));
-  const std::string qs = text.address(work.inputs[0], storage_type(q.dtype)), ks = text.address(work.inputs[1], storage_type(k.dtype));
-  const std::string vs = text.address(work.inputs[2], storage_type(v.dtype)), to = text.address(work.outputs[0], storage_type(out.dtype));
-  const std::string nT = text.number(T), nS = text.number(S), nH = text.number(H), nG = text.number(G), nd = text.number(d), ne = text.number(e);
+  KernelText text(is_wide(q) || is_wide(k) || is_wide(v) ||
+                  q.shape[0] * H * T >= (int64_t{1} << 30) / std::max<int64_t>(S, 1));
+  const std::string qs = text.address(work.inputs[0], storage_type(q.dtype)),
+                    ks = text.address(work.inputs[1], storage_type(k.dtype));
+  const std::string vs = text.address(work.inputs[2], storage_type(v.dtype)),
+                    to = text.address(work.outputs[0], storage_type(out.dtype));
+  const std::string nT = text.number(T), nS = text.number(S), nH = text.number(H), nG = text.number(G),
+                    nd = text.number(d), ne = text.number(e);
   const std::string tiles = text.number(divided_up(T, kQueries));
   const int64_t each = divided_up(kQueries * e, kGroup);  // results of a thread; part of the text
   text.local(type, "weights", kQueries * kKeys);
@@ -45,7 +50,8 @@ void lower_attention(Emitter& emitter, const Work& work) {
   text.local(type, "total", kQueries);
   text.local(type, "scaled", kQueries);
   text.line("for (idx block = GROUP; block < {} * {} * {}; block += GROUPS) {{", text.number(q.shape[0]), nH, tiles);
-  text.line("const idx t0 = block % {0} * {1}, head = block / {0} % {2}, batch = block / {0} / {2};", tiles, kQueries, nH);
+  text.line("const idx t0 = block % {0} * {1}, head = block / {0} % {2}, batch = block / {0} / {2};", tiles, kQueries,
+            nH);
   text.line("const idx shared = head / ({} / {});", nH, nG);
   text.line("{} sum[{}];\nfor (int r = 0; r < {}; ++r) sum[r] = 0;", type, each, each);
   text.line("if (THREAD < {}) {{ largest[THREAD] = {}; total[THREAD] = 0; }}", kQueries,
@@ -59,8 +65,8 @@ void lower_attention(Emitter& emitter, const Work& work) {
   text.line("const idx t = t0 + i / {0}, s = s0 + i % {0};\n{1} score = {2};", kKeys, type,
             literal(text, exact, -std::numeric_limits<double>::infinity()));
   text.line("if (t < {} && s < {}) {{\nscore = 0;", nT, nS);
-  text.line("const idx from_q = ((batch * {} + t) * {} + head) * {}, from_k = ((batch * {} + s) * {} + shared) * {};", nT, nH, nd,
-            nS, nG, nd);
+  text.line("const idx from_q = ((batch * {} + t) * {} + head) * {}, from_k = ((batch * {} + s) * {} + shared) * {};",
+            nT, nH, nd, nS, nG, nd);
   text.line("for (idx c = 0; c < {}; ++c) score = fma({}, {}, score);", nd, load(text, q.dtype, qs, "from_q + c"),
             load(text, k.dtype, ks, "from_k + c"));
   const auto number = [&](double value) {  // as an argument, since it says nothing about the kernel
@@ -79,13 +85,15 @@ void lower_attention(Emitter& emitter, const Work& work) {
     Shape strides = strides_of(b.shape);
     for (size_t i = 0; i < 4; ++i)
       if (b.shape.at(i) == 1) strides[i] = 0;
-    text.line("bias = {};", load(text, b.dtype, text.address(work.inputs[3], storage_type(b.dtype)),
-                                 fmt::format("batch * {} + head * {} + t * {} + s * {}", text.number(strides[0]),
-                                             text.number(strides[1]), text.number(strides[2]), text.number(strides[3]))));
+    text.line("bias = {};",
+              load(text, b.dtype, text.address(work.inputs[3], storage_type(b.dtype)),
+                   fmt::format("batch * {} + head * {} + t * {} + s * {}", text.number(strides[0]),
+                               text.number(strides[1]), text.number(strides[2]), text.number(strides[3]))));
   }
   if (causal) {
     text.line("const i64 last = (i64)t + {} - {};", nS, nT);
-    text.line("const int visible = (i64)s <= last{};", window > 0 ? fmt::format(" && (i64)s > last - {}", text.bits(window)) : "");
+    text.line("const int visible = (i64)s <= last{};",
+              window > 0 ? fmt::format(" && (i64)s > last - {}", text.bits(window)) : "");
     text.line("if (!visible) bias += {};", hidden);
     if (biased) text.line("if (bias < {0}) bias = {0};", hidden);
   }
@@ -93,29 +101,34 @@ void lower_attention(Emitter& emitter, const Work& work) {
   text.line("}}\nweights[i] = score;\n}}\nBARRIER;");
   // One thread a query: the new maximum, and what was summed so far in its terms.
   text.line("if (THREAD < {}) {{\n{} most = largest[THREAD];", kQueries, type);
-  text.line("for (int j = 0; j < {0}; ++j) {{ const {1} w = weights[THREAD * {0} + j]; most = most != most || w < most ? most : w; }}",
-            kKeys, type);
+  text.line(
+      "for (int j = 0; j < {0}; ++j) {{ const {1} w = weights[THREAD * {0} + j]; most = most != most || w < most ? "
+      "most : w; }}",
+      kKeys, type);
   const auto exp = [&](const std::string& x) {
     return wide ? fmt::format("exp({})", x) : fmt::format("{}({})", text.use("f_exp"), x);
   };
   text.line("const {} before = largest[THREAD] == most ? 1 : {};", type, exp("largest[THREAD] - most"));
   text.line("{} all = total[THREAD] * before;\nlargest[THREAD] = most;\nscaled[THREAD] = before;", type);
-  text.line("for (int j = 0; j < {0}; ++j) {{ const idx at = THREAD * {0} + j;\n{1} w = s0 + j < {2} ? {3} : 0;", kKeys, type, nS,
-            exp("weights[at] - most"));
+  text.line("for (int j = 0; j < {0}; ++j) {{ const idx at = THREAD * {0} + j;\n{1} w = s0 + j < {2} ? {3} : 0;", kKeys,
+            type, nS, exp("weights[at] - most"));
   text.line("all += w;");
   if (dropout > 0) {
     const std::string key = text.address(work.inputs.at(biased ? 4 : 3), "i64");
-    text.line("const u64 place = ((u64)((batch * {} + head) * {}) + (u64)(t0 + THREAD)) * (u64){} + (u64)(s0 + j);", nH, nT, nS);
+    text.line("const u64 place = ((u64)((batch * {} + head) * {}) + (u64)(t0 + THREAD)) * (u64){} + (u64)(s0 + j);", nH,
+              nT, nS);
     text.line("w = {}({}[0], {}[1], (i64)place) < (u32){} ? 0 : w / {};", text.use("philox"), key, key,
               text.bits(static_cast<int64_t>(dropout * 0x1p32)), number(1 - dropout));
   }
   text.line("weights[at] = w;\n}}\ntotal[THREAD] = all;\n}}\nBARRIER;");
-  text.line("for (int r = 0; r < {}; ++r) {{\nconst idx i = THREAD + r * {};\nif (i < {} * {}) {{", each, kGroup, kQueries, ne);
+  text.line("for (int r = 0; r < {}; ++r) {{\nconst idx i = THREAD + r * {};\nif (i < {} * {}) {{", each, kGroup,
+            kQueries, ne);
   text.line("const idx row = i / {0}, column = i % {0};\n{1} added = sum[r] * scaled[row];", ne, type);
   text.line("for (idx j = 0; j < {} && s0 + j < {}; ++j)", kKeys, nS);
   text.line("added = fma(weights[row * {}], {}, added);\nsum[r] = added;\n}}\n}}\n}}", fmt::format("{} + j", kKeys),
             load(text, v.dtype, vs, fmt::format("((batch * {} + s0 + j) * {} + shared) * {} + column", nS, nG, ne)));
-  text.line("for (int r = 0; r < {}; ++r) {{\nconst idx i = THREAD + r * {};\nif (i < {} * {}) {{", each, kGroup, kQueries, ne);
+  text.line("for (int r = 0; r < {}; ++r) {{\nconst idx i = THREAD + r * {};\nif (i < {} * {}) {{", each, kGroup,
+            kQueries, ne);
   text.line("const idx row = i / {0}, column = i % {0};", ne);
   text.line("if (t0 + row < {}) {}\n}}\n}}\nBARRIER;\n}}", nT,
             store(text, out.dtype, to, fmt::format("((batch * {} + t0 + row) * {} + head) * {} + column", nT, nH, ne),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions and their gradients: sums over the places and channels that meet in a result. Spatial axes are three; what
-// has fewer has axes of one element.
+// Convolutions and their gradients: sums over the places and channels that meet in a result. Spatial axes are three;
+// what has fewer has axes of one element.
 #include <array>
 
 #include "gpu/lowering/lowering.h"
@@ -60,7 +60,8 @@ void write_indices(KernelText& text, const char* prefix, const std::string& plac
 }
 
 std::string flat(const std::string& outer, const char* prefix, const std::array<std::string, 3>& extents) {
-  return fmt::format("((({0} * {2} + {1}z) * {3} + {1}y) * {4} + {1}x)", outer, prefix, extents[0], extents[1], extents[2]);
+  return fmt::format("((({0} * {2} + {1}z) * {3} + {1}y) * {4} + {1}x)", outer, prefix, extents[0], extents[1],
+                     extents[2]);
 }
 
 }  // namespace
@@ -91,7 +92,8 @@ void lower_convolution(Emitter& emitter, const Work& work) {
   if (!weight_gradient) text.line("{} {{", loop_over("i", text.number(count)));
   if (op == "convolution") {
     write_indices(text, "o", "i", n.y);
-    text.line("const idx output = orest % {0}, batch = orest / {0}, group = output / {1};", n.outputs, n.outputs_of_group);
+    text.line("const idx output = orest % {0}, batch = orest / {0}, group = output / {1};", n.outputs,
+              n.outputs_of_group);
     text.line("{} sum = 0;\nfor (idx c = 0; c < {}; ++c) {{", type, n.channels_of_group);
     over_taps();
     for (size_t i = 0; i < 3; ++i)
@@ -106,14 +108,14 @@ void lower_convolution(Emitter& emitter, const Work& work) {
   }
   if (input_gradient) {
     write_indices(text, "q", "i", n.x);
-    text.line("const idx channel = qrest % {0}, batch = qrest / {0}, group = channel / {1}, c = channel % {1};", n.channels,
-              n.channels_of_group);
-    text.line("{} sum = 0;\nfor (idx k = 0; k < {}; ++k) {{\nconst idx output = group * {} + k;", type, n.outputs_of_group,
-              n.outputs_of_group);
+    text.line("const idx channel = qrest % {0}, batch = qrest / {0}, group = channel / {1}, c = channel % {1};",
+              n.channels, n.channels_of_group);
+    text.line("{} sum = 0;\nfor (idx k = 0; k < {}; ++k) {{\nconst idx output = group * {} + k;", type,
+              n.outputs_of_group, n.outputs_of_group);
     over_taps();
     for (size_t i = 0; i < 3; ++i) {
-      text.line("const idx s{0} = q{0} + {1} - t{0} * {2};\nif (s{0} < 0 || s{0} % {3} != 0) continue;", kAxes[i], n.low[i],
-                n.dilation[i], n.stride[i]);
+      text.line("const idx s{0} = q{0} + {1} - t{0} * {2};\nif (s{0} < 0 || s{0} % {3} != 0) continue;", kAxes[i],
+                n.low[i], n.dilation[i], n.stride[i]);
       text.line("const idx o{0} = s{0} / {1};\nif (o{0} >= {2}) continue;", kAxes[i], n.stride[i], n.y[i]);
     }
     add(flat(fmt::format("(batch * {} + output)", n.outputs), "o", n.y),
@@ -127,9 +129,11 @@ void lower_convolution(Emitter& emitter, const Work& work) {
   text.local(type, "sums", kGroup);
   text.line("for (idx i = GROUP; i < {}; i += GROUPS) {{", text.number(count));
   write_indices(text, "t", "i", n.w);
-  text.line("const idx c = trest % {0}, output = trest / {0}, group = output / {1};", n.channels_of_group, n.outputs_of_group);
+  text.line("const idx c = trest % {0}, output = trest / {0}, group = output / {1};", n.channels_of_group,
+            n.outputs_of_group);
   text.line("{} sum = 0;", type);
-  text.line("for (idx place = THREAD; place < {} * {} * {} * {}; place += {}) {{", n.batch, n.y[0], n.y[1], n.y[2], kGroup);
+  text.line("for (idx place = THREAD; place < {} * {} * {} * {}; place += {}) {{", n.batch, n.y[0], n.y[1], n.y[2],
+            kGroup);
   write_indices(text, "o", "place", n.y);
   for (size_t i = 0; i < 3; ++i)
     text.line("const idx q{0} = o{0} * {1} - {2} + t{0} * {3};\nif (q{0} < 0 || q{0} >= {4}) continue;", kAxes[i],

@@ -72,7 +72,8 @@ void lower_dynamic(Emitter& emitter, const Work& work) {
   const Type& window = update ? work.node.input(1) : work.node.output();
   const Operand& starts = work.inputs.at(update ? 2 : 1);
   const size_t element = backend::element_size(x.dtype);
-  if (update) lower_copy(emitter, work.inputs[0], work.outputs[0], static_cast<int64_t>(x.bytes()), "dynamic_update_slice");
+  if (update)
+    lower_copy(emitter, work.inputs[0], work.outputs[0], static_cast<int64_t>(x.bytes()), "dynamic_update_slice");
   const int64_t count = window.count();
   if (count == 0) return;
   if (window.rank() != x.rank()) backend::fail(TRANSOM_INVALID_ARGUMENT, "{}: expected one rank", work.node.place());

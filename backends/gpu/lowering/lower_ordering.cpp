@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// sort and top_k: one group a line sorts pairs of a key and a place in device memory, by both, so that it is stable. The
-// network is Batcher's bitonic one with mirrored first steps: every exchange puts the smaller pair first, and a line
-// whose length is no power of two needs no elements beyond it.
+// sort and top_k: one group a line sorts pairs of a key and a place in device memory, by both, so that it is stable.
+// The network is Batcher's bitonic one with mirrored first steps: every exchange puts the smaller pair first, and a
+// line whose length is no power of two needs no elements beyond it.
 #include "gpu/lowering/lowering.h"
 
 namespace transom::gpu {
@@ -15,17 +15,21 @@ void write_sort(KernelText& text, const std::string& key, const std::string& pla
   text.line("const idx high = step == size >> 1 ? low / size * size + size - 1 - low % size : low + step;");
   text.line("if (high < {}) {{", length);
   text.line("const u64 a = {0}[low], b = {0}[high];\nconst i64 p = {1}[low], q = {1}[high];", key, place);
-  text.line("if (a > b || (a == b && p > q)) {{ {0}[low] = b; {0}[high] = a; {1}[low] = q; {1}[high] = p; }}", key, place);
+  text.line("if (a > b || (a == b && p > q)) {{ {0}[low] = b; {0}[high] = a; {1}[low] = q; {1}[high] = p; }}", key,
+            place);
   text.line("}}\n}}\n}}\n}}\nBARRIER;");
 }
 
 std::string sort_key(KernelText&, transom_dtype dtype, const std::string& v, bool descending, bool nan_last) {
   std::string key;
   if (dtype == TRANSOM_FLOAT64)
-    key = fmt::format("({0} == 0 ? 0x8000000000000000UL : as_ulong({0}) >> 63 ? ~as_ulong({0}) "
-                      ": as_ulong({0}) | 0x8000000000000000UL)", v);
+    key = fmt::format(
+        "({0} == 0 ? 0x8000000000000000UL : as_ulong({0}) >> 63 ? ~as_ulong({0}) "
+        ": as_ulong({0}) | 0x8000000000000000UL)",
+        v);
   else if (backend::is_floating(dtype))
-    key = fmt::format("(u64)({0} == 0 ? 0x80000000u : as_uint({0}) >> 31 ? ~as_uint({0}) : as_uint({0}) | 0x80000000u)", v);
+    key = fmt::format("(u64)({0} == 0 ? 0x80000000u : as_uint({0}) >> 31 ? ~as_uint({0}) : as_uint({0}) | 0x80000000u)",
+                      v);
   else key = fmt::format("((u64)(i64){} ^ 0x8000000000000000UL)", v);
   if (descending) key = fmt::format("~{}", key);
   if (!backend::is_floating(dtype)) return key;
@@ -53,7 +57,8 @@ void lower_ordering(Emitter& emitter, const Work& work) {
   const std::string places = text.address(work.outputs[1], "i64");
   const std::string keys = text.address(pairs, "u64"), order = text.address(pairs, "i64");
   const std::string in = text.number(inner), n = text.number(length), k = text.number(keep);
-  text.line("GLOBAL u64* key = {} + GROUP * {} * 2;\nGLOBAL i64* place = {} + (GROUP * 2 + 1) * {};", keys, n, order, n);
+  text.line("GLOBAL u64* key = {} + GROUP * {} * 2;\nGLOBAL i64* place = {} + (GROUP * 2 + 1) * {};", keys, n, order,
+            n);
   text.line("for (idx o = GROUP; o < {}; o += GROUPS) {{", text.number(lines));
   text.line("const idx base = (o / {0}) * {1} * {0} + o % {0}, to = (o / {0}) * {2} * {0} + o % {0};", in, n, k);
   text.line("for (idx i = THREAD; i < {}; i += {}) {{", n, kGroup);
@@ -62,7 +67,8 @@ void lower_ordering(Emitter& emitter, const Work& work) {
   write_sort(text, "key", "place", n);
   text.line("for (idx i = THREAD; i < {}; i += {}) {{", k, kGroup);
   text.line("const idx at = (idx)place[i];");
-  text.line("{1}[to + i * {3}] = {0}[base + at * {3}];\n{2}[to + i * {3}] = at;\n}}\nBARRIER;\n}}", from, values, places, in);
+  text.line("{1}[to + i * {3}] = {0}[base + at * {3}];\n{2}[to + i * {3}] = at;\n}}\nBARRIER;\n}}", from, values,
+            places, in);
   emitter.launch(text, groups, node.op());
 }
 

@@ -28,9 +28,10 @@ void launch_product(Emitter& emitter, const Product& p, const Operand& x, const 
   const std::string column_tiles = text.number(divided_up(p.columns, kTile));
   text.local(type, "left", kDepth * (kTile + 1));
   text.local(type, "right", kDepth * (kTile + 1));
-  text.line("for (idx tile = GROUP; tile < {} * {} * {}; tile += GROUPS) {{", text.number(p.batch), row_tiles, column_tiles);
-  text.line("const idx batch = tile / ({0} * {1}), row0 = tile / {1} % {0} * {2}, column0 = tile % {1} * {2};", row_tiles,
-            column_tiles, kTile);
+  text.line("for (idx tile = GROUP; tile < {} * {} * {}; tile += GROUPS) {{", text.number(p.batch), row_tiles,
+            column_tiles);
+  text.line("const idx batch = tile / ({0} * {1}), row0 = tile / {1} % {0} * {2}, column0 = tile % {1} * {2};",
+            row_tiles, column_tiles, kTile);
   text.line("const idx tx = THREAD % 16, ty = THREAD / 16;");
   text.line("{} sum[{}];\nfor (int i = 0; i < {}; ++i) sum[i] = 0;", type, kEach * kEach, kEach * kEach);
   text.line("for (idx k0 = 0; k0 < {}; k0 += {}) {{", depth, kDepth);
@@ -50,8 +51,9 @@ void launch_product(Emitter& emitter, const Product& p, const Operand& x, const 
   fetch("right", b, p.y_batch, p.y_column, p.y_depth, "column0", columns);
   text.line("}}\nBARRIER;");
   text.line("for (int k = 0; k < {}; ++k) {{\n{} l[{}], r[{}];", kDepth, type, kEach, kEach);
-  text.line("for (int i = 0; i < {0}; ++i) {{ l[i] = left[k * {1} + ty + i * 16]; r[i] = right[k * {1} + tx + i * 16]; }}",
-            kEach, kTile + 1);
+  text.line(
+      "for (int i = 0; i < {0}; ++i) {{ l[i] = left[k * {1} + ty + i * 16]; r[i] = right[k * {1} + tx + i * 16]; }}",
+      kEach, kTile + 1);
   const bool floating = backend::is_floating(p.from);
   const std::string step = floating ? "fma(l[i], r[j], sum[i * 4 + j])"
                                     : fmt::format("({})((u64)sum[i * 4 + j] + (u64)l[i] * (u64)r[j])", type);
@@ -62,7 +64,8 @@ void launch_product(Emitter& emitter, const Product& p, const Operand& x, const 
   text.line("if (row < {} && column < {}) {{", rows, columns);
   text.line("{} value = sum[i * 4 + j];", type);
   if (bias) text.line("value += {};", load(text, bias_type, text.address(*bias, storage_type(bias_type)), "column"));
-  text.line("{}\n}}\n}}\n}}", store(text, p.to, c, fmt::format("(batch * {} + row) * {} + column", rows, columns), "value"));
+  text.line("{}\n}}\n}}\n}}",
+            store(text, p.to, c, fmt::format("(batch * {} + row) * {} + column", rows, columns), "value"));
   const int64_t tiles = p.batch * divided_up(p.rows, kTile) * divided_up(p.columns, kTile);
   emitter.launch(text, std::min<int64_t>(tiles, 1 << 16), "product 64x64");
 }
@@ -108,7 +111,8 @@ Matrix matrix_of(Emitter& emitter, const Type& type, const Operand& place, const
   for (size_t i = 0; i < type.rank(); ++i)
     if (!taken[i]) groups[1].push_back(i);
   const Shape strides = strides_of(type.shape);
-  Matrix matrix{place, joined(type, strides, groups[0]), joined(type, strides, groups[1]), joined(type, strides, groups[2])};
+  Matrix matrix{place, joined(type, strides, groups[0]), joined(type, strides, groups[1]),
+                joined(type, strides, groups[2])};
   if (matrix.batch.even && matrix.other.even && matrix.depth.even) return matrix;
   Box box;
   for (const auto& group : groups)
@@ -141,11 +145,12 @@ void lower_product(Emitter& emitter, const Work& work) {
       a.batch.extent * a.other.extent * b.other.extent != out.count() || x.dtype != y.dtype)
     backend::fail(TRANSOM_INVALID_ARGUMENT, "{}: {} and {} do not make {}", node.place(), backend::to_string(x),
                   backend::to_string(y), backend::to_string(out));
-  const Product p{a.batch.extent,  a.other.extent, b.other.extent, a.depth.extent, a.batch.stride, a.other.stride,
-                  a.depth.stride,  b.batch.stride, b.other.stride, b.depth.stride, x.dtype,        out.dtype};
+  const Product p{a.batch.extent, a.other.extent, b.other.extent, a.depth.extent, a.batch.stride, a.other.stride,
+                  a.depth.stride, b.batch.stride, b.other.stride, b.depth.stride, x.dtype,        out.dtype};
   const bool biased = linear && work.inputs.size() > 2;
   launch_product(emitter, p, a.place, b.place, biased ? &work.inputs[2] : nullptr,
-                 biased ? node.input(2).dtype : TRANSOM_FLOAT32, work.outputs[0], is_wide(x) || is_wide(y) || is_wide(out));
+                 biased ? node.input(2).dtype : TRANSOM_FLOAT32, work.outputs[0],
+                 is_wide(x) || is_wide(y) || is_wide(out));
 }
 
 }  // namespace transom::gpu

@@ -8,7 +8,7 @@
 namespace transom::gpu {
 namespace {
 
-constexpr int64_t kShortRow = 64;    // up to here one thread adds a row
+constexpr int64_t kShortRow = 64;      // up to here one thread adds a row
 constexpr int64_t kColumnPiece = 256;  // elements of a column that one thread adds
 
 struct Axes {
@@ -143,7 +143,8 @@ void lower_arg(Emitter& emitter, const Work& work) {
   const bool largest = work.node.op() == "arg_max";
   const char* type = compute_type(x.dtype);
   KernelText text(is_wide(x));
-  const std::string from = text.address(work.inputs[0], storage_type(x.dtype)), to = text.address(work.outputs[0], "i64");
+  const std::string from = text.address(work.inputs[0], storage_type(x.dtype)),
+                    to = text.address(work.outputs[0], "i64");
   text.local(type, "values", kGroup);
   text.local("i64", "places", kGroup);
   const std::string in = text.number(inner), n = text.number(length);

@@ -48,7 +48,8 @@ void write_group_sum(KernelText& text, const std::string& name, const std::strin
 void lower_region(Emitter& emitter, const Work& work, const transom_graph* graph) {
   const Region region = graph ? Region(*graph) : Region(work.node);
   if (region.inputs.size() != work.inputs.size() || region.outputs.size() != work.outputs.size())
-    backend::fail(TRANSOM_INVALID_ARGUMENT, "{}: its region has other inputs and outputs than the node", work.node.place());
+    backend::fail(TRANSOM_INVALID_ARGUMENT, "{}: its region has other inputs and outputs than the node",
+                  work.node.place());
 
   int64_t count = -1;
   std::vector<Output> outputs;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Composites that walk rows: softmax, norms, cross entropy, their gradients. A group computes a row; what it needs of the
-// whole row it sums first. Values are computed in f32 (f64 of f64), and rounded once.
+// Composites that walk rows: softmax, norms, cross entropy, their gradients. A group computes a row; what it needs of
+// the whole row it sums first. Values are computed in f32 (f64 of f64), and rounded once.
 #include <algorithm>
 
 #include "gpu/lowering/lowering.h"
@@ -25,8 +25,9 @@ class RowText {
   // The element i of a row of input k, or of a vector that all rows share.
   std::string input(size_t k, bool shared = false) {
     const transom_dtype dtype = work_.node.input(k).dtype;
-    return fmt::format("(({}){})", type_,
-                       load(text, dtype, text.address(work_.inputs[k], storage_type(dtype)), shared ? "i" : "base + i"));
+    return fmt::format(
+        "(({}){})", type_,
+        load(text, dtype, text.address(work_.inputs[k], storage_type(dtype)), shared ? "i" : "base + i"));
   }
   void output(size_t k, const std::string& value) {
     const transom_dtype dtype = work_.node.output(k).dtype;
@@ -60,9 +61,7 @@ class RowText {
   std::string log(const std::string& x) {
     return wide() ? fmt::format("log({})", x) : fmt::format("{}({})", text.use("f_log"), x);
   }
-  std::string constant(double value) {
-    return literal(text, wide() ? TRANSOM_FLOAT64 : TRANSOM_FLOAT32, value);
-  }
+  std::string constant(double value) { return literal(text, wide() ? TRANSOM_FLOAT64 : TRANSOM_FLOAT32, value); }
   void finish(Emitter& emitter) {
     text.line("}}");
     emitter.launch(text, std::min<int64_t>(rows_, 1 << 14), work_.node.op());
@@ -147,7 +146,8 @@ void sums_over_rows(Emitter& emitter, const Work& work, const Operand& statistic
     text.line("{} scale = 0, bias = 0;", type);
     text.line("for (idx row = piece * {0}; row < (piece + 1) * {0} && row < {1}; ++row) {{", kRowsOfPiece, all);
     text.line("const idx at = row * {} + column;\nconst {} dy = {};", n, type, load(text, dy.dtype, g, "at"));
-    text.line("scale += dy * (({} - {}[row * 2]) * {}[row * 2 + 1]);\nbias += dy;\n}}", load(text, x.dtype, a, "at"), s, s);
+    text.line("scale += dy * (({} - {}[row * 2]) * {}[row * 2 + 1]);\nbias += dy;\n}}", load(text, x.dtype, a, "at"), s,
+              s);
     text.line("{}[i] = scale;", out);
     if (centred) text.line("{}[{} + i] = bias;", out, count);
     text.line("}}");
@@ -159,7 +159,8 @@ void sums_over_rows(Emitter& emitter, const Work& work, const Operand& statistic
   for (int64_t k = 0; k < outputs; ++k) {
     const auto output = static_cast<size_t>(k) + 1;
     const transom_dtype dtype = work.node.output(output).dtype;
-    text.line("{{ {} sum = 0;\nfor (idx p = 0; p < {}; ++p) sum += {}[({} * {} + p) * {} + i];", type, count, in, k, count, n);
+    text.line("{{ {} sum = 0;\nfor (idx p = 0; p < {}; ++p) sum += {}[({} * {} + p) * {} + i];", type, count, in, k,
+              count, n);
     text.line("{} }}", store(text, dtype, text.address(work.outputs[output], storage_type(dtype)), "i", "sum"));
   }
   text.line("}}");

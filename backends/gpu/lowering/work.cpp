@@ -14,9 +14,10 @@ Operand Emitter::scratch(int64_t bytes) {
 
 void Emitter::launch(const KernelText& text, int64_t groups, std::string label) {
   if (groups <= 0) return;
-  if (groups > INT32_MAX) backend::fail(TRANSOM_UNSUPPORTED, "{}: expected at most 2^31 groups, found {}", label, groups);
-  launches.push_back({text.text(dialect_), static_cast<uint64_t>(groups), text.operands(), text.numbers(), node_,
-                      std::move(label)});
+  if (groups > INT32_MAX)
+    backend::fail(TRANSOM_UNSUPPORTED, "{}: expected at most 2^31 groups, found {}", label, groups);
+  launches.push_back(
+      {text.text(dialect_), static_cast<uint64_t>(groups), text.operands(), text.numbers(), node_, std::move(label)});
 }
 
 int64_t groups_for(int64_t count, int64_t a_thread) {

@@ -12,12 +12,14 @@ bool is_unsigned(transom_dtype dtype) {
 }
 
 // Functions of f32 in the text, whose names in OpenCL, CUDA and HIP for f64 are those of C.
-const std::map<std::string_view, std::string_view> kFunctions = {
-    {"exp", "f_exp"}, {"expm1", "f_expm1"}, {"log", "f_log"}, {"log1p", "f_log1p"}, {"tanh", "f_tanh"}, {"erf", "f_erf"}};
+const std::map<std::string_view, std::string_view> kFunctions = {{"exp", "f_exp"},   {"expm1", "f_expm1"},
+                                                                 {"log", "f_log"},   {"log1p", "f_log1p"},
+                                                                 {"tanh", "f_tanh"}, {"erf", "f_erf"}};
 const std::map<std::string_view, std::string_view> kOfCompiler = {
     {"sqrt", "sqrt"}, {"floor", "floor"}, {"ceil", "ceil"}, {"round", "rint"}, {"sin", "sin"}, {"cos", "cos"}};
-const std::map<std::string_view, std::string_view> kRelations = {
-    {"equal", "=="}, {"not_equal", "!="}, {"less", "<"}, {"less_equal", "<="}, {"greater", ">"}, {"greater_equal", ">="}};
+const std::map<std::string_view, std::string_view> kRelations = {{"equal", "=="},  {"not_equal", "!="},
+                                                                 {"less", "<"},    {"less_equal", "<="},
+                                                                 {"greater", ">"}, {"greater_equal", ">="}};
 const std::map<std::string_view, std::string_view> kBitwise = {
     {"logical_and", "&"}, {"logical_or", "|"}, {"logical_xor", "^"}};
 
@@ -33,7 +35,8 @@ std::string unary(KernelText& text, std::string_view op, transom_dtype dtype, co
   if (op == "is_finite") return fmt::format("(u8)({0} - {0} == 0)", x);
   if (op == "logical_not") return fmt::format("(u8)({} == 0)", x);
   if (op == "rsqrt") return fmt::format("{} / sqrt({})", wide ? "1.0" : "1.0f", x);
-  if (!wide && (op == "sin" || op == "cos")) return fmt::format("{}({}, {})", text.use("sine_of"), x, op == "cos" ? 1 : 0);
+  if (!wide && (op == "sin" || op == "cos"))
+    return fmt::format("{}({}, {})", text.use("sine_of"), x, op == "cos" ? 1 : 0);
   if (const auto found = kFunctions.find(op); found != kFunctions.end())
     return wide ? fmt::format("{}({})", op, x) : fmt::format("{}({})", text.use(found->second), x);
   return fmt::format("{}({})", kOfCompiler.at(op), x);
@@ -70,13 +73,12 @@ std::string binary(KernelText& text, std::string_view op, transom_dtype dtype, c
   backend::fail(TRANSOM_UNSUPPORTED, "kernels know no primitive {}", op);
 }
 
-constexpr std::array<std::string_view, 18> kUnary = {"neg",  "abs", "sign", "exp", "expm1", "log",  "log1p", "sqrt",  "rsqrt",
-                                                     "tanh", "erf", "sin",  "cos", "floor", "ceil", "round", "is_finite",
-                                                     "logical_not"};
-constexpr std::array<std::string_view, 16> kBinary = {"add",         "sub",        "mul",   "div",
-                                                      "pow",         "max",        "min",   "remainder",
-                                                      "logical_and", "logical_or", "logical_xor", "equal",
-                                                      "not_equal",   "less",       "less_equal", "greater"};
+constexpr std::array<std::string_view, 18> kUnary = {"neg",   "abs",   "sign",  "exp",   "expm1",     "log",
+                                                     "log1p", "sqrt",  "rsqrt", "tanh",  "erf",       "sin",
+                                                     "cos",   "floor", "ceil",  "round", "is_finite", "logical_not"};
+constexpr std::array<std::string_view, 16> kBinary = {
+    "add",         "sub",        "mul",         "div",   "pow",       "max",  "min",        "remainder",
+    "logical_and", "logical_or", "logical_xor", "equal", "not_equal", "less", "less_equal", "greater"};
 
 size_t operands_of(std::string_view op) {
   for (const std::string_view name : kUnary)
@@ -96,7 +98,8 @@ std::string converted(KernelText& text, transom_dtype from, transom_dtype to, co
   const char* type = compute_type(to);
   if (to == TRANSOM_BOOL) return fmt::format("(u8)({} != 0)", x);
   if (backend::is_half(to)) {
-    const bool narrow = from == TRANSOM_FLOAT64 || from == TRANSOM_INT32 || from == TRANSOM_INT64 || from == TRANSOM_UINT32;
+    const bool narrow =
+        from == TRANSOM_FLOAT64 || from == TRANSOM_INT32 || from == TRANSOM_INT64 || from == TRANSOM_UINT32;
     const std::string single = narrow ? fmt::format("{}((double){})", text.use("narrowed"), x) : "(float)" + x;
     return rounded(text, to, single);
   }
@@ -106,16 +109,16 @@ std::string converted(KernelText& text, transom_dtype from, transom_dtype to, co
   static constexpr const char* kEnd[] = {"", "256", "128", "2147483648.0", "9223372036854775808.0", "4294967296.0"};
   const std::string least = neutral(text, to, "max"), most = neutral(text, to, "min");
   const char* wide = compute_type(from);
-  return fmt::format("({0} != {0} ? ({1})0 : {0} <= ({5}){2} ? {3} : {0} >= ({5}){4} ? {6} : ({1}){0})", x, type, kLow[to],
-                     least, kEnd[to], wide, most);
+  return fmt::format("({0} != {0} ? ({1})0 : {0} <= ({5}){2} ? {3} : {0} >= ({5}){4} ? {6} : ({1}){0})", x, type,
+                     kLow[to], least, kEnd[to], wide, most);
 }
 
-std::string elementwise(KernelText& text, std::string_view op, const std::vector<transom_dtype>& from,
-                        transom_dtype to, const std::vector<std::string>& operands) {
+std::string elementwise(KernelText& text, std::string_view op, const std::vector<transom_dtype>& from, transom_dtype to,
+                        const std::vector<std::string>& operands) {
   const size_t expected = operands_of(op);
   if (expected == 0 || operands.size() != expected)
-    backend::fail(TRANSOM_INVALID_ARGUMENT, "{}: expected an element-wise primitive of {} operands, found {}", op, expected,
-                  operands.size());
+    backend::fail(TRANSOM_INVALID_ARGUMENT, "{}: expected an element-wise primitive of {} operands, found {}", op,
+                  expected, operands.size());
   if (op == "cast") return converted(text, from[0], to, operands[0]);
   if (op == "select") return fmt::format("({} ? {} : {})", operands[0], operands[1], operands[2]);
   const std::string value =

@@ -13,8 +13,8 @@ namespace transom::gpu {
 bool is_elementwise(std::string_view op);
 
 // The expression of the primitive, rounded to `to`; operands are names. `float64`: whether the device has doubles.
-std::string elementwise(KernelText& text, std::string_view op, const std::vector<transom_dtype>& from,
-                        transom_dtype to, const std::vector<std::string>& operands);
+std::string elementwise(KernelText& text, std::string_view op, const std::vector<transom_dtype>& from, transom_dtype to,
+                        const std::vector<std::string>& operands);
 
 // The operand as another element type, as `cast` gives it.
 std::string converted(KernelText& text, transom_dtype from, transom_dtype to, const std::string& operand);

@@ -44,9 +44,9 @@ struct Float {
   static Float made(const std::string& value) { return named(define("float", value)); }
 };
 
-#define TRANSOM_OPERATOR(Result, Operand, type, symbol)                        \
-  inline Result operator symbol(const Operand& x, const Operand& y) {          \
-    return type(fmt::format("{} {} {}", x.name, #symbol, y.name));             \
+#define TRANSOM_OPERATOR(Result, Operand, type, symbol)               \
+  inline Result operator symbol(const Operand& x, const Operand& y) { \
+    return type(fmt::format("{} {} {}", x.name, #symbol, y.name));    \
   }
 TRANSOM_OPERATOR(Float, Float, Float::made, +)
 TRANSOM_OPERATOR(Float, Float, Float::made, -)

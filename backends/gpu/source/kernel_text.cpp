@@ -92,8 +92,7 @@ std::string literal(KernelText& text, transom_dtype dtype, double value) {
   if (dtype == TRANSOM_FLOAT64) return fmt::format("as_double((u64)0x{:x}UL)", std::bit_cast<uint64_t>(value));
   if (!backend::is_floating(dtype)) return literal(text, dtype, static_cast<int64_t>(value));
   // An f16 or bf16 is rounded once: from the nearest f32, since constants come from few digits.
-  return rounded(text, dtype,
-                 fmt::format("as_float(0x{:x}u)", std::bit_cast<uint32_t>(static_cast<float>(value))));
+  return rounded(text, dtype, fmt::format("as_float(0x{:x}u)", std::bit_cast<uint32_t>(static_cast<float>(value))));
 }
 
 std::string literal(KernelText& text, transom_dtype dtype, int64_t value) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The text of one kernel under construction, together with what it is launched with. The text is written in the macros
-// of source/prelude.h, so that it is the same for every vendor. Extents and strides are arguments, not part of the text:
-// a new shape compiles nothing.
+// of source/prelude.h, so that it is the same for every vendor. Extents and strides are arguments, not part of the
+// text: a new shape compiles nothing.
 #pragma once
 
 #include <fmt/format.h>

@@ -26,7 +26,8 @@ Region::Region(const transom_graph& graph) {
     for (size_t i = 0; i < node.inputs_count; ++i) {
       member.inputs.push_back(checked(node.inputs[i]));
       if (!known[member.inputs.back()])
-        fail(TRANSOM_INVALID_ARGUMENT, "{}: expected inputs that are made before, found value {}", node.op, node.inputs[i]);
+        fail(TRANSOM_INVALID_ARGUMENT, "{}: expected inputs that are made before, found value {}", node.op,
+             node.inputs[i]);
     }
     known[member.output] = true;
     members.push_back(std::move(member));
@@ -78,7 +79,8 @@ std::string RegionText::computed(size_t value, const std::string& place) {
                                             : literal(text_, type.dtype, node.integer("int_value"));
   if (op == "iota") {
     const auto axis = static_cast<size_t>(node.integer("axis"));
-    if (axis >= type.rank()) fail(TRANSOM_INVALID_ARGUMENT, "iota: expected an axis below {}, found {}", type.rank(), axis);
+    if (axis >= type.rank())
+      fail(TRANSOM_INVALID_ARGUMENT, "iota: expected an axis below {}, found {}", type.rank(), axis);
     return converted(text_, TRANSOM_INT64, type.dtype, fmt::format("((i64){})", index_along(type.shape, axis, place)));
   }
   if (op == "reshape") return at(member->inputs.at(0), place);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A region of element-wise primitives as text. Every value is a function of a place: of one shape the place is the same,
-// a broadcast turns it into a place of the smaller shape, a reshape leaves it as it is, since tensors are row-major.
+// A region of element-wise primitives as text. Every value is a function of a place: of one shape the place is the
+// same, a broadcast turns it into a place of the smaller shape, a reshape leaves it as it is, since tensors are
+// row-major.
 #pragma once
 
 #include <map>

@@ -55,7 +55,7 @@ class Lanes {
   // The host waits; errors of the work come out here.
   void wait(const Tickets& tickets);
   void wait_for_all() { wait(issued_); }
-  void settle() noexcept;  // the same before an end: what fails is tried again once, and left
+  void settle() noexcept;              // the same before an end: what fails is tried again once, and left
   bool query(const Tickets& tickets);  // whether wait() would not
   bool done(Lane lane, uint64_t ticket) const { return completed_[index(lane)] >= ticket; }
 

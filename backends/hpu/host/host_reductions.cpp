@@ -6,8 +6,8 @@
 #include <limits>
 #include <numeric>
 
-#include "hpu/host/host_array.h"
 #include "hpu/device/log.h"
+#include "hpu/host/host_array.h"
 
 namespace transom::hpu {
 namespace {

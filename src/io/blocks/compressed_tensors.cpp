@@ -75,7 +75,8 @@ class Reader {
     for (const auto& [name, group] : groups.items()) {
       if (!group.is_object() || !group.contains("input_activations") || !group["input_activations"].is_object())
         continue;
-      const Config inputs = make_config(group["input_activations"], config_.where() + ": " + name + ".input_activations");
+      const Config inputs =
+          make_config(group["input_activations"], config_.where() + ": " + name + ".input_activations");
       by_token_ |= inputs.get_string("type", "int") == "int" && inputs.get_int("num_bits", 8) == 8 &&
                    inputs.get_string("strategy", "token") == "token" && inputs.get_bool("symmetric", true);
     }

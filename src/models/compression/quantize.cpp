@@ -101,8 +101,9 @@ QuantizeReport quantize_model(const std::string& source, const std::string& outp
   make_directories(output);
   save_checkpoint(output, tensors, uint64_t{5} << 30);
   Config config = model->config();
-  set_field(config, "quantization_config", quantization_config_of(format, static_cast<int>(options.bits),
-                                                           options.group_size > 0 ? options.group_size : 0, ignored));
+  set_field(config, "quantization_config",
+            quantization_config_of(format, static_cast<int>(options.bits),
+                                   options.group_size > 0 ? options.group_size : 0, ignored));
   if (!config.has("dtype") && !config.has("torch_dtype"))
     set_field(config, "torch_dtype", Json(name_of_precision(model->precision().dtype)));
   write_file(fs::path(output) / "config.json", config.dump());

@@ -8,8 +8,8 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "models/shared/encoder_heads.h"
 #include "models/family.h"
+#include "models/shared/encoder_heads.h"
 #include "nn/layers.h"
 #include "nn/sparse_lookups.h"
 

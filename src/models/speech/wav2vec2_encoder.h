@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "io/config.h"
-#include "models/shared/encoder_body.h"
 #include "models/family.h"
+#include "models/shared/encoder_body.h"
 #include "nn/attention.h"
 #include "nn/convolution.h"
 #include "nn/ctc.h"

@@ -3,8 +3,8 @@
 // to the hidden width. B batch, T time, D hidden, E embedding width.
 
 #include "base/error.h"
-#include "models/shared/encoder_model.h"
 #include "models/family.h"
+#include "models/shared/encoder_model.h"
 
 namespace transom {
 namespace {

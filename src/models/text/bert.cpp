@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // BERT and its heads. The encoder is in bert_encoder.h.
+#include "models/family.h"
 #include "models/shared/encoder_causal_lm.h"
 #include "models/shared/encoder_model.h"
-#include "models/family.h"
 
 namespace transom {
 namespace {

@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "models/family.h"
 #include "models/shared/decoder.h"
 #include "models/shared/encoder_heads.h"
-#include "models/family.h"
 
 namespace transom {
 

@@ -5,9 +5,9 @@
 #include <set>
 
 #include "base/error.h"
+#include "models/family.h"
 #include "models/shared/encoder_causal_lm.h"
 #include "models/shared/encoder_model.h"
-#include "models/family.h"
 #include "nn/losses.h"
 
 namespace transom {

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "models/shared/encoder_heads.h"
 #include "models/family.h"
+#include "models/shared/encoder_heads.h"
 #include "models/shared/vision_inputs.h"
 #include "nn/attention.h"
 

@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "base/error.h"
-#include "models/shared/encoder_heads.h"
 #include "models/family.h"
+#include "models/shared/encoder_heads.h"
 #include "models/shared/vision_inputs.h"
 #include "nn/attention.h"
 

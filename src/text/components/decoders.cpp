@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <charconv>
 
-#include "text/unicode/byte_level.h"
-#include "text/unicode/clean_up.h"
 #include "text/components/components.h"
 #include "text/components/fields.h"
 #include "text/components/metaspace.h"
+#include "text/unicode/byte_level.h"
+#include "text/unicode/clean_up.h"
 #include "text/unicode/pattern.h"
 #include "text/unicode/unicode.h"
 

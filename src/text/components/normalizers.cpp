@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <optional>
 
-#include "text/unicode/byte_level.h"
 #include "text/components/components.h"
 #include "text/components/fields.h"
+#include "text/unicode/byte_level.h"
 #include "text/unicode/pattern.h"
 #include "text/unicode/precompiled.h"
 #include "text/unicode/unicode.h"

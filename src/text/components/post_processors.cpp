@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "text/components/components.h"
-#include "text/encoding.h"
 #include "text/components/fields.h"
 #include "text/components/trim_offsets.h"
+#include "text/encoding.h"
 
 namespace transom::text {
 namespace {

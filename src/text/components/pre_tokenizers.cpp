@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <optional>
 
-#include "text/unicode/byte_level.h"
 #include "text/components/components.h"
 #include "text/components/fields.h"
 #include "text/components/metaspace.h"
-#include "text/unicode/pattern.h"
 #include "text/components/split_behavior.h"
+#include "text/unicode/byte_level.h"
+#include "text/unicode/pattern.h"
 #include "text/unicode/unicode.h"
 
 namespace transom::text {

@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "text/unicode/clean_up.h"
 #include "text/jinja/interpreter.h"
+#include "text/unicode/clean_up.h"
 #include "text/unicode/unicode.h"
 
 namespace transom::jinja {

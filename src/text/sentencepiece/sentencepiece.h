@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
-#include "text/unicode/aligned_text.h"
-#include "text/unicode/precompiled.h"
 #include "text/sentencepiece/sentencepiece_model.h"
 #include "text/token_models/token_trie.h"
+#include "text/unicode/aligned_text.h"
+#include "text/unicode/precompiled.h"
 
 namespace transom::text {
 

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
+#include "text/components/fields.h"
 #include "text/slow_tokenizers/tokenizer_class_components.h"
 #include "text/slow_tokenizers/tokenizer_class_files.h"
-#include "text/components/fields.h"
 #include "text/unicode/unicode.h"
 
 namespace transom::text {

@@ -3,9 +3,9 @@
 
 #include <unicode/ucasemap.h>
 
-#include "text/unicode/clean_up.h"
 #include "text/components/fields.h"
 #include "text/slow_tokenizers/python_components.h"
+#include "text/unicode/clean_up.h"
 #include "text/unicode/unicode.h"
 
 namespace transom::text {

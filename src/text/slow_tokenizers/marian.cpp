@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "text/unicode/clean_up.h"
 #include "text/slow_tokenizers/python_components.h"
+#include "text/unicode/clean_up.h"
 
 namespace transom::text {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "text/components/components.h"
 #include "text/sentencepiece/sentencepiece.h"
-#include "text/tokenizer_config.h"
 #include "text/token_models/vocabulary.h"
+#include "text/tokenizer_config.h"
 
 namespace transom::text {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "text/components/fields.h"
 #include "text/slow_tokenizers/tokenizer_class_components.h"
 #include "text/slow_tokenizers/tokenizer_class_files.h"
-#include "text/components/fields.h"
 
 namespace transom::text {
 namespace {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "text/token_models/byte_pairs.h"
 #include "text/components/components.h"
 #include "text/components/fields.h"
-#include "text/tokenizer_file.h"
+#include "text/token_models/byte_pairs.h"
 #include "text/token_models/unigram.h"
 #include "text/token_models/word_piece.h"
+#include "text/tokenizer_file.h"
 
 namespace transom::text {
 

@@ -4,9 +4,9 @@
 
 #include <filesystem>
 
+#include "train/files/trainer_state.h"
 #include "train/loop/schedules.h"
 #include "train/loop/train_step.h"
-#include "train/files/trainer_state.h"
 
 namespace transom {
 

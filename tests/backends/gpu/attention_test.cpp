@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention in tiles against plain loops: lengths that the tiles do not divide, heads that share keys, masks, and a query
-// alone.
+// Attention in tiles against plain loops: lengths that the tiles do not divide, heads that share keys, masks, and a
+// query alone.
 #include <algorithm>
 #include <cmath>
 
@@ -20,10 +20,11 @@ struct Case {
 class GpuAttention : public OnGpu {
  protected:
   static std::vector<Attribute> attributes(const Case& c) {
-    return {{"biased", c.biased ? 1 : 0}, {"causal", c.causal ? 1 : 0}, {"dropout", 0.0},
-            {"scale", 0.5},               {"sliding_window", c.window}, {"soft_cap", c.cap}};
+    return {{"biased", c.biased ? 1 : 0}, {"causal", c.causal ? 1 : 0}, {"dropout", 0.0}, {"scale", 0.5},
+            {"sliding_window", c.window}, {"soft_cap", c.cap}};
   }
-  static std::vector<double> expected(const Case& c, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias) {
+  static std::vector<double> expected(const Case& c, const Tensor& q, const Tensor& k, const Tensor& v,
+                                      const Tensor& bias) {
     std::vector<double> result(static_cast<size_t>(c.T * c.H * c.e));
     const auto at = [](const Tensor& x, int64_t i, int64_t j, int64_t heads, int64_t n, int64_t l) {
       return x.values[static_cast<size_t>((i * heads + j) * n + l)];
@@ -57,8 +58,10 @@ TEST_F(GpuAttention, OfAnyLengthsAndMasks) {
   for (const Case& c : {Case{1, 1, 1, 1, 1, 1, false, 0, 0, false}, Case{17, 65, 2, 1, 8, 40, false, 0, 0, true},
                         Case{70, 70, 4, 2, 8, 8, true, 0, 0, false}, Case{5, 130, 2, 2, 8, 3, true, 20, 0, false},
                         Case{33, 33, 1, 1, 8, 8, true, 0, 2, false}}) {
-    const Tensor q = numbers(TRANSOM_FLOAT32, {1, c.T, c.H, c.d}), k = numbers(TRANSOM_FLOAT32, {1, c.S, c.G, c.d}, -2, 2, 2),
-                 v = numbers(TRANSOM_FLOAT32, {1, c.S, c.G, c.e}, -2, 2, 3), bias = numbers(TRANSOM_FLOAT32, {1, 1, 1, c.S}, -2, 2, 4);
+    const Tensor q = numbers(TRANSOM_FLOAT32, {1, c.T, c.H, c.d}),
+                 k = numbers(TRANSOM_FLOAT32, {1, c.S, c.G, c.d}, -2, 2, 2),
+                 v = numbers(TRANSOM_FLOAT32, {1, c.S, c.G, c.e}, -2, 2, 3),
+                 bias = numbers(TRANSOM_FLOAT32, {1, 1, 1, c.S}, -2, 2, 4);
     std::vector<Tensor> inputs = {q, k, v};
     if (c.biased) inputs.push_back(bias);
     const Tensor found = run("attention", inputs, {{TRANSOM_FLOAT32, {1, c.T, c.H, c.e}}}, attributes(c))[0];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plugins of NVIDIA and AMD on the emulated drivers of the build tree; with TRANSOM_TEST_GPU=1 on the machine's own.
+// The plugins of NVIDIA and AMD on the emulated drivers of the build tree; with TRANSOM_TEST_GPU=1 on the machine's
+// own.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -15,7 +16,8 @@ class GpuDrivers : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     if (!std::getenv("TRANSOM_TEST_GPU")) {
-      const std::string cuda = TRANSOM_BINARY_DIR "/emulators/libcuda.so.1", hip = TRANSOM_BINARY_DIR "/emulators/libamdhip64.so";
+      const std::string cuda = TRANSOM_BINARY_DIR "/emulators/libcuda.so.1",
+                        hip = TRANSOM_BINARY_DIR "/emulators/libamdhip64.so";
       for (const char* name : {"TRANSOM_CUDA_LIBRARY", "TRANSOM_NVRTC_LIBRARY"}) ::setenv(name, cuda.c_str(), 1);
       for (const char* name : {"TRANSOM_HIP_LIBRARY", "TRANSOM_HIPRTC_LIBRARY"}) ::setenv(name, hip.c_str(), 1);
     }

@@ -46,7 +46,8 @@ class OnGpu : public testing::Test {
   }
   // One node.
   std::vector<Tensor> run(const char* op, const std::vector<Tensor>& inputs,
-                          std::vector<std::pair<transom_dtype, Shape>> outputs, std::vector<Attribute> attributes = {}) {
+                          std::vector<std::pair<transom_dtype, Shape>> outputs,
+                          std::vector<Attribute> attributes = {}) {
     Graph graph;
     std::vector<int> values;
     for (const Tensor& input : inputs) values.push_back(graph.input(input));

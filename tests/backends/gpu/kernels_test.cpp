@@ -13,7 +13,8 @@ namespace {
 class GpuKernels : public OnGpu {};
 
 TEST_F(GpuKernels, ProductsOfShapesThatTilesDoNotDivide) {
-  for (const auto& [rows, depth, columns] : {std::tuple<int64_t, int64_t, int64_t>{1, 1, 1}, {65, 17, 67}, {3, 100, 130}}) {
+  for (const auto& [rows, depth, columns] :
+       {std::tuple<int64_t, int64_t, int64_t>{1, 1, 1}, {65, 17, 67}, {3, 100, 130}}) {
     const Tensor x = numbers(TRANSOM_FLOAT32, {rows, depth}), w = numbers(TRANSOM_FLOAT32, {columns, depth}, -1, 1, 2);
     const Tensor b = numbers(TRANSOM_FLOAT32, {columns}, -1, 1, 3);
     std::vector<double> expected;
@@ -40,8 +41,11 @@ TEST_F(GpuKernels, AxesInAnyOrderMakeAProduct) {
   const Tensor x = numbers(TRANSOM_FLOAT32, {3, 2, 4, 5}), y = numbers(TRANSOM_FLOAT32, {4, 6, 2, 3}, -1, 1, 2);
   // Batch: the axis of 2. Contracted: those of 3 and 4, which lie apart in both.
   const Tensor found = run("dot_general", {x, y}, {{TRANSOM_FLOAT32, {2, 5, 6}}},
-                           {{"dtype", TRANSOM_FLOAT32}, {"x_batch", Shape{1}}, {"x_contract", Shape{0, 2}},
-                            {"y_batch", Shape{2}}, {"y_contract", Shape{3, 0}}})[0];
+                           {{"dtype", TRANSOM_FLOAT32},
+                            {"x_batch", Shape{1}},
+                            {"x_contract", Shape{0, 2}},
+                            {"y_batch", Shape{2}},
+                            {"y_contract", Shape{3, 0}}})[0];
   std::vector<double> expected;
   for (size_t b = 0; b < 2; ++b)
     for (size_t m = 0; m < 5; ++m)
@@ -67,7 +71,8 @@ TEST_F(GpuKernels, ATotalHasTheSameBitsFusedAndAlone) {
   const std::vector<Tensor> fused = run(graph, {x});
   EXPECT_EQ(fused[0].values[123], -x.values[123]);
   EXPECT_EQ(fused[1].values[0], -alone.values[0]);
-  EXPECT_NEAR(alone.values[0], std::accumulate(x.values.begin(), x.values.end(), 0.0), 1e-6 * static_cast<double>(count));
+  EXPECT_NEAR(alone.values[0], std::accumulate(x.values.begin(), x.values.end(), 0.0),
+              1e-6 * static_cast<double>(count));
 }
 
 TEST_F(GpuKernels, SumsAlongAnyAxesOfShortAndLongLines) {
@@ -81,7 +86,8 @@ TEST_F(GpuKernels, SumsAlongAnyAxesOfShortAndLongLines) {
           for (int64_t k = 0; k < 3; ++k)
             expected[static_cast<size_t>(axis == 1 ? i * 3 + k : i * length + j)] +=
                 x.values[static_cast<size_t>((i * length + j) * 3 + k)];
-      EXPECT_LT(difference(run("reduce_sum", {x}, {{TRANSOM_FLOAT32, shape}}, {{"axes", Shape{axis}}})[0], expected), 1e-4)
+      EXPECT_LT(difference(run("reduce_sum", {x}, {{TRANSOM_FLOAT32, shape}}, {{"axes", Shape{axis}}})[0], expected),
+                1e-4)
           << length << " along " << axis;
     }
   }
@@ -91,8 +97,8 @@ TEST_F(GpuKernels, SortIsStableAndPutsNanLast) {
   Tensor x = tensor(TRANSOM_FLOAT32, {1, 300}, std::vector<double>(300));
   for (size_t i = 0; i < 300; ++i) x.values[i] = static_cast<double>(i * 7 % 11) - 5;
   x.values[17] = NAN, x.values[200] = -INFINITY, x.values[3] = -0.0;
-  const auto found = run("sort", {x}, {{TRANSOM_FLOAT32, {1, 300}}, {TRANSOM_INT64, {1, 300}}},
-                         {{"axis", 1}, {"descending", 0}});
+  const auto found =
+      run("sort", {x}, {{TRANSOM_FLOAT32, {1, 300}}, {TRANSOM_INT64, {1, 300}}}, {{"axis", 1}, {"descending", 0}});
   std::vector<size_t> places(300);
   std::iota(places.begin(), places.end(), size_t{0});
   std::stable_sort(places.begin(), places.end(), [&](size_t a, size_t b) {
@@ -114,7 +120,8 @@ TEST_F(GpuKernels, ScatterAddsRepeatedIndicesInOrder) {
 
 TEST_F(GpuKernels, IndicesOutsideOfMemoryAreMovedInside) {
   const Tensor x = tensor(TRANSOM_FLOAT32, {3}, {10, 20, 30}), at = tensor(TRANSOM_INT64, {3}, {-4, 1, 1e15});
-  EXPECT_EQ(run("gather", {x, at}, {{TRANSOM_FLOAT32, {3}}}, {{"axis", 0}})[0].values, (std::vector<double>{10, 20, 30}));
+  EXPECT_EQ(run("gather", {x, at}, {{TRANSOM_FLOAT32, {3}}}, {{"axis", 0}})[0].values,
+            (std::vector<double>{10, 20, 30}));
 }
 
 TEST_F(GpuKernels, HalvesAreRoundedToEvenAtEveryMagnitude) {
@@ -124,7 +131,8 @@ TEST_F(GpuKernels, HalvesAreRoundedToEvenAtEveryMagnitude) {
   values.insert(values.end(), {65519, 65520, -65520, INFINITY, -0.0, 0x1p-25, 0x1p-26});
   const auto count = static_cast<int64_t>(values.size());
   for (const transom_dtype dtype : {TRANSOM_FLOAT16, TRANSOM_BFLOAT16}) {
-    const Tensor found = run("cast", {tensor(TRANSOM_FLOAT32, {count}, values)}, {{dtype, {count}}}, {{"dtype", dtype}})[0];
+    const Tensor found =
+        run("cast", {tensor(TRANSOM_FLOAT32, {count}, values)}, {{dtype, {count}}}, {{"dtype", dtype}})[0];
     for (size_t i = 0; i < values.size(); ++i)
       EXPECT_EQ(found.values[i], rounded(dtype, values[i])) << values[i] << " as " << dtype;
   }
@@ -142,11 +150,14 @@ TEST_F(GpuKernels, NormsAndSoftmaxOfLongRows) {
     for (auto at = begin; at != begin + length; ++at) variance += (*at - mean) * (*at - mean), total += std::exp(*at);
     variance /= static_cast<double>(length);
     for (size_t i = 0; i < static_cast<size_t>(length); ++i) {
-      norm.push_back((begin[static_cast<int64_t>(i)] - mean) / std::sqrt(variance + 1e-5) * scale.values[i] + bias.values[i]);
+      norm.push_back((begin[static_cast<int64_t>(i)] - mean) / std::sqrt(variance + 1e-5) * scale.values[i] +
+                     bias.values[i]);
       soft.push_back(std::exp(begin[static_cast<int64_t>(i)]) / total);
     }
   }
-  EXPECT_LT(difference(run("layer_norm", {x, scale, bias}, {{TRANSOM_FLOAT32, {3, length}}}, {{"epsilon", 1e-5}})[0], norm), 1e-5);
+  EXPECT_LT(
+      difference(run("layer_norm", {x, scale, bias}, {{TRANSOM_FLOAT32, {3, length}}}, {{"epsilon", 1e-5}})[0], norm),
+      1e-5);
   EXPECT_LT(difference(run("softmax", {x}, {{TRANSOM_FLOAT32, {3, length}}})[0], soft, 1e-3), 1e-4);
 }
 

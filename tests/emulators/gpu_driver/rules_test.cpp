@@ -53,7 +53,8 @@ TEST_F(EmulatedDriver, AThreadWithoutAContextIsRefused) {
 TEST_F(EmulatedDriver, CopiesStayInsideOfAnAllocation) {
   char host[2048] = {};
   EXPECT_EQ(call("cuMemcpyHtoDAsync_v2", memory_, static_cast<const void*>(host), size_t{1025}, stream_), 1);
-  EXPECT_EQ(call("cuMemcpyHtoDAsync_v2", static_cast<void*>(host), static_cast<const void*>(host), size_t{8}, stream_), 1);
+  EXPECT_EQ(call("cuMemcpyHtoDAsync_v2", static_cast<void*>(host), static_cast<const void*>(host), size_t{8}, stream_),
+            1);
   EXPECT_EQ(call("cuMemFree_v2", static_cast<void*>(host)), 1);
 }
 
@@ -115,7 +116,9 @@ TEST_F(EmulatedDriver, EventsPassInTheOrderOfTheirStreams) {
 
 TEST_F(EmulatedDriver, OnlyTextsOfTheDialectCompile) {
   void* program = nullptr;
-  ASSERT_EQ(call("nvrtcCreateProgram", &program, "int x;", "a.cu", 0, static_cast<void*>(nullptr), static_cast<void*>(nullptr)), 0);
+  ASSERT_EQ(call("nvrtcCreateProgram", &program, "int x;", "a.cu", 0, static_cast<void*>(nullptr),
+                 static_cast<void*>(nullptr)),
+            0);
   const char* options[] = {"--use_fast_math"};
   EXPECT_EQ(call("nvrtcCompileProgram", program, 1, static_cast<const char* const*>(options)), 5);
   EXPECT_EQ(call("nvrtcCompileProgram", program, 0, static_cast<const char* const*>(nullptr)), 6);
@@ -131,7 +134,9 @@ TEST_F(EmulatedDriver, ZMemoryThatAKernelReachesOutsideLosesTheDevice) {
       "#define GROUPS x\n#define BARRIER x\ntypedef i32 idx;\n"
       "KERNEL(64) transom_kernel(GLOBAL float* b0, i64 w0) {\nb0[THREAD] = (float)w0;\n}\n";
   void *program = nullptr, *module = nullptr, *function = nullptr;
-  ASSERT_EQ(call("nvrtcCreateProgram", &program, text.c_str(), "a.cu", 0, static_cast<void*>(nullptr), static_cast<void*>(nullptr)), 0);
+  ASSERT_EQ(call("nvrtcCreateProgram", &program, text.c_str(), "a.cu", 0, static_cast<void*>(nullptr),
+                 static_cast<void*>(nullptr)),
+            0);
   ASSERT_EQ(call("nvrtcCompileProgram", program, 0, static_cast<const char* const*>(nullptr)), 0);
   size_t size = 0;
   ASSERT_EQ(call("nvrtcGetCUBINSize", program, &size), 0);

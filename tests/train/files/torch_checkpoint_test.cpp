@@ -8,8 +8,8 @@
 
 #include "base/json.h"
 #include "support/message.h"
-#include "train/tiny_model.h"
 #include "train/files/trainer_checkpoint.h"
+#include "train/tiny_model.h"
 #include "transom/error.h"
 
 namespace transom {

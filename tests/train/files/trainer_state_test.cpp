@@ -8,8 +8,8 @@
 #include "base/json.h"
 #include "support/temporary_folder.h"
 #include "train/files/checkpoints.h"
-#include "train/loop/trainer_control.h"
 #include "train/golden.h"
+#include "train/loop/trainer_control.h"
 
 namespace transom {
 namespace {
