@@ -164,7 +164,10 @@ class Parser {
         fail(ErrorKind::kUsage, "{}: expected no value, found {}", name, quoted(one.words.back()));
       one.words = {"false"};
     }
-    if (one.words.empty() && (is_bool(*option) || option->value_optional)) one.words = {"true"};
+    // A text that may be left out is mostly a file's name.
+    const bool file =
+        option->value_optional && option->words.empty() && std::holds_alternative<std::string*>(option->value);
+    if (one.words.empty() && (is_bool(*option) || option->value_optional)) one.words = {file ? "-" : "true"};
     if (one.words.empty() && words_of(*option) == Option::Words::kOne)
       fail(ErrorKind::kUsage, "{}: expected a value, found none{}", name, see());
     // "on" and "1" of a flag with words of its own.

@@ -28,7 +28,7 @@ struct Option {
   Value value;
   std::string help;
   bool required = false;
-  // With no value the flag means "true", and --no_name "false".
+  // With no value the flag means "true", and --no_name "false"; of a std::string without `words`, "-".
   bool value_optional = false;
   bool hidden = false;     // known, but not worth a line of the help
   std::string group = {};  // heading in the help

@@ -20,6 +20,7 @@ class CommandLineTest : public testing::Test {
   }
 
   std::string model_, task_ = "any";
+  std::string report_;
   std::optional<std::string> file_, sample_;
   Words inputs_, targets_;
   int64_t count_ = 3;
@@ -36,6 +37,7 @@ class CommandLineTest : public testing::Test {
       {.name = "--rate", .value = &rate_, .help = "how fast", .group = "Speed"},
       {"--json", &json_, "as JSON"},
       {.name = "--do_sample", .value = &sample_, .value_optional = true, .words = {"true", "false", "never"}},
+      {.name = "--report", .value = &report_, .value_optional = true, .hidden = true},
       {.name = "--set",
        .value = Option::Setter([this](const Words& words) { seen_ = words; }),
        .hidden = true,
@@ -77,6 +79,10 @@ TEST_F(CommandLineTest, AFlagTakesOnlyWhatCanBeItsValue) {
   EXPECT_EQ(sample_, "never");
   parse({"--model", "m", "a", "--no_do_sample"});
   EXPECT_EQ(sample_, "false");
+  parse({"--model", "m", "a", "--report"});
+  EXPECT_EQ(report_, "-");
+  parse({"--model", "m", "a", "--report", "file"});
+  EXPECT_EQ(report_, "file");
   parse({"--model", "m", "a", "--set"});
   EXPECT_EQ(seen_, Words{});
   parse({"--model", "m", "a", "--set", "on"});

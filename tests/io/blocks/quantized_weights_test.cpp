@@ -33,7 +33,7 @@ TensorView view_of(DType dtype, std::vector<int64_t> shape, std::string bytes) {
   return {dtype, std::move(shape), std::as_bytes(std::span(*held)), held};
 }
 
-Config config_of(const Json& json) { return {json, "config.json: quantization_config"}; }
+Config config_of(const Json& json) { return make_config(json, "config.json: quantization_config"); }
 
 struct Case {
   const char* format;
