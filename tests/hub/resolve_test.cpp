@@ -230,7 +230,7 @@ TEST_F(Resolve, SaysWhatTheHubDoesNotHave) {
   revision_ = "no-such-branch";
   EXPECT_NE(failure().find("has no revision 'no-such-branch'"), std::string::npos);
   revision_ = "main";
-  server_.files.erase("model.safetensors");
+  for (const char* weights : {"model.safetensors", "tf_model.h5", "flax_model.msgpack"}) server_.files.erase(weights);
   EXPECT_NE(failure().find("has no weights"), std::string::npos);
   server_.files.erase("config.json");
   server_.commits["main"] = std::string(40, 'b');
