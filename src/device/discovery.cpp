@@ -91,11 +91,31 @@ size_t rank_of(std::string_view name) {
   return static_cast<size_t>(std::find(kOrder.begin(), kOrder.end(), name.substr(0, name.find(':'))) - kOrder.begin());
 }
 
+// Asks plugins in the order of their priorities: a driver whose devices would not be chosen is left alone, since it may
+// take long to start.
 std::string best_name(std::string_view but = "") {
+  struct Candidate {
+    fs::path file;
+    std::string name;
+    uint32_t priority;
+  };
+  std::vector<Candidate> candidates;
+  for (const fs::path& file : plugin_files()) try {
+      const auto plugin = Plugin::load(file);
+      candidates.push_back({file, plugin->table().name, plugin->table().priority});
+    } catch (const Error&) {  // list_devices() says why
+    }
+  std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+    return std::tuple(~a.priority, rank_of(a.name)) < std::tuple(~b.priority, rank_of(b.name));
+  });
+  for (const Candidate& candidate : candidates) {
+    if (candidate.priority == 0 || (!but.empty() && candidate.name == but)) continue;
+    for (const DeviceInfo& info : ask(candidate.file))
+      if (info.reason.empty()) return info.name;
+  }
   std::string reasons;
   for (const DeviceInfo& info : list_devices()) {
     if (!but.empty() && std::string_view(info.name).substr(0, info.name.find(':')) == but) continue;
-    if (info.reason.empty() && info.priority > 0) return info.name;
     reasons +=
         (reasons.empty() ? "" : "; ") + (info.reason.empty() ? info.name + " is never chosen by itself" : info.reason);
   }

@@ -380,15 +380,23 @@ class OpenclRuntime final : public Runtime {
   // plugin says what it is preferred to before it may look for its devices.
   uint32_t priority() const override { return 5; }
   uint32_t device_count() override {
+    const std::lock_guard lock(mutex_);
     std::string left_out;
     const size_t count = find_devices(left_out).size();
     if (count == 0) fail(TRANSOM_UNAVAILABLE, "expected an OpenCL device, found none{}", left_out);
     return static_cast<uint32_t>(count);
   }
-  Facts facts(uint32_t index) override { return facts_of(device(index)); }
-  std::unique_ptr<Context> open(uint32_t index) override { return std::make_unique<OpenclContext>(device(index)); }
+  Facts facts(uint32_t index) override {
+    const std::lock_guard lock(mutex_);
+    return facts_of(device(index));
+  }
+  std::unique_ptr<Context> open(uint32_t index) override {
+    const std::lock_guard lock(mutex_);
+    return std::make_unique<OpenclContext>(device(index));
+  }
 
  private:
+  std::mutex mutex_;  // PoCL starts at the first question, and two threads that ask at once break it
   static Found device(uint32_t index) {
     std::string left_out;
     const std::vector<Found> found = find_devices(left_out);
