@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cross entropy from logits, row by row.
+#include <limits>
+
 #include "ops/rules.h"
 
 namespace transom {
@@ -23,6 +25,14 @@ Tensor at_label(const Tensor& labels, int64_t classes, int64_t ignore_index) {
   const Tensor counted = not_equal(labels, full(labels.shape(), static_cast<double>(ignore_index), DType::kInt64));
   const Tensor place = select(counted, labels, full(labels.shape(), -1, DType::kInt64));
   return equal(unsqueeze(place, 1), iota({labels.dim(0), classes}, 1));
+}
+
+// `rows` [N], but NaN where the label is neither a class nor ignored: there is no loss to give, and 0 would hide it.
+Tensor where_known(const Tensor& rows, const Tensor& labels, int64_t classes, int64_t ignore_index) {
+  const auto constant = [&](int64_t value) { return full(labels.shape(), static_cast<double>(value), DType::kInt64); };
+  const Tensor is_class = logical_and(greater_equal(labels, constant(0)), less(labels, constant(classes)));
+  const Tensor known = logical_or(is_class, equal(labels, constant(ignore_index)));
+  return select(known, rows, full(rows.shape(), std::numeric_limits<double>::quiet_NaN(), rows.dtype()));
 }
 
 std::vector<Sample> loss_samples(bool with_cotangent) {
@@ -50,7 +60,8 @@ const Operation kCrossEntropyGradient = {
       const int64_t ignore_index = attributes.get_int("ignore_index");
       const Tensor x = widened(in[0]), &labels = in[1], dy = widened(in[2]);
       const Tensor counted = not_equal(labels, full(labels.shape(), static_cast<double>(ignore_index), DType::kInt64));
-      const Tensor weight = unsqueeze(select(counted, dy, zeros(dy.shape(), dy.dtype())), 1);
+      const Tensor weight =
+          unsqueeze(where_known(select(counted, dy, zeros(dy.shape(), dy.dtype())), labels, x.dim(1), ignore_index), 1);
       const Tensor target = cast(at_label(labels, x.dim(1), ignore_index), x.dtype());
       return {cast((softmax(x) - target) * weight, in[0].dtype())};
     },
@@ -61,7 +72,7 @@ const Operation kCrossEntropy = {
     .kind = OperationKind::kComposite,
     .documentation =
         "(logits [N, C], labels i64 [N]): -log softmax(logits)[label] of each row; 0 where the label is "
-        "`ignore_index`.",
+        "`ignore_index`, NaN where it is no class.",
     .category = Category::kRows,
     .autocast = AutocastClass::kFull,
     .infer = [](const Inference& in) -> std::vector<Type> {
@@ -74,7 +85,9 @@ const Operation kCrossEntropy = {
       const Tensor chosen = at_label(in[1], in[0].dim(1), attributes.get_int("ignore_index"));
       const Tensor picked =
           select(chosen, log_probabilities, zeros(log_probabilities.shape(), log_probabilities.dtype()));
-      return {cast(-reduce_sum(picked, {1}), in[0].dtype())};
+      const Tensor losses =
+          where_known(-reduce_sum(picked, {1}), in[1], in[0].dim(1), attributes.get_int("ignore_index"));
+      return {cast(losses, in[0].dtype())};
     },
     .gradient = [](const GradientRequest& request) -> Tensors {
       return {make_tensor(kCrossEntropyGradient, {request.inputs[0], request.inputs[1], request.cotangents[0]},

@@ -25,6 +25,13 @@ TEST(Losses, CrossEntropyOfNothingIsNotANumber) {
   EXPECT_TRUE(std::isnan(mean_cross_entropy(floats({0, 1}, {1, 2}), ids({-100}, {1})).item<double>()));
 }
 
+// A device cannot raise an error for it; 0 would pass for a row that is learnt.
+TEST(Losses, CrossEntropyOfALabelThatIsNoClassIsNotANumber) {
+  for (const int64_t label : {-1, 2, 1000})
+    EXPECT_TRUE(std::isnan(mean_cross_entropy(floats({0, 1, 2, 3}, {2, 2}), ids({label, 1}, {2})).item<double>()))
+        << label;
+}
+
 TEST(Losses, CrossEntropyRefusesLabelsThatDoNotFit) {
   EXPECT_THROW(mean_cross_entropy(floats({0, 1}, {1, 2}), ids({0, 1}, {2})), Error);
 }

@@ -2,6 +2,7 @@
 // Composites that walk rows: softmax, norms, cross entropy, their gradients. A group computes a row; what it needs of
 // the whole row it sums first. Values are computed in f32 (f64 of f64), and rounded once.
 #include <algorithm>
+#include <limits>
 
 #include "gpu/lowering/lowering.h"
 
@@ -189,15 +190,16 @@ void norm_gradient(Emitter& emitter, const Work& work, bool centred) {
   sums_over_rows(emitter, work, statistics, row.rows(), row.length(), centred);
 }
 
-// (logits, labels): rows whose label is ignore_index give 0, and so does the loss of one outside of the row.
+// (logits, labels): rows whose label is ignore_index give 0, those whose label is no class NaN.
 void cross_entropy(Emitter& emitter, const Work& work, bool gradient) {
   const Type& x = work.node.input(0);
   RowText row(work, x);
   const std::string labels = row.text.address(work.inputs[1], "i64"), logits = row.input(0);
   row.text.line("const i64 label = {}[row];", labels);
   const std::string ignored = row.text.bits(work.node.integer("ignore_index"));
-  if (gradient) row.text.line("const int counts = label != {};", ignored);
-  else row.text.line("const int counts = label != {} && label >= 0 && label < {};", ignored, row.n);
+  row.text.line("const int counts = label != {};", ignored);
+  row.text.line("const int known = label >= 0 && label < {};", row.n);
+  const std::string not_a_number = row.constant(std::numeric_limits<double>::quiet_NaN());
   row.largest("most", logits);
   row.sum("total", [&] { return row.exp(fmt::format("{} - most", logits)); });
   if (gradient) {
@@ -205,14 +207,15 @@ void cross_entropy(Emitter& emitter, const Work& work, bool gradient) {
     row.text.line("const {} dy = {};", row.type(),
                   load(row.text, dtype, row.text.address(work.inputs[2], storage_type(dtype)), "row"));
     row.begin_elements();
-    row.output(0, fmt::format("counts ? ({} / total - (i == label ? 1 : 0)) * dy : 0",
-                              row.exp(fmt::format("{} - most", logits))));
+    row.output(0, fmt::format("!counts ? 0 : known ? ({} / total - (i == label ? 1 : 0)) * dy : {}",
+                              row.exp(fmt::format("{} - most", logits)), not_a_number));
     row.end_elements();
   } else {
     const transom_dtype dtype = work.node.output().dtype;
-    row.text.line("if (THREAD == 0) {{\nconst idx i = counts ? (idx)label : 0;");
+    row.text.line("if (THREAD == 0) {{\nconst idx i = known ? (idx)label : 0;");
     row.text.line("{}\n}}", store(row.text, dtype, row.text.address(work.outputs[0], storage_type(dtype)), "row",
-                                  fmt::format("counts ? {} - ({} - most) : 0", row.log("total"), logits)));
+                                  fmt::format("!counts ? 0 : known ? {} - ({} - most) : {}", row.log("total"), logits,
+                                              not_a_number)));
   }
   row.finish(emitter);
 }

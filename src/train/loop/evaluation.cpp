@@ -138,7 +138,7 @@ std::vector<EvaluatedBatch> gathered(ProcessGroup& group, const std::vector<Eval
 // The first `rows` of the batch count; the others fill it up.
 EvaluatedBatch evaluate_batch(TrainStep& step, const Batch& batch, int64_t rows, int64_t all, const OutputFilter& keep,
                               const OutputFilter& predict) {
-  const NamedTensors inputs = to_inputs(batch);
+  const NamedTensors inputs = to_inputs(batch, step.model());
   NamedTensors given;
   Tensor loss;
   const auto has = [&](std::string_view name) { return inputs.find(name).defined(); };

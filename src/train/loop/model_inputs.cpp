@@ -1,10 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/loop/model_inputs.h"
 
+#include <optional>
+
+#include "base/error.h"
 #include "io/safetensors.h"
+#include "models/family.h"
 #include "transom/ops.h"
 
 namespace transom {
+namespace {
+
+// The number of classes that `labels` of the model counts; nothing where they are something else.
+std::optional<int64_t> label_classes(const Model& model) {
+  const std::string& name = model.architecture();
+  const Config& config = model.config();
+  if (name.ends_with("Classification")) {
+    const int64_t classes = number_of_labels(config);
+    return classes > 1 ? std::optional(classes) : std::nullopt;  // of one: a regression
+  }
+  for (const char* end : {"LM", "LMHeadModel", "ForConditionalGeneration", "MTModel"})
+    if (name.ends_with(end)) {
+      const int64_t vocabulary = config.get_int("decoder_vocab_size", config.get_int("vocab_size", 0));
+      if (vocabulary > 0) return vocabulary;
+    }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void check_labels(const Model& model, std::span<const int64_t> labels) {
+  const std::optional<int64_t> classes = label_classes(model);
+  if (!classes) return;
+  for (const int64_t label : labels)
+    if (label != kIgnoredLabel && (label < 0 || label >= *classes))
+      fail("labels: {} is no class of {}: expected numbers in [0, {}), or {} for what is not counted", label,
+           model.architecture(), *classes, kIgnoredLabel);
+}
 
 NamedTensors load_inputs(const std::filesystem::path& path) {
   NamedTensors result;
@@ -15,10 +47,12 @@ NamedTensors load_inputs(const std::filesystem::path& path) {
   return result;
 }
 
-NamedTensors to_inputs(const Batch& batch) {
+NamedTensors to_inputs(const Batch& batch, const Model& model) {
+  check_labels(model, batch.labels);
   NamedTensors result;
   int64_t rows = static_cast<int64_t>(batch.labels.size());
   for (const auto& [name, padded] : batch.sequences) {
+    if (name == "labels") check_labels(model, padded.values);
     rows = batch.choices > 0 ? padded.rows / batch.choices : padded.rows;
     const Shape shape = batch.choices > 0 ? Shape{rows, batch.choices, padded.length} : Shape{rows, padded.length};
     result.set(name, Tensor::from(padded.values, shape));

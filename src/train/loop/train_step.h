@@ -24,6 +24,7 @@ class TrainStep {
     Tensor gradient_norm;  // before clipping, f32 []
     bool applied = true;   // false: refused, see refuse_updates_that_are_not_finite()
   };
+  const Model& model() const { return model_; }
   // Updates the model's parameters. `step` counts updates from 0 and sets the dropout draws.
   Result operator()(const std::vector<NamedTensors>& micro_batches, double learning_rate, int64_t step);
 

@@ -426,7 +426,7 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
     while (batch < batches && !run.stop && run.state.global_step < duration.updates) {
       std::vector<NamedTensors> micro_batches;
       for (int64_t k = 0; k < accumulation && batch < batches; ++k, ++batch) {
-        micro_batches.push_back(to_inputs(rows.next()));
+        micro_batches.push_back(to_inputs(rows.next(), *run.model));
         run.count_tokens(micro_batches.back());
       }
       run.update(micro_batches);

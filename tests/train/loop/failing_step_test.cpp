@@ -116,6 +116,18 @@ class FailingStep : public testing::TestWithParam<Mode> {
 
 TEST_P(FailingStep, OfAnUnknownTokenChangesNothing) { expect_nothing_changed({rows(3, 1000)}, 0); }
 
+// A device cannot tell; the step is not finite, and not applied.
+TEST_P(FailingStep, OfALabelThatIsNoClassIsNotApplied) {
+  NamedTensors wrong = rows(3, 4);
+  wrong.set("labels", Tensor::from(std::vector<int64_t>{0, 1, 1000}, {3}));
+  Run run(arguments());
+  run.step.refuse_updates_that_are_not_finite(false);
+  run.step({rows(3, 1)}, 1e-2, 0);
+  const auto before = run.state();
+  EXPECT_FALSE(run.step({wrong}, 1e-2, 1).applied);
+  EXPECT_TRUE(run.state() == before);
+}
+
 TEST_P(FailingStep, InItsSecondMicroBatchChangesNothing) { expect_nothing_changed({rows(3, 4), rows(3, 1000)}, 0); }
 
 // The running statistics of the batch norms are known long before the loss.

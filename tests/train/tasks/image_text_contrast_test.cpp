@@ -92,7 +92,7 @@ double value_of(const Metrics& metrics, const std::string& wanted) {
 // The mean of both cross entropies, from the similarities that the model gives beside it.
 TEST_F(ContrastiveTraining, TheLossIsThatOfBothDirections) {
   TaskSetup task = prepare_task(arguments({}));
-  const NamedTensors inputs = to_inputs(task.train->batch({0, 1, 2, 3}));
+  const NamedTensors inputs = to_inputs(task.train->batch({0, 1, 2, 3}), *task.model);
   EXPECT_EQ(inputs.at("input_ids").shape(), (Shape{4, 5}));
   ForwardContext context;
   context.return_loss = true;

@@ -25,7 +25,7 @@ TEST(MultipleChoice, PairsTheContextWithEveryEnding) {
 TEST(MultipleChoice, GivesTheModelOneRowForAllEndings) {
   const TinyModel model;
   const TaskSetup setup = prepare_task(model.arguments({"--train_file", model.write("train.csv", kRows)}));
-  const NamedTensors inputs = to_inputs(setup.train->batch({0, 1}));
+  const NamedTensors inputs = to_inputs(setup.train->batch({0, 1}), *setup.model);
   EXPECT_EQ(inputs.at("input_ids").shape(), (Shape{2, 2, 10}));
   EXPECT_EQ(inputs.at("labels").to_vector<int64_t>(), (std::vector<int64_t>{1, 0}));
   EXPECT_EQ(setup.model->forward(inputs).at("logits").shape(), (Shape{2, 2}));

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The library exports the symbols of its public headers, as cmake/transom.symbols lists them, and nothing of others.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "support/command.h"
+
+namespace transom {
+namespace {
+
+#ifdef NDEBUG  // without optimisation more of the headers' inline functions are symbols
+TEST(Abi, TheSymbolsOfThePublicHeadersAreThoseOfTheList) {
+  const test::CommandOutcome outcome =
+      test::run_command(TRANSOM_SOURCE_DIR "/scripts/check-abi --library " TRANSOM_BINARY_DIR "/lib/libtransom.so");
+  if (outcome.output.find("without clang++") != std::string::npos && outcome.status == 0)
+    GTEST_SKIP() << outcome.output;
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+}
+#endif
+
+TEST(Abi, NothingButTransomIsExported) {
+  const test::CommandOutcome outcome =
+      test::run_command("nm -DC --defined-only " TRANSOM_BINARY_DIR
+                        "/lib/libtransom.so | grep -v ' A TRANSOM' | grep -v 'transom::' || true");
+  EXPECT_EQ(outcome.output, "");
+}
+
+}  // namespace
+}  // namespace transom

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/loop/model_inputs.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "support/message.h"
+
+namespace transom {
+namespace {
+
+std::unique_ptr<Model> bert(const std::string& head, const std::string& more = "") {
+  return Model::from_config(R"({"model_type": "bert", "architectures": ["Bert)" + head +
+                            R"("], "vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 1,
+      "num_attention_heads": 2, "intermediate_size": 32, "max_position_embeddings": 16)" +
+                            more + "}");
+}
+
+Batch of_labels(std::vector<int64_t> labels) {
+  Batch batch;
+  batch.labels = std::move(labels);
+  return batch;
+}
+
+TEST(ModelInputs, ALabelThatIsNoClassIsNamed) {
+  const auto model = bert("ForSequenceClassification");
+  EXPECT_EQ(
+      test::message_of([&] {
+        to_inputs(of_labels({0, 1000}), *model);
+      }),
+      "labels: 1000 is no class of BertForSequenceClassification: expected numbers in [0, 2), or -100 for what is "
+      "not counted");
+  EXPECT_EQ(to_inputs(of_labels({0, 1, -100}), *model).at("labels").size(), 3);
+}
+
+TEST(ModelInputs, TheLabelsOfTokensAreCountedByTheVocabulary) {
+  const auto model = bert("ForMaskedLM");
+  Batch batch;
+  batch.sequences["labels"] = {.rows = 2, .length = 2, .values = {-100, 49, 0, 1}};
+  EXPECT_EQ(to_inputs(batch, *model).at("labels").shape(), (Shape{2, 2}));
+  batch.sequences["labels"].values[1] = 50;
+  EXPECT_NE(test::message_of([&] { to_inputs(batch, *model); }).find("[0, 50)"), std::string::npos);
+}
+
+TEST(ModelInputs, LabelsOfARegressionAreNoClasses) {
+  const auto model = bert("ForSequenceClassification", R"(, "num_labels": 1)");
+  EXPECT_EQ(to_inputs(of_labels({7, 3}), *model).at("labels").size(), 2);
+}
+
+}  // namespace
+}  // namespace transom
