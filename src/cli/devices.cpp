@@ -80,7 +80,7 @@ Command devices_command() {
                             d.description.empty() ? "-" : d.description, d.compute_units, memory, notes)
                     .c_str());
     }
-    std::puts("\nNot supported yet: GPUs of Apple; those of Intel and others through OpenCL.");
+    std::puts("\nNot supported yet: GPUs of Apple. Those of Intel and of others are used through OpenCL.");
     return 0;
   };
   return command;

@@ -8,7 +8,7 @@
 namespace transom {
 namespace {
 
-constexpr const char* kDescriptions[] = {
+constexpr std::string_view kDescriptions[] = {
     "config.json",
     "generation_config.json",
     "tokenizer.json",
@@ -47,10 +47,12 @@ void fetch_modules(Repository& repository, const fs::path& modules) {
 
 }  // namespace
 
+std::span<const std::string_view> description_files() { return kDescriptions; }
+
 void fetch_descriptions(Repository& repository) {
-  for (const char* name : kDescriptions) {
-    const auto path = repository.find(name);
-    if (path && name == std::string_view("modules.json")) fetch_modules(repository, *path);
+  for (const std::string_view name : kDescriptions) {
+    const auto path = repository.find(std::string(name));
+    if (path && name == "modules.json") fetch_modules(repository, *path);
   }
 }
 

@@ -2,6 +2,7 @@
 #include "onnx/proto/write_model.h"
 
 #include "base/error.h"
+#include "onnx/proto/element_type.h"
 #include "onnx/proto/proto_writer.h"
 
 namespace transom::onnx {
@@ -9,33 +10,6 @@ namespace {
 
 constexpr int64_t kIrVersion = 10;  // the standard's for opset 23; a floor for features alone
 constexpr uint64_t kAlignment = 4096, kLeastExternal = 1024;
-
-// TensorProto.DataType.
-int64_t data_type(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return 1;
-    case DType::kUInt8:
-      return 2;
-    case DType::kInt8:
-      return 3;
-    case DType::kInt32:
-      return 6;
-    case DType::kInt64:
-      return 7;
-    case DType::kBool:
-      return 9;
-    case DType::kFloat16:
-      return 10;
-    case DType::kFloat64:
-      return 11;
-    case DType::kUInt32:
-      return 12;
-    case DType::kBFloat16:
-      return 16;
-  }
-  fail(ErrorKind::kInternal, "an element type that ONNX lacks");
-}
 
 // AttributeProto; its field `type` says which of the others holds the value.
 ProtoWriter attribute(const std::string& name, const WrittenAttribute& value) {
@@ -76,7 +50,7 @@ ProtoWriter value_info(const WrittenValue& value) {
     shape.message(1, axis);
   }
   ProtoWriter tensor, type, writer;
-  tensor.number(1, data_type(value.dtype));
+  tensor.number(1, static_cast<int64_t>(element_type_of(value.dtype)));
   tensor.message(2, shape);
   type.message(1, tensor);
   writer.bytes(1, value.name);
@@ -117,7 +91,7 @@ class ExternalData {
 ProtoWriter tensor(const std::string& name, const TensorView& view, ExternalData* external) {
   ProtoWriter writer;
   for (const int64_t extent : view.shape) writer.number(1, extent);
-  writer.number(2, data_type(view.dtype));
+  writer.number(2, static_cast<int64_t>(element_type_of(view.dtype)));
   writer.bytes(8, name);
   if (external && view.bytes.size() >= kLeastExternal) {
     add_entry(writer, 13, "location", external->name());
