@@ -2,10 +2,12 @@
 // transom export: a model as files of ONNX, for other runtimes.
 #include "base/directories.h"
 #include "base/error.h"
+#include "cli/calibration_inputs.h"
 #include "cli/command.h"
 #include "cli/companion_files.h"
 #include "io/config.h"
 #include "onnx/export/export_model.h"
+#include "onnx/quantization/quantize_graph.h"
 #include "transom/model.h"
 
 namespace transom {
@@ -13,6 +15,7 @@ namespace {
 
 struct Options {
   std::string model, output, format = "onnx", task, dtype = "float32";
+  std::string quantization = "none", calibration_file, calibration_method;
   int64_t opset = 23;
   bool external_data = false, with_past = false;
   ModelOptions source;
@@ -27,6 +30,58 @@ std::string task_of(std::string name) {
   return name == "auto" ? "" : name;
 }
 
+// The calibration's inputs by the names and types of the graph; what it does not take is left out.
+std::vector<onnx::NamedValues> samples_of(const onnx::WrittenModel& graph, const std::vector<NamedTensors>& inputs,
+                                          const std::string& where) {
+  std::vector<onnx::NamedValues> samples;
+  for (const NamedTensors& each : inputs) {
+    onnx::NamedValues values;
+    for (const onnx::WrittenValue& input : graph.inputs) {
+      const Tensor tensor = each.find(input.name);
+      if (!tensor.defined()) fail("{}: gives no {}, which the graph takes", where, quoted(input.name));
+      values.emplace_back(input.name, onnx::value_of(tensor));
+    }
+    samples.push_back(std::move(values));
+  }
+  return samples;
+}
+
+std::string list_of(const std::map<std::string, int64_t>& counts) {
+  std::string text;
+  for (const auto& [operation, count] : counts)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, operation);
+  return text.empty() ? "none" : text;
+}
+
+void print(const onnx::QuantizationReport& report, const onnx::QuantizationScheme& scheme) {
+  std::puts(fmt::format("{}: in integers: {}", scheme.name, list_of(report.integer_nodes)).c_str());
+  std::puts(fmt::format("{}: in float: {}", scheme.name, list_of(report.float_nodes)).c_str());
+  std::puts(fmt::format("{}: against float32 on {} samples: signal to noise {:.1f} dB{}", scheme.name, report.samples,
+                        report.signal_to_noise,
+                        report.same_first ? fmt::format(", same first class {:.1f} %", 100 * *report.same_first) : "")
+                .c_str());
+}
+
+// What turns the float graph into one of integers, with scales from the calibration file.
+std::function<onnx::WrittenModel(onnx::WrittenModel)> quantizer(const Options& options, const fs::path& directory) {
+  if (options.quantization == "none") return {};
+  const onnx::QuantizationScheme scheme = onnx::quantization_scheme(options.quantization, options.calibration_method);
+  if (options.calibration_file.empty())
+    fail(ErrorKind::kUsage,
+         "--quantization {} needs --calibration_file: pictures, texts or tensors that the scales are found with",
+         scheme.name);
+  if (options.with_past || options.task.ends_with(kWithPast))
+    fail(ErrorKind::kUsage, "--quantization {} of a graph with past keys and values is not supported", scheme.name);
+  const std::vector<NamedTensors> inputs = calibration_inputs(options.calibration_file, directory);
+  return [=](onnx::WrittenModel graph) {
+    onnx::QuantizationReport report;
+    const std::vector<onnx::NamedValues> samples = samples_of(graph, inputs, options.calibration_file);
+    graph = onnx::quantize_graph(std::move(graph), scheme, samples, report);
+    print(report, scheme);
+    return graph;
+  };
+}
+
 int export_to(const Options& options) {
   if (options.format != "onnx") fail(ErrorKind::kUsage, "--format: expected onnx, found {}", quoted(options.format));
   const fs::path directory = resolve_model(options.model, options.source.hub());
@@ -35,7 +90,8 @@ int export_to(const Options& options) {
   onnx::export_model(*model, options.output,
                      {.opset = options.opset,
                       .with_past = options.with_past || options.task.ends_with(kWithPast),
-                      .external_data = options.external_data});
+                      .external_data = options.external_data,
+                      .edit = quantizer(options, directory)});
   write_file(fs::path(options.output) / "config.json", model->config().dump());
   copy_companion_files(directory, options.output);
   return 0;
@@ -49,7 +105,8 @@ Command export_command() {
                   .help = "Write a model as ONNX, with the names and dynamic axes of optimum-onnx",
                   .examples =
                       "  transom export MODEL DIRECTORY --format onnx\n"
-                      "  transom export MODEL DIRECTORY --format onnx --task text-classification --opset 18"};
+                      "  transom export MODEL DIRECTORY --format onnx --task text-classification --opset 18\n"
+                      "  transom export MODEL DIRECTORY --opset 18 --quantization xint8 --calibration_file pictures/"};
   command.options = {
       {"model", &options.model, kModelHelp, true},
       {"output", &options.output, "directory for the files", true},
@@ -59,6 +116,12 @@ Command export_command() {
       {"--dtype", &options.dtype, kDtypeHelp},
       {"--with_past", &options.with_past,
        "of decoders: past keys and values are inputs, as with optimum's text-generation-with-past"},
+      {"--quantization", &options.quantization,
+       "none, or a format of AMD's compilers for NPUs: xint8 (scales are powers of two), a8w8, a16w8"},
+      {"--calibration_file", &options.calibration_file,
+       "of --quantization: a directory of pictures, a file of texts, or tensors (.safetensors)"},
+      {"--calibration_method", &options.calibration_method,
+       "minmax, percentile or mse (default: mse for xint8, else minmax)"},
       {"--external_data", &options.external_data, "weights in a file of their own, as above 1.5 GiB"}};
   options.source.add_to(command);
   command.run = [] { return export_to(options); };

@@ -198,7 +198,8 @@ std::vector<fs::path> export_model(const Model& model, const fs::path& directory
   make_directories(directory);
   std::vector<fs::path> written;
   for (const ExportedFile& file : files) {
-    const WrittenModel made = FileExporter(model, files, file, options)();
+    WrittenModel made = FileExporter(model, files, file, options)();
+    if (options.edit) made = options.edit(std::move(made));
     written.push_back(directory / file.name);
     write_model(written.back(), made, options.external_data ? 0 : kMaximumInlineBytes);
   }

@@ -2,6 +2,7 @@
 // A model as files of ONNX, with dynamic batch sizes and lengths.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,8 @@ namespace transom::onnx {
 struct ExportOptions {
   int64_t opset = 23;      // 18 to 23; below 23 Attention, RMSNormalization and RotaryEmbedding are spelt out
   bool with_past = false;  // of a decoder: keys and values of the tokens so far are inputs, those of all are outputs
-  bool external_data = false;  // weights in a file of their own, whatever their size
+  bool external_data = false;                      // weights in a file of their own, whatever their size
+  std::function<WrittenModel(WrittenModel)> edit;  // changes the graph of each file before it is written
 };
 
 // Writes model.onnx, or encoder_model.onnx and decoder_model.onnx, into the directory, and returns their paths. Inputs,
