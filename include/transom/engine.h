@@ -41,6 +41,10 @@ struct EngineRequest {
   std::optional<int64_t> prompt_logprobs;              // the same for each token of the prompt but the first
   std::shared_ptr<const TokenConstraint> constraint;   // none: any token
   std::string adapter;                                 // name of a LoRA adapter that the engine holds; "": none
+  // Draft tokens of a step: what followed the last tokens where they stood before (prompt lookup of Transformers). They
+  // are verified together with the next token; what is written does not change. 0: none.
+  int64_t prompt_lookup_num_tokens = 0;
+  int64_t max_matching_ngram_size = 2;  // so many last tokens are looked for, then fewer
   int priority = 0;                                    // smaller numbers go first; equal ones in order of arrival
 };
 
@@ -87,6 +91,7 @@ struct EngineStatistics {
   int64_t preemptions = 0, steps = 0;
   int64_t prompt_tokens = 0, generated_tokens = 0;  // read and written since the start
   int64_t prefix_queries = 0, prefix_hits = 0;      // tokens
+  int64_t draft_tokens = 0, accepted_tokens = 0;    // of prompt lookup
 };
 
 // add, cancel, take and statistics may be called by any thread; step by one at a time. The model outlives the engine.

@@ -11,6 +11,7 @@
 #include "generation/engine/runner.h"
 #include "generation/lengths.h"
 #include "io/config.h"
+#include "models/loading/adapter_set.h"
 #include "models/loading/maximum_tokens.h"
 
 namespace transom {
@@ -43,6 +44,27 @@ void check_counts(const char* name, int64_t value, int64_t least) {
   if (value < least) fail("{}: expected at least {}, found {}", name, least, value);
 }
 
+std::unique_ptr<Runner> runner_for(const GenerativeModel& model, const EngineOptions& options, int64_t length,
+                                   const EngineAdapters& adapters) {
+  check_counts("max_sequences", options.max_sequences, 1);
+  check_counts("max_waiting", options.max_waiting, 1);
+  check_counts("max_batched_tokens", options.max_batched_tokens, 1);
+  check_counts("block_size", options.block_size, 1);
+  std::unique_ptr<Runner> runner = make_paged(model, options, length, adapters);
+  return runner ? std::move(runner) : make_row_by_row(model, adapters);
+}
+
+EngineAdapters read_adapters(const Model& model, const EngineOptions& options) {
+  EngineAdapters adapters;
+  for (const auto& [name, directory] : options.adapters) {
+    if (name.empty() || std::find(adapters.names.begin(), adapters.names.end(), name) != adapters.names.end())
+      fail("adapters: expected names that are all different, found {} twice or empty", quoted(name));
+    adapters.sets.push_back(read_adapter_set(model, directory));
+    adapters.names.push_back(name);
+  }
+  return adapters;
+}
+
 }  // namespace
 
 class Engine::Implementation {
@@ -52,20 +74,15 @@ class Engine::Implementation {
         options_(std::move(options)),
         max_model_length_(greatest_model_length(model_, options_)),
         vocabulary_(vocabulary_of(model.config())),
-        runner_(make_row_by_row(model_)) {
-    check_counts("max_sequences", options_.max_sequences, 1);
-    check_counts("max_waiting", options_.max_waiting, 1);
-    check_counts("max_batched_tokens", options_.max_batched_tokens, 1);
-    check_counts("block_size", options_.block_size, 1);
-    if (!options_.adapters.empty())
-      fail(ErrorKind::kUnsupported, "adapters: the engine does not hold LoRA adapters yet; merge them into the model");
-  }
+        adapters_(read_adapters(model, options_)),
+        runner_(runner_for(model_, options_, max_model_length_, adapters_)) {}
 
   uint64_t add(EngineRequest request) {
     reserve_place();
     try {
       auto taken = std::make_shared<TakenRequest>();
       taken->length = check(request);
+      taken->adapter = adapter_of(request);
       if (request.config.max_time)
         taken->deadline =
             std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
@@ -166,7 +183,8 @@ class Engine::Implementation {
     for (const auto& [name, count] :
          {std::pair("logprobs", request.logprobs), std::pair("prompt_logprobs", request.prompt_logprobs)})
       if (count) check_counts(name, *count, 0);
-    if (!request.adapter.empty()) fail("adapter: {} is not among the adapters of this engine", quoted(request.adapter));
+    check_counts("prompt_lookup_num_tokens", request.prompt_lookup_num_tokens, 0);
+    check_counts("max_matching_ngram_size", request.max_matching_ngram_size, 1);
     const auto prompt = static_cast<int64_t>(request.prompt.size());
     if (prompt >= max_model_length_)
       fail("prompt: {} tokens; this model takes texts of at most {}, with what it writes", prompt, max_model_length_);
@@ -175,6 +193,15 @@ class Engine::Implementation {
       fail("prompt: {} tokens and {} new ones; this model takes texts of at most {}; lower max_new_tokens", prompt,
            length - prompt, max_model_length_);
     return length;
+  }
+
+  size_t adapter_of(const EngineRequest& request) const {
+    if (request.adapter.empty()) return 0;
+    const auto found = std::find(adapters_.names.begin(), adapters_.names.end(), request.adapter);
+    if (found == adapters_.names.end())
+      fail("adapter: {} is not among the {} of this engine{}", quoted(request.adapter), adapters_.names.size(),
+           did_you_mean(request.adapter, adapters_.names));
+    return static_cast<size_t>(found - adapters_.names.begin()) + 1;
   }
 
   // What has arrived joins the queue, in order of priority and arrival; gives back what is cancelled.
@@ -237,7 +264,13 @@ class Engine::Implementation {
     std::move(events.begin(), events.end(), std::back_inserter(events_));
     statistics_.running = static_cast<int64_t>(running_.size());
     queued_ -= left_queue;
+    runner_->measure(statistics_);
     statistics_.steps += computed;
+    statistics_.preemptions += counted.preemptions;
+    statistics_.prefix_queries += counted.prefix_queries;
+    statistics_.prefix_hits += counted.prefix_hits;
+    statistics_.draft_tokens += counted.draft_tokens;
+    statistics_.accepted_tokens += counted.accepted_tokens;
     statistics_.prompt_tokens += counted.prompt_tokens;
     statistics_.generated_tokens += counted.generated_tokens;
   }
@@ -245,6 +278,7 @@ class Engine::Implementation {
   const GenerativeModel& model_;
   const EngineOptions options_;
   const int64_t max_model_length_, vocabulary_;
+  const EngineAdapters adapters_;
 
   // ---- of the thread that steps
   std::unique_ptr<Runner> runner_;

@@ -12,7 +12,7 @@ namespace {
 
 class RowByRow : public Runner {
  public:
-  explicit RowByRow(const GenerativeModel& model) : model_(model) {}
+  RowByRow(const GenerativeModel& model, const EngineAdapters& adapters) : model_(model), adapters_(adapters) {}
 
   bool step(std::span<const std::unique_ptr<Sequence>> sequences, EngineStatistics& statistics) override {
     for (const std::unique_ptr<Sequence>& sequence : sequences) {
@@ -31,6 +31,7 @@ class RowByRow : public Runner {
  private:
   void advance(Sequence& sequence, EngineStatistics& statistics) {
     const TakenRequest& taken = sequence.request();
+    const AdapterScope scope(adapters_.find(taken.adapter));
     std::unique_ptr<Decoding>& decoding = decodings_[&sequence];
     if (!decoding)
       decoding = std::make_unique<Decoding>(model_, taken.request.encoder_inputs,
@@ -51,11 +52,14 @@ class RowByRow : public Runner {
   }
 
   const GenerativeModel& model_;
+  const EngineAdapters& adapters_;
   std::map<const Sequence*, std::unique_ptr<Decoding>> decodings_;
 };
 
 }  // namespace
 
-std::unique_ptr<Runner> make_row_by_row(const GenerativeModel& model) { return std::make_unique<RowByRow>(model); }
+std::unique_ptr<Runner> make_row_by_row(const GenerativeModel& model, const EngineAdapters& adapters) {
+  return std::make_unique<RowByRow>(model, adapters);
+}
 
 }  // namespace transom

@@ -4,6 +4,12 @@
 #include <algorithm>
 
 namespace transom {
+namespace {
+
+constexpr ptrdiff_t kMostLookedBack = 4096;  // places where the last tokens are looked for
+constexpr int64_t kRestAfterRejection = 4;
+
+}  // namespace
 
 Sequence::Sequence(std::shared_ptr<const TakenRequest> request, int64_t index, const Tokenizer* tokenizer)
     : request_(std::move(request)),
@@ -37,6 +43,28 @@ void Sequence::choose(std::span<float> scores) {
              (request_->deadline && std::chrono::steady_clock::now() >= *request_->deadline)) {
     finish(FinishReason::kLength);
   }
+}
+
+TokenIds Sequence::draft(int64_t most) {
+  const EngineRequest& request = request_->request;
+  most = std::min({most, request.prompt_lookup_num_tokens, request_->length - length() - 1});
+  if (most <= 0) return {};
+  if (no_drafts_ > 0) {
+    --no_drafts_;
+    return {};
+  }
+  const auto size = static_cast<ptrdiff_t>(tokens_.size());
+  for (ptrdiff_t n = std::min<ptrdiff_t>(request.max_matching_ngram_size, size - 1); n > 0; --n)
+    for (ptrdiff_t place = size - n - 1; place >= 0 && place >= size - n - kMostLookedBack; --place)
+      if (std::equal(tokens_.end() - n, tokens_.end(), tokens_.begin() + place)) {
+        const auto begin = tokens_.begin() + place + n;
+        return {begin, begin + std::min<ptrdiff_t>(most, tokens_.end() - begin)};
+      }
+  return {};
+}
+
+void Sequence::note_draft(int64_t accepted) {
+  if (accepted == 0) no_drafts_ = kRestAfterRejection;
 }
 
 void Sequence::finish(FinishReason reason, std::string error) {

@@ -17,6 +17,7 @@ struct TakenRequest {
   EngineRequest request;
   int64_t length = 0;  // the most tokens of a sequence, with its prompt
   std::shared_ptr<const SamplingRules> rules;
+  size_t adapter = 0;  // 0: none; else of the engine's adapters, from 1
   std::optional<std::chrono::steady_clock::time_point> deadline;
 
   int64_t prompt_length() const { return static_cast<int64_t>(request.prompt.size()); }
@@ -40,6 +41,10 @@ class Sequence {
   void read_prompt(int64_t position, std::span<const float> scores);
   // Chooses the next token by the scores [V] that follow tokens(), which are changed.
   void choose(std::span<float> scores);
+  // What may follow tokens(): at most `most` tokens that followed the last ones where these stood before. A draft of
+  // which nothing was accepted makes the next steps go without.
+  TokenIds draft(int64_t most);
+  void note_draft(int64_t accepted);
   void finish(FinishReason reason, std::string error = {});
   void note_cached(int64_t tokens);  // of the prompt, found in the prefix cache; the first call counts
 
@@ -54,7 +59,8 @@ class Sequence {
   TextDeltas text_;
   std::vector<TokenLogprobs> prompt_;
   std::optional<int64_t> cached_;
-  bool told_ = false;  // whether an event has been taken
+  bool told_ = false;     // whether an event has been taken
+  int64_t no_drafts_ = 0;  // steps without a draft that are to come
   EngineEvent event_;
 };
 

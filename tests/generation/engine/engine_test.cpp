@@ -5,11 +5,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <thread>
 
+#include "base/files.h"
 #include "base/json.h"
+#include "io/safetensors.h"
 #include "support/message.h"
+#include "support/temporary_folder.h"
 #include "transom/config.h"
 #include "transom/error.h"
 
@@ -272,6 +276,94 @@ TEST_F(OnGpt2, ARowThatFailsFailsAlone) {
   EXPECT_EQ(results.at({bad, 0}).last.finish, FinishReason::kError);
   EXPECT_NE(results.at({bad, 0}).last.error.find("constraint"), std::string::npos);
   EXPECT_EQ(results.at({good, 0}).tokens.size(), 5u);
+}
+
+TEST_F(OnGpt2, DraftsChangeNothingButTheNumberOfSteps) {
+  // The same few tokens again and again.
+  EngineRequest request = request_of({3, 4, 5, 3, 4, 5, 3, 4}, R"({"max_new_tokens": 30})");
+  request.logit_bias = {{3, 20}, {4, 20}, {5, 20}};
+  request.logprobs = 0;
+  engine.add(request);
+  const Result plain = finished(engine).begin()->second;
+  const int64_t steps = engine.statistics().steps;
+  request.prompt_lookup_num_tokens = 4;
+  engine.add(request);
+  const Result drafted = finished(engine).begin()->second;
+  EXPECT_EQ(drafted.tokens, plain.tokens);
+  for (size_t i = 0; i < plain.logprobs.size(); ++i)
+    EXPECT_EQ(drafted.logprobs.at(i).logprob, plain.logprobs[i].logprob);
+  EXPECT_GT(engine.statistics().accepted_tokens, 0);
+  EXPECT_LE(engine.statistics().accepted_tokens, engine.statistics().draft_tokens);
+  EXPECT_LT(engine.statistics().steps - steps, steps);
+}
+
+TEST_F(OnGpt2, PromptsOfOneBeginningShareIt) {
+  TokenIds prompt;
+  for (int64_t i = 0; i < 50; ++i) prompt.push_back(i * i % 29);
+  engine.add(request_of(prompt, R"({"max_new_tokens": 3})"));
+  const Result first = finished(engine).begin()->second;
+  EXPECT_EQ(first.last.cached_tokens, 0);
+  engine.add(request_of(prompt, R"({"max_new_tokens": 1})"));
+  const Result second = finished(engine).begin()->second;
+  EXPECT_EQ(second.last.cached_tokens, 48);
+  EXPECT_EQ(second.tokens[0], first.tokens[0]);
+  EXPECT_EQ(engine.statistics().prefix_hits, 48);
+  EXPECT_EQ(engine.statistics().prompt_tokens, 52);
+}
+
+// A PEFT directory with adapters of both attention layers.
+void save_adapter(const test::TemporaryFolder& folder, const std::string& base, float size) {
+  NamedViews views;
+  const auto add = [&](const std::string& name, Shape shape) {
+    std::vector<float> values(static_cast<size_t>(shape[0] * shape[1]));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = size * std::sin(static_cast<float>(i * i + name.size()));
+    const Tensor tensor = Tensor::from(values, shape);
+    const auto bytes = std::make_shared<const std::vector<std::byte>>(tensor.to_bytes());
+    views.emplace_back(name, TensorView{tensor.dtype(), shape, *bytes, bytes});
+  };
+  for (const char* layer : {"0", "1"}) {
+    const std::string module = std::string("base_model.model.transformer.h.") + layer + ".attn.c_attn";
+    add(module + ".lora_A.weight", {2, 16});
+    add(module + ".lora_B.weight", {48, 2});
+  }
+  write_safetensors(folder / "adapter_model.safetensors", views);
+  write_file(folder / "adapter_config.json",
+             dump_json(Json{{"peft_type", "LORA"},
+                            {"task_type", "CAUSAL_LM"},
+                            {"r", 2},
+                            {"lora_alpha", 4},
+                            {"target_modules", {"c_attn"}},
+                            {"fan_in_fan_out", true},
+                            {"base_model_name_or_path", base}}));
+}
+
+TEST(Engine, RequestsChooseTheirAdapters) {
+  const test::TemporaryFolder base, one, two;
+  Model::from_config(kGpt2)->save_pretrained(base.string());
+  save_adapter(one, base.string(), 0.5F);
+  save_adapter(two, base.string(), 0.7F);
+  const auto model = Model::from_pretrained(base.string());
+  Engine engine(*model, {.adapters = {{"one", one.string()}, {"two", two.string()}}});
+  EngineRequest request = request_of({3, 14, 15, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4}, R"({"max_new_tokens": 12})");
+  std::map<std::string, uint64_t> ids;
+  for (const char* adapter : {"one", "", "two"}) {
+    request.adapter = adapter;
+    ids[adapter] = engine.add(request);
+  }
+  Results results = finished(engine);
+  EXPECT_EQ(results.at({ids[""], 0}).tokens, generated(*model, request));
+  for (const auto& [name, folder] : {std::pair("one", &one), std::pair("two", &two)}) {
+    const auto adapted = Model::from_pretrained(folder->string(), {.keep_adapters = true});
+    EXPECT_EQ(results.at({ids[name], 0}).tokens, generated(*adapted, request)) << name;
+    EXPECT_NE(results.at({ids[name], 0}).tokens, results.at({ids[""], 0}).tokens) << name;
+    // Neither the cache nor what was compiled for another adapter serves it.
+    request.adapter = name;
+    const uint64_t again = engine.add(request);
+    EXPECT_EQ(finished(engine).at({again, 0}).tokens, results.at({ids[name], 0}).tokens);
+  }
+  request.adapter = "three";
+  EXPECT_THROW(engine.add(request), Error);
+  EXPECT_THROW(Engine(*model, {.adapters = {{"x", base.string()}}}), Error);
 }
 
 TEST_F(OnGpt2, RefusesWhatCanNeverRun) {
