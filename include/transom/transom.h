@@ -10,6 +10,7 @@
 #include "transom/device.h"
 #include "transom/distributed.h"
 #include "transom/dlpack.h"
+#include "transom/engine.h"
 #include "transom/error.h"
 #include "transom/fine_tuning.h"
 #include "transom/generation.h"

@@ -45,6 +45,7 @@ Command preprocess_command();
 Command quantize_command();
 // With the options of the task that is among `words`.
 Command run_command(const std::vector<std::string>& words);
+Command serve_command();
 Command tokenize_command();
 Command train_command();
 

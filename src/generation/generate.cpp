@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "generation/lengths.h"
 #include "generation/search.h"
 #include "io/config.h"
 #include "transom/ops.h"
@@ -119,21 +120,6 @@ Prompts encoder_prompts(const NamedTensors& inputs, const GenerationConfig& conf
   if (static_cast<int64_t>(prompts.rows.size()) != batch)
     fail("decoder_input_ids: expected {} rows, as the encoder's inputs have, found {}", batch, prompts.rows.size());
   return prompts;
-}
-
-int64_t greatest_length(const GenerationConfig& config, const Config& model, int64_t prompt) {
-  if (config.max_new_tokens) {
-    if (*config.max_new_tokens < 1) fail("max_new_tokens: expected a number above 0, found {}", *config.max_new_tokens);
-    return prompt + *config.max_new_tokens;
-  }
-  if (!config.max_length) {
-    const int64_t positions = model.get_int("max_position_embeddings", model.get_int("n_positions", 0));
-    return positions > 0 ? std::max(prompt + 1, std::min(prompt + 20, positions)) : prompt + 20;
-  }
-  if (prompt >= *config.max_length)
-    fail("max_length = {}, and the prompt has {} tokens; raise max_length or give max_new_tokens", *config.max_length,
-         prompt);
-  return *config.max_length;
 }
 
 void check_counts(const GenerationConfig& config, size_t rows, const Streamer* streamer) {

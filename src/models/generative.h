@@ -36,6 +36,8 @@ class GenerativeModel : public Model {
   // The logits [B, V], f32, of what follows the tokens input_ids [B, T], which the context's cache has not seen yet.
   // position_ids [B, T] count from 0 and skip padding.
   Tensor next_logits(const Tensor& input_ids, const Tensor& position_ids, ForwardContext& context) const;
+  // Of a model without an encoder: the same behind each of the last `count` tokens, [B, count, V].
+  Tensor last_logits(const Tensor& input_ids, const Tensor& position_ids, int64_t count, ForwardContext& context) const;
 
   // The most tokens that one text may have; 0: no limit.
   virtual int64_t max_positions() const { return 0; }

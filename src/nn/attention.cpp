@@ -33,6 +33,8 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor
 Tensor cached_attention(int64_t layer, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
                         const AttentionOptions& options, const Dropout& dropout, ForwardContext& context) {
   if (!context.cache) return attention(q, k, v, bias, options, dropout, context);
+  if (const Tensor mixed = context.cache->attend(layer, q, k, v, bias, options); mixed.defined())
+    return reshape(mixed, {q.dim(0), q.dim(1), q.dim(2) * v.dim(3)});
   const KeysAndValues seen = context.cache->append(layer, k, v);
   // Places beyond the present tokens are hidden by the mask of positions, which are not known when this is compiled.
   AttentionOptions by_bias = options;

@@ -63,6 +63,11 @@ void KeyValueCache::end() {
   visible_.clear();
 }
 
+Tensor KeyValueCache::attend(int64_t, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                             const AttentionOptions&) {
+  return {};
+}
+
 KeysAndValues KeyValueCache::append(int64_t layer, const Tensor& keys, const Tensor& values) {
   const auto place = static_cast<size_t>(layer);
   if (length_ == 0) {

@@ -19,6 +19,7 @@ struct KeysAndValues {
 
 class KeyValueCache {
  public:
+  virtual ~KeyValueCache() = default;
   // For `rows` rows whose first tokens are masked by `mask` (row-major [rows, prompt length]; 0: padding).
   KeyValueCache(int64_t rows, std::vector<int64_t> mask);
 
@@ -51,6 +52,10 @@ class KeyValueCache {
   int64_t capacity() const { return capacity_; }  // places that there are
 
   // ---- for the layers of a decoder, during a forward pass
+  // The causal attention of new tokens, q [B, T, H, d], k [B, T, G, d] and v [B, T, G, e] -> [B, T, H, e], of a cache
+  // that computes it by itself (PagedCache). Undefined: append() and visible() are what the layer needs.
+  virtual Tensor attend(int64_t layer, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
+                        const AttentionOptions& options);
   // Adds keys [B, T, G, d] and values [B, T, G, e] of the new tokens; gives those of all S places.
   KeysAndValues append(int64_t layer, const Tensor& keys, const Tensor& values);
   // What is added to scores, [B, 1, T, S]: each new token sees itself and what stands before it, but no padding, and no
@@ -65,9 +70,12 @@ class KeyValueCache {
   Tensor encoder_mask;    // [B, S'] as the encoder was given it, or empty
   std::vector<KeysAndValues> encoder_layers;
 
+ protected:
+  KeyValueCache() = default;
+
  private:
   void make_places();
-  int64_t rows_, prompt_, length_ = 0, coming_ = 0, capacity_ = 0;
+  int64_t rows_ = 0, prompt_ = 0, length_ = 0, coming_ = 0, capacity_ = 0;
   int64_t seen_ = 0;  // S of the present pass
   std::vector<int64_t> mask_;
   Tensor start_;  // i64 [4]: where the new tokens go, (0, length, 0, 0)

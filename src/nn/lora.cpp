@@ -7,11 +7,21 @@ namespace transom {
 namespace {
 
 thread_local ForwardContext* current = nullptr;
+thread_local const AdapterSet* chosen = nullptr;
 
 }  // namespace
 
 AdapterPass::AdapterPass(ForwardContext& context) : before_(current) { current = &context; }
 AdapterPass::~AdapterPass() { current = before_; }
+
+AdapterScope::AdapterScope(const AdapterSet* adapters) : before_(chosen) { chosen = adapters; }
+AdapterScope::~AdapterScope() { chosen = before_; }
+
+const LowRankAdapter* adapter_of(const Parameter& weight) {
+  if (!chosen) return weight.adapter.get();
+  const auto found = chosen->find(&weight);
+  return found == chosen->end() ? nullptr : &found->second;
+}
 
 Tensor add_adapter(const Tensor& product, const Tensor& x, const LowRankAdapter& adapter) {
   const Tensor in = current ? Dropout(adapter.dropout)(x, *current) : x;

@@ -3,6 +3,8 @@
 // y = W x + scaling B A dropout(x).
 #pragma once
 
+#include <map>
+
 #include "transom/model.h"
 
 namespace transom {
@@ -25,11 +27,30 @@ class AdapterPass {
   ForwardContext* before_;
 };
 
+// Adapters by the parameters of their weights.
+using AdapterSet = std::map<const Parameter*, LowRankAdapter>;
+
+// While it lives, the linear layers that its thread calls have these adapters in place of their own; null: their own.
+class AdapterScope {
+ public:
+  explicit AdapterScope(const AdapterSet* adapters);
+  ~AdapterScope();
+  AdapterScope(const AdapterScope&) = delete;
+  AdapterScope& operator=(const AdapterScope&) = delete;
+
+ private:
+  const AdapterSet* before_;
+};
+
+// The adapter that a weight has now; null: none.
+const LowRankAdapter* adapter_of(const Parameter& weight);
+
 Tensor add_adapter(const Tensor& product, const Tensor& x, const LowRankAdapter& adapter);
 
 // `product` of x [..., in] and the weight, with what an adapter of that weight adds.
 inline Tensor with_adapter(const Tensor& product, const Tensor& x, const Parameter& weight) {
-  return weight.adapter ? add_adapter(product, x, *weight.adapter) : product;
+  const LowRankAdapter* adapter = adapter_of(weight);
+  return adapter ? add_adapter(product, x, *adapter) : product;
 }
 
 // The weight with its adapter's product added, in the weight's own shape and type.

@@ -2,12 +2,15 @@
 // Matrix products: dot_general, the one primitive, and linear, a layer of weights in the layout of checkpoints.
 #include <algorithm>
 
+#include "ops/batch_invariance.h"
 #include "ops/quantization.h"
 #include "ops/records.h"
 #include "ops/rules.h"
 
 namespace transom {
 namespace {
+
+constexpr const char* kBatchInvariant = "batch_invariant";
 
 Axes free_axes(int64_t rank, const Axes& batch, const Axes& contract) {
   Axes axes;
@@ -226,8 +229,10 @@ const Operation kLinear = {
       shape.back() = in.shape(1)[0];
       return {{in.dtype(0), shape}};
     },
-    .decompose = [](std::span<const Tensor> in, const Attributes&) -> std::vector<Tensor> {
-      const Tensor product = product_of(in[0], in[1], {{}, {}, {in[0].rank() - 1}, {1}});
+    .decompose = [](std::span<const Tensor> in, const Attributes& attributes) -> std::vector<Tensor> {
+      Attributes product_attributes = dot_attributes({{}, {}, {in[0].rank() - 1}, {1}}, in[0].dtype());
+      if (attributes.has(kBatchInvariant)) product_attributes.set(kBatchInvariant, int64_t{1});
+      const Tensor product = make_tensor(kDotGeneral, {in[0], in[1]}, product_attributes);
       return {in.size() == 3 ? product + in[2] : product};
     },
     .gradient = [](const GradientRequest& request) -> std::vector<Tensor> {
@@ -268,7 +273,8 @@ const Operation& dot_general = kDotGeneral;
 
 Tensor dot_general(const Tensor& x, const Tensor& y, const DotAxes& axes, std::optional<DType> dtype) {
   std::vector<Tensor> inputs = autocast_inputs(kDotGeneral, {x, y});
-  const Attributes attributes = dot_attributes(axes, dtype.value_or(inputs[0].dtype()));
+  Attributes attributes = dot_attributes(axes, dtype.value_or(inputs[0].dtype()));
+  if (BatchInvariance::active()) attributes.set(kBatchInvariant, int64_t{1});
   return make_tensor(kDotGeneral, std::move(inputs), attributes);
 }
 
@@ -296,7 +302,8 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   if (QuantizedLinear::active()) return quantized_linear(x, weight, bias);
   std::vector<Tensor> inputs{x, weight};
   if (bias.defined()) inputs.push_back(bias);
-  return make_tensor(kLinear, autocast_inputs(kLinear, std::move(inputs)));
+  return make_tensor(kLinear, autocast_inputs(kLinear, std::move(inputs)),
+                     BatchInvariance::active() ? Attributes{{kBatchInvariant, int64_t{1}}} : Attributes{});
 }
 
 }  // namespace transom

@@ -60,9 +60,20 @@ Tensor pooled(const Tensor& hidden, const Tensor& mask, const Pooling& pooling) 
 
 constexpr int64_t kTogether = 2048;  // texts that are tokenised and sorted together
 
+}  // namespace
+
+Pooling Pooling::parse(const std::string& name, const std::filesystem::path& directory) {
+  if (name == "none") return {};
+  if (name == "mean") return {Kind::kMean};
+  if (name == "cls") return {Kind::kCls};
+  if (name == "auto") return read_pooling(directory);
+  fail("pooling: expected none, auto, mean or cls, found {}", quoted(name));
+}
+
 // Batches are of texts of like length, so that little is padding.
 std::vector<std::vector<float>> embed(const TextModel& model, const std::vector<Encoding>& encodings,
                                       const Pooling& pooling) {
+  const NoGradient inference;
   constexpr size_t kBatch = 32;
   std::vector<size_t> order(encodings.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -83,16 +94,6 @@ std::vector<std::vector<float>> embed(const TextModel& model, const std::vector<
     }
   }
   return vectors;
-}
-
-}  // namespace
-
-Pooling Pooling::parse(const std::string& name, const std::filesystem::path& directory) {
-  if (name == "none") return {};
-  if (name == "mean") return {Kind::kMean};
-  if (name == "cls") return {Kind::kCls};
-  if (name == "auto") return read_pooling(directory);
-  fail("pooling: expected none, auto, mean or cls, found {}", quoted(name));
 }
 
 std::vector<std::vector<float>> embed(const TextModel& model, const std::vector<std::string>& texts,

@@ -21,5 +21,8 @@ struct Pooling {
 // One vector a text, in the order of the texts. Texts of like length share a batch, so that little is padding.
 std::vector<std::vector<float>> embed(const TextModel& model, const std::vector<std::string>& texts,
                                       const Pooling& pooling);
+// The same of texts that are encoded already.
+std::vector<std::vector<float>> embed(const TextModel& model, const std::vector<Encoding>& encodings,
+                                      const Pooling& pooling);
 
 }  // namespace transom

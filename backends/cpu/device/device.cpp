@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "cpu/attention/paged_attention.h"
 #include "cpu/codegen/kernels.h"
 #include "cpu/device/library.h"
 #include "cpu/device/processor.h"
@@ -81,6 +82,7 @@ bool claims_composite(const char* op, const transom_value* inputs, size_t inputs
   if (name == "fusion" || name == "row_fusion") return true;
   if (name == "attention" || name == "attention_gradient")
     return claims_attention(name != "attention", inputs, inputs_count, attributes, attributes_count);
+  if (name == "paged_attention") return claims_paged_attention(inputs, inputs_count);
   if (name == "scatter") return inputs_count == 3;
   if (name == "quantized_matmul")
     return inputs_count >= 3 &&

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "cpu/attention/paged_attention.h"
 #include "cpu/products/quantized_matmul.h"
 
 namespace transom::cpu {
@@ -50,6 +51,7 @@ const KernelTable& kernel_table() {
     add_product_kernels(made);
     add_attention_kernels(made);
     add_attention_gradient_kernels(made);
+    add_paged_attention_kernels(made);
     add_quantized_kernels(made);
     add_code_kernels(made);
     add_convolution_kernels(made);

@@ -7,6 +7,7 @@
 
 #include "cpu/device/threads.h"
 #include "cpu/kernels/widening.h"
+#include "cpu/products/batch_invariant_product.h"
 #include "cpu/products/parallel_gemm.h"
 #include "cpu/products/product_plan.h"
 #include "cpu/products/widened_weight.h"
@@ -217,6 +218,8 @@ Kernel make_product(const Node& node, const ProductPlan& plan) {
   if (plan.batch * plan.m * plan.n == 0) return {"nothing", [](const Arguments&) {}};
   if (plan.k == 0) return {"fill", [plan](const Arguments& arguments) { zero_depth(plan, arguments); }};
   if (plan.a.dtype == TRANSOM_FLOAT64 || !is_floating(plan.a.dtype)) return plain_kernel(plan);
+  if (is_batch_invariant(node))
+    if (std::optional<Kernel> kernel = batch_invariant_kernel(node, plan)) return std::move(*kernel);
   if (few_rows(plan, node.frozen_origin(1).has_value())) return few_rows_kernel(node, plan);
   if (!library_computes(plan.a.dtype))
     if (std::optional<Kernel> kernel = widened_weight_kernel(node, plan)) return std::move(*kernel);

@@ -73,12 +73,18 @@ void GenerativeModel::run_encoder(const NamedTensors&, ForwardContext&) const {
   fail(ErrorKind::kInternal, "{} has no encoder", architecture());
 }
 
-Tensor GenerativeModel::run_step(const Tensor& input_ids, const Tensor& position_ids, ForwardContext& context) const {
-  context.logits_to_keep = 1;
+Tensor GenerativeModel::last_logits(const Tensor& input_ids, const Tensor& position_ids, int64_t count,
+                                    ForwardContext& context) const {
+  const PrecisionScope scope(precision());
+  context.logits_to_keep = count;
   NamedTensors inputs{{"input_ids", input_ids}};
   const std::vector<std::string> names = input_names();
   if (std::find(names.begin(), names.end(), "position_ids") != names.end()) inputs.set("position_ids", position_ids);
-  return squeeze(cast(forward(inputs, context).at("logits"), DType::kFloat32), 1);
+  return cast(forward(inputs, context).at("logits"), DType::kFloat32);
+}
+
+Tensor GenerativeModel::run_step(const Tensor& input_ids, const Tensor& position_ids, ForwardContext& context) const {
+  return squeeze(last_logits(input_ids, position_ids, 1, context), 1);
 }
 
 }  // namespace transom

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/vector/row_products.h"
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#include "cpu/vector/half.h"
+
+namespace transom::cpu::TRANSOM_LEVEL {
+namespace {
+
+#if defined(__AVX512F__)
+constexpr size_t kWidth = 16, kRegisters = 32;
+#elif defined(__AVX2__)
+constexpr size_t kWidth = 8, kRegisters = 16;
+#else
+constexpr size_t kWidth = 4, kRegisters = 16;
+#endif
+typedef float Vector __attribute__((vector_size(kWidth * sizeof(float)), aligned(4), may_alias));
+typedef uint16_t Halves __attribute__((vector_size(kWidth * sizeof(uint16_t)), aligned(2), may_alias));
+typedef uint32_t Words __attribute__((vector_size(kWidth * sizeof(uint32_t))));
+
+struct StoredF32 {
+  using Number = float;
+  static Vector load(const float* p) { return *reinterpret_cast<const Vector*>(p); }
+  static float value(float x) { return x; }
+};
+struct StoredBF16 {
+  using Number = uint16_t;
+  static Vector load(const uint16_t* p) {
+#if defined(__AVX512F__)
+    const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+    return reinterpret_cast<Vector>(_mm512_maskz_slli_epi32(0xFFFF, _mm512_maskz_cvtepu16_epi32(0xFFFF, bits), 16));
+#else
+    const Halves halves = *reinterpret_cast<const Halves*>(p);
+    return reinterpret_cast<Vector>(__builtin_convertvector(halves, Words) << 16);
+#endif
+  }
+  static float value(uint16_t x) { return bf16_to_float(x); }
+};
+struct StoredF16 {
+  using Number = uint16_t;
+  static Vector load(const uint16_t* p) {
+#if defined(__AVX512F__)
+    return reinterpret_cast<Vector>(
+        _mm512_maskz_cvtph_ps(0xFFFF, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))));
+#elif defined(__AVX2__)
+    return reinterpret_cast<Vector>(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+#else
+    Vector result;
+    for (size_t i = 0; i < kWidth; ++i) result[i] = f16_to_float(p[i]);
+    return result;
+#endif
+  }
+  static float value(uint16_t x) { return f16_to_float(x); }
+};
+
+// ---- products with panels
+
+// M rows with P panels; the sums stay in registers.
+template <typename Stored, size_t M, size_t P>
+void product_block(float* c, size_t c_row, const float* a, size_t a_row, const typename Stored::Number* b,
+                   size_t panel_step, size_t depth, bool add) {
+  Vector sums[M][P];
+  TRANSOM_UNROLL
+  for (size_t m = 0; m < M; ++m) {
+    TRANSOM_UNROLL
+    for (size_t p = 0; p < P; ++p)
+      sums[m][p] = add ? *reinterpret_cast<const Vector*>(c + m * c_row + p * kWidth) : Vector{};
+  }
+  for (size_t k = 0; k < depth; ++k) {
+    Vector right[P];
+    TRANSOM_UNROLL
+    for (size_t p = 0; p < P; ++p) right[p] = Stored::load(b + p * panel_step + k * kWidth);
+    TRANSOM_UNROLL
+    for (size_t m = 0; m < M; ++m) {
+      const float left = a[m * a_row + k];
+      TRANSOM_UNROLL
+      for (size_t p = 0; p < P; ++p) sums[m][p] += left * right[p];
+    }
+  }
+  TRANSOM_UNROLL
+  for (size_t m = 0; m < M; ++m) {
+    TRANSOM_UNROLL
+    for (size_t p = 0; p < P; ++p) *reinterpret_cast<Vector*>(c + m * c_row + p * kWidth) = sums[m][p];
+  }
+}
+
+// As many panels at once as leave enough sums to hide the latency of an addition, and no more than there are registers.
+template <typename Stored, size_t M, size_t P>
+void rows_of_products(float* c, size_t c_row, const float* a, size_t a_row, const typename Stored::Number* b,
+                      size_t panel_step, size_t panels, size_t depth, bool add) {
+  size_t p = 0;
+  for (; p + P <= panels; p += P)
+    product_block<Stored, M, P>(c + p * kWidth, c_row, a, a_row, b + p * panel_step, panel_step, depth, add);
+  for (; p < panels; ++p)
+    product_block<Stored, M, 1>(c + p * kWidth, c_row, a, a_row, b + p * panel_step, panel_step, depth, add);
+}
+
+template <typename Stored>
+void multiply(float* c, size_t c_row, const float* a, size_t a_row, const void* panels_of_b, size_t panel_step,
+              size_t m, size_t panels, size_t depth, bool add) {
+  auto* b = static_cast<const typename Stored::Number*>(panels_of_b);
+  constexpr size_t kFew = kRegisters == 32 ? 4 : 2;
+  while (m > 0) {
+    size_t rows = m < 6 ? m : 6;
+    switch (rows) {
+      case 1:
+        rows_of_products<Stored, 1, 8>(c, c_row, a, a_row, b, panel_step, panels, depth, add);
+        break;
+      case 2:
+        rows_of_products<Stored, 2, 4>(c, c_row, a, a_row, b, panel_step, panels, depth, add);
+        break;
+      case 3:
+        rows_of_products<Stored, 3, kFew>(c, c_row, a, a_row, b, panel_step, panels, depth, add);
+        break;
+      case 4:
+        rows_of_products<Stored, 4, kFew>(c, c_row, a, a_row, b, panel_step, panels, depth, add);
+        break;
+      case 5:
+        rows_of_products<Stored, 5, kFew>(c, c_row, a, a_row, b, panel_step, panels, depth, add);
+        break;
+      default:
+        rows_of_products<Stored, 6, kFew>(c, c_row, a, a_row, b, panel_step, panels, depth, add);
+    }
+    c += rows * c_row, a += rows * a_row, m -= rows;
+  }
+}
+
+// ---- attention
+
+// Where the compiler makes vectors of a loop, it may round the product of a x b + c and elsewhere not: said here once.
+inline float add_product(float a, float b, float c) {
+#if defined(__FMA__)
+  return __builtin_fmaf(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
+
+// The sum of N elements by halves.
+template <size_t N>
+inline float fold(const float* x) {
+  if constexpr (N == 1) return x[0];
+  else {
+    float half[N / 2];
+    TRANSOM_UNROLL
+    for (size_t i = 0; i < N / 2; ++i) half[i] = x[i] + x[i + N / 2];
+    return fold<N / 2>(half);
+  }
+}
+
+inline float horizontal(Vector x) {
+#if defined(__AVX512F__)
+  return _mm512_reduce_add_ps(reinterpret_cast<__m512>(x));
+#else
+  float parts[kWidth];
+  *reinterpret_cast<Vector*>(parts) = x;
+  return fold<kWidth>(parts);
+#endif
+}
+
+template <typename Stored, size_t R, size_t S>
+void score_block(float* scores, size_t scores_row, const float* q, const typename Stored::Number* k, size_t key_step,
+                 size_t depth) {
+  Vector sums[R][S] = {};
+  size_t i = 0;
+  for (; i + kWidth <= depth; i += kWidth) {
+    Vector keys[S];
+    TRANSOM_UNROLL
+    for (size_t s = 0; s < S; ++s) keys[s] = Stored::load(k + s * key_step + i);
+    TRANSOM_UNROLL
+    for (size_t r = 0; r < R; ++r) {
+      const Vector query = StoredF32::load(q + r * depth + i);
+      TRANSOM_UNROLL
+      for (size_t s = 0; s < S; ++s) sums[r][s] += query * keys[s];
+    }
+  }
+  TRANSOM_UNROLL
+  for (size_t r = 0; r < R; ++r) {
+    TRANSOM_UNROLL
+    for (size_t s = 0; s < S; ++s) {
+      float total = horizontal(sums[r][s]);
+      for (size_t j = i; j < depth; ++j) total = add_product(q[r * depth + j], Stored::value(k[s * key_step + j]), total);
+      scores[r * scores_row + s] = total;
+    }
+  }
+}
+
+template <typename Stored, size_t R>
+void scores_of_rows(float* scores, size_t scores_row, const float* q, const typename Stored::Number* k,
+                    size_t key_step, size_t keys, size_t depth) {
+  size_t s = 0;
+  for (; s + 4 <= keys; s += 4)
+    score_block<Stored, R, 4>(scores + s, scores_row, q, k + s * key_step, key_step, depth);
+  for (; s < keys; ++s) score_block<Stored, R, 1>(scores + s, scores_row, q, k + s * key_step, key_step, depth);
+}
+
+template <typename Stored>
+void scores(float* out, size_t scores_row, const float* q, size_t rows, const void* k, size_t key_step, size_t keys,
+            size_t depth) {
+  auto* from = static_cast<const typename Stored::Number*>(k);
+  size_t r = 0;
+  if constexpr (kRegisters == 32)
+    for (; r + 4 <= rows; r += 4)
+      scores_of_rows<Stored, 4>(out + r * scores_row, scores_row, q + r * depth, from, key_step, keys, depth);
+  for (; r + 2 <= rows; r += 2)
+    scores_of_rows<Stored, 2>(out + r * scores_row, scores_row, q + r * depth, from, key_step, keys, depth);
+  for (; r < rows; ++r)
+    scores_of_rows<Stored, 1>(out + r * scores_row, scores_row, q + r * depth, from, key_step, keys, depth);
+}
+
+template <typename Stored, size_t P>
+void mix_block(float* y, const float* weights, const typename Stored::Number* v, size_t value_step, size_t keys) {
+  Vector sums[P];
+  TRANSOM_UNROLL
+  for (size_t p = 0; p < P; ++p) sums[p] = StoredF32::load(y + p * kWidth);
+  for (size_t s = 0; s < keys; ++s) {
+    const float weight = weights[s];
+    TRANSOM_UNROLL
+    for (size_t p = 0; p < P; ++p) sums[p] += weight * Stored::load(v + s * value_step + p * kWidth);
+  }
+  TRANSOM_UNROLL
+  for (size_t p = 0; p < P; ++p) *reinterpret_cast<Vector*>(y + p * kWidth) = sums[p];
+}
+
+template <typename Stored>
+void mix(float* y, size_t y_row, const float* weights, size_t weights_row, size_t rows, const void* v,
+         size_t value_step, size_t keys, size_t width) {
+  auto* from = static_cast<const typename Stored::Number*>(v);
+  for (size_t r = 0; r < rows; ++r, y += y_row, weights += weights_row) {
+    size_t i = 0;
+    for (; i + 4 * kWidth <= width; i += 4 * kWidth)
+      mix_block<Stored, 4>(y + i, weights, from + i, value_step, keys);
+    for (; i + kWidth <= width; i += kWidth) mix_block<Stored, 1>(y + i, weights, from + i, value_step, keys);
+    for (; i < width; ++i) {
+      float total = y[i];
+      for (size_t s = 0; s < keys; ++s)
+        total = add_product(weights[s], Stored::value(from[s * value_step + i]), total);
+      y[i] = total;
+    }
+  }
+}
+
+template <typename Stored>
+void fill_storage(RowProducts& table, RowStorage storage) {
+  table.multiply[storage] = multiply<Stored>;
+  table.scores[storage] = scores<Stored>;
+  table.mix[storage] = mix<Stored>;
+}
+
+}  // namespace
+
+void fill_row_products(RowProducts& table) {
+  table.width = kWidth;
+  fill_storage<StoredF32>(table, kStoredF32);
+  fill_storage<StoredBF16>(table, kStoredBF16);
+  fill_storage<StoredF16>(table, kStoredF16);
+}
+
+}  // namespace transom::cpu::TRANSOM_LEVEL

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products and attention in which a row comes out the same whatever other rows there are: each sum is taken in the order
+// of depth (or of keys), one number after the other, however many rows or columns are computed together. The sources
+// are compiled once for each instruction set.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace transom::cpu {
+
+// How numbers are stored; sums are f32.
+enum RowStorage { kStoredF32, kStoredBF16, kStoredF16, kRowStorages };
+
+struct RowProducts {
+  const char* name;
+  size_t width;  // columns of a panel
+
+  // c [m, panels width] = a [m, depth] b, or c += with `add`: the sums then go on from c, to the bit as if depth had not
+  // been cut. b lies in panels of `width` columns, each [depth, width], `panel_step` numbers apart.
+  void (*multiply[kRowStorages])(float* c, size_t c_row, const float* a, size_t a_row, const void* b, size_t panel_step,
+                                 size_t m, size_t panels, size_t depth, bool add);
+
+  // scores [r, key] = sum over depth of q[r, .] k[key, .] for `keys` keys, each `key_step` numbers apart. q f32
+  // [rows, depth].
+  void (*scores[kRowStorages])(float* scores, size_t scores_row, const float* q, size_t rows, const void* k,
+                               size_t key_step, size_t keys, size_t depth);
+  // y [r, width] += sum over keys of weights[r, key] v[key, .], one key after the other.
+  void (*mix[kRowStorages])(float* y, size_t y_row, const float* weights, size_t weights_row, size_t rows,
+                            const void* v, size_t value_step, size_t keys, size_t width);
+};
+
+const RowProducts& row_products();
+
+namespace portable {
+void fill_row_products(RowProducts& table);
+}
+namespace avx2 {
+void fill_row_products(RowProducts& table);
+}
+namespace avx512 {
+void fill_row_products(RowProducts& table);
+}
+
+}  // namespace transom::cpu

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// The generation engine: many requests share one model, and each gets the tokens that it gets alone.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "transom/generation.h"
+
+namespace transom {
+
+// Which tokens may follow: the state of a grammar, a JSON schema or a list of choices for one row. Not for several
+// threads at once.
+class TokenConstraint {
+ public:
+  virtual ~TokenConstraint() = default;
+  // Sets bit (t % 32) of word (t / 32) for each token t that may come next, and clears the others. Tokens that end the
+  // text are allowed only where the text may end.
+  virtual void allowed(std::span<uint32_t> mask) = 0;
+  // The row goes on with `token`, which was allowed.
+  virtual void accept(int64_t token) = 0;
+  // The state before any token; each row of a request begins with a copy of its own.
+  virtual std::unique_ptr<TokenConstraint> clone() const = 0;
+};
+
+// What one client asks for. Of a model with an encoder the prompt are the first tokens of the decoder (the start
+// token). Sequences of a request: GenerationConfig::num_return_sequences.
+struct EngineRequest {
+  TokenIds prompt;              // of the decoder; at least one token
+  NamedTensors encoder_inputs;  // of a model with an encoder, one row
+  GenerationConfig config;      // lengths, sampling and its seed, penalties, ends; stop_strings need a tokenizer
+  double presence_penalty = 0, frequency_penalty = 0;  // as OpenAI defines them: over the generated tokens
+  std::vector<std::pair<int64_t, double>> logit_bias;  // added to the score of a token
+  std::optional<int64_t> logprobs;                     // so many likeliest tokens beside the chosen one
+  std::optional<int64_t> prompt_logprobs;              // the same for each token of the prompt but the first
+  std::shared_ptr<const TokenConstraint> constraint;   // none: any token
+  std::string adapter;                                 // name of a LoRA adapter that the engine holds; "": none
+  // Draft tokens of a step: what followed the last tokens where they stood before (prompt lookup of Transformers). They
+  // are verified together with the next token; what is written does not change. 0: none.
+  int64_t prompt_lookup_num_tokens = 0;
+  int64_t max_matching_ngram_size = 2;  // so many last tokens are looked for, then fewer
+  int priority = 0;                                    // smaller numbers go first; equal ones in order of arrival
+};
+
+// Log probabilities after the logits processors, before temperature and the logits warpers.
+struct TokenLogprobs {
+  int64_t token = 0;
+  float logprob = 0;
+  std::vector<std::pair<int64_t, float>> top;  // the likeliest first
+};
+
+enum class FinishReason { kStop, kLength, kCancelled, kError };
+
+// News of one sequence of a request. Tokens and texts of all its events, one behind the other, are the result.
+struct EngineEvent {
+  uint64_t request = 0;
+  int64_t index = 0;                    // of the sequence in its request
+  TokenIds tokens;                      // generated since the last event, without the token that ended the text
+  std::string text;                     // what they add: whole characters that no later token changes, never a part of
+                                        // a stop string; empty without a tokenizer
+  std::vector<TokenLogprobs> logprobs;  // of `tokens`
+  std::vector<TokenLogprobs> prompt;    // with the first event, if asked for
+  std::optional<FinishReason> finish;   // the last event of a sequence has it
+  std::optional<std::string> stop;      // the stop string that ended it
+  std::optional<int64_t> end_token;     // the token of eos_token_id that ended it, which is not among `tokens`
+  std::string error;                    // of kError, one line
+  int64_t cached_tokens = 0;            // of the prompt, found in the prefix cache; with the first event
+};
+
+struct EngineOptions {
+  const Tokenizer* tokenizer = nullptr;  // for texts and stop strings; outlives the engine
+  int64_t block_size = 16;               // tokens of a block of the KV cache
+  int64_t cache_bytes = 0;               // of the KV cache; 0: a share of the free memory, at least one full context
+  int64_t max_batched_tokens = 512;      // of a step, prompts and single tokens together
+  int64_t max_sequences = 256;           // that run at once
+  int64_t max_waiting = 1024;            // requests; more are refused
+  int64_t max_model_length = 0;          // tokens; 0: what the model's positions allow
+  bool prefix_caching = true;
+  std::vector<std::pair<std::string, std::string>> adapters;  // (name, directory) of LoRA adapters
+};
+
+struct EngineStatistics {
+  int64_t running = 0, waiting = 0;     // sequences, requests
+  int64_t blocks = 0, blocks_used = 0;  // of the KV cache
+  int64_t preemptions = 0, steps = 0;
+  int64_t prompt_tokens = 0, generated_tokens = 0;  // read and written since the start
+  int64_t prefix_queries = 0, prefix_hits = 0;      // tokens
+  int64_t draft_tokens = 0, accepted_tokens = 0;    // of prompt lookup
+};
+
+// add, cancel, take and statistics may be called by any thread; step by one at a time. The model outlives the engine.
+// A request's tokens and log probabilities do not depend on the others, on the order of arrival, on preemption or on
+// the prefix cache.
+class Engine {
+ public:
+  explicit Engine(const Model& model, EngineOptions options = {});
+  ~Engine();
+  Engine(Engine&&) noexcept;
+  Engine& operator=(Engine&&) noexcept;
+
+  // Takes a request and returns its number. Throws for one that can never run, naming the limit (kInput: too long, a
+  // field out of its range; kUnsupported: a field that is not carried out), and if too many wait (kOutOfMemory). The
+  // lengths of the request's configuration are those of generate(): without any, 20 new tokens.
+  uint64_t add(EngineRequest request);
+  // Computes one iteration: parts of prompts and one token of each running sequence. False if there was nothing to do.
+  bool step();
+  // What has happened since the last call, in order.
+  std::vector<EngineEvent> take();
+  // Ends a request at the next step with kCancelled; unknown numbers are ignored.
+  void cancel(uint64_t request);
+  EngineStatistics statistics() const;
+  int64_t max_model_length() const;
+
+ private:
+  class Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+}  // namespace transom

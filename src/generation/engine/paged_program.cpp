@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "generation/engine/paged_program.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/error.h"
+#include "ops/batch_invariance.h"
+#include "transom/ops.h"
+
+namespace transom {
+namespace {
+
+constexpr size_t kInputs = 5;  // before the pools: ids, positions, slots, block tables, lengths
+
+// The logits [K, V] of the last of the tokens.
+Tensor logits_of(const GenerativeModel& model, const Tensor& ids, const Tensor& positions, int64_t scored,
+                 KeyValueCache& cache) {
+  const BatchInvariance apart;  // a row's bits do not depend on the tokens that are computed with it
+  ForwardContext context;
+  context.cache = &cache;
+  return reshape(model.last_logits(ids, positions, scored, context), {scored, -1});
+}
+
+}  // namespace
+
+std::vector<KeyValueShape> key_value_shapes(const GenerativeModel& model) {
+  const NoGradient inference;
+  PagedCache cache;
+  const Tensor one = zeros({1, 1}, DType::kInt64);
+  logits_of(model, one, one, 1, cache);
+  if (cache.shapes().empty()) fail(ErrorKind::kUnsupported, "{} keeps no keys", model.architecture());
+  return cache.shapes();
+}
+
+PagedProgram::PagedProgram(const GenerativeModel& model, std::vector<KeyValueShape> shapes, int64_t blocks,
+                           int64_t block_size)
+    : model_(model), shapes_(std::move(shapes)), blocks_(blocks), block_size_(block_size) {
+  make_pools();
+}
+
+void PagedProgram::make_pools() {
+  pools_.clear();
+  for (const KeyValueShape& shape : shapes_)
+    for (const int64_t width : {shape.key_width, shape.value_width}) {
+      pools_.push_back(zeros({blocks_, block_size_, shape.heads, width}, shape.dtype));
+      eval({pools_.back()});
+    }
+}
+
+const CompiledFunction& PagedProgram::step(int64_t scored, const AdapterSet* adapters) {
+  const auto known = steps_.find({scored, adapters});
+  if (known != steps_.end()) return known->second;
+  const auto trace = [this, scored, adapters](const std::vector<Tensor>& in) {
+    const AdapterScope scope(adapters);
+    std::vector<KeysAndValues> pools;
+    for (size_t i = kInputs; i < in.size(); i += 2) pools.push_back({in[i], in[i + 1]});
+    PagedCache cache(std::move(pools), {.slots = in[2], .block_tables = in[3], .lengths = in[4]});
+    std::vector<Tensor> results{logits_of(model_, in[0], in[1], scored, cache)};
+    for (const KeysAndValues& pool : cache.pools()) results.push_back(pool.keys), results.push_back(pool.values);
+    return results;
+  };
+  CompileOptions options{.name = "engine step", .capture = false, .donated = {}};
+  for (size_t i = 0; i < pools_.size(); ++i) options.donated.push_back(kInputs + i);
+  return steps_.emplace(std::pair(scored, adapters), compile(trace, std::move(options))).first->second;
+}
+
+std::vector<float> PagedProgram::run(const PagedPass& pass, const AdapterSet* adapters) {
+  const NoGradient inference;
+  if (pools_.empty()) make_pools();
+  const auto tokens = static_cast<int64_t>(pass.ids.size());
+  std::vector<Tensor> arguments{Tensor::from(pass.ids, {1, tokens}), Tensor::from(pass.positions, {1, tokens}),
+                                Tensor::from(pass.slots, {tokens}),
+                                Tensor::from(pass.block_tables, {tokens, pass.blocks}),
+                                Tensor::from(pass.lengths, {tokens})};
+  std::move(pools_.begin(), pools_.end(), std::back_inserter(arguments));
+  pools_.clear();
+  std::vector<Tensor> results = step(pass.scored, adapters)(std::move(arguments));
+  pools_.assign(std::make_move_iterator(results.begin() + 1), std::make_move_iterator(results.end()));
+  return results[0].to_vector<float>();
+}
+
+}  // namespace transom

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The model's pass over tokens of any texts, and the memory of their keys and values.
+// Letters: N tokens of a pass, K of them whose scores are asked for, M blocks of the longest text, V vocabulary.
+#pragma once
+
+#include <map>
+#include <span>
+#include <vector>
+
+#include "models/generative.h"
+#include "nn/lora.h"
+#include "nn/paged_cache.h"
+#include "transom/compile.h"
+
+namespace transom {
+
+// What the layers of the model keep of a token. Throws kUnsupported for a model whose attention cannot be paged.
+std::vector<KeyValueShape> key_value_shapes(const GenerativeModel& model);
+
+struct PagedPass {
+  std::vector<int64_t> ids, positions, slots;  // [N]
+  std::vector<int32_t> block_tables, lengths;  // [N, M], [N]
+  int64_t blocks = 0;                          // M
+  int64_t scored = 1;                          // K: the last ones
+};
+
+class PagedProgram {
+ public:
+  PagedProgram(const GenerativeModel& model, std::vector<KeyValueShape> shapes, int64_t blocks, int64_t block_size);
+  // The scores [K, V] of what follows the last K tokens; with adapters, which outlive the program, or null. If it
+  // throws, all keys and values are lost.
+  std::vector<float> run(const PagedPass& pass, const AdapterSet* adapters);
+
+ private:
+  const CompiledFunction& step(int64_t scored, const AdapterSet* adapters);
+  void make_pools();
+  const GenerativeModel& model_;
+  std::vector<KeyValueShape> shapes_;
+  int64_t blocks_, block_size_;
+  std::vector<Tensor> pools_;  // keys and values of each layer
+  std::map<std::pair<int64_t, const AdapterSet*>, CompiledFunction> steps_;
+};
+
+}  // namespace transom

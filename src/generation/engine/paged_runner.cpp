@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: Apache-2.0
+// Iteration-level scheduling (Yu et al., "Orca", 2022) over a paged cache: each step computes one token of every running
+// sequence and, with what is left of its tokens, chunks of prompts. When blocks run out, the youngest sequence gives its
+// up and is computed again later.
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "generation/engine/block_pool.h"
+#include "generation/engine/paged_program.h"
+#include "generation/engine/runner.h"
+#include "generation/engine/step_shape.h"
+#include "transom/device.h"
+
+namespace transom {
+namespace {
+
+// Rows of scores of a step for prompt_logprobs, so that those of a long prompt never lie in memory together.
+constexpr int64_t kMostPromptScores = 64;
+// Of the cache, where its size is not given: a part of the free memory, and no more than this.
+constexpr int64_t kShareOfMemory = 4, kMostBytes = int64_t{1} << 30;
+
+// What a sequence has in the cache.
+struct PagedText {
+  std::vector<int32_t> blocks;
+  PrefixId prefix = 0;  // of the named blocks
+  size_t named = 0;     // how many of the blocks are named
+};
+
+// Tokens [begin, begin + count) of a sequence that has `length` of them; behind its last one those of a draft.
+struct Part {
+  Sequence* sequence;
+  PagedText* text;
+  int64_t count;
+  bool scores_prompt = false;
+  int64_t begin = sequence->seen, length = sequence->length();
+  TokenIds draft = {};
+
+  int64_t end() const { return begin + count; }
+  int64_t token(int64_t place) const {
+    return place < length ? sequence->tokens()[static_cast<size_t>(place)] : draft[static_cast<size_t>(place - length)];
+  }
+  // Whether what follows the token is asked for.
+  bool is_scored(int64_t place) const {
+    return place + 1 >= length || (scores_prompt && place + 1 < sequence->request().prompt_length());
+  }
+};
+
+// A token of a pass.
+struct Token {
+  const Part* part;
+  int64_t place;
+};
+
+class PagedRunner : public Runner {
+ public:
+  PagedRunner(const GenerativeModel& model, const EngineOptions& options, const EngineAdapters& adapters,
+              std::vector<KeyValueShape> shapes, int64_t blocks, int64_t most_tokens)
+      : adapters_(adapters),
+        program_(model, std::move(shapes), blocks, options.block_size),
+        pool_(blocks),
+        block_size_(options.block_size),
+        most_tokens_(most_tokens),
+        caching_(options.prefix_caching) {}
+
+  bool step(std::span<const std::unique_ptr<Sequence>> sequences, EngineStatistics& statistics) override {
+    const std::vector<Part> parts = schedule(sequences, statistics);
+    if (!parts.empty()) compute_all(parts, sequences, statistics);
+    return !parts.empty();
+  }
+
+  void measure(EngineStatistics& statistics) const override {
+    statistics.blocks = pool_.size();
+    statistics.blocks_used = pool_.size() - pool_.available();
+  }
+
+  void forget(Sequence& sequence) override {
+    give_up(sequence);
+    texts_.erase(&sequence);
+  }
+
+ private:
+  // ---- blocks
+
+  void give_up(Sequence& sequence) {
+    const auto found = texts_.find(&sequence);
+    if (found == texts_.end()) return;
+    std::vector<int32_t>& blocks = found->second.blocks;
+    // From the end, so that the beginnings, which others are likelier to share, stay longest.
+    for (auto block = blocks.rbegin(); block != blocks.rend(); ++block) pool_.release(*block);
+    found->second = {};
+    sequence.seen = 0;
+  }
+
+  int64_t blocks_for(int64_t tokens) const { return (tokens + block_size_ - 1) / block_size_; }
+
+  std::span<const int64_t> tokens_of_block(const Sequence& sequence, size_t block) const {
+    return std::span(sequence.tokens()).subspan(block * static_cast<size_t>(block_size_), static_cast<size_t>(block_size_));
+  }
+
+  // The blocks at the beginning of a sequence that are there already. Its last token is always computed.
+  void share_prefix(Sequence& sequence, PagedText& text, std::span<const std::unique_ptr<Sequence>> sequences,
+                    EngineStatistics& statistics) {
+    const auto most = static_cast<size_t>((sequence.length() - 1) / block_size_);
+    if (sequence.request().request.prompt_logprobs) return;
+    if (caching_) {
+      text.prefix = sequence.request().adapter;
+      while (text.blocks.size() < most) {
+        const int64_t block = pool_.find(text.prefix, tokens_of_block(sequence, text.blocks.size()));
+        if (block < 0) break;
+        text.blocks.push_back(static_cast<int32_t>(block));
+        ++text.named;
+      }
+      statistics.prefix_queries += sequence.length();
+      statistics.prefix_hits += static_cast<int64_t>(text.blocks.size()) * block_size_;
+    } else if (const Sequence* first = first_of(sequence, sequences)) {
+      // Sequences of one request share the prompt in any case.
+      const PagedText& from = texts_.at(first);
+      const auto whole = static_cast<size_t>(std::min(first->seen, sequence.request().prompt_length()) / block_size_);
+      for (size_t i = 0; i < std::min({most, whole, from.blocks.size()}); ++i) {
+        pool_.share(from.blocks[i]);
+        text.blocks.push_back(from.blocks[i]);
+      }
+    }
+    sequence.seen = static_cast<int64_t>(text.blocks.size()) * block_size_;
+    sequence.note_cached(sequence.seen);
+  }
+
+  // The first sequence of the same request, if it holds blocks.
+  const Sequence* first_of(const Sequence& sequence, std::span<const std::unique_ptr<Sequence>> sequences) const {
+    for (const std::unique_ptr<Sequence>& other : sequences)
+      if (&other->request() == &sequence.request() && other->index() < sequence.index() && !other->finished())
+        if (const auto text = texts_.find(other.get()); text != texts_.end() && !text->second.blocks.empty())
+          return other.get();
+    return nullptr;
+  }
+
+  // Room for the tokens; false if there is none, and nothing has changed then.
+  bool reserve(PagedText& text, int64_t tokens) {
+    const int64_t more = blocks_for(tokens) - static_cast<int64_t>(text.blocks.size());
+    if (more > pool_.available()) return false;
+    for (int64_t i = 0; i < more; ++i) text.blocks.push_back(static_cast<int32_t>(pool_.take()));
+    return true;
+  }
+
+  // ---- which tokens
+
+  std::vector<Part> schedule(std::span<const std::unique_ptr<Sequence>> sequences, EngineStatistics& statistics) {
+    std::vector<Part> parts;
+    int64_t left = most_tokens_;
+    std::vector<Sequence*> order;
+    for (const std::unique_ptr<Sequence>& sequence : sequences)
+      if (!sequence->finished()) order.push_back(sequence.get());
+    // Who needs one token more goes before prompts; if there are more of those than a step holds, they take turns.
+    const size_t count = order.size();
+    size_t youngest = count;  // from here on sequences have given up their blocks
+    for (size_t i = 0; i < count && left > 0; ++i) {
+      Sequence& sequence = *order[(i + turn_) % count];
+      if (texts_[&sequence].blocks.empty() || sequence.length() - sequence.seen != 1) continue;
+      if (add(parts, sequence, order, youngest, statistics)) left -= add_draft(parts.back(), left - 1);
+    }
+    if (left == 0 && count > 0) turn_ = (turn_ + static_cast<size_t>(most_tokens_)) % count;
+    else turn_ = 0;
+    int64_t prompt_scores = kMostPromptScores;
+    for (size_t i = 0; i < youngest && left > 0; ++i) {
+      Sequence& sequence = *order[i];
+      PagedText& text = texts_[&sequence];
+      if (text.blocks.empty() && !admit(sequence, text, sequences, i, statistics)) {
+        if (waits_for_first(sequence, sequences)) continue;
+        break;  // nobody overtakes
+      }
+      const int64_t missing = sequence.length() - sequence.seen;
+      if (missing <= 1 && is_scheduled(parts, sequence)) continue;
+      int64_t chunk = std::min(missing, left);
+      const bool scores_prompt = sequence.request().request.prompt_logprobs.has_value() &&
+                                 sequence.seen < sequence.request().prompt_length();
+      if (scores_prompt) chunk = std::min(chunk, prompt_scores);
+      if (chunk < 1) continue;
+      parts.push_back({.sequence = &sequence, .text = &text, .count = chunk, .scores_prompt = scores_prompt});
+      if (scores_prompt) prompt_scores -= chunk;
+      left -= chunk;
+    }
+    return parts;
+  }
+
+  static bool is_scheduled(const std::vector<Part>& parts, const Sequence& sequence) {
+    return std::any_of(parts.begin(), parts.end(), [&](const Part& part) { return part.sequence == &sequence; });
+  }
+
+  // The sequence's next token, for which the youngest ones give up their blocks if there are no others. False if it was
+  // the youngest itself.
+  bool add(std::vector<Part>& parts, Sequence& sequence, const std::vector<Sequence*>& order, size_t& youngest,
+           EngineStatistics& statistics) {
+    PagedText& text = texts_[&sequence];
+    while (!reserve(text, sequence.seen + 1)) {
+      Sequence* last = nullptr;
+      while (youngest > 0 && !last) {
+        Sequence* candidate = order[--youngest];
+        if (!texts_[candidate].blocks.empty()) last = candidate;
+      }
+      if (!last) fail(ErrorKind::kInternal, "a sequence alone does not fit the cache of {} blocks", pool_.size());
+      std::erase_if(parts, [&](const Part& part) { return part.sequence == last; });
+      give_up(*last);
+      ++statistics.preemptions;
+      if (last == &sequence) return false;
+    }
+    parts.push_back({.sequence = &sequence, .text = &text, .count = 1});
+    return true;
+  }
+
+  // Tokens that may follow, if there is room for them. Gives back how many tokens the part now has.
+  int64_t add_draft(Part& part, int64_t most) {
+    TokenIds draft = part.sequence->draft(most);
+    if (!draft.empty() && reserve(*part.text, part.sequence->length() + static_cast<int64_t>(draft.size()))) {
+      part.count += static_cast<int64_t>(draft.size());
+      part.draft = std::move(draft);
+    }
+    return part.count;
+  }
+
+  // Other sequences of a request begin when the first one has read the prompt, which they then share.
+  bool waits_for_first(const Sequence& sequence, std::span<const std::unique_ptr<Sequence>> sequences) const {
+    if (sequence.index() == 0 || sequence.length() > sequence.request().prompt_length()) return false;
+    for (const std::unique_ptr<Sequence>& other : sequences)
+      if (&other->request() == &sequence.request() && other->index() == 0 && !other->finished())
+        return other->seen < sequence.request().prompt_length();
+    return false;
+  }
+
+  // Blocks for all tokens of a sequence that has none, if they leave one for each that runs.
+  bool admit(Sequence& sequence, PagedText& text, std::span<const std::unique_ptr<Sequence>> sequences, size_t before,
+             EngineStatistics& statistics) {
+    if (waits_for_first(sequence, sequences)) return false;
+    const bool alone = std::all_of(texts_.begin(), texts_.end(), [&](const auto& held) {
+      return held.second.blocks.empty();
+    });
+    share_prefix(sequence, text, sequences, statistics);
+    const int64_t more = blocks_for(sequence.length()) - static_cast<int64_t>(text.blocks.size());
+    const auto spare = alone ? int64_t{0} : static_cast<int64_t>(before);
+    if (more + spare <= pool_.available() && reserve(text, sequence.length())) return true;
+    give_up(sequence);
+    return false;
+  }
+
+  // ---- the pass
+
+  // One pass for each adapter among the parts.
+  void compute_all(const std::vector<Part>& parts, std::span<const std::unique_ptr<Sequence>> sequences,
+                   EngineStatistics& statistics) {
+    std::map<size_t, std::vector<const Part*>> by_adapter;
+    for (const Part& part : parts) by_adapter[part.sequence->request().adapter].push_back(&part);
+    for (const auto& [adapter, some] : by_adapter) {
+      try {
+        compute(some, adapters_.find(adapter), statistics);
+      } catch (const Error& error) {
+        lose_all(sequences);
+        if (error.kind() == ErrorKind::kInterrupted) throw;
+        for (const Part* part : some)
+          if (!part->sequence->finished()) part->sequence->finish(FinishReason::kError, error.what());
+        return;  // the passes of other adapters need the keys that are lost
+      }
+    }
+  }
+
+  void compute(const std::vector<const Part*>& parts, const AdapterSet* adapter, EngineStatistics& statistics) {
+    std::vector<Token> silent, scored;
+    int64_t longest = 1;
+    for (const Part* part : parts) {
+      longest = std::max(longest, blocks_for(part->end()));
+      for (int64_t place = part->begin; place < part->end(); ++place)
+        (part->is_scored(place) ? scored : silent).push_back({part, place});
+    }
+    const PagedPass pass = pass_of(silent, scored, rounded_blocks(longest));
+    std::vector<float> scores = program_.run(pass, adapter);
+    const size_t V = scores.size() / static_cast<size_t>(pass.scored);
+    float* next = scores.data() + (static_cast<size_t>(pass.scored) - scored.size()) * V;
+    for (const Part* part : parts) {
+      statistics.prompt_tokens +=
+          std::clamp<int64_t>(part->sequence->request().prompt_length() - part->begin, 0, part->count);
+      next = read(*part, next, V, statistics);
+      note_seen(*part);
+    }
+  }
+
+  // Padding first, then tokens whose scores nobody asks for, then the others.
+  PagedPass pass_of(const std::vector<Token>& silent, const std::vector<Token>& scored, int64_t blocks) const {
+    const auto tokens = static_cast<int64_t>(silent.size() + scored.size());
+    const int64_t N = std::min(rounded_tokens(tokens), most_tokens_);
+    const auto padding = static_cast<size_t>(N - tokens);
+    PagedPass pass;
+    pass.blocks = blocks;
+    pass.scored = std::min(N, rounded_tokens(static_cast<int64_t>(scored.size())));
+    pass.ids.assign(padding, 0);
+    pass.positions.assign(padding, 0);
+    pass.slots.assign(padding, -1);
+    pass.lengths.assign(padding, 1);
+    pass.block_tables.assign(static_cast<size_t>(N * blocks), 0);
+    auto table = pass.block_tables.begin() + (N - tokens) * blocks;
+    for (const std::vector<Token>* some : {&silent, &scored})
+      for (const Token& token : *some) {
+        const std::vector<int32_t>& own = token.part->text->blocks;
+        pass.ids.push_back(token.part->token(token.place));
+        pass.positions.push_back(token.place);
+        pass.slots.push_back(own[static_cast<size_t>(token.place / block_size_)] * block_size_ +
+                             token.place % block_size_);
+        pass.lengths.push_back(static_cast<int32_t>(token.place + 1));
+        std::copy_n(own.begin(), blocks_for(token.place + 1), table);
+        table += blocks;
+      }
+    return pass;
+  }
+
+  // Reads the rows of scores of a part, and gives back where the next part's begin. Tokens of a draft are taken as long
+  // as they are what is chosen.
+  float* read(const Part& part, float* next, size_t V, EngineStatistics& statistics) {
+    std::vector<std::pair<int64_t, std::span<float>>> rows;
+    for (int64_t place = part.begin; place < part.end(); ++place)
+      if (part.is_scored(place)) rows.emplace_back(place, std::span(next, V)), next += V;
+    Sequence& sequence = *part.sequence;
+    try {
+      for (const auto& [place, scores] : rows) {
+        if (place + 1 < part.length) {
+          sequence.read_prompt(place, scores);
+          continue;
+        }
+        if (place > sequence.length() - 1 || sequence.finished() || part.token(place) != sequence.tokens().back()) break;
+        sequence.choose(scores);
+        ++statistics.generated_tokens;
+      }
+    } catch (const Error& error) {
+      sequence.finish(FinishReason::kError, error.what());
+    }
+    if (!part.draft.empty()) {
+      const int64_t accepted = std::max<int64_t>(sequence.length() - part.length - 1, 0);
+      statistics.draft_tokens += static_cast<int64_t>(part.draft.size());
+      statistics.accepted_tokens += accepted;
+      sequence.note_draft(accepted);
+    }
+    return next;
+  }
+
+  // What the cache now holds of the sequence: of a draft, what was accepted.
+  void note_seen(const Part& part) {
+    Sequence& sequence = *part.sequence;
+    const bool chose = part.end() >= part.length;
+    sequence.seen = chose ? std::min(part.end(), std::max(sequence.length() - 1, part.length)) : part.end();
+    if (!caching_) return;
+    while (static_cast<int64_t>(part.text->named + 1) * block_size_ <= sequence.seen) {
+      const size_t block = part.text->named++;
+      pool_.name(part.text->blocks[block], part.text->prefix, tokens_of_block(sequence, block));
+    }
+  }
+
+  // The keys and values are gone: whoever goes on is computed again.
+  void lose_all(std::span<const std::unique_ptr<Sequence>> sequences) {
+    for (const std::unique_ptr<Sequence>& sequence : sequences) give_up(*sequence);
+    pool_.clear();
+  }
+
+  const EngineAdapters& adapters_;
+  PagedProgram program_;
+  BlockPool pool_;
+  const int64_t block_size_, most_tokens_;
+  const bool caching_;
+  std::map<const Sequence*, PagedText> texts_;
+  size_t turn_ = 0;  // whose turn it is first, where not all go at once
+};
+
+// What a sequence of full length takes, and no more than there is.
+int64_t cache_blocks(const EngineOptions& options, const std::vector<KeyValueShape>& shapes, int64_t length) {
+  int64_t block_bytes = 0;
+  for (const KeyValueShape& shape : shapes) block_bytes += shape.bytes(options.block_size);
+  const int64_t one = (length + options.block_size - 1) / options.block_size;
+  if (options.cache_bytes > 0) {
+    const int64_t blocks = options.cache_bytes / block_bytes;
+    if (blocks < one)
+      fail("cache_bytes = {}: a text of {} tokens takes {}; give more, or a smaller max_model_length",
+           options.cache_bytes, length, one * block_bytes);
+    return blocks;
+  }
+  const MemoryUse memory = memory_use();
+  const auto free = static_cast<int64_t>(memory.limit > memory.in_use ? memory.limit - memory.in_use : 0);
+  const int64_t share = std::min(free / kShareOfMemory, kMostBytes);
+  return std::clamp(share / block_bytes, one, one * options.max_sequences);
+}
+
+}  // namespace
+
+std::unique_ptr<Runner> make_paged(const GenerativeModel& model, const EngineOptions& options, int64_t length,
+                                   const EngineAdapters& adapters) {
+  if (model.has_encoder() || model.cache_expires_at() < 0) return nullptr;
+  if (model.cache_expires_at() > 0 && length >= model.cache_expires_at()) return nullptr;
+  std::vector<KeyValueShape> shapes;
+  try {
+    shapes = key_value_shapes(model);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kUnsupported && error.kind() != ErrorKind::kInput) throw;
+    return nullptr;
+  }
+  const int64_t blocks = cache_blocks(options, shapes, length);
+  const int64_t limit = model.max_positions();
+  const int64_t tokens = limit > 0 ? std::min(limit, options.max_batched_tokens) : options.max_batched_tokens;
+  return std::make_unique<PagedRunner>(model, options, adapters, std::move(shapes), blocks, tokens);
+}
+
+}  // namespace transom

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sequences one after the other, each with a cache of its own: encoder-decoders, models whose attention adds a bias by
+// distance (T5, BLOOM), and those that keep no keys.
+#include <map>
+
+#include "base/error.h"
+#include "generation/decoding.h"
+#include "generation/engine/runner.h"
+
+namespace transom {
+namespace {
+
+class RowByRow : public Runner {
+ public:
+  RowByRow(const GenerativeModel& model, const EngineAdapters& adapters) : model_(model), adapters_(adapters) {}
+
+  bool step(std::span<const std::unique_ptr<Sequence>> sequences, EngineStatistics& statistics) override {
+    for (const std::unique_ptr<Sequence>& sequence : sequences) {
+      try {
+        advance(*sequence, statistics);
+      } catch (const Error& error) {
+        if (error.kind() == ErrorKind::kInterrupted) throw;
+        sequence->finish(FinishReason::kError, error.what());
+      }
+    }
+    return !sequences.empty();
+  }
+
+  void forget(Sequence& sequence) override { decodings_.erase(&sequence); }
+
+ private:
+  void advance(Sequence& sequence, EngineStatistics& statistics) {
+    const TakenRequest& taken = sequence.request();
+    const AdapterScope scope(adapters_.find(taken.adapter));
+    std::unique_ptr<Decoding>& decoding = decodings_[&sequence];
+    if (!decoding)
+      decoding = std::make_unique<Decoding>(model_, taken.request.encoder_inputs,
+                                            std::vector<TokenIds>{TokenIds(taken.request.prompt.size(), 1)},
+                                            taken.length, taken.request.config.use_cache);
+    // Tokens of the prompt come one by one where what follows each of them is asked for.
+    if (taken.request.prompt_logprobs)
+      for (int64_t n = std::max<int64_t>(sequence.seen, 0) + 1; n < taken.prompt_length(); ++n) {
+        const std::vector<float> scores = decoding->next({{sequence.tokens().begin(), sequence.tokens().begin() + n}});
+        sequence.read_prompt(n - 1, scores);
+        sequence.seen = n;
+      }
+    std::vector<float> scores = decoding->next({sequence.tokens()});
+    if (sequence.seen < taken.prompt_length()) statistics.prompt_tokens += taken.prompt_length();
+    sequence.seen = sequence.length();
+    ++statistics.generated_tokens;
+    sequence.choose(scores);
+  }
+
+  const GenerativeModel& model_;
+  const EngineAdapters& adapters_;
+  std::map<const Sequence*, std::unique_ptr<Decoding>> decodings_;
+};
+
+}  // namespace
+
+std::unique_ptr<Runner> make_row_by_row(const GenerativeModel& model, const EngineAdapters& adapters) {
+  return std::make_unique<RowByRow>(model, adapters);
+}
+
+}  // namespace transom

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "generation/engine/sequence.h"
+
+#include <algorithm>
+
+namespace transom {
+namespace {
+
+constexpr ptrdiff_t kMostLookedBack = 4096;  // places where the last tokens are looked for
+constexpr int64_t kRestAfterRejection = 4;
+
+}  // namespace
+
+Sequence::Sequence(std::shared_ptr<const TakenRequest> request, int64_t index, const Tokenizer* tokenizer)
+    : request_(std::move(request)),
+      index_(index),
+      tokens_(request_->request.prompt),
+      sampler_(request_->rules, index),
+      text_(tokenizer, tokens_, request_->request.config.stop_strings) {}
+
+void Sequence::read_prompt(int64_t position, std::span<const float> scores) {
+  const std::optional<int64_t>& count = request_->request.prompt_logprobs;
+  if (!count || position != static_cast<int64_t>(prompt_.size()) || position + 1 >= request_->prompt_length()) return;
+  prompt_.push_back(logprobs_of(scores, tokens_[static_cast<size_t>(position) + 1], *count));
+}
+
+void Sequence::choose(std::span<float> scores) {
+  const GenerationConfig& config = request_->request.config;
+  const Choice choice = sampler_.choose(tokens_, scores);
+  tokens_.push_back(choice.token);
+  if (std::find(config.eos_token_id.begin(), config.eos_token_id.end(), choice.token) != config.eos_token_id.end()) {
+    event_.end_token = choice.token;
+    finish(FinishReason::kStop);
+    return;
+  }
+  sampler_.accept(choice.token);
+  event_.tokens.push_back(choice.token);
+  if (choice.logprobs) event_.logprobs.push_back(*choice.logprobs);
+  if (text_.add(choice.token)) {
+    event_.stop = text_.stop();
+    finish(FinishReason::kStop);
+  } else if (length() >= request_->length ||
+             (request_->deadline && std::chrono::steady_clock::now() >= *request_->deadline)) {
+    finish(FinishReason::kLength);
+  }
+}
+
+TokenIds Sequence::draft(int64_t most) {
+  const EngineRequest& request = request_->request;
+  most = std::min({most, request.prompt_lookup_num_tokens, request_->length - length() - 1});
+  if (most <= 0) return {};
+  if (no_drafts_ > 0) {
+    --no_drafts_;
+    return {};
+  }
+  const auto size = static_cast<ptrdiff_t>(tokens_.size());
+  for (ptrdiff_t n = std::min<ptrdiff_t>(request.max_matching_ngram_size, size - 1); n > 0; --n)
+    for (ptrdiff_t place = size - n - 1; place >= 0 && place >= size - n - kMostLookedBack; --place)
+      if (std::equal(tokens_.end() - n, tokens_.end(), tokens_.begin() + place)) {
+        const auto begin = tokens_.begin() + place + n;
+        return {begin, begin + std::min<ptrdiff_t>(most, tokens_.end() - begin)};
+      }
+  return {};
+}
+
+void Sequence::note_draft(int64_t accepted) {
+  if (accepted == 0) no_drafts_ = kRestAfterRejection;
+}
+
+void Sequence::finish(FinishReason reason, std::string error) {
+  text_.finish();
+  event_.finish = reason;
+  event_.error = std::move(error);
+}
+
+void Sequence::note_cached(int64_t tokens) {
+  if (!cached_) cached_ = tokens;
+}
+
+std::optional<EngineEvent> Sequence::take() {
+  if (event_.tokens.empty() && !event_.finish) return std::nullopt;
+  EngineEvent event = event_;  // `finish` stays behind, for finished()
+  event_.tokens.clear(), event_.logprobs.clear();
+  event.request = request_->id;
+  event.index = index_;
+  event.text = text_.take();
+  if (!told_) {
+    event.prompt = prompt_;
+    event.cached_tokens = cached_.value_or(0);
+  }
+  told_ = true;
+  return event;
+}
+
+}  // namespace transom

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// A request that the engine has taken, and its sequences.
+#pragma once
+
+#include <chrono>
+#include <memory>
+
+#include "generation/engine/sampler.h"
+#include "generation/engine/text_deltas.h"
+#include "transom/engine.h"
+
+namespace transom {
+
+// Immutable; the sequences of a request share it.
+struct TakenRequest {
+  uint64_t id = 0;
+  EngineRequest request;
+  int64_t length = 0;  // the most tokens of a sequence, with its prompt
+  std::shared_ptr<const SamplingRules> rules;
+  size_t adapter = 0;  // 0: none; else of the engine's adapters, from 1
+  std::optional<std::chrono::steady_clock::time_point> deadline;
+
+  int64_t prompt_length() const { return static_cast<int64_t>(request.prompt.size()); }
+};
+
+class Sequence {
+ public:
+  Sequence(std::shared_ptr<const TakenRequest> request, int64_t index, const Tokenizer* tokenizer);
+
+  const TakenRequest& request() const { return *request_; }
+  int64_t index() const { return index_; }
+  const TokenIds& tokens() const { return tokens_; }  // with the prompt
+  int64_t length() const { return static_cast<int64_t>(tokens_.size()); }
+  bool finished() const { return event_.finish.has_value(); }
+
+  // Of whoever computes: how many of the tokens the model has seen, so that their keys and values are there.
+  int64_t seen = 0;
+
+  // The scores [V] of what follows the prompt's token at `position`, for prompt_logprobs. In order; a position that
+  // comes again, after preemption, is ignored.
+  void read_prompt(int64_t position, std::span<const float> scores);
+  // Chooses the next token by the scores [V] that follow tokens(), which are changed.
+  void choose(std::span<float> scores);
+  // What may follow tokens(): at most `most` tokens that followed the last ones where these stood before. A draft of
+  // which nothing was accepted makes the next steps go without.
+  TokenIds draft(int64_t most);
+  void note_draft(int64_t accepted);
+  void finish(FinishReason reason, std::string error = {});
+  void note_cached(int64_t tokens);  // of the prompt, found in the prefix cache; the first call counts
+
+  // What has happened since the last call; nothing if that is nothing.
+  std::optional<EngineEvent> take();
+
+ private:
+  std::shared_ptr<const TakenRequest> request_;
+  int64_t index_;
+  TokenIds tokens_;
+  Sampler sampler_;
+  TextDeltas text_;
+  std::vector<TokenLogprobs> prompt_;
+  std::optional<int64_t> cached_;
+  bool told_ = false;     // whether an event has been taken
+  int64_t no_drafts_ = 0;  // steps without a draft that are to come
+  EngineEvent event_;
+};
+
+}  // namespace transom

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "generation/engine/step_shape.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace transom {
+
+int64_t rounded_tokens(int64_t tokens) {
+  if (tokens <= 16) return std::max<int64_t>(tokens, 1);
+  const int64_t step = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(tokens - 1))) / 4;
+  return (tokens + step - 1) / step * step;
+}
+
+int64_t rounded_blocks(int64_t blocks) {
+  int64_t rounded = 8;
+  while (rounded < blocks) rounded *= 4;
+  return rounded;
+}
+
+}  // namespace transom

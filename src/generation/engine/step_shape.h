@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace transom {
+
+// A program is compiled for each shape, so that numbers are rounded up to a few. Up to 16 tokens there is nothing in
+// excess; above, less than a quarter, which the chunks of prompts mostly fill.
+int64_t rounded_tokens(int64_t tokens);
+// Blocks of a text: a device reads those that are there, whatever the table has room for.
+int64_t rounded_blocks(int64_t blocks);
+
+}  // namespace transom

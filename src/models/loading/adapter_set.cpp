@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/loading/adapter_set.h"
+
+#include <set>
+
+#include "base/directories.h"
+#include "base/error.h"
+#include "base/files.h"
+#include "hub/adapters.h"
+#include "io/safetensors.h"
+#include "models/loading/lora.h"
+#include "ops/packed_matrix.h"
+#include "transom/ops.h"
+
+namespace transom {
+namespace {
+
+constexpr const char* kWeights = "adapter_model.safetensors";
+constexpr std::string_view kPrefix = "base_model.model.", kEnding = ".weight";
+
+// [out, in], whichever way round the weight is held.
+Shape extents_of(const Parameter& weight) {
+  if (weight.packed) return {weight.packed->rows, weight.packed->depth};
+  const bool turned = weight.use == Parameter::Use::kTransposedLinear;
+  return {weight.value.dim(turned ? 1 : 0), weight.value.dim(turned ? 0 : 1)};
+}
+
+class AdapterFile {
+ public:
+  explicit AdapterFile(const fs::path& directory) : where_((directory / kWeights).string()) {
+    if (!path_exists(directory / kWeights)) fail("{}: expected {}, found none", directory.string(), kWeights);
+    for (auto& [name, view] : SafetensorsFile::open(directory / kWeights).tensors())
+      views_.emplace(name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : name, view);
+  }
+  bool has(const std::string& name) const { return views_.contains(name); }
+
+  // A matrix of the adapter, in f32, as a frozen parameter.
+  std::shared_ptr<Parameter> matrix(const std::string& name, const Shape& shape) {
+    const auto found = views_.find(name);
+    if (found == views_.end()) fail("{}: expected a tensor {}, found none", where_, quoted(name));
+    const TensorView& view = found->second;
+    if (view.shape != shape)
+      fail("{}: tensor {} has shape {}, the model needs {}", where_, quoted(name), to_string(view.shape),
+           to_string(shape));
+    used_.insert(name);
+    const Tensor value = cast(Tensor::from_bytes(view.bytes, {view.dtype, view.shape}), DType::kFloat32);
+    const auto bytes = std::make_shared<const std::vector<std::byte>>(value.to_bytes());
+    auto parameter = std::make_shared<Parameter>();
+    parameter->name = name;
+    parameter->value = Tensor::from_frozen(*bytes, value.type(), bytes);
+    return parameter;
+  }
+  void expect_all_used() const {
+    for (const auto& [name, view] : views_)
+      if (!used_.contains(name))
+        fail(ErrorKind::kUnsupported,
+             "{}: tensor {} is no low-rank matrix of a linear layer of the model; merge such adapters into the model",
+             where_, quoted(name));
+  }
+
+ private:
+  std::string where_;
+  std::map<std::string, TensorView> views_;
+  std::set<std::string> used_;
+};
+
+}  // namespace
+
+AdapterSet read_adapter_set(const Model& model, const fs::path& directory) {
+  if (!holds_adapters(directory))
+    fail("{}: expected {} of PEFT, found none", directory.string(), kAdapterConfig);
+  if (model.adaptation()) fail("the model has adapters of its own; merge them before it is given others");
+  const LoraConfig config(Config::read(directory / kAdapterConfig));
+  AdapterFile file(directory);
+  AdapterSet adapters;
+  for (const auto* parameters : {&model.parameters(), &model.frozen()})
+    for (const std::shared_ptr<Parameter>& weight : *parameters) {
+      if (weight->use == Parameter::Use::kOther || !weight->name.ends_with(kEnding)) continue;
+      const std::string module = weight->name.substr(0, weight->name.size() - kEnding.size());
+      if (!file.has(module + ".lora_A.weight")) continue;
+      const Shape extents = extents_of(*weight);
+      const int64_t rank = config.rank(module);
+      adapters.emplace(weight.get(), LowRankAdapter{.a = file.matrix(module + ".lora_A.weight", {rank, extents[1]}),
+                                                    .b = file.matrix(module + ".lora_B.weight", {extents[0], rank}),
+                                                    .scaling = config.scaling(module),
+                                                    .dropout = 0});
+    }
+  file.expect_all_used();
+  return adapters;
+}
+
+}  // namespace transom

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/paged_cache.h"
+
+#include "base/error.h"
+
+namespace transom {
+namespace {
+
+// The pool [blocks, size, G, d] with rows of the tokens' heads [1, N, G, d] in their slots.
+Tensor with_tokens(const Tensor& pool, const Tensor& slots, const Tensor& heads) {
+  const int64_t width = pool.dim(2) * pool.dim(3);
+  const Tensor rows = reshape(pool, {pool.dim(0) * pool.dim(1), width});
+  return reshape(scatter(rows, slots, reshape(cast(heads, pool.dtype()), {slots.dim(0), width})), pool.shape());
+}
+
+}  // namespace
+
+int64_t KeyValueShape::bytes(int64_t tokens) const {
+  return tokens * heads * (key_width + value_width) * static_cast<int64_t>(size_of(dtype));
+}
+
+PagedCache::PagedCache(std::vector<KeysAndValues> pools, PagedTokens tokens)
+    : pools_(std::move(pools)), tokens_(std::move(tokens)) {}
+
+Tensor PagedCache::attend(int64_t layer, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
+                          const AttentionOptions& options) {
+  if (bias.defined() || !options.causal)
+    fail(ErrorKind::kUnsupported, "attention with a bias or without a causal mask cannot be paged");
+  const auto place = static_cast<size_t>(layer);
+  if (!tokens_.slots.defined()) {
+    if (shapes_.size() <= place) shapes_.resize(place + 1);
+    shapes_[place] = {k.dim(2), k.dim(3), v.dim(3), k.dtype()};
+    return attention(q, k, v, {}, options);
+  }
+  KeysAndValues& pool = pools_.at(place);
+  pool = {with_tokens(pool.keys, tokens_.slots, k), with_tokens(pool.values, tokens_.slots, v)};
+  // Each token is a row of one query: what it sees does not show how the others of its text were cut into passes.
+  const Tensor queries = reshape(q, {q.dim(0) * q.dim(1), 1, q.dim(2), q.dim(3)});
+  const Tensor mixed =
+      paged_attention(queries, pool.keys, pool.values, tokens_.block_tables, tokens_.lengths, options);
+  return reshape(mixed, {q.dim(0), q.dim(1), q.dim(2), v.dim(3)});
+}
+
+}  // namespace transom

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the handlers of all interfaces share.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "serve/api/options.h"
+#include "serve/metrics/metrics.h"
+#include "serve/workers/thread_pool.h"
+
+namespace transom::serve {
+
+struct ServedModel;
+
+enum class Readiness { kLoading, kReady, kDraining };
+
+struct Services {
+  explicit Services(ServeOptions given);
+  ~Services();
+
+  // The model that a request names; without a name the first that `usable` takes. Throws 404 for a name that is not
+  // served, and 400 for a model that is not usable: `purpose` says what for ("embeddings").
+  ServedModel& model(const std::string* name, bool (*usable)(const ServedModel&), const char* purpose) const;
+
+  ServeOptions options;
+  Metrics metrics;
+  std::atomic<Readiness> readiness{Readiness::kLoading};
+  std::atomic<int64_t> in_flight{0};
+  std::vector<std::unique_ptr<ServedModel>> models;  // complete before readiness is kReady
+  std::unique_ptr<ThreadPool> pool;
+};
+
+}  // namespace transom::serve

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/encoders/encode_inputs.h"
+
+#include <cmath>
+
+namespace transom::serve {
+namespace {
+
+bool is_ids(const Json& json) { return json.is_array() && !json.empty() && json[0].is_number_integer(); }
+
+Encoding encoding_of_ids(const Json& list, const char* field, const ServedModel& model) {
+  Encoding encoding;
+  const int64_t size = model.tokenizer->vocab_size();
+  for (const Json& id : list) {
+    const bool known = id.is_number_integer() && (!id.is_number_unsigned() || id.get<uint64_t>() < (1u << 30)) &&
+                       id.get<int64_t>() >= 0 && id.get<int64_t>() < size;
+    if (!known)
+      refuse_field(field, "{}: expected token ids from 0 to {}, found {}", field, size - 1, quoted(compact(id)));
+    encoding.ids.push_back(id.get<int64_t>());
+  }
+  encoding.type_ids.assign(encoding.ids.size(), 0);
+  encoding.attention_mask.assign(encoding.ids.size(), 1);
+  encoding.special_tokens_mask.assign(encoding.ids.size(), 0);
+  return encoding;
+}
+
+}  // namespace
+
+bool can_embed(const ServedModel& model) { return model.embedder.has_value(); }
+
+EncodedInputs encode_inputs(const Json& input, const char* field, const ServedModel& model, int64_t most,
+                            const TooLong& too_long, bool special_tokens) {
+  EncodedInputs result;
+  result.single = input.is_string() || is_ids(input);
+  const Json list = result.single ? Json::array({input}) : input;
+  if (!list.is_array() || list.empty())
+    refuse_field(field, "{}: expected a string, a list of strings, token ids, or a list of them, found {}", field,
+                 quoted(compact(input)));
+  if (static_cast<int64_t>(list.size()) > most)
+    refuse_field(field, "{}: expected at most {} inputs, found {}", field, most, list.size());
+  EncodeOptions options{.add_special_tokens = special_tokens};
+  // A byte makes no more than a token, so what is much longer need not be tokenised to be refused.
+  const auto limit = model.max_length;
+  if (too_long.what == TooLong::kTruncate) {
+    options.truncation = Truncation::kLongestFirst;
+    options.max_length = too_long.length && limit ? std::min(*too_long.length, *limit)
+                         : too_long.length        ? too_long.length
+                                                  : limit;
+    options.truncation_side = too_long.side;
+    if (!options.max_length) options.truncation = Truncation::kNone;
+  }
+  for (const Json& item : list) {
+    Encoding encoding;
+    if (item.is_string()) {
+      const auto& text = item.get_ref<const std::string&>();
+      if (text.empty()) refuse_field(field, "{}: expected texts that are not empty", field);
+      encoding = model.tokenizer->encode(text, std::nullopt, options);
+    } else if (is_ids(item)) {
+      encoding = encoding_of_ids(item, field, model);
+      if (options.max_length && encoding.ids.size() > static_cast<size_t>(*options.max_length)) {
+        const auto keep = static_cast<size_t>(*options.max_length);
+        for (auto* list_of :
+             {&encoding.ids, &encoding.type_ids, &encoding.attention_mask, &encoding.special_tokens_mask})
+          list_of->resize(keep);
+      }
+    } else {
+      refuse_field(field, "{}: expected a string or token ids, found {}", field, quoted(compact(item)));
+    }
+    if (limit && static_cast<int64_t>(encoding.size()) > *limit)
+      throw ApiError(400,
+                     fmt::format("this model's maximum context length is {} tokens; an input has {}: shorten it or set "
+                                 "truncate_prompt_tokens to -1",
+                                 *limit, encoding.size()),
+                     field, "context_length_exceeded");
+    if (encoding.size() == 0) refuse_field(field, "{}: a text without tokens", field);
+    result.tokens += static_cast<int64_t>(encoding.size());
+    result.encodings.push_back(std::move(encoding));
+  }
+  return result;
+}
+
+void cut_vector(std::vector<float>& vector, int64_t dimensions) {
+  if (dimensions <= 0 || dimensions >= static_cast<int64_t>(vector.size())) return;
+  vector.resize(static_cast<size_t>(dimensions));
+  double square = 0;
+  for (const float each : vector) square += static_cast<double>(each) * each;
+  const double length = std::max(std::sqrt(square), 1e-12);
+  for (float& each : vector) each = static_cast<float>(each / length);
+}
+
+}  // namespace transom::serve

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gives inputs of a call to the queue of a model, and the results back to the call on a thread for requests.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "serve/api/call.h"
+#include "serve/encoders/encode_inputs.h"
+#include "serve/models/served_model.h"
+
+namespace transom::serve {
+
+using Vectors = std::vector<std::vector<float>>;
+
+// `then` gets one vector an input; what it throws becomes the answer. normalize: empty as the model says.
+void compute_vectors(const std::shared_ptr<Call>& call, ServedModel& model, std::vector<Encoding> encodings,
+                     std::optional<bool> normalize, std::function<void(Vectors)> then);
+// The same for the pipeline of a task; `lengths` in tokens, by which inputs share a batch.
+void compute_task(const std::shared_ptr<Call>& call, ServedModel& model, const std::string& task,
+                  const std::vector<Json>& inputs, const Json& parameters, std::function<void(std::vector<Json>)> then);
+
+}  // namespace transom::serve

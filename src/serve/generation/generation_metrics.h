@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is measured of generation, under the names that vLLM's dashboards use.
+#pragma once
+
+#include <string>
+
+#include "serve/metrics/metrics.h"
+
+namespace transom::serve {
+
+struct GenerationMetrics {
+  GenerationMetrics(Metrics& metrics, const std::string& model);
+  Counter& finished(const std::string& reason);
+
+  Metrics& metrics;
+  Labels labels;
+  Counter &prompt_tokens, &generation_tokens;
+  Histogram &time_to_first_token, &inter_token_latency, &e2e_request_latency, &request_inference_time,
+      &request_prefill_time, &request_decode_time, &request_prompt_tokens, &request_generation_tokens,
+      &request_max_tokens, &request_n;
+};
+
+}  // namespace transom::serve

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/generation/generation_request.h"
+
+#include <charconv>
+#include <random>
+
+#include "generation/constraint/token_bytes.h"
+
+namespace transom::serve {
+
+bool can_generate(const ServedModel& model) { return model.generator != nullptr; }
+
+SamplingFields default_sampling(const ServedModel& model, const ServeOptions& options) {
+  SamplingFields sampling;
+  const GenerationModel& checkpoint = model.generator->model();
+  GenerationConfig& config = sampling.request.config;
+  const bool uses_file = options.generation_config != "none";
+  if (uses_file) config = checkpoint.config;
+  const auto is_given = [&](const char* name) { return uses_file && checkpoint.given.contains(name); };
+  if (!is_given("top_k")) config.top_k = 0;
+  config.eos_token_id = checkpoint.config.eos_token_id;
+  config.pad_token_id = checkpoint.config.pad_token_id;
+  config.bos_token_id = checkpoint.config.bos_token_id;
+  if (config.eos_token_id.empty())
+    if (const auto end = checkpoint.tokenizer.eos_token_id()) config.eos_token_id = {*end};
+  config.max_length.reset();
+  config.max_new_tokens.reset();
+  config.min_length = 0;
+  config.num_beams = 1;
+  config.num_return_sequences = 1;
+  config.do_sample = true;
+  config.seed = std::random_device{}();
+  return sampling;
+}
+
+namespace {
+
+void read_logit_bias(RequestFields& fields, const ServedModel& model, EngineRequest& request) {
+  const Json* bias = fields.object("logit_bias");
+  if (!bias) return;
+  if (bias->size() > 1024)
+    refuse_field("logit_bias", "logit_bias: expected at most 1024 tokens, found {}", bias->size());
+  for (const auto& [name, value] : bias->items()) {
+    int64_t token = -1;
+    const auto read = std::from_chars(name.data(), name.data() + name.size(), token);
+    if (read.ec != std::errc() || read.ptr != name.data() + name.size() || token < 0 ||
+        token >= model.tokenizer->vocab_size())
+      refuse_field("logit_bias", "logit_bias: expected token ids from 0 to {}, found {}",
+                   model.tokenizer->vocab_size() - 1, quoted(name));
+    const double amount = value.is_number() ? value.get<double>() : NAN;
+    if (!(amount >= -100 && amount <= 100))
+      refuse_field("logit_bias", "logit_bias: expected numbers from -100 to 100, found {}", quoted(compact(value)));
+    request.logit_bias.emplace_back(token, amount);
+  }
+}
+
+}  // namespace
+
+void read_sampling(RequestFields& fields, const ServedModel& model, SamplingFields& sampling) {
+  EngineRequest& request = sampling.request;
+  GenerationConfig& config = request.config;
+  if (const auto given = fields.number("temperature", 0, 2)) config.temperature = *given;
+  if (config.temperature < 1e-5) config.do_sample = false, config.temperature = 1;
+  if (const auto given = fields.number("top_p", 0, 1)) config.top_p = *given;
+  if (config.top_p <= 0) config.do_sample = false, config.top_p = 1;
+  if (const auto given = fields.integer("top_k", -1, INT32_MAX)) config.top_k = std::max<int64_t>(0, *given);
+  if (const auto given = fields.number("min_p", 0, 1)) config.min_p = *given;
+  if (const auto given = fields.number("typical_p", 0, 1)) config.typical_p = *given > 0 ? *given : 1;
+  if (const auto given = fields.number("repetition_penalty", 1e-3, 100)) config.repetition_penalty = *given;
+  if (const auto given = fields.number("presence_penalty", -2, 2)) request.presence_penalty = *given;
+  if (const auto given = fields.number("frequency_penalty", -2, 2)) request.frequency_penalty = *given;
+  if (const auto given = fields.integer("seed", INT64_MIN, INT64_MAX)) config.seed = static_cast<uint64_t>(*given);
+  sampling.n = fields.integer("n", 1, 16).value_or(1);
+  if (const auto best = fields.integer("best_of", 1, 16); best && *best > sampling.n)
+    refuse_field("best_of", "best_of: more than n ({}) is not supported by this server", sampling.n);
+  config.num_return_sequences = sampling.n;
+  if (const auto stop = fields.texts("stop", 16, 256))
+    for (const std::string& text : *stop) {
+      if (text.empty()) refuse_field("stop", "stop: expected strings that are not empty");
+      config.stop_strings.push_back(text);
+    }
+  sampling.include_stop = fields.boolean("include_stop_str_in_output").value_or(false);
+  sampling.skip_special_tokens = fields.boolean("skip_special_tokens").value_or(true);
+  fields.ignore({"spaces_between_special_tokens", "user", "metadata", "store", "service_tier", "cache_salt",
+                 "safety_identifier", "prompt_cache_key", "return_token_ids", "stream_options"});
+  request.priority = static_cast<int>(fields.integer("priority", INT32_MIN, INT32_MAX).value_or(0));
+  if (const auto least = fields.integer("min_tokens", 0, INT32_MAX); least && *least > 0)
+    config.min_new_tokens = *least;
+  if (fields.boolean("ignore_eos").value_or(false)) config.eos_token_id.clear();
+  if (const Json* tokens = fields.list("stop_token_ids", 1024))
+    for (const Json& token : *tokens) {
+      if (!token.is_number_integer() || token.get<int64_t>() < 0 ||
+          token.get<int64_t>() >= model.tokenizer->vocab_size())
+        refuse_field("stop_token_ids", "stop_token_ids: expected token ids, found {}", quoted(compact(token)));
+      config.eos_token_id.push_back(token.get<int64_t>());
+    }
+  read_logit_bias(fields, model, request);
+  if (const auto best = fields.integer("prompt_logprobs", 0, 20)) request.prompt_logprobs = *best;
+  fields.unsupported("use_beam_search", false);
+}
+
+EngineRequest request_for(const SamplingFields& sampling, TokenIds prompt, const ServedModel& model,
+                          int64_t otherwise) {
+  EngineRequest request = sampling.request;
+  const int64_t limit = model.generator->max_model_length();
+  const auto length = static_cast<int64_t>(prompt.size());
+  if (length == 0) throw ApiError(400, "the prompt is empty: expected at least one token", "prompt");
+  const int64_t asked = sampling.max_tokens.value_or(otherwise > 0 ? otherwise : std::max<int64_t>(1, limit - length));
+  const bool fits = length + (sampling.max_tokens ? asked : 1) <= limit;
+  if (limit > 0 && !fits)
+    throw ApiError(
+        400,
+        fmt::format("this model's maximum context length is {} tokens; the prompt has {} and {} are asked for: "
+                    "shorten the prompt or max_tokens",
+                    limit, length, sampling.max_tokens.value_or(1)),
+        "messages", "context_length_exceeded");
+  request.config.max_new_tokens = std::max<int64_t>(1, limit > 0 ? std::min(asked, limit - length) : asked);
+  for (const int64_t token : prompt)
+    if (token < 0 || token >= model.tokenizer->vocab_size())
+      throw ApiError(
+          400,
+          fmt::format("prompt: expected token ids from 0 to {}, found {}", model.tokenizer->vocab_size() - 1, token),
+          "prompt");
+  request.prompt = std::move(prompt);
+  return request;
+}
+
+std::string token_text(const Tokenizer& tokenizer, int64_t token) { return token_bytes(tokenizer, token); }
+
+Json token_json(const Tokenizer& tokenizer, int64_t token) {
+  const std::string bytes = token_bytes(tokenizer, token);
+  Json list = Json::array();
+  for (const char byte : bytes) list.push_back(static_cast<unsigned char>(byte));
+  return {{"token", bytes}, {"bytes", list}};
+}
+
+}  // namespace transom::serve

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fields of requests that write text, as OpenAI and vLLM name them, and what they are to the engine.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "serve/api/call.h"
+#include "serve/api/request_json.h"
+#include "serve/models/served_model.h"
+#include "serve/workers/generation_worker.h"
+
+namespace transom::serve {
+
+// What the fields that all interfaces share ask for.
+struct SamplingFields {
+  EngineRequest request;  // without a prompt
+  std::optional<int64_t> max_tokens;
+  int64_t n = 1;
+  bool include_stop = false, skip_special_tokens = true, echo = false;
+};
+
+// The defaults of a model: its generation_config.json, or those of OpenAI.
+SamplingFields default_sampling(const ServedModel& model, const ServeOptions& options);
+// Reads temperature, top_p, top_k, n, stop, seed, penalties, logit_bias, and vLLM's further ones. Refuses by 400.
+void read_sampling(RequestFields& fields, const ServedModel& model, SamplingFields& sampling);
+// Checks lengths and sets the prompt and the number of tokens; `otherwise` is the limit without max_tokens (0: the rest
+// of the context). Throws 400 context_length_exceeded.
+EngineRequest request_for(const SamplingFields& sampling, TokenIds prompt, const ServedModel& model, int64_t otherwise);
+bool can_generate(const ServedModel& model);
+// What one token is as text and as bytes: {"token", "bytes"} of OpenAI's log probabilities.
+Json token_json(const Tokenizer& tokenizer, int64_t token);
+// Bytes before UTF-8 is valid are replaced.
+std::string token_text(const Tokenizer& tokenizer, int64_t token);
+
+// ---- running it
+
+// Receives what is written for one call. All functions are called by one thread at a time.
+class GenerationSink {
+ public:
+  virtual ~GenerationSink() = default;
+  // News of a choice: `choice` is prompt * n + sample.
+  virtual void on_event(int64_t choice, EngineEvent& event) = 0;
+  // Every choice has ended.
+  virtual void on_done() = 0;
+  // About once a second until then: a stream that has not begun begins.
+  virtual void on_wait() {}
+};
+
+// Adds the requests, one for each prompt, cancels them when the client leaves, keeps metrics and the log, sends a
+// comment when a stream has nothing to say, ends what takes too long. Errors of the engine become the answer.
+void start_generation(const std::shared_ptr<Call>& call, ServedModel& model, std::vector<EngineRequest> requests,
+                      std::shared_ptr<GenerationSink> sink);
+
+}  // namespace transom::serve

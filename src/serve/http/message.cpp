@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/http/message.h"
+
+#include <algorithm>
+
+namespace transom::serve {
+
+const std::string* HttpRequest::header(std::string_view name) const {
+  for (const auto& [key, value] : headers)
+    if (key == name) return &value;
+  return nullptr;
+}
+
+std::string_view reason_phrase(int status) {
+  switch (status) {
+    case 200:
+      return "OK";
+    case 204:
+      return "No Content";
+    case 400:
+      return "Bad Request";
+    case 401:
+      return "Unauthorized";
+    case 403:
+      return "Forbidden";
+    case 404:
+      return "Not Found";
+    case 405:
+      return "Method Not Allowed";
+    case 408:
+      return "Request Timeout";
+    case 413:
+      return "Payload Too Large";
+    case 415:
+      return "Unsupported Media Type";
+    case 422:
+      return "Unprocessable Entity";
+    case 424:
+      return "Failed Dependency";
+    case 429:
+      return "Too Many Requests";
+    case 431:
+      return "Request Header Fields Too Large";
+    case 500:
+      return "Internal Server Error";
+    case 501:
+      return "Not Implemented";
+    case 503:
+      return "Service Unavailable";
+    default:
+      return "Status";
+  }
+}
+
+namespace {
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+}  // namespace
+
+std::optional<std::string> percent_decoded(std::string_view text) {
+  std::string result;
+  result.reserve(text.size());
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      result += text[i];
+      continue;
+    }
+    if (i + 2 >= text.size()) return std::nullopt;
+    const int high = hex_digit(text[i + 1]), low = hex_digit(text[i + 2]);
+    if (high < 0 || low < 0 || (high == 0 && low == 0)) return std::nullopt;
+    result += static_cast<char>(high * 16 + low);
+    i += 2;
+  }
+  return result;
+}
+
+std::string lower_case(std::string_view text) {
+  std::string result(text);
+  for (char& c : result)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return result;
+}
+
+std::string_view trimmed(std::string_view text) {
+  const size_t first = text.find_first_not_of(" \t");
+  if (first == text.npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+std::string header_parameter(std::string_view header, std::string_view name) {
+  size_t at = header.find(';');
+  while (at != header.npos) {
+    header.remove_prefix(at + 1);
+    const size_t equals = header.find('=');
+    if (equals == header.npos) return {};
+    const bool found = lower_case(trimmed(header.substr(0, equals))) == name;
+    header.remove_prefix(equals + 1);
+    header = header.substr(std::min(header.find_first_not_of(" \t"), header.size()));
+    std::string value;
+    if (!header.empty() && header[0] == '"') {
+      size_t i = 1;
+      for (; i < header.size() && header[i] != '"'; ++i) {
+        if (header[i] == '\\' && i + 1 < header.size()) ++i;
+        value += header[i];
+      }
+      header.remove_prefix(std::min(i + 1, header.size()));
+    } else {
+      value = trimmed(header.substr(0, header.find(';')));
+    }
+    if (found) return value;
+    at = header.find(';');
+  }
+  return {};
+}
+
+}  // namespace transom::serve

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// An HTTP/1.1 server on one thread (Boost.Asio and Beast): connections, their limits and deadlines. It knows no paths
+// and no models.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "serve/http/message.h"
+
+namespace transom::serve {
+
+struct HttpOptions {
+  std::string host = "127.0.0.1";
+  uint16_t port = 8000;                    // 0: one that is free
+  std::string ssl_certfile, ssl_keyfile;   // PEM; empty: no TLS
+  int64_t max_connections = 10000;         // more are answered with 503 and closed
+  uint32_t header_limit = 16 * 1024;       // bytes of a head; more: 431
+  int64_t most_headers = 100;              // lines of a head; more: 431
+  int64_t unsent_limit = 4 * 1024 * 1024;  // bytes of a stream that a slow client has not read; more: it is dropped
+  std::chrono::milliseconds idle_timeout{60'000};    // between two requests
+  std::chrono::milliseconds header_timeout{10'000};  // from the first byte of a head to its end
+  std::chrono::milliseconds body_timeout{10'000};    // of a body, and beside it a second for each 16 KiB
+  std::chrono::milliseconds write_timeout{30'000};   // without a byte that the client takes
+};
+
+struct HttpStatistics {
+  int64_t connections = 0;  // open now
+  int64_t active = 0;       // requests that are not answered yet
+};
+
+// start() opens the port and serves on a thread of its own. The service outlives the server.
+class HttpServer {
+ public:
+  HttpServer(HttpOptions options, HttpService& service);
+  ~HttpServer();  // stops
+  // Throws Error if the address cannot be had or the certificate cannot be read.
+  void start();
+  uint16_t port() const;
+  // Each answer from now on ends its connection, and idle connections are closed.
+  void drain();
+  // Ends the thread and closes every connection.
+  void stop();
+  HttpStatistics statistics() const;
+
+ private:
+  class Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+}  // namespace transom::serve

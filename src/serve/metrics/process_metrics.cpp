@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the client libraries of Prometheus tell about a process.
+#include <dirent.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+
+#include "serve/metrics/metrics.h"
+
+namespace transom::serve {
+namespace {
+
+double resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  double total = 0, resident = 0;
+  file >> total >> resident;
+  return resident * static_cast<double>(::sysconf(_SC_PAGESIZE));
+}
+
+double cpu_seconds() {
+  rusage usage{};
+  if (::getrusage(RUSAGE_SELF, &usage) != 0) return 0;
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+double open_descriptors() {
+  DIR* folder = ::opendir("/proc/self/fd");
+  if (!folder) return 0;
+  double count = -3;  // without ".", ".." and that of the folder
+  while (::readdir(folder) != nullptr) ++count;
+  ::closedir(folder);
+  return count;
+}
+
+}  // namespace
+
+void add_process_metrics(Metrics& metrics) {
+  const double start = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  metrics.gauge("process_resident_memory_bytes", "Resident memory size in bytes.", {}, resident_bytes);
+  metrics.gauge("process_cpu_seconds_total", "Total user and system CPU time spent in seconds.", {}, cpu_seconds);
+  metrics.gauge("process_open_fds", "Number of open file descriptors.", {}, open_descriptors);
+  metrics.gauge("process_start_time_seconds", "Start time of the process since unix epoch in seconds.", {},
+                [start] { return start; });
+}
+
+}  // namespace transom::serve

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/models/served_model.h"
+
+#include <ctime>
+
+#include "base/directories.h"
+#include "base/error.h"
+#include "base/files.h"
+#include "base/log.h"
+#include "hub/resolve.h"
+#include "models/family.h"
+#include "serve/workers/generation_worker.h"
+#include "transom/config.h"
+
+namespace transom::serve {
+
+ServedModel::ServedModel() = default;
+ServedModel::~ServedModel() = default;
+
+std::string TaskRunner::options_of(const std::string& task, const Json& parameters) {
+  return task + '\n' + parameters.dump();
+}
+
+const Pipeline* TaskRunner::find(const std::string& task) const {
+  for (const auto& [name, pipeline] : pipelines)
+    if (name == task) return pipeline.get();
+  return nullptr;
+}
+
+std::string task_of_model(const std::string& directory) {
+  const fs::path folder = directory_of_model(directory);
+  if (path_exists(folder / "modules.json")) return "feature-extraction";
+  const Json config = read_json(folder / "config.json");
+  const auto architectures = config.find("architectures");
+  if (architectures == config.end() || !architectures->is_array() || architectures->empty() ||
+      !(*architectures)[0].is_string())
+    return "feature-extraction";
+  const auto name = (*architectures)[0].get<std::string>();
+  for (const Family& family : families())
+    for (const Architecture& architecture : family.architectures)
+      if (architecture.name == name && !architecture.tasks.empty()) return architecture.tasks.front();
+  return "feature-extraction";
+}
+
+namespace {
+
+// Whether a classifier says of two texts if one follows from the other.
+bool knows_entailment(const Json& config) {
+  const auto labels = config.find("id2label");
+  if (labels == config.end() || !labels->is_object()) return false;
+  for (const auto& [id, label] : labels->items())
+    if (label.is_string() && lower_case(label.get<std::string>()).starts_with("entail")) return true;
+  return false;
+}
+
+void load_embedder(ServedModel& served, const std::string& directory, const ServeOptions& options) {
+  LoadOptions load = options.load;
+  load.task = "feature-extraction";
+  const auto model = std::make_shared<TextModel>(TextModel::load(directory, load));
+  served.tokenizer = model->tokenizer;
+  served.max_length = model->max_length();
+  served.embedder.emplace();
+  served.embedder->model = model;
+  served.embedder->pooling = Pooling::parse("auto", directory_of_model(directory));
+  // Once through, so that the first client does not wait.
+  embed(*model, model->encode({"a"}), served.embedder->pooling);
+  served.embedder->queue = std::make_unique<EmbeddingQueue>(
+      BatchLimits{options.max_batch_tokens, options.max_batch_requests, 16 * options.max_client_batch_size},
+      [model, pooling = served.embedder->pooling](const std::vector<Encoding>& encodings, const std::string& how) {
+        Pooling chosen = pooling;
+        if (how == "normalize") chosen.normalize = true;
+        if (how == "raw") chosen.normalize = false;
+        return embed(*model, encodings, chosen);
+      });
+}
+
+void load_runner(ServedModel& served, const std::string& directory, const ServeOptions& options) {
+  served.runner.emplace();
+  TaskRunner& runner = *served.runner;
+  const fs::path folder = directory_of_model(directory);
+  runner.pipelines.emplace_back(served.task, make_pipeline(served.task, directory, options.hub, options.load));
+  const Json config = read_json(folder / "config.json");
+  if (served.task == "text-classification" && knows_entailment(config))
+    runner.pipelines.emplace_back("zero-shot-classification",
+                                  make_pipeline("zero-shot-classification", directory, options.hub, options.load));
+  if (const auto labels = config.find("id2label"); labels != config.end() && labels->is_object())
+    for (const auto& [id, label] : labels->items())
+      if (label.is_string()) served.labels.push_back(label.get<std::string>());
+  if (input_kind_of_task(served.task) != InputKind::kImage && input_kind_of_task(served.task) != InputKind::kAudio) {
+    served.tokenizer = Tokenizer::from_pretrained(directory);
+    served.max_length = served.tokenizer->model_max_length();
+    if (const auto positions = config.find("max_position_embeddings");
+        positions != config.end() && positions->is_number_integer() && positions->get<int64_t>() > 0)
+      served.max_length = std::min(served.max_length.value_or(INT64_MAX), positions->get<int64_t>());
+  }
+  runner.queue = std::make_unique<TaskQueue>(
+      BatchLimits{options.max_batch_tokens, options.max_batch_requests, 16 * options.max_client_batch_size},
+      [&runner](const std::vector<Json>& inputs, const std::string& how) {
+        const size_t end = how.find('\n');
+        const Pipeline* pipeline = runner.find(how.substr(0, end));
+        if (!pipeline) fail(ErrorKind::kInternal, "a task without a pipeline");
+        Json parameters = Json::parse(how.substr(end + 1));
+        if (inputs.size() == 1) return std::vector<Json>{run_pipeline(*pipeline, inputs[0], parameters)};
+        parameters["batch_size"] = inputs.size();
+        return run_pipeline(*pipeline, inputs, parameters);
+      });
+}
+
+}  // namespace
+
+std::unique_ptr<ServedModel> load_served_model(const ModelSource& source, const ServeOptions& options) {
+  const std::string directory = resolve_model(source.path, options.hub).string();
+  auto served = std::make_unique<ServedModel>();
+  served->name = source.name;
+  served->root = source.path;
+  served->created = std::time(nullptr);
+  served->task = options.task.empty() ? task_of_model(directory) : options.task;
+  served->dtype = options.load.dtype;
+  const Json config = read_json(directory_of_model(directory) / "config.json");
+  if (const auto type = config.find("model_type"); type != config.end() && type->is_string())
+    served->model_type = type->get<std::string>();
+  if (served->task == "text-generation") load_generator(*served, directory, options);
+  else if (served->task == "feature-extraction" || served->task == "sentence-similarity")
+    load_embedder(*served, directory, options);
+  else load_runner(*served, directory, options);
+  return served;
+}
+
+}  // namespace transom::serve

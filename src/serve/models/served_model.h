@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model that clients can ask: what it is for, its tokenizer, and the queue or the engine that computes for it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "pipelines/pipeline.h"
+#include "pipelines/sentence_embedding.h"
+#include "pipelines/text_model.h"
+#include "serve/api/options.h"
+#include "serve/workers/batch_queue.h"
+
+namespace transom::serve {
+
+class GenerationWorker;
+
+using EmbeddingQueue = BatchQueue<Encoding, std::vector<float>>;
+using TaskQueue = BatchQueue<Json, Json>;
+
+// Texts to vectors.
+struct Embedder {
+  std::shared_ptr<const TextModel> model;
+  Pooling pooling;
+  std::unique_ptr<EmbeddingQueue> queue;
+};
+
+// The pipelines of a model: that of its task, and others that its head serves.
+struct TaskRunner {
+  std::vector<std::pair<std::string, std::unique_ptr<Pipeline>>> pipelines;
+  std::unique_ptr<TaskQueue> queue;
+  // The options of an input in the queue: the pipeline and its parameters.
+  static std::string options_of(const std::string& task, const Json& parameters);
+  const Pipeline* find(const std::string& task) const;
+};
+
+struct ServedModel {
+  ServedModel();
+  ~ServedModel();
+  std::string name, task, root, model_type, dtype;
+  int64_t created = 0;                // seconds since 1970
+  std::optional<int64_t> max_length;  // tokens of an input, or of prompt and answer together
+  std::optional<Tokenizer> tokenizer;
+  std::optional<Embedder> embedder;             // of feature-extraction
+  std::optional<TaskRunner> runner;             // of other tasks that answer at once
+  std::unique_ptr<GenerationWorker> generator;  // of text-generation
+  std::vector<std::string> labels;              // of classifiers, by id
+  Config const* config = nullptr;
+};
+
+// The task that the architecture in config.json is for; a directory with modules.json gives embeddings.
+std::string task_of_model(const std::string& directory);
+// Loads it and runs it once, so that the first client does not wait for programs.
+std::unique_ptr<ServedModel> load_served_model(const ModelSource& source, const ServeOptions& options);
+
+}  // namespace transom::serve

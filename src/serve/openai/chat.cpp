@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// POST /v1/chat/completions.
+#include <ctime>
+
+#include "serve/generation/generation_request.h"
+#include "serve/openai/chat_prompt.h"
+#include "serve/openai/identifiers.h"
+#include "serve/openai/routes.h"
+
+namespace transom::serve {
+namespace {
+
+struct ChatSettings {
+  std::string id, model;
+  int64_t created = 0, prompt_tokens = 0;
+  bool stream = false, include_usage = false, logprobs = false, include_stop = false;
+};
+
+Json logprob_item(const Tokenizer& tokenizer, int64_t token, float logprob) {
+  Json item = token_json(tokenizer, token);
+  return {{"token", item["token"]}, {"logprob", std::max(logprob, -9999.0f)}, {"bytes", item["bytes"]}};
+}
+
+Json logprob_list(const Tokenizer& tokenizer, const std::vector<TokenLogprobs>& given) {
+  Json list = Json::array();
+  for (const TokenLogprobs& each : given) {
+    Json item = logprob_item(tokenizer, each.token, each.logprob);
+    item["top_logprobs"] = Json::array();
+    for (const auto& [token, logprob] : each.top)
+      item["top_logprobs"].push_back(logprob_item(tokenizer, token, logprob));
+    list.push_back(std::move(item));
+  }
+  return list;
+}
+
+class ChatSink : public GenerationSink {
+ public:
+  ChatSink(std::shared_ptr<Call> call, ServedModel& model, ChatSettings settings, int64_t n)
+      : call_(std::move(call)), model_(model), settings_(std::move(settings)), choices_(static_cast<size_t>(n)) {}
+
+  void on_event(int64_t number, EngineEvent& event) override {
+    Choice& choice = choices_.at(static_cast<size_t>(number));
+    std::string text = std::move(event.text);
+    if (event.stop && settings_.include_stop) text += *event.stop;
+    const Json logprobs = settings_.logprobs ? logprob_list(*model_.tokenizer, event.logprobs) : Json::array();
+    choice.tokens += static_cast<int64_t>(event.tokens.size());
+    if (settings_.stream) {
+      begin();
+      if (!text.empty() || !logprobs.empty()) write(number, {{"content", text}}, logprobs, nullptr);
+      if (event.finish) write(number, Json::object(), Json::array(), reason_of(*event.finish));
+    } else {
+      choice.text += text;
+      for (const Json& item : logprobs) choice.logprobs.push_back(item);
+      if (event.finish) choice.finish = reason_of(*event.finish);
+    }
+  }
+
+  void on_wait() override {
+    if (settings_.stream) begin();
+  }
+
+  void on_done() override {
+    if (settings_.stream) {
+      begin();
+      if (settings_.include_usage) {
+        Json chunk = head("chat.completion.chunk");
+        chunk["choices"] = Json::array();
+        chunk["usage"] = usage();
+        call_->event(chunk);
+      }
+      call_->write("data: [DONE]\n\n");
+      return call_->finish_stream();
+    }
+    Json answer = head("chat.completion");
+    answer["choices"] = Json::array();
+    for (size_t i = 0; i < choices_.size(); ++i) {
+      const Choice& choice = choices_[i];
+      answer["choices"].push_back(
+          {{"index", i},
+           {"message", {{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}}},
+           {"logprobs", settings_.logprobs ? Json{{"content", choice.logprobs}, {"refusal", nullptr}} : Json()},
+           {"finish_reason", choice.finish}});
+    }
+    answer["usage"] = usage();
+    answer["system_fingerprint"] = nullptr;
+    call_->reply(answer);
+  }
+
+ private:
+  struct Choice {
+    std::string text, finish = "stop";
+    Json logprobs = Json::array();
+    int64_t tokens = 0;
+  };
+
+  static const char* reason_of(FinishReason reason) { return reason == FinishReason::kLength ? "length" : "stop"; }
+
+  Json head(const char* object) const {
+    return {{"id", settings_.id}, {"object", object}, {"created", settings_.created}, {"model", settings_.model}};
+  }
+
+  Json usage() const {
+    int64_t written = 0;
+    for (const Choice& choice : choices_) written += choice.tokens;
+    return {{"prompt_tokens", settings_.prompt_tokens},
+            {"completion_tokens", written},
+            {"total_tokens", settings_.prompt_tokens + written},
+            {"prompt_tokens_details", {{"cached_tokens", call_->cached_tokens}}},
+            {"completion_tokens_details", {{"reasoning_tokens", 0}}}};
+  }
+
+  // The first chunk of each choice says who speaks.
+  void begin() {
+    if (call_->streams()) return;
+    call_->begin_stream();
+    for (size_t i = 0; i < choices_.size(); ++i)
+      write(static_cast<int64_t>(i), {{"role", "assistant"}, {"content", ""}}, Json::array(), nullptr);
+  }
+
+  void write(int64_t number, const Json& delta, const Json& logprobs, const Json& finish) {
+    Json chunk = head("chat.completion.chunk");
+    chunk["choices"] =
+        Json::array({{{"index", number},
+                      {"delta", delta},
+                      {"logprobs", logprobs.empty() ? Json() : Json{{"content", logprobs}, {"refusal", nullptr}}},
+                      {"finish_reason", finish}}});
+    if (settings_.include_usage) chunk["usage"] = nullptr;
+    call_->event(chunk);
+  }
+
+  std::shared_ptr<Call> call_;
+  ServedModel& model_;
+  ChatSettings settings_;
+  std::vector<Choice> choices_;
+};
+
+}  // namespace
+
+void chat_completions(const std::shared_ptr<Call>& call) {
+  const Json body = call->body();
+  RequestFields fields(body);
+  const auto name = fields.text("model");
+  ServedModel& model = call->services().model(name ? &*name : nullptr, can_generate, "chat");
+  const ServeOptions& options = call->services().options;
+  SamplingFields sampling = default_sampling(model, options);
+  read_sampling(fields, model, sampling);
+  sampling.max_tokens = fields.integer("max_completion_tokens", 1, INT32_MAX);
+  const auto older = fields.integer("max_tokens", 1, INT32_MAX);
+  if (!sampling.max_tokens) sampling.max_tokens = older;
+  ChatSettings settings{.id = new_identifier("chatcmpl-"), .model = model.name, .created = std::time(nullptr)};
+  settings.logprobs = fields.boolean("logprobs").value_or(false);
+  const auto top = fields.integer("top_logprobs", 0, 20);
+  if (top && !settings.logprobs) refuse_field("top_logprobs", "top_logprobs: needs logprobs to be true");
+  if (settings.logprobs) sampling.request.logprobs = top.value_or(0);
+  settings.stream = fields.boolean("stream").value_or(false);
+  if (const Json* stream = fields.object("stream_options")) {
+    RequestFields inner(*stream, "stream_options");
+    settings.include_usage = settings.stream && inner.boolean("include_usage").value_or(false);
+  }
+  settings.include_stop = sampling.include_stop;
+  fields.ignore({"parallel_tool_calls", "reasoning_effort", "modalities", "verbosity", "prediction"});
+  const ChatPrompt prompt = read_chat_prompt(fields, model, options);
+  log_unknown_fields(fields.unknown(), "/v1/chat/completions");
+  settings.prompt_tokens = static_cast<int64_t>(prompt.ids.size());
+  std::vector<EngineRequest> requests{request_for(sampling, prompt.ids, model, 0)};
+  start_generation(call, model, std::move(requests),
+                   std::make_shared<ChatSink>(call, model, std::move(settings), sampling.n));
+}
+
+}  // namespace transom::serve

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/openai/chat_prompt.h"
+
+#include <algorithm>
+
+namespace transom::serve {
+namespace {
+
+constexpr size_t kMostMessages = 1024, kMostTools = 128;
+
+// Models without a template are asked in the form that most of them have seen.
+constexpr const char* kChatMl =
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+
+std::string text_of_parts(const Json& content, const std::string& where) {
+  if (content.is_null()) return "";
+  if (content.is_string()) return content.get<std::string>();
+  if (!content.is_array()) refuse_field(where, "{}: expected a string or a list of parts", where);
+  std::string text;
+  for (const Json& part : content) {
+    const std::string type =
+        part.is_object() && part.contains("type") && part["type"].is_string() ? part["type"].get<std::string>() : "";
+    if (type == "image_url" || type == "input_audio" || type == "file" || type == "video_url")
+      refuse_field(where, "{}: parts of the type {} are not supported by this model", where, type);
+    const char* field = type == "refusal" ? "refusal" : "text";
+    if ((type != "text" && type != "input_text" && type != "output_text" && type != "refusal") ||
+        !part.contains(field) || !part[field].is_string())
+      refuse_field(where, "{}: expected parts {{\"type\": \"text\", \"text\": ...}}, found {}", where,
+                   quoted(compact(part)));
+    text += part[field].get<std::string>();
+  }
+  return text;
+}
+
+Json calls_of_history(const Json& calls, const std::string& where) {
+  if (!calls.is_array()) refuse_field(where, "{}: expected a list", where);
+  Json result = Json::array();
+  for (const Json& call : calls) {
+    if (!call.is_object() || !call.contains("function") || !call["function"].is_object() ||
+        !call["function"].contains("name") || !call["function"]["name"].is_string())
+      refuse_field(where, "{}: expected calls with a function and its name, found {}", where, quoted(compact(call)));
+    Json kept = call;
+    Json& arguments = kept["function"]["arguments"];
+    if (arguments.is_string()) {
+      const auto text = arguments.get<std::string>();
+      arguments = text.find_first_not_of(" \t\r\n") == text.npos ? Json::object() : parse_request_json(text);
+    } else if (arguments.is_null()) {
+      arguments = Json::object();
+    }
+    result.push_back(std::move(kept));
+  }
+  return result;
+}
+
+}  // namespace
+
+Json normalised_messages(const Json& messages) {
+  if (messages.empty()) refuse_field("messages", "messages: expected at least one message");
+  Json result = Json::array();
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const Json& message = messages[i];
+    const std::string where = fmt::format("messages[{}]", i);
+    if (!message.is_object() || !message.contains("role") || !message["role"].is_string())
+      refuse_field(where, "{}: expected an object with a role", where);
+    auto role = message["role"].get<std::string>();
+    static const std::vector<std::string> kRoles{"system", "developer", "user", "assistant", "tool", "function"};
+    if (std::find(kRoles.begin(), kRoles.end(), role) == kRoles.end())
+      refuse_field(where + ".role", "{}.role: expected system, developer, user, assistant or tool, found {}", where,
+                   quoted(role));
+    if (role == "developer") role = "system";  // templates know the older name
+    if (role != "assistant" && !message.contains("content"))
+      refuse_field(where + ".content", "{}.content: missing", where);
+    Json kept{{"role", role}, {"content", text_of_parts(message.value("content", Json()), where + ".content")}};
+    for (const char* name : {"name", "tool_call_id", "reasoning_content"})
+      if (message.contains(name) && message[name].is_string()) kept[name] = message[name];
+    if (message.contains("tool_calls") && !message["tool_calls"].is_null())
+      kept["tool_calls"] = calls_of_history(message["tool_calls"], where + ".tool_calls");
+    result.push_back(std::move(kept));
+  }
+  return result;
+}
+
+ChatPrompt read_chat_prompt(RequestFields& fields, const ServedModel& model, const ServeOptions& options) {
+  const Json* given = fields.list("messages", kMostMessages);
+  if (!given) refuse_field("messages", "messages: missing; expected a list of messages");
+  const Json messages = normalised_messages(*given);
+  ChatPrompt prompt;
+  ChatOptions chat;
+  chat.continue_final_message = fields.boolean("continue_final_message").value_or(false);
+  chat.add_generation_prompt = fields.boolean("add_generation_prompt").value_or(!chat.continue_final_message);
+  if (chat.continue_final_message && chat.add_generation_prompt)
+    refuse_field("continue_final_message", "continue_final_message: excludes add_generation_prompt");
+  if (const Json* tools = fields.list("tools", kMostTools); tools && !tools->empty()) prompt.tools = *tools;
+  const Json* choice = fields.any("tool_choice");
+  if (!prompt.tools.is_null() && !(choice && *choice == "none")) chat.tools = compact(prompt.tools);
+  if (const Json* documents = fields.list("documents", 1024)) chat.documents = compact(*documents);
+  if (const Json* variables = fields.object("chat_template_kwargs")) {
+    for (const char* own : {"messages", "tools", "documents", "add_generation_prompt", "continue_final_message",
+                            "chat_template", "tokenize", "bos_token", "eos_token"})
+      if (variables->contains(own))
+        refuse_field("chat_template_kwargs", "chat_template_kwargs: {} is set by the server", own);
+    chat.variables = compact(*variables);
+  }
+  if (const auto own = fields.text("chat_template")) {
+    if (!options.trust_request_chat_template)
+      refuse_field("chat_template",
+                   "chat_template: not taken from requests; the server allows it with "
+                   "--trust_request_chat_template");
+    chat.chat_template = *own;
+  } else if (!options.chat_template.empty()) {
+    chat.chat_template = options.chat_template;
+  } else if (!model.tokenizer->has_chat_template()) {
+    chat.chat_template = kChatMl;
+  }
+  prompt.text = model.tokenizer->apply_chat_template(compact(messages), chat);
+  const bool special = fields.boolean("add_special_tokens").value_or(false);
+  prompt.ids = model.tokenizer->encode(prompt.text, std::nullopt, {.add_special_tokens = special}).ids;
+  return prompt;
+}
+
+}  // namespace transom::serve

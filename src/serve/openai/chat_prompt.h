@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// The messages of a chat as tokens for the model, by its chat template.
+#pragma once
+
+#include "serve/api/request_json.h"
+#include "serve/models/served_model.h"
+#include "transom/generation.h"
+
+namespace transom::serve {
+
+struct ChatPrompt {
+  std::string text;
+  TokenIds ids;
+  Json tools;  // those of the request; null: none
+};
+
+// Reads messages, tools, documents, add_generation_prompt, continue_final_message, chat_template_kwargs. Refuses by 400
+// roles and parts that this server does not take.
+ChatPrompt read_chat_prompt(RequestFields& fields, const ServedModel& model, const ServeOptions& options);
+// Messages in the form that templates expect: text parts joined, arguments of calls as objects.
+Json normalised_messages(const Json& messages);
+
+}  // namespace transom::serve

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// POST /v1/embeddings.
+#include <openssl/evp.h>
+
+#include <bit>
+#include <cstring>
+
+#include "serve/encoders/run_encoders.h"
+#include "serve/openai/routes.h"
+
+namespace transom::serve {
+namespace {
+
+// Little-endian f32, as the official client asks for by default.
+std::string base64_of(const std::vector<float>& vector) {
+  static_assert(std::endian::native == std::endian::little);
+  std::string text((vector.size() * sizeof(float) + 2) / 3 * 4 + 1, '\0');
+  const int length = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
+                                     reinterpret_cast<const unsigned char*>(vector.data()),
+                                     static_cast<int>(vector.size() * sizeof(float)));
+  text.resize(static_cast<size_t>(length));
+  return text;
+}
+
+}  // namespace
+
+void embeddings(const std::shared_ptr<Call>& call) {
+  const Json body = call->body();
+  RequestFields fields(body);
+  const auto name = fields.text("model");
+  ServedModel& model = call->services().model(name ? &*name : nullptr, can_embed, "embeddings");
+  const bool base64 = fields.choice("encoding_format", {"float", "base64"}).value_or("float") == "base64";
+  const int64_t dimensions = fields.integer("dimensions", 1, 1 << 20).value_or(0);
+  const auto normalize = fields.boolean("normalize");
+  TooLong too_long;
+  if (const auto cut = fields.integer("truncate_prompt_tokens", -1, INT32_MAX)) {
+    too_long.what = TooLong::kTruncate;
+    if (*cut > 0) too_long.length = *cut;
+    if (*cut == 0) refuse_field("truncate_prompt_tokens", "truncate_prompt_tokens: expected -1 or a number above 0");
+  }
+  const bool special_tokens = fields.boolean("add_special_tokens").value_or(true);
+  fields.ignore({"user", "priority", "request_id", "embed_dtype", "additional_data"});
+  const Json* input = fields.any("input");
+  if (!input) refuse_field("input", "input: missing; expected a string or a list");
+  log_unknown_fields(fields.unknown(), "/v1/embeddings");
+  EncodedInputs inputs =
+      encode_inputs(*input, "input", model, call->services().options.max_client_batch_size, too_long, special_tokens);
+  const int64_t tokens = inputs.tokens;
+  const std::string shown = model.name;
+  compute_vectors(
+      call, model, std::move(inputs.encodings), normalize, [call, base64, dimensions, tokens, shown](Vectors vectors) {
+        Json data = Json::array();
+        for (size_t i = 0; i < vectors.size(); ++i) {
+          if (dimensions > static_cast<int64_t>(vectors[i].size()))
+            refuse_field("dimensions", "dimensions: expected at most {}, found {}", vectors[i].size(), dimensions);
+          cut_vector(vectors[i], dimensions);
+          data.push_back({{"object", "embedding"},
+                          {"index", i},
+                          {"embedding", base64 ? Json(base64_of(vectors[i])) : Json(vectors[i])}});
+        }
+        call->reply({{"object", "list"},
+                     {"data", std::move(data)},
+                     {"model", shown},
+                     {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}}});
+      });
+}
+
+}  // namespace transom::serve

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/openai/routes.h"
+
+namespace transom::serve {
+
+std::vector<Route> openai_routes() {
+  return {
+      {"GET", "/v1/models", list_models},
+      {"GET", "/v1/models/", show_model, ErrorForm::kOpenAi, Route::kPrefix},
+      {"POST", "/v1/embeddings", embeddings},
+      {"POST", "/embeddings", embeddings},
+      {"POST", "/v1/chat/completions", chat_completions},
+      {"POST", "/v1/completions", completions},
+  };
+}
+
+}  // namespace transom::serve

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/scoring/pair_scores.h"
+
+#include <cmath>
+#include <map>
+
+namespace transom::serve {
+namespace {
+
+double score_of_classes(const Json& classes, const std::vector<std::string>& labels, bool raw) {
+  std::map<std::string, double> by_label;
+  for (const Json& each : classes) by_label[each["label"].get<std::string>()] = each["score"].get<double>();
+  if (by_label.size() <= 1) {
+    const double logit = by_label.empty() ? 0 : by_label.begin()->second;
+    return raw ? logit : 1 / (1 + std::exp(-logit));
+  }
+  // The last class is the positive one.
+  std::vector<float> logits;
+  for (size_t i = 0; i < by_label.size(); ++i) {
+    const std::string label = i < labels.size() ? labels[i] : "LABEL_" + std::to_string(i);
+    logits.push_back(static_cast<float>(by_label[label]));
+  }
+  return raw ? logits.back() : softmax_of(logits).back();
+}
+
+}  // namespace
+
+bool can_score(const ServedModel& model) {
+  return model.embedder || (model.runner && model.runner->find("text-classification"));
+}
+
+double cosine(const std::vector<float>& a, const std::vector<float>& b) {
+  double product = 0, of_a = 0, of_b = 0;
+  for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
+    product += static_cast<double>(a[i]) * b[i];
+    of_a += static_cast<double>(a[i]) * a[i];
+    of_b += static_cast<double>(b[i]) * b[i];
+  }
+  return product / std::max(std::sqrt(of_a) * std::sqrt(of_b), 1e-12);
+}
+
+void compute_scores(const std::shared_ptr<Call>& call, ServedModel& model,
+                    const std::vector<std::pair<std::string, std::string>>& pairs, bool raw,
+                    std::function<void(std::vector<double>)> then) {
+  if (model.embedder) {
+    // Each text once.
+    std::map<std::string, size_t> place;
+    std::vector<Encoding> encodings;
+    const auto add = [&](const std::string& text) {
+      if (!place.emplace(text, encodings.size()).second) return;
+      EncodedInputs inputs = encode_inputs(Json(text), "text", model, 1, {TooLong::kTruncate});
+      encodings.push_back(std::move(inputs.encodings[0]));
+    };
+    std::vector<std::pair<size_t, size_t>> places;
+    for (const auto& [a, b] : pairs) {
+      add(a), add(b);
+      places.emplace_back(place[a], place[b]);
+    }
+    return compute_vectors(call, model, std::move(encodings), std::nullopt,
+                           [places = std::move(places), then = std::move(then)](Vectors vectors) {
+                             std::vector<double> scores;
+                             for (const auto& [a, b] : places) scores.push_back(cosine(vectors.at(a), vectors.at(b)));
+                             then(std::move(scores));
+                           });
+  }
+  std::vector<Json> inputs;
+  for (const auto& [a, b] : pairs) inputs.push_back({{"text", a}, {"text_pair", b}});
+  compute_task(call, model, "text-classification", inputs, {{"function_to_apply", "none"}, {"top_k", nullptr}},
+               [raw, labels = model.labels, then = std::move(then)](std::vector<Json> results) {
+                 std::vector<double> scores;
+                 for (const Json& result : results) scores.push_back(score_of_classes(result, labels, raw));
+                 then(std::move(scores));
+               });
+}
+
+}  // namespace transom::serve

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/scoring/routes.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "serve/openai/identifiers.h"
+#include "serve/scoring/pair_scores.h"
+
+namespace transom::serve {
+namespace {
+
+std::vector<size_t> falling(const std::vector<double>& scores) {
+  std::vector<size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return scores[a] > scores[b]; });
+  return order;
+}
+
+ServedModel& model_of(const std::shared_ptr<Call>& call, RequestFields& fields, const char* purpose) {
+  const auto name = fields.text("model");
+  return call->services().model(name ? &*name : nullptr, can_score, purpose);
+}
+
+std::vector<std::string> documents_of(const Json* list, const char* field, int64_t most) {
+  if (!list || list->empty()) refuse_field(field, "{}: missing; expected a list of texts", field);
+  if (static_cast<int64_t>(list->size()) > most)
+    refuse_field(field, "{}: expected at most {} items, found {}", field, most, list->size());
+  std::vector<std::string> texts;
+  for (const Json& item : *list) {
+    const Json text = item.is_object() ? item.value("text", Json()) : item;
+    if (!text.is_string())
+      refuse_field(field, "{}: expected texts or objects with a text, found {}", field, quoted(compact(item)));
+    texts.push_back(text.get<std::string>());
+  }
+  return texts;
+}
+
+Json usage_of(const Call& call) {
+  return {{"prompt_tokens", call.prompt_tokens}, {"total_tokens", call.prompt_tokens}};
+}
+
+// {"query", "texts", "raw_scores", "return_text"} -> [{"index", "score", "text"}]
+void rerank_as_tei(const std::shared_ptr<Call>& call, RequestFields& fields) {
+  ServedModel& model = model_of(call, fields, "ranking");
+  const auto query = fields.text("query");
+  if (!query) refuse_field("query", "query: missing; expected a string");
+  const auto texts = documents_of(fields.list("texts"), "texts", call->services().options.max_client_batch_size);
+  const bool raw = fields.boolean("raw_scores").value_or(false),
+             with_text = fields.boolean("return_text").value_or(false);
+  fields.ignore({"truncate", "truncation_direction"});
+  log_unknown_fields(fields.unknown(), "/rerank");
+  std::vector<std::pair<std::string, std::string>> pairs;
+  for (const std::string& text : texts) pairs.emplace_back(*query, text);
+  compute_scores(call, model, pairs, raw, [call, texts, with_text](const std::vector<double>& scores) {
+    Json list = Json::array();
+    for (const size_t i : falling(scores)) {
+      list.push_back({{"index", i}, {"score", scores[i]}});
+      if (with_text) list.back()["text"] = texts[i];
+    }
+    call->reply(list);
+  });
+}
+
+void rerank(const std::shared_ptr<Call>& call) {
+  const Json body = call->body();
+  RequestFields fields(body);
+  if (body.contains("texts")) return rerank_as_tei(call, fields);
+  ServedModel& model = model_of(call, fields, "ranking");
+  const auto query = fields.text("query");
+  if (!query) refuse_field("query", "query: missing; expected a string");
+  const auto texts =
+      documents_of(fields.list("documents"), "documents", call->services().options.max_client_batch_size);
+  const auto top = fields.integer("top_n", 0, INT32_MAX);
+  const bool with_text = fields.boolean("return_documents").value_or(true);
+  fields.ignore({"truncate_prompt_tokens", "max_tokens_per_doc", "max_chunks_per_doc", "user", "priority"});
+  log_unknown_fields(fields.unknown(), "/rerank");
+  std::vector<std::pair<std::string, std::string>> pairs;
+  for (const std::string& text : texts) pairs.emplace_back(*query, text);
+  compute_scores(
+      call, model, pairs, false, [call, texts, top, with_text, name = model.name](const std::vector<double>& scores) {
+        Json results = Json::array();
+        for (const size_t i : falling(scores)) {
+          if (top && *top > 0 && static_cast<int64_t>(results.size()) == *top) break;
+          Json item{{"index", i}};
+          if (with_text) item["document"] = {{"text", texts[i]}};
+          item["relevance_score"] = scores[i];
+          results.push_back(std::move(item));
+        }
+        call->reply(
+            {{"id", new_identifier("rerank-")}, {"model", name}, {"usage", usage_of(*call)}, {"results", results}});
+      });
+}
+
+// text_1 and text_2, 1:1, 1:N or N:N.
+void score(const std::shared_ptr<Call>& call) {
+  const Json body = call->body();
+  RequestFields fields(body);
+  ServedModel& model = model_of(call, fields, "scores");
+  const size_t most = static_cast<size_t>(call->services().options.max_client_batch_size);
+  auto first = fields.texts("text_1", most), second = fields.texts("text_2", most);
+  if (!first) first = fields.texts("queries", most);
+  if (!second) second = fields.texts("documents", most);
+  if (!first || first->empty()) refuse_field("text_1", "text_1: missing; expected a string or a list of strings");
+  if (!second || second->empty()) refuse_field("text_2", "text_2: missing; expected a string or a list of strings");
+  if (first->size() != 1 && first->size() != second->size())
+    refuse_field("text_2", "text_2: expected as many texts as text_1 ({}), found {}", first->size(), second->size());
+  fields.ignore({"truncate_prompt_tokens", "encoding_format", "user", "priority"});
+  log_unknown_fields(fields.unknown(), "/score");
+  std::vector<std::pair<std::string, std::string>> pairs;
+  for (size_t i = 0; i < second->size(); ++i) pairs.emplace_back((*first)[first->size() == 1 ? 0 : i], (*second)[i]);
+  compute_scores(call, model, pairs, false, [call, name = model.name](const std::vector<double>& scores) {
+    Json data = Json::array();
+    for (size_t i = 0; i < scores.size(); ++i)
+      data.push_back({{"index", i}, {"object", "score"}, {"score", scores[i]}});
+    call->reply({{"id", new_identifier("score-")},
+                 {"object", "list"},
+                 {"model", name},
+                 {"data", data},
+                 {"usage", usage_of(*call)}});
+  });
+}
+
+// {"inputs": {"source_sentence", "sentences"}} -> [cosine]
+void similarity(const std::shared_ptr<Call>& call) {
+  const Json body = call->body();
+  RequestFields fields(body);
+  ServedModel& model = model_of(call, fields, "similarity");
+  const Json* given = fields.object("inputs");
+  if (!given) refuse_field("inputs", "inputs: missing; expected an object");
+  RequestFields inputs(*given, "inputs");
+  const auto source = inputs.text("source_sentence");
+  const auto sentences = inputs.texts("sentences", static_cast<size_t>(call->services().options.max_client_batch_size));
+  if (!source || !sentences || sentences->empty())
+    refuse_field("inputs", "inputs: expected source_sentence and sentences");
+  fields.ignore({"parameters"});
+  std::vector<std::pair<std::string, std::string>> pairs;
+  for (const std::string& sentence : *sentences) pairs.emplace_back(*source, sentence);
+  compute_scores(call, model, pairs, false, [call](const std::vector<double>& scores) { call->reply(scores); });
+}
+
+// {"input"} -> data[{"index", "label", "probs", "num_classes"}]
+void classify(const std::shared_ptr<Call>& call) {
+  const Json body = call->body();
+  RequestFields fields(body);
+  const auto name = fields.text("model");
+  const auto usable = [](const ServedModel& model) {
+    return model.runner && model.runner->find("text-classification");
+  };
+  ServedModel& model = call->services().model(name ? &*name : nullptr, usable, "classes");
+  const auto texts = fields.texts("input", static_cast<size_t>(call->services().options.max_client_batch_size));
+  if (!texts || texts->empty()) refuse_field("input", "input: missing; expected a string or a list of strings");
+  fields.ignore({"truncate_prompt_tokens", "user", "priority", "activation"});
+  log_unknown_fields(fields.unknown(), "/classify");
+  compute_task(call, model, "text-classification", {texts->begin(), texts->end()}, {{"top_k", nullptr}},
+               [call, &model](const std::vector<Json>& results) {
+                 Json data = Json::array();
+                 for (size_t i = 0; i < results.size(); ++i) {
+                   Json probabilities = Json::array();
+                   for (const std::string& label : model.labels)
+                     for (const Json& each : results[i])
+                       if (each["label"] == label) probabilities.push_back(each["score"]);
+                   data.push_back({{"index", i},
+                                   {"label", results[i][0]["label"]},
+                                   {"probs", probabilities},
+                                   {"num_classes", results[i].size()}});
+                 }
+                 call->reply({{"id", new_identifier("classify-")},
+                              {"object", "list"},
+                              {"model", model.name},
+                              {"data", data},
+                              {"usage", usage_of(*call)}});
+               });
+}
+
+}  // namespace
+
+std::vector<Route> scoring_routes() {
+  return {{"POST", "/rerank", rerank},
+          {"POST", "/v1/rerank", rerank},
+          {"POST", "/v2/rerank", rerank},
+          {"POST", "/score", score},
+          {"POST", "/v1/score", score},
+          {"POST", "/classify", classify},
+          {"POST", "/similarity", similarity, ErrorForm::kTei}};
+}
+
+}  // namespace transom::serve

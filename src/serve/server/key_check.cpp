@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/server/key_check.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+
+#include "base/error.h"
+#include "serve/http/message.h"
+
+namespace transom::serve {
+
+KeyCheck::KeyCheck(const std::vector<std::string>& keys) {
+  for (const std::string& key : keys) {
+    if (key.empty()) fail(ErrorKind::kUsage, "--api_key: expected a key that is not empty");
+    digests_.push_back(digest_of(key));
+  }
+}
+
+KeyCheck::Digest KeyCheck::digest_of(std::string_view key) {
+  Digest digest{};
+  unsigned int size = 0;
+  if (EVP_Digest(key.data(), key.size(), digest.data(), &size, EVP_sha256(), nullptr) != 1)
+    fail(ErrorKind::kInternal, "SHA-256 is not available");
+  return digest;
+}
+
+bool KeyCheck::accepts(std::string_view key) const {
+  const Digest given = digest_of(key);
+  unsigned int found = 0;
+  for (const Digest& each : digests_) found |= CRYPTO_memcmp(each.data(), given.data(), given.size()) == 0 ? 1u : 0u;
+  return found != 0;
+}
+
+bool KeyCheck::accepts_header(const std::string* authorization) const {
+  std::string_view text = authorization ? std::string_view(*authorization) : std::string_view();
+  const bool bearer = text.size() > 7 && lower_case(text.substr(0, 7)) == "bearer ";
+  const bool known = accepts(bearer ? trimmed(text.substr(7)) : text);
+  return bearer && known;
+}
+
+}  // namespace transom::serve

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace transom::serve {
+
+// The keys that a server takes, kept as digests. A comparison looks at every byte of every one, whatever is given, so
+// that its time says nothing about them.
+class KeyCheck {
+ public:
+  explicit KeyCheck(const std::vector<std::string>& keys);
+  bool required() const { return !digests_.empty(); }
+  bool accepts(std::string_view key) const;
+  // Of "Bearer KEY".
+  bool accepts_header(const std::string* authorization) const;
+
+ private:
+  using Digest = std::array<unsigned char, 32>;
+  static Digest digest_of(std::string_view key);
+  std::vector<Digest> digests_;
+};
+
+}  // namespace transom::serve

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/server/router.h"
+
+#include "serve/inference/routes.h"
+#include "serve/openai/routes.h"
+#include "serve/operations/routes.h"
+#include "serve/scoring/routes.h"
+#include "serve/tei/routes.h"
+#include "serve/tgi/routes.h"
+
+namespace transom::serve {
+namespace {
+
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host == "[::1]" || host.starts_with("127.");
+}
+
+}  // namespace
+
+Router::Router(Services& services)
+    : services_(services), keys_(services.options.api_keys), loopback_(is_loopback(services.options.http.host)) {
+  for (const auto& list :
+       {operations_routes(), openai_routes(), scoring_routes(), tei_routes(), tgi_routes(), inference_routes()})
+    routes_.insert(routes_.end(), list.begin(), list.end());
+}
+
+const Route* Router::find(const HttpRequest& head, std::string* allowed) const {
+  const Route* found = nullptr;
+  for (const Route& route : routes_) {
+    const bool matches = (route.flags & Route::kPrefix) != 0
+                             ? head.path.starts_with(route.path) && head.path.size() > route.path.size()
+                             : head.path == route.path;
+    if (!matches) continue;
+    if (head.method == route.method && !found) found = &route;
+    if (allowed && allowed->find(route.method) == allowed->npos)
+      *allowed += (allowed->empty() ? "" : ", ") + std::string(route.method);
+  }
+  return found;
+}
+
+// A page of another site could otherwise reach a server that listens for this machine alone, under a name of its own
+// that it lets point here (DNS rebinding).
+bool Router::is_own_host(const HttpRequest& head) const {
+  if (!loopback_ || keys_.required()) return true;
+  const std::string* host = head.header("host");
+  if (!host) return true;
+  std::string name = *host;
+  if (const size_t colon = name.rfind(':'); colon != name.npos && name.find(']', colon) == name.npos)
+    name.resize(colon);
+  return is_loopback(lower_case(name)) || name == services_.options.http.host;
+}
+
+Headers Router::cors_headers() const {
+  if (services_.options.cors_allow_origin.empty()) return {};
+  return {{"Access-Control-Allow-Origin", services_.options.cors_allow_origin}, {"Vary", "Origin"}};
+}
+
+HttpResponse Router::refusal(int status, const std::string& reason) {
+  return error_response(ApiError(status, reason), ErrorForm::kOpenAi);
+}
+
+std::optional<HttpResponse> Router::admit(const HttpRequest& head, uint64_t& body_limit) {
+  if (!is_own_host(head)) return refusal(403, "the Host header names another host than this server");
+  if (head.method == "OPTIONS" && !services_.options.cors_allow_origin.empty()) {
+    HttpResponse response{.status = 204, .content_type = "", .headers = cors_headers()};
+    response.headers.emplace_back("Access-Control-Allow-Methods", "GET, POST, OPTIONS");
+    response.headers.emplace_back("Access-Control-Allow-Headers", "Authorization, Content-Type");
+    return response;
+  }
+  std::string allowed;
+  const Route* route = find(head, &allowed);
+  const auto refuse = [&](const ApiError& error, ErrorForm form) {
+    services_.metrics
+        .counter("http_requests_total", "Requests by handler, method and status.",
+                 {{"handler", route ? route->path : "none"},
+                  {"method", route ? route->method : "other"},
+                  {"status", std::to_string(error.status())}})
+        .add();
+    HttpResponse response = error_response(error, form);
+    for (const auto& header : cors_headers()) response.headers.push_back(header);
+    return response;
+  };
+  // Without a key nothing is told, not even which paths there are.
+  const bool open = route && (route->flags & Route::kOpen) != 0;
+  if (keys_.required() && !open && !keys_.accepts_header(head.header("authorization")))
+    return refuse(
+        ApiError(401, "a valid API key is missing: send the header Authorization: Bearer KEY", "", "invalid_api_key"),
+        route ? route->form : ErrorForm::kOpenAi);
+  if (!route) {
+    if (allowed.empty())
+      return refuse(ApiError(404, fmt::format("there is no path {}", quoted(head.path))), ErrorForm::kOpenAi);
+    HttpResponse response = refuse(ApiError(405, fmt::format("this path takes {}", allowed)), ErrorForm::kOpenAi);
+    response.headers.emplace_back("Allow", allowed);
+    return response;
+  }
+  if ((route->flags & Route::kAtOnce) == 0) {
+    const Readiness readiness = services_.readiness;
+    if (readiness == Readiness::kLoading) return refuse(ApiError(503, "the server is loading its models"), route->form);
+    if (readiness == Readiness::kDraining) {
+      HttpResponse response = refuse(ApiError(503, "the server is ending"), route->form);
+      response.close = true;
+      return response;
+    }
+    // The place is counted before anything is parsed.
+    if (services_.in_flight >= services_.options.max_concurrent_requests)
+      return refuse(ApiError(429, fmt::format("{} requests are in work, at most {} may be; try again later",
+                                              services_.in_flight.load(), services_.options.max_concurrent_requests)),
+                    route->form);
+  }
+  body_limit = (route->flags & Route::kMedia) != 0 ? services_.options.media_body_limit : services_.options.body_limit;
+  return std::nullopt;
+}
+
+void Router::handle(std::shared_ptr<HttpRequest> request, std::shared_ptr<Responder> responder) {
+  const Route* route = find(*request, nullptr);
+  if (!route) return responder->respond(refusal(404, "there is no such path"));
+  const auto call =
+      std::make_shared<Call>(services_, std::move(request), std::move(responder), route->form, route->path);
+  call->answer_headers = cors_headers();
+  const Handler handler = route->handler;
+  if ((route->flags & Route::kAtOnce) != 0) call->guard([&] { handler(call); });
+  else call->post([call, handler] { handler(call); });
+}
+
+}  // namespace transom::serve

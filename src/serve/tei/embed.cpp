@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// /embed, /embed_all, /predict and /info of text-embeddings-inference.
+#include "serve/encoders/run_encoders.h"
+#include "serve/tei/routes.h"
+
+namespace transom::serve {
+namespace {
+
+struct TeiInputs {
+  ServedModel* model = nullptr;
+  EncodedInputs encoded;
+};
+
+TeiInputs read_inputs(const std::shared_ptr<Call>& call, RequestFields& fields) {
+  TeiInputs inputs;
+  const auto name = fields.text("model");
+  inputs.model = &call->services().model(name ? &*name : nullptr, can_embed, "embeddings");
+  const Json* given = fields.any("inputs");
+  if (!given) refuse_field("inputs", "inputs: missing; expected a string or a list");
+  TooLong too_long;
+  if (fields.boolean("truncate").value_or(false)) too_long.what = TooLong::kTruncate;
+  if (fields.choice("truncation_direction", {"Right", "Left", "right", "left"}).value_or("Right")[0] != 'R')
+    too_long.side = Side::kLeft;
+  fields.ignore({"prompt_name"});
+  inputs.encoded =
+      encode_inputs(*given, "inputs", *inputs.model, call->services().options.max_client_batch_size, too_long);
+  return inputs;
+}
+
+// {"score", "label"} by falling score.
+Json classes_as_tei(const Json& classes) {
+  Json list = Json::array();
+  for (const Json& each : classes) list.push_back({{"score", each["score"]}, {"label", each["label"]}});
+  return list;
+}
+
+}  // namespace
+
+void tei_embed(const std::shared_ptr<Call>& call) {
+  const Json body = call->body();
+  RequestFields fields(body);
+  TeiInputs inputs = read_inputs(call, fields);
+  const bool normalize = fields.boolean("normalize").value_or(true);
+  const int64_t dimensions = fields.integer("dimensions", 1, 1 << 20).value_or(0);
+  log_unknown_fields(fields.unknown(), "/embed");
+  call->answer_headers.emplace_back("x-compute-tokens", std::to_string(inputs.encoded.tokens));
+  compute_vectors(call, *inputs.model, std::move(inputs.encoded.encodings), normalize,
+                  [call, dimensions](Vectors vectors) {
+                    for (std::vector<float>& vector : vectors) cut_vector(vector, dimensions);
+                    call->answer_headers.emplace_back("x-total-time", fmt::format("{:.0f}", call->milliseconds()));
+                    call->reply(vectors);
+                  });
+}
+
+// The hidden states of each token.
+void tei_embed_all(const std::shared_ptr<Call>& call) {
+  const Json body = call->body();
+  RequestFields fields(body);
+  TeiInputs inputs = read_inputs(call, fields);
+  log_unknown_fields(fields.unknown(), "/embed_all");
+  const TextModel& model = *inputs.model->embedder->model;
+  call->model = inputs.model->name;
+  const auto rows = model.rows(
+      inputs.encoded.encodings.size(), [&](size_t i) { return std::vector<Encoding>{inputs.encoded.encodings[i]}; },
+      {"last_hidden_state"}, TextModel::Unit::kToken, 1);
+  Json lists = Json::array();
+  for (const auto& row : rows) {
+    const std::vector<float>& values = row[0].outputs[0];
+    const auto width = static_cast<ptrdiff_t>(values.size() / std::max<size_t>(1, row[0].encoding.size()));
+    Json tokens = Json::array();
+    for (auto token = values.begin(); token != values.end(); token += width)
+      tokens.push_back(std::vector<float>(token, token + width));
+    lists.push_back(std::move(tokens));
+  }
+  call->reply(lists);
+}
+
+// inputs: a text, a pair [a, b], or a batch [[a], [a, b], ...].
+void tei_predict(const std::shared_ptr<Call>& call) {
+  const Json body = call->body();
+  RequestFields fields(body);
+  const auto name = fields.text("model");
+  const auto usable = [](const ServedModel& model) {
+    return model.runner && model.runner->find("text-classification");
+  };
+  ServedModel& model = call->services().model(name ? &*name : nullptr, usable, "classes");
+  const Json* given = fields.any("inputs");
+  if (!given) refuse_field("inputs", "inputs: missing; expected a text, a pair or a list of them");
+  const bool raw = fields.boolean("raw_scores").value_or(false);
+  fields.ignore({"truncate", "truncation_direction", "prompt_name"});
+  log_unknown_fields(fields.unknown(), "/predict");
+  const bool batch = given->is_array() && !given->empty() && (*given)[0].is_array();
+  const auto one = [](const Json& item) -> Json {
+    if (item.is_string()) return item;
+    if (item.is_array() && item.size() == 1 && item[0].is_string()) return item[0];
+    if (item.is_array() && item.size() == 2 && item[0].is_string() && item[1].is_string())
+      return {{"text", item[0]}, {"text_pair", item[1]}};
+    refuse_field("inputs", "inputs: expected a text or a pair of texts, found {}", quoted(compact(item)));
+  };
+  std::vector<Json> inputs;
+  if (batch)
+    for (const Json& item : *given) inputs.push_back(one(item));
+  else inputs.push_back(one(*given));
+  if (static_cast<int64_t>(inputs.size()) > call->services().options.max_client_batch_size)
+    refuse_field("inputs", "inputs: expected at most {} inputs", call->services().options.max_client_batch_size);
+  Json parameters{{"top_k", nullptr}};
+  if (raw) parameters["function_to_apply"] = "none";
+  compute_task(call, model, "text-classification", inputs, parameters, [call, batch](const std::vector<Json>& results) {
+    if (!batch) return call->reply(classes_as_tei(results[0]));
+    Json lists = Json::array();
+    for (const Json& result : results) lists.push_back(classes_as_tei(result));
+    call->reply(lists);
+  });
+}
+
+void tei_info(const std::shared_ptr<Call>& call) {
+  const Services& services = call->services();
+  if (services.models.empty()) throw ApiError(503, "the server is loading its models");
+  const ServedModel& model = *services.models[0];
+  const ServeOptions& options = services.options;
+  const Json type = model.embedder ? Json{{"embedding", {{"pooling", "auto"}}}}
+                    : model.runner ? Json{{"classifier", {{"id2label", model.labels}}}}
+                                   : Json{{"generation", Json::object()}};
+  call->reply({{"model_id", model.name},
+               {"model_sha", nullptr},
+               {"model_dtype", model.dtype},
+               {"served_model_name", model.name},
+               {"model_type", type},
+               {"model_pipeline_tag", model.task},
+               {"max_concurrent_requests", options.max_concurrent_requests},
+               {"max_input_length", model.max_length ? Json(*model.max_length) : Json()},
+               {"max_batch_tokens", options.max_batch_tokens},
+               {"max_batch_requests", options.max_batch_requests},
+               {"max_client_batch_size", options.max_client_batch_size},
+               {"auto_truncate", false},
+               {"tokenization_workers", options.request_threads},
+               {"version", options.version}});
+}
+
+std::vector<Route> tei_routes() {
+  return {{"POST", "/embed", tei_embed, ErrorForm::kTei},
+          {"POST", "/embed_all", tei_embed_all, ErrorForm::kTei},
+          {"POST", "/predict", tei_predict, ErrorForm::kTei},
+          {"POST", "/tokenize", tokenize},
+          {"POST", "/detokenize", detokenize},
+          {"POST", "/decode", detokenize, ErrorForm::kTei},
+          {"GET", "/info", tei_info, ErrorForm::kTei}};
+}
+
+}  // namespace transom::serve

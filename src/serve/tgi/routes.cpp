@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/tgi/routes.h"
+
+#include <algorithm>
+
+#include "serve/generation/generation_request.h"
+#include "serve/inference/routes.h"
+
+namespace transom::serve {
+namespace {
+
+struct TgiSettings {
+  bool stream = false, details = false, as_list = false, full_text = false, prefill = false;
+  std::string prompt;
+  TokenIds ids;
+  uint64_t seed = 0;
+  bool sampled = false;
+};
+
+class TgiSink : public GenerationSink {
+ public:
+  TgiSink(std::shared_ptr<Call> call, ServedModel& model, TgiSettings settings)
+      : call_(std::move(call)),
+        model_(model),
+        settings_(std::move(settings)),
+        special_(model.tokenizer->all_special_ids()) {}
+
+  void on_event(int64_t /*choice*/, EngineEvent& event) override {
+    for (const TokenLogprobs& each : event.prompt) prefill_.push_back(token_of(each.token, each.logprob, false));
+    text_ += event.text;
+    if (event.finish) {
+      finish_ = *event.finish == FinishReason::kLength ? "length" : event.stop ? "stop_sequence" : "eos_token";
+      if (event.stop) text_ += *event.stop;  // here the stop text is a part of the answer
+    }
+    std::string rest = event.text;
+    for (size_t i = 0; i < event.tokens.size(); ++i) {
+      const float logprob = i < event.logprobs.size() ? event.logprobs[i].logprob : 0;
+      Json token = token_of(event.tokens[i], logprob, true);
+      if (settings_.details || settings_.stream) tokens_.push_back(token);
+      if (!settings_.stream) continue;
+      const bool last = event.finish && i + 1 == event.tokens.size();
+      write(std::move(token), last);
+    }
+    // The end came without a token of its own.
+    if (settings_.stream && event.finish && event.tokens.empty())
+      write(tokens_.empty() ? Json() : tokens_.back(), true);
+    count_ += static_cast<int64_t>(event.tokens.size());
+  }
+
+  void on_wait() override {
+    if (settings_.stream && !call_->streams()) call_->begin_stream();
+  }
+
+  void on_done() override {
+    if (settings_.stream) {
+      if (!call_->streams()) call_->begin_stream();
+      return call_->finish_stream();
+    }
+    Json answer{{"generated_text", whole_text()}};
+    if (settings_.details) answer["details"] = details();
+    call_->reply(settings_.as_list ? Json::array({answer}) : answer);
+  }
+
+ private:
+  std::string whole_text() const { return settings_.full_text ? settings_.prompt + text_ : text_; }
+
+  Json token_of(int64_t id, float logprob, bool with_special) const {
+    Json token{{"id", id}, {"text", token_text(*model_.tokenizer, id)}, {"logprob", logprob}};
+    if (with_special) token["special"] = std::binary_search(special_.begin(), special_.end(), id);
+    return token;
+  }
+
+  Json details() const {
+    return {{"finish_reason", finish_},
+            {"generated_tokens", count_},
+            {"seed", settings_.sampled ? Json(settings_.seed) : Json()},
+            {"prefill", prefill_},
+            {"tokens", tokens_}};
+  }
+
+  void write(Json token, bool last) {
+    if (!call_->streams()) call_->begin_stream();
+    ++index_;
+    Json details;
+    if (last)
+      details = {{"finish_reason", finish_},
+                 {"generated_tokens", index_},
+                 {"seed", settings_.sampled ? Json(settings_.seed) : Json()},
+                 {"input_length", settings_.ids.size()}};
+    call_->event({{"index", index_},
+                  {"token", std::move(token)},
+                  {"generated_text", last ? Json(whole_text()) : Json()},
+                  {"details", details}});
+  }
+
+  std::shared_ptr<Call> call_;
+  ServedModel& model_;
+  TgiSettings settings_;
+  std::vector<int64_t> special_;
+  std::string text_, finish_;
+  Json prefill_ = Json::array(), tokens_ = Json::array();
+  int64_t count_ = 0, index_ = 0;
+};
+
+void generate_with(const std::shared_ptr<Call>& call, ServedModel& model, bool as_list, std::optional<bool> stream) {
+  const Json body = call->body();
+  RequestFields fields(body);
+  const auto text = fields.text("inputs");
+  if (!text) refuse_field("inputs", "inputs: missing; expected a string");
+  const Json* given = fields.object("parameters");
+  const Json none = Json::object();
+  RequestFields parameters(given ? *given : none, "parameters");
+  SamplingFields sampling = default_sampling(model, call->services().options);
+  GenerationConfig& config = sampling.request.config;
+  TgiSettings settings{.as_list = as_list, .prompt = *text};
+  settings.stream = stream.value_or(fields.boolean("stream").value_or(false));
+  if (stream) fields.ignore({"stream"});
+  settings.details = parameters.boolean("details").value_or(false);
+  settings.full_text = parameters.boolean("return_full_text").value_or(false);
+  sampling.max_tokens = parameters.integer("max_new_tokens", 1, INT32_MAX).value_or(100);
+  bool samples = parameters.boolean("do_sample").value_or(false);
+  for (const char* name : {"temperature", "top_k", "top_p", "typical_p"})
+    if (parameters.any(name)) samples = true;
+  config.do_sample = samples;
+  if (const auto value = parameters.number("temperature", 0, 100)) config.temperature = *value;
+  if (config.temperature < 1e-5) config.do_sample = false, config.temperature = 1;
+  if (const auto value = parameters.integer("top_k", 0, INT32_MAX)) config.top_k = *value;
+  if (const auto value = parameters.number("top_p", 1e-6, 1)) config.top_p = *value;
+  if (const auto value = parameters.number("typical_p", 1e-6, 1)) config.typical_p = *value;
+  if (const auto value = parameters.number("repetition_penalty", 1e-3, 100)) config.repetition_penalty = *value;
+  if (const auto value = parameters.number("frequency_penalty", -2, 2)) sampling.request.frequency_penalty = *value;
+  if (const auto value = parameters.integer("seed", 0, INT64_MAX)) config.seed = static_cast<uint64_t>(*value);
+  settings.seed = config.seed, settings.sampled = config.do_sample;
+  for (const char* name : {"stop", "stop_sequences"})
+    if (const auto stops = parameters.texts(name, 16, 256))
+      for (const std::string& stop : *stops)
+        if (!stop.empty()) config.stop_strings.push_back(stop);
+  const auto cut = parameters.integer("truncate", 1, INT32_MAX);
+  const bool prefill = parameters.boolean("decoder_input_details").value_or(false);
+  if (parameters.integer("best_of", 1, 16).value_or(1) > 1)
+    refuse_field("parameters.best_of", "parameters.best_of: more than 1 is not supported by this server");
+  parameters.unsupported("watermark", false);
+  parameters.unsupported("grammar");
+  parameters.ignore({"adapter_id", "top_n_tokens", "use_cache"});
+  fields.ignore({"options", "model"});
+  log_unknown_fields(parameters.unknown(), "/generate parameters");
+  sampling.request.logprobs = 0;
+  if (prefill) sampling.request.prompt_logprobs = 0;
+  TokenIds ids = model.tokenizer->encode(*text).ids;
+  if (cut && static_cast<int64_t>(ids.size()) > *cut) ids.erase(ids.begin(), ids.end() - static_cast<ptrdiff_t>(*cut));
+  settings.ids = ids;
+  std::vector<EngineRequest> requests{request_for(sampling, std::move(ids), model, 100)};
+  start_generation(call, model, std::move(requests), std::make_shared<TgiSink>(call, model, std::move(settings)));
+}
+
+ServedModel& any_generator(const std::shared_ptr<Call>& call) {
+  return call->services().model(nullptr, can_generate, "text generation");
+}
+
+void generate(const std::shared_ptr<Call>& call) { generate_with(call, any_generator(call), false, false); }
+void generate_stream(const std::shared_ptr<Call>& call) { generate_with(call, any_generator(call), false, true); }
+
+// Of a server without a model that writes, Hugging Face's inference form.
+void root(const std::shared_ptr<Call>& call) {
+  for (const auto& model : call->services().models)
+    if (model->generator) return generate_with(call, *model, true, std::nullopt);
+  infer_with(call, call->services().model(
+                       nullptr, [](const ServedModel&) { return true; }, "task"));
+}
+
+}  // namespace
+
+void tgi_generate_with(const std::shared_ptr<Call>& call, ServedModel& model, bool as_list) {
+  generate_with(call, model, as_list, std::nullopt);
+}
+
+std::vector<Route> tgi_routes() {
+  return {{"POST", "/generate", generate, ErrorForm::kTei},
+          {"POST", "/generate_stream", generate_stream, ErrorForm::kTei},
+          {"POST", "/", root, ErrorForm::kTei, Route::kMedia}};
+}
+
+}  // namespace transom::serve

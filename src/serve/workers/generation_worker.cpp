@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/workers/generation_worker.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "serve/api/api_error.h"
+#include "serve/models/served_model.h"
+
+namespace transom::serve {
+
+GenerationWorker::GenerationWorker(GenerationModel model, const ServeOptions& options)
+    : model_(std::move(model)), adapters_(options.adapters), max_waiting_(options.max_waiting) {
+  EngineOptions engine{.tokenizer = &model_.tokenizer};
+  engine.cache_bytes = options.cache_bytes;
+  engine.max_batched_tokens = options.max_batched_tokens;
+  engine.max_sequences = options.max_sequences;
+  engine.max_waiting = options.max_waiting;
+  engine.max_model_length = options.max_model_length;
+  engine.adapters = options.adapters;
+  engine_ = std::make_unique<Engine>(*model_.model, engine);
+  computing_ = std::thread([this] { compute(); });
+  handing_out_ = std::thread([this] { hand_out(); });
+}
+
+GenerationWorker::~GenerationWorker() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  work_.notify_all();
+  news_.notify_all();
+  computing_.join();
+  handing_out_.join();
+  fail_all(std::make_exception_ptr(ApiError(503, "the server is ending")));
+}
+
+uint64_t GenerationWorker::submit(EngineRequest request, std::shared_ptr<GenerationListener> listener) {
+  const int64_t sequences = std::max<int64_t>(1, request.config.num_return_sequences);
+  const int64_t waiting = engine_->statistics().waiting;
+  if (waiting >= max_waiting_)
+    throw ApiError(
+        429, fmt::format("{} requests wait for this model, at most {} may; try again later", waiting, max_waiting_));
+  uint64_t number = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    number = engine_->add(std::move(request));
+    listeners_[number] = {std::move(listener), sequences};
+    submitted_ = true;
+  }
+  work_.notify_one();
+  return number;
+}
+
+void GenerationWorker::cancel(uint64_t request) {
+  engine_->cancel(request);
+  {
+    const std::lock_guard lock(mutex_);
+    submitted_ = true;
+  }
+  work_.notify_one();
+}
+
+bool GenerationWorker::stalled(std::chrono::seconds time) const {
+  const EngineStatistics now = engine_->statistics();
+  const std::lock_guard lock(mutex_);
+  return (now.running > 0 || now.waiting > 0) && Clock::now() - last_step_ > time;
+}
+
+void GenerationWorker::compute() {
+  const NoGradient inference;
+  while (true) {
+    bool worked = false;
+    std::exception_ptr error;
+    try {
+      worked = engine_->step();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    std::vector<EngineEvent> events = engine_->take();
+    if (error) {
+      try {
+        std::rethrow_exception(error);
+      } catch (const std::exception& failure) {
+        log(LogLevel::kWarning, fmt::format("generation failed: {}", failure.what()));
+      }
+      fail_all(error);
+    }
+    std::unique_lock lock(mutex_);
+    last_step_ = Clock::now();
+    if (!events.empty()) {
+      for (EngineEvent& event : events) events_.push_back(std::move(event));
+      news_.notify_one();
+    }
+    if (stopping_) return;
+    if (worked && !error) continue;
+    work_.wait_for(lock, std::chrono::milliseconds(error ? 100 : 1000), [this] { return stopping_ || submitted_; });
+    submitted_ = false;
+    last_step_ = Clock::now();
+    if (stopping_) return;
+  }
+}
+
+void GenerationWorker::hand_out() {
+  Clock::time_point last_tick = Clock::now();
+  while (true) {
+    std::vector<std::pair<std::shared_ptr<GenerationListener>, EngineEvent>> news;
+    std::vector<std::shared_ptr<GenerationListener>> all;
+    {
+      std::unique_lock lock(mutex_);
+      news_.wait_for(lock, std::chrono::seconds(1), [this] { return stopping_ || !events_.empty(); });
+      if (stopping_) return;
+      for (EngineEvent& event : events_) {
+        const auto found = listeners_.find(event.request);
+        if (found == listeners_.end()) continue;
+        const auto listener = found->second.first;
+        if (event.finish && --found->second.second == 0) listeners_.erase(found);
+        news.emplace_back(listener, std::move(event));
+      }
+      events_.clear();
+      if (Clock::now() - last_tick >= std::chrono::seconds(1)) {
+        last_tick = Clock::now();
+        for (const auto& [number, each] : listeners_) all.push_back(each.first);
+      }
+    }
+    for (auto& [listener, event] : news) listener->on_event(std::move(event));
+    for (const auto& listener : all) listener->on_tick(last_tick);
+  }
+}
+
+void GenerationWorker::fail_all(const std::exception_ptr& error) {
+  std::map<uint64_t, std::pair<std::shared_ptr<GenerationListener>, int64_t>> listeners;
+  {
+    const std::lock_guard lock(mutex_);
+    listeners.swap(listeners_);
+  }
+  for (const auto& [number, each] : listeners) {
+    engine_->cancel(number);
+    each.first->on_failure(error);
+  }
+}
+
+void load_generator(ServedModel& served, const std::string& directory, const ServeOptions& options) {
+  LoadOptions load = options.load;
+  load.task = "text-generation";
+  served.generator = std::make_unique<GenerationWorker>(GenerationModel::load(directory, load), options);
+  served.tokenizer = served.generator->tokenizer();
+  served.max_length = served.generator->max_model_length();
+  if (!served.tokenizer->has_chat_template() && options.chat_template.empty())
+    log(LogLevel::kWarning, fmt::format("{}: no chat template; chats are written as ChatML", served.name));
+  if (options.generation_config != "none" && !served.generator->model().given.empty())
+    log(LogLevel::kInfo, fmt::format("{}: generation_config.json gives the defaults of requests (--generation_config "
+                                     "none turns it off)",
+                                     served.name));
+}
+
+}  // namespace transom::serve

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// The generation engine of a model on a thread of its own, and a second thread that hands out what it has written.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "pipelines/generation_model.h"
+#include "serve/api/options.h"
+#include "serve/http/message.h"
+#include "transom/engine.h"
+
+namespace transom::serve {
+
+struct ServedModel;
+
+// Receives the news of one request of the engine, in order, on the thread that hands out.
+class GenerationListener {
+ public:
+  virtual ~GenerationListener() = default;
+  virtual void on_event(EngineEvent event) = 0;
+  // The engine itself failed; no events follow.
+  virtual void on_failure(const std::exception_ptr& error) = 0;
+  // About once a second.
+  virtual void on_tick(Clock::time_point /*now*/) {}
+};
+
+class GenerationWorker {
+ public:
+  GenerationWorker(GenerationModel model, const ServeOptions& options);
+  // Ends what runs with a failure.
+  ~GenerationWorker();
+
+  // Any thread. Throws what Engine::add throws, and 429 if too many wait.
+  uint64_t submit(EngineRequest request, std::shared_ptr<GenerationListener> listener);
+  void cancel(uint64_t request);
+  EngineStatistics statistics() const { return engine_->statistics(); }
+  int64_t max_model_length() const { return engine_->max_model_length(); }
+  // Whether work waits and no step has ended for so long.
+  bool stalled(std::chrono::seconds time) const;
+
+  const Tokenizer& tokenizer() const { return model_.tokenizer; }
+  const GenerationModel& model() const { return model_; }
+  const std::vector<std::pair<std::string, std::string>>& adapters() const { return adapters_; }
+
+ private:
+  void compute();
+  void hand_out();
+  void fail_all(const std::exception_ptr& error);
+
+  GenerationModel model_;
+  std::vector<std::pair<std::string, std::string>> adapters_;
+  int64_t max_waiting_;
+  std::unique_ptr<Engine> engine_;
+  mutable std::mutex mutex_;  // of all below; never held while the engine computes
+  std::condition_variable work_, news_;
+  std::map<uint64_t, std::pair<std::shared_ptr<GenerationListener>, int64_t>> listeners_;  // and sequences left
+  std::deque<EngineEvent> events_;
+  bool stopping_ = false, submitted_ = false;
+  Clock::time_point last_step_ = Clock::now();
+  std::thread computing_, handing_out_;
+};
+
+// The engine and tokenizer of a text-generation model.
+void load_generator(ServedModel& served, const std::string& directory, const ServeOptions& options);
+
+}  // namespace transom::serve

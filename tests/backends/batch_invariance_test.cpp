@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows whose bits do not depend on the other rows: products with the attribute batch_invariant, and attention to blocks.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "backends/harness.h"
+
+namespace transom::backend_test {
+namespace {
+
+Tensor rows(const Tensor& x, int64_t begin, int64_t end) {
+  const int64_t width = x.count() / x.shape[0];
+  Tensor part{x.dtype, x.shape, {x.values.begin() + begin * width, x.values.begin() + end * width}};
+  part.shape[0] = end - begin;
+  return part;
+}
+
+struct Sizes {
+  int64_t n, k;
+};
+constexpr Sizes kSizes[] = {{1, 1}, {5, 3}, {64, 33}, {131, 70}, {530, 128}, {40, 2500}};
+
+Tensor product(const Tensor& x, const Tensor& w, const Tensor* b, bool frozen) {
+  Graph graph;
+  std::vector<int> inputs{graph.input(x), graph.input(w, frozen)};
+  std::vector<Tensor> values{x, w};
+  if (b) inputs.push_back(graph.input(*b)), values.push_back(*b);
+  graph.output(graph.node("linear", inputs, x.dtype, {x.shape[0], w.shape[0]}, {{"batch_invariant", 1}}));
+  Program program(Plugin::cpu(), graph);
+  std::vector<Tensor> results = program.run(values);
+  EXPECT_EQ(program.error, "");
+  return results.at(0);
+}
+
+TEST(BatchInvariance, LinearGivesARowTheSameBitsInAnyBatch) {
+  for (const transom_dtype dtype : {TRANSOM_FLOAT32, TRANSOM_BFLOAT16, TRANSOM_FLOAT16})
+    for (const auto [n, k] : kSizes) {
+      const Tensor x = numbers(dtype, {203, k}, -1, 1, 1), w = numbers(dtype, {n, k}, -1, 1, 2),
+                   b = numbers(dtype, {n}, -1, 1, 3);
+      const Tensor all = product(x, w, &b, false);
+      for (int64_t i = 0; i < 203; i += 41)
+        for (int64_t j = 0; j < n; ++j) {
+          double sum = b.values[static_cast<size_t>(j)];
+          for (int64_t l = 0; l < k; ++l)
+            sum += x.values[static_cast<size_t>(i * k + l)] * w.values[static_cast<size_t>(j * k + l)];
+          EXPECT_NEAR(all.values[static_cast<size_t>(i * n + j)], sum,
+                      8 * tolerance(dtype) * (1 + std::sqrt(static_cast<double>(k))));
+        }
+      for (const auto [begin, end] : {std::pair<int64_t, int64_t>{0, 1}, {7, 8}, {3, 5}, {10, 13}, {20, 24}, {1, 6},
+                                      {90, 97}, {100, 109}, {50, 150}, {202, 203}})
+        for (const bool frozen : {false, true})
+          EXPECT_EQ(product(rows(x, begin, end), w, &b, frozen).values, rows(all, begin, end).values)
+              << dtype << " " << n << " " << k << " rows " << begin << " to " << end;
+    }
+}
+
+TEST(BatchInvariance, DotGeneralReadsAWeightEitherWayRound) {
+  const int64_t n = 70, k = 45;
+  const Tensor x = numbers(TRANSOM_FLOAT32, {19, k}, -1, 1, 1), w = numbers(TRANSOM_FLOAT32, {k, n}, -1, 1, 2);
+  Tensor turned{TRANSOM_FLOAT32, {n, k}, std::vector<double>(static_cast<size_t>(n * k))};
+  for (int64_t i = 0; i < k; ++i)
+    for (int64_t j = 0; j < n; ++j)
+      turned.values[static_cast<size_t>(j * k + i)] = w.values[static_cast<size_t>(i * n + j)];
+  const auto dot = [&](const Tensor& some) {
+    return evaluate("dot_general", {some, w}, TRANSOM_FLOAT32, {some.shape[0], n},
+                    {{"x_batch", Shape{}}, {"y_batch", Shape{}}, {"x_contract", Shape{1}}, {"y_contract", Shape{0}},
+                     {"dtype", TRANSOM_FLOAT32}, {"batch_invariant", 1}});
+  };
+  const Tensor all = dot(x);
+  EXPECT_EQ(all.values, product(x, turned, nullptr, false).values);
+  EXPECT_EQ(dot(rows(x, 4, 5)).values, rows(all, 4, 5).values);
+}
+
+// ---- attention to blocks
+
+struct Paged {
+  int64_t H = 4, G = 2, d = 20, e = 12, size = 4, window = 0;
+  double cap = 0;
+  transom_dtype dtype = TRANSOM_FLOAT32;
+  Tensor k, v;
+  std::vector<std::vector<double>> texts = {{7, 2, 9, 4, 11}, {1, 0, 3, 5, 6}};  // their blocks
+
+  Paged() = default;
+  void fill() {
+    k = numbers(dtype, {12, size, G, d}, -1, 1, 5);
+    v = numbers(dtype, {12, size, G, e}, -1, 1, 6);
+  }
+  Tensor run(const Tensor& q, const std::vector<int>& of, const std::vector<double>& lengths) const {
+    const auto n = static_cast<int64_t>(of.size());
+    Tensor table{TRANSOM_INT32, {n, 5}, {}};
+    for (const int text : of)
+      table.values.insert(table.values.end(), texts[static_cast<size_t>(text)].begin(),
+                          texts[static_cast<size_t>(text)].end());
+    return evaluate("paged_attention", {q, k, v, table, Tensor{TRANSOM_INT32, {n}, lengths}}, dtype, {n, 1, H, e},
+                    {{"scale", 0.3}, {"sliding_window", window}, {"soft_cap", cap}});
+  }
+  double expected(const Tensor& q, int64_t row, int text, int64_t length, int64_t h, int64_t c) const {
+    const int64_t from = window > 0 ? std::max<int64_t>(length - window, 0) : 0, g = h / (H / G);
+    std::vector<double> scores;
+    const auto place = [&](int64_t s) {
+      return static_cast<int64_t>(texts[static_cast<size_t>(text)][static_cast<size_t>(s / size)]) * size + s % size;
+    };
+    for (int64_t s = from; s < length; ++s) {
+      double score = 0;
+      for (int64_t i = 0; i < d; ++i)
+        score += q.values[static_cast<size_t>((row * H + h) * d + i)] *
+                 k.values[static_cast<size_t>((place(s) * G + g) * d + i)];
+      score *= 0.3;
+      scores.push_back(cap > 0 ? cap * std::tanh(score / cap) : score);
+    }
+    const double most = *std::max_element(scores.begin(), scores.end());
+    double total = 0, mixed = 0;
+    for (int64_t s = from; s < length; ++s) {
+      const double weight = std::exp(scores[static_cast<size_t>(s - from)] - most);
+      total += weight;
+      mixed += weight * v.values[static_cast<size_t>((place(s) * G + g) * e + c)];
+    }
+    return mixed / total;
+  }
+};
+
+TEST(BatchInvariance, AttentionToBlocksReadsWhatARowHas) {
+  // The rows 1 to 10 are a chunk of one text.
+  std::vector<int> of{1};
+  std::vector<double> lengths{17};
+  for (int i = 0; i < 10; ++i) of.push_back(0), lengths.push_back(6 + i);
+  of.push_back(0), lengths.push_back(1);
+  of.push_back(1), lengths.push_back(20);
+  const auto n = static_cast<int64_t>(of.size());
+  for (const transom_dtype dtype : {TRANSOM_FLOAT32, TRANSOM_BFLOAT16, TRANSOM_FLOAT16})
+    for (const int64_t window : {0, 5})
+      for (const double cap : {0.0, 0.5}) {
+        Paged paged;
+        paged.dtype = dtype, paged.window = window, paged.cap = cap;
+        paged.fill();
+        const Tensor q = numbers(dtype, {n, 1, 4, 20}, -1, 1, 7);
+        const Tensor all = paged.run(q, of, lengths);
+        for (int64_t row = 0; row < n; ++row) {
+          const auto i = static_cast<size_t>(row);
+          for (int64_t h = 0; h < 4; ++h)
+            for (const int64_t c : {0, 11})
+              EXPECT_NEAR(all.values[static_cast<size_t>((row * 4 + h) * 12 + c)],
+                          paged.expected(q, row, of[i], static_cast<int64_t>(lengths[i]), h, c), 10 * tolerance(dtype));
+          EXPECT_EQ(paged.run(rows(q, row, row + 1), {of[i]}, {lengths[i]}).values, rows(all, row, row + 1).values)
+              << dtype << " window " << window << " row " << row;
+        }
+      }
+}
+
+TEST(BatchInvariance, AttentionDoesNotShowTheSizeOfBlocks) {
+  Paged small;
+  small.texts = {{0, 1, 2, 3, 4}};
+  small.fill();
+  Paged large = small;
+  large.size = 20, large.texts = {{0, 0, 0, 0, 0}};
+  large.k = {TRANSOM_FLOAT32, {1, 20, 2, 20}, {small.k.values.begin(), small.k.values.begin() + 20 * 40}};
+  large.v = {TRANSOM_FLOAT32, {1, 20, 2, 12}, {small.v.values.begin(), small.v.values.begin() + 20 * 24}};
+  const Tensor q = numbers(TRANSOM_FLOAT32, {1, 1, 4, 20}, -1, 1, 7);
+  for (const double length : {1, 3, 4, 5, 19, 20})
+    EXPECT_EQ(small.run(q, {0}, {length}).values, large.run(q, {0}, {length}).values) << length;
+}
+
+}  // namespace
+}  // namespace transom::backend_test

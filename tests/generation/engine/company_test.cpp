@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// A request gets the tokens and log probabilities that it gets alone, to the bit: in any company, order of arrival and
+// cut of prompts into chunks, preempted or not, with or without the prefix cache.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+
+#include "transom/engine.h"
+#include "transom/error.h"
+
+namespace transom {
+namespace {
+
+constexpr const char* kLlama = R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 61,
+  "max_position_embeddings": 120, "hidden_size": 40, "num_hidden_layers": 2, "num_attention_heads": 4,
+  "num_key_value_heads": 2, "intermediate_size": 52, "initializer_range": 0.4})";
+constexpr const char* kGpt2 = R"({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 61,
+  "n_positions": 120, "n_embd": 36, "n_layer": 2, "n_head": 3, "initializer_range": 0.4})";
+constexpr const char* kMistral = R"({"model_type": "mistral", "architectures": ["MistralForCausalLM"],
+  "vocab_size": 61, "max_position_embeddings": 120, "hidden_size": 40, "num_hidden_layers": 2, "sliding_window": 9,
+  "num_attention_heads": 4, "num_key_value_heads": 1, "intermediate_size": 52, "initializer_range": 0.4})";
+constexpr const char* kMixtral = R"({"model_type": "mixtral", "architectures": ["MixtralForCausalLM"],
+  "vocab_size": 61, "max_position_embeddings": 120, "hidden_size": 24, "num_hidden_layers": 2,
+  "num_attention_heads": 2, "num_key_value_heads": 2, "intermediate_size": 20, "num_local_experts": 3,
+  "num_experts_per_tok": 2, "initializer_range": 0.4})";
+
+// What comes out of a sequence.
+struct Answer {
+  TokenIds tokens;
+  std::vector<float> logprobs;  // of tokens, the likeliest beside them, and the prompt's
+  std::optional<FinishReason> finish;
+  std::optional<int64_t> end_token;
+  std::string error;
+  bool operator==(const Answer&) const = default;
+};
+using Answers = std::map<std::pair<uint64_t, int64_t>, Answer>;
+
+void append(std::vector<float>& numbers, const std::vector<TokenLogprobs>& logprobs) {
+  for (const TokenLogprobs& at : logprobs) {
+    numbers.push_back(at.logprob);
+    for (const auto& [token, logprob] : at.top) numbers.insert(numbers.end(), {static_cast<float>(token), logprob});
+  }
+}
+
+void collect(Engine& engine, Answers& answers) {
+  for (const EngineEvent& event : engine.take()) {
+    Answer& answer = answers[{event.request, event.index}];
+    append(answer.logprobs, event.prompt);
+    append(answer.logprobs, event.logprobs);
+    answer.tokens.insert(answer.tokens.end(), event.tokens.begin(), event.tokens.end());
+    if (event.finish) answer.finish = event.finish;
+    if (event.end_token) answer.end_token = event.end_token;
+    answer.error += event.error;
+  }
+}
+
+std::vector<EngineRequest> random_requests(int count, std::mt19937& random) {
+  const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % static_cast<uint64_t>(n)); };
+  std::vector<TokenIds> beginnings(5);
+  for (TokenIds& beginning : beginnings)
+    for (int64_t i = 0; i < 40; ++i) beginning.push_back(below(61));
+  std::vector<EngineRequest> requests;
+  for (int i = 0; i < count; ++i) {
+    EngineRequest request;
+    const TokenIds& beginning = beginnings[static_cast<size_t>(below(5))];
+    request.prompt.assign(beginning.begin(), beginning.begin() + below(41));
+    for (int64_t n = 1 + below(4); n > 0; --n) request.prompt.push_back(below(61));
+    GenerationConfig& config = request.config;
+    config.max_new_tokens = 1 + below(8);
+    config.eos_token_id = {below(61)};
+    if (below(2)) {
+      config.do_sample = true, config.seed = random();
+      config.temperature = 0.5 + 0.1 * static_cast<double>(below(10));
+      config.top_k = below(2) ? 0 : 10;
+      config.top_p = below(2) ? 1 : 0.9;
+      config.num_return_sequences = 1 + below(3) / 2;
+    }
+    if (below(4) == 0) config.repetition_penalty = 1.3;
+    if (below(4) == 0) request.frequency_penalty = 0.7;
+    if (below(2)) request.logprobs = below(3);
+    if (below(8) == 0) request.prompt_logprobs = 1;
+    if (below(3) == 0) request.prompt_lookup_num_tokens = 1 + below(4);
+    requests.push_back(std::move(request));
+  }
+  return requests;
+}
+
+// Requests one after the other, a token at a time.
+Answers alone(const Model& model, const std::vector<EngineRequest>& requests) {
+  Engine engine(model, {.prefix_caching = false});
+  Answers answers;
+  for (EngineRequest request : requests) {
+    request.prompt_lookup_num_tokens = 0;
+    engine.add(request);
+    while (engine.step()) collect(engine, answers);
+  }
+  return answers;
+}
+
+// Requests that arrive at random, a few at each step, among others that are cancelled.
+Answers together(const Model& model, const std::vector<EngineRequest>& requests, const EngineOptions& options,
+                 std::mt19937& random, EngineStatistics* statistics) {
+  Engine engine(model, options);
+  Answers answers;
+  std::map<uint64_t, uint64_t> numbers;  // of the engine to those of `requests`
+  Answers numbered;
+  for (size_t next = 0; next < requests.size();) {
+    for (size_t n = random() % 6; n > 0 && next < requests.size(); --n, ++next) {
+      numbers[engine.add(requests[next])] = next + 1;
+      if (random() % 10 == 0) engine.cancel(engine.add(requests[random() % requests.size()]));
+    }
+    engine.step();
+    collect(engine, answers);
+  }
+  while (engine.step()) collect(engine, answers);
+  collect(engine, answers);
+  for (auto& [key, answer] : answers)
+    if (const auto number = numbers.find(key.first); number != numbers.end())
+      numbered[{number->second, key.second}] = std::move(answer);
+  *statistics = engine.statistics();
+  EXPECT_EQ(statistics->blocks_used, 0);
+  return numbered;
+}
+
+struct Case {
+  const char* name;
+  const char* config;
+  int64_t token_bytes;  // of keys and values
+  int requests;
+};
+
+class Company : public testing::TestWithParam<Case> {};
+
+TEST_P(Company, DoesNotShowInTheBits) {
+  const auto model = Model::from_config(GetParam().config);
+  std::mt19937 random(17);
+  const std::vector<EngineRequest> requests = random_requests(GetParam().requests, random);
+  const Answers lonely = alone(*model, requests);
+  for (const auto& [key, answer] : lonely) ASSERT_TRUE(answer.finish) << key.first;
+  const int64_t token_bytes = GetParam().token_bytes;
+  const auto same = [&](const char* what, EngineOptions options, auto&& check) {
+    options.max_waiting = 100000;
+    EngineStatistics statistics;
+    const Answers answers = together(*model, requests, options, random, &statistics);
+    ASSERT_EQ(answers.size(), lonely.size()) << what;
+    for (const auto& [key, answer] : lonely) {
+      ASSERT_EQ(answers.at(key).error, answer.error) << what;
+      ASSERT_EQ(answers.at(key).tokens, answer.tokens) << what << ", request " << key.first;
+      ASSERT_TRUE(answers.at(key) == answer) << what << ", request " << key.first;
+    }
+    check(statistics);
+  };
+  same("many at once", {.prefix_caching = false}, [](const EngineStatistics& s) {
+    EXPECT_EQ(s.prefix_hits, 0);
+    EXPECT_GT(s.accepted_tokens, 0);
+  });
+  same("prefixes shared", {.block_size = 4}, [](const EngineStatistics& s) { EXPECT_GT(s.prefix_hits, 0); });
+  same("small chunks, small cache", {.block_size = 3, .cache_bytes = 140 * token_bytes, .max_batched_tokens = 7},
+       [](const EngineStatistics& s) { EXPECT_GT(s.preemptions + s.prefix_hits, 0); });
+  same("small cache without sharing",
+       {.block_size = 5, .cache_bytes = 160 * token_bytes, .max_batched_tokens = 33, .prefix_caching = false},
+       [](const EngineStatistics& s) { EXPECT_GT(s.preemptions, 0); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Company,
+                         testing::Values(Case{"Llama", kLlama, 320, 1000}, Case{"Gpt2", kGpt2, 576, 60},
+                                         Case{"SlidingWindow", kMistral, 160, 60}, Case{"Experts", kMixtral, 384, 60}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace transom

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+// Connections and their limits, with a service that echoes: what servers of others have fallen over.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "serve/http/server.h"
+#include "serve/http_client.h"
+
+namespace transom {
+namespace {
+
+using serve::HttpRequest;
+using serve::HttpResponse;
+using serve::Responder;
+using test::Answer;
+using test::Client;
+
+// Answers with the body; /hold keeps the answer, /stream sends it in parts, /refused is refused before the body.
+class Echo : public serve::HttpService {
+ public:
+  std::optional<HttpResponse> admit(const HttpRequest& head, uint64_t& body_limit) override {
+    if (head.path == "/refused") return HttpResponse{.status = 401, .body = "no"};
+    body_limit = 1 << 20;
+    return std::nullopt;
+  }
+  void handle(std::shared_ptr<HttpRequest> request, std::shared_ptr<Responder> responder) override {
+    if (request->path == "/hold") {
+      const std::lock_guard lock(mutex);
+      responder->on_gone([this] { ++left; });
+      held.push_back(responder);
+    } else if (request->path == "/stream") {
+      responder->begin_stream({.status = 200, .body = "one ", .content_type = "text/plain"});
+      responder->write("two ");
+      responder->write("three");
+      responder->finish();
+    } else if (request->path == "/flood") {
+      responder->begin_stream({.status = 200, .content_type = "text/plain"});
+      while (responder->write(std::string(64 * 1024, 'x'))) ++parts;
+      ended = true;
+    } else {
+      responder->respond({.status = 200,
+                          .body = request->method + " " + request->path + " " + request->body,
+                          .content_type = "text/plain"});
+    }
+  }
+  HttpResponse refusal(int status, const std::string& reason) override { return {.status = status, .body = reason}; }
+
+  std::mutex mutex;
+  std::vector<std::shared_ptr<Responder>> held;
+  std::atomic<int> left{0}, parts{0};
+  std::atomic<bool> ended{false};
+};
+
+class Connections : public testing::Test {
+ protected:
+  void SetUp() override { start({}); }
+  void TearDown() override {
+    server_->stop();
+    service_.held.clear();
+  }
+  void start(serve::HttpOptions options) {
+    options.port = 0;
+    if (server_) server_->stop();
+    server_ = std::make_unique<serve::HttpServer>(options, service_);
+    server_->start();
+  }
+  uint16_t port() const { return server_->port(); }
+  static bool soon(const std::function<bool()>& condition) {
+    for (int i = 0; i < 500; ++i) {
+      if (condition()) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return false;
+  }
+
+  Echo service_;
+  std::unique_ptr<serve::HttpServer> server_;
+};
+
+TEST_F(Connections, SeveralRequestsShareOne) {
+  Client client(port());
+  EXPECT_EQ(client.post("/a", "x").body, "POST /a x");
+  EXPECT_EQ(client.get("/b%20c?d=e").body, "GET /b c ");
+  const Answer streamed = client.get("/stream");
+  EXPECT_EQ(streamed.body, "one two three");
+  EXPECT_EQ(streamed.headers.at("transfer-encoding"), "chunked");
+  EXPECT_EQ(client.post("/a", "y").body, "POST /a y");
+}
+
+TEST_F(Connections, PipelinedRequestsAreAnsweredInOrder) {
+  Client client(port());
+  ASSERT_TRUE(
+      client.send("GET /1 HTTP/1.1\r\nHost: a\r\n\r\nPOST /2 HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhiGET /3 "
+                  "HTTP/1.1\r\nHost: a\r\n\r\n"));
+  EXPECT_EQ(client.read_answer().body, "GET /1 ");
+  EXPECT_EQ(client.read_answer().body, "POST /2 hi");
+  EXPECT_EQ(client.read_answer().body, "GET /3 ");
+}
+
+TEST_F(Connections, HeadHasNoBody) {
+  Client client(port());
+  client.send_request("HEAD", "/x");
+  EXPECT_EQ(client.read_answer(true).headers.at("content-length"), "7");
+  EXPECT_EQ(client.get("/y").body, "GET /y ");
+}
+
+TEST_F(Connections, OlderClientsGetStreamsThatEndWithTheConnection) {
+  Client client(port());
+  client.send("GET /stream HTTP/1.0\r\n\r\n");
+  const Answer answer = client.read_answer();
+  EXPECT_EQ(answer.body, "one two three");
+  EXPECT_FALSE(answer.headers.contains("transfer-encoding"));
+}
+
+TEST_F(Connections, WaitsForTheWordToGoOn) {
+  Client client(port());
+  client.send("POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n");
+  while (client.buffer().find("100 Continue") == std::string::npos) ASSERT_TRUE(client.receive());
+  client.send("ok");
+  EXPECT_EQ(client.read_answer().body, "POST /a ok");
+}
+
+TEST_F(Connections, RefusesABodyThatIsDeclaredTooLarge) {
+  for (const char* length : {"1099511627776", "1048577", "18446744073709551615"}) {
+    Client client(port());
+    client.send(std::string("POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: ") + length + "\r\n\r\n");
+    EXPECT_EQ(client.read_answer().status, 413) << length;
+    EXPECT_TRUE(client.closed());
+  }
+}
+
+TEST_F(Connections, RefusesABodyThatTurnsOutTooLarge) {
+  Client client(port());
+  client.send("POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+  const std::string part(64 * 1024, 'x');
+  for (int i = 0; i < 40 && client.send("10000\r\n" + part + "\r\n"); ++i) {
+  }
+  EXPECT_EQ(client.read_answer().status, 413);
+}
+
+// A chunk a byte: 200,000 of them.
+TEST_F(Connections, TakesTinyChunksInLinearTime) {
+  Client client(port());
+  client.send("POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+  std::string chunks;
+  for (int i = 0; i < 200'000; ++i) chunks += "1\r\nx\r\n";
+  client.send(chunks + "0\r\n\r\n");
+  EXPECT_EQ(client.read_answer().body.size(), 8 + 200'000u);
+}
+
+TEST_F(Connections, RefusesLargeAndManyHeaders) {
+  {
+    Client client(port());
+    client.send("GET / HTTP/1.1\r\nHost: a\r\nX: " + std::string(1 << 20, 'x') + "\r\n\r\n");
+    EXPECT_EQ(client.read_answer().status, 431);
+  }
+  {
+    Client client(port());
+    std::string head = "GET / HTTP/1.1\r\nHost: a\r\n";
+    for (int i = 0; i < 20'000; ++i) head += "X: y\r\n";
+    client.send(head + "\r\n");
+    EXPECT_EQ(client.read_answer().status, 431);
+  }
+  {
+    Client client(port());
+    std::string head = "GET / HTTP/1.1\r\nHost: a\r\n";
+    for (int i = 0; i < 150; ++i) head += "X: y\r\n";
+    client.send(head + "\r\n");
+    EXPECT_EQ(client.read_answer().status, 431);
+  }
+}
+
+// Two lengths, a length beside chunks, bare line ends, what is no HTTP: all ways to smuggle a request.
+TEST_F(Connections, RefusesWhatIsNotHttp) {
+  for (const char* text : {"POST /a HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx",
+                           "POST /a HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+                           "POST /a HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+                           "POST /a HTTP/1.1\r\nContent-Length: 1x\r\n\r\n", "hello\r\n\r\n", "GET / HTTP/9.9\r\n\r\n",
+                           "GET /%zz HTTP/1.1\r\nHost: a\r\n\r\n", "GET /%00 HTTP/1.1\r\nHost: a\r\n\r\n"}) {
+    Client client(port());
+    client.send(text);
+    EXPECT_EQ(client.read_answer().status, 400) << text;
+  }
+}
+
+TEST_F(Connections, RefusesCompressedBodies) {
+  Client client(port());
+  client.send_request("POST", "/a", "x", "Content-Encoding: gzip\r\n");
+  EXPECT_EQ(client.read_answer().status, 415);
+}
+
+TEST_F(Connections, ReadsNoBodyOfARefusedRequest) {
+  Client client(port());
+  client.send("POST /refused HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n");
+  EXPECT_EQ(client.read_answer().status, 401);
+  EXPECT_TRUE(client.closed());
+}
+
+TEST_F(Connections, EndsWhatIsSlow) {
+  serve::HttpOptions options;
+  options.header_timeout = options.body_timeout = options.idle_timeout = std::chrono::milliseconds(200);
+  start(options);
+  Client silent(port()), slow_head(port()), slow_body(port());
+  slow_head.send("GET / HT");
+  slow_body.send("POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nx");
+  EXPECT_TRUE(silent.closed());
+  EXPECT_TRUE(slow_head.closed());
+  EXPECT_TRUE(slow_body.closed());
+  Client kept(port());
+  EXPECT_EQ(kept.get("/").status, 200);
+  EXPECT_TRUE(kept.closed());
+}
+
+TEST_F(Connections, SeesThatAClientLeaves) {
+  {
+    Client client(port());
+    client.send_request("GET", "/hold");
+    ASSERT_TRUE(soon([&] { return server_->statistics().active == 1; }));
+  }
+  EXPECT_TRUE(soon([&] { return service_.left == 1; }));
+  Client half(port());
+  half.send_request("GET", "/hold");
+  ASSERT_TRUE(soon([&] { return server_->statistics().active == 1; }));
+  half.shut_writing();
+  EXPECT_TRUE(soon([&] { return service_.left == 2; }));
+  EXPECT_TRUE(soon([&] { return server_->statistics().active == 0; }));
+}
+
+TEST_F(Connections, DropsAClientThatDoesNotRead) {
+  serve::HttpOptions options;
+  options.unsent_limit = 256 * 1024;
+  start(options);
+  Client client(port());
+  client.send_request("GET", "/flood");
+  EXPECT_TRUE(soon([&] { return service_.ended.load(); }));
+  EXPECT_LT(service_.parts, 2000);  // what the kernel's buffers take, and the limit
+}
+
+TEST_F(Connections, ForgottenRequestsAreAnswered) {
+  Client client(port());
+  client.send_request("GET", "/hold");
+  ASSERT_TRUE(soon([&] {
+    const std::lock_guard lock(service_.mutex);
+    return service_.held.size() == 1;
+  }));
+  {
+    const std::lock_guard lock(service_.mutex);
+    service_.held.clear();
+  }
+  EXPECT_EQ(client.read_answer().status, 500);
+}
+
+TEST_F(Connections, MoreThanTheLimitAreRefused) {
+  serve::HttpOptions options;
+  options.max_connections = 2;
+  start(options);
+  Client first(port()), second(port());
+  EXPECT_EQ(first.get("/").status, 200);
+  EXPECT_EQ(second.get("/").status, 200);
+  Client third(port());
+  EXPECT_EQ(third.read_answer().status, 503);
+  first.close();
+  EXPECT_TRUE(soon([&] {
+    try {
+      return Client(port()).get("/").status == 200;
+    } catch (const std::exception&) {
+      return false;
+    }
+  }));
+}
+
+TEST_F(Connections, DrainingEndsConnectionsBehindTheirAnswer) {
+  Client busy(port()), idle(port());
+  EXPECT_EQ(idle.get("/").status, 200);
+  busy.send_request("GET", "/hold");
+  ASSERT_TRUE(soon([&] { return server_->statistics().active == 1; }));
+  server_->drain();
+  EXPECT_TRUE(idle.closed());
+  {
+    const std::lock_guard lock(service_.mutex);
+    service_.held[0]->respond({.status = 200, .body = "late"});
+  }
+  const Answer answer = busy.read_answer();
+  EXPECT_EQ(answer.body, "late");
+  EXPECT_EQ(answer.headers.at("connection"), "close");
+}
+
+TEST_F(Connections, RequestIdsAreGivenBack) {
+  Client client(port());
+  EXPECT_EQ(client.get("/", "X-Request-Id: mine-1\r\n").headers.at("x-request-id"), "mine-1");
+  const std::string own = client.get("/", "X-Request-Id: " + std::string(200, 'x') + "\r\n").headers.at("x-request-id");
+  EXPECT_TRUE(own.starts_with("req-")) << own;
+}
+
+TEST(HttpMessage, DecodesPathsAndHeaders) {
+  EXPECT_EQ(serve::percent_decoded("/a%2Fb%20c"), "/a/b c");
+  EXPECT_FALSE(serve::percent_decoded("/%4"));
+  EXPECT_FALSE(serve::percent_decoded("/%00"));
+  EXPECT_EQ(serve::header_parameter("multipart/form-data; boundary=\"a;b\"; x=1", "boundary"), "a;b");
+  EXPECT_EQ(serve::header_parameter("a; Boundary=xyz", "boundary"), "xyz");
+  EXPECT_EQ(serve::header_parameter("a; b", "boundary"), "");
+}
+
+}  // namespace
+}  // namespace transom

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <thread>
+
+#include "serve/golden_server.h"
+
+namespace transom {
+namespace {
+
+using test::Client;
+using test::golden_model;
+using test::json_of;
+
+class Embeddings : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    if (!test::has_golden("mpnet-model")) return;
+    server_ = test::start_server({.models = {golden_model("mpnet-model", "embed")}}).release();
+  }
+  static void TearDownTestSuite() {
+    delete server_;
+    server_ = nullptr;
+  }
+  void SetUp() override {
+    if (!server_) GTEST_SKIP() << "no golden models";
+  }
+  static std::vector<float> vector_of(const std::string& text) {
+    Client client(server_->port());
+    return json_of(client.post("/v1/embeddings", dump_json({{"input", text}})))["data"][0]["embedding"]
+        .get<std::vector<float>>();
+  }
+  static inline serve::Server* server_ = nullptr;
+};
+
+std::vector<float> of_base64(const std::string& text) {
+  std::string bytes;
+  uint32_t bits = 0;
+  int count = 0;
+  const std::string letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  for (const char c : text) {
+    if (c == '=') break;
+    bits = bits << 6 | static_cast<uint32_t>(letters.find(c));
+    count += 6;
+    if (count >= 8) bytes += static_cast<char>(bits >> (count -= 8) & 0xff);
+  }
+  std::vector<float> values(bytes.size() / 4);
+  std::memcpy(values.data(), bytes.data(), 4 * values.size());
+  return values;
+}
+
+TEST_F(Embeddings, Base64HoldsTheSameNumbers) {
+  Client client(server_->port());
+  const Json floats = json_of(client.post("/v1/embeddings", R"({"model":"embed","input":["a cat","the dog sat"]})"));
+  const Json base64 =
+      json_of(client.post("/embeddings", R"({"input":["a cat","the dog sat"],"encoding_format":"base64"})"));
+  EXPECT_EQ(floats["object"], "list");
+  EXPECT_EQ(floats["model"], "embed");
+  EXPECT_GT(floats["usage"]["prompt_tokens"], 4);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(floats["data"][i]["index"], i);
+    EXPECT_EQ(floats["data"][i]["embedding"].get<std::vector<float>>(),
+              of_base64(base64["data"][i]["embedding"].get<std::string>()));
+  }
+}
+
+TEST_F(Embeddings, IdsAreTextsThatAreTokenisedAlready) {
+  Client client(server_->port());
+  const Json ids = json_of(client.post("/tokenize", R"({"prompt":"a small house"})"))["tokens"];
+  const Json one = json_of(client.post("/v1/embeddings", dump_json({{"input", ids}})));
+  const Json two = json_of(client.post("/v1/embeddings", dump_json({{"input", Json::array({ids, ids})}})));
+  EXPECT_EQ(one["data"][0]["embedding"].get<std::vector<float>>(), vector_of("a small house"));
+  EXPECT_EQ(two["data"][1]["embedding"], one["data"][0]["embedding"]);
+}
+
+TEST_F(Embeddings, DimensionsCutAndNormalise) {
+  Client client(server_->port());
+  const auto cut = json_of(client.post("/v1/embeddings", R"({"input":"a cat","dimensions":8})"))["data"][0]["embedding"]
+                       .get<std::vector<float>>();
+  ASSERT_EQ(cut.size(), 8u);
+  double length = 0;
+  for (const float each : cut) length += each * each;
+  EXPECT_NEAR(length, 1, 1e-5);
+}
+
+TEST_F(Embeddings, LongTextsAreCutWhereThatIsAsked) {
+  Client client(server_->port());
+  std::string text = "word";
+  for (int i = 0; i < 300; ++i) text += " word";
+  EXPECT_EQ(client.post("/v1/embeddings", dump_json({{"input", text}, {"truncate_prompt_tokens", -1}})).status, 200);
+  EXPECT_EQ(client.post("/embed", dump_json({{"inputs", text}})).status, 400);
+  EXPECT_EQ(client.post("/embed", dump_json({{"inputs", text}, {"truncate", true}})).status, 200);
+}
+
+// Whoever else asks, and however much: the bits are those of the text alone.
+TEST_F(Embeddings, CompanyChangesNothing) {
+  std::vector<std::string> texts;
+  for (int i = 0; i < 24; ++i) {
+    std::string text = "the";
+    for (int k = 0; k <= i % 7; ++k) text += k % 2 == 0 ? " cat" : " house number " + std::to_string(i);
+    texts.push_back(text);
+  }
+  std::vector<std::vector<float>> alone;
+  for (const std::string& text : texts) alone.push_back(vector_of(text));
+  std::vector<std::thread> clients;
+  std::atomic<int> wrong{0};
+  for (int c = 0; c < 6; ++c)
+    clients.emplace_back([&, c] {
+      Client client(server_->port());
+      for (size_t i = 0; i < texts.size(); ++i) {
+        const size_t first = (i * 5 + static_cast<size_t>(c) * 7) % texts.size(), second = (first + 3) % texts.size();
+        const Json answer =
+            json_of(client.post("/v1/embeddings", dump_json({{"input", {texts[first], texts[second]}}})));
+        if (answer["data"][0]["embedding"].get<std::vector<float>>() != alone[first]) ++wrong;
+        if (answer["data"][1]["embedding"].get<std::vector<float>>() != alone[second]) ++wrong;
+      }
+    });
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_F(Embeddings, ScoresAndRanks) {
+  Client client(server_->port());
+  const Json ranked =
+      json_of(client.post("/rerank", R"({"query":"a cat","documents":["a house","a cat",{"text":"dogs"}],"top_n":2})"));
+  ASSERT_EQ(ranked["results"].size(), 2u);
+  EXPECT_EQ(ranked["results"][0]["index"], 1);
+  EXPECT_NEAR(ranked["results"][0]["relevance_score"].get<double>(), 1, 1e-5);
+  EXPECT_EQ(ranked["results"][0]["document"]["text"], "a cat");
+  const Json tei =
+      json_of(client.post("/rerank", R"({"query":"a cat","texts":["a house","a cat"],"return_text":true})"));
+  EXPECT_EQ(tei[0]["index"], 1);
+  EXPECT_EQ(tei[0]["text"], "a cat");
+  const Json score = json_of(client.post("/score", R"({"text_1":"a cat","text_2":["a cat","a house"]})"));
+  EXPECT_NEAR(score["data"][0]["score"].get<double>(), 1, 1e-5);
+  EXPECT_EQ(client.post("/score", R"({"text_1":["a","b"],"text_2":["a"]})").status, 400);
+  const Json similarity =
+      json_of(client.post("/similarity", R"({"inputs":{"source_sentence":"a cat","sentences":["a cat"]}})"));
+  EXPECT_NEAR(similarity[0].get<double>(), 1, 1e-5);
+}
+
+TEST_F(Embeddings, TokenizersOfBothInterfaces) {
+  Client client(server_->port());
+  const Json vllm = json_of(client.post("/tokenize", R"({"prompt":"a cat","return_token_strs":true})"));
+  EXPECT_EQ(vllm["count"], vllm["tokens"].size());
+  EXPECT_EQ(vllm["token_strs"].size(), vllm["tokens"].size());
+  const Json tei = json_of(client.post("/tokenize", R"({"inputs":["a cat","b"]})"));
+  ASSERT_EQ(tei.size(), 2u);
+  EXPECT_EQ(tei[0].size(), vllm["tokens"].size());
+  EXPECT_TRUE(tei[0][0]["special"]);
+  EXPECT_EQ(json_of(client.post("/decode", dump_json({{"ids", vllm["tokens"]}})))[0], "a cat");
+  EXPECT_NE(
+      json_of(client.post("/detokenize", dump_json({{"tokens", vllm["tokens"]}})))["prompt"].get<std::string>().find(
+          "a cat"),
+      std::string::npos);
+  const test::Answer error = client.post("/embed", R"({"inputs":[]})");
+  EXPECT_EQ(error.status, 400);
+  EXPECT_EQ(json_of(error)["error_type"], "validation");
+  EXPECT_EQ(json_of(client.get("/info"))["model_id"], "embed");
+}
+
+TEST_F(Embeddings, HuggingFacesForm) {
+  Client client(server_->port());
+  const Json vectors = json_of(client.post("/models/embed", R"({"inputs":["a cat","a house"],"parameters":{}})"));
+  ASSERT_EQ(vectors.size(), 2u);
+  EXPECT_EQ(vectors[0].get<std::vector<float>>(), vector_of("a cat"));
+  const Json scores =
+      json_of(client.post("/models/embed", R"({"inputs":{"source_sentence":"a","sentences":["a","b"]}})"));
+  EXPECT_EQ(scores.size(), 2u);
+  EXPECT_EQ(client.post("/models/other", R"({"inputs":"a"})").status, 404);
+}
+
+}  // namespace
+}  // namespace transom
