@@ -50,7 +50,9 @@ class Optimizer {
   std::vector<Tensor> step(const std::vector<OptimizedParameter>& parameters, const std::vector<Tensor>& gradients,
                            double learning_rate, const std::map<size_t, RowGradient>& by_rows = {},
                            const Tensor& applies = {});
-  // Makes the state of before the first step, if there is none; step() does so by itself.
+  // The names and types of the state that these parameters have, in its order.
+  std::vector<std::pair<std::string, Type>> state_layout(const std::vector<OptimizedParameter>& parameters) const;
+  // Makes the state of before the first step, zeros, if there is none; step() does so by itself.
   void initialise(const std::vector<OptimizedParameter>& parameters);
   // Whether rows without a gradient stay as they are, so that an update need not touch them: as torch.optim.SGD and
   // Adagrad do for sparse gradients.

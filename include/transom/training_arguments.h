@@ -112,6 +112,10 @@ struct TrainingArguments {
   std::optional<std::string> ddp_backend;
   std::optional<double> ddp_bucket_cap_mb;
   double ddp_timeout = 1800;
+  int64_t zero_stage = 0;
+  std::string fsdp;
+  JsonText fsdp_config;
+  int64_t tp_size = 1, pp_size = 1, cp_size = 1, ep_size = 1;
 
   // Intel Gaudi, by the names of Optimum Habana
   std::optional<bool> use_habana;

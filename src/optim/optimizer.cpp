@@ -63,12 +63,19 @@ std::vector<std::pair<std::string, Tensor>> Optimizer::initial_state(
   std::vector<std::pair<std::string, Tensor>> state;
   // Computed now: as constants of the first step they would make it another program than the steps that follow. One by
   // one: together, equal ones would be one buffer.
-  for (const OptimizedParameter& parameter : parameters)
-    for (const auto& [name, type] : state_types(parameter)) {
-      state.emplace_back(name + "." + parameter.name, zeros(type.shape, type.dtype));
-      eval({&state.back().second, 1});
-    }
+  for (const auto& [name, type] : state_layout(parameters)) {
+    state.emplace_back(name, zeros(type.shape, type.dtype));
+    eval({&state.back().second, 1});
+  }
   return state;
+}
+
+std::vector<std::pair<std::string, Type>> Optimizer::state_layout(
+    const std::vector<OptimizedParameter>& parameters) const {
+  std::vector<std::pair<std::string, Type>> layout;
+  for (const OptimizedParameter& parameter : parameters)
+    for (const auto& [name, type] : state_types(parameter)) layout.emplace_back(name + "." + parameter.name, type);
+  return layout;
 }
 
 void Optimizer::load(int64_t steps, std::vector<std::pair<std::string, Tensor>> state,

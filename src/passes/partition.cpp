@@ -29,6 +29,7 @@ class Partitioner {
     for (const std::shared_ptr<Node>& collective : collectives) {
       std::vector<size_t> needed;
       find_needed(*collective, needed);
+      if (collective->attributes.get_int("late", 0) != 0) find_before(place_.at(collective.get()), needed);
       add_partitions(std::move(needed), collective);
       placed_[place_.at(collective.get())] = true;
     }
@@ -55,6 +56,21 @@ class Partitioner {
       placed_[found->second] = true;
       needed.push_back(found->second);
       for (const Tensor& input : node->inputs) pending.push_back(input.node().get());
+    }
+  }
+
+  // The nodes before this place that are not placed yet and wait for no later collective.
+  void find_before(size_t end, std::vector<size_t>& needed) {
+    for (size_t i = 0; i < end; ++i) {
+      if (placed_[i] || is_collective(*graph_.nodes[i])) continue;
+      const bool ready = std::all_of(
+          graph_.nodes[i]->inputs.begin(), graph_.nodes[i]->inputs.end(), [&](const Tensor& input) {
+            const auto found = place_.find(input.node().get());
+            return found == place_.end() || placed_[found->second];
+          });
+      if (!ready) continue;
+      placed_[i] = true;
+      needed.push_back(i);
     }
   }
 

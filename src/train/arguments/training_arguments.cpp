@@ -154,6 +154,17 @@ const Argument kArguments[] = {
     field<&T::ddp_backend>("ddp_backend", "Communication between processes: mpi or gloo (cpu), hccl (hpu)."),
     field<&T::ddp_bucket_cap_mb>("ddp_bucket_cap_mb", "Size of a gradient bucket in megabytes (25).").at_least(0),
     field<&T::ddp_timeout>("ddp_timeout", "Seconds that processes wait for each other.").at_least(1),
+    field<&T::zero_stage>("zero_stage",
+                          "What processes keep parts of: 1 the optimizer's state, 2 gradients too, 3 parameters too.")
+        .at_least(0)
+        .at_most(3),
+    field<&T::fsdp>("fsdp", "full_shard: as zero_stage 3; shard_grad_op: parameters are whole from forward to backward.")
+        .alone_means("full_shard"),
+    field<&T::fsdp_config>("fsdp_config", "Further arguments of fsdp, as an object or a file."),
+    field<&T::tp_size>("tp_size", "Processes that share each layer (tensor parallel).").at_least(1),
+    field<&T::pp_size>("pp_size", "Processes that share the layers in turn (pipeline parallel).").at_least(1),
+    field<&T::cp_size>("cp_size", "Processes that share each sequence (context parallel).").at_least(1),
+    field<&T::ep_size>("ep_size", "Processes that share the experts (expert parallel).").at_least(1),
 
     section("Random numbers"),
     field<&T::seed>("seed", "Seed of everything random.").at_least(0),
@@ -186,8 +197,6 @@ const Argument kArguments[] = {
     ignored("ddp_find_unused_parameters", kOtherSharding),
     ignored("ddp_broadcast_buffers", kOtherSharding),
     ignored("ddp_static_graph", kOtherSharding),
-    only_default("fsdp", {"", "null", "false", "[]"}, kOtherSharding),
-    only_default("fsdp_config", {"", "null"}, kOtherSharding),
     only_default("deepspeed", {"", "null", "false"}, kOtherSharding),
     only_default("accelerator_config", {"", "null"}, "Accelerate is not used"),
     only_default("parallelism_config", {"", "null"}, "Accelerate is not used"),

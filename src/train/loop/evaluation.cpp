@@ -151,7 +151,7 @@ EvaluatedBatch evaluate_batch(TrainStep& step, const Batch& batch, int64_t rows,
   std::vector<Tensor> wanted;
   if (loss.defined()) wanted.push_back(loss);
   for (const auto& [name, tensor] : given.items()) wanted.push_back(tensor);
-  eval(wanted);
+  step.compute(wanted);
   EvaluatedBatch result{.rows = rows};
   if (loss.defined()) result.loss = loss.item<float>();
   for (const auto& [name, tensor] : given.items())
@@ -191,15 +191,15 @@ void put_in_order(Predictions& predictions, const Order& order) {
 Predictions evaluate_model(TrainStep& step, const TrainingData& data, const EvaluationBatches& how,
                            const OutputFilter& keep, const OutputFilter& predict) {
   const NoGradient evaluation_only;
-  const int64_t batch_size = how.size;
+  const int64_t batch_size = how.size * step.devices_of_batch();
   const bool grouped = how.grouping_seed && static_cast<int64_t>(data.lengths.size()) == data.rows;
   Order order = sequential_order(data.rows);
   if (grouped) {
     Mt19937 generator(static_cast<uint64_t>(*how.grouping_seed));
     order = length_grouped_order(data.lengths, batch_size, generator);
   }
-  ProcessGroup* group = process_group();
-  const int64_t ranks = process_count(), rank = process_rank();
+  ProcessGroup* group = step.sharding() ? nullptr : process_group();
+  const int64_t ranks = step.batch_ranks(), rank = step.batch_rank();
   if (group) step.share_buffers();
   const Batches mine = shard(batches_of(order, batch_size, how.drop_last), batch_size, ranks, rank, how.drop_last);
   // A batch's place among those of all processes.

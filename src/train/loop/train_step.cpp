@@ -17,6 +17,7 @@
 #include "tensor/evaluate.h"
 #include "tensor/mode_scope.h"
 #include "train/loop/gradient_buckets.h"
+#include "train/setup/sharding_layout.h"
 #include "transom/compile.h"
 #include "transom/gradients.h"
 #include "transom/ops.h"
@@ -65,6 +66,8 @@ TrainStep::TrainStep(Model& model, const TrainingArguments& arguments, bool coun
   }
   share(trained_);
   share_buffers();
+  if (const ShardingLayout layout = sharding_layout(arguments, process_count()); process_count() > 1 && layout.shards())
+    sharding_ = std::make_unique<ModelSharding>(model_, layout, process_rank(), process_count());
   if (arguments.neftune_noise_alpha.value_or(0) > 0) noisy_ = token_embeddings(model);
 }
 
@@ -151,7 +154,7 @@ bool TrainStep::takes_items(const NamedTensors& inputs) {
 // of its rows, and the mean of these over the processes is right as it is; Trainer multiplies it, too, by the number of
 // processes, unless it is told --average_tokens_across_devices false.
 TrainStep::Items TrainStep::items_of(const std::vector<NamedTensors>& micro_batches, bool always) {
-  ProcessGroup* group = process_group();
+  ProcessGroup* group = sharding_ ? nullptr : process_group();
   const bool over_processes = group && arguments_.average_tokens_across_devices && counts_labels_;
   if (!over_processes && !always) return {};
   std::optional<int64_t> items = count_items(model_, micro_batches);
@@ -169,6 +172,7 @@ Tensor TrainStep::evaluation_loss(const NamedTensors& inputs, NamedTensors* outp
 Tensor TrainStep::loss_of(const NamedTensors& inputs, ForwardContext context, NamedTensors* outputs) const {
   std::optional<Autocast> autocast;
   if (arguments_.bf16) autocast.emplace(DType::kBFloat16);
+  if (sharding_) sharding_->cut_rows(inputs);
   context.return_loss = true;
   if (counts_labels_ && is_causal_by_another_name(model_) && !context.num_items_in_batch.defined())
     context.num_items_in_batch = as_tensor(count_items(model_, {inputs}));
@@ -193,7 +197,20 @@ Tensor TrainStep::loss_of(const NamedTensors& inputs, ForwardContext context, Na
 NamedTensors TrainStep::forward(const NamedTensors& inputs) const {
   std::optional<Autocast> autocast;
   if (arguments_.bf16) autocast.emplace(DType::kBFloat16);
+  if (sharding_) sharding_->cut_rows(inputs);
   return model_.forward(inputs);
+}
+
+void TrainStep::compute(const std::vector<Tensor>& tensors) {
+  if (sharding_) sharding_->compute(tensors);
+  else eval(tensors);
+}
+
+int64_t TrainStep::batch_ranks() const { return sharding_ ? 1 : process_count(); }
+int64_t TrainStep::batch_rank() const { return sharding_ ? 0 : process_rank(); }
+
+void TrainStep::take_loaded_values() {
+  if (sharding_) sharding_->take(optimizer_.get(), parameters());
 }
 
 TrainStep::Result TrainStep::operator()(const std::vector<NamedTensors>& micro_batches, double learning_rate,
@@ -202,6 +219,7 @@ TrainStep::Result TrainStep::operator()(const std::vector<NamedTensors>& micro_b
     if (parameter->value.dtype() != DType::kFloat32)
       fail("{}: expected weights of float32 to train, found {}; load the model with dtype float32", parameter->name,
            name_of(parameter->value.dtype()));
+  if (sharding_) return sharded_step(micro_batches, learning_rate, step);
   // Before what is held for a failure, so that the first step has the program of all others.
   optimizer_->initialise(parameters());
   Rollback before(trained_, model_.buffers(), *optimizer_);
@@ -218,6 +236,85 @@ TrainStep::Result TrainStep::operator()(const std::vector<NamedTensors>& micro_b
   result.applied = std::isfinite(result.gradient_norm.item<float>()) &&
                    (refuses_ == Refuses::kNorm || std::isfinite(result.loss.item<float>()));
   // The graph has kept all values; only the count of steps went on without it.
+  if (!result.applied) optimizer_->restore(optimizer_->steps() - 1, optimizer_->state());
+  return result;
+}
+
+void TrainStep::compute_part(std::vector<Tensor>& gradients, Tensor& loss, const std::vector<Tensor>& others) {
+  if (!sharding_) {
+    std::vector<Tensor> now = others;
+    for (const Tensor& gradient : gradients)
+      if (gradient.defined()) now.push_back(gradient);
+    now.push_back(loss);
+    eval(now);
+    return;
+  }
+  ShardedRequest request{.phases = {.backward_from = phases_.backward_from}};
+  std::vector<size_t> places;
+  for (size_t k = 0; k < gradients.size(); ++k) {
+    if (!gradients[k].defined()) continue;
+    places.push_back(k);
+    request.outputs.push_back({gradients[k], sharding_->accumulated_home_of(*trained_[k])});
+    request.preferred.emplace_back(gradients[k], *request.outputs.back().placement);
+  }
+  request.outputs.push_back({loss, std::nullopt});
+  for (const Tensor& other : others) request.outputs.push_back({other, std::nullopt});
+  request.replaced = accumulated_;
+  const std::vector<Tensor> results = sharding_->evaluate(std::move(request), evaluation_);
+  accumulated_.clear();
+  for (size_t i = 0; i < places.size(); ++i) accumulated_.push_back(gradients[places[i]] = results[i]);
+}
+
+// As the step of one process, over the whole batch; the sharding finds what is whose.
+TrainStep::Result TrainStep::sharded_step(const std::vector<NamedTensors>& micro_batches, double learning_rate,
+                                          int64_t step) {
+  const ModeScope traced(mode() == Mode::kGraph ? Mode::kGraph : Mode::kLazy);
+  sharding_->initialise(*optimizer_, parameters());
+  std::vector<Tensor> before, buffers_before;
+  for (const auto& parameter : trained_) before.push_back(parameter->value);
+  for (const auto& buffer : model_.buffers()) buffers_before.push_back(buffer->value);
+  const int64_t steps = optimizer_->steps();
+  const std::vector<std::pair<std::string, Tensor>> state_before = optimizer_->state();
+  gradients_.clear();
+  accumulated_.clear();
+  Result result;
+  try {
+    result = trace(micro_batches, learning_rate, step);
+    ShardedRequest request{.phases = phases_};
+    request.outputs = {{result.loss, std::nullopt}, {result.gradient_norm, std::nullopt}};
+    request.replaced = before;
+    request.replaced.insert(request.replaced.end(), accumulated_.begin(), accumulated_.end());
+    accumulated_.clear();
+    for (const auto& parameter : trained_)
+      request.outputs.push_back({parameter->value, sharding_->home_of(*parameter), sharding_->stored_axes()});
+    for (size_t i = 0; i < state_before.size(); ++i) {
+      const Tensor& old = state_before[i].second;
+      request.replaced.push_back(old);
+      request.outputs.push_back({optimizer_->state()[i].second, sharding_->tensors().value(old).placement});
+    }
+    for (const auto& buffer : model_.buffers()) request.outputs.push_back({buffer->value, std::nullopt});
+    for (size_t k = 0; k < gradients_.size(); ++k)
+      if (gradients_[k].defined())
+        request.preferred.emplace_back(gradients_[k], sharding_->state_home_of(*trained_[k]));
+    gradients_.clear();
+    const std::vector<Tensor> made = sharding_->evaluate(std::move(request), evaluation_);
+    size_t next = 2;
+    for (const auto& parameter : trained_) {
+      parameter->value = made[next++];
+      parameter->value.set_requires_grad();
+    }
+    std::vector<std::pair<std::string, Tensor>> state;
+    for (const auto& [name, old] : state_before) state.emplace_back(name, made[next++]);
+    optimizer_->restore(optimizer_->steps(), std::move(state));
+  } catch (...) {
+    for (size_t i = 0; i < trained_.size(); ++i) trained_[i]->value = before[i];
+    for (size_t i = 0; i < buffers_before.size(); ++i) model_.buffers()[i]->value = buffers_before[i];
+    optimizer_->restore(steps, state_before);
+    throw;
+  }
+  if (refuses_ == Refuses::kNothing) return result;
+  result.applied = std::isfinite(result.gradient_norm.item<float>()) &&
+                   (refuses_ == Refuses::kNorm || std::isfinite(result.loss.item<float>()));
   if (!result.applied) optimizer_->restore(optimizer_->steps() - 1, optimizer_->state());
   return result;
 }
@@ -298,7 +395,7 @@ TrainStep::Result TrainStep::trace(const std::vector<NamedTensors>& micro_batche
   const bool accumulates = micro_batches.size() > 1;
   const Items items = items_of(micro_batches, accumulates);
   const bool averages = accumulates && !items.number.defined();
-  const int64_t processes = process_count(), rank = process_rank();
+  const int64_t processes = batch_ranks(), rank = batch_rank();
   Tensor loss;
   std::vector<Tensor> total;
   RowGradients by_rows;
@@ -313,11 +410,12 @@ TrainStep::Result TrainStep::trace(const std::vector<NamedTensors>& micro_batche
     context.dropout_key = Tensor::from(std::vector<int64_t>{seed_of_rank(arguments_.seed, rank), draw << 20}, {2});
     const NoisyEmbedding noise(noisy_, arguments_.neftune_noise_alpha.value_or(0), context.dropout_key);
     // The rows that processes use differ: they exchange whole tables.
-    const CollectLookups tables(optimizer_->takes_rows() && processes == 1);
+    const CollectLookups tables(optimizer_->takes_rows() && processes == 1 && !sharding_);
     Tensor part = loss_of(micro_batches[i], context);
     if (items.scale != 1) part = part * items.scale;
     if (averages) part = part * (1.0 / static_cast<double>(micro_batches.size()));
     for (const BufferUpdate& update : buffer_updates) update.buffer->value = update.value.detach();
+    phases_.backward_from = make_input({}).node()->sequence;
     const std::vector<Tensor> gradients = by_rows.take(part, values, before, tables.lookups());
     loss = loss.defined() ? loss + part.detach() : part.detach();
     if (total.empty()) total = gradients;
@@ -326,12 +424,9 @@ TrainStep::Result TrainStep::trace(const std::vector<NamedTensors>& micro_batche
         if (total[k].defined()) total[k] = total[k] + gradients[k];
     if (i + 1 < micro_batches.size()) {
       // Run each micro-batch by itself, so that only one holds its activations.
-      std::vector<Tensor> now = by_rows.tensors();
-      for (const Tensor& gradient : total)
-        if (gradient.defined()) now.push_back(gradient);
-      now.push_back(loss);
-      for (const auto& buffer : model_.buffers()) now.push_back(buffer->value);
-      eval(now);
+      std::vector<Tensor> others = by_rows.tensors();
+      for (const auto& buffer : model_.buffers()) others.push_back(buffer->value);
+      compute_part(total, loss, others);
     }
   }
 
@@ -342,6 +437,8 @@ TrainStep::Result TrainStep::trace(const std::vector<NamedTensors>& micro_batche
     loss = total.back();
     total.pop_back();
   }
+  gradients_ = sharding_ ? total : std::vector<Tensor>();
+  phases_.update_from = make_input({}).node()->sequence;
   std::map<size_t, RowGradient> of_rows = by_rows.joined();
   std::vector<Tensor> all;
   for (const Tensor& gradient : total)

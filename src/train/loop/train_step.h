@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "optim/optimizer.h"
+#include "sharding/model_sharding.h"
 #include "tensor/evaluate.h"
 #include "transom/model.h"
 #include "transom/training_arguments.h"
@@ -45,6 +46,19 @@ class TrainStep {
   Tensor loss_of(const NamedTensors& inputs, ForwardContext context, NamedTensors* outputs = nullptr) const;
   // The outputs alone, for batches without labels.
   NamedTensors forward(const NamedTensors& inputs) const;
+  // Computes what loss_of, evaluation_loss and forward gave, before another batch is begun.
+  void compute(const std::vector<Tensor>& tensors);
+
+  // Null where each process has the whole model. With one, a batch is that of all processes, and each of them is given
+  // all of its rows.
+  ModelSharding* sharding() { return sharding_.get(); }
+  // Who share the batches of an epoch, each taking some of them: all processes, or one that stands for all.
+  int64_t batch_ranks() const;
+  int64_t batch_rank() const;
+  // How many batches of the size of a device one batch has.
+  int64_t devices_of_batch() const { return sharding_ ? sharding_->row_parts() : 1; }
+  // Values that were loaded whole are put where they belong.
+  void take_loaded_values();
 
  private:
   // What to divide the sums of an update's losses by, if the model is to know, and what to multiply the losses with, so
@@ -60,6 +74,9 @@ class TrainStep {
   // Whether an update is applied; both are given as the graph has them, bool [].
   Tensor applies(const Tensor& loss, const Tensor& norm) const;
   Result trace(const std::vector<NamedTensors>& micro_batches, double learning_rate, int64_t step);
+  Result sharded_step(const std::vector<NamedTensors>& micro_batches, double learning_rate, int64_t step);
+  // Computes the gradients of a micro-batch, and the sum of losses so far, before the next one.
+  void compute_part(std::vector<Tensor>& gradients, Tensor& loss, const std::vector<Tensor>& others);
   Model& model_;
   std::vector<std::shared_ptr<Parameter>> trained_;
   std::shared_ptr<Parameter> noisy_;  // the table of tokens that NEFTune disturbs; null without it
@@ -69,6 +86,11 @@ class TrainStep {
   std::unique_ptr<Optimizer> optimizer_;
   StepRunner evaluation_;
   Refuses refuses_ = Refuses::kNothing;
+  std::unique_ptr<ModelSharding> sharding_;
+  // Of the step that is traced:
+  StepPhases phases_;
+  // By parameter, before they are clipped, and what micro-batches before the last one gave of them; where sharded.
+  std::vector<Tensor> gradients_, accumulated_;
 };
 
 // Whether weight decay spares a parameter, as Trainer decides it: biases and norms by their names, and layer norms

@@ -105,8 +105,10 @@ struct Trainer::Run {
     losses.next_record(state.global_step);
   }
 
+  // Batches of a device that all processes have at once.
+  int64_t parts_of_batch() const { return step.batch_ranks() * step.devices_of_batch(); }
   // Rows that all processes evaluate at once.
-  int64_t all_eval_rows() const { return arguments.per_device_eval_batch_size * process_count(); }
+  int64_t all_eval_rows() const { return arguments.per_device_eval_batch_size * parts_of_batch(); }
 
   // Evaluations so far that came before each epoch up to this one.
   std::vector<int64_t> evaluations_before(int64_t epoch, int64_t updates_per_epoch) const {
@@ -128,6 +130,9 @@ struct Trainer::Run {
     const OutputFilter nothing = [](const NamedTensors&) { return NamedTensors(); };
     EvaluationBatches how{.size = arguments.per_device_eval_batch_size, .drop_last = drop_last};
     if (arguments.train_sampling_strategy == "group_by_length") how.grouping_seed = arguments.sampling_seed();
+    // A predictor asks the model itself.
+    const bool asks_model = predictor && !loss_only;
+    const WholeValues whole(asks_model ? step.sharding() : nullptr, *model, nullptr, /*everywhere=*/true);
     return evaluate_model(step, data, how, loss_only ? nothing : preprocess_outputs,
                           loss_only ? OutputFilter() : predictor);
   }
@@ -167,7 +172,11 @@ struct Trainer::Run {
   }
 
   void save_model(const fs::path& directory) {
+    const WholeValues whole(step.sharding(), *model, nullptr, /*everywhere=*/false);
     if (!is_main()) return;
+    save_whole_model(directory);
+  }
+  void save_whole_model(const fs::path& directory) {
     if (const auto name = broken_weight(*model))
       fail("the weights are not finite after step {} ({}) and are not saved; {}", state.global_step, *name,
            way_out_of_nan(last_checkpoint));
@@ -194,7 +203,7 @@ struct Trainer::Run {
     remove_tree(temporary);
     try {
       make_directories(temporary);
-      save_model(temporary);
+      save_whole_model(temporary);
       save_run(temporary, step, *schedule, state, only_model);
       replace_directory(temporary, destination);
     } catch (...) {  // a full disk, a device that is lost while its weights are copied
@@ -207,7 +216,10 @@ struct Trainer::Run {
 
   void save_checkpoint(bool only_model) {
     if (early_stopping) state.stateful_callbacks = early_stopping->state();
-    if (is_main()) write_checkpoint(only_model);
+    {
+      const WholeValues whole(step.sharding(), *model, &step.optimizer(), /*everywhere=*/false);
+      if (is_main()) write_checkpoint(only_model);
+    }
     last_checkpoint = (fs::path(arguments.output_dir) / checkpoint_name(state.global_step)).string();
     for (const auto& callback : callbacks) callback->on_save(arguments, state);
   }
@@ -280,6 +292,7 @@ struct Trainer::Run {
                                          shown(update.gradient_norm), update.step);
     if (refused && update.step == state.global_step + 1)
       fail("{}; the weights are those of before it; {}", what, way_out_of_nan(last_checkpoint));
+    const WholeValues whole(step.sharding(), *model, nullptr, /*everywhere=*/true);
     const auto broken = broken_weight(*model);
     if (broken)
       fail("{}, which leaves weights that are not finite ({}); {}", what, *broken, way_out_of_nan(last_checkpoint));
@@ -333,11 +346,11 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
   const TrainSampler sampler(run.train_data->rows,
                              {.strategy = arguments.train_sampling_strategy,
                               .seed = by_length ? arguments.seed : arguments.sampling_seed(),
-                              .batch_size = arguments.per_device_train_batch_size,
+                              .batch_size = arguments.per_device_train_batch_size * run.step.devices_of_batch(),
                               .accumulation = accumulation,
                               .drop_last = arguments.dataloader_drop_last,
-                              .ranks = process_count(),
-                              .rank = process_rank()},
+                              .ranks = run.step.batch_ranks(),
+                              .rank = run.step.batch_rank()},
                              run.train_data->lengths);
   const int64_t batches = sampler.batches_per_epoch();
   if (batches == 0)
@@ -365,6 +378,7 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
     }
     load_run(directory, *run.model, run.step, *run.schedule, run.state);
     for (const auto& parameter : run.model->parameters()) parameter->value.set_requires_grad();
+    run.step.take_loaded_values();
     if (run.early_stopping) run.early_stopping->load(run.state.stateful_callbacks);
     run.last_checkpoint = directory.string();
     const Position reached = resume_position(run.state.global_step, batches, accumulation);
@@ -416,9 +430,9 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
         [&, first = batch](int64_t i) {
           const int64_t place = first + i;
           // Batches are numbered over all processes.
-          const int64_t number = (epoch * batches + place) * process_count() + process_rank();
+          const int64_t number = (epoch * batches + place) * run.step.batch_ranks() + run.step.batch_rank();
           Batch made = run.train_data->batch(order[static_cast<size_t>(place)]);
-          if (fills_up) fill_up(made, arguments.per_device_train_batch_size);
+          if (fills_up) fill_up(made, arguments.per_device_train_batch_size * run.step.devices_of_batch());
           if (run.train_data->augment) run.train_data->augment(made, static_cast<uint64_t>(number));
           return made;
         },
@@ -453,6 +467,7 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
     wait_for_main();
     load_parameters(*run.state.best_model_checkpoint, *run.model);
     for (const auto& parameter : run.model->parameters()) parameter->value.set_requires_grad();
+    run.step.take_loaded_values();
   }
   run.training = false;
   if (is_finished) {
@@ -466,7 +481,8 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
   const double counted = seconds_since(counted_from) - (arguments.adjust_throughput ? run.aside : 0);
   const LogRecord rates = speed_metrics(
       "train", counted,
-      static_cast<int64_t>(updates * arguments.per_device_train_batch_size * accumulation) * process_count(), updates);
+      static_cast<int64_t>(updates * arguments.per_device_train_batch_size * accumulation) * run.parts_of_batch(),
+      updates);
   summary.insert(summary.end(), rates.begin() + 1, rates.end());
   summary.emplace_back("total_flos", run.state.total_flos);
   summary.emplace_back("train_loss",

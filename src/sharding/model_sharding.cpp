@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sharding/model_sharding.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace transom {
+namespace {
+
+template <typename Visit>
+void for_each_weight(const Model& model, Visit visit) {
+  for (const auto* group : {&model.parameters(), &model.frozen()})
+    for (const std::shared_ptr<Parameter>& parameter : *group)
+      if (parameter->value.defined()) visit(parameter);
+}
+
+}  // namespace
+
+ModelSharding::ModelSharding(Model& model, const ShardingLayout& layout, int64_t rank, int64_t ranks)
+    : model_(model), layout_(layout), tensors_(ProcessMesh(layout.sizes, rank, ranks)) {
+  for_each_weight(model, [&](const std::shared_ptr<Parameter>& parameter) {
+    const bool trained = parameter->value.requires_grad();
+    parameter->value = tensors_.hold_part_of(parameter->value, home_of(*parameter), stored_axes());
+    parameter->value.set_requires_grad(trained);
+  });
+}
+
+int64_t ModelSharding::row_parts() const { return layout_.size(MeshAxis::kData) * layout_.size(MeshAxis::kShard); }
+
+MeshAxes ModelSharding::stored_axes() const {
+  return layout_.zero_stage >= 3 ? MeshAxes{MeshAxis::kShard} : MeshAxes();
+}
+
+Placement ModelSharding::base_of(const Parameter& parameter) const { return replicated(parameter.value.shape().size()); }
+
+// Cut along fsdp in the first dimension that has something for every process.
+Placement ModelSharding::state_home_of(const Parameter& parameter) const {
+  const Placement base = base_of(parameter);
+  if (layout_.zero_stage == 0 || layout_.size(MeshAxis::kShard) == 1) return base;
+  const Shape& shape = parameter.value.shape();
+  for (size_t d = 0; d < shape.size(); ++d)
+    if (Placement cut = cut_further(tensors_.mesh(), base, shape, d, MeshAxis::kShard); !(cut == base)) return cut;
+  return base;
+}
+
+Placement ModelSharding::home_of(const Parameter& parameter) const {
+  return layout_.zero_stage >= 3 ? state_home_of(parameter) : base_of(parameter);
+}
+
+Placement ModelSharding::accumulated_home_of(const Parameter& parameter) const {
+  if (layout_.zero_stage != 1) return state_home_of(parameter);
+  Placement placement = base_of(parameter);
+  for (const MeshAxis axis : {MeshAxis::kData, MeshAxis::kShard})
+    if (layout_.size(axis) > 1) placement.partial.add(axis);
+  return placement;
+}
+
+const Parameter* ModelSharding::find(const std::string& name) const {
+  const Parameter* found = nullptr;
+  for_each_weight(model_, [&](const std::shared_ptr<Parameter>& parameter) {
+    if (parameter->name == name) found = parameter.get();
+  });
+  return found;
+}
+
+Placement ModelSharding::state_placement(const std::string& name, const Type& type,
+                                         const std::vector<OptimizedParameter>& trained) const {
+  for (const OptimizedParameter& each : trained)
+    if (name.ends_with("." + each.name) && type.shape == each.value.shape())
+      if (const Parameter* parameter = find(each.name);
+          parameter && name.size() == name.find('.') + 1 + each.name.size())
+        return state_home_of(*parameter);
+  return replicated(type.shape.size());
+}
+
+void ModelSharding::take(Optimizer* optimizer, const std::vector<OptimizedParameter>& trained) {
+  TensorSet used;
+  for_each_weight(model_, [&](const std::shared_ptr<Parameter>& parameter) {
+    if (!tensors_.holds(parameter->value)) {
+      const bool requires_grad = parameter->value.requires_grad();
+      parameter->value = tensors_.hold_part_of(parameter->value, home_of(*parameter), stored_axes());
+      parameter->value.set_requires_grad(requires_grad);
+    }
+    used.insert(parameter->value);
+  });
+  if (optimizer) {
+    std::vector<std::pair<std::string, Tensor>> state = optimizer->state();
+    for (auto& [name, tensor] : state) {
+      if (!tensors_.holds(tensor))
+        tensor = tensors_.hold_part_of(tensor, state_placement(name, tensor.type(), trained));
+      used.insert(tensor);
+    }
+    optimizer->restore(optimizer->steps(), std::move(state));
+  }
+  tensors_.keep_only(used);
+}
+
+void ModelSharding::initialise(Optimizer& optimizer, const std::vector<OptimizedParameter>& trained) {
+  if (!optimizer.state().empty()) return;
+  std::vector<std::pair<std::string, Tensor>> state;
+  for (const auto& [name, type] : optimizer.state_layout(trained))
+    state.emplace_back(name, tensors_.hold_zeros(type, state_placement(name, type, trained)));
+  optimizer.restore(optimizer.steps(), std::move(state));
+}
+
+void ModelSharding::cut_rows(const NamedTensors& inputs) {
+  int64_t rows = 0;
+  for (const auto& [name, tensor] : inputs.items())
+    if (tensor.rank() > 0) rows = rows == 0 ? tensor.dim(0) : std::min(rows, tensor.dim(0));
+  std::vector<MeshAxis> axes;
+  for (const MeshAxis axis : {MeshAxis::kData, MeshAxis::kShard})
+    if (layout_.size(axis) > 1) axes.push_back(axis);
+  for (const auto& [name, tensor] : inputs.items()) {
+    if (tensor.rank() == 0 || rows == 0 || tensor.dim(0) % rows != 0) continue;
+    Placement placement = replicated(tensor.shape().size());
+    const Cut cut = make_cut(tensors_.mesh(), axes, rows, tensor.dim(0) / rows);
+    if (!axes.empty() && gives_all_a_part(tensors_.mesh(), cut)) placement.dimensions[0] = {cut};
+    cut_.emplace_back(tensor, placement);
+  }
+}
+
+std::vector<Tensor> ModelSharding::evaluate(ShardedRequest request, StepRunner& runner) {
+  request.cut = std::move(cut_);
+  cut_.clear();
+  request.keeps_gathered = !layout_.reshard_after_forward;
+  return tensors_.evaluate(request, runner);
+}
+
+void ModelSharding::compute(const std::vector<Tensor>& tensors) {
+  ShardedRequest request;
+  for (const Tensor& tensor : tensors) request.outputs.push_back({tensor, std::nullopt});
+  evaluate(std::move(request), runner_);
+}
+
+WholeValues::WholeValues(ModelSharding* sharding, Model& model, Optimizer* optimizer, bool everywhere) {
+  if (!sharding) return;
+  ShardedTensors& tensors = sharding->tensors();
+  const bool keeps = everywhere || tensors.mesh().rank() == 0;
+  for_each_weight(model, [&](const std::shared_ptr<Parameter>& parameter) {
+    Tensor whole = tensors.gathered(parameter->value);
+    if (!keeps) return;
+    parameters_.emplace_back(parameter, parameter->value);
+    parameter->value = std::move(whole);
+  });
+  if (!optimizer) return;
+  std::vector<std::pair<std::string, Tensor>> state;
+  for (const auto& [name, tensor] : optimizer->state()) {
+    Tensor whole = tensors.gathered(tensor);
+    if (keeps) state.emplace_back(name, std::move(whole));
+  }
+  if (!keeps) return;
+  optimizer_ = optimizer;
+  state_ = optimizer->state();
+  optimizer->restore(optimizer->steps(), std::move(state));
+}
+
+WholeValues::~WholeValues() {
+  for (auto& [parameter, value] : parameters_) parameter->value = std::move(value);
+  if (optimizer_) optimizer_->restore(optimizer_->steps(), std::move(state_));
+}
+
+}  // namespace transom

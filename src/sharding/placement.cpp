@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sharding/placement.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace transom {
+
+Range part_of(const Range& range, int64_t part, int64_t parts) {
+  const int64_t each = range.size() / parts, larger = range.size() % parts;
+  const auto begin_of = [&](int64_t i) { return range.begin + i * each + std::min(i, larger); };
+  return {begin_of(part), begin_of(part + 1)};
+}
+
+namespace {
+
+int64_t parts_of(const ProcessMesh& mesh, const Cut& cut) {
+  int64_t parts = 1;
+  for (const MeshAxis axis : cut.axes) parts *= mesh.size(axis);
+  return parts;
+}
+
+}  // namespace
+
+Cut make_cut(const ProcessMesh& mesh, std::vector<MeshAxis> axes, int64_t units, int64_t inner) {
+  Cut cut{std::move(axes), units, inner};
+  if (const int64_t parts = parts_of(mesh, cut); units % parts == 0) cut.units = parts, cut.inner = inner * (units / parts);
+  return cut;
+}
+
+bool gives_all_a_part(const ProcessMesh& mesh, const Cut& cut) { return parts_of(mesh, cut) <= cut.units; }
+
+Range units_of(const ProcessMesh& mesh, const Cut& cut, const std::vector<int64_t>& places) {
+  Range range{0, cut.units};
+  for (size_t i = 0; i < cut.axes.size(); ++i) range = part_of(range, places[i], mesh.size(cut.axes[i]));
+  return range;
+}
+
+Range local_units(const ProcessMesh& mesh, const Cut& cut) {
+  std::vector<int64_t> places;
+  for (const MeshAxis axis : cut.axes) places.push_back(mesh.coordinate(axis));
+  return units_of(mesh, cut, places);
+}
+
+int64_t local_extent(const ProcessMesh& mesh, const Cuts& cuts, int64_t extent) {
+  for (const Cut& cut : cuts) extent /= cut.units;
+  for (const Cut& cut : cuts) extent *= local_units(mesh, cut).size();
+  return extent;
+}
+
+MeshAxes Placement::sharded() const {
+  MeshAxes axes;
+  for (const Cuts& cuts : dimensions)
+    for (const Cut& cut : cuts)
+      for (const MeshAxis axis : cut.axes) axes.add(axis);
+  return axes;
+}
+
+Placement replicated(size_t rank) { return {std::vector<Cuts>(rank), {}}; }
+
+Placement sharded(const ProcessMesh& mesh, const Shape& shape, size_t dimension, std::vector<MeshAxis> axes,
+                  int64_t inner) {
+  Placement placement = replicated(shape.size());
+  if (shape[dimension] % inner != 0)
+    fail(ErrorKind::kInternal, "dimension {} of {} is not made of units of {}", dimension, to_string(shape), inner);
+  placement.dimensions[dimension] = {make_cut(mesh, std::move(axes), shape[dimension] / inner, inner)};
+  return placement;
+}
+
+Placement cut_further(const ProcessMesh& mesh, Placement placement, const Shape& shape, size_t dimension,
+                      MeshAxis axis) {
+  Cuts& cuts = placement.dimensions[dimension];
+  if (cuts.size() > 1) return placement;
+  Cut cut{{axis}, shape[dimension], 1};
+  if (!cuts.empty()) {
+    // Units of one element would move the borders of the parts that are there.
+    cut = cuts[0];
+    cut.axes.push_back(axis);
+    const int64_t parts = parts_of(mesh, cuts[0]);
+    if (cut.units % parts == 0) cut.units *= cut.inner, cut.inner = 1;
+  }
+  if (!gives_all_a_part(mesh, cut)) return placement;
+  cuts = {make_cut(mesh, cut.axes, cut.units, cut.inner)};
+  return placement;
+}
+
+std::string to_string(const Placement& placement) {
+  std::string text;
+  for (size_t d = 0; d < placement.dimensions.size(); ++d)
+    for (const Cut& cut : placement.dimensions[d]) {
+      text += text.empty() ? "" : ", ";
+      for (size_t i = 0; i < cut.axes.size(); ++i) text += (i > 0 ? ", then " : "") + std::string(name_of(cut.axes[i]));
+      text += fmt::format(" cut{} {}", cut.axes.size() > 1 ? "" : "s", d);
+    }
+  if (!placement.partial.empty()) text += (text.empty() ? "" : "; ") + ("to be summed over " + to_string(placement.partial));
+  return text.empty() ? "replicated" : text;
+}
+
+Shape local_shape(const ProcessMesh& mesh, const Placement& placement, const Shape& shape) {
+  if (placement.dimensions.size() != shape.size())
+    fail(ErrorKind::kInternal, "a placement of {} dimensions for a tensor of {}", placement.dimensions.size(),
+         to_string(shape));
+  Shape local;
+  for (size_t d = 0; d < shape.size(); ++d) local.push_back(local_extent(mesh, placement.dimensions[d], shape[d]));
+  return local;
+}
+
+}  // namespace transom

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the elements of a tensor are: which axes of the mesh cut which of its dimensions, and over which axes it is
+// still to be summed. Along all other axes each process has the same.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sharding/process_mesh.h"
+#include "transom/tensor.h"
+
+namespace transom {
+
+struct Range {
+  int64_t begin = 0, end = 0;
+  int64_t size() const { return end - begin; }
+  bool operator==(const Range&) const = default;
+};
+// Part `part` of `parts` of the range, as even as can be, the first parts being the larger ones.
+Range part_of(const Range& range, int64_t part, int64_t parts);
+
+// A dimension seen as [outer, units, inner], its units dealt to the processes along the axes: each axis cuts what the
+// one before left. A dimension may have several cuts, the outer ones first: rows of a batch that is cut by samples and
+// by places have two once both are joined to one dimension.
+struct Cut {
+  std::vector<MeshAxis> axes;
+  int64_t units = 1, inner = 1;
+  bool operator==(const Cut&) const = default;
+};
+using Cuts = std::vector<Cut>;  // of one dimension; none: whole
+
+// The cut of `units` units, in the one form that equal cuts have: where they are dealt evenly, the largest units.
+Cut make_cut(const ProcessMesh& mesh, std::vector<MeshAxis> axes, int64_t units, int64_t inner);
+// Whether every process gets a unit.
+bool gives_all_a_part(const ProcessMesh& mesh, const Cut& cut);
+// The units of the process at these places along the axes of the cut; those of this process.
+Range units_of(const ProcessMesh& mesh, const Cut& cut, const std::vector<int64_t>& places);
+Range local_units(const ProcessMesh& mesh, const Cut& cut);
+// What this process has of a dimension of that extent.
+int64_t local_extent(const ProcessMesh& mesh, const Cuts& cuts, int64_t extent);
+
+struct Placement {
+  std::vector<Cuts> dimensions;
+  MeshAxes partial;  // the value is the sum over these axes of what the processes have
+
+  bool operator==(const Placement&) const = default;
+  MeshAxes sharded() const;  // the axes that cut a dimension
+  bool is_replicated() const { return partial.empty() && sharded().empty(); }
+};
+Placement replicated(size_t rank);
+// Dimension `dimension` cut along one axis after the other, in units of `inner` elements.
+Placement sharded(const ProcessMesh& mesh, const Shape& shape, size_t dimension, std::vector<MeshAxis> axes,
+                  int64_t inner = 1);
+// The placement with dimension `dimension` cut by one more axis, within the parts that it is cut into already; the same
+// where some process would be left without a part.
+Placement cut_further(const ProcessMesh& mesh, Placement placement, const Shape& shape, size_t dimension,
+                      MeshAxis axis);
+// "fsdp cuts 0; to be summed over dp"; "replicated"
+std::string to_string(const Placement& placement);
+
+Shape local_shape(const ProcessMesh& mesh, const Placement& placement, const Shape& shape);
+
+}  // namespace transom

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sharding/reshard.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+#include "ops/collectives.h"
+#include "passes/graph_builder.h"
+#include "transom/ops.h"
+
+namespace transom {
+namespace {
+
+// A dimension of a local tensor as three: what is outside of a cut, its units, and what is inside.
+struct Exposed {
+  Tensor x;
+  int64_t dimension;  // of the units
+  Shape before, after;
+  Tensor closed(const Tensor& y) const {
+    Shape shape = before;
+    shape.push_back(y.dim(dimension - 1) * y.dim(dimension) * y.dim(dimension + 1));
+    shape.insert(shape.end(), after.begin(), after.end());
+    return reshape(y, shape);
+  }
+};
+
+int64_t local_inner(const ProcessMesh& mesh, const Cuts& cuts, size_t cut) {
+  int64_t inner = cuts[cut].inner;
+  for (size_t i = cut + 1; i < cuts.size(); ++i) inner /= cuts[i].units;
+  for (size_t i = cut + 1; i < cuts.size(); ++i) inner *= local_units(mesh, cuts[i]).size();
+  return inner;
+}
+
+Exposed expose(const Tensor& local, size_t dimension, int64_t units, int64_t inner) {
+  const Shape& shape = local.shape();
+  Exposed result{{}, static_cast<int64_t>(dimension) + 1, Shape(shape.begin(), shape.begin() + static_cast<long>(dimension)),
+                 Shape(shape.begin() + static_cast<long>(dimension) + 1, shape.end())};
+  Shape wide = result.before;
+  const int64_t extent = shape[dimension];
+  wide.insert(wide.end(), {units * inner == 0 ? 0 : extent / (units * inner), units, inner});
+  wide.insert(wide.end(), result.after.begin(), result.after.end());
+  result.x = reshape(local, wide);
+  return result;
+}
+
+Tensor front(const Tensor& x, int64_t dimension) {  // dimension -> 0
+  if (dimension == 0) return x;
+  Axes order{dimension};
+  for (int64_t i = 0; i < x.rank(); ++i)
+    if (i != dimension) order.push_back(i);
+  return permute(x, order);
+}
+Tensor back(const Tensor& x, int64_t dimension) {  // 0 -> dimension
+  if (dimension == 0) return x;
+  Axes order;
+  for (int64_t i = 1; i < x.rank(); ++i) order.push_back(i);
+  order.insert(order.begin() + dimension, 0);
+  return permute(x, order);
+}
+
+Tensor padded_rows(const Tensor& x, int64_t rows) {
+  if (x.dim(0) == rows) return x;
+  Axes low(static_cast<size_t>(x.rank())), high(static_cast<size_t>(x.rank()));
+  high[0] = rows - x.dim(0);
+  return pad(x, low, high);
+}
+
+bool starts_with(const std::vector<MeshAxis>& list, const std::vector<MeshAxis>& prefix) {
+  return prefix.size() <= list.size() && std::equal(prefix.begin(), prefix.end(), list.begin());
+}
+
+}  // namespace
+
+namespace {
+
+Tensor sliced_at(const Tensor& x, int64_t dimension, int64_t begin, int64_t end, int depth) {
+  if (begin == 0 && end == x.dim(dimension)) return x;
+  const Node& node = *x.node();
+  if (!node.computed(x.output()) && !node.inputs.empty() && depth > 0) {
+    Shape shape = x.shape();
+    shape[static_cast<size_t>(dimension)] = end - begin;
+    if (is_op(node, op::broadcast)) {
+      const Tensor& from = node.inputs[0];
+      return broadcast_to(from.dim(dimension) == 1 ? from : sliced_at(from, dimension, begin, end, depth - 1), shape);
+    }
+    if (is_op(node, op::random_bits) && dimension == 0) {  // what comes behind is not drawn
+      shape[0] = end;
+      return slice(random_bits(node.inputs[0], shape), 0, begin, end);
+    }
+    if (node.operation->elementwise && node.types.size() == 1) {
+      std::vector<Tensor> inputs;
+      for (const Tensor& input : node.inputs) inputs.push_back(sliced_at(input, dimension, begin, end, depth - 1));
+      return make_tensor(*node.operation, std::move(inputs), node.attributes);
+    }
+  }
+  return slice(x, dimension, begin, end);
+}
+
+}  // namespace
+
+Tensor sliced(const Tensor& x, int64_t dimension, int64_t begin, int64_t end) {
+  constexpr int kDepth = 4;  // of chains of elements that are made again for the part
+  return sliced_at(x, dimension, begin, end, kDepth);
+}
+
+Tensor Resharder::collective(const char* kind, const Tensor& x, MeshAxes axes) {
+  const int64_t processes = mesh_.size(axes);
+  Attributes attributes{{"order", next_order_++}, {"processes", processes}};
+  if (processes < mesh_.ranks()) attributes.set("group", mesh_.group(axes));
+  if (late_) attributes.set("late", int64_t{1});
+  records_.push_back({kind, axes, x.size() * static_cast<int64_t>(size_of(x.dtype())), *current_scope()});
+  return make_tensor(find_operation(kind), {x}, attributes);
+}
+
+Tensor Resharder::stacked(const Tensor& local, MeshAxes axes) {
+  return collective("all_gather", unsqueeze(local, 0), axes);
+}
+
+void Resharder::sum(ShardedValue& value, MeshAxes axes) {
+  value.local = collective("all_reduce", value.local, axes);
+  value.placement.partial = value.placement.partial.without(axes);
+}
+
+// Takes the last axis off the cut.
+void Resharder::gather_last_axis(ShardedValue& value, size_t dimension, size_t number) {
+  Cuts& cuts = value.placement.dimensions[dimension];
+  Cut& cut = cuts[number];
+  const MeshAxis axis = cut.axes.back();
+  std::vector<int64_t> places;
+  for (const MeshAxis each : cut.axes) places.push_back(mesh_.coordinate(each));
+  std::vector<int64_t> extents;
+  for (int64_t i = 0; i < mesh_.size(axis); ++i) {
+    places.back() = i;
+    extents.push_back(units_of(mesh_, cut, places).size());
+  }
+  const int64_t largest = *std::max_element(extents.begin(), extents.end());
+  const bool even = largest == *std::min_element(extents.begin(), extents.end());
+  const Exposed exposed = expose(value.local, dimension, local_units(mesh_, cut).size(), local_inner(mesh_, cuts, number));
+  const Tensor all = collective("all_gather", padded_rows(front(exposed.x, exposed.dimension), largest), {axis});
+  Tensor joined = all;
+  if (!even) {
+    std::vector<Tensor> parts;
+    for (size_t i = 0; i < extents.size(); ++i) {
+      const int64_t begin = static_cast<int64_t>(i) * largest;
+      parts.push_back(slice(all, 0, begin, begin + extents[i]));
+    }
+    joined = concatenate(parts, 0);
+  }
+  value.local = exposed.closed(back(joined, exposed.dimension));
+  cut.axes.pop_back();
+  if (cut.axes.empty()) cuts.erase(cuts.begin() + static_cast<long>(number));
+  else cut = make_cut(mesh_, cut.axes, cut.units, cut.inner);
+}
+
+// `cut` has one axis more than the dimension has now, over which the value is partial.
+void Resharder::scatter_sum(ShardedValue& value, size_t dimension, const Cut& cut) {
+  const MeshAxis axis = cut.axes.back();
+  Cut before = cut;
+  before.axes.pop_back();
+  const Range mine_before = local_units(mesh_, before);
+  std::vector<Range> ranges;
+  for (int64_t i = 0; i < mesh_.size(axis); ++i) ranges.push_back(part_of(mine_before, i, mesh_.size(axis)));
+  int64_t largest = 0;
+  for (const Range& range : ranges) largest = std::max(largest, range.size());
+  const Exposed exposed = expose(value.local, dimension, mine_before.size(), cut.inner);
+  const Tensor rows = front(exposed.x, exposed.dimension);
+  Tensor given = rows;
+  if (largest * mesh_.size(axis) != rows.dim(0)) {
+    std::vector<Tensor> parts;
+    for (const Range& range : ranges)
+      parts.push_back(padded_rows(slice(rows, 0, range.begin - mine_before.begin, range.end - mine_before.begin), largest));
+    given = concatenate(parts, 0);
+  }
+  const Tensor mine = collective("reduce_scatter", given, {axis});
+  const int64_t extent = ranges[static_cast<size_t>(mesh_.coordinate(axis))].size();
+  value.local = exposed.closed(back(extent == largest ? mine : slice(mine, 0, 0, extent), exposed.dimension));
+  value.placement.partial.remove(axis);
+  value.placement.dimensions[dimension] = {make_cut(mesh_, cut.axes, cut.units, cut.inner)};
+}
+
+// The dimension is whole, or cut by the first axes of `cut`.
+void Resharder::slice_along(ShardedValue& value, size_t dimension, const Cut& cut) {
+  Cuts& cuts = value.placement.dimensions[dimension];
+  Cut before = cut;
+  before.axes = cuts.empty() ? std::vector<MeshAxis>() : cuts[0].axes;
+  const Range from = local_units(mesh_, before), to = local_units(mesh_, cut);
+  const int64_t begin = to.begin - from.begin, end = to.end - from.begin;
+  if (from.size() * cut.inner == value.local.dim(static_cast<int64_t>(dimension))) {
+    value.local = sliced(value.local, static_cast<int64_t>(dimension), begin * cut.inner, end * cut.inner);
+  } else {
+    const Exposed exposed = expose(value.local, dimension, from.size(), cut.inner);
+    value.local = exposed.closed(slice(exposed.x, exposed.dimension, begin, end));
+  }
+  cuts = {cut};
+}
+
+// From dimension to dimension in one step, where the parts are even: what Ulysses does between places and heads.
+bool Resharder::try_all_to_all(ShardedValue& value, const Placement& target) {
+  if (value.placement.partial != target.partial) return false;
+  for (size_t from = 0; from < target.dimensions.size(); ++from)
+    for (size_t to = 0; to < target.dimensions.size(); ++to) {
+      if (from == to) continue;
+      const Cuts &now = value.placement.dimensions[from], &then = target.dimensions[to];
+      if (now.size() != 1 || now[0].axes.size() != 1 || then.size() != 1 || then[0].axes != now[0].axes) continue;
+      if (!target.dimensions[from].empty() || !value.placement.dimensions[to].empty()) continue;
+      const MeshAxis axis = now[0].axes[0];
+      const int64_t n = mesh_.size(axis);
+      if (now[0].units != n || then[0].units != n) continue;  // uneven
+      const int64_t rank = value.local.rank();
+      const Exposed exposed = expose(value.local, to, n, then[0].inner);
+      // [n, ...] of what is for each; then from each, with its place in `from`.
+      const Tensor got = collective("all_to_all", front(exposed.x, exposed.dimension), {axis});
+      Axes order;  // bring the processes in front of what `from` is local of
+      const auto place_of = [&](size_t d) { return static_cast<int64_t>(d < to ? d : d == to ? to : d + 1); };
+      // got: [n] + dims of exposed without the units: before(to), outer, inner, after.
+      const Cut& cut = now[0];
+      const int64_t inner = cut.inner, from_place = 1 + (from < to ? static_cast<int64_t>(from) : place_of(from));
+      const int64_t local_from = got.dim(from_place);
+      Shape split = got.shape();
+      split[static_cast<size_t>(from_place)] = local_from / inner;
+      split.insert(split.begin() + from_place + 1, inner);
+      const Tensor wide = reshape(got, split);
+      // Units of `from` are one for each process: [outer, 1 of n, inner].
+      for (int64_t i = 1; i < wide.rank(); ++i) {
+        order.push_back(i);
+        if (i == from_place) order.push_back(0);
+      }
+      const Tensor moved = permute(wide, order);
+      Shape shape;
+      for (int64_t d = 0; d < rank; ++d) {
+        const auto at = static_cast<size_t>(d);
+        shape.push_back(at == from ? value.local.dim(d) * n : at == to ? value.local.dim(d) / n : value.local.dim(d));
+      }
+      value.local = reshape(moved, shape);
+      value.placement.dimensions[from].clear();
+      value.placement.dimensions[to] = then;
+      return true;
+    }
+  return false;
+}
+
+ShardedValue Resharder::reshard(const ShardedValue& given, const Placement& target) {
+  ShardedValue value = given;
+  if (value.placement == target) return value;
+  if (target.dimensions.size() != value.shape.size())
+    fail(ErrorKind::kInternal, "a placement of {} dimensions for a tensor of {}", target.dimensions.size(),
+         to_string(value.shape));
+  while (try_all_to_all(value, target)) {
+  }
+  // Sums that are wanted in parts.
+  for (size_t d = 0; d < target.dimensions.size(); ++d) {
+    const Cuts& then = target.dimensions[d];
+    if (then.size() != 1) continue;
+    while (true) {
+      const Cuts& now = value.placement.dimensions[d];
+      if (now.size() > 1) break;
+      const size_t have = now.empty() ? 0 : now[0].axes.size();
+      if (have >= then[0].axes.size() || (have > 0 && !starts_with(then[0].axes, now[0].axes))) break;
+      const MeshAxis next = then[0].axes[have];
+      if (!value.placement.partial.has(next) || target.partial.has(next)) break;
+      Cut cut = then[0];
+      cut.axes.resize(have + 1);
+      scatter_sum(value, d, cut);
+      if (have + 1 < then[0].axes.size()) {
+        // The form with all axes is what the next step compares with.
+        value.placement.dimensions[d] = {Cut{cut.axes, then[0].units, then[0].inner}};
+      }
+    }
+  }
+  if (const MeshAxes rest = value.placement.partial.without(target.partial); !rest.empty()) sum(value, rest);
+  // Cuts that the target does not have.
+  for (size_t d = 0; d < target.dimensions.size(); ++d) {
+    const Cuts& then = target.dimensions[d];
+    const auto fits = [&] {
+      const Cuts& now = value.placement.dimensions[d];
+      if (now == then || now.empty()) return true;
+      if (now.size() != 1 || then.size() != 1 || !starts_with(then[0].axes, now[0].axes)) return false;
+      // The same borders as far as both go.
+      return make_cut(mesh_, now[0].axes, then[0].units, then[0].inner) ==
+             make_cut(mesh_, now[0].axes, now[0].units, now[0].inner);
+    };
+    while (!fits()) gather_last_axis(value, d, value.placement.dimensions[d].size() - 1);
+  }
+  for (size_t d = 0; d < target.dimensions.size(); ++d) {
+    const Cuts& then = target.dimensions[d];
+    if (value.placement.dimensions[d] == then) continue;
+    if (then.size() == 1) {
+      slice_along(value, d, then[0]);
+      continue;
+    }
+    // Several cuts of a whole dimension, from the inner one outwards.
+    const Tensor whole = value.local;
+    Tensor local = whole;
+    for (size_t c = then.size(); c-- > 0;) {
+      int64_t inner = then[c].inner;
+      for (size_t i = c + 1; i < then.size(); ++i) inner = inner / then[i].units * local_units(mesh_, then[i]).size();
+      const Exposed exposed = expose(local, d, then[c].units, inner);
+      const Range mine = local_units(mesh_, then[c]);
+      local = exposed.closed(slice(exposed.x, exposed.dimension, mine.begin, mine.end));
+    }
+    value.local = local;
+    value.placement.dimensions[d] = then;
+  }
+  // What all have is the sum of what the first has and zeros.
+  for (const MeshAxis axis : kAllMeshAxes)
+    if (target.partial.has(axis) && !value.placement.partial.has(axis)) {
+      // Computed all the same: what it comes from may hold collectives, in which this process must take part.
+      if (mesh_.coordinate(axis) != 0) value.local = value.local * 0.0;
+      value.placement.partial.add(axis);
+    }
+  return value;
+}
+
+}  // namespace transom

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// From one placement to another: the collectives between, as nodes of the graph of this process.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sharding/placement.h"
+#include "transom/tensor.h"
+
+namespace transom {
+
+// What this process has of a tensor.
+struct ShardedValue {
+  Tensor local;
+  Shape shape;  // of the whole
+  Placement placement;
+};
+
+// A collective as it was inserted.
+struct CollectiveRecord {
+  std::string kind;   // "all_gather", ...
+  MeshAxes axes;
+  int64_t bytes = 0;  // of its input on this process
+  std::string scope;  // the module that it was inserted for
+};
+
+// All processes of the mesh ask one for the same, in the same order. For one thread.
+class Resharder {
+ public:
+  explicit Resharder(const ProcessMesh& mesh, int64_t first_order = 0) : mesh_(mesh), next_order_(first_order) {}
+
+  // The value under another placement. Where the target is partial, over axes over which the value is, too, or is the
+  // same on all processes: then one of them has it and the others zeros.
+  ShardedValue reshard(const ShardedValue& value, const Placement& target);
+  // What the processes along these axes have, one behind the other along a new first dimension.
+  Tensor stacked(const Tensor& local, MeshAxes axes);
+  // Gathers that are inserted from now on start no earlier than what is before them in the graph (see
+  // passes/partition.h), so that parameters are not all gathered at once.
+  void gather_late(bool late) { late_ = late; }
+
+  const std::vector<CollectiveRecord>& records() const { return records_; }
+
+ private:
+  void sum(ShardedValue& value, MeshAxes axes);
+  void gather_last_axis(ShardedValue& value, size_t dimension, size_t cut);
+  void scatter_sum(ShardedValue& value, size_t dimension, const Cut& cut);
+  void slice_along(ShardedValue& value, size_t dimension, const Cut& cut);
+  bool try_all_to_all(ShardedValue& value, const Placement& target);
+  Tensor collective(const char* kind, const Tensor& x, MeshAxes axes);
+
+  const ProcessMesh& mesh_;
+  int64_t next_order_;
+  bool late_ = false;
+  std::vector<CollectiveRecord> records_;
+};
+
+// x without what other processes have: elements [begin, end) of `dimension`, in the cheapest way that the node of x
+// allows: of what is broadcast or counted, nothing more is made.
+Tensor sliced(const Tensor& x, int64_t dimension, int64_t begin, int64_t end);
+
+}  // namespace transom

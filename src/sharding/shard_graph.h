@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sharding pass: a graph over whole tensors becomes the graph of this process over its parts, with the collectives
+// that this takes. Placements go from the inputs to what is computed of them; where an operation may be cut in several
+// ways, the one is taken that moves the fewest bytes. Whatever the placements, the values are those of the graph.
+//
+// All processes shard the same graph with the same placements, and so ask for the same collectives in one order.
+#pragma once
+
+#include <functional>
+#include <unordered_map>
+#include <vector>
+
+#include "ir/graph.h"
+#include "ir/tensor_map.h"
+#include "sharding/factor_rules.h"
+#include "sharding/reshard.h"
+
+namespace transom {
+
+// The parts of a training step, by the order in which its nodes were made (Node::sequence).
+struct StepPhases {
+  uint64_t backward_from = UINT64_MAX, update_from = UINT64_MAX;
+};
+
+class GraphSharder {
+ public:
+  explicit GraphSharder(const ProcessMesh& mesh, StepPhases phases = {}, bool keeps_gathered = false)
+      : mesh_(mesh), phases_(phases), keeps_gathered_(keeps_gathered), resharder_(mesh) {}
+
+  // What this process has of an input of the graph. Along the axes in `stored` it is cut for storage alone: forward and
+  // backward pass gather it when they use it, each for itself; the update works on the parts.
+  void place(const Tensor& input, ShardedValue value, MeshAxes stored = {});
+  // An input that all processes have whole is cut before it is used.
+  void cut(const Tensor& input, const Placement& placement);
+  // Once it is computed, the tensor is brought to this placement.
+  void prefer(const Tensor& tensor, const Placement& placement);
+
+  // Visits the nodes that these need.
+  void shard(const std::vector<Tensor>& outputs);
+  // What shard() found, in this placement.
+  ShardedValue value(const Tensor& tensor, const Placement& placement);
+  const ShardedValue& value(const Tensor& tensor) const;
+
+  const std::vector<CollectiveRecord>& collectives() const { return resharder_.records(); }
+  // Told of each operation with what its first output became; for explanations.
+  using Observer = std::function<void(const Node& node, const ShardedValue& value)>;
+  void observe(Observer observer) { observer_ = std::move(observer); }
+
+ private:
+  enum class Phase { kForward, kBackward, kUpdate };
+  // Each value in the placements that were asked for so far; the first is what was computed.
+  struct Forms {
+    std::vector<ShardedValue> values;
+    MeshAxes stored;
+  };
+  using NodePointer = std::shared_ptr<Node>;
+
+  void visit(const NodePointer& node, Phase phase);
+  // The node as what it stands for, over the same inputs.
+  void visit_in_place_of(const NodePointer& node, const std::vector<Tensor>& outputs, Phase phase);
+  void pass_barrier(const NodePointer& node);
+  void shard_by_rule(const NodePointer& node, const FactorRule& rule, Phase phase);
+  void replicate(const NodePointer& node);
+  // Inputs of which sums are owed, summed unless the operation is linear in them. The axes that are left.
+  MeshAxes settle_sums(const Node& node, std::vector<ShardedValue>& inputs);
+  // The value as operations of this phase see it.
+  ShardedValue used(const Tensor& tensor, Phase phase);
+  ShardedValue in_form(const Tensor& tensor, const Placement& placement);
+  Forms& forms_of(const Tensor& tensor);
+  void store(const NodePointer& node, std::vector<ShardedValue> outputs);
+  void enter(Phase phase);
+
+  const ProcessMesh& mesh_;
+  StepPhases phases_;
+  bool keeps_gathered_;  // of stored tensors, from the forward to the backward pass
+  Resharder resharder_;
+  Phase phase_ = Phase::kForward;
+  TensorMap<Forms> forms_;
+  TensorMap<Placement> preferred_;
+  Observer observer_;
+};
+
+}  // namespace transom

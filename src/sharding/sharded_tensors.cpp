@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sharding/sharded_tensors.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "tensor/mode_scope.h"
+#include "transom/ops.h"
+
+namespace transom {
+namespace {
+
+// Where the elements of a part lie in the whole along one dimension.
+std::vector<int64_t> places_of(const ProcessMesh& mesh, const Cuts& cuts, int64_t extent) {
+  std::vector<int64_t> places;
+  for (int64_t i = 0; i < extent; ++i) {
+    bool mine = true;
+    for (const Cut& cut : cuts) {
+      const int64_t unit = i / cut.inner % cut.units;
+      const Range range = local_units(mesh, cut);
+      mine = mine && unit >= range.begin && unit < range.end;
+    }
+    if (mine) places.push_back(i);
+  }
+  return places;
+}
+
+// Copies of the part, in one run of bytes for each run of places of the last cut dimension.
+void copy_part(std::span<const std::byte> from, const Shape& shape, const std::vector<std::vector<int64_t>>& places,
+               size_t dimension, int64_t base, const std::vector<int64_t>& strides, size_t last, size_t width,
+               std::vector<std::byte>& to) {
+  const auto append = [&](int64_t begin, int64_t count) {
+    const auto* at = from.data() + static_cast<size_t>(begin) * width;
+    to.insert(to.end(), at, at + static_cast<size_t>(count) * width);
+  };
+  if (dimension == last) {
+    const std::vector<int64_t>& mine = places[dimension];
+    for (size_t i = 0; i < mine.size();) {
+      size_t end = i + 1;
+      while (end < mine.size() && mine[end] == mine[end - 1] + 1) ++end;
+      append(base + mine[i] * strides[dimension], static_cast<int64_t>(end - i) * strides[dimension]);
+      i = end;
+    }
+    return;
+  }
+  for (const int64_t place : places[dimension])
+    copy_part(from, shape, places, dimension + 1, base + place * strides[dimension], strides, last, width, to);
+}
+
+std::vector<std::byte> part_of(const ProcessMesh& mesh, std::span<const std::byte> whole, const Type& type,
+                               const Placement& placement) {
+  std::vector<std::vector<int64_t>> places;
+  std::vector<int64_t> strides(type.shape.size(), 1);
+  size_t last = 0;
+  for (size_t d = type.shape.size(); d-- > 1;) strides[d - 1] = strides[d] * type.shape[d];
+  for (size_t d = 0; d < type.shape.size(); ++d) {
+    places.push_back(places_of(mesh, placement.dimensions[d], type.shape[d]));
+    if (!placement.dimensions[d].empty()) last = d;
+  }
+  std::vector<std::byte> result;
+  result.reserve(static_cast<size_t>(elements(local_shape(mesh, placement, type.shape))) * size_of(type.dtype));
+  copy_part(whole, type.shape, places, 0, 0, strides, last, size_of(type.dtype), result);
+  return result;
+}
+
+}  // namespace
+
+Tensor ShardedTensors::hold(Tensor local, const Type& type, const Placement& placement, MeshAxes stored) {
+  const Shape expected = local_shape(mesh_, placement, type.shape);
+  if (local.shape() != expected || local.dtype() != type.dtype)
+    fail(ErrorKind::kInternal, "expected a part {} of {}, found {}", to_string(expected), to_string(type),
+         to_string(local.type()));
+  Tensor handle = make_input(type);
+  held_.emplace(handle, Held{{std::move(local), type.shape, placement}, stored});
+  return handle;
+}
+
+Tensor ShardedTensors::hold_part_of(const Tensor& whole, const Placement& placement, MeshAxes stored) {
+  const Type type = whole.type();
+  if (placement.sharded().empty()) {
+    const Tensor local = buffer_of(whole)->is_writable() ? whole : Tensor::from_bytes(whole.to_bytes(), type);
+    return hold(local, type, placement, stored);
+  }
+  const std::vector<std::byte> bytes = whole.to_bytes();
+  return hold(Tensor::from_bytes(part_of(mesh_, bytes, type, placement),
+                                 {type.dtype, local_shape(mesh_, placement, type.shape)}),
+              type, placement, stored);
+}
+
+Tensor ShardedTensors::hold_zeros(const Type& type, const Placement& placement) {
+  const Type local{type.dtype, local_shape(mesh_, placement, type.shape)};
+  const std::vector<std::byte> bytes(static_cast<size_t>(elements(local.shape)) * size_of(local.dtype));
+  return hold(Tensor::from_bytes(bytes, local), type, placement);
+}
+
+std::vector<Tensor> ShardedTensors::evaluate(const ShardedRequest& request, StepRunner& runner) {
+  const ModeScope together(mode() == Mode::kGraph ? Mode::kGraph : Mode::kLazy);
+  std::vector<ShardedValue> values;
+  {
+    GraphSharder sharder(mesh_, request.phases, request.keeps_gathered);
+    for (const auto& [tensor, held] : held_) sharder.place(tensor, held.value, held.stored);
+    for (const auto& [tensor, placement] : request.cut)
+      if (!held_.contains(tensor)) sharder.cut(tensor, placement);
+    for (const auto& [tensor, placement] : request.preferred) sharder.prefer(tensor, placement);
+    std::vector<Tensor> wanted;
+    for (const ShardedRequest::Output& output : request.outputs) wanted.push_back(output.tensor);
+    sharder.shard(wanted);
+    for (const ShardedRequest::Output& output : request.outputs)
+      values.push_back(
+          sharder.value(output.tensor, output.placement.value_or(replicated(output.tensor.shape().size()))));
+    collectives_ = sharder.collectives();
+  }
+  // What is replaced is held as memory alone, so that its memory can be taken.
+  struct Saved {
+    Tensor handle;
+    Type type;
+    std::shared_ptr<Buffer> buffer;
+  };
+  std::vector<Saved> saved;
+  std::unordered_map<const Buffer*, long> references;
+  for (const Tensor& handle : request.replaced) {
+    const auto found = held_.find(handle);
+    if (found == held_.end()) continue;
+    Tensor& local = found->second.value.local;
+    saved.push_back({handle, local.type(), buffer_of(local)});
+    ++references[saved.back().buffer.get()];
+    local = {};
+  }
+  std::vector<Tensor> locals;
+  for (const ShardedValue& value : values) locals.push_back(value.local);
+  try {
+    runner(locals, [&](const std::shared_ptr<Buffer>& buffer) {
+      const auto found = references.find(buffer.get());
+      return found == references.end() ? 0L : found->second;
+    });
+  } catch (...) {
+    for (const Saved& each : saved) held_.at(each.handle).value.local = make_input(each.type, each.buffer);
+    throw;
+  }
+  saved.clear();
+  for (const Tensor& handle : request.replaced) held_.erase(handle);
+  std::vector<Tensor> results;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const ShardedRequest::Output& output = request.outputs[i];
+    if (output.placement) {
+      results.push_back(hold(values[i].local, output.tensor.type(), *output.placement, output.stored));
+      continue;
+    }
+    results.push_back(output.tensor);
+    Node& node = *output.tensor.node();
+    node.storages.resize(node.types.size());
+    node.storages[static_cast<size_t>(output.tensor.output())] = buffer_of(values[i].local);
+    if (!node.saves_for_backward && node.types.size() == 1) node.inputs.clear();
+  }
+  return results;
+}
+
+Tensor ShardedTensors::gathered(const Tensor& tensor) {
+  const auto found = held_.find(tensor);
+  if (found == held_.end()) return tensor;
+  const ModeScope together(Mode::kLazy);
+  Resharder resharder(mesh_);
+  const CompilerScope compiler;
+  const ShardedValue whole = resharder.reshard(found->second.value, replicated(tensor.shape().size()));
+  return make_input(tensor.type(), buffer_of(whole.local));
+}
+
+int64_t ShardedTensors::bytes() const {
+  int64_t total = 0;
+  for (const auto& [tensor, held] : held_)
+    total += held.value.local.size() * static_cast<int64_t>(size_of(held.value.local.dtype()));
+  return total;
+}
+
+}  // namespace transom

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensors of which each process has a part. Outside they are handles like all others, with the type of the whole, from
+// which models and optimizers make graphs; what they stand for is kept here, and their graphs are computed here.
+#pragma once
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "ir/tensor_map.h"
+#include "sharding/shard_graph.h"
+#include "tensor/evaluate.h"
+
+namespace transom {
+
+// What is to be computed together.
+struct ShardedRequest {
+  struct Output {
+    Tensor tensor;
+    // Where its parts go; none: every process gets the whole, and the tensor is computed as any other.
+    std::optional<Placement> placement;
+    MeshAxes stored = {};  // see GraphSharder::place
+  };
+  std::vector<Output> outputs;
+  std::vector<Tensor> replaced;  // held tensors whose memory may be taken: nobody uses them afterwards
+  std::vector<std::pair<Tensor, Placement>> cut, preferred;  // see GraphSharder
+  StepPhases phases = {};
+  bool keeps_gathered = false;  // what the forward pass gathers of stored tensors stays for the backward pass
+};
+
+// For one thread at a time, and the same calls in the same order on all processes of the mesh.
+class ShardedTensors {
+ public:
+  explicit ShardedTensors(ProcessMesh mesh) : mesh_(std::move(mesh)) {}
+  const ProcessMesh& mesh() const { return mesh_; }
+
+  // A tensor of that type, of which `local` is what this process has.
+  Tensor hold(Tensor local, const Type& type, const Placement& placement, MeshAxes stored = {});
+  // Of a tensor that every process has whole, or could read from a file: only its part is copied.
+  Tensor hold_part_of(const Tensor& whole, const Placement& placement, MeshAxes stored = {});
+  Tensor hold_zeros(const Type& type, const Placement& placement);
+  bool holds(const Tensor& tensor) const { return held_.contains(tensor); }
+  const ShardedValue& value(const Tensor& tensor) const { return held_.at(tensor).value; }
+  void keep_only(const TensorSet& tensors) {
+    std::erase_if(held_, [&](const auto& item) { return !tensors.contains(item.first); });
+  }
+
+  // The outputs: those without a placement as they were given, the others as held tensors. After an exception all is as
+  // before, or values say that they are lost.
+  std::vector<Tensor> evaluate(const ShardedRequest& request, StepRunner& runner);
+  // The whole of a held tensor, on every process; other tensors as they are.
+  Tensor gathered(const Tensor& tensor);
+  // Bytes that this process holds.
+  int64_t bytes() const;
+
+  // What the last evaluation exchanged.
+  const std::vector<CollectiveRecord>& collectives() const { return collectives_; }
+
+ private:
+  struct Held {
+    ShardedValue value;
+    MeshAxes stored;
+  };
+  ProcessMesh mesh_;
+  TensorMap<Held> held_;
+  std::vector<CollectiveRecord> collectives_;
+};
+
+}  // namespace transom

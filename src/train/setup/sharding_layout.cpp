@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/setup/sharding_layout.h"
+
+#include "base/error.h"
+#include "base/json.h"
+
+namespace transom {
+namespace {
+
+// Words of --fsdp, as Transformers has them.
+void read_fsdp(const std::string& text, ShardingLayout& layout) {
+  std::string word;
+  for (const char c : text + " ") {
+    if (c != ' ' && c != ',' && c != '[' && c != ']' && c != '"' && c != '\'') {
+      word += c;
+      continue;
+    }
+    if (word == "full_shard" || word == "true" || word == "True") layout.zero_stage = 3;
+    else if (word == "shard_grad_op") layout.zero_stage = 3, layout.reshard_after_forward = false;
+    else if (!word.empty() && word != "auto_wrap" && word != "false" && word != "False")
+      fail(ErrorKind::kUsage, "fsdp: expected full_shard, shard_grad_op or auto_wrap, found {}", quoted(word));
+    word.clear();
+  }
+}
+
+void read_fsdp_config(const std::string& text, ShardingLayout& layout, int64_t& replicas) {
+  const Json config = parse_json(text, "fsdp_config");
+  if (!config.is_object()) fail(ErrorKind::kUsage, "fsdp_config: expected an object");
+  for (auto item = config.begin(); item != config.end(); ++item) {
+    std::string name = item.key();
+    if (name.starts_with("fsdp_")) name = name.substr(5);
+    const Json& value = item.value();
+    const auto refuse_unless = [&](bool accepted, std::string_view expected) {
+      if (!accepted) fail(ErrorKind::kUsage, "fsdp_config: {}: expected {}, found {}", name, expected, value.dump());
+    };
+    if (name == "reshard_after_forward") {
+      if (value.is_boolean()) layout.reshard_after_forward = value.get<bool>();
+      else if (value == "full_shard") layout.reshard_after_forward = true;
+      else if (value == "shard_grad_op") layout.reshard_after_forward = false;
+      else refuse_unless(false, "a bool, full_shard or shard_grad_op");
+    } else if (name == "version") {
+      refuse_unless(value == 2 || value == 1, "1 or 2");
+    } else if (name == "dp_replicate_size") {
+      refuse_unless(value.is_number_integer() && value.get<int64_t>() > 0, "a number above 0");
+      replicas = value.get<int64_t>();
+    } else if (name == "cpu_offload" || name == "offload_params") {
+      refuse_unless(value == false, "false: parameters stay on the device");
+    } else if (name == "state_dict_type") {
+      refuse_unless(value == "FULL_STATE_DICT", "FULL_STATE_DICT");
+    } else if (name.starts_with("xla")) {
+      refuse_unless(value == false || value.empty(), "nothing: Transom does not use XLA");
+    } else {
+      // What concerns how PyTorch wraps modules has no effect: parameters are gathered one by one before they are used.
+      constexpr std::string_view kNoEffect[] = {
+          "auto_wrap_policy", "transformer_layer_cls_to_wrap", "min_num_params",     "cpu_ram_efficient_loading",
+          "use_orig_params",  "sync_module_states",            "limit_all_gathers",  "forward_prefetch",
+          "backward_prefetch"};
+      bool known = name == "activation_checkpointing" && value == false;
+      for (const std::string_view each : kNoEffect) known |= name == each;
+      if (!known) fail(ErrorKind::kUsage, "fsdp_config: {} is not known, or not offered with {}", quoted(name), value.dump());
+    }
+  }
+}
+
+}  // namespace
+
+ShardingLayout sharding_layout(const TrainingArguments& arguments, int64_t ranks) {
+  ShardingLayout layout;
+  layout.zero_stage = static_cast<int>(arguments.zero_stage);
+  if (!arguments.fsdp.empty() && arguments.zero_stage > 0 && arguments.zero_stage != 3)
+    fail(ErrorKind::kUsage, "fsdp and zero_stage {}: expected one of the two", arguments.zero_stage);
+  read_fsdp(arguments.fsdp, layout);
+  int64_t replicas = 1;
+  if (!arguments.fsdp_config.text.empty()) {
+    if (layout.zero_stage < 3) fail(ErrorKind::kUsage, "fsdp_config: expected --fsdp full_shard beside it");
+    read_fsdp_config(arguments.fsdp_config.text, layout, replicas);
+  }
+  layout.set(MeshAxis::kTensor, arguments.tp_size);
+  layout.set(MeshAxis::kPipeline, arguments.pp_size);
+  layout.set(MeshAxis::kContext, arguments.cp_size);
+  layout.set(MeshAxis::kExpert, arguments.ep_size);
+  const int64_t others = arguments.tp_size * arguments.pp_size * arguments.cp_size * arguments.ep_size;
+  if (others > ranks || ranks % others != 0)
+    fail(ErrorKind::kUsage,
+         "tp_size {} x pp_size {} x cp_size {} x ep_size {}: expected a divisor of the {} processes, found {}",
+         arguments.tp_size, arguments.pp_size, arguments.cp_size, arguments.ep_size, ranks, others);
+  const int64_t rest = ranks / others;
+  if (rest % replicas != 0)
+    fail(ErrorKind::kUsage, "fsdp_config: dp_replicate_size: expected a divisor of {}, found {}", rest, replicas);
+  layout.set(MeshAxis::kData, layout.zero_stage > 0 ? replicas : rest);
+  layout.set(MeshAxis::kShard, layout.zero_stage > 0 ? rest / replicas : 1);
+  return layout;
+}
+
+}  // namespace transom
