@@ -59,6 +59,16 @@ find_package(Gloo CONFIG QUIET)
 set(MPI_CXX_SKIP_MPICXX ON)
 find_package(MPI QUIET COMPONENTS CXX)
 
+# The Python package. nanobind is not in Debian 12: scripts/wheel puts it into .deps/python.
+if(TRANSOM_PYTHON)
+  find_package(Python 3.10 QUIET COMPONENTS Interpreter Development.Module OPTIONAL_COMPONENTS Development.SABIModule)
+  find_package(nanobind 3.1 CONFIG QUIET PATHS ${CMAKE_CURRENT_SOURCE_DIR}/.deps/python/nanobind/cmake)
+  if(NOT Python_FOUND OR NOT nanobind_FOUND)
+    message(FATAL_ERROR "TRANSOM_PYTHON: not found: Python 3.10 with its headers, or nanobind 3.1.\n"
+                        "This command installs both and builds a wheel:  ${CMAKE_CURRENT_SOURCE_DIR}/scripts/wheel")
+  endif()
+endif()
+
 # transom_part(TEXT found "what is missing without it"): a line of the summary.
 function(transom_part text found without)
   string(LENGTH "${text}" length)
@@ -76,6 +86,7 @@ function(transom_summary)
   transom_part("compiled kernels (LLVM 19)" "${LLVM_FOUND}" "fused kernels are interpreted; install llvm-19-dev")
   transom_part("several processes (gloo)" "${Gloo_FOUND}" "torchrun's variables are refused; install libgloo-dev")
   transom_part("several processes (MPI)" "${MPI_CXX_FOUND}" "mpirun uses gloo; install libopenmpi-dev openmpi-bin")
+  transom_part("Python package" "${TRANSOM_PYTHON}" "scripts/wheel builds it")
   transom_part("ccache" "${CCACHE}" "every build compiles everything; install ccache")
   transom_part("mold" "${MOLD}" "linking takes longer; install mold")
   transom_part("tests, benches, examples" "${TRANSOM_TESTS}" "-DTRANSOM_TESTS=ON builds them")

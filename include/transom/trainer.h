@@ -50,13 +50,20 @@ class TrainerCallback {
  public:
   virtual ~TrainerCallback() = default;
   virtual void on_train_begin(const TrainingArguments&, const TrainerState&) {}
+  virtual void on_epoch_begin(const TrainingArguments&, const TrainerState&) {}
+  virtual void on_step_begin(const TrainingArguments&, const TrainerState&) {}
   virtual void on_step_end(const TrainingArguments&, const TrainerState&) {}
+  virtual void on_epoch_end(const TrainingArguments&, const TrainerState&) {}
   // A record of the log: the numbers of the last entry of TrainerState::log_history.
   virtual void on_log(const TrainingArguments&, const TrainerState&, const Metrics&) {}
   virtual void on_evaluate(const TrainingArguments&, const TrainerState&, const Metrics&) {}
   virtual void on_save(const TrainingArguments&, const TrainerState&) {}
   virtual void on_train_end(const TrainingArguments&, const TrainerState&) {}
   virtual bool should_stop() { return false; }  // asked after each update
+  // Asked after each update: what is to be done now, beside what the arguments say. All processes must answer the same.
+  virtual bool should_log() { return false; }
+  virtual bool should_evaluate() { return false; }
+  virtual bool should_save() { return false; }
   // Asked after each update: true ends the run there, with a checkpoint to resume from (Trainer::interrupted). Of
   // several processes one is enough.
   virtual bool should_interrupt() { return false; }
@@ -71,7 +78,8 @@ struct StepReport {
 // For one thread at a time; Trainers with models of their own may run beside each other on several threads.
 class Trainer {
  public:
-  Trainer(std::unique_ptr<Model> model, TrainingArguments arguments);
+  // Who shares the model may use it between the calls, and give it to another Trainer.
+  Trainer(std::shared_ptr<Model> model, TrainingArguments arguments);
   ~Trainer();
 
   // What to train and evaluate on. `compute_metrics` adds to eval_loss what it returns ("accuracy" as eval_accuracy).

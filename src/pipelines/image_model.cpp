@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/base64.h"
+#include "base/error.h"
 #include "base/json.h"
 #include "base/prefetcher.h"
 #include "base/threads.h"
@@ -18,7 +20,22 @@ Tensor pixel_values(std::span<const Pixels> images) {
   return Tensor::from(values, {static_cast<int64_t>(images.size()), 3, height, width});
 }
 
-Pixels ImageModel::pixels(const Json& input) const { return processor(read_image(text_input(input, "image"))); }
+namespace {
+
+// A file, or a picture in the text itself: "data:image/png;base64,..." (RFC 2397).
+Image image_of(const std::string& source) {
+  if (!source.starts_with("data:")) return read_image(source);
+  constexpr std::string_view kMark = ";base64,";
+  const size_t mark = source.find(kMark);
+  require(mark != source.npos && mark < 100, "an image: expected data:image/...;base64,..., found {}",
+          quoted(source.substr(0, 40)));
+  const std::string bytes = from_base64(std::string_view(source).substr(mark + kMark.size()), "an image");
+  return decode_image(std::as_bytes(std::span(bytes)), "an image");
+}
+
+}  // namespace
+
+Pixels ImageModel::pixels(const Json& input) const { return processor(image_of(text_input(input, "image"))); }
 
 std::vector<ImageModel::Row> ImageModel::rows(const std::vector<Json>& inputs, const std::string& name,
                                               int64_t batch_size) const {

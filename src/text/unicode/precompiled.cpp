@@ -1,30 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text/unicode/precompiled.h"
 
-#include <openssl/evp.h>
 #include <unicode/ubrk.h>
 
 #include <algorithm>
 #include <optional>
 
+#include "base/base64.h"
 #include "base/error.h"
 #include "text/unicode/unicode.h"
 
 namespace transom::text {
 namespace {
-
-std::string from_base64(const std::string& text, const std::string& where) {
-  require(text.size() % 4 == 0 && text.size() < (size_t{1} << 28), "{}: expected base64 of less than 256 MiB", where);
-  std::string bytes(text.size() / 4 * 3, '\0');
-  const int length =
-      EVP_DecodeBlock(reinterpret_cast<unsigned char*>(bytes.data()),
-                      reinterpret_cast<const unsigned char*>(text.data()), static_cast<int>(text.size()));
-  require(length >= 0, "{}: expected base64", where);
-  const auto padding =
-      static_cast<size_t>(std::count(text.end() - std::min<std::ptrdiff_t>(2, std::ssize(text)), text.end(), '='));
-  bytes.resize(static_cast<size_t>(length) - std::min(static_cast<size_t>(length), padding));
-  return bytes;
-}
 
 uint32_t little_endian(std::string_view bytes, size_t at) {
   uint32_t value = 0;

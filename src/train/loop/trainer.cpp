@@ -51,12 +51,12 @@ void wait_for_main() {
 }  // namespace
 
 struct Trainer::Run {
-  Run(std::unique_ptr<Model> m, TrainingArguments a)
+  Run(std::shared_ptr<Model> m, TrainingArguments a)
       : model(std::move(m)), arguments(std::move(a)), step(*model, arguments) {
     step.refuse_updates_that_are_not_finite(/*or_loss=*/!arguments.logging_nan_inf_filter);
   }
 
-  std::unique_ptr<Model> model;
+  std::shared_ptr<Model> model;
   TrainingArguments arguments;
   TrainStep step;
   TrainerState state;
@@ -79,6 +79,20 @@ struct Trainer::Run {
   int64_t tokens_before = 0;                                // that a resumed run had seen
   std::chrono::steady_clock::time_point begin;
   double aside = 0;  // seconds of what was no training: logging, evaluating, saving
+
+  void tell(void (TrainerCallback::*event)(const TrainingArguments&, const TrainerState&)) {
+    for (const auto& callback : callbacks) ((*callback).*event)(arguments, state);
+  }
+
+  // With what the callbacks want besides.
+  TrainerControl asked_for(TrainerControl decisions) {
+    for (const auto& callback : callbacks) {
+      decisions.log |= callback->should_log();
+      decisions.evaluate |= callback->should_evaluate();
+      decisions.save |= callback->should_save();
+    }
+    return decisions;
+  }
 
   void log(LogRecord record) {
     if (arguments.include_num_input_tokens_seen != "no")
@@ -301,7 +315,7 @@ struct Trainer::Run {
   }
 };
 
-Trainer::Trainer(std::unique_ptr<Model> model, TrainingArguments arguments)
+Trainer::Trainer(std::shared_ptr<Model> model, TrainingArguments arguments)
     : run_(std::make_unique<Run>(std::move(model), std::move(arguments))) {}
 Trainer::~Trainer() = default;
 
@@ -417,13 +431,14 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
   run.training = true;
   auto counted_from = run.begin;  // throughput_warmup_steps
   run.aside = 0;
-  for (const auto& callback : run.callbacks) callback->on_train_begin(arguments, run.state);
+  run.tell(&TrainerCallback::on_train_begin);
   if (arguments.eval_on_start && !is_finished) run.evaluate("eval");
 
   for (int64_t epoch = position.epoch; epoch < duration.epochs && !run.stop && run.state.global_step < duration.updates;
        ++epoch) {
     const Batches order = sampler.epoch(epoch, run.evaluations_before(epoch, duration.updates_per_epoch));
     int64_t batch = epoch == position.epoch ? position.batch : 0;
+    run.tell(&TrainerCallback::on_epoch_begin);
     // What is left of the epoch, or of the run, made while the updates before run.
     Prefetcher<Batch> rows(
         std::min(batches - batch, (duration.updates - run.state.global_step) * accumulation),
@@ -443,35 +458,31 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
         micro_batches.push_back(to_inputs(rows.next(), *run.model));
         run.count_tokens(micro_batches.back());
       }
+      run.tell(&TrainerCallback::on_step_begin);
       run.update(micro_batches);
       if (run.steps_of_this_call == arguments.throughput_warmup_steps)
         counted_from = std::chrono::steady_clock::now(), run.aside = 0;
       run.state.epoch = static_cast<double>(epoch) + static_cast<double>(batch) / static_cast<double>(batches);
-      for (const auto& callback : run.callbacks) callback->on_step_end(arguments, run.state);
-      run.carry_out(after_step(arguments, run.state));
+      run.tell(&TrainerCallback::on_step_end);
+      run.carry_out(run.asked_for(after_step(arguments, run.state)));
       // At the end of an epoch only after what belongs to the epoch, which a resumed run would leave out.
       if (batch < batches && !run.stop && run.is_interrupted()) run.interrupt();
     }
     if (run.interrupted) break;
-    run.carry_out(after_epoch(arguments, run.state));
+    run.tell(&TrainerCallback::on_epoch_end);
+    run.carry_out(run.asked_for(after_epoch(arguments, run.state)));
     if (run.is_interrupted() && run.state.global_step < run.state.max_steps) run.interrupt();
   }
   run.losses.read();
-  if (run.interrupted) {
-    run.training = false;
-    for (const auto& callback : run.callbacks) callback->on_train_end(arguments, run.state);
-    return {};
-  }
-
-  if (arguments.load_best_model_at_end && run.state.best_model_checkpoint) {
+  if (!run.interrupted && arguments.load_best_model_at_end && run.state.best_model_checkpoint) {
     wait_for_main();
     load_parameters(*run.state.best_model_checkpoint, *run.model);
     for (const auto& parameter : run.model->parameters()) parameter->value.set_requires_grad();
     run.step.take_loaded_values();
   }
   run.training = false;
-  if (is_finished) {
-    for (const auto& callback : run.callbacks) callback->on_train_end(arguments, run.state);
+  if (run.interrupted || is_finished) {
+    run.tell(&TrainerCallback::on_train_end);
     return {};
   }
   // The run's time is whole; rates are over the updates that count.
@@ -496,7 +507,7 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
                                            : checkpoints_to_delete_at_end(checkpoints_in(arguments.output_dir),
                                                                           arguments.save_total_limit, best))
     remove_directory(fs::path(arguments.output_dir) / old);
-  for (const auto& callback : run.callbacks) callback->on_train_end(arguments, run.state);
+  run.tell(&TrainerCallback::on_train_end);
   return numbers_of(summary);
 }
 

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The device that computes."""
+from .native import library
+
+
+def devices():
+    """The names of the devices that were found, best first."""
+    return library.device_names()
+
+
+def device_name():
+    return library.device_name()
+
+
+def set_device(name):
+    """Before the first model is loaded: "cpu", "hpu:1" ..."""
+    library.set_device(str(name))

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pipeline(): a task on a model, with Transformers' arguments and results."""
+import base64
+import io
+import json
+import os
+import tempfile
+
+from .errors import UsageError
+from .hub import directory_of, hub_arguments
+from .native import library
+from .tensors import to_tensor
+
+# The models that Transformers takes where none is named are not downloaded silently.
+_WITHOUT_MEANING = ("framework", "use_fast", "trust_remote_code", "device_map", "pipeline_class", "num_workers",
+                    "feature_extractor", "image_processor", "processor", "config", "binary_output", "model_kwargs")
+_RENAMED = {"grouped_entities": None, "return_all_scores": None, "topk": "top_k", "max_question_len":
+            "max_question_len"}
+
+
+def _device_name(device):
+    if device is None or device == -1:
+        return None
+    if isinstance(device, int):
+        names = [name for name in library.device_names() if not name.startswith(("cpu", "reference", "null"))]
+        if device >= len(names):
+            raise UsageError(f"device={device}: found {', '.join(library.device_names())}")
+        return names[device]
+    name = str(device)
+    return "cuda" if name.startswith("cuda:0") else name
+
+
+def pipeline(task=None, model=None, tokenizer=None, device=None, dtype=None, torch_dtype=None, batch_size=None,
+             quantization="none", **keywords):
+    """A callable for a task. `model`: a directory, an id of the Hub, or a loaded model (with `tokenizer`)."""
+    if model is None:
+        raise UsageError("pipeline: expected a model: pipeline(task, model=DIRECTORY or id)")
+    hub, rest = hub_arguments(keywords)
+    defaults = {name: value for name, value in rest.items() if name not in _WITHOUT_MEANING}
+    name = _device_name(device)
+    if name is not None:
+        library.set_device(name)
+    dtype = dtype if dtype is not None else torch_dtype
+    from .modeling import PreTrainedModel, dtype_name
+
+    kept = None
+    if isinstance(model, PreTrainedModel):
+        # The pipeline reads files: those of the model as it is now.
+        kept = tempfile.TemporaryDirectory(prefix="transom-")
+        model.save_pretrained(kept.name)
+        for part in (tokenizer, rest.get("feature_extractor"), rest.get("image_processor"), rest.get("processor")):
+            if hasattr(part, "save_pretrained"):
+                part.save_pretrained(kept.name)
+        directory = kept.name
+    else:
+        directory = directory_of(model, hub)
+        if isinstance(tokenizer, (str, os.PathLike)) and directory_of(tokenizer, hub, False) != directory:
+            kept = tempfile.TemporaryDirectory(prefix="transom-")
+            library.Tokenizer.from_pretrained(directory_of(tokenizer, hub, False)).save_pretrained(kept.name)
+            for file in os.listdir(directory):
+                if not os.path.exists(os.path.join(kept.name, file)):
+                    os.symlink(os.path.join(os.path.abspath(directory), file), os.path.join(kept.name, file))
+            directory = kept.name
+    if task is None:
+        task = _task_of(directory)
+    loaded = Pipeline(task, directory, dtype_name(dtype) if dtype is not None else "float32", quantization)
+    loaded._defaults = defaults
+    if batch_size is not None:
+        loaded._defaults["batch_size"] = batch_size
+    if kept is not None:
+        kept.cleanup()
+    return loaded
+
+
+def _task_of(directory):
+    architectures = json.loads(library.read_config(directory)).get("architectures") or [""]
+    endings = {"ForSequenceClassification": "text-classification", "ForTokenClassification": "token-classification",
+               "ForQuestionAnswering": "question-answering", "ForMaskedLM": "fill-mask",
+               "ForCausalLM": "text-generation", "LMHeadModel": "text-generation",
+               "ForImageClassification": "image-classification", "ForCTC": "automatic-speech-recognition",
+               "ForConditionalGeneration": "text2text-generation", "MTModel": "translation"}
+    for ending, task in endings.items():
+        if architectures[0].endswith(ending):
+            return task
+    return "feature-extraction"
+
+
+class Pipeline:
+    """pipe(inputs, **parameters). Lists give lists; generators and data sets give generators."""
+
+    def __init__(self, task, directory, dtype="float32", quantization="none"):
+        self.task = task
+        self._kind = library.pipeline_input(task)
+        self._parameters = {each["name"] for each in json.loads(library.pipeline_parameters(task))}
+        self._native = library.pipeline(task, directory, dtype, quantization)
+        self._defaults = {}
+
+    def __call__(self, inputs=None, *more, **keywords):
+        parameters = {**self._defaults, **keywords}
+        inputs = self._named_inputs(inputs, more, parameters)
+        as_tensors = parameters.pop("return_tensors", False)
+        parameters = self._translated(parameters)
+        if _is_stream(inputs):
+            return self._stream(inputs, parameters)
+        result = self._answer(inputs, parameters)
+        if as_tensors and self.task.endswith("feature-extraction"):
+            return [to_tensor(each) for each in result] if isinstance(inputs, list) else to_tensor(result)
+        return result
+
+    def _answer(self, inputs, parameters):
+        prepared = [self._input(each) for each in inputs] if isinstance(inputs, (list, tuple)) else self._input(inputs)
+        return json.loads(self._native.run(json.dumps(prepared), json.dumps(parameters)))
+
+    def _stream(self, inputs, parameters):
+        size, rows = int(parameters.get("batch_size") or 1), []
+        for each in inputs:
+            rows.append(each)
+            if len(rows) == size:
+                yield from self._answer(rows, parameters)
+                rows = []
+        if rows:
+            yield from self._answer(rows, parameters)
+
+    def _named_inputs(self, inputs, more, parameters):
+        if self._kind == "question":
+            question, context = parameters.pop("question", None), parameters.pop("context", None)
+            if question is not None:
+                if isinstance(question, (list, tuple)):
+                    contexts = context if isinstance(context, (list, tuple)) else [context] * len(question)
+                    return [{"question": q, "context": c} for q, c in zip(question, contexts)]
+                return {"question": question, "context": context}
+        if more and self.task.startswith("zero-shot"):
+            parameters["candidate_labels"] = more[0]
+        elif more:
+            raise UsageError(f"{self.task}: expected one argument, found {1 + len(more)}")
+        if self._kind == "image" and inputs is None:
+            inputs = parameters.pop("images", None)
+        if inputs is None:
+            raise UsageError(f"{self.task}: expected inputs")
+        return inputs
+
+    def _translated(self, parameters):
+        result = {}
+        for name, value in parameters.items():
+            name = _RENAMED.get(name, name)
+            if name == "generate_kwargs":
+                result.update(value)
+            elif name == "padding" and "padding" not in self._parameters or name == "generation_config" or name is None:
+                continue
+            elif name == "top_k" and value is None and self.task in ("text-classification", "sentiment-analysis"):
+                result[name] = None
+            elif value is not None:
+                result[name] = list(value) if isinstance(value, tuple) else value
+        return result
+
+    def _input(self, value):
+        if self._kind == "image" and not isinstance(value, str):
+            return _data_uri(value)
+        if self._kind == "audio" and not isinstance(value, str):
+            return _sound_fields(value)
+        if hasattr(value, "tolist"):
+            return value.tolist()
+        return value
+
+
+def _is_stream(inputs):
+    return hasattr(inputs, "__iter__") and not isinstance(inputs, (str, bytes, list, tuple, dict)) and not hasattr(
+        inputs, "ndim") and not hasattr(inputs, "convert")
+
+
+def _data_uri(image):
+    """A picture that is no file, as the text of a URL that holds it."""
+    if isinstance(image, dict):
+        image = image.get("bytes") or image.get("path") or image.get("image")
+        if isinstance(image, str):
+            return image
+    if isinstance(image, (bytes, bytearray)):
+        return "data:image;base64," + base64.b64encode(image).decode()
+    if isinstance(image, os.PathLike):
+        return os.fspath(image)
+    if not hasattr(image, "save"):
+        from .image_processing import load_image
+
+        return "data:image/bmp;base64," + base64.b64encode(bitmap(load_image(image))).decode()
+    buffer = io.BytesIO()
+    image.convert("RGB").save(buffer, format="PNG")
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+def bitmap(image):
+    """A picture of the library as the bytes of a BMP file."""
+    return image.bitmap()
+
+
+def _sound_fields(sound):
+    if isinstance(sound, (bytes, bytearray)):
+        held = library.Sound.decode(bytes(sound))
+        return {"array": held.samples.tolist(), "sampling_rate": held.sampling_rate}
+    if isinstance(sound, dict):
+        samples = sound.get("array", sound.get("raw"))
+        if samples is None:
+            return sound.get("path")
+        return {"array": [float(x) for x in samples], "sampling_rate": int(sound["sampling_rate"])}
+    if isinstance(sound, os.PathLike):
+        return os.fspath(sound)
+    return {"array": [float(x) for x in sound], "sampling_rate": 16000}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/base64.h"
+
+#include <openssl/evp.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace transom {
+
+std::string from_base64(std::string_view text, std::string_view where) {
+  require(text.size() % 4 == 0 && text.size() < (size_t{1} << 28), "{}: expected base64 of less than 256 MiB", where);
+  std::string bytes(text.size() / 4 * 3, '\0');
+  const int length =
+      EVP_DecodeBlock(reinterpret_cast<unsigned char*>(bytes.data()),
+                      reinterpret_cast<const unsigned char*>(text.data()), static_cast<int>(text.size()));
+  require(length >= 0, "{}: expected base64", where);
+  const auto padding = static_cast<size_t>(text.ends_with("==") ? 2 : text.ends_with("=") ? 1 : 0);
+  bytes.resize(static_cast<size_t>(length) - std::min(padding, static_cast<size_t>(length)));
+  return bytes;
+}
+
+}  // namespace transom
