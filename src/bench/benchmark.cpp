@@ -19,7 +19,7 @@ double Benchmark::timed_run() {
 void Benchmark::begin() {
   tell("load_model", 0);
   phases_.push_back(measure_once("load_model", 0, [&] { workload_ = make_workload(options_); }));
-  const std::string first = options_.training() ? "first_train" : "first_forward";
+  const std::string first = options_.training() ? "first_train" : "first_forward";  // or the first text
   tell(first, 0);
   phases_.push_back(measure_once(first, 0, [&] { workload_->run(); }));
   phases_.insert(phases_.begin(), {"startup", {seconds_since_process_start()}, 0, phases_.back().max_ram});
@@ -44,6 +44,7 @@ void Benchmark::measure() {
   const double warmup_ram = warmup_memory.megabytes();
 
   const char* name = training ? "train" : "forward";
+  workload_->forget_phases();
   const PeakMemory memory;
   std::vector<double> steady;
   const double begin = seconds_now();
@@ -63,7 +64,9 @@ void Benchmark::measure() {
     phases_.push_back({"overall", overall, samples, std::max(ram, warmup_ram)});
     phases_.push_back({"warmup", warmup, samples, warmup_ram});
   }
-  phases_.push_back({name, steady, samples, ram});
+  const std::vector<Phase> within = workload_->phases(ram);
+  phases_.insert(phases_.end(), within.begin(), within.end());
+  phases_.push_back({within.empty() ? name : "generate", steady, samples, ram});
 }
 
 }  // namespace transom

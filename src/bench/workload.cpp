@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/workload.h"
 
+#include <algorithm>
+
 #include "base/container_files.h"
 #include "base/directories.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "bench/generation_workload.h"
 #include "device/device.h"
 #include "io/checkpoint.h"
 #include "io/config.h"
@@ -177,12 +180,13 @@ void BenchOptions::check() const {
   };
   at_least("--batch_size", batch_size, int64_t{1});
   at_least("--sequence_length", sequence_length, int64_t{1});
+  at_least("--max_new_tokens", max_new_tokens, int64_t{2});
   at_least("--warmup_runs", warmup_runs, int64_t{0});
   at_least("--iterations", iterations, int64_t{1});
   at_least("--duration", duration, 0.0);
-  if (batch_size > int64_t{1} << 20 || sequence_length > int64_t{1} << 24)
+  if (batch_size > int64_t{1} << 20 || std::max(sequence_length, max_new_tokens) > int64_t{1} << 24)
     fail(ErrorKind::kUsage, "--batch_size, --sequence_length: found {} and {}, which no machine holds", batch_size,
-         sequence_length);
+         std::max(sequence_length, max_new_tokens));
 }
 
 std::unique_ptr<Workload> make_workload(const BenchOptions& options) {
@@ -193,6 +197,8 @@ std::unique_ptr<Workload> make_workload(const BenchOptions& options) {
       fail(ErrorKind::kUsage, "--inputs: training takes tensors (.safetensors), found {}", quoted(options.inputs));
     return std::make_unique<TrainingWorkload>(options);
   }
+  if (options.task == "text-generation" && options.inputs.empty())
+    return make_generation_workload(load_model(options), options);
   if (!lines) return std::make_unique<ForwardWorkload>(options);
   if (!is_pipeline(options.task))
     fail(ErrorKind::kUsage, "--inputs: lines of text need a pipeline's task, such as --task feature-extraction");

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a benchmark repeats: a forward pass, an update, or the pipeline of a task over lines of text.
+// What a benchmark repeats: a forward pass, an update, writing a text, or the pipeline of a task over lines of text.
 #pragma once
 
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "bench/phase.h"
 #include "transom/model.h"
 
 namespace transom {
@@ -20,6 +21,7 @@ struct BenchOptions {
   std::string quantization = "none";  // int8: linear layers in 8-bit integers
   bool no_weights = false;            // random weights, whatever the directory holds
   int64_t batch_size = 1, sequence_length = 128;
+  int64_t max_new_tokens = 64;  // that a run of text-generation writes for each row
   int64_t warmup_runs = 10, iterations = 10;
   double duration = 10;  // seconds; runs go on until both this and `iterations` are reached
   int64_t seed = 42;
@@ -34,6 +36,9 @@ class Workload {
   virtual void run() = 0;  // once; returns when the results can be read
   virtual double samples() const = 0;
   virtual std::string model_type() const = 0;
+  // Phases within the runs since the last forget_phases(): prefill and decode of text generation.
+  virtual std::vector<Phase> phases(double /*max_ram*/) const { return {}; }
+  virtual void forget_phases() {}
   // Other tensors (.safetensors) for the runs to come. kUsage where the workload runs over lines of text.
   virtual void take_inputs(const std::string& file) = 0;
 };

@@ -101,6 +101,7 @@ Json config_of(const Options& options, Workload& workload) {
             {"duration", o.duration},
             {"warmup_runs", o.warmup_runs},
             {"input_shapes", {{"batch_size", o.batch_size}, {"sequence_length", o.sequence_length}}},
+            {"generate_kwargs", {{"max_new_tokens", o.max_new_tokens}, {"min_new_tokens", o.max_new_tokens}}},
             {"inputs", o.inputs.empty() ? Json() : Json(o.inputs)},
             {"latency", true},
             {"memory", true},
@@ -269,6 +270,7 @@ Command bench_command() {
           "  transom bench DIR --batch_size 8 --sequence_length 128\n"
           "  transom bench DIR --task train --dtype bfloat16 --json report.json --profile trace.json\n"
           "  transom bench DIR --task feature-extraction --inputs sentences.txt\n"
+          "  transom bench model.gguf --task text-generation --dtype auto --max_new_tokens 64     (prefill, decode)\n"
           "  transom bench DIR --json new.json --compare old.json     (exit status 1 if something became slower)\n"
           "  transom bench new.json --compare old.json"};
   command.options = {
@@ -279,6 +281,7 @@ Command bench_command() {
       {"--inputs", &o.inputs, "tensors (.safetensors), or lines of text for the task's pipeline; else random tokens"},
       {"--batch_size", &o.batch_size, "rows of random inputs"},
       {"--sequence_length", &o.sequence_length, "tokens of each row"},
+      {"--max_new_tokens", &o.max_new_tokens, "tokens that text-generation writes for each row"},
       {"--dtype", &o.dtype, kDtypeHelp},
       {"--quantization", &o.quantization, kQuantizationHelp},
       {"--no_weights", &o.no_weights, "random weights, whatever the directory holds"},

@@ -220,13 +220,16 @@ Tensor dequantised_rows(const PackedMatrix& matrix, const Tensor& ids) {
   const Tensor flat = cast(reshape(ids, {count}), DType::kInt64);
   const Tensor block = cast(floor(cast(flat, DType::kFloat64) * (1.0 / kRows)), DType::kInt64),
                row = flat - block * static_cast<double>(kRows);
-  // Of x [blocks, n, 16, ...] the row of each id: [count, n, ...].
+  // Of x [blocks, n, 16, ...] the row of each id: [count, n, ...]. What is cut out of the table are the blocks of the
+  // rows, so that nothing else of it is read.
+  const Tensor in_own_block = iota({count}, 0);
   const auto of_rows = [&](const Tensor& x, int64_t n, const Shape& last) {
-    const Tensor first = reshape((block * static_cast<double>(n * kRows)) + row, {count, 1});
+    const Tensor own = gather(x, block, 0);  // [count, ..., 16, ...]
+    const Tensor first = reshape(in_own_block * static_cast<double>(n * kRows) + row, {count, 1});
     const Tensor places = broadcast_to(first, {count, n}) + iota({count, n}, 1) * static_cast<double>(kRows);
-    Shape lines{matrix.bytes.dim(0) * n * kRows};
+    Shape lines{count * n * kRows};
     lines.insert(lines.end(), last.begin(), last.end());
-    return gather(reshape(x, lines), places, 0);
+    return gather(reshape(own, lines), places, 0);
   };
   const auto scales_of = [&](const Tensor& x) {
     return x.defined() ? reshape(of_rows(x, x.dim(1), {}), {count, x.dim(1), 1}) : Tensor();

@@ -99,6 +99,71 @@ TEST(Attention, OfAllSizes) {
     }
 }
 
+// ---- few queries, as decoding has them
+
+constexpr double kHidden = -3.3895313892515355e38;  // transom/ops.h
+
+// The cache of a row: places [first, end) are shown.
+struct Cached {
+  Sizes sizes;
+  int64_t first, end;
+};
+
+Inputs cached(const Cached& c, transom_dtype dtype) {
+  Inputs in(c.sizes, dtype);
+  for (int64_t b = 0; b < c.sizes.B; ++b)
+    for (int64_t s = 0; s < c.sizes.S; ++s)
+      in.bias.values[static_cast<size_t>(b * c.sizes.S + s)] = s >= c.first && s < c.end ? 0 : kHidden;
+  return in;
+}
+
+TEST(AttentionOfFewQueries, SeesWhatTheBiasShows) {
+  const Cached cases[] = {{{1, 1, 64, 4, 2, 64, 64}, 0, 17},
+                          {{3, 1, 128, 12, 12, 16, 24}, 5, 100},
+                          {{2, 4, 33, 16, 1, 7, 5}, 0, 33},
+                          {{2, 3, 40, 20, 2, 80, 128}, 39, 40},
+                          {{1, 2, 16, 9, 3, 33, 66}, 0, 1}};
+  for (const transom_dtype dtype : {TRANSOM_FLOAT32, TRANSOM_BFLOAT16, TRANSOM_FLOAT16})
+    for (const Cached& c : cases) {
+      const Inputs in = cached(c, dtype);
+      const double found = difference(run(c.sizes, {.biased = true}, in), expected(c.sizes, {.biased = true}, in));
+      EXPECT_LE(found, 4 * tolerance(dtype)) << dtype << ": " << c.sizes.S << " keys, " << c.sizes.H << " heads";
+    }
+}
+
+TEST(AttentionOfFewQueries, CountsAllAlikeWhereNothingIsShown) {
+  const Sizes s = {1, 1, 10, 4, 2, 8, 8};
+  const Inputs in = cached({s, 0, 0}, TRANSOM_FLOAT32);
+  const Tensor y = run(s, {.biased = true}, in);
+  for (int64_t h = 0; h < s.H; ++h)
+    for (int64_t i = 0; i < s.e; ++i) {
+      double mean = 0;
+      for (int64_t j = 0; j < s.S; ++j) mean += in.v.values[static_cast<size_t>((j * s.G + h / 2) * s.e + i)] / 10;
+      EXPECT_NEAR(y.values[static_cast<size_t>(h * s.e + i)], mean, 1e-5);
+    }
+}
+
+// Neither what a cache has room for nor the rows beside it show in the bits of a row.
+TEST(AttentionOfFewQueries, ARowHasTheBitsThatItHasAlone) {
+  const Sizes together = {3, 1, 96, 8, 2, 67, 70}, alone = {1, 1, 48, 8, 2, 67, 70};
+  for (const transom_dtype dtype : {TRANSOM_FLOAT32, TRANSOM_BFLOAT16}) {
+    const Inputs all = cached({together, 3, 41}, dtype);
+    const Tensor y = run(together, {.biased = true}, all);
+    for (int64_t b = 0; b < together.B; ++b) {
+      Inputs own = cached({alone, 3, 41}, dtype);
+      const auto take = [&](Tensor& to, const Tensor& from) {
+        const auto count = to.values.size(), row = from.values.size() / 3;
+        std::copy_n(from.values.begin() + static_cast<ptrdiff_t>(row * static_cast<size_t>(b)), count,
+                    to.values.begin());
+      };
+      take(own.q, all.q), take(own.k, all.k), take(own.v, all.v);
+      const Tensor found = run(alone, {.biased = true}, own);
+      const auto begin = y.values.begin() + b * static_cast<ptrdiff_t>(found.values.size());
+      EXPECT_TRUE(std::equal(found.values.begin(), found.values.end(), begin)) << dtype << ", row " << b;
+    }
+  }
+}
+
 // What lies behind a head's last number belongs to another one.
 TEST(Attention, NumbersThatAreNoneStayInTheirHead) {
   const double none = std::numeric_limits<double>::quiet_NaN();

@@ -60,6 +60,25 @@ TEST(Benchmark, TrainingCountsItsFirstStepToTheWarmup) {
             (Runs{{"startup", 1}, {"load_model", 1}, {"first_train", 1}, {"overall", 7}, {"warmup", 3}, {"train", 4}}));
 }
 
+TEST(Benchmark, TextGenerationHasPrefillAndDecode) {
+  const TinyModel model;
+  BenchOptions options = options_of(model);
+  write_file(fs::path(options.model) / "config.json",
+             R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 40, "hidden_size": 16,
+                 "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2, "eos_token_id": 0})");
+  options.task = "text-generation";
+  options.no_weights = true;
+  options.max_new_tokens = 5;
+  Benchmark benchmark(options);
+  benchmark.begin();
+  benchmark.measure();
+  EXPECT_EQ(
+      runs_of(benchmark),
+      (Runs{{"startup", 1}, {"load_model", 1}, {"first_forward", 1}, {"prefill", 4}, {"decode", 16}, {"generate", 4}}));
+  EXPECT_EQ(benchmark.phases()[3].samples, 24);  // tokens of the prompts
+  EXPECT_EQ(benchmark.phases()[4].samples, 3);   // a step's
+}
+
 TEST(Benchmark, TheTaskChoosesTheHeadThatIsTrained) {
   const TinyModel model;
   for (const char* task : {"token-classification", "question-answering", "fill-mask"}) {

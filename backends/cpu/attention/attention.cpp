@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // attention. A task is a block of queries of one head.
+#include "cpu/attention/attention_few_queries.h"
 #include "cpu/attention/attention_gemm.h"
 #include "cpu/device/threads.h"
 #include "cpu/kernels/wide_operands.h"
@@ -59,6 +60,7 @@ struct AttentionProgram {
 
 Kernel make_attention(const Node& node) {
   node.output();
+  if (has_few_queries(node)) return make_attention_of_few_queries(node);
   const WideOperands wide(node, {0, 1, 2}, 1);
   auto program = std::make_shared<const AttentionProgram>(node, wide.dtype());
   return {fmt::format("attention in {} blocks {}", program->plan.blocks.size(), vector_kernels().name),

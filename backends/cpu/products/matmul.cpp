@@ -41,10 +41,10 @@ void plain_product(const ProductPlan& plan, const T* a, const T* b, T* c) {
 
 // ---- a few rows
 
-// Up to how many rows own loops are faster. A packed frozen weight moves that point; measured on Zen 4.
+// Up to how many rows own loops are taken: they are bound by the reading of the weight, and give each row of x the bits
+// that it has alone. The library's products of packed bf16 are faster where the processor has them.
 int64_t most_few_rows(transom_dtype dtype, bool frozen) {
-  if (!frozen) return 8;
-  return dtype == TRANSOM_BFLOAT16 && library_computes(dtype) ? 0 : 4;
+  return frozen && dtype == TRANSOM_BFLOAT16 && library_computes(dtype) ? 0 : 8;
 }
 
 bool few_rows(const ProductPlan& plan, bool frozen) {

@@ -66,8 +66,9 @@ struct CodePlan {
   }
   size_t integer_bytes() const { return rounds ? aligned(static_cast<size_t>(pieces * m * blocks * kInputs)) : 0; }
   size_t scale_bytes() const { return rounds ? aligned(static_cast<size_t>(pieces * m * blocks) * sizeof(float)) : 0; }
+  int64_t corrections() const { return group == 16 ? 2 : 1; }  // of a block
   size_t sum_bytes() const {
-    return rounds ? aligned(static_cast<size_t>(pieces * m * blocks * 2) * sizeof(int32_t)) : 0;
+    return rounds ? aligned(static_cast<size_t>(pieces * m * blocks * corrections()) * sizeof(Correction)) : 0;
   }
   size_t scratch_bytes() const { return wide_bytes() + integer_bytes() + scale_bytes() + sum_bytes(); }
 
@@ -82,7 +83,7 @@ struct CodePlan {
     next += wide_bytes();
     auto* integers = reinterpret_cast<int8_t*>(next);
     auto* scales = reinterpret_cast<float*>(next + integer_bytes());
-    auto* sums = reinterpret_cast<int32_t*>(next + integer_bytes() + scale_bytes());
+    auto* sums = reinterpret_cast<Correction*>(next + integer_bytes() + scale_bytes());
     if (rounds)
       parallel_ranges(m, std::max<int64_t>((1 << 14) / k, 1), [&](int64_t begin, int64_t end) {
         for (int64_t row = begin; row < end; ++row)
@@ -104,7 +105,7 @@ struct CodePlan {
           if (rounds) {
             const int64_t first = row * pieces;
             const RoundedInputs some{inputs.integers + first * blocks * kInputs, inputs.scales + first * blocks,
-                                     inputs.sums + first * blocks * 2, inputs.blocks};
+                                     inputs.corrections + first * blocks * corrections(), inputs.blocks};
             kernels.multiply_rounded(y, some, codes, static_cast<size_t>(count * pieces));
             if (pieces == 2)
               for (int64_t i = 0; i < count; ++i)
@@ -122,10 +123,11 @@ struct CodePlan {
 
   // Row `to` of the integers; where there are two pieces, what is left goes into the next one.
   void round_row(const CodeProducts& kernels, const float* x, int64_t to, int8_t* integers, float* scales,
-                 int32_t* sums) const {
+                 Correction* sums) const {
+    const Rounding rounding{.by_row = by_row, .halves = group == 16, .surplus = minima ? 0 : bits == 8 ? 128 : 8};
     const auto piece = [&](const float* from, int64_t row) {
-      kernels.round(integers + row * blocks * kInputs, scales + row * blocks, sums + row * blocks * 2, from,
-                    static_cast<size_t>(k), static_cast<size_t>(blocks), by_row);
+      kernels.round(integers + row * blocks * kInputs, scales + row * blocks, sums + row * blocks * corrections(), from,
+                    static_cast<size_t>(k), static_cast<size_t>(blocks), rounding);
     };
     piece(x, to);
     if (pieces == 1) return;

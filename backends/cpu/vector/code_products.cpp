@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A lane is an output: the four bytes of a lane are four inputs of its row, which one instruction (VNNI) or two
 // multiply with four inputs that all lanes share. Nothing is added across lanes. Codes are unsigned; what they have too
-// much (8 or 128 for each input) comes off by the sums of the inputs.
+// much (8 or 128 for each input) comes off by the sums of the inputs. Sums of integers are exact in any order, and
+// those of blocks are added in order of depth, whatever rows are multiplied together.
 #if defined(__AVX2__)
 #include <immintrin.h>
 #endif
@@ -40,18 +41,22 @@ inline Ints byte_of(Ints v, int j) {
   return _mm512_and_si512(_mm512_srli_epi32(v, static_cast<unsigned>(8 * j)), _mm512_set1_epi32(255));
 }
 inline Floats look_up(const float* table, Ints index) { return _mm512_i32gather_ps(index, table, 4); }
+inline Ints four(const Quad* x) { return _mm512_set1_epi32(*x); }
 #if defined(__AVX512VNNI__)
-inline Ints add_products(Ints sums, Ints codes, Ints x) { return _mm512_dpbusd_epi32(sums, codes, x); }
-inline Ints add_nibble_products(Ints sums, Ints codes, Ints x) { return _mm512_dpbusd_epi32(sums, codes, x); }
+// Written out, since compilers load the four inputs apart.
+inline void add_products(Ints& sums, Ints codes, const Quad* x) {
+  __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sums) : "v"(codes), "m"(*x));
+}
 #else
+inline Ints add16(Ints a, Ints b) { return _mm512_add_epi16(a, b); }
+inline Ints pairs_of(Ints codes, Ints x) { return _mm512_maddubs_epi16(codes, x); }
+inline Ints sum_pairs(Ints pairs) { return _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)); }
 // Even and odd bytes apart, since pairs of products of bytes need 17 bits.
-inline Ints add_products(Ints sums, Ints codes, Ints x) {
+inline void add_products(Ints& sums, Ints codes, const Quad* quad) {
+  const Ints x = four(quad);
   const Ints even = _mm512_and_si512(codes, _mm512_set1_epi16(255)), odd = _mm512_srli_epi16(codes, 8);
   const Ints x_even = _mm512_srai_epi16(_mm512_slli_epi16(x, 8), 8), x_odd = _mm512_srai_epi16(x, 8);
-  return add(sums, add(_mm512_madd_epi16(even, x_even), _mm512_madd_epi16(odd, x_odd)));
-}
-inline Ints add_nibble_products(Ints sums, Ints codes, Ints x) {
-  return add(sums, _mm512_madd_epi16(_mm512_maddubs_epi16(codes, x), _mm512_set1_epi16(1)));
+  sums = add(sums, add(_mm512_madd_epi16(even, x_even), _mm512_madd_epi16(odd, x_odd)));
 }
 #endif
 #elif defined(__AVX2__)
@@ -76,17 +81,20 @@ inline Floats load_halves(const uint16_t* at) {
 }
 inline Ints byte_of(Ints v, int j) { return _mm256_and_si256(_mm256_srli_epi32(v, 8 * j), _mm256_set1_epi32(255)); }
 inline Floats look_up(const float* table, Ints index) { return _mm256_i32gather_ps(table, index, 4); }
+inline Ints four(const Quad* x) { return _mm256_set1_epi32(*x); }
 #if defined(__AVXVNNI__)
-inline Ints add_products(Ints sums, Ints codes, Ints x) { return _mm256_dpbusd_avx_epi32(sums, codes, x); }
-inline Ints add_nibble_products(Ints sums, Ints codes, Ints x) { return _mm256_dpbusd_avx_epi32(sums, codes, x); }
+inline void add_products(Ints& sums, Ints codes, const Quad* x) {
+  sums = _mm256_dpbusd_avx_epi32(sums, codes, four(x));
+}
 #else
-inline Ints add_products(Ints sums, Ints codes, Ints x) {
+inline Ints add16(Ints a, Ints b) { return _mm256_add_epi16(a, b); }
+inline Ints pairs_of(Ints codes, Ints x) { return _mm256_maddubs_epi16(codes, x); }
+inline Ints sum_pairs(Ints pairs) { return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)); }
+inline void add_products(Ints& sums, Ints codes, const Quad* quad) {
+  const Ints x = four(quad);
   const Ints even = _mm256_and_si256(codes, _mm256_set1_epi16(255)), odd = _mm256_srli_epi16(codes, 8);
   const Ints x_even = _mm256_srai_epi16(_mm256_slli_epi16(x, 8), 8), x_odd = _mm256_srai_epi16(x, 8);
-  return add(sums, add(_mm256_madd_epi16(even, x_even), _mm256_madd_epi16(odd, x_odd)));
-}
-inline Ints add_nibble_products(Ints sums, Ints codes, Ints x) {
-  return add(sums, _mm256_madd_epi16(_mm256_maddubs_epi16(codes, x), _mm256_set1_epi16(1)));
+  sums = add(sums, add(_mm256_madd_epi16(even, x_even), _mm256_madd_epi16(odd, x_odd)));
 }
 #endif
 #else
@@ -148,14 +156,27 @@ inline Ints byte_of(Ints v, int j) {
 inline Floats look_up(const float* table, Ints index) {
   return each<Floats>([&](size_t i) { return table[index.lanes[i]]; });
 }
-inline Ints add_products(Ints sums, Ints codes, Ints x) {
-  return each<Ints>([&](size_t i) {
+inline void add_products(Ints& sums, Ints codes, const Quad* x) {
+  sums = each<Ints>([&](size_t i) {
     int32_t sum = sums.lanes[i];
-    for (int j = 0; j < 4; ++j) sum += (codes.lanes[i] >> (8 * j) & 255) * static_cast<int8_t>(x.lanes[i] >> (8 * j));
+    for (int j = 0; j < 4; ++j) sum += (codes.lanes[i] >> (8 * j) & 255) * static_cast<int8_t>(*x >> (8 * j));
     return sum;
   });
 }
-inline Ints add_nibble_products(Ints sums, Ints codes, Ints x) { return add_products(sums, codes, x); }
+#endif
+
+// Sums of products of nibbles over a block. Without VNNI they are kept in 16 bits, where those of 32 inputs fit in
+// pairs: 8 (15 + 15) 128 = 30,720 < 2^15.
+#if defined(__AVX2__) && !defined(__AVX512VNNI__) && !defined(__AVXVNNI__)
+typedef Ints NibbleSums;
+inline NibbleSums no_nibbles(Ints) { return all(0); }
+inline void add_nibbles(NibbleSums& sums, Ints codes, const Quad* x) { sums = add16(sums, pairs_of(codes, four(x))); }
+inline Ints sum_of_nibbles(NibbleSums sums, Ints start) { return add(start, sum_pairs(sums)); }
+#else
+typedef Ints NibbleSums;
+inline NibbleSums no_nibbles(Ints start) { return start; }
+inline void add_nibbles(NibbleSums& sums, Ints codes, const Quad* x) { add_products(sums, codes, x); }
+inline Ints sum_of_nibbles(NibbleSums sums, Ints) { return sums; }
 #endif
 
 // 16 scales, or minima, of group g; the part of them that one register holds.
@@ -218,11 +239,10 @@ void multiply(float* y, const float* x, size_t x_stride, const float* numbers, s
 
 template <int kBits, bool kSmallGroups, bool kMinima, size_t M>
 void rounded_rows(float* y, const RoundedInputs& x, const CodePanel& p, size_t row) {
-  constexpr size_t kSteps = kBits == 8 ? 8 : 4;
-  constexpr int32_t kSurplus = kMinima ? 0 : kBits == 8 ? 128 : 8;
+  constexpr size_t kSteps = kBits == 8 ? 8 : 4, kCorrections = kSmallGroups ? 2 : 1;
   const int8_t* integers = x.integers + row * x.blocks * 32;
   const float* x_scales = x.scales + row * x.blocks;
-  const int32_t* x_sums = x.sums + row * x.blocks * 2;
+  const Correction* corrections = x.corrections + row * x.blocks * kCorrections;
   const size_t per_group = p.group / 32;
   for (size_t part = 0; part < kParts; ++part) {
     Floats totals[M];
@@ -230,33 +250,45 @@ void rounded_rows(float* y, const RoundedInputs& x, const CodePanel& p, size_t r
     for (size_t m = 0; m < M; ++m) totals[m] = zeros();
     size_t g = 0, left = per_group;
     for (size_t b = 0; b < p.blocks; ++b) {
-      Ints first[M], second[M];  // of 16 inputs each where groups are so small, else all of it in the first
+      Ints first[M], second[M];
       TRANSOM_UNROLL
       for (size_t m = 0; m < M; ++m) {
-        const int32_t* sums = x_sums + (m * x.blocks + b) * 2;
-        first[m] = all(-kSurplus * (kSmallGroups ? sums[0] : sums[0] + sums[1]));
-        second[m] = all(kSmallGroups ? -kSurplus * sums[1] : 0);
+        const Correction* own = corrections + (m * x.blocks + b) * kCorrections;
+        first[m] = all(kMinima ? 0 : own[0].start);
+        second[m] = all(kMinima || !kSmallGroups ? 0 : own[kCorrections - 1].start);
       }
       const uint8_t* codes = p.codes + b * kSteps * 64 + part * kWidth * 4;
-      TRANSOM_UNROLL
-      for (size_t s = 0; s < 4; ++s) {
-        Ints a, c;
-        if constexpr (kBits == 8) {
-          a = load_bytes(codes + s * 64), c = load_bytes(codes + (s + 4) * 64);
-        } else {
-          const Ints both = load_bytes(codes + s * 64);
-          a = low(both), c = high(both);
+      // The next panel comes while several rows are multiplied with this one.
+      if constexpr (M > 1)
+        for (size_t s = 0; s < kSteps; ++s) __builtin_prefetch(codes + (p.blocks * kSteps + s) * 64);
+      if constexpr (kBits == 4) {
+        NibbleSums sums[M], more[M];
+        TRANSOM_UNROLL
+        for (size_t m = 0; m < M; ++m) sums[m] = no_nibbles(first[m]), more[m] = no_nibbles(second[m]);
+        TRANSOM_UNROLL
+        for (size_t s = 0; s < 4; ++s) {
+          const Ints both = load_bytes(codes + s * 64), a = low(both), c = high(both);
+          TRANSOM_UNROLL
+          for (size_t m = 0; m < M; ++m) {
+            const Quad* quads = reinterpret_cast<const Quad*>(integers + (m * x.blocks + b) * 32);
+            add_nibbles(sums[m], a, quads + s);
+            add_nibbles(kSmallGroups ? more[m] : sums[m], c, quads + s + 4);
+          }
         }
         TRANSOM_UNROLL
         for (size_t m = 0; m < M; ++m) {
-          const Quad* quads = reinterpret_cast<const Quad*>(integers + (m * x.blocks + b) * 32);
-          if constexpr (kBits == 8) {
-            first[m] = add_products(first[m], a, all(quads[s]));
-            (kSmallGroups ? second : first)[m] = add_products((kSmallGroups ? second : first)[m], c, all(quads[s + 4]));
-          } else {
-            first[m] = add_nibble_products(first[m], a, all(quads[s]));
-            (kSmallGroups ? second : first)[m] =
-                add_nibble_products((kSmallGroups ? second : first)[m], c, all(quads[s + 4]));
+          first[m] = sum_of_nibbles(sums[m], first[m]);
+          if constexpr (kSmallGroups) second[m] = sum_of_nibbles(more[m], second[m]);
+        }
+      } else {
+        TRANSOM_UNROLL
+        for (size_t s = 0; s < 4; ++s) {
+          const Ints a = load_bytes(codes + s * 64), c = load_bytes(codes + (s + 4) * 64);
+          TRANSOM_UNROLL
+          for (size_t m = 0; m < M; ++m) {
+            const Quad* quads = reinterpret_cast<const Quad*>(integers + (m * x.blocks + b) * 32);
+            add_products(first[m], a, quads + s);
+            add_products(kSmallGroups ? second[m] : first[m], c, quads + s + 4);
           }
         }
       }
@@ -267,17 +299,14 @@ void rounded_rows(float* y, const RoundedInputs& x, const CodePanel& p, size_t r
       const Floats next_least = kMinima && kSmallGroups ? load_scales(p.minima, p.half, group + 1, part) : scale;
       TRANSOM_UNROLL
       for (size_t m = 0; m < M; ++m) {
-        const float x_scale = x_scales[m * x.blocks + b];
-        const int32_t* sums = x_sums + (m * x.blocks + b) * 2;
-        totals[m] = multiply_add(to_floats(first[m]), times(scale, all_float(x_scale)), totals[m]);
+        const Floats x_scale = all_float(x_scales[m * x.blocks + b]);
+        const Correction* own = corrections + (m * x.blocks + b) * kCorrections;
+        totals[m] = multiply_add(to_floats(first[m]), times(scale, x_scale), totals[m]);
         if constexpr (kSmallGroups)
-          totals[m] = multiply_add(to_floats(second[m]), times(next_scale, all_float(x_scale)), totals[m]);
-        if constexpr (kMinima) {
-          const int32_t sum = kSmallGroups ? sums[0] : sums[0] + sums[1];
-          totals[m] = multiply_add(least, all_float(x_scale * static_cast<float>(sum)), totals[m]);
-          if constexpr (kSmallGroups)
-            totals[m] = multiply_add(next_least, all_float(x_scale * static_cast<float>(sums[1])), totals[m]);
-        }
+          totals[m] = multiply_add(to_floats(second[m]), times(next_scale, x_scale), totals[m]);
+        if constexpr (kMinima) totals[m] = multiply_add(least, all_float(own[0].sum), totals[m]);
+        if constexpr (kMinima && kSmallGroups)
+          totals[m] = multiply_add(next_least, all_float(own[kCorrections - 1].sum), totals[m]);
       }
       if (!kSmallGroups && --left == 0) ++g, left = per_group;
     }
@@ -289,7 +318,10 @@ void rounded_rows(float* y, const RoundedInputs& x, const CodePanel& p, size_t r
 template <int kBits, bool kSmallGroups, bool kMinima>
 void all_rounded_rows(float* y, const RoundedInputs& x, const CodePanel& p, size_t m) {
   size_t i = 0;
+  if constexpr (kParts == 1 && !kSmallGroups)  // as many as there are registers for
+    for (; i + 8 <= m; i += 8) rounded_rows<kBits, kSmallGroups, kMinima, 8>(y + i * kLaneCount, x, p, i);
   for (; i + 4 <= m; i += 4) rounded_rows<kBits, kSmallGroups, kMinima, 4>(y + i * kLaneCount, x, p, i);
+  for (; i + 2 <= m; i += 2) rounded_rows<kBits, kSmallGroups, kMinima, 2>(y + i * kLaneCount, x, p, i);
   for (; i < m; ++i) rounded_rows<kBits, kSmallGroups, kMinima, 1>(y + i * kLaneCount, x, p, i);
 }
 
@@ -303,41 +335,108 @@ void multiply_rounded(float* y, const RoundedInputs& x, const CodePanel& p, size
   }
 }
 
-// An infinity or a NaN makes the scale one, and with it every product of the block.
-void round_some(int8_t* integers, const float* x, size_t n, float scale) {
-  const float divisor = scale > 0 ? scale : 1.0f;
+// NaN if any number is not finite. The bits of magnitudes are in their order.
+float largest_of_bits(uint32_t bits) { return as_float(bits >= 0x7F800000u ? 0x7FC00000u : bits); }
+
+float largest_of(const float* x, size_t n) {
+  uint32_t largest = 0;
+  TRANSOM_SIMD_REDUCE(max, largest)
   for (size_t i = 0; i < n; ++i) {
-    float step = __builtin_nearbyintf(x[i] / divisor);
+    const uint32_t size = as_bits(x[i]) & 0x7FFFFFFFu;
+    largest = size > largest ? size : largest;
+  }
+  return largest_of_bits(largest);
+}
+
+void round_some(int8_t* integers, const float* x, size_t n, float scale) {
+  for (size_t i = 0; i < n; ++i) {
+    float step = __builtin_rintf(x[i] / scale);
     step = step < 127.0f ? step : 127.0f;
     step = step > -128.0f ? step : -128.0f;
     integers[i] = static_cast<int8_t>(step);
   }
 }
 
-float largest_of(const float* x, size_t n) {
-  float largest = 0, odd = 0;
-  for (size_t i = 0; i < n; ++i) {
-    const float size = x[i] < 0 ? -x[i] : x[i];
-    largest = size > largest ? size : largest;
-    odd += x[i] * 0.0f;  // 0, or NaN for what is not finite
+#if defined(__AVX512BW__)
+inline void round_block(int8_t* integers, const float* x, float scale) {
+  for (size_t i = 0; i < 2; ++i) {
+    const __m512 steps = _mm512_div_ps(_mm512_loadu_ps(x + 16 * i), _mm512_set1_ps(scale));
+    const __m128i bytes = _mm512_maskz_cvtsepi32_epi8(0xFFFF, _mm512_maskz_cvtps_epi32(0xFFFF, steps));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(integers + 16 * i), bytes);
   }
-  return largest + odd;
+}
+inline float largest_of_block(const float* x) {
+  const __m512i low = _mm512_loadu_si512(x), high = _mm512_loadu_si512(x + 16), sign = _mm512_set1_epi32(0x7FFFFFFF);
+  const __m512i both = _mm512_maskz_max_epu32(0xFFFF, _mm512_and_si512(low, sign), _mm512_and_si512(high, sign));
+  const __m256i eight = _mm256_max_epu32(_mm512_castsi512_si256(both), _mm512_maskz_extracti32x8_epi32(0xFF, both, 1));
+  const __m128i four_left = _mm_max_epu32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+  const __m128i two = _mm_max_epu32(four_left, _mm_shuffle_epi32(four_left, 0x4E));
+  const __m128i one = _mm_max_epu32(two, _mm_shuffle_epi32(two, 0xB1));
+  return largest_of_bits(static_cast<uint32_t>(_mm_cvtsi128_si32(one)));
+}
+#elif defined(__AVX2__)
+inline void round_block(int8_t* integers, const float* x, float scale) {
+  __m256i steps[4];
+  for (size_t i = 0; i < 4; ++i)
+    steps[i] = _mm256_cvtps_epi32(_mm256_div_ps(_mm256_loadu_ps(x + 8 * i), _mm256_set1_ps(scale)));
+  const __m256i mixed =
+      _mm256_packs_epi16(_mm256_packs_epi32(steps[0], steps[1]), _mm256_packs_epi32(steps[2], steps[3]));
+  const __m256i bytes = _mm256_permutevar8x32_epi32(mixed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(integers), bytes);
+}
+inline float largest_of_block(const float* x) {
+  const __m256i sign = _mm256_set1_epi32(0x7FFFFFFF);
+  __m256i eight = _mm256_setzero_si256();
+  for (size_t i = 0; i < 4; ++i) {
+    const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + 8 * i));
+    eight = _mm256_max_epu32(eight, _mm256_and_si256(bits, sign));
+  }
+  const __m128i four_left = _mm_max_epu32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+  const __m128i two = _mm_max_epu32(four_left, _mm_shuffle_epi32(four_left, 0x4E));
+  const __m128i one = _mm_max_epu32(two, _mm_shuffle_epi32(two, 0xB1));
+  return largest_of_bits(static_cast<uint32_t>(_mm_cvtsi128_si32(one)));
+}
+#else
+inline void round_block(int8_t* integers, const float* x, float scale) { round_some(integers, x, 32, scale); }
+inline float largest_of_block(const float* x) { return largest_of(x, 32); }
+#endif
+
+// The sum of 16 integers.
+inline int32_t sum_of_half(const int8_t* integers) {
+#if defined(__AVX2__)
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(integers));
+  const __m128i sums = _mm_sad_epu8(_mm_xor_si128(bytes, _mm_set1_epi8(-128)), _mm_setzero_si128());
+  return _mm_cvtsi128_si32(sums) + _mm_extract_epi32(sums, 2) - 16 * 128;
+#else
+  int32_t sum = 0;
+  for (size_t i = 0; i < 16; ++i) sum += integers[i];
+  return sum;
+#endif
 }
 
-void round(int8_t* integers, float* scales, int32_t* sums, const float* x, size_t n, size_t blocks, bool by_row) {
-  const float of_row = by_row ? largest_of(x, n) / 127.5f : 0;
+void round(int8_t* integers, float* scales, Correction* corrections, const float* x, size_t n, size_t blocks,
+           const Rounding& rounding) {
+  const float of_row = rounding.by_row ? largest_of(x, n) / 127.5f : 0;
   for (size_t b = 0; b < blocks; ++b) {
     const size_t begin = b * 32, count = n > begin ? (n - begin < 32 ? n - begin : 32) : 0;
-    const float scale = by_row ? of_row : largest_of(x + begin, count) * (1 / 127.0f);
+    int8_t* block = integers + begin;
+    float scale = of_row;
+    if (!rounding.by_row)
+      scale = (count == 32 ? largest_of_block(x + begin) : largest_of(x + begin, count)) * (1 / 127.0f);
     scales[b] = scale;
-    if (scale == scale) round_some(integers + begin, x + begin, count, scale);
-    else
-      for (size_t i = 0; i < count; ++i) integers[begin + i] = 0;
-    for (size_t i = count; i < 32; ++i) integers[begin + i] = 0;
-    for (size_t half_block = 0; half_block < 2; ++half_block) {
-      int32_t sum = 0;
-      for (size_t i = 0; i < 16; ++i) sum += integers[begin + half_block * 16 + i];
-      sums[2 * b + half_block] = sum;
+    // An infinity or a NaN makes the scale NaN, and with it every product of the block.
+    const float divisor = scale > 0 ? scale : 1.0f;
+    if (count == 32 && scale == scale) round_block(block, x + begin, divisor);
+    else {
+      for (size_t i = 0; i < 32; ++i) block[i] = 0;
+      if (scale == scale) round_some(block, x + begin, count, divisor);
+    }
+    const int32_t sums[2] = {sum_of_half(block), sum_of_half(block + 16)};
+    const size_t parts = rounding.halves ? 2 : 1;
+    for (size_t part = 0; part < parts; ++part) {
+      const int32_t sum = rounding.halves ? sums[part] : sums[0] + sums[1];
+      if (rounding.surplus) corrections[b * parts + part].start = -rounding.surplus * sum;
+      else corrections[b * parts + part].sum = scale * static_cast<float>(sum);
     }
   }
 }

@@ -20,12 +20,28 @@ struct CodePanel {
   size_t group;   // inputs: 16, or a multiple of 32
 };
 
+// What a product corrects by the sums of its inputs, for each block of 32 or, where a group has 16 inputs, each half of
+// one: an integer that its sum of products begins with (what unsigned codes have too much), or a number that a minimum
+// is multiplied with.
+union Correction {
+  int32_t start;
+  float sum;
+};
+
 // Inputs as integers: x = scale integers, with a scale for each block of 32.
 struct RoundedInputs {
-  const int8_t* integers;  // [m, blocks, 32]
-  const float* scales;     // [m, blocks]
-  const int32_t* sums;     // [m, blocks, 2], of 16 integers each
+  const int8_t* integers;         // [m, blocks, 32]
+  const float* scales;            // [m, blocks]
+  const Correction* corrections;  // [m, blocks, 1 or 2]
   size_t blocks;
+};
+
+// How a row of inputs becomes integers.
+struct Rounding {
+  bool by_row;      // one scale for the whole row: its largest magnitude / 127.5, within -128 to 127; else one for each
+                    // 32 inputs: theirs / 127
+  bool halves;      // groups of 16 inputs: two corrections a block
+  int32_t surplus;  // what each code has too much; 0: corrections are sums for minima
 };
 
 struct CodeProducts {
@@ -36,9 +52,9 @@ struct CodeProducts {
   void (*multiply)(float* y, const float* x, size_t x_stride, const float* numbers, size_t m, size_t depth);
   // y [m, 16] of integers; panels without values. Likewise.
   void (*multiply_rounded)(float* y, const RoundedInputs& x, const CodePanel& panel, size_t m);
-  // Integers of a row of n numbers, n up to blocks 32: round(x / scale), scale = largest magnitude / 127 of each 32;
-  // or, by_row, of the whole row / 127.5, within -128 to 127.
-  void (*round)(int8_t* integers, float* scales, int32_t* sums, const float* x, size_t n, size_t blocks, bool by_row);
+  // Integers round(x / scale) of a row of n numbers, n up to blocks 32.
+  void (*round)(int8_t* integers, float* scales, Correction* corrections, const float* x, size_t n, size_t blocks,
+                const Rounding& rounding);
 };
 
 const CodeProducts& code_products();

@@ -76,6 +76,15 @@ inline float horizontal(Vector x) {
   return fold<kWidth>(parts);
 }
 
+// sum + x y, rounded once where the processor can: written out, since a compiler's choice may differ with M.
+inline float added(float sum, float x, float y) {
+#if defined(__FMA__)
+  return __builtin_fmaf(x, y, sum);
+#else
+  return sum + x * y;
+#endif
+}
+
 // Columns [begin, end) of M rows of x with R rows of w at once: R streams of w keep the memory busy, M * R sums hide
 // the latency of addition. Adds to y unless it is the first block of columns.
 template <typename From, size_t M, size_t R>
@@ -103,24 +112,45 @@ void block(float* y, size_t y_stride, const float* x, const typename From::Stora
     TRANSOM_UNROLL
     for (size_t r = 0; r < R; ++r) {
       float total = horizontal(sums[m][r]);
-      for (size_t i = k; i < end; ++i) total += x[m * depth + i] * From::value(w[r * depth + i]);
+      for (size_t i = k; i < end; ++i) total = added(total, x[m * depth + i], From::value(w[r * depth + i]));
       y[m * y_stride + r] = begin ? y[m * y_stride + r] + total : total;
     }
   }
 }
 
-// Blocks of columns, so that the M rows of x of a block stay in the first cache.
+// How many rows of w at once, by the registers that there are.
+constexpr size_t rows_together(size_t m) {
+  if (kWidth == 16) return m <= 4 ? 4 : 3;
+  return m <= 2 ? 4 : m == 3 ? 3 : m == 4 ? 2 : 1;
+}
+
+// Columns are cut into blocks, so that the M rows of x of a block stay in the first cache. The blocks are the same
+// whatever M is: a row of x has the bits that it has alone.
+constexpr size_t kBlock = 768;
+
+constexpr size_t end_of_block(size_t begin, size_t depth) {
+  return depth - begin > kBlock + kBlock / 2 ? begin + kBlock : depth;
+}
+
 template <typename From, size_t M>
 void all_rows(float* y, size_t y_stride, const float* x, const typename From::Storage* w, size_t rows, size_t depth) {
-  constexpr size_t kTogether = M <= 4 ? 4 : 3;
-  constexpr size_t kBlock = M <= 2 ? SIZE_MAX : 6144 / M / 64 * 64;
-  for (size_t begin = 0; begin < depth;) {
-    const size_t end = depth - begin > kBlock + kBlock / 2 ? begin + kBlock : depth;
+  constexpr size_t kTogether = rows_together(M);
+  if constexpr (M <= 2) {  // which stay there anyway: w is read from end to end
+    for (size_t r = 0; r < rows;) {
+      const bool many = r + kTogether <= rows;
+      for (size_t begin = 0; begin < depth; begin = end_of_block(begin, depth))
+        (many ? block<From, M, kTogether> : block<From, M, 1>)(y + r, y_stride, x, w + r * depth, depth, begin,
+                                                               end_of_block(begin, depth));
+      r += many ? kTogether : 1;
+    }
+    return;
+  }
+  for (size_t begin = 0; begin < depth; begin = end_of_block(begin, depth)) {
+    const size_t end = end_of_block(begin, depth);
     size_t r = 0;
     for (; r + kTogether <= rows; r += kTogether)
       block<From, M, kTogether>(y + r, y_stride, x, w + r * depth, depth, begin, end);
     for (; r < rows; ++r) block<From, M, 1>(y + r, y_stride, x, w + r * depth, depth, begin, end);
-    begin = end;
   }
 }
 

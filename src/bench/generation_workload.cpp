@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/generation_workload.h"
+
+#include "base/error.h"
+#include "io/config.h"
+#include "transom/generation.h"
+
+namespace transom {
+namespace {
+
+class GenerationWorkload : public Workload {
+ public:
+  GenerationWorkload(std::unique_ptr<Model> model, const BenchOptions& options)
+      : options_(options), model_(std::move(model)), inputs_(synthetic_inputs(*model_, options_, false)) {
+    config_.max_new_tokens = options_.max_new_tokens;  // no token ends a text, so that each run has as many
+  }
+
+  // The scores of a step are asked for when they are known: the time from one to the next is a step's.
+  void run() override {
+    const double begin = seconds_now();
+    std::vector<double> known;
+    size_t row = 0;
+    const auto note = [&](const TokenIds&, std::span<float>) {
+      if (row++ % static_cast<size_t>(options_.batch_size) == 0) known.push_back(seconds_now());
+    };
+    generate(*model_, inputs_, config_, {.streamer = nullptr, .tokenizer = nullptr, .process_logits = note});
+    prefill_.push_back(known.at(0) - begin);
+    for (size_t i = 1; i < known.size(); ++i) decode_.push_back(known[i] - known[i - 1]);
+  }
+  void forget_phases() override { prefill_.clear(), decode_.clear(); }
+  std::vector<Phase> phases(double max_ram) const override {
+    const auto rows = static_cast<double>(options_.batch_size);
+    return {{"prefill", prefill_, rows * static_cast<double>(options_.sequence_length), max_ram},
+            {"decode", decode_, rows, max_ram}};
+  }
+  double samples() const override { return static_cast<double>(options_.batch_size * options_.max_new_tokens); }
+  std::string model_type() const override { return model_->config().get_string("model_type", ""); }
+  void take_inputs(const std::string& file) override {
+    fail(ErrorKind::kUsage, "{}: other inputs are for benchmarks over tensors, this one writes text", quoted(file));
+  }
+
+ private:
+  BenchOptions options_;
+  std::unique_ptr<Model> model_;
+  NamedTensors inputs_;
+  GenerationConfig config_;
+  std::vector<double> prefill_, decode_;  // seconds, of each run and of each step
+};
+
+}  // namespace
+
+std::unique_ptr<Workload> make_generation_workload(std::unique_ptr<Model> model, const BenchOptions& options) {
+  return std::make_unique<GenerationWorkload>(std::move(model), options);
+}
+
+}  // namespace transom
