@@ -34,7 +34,7 @@ MeshAxes ModelSharding::stored_axes() const {
 }
 
 Placement ModelSharding::base_of(const Parameter& parameter) const {
-  return replicated(parameter.value.shape().size());
+  return tensor_parallel_placement(tensors_.mesh(), model_.config(), parameter);
 }
 
 // Cut along fsdp in the first dimension that has something for every process.

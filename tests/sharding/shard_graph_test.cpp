@@ -25,7 +25,10 @@ TEST(GraphSharder, OperationsGiveTheSameInParts) {
   int tried = 0;
   for (const Operation* operation : all_operations()) {
     if (!operation->samples || operation->collective || operation->name == "on_host") continue;
-    if (operation->name.starts_with("channels_last") || operation->name.starts_with("quantized")) continue;
+    // Layouts and codes come later; what CTC takes must fit together, which random numbers do not.
+    if (operation->name.starts_with("channels_last") || operation->name.starts_with("quantized") ||
+        operation->name.starts_with("ctc"))
+      continue;
     for (const Sample& sample : operation->samples()) {
       bool plain = true;
       for (const Type& type : sample.inputs)
@@ -73,7 +76,7 @@ TEST(GraphSharder, OperationsGiveTheSameInParts) {
         ++tried;
         for (const auto& of_rank : results)
           for (size_t i = 0; i < of_rank.size(); ++i)
-            ASSERT_LE(largest_difference(of_rank[i], expected[i]), 2e-5)
+            EXPECT_LE(largest_difference(of_rank[i], expected[i]), 2e-5)
                 << operation->name << " " << to_string(sample.attributes);
       }
     }
