@@ -63,8 +63,8 @@ class Partitioner {
   void find_before(size_t end, std::vector<size_t>& needed) {
     for (size_t i = 0; i < end; ++i) {
       if (placed_[i] || is_collective(*graph_.nodes[i])) continue;
-      const bool ready = std::all_of(
-          graph_.nodes[i]->inputs.begin(), graph_.nodes[i]->inputs.end(), [&](const Tensor& input) {
+      const bool ready =
+          std::all_of(graph_.nodes[i]->inputs.begin(), graph_.nodes[i]->inputs.end(), [&](const Tensor& input) {
             const auto found = place_.find(input.node().get());
             return found == place_.end() || placed_[found->second];
           });

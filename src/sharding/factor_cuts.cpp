@@ -128,8 +128,7 @@ FactorCuts choose_cuts(const ProcessMesh& mesh, const FactorRule& rule, const st
     if (!valid) continue;
     double cost = work * work_per_byte / static_cast<double>(mesh.size(used));
     for (size_t i = 0; i < inputs.size(); ++i)
-      cost += bytes_moved(mesh, inputs[i].type, inputs[i].placement,
-                          placement_of(mesh, rule, rule.inputs[i], cuts));
+      cost += bytes_moved(mesh, inputs[i].type, inputs[i].placement, placement_of(mesh, rule, rule.inputs[i], cuts));
     for (size_t i = 0; i < outputs.size(); ++i) {
       const Placement placement = placement_of(mesh, rule, rule.outputs[i], cuts);
       if (!summed_axes(rule, rule.outputs[i], cuts).empty()) cost += 2 * bytes_of_part(mesh, outputs[i], placement);

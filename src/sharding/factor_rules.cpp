@@ -79,7 +79,7 @@ std::optional<FactorRule> of_rows(const Node& node) {
   const Shape& shape = rule.shape(0);
   Operand all;
   for (size_t d = 0; d < shape.size(); ++d)
-    all.push_back({rule.factor(shape[d], d + 1 == shape.size() ? Kind::kWhole
+    all.push_back({rule.factor(shape[d], d + 1 == shape.size()   ? Kind::kWhole
                                          : node.types.size() > 1 ? Kind::kSum
                                                                  : Kind::kFree)});
   const auto operand = [&](const Shape& other) -> std::optional<Operand> {
@@ -212,9 +212,8 @@ std::optional<FactorRule> of_pad(const Node& node) {
 }
 std::optional<FactorRule> of_reverse(const Node& node) {
   const Axes& axes = node.attributes.get_ints("axes");
-  return of_window(node, 0, [&](size_t d) {
-    return std::find(axes.begin(), axes.end(), static_cast<int64_t>(d)) == axes.end();
-  });
+  return of_window(
+      node, 0, [&](size_t d) { return std::find(axes.begin(), axes.end(), static_cast<int64_t>(d)) == axes.end(); });
 }
 std::optional<FactorRule> of_dynamic_slice(const Node& node) {
   return of_window(node, 1, [&](size_t d) { return node.types[0].shape[d] == node.inputs[0].shape()[d]; });
@@ -222,7 +221,8 @@ std::optional<FactorRule> of_dynamic_slice(const Node& node) {
 // Along one axis, which is whole; a result without the axis lacks its dimension.
 std::optional<FactorRule> along_axis(const Node& node) {
   Rule rule(node);
-  const auto axis = node.attributes.has("axis") ? static_cast<size_t>(node.attributes.get_int("axis")) : rule.rank(0) - 1;
+  const auto axis =
+      node.attributes.has("axis") ? static_cast<size_t>(node.attributes.get_int("axis")) : rule.rank(0) - 1;
   Operand in = rule.factors_of(rule.shape(0)), out = in;
   const int whole = rule.factor(rule.shape(0)[axis], Kind::kWhole);
   in[axis] = {whole};
@@ -263,8 +263,8 @@ Taken taken_of(Rule& rule, const Shape& x, const Shape& indices, size_t axis, Ki
 }
 std::optional<FactorRule> of_gather(const Node& node) {
   Rule rule(node);
-  const Taken taken = taken_of(rule, rule.shape(0), rule.shape(1), static_cast<size_t>(node.attributes.get_int("axis")),
-                               Kind::kFree);
+  const Taken taken =
+      taken_of(rule, rule.shape(0), rule.shape(1), static_cast<size_t>(node.attributes.get_int("axis")), Kind::kFree);
   rule.input(taken.x);
   rule.input(taken.indices);
   rule.output(taken.taken);
@@ -272,8 +272,8 @@ std::optional<FactorRule> of_gather(const Node& node) {
 }
 std::optional<FactorRule> of_scatter_add(const Node& node) {
   Rule rule(node);
-  const Taken taken = taken_of(rule, rule.shape(0), rule.shape(1), static_cast<size_t>(node.attributes.get_int("axis")),
-                               Kind::kSum);
+  const Taken taken =
+      taken_of(rule, rule.shape(0), rule.shape(1), static_cast<size_t>(node.attributes.get_int("axis")), Kind::kSum);
   rule.input(taken.x);
   rule.input(taken.indices);
   rule.input(taken.taken);
@@ -332,9 +332,10 @@ std::optional<FactorRule> of_attention(const Node& node) {
   if (node.attributes.get_float("dropout") > 0) return std::nullopt;
   Rule rule(node);
   const Shape &q = rule.shape(0), &k = rule.shape(1), &v = rule.shape(2);
-  const int B = rule.factor(q[0]), G = rule.factor(k[2]), group = rule.factor(q[2] / k[2], Kind::kWhole),
-            T = rule.factor(q[1], Kind::kWhole), S = rule.factor(k[1], Kind::kWhole), d = rule.factor(q[3], Kind::kWhole),
-            e = rule.factor(v[3], Kind::kWhole);
+  const int B = rule.factor(q[0]), G = rule.factor(k[2]),
+            group = rule.factor(q[2] / k[2], node.types.size() == 1 ? Kind::kFree : Kind::kSum),
+            T = rule.factor(q[1], Kind::kWhole), S = rule.factor(k[1], Kind::kWhole),
+            d = rule.factor(q[3], Kind::kWhole), e = rule.factor(v[3], Kind::kWhole);
   const Operand of_q = {{B}, {T}, {G, group}, {d}}, of_k = {{B}, {S}, {G}, {d}}, of_v = {{B}, {S}, {G}, {e}},
                 of_out = {{B}, {T}, {G, group}, {e}};
   rule.input(of_q);
@@ -414,6 +415,7 @@ std::optional<FactorRule> of_convolution(const Node& node) {
 }
 
 std::optional<FactorRule> of_pool(const Node& node) {
+  if (node.attributes.get_int("channels_last", 0) != 0) return std::nullopt;
   return of_window(node, 0, [](size_t d) { return d < 2; });
 }
 
@@ -475,37 +477,6 @@ std::optional<FactorRule> factor_rule(const Node& node) {
   if (node.operation->elementwise) return of_elements(node);
   const auto found = rules().find(node.operation->name);
   return found == rules().end() ? std::nullopt : found->second(node);
-}
-
-Attributes local_attributes(const Node& node, const std::vector<Shape>& inputs, const Shape& output) {
-  Attributes result = node.attributes;
-  const std::string_view name = node.operation->name;
-  if (name == "reshape" || name == "broadcast" || name == "convolution_input_gradient" ||
-      name == "convolution_weight_gradient")
-    result.set("shape", output);
-  if (name == "dynamic_slice") result.set("sizes", output);
-  if (name == "slice") {
-    Axes limits = node.attributes.get_ints("limits");
-    for (size_t d = 0; d < limits.size(); ++d)
-      if (inputs[0][d] != node.inputs[0].shape()[d]) limits[d] = inputs[0][d];
-    result.set("limits", limits);
-  }
-  return result;
-}
-
-bool is_linear(const Node& node, const std::vector<bool>& partial) {
-  const std::string_view name = node.operation->name;
-  const bool all = std::all_of(partial.begin(), partial.end(), [](bool each) { return each; });
-  if (name == "neg" || name == "reshape" || name == "permute" || name == "broadcast" || name == "slice" ||
-      name == "reduce_sum" || name == "stop_gradient" || name == "reverse")
-    return true;
-  if (name == "cast") return node.inputs[0].dtype() == node.types[0].dtype;
-  if (name == "pad") return node.attributes.get_float("value") == 0;
-  if (name == "add" || name == "sub" || name == "concatenate") return all;
-  if (name == "mul") return !all;
-  if (name == "div" || name == "gather") return partial[0] && !partial[1];
-  if (name == "select") return !partial[0] && partial[1] && partial[2];
-  return false;
 }
 
 }  // namespace transom

@@ -21,7 +21,7 @@ struct FactorRule {
     int64_t extent;
     Kind kind;
   };
-  using Dimension = std::vector<int>;          // factors, the outer one first; their product is the extent
+  using Dimension = std::vector<int>;  // factors, the outer one first; their product is the extent
   using Operand = std::vector<Dimension>;
   std::vector<Factor> factors;
   std::vector<Operand> inputs, outputs;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "sharding/tensor_parallel_plan.h"
 
 namespace transom {
 namespace {
@@ -32,7 +33,9 @@ MeshAxes ModelSharding::stored_axes() const {
   return layout_.zero_stage >= 3 ? MeshAxes{MeshAxis::kShard} : MeshAxes();
 }
 
-Placement ModelSharding::base_of(const Parameter& parameter) const { return replicated(parameter.value.shape().size()); }
+Placement ModelSharding::base_of(const Parameter& parameter) const {
+  return tensor_parallel_placement(tensors_.mesh(), model_.config(), parameter);
+}
 
 // Cut along fsdp in the first dimension that has something for every process.
 Placement ModelSharding::state_home_of(const Parameter& parameter) const {
@@ -116,6 +119,9 @@ void ModelSharding::cut_rows(const NamedTensors& inputs) {
     Placement placement = replicated(tensor.shape().size());
     const Cut cut = make_cut(tensors_.mesh(), axes, rows, tensor.dim(0) / rows);
     if (!axes.empty() && gives_all_a_part(tensors_.mesh(), cut)) placement.dimensions[0] = {cut};
+    // Places of a sequence; a dimension of an image is one just as well.
+    if (layout_.size(MeshAxis::kContext) > 1 && tensor.rank() == 2)
+      placement = cut_further(tensors_.mesh(), placement, tensor.shape(), 1, MeshAxis::kContext);
     cut_.emplace_back(tensor, placement);
   }
 }

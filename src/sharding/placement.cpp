@@ -25,7 +25,8 @@ int64_t parts_of(const ProcessMesh& mesh, const Cut& cut) {
 
 Cut make_cut(const ProcessMesh& mesh, std::vector<MeshAxis> axes, int64_t units, int64_t inner) {
   Cut cut{std::move(axes), units, inner};
-  if (const int64_t parts = parts_of(mesh, cut); units % parts == 0) cut.units = parts, cut.inner = inner * (units / parts);
+  if (const int64_t parts = parts_of(mesh, cut); units % parts == 0)
+    cut.units = parts, cut.inner = inner * (units / parts);
   return cut;
 }
 
@@ -93,7 +94,8 @@ std::string to_string(const Placement& placement) {
       for (size_t i = 0; i < cut.axes.size(); ++i) text += (i > 0 ? ", then " : "") + std::string(name_of(cut.axes[i]));
       text += fmt::format(" cut{} {}", cut.axes.size() > 1 ? "" : "s", d);
     }
-  if (!placement.partial.empty()) text += (text.empty() ? "" : "; ") + ("to be summed over " + to_string(placement.partial));
+  if (!placement.partial.empty())
+    text += (text.empty() ? "" : "; ") + ("to be summed over " + to_string(placement.partial));
   return text.empty() ? "replicated" : text;
 }
 

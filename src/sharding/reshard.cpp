@@ -34,7 +34,9 @@ int64_t local_inner(const ProcessMesh& mesh, const Cuts& cuts, size_t cut) {
 
 Exposed expose(const Tensor& local, size_t dimension, int64_t units, int64_t inner) {
   const Shape& shape = local.shape();
-  Exposed result{{}, static_cast<int64_t>(dimension) + 1, Shape(shape.begin(), shape.begin() + static_cast<long>(dimension)),
+  Exposed result{{},
+                 static_cast<int64_t>(dimension) + 1,
+                 Shape(shape.begin(), shape.begin() + static_cast<long>(dimension)),
                  Shape(shape.begin() + static_cast<long>(dimension) + 1, shape.end())};
   Shape wide = result.before;
   const int64_t extent = shape[dimension];
@@ -118,7 +120,9 @@ Tensor Resharder::stacked(const Tensor& local, MeshAxes axes) {
 }
 
 void Resharder::sum(ShardedValue& value, MeshAxes axes) {
-  value.local = collective("all_reduce", value.local, axes);
+  // Collectives sum floats alone.
+  value.local = is_floating(value.local.dtype()) ? collective("all_reduce", value.local, axes)
+                                                 : reduce_sum(stacked(value.local, axes), {0});
   value.placement.partial = value.placement.partial.without(axes);
 }
 
@@ -136,7 +140,8 @@ void Resharder::gather_last_axis(ShardedValue& value, size_t dimension, size_t n
   }
   const int64_t largest = *std::max_element(extents.begin(), extents.end());
   const bool even = largest == *std::min_element(extents.begin(), extents.end());
-  const Exposed exposed = expose(value.local, dimension, local_units(mesh_, cut).size(), local_inner(mesh_, cuts, number));
+  const Exposed exposed =
+      expose(value.local, dimension, local_units(mesh_, cut).size(), local_inner(mesh_, cuts, number));
   const Tensor all = collective("all_gather", padded_rows(front(exposed.x, exposed.dimension), largest), {axis});
   Tensor joined = all;
   if (!even) {
@@ -169,7 +174,8 @@ void Resharder::scatter_sum(ShardedValue& value, size_t dimension, const Cut& cu
   if (largest * mesh_.size(axis) != rows.dim(0)) {
     std::vector<Tensor> parts;
     for (const Range& range : ranges)
-      parts.push_back(padded_rows(slice(rows, 0, range.begin - mine_before.begin, range.end - mine_before.begin), largest));
+      parts.push_back(
+          padded_rows(slice(rows, 0, range.begin - mine_before.begin, range.end - mine_before.begin), largest));
     given = concatenate(parts, 0);
   }
   const Tensor mine = collective("reduce_scatter", given, {axis});
@@ -251,7 +257,7 @@ ShardedValue Resharder::reshard(const ShardedValue& given, const Placement& targ
   // Sums that are wanted in parts.
   for (size_t d = 0; d < target.dimensions.size(); ++d) {
     const Cuts& then = target.dimensions[d];
-    if (then.size() != 1) continue;
+    if (then.size() != 1 || !is_floating(value.local.dtype())) continue;
     while (true) {
       const Cuts& now = value.placement.dimensions[d];
       if (now.size() > 1) break;

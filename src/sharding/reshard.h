@@ -19,7 +19,7 @@ struct ShardedValue {
 
 // A collective as it was inserted.
 struct CollectiveRecord {
-  std::string kind;   // "all_gather", ...
+  std::string kind;  // "all_gather", ...
   MeshAxes axes;
   int64_t bytes = 0;  // of its input on this process
   std::string scope;  // the module that it was inserted for

@@ -123,6 +123,7 @@ void GraphSharder::visit(const NodePointer& node, Phase phase) {
   if (node->operation == &op::optimization_barrier) return pass_barrier(node);
   if (node->region) return visit_in_place_of(node, inline_graph(*node->region, node->inputs), phase);
   if (node->inputs.empty()) return replicate(node);
+  if (shard_along_cut(node, phase)) return;
   if (const auto rule = factor_rule(*node)) return shard_by_rule(node, *rule, phase);
   const bool cut = std::any_of(node->inputs.begin(), node->inputs.end(), [&](const Tensor& input) {
     return !forms_of(input).values.front().placement.is_replicated();
@@ -178,9 +179,8 @@ MeshAxes GraphSharder::settle_sums(const Node& node, std::vector<ShardedValue>& 
     std::vector<bool> partial;
     for (const ShardedValue& input : inputs) partial.push_back(input.placement.partial.has(axis));
     // A summand of the whole does not meet a part.
-    const bool cut = std::any_of(inputs.begin(), inputs.end(), [&](const ShardedValue& input) {
-      return input.placement.sharded().has(axis);
-    });
+    const bool cut = std::any_of(inputs.begin(), inputs.end(),
+                                 [&](const ShardedValue& input) { return input.placement.sharded().has(axis); });
     if (cut) {
       owed.remove(axis);
       continue;
@@ -205,13 +205,24 @@ MeshAxes GraphSharder::settle_sums(const Node& node, std::vector<ShardedValue>& 
 
 void GraphSharder::shard_by_rule(const NodePointer& node, const FactorRule& rule, Phase phase) {
   std::vector<ShardedValue> inputs;
-  for (const Tensor& input : node->inputs) inputs.push_back(used(input, phase));
+  // What only moves or casts a stored tensor is done to its parts: fewer bytes are gathered, and nothing that is whole
+  // outlives the phase.
+  MeshAxes stored;
+  if (node->inputs.size() == 1 && node->operation->moves_only && phase != Phase::kUpdate) {
+    const Forms& forms = forms_of(node->inputs[0]);
+    if (cuts_of_factors(mesh_, rule, rule.inputs[0], forms.values.front().placement)) {
+      stored = forms.stored;
+      if (!stored.empty()) inputs.push_back(forms.values.front());
+    }
+  }
+  if (inputs.empty())
+    for (const Tensor& input : node->inputs) inputs.push_back(used(input, phase));
   const MeshAxes owed = settle_sums(*node, inputs);
   std::vector<OperandValue> operands;
   for (size_t i = 0; i < inputs.size(); ++i)
     operands.push_back({node->inputs[i].type(), without_partial(inputs[i].placement, owed)});
-  const bool product = node->operation->category == Category::kProducts ||
-                       node->operation->category == Category::kAttention;
+  const bool product =
+      node->operation->category == Category::kProducts || node->operation->category == Category::kAttention;
   const FactorCuts cuts = choose_cuts(mesh_, rule, operands, node->types, product);
   MeshAxes summed;
   for (const FactorRule::Operand& output : rule.outputs) summed = summed | summed_axes(rule, output, cuts);
@@ -248,7 +259,9 @@ void GraphSharder::shard_by_rule(const NodePointer& node, const FactorRule& rule
       fail(ErrorKind::kInternal, "{} on {}: expected a part of {}, made {}", node->operation->name,
            to_string(outputs[i].placement), to_string(expected), to_string(made[i].shape()));
   }
+  const bool stays = !stored.empty() && (outputs[0].placement.sharded() & stored) == stored;
   store(node, std::move(outputs));
+  if (stays) forms_.at(Tensor(node, 0)).stored = stored;
 }
 
 }  // namespace transom

@@ -61,6 +61,12 @@ class GraphSharder {
   void pass_barrier(const NodePointer& node);
   void shard_by_rule(const NodePointer& node, const FactorRule& rule, Phase phase);
   void replicate(const NodePointer& node);
+  // Operations along a dimension that is cut, each with a way of its own (see cut_dimensions.cpp); false where the
+  // dimension is whole.
+  bool shard_along_cut(const NodePointer& node, Phase phase);
+  void reduce_parts(const NodePointer& node, const ShardedValue& x);
+  void look_up_in_parts(const NodePointer& node, const ShardedValue& table);
+  void add_to_parts(const NodePointer& node, const ShardedValue& x);
   // Inputs of which sums are owed, summed unless the operation is linear in them. The axes that are left.
   MeshAxes settle_sums(const Node& node, std::vector<ShardedValue>& inputs);
   // The value as operations of this phase see it.

@@ -2,8 +2,8 @@
 // The sharding pass: each operation, whole and in parts, must give the same.
 #include <random>
 
-#include "simulated_mesh.h"
 #include "sharding/factor_rules.h"
+#include "simulated_mesh.h"
 #include "transom/gradients.h"
 
 namespace transom {
@@ -25,7 +25,10 @@ TEST(GraphSharder, OperationsGiveTheSameInParts) {
   int tried = 0;
   for (const Operation* operation : all_operations()) {
     if (!operation->samples || operation->collective || operation->name == "on_host") continue;
-    if (operation->name.starts_with("channels_last") || operation->name.starts_with("quantized")) continue;
+    // Layouts and codes come later; what CTC takes must fit together, which random numbers do not.
+    if (operation->name.starts_with("channels_last") || operation->name.starts_with("quantized") ||
+        operation->name.starts_with("ctc"))
+      continue;
     for (const Sample& sample : operation->samples()) {
       bool plain = true;
       for (const Type& type : sample.inputs)
@@ -37,8 +40,9 @@ TEST(GraphSharder, OperationsGiveTheSameInParts) {
         std::vector<float> values(static_cast<size_t>(elements(type.shape)));
         for (float& value : values) {
           const double unit = static_cast<double>(generator() >> 40) / 0x1p24;
-          value = static_cast<float>(is_floating(type.dtype) ? sample.low + unit * (sample.high - sample.low)
-                                                             : std::floor(unit * static_cast<double>(sample.index_limit)));
+          value =
+              static_cast<float>(is_floating(type.dtype) ? sample.low + unit * (sample.high - sample.low)
+                                                         : std::floor(unit * static_cast<double>(sample.index_limit)));
         }
         const Tensor leaf = cast(Tensor::from(values, type.shape), type.dtype);
         leaves.push_back(leaf);
@@ -72,7 +76,7 @@ TEST(GraphSharder, OperationsGiveTheSameInParts) {
         ++tried;
         for (const auto& of_rank : results)
           for (size_t i = 0; i < of_rank.size(); ++i)
-            ASSERT_LE(largest_difference(of_rank[i], expected[i]), 2e-5)
+            EXPECT_LE(largest_difference(of_rank[i], expected[i]), 2e-5)
                 << operation->name << " " << to_string(sample.attributes);
       }
     }
@@ -111,20 +115,27 @@ TEST(GraphSharder, GradientsOfALayerCutByColumnsAndRows) {
 }
 
 TEST(GraphSharder, StoredWeightsAreGatheredInEachPhase) {
-  const Tensor x = random_tensor({8, 4}, 1), w = random_tensor({5, 4}, 2);
+  const Tensor x = random_tensor({8, 4}, 1), w = random_tensor({5, 4}, 2), v = random_tensor({5, 6}, 3);
   Tensor(w).set_requires_grad();
-  const Tensor y = tanh(linear(x, w)), loss = sum(tanh(linear(y, transpose(w, 0, 1))));
+  Tensor(v).set_requires_grad();
+  // v is used as it lies and transposed.
+  const Tensor y = tanh(linear(x, w)), loss = sum(tanh(linear(y, transpose(v, 0, 1))));
   const uint64_t backward = constant(0).node()->sequence;
-  const Tensor gradient = gradients(loss, {w})[0];
-  const std::vector<Tensor> expected = {loss + 0.0, gradient + 0.0};
+  const std::vector<Tensor> of_weights = gradients(loss, {w, v});
+  const std::vector<Tensor> expected = {loss + 0.0, of_weights[0] + 0.0, of_weights[1] + 0.0};
   const LeavesOf leaves = [&](const ProcessMesh& mesh) -> std::vector<PlacedLeaf> {
     return {{x, sharded(mesh, x.shape(), 0, {MeshAxis::kShard})},
-            {w, sharded(mesh, w.shape(), 0, {MeshAxis::kShard}), MeshAxes{MeshAxis::kShard}}};
+            {w, sharded(mesh, w.shape(), 0, {MeshAxis::kShard}), MeshAxes{MeshAxis::kShard}},
+            {v, sharded(mesh, v.shape(), 0, {MeshAxis::kShard}), MeshAxes{MeshAxis::kShard}}};
   };
   std::vector<CollectiveRecord> records;
-  for (const auto& of_rank : run_sharded(kShard4, leaves, {loss, gradient}, {.backward_from = backward}, &records))
+  const auto results =
+      run_sharded(kShard4, leaves, {loss, of_weights[0], of_weights[1]}, {.backward_from = backward}, &records);
+  for (const auto& of_rank : results)
     for (size_t i = 0; i < of_rank.size(); ++i) EXPECT_LE(largest_difference(of_rank[i], expected[i]), 1e-5) << i;
-  EXPECT_EQ(std::count_if(records.begin(), records.end(), [](const auto& each) { return each.kind == "all_gather"; }), 2);
+  // Forward both, backward v alone: the gradient of x is not asked for.
+  EXPECT_EQ(std::count_if(records.begin(), records.end(), [](const auto& each) { return each.kind == "all_gather"; }),
+            3);
 }
 
 }  // namespace

@@ -158,7 +158,8 @@ const Argument kArguments[] = {
                           "What processes keep parts of: 1 the optimizer's state, 2 gradients too, 3 parameters too.")
         .at_least(0)
         .at_most(3),
-    field<&T::fsdp>("fsdp", "full_shard: as zero_stage 3; shard_grad_op: parameters are whole from forward to backward.")
+    field<&T::fsdp>("fsdp",
+                    "full_shard: as zero_stage 3; shard_grad_op: parameters are whole from forward to backward.")
         .alone_means("full_shard"),
     field<&T::fsdp_config>("fsdp_config", "Further arguments of fsdp, as an object or a file."),
     field<&T::tp_size>("tp_size", "Processes that share each layer (tensor parallel).").at_least(1),

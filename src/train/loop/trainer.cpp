@@ -145,8 +145,7 @@ struct Trainer::Run {
     EvaluationBatches how{.size = arguments.per_device_eval_batch_size, .drop_last = drop_last};
     if (arguments.train_sampling_strategy == "group_by_length") how.grouping_seed = arguments.sampling_seed();
     // A predictor asks the model itself.
-    const bool asks_model = predictor && !loss_only;
-    const WholeValues whole(asks_model ? step.sharding() : nullptr, *model, nullptr, /*everywhere=*/true);
+    const WholeValues whole(predictor && !loss_only ? step.sharding() : nullptr, *model, nullptr, /*everywhere=*/true);
     return evaluate_model(step, data, how, loss_only ? nothing : preprocess_outputs,
                           loss_only ? OutputFilter() : predictor);
   }
@@ -187,8 +186,7 @@ struct Trainer::Run {
 
   void save_model(const fs::path& directory) {
     const WholeValues whole(step.sharding(), *model, nullptr, /*everywhere=*/false);
-    if (!is_main()) return;
-    save_whole_model(directory);
+    if (is_main()) save_whole_model(directory);
   }
   void save_whole_model(const fs::path& directory) {
     if (const auto name = broken_weight(*model))
@@ -212,6 +210,8 @@ struct Trainer::Run {
   // Written beside its name and renamed, and renamed before it is removed, so that a killed run never leaves half a
   // checkpoint under a checkpoint's name.
   void write_checkpoint(bool only_model) {
+    const WholeValues whole(step.sharding(), *model, &step.optimizer(), /*everywhere=*/false);
+    if (!is_main()) return;
     const fs::path folder(arguments.output_dir), destination = folder / checkpoint_name(state.global_step);
     const fs::path temporary = folder / (std::string(kUnfinishedPrefix) + checkpoint_name(state.global_step));
     remove_tree(temporary);
@@ -230,10 +230,7 @@ struct Trainer::Run {
 
   void save_checkpoint(bool only_model) {
     if (early_stopping) state.stateful_callbacks = early_stopping->state();
-    {
-      const WholeValues whole(step.sharding(), *model, &step.optimizer(), /*everywhere=*/false);
-      if (is_main()) write_checkpoint(only_model);
-    }
+    write_checkpoint(only_model);
     last_checkpoint = (fs::path(arguments.output_dir) / checkpoint_name(state.global_step)).string();
     for (const auto& callback : callbacks) callback->on_save(arguments, state);
   }

@@ -51,13 +51,15 @@ void read_fsdp_config(const std::string& text, ShardingLayout& layout, int64_t& 
       refuse_unless(value == false || value.empty(), "nothing: Transom does not use XLA");
     } else {
       // What concerns how PyTorch wraps modules has no effect: parameters are gathered one by one before they are used.
-      constexpr std::string_view kNoEffect[] = {
-          "auto_wrap_policy", "transformer_layer_cls_to_wrap", "min_num_params",     "cpu_ram_efficient_loading",
-          "use_orig_params",  "sync_module_states",            "limit_all_gathers",  "forward_prefetch",
-          "backward_prefetch"};
+      constexpr std::string_view kNoEffect[] = {"auto_wrap_policy",  "transformer_layer_cls_to_wrap",
+                                                "min_num_params",    "cpu_ram_efficient_loading",
+                                                "use_orig_params",   "sync_module_states",
+                                                "limit_all_gathers", "forward_prefetch",
+                                                "backward_prefetch"};
       bool known = name == "activation_checkpointing" && value == false;
       for (const std::string_view each : kNoEffect) known |= name == each;
-      if (!known) fail(ErrorKind::kUsage, "fsdp_config: {} is not known, or not offered with {}", quoted(name), value.dump());
+      if (!known)
+        fail(ErrorKind::kUsage, "fsdp_config: {} is not known, or not offered with {}", quoted(name), value.dump());
     }
   }
 }
@@ -75,6 +77,9 @@ ShardingLayout sharding_layout(const TrainingArguments& arguments, int64_t ranks
     if (layout.zero_stage < 3) fail(ErrorKind::kUsage, "fsdp_config: expected --fsdp full_shard beside it");
     read_fsdp_config(arguments.fsdp_config.text, layout, replicas);
   }
+  if (arguments.pp_size > 1)
+    fail(ErrorKind::kUsage, "pp_size {}: pipelines are not offered; use --tp_size or --fsdp full_shard",
+         arguments.pp_size);
   layout.set(MeshAxis::kTensor, arguments.tp_size);
   layout.set(MeshAxis::kPipeline, arguments.pp_size);
   layout.set(MeshAxis::kContext, arguments.cp_size);

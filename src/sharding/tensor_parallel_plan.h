@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "io/config.h"
+#include "sharding/placement.h"
+#include "transom/model.h"
+
+namespace transom {
+
+// Where tensor parallelism puts a parameter, by the styles of Transformers' base_model_tp_plan: the matrices that begin
+// a block are cut by columns of their outputs (colwise), those that end it by rows of their inputs (rowwise); heads of
+// attention are never cut apart. Parameters that no line of the plan names, and those with too few heads or columns,
+// are whole. Experts are cut so along the axis ep where there is one.
+Placement tensor_parallel_placement(const ProcessMesh& mesh, const Config& config, const Parameter& parameter);
+
+}  // namespace transom

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// transom train with what it trains spread over processes: the curve of one process with the whole batch.
+#include <gtest/gtest.h>
+
+#include "support/ranks.h"
+#include "support/temporary_folder.h"
+
+namespace transom {
+namespace {
+
+using test::has_library;
+using test::Outcome;
+
+struct Case {
+  const char* name;
+  int ranks, batch;  // of one process, so that all have 6 rows an update
+  std::vector<std::string> words;
+};
+
+class ShardedTraining : public testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    if (!has_library("transom_gloo.so")) GTEST_SKIP() << "built without gloo";
+    // 22 rows: the last batch of an epoch has four, dealt unevenly.
+    test::save_model_and_rows(folder_, 22);
+  }
+  Outcome run(const std::string& output, int ranks, int batch, std::vector<std::string> more) const {
+    const std::vector<Outcome> outcomes =
+        test::run_ranks(test::training_words(folder_, "cpu", output, batch, more), folder_, ranks);
+    for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.status, 0) << outcome.error;
+    return outcomes[0];
+  }
+
+  test::TemporaryFolder folder_;
+};
+
+TEST_P(ShardedTraining, HasTheCurveOfOneProcess) {
+  const Case& test = GetParam();
+  std::vector<std::string> more{"--max_steps", "6", "--max_grad_norm", "0.5", "--gradient_accumulation_steps", "2"};
+  const Outcome one = run("one", 1, 6, more);
+  more.insert(more.end(), test.words.begin(), test.words.end());
+  const Outcome all = run("all", test.ranks, test.batch, more);
+  test::expect_same_curve(one.output, all.output, 2e-6);
+  EXPECT_TRUE(fs::exists(folder_ / "all" / "model.safetensors"));
+}
+
+// What several processes saved, one resumes, and other numbers of them.
+class ShardedCheckpoint : public ShardedTraining {};
+
+TEST_P(ShardedCheckpoint, IsResumedByAnyNumberOfProcesses) {
+  const Case& test = GetParam();
+  const std::vector<std::string> base{"--max_steps", "6", "--save_strategy", "steps", "--save_steps", "3"};
+  const Outcome unbroken = run("one", 1, 6, base);
+  std::vector<std::string> more = base;
+  more.insert(more.end(), test.words.begin(), test.words.end());
+  run("all", test.ranks, test.batch, more);
+  const std::string checkpoint = (folder_ / "all" / "checkpoint-3").string();
+  std::vector<std::string> resumed = base;
+  resumed.insert(resumed.end(), {"--resume_from_checkpoint", checkpoint});
+  const auto last_loss = [](const Outcome& outcome) {
+    const std::vector<Json> steps = test::steps_of(outcome.output);
+    return steps.empty() ? 0.0 : steps.back().at("loss").get<double>();
+  };
+  EXPECT_NEAR(last_loss(run("alone", 1, 6, resumed)), last_loss(unbroken), 1e-5);
+  resumed.insert(resumed.end(), {"--zero_stage", "3"});
+  EXPECT_NEAR(last_loss(run("three", 3, 2, resumed)), last_loss(unbroken), 1e-5);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Layouts, ShardedTraining,
+    testing::Values(Case{"Zero1", 2, 3, {"--zero_stage", "1"}}, Case{"Zero2", 3, 2, {"--zero_stage", "2"}},
+                    Case{"Zero3", 3, 2, {"--zero_stage", "3"}}, Case{"Gathered", 2, 3, {"--fsdp", "shard_grad_op"}},
+                    Case{"ShardsAndTensor", 4, 3, {"--fsdp", "full_shard", "--tp_size", "2"}},
+                    Case{"Tensor", 2, 6, {"--tp_size", "2"}}, Case{"TensorAndRows", 4, 3, {"--tp_size", "2"}}),
+    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Layouts, ShardedCheckpoint,
+                         testing::Values(Case{"Zero1", 2, 3, {"--zero_stage", "1"}},
+                                         Case{"Parts", 4, 3, {"--fsdp", "full_shard", "--tp_size", "2"}}),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace transom
