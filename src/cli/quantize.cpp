@@ -28,10 +28,18 @@ void print(const QuantizeReport& report, bool as_json) {
     const Json json{{"layers", layers},
                     {"kept", report.kept},
                     {"bytes_before", report.bytes_before},
-                    {"bytes_after", report.bytes_after}};
+                    {"bytes_after", report.bytes_after},
+                    {"calibration_rows", report.calibration_rows},
+                    {"perplexity_before", report.perplexity_before ? Json(*report.perplexity_before) : Json(nullptr)},
+                    {"perplexity_after", report.perplexity_after ? Json(*report.perplexity_after) : Json(nullptr)}};
     std::puts(dump_json(json).c_str());
     return;
   }
+  if (report.perplexity_before && report.perplexity_after)
+    std::puts(fmt::format("perplexity {:.4f} before, {:.4f} after ({:+.2f} %)", *report.perplexity_before,
+                          *report.perplexity_after, 100 * (*report.perplexity_after / *report.perplexity_before - 1))
+                  .c_str());
+  if (report.layers.empty()) return;
   const auto worst = std::max_element(report.layers.begin(), report.layers.end(),
                                       [](const auto& a, const auto& b) { return a.error < b.error; });
   double sum = 0;
@@ -58,7 +66,7 @@ int quantize(const Options& options) {
   };
   const QuantizeReport report = quantize_model(model, options.output, how);
   bar.reset();
-  if (path_exists(std::filesystem::path(model) / "tokenizer_config.json"))
+  if (how.format != "gguf" && path_exists(std::filesystem::path(model) / "tokenizer_config.json"))
     Tokenizer::from_pretrained(model).save_pretrained(options.output);
   print(report, options.json);
   return 0;
@@ -68,18 +76,36 @@ int quantize(const Options& options) {
 
 Command quantize_command() {
   static Options o;
-  Command command{.name = "quantize",
-                  .help = "Write a model with its linear layers in 4 or 8 bits",
-                  .examples =
-                      "  transom quantize MODEL OUT --bits 4 --group_size 128 --format compressed-tensors\n"
-                      "  transom quantize MODEL OUT --bits 4 --format gptq"};
-  command.options = {{"model", &o.model, kModelHelp, true},
-                     {"output", &o.output, "directory for the model", true},
-                     {"--method", &o.how.method, "rtn: rounding, with scales of the least squared error"},
-                     {"--bits", &o.how.bits, "4 or 8"},
-                     {"--group_size", &o.how.group_size, "inputs that share a scale; -1: a whole row"},
-                     {"--format", &o.how.format, "compressed-tensors, gptq or awq"},
-                     {"--json", &o.json, "print the error of each layer as JSON"}};
+  Command command{
+      .name = "quantize",
+      .help = "Write a model with its linear layers in 4 or 8 bits",
+      .examples =
+          "  transom quantize MODEL OUT --bits 4 --group_size 128 --format compressed-tensors\n"
+          "  transom quantize MODEL OUT --bits 4 --format gptq\n"
+          "  transom quantize MODEL OUT --method gptq --act_order --format gptq --calibration_file text.txt\n"
+          "  transom quantize MODEL OUT --method awq --format awq --calibration_file text.txt\n"
+          "  transom quantize MODEL model-q4_K_M.gguf --format gguf --type q4_K_M"};
+  command.options = {
+      {"model", &o.model, kModelHelp, true},
+      {"output", &o.output, "directory for the model, or the name of a .gguf file", true},
+      {"--method", &o.how.method,
+       "rtn: rounding, with scales of the least squared error; gptq, awq, smoothquant (8 bits, inputs "
+       "too): by what the layers read on a text"},
+      {"--calibration_file", &o.how.calibration_file, "the text for gptq, awq and smoothquant"},
+      {"--calibration_samples", &o.how.calibration_samples, "rows of tokens of that text"},
+      {"--calibration_length", &o.how.calibration_length, "tokens of a row"},
+      {"--max_memory", &o.how.max_memory, "GB for a layer's inputs; fewer rows are taken above"},
+      {"--validation_file", &o.how.validation_file,
+       "text for the perplexity before and after (default: rows of the calibration's text that it does "
+       "not see)"},
+      {"--act_order", &o.how.act_order, "gptq: columns of the largest inputs first"},
+      {"--bits", &o.how.bits, "4 or 8"},
+      {"--group_size", &o.how.group_size, "inputs that share a scale; -1: a whole row"},
+      {"--format", &o.how.format, "compressed-tensors, gptq, awq, or gguf: a file for llama.cpp"},
+      {"--type", &o.how.type,
+       "of a GGUF file: q4_0, q4_1, q5_0, q5_1, q8_0, q4_K_S, q4_K_M, q5_K_S, q5_K_M, q6_K, f16, bf16 or "
+       "f32 (default: q4_K_M; of 8 bits q8_0)"},
+      {"--json", &o.json, "print the error of each layer as JSON"}};
   o.source.add_to(command);
   command.run = [] { return quantize(o); };
   return command;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nn/weight.h"
 
+#include "nn/linear_observer.h"
 #include "nn/lora.h"
 #include "ops/packed_matrix.h"
 #include "ops/quantization.h"
@@ -22,6 +23,7 @@ Tensor product_of(const Tensor& x, const Parameter& weight, const Tensor& bias) 
 }  // namespace
 
 Tensor linear(const Tensor& x, const Parameter& weight, const Tensor& bias) {
+  if (LinearObserver* observer = LinearObserver::active()) observer->before(x, weight);
   return with_adapter(product_of(x, weight, bias), x, weight);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/blocks/quantized_writer.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/error.h"
@@ -20,7 +21,7 @@ std::pair<TensorView, T*> make_tensor(DType dtype, std::vector<int64_t> shape) {
 }
 
 struct Rows {
-  std::vector<uint8_t> codes;  // [rows, depth], counted from 0
+  std::vector<uint8_t> codes;  // [rows, depth], counted from 0, in the order of the inputs
   std::vector<float> scales;   // [rows, groups]
 };
 
@@ -28,8 +29,14 @@ Rows rows_of(const BlockMatrix& matrix) {
   const BlockLayout& l = matrix.layout();
   Rows rows{std::vector<uint8_t>(static_cast<size_t>(l.rows * l.depth)),
             std::vector<float>(static_cast<size_t>(l.rows * l.groups()))};
-  for (int64_t r = 0; r < l.rows; ++r)
-    matrix.read_row(r, rows.codes.data() + r * l.depth, rows.scales.data() + r * l.groups(), nullptr);
+  std::vector<uint8_t> sorted(static_cast<size_t>(l.depth));
+  for (int64_t r = 0; r < l.rows; ++r) {
+    uint8_t* codes = rows.codes.data() + r * l.depth;
+    matrix.read_row(r, codes, rows.scales.data() + r * l.groups(), nullptr);
+    if (l.order.empty()) continue;
+    std::copy_n(codes, l.depth, sorted.begin());
+    for (size_t k = 0; k < l.order.size(); ++k) codes[l.order[k]] = sorted[k];
+  }
   return rows;
 }
 
@@ -49,7 +56,8 @@ void write_gptq(const BlockLayout& l, const Rows& rows, const std::string& modul
     for (int64_t g = 0; g < groups; ++g)
       scale[g * l.rows + r] = Float16(rows.scales[static_cast<size_t>(r * groups + g)]);
   auto [order, place] = make_tensor<int32_t>(DType::kInt32, {l.depth});
-  for (int64_t k = 0; k < l.depth; ++k) place[k] = static_cast<int32_t>(k / l.group);
+  for (int64_t k = 0; k < l.depth; ++k)
+    place[l.order.empty() ? k : l.order[static_cast<size_t>(k)]] = static_cast<int32_t>(k / l.group);
   tensors.emplace_back(module + ".qweight", words);
   tensors.emplace_back(module + ".qzeros", zeros);
   tensors.emplace_back(module + ".scales", scales);
@@ -90,6 +98,16 @@ void write_compressed(const BlockLayout& l, const Rows& rows, const std::string&
   tensors.emplace_back(module + ".weight_shape", shape);
 }
 
+// Products in 8-bit integers: inputs by token (int-quantized of compressed-tensors).
+void write_bytes(const BlockLayout& l, const Rows& rows, const std::string& module, NamedViews& tensors) {
+  auto [weight, code] = make_tensor<int8_t>(DType::kInt8, {l.rows, l.depth});
+  for (size_t i = 0; i < rows.codes.size(); ++i) code[i] = static_cast<int8_t>(rows.codes[i] - 128);
+  auto [scales, scale] = make_tensor<float>(DType::kFloat32, {l.rows, 1});
+  std::copy(rows.scales.begin(), rows.scales.end(), scale);
+  tensors.emplace_back(module + ".weight", weight);
+  tensors.emplace_back(module + ".weight_scale", scales);
+}
+
 }  // namespace
 
 QuantizedFormat parse_quantized_format(const std::string& name, const std::string& where) {
@@ -100,7 +118,7 @@ QuantizedFormat parse_quantized_format(const std::string& name, const std::strin
 }
 
 bool can_write_codes(const BlockLayout& l, QuantizedFormat format) {
-  if (l.has_minima || !l.values.empty() || !l.order.empty()) return false;
+  if (l.has_minima || !l.values.empty() || (!l.order.empty() && format != QuantizedFormat::kGptq)) return false;
   if (format == QuantizedFormat::kAwq) return l.bits == 4 && l.rows % 8 == 0 && l.depth % l.group == 0;
   const int64_t per_word = 32 / l.bits;
   if (format == QuantizedFormat::kGptq)
@@ -115,13 +133,30 @@ void write_codes(const BlockMatrix& matrix, QuantizedFormat format, const std::s
   const Rows rows = rows_of(matrix);
   if (format == QuantizedFormat::kGptq) write_gptq(l, rows, module, tensors);
   else if (format == QuantizedFormat::kAwq) write_awq(l, rows, module, tensors);
+  else if (l.inputs_by_token) write_bytes(l, rows, module, tensors);
   else write_compressed(l, rows, module, tensors);
 }
 
-Json quantization_config_of(QuantizedFormat format, int bits, int64_t group, const std::vector<std::string>& ignored) {
+Json w8a8_config_of(const std::vector<std::string>& ignored) {
+  const auto form = [](const char* strategy, bool dynamic) {
+    return Json{{"type", "int"}, {"num_bits", 8}, {"symmetric", true}, {"dynamic", dynamic}, {"strategy", strategy}};
+  };
+  Json scheme{{"targets", Json::array({"Linear"})},
+              {"weights", form("channel", false)},
+              {"input_activations", form("token", true)}};
+  Json config{{"quant_method", "compressed-tensors"},
+              {"format", "int-quantized"},
+              {"quantization_status", "compressed"},
+              {"ignore", ignored}};
+  config["config_groups"] = {{"group_0", scheme}};
+  return config;
+}
+
+Json quantization_config_of(QuantizedFormat format, int bits, int64_t group, const std::vector<std::string>& ignored,
+                            bool act_order) {
   if (format == QuantizedFormat::kGptq) {
     Json config{{"quant_method", "gptq"},  {"bits", bits},          {"group_size", group > 0 ? group : -1},
-                {"desc_act", false},       {"sym", true},           {"checkpoint_format", "gptq"},
+                {"desc_act", act_order},   {"sym", true},           {"checkpoint_format", "gptq"},
                 {"true_sequential", true}, {"static_groups", false}};
     return config;
   }

@@ -15,12 +15,18 @@ enum class QuantizedFormat { kGptq, kAwq, kCompressedTensors };
 QuantizedFormat parse_quantized_format(const std::string& name, const std::string& where);
 
 // Adds the tensors X.qweight and the like of module X. The matrix has no minima and no values; AWQ wants 4 bits and
-// outputs in eights, GPTQ inputs that fill whole words. What does not fit is an error that names the module.
+// outputs in eights, GPTQ inputs that fill whole words; only GPTQ has an order of inputs. What does not fit is an error
+// that names the module.
 void write_codes(const BlockMatrix& matrix, QuantizedFormat format, const std::string& module, NamedViews& tensors);
 // Whether it would fit.
 bool can_write_codes(const BlockLayout& layout, QuantizedFormat format);
 
 // quantization_config of config.json; `group` 0: whole rows. `ignored` are modules of Linear that stay as they are.
-Json quantization_config_of(QuantizedFormat format, int bits, int64_t group, const std::vector<std::string>& ignored);
+// act_order: the groups of GPTQ are those of a sorted order.
+Json quantization_config_of(QuantizedFormat format, int bits, int64_t group, const std::vector<std::string>& ignored,
+                            bool act_order = false);
+
+// Of matrices of 8 bits with a scale for each row, whose inputs are rounded by token.
+Json w8a8_config_of(const std::vector<std::string>& ignored);
 
 }  // namespace transom

@@ -37,24 +37,6 @@ class RoundedMatrix : public BlockMatrix {
   }
 
  private:
-  // Of 8 bits the plain scale; both as f16 has them.
-  float searched(const float* x, int64_t count, float largest) const {
-    if (layout().bits == 8) return Float16(largest / 127);
-    float best = Float16(largest / 8);
-    double least = std::numeric_limits<double>::infinity();
-    for (int step = 0; step < 20; ++step) {
-      const float scale = Float16(largest / 8 * (0.80f + 0.018f * static_cast<float>(step)));
-      if (!(scale > 0)) continue;
-      double error = 0;
-      for (int64_t i = 0; i < count; ++i) {
-        const float rest = x[i] - scale * std::clamp(std::nearbyint(x[i] / scale), -8.0f, 7.0f);
-        error += static_cast<double>(rest) * rest;
-      }
-      if (error < least) least = error, best = scale;
-    }
-    return best;
-  }
-
   void round(const float* x, int64_t count, uint8_t* codes, size_t group) {
     const int bits = layout().bits, middle = 1 << (bits - 1), last = (1 << bits) - 1;
     float least = std::numeric_limits<float>::infinity(), most = -least, largest = 0;
@@ -72,7 +54,7 @@ class RoundedMatrix : public BlockMatrix {
     } else {
       scale = bits == 8 ? std::fabs(largest) / 127 : largest / -8;
     }
-    if (search_ && !layout().has_minima) scale = searched(x, count, std::fabs(largest));
+    if (search_ && !layout().has_minima) scale = symmetric_scale(x, count, bits);
     if (!finite) scale = std::numeric_limits<float>::quiet_NaN();
     scales_[group] = scale;
     if (layout().has_minima) minima_[group] = finite ? least : scale;
@@ -88,6 +70,25 @@ class RoundedMatrix : public BlockMatrix {
 };
 
 }  // namespace
+
+float symmetric_scale(const float* x, int64_t count, int bits) {
+  float largest = 0;
+  for (int64_t i = 0; i < count; ++i) largest = std::max(largest, std::fabs(x[i]));
+  if (bits == 8) return Float16(largest / 127);
+  float best = Float16(largest / 8);
+  double least = std::numeric_limits<double>::infinity();
+  for (int step = 0; step < 20; ++step) {
+    const float scale = Float16(largest / 8 * (0.80f + 0.018f * static_cast<float>(step)));
+    if (!(scale > 0)) continue;
+    double error = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      const float rest = x[i] - scale * std::clamp(std::nearbyint(x[i] / scale), -8.0f, 7.0f);
+      error += static_cast<double>(rest) * rest;
+    }
+    if (error < least) least = error, best = scale;
+  }
+  return best;
+}
 
 std::shared_ptr<const BlockMatrix> rounded_matrix(const float* numbers, int64_t rows, int64_t depth,
                                                   const Rounding& how) {

@@ -19,4 +19,8 @@ struct Rounding {
 std::shared_ptr<const BlockMatrix> rounded_matrix(const float* numbers, int64_t rows, int64_t depth,
                                                   const Rounding& how);
 
+// The scale of a group without a minimum, as f16 has it: of 8 bits the largest magnitude / 127, of 4 bits the one of
+// some twenty with the least squared error.
+float symmetric_scale(const float* numbers, int64_t count, int bits);
+
 }  // namespace transom

@@ -1,158 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors of GGUF under their names in Transformers: gguf-py/gguf/tensor_mapping.py, read backwards.
-#include <algorithm>
+// Tensors of GGUF under their names in Transformers.
 #include <cstring>
-#include <numeric>
 
 #include "base/error.h"
 #include "io/blocks/ggml_blocks.h"
 #include "io/gguf/gguf_model.h"
+#include "io/gguf/gguf_names.h"
 
 namespace transom {
 namespace {
-
-// What the writers of GGUF did to a tensor, to be undone.
-enum class Change {
-  kNone,
-  kRotaryPairs,  // rows of a head: the two numbers that turn together stand side by side (llama)
-  kRotaryPairsOfKeys,
-  kHeadsTogether,  // rows (head, 3, d) became (3, head, d) (bloom, gptneox)
-  kOneMore,        // a norm's scale is 1 + weight (gemma)
-  kTransposed,     // Conv1D's [in, out] became [out, in] (gpt2)
-};
-
-struct Rule {
-  const char *gguf, *name;  // without .weight and .bias
-  Change change = Change::kNone;
-};
-struct Names {
-  const char* layers;  // "model.layers."
-  std::vector<Rule> whole, of_layer;
-};
-
-const Names& names_of(const std::string& architecture, bool experts) {
-  static const std::vector<Rule> kAttention = {{"attn_q", "self_attn.q_proj"},      {"attn_k", "self_attn.k_proj"},
-                                               {"attn_v", "self_attn.v_proj"},      {"attn_q_norm", "self_attn.q_norm"},
-                                               {"attn_k_norm", "self_attn.k_norm"}, {"attn_output", "self_attn.o_proj"},
-                                               {"attn_qkv", "self_attn.qkv_proj"}};
-  static const std::vector<Rule> kGated = {
-      {"ffn_gate", "mlp.gate_proj"}, {"ffn_up", "mlp.up_proj"}, {"ffn_down", "mlp.down_proj"}};
-  static const std::vector<Rule> kWhole = {
-      {"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"}, {"output", "lm_head"}};
-  static const std::vector<Rule> kNorms = {{"attn_norm", "input_layernorm"}, {"ffn_norm", "post_attention_layernorm"}};
-  const auto joined = [](std::initializer_list<std::vector<Rule>> lists) {
-    std::vector<Rule> all;
-    for (const auto& list : lists) all.insert(all.end(), list.begin(), list.end());
-    return all;
-  };
-  const auto changed = [](std::vector<Rule> rules, std::initializer_list<std::pair<std::string_view, Change>> changes) {
-    for (Rule& rule : rules)
-      for (const auto& [name, change] : changes)
-        if (rule.gguf == name) rule.change = change;
-    return rules;
-  };
-  const auto norms_from_one = [](std::vector<Rule> rules) {
-    for (Rule& rule : rules)
-      if (std::string_view(rule.gguf).ends_with("norm")) rule.change = Change::kOneMore;
-    return rules;
-  };
-  static const Names kPlain{"model.layers.", kWhole, joined({kAttention, kGated, kNorms})};
-  static const Names kLlama{
-      "model.layers.", kWhole,
-      changed(kPlain.of_layer, {{"attn_q", Change::kRotaryPairs}, {"attn_k", Change::kRotaryPairsOfKeys}})};
-  static const Names kMixtral{"model.layers.", kWhole,
-                              joined({kLlama.of_layer, {{"ffn_gate_inp", "block_sparse_moe.gate"}}})};
-  static const Names kGemma{"model.layers.", norms_from_one(kWhole), norms_from_one(kPlain.of_layer)};
-  static const Names kGemma2{"model.layers.", norms_from_one(kWhole),
-                             norms_from_one(joined({kAttention,
-                                                    kGated,
-                                                    {{"attn_norm", "input_layernorm"},
-                                                     {"post_attention_norm", "post_attention_layernorm"},
-                                                     {"ffn_norm", "pre_feedforward_layernorm"},
-                                                     {"post_ffw_norm", "post_feedforward_layernorm"}}}))};
-  static const Names kPhi3{
-      "model.layers.", kWhole,
-      joined({kAttention, kNorms, {{"ffn_up", "mlp.gate_up_proj"}, {"ffn_down", "mlp.down_proj"}}})};
-  static const Names kStarcoder{"model.layers.", kWhole,
-                                joined({kAttention, kNorms, {{"ffn_up", "mlp.c_fc"}, {"ffn_down", "mlp.c_proj"}}})};
-  static const Names kGpt2{"transformer.h.",
-                           {{"token_embd", "transformer.wte"},
-                            {"position_embd", "transformer.wpe"},
-                            {"output_norm", "transformer.ln_f"},
-                            {"output", "lm_head"}},
-                           {{"attn_norm", "ln_1"},
-                            {"attn_qkv", "attn.c_attn", Change::kTransposed},
-                            {"attn_output", "attn.c_proj", Change::kTransposed},
-                            {"ffn_norm", "ln_2"},
-                            {"ffn_up", "mlp.c_fc", Change::kTransposed},
-                            {"ffn_down", "mlp.c_proj", Change::kTransposed}}};
-  static const Names kBloom{"transformer.h.",
-                            {{"token_embd", "transformer.word_embeddings"},
-                             {"token_embd_norm", "transformer.word_embeddings_layernorm"},
-                             {"output_norm", "transformer.ln_f"},
-                             {"output", "lm_head"}},
-                            {{"attn_norm", "input_layernorm"},
-                             {"attn_qkv", "self_attention.query_key_value", Change::kHeadsTogether},
-                             {"attn_output", "self_attention.dense"},
-                             {"ffn_norm", "post_attention_layernorm"},
-                             {"ffn_up", "mlp.dense_h_to_4h"},
-                             {"ffn_down", "mlp.dense_4h_to_h"}}};
-  static const Names kNeox{
-      "gpt_neox.layers.",
-      {{"token_embd", "gpt_neox.embed_in"}, {"output_norm", "gpt_neox.final_layer_norm"}, {"output", "embed_out"}},
-      {{"attn_norm", "input_layernorm"},
-       {"attn_qkv", "attention.query_key_value", Change::kHeadsTogether},
-       {"attn_output", "attention.dense"},
-       {"ffn_norm", "post_attention_layernorm"},
-       {"ffn_up", "mlp.dense_h_to_4h"},
-       {"ffn_down", "mlp.dense_4h_to_h"}}};
-  static const Names kBert{"encoder.layer.",
-                           {{"token_embd", "embeddings.word_embeddings"},
-                            {"position_embd", "embeddings.position_embeddings"},
-                            {"token_types", "embeddings.token_type_embeddings"},
-                            {"token_embd_norm", "embeddings.LayerNorm"}},
-                           {{"attn_q", "attention.self.query"},
-                            {"attn_k", "attention.self.key"},
-                            {"attn_v", "attention.self.value"},
-                            {"attn_output", "attention.output.dense"},
-                            {"attn_output_norm", "attention.output.LayerNorm"},
-                            {"ffn_up", "intermediate.dense"},
-                            {"ffn_down", "output.dense"},
-                            {"layer_output_norm", "output.LayerNorm"}}};
-  if (architecture == "llama") return experts ? kMixtral : kLlama;
-  if (architecture == "gemma") return kGemma;
-  if (architecture == "gemma2" || architecture == "gemma3") return kGemma2;
-  if (architecture == "phi3") return kPhi3;
-  if (architecture == "starcoder2") return kStarcoder;
-  if (architecture == "gpt2") return kGpt2;
-  if (architecture == "bloom") return kBloom;
-  if (architecture == "gptneox") return kNeox;
-  if (architecture == "bert") return kBert;
-  return kPlain;
-}
-
-// The place in the file of each row of the checkpoint; empty: as it is.
-std::vector<int64_t> places_of_rows(Change change, int64_t rows, int64_t heads, int64_t key_heads,
-                                    const std::string& where) {
-  if (change == Change::kHeadsTogether) {
-    if (heads <= 0 || rows % (3 * heads) != 0) fail("{}: {} rows are no 3 times {} heads", where, rows, heads);
-    const int64_t d = rows / (3 * heads);
-    std::vector<int64_t> places;
-    for (int64_t h = 0; h < heads; ++h)
-      for (int64_t part = 0; part < 3; ++part)
-        for (int64_t i = 0; i < d; ++i) places.push_back((part * heads + h) * d + i);
-    return places;
-  }
-  if (change != Change::kRotaryPairs && change != Change::kRotaryPairsOfKeys) return {};
-  const int64_t count = change == Change::kRotaryPairs ? heads : key_heads;
-  if (count <= 0 || rows % (2 * count) != 0) fail("{}: {} rows are no {} heads of pairs", where, rows, count);
-  const int64_t d = rows / count;
-  std::vector<int64_t> places;
-  for (int64_t h = 0; h < count; ++h)
-    for (int64_t half = 0; half < 2; ++half)
-      for (int64_t i = 0; i < d / 2; ++i) places.push_back(h * d + 2 * i + half);
-  return places;
-}
 
 TensorView copied(const TensorView& view, std::shared_ptr<std::byte[]> bytes, std::vector<int64_t> shape) {
   return {view.dtype, std::move(shape), {bytes.get(), view.bytes.size()}, bytes};
@@ -199,7 +55,7 @@ class Converter {
     heads_ = number("attention.head_count", 0);
     key_heads_ = number("attention.head_count_kv", heads_);
     experts_ = number("expert_count", 0);
-    names_ = &names_of(architecture_, experts_ > 0);
+    names_ = &gguf_names(architecture_, experts_ > 0);
   }
 
   Checkpoint convert() && {
@@ -230,10 +86,10 @@ class Converter {
     std::string layer, rest, name = tensor.name;
     const bool of_layer = split_layer(tensor.name, layer, rest);
     if (!of_layer) rest = tensor.name;
-    Change change = Change::kNone;
+    GgufChange change = GgufChange::kNone;
     const size_t dot = rest.rfind('.');
     if (dot != rest.npos)
-      for (const Rule& rule : of_layer ? names_->of_layer : names_->whole)
+      for (const GgufName& rule : of_layer ? names_->of_layer : names_->whole)
         if (rest.substr(0, dot) == rule.gguf) {
           name = (of_layer ? names_->layers + layer + "." : "") + rule.name + rest.substr(dot);
           change = rule.change;
@@ -241,14 +97,14 @@ class Converter {
     add(tensor, name, change);
   }
 
-  void add(const GgufTensor& tensor, const std::string& name, Change change) {
+  void add(const GgufTensor& tensor, const std::string& name, GgufChange change) {
     const int64_t rows = tensor.shape.empty() ? 1 : tensor.shape[0];
-    const std::vector<int64_t> places = places_of_rows(change, rows, heads_, key_heads_, where(tensor));
-    const bool turned = change == Change::kTransposed && tensor.shape.size() == 2;
+    const std::vector<int64_t> places = gguf_places_of_rows(change, rows, heads_, key_heads_, where(tensor));
+    const bool turned = change == GgufChange::kTransposed && tensor.shape.size() == 2;
     if (const std::optional<DType> plain = ggml_plain_type(tensor.type)) {
       TensorView view{*plain, tensor.shape, tensor.bytes, tensor.owner};
       if (!places.empty()) view = with_rows(view, places);
-      if (change == Change::kOneMore) view = one_less(view, where(tensor));
+      if (change == GgufChange::kOneMore) view = one_less(view, where(tensor));
       return checkpoint_.add(name, turned ? transposed(view) : std::move(view));
     }
     if (tensor.shape.size() != 2)
@@ -274,7 +130,7 @@ class Converter {
         part.shape.erase(part.shape.begin());
         part.bytes = tensor.bytes.subspan(static_cast<size_t>(e) * size, size);
         add(part, fmt::format("{}{}.block_sparse_moe.experts.{}.{}.weight", names_->layers, layer, e, name),
-            Change::kNone);
+            GgufChange::kNone);
       }
       return true;
     }
@@ -284,7 +140,7 @@ class Converter {
   const GgufFile& file_;
   std::string architecture_;
   int64_t heads_, key_heads_, experts_;
-  const Names* names_;
+  const GgufNames* names_;
   Checkpoint checkpoint_;
 };
 

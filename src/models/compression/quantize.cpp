@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/compression/quantize.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/directories.h"
@@ -11,18 +12,46 @@
 #include "io/blocks/rounded_matrix.h"
 #include "io/checkpoint.h"
 #include "io/config.h"
+#include "models/compression/calibrated_layers.h"
+#include "models/compression/calibration.h"
+#include "models/compression/gguf_model.h"
 #include "models/generative.h"
 #include "models/precision.h"
 
 namespace transom {
 namespace {
 
+std::string type_of(const QuantizeOptions& options) {
+  return !options.type.empty() ? options.type : options.bits == 8 ? "q8_0" : "q4_K_M";
+}
+
 void check(const QuantizeOptions& options) {
-  if (options.method != "rtn") fail(ErrorKind::kUsage, "--method: {} is not supported; rtn is", quoted(options.method));
+  const std::vector<std::string> methods{"rtn", "gptq", "awq", "smoothquant"};
+  if (std::find(methods.begin(), methods.end(), options.method) == methods.end())
+    fail(ErrorKind::kUsage, "--method: expected {}, found {}", fmt::join(methods, ", "), quoted(options.method));
+  if (options.method != "rtn" && options.calibration_file.empty())
+    fail(ErrorKind::kUsage, "--calibration_file: {} needs a text", options.method);
+  if (options.method == "awq" && options.bits != 4)
+    fail(ErrorKind::kUsage, "--bits: --method awq has 4, found {}", options.bits);
+  if (options.method == "smoothquant" && (options.bits != 8 || options.format != "compressed-tensors"))
+    fail(ErrorKind::kUsage, "--bits, --format: smoothquant has 8 bits and compressed-tensors, found {} and {}",
+         options.bits, options.format);
+  if (options.act_order && (options.method != "gptq" || options.format != "gptq"))
+    fail(ErrorKind::kUsage, "--act_order: is for --method gptq with --format gptq");
+  if (options.calibration_samples < 1 || options.calibration_length < 2 || !(options.max_memory > 0))
+    fail(ErrorKind::kUsage, "--calibration_samples, --calibration_length, --max_memory: found {}, {}, {}",
+         options.calibration_samples, options.calibration_length, options.max_memory);
   if (options.bits != 4 && options.bits != 8)
     fail(ErrorKind::kUsage, "--bits: expected 4 or 8, found {}", options.bits);
   if (options.group_size != -1 && (options.group_size < 8 || options.group_size % 8 != 0))
     fail(ErrorKind::kUsage, "--group_size: expected -1 or a multiple of 8, found {}", options.group_size);
+  if (options.format == "gguf") {
+    if (options.method != "rtn")
+      fail(ErrorKind::kUsage, "--method: gguf is written with rtn, found {}", options.method);
+    check_gguf_type(type_of(options));
+  } else if (!options.type.empty()) {
+    fail(ErrorKind::kUsage, "--type: is for --format gguf, found {}", options.format);
+  }
   if (options.format == "awq" && options.bits != 4)
     fail(ErrorKind::kUsage, "--bits: awq has 4, found {}", options.bits);
 }
@@ -52,10 +81,69 @@ int64_t bytes_of(const NamedViews& tensors, size_t first = 0) {
   return bytes;
 }
 
+// Rows of tokens to calibrate on, and others to judge by.
+struct Texts {
+  std::vector<std::vector<int64_t>> calibration, validation;
+};
+
+// As many rows as fit in the memory: a layer has its inputs and outputs of all of them, and some copies.
+int64_t rows_that_fit(const Model& model, const QuantizeOptions& options, int64_t length) {
+  int64_t widest = 1;
+  for (const auto& parameter : model.parameters())
+    if (parameter->use == Parameter::Use::kLinear && parameter->value.rank() == 2)
+      widest = std::max(widest, parameter->value.dim(0) + parameter->value.dim(1));
+  const double row = 4.0 * 4.0 * static_cast<double>(widest) * static_cast<double>(length);
+  return std::clamp<int64_t>(static_cast<int64_t>(options.max_memory * 1e9 / row), 1, options.calibration_samples);
+}
+
+Texts read_texts(const Model& model, const std::string& source, const QuantizeOptions& options) {
+  constexpr int64_t kJudged = 16;
+  Texts texts;
+  if (options.calibration_file.empty() && options.validation_file.empty()) return texts;
+  const Tokenizer tokenizer = Tokenizer::from_pretrained(source);
+  const int64_t positions = model.config().get_int("max_position_embeddings", options.calibration_length),
+                length = std::min(options.calibration_length, positions);
+  if (!options.validation_file.empty())
+    texts.validation = token_rows(tokenizer, options.validation_file, kJudged, length);
+  if (options.calibration_file.empty()) return texts;
+  const bool own = !texts.validation.empty();
+  std::vector<std::vector<int64_t>> rows = token_rows(
+      tokenizer, options.calibration_file, rows_that_fit(model, options, length) + (own ? 0 : kJudged), length);
+  const size_t step = std::max<size_t>(rows.size() / kJudged, 2);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const bool judged = !own && i % step == step - 1;
+    (judged ? texts.validation : texts.calibration).push_back(std::move(rows[i]));
+  }
+  return texts;
+}
+
+std::optional<double> judged(const Model& model, const Texts& texts) {
+  const auto* writer = dynamic_cast<const GenerativeModel*>(&model);
+  if (texts.validation.empty() || !writer || !writer->can_generate()) return std::nullopt;
+  return perplexity(model, texts.validation);
+}
+
+QuantizeReport quantize_to_gguf(const std::string& source, const std::string& output, const QuantizeOptions& options) {
+  const auto model = Model::from_pretrained(source, {.dtype = "auto", .quantization = "decompressed"});
+  const std::string path = gguf_path(output);
+  if (const fs::path folder = fs::path(path).parent_path(); !folder.empty()) make_directories(folder);
+  const Texts texts = read_texts(*model, source, options);
+  const std::optional<double> before = judged(*model, texts);
+  QuantizeReport report = write_gguf_model(*model, source, path, type_of(options), options.on_layer);
+  report.perplexity_before = before;
+  if (before) report.perplexity_after = judged(*Model::from_pretrained(path), texts);
+  return report;
+}
+
 }  // namespace
+
+std::string gguf_path(const std::string& output) {
+  return output.ends_with(".gguf") ? output : (fs::path(output) / "model.gguf").string();
+}
 
 QuantizeReport quantize_model(const std::string& source, const std::string& output, const QuantizeOptions& options) {
   check(options);
+  if (options.format == "gguf") return quantize_to_gguf(source, output, options);
   const QuantizedFormat format = parse_quantized_format(options.format, "--format");
   const auto model = Model::from_pretrained(source, {.dtype = "auto", .quantization = "decompressed"});
   std::vector<std::shared_ptr<Parameter>> all = model->parameters();
@@ -65,12 +153,33 @@ QuantizeReport quantize_model(const std::string& source, const std::string& outp
   if (linear == 0) fail("{}: holds no linear layers that can be quantised", source);
 
   QuantizeReport report;
+  const Texts texts = read_texts(*model, source, options);
+  report.perplexity_before = judged(*model, texts);
+  CalibratedLayers calibrated;
+  constexpr std::string_view kWeight = ".weight";
+  const auto group_of = [&](const Parameter& weight) {
+    return options.group_size > 0 ? options.group_size : weight.value.dim(1);
+  };
+  if (options.method != "rtn") {
+    std::vector<std::shared_ptr<Parameter>> weights;
+    for (const auto& parameter : all)
+      if (parameter->use == Parameter::Use::kLinear && parameter->value.rank() == 2 &&
+          parameter->name.ends_with(kWeight) &&
+          can_write_codes({.rows = parameter->value.dim(0),
+                           .depth = parameter->value.dim(1),
+                           .bits = static_cast<int>(options.bits),
+                           .group = options.method == "smoothquant" ? parameter->value.dim(1) : group_of(*parameter)},
+                          format))
+        weights.push_back(parameter);
+    report.calibration_rows = static_cast<int64_t>(texts.calibration.size());
+    calibrated = calibrated_layers(*model, weights, texts.calibration, options);
+    report.layers = calibrated.errors;
+  }
   NamedViews tensors;
   std::vector<std::string> ignored;
   for (const auto& parameter : all) {
     const TensorView exact = view_of(parameter->value);
     report.bytes_before += static_cast<int64_t>(exact.bytes.size());
-    constexpr std::string_view kWeight = ".weight";
     const bool is_matrix = parameter->value.rank() == 2 && parameter->name.ends_with(kWeight);
     const std::string module = parameter->name.substr(0, parameter->name.size() - (is_matrix ? kWeight.size() : 0));
     if (parameter->use != Parameter::Use::kLinear || !is_matrix) {
@@ -78,11 +187,15 @@ QuantizeReport quantize_model(const std::string& source, const std::string& outp
       tensors.emplace_back(parameter->name, exact);
       continue;
     }
+    if (const auto found = calibrated.matrices.find(module); found != calibrated.matrices.end()) {
+      write_codes(*found->second, format, module, tensors);
+      continue;
+    }
     const std::vector<float> numbers = parameter->value.to_vector<float>();
-    const int64_t group = options.group_size > 0 ? options.group_size : parameter->value.dim(1);
+    const int64_t group = group_of(*parameter);
     const auto matrix = rounded_matrix(numbers.data(), parameter->value.dim(0), parameter->value.dim(1),
                                        {.bits = static_cast<int>(options.bits), .group = group, .search = true});
-    if (can_write_codes(matrix->layout(), format)) {
+    if (options.method != "smoothquant" && can_write_codes(matrix->layout(), format)) {
       write_codes(*matrix, format, module, tensors);
       report.layers.push_back({module, relative_error(*matrix, numbers)});
     } else {
@@ -92,7 +205,7 @@ QuantizeReport quantize_model(const std::string& source, const std::string& outp
       tensors.emplace_back(parameter->name, exact);
       ignored.push_back(module), report.kept.push_back(module);
     }
-    if (options.on_layer) options.on_layer(++done, linear, module);
+    if (options.on_layer && options.method == "rtn") options.on_layer(++done, linear, module);
   }
   if (report.layers.empty())
     fail("{}: no linear layer fits {} bits in groups of {}; try another --group_size", source, options.bits,
@@ -102,14 +215,17 @@ QuantizeReport quantize_model(const std::string& source, const std::string& outp
   save_checkpoint(output, tensors, uint64_t{5} << 30);
   Config config = model->config();
   set_field(config, "quantization_config",
-            quantization_config_of(format, static_cast<int>(options.bits),
-                                   options.group_size > 0 ? options.group_size : 0, ignored));
+            options.method == "smoothquant"
+                ? w8a8_config_of(ignored)
+                : quantization_config_of(format, static_cast<int>(options.bits),
+                                         options.group_size > 0 ? options.group_size : 0, ignored, options.act_order));
   if (!config.has("dtype") && !config.has("torch_dtype"))
     set_field(config, "torch_dtype", Json(name_of_precision(model->precision().dtype)));
   write_file(fs::path(output) / "config.json", config.dump());
   const auto* writer = dynamic_cast<const GenerativeModel*>(model.get());
   if (writer && writer->can_generate())
     write_file(fs::path(output) / "generation_config.json", writer->generation_config().dump());
+  if (report.perplexity_before) report.perplexity_after = judged(*Model::from_pretrained(output), texts);
   return report;
 }
 

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/compression/calibration.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "nn/linear_observer.h"
+#include "tensor/mode_scope.h"
+#include "transom/gradients.h"
+#include "transom/ops.h"
+
+namespace transom {
+namespace {
+
+// Thrown where all layers have been seen: the rest of the pass is not needed.
+struct PassIsDone {};
+
+class Calibration : public LinearObserver {
+ public:
+  Calibration(const std::vector<std::shared_ptr<Parameter>>& weights,
+              const std::function<void(const LayerInputs&, Parameter&)>& on_layer)
+      : on_layer_(on_layer) {
+    for (const auto& weight : weights) waiting_.emplace(weight.get(), weight);
+  }
+
+  void before(const Tensor& x, const Parameter& weight) override {
+    const auto found = waiting_.find(&weight);
+    if (found == waiting_.end()) {
+      if (waiting_.empty()) throw PassIsDone();
+      return;
+    }
+    if (!inputs_.x.defined() || inputs_.x.node() != x.node()) see(x);  // q, k and v read the same
+    const std::shared_ptr<Parameter> parameter = found->second;
+    waiting_.erase(found);
+    on_layer_(inputs_, *parameter);
+  }
+
+ private:
+  void see(const Tensor& x) {
+    const int64_t depth = x.shape().back(), tokens = x.size() / std::max<int64_t>(depth, 1);
+    const Tensor flat = cast(reshape(x, {tokens, depth}), DType::kFloat32);
+    inputs_ = {x, {}, {}, {}};
+    inputs_.products =
+        (dot_general(flat, flat, {{}, {}, {0}, {0}}) * (1.0 / static_cast<double>(tokens))).to_vector<float>();
+    const Tensor sizes = abs(flat);
+    inputs_.magnitudes = (reduce_sum(sizes, {0}) * (1.0 / static_cast<double>(tokens))).to_vector<float>();
+    inputs_.largest = reduce_max(sizes, {0}).to_vector<float>();
+  }
+
+  std::map<const Parameter*, std::shared_ptr<Parameter>> waiting_;
+  const std::function<void(const LayerInputs&, Parameter&)>& on_layer_;
+  LayerInputs inputs_;
+};
+
+}  // namespace
+
+std::vector<std::vector<int64_t>> token_rows(const Tokenizer& tokenizer, const std::string& file, int64_t count,
+                                             int64_t length) {
+  const std::string text = read_file(file);
+  const std::vector<int64_t> ids = tokenizer.encode(text, std::nullopt, {.add_special_tokens = false}).ids;
+  const int64_t rows = static_cast<int64_t>(ids.size()) / length, taken = std::min(rows, count);
+  if (taken < 1) fail("{}: expected a text of at least {} tokens, found {}", file, length, ids.size());
+  std::vector<std::vector<int64_t>> result;
+  for (int64_t i = 0; i < taken; ++i) {
+    const auto begin = ids.begin() + rows * i / taken * length;
+    result.emplace_back(begin, begin + length);
+  }
+  return result;
+}
+
+Tensor input_ids_of(const std::vector<std::vector<int64_t>>& rows) {
+  std::vector<int64_t> ids;
+  for (const std::vector<int64_t>& row : rows) ids.insert(ids.end(), row.begin(), row.end());
+  const auto count = static_cast<int64_t>(rows.size());
+  return Tensor::from(ids, {count, static_cast<int64_t>(ids.size()) / count});
+}
+
+double perplexity(const Model& model, const std::vector<std::vector<int64_t>>& rows) {
+  const NoGradient inference;
+  double loss = 0;
+  for (const std::vector<int64_t>& row : rows) {
+    const Tensor ids = input_ids_of({row});
+    loss += static_cast<double>(model.forward({{"input_ids", ids}, {"labels", ids}}).at("loss").item<float>());
+  }
+  return std::exp(loss / static_cast<double>(rows.size()));
+}
+
+void calibrate(const Model& model, const std::vector<std::vector<int64_t>>& rows,
+               const std::vector<std::shared_ptr<Parameter>>& weights,
+               const std::function<void(const LayerInputs&, Parameter&)>& on_layer) {
+  const NoGradient inference;
+  const ModeScope eager(Mode::kEager);  // each layer's inputs are there when it is called
+  Calibration calibration(weights, on_layer);
+  try {
+    model.forward({{"input_ids", input_ids_of(rows)}});
+  } catch (const PassIsDone&) {
+  }
+}
+
+}  // namespace transom

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scales of a layer's inputs, which its weight is multiplied and what makes the inputs divided by: important columns
+// then fall on a finer grid. AWQ (Lin et al., "AWQ: activation-aware weight quantization", 2023) and SmoothQuant (Xiao
+// et al., 2022).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "io/blocks/coded_matrix.h"
+#include "models/compression/calibration.h"
+
+namespace transom {
+
+// Layers that read the same inputs, and what makes these: a norm, or a linear layer whose outputs they are.
+struct ScaledInputs {
+  std::vector<std::string> layers;  // modules: model.layers.0.self_attn.q_proj ...
+  std::string maker;
+  bool maker_is_linear = false;
+};
+// Of the decoders of LLaMA's form (llama, mistral, qwen2, qwen3); others are an error that names the model type.
+std::vector<ScaledInputs> scaled_inputs(const Model& model);
+
+// Of the exponents 0, 0.05 ... 0.95 of the inputs' magnitudes the one whose scales leave the least error of the outputs
+// of some rows of the weights, w [rows, depth] each.
+std::vector<float> awq_scales(const LayerInputs& inputs, const std::vector<const std::vector<float>*>& weights,
+                              int64_t group);
+// sqrt(largest input / largest weight) for each input.
+std::vector<float> smooth_scales(const LayerInputs& inputs, const std::vector<const std::vector<float>*>& weights);
+
+// Rounds w, with a scale for each group that leaves the least error of the outputs: largest magnitudes may be cut.
+std::shared_ptr<CodedMatrix> clipped_matrix(const std::vector<float>& w, int64_t rows, int64_t depth, int64_t group,
+                                            const std::vector<float>& products);
+
+}  // namespace transom

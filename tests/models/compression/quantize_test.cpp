@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models that are quantised and read back: what they compute stays near what they computed.
+#include "models/compression/quantize.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/mt19937.h"
+#include "support/message.h"
+#include "support/word_models.h"
+#include "transom/gradients.h"
+#include "transom/tensor.h"
+
+namespace transom {
+namespace {
+
+using test::message_of;
+
+constexpr const char* kLlama = R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 12,
+  "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
+  "num_key_value_heads": KEYS, "max_position_embeddings": 64, "initializer_range": 0.2, "rms_norm_eps": 1e-6})";
+
+std::string llama(int key_heads) {
+  std::string config = kLlama;
+  return config.replace(config.find("KEYS"), 4, std::to_string(key_heads));
+}
+
+void write_text(const fs::path& path) {
+  Mt19937 random(9);
+  std::string text;
+  for (int i = 0; i < 900; ++i) text += "w" + std::to_string(random.randint(11)) + " ";
+  write_file(path, text);
+}
+
+std::vector<float> logits_of(const std::string& model) {
+  const NoGradient inference;
+  const auto loaded = Model::from_pretrained(model);
+  const std::vector<int64_t> ids{1, 5, 2, 9, 0, 3, 3, 8, 10, 4, 6, 1};
+  return loaded->forward({{"input_ids", Tensor::from(ids, {1, 12})}}).at("logits").to_vector<float>();
+}
+
+double distance(const std::vector<float>& x, const std::vector<float>& y) {
+  double error = 0, size = 0;
+  for (size_t i = 0; i < x.size(); ++i) error += std::pow(x[i] - y[i], 2), size += std::pow(y[i], 2);
+  return std::sqrt(error / size);
+}
+
+struct Case {
+  const char *method, *format;
+  int64_t bits;
+  bool act_order;
+  int key_heads;
+  double most;  // distance of the logits
+};
+
+class Quantized : public testing::TestWithParam<Case> {};
+
+TEST_P(Quantized, ComputesNearlyTheSame) {
+  const Case& c = GetParam();
+  const test::TemporaryFolder folder;
+  test::save_word_model(folder, llama(c.key_heads).c_str());
+  write_text(folder / "text.txt");
+  const std::string made = (folder / "made").string();
+  const QuantizeReport report = quantize_model(folder.string(), made,
+                                               {.method = c.method,
+                                                .bits = c.bits,
+                                                .group_size = 32,
+                                                .format = c.format,
+                                                .calibration_file = (folder / "text.txt").string(),
+                                                .calibration_length = 32,
+                                                .act_order = c.act_order});
+  EXPECT_EQ(report.layers.size(), 14u);
+  for (const auto& [name, error] : report.layers) EXPECT_LT(error, 0.2) << name;
+  const double found = distance(logits_of(made), logits_of(folder.string()));
+  EXPECT_LT(found, c.most);
+  EXPECT_GT(found, 0) << "something is rounded";
+  ASSERT_TRUE(report.perplexity_before && report.perplexity_after);
+  EXPECT_NEAR(*report.perplexity_after / *report.perplexity_before, 1, 0.2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, Quantized,
+                         testing::Values(Case{"rtn", "compressed-tensors", 4, false, 2, 0.5},
+                                         Case{"gptq", "gptq", 4, false, 2, 0.3}, Case{"gptq", "gptq", 4, true, 2, 0.3},
+                                         Case{"gptq", "gptq", 8, true, 2, 0.04},
+                                         Case{"gptq", "compressed-tensors", 4, false, 2, 0.3},
+                                         Case{"awq", "awq", 4, false, 2, 0.45},
+                                         Case{"awq", "compressed-tensors", 4, false, 4, 0.45},
+                                         Case{"smoothquant", "compressed-tensors", 8, false, 2, 0.06}),
+                         [](const auto& info) {
+                           std::string name = std::string(info.param.method) + "_" + info.param.format + "_" +
+                                              std::to_string(info.param.bits) + (info.param.act_order ? "_order" : "") +
+                                              "_" + std::to_string(info.param.key_heads);
+                           for (char& c : name)
+                             if (c == '-') c = '_';
+                           return name;
+                         });
+
+TEST(GgufModels, ComputeWhatTheirModelsDo) {
+  const test::TemporaryFolder folder;
+  Model::from_config(llama(2), {.seed = 5})->save_pretrained(folder.string());
+  const std::vector<float> expected = logits_of(folder.string());
+  for (const auto& [type, most] : {std::pair<const char*, double>{"f32", 1e-6}, {"q8_0", 0.06}, {"q4_K_M", 0.4}}) {
+    const std::string path = (folder / (std::string(type) + ".gguf")).string();
+    const QuantizeReport report = quantize_model(folder.string(), path, {.format = "gguf", .type = type});
+    EXPECT_LE(distance(logits_of(path), expected), most) << type;
+    EXPECT_EQ(report.layers.empty(), std::string(type) == "f32");
+  }
+}
+
+TEST(GgufModels, OfGpt2AreTurned) {
+  const test::TemporaryFolder folder;
+  Model::from_config(test::kWordGpt2, {.seed = 5})->save_pretrained(folder.string());
+  const std::string path = (folder / "made").string();
+  quantize_model(folder.string(), path, {.format = "gguf", .type = "F32"});
+  EXPECT_LE(distance(logits_of(path + "/model.gguf"), logits_of(folder.string())), 1e-6);
+}
+
+TEST(Quantize, RefusesByTheFlag) {
+  const auto refusal = [](const QuantizeOptions& options) {
+    return message_of([&] { quantize_model("absent", "out", options); });
+  };
+  EXPECT_NE(refusal({.method = "magic"}).find("--method: expected rtn, gptq"), std::string::npos);
+  EXPECT_NE(refusal({.method = "gptq"}).find("--calibration_file"), std::string::npos);
+  EXPECT_NE(refusal({.format = "gguf", .type = "q9"}).find("--type: unknown type 'q9'"), std::string::npos);
+  EXPECT_NE(refusal({.type = "q8_0"}).find("--type: is for --format gguf"), std::string::npos);
+  EXPECT_NE(refusal({.method = "awq", .bits = 8, .calibration_file = "f"}).find("--bits"), std::string::npos);
+  EXPECT_NE(refusal({.act_order = true}).find("--act_order"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace transom
