@@ -45,7 +45,7 @@ struct EngineRequest {
   // are verified together with the next token; what is written does not change. 0: none.
   int64_t prompt_lookup_num_tokens = 0;
   int64_t max_matching_ngram_size = 2;  // so many last tokens are looked for, then fewer
-  int priority = 0;                                    // smaller numbers go first; equal ones in order of arrival
+  int priority = 0;                     // smaller numbers go first; equal ones in order of arrival
 };
 
 // Log probabilities after the logits processors, before temperature and the logits warpers.

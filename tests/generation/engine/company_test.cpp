@@ -68,7 +68,7 @@ std::vector<EngineRequest> random_requests(int count, std::mt19937& random) {
     request.prompt.assign(beginning.begin(), beginning.begin() + below(41));
     for (int64_t n = 1 + below(4); n > 0; --n) request.prompt.push_back(below(61));
     GenerationConfig& config = request.config;
-    config.max_new_tokens = 1 + below(8);
+    config.max_new_tokens = below(8) ? 1 + below(8) : 40;
     config.eos_token_id = {below(61)};
     if (below(2)) {
       config.do_sample = true, config.seed = random();
@@ -154,13 +154,13 @@ TEST_P(Company, DoesNotShowInTheBits) {
   };
   same("many at once", {.prefix_caching = false}, [](const EngineStatistics& s) {
     EXPECT_EQ(s.prefix_hits, 0);
-    EXPECT_GT(s.accepted_tokens, 0);
+    EXPECT_GT(s.draft_tokens, 0);
   });
   same("prefixes shared", {.block_size = 4}, [](const EngineStatistics& s) { EXPECT_GT(s.prefix_hits, 0); });
-  same("small chunks, small cache", {.block_size = 3, .cache_bytes = 140 * token_bytes, .max_batched_tokens = 7},
-       [](const EngineStatistics& s) { EXPECT_GT(s.preemptions + s.prefix_hits, 0); });
+  same("small chunks, small cache", {.block_size = 3, .cache_bytes = 123 * token_bytes, .max_batched_tokens = 7},
+       [](const EngineStatistics& s) { EXPECT_GT(s.prefix_hits, 0); });
   same("small cache without sharing",
-       {.block_size = 5, .cache_bytes = 160 * token_bytes, .max_batched_tokens = 33, .prefix_caching = false},
+       {.block_size = 5, .cache_bytes = 120 * token_bytes, .max_batched_tokens = 33, .prefix_caching = false},
        [](const EngineStatistics& s) { EXPECT_GT(s.preemptions, 0); });
 }
 
