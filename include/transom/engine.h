@@ -45,7 +45,7 @@ struct EngineRequest {
   // are verified together with the next token; what is written does not change. 0: none.
   int64_t prompt_lookup_num_tokens = 0;
   int64_t max_matching_ngram_size = 2;  // so many last tokens are looked for, then fewer
-  int priority = 0;                                    // smaller numbers go first; equal ones in order of arrival
+  int priority = 0;                     // smaller numbers go first; equal ones in order of arrival
 };
 
 // Log probabilities after the logits processors, before temperature and the logits warpers.
@@ -94,9 +94,16 @@ struct EngineStatistics {
   int64_t draft_tokens = 0, accepted_tokens = 0;    // of prompt lookup
 };
 
+// All sequences are computed together, their keys and values in blocks of one pool (Kwon et al., "PagedAttention",
+// 2023; Yu et al., "Orca", 2022). Encoder-decoders, BLOOM, whose attention has a bias by distance, models that keep no
+// keys, and Phi-3 beyond the length at which its rotary factors change are computed row by row, each with a cache of
+// its own.
+//
 // add, cancel, take and statistics may be called by any thread; step by one at a time. The model outlives the engine.
 // A request's tokens and log probabilities do not depend on the others, on the order of arrival, on preemption or on
-// the prefix cache.
+// the prefix cache: on the device cpu they have the same bits. Beams are refused; generate() searches with them.
+//
+// If a step fails on the device, the sequences that it computed end with kError, and the others are computed again.
 class Engine {
  public:
   explicit Engine(const Model& model, EngineOptions options = {});

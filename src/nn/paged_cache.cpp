@@ -2,15 +2,15 @@
 #include "nn/paged_cache.h"
 
 #include "base/error.h"
+#include "ops/paged_attention.h"
 
 namespace transom {
 namespace {
 
-// The pool [blocks, size, G, d] with rows of the tokens' heads [1, N, G, d] in their slots.
+// The pool with the heads [1, N, G, d] of the tokens in their slots: in place, as nothing stands between the scatter
+// and the argument that is donated.
 Tensor with_tokens(const Tensor& pool, const Tensor& slots, const Tensor& heads) {
-  const int64_t width = pool.dim(2) * pool.dim(3);
-  const Tensor rows = reshape(pool, {pool.dim(0) * pool.dim(1), width});
-  return reshape(scatter(rows, slots, reshape(cast(heads, pool.dtype()), {slots.dim(0), width})), pool.shape());
+  return scatter(pool, slots, reshape(cast(heads, pool.dtype()), {slots.dim(0), pool.dim(1), pool.dim(2)}));
 }
 
 }  // namespace
@@ -19,8 +19,8 @@ int64_t KeyValueShape::bytes(int64_t tokens) const {
   return tokens * heads * (key_width + value_width) * static_cast<int64_t>(size_of(dtype));
 }
 
-PagedCache::PagedCache(std::vector<KeysAndValues> pools, PagedTokens tokens)
-    : pools_(std::move(pools)), tokens_(std::move(tokens)) {}
+PagedCache::PagedCache(std::vector<KeysAndValues> pools, int64_t block_size, PagedTokens tokens)
+    : pools_(std::move(pools)), block_size_(block_size), tokens_(std::move(tokens)) {}
 
 Tensor PagedCache::attend(int64_t layer, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
                           const AttentionOptions& options) {
@@ -37,7 +37,7 @@ Tensor PagedCache::attend(int64_t layer, const Tensor& q, const Tensor& k, const
   // Each token is a row of one query: what it sees does not show how the others of its text were cut into passes.
   const Tensor queries = reshape(q, {q.dim(0) * q.dim(1), 1, q.dim(2), q.dim(3)});
   const Tensor mixed =
-      paged_attention(queries, pool.keys, pool.values, tokens_.block_tables, tokens_.lengths, options);
+      paged_attention(queries, pool.keys, pool.values, block_size_, tokens_.block_tables, tokens_.lengths, options);
   return reshape(mixed, {q.dim(0), q.dim(1), q.dim(2), v.dim(3)});
 }
 

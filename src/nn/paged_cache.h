@@ -30,8 +30,9 @@ class PagedCache : public KeyValueCache {
  public:
   // Of a pass that only finds out what the layers keep (shapes()); its values mean nothing.
   PagedCache() = default;
-  // The pools of each layer: keys [blocks, size, G, d], values [blocks, size, G, e].
-  PagedCache(std::vector<KeysAndValues> pools, PagedTokens tokens);
+  // The pools of each layer, in blocks of `block_size` tokens one behind the other: keys [tokens, G, d], values
+  // [tokens, G, e].
+  PagedCache(std::vector<KeysAndValues> pools, int64_t block_size, PagedTokens tokens);
 
   // Input rows are [1, N]. Throws kUnsupported for attention with a bias: it is not a function of tokens alone.
   Tensor attend(int64_t layer, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
@@ -43,6 +44,7 @@ class PagedCache : public KeyValueCache {
  private:
   std::vector<KeysAndValues> pools_;
   std::vector<KeyValueShape> shapes_;
+  int64_t block_size_ = 0;
   PagedTokens tokens_;
 };
 

@@ -2,6 +2,8 @@
 // Attention to a cache whose keys and values lie in blocks of one pool (Kwon et al., "Efficient memory management for
 // large language model serving with PagedAttention", 2023). A device that supports it reads the blocks where they are;
 // elsewhere they are gathered and attended to as one stretch.
+#include "ops/paged_attention.h"
+
 #include <algorithm>
 
 #include "ops/records.h"
@@ -10,7 +12,14 @@
 namespace transom {
 namespace {
 
+constexpr const char* kBlockSize = "block_size";
+
 bool is_index(DType dtype) { return dtype == DType::kInt64 || dtype == DType::kInt32; }
+
+// [N size, G, d] as [N, size, G, d], where `size` is given.
+Shape in_blocks(const Shape& shape, int64_t size) {
+  return size > 0 ? Shape{shape[0] / size, size, shape[1], shape[2]} : shape;
+}
 
 // The blocks of each row, one behind the other: [N, size, G, d] -> [B, M size, G, d]
 Tensor gathered(const Tensor& blocks, const Tensor& block_table) {
@@ -32,9 +41,10 @@ Tensor bias_of(const Tensor& lengths, int64_t T, int64_t S, int64_t sliding_wind
 
 double flops_of(const CostRequest& cost) {
   const Shape &q = cost.inputs[0].shape, &v = cost.inputs[2].shape, &table = cost.inputs[3].shape;
+  const int64_t size = v.size() == 4 ? v[1] : cost.attributes.get_int(kBlockSize);
   const double pairs = static_cast<double>(elements(q)) / static_cast<double>(std::max<int64_t>(q[3], 1)) *
-                       static_cast<double>(table[1] * v[1]);
-  return 2 * pairs * static_cast<double>(q[3] + v[3]);
+                       static_cast<double>(table[1] * size);
+  return 2 * pairs * static_cast<double>(q[3] + v.back());
 }
 
 const Operation kPagedAttention = {
@@ -43,17 +53,25 @@ const Operation kPagedAttention = {
     .documentation =
         "(q [B, T, H, d], k_blocks [N, size, G, d], v_blocks [N, size, G, e], block_table [B, M], lengths [B]): "
         "attention of the last T of lengths[b] tokens to those before them and to themselves -> [B, T, H, e]. Token s "
-        "of row b stands in block block_table[b, s / size]. `scale`, `sliding_window` and `soft_cap` as in attention.",
+        "of row b stands in block block_table[b, s / size]. `scale`, `sliding_window` and `soft_cap` as in attention. "
+        "With `block_size` the blocks lie one behind the other, [N size, G, d] and [N size, G, e].",
     .category = Category::kAttention,
     .autocast = AutocastClass::kLow,
     .flops = flops_of,
     .infer = [](const Inference& in) -> std::vector<Type> {
       expect_inputs(in, 5);
       expect_floating(in, 0);
+      const int64_t size = in.attributes.get_int(kBlockSize, 0);
+      check(in, size >= 0, "expected a block_size above 0, found {}", size);
       for (size_t i = 0; i < 3; ++i)
-        check(in, in.rank(i) == 4 && in.dtype(i) == in.dtype(0),
-              "expected q, k_blocks and v_blocks of four axes and one type, found {}", in.inputs[i]);
-      const Shape &q = in.shape(0), &k = in.shape(1), &v = in.shape(2);
+        check(in, in.rank(i) == (i > 0 && size > 0 ? 3 : 4) && in.dtype(i) == in.dtype(0),
+              "expected q, k_blocks and v_blocks of four axes (with block_size, the blocks of three) and one type, "
+              "found {}",
+              in.inputs[i]);
+      const Shape& q = in.shape(0);
+      check(in, size == 0 || (in.shape(1)[0] % size == 0 && in.shape(2)[0] == in.shape(1)[0]),
+            "k_blocks of {} and v_blocks of {} are no blocks of {}", in.shape(1), in.shape(2), size);
+      const Shape k = in_blocks(in.shape(1), size), v = in_blocks(in.shape(2), size);
       check(in, k[0] == v[0] && k[1] == v[1] && k[2] == v[2] && q[3] == k[3],
             "q {}, k_blocks {} and v_blocks {} do not fit: expected [B, T, H, d], [N, size, G, d] and [N, size, G, e]",
             q, k, v);
@@ -68,7 +86,9 @@ const Operation kPagedAttention = {
     },
     .decompose = [](std::span<const Tensor> in, const Attributes& attributes) -> std::vector<Tensor> {
       const Tensor &q = in[0], &block_table = in[3];
-      const Tensor k = gathered(in[1], block_table), v = gathered(in[2], block_table);
+      const int64_t size = attributes.get_int(kBlockSize, 0);
+      const Tensor k = gathered(reshape(in[1], in_blocks(in[1].shape(), size)), block_table);
+      const Tensor v = gathered(reshape(in[2], in_blocks(in[2].shape(), size)), block_table);
       const Tensor bias = bias_of(in[4], q.dim(1), k.dim(1), attributes.get_int("sliding_window"));
       return {make_tensor(op::attention, {q, k, v, bias},
                           {{"scale", attributes.get_float("scale")},
@@ -100,6 +120,16 @@ const Operation kPagedAttention = {
 }  // namespace
 
 const RegisterOperations kRegistered{&kPagedAttention};
+
+Tensor paged_attention(const Tensor& q, const Tensor& k_rows, const Tensor& v_rows, int64_t block_size,
+                       const Tensor& block_table, const Tensor& lengths, const AttentionOptions& options) {
+  if (!options.causal) fail("{}paged_attention: expected causal attention", scope_prefix());
+  return make_tensor(kPagedAttention, autocast_inputs(kPagedAttention, {q, k_rows, v_rows, block_table, lengths}),
+                     {{"scale", options.scale},
+                      {"sliding_window", options.sliding_window},
+                      {"soft_cap", options.soft_cap},
+                      {kBlockSize, block_size}});
+}
 
 Tensor paged_attention(const Tensor& q, const Tensor& k_blocks, const Tensor& v_blocks, const Tensor& block_table,
                        const Tensor& lengths, const AttentionOptions& options) {

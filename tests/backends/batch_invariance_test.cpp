@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows whose bits do not depend on the other rows: products with the attribute batch_invariant, and attention to blocks.
+// Rows whose bits do not depend on the other rows: products with the attribute batch_invariant, and attention to
+// blocks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -48,8 +49,16 @@ TEST(BatchInvariance, LinearGivesARowTheSameBitsInAnyBatch) {
           EXPECT_NEAR(all.values[static_cast<size_t>(i * n + j)], sum,
                       8 * tolerance(dtype) * (1 + std::sqrt(static_cast<double>(k))));
         }
-      for (const auto [begin, end] : {std::pair<int64_t, int64_t>{0, 1}, {7, 8}, {3, 5}, {10, 13}, {20, 24}, {1, 6},
-                                      {90, 97}, {100, 109}, {50, 150}, {202, 203}})
+      for (const auto [begin, end] : {std::pair<int64_t, int64_t>{0, 1},
+                                      {7, 8},
+                                      {3, 5},
+                                      {10, 13},
+                                      {20, 24},
+                                      {1, 6},
+                                      {90, 97},
+                                      {100, 109},
+                                      {50, 150},
+                                      {202, 203}})
         for (const bool frozen : {false, true})
           EXPECT_EQ(product(rows(x, begin, end), w, &b, frozen).values, rows(all, begin, end).values)
               << dtype << " " << n << " " << k << " rows " << begin << " to " << end;
@@ -65,8 +74,12 @@ TEST(BatchInvariance, DotGeneralReadsAWeightEitherWayRound) {
       turned.values[static_cast<size_t>(j * k + i)] = w.values[static_cast<size_t>(i * n + j)];
   const auto dot = [&](const Tensor& some) {
     return evaluate("dot_general", {some, w}, TRANSOM_FLOAT32, {some.shape[0], n},
-                    {{"x_batch", Shape{}}, {"y_batch", Shape{}}, {"x_contract", Shape{1}}, {"y_contract", Shape{0}},
-                     {"dtype", TRANSOM_FLOAT32}, {"batch_invariant", 1}});
+                    {{"x_batch", Shape{}},
+                     {"y_batch", Shape{}},
+                     {"x_contract", Shape{1}},
+                     {"y_contract", Shape{0}},
+                     {"dtype", TRANSOM_FLOAT32},
+                     {"batch_invariant", 1}});
   };
   const Tensor all = dot(x);
   EXPECT_EQ(all.values, product(x, turned, nullptr, false).values);

@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t kMostTogether = 8;  // rows of a task
 
 struct PagedPlan {
-  int64_t rows, H, G, d, e, blocks, size, M;
+  int64_t rows, H, G, d, e, size, blocks, M;
   int64_t window;
   float scale, cap;
   transom_dtype dtype, table, lengths;
@@ -26,11 +26,11 @@ struct PagedPlan {
   explicit PagedPlan(const Node& node)
       : rows(node.input(0).shape[0]),
         H(node.input(0).shape[2]),
-        G(node.input(1).shape[2]),
+        G(node.input(1).shape[node.input(1).rank() - 2]),
         d(node.input(0).shape[3]),
-        e(node.input(2).shape[3]),
-        blocks(node.input(1).shape[0]),
-        size(node.input(1).shape[1]),
+        e(node.input(2).shape.back()),
+        size(node.integer("block_size", node.input(1).shape[1])),
+        blocks(node.input(1).shape[0] / (node.has("block_size") ? size : 1)),
         M(node.input(3).shape[1]),
         window(node.integer("sliding_window")),
         scale(static_cast<float>(node.number("scale"))),
@@ -38,7 +38,9 @@ struct PagedPlan {
         dtype(node.input(0).dtype),
         table(node.input(3).dtype),
         lengths(node.input(4).dtype),
-        storage(dtype == TRANSOM_FLOAT32 ? kStoredF32 : dtype == TRANSOM_BFLOAT16 ? kStoredBF16 : kStoredF16) {}
+        storage(dtype == TRANSOM_FLOAT32    ? kStoredF32
+                : dtype == TRANSOM_BFLOAT16 ? kStoredBF16
+                                            : kStoredF16) {}
 
   int64_t group() const { return H / G; }
   size_t element() const { return element_size(dtype); }
@@ -72,7 +74,8 @@ struct PagedAttention {
         const auto used = static_cast<size_t>((last.length + last.count - 1 + plan.size - 1) / plan.size) * width;
         const size_t step = static_cast<size_t>(plan.M) * width;
         if (last.count < kMostTogether && length == last.length + last.count &&
-            std::memcmp(tables + static_cast<size_t>(row) * step, tables + static_cast<size_t>(row - 1) * step, used) == 0) {
+            std::memcmp(tables + static_cast<size_t>(row) * step, tables + static_cast<size_t>(row - 1) * step, used) ==
+                0) {
           ++last.count;
           continue;
         }
@@ -97,8 +100,7 @@ struct PagedAttention {
     auto* y = scratch.take<float>(heads * padded);
     for (int64_t i = 0; i < count; ++i) {
       const auto at = static_cast<size_t>(((together.row + i) * plan.H + g * heads) * d);
-      if (plan.storage == kStoredF32)
-        std::copy_n(arguments.input<float>(0) + at, heads * d, q + i * heads * d);
+      if (plan.storage == kStoredF32) std::copy_n(arguments.input<float>(0) + at, heads * d, q + i * heads * d);
       else
         load_function(plan.dtype)(q + i * heads * d, arguments.inputs[0] + at * 2, nullptr, nullptr,
                                   static_cast<size_t>(heads * d));

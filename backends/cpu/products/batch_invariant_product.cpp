@@ -116,8 +116,7 @@ struct InvariantProduct {
     // Parts of columns for the threads: whole groups of panels, and enough of them that no thread waits long.
     const int64_t groups = (panels + 7) / 8, threads = static_cast<int64_t>(thread_count());
     const int64_t work = 8 * width * k * std::min(m, kRows);
-    const int64_t parts =
-        std::clamp<int64_t>(groups * work >> 15, 1, std::min(groups, threads == 1 ? 1 : 4 * threads));
+    const int64_t parts = std::clamp<int64_t>(groups * work >> 15, 1, std::min(groups, threads == 1 ? 1 : 4 * threads));
     parallel_for(static_cast<size_t>(parts * row_chunks), [&](size_t task) {
       const int64_t part = static_cast<int64_t>(task) % parts, row = static_cast<int64_t>(task) / parts * kRows;
       const int64_t begin = groups * part / parts * 8, end = std::min(groups * (part + 1) / parts * 8, panels);
@@ -167,10 +166,9 @@ std::optional<Kernel> batch_invariant_kernel(const Node& node, const ProductPlan
                       product.pack(arguments.inputs[1], count, made->values.get());
                       return made;
                     };
-                    kept = packed_copy(*arguments.input_buffers[1], arguments.input_offsets[1],
-                                       {-2, product.k, product.n, product.b_row, product.b_column, input,
-                                        product.stored},
-                                       make);
+                    kept = packed_copy(
+                        *arguments.input_buffers[1], arguments.input_offsets[1],
+                        {-2, product.k, product.n, product.b_row, product.b_column, input, product.stored}, make);
                     packed = static_cast<const Panels&>(*kept).values.get();
                   } else {
                     product.pack(arguments.inputs[1], count, scratch + a_bytes + bias_bytes);

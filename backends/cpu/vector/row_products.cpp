@@ -182,18 +182,18 @@ void score_block(float* scores, size_t scores_row, const float* q, const typenam
     TRANSOM_UNROLL
     for (size_t s = 0; s < S; ++s) {
       float total = horizontal(sums[r][s]);
-      for (size_t j = i; j < depth; ++j) total = add_product(q[r * depth + j], Stored::value(k[s * key_step + j]), total);
+      for (size_t j = i; j < depth; ++j)
+        total = add_product(q[r * depth + j], Stored::value(k[s * key_step + j]), total);
       scores[r * scores_row + s] = total;
     }
   }
 }
 
 template <typename Stored, size_t R>
-void scores_of_rows(float* scores, size_t scores_row, const float* q, const typename Stored::Number* k,
-                    size_t key_step, size_t keys, size_t depth) {
+void scores_of_rows(float* scores, size_t scores_row, const float* q, const typename Stored::Number* k, size_t key_step,
+                    size_t keys, size_t depth) {
   size_t s = 0;
-  for (; s + 4 <= keys; s += 4)
-    score_block<Stored, R, 4>(scores + s, scores_row, q, k + s * key_step, key_step, depth);
+  for (; s + 4 <= keys; s += 4) score_block<Stored, R, 4>(scores + s, scores_row, q, k + s * key_step, key_step, depth);
   for (; s < keys; ++s) score_block<Stored, R, 1>(scores + s, scores_row, q, k + s * key_step, key_step, depth);
 }
 
@@ -231,13 +231,11 @@ void mix(float* y, size_t y_row, const float* weights, size_t weights_row, size_
   auto* from = static_cast<const typename Stored::Number*>(v);
   for (size_t r = 0; r < rows; ++r, y += y_row, weights += weights_row) {
     size_t i = 0;
-    for (; i + 4 * kWidth <= width; i += 4 * kWidth)
-      mix_block<Stored, 4>(y + i, weights, from + i, value_step, keys);
+    for (; i + 4 * kWidth <= width; i += 4 * kWidth) mix_block<Stored, 4>(y + i, weights, from + i, value_step, keys);
     for (; i + kWidth <= width; i += kWidth) mix_block<Stored, 1>(y + i, weights, from + i, value_step, keys);
     for (; i < width; ++i) {
       float total = y[i];
-      for (size_t s = 0; s < keys; ++s)
-        total = add_product(weights[s], Stored::value(from[s * value_step + i]), total);
+      for (size_t s = 0; s < keys; ++s) total = add_product(weights[s], Stored::value(from[s * value_step + i]), total);
       y[i] = total;
     }
   }

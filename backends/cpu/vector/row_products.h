@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products and attention in which a row comes out the same whatever other rows there are: each sum is taken in the order
-// of depth (or of keys), one number after the other, however many rows or columns are computed together. The sources
-// are compiled once for each instruction set.
+// Products and attention in which a row comes out the same whatever other rows there are: each sum is taken in the
+// order of depth (or of keys), one number after the other, however many rows or columns are computed together. The
+// sources are compiled once for each instruction set.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@ struct RowProducts {
   const char* name;
   size_t width;  // columns of a panel
 
-  // c [m, panels width] = a [m, depth] b, or c += with `add`: the sums then go on from c, to the bit as if depth had not
-  // been cut. b lies in panels of `width` columns, each [depth, width], `panel_step` numbers apart.
+  // c [m, panels width] = a [m, depth] b, or c += with `add`: the sums then go on from c, to the bit as if depth had
+  // not been cut. b lies in panels of `width` columns, each [depth, width], `panel_step` numbers apart.
   void (*multiply[kRowStorages])(float* c, size_t c_row, const float* a, size_t a_row, const void* b, size_t panel_step,
                                  size_t m, size_t panels, size_t depth, bool add);
 

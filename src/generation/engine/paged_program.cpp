@@ -43,7 +43,7 @@ void PagedProgram::make_pools() {
   pools_.clear();
   for (const KeyValueShape& shape : shapes_)
     for (const int64_t width : {shape.key_width, shape.value_width}) {
-      pools_.push_back(zeros({blocks_, block_size_, shape.heads, width}, shape.dtype));
+      pools_.push_back(zeros({blocks_ * block_size_, shape.heads, width}, shape.dtype));
       eval({pools_.back()});
     }
 }
@@ -55,13 +55,13 @@ const CompiledFunction& PagedProgram::step(int64_t scored, const AdapterSet* ada
     const AdapterScope scope(adapters);
     std::vector<KeysAndValues> pools;
     for (size_t i = kInputs; i < in.size(); i += 2) pools.push_back({in[i], in[i + 1]});
-    PagedCache cache(std::move(pools), {.slots = in[2], .block_tables = in[3], .lengths = in[4]});
+    PagedCache cache(std::move(pools), block_size_, {.slots = in[2], .block_tables = in[3], .lengths = in[4]});
     std::vector<Tensor> results{logits_of(model_, in[0], in[1], scored, cache)};
     for (const KeysAndValues& pool : cache.pools()) results.push_back(pool.keys), results.push_back(pool.values);
     return results;
   };
   CompileOptions options{.name = "engine step", .capture = false, .donated = {}};
-  for (size_t i = 0; i < pools_.size(); ++i) options.donated.push_back(kInputs + i);
+  for (size_t i = 0; i < 2 * shapes_.size(); ++i) options.donated.push_back(kInputs + i);
   return steps_.emplace(std::pair(scored, adapters), compile(trace, std::move(options))).first->second;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Iteration-level scheduling (Yu et al., "Orca", 2022) over a paged cache: each step computes one token of every running
-// sequence and, with what is left of its tokens, chunks of prompts. When blocks run out, the youngest sequence gives its
-// up and is computed again later.
+// Iteration-level scheduling (Yu et al., "Orca", 2022) over a paged cache: each step computes one token of every
+// running sequence and, with what is left of its tokens, chunks of prompts. When blocks run out, the youngest sequence
+// gives its up and is computed again later.
 #include <algorithm>
 #include <map>
 
@@ -18,7 +18,7 @@ namespace {
 // Rows of scores of a step for prompt_logprobs, so that those of a long prompt never lie in memory together.
 constexpr int64_t kMostPromptScores = 64;
 // Of the cache, where its size is not given: a part of the free memory, and no more than this.
-constexpr int64_t kShareOfMemory = 4, kMostBytes = int64_t{1} << 30;
+constexpr int64_t kShareOfMemory = 4, kMostBytes = int64_t{1} << 29;
 
 // What a sequence has in the cache.
 struct PagedText {
@@ -95,7 +95,8 @@ class PagedRunner : public Runner {
   int64_t blocks_for(int64_t tokens) const { return (tokens + block_size_ - 1) / block_size_; }
 
   std::span<const int64_t> tokens_of_block(const Sequence& sequence, size_t block) const {
-    return std::span(sequence.tokens()).subspan(block * static_cast<size_t>(block_size_), static_cast<size_t>(block_size_));
+    return std::span(sequence.tokens())
+        .subspan(block * static_cast<size_t>(block_size_), static_cast<size_t>(block_size_));
   }
 
   // The blocks at the beginning of a sequence that are there already. Its last token is always computed.
@@ -172,8 +173,8 @@ class PagedRunner : public Runner {
       const int64_t missing = sequence.length() - sequence.seen;
       if (missing <= 1 && is_scheduled(parts, sequence)) continue;
       int64_t chunk = std::min(missing, left);
-      const bool scores_prompt = sequence.request().request.prompt_logprobs.has_value() &&
-                                 sequence.seen < sequence.request().prompt_length();
+      const bool scores_prompt =
+          sequence.request().request.prompt_logprobs.has_value() && sequence.seen < sequence.request().prompt_length();
       if (scores_prompt) chunk = std::min(chunk, prompt_scores);
       if (chunk < 1) continue;
       parts.push_back({.sequence = &sequence, .text = &text, .count = chunk, .scores_prompt = scores_prompt});
@@ -231,9 +232,8 @@ class PagedRunner : public Runner {
   bool admit(Sequence& sequence, PagedText& text, std::span<const std::unique_ptr<Sequence>> sequences, size_t before,
              EngineStatistics& statistics) {
     if (waits_for_first(sequence, sequences)) return false;
-    const bool alone = std::all_of(texts_.begin(), texts_.end(), [&](const auto& held) {
-      return held.second.blocks.empty();
-    });
+    const bool alone =
+        std::all_of(texts_.begin(), texts_.end(), [&](const auto& held) { return held.second.blocks.empty(); });
     share_prefix(sequence, text, sequences, statistics);
     const int64_t more = blocks_for(sequence.length()) - static_cast<int64_t>(text.blocks.size());
     const auto spare = alone ? int64_t{0} : static_cast<int64_t>(before);
@@ -323,7 +323,8 @@ class PagedRunner : public Runner {
           sequence.read_prompt(place, scores);
           continue;
         }
-        if (place > sequence.length() - 1 || sequence.finished() || part.token(place) != sequence.tokens().back()) break;
+        if (place > sequence.length() - 1 || sequence.finished() || part.token(place) != sequence.tokens().back())
+          break;
         sequence.choose(scores);
         ++statistics.generated_tokens;
       }

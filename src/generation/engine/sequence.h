@@ -59,7 +59,7 @@ class Sequence {
   TextDeltas text_;
   std::vector<TokenLogprobs> prompt_;
   std::optional<int64_t> cached_;
-  bool told_ = false;     // whether an event has been taken
+  bool told_ = false;      // whether an event has been taken
   int64_t no_drafts_ = 0;  // steps without a draft that are to come
   EngineEvent event_;
 };

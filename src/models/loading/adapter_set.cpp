@@ -67,8 +67,7 @@ class AdapterFile {
 }  // namespace
 
 AdapterSet read_adapter_set(const Model& model, const fs::path& directory) {
-  if (!holds_adapters(directory))
-    fail("{}: expected {} of PEFT, found none", directory.string(), kAdapterConfig);
+  if (!holds_adapters(directory)) fail("{}: expected {} of PEFT, found none", directory.string(), kAdapterConfig);
   if (model.adaptation()) fail("the model has adapters of its own; merge them before it is given others");
   const LoraConfig config(Config::read(directory / kAdapterConfig));
   AdapterFile file(directory);

@@ -327,14 +327,13 @@ void save_adapter(const test::TemporaryFolder& folder, const std::string& base, 
     add(module + ".lora_B.weight", {48, 2});
   }
   write_safetensors(folder / "adapter_model.safetensors", views);
-  write_file(folder / "adapter_config.json",
-             dump_json(Json{{"peft_type", "LORA"},
-                            {"task_type", "CAUSAL_LM"},
-                            {"r", 2},
-                            {"lora_alpha", 4},
-                            {"target_modules", {"c_attn"}},
-                            {"fan_in_fan_out", true},
-                            {"base_model_name_or_path", base}}));
+  write_file(folder / "adapter_config.json", dump_json(Json{{"peft_type", "LORA"},
+                                                            {"task_type", "CAUSAL_LM"},
+                                                            {"r", 2},
+                                                            {"lora_alpha", 4},
+                                                            {"target_modules", {"c_attn"}},
+                                                            {"fan_in_fan_out", true},
+                                                            {"base_model_name_or_path", base}}));
 }
 
 TEST(Engine, RequestsChooseTheirAdapters) {
@@ -344,7 +343,8 @@ TEST(Engine, RequestsChooseTheirAdapters) {
   save_adapter(two, base.string(), 0.7F);
   const auto model = Model::from_pretrained(base.string());
   Engine engine(*model, {.adapters = {{"one", one.string()}, {"two", two.string()}}});
-  EngineRequest request = request_of({3, 14, 15, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4}, R"({"max_new_tokens": 12})");
+  EngineRequest request =
+      request_of({3, 14, 15, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4}, R"({"max_new_tokens": 12})");
   std::map<std::string, uint64_t> ids;
   for (const char* adapter : {"one", "", "two"}) {
     request.adapter = adapter;

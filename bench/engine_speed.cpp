@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine beside generate(): a prompt, one sequence, and many sequences at once.
+//   engine_speed MODEL [--dtype float32|bfloat16] [--prompt 512] [--tokens 32] [--clients 8]
+// Each case runs twice; the first run compiles and packs, the second is printed.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+
+#include "base/error.h"
+#include "transom/caches.h"
+#include "transom/engine.h"
+
+namespace transom {
+namespace {
+
+struct Options {
+  std::string model, dtype = "float32";
+  int64_t prompt = 512, tokens = 32, clients = 8;
+};
+
+Options parse(int count, char** words) {
+  Options options;
+  for (int i = 1; i < count; ++i) {
+    const std::string_view word = words[i];
+    const auto next = [&]() -> std::string { return i + 1 < count ? words[++i] : ""; };
+    if (word == "--dtype") options.dtype = next();
+    else if (word == "--prompt") options.prompt = std::atoll(next().c_str());
+    else if (word == "--tokens") options.tokens = std::atoll(next().c_str());
+    else if (word == "--clients") options.clients = std::atoll(next().c_str());
+    else options.model = word;
+  }
+  if (options.model.empty() || options.prompt < 1 || options.tokens < 1 || options.clients < 1)
+    fail(ErrorKind::kUsage,
+         "expected: engine_speed MODEL [--dtype D] [--prompt N] [--tokens N] [--clients N], numbers above 0");
+  return options;
+}
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+EngineRequest request_of(int64_t client, int64_t prompt, int64_t tokens) {
+  EngineRequest request;
+  for (int64_t i = 0; i < prompt; ++i) request.prompt.push_back(5 + (client * 131 + i * 7) % 1000);
+  request.config.max_new_tokens = tokens;
+  return request;
+}
+
+void generate_once(const Model& model, int64_t prompt, int64_t tokens) {
+  const EngineRequest request = request_of(0, prompt, tokens);
+  for (const bool counts : {false, true}) {
+    const double start = now();
+    generate(model, {{"input_ids", Tensor::from(request.prompt, {1, prompt})}}, request.config);
+    if (counts) std::cout << fmt::format("generate()  1 x ({} + {})  {:.3f} s\n", prompt, tokens, now() - start);
+  }
+}
+
+void run(Engine& engine, int64_t clients, int64_t prompt, int64_t tokens) {
+  for (const bool counts : {false, true}) {
+    for (int64_t client = 0; client < clients; ++client) engine.add(request_of(client, prompt, tokens));
+    const size_t programs = cache_statistics().programs.misses;
+    const double start = now();
+    std::vector<double> steps;
+    for (double before = start; engine.step(); before = now()) steps.push_back(now() - before);
+    const double seconds = now() - start;
+    engine.take();
+    std::sort(steps.begin(), steps.end());
+    if (counts)
+      std::cout << fmt::format(
+          "engine      {} x ({} + {})  {:.3f} s, {:.1f} tokens/s; a step: median {:.1f} ms, longest {:.1f} ms\n",
+          clients, prompt, tokens, seconds, static_cast<double>(clients * tokens) / seconds,
+          steps[steps.size() / 2] * 1e3, steps.back() * 1e3);
+    else
+      std::cout << fmt::format("            first run {:.3f} s, {} programs compiled\n", seconds,
+                               cache_statistics().programs.misses - programs);
+  }
+}
+
+int bench(int count, char** words) {
+  const Options options = parse(count, words);
+  const auto model = Model::from_pretrained(options.model, {.dtype = options.dtype});
+  generate_once(*model, options.prompt, 1);
+  generate_once(*model, 1, options.tokens);
+  Engine engine(*model, {.max_model_length = options.prompt + options.tokens, .prefix_caching = false});
+  run(engine, 1, options.prompt, 1);
+  run(engine, 1, 1, options.tokens);
+  run(engine, options.clients, 1, options.tokens);
+  run(engine, options.clients, std::min<int64_t>(options.prompt, 64), options.tokens);
+  return 0;
+}
+
+}  // namespace
+}  // namespace transom
+
+int main(int count, char** words) {
+  try {
+    return transom::bench(count, words);
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << '\n';
+    return 1;
+  }
+}
