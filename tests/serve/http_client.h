@@ -106,7 +106,7 @@ class Client {
     if (head_only || answer.status == 204) return answer;
     if (answer.headers.contains("content-length")) {
       answer.body = take(std::stoul(answer.headers["content-length"]), seconds);
-    } else if (answer.headers["transfer-encoding"] == "chunked") {
+    } else if (answer.headers.contains("transfer-encoding")) {
       while (true) {
         const size_t size = std::stoul(take_until("\r\n", seconds), nullptr, 16);
         answer.body += take(size, seconds);

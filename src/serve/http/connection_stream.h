@@ -198,7 +198,7 @@ class Connection final : public ConnectionBase {
     if (phase_ == Phase::kLinger) {
       lingered_ += buffer_.size();
       buffer_.consume(buffer_.size());
-      if (lingered_ > (1u << 20)) return close();
+      if (lingered_ > (64u << 20)) return close();
       return read_some();
     }
     // What is pipelined is kept for the next request, and no more is read until then.
@@ -299,8 +299,8 @@ class Connection final : public ConnectionBase {
     phase_ = Phase::kBusy;
     ++state_->active;
     counted_ = true;
-    answer_ = make_answer();
-    const auto answer = answer_;
+    const auto answer = make_answer();
+    answer_ = answer;
     if (buffer_.size() == 0) read_some();
     state_->service.handle(std::move(request_), answer);
   }
@@ -389,7 +389,7 @@ class Connection final : public ConnectionBase {
   }
 
   void has_answered() {
-    if (answer_) answer_->forget();
+    if (const auto answer = answer_.lock()) answer->forget();
     answer_.reset();
     count_answered();
     if (close_behind_ || state_->draining) {
@@ -415,7 +415,7 @@ class Connection final : public ConnectionBase {
   }
 
   void leave() {
-    if (const auto answer = std::move(answer_)) answer->leave();
+    if (const auto answer = answer_.lock()) answer->leave();
     answer_.reset();
     count_answered();
   }
@@ -431,7 +431,7 @@ class Connection final : public ConnectionBase {
   size_t lingered_ = 0;
   std::string peer_;
   std::shared_ptr<HttpRequest> request_;
-  std::shared_ptr<Answer> answer_;
+  std::weak_ptr<Answer> answer_;  // that of the request in work; who computes it owns it
   Outbox outbox_;
   std::string writing_;
   size_t sent_ = 0;

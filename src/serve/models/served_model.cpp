@@ -86,6 +86,9 @@ void load_runner(ServedModel& served, const std::string& directory, const ServeO
   if (const auto labels = config.find("id2label"); labels != config.end() && labels->is_object())
     for (const auto& [id, label] : labels->items())
       if (label.is_string()) served.labels.push_back(label.get<std::string>());
+  // Of models that write what they hear: the tokens that they have places for.
+  if (const auto places = config.find("max_target_positions"); places != config.end() && places->is_number_integer())
+    served.max_length = places->get<int64_t>();
   if (input_kind_of_task(served.task) != InputKind::kImage && input_kind_of_task(served.task) != InputKind::kAudio) {
     served.tokenizer = Tokenizer::from_pretrained(directory);
     served.max_length = served.tokenizer->model_max_length();

@@ -6,6 +6,9 @@
 #include "serve/openai/chat_prompt.h"
 #include "serve/openai/identifiers.h"
 #include "serve/openai/routes.h"
+#include "serve/structured/structured_output.h"
+#include "serve/tools/tool_calls.h"
+#include "serve/tools/tool_choice.h"
 
 namespace transom::serve {
 namespace {
@@ -14,6 +17,7 @@ struct ChatSettings {
   std::string id, model;
   int64_t created = 0, prompt_tokens = 0;
   bool stream = false, include_usage = false, logprobs = false, include_stop = false;
+  ToolChoice tools;
 };
 
 Json logprob_item(const Tokenizer& tokenizer, int64_t token, float logprob) {
@@ -44,15 +48,20 @@ class ChatSink : public GenerationSink {
     if (event.stop && settings_.include_stop) text += *event.stop;
     const Json logprobs = settings_.logprobs ? logprob_list(*model_.tokenizer, event.logprobs) : Json::array();
     choice.tokens += static_cast<int64_t>(event.tokens.size());
-    if (settings_.stream) {
-      begin();
-      if (!text.empty() || !logprobs.empty()) write(number, {{"content", text}}, logprobs, nullptr);
-      if (event.finish) write(number, Json::object(), Json::array(), reason_of(*event.finish));
-    } else {
-      choice.text += text;
+    choice.text += text;
+    if (event.finish) choice.finish = reason_of(*event.finish);
+    if (!settings_.stream) {
       for (const Json& item : logprobs) choice.logprobs.push_back(item);
-      if (event.finish) choice.finish = reason_of(*event.finish);
+      if (event.finish) finish(choice);
+      return;
     }
+    begin();
+    const std::string content = event.finish ? finish(choice) : certain(choice);
+    choice.given += content.size();
+    if (!content.empty() || !logprobs.empty()) write(number, {{"content", content}}, logprobs, nullptr);
+    if (!event.finish) return;
+    write_calls(number, choice);
+    write(number, Json::object(), Json::array(), choice.finish);
   }
 
   void on_wait() override {
@@ -75,9 +84,15 @@ class ChatSink : public GenerationSink {
     answer["choices"] = Json::array();
     for (size_t i = 0; i < choices_.size(); ++i) {
       const Choice& choice = choices_[i];
+      Json message{{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
+      if (!choice.calls.empty()) {
+        if (choice.text.empty()) message["content"] = nullptr;
+        message["tool_calls"] = Json::array();
+        for (const ToolCall& call : choice.calls) message["tool_calls"].push_back(call_json(call));
+      }
       answer["choices"].push_back(
           {{"index", i},
-           {"message", {{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}}},
+           {"message", std::move(message)},
            {"logprobs", settings_.logprobs ? Json{{"content", choice.logprobs}, {"refusal", nullptr}} : Json()},
            {"finish_reason", choice.finish}});
     }
@@ -90,8 +105,52 @@ class ChatSink : public GenerationSink {
   struct Choice {
     std::string text, finish = "stop";
     Json logprobs = Json::array();
+    std::vector<ToolCall> calls;
+    size_t given = 0;  // bytes of the text that are sent
     int64_t tokens = 0;
   };
+
+  // What may be sent of a text that is still written: without tools all, else what is no call for certain.
+  std::string certain(const Choice& choice) const {
+    if (settings_.tools.what == ToolChoice::kNone) return choice.text.substr(choice.given);
+    if (!settings_.tools.schema.is_null()) return "";
+    const std::string_view rest = std::string_view(choice.text).substr(choice.given);
+    return std::string(rest.substr(0, certain_content(rest, choice.given == 0)));
+  }
+
+  // The text is complete: takes the calls out of it. Returns what is content and not sent yet.
+  std::string finish(Choice& choice) const {
+    const ToolChoice& tools = settings_.tools;
+    if (tools.what == ToolChoice::kNone) return choice.text.substr(choice.given);
+    ParsedAnswer parsed;
+    if (tools.what == ToolChoice::kNamed) parsed.calls.push_back({tools.name, choice.text});
+    else if (tools.what == ToolChoice::kRequired) parsed = parse_required_calls(choice.text);
+    else parsed = parse_tool_calls(choice.text, tools.tools);
+    if (parsed.calls.empty()) return choice.text.substr(choice.given);
+    if (tools.what != ToolChoice::kNamed && choice.finish == "stop") choice.finish = "tool_calls";
+    choice.calls = std::move(parsed.calls);
+    choice.text = std::move(parsed.content);
+    return choice.text.substr(std::min(choice.given, choice.text.size()));
+  }
+
+  static Json call_json(const ToolCall& call) {
+    return {{"id", new_identifier("call_")},
+            {"type", "function"},
+            {"function", {{"name", call.name}, {"arguments", call.arguments}}}};
+  }
+
+  // The name whole, then the arguments.
+  void write_calls(int64_t number, const Choice& choice) {
+    for (size_t i = 0; i < choice.calls.size(); ++i) {
+      Json first = call_json(choice.calls[i]);
+      first["function"]["arguments"] = "";
+      Json opening{{"index", i}};
+      opening.update(first);
+      write(number, {{"tool_calls", Json::array({opening})}}, Json::array(), nullptr);
+      const Json rest{{"index", i}, {"function", {{"arguments", choice.calls[i].arguments}}}};
+      write(number, {{"tool_calls", Json::array({rest})}}, Json::array(), nullptr);
+    }
+  }
 
   static const char* reason_of(FinishReason reason) { return reason == FinishReason::kLength ? "length" : "stop"; }
 
@@ -158,7 +217,13 @@ void chat_completions(const std::shared_ptr<Call>& call) {
     settings.include_usage = settings.stream && inner.boolean("include_usage").value_or(false);
   }
   settings.include_stop = sampling.include_stop;
-  fields.ignore({"parallel_tool_calls", "reasoning_effort", "modalities", "verbosity", "prediction"});
+  settings.tools = read_tool_choice(fields);
+  sampling.request.constraint = read_structured_output(fields, model);
+  if (!settings.tools.schema.is_null()) {
+    if (sampling.request.constraint) refuse_field("tool_choice", "tool_choice: excludes another form of the answer");
+    sampling.request.constraint = schema_constraint(model, settings.tools.schema, "tools");
+  }
+  fields.ignore({"reasoning_effort", "modalities", "verbosity", "prediction"});
   const ChatPrompt prompt = read_chat_prompt(fields, model, options);
   log_unknown_fields(fields.unknown(), "/v1/chat/completions");
   settings.prompt_tokens = static_cast<int64_t>(prompt.ids.size());

@@ -5,6 +5,7 @@
 #include "serve/generation/generation_request.h"
 #include "serve/openai/identifiers.h"
 #include "serve/openai/routes.h"
+#include "serve/structured/structured_output.h"
 
 namespace transom::serve {
 namespace {
@@ -227,6 +228,7 @@ void completions(const std::shared_ptr<Call>& call) {
   if (settings.only_prompt) sampling.max_tokens = 1;
   sampling.request.logprobs = settings.logprobs;
   if (settings.echo && settings.logprobs) sampling.request.prompt_logprobs = settings.logprobs;
+  sampling.request.constraint = read_structured_output(fields, model);
   const bool special = fields.boolean("add_special_tokens").value_or(true);
   std::vector<Prompt> prompts = read_prompts(fields.any("prompt"), model, special, 256);
   log_unknown_fields(fields.unknown(), "/v1/completions");

@@ -11,6 +11,9 @@ std::vector<Route> openai_routes() {
       {"POST", "/embeddings", embeddings},
       {"POST", "/v1/chat/completions", chat_completions},
       {"POST", "/v1/completions", completions},
+      {"POST", "/v1/responses", responses},
+      {"POST", "/v1/audio/transcriptions", transcriptions, ErrorForm::kOpenAi, Route::kMedia},
+      {"POST", "/v1/audio/translations", translations, ErrorForm::kOpenAi, Route::kMedia},
   };
 }
 

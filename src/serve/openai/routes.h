@@ -15,6 +15,9 @@ void show_model(const std::shared_ptr<Call>& call);
 void embeddings(const std::shared_ptr<Call>& call);
 void chat_completions(const std::shared_ptr<Call>& call);
 void completions(const std::shared_ptr<Call>& call);
+void responses(const std::shared_ptr<Call>& call);
+void transcriptions(const std::shared_ptr<Call>& call);
+void translations(const std::shared_ptr<Call>& call);
 
 std::vector<Route> openai_routes();
 

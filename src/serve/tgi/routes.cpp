@@ -5,6 +5,7 @@
 
 #include "serve/generation/generation_request.h"
 #include "serve/inference/routes.h"
+#include "serve/structured/structured_output.h"
 
 namespace transom::serve {
 namespace {
@@ -140,7 +141,7 @@ void generate_with(const std::shared_ptr<Call>& call, ServedModel& model, bool a
   if (parameters.integer("best_of", 1, 16).value_or(1) > 1)
     refuse_field("parameters.best_of", "parameters.best_of: more than 1 is not supported by this server");
   parameters.unsupported("watermark", false);
-  parameters.unsupported("grammar");
+  sampling.request.constraint = read_tgi_grammar(parameters, model);
   parameters.ignore({"adapter_id", "top_n_tokens", "use_cache"});
   fields.ignore({"options", "model"});
   log_unknown_fields(parameters.unknown(), "/generate parameters");

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "generation/constraint/constraint.h"
 #include "serve/api/api_error.h"
 #include "serve/models/served_model.h"
 
@@ -58,6 +59,15 @@ void GenerationWorker::cancel(uint64_t request) {
     submitted_ = true;
   }
   work_.notify_one();
+}
+
+std::shared_ptr<const constraint::Vocabulary> GenerationWorker::vocabulary() const {
+  std::call_once(vocabulary_made_, [this] {
+    std::vector<int64_t> ends = model_.config.eos_token_id;
+    if (const auto end = model_.tokenizer.eos_token_id(); end && ends.empty()) ends.push_back(*end);
+    vocabulary_ = std::make_shared<constraint::Vocabulary>(model_.tokenizer, std::move(ends));
+  });
+  return vocabulary_;
 }
 
 bool GenerationWorker::stalled(std::chrono::seconds time) const {

@@ -17,6 +17,10 @@
 #include "serve/http/message.h"
 #include "transom/engine.h"
 
+namespace transom::constraint {
+struct Vocabulary;
+}
+
 namespace transom::serve {
 
 struct ServedModel;
@@ -48,6 +52,8 @@ class GenerationWorker {
 
   const Tokenizer& tokenizer() const { return model_.tokenizer; }
   const GenerationModel& model() const { return model_; }
+  // For constraints; made when it is first asked for.
+  std::shared_ptr<const constraint::Vocabulary> vocabulary() const;
   const std::vector<std::pair<std::string, std::string>>& adapters() const { return adapters_; }
 
  private:
@@ -59,6 +65,8 @@ class GenerationWorker {
   std::vector<std::pair<std::string, std::string>> adapters_;
   int64_t max_waiting_;
   std::unique_ptr<Engine> engine_;
+  mutable std::once_flag vocabulary_made_;
+  mutable std::shared_ptr<const constraint::Vocabulary> vocabulary_;
   mutable std::mutex mutex_;  // of all below; never held while the engine computes
   std::condition_variable work_, news_;
   std::map<uint64_t, std::pair<std::shared_ptr<GenerationListener>, int64_t>> listeners_;  // and sequences left

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "generation/constraint/constraint.h"
+
+#include <algorithm>
+#include <list>
+#include <mutex>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "generation/constraint/automaton.h"
+#include "generation/constraint/gbnf.h"
+#include "generation/constraint/json_schema.h"
+#include "generation/constraint/regex.h"
+#include "generation/constraint/token_bytes.h"
+#include "generation/constraint/token_masks.h"
+
+namespace transom::constraint {
+
+Vocabulary::Vocabulary(const Tokenizer& tokenizer, std::vector<int64_t> given)
+    : trie(std::make_shared<TokenTrie>(all_token_bytes(tokenizer))), ends(std::move(given)) {}
+
+namespace {
+
+class GrammarConstraint : public TokenConstraint {
+ public:
+  GrammarConstraint(std::shared_ptr<const CompiledGrammar> grammar, std::shared_ptr<const Vocabulary> vocabulary)
+      : grammar_(std::move(grammar)),
+        vocabulary_(std::move(vocabulary)),
+        places_(start_of(grammar_->grammar(), stacks_)) {}
+
+  void allowed(std::span<uint32_t> mask) override {
+    std::fill(mask.begin(), mask.end(), 0);
+    bool any = false;
+    if (!finished_) {
+      const std::shared_ptr<const Mask> tokens = grammar_->allowed(places_, stacks_);
+      std::copy_n(tokens->begin(), std::min(tokens->size(), mask.size()), mask.begin());
+      any = std::any_of(mask.begin(), mask.end(), [](uint32_t word) { return word != 0; });
+    }
+    for (const int64_t end : vocabulary_->ends) {
+      const auto word = static_cast<size_t>(end) / 32;
+      if (word >= mask.size()) continue;
+      const uint32_t bit = 1u << (end % 32);
+      // Where no token goes on, the end is all that is left.
+      if (places_.ended || finished_ || !any) mask[word] |= bit;
+      else mask[word] &= ~bit;
+    }
+  }
+
+  void accept(int64_t token) override {
+    if (std::find(vocabulary_->ends.begin(), vocabulary_->ends.end(), token) != vocabulary_->ends.end()) {
+      finished_ = true;
+      return;
+    }
+    if (token < 0 || static_cast<size_t>(token) >= vocabulary_->trie->vocabulary_size()) return;
+    for (const char byte : vocabulary_->trie->bytes_of(token))
+      places_ = behind(grammar_->grammar(), stacks_, places_, static_cast<uint8_t>(byte));
+  }
+
+  std::unique_ptr<TokenConstraint> clone() const override { return std::make_unique<GrammarConstraint>(*this); }
+
+ private:
+  std::shared_ptr<const CompiledGrammar> grammar_;
+  std::shared_ptr<const Vocabulary> vocabulary_;
+  Stacks stacks_;
+  Places places_;
+  bool finished_ = false;
+};
+
+Grammar choices_grammar(const std::string& text) {
+  const Json list = parse_json(text, "choices");
+  if (!list.is_array() || list.empty()) fail("choices: expected a list of strings");
+  GrammarBuilder builder;
+  const uint32_t root = builder.add_rule();
+  std::vector<GrammarBuilder::Part> parts;
+  for (const Json& each : list) {
+    if (!each.is_string() || each.get_ref<const std::string&>().empty())
+      fail("choices: expected strings that are not empty, found {}", quoted(dump_json(each)));
+    parts.push_back(builder.literal(each.get<std::string>()));
+  }
+  builder.define(root, builder.either(parts));
+  return builder.finish("choices");
+}
+
+Grammar regex_grammar(const std::string& text) {
+  GrammarBuilder builder;
+  const uint32_t root = builder.add_rule();
+  builder.define(root, regex_part(builder, text));
+  return builder.finish("pattern");
+}
+
+Grammar grammar_of(Kind kind, const std::string& text) {
+  switch (kind) {
+    case Kind::kJsonObject:
+      return json_object_grammar();
+    case Kind::kJsonSchema:
+      return json_schema_grammar(parse_json(text, "schema"));
+    case Kind::kRegex:
+      return regex_grammar(text);
+    case Kind::kChoices:
+      return choices_grammar(text);
+    case Kind::kGbnf:
+      return parse_gbnf(text);
+  }
+  fail(ErrorKind::kInternal, "a kind of constraint that is not known");
+}
+
+struct Kept {
+  const TokenTrie* trie;
+  Kind kind;
+  std::string text;
+  std::shared_ptr<const CompiledGrammar> grammar;
+};
+
+}  // namespace
+
+std::shared_ptr<const TokenConstraint> make_constraint(const std::shared_ptr<const Vocabulary>& vocabulary, Kind kind,
+                                                       const std::string& text) {
+  constexpr size_t kMost = 64;
+  constexpr double kPrepareSeconds = 1;
+  static std::mutex mutex;
+  static std::list<Kept> cache;  // the last one that was asked for first; it owns the trie, whose address is a key
+  {
+    const std::lock_guard lock(mutex);
+    for (auto each = cache.begin(); each != cache.end(); ++each)
+      if (each->trie == vocabulary->trie.get() && each->kind == kind && each->text == text) {
+        cache.splice(cache.begin(), cache, each);
+        return std::make_shared<GrammarConstraint>(each->grammar, vocabulary);
+      }
+  }
+  const auto grammar = std::make_shared<CompiledGrammar>(grammar_of(kind, text), vocabulary->trie);
+  grammar->prepare(kPrepareSeconds);
+  const std::lock_guard lock(mutex);
+  cache.push_front({vocabulary->trie.get(), kind, text, grammar});
+  if (cache.size() > kMost) cache.pop_back();
+  return std::make_shared<GrammarConstraint>(grammar, vocabulary);
+}
+
+}  // namespace transom::constraint

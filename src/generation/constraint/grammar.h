@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// A context-free grammar over bytes as a recursive transition network: each rule is an automaton whose edges read bytes
+// or call rules. Regular expressions, GBNF and JSON schemas are built of the same parts.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace transom::constraint {
+
+struct Grammar {
+  struct ByteEdge {
+    uint8_t low, high;
+    uint32_t target;
+  };
+  struct Call {
+    uint32_t rule, target;  // goes on at `target` behind the rule
+  };
+  // What a place leads to, edges that read nothing followed already.
+  struct Node {
+    std::vector<ByteEdge> bytes;
+    std::vector<Call> calls;
+    bool ends = false;  // the rule may end here
+  };
+  std::vector<Node> nodes;
+  std::vector<uint32_t> rules;  // the first node of each; rule 0 is the whole text
+};
+
+using CodePoints = std::vector<std::pair<uint32_t, uint32_t>>;  // first and last of each range
+
+// Makes a grammar of parts. Each part is used once. Refuses what is larger than kMostNodes, rules that are not defined,
+// and rules that call themselves before they read anything.
+class GrammarBuilder {
+ public:
+  static constexpr size_t kMostNodes = 100'000, kMostRepetitions = 1000;
+  struct Part {
+    uint32_t start, end;
+  };
+
+  GrammarBuilder();
+  Part empty();
+  Part bytes(uint8_t low, uint8_t high);
+  Part literal(std::string_view text);
+  Part code_points(const CodePoints& ranges);  // one character of them, as UTF-8
+  Part sequence(const std::vector<Part>& parts);
+  Part either(const std::vector<Part>& parts);  // none: nothing matches
+  Part optional(Part part);
+  Part star(Part part);
+  // `most` below 0: no limit. `make` gives a part for each time.
+  Part repeat(const std::function<Part()>& make, int64_t least, int64_t most);
+  Part call(uint32_t rule);
+  uint32_t add_rule();  // the first is that of the whole text
+  void define(uint32_t rule, Part part);
+
+  Grammar finish(const std::string& where);
+
+ private:
+  struct Edge {
+    enum Kind : uint8_t { kBytes, kCall, kNothing } kind;
+    uint8_t low, high;
+    uint32_t rule, target;
+  };
+  uint32_t add_node();
+  void link(uint32_t from, uint32_t to);
+  std::vector<std::vector<Edge>> edges_;
+  std::vector<std::pair<uint32_t, uint32_t>> rules_;
+  std::vector<bool> defined_;
+};
+
+}  // namespace transom::constraint

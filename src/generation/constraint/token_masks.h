@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which tokens a grammar allows from a place, found once and kept.
+//
+// Of a token that begins at a place, what it does inside of the rule depends on the place alone; only where it goes on
+// behind the end of the rule the places that calls return to matter. So each place keeps the mask of the tokens that
+// stay inside, and a small tree of what the others hold behind the end, which is looked at with the places at hand.
+// (Dong et al., XGrammar, 2024, splits tokens in the same way.)
+#pragma once
+
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "generation/constraint/automaton.h"
+#include "generation/constraint/token_trie.h"
+
+namespace transom::constraint {
+
+using Mask = std::vector<uint32_t>;
+
+// A grammar for a vocabulary. Any thread may use it.
+class CompiledGrammar {
+ public:
+  CompiledGrammar(Grammar grammar, std::shared_ptr<const TokenTrie> trie);
+
+  const Grammar& grammar() const { return grammar_; }
+  const TokenTrie& trie() const { return *trie_; }
+  // The tokens that may follow; not those that end a text.
+  std::shared_ptr<const Mask> allowed(const Places& places, Stacks& stacks) const;
+  // Finds the masks of the places that are nearest to the start, for at most so many seconds.
+  void prepare(double seconds) const;
+
+ private:
+  // What tokens hold behind the end of a rule, as a tree of bytes.
+  struct Rest {
+    struct Node {
+      std::vector<std::pair<uint8_t, uint32_t>> below;
+      std::vector<int32_t> tokens;
+    };
+    std::vector<Node> nodes{1};
+  };
+  struct OfPlace {
+    Mask inside;
+    Rest rest;
+  };
+  // Sets of places above a stack that is not known, by their number; 0 is the dead one.
+  struct RelativeSet {
+    Places places;
+    std::vector<int32_t> behind;  // by byte; -1: not found yet
+  };
+
+  const OfPlace& of_place(uint32_t node) const;
+  int32_t relative(Places places) const;
+  int32_t step(int32_t set, uint8_t byte) const;
+  void add_rest(Rest& rest, size_t trie_node) const;
+  void allow_rest(const Rest& rest, uint32_t at, const Places& places, Stacks& stacks, Mask& mask) const;
+  std::string key_of(const Places& places, const Stacks& stacks) const;
+
+  Grammar grammar_;
+  std::shared_ptr<const TokenTrie> trie_;
+  mutable std::mutex mutex_;  // of all below
+  mutable Stacks relative_stacks_;
+  mutable std::vector<RelativeSet> sets_;
+  mutable std::map<std::vector<Place>, int32_t> known_sets_[2];  // by whether they have ended
+  mutable std::unordered_map<uint32_t, std::unique_ptr<OfPlace>> of_places_;
+  mutable std::unordered_map<std::string, std::shared_ptr<const Mask>> masks_;
+};
+
+}  // namespace transom::constraint

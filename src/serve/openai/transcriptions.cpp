@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// POST /v1/audio/transcriptions and /v1/audio/translations: a sound as multipart/form-data to text.
+#include <charconv>
+
+#include "audio/sound.h"
+#include "serve/encoders/run_encoders.h"
+#include "serve/http/multipart.h"
+#include "serve/inference/media.h"
+#include "serve/openai/routes.h"
+
+namespace transom::serve {
+namespace {
+
+bool can_transcribe(const ServedModel& model) {
+  return model.runner && model.runner->find("automatic-speech-recognition");
+}
+
+struct Settings {
+  std::string format = "json", task = "transcribe", language;
+  bool words = false, stream = false;
+  double seconds = 0;
+};
+
+// 3661.5 as 01:01:01,500 of SubRip, or with a point as WebVTT has it.
+std::string time_text(double seconds, char point) {
+  const auto all = static_cast<int64_t>(seconds * 1000 + 0.5);
+  return fmt::format("{:02}:{:02}:{:02}{}{:03}", all / 3'600'000, all / 60'000 % 60, all / 1000 % 60, point,
+                     all % 1000);
+}
+
+struct Chunk {
+  double start = 0, end = 0;
+  std::string text;
+};
+
+std::vector<Chunk> chunks_of(const Json& result, double seconds) {
+  std::vector<Chunk> chunks;
+  if (!result.contains("chunks") || !result["chunks"].is_array()) return chunks;
+  for (const Json& each : result["chunks"]) {
+    Chunk& chunk = chunks.emplace_back();
+    chunk.text = each.value("text", std::string());
+    const Json time = each.value("timestamp", Json());
+    if (time.is_array() && time.size() == 2) {
+      if (time[0].is_number()) chunk.start = time[0].get<double>();
+      chunk.end = time[1].is_number() ? time[1].get<double>() : seconds;
+    }
+  }
+  return chunks;
+}
+
+void answer(const std::shared_ptr<Call>& call, const Settings& settings, const Json& result) {
+  const std::string text = result.value("text", std::string());
+  const std::string_view shown = trimmed(text);
+  if (settings.stream) {
+    call->begin_stream();
+    call->event({{"type", "transcript.text.delta"}, {"delta", shown}});
+    call->event({{"type", "transcript.text.done"}, {"text", shown}});
+    return call->finish_stream();
+  }
+  if (settings.format == "text")
+    return call->respond(
+        {.status = 200, .body = std::string(shown) + "\n", .content_type = "text/plain; charset=utf-8"});
+  if (settings.format == "json") return call->reply({{"text", shown}});
+  const std::vector<Chunk> chunks = chunks_of(result, settings.seconds);
+  if (settings.format == "verbose_json") {
+    Json list = Json::array();
+    for (size_t i = 0; i < chunks.size(); ++i) {
+      Json item{{"start", chunks[i].start}, {"end", chunks[i].end}};
+      if (settings.words)
+        item = {{"word", trimmed(chunks[i].text)}, {"start", chunks[i].start}, {"end", chunks[i].end}};
+      else
+        item = {{"id", i},
+                {"seek", 0},
+                {"start", chunks[i].start},
+                {"end", chunks[i].end},
+                {"text", chunks[i].text},
+                {"tokens", Json::array()},
+                {"temperature", 0.0},
+                {"avg_logprob", 0.0},
+                {"compression_ratio", 1.0},
+                {"no_speech_prob", 0.0}};
+      list.push_back(std::move(item));
+    }
+    return call->reply({{"task", settings.task},
+                        {"language", settings.language},
+                        {"duration", settings.seconds},
+                        {"text", shown},
+                        {settings.words ? "words" : "segments", list}});
+  }
+  const bool srt = settings.format == "srt";
+  std::string body = srt ? "" : "WEBVTT\n\n";
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    if (srt) body += fmt::format("{}\n", i + 1);
+    const char point = srt ? ',' : '.';
+    body += fmt::format("{} --> {}\n{}\n\n", time_text(chunks[i].start, point), time_text(chunks[i].end, point),
+                        trimmed(chunks[i].text));
+  }
+  call->respond({.status = 200,
+                 .body = body,
+                 .content_type = srt ? "application/x-subrip; charset=utf-8" : "text/vtt; charset=utf-8"});
+}
+
+void transcribe(const std::shared_ptr<Call>& call, const char* task) {
+  const std::string* type = call->request().header("content-type");
+  std::string model_name;
+  Settings settings{.task = task};
+  std::optional<std::string_view> file;
+  for (const FormPart& part : parse_multipart(call->request().body, type ? *type : "")) {
+    const std::string value(part.content.substr(0, 4096));
+    if (part.name == "file") file = part.content;
+    else if (part.name == "model") model_name = value;
+    else if (part.name == "language") settings.language = value;
+    else if (part.name == "stream") settings.stream = value == "true";
+    else if (part.name == "timestamp_granularities[]" || part.name == "timestamp_granularities")
+      settings.words = settings.words || value == "word";
+    else if (part.name == "response_format") {
+      settings.format = value;
+      if (value != "json" && value != "text" && value != "srt" && value != "verbose_json" && value != "vtt")
+        refuse_field("response_format", "response_format: expected json, text, srt, verbose_json or vtt, found {}",
+                     quoted(value));
+    } else if (part.name == "temperature" || part.name == "prompt") {
+      // Whisper's greedy search needs neither.
+    } else {
+      log_unknown_fields({part.name}, "/v1/audio/transcriptions");
+    }
+  }
+  ServedModel& model = call->services().model(&model_name, can_transcribe, "transcriptions");
+  if (!file || file->empty()) refuse_field("file", "file: missing; expected the bytes of a sound");
+  // Decoded once here, so that what is no sound, or too long, is refused before the queue.
+  const int64_t most = call->services().options.most_seconds_of_sound;
+  settings.seconds = parse_sound(std::as_bytes(std::span(*file)), "file", most * 48'000).seconds();
+  if (settings.seconds > static_cast<double>(most))
+    refuse_field("file", "file: expected at most {} seconds of sound, found {:.0f}", most, settings.seconds);
+  Json parameters = Json::object();
+  const bool times = settings.format == "verbose_json" || settings.format == "srt" || settings.format == "vtt";
+  const bool whisper = model.model_type == "whisper";
+  if (times) parameters["return_timestamps"] = whisper && !settings.words ? Json(true) : Json("word");
+  // The text begins with up to four tokens that say the language, the task and whether times are written.
+  constexpr int64_t kUsual = 256, kBegin = 4;
+  if (whisper && model.max_length && *model.max_length < kUsual + kBegin)
+    parameters["max_new_tokens"] = std::max<int64_t>(1, *model.max_length - kBegin);
+  if (whisper && !settings.language.empty()) parameters["language"] = settings.language;
+  if (whisper && settings.task == "translate") parameters["task"] = "translate";
+  if (!whisper && settings.task == "translate") throw ApiError(400, "this model does not translate", "model");
+  const auto held = std::make_shared<MemoryFile>(*file);
+  compute_task(call, model, "automatic-speech-recognition", {Json(held->path())}, parameters,
+               [call, held, settings](const std::vector<Json>& results) { answer(call, settings, results.at(0)); });
+}
+
+}  // namespace
+
+void transcriptions(const std::shared_ptr<Call>& call) { transcribe(call, "transcribe"); }
+void translations(const std::shared_ptr<Call>& call) { transcribe(call, "translate"); }
+
+}  // namespace transom::serve

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bodies of requests: JSON, and what handlers read out of it before a model is asked. The first byte chooses the
+// reader.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "base/json.h"
+#include "generation/constraint/gbnf.h"
+#include "generation/constraint/json_schema.h"
+#include "generation/constraint/regex.h"
+#include "serve/api/request_json.h"
+#include "serve/http/message.h"
+#include "serve/inference/media.h"
+#include "serve/openai/chat_prompt.h"
+#include "serve/tools/tool_calls.h"
+#include "serve/tools/tool_choice.h"
+#include "transom/error.h"
+
+namespace {
+
+void read(char which, const std::string& text) {
+  using namespace transom;
+  using namespace transom::serve;
+  switch (which) {
+    case 'm':
+      normalised_messages(parse_request_json(text));
+      return;
+    case 's':
+      constraint::json_schema_grammar(parse_request_json(text));
+      return;
+    case 'g':
+      constraint::parse_gbnf(text);
+      return;
+    case 'b':
+      media_bytes(text, "inputs");
+      return;
+    case 'h':
+      percent_decoded(text), header_parameter(text, "boundary");
+      return;
+    case 'r': {
+      constraint::GrammarBuilder builder;
+      const uint32_t root = builder.add_rule();
+      builder.define(root, constraint::regex_part(builder, text));
+      builder.finish("pattern");
+      return;
+    }
+    case 'c': {
+      static const Json kTools = Json::parse(R"([{"type": "function", "function": {"name": "f"}}])");
+      parse_tool_calls(text, kTools);
+      certain_content(text, true);
+      return;
+    }
+    default: {
+      const Json body = parse_request_json(text);
+      RequestFields fields(body);
+      read_tool_choice(fields);
+      return;
+    }
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0 || size > 20'000) return 0;
+  try {
+    read(static_cast<char>(data[0]), std::string(reinterpret_cast<const char*>(data) + 1, size - 1));
+  } catch (const transom::Error&) {
+  }
+  return 0;
+}

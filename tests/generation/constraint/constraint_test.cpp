@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "base/json.h"
+#include "generation/constraint/automaton.h"
+#include "generation/constraint/constraint.h"
+#include "generation/constraint/gbnf.h"
+#include "generation/constraint/json_schema.h"
+#include "generation/constraint/regex.h"
+#include "generation/constraint/token_masks.h"
+#include "transom/error.h"
+
+namespace transom::constraint {
+namespace {
+
+bool matches(const Grammar& grammar, const std::string& text) {
+  Stacks stacks;
+  Places places = start_of(grammar, stacks);
+  for (const char byte : text) places = behind(grammar, stacks, places, static_cast<uint8_t>(byte));
+  return places.ended;
+}
+
+Grammar regex(const std::string& pattern, RegexOptions options = {}) {
+  GrammarBuilder builder;
+  const uint32_t root = builder.add_rule();
+  builder.define(root, regex_part(builder, pattern, options));
+  return builder.finish("test");
+}
+
+void expect(const Grammar& grammar, const std::vector<std::string>& good, const std::vector<std::string>& bad) {
+  for (const std::string& text : good) EXPECT_TRUE(matches(grammar, text)) << text;
+  for (const std::string& text : bad) EXPECT_FALSE(matches(grammar, text)) << text;
+}
+
+TEST(ConstraintRegex, MatchesAsPythonDoes) {
+  expect(regex("a(b|cd)*e?"), {"a", "ab", "acdbe"}, {"", "b", "ac", "aee"});
+  expect(regex("^[^a-c\\d]{2,3}$"), {"xy", "xyz", "é߿"}, {"x", "wxyz", "xa", "x1"});
+  expect(regex("\\d{3}-\\w+\\.\\s"), {"123-a_9. "}, {"12-a. ", "123-. "});
+  expect(regex("(?:x|y){2}?z|[]]"), {"xyz", "]"}, {"xz"});
+  expect(regex("\\u00e9."), {"éa", "é😀"}, {"é\n", "e"});
+  expect(regex("a{0}b"), {"b"}, {"ab"});
+  expect(regex("b", {.anchored = false}), {"b", "abc"}, {"", "ac"});
+  expect(regex("^b|c$", {.anchored = false}), {"bx", "xc", "b"}, {"xb", "cx"});
+  expect(regex("a\"b", {.in_json = true}), {"a\\\"b"}, {"a\"b"});
+  for (const char* pattern : {"(", ")", "a{", "a{2", "a**", "*", "[a", "[b-a]", "(?=a)", "(?<!a)b", "\\1", "\\b", "a^b",
+                              "a$b", "\\", "a{5000}", "((a{100}){100}){100}", "\\p{L}"})
+    EXPECT_THROW(regex(pattern), Error) << pattern;
+  EXPECT_THROW(regex(std::string(2000, 'a')), Error);
+}
+
+TEST(ConstraintGbnf, ReadsLlamasNotation) {
+  const Grammar grammar = parse_gbnf(
+      "# a list\nroot ::= \"[\" item (\", \" item)* \"]\"\nitem ::= [a-z]+ | \"\\\"\" [^\"]{1,2} \"\\\"\"\n  | "
+      "number\nnumber ::= \"-\"? [0-9]{2}\n");
+  expect(grammar, {"[a]", "[ab, -12, \"é!\"]"}, {"[]", "[a,b]", "[1]", "[\"\"]"});
+  for (const char* text :
+       {"", "root ::= a", "root ::= root \"a\"", "root ::= \"a", "root = \"a\"", "root ::= (", "a ::= \"b\"",
+        "root ::= a\na ::= b\nb ::= \"\" a", "root ::= [z-a]", "root ::= \"a\"\nroot ::= \"b\""})
+    EXPECT_THROW(parse_gbnf(text), Error) << text;
+}
+
+Grammar schema(const std::string& text) { return json_schema_grammar(parse_json(text, "test")); }
+
+TEST(ConstraintSchema, AllowsWhatIsValidAlone) {
+  expect(
+      schema(
+          R"({"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"string"}},"required":["a"],"additionalProperties":false})"),
+      {R"({"a":1})", R"({"a": -20, "b": "x\n\"é"})"},
+      {"{}", R"({"b":"x"})", R"({"a":1,})", R"({"a":01})", R"({"b":"x","a":1})", R"({"a":1,"c":2})",
+       "{\"a\":1,\"b\":\"\n\"}"});
+  expect(schema(R"({"type":"object","properties":{"a":{"type":"null"},"b":{"type":"null"},"c":{"type":"null"}}})"),
+         {"{}", R"({"a":null})", R"({"b":null})", R"({"a":null,"c":null})", R"({"a":null, "b":null, "c":null})"},
+         {R"({,"b":null})", R"({"a":null "b":null})"});
+  expect(
+      schema(
+          R"({"type":"object","properties":{"ab":{"type":"integer"}},"required":["ab"],"additionalProperties":{"type":"string"}})"),
+      {R"({"ab":1})", R"({"ab":1,"a":"x","abc":"y","b":"z"})"}, {R"({"ab":1,"ab":"x"})", R"({"ab":1,"c":2})"});
+  expect(schema(R"({"type":"array","items":{"type":"boolean"},"minItems":1,"maxItems":3})"),
+         {"[true]", "[true,false, true]"}, {"[]", "[true,true,true,true]", "[1]"});
+  expect(schema(R"({"type":"array","prefixItems":[{"type":"integer"},{"type":"string"}],"items":false})"),
+         {"[]", "[1]", "[1,\"a\"]"}, {"[1,\"a\",2]", "[\"a\"]"});
+  expect(schema(R"({"type":"array","minItems":2})"), {"[1,[]]", "[1,2,{\"a\":null}]"}, {"[1]"});
+  expect(schema(R"({"enum":["a",1,null,{"b":[2]}]})"), {"\"a\"", "1", "null", "{\"b\":[2]}"}, {"\"b\"", "2"});
+  expect(schema(R"({"type":"string","minLength":1,"maxLength":2})"), {"\"a\"", "\"😀é\"", "\"\\n\""},
+         {"\"\"", "\"abc\""});
+  expect(schema(R"({"type":"string","pattern":"^a+$"})"), {"\"aa\""}, {"\"\"", "\"ab\""});
+  expect(schema(R"({"type":"string","format":"date"})"), {"\"2024-02-28\""}, {"\"2024-13-01\"", "\"x\""});
+  expect(schema(R"({"type":["integer","null"],"minimum":-5,"maximum":120})"), {"-5", "0", "99", "120", "null"},
+         {"-6", "121", "1000", "-0"});
+  expect(schema(R"({"type":"integer","exclusiveMinimum":9,"exclusiveMaximum":1001})"), {"10", "999", "1000"},
+         {"9", "1001", "-10"});
+  expect(schema(R"({"type":"number","minimum":0,"maximum":1})"), {"0", "1", "0.25", "0.999"},
+         {"1.5", "-0.5", "2", "1e5"});
+  expect(schema(R"({"type":"number"})"), {"-1.5e10", "0.1", "3"}, {".5", "1.", "+1"});
+  expect(schema(R"({"anyOf":[{"type":"integer"},{"type":"string"}]})"), {"1", "\"a\""}, {"null"});
+  expect(
+      schema(
+          R"({"$ref":"#/$defs/node","$defs":{"node":{"type":"object","properties":{"next":{"anyOf":[{"$ref":"#/$defs/node"},{"type":"null"}]}},"required":["next"],"additionalProperties":false}}})"),
+      {R"({"next":null})", R"({"next":{"next":{"next":null}}})"}, {"{}", "null"});
+  expect(schema("true"), {"{\"a\":[1,\"x\",{}]}", "null"}, {"", "[1,]"});
+  expect(json_object_grammar(), {"{}", "{\"a\": {\"b\": []}}"}, {"[]", "1"});
+}
+
+TEST(ConstraintSchema, RefusesWhatItCannotKeep) {
+  for (const char* text : {R"({"type":"object","patternProperties":{"a":{}}})",
+                           R"({"type":"array","uniqueItems":true})",
+                           R"({"not":{}})",
+                           R"({"type":"number","multipleOf":3})",
+                           R"({"allOf":[{"type":"integer"},{"minimum":1}]})",
+                           R"({"oneOf":[{"type":"integer"},{"type":"number"}]})",
+                           R"({"if":{},"then":{}})",
+                           R"({"type":"text"})",
+                           R"({"type":7})",
+                           R"({"$ref":"#"})",
+                           R"({"$ref":"#/none"})",
+                           R"({"$ref":"http://x"})",
+                           R"({"type":"array","minItems":3,"maxItems":1})",
+                           R"({"type":"array","minItems":100000})",
+                           R"({"type":"string","pattern":"("})",
+                           R"({"enum":[]})",
+                           "false",
+                           "7",
+                           R"({"type":"integer","minimum":3,"maximum":1})",
+                           R"({"required":["a"],"properties":{"b":{}}})",
+                           R"({"type":"string","minLength":-1})"})
+    EXPECT_THROW(schema(text), Error) << text;
+  std::string deep = "true";
+  for (int i = 0; i < 100; ++i) deep = R"({"type":"array","items":)" + deep + "}";
+  EXPECT_THROW(schema(deep), Error);
+}
+
+// The mask of each state is what reading every token by itself says.
+TEST(ConstraintMasks, EqualTheTokensOneByOne) {
+  std::vector<std::string> tokens{"",   "{",     "}",      "[",    "]",    "\"",  ",",       ":",        " ",
+                                  "a",  "b",     "1",      "2",    "{\"",  "\":", "\",",     "\"}",      "\"]",
+                                  "ab", "\"a\"", "\"a\":", "12",   ".5",   "]}",  "},",      "true",     "tr",
+                                  "ue", "null",  "é",      "\xc3", "\xa9", "\\",  "\\\"",    "\"a\": 1", "1}",
+                                  "1,", "\"],",  "\"}]",   "}}",   "\n",   "-",   "\"b\":[", "true]"};
+  const auto trie = std::make_shared<TokenTrie>(tokens);
+  std::mt19937 random(1);
+  for (
+      const char* text :
+      {R"({"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"array","items":true}},"additionalProperties":false})",
+       "true",
+       R"({"type":"array","items":{"type":"object","properties":{"a":{"enum":["a","ab",1]}},"required":["a"]}})",
+       R"({"type":"string","maxLength":3})"}) {
+    const CompiledGrammar compiled(schema(text), trie);
+    for (int walk = 0; walk < 20; ++walk) {
+      Stacks stacks;
+      Places places = start_of(compiled.grammar(), stacks);
+      for (int step = 0; step < 20 && !places.items.empty(); ++step) {
+        const auto mask = compiled.allowed(places, stacks);
+        std::vector<size_t> possible;
+        for (size_t token = 0; token < tokens.size(); ++token) {
+          Places next = places;
+          for (const char byte : tokens[token])
+            next = behind(compiled.grammar(), stacks, next, static_cast<uint8_t>(byte));
+          const bool expected = !tokens[token].empty() && !next.dead();
+          ASSERT_EQ(((*mask)[token / 32] >> (token % 32) & 1) != 0, expected) << text << " token " << tokens[token];
+          if (expected) possible.push_back(token);
+        }
+        ASSERT_FALSE(possible.empty() && !places.ended) << text;
+        if (possible.empty()) break;
+        for (const char byte : tokens[possible[random() % possible.size()]])
+          places = behind(compiled.grammar(), stacks, places, static_cast<uint8_t>(byte));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace transom::constraint

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "serve/tools/tool_calls.h"
+
+namespace transom {
+namespace {
+
+using serve::parse_tool_calls;
+using serve::ParsedAnswer;
+
+const Json kTools = Json::parse(R"([
+  {"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties":
+    {"city": {"type": "string"}, "days": {"type": "integer"}}}}},
+  {"type": "function", "function": {"name": "now"}}])");
+
+void expect_calls(const std::string& text, const std::vector<std::pair<std::string, std::string>>& calls,
+                  const std::string& content = "") {
+  const ParsedAnswer answer = parse_tool_calls(text, kTools);
+  ASSERT_EQ(answer.calls.size(), calls.size()) << text;
+  for (size_t i = 0; i < calls.size(); ++i) {
+    EXPECT_EQ(answer.calls[i].name, calls[i].first) << text;
+    EXPECT_EQ(answer.calls[i].arguments, calls[i].second) << text;
+  }
+  EXPECT_EQ(answer.content, content) << text;
+}
+
+TEST(ToolCalls, OfEachFamily) {
+  const std::pair<std::string, std::string> rome{"weather", R"({"city":"Rome","days":2})"}, now{"now", "{}"};
+  expect_calls("<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Rome\", \"days\": 2}}\n</tool_call>",
+               {rome});
+  expect_calls(
+      "Let me see. "
+      "<tool_call>{\"name\":\"now\",\"arguments\":{}}</"
+      "tool_call>\n<tool_call>{\"name\":\"weather\",\"arguments\":{\"city\":\"Rome\",\"days\":2}}</tool_call>",
+      {now, rome}, "Let me see.");
+  expect_calls(
+      "<|python_tag|>{\"name\": \"weather\", \"parameters\": {\"city\": \"Rome\", \"days\": 2}}; {\"name\": \"now\", "
+      "\"parameters\": {}}",
+      {rome, now});
+  expect_calls("{\"name\": \"weather\", \"parameters\": {\"city\": \"Rome\", \"days\": 2}}", {rome});
+  expect_calls("[TOOL_CALLS] [{\"name\": \"weather\", \"arguments\": {\"city\": \"Rome\", \"days\": 2}}]", {rome});
+  expect_calls("[TOOL_CALLS]weather[ARGS]{\"city\": \"Rome\", \"days\": 2}[TOOL_CALLS]now[ARGS]{}", {rome, now});
+  expect_calls("[weather(city=\"Rome\", days=2), now()]", {rome, now});
+  expect_calls("<|tool_call_start|>[now()]<|tool_call_end|>", {now});
+  expect_calls(
+      "<tool_call>\n<function=weather>\n<parameter=city>\nRome\n</parameter>\n<parameter=days>\n2\n</parameter>\n</"
+      "function>\n</tool_call>",
+      {rome});
+  expect_calls(
+      "<tool_call>weather\n<arg_key>city</arg_key>\n<arg_value>Rome</arg_value>\n<arg_key>days</"
+      "arg_key>\n<arg_value>2</arg_value>\n</tool_call>",
+      {rome});
+  expect_calls("<function=weather>{\"city\": \"Rome\", \"days\": 2}</function>", {rome});
+  expect_calls(
+      "<|tool_calls_section_begin|><|tool_call_begin|>functions.weather:0<|tool_call_argument_begin|>{\"city\": "
+      "\"Rome\", \"days\": 2}<|tool_call_end|><|tool_calls_section_end|>",
+      {rome});
+  expect_calls(
+      "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>weather\n```json\n{\"city\": \"Rome\", "
+      "\"days\": 2}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+      {rome});
+}
+
+TEST(ToolCalls, WhatIsNoCallIsContent) {
+  for (const std::string text :
+       {"Hello.", "<tool_call>{\"name\": \"unknown\", \"arguments\": {}}</tool_call>", "<tool_call>{broken",
+        "<tool_call>", "[TOOL_CALLS]", "{\"name\": 3}", "[weather(city=__import__('os'))]",
+        "[weather(city=", "{\"a\": 1}", "[", "<|python_tag|>print(1)", "<function=weather",
+        "<tool_call><function=weather><parameter=city>"})
+    expect_calls(text, {}, text);
+  // A long answer that opens over and over takes no long time.
+  std::string many;
+  for (int i = 0; i < 20000; ++i) many += "<tool_call>{";
+  EXPECT_TRUE(parse_tool_calls(many, kTools).calls.empty());
+}
+
+// A name with a type that the schema says: a text stays one.
+TEST(ToolCalls, TypesComeFromTheSchema) {
+  expect_calls(
+      "<tool_call><function=weather><parameter=city>12</parameter><parameter=days>12</parameter></function></"
+      "tool_call>",
+      {{"weather", R"({"city":"12","days":12})"}});
+}
+
+TEST(ToolCalls, HoldsBackWhatMayBecomeACall) {
+  EXPECT_EQ(serve::certain_content("Hello <tool", true), 6u);
+  EXPECT_EQ(serve::certain_content("Hello <tool_call>{", true), 6u);
+  EXPECT_EQ(serve::certain_content("Hello <b>", true), 9u);
+  EXPECT_EQ(serve::certain_content("  {", true), 0u);
+  EXPECT_EQ(serve::certain_content("{", false), 1u);
+  EXPECT_EQ(serve::certain_content("a[TOOL_", false), 1u);
+}
+
+TEST(ToolCalls, Required) {
+  const ParsedAnswer answer = serve::parse_required_calls(
+      R"([{"name": "now", "parameters": {}}, {"name": "weather", "parameters": {"city": "x"}}])");
+  ASSERT_EQ(answer.calls.size(), 2u);
+  EXPECT_EQ(answer.calls[1].arguments, R"({"city":"x"})");
+  EXPECT_EQ(serve::parse_required_calls("[{\"na").content, "[{\"na");  // cut off by a limit
+}
+
+}  // namespace
+}  // namespace transom
