@@ -11,6 +11,7 @@ import subprocess
 import tarfile
 import tempfile
 
+from image import make_root, pack_root
 from licences import write_licences
 from sbom import write_sbom
 from tree import Tree, copy
@@ -110,6 +111,9 @@ def main():
         arguments.out.mkdir(parents=True, exist_ok=True)
         file = arguments.out / f"transom-{version}-linux-x86_64.tar.gz"
         pack(root, file, source_time())
+        image = pathlib.Path(folder) / "image"
+        make_root(root, image)
+        pack_root(image, arguments.out / f"transom-{version}-image.tar", source_time())
         (arguments.out / "sbom.spdx.json").write_bytes((root / "share/doc/sbom.spdx.json").read_bytes())
         unpacked = sum(each.stat().st_size for each in root.rglob("*") if each.is_file())
     print(f"{file}: {file.stat().st_size / 1e6:.1f} MB, {unpacked / 1e6:.1f} MB unpacked")

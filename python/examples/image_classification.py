@@ -5,6 +5,7 @@ import gzip
 from dataclasses import dataclass, field
 
 import numpy as np
+import torch
 from transom import (AutoImageProcessor, AutoModelForImageClassification, HfArgumentParser, Trainer, TrainingArguments,
                      set_seed)
 
@@ -33,8 +34,8 @@ class Pictures:
 
 
 def collate(examples):
-    return {"pixel_values": np.stack([each["pixel_values"] for each in examples]),
-            "labels": np.array([each["labels"] for each in examples])}
+    return {"pixel_values": torch.as_tensor(np.stack([each["pixel_values"] for each in examples])),
+            "labels": torch.tensor([each["labels"] for each in examples])}
 
 
 def main():
