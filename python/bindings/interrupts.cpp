@@ -23,10 +23,11 @@ std::atomic<uint64_t> scope_number = 0, signalled = 0;
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
 void receive(int signal, siginfo_t* info, void* context) {
+  const uint64_t number = scope_number;
   // Python notes it first: whoever is stopped finds its exception.
   if ((before.sa_flags & SA_SIGINFO) != 0) before.sa_sigaction(signal, info, context);
   else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) before.sa_handler(signal);
-  signalled = scope_number.load();
+  signalled = number;
   ::sem_post(&wake_up);
 }
 
