@@ -69,6 +69,17 @@ if(TRANSOM_PYTHON)
   endif()
 endif()
 
+# What `transom --version` says is inside.
+set(versions "oneDNN ${dnnl_VERSION}, ICU ${ICU_VERSION}, fmt ${fmt_VERSION}, simdjson ${simdjson_VERSION}, PCRE2 ${PCRE2_VERSION}")
+string(APPEND versions ", nlohmann/json ${nlohmann_json_VERSION}, OpenSSL ${OPENSSL_VERSION}, zlib ${ZLIB_VERSION_STRING}")
+string(APPEND versions ", libjpeg-turbo ${JPEG_VERSION}, libpng ${PNG_VERSION_STRING}, giflib ${GIF_VERSION}")
+string(APPEND versions ", libwebp ${WEBP_libwebp_VERSION}, libsndfile ${SNDFILE_VERSION}, KISS FFT ${KISSFFT_VERSION}")
+if(TRANSOM_CODEGEN AND LLVM_FOUND)
+  string(APPEND versions ", LLVM ${LLVM_PACKAGE_VERSION}")
+endif()
+set(TRANSOM_VERSION_DEFINITIONS TRANSOM_VERSION="${PROJECT_VERSION}" TRANSOM_LIBRARIES="${versions}"
+                                TRANSOM_COMPILER="${CMAKE_CXX_COMPILER_ID}" TRANSOM_PROCESSOR="${CMAKE_SYSTEM_PROCESSOR}")
+
 # transom_part(TEXT found "what is missing without it"): a line of the summary.
 function(transom_part text found without)
   string(LENGTH "${text}" length)

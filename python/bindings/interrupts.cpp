@@ -5,6 +5,7 @@
 #include <semaphore.h>
 #include <signal.h>
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -17,11 +18,17 @@ struct sigaction before;  // Python's
 int depth = 0;            // under the GIL, on the main thread alone
 std::mutex lock;          // of the next
 std::stop_source current;
+// Of the outermost scope. A signal belongs to the scope that it came in: the thread below may wake up in a later one.
+std::atomic<uint64_t> scope_number = 0, signalled = 0;
+static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
 void receive(int signal, siginfo_t* info, void* context) {
-  ::sem_post(&wake_up);
+  const uint64_t number = scope_number;
+  // Python notes it first: whoever is stopped finds its exception.
   if ((before.sa_flags & SA_SIGINFO) != 0) before.sa_sigaction(signal, info, context);
   else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) before.sa_handler(signal);
+  signalled = number;
+  ::sem_post(&wake_up);
 }
 
 void start_watcher() {
@@ -34,7 +41,7 @@ void start_watcher() {
       for (;;) {
         if (::sem_wait(&wake_up) != 0) continue;
         const std::lock_guard guard(lock);
-        current.request_stop();
+        if (signalled == scope_number) current.request_stop();
       }
     }).detach();
     return true;
@@ -73,6 +80,7 @@ SignalScope::SignalScope() {
   {
     const std::lock_guard guard(lock);
     current = std::stop_source();
+    ++scope_number;
   }
   struct sigaction action {};
   action.sa_sigaction = receive;
@@ -83,7 +91,10 @@ SignalScope::SignalScope() {
 }
 
 SignalScope::~SignalScope() {
-  if (watches_ && --depth == 0) ::sigaction(SIGINT, &before, nullptr);
+  if (!watches_ || --depth > 0) return;
+  ::sigaction(SIGINT, &before, nullptr);
+  const std::lock_guard guard(lock);
+  ++scope_number;
 }
 
 std::stop_token SignalScope::token() const {

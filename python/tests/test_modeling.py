@@ -182,15 +182,17 @@ class GenerationTest(unittest.TestCase):
         self.assertEqual(text, self.tokenizer.decode(whole))
 
     def test_ctrl_c(self):
-        """Python's signal ends a computation that would take far longer."""
-        timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
-        timer.start()
-        begin = time.monotonic()
-        with self.assertRaises(KeyboardInterrupt):
-            while time.monotonic() - begin < 60:
-                self.generate(max_new_tokens=60, eos_token_id=99)
-        timer.join()
-        self.assertEqual(len(self.generate(max_new_tokens=3, eos_token_id=99)[0]), 6)
+        """Python's signal ends a computation that would take far longer, and none that comes after it."""
+        for delay in (0.05, 0.1, 0.15, 0.2):
+            timer = threading.Timer(delay, lambda: os.kill(os.getpid(), signal.SIGINT))
+            timer.start()
+            begin = time.monotonic()
+            with self.assertRaises(KeyboardInterrupt):
+                while time.monotonic() - begin < 60:
+                    self.generate(max_new_tokens=60, eos_token_id=99)
+            timer.join()
+            for _ in range(3):
+                self.assertEqual(len(self.generate(max_new_tokens=3, eos_token_id=99)[0]), 6)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The package as a whole: names, errors, what an import loads."""
 import importlib
+import os
+import re
 import subprocess
 import sys
 import unittest
@@ -20,6 +22,13 @@ class PackageTest(unittest.TestCase):
         script = "import sys, transom; print([n for n in ('transom._transom', 'torch', 'numpy') if n in sys.modules])"
         done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
         self.assertEqual(done.stdout.strip(), "[]")
+
+    def test_type_checkers_see_the_same_names(self):
+        with open(os.path.join(os.path.dirname(transom.__file__), "__init__.pyi"), encoding="utf-8") as file:
+            text = file.read()
+        names = set(re.findall(r"as (\w+)$|^class (\w+)", text, re.MULTILINE))
+        found = {a or b for a, b in names} - {"_Model", "_Tokenizer"}
+        self.assertEqual(found, set(MODULE_OF_NAME))
 
     def test_submodules_of_scripts(self):
         for name in ("utils", "trainer_utils", "habana", "peft"):

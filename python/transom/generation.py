@@ -229,6 +229,12 @@ def _number(value):
 
 
 _draws = None
+_initial_seed = 42
+
+
+def initial_seed():
+    """That of parameters which a checkpoint lacks: the one of the last set_seed()."""
+    return _initial_seed
 
 
 def _next_seed():
@@ -242,7 +248,7 @@ def _next_seed():
 
 
 def seed_generation(seed):
-    global _draws
+    global _draws, _initial_seed
     import random
 
-    _draws = random.Random(seed)
+    _draws, _initial_seed = random.Random(seed), int(seed)

@@ -6,7 +6,7 @@ import sys
 
 from .configuration import PretrainedConfig, _plain
 from .errors import UnsupportedError, UsageError
-from .generation import GenerationMixin
+from .generation import GenerationMixin, initial_seed
 from .hub import directory_of, hub_arguments
 from .native import library
 from .outputs import ModelOutput
@@ -97,6 +97,7 @@ class PreTrainedModel(GenerationMixin):
                 fields.pop(dropped, None)
         if cls._task:
             options["task"] = cls._task
+        options.setdefault("seed", initial_seed())
         report = library.LoadReport()
         native = library.Model.load(directory, json.dumps(options), json.dumps(_plain(fields)), report)
         self = cls._of(native, directory, str(name))
@@ -115,6 +116,7 @@ class PreTrainedModel(GenerationMixin):
         options, _ = load_keywords(keywords)
         if cls._task:
             options["task"] = cls._task
+        options.setdefault("seed", initial_seed())
         return cls._of(library.Model.from_config(config.to_json_string(), json.dumps(options)), "", "")
 
     _from_config = from_config

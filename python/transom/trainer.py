@@ -14,7 +14,7 @@ from .tensors import Tensor, _plain, as_numpy, is_torch, to_tensor
 from .tokenization import PreTrainedTokenizerBase
 from .trainer_callback import (DefaultFlowCallback, EarlyStoppingCallback, PrinterCallback, ProgressCallback,
                                TrainerControl, TrainerState)
-from .trainer_utils import EvalPrediction, PredictionOutput, TrainOutput
+from .trainer_utils import EvalPrediction, PredictionOutput, TrainOutput, set_seed
 from .training_args import TrainingArguments
 
 # Methods that scripts override to run code of torch, and what to do instead.
@@ -91,6 +91,8 @@ class Trainer:
                  tokenizer=None):
         self._refuse_code_of_torch(compute_loss_func, optimizers, optimizer_cls_and_kwargs)
         if model is None and model_init is not None:
+            if args is not None:
+                set_seed(args.seed)
             model = model_init()
         if not isinstance(model, PreTrainedModel):
             raise UsageError("Trainer: expected a model of transom (AutoModelFor....from_pretrained), found "

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "cli/command.h"
+#include "cli/version.h"
 #include "pipelines/pipeline.h"
 #include "transom/distributed.h"
 
@@ -91,7 +92,7 @@ int run(int count, char** given) {
   };
   if (words.empty()) fail(ErrorKind::kUsage, "a command is missing; see transom --help");
   if (words[0] == "--version" || words[0] == "-V") {
-    std::puts("transom " TRANSOM_VERSION);
+    std::fputs(version_text().c_str(), stdout);
     return 0;
   }
   if (words[0] == "--help" || words[0] == "-h") {

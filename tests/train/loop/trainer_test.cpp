@@ -10,6 +10,7 @@
 #include <numeric>
 #include <thread>
 
+#include "base/directories.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/threads.h"
@@ -253,6 +254,53 @@ class InterruptAfter : public TrainerCallback {
  private:
   int64_t step_, at_ = 0;
 };
+
+// Asks for work that the arguments do not ask for.
+class AsksAfter : public TrainerCallback {
+ public:
+  void on_epoch_begin(const TrainingArguments&, const TrainerState&) override { ++epochs; }
+  void on_epoch_end(const TrainingArguments&, const TrainerState&) override { --epochs; }
+  void on_step_end(const TrainingArguments&, const TrainerState& state) override { at_ = state.global_step; }
+  void on_evaluate(const TrainingArguments&, const TrainerState& state, const Metrics&) override {
+    evaluated.push_back(state.global_step);
+  }
+  bool should_evaluate() override { return std::exchange(at_, -at_) == 2; }
+  bool should_save() override { return at_ == -4; }
+
+  int64_t epochs = 0;
+  std::vector<int64_t> evaluated;
+
+ private:
+  int64_t at_ = 0;
+};
+
+TEST_F(TrainerRun, CallbacksAskForEvaluationsAndCheckpoints) {
+  TrainingArguments arguments = tiny_arguments(folder_);
+  arguments.save_strategy = "no";
+  arguments.eval_strategy = "no";
+  Trainer trainer(Model::from_config(kTinyBert), arguments);
+  trainer.set_train_data(tiny_data());
+  trainer.set_eval_data(tiny_data());
+  const auto asks = std::make_shared<AsksAfter>();
+  trainer.add_callback(asks);
+  trainer.train();
+  EXPECT_EQ(asks->evaluated, std::vector<int64_t>{2});
+  EXPECT_EQ(asks->epochs, 0);
+  EXPECT_TRUE(path_exists(folder_ / "checkpoint-4"));
+  EXPECT_FALSE(path_exists(folder_ / "checkpoint-2"));
+}
+
+TEST_F(TrainerRun, AModelIsSharedWithItsCaller) {
+  const std::shared_ptr<Model> model = Model::from_config(kTinyBert);
+  const auto before = weights_of(*model);
+  for (int run = 0; run < 2; ++run) {
+    TrainingArguments arguments = tiny_arguments(folder_ / std::to_string(run));
+    Trainer trainer(model, arguments);
+    trainer.set_train_data(tiny_data());
+    trainer.train();
+  }
+  EXPECT_NE(weights_of(*model), before);
+}
 
 // 23 rows in batches of 4, two an update: 3 updates an epoch; in the middle of an epoch and at its end.
 TEST_F(TrainerRun, AnInterruptedRunGoesOnWithTheSameBits) {

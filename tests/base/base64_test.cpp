@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/base64.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace transom {
+namespace {
+
+TEST(Base64, ReadsTheExamplesOfItsDefinition) {  // RFC 4648, section 10
+  EXPECT_EQ(from_base64("", "x"), "");
+  EXPECT_EQ(from_base64("Zg==", "x"), "f");
+  EXPECT_EQ(from_base64("Zm8=", "x"), "fo");
+  EXPECT_EQ(from_base64("Zm9vYmFy", "x"), "foobar");
+}
+
+TEST(Base64, KeepsBytesThatAreZero) { EXPECT_EQ(from_base64("AAAA", "x"), std::string(3, '\0')); }
+
+TEST(Base64, RefusesOtherTexts) {
+  for (const char* text : {"Z", "Zg=", "Z?==", "Zm9vYmF", "\xff\xff\xff\xff"})
+    EXPECT_THROW(from_base64(text, "an image"), Error) << text;
+}
+
+}  // namespace
+}  // namespace transom
