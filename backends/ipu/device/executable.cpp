@@ -8,6 +8,7 @@
 #include "common/node.h"
 #include "ipu/device/clocks.h"
 #include "ipu/lowering/lowering.h"
+#include "ipu/lowering/placement.h"
 
 namespace {
 
@@ -40,12 +41,15 @@ transom_executable::transom_executable(transom_device* device, const transom_gra
 void transom_executable::compile(const transom_graph& graph) {
   transom::ipu::Lowering lowering(device_->machine.getTarget());
   std::vector<poplar::program::Program> programs;
+  const transom::ipu::Placement placement = transom::ipu::place(graph, transom::ipu::ipu_config());
   for (size_t i = 0; i < graph.inputs_count; ++i) {
+    lowering.choose_ipu(placement.inputs[i]);
     inputs_.push_back(transom::backend::type_of(graph, graph.inputs[i]));
     lowering.add_input(graph.inputs[i], inputs_.back(), i);
   }
   for (const transom_node& c_node : transom::plugin::Nodes(graph)) {
     const transom::backend::Node node(graph, c_node);
+    lowering.choose_ipu(placement.nodes[nodes_]);
     try {
       lowering.lower(node, c_node);
     } catch (const std::out_of_range&) {
@@ -57,8 +61,8 @@ void transom_executable::compile(const transom_graph& graph) {
     outputs_.push_back(transom::backend::type_of(graph, graph.outputs[i]));
     lowering.add_output(graph.outputs[i], outputs_.back(), i);
   }
-  engine_ =
-      std::make_unique<poplar::Engine>(lowering.graph(), std::vector<poplar::program::Program>{lowering.program()});
+  engine_ = std::make_unique<poplar::Engine>(lowering.whole_graph(),
+                                             std::vector<poplar::program::Program>{lowering.program()});
   engine_->load(device_->machine);
   ++device_->programs;
   transom::ipu::count_memory(*device_, *engine_);

@@ -9,6 +9,7 @@
 #include "ipu/device/clocks.h"
 #include "ipu/device/device.h"
 #include "ipu/device/executable.h"
+#include "ipu/device/ipu_config.h"
 #include "ipu/lowering/lowering.h"
 
 namespace transom::ipu {
@@ -19,7 +20,8 @@ using backend::fail;
 // One device is one IPU, or, where the configuration says so, the IPUs of a replica.
 std::vector<poplar::Device> machines() {
   try {
-    return poplar::DeviceManager::createDeviceManager().getDevices(poplar::TargetType::IPU, 1);
+    return poplar::DeviceManager::createDeviceManager().getDevices(poplar::TargetType::IPU,
+                                                                   ipu_config().ipus_per_replica);
   } catch (const poplar::poplar_error& error) {
     fail(TRANSOM_UNAVAILABLE, "{}", error.what());
   }

@@ -80,7 +80,8 @@ Tensor product(Lowering& lowering, const Tensor& x, const Tensor& y, poplar::Typ
   }
   if (x.elementType() != poplar::FLOAT && x.elementType() != poplar::HALF)
     return lowering.cast(integer_product(lowering, x, y, place), type, place);
-  return poplin::matMulGrouped(lowering.graph(), x, y.transpose(), lowering.program(), type, place);
+  return poplin::matMulGrouped(lowering.graph(), x, y.transpose(), lowering.program(), type, place,
+                               lowering.product_options());
 }
 
 }  // namespace

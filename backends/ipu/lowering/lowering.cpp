@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ipu/lowering/lowering.h"
 
+#include <algorithm>
 #include <map>
 #include <poplin/codelets.hpp>
 #include <popops/Cast.hpp>
@@ -9,6 +10,7 @@
 #include <poputil/TileMapping.hpp>
 
 #include "common/error.h"
+#include "ipu/device/ipu_config.h"
 
 namespace transom::ipu {
 namespace {
@@ -89,6 +91,19 @@ std::vector<size_t> extents_of(const Shape& shape) { return {shape.begin(), shap
 Lowering::Lowering(const poplar::Target& target) : graph_(target) {
   popops::addCodelets(graph_);
   poplin::addCodelets(graph_);
+  const unsigned tiles = target.getTilesPerIPU();
+  for (unsigned ipu = 0; ipu < target.getNumIPUs(); ++ipu)
+    ipus_.push_back(graph_.createVirtualGraph(ipu * tiles, (ipu + 1) * tiles));
+}
+
+void Lowering::choose_ipu(uint32_t ipu) { ipu_ = std::min(ipu, static_cast<uint32_t>(ipus_.size() - 1)); }
+
+poplar::OptionFlags Lowering::product_options() const {
+  const IpuConfig& config = ipu_config();
+  const double proportion =
+      config.matmul_proportion[config.matmul_proportion.size() > ipu_ ? ipu_ : config.matmul_proportion.size() - 1];
+  return {{"partialsType", config.enable_half_partials ? "half" : "float"},
+          {"availableMemoryProportion", fmt::format("{}", proportion)}};
 }
 
 Tensor& Lowering::value(int32_t index) {
@@ -98,24 +113,24 @@ Tensor& Lowering::value(int32_t index) {
 }
 
 Tensor Lowering::variable(poplar::Type type, const std::vector<size_t>& shape, const std::string& name, size_t grain) {
-  const Tensor made = graph_.addVariable(type, shape, name);
+  const Tensor made = graph().addVariable(type, shape, name);
   if (made.numElements() == 0) return made;
-  if (grain <= 1) poputil::mapTensorLinearly(graph_, made);
-  else poputil::mapTensorLinearly(graph_, made, 1, static_cast<unsigned>(grain));
+  if (grain <= 1) poputil::mapTensorLinearly(graph(), made);
+  else poputil::mapTensorLinearly(graph(), made, 1, static_cast<unsigned>(grain));
   return made;
 }
 
 Tensor Lowering::constant(poplar::Type type, double value) {
-  const Tensor made = graph_.addConstant(type, {}, value, "constant");
-  graph_.setTileMapping(made, 0);
+  const Tensor made = graph().addConstant(type, {}, value, "constant");
+  graph().setTileMapping(made, 0);
   return made;
 }
 
 void Lowering::fill(const Tensor& tensor, double real, int64_t integer, const std::string& name) {
   if (tensor.numElements() == 0) return;
   const poplar::Type type = tensor.elementType();
-  if (type == poplar::FLOAT || type == poplar::HALF) popops::fill(graph_, tensor, program_, real, name);
-  else popops::fill(graph_, tensor, program_, static_cast<long long>(integer), name);
+  if (type == poplar::FLOAT || type == poplar::HALF) popops::fill(graph(), tensor, program_, real, name);
+  else popops::fill(graph(), tensor, program_, static_cast<long long>(integer), name);
 }
 
 void Lowering::copy(const Tensor& from, const Tensor& to, const std::string& name) {
@@ -131,7 +146,7 @@ Tensor Lowering::dense(const Tensor& tensor, const std::string& name, size_t gra
 Tensor Lowering::cast(const Tensor& tensor, poplar::Type type, const std::string& name) {
   if (tensor.elementType() == type) return tensor;
   if (tensor.numElements() == 0) return variable(type, tensor.shape(), name);
-  return popops::cast(graph_, tensor, type, program_, name);
+  return popops::cast(graph(), tensor, type, program_, name);
 }
 
 Tensor Lowering::reshaped(const Tensor& tensor, const std::vector<size_t>& shape, const std::string& name) {
@@ -151,7 +166,7 @@ void Lowering::add_input(int32_t index, const Type& type, size_t i) {
   const Tensor made = variable(element, extents_of(type.shape), name);
   value(index) = made;
   if (made.numElements() == 0) return;
-  program_.add(poplar::program::Copy(graph_.addHostToDeviceFIFO(name, element, made.numElements()), made));
+  program_.add(poplar::program::Copy(graph().addHostToDeviceFIFO(name, element, made.numElements()), made));
 }
 
 void Lowering::add_output(int32_t index, const Type& type, size_t i) {
@@ -160,7 +175,7 @@ void Lowering::add_output(int32_t index, const Type& type, size_t i) {
   if (made.numElements() == 0) return;
   const std::string name = fmt::format("output{}", i);
   program_.add(
-      poplar::program::Copy(made, graph_.addDeviceToHostFIFO(name, device_type(type.dtype), made.numElements())));
+      poplar::program::Copy(made, graph().addDeviceToHostFIFO(name, device_type(type.dtype), made.numElements())));
 }
 
 void Lowering::lower(const Node& node, const transom_node& c_node) {

@@ -34,13 +34,18 @@ class Lowering {
  public:
   explicit Lowering(const poplar::Target& target);
 
+  // What is added from now on lies on this IPU.
+  void choose_ipu(uint32_t ipu);
+
   // The value comes over the stream "input<i>"; it has one where it has elements.
   void add_input(int32_t value, const Type& type, size_t i);
   void lower(const Node& node, const transom_node& c_node);
   // The value leaves over the stream "output<i>".
   void add_output(int32_t value, const Type& type, size_t i);
 
-  poplar::Graph& graph() { return graph_; }
+  poplar::Graph& graph() { return ipus_[ipu_]; }
+  poplar::Graph& whole_graph() { return graph_; }
+  poplar::OptionFlags product_options() const;  // of poplin
   poplar::program::Sequence& program() { return program_; }
 
   // ---- for the functions that lower a kind of nodes
@@ -61,6 +66,8 @@ class Lowering {
   Tensor& value(int32_t index);
 
   poplar::Graph graph_;
+  std::vector<poplar::Graph> ipus_;  // virtual graphs of one IPU each
+  uint32_t ipu_ = 0;
   poplar::program::Sequence program_;
   std::vector<Tensor> values_;
 };

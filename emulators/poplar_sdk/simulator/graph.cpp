@@ -82,11 +82,10 @@ namespace poplar {
 
 using namespace ipu_emulator;
 
-Graph::Graph(const Target& target) : state_(std::make_shared<GraphState>()), tiles_(target.getNumTiles()) {
+Graph::Graph(const Target& target)
+    : state_(std::make_shared<GraphState>()), target_(target), tiles_(target.getNumTiles()) {
   state_->target = target;
 }
-
-const Target& Graph::getTarget() const { return state_->target; }
 
 Graph Graph::createVirtualGraph(unsigned begin, unsigned end) const {
   if (begin >= end || end > tiles_)
@@ -96,6 +95,7 @@ Graph Graph::createVirtualGraph(unsigned begin, unsigned end) const {
   part.state_ = state_;
   part.first_tile_ = first_tile_ + begin;
   part.tiles_ = end - begin;
+  part.target_ = Target::createVirtualTarget(target_, end - begin);
   return part;
 }
 

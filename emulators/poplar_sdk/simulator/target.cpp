@@ -44,6 +44,13 @@ Target Target::createIPUTarget(unsigned numIPUs, unsigned tilesPerIPU, const std
   return target;
 }
 
+Target Target::createVirtualTarget(const Target& whole, unsigned tiles) {
+  Target target = whole;
+  target.ipus_ = 1;
+  target.tiles_per_ipu_ = tiles;
+  return target;
+}
+
 unsigned Target::getTypeSize(const Type& type) const { return static_cast<unsigned>(ipu_emulator::size_of(type)); }
 unsigned Target::getVectorWidth(const Type& type) const {
   const unsigned size = getTypeSize(type);

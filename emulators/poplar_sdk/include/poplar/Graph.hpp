@@ -47,7 +47,8 @@ class Graph {
   using TileToTensorMapping = std::vector<std::vector<Interval>>;  // by tile, intervals of the flattened tensor
 
   explicit Graph(const Target& target);
-  const Target& getTarget() const;
+  // Of a virtual graph: one with its tiles.
+  const Target& getTarget() const { return target_; }
 
   // A graph of the tiles [begin, end) of this one: its tile 0 is `begin`. Variables are those of this one.
   Graph createVirtualGraph(unsigned begin, unsigned end) const;
@@ -96,6 +97,7 @@ class Graph {
   void set_initial_value(const FieldRef&, double real, int64_t integer);
 
   std::shared_ptr<ipu_emulator::GraphState> state_;
+  Target target_;
   unsigned first_tile_ = 0, tiles_ = 0;
 };
 

@@ -18,6 +18,9 @@ class Target {
   static Target createIPUTarget(unsigned numIPUs, const std::string& name);
   static Target createIPUTarget(unsigned numIPUs, unsigned tilesPerIPU, const std::string& name);
 
+  // The machine with so many of its tiles, as one IPU.
+  static Target createVirtualTarget(const Target& whole, unsigned tiles);
+
   TargetType getTargetType() const { return TargetType::IPU_MODEL; }
   const std::string& getTargetArchString() const { return name_; }
   unsigned getNumIPUs() const { return ipus_; }
