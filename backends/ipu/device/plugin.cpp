@@ -17,6 +17,8 @@ namespace {
 
 using backend::fail;
 
+transom_host the_host{};
+
 // One device is one IPU, or, where the configuration says so, the IPUs of a replica.
 std::vector<poplar::Device> machines() {
   try {
@@ -54,7 +56,12 @@ struct Table {
     plugin::hand_over(mine, properties);
   }
 
-  static void device_open(uint32_t index, transom_device** device) { *device = new transom_device(machine(index)); }
+  static void device_open(uint32_t index, transom_device** device) {
+    *device = new transom_device(machine(index));
+    for (const std::string& field : ipu_config().not_carried_out)
+      if (the_host.log)
+        the_host.log(TRANSOM_LOG_WARNING, fmt::format("ipu: {} of the IPUConfig is not carried out", field).c_str());
+  }
   static void device_close(transom_device* device) { delete device; }
 
   // ---- memory
@@ -167,7 +174,8 @@ struct Table {
 }  // namespace transom::ipu
 
 transom_status transom_plugin_open(const transom_host* host, transom_plugin* plugin, transom_error* error) {
-  return transom::plugin::open(host, plugin, error, [](transom_plugin& mine) {
+  return transom::plugin::open(host, plugin, error, [&](transom_plugin& mine) {
+    transom::ipu::the_host = transom::plugin::take_over(*host);
     mine.name = "ipu";
     mine.version = "1.0";
     mine.priority = transom::ipu::is_emulated() ? 0 : 100;  // an emulator is never chosen by itself
