@@ -22,16 +22,16 @@ Json known(double value) { return value > 0 ? rounded(value) : Json(); }
 
 Json layout_json(const Layout& layout) {
   const char* const kRecompute[] = {"none", "attention", "full"};
-  return {{"dp", layout.data},
-          {"tp", layout.tensor},
-          {"pp", layout.pipeline},
-          {"cp", layout.context},
-          {"ep", layout.expert},
-          {"zero", layout.zero},
+  return {{"dp", rounded(layout.data)},
+          {"tp", rounded(layout.tensor)},
+          {"pp", rounded(layout.pipeline)},
+          {"cp", rounded(layout.context)},
+          {"ep", rounded(layout.expert)},
+          {"zero", rounded(layout.zero)},
           {"recompute", kRecompute[static_cast<int>(layout.recompute)]},
-          {"micro_batch", layout.micro_batch},
-          {"accumulation", layout.accumulation},
-          {"lora_rank", layout.lora_rank}};
+          {"micro_batch", rounded(layout.micro_batch)},
+          {"accumulation", rounded(layout.accumulation)},
+          {"lora_rank", rounded(layout.lora_rank)}};
 }
 
 }  // namespace
@@ -40,7 +40,7 @@ std::string plan_json(const Plan& plan) {
   Json json;
   if (!plan.job.id.empty()) json["id"] = plan.job.id;
   json["model"] = plan.model, json["task"] = name_of(plan.job.task);
-  json["hardware"] = plan.device, json["devices"] = plan.job.devices;
+  json["hardware"] = plan.device, json["devices"] = rounded(plan.job.devices);
   json["samples_per_second"] = rounded(plan.samples_per_second);
   json["tokens_per_second"] = rounded(plan.tokens_per_second);
   json["step_seconds"] = rounded(plan.step_seconds);
