@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -8,21 +9,29 @@
 namespace transom {
 namespace {
 
-Json rounded(double value) { return std::isfinite(value) ? Json(std::stod(fmt::format("{:.6g}", value))) : Json(); }
+// Six digits; a whole number is written as one.
+Json rounded(double value) {
+  if (!std::isfinite(value)) return {};
+  const double short_value = std::stod(fmt::format("{:.6g}", value));
+  if (short_value == std::floor(short_value) && std::abs(short_value) < 0x1p53)
+    return static_cast<int64_t>(short_value);
+  return short_value;
+}
+Json bytes(double value) { return static_cast<int64_t>(std::clamp(std::round(value), 0.0, 0x1p62)); }
 Json known(double value) { return value > 0 ? rounded(value) : Json(); }
 
 Json layout_json(const Layout& layout) {
   const char* const kRecompute[] = {"none", "attention", "full"};
-  return {{"dp", layout.data},
-          {"tp", layout.tensor},
-          {"pp", layout.pipeline},
-          {"cp", layout.context},
-          {"ep", layout.expert},
-          {"zero", layout.zero},
+  return {{"dp", rounded(layout.data)},
+          {"tp", rounded(layout.tensor)},
+          {"pp", rounded(layout.pipeline)},
+          {"cp", rounded(layout.context)},
+          {"ep", rounded(layout.expert)},
+          {"zero", rounded(layout.zero)},
           {"recompute", kRecompute[static_cast<int>(layout.recompute)]},
-          {"micro_batch", layout.micro_batch},
-          {"accumulation", layout.accumulation},
-          {"lora_rank", layout.lora_rank}};
+          {"micro_batch", rounded(layout.micro_batch)},
+          {"accumulation", rounded(layout.accumulation)},
+          {"lora_rank", rounded(layout.lora_rank)}};
 }
 
 }  // namespace
@@ -31,16 +40,15 @@ std::string plan_json(const Plan& plan) {
   Json json;
   if (!plan.job.id.empty()) json["id"] = plan.job.id;
   json["model"] = plan.model, json["task"] = name_of(plan.job.task);
-  json["hardware"] = plan.device, json["devices"] = plan.job.devices;
+  json["hardware"] = plan.device, json["devices"] = rounded(plan.job.devices);
   json["samples_per_second"] = rounded(plan.samples_per_second);
   json["tokens_per_second"] = rounded(plan.tokens_per_second);
   json["step_seconds"] = rounded(plan.step_seconds);
   json["batch"] = rounded(plan.batch);
-  json["memory_bytes_per_device"] = std::round(plan.memory.total());
-  json["memory"] = {
-      {"weights", std::round(plan.memory.weights)},       {"gradients", std::round(plan.memory.gradients)},
-      {"optimizer", std::round(plan.memory.optimizer)},   {"activations", std::round(plan.memory.activations)},
-      {"key_value_cache", std::round(plan.memory.cache)}, {"reserve", std::round(plan.memory.reserve)}};
+  json["memory_bytes_per_device"] = bytes(plan.memory.total());
+  json["memory"] = {{"weights", bytes(plan.memory.weights)},       {"gradients", bytes(plan.memory.gradients)},
+                    {"optimizer", bytes(plan.memory.optimizer)},   {"activations", bytes(plan.memory.activations)},
+                    {"key_value_cache", bytes(plan.memory.cache)}, {"reserve", bytes(plan.memory.reserve)}};
   json["fits"] = plan.fits;
   json["usd_per_hour"] = known(plan.usd_per_hour);
   json["usd_per_million_tokens"] = known(plan.usd_per_million_tokens);

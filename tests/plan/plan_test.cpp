@@ -159,6 +159,8 @@ TEST(Plan, EveryDeviceFilePlansEveryTask) {
       EXPECT_GT(made.step_seconds, 0) << device.name;
       EXPECT_GT(made.memory.total(), 0) << device.name;
       const Json json = Json::parse(plan_json(made));
+      for (const char* field : {"memory_bytes_per_device", "devices"})
+        EXPECT_TRUE(json[field].is_number_integer()) << field << ": " << json[field];
       for (const char* field : {"samples_per_second", "tokens_per_second", "step_seconds", "memory_bytes_per_device",
                                 "fits", "usd_per_hour", "usd_per_million_tokens", "watts", "joules_per_token", "layout",
                                 "time", "first_token_seconds", "request_seconds", "past_error"})

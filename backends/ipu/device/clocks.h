@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// What programs cost in cycles and bytes of tiles. Where the machine is emulated the simulator knows; with an SDK the
+// profiler of the vendor does, and these functions say nothing.
+#pragma once
+
+#include <poplar/Engine.hpp>
+#include <string>
+
+#include "ipu/device/device.h"
+
+namespace transom::ipu {
+
+bool is_emulated();
+void count_memory(transom_device& device, const poplar::Engine& engine);
+void count_cycles(transom_device& device, poplar::Engine& engine);
+std::string describe(poplar::Engine& engine);
+// One JSON object, for transom_plugin.device_report.
+std::string report(const transom_device& device);
+
+}  // namespace transom::ipu

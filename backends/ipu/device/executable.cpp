@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ipu/device/executable.h"
+
+#include <chrono>
+#include <cstring>
+#include <optional>
+
+#include "common/node.h"
+#include "ipu/device/clocks.h"
+#include "ipu/lowering/lowering.h"
+#include "ipu/lowering/placement.h"
+
+namespace {
+
+using transom::backend::fail;
+
+uint64_t nanoseconds() {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+          .count());
+}
+
+// What Poplar throws, as failures of the interface.
+template <typename Body>
+void translated(Body&& body) {
+  try {
+    body();
+  } catch (const poplar::graph_memory_allocation_error& error) {
+    fail(TRANSOM_OUT_OF_MEMORY, "out of device memory: {}", error.what());
+  } catch (const poplar::poplar_error& error) {
+    fail(TRANSOM_INTERNAL, "poplar: {}", error.what());
+  }
+}
+
+}  // namespace
+
+transom_executable::transom_executable(transom_device* device, const transom_graph& graph) : device_(device) {
+  translated([&] { compile(graph); });
+}
+
+void transom_executable::compile(const transom_graph& graph) {
+  transom::ipu::Lowering lowering(device_->machine.getTarget());
+  std::vector<poplar::program::Program> programs;
+  const transom::ipu::Placement placement = transom::ipu::place(graph, transom::ipu::ipu_config());
+  for (size_t i = 0; i < graph.inputs_count; ++i) {
+    lowering.choose_ipu(placement.inputs[i]);
+    inputs_.push_back(transom::backend::type_of(graph, graph.inputs[i]));
+    lowering.add_input(graph.inputs[i], inputs_.back(), i);
+  }
+  for (const transom_node& c_node : transom::plugin::Nodes(graph)) {
+    const transom::backend::Node node(graph, c_node);
+    lowering.choose_ipu(placement.nodes[nodes_]);
+    try {
+      lowering.lower(node, c_node);
+    } catch (const std::out_of_range&) {
+      fail(TRANSOM_INVALID_ARGUMENT, "{}: expected other inputs or attributes", node.place());
+    }
+    ++nodes_;
+  }
+  for (size_t i = 0; i < graph.outputs_count; ++i) {
+    outputs_.push_back(transom::backend::type_of(graph, graph.outputs[i]));
+    lowering.add_output(graph.outputs[i], outputs_.back(), i);
+  }
+  engine_ = std::make_unique<poplar::Engine>(lowering.whole_graph(),
+                                             std::vector<poplar::program::Program>{lowering.program()});
+  engine_->load(device_->machine);
+  ++device_->programs;
+  transom::ipu::count_memory(*device_, *engine_);
+  description_ = transom::ipu::describe(*engine_);
+}
+
+void transom_executable::run(const transom_launch& launch) {
+  if (launch.inputs_count != inputs_.size() || launch.outputs_count != outputs_.size())
+    fail(TRANSOM_INVALID_ARGUMENT, "expected {} inputs and {} outputs, found {} and {}", inputs_.size(),
+         outputs_.size(), launch.inputs_count, launch.outputs_count);
+  const auto profile = device_->profile();
+  const uint64_t begin = nanoseconds();
+  {
+    const std::lock_guard lock(device_->running);
+    translated([&] {
+      const auto connect = [&](const char* prefix, size_t i, const transom_binding& binding,
+                               const transom::backend::Type& type) {
+        if (type.count() == 0) return;
+        std::byte* place = transom_buffer::at(binding, type.bytes());
+        engine_->connectStream(fmt::format("{}{}", prefix, i), place, place + type.bytes());
+      };
+      for (size_t i = 0; i < inputs_.size(); ++i) connect("input", i, launch.inputs[i], inputs_[i]);
+      for (size_t i = 0; i < outputs_.size(); ++i) connect("output", i, launch.outputs[i], outputs_[i]);
+      engine_->run(0);
+    });
+    transom::ipu::count_cycles(*device_, *engine_);
+    ++device_->runs;
+  }
+  if (profile.callback) {
+    const uint64_t end = nanoseconds();
+    for (size_t node = 0; node < nodes_; ++node)  // a program is one entry: its first node has all of the time
+      profile.callback(profile.user, node, node ? "in the program" : "poplar program", node ? end : begin, end);
+  }
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// A compiled graph: an engine with a stream for each input and each output.
+#pragma once
+
+#include <poplar/Engine.hpp>
+#include <string>
+#include <vector>
+
+#include "common/types.h"
+#include "ipu/device/device.h"
+
+struct transom_executable : Handle {
+ public:
+  // Throws Failure where the graph breaks the interface, needs what the device has not, or does not fit the tiles.
+  transom_executable(transom_device* device, const transom_graph& graph);
+  void run(const transom_launch& launch);
+  const char* describe() const { return description_.c_str(); }
+
+ private:
+  void compile(const transom_graph& graph);
+
+  transom_device* device_;
+  std::vector<transom::backend::Type> inputs_, outputs_;
+  std::unique_ptr<poplar::Engine> engine_;
+  size_t nodes_ = 0;
+  std::string description_;
+};

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// IPUConfig of Optimum Graphcore: ipu_config.json as its users have it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace transom::ipu {
+
+struct IpuConfig {
+  std::vector<int64_t> layers_per_ipu = {1};  // of encoders and decoders, by IPU; -1: what is left, evenly
+  uint32_t ipus_per_replica = 1;
+  uint32_t replication_factor = 1;
+  uint32_t gradient_accumulation_steps = 1;
+  std::vector<double> matmul_proportion = {0.6};  // by IPU; one for all
+  bool enable_half_partials = false;
+  std::vector<std::string> not_carried_out;  // fields that say something which this device does not do
+};
+
+// Reads a file of at most 1 MiB. Throws Failure(TRANSOM_UNAVAILABLE) with the file and the field for what is no such
+// configuration.
+IpuConfig read_ipu_config(const std::string& file);
+// The text of one; `where` is for errors.
+IpuConfig parse_ipu_config(const std::string& text, const std::string& where);
+// That of the file (or of ipu_config.json in the folder) that TRANSOM_IPU_CONFIG names, else one IPU.
+const IpuConfig& ipu_config();
+
+}  // namespace transom::ipu

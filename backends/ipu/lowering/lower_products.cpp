@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products, as grouped products of poplin.
+#include <algorithm>
+#include <numeric>
+#include <poplin/MatMul.hpp>
+#include <popops/ElementWise.hpp>
+#include <poputil/VertexTemplates.hpp>
+
+#include "common/error.h"
+#include "ipu/lowering/lines.h"
+#include "ipu/lowering/lowering.h"
+
+namespace transom::ipu {
+namespace {
+
+struct Operand {
+  Tensor tensor;  // [G, rows, K]
+  std::vector<size_t> batch, rows;
+};
+
+// Batch axes, then what is neither, then the contracted ones.
+Operand operand(Lowering& lowering, const Tensor& tensor, const Shape& batch, const Shape& contract,
+                const std::string& place) {
+  Operand made;
+  std::vector<unsigned> order;
+  size_t groups = 1, rows = 1, inner = 1;
+  for (const int64_t axis : batch) {
+    order.push_back(static_cast<unsigned>(axis));
+    made.batch.push_back(tensor.dim(order.back()));
+    groups *= made.batch.back();
+  }
+  for (unsigned axis = 0; axis < tensor.rank(); ++axis) {
+    const auto is = [&](const Shape& axes) { return std::find(axes.begin(), axes.end(), axis) != axes.end(); };
+    if (is(batch) || is(contract)) continue;
+    order.push_back(axis);
+    made.rows.push_back(tensor.dim(axis));
+    rows *= made.rows.back();
+  }
+  for (const int64_t axis : contract) {
+    order.push_back(static_cast<unsigned>(axis));
+    inner *= tensor.dim(order.back());
+  }
+  const Tensor moved = tensor.dimShuffle(order);
+  // A matrix and its transpose are views; other orders are moved once.
+  if (batch.size() <= 1 && made.rows.size() == 1 && contract.size() == 1)
+    made.tensor = batch.empty() ? moved.expand({0}) : moved;
+  else made.tensor = lowering.reshaped(moved, {groups, rows, inner}, place);
+  return made;
+}
+
+// Products of integers, by codelets: a line of the result is a row of x.
+Tensor integer_product(Lowering& lowering, const Tensor& x, const Tensor& y, const std::string& place) {
+  const size_t groups = x.dim(0), rows = x.dim(1), inner = x.dim(2), columns = y.dim(1);
+  const poplar::Type type = x.elementType();
+  if (type != poplar::INT && type != poplar::LONGLONG)
+    backend::fail(TRANSOM_UNSUPPORTED, "{}: no products of {}", place, type.toString());
+  const Lines lines = lines_of(lowering, groups * rows, inner, lowering.graph().getTarget());
+  const Tensor left = line_variable(lowering, lines, type, inner, place),
+               out = line_variable(lowering, lines, type, columns, place);
+  lowering.copy(lowering.reshaped(x, left.shape(), place), left, place);
+  const Tensor right = lowering.dense(y, place).flatten();
+  add_vertices(lowering, lines, poputil::templateVertex("IntegerProduct", type), place,
+               [&](const poplar::VertexRef& vertex, const Lines::Part& part) {
+                 lowering.graph().connect(vertex["left"], part_of(left, part));
+                 lowering.graph().connect(vertex["right"], right);
+                 lowering.graph().connect(vertex["out"], part_of(out, part));
+                 lowering.graph().setInitialValue(vertex["first"], part.begin);
+                 lowering.graph().setInitialValue(vertex["rows"], rows);
+                 lowering.graph().setInitialValue(vertex["inner"], inner);
+                 lowering.graph().setInitialValue(vertex["columns"], columns);
+               });
+  return out.reshape({groups, rows, columns});
+}
+
+Tensor product(Lowering& lowering, const Tensor& x, const Tensor& y, poplar::Type type, const std::string& place) {
+  if (x.dim(2) == 0) {
+    const Tensor made = lowering.variable(type, {x.dim(0), x.dim(1), y.dim(1)}, place);
+    lowering.fill(made, 0, 0, place);
+    return made;
+  }
+  if (x.elementType() != poplar::FLOAT && x.elementType() != poplar::HALF)
+    return lowering.cast(integer_product(lowering, x, y, place), type, place);
+  return poplin::matMulGrouped(lowering.graph(), x, y.transpose(), lowering.program(), type, place,
+                               lowering.product_options());
+}
+
+}  // namespace
+
+void lower_product(Lowering& lowering, Work& work) {
+  const Node& node = work.node;
+  const std::string place = node.place();
+  const poplar::Type type = device_type(node.output().dtype);
+  const std::vector<size_t> shape = extents_of(node.output().shape);
+  const Tensor &x = work.inputs.at(0), &y = work.inputs.at(1);
+  if (node.op() == "dot_general") {
+    const Operand left = operand(lowering, x, node.integers("x_batch"), node.integers("x_contract"), place),
+                  right = operand(lowering, y, node.integers("y_batch"), node.integers("y_contract"), place);
+    work.outputs[0] = product(lowering, left.tensor, right.tensor, type, place).reshape(shape);
+    return;
+  }
+  // linear: x [..., K], w [N, K], b [N]
+  const size_t inner = y.dim(1), rows = static_cast<size_t>(node.output().count()) / std::max<size_t>(1, y.dim(0));
+  const Tensor flat = lowering.reshaped(x, {1, rows, inner}, place);
+  const bool biased = work.inputs.size() > 2;
+  // The bias is added before the sum is rounded.
+  const poplar::Type sum = biased ? poplar::FLOAT : type;
+  Tensor out = product(lowering, flat, y.expand({0}), sum, place);
+  if (biased) {
+    namespace pe = popops::expr;
+    const Tensor bias = Lowering::broadcast(work.inputs[2].reshape({1, 1, y.dim(0)}), out.shape());
+    const pe::Any wide = pe::BinaryOp(pe::BinaryOpType::ADD, pe::_1, pe::Cast(pe::_2, poplar::FLOAT));
+    out = popops::map(lowering.graph(), pe::Cast(wide, type), {out, bias}, lowering.program(), place);
+  }
+  work.outputs[0] = out.reshape(shape);
+}
+
+}  // namespace transom::ipu

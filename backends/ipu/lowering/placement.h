@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which IPU of a replica computes which node: encoder and decoder layers by `layers_per_ipu`, what comes before them on
+// the first one of them, what comes behind on the last one.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "ipu/device/ipu_config.h"
+#include "transom/device_plugin.hpp"
+
+namespace transom::ipu {
+
+// The number of the layer in the path of a module ("bert.encoder.layer.3.output"), or -1.
+int64_t layer_of(std::string_view scope);
+
+struct Placement {
+  std::vector<uint32_t> nodes;   // the IPU of each
+  std::vector<uint32_t> inputs;  // of each input of the graph: that of the first node that reads it
+};
+
+Placement place(const transom_graph& graph, const IpuConfig& config);
+
+}  // namespace transom::ipu

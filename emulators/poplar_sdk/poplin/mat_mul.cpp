@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "poplin/MatMul.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "poplin/codelets.hpp"
+#include "poplin/mat_mul_plan.h"
+#include "poputil/TileMapping.hpp"
+#include "simulator/half.h"
+#include "simulator/model.h"
+
+namespace ipu_emulator {
+namespace {
+
+// c[m][n] = sum of a[m][k] b[k][n], sums in float in the order of k.
+[[gnu::always_inline]] inline void multiply_tiles(const float* a, const float* b, float* c, size_t rows, size_t inner,
+                                                  size_t columns) {
+  constexpr size_t kRows = 4, kColumns = 32;
+  for (size_t column = 0; column < columns; column += kColumns) {
+    const size_t width = std::min(kColumns, columns - column);
+    for (size_t row = 0; row < rows; row += kRows) {
+      const size_t height = std::min(kRows, rows - row);
+      float sum[kRows][kColumns] = {};
+      if (width == kColumns && height == kRows) {
+        for (size_t k = 0; k < inner; ++k) {
+          const float* line = b + k * columns + column;
+          for (size_t i = 0; i < kRows; ++i) {
+            const float factor = a[(row + i) * inner + k];
+            for (size_t j = 0; j < kColumns; ++j) sum[i][j] += factor * line[j];
+          }
+        }
+      } else {
+        for (size_t k = 0; k < inner; ++k)
+          for (size_t i = 0; i < height; ++i)
+            for (size_t j = 0; j < width; ++j) sum[i][j] += a[(row + i) * inner + k] * b[k * columns + column + j];
+      }
+      for (size_t i = 0; i < height; ++i) std::copy(sum[i], sum[i] + width, c + (row + i) * columns + column);
+    }
+  }
+}
+
+using Multiply = void (*)(const float*, const float*, float*, size_t, size_t, size_t);
+void multiply_plain(const float* a, const float* b, float* c, size_t rows, size_t inner, size_t columns) {
+  multiply_tiles(a, b, c, rows, inner, columns);
+}
+#if defined(__x86_64__)
+[[gnu::target("avx2,fma")]] void multiply_avx2(const float* a, const float* b, float* c, size_t rows, size_t inner,
+                                               size_t columns) {
+  multiply_tiles(a, b, c, rows, inner, columns);
+}
+#endif
+Multiply widest() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return multiply_avx2;
+#endif
+  return multiply_plain;
+}
+
+// A matrix operand as float.
+std::vector<float> load(Memory& memory, const poplar::Tensor& tensor) {
+  std::vector<float> values(tensor.numElements());
+  if (tensor.elementType() == poplar::FLOAT) {
+    read_tensor(memory, tensor, values.data());
+    return values;
+  }
+  const Access halves(memory, tensor, true, false);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = from_half(halves.as<uint16_t>()[i]);
+  return values;
+}
+
+}  // namespace
+
+void multiply(const float* a, const float* b, float* c, size_t rows, size_t inner, size_t columns) {
+  static const Multiply best = widest();
+  best(a, b, c, rows, inner, columns);
+}
+
+}  // namespace ipu_emulator
+
+namespace poplin {
+
+using namespace ipu_emulator;
+
+void addCodelets(poplar::Graph& graph) { graph.state()->libraries["poplin"] = true; }
+
+poplar::Tensor matMulGrouped(poplar::Graph& graph, const poplar::Tensor& A, const poplar::Tensor& B,
+                             poplar::program::Sequence& prog, const poplar::Type& outputType,
+                             const poplar::DebugContext& debugContext, const poplar::OptionFlags& options) {
+  if (!graph.state()->libraries.count("poplin")) throw poplar::graph_error("expected poplin::addCodelets first");
+  const poplar::Type type = A.elementType();
+  if (A.rank() != 3 || B.rank() != 3 || A.dim(0) != B.dim(0) || A.dim(2) != B.dim(1))
+    throw poplar::graph_error("matMulGrouped: expected [G, M, K] and [G, K, N], found " + A.shapeToString() + " and " +
+                              B.shapeToString());
+  if ((type != poplar::FLOAT && type != poplar::HALF) || B.elementType() != type ||
+      (outputType != type && outputType != poplar::FLOAT))
+    throw poplar::graph_error("matMulGrouped: expected operands of float or half, found " + type.toString() + " and " +
+                              B.elementType().toString());
+  const size_t groups = A.dim(0), rows = A.dim(1), inner = A.dim(2), columns = B.dim(2);
+  poplar::Tensor out = graph.addVariable(outputType, {groups, rows, columns}, debugContext);
+  poputil::mapTensorLinearly(graph, out);
+  if (out.numElements() == 0) return out;
+  const bool half_partials = options.at("partialsType", "float") == "half" && type == poplar::HALF;
+  const MatMulPlan plan =
+      plan_mat_mul(graph.getTarget(), graph.tiles(), {groups, rows, inner, columns}, size_of(type), half_partials,
+                   std::strtod(options.at("availableMemoryProportion", "0.6").c_str(), nullptr));
+  ::ipu_emulator::Operation operation;
+  operation.name = debugContext.getPathName() + "/matMul";
+  operation.codelet = "";
+  operation.writes = {out};
+  operation.flops = 2 * groups * rows * inner * columns;
+  operation.cycles = [](uint64_t) { return uint64_t{0}; };
+  operation.run = [=](Memory& memory) {
+    const std::vector<float> a = load(memory, A), b = load(memory, B);
+    std::vector<float> c(out.numElements());
+    for (size_t g = 0; g < groups; ++g)
+      multiply(a.data() + g * rows * inner, b.data() + g * inner * columns, c.data() + g * rows * columns, rows, inner,
+               columns);
+    const Access to(memory, out, false, true);
+    if (outputType == poplar::FLOAT) {
+      std::memcpy(to.data(), c.data(), c.size() * sizeof(float));
+      return;
+    }
+    for (size_t i = 0; i < c.size(); ++i) to.as<uint16_t>()[i] = to_half(c[i]);
+  };
+  add_operation(graph, prog, std::move(operation));
+  // The plan says what tiles do, wherever the operands lie.
+  Step& step = *prog.step()->children.back();
+  step.reads = {A, B};
+  step.work.clear();
+  step.codelet = "matMul " + type.toString();
+  for (unsigned tile = 0; tile < plan.tiles; ++tile)
+    step.work.push_back({graph.firstTile() + tile, plan.cycles, plan.received, plan.temporary, 6});
+  return out;
+}
+
+poplar::Tensor matMul(poplar::Graph& graph, const poplar::Tensor& A, const poplar::Tensor& B,
+                      poplar::program::Sequence& prog, const poplar::Type& outputType,
+                      const poplar::DebugContext& debugContext, const poplar::OptionFlags& options) {
+  return matMulGrouped(graph, A.expand({0}), B.expand({0}), prog, outputType, debugContext, options)[0];
+}
+
+poplar::Tensor createMatMulInputRHS(poplar::Graph& graph, const poplar::Type& dataType, const std::vector<std::size_t>&,
+                                    const std::vector<std::size_t>& bShape, const poplar::DebugContext& debugContext,
+                                    const poplar::OptionFlags&) {
+  poplar::Tensor made = graph.addVariable(dataType, bShape, debugContext);
+  poputil::mapTensorLinearly(graph, made);
+  return made;
+}
+
+}  // namespace poplin

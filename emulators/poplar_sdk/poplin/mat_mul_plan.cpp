@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "poplin/mat_mul_plan.h"
+
+#include <algorithm>
+
+namespace ipu_emulator {
+namespace {
+
+uint64_t divided_up(uint64_t x, uint64_t y) { return (x + y - 1) / y; }
+
+// The matrix unit: 16 inputs by 16 outputs of half in 4 cycles a row, 8 by 16 of float in 8. A worker takes a sixth of
+// the rows; weights are loaded at 16 bytes a cycle.
+uint64_t compute_cycles(uint64_t rows, uint64_t inner, uint64_t columns, size_t element_size) {
+  const uint64_t inputs = element_size == 2 ? 16 : 8, row_cycles = element_size == 2 ? 4 : 8;
+  const uint64_t blocks = divided_up(inner, inputs) * divided_up(columns, 16);
+  const uint64_t of_worker = divided_up(rows, 6);
+  // 37 to 41 cycles of a worker around its rows; all six take turns in one pipeline.
+  const uint64_t worker = 40 + of_worker * row_cycles;
+  const uint64_t weights = inputs * 16 * element_size / 16;
+  return blocks * (6 * worker + weights) + 200;
+}
+
+}  // namespace
+
+MatMulPlan plan_mat_mul(const poplar::Target& target, unsigned tiles, const MatMulShape& shape, size_t element_size,
+                        bool half_partials, double proportion) {
+  MatMulPlan best;
+  uint64_t best_cost = UINT64_MAX;
+  const uint64_t limit = static_cast<uint64_t>(target.getBytesPerTile() * std::clamp(proportion, 0.0, 1.0));
+  const uint64_t partial_size = half_partials ? 2 : 4;
+  const uint64_t by_groups = std::min<uint64_t>(shape.groups, tiles);
+  const uint64_t group_rounds = divided_up(shape.groups, by_groups);
+  const uint64_t left = tiles / by_groups;
+  for (uint64_t by_inner = 1; by_inner <= std::min<uint64_t>(left, divided_up(shape.inner, 16)); by_inner *= 2)
+    for (uint64_t by_columns = 1; by_columns <= std::min<uint64_t>(left / by_inner, divided_up(shape.columns, 16));
+         by_columns = by_columns * 3 / 2 + (by_columns == 1)) {
+      const uint64_t by_rows = std::min<uint64_t>(left / by_inner / by_columns, shape.rows);
+      if (by_rows == 0) break;
+      const uint64_t rows = divided_up(shape.rows, by_rows), inner = divided_up(shape.inner, by_inner),
+                     columns = divided_up(shape.columns, by_columns);
+      uint64_t compute = compute_cycles(rows, inner, columns, element_size);
+      // Operands come whole once; two tiles of a bus share what both need.
+      uint64_t received = (rows * inner + inner * columns) * element_size;
+      uint64_t temporary = received + rows * columns * partial_size;
+      unsigned serial = 1;
+      while (temporary / serial > limit && serial < 64) serial *= 2;
+      if (by_inner > 1) {  // each tile adds up a part of the partial sums
+        const uint64_t partials = rows * columns;
+        received += partials * partial_size;
+        compute += 60 + partials / 2;
+      }
+      compute += (serial - 1) * 400;
+      const uint64_t cost = group_rounds * (compute + received / target.getExchangeBytesPerCycle());
+      if (temporary / serial > limit || cost >= best_cost) continue;
+      best_cost = cost;
+      best = {static_cast<unsigned>(by_groups * by_rows * by_inner * by_columns), group_rounds * compute,
+              group_rounds * received, temporary / serial, serial};
+    }
+  if (best_cost == UINT64_MAX) {  // nothing fits the proportion: the split that needs least
+    best.tiles = tiles;
+    const uint64_t elements = shape.groups * (shape.rows * shape.inner + shape.inner * shape.columns);
+    best.received = divided_up(elements, tiles) * element_size * 4;
+    best.temporary = limit;
+    best.cycles = divided_up(shape.groups * shape.rows * shape.inner * shape.columns, uint64_t{tiles} * 16) + 4000;
+    best.serial = 64;
+  }
+  return best;
+}
+
+}  // namespace ipu_emulator

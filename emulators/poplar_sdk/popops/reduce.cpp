@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "popops/Reduce.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "poputil/TileMapping.hpp"
+#include "simulator/half.h"
+#include "simulator/model.h"
+
+namespace ipu_emulator {
+namespace {
+
+using popops::Operation;
+
+template <typename T>
+T neutral(Operation op) {
+  constexpr bool floating = std::is_floating_point_v<T>;
+  switch (op) {
+    case Operation::MUL:
+    case Operation::LOGICAL_AND:
+      return 1;
+    case Operation::MAX:
+      return floating ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
+    case Operation::MIN:
+      return floating ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
+    default:
+      return 0;
+  }
+}
+
+template <typename T>
+T join(Operation op, T x, T y) {
+  switch (op) {
+    case Operation::ADD:
+      if constexpr (std::is_integral_v<T>)
+        return static_cast<T>(static_cast<std::make_unsigned_t<T>>(x) + static_cast<std::make_unsigned_t<T>>(y));
+      return x + y;
+    case Operation::SQUARE_ADD:
+      return static_cast<T>(x + y * y);
+    case Operation::MUL:
+      return static_cast<T>(x * y);
+    case Operation::MAX:
+      return x > y || x != x ? x : y;  // NaN stays
+    case Operation::MIN:
+      return x < y || x != x ? x : y;
+    case Operation::LOGICAL_AND:
+      return static_cast<T>(x && y);
+    default:
+      return static_cast<T>(x || y);
+  }
+}
+
+// to[o] of from[o][i], in sixteen partial results.
+template <typename T>
+void reduce_rows(Operation op, const T* from, T* to, size_t outer, size_t inner) {
+  constexpr size_t kLanes = 16;
+  for (size_t o = 0; o < outer; ++o, from += inner) {
+    T lanes[kLanes];
+    std::fill_n(lanes, kLanes, neutral<T>(op));
+    size_t i = 0;
+    if (op == Operation::ADD) {
+      for (; i + kLanes <= inner; i += kLanes)
+        for (size_t l = 0; l < kLanes; ++l) lanes[l] += from[i + l];
+    } else {
+      for (; i + kLanes <= inner; i += kLanes)
+        for (size_t l = 0; l < kLanes; ++l) lanes[l] = join(op, lanes[l], from[i + l]);
+    }
+    for (size_t l = 0; i < inner; ++i, ++l) lanes[l] = join(op, lanes[l], from[i]);
+    const Operation last = op == Operation::SQUARE_ADD ? Operation::ADD : op;
+    for (size_t width = kLanes / 2; width; width /= 2)
+      for (size_t l = 0; l < width; ++l) lanes[l] = join(last, lanes[l], lanes[l + width]);
+    to[o] = lanes[0];
+  }
+}
+
+template <typename T>
+void run_reduce(Memory& memory, Operation op, const poplar::Tensor& in, const poplar::Tensor& out) {
+  // in: [outer, inner]
+  const size_t outer = in.dim(0), inner = in.dim(1);
+  const Access to(memory, out, false, true);
+  if (in.elementType() == poplar::HALF) {
+    const Access from(memory, in, true, false);
+    std::vector<float> wide(outer * inner), sums(outer);
+    for (size_t i = 0; i < wide.size(); ++i) wide[i] = from_half(from.as<uint16_t>()[i]);
+    reduce_rows(op, wide.data(), sums.data(), outer, inner);
+    for (size_t o = 0; o < outer; ++o) {
+      if (out.elementType() == poplar::HALF) to.as<uint16_t>()[o] = to_half(sums[o]);
+      else to.as<float>()[o] = sums[o];
+    }
+    return;
+  }
+  const Access from(memory, in, true, false);
+  reduce_rows(op, from.as<const T>(), to.as<T>(), outer, inner);
+}
+
+}  // namespace
+}  // namespace ipu_emulator
+
+namespace popops {
+
+using namespace ipu_emulator;
+
+poplar::Tensor reduce(poplar::Graph& graph, const poplar::Tensor& in, const poplar::Type& outType,
+                      const std::vector<std::size_t>& dims, ReduceParams params, poplar::program::Sequence& prog,
+                      const poplar::DebugContext& debugContext, const poplar::OptionFlags&) {
+  if (!graph.state()->libraries.count("popops")) throw poplar::graph_error("expected popops::addCodelets first");
+  const poplar::Type type = in.elementType();
+  if (type != poplar::FLOAT && type != poplar::HALF && type != poplar::INT && type != poplar::UNSIGNED_INT &&
+      type != poplar::BOOL)
+    throw poplar::graph_error("popops::reduce: expected float, half, int, unsigned int or bool, found " +
+                              type.toString());
+  if (outType != type && !(type == poplar::HALF && outType == poplar::FLOAT))
+    throw poplar::graph_error("popops::reduce: expected a result of " + type.toString());
+  std::vector<unsigned> order;
+  std::vector<size_t> kept;
+  size_t inner = 1;
+  for (unsigned i = 0; i < in.rank(); ++i)
+    if (std::find(dims.begin(), dims.end(), i) == dims.end()) order.push_back(i), kept.push_back(in.dim(i));
+  for (const size_t dim : dims)
+    order.push_back(static_cast<unsigned>(dim)), inner *= in.dim(static_cast<unsigned>(dim));
+  size_t outer = 1;
+  for (const size_t extent : kept) outer *= extent;
+  poplar::Tensor out = graph.addVariable(outType, kept, debugContext);
+  poputil::mapTensorLinearly(graph, out);
+  if (outer == 0) return out;
+  const poplar::Tensor rows = in.dimShuffle(order).reshape({outer, inner});
+  ::ipu_emulator::Operation operation;
+  operation.name = debugContext.getPathName() + "/reduce";
+  operation.codelet = "reduce " + type.toString();
+  operation.reads = {rows};
+  operation.writes = {out};
+  operation.flops = outer * inner;
+  const uint64_t width = graph.getTarget().getVectorWidth(type), tiles = graph.tiles();
+  // In two steps where there are fewer results than tiles: each tile its part, then those of the tiles.
+  operation.cycles = [=](uint64_t count) {
+    const uint64_t spread = std::max<uint64_t>(1, std::min<uint64_t>(tiles / std::max<uint64_t>(1, outer), inner / 32));
+    return 100 + count * inner / std::max<uint64_t>(1, width * spread) + count * spread;
+  };
+  operation.run = [=](Memory& memory) {
+    if (type == poplar::INT) return run_reduce<int32_t>(memory, params.op, rows, out);
+    if (type == poplar::UNSIGNED_INT) return run_reduce<uint32_t>(memory, params.op, rows, out);
+    if (type == poplar::BOOL) return run_reduce<uint8_t>(memory, params.op, rows, out);
+    run_reduce<float>(memory, params.op, rows, out);
+  };
+  add_operation(graph, prog, std::move(operation));
+  return out;
+}
+
+}  // namespace popops
