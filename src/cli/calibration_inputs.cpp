@@ -47,7 +47,8 @@ std::vector<NamedTensors> of_texts(const fs::path& file, const fs::path& model) 
   std::istringstream lines(read_file(file, kMostText));
   for (std::string line; std::getline(lines, line);) {
     if (line.find_first_not_of(" \t\r") == line.npos) continue;
-    const Encoding encoding = tokenizer.encode(line, std::nullopt, EncodeOptions{.truncation = Truncation::kLongestFirst});
+    const Encoding encoding =
+        tokenizer.encode(line, std::nullopt, EncodeOptions{.truncation = Truncation::kLongestFirst});
     const auto row = [](const std::vector<int64_t>& values) {
       return Tensor::from(values, {1, static_cast<int64_t>(values.size())});
     };
