@@ -78,7 +78,8 @@ struct StepReport {
 // For one thread at a time; Trainers with models of their own may run beside each other on several threads.
 class Trainer {
  public:
-  // Who shares the model may use it between the calls, and give it to another Trainer.
+  // Who shares the model may use it between the calls, and give it to another Trainer. Of a sharded run (zero_stage,
+  // fsdp, tp_size ...) the parameters are with the Trainer alone: save_model() writes them.
   Trainer(std::shared_ptr<Model> model, TrainingArguments arguments);
   ~Trainer();
 

@@ -61,6 +61,7 @@ std::vector<Tensor> processed(const ImageProcessor& processor, const std::vector
 
 // Images of one size, f32 [B, 3, H, W]; otherwise an exception names both sizes.
 Tensor batch_of(const ImageProcessor& processor, const std::vector<Image>& images) {
+  if (images.empty()) throw Error(ErrorKind::kInput, "images: expected at least one, found none");
   return compute([&] {
     std::vector<ImageProcessor::Pixels> pixels(images.size());
     parallel_for(images.size(), [&](size_t i) { pixels[i] = processor(images[i]); });

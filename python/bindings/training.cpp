@@ -166,7 +166,10 @@ Metrics metrics_of(const nb::object& object) {
 class PythonCallbacks : public TrainerCallback {
  public:
   explicit PythonCallbacks(const nb::object& receiver) : receiver_(shared(receiver)) {}
-  void on_train_begin(const TrainingArguments&, const TrainerState& state) override { whole("on_train_begin", state); }
+  void on_train_begin(const TrainingArguments&, const TrainerState& state) override {
+    wanted_ = 0;  // what was asked for in a run before is over
+    whole("on_train_begin", state);
+  }
   void on_epoch_begin(const TrainingArguments&, const TrainerState& state) override { step("on_epoch_begin", state); }
   void on_step_begin(const TrainingArguments&, const TrainerState& state) override { step("on_step_begin", state); }
   void on_step_end(const TrainingArguments&, const TrainerState& state) override { step("on_step_end", state); }

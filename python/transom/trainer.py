@@ -155,7 +155,10 @@ class Trainer:
             extra["logs" if event == "on_log" else "metrics"] = {name: value for name, value in metrics if name != "step"}
         self._tell(event, **extra)
         control = self.control
-        bits = (1 * (control.should_training_stop or control.should_epoch_stop) + 2 * control.should_log
+        if control.should_epoch_stop:
+            raise UnsupportedError("should_epoch_stop: an epoch is not cut short here; max_steps or should_training_stop "
+                                   "end the run")
+        bits = (1 * control.should_training_stop + 2 * control.should_log
                 + 4 * control.should_evaluate + 8 * control.should_save)
         control.should_log = control.should_evaluate = control.should_save = False
         return bits

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "ir/node.h"
 #include "ir/tensor_map.h"
+#include "ops/batch_invariance.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -68,8 +69,8 @@ std::shared_ptr<CompiledForward::Pass> CompiledForward::find(const Model& model,
 NamedTensors CompiledForward::operator()(const Model& model, const NamedTensors& inputs,
                                          const ForwardContext& context) {
   const ContextParts parts = parts_of(context);
-  std::string key =
-      fmt::format("{} {} {}", static_cast<int>(Autocast::current()), QuantizedLinear::active() ? "q" : "", parts.key);
+  std::string key = fmt::format("{} {}{} {}", static_cast<int>(Autocast::current()),
+                                QuantizedLinear::active() ? "q" : "", BatchInvariance::active() ? "i" : "", parts.key);
   std::vector<std::string> names;
   std::vector<Tensor> arguments;
   for (const auto& [name, tensor] : inputs.items()) {

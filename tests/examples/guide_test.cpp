@@ -79,6 +79,7 @@ std::set<std::string> known_flags() {
                               "export",
                               "quantize",
                               "plan",
+                              "serve",
                               "merge",
                               "models",
                               "devices",

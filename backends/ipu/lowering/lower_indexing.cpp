@@ -32,7 +32,12 @@ void lower_gather(Lowering& lowering, Work& work) {
   const Tensor &x = work.inputs.at(0), &indices = work.inputs.at(1);
   const auto axis = static_cast<unsigned>(node.integer("axis"));
   const std::string place = node.place();
-  const size_t rows = x.dim(axis), row = x.numElements() / rows, count = indices.numElements();
+  const size_t rows = x.dim(axis);
+  if (rows == 0) {  // there is nothing to take
+    work.outputs[0] = lowering.variable(x.elementType(), extents_of(node.output().shape), place);
+    return lowering.fill(work.outputs[0], 0, 0, place);
+  }
+  const size_t row = x.numElements() / rows, count = indices.numElements();
   // Rows first: [n, rest of x].
   const Tensor moved = x.dimRoll(axis, 0);
   const Tensor table = lowering.reshaped(moved, {rows, row}, place);

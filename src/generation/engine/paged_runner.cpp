@@ -103,9 +103,9 @@ class PagedRunner : public Runner {
   void share_prefix(Sequence& sequence, PagedText& text, std::span<const std::unique_ptr<Sequence>> sequences,
                     EngineStatistics& statistics) {
     const auto most = static_cast<size_t>((sequence.length() - 1) / block_size_);
+    text.prefix = sequence.request().adapter;  // keys of other weights have names of their own
     if (sequence.request().request.prompt_logprobs) return;
     if (caching_) {
-      text.prefix = sequence.request().adapter;
       while (text.blocks.size() < most) {
         const int64_t block = pool_.find(text.prefix, tokens_of_block(sequence, text.blocks.size()));
         if (block < 0) break;
@@ -252,9 +252,10 @@ class PagedRunner : public Runner {
     for (const auto& [adapter, some] : by_adapter) {
       try {
         compute(some, adapters_.find(adapter), statistics);
-      } catch (const Error& error) {
+      } catch (const std::exception& error) {  // also std::bad_alloc: the pools were moved into the pass
         lose_all(sequences);
-        if (error.kind() == ErrorKind::kInterrupted) throw;
+        if (const auto* known = dynamic_cast<const Error*>(&error); known && known->kind() == ErrorKind::kInterrupted)
+          throw;
         for (const Part* part : some)
           if (!part->sequence->finished()) part->sequence->finish(FinishReason::kError, error.what());
         return;  // the passes of other adapters need the keys that are lost
@@ -328,7 +329,7 @@ class PagedRunner : public Runner {
         sequence.choose(scores);
         ++statistics.generated_tokens;
       }
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       sequence.finish(FinishReason::kError, error.what());
     }
     if (!part.draft.empty()) {

@@ -18,8 +18,9 @@ class RowByRow : public Runner {
     for (const std::unique_ptr<Sequence>& sequence : sequences) {
       try {
         advance(*sequence, statistics);
-      } catch (const Error& error) {
-        if (error.kind() == ErrorKind::kInterrupted) throw;
+      } catch (const std::exception& error) {
+        if (const auto* known = dynamic_cast<const Error*>(&error); known && known->kind() == ErrorKind::kInterrupted)
+          throw;
         sequence->finish(FinishReason::kError, error.what());
       }
     }

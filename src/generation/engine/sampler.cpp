@@ -49,6 +49,7 @@ SamplingRules::SamplingRules(const EngineRequest& request, int64_t length, int64
   }
   GenerationConfig unwarped = request.config;
   unwarped.do_sample = false, unwarped.renormalize_logits = false;
+  if (constraint_) unwarped.min_length = 0, unwarped.min_new_tokens.reset();  // a grammar says where a text may end
   LogitsContext context{.prompt_length = static_cast<int64_t>(prompt_), .max_length = length, .vocabulary = vocabulary};
   if (const Tensor ids = request.encoder_inputs.find("input_ids"); ids.defined())
     context.encoder_input_ids = {ids.to_vector<int64_t>()};

@@ -18,7 +18,8 @@ std::vector<Json> parts_of(const Json& whole) {
   if (!whole.is_object()) return parts;
   for (const char* list : {"pretokenizers", "normalizers", "decoders"})
     if (whole.contains(list))
-      for (const Json& part : whole[list]) parts.push_back(part);
+      for (const Json& part : whole[list])
+        if (part.is_object()) parts.push_back(part);
   if (parts.empty()) parts.push_back(whole);
   return parts;
 }
@@ -32,7 +33,8 @@ bool has_part(const Json& whole, std::string_view type) {
 std::string pre_tokenizer_name(const Json& tokenizer) {
   std::string pattern;
   for (const Json& part : parts_of(tokenizer.value("pre_tokenizer", Json())))
-    if (part.value("type", "") == "Split") pattern += part["pattern"].value("Regex", "");
+    if (part.value("type", "") == "Split" && part.contains("pattern") && part["pattern"].is_object())
+      pattern += part["pattern"].value("Regex", "");
   const auto holds = [&](std::string_view piece) { return pattern.find(piece) != pattern.npos; };
   if (pattern.empty()) return has_part(tokenizer.value("pre_tokenizer", Json()), "Digits") ? "starcoder" : "gpt-2";
   if (holds(R"(\p{Lu}\p{Lt})")) return holds("'s|'t") ? "gpt-4o" : "tekken";
@@ -122,12 +124,18 @@ bool is_added(const Json& tokenizer, const std::string& token, bool before) {
 }  // namespace
 
 void add_gguf_vocabulary(GgufWriter& writer, const Json& tokenizer, const Json& config, int64_t size) {
+  if (!tokenizer.is_object() || (tokenizer.contains("model") && !tokenizer["model"].is_object()))
+    fail("tokenizer.json: expected an object with an object 'model'");
   if (!tokenizer.contains("model") || tokenizer["model"].value("type", "") != "BPE")
     fail(ErrorKind::kUnsupported, "tokenizer.json: only BPE can be written as GGUF, found {}",
          quoted(tokenizer.contains("model") ? tokenizer["model"].value("type", "") : ""));
+  const Json& model = tokenizer["model"];
+  if (!model.contains("vocab") || !model["vocab"].is_object() || !model.contains("merges") ||
+      !model["merges"].is_array())
+    fail("tokenizer.json: model: expected an object 'vocab' and a list 'merges'");
   const bool bytes = has_part(tokenizer.value("decoder", Json()), "ByteLevel");
   Vocabulary v = vocabulary_of(tokenizer, size);
-  const Json& merges = tokenizer["model"]["merges"];
+  const Json& merges = model["merges"];
   writer.add_string("tokenizer.ggml.model", bytes ? "gpt2" : "llama");
   if (bytes) {
     writer.add_string("tokenizer.ggml.pre", pre_tokenizer_name(tokenizer));

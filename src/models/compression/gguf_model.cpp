@@ -166,13 +166,11 @@ void add_tokenizer(GgufWriter& writer, const std::string& directory, int64_t voc
     writer.add_string("tokenizer.ggml.model", "none");
     return;
   }
-  const auto read = [&](const char* name) {
-    const fs::path path = folder / name;
-    return parse_json(read_file(path), path.string());
-  };
-  Json config = path_exists(folder / "tokenizer_config.json") ? read("tokenizer_config.json") : Json::object();
+  const fs::path file = folder / "tokenizer.json", settings = folder / "tokenizer_config.json";
+  Json config = path_exists(settings) ? read_json(settings) : Json::object();
   if (path_exists(folder / "chat_template.jinja")) config["chat_template"] = read_file(folder / "chat_template.jinja");
-  add_gguf_vocabulary(writer, read("tokenizer.json"), config, vocabulary);
+  const Json tokenizer = parse_large_json(read_file(file), file.string());  // sorted: the ids tell the order
+  add_gguf_vocabulary(writer, tokenizer, config, vocabulary);
 }
 
 }  // namespace

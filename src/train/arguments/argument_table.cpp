@@ -85,7 +85,7 @@ void read(JsonText& field, const Json& value, const std::string& label) {
   Json object = value;
   if (value.is_string()) {  // an object as text, or the file that holds it
     const auto& text = value.get_ref<const std::string&>();
-    if (text.empty()) return field.text.clear();
+    if (text.empty() || text == "null") return field.text.clear();
     object = text.starts_with('{') ? parse_json(text, label) : read_json(text);
   }
   if (!object.is_object()) refuse(label, "a JSON object", value);
@@ -126,7 +126,15 @@ void check_choice(const Argument& argument, const std::string& value, const std:
 void set_field(const Argument& argument, void* record, const Json& given, const std::string& label) {
   // A choice may be a word that JSON or a flag writes as a boolean ("true").
   const bool as_word = !argument.choices.empty() || !argument.alone.empty();
-  const Json value = given.is_boolean() && as_word ? Json(given.dump()) : given;
+  Json value = given.is_boolean() && as_word ? Json(given.dump()) : given;
+  // Words with a meaning when alone (fsdp): Transformers writes none as null or [], several as a list.
+  if (!argument.alone.empty() && std::holds_alternative<std::string*>(argument.field(record))) {
+    std::string words;
+    if (value.is_array())
+      for (const Json& word : value)
+        words += (words.empty() ? "" : " ") + (word.is_string() ? word.get<std::string>() : word.dump());
+    if (value.is_array() || value.is_null()) value = words;
+  }
   std::visit(Overloaded{[&](auto* field) { read(*field, value, label); }}, argument.field(record));
   std::visit(Overloaded{[&](int64_t* field) { check_range(argument, static_cast<double>(*field), label); },
                         [&](std::optional<int64_t>* field) {

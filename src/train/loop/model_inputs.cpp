@@ -15,6 +15,7 @@ namespace {
 std::optional<int64_t> label_classes(const Model& model) {
   const std::string& name = model.architecture();
   const Config& config = model.config();
+  if (name.starts_with("TimmWrapper")) return std::nullopt;  // its configuration has other names for them
   if (name.ends_with("Classification")) {
     const int64_t classes = number_of_labels(config);
     return classes > 1 ? std::optional(classes) : std::nullopt;  // of one: a regression
@@ -64,7 +65,10 @@ NamedTensors to_inputs(const Batch& batch, const Model& model) {
   for (const auto& [name, numbers] : batch.numbers) result.set(name, Tensor::from(numbers, {rows}));
   if (!batch.labels.empty()) result.set("labels", Tensor::from(batch.labels, {rows}));
   if (!batch.label_values.empty()) {
-    const auto width = static_cast<int64_t>(batch.label_values.size()) / rows;
+    const auto count = static_cast<int64_t>(batch.label_values.size());
+    if (rows < 1 || count % rows != 0)
+      fail("a batch: expected inputs beside its labels, found {} labels for {} rows of inputs", count, rows);
+    const int64_t width = count / rows;
     result.set("labels", Tensor::from(batch.label_values, width == 1 ? Shape{rows} : Shape{rows, width}));
   }
   return result;

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/log.h"
 
 namespace transom {
 namespace {
@@ -17,7 +18,7 @@ void read_fsdp(const std::string& text, ShardingLayout& layout) {
     }
     if (word == "full_shard" || word == "true" || word == "True") layout.zero_stage = 3;
     else if (word == "shard_grad_op") layout.zero_stage = 3, layout.reshard_after_forward = false;
-    else if (!word.empty() && word != "auto_wrap" && word != "false" && word != "False")
+    else if (!word.empty() && word != "auto_wrap" && word != "null" && word != "false" && word != "False")
       fail(ErrorKind::kUsage, "fsdp: expected full_shard, shard_grad_op or auto_wrap, found {}", quoted(word));
     word.clear();
   }
@@ -74,8 +75,9 @@ ShardingLayout sharding_layout(const TrainingArguments& arguments, int64_t ranks
   read_fsdp(arguments.fsdp, layout);
   int64_t replicas = 1;
   if (!arguments.fsdp_config.text.empty()) {
-    if (layout.zero_stage < 3) fail(ErrorKind::kUsage, "fsdp_config: expected --fsdp full_shard beside it");
-    read_fsdp_config(arguments.fsdp_config.text, layout, replicas);
+    // Files that Transformers wrote have a fsdp_config in any case.
+    if (layout.zero_stage < 3) log(LogLevel::kWarning, "fsdp_config has no effect without fsdp or zero_stage 3");
+    else read_fsdp_config(arguments.fsdp_config.text, layout, replicas);
   }
   if (arguments.pp_size > 1)
     fail(ErrorKind::kUsage, "pp_size {}: pipelines are not offered; use --tp_size or --fsdp full_shard",

@@ -51,6 +51,25 @@ TEST(GgufWriter, WritesWhatTheReaderReads) {
   EXPECT_EQ(std::memcmp(file.find("z")->bytes.data(), bytes_of({7}).data(), 4), 0) << "behind a tensor of 34 bytes";
 }
 
+TEST(GgufVocabulary, OfABrokenTokenizerIsRefused) {
+  for (const char* text :
+       {"[]", R"({"model": 3})", R"({"model": {"type": "BPE"}})", R"({"model": {"type": "BPE", "vocab": {}}})",
+        R"({"model": {"type": "BPE", "vocab": [], "merges": []}})",
+        R"({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": {}}})"}) {
+    GgufWriter writer;
+    const Json tokenizer = parse_json(text, "tokenizer.json");
+    EXPECT_TRUE(
+        message_of([&] { add_gguf_vocabulary(writer, tokenizer, Json::object(), 1); }).starts_with("tokenizer.json: "))
+        << text;
+  }
+  GgufWriter writer;  // parts that are no objects, and a Split without a pattern, say nothing
+  const Json odd = parse_json(R"({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []},
+      "decoder": {"type": "ByteLevel"},
+      "pre_tokenizer": {"type": "Sequence", "pretokenizers": [3, {"type": "Split"}, {"type": "Split", "pattern": 1}]}})",
+                              "tokenizer.json");
+  EXPECT_EQ(message_of([&] { add_gguf_vocabulary(writer, odd, Json::object(), 1); }), "");
+}
+
 TEST(GgufWriter, LeavesNoHalfOfAFile) {
   const test::TemporaryFolder folder;
   GgufWriter writer;

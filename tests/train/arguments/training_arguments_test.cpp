@@ -135,6 +135,18 @@ TEST(TrainingArguments, JsonComesBackTheSame) {
   EXPECT_EQ(parse_train_json(json, "training_args.json").training.to_json(), json);
 }
 
+TEST(TrainingArguments, FsdpIsReadAsTransformersWritesIt) {
+  const auto fsdp = [](const char* value) {
+    return parse_train_json(std::string("{\"fsdp\": ") + value + ", \"fsdp_config\": null}", "args.json").training.fsdp;
+  };
+  EXPECT_EQ(fsdp("null"), "");
+  EXPECT_EQ(fsdp("[]"), "");
+  EXPECT_EQ(fsdp("true"), "full_shard");
+  EXPECT_EQ(fsdp(R"(["full_shard", "auto_wrap"])"), "full_shard auto_wrap");
+  EXPECT_FALSE(parse_train_json(R"({"resume_from_checkpoint": null})", "args.json").training.resume_from_checkpoint);
+  EXPECT_EQ(refusal({"--fsdp_config", "null"}), "accepted");
+}
+
 TEST(TrainingArguments, JsonRefusalsNameTheFile) {
   try {
     parse_train_json(R"({"learning_rate": [1]})", "args.json");

@@ -49,5 +49,13 @@ TEST(ModelInputs, LabelsOfARegressionAreNoClasses) {
   EXPECT_EQ(to_inputs(of_labels({7, 3}), *model).at("labels").size(), 2);
 }
 
+TEST(ModelInputs, LabelsWithoutInputsAreRefused) {
+  const auto model = bert("ForSequenceClassification", R"(, "num_labels": 1)");
+  Batch batch;
+  batch.label_values = {0.5F};
+  EXPECT_EQ(test::message_of([&] { to_inputs(batch, *model); }),
+            "a batch: expected inputs beside its labels, found 1 labels for 0 rows of inputs");
+}
+
 }  // namespace
 }  // namespace transom
