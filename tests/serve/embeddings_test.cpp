@@ -161,6 +161,15 @@ TEST_F(Embeddings, TokenizersOfBothInterfaces) {
   EXPECT_EQ(json_of(client.get("/info"))["model_id"], "embed");
 }
 
+TEST_F(Embeddings, VectorsOfTokensAreBounded) {
+  Client client(server_->port());
+  const Json text(std::vector<int>(60, 5));
+  EXPECT_EQ(client.post("/embed_all", dump_json({{"inputs", Json::array({text, text})}})).status, 200);
+  const std::vector<Json> many(280, text);
+  const test::Answer answer = client.post("/embed_all", dump_json({{"inputs", many}}));
+  EXPECT_EQ(answer.status, 413) << answer.body;
+}
+
 TEST_F(Embeddings, HuggingFacesForm) {
   Client client(server_->port());
   const Json vectors = json_of(client.post("/models/embed", R"({"inputs":["a cat","a house"],"parameters":{}})"));

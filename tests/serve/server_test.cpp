@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "serve/golden_server.h"
+#include "serve/metrics/metrics.h"
 #include "serve/server/key_check.h"
 #include "transom/error.h"
 
@@ -135,6 +136,9 @@ TEST_F(ServerTest, RefusesForeignHostsOnLoopback) {
   Client client(server_->port());
   client.send("GET /v1/models HTTP/1.1\r\nHost: evil.example\r\n\r\n");
   EXPECT_EQ(client.read_answer().status, 403);
+  Client numbered(server_->port());
+  numbered.send("GET /v1/models HTTP/1.1\r\nHost: 127.evil.example\r\n\r\n");
+  EXPECT_EQ(numbered.read_answer().status, 403);
   Client own(server_->port());
   own.send("GET /v1/models HTTP/1.1\r\nHost: 127.0.0.1:8000\r\n\r\n");
   EXPECT_EQ(own.read_answer().status, 200);
@@ -183,6 +187,37 @@ TEST_F(ServerTest, BodiesAreBounded) {
   const Answer answer = client.read_answer();
   EXPECT_EQ(answer.status, 413);
   EXPECT_TRUE(json_of(answer)["error"]["message"].is_string());
+}
+
+// A place is taken with the head, so that no more bodies are held than requests may be in work.
+TEST_F(ServerTest, UnreadBodiesTakePlaces) {
+  serve::ServeOptions options;
+  options.max_concurrent_requests = 1;
+  ASSERT_NO_FATAL_FAILURE(start(std::move(options)));
+  if (!server_) return;
+  Client slow(server_->port());
+  slow.send("POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{");
+  const auto active = [&](int64_t count) {
+    for (int i = 0; i < 500 && server_->statistics().active != count; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return server_->statistics().active == count;
+  };
+  ASSERT_TRUE(active(1));
+  EXPECT_EQ(Client(server_->port()).post("/v1/embeddings", R"({"input":"a"})").status, 429);
+  EXPECT_EQ(Client(server_->port()).get("/health").status, 200);
+  slow.close();
+  ASSERT_TRUE(active(0));
+  EXPECT_EQ(Client(server_->port()).post("/v1/embeddings", R"({"input":"a"})").status, 200);
+}
+
+TEST(Metrics, DroppedGaugesAreNotAsked) {
+  serve::Metrics metrics;
+  metrics.counter("a_total", "a").add(2);
+  metrics.gauge("b", "b", {}, [] { return 7.0; });
+  EXPECT_NE(metrics.text().find("\nb 7\n"), std::string::npos);
+  metrics.drop_gauges();
+  EXPECT_EQ(metrics.text().find("\nb 7\n"), std::string::npos);
+  EXPECT_NE(metrics.text().find("\na_total 2\n"), std::string::npos);
 }
 
 TEST(ServerOptions, TwoModelsNeedTwoNames) {

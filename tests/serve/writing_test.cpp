@@ -263,6 +263,7 @@ TEST_F(Writing, TextGenerationInferencesForm) {
   EXPECT_EQ(post("/", body)[0]["generated_text"], answer["generated_text"]);
   EXPECT_EQ(post("/models/chat", body)[0]["generated_text"], answer["generated_text"]);
   EXPECT_EQ(post("/generate", {{"inputs", 5}}, 400)["error_type"], "validation");
+  post("/generate", {{"inputs", "a"}, {"parameters", {{"adapter_id", "none"}}}}, 400);
 }
 
 // Many at once: the answer is the one that is given alone.
@@ -316,6 +317,24 @@ TEST_F(Writing, TheLogHasNoPrompts) {
     EXPECT_EQ(line.find("secret"), std::string::npos);
     EXPECT_TRUE(Json::parse(line).contains("request_id"));
   }
+}
+
+// The first prompts write already when the queue is full for a later one.
+TEST(WritingQueue, RefusesAmidTheFirstAnswers) {
+  if (!test::has_golden("llama-lm")) GTEST_SKIP() << "no golden models";
+  serve::ServeOptions options{.models = {golden_model("llama-lm", "chat")}};
+  options.max_waiting = 2;
+  options.max_sequences = 2;
+  const auto server = test::start_server(options);
+  const Json body{{"prompt", std::vector<std::string>(64, "a")}, {"max_tokens", 2}};
+  int refused = 0;
+  for (int i = 0; i < 20; ++i) {
+    const Answer answer = Client(server->port()).post("/v1/completions", dump_json(body));
+    EXPECT_TRUE(answer.status == 200 || answer.status == 429) << answer.body;
+    if (answer.status == 429) ++refused;
+  }
+  EXPECT_GT(refused, 0);
+  EXPECT_TRUE(server->wait_until_idle(std::chrono::seconds(10)));
 }
 
 // Each accepted request is answered whole, though the server ends.

@@ -19,6 +19,7 @@ class Stacks {
   uint32_t top(uint32_t stack) const { return entries_[stack].node; }
   uint32_t below(uint32_t stack) const { return entries_[stack].below; }
   uint32_t depth(uint32_t stack) const { return entries_[stack].depth; }
+  size_t size() const { return entries_.size(); }
 
  private:
   struct Entry {

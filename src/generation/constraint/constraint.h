@@ -22,9 +22,9 @@ struct Vocabulary {
 
 enum class Kind { kJsonObject, kJsonSchema, kRegex, kChoices, kGbnf };
 
-// `text`: the schema as JSON, the expression, a JSON list of strings, the grammar. Compiled grammars are kept and
-// shared (64 of them, by kind and text); what is new is compiled on the thread that asks. Any thread. Throws Error of
-// kInput.
+// `text`: the schema as JSON, the expression, a JSON list of strings, the grammar; at most 64 KiB. Compiled grammars
+// are kept and shared (64 of them, by kind and text); what is new is compiled on the thread that asks. Any thread.
+// Throws Error of kInput.
 std::shared_ptr<const TokenConstraint> make_constraint(const std::shared_ptr<const Vocabulary>& vocabulary, Kind kind,
                                                        const std::string& text);
 

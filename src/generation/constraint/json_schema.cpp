@@ -277,6 +277,10 @@ class Compiler {
                const Json* others, const std::string& where, int depth) {
     std::set<std::string> names;
     for (const auto& [name, content] : list) names.insert(name);
+    for (const std::string& name : names)
+      if (others && name.size() > kLongestName)
+        fail("{}: a property's name has {} bytes, at most {} are supported beside additionalProperties", where,
+             name.size(), kLongestName);
     // From the last to the first, each a rule: nothing(i) and something(i) are what may follow from property i on.
     uint32_t nothing = builder_.add_rule(), something = builder_.add_rule();
     if (others) {
@@ -319,14 +323,14 @@ class Compiler {
   // Plain characters, and none of the names: a text that leaves their tree, or ends inside of it.
   Part other_key(const std::set<std::string>& names) {
     const CodePoints plain{{0x20, 0x21}, {0x23, 0x5b}, {0x5d, 0x7e}, {0xa0, 0xd7ff}, {0xe000, 0xffff}};
-    return quoted_part(other_text(std::vector<std::string>(names.begin(), names.end()), 0, plain));
+    return quoted_part(other_text(std::vector<std::string_view>(names.begin(), names.end()), 0, plain));
   }
 
-  // The rest of a text of which `at` bytes are those that all the names share.
-  Part other_text(const std::vector<std::string>& names, size_t at, const CodePoints& plain) {
-    std::map<uint32_t, std::vector<std::string>> below;
+  // The rest of a text of which `at` bytes are those that all the names share. It calls itself for each character.
+  Part other_text(const std::vector<std::string_view>& names, size_t at, const CodePoints& plain) {
+    std::map<uint32_t, std::vector<std::string_view>> below;
     bool is_name = false;
-    for (const std::string& name : names) {
+    for (const std::string_view name : names) {
       if (at >= name.size()) {
         is_name = true;
         continue;
@@ -472,6 +476,7 @@ class Compiler {
     return whole ? integer_part(builder_, range) : number_part(builder_, range);
   }
 
+  static constexpr size_t kLongestName = 256;  // bytes, where other names are told from it
   const Json& root_;
   GrammarBuilder builder_;
   std::map<std::string, uint32_t> named_, references_;

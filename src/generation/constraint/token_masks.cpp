@@ -7,10 +7,19 @@
 
 namespace transom::constraint {
 
-CompiledGrammar::CompiledGrammar(Grammar grammar, std::shared_ptr<const TokenTrie> trie)
-    : grammar_(std::move(grammar)), trie_(std::move(trie)) {
-  sets_.emplace_back();
+CompiledGrammar::CompiledGrammar(Grammar grammar, std::shared_ptr<const TokenTrie> trie, size_t most_bytes)
+    : grammar_(std::move(grammar)), trie_(std::move(trie)), most_bytes_(most_bytes) {
+  forget();
+}
+
+// Drops what is found; all of it can be found again.
+void CompiledGrammar::forget() const {
+  of_places_.clear();
+  for (auto& known : known_sets_) known.clear();
+  sets_.assign(1, {});
   known_sets_[0][{}] = 0;
+  relative_stacks_ = Stacks();
+  bytes_ = 0;
 }
 
 int32_t CompiledGrammar::relative(Places places) const {
@@ -19,6 +28,7 @@ int32_t CompiledGrammar::relative(Places places) const {
   if (found != known.end()) return found->second;
   const auto number = static_cast<int32_t>(sets_.size());
   known[places.items] = number;
+  bytes_ += sizeof(RelativeSet) + 64 + 2 * places.items.size() * sizeof(Place);
   sets_.push_back({std::move(places), {}});
   return number;
 }
@@ -26,7 +36,10 @@ int32_t CompiledGrammar::relative(Places places) const {
 int32_t CompiledGrammar::step(int32_t set, uint8_t byte) const {
   if (set == 0) return 0;
   const auto at = static_cast<size_t>(set);
-  if (sets_[at].behind.empty()) sets_[at].behind.assign(256, -1);
+  if (sets_[at].behind.empty()) {
+    sets_[at].behind.assign(256, -1);
+    bytes_ += 256 * sizeof(int32_t);
+  }
   if (sets_[at].behind[byte] >= 0) return sets_[at].behind[byte];
   const int32_t next = relative(behind(grammar_, relative_stacks_, sets_[at].places, byte));
   sets_[at].behind[byte] = next;
@@ -57,9 +70,10 @@ void CompiledGrammar::add_rest(Rest& rest, size_t trie_node) const {
 }
 
 const CompiledGrammar::OfPlace& CompiledGrammar::of_place(uint32_t node) const {
-  auto& kept = of_places_[node];
-  if (kept) return *kept;
-  kept = std::make_unique<OfPlace>();
+  constexpr size_t kBytesOfAStack = 64;
+  if (const auto found = of_places_.find(node); found != of_places_.end()) return *found->second;
+  if (bytes_ + kBytesOfAStack * relative_stacks_.size() > most_bytes_) forget();
+  auto kept = std::make_unique<OfPlace>();
   const TokenTrie& trie = *trie_;
   kept->inside.assign((trie.vocabulary_size() + 31) / 32, 0);
   std::vector<int32_t> sets(static_cast<size_t>(trie.most_depth()) + 1, 0);
@@ -80,7 +94,8 @@ const CompiledGrammar::OfPlace& CompiledGrammar::of_place(uint32_t node) const {
     sets[each.depth] = next;
     ++i;
   }
-  return *kept;
+  bytes_ += kept->inside.size() * sizeof(uint32_t) + kept->rest.nodes.size() * 2 * sizeof(Rest::Node);
+  return *(of_places_[node] = std::move(kept));
 }
 
 void CompiledGrammar::allow_rest(const Rest& rest, uint32_t at, const Places& places, Stacks& stacks,

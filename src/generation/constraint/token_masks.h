@@ -26,7 +26,8 @@ using Mask = std::vector<uint32_t>;
 // A grammar for a vocabulary. Any thread may use it.
 class CompiledGrammar {
  public:
-  CompiledGrammar(Grammar grammar, std::shared_ptr<const TokenTrie> trie);
+  // What is found is dropped when it takes more than about so many bytes.
+  CompiledGrammar(Grammar grammar, std::shared_ptr<const TokenTrie> trie, size_t most_bytes = 64 << 20);
 
   const Grammar& grammar() const { return grammar_; }
   const TokenTrie& trie() const { return *trie_; }
@@ -54,7 +55,9 @@ class CompiledGrammar {
     std::vector<int32_t> behind;  // by byte; -1: not found yet
   };
 
+  // Holds until it is called again.
   const OfPlace& of_place(uint32_t node) const;
+  void forget() const;
   int32_t relative(Places places) const;
   int32_t step(int32_t set, uint8_t byte) const;
   void add_rest(Rest& rest, size_t trie_node) const;
@@ -63,11 +66,13 @@ class CompiledGrammar {
 
   Grammar grammar_;
   std::shared_ptr<const TokenTrie> trie_;
+  size_t most_bytes_;
   mutable std::mutex mutex_;  // of all below
   mutable Stacks relative_stacks_;
   mutable std::vector<RelativeSet> sets_;
   mutable std::map<std::vector<Place>, int32_t> known_sets_[2];  // by whether they have ended
   mutable std::unordered_map<uint32_t, std::unique_ptr<OfPlace>> of_places_;
+  mutable size_t bytes_ = 0;  // about, of those above
   mutable std::unordered_map<std::string, std::shared_ptr<const Mask>> masks_;
 };
 

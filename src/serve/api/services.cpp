@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/api/services.h"
 
+#include <algorithm>
+
 #include "serve/api/api_error.h"
 #include "serve/models/served_model.h"
 #include "serve/workers/generation_worker.h"
@@ -12,10 +14,21 @@ Services::Services(ServeOptions given)
 
 Services::~Services() { pool->stop(); }
 
+namespace {
+
+bool has_name(const ServedModel& model, const std::string& name) {
+  if (name == model.name) return true;
+  if (!model.generator) return false;
+  const auto& adapters = model.generator->adapters();
+  return std::any_of(adapters.begin(), adapters.end(), [&](const auto& each) { return each.first == name; });
+}
+
+}  // namespace
+
 ServedModel& Services::model(const std::string* name, bool (*usable)(const ServedModel&), const char* purpose) const {
   const ServedModel* known = nullptr;
   for (const auto& each : models) {
-    if (name && !name->empty() && *name != each->name) continue;
+    if (name && !name->empty() && !has_name(*each, *name)) continue;
     known = each.get();
     if (usable(*each)) return *each;
   }

@@ -21,8 +21,9 @@ struct Services {
   explicit Services(ServeOptions given);
   ~Services();
 
-  // The model that a request names; without a name the first that `usable` takes. Throws 404 for a name that is not
-  // served, and 400 for a model that is not usable: `purpose` says what for ("embeddings").
+  // The model that a request names, by its name or by that of one of its adapters; without a name the first that
+  // `usable` takes. Throws 404 for a name that is not served, and 400 for a model that is not usable: `purpose` says
+  // what for ("embeddings").
   ServedModel& model(const std::string* name, bool (*usable)(const ServedModel&), const char* purpose) const;
 
   ServeOptions options;

@@ -39,7 +39,6 @@ EncodedInputs encode_inputs(const Json& input, const char* field, const ServedMo
   if (static_cast<int64_t>(list.size()) > most)
     refuse_field(field, "{}: expected at most {} inputs, found {}", field, most, list.size());
   EncodeOptions options{.add_special_tokens = special_tokens};
-  // A byte makes no more than a token, so what is much longer need not be tokenised to be refused.
   const auto limit = model.max_length;
   if (too_long.what == TooLong::kTruncate) {
     options.truncation = Truncation::kLongestFirst;

@@ -33,6 +33,13 @@ SamplingFields default_sampling(const ServedModel& model, const ServeOptions& op
   return sampling;
 }
 
+std::string read_adapter(const std::optional<std::string>& name, const ServedModel& model, SamplingFields& sampling) {
+  if (!name || name->empty() || *name == model.name) return model.name;
+  for (const auto& [adapter, directory] : model.generator->adapters())
+    if (adapter == *name) sampling.request.adapter = adapter;
+  return sampling.request.adapter.empty() ? model.name : *name;
+}
+
 namespace {
 
 void read_logit_bias(RequestFields& fields, const ServedModel& model, EngineRequest& request) {

@@ -24,6 +24,8 @@ struct SamplingFields {
 
 // The defaults of a model: its generation_config.json, or those of OpenAI.
 SamplingFields default_sampling(const ServedModel& model, const ServeOptions& options);
+// The name of an adapter of the model in place of its own chooses the adapter. Returns the name that the answer has.
+std::string read_adapter(const std::optional<std::string>& name, const ServedModel& model, SamplingFields& sampling);
 // Reads temperature, top_p, top_k, n, stop, seed, penalties, logit_bias, and vLLM's further ones. Refuses by 400.
 void read_sampling(RequestFields& fields, const ServedModel& model, SamplingFields& sampling);
 // Checks lengths and sets the prompt and the number of tokens; `otherwise` is the limit without max_tokens (0: the rest

@@ -6,7 +6,8 @@
 namespace transom::serve {
 namespace {
 
-// All requests of one call. Its listeners are called by the one thread of the worker that hands out.
+// All requests of one call. Its listeners are called by the thread of the worker that hands out, and by others when the
+// engine fails or no more can be added.
 class RunningCall : public std::enable_shared_from_this<RunningCall> {
  public:
   RunningCall(std::shared_ptr<Call> call, ServedModel& model, std::vector<EngineRequest> requests,
@@ -28,8 +29,8 @@ class RunningCall : public std::enable_shared_from_this<RunningCall> {
     call_->on_gone([weak = weak_from_this()] {
       if (const auto self = weak.lock()) self->cancel();
     });
+    for (const EngineRequest& each : requests_) call_->prompt_tokens += static_cast<int64_t>(each.prompt.size());
     for (size_t i = 0; i < requests_.size(); ++i) {
-      call_->prompt_tokens += static_cast<int64_t>(requests_[i].prompt.size());
       metrics_.prompt_tokens.add(static_cast<double>(requests_[i].prompt.size()));
       metrics_.request_prompt_tokens.observe(static_cast<double>(requests_[i].prompt.size()));
       metrics_.request_max_tokens.observe(static_cast<double>(requests_[i].config.max_new_tokens.value_or(0)));
@@ -66,18 +67,21 @@ class RunningCall : public std::enable_shared_from_this<RunningCall> {
     for (const uint64_t number : numbers_) model_.generator->cancel(number);
   }
 
+  bool has_ended() {
+    const std::lock_guard lock(mutex_);
+    return ended_;
+  }
+
   void take(size_t prompt, EngineEvent& event) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (ended_) return;
-    }
+    const std::lock_guard delivery(delivery_);
+    if (has_ended()) return;
     const auto choice = static_cast<size_t>(static_cast<int64_t>(prompt) * samples_ + event.index);
     if (choice >= written_.size()) return;
     const Clock::time_point now = Clock::now();
     call_->cached_tokens += event.cached_tokens;
     count_tokens(choice, static_cast<int64_t>(event.tokens.size()), now);
     if (event.finish == FinishReason::kError) {
-      end(std::make_exception_ptr(ApiError(500, event.error)));
+      end_now(std::make_exception_ptr(ApiError(500, event.error)));
       return;
     }
     const std::optional<FinishReason> finish = event.finish;
@@ -127,6 +131,12 @@ class RunningCall : public std::enable_shared_from_this<RunningCall> {
   }
 
   void end(const std::exception_ptr& error) {
+    const std::lock_guard delivery(delivery_);
+    end_now(error);
+  }
+
+  // With `delivery_` held.
+  void end_now(const std::exception_ptr& error) {
     {
       const std::lock_guard lock(mutex_);
       if (ended_) return;
@@ -139,13 +149,11 @@ class RunningCall : public std::enable_shared_from_this<RunningCall> {
   }
 
   void tick(Clock::time_point now) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (ended_) return;
-    }
+    const std::lock_guard delivery(delivery_);
+    if (has_ended()) return;
     const ServeOptions& options = call_->services().options;
     if (now - call_->request().arrival > options.request_timeout)
-      return end(std::make_exception_ptr(ApiError(
+      return end_now(std::make_exception_ptr(ApiError(
           408, fmt::format("the request took longer than {} s",
                            std::chrono::duration_cast<std::chrono::seconds>(options.request_timeout).count()))));
     if (now - call_->request().arrival > std::chrono::seconds(1)) call_->guard([&] { sink_->on_wait(); });
@@ -161,7 +169,8 @@ class RunningCall : public std::enable_shared_from_this<RunningCall> {
   std::shared_ptr<GenerationSink> sink_;
   GenerationMetrics metrics_;
   int64_t samples_ = 1, left_ = 0;
-  std::mutex mutex_;
+  std::mutex delivery_;  // call_, sink_ and what is counted belong to who holds it; taken before mutex_
+  std::mutex mutex_;     // of the three below
   std::vector<uint64_t> numbers_;
   bool ended_ = false, cancelled_ = false;
   Clock::time_point submitted_, first_{}, last_write_ = Clock::now();

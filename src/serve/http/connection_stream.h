@@ -234,6 +234,7 @@ class Connection final : public ConnectionBase {
     request_->target = std::string(message.target());
     request_->secure = kSecure;
     request_->peer = peer_;
+    request_->active = state_->active;
     head_only_ = message.method() == http::verb::head;
     if (head_only_) request_->method = "GET";
     for (const auto& field : message)
@@ -266,6 +267,8 @@ class Connection final : public ConnectionBase {
     parser_->body_limit(limit);
     if (const auto length = parser_->content_length(); length && *length > limit)
       return refuse(413, fmt::format("the body has {} bytes, this path takes {}", *length, limit));
+    ++state_->active;
+    counted_ = true;
     if (parser_->is_done()) return has_body();
     const std::string* expect = request_->header("expect");
     if (expect && lower_case(*expect) == "100-continue") {
@@ -297,8 +300,6 @@ class Connection final : public ConnectionBase {
     request_->body = std::move(parser_->get().body());
     parser_.reset();
     phase_ = Phase::kBusy;
-    ++state_->active;
-    counted_ = true;
     const auto answer = make_answer();
     answer_ = answer;
     if (buffer_.size() == 0) read_some();

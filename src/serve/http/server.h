@@ -27,7 +27,7 @@ struct HttpOptions {
 
 struct HttpStatistics {
   int64_t connections = 0;  // open now
-  int64_t active = 0;       // requests that are not answered yet
+  int64_t active = 0;       // requests whose head is admitted and that are not answered yet
 };
 
 // start() opens the port and serves on a thread of its own. The service outlives the server.

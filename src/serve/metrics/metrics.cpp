@@ -84,6 +84,12 @@ void Metrics::gauge(const std::string& name, const std::string& help, const Labe
   series(name, help, "gauge", labels).gauge = std::move(value);
 }
 
+void Metrics::drop_gauges() {
+  const std::lock_guard lock(mutex_);
+  for (auto& [name, family] : families_)
+    for (Series& each : family.series) each.gauge = nullptr;
+}
+
 std::string Metrics::text() const {
   const std::lock_guard lock(mutex_);
   std::string text;

@@ -50,6 +50,8 @@ class Metrics {
                        const Labels& labels = {});
   // Asked for each time the metrics are written.
   void gauge(const std::string& name, const std::string& help, const Labels& labels, std::function<double()> value);
+  // No gauge is asked from now on: what they look at goes.
+  void drop_gauges();
   std::string text() const;
 
  private:

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "hub/resolve.h"
 #include "models/family.h"
+#include "ops/batch_invariance.h"
 #include "serve/workers/generation_worker.h"
 #include "transom/config.h"
 
@@ -70,6 +71,7 @@ void load_embedder(ServedModel& served, const std::string& directory, const Serv
         Pooling chosen = pooling;
         if (how == "normalize") chosen.normalize = true;
         if (how == "raw") chosen.normalize = false;
+        const BatchInvariance apart;  // company does not change a vector's bits
         return embed(*model, encodings, chosen);
       });
 }
@@ -103,6 +105,7 @@ void load_runner(ServedModel& served, const std::string& directory, const ServeO
         const Pipeline* pipeline = runner.find(how.substr(0, end));
         if (!pipeline) fail(ErrorKind::kInternal, "a task without a pipeline");
         Json parameters = Json::parse(how.substr(end + 1));
+        const BatchInvariance apart;  // company does not change an answer's bits
         if (inputs.size() == 1) return std::vector<Json>{run_pipeline(*pipeline, inputs[0], parameters)};
         parameters["batch_size"] = inputs.size();
         return run_pipeline(*pipeline, inputs, parameters);

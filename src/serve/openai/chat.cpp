@@ -202,11 +202,12 @@ void chat_completions(const std::shared_ptr<Call>& call) {
   ServedModel& model = call->services().model(name ? &*name : nullptr, can_generate, "chat");
   const ServeOptions& options = call->services().options;
   SamplingFields sampling = default_sampling(model, options);
+  const std::string answering = read_adapter(name, model, sampling);
   read_sampling(fields, model, sampling);
   sampling.max_tokens = fields.integer("max_completion_tokens", 1, INT32_MAX);
   const auto older = fields.integer("max_tokens", 1, INT32_MAX);
   if (!sampling.max_tokens) sampling.max_tokens = older;
-  ChatSettings settings{.id = new_identifier("chatcmpl-"), .model = model.name, .created = std::time(nullptr)};
+  ChatSettings settings{.id = new_identifier("chatcmpl-"), .model = answering, .created = std::time(nullptr)};
   settings.logprobs = fields.boolean("logprobs").value_or(false);
   const auto top = fields.integer("top_logprobs", 0, 20);
   if (top && !settings.logprobs) refuse_field("top_logprobs", "top_logprobs: needs logprobs to be true");

@@ -209,12 +209,13 @@ void completions(const std::shared_ptr<Call>& call) {
   ServedModel& model = call->services().model(name ? &*name : nullptr, can_generate, "completions");
   const ServeOptions& options = call->services().options;
   SamplingFields sampling = default_sampling(model, options);
+  const std::string answering = read_adapter(name, model, sampling);
   read_sampling(fields, model, sampling);
   sampling.max_tokens = fields.integer("max_tokens", 0, INT32_MAX).value_or(16);
   if (const auto suffix = fields.text("suffix"); suffix && !suffix->empty())
     refuse_field("suffix", "suffix: not supported by this server");
   CompletionSettings settings{
-      .id = new_identifier("cmpl-"), .model = model.name, .created = std::time(nullptr), .n = sampling.n};
+      .id = new_identifier("cmpl-"), .model = answering, .created = std::time(nullptr), .n = sampling.n};
   settings.logprobs = fields.integer("logprobs", 0, 20);
   settings.echo = fields.boolean("echo").value_or(false);
   settings.stream = fields.boolean("stream").value_or(false);

@@ -151,6 +151,7 @@ void responses(const std::shared_ptr<Call>& call) {
   RequestFields chat_fields(chat);
   const ChatPrompt prompt = read_chat_prompt(chat_fields, model, options);
   SamplingFields sampling = default_sampling(model, options);
+  const std::string answering = read_adapter(name, model, sampling);
   read_sampling(fields, model, sampling);
   sampling.max_tokens = fields.integer("max_output_tokens", 1, INT32_MAX);
   if (const Json* text = fields.object("text"); text && text->contains("format") && (*text)["format"].is_object()) {
@@ -163,7 +164,7 @@ void responses(const std::shared_ptr<Call>& call) {
   }
   ResponseSettings settings{.id = new_identifier("resp_"),
                             .message_id = new_identifier("msg_"),
-                            .model = model.name,
+                            .model = answering,
                             .created = std::time(nullptr)};
   settings.stream = fields.boolean("stream").value_or(false);
   settings.prompt_tokens = static_cast<int64_t>(prompt.ids.size());

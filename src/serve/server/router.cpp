@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/server/router.h"
 
+#include <algorithm>
+
 #include "serve/inference/routes.h"
 #include "serve/openai/routes.h"
 #include "serve/operations/routes.h"
@@ -12,7 +14,8 @@ namespace transom::serve {
 namespace {
 
 bool is_loopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host == "[::1]" || host.starts_with("127.");
+  return host == "localhost" || host == "::1" || host == "[::1]" ||
+         (host.starts_with("127.") && host.find_first_not_of("0123456789.") == host.npos);
 }
 
 }  // namespace
@@ -101,13 +104,17 @@ std::optional<HttpResponse> Router::admit(const HttpRequest& head, uint64_t& bod
       response.close = true;
       return response;
     }
-    // The place is counted before anything is parsed.
-    if (services_.in_flight >= services_.options.max_concurrent_requests)
-      return refuse(ApiError(429, fmt::format("{} requests are in work, at most {} may be; try again later",
-                                              services_.in_flight.load(), services_.options.max_concurrent_requests)),
+    // The place is taken before the body is read; who has left may still be in work.
+    const int64_t here = std::max<int64_t>(services_.in_flight, head.active);
+    if (here >= services_.options.max_concurrent_requests)
+      return refuse(ApiError(429, fmt::format("{} requests are in work, at most {} may be; try again later", here,
+                                              services_.options.max_concurrent_requests)),
                     route->form);
   }
-  body_limit = (route->flags & Route::kMedia) != 0 ? services_.options.media_body_limit : services_.options.body_limit;
+  if ((route->flags & Route::kAtOnce) != 0) body_limit = 16 * 1024;  // nobody reads it, and it takes no place
+  else
+    body_limit =
+        (route->flags & Route::kMedia) != 0 ? services_.options.media_body_limit : services_.options.body_limit;
   return std::nullopt;
 }
 

@@ -62,6 +62,7 @@ class Server::Implementation {
   void stop() {
     services.readiness = Readiness::kDraining;
     services.pool->stop();
+    services.metrics.drop_gauges();
     services.models.clear();
     // What the workers said last is on its way.
     const auto until = Clock::now() + std::chrono::milliseconds(500);
@@ -92,10 +93,15 @@ void Server::start() { implementation_->http.start(); }
 void Server::load(const std::function<void(size_t, const std::string&)>& loading) {
   Services& services = implementation_->services;
   std::vector<std::unique_ptr<ServedModel>> models;
-  for (const ModelSource& source : services.options.models) {
-    if (loading) loading(models.size(), source.name);
-    models.push_back(load_served_model(source, services.options));
-    add_model_metrics(services, *models.back());
+  try {
+    for (const ModelSource& source : services.options.models) {
+      if (loading) loading(models.size(), source.name);
+      models.push_back(load_served_model(source, services.options));
+      add_model_metrics(services, *models.back());
+    }
+  } catch (...) {
+    services.metrics.drop_gauges();
+    throw;
   }
   services.models = std::move(models);
   services.readiness = Readiness::kReady;

@@ -58,6 +58,11 @@ void tei_embed_all(const std::shared_ptr<Call>& call) {
   RequestFields fields(body);
   TeiInputs inputs = read_inputs(call, fields);
   log_unknown_fields(fields.unknown(), "/embed_all");
+  // The answer has a vector a token, as text.
+  constexpr int64_t kMostTokens = 16384;
+  if (inputs.encoded.tokens > kMostTokens)
+    throw ApiError(413, fmt::format("the inputs have {} tokens; /embed_all takes at most {} tokens in one request",
+                                    inputs.encoded.tokens, kMostTokens));
   const TextModel& model = *inputs.model->embedder->model;
   call->model = inputs.model->name;
   const auto rows = model.rows(

@@ -142,7 +142,13 @@ void generate_with(const std::shared_ptr<Call>& call, ServedModel& model, bool a
     refuse_field("parameters.best_of", "parameters.best_of: more than 1 is not supported by this server");
   parameters.unsupported("watermark", false);
   sampling.request.constraint = read_tgi_grammar(parameters, model);
-  parameters.ignore({"adapter_id", "top_n_tokens", "use_cache"});
+  read_adapter(fields.text("model"), model, sampling);
+  if (const auto adapter = parameters.text("adapter_id"); adapter && !adapter->empty() && *adapter != model.name) {
+    if (read_adapter(adapter, model, sampling) != *adapter)
+      refuse_field("parameters.adapter_id", "parameters.adapter_id: the model {} has no adapter {}", quoted(model.name),
+                   quoted(*adapter));
+  }
+  parameters.ignore({"top_n_tokens", "use_cache"});
   fields.ignore({"options", "model"});
   log_unknown_fields(parameters.unknown(), "/generate parameters");
   sampling.request.logprobs = 0;

@@ -44,7 +44,13 @@ uint64_t GenerationWorker::submit(EngineRequest request, std::shared_ptr<Generat
   uint64_t number = 0;
   {
     const std::lock_guard lock(mutex_);
-    number = engine_->add(std::move(request));
+    try {
+      number = engine_->add(std::move(request));
+    } catch (const Error& error) {
+      // Others were faster since the queue was looked at.
+      if (error.kind() == ErrorKind::kOutOfMemory) throw ApiError(429, error.what());
+      throw;
+    }
     listeners_[number] = {std::move(listener), sequences};
     submitted_ = true;
   }

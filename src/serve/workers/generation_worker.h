@@ -25,7 +25,8 @@ namespace transom::serve {
 
 struct ServedModel;
 
-// Receives the news of one request of the engine, in order, on the thread that hands out.
+// Receives the news of one request of the engine, in order, on the thread that hands out; a failure may come on another
+// one meanwhile.
 class GenerationListener {
  public:
   virtual ~GenerationListener() = default;

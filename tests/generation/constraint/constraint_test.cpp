@@ -129,6 +129,13 @@ TEST(ConstraintSchema, RefusesWhatItCannotKeep) {
   std::string deep = "true";
   for (int i = 0; i < 100; ++i) deep = R"({"type":"array","items":)" + deep + "}";
   EXPECT_THROW(schema(deep), Error);
+  const auto named = [](size_t size, const char* others) {
+    return R"({"type":"object","properties":{")" + std::string(size, 'a') + R"(":true},"additionalProperties":)" +
+           others + "}";
+  };
+  EXPECT_NO_THROW(schema(named(256, "true")));
+  EXPECT_THROW(schema(named(257, "true")), Error);
+  EXPECT_NO_THROW(schema(named(257, "false")));
 }
 
 // The mask of each state is what reading every token by itself says.
@@ -146,8 +153,9 @@ TEST(ConstraintMasks, EqualTheTokensOneByOne) {
        "true",
        R"({"type":"array","items":{"type":"object","properties":{"a":{"enum":["a","ab",1]}},"required":["a"]}})",
        R"({"type":"string","maxLength":3})"}) {
-    const CompiledGrammar compiled(schema(text), trie);
-    for (int walk = 0; walk < 20; ++walk) {
+    const CompiledGrammar keeping(schema(text), trie), forgetting(schema(text), trie, 0);
+    for (int walk = 0; walk < 40; ++walk) {
+      const CompiledGrammar& compiled = walk % 2 == 0 ? keeping : forgetting;
       Stacks stacks;
       Places places = start_of(compiled.grammar(), stacks);
       for (int step = 0; step < 20 && !places.items.empty(); ++step) {
