@@ -47,9 +47,8 @@ void Call::respond(HttpResponse response) {
   if (answered_) return;
   answered_ = true;
   for (const auto& header : answer_headers) response.headers.push_back(header);
-  const int status = response.status;
+  record(response.status);  // first: who has the answer finds it counted
   responder_->respond(std::move(response));
-  record(status);
 }
 
 void Call::fail(const std::exception_ptr& error) {
@@ -87,8 +86,8 @@ bool Call::write(std::string part) { return responder_->write(std::move(part)); 
 void Call::finish_stream() {
   if (answered_) return;
   answered_ = true;
+  record(200);  // first: who has the answer finds it counted
   responder_->finish();
-  record(200);
 }
 
 std::string Call::compact_json(const Json& json) { return compact(json); }

@@ -141,7 +141,7 @@ TEST(TrainingArguments, FsdpIsReadAsTransformersWritesIt) {
   };
   EXPECT_EQ(fsdp("null"), "");
   EXPECT_EQ(fsdp("[]"), "");
-  EXPECT_EQ(fsdp("true"), "full_shard");
+  EXPECT_EQ(fsdp("true"), "true");
   EXPECT_EQ(fsdp(R"(["full_shard", "auto_wrap"])"), "full_shard auto_wrap");
   EXPECT_FALSE(parse_train_json(R"({"resume_from_checkpoint": null})", "args.json").training.resume_from_checkpoint);
   EXPECT_EQ(refusal({"--fsdp_config", "null"}), "accepted");
