@@ -4,11 +4,10 @@
 #include "poplin/Convolution.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "poplin/mat_mul_plan.h"
+#include "poplin/operands.h"
 #include "poputil/TileMapping.hpp"
-#include "simulator/half.h"
 #include "simulator/model.h"
 
 namespace ipu_emulator {
@@ -32,24 +31,6 @@ void check(const poplar::Graph& graph, const ConvParams& p) {
                none(p.outputTransform.paddingLower) && none(p.outputTransform.paddingUpper),
            "this transform is not emulated");
   }
-}
-
-std::vector<float> load(Memory& memory, const poplar::Tensor& tensor) {
-  std::vector<float> values(tensor.numElements());
-  if (tensor.elementType() == poplar::FLOAT) {
-    read_tensor(memory, tensor, values.data());
-    return values;
-  }
-  const Access halves(memory, tensor, true, false);
-  for (size_t i = 0; i < values.size(); ++i) values[i] = from_half(halves.as<uint16_t>()[i]);
-  return values;
-}
-
-void store(Memory& memory, const std::vector<float>& values, const poplar::Tensor& tensor) {
-  const Access to(memory, tensor, false, true);
-  if (tensor.elementType() == poplar::FLOAT) std::memcpy(to.data(), values.data(), values.size() * sizeof(float));
-  else
-    for (size_t i = 0; i < values.size(); ++i) to.as<uint16_t>()[i] = to_half(values[i]);
 }
 
 size_t count_of(const std::vector<size_t>& shape) {
@@ -157,7 +138,7 @@ poplar::Tensor convolution(poplar::Graph& graph, const poplar::Tensor& in, const
   if (out.numElements() == 0) return out;
   add(graph, prog, {groups, batch * places, channels * kernel, outputs}, params, {in, w}, out,
       debugContext.getPathName(), options, [=](Memory& memory) {
-        const std::vector<float> x = load(memory, in), weight = load(memory, w);
+        const std::vector<float> x = load_floats(memory, in), weight = load_floats(memory, w);
         const std::vector<int64_t> from = window_places(params, field);
         std::vector<float> columns(channels * kernel * places), result(out.numElements());
         for (size_t n = 0; n < batch; ++n)
@@ -170,7 +151,7 @@ poplar::Tensor convolution(poplar::Graph& graph, const poplar::Tensor& in, const
             multiply(weight.data() + g * outputs * channels * kernel, columns.data(),
                      result.data() + (n * groups + g) * outputs * places, outputs, channels * kernel, places);
           }
-        store(memory, result, out);
+        store_floats(memory, result, out);
       });
   return out;
 }
@@ -195,7 +176,7 @@ poplar::Tensor calculateWeightDeltas(poplar::Graph& graph, const poplar::Tensor&
   if (out.numElements() == 0) return out;
   add(graph, prog, {groups, outputs, batch * places, channels * kernel}, params, {zDeltas, activations}, out,
       debugContext.getPathName(), options, [=](Memory& memory) {
-        const std::vector<float> dy = load(memory, zDeltas), x = load(memory, activations);
+        const std::vector<float> dy = load_floats(memory, zDeltas), x = load_floats(memory, activations);
         const std::vector<int64_t> from = window_places(params, field);
         std::vector<float> windows(places * channels * kernel), part(outputs * channels * kernel),
             result(out.numElements(), 0.0f);
@@ -214,7 +195,7 @@ poplar::Tensor calculateWeightDeltas(poplar::Graph& graph, const poplar::Tensor&
             float* to = result.data() + g * outputs * channels * kernel;
             for (size_t i = 0; i < part.size(); ++i) to[i] += part[i];
           }
-        store(memory, result, out);
+        store_floats(memory, result, out);
       });
   return out;
 }

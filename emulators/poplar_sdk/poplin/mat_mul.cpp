@@ -7,8 +7,8 @@
 
 #include "poplin/codelets.hpp"
 #include "poplin/mat_mul_plan.h"
+#include "poplin/operands.h"
 #include "poputil/TileMapping.hpp"
-#include "simulator/half.h"
 #include "simulator/model.h"
 
 namespace ipu_emulator {
@@ -58,18 +58,6 @@ Multiply widest() {
   return multiply_plain;
 }
 
-// A matrix operand as float.
-std::vector<float> load(Memory& memory, const poplar::Tensor& tensor) {
-  std::vector<float> values(tensor.numElements());
-  if (tensor.elementType() == poplar::FLOAT) {
-    read_tensor(memory, tensor, values.data());
-    return values;
-  }
-  const Access halves(memory, tensor, true, false);
-  for (size_t i = 0; i < values.size(); ++i) values[i] = from_half(halves.as<uint16_t>()[i]);
-  return values;
-}
-
 }  // namespace
 
 void multiply(const float* a, const float* b, float* c, size_t rows, size_t inner, size_t columns) {
@@ -112,17 +100,12 @@ poplar::Tensor matMulGrouped(poplar::Graph& graph, const poplar::Tensor& A, cons
   operation.flops = 2 * groups * rows * inner * columns;
   operation.cycles = [](uint64_t) { return uint64_t{0}; };
   operation.run = [=](Memory& memory) {
-    const std::vector<float> a = load(memory, A), b = load(memory, B);
+    const std::vector<float> a = load_floats(memory, A), b = load_floats(memory, B);
     std::vector<float> c(out.numElements());
     for (size_t g = 0; g < groups; ++g)
       multiply(a.data() + g * rows * inner, b.data() + g * inner * columns, c.data() + g * rows * columns, rows, inner,
                columns);
-    const Access to(memory, out, false, true);
-    if (outputType == poplar::FLOAT) {
-      std::memcpy(to.data(), c.data(), c.size() * sizeof(float));
-      return;
-    }
-    for (size_t i = 0; i < c.size(); ++i) to.as<uint16_t>()[i] = to_half(c[i]);
+    store_floats(memory, c, out);
   };
   add_operation(graph, prog, std::move(operation));
   // The plan says what tiles do, wherever the operands lie.

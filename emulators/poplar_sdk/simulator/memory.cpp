@@ -37,19 +37,7 @@ void for_each_row(const View& view, const std::function<void(uint64_t first, uin
                                                              uint64_t count, int64_t step)>& body) {
   const size_t total = view.elements();
   if (total == 0) return;
-  // Neighbouring axes that make one.
-  std::vector<size_t> extents;
-  std::vector<int64_t> steps;
-  for (size_t i = 0; i < view.shape.size(); ++i) {
-    if (view.shape[i] == 1) continue;
-    if (!steps.empty() && steps.back() == view.strides[i] * static_cast<int64_t>(view.shape[i])) {
-      extents.back() *= view.shape[i];
-      steps.back() = view.strides[i];
-    } else {
-      extents.push_back(view.shape[i]);
-      steps.push_back(view.strides[i]);
-    }
-  }
+  auto [extents, steps] = joined_axes(view);
   if (extents.empty()) extents.push_back(1), steps.push_back(1);
   const size_t row = extents.back();
   const int64_t step = steps.back();

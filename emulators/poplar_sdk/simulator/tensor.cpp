@@ -19,6 +19,23 @@ bool View::contiguous() const {
   return true;
 }
 
+JoinedAxes joined_axes(const View& view) {
+  JoinedAxes axes;
+  for (size_t i = 0; i < view.shape.size(); ++i) {
+    if (view.shape[i] == 1) continue;
+    const bool joins =
+        !axes.strides.empty() && axes.strides.back() == view.strides[i] * static_cast<int64_t>(view.shape[i]);
+    if (joins) {
+      axes.extents.back() *= view.shape[i];
+      axes.strides.back() = view.strides[i];
+    } else {
+      axes.extents.push_back(view.shape[i]);
+      axes.strides.push_back(view.strides[i]);
+    }
+  }
+  return axes;
+}
+
 }  // namespace ipu_emulator
 
 namespace poplar {
@@ -35,18 +52,7 @@ std::string text_of(const std::vector<size_t>& shape) {
 
 // Strides of the same elements in another shape; empty where no strides say it.
 std::vector<int64_t> strides_in(const View& view, const std::vector<size_t>& shape) {
-  std::vector<size_t> extents;
-  std::vector<int64_t> steps;  // of the axes without those of extent 1, neighbours joined where they can be
-  for (size_t i = 0; i < view.shape.size(); ++i) {
-    if (view.shape[i] == 1) continue;
-    if (!steps.empty() && steps.back() == view.strides[i] * static_cast<int64_t>(view.shape[i])) {
-      extents.back() *= view.shape[i];
-      steps.back() = view.strides[i];
-    } else {
-      extents.push_back(view.shape[i]);
-      steps.push_back(view.strides[i]);
-    }
-  }
+  const auto [extents, steps] = ipu_emulator::joined_axes(view);
   std::vector<int64_t> strides(shape.size(), 0);
   size_t axis = extents.size();
   size_t left = 1;  // of the joined axis that is being split

@@ -35,6 +35,13 @@ struct View {
   bool contiguous() const;  // of one variable, in order and without gaps
 };
 
+// Axes of a view without those of extent 1, neighbours joined where one stride says both.
+struct JoinedAxes {
+  std::vector<size_t> extents;
+  std::vector<int64_t> strides;
+};
+JoinedAxes joined_axes(const View& view);
+
 }  // namespace ipu_emulator
 
 namespace poplar {
