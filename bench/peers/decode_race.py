@@ -31,26 +31,56 @@ options = parser.parse_args()
 
 
 def peer(model):
-    """Seconds of reading the prompt and of each step, as JSON on standard output."""
-    import llama_cpp
+    """Seconds of reading the prompts and of each step, as JSON on standard output: greedy, all rows in one pass, by
+    llama.cpp's own functions, since its Python class copies the scores of all tokens."""
+    import ctypes
 
+    import llama_cpp
+    import numpy
+
+    rows, length = options.batch_size, options.sequence_length
     started = time.perf_counter()
-    llm = llama_cpp.Llama(model_path=model, n_ctx=options.sequence_length + options.max_new_tokens + 8,
-                          n_threads=options.threads, n_threads_batch=options.threads, verbose=False)
-    loaded = time.perf_counter() - started
-    tokens = [3 + 7 * i % 200 for i in range(options.sequence_length)]
-    runs = []
+    silent = llama_cpp.llama_log_callback(lambda level, text, data: None)
+    llama_cpp.llama_log_set(silent, ctypes.c_void_p(0))
+    llama_cpp.llama_backend_init()
+    loaded = llama_cpp.llama_model_load_from_file(model.encode(), llama_cpp.llama_model_default_params())
+    if not loaded:
+        sys.exit(f"{model}: llama.cpp does not load it")
+    wanted = llama_cpp.llama_context_default_params()
+    wanted.n_ctx = -(-(length + options.max_new_tokens) // 256) * 256 * rows
+    wanted.n_seq_max, wanted.n_batch = rows, max(512, rows * length)
+    wanted.n_threads = wanted.n_threads_batch = options.threads
+    context = llama_cpp.llama_init_from_model(loaded, wanted)
+    vocabulary = llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(loaded))
+    seconds = time.perf_counter() - started
+    batch = llama_cpp.llama_batch_init(rows * length, 0, 1)
+
+    def decode(tokens, places):
+        """What follows each row: `tokens` [rows][count] at the places from `places` on."""
+        count = len(tokens[0])
+        batch.n_tokens = rows * count
+        for row, own in enumerate(tokens):
+            for i, token in enumerate(own):
+                at = row * count + i
+                batch.token[at], batch.pos[at], batch.n_seq_id[at] = token, places + i, 1
+                batch.seq_id[at][0], batch.logits[at] = row, i == count - 1
+        if llama_cpp.llama_decode(context, batch) != 0:
+            sys.exit(f"{model}: llama_decode failed")
+        return [int(numpy.argmax(numpy.ctypeslib.as_array(
+            llama_cpp.llama_get_logits_ith(context, row * count + count - 1), (vocabulary,)))) for row in range(rows)]
+
+    prefill, steps = [], []
     for _ in range(2):  # the first warms up
-        llm.reset()
+        llama_cpp.llama_memory_clear(llama_cpp.llama_get_memory(context), True)
+        prompts = [[3 + (7 * i + row) % 200 for i in range(length)] for row in range(rows)]
         begin = time.perf_counter()
-        llm.eval(tokens)
-        prefill, steps = time.perf_counter() - begin, []
-        for i in range(options.max_new_tokens - 1):
+        chosen = decode(prompts, 0)
+        prefill, steps = [time.perf_counter() - begin], []
+        for step in range(options.max_new_tokens - 1):
             begin = time.perf_counter()
-            llm.eval([5 + i % 100])
+            chosen = decode([[token] for token in chosen], length + step)
             steps.append(time.perf_counter() - begin)
-        runs.append((prefill, steps))
-    print(json.dumps({"load": loaded, "prefill": [runs[-1][0]], "decode": runs[-1][1]}))
+    print(json.dumps({"load": seconds, "prefill": prefill, "decode": steps}))
 
 
 def ours(model):
@@ -68,7 +98,7 @@ def ours(model):
 
 def theirs(model):
     done = subprocess.run([sys.executable, *sys.argv[:1], model, "--peer", "--transom", options.transom,
-                           "--sequence_length", str(options.sequence_length), "--max_new_tokens",
+                           "--batch_size", str(options.batch_size), "--sequence_length", str(options.sequence_length), "--max_new_tokens",
                            str(options.max_new_tokens), "--threads", str(options.threads)],
                           capture_output=True, text=True, env=dict(os.environ))
     return json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 and done.stdout else None

@@ -16,7 +16,7 @@ namespace transom::cpu {
 namespace {
 
 // A chunk of a that stays in the second cache while the panels go by, and of the panels, while the rows do.
-constexpr int64_t kRows = 96, kDepth = 1024, kFewRows = 8;
+constexpr int64_t kRows = 96, kDepth = 1024, kDepthOfNarrow = 256, kFewRows = 8;
 
 struct Panels : PackedWeight {
   PackedMemory values;
@@ -74,9 +74,12 @@ struct InvariantProduct {
   void multiply(const float* a, const std::byte* packed, const float* shift, std::byte* c, int64_t row, int64_t rows,
                 int64_t begin, int64_t end) const {
     const RowProducts& kernels = row_products();
-    const int64_t columns = (end - begin) * width, together = rows < kFewRows ? 8 : 4;
+    // The panels that are multiplied together stay in the first cache while the rows go by.
+    const bool wide_registers = kernels.width == 16;
+    const int64_t columns = (end - begin) * width, together = rows < kFewRows ? 8 : wide_registers ? 4 : 2;
     const bool widens = input != TRANSOM_FLOAT32 && rows >= kFewRows;
-    const int64_t chunk = k > kDepth + kDepth / 2 ? kDepth : k;
+    const int64_t most = rows < kFewRows || wide_registers ? kDepth : kDepthOfNarrow;
+    const int64_t chunk = k > most + most / 2 ? most : k;
     Scratch scratch(Scratch::bytes_of<float>(rows * columns) +
                     Scratch::bytes_of<float>(widens ? together * width * chunk : 0));
     auto* sums = scratch.take<float>(rows * columns);

@@ -10,7 +10,6 @@
 #include "cpu/products/batch_invariant_product.h"
 #include "cpu/products/parallel_gemm.h"
 #include "cpu/products/product_plan.h"
-#include "cpu/products/widened_weight.h"
 #include "cpu/vector/kernels.h"
 
 namespace transom::cpu {
@@ -214,15 +213,26 @@ Kernel plain_kernel(const ProductPlan& plan) {
           a.scratch() + b.scratch()};
 }
 
+// Up to so many rows panels in f32 beat the library on processors without AVX-512, where it packs both sides at each
+// call; with more it is faster.
+constexpr int64_t kMostRowsOfPanels = 128;
+
+// A frozen weight that is read as it is stored, where panels of it and own loops are faster than the library: in 16
+// bits where it does not compute in them, as it would keep a copy in f32.
+bool wants_panels(const Node& node, const ProductPlan& plan) {
+  const std::optional<Node::Origin> weight = node.frozen_origin(1);
+  if (!weight || weight->dtype != plan.b.dtype) return false;
+  if (plan.b.dtype == TRANSOM_FLOAT32) return !library_adds_in_one_order() && plan.m <= kMostRowsOfPanels;
+  return !library_computes(plan.b.dtype);
+}
+
 Kernel make_product(const Node& node, const ProductPlan& plan) {
   if (plan.batch * plan.m * plan.n == 0) return {"nothing", [](const Arguments&) {}};
   if (plan.k == 0) return {"fill", [plan](const Arguments& arguments) { zero_depth(plan, arguments); }};
   if (plan.a.dtype == TRANSOM_FLOAT64 || !is_floating(plan.a.dtype)) return plain_kernel(plan);
-  if (is_batch_invariant(node))
+  if (is_batch_invariant(node) || wants_panels(node, plan))
     if (std::optional<Kernel> kernel = batch_invariant_kernel(node, plan)) return std::move(*kernel);
   if (few_rows(plan, node.frozen_origin(1).has_value())) return few_rows_kernel(node, plan);
-  if (!library_computes(plan.a.dtype))
-    if (std::optional<Kernel> kernel = widened_weight_kernel(node, plan)) return std::move(*kernel);
   return library_kernel(node, plan);
 }
 

@@ -79,6 +79,16 @@ inline float added(float sum, float x, float y) {
 #endif
 }
 
+// So many rows of keys or values on: a head's part of a row is too short for the processor to guess where the next one
+// lies.
+constexpr size_t kRowsAhead = 8;
+
+template <typename T>
+inline void prefetch_row(const typename T::Element* row, size_t width) {
+  constexpr size_t kLine = 64 / sizeof(typename T::Element);
+  for (size_t i = 0; i < width; i += kLine) __builtin_prefetch(row + i);
+}
+
 // R queries and U keys.
 template <typename T, size_t R, size_t U>
 void score_block(float* scores, size_t row, const float* q, const typename T::Element* k, size_t stride, size_t width) {
@@ -112,8 +122,11 @@ void score_rows(float* scores, size_t row, const float* q, const StoredRows& key
   constexpr size_t kKeys = R == 1 ? 4 : 2;
   const auto* k = static_cast<const typename T::Element*>(keys.first);
   size_t s = 0;
-  for (; s + kKeys <= keys.n; s += kKeys)
+  for (; s + kKeys <= keys.n; s += kKeys) {
+    if (s + kRowsAhead + kKeys <= keys.n)
+      for (size_t u = 0; u < kKeys; ++u) prefetch_row<T>(k + (s + kRowsAhead + u) * keys.stride, keys.width);
     score_block<T, R, kKeys>(scores + s, row, q, k + s * keys.stride, keys.stride, keys.width);
+  }
   for (; s < keys.n; ++s) score_block<T, R, 1>(scores + s, row, q, k + s * keys.stride, keys.stride, keys.width);
 }
 
@@ -133,6 +146,7 @@ void mix_block(float* y, const float* weights, size_t row, const typename T::Ele
   for (size_t r = 0; r < R; ++r) TRANSOM_UNROLL
   for (size_t c = 0; c < C; ++c) sums[r][c] = Floats{};
   for (size_t s = 0; s < n; ++s) {
+    if (s + kRowsAhead < n) prefetch_row<T>(v + (s + kRowsAhead) * stride, C * kWidth);
     Floats values[C];
     TRANSOM_UNROLL
     for (size_t c = 0; c < C; ++c) values[c] = T::load(v + s * stride + c * kWidth);

@@ -64,16 +64,21 @@ class ScaleWriter {
   std::shared_ptr<std::byte> data_;
 };
 
-// The codes of a row to their places; see ops/packed_matrix.h.
-void place_codes(const uint8_t* codes, int64_t depth, int bits, int64_t row, uint8_t* block) {
-  const int64_t within = row % kRows;
-  for (int64_t k = 0; k < depth; ++k) {
-    const int64_t i = k % kInputs;
-    if (bits == 8) {
-      block[k / kInputs * 512 + i / 4 * 64 + within * 4 + i % 4] = codes[k];
-    } else {
-      uint8_t& place = block[k / kInputs * 256 + i % 16 / 4 * 64 + within * 4 + i % 4];
-      place = static_cast<uint8_t>(place | (i < 16 ? codes[k] & 15 : codes[k] << 4));
+// The codes of a row, zeros behind them to the end of a block, to their places; see ops/packed_matrix.h. Four inputs
+// of a row lie together: they are moved together.
+void place_codes(const uint8_t* codes, int64_t blocks_of_row, int bits, int64_t row, uint8_t* to) {
+  const auto four = [](const uint8_t* from) {
+    uint32_t word;
+    std::memcpy(&word, from, 4);
+    return word;
+  };
+  to += row % kRows * 4;
+  for (int64_t block = 0; block < blocks_of_row; ++block, codes += kInputs) {
+    const int64_t steps = bits == 8 ? 8 : 4;
+    for (int64_t step = 0; step < steps; ++step, to += 4 * kRows) {
+      uint32_t word = four(codes + 4 * step);
+      if (bits == 4) word = (word & 0x0F0F0F0Fu) | (four(codes + 16 + 4 * step) & 0x0F0F0F0Fu) << 4;
+      std::memcpy(to, &word, 4);
     }
   }
 }
@@ -99,13 +104,14 @@ std::optional<PackedMatrix> packed_matrix(const BlockMatrix& matrix) {
   std::optional<ScaleWriter> minima;
   if (l.has_minima) minima.emplace(l, groups);
   parallel_for(static_cast<size_t>(row_blocks), [&](size_t block) {
-    std::vector<uint8_t> row_codes(static_cast<size_t>(l.depth));
+    const int64_t blocks_of_row = blocks(l.depth, kInputs);
+    std::vector<uint8_t> row_codes(static_cast<size_t>(blocks_of_row * kInputs));
     std::vector<float> row_scales(static_cast<size_t>(groups)),
         row_minima(l.has_minima ? static_cast<size_t>(groups) : 0);
     const auto first = static_cast<int64_t>(block) * kRows;
     for (int64_t row = first; row < std::min(first + kRows, l.rows); ++row) {
       matrix.read_row(row, row_codes.data(), row_scales.data(), l.has_minima ? row_minima.data() : nullptr);
-      place_codes(row_codes.data(), l.depth, l.bits, row,
+      place_codes(row_codes.data(), blocks_of_row, l.bits, row,
                   reinterpret_cast<uint8_t*>(codes.get()) + block * block_bytes);
       scales.write(row, row_scales.data(), groups);
       if (minima) minima->write(row, row_minima.data(), groups);
