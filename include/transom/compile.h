@@ -32,7 +32,8 @@ class CompiledFunction {
  public:
   CompiledFunction(TensorFunction function, CompileOptions options);
 
-  // The results, computed. Equal to function(arguments) to the bit.
+  // The results, computed. Equal to function(arguments) to the bit. No gradient passes through them: gradients() is
+  // called within the function, and refuses results outside of it.
   std::vector<Tensor> operator()(std::vector<Tensor> arguments) const;
 
   // How often the function was traced.

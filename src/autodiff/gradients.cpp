@@ -22,6 +22,16 @@ struct Reached {
   std::vector<Tensor> inputs;
 };
 
+// A value that was computed, and may be computed from the source, has nothing left that would tell it.
+[[noreturn]] void refuse_released(const Node& node, const Tensor& source) {
+  const std::string where = node.scope->empty() ? "" : *node.scope + ": ";
+  fail(ErrorKind::kUsage,
+       "gradients: {}{} of {} was computed before, and it is not known any more whether it depends on the tensor of {} "
+       "that its gradient is asked for; ask for gradients before values are read, or call set_requires_grad() on that "
+       "tensor before it is used",
+       where, node.operation->name, to_string(node.types), to_string(source.type()));
+}
+
 // The nodes between `sources` and `outputs`, in order of creation, and the set of values that depend on a source.
 class Dependence {
  public:
@@ -32,7 +42,7 @@ class Dependence {
     for (const Tensor& source : sources) oldest = std::min(oldest, source.node()->sequence);
     std::vector<Reached> reached;
     {
-      const ClaimedGraph claimed([&] { return between(outputs, oldest, kind); });
+      const ClaimedGraph claimed([&] { return between(outputs, sources, oldest, kind); });
       for (const std::shared_ptr<Node>& node : claimed.graph().nodes) reached.push_back({node, node->inputs});
     }
     std::sort(reached.begin(), reached.end(),
@@ -53,7 +63,8 @@ class Dependence {
 
  private:
   // What the outputs are computed from, as far as it is younger than the oldest source.
-  Graph between(const std::vector<Tensor>& outputs, uint64_t oldest, Sources kind) const {
+  Graph between(const std::vector<Tensor>& outputs, const std::vector<Tensor>& sources, uint64_t oldest,
+                Sources kind) const {
     Graph graph;
     std::unordered_set<const Node*> seen;
     std::vector<std::shared_ptr<Node>> pending;
@@ -65,6 +76,9 @@ class Dependence {
     while (!pending.empty()) {
       const std::shared_ptr<Node> node = std::move(pending.back());
       pending.pop_back();
+      if (node->released)
+        for (const Tensor& source : sources)
+          if (source.node() != node && source.node()->released_use <= node->sequence) refuse_released(*node, source);
       for (const Tensor& input : node->inputs) visit(input);
       graph.nodes.push_back(node);
     }

@@ -7,6 +7,7 @@
 #include <list>
 #include <mutex>
 #include <unordered_set>
+#include <utility>
 
 namespace transom {
 namespace {
@@ -74,12 +75,49 @@ void ClaimedGraph::finish(std::span<const std::shared_ptr<Storage>> results) {
     node.storages.resize(node.types.size());
     node.storages[static_cast<size_t>(graph_.outputs[i].output())] = results[i];
   }
+  note_released_uses(graph_, graph_.outputs);
   for (const Tensor& output : graph_.outputs) {
-    Node& node = *output.node();
-    if (node.saves_for_backward) continue;
-    std::move(node.inputs.begin(), node.inputs.end(), std::back_inserter(unneeded));
-    node.inputs.clear();
+    std::vector<Tensor> inputs = release_inputs(*output.node());
+    std::move(inputs.begin(), inputs.end(), std::back_inserter(unneeded));
   }
+}
+
+std::vector<Tensor> release_inputs(Node& node) {
+  if (node.saves_for_backward) return {};
+  node.released |= !node.inputs.empty();
+  return std::exchange(node.inputs, {});
+}
+
+namespace {
+
+// Integers, bool and detached values carry no gradient.
+bool carries_gradient(const Node& node) {
+  return !node.operation->stops_gradient &&
+         std::any_of(node.types.begin(), node.types.end(), [](const Type& type) { return is_floating(type.dtype); });
+}
+
+}  // namespace
+
+void note_released_uses(const Graph& graph, std::span<const Tensor> outputs) {
+  std::unordered_set<const Node*> released;
+  for (const Tensor& output : outputs)
+    if (!output.node()->saves_for_backward) released.insert(output.node().get());
+  for (auto place = graph.nodes.rbegin(); place != graph.nodes.rend(); ++place) {
+    const Node& node = **place;
+    if (!carries_gradient(node)) continue;
+    const uint64_t use = released.contains(&node) ? node.sequence : node.released_use;
+    if (use == UINT64_MAX) continue;
+    // A node that does not save what requires a gradient was made without gradients: a constant to its inputs.
+    for (const Tensor& input : node.inputs)
+      if (!input.requires_grad()) input.node()->released_use = std::min(input.node()->released_use, use);
+  }
+}
+
+void note_released_uses(std::span<const Tensor> arguments) {
+  if (!gradients_enabled()) return;
+  const uint64_t now = make_input({}).node()->sequence;
+  const std::lock_guard lock(claims().mutex);
+  for (const Tensor& argument : arguments) argument.node()->released_use = std::min(argument.node()->released_use, now);
 }
 
 }  // namespace transom

@@ -35,4 +35,14 @@ class ClaimedGraph {
   Graph graph_;
 };
 
+// The node, which is computed, lets go of its inputs; nothing where it saves them for gradients. Returns them, so that
+// they end without the lock. Call note_released_uses() before.
+std::vector<Tensor> release_inputs(Node& node);
+
+// Notes in all nodes of the graph and in its inputs which of `outputs` are computed from them and will release their
+// inputs, so that a gradient by them is refused and not zero.
+void note_released_uses(const Graph& graph, std::span<const Tensor> outputs);
+// The same of the arguments of a compiled function, whose results are made behind this call and know no inputs.
+void note_released_uses(std::span<const Tensor> arguments);
+
 }  // namespace transom

@@ -31,6 +31,12 @@ struct Node {
   // One an output once it is computed (and for inputs of the graph from the start); null before.
   mutable std::vector<std::shared_ptr<Storage>> storages;
 
+  // Nodes that are computed let go of their inputs, and then nobody can tell what they depend on. `released` marks such
+  // a node; `released_use` is the sequence of the oldest one that was computed from this node and could carry a
+  // gradient to it. Written and read under the lock of ClaimedGraph.
+  mutable bool released = false;
+  mutable uint64_t released_use = UINT64_MAX;
+
   ~Node();
   bool computed(int output) const {
     return static_cast<size_t>(output) < storages.size() && storages[static_cast<size_t>(output)] != nullptr;

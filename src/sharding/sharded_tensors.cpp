@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "ir/claimed_graph.h"
 #include "tensor/mode_scope.h"
 #include "transom/ops.h"
 
@@ -151,7 +152,7 @@ std::vector<Tensor> ShardedTensors::evaluate(const ShardedRequest& request, Step
     Node& node = *output.tensor.node();
     node.storages.resize(node.types.size());
     node.storages[static_cast<size_t>(output.tensor.output())] = buffer_of(values[i].local);
-    if (!node.saves_for_backward && node.types.size() == 1) node.inputs.clear();
+    if (node.types.size() == 1) release_inputs(node);
   }
   return results;
 }

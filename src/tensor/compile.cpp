@@ -105,6 +105,7 @@ std::vector<Tensor> CompiledFunction::operator()(std::vector<Tensor> arguments) 
     types.push_back(argument.type());
     inputs.push_back(buffer_of(argument));
   }
+  note_released_uses(arguments);
   arguments.clear();
   const std::shared_ptr<Device> device = default_device();
   const std::string signature = to_string(types);
@@ -138,7 +139,10 @@ std::vector<Tensor> CompiledFunction::operator()(std::vector<Tensor> arguments) 
   const std::vector<std::shared_ptr<Buffer>> buffers =
       trace->replayed ? trace->replayed->replay(inputs) : trace->program->run(inputs);
   std::vector<Tensor> results;
-  for (size_t i = 0; i < buffers.size(); ++i) results.push_back(make_input(trace->results[i], buffers[i]));
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    results.push_back(make_input(trace->results[i], buffers[i]));
+    results.back().node()->released = true;  // nobody else knows of it yet
+  }
   return results;
 }
 

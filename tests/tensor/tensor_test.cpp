@@ -42,6 +42,17 @@ TEST_P(TensorModes, TakesGradientsBeforeAndAfterTheLossIsRead) {
   EXPECT_EQ(gradients(loss, {x})[0].to_vector<float>(), (Floats{2, 4, 6}));
 }
 
+// Without requires_grad a computed value keeps no inputs: to call that independence would be wrong in silence.
+TEST_P(TensorModes, RefusesGradientsOfALossThatWasReadAndKeptNothing) {
+  const Tensor x = Tensor::from(Floats{1, 2, 3}, {3});
+  const Tensor loss = sum(x * x);
+  if (GetParam() == Mode::kLazy) EXPECT_EQ(gradients(loss, {x})[0].to_vector<float>(), (Floats{2, 4, 6}));
+  EXPECT_EQ(loss.item<float>(), 14);
+  const std::string message = test::message_of([&] { gradients(loss, {x}); });
+  EXPECT_NE(message.find("was computed before"), std::string::npos) << message;
+  EXPECT_EQ(message.find('\n'), std::string::npos);
+}
+
 TEST_P(TensorModes, StopsGradientsAtDetach) {
   Tensor x = Tensor::from(Floats{1, 2}, {2});
   x.set_requires_grad();
