@@ -92,6 +92,12 @@ class Trainer {
   // Computes what the metrics need from the inputs of a batch instead (generated tokens); the loss is computed as
   // before.
   void set_predictor(std::function<NamedTensors(const NamedTensors& inputs)> predict);
+  // Distils: updates add to the loss of the labels how far the model's logits are from the teacher's, as
+  // TrainingArguments::distillation_temperature and distillation_weight say; evaluations keep the loss of the labels.
+  // Both must have the same classes (in whatever order) or the same vocabulary; an error names what differs. The
+  // teacher is never changed. `inputs_of` makes its inputs of a batch; empty: those of the batch that it takes.
+  void set_teacher(std::shared_ptr<const Model> teacher,
+                   std::function<NamedTensors(const NamedTensors& inputs)> inputs_of = {});
   void add_callback(std::shared_ptr<TrainerCallback> callback);
   void set_early_stopping(int64_t patience, double threshold = 0);
   // Called with the numbers of each update, for which the host waits each time.

@@ -46,6 +46,10 @@ struct TrainingArguments {
   double label_smoothing_factor = 0;
   std::optional<double> neftune_noise_alpha;
 
+  // Distillation, by the names of Optimum Intel
+  double distillation_temperature = 2;
+  double distillation_weight = 0.5;
+
   // Precision
   bool bf16 = false;
   bool fp16 = false;
@@ -150,6 +154,9 @@ struct ScriptArguments {
   bool ignore_mismatched_sizes = false;
   std::optional<std::string> config_overrides;
   std::string dtype = "float32";
+  bool load_in_4bit = false, load_in_8bit = false;
+  std::string bnb_4bit_quant_type = "nf4";
+  std::optional<std::string> teacher_model;
 
   // Task and device
   std::optional<std::string> task;

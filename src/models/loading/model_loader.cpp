@@ -15,6 +15,7 @@
 #include "models/family.h"
 #include "models/generative.h"
 #include "models/loading/generation_file.h"
+#include "models/loading/input_names.h"
 #include "models/loading/load_changed.h"
 #include "models/loading/lora.h"
 #include "models/loading/other_formats.h"
@@ -386,7 +387,11 @@ class ModelLoader {
     model.config_ = std::make_shared<Config>(std::move(config));
     model.architecture_ = architecture;
   }
+
+  static std::vector<std::string> inputs(const Model& model) { return model.input_names(); }
 };
+
+std::vector<std::string> input_names_of(const Model& model) { return ModelLoader::inputs(model); }
 
 void complete_model(Model& model, Config config, const std::string& architecture, const fs::path& folder) {
   ModelLoader::complete(model, std::move(config), architecture, folder);

@@ -59,13 +59,13 @@ const std::vector<std::string_view> kMostUsedInEvaluation = {
     "per_device_eval_batch_size", "max_seq_length", "device",          "json"};
 
 const Names kOnlyEvaluation = {"quantization"};
-const Names kSectionsOfTraining = {"Learning rate", "Optimizer",      "Regularisation and stability",
-                                   "Checkpoints",   "Early stopping", "LoRA",
-                                   "Random numbers"};
+const Names kSectionsOfTraining = {"Learning rate", "Optimizer",      "Distillation", "Regularisation and stability",
+                                   "Checkpoints",   "Early stopping", "LoRA",         "Random numbers"};
 const Names kOnlyTraining = {
     // Of the model and its files
-    "config_name", "config_overrides", "ignore_mismatched_sizes", "overfit_batch", "train_file", "train_dir",
-    "train_val_split", "max_train_samples", "overwrite_output_dir", "shuffle_train_dataset", "shuffle_seed",
+    "config_name", "config_overrides", "teacher_model", "ignore_mismatched_sizes", "overfit_batch", "train_file",
+    "train_dir", "train_val_split", "max_train_samples", "overwrite_output_dir", "shuffle_train_dataset",
+    "shuffle_seed",
     // Of tasks
     "random_crop_area", "random_flip", "freeze_feature_encoder", "attention_dropout", "activation_dropout",
     "feat_proj_dropout", "hidden_dropout", "final_dropout", "mask_time_prob", "mask_time_length", "mask_feature_prob",

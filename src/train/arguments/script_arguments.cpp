@@ -33,6 +33,9 @@ const Argument kArguments[] = {
     field<&S::dtype>("dtype", "Type of the weights where nothing is trained; training keeps float32.")
         .one_of({"float32", "bfloat16", "float16", "auto", "fp32", "bf16", "fp16"}),
     alias("torch_dtype", "dtype"),
+    field<&S::teacher_model>("teacher_model", "Model whose logits the trained one learns besides its labels."),
+    alias("teacher_model_name_or_path", "teacher_model"),
+    alias("teacher_name_or_path", "teacher_model"),
     only_default("trust_remote_code", {"false", "0", "no"}, kNoCode),
     ignored("use_fast_tokenizer", "there is one implementation of each tokenizer"),
     ignored("model_type", "the configuration names it"),

@@ -60,6 +60,17 @@ const Argument kArguments[] = {
     field<&T::label_smoothing_factor>("label_smoothing_factor", "Label smoothing.").at_least(0).at_most(1),
     field<&T::neftune_noise_alpha>("neftune_noise_alpha", "Strength of NEFTune's noise on embeddings.").at_least(0),
 
+    section("Distillation"),
+    field<&T::distillation_temperature>("distillation_temperature",
+                                        "What the logits of student and teacher are divided by (see teacher_model).")
+        .above(0),
+    alias("temperature", "distillation_temperature"),
+    field<&T::distillation_weight>("distillation_weight",
+                                   "Part of the teacher in the loss; the rest is that of the labels.")
+        .at_least(0)
+        .at_most(1),
+    alias("alpha", "distillation_weight"),
+
     section("Precision"),
     field<&T::bf16>("bf16", "Compute in bfloat16 with float32 weights and sums."),
     field<&T::fp16>("fp16", "float16 (not supported; see bf16)."),

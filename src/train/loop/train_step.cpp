@@ -155,6 +155,7 @@ bool TrainStep::takes_items(const NamedTensors& inputs) {
 // processes, unless it is told --average_tokens_across_devices false.
 TrainStep::Items TrainStep::items_of(const std::vector<NamedTensors>& micro_batches, bool always) {
   ProcessGroup* group = sharding_ ? nullptr : process_group();
+  if (distillation_) takes_items(micro_batches[0]);
   const bool over_processes = group && arguments_.average_tokens_across_devices && counts_labels_;
   if (!over_processes && !always) return {};
   std::optional<int64_t> items = count_items(model_, micro_batches);
@@ -185,11 +186,15 @@ Tensor TrainStep::loss_of(const NamedTensors& inputs, ForwardContext context, Na
       return names;
     }());
   const Tensor labels = inputs.find("labels"), logits = result.find("logits");
+  const bool causal = is_causal(model_) || is_causal_by_another_name(model_);
   if (arguments_.label_smoothing_factor > 0 && labels.defined() && logits.defined() && is_integer(labels.dtype()))
-    loss = is_causal(model_) || is_causal_by_another_name(model_)
-               ? smoothed_loss(slice(logits, 1, 0, logits.dim(1) - 1), slice(labels, 1, 1, labels.dim(1)),
-                               arguments_.label_smoothing_factor, context.num_items_in_batch)
-               : smoothed_loss(logits, labels, arguments_.label_smoothing_factor, context.num_items_in_batch);
+    loss = causal ? smoothed_loss(slice(logits, 1, 0, logits.dim(1) - 1), slice(labels, 1, 1, labels.dim(1)),
+                                  arguments_.label_smoothing_factor, context.num_items_in_batch)
+                  : smoothed_loss(logits, labels, arguments_.label_smoothing_factor, context.num_items_in_batch);
+  if (distillation_ && context.training)
+    // What the model divides by, so that both parts of the loss have the same weight however a batch is cut.
+    loss = distillation_->loss(loss, inputs, result, causal,
+                               takes_items_.value_or(true) ? context.num_items_in_batch : Tensor());
   if (outputs) *outputs = result;
   return cast(loss, DType::kFloat32);
 }

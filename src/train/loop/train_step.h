@@ -9,6 +9,7 @@
 #include "optim/optimizer.h"
 #include "sharding/model_sharding.h"
 #include "tensor/evaluate.h"
+#include "train/loop/distillation.h"
 #include "transom/model.h"
 #include "transom/training_arguments.h"
 
@@ -34,6 +35,9 @@ class TrainStep {
   // bits as without; each update then waits for its norm and its loss.
   void refuse_updates_that_are_not_finite(bool or_loss);
 
+  // Updates learn from its teacher too; evaluations do not.
+  void set_distillation(Distillation distillation) { distillation_ = std::move(distillation); }
+
   Optimizer& optimizer() { return *optimizer_; }
   std::vector<OptimizedParameter> parameters() const;
 
@@ -42,7 +46,8 @@ class TrainStep {
 
   // The loss of a batch that all processes evaluate together, each its rows; the mean over processes is that of all.
   Tensor evaluation_loss(const NamedTensors& inputs, NamedTensors* outputs);
-  // The loss of a batch in the arguments' precision; with label smoothing if they say so.
+  // The loss of a batch in the arguments' precision; with label smoothing if they say so, and, in training, with what
+  // a teacher says.
   Tensor loss_of(const NamedTensors& inputs, ForwardContext context, NamedTensors* outputs = nullptr) const;
   // The outputs alone, for batches without labels.
   NamedTensors forward(const NamedTensors& inputs) const;
@@ -83,6 +88,7 @@ class TrainStep {
   TrainingArguments arguments_;
   bool counts_labels_;
   std::optional<bool> takes_items_;
+  std::optional<Distillation> distillation_;
   std::unique_ptr<Optimizer> optimizer_;
   StepRunner evaluation_;
   Refuses refuses_ = Refuses::kNothing;

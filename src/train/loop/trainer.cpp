@@ -38,6 +38,11 @@ void Trainer::set_preprocess_outputs(std::function<NamedTensors(const NamedTenso
 void Trainer::set_predictor(std::function<NamedTensors(const NamedTensors&)> predict) {
   run_->predictor = std::move(predict);
 }
+void Trainer::set_teacher(std::shared_ptr<const Model> teacher,
+                          std::function<NamedTensors(const NamedTensors&)> inputs_of) {
+  run_->step.set_distillation({std::move(teacher), *run_->model, run_->arguments.distillation_temperature,
+                               run_->arguments.distillation_weight, std::move(inputs_of)});
+}
 void Trainer::add_callback(std::shared_ptr<TrainerCallback> callback) {
   run_->callbacks.push_back(std::move(callback));
 }

@@ -252,12 +252,14 @@ TaskSetup prepare(TrainArguments& arguments, HubOptions hub) {
 
 TaskSetup prepare_task(TrainArguments arguments, HubOptions hub) {
   const std::string base = arguments.script.model_name_or_path;
-  TaskSetup setup = prepare(arguments, std::move(hub));
+  TaskSetup setup = prepare(arguments, hub);
+  if (arguments.training.do_train) setup.teacher = load_teacher(arguments, std::move(hub));
   add_adapters(arguments, base.empty() ? arguments.script.model_name_or_path : base, *setup.model);
   return setup;
 }
 
 void configure_trainer(Trainer& trainer, TaskSetup& setup) {
+  if (setup.teacher.model) trainer.set_teacher(setup.teacher.model, setup.teacher.inputs_of);
   if (setup.train) trainer.set_train_data(std::move(*setup.train));
   if (setup.validation) trainer.set_eval_data(std::move(*setup.validation));
   if (setup.preprocess_outputs) trainer.set_preprocess_outputs(setup.preprocess_outputs);

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "train/setup/teacher.h"
 #include "transom/dataset.h"
 #include "transom/hub.h"
 #include "transom/trainer.h"
@@ -22,6 +23,7 @@ struct TaskFiles {
 
 struct TaskSetup {
   std::unique_ptr<Model> model;
+  Teacher teacher;
   std::optional<TrainingData> train, validation, test;
   std::function<NamedTensors(const NamedTensors&)> preprocess_outputs;
   std::function<NamedTensors(const NamedTensors& inputs)> predict;  // as Trainer::set_predictor
