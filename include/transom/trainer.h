@@ -60,13 +60,16 @@ class TrainerCallback {
   virtual void on_save(const TrainingArguments&, const TrainerState&) {}
   virtual void on_train_end(const TrainingArguments&, const TrainerState&) {}
   virtual bool should_stop() { return false; }  // asked after each update
-  // Asked after each update: what is to be done now, beside what the arguments say. All processes must answer the same.
+  // Asked after each update: what is to be done now, beside what the arguments say. Of several processes one is enough.
   virtual bool should_log() { return false; }
   virtual bool should_evaluate() { return false; }
   virtual bool should_save() { return false; }
   // Asked after each update: true ends the run there, with a checkpoint to resume from (Trainer::interrupted). Of
   // several processes one is enough.
   virtual bool should_interrupt() { return false; }
+  // Asked after each update: the run stands still until every callback answers false. should_save and should_interrupt
+  // are asked meanwhile and obeyed at once. Of several processes one is enough; the others wait without a time limit.
+  virtual bool should_pause() { return false; }
 };
 
 // One update, as --json prints it.

@@ -166,6 +166,10 @@ struct ScriptArguments {
   std::optional<std::string> overfit_batch;
   bool json = false;
   std::optional<std::string> profile;
+  bool dashboard = false;
+  std::optional<int64_t> dashboard_port;
+  std::string dashboard_host = "127.0.0.1";
+  std::vector<std::string> dashboard_runs;
 
   // Files
   std::optional<std::string> train_file;

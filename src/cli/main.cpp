@@ -11,8 +11,8 @@
 #include <iostream>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "cli/command.h"
+#include "cli/log_messages.h"
 #include "cli/version.h"
 #include "pipelines/pipeline.h"
 #include "transom/distributed.h"
@@ -147,9 +147,7 @@ void finish_output() {
 
 int main(int count, char** words) {
   using namespace transom;
-  set_log_sink([](LogLevel level, std::string_view text) {
-    if (level != LogLevel::kDebug) std::fprintf(stderr, "transom: %.*s\n", static_cast<int>(text.size()), text.data());
-  });
+  print_log_messages();
   // A file that grows beyond the limit of its process is an error of the write, not a death.
   ::signal(SIGXFSZ, SIG_IGN);
   try {

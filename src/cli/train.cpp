@@ -13,7 +13,9 @@
 #include "base/progress.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "cli/log_messages.h"
 #include "cli/profile_table.h"
+#include "cli/train_dashboard.h"
 #include "train/files/trainer_state.h"
 #include "train/loop/model_inputs.h"
 #include "train/setup/adapters.h"
@@ -109,16 +111,6 @@ void finish(std::optional<Profile>& profile, const ScriptArguments& script) {
   std::fputs(profile_table(*profile).c_str(), script.json ? stderr : stdout);
 }
 
-// Transformers' levels: from "warning" on, notes are not said; from "error" on, warnings neither.
-void obey(const std::string& log_level) {
-  const bool errors_only = log_level == "error" || log_level == "critical";
-  if (!errors_only && log_level != "warning") return;
-  set_log_sink([errors_only](LogLevel level, std::string_view text) {
-    if (level == LogLevel::kWarning && !errors_only)
-      std::fprintf(stderr, "transom: %.*s\n", static_cast<int>(text.size()), text.data());
-  });
-}
-
 // What is left of `train` where the model is evaluated and nothing else, whatever a file of arguments says.
 void restrict_to_evaluation(TrainArguments& arguments) {
   if (arguments.script.overfit_batch)
@@ -157,7 +149,7 @@ int train(const std::vector<std::string>& words, Part part) {
   if (evaluates) restrict_to_evaluation(arguments);
   else if (arguments.script.quantization != "none")
     fail(ErrorKind::kUsage, "--quantization: nothing is trained in 8-bit integers; see transom evaluate");
-  obey(arguments.training.log_level);
+  print_log_messages(arguments.training.log_level);
   // One of several processes speaks for all.
   const Launch launch = launch_of_environment();
   if (launch.rank > 0) set_log_sink({});
@@ -174,6 +166,8 @@ int train(const std::vector<std::string>& words, Part part) {
     fail(ErrorKind::kUsage, "--model_name_or_path is missing: a directory, or a model's id on the Hugging Face Hub");
   std::optional<Profile> profile;
   if (script.overfit_batch) {
+    if (script.dashboard || script.dashboard_port)
+      fail(ErrorKind::kUsage, "--dashboard: --overfit_batch prints each of its steps; leave one of them out");
     const int status = overfit(arguments, profile);
     leave_process_group();
     finish(profile, script);
@@ -183,10 +177,21 @@ int train(const std::vector<std::string>& words, Part part) {
   FineTuneOptions options;
   if (process_rank() == 0) options.hub.progress = download_bars();
   const bool speaks = process_rank() == 0;
+  if (evaluates && (script.dashboard || script.dashboard_port))
+    fail(ErrorKind::kUsage, "--dashboard: evaluate trains nothing; see transom train");
   if (script.json && speaks) options.on_step = print_step;
-  else if (speaks) options.callbacks.push_back(std::make_shared<ShowProgress>());
-  options.callbacks.push_back(interrupt_on_signals());
-  const FineTuneResult result = fine_tune(arguments, options);
+  FineTuneResult result;
+  {
+    TrainDashboard dashboard(arguments);
+    if (speaks && !script.json && !dashboard.draws()) {
+      if (script.dashboard) arguments.training.disable_tqdm = true;  // plain lines alone
+      options.callbacks.push_back(std::make_shared<ShowProgress>());
+    }
+    dashboard.add_to(options);
+    options.callbacks.push_back(interrupt_on_signals());
+    result = fine_tune(arguments, options);
+    dashboard.finish(result.interrupted.has_value());
+  }
   finish(profile, script);
   leave_process_group();
   if (result.interrupted) return say_interrupted(words, *result.interrupted, speaks);

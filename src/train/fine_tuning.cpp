@@ -85,6 +85,10 @@ FineTuneResult fine_tune(TrainArguments arguments, const FineTuneOptions& option
          "--quantization: nothing is trained in 8-bit integers; leave out do_train and the train_file");
   if (training.do_predict && !script.test_file)
     fail(ErrorKind::kUsage, "--do_predict: expected a --test_file of text, found none");
+  if (training.resume_from_checkpoint == "auto") {
+    if (last_whole_checkpoint(training.output_dir)) training.resume_from_checkpoint = "true";
+    else training.resume_from_checkpoint.reset();
+  }
   expect_no_checkpoints(arguments);
   TaskSetup task = prepare_task(arguments, options.hub);
   expect_evaluation_data(training, task);

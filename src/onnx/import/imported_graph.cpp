@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "base/directories.h"
 #include "base/error.h"
@@ -23,6 +24,44 @@ std::vector<fs::path> onnx_files(const fs::path& directory) {
     if (path.extension() == ".onnx" && file_exists(path)) files.push_back(path);
   return files;
 }
+
+// Each name of a graph is given once: by an input, an initializer (which may be an input's default), or a node. Else
+// the answer would depend on which of them a reader takes. Graphs in attributes have names of their own.
+class NamesOfGraph {
+ public:
+  explicit NamesOfGraph(const Model& model) : model_(model) {}
+
+  void check(const Graph& graph) const {
+    std::set<std::string_view> inputs, initializers, given;
+    for (const ValueInfo& input : graph.inputs) expect(inputs.insert(input.name).second, input.name, "inputs");
+    for (const auto& data : graph.initializers)
+      expect(initializers.insert(data->name).second, data->name, "initializers");
+    given.merge(inputs);
+    given.merge(initializers);
+    check_nodes(graph.nodes, std::move(given));
+  }
+  void check(const Function& function) const {
+    std::set<std::string_view> given;
+    for (const std::string& input : function.inputs) expect(given.insert(input).second, input, "inputs of a function");
+    check_nodes(function.nodes, std::move(given));
+  }
+
+ private:
+  void check_nodes(const std::vector<Node>& nodes, std::set<std::string_view> given) const {
+    for (const Node& node : nodes) {
+      for (const std::string& output : node.outputs)
+        if (!output.empty()) expect(given.insert(output).second, output, "outputs of nodes, or is an input, too");
+      for (const Attribute& attribute : node.attributes)
+        if (attribute.graph) check(*attribute.graph);
+    }
+  }
+  void expect(bool is_new, std::string_view name, std::string_view where) const {
+    if (!is_new)
+      fail("{}: the value {} is named twice among the {}; expected one", model_.where, quoted(std::string(name)),
+           where);
+  }
+  const Model& model_;
+};
 
 }  // namespace
 
@@ -62,6 +101,9 @@ std::shared_ptr<const ImportedGraph> ImportedGraph::open(const fs::path& file) {
 }
 
 ImportedGraph::ImportedGraph(Model model) : model_(std::move(model)), passes_(std::make_unique<Passes>()) {
+  const NamesOfGraph names(model_);
+  names.check(model_.graph);
+  for (const Function& function : model_.functions) names.check(function);
   check_operators(model_.graph.nodes, model_.opsets);
   for (const Function& function : model_.functions)
     check_operators(function.nodes, function.opsets.empty() ? model_.opsets : function.opsets);

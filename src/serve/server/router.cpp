@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "serve/http/own_host.h"
 #include "serve/inference/routes.h"
 #include "serve/openai/routes.h"
 #include "serve/operations/routes.h"
@@ -11,14 +12,6 @@
 #include "serve/tgi/routes.h"
 
 namespace transom::serve {
-namespace {
-
-bool is_loopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host == "[::1]" ||
-         (host.starts_with("127.") && host.find_first_not_of("0123456789.") == host.npos);
-}
-
-}  // namespace
 
 Router::Router(Services& services)
     : services_(services), keys_(services.options.api_keys), loopback_(is_loopback(services.options.http.host)) {
@@ -41,16 +34,8 @@ const Route* Router::find(const HttpRequest& head, std::string* allowed) const {
   return found;
 }
 
-// A page of another site could otherwise reach a server that listens for this machine alone, under a name of its own
-// that it lets point here (DNS rebinding).
 bool Router::is_own_host(const HttpRequest& head) const {
-  if (!loopback_ || keys_.required()) return true;
-  const std::string* host = head.header("host");
-  if (!host) return true;
-  std::string name = *host;
-  if (const size_t colon = name.rfind(':'); colon != name.npos && name.find(']', colon) == name.npos)
-    name.resize(colon);
-  return is_loopback(lower_case(name)) || name == services_.options.http.host;
+  return !loopback_ || keys_.required() || names_own_host(head, services_.options.http.host);
 }
 
 Headers Router::cors_headers() const {

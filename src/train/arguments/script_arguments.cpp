@@ -53,6 +53,18 @@ const Argument kArguments[] = {
     field<&S::json>("json", "Print one line of JSON per update."),
     field<&S::profile>("profile",
                        "Write a trace of all kernels here (Perfetto opens it), and print what took longest."),
+    field<&S::dashboard>("dashboard",
+                         "Draw curves, rates, memory and the time left on the terminal; plain lines in a pipe."),
+    field<&S::dashboard_port>("dashboard_port",
+                              "Serve a page with the curves as they grow, and buttons that pause, save and stop, on "
+                              "this port (0: any that is free).")
+        .at_least(0)
+        .at_most(65535),
+    field<&S::dashboard_host>("dashboard_host",
+                              "Address that the page is served on; beyond this machine it asks for a key."),
+    field<&S::dashboard_runs>("dashboard_runs",
+                              "Output directories of other runs that the page can show beside this one (default: those "
+                              "beside output_dir)."),
 
     section("Files"),
     field<&S::train_file>("train_file", "File to train on: .csv, .tsv, .json, .jsonl, .conll or .txt."),

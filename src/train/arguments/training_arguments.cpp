@@ -153,7 +153,8 @@ const Argument kArguments[] = {
                                      "Metric that chooses the best checkpoint (default: loss)."),
     field<&T::greater_is_better>("greater_is_better", "Whether a greater metric is better (default: not for a loss)."),
     field<&T::resume_from_checkpoint>("resume_from_checkpoint",
-                                      "Checkpoint directory to resume from; alone, or true: the last in output_dir.")
+                                      "Checkpoint directory to resume from; alone, or true: the last in output_dir; "
+                                      "auto: that, or from the start where there is none.")
         .alone_means("true"),
     field<&T::ignore_data_skip>("ignore_data_skip", "Resume with the first row of the data, not with the next one."),
     only_default("save_safetensors", {"true"}, "weights are always written as safetensors"),

@@ -93,6 +93,7 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
                                 .steps = duration.updates});
   run.last_checkpoint.reset();
   run.interrupted.reset();
+  run.requests = {};
   Position position;
   if (resume_from) {
     fs::path directory(*resume_from);
@@ -178,6 +179,7 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
       run.state.epoch = static_cast<double>(epoch) + static_cast<double>(batch) / static_cast<double>(batches);
       run.tell(&TrainerCallback::on_step_end);
       run.carry_out(run.asked_for(after_step(arguments, run.state)));
+      run.wait_while_paused();
       // At the end of an epoch only after what belongs to the epoch, which a resumed run would leave out.
       if (batch < batches && !run.stop && run.is_interrupted()) run.interrupt();
     }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <thread>
 
 #include "base/directories.h"
 #include "base/error.h"
@@ -41,13 +42,42 @@ void Trainer::Run::tell(void (TrainerCallback::*event)(const TrainingArguments&,
   for (const auto& callback : callbacks) ((*callback).*event)(arguments, state);
 }
 
-TrainerControl Trainer::Run::asked_for(TrainerControl decisions) {
+void Trainer::Run::ask_callbacks() {
+  std::string asked;  // a letter for each request, which processes send each other
   for (const auto& callback : callbacks) {
-    decisions.log |= callback->should_log();
-    decisions.evaluate |= callback->should_evaluate();
-    decisions.save |= callback->should_save();
+    if (callback->should_log()) asked += 'l';
+    if (callback->should_evaluate()) asked += 'e';
+    if (callback->should_save()) asked += 's';
+    if (callback->should_pause()) asked += 'p';
+    if (callback->should_interrupt()) asked += 'i';
   }
+  if (ProcessGroup* group = process_group()) {
+    const std::vector<std::string> all = group->all_gather(asked);
+    asked.clear();
+    for (const std::string& each : all) asked += each;
+  }
+  const auto has = [&](char letter) { return asked.find(letter) != asked.npos; };
+  requests = {has('l'), has('e'), has('s'), has('p'), has('i')};
+}
+
+TrainerControl Trainer::Run::asked_for(TrainerControl decisions) {
+  ask_callbacks();
+  decisions.log |= requests.log;
+  decisions.evaluate |= requests.evaluate;
+  decisions.save |= requests.save;
   return decisions;
+}
+
+void Trainer::Run::wait_while_paused() {
+  if (!requests.pause || stop) return;
+  const auto begin_of_pause = std::chrono::steady_clock::now();
+  losses.read();
+  while (requests.pause && !requests.interrupt) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    ask_callbacks();
+    if (requests.save) carry_out_now({.save = true});
+  }
+  aside += seconds_since(begin_of_pause);
 }
 
 void Trainer::Run::log(LogRecord record) {
@@ -185,12 +215,9 @@ void Trainer::Run::save_checkpoint(bool only_model) {
 }
 
 bool Trainer::Run::is_interrupted() {
-  bool asked = false;
+  if (process_group()) return requests.interrupt;
+  bool asked = requests.interrupt;
   for (const auto& callback : callbacks) asked |= callback->should_interrupt();
-  if (ProcessGroup* group = process_group()) {
-    const std::vector<std::string> all = group->all_gather(asked ? "1" : "");
-    asked = std::any_of(all.begin(), all.end(), [](const std::string& each) { return !each.empty(); });
-  }
   return asked;
 }
 

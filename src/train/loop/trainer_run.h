@@ -49,8 +49,16 @@ struct Trainer::Run {
   double aside = 0;  // seconds of what was no training: logging, evaluating, saving
 
   void tell(void (TrainerCallback::*event)(const TrainingArguments&, const TrainerState&));
+  // What the callbacks of any process ask for at this update.
+  struct Requests {
+    bool log = false, evaluate = false, save = false, pause = false, interrupt = false;
+  };
+  Requests requests;
+  void ask_callbacks();  // sets `requests`, the same in all processes
   // With what the callbacks want besides.
   TrainerControl asked_for(TrainerControl decisions);
+  // Stands still while a callback asks for it, and saves meanwhile; returns at once where the run is to end.
+  void wait_while_paused();
 
   // Appends to the log history and tells the callbacks.
   void log(LogRecord record);
@@ -81,7 +89,8 @@ struct Trainer::Run {
   // The same, with the state of callbacks, which are told.
   void save_checkpoint(bool only_model);
 
-  // Asks the callbacks of all processes, which then end at the same update.
+  // Whether a callback of any process ends the run here. Several processes answer by what they told each other last, so
+  // that all end at the same update.
   bool is_interrupted();
 
   // Ends the run with a checkpoint to resume from, whatever save_strategy and save_only_model say.

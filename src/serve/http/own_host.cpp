@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/http/own_host.h"
+
+namespace transom::serve {
+
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host == "[::1]" ||
+         (host.starts_with("127.") && host.find_first_not_of("0123456789.") == host.npos);
+}
+
+bool names_own_host(const HttpRequest& head, const std::string& listening) {
+  const std::string* host = head.header("host");
+  if (!host) return true;
+  std::string name = *host;
+  if (const size_t colon = name.rfind(':'); colon != name.npos && name.find(']', colon) == name.npos)
+    name.resize(colon);
+  return is_loopback(lower_case(name)) || name == listening;
+}
+
+}  // namespace transom::serve

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether a request means this machine, for servers that listen for it alone.
+#pragma once
+
+#include <string>
+
+#include "serve/http/message.h"
+
+namespace transom::serve {
+
+// "localhost", "::1", "[::1]", 127.x.x.x.
+bool is_loopback(const std::string& host);
+
+// Whether the Host header names this machine or `listening`, the address that the server was given; true without one. A
+// page of another site could otherwise reach the server under a name of its own that it lets point here (DNS
+// rebinding).
+bool names_own_host(const HttpRequest& head, const std::string& listening);
+
+}  // namespace transom::serve
