@@ -172,15 +172,15 @@ void* compiled(const std::string& text) {
 }  // namespace
 
 Kernel::Kernel(const std::string& text) {
-  // "KERNEL(256) name(parameters) {", or __kernel with its attributes written out.
+  // "KERNEL(256) name(parameters) {", or __kernel with its attributes written out: no parameter has parentheses.
   size_t mark = text.rfind("\nKERNEL(");
   mark = mark == std::string::npos ? text.rfind("__kernel") : mark;
-  const size_t word = mark == std::string::npos ? mark : text.find(") ", mark);
-  const size_t open = word == std::string::npos ? word : text.find('(', word);
-  const size_t end = open == std::string::npos ? open : text.find(')', open);
-  if (end == std::string::npos) throw std::runtime_error("expected a kernel, found none");
+  const size_t body = mark == std::string::npos ? mark : text.find('{', mark);
+  const size_t end = body == std::string::npos ? body : text.rfind(')', body);
+  const size_t open = end == std::string::npos ? end : text.rfind('(', end);
+  if (open == std::string::npos || open < mark) throw std::runtime_error("expected a kernel, found none");
   const size_t begin = open + 1;
-  name_ = text.substr(word + 2, open - word - 2);
+  name_ = text.substr(text.find_last_of(" )", open) + 1, open - text.find_last_of(" )", open) - 1);
   if (end > begin)
     argument_count_ = 1 + static_cast<size_t>(std::count(text.begin() + static_cast<ptrdiff_t>(begin),
                                                          text.begin() + static_cast<ptrdiff_t>(end), ','));

@@ -34,9 +34,9 @@ class EmulatedOpencl : public testing::Test {
   int run(const char* text, std::vector<float>& numbers, size_t items) {
     int status = 0;
     void* program = program_of(text, &status);
-    EXPECT_EQ(status, 0);
+    if (status != 0) return status;
     void* kernel = call<void*>("clCreateKernel", program, "k", &status);
-    EXPECT_EQ(status, 0);
+    if (status != 0) return status;
     const auto count = static_cast<int64_t>(numbers.size());
     EXPECT_EQ(call("clSetKernelArgSVMPointer", kernel, 0u, static_cast<const void*>(numbers.data())), 0);
     EXPECT_EQ(call("clSetKernelArg", kernel, 1u, sizeof count, static_cast<const void*>(&count)), 0);
