@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 
+#include <cstdlib>
 #include <mutex>
 
 namespace emulator {
@@ -15,7 +16,10 @@ namespace {
 
 // Functions of libOpenCL.so.1 by their names; handles are pointers, statuses int.
 void* symbol(const char* name) {
-  static void* const library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
+  static void* const library = [] {
+    const char* chosen = std::getenv("TRANSOM_OPENCL_LIBRARY");
+    return dlopen(chosen && *chosen ? chosen : "libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
+  }();
   return library ? dlsym(library, name) : nullptr;
 }
 template <typename Result, typename... Arguments>

@@ -130,6 +130,7 @@ Facts facts_of(const Found& found) {
   facts.largest_buffer = info<uint64_t>(found.device, cl::kDeviceMaxAllocation);
   facts.compute_units = info<uint32_t>(found.device, cl::kDeviceComputeUnits);
   facts.argument_bytes = info<size_t>(found.device, cl::kDeviceMaxParameter, 1024);
+  facts.emulated = facts.name.starts_with("emulated");  // emulators/opencl
   facts.float64 = text_info(found.device, cl::kDeviceExtensions).find("cl_khr_fp64") != std::string::npos;
   return facts;
 }
@@ -256,6 +257,7 @@ class OpenclContext final : public Context {
     check(status, "clCreateContext");
     const bool rounded = info<cl::Bits>(device_, cl::kDeviceSingleConfig) & cl::kCorrectlyRounded;
     options_ = rounded ? "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt" : "-cl-std=CL1.2";
+    keeps_code_ = found.platform == "Portable Computing Language";
   }
   ~OpenclContext() override { cl_.ReleaseContext(context_); }
 
@@ -315,6 +317,7 @@ class OpenclContext final : public Context {
     return facts_.driver + "|" + facts_.name + "|" + facts_.architecture + "|" + options_;
   }
   std::string compile(const std::string& text) override {
+    if (keeps_code_) return text;
     const char* source = text.c_str();
     const size_t size = text.size();
     cl::Int status = 0;
@@ -336,9 +339,15 @@ class OpenclContext final : public Context {
     const size_t size = code.size();
     const auto* bytes = reinterpret_cast<const unsigned char*>(code.data());
     cl::Int status = 0, of_binary = 0;
-    made->program = cl_.CreateProgramWithBinary(context_, 1, &device_, &size, &bytes, &of_binary, &status);
-    check(status, "clCreateProgramWithBinary");
-    check(cl_.BuildProgram(made->program, 1, &device_, options_.c_str(), nullptr, nullptr), "clBuildProgram");
+    if (keeps_code_) {
+      const char* source = code.c_str();
+      made->program = cl_.CreateProgramWithSource(context_, 1, &source, &size, &status);
+    } else {
+      made->program = cl_.CreateProgramWithBinary(context_, 1, &device_, &size, &bytes, &of_binary, &status);
+    }
+    check(status, "making a program");
+    if (cl_.BuildProgram(made->program, 1, &device_, options_.c_str(), nullptr, nullptr) != cl::kSuccess)
+      fail(TRANSOM_INTERNAL, "a kernel does not compile: {}", log_of(made->program));
     made->kernel = cl_.CreateKernel(made->program, kKernelName, &status);
     check(status, "clCreateKernel");
     return made;
@@ -371,6 +380,9 @@ class OpenclContext final : public Context {
   bool shares_memory_;
   cl::MemoryObjects objects_;
   std::string options_;
+  // PoCL keeps what it compiles on disk by itself, and compiles a second form of each kernel where binaries are asked
+  // for; so its code is the text.
+  bool keeps_code_ = false;
 };
 
 class OpenclRuntime final : public Runtime {

@@ -57,7 +57,7 @@ void lower_pad(Emitter& emitter, const Work& work) {
   KernelText fill(is_wide(y));
   const std::string to = fill.address(work.outputs[0], storage_type(y.dtype));
   fill.line("{}", loop_over("i", fill.number(y.count())));
-  fill.line("{}", store(fill, y.dtype, to, "i", literal(fill, y.dtype, work.node.number("value"))));
+  fill.line("{}", store(fill, y.dtype, to, "i", argument(fill, y.dtype, work.node.number("value"))));
   emitter.launch(fill, groups_for(y.count()), "pad fill");
   Box box{x.shape, strides_of(x.shape), strides_of(y.shape), 0, 0};
   const Shape& low = work.node.integers("low");

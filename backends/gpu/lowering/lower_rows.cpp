@@ -115,7 +115,8 @@ void write_statistics(RowText& row, const Work& work, bool centred) {
     row.text.line("const {} mean = 0;", row.type());
   }
   row.sum("inverse", [&] { return fmt::format("({0} - mean) * ({0} - mean)", x); });
-  row.text.line("inverse = 1 / sqrt(inverse / {} + {});", count, row.constant(work.node.number("epsilon")));
+  row.text.line("inverse = 1 / sqrt(inverse / {} + {});", count,
+                argument(row.text, row.wide() ? TRANSOM_FLOAT64 : TRANSOM_FLOAT32, work.node.number("epsilon")));
 }
 
 void norm(Emitter& emitter, const Work& work, bool centred) {

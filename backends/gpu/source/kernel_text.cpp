@@ -25,11 +25,13 @@ std::string KernelText::address(const Operand& operand, std::string_view type) {
 }
 
 std::string KernelText::number(int64_t value) {
-  if (2 * operands_.size() + numbers_.size() >= kMostArguments / 2) return fmt::format("((idx){}L)", value);
+  if (!has_room()) return fmt::format("((idx){}L)", value);
   numbers_.push_back(value);
   is_bits_.push_back(false);
   return fmt::format("n{}", numbers_.size() - 1);
 }
+
+bool KernelText::has_room() const { return 2 * operands_.size() + numbers_.size() < kMostArguments / 2; }
 
 std::string KernelText::bits(int64_t value) {
   numbers_.push_back(value);
@@ -98,6 +100,20 @@ std::string literal(KernelText& text, transom_dtype dtype, double value) {
 std::string literal(KernelText& text, transom_dtype dtype, int64_t value) {
   if (backend::is_floating(dtype)) return literal(text, dtype, static_cast<double>(value));
   return fmt::format("(({})(u64)0x{:x}UL)", storage_type(dtype), static_cast<uint64_t>(value));
+}
+
+std::string argument(KernelText& text, transom_dtype dtype, double value) {
+  if (!text.has_room()) return literal(text, dtype, value);
+  if (!backend::is_floating(dtype)) return argument(text, dtype, static_cast<int64_t>(value));
+  if (dtype == TRANSOM_FLOAT64) return fmt::format("as_double((u64){})", text.bits(std::bit_cast<int64_t>(value)));
+  const std::string bits = text.bits(std::bit_cast<uint32_t>(static_cast<float>(value)));
+  return rounded(text, dtype, fmt::format("as_float((u32){})", bits));
+}
+
+std::string argument(KernelText& text, transom_dtype dtype, int64_t value) {
+  if (backend::is_floating(dtype)) return argument(text, dtype, static_cast<double>(value));
+  if (!text.has_room()) return literal(text, dtype, value);
+  return fmt::format("(({}){})", storage_type(dtype), text.bits(value));
 }
 
 std::string neutral(KernelText& text, transom_dtype dtype, std::string_view reduction) {

@@ -40,6 +40,8 @@ class KernelText {
   std::string number(int64_t value);
   // The name of a parameter of 64 bits, for seeds and bits of floating numbers.
   std::string bits(int64_t value);
+  // Whether all devices take another argument of a number.
+  bool has_room() const;
   // Memory of a group. OpenCL has it at the beginning of a kernel only.
   void local(std::string_view type, std::string_view name, int64_t count);
   // Makes a function of source/functions.h known. Gives its name back.
@@ -85,6 +87,10 @@ std::string rounded(KernelText& text, transom_dtype dtype, const std::string& va
 // A number of the compute type as a literal that has its bits.
 std::string literal(KernelText& text, transom_dtype dtype, double value);
 std::string literal(KernelText& text, transom_dtype dtype, int64_t value);
+// The number as an argument, so that kernels which differ in it alone are one; a literal once there are as many
+// arguments as all devices take.
+std::string argument(KernelText& text, transom_dtype dtype, double value);
+std::string argument(KernelText& text, transom_dtype dtype, int64_t value);
 // What does nothing to a sum (0), a maximum (-inf or the lowest) or a minimum.
 std::string neutral(KernelText& text, transom_dtype dtype, std::string_view reduction);
 

@@ -58,6 +58,9 @@ std::string RegionText::at(size_t value, const std::string& place) {
   const auto found = names_.find({value, place});
   if (found != names_.end()) return found->second;
   const std::string computed_as = computed(value, place);
+  const Region::Member* member = region_.maker(value);
+  const bool same = member && (member->node.op() == "reshape" || member->node.op() == "broadcast");
+  if (same) return names_[{value, place}] = computed_as;  // the name of another value already
   const std::string name = text_.fresh("v");
   text_.line("const {} {} = {};", compute_type(region_.types[value].dtype), name, computed_as);
   names_[{value, place}] = name;
@@ -75,8 +78,8 @@ std::string RegionText::computed(size_t value, const std::string& place) {
   const Node& node = member->node;
   const std::string& op = node.op();
   if (op == "constant")
-    return backend::is_floating(type.dtype) ? literal(text_, type.dtype, node.number("value"))
-                                            : literal(text_, type.dtype, node.integer("int_value"));
+    return backend::is_floating(type.dtype) ? argument(text_, type.dtype, node.number("value"))
+                                            : argument(text_, type.dtype, node.integer("int_value"));
   if (op == "iota") {
     const auto axis = static_cast<size_t>(node.integer("axis"));
     if (axis >= type.rank())

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Golden cases on OpenCL: outputs and gradients within the tolerances of the case, and the same bits in every mode. A
-// few cases are quick; TRANSOM_GOLDEN_WHOLE=1 tries them all.
+// Golden cases on OpenCL: outputs and gradients within the tolerances of the case, and the same bits in every mode. The
+// device is the emulated one (emulators/opencl), whose kernels compile in milliseconds, unless TRANSOM_OPENCL_LIBRARY
+// names another. A few cases are quick; TRANSOM_GOLDEN_WHOLE=1 tries them all.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +24,7 @@ std::vector<std::string> cases(bool whole) {
   const std::vector<std::string> all = test::golden_cases_with("expected.safetensors");
   if (whole) return all;
   std::vector<std::string> names;
-  for (const char* name : {"bert-sequence-classification", "llama-lm"})
+  for (const char* name : {"bert-sequence-classification", "llama-lm", "t5", "vit-image-classification", "dlrm"})
     if (std::count(all.begin(), all.end(), name)) names.emplace_back(name);
   return names;
 }
@@ -34,6 +35,7 @@ class GpuGolden : public testing::TestWithParam<std::string> {
     const std::string suite = testing::UnitTest::GetInstance()->current_test_info()->test_suite_name();
     if (suite.starts_with("Whole") && !std::getenv("TRANSOM_GOLDEN_WHOLE"))
       GTEST_SKIP() << "TRANSOM_GOLDEN_WHOLE=1 tries every golden case";
+    ::setenv("TRANSOM_OPENCL_LIBRARY", TRANSOM_BINARY_DIR "/emulators/libOpenCL.so.1", 0);
     try {
       set_device("opencl");
     } catch (const Error& error) {

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "processor.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <ucontext.h>
+#include <unistd.h>
+#include <csetjmp>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <mutex>
+#include <stdexcept>
+
+namespace emulator {
+namespace {
+
+// What OpenCL C 1.2 has and C has not, as far as kernels of the GPU backend need it. Group memory is static: groups run
+// one after the other.
+constexpr const char* kPrelude = R"(
+#define __kernel
+#define __attribute__(x)
+#define __global
+#define __local static
+#define restrict
+#define CLK_LOCAL_MEM_FENCE 1
+#define CLK_GLOBAL_MEM_FENCE 2
+#define cl_khr_fp64 1
+typedef unsigned char uchar;
+typedef unsigned short ushort;
+typedef unsigned int uint;
+typedef unsigned long ulong;
+struct { long item, group, groups; void (*barrier)(void); } *emulated_place;
+#define get_local_id(d) emulated_place->item
+#define get_group_id(d) emulated_place->group
+#define get_num_groups(d) emulated_place->groups
+#define barrier(flags) emulated_place->barrier()
+static float as_float(uint x) { union { uint u; float f; } v; v.u = x; return v.f; }
+static uint as_uint(float x) { union { uint u; float f; } v; v.f = x; return v.u; }
+static double as_double(ulong x) { union { ulong u; double f; } v; v.u = x; return v.f; }
+static ulong as_ulong(double x) { union { ulong u; double f; } v; v.f = x; return v.u; }
+)";
+
+// What the work-item that runs knows of itself; kernels read it through their emulated_place.
+struct Place {
+  long item = 0, group = 0, groups = 0;
+  void (*barrier)() = nullptr;
+} place;
+
+std::mutex processor;  // the work-items have global state
+
+// Functions of OpenCL for float and double behind one name.
+#define UNARY(X) X(fabs) X(sqrt) X(floor) X(ceil) X(rint) X(exp) X(expm1) X(log) X(log1p) X(tanh) X(erf) X(sin) X(cos)
+#define BINARY(X) X(pow) X(fmod) X(fmin) X(fmax)
+
+std::string functions() {
+  std::string text;
+  const auto add = [&](const std::string& name, const std::string& arguments, const std::string& types,
+                       const std::string& doubles) {
+    text += "float " + name + "f(" + types + "); double " + name + "(" + doubles + ");\n";
+    text += "#define " + name + "(" + arguments + ") _Generic(+(a), float: " + name + "f, default: " + name + ")(" +
+            arguments + ")\n";
+  };
+#define X(name) add(#name, "a", "float", "double");
+  UNARY(X)
+#undef X
+#define X(name) add(#name, "a, b", "float, float", "double, double");
+  BINARY(X)
+#undef X
+  add("fma", "a, b, c", "float, float, float", "double, double, double");
+  return text;
+}
+
+// ---- work-items as fibers
+
+struct Fiber {
+  ucontext_t start;
+  jmp_buf waits;
+  std::unique_ptr<char[]> stack;
+  bool started = false, finished = false;
+};
+
+constexpr size_t kStack = 64 << 10;
+std::vector<Fiber> fibers;
+jmp_buf scheduler;
+size_t running = 0;
+void (*fiber_entry)(const uint64_t*) = nullptr;
+const uint64_t* fiber_arguments = nullptr;
+
+void wait_at_barrier() {
+  if (_setjmp(fibers[running].waits) == 0) _longjmp(scheduler, 1);
+}
+
+void begin_fiber() {
+  fiber_entry(fiber_arguments);
+  fibers[running].finished = true;
+  _longjmp(scheduler, 1);
+}
+
+// Lets the work-item go on until its next barrier or its end. The scheduler's frame stays where it is meanwhile.
+__attribute__((noinline)) void resume(size_t item) {
+  running = item;
+  place.item = static_cast<long>(item);
+  Fiber& fiber = fibers[item];
+  if (_setjmp(scheduler) != 0) return;
+  if (fiber.started) _longjmp(fiber.waits, 1);
+  fiber.started = true;
+  setcontext(&fiber.start);
+}
+
+// Apart, since getcontext returns twice as far as the compiler knows.
+__attribute__((noinline)) void make_stack(Fiber& fiber) {
+  fiber.stack = std::make_unique<char[]>(kStack);
+  getcontext(&fiber.start);
+  fiber.start.uc_stack.ss_sp = fiber.stack.get();
+  fiber.start.uc_stack.ss_size = kStack;
+  fiber.start.uc_link = nullptr;
+  makecontext(&fiber.start, begin_fiber, 0);
+}
+
+void run_with_barriers(size_t items) {
+  if (fibers.size() < items) fibers.resize(items);
+  for (size_t i = 0; i < items; ++i) {
+    fibers[i].started = fibers[i].finished = false;
+    if (!fibers[i].stack) make_stack(fibers[i]);
+  }
+  for (size_t left = items, turn = 0; left > 0; ++turn) {
+    left = 0;
+    for (size_t k = 0; k < items; ++k) {
+      const size_t item = turn % 2 ? items - 1 - k : k;
+      if (fibers[item].finished) continue;
+      resume(item);
+      left += !fibers[item].finished;
+    }
+    if (left != 0 && left != items)
+      throw std::runtime_error("some work-items of a group wait at a barrier, others ended");
+  }
+}
+
+// The shared library of a text in C. Its files are gone when it is loaded.
+void* compiled(const std::string& text) {
+  char folder[] = "/tmp/emulated_opencl_XXXXXX";
+  if (!mkdtemp(folder)) throw std::runtime_error("no folder for a kernel in /tmp");
+  const std::string base = std::string(folder) + "/kernel", source = base + ".c", library = base + ".so",
+                    log = base + ".log";
+  std::ofstream(source) << text;
+  const char* const words[] = {"tcc", "-w", "-shared", "-o", library.c_str(), source.c_str(), nullptr};
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, log.c_str(), O_WRONLY | O_CREAT, 0600);
+  pid_t child = 0;
+  int status = 1;
+  const int started = posix_spawnp(&child, "tcc", &actions, nullptr, const_cast<char* const*>(words), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (started == 0) waitpid(child, &status, 0);
+  void* opened = started == 0 && status == 0 ? dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
+  std::string why = started != 0 ? "expected the compiler tcc, found none: apt-get install tcc" : "";
+  if (!opened && started == 0) {
+    std::ifstream file(log);
+    why = status == 0 ? dlerror() : std::string(std::istreambuf_iterator<char>(file), {});
+  }
+  std::error_code ignored;
+  std::filesystem::remove_all(folder, ignored);
+  if (!opened) throw std::runtime_error(why);
+  return opened;
+}
+
+}  // namespace
+
+Kernel::Kernel(const std::string& text) {
+  // "KERNEL(256) name(parameters) {", or __kernel with its attributes written out: no parameter has parentheses.
+  size_t mark = text.rfind("\nKERNEL(");
+  mark = mark == std::string::npos ? text.rfind("__kernel") : mark;
+  const size_t body = mark == std::string::npos ? mark : text.find('{', mark);
+  const size_t end = body == std::string::npos ? body : text.rfind(')', body);
+  const size_t open = end == std::string::npos ? end : text.rfind('(', end);
+  if (open == std::string::npos || open < mark) throw std::runtime_error("expected a kernel, found none");
+  const size_t begin = open + 1;
+  name_ = text.substr(text.find_last_of(" )", open) + 1, open - text.find_last_of(" )", open) - 1);
+  if (end > begin)
+    argument_count_ = 1 + static_cast<size_t>(std::count(text.begin() + static_cast<ptrdiff_t>(begin),
+                                                         text.begin() + static_cast<ptrdiff_t>(end), ','));
+  // Its uses; the macro itself is before the kernel.
+  has_barriers_ = text.find("BARRIER;", end) != std::string::npos || text.find("barrier(", end) != std::string::npos;
+  std::string whole = kPrelude + functions() + text + "\nvoid emulated_entry(const ulong* a) { " + name_ + "(";
+  for (size_t i = 0; i < argument_count_; ++i) whole += (i ? ", a[" : "a[") + std::to_string(i) + "]";
+  whole += "); }\n";
+
+  library_ = compiled(whole);
+  entry_ = reinterpret_cast<Entry>(dlsym(library_, "emulated_entry"));
+  auto* const known = static_cast<Place**>(dlsym(library_, "emulated_place"));
+  if (!entry_ || !known) throw std::runtime_error("the compiled kernel lacks its symbols");
+  place.barrier = wait_at_barrier;
+  *known = &place;
+}
+
+Kernel::~Kernel() {
+  if (library_) dlclose(library_);
+}
+
+void Kernel::run(size_t groups, size_t items, const std::vector<uint64_t>& arguments) const {
+  const std::lock_guard lock(processor);
+  place.groups = static_cast<long>(groups);
+  fiber_entry = entry_;
+  fiber_arguments = arguments.data();
+  for (size_t group = 0; group < groups; ++group) {
+    place.group = static_cast<long>(group);
+    if (has_barriers_) {
+      run_with_barriers(items);
+      continue;
+    }
+    for (size_t item = 0; item < items; ++item) {
+      place.item = static_cast<long>(item);
+      entry_(arguments.data());
+    }
+  }
+}
+
+}  // namespace emulator

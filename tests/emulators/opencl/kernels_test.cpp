@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// The emulated OpenCL device, through its C interface: work-items that meet at barriers, texts that do not compile,
+// launches that break off.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+namespace {
+
+class EmulatedOpencl : public testing::Test {
+ protected:
+  void SetUp() override {
+    library_ = dlopen(OPENCL_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    ASSERT_NE(library_, nullptr) << dlerror();
+    if (std::system("tcc -v > /dev/null 2>&1") != 0) GTEST_SKIP() << "no compiler tcc: scripts/setup installs it";
+  }
+  template <typename Result = int, typename... Arguments>
+  Result call(const char* name, Arguments... arguments) {
+    return reinterpret_cast<Result (*)(Arguments...)>(dlsym(library_, name))(arguments...);
+  }
+  // The program of a text; its status of building.
+  void* program_of(const char* text, int* built) {
+    int status = 0;
+    const char* texts[] = {text};
+    void* program = call<void*>("clCreateProgramWithSource", nullptr, 1u, &texts[0], nullptr, &status);
+    *built = call("clBuildProgram", program, 0u, nullptr, "", nullptr, nullptr);
+    return program;
+  }
+  // Runs the kernel `k` of the text on numbers; gives the launch's status.
+  int run(const char* text, std::vector<float>& numbers, size_t items) {
+    int status = 0;
+    void* program = program_of(text, &status);
+    if (status != 0) return status;
+    void* kernel = call<void*>("clCreateKernel", program, "k", &status);
+    if (status != 0) return status;
+    const auto count = static_cast<int64_t>(numbers.size());
+    EXPECT_EQ(call("clSetKernelArgSVMPointer", kernel, 0u, static_cast<const void*>(numbers.data())), 0);
+    EXPECT_EQ(call("clSetKernelArg", kernel, 1u, sizeof count, static_cast<const void*>(&count)), 0);
+    const size_t global = items * 2;
+    status = call("clEnqueueNDRangeKernel", nullptr, kernel, 1u, nullptr, &global, &items, 0u, nullptr, nullptr);
+    call("clReleaseKernel", kernel);
+    call("clReleaseProgram", program);
+    return status;
+  }
+
+  void* library_ = nullptr;
+};
+
+TEST_F(EmulatedOpencl, WorkItemsSeeWhatOthersWroteBeforeTheBarrier) {
+  std::vector<float> numbers(512);
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i);
+  const char* const reversed = R"(__kernel void k(__global float* x, long n) {
+    __local float kept[256];
+    const int at = get_group_id(0) * 256;
+    kept[get_local_id(0)] = x[at + get_local_id(0)];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    x[at + get_local_id(0)] = kept[255 - get_local_id(0)];
+  })";
+  ASSERT_EQ(run(reversed, numbers, 256), 0);
+  for (size_t i = 0; i < numbers.size(); ++i) ASSERT_EQ(numbers[i], static_cast<float>(i / 256 * 256 + 255 - i % 256));
+}
+
+TEST_F(EmulatedOpencl, NumbersOfBothWidthsAreComputedAsC) {
+  std::vector<float> numbers = {2.0f, -0.0f};
+  const char* const text = R"(__kernel void k(__global float* x, long n) {
+    if (get_local_id(0) == 0 && get_group_id(0) == 0) {
+      x[0] = (float)sqrt((double)x[0]) - sqrt(x[0]) + fma(x[0], 3.0f, as_float(0x3F800000u));
+      x[1] = -x[1] == 0.0f && as_uint(-x[1]) == 0u ? 1.0f : 0.0f;
+    }
+  })";
+  ASSERT_EQ(run(text, numbers, 1), 0);
+  EXPECT_EQ(numbers, (std::vector<float>{7.0f, 1.0f}));
+}
+
+TEST_F(EmulatedOpencl, ABarrierThatSomeDoNotReachIsAnError) {
+  std::vector<float> numbers(4);
+  const char* const text = R"(__kernel void k(__global float* x, long n) {
+    if (get_local_id(0) > 0) barrier(CLK_LOCAL_MEM_FENCE);
+  })";
+  EXPECT_NE(run(text, numbers, 4), 0);
+}
+
+TEST_F(EmulatedOpencl, ATextThatDoesNotCompileIsRefusedWithTheCompilersWords) {
+  int status = 0;
+  void* program = program_of("__kernel void k(__global float* x) { x[0] = unknown; }", &status);
+  EXPECT_EQ(status, -11);
+  char log[1000] = "";
+  EXPECT_EQ(call("clGetProgramBuildInfo", program, nullptr, 0x1183u, sizeof log, static_cast<void*>(log),
+                 static_cast<size_t*>(nullptr)),
+            0);
+  EXPECT_NE(std::string(log).find("unknown"), std::string::npos) << log;
+  call("clReleaseProgram", program);
+}
+
+}  // namespace
