@@ -81,6 +81,23 @@ double ProcessGroup::sum(double mine) {
 
 std::string ProcessGroup::from_main(const std::string& text) { return all_gather(is_main() ? text : "")[0]; }
 
+std::vector<std::string> ProcessGroup::exchange(const std::string& name, const std::vector<std::string>& parts) {
+  std::vector<int64_t> all(static_cast<size_t>(size()));
+  std::iota(all.begin(), all.end(), 0);
+  return client_->exchange_among(all, name, parts);
+}
+
+std::vector<std::string> ProcessGroup::gather_on_main(const std::string& name, const std::string& mine) {
+  std::vector<std::string> parts(static_cast<size_t>(size()));
+  parts[0] = mine;
+  std::vector<std::string> all = exchange(name, parts);
+  return is_main() ? std::move(all) : std::vector<std::string>();
+}
+
+std::string ProcessGroup::from_main_by_name(const std::string& name, const std::string& text) {
+  return exchange(name, std::vector<std::string>(static_cast<size_t>(size()), is_main() ? text : ""))[0];
+}
+
 bool ProcessGroup::report_failure(ErrorKind kind, std::string& message) {
   if (failed_) return !message.empty();
   failed_ = true;

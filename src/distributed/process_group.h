@@ -30,11 +30,17 @@ class ProcessGroup {
   double sum(double mine);
   void barrier() { client_->all_gather(""); }
   std::string from_main(const std::string& text);  // rank 0's
+  // The same beside other calls, on any thread of each process; no two exchanges may have one name. On rank 0 what each
+  // rank gave; elsewhere nothing.
+  std::vector<std::string> gather_on_main(const std::string& name, const std::string& mine);
+  std::string from_main_by_name(const std::string& name, const std::string& text);
 
   // See report_failure.
   bool report_failure(ErrorKind kind, std::string& message);
 
  private:
+  std::vector<std::string> exchange(const std::string& name, const std::vector<std::string>& parts);
+
   Launch launch_;
   std::shared_ptr<Device> device_;
   std::unique_ptr<StoreServer> server_;

@@ -12,6 +12,7 @@
 #include "io/gguf/gguf_model.h"
 #include "io/safetensors.h"
 #include "io/shard_index.h"
+#include "io/sharded_safetensors.h"
 #include "io/torch_file.h"
 
 namespace transom {
@@ -135,6 +136,12 @@ Checkpoint Checkpoint::open(const fs::path& directory) {
       return with_codes(std::move(result), directory);
     }
   }
+  if (ShardedTensorFiles::exists(directory)) {
+    const ShardedTensorFiles shards = ShardedTensorFiles::open(directory);
+    result.where_ = shards.where();
+    for (const auto& [name, whole] : shards.tensors()) result.add(name, shards.whole(name));
+    return result;
+  }
   if (std::optional<ForeignCheckpoint> foreign = open_foreign_checkpoint(directory)) {
     result.where_ = foreign->where;
     result.add(std::move(foreign->tensors));
@@ -142,7 +149,8 @@ Checkpoint Checkpoint::open(const fs::path& directory) {
   }
   fail(
       "{}: holds no weights: expected model.safetensors, model.safetensors.index.json, pytorch_model.bin, "
-      "pytorch_model.bin.index.json, tf_model.h5, flax_model.msgpack or a TensorFlow checkpoint (NAME.index)",
+      "pytorch_model.bin.index.json, shard-*-model-*.safetensors, tf_model.h5, flax_model.msgpack or a TensorFlow "
+      "checkpoint (NAME.index)",
       directory.string());
 }
 
@@ -150,6 +158,7 @@ bool Checkpoint::exists(const fs::path& directory) {
   if (is_container(directory)) return true;
   for (const std::string_view name : {kSafetensors, kTorch})
     if (path_exists(directory / name) || path_exists(index_of(directory, name))) return true;
+  if (ShardedTensorFiles::exists(directory)) return true;
   return holds_foreign_checkpoint(directory);
 }
 

@@ -15,6 +15,7 @@
 #include "models/generative.h"
 #include "models/loading/lora.h"
 #include "models/precision.h"
+#include "models/save_configuration.h"
 #include "nn/lora.h"
 #include "nn/weight.h"
 
@@ -83,6 +84,20 @@ std::vector<std::string> Model::labels() const {
   return names;
 }
 
+void save_configuration(const Model& model, const std::string& directory) {
+  // Transformers loads in the type that the configuration names: that of the parameters, whatever the checkpoint held.
+  Config config = model.config();
+  const std::string dtype = name_of_precision(model.precision().dtype);
+  for (const char* name : {"dtype", "torch_dtype"})
+    if (config.has(name)) set_field(config, name, Json(dtype));
+  if (model.precision().dtype != DType::kFloat32 && !config.has("dtype") && !config.has("torch_dtype"))
+    set_field(config, "torch_dtype", Json(dtype));
+  write_file(fs::path(directory) / "config.json", config.dump());
+  const auto* writer = dynamic_cast<const GenerativeModel*>(&model);
+  if (writer && writer->can_generate())
+    write_file(fs::path(directory) / "generation_config.json", writer->generation_config().dump());
+}
+
 void Model::save_pretrained(const std::string& directory, uint64_t max_shard_bytes) const {
   make_directories(directory);
   if (adaptation_) {
@@ -99,17 +114,7 @@ void Model::save_pretrained(const std::string& directory, uint64_t max_shard_byt
       views.emplace_back(tensor->name, TensorView{value.dtype(), value.shape(), *bytes, bytes});
     }
   save_checkpoint(directory, views, max_shard_bytes);
-  // Transformers loads in the type that the configuration names: that of the parameters, whatever the checkpoint held.
-  Config config = *config_;
-  const std::string dtype = name_of_precision(precision_.dtype);
-  for (const char* name : {"dtype", "torch_dtype"})
-    if (config.has(name)) set_field(config, name, Json(dtype));
-  if (precision_.dtype != DType::kFloat32 && !config.has("dtype") && !config.has("torch_dtype"))
-    set_field(config, "torch_dtype", Json(dtype));
-  write_file(fs::path(directory) / "config.json", config.dump());
-  const auto* writer = dynamic_cast<const GenerativeModel*>(this);
-  if (writer && writer->can_generate())
-    write_file(fs::path(directory) / "generation_config.json", writer->generation_config().dump());
+  save_configuration(*this, directory);
 }
 
 }  // namespace transom

@@ -13,6 +13,8 @@ struct ShardingLayout {
   int zero_stage = 0;
   // Stage 3: what the forward pass gathers is let go, and gathered again by the backward pass.
   bool reshard_after_forward = true;
+  // One process writes all of a checkpoint, not each its parts.
+  bool whole_checkpoints = false;
 
   int64_t size(MeshAxis axis) const { return sizes[static_cast<size_t>(axis)]; }
   void set(MeshAxis axis, int64_t size) { sizes[static_cast<size_t>(axis)] = size; }

@@ -28,6 +28,9 @@ class ModelSharding {
   // Where a parameter's values are between steps, and where its gradient and its state are.
   Placement home_of(const Parameter& parameter) const;
   Placement state_home_of(const Parameter& parameter) const;
+  // Of the optimizer's state of that name.
+  Placement state_placement(const std::string& name, const Type& type,
+                            const std::vector<OptimizedParameter>& trained) const;
 
   // Parameters and states that came whole (from a checkpoint) become parts; what is held of others is let go.
   void take(Optimizer* optimizer, const std::vector<OptimizedParameter>& trained);
@@ -48,8 +51,6 @@ class ModelSharding {
 
  private:
   Placement base_of(const Parameter& parameter) const;
-  Placement state_placement(const std::string& name, const Type& type,
-                            const std::vector<OptimizedParameter>& trained) const;
   const Parameter* find(const std::string& name) const;
 
   Model& model_;

@@ -6,26 +6,12 @@
 
 #include "base/error.h"
 #include "ir/claimed_graph.h"
+#include "sharding/part_places.h"
 #include "tensor/mode_scope.h"
 #include "transom/ops.h"
 
 namespace transom {
 namespace {
-
-// Where the elements of a part lie in the whole along one dimension.
-std::vector<int64_t> places_of(const ProcessMesh& mesh, const Cuts& cuts, int64_t extent) {
-  std::vector<int64_t> places;
-  for (int64_t i = 0; i < extent; ++i) {
-    bool mine = true;
-    for (const Cut& cut : cuts) {
-      const int64_t unit = i / cut.inner % cut.units;
-      const Range range = local_units(mesh, cut);
-      mine = mine && unit >= range.begin && unit < range.end;
-    }
-    if (mine) places.push_back(i);
-  }
-  return places;
-}
 
 // Copies of the part, in one run of bytes for each run of places of the last cut dimension.
 void copy_part(std::span<const std::byte> from, const Shape& shape, const std::vector<std::vector<int64_t>>& places,
@@ -51,14 +37,12 @@ void copy_part(std::span<const std::byte> from, const Shape& shape, const std::v
 
 std::vector<std::byte> part_of(const ProcessMesh& mesh, std::span<const std::byte> whole, const Type& type,
                                const Placement& placement) {
-  std::vector<std::vector<int64_t>> places;
+  const std::vector<std::vector<int64_t>> places = places_of_part(mesh, placement, type.shape);
   std::vector<int64_t> strides(type.shape.size(), 1);
   size_t last = 0;
   for (size_t d = type.shape.size(); d-- > 1;) strides[d - 1] = strides[d] * type.shape[d];
-  for (size_t d = 0; d < type.shape.size(); ++d) {
-    places.push_back(places_of(mesh, placement.dimensions[d], type.shape[d]));
+  for (size_t d = 0; d < type.shape.size(); ++d)
     if (!placement.dimensions[d].empty()) last = d;
-  }
   std::vector<std::byte> result;
   result.reserve(static_cast<size_t>(elements(local_shape(mesh, placement, type.shape))) * size_of(type.dtype));
   copy_part(whole, type.shape, places, 0, 0, strides, last, size_of(type.dtype), result);

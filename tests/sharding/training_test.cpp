@@ -44,28 +44,6 @@ TEST_P(ShardedTraining, HasTheCurveOfOneProcess) {
   EXPECT_TRUE(fs::exists(folder_ / "all" / "model.safetensors"));
 }
 
-// What several processes saved, one resumes, and other numbers of them.
-class ShardedCheckpoint : public ShardedTraining {};
-
-TEST_P(ShardedCheckpoint, IsResumedByAnyNumberOfProcesses) {
-  const Case& test = GetParam();
-  const std::vector<std::string> base{"--max_steps", "6", "--save_strategy", "steps", "--save_steps", "3"};
-  const Outcome unbroken = run("one", 1, 6, base);
-  std::vector<std::string> more = base;
-  more.insert(more.end(), test.words.begin(), test.words.end());
-  run("all", test.ranks, test.batch, more);
-  const std::string checkpoint = (folder_ / "all" / "checkpoint-3").string();
-  std::vector<std::string> resumed = base;
-  resumed.insert(resumed.end(), {"--resume_from_checkpoint", checkpoint});
-  const auto last_loss = [](const Outcome& outcome) {
-    const std::vector<Json> steps = test::steps_of(outcome.output);
-    return steps.empty() ? 0.0 : steps.back().at("loss").get<double>();
-  };
-  EXPECT_NEAR(last_loss(run("alone", 1, 6, resumed)), last_loss(unbroken), 1e-5);
-  resumed.insert(resumed.end(), {"--zero_stage", "3"});
-  EXPECT_NEAR(last_loss(run("three", 3, 2, resumed)), last_loss(unbroken), 1e-5);
-}
-
 INSTANTIATE_TEST_SUITE_P(
     Layouts, ShardedTraining,
     testing::Values(Case{"Zero1", 2, 3, {"--zero_stage", "1"}}, Case{"Zero2", 3, 2, {"--zero_stage", "2"}},
@@ -73,10 +51,6 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"ShardsAndTensor", 4, 3, {"--fsdp", "full_shard", "--tp_size", "2"}},
                     Case{"Tensor", 2, 6, {"--tp_size", "2"}}, Case{"TensorAndRows", 4, 3, {"--tp_size", "2"}}),
     [](const auto& info) { return info.param.name; });
-INSTANTIATE_TEST_SUITE_P(Layouts, ShardedCheckpoint,
-                         testing::Values(Case{"Zero1", 2, 3, {"--zero_stage", "1"}},
-                                         Case{"Parts", 4, 3, {"--fsdp", "full_shard", "--tp_size", "2"}}),
-                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace transom

@@ -6,6 +6,7 @@
 
 #include "base/directories.h"
 #include "base/files.h"
+#include "train/files/manifest.h"
 
 namespace transom {
 
@@ -44,7 +45,8 @@ std::vector<std::string> checkpoints_in(const std::filesystem::path& folder) {
 std::optional<std::string> last_whole_checkpoint(const std::filesystem::path& folder) {
   auto names = checkpoints_in(folder);
   std::error_code none;
-  while (!names.empty() && !std::filesystem::exists(folder / names.back() / "trainer_state.json", none))
+  while (!names.empty() && !(std::filesystem::exists(folder / names.back() / "trainer_state.json", none) &&
+                             has_all_files(folder / names.back())))
     names.pop_back();
   return last_checkpoint(names);
 }

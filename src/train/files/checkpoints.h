@@ -21,8 +21,8 @@ std::vector<std::string> sorted_checkpoints(const std::vector<std::string>& name
 std::vector<std::string> checkpoints_in(const std::filesystem::path& folder);
 // The checkpoint to resume from (get_last_checkpoint).
 std::optional<std::string> last_checkpoint(const std::vector<std::string>& names);
-// The newest checkpoint in a directory that is whole: its trainer_state.json, which is written last, is there. None
-// where there is none.
+// The newest checkpoint in a directory that is whole: its trainer_state.json, which is written last, is there, and what
+// its manifest names, if it has one. None where there is none.
 std::optional<std::string> last_whole_checkpoint(const std::filesystem::path& folder);
 
 // Removes the checkpoints in a directory that another run left: directories checkpoint-N with a trainer_state.json.

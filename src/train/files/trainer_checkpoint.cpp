@@ -8,7 +8,10 @@
 #include "io/config.h"
 #include "io/safetensors.h"
 #include "models/loading/lora.h"
+#include "sharding/model_parts.h"
+#include "train/files/manifest.h"
 #include "train/files/torch_checkpoint.h"
+#include "transom/distributed.h"
 
 namespace transom {
 namespace {
@@ -28,13 +31,20 @@ void save_run(const std::filesystem::path& directory, TrainStep& step, const Sch
     }
     write_safetensors(directory / kOptimizer, views,
                       {{"format", "pt"}, {"step", std::to_string(step.optimizer().steps())}});
-    write_file(directory / kSchedule, dump_json(schedule.state(), 2) + "\n");
   }
+  save_run_state(directory, schedule, state, only_model);
+}
+
+void save_run_state(const std::filesystem::path& directory, const Schedule& schedule, const TrainerState& state,
+                    bool only_model) {
+  if (!only_model) write_file(directory / kSchedule, dump_json(schedule.state(), 2) + "\n");
   state.save(directory / kState);
 }
 
-void load_parameters(const std::filesystem::path& directory, Model& model) {
+void load_parameters(const std::filesystem::path& directory, Model& model, ModelSharding* sharding) {
   if (const LowRankAdaptation* adaptation = model.adaptation()) return adaptation->load_values(directory);
+  if (sharding && !path_exists(directory / "model.safetensors") && ShardedTensorFiles::exists(directory))
+    return load_weights(ShardedTensorFiles::open(directory), *sharding, model);
   const auto loaded = Model::from_pretrained(directory.string());
   using Tensors = std::vector<std::shared_ptr<Parameter>>;
   const auto take = [&](const Tensors& from, const Tensors& to, std::string_view what) {
@@ -73,17 +83,28 @@ void load_run(const std::filesystem::path& directory, Model& model, TrainStep& s
     fail("{}: expected a checkpoint of a run, which holds {}; found none", directory.string(), kState);
   expect_same_class(directory, model);
   state = TrainerState::load(directory / kState);
-  load_parameters(directory, model);
+  if (path_exists(directory / kManifest))
+    check_files(directory, Manifest::read(directory), process_rank(), process_count());
+  load_parameters(directory, model, step.sharding());
   if (is_torch_checkpoint(directory) && !path_exists(directory / kOptimizer)) {
     load_torch_run(directory, model, step, schedule, state.global_step);
     return;
+  }
+  schedule.load(read_json(directory / kSchedule));
+  if (ShardedTensorFiles::exists(directory, kOptimizerShards)) {
+    const ShardedTensorFiles files = ShardedTensorFiles::open(directory, kOptimizerShards);
+    if (step.sharding())
+      return load_states(files, state.global_step, *step.sharding(), step.optimizer(), step.parameters());
+    std::vector<std::pair<std::string, Tensor>> whole;
+    for (const auto& [name, type] : files.tensors())
+      whole.emplace_back(name, Tensor::from_bytes(files.whole(name).bytes, {type.dtype, type.shape}));
+    return step.optimizer().load(state.global_step, std::move(whole), step.parameters());
   }
   const SafetensorsFile file = SafetensorsFile::open(directory / kOptimizer);
   std::vector<std::pair<std::string, Tensor>> tensors;
   for (const auto& [name, view] : file.tensors())
     tensors.emplace_back(name, Tensor::from_bytes(view.bytes, {view.dtype, view.shape}));
   step.optimizer().load(state.global_step, std::move(tensors), step.parameters());
-  schedule.load(read_json(directory / kSchedule));
 }
 
 }  // namespace transom

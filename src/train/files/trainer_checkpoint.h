@@ -14,10 +14,14 @@ namespace transom {
 // checkpoint.
 void save_run(const std::filesystem::path& directory, TrainStep& step, const Schedule& schedule,
               const TrainerState& state, bool only_model);
+// Of these the files that one process writes: all but the optimizer's.
+void save_run_state(const std::filesystem::path& directory, const Schedule& schedule, const TrainerState& state,
+                    bool only_model);
 // Reads it back; the model's parameters are taken from the directory too.
 void load_run(const std::filesystem::path& directory, Model& model, TrainStep& step, Schedule& schedule,
               TrainerState& state);
-// Sets the parameters of a model to those of a directory.
-void load_parameters(const std::filesystem::path& directory, Model& model);
+// Sets the parameters of a model to those of a directory; of a sharded one each process reads its parts alone, if the
+// directory is that of a sharded checkpoint.
+void load_parameters(const std::filesystem::path& directory, Model& model, ModelSharding* sharding);
 
 }  // namespace transom

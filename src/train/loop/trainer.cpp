@@ -98,7 +98,7 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
   if (resume_from) {
     fs::path directory(*resume_from);
     if (*resume_from == "true" || *resume_from == "True") {
-      const auto last = last_whole_checkpoint(arguments.output_dir);
+      const auto last = run.checkpoint_of_all();
       if (!last)
         fail("resume_from_checkpoint: {} holds no checkpoint; leave the argument out to train from the start",
              arguments.output_dir);
@@ -131,7 +131,8 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
   if (resume_from) wait_for_main();  // all have read what is removed now
   if (is_main()) remove_unfinished_checkpoints(arguments.output_dir);
   // A killed run may have come to write one, but not to remove another.
-  if (resume_from && (*resume_from == "true" || *resume_from == "True")) run.remove_old_checkpoints();
+  if (resume_from && (*resume_from == "true" || *resume_from == "True"))
+    run.remove_old_checkpoints(run.state.best_model_checkpoint);
   for (const std::string& target : arguments.report_to)
     if (target == "tensorboard" && is_main())
       run.board = std::make_unique<TensorBoard>(
@@ -189,9 +190,10 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
     if (run.is_interrupted() && run.state.global_step < run.state.max_steps) run.interrupt();
   }
   run.losses.read();
+  run.finish_saving();
   if (!run.interrupted && arguments.load_best_model_at_end && run.state.best_model_checkpoint) {
     wait_for_main();
-    load_parameters(*run.state.best_model_checkpoint, *run.model);
+    load_parameters(*run.state.best_model_checkpoint, *run.model, run.step.sharding());
     for (const auto& parameter : run.model->parameters()) parameter->value.set_requires_grad();
     run.step.take_loaded_values();
   }

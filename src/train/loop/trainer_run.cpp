@@ -178,12 +178,11 @@ void Trainer::Run::save_whole_model(const fs::path& directory) {
   if (save_hook) save_hook(directory.string());
 }
 
-void Trainer::Run::remove_old_checkpoints() {
+void Trainer::Run::remove_old_checkpoints(const std::optional<std::string>& best_checkpoint) {
   if (!is_main()) return;
   const fs::path folder(arguments.output_dir);
   const std::optional<std::string> best =
-      state.best_model_checkpoint ? std::optional(fs::path(*state.best_model_checkpoint).filename().string())
-                                  : std::nullopt;
+      best_checkpoint ? std::optional(fs::path(*best_checkpoint).filename().string()) : std::nullopt;
   for (const std::string& old : checkpoints_to_delete(checkpoints_in(folder), arguments.save_total_limit, best))
     remove_directory(folder / old);
 }
@@ -204,12 +203,13 @@ void Trainer::Run::write_checkpoint(bool only_model) {
     fs::remove_all(temporary, none);
     throw;
   }
-  remove_old_checkpoints();
+  remove_old_checkpoints(state.best_model_checkpoint);
 }
 
 void Trainer::Run::save_checkpoint(bool only_model) {
   if (early_stopping) state.stateful_callbacks = early_stopping->state();
-  write_checkpoint(only_model);
+  if (saves_parts()) write_parts(only_model);
+  else write_checkpoint(only_model);
   last_checkpoint = (fs::path(arguments.output_dir) / checkpoint_name(state.global_step)).string();
   for (const auto& callback : callbacks) callback->on_save(arguments, state);
 }
@@ -226,6 +226,7 @@ void Trainer::Run::interrupt() {
   const std::string name = checkpoint_name(state.global_step);
   const bool is_saved = last_checkpoint && fs::path(*last_checkpoint).filename() == name && !arguments.save_only_model;
   if (!is_saved) save_checkpoint(false);
+  finish_saving();
   interrupted = last_checkpoint;
   stop = true;
 }
@@ -259,6 +260,7 @@ void Trainer::Run::carry_out_now(TrainerControl decisions) {
 }
 
 void Trainer::Run::update(const std::vector<NamedTensors>& batches) {
+  if (saver) saver->check();
   last_rate = schedule->learning_rate();
   const TrainStep::Result result = step(batches, last_rate, state.global_step);
   refused = !result.applied;

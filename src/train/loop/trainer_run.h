@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/files.h"
+#include "train/files/sharded_saver.h"
 #include "train/files/tensorboard.h"
 #include "train/files/trainer_state.h"
 #include "train/loop/evaluation.h"
@@ -37,6 +38,7 @@ struct Trainer::Run {
   std::function<void(const StepReport&)> report;
   std::function<void(const std::string&)> save_hook;
   std::unique_ptr<TensorBoard> board;
+  std::unique_ptr<ShardedSaver> saver;
 
   LossLog losses;
   double last_rate = 0;
@@ -82,10 +84,18 @@ struct Trainer::Run {
 
   void save_model(const fs::path& directory);        // by all processes
   void save_whole_model(const fs::path& directory);  // by rank 0, which has all parameters
-  void remove_old_checkpoints();                     // beyond save_total_limit
+  // Those beyond save_total_limit, but for the best.
+  void remove_old_checkpoints(const std::optional<std::string>& best_checkpoint);
   // Written beside its name and renamed, and renamed before it is removed, so that a killed run never leaves half a
   // checkpoint under a checkpoint's name.
   void write_checkpoint(bool only_model);
+  // Of a sharded run, unless its arguments ask for whole checkpoints: each process writes its parts, beside what the
+  // run does next.
+  bool saves_parts();
+  void write_parts(bool only_model);
+  void finish_saving();  // by all processes
+  // The newest checkpoint of the output directory that all processes see whole.
+  std::optional<std::string> checkpoint_of_all() const;
   // The same, with the state of callbacks, which are told.
   void save_checkpoint(bool only_model);
 

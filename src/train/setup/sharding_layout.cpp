@@ -47,7 +47,9 @@ void read_fsdp_config(const std::string& text, ShardingLayout& layout, int64_t& 
     } else if (name == "cpu_offload" || name == "offload_params") {
       refuse_unless(value == false, "false: parameters stay on the device");
     } else if (name == "state_dict_type") {
-      refuse_unless(value == "FULL_STATE_DICT", "FULL_STATE_DICT");
+      refuse_unless(value == "FULL_STATE_DICT" || value == "SHARDED_STATE_DICT",
+                    "FULL_STATE_DICT or SHARDED_STATE_DICT");
+      layout.whole_checkpoints = value == "FULL_STATE_DICT";
     } else if (name.starts_with("xla")) {
       refuse_unless(value == false || value.empty(), "nothing: Transom does not use XLA");
     } else {
