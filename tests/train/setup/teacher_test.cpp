@@ -40,7 +40,8 @@ std::vector<double> losses(const TinyModel& model, const std::vector<std::string
   flags.insert(flags.end(), more.begin(), more.end());
   fine_tune(model.arguments(flags));
   std::vector<double> result;
-  for (const auto& entry : parse_json(model.read("trainer_state.json"), "state").at("log_history"))
+  const Json state = parse_json(model.read("trainer_state.json"), "state");
+  for (const auto& entry : state.at("log_history"))
     if (entry.contains("loss")) result.push_back(entry.at("loss").get<double>());
   return result;
 }
@@ -50,6 +51,7 @@ TEST(Teacher, TakesPartInTheLossByItsWeight) {
       plain(R"(, "initializer_range": 0.5)");
   const std::string teacher = trained(model);
   const std::vector<double> alone = losses(plain, {});
+  ASSERT_EQ(alone.size(), 3u);
   EXPECT_EQ(losses(same, {"--teacher_model", teacher, "--distillation_weight", "0"}), alone);
   const std::vector<double> taught =
       losses(model, {"--teacher_model_name_or_path", teacher, "--alpha", "1", "--temperature", "4"});
