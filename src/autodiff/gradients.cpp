@@ -144,7 +144,10 @@ std::vector<Tensor> input_gradients(const Reached& reached, const std::vector<Te
   if (operation.gradient) {
     const std::unique_ptr<bool[]> flags(new bool[wants.size()]);
     std::copy(wants.begin(), wants.end(), flags.get());
-    return operation.gradient({reached.inputs, outputs, cotangents, node.attributes, {flags.get(), wants.size()}});
+    std::vector<Tensor> given =
+        operation.gradient({reached.inputs, outputs, cotangents, node.attributes, {flags.get(), wants.size()}});
+    // A rule may leave what is seldom wanted to the decomposition, by an empty answer.
+    if (!given.empty() || !operation.decompose) return given;
   }
   if (!operation.decompose) {
     const std::string where = node.scope->empty() ? "" : *node.scope + ": ";

@@ -42,6 +42,7 @@ Command merge_command();
 Command models_command();
 Command plan_command();
 Command preprocess_command();
+Command prune_command();
 Command quantize_command();
 // With the options of the task that is among `words`.
 Command run_command(const std::vector<std::string>& words);

@@ -88,7 +88,7 @@ int run(int count, char** given) {
       train_command(),    evaluate_command(),   run_command(words), generate_command(), forward_command(),
       tokenize_command(), preprocess_command(), bench_command(),    explain_command(),  certify_command(),
       convert_command(),  export_command(),     merge_command(),    models_command(),   devices_command(),
-      plan_command(),     quantize_command(),   serve_command(),
+      plan_command(),     prune_command(),      quantize_command(), serve_command(),
   };
   if (words.empty()) fail(ErrorKind::kUsage, "a command is missing; see transom --help");
   if (words[0] == "--version" || words[0] == "-V") {

@@ -89,7 +89,11 @@ int overfit(TrainArguments arguments, std::optional<Profile>& profile) {
   fetch_models(arguments.script, {.progress = download_bars()});
   TrainingArguments training = arguments.training;
   if (training.max_steps <= 0) training.max_steps = 20;
-  auto model = Model::from_pretrained(arguments.script.model_name_or_path, {.keep_adapters = true});
+  if (arguments.script.teacher_model)
+    fail(ErrorKind::kUsage, "--teacher_model: --overfit_batch learns from its labels alone; leave one of them out");
+  auto model =
+      Model::from_pretrained(arguments.script.model_name_or_path,
+                             {.quantization = quantization_in_training(arguments.script), .keep_adapters = true});
   add_adapters(arguments, base, *model);
   const NamedTensors inputs = load_inputs(*arguments.script.overfit_batch);
   if (arguments.script.profile) profile.emplace();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with packed matrices. The decomposition dequantises, so that devices without a kernel for the codes compute
 // with ordinary matrices, which they keep.
+#include <numeric>
+
 #include "base/error.h"
 #include "ops/autocast.h"
 #include "ops/packed_matrix.h"
@@ -92,17 +94,17 @@ Tensor rounded(const Tensor& x, const std::string& activations) {
   return slice(reshape(steps * scale, shape), last, 0, depth);
 }
 
-Tensor product(const Tensor& x, const Tensor& weight, DType wide) {
+Tensor product(const Tensor& x, const Tensor& weight, DType wide, int64_t contracted) {
   return make_tensor(find_operation("dot_general"), {x, weight},
                      {{"x_batch", Axes{}},
                       {"y_batch", Axes{}},
                       {"x_contract", Axes{x.rank() - 1}},
-                      {"y_contract", Axes{1}},
+                      {"y_contract", Axes{contracted}},
                       {"dtype", static_cast<int64_t>(wide)}});
 }
 
-std::vector<Type> infer(const Inference& in) {
-  const Form form(in.attributes);
+// The parts of the matrix, inputs 1 and on.
+void check_parts(const Inference& in, const Form& form) {
   check(in, form.bits == 4 || form.bits == 8, "expected codes of 4 or 8 bits, found {}", form.bits);
   check(in, form.rows > 0 && form.depth > 0, "expected a matrix, found [{}, {}]", form.rows, form.depth);
   check(in, form.group == 16 || (form.group > 0 && form.group % kInputs == 0),
@@ -115,20 +117,28 @@ std::vector<Type> infer(const Inference& in) {
   check(in, in.inputs.size() == form.inputs(),
         "expected x, bytes, scales and what the attributes name, found {} inputs", in.inputs.size());
   expect_floating(in, 0);
-  check(in, in.rank(0) >= 1 && in.shape(0).back() == form.depth, "x of {} and a depth of {} do not fit", in.shape(0),
-        form.depth);
   check(in, in.dtype(1) == DType::kUInt8 && in.shape(1) == form.bytes(), "expected bytes u8 {}, found {}",
         to_string(form.bytes()), in.inputs[1]);
-  check(in, (in.dtype(2) == DType::kFloat16 || in.dtype(2) == DType::kFloat32) && in.shape(2) == form.scales(),
+  // f64 beside x of f64, where gradients are compared with differences.
+  const auto is_f64 = [&](size_t i) { return in.dtype(0) == DType::kFloat64 && in.dtype(i) == DType::kFloat64; };
+  check(in,
+        (in.dtype(2) == DType::kFloat16 || in.dtype(2) == DType::kFloat32 || is_f64(2)) && in.shape(2) == form.scales(),
         "expected scales f16 or f32 {}, found {}", to_string(form.scales()), in.inputs[2]);
   size_t next = 3;
   if (form.minima) expect_same_types(in, 2, next), ++next;
   if (form.values) {
     const Shape expected{form.bits == 4 ? 16 : 256};
-    check(in, in.dtype(next) == DType::kFloat32 && in.shape(next) == expected, "expected values f32 {}, found {}",
-          to_string(expected), in.inputs[next]);
-    ++next;
+    check(in, (in.dtype(next) == DType::kFloat32 || is_f64(next)) && in.shape(next) == expected,
+          "expected values f32 {}, found {}", to_string(expected), in.inputs[next]);
   }
+}
+
+std::vector<Type> infer(const Inference& in) {
+  const Form form(in.attributes);
+  check_parts(in, form);
+  check(in, in.rank(0) >= 1 && in.shape(0).back() == form.depth, "x of {} and a depth of {} do not fit", in.shape(0),
+        form.depth);
+  const size_t next = form.inputs() - 1;
   if (form.bias)
     check(in, in.shape(next) == Shape{form.rows} && in.dtype(next) == in.dtype(0), "expected a bias of [{}], found {}",
           form.rows, in.inputs[next]);
@@ -137,20 +147,27 @@ std::vector<Type> infer(const Inference& in) {
   return {{in.dtype(0), shape}};
 }
 
-std::vector<Tensor> decompose(std::span<const Tensor> in, const Attributes& attributes) {
-  const Form form(attributes);
-  const DType dtype = in[0].dtype(), wide = dtype == DType::kFloat64 ? dtype : DType::kFloat32;
-  PackedMatrix matrix{.bits = form.bits, .rows = form.rows, .depth = form.depth, .group = form.group};
+DType wide_of(const Tensor& x) { return x.dtype() == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32; }
+
+// The matrix [N, K] of a node's inputs.
+Tensor weight_of(std::span<const Tensor> in, const Form& form, DType wide) {
+  const PackedMatrix matrix{.bits = form.bits, .rows = form.rows, .depth = form.depth, .group = form.group};
   size_t next = 3;
   const Tensor minima = form.minima ? in[next++] : Tensor(), values = form.values ? in[next++] : Tensor();
-  const Tensor weight = slice(numbers_of(in[1], in[2], minima, values, matrix, wide), 0, 0, form.rows);
-  const Tensor y = product(rounded(cast(in[0], wide), form.activations), weight, wide);
-  return {cast(form.bias ? y + cast(in[next], wide) : y, dtype)};
+  return slice(numbers_of(in[1], in[2], minima, values, matrix, wide), 0, 0, form.rows);
 }
 
-std::vector<Sample> samples() {
+std::vector<Tensor> decompose(std::span<const Tensor> in, const Attributes& attributes) {
+  const Form form(attributes);
+  const DType wide = wide_of(in[0]);
+  const Tensor y = product(rounded(cast(in[0], wide), form.activations), weight_of(in, form, wide), wide, 1);
+  return {cast(form.bias ? y + cast(in[form.inputs() - 1], wide) : y, in[0].dtype())};
+}
+
+std::vector<Sample> samples(bool of_gradient) {
   std::vector<Sample> samples;
   const auto add = [&](DType dtype, Shape x, Form form) {
+    if (of_gradient) x.back() = form.rows, form.bias = false;
     Sample sample{{{dtype, x}, {DType::kUInt8, form.bytes()}, {DType::kFloat32, form.scales()}}, {}, -0.25, 0.25, 16};
     if (form.minima) sample.inputs.push_back({DType::kFloat32, form.scales()});
     if (form.values) sample.inputs.push_back({DType::kFloat32, {form.bits == 4 ? 16 : 256}});
@@ -184,6 +201,55 @@ std::vector<Sample> samples() {
   return samples;
 }
 
+const Operation kQuantizedMatmulGradient = {
+    .name = "quantized_matmul_gradient",
+    .kind = OperationKind::kComposite,
+    .documentation =
+        "dy [..., N] and the parts of a matrix as of quantized_matmul: dy w, the gradient of its x. `activations` and "
+        "`bias` say nothing here.",
+    .category = Category::kProducts,
+    .infer = [](const Inference& in) -> std::vector<Type> {
+      const Form form(in.attributes);
+      check_parts(in, form);
+      check(in, in.rank(0) >= 1 && in.shape(0).back() == form.rows, "dy of {} and {} rows do not fit", in.shape(0),
+            form.rows);
+      check(in, !form.bias, "expected no bias");
+      Shape shape = in.shape(0);
+      shape.back() = form.depth;
+      return {{in.dtype(0), shape}};
+    },
+    .decompose = [](std::span<const Tensor> in, const Attributes& attributes) -> std::vector<Tensor> {
+      const Form form(attributes);
+      const DType wide = wide_of(in[0]);
+      return {cast(product(cast(in[0], wide), weight_of(in, form, wide), wide, 0), in[0].dtype())};
+    },
+    .samples = [] { return samples(true); }};
+
+// By the numbers of the codes, which stay codes: what is rounded of x counts as x. Whoever wants gradients of the
+// matrix's own parts gets them through the decomposition.
+std::vector<Tensor> gradient(const GradientRequest& request) {
+  const Form form(request.attributes);
+  const size_t parts = form.inputs() - form.bias;
+  for (size_t i = 1; i < parts; ++i)
+    if (request.wanted(i)) return {};
+  std::vector<Tensor> result(request.inputs.size());
+  const Tensor& dy = request.cotangents[0];
+  if (request.wanted(0)) {
+    std::vector<Tensor> inputs(request.inputs.begin(), request.inputs.begin() + static_cast<std::ptrdiff_t>(parts));
+    inputs[0] = dy;
+    Attributes attributes = request.attributes;
+    attributes.set("bias", int64_t{0});
+    attributes.set("activations", std::string("float32"));
+    result[0] = make_tensor(kQuantizedMatmulGradient, std::move(inputs), std::move(attributes));
+  }
+  if (form.bias && request.wanted(parts)) {
+    Axes rows(static_cast<size_t>(dy.rank()) - 1);
+    std::iota(rows.begin(), rows.end(), int64_t{0});
+    result[parts] = reduce_sum(dy, rows);
+  }
+  return result;
+}
+
 const Operation kQuantizedMatmul = {
     .name = "quantized_matmul",
     .kind = OperationKind::kComposite,
@@ -193,15 +259,15 @@ const Operation kQuantizedMatmul = {
         "minima, values, b [N]: x w^T + b, where w [rows N, depth K] is packed as src/ops/packed_matrix.h says, and x "
         "is "
         "read as `activations` says.",
-    .stops_gradient = true,
     .category = Category::kProducts,
     .infer = infer,
     .decompose = [](std::span<const Tensor> in, const Attributes& attributes) { return decompose(in, attributes); },
-    .samples = samples};
+    .gradient = gradient,
+    .samples = [] { return samples(false); }};
 
 }  // namespace
 
-const RegisterOperations kRegistered{&kQuantizedMatmul};
+const RegisterOperations kRegistered{&kQuantizedMatmul, &kQuantizedMatmulGradient};
 
 Tensor dequantised(const PackedMatrix& matrix) {
   const Tensor columns =

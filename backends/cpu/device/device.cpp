@@ -84,7 +84,7 @@ bool claims_composite(const char* op, const transom_value* inputs, size_t inputs
     return claims_attention(name != "attention", inputs, inputs_count, attributes, attributes_count);
   if (name == "paged_attention") return claims_paged_attention(inputs, inputs_count);
   if (name == "scatter") return inputs_count == 3;
-  if (name == "quantized_matmul")
+  if (name == "quantized_matmul" || name == "quantized_matmul_gradient")
     return inputs_count >= 3 &&
            (inputs[0].dtype == TRANSOM_FLOAT32 || is_half(static_cast<transom_dtype>(inputs[0].dtype)));
   if (name == "max_pool" || name == "sum_pool") return inputs_count == 1 && inputs[0].dtype == TRANSOM_FLOAT32;

@@ -166,6 +166,9 @@ Kernel make_quantized_matmul(const Node& node) {
 
 }  // namespace
 
-void add_code_kernels(KernelTable& table) { table["quantized_matmul"] = make_quantized_matmul; }
+void add_code_kernels(KernelTable& table) {
+  table["quantized_matmul"] = make_quantized_matmul;
+  table["quantized_matmul_gradient"] = make_quantized_matmul_gradient;
+}
 
 }  // namespace transom::cpu

@@ -7,5 +7,6 @@ namespace transom::cpu {
 
 // Products with packed matrices of codes.
 void add_code_kernels(KernelTable& table);
+Kernel make_quantized_matmul_gradient(const Node& node);
 
 }  // namespace transom::cpu

@@ -13,7 +13,7 @@
 #include "io/checkpoint.h"
 #include "io/config.h"
 #include "models/compression/calibrated_layers.h"
-#include "models/compression/calibration.h"
+#include "models/compression/calibration_texts.h"
 #include "models/compression/gguf_model.h"
 #include "models/generative.h"
 #include "models/precision.h"
@@ -81,57 +81,24 @@ int64_t bytes_of(const NamedViews& tensors, size_t first = 0) {
   return bytes;
 }
 
-// Rows of tokens to calibrate on, and others to judge by.
-struct Texts {
-  std::vector<std::vector<int64_t>> calibration, validation;
-};
-
-// As many rows as fit in the memory: a layer has its inputs and outputs of all of them, and some copies.
-int64_t rows_that_fit(const Model& model, const QuantizeOptions& options, int64_t length) {
-  int64_t widest = 1;
-  for (const auto& parameter : model.parameters())
-    if (parameter->use == Parameter::Use::kLinear && parameter->value.rank() == 2)
-      widest = std::max(widest, parameter->value.dim(0) + parameter->value.dim(1));
-  const double row = 4.0 * 4.0 * static_cast<double>(widest) * static_cast<double>(length);
-  return std::clamp<int64_t>(static_cast<int64_t>(options.max_memory * 1e9 / row), 1, options.calibration_samples);
-}
-
-Texts read_texts(const Model& model, const std::string& source, const QuantizeOptions& options) {
-  constexpr int64_t kJudged = 16;
-  Texts texts;
-  if (options.calibration_file.empty() && options.validation_file.empty()) return texts;
-  const Tokenizer tokenizer = Tokenizer::from_pretrained(source);
-  const int64_t positions = model.config().get_int("max_position_embeddings", options.calibration_length),
-                length = std::min(options.calibration_length, positions);
-  if (!options.validation_file.empty())
-    texts.validation = token_rows(tokenizer, options.validation_file, kJudged, length);
-  if (options.calibration_file.empty()) return texts;
-  const bool own = !texts.validation.empty();
-  std::vector<std::vector<int64_t>> rows = token_rows(
-      tokenizer, options.calibration_file, rows_that_fit(model, options, length) + (own ? 0 : kJudged), length);
-  const size_t step = std::max<size_t>(rows.size() / kJudged, 2);
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const bool judged = !own && i % step == step - 1;
-    (judged ? texts.validation : texts.calibration).push_back(std::move(rows[i]));
-  }
-  return texts;
-}
-
-std::optional<double> judged(const Model& model, const Texts& texts) {
-  const auto* writer = dynamic_cast<const GenerativeModel*>(&model);
-  if (texts.validation.empty() || !writer || !writer->can_generate()) return std::nullopt;
-  return perplexity(model, texts.validation);
+CalibrationTexts read_texts(const Model& model, const std::string& source, const QuantizeOptions& options) {
+  return read_calibration_texts(model, source,
+                                {.calibration_file = options.calibration_file,
+                                 .validation_file = options.validation_file,
+                                 .samples = options.calibration_samples,
+                                 .length = options.calibration_length,
+                                 .max_memory = options.max_memory});
 }
 
 QuantizeReport quantize_to_gguf(const std::string& source, const std::string& output, const QuantizeOptions& options) {
   const auto model = Model::from_pretrained(source, {.dtype = "auto", .quantization = "decompressed"});
   const std::string path = gguf_path(output);
   if (const fs::path folder = fs::path(path).parent_path(); !folder.empty()) make_directories(folder);
-  const Texts texts = read_texts(*model, source, options);
-  const std::optional<double> before = judged(*model, texts);
+  const CalibrationTexts texts = read_texts(*model, source, options);
+  const std::optional<double> before = judged_perplexity(*model, texts);
   QuantizeReport report = write_gguf_model(*model, source, path, type_of(options), options.on_layer);
   report.perplexity_before = before;
-  if (before) report.perplexity_after = judged(*Model::from_pretrained(path), texts);
+  if (before) report.perplexity_after = judged_perplexity(*Model::from_pretrained(path), texts);
   return report;
 }
 
@@ -153,8 +120,8 @@ QuantizeReport quantize_model(const std::string& source, const std::string& outp
   if (linear == 0) fail("{}: holds no linear layers that can be quantised", source);
 
   QuantizeReport report;
-  const Texts texts = read_texts(*model, source, options);
-  report.perplexity_before = judged(*model, texts);
+  const CalibrationTexts texts = read_texts(*model, source, options);
+  report.perplexity_before = judged_perplexity(*model, texts);
   CalibratedLayers calibrated;
   constexpr std::string_view kWeight = ".weight";
   const auto group_of = [&](const Parameter& weight) {
@@ -225,7 +192,7 @@ QuantizeReport quantize_model(const std::string& source, const std::string& outp
   const auto* writer = dynamic_cast<const GenerativeModel*>(model.get());
   if (writer && writer->can_generate())
     write_file(fs::path(output) / "generation_config.json", writer->generation_config().dump());
-  if (report.perplexity_before) report.perplexity_after = judged(*Model::from_pretrained(output), texts);
+  if (report.perplexity_before) report.perplexity_after = judged_perplexity(*Model::from_pretrained(output), texts);
   return report;
 }
 

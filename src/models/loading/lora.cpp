@@ -13,6 +13,8 @@
 #include "hub/adapters.h"
 #include "io/safetensors.h"
 #include "nn/lora.h"
+#include "nn/weight.h"
+#include "ops/packed_matrix.h"
 #include "transom/hub.h"
 #include "transom/ops.h"
 
@@ -112,6 +114,23 @@ struct AdapterTensors {
   }
 };
 
+// [rows, columns] of a weight as the checkpoint has it; codes are always [out, in].
+Shape shape_of(const Parameter& weight) {
+  if (!weight.packed) return weight.value.shape();
+  const bool turned = weight.use == Parameter::Use::kTransposedLinear;
+  return turned ? Shape{weight.packed->depth, weight.packed->rows} : Shape{weight.packed->rows, weight.packed->depth};
+}
+
+// Codes are not trained: a weight that is, becomes plain numbers.
+void make_plain(Parameter& weight) {
+  if (!weight.packed) return;
+  Tensor value = unpacked(weight, DType::kFloat32);
+  eval({value});
+  weight.value = Tensor::from_bytes(value.to_bytes(), value.type());
+  weight.packed = nullptr;
+  weight.value.set_requires_grad();
+}
+
 std::string without_prefix(const std::string& key) {
   std::string name = key.substr(kPrefix.size());
   if (const size_t place = name.find(".base_layer."); place != name.npos) name.erase(place, 11);
@@ -132,9 +151,11 @@ void LowRankAdaptation::attach(Model& model, uint64_t seed) {
     trained.push_back(parameter);
   };
   std::vector<std::string> others;  // modules of the right names that cannot have adapters
-  for (const auto& weight : model.parameters_) {
+  Parameters all = model.frozen_;   // codes
+  all.insert(all.end(), model.parameters_.begin(), model.parameters_.end());
+  for (const auto& weight : all) {
     const std::string module = module_of(weight->name);
-    if (!weight->name.ends_with(".weight") || weight->value.rank() < 2) continue;
+    if (!weight->name.ends_with(".weight") || shape_of(*weight).size() < 2) continue;
     if (!config_.targets(module, is_head(module))) continue;
     const bool turned = weight->use == Parameter::Use::kTransposedLinear;
     if (!turned && weight->use != Parameter::Use::kLinear) {
@@ -142,7 +163,8 @@ void LowRankAdaptation::attach(Model& model, uint64_t seed) {
       continue;
     }
     if (turned) config_.set("fan_in_fan_out", true);  // as PEFT notes it
-    const int64_t out = weight->value.dim(turned ? 1 : 0), in = weight->value.dim(turned ? 0 : 1);
+    const Shape shape = shape_of(*weight);
+    const int64_t out = shape[turned ? 1 : 0], in = shape[turned ? 0 : 1];
     const int64_t rank = config_.rank(module);
     auto adapter = std::make_shared<LowRankAdapter>();
     const std::string key = std::string(kPrefix) + module;
@@ -161,7 +183,7 @@ void LowRankAdaptation::attach(Model& model, uint64_t seed) {
          transom::quoted(others[0]));
   if (adapted.empty()) {
     std::set<std::string> names;
-    for (const auto& weight : model.parameters_)
+    for (const auto& weight : all)
       if (weight->use != Parameter::Use::kOther) {
         const std::string module = module_of(weight->name);
         names.insert(module.substr(module.rfind('.') + 1));
@@ -171,10 +193,11 @@ void LowRankAdaptation::attach(Model& model, uint64_t seed) {
   }
   const std::string bias = config_.bias();
   bool saves_any = false;
-  for (const auto& parameter : model.parameters_) {
+  for (const auto& parameter : all) {
     const std::string module = module_of(parameter->name);
     const bool whole = config_.saves(parameter->name), with_adapter = adapted.contains(module);
     saves_any |= whole;
+    if (whole) make_plain(*parameter);
     if (whole) save(std::string(kPrefix) + parameter->name, parameter);
     else if (is_bias(parameter->name) && (bias == "all" || (bias == "lora_only" && with_adapter)))
       save(std::string(kPrefix) + module + (with_adapter ? ".base_layer.bias" : ".bias"), parameter);
@@ -183,7 +206,8 @@ void LowRankAdaptation::attach(Model& model, uint64_t seed) {
   if (!config_.modules_to_save().empty() && !saves_any)
     fail("{}: modules_to_save: the model has no module {}", config_.where(),
          fmt::join(config_.modules_to_save(), ", "));
-  for (const auto& parameter : frozen) parameter->value = parameter->value.detach();
+  for (const auto& parameter : frozen)
+    if (!parameter->packed) parameter->value = parameter->value.detach();
   model.parameters_ = std::move(trained);
   model.frozen_ = std::move(frozen);
 }
@@ -236,8 +260,8 @@ void LowRankAdaptation::merge(Model& model) {
 
 std::unique_ptr<Model> LowRankAdaptation::load(const fs::path& directory, LoadOptions options, LoadReport* report) {
   const bool keep = options.keep_adapters;
-  if (options.quantization == "int8_channel")
-    fail(ErrorKind::kUsage, "{}: quantization: adapters stand beside weights of none or int8, found int8_channel",
+  if (options.quantization == "int8_channel" && !keep)
+    fail(ErrorKind::kUsage, "{}: quantization: adapters are merged into weights of none or int8, found int8_channel",
          directory.string());
   LoraConfig config(Config::read(directory / kAdapterConfig));
   const AdapterTensors tensors(directory);
@@ -262,9 +286,10 @@ std::unique_ptr<Model> LowRankAdaptation::load(const fs::path& directory, LoadOp
     break;
   }
   options.keep_adapters = false;
-  // Adapters are merged into plain weights, or trained beside them.
-  if (options.quantization == "none" || options.quantization == "fast_activations" ||
-      options.quantization == "int8_activations")
+  // Adapters are merged into plain weights; they are kept beside codes, too.
+  if (keep && options.quantization == "decompressed") options.quantization = "none";
+  if (!keep && (options.quantization == "none" || options.quantization == "fast_activations" ||
+                options.quantization == "int8_activations"))
     options.quantization = "decompressed";
   std::unique_ptr<Model> model = Model::from_pretrained(base_of_adapters(directory).string(), options, report);
   std::shared_ptr<LowRankAdaptation> adaptation(new LowRankAdaptation(std::move(config)));

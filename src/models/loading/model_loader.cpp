@@ -333,10 +333,14 @@ void apply_labels(Config& config, const LoadOptions& options) {
 
 namespace {
 
-void pack_by_row(Parameter& weight) {
-  const bool transposed = weight.use == Parameter::Use::kTransposedLinear;
-  weight.packed =
-      std::make_shared<const PackedMatrix>(packed_by_row(transposed ? permute(weight.value, {1, 0}) : weight.value));
+// Rounds a linear weight by the method of LoadOptions::quantization, where that has codes of its own.
+void pack(Parameter& weight, const std::string& quantization) {
+  const bool by_row = quantization == "int8_channel";
+  if (weight.use == Parameter::Use::kOther || weight.value.rank() != 2) return;
+  if (!by_row && (!is_in_block(weight.name) || (quantization != "nf4" && quantization != "fp4"))) return;
+  const Tensor rows = weight.use == Parameter::Use::kTransposedLinear ? permute(weight.value, {1, 0}) : weight.value;
+  weight.packed = std::make_shared<const PackedMatrix>(by_row ? packed_by_row(rows)
+                                                              : packed_in_blocks(rows, four_bit_values(quantization)));
   weight.value = {};
 }
 
@@ -362,7 +366,7 @@ class ModelLoader {
     model->precision_ = {.dtype = dtype, .int8 = options.quantization == "int8"};
     for (const auto& parameter : source.parameters) {
       const bool linear = parameter->use != Parameter::Use::kOther;
-      if (!parameter->packed && options.quantization == "int8_channel" && linear) pack_by_row(*parameter);
+      if (!parameter->packed) pack(*parameter, options.quantization);
       // Who asks for the numbers gets them; embeddings and heads compute from the codes.
       if (parameter->packed && !linear) {
         PackedMatrix table = *parameter->packed;

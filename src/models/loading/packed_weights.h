@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "io/blocks/block_matrix.h"
 #include "models/precision.h"
@@ -24,5 +25,13 @@ std::string rounded_head_activations(const std::string& activations);
 
 // A matrix [N, K] with weights of 8 bits and a scale for each row.
 PackedMatrix packed_by_row(const Tensor& weight);
+
+// The 16 numbers that codes of nf4 (the quantiles of normal weights) or fp4 (one sign, two bits of exponent, one of
+// mantissa) stand for, in the order of bitsandbytes (Dettmers et al., "QLoRA", 2023).
+std::vector<float> four_bit_values(const std::string& type);
+// A matrix [N, K] whose numbers, 64 of a row at a time, are the nearest of `values` times the largest magnitude.
+PackedMatrix packed_in_blocks(const Tensor& weight, const std::vector<float>& values);
+// Whether a parameter belongs to one of the numbered layers of a model: heads and embeddings do not.
+bool is_in_block(const std::string& name);
 
 }  // namespace transom

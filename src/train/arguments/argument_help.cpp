@@ -63,9 +63,10 @@ const Names kSectionsOfTraining = {"Learning rate", "Optimizer",      "Distillat
                                    "Checkpoints",   "Early stopping", "LoRA",         "Random numbers"};
 const Names kOnlyTraining = {
     // Of the model and its files
-    "config_name", "config_overrides", "teacher_model", "ignore_mismatched_sizes", "overfit_batch", "train_file",
-    "train_dir", "dashboard", "dashboard_port", "dashboard_host", "dashboard_runs", "train_val_split",
-    "max_train_samples", "overwrite_output_dir", "shuffle_train_dataset", "shuffle_seed",
+    "config_name", "config_overrides", "teacher_model", "load_in_4bit", "load_in_8bit", "bnb_4bit_quant_type",
+    "ignore_mismatched_sizes", "overfit_batch", "train_file", "train_dir", "dashboard", "dashboard_port",
+    "dashboard_host", "dashboard_runs", "train_val_split", "max_train_samples", "overwrite_output_dir",
+    "shuffle_train_dataset", "shuffle_seed",
     // Of tasks
     "random_crop_area", "random_flip", "freeze_feature_encoder", "attention_dropout", "activation_dropout",
     "feat_proj_dropout", "hidden_dropout", "final_dropout", "mask_time_prob", "mask_time_length", "mask_feature_prob",

@@ -41,6 +41,14 @@ const Argument kArguments[] = {
     ignored("model_type", "the configuration names it"),
     ignored("low_cpu_mem_usage", "weights are mapped from the file"),
 
+    field<&S::load_in_4bit>("load_in_4bit", "With use_peft: hold linear layers as codes of 4 bits (QLoRA)."),
+    field<&S::load_in_8bit>("load_in_8bit", "With use_peft: hold linear layers as codes of 8 bits, a scale a row."),
+    field<&S::bnb_4bit_quant_type>("bnb_4bit_quant_type", "What the codes of load_in_4bit stand for.")
+        .one_of({"nf4", "fp4"}),
+    ignored("bnb_4bit_use_double_quant", "scales of codes stay as they are"),
+    ignored("use_bnb_nested_quant", "scales of codes stay as they are"),
+    ignored("bnb_4bit_compute_dtype", "--bf16 says in which type products are computed"),
+
     section("Task and device"),
     field<&S::task>("task", "The task, by its pipeline's name (text-classification, token-classification, ...)."),
     field<&S::device>("device", "Device to train on (default: the best that is found)."),

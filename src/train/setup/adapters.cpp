@@ -27,6 +27,17 @@ Json targets_of(const std::vector<std::string>& words) {
 
 }  // namespace
 
+std::string quantization_in_training(const ScriptArguments& script) {
+  const bool codes = script.load_in_4bit || script.load_in_8bit;
+  if (script.load_in_4bit && script.load_in_8bit)
+    fail(ErrorKind::kUsage, "--load_in_4bit, --load_in_8bit: expected one of them, found both");
+  if (codes && !script.use_peft)
+    fail(ErrorKind::kUsage, "--load_in_{}bit: codes are not trained: adapters are, with --use_peft",
+         script.load_in_4bit ? 4 : 8);
+  if (!script.use_peft) return "decompressed";
+  return script.load_in_4bit ? script.bnb_4bit_quant_type : script.load_in_8bit ? "int8_channel" : "none";
+}
+
 void add_adapters(const TrainArguments& arguments, const std::string& base, Model& model) {
   const ScriptArguments& script = arguments.script;
   if (!script.use_peft || model.adaptation()) return;

@@ -13,4 +13,9 @@ namespace transom {
 // names the model.
 void add_adapters(const TrainArguments& arguments, const std::string& base, Model& model);
 
+// LoadOptions::quantization of a model that is trained. Beside adapters the codes of a compressed checkpoint stay, and
+// plain weights become codes where the arguments ask for it (QLoRA: Dettmers et al., 2023); without adapters all are
+// plain.
+std::string quantization_in_training(const ScriptArguments& script);
+
 }  // namespace transom

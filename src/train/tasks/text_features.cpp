@@ -9,6 +9,7 @@
 #include "hub/adapters.h"
 #include "io/config.h"
 #include "models/loading/maximum_tokens.h"
+#include "train/setup/adapters.h"
 #include "train/tasks/special_tokens.h"
 #include "transom/ops.h"
 
@@ -91,7 +92,8 @@ LoadOptions load_options(const TrainArguments& arguments, const std::string& tas
           .ignore_mismatched_sizes = arguments.script.ignore_mismatched_sizes,
           .seed = static_cast<uint64_t>(arguments.training.seed),
           .dtype = arguments.training.do_train ? "float32" : arguments.script.dtype,
-          .quantization = arguments.training.do_train ? "decompressed" : arguments.script.quantization,
+          .quantization =
+              arguments.training.do_train ? quantization_in_training(arguments.script) : arguments.script.quantization,
           .keep_adapters = true};
 }
 
