@@ -21,4 +21,14 @@ std::string from_base64(std::string_view text, std::string_view where) {
   return bytes;
 }
 
+std::string to_base64(std::string_view bytes) {
+  require(bytes.size() < (size_t{1} << 30), "expected less than 1 GiB for base64, found {} bytes", bytes.size());
+  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');
+  const int length =
+      EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
+                      reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<int>(bytes.size()));
+  text.resize(static_cast<size_t>(length));
+  return text;
+}
+
 }  // namespace transom

@@ -10,4 +10,7 @@ namespace transom {
 // 256 MiB and more; `where` names the source in errors.
 std::string from_base64(std::string_view text, std::string_view where);
 
+// The same text of bytes.
+std::string to_base64(std::string_view bytes);
+
 }  // namespace transom

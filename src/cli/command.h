@@ -30,6 +30,7 @@ struct Command {
 
 // One maker for each subcommand.
 Command bench_command();
+Command bench_serve_command();
 Command certify_command();
 Command convert_command();
 Command devices_command();

@@ -85,10 +85,10 @@ int run(const Command& command, const std::vector<std::string>& words) {
 int run(int count, char** given) {
   const std::vector<std::string> words(given + std::min(count, 1), given + count);
   const std::vector<Command> commands = {
-      train_command(),    evaluate_command(),   run_command(words), generate_command(), forward_command(),
-      tokenize_command(), preprocess_command(), bench_command(),    explain_command(),  certify_command(),
-      convert_command(),  export_command(),     merge_command(),    models_command(),   devices_command(),
-      plan_command(),     prune_command(),      quantize_command(), serve_command(),
+      train_command(),    evaluate_command(),   run_command(words), generate_command(),    forward_command(),
+      tokenize_command(), preprocess_command(), bench_command(),    bench_serve_command(), explain_command(),
+      certify_command(),  convert_command(),    export_command(),   merge_command(),       models_command(),
+      devices_command(),  plan_command(),       prune_command(),    quantize_command(),    serve_command(),
   };
   if (words.empty()) fail(ErrorKind::kUsage, "a command is missing; see transom --help");
   if (words[0] == "--version" || words[0] == "-V") {
@@ -100,6 +100,10 @@ int run(int count, char** given) {
     return 0;
   }
   std::vector<std::string> names;
+  // A command of two words goes before that of its first one.
+  if (words.size() > 1)
+    for (const Command& command : commands)
+      if (command.name == words[0] + " " + words[1]) return run(command, {words.begin() + 2, words.end()});
   for (const Command& command : commands) {
     if (command.name == words[0]) return run(command, {words.begin() + 1, words.end()});
     names.push_back(command.name);

@@ -73,6 +73,7 @@ std::set<std::string> known_flags() {
                               "tokenize",
                               "preprocess",
                               "bench",
+                              "bench serve",
                               "explain",
                               "certify",
                               "convert",

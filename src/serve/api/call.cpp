@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "serve/api/request_json.h"
+#include "serve/api/stream_form.h"
 
 namespace transom::serve {
 
@@ -56,7 +57,7 @@ void Call::fail(const std::exception_ptr& error) {
   if (!streams_) return respond(error_response(shown, form_));
   if (answered_) return;
   finish_reason = "error";
-  write("data: " + error_body(shown, form_) + "\n\n");
+  write(streams_lines(handler_) ? error_body(shown, form_) + "\n" : "data: " + error_body(shown, form_) + "\n\n");
   finish_stream();
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The requests of one call in the engine: their life, their metrics.
+#include "serve/api/stream_form.h"
 #include "serve/generation/generation_metrics.h"
 #include "serve/generation/generation_request.h"
 
@@ -158,7 +159,7 @@ class RunningCall : public std::enable_shared_from_this<RunningCall> {
                            std::chrono::duration_cast<std::chrono::seconds>(options.request_timeout).count()))));
     if (now - call_->request().arrival > std::chrono::seconds(1)) call_->guard([&] { sink_->on_wait(); });
     if (call_->streams() && now - last_write_ >= options.ping_interval) {
-      call_->write(": ping\n\n");
+      if (!streams_lines(call_->request().path)) call_->write(": ping\n\n");
       last_write_ = now;
     }
   }

@@ -176,13 +176,10 @@ void classify(const std::shared_ptr<Call>& call) {
 }  // namespace
 
 std::vector<Route> scoring_routes() {
-  return {{"POST", "/rerank", rerank},
-          {"POST", "/v1/rerank", rerank},
-          {"POST", "/v2/rerank", rerank},
-          {"POST", "/score", score},
-          {"POST", "/v1/score", score},
-          {"POST", "/classify", classify},
-          {"POST", "/similarity", similarity, ErrorForm::kTei}};
+  return {{"POST", "/rerank", rerank},    {"POST", "/v1/rerank", rerank},
+          {"POST", "/v2/rerank", rerank}, {"POST", "/score", score},
+          {"POST", "/v1/score", score},   {"POST", "/classify", classify},
+          {"POST", "/pooling", pooling},  {"POST", "/similarity", similarity, ErrorForm::kTei}};
 }
 
 }  // namespace transom::serve

@@ -8,6 +8,7 @@
 
 namespace transom::serve {
 
+void pooling(const std::shared_ptr<Call>& call);
 std::vector<Route> scoring_routes();
 
 }  // namespace transom::serve

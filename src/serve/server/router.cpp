@@ -5,8 +5,10 @@
 
 #include "serve/http/own_host.h"
 #include "serve/inference/routes.h"
+#include "serve/ollama/routes.h"
 #include "serve/openai/routes.h"
 #include "serve/operations/routes.h"
+#include "serve/page/page.h"
 #include "serve/scoring/routes.h"
 #include "serve/tei/routes.h"
 #include "serve/tgi/routes.h"
@@ -15,8 +17,8 @@ namespace transom::serve {
 
 Router::Router(Services& services)
     : services_(services), keys_(services.options.api_keys), loopback_(is_loopback(services.options.http.host)) {
-  for (const auto& list :
-       {operations_routes(), openai_routes(), scoring_routes(), tei_routes(), tgi_routes(), inference_routes()})
+  for (const auto& list : {page_routes(), operations_routes(), openai_routes(), scoring_routes(), tei_routes(),
+                           tgi_routes(), inference_routes(), ollama_routes()})
     routes_.insert(routes_.end(), list.begin(), list.end());
 }
 

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// POST /api/embed, and /api/embeddings, its elder, which takes one text.
+#include "serve/encoders/encode_inputs.h"
+#include "serve/encoders/run_encoders.h"
+#include "serve/ollama/routes.h"
+
+namespace transom::serve {
+
+void ollama_embed(const std::shared_ptr<Call>& call) {
+  const Json body = call->body();
+  RequestFields fields(body);
+  const std::string name = ollama_model_name(fields, call->services());
+  ServedModel& model = call->services().model(&name, can_embed, "embeddings");
+  const bool truncate = fields.boolean("truncate").value_or(true);
+  const int64_t dimensions = fields.integer("dimensions", 1, 1 << 20).value_or(0);
+  const Json* input = fields.any("input");
+  fields.ignore({"keep_alive", "options"});
+  log_unknown_fields(fields.unknown(), "/api/embed");
+  if (!input) refuse_field("input", "input: missing; expected a string or a list");
+  EncodedInputs inputs = encode_inputs(*input, "input", model, call->services().options.max_client_batch_size,
+                                       {truncate ? TooLong::kTruncate : TooLong::kRefuse});
+  const int64_t tokens = inputs.tokens;
+  const std::string shown = fields.text("model").value_or(name);
+  compute_vectors(call, model, std::move(inputs.encodings), true, [call, dimensions, tokens, shown](Vectors vectors) {
+    for (std::vector<float>& vector : vectors) {
+      if (dimensions > static_cast<int64_t>(vector.size()))
+        refuse_field("dimensions", "dimensions: expected at most {}, found {}", vector.size(), dimensions);
+      cut_vector(vector, dimensions);
+    }
+    call->reply({{"model", shown},
+                 {"embeddings", vectors},
+                 {"total_duration", static_cast<int64_t>(call->milliseconds() * 1e6)},
+                 {"load_duration", 0},
+                 {"prompt_eval_count", tokens}});
+  });
+}
+
+void ollama_embeddings(const std::shared_ptr<Call>& call) {
+  const Json body = call->body();
+  RequestFields fields(body);
+  const std::string name = ollama_model_name(fields, call->services());
+  ServedModel& model = call->services().model(&name, can_embed, "embeddings");
+  const auto prompt = fields.text("prompt");
+  fields.ignore({"keep_alive", "options"});
+  log_unknown_fields(fields.unknown(), "/api/embeddings");
+  if (!prompt) refuse_field("prompt", "prompt: missing; expected a string");
+  EncodedInputs inputs = encode_inputs(Json(*prompt), "prompt", model, 1, {TooLong::kTruncate});
+  compute_vectors(call, model, std::move(inputs.encodings), std::nullopt, [call](const Vectors& vectors) {
+    call->reply({{"embedding", vectors.at(0)}});
+  });
+}
+
+}  // namespace transom::serve

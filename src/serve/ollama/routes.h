@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ollama's paths: answers come as lines of JSON unless "stream" is false. Nothing here changes which models there are.
+// https://github.com/ollama/ollama/blob/main/docs/api.md
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "serve/api/call.h"
+#include "serve/api/request_json.h"
+#include "serve/generation/generation_request.h"
+
+namespace transom::serve {
+
+// ---- the paths
+void ollama_chat(const std::shared_ptr<Call>& call);
+void ollama_generate(const std::shared_ptr<Call>& call);
+void ollama_embed(const std::shared_ptr<Call>& call);
+void ollama_embeddings(const std::shared_ptr<Call>& call);
+std::vector<Route> ollama_routes();
+
+// ---- what they share
+// The name of the model; ":latest", which clients add, is left out unless a model is called so. 400 without one.
+std::string ollama_model_name(RequestFields& fields, const Services& services);
+// "2026-01-31T12:00:00.123456789Z", of now or of a time in seconds.
+std::string ollama_time();
+std::string ollama_time(int64_t seconds);
+// Refuses pictures, templates and what else is not carried out, and passes over keep_alive and think.
+void refuse_ollama_extras(RequestFields& fields);
+// `options` and `format` of a request.
+SamplingFields read_ollama_options(RequestFields& fields, const ServedModel& model, const ServeOptions& options);
+
+}  // namespace transom::serve

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// POST /pooling of vLLM: what a model makes of a text as numbers, a vector or the scores of its classes.
+#include <ctime>
+#include <map>
+
+#include "serve/encoders/encode_inputs.h"
+#include "serve/encoders/run_encoders.h"
+#include "serve/openai/identifiers.h"
+#include "serve/scoring/routes.h"
+
+namespace transom::serve {
+namespace {
+
+Json answer_of(const std::string& model, std::vector<std::vector<float>> rows, int64_t tokens) {
+  Json data = Json::array();
+  for (size_t i = 0; i < rows.size(); ++i)
+    data.push_back({{"index", i}, {"object", "pooling"}, {"data", std::move(rows[i])}});
+  return {{"id", new_identifier("pool-")}, {"object", "list"},
+          {"created", std::time(nullptr)}, {"model", model},
+          {"data", std::move(data)},       {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}}};
+}
+
+// The scores of one text in the order of the labels.
+std::vector<float> scores_of(const Json& classes, const std::vector<std::string>& labels) {
+  std::map<std::string, float> by_label;
+  for (const Json& each : classes) by_label[each["label"].get<std::string>()] = each["score"].get<float>();
+  std::vector<float> scores;
+  for (size_t i = 0; i < by_label.size(); ++i)
+    scores.push_back(by_label[i < labels.size() ? labels[i] : "LABEL_" + std::to_string(i)]);
+  return scores;
+}
+
+}  // namespace
+
+void pooling(const std::shared_ptr<Call>& call) {
+  const Json body = call->body();
+  RequestFields fields(body);
+  const auto name = fields.text("model");
+  const auto usable = [](const ServedModel& each) {
+    return each.embedder || (each.runner && each.runner->find("text-classification"));
+  };
+  ServedModel& model = call->services().model(name ? &*name : nullptr, usable, "pooling");
+  if (const auto form = fields.choice("encoding_format", {"float", "base64"}); form && *form != "float")
+    refuse_field("encoding_format", "encoding_format: expected float on this path");
+  const auto normalize = fields.boolean("normalize");
+  TooLong too_long;
+  if (const auto cut = fields.integer("truncate_prompt_tokens", -1, INT32_MAX)) {
+    too_long.what = TooLong::kTruncate;
+    if (*cut > 0) too_long.length = *cut;
+    if (*cut == 0) refuse_field("truncate_prompt_tokens", "truncate_prompt_tokens: expected -1 or a number above 0");
+  }
+  fields.ignore({"user", "priority", "request_id", "task", "activation", "softmax", "additional_data"});
+  const Json* input = fields.any("input");
+  if (!input) refuse_field("input", "input: missing; expected a string or a list");
+  const int64_t most = call->services().options.max_client_batch_size;
+  if (model.embedder) {
+    log_unknown_fields(fields.unknown(), "/pooling");
+    EncodedInputs inputs = encode_inputs(*input, "input", model, most, too_long);
+    const int64_t tokens = inputs.tokens;
+    return compute_vectors(call, model, std::move(inputs.encodings), normalize,
+                           [call, tokens, shown = model.name](Vectors vectors) {
+                             call->reply(answer_of(shown, std::move(vectors), tokens));
+                           });
+  }
+  const auto texts = fields.texts("input", static_cast<size_t>(most));
+  if (!texts || texts->empty()) refuse_field("input", "input: expected a string or a list of strings");
+  log_unknown_fields(fields.unknown(), "/pooling");
+  compute_task(call, model, "text-classification", {texts->begin(), texts->end()}, {{"top_k", nullptr}},
+               [call, shown = model.name, labels = model.labels](const std::vector<Json>& results) {
+                 std::vector<std::vector<float>> rows;
+                 for (const Json& classes : results) rows.push_back(scores_of(classes, labels));
+                 call->reply(answer_of(shown, std::move(rows), call->prompt_tokens));
+               });
+}
+
+}  // namespace transom::serve
