@@ -17,7 +17,7 @@ struct Options {
   std::string model, output, format = "onnx", task, dtype = "float32";
   std::string quantization = "none", calibration_file, calibration_method;
   int64_t opset = 23;
-  bool external_data = false, with_past = false;
+  bool external_data = false, with_past = false, no_check = false;
   ModelOptions source;
 };
 
@@ -82,16 +82,25 @@ std::function<onnx::WrittenModel(onnx::WrittenModel)> quantizer(const Options& o
   };
 }
 
+void print(const onnx::ExportCheck& check) {
+  std::puts(fmt::format("{}: differs from the model by at most {:.1e} of the largest value ({}, at {}; {} runs)",
+                        check.file, check.difference, check.output, check.sizes, check.passes)
+                .c_str());
+}
+
 int export_to(const Options& options) {
   if (options.format != "onnx") fail(ErrorKind::kUsage, "--format: expected onnx, found {}", quoted(options.format));
   const fs::path directory = resolve_model(options.model, options.source.hub());
   const std::unique_ptr<Model> model =
       Model::from_pretrained(directory.string(), {.task = task_of(options.task), .dtype = options.dtype});
-  onnx::export_model(*model, options.output,
-                     {.opset = options.opset,
-                      .with_past = options.with_past || options.task.ends_with(kWithPast),
-                      .external_data = options.external_data,
-                      .edit = quantizer(options, directory)});
+  onnx::ExportOptions how{.opset = options.opset,
+                          .with_past = options.with_past || options.task.ends_with(kWithPast),
+                          .external_data = options.external_data,
+                          .edit = quantizer(options, directory),
+                          .check = {}};
+  // A quantized graph is another function on purpose; how far off it is, its report says.
+  if (!options.no_check && !how.edit) how.check = [](const onnx::ExportCheck& check) { print(check); };
+  onnx::export_model(*model, options.output, how);
   write_file(fs::path(options.output) / "config.json", model->config().dump());
   copy_companion_files(directory, options.output);
   return 0;
@@ -116,6 +125,7 @@ Command export_command() {
       {"--dtype", &options.dtype, kDtypeHelp},
       {"--with_past", &options.with_past,
        "of decoders: past keys and values are inputs, as with optimum's text-generation-with-past"},
+      {"--no_check", &options.no_check, "do not run the files and compare them with the model"},
       {"--quantization", &options.quantization,
        "none, or a format of AMD's compilers for NPUs: xint8 (scales are powers of two), a8w8, a16w8"},
       {"--calibration_file", &options.calibration_file,

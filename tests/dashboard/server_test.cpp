@@ -67,6 +67,19 @@ TEST_F(Dashboard, ThePageNeedsNothingFromElsewhere) {
   EXPECT_EQ(all.find("//cdn"), all.npos);
 }
 
+TEST_F(Dashboard, ThePageHoldsTheStateAndNothingThatEndsItsElement) {
+  serve();
+  monitor_->update([](RunStatus& status) { status.model = "</script><script>alert(1)</script>"; });
+  monitor_->add("loss", 3, 1.25);
+  const std::string html = ask("GET /").second;
+  EXPECT_EQ(html.find("alert(1)</script>"), html.npos);
+  const std::string begin = "type=\"application/json\">";
+  const size_t at = html.find(begin) + begin.size();
+  const Json state = parse_json(html.substr(at, html.find("</script>", at) - at), "page");
+  EXPECT_EQ(state.at("series").at("loss"), Json({{3, 1.25}}));
+  EXPECT_EQ(state.at("status").at("model"), "</script><script>alert(1)</script>");
+}
+
 TEST_F(Dashboard, ObeysPostsThatNoOtherSiteCanMake) {
   serve();
   EXPECT_EQ(ask("POST /stop").first, 403);

@@ -124,7 +124,8 @@ class DashboardServer::Implementation : public serve::HttpService {
   void handle(std::shared_ptr<HttpRequest> request, std::shared_ptr<Responder> responder) override {
     if (request->method == "POST") return responder->respond(post(request->path));
     const std::string& path = request->path;
-    if (path == "/") return responder->respond(answer(200, std::string(kPageHtml), "text/html; charset=utf-8"));
+    if (path == "/")
+      return responder->respond(answer(200, page_html(view_message(monitor_->view())), "text/html; charset=utf-8"));
     if (path == "/dashboard.js")
       return responder->respond(answer(200, std::string(kPageScript), "text/javascript; charset=utf-8"));
     if (path == "/dashboard.css")

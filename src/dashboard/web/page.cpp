@@ -3,7 +3,9 @@
 
 namespace transom::dashboard {
 
-const std::string_view kPageHtml = R"(<!DOCTYPE html>
+namespace {
+
+constexpr std::string_view kPageHtml = R"(<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -36,9 +38,12 @@ const std::string_view kPageHtml = R"(<!DOCTYPE html>
 <section><h2>Kernels</h2><p id="kernels_note">Not measured yet: "Measure kernels" looks at the next updates.</p>
 <table id="kernels"></table></section>
 <section><h2>Messages</h2><ol id="messages"></ol></section>
+<script id="initial" type="application/json">@STATE@</script>
 </body>
 </html>
 )";
+
+}  // namespace
 
 const std::string_view kPageStyle = R"(
 :root { color-scheme: light dark; --line: #8886; }
@@ -63,5 +68,17 @@ th, td { text-align: left; padding: 2px 10px 2px 0; border-bottom: 1px solid var
   font-size: 12px; }
 .warning { color: #b06000; }
 )";
+
+std::string page_html(std::string_view state) {
+  constexpr std::string_view kPlace = "@STATE@";
+  const size_t at = kPageHtml.find(kPlace);
+  std::string html(kPageHtml.substr(0, at));
+  // Nothing in the state ends the element that it stands in.
+  for (const char c : state) {
+    if (c == '<') html += "\\u003c";
+    else html += c;
+  }
+  return html += kPageHtml.substr(at + kPlace.size());
+}
 
 }  // namespace transom::dashboard

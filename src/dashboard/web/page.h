@@ -2,10 +2,14 @@
 // The page of the dashboard. It loads nothing from elsewhere.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 namespace transom::dashboard {
 
-extern const std::string_view kPageHtml, kPageStyle, kPageScript;
+extern const std::string_view kPageStyle, kPageScript;
+
+// The page with a state (view_message) in it, which it shows before anything else is asked for.
+std::string page_html(std::string_view state);
 
 }  // namespace transom::dashboard

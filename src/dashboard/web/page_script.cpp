@@ -7,7 +7,7 @@ namespace transom::dashboard {
 const std::string_view kPageScript = R"js("use strict";
 const COLORS = ["#2a6fdb", "#c4572e", "#2f9e5b", "#8a4fc7", "#b8860b", "#c2417f", "#2b98a6", "#777777"];
 const MOST_POINTS = 20000, WIDTH = 480, HEIGHT = 230, LEFT = 58, RIGHT = 8, TOP = 8, BOTTOM = 24;
-const key = new URLSearchParams(location.search).get("key");
+const query = new URLSearchParams(location.search), key = query.get("key");
 const path = (name) => name + (key ? "?key=" + encodeURIComponent(key) : "");
 const at = (id) => document.getElementById(id);
 // This run is the first; the others come from their output directories.
@@ -239,6 +239,10 @@ function begin() {
   at("profile").addEventListener("click", () => ask("profile", "measures the next updates"));
   for (const id of ["smoothing", "logarithmic"]) at(id).addEventListener("input", () => { dirty = true; draw(); });
   document.addEventListener("visibilitychange", draw);
+  take(JSON.parse(at("initial").textContent), true);
+  draw();
+  findRuns().then(draw).catch(() => {});
+  if (query.has("still")) return;
   const events = new EventSource(path("events"));
   events.addEventListener("state", (event) => { take(JSON.parse(event.data), true); draw(); });
   events.addEventListener("update", (event) => take(JSON.parse(event.data), false));
@@ -246,7 +250,6 @@ function begin() {
   events.onerror = () => { if (!ended) note("the connection is lost; trying again"); };
   events.onopen = () => note("");
   setInterval(draw, 500);
-  findRuns().catch(() => {});
   setInterval(() => { if (!ended) findRuns().catch(() => {}); }, 15000);
 }
 begin();

@@ -5,9 +5,8 @@
 
 #include "base/directories.h"
 #include "base/error.h"
-#include "io/config.h"
 #include "ir/node.h"
-#include "nn/cache.h"
+#include "onnx/export/file_pass.h"
 #include "onnx/export/lowering.h"
 #include "onnx/export/task_inputs.h"
 #include "passes/passes.h"
@@ -94,7 +93,8 @@ class FileExporter {
     const NoGradient inference;
     const ModeScope lazy(Mode::kLazy);
     const NamedTensors arguments = arguments_of(files_, file_, signature);
-    const NamedTensors outputs = file_.past_layers > 0 ? with_past(arguments) : model_.forward(arguments);
+    const NamedTensors outputs =
+        file_.past_layers > 0 ? run_with_past(model_, file_.past_layers, arguments) : model_.forward(arguments);
     Trace trace;
     std::vector<Tensor> results, inputs;
     const Tensor encoded = outputs.find(kEncoded);
@@ -118,32 +118,6 @@ class FileExporter {
     // Not simplified: constants that are equal by accident at one signature would be one there.
     trace.graph = lower_composites(isolate(graph), supports);
     return trace;
-  }
-
-  // A pass that goes on from keys and values [B, G, P, d], and gives those of all tokens.
-  NamedTensors with_past(const NamedTensors& arguments) const {
-    const auto swapped = [](const Tensor& x) { return permute(x, {0, 2, 1, 3}); };  // the model has [B, P, G, d]
-    const Tensor ids = arguments.at("input_ids"), mask = arguments.at("attention_mask");
-    std::vector<KeysAndValues> past;
-    for (int64_t layer = 0; layer < file_.past_layers; ++layer)
-      past.push_back({swapped(arguments.at(fmt::format("past_key_values.{}.key", layer))),
-                      swapped(arguments.at(fmt::format("past_key_values.{}.value", layer)))});
-    const int64_t P = past[0].keys.dim(1), T = ids.dim(1);
-    Tensor positions = arguments.find("position_ids");
-    if (!positions.defined()) positions = iota({1, T}, 1) + static_cast<double>(P);
-    // OPT counts the tokens that the mask shows, whoever calls it.
-    if (model_.config().get_string("model_type", "") == "opt")
-      positions = slice(cumulative_sum(mask, 1) * mask - 1.0, 1, P, P + T);
-    KeyValueCache cache(std::move(past), mask);
-    ForwardContext context;
-    context.cache = &cache;
-    NamedTensors inputs{{"input_ids", ids}};
-    if (model_.config().get_string("model_type", "") != "bloom") inputs.set("position_ids", positions);
-    NamedTensors outputs{{"logits", model_.forward(inputs, context).at("logits")}};
-    const std::vector<Tensor> all = cache.tensors();
-    for (size_t i = 0; i < all.size(); ++i)
-      outputs.set(fmt::format("present.{}.{}", i / 2, i % 2 == 0 ? "key" : "value"), swapped(all[i]));
-    return outputs;
   }
 
   void emit(const Traces& traces) {
@@ -202,6 +176,7 @@ std::vector<fs::path> export_model(const Model& model, const fs::path& directory
     if (options.edit) made = options.edit(std::move(made));
     written.push_back(directory / file.name);
     write_model(written.back(), made, options.external_data ? 0 : kMaximumInlineBytes);
+    if (options.check) options.check(check_file(model, file, written.back()));
   }
   return written;
 }

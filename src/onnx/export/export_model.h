@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/files.h"
+#include "onnx/export/check_export.h"
 #include "onnx/proto/write_model.h"
 #include "transom/model.h"
 
@@ -17,11 +18,15 @@ struct ExportOptions {
   bool with_past = false;  // of a decoder: keys and values of the tokens so far are inputs, those of all are outputs
   bool external_data = false;                      // weights in a file of their own, whatever their size
   std::function<WrittenModel(WrittenModel)> edit;  // changes the graph of each file before it is written
+  // Where it is set, each file is run by the importer at sizes that were not traced, and compared with the model
+  // (check_export.h), which throws where it is wrong; this is told what was found.
+  std::function<void(const ExportCheck&)> check;
 };
 
 // Writes model.onnx, or encoder_model.onnx and decoder_model.onnx, into the directory, and returns their paths. Inputs,
-// outputs and dynamic axes have the names of optimum-onnx. Errors: an operation without a form in ONNX; a model that
-// computes other things for other extents. Training and packed weights are not offered.
+// outputs and
+// dynamic axes have the names of optimum-onnx. Errors: an operation without a form in ONNX; a model that computes other
+// things for other extents. Training and packed weights are not offered.
 std::vector<fs::path> export_model(const Model& model, const fs::path& directory, const ExportOptions& options = {});
 
 }  // namespace transom::onnx

@@ -20,16 +20,17 @@ constexpr const char* kOptionalInputs[] = {"attention_mask", "token_type_ids", "
 
 class OnnxModel : public GenerativeModel {
  public:
-  explicit OnnxModel(const fs::path& file) : graph_(ImportedGraph::open(file)) {}
+  explicit OnnxModel(const fs::path& file) : graph_(ImportedGraph::open(file)), past_layers_(layers_with_past()) {}
 
   bool can_generate() const override {
     return architecture().ends_with("ForCausalLM") || architecture().ends_with("LMHeadModel");
   }
-  // The graph is given the whole text for each token: past keys and values that it may take stay empty.
-  int64_t cache_expires_at() const override { return -1; }
+  // A graph without past keys and values is given the whole text for each token.
+  int64_t cache_expires_at() const override { return past_layers_ > 0 ? 0 : -1; }
 
  protected:
   Tensor run_step(const Tensor& input_ids, const Tensor& position_ids, ForwardContext& context) const override {
+    if (past_layers_ > 0) return run_with_past(input_ids, position_ids, *context.cache);
     const Tensor mask = context.cache->places();
     NamedTensors inputs{{"input_ids", input_ids}, {"position_ids", position_ids}};
     inputs.set("attention_mask", slice(mask, 1, 0, input_ids.dim(1)));
@@ -40,6 +41,8 @@ class OnnxModel : public GenerativeModel {
 
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     if (context.training) fail("{}: training an ONNX file is not supported", graph_->model().where);
+    if (context.cache)
+      fail(ErrorKind::kUnsupported, "{}: an ONNX file keeps no keys and values in pages", graph_->model().where);
     if (context.output_hidden_states)
       fail("{}: output_hidden_states is not supported: an ONNX file has the outputs that it names",
            graph_->model().where);
@@ -62,6 +65,64 @@ class OnnxModel : public GenerativeModel {
   }
 
  private:
+  static std::string past_name(int64_t i, bool key) {
+    return fmt::format("past_key_values.{}.{}", i, key ? "key" : "value");
+  }
+  static std::string present_name(int64_t i, bool key) {
+    return fmt::format("present.{}.{}", i, key ? "key" : "value");
+  }
+
+  // Of how many layers the graph takes and gives keys and values; 0 where the cache cannot serve it: without
+  // position_ids it would take the number of places for that of tokens.
+  int64_t layers_with_past() const {
+    for (const char* name : {"input_ids", "attention_mask", "position_ids"})
+      if (!graph_->find_input(name)) return 0;
+    const auto& outputs = graph_->model().graph.outputs;
+    const auto gives = [&](const std::string& name) {
+      return std::any_of(outputs.begin(), outputs.end(), [&](const ValueInfo& output) { return output.name == name; });
+    };
+    int64_t layers = 0;
+    for (;; ++layers)
+      for (const bool key : {true, false}) {
+        const ValueInfo* input = graph_->find_input(past_name(layers, key));
+        if (!input) return key ? layers : 0;
+        if (!input->shape || input->shape->size() != 4 || (*input->shape)[2].value >= 0 ||
+            !gives(present_name(layers, key)))
+          return 0;
+      }
+  }
+
+  // The past is all S places of the cache, filled or not; the mask hides those that are not, and the new tokens stand
+  // behind them. So all steps have one shape.
+  Tensor run_with_past(const Tensor& ids, const Tensor& positions, KeyValueCache& cache) const {
+    const auto swapped = [](const Tensor& x) { return permute(x, {0, 2, 1, 3}); };
+    const bool first = cache.length() == 0;
+    const std::vector<Tensor> past = first ? std::vector<Tensor>() : cache.tensors();
+    const int64_t B = ids.dim(0), T = ids.dim(1), S = first ? 0 : past.at(0).dim(1);
+    NamedTensors inputs{{"input_ids", ids}, {"position_ids", positions}};
+    if (first) {
+      inputs.set("attention_mask", slice(cache.places(), 1, 0, T));
+    } else {
+      // What the first new token sees, without its own place, which is the last.
+      const Tensor bias = reshape(slice(cache.visible(T, 0), 2, 0, 1), {B, S});
+      const Tensor seen = cast(greater(bias, full({B, S}, -1, bias.dtype())), DType::kInt64);
+      const Tensor count = cumulative_sum(seen, 1);
+      const Tensor before = cast(less(count, broadcast_to(slice(count, 1, S - 1, S), {B, S})), DType::kInt64);
+      inputs.set("attention_mask", concatenate({seen * before, broadcast_to(constant(1, DType::kInt64), {B, T})}, 1));
+      for (int64_t layer = 0; layer < past_layers_; ++layer)
+        for (const bool key : {true, false})
+          inputs.set(past_name(layer, key), swapped(past.at(static_cast<size_t>(2 * layer + (key ? 0 : 1)))));
+    }
+    ForwardContext plain;
+    const NamedTensors outputs = run(inputs, plain);
+    for (int64_t layer = 0; layer < past_layers_; ++layer) {
+      const auto added = [&](bool key) { return swapped(slice(outputs.at(present_name(layer, key)), 2, S, S + T)); };
+      cache.append(layer, added(true), added(false));
+    }
+    const Tensor logits = outputs.at("logits");  // [B, T, V]
+    return cast(squeeze(slice(logits, 1, logits.dim(1) - 1, logits.dim(1)), 1), DType::kFloat32);
+  }
+
   // Ids as i64 or i32, pixels as f32 or f16: whatever the graph declares.
   static Value converted(const Tensor& given, const ValueInfo& input) {
     const Value value = value_of(given);
@@ -91,6 +152,7 @@ class OnnxModel : public GenerativeModel {
   }
 
   std::shared_ptr<const ImportedGraph> graph_;
+  int64_t past_layers_;
 };
 
 bool recognises(const fs::path& path) { return !find_onnx_file(path).empty(); }

@@ -146,7 +146,7 @@ TEST(ImportedGraph, AValueNamedTwiceIsRefused) {
   EXPECT_EQ(refusal([](GraphParts&) {}), "no error");
   // A default of an input has the input's name.
   EXPECT_EQ(refusal([](GraphParts& parts) { parts.inputs.push_back(value("zero", kI64, {1})); }), "no error");
-  const std::string of_zero = "the value \"zero\" is named twice", of_first = "the value \"first\" is named twice";
+  const std::string of_zero = "the value 'zero' is named twice", of_first = "the value 'first' is named twice";
   EXPECT_NE(refusal([](GraphParts& parts) { parts.nodes.push_back(node("Neg", {"x"}, {"first"})); }).find(of_first),
             std::string::npos);
   EXPECT_NE(refusal([](GraphParts& parts) { parts.nodes.push_back(node("Neg", {"x"}, {"zero"})); }).find(of_zero),
@@ -155,7 +155,7 @@ TEST(ImportedGraph, AValueNamedTwiceIsRefused) {
               parts.initializers.push_back(tensor<int64_t>("zero", kI64, {1}, {1}));
             }).find(of_zero),
             std::string::npos);
-  EXPECT_NE(refusal([](GraphParts& parts) { parts.inputs.push_back(parts.inputs[0]); }).find("\"x\" is named twice"),
+  EXPECT_NE(refusal([](GraphParts& parts) { parts.inputs.push_back(parts.inputs[0]); }).find("'x' is named twice"),
             std::string::npos);
 }
 

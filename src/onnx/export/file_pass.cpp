@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "onnx/export/file_pass.h"
+
+#include "base/error.h"
+#include "io/config.h"
+#include "models/generative.h"
+#include "nn/cache.h"
+#include "transom/ops.h"
+
+namespace transom::onnx {
+namespace {
+
+// The model keeps [B, S, G, d], files [B, G, S, d].
+Tensor swapped(const Tensor& x) { return permute(x, {0, 2, 1, 3}); }
+
+KeysAndValues swapped(const NamedTensors& inputs, const std::string& prefix) {
+  return {swapped(inputs.at(prefix + ".key")), swapped(inputs.at(prefix + ".value"))};
+}
+
+void add_present(NamedTensors& outputs, const std::string& prefix, const Tensor& keys, const Tensor& values) {
+  outputs.set(prefix + ".key", swapped(keys));
+  outputs.set(prefix + ".value", swapped(values));
+}
+
+NamedTensors run_whole(const Model& model, const NamedTensors& inputs) {
+  NamedTensors outputs;
+  for (const auto& [name, tensor] : model.forward(inputs).items())
+    if (is_exported_output(name)) outputs.set(name, tensor);
+  return outputs;
+}
+
+const GenerativeModel& writer_of(const Model& model) {
+  const auto* writer = dynamic_cast<const GenerativeModel*>(&model);
+  if (!writer) fail(ErrorKind::kInternal, "{} has no encoder and decoder", model.architecture());
+  return *writer;
+}
+
+NamedTensors run_encoder(const Model& model, const NamedTensors& inputs) {
+  KeyValueCache cache(1, {1});
+  ForwardContext context;
+  context.cache = &cache;
+  writer_of(model).encode(inputs, context);
+  return {{"last_hidden_state", cache.encoder_states}};
+}
+
+// The model gives a decoder's logits behind the last token alone.
+NamedTensors run_decoder(const Model& model, const NamedTensors& inputs) {
+  const Tensor ids = inputs.at("input_ids");
+  const int64_t B = ids.dim(0), T = ids.dim(1);
+  KeyValueCache cache(B, std::vector<int64_t>(static_cast<size_t>(B * T), 1));
+  cache.encoder_states = inputs.at("encoder_hidden_states");
+  cache.encoder_mask = inputs.find("encoder_attention_mask");
+  cache.begin(T);
+  ForwardContext context;
+  context.cache = &cache;
+  return {{kLastLogits, writer_of(model).next_logits(ids, iota({1, T}, 1), context)}};
+}
+
+}  // namespace
+
+NamedTensors run_with_past(const Model& model, int64_t layers, const NamedTensors& inputs) {
+  const Tensor ids = inputs.at("input_ids"), mask = inputs.at("attention_mask");
+  std::vector<KeysAndValues> past;
+  for (int64_t layer = 0; layer < layers; ++layer)
+    past.push_back(swapped(inputs, fmt::format("past_key_values.{}", layer)));
+  const int64_t P = past[0].keys.dim(1), T = ids.dim(1);
+  Tensor positions = inputs.find("position_ids");
+  if (!positions.defined()) positions = iota({1, T}, 1) + static_cast<double>(P);
+  const std::string type = model.config().get_string("model_type", "");
+  // OPT counts the tokens that the mask shows, whoever calls it.
+  if (type == "opt") positions = slice(cumulative_sum(mask, 1) * mask - 1.0, 1, P, P + T);
+  KeyValueCache cache(std::move(past), mask);
+  ForwardContext context;
+  context.cache = &cache;
+  NamedTensors given{{"input_ids", ids}};
+  if (type != "bloom") given.set("position_ids", positions);
+  NamedTensors outputs{{"logits", model.forward(given, context).at("logits")}};
+  const std::vector<Tensor> all = cache.tensors();
+  for (size_t i = 0; i < all.size(); i += 2) add_present(outputs, fmt::format("present.{}", i / 2), all[i], all[i + 1]);
+  return outputs;
+}
+
+NamedTensors run_file(const Model& model, const ExportedFile& file, const NamedTensors& inputs) {
+  switch (file.part) {
+    case FilePart::kWhole:
+      return file.past_layers > 0 ? run_with_past(model, file.past_layers, inputs) : run_whole(model, inputs);
+    case FilePart::kEncoder:
+      return run_encoder(model, inputs);
+    case FilePart::kDecoder:
+      return run_decoder(model, inputs);
+  }
+  return {};
+}
+
+}  // namespace transom::onnx
