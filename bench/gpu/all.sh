@@ -28,9 +28,9 @@ transom=$build/bin/transom
 python=$(command -v python3 || true)
 mkdir -p "$output/models"
 output=$(cd "$output" && pwd)
-scale=full rows=8 length=512 tokens=64
+scale=full rows=8 length=512 tokens=64 flood=100000
 if [ -n "$dry" ]; then
-  scale=dry rows=2 length=8 tokens=4
+  scale=dry rows=2 length=8 tokens=4 flood=4
   if [ "$device" = cuda ] && [ -e "$build/emulators/libOpenCL.so.1" ]; then
     device=opencl
     export TRANSOM_OPENCL_LIBRARY=${TRANSOM_OPENCL_LIBRARY:-$(cd "$build" && pwd)/emulators/libOpenCL.so.1}
@@ -132,7 +132,7 @@ fi
 if wanted 7; then  # faults, last: after some of them a device is lost
   # Whether it fits or is refused, it ends by itself.
   model llama-1b && step 7-out-of-memory 120 bash -c '"$0" "$@"; [ $? -le 1 ]' "$transom" bench \
-    "$output/models/llama-1b" --device "$device" --batch_size $((rows * 12500)) --sequence_length $((length * 4)) \
+    "$output/models/llama-1b" --device "$device" --batch_size $flood --sequence_length $((length * 4)) \
     --duration 1
   optional 7-memcheck 300 compute-sanitizer --tool memcheck --error-exitcode 9 "$transom" forward \
     --model "$output/models/bert" --inputs "$output/models/bert/inputs.safetensors" \
