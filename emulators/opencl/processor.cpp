@@ -143,10 +143,9 @@ void run_with_barriers(size_t items) {
 
 // The shared library of a text in C. Its files are gone when it is loaded.
 void* compiled(const std::string& text) {
-  char folder[] = "/tmp/emulated_opencl_XXXXXX";
-  if (!mkdtemp(folder)) throw std::runtime_error("no folder for a kernel in /tmp");
-  const std::string base = std::string(folder) + "/kernel", source = base + ".c", library = base + ".so",
-                    log = base + ".log";
+  std::string folder = (std::filesystem::temp_directory_path() / "emulated_opencl_XXXXXX").string();
+  if (!mkdtemp(folder.data())) throw std::runtime_error("expected to make the folder " + folder + " for a kernel");
+  const std::string base = folder + "/kernel", source = base + ".c", library = base + ".so", log = base + ".log";
   std::ofstream(source) << text;
   const char* const words[] = {"tcc", "-w", "-shared", "-o", library.c_str(), source.c_str(), nullptr};
   posix_spawn_file_actions_t actions;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NVIDIA: the driver's interface, and NVRTC for kernels. Libraries are found by their names, beside them in the places
-// where the toolkit and the packages of pip put them.
+// NVIDIA: the driver's interface, NVRTC for kernels, cuBLASLt for products. Libraries are found by their names, beside
+// them in the places where the toolkit and the packages of pip put them.
 #include <cstdlib>
 #include <filesystem>
 
@@ -9,10 +9,10 @@
 namespace transom::gpu {
 namespace {
 
-// NVRTC of the newest toolkit first; it serves all drivers of its major version.
-std::vector<std::string> compiler_files() {
+// `names` in order, then each of them in the folders. `packages`: of pip, as folders below site-packages.
+std::vector<std::string> library_files(const std::vector<std::string>& names,
+                                       const std::vector<std::string>& packages) {
   namespace fs = std::filesystem;
-  const std::vector<std::string> names = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"};
   std::vector<std::string> files = names;
   std::vector<fs::path> folders;
   const auto add = [&](const char* variable, const char* below) {
@@ -25,8 +25,7 @@ std::vector<std::string> compiler_files() {
     std::error_code error;
     for (fs::directory_iterator next(fs::path(environment) / "lib", error), end; !error && next != end;
          next.increment(error))
-      for (const char* package : {"nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"})
-        folders.push_back(next->path() / "site-packages" / package);
+      for (const std::string& package : packages) folders.push_back(next->path() / "site-packages" / package);
   }
   for (const fs::path& folder : folders)
     for (const std::string& name : names) files.push_back((folder / name).string());
@@ -42,10 +41,15 @@ Runtime& runtime() {
        .dialect = Dialect::kCuda,
        .cuda = true,
        .driver_files = {"libcuda.so.1"},
-       .compiler_files = compiler_files(),
+       // Of the newest toolkit first; each serves all drivers of its major version.
+       .compiler_files = library_files({"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"},
+                                       {"nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"}),
+       .products_files =
+           library_files({"libcublasLt.so.13", "libcublasLt.so.12"}, {"nvidia/cu13/lib", "nvidia/cublas/lib"}),
        .driver_variable = "TRANSOM_CUDA_LIBRARY",
        .compiler_variable = "TRANSOM_NVRTC_LIBRARY",
-       .cure = "install NVIDIA's driver, and for kernels: pip install nvidia-cuda-nvrtc",
+       .products_variable = "TRANSOM_CUBLASLT_LIBRARY",
+       .cure = "install NVIDIA's driver, and for kernels: pip install nvidia-cuda-nvrtc nvidia-cublas",
        .attribute_units = 16,
        .attribute_wave = 10,
        .emulated = [](const SharedLibrary& driver) { return driver.find("transomEmulatedDriver") != nullptr; }});

@@ -10,6 +10,7 @@
 #include "gpu/api/api.h"
 #include "gpu/api/opencl_interface.h"
 #include "gpu/api/opencl_memory.h"
+#include "gpu/api/products.h"
 #include "gpu/api/shared_library.h"
 
 namespace transom::gpu {
@@ -424,5 +425,7 @@ Runtime& runtime() {
   static OpenclRuntime opencl;
   return opencl;
 }
+
+std::unique_ptr<Products> open_products(Context&) { return nullptr; }
 
 }  // namespace transom::gpu

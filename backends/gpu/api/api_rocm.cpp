@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// AMD: the HIP runtime, and hipRTC for kernels, which is part of the runtime up to 6.x.
+// AMD: the HIP runtime, hipRTC for kernels, which is part of the runtime up to 6.x, and hipBLASLt for products.
 #include "gpu/api/driver.h"
 
 namespace transom::gpu {
@@ -14,9 +14,11 @@ Runtime& runtime() {
                         "/opt/rocm/lib/libamdhip64.so"},
        .compiler_files = {"libhiprtc.so", "libhiprtc.so.7", "libhiprtc.so.6", "/opt/rocm/lib/libhiprtc.so",
                           "libamdhip64.so", "libamdhip64.so.6", "libamdhip64.so.5"},
+       .products_files = {"libhipblaslt.so", "libhipblaslt.so.1", "libhipblaslt.so.0", "/opt/rocm/lib/libhipblaslt.so"},
        .driver_variable = "TRANSOM_HIP_LIBRARY",
        .compiler_variable = "TRANSOM_HIPRTC_LIBRARY",
-       .cure = "install AMD's driver and ROCm (packages hip-runtime-amd, hiprtc)",
+       .products_variable = "TRANSOM_HIPBLASLT_LIBRARY",
+       .cure = "install AMD's driver and ROCm (packages hip-runtime-amd, hiprtc, hipblaslt)",
        .attribute_units = 63,
        .attribute_wave = 87,
        .emulated = [](const SharedLibrary& driver) { return driver.find("transomEmulatedDriver") != nullptr; }});

@@ -151,6 +151,10 @@ class DriverQueue final : public Queue {
     driver_.make_current(device_);
     driver_.check(call_.graph_launch(static_cast<DriverGraph&>(graph).executable, stream_), "replaying");
   }
+  void* native() {
+    driver_.make_current(device_);
+    return stream_;
+  }
 
  private:
   const Driver& driver_;
@@ -166,6 +170,8 @@ class DriverContext final : public Context {
   }
   const Facts& facts() const override { return facts_; }
   Dialect dialect() const override { return driver_.vendor.dialect; }
+  const Driver& driver() const { return driver_; }
+  void make_current() const { driver_.make_current(device_); }
 
   void* allocate(size_t bytes) override {
     driver_.make_current(device_);
@@ -249,6 +255,10 @@ class DriverContext final : public Context {
 };
 
 }  // namespace
+
+const Driver& driver_of(Context& context) { return static_cast<DriverContext&>(context).driver(); }
+void make_current(Context& context) { static_cast<DriverContext&>(context).make_current(); }
+void* native_stream(Queue& queue) { return static_cast<DriverQueue&>(queue).native(); }
 
 Driver::Driver(Vendor of)
     : vendor(std::move(of)), library_(SharedLibrary::open(vendor.driver_files, vendor.driver_variable, vendor.cure)) {

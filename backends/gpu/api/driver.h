@@ -84,9 +84,10 @@ struct Vendor {
   const char* prefix;  // of status texts: "CUDA"
   Dialect dialect;
   bool cuda;  // which column of the tables
-  std::vector<std::string> driver_files, compiler_files;
+  std::vector<std::string> driver_files, compiler_files, products_files;
   const char* driver_variable;  // environment variables that name a library
   const char* compiler_variable;
+  const char* products_variable;
   const char* cure;
   int attribute_units, attribute_wave;  // numbers of device attributes
   bool (*emulated)(const SharedLibrary& driver);
@@ -130,5 +131,11 @@ class DriverRuntime final : public Runtime {
   const Driver& driver();
   Vendor vendor_;
 };
+
+// Of a context and a queue that a DriverRuntime made, for libraries of the vendor: its driver, its device as that of
+// this thread, the handle of the stream.
+const Driver& driver_of(Context& context);
+void make_current(Context& context);
+void* native_stream(Queue& queue);
 
 }  // namespace transom::gpu

@@ -10,6 +10,7 @@
 
 #include "common/handle.h"
 #include "gpu/api/api.h"
+#include "gpu/api/products.h"
 #include "gpu/device/kernel_store.h"
 #include "gpu/device/memory.h"
 #include "transom/device_plugin.h"
@@ -18,7 +19,11 @@ using transom::backend::Handle;
 
 struct transom_device {
   explicit transom_device(std::unique_ptr<transom::gpu::Context> opened)
-      : context(std::move(opened)), kernels(*context), memory(*context), nothing(context->allocate(256)) {}
+      : context(std::move(opened)),
+        kernels(*context),
+        memory(*context),
+        products(transom::gpu::open_products(*context)),
+        nothing(context->allocate(256)) {}
   ~transom_device() { context->release(nothing); }
   transom_device(const transom_device&) = delete;
   transom_device& operator=(const transom_device&) = delete;
@@ -37,7 +42,8 @@ struct transom_device {
   std::unique_ptr<transom::gpu::Context> context;
   transom::gpu::KernelStore kernels;
   transom::gpu::Memory memory;
-  void* nothing;  // the address of values without elements
+  std::unique_ptr<transom::gpu::Products> products;  // null: none
+  void* nothing;                                     // the address of values without elements
   std::string report;
 
  private:

@@ -43,7 +43,7 @@ transom_executable::transom_executable(transom_device* device, const transom_gra
            value.arena_offset, arena_bytes_);
   }
 
-  transom::gpu::Emitter emitter(device->context->facts(), device->context->dialect());
+  transom::gpu::Emitter emitter(device->context->facts(), device->context->dialect(), device->products.get());
   for (const transom_node& c_node : transom::plugin::Nodes(graph)) {
     const transom::backend::Node node(graph, c_node);
     transom::gpu::Work work{node, {}, {}, c_node.region};
@@ -66,9 +66,14 @@ transom_executable::transom_executable(transom_device* device, const transom_gra
     ++nodes_;
   }
   scratch_bytes_ = emitter.scratch_bytes;
+  std::vector<const std::string*> texts;
+  for (const transom::gpu::PlannedLaunch& launch : emitter.launches)
+    if (!launch.product) texts.push_back(&launch.text);
+  device->kernels.prepare(texts);
   for (transom::gpu::PlannedLaunch& launch : emitter.launches)
-    steps_.push_back({&device->kernels.get(launch.text), launch.groups, std::move(launch.operands),
-                      std::move(launch.numbers), launch.node, std::move(launch.label)});
+    steps_.push_back({launch.product ? nullptr : &device->kernels.get(launch.text), launch.groups,
+                      std::move(launch.operands), std::move(launch.numbers), launch.node, std::move(launch.label),
+                      launch.product});
 }
 
 std::vector<std::byte*> transom_executable::places(const transom_launch& launch) const {
@@ -98,8 +103,13 @@ void transom_executable::run(const transom_launch& launch) const {
     addresses.clear();
     for (const Operand& operand : step.operands)
       addresses.push_back((operand.kind == Operand::kValue ? where[operand.index] : scratch) + operand.offset);
-    stream.queue().launch(*step.kernel, step.groups,
-                          {addresses.data(), addresses.size(), step.numbers.data(), step.numbers.size()});
+    if (step.product)
+      device_->products->multiply(stream.queue(), *step.product,
+                                  {addresses[0], addresses[1], addresses.size() > 4 ? addresses[4] : nullptr,
+                                   const_cast<void*>(addresses[2]), const_cast<void*>(addresses[3])});
+    else
+      stream.queue().launch(*step.kernel, step.groups,
+                            {addresses.data(), addresses.size(), step.numbers.data(), step.numbers.size()});
     stream.issued();
   };
   if (!profile.callback) {

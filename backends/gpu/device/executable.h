@@ -22,12 +22,13 @@ struct transom_executable : Handle {
     int64_t arena_offset;  // -1: bound
   };
   struct Step {
-    const transom::gpu::Kernel* kernel;
+    const transom::gpu::Kernel* kernel;  // null: a product of the library
     uint64_t groups;
     std::vector<transom::gpu::Operand> operands;
     std::vector<int64_t> numbers;
     size_t node;
     std::string label;
+    std::optional<transom::gpu::ProductShape> product;  // in the place of a kernel
   };
 
   std::vector<std::byte*> places(const transom_launch& launch) const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products: tiles of 64 x 64 results a group, 4 x 4 a thread, operands through group memory. The sum of a result
-// runs over the depth in order, whatever the other results are.
+// Matrix products: by the vendor's library where it takes them; else tiles of 64 x 64 results a group, 4 x 4 a thread,
+// operands through group memory. The sum of a result runs over the depth in order, whatever the other results are.
 #include <algorithm>
 
 #include "gpu/lowering/lowering.h"
@@ -129,6 +129,26 @@ Matrix matrix_of(Emitter& emitter, const Type& type, const Operand& place, const
   return matrix;
 }
 
+// How a library reads an operand whose lines and whose depth have these strides; none if neither is 1.
+std::optional<ProductShape::Side> side_of(int64_t line_stride, int64_t lines, int64_t depth_stride, int64_t depth,
+                                          int64_t batch_stride) {
+  if ((depth_stride == 1 || depth == 1) && line_stride >= depth) return {{false, line_stride, batch_stride}};
+  if ((depth_stride == 1 || depth == 1) && lines == 1) return {{false, depth, batch_stride}};
+  if ((line_stride == 1 || lines == 1) && depth_stride >= lines) return {{true, depth_stride, batch_stride}};
+  return std::nullopt;
+}
+
+bool multiplied_by_library(Emitter& emitter, const Product& p, const Operand& x, const Operand& y, const Operand* bias,
+                           transom_dtype bias_type, const Operand& out) {
+  const auto left = side_of(p.x_row, p.rows, p.x_depth, p.depth, p.x_batch);
+  const auto right = side_of(p.y_column, p.columns, p.y_depth, p.depth, p.y_batch);
+  const bool types = p.from == TRANSOM_FLOAT32 || backend::is_half(p.from);
+  if (!types || (p.to != p.from && p.to != TRANSOM_FLOAT32) || (bias && bias_type != p.to)) return false;
+  if (!left || !right || p.depth == 0) return false;
+  return emitter.multiply({p.batch, p.rows, p.columns, p.depth, *left, *right, p.from, p.to, bias != nullptr}, x, y,
+                          bias, out);
+}
+
 }  // namespace
 
 void lower_product(Emitter& emitter, const Work& work) {
@@ -148,8 +168,10 @@ void lower_product(Emitter& emitter, const Work& work) {
   const Product p{a.batch.extent, a.other.extent, b.other.extent, a.depth.extent, a.batch.stride, a.other.stride,
                   a.depth.stride, b.batch.stride, b.other.stride, b.depth.stride, x.dtype,        out.dtype};
   const bool biased = linear && work.inputs.size() > 2;
-  launch_product(emitter, p, a.place, b.place, biased ? &work.inputs[2] : nullptr,
-                 biased ? node.input(2).dtype : TRANSOM_FLOAT32, work.outputs[0],
+  const Operand* const bias = biased ? &work.inputs[2] : nullptr;
+  const transom_dtype bias_type = biased ? node.input(2).dtype : TRANSOM_FLOAT32;
+  if (multiplied_by_library(emitter, p, a.place, b.place, bias, bias_type, work.outputs[0])) return;
+  launch_product(emitter, p, a.place, b.place, bias, bias_type, work.outputs[0],
                  is_wide(x) || is_wide(y) || is_wide(out));
 }
 

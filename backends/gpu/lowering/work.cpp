@@ -20,6 +20,15 @@ void Emitter::launch(const KernelText& text, int64_t groups, std::string label) 
       {text.text(dialect_), static_cast<uint64_t>(groups), text.operands(), text.numbers(), node_, std::move(label)});
 }
 
+bool Emitter::multiply(const ProductShape& shape, const Operand& x, const Operand& y, const Operand* bias,
+                       const Operand& out) {
+  if (!products_ || !products_->takes(shape)) return false;
+  std::vector<Operand> operands = {x, y, out, scratch(static_cast<int64_t>(products_->workspace_bytes()))};
+  if (bias) operands.push_back(*bias);
+  launches.push_back({"", 1, std::move(operands), {}, node_, products_->name(), shape});
+  return true;
+}
+
 int64_t groups_for(int64_t count, int64_t a_thread) {
   return std::clamp<int64_t>(divided_up(count, a_thread * kGroup), count > 0 ? 1 : 0, 1 << 14);
 }

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/node.h"
+#include "gpu/api/products.h"
 #include "gpu/source/kernel_text.h"
 
 namespace transom::gpu {
@@ -20,6 +22,8 @@ struct PlannedLaunch {
   std::vector<int64_t> numbers;
   size_t node;        // of the graph
   std::string label;  // for profiles and `transom explain`
+  // A product of the vendor's library, without a text: its operands are x, y, out, workspace and, if biased, the bias.
+  std::optional<ProductShape> product = std::nullopt;
 };
 
 // One node on its way to launches.
@@ -31,13 +35,17 @@ struct Work {
 
 class Emitter {
  public:
-  explicit Emitter(const Facts& facts, Dialect dialect) : facts_(facts), dialect_(dialect) {}
+  // `products`: the vendor's library, null where there is none.
+  Emitter(const Facts& facts, Dialect dialect, Products* products)
+      : facts_(facts), dialect_(dialect), products_(products) {}
 
   const Facts& facts() const { return facts_; }
 
   // Memory that belongs to the node that is being lowered.
   Operand scratch(int64_t bytes);
   void launch(const KernelText& text, int64_t groups, std::string label);
+  // Whether the vendor's library computes the product; then it is added. Memory of `bias` is a vector of type `to`.
+  bool multiply(const ProductShape& shape, const Operand& x, const Operand& y, const Operand* bias, const Operand& out);
 
   void begin_node(size_t node) { node_ = node, scratch_ = 0; }
   std::vector<PlannedLaunch> launches;
@@ -46,6 +54,7 @@ class Emitter {
  private:
   const Facts& facts_;
   Dialect dialect_;
+  Products* products_;
   size_t node_ = 0;
   size_t scratch_ = 0;
 };

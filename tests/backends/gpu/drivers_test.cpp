@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "backends/harness.h"
 
@@ -16,6 +18,7 @@ class GpuDrivers : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     if (!std::getenv("TRANSOM_TEST_GPU")) {
+      ::setenv("TRANSOM_OPENCL_LIBRARY", TRANSOM_BINARY_DIR "/emulators/libOpenCL.so.1", 0);
       const std::string cuda = TRANSOM_BINARY_DIR "/emulators/libcuda.so.1",
                         hip = TRANSOM_BINARY_DIR "/emulators/libamdhip64.so";
       for (const char* name : {"TRANSOM_CUDA_LIBRARY", "TRANSOM_NVRTC_LIBRARY"}) ::setenv(name, cuda.c_str(), 1);
@@ -87,6 +90,27 @@ TEST_P(GpuDrivers, ReplayWhatWasRecorded) {
   table.executable_destroy(executable);
   table.buffer_free(in.buffer);
   table.buffer_free(out.buffer);
+}
+
+TEST_P(GpuDrivers, CompileEachKernelOnceForAllWhoAsk) {
+  const auto kernels = [&] {
+    const std::string report = plugin_->table.device_report(plugin_->device);
+    const auto number = [&](const std::string& key) {
+      return std::stoull(report.substr(report.find(key) + key.size()));
+    };
+    return number("\"kernels_compiled\": ") + number("\"kernels_read\": ");
+  };
+  Graph graph;
+  int value = graph.input(TRANSOM_FLOAT32, {6});
+  for (const char* op : {"floor", "abs", "sqrt", "abs"}) value = graph.node(op, {value}, TRANSOM_FLOAT32, {6});
+  graph.output(value);
+  const uint64_t before = kernels();
+  std::vector<std::thread> threads;
+  std::vector<std::string> errors(4);
+  for (std::string& error : errors) threads.emplace_back([&] { error = Program(*plugin_, graph).error; });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(errors, std::vector<std::string>(4));
+  EXPECT_EQ(kernels() - before, 3u);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GpuDrivers, testing::Values("cuda", "rocm"), [](const auto& info) { return info.param; });

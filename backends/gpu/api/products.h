@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products by a vendor's library (cuBLASLt, hipBLASLt), where one is found. What it does not take is computed by
+// the kernels of lowering/lower_products.cpp.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "gpu/api/api.h"
+#include "transom/device_plugin.h"
+
+namespace transom::gpu {
+
+// out[b, m, n] = sum over k of x[b, m, k] y[b, n, k], plus bias[n]; out is dense and row-major. Sums are of f32.
+struct ProductShape {
+  // How the elements [line, k] of an operand lie: k side by side and lines `leading` elements apart, or, `turned`, the
+  // other way around.
+  struct Side {
+    bool turned = false;
+    int64_t leading = 0, batch_stride = 0;
+    auto operator<=>(const Side&) const = default;
+  };
+  int64_t batch = 1, rows = 0, columns = 0, depth = 0;
+  Side x, y;
+  transom_dtype from = TRANSOM_FLOAT32, to = TRANSOM_FLOAT32;
+  bool biased = false;  // by a vector of type `to`
+  auto operator<=>(const ProductShape&) const = default;
+};
+
+// Device memory at multiples of 64 bytes, as the plugin interface promises it.
+struct ProductAddresses {
+  const void *x, *y, *bias;
+  void *out, *workspace;
+};
+
+// Any thread may call it.
+class Products {
+ public:
+  virtual ~Products() = default;
+  virtual const char* name() const = 0;  // "cublasLt"
+  // Whether the library computes it. The first question of a shape costs some tens of microseconds.
+  virtual bool takes(const ProductShape& shape) = 0;
+  virtual size_t workspace_bytes() const = 0;
+  // Adds it to the queue. The shape is one that it takes.
+  virtual void multiply(Queue& queue, const ProductShape& shape, const ProductAddresses& at) = 0;
+};
+
+// Of the vendor whose plugin this is; null where its library is not found, or TRANSOM_GPU_PRODUCTS is `own`.
+std::unique_ptr<Products> open_products(Context& context);
+
+}  // namespace transom::gpu

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions of cuBLASLt, or, with EMULATED_HIP, those of hipBLASLt, as far as a device backend without their
+// headers calls them. Descriptions are checked as the vendors document them; sums run over the depth in order, in f32.
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include "device.h"
+
+using namespace emulator;
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+#if defined(EMULATED_HIP)
+#define PRODUCTS(name) EXPORT int hipblasLt##name
+#else
+#define PRODUCTS(name) EXPORT int cublasLt##name
+#endif
+
+namespace {
+
+enum LtStatus { kOk = 0, kNotStarted = 1, kBadValue = 7, kExecution = 13, kUnsupported = 15 };
+
+// Numbers of the vendors' headers.
+#if defined(EMULATED_HIP)
+constexpr int kComputeF32 = 2, kOpNone = 111, kOpTurned = 112;
+constexpr int kTurnA = 0, kTurnB = 1, kEpilogue = 2, kBiasPointer = 3, kBiasType = 4;
+constexpr int kBatchCount = 0, kBatchStride = 1;
+constexpr size_t kResultBytes = 56, kAlgorithmBytes = 24, kWorkspaceAt = 24, kStateAt = 32;
+#else
+constexpr int kComputeF32 = 68, kOpNone = 0, kOpTurned = 1;
+constexpr int kTurnA = 3, kTurnB = 4, kEpilogue = 7, kBiasPointer = 8, kBiasType = 26;
+constexpr int kBatchCount = 5, kBatchStride = 6;
+constexpr size_t kResultBytes = 96, kAlgorithmBytes = 64, kWorkspaceAt = 64, kStateAt = 72;
+#endif
+constexpr int kF32 = 0, kF16 = 2, kBf16 = 14;
+constexpr uint32_t kPlain = 1, kBias = 4;
+constexpr uint64_t kMagic = 0x5472616e736f6d4c;  // marks an algorithm that the heuristic gave
+
+struct Product {
+  int turn_a = kOpNone, turn_b = kOpNone, bias_type = -1;
+  uint32_t epilogue = kPlain;
+  const void* bias = nullptr;
+};
+struct Layout {
+  int type = 0;
+  uint64_t rows = 0, columns = 0;
+  int64_t leading = 0, stride = 0;
+  int32_t count = 1;
+};
+struct Preference {
+  uint64_t workspace = 0;
+  uint32_t alignment[4] = {256, 256, 256, 256};
+};
+// What an algorithm is good for; it lies in the caller's memory.
+struct Algorithm {
+  uint64_t magic = kMagic, of = 0;
+};
+static_assert(sizeof(Algorithm) <= kAlgorithmBytes);
+
+struct Library {
+  std::set<void*> handles, products, layouts, preferences;
+};
+Library& library() {
+  static Library made;
+  return made;
+}
+
+#define ENTER                            \
+  Gpu& gpu = Gpu::get();                 \
+  const std::lock_guard lock(gpu.mutex); \
+  if (gpu.begin(true) != kSuccess) return kNotStarted
+
+bool known(int type) { return type == kF32 || type == kF16 || type == kBf16; }
+size_t size_of(int type) { return type == kF32 ? 4 : 2; }
+
+float read(int type, const void* memory, int64_t place) {
+  if (type == kF32) return static_cast<const float*>(memory)[place];
+  const uint16_t half = static_cast<const uint16_t*>(memory)[place];
+  if (type == kBf16) {
+    const uint32_t bits = static_cast<uint32_t>(half) << 16;
+    float value;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+  }
+  _Float16 value;
+  std::memcpy(&value, &half, sizeof value);
+  return static_cast<float>(value);
+}
+void write(int type, void* memory, int64_t place, float value) {
+  if (type == kF32) {
+    static_cast<float*>(memory)[place] = value;
+    return;
+  }
+  uint16_t half = 0;
+  if (type == kF16) {
+    const auto rounded = static_cast<_Float16>(value);
+    std::memcpy(&half, &rounded, sizeof half);
+  } else {
+    uint32_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    half = std::isnan(value) ? static_cast<uint16_t>(bits >> 16 | 0x40)
+                             : static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+  }
+  static_cast<uint16_t*>(memory)[place] = half;
+}
+
+// D = op(A) op(B) (+ bias), all column-major; null where the descriptions do not fit together.
+struct Task {
+  Product product;
+  Layout a, b, d;
+  uint64_t m = 0, n = 0, k = 0;
+
+  bool fits() {
+    const bool turned_a = product.turn_a == kOpTurned, turned_b = product.turn_b == kOpTurned;
+    m = turned_a ? a.columns : a.rows, k = turned_a ? a.rows : a.columns;
+    n = turned_b ? b.rows : b.columns;
+    const auto whole = [](const Layout& one) {
+      return known(one.type) && one.rows > 0 && one.columns > 0 && one.leading >= static_cast<int64_t>(one.rows);
+    };
+    return whole(a) && whole(b) && whole(d) && k == (turned_b ? b.columns : b.rows) && d.rows == m && d.columns == n &&
+           a.type == b.type && (d.type == a.type || d.type == kF32) && a.count == b.count && a.count == d.count &&
+           (product.epilogue == kPlain || (product.epilogue == kBias && product.bias_type == d.type));
+  }
+  size_t bytes(const Layout& one) const {
+    const int64_t last = one.leading * static_cast<int64_t>(one.columns - 1) + static_cast<int64_t>(one.rows);
+    return static_cast<size_t>(last + one.stride * (one.count - 1)) * size_of(one.type);
+  }
+  // Names the shape, so that an algorithm is not used for another one.
+  uint64_t mark() const {
+    uint64_t mark = 1469598103934665603u;
+    for (const uint64_t part : {m, n, k, static_cast<uint64_t>(a.count), static_cast<uint64_t>(a.type),
+                                static_cast<uint64_t>(d.type), static_cast<uint64_t>(product.turn_a),
+                                static_cast<uint64_t>(product.turn_b), static_cast<uint64_t>(product.epilogue)})
+      mark = (mark ^ part) * 1099511628211u;
+    return mark;
+  }
+  void compute(const void* left, const void* right, void* to) const {
+    const auto place = [](const Layout& one, int turn, uint64_t row, uint64_t column, int batch) {
+      if (turn == kOpTurned) std::swap(row, column);
+      return one.stride * batch + static_cast<int64_t>(row) + one.leading * static_cast<int64_t>(column);
+    };
+    for (int batch = 0; batch < a.count; ++batch)
+      for (uint64_t column = 0; column < n; ++column)
+        for (uint64_t row = 0; row < m; ++row) {
+          float sum = 0;
+          for (uint64_t i = 0; i < k; ++i)
+            sum = std::fmaf(read(a.type, left, place(a, product.turn_a, row, i, batch)),
+                            read(b.type, right, place(b, product.turn_b, i, column, batch)), sum);
+          if (product.epilogue == kBias) sum += read(product.bias_type, product.bias, static_cast<int64_t>(row));
+          write(d.type, to, place(d, kOpNone, row, column, batch), sum);
+        }
+  }
+};
+
+bool known_handles(void* handle, void* product, std::initializer_list<void*> layouts) {
+  for (void* one : layouts)
+    if (!library().layouts.contains(one)) return false;
+  return library().handles.contains(handle) && library().products.contains(product);
+}
+
+template <typename T>
+int made(void** to, std::set<void*>& among, T value) {
+  if (!to) return kBadValue;
+  among.insert(*to = new T(std::move(value)));
+  return kOk;
+}
+template <typename T>
+int destroyed(void* what, std::set<void*>& among) {
+  if (among.erase(what) == 0) return kBadValue;
+  delete static_cast<T*>(what);
+  return kOk;
+}
+template <typename T>
+int taken(T& to, const void* from, size_t bytes) {
+  if (!from || bytes != sizeof to) return kBadValue;
+  std::memcpy(&to, from, bytes);
+  return kOk;
+}
+
+}  // namespace
+
+PRODUCTS(Create)(void** handle) {
+  ENTER;
+  return made(handle, library().handles, int{0});
+}
+PRODUCTS(MatmulDescCreate)(void** product, int compute, int scale) {
+  ENTER;
+  if (compute != kComputeF32 || scale != kF32) return kBadValue;
+  return made(product, library().products, Product{});
+}
+PRODUCTS(MatmulDescDestroy)(void* product) {
+  ENTER;
+  return destroyed<Product>(product, library().products);
+}
+PRODUCTS(MatmulDescSetAttribute)(void* product, int attribute, const void* value, size_t bytes) {
+  ENTER;
+  if (!library().products.contains(product)) return kBadValue;
+  auto& mine = *static_cast<Product*>(product);
+  if (attribute == kTurnA || attribute == kTurnB) {
+    int turn = -1;
+    if (taken(turn, value, bytes) != kOk || (turn != kOpNone && turn != kOpTurned)) return kBadValue;
+    (attribute == kTurnA ? mine.turn_a : mine.turn_b) = turn;
+    return kOk;
+  }
+  if (attribute == kEpilogue) return taken(mine.epilogue, value, bytes);
+  if (attribute == kBiasPointer) return taken(mine.bias, value, bytes);
+  return attribute == kBiasType ? taken(mine.bias_type, value, bytes) : kBadValue;
+}
+PRODUCTS(MatrixLayoutCreate)(void** layout, int type, uint64_t rows, uint64_t columns, int64_t leading) {
+  ENTER;
+  return made(layout, library().layouts, Layout{type, rows, columns, leading, 0, 1});
+}
+PRODUCTS(MatrixLayoutDestroy)(void* layout) {
+  ENTER;
+  return destroyed<Layout>(layout, library().layouts);
+}
+PRODUCTS(MatrixLayoutSetAttribute)(void* layout, int attribute, const void* value, size_t bytes) {
+  ENTER;
+  if (!library().layouts.contains(layout)) return kBadValue;
+  auto& mine = *static_cast<Layout*>(layout);
+  return attribute == kBatchCount    ? taken(mine.count, value, bytes)
+         : attribute == kBatchStride ? taken(mine.stride, value, bytes)
+                                     : kBadValue;
+}
+PRODUCTS(MatmulPreferenceCreate)(void** preference) {
+  ENTER;
+  return made(preference, library().preferences, Preference{});
+}
+PRODUCTS(MatmulPreferenceDestroy)(void* preference) {
+  ENTER;
+  return destroyed<Preference>(preference, library().preferences);
+}
+PRODUCTS(MatmulPreferenceSetAttribute)(void* preference, int attribute, const void* value, size_t bytes) {
+  ENTER;
+  if (!library().preferences.contains(preference)) return kBadValue;
+  auto& mine = *static_cast<Preference*>(preference);
+  if (attribute == 1) return taken(mine.workspace, value, bytes);
+#if !defined(EMULATED_HIP)
+  if (attribute >= 5 && attribute <= 8) return taken(mine.alignment[attribute - 5], value, bytes);
+#endif
+  return kBadValue;
+}
+PRODUCTS(MatmulAlgoGetHeuristic)
+(void* handle, void* product, void* a, void* b, void* c, void* d, void* preference, int asked, void* results,
+ int* count) {
+  ENTER;
+  if (!known_handles(handle, product, {a, b, c, d}) || !library().preferences.contains(preference) || asked < 1 ||
+      !results || !count)
+    return kBadValue;
+  Task task{*static_cast<Product*>(product), *static_cast<Layout*>(a), *static_cast<Layout*>(b),
+            *static_cast<Layout*>(d)};
+  *count = 0;
+  if (!task.fits()) return kUnsupported;
+  const Algorithm algorithm{kMagic, task.mark()};
+  auto* result = static_cast<char*>(results);
+  std::memset(result, 0, kResultBytes);
+  std::memcpy(result, &algorithm, sizeof algorithm);
+  const size_t workspace = 1024;
+  std::memcpy(result + kWorkspaceAt, &workspace, sizeof workspace);
+  const int state = static_cast<Preference*>(preference)->workspace >= workspace ? kOk : kUnsupported;
+  std::memcpy(result + kStateAt, &state, sizeof state);
+  *count = 1;
+  return kOk;
+}
+PRODUCTS(Matmul)
+(void* handle, void* product, const void* alpha, const void* from_a, void* a, const void* from_b, void* b,
+ const void* beta, const void* from_c, void* c, void* to, void* d, const void* algorithm, void* workspace,
+ size_t workspace_bytes, void* stream) {
+  ENTER;
+  if (!known_handles(handle, product, {a, b, c, d}) || !gpu.streams.contains(static_cast<Stream*>(stream)) || !alpha ||
+      !beta || !algorithm || from_c != to || *static_cast<const float*>(alpha) != 1 ||
+      *static_cast<const float*>(beta) != 0)
+    return kBadValue;
+  Task task{*static_cast<Product*>(product), *static_cast<Layout*>(a), *static_cast<Layout*>(b),
+            *static_cast<Layout*>(d)};
+  Algorithm chosen;
+  std::memcpy(&chosen, algorithm, sizeof chosen);
+  if (!task.fits() || chosen.magic != kMagic || chosen.of != task.mark()) return kBadValue;
+  for (const void* address : {from_a, from_b, static_cast<const void*>(to), static_cast<const void*>(workspace)})
+    if (!address || reinterpret_cast<uintptr_t>(address) % 16 != 0) return kBadValue;
+  const auto inside = [&gpu = gpu, task, from_a, from_b, to, workspace, workspace_bytes] {
+    return gpu.has(from_a, task.bytes(task.a)) && gpu.has(from_b, task.bytes(task.b)) &&
+           gpu.has(to, task.bytes(task.d)) && gpu.has(workspace, workspace_bytes) &&
+           (task.product.epilogue == kPlain || gpu.has(task.product.bias, task.m * size_of(task.product.bias_type)));
+  };
+  if (!inside()) return kBadValue;
+  return gpu.enqueue(static_cast<Stream*>(stream),
+                     {[=, &gpu = gpu]() -> int {
+                        if (!inside()) return gpu.lose(kIllegalAddress, "a product reads outside of memory");
+                        std::memset(workspace, 0xFF, 1024);  // nobody may count on what lies there
+                        task.compute(from_a, from_b, to);
+                        return kSuccess;
+                      },
+                      nullptr}) == kSuccess
+             ? kOk
+             : kExecution;
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products by cuBLASLt and hipBLASLt, as the emulated drivers carry them out: layouts, batches, biases, types; what the
+// libraries do not take falls to the backend's own kernel. The emulated libraries add in the own kernel's order, so
+// both give the same bits.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "backends/harness.h"
+
+namespace transom::backend_test {
+namespace {
+
+class GpuProductsLibrary : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    ::setenv("TRANSOM_OPENCL_LIBRARY", TRANSOM_BINARY_DIR "/emulators/libOpenCL.so.1", 0);
+    const std::string cuda = TRANSOM_BINARY_DIR "/emulators/libcuda.so.1",
+                      hip = TRANSOM_BINARY_DIR "/emulators/libamdhip64.so";
+    for (const char* name : {"TRANSOM_CUDA_LIBRARY", "TRANSOM_NVRTC_LIBRARY", "TRANSOM_CUBLASLT_LIBRARY"})
+      ::setenv(name, cuda.c_str(), 1);
+    for (const char* name : {"TRANSOM_HIP_LIBRARY", "TRANSOM_HIPRTC_LIBRARY", "TRANSOM_HIPBLASLT_LIBRARY"})
+      ::setenv(name, hip.c_str(), 1);
+    try {
+      library_ = std::make_unique<Plugin>(GetParam());
+      ::setenv("TRANSOM_GPU_PRODUCTS", "own", 1);
+      own_ = std::make_unique<Plugin>(GetParam());
+      ::unsetenv("TRANSOM_GPU_PRODUCTS");
+    } catch (const std::exception& error) {
+      ::unsetenv("TRANSOM_GPU_PRODUCTS");
+      GTEST_SKIP() << error.what();
+    }
+  }
+
+  // Expects the same results of both, and the library's name among the launches, or not.
+  void compare(const Graph& graph, const std::vector<Tensor>& inputs, bool by_library) {
+    Program program(*library_, graph), plain(*own_, graph);
+    ASSERT_EQ(program.error, "");
+    ASSERT_EQ(plain.error, "");
+    const std::string name = std::string(GetParam()) == "cuda" ? "cublasLt" : "hipblasLt";
+    const std::string text = program.describe();
+    EXPECT_EQ(text.find(name) != std::string::npos, by_library) << text;
+    EXPECT_EQ(plain.describe().find(name), std::string::npos);
+    for (int again = 0; again < 2; ++again) {
+      const std::vector<Tensor> found = program.run(inputs), expected = plain.run(inputs);
+      ASSERT_EQ(program.error, "");
+      for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(found[i].values, expected[i].values) << "output " << i;
+    }
+  }
+
+  std::unique_ptr<Plugin> library_, own_;
+};
+
+TEST_P(GpuProductsLibrary, ComputesLinearLayersOfEachType) {
+  for (const transom_dtype dtype : {TRANSOM_FLOAT32, TRANSOM_BFLOAT16, TRANSOM_FLOAT16}) {
+    Graph graph;
+    const Tensor x = numbers(dtype, {5, 37}), w = numbers(dtype, {3, 37}, -1, 1, 2), b = numbers(dtype, {3}, -1, 1, 3);
+    graph.output(graph.node("linear", {graph.input(x), graph.input(w), graph.input(b)}, dtype, {5, 3}));
+    compare(graph, {x, w, b}, true);
+  }
+}
+
+TEST_P(GpuProductsLibrary, EachLayerAddsItsOwnBias) {
+  Graph graph;
+  const Tensor x = numbers(TRANSOM_FLOAT32, {4, 8}), w = numbers(TRANSOM_FLOAT32, {8, 8}, -1, 1, 2),
+               b = numbers(TRANSOM_FLOAT32, {8}, -1, 1, 3), c = numbers(TRANSOM_FLOAT32, {8}, 5, 9, 4);
+  const int at = graph.input(x), weight = graph.input(w), one = graph.input(b), other = graph.input(c);
+  const int first = graph.node("linear", {at, weight, one}, TRANSOM_FLOAT32, {4, 8});
+  graph.output(first);
+  graph.output(graph.node("linear", {first, weight, other}, TRANSOM_FLOAT32, {4, 8}));
+  graph.output(graph.node("linear", {first, weight}, TRANSOM_FLOAT32, {4, 8}));
+  compare(graph, {x, w, b, c}, true);
+}
+
+TEST_P(GpuProductsLibrary, ReadsTurnedOperandsAndBatches) {
+  // As in a gradient of a weight, and in attention's heads.
+  for (const auto& [x_contract, y_contract] : {std::pair<int64_t, int64_t>{1, 1}, {1, 2}, {2, 1}, {2, 2}}) {
+    Graph graph;
+    const Tensor x = numbers(TRANSOM_FLOAT32, x_contract == 1 ? Shape{3, 7, 4} : Shape{3, 4, 7}),
+                 y = numbers(TRANSOM_FLOAT32, y_contract == 1 ? Shape{3, 7, 5} : Shape{3, 5, 7}, -1, 1, 2);
+    graph.output(graph.node("dot_general", {graph.input(x), graph.input(y)}, TRANSOM_FLOAT32, {3, 4, 5},
+                            {{"dtype", TRANSOM_FLOAT32},
+                             {"x_batch", Shape{0}},
+                             {"x_contract", Shape{x_contract}},
+                             {"y_batch", Shape{0}},
+                             {"y_contract", Shape{y_contract}}}));
+    compare(graph, {x, y}, true);
+  }
+}
+
+TEST_P(GpuProductsLibrary, ReadsHeadsWhereTheyLie) {
+  Graph graph;  // [B, T, H, d] times [B, S, H, d]: batch axes with others between them
+  const Tensor x = numbers(TRANSOM_FLOAT32, {1, 6, 2, 8}), y = numbers(TRANSOM_FLOAT32, {1, 5, 2, 8}, -1, 1, 2);
+  graph.output(graph.node("dot_general", {graph.input(x), graph.input(y)}, TRANSOM_FLOAT32, {1, 2, 6, 5},
+                          {{"dtype", TRANSOM_FLOAT32},
+                           {"x_batch", Shape{0, 2}},
+                           {"x_contract", Shape{3}},
+                           {"y_batch", Shape{0, 2}},
+                           {"y_contract", Shape{3}}}));
+  compare(graph, {x, y}, true);
+}
+
+TEST_P(GpuProductsLibrary, LeavesIntegersAndDoublesToTheOwnKernel) {
+  for (const transom_dtype dtype : {TRANSOM_INT32, TRANSOM_FLOAT64}) {
+    Graph graph;
+    const Tensor x = tensor(dtype, {2, 3}, {1, 2, 3, 4, 5, 6}), y = tensor(dtype, {2, 3}, {1, 0, 2, 3, 1, 1});
+    graph.output(graph.node("dot_general", {graph.input(x), graph.input(y)}, dtype, {2, 2},
+                            {{"dtype", dtype},
+                             {"x_batch", Shape{}},
+                             {"x_contract", Shape{1}},
+                             {"y_batch", Shape{}},
+                             {"y_contract", Shape{1}}}));
+    compare(graph, {x, y}, false);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GpuProductsLibrary, testing::Values("cuda", "rocm"),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace transom::backend_test
