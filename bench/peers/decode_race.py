@@ -98,8 +98,8 @@ def ours(model):
 
 def theirs(model):
     done = subprocess.run([sys.executable, *sys.argv[:1], model, "--peer", "--transom", options.transom,
-                           "--batch_size", str(options.batch_size), "--sequence_length", str(options.sequence_length), "--max_new_tokens",
-                           str(options.max_new_tokens), "--threads", str(options.threads)],
+                           "--batch_size", str(options.batch_size), "--sequence_length", str(options.sequence_length),
+                           "--max_new_tokens", str(options.max_new_tokens), "--threads", str(options.threads)],
                           capture_output=True, text=True, env=dict(os.environ))
     return json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 and done.stdout else None
 
@@ -121,7 +121,8 @@ for model in options.models:
         median = {name: statistics.median(x for r in rounds for x in r[name]) for name in ("prefill", "decode")}
         rates[who] = options.batch_size / median["decode"]
         load = statistics.median(r["load"] for r in rounds)
-        print(f"{Path(model).name:<28} {who:<10} {load:>8.2f} {options.batch_size * options.sequence_length / median['prefill']:>14.1f} "
+        read = options.batch_size * options.sequence_length / median["prefill"]
+        print(f"{Path(model).name:<28} {who:<10} {load:>8.2f} {read:>14.1f} "
               f"{rates[who]:>13.1f}", flush=True)
     if len(rates) == 2:
         print(f"{Path(model).name:<28} ratio of decoding {rates['transom'] / rates['llama.cpp']:.2f}", flush=True)
