@@ -349,8 +349,7 @@ template <int kBits, bool kSmallGroups, bool kMinima, bool kSigned = false>
 void all_rounded_rows(float* y, const RoundedInputs& x, const CodePanel& p, size_t m) {
   size_t i = 0;
   const auto rows = [&]<size_t M>() {
-    for (; i + M <= m; i += M)
-      rounded_rows<kBits, kSmallGroups, kMinima, kSigned, M>(y + i * kLaneCount, x, p, i);
+    for (; i + M <= m; i += M) rounded_rows<kBits, kSmallGroups, kMinima, kSigned, M>(y + i * kLaneCount, x, p, i);
   };
   if constexpr (kParts == 1 && !kSmallGroups) rows.template operator()<8>();  // as many as there are registers for
   rows.template operator()<4>();
