@@ -5,9 +5,9 @@
   decode_race.py --transom build/release/bin/transom MODEL.gguf ... [--batch_size 1 --sequence_length 16 \
     --max_new_tokens 64 --rounds 3 --threads 2]
 
-Both read a prompt of as many tokens and write as many, greedily. A round is a process of each; shown are medians over all
-steps of all rounds. llama.cpp is measured with one text at a time, by llama-cpp-python; where that is not installed,
-Transom runs alone."""
+Both read as many prompts of as many tokens and write as many, greedily. A round is a process of each; shown are medians
+over all steps of all rounds. llama.cpp comes by llama-cpp-python; where that is not installed, Transom runs alone.
+`random_gguf.py` writes models to race with."""
 import argparse
 import json
 import os
@@ -98,8 +98,8 @@ def ours(model):
 
 def theirs(model):
     done = subprocess.run([sys.executable, *sys.argv[:1], model, "--peer", "--transom", options.transom,
-                           "--batch_size", str(options.batch_size), "--sequence_length", str(options.sequence_length), "--max_new_tokens",
-                           str(options.max_new_tokens), "--threads", str(options.threads)],
+                           "--batch_size", str(options.batch_size), "--sequence_length", str(options.sequence_length),
+                           "--max_new_tokens", str(options.max_new_tokens), "--threads", str(options.threads)],
                           capture_output=True, text=True, env=dict(os.environ))
     return json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 and done.stdout else None
 
@@ -118,11 +118,11 @@ for model in options.models:
     for who, rounds in results.items():
         if not rounds:
             continue
-        rows = options.batch_size if who == "transom" else 1
         median = {name: statistics.median(x for r in rounds for x in r[name]) for name in ("prefill", "decode")}
-        rates[who] = rows / median["decode"]
+        rates[who] = options.batch_size / median["decode"]
         load = statistics.median(r["load"] for r in rounds)
-        print(f"{Path(model).name:<28} {who:<10} {load:>8.2f} {rows * options.sequence_length / median['prefill']:>14.1f} "
+        read = options.batch_size * options.sequence_length / median["prefill"]
+        print(f"{Path(model).name:<28} {who:<10} {load:>8.2f} {read:>14.1f} "
               f"{rates[who]:>13.1f}", flush=True)
     if len(rates) == 2:
         print(f"{Path(model).name:<28} ratio of decoding {rates['transom'] / rates['llama.cpp']:.2f}", flush=True)

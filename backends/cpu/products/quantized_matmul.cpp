@@ -89,7 +89,7 @@ struct CodePlan {
         for (int64_t row = begin; row < end; ++row)
           round_row(kernels, x + row * k, row * pieces, integers, scales, sums);
       });
-    const RoundedInputs inputs{integers, scales, sums, static_cast<size_t>(blocks)};
+    const RoundedInputs inputs{integers, scales, sums, static_cast<size_t>(blocks), by_row};
     const int64_t work = k * std::max<int64_t>(m, 1) * kLanes;  // of a panel
     parallel_ranges(panels, std::max<int64_t>((1 << 16) / work, 1), [&](int64_t begin, int64_t end) {
       const int64_t together = std::min(m, kRowsTogether);
@@ -105,7 +105,8 @@ struct CodePlan {
           if (rounds) {
             const int64_t first = row * pieces;
             const RoundedInputs some{inputs.integers + first * blocks * kInputs, inputs.scales + first * blocks,
-                                     inputs.corrections + first * blocks * corrections(), inputs.blocks};
+                                     inputs.corrections + first * blocks * corrections(), inputs.blocks,
+                                     inputs.has_least};
             kernels.multiply_rounded(y, some, codes, static_cast<size_t>(count * pieces));
             if (pieces == 2)
               for (int64_t i = 0; i < count; ++i)

@@ -165,6 +165,26 @@ inline void add_products(Ints& sums, Ints codes, const Quad* x) {
 }
 #endif
 
+// The same products where the codes have 128 too much, and what is too much left out: magnitudes with inputs that take
+// the signs, whose pairs stay below 2 128 127 < 2^15. Inputs of -128 have no opposite.
+#if defined(__AVX2__) && !defined(__AVX512BW__) && !defined(__AVXVNNI__)
+constexpr bool kHasSigns = true;
+struct SignedCodes {
+  Ints values, magnitudes;
+  explicit SignedCodes(Ints codes)
+      : values(_mm256_xor_si256(codes, _mm256_set1_epi8(-128))), magnitudes(_mm256_abs_epi8(values)) {}
+};
+inline void add_signed_products(Ints& sums, const SignedCodes& codes, const Quad* x) {
+  sums = add(sums, sum_pairs(pairs_of(codes.magnitudes, _mm256_sign_epi8(four(x), codes.values))));
+}
+#else
+constexpr bool kHasSigns = false;
+struct SignedCodes {
+  explicit SignedCodes(Ints) {}
+};
+inline void add_signed_products(Ints&, const SignedCodes&, const Quad*) {}
+#endif
+
 // Sums of products of nibbles over a block. Without VNNI they are kept in 16 bits, where those of 32 inputs fit in
 // pairs: 8 (15 + 15) 128 = 30,720 < 2^15.
 #if defined(__AVX2__) && !defined(__AVX512VNNI__) && !defined(__AVXVNNI__)
@@ -237,7 +257,7 @@ void multiply(float* y, const float* x, size_t x_stride, const float* numbers, s
 
 // ---- integers
 
-template <int kBits, bool kSmallGroups, bool kMinima, size_t M>
+template <int kBits, bool kSmallGroups, bool kMinima, bool kSigned, size_t M>
 void rounded_rows(float* y, const RoundedInputs& x, const CodePanel& p, size_t row) {
   constexpr size_t kSteps = kBits == 8 ? 8 : 4, kCorrections = kSmallGroups ? 2 : 1;
   const int8_t* integers = x.integers + row * x.blocks * 32;
@@ -254,8 +274,8 @@ void rounded_rows(float* y, const RoundedInputs& x, const CodePanel& p, size_t r
       TRANSOM_UNROLL
       for (size_t m = 0; m < M; ++m) {
         const Correction* own = corrections + (m * x.blocks + b) * kCorrections;
-        first[m] = all(kMinima ? 0 : own[0].start);
-        second[m] = all(kMinima || !kSmallGroups ? 0 : own[kCorrections - 1].start);
+        first[m] = all(kMinima || kSigned ? 0 : own[0].start);
+        second[m] = all(kMinima || kSigned || !kSmallGroups ? 0 : own[kCorrections - 1].start);
       }
       const uint8_t* codes = p.codes + b * kSteps * 64 + part * kWidth * 4;
       // The next panel comes while several rows are multiplied with this one.
@@ -279,6 +299,16 @@ void rounded_rows(float* y, const RoundedInputs& x, const CodePanel& p, size_t r
         for (size_t m = 0; m < M; ++m) {
           first[m] = sum_of_nibbles(sums[m], first[m]);
           if constexpr (kSmallGroups) second[m] = sum_of_nibbles(more[m], second[m]);
+        }
+      } else if constexpr (kSigned) {
+        TRANSOM_UNROLL
+        for (size_t s = 0; s < 8; ++s) {
+          const SignedCodes four_inputs(load_bytes(codes + s * 64));
+          TRANSOM_UNROLL
+          for (size_t m = 0; m < M; ++m) {
+            const Quad* quads = reinterpret_cast<const Quad*>(integers + (m * x.blocks + b) * 32);
+            add_signed_products(kSmallGroups && s >= 4 ? second[m] : first[m], four_inputs, quads + s);
+          }
         }
       } else {
         TRANSOM_UNROLL
@@ -315,22 +345,27 @@ void rounded_rows(float* y, const RoundedInputs& x, const CodePanel& p, size_t r
   }
 }
 
-template <int kBits, bool kSmallGroups, bool kMinima>
+template <int kBits, bool kSmallGroups, bool kMinima, bool kSigned = false>
 void all_rounded_rows(float* y, const RoundedInputs& x, const CodePanel& p, size_t m) {
   size_t i = 0;
-  if constexpr (kParts == 1 && !kSmallGroups)  // as many as there are registers for
-    for (; i + 8 <= m; i += 8) rounded_rows<kBits, kSmallGroups, kMinima, 8>(y + i * kLaneCount, x, p, i);
-  for (; i + 4 <= m; i += 4) rounded_rows<kBits, kSmallGroups, kMinima, 4>(y + i * kLaneCount, x, p, i);
-  for (; i + 2 <= m; i += 2) rounded_rows<kBits, kSmallGroups, kMinima, 2>(y + i * kLaneCount, x, p, i);
-  for (; i < m; ++i) rounded_rows<kBits, kSmallGroups, kMinima, 1>(y + i * kLaneCount, x, p, i);
+  const auto rows = [&]<size_t M>() {
+    for (; i + M <= m; i += M) rounded_rows<kBits, kSmallGroups, kMinima, kSigned, M>(y + i * kLaneCount, x, p, i);
+  };
+  if constexpr (kParts == 1 && !kSmallGroups) rows.template operator()<8>();  // as many as there are registers for
+  rows.template operator()<4>();
+  rows.template operator()<2>();
+  rows.template operator()<1>();
 }
 
 void multiply_rounded(float* y, const RoundedInputs& x, const CodePanel& p, size_t m) {
+  const bool small = p.group == 16;
   if (p.bits == 4) {
-    if (p.group == 16) (p.minima ? all_rounded_rows<4, true, true> : all_rounded_rows<4, true, false>)(y, x, p, m);
+    if (small) (p.minima ? all_rounded_rows<4, true, true> : all_rounded_rows<4, true, false>)(y, x, p, m);
     else (p.minima ? all_rounded_rows<4, false, true> : all_rounded_rows<4, false, false>)(y, x, p, m);
+  } else if (kHasSigns && !p.minima && !x.has_least) {
+    (small ? all_rounded_rows<8, true, false, kHasSigns> : all_rounded_rows<8, false, false, kHasSigns>)(y, x, p, m);
   } else {
-    if (p.group == 16) (p.minima ? all_rounded_rows<8, true, true> : all_rounded_rows<8, true, false>)(y, x, p, m);
+    if (small) (p.minima ? all_rounded_rows<8, true, true> : all_rounded_rows<8, true, false>)(y, x, p, m);
     else (p.minima ? all_rounded_rows<8, false, true> : all_rounded_rows<8, false, false>)(y, x, p, m);
   }
 }

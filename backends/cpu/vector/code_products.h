@@ -34,6 +34,7 @@ struct RoundedInputs {
   const float* scales;            // [m, blocks]
   const Correction* corrections;  // [m, blocks, 1 or 2]
   size_t blocks;
+  bool has_least = false;  // whether -128 may be among the integers
 };
 
 // How a row of inputs becomes integers.
