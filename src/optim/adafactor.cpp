@@ -28,10 +28,9 @@ class Adafactor : public Optimizer {
   }
 
   void begin_step(int64_t step, double learning_rate) override {
-    learning_rate_ = Tensor::scalar(learning_rate);
     const double keep = 1 - std::pow(static_cast<double>(step), kDecayRate);
-    keep_ = Tensor::scalar(keep);
-    take_ = Tensor::scalar(1 - keep);
+    const std::vector<Tensor> scalars = upload_scalars({learning_rate, keep, 1 - keep});
+    learning_rate_ = scalars[0], keep_ = scalars[1], take_ = scalars[2];
   }
 
   Update update(const OptimizedParameter& parameter, const Tensor& gradient,

@@ -20,10 +20,10 @@ class AdamW : public Optimizer {
 
   void begin_step(int64_t step, double learning_rate) override {
     const auto t = static_cast<double>(step);
-    step_size_ = Tensor::scalar(learning_rate / (1 - std::pow(options_.beta1, t)));
-    correction_ = Tensor::scalar(1 / std::sqrt(1 - std::pow(options_.beta2, t)));
-    decay_ = Tensor::scalar(1 - learning_rate * options_.weight_decay);
-    no_decay_ = Tensor::scalar(1);
+    const std::vector<Tensor> scalars =
+        upload_scalars({learning_rate / (1 - std::pow(options_.beta1, t)),
+                        1 / std::sqrt(1 - std::pow(options_.beta2, t)), 1 - learning_rate * options_.weight_decay, 1});
+    step_size_ = scalars[0], correction_ = scalars[1], decay_ = scalars[2], no_decay_ = scalars[3];
   }
 
   Update update(const OptimizedParameter& parameter, const Tensor& gradient,

@@ -16,8 +16,8 @@ class Lion : public Optimizer {
   }
 
   void begin_step(int64_t, double learning_rate) override {
-    learning_rate_ = Tensor::scalar(learning_rate);
-    decay_ = Tensor::scalar(1 - learning_rate * options_.weight_decay);
+    const std::vector<Tensor> scalars = upload_scalars({learning_rate, 1 - learning_rate * options_.weight_decay});
+    learning_rate_ = scalars[0], decay_ = scalars[1];
   }
 
   Update update(const OptimizedParameter& parameter, const Tensor& gradient,

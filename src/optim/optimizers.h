@@ -2,6 +2,7 @@
 // One maker for each optimizer; optimizers.cpp holds their names.
 #pragma once
 
+#include <initializer_list>
 #include <map>
 
 #include "optim/optimizer.h"
@@ -9,6 +10,9 @@
 namespace transom {
 
 using Settings = std::map<std::string, std::string>;  // of optim_args
+
+// The numbers of one step as scalars of the graph, f32 []. They lie in one buffer, which is one upload.
+std::vector<Tensor> upload_scalars(std::initializer_list<double> values);
 
 std::unique_ptr<Optimizer> make_adamw(const OptimizerOptions& options);
 struct SgdOptions {

@@ -24,8 +24,10 @@ class Sgd : public Optimizer {
   }
 
   void begin_step(int64_t step, double learning_rate) override {
-    learning_rate_ = Tensor::scalar(learning_rate);
-    if (dampening_ != 0) part_ = Tensor::scalar(step == 1 ? 1 : 1 - dampening_);
+    const std::vector<Tensor> scalars = dampening_ == 0
+                                            ? upload_scalars({learning_rate})
+                                            : upload_scalars({learning_rate, step == 1 ? 1 : 1 - dampening_});
+    learning_rate_ = scalars.front(), part_ = scalars.back();
   }
 
   Update update(const OptimizedParameter& parameter, const Tensor& gradient,

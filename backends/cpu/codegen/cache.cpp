@@ -1,152 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/codegen/cache.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <cstdlib>
-#include <vector>
 
 namespace transom::cpu::codegen {
-namespace fs = std::filesystem;
 namespace {
 
-constexpr const char* kSuffix = ".kernel";
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
-
-// Ours, and nobody else may write it: what is read from it is run.
-bool ours_alone(const struct stat& status) { return status.st_uid == geteuid() && (status.st_mode & 022) == 0; }
-
-struct File {
-  int descriptor;
-  explicit File(int opened) : descriptor(opened) {}
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  ~File() {
-    if (descriptor >= 0) ::close(descriptor);
-  }
-};
-
-std::optional<std::string> read_own_file(const fs::path& path) {
-  const File file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
-  struct stat status;
-  if (file.descriptor < 0 || ::fstat(file.descriptor, &status) != 0 || !S_ISREG(status.st_mode) ||
-      !ours_alone(status) || status.st_size < 0 || static_cast<size_t>(status.st_size) > kLargestImage)
-    return std::nullopt;
-  std::string bytes(static_cast<size_t>(status.st_size), '\0');
-  size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t got = ::read(file.descriptor, bytes.data() + done, bytes.size() - done);
-    if (got <= 0) return std::nullopt;
-    done += static_cast<size_t>(got);
-  }
-  return bytes;
-}
-
-bool write_all(int descriptor, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t put = ::write(descriptor, bytes.data(), bytes.size());
-    if (put <= 0) return false;
-    bytes.remove_prefix(static_cast<size_t>(put));
-  }
-  return true;
+std::string name_of(std::string_view target, std::string_view key) {
+  return fmt::format("{:016x}{:016x}", hash_bytes(key, hash_bytes(target, 1)), hash_bytes(key, hash_bytes(target, 2)));
 }
 
 }  // namespace
 
-DiskCache DiskCache::from_environment() {
-  const std::string named = environment("TRANSOM_KERNEL_CACHE");
-  if (named == "off" || named == "0") return DiskCache({});
-  if (!named.empty()) return DiskCache(named);
-  const std::string cache = environment("XDG_CACHE_HOME"), home = environment("HOME");
-  if (cache.starts_with('/')) return DiskCache(fs::path(cache) / "transom" / "kernels");
-  if (home.starts_with('/')) return DiskCache(fs::path(home) / ".cache" / "transom" / "kernels");
-  return DiskCache({});
-}
-
-fs::path DiskCache::path_of(std::string_view target, std::string_view key) const {
-  const uint64_t first = hash_bytes(key, hash_bytes(target, 1)), second = hash_bytes(key, hash_bytes(target, 2));
-  return folder_ / fmt::format("{:016x}{:016x}{}", first, second, kSuffix);
-}
-
-bool DiskCache::trusted_folder() const {
-  struct stat status;
-  return !folder_.empty() && ::stat(folder_.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && ours_alone(status);
+std::filesystem::path DiskCache::path_of(std::string_view target, std::string_view key) const {
+  return files_.path_of(name_of(target, key));
 }
 
 std::optional<Code> DiskCache::read(std::string_view target, std::string_view key) const {
-  if (!trusted_folder()) return std::nullopt;
-  const fs::path path = path_of(target, key);
-  const std::optional<std::string> file = read_own_file(path);
+  const std::string name = name_of(target, key);
+  const std::optional<std::string> file = files_.read(name);
   if (!file) return std::nullopt;
   std::optional<Code> code = decode_image(*file, target, key);
-  if (!code) ::unlink(path.c_str());
+  if (!code) files_.remove(name);
   return code;
 }
 
 void DiskCache::write(std::string_view target, std::string_view key, const Code& code) const {
-  if (folder_.empty()) return;
-  std::error_code ignored;
-  if (!fs::exists(folder_, ignored)) {
-    fs::create_directories(folder_.parent_path(), ignored);
-    ::mkdir(folder_.c_str(), 0700);
-  }
-  if (!trusted_folder()) return;
-  static std::atomic<uint64_t> written{0};
-  const uint64_t number = written++;
-  const std::string image = encode_image(target, key, code);
-  if (image.size() > kLargestImage) return;
-  const fs::path path = path_of(target, key);
-  const std::string beside = fmt::format("{}.{}.{}.part", path.string(), getpid(), number);
-  bool whole = false;
-  {
-    const File file(::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-    if (file.descriptor < 0) return;
-    whole = write_all(file.descriptor, image);
-  }
-  if (!whole || ::rename(beside.c_str(), path.c_str()) != 0) ::unlink(beside.c_str());
-  if (number % 64 == 0) trim(kLimit);
-}
-
-void DiskCache::trim(uintmax_t limit) const {
-  struct Entry {
-    fs::path path;
-    fs::file_time_type time;
-    uintmax_t bytes;
-  };
-  std::vector<Entry> entries;
-  std::error_code error;
-  uintmax_t total = 0;
-  for (fs::directory_iterator next(folder_, error), end; !error && next != end; next.increment(error)) {
-    std::error_code gone;
-    const fs::path& path = next->path();
-    const auto time = next->last_write_time(gone);
-    if (gone) continue;
-    // What a process left behind that ended while it wrote.
-    if (path.extension() == ".part" && fs::file_time_type::clock::now() - time > std::chrono::hours(1))
-      fs::remove(path, gone);
-    if (path.extension() != kSuffix) continue;
-    const uintmax_t bytes = next->file_size(gone);
-    if (gone) continue;
-    total += bytes;
-    entries.push_back({path, time, bytes});
-  }
-  if (total <= limit) return;
-  std::sort(entries.begin(), entries.end(), [](const Entry& x, const Entry& y) { return x.time < y.time; });
-  for (const Entry& entry : entries) {
-    if (total <= limit / 4 * 3) return;
-    fs::remove(entry.path, error);
-    total -= entry.bytes;
-  }
+  if (!folder().empty()) files_.write(name_of(target, key), encode_image(target, key, code), kLimit);
 }
 
 }  // namespace transom::cpu::codegen

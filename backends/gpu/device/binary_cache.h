@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiled kernels of GPUs on disk, one file each. Any file may be deleted at any time; files are written beside their
-// place and renamed. A file holds what it was made from, and is believed only if that is what is asked for, nobody but
-// this user may have written it, and its check sum fits.
+// Compiled kernels of GPUs on disk: see common/kernel_files.h. A file holds what it was made from, and is believed only
+// if that is what is asked for and its check sum fits.
 #pragma once
 
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include "common/kernel_files.h"
 
 namespace transom::gpu {
 
 class BinaryCache {
  public:
-  // The folder `gpu` in what TRANSOM_KERNEL_CACHE names (`off`: none), else in $XDG_CACHE_HOME/transom/kernels, else in
-  // ~/.cache/transom/kernels.
+  // The folder `gpu` in that of all kernels.
   static BinaryCache from_environment();
-  explicit BinaryCache(std::filesystem::path folder) : folder_(std::move(folder)) {}  // empty: off
+  explicit BinaryCache(std::filesystem::path folder) : files_(std::move(folder), kLargest) {}  // empty: off
 
   // `target` names compiler, chip and options, `text` is the kernel's.
   std::optional<std::string> read(std::string_view target, std::string_view text) const;
@@ -28,8 +27,7 @@ class BinaryCache {
   static constexpr size_t kLargest = 64 << 20;  // bytes of one file
 
  private:
-  void trim() const;
-  std::filesystem::path folder_;
+  backend::KernelFiles files_;
 };
 
 }  // namespace transom::gpu

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cmath>
 
 #include "base/error.h"
 #include "device/communicator.h"
@@ -18,6 +17,7 @@
 #include "tensor/mode_scope.h"
 #include "train/loop/gradient_buckets.h"
 #include "train/setup/sharding_layout.h"
+#include "transom/batch.h"
 #include "transom/compile.h"
 #include "transom/gradients.h"
 #include "transom/ops.h"
@@ -110,28 +110,33 @@ Tensor smoothed_loss(const Tensor& logits, const Tensor& labels, double smoothin
 bool is_causal(const Model& model) { return model.architecture().ends_with("ForCausalLM"); }
 bool is_causal_by_another_name(const Model& model) { return model.architecture().ends_with("LMHeadModel"); }
 
-// What Trainer divides the losses of all micro-batches of an update by: the number of their labels. Empty where there
-// are none, or where the class takes no such number: then each loss counts as much as any other.
-std::optional<int64_t> count_items(const Model& model, const std::vector<NamedTensors>& micro_batches) {
-  for (const char* name : {"ConvNextForImageClassification", "TimmWrapperForImageClassification"})
-    if (model.architecture() == name) return std::nullopt;
-  int64_t items = 0;
-  for (const NamedTensors& inputs : micro_batches) {
-    const Tensor labels = inputs.find("labels");
-    if (!labels.defined()) return std::nullopt;
-    if (!is_integer(labels.dtype())) {
-      items += labels.size();
-      continue;
-    }
-    const std::vector<int64_t> values = labels.to_vector<int64_t>();
-    const auto width = static_cast<size_t>(labels.dim(-1));
-    for (size_t i = 0; i < values.size(); ++i) items += values[i] != -100 && !(is_causal(model) && i % width == 0);
-  }
-  return items;
-}
+Tensor as_tensor(int64_t items) { return Tensor::from(std::vector<float>{static_cast<float>(items)}, {}); }
 
-Tensor as_tensor(std::optional<int64_t> items) {
-  return items ? Tensor::from(std::vector<float>{static_cast<float>(*items)}, {}) : Tensor();
+// What Trainer divides the losses of all micro-batches of an update by: the number of their labels, f32 []. Empty where
+// there are none, or where the class takes no such number: then each loss counts as much as any other. The device
+// counts, since who reads labels waits for all that is computed before; each micro-batch by itself, so that its shape
+// alone makes the program.
+Tensor count_items(const Model& model, const std::vector<NamedTensors>& micro_batches) {
+  for (const char* name : {"ConvNextForImageClassification", "TimmWrapperForImageClassification"})
+    if (model.architecture() == name) return {};
+  const NoGradient only_numbers;
+  Tensor items;
+  for (const NamedTensors& inputs : micro_batches) {
+    Tensor labels = inputs.find("labels");
+    if (!labels.defined()) return {};
+    const int64_t first = is_causal(model) && is_integer(labels.dtype()) ? 1 : 0;
+    const bool any = labels.size() > 0 && labels.dim(-1) > first;
+    Tensor count = as_tensor(any ? labels.size() : 0);
+    if (is_integer(labels.dtype()) && any) {
+      labels = cast(labels, DType::kInt64);
+      if (first > 0) labels = slice(labels, labels.rank() - 1, first, labels.dim(-1));
+      count = sum(cast(not_equal(labels, full(labels.shape(), kIgnoredLabel, DType::kInt64)), DType::kFloat32));
+      eval({count});
+    }
+    items = items.defined() ? items + count : count;
+  }
+  eval({items});
+  return items;
 }
 
 }  // namespace
@@ -158,10 +163,10 @@ TrainStep::Items TrainStep::items_of(const std::vector<NamedTensors>& micro_batc
   if (distillation_) takes_items(micro_batches[0]);
   const bool over_processes = group && arguments_.average_tokens_across_devices && counts_labels_;
   if (!over_processes && !always) return {};
-  std::optional<int64_t> items = count_items(model_, micro_batches);
-  if (!items) return {};
-  if (!over_processes || !takes_items(micro_batches[0])) return {as_tensor(items), 1};
-  return {as_tensor(static_cast<int64_t>(group->sum(static_cast<double>(*items)))), static_cast<double>(group->size())};
+  Tensor items = count_items(model_, micro_batches);
+  if (!items.defined()) return {};
+  if (!over_processes || !takes_items(micro_batches[0])) return {std::move(items), 1};
+  return {as_tensor(static_cast<int64_t>(group->sum(items.item<float>()))), static_cast<double>(group->size())};
 }
 
 Tensor TrainStep::evaluation_loss(const NamedTensors& inputs, NamedTensors* outputs) {
@@ -176,7 +181,7 @@ Tensor TrainStep::loss_of(const NamedTensors& inputs, ForwardContext context, Na
   if (sharding_) sharding_->cut_rows(inputs);
   context.return_loss = true;
   if (counts_labels_ && is_causal_by_another_name(model_) && !context.num_items_in_batch.defined())
-    context.num_items_in_batch = as_tensor(count_items(model_, {inputs}));
+    context.num_items_in_batch = count_items(model_, {inputs});
   const NamedTensors result = model_.forward(inputs, context);
   Tensor loss = result.find("loss");
   if (!loss.defined())
@@ -215,7 +220,25 @@ int64_t TrainStep::batch_ranks() const { return sharding_ ? 1 : process_count();
 int64_t TrainStep::batch_rank() const { return sharding_ ? 0 : process_rank(); }
 
 void TrainStep::take_loaded_values() {
-  if (sharding_) sharding_->take(optimizer_.get(), parameters());
+  if (!sharding_) return;
+  sharding_->take(optimizer_.get(), parameters());
+  if (finite_) finite_->reset();  // what is held for no parameter is let go
+}
+
+void TrainStep::refuse_updates_that_are_not_finite(bool or_loss) {
+  finite_ = std::make_unique<FiniteUpdates>(or_loss ? FiniteUpdates::Of::kNormAndLoss : FiniteUpdates::Of::kNorm,
+                                            sharding_.get());
+}
+
+void TrainStep::take_back(int64_t updates) {
+  optimizer_->restore(optimizer_->steps() - updates, optimizer_->state());
+  finite_->reset();
+}
+
+std::vector<std::shared_ptr<Parameter>> TrainStep::replaced_buffers() const {
+  std::vector<std::shared_ptr<Parameter>> all = model_.buffers();
+  if (finite_) all.push_back(finite_->flag());
+  return all;
 }
 
 TrainStep::Result TrainStep::operator()(const std::vector<NamedTensors>& micro_batches, double learning_rate,
@@ -227,21 +250,16 @@ TrainStep::Result TrainStep::operator()(const std::vector<NamedTensors>& micro_b
   if (sharding_) return sharded_step(micro_batches, learning_rate, step);
   // Before what is held for a failure, so that the first step has the program of all others.
   optimizer_->initialise(parameters());
-  Rollback before(trained_, model_.buffers(), *optimizer_);
+  Rollback before(trained_, replaced_buffers(), *optimizer_);
   Result result = trace(micro_batches, learning_rate, step);
   // By now only the graph and `before` hold the old parameters: the new ones take their memory.
   std::vector<Tensor> everything{result.loss, result.gradient_norm};
   for (const auto& parameter : trained_) everything.push_back(parameter->value);
-  for (const auto& buffer : model_.buffers()) everything.push_back(buffer->value);
+  for (const auto& buffer : replaced_buffers()) everything.push_back(buffer->value);
   for (const auto& [name, state] : optimizer_->state()) everything.push_back(state);
   evaluation_(everything, [&](const auto& buffer) { return before.references_to(buffer); });
   before.discard();
   for (const auto& parameter : trained_) parameter->value.set_requires_grad();
-  if (refuses_ == Refuses::kNothing) return result;
-  result.applied = std::isfinite(result.gradient_norm.item<float>()) &&
-                   (refuses_ == Refuses::kNorm || std::isfinite(result.loss.item<float>()));
-  // The graph has kept all values; only the count of steps went on without it.
-  if (!result.applied) optimizer_->restore(optimizer_->steps() - 1, optimizer_->state());
   return result;
 }
 
@@ -277,7 +295,7 @@ TrainStep::Result TrainStep::sharded_step(const std::vector<NamedTensors>& micro
   sharding_->initialise(*optimizer_, parameters());
   std::vector<Tensor> before, buffers_before;
   for (const auto& parameter : trained_) before.push_back(parameter->value);
-  for (const auto& buffer : model_.buffers()) buffers_before.push_back(buffer->value);
+  for (const auto& buffer : replaced_buffers()) buffers_before.push_back(buffer->value);
   const int64_t steps = optimizer_->steps();
   const std::vector<std::pair<std::string, Tensor>> state_before = optimizer_->state();
   gradients_.clear();
@@ -297,6 +315,10 @@ TrainStep::Result TrainStep::sharded_step(const std::vector<NamedTensors>& micro
       request.replaced.push_back(old);
       request.outputs.push_back({optimizer_->state()[i].second, sharding_->tensors().value(old).placement});
     }
+    if (finite_) {
+      request.replaced.push_back(buffers_before.back());
+      request.outputs.push_back({finite_->flag()->value, replicated(1)});
+    }
     for (const auto& buffer : model_.buffers()) request.outputs.push_back({buffer->value, std::nullopt});
     for (size_t k = 0; k < gradients_.size(); ++k)
       if (gradients_[k].defined())
@@ -310,26 +332,15 @@ TrainStep::Result TrainStep::sharded_step(const std::vector<NamedTensors>& micro
     }
     std::vector<std::pair<std::string, Tensor>> state;
     for (const auto& [name, old] : state_before) state.emplace_back(name, made[next++]);
+    if (finite_) finite_->flag()->value = made[next++];
     optimizer_->restore(optimizer_->steps(), std::move(state));
   } catch (...) {
     for (size_t i = 0; i < trained_.size(); ++i) trained_[i]->value = before[i];
-    for (size_t i = 0; i < buffers_before.size(); ++i) model_.buffers()[i]->value = buffers_before[i];
+    for (size_t i = 0; i < buffers_before.size(); ++i) replaced_buffers()[i]->value = buffers_before[i];
     optimizer_->restore(steps, state_before);
     throw;
   }
-  if (refuses_ == Refuses::kNothing) return result;
-  result.applied = std::isfinite(result.gradient_norm.item<float>()) &&
-                   (refuses_ == Refuses::kNorm || std::isfinite(result.loss.item<float>()));
-  if (!result.applied) optimizer_->restore(optimizer_->steps() - 1, optimizer_->state());
   return result;
-}
-
-void TrainStep::refuse_updates_that_are_not_finite(bool or_loss) {
-  refuses_ = or_loss ? Refuses::kNormAndLoss : Refuses::kNorm;
-}
-
-Tensor TrainStep::applies(const Tensor& loss, const Tensor& norm) const {
-  return refuses_ == Refuses::kNorm ? is_finite(norm) : logical_and(is_finite(norm), is_finite(loss));
 }
 
 namespace {
@@ -458,8 +469,8 @@ TrainStep::Result TrainStep::trace(const std::vector<NamedTensors>& micro_batche
     for (auto& [number, gradient] : of_rows) gradient.rows = *clipped++;
   }
   Tensor applied;
-  if (refuses_ != Refuses::kNothing) {
-    applied = applies(loss, norm);
+  if (finite_) {
+    applied = finite_->trace(loss, norm);
     for (size_t i = 0; i < statistics.size(); ++i) {
       Tensor& value = model_.buffers()[i]->value;
       if (!value.same_as(statistics[i])) value = select(applied, value, statistics[i]);

@@ -10,6 +10,7 @@
 #include "sharding/model_sharding.h"
 #include "tensor/evaluate.h"
 #include "train/loop/distillation.h"
+#include "train/loop/finite_updates.h"
 #include "transom/model.h"
 #include "transom/training_arguments.h"
 
@@ -24,16 +25,20 @@ class TrainStep {
   struct Result {
     Tensor loss;           // the sum of the micro-batches' losses, f32 []
     Tensor gradient_norm;  // before clipping, f32 []
-    bool applied = true;   // false: refused, see refuse_updates_that_are_not_finite()
   };
   const Model& model() const { return model_; }
   // Updates the model's parameters. `step` counts updates from 0 and sets the dropout draws.
   Result operator()(const std::vector<NamedTensors>& micro_batches, double learning_rate, int64_t step);
 
-  // From now on an update whose gradient norm is NaN or infinite is not applied: parameters, buffers, the optimizer's
-  // state and its count of steps stay as they are. `or_loss`: nor is one whose loss is. Finite updates have the same
-  // bits as without; each update then waits for its norm and its loss.
+  // From now on an update whose gradient norm is NaN or infinite is not applied, nor is any behind it: parameters,
+  // buffers and the optimizer's state stay as they are until take_back(). `or_loss`: the same of its loss. Finite
+  // updates have the same bits as without, and the host waits for none.
   void refuse_updates_that_are_not_finite(bool or_loss);
+  // Whether an update that gave these numbers is refused.
+  bool refuses(double loss, double gradient_norm) const { return finite_ && finite_->refuses(loss, gradient_norm); }
+  // The last updates, so many, were refused, since the first of them was: the optimizer's count of steps is that of
+  // before them, and the next update is applied if it is finite.
+  void take_back(int64_t updates);
 
   // Updates learn from its teacher too; evaluations do not.
   void set_distillation(Distillation distillation) { distillation_ = std::move(distillation); }
@@ -75,9 +80,8 @@ class TrainStep {
   Items items_of(const std::vector<NamedTensors>& micro_batches, bool always);
   bool takes_items(const NamedTensors& inputs);
   void share(const std::vector<std::shared_ptr<Parameter>>& values);
-  enum class Refuses { kNothing, kNorm, kNormAndLoss };
-  // Whether an update is applied; both are given as the graph has them, bool [].
-  Tensor applies(const Tensor& loss, const Tensor& norm) const;
+  // What a step replaces beside parameters and the optimizer's state.
+  std::vector<std::shared_ptr<Parameter>> replaced_buffers() const;
   Result trace(const std::vector<NamedTensors>& micro_batches, double learning_rate, int64_t step);
   Result sharded_step(const std::vector<NamedTensors>& micro_batches, double learning_rate, int64_t step);
   // Computes the gradients of a micro-batch, and the sum of losses so far, before the next one.
@@ -91,8 +95,8 @@ class TrainStep {
   std::optional<Distillation> distillation_;
   std::unique_ptr<Optimizer> optimizer_;
   StepRunner evaluation_;
-  Refuses refuses_ = Refuses::kNothing;
   std::unique_ptr<ModelSharding> sharding_;
+  std::unique_ptr<FiniteUpdates> finite_;  // null: every update is applied
   // Of the step that is traced:
   StepPhases phases_;
   // By parameter, before they are clipped, and what micro-batches before the last one gave of them; where sharded.

@@ -263,12 +263,10 @@ void Trainer::Run::update(const std::vector<NamedTensors>& batches) {
   if (saver) saver->check();
   last_rate = schedule->learning_rate();
   const TrainStep::Result result = step(batches, last_rate, state.global_step);
-  refused = !result.applied;
-  losses.add(result, state.global_step + 1, last_rate);
-  if (refused) losses.read();  // which ends the run
   schedule->step();
   ++state.global_step;
   ++steps_of_this_call;
+  losses.add(result, state.global_step, last_rate);
 }
 
 void Trainer::Run::meet_not_finite(const StepReport& update) {
@@ -276,8 +274,12 @@ void Trainer::Run::meet_not_finite(const StepReport& update) {
   const auto shown = [](double value) { return std::isnan(value) ? std::string("nan") : fmt::format("{}", value); };
   const std::string what = fmt::format("the loss is {} and the gradient norm {} at step {}", shown(update.loss),
                                        shown(update.gradient_norm), update.step);
-  if (refused && update.step == state.global_step + 1)
+  if (step.refuses(update.loss, update.gradient_norm)) {
+    const int64_t refused = state.global_step - update.step + 1;  // it and what came behind it before it was read
+    step.take_back(refused);
+    state.global_step -= refused;
     fail("{}; the weights are those of before it; {}", what, way_out_of_nan(last_checkpoint));
+  }
   const WholeValues whole(step.sharding(), *model, nullptr, /*everywhere=*/true);
   const auto broken = broken_weight(*model);
   if (broken)

@@ -44,7 +44,6 @@ struct Trainer::Run {
   double last_rate = 0;
   int64_t steps_of_this_call = 0;
   bool stop = false, training = false;
-  bool refused = false;                                     // the last update was not applied, since it is not finite
   std::optional<std::string> last_checkpoint, interrupted;  // directories
   int64_t tokens_before = 0;                                // that a resumed run had seen
   std::chrono::steady_clock::time_point begin;

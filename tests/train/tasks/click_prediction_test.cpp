@@ -191,13 +191,15 @@ TEST(SparseUpdates, ThatAreNotFiniteAreRefused) {
         EXPECT_EQ(step.optimizer().state()[k].second.to_bytes(), refusing.optimizer().state()[k].second.to_bytes());
     };
     for (int64_t i = 0; i < 3; ++i) {
-      for (TrainStep* each : {&step, &refusing})
-        EXPECT_TRUE(each->operator()({batch({3, 3, 7}, {1, 1, 1})}, 0.1, i).applied);
+      for (TrainStep* each : {&step, &refusing}) each->operator()({batch({3, 3, 7}, {1, 1, 1})}, 0.1, i);
       expect_same(i);
       NamedTensors broken = batch({3, 0, 19}, {0, 5, 1});
       broken.set("dense_x", Tensor::from(std::vector<float>(6, NAN), {3, 2}));
-      EXPECT_FALSE(refusing({broken}, 0.1, i + 1).applied);
+      EXPECT_FALSE(std::isfinite(refusing({broken}, 0.1, i + 1).gradient_norm.item<float>()));
       expect_same(i);
+      refusing({batch({3, 3, 7}, {1, 1, 1})}, 0.1, i + 2);  // nor is what comes behind it
+      expect_same(i);
+      refusing.take_back(2);
     }
   }
 }
