@@ -120,8 +120,8 @@ TEST_F(ShardedCheckpoint, ThatLacksAFileIsPassedBy) {
 TEST_F(ShardedCheckpoint, SurvivesKills) {
   const char* wished = std::getenv("TRANSOM_KILLS");
   const int kills = wished ? std::atoi(wished) : 2;
-  const Words words{"--max_steps",  "12", "--save_strategy",    "steps", "--save_steps", "1",
-                    "--zero_stage", "3",  "--save_total_limit", "3", "--ddp_timeout", "60"};
+  const Words words{"--max_steps",  "12", "--save_strategy",    "steps", "--save_steps",  "1",
+                    "--zero_stage", "3",  "--save_total_limit", "3",     "--ddp_timeout", "60"};
   run("whole", 2, 3, words);
   std::mt19937 random(7);
   for (int i = 0; i < kills; ++i) {
