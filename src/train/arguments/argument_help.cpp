@@ -5,6 +5,7 @@
 #include <set>
 
 #include "train/arguments/argument_tables.h"
+#include "train/arguments/foreign_configs.h"
 #include "train/arguments/gaudi_arguments.h"
 
 namespace transom {
@@ -115,10 +116,12 @@ class Help {
 
  private:
   TrainArguments defaults_;
+  ForeignConfigs no_configs_;
   // What trains most first.
   const std::vector<BoundTable> tables_ = {{training_table(), &defaults_.training},
                                            {script_table(), &defaults_.script},
-                                           {gaudi_table(), &defaults_.training}};
+                                           {gaudi_table(), &defaults_.training},
+                                           {foreign_table(), &no_configs_}};
   std::string text_;
   Names shown_;
 };

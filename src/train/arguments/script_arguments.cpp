@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "train/arguments/argument_tables.h"
+#include "train/arguments/foreign_configs.h"
 #include "train/arguments/gaudi_arguments.h"
 
 namespace transom {
@@ -318,19 +319,24 @@ ArgumentTable script_table() { return kArguments; }
 
 TrainArguments parse_train_json(std::string_view json, std::string_view where) {
   TrainArguments arguments;
+  ForeignConfigs foreign;
   const BoundTable tables[] = {{training_table(), &arguments.training},
                                {script_table(), &arguments.script},
-                               {gaudi_table(), &arguments.training}};
+                               {gaudi_table(), &arguments.training},
+                               {foreign_table(), &foreign}};
   assign_all(tables, modernised(parse_json(json, where)), where, arguments.notes);
+  apply_foreign_configs(foreign, arguments.training, arguments.notes);
   resolve(arguments);
   return arguments;
 }
 
 TrainArguments parse_train_arguments(const std::vector<std::string>& given) {
   TrainArguments arguments;
+  ForeignConfigs foreign;
   const BoundTable tables[] = {{training_table(), &arguments.training},
                                {script_table(), &arguments.script},
-                               {gaudi_table(), &arguments.training}};
+                               {gaudi_table(), &arguments.training},
+                               {foreign_table(), &foreign}};
   std::vector<std::string> flags = modernised(given);
   if (!flags.empty() && flags[0].ends_with(".json") && !flags[0].starts_with("-"))
     flags.insert(flags.begin(), "--config");
@@ -338,14 +344,18 @@ TrainArguments parse_train_arguments(const std::vector<std::string>& given) {
   const std::vector<Option> own = {{.name = "--config", .value = &files, .takes = Option::Words::kOne}};
   // Files first, so that a flag goes before them wherever it stands.
   TrainArguments ignored_here;
+  ForeignConfigs not_used;
   const BoundTable scratch[] = {{training_table(), &ignored_here.training},
                                 {script_table(), &ignored_here.script},
-                                {gaudi_table(), &ignored_here.training}};
+                                {gaudi_table(), &ignored_here.training},
+                                {foreign_table(), &not_used}};
   arguments.help = assign_flags(scratch, flags, own, ignored_here.notes);
   for (const std::string& file : std::vector(files))
     assign_all(tables, modernised(read_json(file)), file, arguments.notes);
   assign_flags(tables, flags, own, arguments.notes);
-  if (!arguments.help) resolve(arguments);
+  if (arguments.help) return arguments;
+  apply_foreign_configs(foreign, arguments.training, arguments.notes);
+  resolve(arguments);
   return arguments;
 }
 

@@ -81,8 +81,8 @@ TEST(TrainingArguments, RefusalsNameTheFlagAndWhatItTakes) {
   EXPECT_EQ(refusal({"--eval_strategy", "step"}),
             "--eval_strategy: expected one of no, steps, epoch, found 'step', did you mean 'steps'?");
   EXPECT_EQ(refusal({"here"}), "not expected: 'here'");
-  EXPECT_EQ(refusal({"--deepspeed", "ds.json"}),
-            "--deepspeed: 'ds.json' is not supported: Transom shards with its own collectives");
+  EXPECT_EQ(refusal({"--accelerator_config", "config.json"}),
+            "--accelerator_config: 'config.json' is not supported: Accelerate is not used");
   EXPECT_NE(refusal({"--lr_scheduler_type", "greedy"}).find("expected one of linear"), std::string::npos);
   EXPECT_NE(refusal({"--push_to_hub"}).find("does not upload"), std::string::npos);
   EXPECT_NE(refusal({"--dataset_name", "glue"}).find("not downloaded"), std::string::npos);
