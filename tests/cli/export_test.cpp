@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// transom export and transom convert, as users call them: what is written, what is said, what is refused.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "cli/program.h"
+#include "train/tiny_model.h"
+
+namespace transom {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kClassifier = R"(, "architectures": ["BertForSequenceClassification"])";
+
+class ExportProgram : public testing::Test {
+ protected:
+  std::string in(const std::string& name) const { return (model_.path() / name).string(); }
+  Outcome call(const std::string& command, const std::string& rest) const {
+    return run(command + " " + model_.path().string() + " " + rest);
+  }
+  TinyModel model_;
+};
+
+TEST_F(ExportProgram, RefusesInOneLine) {
+  expect_one_line(call("export", in("out") + " --format tensorrt"), 2, "--format: expected onnx, found 'tensorrt'");
+  expect_one_line(call("export", in("out") + " --opset 12"), 2, "opset: expected 18 to 23, found 12");
+  expect_one_line(run("export " + in("missing") + " " + in("out")), 1, "missing");
+  EXPECT_FALSE(fs::exists(in("out")));
+}
+
+TEST_F(ExportProgram, ConvertsIntoACheckpointThatAnswersTheSame) {
+  const Outcome outcome = call("convert", in("converted"));
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  for (const char* name : {"converted/model.safetensors", "converted/config.json", "converted/vocab.txt"})
+    EXPECT_TRUE(fs::exists(in(name))) << name;
+  const auto features = [&](const std::string& model) {
+    return run("run feature-extraction --model " + model + " 'ann went to rome' --json").output;
+  };
+  EXPECT_EQ(features(in("converted")), features(model_.path().string()));
+}
+
+TEST_F(ExportProgram, ConvertRefusesItsOwnDirectory) {
+  expect_one_line(call("convert", model_.path().string()), 2, "is the model itself");
+  expect_one_line(call("convert", in("out") + " --max_shard_size 0"), 2, "--max_shard_size: expected at least 1");
+  expect_one_line(run("convert " + in("missing") + " " + in("out")), 1, "missing");
+}
+
+}  // namespace
+}  // namespace transom
