@@ -107,9 +107,9 @@ void note_released_uses(const Graph& graph, std::span<const Tensor> outputs) {
     if (!carries_gradient(node)) continue;
     const uint64_t use = released.contains(&node) ? node.sequence : node.released_use;
     if (use == UINT64_MAX) continue;
-    // A node that does not save what requires a gradient was made without gradients: a constant to its inputs.
     for (const Tensor& input : node.inputs)
-      if (!input.requires_grad()) input.node()->released_use = std::min(input.node()->released_use, use);
+      if (!(node.without_gradients && input.requires_grad()))
+        input.node()->released_use = std::min(input.node()->released_use, use);
   }
 }
 

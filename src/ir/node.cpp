@@ -128,6 +128,7 @@ std::shared_ptr<Node> make_node(const Operation& operation, std::vector<Tensor> 
   if (!in_compiler && !gradients_off && carries_gradient && !operation.stops_gradient)
     for (const Tensor& input : inputs) node->requires_grad |= input.requires_grad();
   node->saves_for_backward = node->requires_grad;
+  node->without_gradients = in_compiler || gradients_off;
   node->inputs = std::move(inputs);
   if (!in_compiler)
     if (const NodeObserver observer = node_observer.load(std::memory_order_relaxed)) observer(node);

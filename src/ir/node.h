@@ -35,6 +35,7 @@ struct Node {
   // a node; `released_use` is the sequence of the oldest one that was computed from this node and could carry a
   // gradient to it. Written and read under the lock of ClaimedGraph.
   mutable bool released = false;
+  bool without_gradients = false;  // made where gradients are off: a constant to its inputs
   mutable uint64_t released_use = UINT64_MAX;
 
   ~Node();

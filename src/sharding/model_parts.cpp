@@ -99,8 +99,12 @@ ModelParts copy_parts(ModelSharding& sharding, const Model& model, const Optimiz
   ModelParts parts;
   WriterChoice choice(sharding.tensors().mesh());
   for (const auto* group : {&model.parameters(), &model.frozen(), &model.buffers()})
-    for (const std::shared_ptr<Parameter>& parameter : *group)
+    for (const std::shared_ptr<Parameter>& parameter : *group) {
+      if (parameter->packed)
+        fail("{}: compressed weights are not saved in parts; set state_dict_type FULL_STATE_DICT in fsdp_config",
+             parameter->name);
       if (parameter->value.defined()) add_boxes(parameter->name, parameter->value, sharding, choice, parts.weights);
+    }
   expect_finite(parts.weights);
   if (optimizer)
     for (const auto& [name, value] : optimizer->state()) add_boxes(name, value, sharding, choice, parts.states);

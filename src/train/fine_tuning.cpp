@@ -4,6 +4,7 @@
 #include "base/directories.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "distributed/process_group.h"
 #include "train/files/checkpoints.h"
 #include "train/files/trainer_state.h"
 #include "train/files/training_curve.h"
@@ -86,7 +87,17 @@ FineTuneResult fine_tune(TrainArguments arguments, const FineTuneOptions& option
   if (training.do_predict && !script.test_file)
     fail(ErrorKind::kUsage, "--do_predict: expected a --test_file of text, found none");
   if (training.resume_from_checkpoint == "auto") {
-    if (last_whole_checkpoint(training.output_dir)) training.resume_from_checkpoint = "true";
+    bool found = last_whole_checkpoint(training.output_dir).has_value();
+    if (ProcessGroup* group = process_group()) {  // one of them may see an old view of a shared file system
+      const double all = group->sum(found ? 1 : 0);
+      if (all > 0 && all < process_count())
+        fail(
+            "resume_from_checkpoint auto: {} of {} processes find a checkpoint in {}; expected a directory that all "
+            "share",
+            all, process_count(), training.output_dir);
+      found = all > 0;
+    }
+    if (found) training.resume_from_checkpoint = "true";
     else training.resume_from_checkpoint.reset();
   }
   expect_no_checkpoints(arguments);

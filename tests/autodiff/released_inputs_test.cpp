@@ -93,6 +93,14 @@ TEST_P(ReleasedInputs, OfATensorThatRequiresThemTooLateAreRefused) {
   expect_refused(sum(y), {x});
 }
 
+TEST_P(ReleasedInputs, OfATensorThatRequiresThemBeforeItsUseIsComputedAreRefusedToo) {
+  Tensor x = numbers();
+  const Tensor y = x * 2.0;  // made when x required none: it does not save x
+  x.set_requires_grad();
+  eval({y});
+  expect_refused(sum(y), {x});
+}
+
 TEST_P(ReleasedInputs, ThroughWhatCarriesNoGradientAreZeros) {
   const Tensor x = numbers();
   const Tensor places = cast(x, DType::kInt64);

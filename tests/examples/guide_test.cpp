@@ -82,6 +82,7 @@ std::set<std::string> known_flags() {
                               "plan",
                               "serve",
                               "merge",
+                              "prune",
                               "models",
                               "devices",
                               "train",
@@ -126,9 +127,9 @@ TEST(Guide, EveryCommandIsUnderstood) {
 
 // Of what stands inside sentences.
 TEST(Guide, EveryFlagThatItNamesIsKnown) {
-  // Those of launchers, and one of a former version that is translated.
+  // Those of launchers and scripts, and one of a former version that is translated.
   const std::set<std::string> known = known_flags(),
-                              others{"--nproc-per-node", "--no-python", "--mpi", "--group_by_length"};
+                              others{"--nproc-per-node", "--no-python", "--mpi", "--group_by_length", "--dry"};
   for (const fs::path& page : pages()) {
     // These have programs of their own, too.
     if (page.filename() == "random-graphs.md" || page.parent_path() == kRoot / "bench" || page.parent_path() == kRoot)

@@ -170,7 +170,10 @@ void lower_product(Emitter& emitter, const Work& work) {
   const bool biased = linear && work.inputs.size() > 2;
   const Operand* const bias = biased ? &work.inputs[2] : nullptr;
   const transom_dtype bias_type = biased ? node.input(2).dtype : TRANSOM_FLOAT32;
-  if (multiplied_by_library(emitter, p, a.place, b.place, bias, bias_type, work.outputs[0])) return;
+  // A library chooses its kernel by the number of rows, and so the bits of a row: not where they may not depend on it.
+  if (node.integer("batch_invariant", 0) == 0 &&
+      multiplied_by_library(emitter, p, a.place, b.place, bias, bias_type, work.outputs[0]))
+    return;
   launch_product(emitter, p, a.place, b.place, bias, bias_type, work.outputs[0],
                  is_wide(x) || is_wide(y) || is_wide(out));
 }

@@ -133,7 +133,15 @@ class DashboardServer::Implementation : public serve::HttpService {
     if (path == "/state") return responder->respond(json(view_message(monitor_->view())));
     if (path == "/events") return subscribe(std::move(responder));
     if (path == "/runs" || path.starts_with("/runs/"))
-      return post_task([this, path, responder = std::move(responder)] { responder->respond(saved(path)); });
+      return post_task([this, path, responder = std::move(responder)] {
+        HttpResponse response;
+        try {
+          response = saved(path);
+        } catch (const std::exception& failure) {  // of the file system, or of a file too large for the memory
+          response = error(500, failure.what());
+        }
+        responder->respond(std::move(response));
+      });
     responder->respond(error(404, "there is no such path"));
   }
 

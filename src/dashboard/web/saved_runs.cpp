@@ -40,7 +40,9 @@ std::vector<SavedRun> find_saved_runs(const std::vector<std::string>& directorie
       return runs;
     }
     std::error_code none;
-    const fs::path parent = fs::absolute(output_dir, none).lexically_normal().parent_path();
+    fs::path own = fs::absolute(output_dir, none).lexically_normal();
+    if (!own.has_filename()) own = own.parent_path();  // it was given with a slash at its end
+    const fs::path parent = own.parent_path();
     std::vector<fs::path> beside;
     for (fs::directory_iterator each(parent, none), end; !none && each != end && beside.size() < kMostLooked;
          each.increment(none))

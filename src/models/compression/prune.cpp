@@ -72,6 +72,9 @@ class Pruner {
     for (size_t i = 0; i < w.size(); ++i) {
       if (!std::isfinite(w[i])) fail("{}: expected finite weights to prune, found {}", weight.name, w[i]);
       importance[i] = std::fabs(w[i]) * (norms.empty() ? 1.0f : norms[i % static_cast<size_t>(depth)]);
+      if (!std::isfinite(importance[i]))
+        fail("{}: what it reads of the calibration texts is not finite; use other texts or --method magnitude",
+             weight.name);
     }
     const std::vector<float> before = w;
     if (pattern_.among > 0 || !norms.empty())

@@ -245,6 +245,7 @@ void LowRankAdaptation::merge(Model& model) {
   for (const auto& parameter : model.parameters_)
     if (parameter->name.find(".lora_") == std::string::npos) all.push_back(parameter);
   for (const auto& parameter : all) {
+    make_plain(*parameter);
     if (parameter->adapter) {
       Tensor value = merged(*parameter);
       eval({value});
@@ -260,9 +261,10 @@ void LowRankAdaptation::merge(Model& model) {
 
 std::unique_ptr<Model> LowRankAdaptation::load(const fs::path& directory, LoadOptions options, LoadReport* report) {
   const bool keep = options.keep_adapters;
-  if (options.quantization == "int8_channel" && !keep)
-    fail(ErrorKind::kUsage, "{}: quantization: adapters are merged into weights of none or int8, found int8_channel",
-         directory.string());
+  for (const char* codes : {"int8_channel", "nf4", "fp4"})
+    if (options.quantization == codes && !keep)
+      fail(ErrorKind::kUsage, "{}: quantization: adapters are merged into weights of none or int8, found {}",
+           directory.string(), codes);
   LoraConfig config(Config::read(directory / kAdapterConfig));
   const AdapterTensors tensors(directory);
   for (const TaskType& task : kTaskTypes) {

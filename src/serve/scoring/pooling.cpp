@@ -3,6 +3,7 @@
 #include <ctime>
 #include <map>
 
+#include "base/error.h"
 #include "serve/encoders/encode_inputs.h"
 #include "serve/encoders/run_encoders.h"
 #include "serve/openai/identifiers.h"
@@ -25,8 +26,14 @@ std::vector<float> scores_of(const Json& classes, const std::vector<std::string>
   std::map<std::string, float> by_label;
   for (const Json& each : classes) by_label[each["label"].get<std::string>()] = each["score"].get<float>();
   std::vector<float> scores;
-  for (size_t i = 0; i < by_label.size(); ++i)
-    scores.push_back(by_label[i < labels.size() ? labels[i] : "LABEL_" + std::to_string(i)]);
+  for (size_t i = 0; i < classes.size(); ++i) {
+    const std::string label = i < labels.size() ? labels[i] : "LABEL_" + std::to_string(i);
+    const auto found = by_label.find(label);
+    if (found == by_label.end() || by_label.size() != classes.size())
+      fail("pooling: expected classes with names of their own, found {} names of {} classes, {} among them: {}",
+           by_label.size(), classes.size(), quoted(label), found != by_label.end());
+    scores.push_back(found->second);
+  }
   return scores;
 }
 

@@ -147,7 +147,7 @@ void read_optimizer(const std::string& where, const Json& object, const Training
 void read_scheduler(const std::string& where, const Json& object, TrainingArguments& arguments) {
   const std::map<std::string, std::string> types{
       {"WarmupLR", "constant_with_warmup"}, {"WarmupDecayLR", "linear"}, {"WarmupCosineLR", "cosine"}};
-  bool linear = false;
+  bool linear = false, has_steps = false;
   double steps = arguments.warmup_steps + arguments.warmup_ratio.value_or(0);
   read_object(where, object,
               {{"type",
@@ -165,6 +165,7 @@ void read_scheduler(const std::string& where, const Json& object, TrainingArgume
                                {"cos_min_ratio", only(0.0, "the rate ends at 0")},
                                {"warmup_num_steps",
                                 [&](const std::string& name, const Json& value) {
+                                  has_steps = true;
                                   if (is_auto(value)) return;
                                   const auto given = static_cast<double>(count_of(name, value, 0));
                                   if (steps != 0 && steps != given)
@@ -186,12 +187,9 @@ void read_scheduler(const std::string& where, const Json& object, TrainingArgume
                                   linear = value == "linear";
                                 }}});
                 }}});
+  if (!has_steps) refuse("{}: expected params.warmup_num_steps, a number or \"auto\" (DeepSpeed takes 1000)", where);
   if (!linear && steps > 0)
-    refuse(
-        "{}: expected params.warmup_type \"linear\", found \"log\", which DeepSpeed has by default: the rate rises in "
-        "a "
-        "straight line here",
-        where);
+    refuse("{}: expected params.warmup_type \"linear\", found \"log\", which DeepSpeed takes by default", where);
 }
 
 void read_precision(const std::string& where, const Json& object, const char* argument, bool own) {
@@ -209,10 +207,18 @@ void read_precision(const std::string& where, const Json& object, const char* ar
   read_object(where, object, readers);
 }
 
+int64_t product(std::initializer_list<int64_t> sizes) {
+  int64_t result = 1;
+  for (const int64_t size : sizes)
+    if (size < 1 || __builtin_mul_overflow(result, size, &result))
+      refuse("expected sizes of a mesh that are 1 or more and fit the processes, found {}", size);
+  return result;
+}
+
 // Processes with rows of their own.
 int64_t row_parts(const TrainingArguments& arguments) {
-  return std::max<int64_t>(1, launch_of_environment().ranks /
-                                  (arguments.tp_size * arguments.pp_size * arguments.cp_size * arguments.ep_size));
+  return std::max<int64_t>(1, launch_of_environment().ranks / product({arguments.tp_size, arguments.pp_size,
+                                                                       arguments.cp_size, arguments.ep_size}));
 }
 
 void read_deepspeed(const Json& config, TrainingArguments& arguments, std::vector<std::string>& notes) {
@@ -309,12 +315,13 @@ void read_parallelism(const Json& given, TrainingArguments& arguments) {
     }
   }
   const int64_t ranks = launch_of_environment().ranks,
-                asked = replicas * shards * arguments.tp_size * arguments.cp_size;
-  if ((replicas > 1 || shards > 1) && asked * arguments.pp_size * arguments.ep_size != ranks)
+                asked = product(
+                    {replicas, shards, arguments.tp_size, arguments.cp_size, arguments.pp_size, arguments.ep_size});
+  if ((replicas > 1 || shards > 1) && asked != ranks)
     refuse(
         "parallelism_config: dp_replicate_size {} x dp_shard_size {} x tp_size {} x cp_size {}: expected {} processes, "
         "found {}",
-        replicas, shards, arguments.tp_size, arguments.cp_size, asked * arguments.pp_size * arguments.ep_size, ranks);
+        replicas, shards, arguments.tp_size, arguments.cp_size, asked, ranks);
 }
 
 }  // namespace

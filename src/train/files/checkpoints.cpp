@@ -37,8 +37,10 @@ std::vector<std::string> sorted_checkpoints(const std::vector<std::string>& name
 std::vector<std::string> checkpoints_in(const std::filesystem::path& folder) {
   std::vector<std::string> names;
   std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, none))
-    if (entry.is_directory(none)) names.push_back(entry.path().filename().string());
+  for (std::filesystem::directory_iterator entry(folder, none), end; !none && entry != end; entry.increment(none)) {
+    std::error_code unknown;
+    if (entry->is_directory(unknown)) names.push_back(entry->path().filename().string());
+  }
   return sorted_checkpoints(names);
 }
 

@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/json_errors.h"
+#include "io/sharded_safetensors.h"
 
 namespace transom {
 namespace {
@@ -76,7 +77,8 @@ void check_files(const std::filesystem::path& directory, const Manifest& manifes
 
 bool has_all_files(const std::filesystem::path& directory) {
   try {
-    if (!file_exists(directory / kManifest)) return true;
+    // A manifest.json of another program may lie beside an ordinary checkpoint.
+    if (!file_exists(directory / kManifest) || !ShardedTensorFiles::exists(directory)) return true;
     for (const auto& [name, file] : Manifest::read(directory).files) {
       std::error_code error;
       if (fs::file_size(directory / name, error) != static_cast<uint64_t>(file.bytes) || error) return false;

@@ -65,7 +65,7 @@ void ShardedSaver::run(const Save& save) {
     for (std::string& name : write_shards(save.temporary, kOptimizerShards, group_.rank(), save.parts.states))
       names.push_back(std::move(name));
     report = report_of(save.temporary, names);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     report = joined_texts({error.what()});
   }
   // The names of the exchanges are those of no other: saves are counted on all processes alike.
@@ -79,7 +79,7 @@ void ShardedSaver::run(const Save& save) {
       write_file(save.temporary / kManifest, manifest.to_json());
       replace_directory(save.temporary, save.destination);
       if (save.then) save.then();
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       failure = error.what();
       std::error_code none;
       fs::remove_all(save.temporary, none);

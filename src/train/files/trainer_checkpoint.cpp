@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "io/config.h"
 #include "io/safetensors.h"
+#include "io/sharded_safetensors.h"
 #include "models/loading/lora.h"
 #include "sharding/model_parts.h"
 #include "train/files/manifest.h"
@@ -83,7 +84,7 @@ void load_run(const std::filesystem::path& directory, Model& model, TrainStep& s
     fail("{}: expected a checkpoint of a run, which holds {}; found none", directory.string(), kState);
   expect_same_class(directory, model);
   state = TrainerState::load(directory / kState);
-  if (path_exists(directory / kManifest))
+  if (path_exists(directory / kManifest) && ShardedTensorFiles::exists(directory))
     check_files(directory, Manifest::read(directory), process_rank(), process_count());
   load_parameters(directory, model, step.sharding());
   if (is_torch_checkpoint(directory) && !path_exists(directory / kOptimizer)) {

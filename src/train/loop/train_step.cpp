@@ -230,6 +230,10 @@ void TrainStep::refuse_updates_that_are_not_finite(bool or_loss) {
                                             sharding_.get());
 }
 
+void TrainStep::begin_run() {
+  if (finite_) finite_->reset();
+}
+
 void TrainStep::take_back(int64_t updates) {
   optimizer_->restore(optimizer_->steps() - updates, optimizer_->state());
   finite_->reset();

@@ -36,6 +36,8 @@ class TrainStep {
   void refuse_updates_that_are_not_finite(bool or_loss);
   // Whether an update that gave these numbers is refused.
   bool refuses(double loss, double gradient_norm) const { return finite_ && finite_->refuses(loss, gradient_norm); }
+  // A run begins: what an earlier one left unread refuses nothing of this one.
+  void begin_run();
   // The last updates, so many, were refused, since the first of them was: the optimizer's count of steps is that of
   // before them, and the next update is applied if it is finite.
   void take_back(int64_t updates);

@@ -85,6 +85,7 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
          run.train_data->rows, arguments.per_device_train_batch_size);
   const Duration duration = duration_of(batches, accumulation, arguments.num_train_epochs, arguments.max_steps);
 
+  run.saver.reset();  // a save of an earlier call that ended early is over, and so is its error
   run.state = TrainerState();
   run.schedule = make_schedule({.type = arguments.lr_scheduler_type,
                                 .settings = arguments.lr_scheduler_kwargs,
@@ -123,12 +124,17 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
   run.state.num_train_epochs = duration.epochs;
   run.state.train_batch_size = arguments.per_device_train_batch_size;
   run.state.compute_steps(arguments, duration.updates);
+  run.step.begin_run();
+  // Reading numbers may gather weights: all processes read at the same updates, also where one alone reports them.
+  LossLog::OnStep report = run.report;
+  if (ProcessGroup* group = process_group(); group && group->sum(report ? 1 : 0) > 0 && !report)
+    report = [](const StepReport&) {};
   run.losses.begin(
-      run.state.global_step, [&run](const StepReport& update) { run.meet_not_finite(update); }, run.report);
+      run.state.global_step, [&run](const StepReport& update) { run.meet_not_finite(update); }, std::move(report));
   run.steps_of_this_call = 0;
   run.stop = false;
   make_directories(arguments.output_dir);
-  if (resume_from) wait_for_main();  // all have read what is removed now
+  wait_for_main();  // all have read what is removed now
   if (is_main()) remove_unfinished_checkpoints(arguments.output_dir);
   // A killed run may have come to write one, but not to remove another.
   if (resume_from && (*resume_from == "true" || *resume_from == "True"))

@@ -50,6 +50,7 @@ void Trainer::Run::ask_callbacks() {
     if (callback->should_save()) asked += 's';
     if (callback->should_pause()) asked += 'p';
     if (callback->should_interrupt()) asked += 'i';
+    if (callback->should_stop()) asked += 'x';
   }
   if (ProcessGroup* group = process_group()) {
     const std::vector<std::string> all = group->all_gather(asked);
@@ -57,7 +58,7 @@ void Trainer::Run::ask_callbacks() {
     for (const std::string& each : all) asked += each;
   }
   const auto has = [&](char letter) { return asked.find(letter) != asked.npos; };
-  requests = {has('l'), has('e'), has('s'), has('p'), has('i')};
+  requests = {has('l'), has('e'), has('s'), has('p'), has('i'), has('x')};
 }
 
 TrainerControl Trainer::Run::asked_for(TrainerControl decisions) {
@@ -72,11 +73,15 @@ void Trainer::Run::wait_while_paused() {
   if (!requests.pause || stop) return;
   const auto begin_of_pause = std::chrono::steady_clock::now();
   losses.read();
-  while (requests.pause && !requests.interrupt) {
+  while (requests.pause && !requests.interrupt && !requests.stop && !stop) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     ask_callbacks();
-    if (requests.save) carry_out_now({.save = true});
+    if (requests.save) {
+      carry_out_now({.save = true});
+      finish_saving();  // who pauses hears whether it was saved
+    }
   }
+  stop |= requests.stop;
   aside += seconds_since(begin_of_pause);
 }
 
@@ -256,7 +261,10 @@ void Trainer::Run::carry_out_now(TrainerControl decisions) {
     save_checkpoint(arguments.save_only_model);
   }
   stop |= decisions.stop;
-  for (const auto& callback : callbacks) stop |= callback->should_stop();
+  // Of several processes the answers that were exchanged last, which are the same in all.
+  if (process_group()) stop |= requests.stop;
+  else
+    for (const auto& callback : callbacks) stop |= callback->should_stop();
 }
 
 void Trainer::Run::update(const std::vector<NamedTensors>& batches) {

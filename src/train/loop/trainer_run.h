@@ -52,7 +52,7 @@ struct Trainer::Run {
   void tell(void (TrainerCallback::*event)(const TrainingArguments&, const TrainerState&));
   // What the callbacks of any process ask for at this update.
   struct Requests {
-    bool log = false, evaluate = false, save = false, pause = false, interrupt = false;
+    bool log = false, evaluate = false, save = false, pause = false, interrupt = false, stop = false;
   };
   Requests requests;
   void ask_callbacks();  // sets `requests`, the same in all processes
