@@ -261,10 +261,13 @@ void Trainer::Run::carry_out_now(TrainerControl decisions) {
     save_checkpoint(arguments.save_only_model);
   }
   stop |= decisions.stop;
-  // Of several processes the answers that were exchanged last, which are the same in all.
-  if (process_group()) stop |= requests.stop;
-  else
-    for (const auto& callback : callbacks) stop |= callback->should_stop();
+  bool asked = requests.stop;
+  for (const auto& callback : callbacks) asked |= callback->should_stop();
+  // Of several processes all stop where one is asked to: exchanged with the requests, and again after what callbacks
+  // were told here.
+  if (ProcessGroup* group = process_group())
+    asked = decisions.log || decisions.evaluate || decisions.save ? group->sum(asked ? 1 : 0) > 0 : requests.stop;
+  stop |= asked;
 }
 
 void Trainer::Run::update(const std::vector<NamedTensors>& batches) {
