@@ -18,4 +18,5 @@ cmake --build "$work/build" >/dev/null
 "$work/build/example_train_a_function"
 "$work/build/example_train_a_module"
 "$work/moved/bin/transom" devices
-"$work/moved/bin/transom" devices --json | grep -q '"cpu"'
+"$work/moved/bin/transom" devices --json >"$work/devices.json"
+grep -q '"cpu"' "$work/devices.json"
