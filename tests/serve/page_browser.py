@@ -160,7 +160,7 @@ def use(page, expect):
 
 def main(browser, url):
     wrong = []
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         process = subprocess.Popen([browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
                                     "--no-first-run", "--remote-debugging-port=0", f"--user-data-dir={folder}",
                                     "about:blank"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
