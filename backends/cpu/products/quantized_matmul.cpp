@@ -9,12 +9,12 @@
 #include "cpu/device/threads.h"
 #include "cpu/kernels/scratch.h"
 #include "cpu/kernels/widening.h"
-#include "cpu/vector/code_products.h"
+#include "cpu/products/code_layout.h"
 
 namespace transom::cpu {
 namespace {
 
-constexpr int64_t kLanes = 16, kInputs = 32, kRowsTogether = 64;
+constexpr int64_t kRowsTogether = 64;
 
 std::string_view activations_of(const Node& node) {
   const transom_node& source = node.source();
@@ -24,40 +24,14 @@ std::string_view activations_of(const Node& node) {
   return "float32";
 }
 
-struct CodePlan {
-  int64_t m, n, k, group, blocks, groups, panels;
-  int bits;
-  bool minima, values, bias, half_scales, rounds, by_row;
+struct CodePlan : CodeLayout {
+  bool bias, rounds, by_row;
   int64_t pieces;  // rows of integers for a row of x
-  transom_dtype dtype;
 
-  explicit CodePlan(const Node& node) {
-    const Type& in = node.input(0);
-    dtype = in.dtype;
-    bits = static_cast<int>(node.integer("bits"));
-    n = node.integer("rows"), k = node.integer("depth"), group = node.integer("group");
-    m = product(in.shape, 0, in.rank() - 1);
-    minima = node.integer("minima") != 0, values = node.integer("values") != 0, bias = node.integer("bias") != 0;
+  explicit CodePlan(const Node& node) : CodeLayout(node), bias(node.integer("bias") != 0) {
     const std::string_view activations = activations_of(node);
     by_row = activations == "int8_token", rounds = activations != "float32" && !values;
     pieces = activations == "int16" ? 2 : 1;
-    half_scales = node.input(2).dtype == TRANSOM_FLOAT16;
-    blocks = (k + kInputs - 1) / kInputs, groups = (k + group - 1) / group, panels = (n + kLanes - 1) / kLanes;
-  }
-
-  CodePanel panel(const Arguments& arguments, int64_t index) const {
-    const int64_t code_bytes = blocks * (bits == 8 ? 512 : 256), scale_bytes = groups * kLanes * (half_scales ? 2 : 4);
-    size_t next = 3;
-    const std::byte* least = minima ? arguments.inputs[next++] + index * scale_bytes : nullptr;
-    const float* table = values ? arguments.input<float>(next++) : nullptr;
-    return {.codes = arguments.input<uint8_t>(1) + index * code_bytes,
-            .scales = arguments.inputs[2] + index * scale_bytes,
-            .minima = least,
-            .values = table,
-            .bits = bits,
-            .half = half_scales,
-            .blocks = static_cast<size_t>(blocks),
-            .group = static_cast<size_t>(group)};
   }
 
   // x in f32, rounded x, scales and sums.
@@ -98,7 +72,7 @@ struct CodePlan {
       auto* numbers = scratch.take<float>(rounds ? 0 : blocks * kInputs * kLanes);
       auto* y = scratch.take<float>(pieces * together * kLanes);
       for (int64_t index = begin; index < end; ++index) {
-        const CodePanel codes = panel(arguments, index);
+        const CodePanel codes = panel(arguments, index, 0, blocks, group);
         if (!rounds) kernels.unpack(numbers, codes);
         for (int64_t row = 0; row < m; row += together) {
           const int64_t count = std::min(together, m - row);

@@ -6,48 +6,15 @@
 #include "cpu/device/threads.h"
 #include "cpu/kernels/scratch.h"
 #include "cpu/kernels/widening.h"
-#include "cpu/products/quantized_matmul.h"
-#include "cpu/vector/code_products.h"
+#include "cpu/products/code_layout.h"
 
 namespace transom::cpu {
 namespace {
 
-constexpr int64_t kLanes = 16, kInputs = 32;
+struct GradientPlan : CodeLayout {
+  int64_t lines;  // of 16 rows of dy
 
-struct GradientPlan {
-  int64_t m, n, k, group, blocks, groups, panels, lines;
-  int bits;
-  bool minima, values, half_scales;
-  transom_dtype dtype;
-
-  explicit GradientPlan(const Node& node) {
-    const Type& in = node.input(0);
-    dtype = in.dtype;
-    bits = static_cast<int>(node.integer("bits"));
-    n = node.integer("rows"), k = node.integer("depth"), group = node.integer("group");
-    m = product(in.shape, 0, in.rank() - 1);
-    minima = node.integer("minima") != 0, values = node.integer("values") != 0;
-    half_scales = node.input(2).dtype == TRANSOM_FLOAT16;
-    blocks = (k + kInputs - 1) / kInputs, groups = (k + group - 1) / group;
-    panels = (n + kLanes - 1) / kLanes, lines = (m + kLanes - 1) / kLanes;
-  }
-
-  // Block `block` of panel `index`, as a matrix of its own.
-  CodePanel part(const Arguments& arguments, int64_t index, int64_t block) const {
-    const int64_t block_bytes = bits == 8 ? 512 : 256, number_bytes = half_scales ? 2 : 4;
-    const int64_t scale = (index * groups + block * kInputs / group) * kLanes * number_bytes;
-    size_t next = 3;
-    const std::byte* least = minima ? arguments.inputs[next++] + scale : nullptr;
-    const float* table = values ? arguments.input<float>(next++) : nullptr;
-    return {.codes = arguments.input<uint8_t>(1) + (index * blocks + block) * block_bytes,
-            .scales = arguments.inputs[2] + scale,
-            .minima = least,
-            .values = table,
-            .bits = bits,
-            .half = half_scales,
-            .blocks = 1,
-            .group = static_cast<size_t>(std::min(group, kInputs))};
-  }
+  explicit GradientPlan(const Node& node) : CodeLayout(node), lines((m + kLanes - 1) / kLanes) {}
 
   size_t wide_bytes() const {
     return dtype == TRANSOM_FLOAT32 ? 0 : aligned(static_cast<size_t>(m * n) * sizeof(float));
@@ -87,7 +54,7 @@ struct GradientPlan {
     auto* y = scratch.take<float>(kInputs * kLanes);
     auto* weight = scratch.take<float>(kInputs * stride);  // [32 columns, N]
     for (int64_t index = 0; index < panels; ++index) {
-      kernels.unpack(numbers, part(arguments, index, block));
+      kernels.unpack(numbers, panel(arguments, index, block, 1, std::min(group, kInputs)));
       for (int64_t i = 0; i < kInputs; ++i)
         std::copy_n(numbers + i * kLanes, kLanes, weight + i * stride + index * kLanes);
     }
