@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <set>
 
 #include "base/error.h"
@@ -78,7 +80,7 @@ void expect_ok(transom_status status, const transom_error& error, std::string_vi
   }
 }
 
-std::shared_ptr<const Plugin> Plugin::load(const fs::path& path) {
+std::shared_ptr<const Plugin> Plugin::open(const fs::path& path) {
   std::shared_ptr<Plugin> plugin(new Plugin);
   plugin->path_ = path;
   if (!is_trusted(path)) probe_plugin(path);
@@ -90,6 +92,32 @@ std::shared_ptr<const Plugin> Plugin::load(const fs::path& path) {
   transom_error error{};
   expect_ok(open(&host(), &plugin->table_, &error), error, path.string());
   plugin->check();
+  return plugin;
+}
+
+namespace {
+
+// One file: what a plugin writes when it is opened, such as its host's table, other threads read while they compute. So
+// one thread opens it, and nobody does while somebody has it. Another file's trial holds up nobody.
+struct PluginFile {
+  std::mutex mutex;
+  std::weak_ptr<const Plugin> opened;
+};
+
+PluginFile& plugin_file(const fs::path& path) {
+  static std::mutex mutex;
+  static auto& files = *new std::map<fs::path, PluginFile>;  // outlives all that load
+  const std::lock_guard lock(mutex);
+  return files[path];
+}
+
+}  // namespace
+
+std::shared_ptr<const Plugin> Plugin::load(const fs::path& path) {
+  PluginFile& file = plugin_file(path);
+  const std::lock_guard lock(file.mutex);
+  std::shared_ptr<const Plugin> plugin = file.opened.lock();
+  if (!plugin) file.opened = plugin = open(path);
   return plugin;
 }
 

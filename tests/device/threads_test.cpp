@@ -20,6 +20,25 @@ TEST(DeviceThreads, OpenOneDeviceOnce) {
   for (const auto& device : opened) EXPECT_EQ(device, opened[0]);
 }
 
+// Also while others look at all plugins, or choose the best.
+TEST(DeviceThreads, AskWhatThereIs) {
+  std::vector<std::thread> threads;
+  std::atomic<int> missing{0};
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      const std::vector<std::byte> bytes(100, static_cast<std::byte>(t));
+      std::vector<std::byte> back(bytes.size());
+      if (t % 2) {
+        default_device()->upload(bytes)->read(back);
+        missing += back != bytes;
+      } else {
+        missing += list_devices().empty();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(missing, 0);
+}
+
 // A plugin that hangs while it is tried holds up nobody who wants another device.
 TEST(DeviceThreads, DoNotWaitForAnotherPlugin) {
   setenv("TRANSOM_PLUGIN_PATH", (std::string(TRANSOM_BINARY_DIR) + "/faulty_plugins").c_str(), 1);
