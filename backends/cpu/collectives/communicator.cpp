@@ -55,10 +55,10 @@ void transom_communicator::abort() {
     if (state_->failure.empty()) state_->failure = "the group was given up";
     failure = state_->failure;
     waiting.swap(state_->queue);
-    if (state_->running) {
-      waiting.push_front(*state_->running);
+    if (const Item* running = std::exchange(state_->running, nullptr)) {  // its buffers may be gone at the next call
+      waiting.push_front(*running);
       // They live: who frees them waits for this completion or a later one.
-      for (transom_buffer* buffer : state_->running->buffers)
+      for (transom_buffer* buffer : running->buffers)
         if (std::exchange(buffer->allocator, nullptr)) state_->abandoned.emplace_back(buffer->data, &std::free);
     }
   }
