@@ -89,9 +89,9 @@ TEST(Discovery, ListsWhatIsFoundAndWhyNotTheRest) {
   EXPECT_EQ(find("cpu").reason, "");
   EXPECT_NE(find("crash_at_load").reason.find("signal 11"), std::string::npos);
   EXPECT_EQ(find("long_name").description, std::string(128, 'n'));
-  // A machine may have one.
+  // A machine may have one, and a build may be without the plugin.
   const std::string cuda = find("cuda").reason;
-  EXPECT_TRUE(cuda.empty() || cuda.find("libcuda.so.1") != cuda.npos) << cuda;
+  EXPECT_TRUE(cuda.empty() || cuda.find("libcuda.so.1") != cuda.npos || cuda.find("no plugin") != cuda.npos) << cuda;
   for (size_t i = 1; i < devices.size(); ++i)
     EXPECT_LE(!devices[i - 1].reason.empty(), !devices[i].reason.empty()) << "what can be used stands first";
 }
