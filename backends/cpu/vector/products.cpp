@@ -1,62 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of a few rows with a large matrix. Every element of w is read once and used for all rows of x, which lie in
 // the first cache; the library repacks w or works on one row at a time, and stays far from the bandwidth of memory.
-#if defined(__AVX2__)
-#include <immintrin.h>
-#endif
-
-#include "cpu/vector/half.h"
+#include "cpu/vector/storage.h"
 
 namespace transom::cpu::TRANSOM_LEVEL {
 namespace {
-
-#if defined(__AVX512F__)
-constexpr size_t kWidth = 16;
-#elif defined(__AVX2__)
-constexpr size_t kWidth = 8;
-#else
-constexpr size_t kWidth = 4;
-#endif
-// `Vector` is a register of floats.
-typedef float Vector __attribute__((vector_size(kWidth * sizeof(float)), aligned(4), may_alias));
-
-typedef uint16_t Halves __attribute__((vector_size(kWidth * sizeof(uint16_t)), aligned(2), may_alias));
-typedef uint32_t Words __attribute__((vector_size(kWidth * sizeof(uint32_t))));
-
-struct FromFloat {
-  using Storage = float;
-  static Vector load(const float* p) { return *reinterpret_cast<const Vector*>(p); }
-  static float value(float x) { return x; }
-};
-struct FromBF16 {
-  using Storage = uint16_t;
-  static Vector load(const uint16_t* p) {
-#if defined(__AVX512F__)
-    const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-    return reinterpret_cast<Vector>(_mm512_maskz_slli_epi32(0xFFFF, _mm512_maskz_cvtepu16_epi32(0xFFFF, bits), 16));
-#else
-    const Halves halves = *reinterpret_cast<const Halves*>(p);
-    return reinterpret_cast<Vector>(__builtin_convertvector(halves, Words) << 16);
-#endif
-  }
-  static float value(uint16_t x) { return bf16_to_float(x); }
-};
-struct FromF16 {
-  using Storage = uint16_t;
-  static Vector load(const uint16_t* p) {
-#if defined(__AVX512F__)
-    return reinterpret_cast<Vector>(
-        _mm512_maskz_cvtph_ps(0xFFFF, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))));
-#elif defined(__AVX2__)
-    return reinterpret_cast<Vector>(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
-#else
-    Vector result;
-    for (size_t i = 0; i < kWidth; ++i) result[i] = f16_to_float(p[i]);
-    return result;
-#endif
-  }
-  static float value(uint16_t x) { return f16_to_float(x); }
-};
 
 // The sum of N elements by halves: one after the other would take longer than the products of a short row.
 template <size_t N>
@@ -87,8 +35,8 @@ inline float added(float sum, float x, float y) {
 
 // Columns [begin, end) of M rows of x with R rows of w at once: R streams of w keep the memory busy, M * R sums hide
 // the latency of addition. Adds to y unless it is the first block of columns.
-template <typename From, size_t M, size_t R>
-void block(float* y, size_t y_stride, const float* x, const typename From::Storage* w, size_t depth, size_t begin,
+template <typename Stored, size_t M, size_t R>
+void block(float* y, size_t y_stride, const float* x, const typename Stored::Number* w, size_t depth, size_t begin,
            size_t end) {
   Vector sums[M][R] = {};
   size_t k = begin;
@@ -96,13 +44,13 @@ void block(float* y, size_t y_stride, const float* x, const typename From::Stora
     Vector rows[R];
     TRANSOM_UNROLL
     for (size_t r = 0; r < R; ++r) {
-      rows[r] = From::load(w + r * depth + k);
+      rows[r] = Stored::load(w + r * depth + k);
       // The next rows: these end too soon for the processor to guess where it goes on. A third of the time.
       __builtin_prefetch(w + (R + r) * depth + k, 0, 2);
     }
     TRANSOM_UNROLL
     for (size_t m = 0; m < M; ++m) {
-      const Vector left = FromFloat::load(x + m * depth + k);
+      const Vector left = StoredF32::load(x + m * depth + k);
       TRANSOM_UNROLL
       for (size_t r = 0; r < R; ++r) sums[m][r] += left * rows[r];
     }
@@ -112,7 +60,7 @@ void block(float* y, size_t y_stride, const float* x, const typename From::Stora
     TRANSOM_UNROLL
     for (size_t r = 0; r < R; ++r) {
       float total = horizontal(sums[m][r]);
-      for (size_t i = k; i < end; ++i) total = added(total, x[m * depth + i], From::value(w[r * depth + i]));
+      for (size_t i = k; i < end; ++i) total = added(total, x[m * depth + i], Stored::value(w[r * depth + i]));
       y[m * y_stride + r] = begin ? y[m * y_stride + r] + total : total;
     }
   }
@@ -132,15 +80,15 @@ constexpr size_t end_of_block(size_t begin, size_t depth) {
   return depth - begin > kBlock + kBlock / 2 ? begin + kBlock : depth;
 }
 
-template <typename From, size_t M>
-void all_rows(float* y, size_t y_stride, const float* x, const typename From::Storage* w, size_t rows, size_t depth) {
+template <typename Stored, size_t M>
+void all_rows(float* y, size_t y_stride, const float* x, const typename Stored::Number* w, size_t rows, size_t depth) {
   constexpr size_t kTogether = rows_together(M);
   if constexpr (M <= 2) {  // which stay there anyway: w is read from end to end
     for (size_t r = 0; r < rows;) {
       const bool many = r + kTogether <= rows;
       for (size_t begin = 0; begin < depth; begin = end_of_block(begin, depth))
-        (many ? block<From, M, kTogether> : block<From, M, 1>)(y + r, y_stride, x, w + r * depth, depth, begin,
-                                                               end_of_block(begin, depth));
+        (many ? block<Stored, M, kTogether> : block<Stored, M, 1>)(y + r, y_stride, x, w + r * depth, depth, begin,
+                                                                   end_of_block(begin, depth));
       r += many ? kTogether : 1;
     }
     return;
@@ -149,31 +97,31 @@ void all_rows(float* y, size_t y_stride, const float* x, const typename From::St
     const size_t end = end_of_block(begin, depth);
     size_t r = 0;
     for (; r + kTogether <= rows; r += kTogether)
-      block<From, M, kTogether>(y + r, y_stride, x, w + r * depth, depth, begin, end);
-    for (; r < rows; ++r) block<From, M, 1>(y + r, y_stride, x, w + r * depth, depth, begin, end);
+      block<Stored, M, kTogether>(y + r, y_stride, x, w + r * depth, depth, begin, end);
+    for (; r < rows; ++r) block<Stored, M, 1>(y + r, y_stride, x, w + r * depth, depth, begin, end);
   }
 }
 
-template <typename From>
-void rows_of(float* y, size_t y_stride, const float* x, const typename From::Storage* w, size_t m, size_t rows,
+template <typename Stored>
+void rows_of(float* y, size_t y_stride, const float* x, const typename Stored::Number* w, size_t m, size_t rows,
              size_t depth) {
   switch (m) {
     case 1:
-      return all_rows<From, 1>(y, y_stride, x, w, rows, depth);
+      return all_rows<Stored, 1>(y, y_stride, x, w, rows, depth);
     case 2:
-      return all_rows<From, 2>(y, y_stride, x, w, rows, depth);
+      return all_rows<Stored, 2>(y, y_stride, x, w, rows, depth);
     case 3:
-      return all_rows<From, 3>(y, y_stride, x, w, rows, depth);
+      return all_rows<Stored, 3>(y, y_stride, x, w, rows, depth);
     case 4:
-      return all_rows<From, 4>(y, y_stride, x, w, rows, depth);
+      return all_rows<Stored, 4>(y, y_stride, x, w, rows, depth);
     case 5:
-      return all_rows<From, 5>(y, y_stride, x, w, rows, depth);
+      return all_rows<Stored, 5>(y, y_stride, x, w, rows, depth);
     case 6:
-      return all_rows<From, 6>(y, y_stride, x, w, rows, depth);
+      return all_rows<Stored, 6>(y, y_stride, x, w, rows, depth);
     case 7:
-      return all_rows<From, 7>(y, y_stride, x, w, rows, depth);
+      return all_rows<Stored, 7>(y, y_stride, x, w, rows, depth);
     case 8:
-      return all_rows<From, 8>(y, y_stride, x, w, rows, depth);
+      return all_rows<Stored, 8>(y, y_stride, x, w, rows, depth);
     default:
       return;
   }
@@ -182,9 +130,9 @@ void rows_of(float* y, size_t y_stride, const float* x, const typename From::Sto
 }  // namespace
 
 void fill_products(VectorKernels& kernels) {
-  kernels.rows_f32 = rows_of<FromFloat>;
-  kernels.rows_bf16 = rows_of<FromBF16>;
-  kernels.rows_f16 = rows_of<FromF16>;
+  kernels.rows_f32 = rows_of<StoredF32>;
+  kernels.rows_bf16 = rows_of<StoredBF16>;
+  kernels.rows_f16 = rows_of<StoredF16>;
 }
 
 }  // namespace transom::cpu::TRANSOM_LEVEL

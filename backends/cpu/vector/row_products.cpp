@@ -1,60 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/vector/row_products.h"
 
-#if defined(__AVX2__)
-#include <immintrin.h>
-#endif
-
-#include "cpu/vector/half.h"
+#include "cpu/vector/storage.h"
 
 namespace transom::cpu::TRANSOM_LEVEL {
 namespace {
 
 #if defined(__AVX512F__)
-constexpr size_t kWidth = 16, kRegisters = 32;
-#elif defined(__AVX2__)
-constexpr size_t kWidth = 8, kRegisters = 16;
+constexpr size_t kRegisters = 32;
 #else
-constexpr size_t kWidth = 4, kRegisters = 16;
+constexpr size_t kRegisters = 16;
 #endif
-typedef float Vector __attribute__((vector_size(kWidth * sizeof(float)), aligned(4), may_alias));
-typedef uint16_t Halves __attribute__((vector_size(kWidth * sizeof(uint16_t)), aligned(2), may_alias));
-typedef uint32_t Words __attribute__((vector_size(kWidth * sizeof(uint32_t))));
-
-struct StoredF32 {
-  using Number = float;
-  static Vector load(const float* p) { return *reinterpret_cast<const Vector*>(p); }
-  static float value(float x) { return x; }
-};
-struct StoredBF16 {
-  using Number = uint16_t;
-  static Vector load(const uint16_t* p) {
-#if defined(__AVX512F__)
-    const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-    return reinterpret_cast<Vector>(_mm512_maskz_slli_epi32(0xFFFF, _mm512_maskz_cvtepu16_epi32(0xFFFF, bits), 16));
-#else
-    const Halves halves = *reinterpret_cast<const Halves*>(p);
-    return reinterpret_cast<Vector>(__builtin_convertvector(halves, Words) << 16);
-#endif
-  }
-  static float value(uint16_t x) { return bf16_to_float(x); }
-};
-struct StoredF16 {
-  using Number = uint16_t;
-  static Vector load(const uint16_t* p) {
-#if defined(__AVX512F__)
-    return reinterpret_cast<Vector>(
-        _mm512_maskz_cvtph_ps(0xFFFF, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))));
-#elif defined(__AVX2__)
-    return reinterpret_cast<Vector>(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
-#else
-    Vector result;
-    for (size_t i = 0; i < kWidth; ++i) result[i] = f16_to_float(p[i]);
-    return result;
-#endif
-  }
-  static float value(uint16_t x) { return f16_to_float(x); }
-};
 
 // ---- products with panels
 
