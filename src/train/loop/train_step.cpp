@@ -12,6 +12,7 @@
 #include "nn/losses.h"
 #include "nn/noisy_embedding.h"
 #include "nn/sparse_lookups.h"
+#include "ops/collectives.h"
 #include "optim/rollback.h"
 #include "tensor/evaluate.h"
 #include "tensor/mode_scope.h"
@@ -166,7 +167,11 @@ TrainStep::Items TrainStep::items_of(const std::vector<NamedTensors>& micro_batc
   Tensor items = count_items(model_, micro_batches);
   if (!items.defined()) return {};
   if (!over_processes || !takes_items(micro_batches[0])) return {std::move(items), 1};
-  return {as_tensor(static_cast<int64_t>(group->sum(items.item<float>()))), static_cast<double>(group->size())};
+  // The device adds, too: the host waits for no update.
+  const NoGradient only_numbers;
+  items = all_reduce(items, 0);
+  eval({items});
+  return {std::move(items), static_cast<double>(group->size())};
 }
 
 Tensor TrainStep::evaluation_loss(const NamedTensors& inputs, NamedTensors* outputs) {
