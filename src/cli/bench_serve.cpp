@@ -13,12 +13,11 @@
 #include "bench/serve/load_requests.h"
 #include "cli/command.h"
 #include "cli/profile_table.h"
+#include "cli/remote_server.h"
 #include "transom/tokenizer.h"
 
 namespace transom {
 namespace {
-
-using Headers = std::vector<std::pair<std::string, std::string>>;
 
 struct Options {
   std::string base_url = "http://127.0.0.1:8000", backend = "openai", endpoint, model, tokenizer;
@@ -76,45 +75,16 @@ const char* endpoint_of(LoadApi api) {
   }
 }
 
-Headers headers_of(const Options& o) {
-  Headers headers;
+RequestHeaders headers_of(const Options& o) {
+  RequestHeaders headers;
   for (const std::string& header : o.headers) {
     const size_t equals = header.find('=');
     if (equals == header.npos || equals == 0)
       fail(ErrorKind::kUsage, "--header: expected NAME=VALUE, found {}", quoted(header));
     headers.emplace_back(header.substr(0, equals), header.substr(equals + 1));
   }
-  const char* key = std::getenv("OPENAI_API_KEY");
-  if (o.api_key) headers.emplace_back("Authorization", "Bearer " + *o.api_key);
-  else if (key && *key) headers.emplace_back("Authorization", std::string("Bearer ") + key);
+  for (const auto& header : key_headers(o.api_key)) headers.push_back(header);
   return headers;
-}
-
-// Asks which models there are until the server answers, and takes the first.
-std::string first_model(const client::HttpUrl& server, const client::ClientOptions& connection, const Headers& headers,
-                        double patience) {
-  const std::string where = server.text() + "/v1/models";
-  const auto until = client::Clock::now() + std::chrono::milliseconds(static_cast<int64_t>(patience * 1000));
-  while (true) {
-    client::ClientReply reply;
-    try {
-      reply = client::fetch(server, {.path = "/v1/models", .headers = headers}, connection);
-    } catch (const Error&) {
-      if (client::Clock::now() >= until) throw;
-    }
-    if (reply.status == 200) {
-      const Json models = parse_json(reply.body, where);
-      if (!models.is_object() || !models.contains("data") || !models["data"].is_array() || models["data"].empty() ||
-          !models["data"][0].is_object() || !models["data"][0].contains("id") || !models["data"][0]["id"].is_string())
-        fail("{}: expected a list of models, found {}; name one with --model", where, quoted(reply.body, 200));
-      return models["data"][0]["id"].get<std::string>();
-    }
-    const bool loading = reply.status == 0 || reply.status == 503;
-    if (!loading || client::Clock::now() >= until)
-      fail("{}: status {}: {}", where, reply.status, quoted(reply.body, 200));
-    const timespec moment{0, 500'000'000};
-    ::nanosleep(&moment, nullptr);
-  }
 }
 
 std::string date_now() {
@@ -166,7 +136,7 @@ int run(const Options& o) {
   connection.request_timeout = std::chrono::milliseconds(static_cast<int64_t>(o.request_timeout * 1000));
   std::optional<Tokenizer> tokenizer;
   if (!o.tokenizer.empty()) tokenizer = Tokenizer::from_pretrained(resolve_model(o.tokenizer, o.source.hub()));
-  const std::string found = first_model(server, connection, load.headers, o.ready_check_timeout);
+  const std::string found = first_model_of(server, connection, load.headers, o.ready_check_timeout);
   load.model = o.model.empty() ? found : o.model;
   const std::vector<LoadRequest> requests = requests_of(o, input, output, tokenizer ? &*tokenizer : nullptr);
   const std::vector<double> times =

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "cli/command.h"
 #include "cli/inputs.h"
+#include "cli/remote_server.h"
 #include "generation/generation_fields.h"
 #include "generation/prompts.h"
 
@@ -20,6 +21,7 @@ struct Options {
   bool json = false;
   std::vector<std::string> prompts;
   std::list<std::pair<std::string, std::optional<std::string>>> fields;  // a list: options point into it
+  RemoteOptions remote;
   ModelOptions source;
   DeviceOptions device;
   PrecisionOptions precision;
@@ -172,13 +174,29 @@ void generate_prompts(const Options& options, const Model& model, const Generati
   if (options.json) print(dump_json(results) + "\n");
 }
 
+// On a server: texts alone, as its interface has no lines of tensors.
+int run_on_server(const Options& options) {
+  if (options.inputs) fail(ErrorKind::kUsage, "--inputs: not with --server, which takes prompts and --messages");
+  if (options.chat_template) fail(ErrorKind::kUsage, "--chat_template: not with --server, which has its own");
+  GivenFields fields;
+  for (const auto& [name, word] : options.fields)
+    if (word) fields.emplace_back(name, *word);
+  std::vector<std::string> prompts;
+  for (const std::string& prompt : options.prompts) prompts.push_back(prompt == "-" ? read_standard_input() : prompt);
+  const std::string messages = options.messages ? dump_json(messages_of(*options.messages)) : "";
+  remote_generate(options.remote, options.model, prompts, messages, fields, options.json);
+  return 0;
+}
+
 int run(const Options& options) {
+  options.remote.expect_model(options.model);
   const bool has_prompt = !options.prompts.empty() || options.messages;
   if (has_prompt == options.inputs.has_value())
     fail(ErrorKind::kUsage,
          "expected a prompt (- reads it from standard input), --messages, or --inputs FILE with --outputs FILE");
   if (options.inputs && !options.outputs) fail(ErrorKind::kUsage, "--outputs is missing: where the sequences go");
   if (options.outputs && !options.inputs) fail(ErrorKind::kUsage, "--inputs is missing: JSON lines with input_ids");
+  if (options.remote.server) return run_on_server(options);
   LoadOptions load;
   options.precision.apply_to(load);
   if (options.chat_template && !options.messages)
@@ -207,7 +225,7 @@ Command generate_command() {
                       "7 --top_p 0.9"};
   command.options = {
       {"prompt", &o.prompts, "texts to continue; - is the whole of standard input"},
-      {"--model", &o.model, kModelHelp, true},
+      {"--model", &o.model, kModelHelp},
       {"--messages", &o.messages,
        "a chat: JSON list of {\"role\", \"content\"}, or a file with it; the chat template of the model makes the "
        "prompt"},
@@ -230,6 +248,7 @@ Command generate_command() {
          .words = field.is_flag ? std::vector<std::string>{"true", "false", "True", "False", "none", "None", "null"}
                                 : std::vector<std::string>{}});
   }
+  o.remote.add_to(command);
   o.source.add_to(command);
   o.device.add_to(command);
   o.precision.add_to(command);

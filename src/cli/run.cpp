@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "cli/command.h"
 #include "cli/inputs.h"
+#include "cli/remote_server.h"
 #include "cli/results.h"
 #include "pipelines/pipeline.h"
 
@@ -26,6 +27,7 @@ struct Options {
   bool json = false;
   // What the task declares; a list, because options point into it.
   std::list<std::pair<TaskParameter, std::optional<std::string>>> parameters;
+  RemoteOptions remote;
   ModelOptions source;
   DeviceOptions device;
   PrecisionOptions precision;
@@ -99,7 +101,16 @@ void expect_required(const Options& o) {
     if (parameter.required && !word) fail(ErrorKind::kUsage, "--{} is missing: {}", parameter.name, parameter.help);
 }
 
+std::unique_ptr<Pipeline> pipeline_of(const Options& options) {
+  if (options.remote.server) return remote_pipeline(options.task, options.remote, options.model);
+  options.device.apply();
+  LoadOptions load;
+  options.precision.apply_to(load);
+  return make_pipeline(options.task, options.model, options.source.hub(), load);
+}
+
 int run(const Options& options) {
+  options.remote.expect_model(options.model);
   const InputKind kind = input_kind_of_task(options.task);  // refuses unknown tasks
   const Json parameters = parameters_of(options);
   if (options.requests && (options.file || !options.inputs.empty()))
@@ -119,10 +130,7 @@ int run(const Options& options) {
       fail(ErrorKind::kUsage,
            "there is nothing to run on: give inputs, - for standard input, --file FILE or --requests FILE");
   }
-  options.device.apply();
-  LoadOptions load;
-  options.precision.apply_to(load);
-  const auto pipeline = make_pipeline(options.task, options.model, options.source.hub(), load);
+  const auto pipeline = pipeline_of(options);
   if (options.requests) {
     answer_requests(*pipeline, *options.requests, parameters);
     return 0;
@@ -205,9 +213,9 @@ constexpr std::string_view kExamples[] = {
 
 // The name of the task among the words of a command line: the first that is no value of a flag which takes one.
 std::optional<std::string> task_among(const std::vector<std::string>& words) {
-  static const std::vector<std::string> takes_value{"--model",  "--file",      "--requests",    "--batch_size",
-                                                    "--device", "--dtype",     "--revision",    "--token",
-                                                    "--mode",   "--cache_dir", "--quantization"};
+  static const std::vector<std::string> takes_value{
+      "--model", "--file", "--requests",  "--batch_size",   "--device", "--dtype",  "--revision",
+      "--token", "--mode", "--cache_dir", "--quantization", "--server", "--api_key"};
   if (words.empty() || words.front() != "run") return std::nullopt;
   for (size_t i = 1; i < words.size(); ++i)
     if (std::find(takes_value.begin(), takes_value.end(), words[i]) != takes_value.end()) ++i;
@@ -231,7 +239,7 @@ Command run_command(const std::vector<std::string>& words) {
   command.options = {
       {"TASK", &o.task, fmt::format("{}", fmt::join(pipeline_tasks(), ", ")), true},
       {"inputs", &o.inputs, "texts, or files and folders of images or sounds; - reads one a line from standard input"},
-      {"--model", &o.model, kModelHelp, true},
+      {"--model", &o.model, kModelHelp},
       {"--file", &o.file, "text file with one input a line"},
       {"--requests", &o.requests, "JSON lines {\"inputs\": ..., \"parameters\": {...}}; one result a line"},
       {"--json", &o.json, "the structure that Transformers' pipeline() returns; of several inputs a list"},
@@ -240,6 +248,7 @@ Command run_command(const std::vector<std::string>& words) {
     o.task = *task;
     add_task_options(command, o);
   }
+  o.remote.add_to(command);
   o.source.add_to(command);
   o.device.add_to(command);
   o.precision.add_to(command);

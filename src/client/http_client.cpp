@@ -290,9 +290,13 @@ class WholeAnswer final : public ClientListener {
     if (reply.body.size() + piece.size() > most_bytes_) too_large = true;
     else if (!too_large) reply.body += piece;
   }
-  void on_end(const std::string& why) override { error = why; }
+  void on_end(const std::string& why) override {
+    error = why;
+    if (ended) ended();
+  }
+  std::function<void()> ended;
   ClientReply reply;
-  std::string error;
+  std::string error, path;
   bool too_large = false;
 
  private:
@@ -302,14 +306,33 @@ class WholeAnswer final : public ClientListener {
 }  // namespace
 
 ClientReply fetch(const HttpUrl& server, ClientRequest request, const ClientOptions& options, size_t most_bytes) {
+  std::vector<ClientRequest> requests;
+  requests.push_back(std::move(request));
+  return std::move(fetch_all(server, std::move(requests), 1, options, most_bytes)[0]);
+}
+
+std::vector<ClientReply> fetch_all(const HttpUrl& server, std::vector<ClientRequest> requests, size_t at_once,
+                                   const ClientOptions& options, size_t most_bytes) {
   HttpClient client(server, options);
-  const auto answer = std::make_shared<WholeAnswer>(most_bytes);
-  const std::string path = request.path;
-  client.send(std::move(request), answer);
+  std::vector<std::shared_ptr<WholeAnswer>> answers;
+  for (size_t i = 0; i < requests.size(); ++i) answers.push_back(std::make_shared<WholeAnswer>(most_bytes));
+  size_t next = 0;
+  const std::function<void()> send = [&] {
+    if (next >= requests.size()) return;
+    const size_t number = next++;
+    answers[number]->path = requests[number].path;
+    client.send(std::move(requests[number]), answers[number]);
+  };
+  for (const auto& answer : answers) answer->ended = send;
+  for (size_t i = 0; i < std::max<size_t>(1, at_once); ++i) send();
   client.run();
-  if (!answer->error.empty()) fail("{}{}: {}", server.text(), path, answer->error);
-  if (answer->too_large) fail("{}{}: the answer is larger than {} bytes", server.text(), path, most_bytes);
-  return std::move(answer->reply);
+  std::vector<ClientReply> replies;
+  for (const auto& answer : answers) {
+    if (!answer->error.empty()) fail("{}{}: {}", server.text(), answer->path, answer->error);
+    if (answer->too_large) fail("{}{}: the answer is larger than {} bytes", server.text(), answer->path, most_bytes);
+    replies.push_back(std::move(answer->reply));
+  }
+  return replies;
 }
 
 }  // namespace transom::client

@@ -73,4 +73,8 @@ struct ClientReply {
 // cannot be reached or breaks off; a status of 400 and more is an answer.
 ClientReply fetch(const HttpUrl& server, ClientRequest request, const ClientOptions& options = {},
                   size_t most_bytes = 256 << 20);
+// All of these requests, `at_once` under way at a time; the answers stand in their order. Throws like fetch().
+std::vector<ClientReply> fetch_all(const HttpUrl& server, std::vector<ClientRequest> requests, size_t at_once,
+                                   const ClientOptions& options = {}, size_t most_bytes = 256 << 20);
+
 }  // namespace transom::client

@@ -230,6 +230,31 @@ TEST_F(Connections, SeesThatAClientLeaves) {
   EXPECT_TRUE(soon([&] { return server_->statistics().active == 0; }));
 }
 
+TEST_F(Connections, SeesThatAClientLeavesBehindWhatItPipelined) {
+  for (const int bytes : {1, 100, 20'000}) {
+    const int before = service_.left;
+    {
+      Client client(port());
+      client.send("GET /hold HTTP/1.1\r\nHost: a\r\n\r\n" + std::string(static_cast<size_t>(bytes), 'G'));
+      ASSERT_TRUE(soon([&] { return server_->statistics().active == 1; }));
+    }
+    EXPECT_TRUE(soon([&] { return service_.left == before + 1; })) << bytes;
+    EXPECT_TRUE(soon([&] { return server_->statistics().active == 0; }));
+  }
+}
+
+TEST_F(Connections, PipelinedRequestsInPieces) {
+  const std::string request = "POST /2 HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi";
+  for (size_t cut = 1; cut < request.size(); cut += 7) {
+    Client client(port());
+    client.send("GET /1 HTTP/1.1\r\nHost: a\r\n\r\n" + request.substr(0, cut));
+    EXPECT_EQ(client.read_answer().body, "GET /1 ");
+    client.send(request.substr(cut) + request);
+    EXPECT_EQ(client.read_answer().body, "POST /2 hi") << cut;
+    EXPECT_EQ(client.read_answer().body, "POST /2 hi") << cut;
+  }
+}
+
 TEST_F(Connections, DropsAClientThatDoesNotRead) {
   serve::HttpOptions options;
   options.unsent_limit = 256 * 1024;

@@ -73,6 +73,11 @@ void Call::post(std::function<void()> work) {
   services_.pool->post([self = shared_from_this(), work = std::move(work)] { self->guard(work); });
 }
 
+ServedModel& Call::use_model(const std::string* name, bool (*usable)(const ModelFacts&), const char* purpose) {
+  models_.push_back(services_.model(name, usable, purpose));
+  return *models_.back();
+}
+
 void Call::begin_stream(const std::string& content_type) {
   if (streams_ || answered_) return;
   streams_ = true;

@@ -22,6 +22,8 @@ class Call : public std::enable_shared_from_this<Call> {
   ~Call();
 
   Services& services() { return services_; }
+  // Services::model, which stays in memory until this call is over.
+  ServedModel& use_model(const std::string* name, bool (*usable)(const ModelFacts&), const char* purpose);
   const HttpRequest& request() const { return *request_; }
   Json body() const;  // as JSON, or 400
   // True once the client has left.
@@ -60,6 +62,7 @@ class Call : public std::enable_shared_from_this<Call> {
   std::string handler_;
   std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
   bool answered_ = false, streams_ = false, recorded_ = false;
+  std::vector<std::shared_ptr<ServedModel>> models_;
 };
 
 using Handler = void (*)(const std::shared_ptr<Call>& call);

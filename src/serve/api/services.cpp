@@ -1,36 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/api/services.h"
 
-#include <algorithm>
-
 #include "serve/api/api_error.h"
+#include "serve/models/model_pool.h"
 #include "serve/models/served_model.h"
-#include "serve/workers/generation_worker.h"
 
 namespace transom::serve {
 
 Services::Services(ServeOptions given)
-    : options(std::move(given)), pool(std::make_unique<ThreadPool>(options.request_threads)) {}
+    : options(std::move(given)),
+      models(std::make_unique<ModelPool>(options)),
+      pool(std::make_unique<ThreadPool>(options.request_threads)) {}
 
 Services::~Services() { pool->stop(); }
 
-namespace {
-
-bool has_name(const ServedModel& model, const std::string& name) {
-  if (name == model.name) return true;
-  if (!model.generator) return false;
-  const auto& adapters = model.generator->adapters();
-  return std::any_of(adapters.begin(), adapters.end(), [&](const auto& each) { return each.first == name; });
-}
-
-}  // namespace
-
-ServedModel& Services::model(const std::string* name, bool (*usable)(const ServedModel&), const char* purpose) const {
-  const ServedModel* known = nullptr;
-  for (const auto& each : models) {
-    if (name && !name->empty() && !has_name(*each, *name)) continue;
-    known = each.get();
-    if (usable(*each)) return *each;
+std::shared_ptr<ServedModel> Services::model(const std::string* name, bool (*usable)(const ModelFacts&),
+                                             const char* purpose) const {
+  const ModelFacts* known = nullptr;
+  for (const ModelFacts* each : models->facts()) {
+    if (name && !name->empty() && !each->has_name(*name)) continue;
+    known = each;
+    if (usable(*each)) return models->lease(*each);
   }
   if (name && !name->empty() && !known)
     throw ApiError(

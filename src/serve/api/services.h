@@ -13,7 +13,9 @@
 
 namespace transom::serve {
 
+struct ModelFacts;
 struct ServedModel;
+class ModelPool;
 
 enum class Readiness { kLoading, kReady, kDraining };
 
@@ -24,13 +26,15 @@ struct Services {
   // The model that a request names, by its name or by that of one of its adapters; without a name the first that
   // `usable` takes. Throws 404 for a name that is not served, and 400 for a model that is not usable: `purpose` says
   // what for ("embeddings").
-  ServedModel& model(const std::string* name, bool (*usable)(const ServedModel&), const char* purpose) const;
+  // It stays in memory for as long as the result is held; 503 while it is loaded.
+  std::shared_ptr<ServedModel> model(const std::string* name, bool (*usable)(const ModelFacts&),
+                                     const char* purpose) const;
 
   ServeOptions options;
   Metrics metrics;
   std::atomic<Readiness> readiness{Readiness::kLoading};
   std::atomic<int64_t> in_flight{0};
-  std::vector<std::unique_ptr<ServedModel>> models;  // complete before readiness is kReady
+  std::unique_ptr<ModelPool> models;  // loaded before readiness is kReady
   std::unique_ptr<ThreadPool> pool;
 };
 

@@ -26,7 +26,7 @@ Encoding encoding_of_ids(const Json& list, const char* field, const ServedModel&
 
 }  // namespace
 
-bool can_embed(const ServedModel& model) { return model.embedder.has_value(); }
+bool can_embed(const ModelFacts& model) { return model.embeds; }
 
 EncodedInputs encode_inputs(const Json& input, const char* field, const ServedModel& model, int64_t most,
                             const TooLong& too_long, bool special_tokens) {

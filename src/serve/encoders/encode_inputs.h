@@ -27,7 +27,7 @@ struct EncodedInputs {
 EncodedInputs encode_inputs(const Json& input, const char* field, const ServedModel& model, int64_t most,
                             const TooLong& too_long, bool special_tokens = true);
 // Whether the model gives vectors.
-bool can_embed(const ServedModel& model);
+bool can_embed(const ModelFacts& model);
 // The vector cut to its first `dimensions` numbers, at length 1 again; 0: as it is.
 void cut_vector(std::vector<float>& vector, int64_t dimensions);
 

@@ -8,7 +8,7 @@
 
 namespace transom::serve {
 
-bool can_generate(const ServedModel& model) { return model.generator != nullptr; }
+bool can_generate(const ModelFacts& model) { return model.writes; }
 
 SamplingFields default_sampling(const ServedModel& model, const ServeOptions& options) {
   SamplingFields sampling;

@@ -31,7 +31,7 @@ void read_sampling(RequestFields& fields, const ServedModel& model, SamplingFiel
 // Checks lengths and sets the prompt and the number of tokens; `otherwise` is the limit without max_tokens (0: the rest
 // of the context). Throws 400 context_length_exceeded.
 EngineRequest request_for(const SamplingFields& sampling, TokenIds prompt, const ServedModel& model, int64_t otherwise);
-bool can_generate(const ServedModel& model);
+bool can_generate(const ModelFacts& model);
 // What one token is as text and as bytes: {"token", "bytes"} of OpenAI's log probabilities.
 Json token_json(const Tokenizer& tokenizer, int64_t token);
 // Bytes before UTF-8 is valid are replaced.

@@ -67,6 +67,7 @@ class Connection final : public ConnectionBase {
 
  private:
   static constexpr bool kSecure = std::is_same_v<Stream, SecureStream>;
+  static constexpr size_t kMostPipelined = 64 * 1024;
   enum class Phase { kIdle, kHead, kBody, kBusy, kLinger, kClosed };
   using Parser = http::request_parser<http::string_body>;
 
@@ -187,10 +188,20 @@ class Connection final : public ConnectionBase {
     stream_.async_read_some(buffer_.prepare(8 * 1024), [self = self()](boost::system::error_code error, size_t count) {
       self->reading_ = false;
       if (self->phase_ == Phase::kClosed) return;
+      if (self->resumes_ && (!error || error == asio::error::operation_aborted)) {
+        self->resumes_ = false;
+        self->buffer_.commit(count);
+        return self->read_head();
+      }
       if (error) return self->close();
       self->buffer_.commit(count);
       self->has_read();
     });
+  }
+
+  // Beyond this a client that pipelines and leaves is seen when its answer is written.
+  void watch() {
+    if (buffer_.size() < kMostPipelined) read_some();
   }
 
   void has_read() {
@@ -201,7 +212,8 @@ class Connection final : public ConnectionBase {
       if (lingered_ > (64u << 20)) return close();
       return read_some();
     }
-    // What is pipelined is kept for the next request, and no more is read until then.
+    // What is pipelined is kept for the next request; reading goes on to see the client leave.
+    if (phase_ == Phase::kBusy) watch();
   }
 
   void read_head() {
@@ -302,7 +314,7 @@ class Connection final : public ConnectionBase {
     phase_ = Phase::kBusy;
     const auto answer = make_answer();
     answer_ = answer;
-    if (buffer_.size() == 0) read_some();
+    watch();
     state_->service.handle(std::move(request_), answer);
   }
 
@@ -404,6 +416,13 @@ class Connection final : public ConnectionBase {
     }
     phase_ = Phase::kIdle;
     expire(deadline_, state_->options.idle_timeout);
+    if (reading_ && buffer_.size() > 0) {
+      // The next request has begun: its head is read in the place of what only watched.
+      resumes_ = true;
+      boost::system::error_code ignored;
+      socket().cancel(ignored);
+      return;
+    }
     if (reading_) return;
     if (buffer_.size() > 0) read_head();
     else read_some();
@@ -427,7 +446,8 @@ class Connection final : public ConnectionBase {
   beast::flat_buffer buffer_{1024 * 1024};
   std::optional<Parser> parser_;
   Phase phase_ = Phase::kIdle;
-  bool reading_ = false, head_only_ = false, keep_alive_ = true, chunked_answer_ = true, counted_ = false;
+  bool reading_ = false, resumes_ = false, head_only_ = false, keep_alive_ = true, chunked_answer_ = true,
+       counted_ = false;
   std::atomic<bool> close_behind_{false};
   size_t lingered_ = 0;
   std::string peer_;

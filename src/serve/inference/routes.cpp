@@ -97,8 +97,8 @@ void infer_task(const std::shared_ptr<Call>& call, ServedModel& model, RequestFi
 void infer(const std::shared_ptr<Call>& call) {
   std::string name = call->request().path.substr(std::string("/models/").size());
   if (const size_t task = name.find("/pipeline/"); task != name.npos) name.resize(task);
-  ServedModel& model = call->services().model(
-      &name, [](const ServedModel&) { return true; }, "task");
+  ServedModel& model = call->use_model(
+      &name, [](const ModelFacts&) { return true; }, "task");
   if (!name.empty() && name != model.name)
     throw ApiError(400, fmt::format("{} is an adapter: ask the model {} for it by parameters.adapter_id", quoted(name),
                                     quoted(model.name)));

@@ -114,6 +114,18 @@ void load_runner(ServedModel& served, const std::string& directory, const ServeO
 
 }  // namespace
 
+int64_t weight_bytes_of(const ModelSource& source, const ServeOptions& options) {
+  const fs::path path = resolve_model(source.path, options.hub);
+  std::error_code ignored;
+  if (fs::is_regular_file(path, ignored)) return static_cast<int64_t>(fs::file_size(path, ignored));
+  static const std::vector<std::string> kEndings{".safetensors", ".bin", ".gguf", ".h5", ".msgpack", ".onnx"};
+  int64_t bytes = 0;
+  for (fs::directory_iterator each(path, ignored), end; !ignored && each != end; each.increment(ignored))
+    if (std::find(kEndings.begin(), kEndings.end(), each->path().extension()) != kEndings.end())
+      bytes += static_cast<int64_t>(each->file_size(ignored));
+  return bytes;
+}
+
 std::unique_ptr<ServedModel> load_served_model(const ModelSource& source, const ServeOptions& options) {
   const std::string directory = resolve_model(source.path, options.hub).string();
   auto served = std::make_unique<ServedModel>();
@@ -129,6 +141,13 @@ std::unique_ptr<ServedModel> load_served_model(const ModelSource& source, const 
   else if (served->task == "feature-extraction" || served->task == "sentence-similarity")
     load_embedder(*served, directory, options);
   else load_runner(*served, directory, options);
+  served->writes = served->generator != nullptr;
+  served->embeds = served->embedder.has_value();
+  served->tokenizes = served->tokenizer.has_value();
+  if (served->generator)
+    for (const auto& [name, folder] : served->generator->adapters()) served->adapters.push_back(name);
+  if (served->runner)
+    for (const auto& [task, pipeline] : served->runner->pipelines) served->tasks.push_back(task);
   return served;
 }
 

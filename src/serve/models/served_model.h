@@ -12,6 +12,7 @@
 #include "pipelines/sentence_embedding.h"
 #include "pipelines/text_model.h"
 #include "serve/api/options.h"
+#include "serve/models/model_facts.h"
 #include "serve/workers/batch_queue.h"
 
 namespace transom::serve {
@@ -37,22 +38,19 @@ struct TaskRunner {
   const Pipeline* find(const std::string& task) const;
 };
 
-struct ServedModel {
+struct ServedModel : ModelFacts {
   ServedModel();
   ~ServedModel();
-  std::string name, task, root, model_type, dtype;
-  int64_t created = 0;                // seconds since 1970
-  std::optional<int64_t> max_length;  // tokens of an input, or of prompt and answer together
   std::optional<Tokenizer> tokenizer;
   std::optional<Embedder> embedder;             // of feature-extraction
   std::optional<TaskRunner> runner;             // of other tasks that answer at once
   std::unique_ptr<GenerationWorker> generator;  // of text-generation
-  std::vector<std::string> labels;              // of classifiers, by id
-  Config const* config = nullptr;
 };
 
 // The task that the architecture in config.json is for; a directory with modules.json gives embeddings.
 std::string task_of_model(const std::string& directory);
+// Bytes of its files of weights. Throws Error if there is no such model.
+int64_t weight_bytes_of(const ModelSource& source, const ServeOptions& options);
 // Loads it and runs it once, so that the first client does not wait for programs.
 std::unique_ptr<ServedModel> load_served_model(const ModelSource& source, const ServeOptions& options);
 

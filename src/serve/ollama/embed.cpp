@@ -10,7 +10,7 @@ void ollama_embed(const std::shared_ptr<Call>& call) {
   const Json body = call->body();
   RequestFields fields(body);
   const std::string name = ollama_model_name(fields, call->services());
-  ServedModel& model = call->services().model(&name, can_embed, "embeddings");
+  ServedModel& model = call->use_model(&name, can_embed, "embeddings");
   const bool truncate = fields.boolean("truncate").value_or(true);
   const int64_t dimensions = fields.integer("dimensions", 1, 1 << 20).value_or(0);
   const Json* input = fields.any("input");
@@ -39,7 +39,7 @@ void ollama_embeddings(const std::shared_ptr<Call>& call) {
   const Json body = call->body();
   RequestFields fields(body);
   const std::string name = ollama_model_name(fields, call->services());
-  ServedModel& model = call->services().model(&name, can_embed, "embeddings");
+  ServedModel& model = call->use_model(&name, can_embed, "embeddings");
   const auto prompt = fields.text("prompt");
   fields.ignore({"keep_alive", "options"});
   log_unknown_fields(fields.unknown(), "/api/embeddings");

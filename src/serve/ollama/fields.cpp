@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fields that Ollama's paths share.
-#include <algorithm>
 #include <chrono>
 #include <ctime>
 
-#include "serve/models/served_model.h"
+#include "serve/models/model_pool.h"
 #include "serve/ollama/routes.h"
 #include "serve/structured/structured_output.h"
 
@@ -32,13 +31,8 @@ std::string ollama_time(int64_t seconds) { return time_text(std::chrono::seconds
 std::string ollama_model_name(RequestFields& fields, const Services& services) {
   std::string name = fields.text("model").value_or(fields.text("name").value_or(""));
   if (name.empty()) refuse_field("model", "model: missing; expected the name of a model");
-  for (const auto& model : services.models) {
-    if (model->name == name) return name;
-    if (!model->generator) continue;
-    const auto& adapters = model->generator->adapters();
-    if (std::any_of(adapters.begin(), adapters.end(), [&](const auto& each) { return each.first == name; }))
-      return name;
-  }
+  for (const ModelFacts* facts : services.models->facts())
+    if (facts->has_name(name)) return name;
   const std::string latest = ":latest";
   if (name.ends_with(latest)) name.resize(name.size() - latest.size());
   return name;

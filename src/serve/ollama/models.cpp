@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "serve/models/model_pool.h"
 #include "serve/models/served_model.h"
 #include "serve/ollama/routes.h"
 
@@ -21,36 +22,38 @@ std::string digest_of(const std::string& name) {
   return text;
 }
 
-Json details_of(const ServedModel& facts) {
+Json details_of(const ModelFacts& facts) {
   return {{"parent_model", ""},         {"format", facts.root.ends_with(".gguf") ? "gguf" : "safetensors"},
           {"family", facts.model_type}, {"families", Json::array({facts.model_type})},
           {"parameter_size", ""},       {"quantization_level", facts.dtype}};
 }
 
-Json item_of(const ServedModel& facts) {
+Json item_of(const ModelFacts& facts) {
   return {{"name", facts.name},
           {"model", facts.name},
           {"modified_at", ollama_time(facts.created)},
-          {"size", 0},
+          {"size", facts.weight_bytes},
           {"digest", digest_of(facts.name)},
           {"details", details_of(facts)}};
 }
 
 void tags(const std::shared_ptr<Call>& call) {
   Json list = Json::array();
-  for (const auto& model : call->services().models) list.push_back(item_of(*model));
+  for (const ModelFacts* facts : call->services().models->facts()) list.push_back(item_of(*facts));
   call->reply({{"models", std::move(list)}});
 }
 
 void running(const std::shared_ptr<Call>& call) {
   Json list = Json::array();
-  for (const auto& model : call->services().models) {
-    Json item = item_of(*model);
-    item["expires_at"] = "9999-12-31T00:00:00Z";
-    item["size_vram"] = 0;
-    if (model->max_length) item["context_length"] = *model->max_length;
-    list.push_back(std::move(item));
-  }
+  ModelPool& pool = *call->services().models;
+  for (const ModelFacts* facts : pool.facts())
+    pool.look_at(*facts, [&](const ServedModel&) {
+      Json item = item_of(*facts);
+      item["expires_at"] = "9999-12-31T00:00:00Z";
+      item["size_vram"] = 0;
+      if (facts->max_length) item["context_length"] = *facts->max_length;
+      list.push_back(std::move(item));
+    });
   call->reply({{"models", std::move(list)}});
 }
 
@@ -60,13 +63,13 @@ void show(const std::shared_ptr<Call>& call) {
   const std::string name = ollama_model_name(fields, call->services());
   fields.ignore({"verbose"});
   log_unknown_fields(fields.unknown(), "/api/show");
-  for (const auto& facts : call->services().models) {
-    if (facts->name != name) continue;
+  for (const ModelFacts* facts : call->services().models->facts()) {
+    if (!facts->has_name(name)) continue;
     Json about{{"general.architecture", facts->model_type}, {"general.name", facts->name}};
     if (facts->max_length) about[facts->model_type + ".context_length"] = *facts->max_length;
     Json can = Json::array();
-    if (facts->generator) can = Json::array({"completion", "tools"});
-    if (facts->embedder) can.push_back("embedding");
+    if (facts->writes) can = Json::array({"completion", "tools"});
+    if (facts->embeds) can.push_back("embedding");
     return call->reply({{"license", ""},
                         {"modelfile", ""},
                         {"parameters", ""},

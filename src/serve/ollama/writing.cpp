@@ -154,7 +154,7 @@ void ollama_chat(const std::shared_ptr<Call>& call) {
   const Json body = call->body();
   RequestFields fields(body);
   const std::string name = ollama_model_name(fields, call->services());
-  ServedModel& model = call->services().model(&name, can_generate, "chat");
+  ServedModel& model = call->use_model(&name, can_generate, "chat");
   OllamaSettings settings{.model = fields.text("model").value_or(name), .chat = true};
   settings.stream = fields.boolean("stream").value_or(true);
   refuse_ollama_extras(fields);
@@ -176,7 +176,7 @@ void ollama_generate(const std::shared_ptr<Call>& call) {
   const Json body = call->body();
   RequestFields fields(body);
   const std::string name = ollama_model_name(fields, call->services());
-  ServedModel& model = call->services().model(&name, can_generate, "text generation");
+  ServedModel& model = call->use_model(&name, can_generate, "text generation");
   OllamaSettings settings{.model = fields.text("model").value_or(name)};
   settings.stream = fields.boolean("stream").value_or(true);
   refuse_ollama_extras(fields);

@@ -199,7 +199,7 @@ void chat_completions(const std::shared_ptr<Call>& call) {
   const Json body = call->body();
   RequestFields fields(body);
   const auto name = fields.text("model");
-  ServedModel& model = call->services().model(name ? &*name : nullptr, can_generate, "chat");
+  ServedModel& model = call->use_model(name ? &*name : nullptr, can_generate, "chat");
   const ServeOptions& options = call->services().options;
   SamplingFields sampling = default_sampling(model, options);
   const std::string answering = read_adapter(name, model, sampling);

@@ -206,7 +206,7 @@ void completions(const std::shared_ptr<Call>& call) {
   const Json body = call->body();
   RequestFields fields(body);
   const auto name = fields.text("model");
-  ServedModel& model = call->services().model(name ? &*name : nullptr, can_generate, "completions");
+  ServedModel& model = call->use_model(name ? &*name : nullptr, can_generate, "completions");
   const ServeOptions& options = call->services().options;
   SamplingFields sampling = default_sampling(model, options);
   const std::string answering = read_adapter(name, model, sampling);

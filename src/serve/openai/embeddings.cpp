@@ -28,7 +28,7 @@ void embeddings(const std::shared_ptr<Call>& call) {
   const Json body = call->body();
   RequestFields fields(body);
   const auto name = fields.text("model");
-  ServedModel& model = call->services().model(name ? &*name : nullptr, can_embed, "embeddings");
+  ServedModel& model = call->use_model(name ? &*name : nullptr, can_embed, "embeddings");
   const bool base64 = fields.choice("encoding_format", {"float", "base64"}).value_or("float") == "base64";
   const int64_t dimensions = fields.integer("dimensions", 1, 1 << 20).value_or(0);
   const auto normalize = fields.boolean("normalize");

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // GET /v1/models and /v1/models/{id}.
-#include "serve/models/served_model.h"
+#include "serve/models/model_pool.h"
 #include "serve/openai/routes.h"
-#include "serve/workers/generation_worker.h"
 
 namespace transom::serve {
 namespace {
 
 std::vector<Json> model_list(const Services& services) {
   std::vector<Json> list;
-  for (const auto& model : services.models) {
+  for (const ModelFacts* model : services.models->facts()) {
     Json item{{"id", model->name},
               {"object", "model"},
               {"created", model->created},
@@ -19,8 +18,7 @@ std::vector<Json> model_list(const Services& services) {
               {"max_model_len", model->max_length ? Json(*model->max_length) : Json()},
               {"task", model->task}};
     list.push_back(item);
-    if (!model->generator) continue;
-    for (const auto& [name, directory] : model->generator->adapters()) {
+    for (const std::string& name : model->adapters) {
       item["id"] = name;
       item["root"] = name;
       item["parent"] = model->name;

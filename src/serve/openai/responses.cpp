@@ -137,7 +137,7 @@ void responses(const std::shared_ptr<Call>& call) {
   const Json body = call->body();
   RequestFields fields(body);
   const auto name = fields.text("model");
-  ServedModel& model = call->services().model(name ? &*name : nullptr, can_generate, "responses");
+  ServedModel& model = call->use_model(name ? &*name : nullptr, can_generate, "responses");
   const ServeOptions& options = call->services().options;
   if (fields.any("previous_response_id"))
     refuse_field("previous_response_id",

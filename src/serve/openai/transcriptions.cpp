@@ -11,9 +11,7 @@
 namespace transom::serve {
 namespace {
 
-bool can_transcribe(const ServedModel& model) {
-  return model.runner && model.runner->find("automatic-speech-recognition");
-}
+bool can_transcribe(const ModelFacts& model) { return model.runs("automatic-speech-recognition"); }
 
 struct Settings {
   std::string format = "json", task = "transcribe", language;
@@ -124,7 +122,7 @@ void transcribe(const std::shared_ptr<Call>& call, const char* task) {
       log_unknown_fields({part.name}, "/v1/audio/transcriptions");
     }
   }
-  ServedModel& model = call->services().model(&model_name, can_transcribe, "transcriptions");
+  ServedModel& model = call->use_model(&model_name, can_transcribe, "transcriptions");
   if (!file || file->empty()) refuse_field("file", "file: missing; expected the bytes of a sound");
   // Decoded once here, so that what is no sound, or too long, is refused before the queue.
   const int64_t most = call->services().options.most_seconds_of_sound;

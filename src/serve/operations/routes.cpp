@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/operations/routes.h"
 
+#include "serve/models/model_pool.h"
 #include "serve/models/served_model.h"
 #include "serve/workers/generation_worker.h"
 
@@ -12,9 +13,10 @@ void health(const std::shared_ptr<Call>& call) {
   const Readiness readiness = call->services().readiness;
   if (readiness == Readiness::kLoading) throw ApiError(503, "the server is loading its models");
   if (readiness == Readiness::kDraining) throw ApiError(503, "the server is ending");
-  for (const auto& model : call->services().models)
-    if (model->generator && model->generator->stalled(std::chrono::seconds(120)))
-      throw ApiError(503, fmt::format("the model {} has work and made no step for 120 s", quoted(model->name)));
+  call->services().models->for_each([](const ServedModel& model) {
+    if (model.generator && model.generator->stalled(std::chrono::seconds(120)))
+      throw ApiError(503, fmt::format("the model {} has work and made no step for 120 s", quoted(model.name)));
+  });
   call->respond({.status = 200, .body = "", .content_type = "text/plain"});
 }
 

@@ -25,9 +25,7 @@ double score_of_classes(const Json& classes, const std::vector<std::string>& lab
 
 }  // namespace
 
-bool can_score(const ServedModel& model) {
-  return model.embedder || (model.runner && model.runner->find("text-classification"));
-}
+bool can_score(const ModelFacts& model) { return model.embeds || model.runs("text-classification"); }
 
 double cosine(const std::vector<float>& a, const std::vector<float>& b) {
   double product = 0, of_a = 0, of_b = 0;

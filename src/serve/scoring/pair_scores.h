@@ -11,7 +11,7 @@
 
 namespace transom::serve {
 
-bool can_score(const ServedModel& model);
+bool can_score(const ModelFacts& model);
 // `then` gets one score a pair. Of a cross-encoder with one class the sigmoid of its logit, or with `raw` the logit
 // itself; with more classes the probability of the last one. Of an embedding model the cosine.
 void compute_scores(const std::shared_ptr<Call>& call, ServedModel& model,

@@ -43,10 +43,8 @@ void pooling(const std::shared_ptr<Call>& call) {
   const Json body = call->body();
   RequestFields fields(body);
   const auto name = fields.text("model");
-  const auto usable = [](const ServedModel& each) {
-    return each.embedder || (each.runner && each.runner->find("text-classification"));
-  };
-  ServedModel& model = call->services().model(name ? &*name : nullptr, usable, "pooling");
+  const auto usable = [](const ModelFacts& facts) { return facts.embeds || facts.runs("text-classification"); };
+  ServedModel& model = call->use_model(name ? &*name : nullptr, usable, "pooling");
   if (const auto form = fields.choice("encoding_format", {"float", "base64"}); form && *form != "float")
     refuse_field("encoding_format", "encoding_format: expected float on this path");
   const auto normalize = fields.boolean("normalize");
@@ -60,7 +58,7 @@ void pooling(const std::shared_ptr<Call>& call) {
   const Json* input = fields.any("input");
   if (!input) refuse_field("input", "input: missing; expected a string or a list");
   const int64_t most = call->services().options.max_client_batch_size;
-  if (model.embedder) {
+  if (model.embeds) {
     log_unknown_fields(fields.unknown(), "/pooling");
     EncodedInputs inputs = encode_inputs(*input, "input", model, most, too_long);
     const int64_t tokens = inputs.tokens;

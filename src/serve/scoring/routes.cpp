@@ -19,7 +19,7 @@ std::vector<size_t> falling(const std::vector<double>& scores) {
 
 ServedModel& model_of(const std::shared_ptr<Call>& call, RequestFields& fields, const char* purpose) {
   const auto name = fields.text("model");
-  return call->services().model(name ? &*name : nullptr, can_score, purpose);
+  return call->use_model(name ? &*name : nullptr, can_score, purpose);
 }
 
 std::vector<std::string> documents_of(const Json* list, const char* field, int64_t most) {
@@ -144,10 +144,8 @@ void classify(const std::shared_ptr<Call>& call) {
   const Json body = call->body();
   RequestFields fields(body);
   const auto name = fields.text("model");
-  const auto usable = [](const ServedModel& model) {
-    return model.runner && model.runner->find("text-classification");
-  };
-  ServedModel& model = call->services().model(name ? &*name : nullptr, usable, "classes");
+  const auto usable = [](const ModelFacts& facts) { return facts.runs("text-classification"); };
+  ServedModel& model = call->use_model(name ? &*name : nullptr, usable, "classes");
   const auto texts = fields.texts("input", static_cast<size_t>(call->services().options.max_client_batch_size));
   if (!texts || texts->empty()) refuse_field("input", "input: missing; expected a string or a list of strings");
   fields.ignore({"truncate_prompt_tokens", "user", "priority", "activation"});

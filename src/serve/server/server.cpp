@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "serve/api/services.h"
+#include "serve/models/model_pool.h"
 #include "serve/models/served_model.h"
 #include "serve/server/router.h"
 #include "serve/workers/generation_worker.h"
@@ -13,38 +14,57 @@
 namespace transom::serve {
 namespace {
 
-void add_model_metrics(Services& services, const ServedModel& model) {
-  const Labels labels{{"engine", "0"}, {"model_name", model.name}};
-  if (const GenerationWorker* worker = model.generator.get()) {
-    const auto gauge = [&](const char* name, const char* help, double (*value)(const EngineStatistics&)) {
-      services.metrics.gauge(name, help, labels, [worker, value] { return value(worker->statistics()); });
-    };
-    using Statistics = const EngineStatistics&;
-    gauge("vllm:num_requests_running", "Number of requests in model execution batches.",
-          [](Statistics s) { return static_cast<double>(s.running); });
-    gauge("vllm:num_requests_waiting", "Number of requests waiting to be processed.",
-          [](Statistics s) { return static_cast<double>(s.waiting); });
-    gauge("vllm:kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.", [](Statistics s) {
+// What is asked of a model that is not in memory is 0.
+void add_model_metrics(Services& services, const ModelFacts& facts) {
+  const auto gauge = [&](const char* name, const char* help, const Labels& labels, auto value) {
+    services.metrics.gauge(name, help, labels, [&pool = *services.models, &facts, value] {
+      double result = 0;
+      pool.look_at(facts, [&](const ServedModel& model) { result = value(model); });
+      return result;
+    });
+  };
+  const auto of_engine = [&](const char* name, const char* help, double (*value)(const EngineStatistics&)) {
+    gauge(name, help, {{"engine", "0"}, {"model_name", facts.name}},
+          [value](const ServedModel& model) { return value(model.generator->statistics()); });
+  };
+  const auto of_queue = [&](const char* name, const char* help, double (*value)(const BatchStatistics&)) {
+    gauge(name, help, {{"model_name", facts.name}}, [value](const ServedModel& model) {
+      return value(model.embedder ? model.embedder->queue->statistics() : model.runner->queue->statistics());
+    });
+  };
+  using Engine = const EngineStatistics&;
+  using Queue = const BatchStatistics&;
+  if (facts.writes) {
+    of_engine("vllm:num_requests_running", "Number of requests in model execution batches.",
+              [](Engine s) { return static_cast<double>(s.running); });
+    of_engine("vllm:num_requests_waiting", "Number of requests waiting to be processed.",
+              [](Engine s) { return static_cast<double>(s.waiting); });
+    of_engine("vllm:kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.", [](Engine s) {
       return s.blocks > 0 ? static_cast<double>(s.blocks_used) / static_cast<double>(s.blocks) : 0;
     });
-    gauge("vllm:num_preemptions_total", "Cumulative number of preemptions from the engine.",
-          [](Statistics s) { return static_cast<double>(s.preemptions); });
-    gauge("vllm:prefix_cache_queries_total", "Prefix cache queries, in terms of number of queried tokens.",
-          [](Statistics s) { return static_cast<double>(s.prefix_queries); });
-    gauge("vllm:prefix_cache_hits_total", "Prefix cache hits, in terms of number of cached tokens.",
-          [](Statistics s) { return static_cast<double>(s.prefix_hits); });
+    of_engine("vllm:num_preemptions_total", "Cumulative number of preemptions from the engine.",
+              [](Engine s) { return static_cast<double>(s.preemptions); });
+    of_engine("vllm:prefix_cache_queries_total", "Prefix cache queries, in terms of number of queried tokens.",
+              [](Engine s) { return static_cast<double>(s.prefix_queries); });
+    of_engine("vllm:prefix_cache_hits_total", "Prefix cache hits, in terms of number of cached tokens.",
+              [](Engine s) { return static_cast<double>(s.prefix_hits); });
+  } else {
+    of_queue("te_queue_size", "Inputs that wait for an encoder.",
+             [](Queue s) { return static_cast<double>(s.waiting); });
+    of_queue("transom_batches_total", "Batches that went through an encoder.",
+             [](Queue s) { return static_cast<double>(s.batches); });
+    of_queue("transom_batch_rows_total", "Inputs that went through an encoder.",
+             [](Queue s) { return static_cast<double>(s.rows); });
   }
-  const auto queue = [&](const auto* of_model) {
-    const Labels own{{"model_name", model.name}};
-    services.metrics.gauge("te_queue_size", "Inputs that wait for an encoder.", own,
-                           [of_model] { return static_cast<double>(of_model->statistics().waiting); });
-    services.metrics.gauge("transom_batches_total", "Batches that went through an encoder.", own,
-                           [of_model] { return static_cast<double>(of_model->statistics().batches); });
-    services.metrics.gauge("transom_batch_rows_total", "Inputs that went through an encoder.", own,
-                           [of_model] { return static_cast<double>(of_model->statistics().rows); });
-  };
-  if (model.embedder) queue(model.embedder->queue.get());
-  if (model.runner) queue(model.runner->queue.get());
+  gauge("transom_model_in_memory", "1 while the model is in memory.", {{"model_name", facts.name}},
+        [](const ServedModel&) { return 1.0; });
+}
+
+void add_pool_metrics(Services& services) {
+  services.metrics.gauge("transom_models_bytes", "Bytes that the models in memory are counted with.", {},
+                         [&pool = *services.models] { return static_cast<double>(pool.bytes()); });
+  services.metrics.gauge("transom_model_reloads_total", "Models that were loaded again on demand.", {},
+                         [&pool = *services.models] { return static_cast<double>(pool.reloads()); });
 }
 
 }  // namespace
@@ -63,7 +83,7 @@ class Server::Implementation {
     services.readiness = Readiness::kDraining;
     services.pool->stop();
     services.metrics.drop_gauges();
-    services.models.clear();
+    services.models->clear();
     // What the workers said last is on its way.
     const auto until = Clock::now() + std::chrono::milliseconds(500);
     while (http.statistics().active > 0 && Clock::now() < until)
@@ -92,18 +112,9 @@ void Server::start() { implementation_->http.start(); }
 
 void Server::load(const std::function<void(size_t, const std::string&)>& loading) {
   Services& services = implementation_->services;
-  std::vector<std::unique_ptr<ServedModel>> models;
-  try {
-    for (const ModelSource& source : services.options.models) {
-      if (loading) loading(models.size(), source.name);
-      models.push_back(load_served_model(source, services.options));
-      add_model_metrics(services, *models.back());
-    }
-  } catch (...) {
-    services.metrics.drop_gauges();
-    throw;
-  }
-  services.models = std::move(models);
+  services.models->load(loading);
+  for (const ModelFacts* facts : services.models->facts()) add_model_metrics(services, *facts);
+  add_pool_metrics(services);
   services.readiness = Readiness::kReady;
 }
 
@@ -131,18 +142,18 @@ ServerStatistics Server::statistics() const {
   result.connections = http.connections;
   result.active = http.active;
   if (implementation_->services.readiness == Readiness::kLoading) return result;
-  for (const auto& model : implementation_->services.models) {
-    if (model->generator) {
-      const EngineStatistics engine = model->generator->statistics();
+  implementation_->services.models->for_each([&](const ServedModel& model) {
+    if (model.generator) {
+      const EngineStatistics engine = model.generator->statistics();
       result.waiting += engine.waiting, result.running += engine.running;
       result.prompt_tokens += engine.prompt_tokens, result.generated_tokens += engine.generated_tokens;
     }
     const auto add = [&](const BatchStatistics& batches) {
       result.waiting += batches.waiting, result.requests += batches.rows, result.prompt_tokens += batches.tokens;
     };
-    if (model->embedder) add(model->embedder->queue->statistics());
-    if (model->runner) add(model->runner->queue->statistics());
-  }
+    if (model.embedder) add(model.embedder->queue->statistics());
+    if (model.runner) add(model.runner->queue->statistics());
+  });
   return result;
 }
 

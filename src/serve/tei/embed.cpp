@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // /embed, /embed_all, /predict and /info of text-embeddings-inference.
 #include "serve/encoders/run_encoders.h"
+#include "serve/models/model_pool.h"
 #include "serve/tei/routes.h"
 
 namespace transom::serve {
@@ -14,7 +15,7 @@ struct TeiInputs {
 TeiInputs read_inputs(const std::shared_ptr<Call>& call, RequestFields& fields) {
   TeiInputs inputs;
   const auto name = fields.text("model");
-  inputs.model = &call->services().model(name ? &*name : nullptr, can_embed, "embeddings");
+  inputs.model = &call->use_model(name ? &*name : nullptr, can_embed, "embeddings");
   const Json* given = fields.any("inputs");
   if (!given) refuse_field("inputs", "inputs: missing; expected a string or a list");
   TooLong too_long;
@@ -85,10 +86,8 @@ void tei_predict(const std::shared_ptr<Call>& call) {
   const Json body = call->body();
   RequestFields fields(body);
   const auto name = fields.text("model");
-  const auto usable = [](const ServedModel& model) {
-    return model.runner && model.runner->find("text-classification");
-  };
-  ServedModel& model = call->services().model(name ? &*name : nullptr, usable, "classes");
+  const auto usable = [](const ModelFacts& facts) { return facts.runs("text-classification"); };
+  ServedModel& model = call->use_model(name ? &*name : nullptr, usable, "classes");
   const Json* given = fields.any("inputs");
   if (!given) refuse_field("inputs", "inputs: missing; expected a text, a pair or a list of them");
   const bool raw = fields.boolean("raw_scores").value_or(false);
@@ -120,12 +119,13 @@ void tei_predict(const std::shared_ptr<Call>& call) {
 
 void tei_info(const std::shared_ptr<Call>& call) {
   const Services& services = call->services();
-  if (services.models.empty()) throw ApiError(503, "the server is loading its models");
-  const ServedModel& model = *services.models[0];
+  const std::vector<const ModelFacts*> models = services.models->facts();
+  if (models.empty()) throw ApiError(503, "the server is loading its models");
+  const ModelFacts& model = *models[0];
   const ServeOptions& options = services.options;
-  const Json type = model.embedder ? Json{{"embedding", {{"pooling", "auto"}}}}
-                    : model.runner ? Json{{"classifier", {{"id2label", model.labels}}}}
-                                   : Json{{"generation", Json::object()}};
+  const Json type = model.embeds    ? Json{{"embedding", {{"pooling", "auto"}}}}
+                    : !model.writes ? Json{{"classifier", {{"id2label", model.labels}}}}
+                                    : Json{{"generation", Json::object()}};
   call->reply({{"model_id", model.name},
                {"model_sha", nullptr},
                {"model_dtype", model.dtype},

@@ -9,11 +9,11 @@
 namespace transom::serve {
 namespace {
 
-bool has_tokenizer(const ServedModel& model) { return model.tokenizer.has_value(); }
+bool has_tokenizer(const ModelFacts& model) { return model.tokenizes; }
 
 ServedModel& model_of(const std::shared_ptr<Call>& call, RequestFields& fields) {
   const auto name = fields.text("model");
-  return call->services().model(name ? &*name : nullptr, has_tokenizer, "tokenizer");
+  return call->use_model(name ? &*name : nullptr, has_tokenizer, "tokenizer");
 }
 
 // [[{"id", "text", "special", "start", "stop"}]]

@@ -5,6 +5,7 @@
 
 #include "serve/generation/generation_request.h"
 #include "serve/inference/routes.h"
+#include "serve/models/model_pool.h"
 #include "serve/structured/structured_output.h"
 
 namespace transom::serve {
@@ -161,7 +162,7 @@ void generate_with(const std::shared_ptr<Call>& call, ServedModel& model, bool a
 }
 
 ServedModel& any_generator(const std::shared_ptr<Call>& call) {
-  return call->services().model(nullptr, can_generate, "text generation");
+  return call->use_model(nullptr, can_generate, "text generation");
 }
 
 void generate(const std::shared_ptr<Call>& call) { generate_with(call, any_generator(call), false, false); }
@@ -169,10 +170,10 @@ void generate_stream(const std::shared_ptr<Call>& call) { generate_with(call, an
 
 // Of a server without a model that writes, Hugging Face's inference form.
 void root(const std::shared_ptr<Call>& call) {
-  for (const auto& model : call->services().models)
-    if (model->generator) return generate_with(call, *model, true, std::nullopt);
-  infer_with(call, call->services().model(
-                       nullptr, [](const ServedModel&) { return true; }, "task"));
+  for (const ModelFacts* facts : call->services().models->facts())
+    if (facts->writes) return generate_with(call, any_generator(call), true, std::nullopt);
+  infer_with(call, call->use_model(
+                       nullptr, [](const ModelFacts&) { return true; }, "task"));
 }
 
 }  // namespace

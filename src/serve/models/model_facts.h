@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is known of a model whether or not it is in memory just now.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace transom::serve {
+
+struct ModelFacts {
+  std::string name, task, root, model_type, dtype;
+  int64_t created = 0;                // seconds since 1970
+  int64_t weight_bytes = 0;           // of its files of weights
+  std::optional<int64_t> max_length;  // tokens of an input, or of prompt and answer together
+  std::vector<std::string> labels;    // of classifiers, by id
+  std::vector<std::string> adapters;  // names that choose an adapter of this model
+  std::vector<std::string> tasks;     // of its pipelines
+  bool writes = false;                // has a generation engine
+  bool embeds = false;                // gives vectors of texts
+  bool tokenizes = false;             // has a tokenizer
+
+  bool runs(const std::string& wanted) const { return std::find(tasks.begin(), tasks.end(), wanted) != tasks.end(); }
+  bool has_name(const std::string& wanted) const {
+    return wanted == name || std::find(adapters.begin(), adapters.end(), wanted) != adapters.end();
+  }
+};
+
+}  // namespace transom::serve

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// transom run and generate with --server: what they print is what they print with the model in their own process.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/json.h"
+#include "cli/program.h"
+#include "serve/golden_server.h"
+#include "support/word_models.h"
+
+namespace transom {
+namespace {
+
+class RemoteProgram : public testing::Test {
+ protected:
+  void SetUp() override {
+    test::save_word_model(folder_, test::kWordGpt2, "",
+                          R"({"chat_template": "{% for m in messages %}{{ m['content'] + ' ' }}{% endfor %}"})");
+    start({});
+  }
+  void start(std::vector<std::string> keys) {
+    serve::ServeOptions options{.models = {{"words", folder_.string()}}};
+    options.api_keys = std::move(keys);
+    server_ = test::start_server(options);
+  }
+  std::string there() const { return " --server http://127.0.0.1:" + std::to_string(server_->port()) + " "; }
+  std::string here() const { return " --device cpu --model " + folder_.string() + " "; }
+  static std::string output_of(const std::string& arguments) {
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.status, 0) << outcome.output;
+    return outcome.output;
+  }
+  // Without spaces: where a text goes on with a word, a pipeline drops the space in front of it, and a stream does not.
+  static std::string words_of(const std::string& arguments) {
+    std::string output = output_of(arguments);
+    std::erase(output, ' ');
+    return output;
+  }
+  test::TemporaryFolder folder_;
+  std::unique_ptr<serve::Server> server_;
+};
+
+TEST_F(RemoteProgram, WritesWhatTheModelWrites) {
+  for (const std::string options : {"'w3 w4' --max_new_tokens 5", "w5 --max_new_tokens 3 --repetition_penalty 1.5",
+                                    "w3 --max_new_tokens 6 --do_sample --seed 7 --top_k 5 --temperature 0.8",
+                                    "'w3 w4' w6 --max_new_tokens 4 --json",
+                                    "--messages '[{\"role\": \"user\", \"content\": \"w3 w4\"}]' --max_new_tokens 4"})
+    EXPECT_EQ(words_of("generate " + options + there()), words_of("generate " + options + here())) << options;
+  // The first model, or one by its name.
+  EXPECT_EQ(output_of("generate w3 --max_new_tokens 4 --model words" + there()),
+            output_of("generate w3 --max_new_tokens 4" + there()));
+}
+
+TEST_F(RemoteProgram, NamesWhatTheServerRefuses) {
+  expect_one_line(run("generate w3 --model other" + there()), 1, "the model 'other' does not exist");
+  expect_one_line(run("generate w3 --no_repeat_ngram_size 2" + there()), 2, "--no_repeat_ngram_size");
+  expect_one_line(run("generate w3 --server http://127.0.0.1:1"), 1, "http://127.0.0.1:1");
+  expect_one_line(run("generate w3 --server ftp://a"), 2, "--server");
+  expect_one_line(run("generate w3"), 2, "--model is missing");
+  expect_one_line(run("run text-classification w3"), 2, "--model is missing");
+  expect_one_line(run("generate w3 --api_key a" + here()), 2, "--api_key");
+  start({"secret"});
+  expect_one_line(run("generate w3" + there()), 1, "401");
+  EXPECT_FALSE(output_of("generate w3 --api_key secret" + there()).empty());
+}
+
+// Whether two results are the same but for the last digits of numbers: a server computes each input as if it were
+// alone.
+bool near(const Json& a, const Json& b) {
+  if (a.is_number() && b.is_number()) return std::abs(a.get<double>() - b.get<double>()) < 1e-5;
+  if (a.type() != b.type() || a.size() != b.size()) return false;
+  if (!a.is_structured()) return a == b;
+  for (const auto& [key, value] : a.items()) {
+    if (a.is_object() && !b.contains(key)) return false;
+    if (!near(value, a.is_object() ? b[key] : b[std::stoul(key)])) return false;
+  }
+  return true;
+}
+
+// Each task in the form in which its pipeline prints it.
+TEST(RemotePipeline, AnswersAsThePipelineDoes) {
+  struct Case {
+    std::string model, task, arguments;
+  };
+  const std::vector<Case> cases{
+      {"bert-sequence-classification", "text-classification", "'a cat sat' 'b'"},
+      {"bert-sequence-classification", "text-classification", "'a cat sat'"},
+      {"bert-sequence-classification", "text-classification", "'a cat sat' --top_k 2"},
+      {"bert-token-classification", "token-classification", "'a cat sat'"},
+      {"bert-masked-lm", "fill-mask", "'a [MASK] sat' --top_k 3"},
+      {"bert-question-answering", "question-answering", "--question who --context 'a cat sat'"},
+      {"mpnet-model", "feature-extraction", "'a cat' 'two' --pooling auto"},
+      {"mpnet-model", "feature-extraction", "'a cat' --pooling auto"},
+  };
+  for (const Case& each : cases) {
+    if (!test::has_golden(each.model)) continue;
+    const serve::ModelSource source = test::golden_model(each.model, "model");
+    const auto server = test::start_server({.models = {source}, .task = each.task});
+    const std::string call = "run " + each.task + " " + each.arguments + " --json";
+    const Outcome there = run(call + " --server http://127.0.0.1:" + std::to_string(server->port()));
+    const Outcome here = run(call + " --device cpu --model " + source.path);
+    ASSERT_EQ(here.status, 0) << here.output;
+    ASSERT_EQ(there.status, 0) << there.output;
+    EXPECT_TRUE(near(parse_json(there.output, "there"), parse_json(here.output, "here")))
+        << each.task << ": " << there.output << here.output;
+  }
+}
+
+}  // namespace
+}  // namespace transom
