@@ -393,8 +393,7 @@ typedef struct transom_plugin {
 } transom_plugin;
 
 /* The one exported symbol. Fills in `plugin`; returns TRANSOM_UNSUPPORTED if it cannot speak the host's major version.
- * Loading a plugin must be cheap: drivers are looked for in device_count, not here. The host calls it from one thread at
- * a time, and not again before all that it has of the plugin is given back. */
+ * Loading must be cheap: drivers are looked for in device_count. It is called again once all is given back, not before. */
 typedef transom_status (*transom_plugin_open_function)(const transom_host* host, transom_plugin* plugin,
                                                        transom_error* error);
 TRANSOM_PLUGIN_EXPORT transom_status transom_plugin_open(const transom_host* host, transom_plugin* plugin,

@@ -59,7 +59,9 @@ class FillMask : public Pipeline {
       }
       lists.push_back(std::move(list));
     }
-    if (lists.empty()) fail("fill-mask: the text has no {}", *tokenizer.special_token("mask"));
+    if (lists.empty())
+      fail("fill-mask: expected {} among the {} tokens of the text that the model reads, found none",
+           *tokenizer.special_token("mask"), ids.size());
     return lists.size() == 1 ? lists[0] : lists;
   }
 
