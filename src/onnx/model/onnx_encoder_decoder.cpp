@@ -27,8 +27,7 @@ Files find_files(const fs::path& path) {
   if (!directory_exists(path) || holds_weights(path)) return {};
   for (const fs::path& folder : {path, path / "onnx"})
     for (const char* decoder : {kDecoder, kMerged})
-      if (file_exists(folder / kEncoder) && file_exists(folder / decoder))
-        return {folder / kEncoder, folder / decoder};
+      if (file_exists(folder / kEncoder) && file_exists(folder / decoder)) return {folder / kEncoder, folder / decoder};
   return {};
 }
 
