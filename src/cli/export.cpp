@@ -124,7 +124,8 @@ Command export_command() {
       {"--opset", &options.opset, "version of ONNX's operators, 18 to 23"},
       {"--dtype", &options.dtype, kDtypeHelp},
       {"--with_past", &options.with_past,
-       "of decoders: past keys and values are inputs, as with optimum's text-generation-with-past"},
+       "past keys and values are inputs, as with optimum's text-generation-with-past; of encoder-decoders also "
+       "decoder_with_past_model.onnx and decoder_model_merged.onnx"},
       {"--no_check", &options.no_check, "do not run the files and compare them with the model"},
       {"--quantization", &options.quantization,
        "none, or a format of AMD's compilers for NPUs: xint8 (scales are powers of two), a8w8, a16w8"},

@@ -2,6 +2,7 @@
 #include "models/shared/encoder_decoder.h"
 
 #include "base/error.h"
+#include "models/precision.h"
 
 namespace transom {
 namespace {
@@ -92,12 +93,23 @@ void ConditionalGenerationModel::run_encoder(const NamedTensors& inputs, Forward
   context.cache->encoder_mask = body().source_mask(inputs);
 }
 
-Tensor ConditionalGenerationModel::run_step(const Tensor& input_ids, const Tensor& position_ids,
-                                            ForwardContext& context) const {
+Tensor ConditionalGenerationModel::decoder_states(const Tensor& input_ids, const Tensor& position_ids,
+                                                  ForwardContext& context) const {
   const NamedTensors inputs{{"input_ids", input_ids}, {"position_ids", position_ids}};
   const DecoderInputs decoder = decoder_inputs(inputs, context, Positions::kInOrder, body().max_target_positions());
   const EncodedSource source{context.cache->encoder_states, additive_mask(context.cache->encoder_mask)};
-  const Tensor hidden = body().decode(decoder, source, context).last_hidden_state;
+  return body().decode(decoder, source, context).last_hidden_state;
+}
+
+Tensor ConditionalGenerationModel::decoder_logits(const Tensor& input_ids, const Tensor& position_ids,
+                                                  ForwardContext& context) const {
+  const PrecisionScope scope(precision());
+  return logits(decoder_states(input_ids, position_ids, context));
+}
+
+Tensor ConditionalGenerationModel::run_step(const Tensor& input_ids, const Tensor& position_ids,
+                                            ForwardContext& context) const {
+  const Tensor hidden = decoder_states(input_ids, position_ids, context);
   return squeeze(cast(logits(slice(hidden, 1, hidden.dim(1) - 1, hidden.dim(1))), DType::kFloat32), 1);
 }
 

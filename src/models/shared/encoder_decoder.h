@@ -96,11 +96,15 @@ class ConditionalGenerationModel : public GenerativeModel {
  public:
   bool has_encoder() const override { return true; }
   int64_t max_positions() const override { return body().max_target_positions(); }
+  // The logits [B, T, V] behind each of the tokens [B, T], which the context's cache has not seen yet; the cache holds
+  // the encoder's states, or its keys and values in each layer.
+  Tensor decoder_logits(const Tensor& input_ids, const Tensor& position_ids, ForwardContext& context) const;
 
  protected:
   ConditionalGenerationModel(int64_t decoder_start_token_id, int64_t pad_token_id)
       : decoder_start_token_id_(decoder_start_token_id), pad_token_id_(pad_token_id) {}
   virtual const EncoderDecoder& body() const = 0;
+  Tensor decoder_states(const Tensor& input_ids, const Tensor& position_ids, ForwardContext& context) const;
   virtual Tensor logits(const Tensor& hidden) const = 0;  // [B, T, D] -> [B, T, V]
 
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override;

@@ -8,6 +8,7 @@
 #include "ir/node.h"
 #include "onnx/export/file_pass.h"
 #include "onnx/export/lowering.h"
+#include "onnx/export/merge_decoders.h"
 #include "onnx/export/task_inputs.h"
 #include "passes/passes.h"
 #include "tensor/mode_scope.h"
@@ -16,49 +17,26 @@
 namespace transom::onnx {
 namespace {
 
-constexpr const char* kEncoded = "encoder_last_hidden_state";
-
 struct Trace {
   Graph graph;
   std::vector<Tensor> leaves;  // what its inputs stand for
   std::vector<std::string> outputs;
 };
 
-// The inputs of a pass of the whole model for one part of it: the decoder needs an encoder's to be traced.
-NamedTensors arguments_of(const std::vector<ExportedFile>& files, const ExportedFile& file, size_t signature) {
-  NamedTensors arguments;
-  const auto add = [&](const FileInput& input, const std::string& name) {
+NamedTensors placeholders(const ExportedFile& file, size_t signature) {
+  NamedTensors inputs;
+  for (const FileInput& input : file.inputs) {
     Shape shape;
     for (const InputAxis& axis : input.axes) shape.push_back(axis.extent[signature]);
-    arguments.set(name, make_input({input.dtype, shape}));
-  };
-  if (file.part == FilePart::kWhole) {
-    for (const FileInput& input : file.inputs) add(input, input.name);
-    return arguments;
+    inputs.set(input.name, make_input({input.dtype, shape}));
   }
-  for (const ExportedFile& each : files)
-    for (const FileInput& input : each.inputs) {
-      if (each.part == FilePart::kEncoder) add(input, input.name);
-      else if (input.name == "input_ids") add(input, "decoder_input_ids");
-    }
-  return arguments;
-}
-
-// The value that a graph gives as `encoded`, as an input of what comes behind it.
-Graph behind(const Graph& graph, const Tensor& encoded, const Tensor& input) {
-  return rewrite(graph, [&](const Node& node, const std::vector<Tensor>& inputs) -> std::vector<Tensor> {
-    if (&node != encoded.node().get()) return {};
-    std::vector<Tensor> outputs = outputs_of(make_node(*node.operation, inputs, node.attributes, node.region));
-    outputs[static_cast<size_t>(encoded.output())] = input;
-    return outputs;
-  });
+  return inputs;
 }
 
 class FileExporter {
  public:
-  FileExporter(const Model& model, const std::vector<ExportedFile>& files, const ExportedFile& file,
-               const ExportOptions& options)
-      : model_(model), files_(files), file_(file), options_(options), builder_(options.opset) {
+  FileExporter(const Model& model, const ExportedFile& file, const ExportOptions& options)
+      : model_(model), file_(file), options_(options), builder_(options.opset) {
     for (const auto* group : {&model.parameters(), &model.frozen(), &model.buffers()})
       for (const auto& parameter : *group) {
         if (parameter->packed) fail("export: {} is packed; expected weights of float32 or float16", parameter->name);
@@ -92,27 +70,16 @@ class FileExporter {
   Trace trace_at(size_t signature) const {
     const NoGradient inference;
     const ModeScope lazy(Mode::kLazy);
-    const NamedTensors arguments = arguments_of(files_, file_, signature);
-    const NamedTensors outputs =
-        file_.past_layers > 0 ? run_with_past(model_, file_.past_layers, arguments) : model_.forward(arguments);
+    const NamedTensors arguments = placeholders(file_, signature);
     Trace trace;
     std::vector<Tensor> results, inputs;
-    const Tensor encoded = outputs.find(kEncoded);
-    for (const auto& [name, tensor] : outputs.items()) {
-      if (file_.part == FilePart::kEncoder ? name != kEncoded : !is_exported_output(name)) continue;
-      trace.outputs.push_back(file_.part == FilePart::kEncoder ? "last_hidden_state" : name);
+    for (const auto& [name, tensor] : run_file(model_, file_, arguments).items()) {
+      trace.outputs.push_back(name);
       results.push_back(tensor);
     }
     if (results.empty()) fail("export: {} gives no output that a file could have", model_.architecture());
-    Tensor states;
-    for (const FileInput& input : file_.inputs) {
-      if (input.name == "encoder_hidden_states") inputs.push_back(states = make_input(encoded.type()));
-      else if (input.name == "encoder_attention_mask") inputs.push_back(arguments.at("attention_mask"));
-      else if (file_.part == FilePart::kDecoder) inputs.push_back(arguments.at("decoder_" + input.name));
-      else inputs.push_back(arguments.at(input.name));
-    }
-    Graph graph = make_graph(results, inputs);
-    if (states.defined()) graph = make_graph(behind(graph, encoded, states).outputs, inputs);
+    for (const FileInput& input : file_.inputs) inputs.push_back(arguments.at(input.name));
+    const Graph graph = make_graph(results, inputs);
     trace.leaves = graph.inputs;
     const auto supports = [&](const Node& node) { return stays_whole(node, options_.opset); };
     // Not simplified: constants that are equal by accident at one signature would be one there.
@@ -153,7 +120,6 @@ class FileExporter {
   }
 
   const Model& model_;
-  const std::vector<ExportedFile>& files_;
   const ExportedFile& file_;
   const ExportOptions& options_;
   GraphBuilder builder_;
@@ -171,12 +137,18 @@ std::vector<fs::path> export_model(const Model& model, const fs::path& directory
   const std::vector<ExportedFile> files = exported_files(model, options.with_past);
   make_directories(directory);
   std::vector<fs::path> written;
-  for (const ExportedFile& file : files) {
-    WrittenModel made = FileExporter(model, files, file, options)();
-    if (options.edit) made = options.edit(std::move(made));
-    written.push_back(directory / file.name);
+  const auto write = [&](const std::string& name, const WrittenModel& made) {
+    written.push_back(directory / name);
     write_model(written.back(), made, options.external_data ? 0 : kMaximumInlineBytes);
+  };
+  std::optional<WrittenModel> decoder;
+  for (const ExportedFile& file : files) {
+    WrittenModel made = FileExporter(model, file, options)();
+    if (options.edit) made = options.edit(std::move(made));
+    write(file.name, made);
     if (options.check) options.check(check_file(model, file, written.back()));
+    if (file.part == FilePart::kDecoderWithPast) write("decoder_model_merged.onnx", merge_decoders(*decoder, made));
+    if (file.part == FilePart::kDecoder) decoder = std::move(made);
   }
   return written;
 }

@@ -23,8 +23,8 @@ struct ExportOptions {
   std::function<void(const ExportCheck&)> check;
 };
 
-// Writes model.onnx, or encoder_model.onnx and decoder_model.onnx, into the directory, and returns their paths. Inputs,
-// outputs and
+// Writes model.onnx, or encoder_model.onnx and decoder_model.onnx, with_past also decoder_with_past_model.onnx and
+// decoder_model_merged.onnx (not checked besides the two that it joins), and returns their paths. Inputs, outputs and
 // dynamic axes have the names of optimum-onnx. Errors: an operation without a form in ONNX; a model that computes other
 // things for other extents. Training and packed weights are not offered.
 std::vector<fs::path> export_model(const Model& model, const fs::path& directory, const ExportOptions& options = {});

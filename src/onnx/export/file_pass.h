@@ -7,14 +7,7 @@
 
 namespace transom::onnx {
 
-// What run_file() calls the logits [B, V] behind the last token.
-inline constexpr const char* kLastLogits = "last_logits";
-
-// The outputs of the file by their names in it, for inputs by theirs; of the decoder of an encoder-decoder kLastLogits.
+// The outputs of the file by their names in it, for inputs by theirs.
 NamedTensors run_file(const Model& model, const ExportedFile& file, const NamedTensors& inputs);
-
-// A pass of a decoder that goes on from past_key_values.N.key, .value [B, G, P, d] of so many layers, and gives
-// present.N.key, .value of all tokens besides its logits.
-NamedTensors run_with_past(const Model& model, int64_t layers, const NamedTensors& inputs);
 
 }  // namespace transom::onnx

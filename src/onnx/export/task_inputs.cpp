@@ -11,6 +11,7 @@
 #include "models/generative.h"
 #include "models/loading/maximum_tokens.h"
 #include "nn/cache.h"
+#include "onnx/export/file_pass.h"
 #include "tensor/mode_scope.h"
 
 namespace transom::onnx {
@@ -80,8 +81,38 @@ FileInput sound_features(const Config& config, const Axes& axes) {
            fixed("encoder_sequence_length", 2 * config.get_int("max_source_positions", 1500))}};
 }
 
+// Keys and values of each layer, in shapes that a pass of one token shows: the decoder's own, and those of what the
+// encoder gave. `first`, which gives them, is told of how many layers.
+ExportedFile with_past_of(const Model& model, const Axes& axes, const InputAxis& source, ExportedFile& first) {
+  ExportedFile file{"decoder_with_past_model.onnx", FilePart::kDecoderWithPast, {}};
+  ExportedFile probe = first;
+  probe.past_layers = 1;
+  NamedTensors inputs;
+  for (const FileInput& input : first.inputs) {
+    Shape shape;
+    for (const InputAxis& axis : input.axes) shape.push_back(axis.extent[0]);
+    inputs.set(input.name, make_input({input.dtype, shape}));
+    if (input.name != "encoder_hidden_states") file.inputs.push_back(input);
+  }
+  const NoGradient inference;
+  const ModeScope lazy(Mode::kLazy);
+  InputAxis past = axes.past;
+  past.name = "past_decoder_sequence_length";
+  for (const auto& [name, tensor] : run_file(model, probe, inputs).items()) {
+    if (!name.starts_with("present.")) continue;
+    file.inputs.push_back({"past_key_values" + name.substr(std::string_view("present").size()),
+                           tensor.dtype(),
+                           {axes.batch, fixed("num_heads", tensor.dim(1)),
+                            name.find(".decoder.") != name.npos ? past : source, fixed("head_size", tensor.dim(3))}});
+    if (name.ends_with(".decoder.key")) ++file.past_layers;
+  }
+  first.past_layers = file.past_layers;
+  return file;
+}
+
 // Encoder and decoder in files of their own.
-std::vector<ExportedFile> sequence_to_sequence(const Config& config, const Axes& axes, const std::string& type) {
+std::vector<ExportedFile> sequence_to_sequence(const Model& model, const Config& config, const Axes& axes,
+                                               const std::string& type, bool with_past) {
   ExportedFile encoder{"encoder_model.onnx", FilePart::kEncoder, {}},
       decoder{"decoder_model.onnx", FilePart::kDecoder, {}};
   InputAxis source{"encoder_sequence_length", axes.sequence.extent};
@@ -97,7 +128,9 @@ std::vector<ExportedFile> sequence_to_sequence(const Config& config, const Axes&
   const int64_t width = config.has("d_model") ? config.get_int("d_model") : config.get_int("hidden_size");
   decoder.inputs.push_back(
       {"encoder_hidden_states", DType::kFloat32, {axes.batch, source, fixed("hidden_size", width)}});
-  return {encoder, decoder};
+  if (!with_past) return {encoder, decoder};
+  ExportedFile next = with_past_of(model, axes, source, decoder);  // tells the decoder of its layers
+  return {encoder, decoder, next};
 }
 
 // Keys and values of each layer behind the other inputs, in shapes that a pass of two tokens shows.
@@ -130,14 +163,12 @@ std::vector<ExportedFile> exported_files(const Model& model, bool with_past) {
   const std::string& architecture = model.architecture();
   const Axes axes(config);
   ExportedFile file{"model.onnx", FilePart::kWhole, {}};
-  if (with_past && (!config.has("vocab_size") ||
-                    is_one_of(type, {"clip", "wav2vec2", "hubert", "whisper", "t5", "mt5", "bart", "mbart", "marian"})))
-    fail(ErrorKind::kUsage, "export: {}: past keys and values are offered for models that are a decoder alone",
-         architecture);
-
   if (is_one_of(type, {"t5", "mt5", "bart", "mbart", "marian", "whisper"}) &&
       (architecture.ends_with("ForConditionalGeneration") || architecture.ends_with("MTModel")))
-    return sequence_to_sequence(config, axes, type);
+    return sequence_to_sequence(model, config, axes, type, with_past);
+  if (with_past && (!config.has("vocab_size") ||
+                    is_one_of(type, {"clip", "wav2vec2", "hubert", "whisper", "t5", "mt5", "bart", "mbart", "marian"})))
+    fail(ErrorKind::kUsage, "export: {}: past keys and values are offered for models that generate text", architecture);
   if (is_one_of(type, {"vit", "dinov2", "swin"}) || architecture.starts_with("CLIPVision") ||
       architecture == "CLIPForImageClassification") {
     file.inputs = {pixels(config, axes.batch, false)};

@@ -24,17 +24,19 @@ struct FileInput {
   bool optional = false;  // ones where a caller gives nothing
 };
 
-enum class FilePart { kWhole, kEncoder, kDecoder };
+enum class FilePart { kWhole, kEncoder, kDecoder, kDecoderWithPast };
 
 struct ExportedFile {
   std::string name;  // "model.onnx"
   FilePart part = FilePart::kWhole;
   std::vector<FileInput> inputs;
-  int64_t past_layers = 0;  // whose keys and values are the last inputs, two a layer
+  // Whose keys and values are the last inputs, two a layer. Of an encoder-decoder four a layer: inputs of its
+  // kDecoderWithPast, and outputs of its kDecoder.
+  int64_t past_layers = 0;
 };
 
 // The files of a model. Errors: a model whose inputs are not known here. `with_past`: those of a decoder take and give
-// keys and values.
+// keys and values, and an encoder-decoder has a decoder_with_past_model.onnx besides.
 std::vector<ExportedFile> exported_files(const Model& model, bool with_past);
 // Whether an output of the model is one of the file's: no losses, no states of layers.
 bool is_exported_output(const std::string& name);

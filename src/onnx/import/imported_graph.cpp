@@ -65,12 +65,17 @@ class NamesOfGraph {
 
 }  // namespace
 
+bool holds_weights(const fs::path& directory) {
+  for (const char* name :
+       {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json"})
+    if (path_exists(directory / name)) return true;
+  return false;
+}
+
 fs::path find_onnx_file(const fs::path& path) {
   if (path.extension() == ".onnx") return path;
   if (!directory_exists(path)) return {};
-  for (const char* name :
-       {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json"})
-    if (path_exists(path / name)) return {};
+  if (holds_weights(path)) return {};
   for (const fs::path& directory : {path, path / "onnx"}) {
     const std::vector<fs::path> files = onnx_files(directory);
     const auto named =

@@ -21,6 +21,8 @@ using NamedValues = std::vector<std::pair<std::string, Value>>;
 // The `.onnx` file that a path names: the file itself, or of a directory without checkpoint weights its model.onnx or
 // its only .onnx file (also below onnx/). Empty where the path names none.
 fs::path find_onnx_file(const fs::path& path);
+// Whether the directory holds a checkpoint of Transformers, which goes before ONNX files.
+bool holds_weights(const fs::path& directory);
 
 // Any number of threads may call run() at once.
 class ImportedGraph {

@@ -13,6 +13,8 @@ namespace {
 Results matmul_operator(Call& call) {
   const Tensor &x = call.tensor(0), &y = call.tensor(1);
   call.require(x.rank() >= 1 && y.rank() >= 1, "expected tensors of rank 1 or more");
+  // One matrix for all rows, as weights are: a product without batches, not one for each batch.
+  if (x.rank() > 2 && y.rank() == 2) return {call.like(0, dot_general(x, y, {{}, {}, {x.rank() - 1}, {0}}))};
   Tensor product = matmul(x.rank() == 1 ? unsqueeze(x, 0) : x, y.rank() == 1 ? unsqueeze(y, 1) : y);
   if (y.rank() == 1) product = squeeze(product, -1);
   if (x.rank() == 1) product = squeeze(product, y.rank() == 1 ? -1 : -2);

@@ -3,13 +3,12 @@
 // torch.onnx.export. Inputs of the graph that a caller leaves out are filled in as optimum's models do.
 #include <algorithm>
 
-#include "base/directories.h"
 #include "base/error.h"
 #include "models/generative.h"
 #include "models/loading/other_formats.h"
-#include "models/precision.h"
 #include "onnx/import/element_values.h"
 #include "onnx/import/imported_graph.h"
+#include "onnx/model/graph_inputs.h"
 #include "transom/ops.h"
 
 namespace transom::onnx {
@@ -123,13 +122,6 @@ class OnnxModel : public GenerativeModel {
     return cast(squeeze(slice(logits, 1, logits.dim(1) - 1, logits.dim(1)), 1), DType::kFloat32);
   }
 
-  // Ids as i64 or i32, pixels as f32 or f16: whatever the graph declares.
-  static Value converted(const Tensor& given, const ValueInfo& input) {
-    const Value value = value_of(given);
-    if (input.type == ElementType::kUndefined || input.type == value.type) return value;
-    return cast_value(value, input.type);
-  }
-
   Value filled_in(const ValueInfo& input, const NamedTensors& inputs) const {
     const Tensor ids = inputs.find("input_ids");
     const std::string& name = input.name;
@@ -157,23 +149,11 @@ class OnnxModel : public GenerativeModel {
 
 bool recognises(const fs::path& path) { return !find_onnx_file(path).empty(); }
 
-// config.json lies beside the file, or beside the folder onnx/ that holds it. A graph needs none.
-Config config_of(const fs::path& file) {
-  const fs::path directory = file.has_parent_path() ? file.parent_path() : fs::path(".");
-  for (const fs::path& folder : {directory, directory / ".."})
-    if (file_exists(folder / "config.json")) return Config::read(folder / "config.json");
-  return Config::parse("{}", file.string());
-}
-
 std::unique_ptr<transom::Model> load(const fs::path& path, const LoadOptions& options) {
   const fs::path file = find_onnx_file(path);
-  const bool as_it_is =
-      options.dtype == "auto" || parse_precision(options.dtype, "LoadOptions::dtype") == DType::kFloat32;
-  if (!as_it_is || options.quantization != "none")
-    fail("{}: another precision of an ONNX file is not supported: it computes in the types that it names",
-         file.string());
+  check_load_options(options, file);
   auto model = std::make_unique<OnnxModel>(file);
-  Config config = config_of(file);
+  Config config = config_beside(file);
   const std::vector<std::string> named = config.get_strings("architectures");
   complete_model(*model, std::move(config), named.empty() ? "OnnxModel" : named[0], file.parent_path());
   return model;

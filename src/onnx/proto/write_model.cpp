@@ -31,6 +31,21 @@ ProtoWriter attribute(const std::string& name, const WrittenAttribute& value) {
   return writer;
 }
 
+ProtoWriter value_info(const WrittenValue& value);
+ProtoWriter node(const WrittenNode& written);
+
+// AttributeProto of a graph that has no inputs and no weights of its own.
+ProtoWriter graph_attribute(const std::string& name, const WrittenModel& model) {
+  ProtoWriter graph, writer;
+  for (const WrittenNode& each : model.nodes) graph.message(1, node(each));
+  graph.bytes(2, model.name);
+  for (const WrittenValue& output : model.outputs) graph.message(12, value_info(output));
+  writer.bytes(1, name);
+  writer.message(6, graph);
+  writer.number(20, 5);
+  return writer;
+}
+
 ProtoWriter node(const WrittenNode& written) {
   ProtoWriter writer;
   for (const std::string& input : written.inputs) writer.bytes(1, input);
@@ -38,6 +53,7 @@ ProtoWriter node(const WrittenNode& written) {
   writer.bytes(3, written.name);
   writer.bytes(4, written.operation);
   for (const auto& [name, value] : written.attributes) writer.message(5, attribute(name, value));
+  for (const auto& [name, graph] : written.graphs) writer.message(5, graph_attribute(name, *graph));
   return writer;
 }
 

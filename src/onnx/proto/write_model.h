@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <variant>
@@ -16,10 +17,14 @@ namespace transom::onnx {
 using WrittenAttribute = std::variant<int64_t, float, std::string, std::vector<int64_t>>;
 using WrittenAttributes = std::vector<std::pair<std::string, WrittenAttribute>>;
 
+struct WrittenModel;
+
 struct WrittenNode {
   std::string operation, name;
   std::vector<std::string> inputs, outputs;  // an empty name: an optional input that is absent
   WrittenAttributes attributes;
+  // Attributes that are graphs: their nodes and outputs are written, and see the names around the node.
+  std::vector<std::pair<std::string, std::shared_ptr<const WrittenModel>>> graphs = {};
 };
 
 // An input or output: its name, type, and extents, which are numbers or names.

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the models that ONNX files make share: how they find their configuration, and how inputs become a graph's.
+#pragma once
+
+#include "base/files.h"
+#include "io/config.h"
+#include "onnx/import/value.h"
+#include "onnx/proto/model.h"
+#include "transom/model.h"
+
+namespace transom::onnx {
+
+// config.json lies beside the file, or beside the folder onnx/ that holds it. A graph needs none: then it is empty.
+Config config_beside(const fs::path& file);
+
+// Ids as i64 or i32, pixels as f32 or f16: whatever the graph declares.
+Value converted(const Tensor& given, const ValueInfo& input);
+
+// Errors: options that ask for another precision than that of the file. `fast_activations` and `int8_activations` are
+// about codes of compressed weights alone, so they ask for nothing here.
+void check_load_options(const LoadOptions& options, const fs::path& file);
+
+}  // namespace transom::onnx

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// encoder_model.onnx and decoder_model.onnx, or decoder_model_merged.onnx, as one model that writes texts, with the
+// names that optimum and transom export give.
+#include <algorithm>
+
+#include "base/directories.h"
+#include "base/error.h"
+#include "models/generative.h"
+#include "models/loading/other_formats.h"
+#include "onnx/import/imported_graph.h"
+#include "onnx/model/graph_inputs.h"
+#include "onnx/proto/read_model.h"
+#include "transom/ops.h"
+
+namespace transom::onnx {
+namespace {
+
+constexpr const char *kEncoder = "encoder_model.onnx", *kDecoder = "decoder_model.onnx",
+                     *kMerged = "decoder_model_merged.onnx", *kUseCache = "use_cache_branch";
+
+struct Files {
+  fs::path encoder, decoder;
+};
+
+// Both files, in the directory or below onnx/; empty paths where it has none, or holds weights of Transformers.
+Files find_files(const fs::path& path) {
+  if (!directory_exists(path) || holds_weights(path)) return {};
+  for (const fs::path& folder : {path, path / "onnx"})
+    for (const char* decoder : {kDecoder, kMerged})
+      if (file_exists(folder / kEncoder) && file_exists(folder / decoder)) return {folder / kEncoder, folder / decoder};
+  return {};
+}
+
+// The branch of a merged decoder that reads whole texts: which one is taken is a constant, so the other one is left
+// out when the graph is traced.
+std::shared_ptr<const ImportedGraph> open_decoder(const fs::path& file) {
+  Model model = read_model(file);
+  auto& inputs = model.graph.inputs;
+  const auto choice =
+      std::find_if(inputs.begin(), inputs.end(), [](const ValueInfo& input) { return input.name == kUseCache; });
+  if (choice != inputs.end()) {
+    static const std::byte no{0};
+    TensorData chosen{.name = kUseCache, .type = ElementType::kBool, .shape = {1}};
+    chosen.bytes = {&no, 1};
+    inputs.erase(choice);
+    model.graph.initializers.push_back(std::make_shared<const TensorData>(std::move(chosen)));
+  }
+  return std::make_shared<const ImportedGraph>(std::move(model));
+}
+
+// Texts are rounded up to few lengths, since each is a program: to powers of two and what lies half way to the next.
+int64_t rounded_length(int64_t length, int64_t limit) {
+  int64_t room = 8;
+  while (room < length) room = room + room / 2 >= length ? room + room / 2 : 2 * room;
+  return limit > 0 ? std::max(length, std::min(room, limit)) : room;
+}
+
+// The decoder is given the whole text for each token. A graph that goes on from past keys and values is not told which
+// of them count, so that each length would be a program of its own; tokens behind the text change nothing before them.
+class OnnxEncoderDecoder : public GenerativeModel {
+ public:
+  explicit OnnxEncoderDecoder(const Files& files)
+      : encoder_(ImportedGraph::open(files.encoder)), decoder_(open_decoder(files.decoder)) {
+    if (!decoder_->find_input("input_ids"))
+      fail("{}: expected an input input_ids, of the decoder's tokens", decoder_->model().where);
+  }
+
+  bool has_encoder() const override { return true; }
+  bool can_generate() const override {
+    return architecture().ends_with("ForConditionalGeneration") || architecture().ends_with("MTModel");
+  }
+  int64_t cache_expires_at() const override { return -1; }  // the graph keeps no keys and values
+  int64_t max_positions() const override {
+    for (const char* name : {"max_target_positions", "max_position_embeddings"})
+      if (config().has(name)) return config().get_int(name);
+    return 0;
+  }
+
+ protected:
+  void run_encoder(const NamedTensors& inputs, ForwardContext& context) const override {
+    context.cache->encoder_states = encoded(inputs);
+    context.cache->encoder_mask = inputs.find("attention_mask");
+  }
+
+  Tensor run_step(const Tensor& input_ids, const Tensor&, ForwardContext& context) const override {
+    const int64_t T = input_ids.dim(1), room = rounded_length(T, max_positions());
+    for (const int64_t place : context.cache->places().to_vector<int64_t>())
+      if (place == 0)
+        fail("{}: decoder_attention_mask: an ONNX decoder has no mask; expected ones", decoder_->model().where);
+    Tensor ids = input_ids;
+    if (room > T) {
+      const Tensor last = slice(ids, 1, T - 1, T);
+      ids = concatenate({ids, broadcast_to(last, {ids.dim(0), room - T})}, 1);
+    }
+    const Tensor logits = decoded(ids, context.cache->encoder_states, context.cache->encoder_mask);
+    return cast(squeeze(slice(logits, 1, T - 1, T), 1), DType::kFloat32);
+  }
+
+  NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
+    const std::string& where = decoder_->model().where;
+    if (context.training) fail("{}: training an ONNX file is not supported", where);
+    if (context.cache) fail(ErrorKind::kUnsupported, "{}: an ONNX file keeps no keys and values in pages", where);
+    if (context.output_hidden_states)
+      fail("{}: output_hidden_states is not supported: an ONNX file has the outputs that it names", where);
+    const Tensor ids = inputs.find("decoder_input_ids");
+    if (!ids.defined()) fail("{}: input \"decoder_input_ids\" is missing", where);
+    const Tensor states = encoded(inputs);
+    return {{"logits", decoded(ids, states, inputs.find("attention_mask"))}, {"encoder_last_hidden_state", states}};
+  }
+
+  std::vector<std::string> input_names() const override {
+    std::vector<std::string> names{"attention_mask", "decoder_input_ids"};
+    for (const ValueInfo& input : encoder_->model().graph.inputs) names.push_back(input.name);
+    return names;
+  }
+
+ private:
+  static Tensor output_of(const ImportedGraph& graph, const NamedValues& values, const char* wanted) {
+    for (auto& [name, value] : graph.run(values))
+      if (name == wanted) return value.tensor;
+    fail("{}: expected an output {}", graph.model().where, quoted(wanted));
+  }
+
+  Tensor encoded(const NamedTensors& inputs) const {
+    NamedValues values;
+    for (const ValueInfo* input : encoder_->required_inputs()) {
+      Tensor given = inputs.find(input->name);
+      const Tensor ids = inputs.find("input_ids");
+      if (!given.defined() && input->name == "attention_mask" && ids.defined())
+        given = broadcast_to(constant(1, DType::kInt64), ids.shape());
+      if (!given.defined()) fail("{}: input {} is missing", encoder_->model().where, quoted(input->name));
+      values.emplace_back(input->name, converted(given, *input));
+    }
+    return output_of(*encoder_, values, "last_hidden_state");
+  }
+
+  Tensor decoded(const Tensor& ids, const Tensor& states, const Tensor& mask) const {
+    NamedValues values;
+    for (const ValueInfo* input : decoder_->required_inputs()) {
+      const std::string& name = input->name;
+      Tensor given;
+      if (name == "input_ids") given = ids;
+      else if (name == "encoder_hidden_states") given = states;
+      else if (name == "encoder_attention_mask")
+        given = mask.defined() ? mask : broadcast_to(constant(1, DType::kInt64), {states.dim(0), states.dim(1)});
+      else if (name.starts_with("past_key_values") && input->shape && input->shape->size() == 4)
+        given = unread_past(*input, ids.dim(0));
+      if (!given.defined()) fail("{}: input {} is missing", decoder_->model().where, quoted(name));
+      values.emplace_back(name, converted(given, *input));
+    }
+    return output_of(*decoder_, values, "logits");
+  }
+
+  // Of a merged decoder, whose branch for whole texts does not read it.
+  Tensor unread_past(const ValueInfo& input, int64_t rows) const {
+    const auto& extents = *input.shape;
+    const int64_t heads = extents[1].value, width = extents[3].value;
+    if (heads <= 0 || width <= 0 || heads > 4096 || width > 4096)
+      fail("{}: input {}: expected [batch, heads, length, size] with numbers of heads and their size",
+           decoder_->model().where, quoted(input.name));
+    return zeros({rows, heads, std::clamp<int64_t>(extents[2].value, 1, 4096), width}, DType::kFloat32);
+  }
+
+  std::shared_ptr<const ImportedGraph> encoder_, decoder_;
+};
+
+bool recognises(const fs::path& path) { return !find_files(path).encoder.empty(); }
+
+std::unique_ptr<transom::Model> load(const fs::path& path, const LoadOptions& options) {
+  const Files files = find_files(path);
+  check_load_options(options, files.decoder);
+  auto model = std::make_unique<OnnxEncoderDecoder>(files);
+  Config config = config_beside(files.encoder);
+  const std::vector<std::string> named = config.get_strings("architectures");
+  complete_model(*model, std::move(config), named.empty() ? "OnnxModel" : named[0], files.encoder.parent_path());
+  return model;
+}
+
+}  // namespace
+
+const RegisterModelFormat kOnnxEncoderDecoderFormat{{recognises, load}};
+
+}  // namespace transom::onnx
