@@ -6,10 +6,13 @@
 #include "base/json.h"
 #include "cli/command.h"
 #include "cli/forward_onnx.h"
+#include "cli/sharding_options.h"
 #include "io/safetensors.h"
 #include "onnx/import/imported_graph.h"
+#include "tensor/mode_scope.h"
 #include "train/loop/model_inputs.h"
 #include "transom/compile.h"
+#include "transom/distributed.h"
 #include "transom/gradients.h"
 #include "transom/model.h"
 #include "transom/ops.h"
@@ -22,6 +25,7 @@ struct Options {
   ModelOptions source;
   DeviceOptions device;
   PrecisionOptions numbers;
+  ShardingOptions sharding;
 };
 
 void write_tensors(const std::string& path, const NamedTensors& tensors) {
@@ -83,6 +87,7 @@ void call_compiled(const NamedTensors& inputs, const std::function<void(const Na
 
 int forward(const Options& options) {
   options.device.apply();
+  options.sharding.join();
   LoadOptions load;
   options.numbers.apply_to(load);
   if (load.activations == "fastest") load.activations = "int8";  // as the checkpoint asks
@@ -98,10 +103,12 @@ int forward(const Options& options) {
            "{}: an ONNX file is computed as it is: --gradients, --quantization, --activations, --dtype and --kwargs "
            "do not apply",
            onnx.string());
+    if (options.sharding.any()) fail(ErrorKind::kUsage, "--tp_size, --ep_size: not offered for ONNX files");
     forward_onnx(onnx, options.inputs, options.outputs);
     return 0;
   }
   const std::unique_ptr<Model> model = Model::from_pretrained(resolve_model(options.model, options.source.hub()), load);
+  SpreadModel spread(options.sharding, *model);
   const NamedTensors inputs = load_inputs(options.inputs);
   const ForwardContext context = context_of(options.kwargs);
   NamedTensors outputs, gradients;
@@ -116,9 +123,18 @@ int forward(const Options& options) {
     const std::vector<Tensor> values = transom::gradients(loss, parameters);
     for (size_t i = 0; i < values.size(); ++i) gradients.set(model->parameters()[i]->name, values[i]);
   };
-  if (mode() == Mode::kCompile || mode() == Mode::kGraph) call_compiled(inputs, compute, outputs, gradients);
-  else compute(inputs);
-  eval(tensors_of({&outputs, &gradients}));
+  if (options.sharding.any()) {
+    const ModeScope traced(Mode::kLazy);
+    compute(inputs);
+  } else if (mode() == Mode::kCompile || mode() == Mode::kGraph) {
+    call_compiled(inputs, compute, outputs, gradients);
+  } else {
+    compute(inputs);
+  }
+  spread.compute(tensors_of({&outputs, &gradients}));
+  const bool writes = process_rank() == 0;
+  leave_process_group();
+  if (!writes) return 0;
   write_tensors(options.outputs, outputs);
   if (wants_gradients) write_tensors(options.gradients, gradients);
   return 0;
@@ -144,6 +160,7 @@ Command forward_command() {
   options.numbers.add_to(command);
   options.source.add_to(command);
   options.device.add_to(command);
+  options.sharding.add_to(command);
   command.run = [] { return forward(options); };
   return command;
 }

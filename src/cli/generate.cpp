@@ -9,8 +9,10 @@
 #include "cli/command.h"
 #include "cli/inputs.h"
 #include "cli/remote_server.h"
+#include "cli/sharding_options.h"
 #include "generation/generation_fields.h"
 #include "generation/prompts.h"
+#include "transom/distributed.h"
 
 namespace transom {
 namespace {
@@ -25,6 +27,7 @@ struct Options {
   ModelOptions source;
   DeviceOptions device;
   PrecisionOptions precision;
+  ShardingOptions sharding;
 };
 
 GenerationConfig config_of(const Options& options, const std::string& directory) {
@@ -44,7 +47,8 @@ GenerationConfig config_of(const Options& options, const std::string& directory)
 void generate_lines(const Options& options, const Model& model, const GenerationConfig& config,
                     const std::string& directory) {
   const auto file = MappedFile::open(*options.inputs);
-  AtomicFile out(*options.outputs);
+  std::optional<AtomicFile> out;  // one of several processes writes
+  if (process_rank() == 0) out.emplace(*options.outputs);
   std::optional<Tokenizer> tokenizer;
   const auto the_tokenizer = [&]() -> const Tokenizer& {
     if (!tokenizer) tokenizer = Tokenizer::from_pretrained(directory);
@@ -70,9 +74,9 @@ void generate_lines(const Options& options, const Model& model, const Generation
       for (const TokenIds& row : output.sequences) written.push_back(the_tokenizer().decode(row, true));
       result["generated_text"] = std::move(written);
     }
-    out.write(dump_json(result) + "\n");
+    if (out) out->write(dump_json(result) + "\n");
   });
-  out.commit();
+  if (out) out->commit();
 }
 
 // The messages of --messages: a list of {"role", "content"}, or an object with it, as JSON or in a file.
@@ -112,6 +116,7 @@ std::vector<Prompt> prompts_of_options(const Options& options, const Tokenizer& 
 }
 
 void print(std::string_view text) {
+  if (process_rank() > 0) return;
   std::fwrite(text.data(), 1, text.size(), stdout);
   std::fflush(stdout);
 }
@@ -202,11 +207,16 @@ int run(const Options& options) {
   if (options.chat_template && !options.messages)
     fail(ErrorKind::kUsage, "--chat_template: there is no chat without --messages");
   options.device.apply();
+  options.sharding.join();
   const std::string directory = resolve_model(options.model, options.source.hub());
   const GenerationConfig config = config_of(options, directory);
   const auto model = Model::from_pretrained(directory, load);
-  if (options.inputs) generate_lines(options, *model, config, directory);
-  else generate_prompts(options, *model, config, directory);
+  {
+    const SpreadModel spread(options.sharding, *model);
+    if (options.inputs) generate_lines(options, *model, config, directory);
+    else generate_prompts(options, *model, config, directory);
+  }
+  if (options.sharding.any()) leave_process_group();
   return 0;
 }
 
@@ -252,6 +262,7 @@ Command generate_command() {
   o.source.add_to(command);
   o.device.add_to(command);
   o.precision.add_to(command);
+  o.sharding.add_to(command);
   command.run = [] { return run(o); };
   return command;
 }

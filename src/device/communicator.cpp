@@ -108,6 +108,24 @@ void Communicator::start_broadcast(const Buffer& buffer, DType dtype) {
                     error);
 }
 
+void Communicator::start_send(const Buffer& buffer, DType dtype, uint32_t to) {
+  if (!device_.table().send) fail(ErrorKind::kDevice, "{}: not supported: messages between ranks", device_.name());
+  follow_device();
+  transom_error error{};
+  device_.expect_ok(device_.table().send(handle_, stream_, {buffer.handle(), 0}, count_of(buffer, dtype),
+                                         static_cast<int32_t>(dtype), to, &error),
+                    error);
+}
+
+void Communicator::start_receive(const Buffer& buffer, DType dtype, uint32_t from) {
+  if (!device_.table().receive) fail(ErrorKind::kDevice, "{}: not supported: messages between ranks", device_.name());
+  follow_device();
+  transom_error error{};
+  device_.expect_ok(device_.table().receive(handle_, stream_, {buffer.handle(), 0}, count_of(buffer, dtype),
+                                            static_cast<int32_t>(dtype), from, &error),
+                    error);
+}
+
 void Communicator::wait() {
   const auto turn = device_.take_turn();
   transom_error error{};

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "tensor/evaluator.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -37,7 +38,8 @@ void Decoding::restart() {
     ForwardContext context;
     context.cache = fresh.get();
     model_.encode(encoder_inputs_, context);
-    eval({fresh->encoder_states});
+    if (Evaluator* evaluator = EvaluatorScope::current()) evaluator->evaluate({&fresh->encoder_states, 1}, {});
+    else eval({fresh->encoder_states});
   }
   if (use_cache_) fresh->reserve(std::min(max_length_, std::max(kMostReserved, 2 * prompt)));
   cache_ = std::move(fresh);
@@ -49,6 +51,10 @@ Tensor Decoding::pass(const Tensor& ids, const Tensor& positions) {
   ForwardContext context;
   context.cache = cache_.get();
   Tensor logits = model_.next_logits(ids, positions, context);
+  if (Evaluator* evaluator = EvaluatorScope::current()) {
+    cache_->put(evaluator->evaluate({&logits, 1}, cache_->take()));
+    return logits;
+  }
   std::vector<Tensor> all = cache_->tensors();
   all.push_back(logits);
   eval(all);
@@ -107,7 +113,7 @@ std::vector<float> Decoding::next(const std::vector<TokenIds>& rows) {
          most);
   cache_->begin(coming);
   const Tensor new_ids = Tensor::from(ids, {count, coming}), new_positions = Tensor::from(positions, {count, coming});
-  const bool compiled = seen > 0 && coming == 1 && mode() != Mode::kEager;
+  const bool compiled = seen > 0 && coming == 1 && mode() != Mode::kEager && !EvaluatorScope::current();
   const Tensor logits = compiled ? step(new_ids, new_positions) : pass(new_ids, new_positions);
   cache_->end();
   vocabulary_ = logits.dim(1);

@@ -2,6 +2,7 @@
 // How a run is spread over its processes.
 #pragma once
 
+#include "sharding/pipeline/schedule.h"
 #include "sharding/process_mesh.h"
 
 namespace transom {
@@ -13,6 +14,8 @@ struct ShardingLayout {
   int zero_stage = 0;
   // Stage 3: what the forward pass gathers is let go, and gathered again by the backward pass.
   bool reshard_after_forward = true;
+  // Of pipelines: the order of micro-batches.
+  PipelineSchedule schedule = PipelineSchedule::k1F1B;
   // One process writes all of a checkpoint, not each its parts.
   bool whole_checkpoints = false;
 

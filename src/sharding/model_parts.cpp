@@ -18,9 +18,9 @@ class WriterChoice {
   explicit WriterChoice(const ProcessMesh& mesh) : mesh_(mesh) {}
 
   bool is_mine(const Placement& placement, const Type& type) {
-    MeshAxes copies;
+    MeshAxes copies;  // a stage of a pipeline has what no other one has
     for (const MeshAxis axis : kAllMeshAxes)
-      if (!placement.sharded().has(axis)) copies.add(axis);
+      if (axis != MeshAxis::kPipeline && !placement.sharded().has(axis)) copies.add(axis);
     const auto count = static_cast<size_t>(mesh_.size(copies));
     std::vector<int64_t>& bytes = bytes_.try_emplace(to_string(copies), count, 0).first->second;
     const auto least = std::min_element(bytes.begin(), bytes.end());
@@ -56,6 +56,7 @@ void add_boxes(const std::string& name, const Tensor& value, ModelSharding& shar
   const ShardedTensors& tensors = sharding.tensors();
   const Type type = value.type();
   const bool held = tensors.holds(value);
+  if (held && tensors.is_absent(value)) return;
   const Placement placement = held ? tensors.value(value).placement : replicated(type.shape.size());
   if (!choice.is_mine(placement, type)) return;
   const Tensor& local = held ? tensors.value(value).local : value;
@@ -115,6 +116,7 @@ void load_weights(const ShardedTensorFiles& files, ModelSharding& sharding, Mode
   for (const auto* group : {&model.parameters(), &model.frozen()})
     for (const std::shared_ptr<Parameter>& parameter : *group) {
       if (!parameter->value.defined()) continue;
+      if (!sharding.is_home(*parameter)) continue;
       const bool trained = parameter->value.requires_grad();
       parameter->value = read_part(files, parameter->name, parameter->value.type(), sharding.home_of(*parameter),
                                    sharding.stored_axes(), sharding.tensors());
@@ -133,10 +135,11 @@ void load_weights(const ShardedTensorFiles& files, ModelSharding& sharding, Mode
 void load_states(const ShardedTensorFiles& files, int64_t steps, ModelSharding& sharding, Optimizer& optimizer,
                  const std::vector<OptimizedParameter>& trained) {
   std::vector<std::pair<std::string, Tensor>> state;
-  for (const auto& [name, type] : optimizer.state_layout(trained))
+  const std::vector<OptimizedParameter> mine = sharding.at_home(trained);
+  for (const auto& [name, type] : optimizer.state_layout(mine))
     state.emplace_back(
         name, read_part(files, name, type, sharding.state_placement(name, type, trained), {}, sharding.tensors()));
-  optimizer.load(steps, std::move(state), trained);
+  optimizer.load(steps, std::move(state), mine);
 }
 
 }  // namespace transom

@@ -2,6 +2,7 @@
 #include "sharding/model_sharding.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "sharding/tensor_parallel_plan.h"
@@ -20,11 +21,17 @@ void for_each_weight(const Model& model, Visit visit) {
 
 ModelSharding::ModelSharding(Model& model, const ShardingLayout& layout, int64_t rank, int64_t ranks)
     : model_(model), layout_(layout), tensors_(ProcessMesh(layout.sizes, rank, ranks)) {
+  if (layout.size(MeshAxis::kPipeline) > 1) stages_ = stages_of(model, layout.size(MeshAxis::kPipeline));
   for_each_weight(model, [&](const std::shared_ptr<Parameter>& parameter) {
     const bool trained = parameter->value.requires_grad();
-    parameter->value = tensors_.hold_part_of(parameter->value, home_of(*parameter), stored_axes());
+    parameter->value = part_of(*parameter);
     parameter->value.set_requires_grad(trained);
   });
+}
+
+Tensor ModelSharding::part_of(const Parameter& parameter) {
+  if (!is_home(parameter)) return tensors_.hold_absent(parameter.value.type(), home_of(parameter), stored_axes());
+  return tensors_.hold_part_of(parameter.value, home_of(parameter), stored_axes());
 }
 
 int64_t ModelSharding::row_parts() const { return layout_.size(MeshAxis::kData) * layout_.size(MeshAxis::kShard); }
@@ -82,13 +89,18 @@ void ModelSharding::take(Optimizer* optimizer, const std::vector<OptimizedParame
   for_each_weight(model_, [&](const std::shared_ptr<Parameter>& parameter) {
     if (!tensors_.holds(parameter->value)) {
       const bool requires_grad = parameter->value.requires_grad();
-      parameter->value = tensors_.hold_part_of(parameter->value, home_of(*parameter), stored_axes());
+      parameter->value = part_of(*parameter);
       parameter->value.set_requires_grad(requires_grad);
     }
     used.insert(parameter->value);
   });
   if (optimizer) {
     std::vector<std::pair<std::string, Tensor>> state = optimizer->state();
+    if (stages_) {
+      std::set<std::string> mine;
+      for (const auto& [name, type] : optimizer->state_layout(at_home(trained))) mine.insert(name);
+      std::erase_if(state, [&](const auto& item) { return !mine.contains(item.first); });
+    }
     for (auto& [name, tensor] : state) {
       if (!tensors_.holds(tensor))
         tensor = tensors_.hold_part_of(tensor, state_placement(name, tensor.type(), trained));
@@ -134,6 +146,7 @@ std::vector<Tensor> ModelSharding::evaluate(ShardedRequest request, StepRunner& 
 }
 
 void ModelSharding::compute(const std::vector<Tensor>& tensors) {
+  if (stages_) return compute_in_stages(tensors);
   ShardedRequest request;
   for (const Tensor& tensor : tensors) request.outputs.push_back({tensor, std::nullopt});
   evaluate(std::move(request), runner_);

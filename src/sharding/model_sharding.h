@@ -9,6 +9,7 @@
 
 #include "optim/optimizer.h"
 #include "sharding/layout.h"
+#include "sharding/pipeline/run.h"
 #include "sharding/sharded_tensors.h"
 #include "transom/model.h"
 
@@ -22,6 +23,14 @@ class ModelSharding {
 
   const ShardingLayout& layout() const { return layout_; }
   ShardedTensors& tensors() { return tensors_; }
+  // Null where the layers are not spread over the stages of a pipeline.
+  const PipelineStages* stages() const { return stages_.get(); }
+  // Which stage has a parameter between updates, and updates it; without a pipeline this one. Whether it is this one.
+  int64_t stage_of(const Parameter& parameter) const;
+  bool is_home(const Parameter& parameter) const;
+  bool is_home(const OptimizedParameter& parameter) const;
+  // Those that this stage updates.
+  std::vector<OptimizedParameter> at_home(std::vector<OptimizedParameter> trained) const;
   // How many processes have rows of their own.
   int64_t row_parts() const;
 
@@ -41,6 +50,13 @@ class ModelSharding {
   void cut_rows(const NamedTensors& inputs);
   // Evaluates; the rows that were cut are forgotten.
   std::vector<Tensor> evaluate(ShardedRequest request, StepRunner& runner);
+  // Of pipelines: the graph of this process for one micro-batch, and micro-batches carried out (see PipelineRunner).
+  struct Pipelined {
+    PipelinedBatch batch;
+    std::vector<Placement> placements;  // of its outputs
+  };
+  Pipelined trace(ShardedRequest request);
+  PipelineResult run(const std::vector<PipelinedBatch>& batches, bool backward);
   // Evaluates these on every process.
   void compute(const std::vector<Tensor>& tensors);
 
@@ -52,13 +68,21 @@ class ModelSharding {
  private:
   Placement base_of(const Parameter& parameter) const;
   const Parameter* find(const std::string& name) const;
+  Tensor part_of(const Parameter& parameter);
+  std::vector<PipelineWeight> pipeline_weights();
+  void compute_in_stages(const std::vector<Tensor>& tensors);
 
   Model& model_;
   ShardingLayout layout_;
   ShardedTensors tensors_;
+  std::unique_ptr<PipelineStages> stages_;
+  std::unique_ptr<PipelineRunner> pipeline_;
   std::vector<std::pair<Tensor, Placement>> cut_;
   StepRunner runner_;
 };
+
+// The stages of a model's weights. Throws an Error of kind kUsage for models that no pipeline trains.
+std::unique_ptr<PipelineStages> stages_of(const Model& model, int64_t stages);
 
 // While it lives the model and the optimizer have whole values: on rank 0, or everywhere. All processes make one
 // together.

@@ -62,6 +62,7 @@ void GraphSharder::shard(const std::vector<Tensor>& outputs) {
 // What a phase gathered of stored tensors is not kept for the next one.
 void GraphSharder::enter(Phase phase) {
   if (phase == phase_) return;
+  if (phase_ == Phase::kForward) local_backward_from_ = make_input({}).node()->sequence;
   const bool keep = keeps_gathered_ && phase == Phase::kBackward;
   phase_ = phase;
   if (keep) return;

@@ -42,6 +42,8 @@ class GraphSharder {
   const ShardedValue& value(const Tensor& tensor) const;
 
   const std::vector<CollectiveRecord>& collectives() const { return resharder_.records(); }
+  // The number (Node::sequence) from which on nodes of this process's graph belong to the backward pass.
+  uint64_t local_backward_from() const { return local_backward_from_; }
   // Told of each operation with what its first output became; for explanations.
   using Observer = std::function<void(const Node& node, const ShardedValue& value)>;
   void observe(Observer observer) { observer_ = std::move(observer); }
@@ -81,6 +83,7 @@ class GraphSharder {
   bool keeps_gathered_;  // of stored tensors, from the forward to the backward pass
   Resharder resharder_;
   Phase phase_ = Phase::kForward;
+  uint64_t local_backward_from_ = UINT64_MAX;
   TensorMap<Forms> forms_;
   TensorMap<Placement> preferred_;
   Observer observer_;

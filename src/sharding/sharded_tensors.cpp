@@ -79,23 +79,38 @@ Tensor ShardedTensors::hold_zeros(const Type& type, const Placement& placement) 
   return hold(Tensor::from_bytes(bytes, local), type, placement);
 }
 
+Tensor ShardedTensors::hold_absent(const Type& type, const Placement& placement, MeshAxes stored) {
+  Tensor handle = hold(make_input({type.dtype, local_shape(mesh_, placement, type.shape)}), type, placement, stored);
+  absent_.insert(handle);
+  return handle;
+}
+
+std::vector<ShardedValue> ShardedTensors::trace(const ShardedRequest& request, uint64_t* backward_from) {
+  std::vector<ShardedValue> values;
+  GraphSharder sharder(mesh_, request.phases, request.keeps_gathered);
+  for (const auto& [tensor, held] : held_) sharder.place(tensor, held.value, held.stored);
+  for (const auto& [tensor, placement] : request.cut)
+    if (!held_.contains(tensor)) sharder.cut(tensor, placement);
+  for (const auto& [tensor, placement] : request.preferred) sharder.prefer(tensor, placement);
+  std::vector<Tensor> wanted;
+  for (const ShardedRequest::Output& output : request.outputs) wanted.push_back(output.tensor);
+  sharder.shard(wanted);
+  for (const ShardedRequest::Output& output : request.outputs) {
+    Placement placement = output.placement.value_or(replicated(output.tensor.shape().size()));
+    if (output.as_computed) {
+      placement = sharder.value(output.tensor).placement;
+      placement.partial = {};
+    }
+    values.push_back(sharder.value(output.tensor, placement));
+  }
+  collectives_ = sharder.collectives();
+  if (backward_from) *backward_from = sharder.local_backward_from();
+  return values;
+}
+
 std::vector<Tensor> ShardedTensors::evaluate(const ShardedRequest& request, StepRunner& runner) {
   const ModeScope together(mode() == Mode::kGraph ? Mode::kGraph : Mode::kLazy);
-  std::vector<ShardedValue> values;
-  {
-    GraphSharder sharder(mesh_, request.phases, request.keeps_gathered);
-    for (const auto& [tensor, held] : held_) sharder.place(tensor, held.value, held.stored);
-    for (const auto& [tensor, placement] : request.cut)
-      if (!held_.contains(tensor)) sharder.cut(tensor, placement);
-    for (const auto& [tensor, placement] : request.preferred) sharder.prefer(tensor, placement);
-    std::vector<Tensor> wanted;
-    for (const ShardedRequest::Output& output : request.outputs) wanted.push_back(output.tensor);
-    sharder.shard(wanted);
-    for (const ShardedRequest::Output& output : request.outputs)
-      values.push_back(
-          sharder.value(output.tensor, output.placement.value_or(replicated(output.tensor.shape().size()))));
-    collectives_ = sharder.collectives();
-  }
+  const std::vector<ShardedValue> values = trace(request);
   // What is replaced is held as memory alone, so that its memory can be taken.
   struct Saved {
     Tensor handle;
@@ -128,17 +143,21 @@ std::vector<Tensor> ShardedTensors::evaluate(const ShardedRequest& request, Step
   std::vector<Tensor> results;
   for (size_t i = 0; i < values.size(); ++i) {
     const ShardedRequest::Output& output = request.outputs[i];
-    if (output.placement) {
-      results.push_back(hold(values[i].local, output.tensor.type(), *output.placement, output.stored));
+    if (output.placement || output.as_computed) {
+      results.push_back(hold(values[i].local, output.tensor.type(), values[i].placement, output.stored));
       continue;
     }
     results.push_back(output.tensor);
-    Node& node = *output.tensor.node();
-    node.storages.resize(node.types.size());
-    node.storages[static_cast<size_t>(output.tensor.output())] = buffer_of(values[i].local);
-    if (node.types.size() == 1) release_inputs(node);
+    give_value(output.tensor, values[i].local);
   }
   return results;
+}
+
+void give_value(const Tensor& tensor, const Tensor& value) {
+  Node& node = *tensor.node();
+  node.storages.resize(node.types.size());
+  node.storages[static_cast<size_t>(tensor.output())] = buffer_of(value);
+  if (node.types.size() == 1) release_inputs(node);
 }
 
 Tensor ShardedTensors::gathered(const Tensor& tensor) {
@@ -147,14 +166,20 @@ Tensor ShardedTensors::gathered(const Tensor& tensor) {
   const ModeScope together(Mode::kLazy);
   Resharder resharder(mesh_);
   const CompilerScope compiler;
-  const ShardedValue whole = resharder.reshard(found->second.value, replicated(tensor.shape().size()));
+  ShardedValue value = found->second.value;
+  if (mesh_.size(MeshAxis::kPipeline) > 1) {  // the other stages add zeros
+    if (absent_.contains(tensor)) value.local = zeros(value.local.shape(), value.local.dtype());
+    value.placement.partial.add(MeshAxis::kPipeline);
+  }
+  const ShardedValue whole = resharder.reshard(value, replicated(tensor.shape().size()));
   return make_input(tensor.type(), buffer_of(whole.local));
 }
 
 int64_t ShardedTensors::bytes() const {
   int64_t total = 0;
   for (const auto& [tensor, held] : held_)
-    total += held.value.local.size() * static_cast<int64_t>(size_of(held.value.local.dtype()));
+    if (!absent_.contains(tensor))
+      total += held.value.local.size() * static_cast<int64_t>(size_of(held.value.local.dtype()));
   return total;
 }
 

@@ -19,7 +19,8 @@ struct ShardedRequest {
     Tensor tensor;
     // Where its parts go; none: every process gets the whole, and the tensor is computed as any other.
     std::optional<Placement> placement;
-    MeshAxes stored = {};  // see GraphSharder::place
+    MeshAxes stored = {};      // see GraphSharder::place
+    bool as_computed = false;  // held in the placement in which its parts arise, with sums made
   };
   std::vector<Output> outputs;
   std::vector<Tensor> replaced;  // held tensors whose memory may be taken: nobody uses them afterwards
@@ -39,16 +40,23 @@ class ShardedTensors {
   // Of a tensor that every process has whole, or could read from a file: only its part is copied.
   Tensor hold_part_of(const Tensor& whole, const Placement& placement, MeshAxes stored = {});
   Tensor hold_zeros(const Type& type, const Placement& placement);
+  // One that another stage of the pipeline has.
+  Tensor hold_absent(const Type& type, const Placement& placement, MeshAxes stored = {});
+  bool is_absent(const Tensor& tensor) const { return absent_.contains(tensor); }
   bool holds(const Tensor& tensor) const { return held_.contains(tensor); }
   const ShardedValue& value(const Tensor& tensor) const { return held_.at(tensor).value; }
   void keep_only(const TensorSet& tensors) {
     std::erase_if(held_, [&](const auto& item) { return !tensors.contains(item.first); });
+    std::erase_if(absent_, [&](const Tensor& tensor) { return !tensors.contains(tensor); });
   }
 
   // The outputs: those without a placement as they were given, the others as held tensors. After an exception all is as
   // before, or values say that they are lost.
   std::vector<Tensor> evaluate(const ShardedRequest& request, StepRunner& runner);
-  // The whole of a held tensor, on every process; other tensors as they are.
+  // The graph of this process for the outputs of a request, each in its placement; nothing is computed. Nodes from
+  // `backward_from` on are of the backward pass.
+  std::vector<ShardedValue> trace(const ShardedRequest& request, uint64_t* backward_from = nullptr);
+  // The whole of a held tensor, on every process, though one stage of a pipeline has it; other tensors as they are.
   Tensor gathered(const Tensor& tensor);
   // Bytes that this process holds.
   int64_t bytes() const;
@@ -63,7 +71,11 @@ class ShardedTensors {
   };
   ProcessMesh mesh_;
   TensorMap<Held> held_;
+  TensorSet absent_;
   std::vector<CollectiveRecord> collectives_;
 };
+
+// Makes a computed tensor of one that is not: `value` is what it stands for.
+void give_value(const Tensor& tensor, const Tensor& value);
 
 }  // namespace transom

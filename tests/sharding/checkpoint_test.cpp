@@ -65,6 +65,21 @@ TEST_F(ShardedCheckpoint, IsResumedInOtherLayouts) {
   EXPECT_NEAR(last_loss(run("columns", 2, 6, joined(resumed, {"--tp_size", "2"}))), last_loss(unbroken), 1e-5);
 }
 
+// Each stage of a pipeline writes its layers; a whole checkpoint is dealt to the stages.
+TEST_F(ShardedCheckpoint, OfStagesIsResumedInOtherLayouts) {
+  const Words stages{"--pp_size", "2"};
+  const Outcome unbroken = run("one", 1, 6, base_);
+  run("all", 2, 6, joined(base_, stages));
+  const auto resumed = [&](const char* from) {
+    return joined(base_, {"--resume_from_checkpoint", (folder_ / from / "checkpoint-3").string()});
+  };
+  run("again", 2, 6, joined(resumed("all"), stages));
+  EXPECT_TRUE(same("all/model.safetensors", "again/model.safetensors"));
+  EXPECT_NEAR(last_loss(run("alone", 1, 6, resumed("all"))), last_loss(unbroken), 1e-5);
+  EXPECT_NEAR(last_loss(run("shards", 2, 3, joined(resumed("all"), {"--zero_stage", "3"}))), last_loss(unbroken), 1e-5);
+  EXPECT_NEAR(last_loss(run("dealt", 2, 6, joined(resumed("one"), stages))), last_loss(unbroken), 1e-5);
+}
+
 TEST_F(ShardedCheckpoint, OfOneProcessIsResumedByMany) {
   const Outcome unbroken = run("one", 1, 6, base_);
   const Words resumed = joined(base_, {"--resume_from_checkpoint", (folder_ / "one" / "checkpoint-3").string()});

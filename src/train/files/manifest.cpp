@@ -3,6 +3,8 @@
 
 #include <zlib.h>
 
+#include <limits>
+
 #include "base/directories.h"
 #include "base/error.h"
 #include "base/files.h"
@@ -15,6 +17,12 @@ namespace {
 
 constexpr std::string_view kFormat = "transom_sharded_checkpoint";
 constexpr uint64_t kMaximumBytes = uint64_t{1} << 28;
+
+uint64_t read_count(const nlohmann::json& value, std::string_view name, uint64_t most, std::string_view where) {
+  if (!value.is_number_unsigned() || value.get<uint64_t>() > most)
+    fail("{}: {}: expected a whole number of at most {}, found {}", where, name, most, value.dump());
+  return value.get<uint64_t>();
+}
 
 }  // namespace
 
@@ -33,13 +41,18 @@ Manifest Manifest::from_json(std::string_view text, std::string_view where) {
     const nlohmann::json all = parse_large_json(text, where);
     if (!all.is_object() || all.value("format", "") != kFormat || all.at("version") != 1)
       fail("{}: expected format {} of version 1", where, kFormat);
-    manifest.step = all.at("step").get<int64_t>();
-    manifest.ranks = all.at("ranks").get<int64_t>();
+    constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+    const auto count = [&](const nlohmann::json& object, const char* name, uint64_t most) {
+      return read_count(object.at(name), name, most, where);
+    };
+    manifest.step = static_cast<int64_t>(count(all, "step", kMost));
+    manifest.ranks = static_cast<int64_t>(count(all, "ranks", kMost));
     manifest.mesh = all.at("mesh").get<std::string>();
     for (const auto& [name, file] : all.at("files").items()) {
       if (name.empty() || name.find('/') != name.npos || name == "." || name == "..")
         fail("{}: expected names of files, found {}", where, quoted(name));
-      manifest.files[name] = {file.at("bytes").get<int64_t>(), file.at("crc32").get<uint32_t>()};
+      manifest.files[name] = {static_cast<int64_t>(count(file, "bytes", kMost)),
+                              static_cast<uint32_t>(count(file, "crc32", std::numeric_limits<uint32_t>::max()))};
     }
   } catch (const nlohmann::json::exception& error) {
     fail("{}: is no manifest of a checkpoint: {}", where, json_reason(error));

@@ -256,6 +256,7 @@ TrainStep::Result TrainStep::operator()(const std::vector<NamedTensors>& micro_b
     if (parameter->value.dtype() != DType::kFloat32)
       fail("{}: expected weights of float32 to train, found {}; load the model with dtype float32", parameter->name,
            name_of(parameter->value.dtype()));
+  if (sharding_ && sharding_->stages()) return pipelined_step(micro_batches, learning_rate, step);
   if (sharding_) return sharded_step(micro_batches, learning_rate, step);
   // Before what is held for a failure, so that the first step has the program of all others.
   optimizer_->initialise(parameters());

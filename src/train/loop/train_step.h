@@ -86,6 +86,7 @@ class TrainStep {
   std::vector<std::shared_ptr<Parameter>> replaced_buffers() const;
   Result trace(const std::vector<NamedTensors>& micro_batches, double learning_rate, int64_t step);
   Result sharded_step(const std::vector<NamedTensors>& micro_batches, double learning_rate, int64_t step);
+  Result pipelined_step(const std::vector<NamedTensors>& micro_batches, double learning_rate, int64_t step);
   // Computes the gradients of a micro-batch, and the sum of losses so far, before the next one.
   void compute_part(std::vector<Tensor>& gradients, Tensor& loss, const std::vector<Tensor>& others);
   Model& model_;

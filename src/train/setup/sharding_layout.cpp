@@ -81,9 +81,10 @@ ShardingLayout sharding_layout(const TrainingArguments& arguments, int64_t ranks
     if (layout.zero_stage < 3) log(LogLevel::kWarning, "fsdp_config has no effect without fsdp or zero_stage 3");
     else read_fsdp_config(arguments.fsdp_config.text, layout, replicas);
   }
-  if (arguments.pp_size > 1)
-    fail(ErrorKind::kUsage, "pp_size {}: pipelines are not offered; use --tp_size or --fsdp full_shard",
-         arguments.pp_size);
+  if (arguments.pp_size > 1 && layout.whole_checkpoints)
+    fail(ErrorKind::kUsage, "pp_size: expected state_dict_type SHARDED_STATE_DICT, found FULL_STATE_DICT");
+  if (arguments.pp_size > 1 && arguments.neftune_noise_alpha.value_or(0) > 0)
+    fail(ErrorKind::kUsage, "pp_size: neftune_noise_alpha is not offered in a pipeline");
   layout.set(MeshAxis::kTensor, arguments.tp_size);
   layout.set(MeshAxis::kPipeline, arguments.pp_size);
   layout.set(MeshAxis::kContext, arguments.cp_size);

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sharding/inference.h"
+
+#include "base/error.h"
+#include "ir/node.h"
+#include "ir/tensor_map.h"
+
+namespace transom {
+namespace {
+
+ShardingLayout checked(const ShardingLayout& layout, int64_t ranks) {
+  if (layout.size(MeshAxis::kPipeline) > 1) fail(ErrorKind::kUsage, "pp_size: pipelines train; use tp_size here");
+  int64_t product = 1;
+  for (const int64_t size : layout.sizes) product *= size;
+  if (product != ranks)
+    fail(ErrorKind::kUsage, "tp_size {} x ep_size {}: expected the number of processes, {}, found {}",
+         layout.size(MeshAxis::kTensor), layout.size(MeshAxis::kExpert), ranks, product);
+  return layout;
+}
+
+// What every process has anyway.
+bool is_given(const Tensor& tensor) { return is_input(*tensor.node()) && tensor.node()->computed(tensor.output()); }
+
+}  // namespace
+
+ShardedInference::ShardedInference(Model& model, const ShardingLayout& layout, int64_t rank, int64_t ranks)
+    : sharding_(model, checked(layout, ranks), rank, ranks) {}
+
+std::vector<Tensor> ShardedInference::evaluate(std::span<const Tensor> outputs, const std::vector<Tensor>& state) {
+  ShardedTensors& tensors = sharding_.tensors();
+  ShardedRequest request;
+  for (const Tensor& output : outputs) request.outputs.push_back({output, std::nullopt});
+  std::vector<size_t> kept;  // of `state`
+  for (size_t i = 0; i < state.size(); ++i) {
+    if (is_given(state[i])) continue;
+    kept.push_back(i);
+    request.outputs.push_back({.tensor = state[i], .placement = std::nullopt, .as_computed = true});
+  }
+  TensorSet replaced;
+  for (const Tensor& old : state_)
+    if (tensors.holds(old) && replaced.insert(old).second) request.replaced.push_back(old);
+  const std::vector<Tensor> made = sharding_.evaluate(std::move(request), runner_);
+  std::vector<Tensor> result = state;
+  state_.clear();
+  for (size_t i = 0; i < kept.size(); ++i) state_.push_back(result[kept[i]] = made[outputs.size() + i]);
+  return result;
+}
+
+}  // namespace transom

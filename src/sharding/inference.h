@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model that answers from the processes of a mesh, each of which has a part of its weights and of what passes leave
+// for later ones (keys and values of attention).
+#pragma once
+
+#include "sharding/model_sharding.h"
+#include "tensor/evaluator.h"
+
+namespace transom {
+
+class ShardedInference : public Evaluator {
+ public:
+  // Takes the model's parameters (see ModelSharding), which must outlive it. Throws an Error of kind kUsage where the
+  // sizes of `layout` do not make `ranks`, and for pipelines.
+  ShardedInference(Model& model, const ShardingLayout& layout, int64_t rank, int64_t ranks);
+
+  std::vector<Tensor> evaluate(std::span<const Tensor> outputs, const std::vector<Tensor>& state) override;
+  // Bytes of weights and of state that this process holds.
+  int64_t bytes() { return sharding_.tensors().bytes(); }
+
+ private:
+  ModelSharding sharding_;
+  StepRunner runner_;
+  std::vector<Tensor> state_;  // of the call before
+};
+
+}  // namespace transom

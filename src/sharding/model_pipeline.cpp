@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// ModelSharding where the layers are spread over the stages of a pipeline.
+#include <algorithm>
+
+#include "base/error.h"
+#include "io/config.h"
+#include "sharding/model_sharding.h"
+#include "sharding/pipeline/run.h"
+#include "transom/ops.h"
+
+namespace transom {
+namespace {
+
+// Multiplications of a token with the weight, as far as they can be told from the weight alone.
+int64_t cost_of(const Parameter& parameter) {
+  const Shape& shape = parameter.value.shape();
+  const bool table = shape.size() == 2 && parameter.use == Parameter::Use::kOther;
+  return shape.size() < 2 || table ? 1 : elements(shape);
+}
+
+}  // namespace
+
+std::unique_ptr<PipelineStages> stages_of(const Model& model, int64_t stages) {
+  if (model.adaptation()) fail(ErrorKind::kUsage, "pp_size: adapters are not trained in a pipeline; use --fsdp");
+  if (!model.buffers().empty())
+    fail(ErrorKind::kUsage, "pp_size: {} has running statistics ({}), which a pipeline does not keep; use --fsdp",
+         model.architecture(), model.buffers()[0]->name);
+  std::vector<StagedWeight> weights;
+  int64_t table = 0;
+  const int64_t vocabulary = model.config().get_int("vocab_size", -1);
+  bool head = false;
+  for (const std::shared_ptr<Parameter>& parameter : model.parameters()) {
+    if (!parameter->value.defined()) fail(ErrorKind::kUsage, "pp_size: {} is in a block format", parameter->name);
+    weights.push_back({parameter->name, cost_of(*parameter)});
+    const Shape& shape = parameter->value.shape();
+    if (shape.size() != 2 || shape[0] != vocabulary) continue;
+    if (parameter->use == Parameter::Use::kOther) table = std::max(table, elements(shape));
+    else head = true;
+  }
+  // A head that shares its weights with the table of tokens works in the last stage.
+  for (const char* end : {"LMHeadModel", "ForCausalLM", "ForMaskedLM", "ForConditionalGeneration", "ForPreTraining"})
+    if (!head && model.architecture().ends_with(end)) weights.push_back({weights.back().name, table});
+  return std::make_unique<PipelineStages>(weights, stages);
+}
+
+int64_t ModelSharding::stage_of(const Parameter& parameter) const {
+  return stages_ ? stages_->stage_of(parameter.name).value_or(0) : tensors_.mesh().coordinate(MeshAxis::kPipeline);
+}
+
+bool ModelSharding::is_home(const Parameter& parameter) const {
+  return stage_of(parameter) == tensors_.mesh().coordinate(MeshAxis::kPipeline);
+}
+
+bool ModelSharding::is_home(const OptimizedParameter& parameter) const {
+  const Parameter* found = stages_ ? find(parameter.name) : nullptr;
+  return !found || is_home(*found);
+}
+
+std::vector<OptimizedParameter> ModelSharding::at_home(std::vector<OptimizedParameter> trained) const {
+  std::erase_if(trained, [&](const OptimizedParameter& parameter) { return !is_home(parameter); });
+  return trained;
+}
+
+std::vector<PipelineWeight> ModelSharding::pipeline_weights() {
+  std::vector<PipelineWeight> weights;
+  for (const auto* group : {&model_.parameters(), &model_.frozen()})
+    for (const std::shared_ptr<Parameter>& parameter : *group)
+      weights.push_back({tensors_.value(parameter->value).local, stage_of(*parameter)});
+  return weights;
+}
+
+ModelSharding::Pipelined ModelSharding::trace(ShardedRequest request) {
+  request.cut = std::move(cut_);
+  cut_.clear();
+  request.keeps_gathered = !layout_.reshard_after_forward;
+  Pipelined traced;
+  for (const ShardedRequest::Output& output : request.outputs)
+    traced.placements.push_back(output.placement.value_or(replicated(output.tensor.shape().size())));
+  for (const ShardedValue& value : tensors_.trace(request, &traced.batch.backward_from))
+    traced.batch.outputs.push_back(value.local);
+  traced.batch.homes.resize(traced.batch.outputs.size());
+  return traced;
+}
+
+PipelineResult ModelSharding::run(const std::vector<PipelinedBatch>& batches, bool backward) {
+  if (!pipeline_) pipeline_ = std::make_unique<PipelineRunner>(tensors_.mesh(), layout_.schedule);
+  return pipeline_->run(batches, pipeline_weights(), *stages_, backward);
+}
+
+void ModelSharding::compute_in_stages(const std::vector<Tensor>& tensors) {
+  ShardedRequest request;
+  for (const Tensor& tensor : tensors) request.outputs.push_back({tensor, std::nullopt});
+  const Pipelined traced = trace(std::move(request));
+  const PipelineResult result = run({traced.batch}, /*backward=*/false);
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const Tensor whole = result.stages[i] ? pipeline_->shared(result.outputs[i], tensors[i].type(), *result.stages[i])
+                                          : result.outputs[i];
+    give_value(tensors[i], whole);
+  }
+}
+
+}  // namespace transom

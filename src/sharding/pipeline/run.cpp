@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sharding/pipeline/run.h"
+
+#include <utility>
+
+#include "base/error.h"
+#include "device/communicator.h"
+#include "tensor/evaluate.h"
+#include "transom/ops.h"
+
+namespace transom {
+
+PipelineRunner::PipelineRunner(const ProcessMesh& mesh, PipelineSchedule schedule)
+    : mesh_(mesh), schedule_(schedule), stage_(mesh.coordinate(MeshAxis::kPipeline)) {
+  Communicator* all = default_device()->communicator();
+  if (!all) fail(ErrorKind::kInternal, "a pipeline of {} stages in one process", mesh.size(MeshAxis::kPipeline));
+  pipeline_ = &all->group(mesh.group({MeshAxis::kPipeline}));
+}
+
+void PipelineRunner::send(const Tensor& tensor, int64_t to) {
+  if (tensor.size() == 0) return;
+  pipeline_->start_send(*buffer_of(tensor), tensor.dtype(), static_cast<uint32_t>(to));
+  in_flight_.push_back(tensor);
+}
+
+Tensor PipelineRunner::receive(const Type& type, int64_t from) {
+  const auto buffer = default_device()->allocate(static_cast<size_t>(elements(type.shape)) * size_of(type.dtype));
+  if (elements(type.shape) > 0) {
+    pipeline_->start_receive(*buffer, type.dtype, static_cast<uint32_t>(from));
+    waits_ = true;
+  }
+  return make_input(type, buffer);
+}
+
+void PipelineRunner::wait() {
+  if (std::exchange(waits_, false)) pipeline_->wait();
+}
+
+PipelineResult PipelineRunner::run(const std::vector<PipelinedBatch>& batches,
+                                   const std::vector<PipelineWeight>& weights, const PipelineStages& stages,
+                                   bool backward) {
+  std::vector<Tensor> leaves;
+  for (const PipelineWeight& weight : weights) leaves.push_back(weight.local);
+  std::vector<PipelineCut> cuts;
+  for (const PipelinedBatch& batch : batches)
+    cuts.emplace_back(batch.outputs, batch.homes, leaves, stages, batch.backward_from);
+  // Weights that a stage uses and another one has (tied embeddings) come anew for each update.
+  std::vector<TensorMap<Tensor>> known(batches.size());
+  for (size_t stage = 0; stage < cuts[0].weights_of_stages().size(); ++stage)
+    for (const size_t number : cuts[0].weights_of_stages()[stage]) {
+      const PipelineWeight& weight = weights[number];
+      const auto to = static_cast<int64_t>(stage);
+      if (weight.home == to) continue;
+      if (weight.home == stage_) send(weight.local, to);
+      if (to != stage_) continue;
+      const Tensor copy = receive(weight.local.type(), weight.home);
+      for (auto& each : known) each.emplace(weight.local, copy);
+    }
+  PipelineResult result;
+  result.outputs.resize(batches[0].outputs.size());
+  for (const auto& place : cuts[0].outputs())
+    result.stages.push_back(place ? std::optional(place->stage) : std::nullopt);
+  const auto add = [&](size_t output, const Tensor& value) {
+    const CompilerScope compiler;
+    Tensor& sum = result.outputs[output];
+    sum = sum.defined() ? sum + value : value;
+  };
+  for (const PipelineTask& task :
+       pipeline_tasks(schedule_, stages.stages(), static_cast<int64_t>(batches.size()), backward)) {
+    const auto number = static_cast<size_t>(task.micro_batch);
+    const PipelineCut& cut = cuts[number];
+    const PipelineCut::Place place{task.stage, task.backward};
+    if (task.stage == stage_) {
+      auto made = cut.program(place, known[number]);
+      TensorMap<size_t> outputs;
+      for (size_t i = 0; i < cut.outputs().size(); ++i)
+        if (cut.outputs()[i] == place) outputs.emplace(batches[number].outputs[i], i);
+      std::vector<Tensor> values;
+      for (const auto& [traced, value] : made) {
+        const auto output = outputs.find(traced);
+        if (output == outputs.end()) values.push_back(value);
+        else add(output->second, value), values.push_back(result.outputs[output->second]);
+      }
+      wait();
+      eval(values);
+      for (auto& [traced, value] : made) known[number].insert_or_assign(traced, value);
+    }
+    for (const PipelineCut::Message& message : cut.messages_after(place)) {
+      if (message.from == stage_) send(known[number].at(message.value), message.to);
+      if (message.to == stage_)
+        known[number].insert_or_assign(message.value, receive(message.value.type(), message.from));
+    }
+    if (task.stage == stage_ && (task.backward || !backward)) known[number].clear();
+  }
+  for (size_t i = 0; i < batches[0].outputs.size(); ++i) {
+    if (result.stages[i]) continue;
+    for (const PipelinedBatch& batch : batches) add(i, batch.outputs[i]);
+    eval({&result.outputs[i], 1});
+  }
+  // Gradients that arise where the weight is used, and not where it is at home.
+  for (size_t i = 0; i < result.outputs.size(); ++i) {
+    const std::optional<int64_t> home = batches[0].homes.at(i);
+    if (!home || !result.stages[i] || *result.stages[i] == *home) continue;
+    if (*result.stages[i] == stage_) send(result.outputs[i], *home);
+    if (*home == stage_) result.outputs[i] = receive(batches[0].outputs[i].type(), *result.stages[i]);
+    result.stages[i] = home;
+  }
+  // What was sent is let go once it is away.
+  pipeline_->wait();
+  waits_ = false;
+  in_flight_.clear();
+  return result;
+}
+
+Tensor PipelineRunner::shared(const Tensor& tensor, const Type& type, int64_t from) {
+  Tensor result = tensor;
+  if (stage_ == from) {
+    for (int64_t to = 0; to < mesh_.size(MeshAxis::kPipeline); ++to)
+      if (to != from) send(tensor, to);
+  } else {
+    result = receive(type, from);
+  }
+  pipeline_->wait();
+  waits_ = false;
+  in_flight_.clear();
+  return result;
+}
+
+}  // namespace transom

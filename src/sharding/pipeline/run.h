@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Carries out the micro-batches of an update, or of an evaluation, on the stages of a pipeline.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "sharding/pipeline/cut.h"
+#include "sharding/pipeline/schedule.h"
+#include "sharding/process_mesh.h"
+
+namespace transom {
+
+class Communicator;
+
+// One micro-batch, as each process traced it over its own parts.
+struct PipelinedBatch {
+  std::vector<Tensor> outputs;
+  std::vector<std::optional<int64_t>> homes;  // of gradients, by output: the stage that they are for
+  uint64_t backward_from = UINT64_MAX;
+};
+
+struct PipelineResult {
+  // Each output, summed over the micro-batches, on the stage that it is for, or that makes it; elsewhere no value.
+  std::vector<Tensor> outputs;
+  std::vector<std::optional<int64_t>> stages;  // that have them; none: all do
+};
+
+// A weight of this process, and which stage has it between updates.
+struct PipelineWeight {
+  Tensor local;  // without a value where this stage does not have it
+  int64_t home = 0;
+};
+
+// All processes call it together with graphs of one structure. For one thread.
+class PipelineRunner {
+ public:
+  // Joins the processes of the pipeline that this one is in.
+  PipelineRunner(const ProcessMesh& mesh, PipelineSchedule schedule);
+
+  PipelineResult run(const std::vector<PipelinedBatch>& batches, const std::vector<PipelineWeight>& weights,
+                     const PipelineStages& stages, bool backward);
+  // The tensor of one stage on all; the others give its type alone.
+  Tensor shared(const Tensor& tensor, const Type& type, int64_t from);
+
+ private:
+  void send(const Tensor& tensor, int64_t to);
+  Tensor receive(const Type& type, int64_t from);
+  void wait();
+
+  const ProcessMesh& mesh_;
+  PipelineSchedule schedule_;
+  int64_t stage_;
+  Communicator* pipeline_;
+  bool waits_ = false;  // for what is to be received
+  std::vector<Tensor> in_flight_;
+};
+
+}  // namespace transom
