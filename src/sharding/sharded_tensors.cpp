@@ -157,7 +157,9 @@ void give_value(const Tensor& tensor, const Tensor& value) {
   Node& node = *tensor.node();
   node.storages.resize(node.types.size());
   node.storages[static_cast<size_t>(tensor.output())] = buffer_of(value);
-  if (node.types.size() == 1) release_inputs(node);
+  if (node.types.size() != 1) return;
+  note_released_uses(make_graph({tensor}), {&tensor, 1});
+  release_inputs(node);
 }
 
 Tensor ShardedTensors::gathered(const Tensor& tensor) {
