@@ -32,8 +32,7 @@ bool is_pipeline(const std::string& task) {
 LoadOptions precision_of(const BenchOptions& options) {
   LoadOptions load;
   if (!options.training()) load.dtype = options.dtype, load.quantization = options.quantization;
-  if (options.training()) load.quantization = "decompressed";
-  else load.activations = "fastest";
+  if (load.quantization == "none") load.quantization = options.training() ? "decompressed" : "fast_activations";
   return load;
 }
 

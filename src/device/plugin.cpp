@@ -80,21 +80,6 @@ void expect_ok(transom_status status, const transom_error& error, std::string_vi
   }
 }
 
-std::shared_ptr<const Plugin> Plugin::open(const fs::path& path) {
-  std::shared_ptr<Plugin> plugin(new Plugin);
-  plugin->path_ = path;
-  if (!is_trusted(path)) probe_plugin(path);
-  plugin->library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!plugin->library_) fail(ErrorKind::kDevice, "{}: cannot be loaded: {}", path.string(), dlerror());
-  const auto open = reinterpret_cast<transom_plugin_open_function>(dlsym(plugin->library_, "transom_plugin_open"));
-  if (!open) fail(ErrorKind::kDevice, "{}: is no Transom plugin: it exports no transom_plugin_open", path.string());
-  plugin->table_.struct_size = sizeof(transom_plugin);
-  transom_error error{};
-  expect_ok(open(&host(), &plugin->table_, &error), error, path.string());
-  plugin->check();
-  return plugin;
-}
-
 namespace {
 
 // One file: what a plugin writes when it is opened, such as its host's table, other threads read while they compute. So
@@ -116,8 +101,19 @@ PluginFile& plugin_file(const fs::path& path) {
 std::shared_ptr<const Plugin> Plugin::load(const fs::path& path) {
   PluginFile& file = plugin_file(path);
   const std::lock_guard lock(file.mutex);
-  std::shared_ptr<const Plugin> plugin = file.opened.lock();
-  if (!plugin) file.opened = plugin = open(path);
+  if (std::shared_ptr<const Plugin> opened = file.opened.lock()) return opened;
+  std::shared_ptr<Plugin> plugin(new Plugin);
+  plugin->path_ = path;
+  if (!is_trusted(path)) probe_plugin(path);
+  plugin->library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!plugin->library_) fail(ErrorKind::kDevice, "{}: cannot be loaded: {}", path.string(), dlerror());
+  const auto open = reinterpret_cast<transom_plugin_open_function>(dlsym(plugin->library_, "transom_plugin_open"));
+  if (!open) fail(ErrorKind::kDevice, "{}: is no Transom plugin: it exports no transom_plugin_open", path.string());
+  plugin->table_.struct_size = sizeof(transom_plugin);
+  transom_error error{};
+  expect_ok(open(&host(), &plugin->table_, &error), error, path.string());
+  plugin->check();
+  file.opened = plugin;
   return plugin;
 }
 

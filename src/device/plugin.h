@@ -13,8 +13,7 @@ namespace transom {
 
 class Plugin {
  public:
-  // The plugin of that file, which all users share. Any number of threads may ask. Throws an Error of kind kDevice that
-  // names the file and what is wrong with it.
+  // Throws an Error of kind kDevice that names the file and what is wrong with it.
   static std::shared_ptr<const Plugin> load(const fs::path& path);
   ~Plugin();
   Plugin(const Plugin&) = delete;
@@ -25,7 +24,6 @@ class Plugin {
 
  private:
   Plugin() = default;
-  static std::shared_ptr<const Plugin> open(const fs::path& path);
   void check() const;
   void* library_ = nullptr;
   transom_plugin table_{};
