@@ -30,7 +30,8 @@ class TokenConstraint {
 };
 
 // What one client asks for. Of a model with an encoder the prompt are the first tokens of the decoder (the start
-// token). Sequences of a request: GenerationConfig::num_return_sequences.
+// token). Sequences of a request: GenerationConfig::num_return_sequences. With num_beams above 1 they are the best of a
+// beam search, whose events come when it has ended; log probabilities, constraints and drafts are refused then.
 struct EngineRequest {
   TokenIds prompt;              // of the decoder; at least one token
   NamedTensors encoder_inputs;  // of a model with an encoder, one row
@@ -71,6 +72,7 @@ struct EngineEvent {
   std::optional<int64_t> end_token;     // the token of eos_token_id that ended it, which is not among `tokens`
   std::string error;                    // of kError, one line
   int64_t cached_tokens = 0;            // of the prompt, found in the prefix cache; with the first event
+  std::optional<double> score;          // of beam search, as GenerationOutput::scores
 };
 
 struct EngineOptions {
@@ -101,7 +103,7 @@ struct EngineStatistics {
 //
 // add, cancel, take and statistics may be called by any thread; step by one at a time. The model outlives the engine.
 // A request's tokens and log probabilities do not depend on the others, on the order of arrival, on preemption or on
-// the prefix cache: on the device cpu they have the same bits. Beams are refused; generate() searches with them.
+// the prefix cache: on the device cpu they have the same bits.
 //
 // If a step fails on the device, the sequences that it computed end with kError, and the others are computed again.
 class Engine {

@@ -22,6 +22,7 @@ Json body_of_fields(const GivenFields& fields, bool chat) {
   Json body{{"temperature", 0}};
   Json temperature = 1;
   bool samples = false;
+  int64_t beams = 1;
   for (const auto& [name, word] : fields) {
     Json value;
     try {
@@ -40,8 +41,12 @@ Json body_of_fields(const GivenFields& fields, bool chat) {
     else if (name == "top_p" || name == "top_k" || name == "min_p" || name == "typical_p" ||
              name == "repetition_penalty" || name == "seed")
       body[name] = value;
-    else if (!(name == "num_beams" && value == 1)) fail(ErrorKind::kUsage, "--{}: a server has no such field", name);
+    else if (name == "num_beams" && value.is_number_integer()) beams = value.get<int64_t>();
+    else if (name == "length_penalty" || name == "early_stopping") body[name] = value;
+    else fail(ErrorKind::kUsage, "--{}: a server has no such field", name);
   }
+  if (beams > 1 && samples) fail(ErrorKind::kUsage, "--num_beams: a server draws no beams; leave out --do_sample");
+  if (beams > 1) body["use_beam_search"] = true, body["best_of"] = beams;
   if (samples) body["temperature"] = temperature;
   // The interface writes 16 tokens to a prompt without a number; generate() 20.
   if (!chat && !body.contains("max_tokens")) body["max_tokens"] = 20;

@@ -1,14 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "generation/engine/block_pool.h"
 
+#include <iterator>
+
 namespace transom {
 
-BlockPool::BlockPool(int64_t blocks) : blocks_(static_cast<size_t>(blocks)) {
-  for (int64_t i = 0; i < blocks; ++i) {
+BlockPool::BlockPool(int64_t blocks) { grow(blocks); }
+
+void BlockPool::grow(int64_t blocks) {
+  const int64_t old = size();
+  blocks_.resize(static_cast<size_t>(old + blocks));
+  // Behind those that hold nothing, in their order.
+  const auto named = std::next(unused_.begin(), blank_);
+  for (int64_t i = old; i < old + blocks; ++i) {
     Block& block = blocks_[static_cast<size_t>(i)];
     block.name = names_.end();
-    block.place = unused_.insert(unused_.end(), i);
+    block.place = unused_.insert(named, i);
   }
+  blank_ += blocks;
 }
 
 int64_t BlockPool::take() {
@@ -17,6 +26,7 @@ int64_t BlockPool::take() {
   unused_.pop_front();
   Block& block = blocks_[static_cast<size_t>(index)];
   if (block.name != names_.end()) names_.erase(block.name);
+  else --blank_;
   block.name = names_.end();
   block.references = 1;
   return index;
@@ -25,7 +35,9 @@ int64_t BlockPool::take() {
 void BlockPool::release(int64_t index) {
   Block& block = blocks_.at(static_cast<size_t>(index));
   if (--block.references > 0) return;
-  block.place = unused_.insert(block.name == names_.end() ? unused_.begin() : unused_.end(), index);
+  const bool is_blank = block.name == names_.end();
+  block.place = unused_.insert(is_blank ? unused_.begin() : unused_.end(), index);
+  blank_ += is_blank;
 }
 
 int64_t BlockPool::find(PrefixId& prefix, std::span<const int64_t> tokens) {
@@ -49,6 +61,7 @@ void BlockPool::name(int64_t index, PrefixId& prefix, std::span<const int64_t> t
 void BlockPool::clear() {
   names_.clear();
   for (Block& block : blocks_) block.name = names_.end();
+  blank_ = available();
 }
 
 }  // namespace transom

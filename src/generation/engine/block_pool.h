@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which blocks of the KV cache are free, who shares them, and which hold the beginning of a text that may come again.
-// Only whole blocks are shared, and they never change: who goes on from inside of one computes its part of it anew, so
-// that nothing has to be copied on a write.
+// Only whole blocks are shared, and they never change: who goes on from inside of one computes its part of it anew, or
+// copies it (paged_text.h).
 #pragma once
 
 #include <list>
@@ -38,6 +38,10 @@ class BlockPool {
 
   int64_t size() const { return static_cast<int64_t>(blocks_.size()); }
   int64_t available() const { return static_cast<int64_t>(unused_.size()); }  // take() can give so many
+  // Of these, those that hold no prefix.
+  int64_t blank() const { return blank_; }
+  // Adds blocks that nobody refers to. They go before those that hold prefixes.
+  void grow(int64_t blocks);
 
  private:
   using Name = std::pair<PrefixId, TokenIds>;
@@ -52,6 +56,7 @@ class BlockPool {
   };
   std::vector<Block> blocks_;
   std::list<int64_t> unused_;  // the next to be taken first
+  int64_t blank_ = 0;
   std::map<Name, Named> names_;
   PrefixId last_ = 1 << 20;  // smaller ones are roots of texts (of adapters)
 };

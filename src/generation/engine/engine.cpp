@@ -174,12 +174,11 @@ class Engine::Implementation {
         fail("encoder_inputs: {}: expected one row, found {}", name, to_string(tensor.shape()));
     check_counts("num_beams", config.num_beams, 1);
     check_counts("num_return_sequences", config.num_return_sequences, 1);
-    if (config.num_return_sequences > options_.max_sequences)
-      fail("num_return_sequences = {}: at most {} sequences run at once", config.num_return_sequences,
-           options_.max_sequences);
-    if (config.num_beams > 1)
-      fail(ErrorKind::kUnsupported, "num_beams = {}: the engine does not search with beams; generate() does",
-           config.num_beams);
+    for (const auto& [name, count] :
+         {std::pair("num_return_sequences", config.num_return_sequences), std::pair("num_beams", config.num_beams)})
+      if (count > options_.max_sequences)
+        fail("{} = {}: at most {} sequences run at once", name, count, options_.max_sequences);
+    if (config.num_beams > 1) check_beams(request);
     for (const auto& [name, count] :
          {std::pair("logprobs", request.logprobs), std::pair("prompt_logprobs", request.prompt_logprobs)})
       if (count) check_counts(name, *count, 0);
@@ -193,6 +192,18 @@ class Engine::Implementation {
       fail("prompt: {} tokens and {} new ones; this model takes texts of at most {}; lower max_new_tokens", prompt,
            length - prompt, max_model_length_);
     return length;
+  }
+
+  static void check_beams(const EngineRequest& request) {
+    const GenerationConfig& config = request.config;
+    if (config.num_return_sequences > config.num_beams)
+      fail("num_return_sequences = {} is more than num_beams = {}", config.num_return_sequences, config.num_beams);
+    for (const auto& [name, given] : {std::pair("logprobs", request.logprobs.has_value()),
+                                      std::pair("prompt_logprobs", request.prompt_logprobs.has_value()),
+                                      std::pair("constraint", request.constraint != nullptr),
+                                      std::pair("prompt_lookup_num_tokens", request.prompt_lookup_num_tokens > 0)})
+      if (given)
+        fail(ErrorKind::kUnsupported, "{}: not with num_beams = {}; leave one of them out", name, config.num_beams);
   }
 
   size_t adapter_of(const EngineRequest& request) const {
@@ -252,9 +263,12 @@ class Engine::Implementation {
   void start_waiting() {
     while (!waiting_.empty()) {
       const std::shared_ptr<const TakenRequest>& next = waiting_.front();
-      const int64_t count = next->request.config.num_return_sequences;
+      const int64_t count = next->sequences();
       if (static_cast<int64_t>(running_.size()) + count > options_.max_sequences) break;
-      for (int64_t i = 0; i < count; ++i) running_.push_back(std::make_unique<Sequence>(next, i, options_.tokenizer));
+      const auto group =
+          next->request.config.num_beams > 1 ? std::make_shared<BeamGroup>(next, options_.tokenizer) : nullptr;
+      for (int64_t i = 0; i < count; ++i)
+        running_.push_back(std::make_unique<Sequence>(next, i, options_.tokenizer, group));
       waiting_.pop_front();
     }
   }

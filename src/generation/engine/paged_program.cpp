@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "generation/engine/step_shape.h"
 #include "ops/batch_invariance.h"
 #include "transom/ops.h"
 
@@ -63,6 +64,46 @@ const CompiledFunction& PagedProgram::step(int64_t scored, const AdapterSet* ada
   CompileOptions options{.name = "engine step", .capture = false, .donated = {}};
   for (size_t i = 0; i < 2 * shapes_.size(); ++i) options.donated.push_back(kInputs + i);
   return steps_.emplace(std::pair(scored, adapters), compile(trace, std::move(options))).first->second;
+}
+
+void PagedProgram::grow(int64_t blocks) {
+  const NoGradient inference;
+  std::vector<Tensor> larger;
+  for (size_t i = 0; i < pools_.size(); ++i) {
+    Shape more = pools_[i].shape();
+    more[0] = blocks * block_size_;
+    larger.push_back(concatenate({pools_[i], zeros(more, pools_[i].dtype())}, 0));
+    eval({larger.back()});
+  }
+  blocks_ += blocks;
+  pools_ = std::move(larger);
+}
+
+void PagedProgram::copy_blocks(const std::vector<std::pair<int32_t, int32_t>>& pairs) {
+  const NoGradient inference;
+  if (pairs.empty() || pools_.empty()) return;
+  if (!copy_) {
+    const auto trace = [](const std::vector<Tensor>& in) {
+      std::vector<Tensor> results;
+      for (size_t i = 2; i < in.size(); ++i) results.push_back(scatter(in[i], in[1], gather(in[i], in[0], 0)));
+      return results;
+    };
+    CompileOptions options{.name = "copy of blocks", .capture = false, .donated = {}};
+    for (size_t i = 0; i < 2 * shapes_.size(); ++i) options.donated.push_back(2 + i);
+    copy_ = compile(trace, std::move(options));
+  }
+  const auto count = static_cast<size_t>(rounded_tokens(static_cast<int64_t>(pairs.size())) * block_size_);
+  std::vector<int64_t> from(count, 0), to(count, -1);
+  size_t place = 0;
+  for (const auto& [first, second] : pairs)
+    for (int64_t i = 0; i < block_size_; ++i, ++place)
+      from[place] = first * block_size_ + i, to[place] = second * block_size_ + i;
+  std::vector<Tensor> arguments{Tensor::from(from, {static_cast<int64_t>(count)}),
+                                Tensor::from(to, {static_cast<int64_t>(count)})};
+  std::move(pools_.begin(), pools_.end(), std::back_inserter(arguments));
+  pools_.clear();
+  pools_ = (*copy_)(std::move(arguments));
+  eval(pools_);
 }
 
 std::vector<float> PagedProgram::run(const PagedPass& pass, const AdapterSet* adapters) {

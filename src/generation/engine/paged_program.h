@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -30,6 +31,11 @@ class PagedProgram {
   // The scores [K, V] of what follows the last K tokens; with adapters, which outlive the program, or null. If it
   // throws, all keys and values are lost.
   std::vector<float> run(const PagedPass& pass, const AdapterSet* adapters);
+  // Makes room for so many more blocks. If it throws, nothing has changed.
+  void grow(int64_t blocks);
+  // Block `second` becomes equal to block `first` of each pair; none is in two pairs as the second, nor in one as the
+  // first and in another as the second. If it throws, all keys and values are lost.
+  void copy_blocks(const std::vector<std::pair<int32_t, int32_t>>& pairs);
 
  private:
   const CompiledFunction& step(int64_t scored, const AdapterSet* adapters);
@@ -39,6 +45,7 @@ class PagedProgram {
   int64_t blocks_, block_size_;
   std::vector<Tensor> pools_;  // keys and values of each layer
   std::map<std::pair<int64_t, const AdapterSet*>, CompiledFunction> steps_;
+  std::optional<CompiledFunction> copy_;
 };
 
 }  // namespace transom

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "generation/engine/block_pool.h"
 #include "generation/engine/paged_program.h"
+#include "generation/engine/paged_text.h"
 #include "generation/engine/runner.h"
 #include "generation/engine/step_shape.h"
 #include "transom/device.h"
@@ -19,13 +20,6 @@ namespace {
 constexpr int64_t kMostPromptScores = 64;
 // Of the cache, where its size is not given: a part of the free memory, and no more than this.
 constexpr int64_t kShareOfMemory = 4, kMostBytes = int64_t{1} << 29;
-
-// What a sequence has in the cache.
-struct PagedText {
-  std::vector<int32_t> blocks;
-  PrefixId prefix = 0;  // of the named blocks
-  size_t named = 0;     // how many of the blocks are named
-};
 
 // Tokens [begin, begin + count) of a sequence that has `length` of them; behind its last one those of a draft.
 struct Part {
@@ -52,13 +46,19 @@ struct Token {
   int64_t place;
 };
 
+// Of the cache: at first those of one step, and what it may grow to. It doubles when no more are blank.
+struct BlockCounts {
+  int64_t first, most;
+};
+
 class PagedRunner : public Runner {
  public:
   PagedRunner(const GenerativeModel& model, const EngineOptions& options, const EngineAdapters& adapters,
-              std::vector<KeyValueShape> shapes, int64_t blocks, int64_t most_tokens)
+              std::vector<KeyValueShape> shapes, BlockCounts blocks, int64_t most_tokens)
       : adapters_(adapters),
-        program_(model, std::move(shapes), blocks, options.block_size),
-        pool_(blocks),
+        program_(model, std::move(shapes), blocks.first, options.block_size),
+        pool_(blocks.first),
+        most_blocks_(blocks.most),
         block_size_(options.block_size),
         most_tokens_(most_tokens),
         caching_(options.prefix_caching) {}
@@ -66,11 +66,14 @@ class PagedRunner : public Runner {
   bool step(std::span<const std::unique_ptr<Sequence>> sequences, EngineStatistics& statistics) override {
     const std::vector<Part> parts = schedule(sequences, statistics);
     if (!parts.empty()) compute_all(parts, sequences, statistics);
+    for (const Part& part : parts)
+      if (BeamGroup* group = part.sequence->group(); group && !group->has_ended() && group->is_complete())
+        advance(*group, sequences);
     return !parts.empty();
   }
 
   void measure(EngineStatistics& statistics) const override {
-    statistics.blocks = pool_.size();
+    statistics.blocks = most_blocks_;
     statistics.blocks_used = pool_.size() - pool_.available();
   }
 
@@ -136,12 +139,74 @@ class PagedRunner : public Runner {
     return nullptr;
   }
 
+  // So many blank blocks, as far as the limit allows: prefixes are dropped only then.
+  void make_room(int64_t blocks) {
+    if (blocks <= pool_.blank() || pool_.size() >= most_blocks_) return;
+    const int64_t more = std::min(std::max(pool_.size(), blocks - pool_.blank()), most_blocks_ - pool_.size());
+    try {
+      program_.grow(more);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kOutOfMemory) throw;
+      most_blocks_ = pool_.size();  // there is no more memory: what is there has to do
+      return;
+    }
+    pool_.grow(more);
+  }
+
   // Room for the tokens; false if there is none, and nothing has changed then.
   bool reserve(PagedText& text, int64_t tokens) {
     const int64_t more = blocks_for(tokens) - static_cast<int64_t>(text.blocks.size());
+    make_room(more);
     if (more > pool_.available()) return false;
     for (int64_t i = 0; i < more; ++i) text.blocks.push_back(static_cast<int32_t>(pool_.take()));
     return true;
+  }
+
+  // ---- beams
+
+  // The blocks of a beam whose scores are known, which it needs no more but to go on cheaply: so beams that are not
+  // there together do not wait for each other's blocks.
+  bool give_up_waiting_beam(EngineStatistics& statistics) {
+    while (!waiting_beams_.empty()) {
+      Sequence& beam = *waiting_beams_.back();
+      waiting_beams_.pop_back();
+      if (texts_[&beam].blocks.empty()) continue;
+      give_up(beam);
+      ++statistics.preemptions;
+      return true;
+    }
+    return false;
+  }
+
+  // The beams take their next texts, and with them the blocks of the texts that they go on from.
+  void advance(BeamGroup& group, std::span<const std::unique_ptr<Sequence>> sequences) {
+    std::vector<size_t> sources;
+    try {
+      sources = group.advance();
+    } catch (const std::exception& error) {
+      group.end(FinishReason::kError, error.what());
+    }
+    if (group.has_ended()) return;
+    std::vector<PagedText> texts;
+    for (Sequence* beam : group.sequences()) {
+      texts.push_back(std::exchange(texts_[beam], {}));
+      texts.back().seen = beam->seen;
+    }
+    const BlockCopies copies = fork_texts(pool_, block_size_, texts, sources);
+    for (size_t i = 0; i < texts.size(); ++i) {
+      Sequence* beam = group.sequences()[i];
+      beam->take_text();
+      beam->seen = texts[i].seen;
+      texts_[beam] = std::move(texts[i]);
+    }
+    try {
+      program_.copy_blocks(copies);
+    } catch (const std::exception& error) {
+      lose_all(sequences);
+      if (const auto* known = dynamic_cast<const Error*>(&error); known && known->kind() == ErrorKind::kInterrupted)
+        throw;
+      group.end(FinishReason::kError, error.what());
+    }
   }
 
   // ---- which tokens
@@ -150,8 +215,9 @@ class PagedRunner : public Runner {
     std::vector<Part> parts;
     int64_t left = most_tokens_;
     std::vector<Sequence*> order;
+    waiting_beams_.clear();
     for (const std::unique_ptr<Sequence>& sequence : sequences)
-      if (!sequence->finished()) order.push_back(sequence.get());
+      if (!sequence->finished()) (sequence->waits() ? waiting_beams_ : order).push_back(sequence.get());
     // Who needs one token more goes before prompts; if there are more of those than a step holds, they take turns.
     const size_t count = order.size();
     size_t youngest = count;  // from here on sequences have given up their blocks
@@ -194,12 +260,16 @@ class PagedRunner : public Runner {
            EngineStatistics& statistics) {
     PagedText& text = texts_[&sequence];
     while (!reserve(text, sequence.seen + 1)) {
+      if (give_up_waiting_beam(statistics)) continue;
       Sequence* last = nullptr;
       while (youngest > 0 && !last) {
         Sequence* candidate = order[--youngest];
         if (!texts_[candidate].blocks.empty()) last = candidate;
       }
-      if (!last) fail(ErrorKind::kInternal, "a sequence alone does not fit the cache of {} blocks", pool_.size());
+      if (!last) {
+        refuse(sequence);
+        return false;
+      }
       std::erase_if(parts, [&](const Part& part) { return part.sequence == last; });
       give_up(*last);
       ++statistics.preemptions;
@@ -237,9 +307,23 @@ class PagedRunner : public Runner {
     share_prefix(sequence, text, sequences, statistics);
     const int64_t more = blocks_for(sequence.length()) - static_cast<int64_t>(text.blocks.size());
     const auto spare = alone ? int64_t{0} : static_cast<int64_t>(before);
+    make_room(more + spare);
+    while (more + spare > pool_.available())
+      if (!give_up_waiting_beam(statistics)) break;
     if (more + spare <= pool_.available() && reserve(text, sequence.length())) return true;
     give_up(sequence);
+    if (alone) refuse(sequence);
     return false;
+  }
+
+  // Only where memory ended before the limit of the cache.
+  void refuse(Sequence& sequence) {
+    give_up(sequence);
+    sequence.finish(
+        FinishReason::kError,
+        fmt::format("the KV cache has {} blocks of {} tokens, and there is no memory for more: a text of {} "
+                    "tokens does not fit; make room, or ask for less",
+                    pool_.size(), block_size_, sequence.length()));
   }
 
   // ---- the pass
@@ -362,28 +446,32 @@ class PagedRunner : public Runner {
   const EngineAdapters& adapters_;
   PagedProgram program_;
   BlockPool pool_;
+  int64_t most_blocks_;
   const int64_t block_size_, most_tokens_;
   const bool caching_;
   std::map<const Sequence*, PagedText> texts_;
-  size_t turn_ = 0;  // whose turn it is first, where not all go at once
+  std::vector<Sequence*> waiting_beams_;  // at this step
+  size_t turn_ = 0;                       // whose turn it is first, where not all go at once
 };
 
 // What a sequence of full length takes, and no more than there is.
-int64_t cache_blocks(const EngineOptions& options, const std::vector<KeyValueShape>& shapes, int64_t length) {
+BlockCounts cache_blocks(const EngineOptions& options, const std::vector<KeyValueShape>& shapes, int64_t length) {
   int64_t block_bytes = 0;
   for (const KeyValueShape& shape : shapes) block_bytes += shape.bytes(options.block_size);
   const int64_t one = (length + options.block_size - 1) / options.block_size;
+  const int64_t first = (options.max_batched_tokens + options.block_size - 1) / options.block_size;
   if (options.cache_bytes > 0) {
     const int64_t blocks = options.cache_bytes / block_bytes;
     if (blocks < one)
       fail("cache_bytes = {}: a text of {} tokens takes {}; give more, or a smaller max_model_length",
            options.cache_bytes, length, one * block_bytes);
-    return blocks;
+    return {std::min(first, blocks), blocks};
   }
   const MemoryUse memory = memory_use();
   const auto free = static_cast<int64_t>(memory.limit > memory.in_use ? memory.limit - memory.in_use : 0);
   const int64_t share = std::min(free / kShareOfMemory, kMostBytes);
-  return std::clamp(share / block_bytes, one, one * options.max_sequences);
+  const int64_t blocks = std::clamp(share / block_bytes, one, one * options.max_sequences);
+  return {std::min(first, blocks), blocks};
 }
 
 }  // namespace
@@ -399,7 +487,7 @@ std::unique_ptr<Runner> make_paged(const GenerativeModel& model, const EngineOpt
     if (error.kind() != ErrorKind::kUnsupported && error.kind() != ErrorKind::kInput) throw;
     return nullptr;
   }
-  const int64_t blocks = cache_blocks(options, shapes, length);
+  const BlockCounts blocks = cache_blocks(options, shapes, length);
   const int64_t limit = model.max_positions();
   const int64_t tokens = limit > 0 ? std::min(limit, options.max_batched_tokens) : options.max_batched_tokens;
   return std::make_unique<PagedRunner>(model, options, adapters, std::move(shapes), blocks, tokens);

@@ -17,7 +17,8 @@ class RowByRow : public Runner {
   bool step(std::span<const std::unique_ptr<Sequence>> sequences, EngineStatistics& statistics) override {
     for (const std::unique_ptr<Sequence>& sequence : sequences) {
       try {
-        advance(*sequence, statistics);
+        if (!sequence->group()) advance(*sequence, statistics);
+        else if (sequence->index() == 0) advance(*sequence->group(), statistics);
       } catch (const std::exception& error) {
         if (const auto* known = dynamic_cast<const Error*>(&error); known && known->kind() == ErrorKind::kInterrupted)
           throw;
@@ -33,23 +34,54 @@ class RowByRow : public Runner {
   void advance(Sequence& sequence, EngineStatistics& statistics) {
     const TakenRequest& taken = sequence.request();
     const AdapterScope scope(adapters_.find(taken.adapter));
-    std::unique_ptr<Decoding>& decoding = decodings_[&sequence];
-    if (!decoding)
-      decoding = std::make_unique<Decoding>(model_, taken.request.encoder_inputs,
-                                            std::vector<TokenIds>{TokenIds(taken.request.prompt.size(), 1)},
-                                            taken.length, taken.request.config.use_cache);
+    Decoding& decoding = decoding_of(sequence);
     // Tokens of the prompt come one by one where what follows each of them is asked for.
     if (taken.request.prompt_logprobs)
       for (int64_t n = std::max<int64_t>(sequence.seen, 0) + 1; n < taken.prompt_length(); ++n) {
-        const std::vector<float> scores = decoding->next({{sequence.tokens().begin(), sequence.tokens().begin() + n}});
+        const std::vector<float> scores = decoding.next({{sequence.tokens().begin(), sequence.tokens().begin() + n}});
         sequence.read_prompt(n - 1, scores);
         sequence.seen = n;
       }
-    std::vector<float> scores = decoding->next({sequence.tokens()});
+    std::vector<float> scores = decoding.next({sequence.tokens()});
     if (sequence.seen < taken.prompt_length()) statistics.prompt_tokens += taken.prompt_length();
     sequence.seen = sequence.length();
     ++statistics.generated_tokens;
     sequence.choose(scores);
+  }
+
+  // All beams of a group are rows of one decoding.
+  void advance(BeamGroup& group, EngineStatistics& statistics) {
+    if (group.has_ended()) return;
+    const std::vector<Sequence*>& beams = group.sequences();
+    Sequence& first = *beams[0];
+    const AdapterScope scope(adapters_.find(first.request().adapter));
+    Decoding& decoding = decoding_of(first);
+    std::vector<Sequence*> rows = beams;
+    if (first.seen == 0) rows = {&first}, statistics.prompt_tokens += first.length();
+    std::vector<TokenIds> texts;
+    for (const Sequence* row : rows) texts.push_back(row->tokens());
+    std::vector<float> scores = decoding.next(texts);
+    const auto V = static_cast<size_t>(decoding.vocabulary());
+    for (size_t i = 0; i < rows.size(); ++i) rows[i]->choose(std::span(scores).subspan(i * V, V));
+    statistics.generated_tokens += static_cast<int64_t>(rows.size());
+    const std::vector<size_t> sources = group.advance();
+    if (group.has_ended()) return;
+    if (first.seen == 0) decoding.repeat(static_cast<int64_t>(beams.size()));
+    decoding.reorder({sources.begin(), sources.end()});
+    for (Sequence* beam : beams) {
+      beam->seen = beam->length();
+      beam->take_text();
+    }
+  }
+
+  Decoding& decoding_of(const Sequence& sequence) {
+    std::unique_ptr<Decoding>& decoding = decodings_[&sequence];
+    const TakenRequest& taken = sequence.request();
+    if (!decoding)
+      decoding = std::make_unique<Decoding>(model_, taken.request.encoder_inputs,
+                                            std::vector<TokenIds>{TokenIds(taken.request.prompt.size(), 1)},
+                                            taken.length, taken.request.config.use_cache);
+    return *decoding;
   }
 
   const GenerativeModel& model_;

@@ -55,8 +55,20 @@ SamplingRules::SamplingRules(const EngineRequest& request, int64_t length, int64
     context.encoder_input_ids = {ids.to_vector<int64_t>()};
   else if (request.encoder_inputs.empty()) context.encoder_input_ids = {request.prompt};
   processors_ = logits_processors(unwarped, context);
+  if (request.config.num_beams > 1) beam_processors_ = logits_processors(request.config, context);
   if (sampled_) add_logits_warpers(warpers_, request.config, 1);
   if (request.config.renormalize_logits) warpers_.push_back([](const ScoredRow& row) { log_softmax(row.scores); });
+}
+
+void SamplingRules::add_biases(const TokenIds& tokens, std::span<float> scores) const {
+  for (const auto& [token, bias] : bias_)
+    if (static_cast<size_t>(token) < scores.size()) scores[static_cast<size_t>(token)] += static_cast<float>(bias);
+  if (presence_ == 0 && frequency_ == 0) return;
+  std::map<int64_t, int64_t> counts;
+  for (size_t i = prompt_; i < tokens.size(); ++i) ++counts[tokens[i]];
+  for (const auto& [token, count] : counts)
+    if (static_cast<size_t>(token) < scores.size())
+      scores[static_cast<size_t>(token)] -= static_cast<float>(presence_ + frequency_ * static_cast<double>(count));
 }
 
 Sampler::Sampler(std::shared_ptr<const SamplingRules> rules, int64_t index)
@@ -77,16 +89,7 @@ void Sampler::forbid_others(std::span<float> scores) {
 
 Choice Sampler::choose(const TokenIds& tokens, std::span<float> scores) {
   const SamplingRules& r = *rules_;
-  for (const auto& [token, bias] : r.bias_)
-    if (static_cast<size_t>(token) < scores.size()) scores[static_cast<size_t>(token)] += static_cast<float>(bias);
-  if (r.presence_ != 0 || r.frequency_ != 0) {
-    std::map<int64_t, int64_t> counts;
-    for (size_t i = r.prompt_; i < tokens.size(); ++i) ++counts[tokens[i]];
-    for (const auto& [token, count] : counts)
-      if (static_cast<size_t>(token) < scores.size())
-        scores[static_cast<size_t>(token)] -=
-            static_cast<float>(r.presence_ + r.frequency_ * static_cast<double>(count));
-  }
+  r.add_biases(tokens, scores);
   const ScoredRow row{tokens, 0, scores};
   for (const LogitsProcessor& process : r.processors_) process(row);
   if (constraint_) forbid_others(scores);

@@ -19,13 +19,18 @@ class SamplingRules {
   // `length`: the most tokens of a sequence, with its prompt. Throws for fields out of their range.
   SamplingRules(const EngineRequest& request, int64_t length, int64_t vocabulary);
 
+  // What is asked for by logit_bias, presence_penalty and frequency_penalty. `tokens` with the prompt.
+  void add_biases(const TokenIds& tokens, std::span<float> scores) const;
+  // Of beam search: on logarithms of probabilities, those of sampling among them.
+  const std::vector<LogitsProcessor>& beam_processors() const { return beam_processors_; }
+
  private:
   friend class Sampler;
   size_t prompt_;
   bool sampled_;
   double presence_, frequency_;
   std::vector<std::pair<int64_t, double>> bias_;
-  std::vector<LogitsProcessor> processors_, warpers_;
+  std::vector<LogitsProcessor> processors_, warpers_, beam_processors_;
   std::optional<int64_t> logprobs_;
   std::shared_ptr<const TokenConstraint> constraint_;
   uint64_t seed_;

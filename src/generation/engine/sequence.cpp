@@ -11,12 +11,16 @@ constexpr int64_t kRestAfterRejection = 4;
 
 }  // namespace
 
-Sequence::Sequence(std::shared_ptr<const TakenRequest> request, int64_t index, const Tokenizer* tokenizer)
+Sequence::Sequence(std::shared_ptr<const TakenRequest> request, int64_t index, const Tokenizer* tokenizer,
+                   std::shared_ptr<BeamGroup> group)
     : request_(std::move(request)),
+      group_(std::move(group)),
       index_(index),
       tokens_(request_->request.prompt),
       sampler_(request_->rules, index),
-      text_(tokenizer, tokens_, request_->request.config.stop_strings) {}
+      text_(tokenizer, tokens_, request_->request.config.stop_strings) {
+  if (group_) group_->join(this);
+}
 
 void Sequence::read_prompt(int64_t position, std::span<const float> scores) {
   const std::optional<int64_t>& count = request_->request.prompt_logprobs;
@@ -25,6 +29,10 @@ void Sequence::read_prompt(int64_t position, std::span<const float> scores) {
 }
 
 void Sequence::choose(std::span<float> scores) {
+  if (group_) {
+    request_->rules->add_biases(tokens_, scores);
+    return group_->give(index_, scores);
+  }
   const GenerationConfig& config = request_->request.config;
   const Choice choice = sampler_.choose(tokens_, scores);
   tokens_.push_back(choice.token);
@@ -48,7 +56,7 @@ void Sequence::choose(std::span<float> scores) {
 TokenIds Sequence::draft(int64_t most) {
   const EngineRequest& request = request_->request;
   most = std::min({most, request.prompt_lookup_num_tokens, request_->length - length() - 1});
-  if (most <= 0) return {};
+  if (most <= 0 || group_) return {};
   if (no_drafts_ > 0) {
     --no_drafts_;
     return {};
@@ -68,6 +76,7 @@ void Sequence::note_draft(int64_t accepted) {
 }
 
 void Sequence::finish(FinishReason reason, std::string error) {
+  if (group_) return group_->end(reason, std::move(error));
   text_.finish();
   event_.finish = reason;
   event_.error = std::move(error);
@@ -78,6 +87,11 @@ void Sequence::note_cached(int64_t tokens) {
 }
 
 std::optional<EngineEvent> Sequence::take() {
+  if (group_) {
+    std::optional<EngineEvent> event = group_->result(index_);
+    if (event) event->cached_tokens = cached_.value_or(0);
+    return event;
+  }
   if (event_.tokens.empty() && !event_.finish) return std::nullopt;
   EngineEvent event = event_;  // `finish` stays behind, for finished()
   event_.tokens.clear(), event_.logprobs.clear();

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <memory>
 
+#include "generation/engine/beam_group.h"
 #include "generation/engine/sampler.h"
 #include "generation/engine/text_deltas.h"
 #include "transom/engine.h"
@@ -20,18 +21,31 @@ struct TakenRequest {
   size_t adapter = 0;  // 0: none; else of the engine's adapters, from 1
   std::optional<std::chrono::steady_clock::time_point> deadline;
 
+  // That run at once.
+  int64_t sequences() const {
+    const GenerationConfig& config = request.config;
+    return config.num_beams > 1 ? config.num_beams : config.num_return_sequences;
+  }
   int64_t prompt_length() const { return static_cast<int64_t>(request.prompt.size()); }
 };
 
 class Sequence {
  public:
-  Sequence(std::shared_ptr<const TakenRequest> request, int64_t index, const Tokenizer* tokenizer);
+  // With a group it is a beam, which joins the group.
+  Sequence(std::shared_ptr<const TakenRequest> request, int64_t index, const Tokenizer* tokenizer,
+           std::shared_ptr<BeamGroup> group = nullptr);
 
   const TakenRequest& request() const { return *request_; }
   int64_t index() const { return index_; }
   const TokenIds& tokens() const { return tokens_; }  // with the prompt
   int64_t length() const { return static_cast<int64_t>(tokens_.size()); }
-  bool finished() const { return event_.finish.has_value(); }
+  bool finished() const { return event_.finish || (group_ && group_->has_ended()); }
+
+  BeamGroup* group() const { return group_.get(); }  // null: no beam
+  // Of a beam: its scores are there, and those of others are not.
+  bool waits() const { return group_ && group_->waits(index_); }
+  // Of a beam: takes the text that the group has chosen for it.
+  void take_text() { tokens_ = group_->tokens(index_); }
 
   // Of whoever computes: how many of the tokens the model has seen, so that their keys and values are there.
   int64_t seen = 0;
@@ -39,7 +53,7 @@ class Sequence {
   // The scores [V] of what follows the prompt's token at `position`, for prompt_logprobs. In order; a position that
   // comes again, after preemption, is ignored.
   void read_prompt(int64_t position, std::span<const float> scores);
-  // Chooses the next token by the scores [V] that follow tokens(), which are changed.
+  // Chooses the next token by the scores [V] that follow tokens(), which are changed. A beam gives them to its group.
   void choose(std::span<float> scores);
   // What may follow tokens(): at most `most` tokens that followed the last ones where these stood before. A draft of
   // which nothing was accepted makes the next steps go without.
@@ -53,6 +67,7 @@ class Sequence {
 
  private:
   std::shared_ptr<const TakenRequest> request_;
+  std::shared_ptr<BeamGroup> group_;
   int64_t index_;
   TokenIds tokens_;
   Sampler sampler_;

@@ -61,6 +61,29 @@ void read_logit_bias(RequestFields& fields, const ServedModel& model, EngineRequ
   }
 }
 
+// vLLM's fields: the n best of as many beams, or of best_of. Beams are not drawn: temperature and top_p mean nothing.
+void read_beams(RequestFields& fields, GenerationConfig& config) {
+  const int64_t n = config.num_return_sequences, best = fields.integer("best_of", 1, 16).value_or(n);
+  if (best < n) refuse_field("best_of", "best_of: expected at least n ({}), found {}", n, best);
+  const bool searches = fields.boolean("use_beam_search").value_or(false);
+  if (!searches && best > n)
+    refuse_field("best_of", "best_of: more than n ({}) needs use_beam_search on this server", n);
+  const auto penalty = fields.number("length_penalty", -10, 10);
+  const Json* early = fields.any("early_stopping");
+  if (early && !early->is_boolean() && *early != "never")
+    refuse_field("early_stopping", "early_stopping: expected true, false or \"never\", found {}",
+                 quoted(compact(*early)));
+  if (!searches) return;
+  using EarlyStopping = GenerationConfig::EarlyStopping;
+  config.num_beams = best;
+  config.do_sample = false;
+  if (penalty) config.length_penalty = *penalty;
+  if (early)
+    config.early_stopping = *early == "never"    ? EarlyStopping::kNever
+                            : early->get<bool>() ? EarlyStopping::kTrue
+                                                 : EarlyStopping::kFalse;
+}
+
 }  // namespace
 
 void read_sampling(RequestFields& fields, const ServedModel& model, SamplingFields& sampling) {
@@ -78,9 +101,8 @@ void read_sampling(RequestFields& fields, const ServedModel& model, SamplingFiel
   if (const auto given = fields.number("frequency_penalty", -2, 2)) request.frequency_penalty = *given;
   if (const auto given = fields.integer("seed", INT64_MIN, INT64_MAX)) config.seed = static_cast<uint64_t>(*given);
   sampling.n = fields.integer("n", 1, 16).value_or(1);
-  if (const auto best = fields.integer("best_of", 1, 16); best && *best > sampling.n)
-    refuse_field("best_of", "best_of: more than n ({}) is not supported by this server", sampling.n);
   config.num_return_sequences = sampling.n;
+  read_beams(fields, config);
   if (const auto stop = fields.texts("stop", 16, 256))
     for (const std::string& text : *stop) {
       if (text.empty()) refuse_field("stop", "stop: expected strings that are not empty");
@@ -103,7 +125,6 @@ void read_sampling(RequestFields& fields, const ServedModel& model, SamplingFiel
     }
   read_logit_bias(fields, model, request);
   if (const auto best = fields.integer("prompt_logprobs", 0, 20)) request.prompt_logprobs = *best;
-  fields.unsupported("use_beam_search", false);
 }
 
 EngineRequest request_for(const SamplingFields& sampling, TokenIds prompt, const ServedModel& model,

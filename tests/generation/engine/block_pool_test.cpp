@@ -19,6 +19,27 @@ TEST(BlockPool, GivesEachBlockOnce) {
   EXPECT_EQ(pool.take(), taken[1]);
 }
 
+TEST(BlockPool, Grows) {
+  BlockPool pool(2);
+  const int64_t named = pool.take();
+  PrefixId prefix = 1;
+  pool.name(named, prefix, TokenIds{5, 6});
+  pool.release(named);
+  EXPECT_EQ(pool.available(), 2);
+  EXPECT_EQ(pool.blank(), 1);
+  pool.grow(3);
+  EXPECT_EQ(pool.size(), 5);
+  EXPECT_EQ(pool.blank(), 4);
+  // What holds a prefix is taken last.
+  for (int i = 0; i < 4; ++i) EXPECT_NE(pool.take(), named);
+  EXPECT_EQ(pool.blank(), 0);
+  prefix = 1;
+  EXPECT_EQ(pool.find(prefix, TokenIds{5, 6}), named);
+  pool.release(named);
+  EXPECT_EQ(pool.take(), named);
+  EXPECT_EQ(pool.take(), -1);
+}
+
 TEST(BlockPool, ASharedBlockIsFreeWhenTheLastGivesItUp) {
   BlockPool pool(1);
   const int64_t block = pool.take();

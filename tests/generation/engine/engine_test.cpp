@@ -373,7 +373,7 @@ TEST_F(OnGpt2, RefusesWhatCanNeverRun) {
   EXPECT_NE(refused(request_of({30}, "{}")).find("the token 30"), std::string::npos);
   EXPECT_NE(refused(request_of(TokenIds(100, 1), "{}")).find("at most 100"), std::string::npos);
   EXPECT_NE(refused(request_of({1}, R"({"max_new_tokens": 100})")).find("at most 100"), std::string::npos);
-  EXPECT_NE(refused(request_of({1}, R"({"num_beams": 2})")).find("num_beams"), std::string::npos);
+  EXPECT_NE(refused(request_of({1}, R"({"num_beams": 1000})")).find("num_beams"), std::string::npos);
   EngineRequest request = request_of({1}, "{}");
   request.adapter = "x";
   EXPECT_NE(refused(request).find("adapter"), std::string::npos);

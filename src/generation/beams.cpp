@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "generation/beams.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "base/error.h"
+
+namespace transom {
+namespace {
+
+using EarlyStopping = GenerationConfig::EarlyStopping;
+
+constexpr float kLow = -1.0e9f;  // of what is not to be chosen; finite, so that such ones keep their order
+
+// The `count` largest of the scores, falling. Equal ones come as torch.topk leaves them, which selects in these two
+// ways: tokens that are forced together are equal.
+std::vector<size_t> largest(const std::vector<float>& scores, size_t count) {
+  std::vector<size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  count = std::min(count, order.size());
+  const auto higher = [&](size_t a, size_t b) {
+    return (std::isnan(scores[a]) && !std::isnan(scores[b])) || scores[a] > scores[b];
+  };
+  const auto end = order.begin() + static_cast<ptrdiff_t>(count);
+  if (count * 64 <= order.size()) {
+    std::partial_sort(order.begin(), end, order.end(), higher);
+  } else if (count > 0) {
+    std::nth_element(order.begin(), end - 1, order.end(), higher);
+    std::sort(order.begin(), end - 1, higher);
+  }
+  order.resize(count);
+  return order;
+}
+
+// The `count` beams of the highest scores.
+std::vector<Beam> best(std::vector<Beam> beams, size_t count) {
+  std::vector<float> scores;
+  for (const Beam& beam : beams) scores.push_back(beam.score);
+  std::vector<Beam> chosen;
+  for (const size_t place : largest(scores, count)) chosen.push_back(std::move(beams[place]));
+  return chosen;
+}
+
+// `count` places drawn without putting them back.
+std::vector<size_t> drawn(std::vector<float> scores, size_t count, Mt19937& random) {
+  std::vector<size_t> places;
+  while (places.size() < count) {
+    if (*std::max_element(scores.begin(), scores.end()) == -std::numeric_limits<float>::infinity())
+      fail("sampling with beams: fewer than {} tokens are possible; raise top_k or top_p", count);
+    places.push_back(draw(scores, random));
+    scores[places.back()] = -std::numeric_limits<float>::infinity();
+  }
+  return places;
+}
+
+}  // namespace
+
+Beams::Beams(const GenerationConfig& config, const Stopping& stopping, int64_t max_length, TokenIds prompt)
+    : config_(config),
+      stopping_(stopping),
+      beams_(static_cast<size_t>(config.num_beams)),
+      candidates_(std::max<size_t>(2, 1 + stopping.ends_count()) * beams_),
+      prompt_length_(prompt.size()),
+      max_length_(max_length) {
+  running_.assign(beams_, {prompt, kLow, false, 0});
+  running_[0].score = 0;  // the others would only repeat it
+  finished_.assign(beams_, {std::move(prompt), kLow, false, 0});
+}
+
+void Beams::advance(std::span<const float> logits, size_t V, const std::vector<LogitsProcessor>& processors,
+                    size_t prompt, Mt19937& random) {
+  // What each beam's next token would bring its score to: [num_beams V].
+  std::vector<float> totals;
+  totals.reserve(beams_ * V);
+  for (size_t b = 0; b < beams_; ++b) {
+    const std::span<const float> row = logits.subspan(first_ ? 0 : b * V, V);
+    std::vector<float> own(row.begin(), row.end());
+    log_softmax(own);
+    for (const LogitsProcessor& process : processors) process({running_[b].tokens, prompt, own});
+    for (const float score : own) totals.push_back(score + running_[b].score);
+  }
+  first_ = false;
+  const std::vector<size_t> places =
+      config_.do_sample ? drawn(totals, candidates_, random) : largest(totals, candidates_);
+  std::vector<Beam> next, finished = finished_;
+  all_ended_ = true;
+  const bool full = config_.early_stopping == EarlyStopping::kTrue && all_finished();
+  const double length =
+      std::pow(static_cast<double>(running_[0].tokens.size() + 1 - prompt_length_), config_.length_penalty);
+  for (size_t i = 0; i < places.size(); ++i) {
+    Beam beam{running_[places[i] / V].tokens, totals[places[i]], false, places[i] / V};
+    beam.tokens.push_back(static_cast<int64_t>(places[i] % V));
+    const bool ends = stopping_.ends(beam.tokens);
+    all_ended_ = all_ended_ && ends;
+    // Only the best num_beams may finish; the rest is there so that enough go on. What may not has its place among
+    // the others, as equal scores are chosen by their places.
+    const bool finishes = ends && i < beams_;
+    const auto barred = static_cast<float>(int{full} + int{!can_improve_} + int{!finishes});
+    finished.push_back(
+        {beam.tokens, static_cast<float>(beam.score / length) + barred * kLow, finishes && barred == 0, 0});
+    if (ends) beam.score += kLow;
+    next.push_back(std::move(beam));
+  }
+  running_ = best(std::move(next), beams_);
+  finished_ = best(std::move(finished), beams_);
+  can_improve_ = can_improve_ && may_improve();
+}
+
+bool Beams::all_finished() const {
+  return std::all_of(finished_.begin(), finished_.end(), [](const Beam& beam) { return beam.finished; });
+}
+
+// Whether the best running beam could still overtake the worst finished one, taking its score as it is now.
+bool Beams::may_improve() const {
+  const bool hopes = config_.early_stopping == EarlyStopping::kNever && config_.length_penalty > 0;
+  const auto length = static_cast<double>(hopes ? static_cast<size_t>(max_length_) : running_[0].tokens.size()) -
+                      static_cast<double>(prompt_length_);
+  const double possible = running_[0].score / std::pow(length, config_.length_penalty);
+  return possible > finished_.back().score;  // kLow while there are fewer finished ones
+}
+
+bool Beams::is_over() const {
+  return !can_improve_ || (all_finished() && config_.early_stopping == EarlyStopping::kTrue) || all_ended_;
+}
+
+}  // namespace transom
