@@ -2,6 +2,7 @@
 // Activations. GELU and its gradient are composites, so that the gradient keeps only x and computes the rest again.
 #include <cmath>
 
+#include "ops/function_records.h"
 #include "ops/rules.h"
 
 namespace transom {
@@ -184,6 +185,10 @@ constexpr Activation kActivations[] = {
 
 const RegisterOperations kRegistered{&kGelu, &kGeluGradient, &kGeluTanh, &kGeluTanhGradient,
                                      &kSilu, &kSiluGradient, &kSigmoid};
+
+namespace op {
+const Operation &gelu = kGelu, &gelu_tanh = kGeluTanh;
+}  // namespace op
 
 Tensor gelu(const Tensor& x) { return make_tensor(kGelu, {x}); }
 Tensor gelu_tanh(const Tensor& x) { return make_tensor(kGeluTanh, {x}); }

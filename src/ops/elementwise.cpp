@@ -3,6 +3,7 @@
 // insert.
 #include <cmath>
 
+#include "ops/function_records.h"
 #include "ops/records.h"
 #include "ops/rules.h"
 
@@ -416,6 +417,8 @@ const RegisterOperations kRegistered{
     &kLessEqual, &kGreater,    &kGreaterEqual, &kSelect,    &kCast};
 
 namespace op {
+const Operation &exp = kExp, &pow = kPow, &sqrt = kSqrt, &rsqrt = kRsqrt, &tanh = kTanh, &erf = kErf,
+                &not_equal = kNotEqual;
 const Operation &add = kAdd, &sub = kSub, &mul = kMul, &div = kDiv, &select = kSelect, &cast = kCast;
 }  // namespace op
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Softmax and layer norm over the last axis, with their gradients: composites that a device may run in one pass a row.
+#include "ops/function_records.h"
 #include "ops/rules.h"
 
 namespace transom {
@@ -178,6 +179,10 @@ const Operation kLayerNorm = {
 
 const RegisterOperations kRegistered{&kSoftmax,   &kSoftmaxGradient,  &kLogSoftmax, &kLogSoftmaxGradient,
                                      &kLayerNorm, &kLayerNormGradient};
+
+namespace op {
+const Operation &softmax = kSoftmax, &layer_norm = kLayerNorm;
+}  // namespace op
 
 Tensor softmax(const Tensor& x) { return make_tensor(kSoftmax, autocast_inputs(kSoftmax, {x})); }
 Tensor log_softmax(const Tensor& x) { return make_tensor(kLogSoftmax, autocast_inputs(kLogSoftmax, {x})); }

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "ops/function_records.h"
 #include "ops/records.h"
 #include "ops/rules.h"
 
@@ -252,7 +253,7 @@ Tensor reduce(const Operation& operation, const Tensor& x, const Axes& axes, boo
 const RegisterOperations kRegistered{&kReduceSum, &kReduceMax, &kReduceMin, &kArgMax, &kArgMin, &kCumulativeSum};
 
 namespace op {
-const Operation& reduce_sum = kReduceSum;
+const Operation &reduce_sum = kReduceSum, &reduce_max = kReduceMax;
 }  // namespace op
 
 Tensor reduce_sum(const Tensor& x, const Axes& axes, bool keep) { return reduce(kReduceSum, x, axes, keep); }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Root mean square norm over the last axis (Zhang and Sennrich, 2019), with its gradient: composites that a device may
 // run in one pass a row.
+#include "ops/function_records.h"
 #include "ops/rules.h"
 
 namespace transom {
@@ -84,6 +85,10 @@ const Operation kRmsNorm = {
 }  // namespace
 
 const RegisterOperations kRegistered{&kRmsNorm, &kRmsNormGradient};
+
+namespace op {
+const Operation& rms_norm = kRmsNorm;
+}  // namespace op
 
 Tensor rms_norm(const Tensor& x, const Tensor& scale, double epsilon) {
   return make_tensor(kRmsNorm, autocast_inputs(kRmsNorm, {x, scale}), {{"epsilon", epsilon}});

@@ -69,10 +69,22 @@ Tensor masked_softmax(const Tensor& scores, const Tensor& bias) {
   return select(none, constant(0, scores.dtype()), softmax(visible));
 }
 
-// The composite that devices run in blocks: no outputs but the first, a mask that leaves something to see.
-bool is_plain(const Call& call) {
-  return !call.has(3) && !call.has(6) && !call.wants(3) && call.integer("left_window_size", -1) < 0 &&
-         call.integer("right_window_size", -1) < 0;
+// Of [B, H, T, S], or 1 in place of an extent.
+Tensor of_four_axes(const Tensor& x) {
+  Shape shape(static_cast<size_t>(4 - x.rank()), 1);
+  shape.insert(shape.end(), x.shape().begin(), x.shape().end());
+  return reshape(x, shape);
+}
+
+// The composite that devices run in blocks; a query that sees nothing gets zeros. [B, heads, places, d] -> [B, T, H, e]
+Tensor attended(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& given_bias,
+                const AttentionOptions& options) {
+  const auto places_first = [](const Tensor& x) { return permute(x, {0, 2, 1, 3}); };
+  const Tensor bias = given_bias.defined() ? of_four_axes(given_bias) : Tensor();
+  const Tensor y = attention(places_first(q), places_first(k), places_first(v), bias, options);
+  if (!bias.defined()) return y;
+  const Tensor none = less_equal(reduce_max(bias, {-1}, true), constant(-kInfinity, bias.dtype()));
+  return select(places_first(none), constant(0, y.dtype()), y);
 }
 
 Results attention_operator(Call& call) {
@@ -97,12 +109,14 @@ Results attention_operator(Call& call) {
   results[1] = {call.type(1), k};
   results[2] = {call.type(2), v};
   Tensor y;
-  if (is_plain(call) && (!causal || S == T + past) && q.dtype() == v.dtype()) {
-    const auto places_first = [](const Tensor& x) { return permute(x, {0, 2, 1, 3}); };
-    y = attention(places_first(q), places_first(k), places_first(v), {},
-                  {.scale = scale, .causal = causal, .sliding_window = 0, .soft_cap = cap});
+  // Not where the scores are asked for: the composite keeps none.
+  if (!call.wants(3) && q.dtype() == v.dtype()) {
+    const bool masked = call.has(3) || call.has(6) || call.integer("left_window_size", -1) >= 0 ||
+                        call.integer("right_window_size", -1) >= 0 || (causal && S != T + past);
+    const Tensor bias = masked ? bias_of(call, q, S, past).value : Tensor();
+    y = attended(q, k, v, bias, {.scale = scale, .causal = causal && !masked, .sliding_window = 0, .soft_cap = cap});
     if (packed) return {call.like(0, reshape(y, {B, T, H * v.dim(3)})), results[1], results[2]};
-    return {call.like(0, places_first(y)), results[1], results[2]};
+    return {call.like(0, permute(y, {0, 2, 1, 3})), results[1], results[2]};
   }
   const DType dtype = wide_type(q.dtype());
   const auto grouped = [&](const Tensor& x) {  // each head of keys for its queries

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "onnx/import/element_values.h"
 #include "onnx/proto/read_model.h"
+#include "passes/find_composites.h"
 #include "transom/compile.h"
 
 namespace transom::onnx {
@@ -62,6 +63,23 @@ class NamesOfGraph {
   }
   const Model& model_;
 };
+
+// Exporters write attention and norms as their parts: the same results with composites, which devices have kernels for.
+// Constants of the file are leaves with values; what comes from `arguments` has none.
+std::vector<Tensor> with_composites(const std::vector<Tensor>& results, const std::vector<Tensor>& arguments) {
+  const CompilerScope compiler;
+  const transom::Graph traced = make_graph(results, arguments), alone = isolate(traced);
+  const auto number_of_leaf = [&](const Tensor& leaf) -> std::optional<double> {
+    for (size_t i = arguments.size(); i < alone.inputs.size(); ++i) {
+      const Tensor& source = traced.inputs[i];
+      if (!alone.inputs[i].same_as(leaf)) continue;
+      if (source.size() != 1 || !source.node()->computed(source.output())) return std::nullopt;
+      return source.to_vector<double>()[0];
+    }
+    return std::nullopt;
+  };
+  return inline_graph(find_composites(alone, number_of_leaf), traced.inputs);
+}
 
 }  // namespace
 
@@ -266,7 +284,7 @@ NamedValues ImportedGraph::run(const NamedValues& inputs) const {
           const std::lock_guard of_types(held->mutex);
           held->types = std::move(types);
         }
-        return results;
+        return with_composites(results, traced);
       };
       pass->function = compile(trace, {.name = "onnx", .capture = mode() == Mode::kGraph, .donated = {}});
     }

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/spelled_out.h"
+
+#include <cmath>
+
+namespace transom {
+
+std::optional<double> Numbers::operator()(Tensor x) const {
+  while (is_floating(x.dtype()) && (is_op(x, op::broadcast) || is_op(x, op::reshape) || is_op(x, op::cast)))
+    x = Tensor(input_of(x));
+  if (!is_floating(x.dtype())) return std::nullopt;
+  if (is_op(x, op::constant)) return x.node()->attributes.get_float("value");
+  return is_input(*x.node()) && of_leaf_ ? of_leaf_(x) : std::nullopt;
+}
+
+bool Numbers::is(const Tensor& x, double value) const {
+  const std::optional<double> found = (*this)(x);
+  return found && std::abs(*found - value) <= 1e-6 * std::abs(value);
+}
+
+Scaled Numbers::scaled(const Tensor& x) const {
+  Scaled result{x};
+  for (;;) {
+    const Tensor value = result.value;
+    if (is_op(value, op::mul)) {
+      const std::optional<double> right = (*this)(input_of(value, 1));
+      const std::optional<double> number = right ? right : (*this)(input_of(value, 0));
+      if (!number) return result;
+      result = {input_of(value, right ? 0 : 1), result.factor * *number};
+    } else if (is_op(value, op::div)) {
+      const std::optional<double> below = (*this)(input_of(value, 1));
+      if (!below || *below == 0) return result;
+      result = {input_of(value, 0), result.factor / *below};
+    } else {
+      return result;
+    }
+  }
+}
+
+Tensor permuted(const Tensor& x, Axes permutation) {
+  Tensor source = x;
+  if (is_op(x, op::permute)) {
+    const Axes& inner = x.node()->attributes.get_ints("permutation");
+    for (int64_t& axis : permutation) axis = inner[static_cast<size_t>(axis)];
+    source = input_of(x);
+  }
+  bool same = true;
+  for (size_t i = 0; i < permutation.size(); ++i) same = same && permutation[i] == static_cast<int64_t>(i);
+  return same ? source : emit(op::permute, {source}, {{"permutation", permutation}});
+}
+
+}  // namespace transom
