@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions of cuBLASLt, or, with EMULATED_HIP, those of hipBLASLt, as far as a device backend without their
 // headers calls them. Descriptions are checked as the vendors document them; sums run over the depth in order, in f32.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <set>
@@ -18,7 +19,7 @@ using namespace emulator;
 
 namespace {
 
-enum LtStatus { kOk = 0, kNotStarted = 1, kBadValue = 7, kExecution = 13, kUnsupported = 15 };
+enum LtStatus { kOk = 0, kNotStarted = 1, kBadValue = 7, kNoMemory = 3, kExecution = 13, kUnsupported = 15 };
 
 // Numbers of the vendors' headers.
 #if defined(EMULATED_HIP)
@@ -34,6 +35,8 @@ constexpr size_t kResultBytes = 96, kAlgorithmBytes = 64, kWorkspaceAt = 64, kSt
 #endif
 constexpr int kF32 = 0, kF16 = 2, kBf16 = 14;
 constexpr uint32_t kPlain = 1, kBias = 4;
+constexpr size_t kMostLive = 4096;               // descriptions of a kind: who never destroys them is told
+constexpr int kMisaligned = 716;                 // of a device
 constexpr uint64_t kMagic = 0x5472616e736f6d4c;  // marks an algorithm that the heuristic gave
 
 struct Product {
@@ -49,11 +52,14 @@ struct Layout {
 };
 struct Preference {
   uint64_t workspace = 0;
+  uint32_t reductions = 7;  // all: also those that round parts of a sum, or add them in no fixed order
   uint32_t alignment[4] = {256, 256, 256, 256};
 };
 // What an algorithm is good for; it lies in the caller's memory.
 struct Algorithm {
-  uint64_t magic = kMagic, of = 0;
+  uint64_t magic = kMagic;
+  uint32_t of = 0;                             // the shape
+  uint16_t alignment = 16, parts_rounded = 0;  // what it needs of addresses; whether it rounds parts of a sum
 };
 static_assert(sizeof(Algorithm) <= kAlgorithmBytes);
 
@@ -126,15 +132,15 @@ struct Task {
     return static_cast<size_t>(last + one.stride * (one.count - 1)) * size_of(one.type);
   }
   // Names the shape, so that an algorithm is not used for another one.
-  uint64_t mark() const {
+  uint32_t mark() const {
     uint64_t mark = 1469598103934665603u;
     for (const uint64_t part : {m, n, k, static_cast<uint64_t>(a.count), static_cast<uint64_t>(a.type),
                                 static_cast<uint64_t>(d.type), static_cast<uint64_t>(product.turn_a),
                                 static_cast<uint64_t>(product.turn_b), static_cast<uint64_t>(product.epilogue)})
       mark = (mark ^ part) * 1099511628211u;
-    return mark;
+    return static_cast<uint32_t>(mark ^ mark >> 32);
   }
-  void compute(const void* left, const void* right, void* to) const {
+  void compute(const void* left, const void* right, void* to, bool parts_rounded) const {
     const auto place = [](const Layout& one, int turn, uint64_t row, uint64_t column, int batch) {
       if (turn == kOpTurned) std::swap(row, column);
       return one.stride * batch + static_cast<int64_t>(row) + one.leading * static_cast<int64_t>(column);
@@ -142,10 +148,13 @@ struct Task {
     for (int batch = 0; batch < a.count; ++batch)
       for (uint64_t column = 0; column < n; ++column)
         for (uint64_t row = 0; row < m; ++row) {
-          float sum = 0;
-          for (uint64_t i = 0; i < k; ++i)
+          float sum = 0, part = 0;
+          for (uint64_t i = 0; i < k; ++i) {
+            if (parts_rounded && i == k / 2) part = static_cast<float>(static_cast<_Float16>(sum)), sum = 0;
             sum = std::fmaf(read(a.type, left, place(a, product.turn_a, row, i, batch)),
                             read(b.type, right, place(b, product.turn_b, i, column, batch)), sum);
+          }
+          sum += part;
           if (product.epilogue == kBias) sum += read(product.bias_type, product.bias, static_cast<int64_t>(row));
           write(d.type, to, place(d, kOpNone, row, column, batch), sum);
         }
@@ -161,6 +170,7 @@ bool known_handles(void* handle, void* product, std::initializer_list<void*> lay
 template <typename T>
 int made(void** to, std::set<void*>& among, T value) {
   if (!to) return kBadValue;
+  if (among.size() >= kMostLive) return kNoMemory;
   among.insert(*to = new T(std::move(value)));
   return kOk;
 }
@@ -236,6 +246,7 @@ PRODUCTS(MatmulPreferenceSetAttribute)(void* preference, int attribute, const vo
   auto& mine = *static_cast<Preference*>(preference);
   if (attribute == 1) return taken(mine.workspace, value, bytes);
 #if !defined(EMULATED_HIP)
+  if (attribute == 3) return taken(mine.reductions, value, bytes);
   if (attribute >= 5 && attribute <= 8) return taken(mine.alignment[attribute - 5], value, bytes);
 #endif
   return kBadValue;
@@ -251,13 +262,22 @@ PRODUCTS(MatmulAlgoGetHeuristic)
             *static_cast<Layout*>(d)};
   *count = 0;
   if (!task.fits()) return kUnsupported;
-  const Algorithm algorithm{kMagic, task.mark()};
+  const Preference& wanted = *static_cast<Preference*>(preference);
+  // Its kernels read 16 bytes at once where they may, and two halves together at least. HIP's cannot be told of less.
+  const uint32_t given = std::min(*std::min_element(wanted.alignment, wanted.alignment + 4), 16u);
+  if (given < 4) return kUnsupported;
+#if defined(EMULATED_HIP)
+  constexpr bool kPartsRounded = false;
+#else
+  const bool kPartsRounded = (wanted.reductions & ~2u) != 0;
+#endif
+  const Algorithm algorithm{kMagic, task.mark(), static_cast<uint16_t>(given), kPartsRounded};
   auto* result = static_cast<char*>(results);
   std::memset(result, 0, kResultBytes);
   std::memcpy(result, &algorithm, sizeof algorithm);
   const size_t workspace = 1024;
   std::memcpy(result + kWorkspaceAt, &workspace, sizeof workspace);
-  const int state = static_cast<Preference*>(preference)->workspace >= workspace ? kOk : kUnsupported;
+  const int state = wanted.workspace >= workspace ? kOk : kUnsupported;
   std::memcpy(result + kStateAt, &state, sizeof state);
   *count = 1;
   return kOk;
@@ -276,8 +296,10 @@ PRODUCTS(Matmul)
   Algorithm chosen;
   std::memcpy(&chosen, algorithm, sizeof chosen);
   if (!task.fits() || chosen.magic != kMagic || chosen.of != task.mark()) return kBadValue;
-  for (const void* address : {from_a, from_b, static_cast<const void*>(to), static_cast<const void*>(workspace)})
-    if (!address || reinterpret_cast<uintptr_t>(address) % 16 != 0) return kBadValue;
+  if (!from_a || !from_b || !to || !workspace || reinterpret_cast<uintptr_t>(workspace) % 256 != 0) return kBadValue;
+  bool aligned = true;
+  for (const void* address : {from_a, from_b, static_cast<const void*>(to)})
+    aligned &= reinterpret_cast<uintptr_t>(address) % chosen.alignment == 0;
   const auto inside = [&gpu = gpu, task, from_a, from_b, to, workspace, workspace_bytes] {
     return gpu.has(from_a, task.bytes(task.a)) && gpu.has(from_b, task.bytes(task.b)) &&
            gpu.has(to, task.bytes(task.d)) && gpu.has(workspace, workspace_bytes) &&
@@ -287,8 +309,9 @@ PRODUCTS(Matmul)
   return gpu.enqueue(static_cast<Stream*>(stream),
                      {[=, &gpu = gpu]() -> int {
                         if (!inside()) return gpu.lose(kIllegalAddress, "a product reads outside of memory");
+                        if (!aligned) return gpu.lose(kMisaligned, "a product of operands that are not aligned");
                         std::memset(workspace, 0xFF, 1024);  // nobody may count on what lies there
-                        task.compute(from_a, from_b, to);
+                        task.compute(from_a, from_b, to, chosen.parts_rounded);
                         return kSuccess;
                       },
                       nullptr}) == kSuccess

@@ -21,11 +21,20 @@ std::vector<std::string> library_files(const std::vector<std::string>& names,
   add("CUDA_HOME", "lib64"), add("CUDA_PATH", "lib64");
   folders.push_back("/usr/local/cuda/lib64");
   add("CONDA_PREFIX", "lib");
-  if (const char* environment = std::getenv("VIRTUAL_ENV"); environment && *environment) {
+  std::vector<fs::path> roots;  // of Pythons, whose torch brings all of NVIDIA's libraries
+  for (const auto& [variable, below] : {std::pair{"VIRTUAL_ENV", ""}, {"CONDA_PREFIX", ""}, {"HOME", ".local"}})
+    if (const char* value = std::getenv(variable); value && *value) roots.push_back(fs::path(value) / below);
+  roots.insert(roots.end(), {"/usr/local", "/usr"});
+  for (const fs::path& root : roots) {
     std::error_code error;
-    for (fs::directory_iterator next(fs::path(environment) / "lib", error), end; !error && next != end;
-         next.increment(error))
-      for (const std::string& package : packages) folders.push_back(next->path() / "site-packages" / package);
+    for (fs::directory_iterator next(root / "lib", error), end; !error && next != end; next.increment(error)) {
+      if (!next->path().filename().string().starts_with("python3")) continue;
+      std::error_code missing;
+      for (const char* kind : {"site-packages", "dist-packages"})
+        for (const std::string& package : packages)
+          if (const fs::path folder = next->path() / kind / package; fs::is_directory(folder, missing))
+            folders.push_back(folder);
+    }
   }
   for (const fs::path& folder : folders)
     for (const std::string& name : names) files.push_back((folder / name).string());

@@ -267,7 +267,16 @@ Driver::Driver(Vendor of)
       library_.expect(symbol(vendor.cuda, "cu", of_cuda, "hip", of_hip).c_str()));
   TRANSOM_DRIVER_FUNCTIONS(X)
 #undef X
-  check(call.init(0), "starting the driver");
+  const auto expect = [&]<typename Function>(Function& function, const char* name) {
+    function = reinterpret_cast<Function>(library_.expect(name));
+  };
+  if (vendor.cuda) expect(retain_, "cuDevicePrimaryCtxRetain"), expect(set_context_, "cuCtxSetCurrent");
+  else expect(choose_, "hipSetDevice");
+  try {
+    check(call.init(0), "starting the driver");
+  } catch (const backend::Failure& failure) {  // nothing is lost where nothing began
+    fail(TRANSOM_UNAVAILABLE, "{}; {}", failure.what(), vendor.cure);
+  }
 }
 
 void Driver::check(int status, const char* what) const {
@@ -286,25 +295,29 @@ void Driver::check(int status, const char* what) const {
 }
 
 void Driver::make_current(int device) const {
-  thread_local int current = -1;
-  if (current == device) return;
-  if (!vendor.cuda) {
-    check(reinterpret_cast<int (*)(int)>(library_.expect("hipSetDevice"))(device), "choosing a device");
-  } else {
-    // Libraries of the vendor use the primary context as well. It is kept until the process ends.
-    const auto retain = reinterpret_cast<int (*)(void**, int)>(library_.expect("cuDevicePrimaryCtxRetain"));
-    const auto set = reinterpret_cast<int (*)(void*)>(library_.expect("cuCtxSetCurrent"));
+  if (!vendor.cuda) return check(choose_(device), "choosing a device");
+  if (static_cast<size_t>(device) >= contexts_.size())
+    fail(TRANSOM_UNSUPPORTED, "expected a device below {}, found {}", contexts_.size(), device);
+  std::atomic<void*>& context = contexts_[static_cast<size_t>(device)];
+  if (!context) {
+    const std::lock_guard lock(mutex_);
     int handle = 0;
-    check(call.device_get(&handle, device), "finding a device");
-    static std::mutex mutex;
-    static std::vector<void*> contexts;
-    const std::lock_guard lock(mutex);
-    if (contexts.size() <= static_cast<size_t>(device)) contexts.resize(static_cast<size_t>(device) + 1);
-    void*& context = contexts[static_cast<size_t>(device)];
-    if (!context) check(retain(&context, handle), "opening a device");
-    check(set(context), "choosing a device");
+    void* made = nullptr;
+    if (!context) {
+      check(call.device_get(&handle, device), "finding a device");
+      check(retain_(&made, handle), "opening a device");
+      context = made;
+    }
   }
-  current = device;
+  check(set_context_(context), "choosing a device");
+}
+
+std::vector<std::string> Driver::fitting(std::vector<std::string> files) const {
+  int version = 0;
+  check(call.driver_version(&version), "reading the version of the driver");
+  if (vendor.cuda && version < 13000)
+    std::erase_if(files, [](const std::string& file) { return file.ends_with(".so.13"); });
+  return files;
 }
 
 std::string Driver::architecture(int device) const {
@@ -355,7 +368,8 @@ const CompilerFunctions& Driver::compiler() const {
   static CompilerFunctions functions;
   const std::lock_guard lock(mutex);
   if (!functions.create) {
-    const SharedLibrary library = SharedLibrary::open(vendor.compiler_files, vendor.compiler_variable, vendor.cure);
+    const SharedLibrary library =
+        SharedLibrary::open(fitting(vendor.compiler_files), vendor.compiler_variable, vendor.cure);
 #define X(name, of_cuda, of_hip, parameters)                   \
   functions.name = reinterpret_cast<decltype(functions.name)>( \
       library.expect(symbol(vendor.cuda, "nvrtc", of_cuda, "hiprtc", of_hip).c_str()));

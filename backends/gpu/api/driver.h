@@ -6,7 +6,10 @@
 // what the vendors' own types are on every platform that they support; so no header of theirs is needed.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -100,8 +103,12 @@ class Driver {
 
   // Throws a Failure unless the status is 0.
   void check(int status, const char* what) const;
-  // The device is the current one of this thread from now on.
+  // The device is the current one of this thread. Said at each entry: other libraries of the process, and its other
+  // devices, choose theirs on the same thread.
   void make_current(int device) const;
+  // Those of a list of libraries that this driver can carry: CUDA 13's neither start on an older one, nor is their code
+  // loaded by it.
+  std::vector<std::string> fitting(std::vector<std::string> files) const;
   Facts facts(int device) const;
   std::string compile(const std::string& text, const std::vector<std::string>& options) const;
   // "sm_90", "gfx942"
@@ -114,6 +121,11 @@ class Driver {
  private:
   const CompilerFunctions& compiler() const;
   SharedLibrary library_;
+  int (*choose_)(int) = nullptr;          // HIP: a device
+  int (*retain_)(void**, int) = nullptr;  // CUDA: its primary context, which libraries of the vendor use as well
+  int (*set_context_)(void*) = nullptr;
+  mutable std::mutex mutex_;  // held while a context is made; they are kept until the process ends
+  mutable std::array<std::atomic<void*>, 64> contexts_{};
 };
 
 // The runtime of a vendor whose libraries are opened at its first use.

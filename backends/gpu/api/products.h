@@ -3,6 +3,7 @@
 // the kernels of lowering/lower_products.cpp.
 #pragma once
 
+#include <bit>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +13,9 @@
 #include "transom/device_plugin.h"
 
 namespace transom::gpu {
+
+// What the host's own buffers have; views of them, and what users bind, may have as little as an element.
+inline constexpr uint32_t kMostAlignment = 64;
 
 // out[b, m, n] = sum over k of x[b, m, k] y[b, n, k], plus bias[n]; out is dense and row-major. Sums are of f32.
 struct ProductShape {
@@ -26,13 +30,23 @@ struct ProductShape {
   Side x, y;
   transom_dtype from = TRANSOM_FLOAT32, to = TRANSOM_FLOAT32;
   bool biased = false;  // by a vector of type `to`
+  // All operands lie at multiples of so many bytes, a power of two: a library's kernels read 16 bytes at once where
+  // they may, and an address that is not what they were chosen for loses the device.
+  uint32_t alignment = kMostAlignment;
   auto operator<=>(const ProductShape&) const = default;
 };
 
-// Device memory at multiples of 64 bytes, as the plugin interface promises it.
+// Device memory. `bias` is null where there is none; the workspace lies at a multiple of 256 bytes.
 struct ProductAddresses {
   const void *x, *y, *bias;
   void *out, *workspace;
+  // The largest power of two, up to kMostAlignment, that divides the addresses of all operands.
+  uint32_t alignment() const {
+    uintptr_t bits = kMostAlignment;
+    for (const void* address : {x, y, bias, static_cast<const void*>(out)})
+      bits |= reinterpret_cast<uintptr_t>(address);
+    return uint32_t{1} << std::countr_zero(bits);
+  }
 };
 
 // Any thread may call it.
@@ -43,7 +57,7 @@ class Products {
   // Whether the library computes it. The first question of a shape costs some tens of microseconds.
   virtual bool takes(const ProductShape& shape) = 0;
   virtual size_t workspace_bytes() const = 0;
-  // Adds it to the queue. The shape is one that it takes.
+  // Adds it to the queue. The shape is one that it takes, with the alignment that the addresses have.
   virtual void multiply(Queue& queue, const ProductShape& shape, const ProductAddresses& at) = 0;
 };
 

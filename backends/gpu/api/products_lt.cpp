@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // cuBLASLt and hipBLASLt: the same functions with other numbers for their attributes. Both are column-major: the
 // row-major product of x and y is the column-major one of y and x.
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -36,13 +37,17 @@ struct Constants {
   int compute_f32, op_none, op_turned;
   int turn_a, turn_b, epilogue, bias_pointer, bias_type;  // of a product
   int batch_count, batch_stride;                          // of a layout
-  int most_workspace, alignment_a;                        // of a preference; below 0: has none
+  int most_workspace, reductions, alignment_a;            // of a preference; below 0: has none
   size_t result_bytes, state_at;  // of what the heuristic gives; its algorithm lies at the beginning
 };
-constexpr Constants kCuda = {68, 0, 1, 3, 4, 7, 8, 26, 5, 6, 1, 5, 96, 72};
-constexpr Constants kHip = {2, 111, 112, 0, 1, 2, 3, 4, 0, 1, 1, -1, 56, 32};
+constexpr Constants kCuda = {68, 0, 1, 3, 4, 7, 8, 26, 5, 6, 1, 3, 5, 96, 72};
+constexpr Constants kHip = {2, 111, 112, 0, 1, 2, 3, 4, 0, 1, 1, -1, -1, 56, 32};
 constexpr uint32_t kBiasEpilogue = 4;
-constexpr uint32_t kAlignment = 64;
+// Parts of a sum may be added in a step of their own, in f32 and in a fixed order. Not in place (the order is that in
+// which groups end: other bits each time), and not rounded to the type of the result before.
+constexpr uint32_t kReductions = 2;
+constexpr uint32_t kLeastUnasked = 16;  // alignment, of a library that cannot be told of it
+constexpr size_t kMostPlans = 1024;
 constexpr size_t kWorkspace = 32 << 20;
 constexpr size_t kLargestResult = 96;
 
@@ -77,17 +82,20 @@ class LtProducts final : public Products {
     const std::lock_guard lock(mutex_);  // the address of the bias is part of the description
     const Plan& plan = plan_of(shape);
     if (!plan.found) fail(TRANSOM_INTERNAL, "{}: a product that it does not take", name_);
-    if (shape.biased) set(plan.product, is_.bias_pointer, at.bias);
+    if (shape.biased) set(plan.product.get(), is_.bias_pointer, at.bias);
     const float one = 1, zero = 0;
-    check(call_.Matmul(handle_, plan.product, &one, at.y, plan.a, at.x, plan.b, &zero, at.out, plan.d, at.out, plan.d,
-                       plan.algorithm, at.workspace, kWorkspace, native_stream(queue)),
+    void* const stream = native_stream(queue);  // makes the device the current one
+    check(call_.Matmul(handle_, plan.product.get(), &one, at.y, plan.a.get(), at.x, plan.b.get(), &zero, at.out,
+                       plan.d.get(), at.out, plan.d.get(), plan.algorithm, at.workspace, kWorkspace, stream),
           "Matmul");
   }
 
  private:
+  using Description = std::unique_ptr<void, int (*)(void*)>;
   struct Plan {
-    void *product = nullptr, *a = nullptr, *b = nullptr, *d = nullptr;
+    Description product{nullptr, nullptr}, a{nullptr, nullptr}, b{nullptr, nullptr}, d{nullptr, nullptr};
     bool found = false;
+    uint64_t asked = 0;  // when it was asked for last
     alignas(16) unsigned char algorithm[kLargestResult] = {};
   };
 
@@ -99,33 +107,49 @@ class LtProducts final : public Products {
     check(call_.MatmulDescSetAttribute(product, attribute, &value, sizeof value), "MatmulDescSetAttribute");
   }
 
-  void* layout(transom_dtype dtype, int64_t rows, int64_t columns, const ProductShape::Side& side, int64_t batch) {
+  Description layout(transom_dtype dtype, int64_t rows, int64_t columns, const ProductShape::Side& side,
+                     int64_t batch) {
     void* made = nullptr;
     check(call_.MatrixLayoutCreate(&made, data_type(dtype), static_cast<uint64_t>(rows), static_cast<uint64_t>(columns),
                                    side.leading),
           "MatrixLayoutCreate");
+    Description owned(made, call_.MatrixLayoutDestroy);
     const auto count = static_cast<int32_t>(batch);
     check(call_.MatrixLayoutSetAttribute(made, is_.batch_count, &count, sizeof count), "MatrixLayoutSetAttribute");
     check(call_.MatrixLayoutSetAttribute(made, is_.batch_stride, &side.batch_stride, sizeof side.batch_stride),
           "MatrixLayoutSetAttribute");
-    return made;
+    return owned;
   }
 
-  // Kept for as long as the process runs: programs ask for few shapes, again and again.
+  // Programs ask for few shapes, again and again; a server with texts of any length asks for many.
   const Plan& plan_of(const ProductShape& shape) {
-    const auto [found, fresh] = plans_.try_emplace(shape);
-    Plan& plan = found->second;
-    if (!fresh) return plan;
+    auto found = plans_.find(shape);
+    if (found == plans_.end()) {
+      if (plans_.size() >= kMostPlans)
+        plans_.erase(std::min_element(plans_.begin(), plans_.end(), [](const auto& one, const auto& other) {
+          return one.second.asked < other.second.asked;
+        }));
+      found = plans_.emplace(shape, made(shape)).first;
+    }
+    found->second.asked = ++asked_;
+    return found->second;
+  }
+
+  Plan made(const ProductShape& shape) {
+    Plan plan;
     if (shape.batch > INT32_MAX || (shape.from != TRANSOM_FLOAT32 && !backend::is_half(shape.from))) return plan;
+    if (is_.alignment_a < 0 && shape.alignment < kLeastUnasked) return plan;
     make_current(context_);
     constexpr int kFloat32 = 0;
-    check(call_.MatmulDescCreate(&plan.product, is_.compute_f32, kFloat32), "MatmulDescCreate");
+    void* product = nullptr;
+    check(call_.MatmulDescCreate(&product, is_.compute_f32, kFloat32), "MatmulDescCreate");
+    plan.product = {product, call_.MatmulDescDestroy};
     // Lines of k side by side are columns of a column-major matrix [k, lines].
-    set(plan.product, is_.turn_a, int32_t{shape.y.turned ? is_.op_none : is_.op_turned});
-    set(plan.product, is_.turn_b, int32_t{shape.x.turned ? is_.op_turned : is_.op_none});
+    set(product, is_.turn_a, int32_t{shape.y.turned ? is_.op_none : is_.op_turned});
+    set(product, is_.turn_b, int32_t{shape.x.turned ? is_.op_turned : is_.op_none});
     if (shape.biased) {
-      set(plan.product, is_.epilogue, kBiasEpilogue);
-      set(plan.product, is_.bias_type, int32_t{data_type(shape.to)});
+      set(product, is_.epilogue, kBiasEpilogue);
+      set(product, is_.bias_type, int32_t{data_type(shape.to)});
     }
     const auto side = [&](const ProductShape::Side& of, int64_t lines) {
       return layout(shape.from, of.turned ? lines : shape.depth, of.turned ? shape.depth : lines, of, shape.batch);
@@ -136,17 +160,19 @@ class LtProducts final : public Products {
         layout(shape.to, shape.columns, shape.rows, {false, shape.columns, shape.rows * shape.columns}, shape.batch);
     void* preference = nullptr;
     check(call_.MatmulPreferenceCreate(&preference), "MatmulPreferenceCreate");
-    const size_t most = kWorkspace;
-    check(call_.MatmulPreferenceSetAttribute(preference, is_.most_workspace, &most, sizeof most),
-          "MatmulPreferenceSetAttribute");
-    for (int operand = 0; is_.alignment_a >= 0 && operand < 4; ++operand)
-      check(call_.MatmulPreferenceSetAttribute(preference, is_.alignment_a + operand, &kAlignment, sizeof kAlignment),
+    const Description owned(preference, call_.MatmulPreferenceDestroy);
+    const auto prefer = [&](int attribute, auto value) {
+      check(call_.MatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value),
             "MatmulPreferenceSetAttribute");
+    };
+    prefer(is_.most_workspace, uint64_t{kWorkspace});
+    if (is_.reductions >= 0) prefer(is_.reductions, kReductions);
+    for (int operand = 0; is_.alignment_a >= 0 && operand < 4; ++operand)
+      prefer(is_.alignment_a + operand, shape.alignment);
     alignas(16) unsigned char result[kLargestResult] = {};
     int count = 0;
-    const int status = call_.MatmulAlgoGetHeuristic(handle_, plan.product, plan.a, plan.b, plan.d, plan.d, preference,
-                                                    1, result, &count);
-    call_.MatmulPreferenceDestroy(preference);
+    const int status = call_.MatmulAlgoGetHeuristic(handle_, product, plan.a.get(), plan.b.get(), plan.d.get(),
+                                                    plan.d.get(), preference, 1, result, &count);
     int state = 0;
     std::memcpy(&state, result + is_.state_at, sizeof state);
     plan.found = status == 0 && count > 0 && state == 0;
@@ -166,6 +192,7 @@ class LtProducts final : public Products {
   void* handle_ = nullptr;
   std::mutex mutex_;
   std::map<ProductShape, Plan> plans_;
+  uint64_t asked_ = 0;
 };
 
 }  // namespace
@@ -174,14 +201,10 @@ std::unique_ptr<Products> open_products(Context& context) {
   const char* chosen = std::getenv("TRANSOM_GPU_PRODUCTS");
   if (chosen && std::string_view(chosen) == "own") return nullptr;
   const Driver& driver = driver_of(context);
-  std::vector<std::string> files = driver.vendor.products_files;
-  int version = 0;
-  driver.check(driver.call.driver_version(&version), "reading the version of the driver");
-  if (driver.vendor.cuda && version < 13000)  // libraries of CUDA 13 do not start on older drivers
-    std::erase_if(files, [](const std::string& file) { return file.ends_with(".so.13"); });
   try {
     return std::make_unique<LtProducts>(
-        context, SharedLibrary::open(files, driver.vendor.products_variable, driver.vendor.cure));
+        context, SharedLibrary::open(driver.fitting(driver.vendor.products_files), driver.vendor.products_variable,
+                                     driver.vendor.cure));
   } catch (const backend::Failure& failure) {
     if (chosen && std::string_view(chosen) == "library") throw;  // who asks for it by name hears why it is not there
     return nullptr;

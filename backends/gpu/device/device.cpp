@@ -40,6 +40,7 @@ transom_stream::transom_stream(transom_device* device) : device(device) {
 transom_stream::~transom_stream() {
   device->memory.remove(marked);
   marked.queue.reset();  // waits
+  for (std::byte* memory : recorded_) device->memory.release(memory);
   if (scratch_) device->memory.release(scratch_);
 }
 

@@ -73,7 +73,7 @@ transom_executable::transom_executable(transom_device* device, const transom_gra
   for (transom::gpu::PlannedLaunch& launch : emitter.launches)
     steps_.push_back({launch.product ? nullptr : &device->kernels.get(launch.text), launch.groups,
                       std::move(launch.operands), std::move(launch.numbers), launch.node, std::move(launch.label),
-                      launch.product});
+                      launch.product, std::move(launch.otherwise)});
 }
 
 std::vector<std::byte*> transom_executable::places(const transom_launch& launch) const {
@@ -93,27 +93,42 @@ std::vector<std::byte*> transom_executable::places(const transom_launch& launch)
   return places;
 }
 
+std::vector<const void*> transom_executable::Addresses::of(const std::vector<Operand>& operands) const {
+  std::vector<const void*> addresses;
+  for (const Operand& operand : operands)
+    addresses.push_back((operand.kind == Operand::kValue ? values[operand.index] : scratch) + operand.offset);
+  return addresses;
+}
+
+void transom_executable::issue(transom_stream& stream, const Step& step, const Addresses& where) const {
+  const auto launch = [&](const transom::gpu::Kernel& kernel, const auto& one) {
+    const std::vector<const void*> addresses = where.of(one.operands);
+    stream.queue().launch(kernel, one.groups,
+                          {addresses.data(), addresses.size(), one.numbers.data(), one.numbers.size()});
+    stream.issued();
+  };
+  if (!step.product) return launch(*step.kernel, step);
+  const std::vector<const void*> at = where.of(step.operands);
+  const transom::gpu::ProductAddresses addresses{at[0], at[1], at.size() > 4 ? at[4] : nullptr,
+                                                 const_cast<void*>(at[2]), const_cast<void*>(at[3])};
+  transom::gpu::ProductShape shape = *step.product;
+  shape.alignment = addresses.alignment();
+  if (shape.alignment != step.product->alignment && !device_->products->takes(shape)) {
+    for (const transom::gpu::PlannedLaunch& other : step.otherwise) launch(device_->kernels.get(other.text), other);
+    return;
+  }
+  device_->products->multiply(stream.queue(), shape, addresses);
+  stream.issued();
+}
+
 void transom_executable::run(const transom_launch& launch) const {
   transom_stream& stream = *launch.stream;
   const std::vector<std::byte*> where = places(launch);
   std::byte* const scratch = scratch_bytes_ ? stream.scratch(scratch_bytes_) : nullptr;
   const auto profile = device_->profile();
-  std::vector<const void*> addresses;
-  const auto issue = [&](const Step& step) {
-    addresses.clear();
-    for (const Operand& operand : step.operands)
-      addresses.push_back((operand.kind == Operand::kValue ? where[operand.index] : scratch) + operand.offset);
-    if (step.product)
-      device_->products->multiply(stream.queue(), *step.product,
-                                  {addresses[0], addresses[1], addresses.size() > 4 ? addresses[4] : nullptr,
-                                   const_cast<void*>(addresses[2]), const_cast<void*>(addresses[3])});
-    else
-      stream.queue().launch(*step.kernel, step.groups,
-                            {addresses.data(), addresses.size(), step.numbers.data(), step.numbers.size()});
-    stream.issued();
-  };
+  const Addresses addresses{where, scratch};
   if (!profile.callback) {
-    for (const Step& step : steps_) issue(step);
+    for (const Step& step : steps_) issue(stream, step, addresses);
     stream.queue().flush();
     return;
   }
@@ -124,7 +139,7 @@ void transom_executable::run(const transom_launch& launch) const {
     const char* label = "nothing";
     for (; next < steps_.size() && steps_[next].node == node; ++next) {
       label = steps_[next].label.c_str();
-      issue(steps_[next]);
+      issue(stream, steps_[next], addresses);
     }
     stream.synchronize();
     profile.callback(profile.user, node, label, begin, nanoseconds());

@@ -28,9 +28,16 @@ struct transom_executable : Handle {
     std::vector<int64_t> numbers;
     size_t node;
     std::string label;
-    std::optional<transom::gpu::ProductShape> product;  // in the place of a kernel
+    std::optional<transom::gpu::ProductShape> product;     // in the place of a kernel
+    std::vector<transom::gpu::PlannedLaunch> otherwise{};  // compiled when first needed, as seldom is
   };
 
+  struct Addresses {
+    const std::vector<std::byte*>& values;
+    std::byte* scratch;
+    std::vector<const void*> of(const std::vector<transom::gpu::Operand>& operands) const;
+  };
+  void issue(transom_stream& stream, const Step& step, const Addresses& where) const;
   std::vector<std::byte*> places(const transom_launch& launch) const;
 
   transom_device* device_;

@@ -171,11 +171,12 @@ void lower_product(Emitter& emitter, const Work& work) {
   const Operand* const bias = biased ? &work.inputs[2] : nullptr;
   const transom_dtype bias_type = biased ? node.input(2).dtype : TRANSOM_FLOAT32;
   // A library chooses its kernel by the number of rows, and so the bits of a row: not where they may not depend on it.
-  if (node.integer("batch_invariant", 0) == 0 &&
-      multiplied_by_library(emitter, p, a.place, b.place, bias, bias_type, work.outputs[0]))
-    return;
+  const bool by_library = node.integer("batch_invariant", 0) == 0 &&
+                          multiplied_by_library(emitter, p, a.place, b.place, bias, bias_type, work.outputs[0]);
+  const size_t own = emitter.launches.size();
   launch_product(emitter, p, a.place, b.place, bias, bias_type, work.outputs[0],
                  is_wide(x) || is_wide(y) || is_wide(out));
+  if (by_library) emitter.make_otherwise(own);
 }
 
 }  // namespace transom::gpu

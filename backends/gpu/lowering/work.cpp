@@ -2,6 +2,7 @@
 #include "gpu/lowering/work.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace transom::gpu {
 
@@ -27,6 +28,12 @@ bool Emitter::multiply(const ProductShape& shape, const Operand& x, const Operan
   if (bias) operands.push_back(*bias);
   launches.push_back({"", 1, std::move(operands), {}, node_, products_->name(), shape});
   return true;
+}
+
+void Emitter::make_otherwise(size_t first) {
+  const auto begin = launches.begin() + static_cast<std::ptrdiff_t>(first);
+  launches[first - 1].otherwise.assign(std::make_move_iterator(begin), std::make_move_iterator(launches.end()));
+  launches.resize(first);
 }
 
 int64_t groups_for(int64_t count, int64_t a_thread) {

@@ -24,6 +24,8 @@ struct PlannedLaunch {
   std::string label;  // for profiles and `transom explain`
   // A product of the vendor's library, without a text: its operands are x, y, out, workspace and, if biased, the bias.
   std::optional<ProductShape> product = std::nullopt;
+  // In the place of such a product, where the library does not take the addresses that a run has.
+  std::vector<PlannedLaunch> otherwise = {};
 };
 
 // One node on its way to launches.
@@ -46,6 +48,9 @@ class Emitter {
   void launch(const KernelText& text, int64_t groups, std::string label);
   // Whether the vendor's library computes the product; then it is added. Memory of `bias` is a vector of type `to`.
   bool multiply(const ProductShape& shape, const Operand& x, const Operand& y, const Operand* bias, const Operand& out);
+
+  // The launches from `first` on are those in the place of the product before them.
+  void make_otherwise(size_t first);
 
   void begin_node(size_t node) { node_ = node, scratch_ = 0; }
   std::vector<PlannedLaunch> launches;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plugins of NVIDIA and AMD on the emulated drivers of the build tree; with TRANSOM_TEST_GPU=1 on the machine's
 // own.
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -113,6 +114,19 @@ TEST_P(GpuDrivers, CompileEachKernelOnceForAllWhoAsk) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(errors, std::vector<std::string>(4));
   EXPECT_EQ(kernels() - before, 3u);
+}
+
+TEST_P(GpuDrivers, WorkThoughAnotherLibraryChoseAContext) {
+  if (std::string(GetParam()) != "cuda" || std::getenv("TRANSOM_TEST_GPU")) GTEST_SKIP() << "of emulated CUDA alone";
+  void* driver = dlopen(std::getenv("TRANSOM_CUDA_LIBRARY"), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(driver, nullptr);
+  const auto set = reinterpret_cast<int (*)(void*)>(dlsym(driver, "cuCtxSetCurrent"));
+  transom_error error{};
+  transom_buffer* buffer = nullptr;
+  ASSERT_EQ(set(nullptr), 0);
+  ASSERT_EQ(plugin_->table.buffer_allocate(plugin_->device, 3 << 20, &buffer, &error), TRANSOM_OK) << error.text;
+  plugin_->table.buffer_free(buffer);
+  dlclose(driver);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GpuDrivers, testing::Values("cuda", "rocm"), [](const auto& info) { return info.param; });

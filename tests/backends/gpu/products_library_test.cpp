@@ -116,6 +116,72 @@ TEST_P(GpuProductsLibrary, LeavesIntegersAndDoublesToTheOwnKernel) {
   }
 }
 
+// Runs a compiled graph whose operands and whose f32 or bf16 result all lie `offset` bytes behind a buffer's begin.
+std::vector<double> run_at(Plugin& plugin, transom_executable* executable, const std::vector<Tensor>& inputs,
+                           transom_dtype dtype, const Shape& shape, size_t offset) {
+  const transom_plugin& table = plugin.table;
+  transom_error error{};
+  std::vector<transom_binding> places;
+  const auto place = [&](size_t bytes) {
+    places.push_back({nullptr, offset});
+    EXPECT_EQ(table.buffer_allocate(plugin.device, bytes + offset, &places.back().buffer, &error), TRANSOM_OK);
+    return places.back();
+  };
+  for (const Tensor& value : inputs) {
+    std::vector<std::byte> bytes(value.values.size() * element_size(value.dtype));
+    encode(value, bytes.data());
+    EXPECT_EQ(table.copy_to_device(plugin.stream, bytes.data(), place(bytes.size()), bytes.size(), &error), TRANSOM_OK);
+    EXPECT_EQ(table.stream_synchronize(plugin.stream, &error), TRANSOM_OK);
+  }
+  Tensor result{dtype, shape, {}};
+  std::vector<std::byte> bytes(static_cast<size_t>(result.count()) * element_size(dtype));
+  const transom_binding out = place(bytes.size());
+  const transom_launch launch = {
+      sizeof(transom_launch), plugin.stream, places.data(), inputs.size(), &out, 1, {nullptr, 0}};
+  EXPECT_EQ(table.run(executable, &launch, &error), TRANSOM_OK) << error.text;
+  EXPECT_EQ(table.copy_to_host(plugin.stream, out, bytes.data(), bytes.size(), &error), TRANSOM_OK) << error.text;
+  EXPECT_EQ(table.stream_synchronize(plugin.stream, &error), TRANSOM_OK) << error.text;
+  for (const transom_binding& each : places) table.buffer_free(each.buffer);
+  return decode(dtype, shape, bytes.data()).values;
+}
+
+TEST_P(GpuProductsLibrary, OneProgramReadsOperandsAtAnyMultipleOfAnElement) {
+  for (const transom_dtype dtype : {TRANSOM_FLOAT32, TRANSOM_BFLOAT16}) {
+    Graph graph;
+    const Tensor x = numbers(dtype, {5, 37}), w = numbers(dtype, {3, 37}, -1, 1, 2), b = numbers(dtype, {3}, -1, 1, 3);
+    graph.output(graph.node("linear", {graph.input(x), graph.input(w), graph.input(b)}, dtype, {5, 3}));
+    const std::vector<double> expected = Program(*own_, graph).run({x, w, b})[0].values;
+    transom_error error{};
+    transom_executable* executable = nullptr;
+    ASSERT_EQ(library_->table.compile(library_->device, graph.view(), &executable, &error), TRANSOM_OK) << error.text;
+    for (const size_t elements : {0, 1, 2, 4, 0, 16, 1})
+      EXPECT_EQ(run_at(*library_, executable, {x, w, b}, dtype, {5, 3}, elements * element_size(dtype)), expected)
+          << elements;
+    library_->table.executable_destroy(executable);
+  }
+}
+
+TEST_P(GpuProductsLibrary, ForgetsShapesThatNobodyAsksForAnyMore) {
+  // The emulated library refuses to keep more descriptions than a thousand plans need.
+  const Tensor w = numbers(TRANSOM_FLOAT32, {2, 4}, -1, 1, 2);
+  const auto graph_of = [&](int64_t rows) {
+    Graph graph;
+    const int x = graph.input(TRANSOM_FLOAT32, {rows, 4});
+    graph.output(graph.node("linear", {x, graph.input(w)}, TRANSOM_FLOAT32, {rows, 2}));
+    return graph;
+  };
+  const Graph small = graph_of(1);
+  Program first(*library_, small), plain(*own_, small);
+  for (int64_t rows = 1; rows < 1500; ++rows) {
+    const Graph graph = graph_of(rows);
+    const Program program(*library_, graph);
+    ASSERT_EQ(program.error, "") << rows;
+    ASSERT_NE(program.describe().find("Lt"), std::string::npos) << rows;
+  }
+  const Tensor x = numbers(TRANSOM_FLOAT32, {1, 4});
+  EXPECT_EQ(first.run({x, w})[0].values, plain.run({x, w})[0].values) << "its plan was forgotten and is made again";
+}
+
 INSTANTIATE_TEST_SUITE_P(All, GpuProductsLibrary, testing::Values("cuda", "rocm"),
                          [](const auto& info) { return info.param; });
 
