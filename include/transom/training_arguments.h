@@ -120,6 +120,8 @@ struct TrainingArguments {
   std::string fsdp;
   JsonText fsdp_config;
   int64_t tp_size = 1, pp_size = 1, cp_size = 1, ep_size = 1;
+  std::string pipeline_schedule = "1f1b";
+  int64_t parameter_check_steps = 0;
 
   // Intel Gaudi, by the names of Optimum Habana
   std::optional<bool> use_habana;

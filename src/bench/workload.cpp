@@ -36,6 +36,8 @@ LoadOptions precision_of(const BenchOptions& options) {
   return load;
 }
 
+}  // namespace
+
 std::unique_ptr<Model> load_model(const BenchOptions& options) {
   LoadOptions load = precision_of(options);
   load.seed = static_cast<uint64_t>(options.seed);
@@ -48,6 +50,8 @@ std::unique_ptr<Model> load_model(const BenchOptions& options) {
     return Model::from_config(read_file(directory / "config.json"), load);
   return Model::from_pretrained(options.model, load);
 }
+
+namespace {
 
 NamedTensors inputs_of(const Model& model, const BenchOptions& options, bool labels) {
   return options.inputs.empty() ? synthetic_inputs(model, options, labels) : load_inputs(options.inputs);

@@ -43,6 +43,9 @@ class Workload {
   virtual void take_inputs(const std::string& file) = 0;
 };
 
+// The model of the options, with random weights where they say so or the directory has none.
+std::unique_ptr<Model> load_model(const BenchOptions& options);
+
 // Loads the model and makes the inputs.
 std::unique_ptr<Workload> make_workload(const BenchOptions& options);
 

@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "cli/profile_table.h"
 #include "explain/explanation.h"
+#include "explain/layout.h"
 
 namespace transom {
 namespace {
@@ -18,7 +19,7 @@ struct Options {
   BenchOptions bench;
   ModelOptions source;
   DeviceOptions device;
-  std::string json, html, pass;
+  std::string json, html, pass, layout;
   int64_t runs = 3, rows = 25;
 };
 
@@ -32,6 +33,18 @@ const Explanation::Pass& find_pass(const Explanation& explanation, const std::st
        fmt::join(known, ", "));
 }
 
+// How the model would be spread over processes, of which this is the only one.
+int show_layout(const Options& options) {
+  if (!options.html.empty() || !options.pass.empty())
+    fail(ErrorKind::kUsage, "--layout: --html and --pass are of one process; leave them out");
+  const LayoutExplanation explanation = explain_layout(options.bench, parse_layout(options.layout));
+  const std::string json = dump_json(layout_json(explanation));
+  if (!options.json.empty() && options.json != "-") write_file(options.json, json + "\n");
+  if (options.json == "-") std::puts(json.c_str());
+  else std::fputs(layout_table(explanation, static_cast<size_t>(options.rows)).c_str(), stdout);
+  return 0;
+}
+
 int explain(Options& options) {
   if (options.rows < 1) fail(ErrorKind::kUsage, "--rows: expected at least 1, found {}", options.rows);
   for (const std::string* file : {&options.json, &options.html}) expect_writable(*file);
@@ -41,6 +54,7 @@ int explain(Options& options) {
   setenv("TRANSOM_CODEGEN", "wait", 0);  // what is explained is the steady state
   options.device.apply();
   options.bench.model = resolve_model(options.bench.model, options.source.hub());
+  if (!options.layout.empty()) return show_layout(options);
   const Explanation explanation = explain(options.bench, options.runs);
   const std::string graph = options.pass.empty() ? "" : find_pass(explanation, options.pass).graph;
   if (!options.html.empty()) write_file(options.html, explanation_page(explanation));
@@ -63,6 +77,8 @@ Command explain_command() {
       .examples =
           "  transom explain MODEL --batch_size 8 --sequence_length 128 --html explain.html\n"
           "  transom explain MODEL --task train --json explain.json\n"
+          "  transom explain MODEL --task train --layout fsdp=4,tp=2   (what each process has, and what they "
+          "exchange)\n"
           "  transom explain MODEL --pass fuse_elementwise      (the graph after that pass; trace: before all)"};
   command.options = {
       {"model,--model", &o.model, kModelHelp, true},
@@ -75,7 +91,9 @@ Command explain_command() {
       {"--no_weights", &o.no_weights, "random weights, whatever the directory holds"},
       {"--seed", &o.seed, "of random weights and of dropout"},
       {"--pass", &options.pass, "print the graph after this pass and nothing else; trace: before the first"},
-      {"--rows", &options.rows, "rows of the table of kernels"},
+      {"--layout", &options.layout,
+       "how processes would share the model: sizes of pp, dp, fsdp, cp, ep, tp and the stage of zero, dp=2,tp=2"},
+      {"--rows", &options.rows, "rows of the table of kernels, or of parameters"},
       {"--runs", &options.runs, "runs that are measured"},
       {"--json", &options.json, "write all of it here; without a name, print it", false, true},
       {"--html", &options.html, "write a page with pictures here"}};

@@ -51,8 +51,8 @@ class Communicator {
   void start(Collective kind, const Buffer& from, const Buffer& to, DType dtype);
   // Starts to give rank 0's contents to all.
   void start_broadcast(const Buffer& buffer, DType dtype);
-  // Starts a message of the whole buffer to a rank of this communicator, or from one; the n-th that one sends to another
-  // is the n-th that this one receives from it, with the same size and type. Throws where the device has no messages.
+  // Starts a message of the whole buffer to a rank of this communicator, or from one; the n-th that one sends to
+  // another is the n-th received from it, in the same size and type. Throws where the device has no messages.
   void start_send(const Buffer& buffer, DType dtype, uint32_t to);
   void start_receive(const Buffer& buffer, DType dtype, uint32_t from);
   // The device's stream goes on when all that was started is done.

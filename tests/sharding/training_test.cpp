@@ -49,9 +49,12 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Case{"Zero1", 2, 3, {"--zero_stage", "1"}}, Case{"Zero2", 3, 2, {"--zero_stage", "2"}},
                     Case{"Zero3", 3, 2, {"--zero_stage", "3"}}, Case{"Gathered", 2, 3, {"--fsdp", "shard_grad_op"}},
                     Case{"ShardsAndTensor", 4, 3, {"--fsdp", "full_shard", "--tp_size", "2"}},
-                    Case{"Tensor", 2, 6, {"--tp_size", "2"}}, Case{"TensorAndRows", 4, 3, {"--tp_size", "2"}},
-                    Case{"Stages", 2, 6, {"--pp_size", "2"}}, Case{"ThreeStages", 3, 6, {"--pp_size", "3"}},
-                    Case{"StagesAndRows", 4, 3, {"--pp_size", "2", "--zero_stage", "1"}},
+                    Case{"Tensor", 2, 6, {"--tp_size", "2"}},
+                    Case{"TensorAndRows", 4, 3, {"--tp_size", "2", "--parameter_check_steps", "1"}},
+                    Case{"Stages", 2, 6, {"--pp_size", "2"}},
+                    Case{"StagesOfGPipe", 3, 6, {"--pp_size", "3", "--pipeline_schedule", "gpipe"}},
+                    Case{
+                        "StagesAndRows", 4, 3, {"--pp_size", "2", "--zero_stage", "1", "--parameter_check_steps", "2"}},
                     Case{"StagesAndTensor", 4, 6, {"--pp_size", "2", "--tp_size", "2"}}),
     [](const auto& info) { return info.param.name; });
 

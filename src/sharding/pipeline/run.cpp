@@ -72,14 +72,20 @@ PipelineResult PipelineRunner::run(const std::vector<PipelinedBatch>& batches,
     const PipelineCut::Place place{task.stage, task.backward};
     if (task.stage == stage_) {
       auto made = cut.program(place, known[number]);
-      TensorMap<size_t> outputs;
+      TensorMap<std::vector<size_t>> outputs;  // one tensor may be several of them
       for (size_t i = 0; i < cut.outputs().size(); ++i)
-        if (cut.outputs()[i] == place) outputs.emplace(batches[number].outputs[i], i);
+        if (cut.outputs()[i] == place) outputs[batches[number].outputs[i]].push_back(i);
       std::vector<Tensor> values;
       for (const auto& [traced, value] : made) {
         const auto output = outputs.find(traced);
-        if (output == outputs.end()) values.push_back(value);
-        else add(output->second, value), values.push_back(result.outputs[output->second]);
+        if (output == outputs.end()) {
+          values.push_back(value);
+          continue;
+        }
+        for (const size_t i : output->second) {
+          add(i, value);
+          values.push_back(result.outputs[i]);
+        }
       }
       wait();
       eval(values);

@@ -176,8 +176,15 @@ const Argument kArguments[] = {
     field<&T::fsdp_config>("fsdp_config", "Further arguments of fsdp, as an object or a file."),
     field<&T::tp_size>("tp_size", "Processes that share each layer (tensor parallel).").at_least(1),
     field<&T::pp_size>("pp_size", "Processes that share the layers in turn (pipeline parallel).").at_least(1),
+    field<&T::pipeline_schedule>("pipeline_schedule",
+                                 "With pp_size, the order of the micro-batches of an update, which are those of "
+                                 "gradient_accumulation_steps.")
+        .one_of({"1f1b", "gpipe"}),
     field<&T::cp_size>("cp_size", "Processes that share each sequence (context parallel).").at_least(1),
     field<&T::ep_size>("ep_size", "Processes that share the experts (expert parallel).").at_least(1),
+    field<&T::parameter_check_steps>("parameter_check_steps",
+                                     "Compare the copies of each parameter between processes every so many updates.")
+        .at_least(0),
 
     section("Random numbers"),
     field<&T::seed>("seed", "Seed of everything random.").at_least(0),

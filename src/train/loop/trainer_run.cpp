@@ -12,6 +12,7 @@
 #include "tensor/mode_scope.h"
 #include "train/files/checkpoints.h"
 #include "train/files/trainer_checkpoint.h"
+#include "train/loop/parameter_check.h"
 #include "train/loop/run_checks.h"
 #include "transom/ops.h"
 
@@ -278,6 +279,8 @@ void Trainer::Run::update(const std::vector<NamedTensors>& batches) {
   ++state.global_step;
   ++steps_of_this_call;
   losses.add(result, state.global_step, last_rate);
+  if (arguments.parameter_check_steps > 0 && state.global_step % arguments.parameter_check_steps == 0)
+    expect_equal_copies(*model, step.sharding(), state.global_step);
 }
 
 void Trainer::Run::meet_not_finite(const StepReport& update) {

@@ -85,6 +85,7 @@ ShardingLayout sharding_layout(const TrainingArguments& arguments, int64_t ranks
     fail(ErrorKind::kUsage, "pp_size: expected state_dict_type SHARDED_STATE_DICT, found FULL_STATE_DICT");
   if (arguments.pp_size > 1 && arguments.neftune_noise_alpha.value_or(0) > 0)
     fail(ErrorKind::kUsage, "pp_size: neftune_noise_alpha is not offered in a pipeline");
+  layout.schedule = arguments.pipeline_schedule == "gpipe" ? PipelineSchedule::kGPipe : PipelineSchedule::k1F1B;
   layout.set(MeshAxis::kTensor, arguments.tp_size);
   layout.set(MeshAxis::kPipeline, arguments.pp_size);
   layout.set(MeshAxis::kContext, arguments.cp_size);

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "explain/layout.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "support/small_model.h"
+#include "support/temporary_folder.h"
+
+namespace transom {
+namespace {
+
+class LayoutExplanations : public testing::Test {
+ protected:
+  void SetUp() override { save_small_model(folder_.path()); }
+  LayoutExplanation explained(const std::string& layout, const std::string& task = "train") const {
+    BenchOptions options;
+    options.model = folder_.path().string();
+    options.task = task;
+    options.batch_size = 8;
+    options.sequence_length = 16;
+    return explain_layout(options, parse_layout(layout));
+  }
+  static int64_t sum(const LayoutExplanation& explanation, int64_t LayoutExplanation::Memory::*part) {
+    int64_t total = 0;
+    for (const LayoutExplanation::Memory& memory : explanation.memory) total += memory.*part;
+    return total;
+  }
+
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(LayoutExplanations, CountWhatEachRankHas) {
+  using Memory = LayoutExplanation::Memory;
+  const LayoutExplanation alone = explained("dp=1");
+  EXPECT_TRUE(alone.exchanges.empty());
+  const int64_t bytes = alone.memory[0].parameters;
+  EXPECT_EQ(alone.memory[0].optimizer, 2 * bytes);
+  // Copies: each has all of it, and gradients are summed.
+  const LayoutExplanation copies = explained("dp=4");
+  EXPECT_EQ(sum(copies, &Memory::parameters), 4 * bytes);
+  ASSERT_FALSE(copies.exchanges.empty());
+  for (const LayoutExplanation::Exchange& exchange : copies.exchanges) EXPECT_EQ(exchange.axes, "dp");
+  // Parts: together they are the model, but for what has fewer rows than there are processes.
+  const LayoutExplanation parts = explained("fsdp=4");
+  EXPECT_EQ(parts.zero_stage, 3);
+  EXPECT_GE(sum(parts, &Memory::parameters), bytes);
+  EXPECT_LT(sum(parts, &Memory::parameters), bytes * 11 / 10);
+  // Stage 1 cuts the optimizer's state alone.
+  const LayoutExplanation states = explained("fsdp=2,zero=1");
+  EXPECT_EQ(states.memory[1].parameters, bytes);
+  EXPECT_EQ(states.memory[1].gradients, bytes);
+  EXPECT_LT(states.memory[1].optimizer, bytes * 11 / 10);
+  // Stages of a pipeline have what no other one has.
+  const LayoutExplanation stages = explained("pp=2");
+  EXPECT_EQ(stages.stages.size(), 2u);
+  EXPECT_EQ(sum(stages, &Memory::parameters), bytes);
+  EXPECT_NE(stages.memory[0].parameters, 0);
+  EXPECT_NE(stages.memory[1].parameters, 0);
+}
+
+TEST_F(LayoutExplanations, SayWhatIsExchanged) {
+  const LayoutExplanation columns = explained("tp=2", "forward");
+  ASSERT_FALSE(columns.exchanges.empty());
+  for (const LayoutExplanation::Exchange& exchange : columns.exchanges) {
+    EXPECT_EQ(exchange.axes, "tp");
+    EXPECT_GT(exchange.bytes, 0);
+  }
+  const Json json = layout_json(columns);
+  EXPECT_EQ(json.at("ranks"), 2);
+  EXPECT_EQ(json.at("parameters").size(), columns.parameters.size());
+  EXPECT_EQ(json.at("memory").size(), 2u);
+  EXPECT_NE(layout_table(columns).find("tp 2"), std::string::npos);
+}
+
+TEST_F(LayoutExplanations, RefuseWhatIsNoLayout) {
+  for (const char* text : {"", "dp", "dp=", "dp=0", "dp=2x", "zero=4", "gp=2", "dp=2,,tp=2", "dp=99999999999999999999",
+                           "dp=65536,tp=65536"})
+    EXPECT_THROW(parse_layout(text), Error) << text;
+}
+
+}  // namespace
+}  // namespace transom
