@@ -230,6 +230,29 @@ NamedValues ImportedGraph::interpret(const NamedValues& inputs) const {
   return outputs;
 }
 
+// On arguments of its own first, so that only nodes of this graph are looked at for composites.
+NamedValues ImportedGraph::within_trace(const NamedValues& inputs) const {
+  NamedValues own;
+  std::vector<Tensor> placeholders, results;
+  for (const auto& [name, value] : inputs) {
+    placeholders.push_back(make_input(value.tensor.type()));
+    own.emplace_back(name, Value(value.type, placeholders.back()));
+  }
+  NamedValues outputs;
+  try {
+    outputs = interpret(own);
+  } catch (const DependsOnArguments&) {
+    return interpret(inputs);  // some of which may be known
+  }
+  for (const auto& [name, value] : outputs) results.push_back(value.tensor);
+  const transom::Graph graph = make_graph(with_composites(results, placeholders), placeholders);
+  std::vector<Tensor> leaves = graph.inputs;
+  for (size_t i = 0; i < inputs.size(); ++i) leaves[i] = inputs[i].second.tensor;
+  results = inline_graph(graph, leaves);
+  for (size_t i = 0; i < results.size(); ++i) outputs[i].second.tensor = results[i];
+  return outputs;
+}
+
 std::shared_ptr<ImportedGraph::Pass> ImportedGraph::pass_for(const std::string& signature) const {
   const std::lock_guard lock(passes_->mutex);
   auto& all = passes_->by_signature;
@@ -250,7 +273,7 @@ NamedValues ImportedGraph::run(const NamedValues& inputs) const {
     return is_input(*node) && !node->computed(input.second.tensor.output());
   });
   if (traced || mode() == Mode::kEager) try {
-      return interpret(inputs);
+      return traced && mode() != Mode::kEager ? within_trace(inputs) : interpret(inputs);
     } catch (const DependsOnArguments&) {
       fail(
           "{}: its shapes or its flow depend on the values of its inputs, which is not supported within a traced "

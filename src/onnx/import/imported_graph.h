@@ -49,6 +49,7 @@ class ImportedGraph {
   void check_inputs(const NamedValues& inputs) const;
   void hold_constants(const Graph& graph);
   NamedValues interpret(const NamedValues& inputs) const;
+  NamedValues within_trace(const NamedValues& inputs) const;
   std::shared_ptr<Pass> pass_for(const std::string& signature) const;
 
   Model model_;
