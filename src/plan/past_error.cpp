@@ -10,6 +10,7 @@ namespace {
 
 constexpr size_t kEnough = 5;
 constexpr double kTwoThirds = 0.667;
+constexpr double kLeastPercent = 12;  // one configuration moves by so much between releases of its software
 
 double distance(double a, double b) { return a > 0 && b > 0 ? std::abs(std::log(a / b)) : 1; }
 
@@ -60,6 +61,7 @@ PastError past_error_of(const Plan& plan, const DeviceModel& device, const Publi
   result.within_percent = result.deviation > 0 && kept.size() >= kEnough
                               ? (std::exp(quantile(kept, kTwoThirds) * result.deviation) - 1) * 100
                               : quantile(errors, kTwoThirds) * 100;
+  result.within_percent = std::max(result.within_percent, kLeastPercent);
   result.kind = kind;
   result.nearest = nearest->id, result.nearest_ratio = nearest->left_out_ratio;
   return result;

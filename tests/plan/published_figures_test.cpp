@@ -85,6 +85,20 @@ TEST(PublishedFigures, ACorrectedPlanHasTheSpeedOfTheFigure) {
   EXPECT_NE(corrected.assumptions.back().find("nearest: A"), std::string::npos) << corrected.assumptions.back();
 }
 
+TEST(PublishedFigures, NoPromiseIsTighterThanTheNoiseOfFigures) {
+  std::vector<PublishedFigure> exact;
+  for (const char* id : {"A", "B", "C", "D", "E", "F"}) {
+    exact.push_back(figure(id, "test", 1.001));
+    exact.back().promised = 0.1;
+  }
+  const Job job = training_job();
+  const PublishedFigures figures(exact);
+  const Plan made = plan(job, model_shape_of(job.config, job.model, 0), round_device(), &figures);
+  EXPECT_EQ(made.past_error.rows, 6);
+  EXPECT_LT(made.past_error.median_percent, 1);
+  EXPECT_EQ(made.past_error.within_percent, 12);
+}
+
 TEST(PublishedFigures, FilesReadBackAndDamageIsRefused) {
   const std::vector<PublishedFigure> written = {figure("A", "test", 1.25), figure("B \"x\"", "another", 0.75, 4)};
   const std::string text = published_figures_json(written);
