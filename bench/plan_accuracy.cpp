@@ -2,9 +2,10 @@
 // How wrong `transom plan` is on published figures, and the fit of its rates to them.
 //
 //   plan_accuracy published.csv                         errors by task and family of the shipped rates
-//   plan_accuracy published.csv --cross_validate OUT    each source predicted by a fit without it; writes
-//   past_errors.json plan_accuracy published.csv --fit SHARE             fits all, writes the rates into
-//   SHARE/devices/*.json
+//   plan_accuracy published.csv --fit SHARE             fits all, writes the rates into SHARE/devices/*.json
+//   plan_accuracy published.csv --cross_validate OUT    each source predicted by rates and figures without it; writes
+//                                                       past_errors.json. --by group: each group of figures (the part
+//                                                       of an id before - or .), which were published together
 //   ... --rows                                          a line for each row
 //   ... --cases DIR                                     writes a case.json for each row
 //
@@ -24,6 +25,7 @@
 #include "base/numbers.h"
 #include "plan/plan.h"
 #include "plan/plan_data.h"
+#include "plan/published_figures.h"
 
 namespace transom {
 namespace {
@@ -133,18 +135,47 @@ double value_of(const Row& row, const Plan& plan) {
   return unit.ends_with("/device") ? rate / row.job.devices : rate;
 }
 
-std::optional<double> predict(const Row& row, bool* fits = nullptr) {
+std::optional<double> predict(const Row& row, const PublishedFigures* figures = nullptr, Plan* whole = nullptr) {
   if (row.device == SIZE_MAX) return {};
   try {
-    const Plan made = plan(row.job, row.shape, devices[row.device]);
-    if (fits) *fits = made.fits;
+    const Plan made = plan(row.job, row.shape, devices[row.device], figures);
+    if (whole) *whole = made;
     double value = value_of(row, made);
-    if (row.baseline != SIZE_MAX) value /= value_of(row, plan(row.baseline_job, row.shape, devices[row.baseline]));
+    if (row.baseline != SIZE_MAX)
+      value /= value_of(row, plan(row.baseline_job, row.shape, devices[row.baseline], figures));
     return value / row.published;
   } catch (const std::exception& error) {
     std::printf("%-14s not answered: %s\n", row["id"].c_str(), error.what());
     return {};
   }
+}
+
+// A group of figures that were published together.
+std::string group_of(const Row& row) { return row["id"].substr(0, row["id"].find_first_of("-.")); }
+
+// Whether the figure tells of a speed on one machine, so that others may learn from it.
+bool counts(const Row& row) {
+  static const std::set<std::string> kMetrics = {"throughput", "latency", "tflops_per_device"};
+  return row.exact && row.device != SIZE_MAX && row.baseline == SIZE_MAX && kMetrics.count(row["metric"]);
+}
+
+// A ratio of speeds: latencies are their inverse.
+double speed_ratio(const Row& row, double ratio) { return row["metric"] == "latency" ? 1 / ratio : ratio; }
+
+// The figures of rows that `kept` accepts, with what the present rates say of them.
+template <class Kept>
+std::vector<PublishedFigure> figures_of(const std::vector<Row>& rows, const Kept& kept) {
+  std::vector<PublishedFigure> figures;
+  for (const Row& row : rows) {
+    if (!counts(row) || !kept(row)) continue;
+    Plan made;
+    const auto ratio = predict(row, nullptr, &made);
+    if (!ratio || !(*ratio > 0)) continue;
+    figures.push_back(figure_of(made, devices[row.device]));
+    figures.back().parameters = row.shape.parameters;
+    figures.back().ratio = speed_ratio(row, *ratio);
+  }
+  return figures;
 }
 
 // ---- the fit
@@ -208,13 +239,13 @@ double loss(const std::vector<const Row*>& rows, const Coordinate* coordinate) {
   return total;
 }
 
-void fit(const std::vector<Row>& rows, const std::string& left_out, const std::vector<DeviceModel>& priors, int rounds,
+template <class Kept>
+void fit(const std::vector<Row>& rows, const Kept& kept, const std::vector<DeviceModel>& priors, int rounds,
          const std::set<std::string>& families) {
   for (const std::string& family : families) {
     std::vector<const Row*> own;
     for (const Row& row : rows)
-      if (row.exact && row.device != SIZE_MAX && devices[row.device].family == family && row["source"] != left_out)
-        own.push_back(&row);
+      if (row.exact && row.device != SIZE_MAX && devices[row.device].family == family && kept(row)) own.push_back(&row);
     if (own.empty()) continue;
     const std::vector<Coordinate> coordinates = coordinates_of(family);
     constexpr double kPull = 0.01;  // of a factor of e away from the prior
@@ -292,10 +323,12 @@ void report(const char* title, const std::vector<Row>& rows, const std::vector<s
 
 std::vector<std::optional<double>> predict_all(const std::vector<Row>& rows, bool each) {
   std::vector<std::optional<double>> ratios;
+  const PublishedFigures figures(figures_of(rows, [](const Row&) { return true; }));
   for (const Row& row : rows) {
-    bool fits = true;
-    ratios.push_back(predict(row, &fits));
-    if (!fits && !each) std::printf("%-14s does not fit, but was run\n", row["id"].c_str());
+    Plan made;
+    made.fits = true;
+    ratios.push_back(predict(row, &figures, &made));
+    if (!made.fits && !each) std::printf("%-14s does not fit, but was run\n", row["id"].c_str());
   }
   remove_constants(rows, ratios);
   if (each)
@@ -310,34 +343,83 @@ std::vector<std::optional<double>> predict_all(const std::vector<Row>& rows, boo
   return ratios;
 }
 
-void write_past_errors(const std::vector<Row>& rows, const std::vector<std::optional<double>>& ratios,
-                       const std::string& file) {
-  Json list = Json::array();
-  for (size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i]["quality"] != "exact" || !ratios[i] || rows[i]["metric"] == "time_to_train") continue;
-    const DeviceModel& device = devices[rows[i].device];
-    const Job& job = rows[i].job;
-    list.push_back({{"id", rows[i]["id"]},
-                    {"task", rows[i]["task"]},
-                    {"family", device.family},
-                    {"hardware", device.name},
-                    {"model", job.model},
-                    {"parameters", job.parameters},
-                    {"devices", job.devices},
-                    {"batch", job.global_batch},
-                    {"ratio", std::round(*ratios[i] * 1000) / 1000}});
+// What was foretold of each row by what had not seen it.
+struct LeftOut {
+  std::vector<std::optional<double>> ratios, rates_alone;
+  std::vector<double> deviations;
+};
+
+template <class Fold>
+LeftOut leave_out(const std::vector<Row>& rows, const std::vector<DeviceModel>& priors, int rounds, const Fold& fold) {
+  LeftOut result{std::vector<std::optional<double>>(rows.size()), std::vector<std::optional<double>>(rows.size()),
+                 std::vector<double>(rows.size())};
+  std::set<std::string> folds;
+  for (const Row& row : rows) folds.insert(fold(row));
+  for (const std::string& one : folds) {
+    devices = priors;
+    const auto kept = [&](const Row& row) { return fold(row) != one; };
+    std::set<std::string> touched;  // families that this fold tells of, and those it is compared with
+    for (const Row& row : rows)
+      if (!kept(row) && row.device != SIZE_MAX) {
+        touched.insert(devices[row.device].family);
+        if (row.baseline != SIZE_MAX) touched.insert(devices[row.baseline].family);
+      }
+    fit(rows, kept, priors, rounds, touched);
+    const PublishedFigures figures(
+        figures_of(rows, [&](const Row& row) { return kept(row) && touched.count(devices[row.device].family) > 0; }));
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if (kept(rows[i])) continue;
+      Plan made;
+      result.ratios[i] = predict(rows[i], &figures, &made);
+      result.rates_alone[i] = predict(rows[i]);
+      result.deviations[i] = made.past_error.deviation;
+    }
   }
-  std::string text =
-      "{\"comment\": \"predicted / published, each row by a fit that had not seen its source; written by "
-      "bench/plan_accuracy\",\n"
-      " \"rows\": [\n";
-  for (size_t i = 0; i < list.size(); ++i) text += "  " + dump_json(list[i]) + (i + 1 < list.size() ? ",\n" : "\n");
-  write_file(file, text + " ]}\n");
+  return result;
+}
+
+// With the ratios of the rates that are shipped: `devices` holds them.
+void write_past_errors(const std::vector<Row>& rows, const LeftOut& left_out, const std::string& file) {
+  std::vector<PublishedFigure> list = figures_of(rows, [](const Row&) { return true; });
+  for (PublishedFigure& figure : list)
+    for (size_t i = 0; i < rows.size(); ++i)
+      if (rows[i]["id"] == figure.id && left_out.ratios[i]) {
+        figure.left_out_ratio = speed_ratio(rows[i], *left_out.ratios[i]);
+        figure.promised = left_out.deviations[i];
+      }
+  write_file(file, published_figures_json(list));
+}
+
+// Of each row, whether the error that the others' errors let one promise was kept: two thirds should be.
+void report_promises(const std::vector<Row>& rows, const LeftOut& left_out) {
+  std::map<std::string, std::pair<int, int>> kept;  // of all
+  std::vector<double> scores;
+  for (size_t i = 0; i < rows.size(); ++i)
+    if (counts(rows[i]) && left_out.ratios[i] && left_out.deviations[i] > 0)
+      scores.push_back(std::abs(std::log(*left_out.ratios[i])) / left_out.deviations[i]);
+  if (scores.empty()) return;
+  std::sort(scores.begin(), scores.end());
+  const double score = scores[scores.size() * 2 / 3];
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (!counts(rows[i]) || !left_out.ratios[i] || left_out.deviations[i] <= 0) continue;
+    const double promise = score * left_out.deviations[i];
+    const bool within = std::abs(std::log(*left_out.ratios[i])) <= promise;
+    const char* band = promise < 0.15   ? "promise under 15 %"
+                       : promise < 0.25 ? "promise 15 to 25 %"
+                                        : "promise over 25 %";
+    for (const std::string& name : {std::string(band), "family " + devices[rows[i].device].family}) {
+      kept[name].first += within, ++kept[name].second;
+    }
+  }
+  std::printf("\npromises: %.2f deviations\n", score);
+  for (const auto& [name, count] : kept)
+    std::printf("%-36s %5d kept %5.0f%%\n", name.c_str(), count.second, 100.0 * count.first / count.second);
 }
 
 int run(const std::vector<std::string>& words) {
   if (words.empty())
-    fail(ErrorKind::kUsage, "usage: plan_accuracy published.csv [--rows] [--fit SHARE] [--cross_validate OUT]");
+    fail(ErrorKind::kUsage,
+         "usage: plan_accuracy published.csv [--rows] [--fit SHARE] [--cross_validate OUT [--by group]]");
   devices = all_device_models();
   std::vector<DeviceModel> priors = devices;
   for (DeviceModel& device : priors) device.fitted = device.prior;
@@ -357,7 +439,8 @@ int run(const std::vector<std::string>& words) {
   if (const std::string share = value("--fit"); !share.empty()) {
     for (size_t i = 0; i < devices.size(); ++i)
       if (families.count(devices[i].family)) devices[i] = priors[i];
-    fit(rows, "", priors, rounds, families);
+    fit(
+        rows, [](const Row&) { return true; }, priors, rounds, families);
     for (DeviceModel& device : devices) {
       const std::string file = share + "/devices/" + device.name + ".json";
       Json json = read_json(file);
@@ -367,21 +450,17 @@ int run(const std::vector<std::string>& words) {
     }
   }
   if (const std::string out = value("--cross_validate"); !out.empty()) {
-    std::set<std::string> sources;
-    for (const Row& row : rows) sources.insert(row["source"]);
-    std::vector<std::optional<double>> ratios(rows.size());
-    for (const std::string& source : sources) {
-      devices = priors;
-      std::set<std::string> touched;  // that this source tells of
-      for (const Row& row : rows)
-        if (row["source"] == source && row.device != SIZE_MAX) touched.insert(devices[row.device].family);
-      fit(rows, source, priors, rounds, touched);
-      for (size_t i = 0; i < rows.size(); ++i)
-        if (rows[i]["source"] == source) ratios[i] = predict(rows[i]);
-    }
-    remove_constants(rows, ratios);
-    report("left out", rows, ratios);
-    if (out != "-") write_past_errors(rows, ratios, out);
+    const std::vector<DeviceModel> shipped = devices;
+    const bool by_group = value("--by") == "group";
+    LeftOut left_out =
+        leave_out(rows, priors, rounds, [&](const Row& row) { return by_group ? group_of(row) : row["source"]; });
+    devices = shipped;
+    if (out != "-") write_past_errors(rows, left_out, out);
+    remove_constants(rows, left_out.ratios);
+    remove_constants(rows, left_out.rates_alone);
+    report("left out, rates alone", rows, left_out.rates_alone);
+    report("left out", rows, left_out.ratios);
+    report_promises(rows, left_out);
     return 0;
   }
   report("fitted", rows, predict_all(rows, each));

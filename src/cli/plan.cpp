@@ -133,11 +133,11 @@ Command plan_command() {
           "  transom plan Llama-3.1-70B --hardware h100:8 --compare mi300x:8,gaudi3:8 --batch 64 --html plan.html\n"
           "  transom plan Llama-2-7b --task train --hardware gaudi2 --devices 1..4096 --sequence_length 4096\n"
           "  transom plan --case case.json --json\n"
-          "  transom plan --calibrate this.json      (measures this machine; TRANSOM_DEVICE_MODELS names its folder)"};
+          "  transom plan --calibrate this.json && transom plan gpt2 --hardware this.json --dtype fp32"};
   command.options = {{"model,--model", &options.model, "a checkpoint, a config.json, or a name of the table of models"},
                      {"--case", &options.case_file, "a job (case.json); - reads standard input"},
                      {"--task", &options.task, "pretrain, finetune (train), infer or generate"},
-                     {"--hardware", &options.hardware, "NAME[:devices[xhosts]], several with commas"},
+                     {"--hardware", &options.hardware, "NAME or FILE.json[:devices[xhosts]], several with commas"},
                      {"--compare", &options.compare, "the same, to be set beside"},
                      {"--devices", &options.devices, "a number, or a range: 1..4096"},
                      {"--batch", &options.batch, "samples a step, or sequences in flight, over all devices"},

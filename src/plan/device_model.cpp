@@ -194,6 +194,10 @@ std::vector<DeviceModel> all_device_models() {
 }
 
 DeviceModel find_device_model(const std::string& hardware) {
+  if (hardware.ends_with(".json")) {
+    if (!file_exists(hardware)) fail(ErrorKind::kUsage, "hardware: there is no file {}", quoted(hardware));
+    return read_device_model(hardware);
+  }
   const std::string sought = plain(hardware);
   std::vector<std::string> names;
   for (DeviceModel& device : all_device_models()) {

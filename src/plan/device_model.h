@@ -75,7 +75,8 @@ struct DeviceModel {
 DeviceModel read_device_model(const std::filesystem::path& file);
 // All files of device_model_directories(), by name; of two with one name the first.
 std::vector<DeviceModel> all_device_models();
-// By name or alias, without regard to case, spaces and dashes. Error of kind kUsage that names `hardware`.
+// By name or alias, without regard to case, spaces and dashes; what ends with .json is a file. Error of kind kUsage
+// that names `hardware`.
 DeviceModel find_device_model(const std::string& hardware);
 
 }  // namespace transom

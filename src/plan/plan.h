@@ -26,7 +26,8 @@ struct DeviceMemory {  // bytes
 
 struct PastError {
   double median_percent = 0;  // of predictions left out of their own fit
-  double within_percent = 0;  // two thirds of them were nearer than this
+  double within_percent = 0;  // what this plan promises: two thirds of such promises were kept
+  double deviation = 0;       // of log(predicted / published), as far as near figures tell; 0: unknown
   int rows = 0;
   std::string kind;  // what they have in common with this job
   std::string nearest;
@@ -52,9 +53,12 @@ struct Plan {
   PastError past_error;
 };
 
+class PublishedFigures;  // plan/published_figures.h
+
 Plan plan(const Job& job);
-// The same with what was read before; touches no file.
-Plan plan(const Job& job, const ModelShape& shape, const DeviceModel& device);
+// The same with what was read before; touches no file. Without figures it is what the rates of the device alone say.
+Plan plan(const Job& job, const ModelShape& shape, const DeviceModel& device,
+          const PublishedFigures* figures = nullptr);
 
 // The parts of plan(), by task. They set times, batch, layout and memory.
 Plan plan_training(const Job& job, const ModelShape& shape, const DeviceModel& device);
@@ -63,7 +67,8 @@ Plan plan_generation(const Job& job, const ModelShape& shape, const DeviceModel&
 
 // Cost, energy and availability of what the times say.
 void add_economy(Plan& plan, const DeviceModel& device);
-PastError past_error_of(const Plan& plan, const DeviceModel& device);
+// How wrong predictions of this kind have been. Keeps plan.past_error.deviation.
+PastError past_error_of(const Plan& plan, const DeviceModel& device, const PublishedFigures& figures);
 
 std::string plan_json(const Plan& plan);                 // the object of docs/plan.md
 std::string plan_table(const std::vector<Plan>& plans);  // for people

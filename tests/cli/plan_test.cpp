@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // transom plan, called as users call it.
+#include "base/files.h"
 #include "cli/program.h"
+#include "support/temporary_folder.h"
 
 namespace transom {
 namespace {
@@ -27,6 +29,17 @@ TEST(PlanCommand, RefusesWhatCannotBe) {
       2, "config.num_attention_heads");
   expect_one_line(run("plan gpt2"), 2, "--hardware");
   expect_one_line(run("plan gpt2 --hardware h100:8x0"), 2, "--hardware");
+}
+
+TEST(PlanCommand, ADeviceMayBeAFile) {
+  const test::TemporaryFolder folder;
+  const fs::path file = folder.path() / "mine.json";
+  write_file(file, R"({"title": "my board", "peak_operations_per_second": {"fp32": 1e13},
+                       "memory": {"bytes": 64e9, "bytes_per_second": 1e12}})");
+  const Outcome outcome = run("plan gpt2 --dtype fp32 --batch 1 --hardware " + file.string() + ":1");
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_NE(outcome.output.find("on 1 x my board"), std::string::npos) << outcome.output;
+  expect_one_line(run("plan gpt2 --hardware " + file.string() + ".json"), 2, "hardware");
 }
 
 TEST(PlanCommand, ComparesMachinesInATable) {

@@ -55,6 +55,25 @@ TEST(DeviceModel, AUsersFileComesBeforeOurs) {
   fs::remove_all(folder("own").parent_path());
 }
 
+TEST(DeviceModel, AFileIsNamedByItsPath) {
+  const fs::path file = folder("path") / "bench-7.json";
+  write_file(file,
+             R"({"peak_operations_per_second": {"fp32": 1e12}, "memory": {"bytes": 1e9, "bytes_per_second": 1e9}})");
+  EXPECT_EQ(find_device_model(file.string()).name, "bench-7");
+  const auto machines = parse_machines(file.string() + ":2", "--hardware");
+  ASSERT_EQ(machines.size(), 1u);
+  EXPECT_EQ(machines[0].hardware, file.string());
+  EXPECT_EQ(machines[0].devices, 2);
+  fs::remove_all(file.parent_path());
+  try {
+    find_device_model(file.string());
+    ADD_FAILURE() << "a file that is gone";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+    EXPECT_NE(std::string(error.what()).find("hardware"), std::string::npos) << error.what();
+  }
+}
+
 TEST(DeviceModel, NamesAreFoundInAnySpelling) {
   EXPECT_EQ(find_device_model("A100-80GB").name, "a100-80gb");
   EXPECT_EQ(find_device_model("rx 7900 xtx").name, "rx-7900-xtx");
