@@ -16,7 +16,7 @@ Gpu& Gpu::get() {
 }
 
 int Gpu::begin(bool needs_context) {
-  ++calls;
+  if (++calls >= lost_at && !lost) lose(kLaunchFailed, "as was asked for");
   if (!initialised) return kNotInitialised;
   if (lost) return lost;
   return needs_context && !context_is_current ? kInvalidContext : kSuccess;

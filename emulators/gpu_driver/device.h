@@ -32,6 +32,7 @@ enum Status {
   kNotFound = 500,
   kNotReady = 600,
   kIllegalAddress = 700,
+  kLaunchFailed = 719,
   kCaptureUnsupported = 900,
   kCaptureInvalidated = 901,
   kCaptureUnmatched = 903
@@ -76,6 +77,7 @@ class Gpu {
   std::recursive_mutex mutex;
   bool initialised = false;
   uint64_t calls = 0;
+  uint64_t lost_at = UINT64_MAX;  // the call at which the device is lost, as after a fault of its hardware
 
   // The status with which every call begins: of a device that is not started, or lost. `needs_context`: whether a
   // device must be current on this thread.

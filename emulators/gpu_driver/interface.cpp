@@ -25,6 +25,13 @@ using namespace emulator;
 // By this a caller knows that no hardware is behind the interface.
 EXPORT int transomEmulatedDriver() { return 1; }
 
+// The device is lost after so many further calls, for ever.
+EXPORT void transomEmulatedFault(uint64_t calls) {
+  Gpu& gpu = Gpu::get();
+  const std::lock_guard lock(gpu.mutex);
+  gpu.lost_at = gpu.calls + calls;
+}
+
 namespace {
 
 // A call that is forbidden while the stream is recorded ends the recording.
@@ -318,7 +325,7 @@ DRIVER(cuLaunchKernel, hipModuleLaunchKernel)
                        for (const Argument& argument : arguments)
                          if (argument.address && !gpu.has(reinterpret_cast<void*>(argument.bits), 1))
                            return kIllegalAddress;
-                       return run(*program, gx, bx, arguments) ? kSuccess : 719;
+                       return run(*program, gx, bx, arguments) ? kSuccess : kLaunchFailed;
                      }});
 }
 

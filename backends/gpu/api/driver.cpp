@@ -182,8 +182,7 @@ class DriverContext final : public Context {
     return memory;
   }
   void release(void* memory) override {
-    driver_.make_current(device_);
-    driver_.call.release(memory);
+    if (driver_.made_current(device_)) driver_.call.release(memory);
   }
   void* allocate_host(size_t bytes) override {
     driver_.make_current(device_);
@@ -193,8 +192,7 @@ class DriverContext final : public Context {
     return memory;
   }
   void release_host(void* memory) override {
-    driver_.make_current(device_);
-    driver_.call.release_host(memory);
+    if (driver_.made_current(device_)) driver_.call.release_host(memory);
   }
 
   std::unique_ptr<Queue> make_queue() override { return std::make_unique<DriverQueue>(driver_, device_); }
@@ -294,23 +292,26 @@ void Driver::check(int status, const char* what) const {
        text.empty() ? "no text" : text, vendor.prefix, status);
 }
 
-void Driver::make_current(int device) const {
-  if (!vendor.cuda) return check(choose_(device), "choosing a device");
-  if (static_cast<size_t>(device) >= contexts_.size())
-    fail(TRANSOM_UNSUPPORTED, "expected a device below {}, found {}", contexts_.size(), device);
+int Driver::choose(int device) const noexcept {
+  constexpr int kInvalidDevice = 101;
+  if (!vendor.cuda) return choose_(device);
+  if (static_cast<size_t>(device) >= contexts_.size()) return kInvalidDevice;
   std::atomic<void*>& context = contexts_[static_cast<size_t>(device)];
   if (!context) {
     const std::lock_guard lock(mutex_);
     int handle = 0;
     void* made = nullptr;
     if (!context) {
-      check(call.device_get(&handle, device), "finding a device");
-      check(retain_(&made, handle), "opening a device");
+      if (const int status = call.device_get(&handle, device)) return status;
+      if (const int status = retain_(&made, handle)) return status;
       context = made;
     }
   }
-  check(set_context_(context), "choosing a device");
+  return set_context_(context);
 }
+
+void Driver::make_current(int device) const { check(choose(device), "choosing a device"); }
+bool Driver::made_current(int device) const noexcept { return choose(device) == 0; }
 
 std::vector<std::string> Driver::fitting(std::vector<std::string> files) const {
   int version = 0;

@@ -106,6 +106,8 @@ class Driver {
   // The device is the current one of this thread. Said at each entry: other libraries of the process, and its other
   // devices, choose theirs on the same thread.
   void make_current(int device) const;
+  // The same without a throw, for what ends: a lost device answers every call with its fault.
+  bool made_current(int device) const noexcept;
   // Those of a list of libraries that this driver can carry: CUDA 13's neither start on an older one, nor is their code
   // loaded by it.
   std::vector<std::string> fitting(std::vector<std::string> files) const;
@@ -120,6 +122,7 @@ class Driver {
 
  private:
   const CompilerFunctions& compiler() const;
+  int choose(int device) const noexcept;  // gives a status
   SharedLibrary library_;
   int (*choose_)(int) = nullptr;          // HIP: a device
   int (*retain_)(void**, int) = nullptr;  // CUDA: its primary context, which libraries of the vendor use as well

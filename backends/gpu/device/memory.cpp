@@ -8,7 +8,12 @@
 namespace transom::gpu {
 namespace {
 
-constexpr size_t kMostKept = size_t{1} << 30;
+// A GPU is ours: half of its memory waits for the next step, whose programs ask for the same blocks, since giving one
+// back waits for all work. Where the device is the host, its memory is everybody's.
+size_t most_kept(const Facts& facts) {
+  constexpr size_t kLeast = size_t{1} << 30;
+  return facts.wave > 1 && !facts.emulated ? std::max<size_t>(kLeast, facts.memory_bytes / 2) : kLeast;
+}
 
 // Few different sizes, so that blocks find new owners; an eighth of a large one is lost at most.
 size_t block_size(size_t bytes) {
@@ -19,6 +24,9 @@ size_t block_size(size_t bytes) {
 }
 
 }  // namespace
+
+Memory::Memory(Context& context)
+    : context_(context), limit_(context.facts().memory_bytes), most_kept_(most_kept(context.facts())) {}
 
 Memory::~Memory() {
   try {
@@ -101,8 +109,8 @@ void Memory::reclaim(bool wait) {
 }
 
 void Memory::keep(void* memory, size_t bytes) {
-  if (bytes > kMostKept) return context_.release(memory);
-  trim(kMostKept - bytes);
+  if (bytes > most_kept_) return context_.release(memory);
+  trim(most_kept_ - bytes);
   kept_.emplace(bytes, memory);
   kept_bytes_ += bytes;
 }

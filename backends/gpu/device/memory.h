@@ -27,7 +27,7 @@ struct MarkedQueue {
 
 class Memory {
  public:
-  explicit Memory(Context& context) : context_(context), limit_(context.facts().memory_bytes) {}
+  explicit Memory(Context& context);
   ~Memory();
 
   // At least `bytes` (above 0). Throws TRANSOM_OUT_OF_MEMORY.
@@ -55,6 +55,7 @@ class Memory {
 
   Context& context_;
   const uint64_t limit_;
+  const size_t most_kept_;
   mutable std::mutex mutex_;
   std::vector<MarkedQueue*> queues_;
   std::map<void*, std::pair<size_t, size_t>> live_;  // address to bytes of the block and bytes asked for

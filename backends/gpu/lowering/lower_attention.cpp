@@ -35,7 +35,7 @@ void lower_attention(Emitter& emitter, const Work& work) {
   const char* type = compute_type(q.dtype);
   const transom_dtype exact = wide ? TRANSOM_FLOAT64 : TRANSOM_FLOAT32;
 
-  KernelText text(is_wide(q) || is_wide(k) || is_wide(v) ||
+  KernelText text(is_wide(q) || is_wide(k) || is_wide(v) || is_wide(out) ||
                   q.shape[0] * H * T >= (int64_t{1} << 30) / std::max<int64_t>(S, 1));
   const std::string qs = text.address(work.inputs[0], storage_type(q.dtype)),
                     ks = text.address(work.inputs[1], storage_type(k.dtype));

@@ -51,10 +51,11 @@ struct Reduction {
   std::string kind;
   Axes kept, reduced;
   transom_dtype from, to;  // of what is read and written
+  bool wide;               // places of the whole tensor need 64 bits, also where few of its elements are read
 };
 
 void one_thread_each(Emitter& emitter, const Reduction& r, const Operand& from, const Operand& to) {
-  KernelText text(r.kept.count() * std::max<int64_t>(r.reduced.count(), 1) >= (int64_t{1} << 30));
+  KernelText text(r.wide);
   const std::string x = text.address(from, storage_type(r.from)), y = text.address(to, storage_type(r.to));
   text.line("{} {{", loop_over("o", text.number(r.kept.count())));
   text.line("const idx base = {};", place_of(text, r.kept, "o"));
@@ -68,7 +69,7 @@ void one_thread_each(Emitter& emitter, const Reduction& r, const Operand& from, 
 }
 
 void one_group_each(Emitter& emitter, const Reduction& r, const Operand& from, const Operand& to) {
-  KernelText text(r.kept.count() * r.reduced.count() >= (int64_t{1} << 30));
+  KernelText text(r.wide);
   const std::string x = text.address(from, storage_type(r.from)), y = text.address(to, storage_type(r.to));
   const char* type = compute_type(r.from);
   text.local(type, "sums", kGroup);
@@ -114,7 +115,7 @@ void lower(Emitter& emitter, const Reduction& r, const Operand& from, const Oper
     end.offset += static_cast<size_t>(pieces * results * bytes);
     one_thread_each(emitter, part, begin, end);
   }
-  one_thread_each(emitter, {r.kind, {{results}, {1}}, {{all}, {results}}, wide, r.to}, partial, to);
+  one_thread_each(emitter, {r.kind, {{results}, {1}}, {{all}, {results}}, wide, r.to, r.wide}, partial, to);
 }
 
 }  // namespace
@@ -123,7 +124,7 @@ void lower_reduction(Emitter& emitter, const Work& work) {
   const Type &x = work.node.input(0), &y = work.node.output();
   if (work.node.op() == "reduce_sum" && x.dtype == TRANSOM_FLOAT32 && y.count() == 1 && x.count() > 1)
     return lower_region(emitter, work, nullptr);
-  Reduction r{work.node.op().substr(std::string("reduce_").size()), {}, {}, x.dtype, y.dtype};
+  Reduction r{work.node.op().substr(std::string("reduce_").size()), {}, {}, x.dtype, y.dtype, is_wide(x)};
   const Shape& axes = work.node.integers("axes");
   const Shape strides = strides_of(x.shape);
   for (size_t i = 0; i < x.rank(); ++i)

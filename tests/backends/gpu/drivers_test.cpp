@@ -129,6 +129,34 @@ TEST_P(GpuDrivers, WorkThoughAnotherLibraryChoseAContext) {
   dlclose(driver);
 }
 
+// Allocates until the device is lost, and closes all that is open. Ends the process: the device stays lost.
+void lose_and_close(std::unique_ptr<Plugin> plugin, const char* variable, uint64_t calls) {
+  void* driver = dlopen(std::getenv(variable), RTLD_NOW | RTLD_LOCAL);
+  const auto fault = reinterpret_cast<void (*)(uint64_t)>(dlsym(driver, "transomEmulatedFault"));
+  if (!fault) std::exit(2);
+  fault(calls);
+  std::vector<transom_buffer*> buffers;
+  transom_error error{};
+  transom_status status = TRANSOM_OK;
+  for (size_t bytes = 1; status == TRANSOM_OK && bytes < 10000; ++bytes) {
+    transom_buffer* buffer = nullptr;
+    status = plugin->table.buffer_allocate(plugin->device, bytes * 1024, &buffer, &error);
+    if (status == TRANSOM_OK) buffers.push_back(buffer);
+  }
+  if (status != TRANSOM_DEVICE_LOST || buffers.empty()) std::exit(3);
+  if (plugin->table.stream_synchronize(plugin->stream, &error) != TRANSOM_DEVICE_LOST) std::exit(4);
+  for (transom_buffer* buffer : buffers) plugin->table.buffer_free(buffer);
+  plugin.reset();
+  std::exit(0);
+}
+
+TEST_P(GpuDrivers, ALostDeviceIsSaidOnceMoreAtEachCallAndClosesQuietly) {
+  if (std::getenv("TRANSOM_TEST_GPU")) GTEST_SKIP() << "of emulated devices alone";
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const char* variable = std::string(GetParam()) == "cuda" ? "TRANSOM_CUDA_LIBRARY" : "TRANSOM_HIP_LIBRARY";
+  EXPECT_EXIT(lose_and_close(std::move(plugin_), variable, 20), testing::ExitedWithCode(0), "");
+}
+
 INSTANTIATE_TEST_SUITE_P(All, GpuDrivers, testing::Values("cuda", "rocm"), [](const auto& info) { return info.param; });
 
 }  // namespace
