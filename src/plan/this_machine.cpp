@@ -3,16 +3,55 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
+
 #include "base/error.h"
 #include "base/json.h"
 #include "device/device.h"
 #include "explain/roofline.h"
+#include "transom/compile.h"
 #include "transom/device.h"
+#include "transom/ops.h"
 
 namespace transom {
+namespace {
+
+constexpr int kChain = 64;  // products one after the other: what they take beyond one is launches
+constexpr double kLaunchesALayer =
+    12;  // of a layer of LLaMA after fusion: seven products, two norms, rotary, attention, gate
+
+// Seconds that a kernel takes at least, from the shortest of some runs of a chain of products too small to count.
+double launch_seconds() {
+  const NoGradient no_gradient;
+  const Tensor side = full({16, 16}, 1.0 / 16, DType::kFloat32);
+  eval({&side, 1});
+  const auto shortest = [&](int products) {
+    const CompiledFunction chain = compile(
+        [&](const std::vector<Tensor>& x) {
+          Tensor result = x[0];
+          for (int i = 0; i < products; ++i) result = matmul(result, side);
+          return std::vector{result};
+        },
+        {.name = "launches", .capture = true, .donated = {}});
+    double best = 1e30;
+    for (int run = 0; run < 20; ++run) {
+      const auto begin = std::chrono::steady_clock::now();
+      { const std::vector<Tensor> results = chain({side}); }
+      default_device()->synchronize();
+      if (run > 0)
+        best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    }
+    return best;
+  };
+  return std::max(1e-8, (shortest(kChain) - shortest(1)) / (kChain - 1));
+}
+
+}  // namespace
 
 std::string measured_device_file(const std::string& name) {
   const Limits limits = measure_limits();
+  const double layer = kLaunchesALayer * launch_seconds();
   Json peaks = Json::object();
   for (const Limits::Products& products : limits.products) {
     const std::string engine = products.dtype == DType::kBFloat16  ? "bf16"
@@ -37,8 +76,8 @@ std::string measured_device_file(const std::string& name) {
                  {"half_width", 20},
                  {"memory", 1},
                  {"passes", 0.5},
-                 {"layer_training", 1e-4},
-                 {"layer_inference", 2e-5},
+                 {"layer_training", 3 * layer},
+                 {"layer_inference", layer},
                  {"step", 1e-4},
                  {"overlap", 1},
                  {"overlap_decoding", 2},
