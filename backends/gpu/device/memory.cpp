@@ -84,14 +84,18 @@ void Memory::release(void* memory) {
   live_.erase(found);
   in_use_ -= bytes;
   Pending pending{memory, block, {}};
-  for (MarkedQueue* queue : queues_) {
-    if (queue->issued == queue->completed || queue->capturing) continue;
-    if (queue->marked != queue->issued) {
-      queue->marker = std::shared_ptr<Event>(context_.make_event());
-      queue->queue->record(*queue->marker);
-      queue->marked = queue->issued;
+  try {
+    for (MarkedQueue* queue : queues_) {
+      if (queue->issued == queue->completed || queue->capturing) continue;
+      if (queue->marked != queue->issued) {
+        queue->marker = std::shared_ptr<Event>(context_.make_event());
+        queue->queue->record(*queue->marker);
+        queue->marked = queue->issued;
+      }
+      pending.markers.push_back(queue->marker);
     }
-    pending.markers.push_back(queue->marker);
+  } catch (const backend::Failure&) {
+    return;  // the device is lost; its memory goes with the context
   }
   if (pending.markers.empty()) keep(memory, block);
   else pending_.push_back(std::move(pending));

@@ -134,18 +134,23 @@ void lose_and_close(std::unique_ptr<Plugin> plugin, const char* variable, uint64
   void* driver = dlopen(std::getenv(variable), RTLD_NOW | RTLD_LOCAL);
   const auto fault = reinterpret_cast<void (*)(uint64_t)>(dlsym(driver, "transomEmulatedFault"));
   if (!fault) std::exit(2);
-  fault(calls);
-  std::vector<transom_buffer*> buffers;
+  std::vector<transom_buffer*> buffers(1);
   transom_error error{};
+  // Work that nobody has waited for: what is freed meanwhile would wait for it.
+  const int64_t sent = 7;
+  if (plugin->table.buffer_allocate(plugin->device, 64, &buffers[0], &error) != TRANSOM_OK ||
+      plugin->table.copy_to_device(plugin->stream, &sent, {buffers[0], 0}, sizeof sent, &error) != TRANSOM_OK)
+    std::exit(5);
+  fault(calls);
   transom_status status = TRANSOM_OK;
   for (size_t bytes = 1; status == TRANSOM_OK && bytes < 10000; ++bytes) {
     transom_buffer* buffer = nullptr;
     status = plugin->table.buffer_allocate(plugin->device, bytes * 1024, &buffer, &error);
     if (status == TRANSOM_OK) buffers.push_back(buffer);
   }
-  if (status != TRANSOM_DEVICE_LOST || buffers.empty()) std::exit(3);
-  if (plugin->table.stream_synchronize(plugin->stream, &error) != TRANSOM_DEVICE_LOST) std::exit(4);
+  if (status != TRANSOM_DEVICE_LOST || buffers.size() < 2) std::exit(3);
   for (transom_buffer* buffer : buffers) plugin->table.buffer_free(buffer);
+  if (plugin->table.stream_synchronize(plugin->stream, &error) != TRANSOM_DEVICE_LOST) std::exit(4);
   plugin.reset();
   std::exit(0);
 }
