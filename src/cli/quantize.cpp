@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/progress.h"
 #include "cli/command.h"
+#include "cli/companion_files.h"
 #include "models/compression/quantize.h"
 #include "transom/tokenizer.h"
 
@@ -66,8 +67,12 @@ int quantize(const Options& options) {
   };
   const QuantizeReport report = quantize_model(model, options.output, how);
   bar.reset();
-  if (how.format != "gguf" && path_exists(std::filesystem::path(model) / "tokenizer_config.json"))
-    Tokenizer::from_pretrained(model).save_pretrained(options.output);
+  if (how.format != "gguf") {
+    // A GGUF file has its tokenizer inside.
+    if (directory_exists(model)) copy_companion_files(model, options.output);
+    else if (path_exists(fs::path(model) / "tokenizer_config.json"))
+      Tokenizer::from_pretrained(model).save_pretrained(options.output);
+  }
   print(report, options.json);
   return 0;
 }

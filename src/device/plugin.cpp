@@ -92,8 +92,10 @@ struct PluginFile {
 PluginFile& plugin_file(const fs::path& path) {
   static std::mutex mutex;
   static auto& files = *new std::map<fs::path, PluginFile>;  // outlives all that load
+  std::error_code none;
+  const fs::path file = fs::canonical(path, none);  // one file may have several names
   const std::lock_guard lock(mutex);
-  return files[path];
+  return files[none ? path : file];
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -85,6 +86,7 @@ ShardedRequest update_of(const Model& model, const ModelSharding& sharding, cons
 ShardingLayout parse_layout(const std::string& text) {
   ShardingLayout layout;
   bool has_stage = false;
+  std::set<std::string> named;
   for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find(',', begin), text.size());
     const std::string word = text.substr(begin, end - begin);
@@ -98,6 +100,7 @@ ShardingLayout parse_layout(const std::string& text) {
     const bool stage = name == "zero";
     if (read.ec != std::errc() || read.ptr != last || number < (stage ? 0 : 1) || number > (stage ? 3 : kMostRanks))
       fail(ErrorKind::kUsage, "--layout: expected sizes such as dp=2,fsdp=2,tp=2,zero=3, found {}", quoted(word));
+    if (!named.insert(name).second) fail(ErrorKind::kUsage, "--layout: {} stands there twice", quoted(name));
     if (stage) {
       layout.zero_stage = static_cast<int>(number);
       has_stage = true;
@@ -109,7 +112,11 @@ ShardingLayout parse_layout(const std::string& text) {
       fail(ErrorKind::kUsage, "--layout: expected pp, dp, fsdp, cp, ep, tp or zero, found {}", quoted(name));
     layout.set(*axis, number);
   }
-  if (!has_stage && layout.size(MeshAxis::kShard) > 1) layout.zero_stage = 3;
+  const bool shards = layout.size(MeshAxis::kShard) > 1;
+  if (!has_stage && shards) layout.zero_stage = 3;
+  if (layout.zero_stage > 0 && !shards)
+    fail(ErrorKind::kUsage, "--layout: zero={} needs processes that share the state: fsdp=2 or more",
+         layout.zero_stage);
   int64_t ranks = 1;
   for (const int64_t size : layout.sizes)
     if ((ranks *= size) > kMostRanks)
@@ -121,6 +128,8 @@ LayoutExplanation explain_layout(const BenchOptions& options, const ShardingLayo
   if (options.task != "train" && options.task != "forward")
     fail(ErrorKind::kUsage, "--layout: expected --task forward or train, found {}", quoted(options.task));
   const bool trains = options.task == "train";
+  if (!trains && layout.size(MeshAxis::kPipeline) > 1)
+    fail(ErrorKind::kUsage, "--layout: pipelines train; leave pp out, or use --task train");
   LayoutExplanation result{.model = options.model, .task = options.task, .mesh = mesh_text(layout)};
   result.ranks = ranks_of(layout);
   result.zero_stage = layout.zero_stage;

@@ -18,13 +18,24 @@ ShardingLayout checked(const ShardingLayout& layout, int64_t ranks) {
   return layout;
 }
 
+// Codes of compressed weights are not cut: each process would hold all of them.
+Model& plain(Model& model) {
+  for (const auto* group : {&model.parameters(), &model.frozen()})
+    for (const std::shared_ptr<Parameter>& parameter : *group)
+      if (parameter->packed)
+        fail(ErrorKind::kUnsupported,
+             "{}: compressed weights cannot be spread over processes; load plain ones, without --quantization",
+             parameter->name);
+  return model;
+}
+
 // What every process has anyway.
 bool is_given(const Tensor& tensor) { return is_input(*tensor.node()) && tensor.node()->computed(tensor.output()); }
 
 }  // namespace
 
 ShardedInference::ShardedInference(Model& model, const ShardingLayout& layout, int64_t rank, int64_t ranks)
-    : sharding_(model, checked(layout, ranks), rank, ranks) {}
+    : sharding_(plain(model), checked(layout, ranks), rank, ranks) {}
 
 std::vector<Tensor> ShardedInference::evaluate(std::span<const Tensor> outputs, const std::vector<Tensor>& state) {
   ShardedTensors& tensors = sharding_.tensors();

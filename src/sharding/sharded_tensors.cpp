@@ -155,11 +155,11 @@ std::vector<Tensor> ShardedTensors::evaluate(const ShardedRequest& request, Step
 
 void give_value(const Tensor& tensor, const Tensor& value) {
   Node& node = *tensor.node();
+  const bool releases = node.types.size() == 1;
+  if (releases) note_released_uses(make_graph({tensor}), {&tensor, 1});  // with a value it would be an input
   node.storages.resize(node.types.size());
   node.storages[static_cast<size_t>(tensor.output())] = buffer_of(value);
-  if (node.types.size() != 1) return;
-  note_released_uses(make_graph({tensor}), {&tensor, 1});
-  release_inputs(node);
+  if (releases) release_inputs(node);
 }
 
 Tensor ShardedTensors::gathered(const Tensor& tensor) {

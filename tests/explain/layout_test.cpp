@@ -75,8 +75,8 @@ TEST_F(LayoutExplanations, SayWhatIsExchanged) {
 }
 
 TEST_F(LayoutExplanations, RefuseWhatIsNoLayout) {
-  for (const char* text : {"", "dp", "dp=", "dp=0", "dp=2x", "zero=4", "gp=2", "dp=2,,tp=2", "dp=99999999999999999999",
-                           "dp=65536,tp=65536"})
+  for (const char* text : {"", "dp", "dp=", "dp=0", "dp=2x", "zero=4", "zero=2", "dp=2,dp=4", "gp=2", "dp=2,,tp=2",
+                           "dp=99999999999999999999", "dp=65536,tp=65536"})
     EXPECT_THROW(parse_layout(text), Error) << text;
 }
 

@@ -15,6 +15,7 @@ struct Case {
   const char* name;
   int ranks, batch;  // of one process, so that all have 6 rows an update
   std::vector<std::string> words;
+  const char* accumulation = "2";
 };
 
 class ShardedTraining : public testing::TestWithParam<Case> {
@@ -36,7 +37,8 @@ class ShardedTraining : public testing::TestWithParam<Case> {
 
 TEST_P(ShardedTraining, HasTheCurveOfOneProcess) {
   const Case& test = GetParam();
-  std::vector<std::string> more{"--max_steps", "6", "--max_grad_norm", "0.5", "--gradient_accumulation_steps", "2"};
+  std::vector<std::string> more{"--max_steps",    "6", "--max_grad_norm", "0.5", "--gradient_accumulation_steps",
+                                test.accumulation};
   const Outcome one = run("one", 1, 6, more);
   more.insert(more.end(), test.words.begin(), test.words.end());
   const Outcome all = run("all", test.ranks, test.batch, more);
@@ -52,6 +54,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"Tensor", 2, 6, {"--tp_size", "2"}},
                     Case{"TensorAndRows", 4, 3, {"--tp_size", "2", "--parameter_check_steps", "1"}},
                     Case{"Stages", 2, 6, {"--pp_size", "2"}},
+                    Case{"StagesInSteadyState", 2, 6, {"--pp_size", "2"}, "5"},
                     Case{"StagesOfGPipe", 3, 6, {"--pp_size", "3", "--pipeline_schedule", "gpipe"}},
                     Case{
                         "StagesAndRows", 4, 3, {"--pp_size", "2", "--zero_stage", "1", "--parameter_check_steps", "2"}},

@@ -48,6 +48,7 @@ Manifest Manifest::from_json(std::string_view text, std::string_view where) {
     manifest.step = static_cast<int64_t>(count(all, "step", kMost));
     manifest.ranks = static_cast<int64_t>(count(all, "ranks", kMost));
     manifest.mesh = all.at("mesh").get<std::string>();
+    if (all.at("files").empty()) fail("{}: expected the names of the checkpoint's files, found none", where);
     for (const auto& [name, file] : all.at("files").items()) {
       if (name.empty() || name.find('/') != name.npos || name == "." || name == "..")
         fail("{}: expected names of files, found {}", where, quoted(name));

@@ -19,19 +19,21 @@ uint32_t check_sum_of(const std::vector<std::byte>& bytes) {
 
 std::vector<PartCopy> copies_here(const Model& model, ModelSharding* sharding) {
   std::vector<PartCopy> copies;
-  for (const std::shared_ptr<Parameter>& parameter : model.parameters()) {
-    const Tensor& value = parameter->value;
-    if (!value.defined()) continue;
+  const auto add = [&](const Parameter& parameter) {
+    const Tensor& value = parameter.value;
+    if (!value.defined()) return;
     if (!sharding || !sharding->tensors().holds(value)) {
-      copies.push_back({parameter->name, check_sum_of(value.to_bytes())});
-      continue;
+      copies.push_back({parameter.name, check_sum_of(value.to_bytes())});
+      return;
     }
     const ShardedTensors& tensors = sharding->tensors();
-    if (tensors.is_absent(value)) continue;
+    if (tensors.is_absent(value)) return;
     const ShardedValue& part = tensors.value(value);
     const int64_t number = tensors.mesh().coordinate(part.placement.sharded());
-    copies.push_back({fmt::format("{} (part {})", parameter->name, number), check_sum_of(part.local.to_bytes())});
-  }
+    copies.push_back({fmt::format("{} (part {})", parameter.name, number), check_sum_of(part.local.to_bytes())});
+  };
+  for (const auto* group : {&model.parameters(), &model.frozen()})
+    for (const std::shared_ptr<Parameter>& parameter : *group) add(*parameter);
   return copies;
 }
 

@@ -27,7 +27,7 @@ TrainStep::Result TrainStep::pipelined_step(const std::vector<NamedTensors>& mic
   std::vector<Tensor> values;
   for (const auto& parameter : trained_) values.push_back(parameter->value);
   std::vector<PipelinedBatch> batches;
-  std::vector<size_t> places;  // of the parameters that have gradients
+  std::vector<size_t> places, places_of_first;  // of the parameters that have gradients
   std::vector<Placement> placements;
   for (size_t i = 0; i < micro_batches.size(); ++i) {
     ForwardContext context{.training = true,
@@ -47,6 +47,9 @@ TrainStep::Result TrainStep::pipelined_step(const std::vector<NamedTensors>& mic
       request.outputs.push_back({found[k], sharding.accumulated_home_of(*trained_[k])});
       request.preferred.emplace_back(found[k], *request.outputs.back().placement);
     }
+    if (i == 0) places_of_first = places;
+    else if (places != places_of_first)
+      fail("pp_size: micro-batch {} of the update gives gradients of other parameters than the first", i + 1);
     ModelSharding::Pipelined traced = sharding.trace(std::move(request));
     placements = traced.placements;
     for (size_t k = 0; k < places.size(); ++k) traced.batch.homes[k + 1] = sharding.stage_of(*trained_[places[k]]);
