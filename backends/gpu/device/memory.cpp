@@ -76,6 +76,17 @@ void* Memory::allocate(size_t bytes) {
   return memory;
 }
 
+// For want of an event. False: the device is lost.
+bool Memory::wait_for_all() {
+  try {
+    for (MarkedQueue* queue : queues_)
+      if (!queue->capturing) queue->queue->synchronize();
+    return true;
+  } catch (const backend::Failure&) {
+    return false;
+  }
+}
+
 void Memory::release(void* memory) {
   const std::lock_guard lock(mutex_);
   const auto found = live_.find(memory);
@@ -88,14 +99,16 @@ void Memory::release(void* memory) {
     for (MarkedQueue* queue : queues_) {
       if (queue->issued == queue->completed || queue->capturing) continue;
       if (queue->marked != queue->issued) {
-        queue->marker = std::shared_ptr<Event>(context_.make_event());
-        queue->queue->record(*queue->marker);
+        std::shared_ptr<Event> marker = context_.make_event();
+        queue->queue->record(*marker);
+        queue->marker = std::move(marker);
         queue->marked = queue->issued;
       }
       pending.markers.push_back(queue->marker);
     }
-  } catch (const backend::Failure&) {
-    return;  // the device is lost; its memory goes with the context
+  } catch (const backend::Failure& failure) {
+    if (failure.status() == TRANSOM_DEVICE_LOST || !wait_for_all()) return;  // its memory goes with the context
+    pending.markers.clear();
   }
   if (pending.markers.empty()) keep(memory, block);
   else pending_.push_back(std::move(pending));

@@ -49,6 +49,7 @@ class Memory {
     std::vector<std::shared_ptr<Event>> markers;
   };
   void reclaim(bool wait);
+  bool wait_for_all();
   void keep(void* memory, size_t bytes);
   void trim(size_t to_bytes);
   void* take(size_t bytes);
