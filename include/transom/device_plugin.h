@@ -393,7 +393,7 @@ typedef struct transom_plugin {
 } transom_plugin;
 
 /* The one exported symbol. Fills in `plugin`; returns TRANSOM_UNSUPPORTED if it cannot speak the host's major version.
- * Loading must be cheap: drivers are looked for in device_count. Called again once all of it is given back. */
+ * Loading must be cheap: drivers are looked for in device_count. The host calls it once for each file. */
 typedef transom_status (*transom_plugin_open_function)(const transom_host* host, transom_plugin* plugin,
                                                        transom_error* error);
 TRANSOM_PLUGIN_EXPORT transom_status transom_plugin_open(const transom_host* host, transom_plugin* plugin,

@@ -82,11 +82,11 @@ void expect_ok(transom_status status, const transom_error& error, std::string_vi
 
 namespace {
 
-// One file: what a plugin writes when it is opened, such as its host's table, other threads read while they compute. So
-// one thread opens it, and nobody does while somebody has it. Another file's trial holds up nobody.
+// One file. What a plugin writes when it is opened, such as its host's table, other threads read while they compute: it
+// is opened once, and stays. Another file's trial holds up nobody.
 struct PluginFile {
   std::mutex mutex;
-  std::weak_ptr<const Plugin> opened;
+  std::shared_ptr<const Plugin> opened;
 };
 
 PluginFile& plugin_file(const fs::path& path) {
@@ -103,7 +103,7 @@ PluginFile& plugin_file(const fs::path& path) {
 std::shared_ptr<const Plugin> Plugin::load(const fs::path& path) {
   PluginFile& file = plugin_file(path);
   const std::lock_guard lock(file.mutex);
-  if (std::shared_ptr<const Plugin> opened = file.opened.lock()) return opened;
+  if (file.opened) return file.opened;
   std::shared_ptr<Plugin> plugin(new Plugin);
   plugin->path_ = path;
   if (!is_trusted(path)) probe_plugin(path);
