@@ -8,9 +8,22 @@
 namespace transom {
 namespace {
 
-// Without axes that are added or repeated.
+// Without a last axis of one that is added, and without what repeats along the last axis. Along another axis a number
+// of each row would stand for a column.
 Tensor spread_from(Tensor x) {
-  while (is_op(x, op::broadcast) || is_op(x, op::reshape)) x = Tensor(input_of(x));
+  while (is_op(x, op::broadcast) || is_op(x, op::reshape)) {
+    const Tensor from = input_of(x);
+    Shape narrow = from.shape(), wide = x.shape();
+    if (is_op(x, op::broadcast)) {
+      if (narrow.empty() || narrow.size() != wide.size()) break;
+      narrow.pop_back(), wide.pop_back();
+    } else {
+      for (Shape* shape : {&narrow, &wide})
+        while (!shape->empty() && shape->back() == 1) shape->pop_back();
+    }
+    if (narrow != wide) break;
+    x = from;
+  }
   return x;
 }
 

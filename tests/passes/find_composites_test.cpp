@@ -174,6 +174,27 @@ TEST(FindComposites, Softmax) {
   EXPECT_FALSE(holds(found(parts("%1")), "softmax"));
 }
 
+// Of a square, sums of rows may stand under the columns: then it is no softmax.
+TEST(FindComposites, NoSoftmaxWhereSumsOfRowsDivideColumns) {
+  const auto divided = [](std::string_view shape) {
+    return fmt::format(R"(graph(%0: f32[4, 4]) {{
+    %1 = reduce_max(%0) {{axes=[1]}} : f32[4]
+    %2 = reshape(%1) {{shape=[4, 1]}} : f32[4, 1]
+    %3 = broadcast(%2) {{shape=[4, 4]}} : f32[4, 4]
+    %4 = sub(%0, %3) : f32[4, 4]
+    %5 = exp(%4) : f32[4, 4]
+    %6 = reduce_sum(%5) {{axes=[1]}} : f32[4]
+    %7 = reshape(%6) {{shape=[{0}]}} : f32[{0}]
+    %8 = broadcast(%7) {{shape=[4, 4]}} : f32[4, 4]
+    %9 = div(%5, %8) : f32[4, 4]
+    return %9
+  }})",
+                       shape);
+  };
+  EXPECT_TRUE(holds(found(divided("4, 1")), "softmax"));
+  EXPECT_FALSE(holds(found(divided("1, 4")), "softmax"));
+}
+
 // ---- attention
 
 constexpr const char* kHeads =

@@ -123,6 +123,9 @@ void read_sampling(RequestFields& fields, const ServedModel& model, SamplingFiel
         refuse_field("stop_token_ids", "stop_token_ids: expected token ids, found {}", quoted(compact(token)));
       config.eos_token_id.push_back(token.get<int64_t>());
     }
+  constexpr size_t kMostEnds = 16;  // a step of a search looks at as many texts for each beam
+  if (config.num_beams > 1 && config.eos_token_id.size() > kMostEnds)
+    refuse_field("stop_token_ids", "stop_token_ids: at most {} ends beside use_beam_search", kMostEnds);
   read_logit_bias(fields, model, request);
   if (const auto best = fields.integer("prompt_logprobs", 0, 20)) request.prompt_logprobs = *best;
 }
