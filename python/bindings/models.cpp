@@ -32,6 +32,7 @@ LoadOptions load_options(const std::string& text) {
   options.seed = json.value("seed", uint64_t{42});
   options.dtype = json.value("dtype", "float32");
   options.quantization = json.value("quantization", "none");
+  options.activations = json.value("activations", "float32");
   options.keep_adapters = json.value("keep_adapters", false);
   return options;
 }

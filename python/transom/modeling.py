@@ -38,7 +38,7 @@ def load_keywords(keywords):
         if name in ("dtype", "torch_dtype"):
             if value is not None:
                 options["dtype"] = dtype_name(value)
-        elif name in ("quantization", "ignore_mismatched_sizes", "seed", "keep_adapters"):
+        elif name in ("quantization", "activations", "ignore_mismatched_sizes", "seed", "keep_adapters"):
             options[name] = value
         elif name == "quantization_config":
             if value is not None:

@@ -32,7 +32,8 @@ bool is_pipeline(const std::string& task) {
 LoadOptions precision_of(const BenchOptions& options) {
   LoadOptions load;
   if (!options.training()) load.dtype = options.dtype, load.quantization = options.quantization;
-  if (load.quantization == "none") load.quantization = options.training() ? "decompressed" : "fast_activations";
+  if (options.training()) load.quantization = "decompressed";
+  else load.activations = "fastest";
   return load;
 }
 

@@ -90,16 +90,17 @@ int forward(const Options& options) {
   options.sharding.join();
   LoadOptions load;
   options.numbers.apply_to(load);
-  if (load.quantization == "fast_activations") load.quantization = "int8_activations";  // as the checkpoint asks
+  if (load.activations == "fastest") load.activations = "int8";  // as the checkpoint asks
   const bool wants_gradients = !options.gradients.empty();
   if (wants_gradients && load.quantization == "none") load.quantization = "decompressed";
   if (wants_gradients && load.quantization != "decompressed")
     fail(ErrorKind::kUsage, "--gradients: there are none through --quantization {}", load.quantization);
   const fs::path onnx = onnx::find_onnx_file(options.model);
   if (!onnx.empty()) {
-    if (wants_gradients || load.quantization != "none" || load.dtype != "float32" || options.kwargs != "{}")
+    if (wants_gradients || load.quantization != "none" || load.activations != "float32" || load.dtype != "float32" ||
+        options.kwargs != "{}")
       fail(ErrorKind::kUsage,
-           "{}: an ONNX file is computed as it is: --gradients, --quantization, --dtype and --kwargs "
+           "{}: an ONNX file is computed as it is: --gradients, --quantization, --activations, --dtype and --kwargs "
            "do not apply",
            onnx.string());
     if (options.sharding.any()) fail(ErrorKind::kUsage, "--tp_size, --ep_size: not offered for ONNX files");

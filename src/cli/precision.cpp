@@ -26,7 +26,7 @@ void PrecisionOptions::apply_to(LoadOptions& load) const {
   if (activations != "float32" && activations != "int8")
     fail(ErrorKind::kUsage, "--activations: expected float32 or int8, found {}", quoted(activations));
   load.dtype = dtype, load.quantization = quantization;
-  if (quantization == "none" && activations == "int8") load.quantization = "fast_activations";
+  load.activations = activations == "int8" ? "fastest" : activations;
 }
 
 }  // namespace transom

@@ -14,12 +14,16 @@ std::optional<DType> parse_precision(const std::string& name, const std::string&
 }
 
 void check_quantization(const std::string& name, const std::string& where) {
-  for (const char* known :
-       {"none", "int8", "int8_channel", "nf4", "fp4", "int8_activations", "fast_activations", "decompressed"})
+  for (const char* known : {"none", "int8", "int8_channel", "nf4", "fp4", "decompressed"})
     if (name == known) return;
-  fail(ErrorKind::kUsage,
-       "{}: expected none, int8, int8_channel, nf4, fp4, int8_activations, fast_activations or decompressed, found {}",
-       where, quoted(name));
+  fail(ErrorKind::kUsage, "{}: expected none, int8, int8_channel, nf4, fp4 or decompressed, found {}", where,
+       quoted(name));
+}
+
+void check_activations(const std::string& name, const std::string& where) {
+  for (const char* known : {"float32", "int8", "fastest"})
+    if (name == known) return;
+  fail(ErrorKind::kUsage, "{}: expected float32, int8 or fastest, found {}", where, quoted(name));
 }
 
 std::string name_of_precision(DType dtype) {

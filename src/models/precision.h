@@ -28,6 +28,8 @@ class PrecisionScope {
 std::optional<DType> parse_precision(const std::string& name, const std::string& where);
 // As LoadOptions::quantization names them; refuses others, beginning with `where`.
 void check_quantization(const std::string& name, const std::string& where);
+// The same of LoadOptions::activations.
+void check_activations(const std::string& name, const std::string& where);
 // As configurations of Transformers name it.
 std::string name_of_precision(DType dtype);
 

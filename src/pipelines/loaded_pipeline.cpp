@@ -39,7 +39,9 @@ std::shared_ptr<const Pipeline> load_pipeline(const std::string& task, const std
   if (options.batch_size < 1)
     fail(ErrorKind::kUsage, "PipelineOptions::batch_size: expected a number above 0, found {}", options.batch_size);
   if (!options.device.empty()) use_device(options.device);
-  return make_pipeline(task, model, options.hub, {.dtype = options.dtype, .quantization = options.quantization});
+  return make_pipeline(
+      task, model, options.hub,
+      {.dtype = options.dtype, .quantization = options.quantization, .activations = options.activations});
 }
 
 LoadedPipeline pipeline(const std::string& task, const std::string& model, const PipelineOptions& options) {

@@ -95,7 +95,7 @@ TEST_P(CompressedModel, WithInputsAsTheyAre) {
 }
 
 TEST_P(CompressedModel, WithInputsOf8Bits) {
-  const auto model = Model::from_pretrained(model_of(folder), {.quantization = "int8_activations"});
+  const auto model = Model::from_pretrained(model_of(folder), {.activations = "int8"});
   const std::vector<double> found = logits(*model), exact = numbers(expected.at("logits"));
   expect_near(found, exact, golden["tolerance"]["int8 activations"]);
   const Json& measured = golden["relative_rms_deviation_with_int8_activations"];
@@ -109,7 +109,7 @@ TEST_P(CompressedModel, WithInputsOf8Bits) {
 
 // What writes text is nearer to the float model than the checkpoint's own rule of w8a8.
 TEST_P(CompressedModel, WritesTheSameTextWithInputsOf8Bits) {
-  const auto model = Model::from_pretrained(model_of(folder), {.quantization = "fast_activations"});
+  const auto model = Model::from_pretrained(model_of(folder), {.activations = "fastest"});
   expect_continuations(*model, true);
 }
 

@@ -146,6 +146,8 @@ TEST_F(ModelPrecision, AutoIsTheTypeOfTheConfigurationElseOfTheCheckpoint) {
   EXPECT_EQ(dtype_of("auto"), DType::kFloat16);
   const std::string message = message_of([&] { Model::from_pretrained(path, {.dtype = "int8"}); });
   EXPECT_NE(message.find("expected auto, float32, bfloat16 or float16, found 'int8'"), std::string::npos) << message;
+  EXPECT_NE(message_of([&] { Model::from_pretrained(path, {.activations = "int7"}); }).find("activations"),
+            std::string::npos);
   EXPECT_NE(message_of([&] { Model::from_pretrained(path, {.quantization = "int7"}); }).find("int7"),
             std::string::npos);
 }

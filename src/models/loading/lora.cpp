@@ -290,9 +290,7 @@ std::unique_ptr<Model> LowRankAdaptation::load(const fs::path& directory, LoadOp
   options.keep_adapters = false;
   // Adapters are merged into plain weights; they are kept beside codes, too.
   if (keep && options.quantization == "decompressed") options.quantization = "none";
-  if (!keep && (options.quantization == "none" || options.quantization == "fast_activations" ||
-                options.quantization == "int8_activations"))
-    options.quantization = "decompressed";
+  if (!keep && options.quantization == "none") options.quantization = "decompressed";
   std::unique_ptr<Model> model = Model::from_pretrained(base_of_adapters(directory).string(), options, report);
   std::shared_ptr<LowRankAdaptation> adaptation(new LowRankAdaptation(std::move(config)));
   adaptation->attach(*model, options.seed);

@@ -199,9 +199,9 @@ class Source : public ParameterSource {
     }
     if (options_.quantization != "decompressed")
       if (std::optional<PackedMatrix> packed = packed_matrix(*weight.matrix)) {
-        if (options_.quantization == "int8_activations" || options_.quantization == "int8")
+        if (options_.activations == "int8" || options_.quantization == "int8")
           packed->activations = rounded_activations(layout);
-        else if (options_.quantization == "fast_activations") packed->activations = fast_activations(layout);
+        else if (options_.activations == "fastest") packed->activations = fast_activations(layout);
         parameter.packed = std::make_shared<const PackedMatrix>(*std::move(packed));
         return;
       }
@@ -359,6 +359,7 @@ class ModelLoader {
     if (config.has("quantization_config")) set_field(config, "quantization_config", nullptr);
     const DType dtype = weight_dtype(options, config, checkpoint);
     check_quantization(options.quantization, "LoadOptions::quantization");
+    check_activations(options.activations, "LoadOptions::activations");
     Source source(checkpoint, *choice.family, options, dtype);
     std::unique_ptr<Model> model = choice.architecture->make(config, Scope(source));
     source.finish();

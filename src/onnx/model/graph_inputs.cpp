@@ -24,9 +24,7 @@ Value converted(const Tensor& given, const ValueInfo& input) {
 void check_load_options(const LoadOptions& options, const fs::path& file) {
   const bool same_type =
       options.dtype == "auto" || parse_precision(options.dtype, "LoadOptions::dtype") == DType::kFloat32;
-  const bool same_products = options.quantization == "none" || options.quantization == "fast_activations" ||
-                             options.quantization == "int8_activations";
-  if (!same_type || !same_products)
+  if (!same_type || options.quantization != "none")
     fail("{}: another precision of an ONNX file is not supported: it computes in the types that it names",
          file.string());
 }

@@ -16,8 +16,8 @@ Config config_beside(const fs::path& file);
 // Ids as i64 or i32, pixels as f32 or f16: whatever the graph declares.
 Value converted(const Tensor& given, const ValueInfo& input);
 
-// Errors: options that ask for another precision than that of the file. `fast_activations` and `int8_activations` are
-// about codes of compressed weights alone, so they ask for nothing here.
+// Errors: options that ask for another precision than that of the file. LoadOptions::activations is about codes of
+// compressed weights alone, so it asks for nothing here.
 void check_load_options(const LoadOptions& options, const fs::path& file);
 
 }  // namespace transom::onnx
