@@ -92,9 +92,8 @@ struct LoadOptions {
   // the 4-bit codes of bitsandbytes and a scale for each 64. All are for inference, or frozen beside adapters.
   // "decompressed": compressed weights (GGUF, GPTQ, AWQ ...) become plain ones, which can be trained.
   std::string quantization = "none";
-  // How products with compressed weights read their inputs: "float32"; "int8": rounded as the checkpoint says, in 8
-  // bits where its format allows; "fastest": the fastest form that the format allows, which may be 8 bits or twice 8
-  // bits.
+  // How products with compressed weights read inputs: "float32"; "int8": as the checkpoint says, in 8 bits where its
+  // format allows; "fastest": the fastest form that the format allows, which may be 8 bits or twice 8 bits.
   std::string activations = "float32";
   // Of a directory of PEFT: keeps its adapters beside the frozen weights; only adapters are then trained and saved.
   // Otherwise they are merged into the weights.

@@ -13,6 +13,10 @@ class GenerationWorkload : public Workload {
   GenerationWorkload(std::unique_ptr<Model> model, const BenchOptions& options)
       : options_(options), model_(std::move(model)), inputs_(synthetic_inputs(*model_, options_, false)) {
     config_.max_new_tokens = options_.max_new_tokens;  // no token ends a text, so that each run has as many
+    config_.num_beams = options_.num_beams;
+    if (!inputs_.find("decoder_input_ids").defined()) return;
+    inputs_ = without_decoder(inputs_);
+    config_.decoder_start_token_id = model_->config().get_int("decoder_start_token_id", 0);
   }
 
   // The scores of a step are asked for when they are known: the time from one to the next is a step's.
@@ -21,7 +25,7 @@ class GenerationWorkload : public Workload {
     std::vector<double> known;
     size_t row = 0;
     const auto note = [&](const TokenIds&, std::span<float>) {
-      if (row++ % static_cast<size_t>(options_.batch_size) == 0) known.push_back(seconds_now());
+      if (row++ % rows_of_a_step() == 0) known.push_back(seconds_now());
     };
     generate(*model_, inputs_, config_, {.streamer = nullptr, .tokenizer = nullptr, .process_logits = note});
     prefill_.push_back(known.at(0) - begin);
@@ -40,6 +44,15 @@ class GenerationWorkload : public Workload {
   }
 
  private:
+  size_t rows_of_a_step() const { return static_cast<size_t>(options_.batch_size * options_.num_beams); }
+  // Texts begin with the start token alone.
+  static NamedTensors without_decoder(const NamedTensors& inputs) {
+    NamedTensors encoder;
+    for (const auto& [name, tensor] : inputs.items())
+      if (name != "decoder_input_ids") encoder.set(name, tensor);
+    return encoder;
+  }
+
   BenchOptions options_;
   std::unique_ptr<Model> model_;
   NamedTensors inputs_;

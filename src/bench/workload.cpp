@@ -28,6 +28,13 @@ bool is_pipeline(const std::string& task) {
   return false;
 }
 
+// The tasks whose models write with generate(); speech recognition may be another kind of model, so it is forward.
+bool writes_text(const std::string& task) {
+  for (const char* known : {"text-generation", "text2text-generation", "summarization", "translation"})
+    if (task == known) return true;
+  return false;
+}
+
 // Training has weights of f32.
 LoadOptions precision_of(const BenchOptions& options) {
   LoadOptions load;
@@ -186,10 +193,12 @@ void BenchOptions::check() const {
   at_least("--batch_size", batch_size, int64_t{1});
   at_least("--sequence_length", sequence_length, int64_t{1});
   at_least("--max_new_tokens", max_new_tokens, int64_t{2});
+  at_least("--num_beams", num_beams, int64_t{1});
   at_least("--warmup_runs", warmup_runs, int64_t{0});
   at_least("--iterations", iterations, int64_t{1});
   at_least("--duration", duration, 0.0);
-  if (batch_size > int64_t{1} << 20 || std::max(sequence_length, max_new_tokens) > int64_t{1} << 24)
+  if (std::max(batch_size, num_beams) > int64_t{1} << 20 || std::max(sequence_length, max_new_tokens) > int64_t{1}
+                                                                                                            << 24)
     fail(ErrorKind::kUsage, "--batch_size, --sequence_length: found {} and {}, which no machine holds", batch_size,
          std::max(sequence_length, max_new_tokens));
 }
@@ -202,7 +211,7 @@ std::unique_ptr<Workload> make_workload(const BenchOptions& options) {
       fail(ErrorKind::kUsage, "--inputs: training takes tensors (.safetensors), found {}", quoted(options.inputs));
     return std::make_unique<TrainingWorkload>(options);
   }
-  if (options.task == "text-generation" && options.inputs.empty())
+  if (options.inputs.empty() && writes_text(options.task))
     return make_generation_workload(load_model(options), options);
   if (!lines) return std::make_unique<ForwardWorkload>(options);
   if (!is_pipeline(options.task))

@@ -21,7 +21,8 @@ struct BenchOptions {
   std::string quantization = "none";  // int8: linear layers in 8-bit integers
   bool no_weights = false;            // random weights, whatever the directory holds
   int64_t batch_size = 1, sequence_length = 128;
-  int64_t max_new_tokens = 64;  // that a run of text-generation writes for each row
+  int64_t max_new_tokens = 64;  // that a run writes for each row, where the task is to write text
+  int64_t num_beams = 1;        // of beam search, where the task is to write text
   int64_t warmup_runs = 10, iterations = 10;
   double duration = 10;  // seconds; runs go on until both this and `iterations` are reached
   int64_t seed = 42;

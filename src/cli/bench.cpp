@@ -101,7 +101,8 @@ Json config_of(const Options& options, Workload& workload) {
             {"duration", o.duration},
             {"warmup_runs", o.warmup_runs},
             {"input_shapes", {{"batch_size", o.batch_size}, {"sequence_length", o.sequence_length}}},
-            {"generate_kwargs", {{"max_new_tokens", o.max_new_tokens}, {"min_new_tokens", o.max_new_tokens}}},
+            {"generate_kwargs",
+             {{"max_new_tokens", o.max_new_tokens}, {"min_new_tokens", o.max_new_tokens}, {"num_beams", o.num_beams}}},
             {"inputs", o.inputs.empty() ? Json() : Json(o.inputs)},
             {"latency", true},
             {"memory", true},
@@ -271,6 +272,7 @@ Command bench_command() {
           "  transom bench DIR --task train --dtype bfloat16 --json report.json --profile trace.json\n"
           "  transom bench DIR --task feature-extraction --inputs sentences.txt\n"
           "  transom bench model.gguf --task text-generation --dtype auto --max_new_tokens 64     (prefill, decode)\n"
+          "  transom bench DIR --task translation --num_beams 4 --quantization int8\n"
           "  transom bench DIR --json new.json --compare old.json     (exit status 1 if something became slower)\n"
           "  transom bench new.json --compare old.json"};
   command.options = {
@@ -281,7 +283,9 @@ Command bench_command() {
       {"--inputs", &o.inputs, "tensors (.safetensors), or lines of text for the task's pipeline; else random tokens"},
       {"--batch_size", &o.batch_size, "rows of random inputs"},
       {"--sequence_length", &o.sequence_length, "tokens of each row"},
-      {"--max_new_tokens", &o.max_new_tokens, "tokens that text-generation writes for each row"},
+      {"--max_new_tokens", &o.max_new_tokens,
+       "tokens that text-generation, translation, summarization and text2text-generation write for each row"},
+      {"--num_beams", &o.num_beams, "beams of each row; 1: greedy"},
       {"--dtype", &o.dtype, kDtypeHelp},
       {"--quantization", &o.quantization, kQuantizationHelp},
       {"--no_weights", &o.no_weights, "random weights, whatever the directory holds"},

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "generation/score_rows.h"
 
 namespace transom {
 namespace {
@@ -18,6 +19,7 @@ constexpr float kLow = -1.0e9f;  // of what is not to be chosen; finite, so that
 // The `count` largest of the scores, falling. Equal ones come as torch.topk leaves them, which selects in these two
 // ways: tokens that are forced together are equal.
 std::vector<size_t> largest(const std::vector<float>& scores, size_t count) {
+  if (std::optional<std::vector<size_t>> places = clearly_highest(scores, count)) return *std::move(places);
   std::vector<size_t> order(scores.size());
   std::iota(order.begin(), order.end(), size_t{0});
   count = std::min(count, order.size());
@@ -73,14 +75,13 @@ Beams::Beams(const GenerationConfig& config, const Stopping& stopping, int64_t m
 void Beams::advance(std::span<const float> logits, size_t V, const std::vector<LogitsProcessor>& processors,
                     size_t prompt, Mt19937& random) {
   // What each beam's next token would bring its score to: [num_beams V].
-  std::vector<float> totals;
-  totals.reserve(beams_ * V);
+  std::vector<float> totals(beams_ * V);
   for (size_t b = 0; b < beams_; ++b) {
     const std::span<const float> row = logits.subspan(first_ ? 0 : b * V, V);
     std::vector<float> own(row.begin(), row.end());
     log_softmax(own);
     for (const LogitsProcessor& process : processors) process({running_[b].tokens, prompt, own});
-    for (const float score : own) totals.push_back(score + running_[b].score);
+    for (size_t i = 0; i < V; ++i) totals[b * V + i] = own[i] + running_[b].score;
   }
   first_ = false;
   const std::vector<size_t> places =

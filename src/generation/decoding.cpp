@@ -41,7 +41,8 @@ void Decoding::restart() {
     if (Evaluator* evaluator = EvaluatorScope::current()) evaluator->evaluate({&fresh->encoder_states, 1}, {});
     else eval({fresh->encoder_states});
   }
-  if (use_cache_) fresh->reserve(std::min(max_length_, std::max(kMostReserved, 2 * prompt)));
+  // The last token of the longest text is not looked at.
+  if (use_cache_) fresh->reserve(std::min(max_length_ - 1, std::max(kMostReserved, 2 * prompt)));
   cache_ = std::move(fresh);
   step_.reset();
 }

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "generation/score_rows.h"
 
 namespace transom {
 namespace {
@@ -156,10 +157,8 @@ void add_suppression(std::vector<LogitsProcessor>& processors, const GenerationC
 }  // namespace
 
 void log_softmax(std::span<float> scores) {
-  const float highest = *std::max_element(scores.begin(), scores.end());
-  double total = 0;
-  for (const float score : scores) total += std::exp(static_cast<double>(score - highest));
-  const auto shift = static_cast<float>(std::log(total));
+  const float highest = highest_of(scores);
+  const auto shift = static_cast<float>(std::log(sum_of_exponentials(scores, highest)));
   for (float& score : scores) score = (score - highest) - shift;
 }
 

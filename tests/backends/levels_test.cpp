@@ -134,7 +134,15 @@ TEST(QuantizedLinear, HasTheSameBitsAtEveryLevel) {
                                 {7, 31, 8},
                                 {33, 70, 384},
                                 {130, 200, 96},
-                                {300, 65, 3}})
+                                {300, 65, 3},
+                                {1, 64, 512},
+                                {2, 190, 100},
+                                {4, 256, 68},
+                                {6, 320, 1024},
+                                {8, 67, 64},
+                                {11, 128, 260},
+                                {16, 192, 36},
+                                {17, 192, 36}})
     for (const bool transposed : {false, true})
       expect_the_same_bits(numbers(TRANSOM_FLOAT32, {m, k}, -1, 1, 1),
                            numbers(TRANSOM_FLOAT32, transposed ? Shape{k, n} : Shape{n, k}, -1, 1, 2), transposed);
@@ -162,6 +170,21 @@ TEST(QuantizedLinear, DeepSumsAreExact) {
 }
 
 TEST(QuantizedLinear, OfNoDepthIsTheBias) { expect_the_same_bits(filled({2, 0}, 1), filled({3, 0}, 1), false); }
+
+// The packed weight of one number of rows is read by the loops of another.
+TEST(QuantizedLinear, AFrozenWeightServesFewRowsAndMany) {
+  const Tensor w = numbers(TRANSOM_FLOAT32, {200, 96}, -1, 1, 2);
+  for (const bool few_first : {false, true})
+    for (size_t i = 0; i < 2; ++i) {
+      const int64_t rows = (i == 0) == few_first ? 3 : 40;
+      const Tensor x = numbers(TRANSOM_FLOAT32, {rows, 96});
+      Graph graph;
+      const int input = graph.input(x), weight = graph.input(w, true);
+      graph.output(graph.node("quantized_linear", {input, weight}, TRANSOM_FLOAT32, {rows, 200}, {{"transposed", 0}}));
+      Program program(Plugin::cpu(), graph);
+      EXPECT_EQ(program.run({x, w})[0].values, quantized(x, w, filled({200}, 0), false)) << rows;
+    }
+}
 
 TEST(QuantizedLinear, AFrozenWeightIsPackedOnce) {
   const Tensor x = numbers(TRANSOM_FLOAT32, {5, 96}), w = numbers(TRANSOM_FLOAT32, {70, 96}, -1, 1, 2);

@@ -79,6 +79,28 @@ TEST(Benchmark, TextGenerationHasPrefillAndDecode) {
   EXPECT_EQ(benchmark.phases()[4].samples, 3);   // a step's
 }
 
+TEST(Benchmark, TranslationHasAStepForEachTokenOfItsBeams) {
+  const TinyModel model;
+  BenchOptions options = options_of(model);
+  write_file(fs::path(options.model) / "config.json",
+             R"({"model_type": "t5", "architectures": ["T5ForConditionalGeneration"], "vocab_size": 40, "d_model": 16,
+                 "d_kv": 8, "d_ff": 24, "num_layers": 1, "num_heads": 2, "decoder_start_token_id": 0})");
+  options.task = "translation";
+  options.no_weights = true;
+  options.max_new_tokens = 5;
+  for (const int64_t beams : {1, 3}) {
+    options.num_beams = beams;
+    Benchmark benchmark(options);
+    benchmark.begin();
+    benchmark.measure();
+    EXPECT_EQ(
+        runs_of(benchmark),
+        (Runs{
+            {"startup", 1}, {"load_model", 1}, {"first_forward", 1}, {"prefill", 4}, {"decode", 16}, {"generate", 4}}))
+        << beams;
+  }
+}
+
 TEST(Benchmark, TheTaskChoosesTheHeadThatIsTrained) {
   const TinyModel model;
   for (const char* task : {"token-classification", "question-answering", "fill-mask"}) {

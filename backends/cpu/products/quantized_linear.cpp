@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // quantized_linear by exact products of integers, so that all processors give the same bits: by the library's product
-// of u8 and i8 where that is exact (see library_multiplies_bytes), else by own loops. A row of x becomes round(x /
+// of u8 and i8 where that is exact (see library_multiplies_bytes), else by own loops. A few rows are
+// multiplied by loops that read the library's layout. A row of x becomes round(x /
 // scale), for the library + 128, which comes off again by the sums of the weights' rows. A frozen weight is rounded and
 // packed once.
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include "cpu/device/threads.h"
 #include "cpu/kernels/kernel.h"
 #include "cpu/kernels/widening.h"
+#include "cpu/vector/byte_rows.h"
 #include "cpu/vector/kernels.h"
 
 namespace transom::cpu {
@@ -21,6 +23,7 @@ using dnnl::memory;
 
 constexpr int64_t kColumnBlock = 64, kMostRows = 128;  // of a task
 constexpr int64_t kMostDepth = 1 << 16;                // 255 times 127 so often stays below 2^31
+constexpr int64_t kFewRows = 16;                       // whose time is that of reading the weights
 
 // i32 [m, n] = u8 [m, k] i8 [k, n], a with `a_row` elements from row to row, the weight in the library's layout.
 class IntegerProduct {
@@ -29,21 +32,33 @@ class IntegerProduct {
     const OneThread one_thread;
     a_ = memory::desc({m, k}, memory::data_type::u8, memory::dims{a_row, 1});
     c_ = memory::desc({m, n}, memory::data_type::s32, memory::dims{n, 1});
-    const dnnl::matmul::primitive_desc made(library_engine(), a_,
-                                            memory::desc({k, n}, memory::data_type::s8, memory::format_tag::any), c_,
-                                            library_attributes());
-    b_ = made.weights_desc();
+    b_ = layout(n, k);
+    const dnnl::matmul::primitive_desc made(library_engine(), a_, b_, c_, library_attributes());
     scratchpad_ = made.scratchpad_desc();
     primitive_ = dnnl::matmul(made);
+    in_byte_panels_ =
+        byte_rows() && k % 4 == 0 && b_ == memory::desc({k, n}, memory::data_type::s8, memory::format_tag::BA16a64b4a);
   }
   void run(const void* a, const void* b, void* c) const {
     execute(primitive_, {{DNNL_ARG_SRC, a_, a}, {DNNL_ARG_WEIGHTS, b_, b}, {DNNL_ARG_DST, c_, c}}, scratchpad_);
   }
   const memory::desc& b_desc() const { return b_; }
+  // Whether the weight lies in the panels that byte_rows() reads, the last one filled up with 0.
+  bool in_byte_panels() const { return in_byte_panels_; }
 
  private:
+  // Of the weight: a frozen one is packed once for any number of rows, so that the layout is that of many.
+  static memory::desc layout(int64_t n, int64_t k) {
+    return dnnl::matmul::primitive_desc(
+               library_engine(), memory::desc({kMostRows, k}, memory::data_type::u8, memory::dims{k, 1}),
+               memory::desc({k, n}, memory::data_type::s8, memory::format_tag::any),
+               memory::desc({kMostRows, n}, memory::data_type::s32, memory::dims{n, 1}), library_attributes())
+        .weights_desc();
+  }
+
   memory::desc a_, b_, c_, scratchpad_;
   dnnl::matmul primitive_;
+  bool in_byte_panels_;
 };
 
 struct QuantizedWeight : PackedWeight {
@@ -96,6 +111,18 @@ struct QuantizedPlan {
   int64_t depth(int64_t chunk) const { return std::min(k_step, k - chunk * k_step); }
   const IntegerProduct& library_product(int64_t m_chunk, int64_t n_chunk, int64_t k_chunk) const {
     return *products[m_chunk + 1 == m_chunks][n_chunk + 1 == n_chunks][k_chunk + 1 == k_chunks];
+  }
+
+  // Whether byte_rows() multiplies these columns.
+  bool few_rows(int64_t n_chunk) const {
+    return !own && k > 0 && m <= kFewRows && library_product(0, n_chunk, 0).in_byte_panels() &&
+           library_product(0, n_chunk, k_chunks - 1).in_byte_panels();
+  }
+  // From row to row of the sums.
+  int64_t sums_row(int64_t n_chunk) const {
+    const int64_t count = columns(n_chunk);
+    if (own) return panel_columns(count);
+    return few_rows(n_chunk) ? (count + kColumnBlock - 1) / kColumnBlock * kColumnBlock : count;
   }
 
   // Of own loops: columns and depth filled up to what they read and write.
@@ -193,7 +220,16 @@ struct QuantizedPlan {
                 int64_t k_chunk, int32_t* sums, int64_t c_row) const {
     const std::byte* values = weight.chunks[static_cast<size_t>(n_chunk * k_chunks + k_chunk)].values.get();
     const std::byte* left = rounded + m_chunk * m_step * row_bytes() + k_chunk * k_step * (own ? 2 : 1);
-    if (!own) return library_product(m_chunk, n_chunk, k_chunk).run(left, values, sums);
+    if (!own && !few_rows(n_chunk)) return library_product(m_chunk, n_chunk, k_chunk).run(left, values, sums);
+    if (!own) {
+      const auto width = static_cast<int64_t>(byte_rows()->width), places = depth(k_chunk);
+      const int64_t panel = (places + 63) / 64 * 64 * width;
+      for (int64_t column = 0; column < columns(n_chunk); column += width)
+        byte_rows()->multiply(sums + column, static_cast<size_t>(c_row), reinterpret_cast<const uint8_t*>(left),
+                              static_cast<size_t>(k), reinterpret_cast<const int8_t*>(values) + column / width * panel,
+                              static_cast<size_t>(m), static_cast<size_t>(places / 4));
+      return;
+    }
     vector_kernels().byte_panels.multiply(sums, static_cast<size_t>(c_row), reinterpret_cast<const int16_t*>(left),
                                           static_cast<size_t>(even(k)), reinterpret_cast<const int8_t*>(values),
                                           static_cast<size_t>(rows(m_chunk)), static_cast<size_t>(columns(n_chunk)),
@@ -217,7 +253,7 @@ struct QuantizedPlan {
                  const float* scales, int64_t m_chunk, int64_t n_chunk) const {
     const VectorKernels& kernels = vector_kernels();
     const int64_t count = columns(n_chunk), first = n_chunk * n_step, height = rows(m_chunk);
-    const int64_t c_row = own ? panel_columns(count) : count;
+    const int64_t c_row = sums_row(n_chunk);
     const bool deep = k_chunks > 1;
     const auto width = static_cast<size_t>(count);
     Scratch scratch(Scratch::bytes_of<int32_t>(height * c_row) + 2 * Scratch::bytes_of<float>(count) +

@@ -116,7 +116,8 @@ TEST_P(BeamSearches, WriteWhatGenerateWrites) {
     for (size_t i = 0; i < expected.size(); ++i, ++compared) {
       const Text& text = texts.at({id, static_cast<int64_t>(i)});
       EXPECT_EQ(text.tokens, expected[i].first) << id << ' ' << i << ' ' << text.error;
-      EXPECT_NEAR(text.score, expected[i].second, 1e-4) << id << ' ' << i;
+      EXPECT_NEAR(text.score, expected[i].second, 1e-6 * std::max(100.0, std::abs(expected[i].second)))
+          << id << ' ' << i;
     }
   }
   EXPECT_EQ(compared, texts.size());

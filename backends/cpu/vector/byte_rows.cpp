@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/vector/byte_rows.h"
+
+#include <immintrin.h>
+
+#include "cpu/vector/level.h"
+
+namespace transom::cpu::TRANSOM_LEVEL {
+namespace {
+
+constexpr size_t kVectors = 4, kLanes32 = 16, kWidth = kVectors * kLanes32;
+typedef int32_t Group __attribute__((aligned(1), may_alias));  // 4 numbers of a that follow each other in depth
+
+// `a` may lie at any address: it is read in words of four bytes.
+template <size_t M>
+void block(int32_t* c, size_t c_row, const uint8_t* a, size_t a_row, const int8_t* panel, size_t groups) {
+  __m512i sums[M][kVectors];
+  TRANSOM_UNROLL
+  for (size_t m = 0; m < M; ++m) {
+    TRANSOM_UNROLL
+    for (size_t v = 0; v < kVectors; ++v) sums[m][v] = _mm512_setzero_si512();
+  }
+  for (size_t k = 0; k < groups; ++k) {
+    const int8_t* from = panel + k * kWidth * 4;
+    _mm_prefetch(reinterpret_cast<const char*>(from + 16 * kWidth * 4), _MM_HINT_T0);
+    _mm_prefetch(reinterpret_cast<const char*>(from + 16 * kWidth * 4 + 64), _MM_HINT_T0);
+    _mm_prefetch(reinterpret_cast<const char*>(from + 16 * kWidth * 4 + 128), _MM_HINT_T0);
+    _mm_prefetch(reinterpret_cast<const char*>(from + 16 * kWidth * 4 + 192), _MM_HINT_T0);
+    __m512i weights[kVectors];
+    TRANSOM_UNROLL
+    for (size_t v = 0; v < kVectors; ++v) weights[v] = _mm512_loadu_si512(from + v * 64);
+    TRANSOM_UNROLL
+    for (size_t m = 0; m < M; ++m) {
+      const __m512i left = _mm512_set1_epi32(reinterpret_cast<const Group*>(a + m * a_row)[k]);
+      TRANSOM_UNROLL
+      for (size_t v = 0; v < kVectors; ++v) sums[m][v] = _mm512_dpbusd_epi32(sums[m][v], left, weights[v]);
+    }
+  }
+  TRANSOM_UNROLL
+  for (size_t m = 0; m < M; ++m) {
+    TRANSOM_UNROLL
+    for (size_t v = 0; v < kVectors; ++v) _mm512_storeu_si512(c + m * c_row + v * kLanes32, sums[m][v]);
+  }
+}
+
+void multiply(int32_t* c, size_t c_row, const uint8_t* a, size_t a_row, const int8_t* panel, size_t rows,
+              size_t groups) {
+  while (rows > 0) {
+    const size_t together = rows < 6 ? rows : rows == 7 || rows == 8 ? 4 : 6;  // no block of one row at the end
+    switch (together) {
+      case 6:
+        block<6>(c, c_row, a, a_row, panel, groups);
+        break;
+      case 5:
+        block<5>(c, c_row, a, a_row, panel, groups);
+        break;
+      case 4:
+        block<4>(c, c_row, a, a_row, panel, groups);
+        break;
+      case 3:
+        block<3>(c, c_row, a, a_row, panel, groups);
+        break;
+      case 2:
+        block<2>(c, c_row, a, a_row, panel, groups);
+        break;
+      default:
+        block<1>(c, c_row, a, a_row, panel, groups);
+    }
+    c += together * c_row;
+    a += together * a_row;
+    rows -= together;
+  }
+}
+
+}  // namespace
+
+void fill_byte_rows(ByteRows& table) { table = {kWidth, multiply}; }
+
+}  // namespace transom::cpu::TRANSOM_LEVEL

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loops over the scores of a whole vocabulary, in vectors: each runs at every token, for every beam. Results are the
+// same on all processors.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace transom {
+
+// The largest score; scores that are NaN are passed over. -infinity where there is no other.
+float highest_of(std::span<const float> scores);
+
+// The sum of exp(score - highest), where no score is above `highest`; NaN if one of the differences is. Terms are
+// within 2e-7 of exact, those below exp(-87) may count as that.
+double sum_of_exponentials(std::span<const float> scores, float highest);
+
+// The places of the `count` highest scores, falling; nothing where NaN or equal scores among them leave a choice.
+std::optional<std::vector<size_t>> clearly_highest(std::span<const float> scores, size_t count);
+
+}  // namespace transom
