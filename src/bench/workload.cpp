@@ -28,8 +28,9 @@ bool is_pipeline(const std::string& task) {
   return false;
 }
 
-// The tasks whose models write with generate(); speech recognition may be another kind of model, so it is forward.
-bool writes_text(const std::string& task) {
+// The tasks whose models write with generate(). Speech is recognised by Whisper so, by others in one pass.
+bool writes_text(const std::string& task, const Model& model) {
+  if (task == "automatic-speech-recognition") return model.config().get_string("model_type", "") == "whisper";
   for (const char* known : {"text-generation", "text2text-generation", "summarization", "translation"})
     if (task == known) return true;
   return false;
@@ -67,8 +68,8 @@ NamedTensors inputs_of(const Model& model, const BenchOptions& options, bool lab
 
 class ModelWorkload : public Workload {
  public:
-  ModelWorkload(const BenchOptions& options, bool labels)
-      : options_(options), model_(load_model(options)), inputs_(inputs_of(*model_, options, labels)) {
+  ModelWorkload(std::unique_ptr<Model> model, const BenchOptions& options, bool labels)
+      : options_(options), model_(std::move(model)), inputs_(inputs_of(*model_, options, labels)) {
     count_samples();
   }
   void take_inputs(const std::string& file) override {
@@ -95,7 +96,8 @@ class ModelWorkload : public Workload {
 
 class ForwardWorkload : public ModelWorkload {
  public:
-  explicit ForwardWorkload(const BenchOptions& options) : ModelWorkload(options, false) {}
+  ForwardWorkload(std::unique_ptr<Model> model, const BenchOptions& options)
+      : ModelWorkload(std::move(model), options, false) {}
 
   void run() override {
     const NoGradient inference;
@@ -110,7 +112,7 @@ class ForwardWorkload : public ModelWorkload {
 class TrainingWorkload : public ModelWorkload {
  public:
   explicit TrainingWorkload(const BenchOptions& options)
-      : ModelWorkload(options, true), step_(*model_, arguments_of(options)) {}
+      : ModelWorkload(load_model(options), options, true), step_(*model_, arguments_of(options)) {}
 
   void run() override {
     const TrainStep::Result result = step_({inputs_}, 5e-5, steps_++);
@@ -211,9 +213,12 @@ std::unique_ptr<Workload> make_workload(const BenchOptions& options) {
       fail(ErrorKind::kUsage, "--inputs: training takes tensors (.safetensors), found {}", quoted(options.inputs));
     return std::make_unique<TrainingWorkload>(options);
   }
-  if (options.inputs.empty() && writes_text(options.task))
-    return make_generation_workload(load_model(options), options);
-  if (!lines) return std::make_unique<ForwardWorkload>(options);
+  if (options.inputs.empty() && is_pipeline(options.task)) {
+    std::unique_ptr<Model> model = load_model(options);
+    if (writes_text(options.task, *model)) return make_generation_workload(std::move(model), options);
+    return std::make_unique<ForwardWorkload>(std::move(model), options);
+  }
+  if (!lines) return std::make_unique<ForwardWorkload>(load_model(options), options);
   if (!is_pipeline(options.task))
     fail(ErrorKind::kUsage, "--inputs: lines of text need a pipeline's task, such as --task feature-extraction");
   return std::make_unique<PipelineWorkload>(options);

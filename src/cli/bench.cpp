@@ -284,7 +284,7 @@ Command bench_command() {
       {"--batch_size", &o.batch_size, "rows of random inputs"},
       {"--sequence_length", &o.sequence_length, "tokens of each row"},
       {"--max_new_tokens", &o.max_new_tokens,
-       "tokens that text-generation, translation, summarization and text2text-generation write for each row"},
+       "tokens that text-generation, translation, Whisper ... write for each row"},
       {"--num_beams", &o.num_beams, "beams of each row; 1: greedy"},
       {"--dtype", &o.dtype, kDtypeHelp},
       {"--quantization", &o.quantization, kQuantizationHelp},

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tokens a second of encoder-decoders with beam search, by `transom bench` and by CTranslate2, in turns.
 
-  translation_race.py FOLDER --transom build/release/bin/transom [--models t5-small marian --types int8 float32 \
+  encoder_decoder_race.py FOLDER --transom build/release/bin/transom [--models t5-small marian whisper-tiny --types int8 float32 \
     --num_beams 4 --batch_size 1 --sequence_length 32 --max_new_tokens 64 --rounds 3 --threads 2]
 
-Models of the shapes of T5-small and of a Marian of opus-mt with random weights are made in FOLDER, once. No token ends a
-text, so that both write as many; a sequence is written whole, its encoder included. A round is a process of each; shown
-are medians over all sequences of all rounds."""
+Models of the shapes of T5-small, of a Marian of opus-mt and of Whisper-tiny with random weights are made in FOLDER, once;
+Whisper (CTranslate2 is what computes in faster-whisper) hears 30 seconds of noise as mel bands. No token ends a text, so
+that both write as many; a sequence is written whole, its encoder included. A round is a process of each; shown are
+medians over all sequences of all rounds."""
 import argparse
 import json
 import statistics
@@ -20,7 +21,7 @@ from pathlib import Path
 parser = argparse.ArgumentParser()
 parser.add_argument("folder", type=Path)
 parser.add_argument("--transom", required=True)
-parser.add_argument("--models", nargs="+", default=["t5-small", "marian"])
+parser.add_argument("--models", nargs="+", default=["t5-small", "marian", "whisper-tiny"])
 parser.add_argument("--types", nargs="+", default=["int8", "float32"])
 parser.add_argument("--num_beams", type=int, default=4)
 parser.add_argument("--batch_size", type=int, default=1)
@@ -35,22 +36,37 @@ options = parser.parse_args()
 
 def make(name, folder):
     """A checkpoint of Transformers, and the same in CTranslate2's format, both of float32."""
-    import ctranslate2
     import torch
     import transformers
+    from ctranslate2.converters.transformers import MarianMTLoader, T5Loader, WhisperLoader
+
+    class Whisper(WhisperLoader):
+        def get_vocabulary(self, model, tokenizer):
+            return []
+
+        def set_config(self, config, model, tokenizer):
+            config.suppress_ids = config.suppress_ids_begin = config.lang_ids = config.alignment_heads = []
+
+        def set_vocabulary(self, spec, tokens):
+            pass
 
     torch.manual_seed(0)
     if name == "t5-small":
         config = transformers.T5Config(vocab_size=32128, d_model=512, d_kv=64, d_ff=2048, num_layers=6, num_heads=8,
                                        decoder_start_token_id=0)
-        model, loader = transformers.T5ForConditionalGeneration(config), ctranslate2.converters.transformers.T5Loader
+        model, loader = transformers.T5ForConditionalGeneration(config), T5Loader
+    elif name == "whisper-tiny":
+        config = transformers.WhisperConfig(vocab_size=51865, d_model=384, encoder_layers=4, decoder_layers=4,
+                                            encoder_attention_heads=6, decoder_attention_heads=6, encoder_ffn_dim=1536,
+                                            decoder_ffn_dim=1536, num_mel_bins=80)
+        model, loader = transformers.WhisperForConditionalGeneration(config), WhisperLoader
     else:
         config = transformers.MarianConfig(vocab_size=58101, d_model=512, encoder_layers=6, decoder_layers=6,
                                            encoder_ffn_dim=2048, decoder_ffn_dim=2048, encoder_attention_heads=8,
                                            decoder_attention_heads=8, max_position_embeddings=512, pad_token_id=58100,
                                            eos_token_id=0, decoder_start_token_id=58100, activation_function="swish",
                                            scale_embedding=True, static_position_embeddings=True)
-        model, loader = transformers.MarianMTModel(config), ctranslate2.converters.transformers.MarianMTLoader
+        model, loader = transformers.MarianMTModel(config), MarianMTLoader
     model.save_pretrained(folder / "transformers")
 
     class Words:
@@ -65,6 +81,11 @@ def make(name, folder):
         def __len__(self):
             return config.vocab_size
 
+    if name == "whisper-tiny":
+        spec = Whisper()(model, None)
+        spec.register_vocabulary(["<|endoftext|>"] + [str(i) for i in range(1, config.vocab_size)])
+        return save(spec, folder)
+
     class Own(loader):
         def get_vocabulary(self, model, tokenizer):
             return [str(i) for i in range(config.vocab_size)]
@@ -78,7 +99,10 @@ def make(name, folder):
             config.bos_token = config.eos_token = config.unk_token = "0"
             config.decoder_start_token = str(model.config.decoder_start_token_id)
 
-    spec = Own()(model, Words())
+    save(Own()(model, Words()), folder)
+
+
+def save(spec, folder):
     spec.validate()
     spec.optimize(quantization=None)
     spec.save(str(_fresh(folder / "ctranslate2")))
@@ -99,18 +123,33 @@ def peer(folder, type_name):
     import ctranslate2
 
     started = time.perf_counter()
+    if folder.name == "whisper-tiny":
+        import numpy
+
+        model = ctranslate2.models.Whisper(str(folder / "ctranslate2"), device="cpu", compute_type=type_name,
+                                           inter_threads=1, intra_threads=options.threads)
+        noise = numpy.random.default_rng(0).standard_normal((options.batch_size, 80, 3000), dtype=numpy.float32)
+        write = lambda: [r.sequences_ids[0] for r in model.generate(  # noqa: E731
+            ctranslate2.StorageView.from_array(noise), [[50258]] * options.batch_size, beam_size=options.num_beams,
+            max_length=options.max_new_tokens + 1, suppress_tokens=[0, 50257], suppress_blank=False)]
+        return measure(write, time.perf_counter() - started)
     translator = ctranslate2.Translator(str(folder / "ctranslate2"), device="cpu", compute_type=type_name,
                                         inter_threads=1, intra_threads=options.threads)
-    load, seconds = time.perf_counter() - started, []
+    write = lambda: [r.hypotheses[0] for r in translator.translate_batch(  # noqa: E731
+        prompts(), beam_size=options.num_beams, return_scores=True, min_decoding_length=options.max_new_tokens,
+        max_decoding_length=options.max_new_tokens)]
+    measure(write, time.perf_counter() - started)
+
+
+def measure(write, load):
+    seconds = []
     for turn in range(options.repeat + 1):  # the first warms up
         begin = time.perf_counter()
-        results = translator.translate_batch(prompts(), beam_size=options.num_beams, return_scores=True,
-                                             min_decoding_length=options.max_new_tokens,
-                                             max_decoding_length=options.max_new_tokens)
+        texts = write()
         if turn:
             seconds.append(time.perf_counter() - begin)
-        if any(len(r.hypotheses[0]) < options.max_new_tokens - 1 for r in results):
-            sys.exit(f"CTranslate2 wrote {[len(r.hypotheses[0]) for r in results]} tokens")
+        if any(len(text) < options.max_new_tokens - 1 for text in texts):
+            sys.exit(f"CTranslate2 wrote {[len(text) for text in texts]} tokens")
     print(json.dumps({"load": load, "sequence": seconds}))
 
 
@@ -118,8 +157,8 @@ def ours(folder, type_name):
     with tempfile.TemporaryDirectory() as work:
         report = Path(work) / "report.json"
         quantization = ["--quantization", "int8"] if type_name == "int8" else []
-        subprocess.run([options.transom, "bench", str(folder / "transformers"), "--task", "translation",
-                        "--num_beams", str(options.num_beams), "--batch_size", str(options.batch_size),
+        subprocess.run([options.transom, "bench", str(folder / "transformers"), "--task",
+                        "automatic-speech-recognition" if folder.name == "whisper-tiny" else "translation", "--num_beams", str(options.num_beams), "--batch_size", str(options.batch_size),
                         "--sequence_length", str(options.sequence_length), "--max_new_tokens",
                         str(options.max_new_tokens), "--warmup_runs", "1", "--iterations", str(options.repeat),
                         "--duration", "0", "--threads", str(options.threads), "--json", str(report), *quantization],
