@@ -83,7 +83,10 @@ def make(name, folder):
 
     if name == "whisper-tiny":
         spec = Whisper()(model, None)
-        spec.register_vocabulary(["<|endoftext|>"] + [str(i) for i in range(1, config.vocab_size)])
+        names = {50257: "<|endoftext|>", 50258: "<|startoftranscript|>", 50259: "<|en|>", 50359: "<|transcribe|>",
+                 50360: "<|startoflm|>", 50361: "<|startofprev|>", 50362: "<|nospeech|>", 50363: "<|notimestamps|>"}
+        names |= {50364 + i: f"<|{i * 0.02:.2f}|>" for i in range(config.vocab_size - 50364)}
+        spec.register_vocabulary([names.get(i, str(i)) for i in range(config.vocab_size)])
         return save(spec, folder)
 
     class Own(loader):
@@ -130,8 +133,8 @@ def peer(folder, type_name):
                                            inter_threads=1, intra_threads=options.threads)
         noise = numpy.random.default_rng(0).standard_normal((options.batch_size, 80, 3000), dtype=numpy.float32)
         write = lambda: [r.sequences_ids[0] for r in model.generate(  # noqa: E731
-            ctranslate2.StorageView.from_array(noise), [[50258]] * options.batch_size, beam_size=options.num_beams,
-            max_length=options.max_new_tokens + 1, suppress_tokens=[0, 50257], suppress_blank=False)]
+            ctranslate2.StorageView.from_array(noise), [[50258, 50259, 50359, 50363]] * options.batch_size, beam_size=options.num_beams,
+            max_length=options.max_new_tokens + 4, suppress_tokens=[50257], suppress_blank=False)]
         return measure(write, time.perf_counter() - started)
     translator = ctranslate2.Translator(str(folder / "ctranslate2"), device="cpu", compute_type=type_name,
                                         inter_threads=1, intra_threads=options.threads)

@@ -114,7 +114,7 @@ void KeyValueCache::repeat(int64_t times) {
   if (seen_ > 0) make_places();
   const Tensor from = Tensor::from(sources, {rows_});
   reorder(from);
-  for (KeysAndValues& layer : encoder_layers) layer = {gather(layer.keys, from, 0), gather(layer.values, from, 0)};
+  if (!encoder_layers.empty()) return;  // one row of the source for each `times` rows, as attention_to_source reads it
   if (encoder_states.defined()) encoder_states = gather(encoder_states, from, 0);
   if (encoder_mask.defined()) encoder_mask = gather(encoder_mask, from, 0);
 }

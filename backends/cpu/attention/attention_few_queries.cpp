@@ -2,6 +2,8 @@
 #include "cpu/attention/attention_few_queries.h"
 
 #include <algorithm>
+#include <cstring>
+#include <span>
 
 #include "cpu/attention/attention_plan.h"
 #include "cpu/kernels/widening.h"
@@ -13,7 +15,8 @@ namespace {
 
 constexpr float kMaskedScore = -3.3895313892515355e38f;  // transom/ops.h
 constexpr int64_t kMostQueries = 4;
-constexpr int64_t kHeadsTogether = 8;  // that share the keys which a task reads
+constexpr int64_t kHeadsTogether = 8;  // queries that share the keys which a task reads
+constexpr int64_t kKeysAQuery = 4;     // fewer: products of matrices are as fast
 
 struct Range {
   int64_t first, end;
@@ -53,39 +56,59 @@ struct DecodingAttention {
             static_cast<size_t>(range.end - range.first), static_cast<size_t>(width)};
   }
 
-  // Heads [h, h + heads) of one head of keys, query t of row b.
-  void run_heads(const AttentionInputs& in, int64_t b, int64_t t, int64_t h, int64_t heads, std::byte* out) const {
-    const int64_t g = h / plan.group(), S = plan.S;
-    Range all{S, 0};
+  // A query of a head; those of one task read the same keys.
+  struct Query {
+    int64_t t, h;
+  };
+
+  // Queries of row b whose heads share the head g of keys.
+  void run_queries(const AttentionInputs& in, int64_t b, int64_t g, std::span<const Query> queries,
+                   std::byte* out) const {
+    const auto count = static_cast<int64_t>(queries.size());
+    Range all{plan.S, 0};
     Range own[kHeadsTogether];
     bool hidden = false;
-    for (int64_t i = 0; i < heads; ++i) {
-      own[i] = seen(bias_row(in, b, h + i, t), t);
+    for (int64_t i = 0; i < count; ++i) {
+      const Query& query = queries[static_cast<size_t>(i)];
+      own[i] = seen(bias_row(in, b, query.h, query.t), query.t);
       hidden |= own[i].empty();
       all = {std::min(all.first, own[i].first), std::max(all.end, own[i].end)};
     }
-    if (hidden) all = {0, S};  // to whom nothing is shown, everything counts alike
-    const int64_t row = all.end - all.first, q_at = ((b * plan.T + t) * plan.H + h) * plan.d;
-    Scratch scratch(Scratch::bytes_of<float>(heads * plan.d) + Scratch::bytes_of<float>(heads * plan.e) +
-                    Scratch::bytes_of<float>(heads * row) + Scratch::bytes_of<float>(S));
-    auto* wide = scratch.take<float>(heads * plan.d);
-    auto* mixed = scratch.take<float>(heads * plan.e);
-    auto* weights = scratch.take<float>(heads * row);
-    auto* flat = scratch.take<float>(S);
-    const float* q = reinterpret_cast<const float*>(in.q) + q_at;
-    if (plan.narrow()) {
-      load_function(plan.dtype)(wide, in.q + q_at * 2, nullptr, nullptr, static_cast<size_t>(heads * plan.d));
-      q = wide;
+    if (hidden) all = {0, plan.S};  // to whom nothing is shown, everything counts alike
+    const int64_t row = all.end - all.first;
+    Scratch scratch(Scratch::bytes_of<float>(count * plan.d) + Scratch::bytes_of<float>(count * plan.e) +
+                    Scratch::bytes_of<float>(count * row) + Scratch::bytes_of<float>(plan.S));
+    auto* q = scratch.take<float>(count * plan.d);
+    auto* mixed = scratch.take<float>(count * plan.e);
+    auto* weights = scratch.take<float>(count * row);
+    auto* flat = scratch.take<float>(plan.S);
+    for (int64_t i = 0; i < count; ++i) {
+      const auto [t, h] = queries[static_cast<size_t>(i)];
+      load(in.q + static_cast<size_t>(((b * plan.T + t) * plan.H + h) * plan.d) * plan.element(), q + i * plan.d);
     }
     const FewQueries& kernels = few_queries();
-    const auto count = static_cast<size_t>(heads), step = static_cast<size_t>(row);
-    kernels.scores(weights, step, q, count, rows_of(in.k, plan.d, b, g, all));
-    for (int64_t i = 0; i < heads; ++i) weigh(in, b, t, h + i, own[i], all, weights + i * row, flat);
-    float* y = plan.narrow() ? mixed : reinterpret_cast<float*>(out) + ((b * plan.T + t) * plan.H + h) * plan.e;
-    kernels.mix(y, weights, step, count, rows_of(in.v, plan.e, b, g, all));
-    if (plan.narrow())
-      store_function(plan.dtype)(out + ((b * plan.T + t) * plan.H + h) * plan.e * 2, y, nullptr, nullptr,
-                                 static_cast<size_t>(heads * plan.e));
+    const auto together = static_cast<size_t>(count), step = static_cast<size_t>(row);
+    kernels.scores(weights, step, q, together, rows_of(in.k, plan.d, b, g, all));
+    for (int64_t i = 0; i < count; ++i) {
+      const auto [t, h] = queries[static_cast<size_t>(i)];
+      weigh(in, b, t, h, own[i], all, weights + i * row, flat);
+    }
+    kernels.mix(mixed, weights, step, together, rows_of(in.v, plan.e, b, g, all));
+    for (int64_t i = 0; i < count; ++i) {
+      const auto [t, h] = queries[static_cast<size_t>(i)];
+      store(mixed + i * plan.e, out + static_cast<size_t>(((b * plan.T + t) * plan.H + h) * plan.e) * plan.element());
+    }
+  }
+
+  void load(const std::byte* from, float* q) const {
+    const auto n = static_cast<size_t>(plan.d);
+    if (plan.narrow()) load_function(plan.dtype)(q, from, nullptr, nullptr, n);
+    else std::memcpy(q, from, n * sizeof(float));
+  }
+  void store(const float* y, std::byte* to) const {
+    const auto n = static_cast<size_t>(plan.e);
+    if (plan.narrow()) store_function(plan.dtype)(to, y, nullptr, nullptr, n);
+    else std::memcpy(to, y, n * sizeof(float));
   }
 
   // Scores of the keys in `all` become weights; those outside of the head's own range get 0.
@@ -111,14 +134,21 @@ struct DecodingAttention {
 
   void run(const Arguments& arguments) const {
     const AttentionInputs in(plan, arguments);
-    const int64_t group = plan.group(), parts = (group + kHeadsTogether - 1) / kHeadsTogether;
-    const int64_t tasks = plan.B * plan.T * plan.G * parts;
-    const int64_t work = std::max<int64_t>(plan.S * (plan.d + plan.e) * std::min(group, kHeadsTogether), 1);
+    // Queries of one row that see the same keys are of one task; else each has tasks of its own.
+    const bool alike = !plan.causal && (!in.bias || plan.bias_strides[2] == 0);
+    const int64_t shared = alike ? plan.T : 1, rows = plan.B * plan.T / std::max<int64_t>(shared, 1);
+    const int64_t count = plan.group() * shared, parts = (count + kHeadsTogether - 1) / kHeadsTogether;
+    const int64_t tasks = rows * plan.G * parts;
+    const int64_t work = std::max<int64_t>(plan.S * (plan.d + plan.e) * std::min(count, kHeadsTogether), 1);
     parallel_ranges(tasks, std::max<int64_t>((1 << 15) / work, 1), [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task) {
         const int64_t part = task % parts, g = task / parts % plan.G, row = task / parts / plan.G;
-        const int64_t first = part * group / parts, last = (part + 1) * group / parts;
-        run_heads(in, row / plan.T, row % plan.T, g * group + first, last - first, arguments.outputs[0]);
+        const int64_t first = part * count / parts, last = (part + 1) * count / parts;
+        Query queries[kHeadsTogether];
+        for (int64_t i = first; i < last; ++i)
+          queries[i - first] = {alike ? i / plan.group() : row % plan.T, g * plan.group() + i % plan.group()};
+        run_queries(in, alike ? row : row / plan.T, g, {queries, static_cast<size_t>(last - first)},
+                    arguments.outputs[0]);
       }
     });
   }
@@ -129,7 +159,12 @@ struct DecodingAttention {
 bool has_few_queries(const Node& node) {
   const Type& q = node.input(0);
   const bool floating = q.dtype == TRANSOM_FLOAT32 || q.dtype == TRANSOM_BFLOAT16 || q.dtype == TRANSOM_FLOAT16;
-  return floating && q.rank() == 4 && q.shape[1] <= kMostQueries && node.number("dropout") == 0;
+  if (!floating || q.rank() != 4 || node.number("dropout") != 0) return false;
+  if (q.shape[1] <= kMostQueries) return true;
+  // Beams that read one source: as many queries as a task takes.
+  const Type& k = node.input(1);
+  return q.shape[1] <= kHeadsTogether && node.integer("causal") == 0 && k.rank() == 4 &&
+         k.shape[1] >= kKeysAQuery * q.shape[1];
 }
 
 Kernel make_attention_of_few_queries(const Node& node) {

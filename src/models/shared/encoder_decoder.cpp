@@ -88,6 +88,16 @@ VocabularyHead::VocabularyHead(const Scope& scope, const std::string& weight, co
   if (tied) scope.tied(weight);
 }
 
+Tensor attention_to_source(const Tensor& q, const KeysAndValues& seen, const Tensor& mask, double scale,
+                           const Dropout& dropout, ForwardContext& context) {
+  const AttentionOptions options{.scale = scale, .causal = false};
+  const int64_t rows = q.dim(0), sources = seen.keys.dim(0);
+  if (rows == sources) return attention(q, seen.keys, seen.values, mask, options, dropout, context);
+  const Tensor together = reshape(q, {sources, rows / sources * q.dim(1), q.dim(2), q.dim(3)});
+  const Tensor mixed = attention(together, seen.keys, seen.values, mask, options, dropout, context);
+  return reshape(mixed, {rows, q.dim(1), mixed.dim(2)});
+}
+
 void ConditionalGenerationModel::run_encoder(const NamedTensors& inputs, ForwardContext& context) const {
   context.cache->encoder_states = body().encode(inputs, context).last_hidden_state;
   context.cache->encoder_mask = body().source_mask(inputs);

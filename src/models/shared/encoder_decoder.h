@@ -27,6 +27,11 @@ KeysAndValues source_keys(int64_t layer, const EncodedSource& source, ForwardCon
   return known[place];
 }
 
+// Attention of q [R, T, H, d] to a source of B rows, R a multiple of B: rows that follow each other (the beams of a
+// text) read one row of the source, which is not repeated for them. Gives [R, T, H d].
+Tensor attention_to_source(const Tensor& q, const KeysAndValues& seen, const Tensor& mask, double scale,
+                           const Dropout& dropout, ForwardContext& context);
+
 struct EncoderDecoderOutput {
   DecoderOutput decoder;
   EncoderOutput encoder;

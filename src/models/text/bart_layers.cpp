@@ -84,8 +84,7 @@ Tensor BartAttention::across(int64_t layer, const Tensor& x, const EncodedSource
   const KeysAndValues seen = source_keys(layer, source, context, [&](const Tensor& states) {
     return KeysAndValues{heads(k_proj_(states)), heads(v_proj_(states))};
   });
-  return out_proj_(attention(heads(q_proj_(x)), seen.keys, seen.values, source.mask, {.scale = scale_, .causal = false},
-                             dropout_, context));
+  return out_proj_(attention_to_source(heads(q_proj_(x)), seen, source.mask, scale_, dropout_, context));
 }
 
 BartFeedForward::BartFeedForward(const Scope& scope, const BartConfig& c, int64_t width)

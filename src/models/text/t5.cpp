@@ -114,8 +114,7 @@ class T5Attention {
     const KeysAndValues seen = source_keys(layer, source, context, [&](const Tensor& states) {
       return KeysAndValues{split(k_(states)), split(v_(states))};
     });
-    return o_(
-        attention(split(q_(x)), seen.keys, seen.values, source.mask, {.scale = 1, .causal = false}, dropout_, context));
+    return o_(attention_to_source(split(q_(x)), seen, source.mask, 1, dropout_, context));
   }
 
  private:
