@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tokens a second of encoder-decoders with beam search, by `transom bench` and by CTranslate2, in turns.
 
-  encoder_decoder_race.py FOLDER --transom build/release/bin/transom [--models t5-small marian whisper-tiny --types int8 float32 \
-    --num_beams 4 --batch_size 1 --sequence_length 32 --max_new_tokens 64 --rounds 3 --threads 2]
+  encoder_decoder_race.py FOLDER --transom build/release/bin/transom [--models t5-small marian whisper-tiny \
+    --types int8 float32 --num_beams 4 --batch_size 1 --sequence_length 32 --max_new_tokens 64 --rounds 3 --threads 2]
 
 Models of the shapes of T5-small, of a Marian of opus-mt and of Whisper-tiny with random weights are made in FOLDER, once;
 Whisper (CTranslate2 is what computes in faster-whisper) hears 30 seconds of noise as mel bands. No token ends a text, so
@@ -132,9 +132,11 @@ def peer(folder, type_name):
         model = ctranslate2.models.Whisper(str(folder / "ctranslate2"), device="cpu", compute_type=type_name,
                                            inter_threads=1, intra_threads=options.threads)
         noise = numpy.random.default_rng(0).standard_normal((options.batch_size, 80, 3000), dtype=numpy.float32)
+        prompt = [[50258, 50259, 50359, 50363]] * options.batch_size
+        # CTranslate2 writes half of max_length, as Whisper's own program does.
         write = lambda: [r.sequences_ids[0] for r in model.generate(  # noqa: E731
-            ctranslate2.StorageView.from_array(noise), [[50258, 50259, 50359, 50363]] * options.batch_size, beam_size=options.num_beams,
-            max_length=options.max_new_tokens + 4, suppress_tokens=[50257], suppress_blank=False)]
+            ctranslate2.StorageView.from_array(noise), prompt, beam_size=options.num_beams,
+            max_length=2 * options.max_new_tokens, suppress_tokens=[50257], suppress_blank=False)]
         return measure(write, time.perf_counter() - started)
     translator = ctranslate2.Translator(str(folder / "ctranslate2"), device="cpu", compute_type=type_name,
                                         inter_threads=1, intra_threads=options.threads)
@@ -160,8 +162,9 @@ def ours(folder, type_name):
     with tempfile.TemporaryDirectory() as work:
         report = Path(work) / "report.json"
         quantization = ["--quantization", "int8"] if type_name == "int8" else []
-        subprocess.run([options.transom, "bench", str(folder / "transformers"), "--task",
-                        "automatic-speech-recognition" if folder.name == "whisper-tiny" else "translation", "--num_beams", str(options.num_beams), "--batch_size", str(options.batch_size),
+        task = "automatic-speech-recognition" if folder.name == "whisper-tiny" else "translation"
+        subprocess.run([options.transom, "bench", str(folder / "transformers"), "--task", task,
+                        "--num_beams", str(options.num_beams), "--batch_size", str(options.batch_size),
                         "--sequence_length", str(options.sequence_length), "--max_new_tokens",
                         str(options.max_new_tokens), "--warmup_runs", "1", "--iterations", str(options.repeat),
                         "--duration", "0", "--threads", str(options.threads), "--json", str(report), *quantization],
