@@ -105,6 +105,7 @@ Json pre_tokenizer(const std::string& name) {
       R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
   constexpr const char* kGpt4o =
       R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+  constexpr const char* kBloom = R"( ?[^(\s|[.,!?…。，、।۔،])]+)";
   const auto is = [&](std::initializer_list<std::string_view> names) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
@@ -113,6 +114,7 @@ Json pre_tokenizer(const std::string& name) {
   };
   if (is({"llama-bpe", "llama3", "llama-v3", "smaug-bpe", "falcon3", "dbrx"})) return by_pattern(kLlama3);
   if (is({"qwen2", "stablelm2", "deepseek-r1-qwen", "megrez", "hunyuan"})) return by_pattern(kQwen2);
+  if (is({"bloom", "poro-chat", "gpt3-finnish"})) return by_pattern(kBloom);
   if (is({"tekken"})) return by_pattern(kTekken);
   if (is({"gpt-4o", "llama4"})) return by_pattern(kGpt4o);
   if (is({"starcoder", "refact", "smollm", "codeshell", "command-r", "exaone", "minerva-7b"}))

@@ -40,6 +40,7 @@ std::string pre_tokenizer_name(const Json& tokenizer) {
   const auto holds = [&](std::string_view piece) { return pattern.find(piece) != pattern.npos; };
   if (pattern.empty()) return has_part(tokenizer.value("pre_tokenizer", Json()), "Digits") ? "starcoder" : "gpt-2";
   if (holds(R"(\p{Lu}\p{Lt})")) return holds("'s|'t") ? "gpt-4o" : "tekken";
+  if (holds(R"( ?[^(\s|[.,!?)")) return "bloom";
   if (holds(R"(\p{N}{1,3})") && holds(R"([^\r\n\p{L}\p{N}]?\p{L}+)")) return "llama-bpe";
   if (holds(R"(|\p{N}| )") && holds(R"([^\r\n\p{L}\p{N}]?\p{L}+)")) return "qwen2";
   log(LogLevel::kWarning, "tokenizer.json: llama.cpp may have no name for this pre_tokenizer; gpt-2 is written");

@@ -74,6 +74,26 @@ TEST(GgufVocabulary, OfUnigramsRefusesAnotherNormalizer) {
             std::string::npos);
 }
 
+// BLOOM cuts at spaces and some marks alone, so that "a1" can be one piece; GPT-2 cuts between letters and digits.
+TEST(GgufVocabulary, OfBytePairsKeepsTheWayOfCutting) {
+  for (const bool bloom : {true, false}) {
+    const test::TemporaryFolder folder;
+    Json tokenizer = parse_json(R"({"version": "1.0", "normalizer": null, "added_tokens": [], "post_processor": null,
+      "decoder": {"type": "ByteLevel"}, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false},
+      "model": {"type": "BPE", "vocab": {"a": 0, "1": 1, "a1": 2, ".": 3}, "merges": [["a", "1"]]}})",
+                                "tokenizer");
+    if (bloom)
+      tokenizer["pre_tokenizer"] = parse_json(R"({"type": "Sequence", "pretokenizers": [
+        {"type": "Split", "pattern": {"Regex": " ?[^(\\s|[.,!?…。，、।۔،])]+"}, "behavior": "Isolated",
+         "invert": false}, {"type": "ByteLevel", "add_prefix_space": false, "use_regex": false}]})",
+                                              "pre_tokenizer");
+    const std::string path = written(folder, tokenizer, Json::object(), 4);
+    EXPECT_EQ(GgufFile::open(path).get_string("tokenizer.ggml.pre"), bloom ? "bloom" : "gpt-2");
+    const std::vector<int64_t> expected = bloom ? std::vector<int64_t>{2, 3} : std::vector<int64_t>{0, 1, 3};
+    EXPECT_EQ(ids_of(Tokenizer::from_pretrained(path), "a1."), expected);
+  }
+}
+
 class GgufWordPieces : public testing::TestWithParam<bool> {};
 
 TEST_P(GgufWordPieces, AreCutAsBefore) {
