@@ -48,11 +48,18 @@ bool is_container(const fs::path& path) {
 }
 
 std::optional<std::string> container_part(const fs::path& path) {
-  const fs::path parent = path.parent_path();
-  if (!is_container(parent)) return std::nullopt;
-  const auto parts = parts_of(parent, readers().find(parent.extension().string())->second);
-  const auto found = parts->find(path.filename().string());
-  return found == parts->end() ? std::nullopt : std::optional(found->second);
+  // A part may lie in a folder: model.gguf/1_Pooling/config.json.
+  constexpr int kDeepest = 2;
+  fs::path parent = path.parent_path(), name = path.filename();
+  for (int depth = 0; depth < kDeepest && !parent.empty(); ++depth) {
+    if (is_container(parent)) {
+      const auto parts = parts_of(parent, readers().find(parent.extension().string())->second);
+      const auto found = parts->find(name.generic_string());
+      return found == parts->end() ? std::nullopt : std::optional(found->second);
+    }
+    name = parent.filename() / name, parent = parent.parent_path();
+  }
+  return std::nullopt;
 }
 
 }  // namespace transom

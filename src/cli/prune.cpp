@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/progress.h"
+#include "cli/calibration_options.h"
 #include "cli/command.h"
 #include "cli/companion_files.h"
 #include "models/compression/prune.h"
@@ -54,13 +54,9 @@ void print(const PruneReport& report, bool as_json) {
 int prune(const Options& options) {
   const fs::path model = resolve_model(options.model, options.source.hub());
   PruneOptions how = options.how;
-  std::optional<Progress> bar;
-  how.on_layer = [&](int64_t done, int64_t total, const std::string& layer) {
-    if (!bar) bar.emplace(stderr, "prune", total, "layer");
-    bar->update(done, {{"layer", layer}});
-  };
+  how.on_layer = layer_bar("prune");
   const PruneReport report = prune_checkpoint(model.string(), options.output, how);
-  bar.reset();
+  how.on_layer = {};  // ends the bar
   copy_companion_files(model, options.output);
   print(report, options.json);
   return 0;
@@ -82,13 +78,14 @@ Command prune_command() {
        "magnitude: |w|, over a layer; wanda: |w| times the norm of its input on a text, over a row"},
       {"--sparsity", &o.how.sparsity, "part of the weights of each layer that becomes zero"},
       {"--pattern", &o.how.pattern, "N:M, as 2:4: of each M weights of a row N are kept, in place of the sparsity"},
-      {"--calibration_file", &o.how.texts.calibration_file, "the text for wanda"},
-      {"--calibration_samples", &o.how.texts.samples, "rows of tokens of that text"},
-      {"--calibration_length", &o.how.texts.length, "tokens of a row"},
-      {"--max_memory", &o.how.texts.max_memory, "GB for a layer's inputs; fewer rows are taken above"},
-      {"--validation_file", &o.how.texts.validation_file,
-       "text for the loss before and after (default: rows of the calibration's text that it does not see)"},
       {"--json", &o.json, "print sparsity and error of each layer as JSON"}};
+  for (Option& option : calibration_options({.calibration_file = &o.how.texts.calibration_file,
+                        .validation_file = &o.how.texts.validation_file,
+                        .samples = &o.how.texts.samples,
+                        .length = &o.how.texts.length,
+                        .max_memory = &o.how.texts.max_memory},
+                                            "wanda", "loss"))
+    command.options.push_back(std::move(option));
   o.source.add_to(command);
   command.run = [] { return prune(o); };
   return command;

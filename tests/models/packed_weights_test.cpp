@@ -4,9 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
+#include "io/blocks/coded_matrix.h"
 #include "io/blocks/rounded_matrix.h"
 #include "transom/ops.h"
 
@@ -121,6 +123,32 @@ INSTANTIATE_TEST_SUITE_P(Cases, PackedWeights,
                                          Case{8, 33, 96, 32, Case::kPlain}, Case{8, 17, 64, 16, Case::kPlain},
                                          Case{8, 20, 100, 0, Case::kPlain}, Case{8, 3, 130, 0, Case::kMinima},
                                          Case{8, 40, 96, 16, Case::kMinima}, Case{8, 21, 70, 32, Case::kValues}));
+
+// compressed-tensors' w8a8 has a scale of the largest magnitude / 127.5, so that the largest negative number lies
+// between two codes: ties go to the even one, and codes end at -128 and 127.
+TEST(PackedProducts, RoundTiesOfTokensToEven) {
+  const int64_t depth = 32;
+  CodedMatrix identity({.rows = depth, .depth = depth, .bits = 8, .group = depth});
+  std::fill(identity.scales.begin(), identity.scales.end(), 1.0f);
+  std::fill(identity.codes.begin(), identity.codes.end(), uint8_t{128});
+  for (int64_t i = 0; i < depth; ++i) identity.codes[static_cast<size_t>(i * depth + i)] = 129;
+  PackedMatrix packed = *packed_matrix(identity);
+  packed.activations = "int8_token";
+  for (const int64_t rows : {1, 3, 8, 17}) {
+    std::vector<float> x(static_cast<size_t>(rows * depth)), expected(x.size());
+    for (int64_t row = 0; row < rows; ++row) {  // the scale is 1, of another row 2: it is each row's own
+      const float scale = row % 2 == 0 ? 1.0f : 2.0f;
+      const std::vector<std::pair<float, float>> cases{{-127.5f, -128}, {127.5f, 127},   {0.5f, 0},   {1.5f, 2},
+                                                       {2.5f, 2},       {-0.5f, 0},      {-1.5f, -2}, {-2.5f, -2},
+                                                       {126.5f, 126},   {-126.5f, -126}, {0.25f, 0}};
+      for (size_t i = 0; i < cases.size(); ++i) {
+        x[static_cast<size_t>(row * depth) + i] = scale * cases[i].first;
+        expected[static_cast<size_t>(row * depth) + i] = scale * cases[i].second;
+      }
+    }
+    EXPECT_EQ(quantized_matmul(Tensor::from(x, {rows, depth}), packed).to_vector<float>(), expected) << rows;
+  }
+}
 
 // The largest codes and inputs at once: no sum saturates.
 TEST(PackedProducts, DoNotSaturate) {

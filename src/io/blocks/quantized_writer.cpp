@@ -108,6 +108,27 @@ void write_bytes(const BlockLayout& l, const Rows& rows, const std::string& modu
   tensors.emplace_back(module + ".weight_scale", scales);
 }
 
+// How compressed-tensors packs these modules (or all of the class Linear).
+Json scheme_of(const std::vector<std::string>& targets, int bits, int64_t group) {
+  Json weights{{"type", "int"}, {"num_bits", bits}, {"symmetric", true}, {"dynamic", false}, {"observer", "minmax"}};
+  weights["strategy"] = group > 0 ? "group" : "channel";
+  weights["group_size"] = group > 0 ? Json(group) : Json(nullptr);
+  Json scheme{{"targets", targets}, {"weights", weights}};
+  scheme["input_activations"] = nullptr;
+  scheme["output_activations"] = nullptr;
+  return scheme;
+}
+
+Json packed_config(const Json& groups, const std::vector<std::string>& ignored) {
+  Json config{{"quant_method", "compressed-tensors"},
+              {"format", "pack-quantized"},
+              {"quantization_status", "compressed"},
+              {"ignore", ignored}};
+  config["config_groups"] = groups;
+  config["kv_cache_scheme"] = nullptr;
+  return config;
+}
+
 }  // namespace
 
 QuantizedFormat parse_quantized_format(const std::string& name, const std::string& where) {
@@ -169,19 +190,16 @@ Json quantization_config_of(QuantizedFormat format, int bits, int64_t group, con
     config["modules_to_not_convert"] = ignored.empty() ? Json(nullptr) : Json(ignored);
     return config;
   }
-  Json weights{{"type", "int"}, {"num_bits", bits}, {"symmetric", true}, {"dynamic", false}, {"observer", "minmax"}};
-  weights["strategy"] = group > 0 ? "group" : "channel";
-  weights["group_size"] = group > 0 ? Json(group) : Json(nullptr);
-  Json scheme{{"targets", Json::array({"Linear"})}, {"weights", weights}};
-  scheme["input_activations"] = nullptr;
-  scheme["output_activations"] = nullptr;
-  Json config{{"quant_method", "compressed-tensors"},
-              {"format", "pack-quantized"},
-              {"quantization_status", "compressed"},
-              {"ignore", ignored}};
-  config["config_groups"] = {{"group_0", scheme}};
-  config["kv_cache_scheme"] = nullptr;
-  return config;
+  return packed_config({{"group_0", scheme_of({"Linear"}, bits, group)}}, ignored);
+}
+
+Json mixed_config_of(const std::map<std::string, int>& bits, int64_t group, const std::vector<std::string>& ignored) {
+  std::map<int, std::vector<std::string>> modules;
+  for (const auto& [module, count] : bits) modules[count].push_back(module);
+  Json groups = Json::object();
+  for (const auto& [count, names] : modules)
+    groups[fmt::format("group_{}", groups.size())] = scheme_of(names, count, group);
+  return packed_config(groups, ignored);
 }
 
 }  // namespace transom

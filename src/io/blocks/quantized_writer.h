@@ -2,6 +2,7 @@
 // Matrices of codes in the forms that GPTQ, AWQ and compressed-tensors store them; read back by quantization_config.h.
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "base/json_fwd.h"
@@ -25,6 +26,9 @@ bool can_write_codes(const BlockLayout& layout, QuantizedFormat format);
 // act_order: the groups of GPTQ are those of a sorted order.
 Json quantization_config_of(QuantizedFormat format, int bits, int64_t group, const std::vector<std::string>& ignored,
                             bool act_order = false);
+
+// Of compressed-tensors with 4 or 8 bits for each of these modules.
+Json mixed_config_of(const std::map<std::string, int>& bits, int64_t group, const std::vector<std::string>& ignored);
 
 // Of matrices of 8 bits with a scale for each row, whose inputs are rounded by token.
 Json w8a8_config_of(const std::vector<std::string>& ignored);

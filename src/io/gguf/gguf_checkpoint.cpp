@@ -6,6 +6,7 @@
 #include "io/blocks/ggml_blocks.h"
 #include "io/gguf/gguf_model.h"
 #include "io/gguf/gguf_names.h"
+#include "io/gguf/gguf_t5.h"
 
 namespace transom {
 namespace {
@@ -55,12 +56,15 @@ class Converter {
     heads_ = number("attention.head_count", 0);
     key_heads_ = number("attention.head_count_kv", heads_);
     experts_ = number("expert_count", 0);
-    names_ = &gguf_names(architecture_, experts_ > 0);
+    names_ = &gguf_names(architecture_,
+                         {.experts = experts_ > 0, .gated = file.find("enc.blk.0.ffn_gate.weight") != nullptr});
   }
 
   Checkpoint convert() && {
+    const bool repeats_head = architecture_ == "t5" && gguf_t5_head_is_tied(file_);
     for (const GgufTensor& tensor : file_.tensors())
-      if (!is_computed(tensor.name) && !add_experts(tensor)) add(tensor);
+      if (!is_computed(tensor.name) && !(repeats_head && tensor.name == "output.weight") && !add_experts(tensor))
+        add(tensor);
     return std::move(checkpoint_);
   }
 
@@ -73,28 +77,11 @@ class Converter {
     return fmt::format("{}: tensor {}", file_.where(), quoted(tensor.name));
   }
 
-  // "blk.3." and what follows; false where the name is another.
-  static bool split_layer(std::string_view name, std::string& layer, std::string& rest) {
-    if (!name.starts_with("blk.")) return false;
-    const size_t dot = name.find('.', 4);
-    if (dot == name.npos) return false;
-    layer = name.substr(4, dot - 4), rest = name.substr(dot + 1);
-    return true;
-  }
-
   void add(const GgufTensor& tensor) {
-    std::string layer, rest, name = tensor.name;
-    const bool of_layer = split_layer(tensor.name, layer, rest);
-    if (!of_layer) rest = tensor.name;
-    GgufChange change = GgufChange::kNone;
-    const size_t dot = rest.rfind('.');
-    if (dot != rest.npos)
-      for (const GgufName& rule : of_layer ? names_->of_layer : names_->whole)
-        if (rest.substr(0, dot) == rule.gguf) {
-          name = (of_layer ? names_->layers + layer + "." : "") + rule.name + rest.substr(dot);
-          change = rule.change;
-        }
-    add(tensor, name, change);
+    const size_t dot = tensor.name.rfind('.');
+    const auto place = dot == tensor.name.npos ? std::nullopt : checkpoint_place(tensor.name.substr(0, dot), *names_);
+    if (place) add(tensor, place->name + tensor.name.substr(dot), place->rule->change);
+    else add(tensor, tensor.name, GgufChange::kNone);
   }
 
   void add(const GgufTensor& tensor, const std::string& name, GgufChange change) {
@@ -116,20 +103,22 @@ class Converter {
 
   // The matrices of all experts as one tensor [experts, out, in].
   bool add_experts(const GgufTensor& tensor) {
-    std::string layer, rest;
-    if (!split_layer(tensor.name, layer, rest) || tensor.shape.size() != 3) return false;
+    if (!tensor.name.starts_with("blk.") || tensor.shape.size() != 3) return false;
+    const size_t dot = tensor.name.find('.', 4);
+    if (dot == tensor.name.npos) return false;
+    const std::string layer = tensor.name.substr(4, dot - 4), rest = tensor.name.substr(dot + 1);
     static constexpr std::pair<std::string_view, const char*> kParts[] = {
         {"ffn_gate_exps.weight", "w1"}, {"ffn_down_exps.weight", "w2"}, {"ffn_up_exps.weight", "w3"}};
     for (const auto& [gguf, name] : kParts) {
       if (rest != gguf) continue;
-      if (tensor.shape[0] != experts_)
+      if (experts_ < 1 || tensor.shape[0] != experts_)
         fail("{}: expected {} experts, found {}", where(tensor), experts_, tensor.shape[0]);
       const size_t size = tensor.bytes.size() / static_cast<size_t>(experts_);
       for (int64_t e = 0; e < experts_; ++e) {
         GgufTensor part = tensor;
         part.shape.erase(part.shape.begin());
         part.bytes = tensor.bytes.subspan(static_cast<size_t>(e) * size, size);
-        add(part, fmt::format("{}{}.block_sparse_moe.experts.{}.{}.weight", names_->layers, layer, e, name),
+        add(part, fmt::format("model.layers.{}.block_sparse_moe.experts.{}.{}.weight", layer, e, name),
             GgufChange::kNone);
       }
       return true;

@@ -7,7 +7,9 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "io/gguf/gguf_keys.h"
 #include "io/gguf/gguf_model.h"
+#include "io/gguf/gguf_t5.h"
 
 namespace transom {
 namespace {
@@ -26,35 +28,9 @@ constexpr Known kKnown[] = {{"llama", "llama", "LlamaForCausalLM"},
                             {"starcoder2", "starcoder2", "Starcoder2ForCausalLM"},
                             {"bloom", "bloom", "BloomForCausalLM"},
                             {"gptneox", "gpt_neox", "GPTNeoXForCausalLM"},
-                            {"bert", "bert", "BertModel"}};
-
-// Reads keys below the architecture's name.
-class Keys {
- public:
-  explicit Keys(const GgufFile& file) : file(file), prefix_(file.get_string("general.architecture") + ".") {}
-  bool has(const std::string& key) const { return file.has(prefix_ + key); }
-  int64_t integer(const std::string& key, std::optional<int64_t> otherwise = std::nullopt) const {
-    if (!has(key) && otherwise) return *otherwise;
-    const std::vector<int64_t> all = file.get_ints(prefix_ + key);
-    if (all.empty()) return file.get_int(prefix_ + key);  // says what is wrong
-    if (std::any_of(all.begin(), all.end(), [&](int64_t one) { return one != all[0]; }))
-      fail("{}: key {}: layers of different sizes are not supported", file.where(), quoted(prefix_ + key));
-    return all[0];
-  }
-  // As the shortest decimal number: the file holds 32 bits.
-  double number(const std::string& key, std::optional<double> otherwise = std::nullopt) const {
-    const auto narrow = static_cast<float>(file.get_float(prefix_ + key, otherwise));
-    return std::stod(fmt::format("{}", narrow));
-  }
-  bool truth(const std::string& key, bool otherwise) const { return file.get_bool(prefix_ + key, otherwise); }
-  std::string text(const std::string& key, const std::string& otherwise) const {
-    return file.get_string(prefix_ + key, otherwise);
-  }
-  const GgufFile& file;
-
- private:
-  std::string prefix_;
-};
+                            {"bert", "bert", "BertModel"},
+                            {"t5", "t5", "T5ForConditionalGeneration"},
+                            {"t5encoder", "t5", "T5EncoderModel"}};
 
 // Numbers of a small f32 tensor.
 std::vector<double> numbers_of(const GgufFile& file, const char* name) {
@@ -108,7 +84,7 @@ Json scaling_of_divisors(const std::vector<double>& divisors, double theta) {
           {"long_factor", divisors}};
 }
 
-void add_rotary(const Keys& keys, int64_t head_width, int64_t positions, Json& config) {
+void add_rotary(const GgufKeys& keys, int64_t head_width, int64_t positions, Json& config) {
   const double theta = keys.number("rope.freq_base", 10000.0);
   Json scaling = Json::object();
   const std::string kind = keys.text("rope.scaling.type", "none");
@@ -135,13 +111,16 @@ void add_rotary(const Keys& keys, int64_t head_width, int64_t positions, Json& c
   if (scaling.empty()) scaling["rope_type"] = "default";
   scaling["rope_theta"] = theta;
   const int64_t turning = keys.integer("rope.dimension_count", head_width);
+  if (turning != head_width && !keys.takes_partial_rotary())
+    fail(ErrorKind::kUnsupported, "{}: rope.dimension_count: expected {}, the width of a head, found {}",
+         keys.file.where(), head_width, turning);
   if (turning != head_width && head_width > 0)
     scaling["partial_rotary_factor"] = static_cast<double>(turning) / static_cast<double>(head_width);
   config["rope_parameters"] = std::move(scaling);
 }
 
 // The feed-forward width of GGUF's llama family and its attention.
-void add_decoder(const Keys& keys, Json& config) {
+void add_decoder(const GgufKeys& keys, Json& config) {
   const int64_t width = keys.integer("embedding_length"), heads = keys.integer("attention.head_count"),
                 positions = keys.integer("context_length");
   if (heads <= 0) fail("{}: attention.head_count: expected a number above 0, found {}", keys.file.where(), heads);
@@ -156,7 +135,7 @@ void add_decoder(const Keys& keys, Json& config) {
   add_rotary(keys, head_width, positions, config);
 }
 
-void add_gemma(const Keys& keys, const std::string& architecture, Json& config) {
+void add_gemma(const GgufKeys& keys, const std::string& architecture, Json& config) {
   const int64_t head_width = config["head_dim"], heads = config["num_attention_heads"], width = config["hidden_size"];
   if (architecture == "gemma") {
     config["hidden_act"] = "gelu_pytorch_tanh";
@@ -171,10 +150,18 @@ void add_gemma(const Keys& keys, const std::string& architecture, Json& config) 
   const auto cap = [&](const char* key) { return keys.has(key) ? Json(keys.number(key)) : Json(nullptr); };
   config["final_logit_softcapping"] = cap("final_logit_softcapping");
   config["attn_logit_softcapping"] = cap("attn_logit_softcapping");
-  const int64_t pattern = keys.integer("attention.sliding_window_pattern", architecture == "gemma2" ? 2 : 6);
+  // One layer of so many sees all; or, by layer, whether it slides.
+  const std::vector<int64_t> patterns =
+      keys.integers("attention.sliding_window_pattern", architecture == "gemma2" ? 2 : 6);
+  if (patterns.size() != 1 && patterns.size() != static_cast<size_t>(layers))
+    fail("{}: attention.sliding_window_pattern: expected 1 or {} numbers, found {}", keys.file.where(), layers,
+         patterns.size());
   Json types = Json::array();
-  for (int64_t i = 0; i < layers && i < 100'000; ++i)
-    types.push_back(pattern > 0 && (i + 1) % pattern != 0 ? "sliding_attention" : "full_attention");
+  for (int64_t i = 0; i < layers && i < 100'000; ++i) {
+    const bool slides =
+        patterns.size() == 1 ? patterns[0] > 0 && (i + 1) % patterns[0] != 0 : patterns[static_cast<size_t>(i)] != 0;
+    types.push_back(slides ? "sliding_attention" : "full_attention");
+  }
   config["layer_types"] = std::move(types);
   if (architecture != "gemma3") return;
   Json whole = std::move(config["rope_parameters"]);
@@ -183,7 +170,7 @@ void add_gemma(const Keys& keys, const std::string& architecture, Json& config) 
       {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", keys.number("rope.freq_base_swa", 10000.0)}}}};
 }
 
-int64_t vocabulary_size(const Keys& keys) {
+int64_t vocabulary_size(const GgufKeys& keys) {
   if (const GgufTensor* table = keys.file.find("token_embd.weight"); table && table->shape.size() == 2)
     return table->shape[0];
   const auto tokens = static_cast<int64_t>(keys.file.get_strings("tokenizer.ggml.tokens").size());
@@ -207,7 +194,7 @@ Json gguf_config(const GgufFile& file) {
   if (!known)
     fail("{}: general.architecture {} is not supported{} Known are: {}", file.where(), quoted(architecture),
          did_you_mean(architecture, names), fmt::join(names, ", "));
-  const Keys keys(file);
+  const GgufKeys keys(file);
   Json config{{"model_type", known->model_type}, {"architectures", Json::array({known->name})}};
   config["vocab_size"] = vocabulary_size(keys);
   config["tie_word_embeddings"] = file.find("output.weight") == nullptr;
@@ -216,6 +203,10 @@ Json gguf_config(const GgufFile& file) {
     if (const std::string name = std::string("tokenizer.ggml.") + key + "_token_id"; file.has(name))
       config[field] = file.get_int(name);
     else config[field] = nullptr;
+  if (architecture.starts_with("t5")) {
+    add_gguf_t5(keys, config);
+    return config;
+  }
   if (architecture == "gpt2") {
     config["n_embd"] = keys.integer("embedding_length");
     config["n_layer"] = keys.integer("block_count");
@@ -244,6 +235,7 @@ Json gguf_config(const GgufFile& file) {
   }
   if (architecture == "gptneox") {
     config["layer_norm_eps"] = keys.number("attention.layer_norm_epsilon", 1e-5);
+    config["attention_bias"] = has_biases(file, "attn_qkv");
     config["use_parallel_residual"] = keys.truth("use_parallel_residual", true);
     config["hidden_act"] = "gelu";
     config["rotary_emb_base"] = config["rope_parameters"]["rope_theta"];
@@ -279,15 +271,32 @@ Json gguf_config(const GgufFile& file) {
   if (architecture == "phi3" && keys.has("attention.sliding_window"))
     config["sliding_window"] = keys.integer("attention.sliding_window");
   if (architecture.starts_with("qwen")) config["use_sliding_window"] = false;
+  if (architecture == "qwen3" || architecture.starts_with("gemma"))
+    config["attention_bias"] = has_biases(file, "attn_q");
   return config;
 }
 
 namespace {
 
+// How an encoder's vectors of tokens become one, as sentence-transformers says it: llama.h's llama_pooling_type.
+void add_pooling(const GgufFile& file, ContainerParts& parts) {
+  const std::string key = file.get_string("general.architecture") + ".pooling_type";
+  if (!file.has(key)) return;
+  constexpr const char* kModes[] = {"", "mean", "cls", "lasttoken"};
+  const int64_t kind = file.get_int(key);
+  if (kind < 1 || kind > 3) return;  // none; or a rank by a head of its own
+  const Json modules = Json::array(
+      {{{"idx", 0}, {"name", "0"}, {"path", ""}, {"type", "sentence_transformers.models.Transformer"}},
+       {{"idx", 1}, {"name", "1"}, {"path", "1_Pooling"}, {"type", "sentence_transformers.models.Pooling"}}});
+  parts["modules.json"] = dump_json(modules, 2) + "\n";
+  parts["1_Pooling/config.json"] = dump_json(Json{{"pooling_mode", kModes[kind]}}, 2) + "\n";
+}
+
 ContainerParts read_parts(const fs::path& path) {
   const GgufFile file = GgufFile::open(path);
   ContainerParts parts{{"config.json", dump_json(gguf_config(file), 2) + "\n"}};
   add_gguf_tokenizer(file, parts);
+  add_pooling(file, parts);
   return parts;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/json_fwd.h"
+#include "io/gguf/gguf_names.h"
 #include "io/gguf/gguf_writer.h"
 
 namespace transom {
@@ -11,11 +12,14 @@ namespace transom {
 // general.architecture for a model of Transformers; a model type that has none here is an error that names those that
 // have.
 std::string gguf_architecture(const Json& config);
+// What decides on the names of its tensors.
+GgufTraits gguf_traits(const Json& config);
 // Sizes, norms and rotary positions; scaled frequencies of llama3 become the tensor rope_freqs.weight. What GGUF has no
 // key for is an error that names the field.
 void add_gguf_config(GgufWriter& writer, const Json& config);
-// Tokens, scores, types, merges, special tokens and the chat template of byte-level BPE and of SentencePiece's BPE,
-// from the text of tokenizer.json and tokenizer_config.json; `size` of the model's vocabulary, which may be larger.
+// Tokens, scores, types, merges, special tokens and the chat template of byte-level BPE, SentencePiece's BPE and
+// Unigram, and WordPiece, from the text of tokenizer.json and tokenizer_config.json; `size` of the model's vocabulary,
+// which may be larger.
 void add_gguf_vocabulary(GgufWriter& writer, const Json& tokenizer, const Json& tokenizer_config, int64_t size);
 
 }  // namespace transom

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,13 +24,34 @@ struct GgufName {
   const char *gguf, *name;  // without .weight and .bias
   GgufChange change = GgufChange::kNone;
 };
+// Layers one behind the other: blk.0, blk.1 ...; T5 has two such stacks.
+struct GgufStack {
+  const char *gguf, *name;  // "blk.", "model.layers."
+  std::vector<GgufName> rules;
+};
 struct GgufNames {
-  const char* layers;  // "model.layers."
-  std::vector<GgufName> whole, of_layer;
+  std::vector<GgufName> whole;
+  std::vector<GgufStack> stacks;
 };
 
-// Of an architecture (general.architecture); `experts`: with mixtures of experts.
-const GgufNames& gguf_names(const std::string& architecture, bool experts);
+// What changes the names within an architecture.
+struct GgufTraits {
+  bool experts = false;  // llama: mixtures of experts (Mixtral)
+  bool gated = false;    // t5: a feed-forward layer of two inputs, as T5 1.1 has it
+};
+// Of an architecture (general.architecture).
+const GgufNames& gguf_names(const std::string& architecture, GgufTraits traits);
+// The name in GGUF without its ending ("blk.3.attn_q"), the rule that gives it, and the layer of its stack (-1: of
+// none).
+struct GgufPlace {
+  std::string name;
+  const GgufName* rule = nullptr;
+  int64_t layer = -1;
+};
+// Where the module of a checkpoint ("model.layers.3.self_attn.q_proj") stands in GGUF; nothing where it has no name.
+std::optional<GgufPlace> gguf_place(const std::string& module, const GgufNames& names);
+// The other way round: the module of "blk.3.attn_q".
+std::optional<GgufPlace> checkpoint_place(const std::string& gguf, const GgufNames& names);
 
 // The place in GGUF of each row of the checkpoint's tensor; empty: as it is. Rows that are no whole heads are an error
 // that begins with `where`.

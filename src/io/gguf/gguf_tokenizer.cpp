@@ -5,6 +5,7 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "base/base64.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "io/gguf/gguf_model.h"
@@ -104,6 +105,7 @@ Json pre_tokenizer(const std::string& name) {
       R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
   constexpr const char* kGpt4o =
       R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+  constexpr const char* kBloom = R"( ?[^(\s|[.,!?…。，、।۔،])]+)";
   const auto is = [&](std::initializer_list<std::string_view> names) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
@@ -112,6 +114,7 @@ Json pre_tokenizer(const std::string& name) {
   };
   if (is({"llama-bpe", "llama3", "llama-v3", "smaug-bpe", "falcon3", "dbrx"})) return by_pattern(kLlama3);
   if (is({"qwen2", "stablelm2", "deepseek-r1-qwen", "megrez", "hunyuan"})) return by_pattern(kQwen2);
+  if (is({"bloom", "poro-chat", "gpt3-finnish"})) return by_pattern(kBloom);
   if (is({"tekken"})) return by_pattern(kTekken);
   if (is({"gpt-4o", "llama4"})) return by_pattern(kGpt4o);
   if (is({"starcoder", "refact", "smollm", "codeshell", "command-r", "exaone", "minerva-7b"}))
@@ -216,6 +219,7 @@ std::string word_pieces(const Vocabulary& vocabulary) {
   for (size_t i = 0; i < vocabulary.tokens.size(); ++i) {
     const std::string& token = vocabulary.tokens[i];
     if (token.starts_with(kSpace)) text += token.substr(std::char_traits<char>::length(kSpace));
+    else if (token.size() > 2 && token.front() == '[' && token.back() == ']') text += token;
     else if (vocabulary.types[i] == kNormal) text += "##" + token;
     else text += token;
     text += '\n';
@@ -223,20 +227,58 @@ std::string word_pieces(const Vocabulary& vocabulary) {
   return text;
 }
 
+// The characters that are replaced before anything else, as SentencePiece compiles them.
+Json character_map(const GgufFile& file) {
+  const std::vector<int64_t> numbers = file.get_ints("tokenizer.ggml.precompiled_charsmap");
+  if (numbers.empty()) return nullptr;
+  std::string bytes;
+  for (const int64_t number : numbers) {
+    if (number < -128 || number > 255)
+      fail("{}: key tokenizer.ggml.precompiled_charsmap: expected bytes, found {}", file.where(), number);
+    bytes += static_cast<char>(number);
+  }
+  return {{"type", "Precompiled"}, {"precompiled_charsmap", to_base64(bytes)}};
+}
+
 Json unigrams(const GgufFile& file, const Vocabulary& vocabulary) {
+  // Padding up to the model's size is no part of a vocabulary: its scores would change those of unknown characters.
+  size_t count = vocabulary.tokens.size();
+  while (count > 0 && vocabulary.types[count - 1] == kUnused) --count;
   Json pieces = Json::array();
-  int64_t unknown = file.get_int("tokenizer.ggml.unknown_token_id", 2);
-  for (size_t i = 0; i < vocabulary.tokens.size(); ++i)
-    pieces.push_back(Json::array({vocabulary.tokens[i], vocabulary.scores.empty() ? 0.0 : vocabulary.scores[i]}));
+  for (size_t i = 0; i < count; ++i) {
+    const bool has_score = vocabulary.types[i] == kNormal || vocabulary.types[i] == kUnused;
+    const double score = vocabulary.scores.empty() || !has_score ? 0.0 : vocabulary.scores[i];
+    pieces.push_back(Json::array({vocabulary.tokens[i], score}));
+  }
+  const int64_t unknown = file.get_int("tokenizer.ggml.unknown_token_id", 2);
+  const bool prefix = file.get_bool("tokenizer.ggml.add_space_prefix", true);
   Json json{{"version", "1.0"}, {"truncation", nullptr}, {"padding", nullptr}};
   json["added_tokens"] = added_tokens(vocabulary);
-  json["normalizer"] = nullptr;
-  json["pre_tokenizer"] = {
-      {"type", "Metaspace"}, {"replacement", kSpace}, {"prepend_scheme", "always"}, {"split", true}};
-  json["decoder"] = json["pre_tokenizer"];
-  json["post_processor"] = template_processing(std::nullopt, token_of(file, vocabulary, "eos"), vocabulary);
+  for (Json& added : json["added_tokens"])
+    if (added["content"].get<std::string>().starts_with("<extra_id_")) added["special"] = true;
+  json["normalizer"] = character_map(file);
+  const Json spaces{
+      {"type", "Metaspace"}, {"replacement", kSpace}, {"prepend_scheme", prefix ? "always" : "never"}, {"split", true}};
+  json["pre_tokenizer"] = file.get_bool("tokenizer.ggml.remove_extra_whitespaces", true)
+                              ? sequence_of("pretokenizers", {Json{{"type", "WhitespaceSplit"}}, spaces})
+                              : spaces;
+  json["decoder"] = spaces;
+  const auto when = [&](const char* role, const char* key, bool otherwise) {
+    return file.get_bool(key, otherwise) ? token_of(file, vocabulary, role) : std::nullopt;
+  };
+  json["post_processor"] = template_processing(when("bos", "tokenizer.ggml.add_bos_token", false),
+                                               when("eos", "tokenizer.ggml.add_eos_token", true), vocabulary);
   json["model"] = {{"type", "Unigram"}, {"unk_id", unknown}, {"vocab", std::move(pieces)}, {"byte_fallback", false}};
   return json;
+}
+
+// Not stored: a vocabulary without capitals is one of lower-cased text.
+bool has_capitals(const Vocabulary& vocabulary) {
+  for (size_t i = 0; i < vocabulary.tokens.size(); ++i)
+    if (vocabulary.types[i] == kNormal && std::any_of(vocabulary.tokens[i].begin(), vocabulary.tokens[i].end(),
+                                                      [](char c) { return 'A' <= c && c <= 'Z'; }))
+      return true;
+  return false;
 }
 
 }  // namespace
@@ -267,6 +309,7 @@ void add_gguf_tokenizer(const GgufFile& file, ContainerParts& parts) {
     parts["tokenizer.json"] = dump_json(unigrams(file, vocabulary));
   } else if (model == "bert") {
     config["tokenizer_class"] = "BertTokenizer";
+    config["do_lower_case"] = !has_capitals(vocabulary);
     if (const auto token = token_of(file, vocabulary, "seperator")) config["sep_token"] = *token;  // spelt so
     if (const auto token = token_of(file, vocabulary, "cls")) config["cls_token"] = *token;
     parts["vocab.txt"] = word_pieces(vocabulary);

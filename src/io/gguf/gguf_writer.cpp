@@ -10,7 +10,7 @@ namespace transom {
 namespace {
 
 constexpr uint64_t kAlignment = 32;
-enum ValueType : uint32_t { kUInt32 = 4, kInt32 = 5, kFloat32 = 6, kBool = 7, kString = 8, kArray = 9 };
+enum ValueType : uint32_t { kUInt8 = 0, kUInt32 = 4, kInt32 = 5, kFloat32 = 6, kBool = 7, kString = 8, kArray = 9 };
 
 template <typename T>
 void put(std::string& to, T value) {
@@ -67,6 +67,13 @@ void GgufWriter::add_floats(const std::string& key, const std::vector<float>& va
   put(metadata_, uint32_t{kFloat32});
   put(metadata_, static_cast<uint64_t>(values.size()));
   for (const float value : values) put(metadata_, value);
+}
+
+void GgufWriter::add_bytes(const std::string& key, std::string_view values) {
+  begin_value(key, kArray);
+  put(metadata_, uint32_t{kUInt8});
+  put(metadata_, static_cast<uint64_t>(values.size()));
+  metadata_.append(values);
 }
 
 void GgufWriter::add_ints(const std::string& key, const std::vector<int64_t>& values) {

@@ -16,6 +16,13 @@ namespace {
 
 std::string module_of(const std::string& weight) { return weight.substr(0, weight.rfind('.')); }
 
+// The sum over rows w of w' products w: squares of the outputs.
+double output_squares(const std::vector<float>& w, const Tensor& products) {
+  const int64_t depth = products.dim(0);
+  const Tensor rows = Tensor::from(w, {static_cast<int64_t>(w.size()) / depth, depth});
+  return static_cast<double>(reduce_sum(dot_general(rows, products, {{}, {}, {1}, {0}}) * rows, {0, 1}).item<float>());
+}
+
 // As compressed-tensors has w8a8: a scale for each row, its largest magnitude / 127.5.
 std::shared_ptr<CodedMatrix> by_rows(const std::vector<float>& w, int64_t rows, int64_t depth) {
   auto made = std::make_shared<CodedMatrix>(
@@ -35,8 +42,9 @@ std::shared_ptr<CodedMatrix> by_rows(const std::vector<float>& w, int64_t rows, 
 
 class Rounder {
  public:
-  Rounder(const Model& model, const std::vector<std::shared_ptr<Parameter>>& weights, const QuantizeOptions& options)
-      : options_(options), total_(static_cast<int64_t>(weights.size())) {
+  Rounder(const Model& model, const std::vector<std::shared_ptr<Parameter>>& weights, const QuantizeOptions& options,
+          const std::map<std::string, int>& layer_bits)
+      : options_(options), layer_bits_(layer_bits), total_(static_cast<int64_t>(weights.size())) {
     for (const auto& parameter : model.parameters()) parameters_[parameter->name] = parameter;
     if (options.method == "gptq") return;
     groups_ = scaled_inputs(model);
@@ -60,8 +68,8 @@ class Rounder {
       rest[i] = values[i] - w[i];
     }
     const Tensor products = Tensor::from(inputs.products, {depth, depth});
-    const double error = squares(rest, products), size = squares(w, products);
-    made_.errors.push_back({module, size > 0 ? std::sqrt(std::max(error, 0.0) / size) : 0});
+    const double error = output_squares(rest, products), size = output_squares(w, products);
+    made_.errors.push_back({module, size > 0 ? std::sqrt(std::max(error, 0.0) / size) : 0, matrix->layout().bits});
     weight.value = cast(Tensor::from(values, {rows, depth}), weight.value.dtype());
     matrices_[module] = matrix;
     if (options_.on_layer) options_.on_layer(++done_, total_, module);
@@ -74,13 +82,6 @@ class Rounder {
   }
 
  private:
-  static double squares(const std::vector<float>& w, const Tensor& products) {
-    const int64_t depth = products.dim(0);
-    const Tensor rows = Tensor::from(w, {static_cast<int64_t>(w.size()) / depth, depth});
-    return static_cast<double>(
-        reduce_sum(dot_general(rows, products, {{}, {}, {1}, {0}}) * rows, {0, 1}).item<float>());
-  }
-
   // The scales of the inputs that this layer shares with others; made when the first of them is called.
   const std::vector<float>& scales_for(const std::string& module, const LayerInputs& inputs, int64_t depth) {
     static const std::vector<float> kNone;
@@ -107,7 +108,7 @@ class Rounder {
     if (options_.method == "smoothquant") return by_rows(w, rows, depth);
     if (options_.method == "gptq")
       return gptq_matrix(w, rows, depth, inputs.products,
-                         {.bits = static_cast<int>(options_.bits), .group = group, .act_order = options_.act_order});
+                         {.bits = bits_of(module), .group = group, .act_order = options_.act_order});
     std::vector<float> products = inputs.products;  // of the inputs as they will be, divided
     const auto count = static_cast<size_t>(depth);
     for (size_t i = 0; i < products.size() && !scales.empty(); ++i)
@@ -116,6 +117,11 @@ class Rounder {
     if (module.ends_with("q_proj") || module.ends_with("k_proj"))
       for (size_t i = 0; i < products.size(); ++i) products[i] = i / count == i % count ? 1.0f : 0.0f;
     return clipped_matrix(w, rows, depth, group, products);
+  }
+
+  int bits_of(const std::string& module) const {
+    const auto found = layer_bits_.find(module);
+    return found == layer_bits_.end() ? static_cast<int>(options_.bits) : found->second;
   }
 
   // What makes the inputs gives them divided by the scales.
@@ -138,6 +144,7 @@ class Rounder {
   }
 
   const QuantizeOptions& options_;
+  const std::map<std::string, int>& layer_bits_;
   int64_t total_, done_ = 0;
   std::map<std::string, std::shared_ptr<Parameter>> parameters_;
   std::vector<ScaledInputs> groups_;
@@ -149,10 +156,45 @@ class Rounder {
 }  // namespace
 
 CalibratedLayers calibrated_layers(const Model& model, const std::vector<std::shared_ptr<Parameter>>& weights,
-                                   const std::vector<std::vector<int64_t>>& rows, const QuantizeOptions& options) {
-  Rounder rounder(model, weights, options);
+                                   const std::vector<std::vector<int64_t>>& rows, const QuantizeOptions& options,
+                                   const std::map<std::string, int>& layer_bits) {
+  Rounder rounder(model, weights, options, layer_bits);
   calibrate(model, rows, weights, [&](const LayerInputs& inputs, Parameter& weight) { rounder.round(inputs, weight); });
   return rounder.finish();
+}
+
+std::vector<LayerSensitivity> layer_sensitivities(const Model& model,
+                                                  const std::vector<std::shared_ptr<Parameter>>& weights,
+                                                  const std::vector<std::vector<int64_t>>& rows, int64_t group_size) {
+  std::vector<LayerSensitivity> found;
+  const auto measure = [&](const Parameter& weight, const std::vector<float>* products) {
+    const std::vector<float> w = weight.value.to_vector<float>();
+    const int64_t count = weight.value.dim(0), depth = weight.value.dim(1), group = group_size > 0 ? group_size : depth;
+    constexpr double kScale = 16;  // bits
+    const double share = kScale / static_cast<double>(group);
+    LayerSensitivity layer{module_of(weight.name), count * depth, 4 + share, 8 + share};
+    Tensor weighed;
+    if (products) weighed = Tensor::from(*products, {depth, depth});
+    for (const int bits : {4, 8}) {
+      const auto matrix = rounded_matrix(w.data(), count, depth, {.bits = bits, .group = group, .search = true});
+      std::vector<float> rest(w.size());
+      for (int64_t r = 0; r < count; ++r) matrix->dequantise_row(r, rest.data() + r * depth);
+      double error = 0, size = 0;
+      for (size_t i = 0; i < w.size(); ++i) {
+        rest[i] -= w[i];
+        error += static_cast<double>(rest[i]) * rest[i], size += static_cast<double>(w[i]) * w[i];
+      }
+      if (products) error = std::max(0.0, output_squares(rest, weighed)), size = output_squares(w, weighed);
+      (bits == 4 ? layer.loss_of_4 : layer.loss_of_8) = size > 0 ? error / size : 0;
+    }
+    found.push_back(std::move(layer));
+  };
+  if (rows.empty())
+    for (const auto& weight : weights) measure(*weight, nullptr);
+  else
+    calibrate(model, rows, weights,
+              [&](const LayerInputs& inputs, Parameter& weight) { measure(weight, &inputs.products); });
+  return found;
 }
 
 }  // namespace transom

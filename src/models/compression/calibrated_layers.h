@@ -7,6 +7,7 @@
 
 #include "io/blocks/block_matrix.h"
 #include "models/compression/calibration.h"
+#include "models/compression/layer_bits.h"
 #include "models/compression/quantize.h"
 
 namespace transom {
@@ -16,10 +17,17 @@ struct CalibratedLayers {
   std::vector<QuantizeReport::Layer> errors;  // root of the mean square of the outputs' error over that of the outputs
 };
 
-// Rounds `weights` by options.method (gptq, awq or smoothquant), in the order in which the model calls them. Parameters
-// take the values of their codes meanwhile; norms, biases and layers that stay are divided by the scales that the
-// layers behind them are multiplied with.
+// Rounds `weights` by options.method (gptq, awq or smoothquant), to options.bits or those of `layer_bits` by module, in
+// the order in which the model calls them. Parameters take the values of their codes meanwhile; norms, biases and
+// layers that stay are divided by the scales that the layers behind them are multiplied with.
 CalibratedLayers calibrated_layers(const Model& model, const std::vector<std::shared_ptr<Parameter>>& weights,
-                                   const std::vector<std::vector<int64_t>>& rows, const QuantizeOptions& options);
+                                   const std::vector<std::vector<int64_t>>& rows, const QuantizeOptions& options,
+                                   const std::map<std::string, int>& layer_bits = {});
+
+// What each layer loses by rounding to 4 and to 8 bits: of its outputs on the rows, where there are rows, else of its
+// weights. Values stay as they are. group_size -1: whole rows.
+std::vector<LayerSensitivity> layer_sensitivities(const Model& model,
+                                                  const std::vector<std::shared_ptr<Parameter>>& weights,
+                                                  const std::vector<std::vector<int64_t>>& rows, int64_t group_size);
 
 }  // namespace transom

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "base/container_files.h"
 #include "base/directories.h"
@@ -44,58 +45,84 @@ const FileType& file_type(const std::string& type) {
   fail(ErrorKind::kUsage, "--type: unknown type {}; known are: {}", quoted(type), fmt::join(names, ", "));
 }
 
-// A parameter's tensor in the file.
-struct Place {
+// A tensor of the file, and what it is made of: one parameter, or the same matrix of all experts of a layer.
+struct Entry {
   std::string name, part;  // "blk.3.attn_q.weight", "attn_q"
   int64_t layer = -1;
   GgufChange change = GgufChange::kNone;
+  std::vector<const Parameter*> parameters;
+  std::vector<int64_t> shape;
 };
 
-Place place_of(const std::string& name, const GgufNames& names) {
+// The matrix of an expert, "model.layers.3.block_sparse_moe.experts.5.w1.weight", as part of
+// blk.3.ffn_gate_exps.weight.
+std::optional<Entry> entry_of_expert(const std::string& name) {
+  constexpr std::string_view kLayers = "model.layers.", kExperts = ".block_sparse_moe.experts.";
+  const size_t experts = name.find(kExperts);
+  if (!name.starts_with(kLayers) || experts == name.npos) return std::nullopt;
+  const std::string layer = name.substr(kLayers.size(), experts - kLayers.size());
+  for (const auto& [ending, part] :
+       {std::pair{".w1.weight", "ffn_gate_exps"}, {".w2.weight", "ffn_down_exps"}, {".w3.weight", "ffn_up_exps"}})
+    if (name.ends_with(ending)) return Entry{fmt::format("blk.{}.{}.weight", layer, part), part, std::stoll(layer)};
+  return std::nullopt;
+}
+
+// What llama.cpp does without: BERT's pooler.
+bool is_dropped(const std::string& architecture, const std::string& name) {
+  return architecture == "bert" && name.starts_with("pooler.dense.");
+}
+
+Entry entry_of(const std::string& name, const GgufNames& names) {
+  if (auto expert = entry_of_expert(name)) return *std::move(expert);
   const size_t dot = name.rfind('.');
-  const std::string module = name.substr(0, dot), ending = dot == name.npos ? "" : name.substr(dot);
-  for (const GgufName& rule : names.whole)
-    if (module == rule.name) return {rule.gguf + ending, rule.gguf, -1, rule.change};
-  const std::string layers = names.layers;
-  if (name.starts_with(layers)) {
-    const size_t behind = name.find('.', layers.size());
-    if (behind != name.npos && behind < dot) {
-      const std::string number = name.substr(layers.size(), behind - layers.size());
-      for (const GgufName& rule : names.of_layer)
-        if (module.substr(behind + 1) == rule.name)
-          return {fmt::format("blk.{}.{}{}", number, rule.gguf, ending), rule.gguf, std::stoll(number), rule.change};
-    }
-  }
-  fail(ErrorKind::kUnsupported, "{}: GGUF has no name for this tensor", name);
+  const auto place = dot == name.npos ? std::nullopt : gguf_place(name.substr(0, dot), names);
+  if (!place) fail(ErrorKind::kUnsupported, "{}: GGUF has no name for this tensor", name);
+  return {place->name + name.substr(dot), place->rule->gguf, place->layer, place->rule->change};
 }
 
 class Writer {
  public:
-  Writer(const Model& model, const FileType& type)
-      : type_(type), config_(json_of(model.config())), names_(gguf_names(gguf_architecture(config_), false)) {
+  Writer(const Model& model, const FileType& type) : type_(type), config_(json_of(model.config())) {
+    const std::string architecture = gguf_architecture(config_);
+    const GgufNames& names = gguf_names(architecture, gguf_traits(config_));
+    std::map<std::string, size_t> places;
     for (const auto& parameter : model.parameters()) {
-      places_.push_back(place_of(parameter->name, names_));
-      layers_ = std::max(layers_, places_.back().layer + 1);
-      has_head_ |= places_.back().part == "output";
+      if (is_dropped(architecture, parameter->name)) continue;
+      Entry entry = entry_of(parameter->name, names);
+      entry.shape = parameter->value.shape();
+      if (entry.change == GgufChange::kTransposed && entry.shape.size() == 2) std::swap(entry.shape[0], entry.shape[1]);
+      const auto [at, is_new] = places.emplace(entry.name, entries_.size());
+      if (is_new) {
+        layers_ = std::max(layers_, entry.layer + 1);
+        has_head_ |= entry.part == "output";
+        entries_.push_back(std::move(entry));
+      }
+      entries_[at->second].parameters.push_back(parameter.get());
     }
+    if (architecture == "t5") add_t5_head();
+    for (Entry& entry : entries_)
+      if (entry.part.ends_with("_exps"))
+        entry.shape.insert(entry.shape.begin(), static_cast<int64_t>(entry.parameters.size()));
   }
 
-  uint32_t ggml_type_of(const Place& place, const std::vector<int64_t>& shape) const {
+  uint32_t ggml_type_of(const Entry& place) const {
     const auto id = [](const char* name) { return find_ggml_type(name)->id; };
-    if (shape.size() != 2 || place.part == "position_embd" || place.part == "token_types") return id("F32");
+    for (const char* exact : {"position_embd", "token_types", "ffn_gate_inp", "attn_rel_b", "cross_attn_rel_b"})
+      if (place.part == exact) return id("F32");
+    if (place.shape.size() < 2) return id("F32");
     const char* name = type_.matrices;
     const bool head = place.part == "output" || (place.part == "token_embd" && !has_head_);
     const std::string_view mixture = type_.name;
     if (head) name = type_.head;
     else if (mixture.ends_with("_M")) {
-      if ((place.part == "attn_v" || place.part == "ffn_down") && is_finer(place.layer)) name = type_.finer;
+      if ((place.part == "attn_v" || place.part.starts_with("ffn_down")) && is_finer(place.layer)) name = type_.finer;
       if (place.part == "attn_qkv") name = mixture == "Q4_K_M" ? "Q5_K" : "Q6_K";
     } else if (mixture == "Q4_K_S") {
       if (place.part == "attn_v" && place.layer < 4) name = type_.finer;
-      if (place.part == "ffn_down" && place.layer < layers_ / 8) name = type_.finer;
+      if (place.part.starts_with("ffn_down") && place.layer < layers_ / 8) name = type_.finer;
     }
     const std::string_view chosen = name;
-    const int64_t depth = shape[1];
+    const int64_t depth = place.shape.back();
     if (chosen.ends_with("_K") && depth % 256 != 0)
       name = chosen == "Q4_K" ? "Q5_0" : chosen == "Q5_K" ? "Q5_1" : "Q8_0";
     if (find_ggml_type(name)->values == 32 && depth % 32 != 0) name = "F16";
@@ -103,9 +130,23 @@ class Writer {
   }
 
   // The numbers as the file has them.
-  std::vector<float> numbers_of(const Parameter& parameter, const Place& place, std::vector<int64_t>& shape) const {
+  std::vector<float> numbers_of(const Entry& entry) const {
+    std::vector<float> all;
+    for (const Parameter* parameter : entry.parameters) {
+      std::vector<float> numbers = numbers_of(*parameter, entry);
+      if (entry.parameters.size() == 1) return numbers;
+      all.insert(all.end(), numbers.begin(), numbers.end());
+    }
+    return all;
+  }
+
+  const Json& config() const { return config_; }
+  const std::vector<Entry>& entries() const { return entries_; }
+
+ private:
+  std::vector<float> numbers_of(const Parameter& parameter, const Entry& place) const {
     std::vector<float> numbers = parameter.value.to_vector<float>();
-    shape = parameter.value.shape();
+    const std::vector<int64_t> shape = parameter.value.shape();
     if (place.change == GgufChange::kOneMore)
       for (float& number : numbers) number += 1;
     if (place.change == GgufChange::kTransposed && shape.size() == 2) {
@@ -113,7 +154,6 @@ class Writer {
       const auto rows = static_cast<size_t>(shape[0]), columns = static_cast<size_t>(shape[1]);
       for (size_t i = 0; i < rows; ++i)
         for (size_t j = 0; j < columns; ++j) turned[j * rows + i] = numbers[i * columns + j];
-      std::swap(shape[0], shape[1]);
       return turned;
     }
     const int64_t heads = config_.value("num_attention_heads", config_.value("n_head", int64_t{0})),
@@ -130,29 +170,45 @@ class Writer {
     return moved;
   }
 
-  const Json& config() const { return config_; }
-  const Place& place(size_t i) const { return places_[i]; }
-
- private:
+  // A reader of T5 takes a file without a head for a model whose outputs are scaled and multiplied by its table.
+  void add_t5_head() {
+    const auto flag = [&](const char* name, bool otherwise) {
+      return config_.contains(name) && config_[name].is_boolean() ? config_[name].get<bool>() : otherwise;
+    };
+    const bool scaled = flag("scale_decoder_outputs", flag("tie_word_embeddings", true)),
+               gated = gguf_traits(config_).gated;
+    if (scaled ? has_head_ : !has_head_ && !gated)
+      fail(ErrorKind::kUnsupported,
+           "config.json: scale_decoder_outputs: {} cannot be written as GGUF of t5 {} a head of its own", scaled,
+           has_head_ ? "with" : "without");
+    if (scaled || has_head_) return;
+    const auto table =
+        std::find_if(entries_.begin(), entries_.end(), [](const Entry& entry) { return entry.part == "token_embd"; });
+    if (table == entries_.end()) return;
+    Entry head = *table;
+    head.name = "output.weight", head.part = "output";
+    has_head_ = true;
+    entries_.push_back(std::move(head));
+  }
   // Some layers count more: the first and last eighth, and every third between.
   bool is_finer(int64_t i) const { return i < layers_ / 8 || i >= 7 * layers_ / 8 || (i - layers_ / 8) % 3 == 2; }
   const FileType& type_;
   const Json& config_;
-  const GgufNames& names_;
-  std::vector<Place> places_;
+  std::vector<Entry> entries_;
   int64_t layers_ = 0;
   bool has_head_ = false;
 };
 
 double relative_error(uint32_t type, const std::vector<float>& exact, const std::vector<int64_t>& shape,
                       const std::vector<std::byte>& bytes) {
-  const auto matrix = ggml_matrix(type, shape[0], shape[1], bytes, nullptr, "the tensor just written");
-  std::vector<float> row(static_cast<size_t>(shape[1]));
+  const int64_t depth = shape.back(), rows = static_cast<int64_t>(exact.size()) / depth;
+  const auto matrix = ggml_matrix(type, rows, depth, bytes, nullptr, "the tensor just written");
+  std::vector<float> row(static_cast<size_t>(depth));
   double error = 0, size = 0;
-  for (int64_t r = 0; r < shape[0]; ++r) {
+  for (int64_t r = 0; r < rows; ++r) {
     matrix->dequantise_row(r, row.data());
-    for (int64_t k = 0; k < shape[1]; ++k) {
-      const double value = exact[static_cast<size_t>(r * shape[1] + k)], rest = value - row[static_cast<size_t>(k)];
+    for (int64_t k = 0; k < depth; ++k) {
+      const double value = exact[static_cast<size_t>(r * depth + k)], rest = value - row[static_cast<size_t>(k)];
       error += rest * rest, size += value * value;
     }
   }
@@ -173,6 +229,19 @@ void add_tokenizer(GgufWriter& writer, const std::string& directory, int64_t voc
   add_gguf_vocabulary(writer, tokenizer, config, vocabulary);
 }
 
+// What modules.json of sentence-transformers says of an encoder's vectors, as llama.cpp counts it.
+void add_pooling(GgufWriter& writer, const std::string& directory) {
+  const fs::path modules = fs::path(directory) / "modules.json", folder = fs::path(directory) / "1_Pooling";
+  int64_t kind = 0;
+  if (path_exists(modules) && path_exists(folder / "config.json")) {
+    const Json config = read_json(folder / "config.json");
+    const auto mode = [&](const char* name) { return config.contains(name) && config[name] == true; };
+    if (mode("pooling_mode_cls_token") || config.value("pooling_mode", Json()) == "cls") kind = 2;
+    else if (mode("pooling_mode_mean_tokens") || config.value("pooling_mode", Json()) == "mean") kind = 1;
+  }
+  writer.add_count("bert.pooling_type", kind);
+}
+
 }  // namespace
 
 void check_gguf_type(const std::string& type) { file_type(type); }
@@ -185,23 +254,20 @@ QuantizeReport write_gguf_model(const Model& model, const std::string& tokenizer
   GgufWriter file;
   add_gguf_config(file, writer.config());
   file.add_count("general.file_type", chosen.id);
+  if (gguf_architecture(writer.config()) == "bert") add_pooling(file, tokenizer);
   add_tokenizer(file, tokenizer, writer.config().value("vocab_size", int64_t{0}));
   QuantizeReport report;
-  for (size_t i = 0; i < model.parameters().size(); ++i) {
-    const Parameter& parameter = *model.parameters()[i];
-    const Place& place = writer.place(i);
-    std::vector<int64_t> shape = parameter.value.shape();
-    if (place.change == GgufChange::kTransposed && shape.size() == 2) std::swap(shape[0], shape[1]);
-    const uint32_t tensor_type = writer.ggml_type_of(place, shape);
-    report.bytes_before += parameter.value.size() * static_cast<int64_t>(size_of(parameter.value.dtype()));
-    file.add_tensor(place.name, tensor_type, shape, [&, tensor_type] {
-      std::vector<int64_t> extents;
-      const std::vector<float> numbers = writer.numbers_of(parameter, place, extents);
-      const int64_t depth = extents.empty() ? 1 : extents.back();
+  for (const Entry& entry : writer.entries()) {
+    const uint32_t tensor_type = writer.ggml_type_of(entry);
+    for (const Parameter* parameter : entry.parameters)
+      report.bytes_before += parameter->value.size() * static_cast<int64_t>(size_of(parameter->value.dtype()));
+    file.add_tensor(entry.name, tensor_type, entry.shape, [&, tensor_type] {
+      const std::vector<float> numbers = writer.numbers_of(entry);
+      const int64_t depth = entry.shape.empty() ? 1 : entry.shape.back();
       std::vector<std::byte> bytes = encode_ggml(
           tensor_type, numbers.data(), static_cast<int64_t>(numbers.size()) / std::max<int64_t>(depth, 1), depth);
       if (!ggml_plain_type(tensor_type))
-        report.layers.push_back({place.name, relative_error(tensor_type, numbers, extents, bytes)});
+        report.layers.push_back({entry.name, relative_error(tensor_type, numbers, entry.shape, bytes)});
       return bytes;
     });
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "base/directories.h"
 #include "base/error.h"
@@ -41,8 +42,16 @@ void check(const QuantizeOptions& options) {
   if (options.calibration_samples < 1 || options.calibration_length < 2 || !(options.max_memory > 0))
     fail(ErrorKind::kUsage, "--calibration_samples, --calibration_length, --max_memory: found {}, {}, {}",
          options.calibration_samples, options.calibration_length, options.max_memory);
-  if (options.bits != 4 && options.bits != 8)
-    fail(ErrorKind::kUsage, "--bits: expected 4 or 8, found {}", options.bits);
+  if (options.bits != 4 && options.bits != 8 && options.bits != kBitsByLayer)
+    fail(ErrorKind::kUsage, "--bits: expected 4, 8 or auto, found {}", options.bits);
+  if (options.bits == kBitsByLayer) {
+    if (options.format != "compressed-tensors" || (options.method != "rtn" && options.method != "gptq"))
+      fail(ErrorKind::kUsage,
+           "--bits: auto is for --method rtn or gptq with --format compressed-tensors, found {} and {}", options.method,
+           options.format);
+    if (!(options.target_bits >= 4 && options.target_bits <= 16))
+      fail(ErrorKind::kUsage, "--target_bits: expected 4 to 16, found {}", options.target_bits);
+  }
   if (options.group_size != -1 && (options.group_size < 8 || options.group_size % 8 != 0))
     fail(ErrorKind::kUsage, "--group_size: expected -1 or a multiple of 8, found {}", options.group_size);
   if (options.format == "gguf") {
@@ -127,19 +136,38 @@ QuantizeReport quantize_model(const std::string& source, const std::string& outp
   const auto group_of = [&](const Parameter& weight) {
     return options.group_size > 0 ? options.group_size : weight.value.dim(1);
   };
-  if (options.method != "rtn") {
-    std::vector<std::shared_ptr<Parameter>> weights;
+  std::vector<std::shared_ptr<Parameter>> weights;
+  std::map<std::string, int> layer_bits;
+  if (options.method != "rtn" || options.bits == kBitsByLayer) {
+    const int fitting = options.bits == kBitsByLayer ? 8 : static_cast<int>(options.bits);
     for (const auto& parameter : all)
       if (parameter->use == Parameter::Use::kLinear && parameter->value.rank() == 2 &&
           parameter->name.ends_with(kWeight) &&
           can_write_codes({.rows = parameter->value.dim(0),
                            .depth = parameter->value.dim(1),
-                           .bits = static_cast<int>(options.bits),
+                           .bits = fitting,
                            .group = options.method == "smoothquant" ? parameter->value.dim(1) : group_of(*parameter)},
                           format))
         weights.push_back(parameter);
+  }
+  if (options.bits == kBitsByLayer) {
+    const std::vector<LayerSensitivity> losses =
+        layer_sensitivities(*model, weights, texts.calibration, options.group_size);
+    layer_bits = chosen_bits(losses, options.target_bits);
+    double bits = 0, count = 0;
+    for (const LayerSensitivity& layer : losses) {
+      const auto size = static_cast<double>(layer.weights);
+      bits += size * (layer_bits[layer.name] == 8 ? layer.bits_of_8 : layer.bits_of_4), count += size;
+    }
+    if (count > 0) report.mean_bits = bits / count;
+  }
+  const auto bits_of = [&](const std::string& module) {
+    const auto found = layer_bits.find(module);
+    return found != layer_bits.end() ? found->second : options.bits == 8 ? 8 : 4;
+  };
+  if (options.method != "rtn") {
     report.calibration_rows = static_cast<int64_t>(texts.calibration.size());
-    calibrated = calibrated_layers(*model, weights, texts.calibration, options);
+    calibrated = calibrated_layers(*model, weights, texts.calibration, options, layer_bits);
     report.layers = calibrated.errors;
   }
   NamedViews tensors;
@@ -161,10 +189,10 @@ QuantizeReport quantize_model(const std::string& source, const std::string& outp
     const std::vector<float> numbers = parameter->value.to_vector<float>();
     const int64_t group = group_of(*parameter);
     const auto matrix = rounded_matrix(numbers.data(), parameter->value.dim(0), parameter->value.dim(1),
-                                       {.bits = static_cast<int>(options.bits), .group = group, .search = true});
+                                       {.bits = bits_of(module), .group = group, .search = true});
     if (options.method != "smoothquant" && can_write_codes(matrix->layout(), format)) {
       write_codes(*matrix, format, module, tensors);
-      report.layers.push_back({module, relative_error(*matrix, numbers)});
+      report.layers.push_back({module, relative_error(*matrix, numbers), matrix->layout().bits});
     } else {
       if (format == QuantizedFormat::kGptq)  // its configuration cannot name layers that stay
         fail("{}: layer {}: {} inputs are no whole groups of {}; choose another --group_size", source, module,
@@ -175,15 +203,16 @@ QuantizeReport quantize_model(const std::string& source, const std::string& outp
     if (options.on_layer && options.method == "rtn") options.on_layer(++done, linear, module);
   }
   if (report.layers.empty())
-    fail("{}: no linear layer fits {} bits in groups of {}; try another --group_size", source, options.bits,
-         options.group_size);
+    fail("{}: no linear layer fits {} in groups of {}; try another --group_size", source,
+         options.bits == kBitsByLayer ? "4 and 8 bits" : fmt::format("{} bits", options.bits), options.group_size);
   report.bytes_after = bytes_of(tensors);
   make_directories(output);
   save_checkpoint(output, tensors, uint64_t{5} << 30);
   Config config = model->config();
   set_field(config, "quantization_config",
-            options.method == "smoothquant"
-                ? w8a8_config_of(ignored)
+            options.method == "smoothquant" ? w8a8_config_of(ignored)
+            : !layer_bits.empty()
+                ? mixed_config_of(layer_bits, options.group_size > 0 ? options.group_size : 0, ignored)
                 : quantization_config_of(format, static_cast<int>(options.bits),
                                          options.group_size > 0 ? options.group_size : 0, ignored, options.act_order));
   if (!config.has("dtype") && !config.has("torch_dtype"))

@@ -12,10 +12,14 @@
 
 namespace transom {
 
+constexpr int64_t kBitsByLayer = 0;
+
 struct QuantizeOptions {
   std::string method =
-      "rtn";  // rounding to the nearest, with scales of the least squared error; gptq, awq, smoothquant
-  int64_t bits = 4, group_size = 128;         // -1: whole rows
+      "rtn";                 // rounding to the nearest, with scales of the least squared error; gptq, awq, smoothquant
+  int64_t bits = 4;          // or 8; kBitsByLayer: 4 or 8, by what each layer loses
+  double target_bits = 4.5;  // the most that a weight has in the mean then, scales included
+  int64_t group_size = 128;  // -1: whole rows
   std::string format = "compressed-tensors";  // or gptq, awq, gguf
   std::string type;                           // of a GGUF file; empty: q4_K_M, or q8_0 of 8 bits
   std::string calibration_file;               // text, for gptq, awq and smoothquant
@@ -32,9 +36,11 @@ struct QuantizeReport {
     // Root of the mean square of the rounding over that of the weight; where the method is calibrated, of the outputs'
     // error over that of the outputs.
     double error = 0;
+    int64_t bits = 0;  // of a number; 0 in GGUF files, whose types have names
   };
   std::vector<Layer> layers;
-  std::vector<std::string> kept;  // linear layers whose sizes do not fit
+  std::optional<double> mean_bits;  // of a weight of these layers with its scales, where bits are by layer
+  std::vector<std::string> kept;    // linear layers whose sizes do not fit
   int64_t bytes_before = 0, bytes_after = 0;
   int64_t calibration_rows = 0;
   std::optional<double> perplexity_before, perplexity_after;  // where there is a text for them

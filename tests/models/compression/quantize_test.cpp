@@ -71,7 +71,7 @@ TEST_P(Quantized, ComputesNearlyTheSame) {
                                                 .calibration_length = 32,
                                                 .act_order = c.act_order});
   EXPECT_EQ(report.layers.size(), 14u);
-  for (const auto& [name, error] : report.layers) EXPECT_LT(error, 0.2) << name;
+  for (const auto& layer : report.layers) EXPECT_LT(layer.error, 0.2) << layer.name;
   const double found = distance(logits_of(made), logits_of(folder.string()));
   EXPECT_LT(found, c.most);
   EXPECT_GT(found, 0) << "something is rounded";

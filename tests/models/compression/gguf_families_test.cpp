@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each family that GGUF has, written and read back: the file computes what the model did, with sizes that hide nothing
+// (heads that are no part of the width, shared keys, odd vocabularies, windows, scaled positions).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/json.h"
+#include "base/mt19937.h"
+#include "io/gguf/gguf_file.h"
+#include "models/compression/quantize.h"
+#include "support/message.h"
+#include "support/temporary_folder.h"
+#include "transom/gradients.h"
+#include "transom/model.h"
+
+namespace transom {
+namespace {
+
+using test::message_of;
+
+struct FamilyCase {
+  const char* name;
+  const char* config;
+};
+
+// Norms and biases of new models are ones and zeros, which would hide what is lost.
+void save_random(const std::string& config, const fs::path& folder) {
+  const auto model = Model::from_config(config, {.seed = 5});
+  Mt19937 random(3);
+  for (const auto& parameter : model->parameters()) {
+    std::vector<float> numbers = parameter->value.to_vector<float>();
+    for (float& number : numbers) number += 0.2f * (static_cast<float>(random.randint(1000)) / 500.0f - 1);
+    parameter->value = Tensor::from(numbers, parameter->value.shape());
+  }
+  model->save_pretrained(folder.string());
+}
+
+std::vector<float> outputs_of(const std::string& path, bool encoder_decoder) {
+  const NoGradient inference;
+  const auto model = Model::from_pretrained(path);
+  const std::vector<int64_t> ids{1, 5, 2, 9, 4, 3, 3, 8, 10, 4, 6, 1};
+  NamedTensors inputs{{"input_ids", Tensor::from(ids, {1, 12})}};
+  if (encoder_decoder) inputs.set("decoder_input_ids", Tensor::from(std::vector<int64_t>{0, 7, 3, 2}, {1, 4}));
+  const NamedTensors outputs = model->forward(inputs);
+  const Tensor logits = outputs.find("logits");
+  return (logits.defined() ? logits : outputs.at("last_hidden_state")).to_vector<float>();
+}
+
+double distance(const std::vector<float>& found, const std::vector<float>& expected) {
+  double worst = 0, largest = 0;
+  for (size_t i = 0; i < found.size(); ++i) {
+    worst = std::max(worst, std::abs(static_cast<double>(found[i]) - expected[i]));
+    largest = std::max(largest, std::abs(static_cast<double>(expected[i])));
+  }
+  return found.size() == expected.size() ? worst / largest : 1;
+}
+
+class GgufFamily : public testing::TestWithParam<FamilyCase> {};
+
+TEST_P(GgufFamily, ComputesTheSame) {
+  const test::TemporaryFolder folder;
+  save_random(GetParam().config, folder.path());
+  const bool seq2seq = std::string(GetParam().config).find("T5For") != std::string::npos;
+  const std::vector<float> expected = outputs_of(folder.string(), seq2seq);
+  const std::string path = (folder / "made.gguf").string();
+  for (const auto& [type, most] : {std::pair<const char*, double>{"f32", 2e-6}, {"q8_0", 0.1}}) {
+    quantize_model(folder.string(), path, {.format = "gguf", .type = type});
+    EXPECT_LE(distance(outputs_of(path, seq2seq), expected), most) << type;
+  }
+}
+
+constexpr FamilyCase kCases[] = {
+    {"llama", R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 37, "hidden_size": 48,
+      "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 6, "num_key_value_heads": 2,
+      "head_dim": 12, "max_position_embeddings": 64, "attention_bias": true, "mlp_bias": true,
+      "rope_parameters": {"rope_type": "llama3", "rope_theta": 5000, "factor": 5, "low_freq_factor": 1.5,
+        "high_freq_factor": 3, "original_max_position_embeddings": 20}})"},
+    {"mistral", R"({"model_type": "mistral", "architectures": ["MistralForCausalLM"], "vocab_size": 37,
+      "hidden_size": 48, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 6,
+      "num_key_value_heads": 3, "head_dim": 16, "max_position_embeddings": 64, "sliding_window": 5})"},
+    {"mixtral", R"({"model_type": "mixtral", "architectures": ["MixtralForCausalLM"], "vocab_size": 37,
+      "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+      "num_key_value_heads": 2, "max_position_embeddings": 64, "num_local_experts": 3, "num_experts_per_tok": 2})"},
+    {"qwen2", R"({"model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"], "vocab_size": 37, "hidden_size": 48,
+      "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 6, "num_key_value_heads": 3,
+      "max_position_embeddings": 64, "tie_word_embeddings": true})"},
+    {"qwen3", R"({"model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "vocab_size": 37, "hidden_size": 48,
+      "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 6, "num_key_value_heads": 3,
+      "head_dim": 20, "max_position_embeddings": 64, "attention_bias": true})"},
+    {"gemma", R"({"model_type": "gemma", "architectures": ["GemmaForCausalLM"], "vocab_size": 37, "hidden_size": 48,
+      "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 1,
+      "head_dim": 20, "max_position_embeddings": 64})"},
+    {"gemma2", R"({"model_type": "gemma2", "architectures": ["Gemma2ForCausalLM"], "vocab_size": 37,
+      "hidden_size": 48, "intermediate_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4,
+      "num_key_value_heads": 2, "head_dim": 20, "query_pre_attn_scalar": 20, "sliding_window": 4,
+      "max_position_embeddings": 64})"},
+    {"gemma3", R"({"model_type": "gemma3_text", "architectures": ["Gemma3ForCausalLM"], "vocab_size": 37,
+      "hidden_size": 48, "intermediate_size": 64, "num_hidden_layers": 5, "num_attention_heads": 4,
+      "num_key_value_heads": 2, "head_dim": 20, "query_pre_attn_scalar": 20, "sliding_window": 4,
+      "max_position_embeddings": 64, "final_logit_softcapping": 20,
+      "layer_types": ["sliding_attention", "sliding_attention", "full_attention", "sliding_attention",
+        "sliding_attention"], "rope_parameters": {"sliding_attention": {"rope_type": "default", "rope_theta": 500},
+        "full_attention": {"rope_type": "linear", "factor": 8, "rope_theta": 900000}}})"},
+    {"phi3", R"({"model_type": "phi3", "architectures": ["Phi3ForCausalLM"], "vocab_size": 37, "hidden_size": 48,
+      "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+      "max_position_embeddings": 64, "original_max_position_embeddings": 8, "sliding_window": 9, "pad_token_id": 0,
+      "rope_parameters": {"rope_type": "longrope", "rope_theta": 10000, "partial_rotary_factor": 0.5,
+        "short_factor": [1, 1.1, 1.2], "long_factor": [1, 2, 4]}})"},
+    {"gpt2", R"({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 37, "n_positions": 40,
+      "n_embd": 24, "n_layer": 2, "n_head": 3, "n_inner": 56})"},
+    {"starcoder2", R"({"model_type": "starcoder2", "architectures": ["Starcoder2ForCausalLM"], "vocab_size": 37,
+      "hidden_size": 48, "intermediate_size": 80, "num_hidden_layers": 2, "num_attention_heads": 6,
+      "num_key_value_heads": 2, "max_position_embeddings": 64, "sliding_window": 6, "tie_word_embeddings": false})"},
+    {"bloom", R"({"model_type": "bloom", "architectures": ["BloomForCausalLM"], "vocab_size": 37, "hidden_size": 48,
+      "n_layer": 2, "n_head": 6})"},
+    {"gpt_neox", R"({"model_type": "gpt_neox", "architectures": ["GPTNeoXForCausalLM"], "vocab_size": 37,
+      "hidden_size": 48, "intermediate_size": 88, "num_hidden_layers": 2, "num_attention_heads": 6, "rotary_pct": 0.5,
+      "max_position_embeddings": 64, "use_parallel_residual": false, "attention_bias": false})"},
+    {"bert", R"({"model_type": "bert", "architectures": ["BertModel"], "vocab_size": 37, "hidden_size": 48,
+      "intermediate_size": 88, "num_hidden_layers": 2, "num_attention_heads": 6, "max_position_embeddings": 40,
+      "type_vocab_size": 3})"},
+    {"t5", R"({"model_type": "t5", "architectures": ["T5ForConditionalGeneration"], "vocab_size": 37, "d_model": 48,
+      "d_kv": 20, "d_ff": 64, "num_layers": 2, "num_decoder_layers": 3, "num_heads": 6,
+      "relative_attention_num_buckets": 8})"},
+    {"t5_gated", R"({"model_type": "t5", "architectures": ["T5ForConditionalGeneration"], "vocab_size": 37,
+      "d_model": 48, "d_kv": 20, "d_ff": 64, "num_layers": 2, "num_heads": 6, "relative_attention_num_buckets": 8,
+      "feed_forward_proj": "gated-gelu", "tie_word_embeddings": false})"},
+    {"t5_encoder", R"({"model_type": "t5", "architectures": ["T5EncoderModel"], "vocab_size": 37, "d_model": 48,
+      "d_kv": 20, "d_ff": 64, "num_layers": 2, "num_heads": 6, "feed_forward_proj": "gated-gelu"})"},
+};
+INSTANTIATE_TEST_SUITE_P(Families, GgufFamily, testing::ValuesIn(kCases),
+                         [](const auto& info) { return info.param.name; });
+
+std::string config_of(const std::string& name) {
+  return std::find_if(std::begin(kCases), std::end(kCases), [&](const auto& one) { return name == one.name; })->config;
+}
+
+// Written and read by one table, names could be wrong alike: these are llama.cpp's.
+TEST(GgufNames, OfT5AreThoseOfLlamaCpp) {
+  const test::TemporaryFolder folder;
+  save_random(config_of("t5_gated"), folder.path());
+  const fs::path path = folder / "made.gguf";
+  quantize_model(folder.string(), path.string(), {.format = "gguf", .type = "f32"});
+  const GgufFile file = GgufFile::open(path);
+  EXPECT_EQ(file.get_string("general.architecture"), "t5");
+  EXPECT_EQ(file.get_int("t5.attention.relative_buckets_count"), 8);
+  for (const char* name : {"token_embd.weight", "output.weight", "enc.output_norm.weight", "dec.output_norm.weight",
+                           "enc.blk.0.attn_rel_b.weight", "enc.blk.1.attn_q.weight", "enc.blk.1.ffn_gate.weight",
+                           "enc.blk.1.ffn_norm.weight", "dec.blk.0.attn_rel_b.weight", "dec.blk.1.attn_norm.weight",
+                           "dec.blk.1.cross_attn_norm.weight", "dec.blk.1.cross_attn_o.weight",
+                           "dec.blk.1.ffn_up.weight", "dec.blk.1.ffn_down.weight"})
+    EXPECT_NE(file.find(name), nullptr) << name;
+}
+
+TEST(GgufNames, OfExpertsStandTogether) {
+  const test::TemporaryFolder folder;
+  save_random(config_of("mixtral"), folder.path());
+  const fs::path path = folder / "made.gguf";
+  quantize_model(folder.string(), path.string(), {.format = "gguf", .type = "q8_0"});
+  const GgufFile file = GgufFile::open(path);
+  const GgufTensor* up = file.find("blk.1.ffn_up_exps.weight");
+  ASSERT_NE(up, nullptr);
+  EXPECT_EQ(up->shape, (std::vector<int64_t>{3, 64, 32}));
+  EXPECT_EQ(file.find("blk.1.ffn_gate_inp.weight")->type, 0u) << "routers stay as they are";
+}
+
+TEST(GgufModels, WhatTheFileCannotSayIsRefused) {
+  const auto refusal = [](const std::string& family, const char* field, const Json& value) {
+    const test::TemporaryFolder folder;
+    Json config = parse_json(config_of(family), "config");
+    config[field] = value;
+    save_random(dump_json(config), folder.path());
+    return message_of(
+        [&] { quantize_model(folder.string(), (folder / "made.gguf").string(), {.format = "gguf", .type = "f32"}); });
+  };
+  EXPECT_NE(refusal("gemma2", "query_pre_attn_scalar", 24).find("query_pre_attn_scalar: 24 cannot be written as GGUF"),
+            std::string::npos);
+  EXPECT_NE(refusal("llama", "hidden_act", "gelu").find("hidden_act: \"gelu\" cannot"), std::string::npos);
+  EXPECT_NE(refusal("t5", "relative_attention_max_distance", 64).find("relative_attention_max_distance: 64 cannot"),
+            std::string::npos);
+  EXPECT_NE(refusal("gpt2", "scale_attn_by_inverse_layer_idx", true).find("scale_attn_by_inverse_layer_idx"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace transom
