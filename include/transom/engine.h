@@ -70,6 +70,8 @@ struct EngineEvent {
   std::optional<FinishReason> finish;   // the last event of a sequence has it
   std::optional<std::string> stop;      // the stop string that ended it
   std::optional<int64_t> end_token;     // the token of eos_token_id that ended it, which is not among `tokens`
+  std::string stop_text;                // what its last tokens say from there on: the stop string and the rest of its
+                                        // token, or the end token where that is no special one
   std::string error;                    // of kError, one line
   int64_t cached_tokens = 0;            // of the prompt, found in the prefix cache; with the first event
   std::optional<double> score;          // of beam search, as GenerationOutput::scores
@@ -85,15 +87,20 @@ struct EngineOptions {
   int64_t max_model_length = 0;          // tokens; 0: what the model's positions allow
   bool prefix_caching = true;
   std::vector<std::pair<std::string, std::string>> adapters;  // (name, directory) of LoRA adapters
+  // A smaller model of the same tokens, whose greedy continuations are verified as prompt lookup's are: what is written
+  // does not change, only how fast. Null: none. It outlives the engine. For requests without prompt lookup; models that
+  // are computed row by row take none (kUnsupported). Its cache has room for as many tokens as the model's.
+  const Model* assistant = nullptr;
+  int64_t num_assistant_tokens = 5;  // of a draft
 };
 
 struct EngineStatistics {
   int64_t running = 0, waiting = 0;     // sequences, requests
   int64_t blocks = 0, blocks_used = 0;  // of the KV cache
   int64_t preemptions = 0, steps = 0;
-  int64_t prompt_tokens = 0, generated_tokens = 0;  // read and written since the start
-  int64_t prefix_queries = 0, prefix_hits = 0;      // tokens
-  int64_t draft_tokens = 0, accepted_tokens = 0;    // of prompt lookup
+  int64_t prompt_tokens = 0, generated_tokens = 0;            // read and written since the start
+  int64_t prefix_queries = 0, prefix_hits = 0;                // tokens
+  int64_t drafts = 0, draft_tokens = 0, accepted_tokens = 0;  // of prompt lookup and of the assistant
 };
 
 // All sequences are computed together, their keys and values in blocks of one pool (Kwon et al., "PagedAttention",

@@ -10,8 +10,10 @@
 #include "cli/inputs.h"
 #include "cli/remote_server.h"
 #include "cli/sharding_options.h"
+#include "generation/assisted_generation.h"
 #include "generation/generation_fields.h"
 #include "generation/prompts.h"
+#include "pipelines/assistant_model.h"
 #include "transom/distributed.h"
 
 namespace transom {
@@ -19,7 +21,8 @@ namespace {
 
 struct Options {
   std::string model;
-  std::optional<std::string> inputs, outputs, messages, chat_template;
+  std::optional<std::string> inputs, outputs, messages, chat_template, assistant_model;
+  int64_t num_assistant_tokens = 5;
   bool json = false;
   std::vector<std::string> prompts;
   std::list<std::pair<std::string, std::optional<std::string>>> fields;  // a list: options point into it
@@ -139,6 +142,19 @@ Json result_of(const Prompt& prompt, const Tokenizer& tokenizer, const std::vect
   return results;
 }
 
+// One prompt with an assistant model: what generate_prompt prints and returns.
+Json generate_assisted_prompt(const Options& options, const Model& model, const Assisted& assisted,
+                              const GenerationConfig& config, const Tokenizer& tokenizer, const Prompt& prompt) {
+  const bool chat = !prompt.messages.is_null();
+  const Encoding encoding = tokenizer.encode(prompt.text, std::nullopt, {.add_special_tokens = !chat});
+  TextStreamer streamer(tokenizer, print, chat);
+  const TokenIds text = generate_assisted(model, assisted, encoding.ids, config,
+                                          {.streamer = options.json ? nullptr : &streamer, .tokenizer = &tokenizer});
+  if (options.json) return result_of(prompt, tokenizer, {text}, encoding.size());
+  print("\n");
+  return nullptr;
+}
+
 // One prompt and its text, printed as it is generated where there is one text, else at the end. Of a chat and of what
 // an encoder reads the answer alone is printed.
 Json generate_prompt(const Options& options, const Model& model, const GenerationConfig& config,
@@ -163,14 +179,19 @@ Json generate_prompt(const Options& options, const Model& model, const Generatio
 }
 
 void generate_prompts(const Options& options, const Model& model, const GenerationConfig& config,
-                      const std::string& directory) {
+                      const std::string& directory, const LoadOptions& load) {
   const Tokenizer tokenizer = Tokenizer::from_pretrained(directory);
   const std::vector<Prompt> prompts = prompts_of_options(options, tokenizer);
+  std::unique_ptr<Model> assistant;
+  if (options.assistant_model)
+    assistant = load_assistant(resolve_model(*options.assistant_model, options.source.hub()), load, tokenizer);
+  const Assisted assisted{assistant.get(), options.num_assistant_tokens};
   Json results = Json::array();
   for (const Prompt& prompt : prompts) {
     if (!options.json && prompts.size() > 1 && writes_anew(model))
       print(prompt.text + "\n");  // it is no part of the text
-    Json result = generate_prompt(options, model, config, tokenizer, prompt);
+    Json result = assistant ? generate_assisted_prompt(options, model, assisted, config, tokenizer, prompt)
+                            : generate_prompt(options, model, config, tokenizer, prompt);
     if (prompts.size() == 1) results = std::move(result);
     else
       results.push_back(
@@ -182,7 +203,11 @@ void generate_prompts(const Options& options, const Model& model, const Generati
 // On a server: texts alone, as its interface has no lines of tensors.
 int run_on_server(const Options& options) {
   if (options.inputs) fail(ErrorKind::kUsage, "--inputs: not with --server, which takes prompts and --messages");
+  if (options.assistant_model)
+    fail(ErrorKind::kUsage, "--assistant_model: not with --server; the server has its own (transom serve --help)");
   if (options.chat_template) fail(ErrorKind::kUsage, "--chat_template: not with --server, which has its own");
+  options.remote.refuse_local(options.source, options.device, options.precision);
+  if (options.sharding.any()) fail(ErrorKind::kUsage, "--tp_size, --ep_size: not with --server");
   GivenFields fields;
   for (const auto& [name, word] : options.fields)
     if (word) fields.emplace_back(name, *word);
@@ -211,6 +236,10 @@ int run(const Options& options) {
          "expected a prompt (- reads it from standard input), --messages, or --inputs FILE with --outputs FILE");
   if (options.inputs && !options.outputs) fail(ErrorKind::kUsage, "--outputs is missing: where the sequences go");
   if (options.outputs && !options.inputs) fail(ErrorKind::kUsage, "--inputs is missing: JSON lines with input_ids");
+  if (options.assistant_model && (options.inputs || options.sharding.any()))
+    fail(ErrorKind::kUsage, "--assistant_model: for prompts and --messages, in one process");
+  if (options.num_assistant_tokens < 1)
+    fail(ErrorKind::kUsage, "--num_assistant_tokens: expected at least 1, found {}", options.num_assistant_tokens);
   if (options.remote.server) return run_on_server(options);
   LoadOptions load;
   options.precision.apply_to(load);
@@ -225,7 +254,7 @@ int run(const Options& options) {
   {
     const SpreadModel spread(options.sharding, *model);
     if (options.inputs) generate_lines(options, *model, config, directory);
-    else generate_prompts(options, *model, config, directory);
+    else generate_prompts(options, *model, config, directory, load);
   }
   if (options.sharding.any()) leave_process_group();
   return 0;
@@ -251,6 +280,9 @@ Command generate_command() {
        "a chat: JSON list of {\"role\", \"content\"}, or a file with it; the chat template of the model makes the "
        "prompt"},
       {"--chat_template", &o.chat_template, "Jinja template in place of the model's"},
+      {"--assistant_model", &o.assistant_model,
+       "smaller model of the same tokens, whose drafts the model verifies: the same text, sooner"},
+      {"--num_assistant_tokens", &o.num_assistant_tokens, "tokens of a draft"},
       {"--json", &o.json, "print [{\"generated_text\": ...}]; of several prompts a list of {\"input\", \"result\"}"},
       {"--inputs", &o.inputs,
        "JSON lines {\"input_ids\": [[...]], \"attention_mask\": [[...]]}, {\"input_features\": ...} or {\"text\": "
@@ -258,6 +290,7 @@ Command generate_command() {
       {"--outputs", &o.outputs, "where the JSON lines {\"sequences\": [[...]]} go"}};
   o.fields.clear();
   for (const GenerationField& field : generation_fields()) {
+    if (field.name == "num_assistant_tokens") continue;  // above
     auto& [name, word] = o.fields.emplace_back(field.name, std::nullopt);
     command.options.push_back(
         {.name = "--" + name,

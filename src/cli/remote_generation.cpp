@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // transom generate --server: completions and chats of OpenAI's interface, printed as they come.
+#include <algorithm>
 #include <cstdio>
+#include <set>
 #include <utility>
 
 #include "base/error.h"
@@ -17,39 +19,61 @@ void print(std::string_view text) {
   std::fflush(stdout);
 }
 
-// The fields of a request that stand for those of a generation configuration.
-Json body_of_fields(const GivenFields& fields, bool chat) {
-  Json body{{"temperature", 0}};
-  Json temperature = 1;
-  bool samples = false;
-  int64_t beams = 1;
+const std::set<std::string, std::less<>> kSent{
+    "max_length", "max_new_tokens", "min_length",   "min_new_tokens", "stop_strings",   "do_sample",
+    "num_beams",  "top_k",          "top_p",        "min_p",          "length_penalty", "num_return_sequences",
+    "typical_p",  "temperature",    "eos_token_id", "early_stopping", "seed",           "repetition_penalty"};
+
+// What the checkpoint of a server and the command line say, and what of it was said at all.
+struct Asked {
+  GenerationConfig config;
+  bool knows_checkpoint = false, gives_ends = false;
+};
+
+Asked asked_for(const std::string& checkpoint, const GivenFields& fields) {
+  Asked asked;
+  if (!checkpoint.empty()) asked.config.update(checkpoint), asked.knows_checkpoint = true;
   for (const auto& [name, word] : fields) {
-    Json value;
+    if (!kSent.contains(name)) fail(ErrorKind::kUsage, "--{}: a server has no such field", name);
     try {
-      value = generation_value(name, word);
+      set_generation_field(asked.config, name, word);
     } catch (const Error& error) {
       fail(ErrorKind::kUsage, "--{}", error.what());
     }
-    if (value.is_null()) continue;
-    if (name == "do_sample") samples = value == true;
-    else if (name == "temperature") temperature = value;
-    else if (name == "max_new_tokens") body["max_tokens"] = value;
-    else if (name == "num_return_sequences") body["n"] = value;
-    else if (name == "stop_strings") body["stop"] = value;
-    else if (name == "min_new_tokens") body["min_tokens"] = value;
-    else if (name == "eos_token_id") body["stop_token_ids"] = value.is_array() ? value : Json::array({value});
-    else if (name == "top_p" || name == "top_k" || name == "min_p" || name == "typical_p" ||
-             name == "repetition_penalty" || name == "seed")
-      body[name] = value;
-    else if (name == "num_beams" && value.is_number_integer()) beams = value.get<int64_t>();
-    else if (name == "length_penalty" || name == "early_stopping") body[name] = value;
-    else fail(ErrorKind::kUsage, "--{}: a server has no such field", name);
+    asked.gives_ends = asked.gives_ends || name == "eos_token_id";
   }
-  if (beams > 1 && samples) fail(ErrorKind::kUsage, "--num_beams: a server draws no beams; leave out --do_sample");
-  if (beams > 1) body["use_beam_search"] = true, body["best_of"] = beams;
-  if (samples) body["temperature"] = temperature;
-  // The interface writes 16 tokens to a prompt without a number; generate() 20.
-  if (!chat && !body.contains("max_tokens")) body["max_tokens"] = 20;
+  if (asked.config.num_beams > 1 && asked.config.do_sample)
+    fail(ErrorKind::kUsage, "--num_beams: a server draws no beams; leave out --do_sample");
+  return asked;
+}
+
+// The fields of a request but for the lengths. Everything is said, as what a server takes where nothing is said is not
+// what generate() takes.
+Json body_of(const Asked& asked) {
+  const GenerationConfig& config = asked.config;
+  Json body{{"stream", true}, {"temperature", config.do_sample ? config.temperature : 0}};
+  if (config.do_sample) {
+    body["top_k"] = config.top_k > 0 ? config.top_k : -1;
+    body["top_p"] = config.top_p;
+    if (config.typical_p != 1) body["typical_p"] = config.typical_p;
+    if (config.min_p) body["min_p"] = *config.min_p;
+    body["seed"] = config.seed;
+  }
+  if (config.repetition_penalty != 1 || asked.knows_checkpoint) body["repetition_penalty"] = config.repetition_penalty;
+  if (config.num_return_sequences > 1) body["n"] = config.num_return_sequences;
+  if (config.num_beams > 1) {
+    using enum GenerationConfig::EarlyStopping;
+    body["use_beam_search"] = true;
+    body["best_of"] = config.num_beams;
+    body["length_penalty"] = config.length_penalty;
+    body["early_stopping"] = config.early_stopping == kNever ? Json("never") : Json(config.early_stopping == kTrue);
+  }
+  if (!config.stop_strings.empty()) body["stop"] = config.stop_strings;
+  // generate() writes what ends a text, with the rest of its token.
+  body["include_stop_str_in_output"] = true;
+  body["include_stop_token_in_output"] = true;
+  if (asked.gives_ends) body["stop_token_ids"] = config.eos_token_id;
+  if (asked.gives_ends || (asked.knows_checkpoint && config.eos_token_id.empty())) body["ignore_eos"] = true;
   return body;
 }
 
@@ -96,11 +120,14 @@ class Writing final : public client::ClientListener {
     const Json choices = event.value("choices", Json::array());
     for (const Json& choice : choices) {
       if (!choice.is_object()) continue;
-      const Json index = choice.value("index", Json(0));
+      const Json index = choice.value("index", Json());
+      if (!index.is_number_unsigned()) {
+        error = "the stream holds a choice without an index";
+        return;
+      }
       const Json delta = choice.value("delta", Json());
       const Json text = delta.is_object() ? delta.value("content", Json()) : choice.value("text", Json());
-      if (text.is_string() && index.is_number_unsigned() && index.get<size_t>() < 1024)
-        take_(index.get<size_t>(), text.get<std::string>());
+      if (text.is_string()) take_(index.get<size_t>(), text.get<std::string>());
     }
   }
 
@@ -116,7 +143,7 @@ std::vector<std::string> ask(const client::HttpUrl& server, const RequestHeaders
   std::vector<std::string> texts(std::max<size_t>(1, body.value("n", size_t{1})));
   for (Patience patience;; patience.wait()) {
     const auto writing = std::make_shared<Writing>([&](size_t choice, const std::string& piece) {
-      if (choice >= texts.size()) return;
+      if (choice >= texts.size()) return;  // more than were asked for
       texts[choice] += piece;
       if (take) take(piece);
     });
@@ -128,6 +155,43 @@ std::vector<std::string> ask(const client::HttpUrl& server, const RequestHeaders
   }
 }
 
+// How many tokens the server makes of a prompt or a chat; none where it does not say.
+std::optional<int64_t> tokens_of(const client::HttpUrl& server, const RequestHeaders& headers, const Json& body) {
+  Json question{{"model", body["model"]}};
+  for (const char* name : {"prompt", "messages"})
+    if (body.contains(name)) question[name] = body[name];
+  for (Patience patience;; patience.wait()) {
+    const client::ClientReply reply =
+        client::fetch(server, {.method = "POST", .path = "/tokenize", .body = dump_json(question), .headers = headers});
+    if (reply.status == 503 && !patience.is_over()) continue;
+    const Json json = Json::parse(reply.body, nullptr, false);
+    if (reply.status != 200 || !json.is_object() || !json.contains("count") || !json["count"].is_number_unsigned())
+      return std::nullopt;
+    return json["count"].get<int64_t>();
+  }
+}
+
+// As greatest_length() counts them: max_length and min_length are with the prompt.
+void set_lengths(Json& body, const GenerationConfig& config, const client::HttpUrl& server,
+                 const RequestHeaders& headers) {
+  const bool counts = (!config.max_new_tokens && config.max_length) || config.min_length > 0;
+  const std::optional<int64_t> prompt = counts ? tokens_of(server, headers, body) : std::nullopt;
+  if (counts && !prompt)
+    fail(
+        "{}/tokenize: the server does not say how many tokens the prompt has; give --max_new_tokens in place of "
+        "--max_length, and --min_new_tokens in place of --min_length",
+        server.text());
+  if (!config.max_new_tokens && config.max_length && *prompt >= *config.max_length)
+    fail("max_length = {}, and the prompt has {} tokens; raise max_length or give max_new_tokens", *config.max_length,
+         *prompt);
+  body["max_tokens"] = config.max_new_tokens ? *config.max_new_tokens
+                       : config.max_length   ? *config.max_length - *prompt
+                                             : 20;
+  int64_t least = config.min_new_tokens.value_or(0);
+  if (config.min_length > 0) least = std::max(least, config.min_length - *prompt);
+  if (least > 0) body["min_tokens"] = least;
+}
+
 }  // namespace
 
 void remote_generate(const RemoteOptions& remote, const std::string& model, const std::vector<std::string>& prompts,
@@ -135,9 +199,10 @@ void remote_generate(const RemoteOptions& remote, const std::string& model, cons
   const client::HttpUrl server = client::parse_http_url(*remote.server, "--server");
   const RequestHeaders headers = key_headers(remote.api_key);
   const bool chat = !messages.empty();
-  Json body = body_of_fields(fields, chat);
-  body["model"] = model.empty() ? first_model_of(server, {}, headers, 0) : model;
-  body["stream"] = true;
+  const RemoteModel served = remote_model(server, headers, model);
+  const Asked asked = asked_for(served.generation_config, fields);
+  Json body = body_of(asked);
+  body["model"] = served.name;
   const bool streams = !json && body.value("n", 1) == 1;
   Json results = Json::array();
   const auto go_on = [&](const std::string& path, const std::string& prompt, const Json& conversation) {
@@ -149,6 +214,7 @@ void remote_generate(const RemoteOptions& remote, const std::string& model, cons
       begin();
       print(piece);
     };
+    set_lengths(body, asked.config, server, headers);
     const std::vector<std::string> texts = ask(server, headers, path, body, streams ? shown : nullptr);
     if (streams) begin(), print("\n");
     Json result = Json::array();
@@ -171,8 +237,9 @@ void remote_generate(const RemoteOptions& remote, const std::string& model, cons
   }
   if (chat) {
     body.erase("prompt");
-    body["messages"] = parse_json(messages, "--messages");
-    go_on("/v1/chat/completions", "", body["messages"]);
+    const Json conversation = parse_json(messages, "--messages");
+    body["messages"] = conversation;
+    go_on("/v1/chat/completions", "", conversation);
   }
   if (json) print(dump_json(results) + "\n");
 }

@@ -25,6 +25,41 @@ void RemoteOptions::expect_model(const std::string& model) const {
   if (!server && api_key) fail(ErrorKind::kUsage, "--api_key: there is no --server that would want it");
 }
 
+void RemoteOptions::refuse_local(const ModelOptions& source, const DeviceOptions& device,
+                                 const PrecisionOptions& precision) const {
+  if (!server) return;
+  const ModelOptions plain_source;
+  const PrecisionOptions plain;
+  for (const auto& [flag, given] :
+       {std::pair("--device", !device.device.empty()), std::pair("--mode", !device.mode.empty()),
+        std::pair("--dtype", precision.dtype != plain.dtype),
+        std::pair("--quantization", precision.quantization != plain.quantization),
+        std::pair("--activations", precision.activations != plain.activations),
+        std::pair("--revision", source.revision != plain_source.revision),
+        std::pair("--token", source.token.has_value()), std::pair("--cache_dir", source.cache_dir.has_value()),
+        std::pair("--local_files_only", source.local_files_only)})
+    if (given) fail(ErrorKind::kUsage, "{}: not with --server, which has loaded its models already", flag);
+}
+
+RemoteModel remote_model(const client::HttpUrl& server, const RequestHeaders& headers, const std::string& name) {
+  const std::string where = server.text() + "/v1/models";
+  const client::ClientReply reply = client::fetch(server, {.path = "/v1/models", .headers = headers});
+  if (reply.status != 200) fail("{}: status {}: {}", where, reply.status, quoted(reply.body, 200));
+  const Json models = parse_json(reply.body, where);
+  if (!models.is_object() || !models.contains("data") || !models["data"].is_array())
+    fail("{}: expected a list of models, found {}", where, quoted(reply.body, 200));
+  for (const Json& model : models["data"]) {
+    if (!model.is_object() || !model.contains("id") || !model["id"].is_string()) continue;
+    if (!name.empty() && model["id"] != name) continue;
+    RemoteModel found{.name = model["id"].get<std::string>(), .generation_config = ""};
+    if (model.contains("generation_config") && model["generation_config"].is_object())
+      found.generation_config = dump_json(model["generation_config"]);
+    return found;
+  }
+  if (name.empty()) fail("{}: the server has no model", where);
+  return {.name = name, .generation_config = ""};
+}
+
 RequestHeaders key_headers(const std::optional<std::string>& api_key) {
   const char* environment = std::getenv("OPENAI_API_KEY");
   const std::string key = api_key ? *api_key : environment ? environment : "";

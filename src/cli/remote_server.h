@@ -19,6 +19,8 @@ struct RemoteOptions {
   void add_to(Command& command);
   // Without --server the model is needed, as ever.
   void expect_model(const std::string& model) const;
+  // With --server: refuses what is said of a model in this process, by its flag.
+  void refuse_local(const ModelOptions& source, const DeviceOptions& device, const PrecisionOptions& precision) const;
 };
 
 using RequestHeaders = std::vector<std::pair<std::string, std::string>>;
@@ -38,13 +40,21 @@ class Patience {
 std::string first_model_of(const client::HttpUrl& server, const client::ClientOptions& connection,
                            const RequestHeaders& headers, double patience);
 
+// What a server says of a model in /v1/models.
+struct RemoteModel {
+  std::string name;
+  std::string generation_config;  // JSON; empty: the server does not say
+};
+// The model of that name; without one the first. Where the server does not list the name, there is nothing but that.
+RemoteModel remote_model(const client::HttpUrl& server, const RequestHeaders& headers, const std::string& name);
+
 // The pipeline of a task on a server of `transom serve`, by Hugging Face's inference form; an empty `model` is the
 // first that the server has.
 std::unique_ptr<Pipeline> remote_pipeline(const std::string& task, const RemoteOptions& remote,
                                           const std::string& model);
 
 // What `transom generate` asks a server of OpenAI's interface: the fields of a generation configuration that were
-// given, by their names. Greedy unless do_sample is true, as generate() is.
+// given, by their names. Where they say nothing, what the checkpoint's configuration says holds, as it does here.
 using GivenFields = std::vector<std::pair<std::string, std::string>>;
 // Each prompt goes on as text; `messages` (JSON, "" none) as a chat. Prints what is written as it comes, or with
 // `json` [{"generated_text": ...}] at the end. Throws Error for fields that the interface does not have.

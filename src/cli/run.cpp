@@ -102,6 +102,7 @@ void expect_required(const Options& o) {
 }
 
 std::unique_ptr<Pipeline> pipeline_of(const Options& options) {
+  options.remote.refuse_local(options.source, options.device, options.precision);
   if (options.remote.server) return remote_pipeline(options.task, options.remote, options.model);
   options.device.apply();
   LoadOptions load;

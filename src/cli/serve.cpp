@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/json.h"
 #include "base/progress.h"
 #include "cli/command.h"
 #include "serve/server/server.h"
@@ -18,7 +19,7 @@ namespace {
 
 struct Options {
   std::vector<std::string> models, names, api_keys, adapters;
-  std::optional<std::string> api_key_file, chat_template;
+  std::optional<std::string> api_key_file, chat_template, speculative;
   std::string host = "127.0.0.1", log = "auto";
   int64_t port = 8000;
   double shutdown_timeout = 30, request_timeout = 600;
@@ -74,6 +75,23 @@ std::vector<std::string> keys_of(const Options& o) {
   return keys;
 }
 
+// vLLM's form of --assistant_model and --num_assistant_tokens.
+void read_speculative_config(const std::string& text, serve::ServeOptions& serve) {
+  const std::string where = "--speculative_config";
+  const Json json = parse_json(text, where);
+  if (!json.is_object()) fail(ErrorKind::kUsage, "{}: expected a JSON object, found {}", where, quoted(text));
+  for (const auto& [name, value] : json.items()) {
+    if (name == "model" && value.is_string()) serve.assistant_model = value.get<std::string>();
+    else if (name == "num_speculative_tokens" && value.is_number_integer())
+      serve.num_assistant_tokens = value.get<int64_t>();
+    else if (name != "method" || value != "draft_model")
+      fail(ErrorKind::kUsage,
+           "{}: expected \"model\", \"num_speculative_tokens\" and \"method\": \"draft_model\", found {}: {}", where,
+           quoted(name), dump_json(value));
+  }
+  if (serve.assistant_model.empty()) fail(ErrorKind::kUsage, "{}: \"model\" is missing", where);
+}
+
 // What a second had, in one line.
 class StatusLine {
  public:
@@ -116,6 +134,9 @@ int run(Options& o) {
   o.serve.http.port = static_cast<uint16_t>(o.port);
   o.serve.version = TRANSOM_VERSION;
   o.serve.hub = o.source.hub();
+  if (o.speculative) read_speculative_config(*o.speculative, o.serve);
+  if (o.serve.num_assistant_tokens < 1)
+    fail(ErrorKind::kUsage, "--num_assistant_tokens: expected at least 1, found {}", o.serve.num_assistant_tokens);
   if (!(o.request_timeout > 0)) fail(ErrorKind::kUsage, "--request_timeout: expected seconds above 0");
   o.serve.request_timeout = std::chrono::milliseconds(static_cast<int64_t>(o.request_timeout * 1000));
   if (o.chat_template) o.serve.chat_template = read_file(*o.chat_template);
@@ -220,6 +241,18 @@ Command serve_command() {
       {.name = "--generation_config",
        .value = &o.serve.generation_config,
        .help = "auto: generation_config.json gives defaults; none",
+       .group = kServer},
+      {.name = "--assistant_model",
+       .value = &o.serve.assistant_model,
+       .help = "smaller model of the same tokens, whose drafts the models verify: the same text, sooner",
+       .group = kServer},
+      {.name = "--num_assistant_tokens",
+       .value = &o.serve.num_assistant_tokens,
+       .help = "tokens of a draft",
+       .group = kServer},
+      {.name = "--speculative_config",
+       .value = &o.speculative,
+       .help = "the same as vLLM's JSON: {\"model\": ..., \"num_speculative_tokens\": 5}",
        .group = kServer},
       {.name = "--lora", .value = &o.adapters, .help = "NAME=DIRECTORY of a LoRA adapter", .group = kServer},
       {.name = "--max_model_length",

@@ -195,7 +195,8 @@ TEST_P(GuideOnModel, CommandsRun) {
   for (const char* name : {"pairs.jsonl", "dev.jsonl"})
     folder.write(name, "{\"translation\": {\"en\": \"a house\", \"de\": \"ein Haus\"}}\n");
   std::string script = "set -e\ncd " + folder.string() + "\nPATH=" TRANSOM_BINARY_DIR "/bin:$PATH\n";
-  for (const char* name : {"MODEL", "DIR", "t5-small"}) script += "ln -s " + model.string() + " " + name + "\n";
+  for (const char* name : {"MODEL", "SMALL", "DIR", "t5-small"})
+    script += "ln -s " + model.string() + " " + name + "\n";
   size_t count = 0;
   for (const std::string& command : commands_of(kRoot / "docs/guide" / each.page))
     if (command.starts_with(each.beginning)) script += command + "\n", ++count;

@@ -72,8 +72,20 @@ TEST_F(BeamsOverHttp, AreRefusedByName) {
   expect_refused({{"use_beam_search", true}, {"n", 3}, {"best_of", 2}}, "best_of");
   expect_refused({{"best_of", 4}}, "use_beam_search");
   expect_refused({{"use_beam_search", true}, {"n", 2}, {"logprobs", 1}}, "logprobs");
+  expect_refused({{"use_beam_search", true}, {"n", 2}, {"echo", true}, {"logprobs", 1}}, "logprobs");
+  for (const Json& schema : {Json{{"guided_regex", "w1 w2"}}, Json{{"response_format", {{"type", "json_object"}}}}}) {
+    Json fields{{"use_beam_search", true}, {"n", 2}};
+    fields.update(schema);
+    expect_refused(fields, "response_format");
+  }
   expect_refused({{"use_beam_search", true}, {"n", 2}, {"early_stopping", "soon"}}, "early_stopping");
   expect_refused({{"use_beam_search", true}, {"best_of", 1000}}, "best_of");
+}
+
+TEST_F(BeamsOverHttp, WithoutThemTheirFieldsAreIgnored) {
+  const Json plain{{"temperature", 0}};
+  const Json penalised{{"temperature", 0}, {"length_penalty", 3}, {"early_stopping", true}};
+  EXPECT_EQ(json_of(ask(penalised))["choices"], json_of(ask(plain))["choices"]);
 }
 
 }  // namespace

@@ -230,6 +230,32 @@ TEST_F(Connections, SeesThatAClientLeaves) {
   EXPECT_TRUE(soon([&] { return server_->statistics().active == 0; }));
 }
 
+TEST_F(Connections, AClientThatPipelinesAndEndsItsInputIsAnswered) {
+  Client client(port());
+  client.send(
+      "GET /hold HTTP/1.1\r\nHost: a\r\n\r\nGET /2 HTTP/1.1\r\nHost: a\r\n\r\nPOST /3 HTTP/1.1\r\nHost: a\r\n"
+      "Content-Length: 2\r\n\r\nhi");
+  client.shut_writing();
+  ASSERT_TRUE(soon([&] { return server_->statistics().active == 1; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(service_.left, 0);
+  {
+    const std::lock_guard lock(service_.mutex);
+    service_.held.at(0)->respond({.status = 200, .body = "1"});
+  }
+  EXPECT_EQ(client.read_answer().body, "1");
+  EXPECT_EQ(client.read_answer().body, "GET /2 ");
+  EXPECT_EQ(client.read_answer().body, "POST /3 hi");
+  EXPECT_TRUE(client.closed());
+  // Sent and ended at once, without an answer that is waited for.
+  Client quick(port());
+  quick.send("GET /1 HTTP/1.1\r\nHost: a\r\n\r\nGET /2 HTTP/1.1\r\nHost: a\r\n\r\n");
+  quick.shut_writing();
+  EXPECT_EQ(quick.read_answer().body, "GET /1 ");
+  EXPECT_EQ(quick.read_answer().body, "GET /2 ");
+  EXPECT_TRUE(quick.closed());
+}
+
 TEST_F(Connections, SeesThatAClientLeavesBehindWhatItPipelined) {
   for (const int bytes : {1, 100, 20'000}) {
     const int before = service_.left;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "serve/golden_server.h"
+#include "support/temporary_folder.h"
 
 namespace transom {
 namespace {
@@ -89,6 +90,62 @@ TEST_F(Budget, AModelInUseStaysUntilItsAnswersEnd) {
   for (std::thread& client : clients) client.join();
   EXPECT_EQ(equal, 12);
   EXPECT_EQ(vectors, 12);
+}
+
+// Each client comes back only after the other one has asked for its model.
+TEST_F(Budget, ClientsThatComeBackSlowlyAreAnswered) {
+  const auto server = test::start_server(options(small_budget()));
+  const auto answered = [&](const std::string& path, const Json& body, std::chrono::milliseconds first) {
+    std::this_thread::sleep_for(first);
+    for (int i = 0; i < 12; ++i) {
+      if (Client(server->port()).post(path, dump_json(body)).status == 200) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(800));
+    }
+    return false;
+  };
+  bool writes = false, embeds = false;
+  std::thread writer([&] { writes = answered("/v1/completions", chat(), std::chrono::milliseconds(0)); });
+  std::thread embedder([&] { embeds = answered("/v1/embeddings", embed(), std::chrono::milliseconds(400)); });
+  writer.join();
+  embedder.join();
+  EXPECT_TRUE(writes);
+  EXPECT_TRUE(embeds);
+}
+
+TEST_F(Budget, AModelThatCannotBeLoadedSaysWhy) {
+  namespace fs = std::filesystem;
+  test::TemporaryFolder folder;
+  fs::copy(golden_model("llama-lm", "chat").path, folder / "chat", fs::copy_options::recursive);
+  serve::ServeOptions broken = options(small_budget());
+  broken.models[0].path = (folder / "chat").string();
+  const auto server = test::start_server(broken);  // the first of the two has left for the second
+  fs::remove(folder / "chat" / "model.safetensors");
+  Client client(server->port());
+  EXPECT_EQ(client.post("/v1/completions", dump_json(chat())).status, 503);
+  const Answer answer = ask(server->port(), "/v1/completions", chat());
+  EXPECT_EQ(answer.status, 500);
+  EXPECT_NE(answer.body.find("cannot be loaded"), std::string::npos) << answer.body;
+  EXPECT_NE(answer.body.find("holds no weights"), std::string::npos) << answer.body;
+  EXPECT_EQ(ask(server->port(), "/v1/embeddings", embed()).status, 200);
+  // Asked again at once, it is not tried again: the other one stays.
+  EXPECT_EQ(client.post("/v1/completions", dump_json(chat())).status, 500);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_EQ(Client(server->port()).post("/v1/embeddings", dump_json(embed())).status, 200);
+}
+
+TEST_F(Budget, WhatAModelCountsForDoesNotGrow) {
+  const auto server = test::start_server(options(small_budget()));
+  const auto counted = [&] {
+    const std::string metrics = Client(server->port()).get("/metrics").body;
+    const size_t place = metrics.find("\ntransom_models_bytes ");
+    return place == metrics.npos ? std::string() : metrics.substr(place, metrics.find('\n', place + 1) - place);
+  };
+  const std::string before = counted();  // of the second model
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_EQ(ask(server->port(), "/v1/completions", chat()).status, 200);
+    EXPECT_EQ(ask(server->port(), "/v1/embeddings", embed()).status, 200);
+    EXPECT_EQ(counted(), before);
+  }
 }
 
 TEST_F(Budget, RefusesWhatNeverFits) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <sstream>
 
 #include "base/json.h"
 #include "cli/program.h"
@@ -52,6 +53,51 @@ TEST_F(RemoteProgram, WritesWhatTheModelWrites) {
   // The first model, or one by its name.
   EXPECT_EQ(output_of("generate w3 --max_new_tokens 4 --model words" + there()),
             output_of("generate w3 --max_new_tokens 4" + there()));
+}
+
+TEST_F(RemoteProgram, AsksForWhatTheCheckpointSays) {
+  const std::string plain = words_of("generate w3 --max_new_tokens 12" + here());
+  for (const std::string checkpoint :
+       {R"({"do_sample": true, "temperature": 1.4, "top_k": 7})", R"({"do_sample": true, "top_p": 0.8, "seed": 3})",
+        R"({"max_new_tokens": 9, "repetition_penalty": 1.7})", R"({"max_length": 11})",
+        R"({"min_length": 6, "eos_token_id": [1, 2, 5, 7], "max_length": 20})",
+        R"({"eos_token_id": 4, "no_repeat_ngram_size": 1, "max_new_tokens": 8})", R"({"num_beams": 3})"}) {
+    write_file(folder_ / "generation_config.json", checkpoint);
+    start({});
+    for (const std::string options : {"w3", "'w3 w4' --seed 11", "w5 --max_new_tokens 12 --do_sample false",
+                                      "--messages '[{\"role\": \"user\", \"content\": \"w3 w4\"}]'"})
+      EXPECT_EQ(words_of("generate " + options + there()), words_of("generate " + options + here()))
+          << checkpoint << ": " << options;
+  }
+  write_file(folder_ / "generation_config.json", R"({"do_sample": true, "temperature": 1.9})");
+  start({});
+  EXPECT_NE(words_of("generate w3 --max_new_tokens 12 --seed 2" + there()), plain);
+}
+
+TEST_F(RemoteProgram, EndsWhereGenerateEnds) {
+  const std::string text = output_of("generate w3 --max_new_tokens 12" + here());
+  std::vector<std::string> words;
+  std::istringstream stream(text);
+  for (std::string word; stream >> word;) words.push_back(word);
+  ASSERT_GE(words.size(), 6u) << text;
+  // In the middle of a token, over two of them, and at a token that ends texts.
+  for (const std::string& end :
+       {"--stop_strings " + words[3].substr(0, 1), "--stop_strings '" + words[3].substr(1) + " w'",
+        "--eos_token_id " + words[4].substr(1), std::string("--eos_token_id '[10, 11]'")})
+    for (const std::string more : {"", " --num_beams 3", " --json"}) {
+      const std::string options = "generate w3 --max_new_tokens 12 " + end + more;
+      EXPECT_EQ(words_of(options + there()), words_of(options + here())) << options;
+    }
+}
+
+TEST_F(RemoteProgram, RefusesWhatIsOfThisProcess) {
+  for (const std::string flag :
+       {"--device cpu", "--mode eager", "--dtype bfloat16", "--quantization int8", "--activations float32",
+        "--revision old", "--token a", "--cache_dir a", "--local_files_only", "--assistant_model a"}) {
+    expect_one_line(run("generate w3 " + flag + there()), 2, flag.substr(0, flag.find(' ')));
+    if (flag.starts_with("--assistant")) continue;
+    expect_one_line(run("run text-generation w3 " + flag + there()), 2, flag.substr(0, flag.find(' ')));
+  }
 }
 
 TEST_F(RemoteProgram, NamesWhatTheServerRefuses) {

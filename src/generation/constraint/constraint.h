@@ -16,6 +16,9 @@ namespace transom::constraint {
 // The vocabulary of a model, made once for it.
 struct Vocabulary {
   Vocabulary(const Tokenizer& tokenizer, std::vector<int64_t> ends);
+  // The bytes of each token by its id; those that end texts have none.
+  Vocabulary(const std::vector<std::string>& tokens, std::vector<int64_t> given)
+      : trie(std::make_shared<TokenTrie>(tokens)), ends(std::move(given)) {}
   std::shared_ptr<const TokenTrie> trie;
   std::vector<int64_t> ends;  // the tokens that end a text
 };

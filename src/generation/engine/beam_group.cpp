@@ -80,8 +80,10 @@ EngineEvent BeamGroup::text_of(const Beam& beam) const {
       event.finish = FinishReason::kStop;
       break;
     }
-  text.finish();
+  if (event.end_token && !event.stop) text.finish_with(*event.end_token);
+  else text.finish();
   event.text = text.take();
+  event.stop_text = text.rest();
   return event;
 }
 

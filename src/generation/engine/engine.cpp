@@ -50,7 +50,11 @@ std::unique_ptr<Runner> runner_for(const GenerativeModel& model, const EngineOpt
   check_counts("max_waiting", options.max_waiting, 1);
   check_counts("max_batched_tokens", options.max_batched_tokens, 1);
   check_counts("block_size", options.block_size, 1);
+  check_counts("num_assistant_tokens", options.num_assistant_tokens, 1);
   std::unique_ptr<Runner> runner = make_paged(model, options, length, adapters);
+  if (!runner && options.assistant)
+    fail(ErrorKind::kUnsupported, "assistant: {} is computed row by row, where drafts are not verified; leave it out",
+         model.architecture());
   return runner ? std::move(runner) : make_row_by_row(model, adapters);
 }
 
@@ -283,6 +287,7 @@ class Engine::Implementation {
     statistics_.preemptions += counted.preemptions;
     statistics_.prefix_queries += counted.prefix_queries;
     statistics_.prefix_hits += counted.prefix_hits;
+    statistics_.drafts += counted.drafts;
     statistics_.draft_tokens += counted.draft_tokens;
     statistics_.accepted_tokens += counted.accepted_tokens;
     statistics_.prompt_tokens += counted.prompt_tokens;

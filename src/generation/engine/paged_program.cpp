@@ -68,15 +68,20 @@ const CompiledFunction& PagedProgram::step(int64_t scored, const AdapterSet* ada
 
 void PagedProgram::grow(int64_t blocks) {
   const NoGradient inference;
-  std::vector<Tensor> larger;
-  for (size_t i = 0; i < pools_.size(); ++i) {
-    Shape more = pools_[i].shape();
-    more[0] = blocks * block_size_;
-    larger.push_back(concatenate({pools_[i], zeros(more, pools_[i].dtype())}, 0));
-    eval({larger.back()});
+  // One after the other, so that never more than one of them is there twice.
+  try {
+    for (Tensor& pool : pools_) {
+      Shape more = pool.shape();
+      more[0] = blocks * block_size_;
+      Tensor larger = concatenate({pool, zeros(more, pool.dtype())}, 0);
+      eval({larger});
+      pool = std::move(larger);
+    }
+  } catch (...) {
+    pools_.clear();  // those that have grown leave no memory to turn them back
+    throw;
   }
   blocks_ += blocks;
-  pools_ = std::move(larger);
 }
 
 void PagedProgram::copy_blocks(const std::vector<std::pair<int32_t, int32_t>>& pairs) {

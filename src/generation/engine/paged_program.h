@@ -31,7 +31,7 @@ class PagedProgram {
   // The scores [K, V] of what follows the last K tokens; with adapters, which outlive the program, or null. If it
   // throws, all keys and values are lost.
   std::vector<float> run(const PagedPass& pass, const AdapterSet* adapters);
-  // Makes room for so many more blocks. If it throws, nothing has changed.
+  // Makes room for so many more blocks. If it throws, there are as many as before, and all keys and values are lost.
   void grow(int64_t blocks);
   // Block `second` becomes equal to block `first` of each pair; none is in two pairs as the second, nor in one as the
   // first and in another as the second. If it throws, all keys and values are lost.

@@ -3,23 +3,24 @@
 // running sequence and, with what is left of its tokens, chunks of prompts. When blocks run out, the youngest sequence
 // gives its up and is computed again later.
 #include <algorithm>
+#include <limits>
 #include <map>
+#include <optional>
 
 #include "base/error.h"
+#include "generation/engine/assistant.h"
 #include "generation/engine/block_pool.h"
-#include "generation/engine/paged_program.h"
+#include "generation/engine/cache_blocks.h"
+#include "generation/engine/paged_pass.h"
 #include "generation/engine/paged_text.h"
 #include "generation/engine/runner.h"
-#include "generation/engine/step_shape.h"
-#include "transom/device.h"
+#include "io/config.h"
 
 namespace transom {
 namespace {
 
 // Rows of scores of a step for prompt_logprobs, so that those of a long prompt never lie in memory together.
 constexpr int64_t kMostPromptScores = 64;
-// Of the cache, where its size is not given: a part of the free memory, and no more than this.
-constexpr int64_t kShareOfMemory = 4, kMostBytes = int64_t{1} << 29;
 
 // Tokens [begin, begin + count) of a sequence that has `length` of them; behind its last one those of a draft.
 struct Part {
@@ -40,17 +41,6 @@ struct Part {
   }
 };
 
-// A token of a pass.
-struct Token {
-  const Part* part;
-  int64_t place;
-};
-
-// Of the cache: at first those of one step, and what it may grow to. It doubles when no more are blank.
-struct BlockCounts {
-  int64_t first, most;
-};
-
 class PagedRunner : public Runner {
  public:
   PagedRunner(const GenerativeModel& model, const EngineOptions& options, const EngineAdapters& adapters,
@@ -61,14 +51,25 @@ class PagedRunner : public Runner {
         most_blocks_(blocks.most),
         block_size_(options.block_size),
         most_tokens_(most_tokens),
-        caching_(options.prefix_caching) {}
+        caching_(options.prefix_caching),
+        assistant_tokens_(options.num_assistant_tokens) {
+    if (options.assistant)
+      assistant_.emplace(*options.assistant, model.config().get_int("vocab_size", std::numeric_limits<int64_t>::max()),
+                         options.block_size, most_tokens, blocks.most);
+  }
 
   bool step(std::span<const std::unique_ptr<Sequence>> sequences, EngineStatistics& statistics) override {
-    const std::vector<Part> parts = schedule(sequences, statistics);
+    std::vector<Part> parts;
+    try {
+      parts = schedule(sequences, statistics);
+    } catch (const CacheLost&) {  // at most once: the cache does not try to grow again
+      statistics.preemptions += lose_all(sequences);
+      parts = schedule(sequences, statistics);
+    }
     if (!parts.empty()) compute_all(parts, sequences, statistics);
     for (const Part& part : parts)
       if (BeamGroup* group = part.sequence->group(); group && !group->has_ended() && group->is_complete())
-        advance(*group, sequences);
+        advance(*group, sequences, statistics);
     return !parts.empty();
   }
 
@@ -80,6 +81,8 @@ class PagedRunner : public Runner {
   void forget(Sequence& sequence) override {
     give_up(sequence);
     texts_.erase(&sequence);
+    drafts_.erase(&sequence);
+    if (assistant_) assistant_->forget(sequence);
   }
 
  private:
@@ -139,17 +142,23 @@ class PagedRunner : public Runner {
     return nullptr;
   }
 
-  // So many blank blocks, as far as the limit allows: prefixes are dropped only then.
+  // Memory ended while the cache grew, and with it what it held.
+  struct CacheLost {};
+
+  // So many blank blocks, as far as the limit allows: prefixes are dropped only then. Throws CacheLost.
   void make_room(int64_t blocks) {
     if (blocks <= pool_.blank() || pool_.size() >= most_blocks_) return;
     const int64_t more = std::min(std::max(pool_.size(), blocks - pool_.blank()), most_blocks_ - pool_.size());
+    const int64_t before = std::exchange(most_blocks_, pool_.size());  // where there is no memory, these have to do
     try {
       program_.grow(more);
+    } catch (const std::bad_alloc&) {
+      throw CacheLost();
     } catch (const Error& error) {
-      if (error.kind() != ErrorKind::kOutOfMemory) throw;
-      most_blocks_ = pool_.size();  // there is no more memory: what is there has to do
-      return;
+      if (error.kind() == ErrorKind::kOutOfMemory) throw CacheLost();
+      throw;
     }
+    most_blocks_ = before;
     pool_.grow(more);
   }
 
@@ -178,8 +187,17 @@ class PagedRunner : public Runner {
     return false;
   }
 
+  std::vector<PagedText> texts_of(const BeamGroup& group) {
+    std::vector<PagedText> texts;
+    for (const Sequence* beam : group.sequences()) {
+      texts.push_back(texts_[beam]);
+      texts.back().seen = beam->seen;
+    }
+    return texts;
+  }
+
   // The beams take their next texts, and with them the blocks of the texts that they go on from.
-  void advance(BeamGroup& group, std::span<const std::unique_ptr<Sequence>> sequences) {
+  void advance(BeamGroup& group, std::span<const std::unique_ptr<Sequence>> sequences, EngineStatistics& statistics) {
     std::vector<size_t> sources;
     try {
       sources = group.advance();
@@ -187,11 +205,13 @@ class PagedRunner : public Runner {
       group.end(FinishReason::kError, error.what());
     }
     if (group.has_ended()) return;
-    std::vector<PagedText> texts;
-    for (Sequence* beam : group.sequences()) {
-      texts.push_back(std::exchange(texts_[beam], {}));
-      texts.back().seen = beam->seen;
+    try {
+      make_room(copies_of_fork(block_size_, texts_of(group), sources));
+    } catch (const CacheLost&) {
+      statistics.preemptions += lose_all(sequences);
     }
+    std::vector<PagedText> texts = texts_of(group);
+    for (Sequence* beam : group.sequences()) texts_[beam] = {};
     const BlockCopies copies = fork_texts(pool_, block_size_, texts, sources);
     for (size_t i = 0; i < texts.size(); ++i) {
       Sequence* beam = group.sequences()[i];
@@ -220,6 +240,7 @@ class PagedRunner : public Runner {
       if (!sequence->finished()) (sequence->waits() ? waiting_beams_ : order).push_back(sequence.get());
     // Who needs one token more goes before prompts; if there are more of those than a step holds, they take turns.
     const size_t count = order.size();
+    ask_assistant(order);
     size_t youngest = count;  // from here on sequences have given up their blocks
     for (size_t i = 0; i < count && left > 0; ++i) {
       Sequence& sequence = *order[(i + turn_) % count];
@@ -279,9 +300,33 @@ class PagedRunner : public Runner {
     return true;
   }
 
+  // What the assistant proposes behind the texts that need one token more.
+  void ask_assistant(const std::vector<Sequence*>& order) {
+    drafts_.clear();
+    if (!assistant_) return;
+    std::vector<Draft> drafts;
+    for (Sequence* sequence : order) {
+      const EngineRequest& request = sequence->request().request;
+      if (sequence->group() || request.prompt_lookup_num_tokens > 0 || texts_[sequence].blocks.empty() ||
+          sequence->length() - sequence->seen != 1)
+        continue;
+      drafts.push_back({sequence, std::min(assistant_tokens_, sequence->request().length - sequence->length() - 1)});
+    }
+    const auto count = static_cast<int64_t>(drafts.size());
+    for (Draft& draft : drafts) draft.most = std::min(draft.most, most_tokens_ / count - 1);
+    assistant_->draft(drafts);
+    for (Draft& draft : drafts)
+      if (!draft.tokens.empty()) drafts_[draft.sequence] = std::move(draft.tokens);
+  }
+
   // Tokens that may follow, if there is room for them. Gives back how many tokens the part now has.
   int64_t add_draft(Part& part, int64_t most) {
     TokenIds draft = part.sequence->draft(most);
+    if (const auto found = drafts_.find(part.sequence); found != drafts_.end()) {
+      draft = std::move(found->second);
+      draft.resize(std::min(draft.size(), static_cast<size_t>(std::max<int64_t>(most, 0))));
+      drafts_.erase(found);
+    }
     if (!draft.empty() && reserve(*part.text, part.sequence->length() + static_cast<int64_t>(draft.size()))) {
       part.count += static_cast<int64_t>(draft.size());
       part.draft = std::move(draft);
@@ -348,14 +393,11 @@ class PagedRunner : public Runner {
   }
 
   void compute(const std::vector<const Part*>& parts, const AdapterSet* adapter, EngineStatistics& statistics) {
-    std::vector<Token> silent, scored;
-    int64_t longest = 1;
-    for (const Part* part : parts) {
-      longest = std::max(longest, blocks_for(part->end()));
+    std::vector<PassToken> silent, scored;
+    for (const Part* part : parts)
       for (int64_t place = part->begin; place < part->end(); ++place)
-        (part->is_scored(place) ? scored : silent).push_back({part, place});
-    }
-    const PagedPass pass = pass_of(silent, scored, rounded_blocks(longest));
+        (part->is_scored(place) ? scored : silent).push_back({part->token(place), place, &part->text->blocks});
+    const PagedPass pass = pass_of(silent, scored, block_size_, most_tokens_);
     std::vector<float> scores = program_.run(pass, adapter);
     const size_t V = scores.size() / static_cast<size_t>(pass.scored);
     float* next = scores.data() + (static_cast<size_t>(pass.scored) - scored.size()) * V;
@@ -365,34 +407,6 @@ class PagedRunner : public Runner {
       next = read(*part, next, V, statistics);
       note_seen(*part);
     }
-  }
-
-  // Padding first, then tokens whose scores nobody asks for, then the others.
-  PagedPass pass_of(const std::vector<Token>& silent, const std::vector<Token>& scored, int64_t blocks) const {
-    const auto tokens = static_cast<int64_t>(silent.size() + scored.size());
-    const int64_t N = std::min(rounded_tokens(tokens), most_tokens_);
-    const auto padding = static_cast<size_t>(N - tokens);
-    PagedPass pass;
-    pass.blocks = blocks;
-    pass.scored = std::min(N, rounded_tokens(static_cast<int64_t>(scored.size())));
-    pass.ids.assign(padding, 0);
-    pass.positions.assign(padding, 0);
-    pass.slots.assign(padding, -1);
-    pass.lengths.assign(padding, 1);
-    pass.block_tables.assign(static_cast<size_t>(N * blocks), 0);
-    auto table = pass.block_tables.begin() + (N - tokens) * blocks;
-    for (const std::vector<Token>* some : {&silent, &scored})
-      for (const Token& token : *some) {
-        const std::vector<int32_t>& own = token.part->text->blocks;
-        pass.ids.push_back(token.part->token(token.place));
-        pass.positions.push_back(token.place);
-        pass.slots.push_back(own[static_cast<size_t>(token.place / block_size_)] * block_size_ +
-                             token.place % block_size_);
-        pass.lengths.push_back(static_cast<int32_t>(token.place + 1));
-        std::copy_n(own.begin(), blocks_for(token.place + 1), table);
-        table += blocks;
-      }
-    return pass;
   }
 
   // Reads the rows of scores of a part, and gives back where the next part's begin. Tokens of a draft are taken as long
@@ -418,6 +432,7 @@ class PagedRunner : public Runner {
     }
     if (!part.draft.empty()) {
       const int64_t accepted = std::max<int64_t>(sequence.length() - part.length - 1, 0);
+      ++statistics.drafts;
       statistics.draft_tokens += static_cast<int64_t>(part.draft.size());
       statistics.accepted_tokens += accepted;
       sequence.note_draft(accepted);
@@ -437,10 +452,15 @@ class PagedRunner : public Runner {
     }
   }
 
-  // The keys and values are gone: whoever goes on is computed again.
-  void lose_all(std::span<const std::unique_ptr<Sequence>> sequences) {
-    for (const std::unique_ptr<Sequence>& sequence : sequences) give_up(*sequence);
+  // The keys and values are gone: whoever goes on is computed again. Gives back how many have lost theirs.
+  int64_t lose_all(std::span<const std::unique_ptr<Sequence>> sequences) {
+    int64_t count = 0;
+    for (const std::unique_ptr<Sequence>& sequence : sequences) {
+      count += !texts_[sequence.get()].blocks.empty();
+      give_up(*sequence);
+    }
     pool_.clear();
+    return count;
   }
 
   const EngineAdapters& adapters_;
@@ -449,30 +469,13 @@ class PagedRunner : public Runner {
   int64_t most_blocks_;
   const int64_t block_size_, most_tokens_;
   const bool caching_;
+  std::optional<Assistant> assistant_;
+  const int64_t assistant_tokens_;
+  std::map<const Sequence*, TokenIds> drafts_;  // of the assistant, at this step
   std::map<const Sequence*, PagedText> texts_;
   std::vector<Sequence*> waiting_beams_;  // at this step
   size_t turn_ = 0;                       // whose turn it is first, where not all go at once
 };
-
-// What a sequence of full length takes, and no more than there is.
-BlockCounts cache_blocks(const EngineOptions& options, const std::vector<KeyValueShape>& shapes, int64_t length) {
-  int64_t block_bytes = 0;
-  for (const KeyValueShape& shape : shapes) block_bytes += shape.bytes(options.block_size);
-  const int64_t one = (length + options.block_size - 1) / options.block_size;
-  const int64_t first = (options.max_batched_tokens + options.block_size - 1) / options.block_size;
-  if (options.cache_bytes > 0) {
-    const int64_t blocks = options.cache_bytes / block_bytes;
-    if (blocks < one)
-      fail("cache_bytes = {}: a text of {} tokens takes {}; give more, or a smaller max_model_length",
-           options.cache_bytes, length, one * block_bytes);
-    return {std::min(first, blocks), blocks};
-  }
-  const MemoryUse memory = memory_use();
-  const auto free = static_cast<int64_t>(memory.limit > memory.in_use ? memory.limit - memory.in_use : 0);
-  const int64_t share = std::min(free / kShareOfMemory, kMostBytes);
-  const int64_t blocks = std::clamp(share / block_bytes, one, one * options.max_sequences);
-  return {std::min(first, blocks), blocks};
-}
 
 }  // namespace
 

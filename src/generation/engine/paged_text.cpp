@@ -11,6 +11,18 @@ void release(BlockPool& pool, const PagedText& text) {
 
 }  // namespace
 
+int64_t copies_of_fork(int64_t block_size, const std::vector<PagedText>& texts, const std::vector<size_t>& sources) {
+  int64_t copies = 0;
+  std::vector<bool> is_taken(texts.size(), false);
+  for (const size_t source : sources) {
+    const PagedText& from = texts.at(source);
+    if (from.blocks.empty() || from.seen % block_size == 0) continue;
+    copies += is_taken[source];
+    is_taken[source] = true;
+  }
+  return copies;
+}
+
 BlockCopies fork_texts(BlockPool& pool, int64_t block_size, std::vector<PagedText>& texts,
                        const std::vector<size_t>& sources) {
   const std::vector<PagedText> old = std::exchange(texts, std::vector<PagedText>(sources.size()));

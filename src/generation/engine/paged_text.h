@@ -18,6 +18,9 @@ struct PagedText {
 
 using BlockCopies = std::vector<std::pair<int32_t, int32_t>>;  // from, to
 
+// How many copies fork_texts makes where the pool has blocks enough.
+int64_t copies_of_fork(int64_t block_size, const std::vector<PagedText>& texts, const std::vector<size_t>& sources);
+
 // Text i of the result goes on from text `sources[i]`; texts that none goes on from give up their blocks. Blocks that
 // are full are shared. Of the one that is not, the first taker gets the block itself and each other one a copy, which
 // the caller has to make. Where the pool has no block for it, or the source has none, a text has none and seen = 0.

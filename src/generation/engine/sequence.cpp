@@ -38,6 +38,8 @@ void Sequence::choose(std::span<float> scores) {
   tokens_.push_back(choice.token);
   if (std::find(config.eos_token_id.begin(), config.eos_token_id.end(), choice.token) != config.eos_token_id.end()) {
     event_.end_token = choice.token;
+    text_.finish_with(choice.token);
+    event_.stop_text = text_.rest();
     finish(FinishReason::kStop);
     return;
   }
@@ -46,6 +48,7 @@ void Sequence::choose(std::span<float> scores) {
   if (choice.logprobs) event_.logprobs.push_back(*choice.logprobs);
   if (text_.add(choice.token)) {
     event_.stop = text_.stop();
+    event_.stop_text = text_.rest();
     finish(FinishReason::kStop);
   } else if (length() >= request_->length ||
              (request_->deadline && std::chrono::steady_clock::now() >= *request_->deadline)) {
@@ -72,7 +75,7 @@ TokenIds Sequence::draft(int64_t most) {
 }
 
 void Sequence::note_draft(int64_t accepted) {
-  if (accepted == 0) no_drafts_ = kRestAfterRejection;
+  if (accepted == 0 && request_->request.prompt_lookup_num_tokens > 0) no_drafts_ = kRestAfterRejection;
 }
 
 void Sequence::finish(FinishReason reason, std::string error) {

@@ -55,8 +55,8 @@ class Sequence {
   void read_prompt(int64_t position, std::span<const float> scores);
   // Chooses the next token by the scores [V] that follow tokens(), which are changed. A beam gives them to its group.
   void choose(std::span<float> scores);
-  // What may follow tokens(): at most `most` tokens that followed the last ones where these stood before. A draft of
-  // which nothing was accepted makes the next steps go without.
+  // Prompt lookup: at most `most` tokens that followed the last ones where these stood before. A draft of which nothing
+  // was accepted makes the next steps go without.
   TokenIds draft(int64_t most);
   void note_draft(int64_t accepted);
   void finish(FinishReason reason, std::string error = {});

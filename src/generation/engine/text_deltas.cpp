@@ -31,26 +31,36 @@ TextDeltas::TextDeltas(const Tokenizer* tokenizer, const TokenIds& prompt, std::
   }
   window_.assign(prompt.end() - static_cast<ptrdiff_t>(std::min(kContext, prompt.size())), prompt.end());
   known_ = window_.size();
-  given_ = whole_characters(tokenizer_->decode(window_, true, false));
+  given_ = tokenizer_->decode(window_, true, false);
+  given_.resize(whole_characters(given_));
+}
+
+// What the window says behind what was given. A token may change how the bytes before it are decoded (of a run of
+// bytes that is no UTF-8 each becomes U+FFFD); then the last tokens are decoded without those before.
+std::string TextDeltas::rest_of_window(const TokenIds& last, bool* changed) const {
+  const std::string text = tokenizer_->decode(window_, true, false);
+  *changed = !text.starts_with(given_);
+  return *changed ? tokenizer_->decode(last, true, false) : text.substr(given_.size());
 }
 
 void TextDeltas::settle(bool all) {
-  const std::string text = tokenizer_->decode(window_, true, false);
-  const size_t whole = whole_characters(text);
-  const size_t settled = all || window_.size() - known_ > kMostUndecided ? text.size() : whole;
-  if (settled > given_) {
-    pending_ += std::string_view(text).substr(given_, settled - given_);
-    given_ = settled;
-  }
-  if (settled < text.size()) return;
-  // From here on the text is that of the tokens since the last time that it was whole, decoded behind those.
   const TokenIds last(window_.begin() + static_cast<ptrdiff_t>(known_), window_.end());
-  const size_t size = tokenizer_->decode(last, true, false).size();
+  bool changed = false;
+  std::string rest = rest_of_window(last, &changed);
+  const size_t size = rest.size(), whole = whole_characters(rest);
+  const size_t settled = all || last.size() > kMostUndecided ? size : whole;
+  if (changed && settled < size) return;  // the next tokens may turn it back
+  rest.resize(settled);
+  pending_ += rest;
+  given_ += rest;
+  if (settled < size) return;
+  // From here on the text is that of the tokens since the last time that it was whole, decoded behind those.
+  std::string own = tokenizer_->decode(last, true, false);
   known_ = window_.size();
-  if (size == 0 && known_ < kMostContext) return;  // special tokens say nothing about what follows
+  if (own.empty() && known_ < kMostContext) return;  // special tokens say nothing about what follows
   window_ = last;
   known_ = window_.size();
-  given_ = size;
+  given_ = std::move(own);
 }
 
 bool TextDeltas::add(int64_t token) {
@@ -61,6 +71,7 @@ bool TextDeltas::add(int64_t token) {
   for (const std::string& stop : stop_strings_)
     if (const size_t place = pending_.find(stop); place < first) first = place, stop_ = stop;
   if (!stop_) return false;
+  rest_ = pending_.substr(first);
   pending_.resize(first);
   ended_ = true;
   return true;
@@ -85,6 +96,14 @@ std::string TextDeltas::take() {
 void TextDeltas::finish() {
   if (tokenizer_ && !ended_) settle(true);
   ended_ = true;
+}
+
+void TextDeltas::finish_with(int64_t token) {
+  finish();
+  if (!tokenizer_) return;
+  window_.push_back(token);
+  bool changed = false;
+  rest_ = rest_of_window({token}, &changed);
 }
 
 }  // namespace transom

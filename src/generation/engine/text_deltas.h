@@ -23,19 +23,25 @@ class TextDeltas {
   std::string take();
   // No token follows: what was held back goes out.
   void finish();
+  // As finish(), and `token` ends the text: what it would add is rest().
+  void finish_with(int64_t token);
   const std::optional<std::string>& stop() const { return stop_; }
+  // What the tokens say behind the text: the stop string and the rest of its last token, or the token of finish_with().
+  const std::string& rest() const { return rest_; }
 
  private:
+  std::string rest_of_window(const TokenIds& last, bool* changed) const;
   void settle(bool all);
   size_t held_back() const;
   const Tokenizer* tokenizer_;
   std::vector<std::string> stop_strings_;
   TokenIds window_;      // of tokens that are decoded together
   size_t known_ = 0;     // of them, those whose text is whole
-  size_t given_ = 0;     // bytes of the window's text that are in pending_ or were
+  std::string given_;    // of the window's text, what is in pending_ or was
   std::string pending_;  // settled characters that have not gone out
   bool ended_ = false;
   std::optional<std::string> stop_;
+  std::string rest_;
 };
 
 }  // namespace transom

@@ -158,7 +158,12 @@ class OnnxEncoderDecoder : public GenerativeModel {
     if (heads <= 0 || width <= 0 || heads > 4096 || width > 4096)
       fail("{}: input {}: expected [batch, heads, length, size] with numbers of heads and their size",
            decoder_->model().where, quoted(input.name));
-    return zeros({rows, heads, std::clamp<int64_t>(extents[2].value, 1, 4096), width}, DType::kFloat32);
+    const int64_t length = std::clamp<int64_t>(extents[2].value, 1, 4096);
+    constexpr int64_t kMost = int64_t{1} << 24;  // numbers of one text: the file says how many
+    if (heads * length * width > kMost)
+      fail("{}: input {}: {} heads of {} tokens of {} numbers; at most {} numbers are taken", decoder_->model().where,
+           quoted(input.name), heads, length, width, kMost);
+    return zeros({rows, heads, length, width}, DType::kFloat32);
   }
 
   std::shared_ptr<const ImportedGraph> encoder_, decoder_;

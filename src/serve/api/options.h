@@ -39,6 +39,8 @@ struct ServeOptions {
   int64_t max_client_batch_size = 2048;               // inputs of one request
   int64_t max_model_length = 0;                       // tokens; 0: what the model takes
   int64_t max_batched_tokens = 512, max_sequences = 256, cache_bytes = 0;  // of the generation engine
+  std::string assistant_model;                                             // whose drafts the models verify; "": none
+  int64_t num_assistant_tokens = 5;                                        // of a draft
   uint64_t body_limit = 8 << 20, media_body_limit = 25 << 20;              // bytes
   int64_t most_seconds_of_sound = 7200;
   int64_t memory_budget = 0;  // bytes of all models together; 0: all stay in memory

@@ -68,12 +68,12 @@ void read_beams(RequestFields& fields, GenerationConfig& config) {
   const bool searches = fields.boolean("use_beam_search").value_or(false);
   if (!searches && best > n)
     refuse_field("best_of", "best_of: more than n ({}) needs use_beam_search on this server", n);
+  if (!searches) return;  // vLLM ignores the other fields then; they are logged as those that are not known
   const auto penalty = fields.number("length_penalty", -10, 10);
   const Json* early = fields.any("early_stopping");
   if (early && !early->is_boolean() && *early != "never")
     refuse_field("early_stopping", "early_stopping: expected true, false or \"never\", found {}",
                  quoted(compact(*early)));
-  if (!searches) return;
   using EarlyStopping = GenerationConfig::EarlyStopping;
   config.num_beams = best;
   config.do_sample = false;
@@ -109,6 +109,7 @@ void read_sampling(RequestFields& fields, const ServedModel& model, SamplingFiel
       config.stop_strings.push_back(text);
     }
   sampling.include_stop = fields.boolean("include_stop_str_in_output").value_or(false);
+  sampling.include_stop_token = fields.boolean("include_stop_token_in_output").value_or(false);
   sampling.skip_special_tokens = fields.boolean("skip_special_tokens").value_or(true);
   fields.ignore({"spaces_between_special_tokens", "user", "metadata", "store", "service_tier", "cache_salt",
                  "safety_identifier", "prompt_cache_key", "return_token_ids", "stream_options"});
@@ -130,9 +131,18 @@ void read_sampling(RequestFields& fields, const ServedModel& model, SamplingFiel
   if (const auto best = fields.integer("prompt_logprobs", 0, 20)) request.prompt_logprobs = *best;
 }
 
+std::string shown_end(const EngineEvent& event, bool include_stop, bool include_stop_token) {
+  if (include_stop_token) return event.stop_text;
+  return include_stop ? event.stop.value_or("") : "";
+}
+
 EngineRequest request_for(const SamplingFields& sampling, TokenIds prompt, const ServedModel& model,
                           int64_t otherwise) {
   EngineRequest request = sampling.request;
+  if (request.config.num_beams > 1 && request.constraint)
+    refuse_field(
+        "use_beam_search",
+        "use_beam_search: not beside response_format, structured_outputs, guided_* or tools that are enforced");
   const int64_t limit = model.generator->max_model_length();
   const auto length = static_cast<int64_t>(prompt.size());
   if (length == 0) throw ApiError(400, "the prompt is empty: expected at least one token", "prompt");

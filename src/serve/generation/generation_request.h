@@ -19,7 +19,8 @@ struct SamplingFields {
   EngineRequest request;  // without a prompt
   std::optional<int64_t> max_tokens;
   int64_t n = 1;
-  bool include_stop = false, skip_special_tokens = true, echo = false;
+  bool include_stop = false, include_stop_token = false;  // the stop string; all of the tokens that ended the text
+  bool skip_special_tokens = true, echo = false;
 };
 
 // The defaults of a model: its generation_config.json, or those of OpenAI.
@@ -28,6 +29,8 @@ SamplingFields default_sampling(const ServedModel& model, const ServeOptions& op
 std::string read_adapter(const std::optional<std::string>& name, const ServedModel& model, SamplingFields& sampling);
 // Reads temperature, top_p, top_k, n, stop, seed, penalties, logit_bias, and vLLM's further ones. Refuses by 400.
 void read_sampling(RequestFields& fields, const ServedModel& model, SamplingFields& sampling);
+// What an answer shows of the end of its text.
+std::string shown_end(const EngineEvent& event, bool include_stop, bool include_stop_token);
 // Checks lengths and sets the prompt and the number of tokens; `otherwise` is the limit without max_tokens (0: the rest
 // of the context). Throws 400 context_length_exceeded.
 EngineRequest request_for(const SamplingFields& sampling, TokenIds prompt, const ServedModel& model, int64_t otherwise);

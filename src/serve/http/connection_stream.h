@@ -188,10 +188,18 @@ class Connection final : public ConnectionBase {
     stream_.async_read_some(buffer_.prepare(8 * 1024), [self = self()](boost::system::error_code error, size_t count) {
       self->reading_ = false;
       if (self->phase_ == Phase::kClosed) return;
-      if (self->resumes_ && (!error || error == asio::error::operation_aborted)) {
+      const bool ended = error == asio::error::eof && (self->pipelined_ || self->has_whole_head());
+      if (self->resumes_ && (!error || ended || error == asio::error::operation_aborted)) {
         self->resumes_ = false;
+        self->input_ended_ = ended;
         self->buffer_.commit(count);
+        if (ended && !self->has_whole_head()) return self->close();
         return self->read_head();
+      }
+      // A client that has sent further requests and then closed its sending side waits for its answers.
+      if (ended && self->phase_ == Phase::kBusy) {
+        self->input_ended_ = true;
+        return;
       }
       if (error) return self->close();
       self->buffer_.commit(count);
@@ -199,9 +207,16 @@ class Connection final : public ConnectionBase {
     });
   }
 
-  // Beyond this a client that pipelines and leaves is seen when its answer is written.
+  bool has_whole_head() const {
+    const auto data = buffer_.data();
+    return std::string_view(static_cast<const char*>(data.data()), data.size()).find("\r\n\r\n") !=
+           std::string_view::npos;
+  }
+
+  // Beyond this a client that pipelines and leaves is seen when its answer is written, as is one that has closed its
+  // sending side.
   void watch() {
-    if (buffer_.size() < kMostPipelined) read_some();
+    if (!input_ended_ && buffer_.size() < kMostPipelined) read_some();
   }
 
   void has_read() {
@@ -415,6 +430,9 @@ class Connection final : public ConnectionBase {
       return read_some();
     }
     phase_ = Phase::kIdle;
+    pipelined_ = buffer_.size() > 0;
+    // Behind the end of the input a read would wait for ever.
+    if (input_ended_ && !has_whole_head()) return close();
     expire(deadline_, state_->options.idle_timeout);
     if (reading_ && buffer_.size() > 0) {
       // The next request has begun: its head is read in the place of what only watched.
@@ -446,8 +464,8 @@ class Connection final : public ConnectionBase {
   beast::flat_buffer buffer_{1024 * 1024};
   std::optional<Parser> parser_;
   Phase phase_ = Phase::kIdle;
-  bool reading_ = false, resumes_ = false, head_only_ = false, keep_alive_ = true, chunked_answer_ = true,
-       counted_ = false;
+  bool reading_ = false, resumes_ = false, input_ended_ = false, pipelined_ = false, head_only_ = false,
+       keep_alive_ = true, chunked_answer_ = true, counted_ = false;
   std::atomic<bool> close_behind_{false};
   size_t lingered_ = 0;
   std::string peer_;

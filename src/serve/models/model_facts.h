@@ -18,6 +18,7 @@ struct ModelFacts {
   std::vector<std::string> labels;    // of classifiers, by id
   std::vector<std::string> adapters;  // names that choose an adapter of this model
   std::vector<std::string> tasks;     // of its pipelines
+  std::string generation_config;      // JSON of what generation_config.json sets; empty: nothing
   bool writes = false;                // has a generation engine
   bool embeds = false;                // gives vectors of texts
   bool tokenizes = false;             // has a tokenizer

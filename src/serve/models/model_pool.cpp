@@ -14,6 +14,9 @@
 namespace transom::serve {
 namespace {
 
+// A model that could not be loaded is not tried again sooner: others may leave memory for it each time.
+constexpr std::chrono::seconds kTimeBetweenTrials{10};
+
 int64_t resident_bytes() {
   std::ifstream file("/proc/self/statm");
   int64_t size = 0, resident = 0;
@@ -23,16 +26,13 @@ int64_t resident_bytes() {
 
 }  // namespace
 
-// `leaving`: another model needs its place; it gets no new requests and goes when the last one has ended.
 struct ModelPool::Entry {
   ModelSource source;
   ModelFacts facts;
   std::unique_ptr<ServedModel> model;  // null while it is not in memory
-  int64_t bytes = 0;                   // that it is counted with
-  int64_t leases = 0;
-  uint64_t last_use = 0, wanted = 0;  // times; `wanted` 0: nobody waits for it
-  bool leaving = false;
+  ModelState state;
   std::string failure;  // why it could not be loaded again
+  std::chrono::steady_clock::time_point failed{};
 };
 
 ModelPool::ModelPool(const ServeOptions& options) : options_(options) {}
@@ -52,12 +52,13 @@ void ModelPool::load(const std::function<void(size_t, const std::string&)>& load
       Entry& entry = *entries_[i];
       lock.unlock();
       if (loading) loading(i, entry.source.name);
-      entry.bytes = weight_bytes_of(entry.source, options_);
+      const int64_t bytes = weight_bytes_of(entry.source, options_);
       lock.lock();
-      if (options_.memory_budget > 0 && entry.bytes > options_.memory_budget)
+      entry.state.bytes = bytes;
+      if (options_.memory_budget > 0 && bytes > options_.memory_budget)
         fail("--memory_budget: {} bytes do not hold the weights of {}, which have {}", options_.memory_budget,
-             quoted(entry.source.name), entry.bytes);
-      load_entry(entry, lock);
+             quoted(entry.source.name), bytes);
+      load_first(entry, lock);
     }
   } catch (...) {
     if (lock.owns_lock()) lock.unlock();
@@ -101,20 +102,20 @@ std::shared_ptr<ServedModel> ModelPool::lease(const ModelFacts& facts) {
   const std::lock_guard lock(mutex_);
   Entry& entry = entry_of(facts);
   if (stopping_) throw ApiError(503, "the server is ending");
-  entry.last_use = ++time_;
-  if (!entry.model || entry.leaving) {
-    if (entry.wanted == 0) entry.wanted = time_;
+  entry.state.last_use = ++time_;
+  if (!entry.model || entry.state.leaving) {
+    if (entry.state.wanted == 0) entry.state.wanted = time_;
     news_.notify_all();
     if (!entry.failure.empty())
-      throw ApiError(
-          503, fmt::format("the model {} could not be loaded again; the server's log says why", quoted(facts.name)));
+      throw ApiError(500, fmt::format("the model {} cannot be loaded: {}", quoted(facts.name), entry.failure));
     throw ApiError(503, fmt::format("the model {} is being loaded; try again in a moment", quoted(facts.name)));
   }
-  ++entry.leases;
+  ++entry.state.leases;
   return {entry.model.get(), [this, &entry](ServedModel*) {
             {
               const std::lock_guard returned(mutex_);
-              --entry.leases;
+              --entry.state.leases;
+              entry.state.answered = true;
             }
             news_.notify_all();
           }};
@@ -136,7 +137,7 @@ int64_t ModelPool::bytes() const {
   const std::lock_guard lock(mutex_);
   int64_t sum = 0;
   for (const auto& entry : entries_)
-    if (entry->model) sum += entry->bytes;
+    if (entry->model) sum += entry->state.bytes;
   return sum;
 }
 
@@ -145,82 +146,113 @@ int64_t ModelPool::reloads() const {
   return reloads_;
 }
 
+RoomPlan ModelPool::plan() const {
+  const auto now = std::chrono::steady_clock::now();
+  std::vector<ModelState> states;
+  std::optional<std::chrono::steady_clock::time_point> trial;
+  for (const auto& entry : entries_) {
+    ModelState& state = states.emplace_back(entry->state);
+    if (state.wanted == 0 || entry->failure.empty()) continue;
+    const auto next = entry->failed + kTimeBetweenTrials;
+    if (next <= now) continue;
+    state.wanted = 0;
+    trial = trial ? std::min(*trial, next) : next;
+  }
+  RoomPlan plan = plan_room(states, options_.memory_budget, now);
+  if (trial) plan.look_again = plan.look_again ? std::min(*plan.look_again, *trial) : trial;
+  return plan;
+}
+
+// Chooses anew after all that happens: who waits for a long answer to end holds up nobody else.
 void ModelPool::load_wanted() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
-    Entry* next = nullptr;  // whoever waits longest
-    for (const auto& entry : entries_)
-      if (entry->wanted > 0 && (!next || entry->wanted < next->wanted)) next = entry.get();
-    if (!next) {
-      news_.wait(lock);
+    const RoomPlan next = plan();
+    for (size_t i = 0; i < entries_.size(); ++i) {
+      ModelState& state = entries_[i]->state;
+      state.leaving = next.leaving[i];
+      if (state.in_memory && !state.leaving) state.wanted = 0;
+    }
+    if (!next.load) {
+      if (next.look_again) news_.wait_until(lock, *next.look_again);
+      else news_.wait(lock);
       continue;
     }
-    try {
-      if (next->leaving) {
-        // It goes first: what it leaves for was wanted before.
-        while (!stopping_ && next->leases > 0) news_.wait(lock);
-        if (stopping_) return;
-        unload(*next, lock);
-      }
-      if (!next->model) {
-        load_entry(*next, lock);
-        ++reloads_;
-      }
-      next->failure.clear();
-    } catch (const std::exception& error) {
-      if (!lock.owns_lock()) lock.lock();
-      next->failure = error.what();
-      log(LogLevel::kWarning, fmt::format("{}: {}", next->source.name, error.what()));
-    }
-    next->wanted = 0;
+    // Nobody begins to use what goes while the others that go are taken down.
+    for (const size_t i : next.unload) entries_[i]->state.leaving = true;
+    for (const size_t i : next.unload) unload(*entries_[i], lock);
+    if (stopping_) return;
+    load_again(*entries_[*next.load], lock);
   }
 }
 
-void ModelPool::make_room(Entry& wanted, std::unique_lock<std::mutex>& lock) {
-  while (options_.memory_budget > 0 && !stopping_) {
-    int64_t sum = wanted.bytes;
-    Entry* oldest = nullptr;  // of those that nobody uses if there are any
-    for (const auto& entry : entries_) {
-      if (!entry->model || entry.get() == &wanted) continue;
-      sum += entry->bytes;
-      const auto rank = [](const Entry& each) { return std::pair(each.leases > 0, each.last_use); };
-      if (!oldest || rank(*entry) < rank(*oldest)) oldest = entry.get();
-    }
-    if (sum <= options_.memory_budget || !oldest) return;
-    if (oldest->leases == 0) {
-      unload(*oldest, lock);
-      continue;
-    }
-    oldest->leaving = true;
-    while (oldest->leases > 0 && !stopping_) news_.wait(lock);
-    if (!stopping_) unload(*oldest, lock);
+void ModelPool::load_again(Entry& entry, std::unique_lock<std::mutex>& lock) {
+  std::unique_ptr<ServedModel> model;
+  std::string failure;
+  lock.unlock();
+  try {
+    model = load_served_model(entry.source, options_);
+  } catch (const std::exception& error) {
+    failure = error.what();
+    log(LogLevel::kWarning, fmt::format("{}: {}", entry.source.name, failure));
   }
+  lock.lock();
+  entry.failure = failure;
+  entry.state.wanted = 0;
+  if (!model) {
+    entry.failed = std::chrono::steady_clock::now();
+    return;
+  }
+  model->weight_bytes = entry.facts.weight_bytes;
+  keep(entry, std::move(model));
+  ++reloads_;
+}
+
+void ModelPool::keep(Entry& entry, std::unique_ptr<ServedModel> model) {
+  entry.model = std::move(model);
+  entry.state.in_memory = true;
+  entry.state.answered = !ready_;  // at the start nobody waits for it
+  entry.state.loaded = std::chrono::steady_clock::now();
+  entry.state.last_use = ++time_;
 }
 
 void ModelPool::unload(Entry& entry, std::unique_lock<std::mutex>& lock) {
   std::unique_ptr<ServedModel> model = std::move(entry.model);
-  entry.leaving = false;
   lock.unlock();
   log(LogLevel::kInfo, fmt::format("{}: makes room for another model", entry.source.name));
   model.reset();
   ::malloc_trim(0);  // what it held goes back to the system, as the budget counts it
   lock.lock();
+  entry.state.leaving = entry.state.in_memory = false;
 }
 
-void ModelPool::load_entry(Entry& entry, std::unique_lock<std::mutex>& lock) {
+void ModelPool::make_room(const Entry& kept, std::unique_lock<std::mutex>& lock) {
+  while (options_.memory_budget > 0) {
+    int64_t sum = kept.state.bytes;
+    Entry* oldest = nullptr;
+    for (const auto& entry : entries_) {
+      if (!entry->model || entry.get() == &kept) continue;
+      sum += entry->state.bytes;
+      if (!oldest || entry->state.last_use < oldest->state.last_use) oldest = entry.get();
+    }
+    if (sum <= options_.memory_budget || !oldest) return;
+    unload(*oldest, lock);
+  }
+}
+
+// Nobody else computes yet, so that what the process grows by is what the model takes: it is counted so from then on.
+void ModelPool::load_first(Entry& entry, std::unique_lock<std::mutex>& lock) {
   make_room(entry, lock);
-  if (stopping_) return;
-  const int64_t least = std::max<int64_t>(entry.facts.weight_bytes, entry.bytes);
+  const int64_t files = entry.state.bytes;
   lock.unlock();
   const int64_t before = resident_bytes();
   std::unique_ptr<ServedModel> model = load_served_model(entry.source, options_);
   const int64_t grown = resident_bytes() - before;
   lock.lock();
-  model->weight_bytes = entry.facts.weight_bytes > 0 ? entry.facts.weight_bytes : entry.bytes;
-  if (!ready_) entry.facts = *model;  // others look at them from then on
-  entry.bytes = std::max(least, grown);
-  entry.model = std::move(model);
-  entry.last_use = ++time_;
+  model->weight_bytes = files;
+  entry.facts = *model;  // others look at them from the end of load() on
+  entry.state.bytes = std::max(files, grown);
+  keep(entry, std::move(model));
   make_room(entry, lock);  // it was larger than its files say
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "serve/models/model_facts.h"
+#include "serve/models/room_plan.h"
 
 namespace transom::serve {
 
@@ -33,7 +34,7 @@ class ModelPool {
   // Of all models in their order; empty before load() has ended. They stay as they are until clear().
   std::vector<const ModelFacts*> facts() const;
   // The model in memory for as long as somebody holds the result. Where it is not there, its loading begins and this
-  // throws ApiError 503.
+  // throws ApiError 503; 500 with the reason where it could not be loaded.
   std::shared_ptr<ServedModel> lease(const ModelFacts& facts);
   // Calls `look` with the model if it is in memory. It must be quick: nobody gets a lease meanwhile.
   void look_at(const ModelFacts& facts, const std::function<void(const ServedModel&)>& look) const;
@@ -47,9 +48,12 @@ class ModelPool {
   struct Entry;
   Entry& entry_of(const ModelFacts& facts) const;
   void load_wanted();
-  void make_room(Entry& wanted, std::unique_lock<std::mutex>& lock);
+  RoomPlan plan() const;
+  void load_again(Entry& entry, std::unique_lock<std::mutex>& lock);
+  void load_first(Entry& entry, std::unique_lock<std::mutex>& lock);
+  void make_room(const Entry& kept, std::unique_lock<std::mutex>& lock);
+  void keep(Entry& entry, std::unique_ptr<ServedModel> model);
   void unload(Entry& entry, std::unique_lock<std::mutex>& lock);
-  void load_entry(Entry& entry, std::unique_lock<std::mutex>& lock);
 
   const ServeOptions& options_;
   mutable std::mutex mutex_;  // of all below; not held while a model is loaded or taken down

@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "hub/resolve.h"
+#include "io/weight_files.h"
 #include "models/family.h"
 #include "ops/batch_invariance.h"
 #include "serve/workers/generation_worker.h"
@@ -115,14 +116,12 @@ void load_runner(ServedModel& served, const std::string& directory, const ServeO
 }  // namespace
 
 int64_t weight_bytes_of(const ModelSource& source, const ServeOptions& options) {
-  const fs::path path = resolve_model(source.path, options.hub);
-  std::error_code ignored;
-  if (fs::is_regular_file(path, ignored)) return static_cast<int64_t>(fs::file_size(path, ignored));
-  static const std::vector<std::string> kEndings{".safetensors", ".bin", ".gguf", ".h5", ".msgpack", ".onnx"};
   int64_t bytes = 0;
-  for (fs::directory_iterator each(path, ignored), end; !ignored && each != end; each.increment(ignored))
-    if (std::find(kEndings.begin(), kEndings.end(), each->path().extension()) != kEndings.end())
-      bytes += static_cast<int64_t>(each->file_size(ignored));
+  for (const fs::path& file : weight_files(resolve_model(source.path, options.hub))) {
+    std::error_code ignored;
+    const auto size = fs::file_size(file, ignored);
+    if (!ignored) bytes += static_cast<int64_t>(size);
+  }
   return bytes;
 }
 

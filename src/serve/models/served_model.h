@@ -49,7 +49,7 @@ struct ServedModel : ModelFacts {
 
 // The task that the architecture in config.json is for; a directory with modules.json gives embeddings.
 std::string task_of_model(const std::string& directory);
-// Bytes of its files of weights. Throws Error if there is no such model.
+// Bytes of the files of weights that are read. Throws Error if there is no such model.
 int64_t weight_bytes_of(const ModelSource& source, const ServeOptions& options);
 // Loads it and runs it once, so that the first client does not wait for programs.
 std::unique_ptr<ServedModel> load_served_model(const ModelSource& source, const ServeOptions& options);

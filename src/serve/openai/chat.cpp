@@ -16,7 +16,7 @@ namespace {
 struct ChatSettings {
   std::string id, model;
   int64_t created = 0, prompt_tokens = 0;
-  bool stream = false, include_usage = false, logprobs = false, include_stop = false;
+  bool stream = false, include_usage = false, logprobs = false, include_stop = false, include_stop_token = false;
   ToolChoice tools;
 };
 
@@ -45,7 +45,7 @@ class ChatSink : public GenerationSink {
   void on_event(int64_t number, EngineEvent& event) override {
     Choice& choice = choices_.at(static_cast<size_t>(number));
     std::string text = std::move(event.text);
-    if (event.stop && settings_.include_stop) text += *event.stop;
+    text += shown_end(event, settings_.include_stop, settings_.include_stop_token);
     const Json logprobs = settings_.logprobs ? logprob_list(*model_.tokenizer, event.logprobs) : Json::array();
     choice.tokens += static_cast<int64_t>(event.tokens.size());
     choice.text += text;
@@ -218,6 +218,7 @@ void chat_completions(const std::shared_ptr<Call>& call) {
     settings.include_usage = settings.stream && inner.boolean("include_usage").value_or(false);
   }
   settings.include_stop = sampling.include_stop;
+  settings.include_stop_token = sampling.include_stop_token;
   settings.tools = read_tool_choice(fields);
   sampling.request.constraint = read_structured_output(fields, model);
   if (!settings.tools.schema.is_null()) {

@@ -18,7 +18,8 @@ struct Prompt {
 struct CompletionSettings {
   std::string id, model;
   int64_t created = 0, n = 1;
-  bool stream = false, include_usage = false, echo = false, include_stop = false, only_prompt = false;
+  bool stream = false, include_usage = false, echo = false, only_prompt = false;
+  bool include_stop = false, include_stop_token = false;
   std::optional<int64_t> logprobs;
 };
 
@@ -78,7 +79,7 @@ class CompletionSink : public GenerationSink {
     }
     if (!settings_.only_prompt) {
       text += event.text;
-      if (event.stop && settings_.include_stop) text += *event.stop;
+      text += shown_end(event, settings_.include_stop, settings_.include_stop_token);
       if (settings_.logprobs)
         for (const TokenLogprobs& each : event.logprobs) choice.logprobs->add(each.token, each.logprob, each.top);
       choice.tokens += static_cast<int64_t>(event.tokens.size());
@@ -224,6 +225,7 @@ void completions(const std::shared_ptr<Call>& call) {
     settings.include_usage = settings.stream && inner.boolean("include_usage").value_or(false);
   }
   settings.include_stop = sampling.include_stop;
+  settings.include_stop_token = sampling.include_stop_token;
   settings.only_prompt = sampling.max_tokens == 0;
   if (settings.only_prompt && !settings.echo) refuse_field("max_tokens", "max_tokens: 0 needs echo to be true");
   if (settings.only_prompt) sampling.max_tokens = 1;

@@ -44,6 +44,12 @@ void add_model_metrics(Services& services, const ModelFacts& facts) {
     });
     of_engine("vllm:num_preemptions_total", "Cumulative number of preemptions from the engine.",
               [](Engine s) { return static_cast<double>(s.preemptions); });
+    of_engine("vllm:spec_decode_num_drafts_total", "Number of spec decoding drafts.",
+              [](Engine s) { return static_cast<double>(s.drafts); });
+    of_engine("vllm:spec_decode_num_draft_tokens_total", "Number of draft tokens.",
+              [](Engine s) { return static_cast<double>(s.draft_tokens); });
+    of_engine("vllm:spec_decode_num_accepted_tokens_total", "Number of accepted tokens.",
+              [](Engine s) { return static_cast<double>(s.accepted_tokens); });
     of_engine("vllm:prefix_cache_queries_total", "Prefix cache queries, in terms of number of queried tokens.",
               [](Engine s) { return static_cast<double>(s.prefix_queries); });
     of_engine("vllm:prefix_cache_hits_total", "Prefix cache hits, in terms of number of cached tokens.",

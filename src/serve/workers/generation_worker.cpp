@@ -1,16 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/workers/generation_worker.h"
 
+#include "base/directories.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "generation/constraint/constraint.h"
+#include "hub/resolve.h"
+#include "pipelines/assistant_model.h"
 #include "serve/api/api_error.h"
 #include "serve/models/served_model.h"
 
 namespace transom::serve {
 
-GenerationWorker::GenerationWorker(GenerationModel model, const ServeOptions& options)
-    : model_(std::move(model)), adapters_(options.adapters), max_waiting_(options.max_waiting) {
+GenerationWorker::GenerationWorker(GenerationModel model, std::unique_ptr<Model> assistant, const ServeOptions& options)
+    : model_(std::move(model)),
+      assistant_(std::move(assistant)),
+      adapters_(options.adapters),
+      max_waiting_(options.max_waiting) {
   EngineOptions engine{.tokenizer = &model_.tokenizer};
   engine.cache_bytes = options.cache_bytes;
   engine.max_batched_tokens = options.max_batched_tokens;
@@ -18,6 +25,8 @@ GenerationWorker::GenerationWorker(GenerationModel model, const ServeOptions& op
   engine.max_waiting = options.max_waiting;
   engine.max_model_length = options.max_model_length;
   engine.adapters = options.adapters;
+  engine.assistant = assistant_.get();
+  engine.num_assistant_tokens = options.num_assistant_tokens;
   engine_ = std::make_unique<Engine>(*model_.model, engine);
   computing_ = std::thread([this] { compute(); });
   handing_out_ = std::thread([this] { hand_out(); });
@@ -155,10 +164,29 @@ void GenerationWorker::fail_all(const std::exception_ptr& error) {
   }
 }
 
+namespace {
+
+// The file that GenerationConfig::from_pretrained reads.
+Json generation_fields_of(const std::string& directory) {
+  const fs::path folder = directory_of_model(directory), own = folder / "generation_config.json";
+  return read_json(path_exists(own) ? own : folder / "config.json");
+}
+
+}  // namespace
+
 void load_generator(ServedModel& served, const std::string& directory, const ServeOptions& options) {
   LoadOptions load = options.load;
   load.task = "text-generation";
-  served.generator = std::make_unique<GenerationWorker>(GenerationModel::load(directory, load), options);
+  GenerationModel model = GenerationModel::load(directory, load);
+  Json set = Json::object();
+  const Json file = generation_fields_of(directory);
+  for (const auto& [name, value] : file.items())
+    if (model.given.contains(name)) set[name] = value;
+  served.generation_config = dump_json(set);
+  std::unique_ptr<Model> assistant;
+  if (!options.assistant_model.empty())
+    assistant = load_assistant(resolve_model(options.assistant_model, options.hub).string(), load, model.tokenizer);
+  served.generator = std::make_unique<GenerationWorker>(std::move(model), std::move(assistant), options);
   served.tokenizer = served.generator->tokenizer();
   served.max_length = served.generator->max_model_length();
   if (!served.tokenizer->has_chat_template() && options.chat_template.empty())

@@ -39,7 +39,8 @@ class GenerationListener {
 
 class GenerationWorker {
  public:
-  GenerationWorker(GenerationModel model, const ServeOptions& options);
+  // `assistant` drafts; null: none.
+  GenerationWorker(GenerationModel model, std::unique_ptr<Model> assistant, const ServeOptions& options);
   // Ends what runs with a failure.
   ~GenerationWorker();
 
@@ -63,6 +64,7 @@ class GenerationWorker {
   void fail_all(const std::exception_ptr& error);
 
   GenerationModel model_;
+  std::unique_ptr<Model> assistant_;
   std::vector<std::pair<std::string, std::string>> adapters_;
   int64_t max_waiting_;
   std::unique_ptr<Engine> engine_;

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <numeric>
 
 #include "generation/engine/paged_text.h"
 #include "support/message.h"
@@ -191,6 +192,21 @@ TEST(BeamRequests, AreRefusedWhereTheyCannotRun) {
   EXPECT_EQ(texts.count({bad, 0}), 1u);
 }
 
+TEST(BeamRequests, LeavePrefixesAloneWhereTheCacheCanGrow) {
+  const auto model = Model::from_config(kLlama);
+  Engine engine(*model, {.block_size = 4, .max_batched_tokens = 16});
+  TokenIds prompt(16);
+  std::iota(prompt.begin(), prompt.end(), 1);
+  engine.add(request_of(*model, prompt, R"({"max_new_tokens": 1})"));
+  finished(engine);
+  engine.add(request_of(*model, {30, 31}, R"({"num_beams": 6, "max_new_tokens": 3})"));
+  finished(engine);
+  const int64_t hits = engine.statistics().prefix_hits;
+  engine.add(request_of(*model, prompt, R"({"max_new_tokens": 1})"));
+  finished(engine);
+  EXPECT_EQ(engine.statistics().prefix_hits - hits, 12);  // all blocks but that of the last token
+}
+
 TEST(ForkedTexts, ShareWholeBlocksAndCopyTheLast) {
   BlockPool pool(6);
   std::vector<PagedText> texts(3);
@@ -199,6 +215,8 @@ TEST(ForkedTexts, ShareWholeBlocksAndCopyTheLast) {
   texts[1].blocks.push_back(static_cast<int32_t>(pool.take()));
   texts[1].seen = 3;
   const std::vector<int32_t> first = texts[0].blocks;
+  EXPECT_EQ(copies_of_fork(4, texts, {0, 0, 0}), 2);
+  EXPECT_EQ(copies_of_fork(4, texts, {0, 1, 2}), 0);
   const BlockCopies copies = fork_texts(pool, 4, texts, {0, 0, 0});
   EXPECT_EQ(texts[0].blocks, first);
   ASSERT_EQ(copies.size(), 2u);

@@ -28,7 +28,8 @@ Tokenizer tokenizer_of(const Pieces& words) {
   return Tokenizer::from_json(dump_json(tokenizer));
 }
 
-const Pieces kWords = {"a", "b", " c", "<0xE4>", "<0xBD>", "<0xA0>", "END", "\n", "EN", "D"};
+const Pieces kWords = {"a",  "b", " c",     "<0xE4>", "<0xBD>", "<0xA0>", "END",    "\n",
+                       "EN", "D", "<0x0A>", "<0xF0>", "<0x9F>", "<0x98>", "<0x80>", "<0x56>"};
 
 // What goes out with each token, and what at the end.
 Pieces given(const TokenIds& tokens, const Pieces& stops, std::optional<std::string>* stop = nullptr,
@@ -57,6 +58,16 @@ TEST(TextDeltas, HoldsHalfACharacterBack) {
                                        "b",
                                        ""}));
   EXPECT_EQ(given({3}, {}), (Pieces{"", "\xEF\xBF\xBD"}));
+}
+
+// Tokenizers of the LLaMA family write the end of a line as a byte; a run of bytes is decoded as a whole.
+TEST(TextDeltas, ACharacterOfFourBytesBehindAByteLosesNothing) {
+  EXPECT_EQ(given({0, 10, 11, 12, 13, 14, 1}, {}), (Pieces{"a", "\n", "", "", "", "\xF0\x9F\x98\x80", "b", ""}));
+  // Where it never becomes a character, no byte of what went out comes again.
+  EXPECT_EQ(given({10, 11, 15, 0, 1}, {}), (Pieces{"\n", "", "",
+                                                   "\xEF\xBF\xBD\xEF\xBF\xBD"
+                                                   "a",
+                                                   "b", ""}));
 }
 
 TEST(TextDeltas, EndlessHalvesOfCharactersGoOutAndCostNoMoreAndMore) {
@@ -91,6 +102,24 @@ TEST(TextDeltas, TakesTheFirstOfSeveralStopStrings) {
   std::optional<std::string> stop;
   EXPECT_EQ(given({0, 1, 6}, {"ND", "E"}, &stop), (Pieces{"a", "b", "", ""}));
   EXPECT_EQ(stop, "E");
+}
+
+TEST(TextDeltas, TellsWhatTheLastTokensSayBehindTheText) {
+  const Tokenizer tokenizer = tokenizer_of(kWords);
+  TextDeltas stopped(&tokenizer, {0}, {"N"});
+  EXPECT_FALSE(stopped.add(1));
+  EXPECT_TRUE(stopped.add(6));
+  EXPECT_EQ(stopped.take(), "bE");
+  EXPECT_EQ(stopped.rest(), "ND");  // all of the token, not the stop string alone
+  TextDeltas ended(&tokenizer, {0}, {"END"});
+  EXPECT_FALSE(ended.add(8));
+  ended.finish_with(2);
+  EXPECT_EQ(ended.take(), "EN");
+  EXPECT_EQ(ended.rest(), " c");
+  TextDeltas whole(&tokenizer, {0}, {});
+  EXPECT_FALSE(whole.add(1));
+  whole.finish();
+  EXPECT_EQ(whole.rest(), "");
 }
 
 TEST(TextDeltas, RefusesWhatCannotBeFound) {

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine where memory ends before its cache has grown to its limit.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <fstream>
+#include <map>
+
+#include "transom/engine.h"
+
+namespace transom {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kHasOwnAllocator = true;
+#else
+constexpr bool kHasOwnAllocator = false;
+#endif
+
+// Keys and values of a token take 32 KiB, a block of 128 tokens 4 MiB.
+constexpr const char* kWide = R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 40,
+  "max_position_embeddings": 256, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4,
+  "num_key_value_heads": 4, "head_dim": 512, "intermediate_size": 20, "initializer_range": 0.6})";
+EngineOptions options() { return {.block_size = 128, .cache_bytes = int64_t{512} << 20, .max_batched_tokens = 128}; }
+
+std::map<uint64_t, TokenIds> answers_of(Engine& engine, int64_t count = 24) {
+  for (int64_t i = 0; i < count; ++i) {
+    EngineRequest request{.prompt = {i, 3, 5}};
+    request.config.max_new_tokens = 12;
+    engine.add(std::move(request));
+  }
+  std::map<uint64_t, TokenIds> answers;
+  const auto collect = [&] {
+    for (const EngineEvent& event : engine.take()) {
+      TokenIds& tokens = answers[event.request];
+      tokens.insert(tokens.end(), event.tokens.begin(), event.tokens.end());
+      if (!event.error.empty()) std::fputs((event.error + "\n").c_str(), stderr);
+    }
+  };
+  while (engine.step()) collect();
+  collect();
+  return answers;
+}
+
+// Until the end of the scope no more than `bytes` above what the process has mapped now.
+class MemoryLimit {
+ public:
+  explicit MemoryLimit(uint64_t bytes) {
+    std::ifstream file("/proc/self/statm");
+    uint64_t pages = 0;
+    file >> pages;
+    ::getrlimit(RLIMIT_AS, &before_);
+    rlimit limit = before_;
+    limit.rlim_cur = pages * 4096 + bytes;
+    ::setrlimit(RLIMIT_AS, &limit);
+  }
+  ~MemoryLimit() { ::setrlimit(RLIMIT_AS, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+int run_out_of_memory() {
+  const auto model = Model::from_config(kWide);
+  std::map<uint64_t, TokenIds> answers, expected;
+  {
+    Engine engine(*model, options());
+    answers_of(engine, 1);  // weights are packed, programs compiled
+    const MemoryLimit limit(uint64_t{60} << 20);
+    answers = answers_of(engine);
+    if (engine.statistics().preemptions == 0) return 2;
+  }
+  Engine engine(*model, options());
+  answers_of(engine, 1);
+  expected = answers_of(engine);
+  if (engine.statistics().preemptions != 0) return 3;
+  return answers == expected ? 0 : 4;
+}
+
+TEST(EngineMemoryDeathTest, TextsTakeTurnsWhereTheCacheCannotGrow) {
+  if (kHasOwnAllocator) GTEST_SKIP() << "a sanitizer maps memory of its own";
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(std::exit(run_out_of_memory()), testing::ExitedWithCode(0), "");
+}
+
+}  // namespace
+}  // namespace transom
