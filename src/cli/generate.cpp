@@ -219,10 +219,8 @@ int run_on_server(const Options& options) {
 }
 
 // Processes that share a model compute the same passes, or they wait for each other for ever.
-void expect_equal_work(const Options& options, const GenerationConfig& config) {
+void expect_equal_work(const Options& options) {
   if (!options.sharding.any()) return;
-  if (config.max_time)
-    fail(ErrorKind::kUsage, "--max_time: processes have clocks of their own; use --max_new_tokens with --tp_size");
   const bool reads = std::count(options.prompts.begin(), options.prompts.end(), "-") > 0 || options.messages == "-";
   if (reads)
     fail(ErrorKind::kUsage, "-: a launcher gives standard input to one process; use --inputs FILE with --tp_size");
@@ -249,7 +247,7 @@ int run(const Options& options) {
   options.sharding.join();
   const std::string directory = resolve_model(options.model, options.source.hub());
   const GenerationConfig config = config_of(options, directory);
-  expect_equal_work(options, config);
+  expect_equal_work(options);
   const auto model = Model::from_pretrained(directory, load);
   {
     const SpreadModel spread(options.sharding, *model);

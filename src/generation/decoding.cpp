@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "generation/following.h"
 #include "tensor/evaluator.h"
 #include "transom/ops.h"
 
@@ -90,39 +91,56 @@ Tensor Decoding::step(const Tensor& ids, const Tensor& positions) {
   return logits;
 }
 
+// Whether a pass to this length reads the rows from their beginning.
+bool Decoding::begins_anew(int64_t length) const {
+  return !cache_ || !use_cache_ || length == model_.cache_expires_at();
+}
+
 std::vector<float> Decoding::next(const std::vector<TokenIds>& rows) {
   const NoGradient inference;
   const auto length = static_cast<int64_t>(rows[0].size());
-  if (!cache_ || !use_cache_ || length == model_.cache_expires_at()) restart();
-  const int64_t seen = cache_->length(), coming = length - seen;
-  const auto count = static_cast<int64_t>(rows.size());
-  std::vector<int64_t> ids, positions;
-  for (size_t row = 0; row < rows.size(); ++row) {
-    const TokenIds& mask = mask_[row];
-    int64_t place = 0;  // among the tokens that are no padding
-    for (int64_t t = 0; t < length; ++t) {
-      const bool token = t >= static_cast<int64_t>(mask.size()) || mask[static_cast<size_t>(t)] != 0;
-      if (t >= seen) {
-        ids.push_back(rows[row][static_cast<size_t>(t)]);
-        positions.push_back(token ? place : 0);
-      }
-      place += token;
-    }
-  }
   if (const int64_t most = model_.max_positions(); most > 0 && length > most)
     fail("the text has {} tokens; this model takes at most {} (max_position_embeddings); lower max_new_tokens", length,
          most);
+  const int64_t seen = begins_anew(length) ? 0 : cache_->length();
+  std::vector<int64_t> told{length};
+  for (const TokenIds& row : rows) told.insert(told.end(), row.begin() + seen, row.end());
+  tell_followers(DecodingStep::kRead, told);
+  return read({told.begin() + 1, told.end()}, length).to_vector<float>();
+}
+
+Tensor Decoding::read(const std::vector<int64_t>& ids, int64_t length) {
+  const NoGradient inference;
+  is_reading_ = true;
+  if (begins_anew(length)) restart();
+  const int64_t seen = cache_->length(), coming = length - seen;
+  const auto count = static_cast<int64_t>(mask_.size());
+  if (coming < 1 || static_cast<int64_t>(ids.size()) / coming != count ||
+      static_cast<int64_t>(ids.size()) % coming != 0)
+    fail("generate: expected {} tokens for each of {} rows, found {}; give all processes the same prompts", coming,
+         count, ids.size());
+  std::vector<int64_t> positions;
+  for (const TokenIds& mask : mask_) {
+    int64_t place = 0;  // among the tokens that are no padding
+    for (int64_t t = 0; t < length; ++t) {
+      const bool token = t >= static_cast<int64_t>(mask.size()) || mask[static_cast<size_t>(t)] != 0;
+      if (t >= seen) positions.push_back(token ? place : 0);
+      place += token;
+    }
+  }
   cache_->begin(coming);
   const Tensor new_ids = Tensor::from(ids, {count, coming}), new_positions = Tensor::from(positions, {count, coming});
   const bool compiled = seen > 0 && coming == 1 && mode() != Mode::kEager && !EvaluatorScope::current();
-  const Tensor logits = compiled ? step(new_ids, new_positions) : pass(new_ids, new_positions);
+  Tensor logits = compiled ? step(new_ids, new_positions) : pass(new_ids, new_positions);
   cache_->end();
   vocabulary_ = logits.dim(1);
-  return logits.to_vector<float>();
+  is_reading_ = false;
+  return logits;
 }
 
 void Decoding::repeat(int64_t times) {
   if (times == 1) return;
+  tell_followers(DecodingStep::kRepeat, {&times, 1});
   std::vector<TokenIds> mask;
   for (const TokenIds& row : mask_) mask.insert(mask.end(), static_cast<size_t>(times), row);
   mask_ = std::move(mask);
@@ -133,6 +151,7 @@ void Decoding::reorder(const std::vector<int64_t>& sources) {
   bool same = true;
   for (size_t i = 0; i < sources.size(); ++i) same &= sources[i] == static_cast<int64_t>(i);
   if (same || !use_cache_) return;
+  tell_followers(DecodingStep::kReorder, sources);
   const NoGradient inference;
   cache_->reorder(Tensor::from(sources, {static_cast<int64_t>(sources.size())}));
 }

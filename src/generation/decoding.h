@@ -22,6 +22,10 @@ class Decoding {
   // The scores of the next token behind each of the rows, [rows, V] in f32. Rows are longer than at the last call, by
   // what the model then reads; at the first call they are the prompts.
   std::vector<float> next(const std::vector<TokenIds>& rows);
+  // The pass of next() on a process that follows another one's choices (see search_together): `ids` are the tokens of
+  // each row that were not read yet, one row behind the other, `length` is that of the rows. Gives [rows, V].
+  Tensor read(const std::vector<int64_t>& ids, int64_t length);
+  bool is_reading() const { return is_reading_; }  // true too after an error of a pass
   // Each row from now on stands for `times` rows, one behind the other.
   void repeat(int64_t times);
   // Row i goes on from row `sources`[i].
@@ -29,6 +33,7 @@ class Decoding {
   int64_t vocabulary() const { return vocabulary_; }  // V; after the first call
 
  private:
+  bool begins_anew(int64_t length) const;
   void restart();
   Tensor pass(const Tensor& ids, const Tensor& positions);
   Tensor step(const Tensor& ids, const Tensor& positions);
@@ -38,6 +43,7 @@ class Decoding {
   int64_t max_length_;
   bool use_cache_;
   int64_t vocabulary_ = 0;
+  bool is_reading_ = false;
   std::unique_ptr<KeyValueCache> cache_;
   std::optional<CompiledFunction> step_;  // one token further: traced once for each capacity
 };

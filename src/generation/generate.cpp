@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "generation/following.h"
 #include "generation/lengths.h"
 #include "generation/search.h"
 #include "io/config.h"
@@ -195,7 +196,8 @@ GenerationOutput generate(const Model& model, const NamedTensors& inputs, const 
                 .max_length = max_length,
                 .random = Mt19937(config.seed),
                 .streamer = options.streamer};
-  return beams ? beam_search(std::move(search)) : choose_token_by_token(std::move(search));
+  return search_together(
+      decoding, [&] { return beams ? beam_search(std::move(search)) : choose_token_by_token(std::move(search)); });
 }
 
 }  // namespace transom

@@ -2,8 +2,10 @@
 #include "sharding/inference.h"
 
 #include "base/error.h"
+#include "distributed/process_group.h"
 #include "ir/node.h"
 #include "ir/tensor_map.h"
+#include "transom/distributed.h"
 
 namespace transom {
 namespace {
@@ -55,6 +57,13 @@ std::vector<Tensor> ShardedInference::evaluate(std::span<const Tensor> outputs, 
   state_.clear();
   for (size_t i = 0; i < kept.size(); ++i) state_.push_back(result[kept[i]] = made[outputs.size() + i]);
   return result;
+}
+
+bool ShardedInference::leads() const { return process_rank() == 0; }
+
+std::string ShardedInference::from_leader(const std::string& mine) {
+  ProcessGroup* group = process_group();
+  return group ? group->from_main(mine) : mine;
 }
 
 }  // namespace transom

@@ -15,6 +15,9 @@ class ShardedInference : public Evaluator {
   ShardedInference(Model& model, const ShardingLayout& layout, int64_t rank, int64_t ranks);
 
   std::vector<Tensor> evaluate(std::span<const Tensor> outputs, const std::vector<Tensor>& state) override;
+  // Rank 0 of the process group.
+  bool leads() const override;
+  std::string from_leader(const std::string& mine) override;
   // Bytes of weights and of state that this process holds.
   int64_t bytes() { return sharding_.tensors().bytes(); }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "transom/tensor.h"
@@ -16,6 +17,10 @@ class Evaluator {
   // Computes `outputs`, as eval() does. Gives tensors in place of `state`, computed as well, which only later passes
   // read; each process may have but a part of them. The state of the call before is let go.
   virtual std::vector<Tensor> evaluate(std::span<const Tensor> outputs, const std::vector<Tensor>& state) = 0;
+  // Whether this process chooses for all of them what they compute next; one of them does.
+  virtual bool leads() const { return true; }
+  // What the process that leads gives, on all of them, which call this together; the others give anything.
+  virtual std::string from_leader(const std::string& mine) { return mine; }
 };
 
 // While it lives, passes that this thread begins are computed by the evaluator.

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "base/json.h"
 #include "io/safetensors.h"
 #include "support/ranks.h"
 #include "support/temporary_folder.h"
@@ -68,6 +69,14 @@ TEST_P(ShardedInferenceTest, GeneratesWhatOneProcessGenerates) {
   Words spread = drawn;
   spread.insert(spread.end(), {"--tp_size", "2"});
   EXPECT_EQ(generated("drawn", 2, spread), generated("draws", 1, drawn));
+}
+
+// One clock ends the texts of all: clocks of their own would leave some waiting for others.
+TEST_P(ShardedInferenceTest, AClockEndsAllProcesses) {
+  const std::string none = generated("none", 2, {"--tp_size", "2", "--max_time", "0"});
+  const Json first = parse_json(none.substr(0, none.find('\n')), "the first line");
+  EXPECT_EQ(first["sequences"][0].size(), 4 + 1u);
+  EXPECT_EQ(generated("two", 2, {"--tp_size", "2", "--max_time", "1000"}), generated("one", 1, {}));
 }
 
 TEST_P(ShardedInferenceTest, ForwardGivesTheLogitsAndGradientsOfOneProcess) {

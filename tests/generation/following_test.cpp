@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// Processes that compute one model together: all of them hold the tokens of the one that leads, whatever they compute.
+#include "generation/following.h"
+
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <thread>
+
+#include "tensor/evaluator.h"
+#include "transom/device.h"
+#include "transom/error.h"
+#include "transom/generation.h"
+
+namespace transom {
+namespace {
+
+// Two processes as threads, which exchange what they say in turns.
+struct Meeting {
+  std::barrier<> both{2};
+  std::string said;
+};
+
+class Half : public Evaluator {
+ public:
+  Half(Meeting& meeting, bool leads) : meeting_(meeting), leads_(leads) {}
+  std::vector<Tensor> evaluate(std::span<const Tensor> outputs, const std::vector<Tensor>& state) override {
+    std::vector<Tensor> all(outputs.begin(), outputs.end());
+    all.insert(all.end(), state.begin(), state.end());
+    eval(all);
+    return state;
+  }
+  bool leads() const override { return leads_; }
+  std::string from_leader(const std::string& mine) override {
+    ++count;
+    if (leads_) meeting_.said = mine;
+    meeting_.both.arrive_and_wait();
+    std::string said = meeting_.said;
+    meeting_.both.arrive_and_wait();
+    return said;
+  }
+  int count = 0;
+
+ private:
+  Meeting& meeting_;
+  bool leads_;
+};
+
+constexpr const char* kGpt2 = R"({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 31,
+  "n_positions": 40, "n_embd": 16, "n_layer": 2, "n_head": 2, "initializer_range": 0.6, "bos_token_id": 1,
+  "eos_token_id": 2})";
+constexpr const char* kBart = R"({"model_type": "bart", "architectures": ["BartForConditionalGeneration"],
+  "vocab_size": 31, "d_model": 16, "encoder_layers": 1, "decoder_layers": 2, "encoder_attention_heads": 2,
+  "decoder_attention_heads": 2, "encoder_ffn_dim": 20, "decoder_ffn_dim": 20, "max_position_embeddings": 40,
+  "init_std": 0.6, "is_encoder_decoder": true, "decoder_start_token_id": 2, "pad_token_id": 1, "eos_token_id": 3})";
+
+struct Answer {
+  GenerationOutput output;
+  std::string error;
+};
+
+// A process's answer with weights of its own: what leads has seed 1, what follows seed 2.
+class Following : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override { set_device("cpu"); }
+  static GenerationConfig config_of(const std::string& options) {
+    GenerationConfig config;
+    config.update(options);
+    config.decoder_start_token_id = 2;  // of BART
+    return config;
+  }
+  static NamedTensors prompts() {
+    return {{"input_ids", Tensor::from(std::vector<int64_t>{3, 14, 15, 9, 4, 4, 5, 6}, {2, 4})}};
+  }
+  Answer answer(uint64_t seed, const std::string& options, const GenerationOptions& more = {}) const {
+    const auto model = Model::from_config(GetParam(), {.seed = seed});
+    Answer result;
+    try {
+      result.output = generate(*model, prompts(), config_of(options), more);
+    } catch (const Error& error) {
+      result.error = error.what();
+    }
+    return result;
+  }
+  std::pair<Answer, Answer> together(const std::string& options, const GenerationOptions& leading = {}) const {
+    Meeting meeting;
+    Half first(meeting, true), second(meeting, false);
+    std::pair<Answer, Answer> result;
+    std::thread follower([&] {
+      const EvaluatorScope scope(&second);
+      result.second = answer(2, options);
+    });
+    {
+      const EvaluatorScope scope(&first);
+      result.first = answer(1, options, leading);
+    }
+    follower.join();
+    EXPECT_EQ(first.count, second.count);
+    return result;
+  }
+};
+
+TEST_P(Following, AllHoldTheTokensOfTheOneThatLeads) {
+  for (const char* options :
+       {R"({"max_new_tokens": 9})", R"({"max_new_tokens": 9, "do_sample": true, "seed": 5, "num_return_sequences": 3})",
+        R"({"max_new_tokens": 9, "num_beams": 3, "num_return_sequences": 2})",
+        R"({"max_new_tokens": 9, "num_beams": 2, "do_sample": true, "seed": 3})",
+        R"({"max_new_tokens": 9, "use_cache": false})"}) {
+    const Answer alone = answer(1, options), other = answer(2, options);
+    ASSERT_EQ(alone.error, "");
+    ASSERT_NE(alone.output.sequences, other.output.sequences) << options;
+    const auto [first, second] = together(options);
+    EXPECT_EQ(first.error, "");
+    EXPECT_EQ(second.error, "");
+    EXPECT_EQ(first.output.sequences, alone.output.sequences) << options;
+    EXPECT_EQ(second.output.sequences, alone.output.sequences) << options;
+    EXPECT_EQ(second.output.scores, alone.output.scores) << options;
+  }
+}
+
+TEST_P(Following, AnErrorOfTheOneThatLeadsIsThatOfAll) {
+  int tokens = 0;
+  GenerationOptions leading;
+  leading.process_logits = [&](const TokenIds&, std::span<float>) {
+    if (++tokens == 5) throw Error(ErrorKind::kInput, "the fifth token is refused");
+  };
+  const auto [first, second] = together(R"({"max_new_tokens": 9})", leading);
+  EXPECT_EQ(first.error, "the fifth token is refused");
+  EXPECT_EQ(second.error, first.error);
+}
+
+TEST_P(Following, MessagesOfNoMeaningAreRefused) {
+  class Liar : public Evaluator {
+   public:
+    explicit Liar(std::string message) : message_(std::move(message)) {}
+    std::vector<Tensor> evaluate(std::span<const Tensor>, const std::vector<Tensor>& state) override { return state; }
+    bool leads() const override { return false; }
+    std::string from_leader(const std::string&) override { return message_; }
+
+   private:
+    std::string message_;
+  };
+  const std::string zero(8, '\0'), large(8, '\x7f'), minus(8, '\xff');
+  for (const std::string& message :
+       {std::string(), std::string("x"), std::string("r"), std::string("r12"), "r" + zero, "r" + large, "e" + zero,
+        "e" + large + zero + large, "e" + minus + zero + zero, "e" + zero + large + zero, "n" + zero + zero}) {
+    Liar liar(message);
+    const EvaluatorScope scope(&liar);
+    const std::string error = answer(1, R"({"max_new_tokens": 9})").error;
+    EXPECT_TRUE(error.starts_with("generate: rank 0 sent") || error.starts_with("generate: expected")) << error;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, Following, testing::Values(kGpt2, kBart),
+                         [](const auto& info) { return std::string(info.param == kGpt2 ? "Gpt2" : "Bart"); });
+
+}  // namespace
+}  // namespace transom
