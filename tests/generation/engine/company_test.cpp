@@ -165,7 +165,9 @@ TEST_P(Company, DoesNotShowInTheBits) {
   same("small cache without sharing",
        {.block_size = 5, .cache_bytes = 120 * token_bytes, .max_batched_tokens = 33, .prefix_caching = false},
        [](const EngineStatistics& s) {
-         if (GetParam().requests > 100) { EXPECT_GT(s.preemptions, 0); }
+         if (GetParam().requests > 100) {
+           EXPECT_GT(s.preemptions, 0);
+         }
        });
 }
 
