@@ -7,12 +7,15 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/threads.h"
 #include "generation/score_rows.h"
 
 namespace transom {
 namespace {
 
 using EarlyStopping = GenerationConfig::EarlyStopping;
+
+constexpr size_t kLargeVocabulary = 4096;  // threads share its rows
 
 constexpr float kLow = -1.0e9f;  // of what is not to be chosen; finite, so that such ones keep their order
 
@@ -75,11 +78,17 @@ Beams::Beams(const GenerationConfig& config, const Stopping& stopping, int64_t m
 void Beams::advance(std::span<const float> logits, size_t V, const std::vector<LogitsProcessor>& processors,
                     size_t prompt, Mt19937& random) {
   // What each beam's next token would bring its score to: [num_beams V].
-  std::vector<float> totals(beams_ * V);
+  std::vector<float> totals(beams_ * V), probabilities(logits.begin(), logits.end());
+  const size_t rows = first_ ? 1 : beams_;
+  probabilities.resize(rows * V);
+  const auto row_of = [&](size_t row) { return std::span(probabilities).subspan(row * V, V); };
+  if (V < kLargeVocabulary)
+    for (size_t row = 0; row < rows; ++row) log_softmax(row_of(row));
+  else parallel_for(rows, [&](size_t row) { log_softmax(row_of(row)); });
   for (size_t b = 0; b < beams_; ++b) {
-    const std::span<const float> row = logits.subspan(first_ ? 0 : b * V, V);
-    std::vector<float> own(row.begin(), row.end());
-    log_softmax(own);
+    std::vector<float> copy;  // of the row that all beams begin with: processors write to it
+    if (first_) copy.assign(probabilities.begin(), probabilities.end());
+    const std::span<float> own = first_ ? std::span<float>(copy) : row_of(b);
     for (const LogitsProcessor& process : processors) process({running_[b].tokens, prompt, own});
     for (size_t i = 0; i < V; ++i) totals[b * V + i] = own[i] + running_[b].score;
   }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Golden cases on OpenCL: outputs and gradients within the tolerances of the case, and the same bits in every mode. The
-// device is the emulated one (emulators/opencl), whose kernels compile in milliseconds, unless TRANSOM_OPENCL_LIBRARY
-// names another. A few cases are quick; TRANSOM_GOLDEN_WHOLE=1 tries them all.
+// Golden cases on a GPU's plugin: outputs and gradients within the tolerances of the case, and the same bits in every
+// mode. TRANSOM_GOLDEN_DEVICE is opencl, unless it says cuda or rocm, whose drivers are then the emulated ones. OpenCL
+// is the emulated one (emulators/opencl), whose kernels compile in milliseconds, unless TRANSOM_OPENCL_LIBRARY names
+// another. A few cases are quick; TRANSOM_GOLDEN_WHOLE=1 tries them all.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,9 +36,14 @@ class GpuGolden : public testing::TestWithParam<std::string> {
     const std::string suite = testing::UnitTest::GetInstance()->current_test_info()->test_suite_name();
     if (suite.starts_with("Whole") && !std::getenv("TRANSOM_GOLDEN_WHOLE"))
       GTEST_SKIP() << "TRANSOM_GOLDEN_WHOLE=1 tries every golden case";
-    ::setenv("TRANSOM_OPENCL_LIBRARY", TRANSOM_BINARY_DIR "/emulators/libOpenCL.so.1", 0);
+    const char* wanted = std::getenv("TRANSOM_GOLDEN_DEVICE");
+    for (const auto& [name, library] :
+         {std::pair{"TRANSOM_OPENCL_LIBRARY", "libOpenCL.so.1"}, std::pair{"TRANSOM_CUDA_LIBRARY", "libcuda.so.1"},
+          std::pair{"TRANSOM_NVRTC_LIBRARY", "libcuda.so.1"}, std::pair{"TRANSOM_HIP_LIBRARY", "libamdhip64.so"},
+          std::pair{"TRANSOM_HIPRTC_LIBRARY", "libamdhip64.so"}})
+      ::setenv(name, (std::string(TRANSOM_BINARY_DIR "/emulators/") + library).c_str(), 0);
     try {
-      set_device("opencl");
+      set_device(wanted ? wanted : "opencl");
     } catch (const Error& error) {
       GTEST_SKIP() << error.what();
     }
@@ -102,7 +108,8 @@ TEST_P(GpuGolden, OutputsAndGradients) {
   if (std::filesystem::exists(folder_ / "grads.safetensors"))
     for (const auto& [name, tensor] : load_inputs(folder_ / "grads.safetensors").items())
       expect_near(name, lazy.at("gradient of " + name), tensor, golden_["tolerance"]["grads"]);
-  for (const auto& [mode, mode_name] : {std::pair{Mode::kEager, "eager"}, std::pair{Mode::kCompile, "compile"}}) {
+  for (const auto& [mode, mode_name] :
+       {std::pair{Mode::kEager, "eager"}, std::pair{Mode::kCompile, "compile"}, std::pair{Mode::kGraph, "graph"}}) {
     const NamedTensors other = results(mode);
     for (const auto& [name, tensor] : lazy.items())
       EXPECT_EQ(other.at(name).to_bytes(), tensor.to_bytes()) << mode_name << ": " << name;
