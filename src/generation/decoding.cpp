@@ -140,6 +140,7 @@ Tensor Decoding::read(const std::vector<int64_t>& ids, int64_t length) {
 
 void Decoding::repeat(int64_t times) {
   if (times == 1) return;
+  if (!cache_ || times < 1) fail("generate: expected rows that were read, to be repeated {} times", times);
   tell_followers(DecodingStep::kRepeat, {&times, 1});
   std::vector<TokenIds> mask;
   for (const TokenIds& row : mask_) mask.insert(mask.end(), static_cast<size_t>(times), row);
@@ -151,6 +152,10 @@ void Decoding::reorder(const std::vector<int64_t>& sources) {
   bool same = true;
   for (size_t i = 0; i < sources.size(); ++i) same &= sources[i] == static_cast<int64_t>(i);
   if (same || !use_cache_) return;
+  if (!cache_) fail("generate: expected rows that were read, to be put in another order");
+  for (const int64_t source : sources)
+    if (source < 0 || source >= static_cast<int64_t>(mask_.size()))
+      fail("generate: expected rows in [0, {}), found {}", mask_.size(), source);
   tell_followers(DecodingStep::kReorder, sources);
   const NoGradient inference;
   cache_->reorder(Tensor::from(sources, {static_cast<int64_t>(sources.size())}));

@@ -9,9 +9,9 @@
 //
 // A decoder's layers call cached_attention (nn/attention.h) in place of attention; nothing else in them changes. The
 // cross-attention of an encoder-decoder reads context.cache->encoder_layers[i], which the layer fills in the first pass
-// (where it is still empty) from encoder_states, with attention(..., {.causal = false}) and
-// additive_mask(encoder_mask). Beams and returned sequences are rows: encode is given the inputs of the original rows
-// and generation repeats what it left in the cache for each beam.
+// (where it is still empty) from encoder_states, with attention_to_source and
+// additive_mask(encoder_mask). Beams and returned sequences are rows: encode is given the inputs of the original rows,
+// and the rows of a text read one row of encoder_layers together.
 #pragma once
 
 #include "nn/cache.h"

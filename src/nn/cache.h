@@ -34,7 +34,7 @@ class KeyValueCache {
   void end();
   // Row i goes on from what row `sources`[i] has seen; i64 [B]. Rows of one prompt only: masks stay.
   void reorder(const Tensor& sources);
-  // Each row becomes `times` rows, one behind the other, the encoder's too.
+  // Each row becomes `times` rows, one behind the other; encoder_layers stay, which attention_to_source reads for them.
   void repeat(int64_t times);
   // All that is held, to be computed together with the logits.
   std::vector<Tensor> tensors() const;

@@ -73,6 +73,44 @@ TEST_P(EncoderDecoderModels, SayTheSameTokenByToken) {
 }
 
 // Labels alone: the decoder reads them one place later, behind the start token, padding in place of -100.
+// Rows that were repeated read the source of the row that they come from, which is held once.
+TEST_P(EncoderDecoderModels, BeamsReadOneSource) {
+  const auto model = Model::from_config(GetParam());
+  const auto* generative = dynamic_cast<const GenerativeModel*>(model.get());
+  const NoGradient inference;
+  NamedTensors repeated;
+  for (const auto& [name, tensor] : source(*model).items())
+    repeated.set(name, gather(tensor, Tensor::from(std::vector<int64_t>{0, 0, 0, 1, 1, 1}, {6}), 0));
+  repeated.set("decoder_input_ids", ids({2, 11, 2, 12, 2, 13, 3, 14, 3, 15, 3, 16}, 6));
+  const Tensor both = model->forward(repeated).at("logits");  // [6, 2, 20]
+  const auto expected = reshape(slice(both, 1, 1, 2), {6, 20}).to_vector<float>();
+
+  KeyValueCache cache(2, {1, 1});
+  ForwardContext context{.cache = &cache};
+  generative->encode(source(*model), context);
+  cache.begin(1);
+  generative->next_logits(ids({2, 3}, 2), ids({0, 0}, 2), context).to_vector<float>();
+  cache.end();
+  cache.repeat(3);
+  cache.begin(1);
+  const Tensor logits = generative->next_logits(ids({11, 12, 13, 14, 15, 16}, 6), ids({1, 1, 1, 1, 1, 1}, 6), context);
+  const auto found = logits.to_vector<float>();
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 2e-5) << i;
+}
+
+// Without a cache nobody has beams: another number of rows is a mistake, not a wish.
+TEST_P(EncoderDecoderModels, RefuseMoreTextsThanSources) {
+  const auto model = Model::from_config(GetParam());
+  for (const int64_t rows : {1, 4}) {
+    NamedTensors inputs = source(*model);
+    inputs.set("decoder_input_ids", ids(std::vector<int64_t>(static_cast<size_t>(3 * rows), 5), rows));
+    EXPECT_NE(test::message_of([&] { model->forward(inputs).at("logits").to_vector<float>(); }).find("do not fit"),
+              std::string::npos)
+        << rows;
+  }
+}
+
 TEST_P(EncoderDecoderModels, TheDecoderReadsTheLabelsShifted) {
   const auto model = Model::from_config(GetParam());
   const int64_t start = model->config().get_int("decoder_start_token_id", GetParam() == kBart ? 2 : 0);

@@ -92,7 +92,9 @@ Tensor attention_to_source(const Tensor& q, const KeysAndValues& seen, const Ten
                            const Dropout& dropout, ForwardContext& context) {
   const AttentionOptions options{.scale = scale, .causal = false};
   const int64_t rows = q.dim(0), sources = seen.keys.dim(0);
-  if (rows == sources) return attention(q, seen.keys, seen.values, mask, options, dropout, context);
+  // Without a cache there are no beams: other numbers of rows are the caller's mistake, which attention refuses.
+  if (!context.cache || sources == 0 || rows == sources || rows % sources != 0)
+    return attention(q, seen.keys, seen.values, mask, options, dropout, context);
   const Tensor together = reshape(q, {sources, rows / sources * q.dim(1), q.dim(2), q.dim(3)});
   const Tensor mixed = attention(together, seen.keys, seen.values, mask, options, dropout, context);
   return reshape(mixed, {rows, q.dim(1), mixed.dim(2)});
