@@ -33,6 +33,7 @@ class Node {
   double number(const char* name) const { return attributes_.number(name); }
   const Shape& integers(const char* name) const { return attributes_.integers(name); }
   bool has(const char* name) const { return attributes_.has(name); }
+  const plugin::Attributes& attributes() const { return attributes_; }
 
  private:
   std::string op_, scope_;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/operation.h"
+#include "ops/plugin_nodes.h"
 #include "reference/handles.h"
 #include "transom/device_plugin.h"
 
@@ -18,22 +18,11 @@ struct transom_executable : Handle {
   const std::string& description() const { return description_; }
 
  private:
-  struct Value {
-    transom::Type type;
-    int64_t arena_offset;
-  };
-  struct Step {
-    const transom::Operation* operation;
-    transom::Attributes attributes;
-    std::vector<size_t> inputs, outputs;
-    std::string scope;
-  };
-
-  Step read_step(const transom_node& node) const;
   size_t checked_value(int32_t value) const;
 
-  std::vector<Value> values_;
-  std::vector<Step> steps_;
+  std::vector<transom::Type> types_;  // of the values
+  std::vector<int64_t> offsets_;      // in the arena; -1: bound at each run
+  std::vector<transom::PrimitiveNode> steps_;
   std::vector<size_t> inputs_, outputs_;
   size_t arena_size_;
   std::string description_;

@@ -32,7 +32,7 @@
  * event_query, event_synchronize, communicator_abort, memory_reset_peak, device_report. 1.2: the id of a communicator
  * may say over which transport. 1.3 adds release to transom_host. 1.4 adds to the table: all_to_all, send, receive,
  * message_group_begin, message_group_end; a process may be in several communicators. 1.5 adds exchange to transom_host,
- * and supports to the table.
+ * and supports to the table. 1.6 adds evaluates and evaluate to transom_host.
  * docs/device-plugins.md leads through this header.
  */
 #ifndef TRANSOM_DEVICE_PLUGIN_H
@@ -46,7 +46,7 @@ extern "C" {
 #endif
 
 #define TRANSOM_PLUGIN_MAJOR 1 /* changes break plugins; the host refuses another major version */
-#define TRANSOM_PLUGIN_MINOR 5 /* additions only */
+#define TRANSOM_PLUGIN_MINOR 6 /* additions only */
 
 #if defined(__GNUC__)
 #define TRANSOM_PLUGIN_EXPORT __attribute__((visibility("default")))
@@ -247,6 +247,14 @@ typedef struct transom_host {
   transom_status (*exchange)(const unsigned char id[256], uint32_t rank, uint32_t ranks, const transom_bytes* mine,
                              void (*take)(void* context, uint32_t rank, const void* data, size_t bytes), void* context,
                              transom_error* error);
+  /* (since 1.6, may be null) Whether `evaluate` knows the operation: every primitive of docs/ops, no composite. */
+  int (*evaluates)(const char* op);
+  /* (since 1.6, null where evaluates is) Computes one node in host memory, for what no kernel of the device does: by the
+   * definition of its operation in float64, each output rounded to its element type. It is right rather than fast. The
+   * node's indices are those of `values`; inputs[i] and outputs[i] are dense, at any address, and do not overlap. May be
+   * called from all threads at once. */
+  transom_status (*evaluate)(const transom_node* node, const transom_value* values, size_t values_count,
+                             const void* const* inputs, void* const* outputs, transom_error* error);
 } transom_host;
 
 /* ---- the table of a plugin -------------------------------------------------------------------------------------- */

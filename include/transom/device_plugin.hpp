@@ -293,6 +293,15 @@ class Attributes {
       if (a.kind == TRANSOM_ATTRIBUTE_INTS) entries_.back().list.assign(a.ints, a.ints + a.ints_count);
     }
   }
+  // As the interface passes them; as long as these live, unchanged.
+  std::vector<transom_attribute> view() const {
+    std::vector<transom_attribute> all;
+    for (const Entry& e : entries_)
+      all.push_back({e.name.c_str(), e.kind, e.integer, e.number,
+                     e.kind == TRANSOM_ATTRIBUTE_STRING ? e.text.c_str() : nullptr,
+                     e.kind == TRANSOM_ATTRIBUTE_INTS ? e.list.data() : nullptr, e.list.size()});
+    return all;
+  }
   bool has(const char* name) const { return find(name) != nullptr; }
   int64_t integer(const char* name) const {
     return expected(name, TRANSOM_ATTRIBUTE_INT, "expected an integer attribute '", "'").integer;

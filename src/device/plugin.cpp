@@ -17,6 +17,7 @@
 #include "base/threads.h"
 #include "device/exchange.h"
 #include "device/probe.h"
+#include "ops/plugin_nodes.h"
 
 namespace transom {
 namespace {
@@ -36,7 +37,9 @@ const transom_host& host() {
           [](const void* data, size_t bytes) {
             release_mapped({static_cast<const std::byte*>(data), bytes});
           },
-      .exchange = exchange_of_host};
+      .exchange = exchange_of_host,
+      .evaluates = evaluates_on_host,
+      .evaluate = evaluate_on_host};
   return value;
 }
 

@@ -30,7 +30,9 @@ void load(const char* file) noexcept {
                                     .threads = 1,
                                     .parallel = one_after_the_other,
                                     .release = [](const void*, size_t) {},
-                                    .exchange = nullptr};
+                                    .exchange = nullptr,
+                                    .evaluates = nullptr,
+                                    .evaluate = nullptr};
   transom_plugin table{};
   table.struct_size = sizeof table;
   transom_error error{};

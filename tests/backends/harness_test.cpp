@@ -14,6 +14,7 @@
 #include "base/half.h"
 #include "base/threads.h"
 #include "device/exchange.h"
+#include "ops/plugin_nodes.h"
 
 namespace transom::backend_test {
 namespace {
@@ -72,7 +73,9 @@ Plugin::Plugin(const std::string& name, size_t threads) {
                               1,
                               parallel,
                               nullptr,
-                              exchange_of_host};
+                              exchange_of_host,
+                              evaluates_on_host,
+                              evaluate_on_host};
   host.threads = static_cast<uint32_t>(threads ? threads : thread_count());
   transom_error error{};
   table.struct_size = sizeof table;

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <set>
 
+#include "hpu/device/host.h"
 #include "hpu/device/launch.h"
-#include "hpu/device/log.h"
 #include "hpu/lowering/lowering.h"
 #include "hpu/recipe/recipe_cache.h"
 

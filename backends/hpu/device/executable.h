@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "hpu/device/device.h"
-#include "hpu/host/host_array.h"
+#include "hpu/host/host_value.h"
 #include "hpu/lowering/plan.h"
 #include "hpu/recipe/recipe.h"
 
@@ -53,7 +53,7 @@ struct transom_executable : DeviceHandle {
   void describe_segment(const transom::hpu::Segment& segment, const std::string& how);
   void warn_about_host_work() const;
   void run_on_host(const Prepared& prepared, const transom::hpu::Segment& segment, transom_stream& stream,
-                   std::map<size_t, transom::hpu::HostArray>& host) const;
+                   std::map<size_t, transom::hpu::HostValue>& host) const;
   void launch(const Prepared& prepared, size_t segment, transom_stream& stream) const;
 
   transom::hpu::Plan plan_;

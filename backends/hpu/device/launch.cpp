@@ -124,76 +124,60 @@ void transom_executable::launch(const Prepared& prepared, size_t s, transom_stre
 }
 
 void transom_executable::run_on_host(const Prepared& prepared, const Segment& segment, transom_stream& stream,
-                                     std::map<size_t, HostArray>& host) const {
-  const bool narrow = !device->options().int64;
-  // As a value lies between segments: int64 as int32.
-  const auto between_type = [&](const Type& type) {
-    return narrow && type.dtype == TRANSOM_INT64 ? Type{TRANSOM_INT32, type.shape} : type;
-  };
-  std::map<size_t, std::vector<std::byte>> fetched;
+                                     std::map<size_t, HostValue>& host) const {
+  // Between recipes int64 lies as int32.
+  const auto is_narrowed = [&](const Type& type) { return !device->options().int64 && type.dtype == TRANSOM_INT64; };
+  std::map<size_t, HostValue> fetched;
   {
     const std::lock_guard lock(device->mutex);
     Tickets tickets{};
     for (const size_t value : segment.inputs) {
-      if (host.contains(value) || plan_.values[value].count() == 0) continue;
+      if (host.contains(value)) continue;
       const auto input = input_of_.find(value);
-      const Type type = input != input_of_.end() ? plan_.values[value] : between_type(plan_.values[value]);
-      std::vector<std::byte>& bytes = fetched[value];
-      bytes.resize(type.bytes());
+      Type type = plan_.values[value];
+      if (input == input_of_.end() && is_narrowed(type)) type.dtype = TRANSOM_INT32;
+      HostValue& to = fetched.emplace(value, HostValue(type)).first->second;
+      if (to.bytes.empty()) continue;
       Block& from = input != input_of_.end() ? *prepared.inputs[input->second].block : *prepared.between.at(value);
       const size_t offset = input != input_of_.end() ? prepared.inputs[input->second].offset : 0;
-      tickets[static_cast<size_t>(Lane::kOut)] = device->copy_out(from, offset, bytes.data(), bytes.size(), &fetched);
+      tickets[static_cast<size_t>(Lane::kOut)] =
+          device->copy_out(from, offset, to.bytes.data(), to.bytes.size(), &fetched);
     }
     device->wait(tickets, &fetched);
   }
-  for (const size_t value : segment.inputs) {
-    if (host.contains(value)) continue;
-    const Type& type = plan_.values[value];
-    const auto bytes = fetched.find(value);
-    if (bytes == fetched.end()) {
-      host.emplace(value, HostArray(type));
-      continue;
-    }
-    HostArray array = decode(bytes->second.data(), input_of_.contains(value) ? type : between_type(type));
-    array.type = type;
-    host.emplace(value, std::move(array));
+  for (auto& [value, fetched_value] : fetched) {
+    const bool whole = fetched_value.type == plan_.values[value];
+    host.emplace(value, whole ? std::move(fetched_value) : widened(fetched_value));
   }
   for (const size_t i : segment.steps) {
     const Step& step = plan_.steps[i];
-    std::vector<const HostArray*> inputs;
+    std::vector<const HostValue*> inputs;
     for (const size_t value : step.inputs) inputs.push_back(&host.at(value));
-    std::vector<HostArray> outputs = interpret(step.node, inputs);
+    std::vector<HostValue> outputs;
+    try {
+      outputs = evaluate(step.node, inputs);
+    } catch (const Failure& failure) {
+      fail(failure.status(), "{}, on the host: {}", step.node.place(), failure.what());
+    }
     for (size_t o = 0; o < outputs.size(); ++o) host.insert_or_assign(step.outputs[o], std::move(outputs[o]));
   }
-  const auto send = [&](const HostArray& array, const Type& type, Block& to, size_t offset) {
-    std::vector<std::byte> bytes(type.bytes());
-    if (type == array.type) {
-      encode(array, bytes.data());
-    } else {
-      HostArray small(type);
-      for (size_t i = 0; i < array.integer.size(); ++i) {
-        if (array.integer[i] < INT32_MIN || array.integer[i] > INT32_MAX)
-          fail(TRANSOM_UNSUPPORTED, "{} does not fit the 32 bits in which the device computes int64", array.integer[i]);
-        small.integer[i] = array.integer[i];
-      }
-      encode(small, bytes.data());
-    }
+  const auto send = [&](const HostValue& value, Block& to, size_t offset) {
     const std::lock_guard lock(device->mutex);
-    stream.add(Lane::kIn, device->copy_in(bytes.data(), to, offset, bytes.size()));
+    stream.add(Lane::kIn, device->copy_in(value.bytes.data(), to, offset, value.bytes.size()));
   };
-  for (const size_t value : segment.outputs) {
-    const HostArray& array = host.at(value);
-    if (array.type.count() == 0) continue;
-    if (const auto output = output_of_.find(value); output != output_of_.end()) {
+  for (const size_t number : segment.outputs) {
+    const HostValue& value = host.at(number);
+    if (value.bytes.empty()) continue;
+    if (const auto output = output_of_.find(number); output != output_of_.end()) {
       const auto apart = prepared.apart.find(output->second);
       const Prepared::Place& place = prepared.outputs[output->second];
-      if (apart != prepared.apart.end()) send(array, array.type, *apart->second, 0);
-      else send(array, array.type, *place.block, place.offset);
-      if (array.type.dtype == TRANSOM_INT64)
-        place.buffer->too_wide = first_too_wide(array.integer.data(), array.integer.size());
+      if (apart != prepared.apart.end()) send(value, *apart->second, 0);
+      else send(value, *place.block, place.offset);
+      if (value.type.dtype == TRANSOM_INT64)
+        place.buffer->too_wide = first_too_wide(value.bytes.data(), value.bytes.size() / sizeof(int64_t));
     }
-    if (const auto between = prepared.between.find(value); between != prepared.between.end())
-      send(array, between_type(array.type), *between->second, 0);
+    if (const auto between = prepared.between.find(number); between != prepared.between.end())
+      send(is_narrowed(value.type) ? narrowed(value) : value, *between->second, 0);
   }
 }
 
@@ -205,7 +189,7 @@ void transom_executable::run(const Prepared& prepared, transom_stream& stream) c
         if (bound.kind == Bound::kInput && plan_.values[bound.value].dtype == TRANSOM_INT64)
           refuse_wide(*prepared.inputs[bound.index].buffer, bound.index);
   for (const Prepared::Place& place : prepared.outputs) place.buffer->too_wide.reset();  // what a recipe writes fits
-  std::map<size_t, HostArray> host;
+  std::map<size_t, HostValue> host;
   for (size_t s = 0; s < plan_.segments.size(); ++s) {
     if (plan_.segments[s].on_host) ++device->host_segments, run_on_host(prepared, plan_.segments[s], stream, host);
     else launch(prepared, s, stream);

@@ -8,8 +8,8 @@
 #include "hpu/device/device.h"
 #include "hpu/device/executable.h"
 #include "hpu/device/guarded.h"
+#include "hpu/device/host.h"
 #include "hpu/device/launch.h"
-#include "hpu/device/log.h"
 #include "hpu/lowering/lowering.h"
 #include "hpu/recipe/recipe_cache.h"
 

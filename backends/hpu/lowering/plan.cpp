@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "hpu/host/host_array.h"
+#include "hpu/host/host_value.h"
 #include "hpu/lowering/lowering.h"
 
 namespace transom::hpu {

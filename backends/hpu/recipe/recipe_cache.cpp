@@ -8,7 +8,7 @@
 #include <fstream>
 #include <vector>
 
-#include "hpu/device/log.h"
+#include "hpu/device/host.h"
 
 namespace transom::hpu {
 namespace {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011).
+#include <algorithm>
 #include <array>
 
+#include "base/threads.h"
 #include "ops/records.h"
 #include "ops/rules.h"
 
@@ -33,15 +35,16 @@ const Operation kRandomBits = {
     .evaluate =
         [](std::span<const Array> in, const Attributes&, std::span<Array> out) {
           const auto seed = static_cast<uint64_t>(in[0].integer[0]), offset = static_cast<uint64_t>(in[0].integer[1]);
-          Words words{};
-          for (uint64_t i = 0; i < out[0].integer.size(); ++i) {
-            const uint64_t block = i / 4;
-            if (i % 4 == 0)
-              words = philox({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
-                              static_cast<uint32_t>(offset), static_cast<uint32_t>(offset >> 32)},
-                             static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32));
-            out[0].integer[i] = words[i % 4];
-          }
+          constexpr uint64_t kBlocks = 4096;  // of four words, a task
+          const uint64_t count = out[0].integer.size();
+          parallel_for((count + 4 * kBlocks - 1) / (4 * kBlocks), [&](size_t task) {
+            for (uint64_t block = task * kBlocks; block < (task + 1) * kBlocks && 4 * block < count; ++block) {
+              const Words words = philox({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
+                                          static_cast<uint32_t>(offset), static_cast<uint32_t>(offset >> 32)},
+                                         static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32));
+              for (uint64_t i = 4 * block; i < std::min(count, 4 * block + 4); ++i) out[0].integer[i] = words[i % 4];
+            }
+          });
         },
     .samples = []() -> std::vector<Sample> {
       std::vector<Sample> samples;
