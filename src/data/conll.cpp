@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view kBlank = " \t";
 
-std::vector<std::string_view> split(std::string_view line) {
+std::vector<std::string_view> split_at_blanks(std::string_view line) {
   std::vector<std::string_view> fields;
   if (line.find('\t') != line.npos) {  // tabs: a token may hold spaces
     for (size_t start = 0;;) {
@@ -42,7 +42,7 @@ class ConllFormat : public RowFormat {
     start_ = skip_byte_order_mark(name_, text_);
     for (size_t position = start_; position < text_.size() && names_.empty();) {
       const std::string_view line = next_line(text_, position);
-      if (!is_blank(line) && !line.starts_with("-DOCSTART-")) name_columns(split(line).size());
+      if (!is_blank(line) && !line.starts_with("-DOCSTART-")) name_columns(split_at_blanks(line).size());
     }
   }
 
@@ -60,7 +60,7 @@ class ConllFormat : public RowFormat {
         continue;
       }
       check_utf8(line, name_, number);
-      const auto fields = split(line);
+      const auto fields = split_at_blanks(line);
       if (fields.size() != names_.size())
         fail("{}: row {}, line {}: expected {} columns ({}), found {}: {}", name_, number, line_number(begin),
              names_.size(), fmt::join(names_, ", "), fields.size(), transom::quoted(line));

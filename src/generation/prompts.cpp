@@ -30,7 +30,7 @@ struct Numbers {
   }
 };
 
-Tensor tensor_of(const Json& json, const std::string& where) {
+Tensor tensor_of_json(const Json& json, const std::string& where) {
   Shape shape;
   for (const Json* level = &json; level->is_array(); level = &level->front()) {
     shape.push_back(static_cast<int64_t>(level->size()));
@@ -58,7 +58,7 @@ NamedTensors prompts_of_tensors(const Json& json, const std::string& where) {
   NamedTensors inputs;
   for (const auto& [name, value] : json.items()) {
     if (value.is_null()) continue;
-    Tensor tensor = tensor_of(value, where + ": " + name);
+    Tensor tensor = tensor_of_json(value, where + ": " + name);
     if (name == "input_features" && !is_floating(tensor.dtype()))
       tensor = Tensor::from(tensor.to_vector<float>(), tensor.shape());
     inputs.set(name, tensor);

@@ -12,7 +12,7 @@
 namespace transom {
 namespace {
 
-int read_bytes(GifFileType* gif, GifByteType* to, int count) {
+int read_gif_bytes(GifFileType* gif, GifByteType* to, int count) {
   auto* rest = static_cast<Bytes*>(gif->UserData);
   const size_t size = std::min(static_cast<size_t>(std::max(count, 0)), rest->size());
   std::memcpy(to, rest->data(), size);
@@ -29,7 +29,7 @@ struct Close {
 Image decode_gif(Bytes bytes, const std::string& where) {
   Bytes rest = bytes;
   int error = 0;
-  const std::unique_ptr<GifFileType, Close> gif(DGifOpen(&rest, read_bytes, &error));
+  const std::unique_ptr<GifFileType, Close> gif(DGifOpen(&rest, read_gif_bytes, &error));
   const auto broken = [&]() { fail("{}: a broken GIF file", where); };
   if (!gif) broken();
   int transparent = -1;

@@ -36,14 +36,14 @@ void warn(j_common_ptr info, int level) {
 }
 
 // libjpeg leaves a failing call by longjmp, past destructors: so each step is a function without any, false on failure.
-bool read_header(jpeg_decompress_struct& info, Errors& errors, Bytes bytes) {
+bool read_jpeg_header(jpeg_decompress_struct& info, Errors& errors, Bytes bytes) {
   if (setjmp(errors.back)) return false;
   jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
   jpeg_read_header(&info, TRUE);
   info.out_color_space = info.num_components == 4 ? JCS_CMYK : JCS_RGB;
   return true;
 }
-bool read_rows(jpeg_decompress_struct& info, Errors& errors, uint8_t* pixels, size_t row_bytes) {
+bool read_jpeg_rows(jpeg_decompress_struct& info, Errors& errors, uint8_t* pixels, size_t row_bytes) {
   if (setjmp(errors.back)) return false;
   jpeg_start_decompress(&info);
   while (info.output_scanline < info.output_height) {
@@ -86,14 +86,14 @@ Image decode_jpeg(Bytes bytes, const std::string& where) {
   const auto expect = [&](bool good) {
     if (!good) fail("{}: a broken JPEG file: {}", where, static_cast<const char*>(jpeg.errors.message));
   };
-  expect(read_header(jpeg.info, jpeg.errors, bytes));
+  expect(read_jpeg_header(jpeg.info, jpeg.errors, bytes));
   Image image(jpeg.info.image_width, jpeg.info.image_height);
   if (jpeg.info.out_color_space == JCS_RGB) {
-    expect(read_rows(jpeg.info, jpeg.errors, image.pixels.data(), static_cast<size_t>(3 * image.width)));
+    expect(read_jpeg_rows(jpeg.info, jpeg.errors, image.pixels.data(), static_cast<size_t>(3 * image.width)));
     return image;
   }
   std::vector<uint8_t> inks(static_cast<size_t>(4 * image.width * image.height));
-  expect(read_rows(jpeg.info, jpeg.errors, inks.data(), static_cast<size_t>(4 * image.width)));
+  expect(read_jpeg_rows(jpeg.info, jpeg.errors, inks.data(), static_cast<size_t>(4 * image.width)));
   for (size_t i = 0; i < inks.size() / 4; ++i) to_rgb(&inks[4 * i], &image.pixels[3 * i]);
   return image;
 }

@@ -19,7 +19,7 @@ struct Source {
   char message[200] = "";
 };
 
-void read_bytes(png_structp png, png_bytep to, size_t count) {
+void read_png_bytes(png_structp png, png_bytep to, size_t count) {
   auto* source = static_cast<Source*>(png_get_io_ptr(png));
   if (count > source->bytes.size() - source->at) png_error(png, "the file ends too early");
   std::memcpy(to, source->bytes.data() + source->at, count);
@@ -38,13 +38,13 @@ struct Header {
 };
 
 // libpng leaves a failing call by longjmp, past destructors: so each step is a function without any, false on failure.
-bool read_header(png_structp png, png_infop info, Header& header) {
+bool read_png_header(png_structp png, png_infop info, Header& header) {
   if (setjmp(png_jmpbuf(png))) return false;
   png_read_info(png, info);
   png_get_IHDR(png, info, &header.width, &header.height, &header.depth, &header.colors, nullptr, nullptr, nullptr);
   return true;
 }
-bool read_rows(png_structp png, png_infop info, const Header& header, png_bytepp rows) {
+bool read_png_rows(png_structp png, png_infop info, const Header& header, png_bytepp rows) {
   if (setjmp(png_jmpbuf(png))) return false;
   const bool gray = (header.colors & PNG_COLOR_MASK_COLOR) == 0;
   if (header.colors == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(png);
@@ -93,7 +93,7 @@ class PngReader {
       : png_(png_create_read_struct(PNG_LIBPNG_VER_STRING, &source, keep_message, ignore_warning)),
         info_(png_ ? png_create_info_struct(png_) : nullptr) {
     if (!info_) fail("libpng could not be set up");
-    png_set_read_fn(png_, &source, read_bytes);
+    png_set_read_fn(png_, &source, read_png_bytes);
     png_set_user_limits(png_, 1'000'000, 1'000'000);
     png_set_crc_action(png_, PNG_CRC_DEFAULT, PNG_CRC_WARN_DISCARD);
   }
@@ -117,14 +117,14 @@ Image decode_png(Bytes bytes, const std::string& where) {
   const auto expect = [&](bool good) {
     if (!good) fail("{}: a broken PNG file: {}", where, source.message);
   };
-  expect(read_header(reader.png(), reader.info(), header));
+  expect(read_png_header(reader.png(), reader.info(), header));
   Image image(header.width, header.height);
   image.transparent = transparent_color(reader.png(), reader.info(), header);
   const bool wide_gray = header.colors == PNG_COLOR_TYPE_GRAY && header.depth == 16;
   std::vector<png_bytep> rows;
   // 16-bit grays take two bytes of the three that a pixel has, at the end of its row.
   for (int64_t y = 0; y < image.height; ++y) rows.push_back(image.row(y) + (wide_gray ? image.width : 0));
-  expect(read_rows(reader.png(), reader.info(), header, rows.data()));
+  expect(read_png_rows(reader.png(), reader.info(), header, rows.data()));
   if (wide_gray)
     for (int64_t y = 0; y < image.height; ++y)
       for (int64_t x = 0; x < image.width; ++x) {

@@ -87,7 +87,7 @@ std::vector<Taps> taps_of(const Filter& filter, int64_t from, double begin, doub
   return result;
 }
 
-uint8_t rounded(int32_t sum) { return static_cast<uint8_t>(std::clamp(sum >> kFractionBits, 0, 255)); }
+uint8_t rounded_pixel(int32_t sum) { return static_cast<uint8_t>(std::clamp(sum >> kFractionBits, 0, 255)); }
 
 // Rows from `top` on, `height` of them.
 Image resize_width(const Image& image, const std::vector<Taps>& taps, int64_t top, int64_t height) {
@@ -99,7 +99,7 @@ Image resize_width(const Image& image, const std::vector<Taps>& taps, int64_t to
       const uint8_t* from = image.row(top + y) + 3 * tap.first;
       for (const int32_t weight : tap.weights)
         for (int32_t& sum : sums) sum += *from++ * weight;
-      for (const int32_t sum : sums) *to++ = rounded(sum);
+      for (const int32_t sum : sums) *to++ = rounded_pixel(sum);
     }
   }
   return result;
@@ -117,7 +117,7 @@ Image resize_height(const Image& image, const std::vector<Taps>& taps, int64_t t
       const uint8_t* from = image.row(row++);
       for (int32_t& sum : sums) sum += *from++ * weight;
     }
-    std::transform(sums.begin(), sums.end(), result.row(y), rounded);
+    std::transform(sums.begin(), sums.end(), result.row(y), rounded_pixel);
   }
   return result;
 }

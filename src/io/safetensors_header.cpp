@@ -28,7 +28,7 @@ constexpr TypeName kTypes[] = {{"BOOL", DType::kBool},   {"U8", DType::kUInt8}, 
                                {"U32", DType::kUInt32},  {"F32", DType::kFloat32},   {"F64", DType::kFloat64},
                                {"I64", DType::kInt64}};
 
-DType dtype_of(std::string_view name, const std::string& where) {
+DType safetensors_dtype(std::string_view name, const std::string& where) {
   for (const TypeName& type : kTypes)
     if (type.name == name) return type.dtype;
   if (name == "F8_E4M3" || name == "F8_E8M0") return DType::kUInt8;  // the reader of quantised weights knows which
@@ -81,7 +81,7 @@ Entry entry_of(std::string_view name, element value, uint64_t data_size, const s
       std::distance(offsets.begin(), offsets.end()) != 2)
     fail("{}: expected a list as shape and two data_offsets", where);
   Entry entry{std::string(name),
-              dtype_of(dtype, where),
+              safetensors_dtype(dtype, where),
               {},
               number(*offsets.begin(), where, "data_offsets"),
               number(*++offsets.begin(), where, "data_offsets")};

@@ -13,7 +13,7 @@ namespace {
 // the smallest file may.
 constexpr uint64_t kMaximumGrowth = 16, kAlwaysAllowed = uint64_t{1} << 26;
 
-DType dtype_of(const std::string& storage) {
+DType torch_dtype(const std::string& storage) {
   if (storage == "FloatStorage") return DType::kFloat32;
   if (storage == "HalfStorage") return DType::kFloat16;
   if (storage == "BFloat16Storage") return DType::kBFloat16;
@@ -29,7 +29,7 @@ DType dtype_of(const std::string& storage) {
 // bytes out of `budget`.
 TensorView view_of(const PickleTensor& tensor, const ZipArchive::Entry& storage,
                    const std::shared_ptr<const void>& archive, uint64_t& budget, const std::string& where) {
-  const DType dtype = dtype_of(tensor.storage_type);
+  const DType dtype = torch_dtype(tensor.storage_type);
   const auto size = static_cast<int64_t>(size_of(dtype)), available = static_cast<int64_t>(storage.bytes.size()) / size;
   if (tensor.shape.size() != tensor.strides.size() || tensor.shape.size() > 64)
     fail("{}: has {} extents and {} strides", where, tensor.shape.size(), tensor.strides.size());

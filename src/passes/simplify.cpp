@@ -28,14 +28,14 @@ struct RuleOfOperation {
   Rule rule;
 };
 
-bool is_constant(const Tensor& tensor, double value) {
+bool is_constant_of(const Tensor& tensor, double value) {
   const std::optional<double> found = constant_value(tensor);
   return found && *found == value && std::signbit(*found) == std::signbit(value);
 }
 
 Tensor neutral(const std::vector<Tensor>& inputs, double element, bool either_side) {
-  if (is_constant(inputs[1], element)) return inputs[0];
-  if (either_side && is_constant(inputs[0], element)) return inputs[1];
+  if (is_constant_of(inputs[1], element)) return inputs[0];
+  if (either_side && is_constant_of(inputs[0], element)) return inputs[1];
   return {};
 }
 

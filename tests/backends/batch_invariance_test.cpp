@@ -11,7 +11,7 @@
 namespace transom::backend_test {
 namespace {
 
-Tensor rows(const Tensor& x, int64_t begin, int64_t end) {
+Tensor rows_between(const Tensor& x, int64_t begin, int64_t end) {
   const int64_t width = x.count() / x.shape[0];
   Tensor part{x.dtype, x.shape, {x.values.begin() + begin * width, x.values.begin() + end * width}};
   part.shape[0] = end - begin;
@@ -23,7 +23,7 @@ struct BatchSizes {
 };
 constexpr BatchSizes kSizes[] = {{1, 1}, {5, 3}, {64, 33}, {131, 70}, {530, 128}, {40, 2500}};
 
-Tensor product(const Tensor& x, const Tensor& w, const Tensor* b, bool frozen) {
+Tensor linear_of(const Tensor& x, const Tensor& w, const Tensor* b, bool frozen) {
   Graph graph;
   std::vector<int> inputs{graph.input(x), graph.input(w, frozen)};
   std::vector<Tensor> values{x, w};
@@ -40,7 +40,7 @@ TEST(BatchInvariance, LinearGivesARowTheSameBitsInAnyBatch) {
     for (const auto [n, k] : kSizes) {
       const Tensor x = numbers(dtype, {203, k}, -1, 1, 1), w = numbers(dtype, {n, k}, -1, 1, 2),
                    b = numbers(dtype, {n}, -1, 1, 3);
-      const Tensor all = product(x, w, &b, false);
+      const Tensor all = linear_of(x, w, &b, false);
       for (int64_t i = 0; i < 203; i += 41)
         for (int64_t j = 0; j < n; ++j) {
           double sum = b.values[static_cast<size_t>(j)];
@@ -60,7 +60,7 @@ TEST(BatchInvariance, LinearGivesARowTheSameBitsInAnyBatch) {
                                       {50, 150},
                                       {202, 203}})
         for (const bool frozen : {false, true})
-          EXPECT_EQ(product(rows(x, begin, end), w, &b, frozen).values, rows(all, begin, end).values)
+          EXPECT_EQ(linear_of(rows_between(x, begin, end), w, &b, frozen).values, rows_between(all, begin, end).values)
               << dtype << " " << n << " " << k << " rows " << begin << " to " << end;
     }
 }
@@ -82,8 +82,8 @@ TEST(BatchInvariance, DotGeneralReadsAWeightEitherWayRound) {
                      {"batch_invariant", 1}});
   };
   const Tensor all = dot(x);
-  EXPECT_EQ(all.values, product(x, turned, nullptr, false).values);
-  EXPECT_EQ(dot(rows(x, 4, 5)).values, rows(all, 4, 5).values);
+  EXPECT_EQ(all.values, linear_of(x, turned, nullptr, false).values);
+  EXPECT_EQ(dot(rows_between(x, 4, 5)).values, rows_between(all, 4, 5).values);
 }
 
 // ---- attention to blocks
@@ -156,7 +156,8 @@ TEST(BatchInvariance, AttentionToBlocksReadsWhatARowHas) {
             for (const int64_t c : {0, 11})
               EXPECT_NEAR(all.values[static_cast<size_t>((row * 4 + h) * 12 + c)],
                           paged.expected(q, row, of[i], static_cast<int64_t>(lengths[i]), h, c), 10 * tolerance(dtype));
-          EXPECT_EQ(paged.run(rows(q, row, row + 1), {of[i]}, {lengths[i]}).values, rows(all, row, row + 1).values)
+          EXPECT_EQ(paged.run(rows_between(q, row, row + 1), {of[i]}, {lengths[i]}).values,
+                    rows_between(all, row, row + 1).values)
               << dtype << " window " << window << " row " << row;
         }
       }

@@ -73,7 +73,7 @@ size_t run(size_t ranks, Body&& body) {
 }
 
 // Sums of these show their order in the last bits.
-float value_of(size_t rank, size_t i) { return 1.0f / static_cast<float>(3 + 7 * rank + i) * (rank % 2 ? -1 : 1); }
+float reduced_value(size_t rank, size_t i) { return 1.0f / static_cast<float>(3 + 7 * rank + i) * (rank % 2 ? -1 : 1); }
 
 template <typename T>
 void expect_sums(transom_dtype dtype) {
@@ -81,8 +81,8 @@ void expect_sums(transom_dtype dtype) {
     for (const size_t count : {size_t{1}, size_t{12}, size_t{4099}}) {
       std::vector<T> expected;
       for (size_t i = 0; i < count * ranks; ++i) {
-        float sum = static_cast<float>(T(value_of(0, i)));
-        for (size_t r = 1; r < ranks; ++r) sum += static_cast<float>(T(value_of(r, i)));
+        float sum = static_cast<float>(T(reduced_value(0, i)));
+        for (size_t r = 1; r < ranks; ++r) sum += static_cast<float>(T(reduced_value(r, i)));
         expected.push_back(T(sum));
       }
       const auto same = [&](const T* found, size_t begin, size_t n) {
@@ -90,7 +90,7 @@ void expect_sums(transom_dtype dtype) {
       };
       const auto input = [&](size_t rank) {
         std::vector<T> values;
-        for (size_t i = 0; i < count * ranks; ++i) values.push_back(T(value_of(rank, i)));
+        for (size_t i = 0; i < count * ranks; ++i) values.push_back(T(reduced_value(rank, i)));
         return values;
       };
       const auto bytes_of = [](std::vector<T>& values) { return reinterpret_cast<std::byte*>(values.data()); };

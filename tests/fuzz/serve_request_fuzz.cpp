@@ -19,7 +19,7 @@
 
 namespace {
 
-void read(char which, const std::string& text) {
+void read_request(char which, const std::string& text) {
   using namespace transom;
   using namespace transom::serve;
   switch (which) {
@@ -65,7 +65,7 @@ void read(char which, const std::string& text) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0 || size > 20'000) return 0;
   try {
-    read(static_cast<char>(data[0]), std::string(reinterpret_cast<const char*>(data) + 1, size - 1));
+    read_request(static_cast<char>(data[0]), std::string(reinterpret_cast<const char*>(data) + 1, size - 1));
   } catch (const transom::Error&) {
   }
   return 0;

@@ -20,7 +20,7 @@ void seal(std::vector<std::byte>& bytes, size_t begin, size_t end) {
   std::memcpy(bytes.data() + end, &crc, 4);
 }
 
-void read(const std::vector<std::byte>& bytes) {
+void read_bundle(const std::vector<std::byte>& bytes) {
   using namespace transom;
   try {
     for (const auto& [name, entry] : parse_bundle_index(bytes, "fuzz.index").entries)
@@ -36,13 +36,13 @@ void read(const std::vector<std::byte>& bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto all = std::as_bytes(std::span(data, size));
   std::vector<std::byte> bytes(all.begin(), all.end());
-  read(bytes);
+  read_bundle(bytes);
   constexpr size_t kTrailer = 5, kFooter = 48, kIndexBlock = 15, kMetaBlock = 8;
   if (size < kFooter + kIndexBlock + kMetaBlock + 3 * kTrailer) return 0;
   const size_t index_end = size - kFooter, index_begin = index_end - kIndexBlock - kTrailer,
                data_end = index_begin - kMetaBlock - kTrailer;
   seal(bytes, 0, data_end - kTrailer + 1);
   seal(bytes, index_begin, index_end - kTrailer + 1);
-  read(bytes);
+  read_bundle(bytes);
   return 0;
 }

@@ -23,11 +23,11 @@ std::string changed_config(const std::string& type, const std::string& architect
   return R"({"model_type": ")" + type + R"(", "architectures": [")" + architecture + R"("], )" + kSizes + more + "}";
 }
 
-NamedTensors tokens(const std::vector<int64_t>& ids = {3, 4, 5, 6, 7, 8}) {
+NamedTensors field_tokens(const std::vector<int64_t>& ids = {3, 4, 5, 6, 7, 8}) {
   return {{"input_ids", Tensor::from(ids, {1, static_cast<int64_t>(ids.size())})}};
 }
 
-std::vector<float> logits_of(const std::string& text, const NamedTensors& inputs = tokens()) {
+std::vector<float> logits_of(const std::string& text, const NamedTensors& inputs = field_tokens()) {
   return Model::from_config(text)->forward(inputs).at("logits").to_vector<float>();
 }
 
@@ -40,7 +40,7 @@ bool has_parameter(const Model& model, const std::string& name) {
 // Without a mask its local layers see their window as with one.
 TEST(ConfigFields, ModernBertNeedsNoMask) {
   const std::string text = changed_config("modernbert", "ModernBertForMaskedLM", R"(, "local_attention": 2)");
-  NamedTensors masked = tokens();
+  NamedTensors masked = field_tokens();
   masked.set("attention_mask", Tensor::from(std::vector<int64_t>(6, 1), {1, 6}));
   const auto with = logits_of(text, masked), without = logits_of(text);
   for (size_t i = 0; i < with.size(); ++i) EXPECT_NEAR(with[i], without[i], 1e-5) << i;
@@ -69,8 +69,8 @@ TEST(ConfigFields, GemmaReadsHiddenAct) {
 TEST(ConfigFields, JitterOfTheRouterIsRefusedInTrainingAlone) {
   const auto model =
       Model::from_config(changed_config("mixtral", "MixtralForCausalLM", R"(, "router_jitter_noise": 0.1)"));
-  EXPECT_NO_THROW(model->forward(tokens()));
-  EXPECT_NE(test::message_of([&] { model->forward(tokens(), {.training = true}); }).find("router_jitter_noise"),
+  EXPECT_NO_THROW(model->forward(field_tokens()));
+  EXPECT_NE(test::message_of([&] { model->forward(field_tokens(), {.training = true}); }).find("router_jitter_noise"),
             std::string::npos);
 }
 
@@ -85,7 +85,7 @@ TEST(ConfigFields, UntiedHeadsHaveParametersOfTheirOwn) {
 TEST(ConfigFields, T5HeadsAreTiedUnlessStored) {
   const std::string text = R"({"model_type": "t5", "architectures": ["T5ForConditionalGeneration"], "vocab_size": 13,
     "d_model": 8, "d_kv": 4, "d_ff": 6, "num_layers": 1, "num_heads": 2, "tie_word_embeddings": )";
-  NamedTensors inputs = tokens();
+  NamedTensors inputs = field_tokens();
   inputs.set("decoder_input_ids", inputs.at("input_ids"));
   const auto tied = Model::from_config(text + "true}"), plain = Model::from_config(text + "false}");
   EXPECT_FALSE(has_parameter(*plain, "lm_head.weight"));
@@ -108,7 +108,7 @@ TEST(ConfigFields, MarianStacksMayHaveWordsOfTheirOwn) {
   model->save_pretrained(folder.string());
   const auto again = Model::from_pretrained(folder.string());
   EXPECT_TRUE(has_parameter(*again, "model.decoder.embed_tokens.weight"));
-  NamedTensors inputs = tokens();
+  NamedTensors inputs = field_tokens();
   inputs.set("decoder_input_ids", inputs.at("input_ids"));
   const auto got = again->forward(inputs).at("logits").to_vector<float>(),
              expected = model->forward(inputs).at("logits").to_vector<float>();

@@ -12,21 +12,21 @@
 namespace transom {
 namespace {
 
-std::string config(const std::string& more) {
+std::string dlrm_config(const std::string& more) {
   return R"({"model_type": "dlrm", "architectures": ["DLRM_Net"], "arch_sparse_feature_size": 2,
     "arch_embedding_size": [5, 4], "arch_mlp_bot": [3, 2], "arch_mlp_top": [4, 1], )" +
          more + R"("loss_function": "bce"})";
 }
 
-Tensor ids(std::vector<int64_t> values) {
+Tensor category_ids(std::vector<int64_t> values) {
   const auto size = static_cast<int64_t>(values.size());
   return Tensor::from(values, {size});
 }
 
-NamedTensors batch(std::vector<int64_t> first, std::vector<int64_t> offsets) {
+NamedTensors click_batch(std::vector<int64_t> first, std::vector<int64_t> offsets) {
   return {{"dense_x", Tensor::from(std::vector<float>{1, 2, 3, 3, 2, 1}, {2, 3})},
-          {"lS_i.0", ids(std::move(first))},
-          {"lS_i.1", ids({0, 3})},
+          {"lS_i.0", category_ids(std::move(first))},
+          {"lS_i.1", category_ids({0, 3})},
           {"lS_o", Tensor::from(offsets, {2, 2})},
           {"labels", Tensor::from(std::vector<float>{1, 0}, {2, 1})}};
 }
@@ -36,16 +36,16 @@ std::vector<float> probabilities(const Model& model, const NamedTensors& inputs)
 }
 
 TEST(Dlrm, ABagIsASum) {
-  const auto model = Model::from_config(config(""));
-  const auto one = probabilities(*model, batch({1, 2, 4}, {0, 2, 0, 1}));
-  EXPECT_EQ(one, probabilities(*model, batch({2, 1, 4}, {0, 2, 0, 1})));  // in any order
-  EXPECT_NE(one, probabilities(*model, batch({1, 2, 4}, {0, 1, 0, 1})));  // but not in another bag
+  const auto model = Model::from_config(dlrm_config(""));
+  const auto one = probabilities(*model, click_batch({1, 2, 4}, {0, 2, 0, 1}));
+  EXPECT_EQ(one, probabilities(*model, click_batch({2, 1, 4}, {0, 2, 0, 1})));  // in any order
+  EXPECT_NE(one, probabilities(*model, click_batch({1, 2, 4}, {0, 1, 0, 1})));  // but not in another bag
 }
 
 // The second bag is empty: its row is that of a table of zeros, and no gradient reaches the table from there.
 TEST(Dlrm, AnEmptyBagIsZero) {
-  const auto model = Model::from_config(config(""));
-  const NamedTensors inputs = batch({1, 2}, {0, 2, 0, 1});
+  const auto model = Model::from_config(dlrm_config(""));
+  const NamedTensors inputs = click_batch({1, 2}, {0, 2, 0, 1});
   const auto with_empty = probabilities(*model, inputs);
   for (const auto& parameter : model->parameters()) {
     if (parameter->name != "emb_l.0.weight") continue;
@@ -53,12 +53,12 @@ TEST(Dlrm, AnEmptyBagIsZero) {
     for (const size_t row : {0u, 3u, 4u}) EXPECT_EQ(gradient[row * 2], 0);
     parameter->value = zeros({5, 2});
   }
-  EXPECT_EQ(probabilities(*model, batch({1, 2, 4}, {0, 2, 0, 1}))[1], with_empty[1]);
+  EXPECT_EQ(probabilities(*model, click_batch({1, 2, 4}, {0, 2, 0, 1}))[1], with_empty[1]);
 }
 
 TEST(Dlrm, TheTopFollowsFromTheInteraction) {
   const auto width = [](const std::string& more) {
-    const auto model = Model::from_config(config(more));
+    const auto model = Model::from_config(dlrm_config(more));
     for (const auto& parameter : model->parameters())
       if (parameter->name == "top_l.0.weight") return parameter->value.dim(1);
     return int64_t{0};
@@ -70,28 +70,29 @@ TEST(Dlrm, TheTopFollowsFromTheInteraction) {
 
 // Clicks count three times as much, and rows without one half.
 TEST(Dlrm, WbceWeighsRowsByTheirLabels) {
-  std::string weighted = config(R"("loss_weights": "0.5-3", )");
+  std::string weighted = dlrm_config(R"("loss_weights": "0.5-3", )");
   weighted.replace(weighted.find("\"bce\""), 5, "\"wbce\"");
-  const NamedTensors inputs = batch({1, 2}, {0, 1, 0, 1});
+  const NamedTensors inputs = click_batch({1, 2}, {0, 1, 0, 1});
   const auto model = Model::from_config(weighted);
   const auto p = probabilities(*model, inputs);
   const double expected = (-3 * std::log(static_cast<double>(p[0])) - 0.5 * std::log1p(-static_cast<double>(p[1]))) / 2;
   EXPECT_NEAR(model->forward(inputs).at("loss").item<float>(), expected, 1e-5 * expected);
   for (const char* wrong : {"1", "1-", "-1", "1-2-3", "a-b", ""})
-    EXPECT_THROW(Model::from_config(config(R"("loss_weights": ")" + std::string(wrong) + R"(", )")), Error) << wrong;
+    EXPECT_THROW(Model::from_config(dlrm_config(R"("loss_weights": ")" + std::string(wrong) + R"(", )")), Error)
+        << wrong;
 }
 
 // Where a probability is 1 to the last bit, its logarithms are not, and the gradient is none, as PyTorch's BCELoss has
 // it.
 TEST(Dlrm, ASaturatedProbabilityHasAFiniteLossAndGradient) {
-  const auto model = Model::from_config(config(""));
+  const auto model = Model::from_config(dlrm_config(""));
   std::vector<Tensor> weights;
   for (const auto& parameter : model->parameters()) {
     if (parameter->name == "top_l.2.bias") parameter->value = full({1}, 200);
     parameter->value.set_requires_grad();
     weights.push_back(parameter->value);
   }
-  const NamedTensors outputs = model->forward(batch({1, 2}, {0, 1, 0, 1}));
+  const NamedTensors outputs = model->forward(click_batch({1, 2}, {0, 1, 0, 1}));
   EXPECT_EQ(outputs.at("probabilities").to_vector<float>(), (std::vector<float>{1, 1}));
   EXPECT_EQ(outputs.at("loss").item<float>(), 50);  // 0 for the click, 100 for none
   for (const Tensor& gradient : gradients(outputs.at("loss"), weights))
@@ -99,13 +100,13 @@ TEST(Dlrm, ASaturatedProbabilityHasAFiniteLossAndGradient) {
 }
 
 TEST(Dlrm, RefusesWhatItDoesNotCarryOut) {
-  EXPECT_THROW(Model::from_config(config(R"("weighted_pooling": "fixed", )")), Error);
-  EXPECT_THROW(Model::from_config(config(R"("md_flag": true, )")), Error);
-  EXPECT_THROW(Model::from_config(config(R"("arch_interaction_op": "sum", )")), Error);
-  EXPECT_THROW(Model::from_config(config(R"("arch_mlp_bot": [3, 5], )")), Error);
-  const auto model = Model::from_config(config(""));
-  NamedTensors inputs = batch({1, 2}, {0, 1, 0, 1});
-  inputs.set("lS_o", ids({0, 1}));
+  EXPECT_THROW(Model::from_config(dlrm_config(R"("weighted_pooling": "fixed", )")), Error);
+  EXPECT_THROW(Model::from_config(dlrm_config(R"("md_flag": true, )")), Error);
+  EXPECT_THROW(Model::from_config(dlrm_config(R"("arch_interaction_op": "sum", )")), Error);
+  EXPECT_THROW(Model::from_config(dlrm_config(R"("arch_mlp_bot": [3, 5], )")), Error);
+  const auto model = Model::from_config(dlrm_config(""));
+  NamedTensors inputs = click_batch({1, 2}, {0, 1, 0, 1});
+  inputs.set("lS_o", category_ids({0, 1}));
   EXPECT_THROW(model->forward(inputs), Error);
 }
 

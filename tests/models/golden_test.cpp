@@ -47,8 +47,8 @@ std::vector<std::string> model_cases() {
 }
 
 // |got - expected| <= atol + rtol |expected|; rows of (batch, position) whose mask is 0 are left out.
-void expect_near(const std::string& name, const Tensor& got, const Tensor& expected, const Json& tolerance,
-                 const std::vector<int64_t>& mask = {}, const Shape& mask_shape = {}) {
+void expect_golden(const std::string& name, const Tensor& got, const Tensor& expected, const Json& tolerance,
+                   const std::vector<int64_t>& mask = {}, const Shape& mask_shape = {}) {
   ASSERT_EQ(got.shape(), expected.shape()) << name;
   const auto a = got.to_vector<double>(), b = expected.to_vector<double>();
   const double atol = tolerance["atol"], rtol = tolerance["rtol"];
@@ -79,7 +79,7 @@ TEST_P(GoldenModel, OutputsAndGradients) {
   const Tensor mask = inputs.find("attention_mask");
   const auto kept = mask.defined() ? mask.to_vector<int64_t>() : std::vector<int64_t>();
   for (const auto& [name, tensor] : expected.items())
-    expect_near(name, outputs.at(name), tensor, tolerance[name], kept, mask.defined() ? mask.shape() : Shape());
+    expect_golden(name, outputs.at(name), tensor, tolerance[name], kept, mask.defined() ? mask.shape() : Shape());
 
   if (!std::filesystem::exists(folder / "grads.safetensors")) return;
   std::vector<Tensor> values;
@@ -90,7 +90,7 @@ TEST_P(GoldenModel, OutputsAndGradients) {
   for (size_t i = 0; i < values.size(); ++i) by_name.set(model->parameters()[i]->name, computed[i]);
   const NamedTensors expected_gradients = load_inputs(folder / "grads.safetensors");
   for (const auto& [name, tensor] : expected_gradients.items())
-    expect_near(name, by_name.at(name), tensor, tolerance["grads"]);
+    expect_golden(name, by_name.at(name), tensor, tolerance["grads"]);
 }
 
 // In 16 bits every architecture gives what it gives in f32, but for rounding.

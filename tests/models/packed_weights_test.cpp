@@ -52,7 +52,7 @@ std::shared_ptr<const BlockMatrix> matrix_of(const PackedCase& c, const std::vec
   return std::make_shared<Listed>(std::move(layout));
 }
 
-double difference(const std::vector<float>& found, const std::vector<float>& expected) {
+double packed_difference(const std::vector<float>& found, const std::vector<float>& expected) {
   double error = 0, size = 1e-30;
   for (size_t i = 0; i < expected.size(); ++i) {
     error += std::pow(static_cast<double>(found[i]) - static_cast<double>(expected[i]), 2);
@@ -71,12 +71,12 @@ TEST_P(PackedWeights, HoldTheNumbersOfTheCodes) {
   const TensorView view = dequantised_view(*matrix);
   std::vector<float> expected(view.bytes.size() / 4);
   std::memcpy(expected.data(), view.bytes.data(), view.bytes.size());
-  EXPECT_LT(difference(dequantised(*packed).to_vector<float>(), expected), 1e-7);
+  EXPECT_LT(packed_difference(dequantised(*packed).to_vector<float>(), expected), 1e-7);
   const Tensor ids = Tensor::from(std::vector<int64_t>{GetParam().rows - 1, 0, 2}, {3, 1});
   const std::vector<float> rows = dequantised_rows(*packed, ids).to_vector<float>();
   const auto depth = static_cast<size_t>(GetParam().depth);
   const std::vector<float> last(expected.end() - static_cast<ptrdiff_t>(depth), expected.end());
-  EXPECT_LT(difference({rows.begin(), rows.begin() + static_cast<ptrdiff_t>(depth)}, last), 1e-7);
+  EXPECT_LT(packed_difference({rows.begin(), rows.begin() + static_cast<ptrdiff_t>(depth)}, last), 1e-7);
 }
 
 TEST_P(PackedWeights, MultiplyAsTheDequantisedMatrix) {
@@ -87,18 +87,19 @@ TEST_P(PackedWeights, MultiplyAsTheDequantisedMatrix) {
     const Tensor x = Tensor::from(wave(m * GetParam().depth, 1), {m, GetParam().depth});
     const auto expected = linear(x, dequantised(packed), bias).to_vector<float>();
     packed.activations = "float32";
-    EXPECT_LT(difference(quantized_matmul(x, packed, bias).to_vector<float>(), expected), 2e-6) << m;
-    EXPECT_LT(difference(quantized_matmul(cast(x, DType::kBFloat16), packed, bias).to_vector<float>(), expected), 0.02)
+    EXPECT_LT(packed_difference(quantized_matmul(x, packed, bias).to_vector<float>(), expected), 2e-6) << m;
+    EXPECT_LT(packed_difference(quantized_matmul(cast(x, DType::kBFloat16), packed, bias).to_vector<float>(), expected),
+              0.02)
         << m;
     if (GetParam().kind == PackedCase::kValues) continue;
     for (const char* activations : {"int8", "int8_token"}) {
       packed.activations = activations;
-      const double error = difference(quantized_matmul(x, packed, bias).to_vector<float>(), expected);
+      const double error = packed_difference(quantized_matmul(x, packed, bias).to_vector<float>(), expected);
       EXPECT_LT(error, 0.02) << m << " " << activations;
       EXPECT_GT(error, 0) << "the inputs have 8 bits";
     }
     packed.activations = "int16";
-    EXPECT_LT(difference(quantized_matmul(x, packed, bias).to_vector<float>(), expected), 2e-4) << m;
+    EXPECT_LT(packed_difference(quantized_matmul(x, packed, bias).to_vector<float>(), expected), 2e-4) << m;
   }
 }
 
@@ -190,9 +191,9 @@ TEST(PackedProducts, ColumnsInAnotherOrder) {
   const auto a = dequantised(sorted).to_vector<float>(), b = dequantised(shuffled).to_vector<float>();
   for (size_t k = 0; k < 32; ++k) EXPECT_EQ(b[static_cast<size_t>(layout.order[k])], a[k]);
   const Tensor x = Tensor::from(wave(64, 1), {2, 32});
-  EXPECT_LT(
-      difference(quantized_matmul(x, shuffled).to_vector<float>(), linear(x, dequantised(shuffled)).to_vector<float>()),
-      2e-6);
+  EXPECT_LT(packed_difference(quantized_matmul(x, shuffled).to_vector<float>(),
+                              linear(x, dequantised(shuffled)).to_vector<float>()),
+            2e-6);
 }
 
 // What is packed is not held a second time by the file that it was read from.

@@ -41,7 +41,7 @@ NamedTensors token_ids(int64_t first = 3) {
   return {{"input_ids", Tensor::from(ids, {2, 12})}};
 }
 
-std::vector<double> logits_of(const Model& model, int64_t first = 3) {
+std::vector<double> last_logits(const Model& model, int64_t first = 3) {
   const NoGradient inference;
   return model.forward(token_ids(first)).at("logits").to_vector<double>();
 }
@@ -69,7 +69,7 @@ TEST_F(ModelPrecision, ComesWithTheModelToEveryThread) {
   const std::string path = save("f32", kLlama);
   const auto exact = Model::from_pretrained(path), int8 = Model::from_pretrained(path, {.quantization = "int8"}),
              bf16 = Model::from_pretrained(path, {.dtype = "bfloat16"});
-  const std::vector<double> of_f32 = logits_of(*exact), of_int8 = logits_of(*int8), of_bf16 = logits_of(*bf16);
+  const std::vector<double> of_f32 = last_logits(*exact), of_int8 = last_logits(*int8), of_bf16 = last_logits(*bf16);
   EXPECT_NE(of_int8, of_f32);
   EXPECT_NE(of_bf16, of_f32);
   EXPECT_LT(difference(of_int8, of_f32), 0.1);
@@ -79,7 +79,7 @@ TEST_F(ModelPrecision, ComesWithTheModelToEveryThread) {
     return std::async(std::launch::async, [&] {
       for (int call = 0; call < 8; ++call) {
         const std::lock_guard lock(turn);
-        EXPECT_EQ(logits_of(model), expected) << "call " << call;
+        EXPECT_EQ(last_logits(model), expected) << "call " << call;
       }
     });
   };
@@ -93,10 +93,10 @@ TEST_F(ModelPrecision, ComesWithTheModelToEveryThread) {
 TEST_F(ModelPrecision, GoesBeforeTheModesOfTheThread) {
   const std::string path = save("f32", kLlama);
   const auto exact = Model::from_pretrained(path), bf16 = Model::from_pretrained(path, {.dtype = "bf16"});
-  const std::vector<double> of_f32 = logits_of(*exact), of_bf16 = logits_of(*bf16);
+  const std::vector<double> of_f32 = last_logits(*exact), of_bf16 = last_logits(*bf16);
   const Autocast half(DType::kFloat16);
-  EXPECT_EQ(logits_of(*bf16), of_bf16);
-  EXPECT_NE(logits_of(*exact), of_f32) << "a mode of the thread counts for a model of float32";
+  EXPECT_EQ(last_logits(*bf16), of_bf16);
+  EXPECT_NE(last_logits(*exact), of_f32) << "a mode of the thread counts for a model of float32";
 }
 
 TEST_F(ModelPrecision, CountsWhereGenerationStepsThroughTheModel) {
@@ -190,7 +190,7 @@ TEST_F(ModelPrecision, PackedWeightsComputeWhatTheyHold) {
     const std::string path = save("packed", config);
     const auto exact = Model::from_pretrained(path),
                packed = Model::from_pretrained(path, {.quantization = "int8_channel"});
-    const std::vector<double> expected = logits_of(*exact), found = logits_of(*packed);
+    const std::vector<double> expected = last_logits(*exact), found = last_logits(*packed);
     EXPECT_NE(found, expected);
     EXPECT_LT(difference(found, expected), 0.05);
     int64_t linear = 0;
@@ -199,7 +199,7 @@ TEST_F(ModelPrecision, PackedWeightsComputeWhatTheyHold) {
     const std::string saved = (folder_ / "unpacked").string();
     packed->save_pretrained(saved);
     const auto again = Model::from_pretrained(saved);
-    EXPECT_LT(difference(logits_of(*again), found), 1e-5);
+    EXPECT_LT(difference(last_logits(*again), found), 1e-5);
   }
 }
 

@@ -24,7 +24,7 @@ constexpr const char* kGpt2Base = R"({"model_type": "gpt2", "architectures": ["G
   "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 16, "resid_pdrop": 0, "embd_pdrop": 0, "attn_pdrop": 0,
   "initializer_range": 0.2})";
 
-NamedTensors batch() {
+NamedTensors lora_batch() {
   const Tensor ids = Tensor::from(std::vector<int64_t>{1, 5, 2, 9, 0, 3, 3, 8, 10, 4, 6, 1}, {2, 6});
   return {{"input_ids", ids}, {"labels", ids}};
 }
@@ -44,7 +44,7 @@ std::vector<float> curve(Model& model) {
   arguments.resolve();
   TrainStep step(model, arguments);
   std::vector<float> losses;
-  for (int64_t i = 0; i < 6; ++i) losses.push_back(step({batch()}, 1e-2, i).loss.item<float>());
+  for (int64_t i = 0; i < 6; ++i) losses.push_back(step({lora_batch()}, 1e-2, i).loss.item<float>());
   return losses;
 }
 
@@ -124,7 +124,7 @@ TEST_F(QuantizedLora, AdaptersAreSavedAndContinuedBesideTheCodes) {
   add_adapters(*model, made);
   curve(*model);
   model->save_pretrained(out);
-  const auto logits = [](const Model& m) { return m({{"input_ids", batch().at("input_ids")}}).at("logits"); };
+  const auto logits = [](const Model& m) { return m({{"input_ids", lora_batch().at("input_ids")}}).at("logits"); };
   const auto expected = logits(*model).to_vector<float>();
   const auto kept = Model::from_pretrained(out, {.quantization = "decompressed", .keep_adapters = true});
   EXPECT_EQ(packed_weights(*kept), 14u);

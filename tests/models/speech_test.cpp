@@ -12,7 +12,7 @@
 namespace transom {
 namespace {
 
-std::string config(const std::string& more, const std::string& architecture = "Wav2Vec2ForCTC") {
+std::string speech_config(const std::string& more, const std::string& architecture = "Wav2Vec2ForCTC") {
   return R"({"model_type": ")" + std::string(architecture.starts_with("Hubert") ? "hubert" : "wav2vec2") +
          R"(", "architectures": [")" + architecture + R"("], "vocab_size": 6, "hidden_size": 8,
     "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 12, "conv_dim": [4, 6],
@@ -21,7 +21,7 @@ std::string config(const std::string& more, const std::string& architecture = "W
          more + R"("hidden_dropout": 0, "attention_dropout": 0, "activation_dropout": 0, "final_dropout": 0})";
 }
 
-std::vector<float> wave(size_t samples) {
+std::vector<float> sound_wave(size_t samples) {
   std::vector<float> values;
   for (size_t i = 0; i < samples; ++i) values.push_back(std::sin(0.7f * static_cast<float>(i * i % 31)));
   return values;
@@ -29,11 +29,11 @@ std::vector<float> wave(size_t samples) {
 
 // 5 samples for the first frame of the first layer, 3 for each further one; then 3 and 2: 53 samples are 8 frames.
 TEST(Speech, PaddingChangesNothingForTheFramesThatCount) {
-  const auto model = Model::from_config(config(""));
+  const auto model = Model::from_config(speech_config(""));
   const auto alone =
-      model->forward({{"input_values", Tensor::from(wave(53), {1, 53})}}).at("logits").to_vector<float>();
+      model->forward({{"input_values", Tensor::from(sound_wave(53), {1, 53})}}).at("logits").to_vector<float>();
   ASSERT_EQ(alone.size(), 8u * 6);
-  std::vector<float> padded = wave(53);
+  std::vector<float> padded = sound_wave(53);
   padded.resize(90, 0.5f);
   std::vector<int64_t> mask(53, 1);
   mask.resize(90, 0);
@@ -45,28 +45,29 @@ TEST(Speech, PaddingChangesNothingForTheFramesThatCount) {
 }
 
 TEST(Speech, RefusesSoundsShorterThanAFrame) {
-  const auto model = Model::from_config(config(""));
-  EXPECT_NO_THROW(model->forward({{"input_values", Tensor::from(wave(11), {1, 11})}}));
-  EXPECT_THROW(model->forward({{"input_values", Tensor::from(wave(10), {1, 10})}}), Error);
+  const auto model = Model::from_config(speech_config(""));
+  EXPECT_NO_THROW(model->forward({{"input_values", Tensor::from(sound_wave(11), {1, 11})}}));
+  EXPECT_THROW(model->forward({{"input_values", Tensor::from(sound_wave(10), {1, 10})}}), Error);
 }
 
 TEST(Speech, RefusesVariantsByName) {
-  EXPECT_THROW(Model::from_config(config(R"("feat_extract_norm": "batch", )")), Error);
-  EXPECT_THROW(Model::from_config(config(R"("conv_stride": [3], )")), Error);
-  EXPECT_THROW(Model::from_config(config(R"("add_adapter": true, )", "Wav2Vec2ForSequenceClassification")), Error);
+  EXPECT_THROW(Model::from_config(speech_config(R"("feat_extract_norm": "batch", )")), Error);
+  EXPECT_THROW(Model::from_config(speech_config(R"("conv_stride": [3], )")), Error);
+  EXPECT_THROW(Model::from_config(speech_config(R"("add_adapter": true, )", "Wav2Vec2ForSequenceClassification")),
+               Error);
 }
 
 // Two speakers of an X-vector model; a sound is told by its own frames, whatever pads it.
 TEST(Speech, SpeakersHaveVectors) {
-  const std::string text = config(R"("tdnn_dim": [6, 5], "tdnn_kernel": [3, 1], "tdnn_dilation": [2, 1],
+  const std::string text = speech_config(R"("tdnn_dim": [6, 5], "tdnn_kernel": [3, 1], "tdnn_dilation": [2, 1],
     "xvector_output_dim": 7, "num_labels": 2, )",
-                                  "Wav2Vec2ForXVector");
+                                         "Wav2Vec2ForXVector");
   const auto model = Model::from_config(text);
-  std::vector<float> padded = wave(53);
+  std::vector<float> padded = sound_wave(53);
   padded.resize(90, 0.5f);
   std::vector<int64_t> mask(53, 1);
   mask.resize(90, 0);
-  const NamedTensors alone = model->forward({{"input_values", Tensor::from(wave(53), {1, 53})},
+  const NamedTensors alone = model->forward({{"input_values", Tensor::from(sound_wave(53), {1, 53})},
                                              {"attention_mask", Tensor::from(std::vector<int64_t>(53, 1), {1, 53})},
                                              {"labels", Tensor::from(std::vector<int64_t>{1}, {1})}});
   const NamedTensors both = model->forward(
@@ -76,15 +77,15 @@ TEST(Speech, SpeakersHaveVectors) {
   EXPECT_GT(alone.at("loss").to_vector<float>()[0], 0);
   // 8 frames, of which the layers leave 4; Transformers counts 6, and reads two of the padding's if there is one.
   EXPECT_EQ(both.at("embeddings").shape(), (Shape{1, 7}));
-  EXPECT_THROW(Model::from_config(config(R"("tdnn_dim": [6], )", "Wav2Vec2ForXVector")), Error);
-  EXPECT_THROW(model->forward({{"input_values", Tensor::from(wave(11), {1, 11})}}), Error);
+  EXPECT_THROW(Model::from_config(speech_config(R"("tdnn_dim": [6], )", "Wav2Vec2ForXVector")), Error);
+  EXPECT_THROW(model->forward({{"input_values", Tensor::from(sound_wave(11), {1, 11})}}), Error);
 }
 
 // Masking needs a parameter, which only training uses; it makes other losses in other passes.
 TEST(Speech, TrainingMasksFramesAtRandom) {
-  const auto model =
-      Model::from_config(config(R"("mask_time_prob": 0.4, "mask_time_length": 2, "layerdrop": 0, )", "HubertForCTC"));
-  NamedTensors inputs{{"input_values", Tensor::from(wave(90), {1, 90})},
+  const auto model = Model::from_config(
+      speech_config(R"("mask_time_prob": 0.4, "mask_time_length": 2, "layerdrop": 0, )", "HubertForCTC"));
+  NamedTensors inputs{{"input_values", Tensor::from(sound_wave(90), {1, 90})},
                       {"labels", Tensor::from(std::vector<int64_t>{1, 2}, {1, 2})}};
   const auto loss = [&](bool training, int64_t seed) {
     ForwardContext context{.training = training, .dropout_key = Tensor::from(std::vector<int64_t>{seed, 0}, {2})};
@@ -103,8 +104,8 @@ TEST(Speech, TrainingMasksFramesAtRandom) {
 
 // With certainty, all layers are left out: what they would do does not count.
 TEST(Speech, LayersAreLeftOutInTraining) {
-  const auto model = Model::from_config(config(R"("layerdrop": 1, "mask_time_prob": 0, )"));
-  const NamedTensors inputs{{"input_values", Tensor::from(wave(53), {1, 53})}};
+  const auto model = Model::from_config(speech_config(R"("layerdrop": 1, "mask_time_prob": 0, )"));
+  const NamedTensors inputs{{"input_values", Tensor::from(sound_wave(53), {1, 53})}};
   const auto states = [&](bool training) {
     ForwardContext context{.training = training,
                            .dropout_key = Tensor::from(std::vector<int64_t>{1, 0}, {2}),

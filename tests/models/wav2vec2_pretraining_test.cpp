@@ -20,7 +20,7 @@ constexpr const char* kConfig = R"({"model_type": "wav2vec2", "architectures": [
   "diversity_loss_weight": 0.25, "vocab_size": 7})";
 constexpr int64_t kRows = 2, kSamples = 300, kFrames = 7;
 
-NamedTensors batch(int64_t distractor_step) {
+NamedTensors sound_batch(int64_t distractor_step) {
   std::vector<float> wave;
   for (int i = 0; i < kRows * kSamples; ++i)
     wave.push_back(static_cast<float>(std::sin(i * 0.7) * std::cos(i * i * 0.01)));
@@ -38,7 +38,7 @@ float number(const NamedTensors& outputs, const char* name) { return outputs.at(
 
 TEST(Wav2Vec2ForPreTraining, TheLossJoinsContrastAndDiversity) {
   const auto model = Model::from_config(kConfig);
-  const NamedTensors outputs = model->forward(batch(3));
+  const NamedTensors outputs = model->forward(sound_batch(3));
   EXPECT_EQ(outputs.at("projected_states").shape(), (Shape{kRows, kFrames, 6}));
   EXPECT_EQ(outputs.at("projected_quantized_states").shape(), (Shape{kRows, kFrames, 6}));
   const float perplexity = number(outputs, "codevector_perplexity");
@@ -50,7 +50,7 @@ TEST(Wav2Vec2ForPreTraining, TheLossJoinsContrastAndDiversity) {
               1e-4);
   EXPECT_GT(number(outputs, "contrastive_loss"), 0);
   // Distractors that are the frame itself are none: there is nothing to choose.
-  EXPECT_EQ(number(model->forward(batch(0)), "contrastive_loss"), 0);
+  EXPECT_EQ(number(model->forward(sound_batch(0)), "contrastive_loss"), 0);
 }
 
 TEST(Wav2Vec2ForPreTraining, TheQuantizerLearnsThroughItsDraws) {
@@ -68,13 +68,13 @@ TEST(Wav2Vec2ForPreTraining, TheQuantizerLearnsThroughItsDraws) {
   ForwardContext training;
   training.training = true;
   training.dropout_key = Tensor::from(std::vector<int64_t>{5, 0}, {2});
-  const auto learnt = gradients(model->forward(batch(3), training).at("loss"), wanted);
+  const auto learnt = gradients(model->forward(sound_batch(3), training).at("loss"), wanted);
   for (const Tensor& gradient : learnt) {
     EXPECT_GT(largest(gradient), 0);
     EXPECT_TRUE(std::isfinite(largest(gradient)));
   }
   // Without them the best code is taken, which no slope leads to.
-  const auto fixed = gradients(model->forward(batch(3)).at("loss"), wanted);
+  const auto fixed = gradients(model->forward(sound_batch(3)).at("loss"), wanted);
   EXPECT_EQ(largest(fixed[0]), 0);
   EXPECT_GT(largest(fixed[1]), 0);
 }
@@ -103,7 +103,7 @@ TEST(Wav2Vec2ForPreTraining, ItsCheckpointIsTheBaseOfOtherHeads) {
 
 TEST(Wav2Vec2ForPreTraining, RefusesIndicesThatDoNotFit) {
   const auto model = Model::from_config(kConfig);
-  const NamedTensors good = batch(1);
+  const NamedTensors good = sound_batch(1);
   const NamedTensors unmasked{{"input_values", good.at("input_values")},
                               {"sampled_negative_indices", good.at("sampled_negative_indices")}};
   EXPECT_THROW(model->forward(unmasked), Error);

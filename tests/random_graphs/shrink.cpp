@@ -7,11 +7,12 @@ namespace transom::random_graphs {
 namespace {
 
 // What two failures must share to be the same: the part of the text before the details.
-std::string kind_of(const Failure& failure) { return failure.what.substr(0, failure.what.find(':')); }
+std::string kind_of_failure(const Failure& failure) { return failure.what.substr(0, failure.what.find(':')); }
 
 class Shrinker {
  public:
-  Shrinker(GraphCase graph_case, const Failure& failure) : case_(std::move(graph_case)), kind_(kind_of(failure)) {
+  Shrinker(GraphCase graph_case, const Failure& failure)
+      : case_(std::move(graph_case)), kind_(kind_of_failure(failure)) {
     with_reference_ = kind_.starts_with("reference");
   }
 
@@ -26,7 +27,7 @@ class Shrinker {
   bool try_case(GraphCase candidate) {
     if (candidate.graph.nodes.empty()) return false;
     const auto failure = check_case(candidate, with_reference_);
-    if (!failure || kind_of(*failure) != kind_) return false;
+    if (!failure || kind_of_failure(*failure) != kind_) return false;
     case_ = std::move(candidate);
     return true;
   }

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <cstring>
 #include <map>
 #include <set>
@@ -42,11 +43,45 @@ std::set<int> peers_of(int rank, int ranks) {
   return peers;
 }
 
+// gloo writes to connections that a lost rank has closed without MSG_NOSIGNAL, and the signal would end the process of
+// the host. While it lives, this thread and those that it starts do without; what came meanwhile is forgotten.
+class NoBrokenPipe {
+ public:
+  NoBrokenPipe() {
+    sigset_t pending;
+    sigpending(&pending);
+    was_pending_ = sigismember(&pending, SIGPIPE) == 1;
+    pthread_sigmask(SIG_BLOCK, &signal(), &before_);
+  }
+  ~NoBrokenPipe() {
+    const timespec none{0, 0};
+    while (!was_pending_ && sigtimedwait(&signal(), nullptr, &none) == SIGPIPE) {
+    }
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  NoBrokenPipe(const NoBrokenPipe&) = delete;
+  NoBrokenPipe& operator=(const NoBrokenPipe&) = delete;
+
+ private:
+  static const sigset_t& signal() {
+    static const sigset_t set = [] {
+      sigset_t made;
+      sigemptyset(&made);
+      sigaddset(&made, SIGPIPE);
+      return made;
+    }();
+    return set;
+  }
+  sigset_t before_;
+  bool was_pending_;
+};
+
 // Connections to other ranks. Each pair of ranks has an address of its own on either side.
 class Mesh : public gloo::Context {
  public:
   Mesh(const GroupId& id, uint32_t rank, uint32_t ranks, const Exchange& exchange)
       : gloo::Context(static_cast<int>(rank), static_cast<int>(ranks)) {
+    const NoBrokenPipe no_signal;
     gloo::transport::tcp::attr attributes;
     attributes.hostname = own_address(id);
     device_ = gloo::transport::tcp::CreateDevice(attributes);
@@ -89,6 +124,7 @@ class Gloo : public Transport {
   bool reaches_all() const override { return context_->size <= kFullMesh; }
 
   void all_reduce(void* data, size_t count, transom_dtype dtype, transom_reduction reduction) override {
+    const NoBrokenPipe no_signal;
     switch (dtype) {
       case TRANSOM_FLOAT32:
         return reduce<float>(data, count, reduction);
@@ -105,6 +141,7 @@ class Gloo : public Transport {
 
   void all_gather(const void* from, void* to, size_t bytes) override {
     if (bytes == 0) return;
+    const NoBrokenPipe no_signal;
     gloo::AllgatherOptions options(context_);
     std::vector<char> mine(static_cast<const char*>(from), static_cast<const char*>(from) + bytes);
     options.setInput(mine.data(), bytes);
@@ -114,6 +151,7 @@ class Gloo : public Transport {
   }
 
   void broadcast(void* data, size_t bytes, uint32_t root) override {
+    const NoBrokenPipe no_signal;
     gloo::BroadcastOptions options(context_);
     options.setOutput(static_cast<char*>(data), bytes);
     options.setRoot(static_cast<int>(root));
@@ -122,6 +160,7 @@ class Gloo : public Transport {
   }
 
   void exchange(std::span<const Message> messages) override {
+    const NoBrokenPipe no_signal;
     std::vector<std::unique_ptr<gloo::transport::UnboundBuffer>> buffers;
     for (const Message& message : messages) {
       if (!context_->getPair(static_cast<int>(message.peer)))
@@ -138,7 +177,10 @@ class Gloo : public Transport {
         throw std::runtime_error("gloo: a message was given up");
   }
 
-  void abort() override { context_->closeConnections(); }
+  void abort() override {
+    const NoBrokenPipe no_signal;
+    context_->closeConnections();
+  }
 
  private:
   template <typename T>

@@ -131,26 +131,26 @@ void print_phases(const BenchReport& report) {
   }
 }
 
-void print(std::FILE* out, const std::string& line) { std::fputs((line + "\n").c_str(), out); }
+void write_line(std::FILE* out, const std::string& line) { std::fputs((line + "\n").c_str(), out); }
 
 // Prints old, new and their ratio; whether a phase is worse than the threshold allows.
 bool print_comparison(const BenchReport& before, const BenchReport& after, const BenchArguments& options,
                       std::FILE* out) {
   const std::vector<Comparison> phases = compare_phases(before, after, options.threshold);
   if (phases.empty()) fail("{}: no phase is in both reports", options.compare);
-  print(out, fmt::format("{:<14} {:<8} {:>14} {:>14} {:>8}", "PHASE", "WHAT", "OLD", "NEW", "RATIO"));
+  write_line(out, fmt::format("{:<14} {:<8} {:>14} {:>14} {:>8}", "PHASE", "WHAT", "OLD", "NEW", "RATIO"));
   bool worse = false;
   for (const Comparison& c : phases) {
     const bool time = c.quantity == "latency";
     const auto text = [&](double value) { return time ? time_text(value) : fmt::format("{:.1f} MB", value); };
-    print(out, fmt::format("{:<14} {:<8} {:>14} {:>14} {:>8.3f}{}", c.name, time ? "p50" : c.quantity, text(c.before),
-                           text(c.after), c.ratio(), c.regression ? "  regression" : ""));
+    write_line(out, fmt::format("{:<14} {:<8} {:>14} {:>14} {:>8.3f}{}", c.name, time ? "p50" : c.quantity,
+                                text(c.before), text(c.after), c.ratio(), c.regression ? "  regression" : ""));
     worse |= c.regression;
   }
   for (const Comparison& c : compare_kernels(before, after, options.threshold))
     if (c.regression)
-      print(out, fmt::format("kernel {:.3f} x slower: {:.1f} us -> {:.1f} us a call, {:.1f} % of the time: {}",
-                             c.ratio(), c.before * 1e6, c.after * 1e6, c.share * 100, c.name));
+      write_line(out, fmt::format("kernel {:.3f} x slower: {:.1f} us -> {:.1f} us a call, {:.1f} % of the time: {}",
+                                  c.ratio(), c.before * 1e6, c.after * 1e6, c.share * 100, c.name));
   return worse;
 }
 

@@ -103,7 +103,7 @@ std::vector<LoadRequest> requests_of(const BenchServeArguments& o, const LengthR
   return random_requests({o.num_prompts, input, output, o.random_prefix_len, seed}, tokenizer);
 }
 
-int run(const BenchServeArguments& o) {
+int run_bench_serve(const BenchServeArguments& o) {
   LoadTestReport report;
   LoadTestOptions& load = report.options;
   load.api = api_of(o);
@@ -250,7 +250,7 @@ Command bench_serve_command() {
        .group = kReport},
       {.name = "--html", .value = &o.html, .help = "write a page with pictures here", .group = kReport}};
   o.source.add_to(command);
-  command.run = [] { return run(o); };
+  command.run = [] { return run_bench_serve(o); };
   return command;
 }
 

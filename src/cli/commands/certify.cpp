@@ -34,7 +34,7 @@ void expect_folder(const fs::path& folder) {
     fail("--output: cannot make the directory {}: {} is a file", folder.string(), known.string());
 }
 
-int run(const CertifyOptions& o) {
+int run_certify(const CertifyOptions& o) {
   if (!o.verify.empty()) return verify(o.verify);
   if (o.seed < 0) fail(ErrorKind::kUsage, "--seed: expected at least 0, found {}", o.seed);
   if (!o.output.empty()) expect_folder(o.output);
@@ -95,7 +95,7 @@ Command certify_command() {
                      {"--output", &options.output, "directory for certificate.json and certificate.html"},
                      {"--stop_at_first_failure", &options.stop, "do not go on after something is wrong"},
                      {"--verify", &options.verify, "check that a certificate.json was not modified"}};
-  command.run = [] { return run(options); };
+  command.run = [] { return run_certify(options); };
   return command;
 }
 

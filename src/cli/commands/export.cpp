@@ -53,7 +53,7 @@ std::string list_of(const std::map<std::string, int64_t>& counts) {
   return text.empty() ? "none" : text;
 }
 
-void print(const onnx::QuantizationReport& report, const onnx::QuantizationScheme& scheme) {
+void print_quantization(const onnx::QuantizationReport& report, const onnx::QuantizationScheme& scheme) {
   std::puts(fmt::format("{}: in integers: {}", scheme.name, list_of(report.integer_nodes)).c_str());
   std::puts(fmt::format("{}: in float: {}", scheme.name, list_of(report.float_nodes)).c_str());
   std::puts(fmt::format("{}: against float32 on {} samples: signal to noise {:.1f} dB{}", scheme.name, report.samples,
@@ -78,12 +78,12 @@ std::function<onnx::WrittenModel(onnx::WrittenModel)> quantizer(const ExportArgu
     onnx::QuantizationReport report;
     const std::vector<onnx::NamedValues> samples = samples_of(graph, inputs, options.calibration_file);
     graph = onnx::quantize_graph(std::move(graph), scheme, samples, report);
-    print(report, scheme);
+    print_quantization(report, scheme);
     return graph;
   };
 }
 
-void print(const onnx::ExportCheck& check) {
+void print_check(const onnx::ExportCheck& check) {
   std::puts(fmt::format("{}: differs from the model by at most {:.1e} of the largest value ({}, at {}; {} runs)",
                         check.file, check.difference, check.output, check.sizes, check.passes)
                 .c_str());
@@ -100,7 +100,7 @@ int export_to(const ExportArguments& options) {
                           .edit = quantizer(options, directory),
                           .check = {}};
   // A quantized graph is another function on purpose; how far off it is, its report says.
-  if (!options.no_check && !how.edit) how.check = [](const onnx::ExportCheck& check) { print(check); };
+  if (!options.no_check && !how.edit) how.check = [](const onnx::ExportCheck& check) { print_check(check); };
   onnx::export_model(*model, options.output, how);
   write_file(fs::path(options.output) / "config.json", model->config().dump());
   copy_companion_files(directory, options.output);

@@ -33,7 +33,7 @@ struct GenerateArguments {
   ShardingOptions sharding;
 };
 
-GenerationConfig config_of(const GenerateArguments& options, const std::string& directory) {
+GenerationConfig generation_config_of(const GenerateArguments& options, const std::string& directory) {
   GenerationConfig config = GenerationConfig::from_pretrained(directory);
   for (const auto& [name, word] : options.fields) {
     if (!word) continue;
@@ -118,7 +118,7 @@ std::vector<Prompt> prompts_of_options(const GenerateArguments& options, const T
   return prompts;
 }
 
-void print(std::string_view text) {
+void print_text(std::string_view text) {
   if (process_rank() > 0) return;
   std::fwrite(text.data(), 1, text.size(), stdout);
   std::fflush(stdout);
@@ -147,11 +147,11 @@ Json generate_assisted_prompt(const GenerateArguments& options, const Model& mod
                               const GenerationConfig& config, const Tokenizer& tokenizer, const Prompt& prompt) {
   const bool chat = !prompt.messages.is_null();
   const Encoding encoding = tokenizer.encode(prompt.text, std::nullopt, {.add_special_tokens = !chat});
-  TextStreamer streamer(tokenizer, print, chat);
+  TextStreamer streamer(tokenizer, print_text, chat);
   const TokenIds text = generate_assisted(model, assisted, encoding.ids, config,
                                           {.streamer = options.json ? nullptr : &streamer, .tokenizer = &tokenizer});
   if (options.json) return result_of(prompt, tokenizer, {text}, encoding.size());
-  print("\n");
+  print_text("\n");
   return nullptr;
 }
 
@@ -164,16 +164,16 @@ Json generate_prompt(const GenerateArguments& options, const Model& model, const
   const NamedTensors inputs = prompts_of(std::span(&encoding, 1), model, tokenizer);
   const size_t length = writes_anew(model) ? 0 : encoding.size();
   if (!options.json && config.num_beams == 1 && config.num_return_sequences == 1) {
-    TextStreamer streamer(tokenizer, print, answer_alone);
+    TextStreamer streamer(tokenizer, print_text, answer_alone);
     generate(model, inputs, config, {.streamer = &streamer, .tokenizer = &tokenizer});
-    print("\n");
+    print_text("\n");
     return nullptr;
   }
   const auto rows = generate(model, inputs, config, {.streamer = nullptr, .tokenizer = &tokenizer}).sequences;
   if (options.json) return result_of(prompt, tokenizer, rows, length);
   for (const TokenIds& row : rows) {
     const size_t begin = chat ? std::min(length, row.size()) : 0;
-    print(tokenizer.decode(TokenIds(row.begin() + static_cast<ptrdiff_t>(begin), row.end()), true) + "\n");
+    print_text(tokenizer.decode(TokenIds(row.begin() + static_cast<ptrdiff_t>(begin), row.end()), true) + "\n");
   }
   return nullptr;
 }
@@ -189,7 +189,7 @@ void generate_prompts(const GenerateArguments& options, const Model& model, cons
   Json results = Json::array();
   for (const Prompt& prompt : prompts) {
     if (!options.json && prompts.size() > 1 && writes_anew(model))
-      print(prompt.text + "\n");  // it is no part of the text
+      print_text(prompt.text + "\n");  // it is no part of the text
     Json result = assistant ? generate_assisted_prompt(options, model, assisted, config, tokenizer, prompt)
                             : generate_prompt(options, model, config, tokenizer, prompt);
     if (prompts.size() == 1) results = std::move(result);
@@ -197,7 +197,7 @@ void generate_prompts(const GenerateArguments& options, const Model& model, cons
       results.push_back(
           {{"input", prompt.messages.is_null() ? Json(prompt.text) : prompt.messages}, {"result", std::move(result)}});
   }
-  if (options.json) print(dump_json(results) + "\n");
+  if (options.json) print_text(dump_json(results) + "\n");
 }
 
 // On a server: texts alone, as its interface has no lines of tensors.
@@ -226,7 +226,7 @@ void expect_equal_work(const GenerateArguments& options) {
     fail(ErrorKind::kUsage, "-: a launcher gives standard input to one process; use --inputs FILE with --tp_size");
 }
 
-int run(const GenerateArguments& options) {
+int run_generate(const GenerateArguments& options) {
   options.remote.expect_model(options.model);
   const bool has_prompt = !options.prompts.empty() || options.messages;
   if (has_prompt == options.inputs.has_value())
@@ -246,7 +246,7 @@ int run(const GenerateArguments& options) {
   options.device.apply();
   options.sharding.join();
   const std::string directory = resolve_model(options.model, options.source.hub());
-  const GenerationConfig config = config_of(options, directory);
+  const GenerationConfig config = generation_config_of(options, directory);
   expect_equal_work(options);
   const auto model = Model::from_pretrained(directory, load);
   {
@@ -305,7 +305,7 @@ Command generate_command() {
   o.device.add_to(command);
   o.precision.add_to(command);
   o.sharding.add_to(command);
-  command.run = [] { return run(o); };
+  command.run = [] { return run_generate(o); };
   return command;
 }
 

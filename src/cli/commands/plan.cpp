@@ -43,7 +43,7 @@ int list_devices() {
 }
 
 // The configuration of a checkpoint, where MODEL is one; else MODEL is a name of the table.
-std::string config_of(const std::string& model) {
+std::string config_text_of(const std::string& model) {
   fs::path file = model;
   if (directory_exists(file)) file /= "config.json";
   else if (!file_exists(file)) return "";
@@ -58,7 +58,7 @@ Job job_of(const PlanArguments& options) {
   Job job;
   job.task = parse_task(options.task, "--task");
   job.model = options.model;
-  job.config = config_of(options.model);
+  job.config = config_text_of(options.model);
   if (!job.config.empty()) {
     fs::path path = fs::path(options.model);
     if (path.filename() == "config.json") path = path.parent_path();

@@ -23,7 +23,7 @@ struct PruneArguments {
 
 Json or_null(std::optional<double> value) { return value ? Json(*value) : Json(nullptr); }
 
-void print(const PruneReport& report, bool as_json) {
+void print_prune_report(const PruneReport& report, bool as_json) {
   if (as_json) {
     Json layers = Json::array();
     for (const auto& [name, sparsity, error] : report.layers)
@@ -58,7 +58,7 @@ int prune(const PruneArguments& options) {
   const PruneReport report = prune_checkpoint(model.string(), options.output, how);
   how.on_layer = {};  // ends the bar
   copy_companion_files(model, options.output);
-  print(report, options.json);
+  print_prune_report(report, options.json);
   return 0;
 }
 

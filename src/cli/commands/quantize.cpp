@@ -22,7 +22,7 @@ struct QuantizeArguments {
   ModelOptions source;
 };
 
-void print(const QuantizeReport& report, bool as_json) {
+void print_quantize_report(const QuantizeReport& report, bool as_json) {
   if (as_json) {
     Json layers = Json::array();
     for (const auto& [name, error, bits] : report.layers) {
@@ -85,7 +85,7 @@ int quantize(const QuantizeArguments& options) {
     else if (path_exists(fs::path(model) / "tokenizer_config.json"))
       Tokenizer::from_pretrained(model).save_pretrained(options.output);
   }
-  print(report, options.json);
+  print_quantize_report(report, options.json);
   return 0;
 }
 

@@ -110,7 +110,7 @@ std::unique_ptr<Pipeline> pipeline_of(const RunArguments& options) {
   return make_pipeline(options.task, options.model, options.source.hub(), load);
 }
 
-int run(const RunArguments& options) {
+int run_task(const RunArguments& options) {
   options.remote.expect_model(options.model);
   const InputKind kind = input_kind_of_task(options.task);  // refuses unknown tasks
   const Json parameters = parameters_of(options);
@@ -253,7 +253,7 @@ Command run_command(const std::vector<std::string>& words) {
   o.source.add_to(command);
   o.device.add_to(command);
   o.precision.add_to(command);
-  command.run = [] { return run(o); };
+  command.run = [] { return run_task(o); };
   return command;
 }
 

@@ -118,7 +118,7 @@ class StatusLine {
   serve::ServerStatistics before_;
 };
 
-int run(ServeArguments& o) {
+int run_serve(ServeArguments& o) {
   // Signals come to this thread alone, also those of threads that are made below.
   sigset_t signals;
   sigemptyset(&signals);
@@ -302,7 +302,7 @@ Command serve_command() {
   o.source.add_to(command);
   o.device.add_to(command);
   o.precision.add_to(command);
-  command.run = [] { return run(o); };
+  command.run = [] { return run_serve(o); };
   return command;
 }
 

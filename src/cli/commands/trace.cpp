@@ -53,7 +53,7 @@ std::string state_of(const FlightCollective& collective) {
   return text.empty() ? "ended" : text;
 }
 
-void print(const FlightReport& report, size_t first) {
+void print_flight_report(const FlightReport& report, size_t first) {
   for (const std::string& finding : report.findings) std::puts(finding.c_str());
   if (report.findings.empty()) std::puts("no rank waited for another");
   if (!report.without_file.empty())
@@ -90,7 +90,7 @@ Command trace_command() {
     const size_t all = report.collectives.size();
     const size_t first = last == 0 || static_cast<uint64_t>(last) >= all ? 0 : all - static_cast<size_t>(last);
     if (json) std::puts(dump_json(json_of(report, first), 2).c_str());
-    else print(report, first);
+    else print_flight_report(report, first);
     return 0;
   };
   return command;

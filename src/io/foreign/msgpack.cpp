@@ -22,7 +22,7 @@ constexpr std::pair<std::string_view, DType> kElementTypes[] = {
     {"bfloat16", DType::kBFloat16}, {"int64", DType::kInt64},     {"int32", DType::kInt32},
     {"int8", DType::kInt8},         {"uint8", DType::kUInt8},     {"bool", DType::kBool}};
 
-std::optional<DType> dtype_of(std::string_view name) {
+std::optional<DType> numpy_dtype(std::string_view name) {
   for (const auto& [text, dtype] : kElementTypes)
     if (text == name) return dtype;
   return {};
@@ -234,7 +234,7 @@ class FlaxReader {
       view.shape.push_back(extent.number);
     }
     const std::string_view name = reader.text("the name of an element type");
-    const auto dtype = dtype_of(name);
+    const auto dtype = numpy_dtype(name);
     if (!dtype) fail("{}: element type {} is not known", where, quoted(name));
     view.dtype = *dtype;
     const Head values = reader.next();

@@ -93,7 +93,7 @@ BundleEntry read_entry(std::span<const std::byte> bytes, const std::string& wher
   return entry;
 }
 
-std::optional<DType> dtype_of(int64_t type) {
+std::optional<DType> tensorflow_dtype(int64_t type) {
   switch (type) {
     case 1:
       return DType::kFloat32;
@@ -151,7 +151,7 @@ NamedViews read_tensor_bundle(const fs::path& index, const std::function<bool(st
   for (const auto& [name, entry] : bundle.entries) {
     if (!wanted(name)) continue;
     if (entry.sliced) fail("{}: {}: lies in slices; expected whole variables", where, quoted(name));
-    const std::optional<DType> dtype = dtype_of(entry.dtype);
+    const std::optional<DType> dtype = tensorflow_dtype(entry.dtype);
     if (!dtype)
       fail("{}: {}: has TensorFlow's type {}; expected floating-point numbers or integers", where, quoted(name),
            entry.dtype);

@@ -10,7 +10,7 @@ namespace transom {
 namespace {
 
 // What the frequencies of llama3 are divided by (Grattafiori et al., 2024).
-std::vector<float> llama3_divisors(const Json& scaling, double theta, int64_t width) {
+std::vector<float> exported_divisors(const Json& scaling, double theta, int64_t width) {
   const double factor = number_of(scaling, {"factor"}, 8), low = number_of(scaling, {"low_freq_factor"}, 1),
                high = number_of(scaling, {"high_freq_factor"}, 4),
                original = number_of(scaling, {"original_max_position_embeddings"}, 8192);
@@ -95,7 +95,7 @@ void add_gguf_rotary(GgufWriter& writer, const std::string& a, const Json& confi
   std::string kind = text_of(scaling, {"rope_type", "type"}, "default");
   if (a == "phi3" && (kind == "su" || kind == "yarn")) kind = "longrope";
   if (kind == "default") return;
-  if (kind == "llama3") return add_numbers(writer, "rope_freqs.weight", llama3_divisors(scaling, theta, width));
+  if (kind == "llama3") return add_numbers(writer, "rope_freqs.weight", exported_divisors(scaling, theta, width));
   if (kind == "longrope") return add_longrope(writer, a, config, scaling, width);
   if (kind != "linear" && kind != "yarn")
     fail(ErrorKind::kUnsupported,

@@ -199,8 +199,8 @@ class Writer {
   bool has_head_ = false;
 };
 
-double relative_error(uint32_t type, const std::vector<float>& exact, const std::vector<int64_t>& shape,
-                      const std::vector<std::byte>& bytes) {
+double relative_error_of_type(uint32_t type, const std::vector<float>& exact, const std::vector<int64_t>& shape,
+                              const std::vector<std::byte>& bytes) {
   const int64_t depth = shape.back(), rows = static_cast<int64_t>(exact.size()) / depth;
   const auto matrix = ggml_matrix(type, rows, depth, bytes, nullptr, "the tensor just written");
   std::vector<float> row(static_cast<size_t>(depth));
@@ -267,7 +267,7 @@ QuantizeReport write_gguf_model(const Model& model, const std::string& tokenizer
       std::vector<std::byte> bytes = encode_ggml(
           tensor_type, numbers.data(), static_cast<int64_t>(numbers.size()) / std::max<int64_t>(depth, 1), depth);
       if (!ggml_plain_type(tensor_type))
-        report.layers.push_back({entry.name, relative_error(tensor_type, numbers, entry.shape, bytes)});
+        report.layers.push_back({entry.name, relative_error_of_type(tensor_type, numbers, entry.shape, bytes)});
       return bytes;
     });
   }

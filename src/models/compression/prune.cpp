@@ -35,7 +35,7 @@ Pattern parse_pattern(const std::string& text) {
        quoted(text));
 }
 
-void check(const PruneOptions& options) {
+void check_prune_options(const PruneOptions& options) {
   if (options.method != "magnitude" && options.method != "wanda")
     fail(ErrorKind::kUsage, "--method: expected magnitude or wanda, found {}", quoted(options.method));
   if (!(options.sparsity > 0 && options.sparsity < 1))
@@ -127,7 +127,7 @@ std::optional<double> loss_of(const Model& model, const CalibrationTexts& texts)
 }  // namespace
 
 PruneReport prune_model(const Model& model, const CalibrationTexts& texts, const PruneOptions& options) {
-  check(options);
+  check_prune_options(options);
   parse_pattern(options.pattern);
   std::vector<std::shared_ptr<Parameter>> weights;
   for (const auto& parameter : model.parameters())
@@ -158,7 +158,7 @@ PruneReport prune_model(const Model& model, const CalibrationTexts& texts, const
 }
 
 PruneReport prune_checkpoint(const std::string& source, const std::string& output, const PruneOptions& options) {
-  check(options);
+  check_prune_options(options);
   const auto model = Model::from_pretrained(source, {.dtype = "auto", .quantization = "decompressed"});
   PruneReport report = prune_model(*model, read_calibration_texts(*model, source, options.texts), options);
   model->save_pretrained(output);

@@ -26,7 +26,7 @@ std::string type_of(const QuantizeOptions& options) {
   return !options.type.empty() ? options.type : options.bits == 8 ? "q8_0" : "q4_K_M";
 }
 
-void check(const QuantizeOptions& options) {
+void check_quantize_options(const QuantizeOptions& options) {
   const std::vector<std::string> methods{"rtn", "gptq", "awq", "smoothquant"};
   if (std::find(methods.begin(), methods.end(), options.method) == methods.end())
     fail(ErrorKind::kUsage, "--method: expected {}, found {}", fmt::join(methods, ", "), quoted(options.method));
@@ -118,7 +118,7 @@ std::string gguf_path(const std::string& output) {
 }
 
 QuantizeReport quantize_model(const std::string& source, const std::string& output, const QuantizeOptions& options) {
-  check(options);
+  check_quantize_options(options);
   if (options.format == "gguf") return quantize_to_gguf(source, output, options);
   const QuantizedFormat format = parse_quantized_format(options.format, "--format");
   const auto model = Model::from_pretrained(source, {.dtype = "auto", .quantization = "decompressed"});

@@ -12,7 +12,7 @@ namespace {
 
 constexpr char kGemmaPrefix[] = "model";
 
-RopeDecoderConfig common(const Config& given, std::string_view defaults) {
+RopeDecoderConfig gemma_config(const Config& given, std::string_view defaults) {
   const Config config = with_defaults(given, defaults);
   refuse_unless(config, "use_bidirectional_attention", "false");
   RopeDecoderConfig c(config);
@@ -25,7 +25,7 @@ RopeDecoderConfig common(const Config& given, std::string_view defaults) {
 
 // What Gemma 2 and 3 share.
 RopeDecoderConfig later(const Config& config, std::string_view defaults) {
-  RopeDecoderConfig c = common(config, defaults);
+  RopeDecoderConfig c = gemma_config(config, defaults);
   c.hidden_act = config.get_string("hidden_activation", "gelu_pytorch_tanh");
   c.attention_scale = 1 / std::sqrt(config.get_float("query_pre_attn_scalar", 256));
   c.norms_behind = true;
@@ -38,7 +38,7 @@ double soft_cap(const Config& config, const std::string& field, double otherwise
 }
 
 std::unique_ptr<Decoder> make_gemma(const Config& config, const Scope& scope) {
-  RopeDecoderConfig c = common(config, R"({"vocab_size": 256000, "hidden_size": 3072, "intermediate_size": 24576,
+  RopeDecoderConfig c = gemma_config(config, R"({"vocab_size": 256000, "hidden_size": 3072, "intermediate_size": 24576,
       "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 16, "head_dim": 256,
       "max_position_embeddings": 8192, "pad_token_id": 0, "tie_word_embeddings": true})");
   // The first checkpoints say gelu and mean its approximation. (Transformers no longer reads hidden_activation here.)

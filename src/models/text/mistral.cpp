@@ -10,7 +10,7 @@ namespace {
 
 constexpr char kMistralPrefix[] = "model";
 
-RopeDecoderConfig common(const Config& given, double theta, int64_t sliding_window) {
+RopeDecoderConfig mistral_config(const Config& given, double theta, int64_t sliding_window) {
   const Config config = with_defaults(
       given, R"({"num_key_value_heads": 8, "intermediate_size": 14336, "max_position_embeddings": 131072})");
   RopeDecoderConfig c(config);
@@ -23,12 +23,12 @@ RopeDecoderConfig common(const Config& given, double theta, int64_t sliding_wind
 }
 
 std::unique_ptr<Decoder> make_mistral(const Config& config, const Scope& scope) {
-  return make_rope_decoder(common(config, 10000, 4096), scope);
+  return make_rope_decoder(mistral_config(config, 10000, 4096), scope);
 }
 
 std::unique_ptr<Decoder> make_mixtral(const Config& given, const Scope& scope) {
   const Config config = with_defaults(given, R"({"rms_norm_eps": 1e-5})");
-  RopeDecoderConfig c = common(config, 1000000, 0);
+  RopeDecoderConfig c = mistral_config(config, 1000000, 0);
   c.experts = {.experts = config.get_int("num_local_experts", config.get_int("num_experts", 8)),
                .experts_per_token = config.get_int("num_experts_per_tok", 2),
                .width = c.hidden_size,

@@ -29,7 +29,7 @@ struct MPNetConfig : BertConfig {
 
 // Half of the buckets are for keys behind the query. Of each half, one half holds a distance each, the other ever
 // longer ranges up to kMaxDistance.
-int64_t bucket_of(int64_t distance) {
+int64_t mpnet_bucket_of(int64_t distance) {
   constexpr int64_t kHalf = kBuckets / 2, kExact = kHalf / 2;
   const int64_t side = distance > 0 ? kHalf : 0, length = std::abs(distance);
   if (length < kExact) return side + length;
@@ -111,7 +111,7 @@ class MPNetBody {
   Tensor position_bias(int64_t T) const {  // [1, H, T, T]
     constexpr int64_t M = kMaxDistance;    // beyond, all share a bucket: one table serves every length
     std::vector<int64_t> buckets;          // of the distances -M .. M
-    for (int64_t distance = -M; distance <= M; ++distance) buckets.push_back(bucket_of(distance));
+    for (int64_t distance = -M; distance <= M; ++distance) buckets.push_back(mpnet_bucket_of(distance));
     const Tensor by_distance = relative_attention_bias_(Tensor::from(buckets, {2 * M + 1}));  // [2 M + 1, H]
     const Tensor distance = iota({T, T}, 1) - iota({T, T}, 0);                                // [T, T]
     const Tensor place = clipped(distance, M) + static_cast<double>(M);

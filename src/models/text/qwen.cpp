@@ -8,7 +8,7 @@ namespace {
 
 constexpr char kQwenPrefix[] = "model", kQwenAnswersPrefix[] = "transformer";  // as ForQuestionAnswering has it
 
-RopeDecoderConfig common(const Config& config) {
+RopeDecoderConfig qwen_config(const Config& config) {
   RopeDecoderConfig c(config);
   const bool uses_window = config.get_bool("use_sliding_window", false);
   const auto types = c.layer_types(config, [](const Config& given, int64_t layer) {
@@ -21,7 +21,7 @@ RopeDecoderConfig common(const Config& config) {
 }
 
 std::unique_ptr<Decoder> make_qwen2(const Config& given, const Scope& scope) {
-  RopeDecoderConfig c = common(
+  RopeDecoderConfig c = qwen_config(
       with_defaults(given, R"({"vocab_size": 151936, "intermediate_size": 22016, "max_position_embeddings": 32768})"));
   c.query_key_value_bias = true;
   return make_rope_decoder(c, scope);
@@ -31,7 +31,7 @@ std::unique_ptr<Decoder> make_qwen3(const Config& given, const Scope& scope) {
   const Config config = with_defaults(
       given,
       R"({"vocab_size": 151936, "intermediate_size": 22016, "max_position_embeddings": 32768, "head_dim": 128})");
-  RopeDecoderConfig c = common(config);
+  RopeDecoderConfig c = qwen_config(config);
   c.query_key_value_bias = c.output_bias = config.get_bool("attention_bias", false);
   c.head_norms = true;
   return make_rope_decoder(c, scope);

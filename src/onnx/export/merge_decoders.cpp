@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kUseCache = "use_cache_branch";
 
-bool same(const TensorView& a, const TensorView& b) {
+bool same_tensors(const TensorView& a, const TensorView& b) {
   return a.dtype == b.dtype && a.shape == b.shape && a.bytes.size() == b.bytes.size() &&
          (a.bytes.data() == b.bytes.data() || std::memcmp(a.bytes.data(), b.bytes.data(), a.bytes.size()) == 0);
 }
@@ -59,7 +59,7 @@ class Branch {
   std::string shared_name(const std::string& name, const TensorView& view, WrittenModel& whole) const {
     for (const auto& [other, known] : whole.initializers)
       if (other == name) {
-        if (same(known, view)) return name;
+        if (same_tensors(known, view)) return name;
         whole.initializers.emplace_back(prefix_ + "/" + name, view);
         return prefix_ + "/" + name;
       }

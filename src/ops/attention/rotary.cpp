@@ -15,7 +15,7 @@ struct Halves {
 Halves halves_of(const Tensor& x, int64_t pairs) { return {slice(x, 3, 0, pairs), slice(x, 3, pairs, 2 * pairs)}; }
 
 // The gradient of angles that heads share.
-Tensor summed_to(const Tensor& x, const Shape& shape) {
+Tensor summed_to_shape(const Tensor& x, const Shape& shape) {
   Axes axes;
   for (int64_t axis = 0; axis < x.rank(); ++axis)
     if (shape[static_cast<size_t>(axis)] == 1 && x.dim(axis) != 1) axes.push_back(axis);
@@ -57,8 +57,8 @@ const Operation kRotary = {
       if (!request.wanted(1) && !request.wanted(2)) return result;
       const Halves x = halves_of(request.inputs[0], cosine.dim(3)),
                    dy = halves_of(request.cotangents[0], cosine.dim(3));
-      if (request.wanted(1)) result[1] = summed_to(dy.first * x.first + dy.second * x.second, cosine.shape());
-      if (request.wanted(2)) result[2] = summed_to(dy.second * x.first - dy.first * x.second, sine.shape());
+      if (request.wanted(1)) result[1] = summed_to_shape(dy.first * x.first + dy.second * x.second, cosine.shape());
+      if (request.wanted(2)) result[2] = summed_to_shape(dy.second * x.first - dy.first * x.second, sine.shape());
       return result;
     },
     .samples = []() -> std::vector<Sample> {

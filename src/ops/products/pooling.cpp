@@ -75,7 +75,7 @@ std::vector<Type> infer_pooling(const Inference& in) {
   return {{in.dtype(0), shape}};
 }
 
-Attributes geometry(Axes window, Axes strides, Axes low, Axes high) {
+Attributes pooling_geometry(Axes window, Axes strides, Axes low, Axes high) {
   return {{"window", window}, {"strides", strides}, {"low", low}, {"high", high}};
 }
 
@@ -85,12 +85,12 @@ Attributes with_channels_last(Attributes attributes) {
 }
 
 std::vector<Sample> pooling_samples() {
-  return {{{{DType::kFloat32, {2, 3, 7, 6}}}, geometry({3, 3}, {2, 2}, {1, 1}, {1, 1})},
-          {{{DType::kFloat32, {1, 2, 5, 5}}}, geometry({2, 2}, {2, 2}, {0, 0}, {1, 1})},
-          {{{DType::kBFloat16, {2, 1, 4, 9}}}, geometry({2, 3}, {1, 2}, {0, 1}, {1, 0})},
-          {{{DType::kFloat32, {2, 2, 9}}}, geometry({4}, {3}, {2}, {0})},
-          {{{DType::kFloat32, {2, 7, 6, 3}}}, with_channels_last(geometry({3, 3}, {2, 2}, {1, 1}, {1, 0}))},
-          {{{DType::kBFloat16, {2, 9, 5}}}, with_channels_last(geometry({4}, {3}, {2}, {0}))}};
+  return {{{{DType::kFloat32, {2, 3, 7, 6}}}, pooling_geometry({3, 3}, {2, 2}, {1, 1}, {1, 1})},
+          {{{DType::kFloat32, {1, 2, 5, 5}}}, pooling_geometry({2, 2}, {2, 2}, {0, 0}, {1, 1})},
+          {{{DType::kBFloat16, {2, 1, 4, 9}}}, pooling_geometry({2, 3}, {1, 2}, {0, 1}, {1, 0})},
+          {{{DType::kFloat32, {2, 2, 9}}}, pooling_geometry({4}, {3}, {2}, {0})},
+          {{{DType::kFloat32, {2, 7, 6, 3}}}, with_channels_last(pooling_geometry({3, 3}, {2, 2}, {1, 1}, {1, 0}))},
+          {{{DType::kBFloat16, {2, 9, 5}}}, with_channels_last(pooling_geometry({4}, {3}, {2}, {0}))}};
 }
 
 // Of equal values the first one of the window, in row-major order, takes the gradient, as in PyTorch.
@@ -126,9 +126,9 @@ const Operation kSumPool = {
 Tensor pool(const Operation& operation, const Tensor& x, const PoolingOptions& options) {
   const size_t spatial = options.window.size();
   return make_tensor(operation, {x},
-                     geometry(options.window, options.strides.empty() ? options.window : options.strides,
-                              options.low.empty() ? Axes(spatial, 0) : options.low,
-                              options.high.empty() ? Axes(spatial, 0) : options.high));
+                     pooling_geometry(options.window, options.strides.empty() ? options.window : options.strides,
+                                      options.low.empty() ? Axes(spatial, 0) : options.low,
+                                      options.high.empty() ? Axes(spatial, 0) : options.high));
 }
 
 }  // namespace

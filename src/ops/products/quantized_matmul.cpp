@@ -164,7 +164,7 @@ std::vector<Tensor> decompose_codes(std::span<const Tensor> in, const Attributes
   return {cast(form.bias ? y + cast(in[form.inputs() - 1], wide) : y, in[0].dtype())};
 }
 
-std::vector<Sample> samples(bool of_gradient) {
+std::vector<Sample> samples_of_codes(bool of_gradient) {
   std::vector<Sample> samples;
   const auto add = [&](DType dtype, Shape x, CodeForm form) {
     if (of_gradient) x.back() = form.rows, form.bias = false;
@@ -223,7 +223,7 @@ const Operation kQuantizedMatmulGradient = {
       const DType wide = wide_of(in[0]);
       return {cast(product(cast(in[0], wide), weight_of(in, form, wide), wide, 0), in[0].dtype())};
     },
-    .samples = [] { return samples(true); }};
+    .samples = [] { return samples_of_codes(true); }};
 
 // By the numbers of the codes, which stay codes: what is rounded of x counts as x. Whoever wants gradients of the
 // matrix's own parts gets them through the decomposition.
@@ -265,7 +265,7 @@ const Operation kQuantizedMatmul = {
     .decompose = [](std::span<const Tensor> in,
                     const Attributes& attributes) { return decompose_codes(in, attributes); },
     .gradient = gradient,
-    .samples = [] { return samples(false); }};
+    .samples = [] { return samples_of_codes(false); }};
 
 }  // namespace
 

@@ -37,7 +37,7 @@ std::vector<PartCopy> copies_here(const Model& model, ModelSharding* sharding) {
   return copies;
 }
 
-std::string text_of(const std::vector<PartCopy>& copies) {
+std::string text_of_copies(const std::vector<PartCopy>& copies) {
   std::vector<std::string> fields;
   for (const PartCopy& copy : copies) {
     fields.push_back(copy.part);
@@ -90,7 +90,7 @@ void expect_equal_copies(const Model& model, ModelSharding* sharding, int64_t up
   ProcessGroup* group = process_group();
   if (!group) return;
   std::vector<std::vector<PartCopy>> of_ranks;
-  for (const std::string& text : group->all_gather(text_of(copies_here(model, sharding))))
+  for (const std::string& text : group->all_gather(text_of_copies(copies_here(model, sharding))))
     of_ranks.push_back(read_copies(text));
   if (const auto difference = find_different_copies(of_ranks))
     fail(ErrorKind::kDevice,

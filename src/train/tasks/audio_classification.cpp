@@ -31,7 +31,7 @@ struct LabelledSounds {
   }
 };
 
-TrainingData for_evaluation(std::shared_ptr<const LabelledSounds> data) {
+TrainingData sounds_for_evaluation(std::shared_ptr<const LabelledSounds> data) {
   TrainingData result;
   result.rows = static_cast<int64_t>(data->labels.size());
   result.batch = [data](const std::vector<int64_t>& rows) {
@@ -43,7 +43,7 @@ TrainingData for_evaluation(std::shared_ptr<const LabelledSounds> data) {
 }
 
 // A batch is its rows' numbers until the draw is known.
-TrainingData for_training(std::shared_ptr<const LabelledSounds> data, double seconds, int64_t seed) {
+TrainingData sounds_for_training(std::shared_ptr<const LabelledSounds> data, double seconds, int64_t seed) {
   constexpr const char* kRows = "rows";
   TrainingData result;
   result.rows = static_cast<int64_t>(data->labels.size());
@@ -82,9 +82,10 @@ void prepare_audio_classification(const TrainArguments& arguments, const TaskFil
 
   const SoundRows rows{{}, FeatureExtractor::read(preprocessor), script.attention_mask, script.pad_to_multiple_of};
   if (sets.train)
-    setup.train = for_training(std::make_shared<LabelledSounds>(*sets.train, rows), script.max_length_seconds,
-                               arguments.training.seed);
-  if (sets.validation) setup.validation = for_evaluation(std::make_shared<LabelledSounds>(*sets.validation, rows));
+    setup.train = sounds_for_training(std::make_shared<LabelledSounds>(*sets.train, rows), script.max_length_seconds,
+                                      arguments.training.seed);
+  if (sets.validation)
+    setup.validation = sounds_for_evaluation(std::make_shared<LabelledSounds>(*sets.validation, rows));
   setup.save_tokenizer = [preprocessor](const std::string& output) { copy_preprocessor(preprocessor, output); };
 }
 

@@ -82,7 +82,7 @@ ClickLog click_log(const Dataset& data, const Config& config, const ScriptArgume
   return log;
 }
 
-TrainingData rows_of(ClickLog given, std::vector<bool> counts) {
+TrainingData clicks_of(ClickLog given, std::vector<bool> counts) {
   given.counts = std::move(counts);
   const auto log = std::make_shared<const ClickLog>(std::move(given));
   TrainingData result;
@@ -137,8 +137,8 @@ void prepare_click_prediction(const TrainArguments& arguments, const TaskFiles& 
   if (files.validation) validation = click_log(*files.validation, config, script);
   // What is a count is for the rows that are trained to say.
   const std::vector<bool> counts = train ? train->counts : validation ? validation->counts : std::vector<bool>();
-  if (train) setup.train = rows_of(std::move(*train), counts);
-  if (validation) setup.validation = rows_of(std::move(*validation), counts);
+  if (train) setup.train = clicks_of(std::move(*train), counts);
+  if (validation) setup.validation = clicks_of(std::move(*validation), counts);
   setup.compute_metrics = click_metrics;
 }
 

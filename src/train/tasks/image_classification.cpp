@@ -59,7 +59,7 @@ struct Pictures {
   }
 };
 
-TrainingData for_evaluation(std::shared_ptr<const Pictures> pictures) {
+TrainingData pictures_for_evaluation(std::shared_ptr<const Pictures> pictures) {
   TrainingData data;
   data.rows = static_cast<int64_t>(pictures->files.size());
   data.batch = [pictures](const std::vector<int64_t>& rows) {
@@ -72,7 +72,7 @@ TrainingData for_evaluation(std::shared_ptr<const Pictures> pictures) {
 }
 
 // A batch is its rows' numbers until the draw is known.
-TrainingData for_training(std::shared_ptr<const Pictures> pictures, const TrainArguments& arguments) {
+TrainingData pictures_for_training(std::shared_ptr<const Pictures> pictures, const TrainArguments& arguments) {
   constexpr const char* kRows = "rows";
   TrainingData data;
   data.rows = static_cast<int64_t>(pictures->files.size());
@@ -110,9 +110,11 @@ void prepare_image_classification(const TrainArguments& arguments, const TaskFil
   const ImageProcessor processor = ImageProcessor::from_pretrained(preprocessor);
   const auto size = processor.training_size();
   if (sets.train)
-    setup.train = for_training(std::make_shared<Pictures>(Pictures{sets.train->files, processor, size}), arguments);
+    setup.train =
+        pictures_for_training(std::make_shared<Pictures>(Pictures{sets.train->files, processor, size}), arguments);
   if (sets.validation)
-    setup.validation = for_evaluation(std::make_shared<Pictures>(Pictures{sets.validation->files, processor, size}));
+    setup.validation =
+        pictures_for_evaluation(std::make_shared<Pictures>(Pictures{sets.validation->files, processor, size}));
   setup.save_tokenizer = [preprocessor](const std::string& output) { copy_preprocessor(preprocessor, output); };
 }
 

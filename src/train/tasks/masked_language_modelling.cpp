@@ -14,7 +14,7 @@ namespace {
 constexpr const char *kSpecial = "special_tokens_mask", *kWords = "word_ids";
 
 // Its tokens, and what masking needs to know of them.
-Features encode(const TextEncoder& encoder, const std::string& text, bool truncate, bool words) {
+Features encode_text(const TextEncoder& encoder, const std::string& text, bool truncate, bool words) {
   Encoding encoding = encoder.tokenizer().encode(
       text, std::nullopt,
       {.truncation = truncate ? Truncation::kLongestFirst : Truncation::kNone, .max_length = encoder.max_length()});
@@ -35,7 +35,7 @@ TrainingData lines(const Dataset& data, const TextEncoder& encoder, const TrainA
   const Dataset text = data.select(std::move(kept));
   return text_rows(text, arguments, encoder.padding(),
                    [text, encoder, column, words = arguments.script.whole_word_mask](int64_t i) {
-                     return encode(encoder, text_of(text.row(i)[column]), true, words);
+                     return encode_text(encoder, text_of(text.row(i)[column]), true, words);
                    });
 }
 
@@ -84,7 +84,7 @@ void prepare_masked_language_modelling(const TrainArguments& arguments, const Ta
                                .mask_token_id = *mask_token,
                                .vocabulary = encoder.tokenizer().vocab_size()};
   const auto encode_whole = [&](const std::string& text) {
-    return encode(encoder, text, false, script.whole_word_mask);
+    return encode_text(encoder, text, false, script.whole_word_mask);
   };
   const auto rows = [&](const Dataset& data, std::optional<int64_t> limit) {
     TrainingData result = script.line_by_line

@@ -13,7 +13,7 @@ struct Choices {
   std::optional<int64_t> label;
 };
 
-Choices encode(const Dataset& data, int64_t i, const ChoiceColumns& columns, const TextEncoder& encoder) {
+Choices encode_choices(const Dataset& data, int64_t i, const ChoiceColumns& columns, const TextEncoder& encoder) {
   const Row row = data.row(i);
   const std::string context = text_of(row[columns.context]), beginning = text_of(row[columns.beginning]);
   Choices choices;
@@ -36,10 +36,10 @@ Choices encode(const Dataset& data, int64_t i, const ChoiceColumns& columns, con
   return choices;
 }
 
-TrainingData tokenise(const Dataset& data, const TextEncoder& encoder) {
+TrainingData tokenise_choices(const Dataset& data, const TextEncoder& encoder) {
   const ChoiceColumns columns = choice_columns(data);
   auto all = std::make_shared<const std::vector<Choices>>(
-      map_rows(data.size(), [&](int64_t i) { return encode(data, i, columns, encoder); }));
+      map_rows(data.size(), [&](int64_t i) { return encode_choices(data, i, columns, encoder); }));
   TrainingData result;
   result.rows = data.size();
   for (const Choices& choices : *all) {
@@ -69,9 +69,9 @@ TrainingData tokenise(const Dataset& data, const TextEncoder& encoder) {
 void prepare_multiple_choice(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup) {
   setup.model = load_model(arguments, arguments.script.model_name_or_path, load_options(arguments, "multiple-choice"));
   const TextEncoder encoder(arguments, *setup.model, std::nullopt);
-  if (files.train) setup.train = tokenise(*files.train, encoder);
-  if (files.validation) setup.validation = tokenise(*files.validation, encoder);
-  if (files.test) setup.test = tokenise(*files.test, encoder);
+  if (files.train) setup.train = tokenise_choices(*files.train, encoder);
+  if (files.validation) setup.validation = tokenise_choices(*files.validation, encoder);
+  if (files.test) setup.test = tokenise_choices(*files.test, encoder);
   setup.compute_metrics = [](const Predictions& predictions) -> Metrics {
     const Predictions::Array& logits = *find_output(predictions, "logits");
     if (predictions.labels.empty()) return {};

@@ -17,8 +17,8 @@ struct Encoded {
 
 // One row: its tokens, and a label for each. Rows without tags get the first label where a word begins, which tells
 // where a prediction counts.
-Encoded encode(const Dataset& data, int64_t i, const TokenColumns& columns, const TextEncoder& encoder,
-               const Labels& labels, bool label_all) {
+Encoded encode_row(const Dataset& data, int64_t i, const TokenColumns& columns, const TextEncoder& encoder,
+                   const Labels& labels, bool label_all) {
   const Row row = data.row(i);
   const auto* words = std::get_if<std::vector<std::string>>(&row[columns.tokens]);
   const std::vector<std::string> none;
@@ -33,12 +33,12 @@ Encoded encode(const Dataset& data, int64_t i, const TokenColumns& columns, cons
   return {encoder.features(std::move(encoding)), std::move(aligned)};
 }
 
-TrainingData tokenise(const Dataset& given, const TextEncoder& encoder, const Labels& labels,
-                      const TrainArguments& arguments) {
+TrainingData tokenise_words(const Dataset& given, const TextEncoder& encoder, const Labels& labels,
+                            const TrainArguments& arguments) {
   const Dataset data = with_token_lists(given, arguments.script);
   const TokenColumns columns = token_columns(data, arguments.script);
   return text_rows(data, arguments, encoder.padding(), [=, label_all = arguments.script.label_all_tokens](int64_t i) {
-    Encoded row = encode(data, i, columns, encoder, labels, label_all);
+    Encoded row = encode_row(data, i, columns, encoder, labels, label_all);
     if (columns.tags) row.features.sequences["labels"] = std::move(row.labels);
     return std::move(row.features);
   });
@@ -101,20 +101,20 @@ void prepare_token_classification(const TrainArguments& arguments, const TaskFil
   TokenizerOptions of_words;
   if (type == "bloom" || type == "gpt2" || type == "roberta" || type == "deberta") of_words.add_prefix_space = true;
   const TextEncoder encoder(arguments, *setup.model, std::nullopt, of_words);
-  if (files.train) setup.train = tokenise(*files.train, encoder, labels, arguments);
-  if (files.validation) setup.validation = tokenise(*files.validation, encoder, labels, arguments);
+  if (files.train) setup.train = tokenise_words(*files.train, encoder, labels, arguments);
+  if (files.validation) setup.validation = tokenise_words(*files.validation, encoder, labels, arguments);
   setup.preprocess_outputs = predicted_classes;
   setup.compute_metrics = [names, by_type = script.return_entity_level_metrics](const Predictions& predictions) {
     return metrics_of(predictions, names, by_type);
   };
   if (files.test) {
-    setup.test = tokenise(*files.test, encoder, labels, arguments);
+    setup.test = tokenise_words(*files.test, encoder, labels, arguments);
     const Dataset test = with_token_lists(*files.test, script);
     setup.write_predictions = [=, metrics = setup.compute_metrics, columns = token_columns(test, script),
                                label_all = script.label_all_tokens](const Predictions& predictions,
                                                                     const std::filesystem::path& directory) {
-      const auto rows =
-          map_rows(test.size(), [&](int64_t i) { return encode(test, i, columns, encoder, labels, label_all).labels; });
+      const auto rows = map_rows(
+          test.size(), [&](int64_t i) { return encode_row(test, i, columns, encoder, labels, label_all).labels; });
       write_tags(directory, predictions, rows, names);
       return metrics(predictions);
     };

@@ -12,7 +12,7 @@ namespace {
 using namespace synapse_emulator;
 
 // Half a unit in the last place of the type for each element, and the error of the computation in f32.
-void expect_near(const Value& found, const std::vector<double>& expected, double relative, const std::string& what) {
+void expect_close(const Value& found, const std::vector<double>& expected, double relative, const std::string& what) {
   const double unit = found.type == syn_type_bf16 ? 1.0 / 256 : found.type == syn_type_single ? 1.0 / (1 << 24) : 0;
   const std::vector<double> numbers = found.numbers();
   ASSERT_EQ(numbers.size(), expected.size()) << what;
@@ -66,7 +66,7 @@ TEST(SynapseNumbers, KernelsOfOneInput) {
         ASSERT_EQ(card.node(guid, {&x}, {&y}), 0) << guid;
         std::vector<double> expected;
         for (const double number : x.numbers()) expected.push_back(kernel.exact(number));
-        expect_near(y, expected, 1e-6, guid);
+        expect_close(y, expected, 1e-6, guid);
       }
     }
   }));
@@ -93,7 +93,7 @@ TEST(SynapseNumbers, KernelsOfTwoInputsBroadcast) {
         ASSERT_EQ(card.node(guid, {&a, &b}, {&c}), 0) << guid;
         std::vector<double> expected;
         for (size_t i = 0; i < 60; ++i) expected.push_back(exact(a.numbers()[i % 5 + i / 20 * 5], b.numbers()[i % 20]));
-        expect_near(c, expected, 1e-6, guid);
+        expect_close(c, expected, 1e-6, guid);
       }
     }
     const Value a = value({4}, {7, -7, 2147483647, 5}, syn_type_int32);
@@ -137,7 +137,7 @@ TEST(SynapseNumbers, MatrixProducts) {
               expected.push_back(sum);
             }
           }
-          expect_near(c, expected, 1e-4, "gemm");
+          expect_close(c, expected, 1e-4, "gemm");
         }
       }
     }
@@ -152,7 +152,7 @@ TEST(SynapseNumbers, MatrixProducts) {
           for (size_t j = 0; j < 4; ++j)
             expected.push_back(a.numbers()[y * 6 + i * 2] * b.numbers()[x * 8 + j] +
                                a.numbers()[y * 6 + i * 2 + 1] * b.numbers()[x * 8 + 4 + j]);
-    expect_near(c, expected, 1e-5, "batch_gemm");
+    expect_close(c, expected, 1e-5, "batch_gemm");
   }));
 }
 
@@ -232,7 +232,7 @@ TEST(SynapseNumbers, Reductions) {
     for (size_t c = 0; c < 2; ++c)
       for (size_t a = 0; a < 70; ++a)
         expected.push_back(numbers[a + 210 * c] + numbers[a + 70 + 210 * c] + numbers[a + 140 + 210 * c]);
-    expect_near(sum, expected, 1e-5, "reduce_sum");
+    expect_close(sum, expected, 1e-5, "reduce_sum");
     ReductionMaskParams many = {};
     many.dimMask = 5;
     Value mean = empty({3});
@@ -250,8 +250,8 @@ TEST(SynapseNumbers, Reductions) {
       means.push_back(total / 140);
       maxima.push_back(most);
     }
-    expect_near(mean, means, 1e-5, "reduce_mean");
-    expect_near(largest, maxima, 0, "reduce_max");
+    expect_close(mean, means, 1e-5, "reduce_mean");
+    expect_close(largest, maxima, 0, "reduce_max");
     const Value list = value({4, 2}, {1, 5, 5, 2, 9, 0, 0, 1}, syn_type_int32);
     ReductionMaskParams rows = {};
     rows.dimMask = 1;

@@ -62,7 +62,7 @@ EndedTexts ended_beams(Engine& engine) {
   return texts;
 }
 
-EngineRequest request_of(const Model& model, TokenIds prompt, const std::string& options) {
+EngineRequest beam_request_of(const Model& model, TokenIds prompt, const std::string& options) {
   EngineRequest request{.prompt = std::move(prompt)};
   request.config.update(options);
   if (model.config().get_string("model_type") == "bart") {
@@ -100,7 +100,7 @@ class BeamSearches : public testing::TestWithParam<const char*> {
     for (size_t i = 0; i < kOptions.size(); ++i) {
       TokenIds prompt;
       for (size_t t = 0; t < 1 + 7 * i; ++t) prompt.push_back(static_cast<int64_t>((13 * t + 5 * i + 4) % 40));
-      list.push_back(request_of(*model, prompt, kOptions[i]));
+      list.push_back(beam_request_of(*model, prompt, kOptions[i]));
     }
     return list;
   }
@@ -144,7 +144,7 @@ TEST_P(BeamSearches, CompanyAndRoomChangeNothing) {
     std::vector<uint64_t> ids;
     for (const EngineRequest& request : requests()) {
       ids.push_back(engine.add(request));
-      engine.add(request_of(*model, {3, 4, 5}, R"({"max_new_tokens": 30})"));
+      engine.add(beam_request_of(*model, {3, 4, 5}, R"({"max_new_tokens": 30})"));
     }
     const EndedTexts together = ended_beams(engine);
     for (size_t r = 0; r < ids.size(); ++r)
@@ -176,7 +176,7 @@ TEST(BeamRequests, AreRefusedWhereTheyCannotRun) {
   const auto model = Model::from_config(kLlama);
   Engine engine(*model, {.max_sequences = 4});
   const auto refused = [&](const std::string& options, const std::function<void(EngineRequest&)>& change = {}) {
-    EngineRequest request = request_of(*model, {1, 2}, options);
+    EngineRequest request = beam_request_of(*model, {1, 2}, options);
     if (change) change(request);
     return test::message_of([&] { engine.add(request); });
   };
@@ -186,8 +186,9 @@ TEST(BeamRequests, AreRefusedWhereTheyCannotRun) {
                 .find("prompt_lookup_num_tokens"),
             std::string::npos);
   // A step that finds too few tokens fails that request alone.
-  const uint64_t bad = engine.add(request_of(*model, {1, 2}, R"({"num_beams": 2, "do_sample": true, "top_k": 1})"));
-  const uint64_t good = engine.add(request_of(*model, {1, 2}, R"({"num_beams": 2, "max_new_tokens": 4})"));
+  const uint64_t bad =
+      engine.add(beam_request_of(*model, {1, 2}, R"({"num_beams": 2, "do_sample": true, "top_k": 1})"));
+  const uint64_t good = engine.add(beam_request_of(*model, {1, 2}, R"({"num_beams": 2, "max_new_tokens": 4})"));
   const EndedTexts texts = ended_beams(engine);
   EXPECT_EQ(texts.at({good, 0}).finish, FinishReason::kLength);
   EXPECT_EQ(texts.count({bad, 0}), 1u);
@@ -198,12 +199,12 @@ TEST(BeamRequests, LeavePrefixesAloneWhereTheCacheCanGrow) {
   Engine engine(*model, {.block_size = 4, .max_batched_tokens = 16});
   TokenIds prompt(16);
   std::iota(prompt.begin(), prompt.end(), 1);
-  engine.add(request_of(*model, prompt, R"({"max_new_tokens": 1})"));
+  engine.add(beam_request_of(*model, prompt, R"({"max_new_tokens": 1})"));
   ended_beams(engine);
-  engine.add(request_of(*model, {30, 31}, R"({"num_beams": 6, "max_new_tokens": 3})"));
+  engine.add(beam_request_of(*model, {30, 31}, R"({"num_beams": 6, "max_new_tokens": 3})"));
   ended_beams(engine);
   const int64_t hits = engine.statistics().prefix_hits;
-  engine.add(request_of(*model, prompt, R"({"max_new_tokens": 1})"));
+  engine.add(beam_request_of(*model, prompt, R"({"max_new_tokens": 1})"));
   ended_beams(engine);
   EXPECT_EQ(engine.statistics().prefix_hits - hits, 12);  // all blocks but that of the last token
 }

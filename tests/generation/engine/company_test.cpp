@@ -44,7 +44,7 @@ void append(std::vector<float>& numbers, const std::vector<TokenLogprobs>& logpr
   }
 }
 
-void collect(Engine& engine, Answers& answers) {
+void collect_answers(Engine& engine, Answers& answers) {
   for (const EngineEvent& event : engine.take()) {
     Answer& answer = answers[{event.request, event.index}];
     append(answer.logprobs, event.prompt);
@@ -94,7 +94,7 @@ Answers alone(const Model& model, const std::vector<EngineRequest>& requests) {
   for (EngineRequest request : requests) {
     request.prompt_lookup_num_tokens = 0;
     engine.add(request);
-    while (engine.step()) collect(engine, answers);
+    while (engine.step()) collect_answers(engine, answers);
   }
   return answers;
 }
@@ -112,10 +112,10 @@ Answers together(const Model& model, const std::vector<EngineRequest>& requests,
       if (random() % 10 == 0) engine.cancel(engine.add(requests[random() % requests.size()]));
     }
     engine.step();
-    collect(engine, answers);
+    collect_answers(engine, answers);
   }
-  while (engine.step()) collect(engine, answers);
-  collect(engine, answers);
+  while (engine.step()) collect_answers(engine, answers);
+  collect_answers(engine, answers);
   for (auto& [key, answer] : answers)
     if (const auto number = numbers.find(key.first); number != numbers.end())
       numbered[{number->second, key.second}] = std::move(answer);

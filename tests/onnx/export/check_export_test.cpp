@@ -11,7 +11,7 @@
 namespace transom::onnx {
 namespace {
 
-std::unique_ptr<transom::Model> bert(uint64_t seed) {
+std::unique_ptr<transom::Model> bert_of_seed(uint64_t seed) {
   return transom::Model::from_config(R"({"model_type": "bert", "architectures": ["BertForSequenceClassification"],
       "vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 24,
       "max_position_embeddings": 32, "type_vocab_size": 2})",
@@ -33,7 +33,7 @@ std::vector<std::string> checked_files(const transom::Model& model, bool with_pa
 }
 
 TEST(CheckExport, TakesFilesThatAreRight) {
-  EXPECT_EQ(checked_files(*bert(1), false), std::vector<std::string>{"model.onnx"});
+  EXPECT_EQ(checked_files(*bert_of_seed(1), false), std::vector<std::string>{"model.onnx"});
   const auto llama = transom::Model::from_config(R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"],
       "vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
       "intermediate_size": 24, "max_position_embeddings": 64})");
@@ -47,7 +47,7 @@ TEST(CheckExport, TakesFilesThatAreRight) {
 
 TEST(CheckExport, NamesTheOutputOfAFileThatIsAnothers) {
   const test::TemporaryFolder folder;
-  const auto one = bert(1), two = bert(2);
+  const auto one = bert_of_seed(1), two = bert_of_seed(2);
   const fs::path file = export_model(*one, folder.path()).at(0);
   const ExportedFile described = exported_files(*one, false).at(0);
   EXPECT_LT(check_file(*one, described, file).difference, 1e-5);

@@ -40,7 +40,7 @@ Value compute(const std::string& op, std::vector<Value> inputs, const std::vecto
   return ImportedGraph(parse_model(*bytes, "m.onnx", bytes)).run(values)[0].second;
 }
 
-Value floats(const Numbers& values, const Shape& shape) {
+Value float_value(const Numbers& values, const Shape& shape) {
   return {ElementType::kFloat32, numbers(values, shape, DType::kFloat32)};
 }
 Value of_type(ElementType type, const std::vector<int64_t>& values) {
@@ -48,13 +48,13 @@ Value of_type(ElementType type, const std::vector<int64_t>& values) {
 }
 
 TEST(Operators, SoftmaxFlattensBeforeOpset13) {
-  const Value x = floats({0, 0, 0, 0}, {1, 2, 2});
+  const Value x = float_value({0, 0, 0, 0}, {1, 2, 2});
   EXPECT_EQ(compute("Softmax", {x}, {}, 12).tensor.to_vector<double>(), (Numbers{0.25, 0.25, 0.25, 0.25}));
   EXPECT_EQ(compute("Softmax", {x}, {}, 13).tensor.to_vector<double>(), (Numbers{0.5, 0.5, 0.5, 0.5}));
 }
 
 TEST(Operators, AxesAreAttributeOrInput) {
-  const Value x = floats({1, 2, 3, 4}, {2, 2});
+  const Value x = float_value({1, 2, 3, 4}, {2, 2});
   EXPECT_EQ(compute("ReduceSum", {x}, {test::integers("axes", {1}), test::integer("keepdims", 0)}, 12)
                 .tensor.to_vector<double>(),
             (Numbers{3, 7}));
@@ -67,7 +67,7 @@ TEST(Operators, AxesAreAttributeOrInput) {
 }
 
 TEST(Operators, BroadcastingByAnAxisBeforeOpset7) {
-  const Value x = floats({1, 2, 3, 4}, {2, 2}), y = floats({10, 20}, {2});
+  const Value x = float_value({1, 2, 3, 4}, {2, 2}), y = float_value({10, 20}, {2});
   EXPECT_EQ(
       compute("Add", {x, y}, {test::integer("broadcast", 1), test::integer("axis", 0)}, 6).tensor.to_vector<double>(),
       (Numbers{11, 12, 23, 24}));
@@ -133,7 +133,7 @@ TEST(Operators, IntegersOfFourBitsArePacked) {
 }
 
 TEST(Operators, SlicesWalkBackwards) {
-  const Value x = floats({0, 1, 2, 3, 4}, {5});
+  const Value x = float_value({0, 1, 2, 3, 4}, {5});
   const auto i64 = [](std::vector<int64_t> values) { return of_type(ElementType::kInt64, values); };
   const int64_t far = std::numeric_limits<int64_t>::max();
   EXPECT_EQ(compute("Slice", {x, i64({-1}), i64({-far}), i64({0}), i64({-2})}).tensor.to_vector<double>(),

@@ -17,7 +17,7 @@ std::vector<float> ramp(float top, size_t count) {
   return values;
 }
 
-double scale_of(std::span<const float> values, const char* scheme, const char* method, int bits = 8) {
+double observed_scale(std::span<const float> values, const char* scheme, const char* method, int bits = 8) {
   Observer observer;
   observer.add(values);
   return observer.scale(quantization_scheme(scheme, method), bits);
@@ -25,15 +25,15 @@ double scale_of(std::span<const float> values, const char* scheme, const char* m
 
 TEST(Observer, GivesTheGreatestValueTheGreatestInteger) {
   const std::vector<float> values = {-2.54F, 1, 0};
-  EXPECT_NEAR(scale_of(values, "a8w8", "minmax"), 0.02, 1e-8);
-  EXPECT_NEAR(scale_of(values, "a16w8", "minmax", 16), 2.54 / 32767, 1e-10);
+  EXPECT_NEAR(observed_scale(values, "a8w8", "minmax"), 0.02, 1e-8);
+  EXPECT_NEAR(observed_scale(values, "a16w8", "minmax", 16), 2.54 / 32767, 1e-10);
 }
 
 TEST(Observer, GivesPowersOfTwoToXint8) {
   const std::vector<float> values = {-2.54F, 1, 0};
-  EXPECT_EQ(scale_of(values, "xint8", "minmax"), 0.03125);  // 0.02 is not enough
+  EXPECT_EQ(observed_scale(values, "xint8", "minmax"), 0.03125);  // 0.02 is not enough
   for (const float top : {0.01F, 0.9F, 1.0F, 37.0F}) {
-    const double scale = scale_of(ramp(top, 1000), "xint8", "");
+    const double scale = observed_scale(ramp(top, 1000), "xint8", "");
     EXPECT_EQ(std::exp2(std::round(std::log2(scale))), scale);
   }
 }
@@ -41,8 +41,8 @@ TEST(Observer, GivesPowersOfTwoToXint8) {
 TEST(Observer, CutsOffWhatIsRare) {
   std::vector<float> values = ramp(1, 100'000);
   values.push_back(1000);
-  EXPECT_GT(scale_of(values, "a8w8", "minmax"), 7);
-  EXPECT_LT(scale_of(values, "a8w8", "percentile"), 0.3);  // a bin of the histogram is a quarter wide
+  EXPECT_GT(observed_scale(values, "a8w8", "minmax"), 7);
+  EXPECT_LT(observed_scale(values, "a8w8", "percentile"), 0.3);  // a bin of the histogram is a quarter wide
 }
 
 TEST(Observer, TheLeastErrorIsNoGreaterThanThatOfTheWholeRange) {
@@ -56,7 +56,7 @@ TEST(Observer, TheLeastErrorIsNoGreaterThanThatOfTheWholeRange) {
     }
     return error;
   };
-  const double least = scale_of(values, "a8w8", "mse"), whole = scale_of(values, "a8w8", "minmax");
+  const double least = observed_scale(values, "a8w8", "mse"), whole = observed_scale(values, "a8w8", "minmax");
   EXPECT_LT(least, whole);
   EXPECT_LT(error_of(least), error_of(whole));
 }
@@ -73,9 +73,9 @@ TEST(Observer, MergesWhatSeveralHaveSeen) {
 }
 
 TEST(Observer, PassesOverWhatIsNotFinite) {
-  EXPECT_EQ(scale_of(std::vector<float>{0, 0}, "xint8", ""), 1);
+  EXPECT_EQ(observed_scale(std::vector<float>{0, 0}, "xint8", ""), 1);
   const float infinity = std::numeric_limits<float>::infinity();
-  EXPECT_NEAR(scale_of(std::vector<float>{infinity, NAN, 1.27F}, "a8w8", ""), 0.01, 1e-8);
+  EXPECT_NEAR(observed_scale(std::vector<float>{infinity, NAN, 1.27F}, "a8w8", ""), 0.01, 1e-8);
 }
 
 TEST(QuantizationScheme, RefusesOtherNames) {

@@ -17,7 +17,7 @@ TrainArguments parsed(const char* name, const std::string& config, std::vector<s
   return parse_train_arguments(more);
 }
 
-std::string refusal(const char* name, const std::string& config, std::vector<std::string> more = {}) {
+std::string config_refusal(const char* name, const std::string& config, std::vector<std::string> more = {}) {
   try {
     parsed(name, config, std::move(more));
   } catch (const Error& error) {
@@ -73,25 +73,25 @@ TEST_F(ForeignConfigs, DeepSpeedOfTransformersIsTaken) {
 TEST_F(ForeignConfigs, DeepSpeedMustAgreeWithTheArguments) {
   const char* stage = R"({"zero_optimization": {"stage": 2}})";
   EXPECT_EQ(parsed("--deepspeed", stage).training.zero_stage, 2);
-  EXPECT_EQ(refusal("--deepspeed", stage, {"--zero_stage", "2"}), "accepted");
-  EXPECT_EQ(refusal("--deepspeed", stage, {"--zero_stage", "3"}),
+  EXPECT_EQ(config_refusal("--deepspeed", stage, {"--zero_stage", "2"}), "accepted");
+  EXPECT_EQ(config_refusal("--deepspeed", stage, {"--zero_stage", "3"}),
             "deepspeed: zero_optimization.stage: is 2, and zero_stage is 3: expected one of the two");
-  EXPECT_NE(refusal("--deepspeed", stage, {"--fsdp", "full_shard"}), "accepted");
-  EXPECT_EQ(refusal("--deepspeed", R"({"gradient_clipping": 0.5})"),
+  EXPECT_NE(config_refusal("--deepspeed", stage, {"--fsdp", "full_shard"}), "accepted");
+  EXPECT_EQ(config_refusal("--deepspeed", R"({"gradient_clipping": 0.5})"),
             "deepspeed: gradient_clipping: is 0.5, and max_grad_norm is 1: expected the same, or \"auto\"");
-  EXPECT_EQ(refusal("--deepspeed", R"({"gradient_clipping": 0.5})", {"--max_grad_norm", "0.5"}), "accepted");
-  EXPECT_EQ(refusal("--deepspeed", R"({"bf16": {"enabled": true}})", {"--bf16"}), "accepted");
-  EXPECT_NE(refusal("--deepspeed", R"({"bf16": {"enabled": true}})"), "accepted");
-  EXPECT_NE(refusal("--deepspeed", R"({"fp16": {"enabled": true}})"), "accepted");
+  EXPECT_EQ(config_refusal("--deepspeed", R"({"gradient_clipping": 0.5})", {"--max_grad_norm", "0.5"}), "accepted");
+  EXPECT_EQ(config_refusal("--deepspeed", R"({"bf16": {"enabled": true}})", {"--bf16"}), "accepted");
+  EXPECT_NE(config_refusal("--deepspeed", R"({"bf16": {"enabled": true}})"), "accepted");
+  EXPECT_NE(config_refusal("--deepspeed", R"({"fp16": {"enabled": true}})"), "accepted");
   // 8 per device, 8 processes of which two share their rows.
-  EXPECT_EQ(refusal("--deepspeed", R"({"train_batch_size": 32})", {"--tp_size", "2"}), "accepted");
-  EXPECT_NE(refusal("--deepspeed", R"({"train_batch_size": 64})", {"--tp_size", "2"}), "accepted");
+  EXPECT_EQ(config_refusal("--deepspeed", R"({"train_batch_size": 32})", {"--tp_size", "2"}), "accepted");
+  EXPECT_NE(config_refusal("--deepspeed", R"({"train_batch_size": 64})", {"--tp_size", "2"}), "accepted");
   EXPECT_EQ(parsed("--deepspeed", R"({"tensor_parallel": {"autotp_size": 4}})").training.tp_size, 4);
 }
 
 TEST_F(ForeignConfigs, WhatIsNotOfferedIsRefusedByName) {
   const auto names = [](const char* config, const char* name) {
-    const std::string text = refusal("--deepspeed", config);
+    const std::string text = config_refusal("--deepspeed", config);
     EXPECT_NE(text.find(name), std::string::npos) << text;
   };
   names(R"({"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}}})", "offload_optimizer");
@@ -119,10 +119,10 @@ TEST_F(ForeignConfigs, ParallelismConfigIsTaken) {
   EXPECT_EQ(all.training.tp_size, 2);
   EXPECT_EQ(all.training.fsdp_config.text, "{\"dp_replicate_size\": 2}");
   EXPECT_EQ(parsed("--parallelism_config", R"({"parallelism_config_cp_size": 4})").training.cp_size, 4);
-  EXPECT_NE(refusal("--parallelism_config", R"({"dp_shard_size": 3})"), "accepted");
-  EXPECT_NE(refusal("--parallelism_config", R"({"sp_size": 2})").find("sp_size"), std::string::npos);
-  EXPECT_NE(refusal("--parallelism_config", R"({"tp_size": 2})", {"--tp_size", "4"}), "accepted");
-  EXPECT_EQ(refusal("--parallelism_config", "{}"), "accepted");
+  EXPECT_NE(config_refusal("--parallelism_config", R"({"dp_shard_size": 3})"), "accepted");
+  EXPECT_NE(config_refusal("--parallelism_config", R"({"sp_size": 2})").find("sp_size"), std::string::npos);
+  EXPECT_NE(config_refusal("--parallelism_config", R"({"tp_size": 2})", {"--tp_size", "4"}), "accepted");
+  EXPECT_EQ(config_refusal("--parallelism_config", "{}"), "accepted");
 }
 
 }  // namespace

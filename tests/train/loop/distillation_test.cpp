@@ -26,7 +26,7 @@ std::vector<float> waves(int64_t count, double phase, double scale) {
 }
 
 // A small BERT. Its parameters, by their names in order, are waves from `phase`, `phase` + 1 ...
-std::unique_ptr<Model> bert(const std::string& architecture, const std::string& fields, double phase = 0) {
+std::unique_ptr<Model> student_bert(const std::string& architecture, const std::string& fields, double phase = 0) {
   auto model = Model::from_config(R"({"model_type": "bert", "architectures": [")" + architecture +
                                   R"("], "vocab_size": 20, "hidden_size": 16, "num_hidden_layers": 1,
     "num_attention_heads": 2, "intermediate_size": 32, "max_position_embeddings": 16, "hidden_dropout_prob": 0,
@@ -72,8 +72,8 @@ const Tensor kLoss = Tensor::from(std::vector<float>{3}, {});
 
 TEST(Distillation, OfClassesIsTheDivergenceOfTheRows) {
   set_device("cpu");
-  const std::shared_ptr<const Model> teacher = bert("BertForSequenceClassification", kThree);
-  const auto student = bert("BertForSequenceClassification", kThree, 0.5);
+  const std::shared_ptr<const Model> teacher = student_bert("BertForSequenceClassification", kThree);
+  const auto student = student_bert("BertForSequenceClassification", kThree, 0.5);
   const Tensor taught = teacher->forward({{"input_ids", ids()}}).at("logits"), learnt = numbers({2, 3}, 0);
   const Tensor labels = Tensor::from(std::vector<int64_t>{0, 2}, {2});
   const double expected =
@@ -87,8 +87,8 @@ TEST(Distillation, OfClassesIsTheDivergenceOfTheRows) {
 
 TEST(Distillation, FindsTheClassesOfTheTeacherByName) {
   set_device("cpu");
-  const std::shared_ptr<const Model> teacher = bert("BertForSequenceClassification", kThree);
-  const auto student = bert("BertForSequenceClassification", R"(, "id2label": {"0": "c", "1": "a", "2": "b"})");
+  const std::shared_ptr<const Model> teacher = student_bert("BertForSequenceClassification", kThree);
+  const auto student = student_bert("BertForSequenceClassification", R"(, "id2label": {"0": "c", "1": "a", "2": "b"})");
   const auto taught = teacher->forward({{"input_ids", ids()}}).at("logits").to_vector<float>();
   const Tensor turned =
       Tensor::from(std::vector<float>{taught[2], taught[0], taught[1], taught[5], taught[3], taught[4]}, {2, 3});
@@ -100,7 +100,7 @@ TEST(Distillation, FindsTheClassesOfTheTeacherByName) {
 
 TEST(Distillation, OfTokensCountsThoseWithLabels) {
   set_device("cpu");
-  const std::shared_ptr<const Model> teacher = bert("BertForTokenClassification", kThree);
+  const std::shared_ptr<const Model> teacher = student_bert("BertForTokenClassification", kThree);
   const Tensor taught = teacher->forward({{"input_ids", ids()}}).at("logits"), learnt = numbers({2, 4, 3}, 1);
   const Tensor labels = Tensor::from(std::vector<int64_t>{-100, 0, 2, -100, -100, 1, -100, -100}, {2, 4});
   double expected = 0;
@@ -118,7 +118,7 @@ TEST(Distillation, OfTokensCountsThoseWithLabels) {
 
 TEST(Distillation, OfSpansIsTheMeanOfBothEnds) {
   set_device("cpu");
-  const std::shared_ptr<const Model> teacher = bert("BertForQuestionAnswering", "");
+  const std::shared_ptr<const Model> teacher = student_bert("BertForQuestionAnswering", "");
   const NamedTensors taught = teacher->forward({{"input_ids", ids()}});
   const Tensor starts = numbers({2, 4}, 2), ends = numbers({2, 4}, 3);
   double expected = 0;
@@ -135,7 +135,8 @@ TEST(Distillation, OfSpansIsTheMeanOfBothEnds) {
 
 TEST(Distillation, OfOneNumberIsTheSquaredError) {
   set_device("cpu");
-  const std::shared_ptr<const Model> teacher = bert("BertForSequenceClassification", R"(, "id2label": {"0": "a"})");
+  const std::shared_ptr<const Model> teacher =
+      student_bert("BertForSequenceClassification", R"(, "id2label": {"0": "a"})");
   const auto taught = teacher->forward({{"input_ids", ids()}}).at("logits").to_vector<float>();
   const Tensor learnt = numbers({2, 1}, 0), labels = Tensor::from(std::vector<float>{1, 2}, {2});
   const auto values = learnt.to_vector<float>();
@@ -147,7 +148,7 @@ TEST(Distillation, OfOneNumberIsTheSquaredError) {
 
 TEST(Distillation, OfSeveralClassesAtOnceIsThatOfEach) {
   set_device("cpu");
-  const std::shared_ptr<const Model> teacher = bert("BertForSequenceClassification", kThree);
+  const std::shared_ptr<const Model> teacher = student_bert("BertForSequenceClassification", kThree);
   const auto taught = teacher->forward({{"input_ids", ids()}}).at("logits").to_vector<float>();
   const Tensor learnt = numbers({2, 3}, 0), labels = Tensor::from(std::vector<float>{1, 0, 1, 0, 0, 1}, {2, 3});
   const auto values = learnt.to_vector<float>();
@@ -161,16 +162,16 @@ TEST(Distillation, OfSeveralClassesAtOnceIsThatOfEach) {
 TEST(Distillation, RefusesAnotherTeacher) {
   set_device("cpu");
   const std::shared_ptr<const Model> two =
-      bert("BertForSequenceClassification", R"(, "id2label": {"0": "a", "1": "b"})");
-  const std::shared_ptr<const Model> three = bert("BertForSequenceClassification", kThree);
+      student_bert("BertForSequenceClassification", R"(, "id2label": {"0": "a", "1": "b"})");
+  const std::shared_ptr<const Model> three = student_bert("BertForSequenceClassification", kThree);
   const std::shared_ptr<const Model> others =
-      bert("BertForSequenceClassification", R"(, "id2label": {"0": "a", "1": "b", "2": "d"})");
-  const std::shared_ptr<const Model> spans = bert("BertForQuestionAnswering", "");
+      student_bert("BertForSequenceClassification", R"(, "id2label": {"0": "a", "1": "b", "2": "d"})");
+  const std::shared_ptr<const Model> spans = student_bert("BertForQuestionAnswering", "");
   EXPECT_EQ(test::message_of([&] { Distillation(two, *three, 2, 0.5, {}); }),
             "the teacher has 2 classes, the model that is trained has 3: expected the same");
   EXPECT_EQ(test::message_of([&] { Distillation(others, *three, 2, 0.5, {}); }),
             "the teacher has no class 'c' of the model that is trained; it has: a, b, d");
-  const Distillation wrong_head(spans, *bert("BertForMaskedLM", ""), 2, 0.5, {});
+  const Distillation wrong_head(spans, *student_bert("BertForMaskedLM", ""), 2, 0.5, {});
   EXPECT_EQ(test::message_of([&] {
               wrong_head.loss(kLoss, {{"input_ids", ids()}, {"labels", ids()}}, {{"logits", numbers({2, 4, 20}, 0)}},
                               false, {});
@@ -181,8 +182,8 @@ TEST(Distillation, RefusesAnotherTeacher) {
 // The losses of the updates of a student that learns from a teacher, in a mode.
 std::vector<float> curve(Mode mode, bool in_parts) {
   set_device("cpu");
-  const std::shared_ptr<const Model> teacher = bert("BertForSequenceClassification", kThree);
-  const auto student = bert("BertForSequenceClassification", kThree, 0.5);
+  const std::shared_ptr<const Model> teacher = student_bert("BertForSequenceClassification", kThree);
+  const auto student = student_bert("BertForSequenceClassification", kThree, 0.5);
   TrainingArguments arguments;
   arguments.output_dir = "unused";
   arguments.resolve();

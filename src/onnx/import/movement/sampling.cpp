@@ -33,7 +33,7 @@ Tensor inside(const Sampling& s, const Tensor& x, int64_t extent) {
 }
 
 // The weights of the taps around a place by its distance from the one below it.
-std::vector<Tensor> weights_of(bool cubic, const Tensor& fraction) {
+std::vector<Tensor> interpolation_weights(bool cubic, const Tensor& fraction) {
   const auto one_minus = sub(constant(1, fraction.dtype()), fraction);
   if (!cubic) return {one_minus, fraction};
   constexpr double a = -0.75;
@@ -119,7 +119,7 @@ Results grid_sample(Call& call) {
     const Tensor below = mode == "nearest" ? at : floor(at);
     const int64_t first = mode == "cubic" ? -1 : 0, last = mode == "cubic" ? 2 : mode == "linear" ? 1 : 0;
     axis.weights = mode == "nearest" ? std::vector<Tensor>{broadcast_to(constant(1, at.dtype()), at.shape())}
-                                     : weights_of(mode == "cubic", sub(at, below));
+                                     : interpolation_weights(mode == "cubic", sub(at, below));
     for (int64_t tap = first; tap <= last; ++tap) {
       Tensor place = below + static_cast<double>(tap);
       if (s.padding == Padding::kReflection) place = inside(s, place, extent);

@@ -118,7 +118,7 @@ Term product(const Term& x, const Term& y, const Letters& kept) {
 }
 
 // Extents of 1 broadcast, as those of "..." may.
-void spread(std::vector<Term>& terms, const Call& call) {
+void spread_terms(std::vector<Term>& terms, const Call& call) {
   std::map<char, int64_t> extents;
   for (const Term& term : terms)
     for (size_t i = 0; i < term.letters.size(); ++i) {
@@ -148,7 +148,7 @@ Results einsum(Call& call) {
   }
   call.require(!terms.empty(), "it has no inputs");
   const DType dtype = terms[0].x.dtype();
-  spread(terms, call);
+  spread_terms(terms, call);
   for (Term& term : terms) {
     term.x = wide(term.x);
     take_diagonals(term);

@@ -144,11 +144,11 @@ Results unrolled(const Call& call, int64_t gates, const std::vector<std::string>
   return results;
 }
 
-Tensor product(const Tensor& h, const Tensor& r) { return matmul(h, transpose(r, 0, 1)); }
+Tensor recurrent_product(const Tensor& h, const Tensor& r) { return matmul(h, transpose(r, 0, 1)); }
 
 Results rnn(Call& call) {
   return unrolled(call, 1, {"Tanh"}, false, [&](const Cell& cell, const Tensor& x, Tensor& h, Tensor&) {
-    h = activate(call, cell, 0, add(x, add(product(h, cell.r), cell.state_bias)));
+    h = activate(call, cell, 0, add(x, add(recurrent_product(h, cell.r), cell.state_bias)));
   });
 }
 
@@ -159,10 +159,10 @@ Results gru(Call& call) {
     const int64_t H = cell.hidden;
     const Tensor r_zr = slice(cell.r, 0, 0, 2 * H), r_h = slice(cell.r, 0, 2 * H, 3 * H);
     const Tensor b_zr = slice(cell.state_bias, 0, 0, 2 * H), b_h = slice(cell.state_bias, 0, 2 * H, 3 * H);
-    const Tensor zr = activate(call, cell, 0, add(slice(x, 1, 0, 2 * H), add(product(h, r_zr), b_zr)));
+    const Tensor zr = activate(call, cell, 0, add(slice(x, 1, 0, 2 * H), add(recurrent_product(h, r_zr), b_zr)));
     const Tensor z = gate(zr, cell, 0), reset = gate(zr, cell, 1);
-    const Tensor from_state =
-        linear_before_reset ? mul(reset, add(product(h, r_h), b_h)) : add(product(mul(reset, h), r_h), b_h);
+    const Tensor from_state = linear_before_reset ? mul(reset, add(recurrent_product(h, r_h), b_h))
+                                                  : add(recurrent_product(mul(reset, h), r_h), b_h);
     const Tensor candidate = activate(call, cell, 1, add(gate(x, cell, 2), from_state));
     h = add(mul(sub(constant(1, z.dtype()), z), candidate), mul(z, h));
   });
@@ -174,7 +174,7 @@ Results lstm(Call& call) {
   return unrolled(call, 4, {"Sigmoid", "Tanh", "Tanh"}, true,
                   [&](const Cell& cell, const Tensor& x, Tensor& h, Tensor& c) {
                     const int64_t H = cell.hidden;
-                    const Tensor gates = add(x, add(product(h, cell.r), cell.state_bias));
+                    const Tensor gates = add(x, add(recurrent_product(h, cell.r), cell.state_bias));
                     const auto with_peephole = [&](int64_t i, int64_t hole, const Tensor& state) {
                       const Tensor part = gate(gates, cell, i);
                       if (!cell.peepholes.defined()) return part;

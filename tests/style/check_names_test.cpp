@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files that compile together have no private functions of one name, and scripts/check-names notices those that do.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "support/command.h"
+#include "support/temporary_folder.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+
+transom::test::CommandOutcome check_names(const std::string& root) {
+  return transom::test::run_command(TRANSOM_SOURCE_DIR "/scripts/check-names '" + root + "'");
+}
+
+TEST(CheckNames, PrivateFunctionsOfThisTreeDiffer) {
+  const auto outcome = check_names(TRANSOM_SOURCE_DIR);
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+}
+
+TEST(CheckNames, TwoOfOneNameAreNamed) {
+  const transom::test::TemporaryFolder folder;
+  for (const char* room : {"src/a", "src/b"}) fs::create_directories(folder.path() / room);
+  const auto write = [&](const char* file, const std::string& text) { std::ofstream(folder.path() / file) << text; };
+  const std::string words = "namespace {\n\nint words(int x) {\n  return x;\n}\n\n}  // namespace\n";
+  write("src/a/one.cpp", words + "int sum(int x) { return words(x); }\n");
+  write("src/b/two.cpp", words);                                            // another folder
+  write("src/a/three.cpp", "int words(int x, int y) { return x + y; }\n");  // for all to see
+  EXPECT_EQ(check_names(folder.path().string()).status, 0);
+  write("src/a/four.cpp",
+        "#include <string>\nnamespace {\nstd::string words(const std::string& x) { return x; }\n"
+        "}  // namespace\n");
+  const auto outcome = check_names(folder.path().string());
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(outcome.output,
+            "src/a/four.cpp:3: the private function 'words' has the name of another in this folder: "
+            "src/a/one.cpp:3\n");
+}
+
+}  // namespace
