@@ -55,8 +55,8 @@ transom_executable::transom_executable(const transom_graph& graph) : arena_size_
 }
 
 size_t transom_executable::checked_value(int32_t value) const {
-  if (value < 0 || static_cast<size_t>(value) >= values_.size())
-    fail("value {} of {} does not exist", value, values_.size());
+  if (value < 0 || static_cast<size_t>(value) >= types_.size())
+    fail("value {} of {} does not exist", value, types_.size());
   return static_cast<size_t>(value);
 }
 

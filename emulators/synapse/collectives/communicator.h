@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A communicator: the connections of one rank to all others, and the collectives over them. Sums are taken in f32 in
+// A communicator: one rank of a group, the reductions of its elements, and what went wrong. Sums are taken in f32 in
 // the order of the ranks and rounded once, so that all ranks get the same bits at each run.
 #pragma once
 
@@ -9,15 +9,12 @@
 #include <vector>
 
 #include "../stream.h"
-#include "sockets.h"
+#include "common/group.h"
 
 namespace synapse_emulator {
 
-// What hcclUniqueId carries.
-struct Meeting {
-  uint64_t nonce = 0;
-  Endpoint endpoint;
-};
+using emulator_common::Meeting;
+using emulator_common::Message;
 
 // Opens the meeting point of a communicator-to-be and serves it from a thread of its own.
 Meeting open_meeting();
@@ -26,11 +23,11 @@ Meeting fixed_meeting(bool open);
 
 class Communicator {
  public:
-  // Meets the other ranks; throws Failure.
+  // Meets the other ranks; throws Failure, as the collectives do.
   Communicator(const Meeting& meeting, int rank, int size);
 
-  int rank() const { return rank_; }
-  int size() const { return size_; }
+  int rank() const { return group_->rank(); }
+  int size() const { return group_->size(); }
 
   // The collectives, on host memory; run by workers of streams. `type` is f32 or bf16. Counts are elements.
   void all_reduce(char* send, char* receive, uint64_t count, int type, int operation);
@@ -52,13 +49,11 @@ class Communicator {
   int error(std::string* text = nullptr) const;
 
  private:
-  void exchange_all(const std::vector<Message>& sends, const std::vector<Message>& receives);
-  // Elements [begin, end) of what all ranks have, combined into `out`.
-  void combine(const char* own, const std::vector<std::vector<char>>& others, char* out, uint64_t count, int type,
-               int operation) const;
+  // Calls work(group); what goes wrong breaks the communicator.
+  template <typename Work>
+  void run(Work&& work);
 
-  const int rank_, size_;
-  std::vector<Socket> sockets_;
+  std::unique_ptr<emulator_common::Group> group_;
   mutable std::mutex mutex_;
   int error_ = 0;
   std::string text_;

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// TCP between the processes of a communicator. Every wait has a limit; what goes wrong is thrown as Failure with an
-// hccl result.
+// TCP between the ranks of a group. Every wait has a limit; what goes wrong is thrown as GroupError.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-namespace synapse_emulator {
+namespace emulator_common {
+
+struct GroupError {
+  enum Kind { kSocket, kTimeout, kUsage } kind;  // kUsage: the ranks do not call the same
+  std::string text;
+};
 
 // A socket that closes itself.
 class Socket {
@@ -32,8 +36,9 @@ struct Endpoint {
   uint16_t port = 0;     // network order
 };
 
-// The address that other processes reach this one at: of the interface HCCL_SOCKET_IFNAME, else the loopback.
-uint32_t own_address();
+// The address that other processes reach this one at: of the interface that the variable of the environment names, else
+// the loopback.
+uint32_t own_address(const char* variable);
 // Listens at `endpoint` (port 0: any) and fills in the port.
 Socket listen_at(Endpoint& endpoint);
 Socket accept_from(const Socket& listener, double seconds);
@@ -52,4 +57,4 @@ struct Message {
 void exchange(const std::vector<Socket>& sockets, const std::vector<Message>& sends,
               const std::vector<Message>& receives, double seconds);
 
-}  // namespace synapse_emulator
+}  // namespace emulator_common

@@ -16,14 +16,12 @@
 #include <deque>
 #include <thread>
 
-#include "../call.h"
-
-namespace synapse_emulator {
+namespace emulator_common {
 namespace {
 
 using Time = std::chrono::steady_clock;
 
-[[noreturn]] void fail(const std::string& text) { throw Failure{hcclSocketError, text}; }
+[[noreturn]] void fail(const std::string& text) { throw GroupError{GroupError::kSocket, text}; }
 
 int milliseconds_until(Time::time_point end) {
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Time::now()).count();
@@ -36,7 +34,7 @@ void wait_for(int file, short events, Time::time_point end) {
     const int found = poll(&entry, 1, milliseconds_until(end));
     if (found > 0) return;
     if (found == 0 && Time::now() >= end)
-      throw Failure{hcclTryAgainError, "no answer of another rank within the time limit"};
+      throw GroupError{GroupError::kTimeout, "no answer of another rank within the time limit"};
     if (found < 0 && errno != EINTR) fail(std::strerror(errno));
   }
 }
@@ -100,8 +98,8 @@ void Socket::shut() {
   if (file_ >= 0) ::shutdown(file_, SHUT_RDWR);
 }
 
-uint32_t own_address() {
-  const char* name = std::getenv("HCCL_SOCKET_IFNAME");
+uint32_t own_address(const char* variable) {
+  const char* name = std::getenv(variable);
   if (!name || !*name) return htonl(INADDR_LOOPBACK);
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) fail(std::strerror(errno));
@@ -110,7 +108,7 @@ uint32_t own_address() {
     if (entry->ifa_addr && entry->ifa_addr->sa_family == AF_INET && std::strcmp(entry->ifa_name, name) == 0)
       found = reinterpret_cast<const sockaddr_in*>(entry->ifa_addr)->sin_addr.s_addr;
   freeifaddrs(list);
-  if (!found) fail(std::string("HCCL_SOCKET_IFNAME=") + name + ": no such interface with an IPv4 address");
+  if (!found) fail(std::string(variable) + "=" + name + ": no such interface with an IPv4 address");
   return found;
 }
 
@@ -209,7 +207,8 @@ void exchange(const std::vector<Socket>& sockets, const std::vector<Message>& se
     const int ready = poll(entries.data(), entries.size(), milliseconds_until(end));
     if (ready < 0 && errno != EINTR) fail(std::strerror(errno));
     if (ready == 0 && Time::now() >= end)
-      throw Failure{hcclTryAgainError, "rank " + std::to_string(peers[0]) + " did not answer within the time limit"};
+      throw GroupError{GroupError::kTimeout,
+                       "rank " + std::to_string(peers[0]) + " did not answer within the time limit"};
     for (size_t i = 0; ready > 0 && i < entries.size(); ++i) {
       const size_t peer = peers[i];
       const std::string name = "rank " + std::to_string(peer);
@@ -238,9 +237,9 @@ void exchange(const std::vector<Socket>& sockets, const std::vector<Message>& se
         }
         if (transfer.done >= sizeof(Header)) {
           if (transfer.header.magic != kMagic || transfer.header.bytes != transfer.message.bytes)
-            throw Failure{hcclInvalidUsage, name + " sent " + std::to_string(transfer.header.bytes) +
-                                                " bytes, expected " + std::to_string(transfer.message.bytes) +
-                                                ": the ranks call different things"};
+            throw GroupError{GroupError::kUsage, name + " sent " + std::to_string(transfer.header.bytes) +
+                                                     " bytes, expected " + std::to_string(transfer.message.bytes) +
+                                                     ": the ranks call different things"};
           if (transfer.done == transfer.total()) in[peer].pop_front();
         }
       }
@@ -248,4 +247,4 @@ void exchange(const std::vector<Socket>& sockets, const std::vector<Message>& se
   }
 }
 
-}  // namespace synapse_emulator
+}  // namespace emulator_common
