@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -8,23 +9,34 @@
 
 namespace emulator {
 
-thread_local bool context_is_current = false;
+thread_local Gpu* current = nullptr;
+std::atomic<bool> Gpu::initialised = false;
 
 void say(const std::string& why) {
   if (std::getenv("TRANSOM_EMULATED_GPU_LOG")) std::fprintf(stderr, "emulated GPU: %s\n", why.c_str());
 }
 
-Gpu& Gpu::get() {
-  static Gpu& gpu = *new Gpu;
-  return gpu;
+int Gpu::count() {
+  static const int devices = [] {
+    const char* text = std::getenv("TRANSOM_EMULATED_GPU_DEVICES");
+    return std::clamp(text ? std::atoi(text) : 1, 1, 16);
+  }();
+  return devices;
 }
+
+Gpu& Gpu::of(int device) {
+  static Gpu* const all = new Gpu[16];  // outlives the threads that call at the end of the process
+  return all[device];
+}
+
+Gpu& Gpu::get() { return current ? *current : of(0); }
 
 int Gpu::begin(bool needs_context) {
   if (++calls >= lost_at && !lost) lose(kLaunchFailed, "as was asked for");
   if (!initialised) return kNotInitialised;
   if (lost) return lost;
   if (calls == failing_call) return failure;
-  return needs_context && !context_is_current ? kInvalidContext : kSuccess;
+  return needs_context && !current ? kInvalidContext : kSuccess;
 }
 
 bool Gpu::has(const void* memory, size_t bytes) const {

@@ -4,6 +4,7 @@
 // stream has passed shows.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -72,10 +73,13 @@ struct Module {
 
 class Gpu {
  public:
+  // The device of this thread; the first, where none was chosen.
   static Gpu& get();
+  static Gpu& of(int device);  // below count()
+  static int count();          // TRANSOM_EMULATED_GPU_DEVICES; 1 without it
 
   std::recursive_mutex mutex;
-  bool initialised = false;
+  static std::atomic<bool> initialised;
   uint64_t calls = 0;
   uint64_t lost_at = UINT64_MAX;  // the call at which the device is lost, as after a fault of its hardware
 
@@ -104,7 +108,7 @@ class Gpu {
   int lost = 0;
 };
 
-extern thread_local bool context_is_current;
+extern thread_local Gpu* current;  // the device of this thread; null: none was chosen
 
 // To standard error, where TRANSOM_EMULATED_GPU_LOG is set.
 void say(const std::string& why);

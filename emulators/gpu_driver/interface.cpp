@@ -89,31 +89,31 @@ DRIVER(cuDriverGetVersion, hipRuntimeGetVersion)(int* version) {
 }
 DRIVER(cuDeviceGetCount, hipGetDeviceCount)(int* count) {
   ENTER(false);
-  *count = 1;
+  *count = Gpu::count();
   return kSuccess;
 }
 DRIVER(cuDeviceGet, hipDeviceGet)(int* device, int index) {
   ENTER(false);
-  if (index != 0) return kInvalidDevice;
-  *device = 0;
+  if (index < 0 || index >= Gpu::count()) return kInvalidDevice;
+  *device = index;
   return kSuccess;
 }
 DRIVER(cuDeviceGetName, hipDeviceGetName)(char* name, int size, int device) {
   ENTER(false);
-  if (device != 0) return kInvalidDevice;
+  if (device < 0 || device >= Gpu::count()) return kInvalidDevice;
   std::snprintf(name, static_cast<size_t>(size), "emulated GPU on %s", device_name().c_str());
   return kSuccess;
 }
 DRIVER(cuDeviceTotalMem_v2, hipDeviceTotalMem)(size_t* bytes, int device) {
   ENTER(false);
-  if (device != 0) return kInvalidDevice;
+  if (device < 0 || device >= Gpu::count()) return kInvalidDevice;
   const char* text = std::getenv("TRANSOM_EMULATED_GPU_MEMORY");
   *bytes = text ? std::strtoull(text, nullptr, 10) << 20 : memory_bytes();
   return kSuccess;
 }
 DRIVER(cuDeviceGetAttribute, hipDeviceGetAttribute)(int* value, int attribute, int device) {
   ENTER(false);
-  if (device != 0) return kInvalidDevice;
+  if (device < 0 || device >= Gpu::count()) return kInvalidDevice;
 #if defined(EMULATED_HIP)
   const std::map<int, int> values = {{63, 2}, {87, 64}, {23, 9}, {61, 0}, {56, 1024}, {74, 65536}, {16, 1}};
 #else
@@ -127,13 +127,13 @@ DRIVER(cuDeviceGetAttribute, hipDeviceGetAttribute)(int* value, int attribute, i
 #if defined(EMULATED_HIP)
 EXPORT int hipSetDevice(int device) {
   ENTER(false);
-  if (device != 0) return kInvalidDevice;
-  context_is_current = true;
+  if (device < 0 || device >= Gpu::count()) return kInvalidDevice;
+  current = &Gpu::of(device);
   return kSuccess;
 }
 EXPORT int hipGetDevicePropertiesR0600(void* properties, int device) {
   ENTER(false);
-  if (device != 0) return kInvalidDevice;
+  if (device < 0 || device >= Gpu::count()) return kInvalidDevice;
   std::memcpy(static_cast<char*>(properties) + 1160, "gfx942:sramecc+:xnack-", 23);
   return kSuccess;
 }
@@ -141,15 +141,16 @@ EXPORT const char* hipGetErrorString(int) { return "an error of the emulated dev
 #else
 EXPORT int cuDevicePrimaryCtxRetain(void** context, int device) {
   ENTER(false);
-  if (device != 0) return kInvalidDevice;
-  *context = &gpu;
+  if (device < 0 || device >= Gpu::count()) return kInvalidDevice;
+  *context = &Gpu::of(device);
   return kSuccess;
 }
 EXPORT int cuCtxSetCurrent(void* context) {
   ENTER(false);
-  if (context && context != &gpu) return kInvalidContext;
-  context_is_current = context != nullptr;
-  return kSuccess;
+  for (int i = 0; i < Gpu::count(); ++i)
+    if (context == &Gpu::of(i)) return current = &Gpu::of(i), kSuccess;
+  if (!context) current = nullptr;
+  return context ? kInvalidContext : kSuccess;
 }
 EXPORT int cuGetErrorString(int, const char** text) {
   *text = "an error of the emulated device";

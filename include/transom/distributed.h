@@ -29,7 +29,7 @@ Launch launch_of_environment();
 std::string device_of_process(const std::string& device);
 
 struct ProcessGroupOptions {
-  std::string backend;    // ddp_backend: "mpi", "gloo", "hccl"; empty: chosen by device and launcher
+  std::string backend;    // ddp_backend: "mpi", "gloo", "hccl", "nccl"; empty: chosen by device and launcher
   double timeout = 1800;  // ddp_timeout: seconds that ranks wait for each other
   // A directory in which each rank leaves flight_<rank>.json, its last collectives, when the run fails; `transom trace`
   // reads them. It is made where the one that holds it is there by then. Empty: no files.

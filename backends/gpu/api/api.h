@@ -109,6 +109,13 @@ class Context {
   virtual std::unique_ptr<Kernel> load(const std::string& code) = 0;
 };
 
+// Where a library of a vendor is looked for, see SharedLibrary::open.
+struct LibraryPlaces {
+  std::vector<std::string> files;
+  const char* variable = nullptr;  // of the environment
+  std::string cure;
+};
+
 inline constexpr const char* kKernelName = "transom_kernel";
 
 // A vendor's runtime. Its library is opened at the first call and stays open.
@@ -122,6 +129,9 @@ class Runtime {
   virtual uint32_t device_count() = 0;
   virtual Facts facts(uint32_t index) = 0;
   virtual std::unique_ptr<Context> open(uint32_t index) = 0;
+  // Its library of collectives, and the functions of the table that use it; null, and none, where it has no such.
+  virtual const LibraryPlaces* collectives() const { return nullptr; }
+  virtual void add_collectives(transom_plugin&) const {}
 };
 
 // Of the plugin that this is linked into; defined by the vendor's file.

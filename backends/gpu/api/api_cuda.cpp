@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NVIDIA: the driver's interface, NVRTC for kernels, cuBLASLt for products. Libraries are found by their names, beside
-// them in the places where the toolkit and the packages of pip put them.
+// NVIDIA: the driver's interface, NVRTC for kernels, cuBLASLt for products, NCCL for collectives. Libraries are found
+// by their names, beside them in the places where the toolkit and the packages of pip put them.
 #include <cstdlib>
 #include <filesystem>
 
@@ -59,6 +59,8 @@ Runtime& runtime() {
        .compiler_variable = "TRANSOM_NVRTC_LIBRARY",
        .products_variable = "TRANSOM_CUBLASLT_LIBRARY",
        .cure = "install NVIDIA's driver, and for kernels: pip install nvidia-cuda-nvrtc nvidia-cublas",
+       .collectives = {library_files({"libnccl.so.2", "libnccl.so"}, {"nvidia/nccl/lib"}), "TRANSOM_NCCL_LIBRARY",
+                       "for several GPUs: pip install nvidia-nccl-cu13"},
        .attribute_units = 16,
        .attribute_wave = 10,
        .attribute_integrated = 18,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AMD: the HIP runtime, hipRTC for kernels, which is part of the runtime up to 6.x, and hipBLASLt for products.
+// AMD: the HIP runtime, hipRTC for kernels, which is part of the runtime up to 6.x, hipBLASLt for products, RCCL for
+// collectives.
 #include "gpu/api/driver.h"
 
 namespace transom::gpu {
@@ -19,6 +20,9 @@ Runtime& runtime() {
        .compiler_variable = "TRANSOM_HIPRTC_LIBRARY",
        .products_variable = "TRANSOM_HIPBLASLT_LIBRARY",
        .cure = "install AMD's driver and ROCm (packages hip-runtime-amd, hiprtc, hipblaslt)",
+       .collectives = {{"librccl.so.1", "librccl.so", "/opt/rocm/lib/librccl.so.1", "/opt/rocm/lib/librccl.so"},
+                       "TRANSOM_RCCL_LIBRARY",
+                       "for several GPUs: install ROCm's package rccl"},
        .attribute_units = 63,
        .attribute_wave = 87,
        .attribute_integrated = 16,

@@ -92,6 +92,7 @@ struct Vendor {
   const char* compiler_variable;
   const char* products_variable;
   const char* cure;
+  LibraryPlaces collectives;
   int attribute_units, attribute_wave, attribute_integrated;  // numbers of device attributes
   bool (*emulated)(const SharedLibrary& driver);
 };
@@ -141,6 +142,8 @@ class DriverRuntime final : public Runtime {
   uint32_t device_count() override;
   Facts facts(uint32_t index) override;
   std::unique_ptr<Context> open(uint32_t index) override;
+  const LibraryPlaces* collectives() const override { return &vendor_.collectives; }
+  void add_collectives(transom_plugin& table) const override;  // in collectives/collectives.cpp
 
  private:
   const Driver& driver();

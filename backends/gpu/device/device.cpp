@@ -15,6 +15,25 @@ void transom_device::lost(std::string why) {
   if (!lost_) lost_ = std::move(why);
 }
 
+void transom_device::watch(const void* key, std::function<void()> check) {
+  const std::lock_guard lock(mutex_);
+  watched_.emplace(key, std::move(check));
+}
+
+void transom_device::forget(const void* key) {
+  const std::lock_guard lock(mutex_);
+  watched_.erase(key);
+}
+
+void transom_device::check_watched() {
+  std::vector<std::function<void()>> checks;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [key, check] : watched_) checks.push_back(check);
+  }
+  for (const auto& check : checks) check();
+}
+
 transom_device::Profile transom_device::profile() {
   const std::lock_guard lock(mutex_);
   return profile_;
@@ -47,6 +66,7 @@ transom_stream::~transom_stream() {
 void transom_stream::synchronize() {
   marked.queue->synchronize();
   device->memory.completed(marked);
+  device->check_watched();
 }
 
 std::byte* transom_stream::scratch(size_t bytes) {

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -33,6 +35,12 @@ struct transom_device {
   void expect_alive();
   void lost(std::string why);
 
+  // `check` is called where the host waits for the device, and throws where work that was queued can have failed
+  // unseen, because of another rank. `key` is whose check it is.
+  void watch(const void* key, std::function<void()> check);
+  void forget(const void* key);
+  void check_watched();
+
   struct Profile {
     transom_profile_callback callback = nullptr;
     void* user = nullptr;
@@ -49,7 +57,8 @@ struct transom_device {
   std::atomic<uint64_t> launches = 0;  // of this process, for reports
 
  private:
-  std::mutex mutex_;  // guards the two below
+  std::mutex mutex_;  // guards those below
+  std::map<const void*, std::function<void()>> watched_;
   Profile profile_;
   std::optional<std::string> lost_;
 };

@@ -116,7 +116,10 @@ struct Table {
   static void event_query(transom_event* event, int32_t* done) {
     *done = event->device->context->passed(*event->event);
   }
-  static void event_synchronize(transom_event* event) { event->device->context->synchronize(*event->event); }
+  static void event_synchronize(transom_event* event) {
+    event->device->context->synchronize(*event->event);
+    event->device->check_watched();
+  }
   static void event_elapsed(transom_event* from, transom_event* to, double* seconds) {
     *seconds = from->device->context->seconds_between(*from->event, *to->event);
   }
@@ -176,6 +179,7 @@ transom_status transom_plugin_open(const transom_host* host, transom_plugin* plu
     mine.version = "1.0";
     mine.priority = transom::gpu::runtime().priority();
     transom::plugin::fill_table<transom::gpu::Table>(mine);
+    transom::gpu::runtime().add_collectives(mine);
     if (!transom::gpu::runtime().records()) {
       mine.capture_begin = nullptr;
       mine.capture_end = nullptr;

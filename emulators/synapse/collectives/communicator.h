@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "../stream.h"
-#include "common/group.h"
+#include "ranks/group.h"
 
 namespace synapse_emulator {
 

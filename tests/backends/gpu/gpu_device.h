@@ -19,9 +19,9 @@ namespace transom::backend_test {
 inline void use_emulated_drivers() {
   const std::string folder = TRANSOM_BINARY_DIR "/emulators/";
   ::setenv("TRANSOM_OPENCL_LIBRARY", (folder + "libOpenCL.so.1").c_str(), 0);
-  for (const char* name : {"TRANSOM_CUDA_LIBRARY", "TRANSOM_NVRTC_LIBRARY"})
+  for (const char* name : {"TRANSOM_CUDA_LIBRARY", "TRANSOM_NVRTC_LIBRARY", "TRANSOM_NCCL_LIBRARY"})
     ::setenv(name, (folder + "libcuda.so.1").c_str(), 1);
-  for (const char* name : {"TRANSOM_HIP_LIBRARY", "TRANSOM_HIPRTC_LIBRARY"})
+  for (const char* name : {"TRANSOM_HIP_LIBRARY", "TRANSOM_HIPRTC_LIBRARY", "TRANSOM_RCCL_LIBRARY"})
     ::setenv(name, (folder + "libamdhip64.so").c_str(), 1);
 }
 
