@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "nn/layers.h"
+#include "nn/weight.h"
 
 namespace transom {
 
@@ -31,7 +32,7 @@ Convolution::Options Convolution::same(int64_t window, int64_t stride, int64_t g
 
 Tensor Convolution::operator()(const Tensor& x) const {
   const ModuleScope module(path_);
-  const Tensor y = convolution(x, weight_->value, options_);
+  const Tensor y = convolution(x, *weight_, options_);
   return bias_ ? y + over_channels(cast(bias_->value, y.dtype()), y) : y;
 }
 

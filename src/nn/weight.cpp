@@ -4,6 +4,7 @@
 #include "nn/linear_observer.h"
 #include "nn/lora.h"
 #include "ops/elementwise/quantization.h"
+#include "ops/products/integer_products.h"
 #include "ops/products/packed_matrix.h"
 #include "transom/ops.h"
 
@@ -25,6 +26,15 @@ Tensor product_of(const Tensor& x, const Parameter& weight, const Tensor& bias) 
 Tensor linear(const Tensor& x, const Parameter& weight, const Tensor& bias) {
   if (LinearObserver* observer = LinearObserver::active()) observer->before(x, weight);
   return with_adapter(product_of(x, weight, bias), x, weight);
+}
+
+Tensor convolution(const Tensor& x, const Parameter& weight, const ConvolutionOptions& options) {
+  if (LinearObserver* observer = LinearObserver::active()) observer->before_convolution(x, weight, options);
+  if (weight.packed && weight.packed->integers) return quantized_convolution(x, *weight.packed->integers, options);
+  const bool images = x.rank() == 4 && is_floating(x.dtype());
+  if (images && QuantizedLinear::active() && quantizes_convolution(weight.value))
+    return quantized_convolution(x, weight.value, options);
+  return convolution(x, weight.value, options);
 }
 
 Tensor rows_of(const Parameter& table, const Tensor& ids) {
