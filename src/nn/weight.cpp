@@ -37,6 +37,21 @@ Tensor convolution(const Tensor& x, const Parameter& weight, const ConvolutionOp
   return convolution(x, weight.value, options);
 }
 
+Tensor codes_of(const Tensor& x, const Parameter& weight) {
+  if (!weight.packed || !weight.packed->integers || !is_floating(x.dtype())) return {};
+  return static_codes(x, *weight.packed->integers);
+}
+
+Tensor numbers_of_codes(const Tensor& codes, const Parameter& weight) {
+  return static_numbers(codes, *weight.packed->integers);
+}
+
+bool reads_as_codes(const Parameter& one, const Parameter& other) {
+  if (!one.packed || !one.packed->integers || !other.packed || !other.packed->integers) return false;
+  const IntegerWeight &a = *one.packed->integers, &b = *other.packed->integers;
+  return a.input_scale.node() == b.input_scale.node() && a.zero_point == b.zero_point && a.input_type == b.input_type;
+}
+
 Tensor rows_of(const Parameter& table, const Tensor& ids) {
   if (!table.packed) return gather(table.value, ids, 0);
   return cast(dequantised_rows(*table.packed, ids), Autocast::current());  // the type that the model computes in

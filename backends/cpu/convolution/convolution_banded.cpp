@@ -84,14 +84,21 @@ class BandedConvolution final : public LibraryConvolution {
         piece.x_reorder.run(source, own);
         source = own;
       }
-      std::byte* made = piece.y_moves ? own + piece.x_bytes : target;
+      // What only the reader sees stays with the thread: with the channels last a band is as the library makes it.
+      const bool stays = reader && s_.channels_last;
+      std::byte* made = stays           ? thread_scratch(aligned(piece.y.get_size()), ScratchUse::kChunk)
+                        : piece.y_moves ? own + piece.x_bytes
+                                        : target;
       execute(piece.primitive,
               {{DNNL_ARG_SRC, piece.x, source},
                {DNNL_ARG_WEIGHTS, piece.w, filters_.part(part, weights, packed)},
                {DNNL_ARG_DST, piece.y, made}},
               piece.scratchpad);
-      if (piece.y_moves) piece.y_reorder.run(made, target);
-      if (reader) reader->read(chunk_at(to, band, channels));
+      if (piece.y_moves && !stays) piece.y_reorder.run(made, target);
+      if (!reader) return;
+      Chunk chunk = chunk_at(to, band, channels);
+      if (stays) chunk.data = made, chunk.element_bytes = static_cast<int64_t>(y_size);
+      reader->read(chunk);
     });
   }
 

@@ -300,6 +300,10 @@ struct QuantizedPlan {
     auto* sums = scratch.take<int32_t>(height * c_row);
     auto* wide_bias = scratch.take<float>(count);
     auto* line = scratch.take<float>(count);
+    // What only the reader sees stays with the thread.
+    float* kept = arguments.reader ? reinterpret_cast<float*>(thread_scratch(
+                                         static_cast<size_t>(height * count) * sizeof(float), ScratchUse::kChunk))
+                                   : nullptr;
     auto* totals = scratch.take<double>(deep ? height * count : 0);
     const float* added = nullptr;
     if (bias && y == TRANSOM_FLOAT32) added = arguments.input<float>(2) + first;
@@ -320,7 +324,7 @@ struct QuantizedPlan {
     const float* column_scales = weight.scales.data() + first;
     for (int64_t i = 0; i < height; ++i) {
       const int64_t row = m_chunk * m_step + i, at = row * n + first;
-      float* to = y == TRANSOM_FLOAT32 ? arguments.output<float>() + at : line;
+      float* to = kept ? kept + i * count : y == TRANSOM_FLOAT32 ? arguments.output<float>() + at : line;
       if (!deep) {
         kernels.dequantize_row(to, sums + i * c_row, weight.surplus.data() + first, column_scales, scales[row], added,
                                width);
@@ -332,7 +336,9 @@ struct QuantizedPlan {
       }
       if (y != TRANSOM_FLOAT32) store_function(y)(arguments.outputs[0] + at * 2, line, nullptr, nullptr, width);
     }
-    if (arguments.reader) arguments.reader->read({m_chunk * m_step * n + first, count, n, height});
+    if (kept)
+      arguments.reader->read(
+          {m_chunk * m_step * n + first, count, n, height, reinterpret_cast<const std::byte*>(kept), sizeof(float)});
   }
 };
 

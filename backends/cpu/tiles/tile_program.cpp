@@ -441,17 +441,23 @@ bool reads_in_order(const TileProgram& program, size_t input) {
   return true;
 }
 
-EpilogueReader::EpilogueReader(const TileProgram& program, const Arguments& arguments)
-    : program_(program), arguments_(arguments), code_(code_of(program)) {
+EpilogueReader::EpilogueReader(const TileProgram& program, const Arguments& arguments, std::vector<size_t> chunked)
+    : program_(program), arguments_(arguments), code_(code_of(program)), chunked_(std::move(chunked)) {
   if (program.table) program.table->fill(program);
   std::byte* scratch = arguments.scratch;
   inputs_ = leaf_inputs(program, arguments.inputs, scratch);
 }
 
 void EpilogueReader::read(const Chunk& chunk) const {
-  Worker worker(program_, arguments_, inputs_.data(), code_);
+  std::vector<std::byte*> inputs = inputs_;
+  Worker worker(program_, arguments_, inputs.data(), code_);
   for (int64_t i = 0; i < chunk.count; ++i) {
     const int64_t begin = chunk.begin + i * chunk.step;
+    // Moved so that element `begin` of the tensor is where the chunk has it.
+    if (chunk.data)
+      for (const size_t input : chunked_)
+        inputs[input] = reinterpret_cast<std::byte*>(reinterpret_cast<intptr_t>(chunk.data) +
+                                                     (i * chunk.length - begin) * chunk.element_bytes);
     worker.run(begin, begin + chunk.length);
   }
 }

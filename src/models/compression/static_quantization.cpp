@@ -190,6 +190,11 @@ QuantizeReport quantize_statically(const std::string& source, const std::string&
       if (options.on_layer) options.on_layer(++done, total, "calibration");
     }
   }
+  // Others read such linear layers, but no such convolutions: the few of a model of linear layers (patches) stay.
+  const auto convolving =
+      std::count_if(layers.begin(), layers.end(), [](const auto& l) { return l.second.convolution; });
+  if (2 * static_cast<size_t>(convolving) < layers.size())
+    std::erase_if(layers, [](const auto& layer) { return layer.second.convolution; });
   if (layers.empty()) fail("{}: reads its inputs through no linear layer or convolution that has 8 bits", source);
   const std::vector<Tensor> before = outputs_on(*model, judged);
 

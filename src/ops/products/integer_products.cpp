@@ -130,14 +130,11 @@ Tensor beside_images(const Tensor& vector, int64_t rank) {
   return reshape(vector, shape);
 }
 
-Tensor static_codes(const Tensor& x, const IntegerWeight& weight) {
-  const bool is_unsigned = weight.input_type == DType::kUInt8;
-  Tensor steps = cast(x, DType::kFloat32) * weight.input_inverse;
-  if (weight.zero_point != 0) steps = steps + static_cast<double>(weight.zero_point);
-  const Tensor low = constant(is_unsigned ? 0 : -128, DType::kFloat32),
-               high = constant(is_unsigned ? 255 : 127, DType::kFloat32);
-  return cast(minimum(maximum(round(steps), low), high), weight.input_type);
+// x's codes, where it is not codes already, and the type of what comes of them.
+Tensor as_codes(const Tensor& x, const IntegerWeight& weight) {
+  return is_floating(x.dtype()) ? static_codes(x, weight) : x;
 }
+DType type_of_result(const Tensor& x) { return is_floating(x.dtype()) ? x.dtype() : DType::kFloat32; }
 
 }  // namespace
 
@@ -166,15 +163,30 @@ Tensor integer_convolution(const Tensor& x, const Tensor& weight, const Convolut
                       {"zero_point", zero_point}});
 }
 
+Tensor static_codes(const Tensor& x, const IntegerWeight& weight) {
+  const bool is_unsigned = weight.input_type == DType::kUInt8;
+  Tensor steps = cast(x, DType::kFloat32) * weight.input_inverse;
+  if (weight.zero_point != 0) steps = steps + static_cast<double>(weight.zero_point);
+  const Tensor low = constant(is_unsigned ? 0 : -128, DType::kFloat32),
+               high = constant(is_unsigned ? 255 : 127, DType::kFloat32);
+  return cast(minimum(maximum(round(steps), low), high), weight.input_type);
+}
+
+Tensor static_numbers(const Tensor& codes, const IntegerWeight& weight) {
+  Tensor steps = cast(codes, DType::kFloat32);
+  if (weight.zero_point != 0) steps = steps - static_cast<double>(weight.zero_point);
+  return steps * weight.input_scale;
+}
+
 Tensor quantized_linear(const Tensor& x, const IntegerWeight& weight, const Tensor& bias) {
-  const Tensor sums = integer_linear(static_codes(x, weight), weight.codes, weight.zero_point);
+  const Tensor sums = integer_linear(as_codes(x, weight), weight.codes, weight.zero_point);
   const Tensor y = sums * (weight.scales * weight.input_scale);
-  return cast(bias.defined() ? y + cast(bias, DType::kFloat32) : y, x.dtype());
+  return cast(bias.defined() ? y + cast(bias, DType::kFloat32) : y, type_of_result(x));
 }
 
 Tensor quantized_convolution(const Tensor& x, const IntegerWeight& weight, const ConvolutionOptions& options) {
-  const Tensor sums = integer_convolution(static_codes(x, weight), weight.codes, options, weight.zero_point);
-  return cast(sums * beside_images(weight.scales * weight.input_scale, x.rank()), x.dtype());
+  const Tensor sums = integer_convolution(as_codes(x, weight), weight.codes, options, weight.zero_point);
+  return cast(sums * beside_images(weight.scales * weight.input_scale, x.rank()), type_of_result(x));
 }
 
 Tensor quantized_convolution(const Tensor& x, const Tensor& weight, const ConvolutionOptions& options) {

@@ -26,7 +26,10 @@ Tensor integer_linear(const Tensor& x, const Tensor& weight, int64_t zero_point)
 Tensor integer_convolution(const Tensor& x, const Tensor& weight, const ConvolutionOptions& options,
                            int64_t zero_point);
 
-// As linear() and convolution() with such a weight; the result has x's type.
+// x as the weight reads it, and the numbers that such integers stand for, in f32.
+Tensor static_codes(const Tensor& x, const IntegerWeight& weight);
+Tensor static_numbers(const Tensor& codes, const IntegerWeight& weight);
+// As linear() and convolution() with such a weight; x may be its codes. The result has x's type, of codes f32.
 Tensor quantized_linear(const Tensor& x, const IntegerWeight& weight, const Tensor& bias);
 Tensor quantized_convolution(const Tensor& x, const IntegerWeight& weight, const ConvolutionOptions& options);
 

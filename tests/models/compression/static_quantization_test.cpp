@@ -22,7 +22,7 @@ namespace transom {
 namespace {
 
 constexpr const char* kSmallResNet = R"({"model_type": "resnet", "architectures": ["ResNetForImageClassification"],
-  "embedding_size": 16, "hidden_sizes": [32, 64], "depths": [2, 1], "layer_type": "bottleneck",
+  "embedding_size": 64, "hidden_sizes": [256, 512], "depths": [2, 1], "layer_type": "bottleneck",
   "id2label": {"0": "a", "1": "b", "2": "c", "3": "d"}, "label2id": {"a": 0, "b": 1, "c": 2, "d": 3}})";
 constexpr const char* kSmallViT = R"({"model_type": "vit", "architectures": ["ViTForImageClassification"],
   "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96, "image_size": 32,
@@ -113,7 +113,7 @@ TEST_P(StaticModels, GiveTheSameBitsInAllModesAndToTwoWhoAsk) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, StaticModels,
-                         testing::Values(StaticCase{"resnet", kSmallResNet, 14}, StaticCase{"vit", kSmallViT, 14},
+                         testing::Values(StaticCase{"resnet", kSmallResNet, 13}, StaticCase{"vit", kSmallViT, 13},
                                          StaticCase{"bert", kSmallBert, 13}),
                          [](const auto& info) { return std::string(info.param.name); });
 
@@ -132,10 +132,26 @@ TEST(StaticCheckpoints, HoldWhatCompressedTensorsReads) {
   ASSERT_TRUE(weight && weight->integers);
   EXPECT_EQ(weight->integers->codes.shape, (std::vector<int64_t>{96, 64}));
   EXPECT_GT(weight->integers->input_scale, 0);
-  const CompressedWeight* patches = checkpoint.find_compressed("vit.embeddings.patch_embeddings.projection.weight");
-  ASSERT_TRUE(patches && patches->integers);
-  EXPECT_EQ(patches->shape, (std::vector<int64_t>{64, 3, 8, 8}));
-  EXPECT_EQ(patches->integers->input_zero_point, 0) << "what is padded is 0";
+  EXPECT_TRUE(checkpoint.find("vit.embeddings.patch_embeddings.projection.weight"))
+      << "others read no such convolutions";
+}
+
+TEST(StaticCheckpoints, OfConvolutionsHoldTheirWindows) {
+  const test::TemporaryFolder folder;
+  Model::from_config(kSmallResNet, {.seed = 3})->save_pretrained(folder.string());
+  QuantizeOptions options{.method = "static", .bits = 8};
+  options.inputs.push_back(batch_of("resnet", 1));
+  const std::string made = (folder / "made").string();
+  quantize_model(folder.string(), made, options);
+  const Checkpoint checkpoint = Checkpoint::open(made);
+  const CompressedWeight* first = checkpoint.find_compressed("resnet.embedder.embedder.convolution.weight");
+  ASSERT_TRUE(first && first->integers);
+  EXPECT_EQ(first->shape, (std::vector<int64_t>{64, 3, 7, 7}));
+  EXPECT_EQ(first->integers->input_zero_point, 0) << "pictures have both signs, and what is padded is 0";
+  const CompressedWeight* second =
+      checkpoint.find_compressed("resnet.encoder.stages.0.layers.0.layer.0.convolution.weight");
+  ASSERT_TRUE(second && second->integers);
+  EXPECT_EQ(second->integers->input_zero_point, -128) << "behind a relu nothing is negative";
 }
 
 // QuantizedLinear (--quantization int8) rounds convolutions of images as they come.
@@ -168,7 +184,7 @@ TEST(InputRanges, StepsLoseLeast) {
   for (size_t i = 0; i < many.size(); ++i) many[i] = static_cast<float>(i % 100) / 100;
   many.push_back(1.9f);
   outlier.add(many);
-  EXPECT_LT(outlier.steps(true).scale, 1.5 / 255) << "one value far out is cut";
+  EXPECT_LT(outlier.steps(true).scale, 1.8 / 255) << "one value far out is cut";
   EXPECT_EQ(nothing.steps(true).scale, 1);
   const float infinite[] = {INFINITY, NAN, 0.5f};
   nothing.add(infinite);
