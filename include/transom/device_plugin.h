@@ -249,10 +249,10 @@ typedef struct transom_host {
                              transom_error* error);
   /* (since 1.6, may be null) Whether `evaluate` knows the operation: every primitive of docs/ops, no composite. */
   int (*evaluates)(const char* op);
-  /* (since 1.6, null where evaluates is) Computes one node in host memory, for what no kernel of the device does: by the
-   * definition of its operation in float64, each output rounded to its element type. It is right rather than fast. The
-   * node's indices are those of `values`; inputs[i] and outputs[i] are dense, at any address, and do not overlap. May be
-   * called from all threads at once. */
+  /* (since 1.6, null where evaluates is) Computes one node in host memory, for what no kernel of the device does: by
+   * the definition of its operation in float64, each output rounded to its element type. It is right rather than fast.
+   * The node's indices are those of `values`; inputs[i] and outputs[i] are dense, at any address, and do not overlap.
+   * May be called from all threads at once. */
   transom_status (*evaluate)(const transom_node* node, const transom_value* values, size_t values_count,
                              const void* const* inputs, void* const* outputs, transom_error* error);
 } transom_host;

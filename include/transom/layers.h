@@ -95,6 +95,12 @@ class Convolution {
   // `window`: one extent a spatial axis.
   Convolution(const Scope& scope, int64_t in, int64_t out, const Axes& window, const Options& options);
   Tensor operator()(const Tensor& x) const;
+  // Where the weight is of integers whose inputs have a scale of their own: x as those integers, which operator() takes
+  // in x's place, and the numbers that they stand for; else an empty Tensor.
+  Tensor codes_of(const Tensor& x) const;
+  Tensor numbers_of(const Tensor& codes) const;
+  // Whether both read one x as the same integers.
+  bool reads_as(const Convolution& other) const;
 
   // Options of a square window over images, padded so that a stride of 1 keeps their size.
   static Options same(int64_t window, int64_t stride = 1, int64_t groups = 1, bool bias = false);

@@ -10,6 +10,7 @@
 
 #include "base/files.h"
 #include "io/blocks/block_matrix.h"
+#include "io/blocks/integer_codes.h"
 #include "io/tensor_view.h"
 
 namespace transom {
@@ -18,6 +19,9 @@ namespace transom {
 struct CompressedWeight {
   std::shared_ptr<const BlockMatrix> matrix;
   bool transposed = false;  // its rows are the columns of the parameter
+  std::shared_ptr<const IntegerCodes> integers =
+      nullptr;                      // the same numbers, where the checkpoint has scales of inputs
+  std::vector<int64_t> shape = {};  // of the parameter, where it is no matrix
 };
 
 class Checkpoint {

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "nn/layers.h"
+#include "nn/weight.h"
 
 namespace transom {
 
@@ -31,9 +32,21 @@ Convolution::Options Convolution::same(int64_t window, int64_t stride, int64_t g
 
 Tensor Convolution::operator()(const Tensor& x) const {
   const ModuleScope module(path_);
-  const Tensor y = convolution(x, weight_->value, options_);
+  const Tensor y = convolution(x, *weight_, options_);
   return bias_ ? y + over_channels(cast(bias_->value, y.dtype()), y) : y;
 }
+
+Tensor Convolution::codes_of(const Tensor& x) const {
+  const ModuleScope module(path_);
+  return transom::codes_of(x, *weight_);
+}
+
+Tensor Convolution::numbers_of(const Tensor& codes) const {
+  const ModuleScope module(path_);
+  return numbers_of_codes(codes, *weight_);
+}
+
+bool Convolution::reads_as(const Convolution& other) const { return reads_as_codes(*weight_, *other.weight_); }
 
 BatchNorm::BatchNorm(const Scope& scope, int64_t channels, double epsilon, double momentum)
     : path_(scope.path()),

@@ -10,6 +10,7 @@ thread_local LinearObserver* innermost = nullptr;
 
 LinearObserver::LinearObserver() : outer_(innermost) { innermost = this; }
 LinearObserver::~LinearObserver() { innermost = outer_; }
+void LinearObserver::before_convolution(const Tensor&, const Parameter&, const ConvolutionOptions&) {}
 LinearObserver* LinearObserver::active() { return innermost; }
 
 }  // namespace transom

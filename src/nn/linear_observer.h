@@ -2,6 +2,7 @@
 #pragma once
 
 #include "transom/model.h"
+#include "transom/ops.h"
 
 namespace transom {
 
@@ -16,6 +17,9 @@ class LinearObserver {
 
   // Before the product of x [..., K] with this weight.
   virtual void before(const Tensor& x, const Parameter& weight) = 0;
+
+  // Before a convolution of images x [N, C, spatial...] with this weight.
+  virtual void before_convolution(const Tensor& x, const Parameter& weight, const ConvolutionOptions& options);
 
   static LinearObserver* active();  // the innermost one, or null
 

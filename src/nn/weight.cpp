@@ -4,6 +4,7 @@
 #include "nn/linear_observer.h"
 #include "nn/lora.h"
 #include "ops/elementwise/quantization.h"
+#include "ops/products/integer_products.h"
 #include "ops/products/packed_matrix.h"
 #include "transom/ops.h"
 
@@ -25,6 +26,30 @@ Tensor product_of(const Tensor& x, const Parameter& weight, const Tensor& bias) 
 Tensor linear(const Tensor& x, const Parameter& weight, const Tensor& bias) {
   if (LinearObserver* observer = LinearObserver::active()) observer->before(x, weight);
   return with_adapter(product_of(x, weight, bias), x, weight);
+}
+
+Tensor convolution(const Tensor& x, const Parameter& weight, const ConvolutionOptions& options) {
+  if (LinearObserver* observer = LinearObserver::active()) observer->before_convolution(x, weight, options);
+  if (weight.packed && weight.packed->integers) return quantized_convolution(x, *weight.packed->integers, options);
+  const bool images = x.rank() == 4 && is_floating(x.dtype());
+  if (images && QuantizedLinear::active() && quantizes_convolution(weight.value))
+    return quantized_convolution(x, weight.value, options);
+  return convolution(x, weight.value, options);
+}
+
+Tensor codes_of(const Tensor& x, const Parameter& weight) {
+  if (!weight.packed || !weight.packed->integers || !is_floating(x.dtype())) return {};
+  return static_codes(x, *weight.packed->integers);
+}
+
+Tensor numbers_of_codes(const Tensor& codes, const Parameter& weight) {
+  return static_numbers(codes, *weight.packed->integers);
+}
+
+bool reads_as_codes(const Parameter& one, const Parameter& other) {
+  if (!one.packed || !one.packed->integers || !other.packed || !other.packed->integers) return false;
+  const IntegerWeight &a = *one.packed->integers, &b = *other.packed->integers;
+  return a.input_scale.node() == b.input_scale.node() && a.zero_point == b.zero_point && a.input_type == b.input_type;
 }
 
 Tensor rows_of(const Parameter& table, const Tensor& ids) {

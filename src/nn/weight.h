@@ -2,6 +2,7 @@
 #pragma once
 
 #include "transom/model.h"
+#include "transom/ops.h"
 
 namespace transom {
 
@@ -9,6 +10,15 @@ namespace transom {
 // its use is kTransposedLinear) or packed rows; in 8-bit integers where these are chosen; with what the weight's
 // adapter adds.
 Tensor linear(const Tensor& x, const Parameter& weight, const Tensor& bias = {});
+
+// A convolution in whichever form its weight is: a tensor or integers; images in 8-bit integers where these are chosen.
+Tensor convolution(const Tensor& x, const Parameter& weight, const ConvolutionOptions& options);
+
+// Where the weight is of integers whose inputs have a scale of their own: x as those integers, which may stand for x in
+// the functions above; else an empty Tensor.
+Tensor codes_of(const Tensor& x, const Parameter& weight);
+Tensor numbers_of_codes(const Tensor& codes, const Parameter& weight);
+bool reads_as_codes(const Parameter& one, const Parameter& other);
 
 // Rows ids [...] of a table [V, D]: [..., D].
 Tensor rows_of(const Parameter& table, const Tensor& ids);

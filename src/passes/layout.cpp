@@ -56,7 +56,8 @@ const Convolution* convolution_of(const Node& node) {
   static const std::array convolutions = {
       Convolution{op::convolution, op::channels_last_convolution, 1, true},
       Convolution{op::convolution_input_gradient, op::channels_last_convolution_input_gradient, 1, true},
-      Convolution{op::convolution_weight_gradient, op::channels_last_convolution_weight_gradient, 2, false}};
+      Convolution{op::convolution_weight_gradient, op::channels_last_convolution_weight_gradient, 2, false},
+      Convolution{op::integer_convolution, op::channels_last_integer_convolution, 1, true}};
   const auto found = std::find_if(convolutions.begin(), convolutions.end(),
                                   [&](const Convolution& c) { return is_op(node, c.primitive); });
   return found == convolutions.end() ? nullptr : &*found;

@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "io/blocks/coded_matrix.h"
 #include "io/blocks/ggml_blocks.h"
+#include "io/blocks/quantization_config.h"
 #include "io/blocks/rounded_matrix.h"
 #include "support/resident_pages.h"
 #include "support/temporary_folder.h"
@@ -40,15 +41,19 @@ class Listed : public BlockMatrix {
 struct PackedCase {
   int bits;
   int64_t rows, depth, group;
-  enum Kind { kPlain, kMinima, kValues } kind;
+  enum Kind { kPlain, kMinima, kValues, kSteps, kHalves } kind;
 };
 
 std::shared_ptr<const BlockMatrix> matrix_of(const PackedCase& c, const std::vector<float>& numbers) {
-  if (c.kind != PackedCase::kValues)
+  if (c.kind < PackedCase::kValues)
     return rounded_matrix(numbers.data(), c.rows, c.depth,
                           {.bits = c.bits, .group = c.group, .symmetric = c.kind == PackedCase::kPlain});
   BlockLayout layout{.rows = c.rows, .depth = c.depth, .bits = c.bits, .group = c.group};
   layout.values = wave(c.bits == 4 ? 16 : 256, 5);
+  if (c.kind == PackedCase::kSteps)  // IQ4_NL
+    layout.values = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+  if (c.kind == PackedCase::kHalves)  // MXFP4
+    layout.values = {0, .5, 1, 1.5, 2, 3, 4, 6, -0.0f, -.5, -1, -1.5, -2, -3, -4, -6};
   return std::make_shared<Listed>(std::move(layout));
 }
 
@@ -91,7 +96,6 @@ TEST_P(PackedWeights, MultiplyAsTheDequantisedMatrix) {
     EXPECT_LT(packed_difference(quantized_matmul(cast(x, DType::kBFloat16), packed, bias).to_vector<float>(), expected),
               0.02)
         << m;
-    if (GetParam().kind == PackedCase::kValues) continue;
     for (const char* activations : {"int8", "int8_token"}) {
       packed.activations = activations;
       const double error = packed_difference(quantized_matmul(x, packed, bias).to_vector<float>(), expected);
@@ -128,7 +132,32 @@ INSTANTIATE_TEST_SUITE_P(
                     PackedCase{4, 48, 256, 128, PackedCase::kPlain}, PackedCase{4, 19, 64, 32, PackedCase::kValues},
                     PackedCase{8, 33, 96, 32, PackedCase::kPlain}, PackedCase{8, 17, 64, 16, PackedCase::kPlain},
                     PackedCase{8, 20, 100, 0, PackedCase::kPlain}, PackedCase{8, 3, 130, 0, PackedCase::kMinima},
-                    PackedCase{8, 40, 96, 16, PackedCase::kMinima}, PackedCase{8, 21, 70, 32, PackedCase::kValues}));
+                    PackedCase{8, 40, 96, 16, PackedCase::kMinima}, PackedCase{8, 21, 70, 32, PackedCase::kValues},
+                    PackedCase{4, 37, 96, 32, PackedCase::kSteps}, PackedCase{4, 33, 72, 16, PackedCase::kHalves},
+                    PackedCase{4, 18, 128, 32, PackedCase::kHalves}, PackedCase{4, 16, 80, 64, PackedCase::kSteps}));
+
+// Inputs that 8 bits hold as they are: codes that stand for integers or halves lose nothing, and the loader takes them.
+TEST(PackedProducts, OfTablesOfIntegersAreExact) {
+  for (const auto kind : {PackedCase::kSteps, PackedCase::kHalves}) {
+    const PackedCase c{4, 37, 96, 32, kind};
+    const auto matrix = matrix_of(c, {});
+    EXPECT_EQ(rounded_activations(matrix->layout()), "int8");
+    EXPECT_EQ(fast_activations(matrix->layout()), "int8");
+    PackedMatrix packed = *packed_matrix(*matrix);
+    for (const int64_t m : {1, 3, 9}) {
+      std::vector<float> x(static_cast<size_t>(m * c.depth));
+      for (size_t i = 0; i < x.size(); ++i)
+        x[i] = i % 32 == 5 ? 127 : static_cast<float>(static_cast<int>(i * 37 % 251) - 125);
+      const Tensor inputs = Tensor::from(x, {m, c.depth});
+      const auto expected = linear(inputs, dequantised(packed)).to_vector<float>();
+      packed.activations = "int8";
+      EXPECT_LT(difference(quantized_matmul(inputs, packed).to_vector<float>(), expected), 1e-6) << m;
+    }
+  }
+  BlockLayout other{.rows = 4, .depth = 32, .bits = 4};
+  other.values = wave(16, 5);
+  EXPECT_EQ(rounded_activations(other), "float32");
+}
 
 // compressed-tensors' w8a8 has a scale of the largest magnitude / 127.5, so that the largest negative number lies
 // between two codes: ties go to the even one, and codes end at -128 and 127.
@@ -212,6 +241,43 @@ TEST(PackedFiles, LetGoOfTheirPages) {
   EXPECT_LE(test::resident_pages(file->bytes()), 1u);  // the part of a page at the end
   for (size_t i = 0; i < numbers.size(); ++i) ASSERT_EQ(numbers[i], static_cast<float>((i / 32 + i % 32) % 100)) << i;
   EXPECT_EQ(dequantised(*packed_matrix(*matrix)).to_vector<float>(), numbers);  // they come back
+}
+
+// The same for words of GPTQ and compressed-tensors, which lie in the file as they are read.
+TEST(PackedFiles, OfWordsLetGoOfTheirPages) {
+  const test::TemporaryFolder folder;
+  constexpr int64_t kInputs = 1024, kOutputs = 256, kGroups = 8;
+  std::string words(static_cast<size_t>(kInputs * kOutputs / 2), 0);
+  for (size_t i = 0; i < words.size(); ++i) words[i] = static_cast<char>(i * 31 % 251);
+  write_file(folder / "words", words);
+  const auto file = MappedFile::open(folder / "words");
+  const auto numbers = [](int64_t count) {
+    const auto held = std::make_shared<std::vector<float>>(static_cast<size_t>(count), 0.5f);
+    return std::pair{std::as_bytes(std::span(*held)), held};
+  };
+  const auto [scale_bytes, scales] = numbers(kGroups * kOutputs);
+  const auto [zero_bytes, zeros] = numbers(kGroups * kOutputs / 8);
+  const auto shape = std::make_shared<std::vector<int64_t>>(std::vector<int64_t>{kOutputs, kInputs});
+  for (const bool gptq : {true, false}) {
+    Checkpoint checkpoint("a file");
+    if (gptq) {
+      checkpoint.add("m.qweight", {DType::kInt32, {kInputs / 8, kOutputs}, file->bytes(), file});
+      checkpoint.add("m.qzeros", {DType::kInt32, {kGroups, kOutputs / 8}, zero_bytes, zeros});
+      checkpoint.add("m.scales", {DType::kFloat32, {kGroups, kOutputs}, scale_bytes, scales});
+      read_quantized_weights(Config::parse(R"({"quant_method": "gptq", "bits": 4, "group_size": 128})", "c"),
+                             checkpoint);
+    } else {
+      checkpoint.add("m.weight_packed", {DType::kInt32, {kOutputs, kInputs / 8}, file->bytes(), file});
+      checkpoint.add("m.weight_shape", {DType::kInt64, {2}, std::as_bytes(std::span(*shape)), shape});
+      checkpoint.add("m.weight_scale", {DType::kFloat32, {kOutputs, kGroups}, scale_bytes, scales});
+      read_quantized_weights(Config::parse(R"({"quant_method": "compressed-tensors"})", "c"), checkpoint);
+    }
+    const CompressedWeight* weight = checkpoint.find_compressed("m.weight");
+    ASSERT_TRUE(weight);
+    const std::vector<float> first = dequantised(*packed_matrix(*weight->matrix)).to_vector<float>();
+    EXPECT_LE(test::resident_pages(file->bytes()), 1u);
+    EXPECT_EQ(dequantised(*packed_matrix(*weight->matrix)).to_vector<float>(), first) << "they come back";
+  }
 }
 
 TEST(PackedRows, AreWithinHalfAStep) {

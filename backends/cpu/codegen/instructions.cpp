@@ -126,9 +126,13 @@ Vector arithmetic(int operation, Lane lane, const Vector& x, const Vector& y) {
   }
 }
 
+// Numbers that a byte holds are converted by instructions; what becomes of others the loops do not say either.
+bool to_byte(Lane from, Lane to) { return from == kF32 && (to == kU8 || to == kI8); }
+
 Vector conversion(Lane from, Lane to, const Vector& x) {
   const Element element = element_of(to);
   const size_t before = element_bytes(element_of(from)), after = element_bytes(element);
+  if (to_byte(from, to)) return convert("trunc", convert("fptosi", x, Element::kI32), element);
   if (is_float(from)) return from == to ? x : convert(to == kF64 ? "fpext" : "fptrunc", x, element);
   if (is_float(to)) return convert(is_signed(from) ? "sitofp" : "uitofp", x, element);
   if (before == after) return x;
@@ -144,7 +148,8 @@ Element element_of(Lane lane) {
 }
 
 bool is_call(Opcode opcode) {
-  if (opcode.kind == Opcode::kConvert) return is_float(opcode.from) && !is_float(opcode.to);
+  if (opcode.kind == Opcode::kConvert)
+    return is_float(opcode.from) && !is_float(opcode.to) && !to_byte(opcode.from, opcode.to);
   if (opcode.kind == Opcode::kUnary) {
     if (opcode.operation == kSin || opcode.operation == kCos) return true;
     const bool library = opcode.operation == kExp || opcode.operation == kExpm1 || opcode.operation == kLog ||

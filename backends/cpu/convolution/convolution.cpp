@@ -96,6 +96,10 @@ void run_plain(const ConvolutionShape& s, const Arguments& arguments) {
 
 template <ConvolutionKind kind>
 Kernel make_convolution(const Node& node) {
+  const transom_dtype dtype = node.input(0).dtype;
+  if (dtype != node.input(1).dtype || dtype != node.output().dtype)
+    fail(TRANSOM_INVALID_ARGUMENT, "expected tensors of one type, found {}, {} and {}", to_string(node.input(0)),
+         to_string(node.input(1)), to_string(node.output()));
   const ConvolutionShape shape = convolution_shape(node, kind);
   if (count_of(shape.x) == 0 || count_of(shape.w) == 0 || count_of(shape.y) == 0) {
     const size_t bytes = node.output().bytes();
@@ -111,9 +115,6 @@ Kernel make_convolution(const Node& node) {
 
 ConvolutionShape convolution_shape(const Node& node, ConvolutionKind kind) {
   const Type &first = node.input(0), &second = node.input(1), &result = node.output();
-  if (first.dtype != second.dtype || first.dtype != result.dtype)
-    fail(TRANSOM_INVALID_ARGUMENT, "expected tensors of one type, found {}, {} and {}", to_string(first),
-         to_string(second), to_string(result));
   ConvolutionShape s{
       kind, first.dtype, {}, {}, {}, {}, {}, {}, {}, node.integer("groups"), node.op().starts_with("channels_last")};
   s.x = kind == ConvolutionKind::kInputGradient ? result.shape : first.shape;
@@ -157,6 +158,8 @@ void add_convolution_kernels(KernelTable& table) {
   table["convolution"] = make_convolution<ConvolutionKind::kForward>;
   table["convolution_input_gradient"] = make_convolution<ConvolutionKind::kInputGradient>;
   table["convolution_weight_gradient"] = make_convolution<ConvolutionKind::kWeightGradient>;
+  for (const char* name : {"integer_convolution", "channels_last_integer_convolution"})
+    table[name] = {integer_convolution, claims_always};
   for (const auto& [name, primitive] : {std::pair{"channels_last_convolution", "convolution"},
                                         {"channels_last_convolution_input_gradient", "convolution_input_gradient"},
                                         {"channels_last_convolution_weight_gradient", "convolution_weight_gradient"}})

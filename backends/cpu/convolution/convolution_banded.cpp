@@ -37,7 +37,8 @@ struct Band {
 
 class BandedConvolution final : public LibraryConvolution {
  public:
-  BandedConvolution(const ConvolutionShape& shape, transom_dtype dtype) : s_(flattened(shape)), dtype_(dtype) {
+  BandedConvolution(const ConvolutionShape& shape, const ConvolutionTypes& types)
+      : s_(flattened(shape)), types_(types) {
     const OneThread one_thread;
     cut();
     x_strides_ = image_strides(s_.x, s_.channels_last);
@@ -64,7 +65,7 @@ class BandedConvolution final : public LibraryConvolution {
       filters_.pack(weights, scratch, nullptr);
       packed = scratch;
     }
-    const size_t size = element_size(dtype_);
+    const size_t x_size = memory::data_type_size(types_.x), y_size = memory::data_type_size(types_.y);
     const auto bands = static_cast<int64_t>(bands_.size());
     // Bands of one image follow each other, so that its rows are still in the caches.
     parallel_for(static_cast<size_t>(s_.x[0] * bands * parts_), [&](size_t task) {
@@ -77,20 +78,27 @@ class BandedConvolution final : public LibraryConvolution {
       const int64_t from = image * x_strides_[0] + band.x_first * x_strides_[2];
       const int64_t to = image * y_strides_[0] + part * channels * y_strides_[1] + band.first * y_strides_[2];
       std::byte* own = thread_scratch(piece.x_bytes + piece.y_bytes + 64);
-      const std::byte* source = x + static_cast<size_t>(from) * size;
-      std::byte* target = y + static_cast<size_t>(to) * size;
+      const std::byte* source = x + static_cast<size_t>(from) * x_size;
+      std::byte* target = y + static_cast<size_t>(to) * y_size;
       if (piece.x_moves) {
         piece.x_reorder.run(source, own);
         source = own;
       }
-      std::byte* made = piece.y_moves ? own + piece.x_bytes : target;
+      // What only the reader sees stays with the thread: with the channels last a band is as the library makes it.
+      const bool stays = reader && s_.channels_last;
+      std::byte* made = stays           ? thread_scratch(aligned(piece.y.get_size()), ScratchUse::kChunk)
+                        : piece.y_moves ? own + piece.x_bytes
+                                        : target;
       execute(piece.primitive,
               {{DNNL_ARG_SRC, piece.x, source},
                {DNNL_ARG_WEIGHTS, piece.w, filters_.part(part, weights, packed)},
                {DNNL_ARG_DST, piece.y, made}},
               piece.scratchpad);
-      if (piece.y_moves) piece.y_reorder.run(made, target);
-      if (reader) reader->read(chunk_at(to, band, channels));
+      if (piece.y_moves && !stays) piece.y_reorder.run(made, target);
+      if (!reader) return;
+      Chunk chunk = chunk_at(to, band, channels);
+      if (stays) chunk.data = made, chunk.element_bytes = static_cast<int64_t>(y_size);
+      reader->read(chunk);
     });
   }
 
@@ -168,11 +176,10 @@ class BandedConvolution final : public LibraryConvolution {
       w.insert(w.begin(), s_.groups);
       strides.insert(strides.begin(), w[1] * strides[0]);
     }
-    return memory::desc(w, library_dtype(dtype_), strides);
+    return memory::desc(w, types_.w, strides);
   }
 
   Piece make_piece(const Band& band) {
-    const memory::data_type dtype = library_dtype(dtype_);
     Shape x = s_.x, y = s_.y, low = s_.low, high = s_.high, dilations = s_.dilations;
     x[0] = y[0] = 1;
     x[2] = band.x_rows;
@@ -182,12 +189,12 @@ class BandedConvolution final : public LibraryConvolution {
     high[0] = band.high;
     for (int64_t& dilation : dilations) --dilation;  // the library counts what is left out
     Piece piece;
-    piece.x = memory::desc(x, dtype, image_strides(x, true));
-    piece.y = memory::desc(y, dtype, image_strides(y, true));
+    piece.x = memory::desc(x, types_.x, image_strides(x, true));
+    piece.y = memory::desc(y, types_.y, image_strides(y, true));
     const memory::desc host = weights_of_part();
     const bool only = pieces_.empty();  // the others take the weights as the first one wants them
     const memory::desc weights =
-        only ? memory::desc(host.get_dims(), dtype, memory::format_tag::any) : pieces_.begin()->second.w;
+        only ? memory::desc(host.get_dims(), types_.w, memory::format_tag::any) : pieces_.begin()->second.w;
     const dnnl::convolution_forward::primitive_desc made(library_engine(), dnnl::prop_kind::forward_inference,
                                                          dnnl::algorithm::convolution_direct, piece.x, weights, piece.y,
                                                          s_.strides, dilations, low, high, library_attributes());
@@ -200,11 +207,11 @@ class BandedConvolution final : public LibraryConvolution {
     piece.x_moves = !s_.channels_last;
     piece.y_moves = !s_.channels_last || parts_ > 1;
     if (piece.x_moves) {
-      piece.x_reorder = Reorder(memory::desc(x, dtype, x_strides_), piece.x);
+      piece.x_reorder = Reorder(memory::desc(x, types_.x, x_strides_), piece.x);
       piece.x_bytes = aligned(piece.x.get_size());
     }
     if (piece.y_moves) {
-      piece.y_reorder = Reorder(piece.y, memory::desc(y, dtype, y_strides_));
+      piece.y_reorder = Reorder(piece.y, memory::desc(y, types_.y, y_strides_));
       piece.y_bytes = aligned(piece.y.get_size());
     }
     return piece;
@@ -218,7 +225,7 @@ class BandedConvolution final : public LibraryConvolution {
   }
 
   ConvolutionShape s_;
-  transom_dtype dtype_;
+  ConvolutionTypes types_;
   int64_t parts_ = 1;
   bool fast_ = true;
   Shape x_strides_, y_strides_;
@@ -230,11 +237,13 @@ class BandedConvolution final : public LibraryConvolution {
 
 }  // namespace
 
-std::unique_ptr<LibraryConvolution> make_banded_convolution(const ConvolutionShape& shape, transom_dtype dtype) {
+std::unique_ptr<LibraryConvolution> make_banded_convolution(const ConvolutionShape& shape,
+                                                            const ConvolutionTypes& types) {
   const bool depthwise = shape.groups == shape.x[1] && shape.groups == shape.y[1];
-  if (shape.kind != ConvolutionKind::kForward || (shape.groups > 1 && !depthwise)) return nullptr;
+  const bool floats = types.x != memory::data_type::u8 && types.x != memory::data_type::s8;
+  if (shape.kind != ConvolutionKind::kForward || (floats && shape.groups > 1 && !depthwise)) return nullptr;
   try {
-    auto made = std::make_unique<BandedConvolution>(shape, dtype);
+    auto made = std::make_unique<BandedConvolution>(shape, types);
     return made->fast() ? std::move(made) : nullptr;
   } catch (const dnnl::error&) {  // what it does not take in this layout
     return nullptr;

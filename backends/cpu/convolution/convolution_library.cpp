@@ -19,6 +19,13 @@ size_t element_bytes(const dnnl::memory::desc& desc) { return dnnl::memory::data
 
 }  // namespace
 
+ConvolutionTypes ConvolutionTypes::of_bytes(transom_dtype x) {
+  ConvolutionTypes types(TRANSOM_FLOAT32);
+  types.x = x == TRANSOM_INT8 ? dnnl::memory::data_type::s8 : dnnl::memory::data_type::u8;
+  types.w = dnnl::memory::data_type::s8;
+  return types;
+}
+
 PackedFilters::PackedFilters(const dnnl::memory::desc& host, const dnnl::memory::desc& wanted, int64_t parts,
                              int64_t step, Transform transform)
     : parts_(parts),
@@ -28,7 +35,8 @@ PackedFilters::PackedFilters(const dnnl::memory::desc& host, const dnnl::memory:
   if (!reordered_) return;
   reorder_ = Reorder(host, wanted);
   bytes_ = aligned(wanted.get_size());
-  key_ = {-4, parts, static_cast<int64_t>(bytes_)};
+  // Weights of bytes differ by what stands behind them for signed images, which shows in their size.
+  key_ = {-4, parts, static_cast<int64_t>(bytes_), static_cast<int64_t>(wanted.get_data_type())};
   append_layout(key_, host);
   append_layout(key_, wanted);
 }
@@ -74,7 +82,7 @@ Kernel library_convolution(const ConvolutionShape& shape, bool frozen) {
   const bool wide = !library_computes(shape.dtype);
   const transom_dtype computed = wide ? TRANSOM_FLOAT32 : shape.dtype;
   std::shared_ptr<const LibraryConvolution> made = make_winograd_convolution(shape, computed);
-  if (!made) made = make_banded_convolution(shape, computed);
+  if (!made) made = make_banded_convolution(shape, ConvolutionTypes(computed));
   if (!made) made = make_blocked_convolution(shape, computed);
   const auto elements = [](const Shape& extents) { return product(extents, 0, extents.size()); };
   const int64_t counts[3] = {elements(shape.input(0)), elements(shape.input(1)), elements(shape.result())};

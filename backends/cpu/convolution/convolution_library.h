@@ -47,6 +47,14 @@ class PackedFilters {
   Transform transform_;
 };
 
+// The element types of the library's images, weights and results.
+struct ConvolutionTypes {
+  dnnl::memory::data_type x, w, y;
+  explicit ConvolutionTypes(transom_dtype all) : x(library_dtype(all)), w(x), y(x) {}
+  // Integers with results of f32; the type of x.
+  static ConvolutionTypes of_bytes(transom_dtype x);
+};
+
 class LibraryConvolution {
  public:
   virtual ~LibraryConvolution() = default;
@@ -67,6 +75,7 @@ std::unique_ptr<LibraryConvolution> make_winograd_convolution(const ConvolutionS
 std::unique_ptr<LibraryConvolution> make_blocked_convolution(const ConvolutionShape& shape, transom_dtype dtype);
 
 // The forward pass with the channels last, cut into bands of rows. Null where the library is slow at that.
-std::unique_ptr<LibraryConvolution> make_banded_convolution(const ConvolutionShape& shape, transom_dtype dtype);
+std::unique_ptr<LibraryConvolution> make_banded_convolution(const ConvolutionShape& shape,
+                                                            const ConvolutionTypes& types);
 
 }  // namespace transom::cpu

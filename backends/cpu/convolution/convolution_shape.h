@@ -36,6 +36,9 @@ Shape image_strides(const Shape& shape, bool channels_last);
 // f64 and integers, channels first.
 Kernel plain_convolution(const ConvolutionShape& shape);
 
+// Of bytes, exact: integer_convolution and its form with the channels last.
+Kernel integer_convolution(const Node& node);
+
 // f32 and, where the processor computes on it, bf16. Other types go through f32.
 Kernel library_convolution(const ConvolutionShape& shape, bool frozen);
 

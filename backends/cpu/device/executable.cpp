@@ -262,7 +262,10 @@ void transom_executable::run(const Prepared& prepared) const {
     uint64_t middle = 0;
     if (reader && !prepared.apart[i]) {
       const Arguments arguments = arguments_of(*reader, prepared, behind, scratch + scratch_of(step.kernel), nullptr);
-      const EpilogueReader tiles(*reader->kernel.tiles, arguments);
+      std::vector<size_t> chunked;
+      for (size_t v = 0; v < reader->inputs; ++v)
+        if (reader->values[v] == step.values[step.inputs]) chunked.push_back(v);
+      const EpilogueReader tiles(*reader->kernel.tiles, arguments, std::move(chunked));
       run_step(step, prepared, first, scratch, &tiles);
       middle = profile ? now() : 0;
     } else {

@@ -3,7 +3,7 @@
 // of u8 and i8 where that is exact (see library_multiplies_bytes), else by own loops. A few rows are
 // multiplied by loops that read the library's layout. A row of x becomes round(x /
 // scale), for the library + 128, which comes off again by the sums of the weights' rows. A frozen weight is rounded and
-// packed once.
+// packed once. integer_linear is the same for inputs and weights that are integers already.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -75,12 +75,16 @@ struct QuantizedPlan {
   int64_t m, n, k, n_step, n_chunks, m_step, m_chunks, k_step, k_chunks;
   transom_dtype x, w, y;
   bool transposed, bias;
+  bool integers;                                            // of integer_linear: x is u8 or i8, w its codes
+  int64_t zero_point;                                       // what x counts from, as u8: all scales are 1 then
   bool own;                                                 // the loops, not the library
   std::shared_ptr<const IntegerProduct> products[2][2][2];  // of the library: [last rows][last columns][last depth]
 
   explicit QuantizedPlan(const Node& node) : own(!library_multiplies_bytes()) {
     const Type &in = node.input(0), &weight = node.input(1);
-    transposed = node.integer("transposed") != 0;
+    integers = weight.dtype == TRANSOM_INT8;
+    zero_point = integers ? node.integer("zero_point") + (in.dtype == TRANSOM_INT8 ? 128 : 0) : 128;
+    transposed = !integers && node.integer("transposed") != 0;
     if (in.rank() == 0 || weight.rank() != 2 || in.shape.back() != weight.shape[transposed ? 0 : 1])
       fail(TRANSOM_INVALID_ARGUMENT, "expected x [..., K] and a weight of depth K, found {} and {}", to_string(in),
            to_string(weight));
@@ -136,7 +140,7 @@ struct QuantizedPlan {
   std::shared_ptr<PackedWeight> quantize(const std::byte* from) const {
     std::vector<float> wide;
     const auto* values = reinterpret_cast<const float*>(from);
-    if (w != TRANSOM_FLOAT32) {
+    if (!integers && w != TRANSOM_FLOAT32) {
       wide.resize(static_cast<size_t>(n * k));
       widen(w, from, wide.data(), n * k);
       values = wide.data();
@@ -149,7 +153,17 @@ struct QuantizedPlan {
       const auto chunk = static_cast<int64_t>(index);
       const int64_t first = chunk * n_step, count = columns(chunk);
       std::vector<int8_t> rounded(static_cast<size_t>(k * count));  // [k, count]
-      for (int64_t i = 0; i < count; ++i) {
+      for (int64_t i = 0; integers && i < count; ++i) {
+        const auto* codes = reinterpret_cast<const int8_t*>(from) + (first + i) * k;
+        made->scales[static_cast<size_t>(first + i)] = 1;
+        for (int64_t place = 0; place < k; ++place) {
+          rounded[static_cast<size_t>(place * count + i)] = codes[place];
+          if (!own)
+            made->surplus[static_cast<size_t>(place / k_step * n + first + i)] +=
+                static_cast<int32_t>(zero_point) * codes[place];
+        }
+      }
+      for (int64_t i = 0; !integers && i < count; ++i) {
         const int64_t column = first + i, stride = transposed ? n : 1;
         const float* row = values + (transposed ? column : column * k);
         float largest = 0;
@@ -195,8 +209,29 @@ struct QuantizedPlan {
   size_t x_bytes() const { return aligned(static_cast<size_t>(m * row_bytes())); }
   size_t scratch_bytes() const { return x_bytes() + aligned(static_cast<size_t>(m) * sizeof(float)); }
 
+  // Whether the library reads x where it lies.
+  bool reads_x() const { return integers && !own && x == TRANSOM_UINT8; }
+
+  // A row of integers as the products read it.
+  void take_row(const Arguments& arguments, int64_t row, std::byte* to) const {
+    const std::byte* from = arguments.inputs[0] + row * k;
+    const uint8_t flip = x == TRANSOM_INT8 ? 0x80 : 0;  // from i8 to u8
+    if (!own) {
+      for (int64_t i = 0; i < k; ++i) to[i] = from[i] ^ std::byte{flip};
+      return;
+    }
+    auto* words = reinterpret_cast<int16_t*>(to);
+    for (int64_t i = 0; i < k; ++i)
+      words[i] = static_cast<int16_t>(static_cast<int>(static_cast<uint8_t>(from[i]) ^ flip) - zero_point);
+    if (k % 2) words[k] = 0;
+  }
+
   // Returns the scale.
   float quantize_row(const Arguments& arguments, int64_t row, std::byte* to) const {
+    if (integers) {
+      take_row(arguments, row, to);
+      return 1;
+    }
     const auto count = static_cast<size_t>(k);
     std::byte* scratch = thread_scratch(count * (sizeof(float) + 1));
     auto* buffer = reinterpret_cast<float*>(scratch);
@@ -237,12 +272,16 @@ struct QuantizedPlan {
   }
 
   void run(const Arguments& arguments, const QuantizedWeight& weight) const {
-    std::byte* rounded = arguments.scratch;
+    std::byte* rounded = reads_x() ? arguments.inputs[0] : arguments.scratch;
     auto* scales = reinterpret_cast<float*>(arguments.scratch + x_bytes());
-    parallel_ranges(m, std::max<int64_t>((1 << 14) / std::max<int64_t>(k, 1), 1), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row)
-        scales[row] = quantize_row(arguments, row, rounded + row * row_bytes());
-    });
+    if (reads_x()) {
+      std::fill_n(scales, m, 1.0f);
+    } else {
+      parallel_ranges(m, std::max<int64_t>((1 << 14) / std::max<int64_t>(k, 1), 1), [&](int64_t begin, int64_t end) {
+        for (int64_t row = begin; row < end; ++row)
+          scales[row] = quantize_row(arguments, row, rounded + row * row_bytes());
+      });
+    }
     parallel_for(static_cast<size_t>(m_chunks * n_chunks), [&](size_t task) {
       run_chunk(arguments, weight, rounded, scales, static_cast<int64_t>(task) / n_chunks,
                 static_cast<int64_t>(task) % n_chunks);
@@ -261,6 +300,10 @@ struct QuantizedPlan {
     auto* sums = scratch.take<int32_t>(height * c_row);
     auto* wide_bias = scratch.take<float>(count);
     auto* line = scratch.take<float>(count);
+    // What only the reader sees stays with the thread.
+    float* kept = arguments.reader ? reinterpret_cast<float*>(thread_scratch(
+                                         static_cast<size_t>(height * count) * sizeof(float), ScratchUse::kChunk))
+                                   : nullptr;
     auto* totals = scratch.take<double>(deep ? height * count : 0);
     const float* added = nullptr;
     if (bias && y == TRANSOM_FLOAT32) added = arguments.input<float>(2) + first;
@@ -281,7 +324,7 @@ struct QuantizedPlan {
     const float* column_scales = weight.scales.data() + first;
     for (int64_t i = 0; i < height; ++i) {
       const int64_t row = m_chunk * m_step + i, at = row * n + first;
-      float* to = y == TRANSOM_FLOAT32 ? arguments.output<float>() + at : line;
+      float* to = kept ? kept + i * count : y == TRANSOM_FLOAT32 ? arguments.output<float>() + at : line;
       if (!deep) {
         kernels.dequantize_row(to, sums + i * c_row, weight.surplus.data() + first, column_scales, scales[row], added,
                                width);
@@ -293,6 +336,9 @@ struct QuantizedPlan {
       }
       if (y != TRANSOM_FLOAT32) store_function(y)(arguments.outputs[0] + at * 2, line, nullptr, nullptr, width);
     }
+    if (kept)
+      arguments.reader->read(
+          {m_chunk * m_step * n + first, count, n, height, reinterpret_cast<const std::byte*>(kept), sizeof(float)});
   }
 };
 
@@ -300,25 +346,38 @@ Kernel make_quantized_linear(const Node& node) {
   auto plan = std::make_shared<const QuantizedPlan>(node);
   if (plan->m * plan->n == 0) return {"nothing", [](const Arguments&) {}};
   const bool frozen = node.frozen(1);
-  return {fmt::format("{} u8 i8{}", plan->own ? "panels" : "onednn matmul", frozen ? ", packed" : ""),
-          [plan, frozen](const Arguments& arguments) {
-            std::shared_ptr<PackedWeight> weight;
-            if (frozen) {
-              weight = packed_copy(*arguments.input_buffers[1], arguments.input_offsets[1],
-                                   {-8, plan->k, plan->n, plan->n_step, plan->transposed},
-                                   [&] { return plan->quantize(arguments.inputs[1]); });
-            } else {
-              weight = plan->quantize(arguments.inputs[1]);
-            }
-            plan->run(arguments, static_cast<const QuantizedWeight&>(*weight));
-          },
-          plan->scratch_bytes()};
+  Kernel kernel{fmt::format("{} u8 i8{}", plan->own ? "panels" : "onednn matmul", frozen ? ", packed" : ""),
+                [plan, frozen](const Arguments& arguments) {
+                  std::shared_ptr<PackedWeight> weight;
+                  if (frozen) {
+                    weight = packed_copy(*arguments.input_buffers[1], arguments.input_offsets[1],
+                                         {plan->integers ? -10 - plan->zero_point : -8, plan->k, plan->n, plan->n_step,
+                                          plan->transposed},
+                                         [&] { return plan->quantize(arguments.inputs[1]); });
+                  } else {
+                    weight = plan->quantize(arguments.inputs[1]);
+                  }
+                  plan->run(arguments, static_cast<const QuantizedWeight&>(*weight));
+                },
+                plan->scratch_bytes()};
+  kernel.has_epilogue = plan->integers;
+  return kernel;
+}
+
+Kernel make_integer_linear(const Node& node) {
+  const transom_dtype x = node.input(0).dtype;
+  if ((x != TRANSOM_UINT8 && x != TRANSOM_INT8) || node.input(1).dtype != TRANSOM_INT8 ||
+      node.output().dtype != TRANSOM_FLOAT32)
+    fail(TRANSOM_INVALID_ARGUMENT, "expected u8 or i8 by i8 to f32, found {}, {} and {}", to_string(node.input(0)),
+         to_string(node.input(1)), to_string(node.output()));
+  return make_quantized_linear(node);
 }
 
 }  // namespace
 
 void add_quantized_kernels(KernelTable& table) {
   table["quantized_linear"] = {make_quantized_linear, claims_equal_floats};
+  table["integer_linear"] = {make_integer_linear, claims_always};
 }
 
 }  // namespace transom::cpu

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // quantized_matmul from the codes themselves: inputs in 8 bits are multiplied with codes; inputs of f32 with numbers
-// that are unpacked once for all rows of x. A row of x gives the same bits whatever other rows there are.
+// that are unpacked once for all rows of x. A row of x gives the same bits whatever other rows there are. Codes of 4
+// bits that stand for a table's numbers (IQ4, MXFP4, NVFP4) are multiplied as integers too, where the numbers are
+// integers, or halves of such; other tables (nf4, fp8) meet the rounded inputs as numbers.
 #include "cpu/products/quantized_matmul.h"
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 #include <string_view>
 
 #include "cpu/device/threads.h"
@@ -24,19 +28,39 @@ std::string_view activations_of(const Node& node) {
   return "float32";
 }
 
+// A table's 16 numbers as integers: number = (step - 128) unit.
+struct TableSteps {
+  uint8_t steps[16];
+  float unit = 0;  // 0: they are no integers
+
+  explicit TableSteps(const float* values) {
+    for (const float factor : {1.0f, 2.0f}) {
+      bool whole = true;
+      for (size_t i = 0; i < 16; ++i) {
+        const float number = values[i] * factor;
+        whole = whole && number >= -128 && number <= 127 && number == std::nearbyint(number);
+        if (whole) steps[i] = static_cast<uint8_t>(static_cast<int>(number) + 128);
+      }
+      if (!whole) continue;
+      unit = 1 / factor;
+      return;
+    }
+  }
+};
+
 struct CodePlan : CodeLayout {
   bool bias, rounds, by_row;
   int64_t pieces;  // rows of integers for a row of x
 
   explicit CodePlan(const Node& node) : CodeLayout(node), bias(node.integer("bias") != 0) {
     const std::string_view activations = activations_of(node);
-    by_row = activations == "int8_token", rounds = activations != "float32" && !values;
+    by_row = activations == "int8_token", rounds = activations != "float32";
     pieces = activations == "int16" ? 2 : 1;
   }
 
   // x in f32, rounded x, scales and sums.
   size_t wide_bytes() const {
-    return dtype == TRANSOM_FLOAT32 ? 0 : aligned(static_cast<size_t>(m * k) * sizeof(float));
+    return dtype == TRANSOM_FLOAT32 && !(rounds && values) ? 0 : aligned(static_cast<size_t>(m * k) * sizeof(float));
   }
   size_t integer_bytes() const { return rounds ? aligned(static_cast<size_t>(pieces * m * blocks * kInputs)) : 0; }
   size_t scale_bytes() const { return rounds ? aligned(static_cast<size_t>(pieces * m * blocks) * sizeof(float)) : 0; }
@@ -50,9 +74,10 @@ struct CodePlan : CodeLayout {
     const CodeProducts& kernels = code_products();
     std::byte* next = arguments.scratch;
     const float* x = arguments.input<float>(0);
+    auto* wide = reinterpret_cast<float*>(next);
     if (dtype != TRANSOM_FLOAT32) {
-      widen(dtype, arguments.inputs[0], reinterpret_cast<float*>(next), m * k);
-      x = reinterpret_cast<float*>(next);
+      widen(dtype, arguments.inputs[0], wide, m * k);
+      x = wide;
     }
     next += wide_bytes();
     auto* integers = reinterpret_cast<int8_t*>(next);
@@ -63,20 +88,31 @@ struct CodePlan : CodeLayout {
         for (int64_t row = begin; row < end; ++row)
           round_row(kernels, x + row * k, row * pieces, integers, scales, sums);
       });
+    std::optional<TableSteps> table;
+    if (rounds && values && bits == 4) table.emplace(arguments.input<float>(3));
+    // Whether codes are multiplied as integers; else the numbers that rounded inputs stand for are multiplied.
+    const bool integral = rounds && (!values || (table && table->unit > 0));
+    if (rounds && !integral) {
+      spell_out(integers, scales, wide);
+      x = wide;
+    }
+    if (integral && table && table->unit != 1)
+      for (int64_t i = 0; i < pieces * m * blocks; ++i) scales[i] *= table->unit;
     const RoundedInputs inputs{integers, scales, sums, static_cast<size_t>(blocks), by_row};
     const int64_t work = k * std::max<int64_t>(m, 1) * kLanes;  // of a panel
     parallel_ranges(panels, std::max<int64_t>((1 << 16) / work, 1), [&](int64_t begin, int64_t end) {
       const int64_t together = std::min(m, kRowsTogether);
-      Scratch scratch(Scratch::bytes_of<float>(rounds ? 0 : blocks * kInputs * kLanes) +
+      Scratch scratch(Scratch::bytes_of<float>(integral ? 0 : blocks * kInputs * kLanes) +
                       Scratch::bytes_of<float>(pieces * together * kLanes));
-      auto* numbers = scratch.take<float>(rounds ? 0 : blocks * kInputs * kLanes);
+      auto* numbers = scratch.take<float>(integral ? 0 : blocks * kInputs * kLanes);
       auto* y = scratch.take<float>(pieces * together * kLanes);
       for (int64_t index = begin; index < end; ++index) {
-        const CodePanel codes = panel(arguments, index, 0, blocks, group);
-        if (!rounds) kernels.unpack(numbers, codes);
+        CodePanel codes = panel(arguments, index, 0, blocks, group);
+        if (integral && table) codes.steps = table->steps;
+        if (!integral) kernels.unpack(numbers, codes);
         for (int64_t row = 0; row < m; row += together) {
           const int64_t count = std::min(together, m - row);
-          if (rounds) {
+          if (integral) {
             const int64_t first = row * pieces;
             const RoundedInputs some{inputs.integers + first * blocks * kInputs, inputs.scales + first * blocks,
                                      inputs.corrections + first * blocks * corrections(), inputs.blocks,
@@ -96,10 +132,25 @@ struct CodePlan : CodeLayout {
     });
   }
 
+  // The numbers that the integers stand for, [m, k].
+  void spell_out(const int8_t* integers, const float* scales, float* to) const {
+    for (int64_t row = 0; row < m; ++row)
+      for (int64_t i = 0; i < k; ++i) {
+        float sum = 0;
+        for (int64_t piece = row * pieces; piece < (row + 1) * pieces; ++piece)
+          sum += scales[piece * blocks + i / kInputs] * static_cast<float>(integers[piece * blocks * kInputs + i]);
+        to[row * k + i] = sum;
+      }
+  }
+
   // Row `to` of the integers; where there are two pieces, what is left goes into the next one.
   void round_row(const CodeProducts& kernels, const float* x, int64_t to, int8_t* integers, float* scales,
                  Correction* sums) const {
-    const Rounding rounding{.by_row = by_row, .halves = group == 16, .surplus = minima ? 0 : bits == 8 ? 128 : 8};
+    const Rounding rounding{.by_row = by_row,
+                            .halves = group == 16,
+                            .surplus = minima                ? 0
+                                       : bits == 8 || values ? 128
+                                                             : 8};
     const auto piece = [&](const float* from, int64_t row) {
       kernels.round(integers + row * blocks * kInputs, scales + row * blocks, sums + row * blocks * corrections(), from,
                     static_cast<size_t>(k), static_cast<size_t>(blocks), rounding);

@@ -230,7 +230,39 @@ class Worker {
 
   static size_t generated_scratch_bytes(const TileProgram& program) {
     const size_t ends = program.leaves.size() + program.results.size();
-    return (ends + program.generated->functions().size()) * sizeof(void*) + 64 + ends * kPadBytes;
+    return (ends + program.generated->functions().size()) * sizeof(void*) + 64 + ends * kPadBytes +
+           static_cast<size_t>(repeated_elements(program)) * sizeof(uint64_t) * program.leaves.size();
+  }
+
+  // Short rows that all stretches of the result share (numbers of channels, say) are written several times behind each
+  // other, so that a call of the code does not end with each of them. How many elements that makes; 0: rows are long,
+  // or not the same everywhere.
+  static int64_t repeated_elements(const TileProgram& program) {
+    constexpr int64_t kLongRow = 512;
+    if (program.shape.empty() || program.shape.back() > kLongRow) return 0;
+    bool any = false;
+    for (const Leaf& leaf : program.leaves) {
+      const Access access = access_of(program, leaf);
+      if (access != Access::kRow && access != Access::kRowRepeated) continue;
+      any = true;
+      const bool same = access == Access::kRow && std::all_of(leaf.strides.begin(), leaf.strides.end() - 1,
+                                                              [](int64_t stride) { return stride == 0; });
+      if (!same) return 0;
+    }
+    const int64_t inner = program.shape.back();
+    return any ? (2 * kLongRow + inner - 1) / inner * inner : 0;
+  }
+
+  void repeat_rows() {
+    const int64_t inner = program_.shape.back();
+    std::byte* to = rows_memory_;
+    for (const Leaf& leaf : program_.leaves) {
+      const size_t row_bytes = static_cast<size_t>(inner) * element_size(leaf.dtype);
+      const bool row = access_of(program_, leaf) == Access::kRow;
+      rows_.push_back(row ? to : nullptr);
+      for (int64_t done = 0; row && done < repeated_; done += inner, to += row_bytes)
+        std::memcpy(to, address(leaf, 0), row_bytes);
+    }
   }
 
   void prepare_generated(std::byte* scratch) {
@@ -244,14 +276,17 @@ class Worker {
       staged_ = staged_ || access == Access::kStaged;
       by_rows_ = by_rows_ || access == Access::kRow || access == Access::kRowRepeated;
     }
+    repeated_ = repeated_elements(program_);
+    rows_memory_ = pads_ + (program_.leaves.size() + program_.results.size()) * kPadBytes;
   }
 
   void run_generated(int64_t begin, int64_t end) {
     const int64_t inner = program_.shape.back();
+    if (repeated_ && rows_.empty() && end - begin > 2 * inner) repeat_rows();
     for (int64_t n = 0; begin < end; begin += n) {
       n = end - begin;
       if (staged_) n = std::min(n, kLargestTile);
-      if (by_rows_) n = std::min(n, inner - begin % inner);
+      if (by_rows_) n = std::min(n, (rows_.empty() ? inner : repeated_) - begin % inner);
       run_generated_tile(begin, n);
     }
   }
@@ -277,6 +312,9 @@ class Worker {
       case Access::kScalar:
         return leaf_inputs_[leaf.input] + leaf.offset * size;
       case Access::kRow:
+        if (!rows_.empty())
+          return rows_[static_cast<size_t>(&leaf - program_.leaves.data())] + begin % program_.shape.back() * size;
+        return address(leaf, begin);
       case Access::kRowRepeated:
         return address(leaf, begin);
       case Access::kStaged:
@@ -326,6 +364,9 @@ class Worker {
   void** pointers_ = nullptr;  // leaves, results, functions
   std::byte* pads_ = nullptr;  // one vector for each leaf and result
   bool staged_ = false, by_rows_ = false;
+  int64_t repeated_ = 0;  // see repeated_elements
+  std::byte* rows_memory_ = nullptr;
+  std::vector<std::byte*> rows_;  // of each leaf, once they are repeated
   std::byte** table_;
   std::vector<Loaded> loaded_;  // of each leaf
   float* terms_;                // [totals, kTotalRun]
@@ -400,17 +441,23 @@ bool reads_in_order(const TileProgram& program, size_t input) {
   return true;
 }
 
-EpilogueReader::EpilogueReader(const TileProgram& program, const Arguments& arguments)
-    : program_(program), arguments_(arguments), code_(code_of(program)) {
+EpilogueReader::EpilogueReader(const TileProgram& program, const Arguments& arguments, std::vector<size_t> chunked)
+    : program_(program), arguments_(arguments), code_(code_of(program)), chunked_(std::move(chunked)) {
   if (program.table) program.table->fill(program);
   std::byte* scratch = arguments.scratch;
   inputs_ = leaf_inputs(program, arguments.inputs, scratch);
 }
 
 void EpilogueReader::read(const Chunk& chunk) const {
-  Worker worker(program_, arguments_, inputs_.data(), code_);
+  std::vector<std::byte*> inputs = inputs_;
+  Worker worker(program_, arguments_, inputs.data(), code_);
   for (int64_t i = 0; i < chunk.count; ++i) {
     const int64_t begin = chunk.begin + i * chunk.step;
+    // Moved so that element `begin` of the tensor is where the chunk has it.
+    if (chunk.data)
+      for (const size_t input : chunked_)
+        inputs[input] = reinterpret_cast<std::byte*>(reinterpret_cast<intptr_t>(chunk.data) +
+                                                     (i * chunk.length - begin) * chunk.element_bytes);
     worker.run(begin, begin + chunk.length);
   }
 }

@@ -109,13 +109,15 @@ bool reads_in_order(const TileProgram& program, size_t input);
 // Runs a program on the chunks of one of its inputs.
 class EpilogueReader final : public ChunkReader {
  public:
-  EpilogueReader(const TileProgram& program, const Arguments& arguments);  // both outlive it
+  // Both outlive it; `chunked`: the inputs that the chunks are parts of.
+  EpilogueReader(const TileProgram& program, const Arguments& arguments, std::vector<size_t> chunked);
   void read(const Chunk& chunk) const override;
 
  private:
   const TileProgram& program_;
   const Arguments& arguments_;
   codegen::GeneratedKernel::Entry code_;  // null: interpreted
+  std::vector<size_t> chunked_;
   std::vector<std::byte*> inputs_;
 };
 

@@ -43,6 +43,10 @@ inline Ints byte_of(Ints v, int j) {
   return _mm512_and_si512(_mm512_srli_epi32(v, static_cast<unsigned>(8 * j)), _mm512_set1_epi32(255));
 }
 inline Floats look_up(const float* table, Ints index) { return _mm512_i32gather_ps(index, table, 4); }
+inline Ints byte_table(const uint8_t* bytes) {
+  return _mm512_maskz_broadcast_i32x4(0xFFFF, _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes)));
+}
+inline Ints look_up_bytes(Ints table, Ints index) { return _mm512_shuffle_epi8(table, index); }
 inline Ints four(const Quad* x) { return _mm512_set1_epi32(*x); }
 #if defined(__AVX512VNNI__)
 // Written out, since compilers load the four inputs apart.
@@ -83,6 +87,10 @@ inline Floats load_halves(const uint16_t* at) {
 }
 inline Ints byte_of(Ints v, int j) { return _mm256_and_si256(_mm256_srli_epi32(v, 8 * j), _mm256_set1_epi32(255)); }
 inline Floats look_up(const float* table, Ints index) { return _mm256_i32gather_ps(table, index, 4); }
+inline Ints byte_table(const uint8_t* bytes) {
+  return _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes)));
+}
+inline Ints look_up_bytes(Ints table, Ints index) { return _mm256_shuffle_epi8(table, index); }
 inline Ints four(const Quad* x) { return _mm256_set1_epi32(*x); }
 #if defined(__AVXVNNI__)
 inline void add_products(Ints& sums, Ints codes, const Quad* x) {
@@ -157,6 +165,17 @@ inline Ints byte_of(Ints v, int j) {
 }
 inline Floats look_up(const float* table, Ints index) {
   return each<Floats>([&](size_t i) { return table[index.lanes[i]]; });
+}
+struct ByteTable {
+  const uint8_t* bytes;
+};
+inline ByteTable byte_table(const uint8_t* bytes) { return {bytes}; }
+inline Ints look_up_bytes(ByteTable table, Ints index) {
+  return each<Ints>([&](size_t i) {
+    uint32_t found = 0;
+    for (int j = 0; j < 4; ++j) found |= uint32_t{table.bytes[index.lanes[i] >> (8 * j) & 15]} << (8 * j);
+    return static_cast<int32_t>(found);
+  });
 }
 inline void add_products(Ints& sums, Ints codes, const Quad* x) {
   sums = each<Ints>([&](size_t i) {

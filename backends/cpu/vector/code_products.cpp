@@ -74,7 +74,7 @@ void multiply(float* y, const float* x, size_t x_stride, const float* numbers, s
 // ---- integers
 
 // M rows of inputs with P parts of a panel at a time.
-template <int kBits, bool kSmallGroups, bool kMinima, bool kSigned, size_t M, size_t P>
+template <int kBits, bool kSmallGroups, bool kMinima, bool kSigned, bool kTable, size_t M, size_t P>
 void rounded_rows(float* y, const RoundedInputs& x, const CodePanel& p, size_t row) {
   constexpr size_t kSteps = kBits == 8 ? 8 : 4, kCorrections = kSmallGroups ? 2 : 1;
   const int8_t* integers = x.integers + row * x.blocks * 32;
@@ -106,7 +106,21 @@ void rounded_rows(float* y, const RoundedInputs& x, const CodePanel& p, size_t r
       // The next panel comes while several rows are multiplied with this one.
       if constexpr (M > 1)
         for (size_t s = 0; s < kSteps; ++s) __builtin_prefetch(codes + (p.blocks * kSteps + s) * 64);
-      if constexpr (kBits == 4) {
+      if constexpr (kTable) {
+        const auto table = byte_table(p.steps);
+        TRANSOM_UNROLL
+        for (size_t s = 0; s < 4; ++s) {
+          TRANSOM_UNROLL
+          for (size_t i = 0; i < P; ++i) {
+            const Ints both = load(s, i), a = look_up_bytes(table, low(both)), c = look_up_bytes(table, high(both));
+            TRANSOM_UNROLL
+            for (size_t m = 0; m < M; ++m) {
+              add_products(first[m][i], a, quads(m) + s);
+              add_products(kSmallGroups ? second[m][i] : first[m][i], c, quads(m) + s + 4);
+            }
+          }
+        }
+      } else if constexpr (kBits == 4) {
         NibbleSums sums[M][P], more[M][P];
         TRANSOM_UNROLL
         for (size_t m = 0; m < M; ++m) {
@@ -187,7 +201,7 @@ void rounded_rows(float* y, const RoundedInputs& x, const CodePanel& p, size_t r
   }
 }
 
-template <int kBits, bool kSmallGroups, bool kMinima, bool kSigned = false>
+template <int kBits, bool kSmallGroups, bool kMinima, bool kSigned = false, bool kTable = false>
 void all_rounded_rows(float* y, const RoundedInputs& x, const CodePanel& p, size_t m) {
   size_t i = 0;
   const auto rows = [&]<size_t M>() {
@@ -195,7 +209,7 @@ void all_rounded_rows(float* y, const RoundedInputs& x, const CodePanel& p, size
     // one half, for which there are registers.
     constexpr size_t kTogether = kParts == 2 && M == 1 ? 2 : 1;
     for (; i + M <= m; i += M)
-      rounded_rows<kBits, kSmallGroups, kMinima, kSigned, M, kTogether>(y + i * kLaneCount, x, p, i);
+      rounded_rows<kBits, kSmallGroups, kMinima, kSigned, kTable, M, kTogether>(y + i * kLaneCount, x, p, i);
   };
   if constexpr (kParts == 1 && !kSmallGroups) rows.template operator()<8>();  // as many as there are registers for
   rows.template operator()<4>();
@@ -205,7 +219,10 @@ void all_rounded_rows(float* y, const RoundedInputs& x, const CodePanel& p, size
 
 void multiply_rounded(float* y, const RoundedInputs& x, const CodePanel& p, size_t m) {
   const bool small = p.group == 16;
-  if (p.bits == 4) {
+  if (p.bits == 4 && p.steps) {
+    (small ? all_rounded_rows<4, true, false, false, true> : all_rounded_rows<4, false, false, false, true>)(y, x, p,
+                                                                                                             m);
+  } else if (p.bits == 4) {
     if (small) (p.minima ? all_rounded_rows<4, true, true> : all_rounded_rows<4, true, false>)(y, x, p, m);
     else (p.minima ? all_rounded_rows<4, false, true> : all_rounded_rows<4, false, false>)(y, x, p, m);
   } else if (kHasSigns && !p.minima && !x.has_least) {

@@ -15,9 +15,10 @@ struct CodePanel {
   const void* minima;    // as the scales, or null
   const float* values;   // [16] or [256], or null
   int bits;
-  bool half;      // the scales are f16
-  size_t blocks;  // of 32 inputs
-  size_t group;   // inputs: 16, or a multiple of 32
+  bool half;                       // the scales are f16
+  size_t blocks;                   // of 32 inputs
+  size_t group;                    // inputs: 16, or a multiple of 32
+  const uint8_t* steps = nullptr;  // [16]: what codes of 4 bits stand for, as integers + 128, where `values` are such
 };
 
 // What a product corrects by the sums of its inputs, for each block of 32 or, where a group has 16 inputs, each half of
@@ -51,7 +52,7 @@ struct CodeProducts {
   void (*unpack)(float* numbers, const CodePanel& panel);
   // y [m, 16] = x [m, depth] numbers; a row's sums are in order of depth, whatever m is.
   void (*multiply)(float* y, const float* x, size_t x_stride, const float* numbers, size_t m, size_t depth);
-  // y [m, 16] of integers; panels without values. Likewise.
+  // y [m, 16] of integers; panels without values, or with their steps. Likewise.
   void (*multiply_rounded)(float* y, const RoundedInputs& x, const CodePanel& panel, size_t m);
   // Integers round(x / scale) of a row of n numbers, n up to blocks 32.
   void (*round)(int8_t* integers, float* scales, Correction* corrections, const float* x, size_t n, size_t blocks,

@@ -79,7 +79,7 @@ struct PanelProducts {
 struct BytePanels {
   size_t width;
   void (*pack)(int8_t* panels, const int8_t* b, size_t depth, size_t columns);  // b [depth, columns]
-  // The columns of c are filled up to whole panels, and the rows of a to whole pairs, with 0. |a| <= 128, |b| <= 127,
+  // The columns of c are filled up to whole panels, and the rows of a to whole pairs, with 0. |a| <= 255, |b| <= 128,
   // depth <= 2^16: then no sum is larger than 31 bits.
   void (*multiply)(int32_t* c, size_t c_row, const int16_t* a, size_t a_row, const int8_t* panels, size_t m,
                    size_t columns, size_t depth);

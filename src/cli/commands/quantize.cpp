@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "cli/command.h"
+#include "cli/options/calibration_inputs.h"
 #include "cli/options/calibration_options.h"
 #include "cli/options/companion_files.h"
 #include "models/compression/quantize.h"
@@ -36,13 +37,21 @@ void print_quantize_report(const QuantizeReport& report, bool as_json) {
                     {"mean_bits", report.mean_bits ? Json(*report.mean_bits) : Json(nullptr)},
                     {"calibration_rows", report.calibration_rows},
                     {"perplexity_before", report.perplexity_before ? Json(*report.perplexity_before) : Json(nullptr)},
-                    {"perplexity_after", report.perplexity_after ? Json(*report.perplexity_after) : Json(nullptr)}};
+                    {"perplexity_after", report.perplexity_after ? Json(*report.perplexity_after) : Json(nullptr)},
+                    {"signal_to_noise", report.signal_to_noise ? Json(*report.signal_to_noise) : Json(nullptr)},
+                    {"same_first", report.same_first ? Json(*report.same_first) : Json(nullptr)}};
     std::puts(dump_json(json).c_str());
     return;
   }
   if (report.perplexity_before && report.perplexity_after)
     std::puts(fmt::format("perplexity {:.4f} before, {:.4f} after ({:+.2f} %)", *report.perplexity_before,
                           *report.perplexity_after, 100 * (*report.perplexity_after / *report.perplexity_before - 1))
+                  .c_str());
+  if (report.signal_to_noise)
+    std::puts(fmt::format(
+                  "against the model before, on {} rows: signal to noise {:.1f} dB{}", report.judged_rows,
+                  *report.signal_to_noise,
+                  report.same_first ? fmt::format(", the same first class for {:.1f} %", 100 * *report.same_first) : "")
                   .c_str());
   if (report.layers.empty()) return;
   const auto worst = std::max_element(report.layers.begin(), report.layers.end(),
@@ -65,8 +74,8 @@ void print_quantize_report(const QuantizeReport& report, bool as_json) {
       if (layer.bits == 8) std::puts(fmt::format("  {}", layer.name).c_str());
   }
   if (!report.kept.empty())
-    std::puts(fmt::format("{} layers stay as they are, since their sizes do not fit: {} ...", report.kept.size(),
-                          report.kept[0])
+    std::puts(fmt::format("{} layers stay as they are, since their sizes do not fit, or no product reads them: {} ...",
+                          report.kept.size(), report.kept[0])
                   .c_str());
 }
 
@@ -76,6 +85,11 @@ int quantize(const QuantizeArguments& options) {
   if (options.bits != "4" && options.bits != "8" && options.bits != "auto")
     fail(ErrorKind::kUsage, "--bits: expected 4, 8 or auto, found {}", quoted(options.bits));
   how.bits = options.bits == "auto" ? kBitsByLayer : options.bits == "8" ? 8 : 4;
+  if (how.method == "static") {
+    if (how.calibration_file.empty())
+      fail(ErrorKind::kUsage, "--calibration_file: static needs pictures, texts or tensors, whose ranges it keeps");
+    how.inputs = calibration_inputs(how.calibration_file, model);
+  }
   how.on_layer = layer_bar("quantize");
   const QuantizeReport report = quantize_model(model, options.output, how);
   how.on_layer = {};  // ends the bar
@@ -102,13 +116,15 @@ Command quantize_command() {
           "  transom quantize MODEL OUT --bits auto --target_bits 5 --calibration_file text.txt\n"
           "  transom quantize MODEL OUT --method gptq --act_order --format gptq --calibration_file text.txt\n"
           "  transom quantize MODEL OUT --method awq --format awq --calibration_file text.txt\n"
+          "  transom quantize MODEL OUT --method static --bits 8 --calibration_file pictures/\n"
           "  transom quantize MODEL model-q4_K_M.gguf --format gguf --type q4_K_M"};
   command.options = {
       {"model", &o.model, kModelHelp, true},
       {"output", &o.output, "directory for the model, or the name of a .gguf file", true},
       {"--method", &o.how.method,
        "rtn: rounding, with scales of the least squared error; gptq, awq, smoothquant (8 bits, inputs "
-       "too): by what the layers read on a text"},
+       "too): by what the layers read on a text; static (8 bits): inputs too, and convolutions, with scales found on "
+       "pictures, texts or tensors"},
       {"--act_order", &o.how.act_order, "gptq: columns of the largest inputs first"},
       {"--bits", &o.bits, "4, 8, or auto: by layer, as --target_bits allows"},
       {"--target_bits", &o.how.target_bits,
@@ -120,13 +136,14 @@ Command quantize_command() {
        "of a GGUF file: q4_0, q4_1, q5_0, q5_1, q8_0, q4_K_S, q4_K_M, q5_K_S, q5_K_M, q6_K, f16, bf16 or "
        "f32 (default: q4_K_M; of 8 bits q8_0)"},
       {"--json", &o.json, "print the error of each layer as JSON"}};
-  for (Option& option :
-       calibration_options({.calibration_file = &o.how.calibration_file,
-       .validation_file = &o.how.validation_file,
-       .samples = &o.how.calibration_samples,
-       .length = &o.how.calibration_length,
-       .max_memory = &o.how.max_memory},
-                           "gptq, awq and smoothquant; with --bits auto, for what layers lose", "perplexity"))
+  for (Option& option : calibration_options({.calibration_file = &o.how.calibration_file,
+                        .validation_file = &o.how.validation_file,
+                        .samples = &o.how.calibration_samples,
+                        .length = &o.how.calibration_length,
+                        .max_memory = &o.how.max_memory},
+                                            "gptq, awq, smoothquant and static (pictures, lines of text or "
+                                            ".safetensors); with --bits auto, for what layers lose",
+                                            "perplexity"))
     command.options.push_back(std::move(option));
   o.source.add_to(command);
   command.run = [] { return quantize(o); };

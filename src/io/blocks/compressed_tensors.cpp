@@ -21,8 +21,12 @@ struct Spelt {
 template <typename Codes>
 class SpeltMatrix : public BlockMatrix {
  public:
-  SpeltMatrix(BlockLayout layout, Spelt spelt, Codes codes)
-      : BlockMatrix(std::move(layout)), spelt_(std::move(spelt)), codes_(std::move(codes)) {}
+  SpeltMatrix(BlockLayout layout, Spelt spelt, TensorView source, Codes codes)
+      : BlockMatrix(std::move(layout)),
+        spelt_(std::move(spelt)),
+        source_(std::move(source)),
+        codes_(std::move(codes)) {}
+  void release() const override { release_mapped(source_.bytes); }
   void read_row(int64_t row, uint8_t* codes, float* scales, float* minima) const override {
     const BlockLayout& l = layout();
     for (int64_t k = 0; k < l.depth; ++k) codes[k] = codes_(row, l.order.empty() ? k : l.order[static_cast<size_t>(k)]);
@@ -35,12 +39,13 @@ class SpeltMatrix : public BlockMatrix {
 
  private:
   Spelt spelt_;
+  TensorView source_;
   Codes codes_;
 };
 
 template <typename Codes>
-CompressedWeight spelt_weight(BlockLayout layout, Spelt spelt, Codes codes) {
-  return {std::make_shared<SpeltMatrix<Codes>>(std::move(layout), std::move(spelt), std::move(codes))};
+CompressedWeight spelt_weight(BlockLayout layout, Spelt spelt, const TensorView& source, Codes codes) {
+  return {std::make_shared<SpeltMatrix<Codes>>(std::move(layout), std::move(spelt), source, std::move(codes))};
 }
 
 const std::vector<float> kFp4Values = {0, .5, 1, 1.5, 2, 3, 4, 6, -0.0f, -.5, -1, -1.5, -2, -3, -4, -6};
@@ -138,12 +143,11 @@ class Reader {
     }
     const uint8_t shift =
         layout.has_minima ? 0 : static_cast<uint8_t>((layout.bits == 8 ? 128 : 8) - (1 << (bits - 1)));
-    auto words = std::make_shared<const std::vector<uint32_t>>(words_of(packed));
     checkpoint_.add_compressed(
         module + ".weight",
-        spelt_weight(std::move(layout), std::move(spelt),
-                     [words, row, bits, per_word, mask, shift](int64_t r, int64_t k) {
-                       const uint32_t word = (*words)[static_cast<size_t>(r * row + k / per_word)];
+        spelt_weight(std::move(layout), std::move(spelt), packed,
+                     [words = StoredWords(packed), row, bits, per_word, mask, shift](int64_t r, int64_t k) {
+                       const uint32_t word = words[static_cast<size_t>(r * row + k / per_word)];
                        return static_cast<uint8_t>((word >> (bits * (k % per_word)) & mask) + shift);
                      }));
   }
@@ -169,16 +173,42 @@ class Reader {
       spelt.scales.push_back(whole ? float8[static_cast<size_t>(code)] / divisor : std::ldexp(1.0f, code - 127));
     }
     checkpoint_.add_compressed(
-        module + ".weight", spelt_weight(std::move(layout), std::move(spelt), [packed, row](int64_t r, int64_t k) {
+        module + ".weight",
+        spelt_weight(std::move(layout), std::move(spelt), packed, [packed, row](int64_t r, int64_t k) {
           const auto byte = static_cast<uint8_t>(packed.bytes[static_cast<size_t>(r * row + k / 2)]);
           return static_cast<uint8_t>(k % 2 ? byte >> 4 : byte & 15);
         }));
   }
 
+  // The scale and zero point of a module's inputs, where they are its own (static).
+  struct Inputs {
+    float scale;
+    int zero_point = 0;
+  };
+  std::optional<Inputs> inputs_of(const std::string& module) {
+    const std::string name = module + ".input_scale", zero_name = module + ".input_zero_point";
+    const std::optional<TensorView> scale = checkpoint_.take(name), zero = checkpoint_.take(zero_name);
+    if (!scale) return std::nullopt;
+    const std::vector<float> scales = floats_of(*scale, where(name));
+    if (scales.size() != 1 || !(scales[0] > 0) || !std::isfinite(scales[0]))
+      fail("{}: expected one finite number above 0, found {}", where(name),
+           scales.size() == 1 ? fmt::format("{}", scales[0]) : fmt::format("{} numbers", scales.size()));
+    Inputs inputs{scales[0]};
+    if (zero) {
+      if (zero->dtype != DType::kInt8 || zero->bytes.size() != 1) fail("{}: expected one i8", where(zero_name));
+      inputs.zero_point = static_cast<int8_t>(zero->bytes[0]);
+    }
+    return inputs;
+  }
+
+  // Of a linear layer, or of a convolution: more axes behind the second are part of its depth.
   void bytes(const std::string& module) {
     const TensorView weight = take_part(checkpoint_, module + ".weight");
-    expect_part(checkpoint_, module + ".weight", weight, DType::kInt8, {-1, -1});
-    BlockLayout layout{.rows = weight.shape[0], .depth = weight.shape[1], .bits = 8, .inputs_by_token = by_token_};
+    if (weight.shape.size() < 2 || weight.shape.size() > 5)
+      fail("{}: expected a weight of 2 to 5 axes, found {}", where(module + ".weight"), weight.shape.size());
+    int64_t inputs = 1;
+    for (size_t axis = 1; axis < weight.shape.size(); ++axis) inputs *= weight.shape[axis];
+    BlockLayout layout{.rows = weight.shape[0], .depth = inputs, .bits = 8, .inputs_by_token = by_token_};
     DType dtype;
     Spelt spelt = scales_of(module + ".weight_scale", layout.rows, layout.depth, layout.group, dtype);
     if (dtype == DType::kFloat16) layout.scale_type = dtype;
@@ -190,10 +220,20 @@ class Reader {
         spelt.minima.push_back(-(spelt.scales[i] * static_cast<float>(static_cast<int8_t>(zeros->bytes[i]) + 128)));
     }
     const int64_t depth = layout.depth;
-    checkpoint_.add_compressed(
-        module + ".weight", spelt_weight(std::move(layout), std::move(spelt), [weight, depth](int64_t r, int64_t k) {
+    const std::optional<Inputs> known = inputs_of(module);
+    std::shared_ptr<IntegerCodes> integers;
+    if (known && !layout.has_minima && layout.groups() == 1)
+      integers = std::make_shared<IntegerCodes>(IntegerCodes{
+          .codes = weight, .scales = spelt.scales, .input_scale = known->scale, .input_zero_point = known->zero_point});
+    if (integers && spelt.scale_rows == 1)
+      integers->scales.assign(static_cast<size_t>(layout.rows), spelt.scales.at(0));
+    CompressedWeight made =
+        spelt_weight(std::move(layout), std::move(spelt), weight, [weight, depth](int64_t r, int64_t k) {
           return static_cast<uint8_t>(static_cast<uint8_t>(weight.bytes[static_cast<size_t>(r * depth + k)]) ^ 0x80);
-        }));
+        });
+    made.integers = std::move(integers);
+    if (weight.shape.size() > 2) made.shape = weight.shape;
+    checkpoint_.add_compressed(module + ".weight", std::move(made));
   }
 
   void float8(const std::string& module) {
@@ -203,10 +243,11 @@ class Reader {
     DType dtype;
     Spelt spelt = scales_of(module + ".weight_scale", layout.rows, layout.depth, layout.group, dtype);
     const int64_t depth = layout.depth;
-    checkpoint_.add_compressed(module + ".weight",
-                               spelt_weight(std::move(layout), std::move(spelt), [weight, depth](int64_t r, int64_t k) {
-                                 return static_cast<uint8_t>(weight.bytes[static_cast<size_t>(r * depth + k)]);
-                               }));
+    checkpoint_.add_compressed(
+        module + ".weight",
+        spelt_weight(std::move(layout), std::move(spelt), weight, [weight, depth](int64_t r, int64_t k) {
+          return static_cast<uint8_t>(weight.bytes[static_cast<size_t>(r * depth + k)]);
+        }));
   }
 
   const Config& config_;
@@ -239,10 +280,11 @@ void read_fine_grained_fp8(const Config& config, Checkpoint& checkpoint) {
       expect_part(checkpoint, name, scales, scales.dtype, {spelt.scale_rows, layout.groups()});
     }
     const int64_t depth = layout.depth;
-    checkpoint.add_compressed(module + ".weight",
-                              spelt_weight(std::move(layout), std::move(spelt), [weight, depth](int64_t r, int64_t k) {
-                                return static_cast<uint8_t>(weight.bytes[static_cast<size_t>(r * depth + k)]);
-                              }));
+    checkpoint.add_compressed(
+        module + ".weight",
+        spelt_weight(std::move(layout), std::move(spelt), weight, [weight, depth](int64_t r, int64_t k) {
+          return static_cast<uint8_t>(weight.bytes[static_cast<size_t>(r * depth + k)]);
+        }));
   }
 }
 

@@ -31,8 +31,13 @@ BlockLayout layout_of(int64_t outputs, int64_t inputs, int64_t bits, int64_t gro
 template <typename Codes>
 class WordMatrix : public BlockMatrix {
  public:
-  WordMatrix(BlockLayout layout, int64_t bits, Groups groups, Codes codes)
-      : BlockMatrix(std::move(layout)), bits_(bits), groups_(std::move(groups)), codes_(std::move(codes)) {}
+  WordMatrix(BlockLayout layout, int64_t bits, Groups groups, TensorView source, Codes codes)
+      : BlockMatrix(std::move(layout)),
+        bits_(bits),
+        groups_(std::move(groups)),
+        source_(std::move(source)),
+        codes_(std::move(codes)) {}
+  void release() const override { release_mapped(source_.bytes); }
 
   void read_row(int64_t row, uint8_t* codes, float* scales, float* minima) const override {
     const BlockLayout& l = layout();
@@ -51,22 +56,26 @@ class WordMatrix : public BlockMatrix {
  private:
   int64_t bits_;
   Groups groups_;
+  TensorView source_;
   Codes codes_;
 };
 
 template <typename Codes>
-std::shared_ptr<const BlockMatrix> word_matrix(BlockLayout layout, int64_t bits, Groups groups, Codes codes) {
-  return std::make_shared<WordMatrix<Codes>>(std::move(layout), bits, std::move(groups), std::move(codes));
+std::shared_ptr<const BlockMatrix> word_matrix(BlockLayout layout, int64_t bits, Groups groups,
+                                               const TensorView& source, Codes codes) {
+  return std::make_shared<WordMatrix<Codes>>(std::move(layout), bits, std::move(groups), source, std::move(codes));
 }
 
 // Number `index` of a stream of numbers of `bits` bits in words; some may lie in two words.
+template <typename Words>
 struct BitStream {
-  const uint32_t* words;
-  int64_t stride;  // from word to word
+  const Words& words;
+  int64_t first, stride;  // the first word, and from word to word
   uint32_t operator()(int64_t index, int64_t bits) const {
     const int64_t bit = index * bits, word = bit / 32, within = bit % 32;
-    uint64_t both = words[word * stride];
-    if (within + bits > 32) both |= static_cast<uint64_t>(words[(word + 1) * stride]) << 32;
+    const auto at = [&](int64_t i) { return words[static_cast<size_t>(first + i * stride)]; };
+    uint64_t both = at(word);
+    if (within + bits > 32) both |= static_cast<uint64_t>(at(word + 1)) << 32;
     return static_cast<uint32_t>(both >> within) & ((1u << bits) - 1);
   }
 };
@@ -111,7 +120,7 @@ void read_gptq(const Config& config, Checkpoint& checkpoint) {
     groups.zeros.resize(groups.scales.size());
     for (int64_t g = 0; g < count; ++g)
       for (int64_t o = 0; o < outputs; ++o) {
-        const BitStream stream{zero_words.data() + g * zeros.shape[1], 1};
+        const BitStream<std::vector<uint32_t>> stream{zero_words, g * zeros.shape[1], 1};
         const uint32_t zero = (stream(o, bits) + added) & mask;
         groups.zeros[static_cast<size_t>(g * outputs + o)] = static_cast<uint8_t>(zero);
         groups.symmetric &= zero == 1u << (bits - 1);
@@ -124,12 +133,11 @@ void read_gptq(const Config& config, Checkpoint& checkpoint) {
         fail("{}: expected {} numbers, found {}", name, inputs, of_inputs.size());
       layout.order = order_of_groups(of_inputs, group, name);
     }
-    auto words = std::make_shared<const std::vector<uint32_t>>(words_of(packed));
-    checkpoint.add_compressed(
-        module + ".weight",
-        {word_matrix(std::move(layout), bits, std::move(groups), [words, outputs, bits](int64_t output, int64_t input) {
-          return BitStream{words->data() + output, outputs}(input, bits);
-        })});
+    checkpoint.add_compressed(module + ".weight",
+                              {word_matrix(std::move(layout), bits, std::move(groups), packed,
+                                           [words = StoredWords(packed), outputs, bits](int64_t output, int64_t input) {
+                                             return BitStream<StoredWords>{words, output, outputs}(input, bits);
+                                           })});
   }
 }
 
@@ -160,13 +168,12 @@ void read_awq(const Config& config, Checkpoint& checkpoint) {
       }
     }
     BlockLayout layout = layout_of(outputs, inputs, 4, group, groups, scales.dtype);
-    auto words = std::make_shared<const std::vector<uint32_t>>(words_of(packed));
-    checkpoint.add_compressed(
-        module + ".weight",
-        {word_matrix(std::move(layout), 4, std::move(groups), [words, row](int64_t output, int64_t input) {
-          const uint32_t word = (*words)[static_cast<size_t>(input * row + output / 8)];
-          return word >> (4 * kNibble[output % 8]) & 15;
-        })});
+    checkpoint.add_compressed(module + ".weight",
+                              {word_matrix(std::move(layout), 4, std::move(groups), packed,
+                                           [words = StoredWords(packed), row](int64_t output, int64_t input) {
+                                             const uint32_t word = words[static_cast<size_t>(input * row + output / 8)];
+                                             return word >> (4 * kNibble[output % 8]) & 15;
+                                           })});
   }
 }
 

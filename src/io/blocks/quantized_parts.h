@@ -2,6 +2,7 @@
 // What the readers of quantised weights share: the tensors that make up one matrix, checked.
 #pragma once
 
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,19 @@ std::vector<float> floats_of(const TensorView& view, const std::string& where);
 std::vector<int64_t> integers_of(const TensorView& view, const std::string& where);
 // The words of an i32 tensor, from any address.
 std::vector<uint32_t> words_of(const TensorView& view);
+// The same where they lie: a checkpoint's codes are read once, and copies of all of them would double its memory.
+class StoredWords {
+ public:
+  explicit StoredWords(TensorView view) : view_(std::move(view)) {}
+  uint32_t operator[](size_t index) const {
+    uint32_t word;
+    std::memcpy(&word, view_.bytes.data() + 4 * index, sizeof word);
+    return word;
+  }
+
+ private:
+  TensorView view_;
+};
 
 // The values of f8_e4m3fn by their 256 codes (Micikevicius et al., "FP8 formats for deep learning", 2022): no
 // infinities, NaN for all ones.

@@ -158,6 +158,37 @@ void write_codes(const BlockMatrix& matrix, QuantizedFormat format, const std::s
   else write_compressed(l, rows, module, tensors);
 }
 
+void write_integers(const IntegerCodes& codes, const std::string& module, NamedViews& tensors) {
+  std::vector<int64_t> by_output(codes.codes.shape.size(), 1);
+  by_output[0] = codes.codes.shape[0];
+  auto [scales, scale] = make_tensor<float>(DType::kFloat32, by_output);
+  std::copy(codes.scales.begin(), codes.scales.end(), scale);
+  auto [input, input_scale] = make_tensor<float>(DType::kFloat32, {1});
+  *input_scale = codes.input_scale;
+  auto [zero, input_zero] = make_tensor<int8_t>(DType::kInt8, {1});
+  *input_zero = static_cast<int8_t>(codes.input_zero_point);
+  tensors.emplace_back(module + ".weight", codes.codes);
+  tensors.emplace_back(module + ".weight_scale", scales);
+  tensors.emplace_back(module + ".input_scale", input);
+  tensors.emplace_back(module + ".input_zero_point", zero);
+}
+
+Json static_config_of(const std::vector<std::string>& ignored, bool convolutions) {
+  const auto form = [](const char* strategy, bool symmetric) {
+    return Json{{"type", "int"}, {"num_bits", 8}, {"symmetric", symmetric}, {"dynamic", false}, {"strategy", strategy}};
+  };
+  Json scheme{{"targets", Json::array({"Linear"})},
+              {"weights", form("channel", true)},
+              {"input_activations", form("tensor", false)}};
+  if (convolutions) scheme["targets"].push_back("Conv2d");
+  Json config{{"quant_method", "compressed-tensors"},
+              {"format", "int-quantized"},
+              {"quantization_status", "compressed"},
+              {"ignore", ignored}};
+  config["config_groups"] = {{"group_0", scheme}};
+  return config;
+}
+
 Json w8a8_config_of(const std::vector<std::string>& ignored) {
   const auto form = [](const char* strategy, bool dynamic) {
     return Json{{"type", "int"}, {"num_bits", 8}, {"symmetric", true}, {"dynamic", dynamic}, {"strategy", strategy}};

@@ -7,6 +7,7 @@
 
 #include "base/json_fwd.h"
 #include "io/blocks/block_matrix.h"
+#include "io/blocks/integer_codes.h"
 
 namespace transom {
 
@@ -32,5 +33,10 @@ Json mixed_config_of(const std::map<std::string, int>& bits, int64_t group, cons
 
 // Of matrices of 8 bits with a scale for each row, whose inputs are rounded by token.
 Json w8a8_config_of(const std::vector<std::string>& ignored);
+
+// X.weight, X.weight_scale, X.input_scale and X.input_zero_point of module X, a linear layer or a convolution.
+void write_integers(const IntegerCodes& codes, const std::string& module, NamedViews& tensors);
+// Of such modules: one scale for each output, and one for all inputs of a layer.
+Json static_config_of(const std::vector<std::string>& ignored, bool convolutions);
 
 }  // namespace transom

@@ -16,6 +16,7 @@
 #include "models/compression/calibrated_layers.h"
 #include "models/compression/calibration_texts.h"
 #include "models/compression/gguf_model.h"
+#include "models/compression/static_quantization.h"
 #include "models/generative.h"
 #include "models/precision.h"
 
@@ -27,9 +28,17 @@ std::string type_of(const QuantizeOptions& options) {
 }
 
 void check_quantize_options(const QuantizeOptions& options) {
-  const std::vector<std::string> methods{"rtn", "gptq", "awq", "smoothquant"};
+  const std::vector<std::string> methods{"rtn", "gptq", "awq", "smoothquant", "static"};
   if (std::find(methods.begin(), methods.end(), options.method) == methods.end())
     fail(ErrorKind::kUsage, "--method: expected {}, found {}", fmt::join(methods, ", "), quoted(options.method));
+  if (options.method == "static") {
+    if (options.bits != 8 || options.format != "compressed-tensors")
+      fail(ErrorKind::kUsage, "--bits, --format: static has 8 bits and compressed-tensors, found {} and {}",
+           options.bits, options.format);
+    if (options.inputs.empty())
+      fail(ErrorKind::kUsage, "--calibration_file: static needs pictures, texts or tensors, whose ranges it keeps");
+    return;
+  }
   if (options.method != "rtn" && options.calibration_file.empty())
     fail(ErrorKind::kUsage, "--calibration_file: {} needs a text", options.method);
   if (options.method == "awq" && options.bits != 4)
@@ -119,6 +128,7 @@ std::string gguf_path(const std::string& output) {
 
 QuantizeReport quantize_model(const std::string& source, const std::string& output, const QuantizeOptions& options) {
   check_quantize_options(options);
+  if (options.method == "static") return quantize_statically(source, output, options);
   if (options.format == "gguf") return quantize_to_gguf(source, output, options);
   const QuantizedFormat format = parse_quantized_format(options.format, "--format");
   const auto model = Model::from_pretrained(source, {.dtype = "auto", .quantization = "decompressed"});

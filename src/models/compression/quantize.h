@@ -16,17 +16,18 @@ constexpr int64_t kBitsByLayer = 0;
 
 struct QuantizeOptions {
   std::string method =
-      "rtn";                 // rounding to the nearest, with scales of the least squared error; gptq, awq, smoothquant
-  int64_t bits = 4;          // or 8; kBitsByLayer: 4 or 8, by what each layer loses
-  double target_bits = 4.5;  // the most that a weight has in the mean then, scales included
-  int64_t group_size = 128;  // -1: whole rows
+      "rtn";         // rounding to the nearest, with scales of the least squared error; gptq, awq, smoothquant, static
+  int64_t bits = 4;  // or 8; kBitsByLayer: 4 or 8, by what each layer loses
+  double target_bits = 4.5;                   // the most that a weight has in the mean then, scales included
+  int64_t group_size = 128;                   // -1: whole rows
   std::string format = "compressed-tensors";  // or gptq, awq, gguf
   std::string type;                           // of a GGUF file; empty: q4_K_M, or q8_0 of 8 bits
   std::string calibration_file;               // text, for gptq, awq and smoothquant
   std::string validation_file;  // text for perplexities; empty: some rows of the calibration's, which it does not see
   int64_t calibration_samples = 128, calibration_length = 512;  // rows and their tokens
-  double max_memory = 4;   // GB for what the rows need in a layer: fewer rows above
-  bool act_order = false;  // gptq
+  double max_memory = 4;                  // GB for what the rows need in a layer: fewer rows above
+  bool act_order = false;                 // gptq
+  std::vector<NamedTensors> inputs = {};  // of static: batches of the model's inputs, on which scales are found
   std::function<void(int64_t done, int64_t total, const std::string& layer)> on_layer = {};
 };
 
@@ -44,6 +45,10 @@ struct QuantizeReport {
   int64_t bytes_before = 0, bytes_after = 0;
   int64_t calibration_rows = 0;
   std::optional<double> perplexity_before, perplexity_after;  // where there is a text for them
+  // Of static: the first output against that before, in dB, and of outputs [rows, classes] the share of rows with the
+  // same first class; on rows that calibration does not see, where there are enough.
+  std::optional<double> signal_to_noise, same_first;
+  int64_t judged_rows = 0;
 };
 
 // The file of format gguf: `output` where it ends in .gguf, else model.gguf in that directory.

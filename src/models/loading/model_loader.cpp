@@ -187,7 +187,7 @@ class Source : public ParameterSource {
   // Codes stay codes, unless the options or the size of their groups want plain numbers.
   void load_compressed(const CompressedWeight& weight, const Type& type, Parameter& parameter) {
     const BlockLayout& layout = weight.matrix->layout();
-    Shape shape{layout.rows, layout.depth};
+    Shape shape = weight.shape.empty() ? Shape{layout.rows, layout.depth} : weight.shape;
     if (weight.transposed) std::swap(shape[0], shape[1]);
     if (shape != type.shape) {
       if (!options_.ignore_mismatched_sizes)
@@ -197,7 +197,12 @@ class Source : public ParameterSource {
       parameter.value = fresh(type, Initial::normal(0.02));
       return;
     }
-    if (options_.quantization != "decompressed")
+    if (weight.integers && options_.quantization != "decompressed" &&
+        (options_.activations != "float32" || options_.quantization == "int8")) {
+      parameter.packed = std::make_shared<const PackedMatrix>(integer_matrix(*weight.integers, input_scales_));
+      return;
+    }
+    if (options_.quantization != "decompressed" && weight.shape.empty())
       if (std::optional<PackedMatrix> packed = packed_matrix(*weight.matrix)) {
         if (options_.activations == "int8" || options_.quantization == "int8")
           packed->activations = rounded_activations(layout);
@@ -205,7 +210,7 @@ class Source : public ParameterSource {
         parameter.packed = std::make_shared<const PackedMatrix>(*std::move(packed));
         return;
       }
-    Tensor value = from_view(dequantised_view(*weight.matrix), type.dtype);
+    Tensor value = from_view(dequantised_view(*weight.matrix, weight.shape), type.dtype);
     if (weight.transposed) {
       value = permute(value, {1, 0});
       eval({value});
@@ -295,6 +300,7 @@ class Source : public ParameterSource {
   DType dtype_;
   Mt19937 generator_;
   std::set<std::string> used_;
+  SharedInputScales input_scales_;
 };
 
 // The type that the weights get: what the options name, else the configuration, else the checkpoint.
@@ -370,7 +376,7 @@ class ModelLoader {
       if (!parameter->packed) pack(*parameter, options.quantization);
       // Who asks for the numbers gets them; embeddings and heads compute from the codes.
       if (parameter->packed && !linear) {
-        PackedMatrix table = *parameter->packed;
+        PackedMatrix table = *parameter->packed;  // of convolutions too
         table.activations = rounded_head_activations(table.activations);
         parameter->packed = std::make_shared<const PackedMatrix>(std::move(table));
         parameter->value = unpacked(*parameter, dtype);

@@ -3,6 +3,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -10,6 +11,7 @@
 #include "base/half.h"
 #include "base/threads.h"
 #include "io/blocks/rounded_matrix.h"
+#include "ops/products/integer_products.h"
 
 namespace transom {
 namespace {
@@ -132,9 +134,41 @@ std::optional<PackedMatrix> packed_matrix(const BlockMatrix& matrix) {
   return result;
 }
 
+PackedMatrix integer_matrix(const IntegerCodes& codes, SharedInputScales& scales) {
+  // Frozen, so that what is made of scales alone is computed once.
+  const auto number = [](float value) {
+    const auto held = std::make_shared<const float>(value);
+    return Tensor::from_frozen(std::as_bytes(std::span(held.get(), 1)), {DType::kFloat32, {}}, held);
+  };
+  auto known = scales.find(codes.input_scale);
+  if (known == scales.end()) {
+    known =
+        scales.emplace(codes.input_scale, std::pair{number(codes.input_scale), number(1 / codes.input_scale)}).first;
+  }
+  IntegerWeight weight{
+      .codes = Tensor::from_frozen(codes.codes.bytes, {DType::kInt8, codes.codes.shape}, codes.codes.owner),
+      .scales = frozen_floats(codes.scales),
+      .input_scale = known->second.first,
+      .input_inverse = known->second.second};
+  // Linear layers multiply bytes without a sign; convolutions want a zero point of 0.
+  const bool is_unsigned = codes.codes.shape.size() == 2 || codes.input_zero_point == -128;
+  weight.input_type = is_unsigned ? DType::kUInt8 : DType::kInt8;
+  weight.zero_point = codes.input_zero_point + (is_unsigned ? 128 : 0);
+  PackedMatrix matrix{.bits = 8, .rows = codes.codes.shape[0]};
+  matrix.depth = static_cast<int64_t>(codes.codes.bytes.size()) / std::max<int64_t>(matrix.rows, 1);
+  matrix.integers = std::make_shared<const IntegerWeight>(std::move(weight));
+  return matrix;
+}
+
 std::string rounded_activations(const BlockLayout& layout) {
-  if (!layout.values.empty()) return "float32";
-  return layout.inputs_by_token ? "int8_token" : "int8";
+  // Tables of integers, or of halves (IQ4, MXFP4), are multiplied in integers; with others (nf4, fp8) nothing is won.
+  const auto whole = [](float value) { return std::fabs(value) <= 63 && 2 * value == std::nearbyint(2 * value); };
+  const auto integer = [](float value) { return std::fabs(value) <= 127 && value == std::nearbyint(value); };
+  if (!layout.values.empty() &&
+      (layout.bits != 4 || !(std::all_of(layout.values.begin(), layout.values.end(), whole) ||
+                             std::all_of(layout.values.begin(), layout.values.end(), integer))))
+    return "float32";
+  return layout.inputs_by_token && layout.values.empty() ? "int8_token" : "int8";
 }
 
 std::string fast_activations(const BlockLayout& layout) {

@@ -2,11 +2,13 @@
 // From the codes of a checkpoint to packed matrices, the form in which models compute with them.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "io/blocks/block_matrix.h"
+#include "io/blocks/integer_codes.h"
 #include "models/precision.h"
 #include "ops/products/packed_matrix.h"
 
@@ -14,6 +16,11 @@ namespace transom {
 
 // In huge pages where the system has them. Nothing where groups have a size that packed matrices cannot have.
 std::optional<PackedMatrix> packed_matrix(const BlockMatrix& matrix);
+
+// Layers that read the same inputs round them with one scale: it is one tensor then, so that they are rounded once.
+using SharedInputScales = std::map<float, std::pair<Tensor, Tensor>>;  // the scale, and 1 / scale
+// Weights of integers, read where the checkpoint has them.
+PackedMatrix integer_matrix(const IntegerCodes& codes, SharedInputScales& scales);
 
 // The activations of PackedMatrix for weights of this layout when inputs may be rounded to 8 bits.
 std::string rounded_activations(const BlockLayout& layout);

@@ -42,6 +42,7 @@ class ResNetConvLayer {
   Tensor operator()(const Tensor& x, ForwardContext& context) const {
     return activation(activation_, normalization_(convolution_(x), context));
   }
+  const Convolution& convolution() const { return convolution_; }
 
  private:
   // Half the window is padded at both ends.
@@ -74,9 +75,15 @@ class ResNetLayer {
     }
   }
   Tensor operator()(const Tensor& x, ForwardContext& context) const {
-    Tensor h = x;
+    // Where the layers read integers, these are what goes from block to block: a byte for each number.
+    const Convolution& reader = layer_[0].convolution();
+    const Tensor codes = reader.codes_of(x);
+    Tensor h = codes.defined() ? codes : x;
     for (const ResNetConvLayer& layer : layer_) h = layer(h, context);
-    return activation(activation_, h + (shortcut_ ? (*shortcut_)(x, context) : x));
+    if (!codes.defined()) return activation(activation_, h + (shortcut_ ? (*shortcut_)(x, context) : x));
+    const bool shared = shortcut_ && shortcut_->convolution().reads_as(reader);
+    const Tensor kept = shared ? codes : reader.numbers_of(codes);
+    return activation(activation_, h + (shortcut_ ? (*shortcut_)(kept, context) : kept));
   }
 
  private:

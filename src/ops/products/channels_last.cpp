@@ -35,6 +35,7 @@ ChannelsLastForm form_of() {
   if constexpr (form == 0) return {&op::convolution, {true, false}, true};
   if constexpr (form == 1) return {&op::convolution_input_gradient, {true, false}, true};
   if constexpr (form == 2) return {&op::convolution_weight_gradient, {true, true}, false};
+  if constexpr (form == 3) return {&op::integer_convolution, {true, false}, true};
 }
 
 // Those of the primitive: `shape`, if it is that of an image, has its channels in front there.
@@ -116,15 +117,29 @@ const Operation kChannelsLastWeightGradient = {
     .decompose = decompose_channels_last<2>,
     .samples = samples<2>};
 
+const Operation kChannelsLastIntegerConvolution = {
+    .name = "channels_last_integer_convolution",
+    .kind = OperationKind::kComposite,
+    .documentation =
+        "integer_convolution of x [N, spatial..., C] by windows [O, C / groups, window...]: [N, spatial..., O].",
+    .stops_gradient = true,
+    .category = Category::kProducts,
+    .flops = flops_of_convolution,
+    .error = kRoundedError,
+    .infer = infer_channels_last<3>,
+    .decompose = decompose_channels_last<3>,
+    .samples = samples<3>};
+
 }  // namespace
 
 const RegisterOperations kRegisteredChannelsLast{&kChannelsLastConvolution, &kChannelsLastInputGradient,
-                                                 &kChannelsLastWeightGradient};
+                                                 &kChannelsLastWeightGradient, &kChannelsLastIntegerConvolution};
 
 namespace op {
 const Operation &channels_last_convolution = kChannelsLastConvolution,
                 &channels_last_convolution_input_gradient = kChannelsLastInputGradient,
-                &channels_last_convolution_weight_gradient = kChannelsLastWeightGradient;
+                &channels_last_convolution_weight_gradient = kChannelsLastWeightGradient,
+                &channels_last_integer_convolution = kChannelsLastIntegerConvolution;
 }  // namespace op
 
 }  // namespace transom

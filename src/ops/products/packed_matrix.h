@@ -3,11 +3,14 @@
 // checkpoints take, and products with them. docs/design.md says why it is this one.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "transom/ops.h"
 
 namespace transom {
+
+struct IntegerWeight;  // ops/products/integer_products.h
 
 // A matrix [N, K] of codes of 4 or 8 bits. Number (n, k) is
 //   scale[n, g] (code - 8, or code - 128 for 8 bits)   g = k / group
@@ -30,6 +33,9 @@ struct PackedMatrix {
   //   int16        likewise, and what that leaves rounded in the same way: 15 bits together
   //   int8_token   a row at a time as round(x / s) within -128 to 127, s = the largest magnitude / 127.5
   std::string activations = "float32";
+  // Instead of all else but rows and depth: products of integers, whose inputs have a scale of their own. Only these
+  // may be weights of convolutions, with the window in their depth.
+  std::shared_ptr<const IntegerWeight> integers = nullptr;
 };
 
 // The matrix [N, K] in f32, with its columns in the order of the inputs.

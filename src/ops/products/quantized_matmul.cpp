@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "ops/autocast.h"
+#include "ops/products/integer_products.h"
 #include "ops/products/packed_matrix.h"
 #include "ops/rules.h"
 
@@ -272,6 +273,7 @@ const Operation kQuantizedMatmul = {
 const RegisterOperations kRegisteredQuantizedMatmul{&kQuantizedMatmul, &kQuantizedMatmulGradient};
 
 Tensor dequantised(const PackedMatrix& matrix) {
+  if (matrix.integers) return dequantised(*matrix.integers);
   const Tensor columns =
       slice(numbers_of(matrix.bytes, matrix.scales, matrix.minima, matrix.values, matrix, DType::kFloat32), 0, 0,
             matrix.rows);
@@ -283,7 +285,7 @@ Tensor dequantised(const PackedMatrix& matrix) {
 }
 
 Tensor dequantised_rows(const PackedMatrix& matrix, const Tensor& ids) {
-  if (matrix.order.defined()) return gather(dequantised(matrix), ids, 0);
+  if (matrix.order.defined() || matrix.integers) return gather(dequantised(matrix), ids, 0);
   const int64_t count = ids.size(), parts = matrix.bytes.dim(1) * matrix.bytes.dim(2);
   const Tensor flat = cast(reshape(ids, {count}), DType::kInt64);
   const Tensor block = cast(floor(cast(flat, DType::kFloat64) * (1.0 / kRows)), DType::kInt64),
@@ -312,6 +314,7 @@ Tensor dequantised_rows(const PackedMatrix& matrix, const Tensor& ids) {
 }
 
 Tensor quantized_matmul(const Tensor& x, const PackedMatrix& weight, const Tensor& bias) {
+  if (weight.integers) return quantized_linear(x, *weight.integers, bias);
   Tensor low = autocast_low(x);
   if (weight.order.defined()) low = gather(low, weight.order, low.rank() - 1);
   std::vector<Tensor> inputs{low, weight.bytes, weight.scales};

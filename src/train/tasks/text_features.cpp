@@ -94,6 +94,8 @@ LoadOptions load_options(const TrainArguments& arguments, const std::string& tas
           .dtype = arguments.training.do_train ? "float32" : arguments.script.dtype,
           .quantization =
               arguments.training.do_train ? quantization_in_training(arguments.script) : arguments.script.quantization,
+          // A model is evaluated as it will answer; only scales of inputs that the checkpoint holds are part of it.
+          .activations = arguments.training.do_train ? "float32" : "static",
           .keep_adapters = true};
 }
 
