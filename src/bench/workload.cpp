@@ -17,6 +17,7 @@
 #include "pipelines/pipeline.h"
 #include "train/loop/model_inputs.h"
 #include "train/loop/train_step.h"
+#include "transom/gradients.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -40,7 +41,7 @@ bool writes_text(const std::string& task, const Model& model) {
 LoadOptions precision_of(const BenchOptions& options) {
   LoadOptions load;
   if (!options.training()) load.dtype = options.dtype, load.quantization = options.quantization;
-  if (options.training()) load.quantization = "decompressed";
+  if (options.training() || options.gradients()) load.quantization = "decompressed";
   else load.activations = "fastest";
   return load;
 }
@@ -109,6 +110,32 @@ class ForwardWorkload : public ModelWorkload {
   }
 };
 
+class GradientsWorkload : public ModelWorkload {
+ public:
+  explicit GradientsWorkload(const BenchOptions& options) : ModelWorkload(load_model(options), options, true) {}
+
+  void run() override {
+    const Tensor key = Tensor::from(std::vector<int64_t>{options_.seed, passes_++ << 20}, {2});
+    const Tensor loss = model_
+                            ->forward(inputs_, {.training = true,
+                                                .dropout_key = key,
+                                                .gradient_checkpointing = options_.gradient_checkpointing,
+                                                .return_loss = true})
+                            .find("loss");
+    if (!loss.defined()) fail("{}: the model gave no loss that could have gradients", options_.model);
+    std::vector<Tensor> values;
+    for (const auto& parameter : model_->parameters()) values.push_back(parameter->value);
+    std::vector<Tensor> results = gradients(loss, values);
+    std::erase_if(results, [](const Tensor& result) { return !result.defined(); });
+    results.push_back(loss);
+    eval(results);
+    default_device()->synchronize();
+  }
+
+ private:
+  int64_t passes_ = 0;
+};
+
 class TrainingWorkload : public ModelWorkload {
  public:
   explicit TrainingWorkload(const BenchOptions& options)
@@ -125,6 +152,7 @@ class TrainingWorkload : public ModelWorkload {
     TrainingArguments arguments;
     arguments.bf16 = parse_precision(options.dtype, "--dtype") == DType::kBFloat16;
     arguments.seed = options.seed;
+    arguments.activation_checkpointing = options.gradient_checkpointing;
     return arguments;
   }
   TrainStep step_;
@@ -173,8 +201,8 @@ class PipelineWorkload : public Workload {
 }  // namespace
 
 void BenchOptions::check() const {
-  if (task != "forward" && task != "train" && !is_pipeline(task)) {
-    std::vector<std::string> known{"forward", "train"};
+  if (task != "forward" && task != "gradients" && task != "train" && !is_pipeline(task)) {
+    std::vector<std::string> known{"forward", "gradients", "train"};
     for (const std::string& name : pipeline_tasks()) known.push_back(name);
     fail(ErrorKind::kUsage, "--task: unknown task {}{} Known are: {}", quoted(task), did_you_mean(task, known),
          fmt::join(known, ", "));
@@ -187,8 +215,12 @@ void BenchOptions::check() const {
   if (parse_precision(dtype, "--dtype") == DType::kFloat16 && training())
     fail(ErrorKind::kUsage, "--dtype: training in float16 is not offered; expected float32 or bfloat16");
   check_quantization(quantization, "--quantization");
-  if (quantization != "none" && training())
+  if (quantization != "none" && (training() || gradients()))
     fail(ErrorKind::kUsage, "--quantization: is for inference; training needs gradients");
+  if (gradients() && !scenario.empty())
+    fail(ErrorKind::kUsage, "--scenario: the task gradients is one of its own; leave --scenario out");
+  if (gradient_checkpointing && !training() && !gradients())
+    fail(ErrorKind::kUsage, "--gradient_checkpointing: is for the tasks train and gradients, found {}", task);
   const auto at_least = [](const char* flag, auto value, auto least) {
     if (!(value >= least)) fail(ErrorKind::kUsage, "{}: expected at least {}, found {}", flag, least, value);
   };
@@ -212,6 +244,11 @@ std::unique_ptr<Workload> make_workload(const BenchOptions& options) {
     if (lines)
       fail(ErrorKind::kUsage, "--inputs: training takes tensors (.safetensors), found {}", quoted(options.inputs));
     return std::make_unique<TrainingWorkload>(options);
+  }
+  if (options.gradients()) {
+    if (lines)
+      fail(ErrorKind::kUsage, "--inputs: gradients take tensors (.safetensors), found {}", quoted(options.inputs));
+    return std::make_unique<GradientsWorkload>(options);
   }
   if (options.inputs.empty() && is_pipeline(options.task)) {
     std::unique_ptr<Model> model = load_model(options);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a benchmark repeats: a forward pass, an update, writing a text, or the pipeline of a task over lines of text.
+// What a benchmark repeats: a forward pass, one with its gradients, an update, writing a text, or the pipeline of a
+// task over lines of text.
 #pragma once
 
 #include <memory>
@@ -13,13 +14,14 @@ namespace transom {
 
 struct BenchOptions {
   std::string model;             // a directory with config.json
-  std::string task = "forward";  // forward, train, or a pipeline's name, which chooses the head
+  std::string task = "forward";  // forward, gradients, train, or a pipeline's name, which chooses the head
   std::string scenario;          // inference or training; empty: training where the task is train
   std::string inputs;            // .safetensors: tensors by name; else lines of text for the task's pipeline
   // Of the weights and of matrix products (LoadOptions::dtype); in training of matrix products alone, as --bf16.
   std::string dtype = "float32";
-  std::string quantization = "none";  // int8: linear layers in 8-bit integers
-  bool no_weights = false;            // random weights, whatever the directory holds
+  std::string quantization = "none";    // int8: linear layers in 8-bit integers
+  bool no_weights = false;              // random weights, whatever the directory holds
+  bool gradient_checkpointing = false;  // of training and gradients: layers are computed again in the backward pass
   int64_t batch_size = 1, sequence_length = 128;
   int64_t max_new_tokens = 64;  // that a run writes for each row, where the task is to write text
   int64_t num_beams = 1;        // of beam search, where the task is to write text
@@ -27,6 +29,8 @@ struct BenchOptions {
   double duration = 10;  // seconds; runs go on until both this and `iterations` are reached
   int64_t seed = 42;
 
+  // A pass and the gradients of its loss, in `dtype` throughout: what a micro-batch of accumulated gradients takes.
+  bool gradients() const { return task == "gradients"; }
   bool training() const { return scenario.empty() ? task == "train" : scenario == "training"; }
   void check() const;  // kUsage, naming the flag
 };

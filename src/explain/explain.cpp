@@ -71,6 +71,15 @@ std::map<std::string, std::string> sources_of(const std::string& description) {
   return sources;
 }
 
+// The line of a device that tells what its tiles hold and do.
+std::string machine_of(const std::string& description) {
+  constexpr std::string_view kMark = "machine profile: ";
+  const size_t at = description.starts_with(kMark) ? 0 : description.find("\n" + std::string(kMark));
+  if (at == description.npos) return {};
+  const size_t begin = description.find('{', at);
+  return begin == description.npos ? "" : description.substr(begin, description.find('\n', begin) - begin);
+}
+
 // By node of the compiled graph, whatever piece of the program it is in.
 std::vector<Profile::NodeTime> node_times(const Compilation& compilation, Profile& profile) {
   std::vector<Profile::NodeTime> times(compilation.graph.nodes.size());
@@ -208,6 +217,7 @@ Explanation explain(const BenchOptions& options, int64_t runs) {
   result.samples = workload->samples();
   result.run_seconds = passed.count() / static_cast<double>(runs);
   result.compile_seconds = main_program->seconds;
+  result.machine = machine_of(main_program->description);
   add_passes(result, *main_program);
   add_kernels(result, *main_program, profile);
   add_memory(result, *main_program);

@@ -73,6 +73,7 @@ struct Explanation {
   size_t programs = 0;         // that were compiled; this one takes the most time
   size_t pieces = 1;           // into which it is cut, at collectives and where the host takes over
   size_t host_nodes = 0;       // of it that the device does not run
+  std::string machine;         // JSON: clocks and the memory of tiles, of a device that tells them; else empty
 };
 
 // Loads the model, runs it, and looks at the program that takes the most time. `runs`: how many are profiled.
@@ -80,6 +81,9 @@ Explanation explain(const BenchOptions& options, int64_t runs = 3);
 
 // A line on what the device does not run; empty where it runs all.
 std::string host_text(const Explanation& explanation);
+// What the machine's own clocks say, as lines; empty where the device tells nothing of them. See explain/tiles.cpp.
+std::string machine_text(const Explanation& explanation);
+std::string machine_pictures(const Explanation& explanation);
 std::string explanation_table(const Explanation& explanation, size_t rows = 25);
 Json explanation_json(const Explanation& explanation);
 std::string explanation_page(const Explanation& explanation);  // one HTML file that needs no other

@@ -55,6 +55,7 @@ Json explanation_json(const Explanation& e) {
           {"programs", e.programs},
           {"pieces", e.pieces},
           {"host_nodes", e.host_nodes},
+          {"machine", e.machine.empty() ? Json() : parse_json(e.machine, "machine profile")},
           {"run_seconds", e.run_seconds},
           {"kernel_seconds", e.kernel_seconds},
           {"compile_seconds", e.compile_seconds},

@@ -143,6 +143,7 @@ std::string explanation_table(const Explanation& e, size_t rows) {
       "compiled in {:.1f} ms\n\n",
       e.run_seconds * 1e3, e.kernel_seconds * 1e3, e.least_seconds * 1e3, share(e.least_seconds, e.run_seconds),
       e.programs, e.compile_seconds * 1e3);
+  text += machine_text(e);
   text += host_text(e);
   return text + pass_table(e) + "\n" + kind_table(e) + "\n" + kernel_table(e, rows) + "\n" + memory_table(e);
 }

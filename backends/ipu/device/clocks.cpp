@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #ifdef TRANSOM_IPU_EMULATED
+#include "ipu/device/machine_profile.h"
 #include "simulator/compile.h"
 #endif
 
@@ -14,6 +16,7 @@ namespace transom::ipu {
 #ifdef TRANSOM_IPU_EMULATED
 
 bool is_emulated() { return true; }
+bool clocks_alone() { return ipu_emulator::clocks_alone(); }
 
 namespace {
 
@@ -33,35 +36,22 @@ void count_memory(transom_device& device, const poplar::Engine& engine) {
 }
 
 void count_cycles(transom_device& device, poplar::Engine& engine) {
-  device.cycles += engine.running().compiled->cycles(0);
+  device.cycles += std::exchange(engine.running().cycles, 0);
 }
 
 std::string describe(poplar::Engine& engine) {
   const ipu_emulator::Compiled& compiled = *engine.running().compiled;
-  const auto& target = compiled.graph->target;
-  uint64_t compute = 0, exchange = 0, sync = 0, host = 0;
-  for (const ipu_emulator::Phase& phase : compiled.programs[0]) {
-    compute += phase.times * phase.compute;
-    exchange += phase.times * phase.exchange;
-    sync += phase.times * phase.sync;
-    host += phase.times * phase.host;
-  }
-  std::string text = fmt::format(
-      "emulated {} of {} IPUs: {} cycles ({} compute, {} exchange, {} synchronisation, {} host), {:.1f} us; fullest "
-      "tile "
-      "{} of {} bytes\n",
-      target.getTargetArchString(), target.getNumIPUs(), compiled.cycles(0), compute, exchange, sync, host,
-      static_cast<double>(compiled.cycles(0)) / target.getTileClockFrequency() * 1e6, fullest_tile(compiled),
-      target.getBytesPerTile());
+  std::string text = profile_text(compiled);
   for (const ipu_emulator::Phase& phase : compiled.programs[0])
-    text += fmt::format("{}: {} tiles, compute {}, exchange {}, host {}\n", phase.name, phase.tiles, phase.compute,
-                        phase.exchange, phase.host);
-  return text;
+    text += fmt::format("{}: {} tiles of IPU {}, compute {}, exchange {}, links {}, host {}\n", phase.name, phase.tiles,
+                        phase.ipu, phase.compute, phase.exchange, phase.link, phase.host);
+  return text + std::string(kMachineProfile) + profile_json(compiled) + "\n";
 }
 
 #else
 
 bool is_emulated() { return false; }
+bool clocks_alone() { return false; }
 void count_memory(transom_device&, const poplar::Engine&) {}
 void count_cycles(transom_device&, poplar::Engine&) {}
 std::string describe(poplar::Engine&) { return "a Poplar program; the vendor's profiler shows its steps\n"; }
@@ -72,9 +62,9 @@ std::string report(const transom_device& device) {
   const double seconds = static_cast<double>(device.cycles.load()) / device.machine.getTarget().getTileClockFrequency();
   return fmt::format(
       "{{\"emulated\": {}, \"programs\": {}, \"runs\": {}, \"cycles\": {}, \"device_seconds\": {:.9g}, "
-      "\"fullest_tile_bytes\": {}, \"bytes_per_tile\": {}}}",
+      "\"fullest_tile_bytes\": {}, \"bytes_per_tile\": {}, \"fetched_bytes\": {}}}",
       is_emulated(), device.programs.load(), device.runs.load(), device.cycles.load(), seconds,
-      device.fullest_tile.load(), device.machine.getTarget().getBytesPerTile());
+      device.fullest_tile.load(), device.machine.getTarget().getBytesPerTile(), device.fetched.load());
 }
 
 }  // namespace transom::ipu

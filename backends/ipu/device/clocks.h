@@ -11,7 +11,9 @@
 namespace transom::ipu {
 
 bool is_emulated();
+bool clocks_alone();  // of programs that run nothing, where the emulator is asked for no more
 void count_memory(transom_device& device, const poplar::Engine& engine);
+// Those of what ran since the last time.
 void count_cycles(transom_device& device, poplar::Engine& engine);
 std::string describe(poplar::Engine& engine);
 // One JSON object, for transom_plugin.device_report.

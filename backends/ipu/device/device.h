@@ -24,6 +24,7 @@ struct transom_device {
   std::atomic<uint64_t> in_use{0}, peak{0}, allocations{0};
   std::atomic<uint64_t> cycles{0}, programs{0}, runs{0};  // by the clock of the tiles
   std::atomic<uint64_t> fullest_tile{0};                  // bytes, of all programs
+  std::atomic<uint64_t> fetched{0};                       // bytes of inputs that came over streams
 
   struct Profile {
     transom_profile_callback callback = nullptr;
@@ -32,8 +33,9 @@ struct transom_device {
   Profile profile();
   void set_profile(Profile next);
 
-  // Engines use the machine one at a time.
+  // Engines use the machine one at a time: what the tiles hold is that of the last one.
   std::mutex running;
+  const transom_executable* loaded = nullptr;  // guarded by `running`
 
  private:
   std::mutex mutex_;
@@ -49,6 +51,14 @@ struct transom_buffer : Handle {
   transom_device* const device;
   const size_t bytes;
   std::byte* data = nullptr;
+
+  // What the buffer holds, as a number that no other contents ever have. Renewed before and after somebody writes.
+  uint64_t stamp() const { return stamp_; }
+  void renew() { stamp_ = ++stamps; }
+
+ private:
+  static inline std::atomic<uint64_t> stamps{0};
+  std::atomic<uint64_t> stamp_{++stamps};
 };
 
 struct transom_capture : Handle {

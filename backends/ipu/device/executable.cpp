@@ -40,12 +40,12 @@ transom_executable::transom_executable(transom_device* device, const transom_gra
 
 void transom_executable::compile(const transom_graph& graph) {
   transom::ipu::Lowering lowering(device_->machine.getTarget());
-  std::vector<poplar::program::Program> programs;
+  std::vector<poplar::program::Program> fetches;
   const transom::ipu::Placement placement = transom::ipu::place(graph, transom::ipu::ipu_config());
   for (size_t i = 0; i < graph.inputs_count; ++i) {
     lowering.choose_ipu(placement.inputs[i]);
     inputs_.push_back(transom::backend::type_of(graph, graph.inputs[i]));
-    lowering.add_input(graph.inputs[i], inputs_.back(), i);
+    fetches.push_back(lowering.add_input(graph.inputs[i], inputs_.back(), i));
   }
   for (const transom_node& c_node : transom::plugin::Nodes(graph)) {
     const transom::backend::Node node(graph, c_node);
@@ -61,12 +61,44 @@ void transom_executable::compile(const transom_graph& graph) {
     outputs_.push_back(transom::backend::type_of(graph, graph.outputs[i]));
     lowering.add_output(graph.outputs[i], outputs_.back(), i);
   }
-  engine_ = std::make_unique<poplar::Engine>(lowering.whole_graph(),
-                                             std::vector<poplar::program::Program>{lowering.program()});
-  engine_->load(device_->machine);
+  // Program 0 computes; program 1 + i fetches input i.
+  std::vector<poplar::program::Program> programs{lowering.program()};
+  programs.insert(programs.end(), fetches.begin(), fetches.end());
+  engine_ = std::make_unique<poplar::Engine>(lowering.whole_graph(), programs);
+  residents_.resize(inputs_.size());
   ++device_->programs;
   transom::ipu::count_memory(*device_, *engine_);
-  description_ = transom::ipu::describe(*engine_);
+}
+
+transom_executable::~transom_executable() {
+  const std::lock_guard lock(device_->running);
+  if (device_->loaded == this) device_->loaded = nullptr;
+}
+
+const char* transom_executable::describe() {
+  if (description_.empty()) description_ = transom::ipu::describe(*engine_);
+  return description_.c_str();
+}
+
+// Inputs come where the tiles do not hold them from the run before: weights stay.
+void transom_executable::fetch(const transom_launch& launch) {
+  if (device_->loaded != this) {
+    engine_->load(device_->machine);
+    residents_.assign(inputs_.size(), {});
+    device_->loaded = this;
+  }
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (inputs_[i].count() == 0) continue;
+    const transom_binding& binding = launch.inputs[i];
+    std::byte* place = transom_buffer::at(binding, inputs_[i].bytes());
+    const Resident held{binding.buffer->stamp(), binding.offset};
+    if (residents_[i].stamp == held.stamp && residents_[i].offset == held.offset) continue;
+    residents_[i] = {};  // a stream that fails leaves something else
+    engine_->connectStream(fmt::format("input{}", i), place, place + inputs_[i].bytes());
+    engine_->run(static_cast<unsigned>(1 + i));
+    residents_[i] = held;
+    device_->fetched += inputs_[i].bytes();
+  }
 }
 
 void transom_executable::run(const transom_launch& launch) {
@@ -78,15 +110,16 @@ void transom_executable::run(const transom_launch& launch) {
   {
     const std::lock_guard lock(device_->running);
     translated([&] {
-      const auto connect = [&](const char* prefix, size_t i, const transom_binding& binding,
-                               const transom::backend::Type& type) {
-        if (type.count() == 0) return;
-        std::byte* place = transom_buffer::at(binding, type.bytes());
-        engine_->connectStream(fmt::format("{}{}", prefix, i), place, place + type.bytes());
-      };
-      for (size_t i = 0; i < inputs_.size(); ++i) connect("input", i, launch.inputs[i], inputs_[i]);
-      for (size_t i = 0; i < outputs_.size(); ++i) connect("output", i, launch.outputs[i], outputs_[i]);
+      fetch(launch);
+      for (size_t i = 0; i < outputs_.size(); ++i) {
+        if (outputs_[i].count() == 0) continue;
+        std::byte* place = transom_buffer::at(launch.outputs[i], outputs_[i].bytes());
+        engine_->connectStream(fmt::format("output{}", i), place, place + outputs_[i].bytes());
+        launch.outputs[i].buffer->renew();
+      }
       engine_->run(0);
+      for (size_t i = 0; i < outputs_.size(); ++i)
+        if (outputs_[i].count()) launch.outputs[i].buffer->renew();
     });
     transom::ipu::count_cycles(*device_, *engine_);
     ++device_->runs;

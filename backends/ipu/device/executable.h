@@ -13,15 +13,24 @@ struct transom_executable : Handle {
  public:
   // Throws Failure where the graph breaks the interface, needs what the device has not, or does not fit the tiles.
   transom_executable(transom_device* device, const transom_graph& graph);
+  ~transom_executable();
   void run(const transom_launch& launch);
-  const char* describe() const { return description_.c_str(); }
+  const char* describe();
 
  private:
   void compile(const transom_graph& graph);
+  void fetch(const transom_launch& launch);
+
+  // What an input's tiles hold: contents of a buffer from an offset on.
+  struct Resident {
+    uint64_t stamp = 0;
+    size_t offset = 0;
+  };
 
   transom_device* device_;
   std::vector<transom::backend::Type> inputs_, outputs_;
   std::unique_ptr<poplar::Engine> engine_;
+  std::vector<Resident> residents_;  // by input; guarded by the device's `running`
   size_t nodes_ = 0;
   std::string description_;
 };

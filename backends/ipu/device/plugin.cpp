@@ -47,7 +47,9 @@ struct Table {
     std::snprintf(mine.name, sizeof mine.name, "%s", generation == "bow" ? "Graphcore Bow IPU" : "Graphcore Mk2 IPU");
     std::snprintf(mine.architecture, sizeof mine.architecture, "%s", generation.c_str());
     std::snprintf(mine.driver, sizeof mine.driver, "%s",
-                  is_emulated() ? "emulated: a look-alike of Poplar and PopLibs" : "Poplar");
+                  !is_emulated()   ? "Poplar"
+                  : clocks_alone() ? "emulated: clocks alone, all values are zero"
+                                   : "emulated: a look-alike of Poplar and PopLibs");
     mine.flags = TRANSOM_DEVICE_PLANS_MEMORY | TRANSOM_DEVICE_STATIC_SHAPES;
     if (is_emulated()) mine.flags |= TRANSOM_DEVICE_EMULATED;
     mine.memory_bytes = uint64_t{target.getNumTiles()} * target.getBytesPerTile();
@@ -58,6 +60,8 @@ struct Table {
 
   static void device_open(uint32_t index, transom_device** device) {
     *device = new transom_device(machine(index));
+    if (clocks_alone() && the_host.log)
+      the_host.log(TRANSOM_LOG_WARNING, "ipu: emulated clocks alone: nothing is computed, all values are zero");
     for (const std::string& field : ipu_config().not_carried_out)
       if (the_host.log)
         the_host.log(TRANSOM_LOG_WARNING, fmt::format("ipu: {} of the IPUConfig is not carried out", field).c_str());
@@ -73,7 +77,11 @@ struct Table {
 
   static void copy_to_device(transom_stream* stream, const void* from, transom_binding to, size_t bytes) {
     refuse_in_capture(stream);
-    if (std::byte* target = transom_buffer::at(to, bytes); bytes) std::memcpy(target, from, bytes);
+    std::byte* target = transom_buffer::at(to, bytes);
+    if (bytes == 0) return;
+    to.buffer->renew();
+    std::memcpy(target, from, bytes);
+    to.buffer->renew();
   }
   static void copy_to_host(transom_stream* stream, transom_binding from, void* to, size_t bytes) {
     refuse_in_capture(stream);
@@ -82,7 +90,12 @@ struct Table {
   static void copy_on_device(transom_stream* stream, transom_binding from, transom_binding to, size_t bytes) {
     std::byte* target = transom_buffer::at(to, bytes);
     const std::byte* source = transom_buffer::at(from, bytes);
-    if (bytes) stream->issue([=] { std::memmove(target, source, bytes); });
+    if (bytes == 0) return;
+    stream->issue([=, buffer = to.buffer] {
+      buffer->renew();
+      std::memmove(target, source, bytes);
+      buffer->renew();
+    });
   }
   static void memory_statistics(transom_device* device, transom_memory_statistics* statistics) {
     transom_memory_statistics mine{};

@@ -2,6 +2,7 @@
 // What only moves elements: views where Poplar has them, copies where places are joined.
 #include <algorithm>
 #include <limits>
+#include <poputil/TileMapping.hpp>
 
 #include "common/error.h"
 #include "ipu/lowering/lowering.h"
@@ -44,6 +45,13 @@ Tensor concatenate(Lowering& lowering, const Node& node, const std::vector<Tenso
   return made;
 }
 
+// Long ones would fill one tile.
+void spread_constant(Lowering& lowering, const Tensor& constant) {
+  constexpr size_t kShort = 64;
+  if (constant.numElements() <= kShort) lowering.graph().setTileMapping(constant, 0);
+  else poputil::mapTensorLinearly(lowering.graph(), constant);
+}
+
 }  // namespace
 
 void lower_movement(Lowering& lowering, Work& work) {
@@ -83,7 +91,7 @@ void lower_constant(Lowering& lowering, Work& work) {
       work.outputs[0] =
           lowering.graph().addConstant(type, shape, static_cast<long long>(node.integer("int_value")), node.place());
     }
-    lowering.graph().setTileMapping(work.outputs[0], 0);
+    spread_constant(lowering, work.outputs[0]);
     return;
   }
   const auto axis = static_cast<unsigned>(node.integer("axis"));
@@ -91,7 +99,7 @@ void lower_constant(Lowering& lowering, Work& work) {
   for (size_t i = 0; i < indices.size(); ++i) indices[i] = static_cast<long long>(i);
   // Whole numbers that every type holds as they are, or rounds as a cast does.
   Tensor line = lowering.graph().addConstant(poplar::LONGLONG, {indices.size()}, indices.data(), node.place());
-  lowering.graph().setTileMapping(line, 0);
+  spread_constant(lowering, line);
   line = lowering.cast(line, type, node.place());
   std::vector<size_t> beside(shape.size(), 1);
   beside[axis] = shape[axis];

@@ -106,7 +106,7 @@ poplar::OptionFlags Lowering::product_options() const {
           {"availableMemoryProportion", fmt::format("{}", proportion)}};
 }
 
-Tensor& Lowering::value(int32_t index) {
+Lowering::Value& Lowering::value(int32_t index) {
   if (index < 0) fail(TRANSOM_INVALID_ARGUMENT, "expected a value of the graph, found {}", index);
   if (static_cast<size_t>(index) >= values_.size()) values_.resize(static_cast<size_t>(index) + 1);
   return values_[static_cast<size_t>(index)];
@@ -160,17 +160,26 @@ Tensor Lowering::broadcast(Tensor tensor, const std::vector<size_t>& shape) {
   return tensor;
 }
 
-void Lowering::add_input(int32_t index, const Type& type, size_t i) {
+Tensor Lowering::here(Value& value, const std::string& name) {
+  if (!value.tensor.valid() || value.ipu == ipu_ || value.tensor.numElements() <= 1) return value.tensor;
+  Tensor& copied = value.elsewhere[ipu_];
+  if (!copied.valid()) copied = dense(value.tensor, fmt::format("{}/to IPU {}", name, ipu_));
+  return copied;
+}
+
+poplar::program::Sequence Lowering::add_input(int32_t index, const Type& type, size_t i) {
   const std::string name = fmt::format("input{}", i);
   const poplar::Type element = device_type(type.dtype);
   const Tensor made = variable(element, extents_of(type.shape), name);
-  value(index) = made;
-  if (made.numElements() == 0) return;
-  program_.add(poplar::program::Copy(graph().addHostToDeviceFIFO(name, element, made.numElements()), made));
+  value(index) = {made, ipu_, {}};
+  poplar::program::Sequence fetch;
+  if (made.numElements())
+    fetch.add(poplar::program::Copy(graph().addHostToDeviceFIFO(name, element, made.numElements()), made));
+  return fetch;
 }
 
 void Lowering::add_output(int32_t index, const Type& type, size_t i) {
-  const Tensor& made = value(index);
+  const Tensor made = value(index).tensor;
   if (!made.valid()) fail(TRANSOM_INVALID_ARGUMENT, "value {}: expected a node that computes the output", index);
   if (made.numElements() == 0) return;
   const std::string name = fmt::format("output{}", i);
@@ -181,7 +190,7 @@ void Lowering::add_output(int32_t index, const Type& type, size_t i) {
 void Lowering::lower(const Node& node, const transom_node& c_node) {
   Work work{node, {}, std::vector<Tensor>(c_node.outputs_count), c_node.region};
   for (size_t i = 0; i < c_node.inputs_count; ++i) {
-    work.inputs.push_back(value(c_node.inputs[i]));
+    work.inputs.push_back(here(value(c_node.inputs[i]), node.place()));
     if (!work.inputs.back().valid())
       fail(TRANSOM_INVALID_ARGUMENT, "{}: expected input {} to be computed before", node.place(), i);
   }
@@ -199,7 +208,7 @@ void Lowering::lower(const Node& node, const transom_node& c_node) {
         work.outputs[i].elementType() != device_type(node.output(i).dtype))
       fail(TRANSOM_INTERNAL, "{}: expected a result of {}, found {} of {}", node.place(), to_string(node.output(i)),
            work.outputs[i].elementType().toString(), work.outputs[i].shapeToString());
-    value(c_node.outputs[i]) = work.outputs[i];
+    value(c_node.outputs[i]) = {work.outputs[i], ipu_, {}};
   }
 }
 

@@ -2,6 +2,7 @@
 // From a graph to a Poplar graph and one program: inputs come over streams, nodes compute, outputs leave over streams.
 #pragma once
 
+#include <map>
 #include <poplar/Graph.hpp>
 #include <poplar/Program.hpp>
 #include <span>
@@ -37,8 +38,9 @@ class Lowering {
   // What is added from now on lies on this IPU.
   void choose_ipu(uint32_t ipu);
 
-  // The value comes over the stream "input<i>"; it has one where it has elements.
-  void add_input(int32_t value, const Type& type, size_t i);
+  // The value comes over the stream "input<i>"; it has one where it has elements. Returns the program that fetches it,
+  // which runs where the value is not on the tiles yet.
+  poplar::program::Sequence add_input(int32_t value, const Type& type, size_t i);
   void lower(const Node& node, const transom_node& c_node);
   // The value leaves over the stream "output<i>".
   void add_output(int32_t value, const Type& type, size_t i);
@@ -63,13 +65,20 @@ class Lowering {
   static Tensor broadcast(Tensor tensor, const std::vector<size_t>& shape);
 
  private:
-  Tensor& value(int32_t index);
+  // A value lies on the IPU that computed it; one that another IPU reads comes over a link once.
+  struct Value {
+    Tensor tensor;
+    uint32_t ipu = 0;
+    std::map<uint32_t, Tensor> elsewhere;
+  };
+  Value& value(int32_t index);
+  Tensor here(Value& value, const std::string& name);
 
   poplar::Graph graph_;
   std::vector<poplar::Graph> ipus_;  // virtual graphs of one IPU each
   uint32_t ipu_ = 0;
   poplar::program::Sequence program_;
-  std::vector<Tensor> values_;
+  std::vector<Value> values_;
 };
 
 // Whether a composite is run whole, see transom_plugin.claims.

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <map>
 
+#include "common/types.h"
+
 namespace transom::ipu {
 namespace {
 
@@ -55,10 +57,16 @@ Placement place(const transom_graph& graph, const IpuConfig& config) {
     const int64_t layer = layer_of(node.scope ? node.scope : "");
     uint32_t ipu = 0;
     if (last > 0 && layer >= 0) ipu = stages[static_cast<size_t>(layer)];
-    else if (last > 0)  // what has no layer follows what it reads
-      for (size_t i = 0; i < node.inputs_count; ++i)
-        if (known[static_cast<size_t>(node.inputs[i])])
-          ipu = std::max(ipu, values[static_cast<size_t>(node.inputs[i])]);
+    else if (last > 0) {  // what has no layer follows the most that it reads, which then takes no link
+      int64_t most = -1;
+      for (size_t i = 0; i < node.inputs_count; ++i) {
+        const int32_t input = node.inputs[i];
+        if (!known[static_cast<size_t>(input)]) continue;
+        const auto bytes = static_cast<int64_t>(backend::type_of(graph, input).bytes());
+        const uint32_t there = values[static_cast<size_t>(input)];
+        if (bytes > most || (bytes == most && there > ipu)) ipu = there, most = bytes;
+      }
+    }
     placement.nodes.push_back(ipu);
     for (size_t i = 0; i < node.outputs_count; ++i) {
       values[static_cast<size_t>(node.outputs[i])] = ipu;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which IPU of a replica computes which node: encoder and decoder layers by `layers_per_ipu`, what comes before them on
-// the first one of them, what comes behind on the last one.
+// Which IPU of a replica computes which node: encoder and decoder layers by `layers_per_ipu`, others where the largest
+// of what they read lies. So embeddings are on the first one, heads on the last one, and a head whose weight is the
+// embeddings' is where these are.
 #pragma once
 
 #include <string_view>

@@ -2,6 +2,7 @@
 #include "poplin/mat_mul_plan.h"
 
 #include <algorithm>
+#include <vector>
 
 namespace ipu_emulator {
 namespace {
@@ -14,10 +15,19 @@ uint64_t compute_cycles(uint64_t rows, uint64_t inner, uint64_t columns, size_t 
   const uint64_t inputs = element_size == 2 ? 16 : 8, row_cycles = element_size == 2 ? 4 : 8;
   const uint64_t blocks = divided_up(inner, inputs) * divided_up(columns, 16);
   const uint64_t of_worker = divided_up(rows, 6);
-  // 37 to 41 cycles of a worker around its rows; all six take turns in one pipeline.
-  const uint64_t worker = 40 + of_worker * row_cycles;
+  // 37 to 41 cycles of a worker around its rows, the first three of which are in them; all six take turns.
+  const uint64_t worker = 40 + (of_worker > 3 ? of_worker - 3 : 0) * row_cycles;
   const uint64_t weights = inputs * 16 * element_size / 16;
   return blocks * (6 * worker + weights) + 200;
+}
+
+// In how many parts so many blocks may be cut, each number of blocks a part once.
+std::vector<uint64_t> splits_of(uint64_t blocks, uint64_t most) {
+  std::vector<uint64_t> splits;
+  uint64_t before = 0;
+  for (uint64_t parts = 1; parts <= std::min(blocks, most); ++parts)
+    if (const uint64_t each = divided_up(blocks, parts); each != before) splits.push_back(parts), before = each;
+  return splits;
 }
 
 }  // namespace
@@ -31,17 +41,21 @@ MatMulPlan plan_mat_mul(const poplar::Target& target, unsigned tiles, const MatM
   const uint64_t by_groups = std::min<uint64_t>(shape.groups, tiles);
   const uint64_t group_rounds = divided_up(shape.groups, by_groups);
   const uint64_t left = tiles / by_groups;
-  for (uint64_t by_inner = 1; by_inner <= std::min<uint64_t>(left, divided_up(shape.inner, 16)); by_inner *= 2)
-    for (uint64_t by_columns = 1; by_columns <= std::min<uint64_t>(left / by_inner, divided_up(shape.columns, 16));
-         by_columns = by_columns * 3 / 2 + (by_columns == 1)) {
+  const uint64_t inputs = element_size == 2 ? 16 : 8;
+  for (const uint64_t by_inner : splits_of(divided_up(shape.inner, inputs), left))
+    for (const uint64_t by_columns : splits_of(divided_up(shape.columns, 16), left / by_inner)) {
       const uint64_t by_rows = std::min<uint64_t>(left / by_inner / by_columns, shape.rows);
-      if (by_rows == 0) break;
-      const uint64_t rows = divided_up(shape.rows, by_rows), inner = divided_up(shape.inner, by_inner),
-                     columns = divided_up(shape.columns, by_columns);
+      if (by_rows == 0) continue;
+      // Whole blocks of the unit.
+      const uint64_t rows = divided_up(shape.rows, by_rows),
+                     inner = divided_up(divided_up(shape.inner, inputs), by_inner) * inputs,
+                     columns = divided_up(divided_up(shape.columns, 16), by_columns) * 16;
       uint64_t compute = compute_cycles(rows, inner, columns, element_size);
-      // Operands come whole once; two tiles of a bus share what both need.
-      uint64_t received = (rows * inner + inner * columns) * element_size;
-      uint64_t temporary = received + rows * columns * partial_size;
+      // Operands come whole once. Where the columns are cut evenly over the two tiles of an exchange bus, both take the
+      // same rows in half the time.
+      const uint64_t row_bytes = rows * inner * element_size, column_bytes = inner * columns * element_size;
+      uint64_t received = row_bytes / (by_columns % 2 == 0 ? 2 : 1) + column_bytes;
+      const uint64_t temporary = row_bytes + column_bytes + rows * columns * partial_size;
       unsigned serial = 1;
       while (temporary / serial > limit && serial < 64) serial *= 2;
       if (by_inner > 1) {  // each tile adds up a part of the partial sums

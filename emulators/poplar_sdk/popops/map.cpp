@@ -107,6 +107,35 @@ uint64_t cost_of(const Expr& e) {
   return 1;
 }
 
+// What a codelet is made from: alike trees are one.
+std::string text_of(const Expr& e) {
+  const auto number = [](auto value) { return std::to_string(static_cast<int>(value)); };
+  switch (e.kind()) {
+    case Expr::Kind::kConst:
+      return "c" + static_cast<const Const&>(e).getType().toString();
+    case Expr::Kind::kPlaceHolder:
+      return "_" + number(static_cast<const PlaceHolder&>(e).getIndex());
+    case Expr::Kind::kCast: {
+      const auto& cast = static_cast<const Cast&>(e);
+      return "cast(" + text_of(cast.getLHS()) + " " + cast.getRHSType().toString() + ")";
+    }
+    case Expr::Kind::kUnary: {
+      const auto& unary = static_cast<const UnaryOp&>(e);
+      return "u" + number(unary.getOpType()) + "(" + text_of(unary.getArg()) + ")";
+    }
+    case Expr::Kind::kBinary: {
+      const auto& binary = static_cast<const BinaryOp&>(e);
+      return "b" + number(binary.getOpType()) + "(" + text_of(binary.getLHS()) + " " + text_of(binary.getRHS()) + ")";
+    }
+    case Expr::Kind::kTernary: {
+      const auto& ternary = static_cast<const TernaryOp&>(e);
+      return "t" + number(ternary.getOpType()) + "(" + text_of(ternary.getArg0()) + " " + text_of(ternary.getArg1()) +
+             " " + text_of(ternary.getArg2()) + ")";
+    }
+  }
+  return {};
+}
+
 }  // namespace
 }  // namespace ipu_emulator
 
@@ -147,7 +176,8 @@ void mapWithOutput(poplar::Graph& graph, const expr::Expr& expr, const std::vect
   const std::shared_ptr<const expr::Expr> tree(expr.clone());
   Operation operation;
   operation.name = debugContext.getPathName().empty() ? "map" : debugContext.getPathName() + "/map";
-  operation.codelet = operation.name;
+  operation.codelet = "map " + text_of(*tree);
+  for (const poplar::Tensor& tensor : ts) operation.codelet += " " + tensor.elementType().toString();
   operation.reads = ts;
   operation.writes = {out};
   const uint64_t cost = 1 + cost_of(*tree), width = graph.getTarget().getVectorWidth(out.elementType());

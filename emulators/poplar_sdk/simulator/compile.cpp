@@ -181,14 +181,16 @@ class Compiler {
     }
     const auto& target = graph_.target;
     const size_t at = compiled_->programs.back().size();
-    std::unordered_set<uint32_t> ipus;
+    const bool shares_code = !outlined_.insert(outline_of(*step)).second;
     for (const TileWork& work : step->work) {
       phase.compute = std::max(phase.compute, work.cycles);
       phase.exchange = std::max(phase.exchange, work.received / target.getExchangeBytesPerCycle());
       phase.busy += work.cycles;
       phase.received += work.received;
       TileMemory& tile = compiled_->tiles[work.tile];
-      tile.code += kStepBytes + work.vertices * kVertexBytes;
+      tile.code += kStepBytes;
+      if (shares_code) continue;
+      tile.code += work.vertices * kVertexBytes;
       if (work.received) tile.exchange_code += kExchangeCodeBytes;
       const std::string& codelet = step->kind == Step::Kind::kExecute ? step->name : step->codelet;
       if (!codelet.empty() && code_[work.tile].insert(codelet).second) tile.code += kCodeletBytes;
@@ -208,10 +210,46 @@ class Compiler {
     compiled_->programs.back().push_back(std::move(phase));
   }
 
+  // Of the variable that the tensor shows; kNoTile: of several, or of none.
+  uint32_t first_tile(const poplar::Tensor& tensor) const {
+    if (tensor.view().places || tensor.numElements() == 0) return kNoTile;
+    const auto& runs = *graph_.variables[tensor.view().variable].runs;
+    return runs.empty() ? kNoTile : runs.front().tile;
+  }
+
+  // Steps that do the same to tensors of the same shapes on the same tiles are one function with one set of vertices,
+  // as outlining makes of the layers of a model. Compute sets are somebody's own vertices.
+  std::string outline_of(const Step& step) const {
+    std::string text = step.kind == Step::Kind::kExecute ? std::to_string(step.compute_set) + " set " : step.codelet;
+    if (step.kind == Step::Kind::kCopy) text = "copy";
+    const auto add = [&](const char* what, const std::vector<poplar::Tensor>& tensors) {
+      text += what;
+      for (const poplar::Tensor& tensor : tensors) {
+        const View& view = tensor.view();
+        text += tensor.elementType().toString() + tensor.shapeToString();
+        for (const int64_t stride : view.strides) text += "," + std::to_string(stride);
+        text += "@" + std::to_string(first_tile(tensor));
+      }
+    };
+    add(" reads ", step.reads);
+    add(" writes ", step.writes);
+    add(" updates ", step.updates);
+    text += " on " + std::to_string(step.work.size());
+    if (!step.work.empty()) text += " from " + std::to_string(step.work.front().tile);
+    return text;
+  }
+
   // What comes from another IPU goes over a link.
   void between_ipus(const Step& step, Phase& phase) {
-    if (graph_.target.getNumIPUs() == 1 || step.work.empty()) return;
-    const uint32_t here = step.work.front().tile / graph_.target.getTilesPerIPU();
+    if (graph_.target.getNumIPUs() == 1) return;
+    uint32_t tile = kNoTile;
+    if (!step.work.empty()) tile = step.work.front().tile;
+    for (const auto* tensors : {&step.writes, &step.reads})  // of streams
+      for (const poplar::Tensor& tensor : *tensors)
+        if (tile == kNoTile) tile = first_tile(tensor);
+    if (tile == kNoTile) return;
+    const uint32_t here = phase.ipu = tile / graph_.target.getTilesPerIPU();
+    if (step.work.empty()) return;
     uint64_t bytes = 0;
     for (const poplar::Tensor& tensor : step.reads) {
       const View& view = tensor.view();
@@ -221,8 +259,8 @@ class Compiler {
         bytes += tensor.numElements() * size_of(tensor.elementType());
     }
     if (bytes)
-      phase.exchange += static_cast<uint64_t>(static_cast<double>(bytes) / kLinkBytesPerSecond *
-                                              graph_.target.getTileClockFrequency());
+      phase.link = static_cast<uint64_t>(static_cast<double>(bytes) / kLinkBytesPerSecond *
+                                         graph_.target.getTileClockFrequency());
   }
 
   void cost_vertex(const Vertex& vertex, Step& step, std::map<uint32_t, TileWork>& work,
@@ -287,10 +325,9 @@ class Compiler {
     }
     for (size_t p = 0; p < compiled_->programs.size(); ++p) {
       auto& phases = compiled_->programs[p];
-      std::vector<std::vector<uint32_t>> born(phases.size());
       for (uint32_t v = 0; v < lives_.size(); ++v)
         if (lives_[v].used && !lives_[v].always && lives_[v].program == p) {
-          born[lives_[v].birth].push_back(v);
+          phases[lives_[v].birth].born.push_back(v);
           phases[lives_[v].death].dead.push_back(v);
         }
       std::vector<uint64_t> now(tiles.size(), 0);
@@ -304,10 +341,9 @@ class Compiler {
         }
       };
       for (size_t at = 0; at < phases.size(); ++at) {
-        for (const uint32_t v : born[at]) add(v, true);
+        for (const uint32_t v : phases[at].born) add(v, true);
         for (const TileWork& work : phases[at].step->work)
-          tiles[work.tile].temporary = std::max(
-              tiles[work.tile].temporary, now[work.tile] + work.temporary + std::min<uint64_t>(work.received, 65536));
+          tiles[work.tile].temporary = std::max(tiles[work.tile].temporary, now[work.tile] + work.while_running());
         for (const uint32_t v : phases[at].dead) add(v, false);
       }
     }
@@ -348,6 +384,7 @@ class Compiler {
   std::vector<Life> lives_;
   std::vector<std::set<std::string>> code_;
   std::set<unsigned> checked_;
+  std::unordered_set<std::string> outlined_;
   uint32_t in_repeat_ = 0, repeats_ = 0;
 };
 

@@ -14,12 +14,14 @@ struct Phase {
   uint64_t times = 1;                                      // within a repeat
   uint32_t repeat = 0;                                     // which one; 0: none
   uint64_t compute = 0, exchange = 0, sync = 0, host = 0;  // cycles, each the slowest tile's
+  uint64_t link = 0;                                       // cycles that data of another IPU takes to come
+  uint32_t ipu = 0;                                        // that computes
   uint64_t busy = 0;                                       // cycles of compute of all tiles
   uint64_t received = 0;                                   // bytes of all tiles
   uint32_t tiles = 0;                                      // that compute
   uint32_t first_tile = 0;
-  std::vector<uint32_t> dead;  // variables that nobody needs behind it
-  uint64_t cycles() const { return times * (compute + exchange + sync + host); }
+  std::vector<uint32_t> born, dead;  // variables that exist from it on, and that nobody needs behind it
+  uint64_t cycles() const { return times * (compute + exchange + sync + link + host); }
 };
 
 // Bytes of one tile.
@@ -48,6 +50,7 @@ struct Running {
   std::unique_ptr<Memory> memory;
   std::map<std::string, std::pair<void*, void*>> streams;  // begin, end; end null: not checked
   uint64_t cycles = 0;
+  bool clocks_alone = false;  // no values are computed
 };
 
 }  // namespace ipu_emulator

@@ -27,7 +27,20 @@ void run_vertex(Memory& memory, const Vertex& vertex) {
   });
 }
 
+// What leaves is zero, so that nobody takes what was there before for a result.
+void clock_step(const Running& running, const Step& step) {
+  if (step.kind != Step::Kind::kStreamOut) return;
+  const auto found = running.streams.find(step.handle);
+  if (found == running.streams.end())
+    throw poplar::stream_connection_error("expected the stream \"" + step.handle + "\" to be connected");
+  const size_t bytes = step.reads[0].numElements() * size_of(step.reads[0].elementType());
+  const auto [begin, end] = found->second;
+  if (!end || static_cast<size_t>(static_cast<char*>(end) - static_cast<char*>(begin)) >= bytes)
+    std::memset(begin, 0, bytes);
+}
+
 void run_step(Running& running, const Step& step) {
+  if (running.clocks_alone) return clock_step(running, step);
   Memory& memory = *running.memory;
   switch (step.kind) {
     case Step::Kind::kOperation:
@@ -63,7 +76,7 @@ void run_all(Running& running, const std::vector<Phase>& phases) {
   for (size_t i = 0; i < phases.size();) {
     size_t end = i + 1;
     while (end < phases.size() && phases[i].repeat && phases[end].repeat == phases[i].repeat) ++end;
-    for (uint64_t round = 0; round < phases[i].times; ++round)
+    for (uint64_t round = 0; round < (running.clocks_alone ? 1 : phases[i].times); ++round)
       for (size_t p = i; p < end; ++p) run_step(running, *phases[p].step);
     for (size_t p = i; p < end; ++p) {
       running.cycles += phases[p].cycles();
@@ -91,6 +104,7 @@ void Engine::load(const Device& device) {
     throw poplar_error("expected a device of " + std::to_string(mine.getNumTiles()) + " tiles of " +
                        mine.getTargetArchString());
   running_->memory = std::make_unique<ipu_emulator::Memory>(running_->compiled->graph);
+  running_->clocks_alone = ipu_emulator::clocks_alone();
 }
 
 void Engine::connectStream(const std::string& handle, void* begin) { connectStream(handle, begin, nullptr); }

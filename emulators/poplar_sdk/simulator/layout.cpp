@@ -12,7 +12,8 @@ constexpr size_t kMostRuns = 1 << 16;  // a tensor of more is told by its first 
 // Runs that touch and have one tile are one.
 void add_run(std::vector<Run>& runs, uint64_t begin, uint64_t end, uint32_t tile) {
   if (begin == end) return;
-  if (!runs.empty() && runs.back().end == begin && runs.back().tile == tile) runs.back().end = end;
+  if (!runs.empty() && runs.back().end == begin && runs.back().tile == tile && !runs.back().repeated)
+    runs.back().end = end;
   else runs.push_back({begin, end, tile});
 }
 
@@ -41,7 +42,7 @@ Layout layout_of(const poplar::Tensor& tensor) {
         i += length;
       }
     } else if (step == 0) {
-      add_run(layout.runs, first, first + count, tile_at(element)->tile);
+      if (count) layout.runs.push_back({first, first + count, tile_at(element)->tile, count > 1});
     } else {
       for (uint64_t i = 0; i < count && layout.runs.size() <= kMostRuns; ++i)
         add_run(layout.runs, first + i, first + i + 1, tile_at(element + i * static_cast<uint64_t>(step))->tile);

@@ -2,6 +2,7 @@
 // What a graph holds before it is compiled: variables with their places, vertices, compute sets and program steps.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -17,10 +18,14 @@ using poplar::Type;
 
 size_t size_of(Type type);
 
+// Whether programs are clocked alone: TRANSOM_EMULATED_IPU ends with ":clocks". Values are zeros then.
+bool clocks_alone();
+
 // Elements [begin, end) of a variable, and the tile that holds them.
 struct Run {
   uint64_t begin, end;
   uint32_t tile;
+  bool repeated = false;  // of a tensor's layout: one element, shown many times by a broadcast
 };
 constexpr uint32_t kNoTile = UINT32_MAX;
 
@@ -55,6 +60,9 @@ struct TileWork {
   uint64_t received = 0;   // bytes by exchange before it
   uint64_t temporary = 0;  // bytes while it runs
   uint32_t vertices = 0;
+
+  // Bytes beside variables; what is received is used in parts.
+  uint64_t while_running() const { return temporary + std::min<uint64_t>(received, 65536); }
 };
 
 struct Step {

@@ -38,7 +38,7 @@ void exchanged(const Layout& from, const Layout& to, uint64_t elements, size_t s
   size_t f = 0, t = 0;
   for (uint64_t at = 0; at < elements;) {
     const uint64_t end = std::min(from.runs[f].end, to.runs[t].end);
-    if (from.runs[f].tile != to.runs[t].tile) receive(to.runs[t].tile, (end - at) * size);
+    if (from.runs[f].tile != to.runs[t].tile) receive(to.runs[t].tile, (from.runs[f].repeated ? 1 : end - at) * size);
     at = end;
     if (from.runs[f].end == end) ++f;
     if (to.runs[t].end == end) ++t;

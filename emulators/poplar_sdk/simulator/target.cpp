@@ -14,6 +14,19 @@ size_t size_of(Type type) {
   return kSizes[static_cast<size_t>(type.id())];
 }
 
+namespace {
+
+constexpr std::string_view kClocks = ":clocks";
+
+std::string machines() {
+  const char* set = std::getenv("TRANSOM_EMULATED_IPU");
+  return set && *set ? set : "bow:4";
+}
+
+}  // namespace
+
+bool clocks_alone() { return machines().ends_with(kClocks); }
+
 }  // namespace ipu_emulator
 
 namespace poplar {
@@ -58,14 +71,14 @@ unsigned Target::getVectorWidth(const Type& type) const {
 }
 
 std::vector<Device> DeviceManager::getDevices(TargetType, unsigned numIPUs) const {
-  const char* set = std::getenv("TRANSOM_EMULATED_IPU");
-  std::string generation = set && *set ? set : "bow:4";
+  std::string generation = ipu_emulator::machines();
+  if (ipu_emulator::clocks_alone()) generation.resize(generation.size() - ipu_emulator::kClocks.size());
   unsigned long ipus = 4;
   if (const size_t colon = generation.find(':'); colon != std::string::npos) {
     char* end = nullptr;
     ipus = std::strtoul(generation.c_str() + colon + 1, &end, 10);
     if (*end || ipus == 0 || ipus > 1024)
-      throw invalid_option("TRANSOM_EMULATED_IPU: expected <generation>:<IPUs>, found \"" + generation + "\"");
+      throw invalid_option("TRANSOM_EMULATED_IPU: expected <generation>:<IPUs>[:clocks], found \"" + generation + "\"");
     generation.resize(colon);
   }
   if (numIPUs > ipus) return {};

@@ -279,7 +279,7 @@ Command bench_command() {
   command.options = {
       {"model,--model", &o.model,
        "directory with config.json (without weights there they are random), or an id on the Hugging Face Hub"},
-      {"--task", &o.task, "forward, train, or the name of a pipeline, whose head the model gets"},
+      {"--task", &o.task, "forward, gradients, train, or the name of a pipeline, whose head the model gets"},
       {"--scenario", &o.scenario, "inference or training (default: inference, training for the task train)"},
       {"--inputs", &o.inputs, "tensors (.safetensors), or lines of text for the task's pipeline; else random tokens"},
       {"--batch_size", &o.batch_size, "rows of random inputs"},

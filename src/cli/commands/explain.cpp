@@ -82,13 +82,15 @@ Command explain_command() {
           "  transom explain MODEL --pass fuse_elementwise      (the graph after that pass; trace: before all)"};
   command.options = {
       {"model,--model", &o.model, kModelHelp, true},
-      {"--task", &o.task, "forward, train, or the name of a pipeline, whose head the model gets"},
+      {"--task", &o.task, "forward, gradients, train, or the name of a pipeline, whose head the model gets"},
       {"--inputs", &o.inputs, "tensors (.safetensors), or lines of text for the task's pipeline; else random tokens"},
       {"--batch_size", &o.batch_size, "rows of random inputs"},
       {"--sequence_length", &o.sequence_length, "tokens of each row"},
       {"--dtype", &o.dtype, kDtypeHelp},
       {"--quantization", &o.quantization, kQuantizationHelp},
       {"--no_weights", &o.no_weights, "random weights, whatever the directory holds"},
+      {"--gradient_checkpointing", &o.gradient_checkpointing,
+       "train and gradients: compute layers again in the backward pass"},
       {"--seed", &o.seed, "of random weights and of dropout"},
       {"--pass", &options.pass, "print the graph after this pass and nothing else; trace: before the first"},
       {"--layout", &options.layout,

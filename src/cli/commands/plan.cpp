@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "cli/command.h"
 #include "cli/output/profile_table.h"
+#include "explain/measured_memory.h"
 #include "plan/machines.h"
 #include "plan/plan.h"
 #include "plan/this_machine.h"
@@ -22,7 +23,8 @@ struct PlanArguments {
   std::string software, date;
   int64_t batch = 0, batch_per_device = 0, sequence_length = 0, output_length = 0;
   double price = 0;
-  bool json = false, list = false;
+  DeviceOptions device;
+  bool json = false, list = false, measure = false;
 };
 
 constexpr uint64_t kCaseBytes = 16 << 20;
@@ -83,8 +85,38 @@ Job job_of(const PlanArguments& options) {
   return job;
 }
 
+// The job on the device that is here: what its graph needs, and what it takes.
+int measure(PlanArguments& options) {
+  if (options.model.empty()) fail(ErrorKind::kUsage, "model: expected a directory with config.json for --measure");
+  for (const auto& [flag, given] : {std::pair{"--hardware", !options.hardware.empty()},
+                                    {"--case", !options.case_file.empty()},
+                                    {"--html", !options.html.empty()},
+                                    {"--devices", !options.devices.empty()},
+                                    {"--compare", !options.compare.empty()}})
+    if (given) fail(ErrorKind::kUsage, "{}: --measure is of the device that is here; choose it by --device", flag);
+  BenchOptions job;
+  job.model = options.model;
+  if (options.task == "train" || options.task == "pretrain" || options.task == "finetune") job.task = "train";
+  else if (options.task == "infer") job.task = "forward";
+  else fail(ErrorKind::kUsage, "--task: --measure takes train or infer, found {}", quoted(options.task));
+  job.dtype = options.dtype == "fp16" ? "float16" : options.dtype == "bf16" ? "bfloat16" : "float32";
+  if (options.dtype != "fp32" && job.dtype == "float32")
+    fail(ErrorKind::kUsage, "--dtype: --measure takes fp32, bf16 or fp16, found {}", quoted(options.dtype));
+  job.batch_size = std::max({options.batch, options.batch_per_device, int64_t{1}});
+  if (options.sequence_length) job.sequence_length = options.sequence_length;
+  job.gradient_checkpointing = options.optimisations.find("recompute") != std::string::npos;
+  job.no_weights = true;
+  job.check();
+  options.device.apply();
+  const MeasuredMemory memory = measure_memory(job);
+  if (options.json) std::puts(dump_json(measured_memory_json(memory)).c_str());
+  else std::fputs(measured_memory_table(memory).c_str(), stdout);
+  return 0;
+}
+
 int run_plan(PlanArguments& options) {
   if (options.list) return list_devices();
+  if (options.measure) return measure(options);
   expect_writable(options.html);
   if (!options.calibrate.empty()) {
     expect_writable(options.calibrate);
@@ -133,6 +165,7 @@ Command plan_command() {
           "  transom plan Llama-3.1-70B --hardware h100:8 --compare mi300x:8,gaudi3:8 --batch 64 --html plan.html\n"
           "  transom plan Llama-2-7b --task train --hardware gaudi2 --devices 1..4096 --sequence_length 4096\n"
           "  transom plan --case case.json --json\n"
+          "  transom plan DIR --measure --task train --batch 8 --sequence_length 128 --dtype fp32 --device cpu\n"
           "  transom plan --calibrate this.json && transom plan gpt2 --hardware this.json --dtype fp32"};
   command.options = {{"model,--model", &options.model, "a checkpoint, a config.json, or a name of the table of models"},
                      {"--case", &options.case_file, "a job (case.json); - reads standard input"},
@@ -151,9 +184,12 @@ Command plan_command() {
                      {"--date", &options.date, "chooses among prices: 2021-10"},
                      {"--price", &options.price, "USD an hour of one host"},
                      {"--calibrate", &options.calibrate, "measure this machine and write a device file"},
+                     {"--measure", &options.measure,
+                      "plan the memory of the job from its graph on the device that is here, run it, and compare"},
                      {"--list", &options.list, "the devices that are known"},
                      {"--html", &options.html, "write a page with pictures here"},
                      {"--json", &options.json, "print one JSON object; a list of several plans"}};
+  options.device.add_to(command);
   command.run = [] { return run_plan(options); };
   return command;
 }

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "explain/measured_memory.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "device/device.h"
+#include "runtime/compilation.h"
+#include "transom/device.h"
+
+namespace transom {
+namespace {
+
+void count(const Compilation& compilation, bool has_arena, MeasuredMemory& most) {
+  const auto bytes = [](const Tensor& value) { return bytes_of(value.type()); };
+  MeasuredMemory memory = most;
+  memory.inputs = memory.results = 0;
+  for (const Tensor& input : compilation.graph.inputs) memory.inputs += bytes(input);
+  for (size_t o = 0; o < compilation.graph.outputs.size(); ++o)
+    if (o >= compilation.plan.donor.size() || compilation.plan.donor[o] < 0)
+      memory.results += bytes(compilation.graph.outputs[o]);
+  memory.arena = has_arena ? compilation.plan.arena_bytes : 0;
+  if (memory.planned() > most.planned()) most = memory;
+}
+
+}  // namespace
+
+MeasuredMemory measure_memory(const BenchOptions& options) {
+  MeasuredMemory memory;
+  memory.device = device_name();
+  const std::shared_ptr<Device> device = default_device();
+  memory.emulated = device->has(TRANSOM_DEVICE_EMULATED);
+  const RecordCompilations record;
+  const std::unique_ptr<Workload> workload = make_workload(options);
+  // The second step of a training may be another program than the first one.
+  for (int i = 0; i < 3; ++i) workload->run();
+  transom_error error{};
+  device->expect_ok(device->table().memory_reset_peak(device->handle(), &error), error);
+  workload->run();
+  memory.measured = static_cast<int64_t>(memory_use().peak);
+  // The arena of a device is as large as its largest program needs; one that plans by itself has none.
+  for (const auto& compilation : record.compilations())
+    count(*compilation, !device->has(TRANSOM_DEVICE_PLANS_MEMORY), memory);
+  if (memory.planned() == 0 || memory.measured == 0)
+    fail("{}: nothing was compiled, or {} does not count its memory", options.model, memory.device);
+  return memory;
+}
+
+std::string measured_memory_table(const MeasuredMemory& memory) {
+  const auto row = [](const char* name, int64_t bytes) {
+    return fmt::format("{:<34} {:>14} {:>10.2f} MB\n", name, bytes, static_cast<double>(bytes) / 1e6);
+  };
+  return fmt::format("memory on {}{}, from the graph after all passes\n", memory.device,
+                     memory.emulated ? " (emulated)" : "") +
+         row("weights, states and inputs", memory.inputs) + row("within a run", memory.arena) +
+         row("results", memory.results) + row("planned", memory.planned()) + row("measured", memory.measured) +
+         fmt::format("planned is {:+.2f} % off what was measured\n", 100 * (memory.ratio() - 1));
+}
+
+Json measured_memory_json(const MeasuredMemory& memory) {
+  return {{"device", memory.device},           {"emulated", memory.emulated},    {"input_bytes", memory.inputs},
+          {"arena_bytes", memory.arena},       {"result_bytes", memory.results}, {"planned_bytes", memory.planned()},
+          {"measured_bytes", memory.measured}, {"ratio", memory.ratio()}};
+}
+
+}  // namespace transom
