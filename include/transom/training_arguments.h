@@ -121,6 +121,8 @@ struct TrainingArguments {
   JsonText fsdp_config;
   int64_t tp_size = 1, pp_size = 1, cp_size = 1, ep_size = 1;
   std::string pipeline_schedule = "1f1b";
+  int64_t pp_chunks = 1;
+  std::string cp_strategy = "ulysses";
   int64_t parameter_check_steps = 0;
 
   // Intel Gaudi, by the names of Optimum Habana

@@ -162,7 +162,8 @@ LayoutExplanation explain_layout(const BenchOptions& options, const ShardingLayo
       const int64_t stage = sharding.stages() ? sharding.stage_of(*parameter) : 0;
       result.parameters.push_back({parameter->name, to_string(type), to_string(home), to_string(state), stage});
       for (size_t rank = 0; rank < meshes.size(); ++rank) {
-        if (sharding.stages() && meshes[rank].coordinate(MeshAxis::kPipeline) != stage) continue;
+        if (sharding.stages() && meshes[rank].coordinate(MeshAxis::kPipeline) != sharding.stages()->process_of(stage))
+          continue;
         LayoutExplanation::Memory& memory = result.memory[rank];
         memory.parameters += bytes_at(meshes[rank], home, type);
         if (!trains || !parameter->value.requires_grad()) continue;

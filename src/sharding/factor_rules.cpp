@@ -282,6 +282,20 @@ std::optional<FactorRule> of_scatter_add(const Node& node) {
   return rule.take();
 }
 
+// Rows of x are set; what lies within a row may be cut.
+std::optional<FactorRule> of_scatter(const Node& node) {
+  Rule rule(node);
+  const Operand x = rule.factors_of(rule.shape(0));
+  Operand in = x, updates = x;
+  in[0] = {rule.factor(rule.shape(0)[0], Kind::kWhole)};
+  updates[0] = {rule.factor(rule.shape(2)[0], Kind::kWhole)};
+  rule.input(in);
+  rule.input({updates[0]});
+  rule.input(updates);
+  rule.output(in);
+  return rule.take();
+}
+
 std::optional<FactorRule> of_dot_general(const Node& node) {
   Rule rule(node);
   const Axes &xb = node.attributes.get_ints("x_batch"), &yb = node.attributes.get_ints("y_batch"),
@@ -327,14 +341,16 @@ std::optional<FactorRule> of_linear(const Node& node) {
   return rule.take();
 }
 
-// Heads of queries are those of keys times what shares them. Draws of dropout belong to places of the whole.
+// Heads of queries are those of keys times what shares them. Draws of dropout belong to places of the whole. Parts of
+// the queries see what the whole would let them see: see leave_out_unseen_keys.
 std::optional<FactorRule> of_attention(const Node& node) {
   if (node.attributes.get_float("dropout") > 0) return std::nullopt;
   Rule rule(node);
   const Shape &q = rule.shape(0), &k = rule.shape(1), &v = rule.shape(2);
-  const int B = rule.factor(q[0]), G = rule.factor(k[2]),
-            group = rule.factor(q[2] / k[2], node.types.size() == 1 ? Kind::kFree : Kind::kSum),
-            T = rule.factor(q[1], Kind::kWhole), S = rule.factor(k[1], Kind::kWhole),
+  const Kind of_queries = node.types.size() == 1 ? Kind::kFree : Kind::kSum;
+  const bool hidden = node.attributes.get_int("causal") != 0 && q[1] > k[1];  // the first queries see nothing
+  const int B = rule.factor(q[0]), G = rule.factor(k[2]), group = rule.factor(q[2] / k[2], of_queries),
+            T = rule.factor(q[1], hidden ? Kind::kWhole : of_queries), S = rule.factor(k[1], Kind::kWhole),
             d = rule.factor(q[3], Kind::kWhole), e = rule.factor(v[3], Kind::kWhole);
   const Operand of_q = {{B}, {T}, {G, group}, {d}}, of_k = {{B}, {S}, {G}, {d}}, of_v = {{B}, {S}, {G}, {e}},
                 of_out = {{B}, {T}, {G, group}, {e}};
@@ -356,6 +372,28 @@ std::optional<FactorRule> of_attention(const Node& node) {
     rule.output(of_k);
     rule.output(of_v);
   }
+  return rule.take();
+}
+
+// Blocks of keys and values are whole, their heads are not.
+std::optional<FactorRule> of_paged_attention(const Node& node) {
+  Rule rule(node);
+  const Shape &q = rule.shape(0), &k = rule.shape(1), &v = rule.shape(2);
+  const size_t heads = k.size() - 2;
+  const int B = rule.factor(q[0]), G = rule.factor(k[heads]), group = rule.factor(q[2] / k[heads]),
+            T = rule.factor(q[1], Kind::kWhole), d = rule.factor(q[3], Kind::kWhole),
+            e = rule.factor(v.back(), Kind::kWhole);
+  rule.input({{B}, {T}, {G, group}, {d}});
+  for (const auto& [shape, width] : {std::pair(k, d), std::pair(v, e)}) {
+    Operand blocks;
+    for (size_t i = 0; i < heads; ++i) blocks.push_back({rule.factor(shape[i], Kind::kWhole)});
+    blocks.push_back({G});
+    blocks.push_back({width});
+    rule.input(blocks);
+  }
+  rule.input({{B}, {rule.factor(rule.shape(3)[1], Kind::kWhole)}});
+  rule.input({{B}});
+  rule.output({{B}, {T}, {G, group}, {e}});
   return rule.take();
 }
 
@@ -446,11 +484,13 @@ const std::unordered_map<std::string_view, RuleOf>& rules() {
       {"sort", along_axis},
       {"top_k", along_axis},
       {"gather", of_gather},
+      {"scatter", of_scatter},
       {"scatter_add", of_scatter_add},
       {"dot_general", of_dot_general},
       {"linear", of_linear},
       {"attention", of_attention},
       {"attention_gradient", of_attention},
+      {"paged_attention", of_paged_attention},
       {"rotary", of_rotary},
       {"cross_entropy", of_cross_entropy},
       {"cross_entropy_gradient", of_cross_entropy},

@@ -4,6 +4,7 @@
 
 #include "sharding/pipeline/schedule.h"
 #include "sharding/process_mesh.h"
+#include "sharding/shard_graph.h"
 
 namespace transom {
 
@@ -16,6 +17,10 @@ struct ShardingLayout {
   bool reshard_after_forward = true;
   // Of pipelines: the order of micro-batches.
   PipelineSchedule schedule = PipelineSchedule::k1F1B;
+  // Stages of each process, above 1 with kInterleaved alone.
+  int64_t chunks = 1;
+  // Of the axis cp.
+  ContextStrategy context = ContextStrategy::kHeads;
   // One process writes all of a checkpoint, not each its parts.
   bool whole_checkpoints = false;
 

@@ -20,7 +20,7 @@ int64_t cost_of(const Parameter& parameter) {
 
 }  // namespace
 
-std::unique_ptr<PipelineStages> stages_of(const Model& model, int64_t stages) {
+std::unique_ptr<PipelineStages> stages_of(const Model& model, int64_t processes, int64_t chunks) {
   if (model.adaptation()) fail(ErrorKind::kUsage, "pp_size: adapters are not trained in a pipeline; use --fsdp");
   if (!model.buffers().empty())
     fail(ErrorKind::kUsage, "pp_size: {} has running statistics ({}), which a pipeline does not keep; use --fsdp",
@@ -40,7 +40,7 @@ std::unique_ptr<PipelineStages> stages_of(const Model& model, int64_t stages) {
   // A head that shares its weights with the table of tokens works in the last stage.
   for (const char* end : {"LMHeadModel", "ForCausalLM", "ForMaskedLM", "ForConditionalGeneration", "ForPreTraining"})
     if (!head && model.architecture().ends_with(end)) weights.push_back({weights.back().name, table});
-  return std::make_unique<PipelineStages>(weights, stages);
+  return std::make_unique<PipelineStages>(weights, processes * chunks, processes);
 }
 
 int64_t ModelSharding::stage_of(const Parameter& parameter) const {
@@ -48,7 +48,8 @@ int64_t ModelSharding::stage_of(const Parameter& parameter) const {
 }
 
 bool ModelSharding::is_home(const Parameter& parameter) const {
-  return stage_of(parameter) == tensors_.mesh().coordinate(MeshAxis::kPipeline);
+  const int64_t stage = stage_of(parameter);
+  return (stages_ ? stages_->process_of(stage) : stage) == tensors_.mesh().coordinate(MeshAxis::kPipeline);
 }
 
 bool ModelSharding::is_home(const OptimizedParameter& parameter) const {
@@ -73,6 +74,7 @@ ModelSharding::Pipelined ModelSharding::trace(ShardedRequest request) {
   request.cut = std::move(cut_);
   cut_.clear();
   request.keeps_gathered = !layout_.reshard_after_forward;
+  request.context = layout_.context;
   Pipelined traced;
   for (const ShardedRequest::Output& output : request.outputs)
     traced.placements.push_back(output.placement.value_or(replicated(output.tensor.shape().size())));
@@ -93,8 +95,8 @@ void ModelSharding::compute_in_stages(const std::vector<Tensor>& tensors) {
   const Pipelined traced = trace(std::move(request));
   const PipelineResult result = run({traced.batch}, /*backward=*/false);
   for (size_t i = 0; i < tensors.size(); ++i) {
-    const Tensor whole = result.stages[i] ? pipeline_->shared(result.outputs[i], tensors[i].type(), *result.stages[i])
-                                          : result.outputs[i];
+    const std::optional<int64_t> from = result.processes[i];
+    const Tensor whole = from ? pipeline_->shared(result.outputs[i], tensors[i].type(), *from) : result.outputs[i];
     give_value(tensors[i], whole);
   }
 }

@@ -21,7 +21,9 @@ void for_each_weight(const Model& model, Visit visit) {
 
 ModelSharding::ModelSharding(Model& model, const ShardingLayout& layout, int64_t rank, int64_t ranks)
     : model_(model), layout_(layout), tensors_(ProcessMesh(layout.sizes, rank, ranks)) {
-  if (layout.size(MeshAxis::kPipeline) > 1) stages_ = stages_of(model, layout.size(MeshAxis::kPipeline));
+  if (layout.size(MeshAxis::kPipeline) > 1) {
+    stages_ = stages_of(model, layout.size(MeshAxis::kPipeline), layout.chunks);
+  }
   for_each_weight(model, [&](const std::shared_ptr<Parameter>& parameter) {
     const bool trained = parameter->value.requires_grad();
     parameter->value = part_of(*parameter);
@@ -142,6 +144,7 @@ std::vector<Tensor> ModelSharding::evaluate(ShardedRequest request, StepRunner& 
   request.cut = std::move(cut_);
   cut_.clear();
   request.keeps_gathered = !layout_.reshard_after_forward;
+  request.context = layout_.context;
   return tensors_.evaluate(request, runner);
 }
 

@@ -25,7 +25,8 @@ class ModelSharding {
   ShardedTensors& tensors() { return tensors_; }
   // Null where the layers are not spread over the stages of a pipeline.
   const PipelineStages* stages() const { return stages_.get(); }
-  // Which stage has a parameter between updates, and updates it; without a pipeline this one. Whether it is this one.
+  // Which stage has a parameter between updates, and updates it; without a pipeline this one. Whether it is of this
+  // process.
   int64_t stage_of(const Parameter& parameter) const;
   bool is_home(const Parameter& parameter) const;
   bool is_home(const OptimizedParameter& parameter) const;
@@ -81,8 +82,9 @@ class ModelSharding {
   StepRunner runner_;
 };
 
-// The stages of a model's weights. Throws an Error of kind kUsage for models that no pipeline trains.
-std::unique_ptr<PipelineStages> stages_of(const Model& model, int64_t stages);
+// The stages of a model's weights, `chunks` for each process. Throws an Error of kind kUsage for models that no
+// pipeline trains.
+std::unique_ptr<PipelineStages> stages_of(const Model& model, int64_t processes, int64_t chunks);
 
 // While it lives the model and the optimizer have whole values: on rank 0, or everywhere. All processes make one
 // together.

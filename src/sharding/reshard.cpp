@@ -201,49 +201,106 @@ void Resharder::slice_along(ShardedValue& value, size_t dimension, const Cut& cu
   cuts = {cut};
 }
 
-// From dimension to dimension in one step, where the parts are even: what Ulysses does between places and heads.
+// Whether `more` is `less` cut by one axis more, which is `axis`, within the same borders.
+bool Resharder::adds_axis(const Cuts& less, const Cuts& more, MeshAxis axis) const {
+  if (more.size() != 1 || less.size() > 1 || more[0].axes.back() != axis) return false;
+  if (less.empty()) return more[0].axes.size() == 1;
+  std::vector<MeshAxis> before = more[0].axes;
+  before.pop_back();
+  return !before.empty() && less[0] == make_cut(mesh_, before, more[0].units, more[0].inner);
+}
+
+// From dimension to dimension in one step: what Ulysses does between places and heads.
 bool Resharder::try_all_to_all(ShardedValue& value, const Placement& target) {
   if (value.placement.partial != target.partial) return false;
   for (size_t from = 0; from < target.dimensions.size(); ++from)
     for (size_t to = 0; to < target.dimensions.size(); ++to) {
-      if (from == to) continue;
       const Cuts &now = value.placement.dimensions[from], &then = target.dimensions[to];
-      if (now.size() != 1 || now[0].axes.size() != 1 || then.size() != 1 || then[0].axes != now[0].axes) continue;
-      if (!target.dimensions[from].empty() || !value.placement.dimensions[to].empty()) continue;
-      const MeshAxis axis = now[0].axes[0];
-      const int64_t n = mesh_.size(axis);
-      if (now[0].units != n || then[0].units != n) continue;  // uneven
-      const int64_t rank = value.local.rank();
-      const Exposed exposed = expose(value.local, to, n, then[0].inner);
-      // [n, ...] of what is for each; then from each, with its place in `from`.
-      const Tensor got = collective("all_to_all", front(exposed.x, exposed.dimension), {axis});
-      Axes order;  // bring the processes in front of what `from` is local of
-      const auto place_of = [&](size_t d) { return static_cast<int64_t>(d < to ? d : d == to ? to : d + 1); };
-      // got: [n] + dims of exposed without the units: before(to), outer, inner, after.
-      const Cut& cut = now[0];
-      const int64_t inner = cut.inner, from_place = 1 + (from < to ? static_cast<int64_t>(from) : place_of(from));
-      const int64_t local_from = got.dim(from_place);
-      Shape split = got.shape();
-      split[static_cast<size_t>(from_place)] = local_from / inner;
-      split.insert(split.begin() + from_place + 1, inner);
-      const Tensor wide = reshape(got, split);
-      // Units of `from` are one for each process: [outer, 1 of n, inner].
-      for (int64_t i = 1; i < wide.rank(); ++i) {
-        order.push_back(i);
-        if (i == from_place) order.push_back(0);
-      }
-      const Tensor moved = permute(wide, order);
-      Shape shape;
-      for (int64_t d = 0; d < rank; ++d) {
-        const auto at = static_cast<size_t>(d);
-        shape.push_back(at == from ? value.local.dim(d) * n : at == to ? value.local.dim(d) / n : value.local.dim(d));
-      }
-      value.local = reshape(moved, shape);
-      value.placement.dimensions[from].clear();
+      if (from == to || now.size() != 1 || then.size() != 1) continue;
+      const MeshAxis axis = now[0].axes.back();
+      if (!adds_axis(target.dimensions[from], now, axis) || !adds_axis(value.placement.dimensions[to], then, axis))
+        continue;
+      const auto is_contiguous = [&](const Cut& cut, size_t d) { return cut.units * cut.inner == value.shape[d]; };
+      if (has_one_unit_each(now[0]) && has_one_unit_each(then[0]))
+        exchange_even(value, from, to, axis, now[0].inner, then[0].inner);
+      else if (is_contiguous(now[0], from) && is_contiguous(then[0], to)) exchange(value, from, to, now[0], then[0]);
+      else continue;
+      value.placement.dimensions[from] = target.dimensions[from];
       value.placement.dimensions[to] = then;
       return true;
     }
   return false;
+}
+
+bool Resharder::has_one_unit_each(const Cut& cut) const {
+  int64_t parts = 1;
+  for (const MeshAxis axis : cut.axes) parts *= mesh_.size(axis);
+  return cut.units == parts;
+}
+
+// Parts of one size: `inner_from` and `inner_to` elements lie together in a unit.
+void Resharder::exchange_even(ShardedValue& value, size_t from, size_t to, MeshAxis axis, int64_t inner_from,
+                              int64_t inner_to) {
+  const int64_t n = mesh_.size(axis), rank = value.local.rank();
+  const Exposed exposed = expose(value.local, to, n, inner_to);
+  // [n, ...] of what is for each; then from each, with its place in `from`.
+  const Tensor got = collective("all_to_all", front(exposed.x, exposed.dimension), {axis});
+  // got: [n] + dims of exposed without the units: before(to), outer, inner, after.
+  const auto from_place = static_cast<int64_t>(from < to ? from + 1 : from + 2);
+  Shape split = got.shape();
+  split[static_cast<size_t>(from_place)] = got.dim(from_place) / inner_from;
+  split.insert(split.begin() + from_place + 1, inner_from);
+  const Tensor wide = reshape(got, split);
+  // Units of `from` are one for each process: [outer, 1 of n, inner].
+  Axes order;  // bring the processes in front of what `from` is local of
+  for (int64_t i = 1; i < wide.rank(); ++i) {
+    order.push_back(i);
+    if (i == from_place) order.push_back(0);
+  }
+  Shape shape;
+  for (int64_t d = 0; d < rank; ++d) {
+    const auto at = static_cast<size_t>(d);
+    shape.push_back(at == from ? value.local.dim(d) * n : at == to ? value.local.dim(d) / n : value.local.dim(d));
+  }
+  value.local = reshape(permute(wide, order), shape);
+}
+
+// Parts of several sizes, which travel as large as the largest.
+void Resharder::exchange(ShardedValue& value, size_t from, size_t to, const Cut& now, const Cut& then) {
+  const MeshAxis axis = now.axes.back();
+  const int64_t n = mesh_.size(axis);
+  struct Pieces {
+    std::vector<Range> ranges;  // of elements, in what is there without the axis
+    int64_t largest = 0;
+  };
+  const auto pieces_of = [&](Cut cut) {
+    cut.axes.pop_back();
+    const Range whole = local_units(mesh_, cut);
+    Pieces pieces;
+    for (int64_t i = 0; i < n; ++i) {
+      const Range part = part_of(whole, i, n);
+      pieces.ranges.push_back({(part.begin - whole.begin) * cut.inner, (part.end - whole.begin) * cut.inner});
+      pieces.largest = std::max(pieces.largest, pieces.ranges.back().size());
+    }
+    return pieces;
+  };
+  const Pieces of_from = pieces_of(now), of_to = pieces_of(then);
+  const auto f = static_cast<int64_t>(from), t = static_cast<int64_t>(to);
+  std::vector<Tensor> given, joined;
+  for (const Range& range : of_to.ranges) {
+    Axes low(static_cast<size_t>(value.local.rank())), high = low;
+    high[from] = of_from.largest - value.local.dim(f);
+    high[to] = of_to.largest - range.size();
+    const Tensor part = slice(value.local, t, range.begin, range.end);
+    given.push_back(unsqueeze(high[from] + high[to] == 0 ? part : pad(part, low, high), 0));
+  }
+  const Tensor got = collective("all_to_all", concatenate(given, 0), {axis});
+  const int64_t mine = of_to.ranges[static_cast<size_t>(mesh_.coordinate(axis))].size();
+  for (int64_t i = 0; i < n; ++i) {
+    const Tensor part = squeeze(slice(got, 0, i, i + 1), 0);
+    joined.push_back(slice(slice(part, t, 0, mine), f, 0, of_from.ranges[static_cast<size_t>(i)].size()));
+  }
+  value.local = concatenate(joined, f);
 }
 
 ShardedValue Resharder::reshard(const ShardedValue& given, const Placement& target) {

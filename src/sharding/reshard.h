@@ -47,6 +47,10 @@ class Resharder {
   void scatter_sum(ShardedValue& value, size_t dimension, const Cut& cut);
   void slice_along(ShardedValue& value, size_t dimension, const Cut& cut);
   bool try_all_to_all(ShardedValue& value, const Placement& target);
+  bool adds_axis(const Cuts& less, const Cuts& more, MeshAxis axis) const;
+  bool has_one_unit_each(const Cut& cut) const;
+  void exchange_even(ShardedValue& value, size_t from, size_t to, MeshAxis axis, int64_t inner_from, int64_t inner_to);
+  void exchange(ShardedValue& value, size_t from, size_t to, const Cut& now, const Cut& then);
   Tensor collective(const char* kind, const Tensor& x, MeshAxes axes);
 
   const ProcessMesh& mesh_;

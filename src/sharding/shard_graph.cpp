@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "ops/records.h"
 #include "passes/graph_builder.h"
+#include "sharding/cut_sequences.h"
 #include "sharding/factor_cuts.h"
 #include "transom/ops.h"
 
@@ -124,7 +125,7 @@ void GraphSharder::visit(const NodePointer& node, Phase phase) {
   if (node->operation == &op::optimization_barrier) return pass_barrier(node);
   if (node->region) return visit_in_place_of(node, inline_graph(*node->region, node->inputs), phase);
   if (node->inputs.empty()) return replicate(node);
-  if (shard_along_cut(node, phase)) return;
+  if (shard_along_cut(node, phase) || shard_attention(node, phase)) return;
   if (const auto rule = factor_rule(*node)) return shard_by_rule(node, *rule, phase);
   const bool cut = std::any_of(node->inputs.begin(), node->inputs.end(), [&](const Tensor& input) {
     return !forms_of(input).values.front().placement.is_replicated();
@@ -200,8 +201,29 @@ MeshAxes GraphSharder::settle_sums(const Node& node, std::vector<ShardedValue>& 
   }
   for (size_t i = 0; i < inputs.size(); ++i)
     if (const MeshAxes now = inputs[i].placement.partial.without(owed); !now.empty())
-      inputs[i] = in_form(node.inputs[i], without_partial(inputs[i].placement, now));
+      inputs[i] = in_form(node.inputs[i], where_summed(node, inputs, i, now));
   return owed;
+}
+
+Placement GraphSharder::where_summed(const Node& node, const std::vector<ShardedValue>& inputs, size_t i,
+                                     MeshAxes over) const {
+  Placement target = without_partial(inputs[i].placement, over);
+  for (size_t other = 0; other < inputs.size(); ++other) {
+    if (other == i || node.inputs[other].shape() != node.inputs[i].shape()) continue;
+    for (size_t d = 0; d < target.dimensions.size(); ++d) {
+      const Cuts &mine = target.dimensions[d], &theirs = inputs[other].placement.dimensions[d];
+      if (theirs.size() != 1 || mine.size() > 1 || theirs == mine) continue;
+      // Cut by what I am cut by, and by one axis more that is summed over.
+      std::vector<MeshAxis> before = theirs[0].axes;
+      const MeshAxis last = before.back();
+      before.pop_back();
+      if (!over.has(last) || target.sharded().has(last)) continue;
+      if (before.empty() ? mine.empty()
+                         : !mine.empty() && make_cut(mesh_, before, theirs[0].units, theirs[0].inner) == mine[0])
+        target.dimensions[d] = theirs;
+    }
+  }
+  return target;
 }
 
 void GraphSharder::shard_by_rule(const NodePointer& node, const FactorRule& rule, Phase phase) {
@@ -218,6 +240,11 @@ void GraphSharder::shard_by_rule(const NodePointer& node, const FactorRule& rule
   }
   if (inputs.empty())
     for (const Tensor& input : node->inputs) inputs.push_back(used(input, phase));
+  shard_inputs_by_rule(node, rule, std::move(inputs), stored);
+}
+
+void GraphSharder::shard_inputs_by_rule(const NodePointer& node, const FactorRule& rule,
+                                        std::vector<ShardedValue> inputs, MeshAxes stored) {
   const MeshAxes owed = settle_sums(*node, inputs);
   std::vector<OperandValue> operands;
   for (size_t i = 0; i < inputs.size(); ++i)
@@ -229,6 +256,7 @@ void GraphSharder::shard_by_rule(const NodePointer& node, const FactorRule& rule
   for (const FactorRule::Operand& output : rule.outputs) summed = summed | summed_axes(rule, output, cuts);
   std::vector<Tensor> locals;
   std::vector<Shape> shapes;
+  Placement of_first;
   for (size_t i = 0; i < inputs.size(); ++i) {
     Placement placement = placement_of(mesh_, rule, rule.inputs[i], cuts);
     placement.partial = inputs[i].placement.partial;
@@ -241,9 +269,11 @@ void GraphSharder::shard_by_rule(const NodePointer& node, const FactorRule& rule
       placement.partial = placement.partial | summed;
       given = resharder_.reshard(given, placement);
     }
+    if (i == 0) of_first = given.placement;
     locals.push_back(given.local);
     shapes.push_back(given.local.shape());
   }
+  leave_out_unseen_keys(mesh_, *node, of_first, locals);
   std::vector<ShardedValue> outputs;
   for (size_t i = 0; i < node->types.size(); ++i) {
     ShardedValue output{{}, node->types[i].shape, placement_of(mesh_, rule, rule.outputs[i], cuts)};
@@ -251,8 +281,8 @@ void GraphSharder::shard_by_rule(const NodePointer& node, const FactorRule& rule
     outputs.push_back(std::move(output));
   }
   const Shape first = local_shape(mesh_, outputs[0].placement, outputs[0].shape);
-  const std::vector<Tensor> made =
-      make_tensors(*node->operation, std::move(locals), local_attributes(*node, shapes, first));
+  std::vector<Tensor> made = make_tensors(*node->operation, std::move(locals), local_attributes(*node, shapes, first));
+  add_unseen_keys(*node, made);
   for (size_t i = 0; i < outputs.size(); ++i) {
     outputs[i].local = made[i];
     const Shape expected = local_shape(mesh_, outputs[i].placement, outputs[i].shape);

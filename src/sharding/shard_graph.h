@@ -17,6 +17,12 @@
 
 namespace transom {
 
+// How attention sees whole sequences of which each process has a part.
+enum class ContextStrategy {
+  kHeads,  // all places of some heads for each process (Jacobs et al., "DeepSpeed Ulysses", 2023), if there are enough
+  kKeys,   // own queries, and keys and values of all processes
+};
+
 // The parts of a training step, by the order in which its nodes were made (Node::sequence).
 struct StepPhases {
   uint64_t backward_from = UINT64_MAX, update_from = UINT64_MAX;
@@ -24,8 +30,9 @@ struct StepPhases {
 
 class GraphSharder {
  public:
-  explicit GraphSharder(const ProcessMesh& mesh, StepPhases phases = {}, bool keeps_gathered = false)
-      : mesh_(mesh), phases_(phases), keeps_gathered_(keeps_gathered), resharder_(mesh) {}
+  explicit GraphSharder(const ProcessMesh& mesh, StepPhases phases = {}, bool keeps_gathered = false,
+                        ContextStrategy context = ContextStrategy::kHeads)
+      : mesh_(mesh), phases_(phases), keeps_gathered_(keeps_gathered), context_(context), resharder_(mesh) {}
 
   // What this process has of an input of the graph. Along the axes in `stored` it is cut for storage alone: forward and
   // backward pass gather it when they use it, each for itself; the update works on the parts.
@@ -62,7 +69,12 @@ class GraphSharder {
   void visit_in_place_of(const NodePointer& node, const std::vector<Tensor>& outputs, Phase phase);
   void pass_barrier(const NodePointer& node);
   void shard_by_rule(const NodePointer& node, const FactorRule& rule, Phase phase);
+  // The same of inputs that are given; what is computed is stored in parts along `stored`.
+  void shard_inputs_by_rule(const NodePointer& node, const FactorRule& rule, std::vector<ShardedValue> inputs,
+                            MeshAxes stored);
   void replicate(const NodePointer& node);
+  // Attention over sequences of which each process has some places (see cut_sequences.cpp); false where they are whole.
+  bool shard_attention(const NodePointer& node, Phase phase);
   // Operations along a dimension that is cut, each with a way of its own (see cut_dimensions.cpp); false where the
   // dimension is whole.
   bool shard_along_cut(const NodePointer& node, Phase phase);
@@ -71,6 +83,8 @@ class GraphSharder {
   void add_to_parts(const NodePointer& node, const ShardedValue& x);
   // Inputs of which sums are owed, summed unless the operation is linear in them. The axes that are left.
   MeshAxes settle_sums(const Node& node, std::vector<ShardedValue>& inputs);
+  // Where input i goes when it is summed over these axes: into the parts that another input of its shape is cut into.
+  Placement where_summed(const Node& node, const std::vector<ShardedValue>& inputs, size_t i, MeshAxes over) const;
   // The value as operations of this phase see it.
   ShardedValue used(const Tensor& tensor, Phase phase);
   ShardedValue in_form(const Tensor& tensor, const Placement& placement);
@@ -81,6 +95,7 @@ class GraphSharder {
   const ProcessMesh& mesh_;
   StepPhases phases_;
   bool keeps_gathered_;  // of stored tensors, from the forward to the backward pass
+  ContextStrategy context_;
   Resharder resharder_;
   Phase phase_ = Phase::kForward;
   uint64_t local_backward_from_ = UINT64_MAX;

@@ -27,6 +27,7 @@ struct ShardedRequest {
   std::vector<std::pair<Tensor, Placement>> cut, preferred;  // see GraphSharder
   StepPhases phases = {};
   bool keeps_gathered = false;  // what the forward pass gathers of stored tensors stays for the backward pass
+  ContextStrategy context = ContextStrategy::kHeads;
 };
 
 // For one thread at a time, and the same calls in the same order on all processes of the mesh.

@@ -48,7 +48,7 @@ TEST(PipelineSchedule, RespectsWhatPassesNeed) {
       for (int64_t m = 1; m <= 7; ++m) {
         std::set<std::array<int64_t, 3>> done;
         std::map<int64_t, int64_t> held;
-        const std::vector<PipelineTask> tasks = pipeline_tasks(schedule, p, m);
+        const std::vector<PipelineTask> tasks = pipeline_tasks(schedule, p, p, m);
         EXPECT_EQ(tasks.size(), static_cast<size_t>(2 * p * m));
         for (const PipelineTask& task : tasks) {
           const int64_t s = task.stage, i = task.micro_batch;
@@ -65,7 +65,52 @@ TEST(PipelineSchedule, RespectsWhatPassesNeed) {
           held[s] += task.backward ? -1 : 1;
           EXPECT_LE(held[s], schedule == PipelineSchedule::k1F1B ? std::min(m, p - s) : m);
         }
-        EXPECT_EQ(pipeline_tasks(schedule, p, m, false).size(), static_cast<size_t>(p * m));
+        EXPECT_EQ(pipeline_tasks(schedule, p, p, m, false).size(), static_cast<size_t>(p * m));
+      }
+}
+
+// When the last pass ends if each process carries out its tasks in this order, a forward pass of a stage takes one, a
+// backward pass two.
+int64_t duration(const std::vector<PipelineTask>& tasks, int64_t stages, int64_t processes) {
+  std::map<std::array<int64_t, 3>, int64_t> ends;
+  std::map<int64_t, int64_t> free_at;
+  int64_t last = 0;
+  for (const PipelineTask& task : tasks) {
+    const int64_t s = task.stage, i = task.micro_batch;
+    int64_t begin = free_at[s % processes];
+    if (!task.backward && s > 0) begin = std::max(begin, ends.at({s - 1, i, 0}));
+    if (task.backward) begin = std::max(begin, s + 1 < stages ? ends.at({s + 1, i, 1}) : ends.at({s, i, 0}));
+    const int64_t end = begin + (task.backward ? 2 : 1);
+    ends[{s, i, task.backward}] = free_at[s % processes] = end;
+    last = std::max(last, end);
+  }
+  return last;
+}
+
+TEST(PipelineSchedule, InterleavedStagesStandStillForLess) {
+  for (int64_t p = 2; p <= 5; ++p)
+    for (int64_t v = 2; v <= 4; ++v)
+      for (int64_t m = 1; m <= 11; ++m) {
+        const std::vector<PipelineTask> tasks = pipeline_tasks(PipelineSchedule::kInterleaved, p * v, p, m);
+        std::set<std::array<int64_t, 3>> once;
+        std::map<int64_t, int64_t> held;
+        for (const PipelineTask& task : tasks) {
+          EXPECT_TRUE(once.insert({task.stage, task.micro_batch, task.backward}).second);
+          const int64_t process = task.stage % p;
+          held[process] += task.backward ? -1 : 1;
+          EXPECT_LE(held[process], 2 * (p - process - 1) + (v - 1) * p + 1) << p << " " << v << " " << m;
+        }
+        EXPECT_EQ(tasks.size(), static_cast<size_t>(2 * p * v * m));
+        const int64_t took = duration(tasks, p * v, p);
+        // In units of a stage of the plain schedule, which has v times the layers: 3 v (m + p - 1).
+        if (m % p == 0) {
+          EXPECT_EQ(took, 3 * (m * v + p - 1)) << p << " " << v << " " << m;
+        }
+        // What is left out takes no longer than what is there.
+        const int64_t rounded = (m + p - 1) / p * p;
+        EXPECT_LE(took, 3 * (rounded * v + p - 1)) << p << " " << v << " " << m;
+        EXPECT_EQ(pipeline_tasks(PipelineSchedule::kInterleaved, p * v, p, m, false).size(),
+                  static_cast<size_t>(p * v * m));
       }
 }
 
@@ -107,7 +152,7 @@ TEST(PipelineCut, ComputesWhatTheWholeGraphComputes) {
 
   // Each stage knows what it made and what it was sent.
   std::vector<TensorMap<Tensor>> known(3);
-  for (const PipelineTask& task : pipeline_tasks(PipelineSchedule::k1F1B, 3, 1)) {
+  for (const PipelineTask& task : pipeline_tasks(PipelineSchedule::k1F1B, 3, 3, 1)) {
     const PipelineCut::Place place{task.stage, task.backward};
     auto& mine = known[static_cast<size_t>(task.stage)];
     for (const auto& [value, made] : cut.program(place, mine)) {

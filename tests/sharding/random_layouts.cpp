@@ -193,12 +193,18 @@ RandomLayout random_layout(uint64_t seed) {
   };
   const int64_t stages = take("--pp_size", 40, sizes.layers);  // a stage has a layer at least
   take("--tp_size", 60);
-  if (stages == 1 && draw.chance(15)) take("--cp_size", 100);
+  if (take("--cp_size", 25) > 1 && draw.chance(40))
+    result.layout.insert(result.layout.end(), {"--cp_strategy", "allgather"});
   int64_t zero = draw.from(0, 3);
   // Plain data parallelism deals whole batches, as Trainer does.
   if (result.layout.empty()) zero = std::max<int64_t>(zero, 1);
   if (left > 1 && zero > 0) result.layout.insert(result.layout.end(), {"--zero_stage", std::to_string(zero)});
-  if (stages > 1 && draw.chance(40)) result.layout.insert(result.layout.end(), {"--pipeline_schedule", "gpipe"});
+  if (stages > 1 && draw.chance(30)) {
+    result.layout.insert(result.layout.end(), {"--pipeline_schedule", "gpipe"});
+  } else if (stages > 1 && sizes.layers / stages > 1 && draw.chance(50)) {
+    result.layout.insert(result.layout.end(), {"--pipeline_schedule", "interleaved", "--pp_chunks",
+                                               std::to_string(draw.from(2, sizes.layers / stages))});
+  }
   if (draw.chance(20)) result.layout.insert(result.layout.end(), {"--parameter_check_steps", "1"});
   result.batch = draw.from(1, 3);
   result.whole_batch = result.batch * left;

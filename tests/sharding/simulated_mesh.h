@@ -100,14 +100,15 @@ struct PlacedLeaf {
 using LeavesOf = std::function<std::vector<PlacedLeaf>(const ProcessMesh&)>;
 inline std::vector<std::vector<Tensor>> run_sharded(const ProcessMesh::Sizes& sizes, const LeavesOf& leaves,
                                                     const std::vector<Tensor>& outputs, StepPhases phases = {},
-                                                    std::vector<CollectiveRecord>* records = nullptr) {
+                                                    std::vector<CollectiveRecord>* records = nullptr,
+                                                    ContextStrategy context = ContextStrategy::kHeads) {
   int64_t ranks = 1;
   for (const int64_t size : sizes) ranks *= size;
   std::vector<std::vector<Tensor>> locals;
   for (int64_t rank = 0; rank < ranks; ++rank) {
     const ProcessMesh mesh(sizes, rank, ranks);
     ShardedTensors tensors(mesh);
-    GraphSharder sharder(mesh, phases);
+    GraphSharder sharder(mesh, phases, false, context);
     for (const PlacedLeaf& leaf : leaves(mesh)) {
       const Tensor held = tensors.hold_part_of(leaf.leaf, leaf.placement, leaf.stored);
       sharder.place(leaf.leaf, tensors.value(held), leaf.stored);

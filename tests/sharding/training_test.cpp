@@ -57,6 +57,17 @@ INSTANTIATE_TEST_SUITE_P(
         TrainingCase{"Stages", 2, 6, {"--pp_size", "2"}},
         TrainingCase{"StagesInSteadyState", 2, 6, {"--pp_size", "2"}, "5"},
         TrainingCase{"StagesOfGPipe", 3, 6, {"--pp_size", "3", "--pipeline_schedule", "gpipe"}},
+        TrainingCase{"Places", 2, 6, {"--cp_size", "2"}},
+        TrainingCase{"PlacesByKeys", 2, 6, {"--cp_size", "2", "--cp_strategy", "allgather"}},
+        TrainingCase{"PlacesAndTensor", 4, 6, {"--cp_size", "2", "--tp_size", "2"}},
+        TrainingCase{"PlacesAndShards", 4, 3, {"--cp_size", "2", "--fsdp", "full_shard"}},
+        TrainingCase{
+            "StagesInTurn", 2, 6, {"--pp_size", "2", "--pipeline_schedule", "interleaved", "--pp_chunks", "2"}, "4"},
+        TrainingCase{"StagesInTurnAndRows",
+                     4,
+                     3,
+                     {"--pp_size", "2", "--pipeline_schedule", "interleaved", "--pp_chunks", "2", "--zero_stage", "2"},
+                     "3"},
         TrainingCase{"StagesAndRows", 4, 3, {"--pp_size", "2", "--zero_stage", "1", "--parameter_check_steps", "2"}},
         TrainingCase{"StagesAndTensor", 4, 6, {"--pp_size", "2", "--tp_size", "2"}}),
     [](const auto& info) { return info.param.name; });

@@ -141,6 +141,13 @@ std::vector<PipelineCut::Message> PipelineCut::messages_after(const Place& place
   return result;
 }
 
+std::vector<Tensor> PipelineCut::made_at(const Place& place) const {
+  std::vector<Tensor> result;
+  for (const auto& [where, value] : made_)
+    if (where == place) result.push_back(value);
+  return result;
+}
+
 std::vector<std::pair<Tensor, Tensor>> PipelineCut::program(const Place& place, const TensorMap<Tensor>& known) const {
   const CompilerScope compiler;
   std::set<const Node*> wanted;  // of this place, and what floats and is needed here

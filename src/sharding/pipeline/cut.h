@@ -40,6 +40,8 @@ class PipelineCut {
   };
   // Those that leave when this place is done.
   std::vector<Message> messages_after(const Place& place) const;
+  // What this place makes that is an output or needed elsewhere.
+  std::vector<Tensor> made_at(const Place& place) const;
   // The numbers of the weights (in `weights`) that each stage needs.
   const std::vector<std::vector<size_t>>& weights_of_stages() const { return weights_of_stages_; }
 

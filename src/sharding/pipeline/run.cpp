@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sharding/pipeline/run.h"
 
+#include <set>
 #include <utility>
 
 #include "base/error.h"
@@ -11,7 +12,7 @@
 namespace transom {
 
 PipelineRunner::PipelineRunner(const ProcessMesh& mesh, PipelineSchedule schedule)
-    : mesh_(mesh), schedule_(schedule), stage_(mesh.coordinate(MeshAxis::kPipeline)) {
+    : mesh_(mesh), schedule_(schedule), process_(mesh.coordinate(MeshAxis::kPipeline)) {
   Communicator* all = default_device()->communicator();
   if (!all) fail(ErrorKind::kInternal, "a pipeline of {} stages in one process", mesh.size(MeshAxis::kPipeline));
   pipeline_ = &all->group(mesh.group({MeshAxis::kPipeline}));
@@ -36,6 +37,18 @@ void PipelineRunner::wait() {
   if (std::exchange(waits_, false)) pipeline_->wait();
 }
 
+// What the passes of a stage left that no other stage of this process needs.
+void PipelineRunner::forget(const PipelineCut& cut, int64_t stage, const PipelineStages& stages,
+                            TensorMap<Tensor>& known) const {
+  TensorSet needed;
+  for (const bool backward : {false, true})
+    for (const PipelineCut::Message& message : cut.messages_after({stage, backward}))
+      if (stages.process_of(message.to) == process_) needed.insert(message.value);
+  for (const bool backward : {false, true})
+    for (const Tensor& value : cut.made_at({stage, backward}))
+      if (!needed.contains(value)) known.erase(value);
+}
+
 PipelineResult PipelineRunner::run(const std::vector<PipelinedBatch>& batches,
                                    const std::vector<PipelineWeight>& weights, const PipelineStages& stages,
                                    bool backward) {
@@ -46,31 +59,33 @@ PipelineResult PipelineRunner::run(const std::vector<PipelinedBatch>& batches,
     cuts.emplace_back(batch.outputs, batch.homes, leaves, stages, batch.backward_from);
   // Weights that a stage uses and another one has (tied embeddings) come anew for each update.
   std::vector<TensorMap<Tensor>> known(batches.size());
+  std::set<std::pair<size_t, int64_t>> sent;
   for (size_t stage = 0; stage < cuts[0].weights_of_stages().size(); ++stage)
     for (const size_t number : cuts[0].weights_of_stages()[stage]) {
       const PipelineWeight& weight = weights[number];
-      const auto to = static_cast<int64_t>(stage);
-      if (weight.home == to) continue;
-      if (weight.home == stage_) send(weight.local, to);
-      if (to != stage_) continue;
-      const Tensor copy = receive(weight.local.type(), weight.home);
+      const int64_t from = stages.process_of(weight.home), to = stages.process_of(static_cast<int64_t>(stage));
+      if (from == to || !sent.emplace(number, to).second) continue;
+      if (from == process_) send(weight.local, to);
+      if (to != process_) continue;
+      const Tensor copy = receive(weight.local.type(), from);
       for (auto& each : known) each.emplace(weight.local, copy);
     }
   PipelineResult result;
   result.outputs.resize(batches[0].outputs.size());
   for (const auto& place : cuts[0].outputs())
-    result.stages.push_back(place ? std::optional(place->stage) : std::nullopt);
+    result.processes.push_back(place ? std::optional(stages.process_of(place->stage)) : std::nullopt);
   const auto add = [&](size_t output, const Tensor& value) {
     const CompilerScope compiler;
     Tensor& sum = result.outputs[output];
     sum = sum.defined() ? sum + value : value;
   };
   for (const PipelineTask& task :
-       pipeline_tasks(schedule_, stages.stages(), static_cast<int64_t>(batches.size()), backward)) {
+       pipeline_tasks(schedule_, stages.stages(), stages.processes(), static_cast<int64_t>(batches.size()), backward)) {
     const auto number = static_cast<size_t>(task.micro_batch);
     const PipelineCut& cut = cuts[number];
     const PipelineCut::Place place{task.stage, task.backward};
-    if (task.stage == stage_) {
+    const bool is_mine = stages.process_of(task.stage) == process_;
+    if (is_mine) {
       auto made = cut.program(place, known[number]);
       TensorMap<std::vector<size_t>> outputs;  // one tensor may be several of them
       for (size_t i = 0; i < cut.outputs().size(); ++i)
@@ -91,25 +106,34 @@ PipelineResult PipelineRunner::run(const std::vector<PipelinedBatch>& batches,
       eval(values);
       for (auto& [traced, value] : made) known[number].insert_or_assign(traced, value);
     }
+    TensorMap<std::set<int64_t>> went;  // a value goes to a process once, whichever of its stages need it
     for (const PipelineCut::Message& message : cut.messages_after(place)) {
-      if (message.from == stage_) send(known[number].at(message.value), message.to);
-      if (message.to == stage_)
-        known[number].insert_or_assign(message.value, receive(message.value.type(), message.from));
+      const int64_t from = stages.process_of(message.from), to = stages.process_of(message.to);
+      if (from == to || !went[message.value].insert(to).second) continue;
+      if (from == process_) send(known[number].at(message.value), to);
+      if (to == process_) known[number].insert_or_assign(message.value, receive(message.value.type(), from));
     }
-    if (task.stage == stage_ && (task.backward || !backward)) known[number].clear();
+    // The last pass of the micro-batch here.
+    const bool last = backward ? task.backward && task.stage < stages.processes()
+                               : task.stage + stages.processes() >= stages.stages();
+    if (is_mine && last) known[number].clear();
+    else if (is_mine && task.backward) forget(cut, task.stage, stages, known[number]);
   }
   for (size_t i = 0; i < batches[0].outputs.size(); ++i) {
-    if (result.stages[i]) continue;
+    if (result.processes[i]) continue;
     for (const PipelinedBatch& batch : batches) add(i, batch.outputs[i]);
     eval({&result.outputs[i], 1});
   }
   // Gradients that arise where the weight is used, and not where it is at home.
   for (size_t i = 0; i < result.outputs.size(); ++i) {
-    const std::optional<int64_t> home = batches[0].homes.at(i);
-    if (!home || !result.stages[i] || *result.stages[i] == *home) continue;
-    if (*result.stages[i] == stage_) send(result.outputs[i], *home);
-    if (*home == stage_) result.outputs[i] = receive(batches[0].outputs[i].type(), *result.stages[i]);
-    result.stages[i] = home;
+    const std::optional<int64_t> stage = batches[0].homes.at(i);
+    std::optional<int64_t>& from = result.processes[i];
+    if (!stage || !from) continue;
+    const int64_t home = stages.process_of(*stage);
+    if (*from == home) continue;
+    if (*from == process_) send(result.outputs[i], home);
+    if (home == process_) result.outputs[i] = receive(batches[0].outputs[i].type(), *from);
+    from = home;
   }
   // What was sent is let go once it is away.
   pipeline_->wait();
@@ -120,7 +144,7 @@ PipelineResult PipelineRunner::run(const std::vector<PipelinedBatch>& batches,
 
 Tensor PipelineRunner::shared(const Tensor& tensor, const Type& type, int64_t from) {
   Tensor result = tensor;
-  if (stage_ == from) {
+  if (process_ == from) {
     for (int64_t to = 0; to < mesh_.size(MeshAxis::kPipeline); ++to)
       if (to != from) send(tensor, to);
   } else {

@@ -21,14 +21,15 @@ struct PipelinedBatch {
 };
 
 struct PipelineResult {
-  // Each output, summed over the micro-batches, on the stage that it is for, or that makes it; elsewhere no value.
+  // Each output, summed over the micro-batches, on the process of the stage that it is for, or that makes it; elsewhere
+  // no value.
   std::vector<Tensor> outputs;
-  std::vector<std::optional<int64_t>> stages;  // that have them; none: all do
+  std::vector<std::optional<int64_t>> processes;  // of the pipeline, that have them; none: all do
 };
 
 // A weight of this process, and which stage has it between updates.
 struct PipelineWeight {
-  Tensor local;  // without a value where this stage does not have it
+  Tensor local;  // without a value where this process does not have it
   int64_t home = 0;
 };
 
@@ -40,17 +41,18 @@ class PipelineRunner {
 
   PipelineResult run(const std::vector<PipelinedBatch>& batches, const std::vector<PipelineWeight>& weights,
                      const PipelineStages& stages, bool backward);
-  // The tensor of one stage on all; the others give its type alone.
+  // The tensor of one process on all; the others give its type alone.
   Tensor shared(const Tensor& tensor, const Type& type, int64_t from);
 
  private:
   void send(const Tensor& tensor, int64_t to);
   Tensor receive(const Type& type, int64_t from);
   void wait();
+  void forget(const PipelineCut& cut, int64_t stage, const PipelineStages& stages, TensorMap<Tensor>& known) const;
 
   const ProcessMesh& mesh_;
   PipelineSchedule schedule_;
-  int64_t stage_;
+  int64_t process_;  // of the pipeline
   Communicator* pipeline_;
   bool waits_ = false;  // for what is to be received
   std::vector<Tensor> in_flight_;

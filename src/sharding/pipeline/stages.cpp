@@ -25,7 +25,8 @@ std::string unit_of_weight(std::string_view name) {
   return std::string(last == name.npos ? name : name.substr(0, last));
 }
 
-PipelineStages::PipelineStages(const std::vector<StagedWeight>& weights, int64_t stages) : stages_(stages) {
+PipelineStages::PipelineStages(const std::vector<StagedWeight>& weights, int64_t stages, int64_t processes)
+    : stages_(stages), processes_(processes) {
   for (const StagedWeight& weight : weights) {
     const std::string name = unit_of_weight(weight.name);
     auto found = std::find_if(units_.begin(), units_.end(), [&](const Unit& unit) { return unit.name == name; });
@@ -34,7 +35,8 @@ PipelineStages::PipelineStages(const std::vector<StagedWeight>& weights, int64_t
   }
   const auto count = static_cast<int64_t>(units_.size());
   if (count < stages)
-    fail(ErrorKind::kUsage, "pp_size {}: expected at most {}, the layers and other parts of the model", stages, count);
+    fail(ErrorKind::kUsage, "pp_size {} x pp_chunks {}: expected at most {}, the layers and other parts of the model",
+         processes, stages / processes, count);
   // best[s][i]: the least cost of the most costly of s stages that have the first i units.
   constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
   const auto n = static_cast<size_t>(count), p = static_cast<size_t>(stages);

@@ -21,9 +21,13 @@ struct StagedWeight {
 class PipelineStages {
  public:
   // Throws an Error of kind kUsage where there are fewer units than stages.
-  PipelineStages(const std::vector<StagedWeight>& weights, int64_t stages);
+  PipelineStages(const std::vector<StagedWeight>& weights, int64_t stages) : PipelineStages(weights, stages, stages) {}
+  // Each process has several stages, dealt in turn.
+  PipelineStages(const std::vector<StagedWeight>& weights, int64_t stages, int64_t processes);
 
   int64_t stages() const { return stages_; }
+  int64_t processes() const { return processes_; }
+  int64_t process_of(int64_t stage) const { return stage % processes_; }
   // Of a weight, or of a module ("model.layers.3.self_attn"); none for a module that has several units, or none.
   std::optional<int64_t> stage_of(std::string_view name) const;
   // "model.embed_tokens .. model.layers.1", for each stage; for explanations.
@@ -35,7 +39,7 @@ class PipelineStages {
     int64_t cost = 0, stage = 0;
   };
   std::vector<Unit> units_;
-  int64_t stages_;
+  int64_t stages_, processes_;
 };
 
 // The unit of a weight: its name up to the first number, or without its last component.

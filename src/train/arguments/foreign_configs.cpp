@@ -282,7 +282,7 @@ void read_parallelism(const Json& given, TrainingArguments& arguments) {
   constexpr std::string_view kPrefix = "parallelism_config_";
   for (const auto& [name, value] : given.items())
     config[name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : name] = value;
-  int64_t replicas = 1, shards = 1;
+  int64_t replicas = 1, shards = 1, heads = 1;
   const auto size_into = [](int64_t& argument) {
     return [&argument](const std::string& name, const Json& value) {
       if (is_auto(value)) return;
@@ -298,13 +298,19 @@ void read_parallelism(const Json& given, TrainingArguments& arguments) {
                {"cp_size", size_into(arguments.cp_size)},
                {"dp_replicate_size", size_into(replicas)},
                {"dp_shard_size", size_into(shards)},
-               {"sp_size", only(1, "sequences are spread by cp_size")},
+               {"sp_size", size_into(heads)},
                {"cp_backend", only("torch", "there is one way")},
-               {"cp_comm_strategy", only("allgather", "keys and values of whole sequences are gathered")},
+               {"cp_comm_strategy", only("allgather", "keys and values do not go round")},
                {"cp_handler", ignored},
                {"tp_handler", ignored},
                {"sp_handler", ignored},
                {"sp_backend", ignored}});
+  // There the two ways have sizes of their own.
+  if (heads > 1 && arguments.cp_size > 1)
+    refuse("sp_size {} and cp_size {}: expected one of the two above 1", heads, arguments.cp_size);
+  if (heads > 1) arguments.cp_size = heads, arguments.cp_strategy = "ulysses";
+  else if (config.contains("cp_comm_strategy") && !is_auto(config["cp_comm_strategy"]))
+    arguments.cp_strategy = "allgather";
   if (shards > 1) {
     if (arguments.zero_stage == 0 && arguments.fsdp.empty()) arguments.fsdp = "full_shard";
     if (replicas > 1) {

@@ -180,8 +180,13 @@ const Argument kTrainingArguments[] = {
     field<&T::pipeline_schedule>("pipeline_schedule",
                                  "With pp_size, the order of the micro-batches of an update, which are those of "
                                  "gradient_accumulation_steps.")
-        .one_of({"1f1b", "gpipe"}),
+        .one_of({"1f1b", "gpipe", "interleaved"}),
+    field<&T::pp_chunks>("pp_chunks", "With pipeline_schedule interleaved, the stages of each process.").at_least(1),
     field<&T::cp_size>("cp_size", "Processes that share each sequence (context parallel).").at_least(1),
+    field<&T::cp_strategy>("cp_strategy",
+                           "With cp_size, what attention exchanges: ulysses, heads for places; allgather, keys and "
+                           "values.")
+        .one_of({"ulysses", "allgather"}),
     field<&T::ep_size>("ep_size", "Processes that share the experts (expert parallel).").at_least(1),
     field<&T::parameter_check_steps>("parameter_check_steps",
                                      "Compare the copies of each parameter between processes every so many updates.")

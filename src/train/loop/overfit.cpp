@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "distributed/process_group.h"
 #include "train/loop/schedules.h"
 #include "train/loop/train_step.h"
 #include "train/tasks/task_data.h"
@@ -16,6 +17,8 @@ void overfit_one_batch(Model& model, const TrainingArguments& arguments, const N
   for (int64_t i = 0; i < arguments.max_steps; ++i) {
     const double rate = schedule->learning_rate();
     const TrainStep::Result result = step({inputs}, rate, i);
+    // A rank with another batch or model would add what does not belong together.
+    if (ProcessGroup* group = process_group(); group && i == 0) group->expect_equal_collectives();
     report({i + 1, result.loss.item<float>(), result.gradient_norm.item<float>(), rate});
     schedule->step();
   }

@@ -88,7 +88,7 @@ TrainStep::Result TrainStep::pipelined_step(const std::vector<NamedTensors>& mic
       }
 
   // The sums over the stages.
-  const bool has_loss = !summed.stages[0] || *summed.stages[0] == tensors.mesh().coordinate(MeshAxis::kPipeline);
+  const bool has_loss = !summed.processes[0] || *summed.processes[0] == tensors.mesh().coordinate(MeshAxis::kPipeline);
   const Tensor loss_here = has_loss ? summed.outputs[0] : zeros({}, DType::kFloat32);
   Result result;
   {
@@ -99,7 +99,7 @@ TrainStep::Result TrainStep::pipelined_step(const std::vector<NamedTensors>& mic
     const Tensor both = concatenate({reshape(square, {1}), reshape(loss_here, {1})}, 0);
     const Tensor sums = resharder.reshard({both, {2}, owed}, replicated(1)).local;
     result.gradient_norm = sqrt(reshape(slice(sums, 0, 0, 1), {}));
-    result.loss = summed.stages[0] ? reshape(slice(sums, 0, 1, 2), {}) : summed.outputs[0];
+    result.loss = summed.processes[0] ? reshape(slice(sums, 0, 1, 2), {}) : summed.outputs[0];
     eval({result.gradient_norm, result.loss});
   }
 

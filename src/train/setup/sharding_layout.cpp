@@ -85,7 +85,17 @@ ShardingLayout sharding_layout(const TrainingArguments& arguments, int64_t ranks
     fail(ErrorKind::kUsage, "pp_size: expected state_dict_type SHARDED_STATE_DICT, found FULL_STATE_DICT");
   if (arguments.pp_size > 1 && arguments.neftune_noise_alpha.value_or(0) > 0)
     fail(ErrorKind::kUsage, "pp_size: neftune_noise_alpha is not offered in a pipeline");
-  layout.schedule = arguments.pipeline_schedule == "gpipe" ? PipelineSchedule::kGPipe : PipelineSchedule::k1F1B;
+  const bool interleaved = arguments.pipeline_schedule == "interleaved";
+  if (arguments.pp_chunks > 1 && !(interleaved && arguments.pp_size > 1))
+    fail(ErrorKind::kUsage, "pp_chunks {}: expected pp_size above 1 and pipeline_schedule interleaved",
+         arguments.pp_chunks);
+  if (interleaved && arguments.pp_size > 1 && arguments.pp_chunks == 1)
+    fail(ErrorKind::kUsage, "pipeline_schedule interleaved: expected pp_chunks, the stages of a process, of 2 or more");
+  layout.schedule = interleaved                              ? PipelineSchedule::kInterleaved
+                    : arguments.pipeline_schedule == "gpipe" ? PipelineSchedule::kGPipe
+                                                             : PipelineSchedule::k1F1B;
+  layout.chunks = arguments.pp_chunks;
+  layout.context = arguments.cp_strategy == "allgather" ? ContextStrategy::kKeys : ContextStrategy::kHeads;
   layout.set(MeshAxis::kTensor, arguments.tp_size);
   layout.set(MeshAxis::kPipeline, arguments.pp_size);
   layout.set(MeshAxis::kContext, arguments.cp_size);

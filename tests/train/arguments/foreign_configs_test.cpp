@@ -120,7 +120,10 @@ TEST_F(ForeignConfigs, ParallelismConfigIsTaken) {
   EXPECT_EQ(all.training.fsdp_config.text, "{\"dp_replicate_size\": 2}");
   EXPECT_EQ(parsed("--parallelism_config", R"({"parallelism_config_cp_size": 4})").training.cp_size, 4);
   EXPECT_NE(config_refusal("--parallelism_config", R"({"dp_shard_size": 3})"), "accepted");
-  EXPECT_NE(config_refusal("--parallelism_config", R"({"sp_size": 2})").find("sp_size"), std::string::npos);
+  EXPECT_NE(config_refusal("--parallelism_config", R"({"sp_size": 2, "cp_size": 2})").find("sp_size"),
+            std::string::npos);
+  EXPECT_NE(config_refusal("--parallelism_config", R"({"cp_comm_strategy": "alltoall"})").find("cp_comm_strategy"),
+            std::string::npos);
   EXPECT_NE(config_refusal("--parallelism_config", R"({"tp_size": 2})", {"--tp_size", "4"}), "accepted");
   EXPECT_EQ(config_refusal("--parallelism_config", "{}"), "accepted");
 }

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sharding/cut_sequences.h"
+
+#include <algorithm>
+
+#include "ops/records.h"
+#include "passes/graph_builder.h"
+#include "sharding/shard_graph.h"
+#include "transom/ops.h"
+
+namespace transom {
+namespace {
+
+constexpr size_t kPlaces = 1, kHeads = 2;  // dimensions of q, k, v
+
+bool is_attention(const Node& node) {
+  return node.operation == &op::attention || node.operation == &find_operation("attention_gradient");
+}
+
+// One neighbouring piece for each process.
+bool is_contiguous(const Cuts& cuts, int64_t extent) {
+  return cuts.size() == 1 && cuts[0].units * cuts[0].inner == extent;
+}
+
+}  // namespace
+
+void leave_out_unseen_keys(const ProcessMesh& mesh, const Node& node, const Placement& of_queries,
+                           std::vector<Tensor>& inputs) {
+  if (!is_attention(node) || node.attributes.get_int("causal") == 0) return;
+  const Cuts& cuts = of_queries.dimensions[kPlaces];
+  if (cuts.empty()) return;
+  const int64_t T = node.inputs[0].dim(kPlaces), S = node.inputs[1].dim(kPlaces);
+  const int64_t seen = S - T + local_units(mesh, cuts[0]).end * cuts[0].inner;
+  for (size_t i = 1; i < 3; ++i) inputs[i] = sliced(inputs[i], kPlaces, 0, seen);
+  constexpr size_t kBias = 3;
+  if (node.attributes.get_int("biased") && inputs[kBias].dim(3) > 1) inputs[kBias] = sliced(inputs[kBias], 3, 0, seen);
+}
+
+void add_unseen_keys(const Node& node, std::vector<Tensor>& outputs) {
+  if (outputs.size() != 3 || !is_attention(node)) return;
+  for (size_t i = 1; i < 3; ++i)
+    if (const int64_t missing = node.types[i].shape[kPlaces] - outputs[i].dim(kPlaces); missing > 0)
+      outputs[i] = pad(outputs[i], {0, 0, 0, 0}, {0, missing, 0, 0});
+}
+
+bool GraphSharder::shard_attention(const NodePointer& node, Phase phase) {
+  if (!is_attention(*node) || node->attributes.get_float("dropout") > 0) return false;
+  const auto rule = factor_rule(*node);
+  std::vector<ShardedValue> inputs;
+  for (const Tensor& input : node->inputs) inputs.push_back(used(input, phase));
+  const Placement of_q = inputs[0].placement, of_k = inputs[1].placement;
+  const bool backward = node->types.size() > 1;
+  Cuts places;
+  for (const size_t i : {size_t{0}, size_t{1}, inputs.size() - 1})
+    if (places.empty() && (i < 2 || backward)) places = inputs[i].placement.dimensions[kPlaces];
+  if (places.empty()) return false;
+  const int64_t T = node->inputs[0].dim(kPlaces), H = node->inputs[0].dim(kHeads), G = node->inputs[1].dim(kHeads);
+
+  // The axes that cut heads already, and behind them those of places.
+  const Cuts& heads = of_q.dimensions[kHeads];
+  std::vector<MeshAxis> axes;
+  if (!heads.empty()) axes = heads[0].axes;
+  const bool fits =
+      heads.empty() || (heads.size() == 1 && of_k.dimensions[kHeads] == Cuts{make_cut(mesh_, axes, G, 1)} &&
+                        heads == Cuts{make_cut(mesh_, axes, G, H / G)});
+  axes.insert(axes.end(), places[0].axes.begin(), places[0].axes.end());
+  const Cut of_keys = make_cut(mesh_, axes, G, 1), of_queries = make_cut(mesh_, axes, G, H / G);
+  const bool by_heads =
+      context_ == ContextStrategy::kHeads && fits && places.size() == 1 && gives_all_a_part(mesh_, of_keys);
+  const auto bring = [&](size_t i, const Placement& placement) {
+    Placement summed = inputs[i].placement;
+    summed.partial = {};
+    if (!inputs[i].placement.partial.empty()) inputs[i] = in_form(node->inputs[i], summed);
+    inputs[i] = in_form(node->inputs[i], placement);
+  };
+  if (by_heads) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const bool keys = i == 1 || i == 2, cotangent = backward && i + 1 == inputs.size();
+      if (i > 2 && !cotangent) continue;
+      Placement placement = inputs[i].placement;
+      placement.partial = {};
+      placement.dimensions[kPlaces].clear();
+      placement.dimensions[kHeads] = {keys ? of_keys : of_queries};
+      bring(i, placement);
+    }
+  } else {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const bool queries = i == 0 || (backward && i + 1 == inputs.size());
+      Placement placement = inputs[i].placement;
+      if (!queries || placement.dimensions[kPlaces].empty() || is_contiguous(placement.dimensions[kPlaces], T))
+        continue;
+      placement.partial = {};  // which keys a process sees could not be said
+      placement.dimensions[kPlaces].clear();
+      bring(i, placement);
+    }
+  }
+  shard_inputs_by_rule(node, *rule, std::move(inputs), {});
+
+  // Back to places: what comes next works on them.
+  for (size_t i = 0; i < node->types.size(); ++i) {
+    const Placement& wanted = i == 0 ? of_q : of_k;
+    if (wanted.dimensions[kPlaces].empty()) continue;
+    const Tensor output(node, static_cast<int>(i));
+    Placement placement = forms_of(output).values.front().placement;
+    placement.partial = {};
+    placement.dimensions[kPlaces] = wanted.dimensions[kPlaces];
+    placement.dimensions[kHeads] = wanted.dimensions[kHeads];
+    ShardedValue value = resharder_.reshard(forms_of(output).values.front(), placement);
+    forms_of(output).values = {std::move(value)};
+  }
+  return true;
+}
+
+}  // namespace transom

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention over sequences of which each process has some places: the values of the whole, and what travels for them.
+#include "sharding/cut_sequences.h"
+
+#include <algorithm>
+#include <random>
+
+#include "simulated_mesh.h"
+#include "transom/gradients.h"
+
+namespace transom {
+namespace {
+
+constexpr MeshAxis kContext = MeshAxis::kContext, kTensor = MeshAxis::kTensor;
+
+struct SequenceCase {
+  const char* name;
+  int64_t context, tensor;  // processes
+  int64_t T, S, H, G;
+  AttentionOptions options;
+  ContextStrategy strategy;
+  bool biased = false;
+  int64_t exchanges = 0;  // all_to_all of a forward and a backward pass
+};
+
+Tensor random_values(const Shape& shape, uint64_t seed) {
+  std::mt19937_64 generator(seed);
+  std::vector<float> values(static_cast<size_t>(elements(shape)));
+  for (float& value : values) value = static_cast<float>(generator() >> 40) / 0x1p23F - 1.0F;
+  return Tensor::from(values, shape);
+}
+
+class CutSequences : public testing::TestWithParam<SequenceCase> {};
+
+TEST_P(CutSequences, HaveTheAttentionOfTheWhole) {
+  const SequenceCase& test = GetParam();
+  constexpr int64_t B = 2, d = 4;
+  const Tensor q = random_values({B, test.T, test.H, d}, 1), k = random_values({B, test.S, test.G, d}, 2),
+               v = random_values({B, test.S, test.G, d}, 3), weight = random_values({B, test.T, test.H, d}, 4),
+               bias = test.biased ? random_values({B, 1, 1, test.S}, 5) : Tensor();
+  for (const Tensor* leaf : {&q, &k, &v}) Tensor(*leaf).set_requires_grad();
+  const auto outputs = [&] {
+    const Tensor y = attention(q, k, v, bias, test.options);
+    std::vector<Tensor> all{y};
+    for (const Tensor& gradient : gradients(sum(y * weight), {q, k, v})) all.push_back(gradient);
+    return all;
+  };
+  const std::vector<Tensor> expected = outputs();
+  const LeavesOf leaves = [&](const ProcessMesh& mesh) {
+    std::vector<PlacedLeaf> placed;
+    for (const Tensor& leaf : {q, k, v, weight}) {
+      Placement placement = cut_further(mesh, replicated(4), leaf.shape(), 1, kContext);
+      if (test.tensor > 1) {
+        // Whole groups of heads, as the weights of a layer cut them.
+        const int64_t heads = leaf.dim(2);
+        placement.dimensions[2] = {make_cut(mesh, {kTensor}, test.G, heads / test.G)};
+      }
+      placed.push_back({leaf, placement});
+    }
+    if (test.biased) placed.push_back({bias, cut_further(mesh, replicated(4), bias.shape(), 3, kContext)});
+    return placed;
+  };
+  ProcessMesh::Sizes sizes{1, 1, 1, test.context, 1, test.tensor};
+  std::vector<CollectiveRecord> records;
+  const auto results = run_sharded(sizes, leaves, outputs(), {}, &records, test.strategy);
+  ASSERT_FALSE(results.empty());
+  for (const auto& of_rank : results)
+    for (size_t i = 0; i < of_rank.size(); ++i) EXPECT_LE(largest_difference(of_rank[i], expected[i]), 1e-5) << i;
+  const auto exchanges =
+      std::count_if(records.begin(), records.end(), [](const auto& each) { return each.kind == "all_to_all"; });
+  EXPECT_EQ(exchanges, test.exchanges);
+}
+
+constexpr AttentionOptions kCausal{.scale = 0.5}, kOpen{.scale = 0.5, .causal = false},
+    kWindow{.scale = 0.5, .sliding_window = 3};
+constexpr ContextStrategy kByHeads = ContextStrategy::kHeads, kByKeys = ContextStrategy::kKeys;
+
+// Each of q, k, v and the result forward; of the cotangent and the three gradients backward.
+INSTANTIATE_TEST_SUITE_P(
+    Strategies, CutSequences,
+    testing::Values(SequenceCase{"HeadsEven", 2, 1, 8, 8, 4, 2, kCausal, kByHeads, false, 8},
+                    SequenceCase{"HeadsUneven", 3, 1, 10, 10, 5, 5, kCausal, kByHeads, false, 8},
+                    SequenceCase{"HeadsOfTensorParallel", 2, 2, 7, 7, 8, 4, kCausal, kByHeads, true, 8},
+                    SequenceCase{"HeadsUnevenOfTensorParallel", 2, 2, 6, 6, 10, 5, kOpen, kByHeads, false, 8},
+                    SequenceCase{"HeadsOfTwoSequences", 2, 1, 5, 9, 4, 4, kOpen, kByHeads, true, 8},
+                    SequenceCase{"TooFewHeads", 3, 1, 9, 9, 4, 2, kCausal, kByHeads, true, 0},
+                    SequenceCase{"Keys", 2, 1, 9, 9, 4, 2, kCausal, kByKeys, false, 0},
+                    SequenceCase{"KeysBiased", 4, 1, 9, 9, 2, 1, kCausal, kByKeys, true, 0},
+                    SequenceCase{"KeysOfWindow", 2, 2, 12, 12, 4, 2, kWindow, kByKeys, false, 0},
+                    SequenceCase{"KeysOfLongerCache", 2, 1, 4, 7, 2, 2, kCausal, kByKeys, false, 0},
+                    SequenceCase{"KeysOpen", 2, 1, 5, 9, 2, 2, kOpen, kByKeys, true, 0}),
+    [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace transom
