@@ -8,6 +8,8 @@ import re
 import shutil
 import subprocess
 
+from icu_data import is_icu_data, write_small
+
 # Of the host: what every Linux has (the list of PEP 600 for manylinux), and LLVM's loader.
 HOST = re.compile(r"^(ld-linux.*|lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s|util|resolv|nss_.*))\.so(\.\d+)*$")
 # Plugins that are no part of packages: templates and what needs a vendor's or a system's launcher.
@@ -81,8 +83,11 @@ class Tree:
                     continue
                 path = pathlib.Path(os.path.realpath(path))
                 self.libraries[name] = (path, self.root / "lib" / self.name_of(name, path))
-        for source, place in self.libraries.values():
-            copy(source, place)
+        for name, (source, place) in self.libraries.items():
+            if is_icu_data(name):
+                write_small(source, place)
+            else:
+                copy(source, place)
         for file in [*self.own(), *more]:
             self.adjust(file)
 

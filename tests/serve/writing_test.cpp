@@ -175,6 +175,7 @@ TEST_F(Writing, ImpossibleFieldsAre400) {
         Case{{{"structured_outputs", {{"regex", "a"}, {"choice", {"b"}}}}}, "structured_outputs.choice"},
         Case{{{"tools", {{{"type", "function"}}}}}, "tools[0]"},
         Case{{{"tool_choice", "required"}}, "tool_choice"},
+        Case{{{"priority", -1}}, "priority"},
         Case{
             {{"tools",
               {{{"type", "function"},
@@ -335,6 +336,27 @@ TEST(WritingQueue, RefusesAmidTheFirstAnswers) {
   }
   EXPECT_GT(refused, 0);
   EXPECT_TRUE(server->wait_until_idle(std::chrono::seconds(10)));
+}
+
+// One text at a time, 64 of one client wait: who may go first is answered before them.
+TEST(WritingQueue, PriorityGoesFirstWhereTheServerAllowsIt) {
+  if (!test::has_golden("llama-lm")) GTEST_SKIP() << "no golden models";
+  serve::ServeOptions options{.models = {golden_model("llama-lm", "chat")}};
+  options.max_sequences = 1;
+  options.by_priority = true;
+  const auto server = test::start_server(options);
+  std::atomic<bool> all_done{false};
+  std::thread many([&] {
+    const Json body{{"prompt", std::vector<std::string>(64, "a")}, {"max_tokens", 60}, {"ignore_eos", true}};
+    EXPECT_EQ(Client(server->port()).post("/v1/completions", dump_json(body)).status, 200);
+    all_done = true;
+  });
+  while (server->statistics().waiting < 60 && !all_done) std::this_thread::yield();
+  const Answer urgent =
+      Client(server->port()).post("/v1/completions", R"({"prompt":"a","max_tokens":2,"priority":-1})");
+  EXPECT_FALSE(all_done);
+  EXPECT_EQ(urgent.status, 200) << urgent.body;
+  many.join();
 }
 
 // Each accepted request is answered whole, though the server ends.

@@ -20,7 +20,7 @@ namespace {
 struct ServeArguments {
   std::vector<std::string> models, names, api_keys, adapters;
   std::optional<std::string> api_key_file, chat_template, speculative;
-  std::string host = "127.0.0.1", log = "auto";
+  std::string host = "127.0.0.1", log = "auto", scheduling_policy = "fcfs";
   int64_t port = 8000;
   double shutdown_timeout = 30, request_timeout = 600;
   serve::ServeOptions serve;
@@ -137,6 +137,9 @@ int run_serve(ServeArguments& o) {
   if (o.speculative) read_speculative_config(*o.speculative, o.serve);
   if (o.serve.num_assistant_tokens < 1)
     fail(ErrorKind::kUsage, "--num_assistant_tokens: expected at least 1, found {}", o.serve.num_assistant_tokens);
+  if (o.scheduling_policy != "fcfs" && o.scheduling_policy != "priority")
+    fail(ErrorKind::kUsage, "--scheduling_policy: expected fcfs or priority, found {}", quoted(o.scheduling_policy));
+  o.serve.by_priority = o.scheduling_policy == "priority";
   if (!(o.request_timeout > 0)) fail(ErrorKind::kUsage, "--request_timeout: expected seconds above 0");
   o.serve.request_timeout = std::chrono::milliseconds(static_cast<int64_t>(o.request_timeout * 1000));
   if (o.chat_template) o.serve.chat_template = read_file(*o.chat_template);
@@ -274,6 +277,10 @@ Command serve_command() {
       {.name = "--memory_budget",
        .value = &o.serve.memory_budget,
        .help = "bytes of all models together; those used least recently make room; 0: all stay in memory",
+       .group = kLimits},
+      {.name = "--scheduling_policy",
+       .value = &o.scheduling_policy,
+       .help = "fcfs: in order of arrival; priority: by the field `priority` of requests, which any client may set",
        .group = kLimits},
       {.name = "--max_waiting",
        .value = &o.serve.max_waiting,

@@ -39,7 +39,7 @@ Files find_files(const fs::path& path) {
 
 // Of a merged decoder the branch that reads whole texts, or that which goes on from a past: which one is taken is a
 // constant, so the other one is left out when the graph is traced.
-std::shared_ptr<const ImportedGraph> open_decoder(const fs::path& file, bool with_past) {
+std::shared_ptr<const ImportedGraph> open_decoder(const fs::path& file, bool with_past, SharedConstants& shared) {
   if (file.empty()) return nullptr;
   Model model = read_model(file);
   auto& inputs = model.graph.inputs;
@@ -52,7 +52,7 @@ std::shared_ptr<const ImportedGraph> open_decoder(const fs::path& file, bool wit
     inputs.erase(choice);
     model.graph.initializers.push_back(std::make_shared<const TensorData>(std::move(chosen)));
   }
-  return std::make_shared<const ImportedGraph>(std::move(model));
+  return std::make_shared<const ImportedGraph>(std::move(model), &shared);
 }
 
 // Texts are rounded up to few lengths, since each is a program: to powers of two and what lies half way to the next.
@@ -67,8 +67,8 @@ int64_t rounded_length(int64_t length, int64_t limit) {
 class OnnxEncoderDecoder : public GenerativeModel {
  public:
   explicit OnnxEncoderDecoder(const Files& files)
-      : encoder_(ImportedGraph::open(files.encoder)),
-        decoder_(open_decoder(files.decoder, false)),
+      : encoder_(ImportedGraph::open(files.encoder, &shared_)),
+        decoder_(open_decoder(files.decoder, false, shared_)),
         with_past_(files.with_past) {
     if (!decoder_->find_input("input_ids"))
       fail("{}: expected an input input_ids, of the decoder's tokens", decoder_->model().where);
@@ -129,8 +129,9 @@ class OnnxEncoderDecoder : public GenerativeModel {
  private:
   // Opened by the first text that is written. Null: the whole text is read for each token.
   const DecoderWithPast* past() const {
-    std::call_once(asked_for_past_,
-                   [this] { past_ = DecoderWithPast::of(decoder_, open_decoder(with_past_, true), max_positions()); });
+    std::call_once(asked_for_past_, [this] {
+      past_ = DecoderWithPast::of(decoder_, open_decoder(with_past_, true, shared_), max_positions());
+    });
     return past_.get();
   }
 
@@ -170,6 +171,7 @@ class OnnxEncoderDecoder : public GenerativeModel {
     return output_of(*decoder_, values, "logits");
   }
 
+  mutable SharedConstants shared_;
   std::shared_ptr<const ImportedGraph> encoder_, decoder_;
   fs::path with_past_;
   mutable std::once_flag asked_for_past_;

@@ -33,6 +33,7 @@ struct ServeOptions {
   std::function<void(std::string_view)> log_request;  // one JSON object a request; none: no log
   size_t request_threads = 2;                         // that parse and tokenise
   int64_t max_concurrent_requests = 1024;             // more: 429
+  bool by_priority = false;                           // requests may say what goes before what; else 400
   int64_t max_waiting = 256;                          // generation requests of a model that have not begun; more: 429
   int64_t max_batch_tokens = 16384;                   // of a batch of an encoder
   int64_t max_batch_requests = 64;                    // rows of a batch of an encoder

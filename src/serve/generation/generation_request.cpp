@@ -30,6 +30,7 @@ SamplingFields default_sampling(const ServedModel& model, const ServeOptions& op
   config.num_return_sequences = 1;
   config.do_sample = true;
   config.seed = std::random_device{}();
+  sampling.by_priority = options.by_priority;
   return sampling;
 }
 
@@ -114,6 +115,11 @@ void read_sampling(RequestFields& fields, const ServedModel& model, SamplingFiel
   fields.ignore({"spaces_between_special_tokens", "user", "metadata", "store", "service_tier", "cache_salt",
                  "safety_identifier", "prompt_cache_key", "return_token_ids", "stream_options"});
   request.priority = static_cast<int>(fields.integer("priority", INT32_MIN, INT32_MAX).value_or(0));
+  // Any client could put itself before all others.
+  if (request.priority != 0 && !sampling.by_priority)
+    refuse_field("priority",
+                 "priority: expected 0, found {}: this server was started without --scheduling_policy priority",
+                 request.priority);
   if (const auto least = fields.integer("min_tokens", 0, INT32_MAX); least && *least > 0)
     config.min_new_tokens = *least;
   if (fields.boolean("ignore_eos").value_or(false)) config.eos_token_id.clear();

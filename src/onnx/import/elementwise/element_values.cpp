@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "ir/operation.h"
 #include "onnx/import/elementwise/small_floats.h"
 #include "ops/array_bytes.h"
@@ -116,6 +117,7 @@ Value value_of_bytes(std::span<const std::byte> bytes, ElementType type, const S
     const auto aligned = reinterpret_cast<uintptr_t>(bytes.data()) % size_of(carrier.dtype) == 0;
     if (aligned) return {type, Tensor::from_frozen(bytes, carrier, std::move(owner))};
     const auto copy = std::make_shared<std::vector<std::byte>>(bytes.begin(), bytes.end());
+    release_mapped(bytes);  // the file's own pages are not read again
     return {type, Tensor::from_frozen(*copy, carrier, copy)};
   }
   Array array(carrier);

@@ -119,29 +119,32 @@ struct ImportedGraph::Passes {
   uint64_t uses = 0;
 };
 
-std::shared_ptr<const ImportedGraph> ImportedGraph::open(const fs::path& file) {
-  return std::make_shared<const ImportedGraph>(read_model(file));
+std::shared_ptr<const ImportedGraph> ImportedGraph::open(const fs::path& file, SharedConstants* shared) {
+  return std::make_shared<const ImportedGraph>(read_model(file), shared);
 }
 
-ImportedGraph::ImportedGraph(Model model) : model_(std::move(model)), passes_(std::make_unique<Passes>()) {
+ImportedGraph::ImportedGraph(Model model, SharedConstants* shared)
+    : model_(std::move(model)), passes_(std::make_unique<Passes>()) {
   const NamesOfGraph names(model_);
   names.check(model_.graph);
   for (const Function& function : model_.functions) names.check(function);
   check_operators(model_.graph.nodes, model_.opsets);
   for (const Function& function : model_.functions)
     check_operators(function.nodes, function.opsets.empty() ? model_.opsets : function.opsets);
-  hold_constants(model_.graph);
+  hold_constants(model_.graph, shared);
 }
 
 ImportedGraph::~ImportedGraph() = default;
 
-void ImportedGraph::hold_constants(const Graph& graph) {
-  for (const auto& data : graph.initializers) constants_.emplace(data.get(), value_of(*data, model_.where));
+void ImportedGraph::hold_constants(const Graph& graph, SharedConstants* shared) {
+  const auto hold = [&](const TensorData& data) {
+    constants_.emplace(&data, shared ? shared->value_of(data, model_.where) : value_of(data, model_.where));
+  };
+  for (const auto& data : graph.initializers) hold(*data);
   for (const Node& node : graph.nodes)
     for (const Attribute& attribute : node.attributes) {
-      if (attribute.graph) hold_constants(*attribute.graph);
-      if (attribute.tensor && attribute.tensor->type != ElementType::kString)
-        constants_.emplace(attribute.tensor.get(), value_of(*attribute.tensor, model_.where));
+      if (attribute.graph) hold_constants(*attribute.graph, shared);
+      if (attribute.tensor && attribute.tensor->type != ElementType::kString) hold(*attribute.tensor);
     }
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/files.h"
 #include "onnx/import/run/graph_run.h"
+#include "onnx/import/run/shared_constants.h"
 #include "onnx/import/run/value.h"
 #include "onnx/proto/model.h"
 
@@ -27,9 +28,10 @@ bool holds_weights(const fs::path& directory);
 // Any number of threads may call run() at once.
 class ImportedGraph {
  public:
-  // Reads the file, and refuses one that asks for an operator that is not known. Errors are one line.
-  static std::shared_ptr<const ImportedGraph> open(const fs::path& file);
-  explicit ImportedGraph(Model model);
+  // Reads the file, and refuses one that asks for an operator that is not known. Errors are one line. `shared`: of the
+  // files of one model, for as long as this is built.
+  static std::shared_ptr<const ImportedGraph> open(const fs::path& file, SharedConstants* shared = nullptr);
+  explicit ImportedGraph(Model model, SharedConstants* shared = nullptr);
   ~ImportedGraph();
 
   const Model& model() const { return model_; }
@@ -47,7 +49,7 @@ class ImportedGraph {
   struct Pass;
   void check_operators(const std::vector<Node>& nodes, const std::map<std::string, int64_t>& opsets) const;
   void check_inputs(const NamedValues& inputs) const;
-  void hold_constants(const Graph& graph);
+  void hold_constants(const Graph& graph, SharedConstants* shared);
   NamedValues interpret(const NamedValues& inputs) const;
   NamedValues within_trace(const NamedValues& inputs) const;
   std::shared_ptr<Pass> pass_for(const std::string& signature) const;
