@@ -86,7 +86,7 @@ Job job_of(const PlanArguments& options) {
 }
 
 // The job on the device that is here: what its graph needs, and what it takes.
-int measure_memory(PlanArguments& options) {
+int measure_job(PlanArguments& options) {
   if (options.model.empty()) fail(ErrorKind::kUsage, "model: expected a directory with config.json for --measure");
   for (const auto& [flag, given] : {std::pair{"--hardware", !options.hardware.empty()},
                                     {"--case", !options.case_file.empty()},
@@ -116,7 +116,7 @@ int measure_memory(PlanArguments& options) {
 
 int run_plan(PlanArguments& options) {
   if (options.list) return list_devices();
-  if (options.measure) return measure_memory(options);
+  if (options.measure) return measure_job(options);
   expect_writable(options.html);
   if (!options.calibrate.empty()) {
     expect_writable(options.calibrate);
