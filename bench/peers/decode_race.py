@@ -6,8 +6,9 @@
     --max_new_tokens 64 --rounds 3 --threads 2]
 
 Both read as many prompts of as many tokens and write as many, greedily. A round is a process of each; shown are medians
-over all steps of all rounds. llama.cpp comes by llama-cpp-python; where that is not installed, Transom runs alone.
-`random_gguf.py` writes models to race with."""
+over all steps of all rounds. llama.cpp comes by llama-cpp-python, built for the processor, or by xllamacpp, built for
+AVX2 (race it with TRANSOM_CPU_ISA=avx2; one row alone, timed by llama.cpp's own server); where neither is installed,
+Transom runs alone. `random_gguf.py` writes models to race with."""
 import argparse
 import json
 import os
@@ -83,6 +84,33 @@ def peer(model):
     print(json.dumps({"load": seconds, "prefill": prefill, "decode": steps}))
 
 
+def peer_by_server(model):
+    """The same for one row, as the server of xllamacpp tells it of its requests."""
+    import xllamacpp
+
+    if options.batch_size != 1:
+        sys.exit("xllamacpp: one row alone")
+    started = time.perf_counter()
+    wanted = xllamacpp.CommonParams()
+    wanted.model.path, wanted.n_parallel, wanted.warmup, wanted.verbosity = model, 1, True, -1
+    wanted.n_ctx = -(-(options.sequence_length + options.max_new_tokens) // 256) * 256
+    wanted.cpuparams.n_threads = wanted.cpuparams_batch.n_threads = options.threads
+    server = xllamacpp.Server(wanted)
+    seconds = time.perf_counter() - started
+    prompt = [3 + 7 * i % 200 for i in range(options.sequence_length)]
+    timings = None
+    for _ in range(2):  # the first warms up
+        answer = server.handle_completions({"prompt": prompt, "n_predict": options.max_new_tokens, "temperature": 0,
+                                            "ignore_eos": True, "cache_prompt": False, "stream": False})
+        answer = json.loads(answer) if isinstance(answer, (str, bytes)) else answer
+        timings = answer["timings"]
+    if timings["predicted_n"] < options.max_new_tokens or timings["prompt_n"] < options.sequence_length:
+        sys.exit(f"{model}: llama.cpp ended early")
+    step = timings["predicted_ms"] / 1e3 / timings["predicted_n"]
+    print(json.dumps({"load": seconds, "prefill": [timings["prompt_ms"] / 1e3], "decode": [step]}), flush=True)
+    os._exit(0)  # its threads go on
+
+
 def ours(model):
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
@@ -105,7 +133,8 @@ def theirs(model):
 
 
 if options.peer:
-    peer(options.models[0])
+    from importlib.util import find_spec
+    (peer if find_spec("llama_cpp") else peer_by_server)(options.models[0])
     sys.exit()
 print(f"{'model':<28} {'who':<10} {'load s':>8} {'prefill tok/s':>14} {'decode tok/s':>13}")
 for model in options.models:

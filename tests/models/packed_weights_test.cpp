@@ -151,7 +151,7 @@ TEST(PackedProducts, OfTablesOfIntegersAreExact) {
       const Tensor inputs = Tensor::from(x, {m, c.depth});
       const auto expected = linear(inputs, dequantised(packed)).to_vector<float>();
       packed.activations = "int8";
-      EXPECT_LT(difference(quantized_matmul(inputs, packed).to_vector<float>(), expected), 1e-6) << m;
+      EXPECT_LT(packed_difference(quantized_matmul(inputs, packed).to_vector<float>(), expected), 1e-6) << m;
     }
   }
   BlockLayout other{.rows = 4, .depth = 32, .bits = 4};

@@ -98,6 +98,11 @@ Vector comparison(int operation, Lane lane, const Vector& x, const Vector& y) {
   }
 }
 
+// constant() writes a float as the bits of its double: those without a number, and infinities, begin so.
+bool is_finite_constant(const Vector& x) {
+  return !x.writer && x.name.find(" 0x7FF") == std::string::npos && x.name.find(" 0xFFF") == std::string::npos;
+}
+
 Vector arithmetic(int operation, Lane lane, const Vector& x, const Vector& y) {
   const bool floats = is_float(lane);
   switch (operation) {
@@ -111,6 +116,9 @@ Vector arithmetic(int operation, Lane lane, const Vector& x, const Vector& y) {
       return binary("fdiv", x, y);
     case kMax:
     case kMin: {
+      // Beside a constant one comparison says both: x stays where it is beyond, or no number.
+      if (floats && is_finite_constant(y))
+        return choose(compare(operation == kMax ? "fcmp ugt" : "fcmp ult", x, y), x, y);
       const Vector better = operation == kMax ? greater(lane, x, y) : less(lane, x, y);
       const Vector chosen = choose(better, x, y);  // y if either is NaN
       return floats ? choose(unordered(x), x, chosen) : chosen;

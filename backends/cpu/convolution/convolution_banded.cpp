@@ -17,7 +17,7 @@ namespace {
 
 using dnnl::memory;
 
-constexpr int64_t kBandBytes = 256 << 10;
+constexpr int64_t kBandBytes = 256 << 10, kBandBytesOfIntegers = 512 << 10;  // what goes in and out is a byte
 constexpr int64_t kSmallWork = 1 << 20;  // multiplications that are not worth a second thread
 
 // The library's call for bands of one geometry.
@@ -130,7 +130,8 @@ class BandedConvolution final : public LibraryConvolution {
   void cut() {
     const auto threads = static_cast<int64_t>(thread_count());
     const int64_t images = s_.x[0], rows = s_.y[2], result_bytes = product(s_.y, 1, s_.y.size()) * 4;
-    const int64_t least = std::clamp<int64_t>(result_bytes / kBandBytes, 1, rows);
+    const bool integers = memory::data_type_size(types_.x) == 1;
+    const int64_t least = std::clamp<int64_t>(result_bytes / (integers ? kBandBytesOfIntegers : kBandBytes), 1, rows);
     const int64_t work = product(s_.y, 0, s_.y.size()) * product(s_.w, 1, s_.w.size());
     int64_t chosen = least;
     double best = 0;

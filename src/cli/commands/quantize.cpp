@@ -11,6 +11,7 @@
 #include "cli/options/calibration_options.h"
 #include "cli/options/companion_files.h"
 #include "models/compression/quantize.h"
+#include "transom/fine_tuning.h"
 #include "transom/tokenizer.h"
 
 namespace transom {
@@ -79,6 +80,36 @@ void print_quantize_report(const QuantizeReport& report, bool as_json) {
                   .c_str());
 }
 
+// What `transom evaluate` says of a model on labelled rows or pictures; its files go into `output`.
+Metrics metrics_on(const std::string& validation, const std::string& model, const fs::path& output) {
+  TrainArguments arguments;
+  arguments.script.model_name_or_path = model;
+  (directory_exists(validation) ? arguments.script.validation_dir : arguments.script.validation_file) = validation;
+  arguments.training.output_dir = output.string();
+  arguments.training.do_train = false;
+  arguments.training.do_eval = true;
+  arguments.training.disable_tqdm = true;
+  Metrics found;
+  for (const auto& [name, value] : fine_tune(arguments).evaluation)
+    if (name.find("runtime") == std::string::npos && name.find("per_second") == std::string::npos)
+      found.emplace_back(name, value);
+  return found;
+}
+
+// The metrics before and after, where --method static has rows with labels to judge by.
+void print_metrics(const std::string& validation, const std::string& model, const fs::path& output, bool as_json) {
+  const Metrics before = metrics_on(validation, model, output / "evaluation" / "before"),
+                after = metrics_on(validation, output.string(), output / "evaluation" / "after");
+  Json json = Json::object();
+  for (size_t i = 0; i < std::min(before.size(), after.size()); ++i) {
+    json[before[i].first] = {{"before", before[i].second}, {"after", after[i].second}};
+    if (!as_json)
+      std::puts(
+          fmt::format("{} {:.4f} before, {:.4f} after", before[i].first, before[i].second, after[i].second).c_str());
+  }
+  if (as_json) std::puts(dump_json(json).c_str());
+}
+
 int quantize(const QuantizeArguments& options) {
   const std::string model = resolve_model(options.model, options.source.hub());
   QuantizeOptions how = options.how;
@@ -100,6 +131,8 @@ int quantize(const QuantizeArguments& options) {
       Tokenizer::from_pretrained(model).save_pretrained(options.output);
   }
   print_quantize_report(report, options.json);
+  if (how.method == "static" && !how.validation_file.empty())
+    print_metrics(how.validation_file, model, options.output, options.json);
   return 0;
 }
 

@@ -190,7 +190,7 @@ class Reader {
     const std::optional<TensorView> scale = checkpoint_.take(name), zero = checkpoint_.take(zero_name);
     if (!scale) return std::nullopt;
     const std::vector<float> scales = floats_of(*scale, where(name));
-    if (scales.size() != 1 || !(scales[0] > 0) || !std::isfinite(scales[0]))
+    if (scales.size() != 1 || !(scales[0] > 0) || !std::isfinite(scales[0]) || !std::isfinite(1 / scales[0]))
       fail("{}: expected one finite number above 0, found {}", where(name),
            scales.size() == 1 ? fmt::format("{}", scales[0]) : fmt::format("{} numbers", scales.size()));
     Inputs inputs{scales[0]};
@@ -222,7 +222,8 @@ class Reader {
     const int64_t depth = layout.depth;
     const std::optional<Inputs> known = inputs_of(module);
     std::shared_ptr<IntegerCodes> integers;
-    if (known && !layout.has_minima && layout.groups() == 1)
+    constexpr int64_t kMostProducts = 1 << 16;  // of a sum in 32 bits
+    if (known && !layout.has_minima && layout.groups() == 1 && layout.depth <= kMostProducts)
       integers = std::make_shared<IntegerCodes>(IntegerCodes{
           .codes = weight, .scales = spelt.scales, .input_scale = known->scale, .input_zero_point = known->zero_point});
     if (integers && spelt.scale_rows == 1)

@@ -130,5 +130,58 @@ TEST(QuantizedWeights, GroupsOfInputsAreChecked) {
   EXPECT_NE(refusal(with(groups), kGptq).find("expected 32 numbers, found 31"), std::string::npos);
 }
 
+// The tensors of one layer with scales of its inputs, one of them in another form.
+Checkpoint integers(const std::vector<int64_t>& shape, const std::string& other = "", TensorView view = {}) {
+  int64_t count = 1;
+  for (const int64_t extent : shape) count *= extent;
+  std::string codes(static_cast<size_t>(count), 0);
+  for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<char>(static_cast<int>(i * 7 % 255) - 127);
+  const IntegerCodes layer{.codes = view_of(DType::kInt8, shape, codes),
+                           .scales = std::vector<float>(static_cast<size_t>(shape[0]), 0.25f),
+                           .input_scale = 0.5f,
+                           .input_zero_point = -128};
+  NamedViews tensors;
+  write_integers(layer, "x", tensors);
+  Checkpoint checkpoint("model.safetensors");
+  for (auto& [name, part] : tensors) checkpoint.add(name, name == other ? view : part);
+  return checkpoint;
+}
+
+TEST(IntegerWeights, AreReadAsTheyAreWritten) {
+  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{5, 8}, {4, 3, 3, 2}}) {
+    Checkpoint checkpoint = integers(shape);
+    read_quantized_weights(config_of(static_config_of({}, true)), checkpoint);
+    EXPECT_TRUE(checkpoint.tensors().empty()) << checkpoint.tensors()[0].first;
+    const CompressedWeight* weight = checkpoint.find_compressed("x.weight");
+    ASSERT_TRUE(weight && weight->integers);
+    EXPECT_EQ(weight->integers->codes.shape, shape);
+    EXPECT_EQ(weight->integers->scales, std::vector<float>(static_cast<size_t>(shape[0]), 0.25f));
+    EXPECT_EQ(weight->integers->input_scale, 0.5f);
+    EXPECT_EQ(weight->integers->input_zero_point, -128);
+    EXPECT_EQ(weight->shape, shape.size() > 2 ? shape : std::vector<int64_t>());
+    EXPECT_EQ(numbers_of(*weight->matrix)[1], 0.25f * (7 - 127));
+  }
+}
+
+TEST(IntegerWeights, SayWhatIsWrongOfTheirInputs) {
+  const Json config = static_config_of({}, false);
+  const auto floats = [](std::vector<float> values) {
+    std::string bytes(values.size() * 4, 0);
+    std::memcpy(bytes.data(), values.data(), bytes.size());
+    return view_of(DType::kFloat32, {static_cast<int64_t>(values.size())}, bytes);
+  };
+  for (const float scale : {0.0f, -1.0f, INFINITY, NAN, 1e-45f})
+    EXPECT_NE(refusal(integers({2, 4}, "x.input_scale", floats({scale})), config)
+                  .find("'x.input_scale': expected one finite number above 0"),
+              std::string::npos)
+        << scale;
+  EXPECT_NE(refusal(integers({2, 4}, "x.input_scale", floats({1, 2})), config).find("found 2 numbers"),
+            std::string::npos);
+  EXPECT_NE(refusal(integers({2, 4}, "x.input_zero_point", floats({1})), config).find("expected one i8"),
+            std::string::npos);
+  EXPECT_NE(refusal(integers({2, 4}, "x.weight_scale", floats({1, 2, 3})), config).find("expected scales for 2 rows"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace transom
