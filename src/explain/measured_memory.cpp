@@ -2,6 +2,7 @@
 #include "explain/measured_memory.h"
 
 #include <algorithm>
+#include <map>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -12,15 +13,38 @@
 namespace transom {
 namespace {
 
-void count(const Compilation& compilation, bool has_arena, MeasuredMemory& most) {
-  const auto bytes = [](const Tensor& value) { return bytes_of(value.type()); };
+// What the device has in use for a buffer: sizes are rounded up, by rules of its own.
+class Blocks {
+ public:
+  explicit Blocks(Device& device) : device_(device) {}
+  int64_t of(int64_t bytes) {
+    if (bytes == 0) return 0;
+    const auto [place, is_new] = known_.try_emplace(bytes, 0);
+    if (!is_new) return place->second;
+    const uint64_t before = device_.memory_use().in_use;
+    const auto buffer = device_.allocate(static_cast<size_t>(bytes));
+    return place->second = static_cast<int64_t>(device_.memory_use().in_use - before);
+  }
+  int64_t of(const Tensor& value) { return of(bytes_of(value.type())); }
+
+ private:
+  Device& device_;
+  std::map<int64_t, int64_t> known_;
+};
+
+void count(const Compilation& compilation, Device& device, Blocks& blocks, MeasuredMemory& most) {
   MeasuredMemory memory = most;
-  memory.inputs = memory.results = 0;
-  for (const Tensor& input : compilation.graph.inputs) memory.inputs += bytes(input);
+  memory.inputs = memory.in_place = memory.results = 0;
+  for (size_t i = 0; i < compilation.graph.inputs.size(); ++i) {
+    const Tensor& input = compilation.graph.inputs[i];
+    const bool stays = i < compilation.frozen.size() && compilation.frozen[i] && device.table().buffer_import;
+    (stays ? memory.in_place : memory.inputs) += stays ? bytes_of(input.type()) : blocks.of(input);
+  }
   for (size_t o = 0; o < compilation.graph.outputs.size(); ++o)
     if (o >= compilation.plan.donor.size() || compilation.plan.donor[o] < 0)
-      memory.results += bytes(compilation.graph.outputs[o]);
-  memory.arena = has_arena ? compilation.plan.arena_bytes : 0;
+      memory.results += blocks.of(compilation.graph.outputs[o]);
+  // The arena of a device is as large as its largest program needs; one that plans by itself has none.
+  memory.arena = device.has(TRANSOM_DEVICE_PLANS_MEMORY) ? 0 : blocks.of(compilation.plan.arena_bytes);
   if (memory.planned() > most.planned()) most = memory;
 }
 
@@ -39,9 +63,8 @@ MeasuredMemory measure_memory(const BenchOptions& options) {
   device->expect_ok(device->table().memory_reset_peak(device->handle(), &error), error);
   workload->run();
   memory.measured = static_cast<int64_t>(memory_use().peak);
-  // The arena of a device is as large as its largest program needs; one that plans by itself has none.
-  for (const auto& compilation : record.compilations())
-    count(*compilation, !device->has(TRANSOM_DEVICE_PLANS_MEMORY), memory);
+  Blocks blocks(*device);
+  for (const auto& compilation : record.compilations()) count(*compilation, *device, blocks, memory);
   if (memory.planned() == 0 || memory.measured == 0)
     fail("{}: nothing was compiled, or {} does not count its memory", options.model, memory.device);
   return memory;
@@ -53,8 +76,9 @@ std::string measured_memory_table(const MeasuredMemory& memory) {
   };
   return fmt::format("memory on {}{}, from the graph after all passes\n", memory.device,
                      memory.emulated ? " (emulated)" : "") +
-         row("weights, states and inputs", memory.inputs) + row("within a run", memory.arena) +
-         row("results", memory.results) + row("planned", memory.planned()) + row("measured", memory.measured) +
+         row("weights in memory of the host", memory.in_place) + row("weights, states and inputs", memory.inputs) +
+         row("within a run", memory.arena) + row("results", memory.results) + row("planned", memory.planned()) +
+         row("measured", memory.measured) +
          fmt::format("planned is {:+.2f} % off what was measured\n", 100 * (memory.ratio() - 1));
 }
 

@@ -15,8 +15,10 @@ struct MeasuredMemory {
   std::string device;
   bool emulated = false;
   // Of the program that needs most, from its graph after all passes: what it reads (weights, states of the optimizer, a
-  // batch), what lives only within a run, and results that take no input's memory.
+  // batch), what lives only within a run, and results that take no input's memory. In blocks of the sizes that the
+  // device gives out.
   int64_t inputs = 0, arena = 0, results = 0;
+  int64_t in_place = 0;  // weights that the device reads where the host has them: no memory of the device
   int64_t measured = 0;  // the most that the device had in use in a run after the first ones
 
   int64_t planned() const { return inputs + arena + results; }

@@ -21,6 +21,7 @@ struct Compilation {
   Graph graph;  // what the device compiled, or what was cut into partitions
   MemoryPlan plan;
   std::vector<bool> donated;
+  std::vector<bool> frozen;  // of the traced graph's inputs; constants that were folded are behind them
   std::vector<ProgramPiece> pieces;
   std::string description;  // what the device says of each node; empty if it does not
   double seconds = 0;       // of it all

@@ -46,6 +46,7 @@ Program::Program(std::shared_ptr<Device> device, const Graph& traced, const Prog
     record->pieces = executable_->pieces();
     record->plan = std::move(lowered.plan);
     record->donated = std::move(lowered.donated);
+    record->frozen = options.frozen;
     record->graph = std::move(lowered.graph);
     record->seconds = since(begin);
     RecordCompilations::add(record);

@@ -31,6 +31,24 @@ TEST(PlanCommand, RefusesWhatCannotBe) {
   expect_one_line(run("plan gpt2 --hardware h100:8x0"), 2, "--hardware");
 }
 
+TEST(PlanCommand, MeasuresTheMemoryOfAJobThatCanRunHere) {
+  const test::TemporaryFolder folder;
+  write_file(folder.path() / "config.json",
+             R"({"model_type": "bert", "architectures": ["BertForSequenceClassification"], "vocab_size": 500,
+                "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 256,
+                "max_position_embeddings": 64, "type_vocab_size": 2})");
+  const std::string model = folder.path().string();
+  const test::CommandOutcome outcome =
+      run("plan " + model + " --measure --task train --batch 4 --sequence_length 32 --dtype fp32 --json");
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  for (const char* field : {"planned_bytes", "measured_bytes", "ratio", "\"emulated\": false"})
+    EXPECT_NE(outcome.output.find(field), std::string::npos) << outcome.output;
+  expect_one_line(run("plan " + model + " --measure --task generate"), 2, "--task");
+  expect_one_line(run("plan " + model + " --measure --task train --hardware gaudi2"), 2, "--hardware");
+  expect_one_line(run("plan --measure --task train"), 2, "model");
+  expect_one_line(run("plan " + model + " --measure --task train --dtype fp8"), 2, "--dtype");
+}
+
 TEST(PlanCommand, ADeviceMayBeAFile) {
   const test::TemporaryFolder folder;
   const fs::path file = folder.path() / "mine.json";

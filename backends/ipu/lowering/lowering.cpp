@@ -94,6 +94,7 @@ Lowering::Lowering(const poplar::Target& target) : graph_(target) {
   const unsigned tiles = target.getTilesPerIPU();
   for (unsigned ipu = 0; ipu < target.getNumIPUs(); ++ipu)
     ipus_.push_back(graph_.createVirtualGraph(ipu * tiles, (ipu + 1) * tiles));
+  next_tile_.resize(ipus_.size());
 }
 
 void Lowering::choose_ipu(uint32_t ipu) { ipu_ = std::min(ipu, static_cast<uint32_t>(ipus_.size() - 1)); }
@@ -115,8 +116,19 @@ Lowering::Value& Lowering::value(int32_t index) {
 Tensor Lowering::variable(poplar::Type type, const std::vector<size_t>& shape, const std::string& name, size_t grain) {
   const Tensor made = graph().addVariable(type, shape, name);
   if (made.numElements() == 0) return made;
-  if (grain <= 1) poputil::mapTensorLinearly(graph(), made);
-  else poputil::mapTensorLinearly(graph(), made, 1, static_cast<unsigned>(grain));
+  // As mapTensorLinearly has it where no grain is given. What needs few tiles starts behind the one before, so that the
+  // first tiles do not hold a part of everything.
+  const poplar::Target& target = graph().getTarget();
+  const unsigned least = grain <= 1 ? std::max(1u, 128 / std::max(1u, target.getTypeSize(type))) : 1;
+  const auto together = static_cast<unsigned>(grain <= 1 ? target.getVectorWidth(type) : grain);
+  const size_t tiles = (made.numElements() + std::max(least, together) - 1) / std::max(least, together);
+  unsigned& next = next_tile_[ipu_];
+  if (tiles >= target.getNumTiles()) {
+    poputil::mapTensorLinearlyWithOffset(graph(), made, least, together, 0);
+    return made;
+  }
+  poputil::mapTensorLinearlyWithOffset(graph(), made, least, together, next);
+  next = (next + static_cast<unsigned>(tiles)) % target.getNumTiles();
   return made;
 }
 

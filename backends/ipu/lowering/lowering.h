@@ -77,6 +77,7 @@ class Lowering {
   poplar::Graph graph_;
   std::vector<poplar::Graph> ipus_;  // virtual graphs of one IPU each
   uint32_t ipu_ = 0;
+  std::vector<unsigned> next_tile_;  // of each IPU, for what needs few tiles
   poplar::program::Sequence program_;
   std::vector<Value> values_;
 };

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 #include "poputil/TileMapping.hpp"
 #include "simulator/half.h"
@@ -94,6 +95,46 @@ void run_reduce(Memory& memory, Operation op, const poplar::Tensor& in, const po
   reduce_rows(op, from.as<const T>(), to.as<T>(), outer, inner);
 }
 
+// In stages, as popops does it: each tile what it holds, then the partial results of all tiles spread over the graph's
+// tiles, then, where there are fewer results than tiles, those of a result on one tile.
+std::vector<TileWork> reduction_work(const poplar::Graph& graph, const poplar::Tensor& rows, size_t size) {
+  const Layout layout = layout_of(rows);
+  const uint64_t outer = rows.dim(0), inner = rows.dim(1), tiles = graph.tiles();
+  std::map<uint32_t, uint64_t> held;
+  uint64_t partials = 0;  // pairs of a tile and a result
+  for (const Run& run : layout.runs) {
+    held[run.tile] += run.end - run.begin;
+    partials += (run.end - 1) / inner - run.begin / inner + 1;
+  }
+  if (!layout.exact) {  // too finely spread to say
+    const uint64_t share = (outer * inner + tiles - 1) / tiles;
+    held.clear();
+    for (uint32_t tile = 0; tile < tiles; ++tile) held[graph.firstTile() + tile] = share;
+    partials = outer * inner;
+  }
+  constexpr uint64_t kPartialBytes = 4, kStageCycles = 140;  // of float; starting and synchronising a stage
+  const uint64_t width = std::max<uint64_t>(1, 8 / size);
+  uint64_t combine = 0, received = 0;
+  if (partials > outer) {
+    const uint64_t share = (partials + tiles - 1) / tiles;
+    combine += kStageCycles + share / 2;
+    received += share * kPartialBytes;
+    if (const uint64_t spread = std::min(tiles / outer, partials / outer); spread > 1) {
+      combine += kStageCycles + spread / 2;
+      received += spread * kPartialBytes;
+    }
+    for (uint32_t tile = 0; tile < tiles; ++tile) held.try_emplace(graph.firstTile() + tile, 0);
+  }
+  std::vector<TileWork> work;
+  for (const auto& [tile, elements] : held)
+    work.push_back({.tile = tile,
+                    .cycles = 100 + elements / width + combine,
+                    .received = received,
+                    .temporary = received,
+                    .vertices = 6});
+  return work;
+}
+
 }  // namespace
 }  // namespace ipu_emulator
 
@@ -131,12 +172,7 @@ poplar::Tensor reduce(poplar::Graph& graph, const poplar::Tensor& in, const popl
   operation.reads = {rows};
   operation.writes = {out};
   operation.flops = outer * inner;
-  const uint64_t width = graph.getTarget().getVectorWidth(type), tiles = graph.tiles();
-  // In two steps where there are fewer results than tiles: each tile its part, then those of the tiles.
-  operation.cycles = [=](uint64_t count) {
-    const uint64_t spread = std::max<uint64_t>(1, std::min<uint64_t>(tiles / std::max<uint64_t>(1, outer), inner / 32));
-    return 100 + count * inner / std::max<uint64_t>(1, width * spread) + count * spread;
-  };
+  operation.cycles = [](uint64_t) { return uint64_t{0}; };
   operation.run = [=](Memory& memory) {
     if (type == poplar::INT) return run_reduce<int32_t>(memory, params.op, rows, out);
     if (type == poplar::UNSIGNED_INT) return run_reduce<uint32_t>(memory, params.op, rows, out);
@@ -144,6 +180,8 @@ poplar::Tensor reduce(poplar::Graph& graph, const poplar::Tensor& in, const popl
     run_reduce<float>(memory, params.op, rows, out);
   };
   add_operation(graph, prog, std::move(operation));
+  // What tiles do is said by where the operand lies, not by where the result does.
+  prog.step()->children.back()->work = reduction_work(graph, rows, size_of(type));
   return out;
 }
 

@@ -217,7 +217,7 @@ class Compiler {
     return runs.empty() ? kNoTile : runs.front().tile;
   }
 
-  // Steps that do the same to tensors of the same shapes on the same tiles are one function with one set of vertices,
+  // Steps that do the same to tensors of the same shapes on the same IPU are one function with one set of vertices,
   // as outlining makes of the layers of a model. Compute sets are somebody's own vertices.
   std::string outline_of(const Step& step) const {
     std::string text = step.kind == Step::Kind::kExecute ? std::to_string(step.compute_set) + " set " : step.codelet;
@@ -228,14 +228,13 @@ class Compiler {
         const View& view = tensor.view();
         text += tensor.elementType().toString() + tensor.shapeToString();
         for (const int64_t stride : view.strides) text += "," + std::to_string(stride);
-        text += "@" + std::to_string(first_tile(tensor));
+        text += "@" + std::to_string(first_tile(tensor) / graph_.target.getTilesPerIPU());
       }
     };
     add(" reads ", step.reads);
     add(" writes ", step.writes);
     add(" updates ", step.updates);
     text += " on " + std::to_string(step.work.size());
-    if (!step.work.empty()) text += " from " + std::to_string(step.work.front().tile);
     return text;
   }
 

@@ -258,7 +258,8 @@ namespace poputil {
 
 using namespace ipu_emulator;
 
-void mapTensorLinearly(poplar::Graph& graph, const poplar::Tensor& t, unsigned minElementsPerTile, unsigned grainSize) {
+void mapTensorLinearlyWithOffset(poplar::Graph& graph, const poplar::Tensor& t, unsigned minElementsPerTile,
+                                 unsigned grainSize, unsigned offset, bool ascending) {
   const uint64_t elements = t.numElements();
   if (elements == 0) return;
   const uint64_t grain = std::max(1u, grainSize);
@@ -266,11 +267,15 @@ void mapTensorLinearly(poplar::Graph& graph, const poplar::Tensor& t, unsigned m
   uint64_t share = (grains + graph.tiles() - 1) / graph.tiles() * grain;
   share = std::max<uint64_t>(share, (std::max(1u, minElementsPerTile) + grain - 1) / grain * grain);
   GraphState& state = *graph.state();
-  auto& runs = state.linear[{elements, share, graph.firstTile(), graph.tiles()}];
+  offset %= graph.tiles();
+  auto& runs = state.linear[{elements, share, graph.firstTile(), graph.tiles(), offset, ascending}];
   if (!runs) {
     auto made = std::make_shared<std::vector<Run>>();
-    uint32_t tile = graph.firstTile();
-    for (uint64_t at = 0; at < elements; at += share) made->push_back({at, std::min(elements, at + share), tile++});
+    uint32_t tile = offset;
+    for (uint64_t at = 0; at < elements; at += share) {
+      made->push_back({at, std::min(elements, at + share), graph.firstTile() + tile});
+      tile = (tile + (ascending ? 1 : graph.tiles() - 1)) % graph.tiles();
+    }
     runs = std::move(made);
   }
   const View& view = t.view();
@@ -280,6 +285,10 @@ void mapTensorLinearly(poplar::Graph& graph, const poplar::Tensor& t, unsigned m
   }
   const poplar::Tensor flat = t.flatten();
   for (const Run& run : *runs) graph.setTileMapping(flat.slice(run.begin, run.end), run.tile - graph.firstTile());
+}
+
+void mapTensorLinearly(poplar::Graph& graph, const poplar::Tensor& t, unsigned minElementsPerTile, unsigned grainSize) {
+  mapTensorLinearlyWithOffset(graph, t, minElementsPerTile, grainSize, 0);
 }
 
 void mapTensorLinearly(poplar::Graph& graph, const poplar::Tensor& t) {

@@ -61,8 +61,9 @@ struct TileWork {
   uint64_t temporary = 0;  // bytes while it runs
   uint32_t vertices = 0;
 
-  // Bytes beside variables; what is received is used in parts.
-  uint64_t while_running() const { return temporary + std::min<uint64_t>(received, 65536); }
+  // Bytes beside variables. What is received is among the temporaries of products and reductions; others use it in
+  // parts.
+  uint64_t while_running() const { return std::max(temporary, std::min<uint64_t>(received, 65536)); }
 };
 
 struct Step {
@@ -92,8 +93,10 @@ struct GraphState : std::enable_shared_from_this<GraphState> {
   std::vector<Set> compute_sets;
   std::map<std::string, poplar::DataStream> streams;
   std::map<std::string, bool> libraries;  // whose codelets were added
-  // Linear layouts by elements, elements a tile, first tile and tiles: variables of one layout share it.
-  std::map<std::tuple<uint64_t, uint64_t, uint32_t, uint32_t>, std::shared_ptr<const std::vector<Run>>> linear;
+  // Linear layouts by elements, elements a tile, first tile, tiles, offset and direction: variables of one layout share
+  // it.
+  std::map<std::tuple<uint64_t, uint64_t, uint32_t, uint32_t, uint32_t, bool>, std::shared_ptr<const std::vector<Run>>>
+      linear;
 };
 
 // The values of all variables while programs run. A variable takes memory of this process when it is first touched.

@@ -35,6 +35,27 @@ std::vector<Visit> visits_of(const std::vector<Phase>& phases, const std::vector
 
 bool leaves(const Phase& phase) { return phase.step->kind == Step::Kind::kStreamOut; }
 
+// Variables of a program that leave over a stream.
+std::vector<bool> results_of(const std::vector<Phase>& phases, size_t variables) {
+  std::vector<bool> results(variables, false);
+  for (const Phase& phase : phases)
+    if (leaves(phase))
+      for (const uint32_t variable : phase.dead) results[variable] = true;
+  return results;
+}
+
+// Whether a value of the result's size ends in the step that makes a result: one part of a gradient that comes from
+// several places (tied embeddings). It is added to the sum of the micro-batches as soon as it is there.
+bool ends_in_result(const GraphState& graph, const Phase& phase, uint32_t variable, const std::vector<bool>& results) {
+  for (const poplar::Tensor& tensor : phase.step->writes) {
+    const View& view = tensor.view();
+    if (!view.places && results[view.variable] &&
+        graph.variables[view.variable].elements == graph.variables[variable].elements)
+      return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 Pipeline pipeline_of(const Compiled& compiled, size_t program) {
@@ -58,6 +79,7 @@ Pipeline pipeline_of(const Compiled& compiled, size_t program) {
     return std::max<ptrdiff_t>(0, behind - visits.begin() - 1);
   };
   std::vector<size_t> births(graph.variables.size(), 0);
+  const std::vector<bool> results = results_of(phases, graph.variables.size());
   std::vector<std::vector<uint32_t>> ends(phases.size());
   const auto each_run = [&](uint32_t variable, auto&& body) {
     const size_t size = size_of(graph.variables[variable].type);
@@ -68,14 +90,16 @@ Pipeline pipeline_of(const Compiled& compiled, size_t program) {
     for (const uint32_t variable : phases[at].born) births[variable] = at;
     for (const uint32_t variable : phases[at].dead) {
       const size_t birth = births[variable];
-      if (leaves(phases[at])) {  // added to what earlier micro-batches gave, at once
+      if (results[variable]) {  // added to what earlier micro-batches gave, at once
         each_run(variable, [&](uint32_t tile, uint64_t bytes) { pipeline.accumulators[tile] += bytes; });
         ends[birth].push_back(variable);
         continue;
       }
-      ends[at].push_back(variable);
       const auto more = static_cast<uint64_t>(visit_at(at) - visit_at(birth));
-      if (more) each_run(variable, [&](uint32_t tile, uint64_t bytes) { pipeline.stashed[tile] += more * bytes; });
+      const bool is_part = more && ends_in_result(graph, phases[at], variable, results);
+      ends[is_part ? birth : at].push_back(variable);
+      if (more && !is_part)
+        each_run(variable, [&](uint32_t tile, uint64_t bytes) { pipeline.stashed[tile] += more * bytes; });
     }
   }
   for (TileMemory& tile : pipeline.tiles) tile.temporary = 0;

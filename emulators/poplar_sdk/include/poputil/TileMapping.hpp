@@ -9,5 +9,8 @@ namespace poputil {
 // is a multiple of `grainSize`.
 void mapTensorLinearly(poplar::Graph& graph, const poplar::Tensor& t, unsigned minElementsPerTile, unsigned grainSize);
 void mapTensorLinearly(poplar::Graph& graph, const poplar::Tensor& t);
+// The first of them is the tile `offset`; behind the last tile comes the first one.
+void mapTensorLinearlyWithOffset(poplar::Graph& graph, const poplar::Tensor& t, unsigned minElementsPerTile,
+                                 unsigned grainSize, unsigned offset, bool ascending = true);
 
 }  // namespace poputil
