@@ -141,6 +141,10 @@ std::string ProcessGroup::from_main_by_name(const std::string& name, const std::
   return exchange(name, std::vector<std::string>(static_cast<size_t>(size()), is_main() ? text : ""))[0];
 }
 
+void ProcessGroup::expect_all_there() {
+  if (const auto lost = client_->lost(std::chrono::milliseconds(0))) fail(ErrorKind::kDevice, "{}", lost->sentence());
+}
+
 bool ProcessGroup::report_failure(ErrorKind kind, std::string& message) {
   if (failed_) return !message.empty();
   failed_ = true;

@@ -40,6 +40,9 @@ class ProcessGroup {
   std::vector<std::string> gather_on_main(const std::string& name, const std::string& mine);
   std::string from_main_by_name(const std::string& name, const std::string& text);
 
+  // Throws an Error that names a rank which is lost.
+  void expect_all_there();
+
   // See report_failure.
   bool report_failure(ErrorKind kind, std::string& message);
 

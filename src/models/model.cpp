@@ -18,6 +18,7 @@
 #include "models/save_configuration.h"
 #include "nn/lora.h"
 #include "nn/weight.h"
+#include "tensor/evaluator.h"
 
 namespace transom {
 
@@ -63,6 +64,14 @@ NamedTensors Model::forward(const NamedTensors& inputs, ForwardContext context) 
       const std::lock_guard lock(making);
       return std::exchange(compiled_, nullptr);
     }();
+  }
+  if (Evaluator* evaluator = EvaluatorScope::current()) {
+    // Who takes no gradients reads the outputs, which this process alone could not compute.
+    const NamedTensors outputs = run(inputs, context);
+    std::vector<Tensor> all;
+    for (const auto& [name, tensor] : outputs.items()) all.push_back(tensor);
+    if (!gradients_enabled() && !context.training && !context.cache) evaluator->evaluate(all, {});
+    return outputs;
   }
   if (!CompiledForward::applies(inputs, context)) return run(inputs, context);
   const std::shared_ptr<CompiledForward> compiled = [&] {

@@ -25,6 +25,8 @@ class Pipeline {
   // Several inputs, one result each; a task that can computes them in batches.
   virtual std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const;
   virtual TaskParameters parameters() const = 0;
+  // Null where it is elsewhere.
+  virtual Model* model() const { return nullptr; }
   // What pipeline() returns for a list of inputs: the list of their results, or what a task makes of it.
   virtual Json joined(std::vector<Json> results) const;
   // Whether a list is one input (the messages of a chat) rather than several.

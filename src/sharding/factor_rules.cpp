@@ -6,6 +6,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "sharding/rule_builder.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -14,38 +15,10 @@ namespace {
 using Kind = FactorRule::Kind;
 using Operand = FactorRule::Operand;
 
-class Rule {
- public:
-  explicit Rule(const Node& node) : node_(node) {}
-
-  int factor(int64_t extent, Kind kind = Kind::kFree) {
-    rule_.factors.push_back({extent, kind});
-    return static_cast<int>(rule_.factors.size()) - 1;
-  }
-  // A factor for each dimension, those from `whole` on whole.
-  Operand factors_of(const Shape& shape, int64_t whole = INT64_MAX) {
-    Operand operand;
-    for (size_t d = 0; d < shape.size(); ++d)
-      operand.push_back({factor(shape[d], static_cast<int64_t>(d) < whole ? Kind::kFree : Kind::kWhole)});
-    return operand;
-  }
-  Operand whole(const Shape& shape) { return factors_of(shape, 0); }
-  const Shape& shape(size_t input) const { return node_.inputs[input].shape(); }
-  size_t rank(size_t input) const { return shape(input).size(); }
-  void input(Operand operand) { rule_.inputs.push_back(std::move(operand)); }
-  void output(Operand operand) { rule_.outputs.push_back(std::move(operand)); }
-  void added_once(size_t input) { rule_.added_once.push_back(input); }
-  FactorRule take() { return std::move(rule_); }
-
- private:
-  const Node& node_;
-  FactorRule rule_;
-};
-
 using RuleOf = std::optional<FactorRule> (*)(const Node&);
 
 std::optional<FactorRule> of_elements(const Node& node) {
-  Rule rule(node);
+  RuleBuilder rule(node);
   const Operand all = rule.factors_of(node.types[0].shape);
   for (const Tensor& input : node.inputs) {
     if (input.shape() == node.types[0].shape) rule.input(all);
@@ -60,7 +33,7 @@ std::optional<FactorRule> of_elements(const Node& node) {
 
 template <Kind kind>
 std::optional<FactorRule> of_reduction(const Node& node) {
-  Rule rule(node);
+  RuleBuilder rule(node);
   const Axes& axes = node.attributes.get_ints("axes");
   Operand in, out;
   for (size_t d = 0; d < rule.rank(0); ++d) {
@@ -75,7 +48,7 @@ std::optional<FactorRule> of_reduction(const Node& node) {
 
 // Along rows: all dimensions but the last are free; other inputs are rows, or one row for all.
 std::optional<FactorRule> of_rows(const Node& node) {
-  Rule rule(node);
+  RuleBuilder rule(node);
   const Shape& shape = rule.shape(0);
   Operand all;
   for (size_t d = 0; d < shape.size(); ++d)
@@ -101,7 +74,7 @@ std::optional<FactorRule> of_rows(const Node& node) {
 }
 
 std::optional<FactorRule> of_broadcast(const Node& node) {
-  Rule rule(node);
+  RuleBuilder rule(node);
   Operand in, out;
   for (size_t d = 0; d < rule.rank(0); ++d) {
     const int64_t from = rule.shape(0)[d], to = node.types[0].shape[d];
@@ -116,7 +89,7 @@ std::optional<FactorRule> of_broadcast(const Node& node) {
 // Both shapes cut into the fewest pieces of equal size; a piece of one dimension on both sides is one factor, else the
 // outer dimensions of both share what divides them.
 std::optional<FactorRule> of_reshape(const Node& node) {
-  Rule rule(node);
+  RuleBuilder rule(node);
   const Shape &from = rule.shape(0), &to = node.types[0].shape;
   if (elements(from) == 0) return std::nullopt;
   Operand in, out;
@@ -174,7 +147,7 @@ std::optional<FactorRule> of_reshape(const Node& node) {
 }
 
 std::optional<FactorRule> of_permute(const Node& node) {
-  Rule rule(node);
+  RuleBuilder rule(node);
   const Operand in = rule.factors_of(rule.shape(0));
   Operand out;
   for (const int64_t axis : node.attributes.get_ints("permutation")) out.push_back(in[static_cast<size_t>(axis)]);
@@ -186,7 +159,7 @@ std::optional<FactorRule> of_permute(const Node& node) {
 // Free where a dimension goes through as it is.
 template <typename Passes>
 FactorRule of_window(const Node& node, size_t others, Passes passes) {
-  Rule rule(node);
+  RuleBuilder rule(node);
   Operand in, out;
   for (size_t d = 0; d < rule.rank(0); ++d) {
     const bool whole = !passes(d);
@@ -220,7 +193,7 @@ std::optional<FactorRule> of_dynamic_slice(const Node& node) {
 }
 // Along one axis, which is whole; a result without the axis lacks its dimension.
 std::optional<FactorRule> along_axis(const Node& node) {
-  Rule rule(node);
+  RuleBuilder rule(node);
   const auto axis =
       node.attributes.has("axis") ? static_cast<size_t>(node.attributes.get_int("axis")) : rule.rank(0) - 1;
   Operand in = rule.factors_of(rule.shape(0)), out = in;
@@ -234,7 +207,7 @@ std::optional<FactorRule> along_axis(const Node& node) {
   return rule.take();
 }
 std::optional<FactorRule> of_concatenate(const Node& node) {
-  Rule rule(node);
+  RuleBuilder rule(node);
   const auto axis = static_cast<size_t>(node.attributes.get_int("axis"));
   const Operand all = rule.factors_of(node.types[0].shape);
   for (size_t i = 0; i <= node.inputs.size(); ++i) {
@@ -251,7 +224,7 @@ std::optional<FactorRule> of_concatenate(const Node& node) {
 struct Taken {
   Operand x, indices, taken;
 };
-Taken taken_of(Rule& rule, const Shape& x, const Shape& indices, size_t axis, Kind of_indices) {
+Taken taken_of(RuleBuilder& rule, const Shape& x, const Shape& indices, size_t axis, Kind of_indices) {
   Taken result;
   result.x = rule.factors_of(x);
   result.x[axis] = {rule.factor(x[axis], Kind::kWhole)};
@@ -262,7 +235,7 @@ Taken taken_of(Rule& rule, const Shape& x, const Shape& indices, size_t axis, Ki
   return result;
 }
 std::optional<FactorRule> of_gather(const Node& node) {
-  Rule rule(node);
+  RuleBuilder rule(node);
   const Taken taken =
       taken_of(rule, rule.shape(0), rule.shape(1), static_cast<size_t>(node.attributes.get_int("axis")), Kind::kFree);
   rule.input(taken.x);
@@ -271,7 +244,7 @@ std::optional<FactorRule> of_gather(const Node& node) {
   return rule.take();
 }
 std::optional<FactorRule> of_scatter_add(const Node& node) {
-  Rule rule(node);
+  RuleBuilder rule(node);
   const Taken taken =
       taken_of(rule, rule.shape(0), rule.shape(1), static_cast<size_t>(node.attributes.get_int("axis")), Kind::kSum);
   rule.input(taken.x);
@@ -284,7 +257,7 @@ std::optional<FactorRule> of_scatter_add(const Node& node) {
 
 // Rows of x are set; what lies within a row may be cut.
 std::optional<FactorRule> of_scatter(const Node& node) {
-  Rule rule(node);
+  RuleBuilder rule(node);
   const Operand x = rule.factors_of(rule.shape(0));
   Operand in = x, updates = x;
   in[0] = {rule.factor(rule.shape(0)[0], Kind::kWhole)};
@@ -297,7 +270,7 @@ std::optional<FactorRule> of_scatter(const Node& node) {
 }
 
 std::optional<FactorRule> of_dot_general(const Node& node) {
-  Rule rule(node);
+  RuleBuilder rule(node);
   const Axes &xb = node.attributes.get_ints("x_batch"), &yb = node.attributes.get_ints("y_batch"),
              &xc = node.attributes.get_ints("x_contract"), &yc = node.attributes.get_ints("y_contract");
   Operand x(rule.rank(0)), y(rule.rank(1)), out;
@@ -326,7 +299,7 @@ std::optional<FactorRule> of_dot_general(const Node& node) {
 }
 
 std::optional<FactorRule> of_linear(const Node& node) {
-  Rule rule(node);
+  RuleBuilder rule(node);
   Operand x = rule.factors_of(rule.shape(0)), out = x;
   const int depth = rule.factor(rule.shape(1)[1], Kind::kSum), width = rule.factor(rule.shape(1)[0]);
   x.back() = {depth};
@@ -341,78 +314,8 @@ std::optional<FactorRule> of_linear(const Node& node) {
   return rule.take();
 }
 
-// Heads of queries are those of keys times what shares them. Draws of dropout belong to places of the whole. Parts of
-// the queries see what the whole would let them see: see leave_out_unseen_keys.
-std::optional<FactorRule> of_attention(const Node& node) {
-  if (node.attributes.get_float("dropout") > 0) return std::nullopt;
-  Rule rule(node);
-  const Shape &q = rule.shape(0), &k = rule.shape(1), &v = rule.shape(2);
-  const Kind of_queries = node.types.size() == 1 ? Kind::kFree : Kind::kSum;
-  const bool hidden = node.attributes.get_int("causal") != 0 && q[1] > k[1];  // the first queries see nothing
-  const int B = rule.factor(q[0]), G = rule.factor(k[2]), group = rule.factor(q[2] / k[2], of_queries),
-            T = rule.factor(q[1], hidden ? Kind::kWhole : of_queries), S = rule.factor(k[1], Kind::kWhole),
-            d = rule.factor(q[3], Kind::kWhole), e = rule.factor(v[3], Kind::kWhole);
-  const Operand of_q = {{B}, {T}, {G, group}, {d}}, of_k = {{B}, {S}, {G}, {d}}, of_v = {{B}, {S}, {G}, {e}},
-                of_out = {{B}, {T}, {G, group}, {e}};
-  rule.input(of_q);
-  rule.input(of_k);
-  rule.input(of_v);
-  if (node.attributes.get_int("biased")) {
-    const Shape& bias = rule.shape(3);
-    Operand operand = {{B}, {G, group}, {T}, {S}};
-    for (size_t i = 0; i < 4; ++i)
-      if (bias[i] == 1) operand[i] = {rule.factor(1, Kind::kWhole)};
-    rule.input(operand);
-  }
-  if (node.types.size() == 1) {
-    rule.output(of_out);
-  } else {
-    rule.input(of_out);
-    rule.output(of_q);
-    rule.output(of_k);
-    rule.output(of_v);
-  }
-  return rule.take();
-}
-
-// Blocks of keys and values are whole, their heads are not.
-std::optional<FactorRule> of_paged_attention(const Node& node) {
-  Rule rule(node);
-  const Shape &q = rule.shape(0), &k = rule.shape(1), &v = rule.shape(2);
-  const size_t heads = k.size() - 2;
-  const int B = rule.factor(q[0]), G = rule.factor(k[heads]), group = rule.factor(q[2] / k[heads]),
-            T = rule.factor(q[1], Kind::kWhole), d = rule.factor(q[3], Kind::kWhole),
-            e = rule.factor(v.back(), Kind::kWhole);
-  rule.input({{B}, {T}, {G, group}, {d}});
-  for (const auto& [shape, width] : {std::pair(k, d), std::pair(v, e)}) {
-    Operand blocks;
-    for (size_t i = 0; i < heads; ++i) blocks.push_back({rule.factor(shape[i], Kind::kWhole)});
-    blocks.push_back({G});
-    blocks.push_back({width});
-    rule.input(blocks);
-  }
-  rule.input({{B}, {rule.factor(rule.shape(3)[1], Kind::kWhole)}});
-  rule.input({{B}});
-  rule.output({{B}, {T}, {G, group}, {e}});
-  return rule.take();
-}
-
-std::optional<FactorRule> of_rotary(const Node& node) {
-  Rule rule(node);
-  const Operand x = rule.factors_of(rule.shape(0), 3);
-  rule.input(x);
-  for (size_t i = 1; i < 3; ++i) {
-    Operand angles = rule.whole(rule.shape(i));
-    for (size_t d = 0; d < 3; ++d)
-      if (rule.shape(i)[d] == rule.shape(0)[d] && rule.shape(0)[d] > 1) angles[d] = x[d];
-    rule.input(angles);
-  }
-  rule.output(x);
-  return rule.take();
-}
-
 std::optional<FactorRule> of_cross_entropy(const Node& node) {
-  Rule rule(node);
+  RuleBuilder rule(node);
   const Operand logits = rule.factors_of(rule.shape(0), 1);
   rule.input(logits);
   rule.input({logits[0]});
@@ -422,7 +325,7 @@ std::optional<FactorRule> of_cross_entropy(const Node& node) {
 }
 
 std::optional<FactorRule> of_adamw(const Node& node) {
-  Rule rule(node);
+  RuleBuilder rule(node);
   const Operand all = rule.factors_of(rule.shape(0));
   for (int i = 0; i < 4; ++i) rule.input(all);
   for (int i = 0; i < 3; ++i) rule.input({});
@@ -434,7 +337,7 @@ std::optional<FactorRule> of_adamw(const Node& node) {
 template <size_t of_x, size_t of_w, size_t of_y>
 std::optional<FactorRule> of_convolution(const Node& node) {
   if (node.attributes.get_int("groups") != 1) return std::nullopt;
-  Rule rule(node);
+  RuleBuilder rule(node);
   const auto shape_of = [&](size_t i) { return i < 2 ? rule.shape(i) : node.types[0].shape; };
   const Shape x = shape_of(of_x), w = shape_of(of_w), y = shape_of(of_y);
   const int N = rule.factor(x[0], of_w == 2 ? Kind::kSum : Kind::kFree),
@@ -488,10 +391,10 @@ const std::unordered_map<std::string_view, RuleOf>& rules() {
       {"scatter_add", of_scatter_add},
       {"dot_general", of_dot_general},
       {"linear", of_linear},
-      {"attention", of_attention},
-      {"attention_gradient", of_attention},
-      {"paged_attention", of_paged_attention},
-      {"rotary", of_rotary},
+      {"attention", rule_of_attention},
+      {"attention_gradient", rule_of_attention},
+      {"paged_attention", rule_of_paged_attention},
+      {"rotary", rule_of_rotary},
       {"cross_entropy", of_cross_entropy},
       {"cross_entropy_gradient", of_cross_entropy},
       {"adamw_step", of_adamw},

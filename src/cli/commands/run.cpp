@@ -12,9 +12,11 @@
 #include "base/json.h"
 #include "cli/command.h"
 #include "cli/options/inputs.h"
+#include "cli/options/sharding_options.h"
 #include "cli/output/results.h"
 #include "cli/remote/remote_server.h"
 #include "pipelines/pipeline.h"
+#include "transom/distributed.h"
 
 namespace transom {
 namespace {
@@ -31,6 +33,7 @@ struct RunArguments {
   ModelOptions source;
   DeviceOptions device;
   PrecisionOptions precision;
+  ShardingOptions sharding;
 };
 
 Json parameters_of(const RunArguments& o) {
@@ -71,6 +74,7 @@ void answer_requests(const Pipeline& pipeline, const std::string& path, const Js
     } catch (const Error& error) {
       fail(error.kind(), "{}: {}", where, error.what());
     }
+    if (process_rank() > 0) return;
     std::puts(dump_json(result).c_str());
     std::fflush(stdout);
   });
@@ -105,13 +109,23 @@ std::unique_ptr<Pipeline> pipeline_of(const RunArguments& options) {
   options.remote.refuse_local(options.source, options.device, options.precision);
   if (options.remote.server) return remote_pipeline(options.task, options.remote, options.model);
   options.device.apply();
+  options.sharding.join();
   LoadOptions load;
   options.precision.apply_to(load);
   return make_pipeline(options.task, options.model, options.source.hub(), load);
 }
 
-int run_task(const RunArguments& options) {
+// Processes that share a model compute the same passes, or wait for each other for ever.
+void expect_shared_work(const RunArguments& options) {
+  if (!options.sharding.any()) return;
+  if (options.remote.server) fail(ErrorKind::kUsage, "--tp_size, --ep_size: not with --server");
+  if (std::count(options.inputs.begin(), options.inputs.end(), "-") > 0)
+    fail(ErrorKind::kUsage, "-: a launcher gives standard input to one process; use --file with --tp_size");
+}
+
+int answer(const RunArguments& options) {
   options.remote.expect_model(options.model);
+  expect_shared_work(options);
   const InputKind kind = input_kind_of_task(options.task);  // refuses unknown tasks
   const Json parameters = parameters_of(options);
   if (options.requests && (options.file || !options.inputs.empty()))
@@ -132,6 +146,11 @@ int run_task(const RunArguments& options) {
            "there is nothing to run on: give inputs, - for standard input, --file FILE or --requests FILE");
   }
   const auto pipeline = pipeline_of(options);
+  options.sharding.expect_same("inputs", dump_json(Json{{"inputs", inputs}, {"parameters", parameters}}) +
+                                             (options.requests ? read_file(*options.requests) : ""));
+  std::optional<SpreadModel> spread;
+  if (options.sharding.any()) spread.emplace(options.sharding, *pipeline->model());
+  const bool speaks = process_rank() == 0;
   if (options.requests) {
     answer_requests(*pipeline, *options.requests, parameters);
     return 0;
@@ -147,18 +166,26 @@ int run_task(const RunArguments& options) {
   }
   if (inputs.size() == 1) {
     const Json result = run_pipeline(*pipeline, inputs[0], parameters);
+    if (!speaks) return 0;
     if (options.json) std::puts(dump_json(result).c_str());
     else if (kind == InputKind::kSentences) show_ranking(inputs[0]["sentences"], result);
     else show_result(result);
     return 0;
   }
   const std::vector<Json> results = run_pipeline(*pipeline, inputs, parameters);
+  if (!speaks) return 0;
   if (options.json) {
     std::puts(dump_json(Json(results)).c_str());  // as pipeline() gives it for a list
     return 0;
   }
   for (size_t i = 0; i < inputs.size(); ++i) show_named_result(names[i], results[i]);
   return 0;
+}
+
+int run_task(const RunArguments& options) {
+  const int status = answer(options);
+  if (options.sharding.any()) leave_process_group();
+  return status;
 }
 
 // Each task is shown with what it takes.
@@ -215,8 +242,8 @@ constexpr std::string_view kExamples[] = {
 // The name of the task among the words of a command line: the first that is no value of a flag which takes one.
 std::optional<std::string> task_among(const std::vector<std::string>& words) {
   static const std::vector<std::string> takes_value{
-      "--model", "--file", "--requests",  "--batch_size",   "--device", "--dtype",  "--revision",
-      "--token", "--mode", "--cache_dir", "--quantization", "--server", "--api_key"};
+      "--model", "--file",      "--requests",     "--batch_size", "--device",  "--dtype",   "--revision", "--token",
+      "--mode",  "--cache_dir", "--quantization", "--server",     "--api_key", "--tp_size", "--ep_size"};
   if (words.empty() || words.front() != "run") return std::nullopt;
   for (size_t i = 1; i < words.size(); ++i)
     if (std::find(takes_value.begin(), takes_value.end(), words[i]) != takes_value.end()) ++i;
@@ -253,6 +280,7 @@ Command run_command(const std::vector<std::string>& words) {
   o.source.add_to(command);
   o.device.add_to(command);
   o.precision.add_to(command);
+  o.sharding.add_to(command);
   command.run = [] { return run_task(o); };
   return command;
 }

@@ -11,7 +11,13 @@
 #include "base/json.h"
 #include "base/progress.h"
 #include "cli/command.h"
+#include "cli/options/sharding_options.h"
+#include "distributed/process_group.h"
+#include "generation/engine/shared_commands.h"
+#include "hub/resolve.h"
+#include "serve/models/served_model.h"
 #include "serve/server/server.h"
+#include "transom/distributed.h"
 #include "transom/model.h"
 
 namespace transom {
@@ -27,6 +33,7 @@ struct ServeArguments {
   ModelOptions source;
   DeviceOptions device;
   PrecisionOptions precision;
+  ShardingOptions sharding;
 };
 
 std::vector<std::string> words_of(const std::vector<std::string>& given) {
@@ -118,6 +125,34 @@ class StatusLine {
   serve::ServerStatistics before_;
 };
 
+// One model is served over all processes, of which the first one answers.
+void join_server(const ServeArguments& o) {
+  if (o.serve.models.size() != 1 || o.serve.memory_budget > 0 || !o.serve.adapters.empty() ||
+      !o.serve.assistant_model.empty())
+    fail(ErrorKind::kUsage,
+         "--tp_size, --ep_size: expected one MODEL, without --memory_budget, --lora and --assistant_model");
+  const std::string directory = resolve_model(o.serve.models[0].path, o.serve.hub).string();
+  const std::string task = o.serve.task.empty() ? serve::task_of_model(directory) : o.serve.task;
+  if (task != "text-generation")
+    fail(ErrorKind::kUsage, "--tp_size, --ep_size: expected a model that generates text, found one for {}", task);
+  // Nobody may ask for days; who is lost is noticed all the same.
+  constexpr double kYears = 1e9;
+  o.sharding.join(kYears);
+}
+
+// What the other processes do until the first one ends.
+int follow(const ServeArguments& o) {
+  LoadOptions load = o.serve.load;
+  load.task = "text-generation";
+  {
+    const auto model = Model::from_pretrained(resolve_model(o.serve.models[0].path, o.serve.hub).string(), load);
+    const auto evaluator = o.sharding.spread(*model);
+    follow_engine(*model, *evaluator);
+  }
+  leave_process_group();
+  return 0;
+}
+
 int run_serve(ServeArguments& o) {
   // Signals come to this thread alone, also those of threads that are made below.
   sigset_t signals;
@@ -151,6 +186,11 @@ int run_serve(ServeArguments& o) {
   }
   o.device.apply();
   o.precision.apply_to(o.serve.load);
+  if (o.sharding.any()) {
+    join_server(o);
+    if (process_rank() > 0) return follow(o);
+    o.serve.spread = [&o](Model& model) { return std::shared_ptr<Evaluator>(o.sharding.spread(model)); };
+  }
   const bool terminal = ::isatty(STDERR_FILENO) != 0;
   if (o.log == "json" || (o.log == "auto" && !terminal))
     o.serve.log_request = [](std::string_view line) {
@@ -176,7 +216,10 @@ int run_serve(ServeArguments& o) {
                scheme, o.host.c_str(), server.port());
   StatusLine status(terminal && o.log != "none");
   const timespec second{1, 0};
-  while (::sigtimedwait(&signals, nullptr, &second) < 0) status.show(server.statistics(), 1);
+  while (::sigtimedwait(&signals, nullptr, &second) < 0) {
+    status.show(server.statistics(), 1);
+    if (ProcessGroup* group = process_group()) group->expect_all_there();
+  }
   std::fprintf(stderr, "transom: ending; requests in work have %g s (a second signal ends now)\n", o.shutdown_timeout);
   server.drain();
   const auto until =
@@ -188,6 +231,7 @@ int run_serve(ServeArguments& o) {
   const timespec last{0, 100'000'000};
   ::sigtimedwait(&signals, nullptr, &last);
   server.stop();
+  if (o.sharding.any()) leave_process_group();
   return 0;
 }
 
@@ -309,6 +353,7 @@ Command serve_command() {
   o.source.add_to(command);
   o.device.add_to(command);
   o.precision.add_to(command);
+  o.sharding.add_to(command);
   command.run = [] { return run_serve(o); };
   return command;
 }

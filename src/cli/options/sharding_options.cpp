@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "distributed/process_group.h"
 #include "transom/distributed.h"
 
 namespace transom {
@@ -18,7 +19,7 @@ void ShardingOptions::add_to(Command& command) {
                              .group = kDeviceGroup});
 }
 
-void ShardingOptions::join() const {
+void ShardingOptions::join(double timeout) const {
   for (const auto& [name, size] : {std::pair("tp_size", tp_size), std::pair("ep_size", ep_size)})
     if (size < 1) fail(ErrorKind::kUsage, "--{}: expected at least 1, found {}", name, size);
   if (!any()) return;
@@ -28,15 +29,28 @@ void ShardingOptions::join() const {
          tp_size, ep_size, tp_size * ep_size, launch.ranks);
   if (mode() == Mode::kEager) fail(ErrorKind::kUsage, "--mode eager: a model on several processes is computed lazily");
   if (launch.rank > 0) set_log_sink({});
-  join_process_group();
+  join_process_group({.timeout = timeout});
+}
+
+void ShardingOptions::expect_same(const char* what, const std::string& mine) const {
+  ProcessGroup* group = any() ? process_group() : nullptr;
+  if (!group) return;
+  const bool same = group->from_main(mine) == mine;
+  if (group->sum(same ? 0 : 1) > 0)
+    fail(ErrorKind::kUsage, "{}: expected the same on all processes, found others{}", what,
+         same ? "" : fmt::format(" on rank {}", process_rank()));
+}
+
+std::unique_ptr<ShardedInference> ShardingOptions::spread(Model& model) const {
+  ShardingLayout layout;
+  layout.set(MeshAxis::kTensor, tp_size);
+  layout.set(MeshAxis::kExpert, ep_size);
+  return std::make_unique<ShardedInference>(model, layout, process_rank(), process_count());
 }
 
 SpreadModel::SpreadModel(const ShardingOptions& options, Model& model) {
   if (!options.any()) return;
-  ShardingLayout layout;
-  layout.set(MeshAxis::kTensor, options.tp_size);
-  layout.set(MeshAxis::kExpert, options.ep_size);
-  inference_ = std::make_unique<ShardedInference>(model, layout, process_rank(), process_count());
+  inference_ = options.spread(model);
   scope_.emplace(inference_.get());
 }
 

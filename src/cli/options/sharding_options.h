@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "cli/command.h"
 #include "sharding/inference.h"
@@ -16,7 +17,11 @@ struct ShardingOptions {
   void add_to(Command& command);
   bool any() const { return tp_size > 1 || ep_size > 1; }
   // Where any: joins the other processes. After the device is chosen, before the model is loaded.
-  void join() const;
+  // `timeout`: seconds that processes wait for each other.
+  void join(double timeout = 1800) const;
+  std::unique_ptr<ShardedInference> spread(Model& model) const;
+  // Where any: throws unless all processes were given the same; `what` names it in errors.
+  void expect_same(const char* what, const std::string& mine) const;
 };
 
 // While it lives, the passes of this thread through the model are those of all processes together. Without sizes above

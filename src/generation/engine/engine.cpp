@@ -13,6 +13,7 @@
 #include "io/config.h"
 #include "models/loading/adapter_set.h"
 #include "models/loading/maximum_tokens.h"
+#include "tensor/evaluator.h"
 
 namespace transom {
 namespace {
@@ -54,6 +55,9 @@ std::unique_ptr<Runner> runner_for(const GenerativeModel& model, const EngineOpt
   std::unique_ptr<Runner> runner = make_paged(model, options, length, adapters);
   if (!runner && options.assistant)
     fail(ErrorKind::kUnsupported, "assistant: {} is computed row by row, where drafts are not verified; leave it out",
+         model.architecture());
+  if (!runner && EvaluatorScope::current())
+    fail(ErrorKind::kUnsupported, "{} is computed row by row, which is not offered over several processes",
          model.architecture());
   return runner ? std::move(runner) : make_row_by_row(model, adapters);
 }

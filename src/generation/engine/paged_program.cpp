@@ -5,8 +5,10 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "generation/engine/shared_commands.h"
 #include "generation/engine/step_shape.h"
 #include "ops/batch_invariance.h"
+#include "transom/interrupt.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -36,8 +38,34 @@ std::vector<KeyValueShape> key_value_shapes(const GenerativeModel& model) {
 
 PagedProgram::PagedProgram(const GenerativeModel& model, std::vector<KeyValueShape> shapes, int64_t blocks,
                            int64_t block_size)
-    : model_(model), shapes_(std::move(shapes)), blocks_(blocks), block_size_(block_size) {
+    : model_(model),
+      shapes_(std::move(shapes)),
+      blocks_(blocks),
+      block_size_(block_size),
+      evaluator_(EvaluatorScope::current()) {
+  tell({.kind = EngineCommand::Kind::kMake, .blocks = blocks, .block_size = block_size});
   make_pools();
+}
+
+PagedProgram::~PagedProgram() {
+  try {
+    tell({.kind = EngineCommand::Kind::kEnd});
+  } catch (const std::exception&) {  // the others end by themselves where this one is lost
+  }
+}
+
+void PagedProgram::tell(const EngineCommand& command) {
+  if (!evaluator_ || !evaluator_->leads()) return;
+  if (!in_step_ && command.kind != EngineCommand::Kind::kEnd)
+    fail(ErrorKind::kDevice, "a pass failed, and the processes of the model are out of step since; restart them");
+  evaluator_->from_leader(bytes_of(command));
+}
+
+void PagedProgram::compute_together(std::span<const Tensor> outputs, const std::vector<Tensor>& pools) {
+  in_step_ = false;
+  const InterruptScope completed{std::stop_token()};  // the others compute already
+  pools_ = evaluator_->evaluate(outputs, pools);
+  in_step_ = true;
 }
 
 void PagedProgram::make_pools() {
@@ -49,18 +77,21 @@ void PagedProgram::make_pools() {
     }
 }
 
+std::vector<Tensor> PagedProgram::traced(int64_t scored, const AdapterSet* adapters,
+                                         const std::vector<Tensor>& in) const {
+  const AdapterScope scope(adapters);
+  std::vector<KeysAndValues> pools;
+  for (size_t i = kInputs; i < in.size(); i += 2) pools.push_back({in[i], in[i + 1]});
+  PagedCache cache(std::move(pools), block_size_, {.slots = in[2], .block_tables = in[3], .lengths = in[4]});
+  std::vector<Tensor> results{logits_of(model_, in[0], in[1], scored, cache)};
+  for (const KeysAndValues& pool : cache.pools()) results.push_back(pool.keys), results.push_back(pool.values);
+  return results;
+}
+
 const CompiledFunction& PagedProgram::step(int64_t scored, const AdapterSet* adapters) {
   const auto known = steps_.find({scored, adapters});
   if (known != steps_.end()) return known->second;
-  const auto trace = [this, scored, adapters](const std::vector<Tensor>& in) {
-    const AdapterScope scope(adapters);
-    std::vector<KeysAndValues> pools;
-    for (size_t i = kInputs; i < in.size(); i += 2) pools.push_back({in[i], in[i + 1]});
-    PagedCache cache(std::move(pools), block_size_, {.slots = in[2], .block_tables = in[3], .lengths = in[4]});
-    std::vector<Tensor> results{logits_of(model_, in[0], in[1], scored, cache)};
-    for (const KeysAndValues& pool : cache.pools()) results.push_back(pool.keys), results.push_back(pool.values);
-    return results;
-  };
+  const auto trace = [this, scored, adapters](const std::vector<Tensor>& in) { return traced(scored, adapters, in); };
   CompileOptions options{.name = "engine step", .capture = false, .donated = {}};
   for (size_t i = 0; i < 2 * shapes_.size(); ++i) options.donated.push_back(kInputs + i);
   return steps_.emplace(std::pair(scored, adapters), compile(trace, std::move(options))).first->second;
@@ -68,6 +99,19 @@ const CompiledFunction& PagedProgram::step(int64_t scored, const AdapterSet* ada
 
 void PagedProgram::grow(int64_t blocks) {
   const NoGradient inference;
+  if (evaluator_) {
+    tell({.kind = EngineCommand::Kind::kGrow, .blocks = blocks});
+    std::vector<Tensor> larger;
+    for (const Tensor& pool : pools_) {
+      Shape more = pool.shape();
+      more[0] = blocks * block_size_;
+      larger.push_back(concatenate({pool, zeros(more, pool.dtype())}, 0));
+    }
+    pools_.clear();
+    compute_together({}, larger);
+    blocks_ += blocks;
+    return;
+  }
   // One after the other, so that never more than one of them is there twice.
   try {
     for (Tensor& pool : pools_) {
@@ -91,12 +135,13 @@ void PagedProgram::grow(int64_t blocks) {
 void PagedProgram::copy_blocks(const std::vector<std::pair<int32_t, int32_t>>& pairs) {
   const NoGradient inference;
   if (pairs.empty() || pools_.empty()) return;
-  if (!copy_) {
-    const auto trace = [](const std::vector<Tensor>& in) {
-      std::vector<Tensor> results;
-      for (size_t i = 2; i < in.size(); ++i) results.push_back(scatter(in[i], in[1], gather(in[i], in[0], 0)));
-      return results;
-    };
+  const auto trace = [](const std::vector<Tensor>& in) {
+    std::vector<Tensor> results;
+    for (size_t i = 2; i < in.size(); ++i) results.push_back(scatter(in[i], in[1], gather(in[i], in[0], 0)));
+    return results;
+  };
+  tell({.kind = EngineCommand::Kind::kCopy, .pairs = pairs});
+  if (!copy_ && !evaluator_) {
     CompileOptions options{.name = "copy of blocks", .capture = false, .donated = {}};
     for (size_t i = 0; i < 2 * shapes_.size(); ++i) options.donated.push_back(2 + i);
     copy_ = compile(trace, std::move(options));
@@ -111,12 +156,14 @@ void PagedProgram::copy_blocks(const std::vector<std::pair<int32_t, int32_t>>& p
                                 Tensor::from(to, {static_cast<int64_t>(count)})};
   std::move(pools_.begin(), pools_.end(), std::back_inserter(arguments));
   pools_.clear();
+  if (evaluator_) return compute_together({}, trace(arguments));
   pools_ = (*copy_)(std::move(arguments));
   eval(pools_);
 }
 
 std::vector<float> PagedProgram::run(const PagedPass& pass, const AdapterSet* adapters) {
   const NoGradient inference;
+  tell({.kind = EngineCommand::Kind::kRun, .pass = pass});
   if (pools_.empty()) make_pools();
   const auto tokens = static_cast<int64_t>(pass.ids.size());
   std::vector<Tensor> arguments{Tensor::from(pass.ids, {1, tokens}), Tensor::from(pass.positions, {1, tokens}),
@@ -125,6 +172,11 @@ std::vector<float> PagedProgram::run(const PagedPass& pass, const AdapterSet* ad
                                 Tensor::from(pass.lengths, {tokens})};
   std::move(pools_.begin(), pools_.end(), std::back_inserter(arguments));
   pools_.clear();
+  if (evaluator_) {
+    const std::vector<Tensor> together = traced(pass.scored, adapters, arguments);
+    compute_together({together.data(), 1}, {together.begin() + 1, together.end()});
+    return together[0].to_vector<float>();
+  }
   std::vector<Tensor> results = step(pass.scored, adapters)(std::move(arguments));
   pools_.assign(std::make_move_iterator(results.begin() + 1), std::make_move_iterator(results.end()));
   return results[0].to_vector<float>();

@@ -25,9 +25,16 @@ struct PagedPass {
   int64_t scored = 1;                          // K: the last ones
 };
 
+struct EngineCommand;  // generation/engine/shared_commands.h
+class Evaluator;       // tensor/evaluator.h
+
+// Made within an EvaluatorScope, it computes by that evaluator; where this process leads, it tells the others.
 class PagedProgram {
  public:
   PagedProgram(const GenerativeModel& model, std::vector<KeyValueShape> shapes, int64_t blocks, int64_t block_size);
+  ~PagedProgram();
+  PagedProgram(const PagedProgram&) = delete;
+  PagedProgram& operator=(const PagedProgram&) = delete;
   // The scores [K, V] of what follows the last K tokens; with adapters, which outlive the program, or null. If it
   // throws, all keys and values are lost.
   std::vector<float> run(const PagedPass& pass, const AdapterSet* adapters);
@@ -38,12 +45,18 @@ class PagedProgram {
   void copy_blocks(const std::vector<std::pair<int32_t, int32_t>>& pairs);
 
  private:
+  std::vector<Tensor> traced(int64_t scored, const AdapterSet* adapters, const std::vector<Tensor>& in) const;
+  void tell(const EngineCommand& command);
+  // Computes `outputs` and the new pools on all processes.
+  void compute_together(std::span<const Tensor> outputs, const std::vector<Tensor>& pools);
   const CompiledFunction& step(int64_t scored, const AdapterSet* adapters);
   void make_pools();
   const GenerativeModel& model_;
   std::vector<KeyValueShape> shapes_;
   int64_t blocks_, block_size_;
   std::vector<Tensor> pools_;  // keys and values of each layer
+  Evaluator* evaluator_;       // null: this process alone
+  bool in_step_ = true;        // with the other processes
   std::map<std::pair<int64_t, const AdapterSet*>, CompiledFunction> steps_;
   std::optional<CompiledFunction> copy_;
 };

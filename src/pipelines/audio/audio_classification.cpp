@@ -13,6 +13,7 @@ class AudioClassification : public Pipeline {
  public:
   explicit AudioClassification(AudioModel model) : model_(std::move(model)), labels_(model_.model->labels()) {}
   TaskParameters parameters() const override { return audio_classification_parameters(); }
+  Model* model() const override { return model_.model.get(); }
   bool takes_audio() const override { return true; }
 
   // A list of {"score", "label"} by falling score: of all classes, unless top_k says how many.

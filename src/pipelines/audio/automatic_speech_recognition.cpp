@@ -22,6 +22,7 @@ class SpeechRecognition : public Pipeline {
       samples_a_frame_ *= stride;
   }
   TaskParameters parameters() const override { return ctc_recognition_parameters(); }
+  Model* model() const override { return model_.model.get(); }
   bool takes_audio() const override { return true; }
 
   // {"text"}, and with return_timestamps ("char" or "word") the "chunks": {"text", "timestamp": [begin, end]}.

@@ -39,6 +39,7 @@ class WhisperRecognition : public Pipeline {
       : model_(std::move(model)), extractor_(std::move(extractor)), writer_(*model_.model, generation) {}
 
   TaskParameters parameters() const override { return whisper_recognition_parameters(); }
+  Model* model() const override { return model_.model.get(); }
   bool takes_audio() const override { return true; }
 
   // {"text"}, and with return_timestamps or return_language the "chunks": {"language", "timestamp", "text"}.

@@ -26,6 +26,7 @@ class TextGeneration : public Pipeline {
   }
 
   TaskParameters parameters() const override { return text_generation_parameters(); }
+  Model* model() const override { return model_.model.get(); }
   bool is_one_input(const Json& list) const override { return !list.empty() && is_message(list[0]); }
 
   // A text, or a chat as a list of {"role", "content"}; [{"generated_text"}], one for each returned sequence.

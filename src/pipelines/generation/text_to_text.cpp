@@ -31,6 +31,7 @@ class TextToText : public Pipeline {
   }
 
   TaskParameters parameters() const override { return text_to_text_parameters(); }
+  Model* model() const override { return model_.model.get(); }
 
   // [{"generated_text"}], [{"summary_text"}] or [{"translation_text"}], one for each returned sequence.
   Json run(const Json& input, const Json& parameters) const override {

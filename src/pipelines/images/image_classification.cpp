@@ -13,6 +13,7 @@ class ImageClassification : public Pipeline {
  public:
   explicit ImageClassification(ImageModel model) : model_(std::move(model)), labels_(model_.model->labels()) {}
   TaskParameters parameters() const override { return image_classification_parameters(); }
+  Model* model() const override { return model_.model.get(); }
   bool takes_images() const override { return true; }
 
   // A list of {"label", "score"} by falling score.

@@ -17,6 +17,7 @@ class ImageFeatureExtraction : public Pipeline {
  public:
   explicit ImageFeatureExtraction(ImageModel model) : model_(std::move(model)) {}
   TaskParameters parameters() const override { return image_feature_extraction_parameters(); }
+  Model* model() const override { return model_.model.get(); }
   bool takes_images() const override { return true; }
 
   // The last hidden states [1, T, D] or [1, C, H, W] as lists; with `pool` the pooled output.

@@ -16,6 +16,7 @@ class ZeroShotImageClassification : public Pipeline {
   ZeroShotImageClassification(ImageModel model, Tokenizer tokenizer)
       : model_(std::move(model)), tokenizer_(std::move(tokenizer)) {}
   TaskParameters parameters() const override { return zero_shot_image_classification_parameters(); }
+  Model* model() const override { return model_.model.get(); }
   bool takes_images() const override { return true; }
 
   // A list of {"score", "label"} by falling score.

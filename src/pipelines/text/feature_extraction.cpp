@@ -14,6 +14,7 @@ class FeatureExtraction : public Pipeline {
  public:
   FeatureExtraction(TextModel model, const std::string& directory) : model_(std::move(model)), directory_(directory) {}
   TaskParameters parameters() const override { return feature_extraction_parameters(); }
+  Model* model() const override { return model_.model.get(); }
 
   // [[[...]]]: one row of tokens of features; pooled, one list of features.
   Json run(const Json& input, const Json& parameters) const override { return run_all({input}, parameters)[0]; }

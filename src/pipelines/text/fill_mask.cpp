@@ -14,6 +14,7 @@ class FillMask : public Pipeline {
  public:
   explicit FillMask(TextModel model) : model_(std::move(model)) {}
   TaskParameters parameters() const override { return fill_mask_parameters(); }
+  Model* model() const override { return model_.model.get(); }
 
   // For each mask the likeliest tokens; with one mask, its list alone.
   Json run(const Json& input, const Json& parameters) const override { return run_all({input}, parameters)[0]; }

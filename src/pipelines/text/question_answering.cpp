@@ -20,6 +20,7 @@ class QuestionAnswering : public Pipeline {
  public:
   explicit QuestionAnswering(TextModel model) : model_(std::move(model)) {}
   TaskParameters parameters() const override { return question_answering_parameters(); }
+  Model* model() const override { return model_.model.get(); }
 
   // {"score", "start", "end", "answer"}; a list of them if top_k is above 1.
   Json run(const Json& input, const Json& parameters) const override { return run_all({input}, parameters)[0]; }

@@ -25,6 +25,7 @@ class SentenceSimilarity : public Pipeline {
  public:
   SentenceSimilarity(TextModel model, const std::string& directory) : model_(std::move(model)), directory_(directory) {}
   TaskParameters parameters() const override { return sentence_similarity_parameters(); }
+  Model* model() const override { return model_.model.get(); }
 
   // {"source_sentence": "...", "sentences": ["...", ...]} -> one score a sentence, in their order.
   Json run(const Json& input, const Json& parameters) const override {

@@ -16,6 +16,7 @@ class TextClassification : public Pipeline {
   explicit TextClassification(TextModel model) : model_(std::move(model)), labels_(model_.model->labels()) {}
 
   TaskParameters parameters() const override { return text_classification_parameters(); }
+  Model* model() const override { return model_.model.get(); }
 
   // {"label", "score"}, or a list of them by falling score where top_k is given. As in Transformers, one text without
   // top_k gives a list all the same.

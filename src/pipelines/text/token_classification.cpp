@@ -40,6 +40,7 @@ class TokenClassification : public Pipeline {
   explicit TokenClassification(TextModel model)
       : model_(std::move(model)), labels_(model_.model->labels()), marks_subwords_(marks_subwords(model_.tokenizer)) {}
   TaskParameters parameters() const override { return token_classification_parameters(); }
+  Model* model() const override { return model_.model.get(); }
 
   Json run(const Json& input, const Json& parameters) const override {
     if (input.is_string() && bool_parameter(parameters, "is_split_into_words", false)) expect_words(input);

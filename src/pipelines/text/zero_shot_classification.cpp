@@ -29,6 +29,7 @@ class ZeroShotClassification : public Pipeline {
               fmt::join(labels, ", ")));
   }
   TaskParameters parameters() const override { return zero_shot_classification_parameters(); }
+  Model* model() const override { return model_.model.get(); }
 
   // {"sequence", "labels", "scores"} by falling score.
   Json run(const Json& input, const Json& parameters) const override { return run_all({input}, parameters)[0]; }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +12,10 @@
 #include "serve/http/server.h"
 #include "transom/hub.h"
 #include "transom/model.h"
+
+namespace transom {
+class Evaluator;
+}
 
 namespace transom::serve {
 
@@ -50,6 +55,8 @@ struct ServeOptions {
   std::vector<std::pair<std::string, std::string>> adapters;
   LoadOptions load;
   HubOptions hub;
+  // Spreads a model that generates text over processes, of which this one leads; none: it is all here.
+  std::function<std::shared_ptr<Evaluator>(Model&)> spread;
 };
 
 }  // namespace transom::serve

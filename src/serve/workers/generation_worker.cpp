@@ -10,6 +10,7 @@
 #include "pipelines/generation/assistant_model.h"
 #include "serve/api/api_error.h"
 #include "serve/models/served_model.h"
+#include "tensor/evaluator.h"
 
 namespace transom::serve {
 
@@ -27,6 +28,11 @@ GenerationWorker::GenerationWorker(GenerationModel model, std::unique_ptr<Model>
   engine.adapters = options.adapters;
   engine.assistant = assistant_.get();
   engine.num_assistant_tokens = options.num_assistant_tokens;
+  std::optional<EvaluatorScope> together;
+  if (options.spread) {
+    evaluator_ = options.spread(*model_.model);
+    together.emplace(evaluator_.get());
+  }
   engine_ = std::make_unique<Engine>(*model_.model, engine);
   computing_ = std::thread([this] { compute(); });
   handing_out_ = std::thread([this] { hand_out(); });

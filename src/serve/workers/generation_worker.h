@@ -67,6 +67,7 @@ class GenerationWorker {
   std::unique_ptr<Model> assistant_;
   std::vector<std::pair<std::string, std::string>> adapters_;
   int64_t max_waiting_;
+  std::shared_ptr<Evaluator> evaluator_;  // of the engine; null: this process alone
   std::unique_ptr<Engine> engine_;
   mutable std::once_flag vocabulary_made_;
   mutable std::shared_ptr<const constraint::Vocabulary> vocabulary_;
