@@ -6,7 +6,7 @@
       [--only idle slow half bodies large] [--limit 1.1]
 
 Starts `transom serve`, asks it for embeddings (or, of a model that writes, for 8 tokens) from a few connections at a
-steady rate, for some seconds without and with company in turns, and prints the medians over the turns and their ratio.
+steady rate, for some seconds without and with company in turns, and prints the medians over the turns and their ratio, the server's memory, and how many files it holds open in company.
 Company:
 
   idle     connections that never say a word (`--connections`)
@@ -15,7 +15,7 @@ Company:
   bodies   bodies of 64 MB that announce their length, one connection after the other
   large    bodies of 7 MB that the server takes and then refuses, at the pace of `--pace` MB a second
 
-Company runs in a process of its own at the lowest priority, so that what is measured is the server's turn and not that
+Company comes before the measurement begins, and runs in a process of its own at the lowest priority, so that what is measured is the server's turn and not that
 of the cores. Exit status 1 where a ratio of p99 is above `--limit`."""
 import argparse
 import asyncio
@@ -64,29 +64,36 @@ async def answer(reader):
 # ---- company, each until it is cancelled
 
 
-async def hold(port, count, first, each):
-    """`count` connections that begin with `first` and then do `each(reader, writer)`."""
-    gate = asyncio.Semaphore(200)
+async def hold(port, count, first, each, ready):
+    """`count` connections that begin with `first` and then do `each(reader, writer)`; who is closed comes again."""
+    gate, there = asyncio.Semaphore(200), set()
 
-    async def one():
-        try:
-            async with gate:
-                reader, writer = await asyncio.open_connection("127.0.0.1", port)
-                if first:
-                    writer.write(first)
-            await each(reader, writer)
-        except OSError:
-            pass
+    async def one(number):
+        while True:
+            try:
+                async with gate:
+                    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                    if first:
+                        writer.write(first)
+                there.add(number)
+                if len(there) == count:
+                    ready()
+                await each(reader, writer)
+                writer.close()
+            except OSError:
+                pass
+            await asyncio.sleep(1)
 
-    await asyncio.gather(*[one() for _ in range(count)])
+    await asyncio.gather(*[one(number) for number in range(count)])
 
 
-async def wait_for_ever(reader, writer):
-    await asyncio.Event().wait()
+async def wait_for_end(reader, writer):
+    while await reader.read(65536):
+        pass
 
 
 async def drip(reader, writer):
-    while True:
+    while not reader.at_eof():
         await asyncio.sleep(1)
         writer.write(b"x")
         await writer.drain()
@@ -94,11 +101,12 @@ async def drip(reader, writer):
 
 async def half_close(reader, writer):
     writer.write_eof()
-    await asyncio.Event().wait()
+    await asyncio.sleep(60)
 
 
-async def send_bodies(port, size, pace, writes):
+async def send_bodies(port, size, pace, writes, ready):
     """One after the other; `pace` in bytes a second."""
+    ready()
     head = (f"POST {body_of(writes, 0)[0]} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             f"Content-Length: {size}\r\n\r\n").encode()
     part = b'{"input": "' + b"x" * (256 << 10)
@@ -119,24 +127,22 @@ async def send_bodies(port, size, pace, writes):
 
 
 def company(kind, port, writes, options, ready):
-    os.nice(19)
     raise_limit()
-    pace = options.pace * 1e6
+    pace, few = options.pace * 1e6, options.connections // 10
+
+    def all_there():
+        os.nice(19)
+        ready.set()
+
     work = {
-        "idle": lambda: hold(port, options.connections, b"", wait_for_ever),
-        "slow": lambda: hold(port, options.connections // 10, b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Slow: ",
-                             drip),
-        "half": lambda: hold(port, options.connections // 10, request_of(writes, 0), half_close),
-        "bodies": lambda: send_bodies(port, 64 << 20, 1e12, writes),
-        "large": lambda: send_bodies(port, 7 << 20, pace, writes),
+        "idle": lambda: hold(port, options.connections, b"", wait_for_end, all_there),
+        "slow": lambda: hold(port, few, b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Slow: ", drip, all_there),
+        "half": lambda: hold(port, few, request_of(writes, 0), half_close, all_there),
+        "bodies": lambda: send_bodies(port, 64 << 20, 1e12, writes, all_there),
+        "large": lambda: send_bodies(port, 7 << 20, pace, writes, all_there),
     }[kind]
-
-    async def run():
-        asyncio.get_running_loop().call_later(options.settle, ready.set)
-        await work()
-
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
-    asyncio.run(run())
+    asyncio.run(work())
 
 
 # ---- what is measured
@@ -203,7 +209,6 @@ def main():
     parser.add_argument("--clients", type=int, default=4)
     parser.add_argument("--connections", type=int, default=10000)
     parser.add_argument("--pace", type=float, default=20, help="MB a second of `large`")
-    parser.add_argument("--settle", type=float, default=4, help="seconds that company has to come")
     parser.add_argument("--only", nargs="+", default=["idle", "slow", "half", "bodies", "large"])
     parser.add_argument("--limit", type=float, default=1.1)
     options = parser.parse_args()
@@ -220,7 +225,8 @@ def main():
             writes = False
         print(f"{listed['id']}: {'8 tokens' if writes else 'an embedding'} at {options.rate:g} requests a second, medians "
               f"of {options.rounds} turns of {options.seconds:g} s")
-        print(f"{'company':<8} {'p50 ms':>8} {'beside':>8} {'p99 ms':>8} {'beside':>8} {'ratio':>6} {'MB':>7} {'beside':>7}")
+        print(f"{'company':<8} {'p50 ms':>8} {'beside':>8} {'p99 ms':>8} {'beside':>8} {'ratio':>6} {'MB':>7} {'beside':>7} "
+              f"{'files':>6}")
         asyncio.run(measure(port, writes, options))  # warms up
         for kind in options.only:
             alone, beside, memory = [], [], [resident(server), 0.0]
@@ -229,9 +235,12 @@ def main():
                 ready = multiprocessing.Event()
                 other = multiprocessing.Process(target=company, args=(kind, port, writes, options, ready))
                 other.start()
-                ready.wait()
+                if not ready.wait(120):
+                    sys.exit(f"{kind}: company was not all there within two minutes")
+                time.sleep(1)
                 beside.append(asyncio.run(measure(port, writes, options)))
                 memory[1] = max(memory[1], resident(server))
+                held = len(os.listdir(f"/proc/{server.pid}/fd"))
                 other.terminate()
                 other.join()
                 time.sleep(1)
@@ -240,7 +249,7 @@ def main():
             ratio = statistics.median(at(b, 0.99) / at(a, 0.99) for a, b in zip(alone, beside))
             failed |= ratio > options.limit
             print(f"{kind:<8} {found[0][0]:>8.2f} {found[0][1]:>8.2f} {found[1][0]:>8.2f} {found[1][1]:>8.2f} "
-                  f"{ratio:>6.2f} {memory[0]:>7.0f} {memory[1]:>7.0f}", flush=True)
+                  f"{ratio:>6.2f} {memory[0]:>7.0f} {memory[1]:>7.0f} {held:>6}", flush=True)
     finally:
         server.terminate()
         server.wait()
