@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Writes language models with random weights as GGUF files, of the shapes of GPT-2, LLaMA-160M and a LLaMA of 1B, for
-`decode_race.py`: a decoder's time does not depend on what its weights are. They have no tokenizer.
+`decode_race.py`: a decoder's time does not depend on what its weights are.
 
   random_gguf.py FOLDER [--models gpt2 llama-160m llama-1b] [--types q4_0 q8_0 bf16]"""
 import argparse
@@ -53,7 +53,12 @@ def write(path, shape, type_name):
     writer.add_feed_forward_length(shape.inner)
     writer.add_head_count(shape.heads)
     writer.add_vocab_size(shape.vocabulary)
-    writer.add_tokenizer_model("no_vocab")
+    # A vocabulary in name alone, which llama.cpp's server asks for.
+    writer.add_tokenizer_model("llama")
+    known = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    writer.add_token_list(known + [f"t{i}" for i in range(shape.vocabulary - len(known))])
+    writer.add_token_scores([0.0] * shape.vocabulary)
+    writer.add_token_types([2, 3, 3] + [6] * 256 + [1] * (shape.vocabulary - len(known)))
 
     def matrix(name, outputs, inputs):
         writer.add_tensor(name, blocks(type_name, outputs, inputs), raw_dtype=TYPES[type_name])
