@@ -107,8 +107,8 @@ std::string explanation_page(const Explanation& e) {
              "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>transom explain "
              "{}</title>\n<style>{}</style></head>\n<body>\n",
              escaped(name_of(e)), kStyle) +
-         summary_of(e) + machine_pictures(e) + "<h2>Timeline</h2>\n<p>The kernels of one run, by what they are.</p>\n" + timeline_picture(e) +
-         key_of_colors() +
+         summary_of(e) + machine_pictures(e) + "<h2>Timeline</h2>\n<p>The kernels of one run, by what they are.</p>\n" +
+         timeline_picture(e) + key_of_colors() +
          "<h2>Roofline</h2>\n<p>Each circle is a kernel, its area the time. Under a roof: what this machine was "
          "measured to do at most. "
          "What lies in caches may be above the slope of memory.</p>\n" +
