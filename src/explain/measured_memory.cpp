@@ -66,7 +66,8 @@ MeasuredMemory measure_memory(const BenchOptions& options) {
   Blocks blocks(*device);
   for (const auto& compilation : record.compilations()) count(*compilation, *device, blocks, memory);
   if (memory.planned() == 0 || memory.measured == 0)
-    fail("{}: nothing was compiled, or {} does not count its memory", options.model, memory.device);
+    fail("{}: expected a job that this process has not compiled before, on a device that counts its memory; found {}",
+         options.model, memory.device);
   return memory;
 }
 

@@ -35,6 +35,8 @@ void count_memory(transom_device& device, const poplar::Engine& engine) {
   }
 }
 
+void unload(poplar::Engine& engine) { engine.running().memory.reset(); }
+
 void count_cycles(transom_device& device, poplar::Engine& engine) {
   device.cycles += std::exchange(engine.running().cycles, 0);
 }
@@ -54,6 +56,7 @@ bool is_emulated() { return false; }
 bool clocks_alone() { return false; }
 void count_memory(transom_device&, const poplar::Engine&) {}
 void count_cycles(transom_device&, poplar::Engine&) {}
+void unload(poplar::Engine&) {}
 std::string describe(poplar::Engine&) { return "a Poplar program; the vendor's profiler shows its steps\n"; }
 
 #endif

@@ -35,7 +35,7 @@ struct transom_device {
 
   // Engines use the machine one at a time: what the tiles hold is that of the last one.
   std::mutex running;
-  const transom_executable* loaded = nullptr;  // guarded by `running`
+  transom_executable* loaded = nullptr;  // guarded by `running`
 
  private:
   std::mutex mutex_;

@@ -83,6 +83,8 @@ const char* transom_executable::describe() {
 // Inputs come where the tiles do not hold them from the run before: weights stay.
 void transom_executable::fetch(const transom_launch& launch) {
   if (device_->loaded != this) {
+    if (device_->loaded) transom::ipu::unload(*device_->loaded->engine_);
+    device_->loaded = nullptr;
     engine_->load(device_->machine);
     residents_.assign(inputs_.size(), {});
     device_->loaded = this;

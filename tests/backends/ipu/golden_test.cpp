@@ -107,6 +107,48 @@ TEST_P(IpuGolden, OutputsAndGradients) {
   }
 }
 
+// The relative error of all gradients of a model in f16, sums in f32 (fp16.32), against those in f32; `spread` is that
+// of PyTorch 2 in f16 on the same case.
+struct HalfCase {
+  const char* name;
+  double spread;
+};
+
+TEST(IpuHalf, GradientsAreAsNearAsThoseOfPyTorch) {
+  try {
+    set_device("ipu");
+  } catch (const Error& error) {
+    GTEST_SKIP() << error.what();
+  }
+  size_t tried = 0;
+  for (const HalfCase& half : {HalfCase{"bert-sequence-classification", 1.62e-3}, HalfCase{"gpt2-lm", 2.49e-3},
+                               HalfCase{"vit-image-classification", 2.11e-3}}) {
+    const std::filesystem::path folder = test::golden_folder() / half.name;
+    if (!std::filesystem::exists(folder / "grads.safetensors")) continue;
+    ++tried;
+    LoadOptions load;
+    load.dtype = "float16";
+    const std::unique_ptr<Model> model = Model::from_pretrained((folder / "model").string(), load);
+    std::vector<Tensor> values;
+    for (const auto& parameter : model->parameters()) values.push_back(parameter->value);
+    const std::vector<Tensor> made =
+        gradients(model->forward(load_inputs(folder / "inputs.safetensors"), ForwardContext()).at("loss"), values);
+    const NamedTensors expected = load_inputs(folder / "grads.safetensors");
+    double squares = 0, errors = 0;
+    for (size_t i = 0; i < made.size(); ++i) {
+      const Tensor reference = expected.find(model->parameters()[i]->name);
+      if (!reference.defined() || !made[i].defined()) continue;
+      EXPECT_EQ(made[i].dtype(), DType::kFloat16);
+      const std::vector<double> a = made[i].to_vector<double>(), b = reference.to_vector<double>();
+      ASSERT_EQ(a.size(), b.size());
+      for (size_t k = 0; k < a.size(); ++k) errors += (a[k] - b[k]) * (a[k] - b[k]), squares += b[k] * b[k];
+    }
+    ASSERT_GT(squares, 0) << half.name;
+    EXPECT_LT(std::sqrt(errors / squares), 1.25 * half.spread) << half.name;
+  }
+  if (tried == 0) GTEST_SKIP() << "there are no golden cases here";
+}
+
 const auto kName = [](const auto& info) {
   std::string name = info.param;
   std::replace(name.begin(), name.end(), '-', '_');
