@@ -22,9 +22,11 @@ int64_t cost_of(const Parameter& parameter) {
 
 std::unique_ptr<PipelineStages> stages_of(const Model& model, int64_t processes, int64_t chunks) {
   if (model.adaptation()) fail(ErrorKind::kUsage, "pp_size: adapters are not trained in a pipeline; use --fsdp");
-  if (!model.buffers().empty())
-    fail(ErrorKind::kUsage, "pp_size: {} has running statistics ({}), which a pipeline does not keep; use --fsdp",
-         model.architecture(), model.buffers()[0]->name);
+  // Other buffers (the bias of BART's head) stay as they are.
+  for (const std::shared_ptr<Parameter>& buffer : model.buffers())
+    if (buffer->name.find("running_") != std::string::npos || buffer->name.ends_with("num_batches_tracked"))
+      fail(ErrorKind::kUsage, "pp_size: {} has running statistics ({}), which a pipeline does not keep; use --fsdp",
+           model.architecture(), buffer->name);
   std::vector<StagedWeight> weights;
   int64_t table = 0;
   const int64_t vocabulary = model.config().get_int("vocab_size", -1);
