@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "generation/constraint/characters.h"
+#include "generation/constraint/counted.h"
 #include "generation/constraint/regex.h"
 #include "generation/constraint/schema_disjoint.h"
 #include "generation/constraint/schema_facts.h"
@@ -93,6 +94,7 @@ class Compiler {
   void expect_keywords(const Json& schema, const std::string& where, std::initializer_list<std::string_view> known) {
     for (const auto& [name, content] : schema.items()) {
       if (kDescriptions.contains(name) || std::find(known.begin(), known.end(), name) != known.end()) continue;
+      if (name.starts_with("x-")) continue;  // of tools that read schemas, by OpenAPI's rule
       if (name == "type" || name == "nullable" || (name == "uniqueItems" && content == false)) continue;
       // Keywords of other types say nothing about this one.
       static const std::map<std::string, std::string, std::less<>> kOwners{{"properties", "object"},
@@ -448,7 +450,7 @@ class Compiler {
     // Other formats describe only.
     const int64_t least = count_of(schema, "minLength", 0, where), most = count_of(schema, "maxLength", -1, where);
     if (least == 0 && most < 0) return any_string();
-    return quoted_part(builder_.repeat([&] { return any_character(); }, least, most));
+    return quoted_part(counted(builder_, rule("character", &Compiler::any_character), least, most));
   }
 
   Part number(const Json& schema, const std::string& where, bool whole) {
