@@ -82,9 +82,6 @@ const std::vector<Case> kCases{
      R"({"$defs": {"node": {"type": "object", "properties": {"value": {"type": "number"}, "kind": {"enum": ["a", "b",
          "leaf"]}, "children": {"type": "array", "items": {"$ref": "#/$defs/node"}, "maxItems": 3}},
          "required": ["value", "kind", "children"], "additionalProperties": false}}, "$ref": "#/$defs/node"})"},
-    {"schema of long texts", Kind::kJsonSchema,
-     R"({"type": "object", "properties": {"title": {"type": "string", "minLength": 1, "maxLength": 255}, "body": {"type":
-         "string", "maxLength": 20000}}, "required": ["title", "body"]})"},
     {"regular expression", Kind::kRegex, R"(([A-Z][a-z]+ ){2,6}was born in (19|20)\d{2}( \([^()]{1,60}\))?\.)"},
     {"GBNF of sums", Kind::kGbnf,
      "root ::= sum (\"\\n\" sum)*\nsum ::= term ([-+*/] term)*\nterm ::= [0-9]+ | \"(\" sum \")\" | [a-z]+\n"},

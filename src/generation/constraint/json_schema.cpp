@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "generation/constraint/characters.h"
-#include "generation/constraint/counted.h"
 #include "generation/constraint/regex.h"
 #include "generation/constraint/schema_disjoint.h"
 #include "generation/constraint/schema_facts.h"
@@ -450,7 +449,7 @@ class Compiler {
     // Other formats describe only.
     const int64_t least = count_of(schema, "minLength", 0, where), most = count_of(schema, "maxLength", -1, where);
     if (least == 0 && most < 0) return any_string();
-    return quoted_part(counted(builder_, rule("character", &Compiler::any_character), least, most));
+    return quoted_part(builder_.repeat([&] { return any_character(); }, least, most));
   }
 
   Part number(const Json& schema, const std::string& where, bool whole) {
