@@ -43,6 +43,10 @@ def inputs_of(session, batch, length):
         kind = TYPES[port.type]
         if "mask" in port.name:
             inputs[port.name] = numpy.ones(shape, kind)
+        elif port.name == "token_type_ids":
+            inputs[port.name] = numpy.zeros(shape, kind)
+        elif port.name == "position_ids":
+            inputs[port.name] = numpy.broadcast_to(numpy.arange(shape[-1], dtype=kind), shape).copy()
         elif numpy.issubdtype(kind, numpy.integer):
             inputs[port.name] = random.integers(2, 100, shape).astype(kind)
         else:

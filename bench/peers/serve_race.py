@@ -68,7 +68,7 @@ def peer(file, port, clients, length, threads):
     import xllamacpp
 
     wanted = xllamacpp.CommonParams()
-    wanted.model.path, wanted.port, wanted.hostname = str(file), port, "127.0.0.1"
+    wanted.model.path, wanted.port, wanted.hostnames = str(file), port, ["127.0.0.1"]
     wanted.n_parallel, wanted.n_ctx, wanted.kv_unified = clients, length * clients, True
     wanted.cpuparams.n_threads = wanted.cpuparams_batch.n_threads = threads
     wanted.verbosity = -1

@@ -125,7 +125,7 @@ struct Kept {
 
 std::shared_ptr<const TokenConstraint> make_constraint(const std::shared_ptr<const Vocabulary>& vocabulary, Kind kind,
                                                        const std::string& text) {
-  constexpr size_t kMost = 64, kMostBytes = 64 << 10;
+  constexpr size_t kMost = 64, kMostBytes = 256 << 10;
   constexpr double kPrepareSeconds = 1;
   if (text.size() > kMostBytes)
     fail("the grammar of the answer has {} bytes, at most {} are supported", text.size(), kMostBytes);

@@ -25,7 +25,7 @@ struct Vocabulary {
 
 enum class Kind { kJsonObject, kJsonSchema, kRegex, kChoices, kGbnf };
 
-// `text`: the schema as JSON, the expression, a JSON list of strings, the grammar; at most 64 KiB. Compiled grammars
+// `text`: the schema as JSON, the expression, a JSON list of strings, the grammar; at most 256 KiB. Compiled grammars
 // are kept and shared (64 of them, by kind and text); what is new is compiled on the thread that asks. Any thread.
 // Throws Error of kInput.
 std::shared_ptr<const TokenConstraint> make_constraint(const std::shared_ptr<const Vocabulary>& vocabulary, Kind kind,

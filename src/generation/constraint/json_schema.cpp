@@ -93,6 +93,7 @@ class Compiler {
   void expect_keywords(const Json& schema, const std::string& where, std::initializer_list<std::string_view> known) {
     for (const auto& [name, content] : schema.items()) {
       if (kDescriptions.contains(name) || std::find(known.begin(), known.end(), name) != known.end()) continue;
+      if (name.starts_with("x-")) continue;  // of tools that read schemas, by OpenAPI's rule
       if (name == "type" || name == "nullable" || (name == "uniqueItems" && content == false)) continue;
       // Keywords of other types say nothing about this one.
       static const std::map<std::string, std::string, std::less<>> kOwners{{"properties", "object"},
