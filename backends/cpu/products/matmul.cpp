@@ -213,16 +213,13 @@ Kernel plain_kernel(const ProductPlan& plan) {
           a.scratch() + b.scratch()};
 }
 
-// Up to so many rows panels in f32 beat the library on processors without AVX-512, where it packs both sides at each
-// call; with more it is faster.
-constexpr int64_t kMostRowsOfPanels = 128;
-
-// A frozen weight that is read as it is stored, where panels of it and own loops are faster than the library: in 16
-// bits where it does not compute in them, as it would keep a copy in f32.
+// A frozen weight that is read as it is stored, where panels of it and own loops are faster than the library: in f32 on
+// processors without AVX-512, where it packs both sides at each call and is half as fast where rows of the result lie
+// whole pages apart; in 16 bits where it does not compute in them, as it would keep a copy in f32.
 bool wants_panels(const Node& node, const ProductPlan& plan) {
   const std::optional<Node::Origin> weight = node.frozen_origin(1);
   if (!weight || weight->dtype != plan.b.dtype) return false;
-  if (plan.b.dtype == TRANSOM_FLOAT32) return !library_adds_in_one_order() && plan.m <= kMostRowsOfPanels;
+  if (plan.b.dtype == TRANSOM_FLOAT32) return !library_adds_in_one_order();
   return !library_computes(plan.b.dtype);
 }
 

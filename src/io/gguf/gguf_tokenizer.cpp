@@ -44,9 +44,13 @@ std::optional<std::string> token_of(const GgufFile& file, const Vocabulary& voca
 }
 
 Json vocabulary_json(const Vocabulary& vocabulary) {
-  Json json = Json::object();
-  for (size_t i = 0; i < vocabulary.tokens.size(); ++i) json.emplace(vocabulary.tokens[i], i);
-  return json;
+  // An object looks for each key among all before it: the first of equal tokens is known without.
+  Json::object_t object;
+  object.reserve(vocabulary.tokens.size());
+  for (size_t i = 0; i < vocabulary.tokens.size(); ++i)
+    if (vocabulary.ids.at(vocabulary.tokens[i]) == static_cast<int64_t>(i))
+      object.emplace_back(vocabulary.tokens[i], i);
+  return object;
 }
 
 Json added_tokens(const Vocabulary& vocabulary) {
