@@ -73,11 +73,12 @@ def peak_memory(process):
 
 
 def command_of(case, peer, options):
-    if peer == "transom":
+    if peer in ("transom", "before"):
+        program = options.transom if peer == "transom" else options.before
         kind = ["--quantization", "int8"] if case.dtype == "int8" else ["--dtype", case.dtype]
         # Inference on one shape traces once, as the peers' graphs do; training traces every step, as eager PyTorch does.
         mode = ["--mode", "compile"] if case.task == "forward" else []
-        command = [options.transom, "bench", case.model, "--task", case.task, *kind, "--inputs", case.inputs, *mode,
+        command = [program, "bench", case.model, "--task", case.task, *kind, "--inputs", case.inputs, *mode,
                    "--threads", str(options.threads), "--interactive"]
         return command + (["--device", options.device] if options.device else [])
     return [sys.executable, os.path.join(HERE, "worker.py"), "--peer", peer, "--model", case.model, "--inputs", case.inputs,
@@ -92,7 +93,7 @@ def environment_of(options, **more):
 def race(case, peers, options):
     """Seconds of each contender's runs by its name, and its peak memory in MB."""
     contenders = []
-    for peer in ["transom", *peers]:
+    for peer in ["transom", *(["before"] if options.before else []), *peers]:
         try:
             contenders.append(Contender(peer, command_of(case, peer, options), environment_of(options)))
         except RuntimeError as error:
@@ -277,10 +278,11 @@ def warn_if_busy():
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--transom", default="build/release/bin/transom", help="the program")
+    parser.add_argument("--before", help="a Transom of an earlier commit, which takes part in the cases that stay in one process")
     parser.add_argument("--minilm", help="directory of all-MiniLM-L6-v2; without it its cases are left out")
     parser.add_argument("--sst2", help="directory with SST-2's train.tsv (sentence TAB label)")
     parser.add_argument("--folder", help="where checkpoints and inputs are made and kept (default: a temporary folder)")
-    parser.add_argument("--peers", nargs="+", default=["torch"], choices=definitions.PEERS, help="besides Transom")
+    parser.add_argument("--peers", nargs="*", default=["torch"], choices=definitions.PEERS, help="besides Transom")
     parser.add_argument("--cases", nargs="+", help="names: train-f32, infer-1-f32, infer-8-f32, gpt2-train-f32, the same "
                                                    "with bf16, vit-base-1, vit-base-8, resnet-50-1, resnet-50-8, "
                                                    "infer-1-int8, infer-8-int8, embed, start, finetune, "
@@ -319,7 +321,7 @@ def main():
     cases = definitions.make_cases(folder, options.minilm, options.sst2, options.sizes)
     for case in cases:
         peers = [peer for peer in case.peers if peer in options.peers or peer not in definitions.PEERS]
-        if wanted(case.name) and peers:
+        if wanted(case.name) and (peers or options.before):
             attempt(case.name, case.title, lambda: race(case, peers, options))
     if options.minilm and wanted("start"):
         title = "MiniLM, process start to the first embedding"

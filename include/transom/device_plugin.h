@@ -357,8 +357,8 @@ typedef struct transom_plugin {
   transom_status (*host_allocate)(transom_device*, size_t bytes, void** memory, transom_error* error);
   void (*host_free)(transom_device*, void* memory);
 
-  /* (optional) Whether what was recorded has come to pass (*done = 1), and waiting for it on the host. An event that
-   * was never recorded has come to pass. Errors of the work before it come out here. */
+  /* (optional) Whether the recorded work is complete (*done = 1), and waiting for it on the host. An event that
+   * was never recorded is complete. Errors of the work before it come out here. */
   transom_status (*event_query)(transom_event*, int32_t* done, transom_error* error);
   transom_status (*event_synchronize)(transom_event*, transom_error* error);
 

@@ -30,7 +30,8 @@ struct LogitsContext {
 // Penalties and prohibitions, and, if tokens are sampled, what narrows the choice.
 std::vector<LogitsProcessor> logits_processors(const GenerationConfig& config, const LogitsContext& context);
 
-// Of sampling alone (narrowing.cpp): temperature, top k, top p, min p, typical p, cutoffs; `keep` tokens stay at least.
+// Of sampling alone (logits_warpers.cpp): temperature, top k, top p, min p, typical p, cutoffs; `keep` tokens stay at
+// least.
 void add_logits_warpers(std::vector<LogitsProcessor>& processors, const GenerationConfig& config, size_t keep);
 
 // In place, with the sums in float64.

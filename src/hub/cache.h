@@ -42,7 +42,7 @@ class ModelCache {
   fs::path cache_, name_, folder_;
 };
 
-// Holds a lock file that huggingface_hub honours too; waits for whoever has it. Let go of when the process ends.
+// Holds a lock file that huggingface_hub honours too; waits for its owner. Released when the process ends.
 class FileLock {
  public:
   // `waiting` is told to the log, once, if someone else holds the lock.

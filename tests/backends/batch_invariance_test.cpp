@@ -49,16 +49,16 @@ TEST(BatchInvariance, LinearGivesARowTheSameBitsInAnyBatch) {
           EXPECT_NEAR(all.values[static_cast<size_t>(i * n + j)], sum,
                       8 * tolerance(dtype) * (1 + std::sqrt(static_cast<double>(k))));
         }
-      for (const auto [begin, end] : {std::pair<int64_t, int64_t>{0, 1},
-                                      {7, 8},
-                                      {3, 5},
-                                      {10, 13},
-                                      {20, 24},
-                                      {1, 6},
-                                      {90, 97},
-                                      {100, 109},
-                                      {50, 150},
-                                      {202, 203}})
+      for (const auto& [begin, end] : {std::pair<int64_t, int64_t>{0, 1},
+                                       {7, 8},
+                                       {3, 5},
+                                       {10, 13},
+                                       {20, 24},
+                                       {1, 6},
+                                       {90, 97},
+                                       {100, 109},
+                                       {50, 150},
+                                       {202, 203}})
         for (const bool frozen : {false, true})
           EXPECT_EQ(linear_of(rows_between(x, begin, end), w, &b, frozen).values, rows_between(all, begin, end).values)
               << dtype << " " << n << " " << k << " rows " << begin << " to " << end;

@@ -26,7 +26,9 @@ TEST(Series, IsBoundedAndKeepsTheFirstAndTheNewestPoint) {
       EXPECT_LT(series.points()[i - 1].step, series.points()[i].step);
       EXPECT_LT(series.points()[i - 1].number, series.points()[i].number);
     }
-    if (steps >= 1000) EXPECT_GE(series.points().size(), 8u);
+    if (steps >= 1000) {
+      EXPECT_GE(series.points().size(), 8u);
+    }
   }
 }
 

@@ -57,8 +57,9 @@ TEST_P(GoldenFormat, GivesTheOutputsOfItsLibrary) {
     const bool by_place = tensor.rank() >= 2 && tensor.dim(0) == rows[0] && tensor.dim(1) == rows[1];
     const size_t row = expected.size() / (by_place ? mask.size() : 1);
     for (size_t i = 0; i < expected.size(); ++i)
-      if (!by_place || mask[i / row] != 0)
+      if (!by_place || mask[i / row] != 0) {
         ASSERT_LE(std::abs(got[i] - expected[i]), atol + rtol * std::abs(expected[i])) << name << " at " << i;
+      }
   }
 }
 

@@ -46,7 +46,9 @@ TEST_P(TensorModes, TakesGradientsBeforeAndAfterTheLossIsRead) {
 TEST_P(TensorModes, RefusesGradientsOfALossThatWasReadAndKeptNothing) {
   const Tensor x = Tensor::from(Floats{1, 2, 3}, {3});
   const Tensor loss = sum(x * x);
-  if (GetParam() == Mode::kLazy) EXPECT_EQ(gradients(loss, {x})[0].to_vector<float>(), (Floats{2, 4, 6}));
+  if (GetParam() == Mode::kLazy) {
+    EXPECT_EQ(gradients(loss, {x})[0].to_vector<float>(), (Floats{2, 4, 6}));
+  }
   EXPECT_EQ(loss.item<float>(), 14);
   const std::string message = test::message_of([&] { gradients(loss, {x}); });
   EXPECT_NE(message.find("was computed before"), std::string::npos) << message;

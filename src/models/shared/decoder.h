@@ -30,7 +30,7 @@ enum class Positions {
   kNone,     // the model has no use for them
 };
 
-// What each position is to foretell: the label [B, T] of the next one, and nothing (-100) at the end.
+// The target of each position: the label [B, T] of the next one, and nothing (-100) at the end.
 Tensor next_labels(const Tensor& labels);
 
 // max_positions 0: no limit.

@@ -28,8 +28,8 @@ struct TextModel {
   };
   enum class Unit { kText, kToken };  // what an output has values for
   // The named outputs for the encodings of the inputs 0 to count - 1. So many encodings as `batch_size` says go through
-  // the model at once, be they of one input or of several. encode(i) is called by a thread of its own, in the order of
-  // the inputs, while the model computes with those before.
+  // the model at once, whether they are of one input or of several. encode(i) is called by a thread of its own, in the
+  // order of the inputs, while the model computes with those before.
   std::vector<std::vector<Row>> rows(size_t count, const std::function<std::vector<Encoding>(size_t)>& encode,
                                      const std::vector<std::string>& outputs, Unit unit, int64_t batch_size) const;
 

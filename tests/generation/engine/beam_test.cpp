@@ -153,7 +153,9 @@ TEST_P(BeamSearches, CompanyAndRoomChangeNothing) {
             << r << " block size " << block_size << text.error << together.at({ids[r], key.second}).error;
     EXPECT_EQ(engine.statistics().blocks_used, 0);
     EXPECT_EQ(engine.statistics().running, 0);
-    if (cache_bytes > 0 && engine.statistics().blocks > 0) EXPECT_GT(engine.statistics().preemptions, 0);
+    if (cache_bytes > 0 && engine.statistics().blocks > 0) {
+      EXPECT_GT(engine.statistics().preemptions, 0);
+    }
   }
 }
 
