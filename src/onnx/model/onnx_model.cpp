@@ -24,7 +24,7 @@ class OnnxModel : public GenerativeModel {
  public:
   // `config`: what lies beside the file.
   OnnxModel(const fs::path& file, const Config& config)
-      : graph_(ImportedGraph::open(file)), past_(graph_, has_window(config), maximum_tokens(config).value_or(0)) {}
+      : graph_(ImportedGraph::open(file)), past_(graph_, window_of(config), maximum_tokens(config).value_or(0)) {}
 
   bool can_generate() const override {
     return architecture().ends_with("ForCausalLM") || architecture().ends_with("LMHeadModel");
@@ -70,12 +70,19 @@ class OnnxModel : public GenerativeModel {
   }
 
  private:
-  // Attention that reaches some tokens back and no further: the names that configurations have for it.
-  static bool has_window(const Config& config) {
-    if (!config.get_bool("use_sliding_window", true)) return false;
-    for (const char* name : {"sliding_window", "window_size", "attention_window", "attention_chunk_size"})
-      if (config.has(name)) return true;
-    return false;
+  // How many tokens back attention reaches, by the names that configurations have for it; 0: all. Where it differs by
+  // layer, it is taken for the least.
+  static int64_t window_of(const Config& config) {
+    if (!config.get_bool("use_sliding_window", true)) return 0;
+    int64_t least = 0;
+    for (const char* name : {"sliding_window", "window_size", "attention_window", "attention_chunk_size"}) {
+      if (!config.has(name)) continue;
+      const std::string text = config.get_json(name);
+      const bool is_number = text.find_first_not_of("0123456789") == text.npos && text.size() < 18;
+      const int64_t window = is_number ? std::max<int64_t>(config.get_int(name), 1) : 1;
+      least = least > 0 ? std::min(least, window) : window;
+    }
+    return least;
   }
 
   Value filled_in(const ValueInfo& input, const NamedTensors& inputs) const {

@@ -25,10 +25,10 @@ Tensor places_of(const Tensor& mask) {
 
 }  // namespace
 
-TextPast::TextPast(std::shared_ptr<const ImportedGraph> graph, bool has_window, int64_t limit)
+TextPast::TextPast(std::shared_ptr<const ImportedGraph> graph, int64_t window, int64_t limit)
     : graph_(std::move(graph)),
-      has_window_(has_window),
       takes_positions_(graph_->find_input("position_ids") != nullptr),
+      window_(window),
       limit_(limit),
       layers_(layers_of_graph()) {}
 
@@ -85,10 +85,9 @@ TextPast::Way TextPast::find_way() const {
   constexpr int64_t kTokens = 3, kSeen = 2, kEmpty = 13;
   constexpr double kSame = 2e-5;
   if (layers_ == 0) return Way::kNone;
-  if (takes_positions_ && !has_window_) return Way::kPadded;
+  if (takes_positions_ && window_ == 0) return Way::kPadded;
   const NoGradient inference;
   const ModeScope eager(Mode::kEager);
-  const auto first = [](const Tensor& x, int64_t axis, int64_t from, int64_t to) { return slice(x, axis, from, to); };
   try {
     const Tensor ids = Tensor::from(std::vector<int64_t>{1, 2, 3}, {1, kTokens}), mask = ones_of(1, kTokens);
     const Tensor positions = places_of(mask);
@@ -99,21 +98,22 @@ TextPast::Way TextPast::find_way() const {
       for (const bool key : {true, false}) {
         const Tensor seen = whole.at(name_of_present(layer, key));
         in_f32 = in_f32 && seen.dtype() == DType::kFloat32;
-        one.push_back(first(seen, 2, 0, 1));
+        one.push_back(slice(seen, 2, 0, 1));
         const Tensor nothing = cast(waves({1, seen.dim(1), kEmpty, seen.dim(3)}), seen.dtype());
-        empty.push_back(concatenate({first(seen, 2, 0, kSeen), nothing}, 2));
+        empty.push_back(concatenate({slice(seen, 2, 0, kSeen), nothing}, 2));
       }
-    const NamedTensors behind_one = run(first(ids, 1, 1, 3), mask, first(positions, 1, 1, 3), one);
+    const NamedTensors behind_one = run(slice(ids, 1, 1, 3), mask, slice(positions, 1, 1, 3), one);
     for (int64_t t = 1; t < kTokens; ++t)
       if (!are_near(logits_at(whole, t), logits_at(behind_one, t - 1))) return Way::kNone;
-    if (has_window_ || !in_f32) return Way::kBlocks;
+    if (takes_positions_) return Way::kPadded;
+    if (!in_f32 || (window_ > 0 && window_ <= kSeen + kEmpty)) return Way::kBlocks;
     const Tensor hidden = concatenate({ones_of(1, kSeen), zeros({1, kEmpty}, DType::kInt64), ones_of(1, 1)}, 1);
-    const NamedTensors behind_empty = run(first(ids, 1, 2, 3), hidden, first(positions, 1, 2, 3), empty);
+    const NamedTensors behind_empty = run(slice(ids, 1, 2, 3), hidden, slice(positions, 1, 2, 3), empty);
     if (!are_near(logits_at(whole, 2), logits_at(behind_empty, 0), kSame)) return Way::kBlocks;
     // Keys hold positions in most models, and there a wrong one shows most.
     for (int64_t layer = 0; layer < layers_; ++layer) {
       const std::string name = name_of_present(layer, true);
-      if (!are_near(first(whole.at(name), 2, 2, 3), first(behind_empty.at(name), 2, kSeen + kEmpty, kSeen + kEmpty + 1),
+      if (!are_near(slice(whole.at(name), 2, 2, 3), slice(behind_empty.at(name), 2, kSeen + kEmpty, kSeen + kEmpty + 1),
                     kSame))
         return Way::kBlocks;
     }
@@ -123,26 +123,37 @@ TextPast::Way TextPast::find_way() const {
   }
 }
 
+// Takes what the graph gave for ids from place `from` on.
+void TextPast::append(const NamedTensors& outputs, const Tensor& ids, int64_t from, KeyValueCache& cache) const {
+  const int64_t B = ids.dim(0), T = ids.dim(1);
+  for (int64_t layer = 0; layer < layers_; ++layer) {
+    const auto added = [&](bool key) {
+      return with_heads_swapped(slice(outputs.at(name_of_present(layer, key)), 2, from, from + T));
+    };
+    cache.append(layer, added(true), added(false));
+  }
+  if (!keeps_tokens()) return;
+  // Behind the layers the tokens themselves, which are read again.
+  const Tensor tokens = reshape(ids, {B, T, 1, 1});
+  cache.append(layers_, tokens, tokens);
+}
+
 Tensor TextPast::logits(const Tensor& ids, const Tensor& positions, KeyValueCache& cache) const {
   const int64_t T = ids.dim(1);
   if (cache.length() == 0) {
     const NamedTensors outputs = run(ids, slice(cache.places(), 1, 0, T), positions, {});
-    for (int64_t layer = 0; layer < layers_; ++layer)
-      cache.append(layer, with_heads_swapped(outputs.at(name_of_present(layer, true))),
-                   with_heads_swapped(outputs.at(name_of_present(layer, false))));
-    if (way() == Way::kBlocks) {  // behind the layers the tokens themselves, which are read again
-      const Tensor tokens = reshape(ids, {ids.dim(0), T, 1, 1});
-      cache.append(layers_, tokens, tokens);
-    }
+    append(outputs, ids, 0, cache);
     return logits_at(outputs, T - 1);
   }
-  return way() == Way::kBlocks ? from_blocks(ids, cache) : from_padded(ids, positions, cache);
+  const bool reaches_over = window_ > 0 && cache.tensors().at(0).dim(1) + T > window_;
+  return way() == Way::kBlocks || reaches_over ? from_blocks(ids, cache) : from_padded(ids, positions, cache);
 }
 
 // The past is all S places of the cache, filled or not; the mask hides those that are not, and the new tokens stand
 // behind them.
 Tensor TextPast::from_padded(const Tensor& ids, const Tensor& positions, KeyValueCache& cache) const {
   std::vector<Tensor> past = cache.tensors();
+  past.resize(static_cast<size_t>(2 * layers_));
   const int64_t B = ids.dim(0), T = ids.dim(1), S = past.at(0).dim(1);
   for (Tensor& each : past) each = with_heads_swapped(each);
   // What the first new token sees, without its own place, which is the last.
@@ -151,12 +162,7 @@ Tensor TextPast::from_padded(const Tensor& ids, const Tensor& positions, KeyValu
   const Tensor count = cumulative_sum(seen, 1);
   const Tensor before = cast(less(count, broadcast_to(slice(count, 1, S - 1, S), {B, S})), DType::kInt64);
   const NamedTensors outputs = run(ids, concatenate({seen * before, ones_of(B, T)}, 1), positions, past);
-  for (int64_t layer = 0; layer < layers_; ++layer) {
-    const auto added = [&](bool key) {
-      return with_heads_swapped(slice(outputs.at(name_of_present(layer, key)), 2, S, S + T));
-    };
-    cache.append(layer, added(true), added(false));
-  }
+  append(outputs, ids, S, cache);
   return logits_at(outputs, T - 1);
 }
 
@@ -172,21 +178,13 @@ Tensor TextPast::from_blocks(const Tensor& ids, KeyValueCache& cache) const {
     return slice(held.at(static_cast<size_t>(2 * layer + (key ? 0 : 1))), 1, from, to);
   };
   std::vector<Tensor> parts{reshape(held_part(layers_, true, past, seen), {B, seen - past}), ids};
-  std::vector<Tensor> masks{slice(cache.places(), 1, 0, seen), ones_of(B, past + room - seen)};
   if (room > count) parts.push_back(broadcast_to(slice(ids, 1, T - 1, T), {B, room - count}));
+  const Tensor mask = concatenate({slice(cache.places(), 1, 0, seen), ones_of(B, past + room - seen)}, 1);
   std::vector<Tensor> before;
   for (int64_t layer = 0; past > 0 && layer < layers_; ++layer)
     for (const bool key : {true, false}) before.push_back(with_heads_swapped(held_part(layer, key, 0, past)));
-  const Tensor mask = concatenate(masks, 1);
   const NamedTensors outputs = run(concatenate(parts, 1), mask, slice(places_of(mask), 1, past, past + room), before);
-  for (int64_t layer = 0; layer < layers_; ++layer) {
-    const auto added = [&](bool key) {
-      return with_heads_swapped(slice(outputs.at(name_of_present(layer, key)), 2, seen, seen + T));
-    };
-    cache.append(layer, added(true), added(false));
-  }
-  const Tensor tokens = reshape(ids, {B, T, 1, 1});
-  cache.append(layers_, tokens, tokens);
+  append(outputs, ids, seen, cache);
   return logits_at(outputs, count - 1);
 }
 

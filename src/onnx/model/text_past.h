@@ -20,15 +20,15 @@ namespace transom::onnx {
 
 class TextPast {
  public:
-  // `has_window`: tokens see those before them only up to a distance. No text has more than `limit` tokens, unless that
-  // is 0.
-  TextPast(std::shared_ptr<const ImportedGraph> graph, bool has_window, int64_t limit);
+  // `window`: how many tokens back a token sees at most, itself included; 0: all. No text has more than `limit` tokens,
+  // unless that is 0.
+  TextPast(std::shared_ptr<const ImportedGraph> graph, int64_t window, int64_t limit);
 
   // Whether the graph goes on from keys and values as this class gives them; if not, the whole text is read for each
   // token. The first call tries it out.
   bool works() const { return way() != Way::kNone; }
   // Whether every step behind the prompt has one shape.
-  bool one_shape() const { return way() == Way::kPadded; }
+  bool one_shape() const { return way() == Way::kPadded && window_ == 0; }
 
   // The logits [B, V], f32, behind ids [B, T], which the cache has not seen yet; keys and values go there. Any number
   // of threads may call it, each with a cache of its own.
@@ -39,6 +39,8 @@ class TextPast {
   Way way() const;
   Way find_way() const;
   int64_t layers_of_graph() const;
+  bool keeps_tokens() const { return !one_shape(); }
+  void append(const NamedTensors& outputs, const Tensor& ids, int64_t from, KeyValueCache& cache) const;
   Tensor from_padded(const Tensor& ids, const Tensor& positions, KeyValueCache& cache) const;
   Tensor from_blocks(const Tensor& ids, KeyValueCache& cache) const;
   // Of ids [B, T] behind `past` (two tensors [B, heads, P, size] a layer), with a mask [B, P + T].
@@ -46,8 +48,8 @@ class TextPast {
                    const std::vector<Tensor>& past) const;
 
   std::shared_ptr<const ImportedGraph> graph_;
-  bool has_window_, takes_positions_;
-  int64_t limit_, layers_;
+  bool takes_positions_;
+  int64_t window_, limit_, layers_;
   mutable std::once_flag tried_;
   mutable Way way_ = Way::kNone;
 };

@@ -107,11 +107,10 @@ TEST(Operators, RegionsOfAnImage) {
   // Means of samples on both sides of the middle; half a pixel less where pixels have their centres in the middle.
   for (const int64_t ratio : {0, 2, 3})
     for (const auto& [mode, expected] : {std::pair("half_pixel", Numbers{3.5, 25}), {"output_half_pixel", {4, 30}}}) {
-      const Numbers found = compute("RoiAlign", {x, regions, images},
-                                    {test::integer("sampling_ratio", static_cast<uint64_t>(ratio)),
-                                     test::text("coordinate_transformation_mode", mode)},
-                                    16)
-                                .tensor.to_vector<double>();
+      const Numbers found =
+          compute("RoiAlign", {x, regions, images},
+                  {test::integer("sampling_ratio", ratio), test::text("coordinate_transformation_mode", mode)}, 16)
+              .tensor.to_vector<double>();
       ASSERT_EQ(found.size(), 2u);
       for (size_t i = 0; i < 2; ++i) EXPECT_NEAR(found[i], expected[i], 1e-5) << mode << " " << ratio;
     }

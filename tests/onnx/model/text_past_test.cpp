@@ -21,7 +21,7 @@ struct Decoder {
 
 constexpr const char *kMistral = R"({"model_type": "mistral", "architectures": ["MistralForCausalLM"], "vocab_size": 50,
     "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
-    "sliding_window": 6, "initializer_range": 0.5, "eos_token_id": 49, "pad_token_id": 0})",
+    "sliding_window": 24, "initializer_range": 0.5, "eos_token_id": 49, "pad_token_id": 0})",
                      *kGemma2 = R"({"model_type": "gemma2", "architectures": ["Gemma2ForCausalLM"], "vocab_size": 50,
     "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
     "head_dim": 4, "query_pre_attn_scalar": 4, "sliding_window": 6, "initializer_range": 0.5, "eos_token_id": 49,
@@ -56,7 +56,7 @@ TEST_P(OnnxTextPast, WritesTheTextsOfTheModel) {
 
 TEST_P(OnnxTextPast, IsTriedOut) {
   const auto graph = onnx::ImportedGraph::open(folder_.path() / "model.onnx");
-  const onnx::TextPast plain(graph, false, 0), with_window(graph, true, 0);
+  const onnx::TextPast plain(graph, 0, 0), with_window(graph, 40, 0);
   EXPECT_TRUE(plain.works());
   EXPECT_EQ(plain.one_shape(), GetParam().one_shape);
   EXPECT_TRUE(with_window.works());
@@ -71,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(Decoders, OnnxTextPast,
 TEST(OnnxTextPast, AGraphWithoutKeysAndValuesHasNone) {
   const test::TemporaryFolder folder;
   onnx::export_model(*Model::from_config(kGpt2, {.seed = 8}), folder.path());
-  EXPECT_FALSE(onnx::TextPast(onnx::ImportedGraph::open(folder.path() / "model.onnx"), false, 0).works());
+  EXPECT_FALSE(onnx::TextPast(onnx::ImportedGraph::open(folder.path() / "model.onnx"), 0, 0).works());
 }
 
 }  // namespace
