@@ -97,7 +97,7 @@ class ModelToWrite {
   template <typename T>
   static TensorView view_of_values(DType dtype, std::vector<T> values, bool scalar) {
     const auto owner = std::make_shared<const std::vector<T>>(std::move(values));
-    Shape shape;
+    std::vector<int64_t> shape;
     if (!scalar) shape.push_back(static_cast<int64_t>(owner->size()));
     return {dtype, std::move(shape), std::as_bytes(std::span(*owner)), owner};
   }
