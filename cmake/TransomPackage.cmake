@@ -15,4 +15,10 @@ set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${onednn_directory}/lib ${CMAKE_BINARY_DIR}/lib)
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libcurl4, ca-certificates")
+# Licences, the list of parts, ids of the build.
+file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/packages/debian.cmake @ONLY CONTENT [[
+execute_process(COMMAND python3 "@CMAKE_CURRENT_SOURCE_DIR@/packaging/debian.py" "@CMAKE_BINARY_DIR@"
+                        "${CPACK_TEMPORARY_INSTALL_DIRECTORY}" COMMAND_ERROR_IS_FATAL ANY)
+]])
+set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_BINARY_DIR}/packages/debian.cmake)
 include(CPack)

@@ -2,8 +2,17 @@
 """The licences of what a package holds: those of Debian's packages from /usr/share/doc, of oneDNN from its wheel."""
 import os
 import pathlib
+import re
 import shutil
 import subprocess
+
+# What is compiled into files of ours: the package of Debian, the name of the part, one of the files.
+COMPILED_IN = (("llvm-19-dev", "llvm-toolchain-19", "transom-cpu-codegen.so"),
+               ("nlohmann-json3-dev", "nlohmann-json3", "libtransom.so.0"),
+               ("libboost1.81-dev", "boost1.81", "libtransom.so.0"),
+               ("libcpp-httplib-dev", "cpp-httplib", "libtransom.so.0"))
+# Copyright files of Debian name these instead of repeating them.
+COMMON = pathlib.Path("/usr/share/common-licenses")
 
 
 def debian_package(file):
@@ -22,7 +31,7 @@ def debian_package(file):
 def parts_of(tree, source):
     """What is inside besides Transom itself: [(name, version, files, texts of the licence)]."""
     parts = {}
-    for name, (path, place) in sorted(tree.libraries.items()):
+    for name, (path, place) in sorted([*tree.libraries.items(), *tree.runtime.items()]):
         package = debian_package(path)
         if package:
             label, version = package[2], package[1]
@@ -33,28 +42,34 @@ def parts_of(tree, source):
                 (source / ".deps/onednn").rglob("THIRD-PARTY-PROGRAMS*"))
         entry = parts.setdefault(label, (version, [], texts))
         entry[1].append(place)
-    llvm = pathlib.Path("/usr/share/doc/llvm-19-dev/copyright")
-    if llvm.exists() and not any("llvm" in label for label in parts):
-        version = subprocess.run(["dpkg-query", "-W", "-f=${Version}", "llvm-19-dev"], capture_output=True,
-                                 text=True).stdout
-        parts["llvm-toolchain-19"] = (version, [tree.root / "lib/transom/transom-cpu-codegen.so"], [llvm])
-    headers = pathlib.Path("/usr/share/doc/nlohmann-json3-dev/copyright")
-    if headers.exists():
-        version = subprocess.run(["dpkg-query", "-W", "-f=${Version}", "nlohmann-json3-dev"], capture_output=True,
-                                 text=True).stdout
-        parts["nlohmann-json3"] = (version, [tree.root / "lib/libtransom.so.0"], [headers])
+    for package, label, file in COMPILED_IN:
+        text, places = pathlib.Path("/usr/share/doc") / package / "copyright", sorted(tree.root.rglob(file))
+        if text.exists() and places and label not in parts:
+            version = subprocess.run(["dpkg-query", "-W", "-f=${Version}", package], capture_output=True,
+                                     text=True).stdout
+            parts[label] = (version, places[:1], [text])
+    for module in tree.root.glob("_transom.*.so"):  # of the wheel
+        for metadata in sorted((source / ".deps/python").glob("nanobind-*.dist-info")):
+            parts["nanobind"] = (metadata.name.split("-")[1].removesuffix(".dist"), [module],
+                                 sorted(metadata.rglob("*LICENSE*")))
     return [(label, version, files, [text for text in texts if text.exists()])
             for label, (version, files, texts) in sorted(parts.items())]
 
 
 def write_licences(folder, tree, source):
-    """One file a part, and Transom's own."""
+    """One file a part, Transom's own, and the licences that Debian's files name by their place."""
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(source / "LICENSE", folder / "LICENSE")
+    common = set()
     for label, version, files, texts in parts_of(tree, source):
         lines = [f"{label} {version}", "in: " + ", ".join(sorted(os.path.basename(file) for file in files)), ""]
         if not texts:
             lines.append("No licence text was found where this package was made.")
         for text in texts:
             lines.append(text.read_text(errors="replace"))
+            common.update(re.findall(rf"{COMMON}/([A-Za-z]+(?:-[0-9.]*[0-9])?)", lines[-1]))
         (folder / f"{label}.txt").write_text("\n".join(lines))
+    for name in sorted(common):
+        if (COMMON / name).exists():
+            (folder / "common-licenses").mkdir(exist_ok=True)
+            shutil.copyfile(COMMON / name, folder / "common-licenses" / name)

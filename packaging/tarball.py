@@ -46,7 +46,8 @@ def where_is(name):
 def add_runtime(root, tree):
     """The runtime, and small scripts in the place of the two programs."""
     for name in RUNTIME:
-        copy(where_is(name), root / "lib/runtime" / name)
+        tree.runtime[name] = (where_is(name), root / "lib/runtime" / name)
+        copy(*tree.runtime[name])
     # What starts is new enough: it needs the newest symbols that anything here needs.
     check = root / "lib/runtime-check"
     source = root / "check.cpp"
@@ -115,6 +116,7 @@ def main():
         make_root(root, image)
         pack_root(image, arguments.out / f"transom-{version}-image.tar", source_time())
         (arguments.out / "sbom.spdx.json").write_bytes((root / "share/doc/sbom.spdx.json").read_bytes())
+        tree.symbols.write(arguments.out / f"transom-{version}-debug.tar", source_time())
         unpacked = sum(each.stat().st_size for each in root.rglob("*") if each.is_file())
     print(f"{file}: {file.stat().st_size / 1e6:.1f} MB, {unpacked / 1e6:.1f} MB unpacked")
 

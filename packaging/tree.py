@@ -9,6 +9,7 @@ import shutil
 import subprocess
 
 from icu_data import is_icu_data, write_small
+from symbols import Symbols
 
 # Of the host: what every Linux has (the list of PEP 600 for manylinux), and LLVM's loader.
 HOST = re.compile(r"^(ld-linux.*|lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s|util|resolv|nss_.*))\.so(\.\d+)*$")
@@ -50,6 +51,8 @@ class Tree:
         self.build, self.root = pathlib.Path(build), pathlib.Path(root)
         self.patchelf, self.private_names = patchelf, private_names
         self.libraries = {}  # the name in the system: (the file there, the file here)
+        self.runtime = {}  # as libraries: the C and C++ runtime, where it goes along
+        self.symbols = Symbols(self.build)
 
     def make(self, share, program=True):
         lib = self.root / "lib"
@@ -109,6 +112,7 @@ class Tree:
             if place == file:
                 words += ["--set-soname", place.name]
         run(*words, "--set-rpath", self.search_path(file), file)
+        self.symbols.stamp(file)
 
     def search_path(self, file):
         folder, lib = pathlib.Path(file).parent, self.root / "lib"

@@ -16,6 +16,7 @@ import zipfile
 
 from licences import write_licences
 from manylinux import policy_of
+from sbom import write_sbom
 from tree import Tree, copy
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
@@ -121,6 +122,7 @@ def main():
         (information / "WHEEL").write_text(WHEEL.format(tag=tag))
         (information / "entry_points.txt").write_text(ENTRY_POINTS)
         write_licences(information / "licenses", tree, SOURCE)
+        write_sbom(information / "sboms/transom.spdx.json", f"transom-{version}", tree, SOURCE, source_time())
         arguments.out.mkdir(parents=True, exist_ok=True)
         wheel = arguments.out / f"transom-{version}-{tag}.whl"
         pack(root, wheel, source_time())

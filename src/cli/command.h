@@ -39,6 +39,7 @@ Command explain_command();
 Command export_command();
 Command forward_command();
 Command generate_command();
+Command health_command();
 Command merge_command();
 Command models_command();
 Command plan_command();

@@ -61,5 +61,23 @@ TEST_F(ExportProgram, ConvertRefusesItsOwnDirectory) {
   expect_one_line(run("convert " + in("missing") + " " + in("out")), 1, "missing");
 }
 
+TEST_F(ExportProgram, QuantizesAnOnnxFile) {
+  ASSERT_EQ(call("export", in("onnx") + " --opset 18").status, 0);
+  model_.write("lines.txt", "ann went to rome\nbob lives in rome\n");
+  const std::string file = in("onnx/model.onnx"), texts = " --calibration_file " + in("lines.txt");
+  const test::CommandOutcome outcome = run("quantize " + file + " " + in("integers") + texts);
+  ASSERT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_NE(outcome.output.find("a8w8: in integers: "), std::string::npos) << outcome.output;
+  const test::CommandOutcome answer =
+      run("run feature-extraction --model " + in("integers") + " 'ann went to rome' --json");
+  EXPECT_EQ(answer.status, 0) << answer.output;
+  EXPECT_NE(answer.output, run("run feature-extraction --model " + in("onnx") + " 'ann went to rome' --json").output);
+  EXPECT_LT(fs::file_size(in("integers/model.onnx")), fs::file_size(file));
+  expect_one_line(run("quantize " + file + " " + in("none")), 2, "--format a8w8 needs --calibration_file");
+  expect_one_line(run("quantize " + file + " " + in("none") + " --bits 4" + texts), 2, "integers of 8 bits");
+  expect_one_line(run("quantize " + file + " " + in("onnx") + texts), 2, "is the model itself");
+  EXPECT_FALSE(fs::exists(in("none")));
+}
+
 }  // namespace
 }  // namespace transom

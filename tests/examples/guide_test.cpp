@@ -83,6 +83,7 @@ std::set<std::string> known_flags() {
                               "serve",
                               "spawn",
                               "trace",
+                              "health",
                               "merge",
                               "prune",
                               "models",

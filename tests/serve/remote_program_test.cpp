@@ -55,6 +55,15 @@ TEST_F(RemoteProgram, WritesWhatTheModelWrites) {
             output_of("generate w3 --max_new_tokens 4" + there()));
 }
 
+TEST_F(RemoteProgram, HealthSaysWhetherItAnswers) {
+  const std::string url = "http://127.0.0.1:" + std::to_string(server_->port());
+  EXPECT_EQ(output_of("health " + url), "");
+  expect_one_line(run("health " + url + "/nowhere"), 1, "/nowhere/health: expected status 200, found 404");
+  expect_one_line(run("health " + url + " --timeout 0"), 2, "--timeout: expected seconds from 0 to 3600, found 0");
+  server_.reset();
+  expect_one_line(run("health " + url), 1, url + "/health: ");
+}
+
 TEST_F(RemoteProgram, AsksForWhatTheCheckpointSays) {
   const std::string plain = words_of("generate w3 --max_new_tokens 12" + here());
   for (const std::string checkpoint :

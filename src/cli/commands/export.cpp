@@ -3,11 +3,11 @@
 #include "base/directories.h"
 #include "base/error.h"
 #include "cli/command.h"
+#include "cli/commands/quantize_onnx.h"
 #include "cli/options/calibration_inputs.h"
 #include "cli/options/companion_files.h"
 #include "io/config.h"
 #include "onnx/export/export_model.h"
-#include "onnx/quantization/quantize_graph.h"
 #include "transom/model.h"
 
 namespace transom {
@@ -44,22 +44,6 @@ std::vector<onnx::NamedValues> samples_of(const onnx::WrittenModel& graph, const
     samples.push_back(std::move(values));
   }
   return samples;
-}
-
-std::string list_of(const std::map<std::string, int64_t>& counts) {
-  std::string text;
-  for (const auto& [operation, count] : counts)
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, operation);
-  return text.empty() ? "none" : text;
-}
-
-void print_quantization(const onnx::QuantizationReport& report, const onnx::QuantizationScheme& scheme) {
-  std::puts(fmt::format("{}: in integers: {}", scheme.name, list_of(report.integer_nodes)).c_str());
-  std::puts(fmt::format("{}: in float: {}", scheme.name, list_of(report.float_nodes)).c_str());
-  std::puts(fmt::format("{}: against float32 on {} samples: signal to noise {:.1f} dB{}", scheme.name, report.samples,
-                        report.signal_to_noise,
-                        report.same_first ? fmt::format(", same first class {:.1f} %", 100 * *report.same_first) : "")
-                .c_str());
 }
 
 // What turns the float graph into one of integers, with scales from the calibration file.

@@ -2,15 +2,18 @@
 // transom quantize: a model with its linear layers in 4 or 8 bits.
 #include <algorithm>
 #include <cstdio>
+#include <set>
 
 #include "base/directories.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "cli/command.h"
+#include "cli/commands/quantize_onnx.h"
 #include "cli/options/calibration_inputs.h"
 #include "cli/options/calibration_options.h"
 #include "cli/options/companion_files.h"
 #include "models/compression/quantize.h"
+#include "onnx/import/run/imported_graph.h"
 #include "transom/fine_tuning.h"
 #include "transom/tokenizer.h"
 
@@ -18,7 +21,7 @@ namespace transom {
 namespace {
 
 struct QuantizeArguments {
-  std::string model, output, bits = "4";
+  std::string model, output, bits;
   QuantizeOptions how;
   bool json = false;
   ModelOptions source;
@@ -113,7 +116,19 @@ void print_metrics(const std::string& validation, const std::string& model, cons
 int quantize(const QuantizeArguments& options) {
   const std::string model = resolve_model(options.model, options.source.hub());
   QuantizeOptions how = options.how;
-  if (options.bits != "4" && options.bits != "8" && options.bits != "auto")
+  if (const fs::path file = onnx::find_onnx_file(model); !file.empty()) {
+    if ((how.method != "rtn" && how.method != "static") || (!options.bits.empty() && options.bits != "8") ||
+        options.json)
+      fail(
+          ErrorKind::kUsage,
+          "{}: an ONNX file is written in integers of 8 bits, with --format a8w8, a16w8 or xint8; --method, --bits and "
+          "--json do not apply",
+          file.string());
+    quantize_onnx(file, options.output, how.format == "compressed-tensors" ? "a8w8" : how.format, how.calibration_file);
+    return 0;
+  }
+  const std::set<std::string> forms{"", "4", "8", "auto"};
+  if (!forms.contains(options.bits))
     fail(ErrorKind::kUsage, "--bits: expected 4, 8 or auto, found {}", quoted(options.bits));
   how.bits = options.bits == "auto" ? kBitsByLayer : options.bits == "8" ? 8 : 4;
   if (how.method == "static") {
@@ -150,7 +165,8 @@ Command quantize_command() {
           "  transom quantize MODEL OUT --method gptq --act_order --format gptq --calibration_file text.txt\n"
           "  transom quantize MODEL OUT --method awq --format awq --calibration_file text.txt\n"
           "  transom quantize MODEL OUT --method static --bits 8 --calibration_file pictures/\n"
-          "  transom quantize MODEL model-q4_K_M.gguf --format gguf --type q4_K_M"};
+          "  transom quantize MODEL model-q4_K_M.gguf --format gguf --type q4_K_M\n"
+          "  transom quantize model.onnx OUT --format a8w8 --calibration_file pictures/"};
   command.options = {
       {"model", &o.model, kModelHelp, true},
       {"output", &o.output, "directory for the model, or the name of a .gguf file", true},
@@ -159,12 +175,14 @@ Command quantize_command() {
        "too): by what the layers read on a text; static (8 bits): inputs too, and convolutions, with scales found on "
        "pictures, texts or tensors"},
       {"--act_order", &o.how.act_order, "gptq: columns of the largest inputs first"},
-      {"--bits", &o.bits, "4, 8, or auto: by layer, as --target_bits allows"},
+      {"--bits", &o.bits, "4, 8, or auto: by layer, as --target_bits allows (default: 4)"},
       {"--target_bits", &o.how.target_bits,
        "with --bits auto: the most bits that a weight has in the mean, its share of the scales included; layers that "
        "lose most by 4 bits get 8"},
       {"--group_size", &o.how.group_size, "inputs that share a scale; -1: a whole row"},
-      {"--format", &o.how.format, "compressed-tensors, gptq, awq, or gguf: a file for llama.cpp"},
+      {"--format", &o.how.format,
+       "compressed-tensors, gptq, awq, or gguf: a file for llama.cpp; of an ONNX file a8w8 (its default), a16w8 or "
+       "xint8"},
       {"--type", &o.how.type,
        "of a GGUF file: q4_0, q4_1, q5_0, q5_1, q8_0, q4_K_S, q4_K_M, q5_K_S, q5_K_M, q6_K, f16, bf16 or "
        "f32 (default: q4_K_M; of 8 bits q8_0)"},

@@ -38,14 +38,11 @@ NamedTensors run_with_past(const transom::Model& model, const ExportedFile& file
   const int64_t P = past[0].keys.dim(1), T = ids.dim(1);
   Tensor positions = inputs.find("position_ids");
   if (!positions.defined()) positions = iota({1, T}, 1) + static_cast<double>(P);
-  const std::string type = model.config().get_string("model_type", "");
-  // OPT counts the tokens that the mask shows, whoever calls it.
-  if (type == "opt") positions = slice(cumulative_sum(mask, 1) * mask - 1.0, 1, P, P + T);
   KeyValueCache cache(std::move(past), mask);
   ForwardContext context;
   context.cache = &cache;
   NamedTensors given{{"input_ids", ids}};
-  if (type != "bloom") given.set("position_ids", positions);
+  if (model.config().get_string("model_type", "") != "bloom") given.set("position_ids", positions);
   NamedTensors outputs{{"logits", model.forward(given, context).at("logits")}};
   const std::vector<Tensor> all = cache.tensors();
   for (size_t i = 0; i < all.size(); i += 2) add_present(outputs, fmt::format("present.{}", i / 2), all[i], all[i + 1]);

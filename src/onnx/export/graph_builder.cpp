@@ -53,7 +53,7 @@ std::string key_of(const std::string& operation, const std::vector<ValueId>& inp
     if (const auto* number = std::get_if<int64_t>(&value)) key += std::to_string(*number);
     else if (const auto* real = std::get_if<float>(&value)) key += fmt::format("{}", *real);
     else if (const auto* text = std::get_if<std::string>(&value)) key += *text;
-    else key += fmt::format("{}", fmt::join(std::get<std::vector<int64_t>>(value), ","));
+    else key += fmt::format("{}", fmt::join(std::get<std::vector<int64_t>>(value), ","));  // the builder makes no other
   }
   return key;
 }

@@ -67,10 +67,12 @@ FileInput pixels(const Config& config, const InputAxis& batch, bool any_size) {
           {batch, fixed("num_channels", vision.get_int("num_channels", 3)), height, width}};
 }
 
-// The types whose own export gives position_ids.
+// The types to whose files optimum gives position_ids: those that write, and bodies without a head. Gemma and BLOOM
+// count by themselves.
 bool takes_positions(const std::string& type, const std::string& architecture) {
-  return architecture.ends_with("ForCausalLM") &&
-         is_one_of(type, {"llama", "mistral", "mixtral", "qwen2", "qwen3", "phi3", "gpt_neox", "starcoder2"});
+  return (architecture.ends_with("ForCausalLM") || architecture.ends_with("Model")) &&
+         is_one_of(type, {"llama", "mistral", "mixtral", "qwen2", "qwen3", "phi3", "gpt2", "gpt_neox", "gpt_bigcode",
+                          "starcoder2", "opt"});
 }
 
 // Whisper's spectrogram of a piece of sound, whose length is fixed.

@@ -2,10 +2,10 @@
 #include "onnx/model/decoder_with_past.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/error.h"
 #include "onnx/model/graph_inputs.h"
+#include "onnx/model/past_values.h"
 #include "tensor/mode_scope.h"
 #include "transom/ops.h"
 
@@ -13,7 +13,6 @@ namespace transom::onnx {
 namespace {
 
 constexpr const char* kParts[] = {"decoder.key", "decoder.value", "encoder.key", "encoder.value"};
-constexpr int64_t kMostLayers = 1000, kBlock = 8;
 
 bool gives(const ImportedGraph& graph, const std::string& name) {
   const auto& outputs = graph.model().graph.outputs;
@@ -23,9 +22,6 @@ bool gives(const ImportedGraph& graph, const std::string& name) {
 std::string past_name(int64_t layer, const char* part) { return fmt::format("past_key_values.{}.{}", layer, part); }
 std::string present_name(int64_t layer, const char* part) { return fmt::format("present.{}.{}", layer, part); }
 
-// [B, heads, length, size] of graphs, [B, length, heads, size] of caches.
-Tensor with_heads_swapped(const Tensor& x) { return permute(x, {0, 2, 1, 3}); }
-
 // Beams share what the encoder made for their text.
 Tensor row_for_each(const Tensor& x, int64_t rows) {
   if (!x.defined() || x.dim(0) == rows) return x;
@@ -33,11 +29,6 @@ Tensor row_for_each(const Tensor& x, int64_t rows) {
   apart.insert(apart.begin() + 1, rows / x.dim(0));
   together[0] = rows;
   return reshape(broadcast_to(unsqueeze(x, 1), apart), together);
-}
-
-// Of [B, T, V], in f32.
-Tensor logits_at(const NamedTensors& outputs, int64_t t) {
-  return cast(squeeze(slice(outputs.at("logits"), 1, t, t + 1), 1), DType::kFloat32);
 }
 
 // Runs the graph on those of the values that it takes.
@@ -62,34 +53,13 @@ NamedTensors inputs_of(const Tensor& ids, const Tensor& states, const Tensor& ma
   return inputs;
 }
 
-// Numbers of no pattern, to try a graph with.
-Tensor waves(const Shape& shape) {
-  int64_t count = 1;
-  for (const int64_t extent : shape) count *= extent;
-  std::vector<float> values(static_cast<size_t>(count));
-  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(std::sin(1.7 * static_cast<double>(i * i)));
-  return Tensor::from(values, shape);
-}
-
-bool are_near(const Tensor& a, const Tensor& b) {
-  constexpr double kBound = 1e-3;
-  const std::vector<float> x = a.to_vector<float>(), y = b.to_vector<float>();
-  double largest = 0, apart = 0;
-  for (size_t i = 0; i < x.size(); ++i) {
-    largest = std::max(largest, static_cast<double>(std::abs(x[i])));
-    const double distance = std::abs(static_cast<double>(x[i]) - static_cast<double>(y[i]));
-    if (!(distance <= apart)) apart = distance;  // also where one is no number
-  }
-  return apart <= kBound * largest;
-}
-
 }  // namespace
 
 std::unique_ptr<const DecoderWithPast> DecoderWithPast::of(std::shared_ptr<const ImportedGraph> first,
                                                            std::shared_ptr<const ImportedGraph> next, int64_t limit) {
   if (!first || !next || !next->find_input("input_ids") || !gives(*next, "logits")) return nullptr;
   int64_t layers = 0;
-  for (; layers < kMostLayers && next->find_input(past_name(layers, kParts[0])); ++layers)
+  for (; layers < kMostPastLayers && next->find_input(past_name(layers, kParts[0])); ++layers)
     for (const char* part : kParts) {
       const ValueInfo* input = next->find_input(past_name(layers, part));
       const bool is_decoders = std::string_view(part).starts_with("decoder");
@@ -168,8 +138,8 @@ Tensor DecoderWithPast::begin(const Tensor& ids, KeyValueCache& cache) const {
 
 Tensor DecoderWithPast::go_on(const Tensor& ids, KeyValueCache& cache) const {
   const int64_t rows = ids.dim(0), T = ids.dim(1), seen = cache.length();
-  const int64_t past = 1 + (seen - 1) / kBlock * kBlock, count = seen + T - past;
-  int64_t room = (count + kBlock - 1) / kBlock * kBlock;
+  const int64_t past = 1 + (seen - 1) / kPastBlock * kPastBlock, count = seen + T - past;
+  int64_t room = (count + kPastBlock - 1) / kPastBlock * kPastBlock;
   if (limit_ > 0) room = std::max(count, std::min(room, limit_ - past));
 
   const std::vector<Tensor> held = cache.tensors();

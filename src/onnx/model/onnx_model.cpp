@@ -4,11 +4,14 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "io/config.h"
 #include "models/generative.h"
+#include "models/loading/maximum_tokens.h"
 #include "models/loading/other_formats.h"
 #include "onnx/import/elementwise/element_values.h"
 #include "onnx/import/run/imported_graph.h"
 #include "onnx/model/graph_inputs.h"
+#include "onnx/model/text_past.h"
 #include "transom/ops.h"
 
 namespace transom::onnx {
@@ -19,17 +22,20 @@ constexpr const char* kOptionalInputs[] = {"attention_mask", "token_type_ids", "
 
 class OnnxModel : public GenerativeModel {
  public:
-  explicit OnnxModel(const fs::path& file) : graph_(ImportedGraph::open(file)), past_layers_(layers_with_past()) {}
+  // `config`: what lies beside the file.
+  OnnxModel(const fs::path& file, const Config& config)
+      : graph_(ImportedGraph::open(file)), past_(graph_, window_of(config), maximum_tokens(config).value_or(0)) {}
 
   bool can_generate() const override {
     return architecture().ends_with("ForCausalLM") || architecture().ends_with("LMHeadModel");
   }
   // A graph without past keys and values is given the whole text for each token.
-  int64_t cache_expires_at() const override { return past_layers_ > 0 ? 0 : -1; }
+  int64_t cache_expires_at() const override { return past_.works() ? 0 : -1; }
+  bool one_program_for_all_steps() const override { return !past_.works() || past_.one_shape(); }
 
  protected:
   Tensor run_step(const Tensor& input_ids, const Tensor& position_ids, ForwardContext& context) const override {
-    if (past_layers_ > 0) return run_with_past(input_ids, position_ids, *context.cache);
+    if (past_.works()) return past_.logits(input_ids, position_ids, *context.cache);
     const Tensor mask = context.cache->places();
     NamedTensors inputs{{"input_ids", input_ids}, {"position_ids", position_ids}};
     inputs.set("attention_mask", slice(mask, 1, 0, input_ids.dim(1)));
@@ -64,62 +70,19 @@ class OnnxModel : public GenerativeModel {
   }
 
  private:
-  static std::string past_name(int64_t i, bool key) {
-    return fmt::format("past_key_values.{}.{}", i, key ? "key" : "value");
-  }
-  static std::string present_name(int64_t i, bool key) {
-    return fmt::format("present.{}.{}", i, key ? "key" : "value");
-  }
-
-  // Of how many layers the graph takes and gives keys and values; 0 where the cache cannot serve it: without
-  // position_ids it would take the number of places for that of tokens.
-  int64_t layers_with_past() const {
-    for (const char* name : {"input_ids", "attention_mask", "position_ids"})
-      if (!graph_->find_input(name)) return 0;
-    const auto& outputs = graph_->model().graph.outputs;
-    const auto gives = [&](const std::string& name) {
-      return std::any_of(outputs.begin(), outputs.end(), [&](const ValueInfo& output) { return output.name == name; });
-    };
-    int64_t layers = 0;
-    for (;; ++layers)
-      for (const bool key : {true, false}) {
-        const ValueInfo* input = graph_->find_input(past_name(layers, key));
-        if (!input) return key ? layers : 0;
-        if (!input->shape || input->shape->size() != 4 || (*input->shape)[2].value >= 0 ||
-            !gives(present_name(layers, key)))
-          return 0;
-      }
-  }
-
-  // The past is all S places of the cache, filled or not; the mask hides those that are not, and the new tokens stand
-  // behind them. So all steps have one shape.
-  Tensor run_with_past(const Tensor& ids, const Tensor& positions, KeyValueCache& cache) const {
-    const auto swapped = [](const Tensor& x) { return permute(x, {0, 2, 1, 3}); };
-    const bool first = cache.length() == 0;
-    const std::vector<Tensor> past = first ? std::vector<Tensor>() : cache.tensors();
-    const int64_t B = ids.dim(0), T = ids.dim(1), S = first ? 0 : past.at(0).dim(1);
-    NamedTensors inputs{{"input_ids", ids}, {"position_ids", positions}};
-    if (first) {
-      inputs.set("attention_mask", slice(cache.places(), 1, 0, T));
-    } else {
-      // What the first new token sees, without its own place, which is the last.
-      const Tensor bias = reshape(slice(cache.visible(T, 0), 2, 0, 1), {B, S});
-      const Tensor seen = cast(greater(bias, full({B, S}, -1, bias.dtype())), DType::kInt64);
-      const Tensor count = cumulative_sum(seen, 1);
-      const Tensor before = cast(less(count, broadcast_to(slice(count, 1, S - 1, S), {B, S})), DType::kInt64);
-      inputs.set("attention_mask", concatenate({seen * before, broadcast_to(constant(1, DType::kInt64), {B, T})}, 1));
-      for (int64_t layer = 0; layer < past_layers_; ++layer)
-        for (const bool key : {true, false})
-          inputs.set(past_name(layer, key), swapped(past.at(static_cast<size_t>(2 * layer + (key ? 0 : 1)))));
+  // How many tokens back attention reaches, by the names that configurations have for it; 0: all. Where it differs by
+  // layer, it is taken for the least.
+  static int64_t window_of(const Config& config) {
+    if (!config.get_bool("use_sliding_window", true)) return 0;
+    int64_t least = 0;
+    for (const char* name : {"sliding_window", "window_size", "attention_window", "attention_chunk_size"}) {
+      if (!config.has(name)) continue;
+      const std::string text = config.get_json(name);
+      const bool is_number = text.find_first_not_of("0123456789") == text.npos && text.size() < 18;
+      const int64_t window = is_number ? std::max<int64_t>(config.get_int(name), 1) : 1;
+      least = least > 0 ? std::min(least, window) : window;
     }
-    ForwardContext plain;
-    const NamedTensors outputs = run(inputs, plain);
-    for (int64_t layer = 0; layer < past_layers_; ++layer) {
-      const auto added = [&](bool key) { return swapped(slice(outputs.at(present_name(layer, key)), 2, S, S + T)); };
-      cache.append(layer, added(true), added(false));
-    }
-    const Tensor logits = outputs.at("logits");  // [B, T, V]
-    return cast(squeeze(slice(logits, 1, logits.dim(1) - 1, logits.dim(1)), 1), DType::kFloat32);
+    return least;
   }
 
   Value filled_in(const ValueInfo& input, const NamedTensors& inputs) const {
@@ -144,7 +107,7 @@ class OnnxModel : public GenerativeModel {
   }
 
   std::shared_ptr<const ImportedGraph> graph_;
-  int64_t past_layers_;
+  TextPast past_;
 };
 
 bool recognises(const fs::path& path) { return !find_onnx_file(path).empty(); }
@@ -152,8 +115,8 @@ bool recognises(const fs::path& path) { return !find_onnx_file(path).empty(); }
 std::unique_ptr<transom::Model> load(const fs::path& path, const LoadOptions& options) {
   const fs::path file = find_onnx_file(path);
   check_load_options(options, file);
-  auto model = std::make_unique<OnnxModel>(file);
   Config config = config_beside(file);
+  auto model = std::make_unique<OnnxModel>(file, config);
   const std::vector<std::string> named = config.get_strings("architectures");
   complete_model(*model, std::move(config), named.empty() ? "OnnxModel" : named[0], file.parent_path());
   return model;

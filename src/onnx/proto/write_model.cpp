@@ -11,6 +11,52 @@ namespace {
 constexpr int64_t kIrVersion = 10;  // the standard's for opset 23; a floor for features alone
 constexpr uint64_t kAlignment = 4096, kLeastExternal = 1024;
 
+void add_entry(ProtoWriter& writer, int field, std::string_view key, std::string_view value) {
+  ProtoWriter entry;
+  entry.bytes(1, key);
+  entry.bytes(2, value);
+  writer.message(field, entry);
+}
+
+// The weights that lie outside of the model, one behind the other.
+class ExternalData {
+ public:
+  explicit ExternalData(fs::path path) : path_(std::move(path)), file_(path_) {}
+
+  // Where the bytes begin.
+  uint64_t add(std::span<const std::byte> bytes) {
+    const std::string padding((kAlignment - size_ % kAlignment) % kAlignment, '\0');
+    file_.write(padding);
+    const uint64_t begin = size_ + padding.size();
+    file_.write(bytes);
+    size_ = begin + bytes.size();
+    return begin;
+  }
+  std::string name() const { return path_.filename().string(); }
+  void commit() { file_.commit(); }
+
+ private:
+  fs::path path_;
+  AtomicFile file_;
+  uint64_t size_ = 0;
+};
+
+ProtoWriter tensor(const std::string& name, const TensorView& view, ExternalData* external) {
+  ProtoWriter writer;
+  for (const int64_t extent : view.shape) writer.number(1, extent);
+  writer.number(2, static_cast<int64_t>(element_type_of(view.dtype)));
+  writer.bytes(8, name);
+  if (external && view.bytes.size() >= kLeastExternal) {
+    add_entry(writer, 13, "location", external->name());
+    add_entry(writer, 13, "offset", std::to_string(external->add(view.bytes)));
+    add_entry(writer, 13, "length", std::to_string(view.bytes.size()));
+    writer.number(14, 1);
+  } else {
+    writer.bytes(9, {reinterpret_cast<const char*>(view.bytes.data()), view.bytes.size()});
+  }
+  return writer;
+}
+
 // AttributeProto; its field `type` says which of the others holds the value.
 ProtoWriter attribute(const std::string& name, const WrittenAttribute& value) {
   ProtoWriter writer;
@@ -24,9 +70,18 @@ ProtoWriter attribute(const std::string& name, const WrittenAttribute& value) {
   } else if (const auto* text = std::get_if<std::string>(&value)) {
     writer.bytes(4, *text);
     writer.number(20, 3);
-  } else {
-    for (const int64_t one : std::get<std::vector<int64_t>>(value)) writer.number(8, one);
+  } else if (const auto* numbers = std::get_if<std::vector<int64_t>>(&value)) {
+    for (const int64_t one : *numbers) writer.number(8, one);
     writer.number(20, 7);
+  } else if (const auto* reals = std::get_if<std::vector<float>>(&value)) {
+    for (const float one : *reals) writer.number32(7, one);
+    writer.number(20, 6);
+  } else if (const auto* texts = std::get_if<std::vector<std::string>>(&value)) {
+    for (const std::string& one : *texts) writer.bytes(9, one);
+    writer.number(20, 8);
+  } else {
+    writer.message(5, tensor("", *std::get<std::shared_ptr<const TensorView>>(value), nullptr));
+    writer.number(20, 4);
   }
   return writer;
 }
@@ -71,52 +126,6 @@ ProtoWriter value_info(const WrittenValue& value) {
   type.message(1, tensor);
   writer.bytes(1, value.name);
   writer.message(2, type);
-  return writer;
-}
-
-void add_entry(ProtoWriter& writer, int field, std::string_view key, std::string_view value) {
-  ProtoWriter entry;
-  entry.bytes(1, key);
-  entry.bytes(2, value);
-  writer.message(field, entry);
-}
-
-// The weights that lie outside of the model, one behind the other.
-class ExternalData {
- public:
-  explicit ExternalData(fs::path path) : path_(std::move(path)), file_(path_) {}
-
-  // Where the bytes begin.
-  uint64_t add(std::span<const std::byte> bytes) {
-    const std::string padding((kAlignment - size_ % kAlignment) % kAlignment, '\0');
-    file_.write(padding);
-    const uint64_t begin = size_ + padding.size();
-    file_.write(bytes);
-    size_ = begin + bytes.size();
-    return begin;
-  }
-  std::string name() const { return path_.filename().string(); }
-  void commit() { file_.commit(); }
-
- private:
-  fs::path path_;
-  AtomicFile file_;
-  uint64_t size_ = 0;
-};
-
-ProtoWriter tensor(const std::string& name, const TensorView& view, ExternalData* external) {
-  ProtoWriter writer;
-  for (const int64_t extent : view.shape) writer.number(1, extent);
-  writer.number(2, static_cast<int64_t>(element_type_of(view.dtype)));
-  writer.bytes(8, name);
-  if (external && view.bytes.size() >= kLeastExternal) {
-    add_entry(writer, 13, "location", external->name());
-    add_entry(writer, 13, "offset", std::to_string(external->add(view.bytes)));
-    add_entry(writer, 13, "length", std::to_string(view.bytes.size()));
-    writer.number(14, 1);
-  } else {
-    writer.bytes(9, {reinterpret_cast<const char*>(view.bytes.data()), view.bytes.size()});
-  }
   return writer;
 }
 

@@ -14,7 +14,9 @@
 
 namespace transom::onnx {
 
-using WrittenAttribute = std::variant<int64_t, float, std::string, std::vector<int64_t>>;
+// The forms from the fifth on come from files that were read.
+using WrittenAttribute = std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>,
+                                      std::vector<std::string>, std::shared_ptr<const TensorView>>;
 using WrittenAttributes = std::vector<std::pair<std::string, WrittenAttribute>>;
 
 struct WrittenModel;

@@ -15,6 +15,14 @@ TensorView view_of_numbers(DType dtype, std::vector<T> values, std::vector<int64
   return {dtype, std::move(shape), std::as_bytes(std::span(*owner)), owner};
 }
 
+std::shared_ptr<const TensorData> data_of(const std::string& name, const TensorView& view) {
+  return std::make_shared<const TensorData>(TensorData{.name = name,
+                                                       .type = element_type_of(view.dtype),
+                                                       .shape = view.shape,
+                                                       .bytes = view.bytes,
+                                                       .owner = view.owner});
+}
+
 Attribute as_read(const std::string& name, const WrittenAttribute& written) {
   Attribute attribute{.name = name};
   if (const auto* number = std::get_if<int64_t>(&written)) {
@@ -26,9 +34,18 @@ Attribute as_read(const std::string& name, const WrittenAttribute& written) {
   } else if (const auto* text = std::get_if<std::string>(&written)) {
     attribute.type = AttributeType::kString;
     attribute.s = *text;
-  } else {
+  } else if (const auto* numbers = std::get_if<std::vector<int64_t>>(&written)) {
     attribute.type = AttributeType::kInts;
-    attribute.ints = std::get<std::vector<int64_t>>(written);
+    attribute.ints = *numbers;
+  } else if (const auto* reals = std::get_if<std::vector<float>>(&written)) {
+    attribute.type = AttributeType::kFloats;
+    attribute.floats = *reals;
+  } else if (const auto* texts = std::get_if<std::vector<std::string>>(&written)) {
+    attribute.type = AttributeType::kStrings;
+    attribute.strings = *texts;
+  } else {
+    attribute.type = AttributeType::kTensor;
+    attribute.tensor = data_of("", *std::get<std::shared_ptr<const TensorView>>(written));
   }
   return attribute;
 }
@@ -106,13 +123,7 @@ Model as_read(const WrittenModel& written, const std::vector<std::string>& outpu
     for (const auto& [name, value] : each.attributes) node.attributes.push_back(as_read(name, value));
     model.graph.nodes.push_back(std::move(node));
   }
-  for (const auto& [name, view] : written.initializers)
-    model.graph.initializers.push_back(
-        std::make_shared<const TensorData>(TensorData{.name = name,
-                                                      .type = element_type_of(view.dtype),
-                                                      .shape = view.shape,
-                                                      .bytes = view.bytes,
-                                                      .owner = view.owner}));
+  for (const auto& [name, view] : written.initializers) model.graph.initializers.push_back(data_of(name, view));
   for (const WrittenValue& input : written.inputs)
     model.graph.inputs.push_back(
         {.name = input.name, .kind = ValueInfo::Kind::kTensor, .type = element_type_of(input.dtype)});

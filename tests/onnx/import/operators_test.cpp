@@ -98,6 +98,25 @@ TEST(Operators, UnsignedWordsAboveTheSign) {
             (Numbers{9223372036854775808.0, 18446744073709551616.0, 7}));
 }
 
+TEST(Operators, RegionsOfAnImage) {
+  Numbers ramp;  // two images of 4 x 8: the column, and ten times it
+  for (const double factor : {1, 10})
+    for (int i = 0; i < 32; ++i) ramp.push_back(factor * (i % 8));
+  const Value x = float_value(ramp, {2, 1, 4, 8}), images = of_type(ElementType::kInt64, {0, 1}),
+              regions = float_value({2, 1, 6, 3, 1, 0, 5, 4}, {2, 4});
+  // Means of samples on both sides of the middle; half a pixel less where pixels have their centres in the middle.
+  for (const int64_t ratio : {0, 2, 3})
+    for (const auto& [mode, expected] : {std::pair("half_pixel", Numbers{3.5, 25}), {"output_half_pixel", {4, 30}}}) {
+      const Numbers found =
+          compute("RoiAlign", {x, regions, images},
+                  {test::integer("sampling_ratio", ratio), test::text("coordinate_transformation_mode", mode)}, 16)
+              .tensor.to_vector<double>();
+      ASSERT_EQ(found.size(), 2u);
+      for (size_t i = 0; i < 2; ++i) EXPECT_NEAR(found[i], expected[i], 1e-5) << mode << " " << ratio;
+    }
+  EXPECT_THROW(compute("RoiAlign", {x, float_value({0, 0, 1, 1}, {1, 4}), images}, {}, 16), Error);
+}
+
 TEST(Operators, SmallFloatsRoundToNearestEven) {
   for (const ElementType type : {ElementType::kFloat8E4M3FN, ElementType::kFloat8E5M2, ElementType::kFloat8E4M3FNUZ,
                                  ElementType::kFloat8E5M2FNUZ, ElementType::kFloat4E2M1}) {
