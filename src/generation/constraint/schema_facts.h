@@ -18,6 +18,8 @@ namespace transom::constraint {
 std::string_view pattern_of_format(std::string_view name);
 // The place that a schema's references lead to; the schema itself where they lead nowhere.
 const Json& resolved(const Json& schema, const Json& root);
+// The place that one $ref names. Throws Error where it names none.
+const Json& referred(const Json& reference, const Json& root, const std::string& where);
 // As JSON Schema compares: numbers by their value, objects without the order of their keys.
 bool equal_values(const Json& a, const Json& b);
 // The names of `type`, integer among them as number; all where there are none. `null` too where it is nullable.

@@ -22,7 +22,8 @@ class Connection final : public ConnectionBase {
         outbox_(state_),
         stream_(std::forward<Args>(args)...),
         deadline_(stream_.get_executor()),
-        write_deadline_(stream_.get_executor()) {
+        write_deadline_(stream_.get_executor()),
+        pause_(stream_.get_executor()) {
     ++state_->connections;
     boost::system::error_code ignored;
     socket().set_option(asio::ip::tcp::no_delay(true), ignored);
@@ -50,6 +51,7 @@ class Connection final : public ConnectionBase {
     boost::system::error_code ignored;
     deadline_.cancel();
     write_deadline_.cancel();
+    pause_.cancel();
     socket().shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
     socket().close(ignored);
     body_bytes_.reset();
@@ -207,6 +209,20 @@ class Connection final : public ConnectionBase {
     });
   }
 
+  // A client that goes on sending what nobody wants is read at a pace that others do not notice.
+  void linger() {
+    constexpr size_t kMost = 64u << 20, kAtOnce = 256u << 10;
+    lingered_ += buffer_.size();
+    buffer_.consume(buffer_.size());
+    if (lingered_ > kMost) return close();
+    if (lingered_ < lingers_until_) return read_some();
+    lingers_until_ = lingered_ + kAtOnce;
+    pause_.expires_after(std::chrono::milliseconds(10));
+    pause_.async_wait([self = self()](boost::system::error_code error) {
+      if (!error && self->phase_ == Phase::kLinger) self->read_some();
+    });
+  }
+
   bool has_whole_head() const {
     const auto data = buffer_.data();
     return std::string_view(static_cast<const char*>(data.data()), data.size()).find("\r\n\r\n") !=
@@ -221,12 +237,7 @@ class Connection final : public ConnectionBase {
 
   void has_read() {
     if (phase_ == Phase::kIdle) return read_head();
-    if (phase_ == Phase::kLinger) {
-      lingered_ += buffer_.size();
-      buffer_.consume(buffer_.size());
-      if (lingered_ > (64u << 20)) return close();
-      return read_some();
-    }
+    if (phase_ == Phase::kLinger) return linger();
     // What is pipelined is kept for the next request; reading goes on to see the client leave.
     if (phase_ == Phase::kBusy) watch();
   }
@@ -477,14 +488,14 @@ class Connection final : public ConnectionBase {
   std::shared_ptr<ServerState> state_;
   Outbox outbox_;
   Stream stream_;
-  asio::steady_timer deadline_, write_deadline_;
+  asio::steady_timer deadline_, write_deadline_, pause_;
   beast::flat_buffer buffer_{1024 * 1024};
   std::optional<Parser> parser_;
   Phase phase_ = Phase::kIdle;
   bool reading_ = false, resumes_ = false, input_ended_ = false, pipelined_ = false, head_only_ = false,
        keep_alive_ = true, chunked_answer_ = true, counted_ = false;
   std::atomic<bool> close_behind_{false};
-  size_t lingered_ = 0;
+  size_t lingered_ = 0, lingers_until_ = 256u << 10;  // bytes; where the next pause is
   std::string peer_;
   std::shared_ptr<HttpRequest> request_;
   std::weak_ptr<Answer> answer_;  // that of the request in work; who computes it owns it
