@@ -107,7 +107,8 @@ Part SchemaCompiler::merged(const Json& schema, const std::string& where, int de
   if (references_.size() >= 1000) fail("{}: more than 1000 references", where);
   const Json& flat = kept(merged_schema(schema, root_, where, work_));
   const uint32_t rule = references_[key] = builder_.add_rule();
-  builder_.define(rule, flat.is_object() ? plain(flat, where, depth + 1) : value(flat, where, depth + 1));
+  if (flat == false) builder_.define(rule, nothing("{}: its schemas allow nothing together", where));
+  else builder_.define(rule, flat.is_object() ? plain(flat, where, depth + 1) : value(flat, where, depth + 1));
   return builder_.call(rule);
 }
 

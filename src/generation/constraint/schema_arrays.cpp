@@ -37,7 +37,7 @@ Part SchemaCompiler::array(const Json& schema, const std::string& where, int dep
   const bool unique = schema.contains("uniqueItems") && schema["uniqueItems"] == true && shape.most != 1;
   if (unique) {
     if (!first.empty() || contained == 1)
-      fail("{}: the keyword \"uniqueItems\" beside {} is not supported", where, contained ? "contains" : "prefixItems");
+      fail("{}: the keyword 'uniqueItems' beside {} is not supported", where, contained ? "contains" : "prefixItems");
     return different_items(*rest, shape, where);
   }
   const auto rule_of = [&](const Json& item, const std::string& place) {
@@ -49,7 +49,7 @@ Part SchemaCompiler::array(const Json& schema, const std::string& where, int dep
   for (size_t i = 0; i < first.size(); ++i)
     shape.first.push_back(rule_of(*first[i], fmt::format("{}.prefixItems[{}]", where, i)));
   if (contained == 0) return items(shape);
-  if (!first.empty()) fail("{}: the keyword \"contains\" beside prefixItems is not supported", where);
+  if (!first.empty()) fail("{}: the keyword 'contains' beside prefixItems is not supported", where);
   shape.wanted = rule_of(kept({{"allOf", Json::array({*rest, schema["contains"]})}}), where + ".contains");
   return items_with(shape);
 }
@@ -136,7 +136,7 @@ Part SchemaCompiler::different_items(const Json& item, const ArrayShape& shape, 
     }
   }
   if (values.empty() || values.size() > kMostInOrder)
-    fail("{}: the keyword \"uniqueItems\" is supported for items of an enum of at most {} values", where, kMostInOrder);
+    fail("{}: the keyword 'uniqueItems' is supported for items of an enum of at most {} values", where, kMostInOrder);
   const auto count = static_cast<int64_t>(values.size());
   const int64_t most = shape.most < 0 ? count : std::min(shape.most, count);
   if (most < shape.least)

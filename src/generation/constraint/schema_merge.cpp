@@ -230,9 +230,10 @@ class Merger {
   }
 
   void add_patterns(const Json& from, const Json& to, Json& patterns, Json& properties) {
-    const Json others = object_in(to, "patternProperties"), named = object_in(to, "properties");
+    const Json own = object_in(from, "patternProperties"), others = object_in(to, "patternProperties"),
+               named = object_in(to, "properties");
     const Json additional = to.contains("additionalProperties") ? to["additionalProperties"] : Json(true);
-    for (const auto& [pattern, content] : object_in(from, "patternProperties").items()) {
+    for (const auto& [pattern, content] : own.items()) {
       if (patterns.contains(pattern)) continue;
       if (others.contains(pattern)) patterns[pattern] = all_of(Json::array({content, others[pattern]}));
       else if (additional == true) patterns[pattern] = content;

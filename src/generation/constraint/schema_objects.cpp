@@ -108,7 +108,7 @@ Part SchemaCompiler::object(const Json& schema, const std::string& where, int de
                             ? schema["not"]["required"]
                             : kNone;
     if (!names.is_array() || names.size() != 1 || !names[0].is_string())
-      fail("{}: of objects \"not\" is supported with one name that is required, as its only keyword", where);
+      fail("{}: of objects 'not' is supported with one name that is required, as its only keyword", where);
     forbidden.insert(names[0].get<std::string>());
   }
   const char* rest = schema.contains("additionalProperties") ? "additionalProperties" : "unevaluatedProperties";

@@ -105,7 +105,7 @@ std::optional<TextSet> SchemaCompiler::text_set(const Json& given, const std::st
   const auto forbidden = other->is_object() && other->size() == 1 ? listed_values(*other) : std::nullopt;
   const bool by_pattern = other->is_object() && other->size() == 1 && other->contains("pattern");
   if (!forbidden && !by_pattern)
-    fail("{}: of strings \"not\" is supported with const, enum or pattern, as its only keyword", where);
+    fail("{}: of strings 'not' is supported with const, enum or pattern, as its only keyword", where);
   if (!set) set = any_text();
   return set->without(forbidden ? literals(*forbidden)
                                 : TextSet::of([&](GrammarBuilder& builder) {

@@ -141,12 +141,12 @@ TEST(ConstraintSchema, RefusesByNameWhatNoGrammarKeeps) {
       {R"({"type":"object","patternProperties":{"a":{},"b":{}}})", "match a name both"},
       {R"({"type":"object","minProperties":3})", "minProperties"},
       {R"({"type":"number","multipleOf":0.3})", "multipleOf"},
-      {R"({"type":"object","if":{},"then":{}})", "\"if\""},
-      {R"({"type":"string","not":{"minLength":3}})", "\"not\""},
+      {R"({"type":"object","if":{},"then":{}})", "'if'"},
+      {R"({"type":"string","not":{"minLength":3}})", "'not'"},
       {R"({"type":"array","contains":{},"maxContains":3})", "maxContains"},
-      {R"({"type":"array","maxItems":50000})", "50000"},
+      {R"({"type":"array","maxItems":50000})", "20000 items"},
       {R"({"allOf":[{"$ref":"#/$defs/a"}],"$defs":{"a":{"allOf":[{"$ref":"#/$defs/a"}]}}})", "lead to each other"},
-      {R"({"allOf":[{"type":"string"},{"type":"integer"}]})", "no text"},
+      {R"({"allOf":[{"type":"string"},{"type":"integer"}]})", "allow nothing together"},
       {R"({"type":"object","properties":{"n":{"$ref":"#"}},"required":["n"]})", "no text"},
   };
   for (const auto& [schema, part] : cases)
