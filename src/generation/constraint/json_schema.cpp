@@ -113,12 +113,21 @@ Part SchemaCompiler::merged(const Json& schema, const std::string& where, int de
 }
 
 Part SchemaCompiler::plain(const Json& schema, const std::string& where, int depth) {
+  const auto expect_simple_not = [&](const Json& value) {
+    if (schema.contains("not") && !is_valid_for_one_keyword(value, schema["not"], work_))
+      fail("{}: the keyword 'not' is supported beside listed values where it has one keyword alone", where);
+  };
   if (schema.contains("const")) {
+    expect_simple_not(schema["const"]);
     if (is_certainly_invalid(schema["const"], schema, root_, work_))
       return nothing("{}.const: the value is not valid against the keywords beside it", where);
     return builder_.literal(schema_text(schema["const"]));
   }
-  if (schema.contains("enum")) return enumeration(schema, where);
+  if (schema.contains("enum")) {
+    if (schema["enum"].is_array())
+      for (const Json& each : schema["enum"]) expect_simple_not(each);
+    return enumeration(schema, where);
+  }
   for (const char* name : {"anyOf", "oneOf"})
     if (schema.contains(name)) return combination(schema, name, where, depth);
   const std::vector<std::string> types = types_of(schema, where);

@@ -207,6 +207,37 @@ bool breaks_own_keywords(const Json& value, const Json& schema, const Json& root
 
 }  // namespace
 
+std::optional<bool> is_valid_for_one_keyword(const Json& value, const Json& schema, int64_t& work, int depth) {
+  constexpr int kDeepest = 16;
+  if (--work < 0 || depth > kDeepest || !schema.is_object() || schema.size() != 1) return std::nullopt;
+  const std::string name = schema.begin().key();
+  const Json& content = schema.begin().value();
+  if (const auto values = listed_values(schema)) {
+    work -= static_cast<int64_t>(values->size());
+    return std::any_of(values->begin(), values->end(), [&](const Json* each) { return equal_values(value, *each); });
+  }
+  if (name == "type") {
+    if (!types_allowed(schema).contains(type_of(value))) return false;
+    const Json types = content.is_array() ? content : Json::array({content});
+    const bool only_whole = std::find(types.begin(), types.end(), "number") == types.end();
+    return !value.is_number() || !only_whole || is_whole(value);
+  }
+  if (name == "pattern" && content.is_string())
+    return !value.is_string() || matches_pattern(content.get<std::string>(), value.get<std::string>());
+  if (name == "required" && content.is_array())
+    return !value.is_object() || std::all_of(content.begin(), content.end(), [&](const Json& each) {
+      return !each.is_string() || value.contains(each.get<std::string>());
+    });
+  if (name != "anyOf" || !content.is_array()) return std::nullopt;
+  bool any = false;
+  for (const Json& each : content) {
+    const std::optional<bool> valid = is_valid_for_one_keyword(value, each, work, depth + 1);
+    if (!valid) return valid;
+    any = any || *valid;
+  }
+  return any;
+}
+
 bool is_certainly_invalid(const Json& value, const Json& given, const Json& root, int64_t& work, int depth) {
   constexpr int kDeepest = 64;
   if (--work < 0 || depth > kDeepest) return false;
@@ -229,12 +260,8 @@ bool is_certainly_invalid(const Json& value, const Json& given, const Json& root
                        : std::all_of(list->begin(), list->end(), is_invalid))
       return true;
   }
-  if (const auto other = schema.find("not"); other != schema.end() && other->is_object() && other->size() == 1)
-    if (const auto values = listed_values(*other)) {
-      work -= static_cast<int64_t>(values->size());
-      if (std::any_of(values->begin(), values->end(), [&](const Json* each) { return equal_values(value, *each); }))
-        return true;
-    }
+  if (const auto other = schema.find("not"); other != schema.end())
+    if (is_valid_for_one_keyword(value, *other, work).value_or(false)) return true;
   return breaks_own_keywords(value, schema, root, work, depth);
 }
 

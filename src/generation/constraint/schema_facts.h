@@ -42,8 +42,12 @@ struct Counts {
 };
 Counts counts_of(const Json& schema, const char* what);
 
+// Whether the value is valid against a schema of one keyword: const, enum, type, pattern, required, or anyOf of such.
+// Nothing where the schema is another.
+std::optional<bool> is_valid_for_one_keyword(const Json& value, const Json& schema, int64_t& work, int depth = 0);
+
 // Whether the value is not valid for certain: by type, const, enum, limits, lengths, pattern, items, properties,
-// required, anyOf, oneOf, allOf. `work` is how much may still be looked at, so that no schema takes long; where it
+// required, anyOf, oneOf, allOf, not. `work` is how much may still be looked at, so that no schema takes long; where it
 // ends, nothing is certain.
 bool is_certainly_invalid(const Json& value, const Json& schema, const Json& root, int64_t& work, int depth = 0);
 
