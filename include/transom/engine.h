@@ -115,8 +115,8 @@ struct EngineStatistics {
 // A request's tokens and log probabilities do not depend on the others, on the order of arrival, on preemption or on
 // the prefix cache: on the device cpu they have the same bits.
 //
-// If a step fails on the device, the sequences that it computed end with kError, and the others are computed again. Over
-// several processes nothing can be computed after that, since the others may be anywhere in the step:
+// If a step fails on the device, the sequences that it computed end with kError, and the others are computed again.
+// Over several processes nothing can be computed after that, since the others may be anywhere in the step:
 // EngineStatistics::failure says so.
 class Engine {
  public:

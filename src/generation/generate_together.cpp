@@ -44,14 +44,15 @@ std::vector<TokenIds> generate_together(const Model& model, const std::vector<To
                                         .max_waiting = static_cast<int64_t>(prompts.size())});
   for (size_t i = 0; i < prompts.size(); ++i) {
     const auto length = static_cast<int64_t>(prompts[i].size());
-    const bool fits = engine && length > 0 &&
-                      greatest_length(config, model.config(), length) <= engine->max_model_length();
+    const bool fits =
+        engine && length > 0 && greatest_length(config, model.config(), length) <= engine->max_model_length();
     if (fits) places[engine->add({.prompt = prompts[i], .config = config})] = i;
     else texts[i] = generate_alone(model, prompts[i], config, tokenizer);
   }
   size_t ended = 0;
   while (ended < places.size()) {
-    if (!engine->step()) fail(ErrorKind::kInternal, "the engine makes no step and has {} texts left", places.size() - ended);
+    if (!engine->step())
+      fail(ErrorKind::kInternal, "the engine makes no step and has {} texts left", places.size() - ended);
     for (EngineEvent& event : engine->take()) {
       if (event.finish == FinishReason::kError) fail("{}", event.error);
       if (event.end_token) event.tokens.push_back(*event.end_token);

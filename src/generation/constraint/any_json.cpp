@@ -74,8 +74,10 @@ Part SchemaCompiler::make_long_character() {
 Part SchemaCompiler::counted_characters(int64_t least, int64_t most) {
   const uint32_t longer = rule("long character", &SchemaCompiler::make_long_character);
   return builder_.repeat(
-      [&] { return builder_.bytes_or_call({{0x20, 0x21}, {0x23, 0x5b}, {0x5d, 0x7f}}, longer); }, least, most,
-      kMostCount);
+      [&] {
+        return builder_.bytes_or_call({{0x20, 0x21}, {0x23, 0x5b}, {0x5d, 0x7f}}, longer);
+      },
+      least, most, kMostCount);
 }
 
 }  // namespace transom::constraint

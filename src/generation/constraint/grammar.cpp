@@ -220,8 +220,7 @@ Grammar GrammarBuilder::finish(const std::string& where, const std::string& why)
   if (!leads_to_an_end[rules_.at(0).first]) fail("{}", why.empty() ? where + ": no text is allowed" : why);
   for (std::vector<Edge>& edges : edges_)
     std::erase_if(edges, [&](const Edge& edge) {
-      return !leads_to_an_end[edge.target] ||
-             (edge.kind == Edge::kCall && !leads_to_an_end[rules_[edge.rule].first]);
+      return !leads_to_an_end[edge.target] || (edge.kind == Edge::kCall && !leads_to_an_end[rules_[edge.rule].first]);
     });
   // Rules whose text may be empty, and then the calls that come behind such a rule.
   std::vector<bool> ends_rule(edges_.size(), false);

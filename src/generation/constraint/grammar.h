@@ -63,7 +63,7 @@ class GrammarBuilder {
   // One of the bytes, or what the rule reads.
   Part bytes_or_call(const std::vector<std::pair<uint8_t, uint8_t>>& ranges, uint32_t rule);
   Part automaton(const std::vector<State>& states);  // the first is where it begins
-  uint32_t add_rule();  // the first is that of the whole text
+  uint32_t add_rule();                               // the first is that of the whole text
   void define(uint32_t rule, Part part);
 
   // `why` says more where no text is allowed.

@@ -105,9 +105,7 @@ int compare(const DecimalLimit& a, const DecimalLimit& b) {
 int64_t first_whole(const DecimalLimit& least) {
   return least.whole + (!least.fraction.empty() || least.excluded ? 1 : 0);
 }
-int64_t last_whole(const DecimalLimit& most) {
-  return most.whole - (most.fraction.empty() && most.excluded ? 1 : 0);
-}
+int64_t last_whole(const DecimalLimit& most) { return most.whole - (most.fraction.empty() && most.excluded ? 1 : 0); }
 
 struct Digits {
   GrammarBuilder& builder;
@@ -129,8 +127,7 @@ struct Digits {
     if (at >= static_cast<int64_t>(limit.fraction.size())) return limit.excluded ? some_not_zero(at) : any(at);
     if (at >= most) return builder.either({});
     const char digit = limit.fraction[static_cast<size_t>(at)];
-    std::vector<Part> parts{
-        builder.sequence({builder.bytes(byte_of(digit), byte_of(digit)), from(limit, at + 1)})};
+    std::vector<Part> parts{builder.sequence({builder.bytes(byte_of(digit), byte_of(digit)), from(limit, at + 1)})};
     if (digit < '9')
       parts.push_back(builder.sequence({builder.bytes(byte_of(static_cast<char>(digit + 1)), '9'), any(at + 1)}));
     return builder.either(parts);
@@ -172,8 +169,7 @@ Part at_most(GrammarBuilder& builder, const DecimalLimit& most, int64_t most_dig
   const auto fraction = [&](Part inside) { return builder.sequence({builder.literal("."), inside}); };
   std::vector<Part> parts{natural(builder, 0, last_whole(most))};
   if (most_digits > 0) {
-    parts.push_back(
-        builder.sequence({natural(builder, 0, most.whole - 1), fraction(digits(builder, 1, most_digits))}));
+    parts.push_back(builder.sequence({natural(builder, 0, most.whole - 1), fraction(digits(builder, 1, most_digits))}));
     if (!most.fraction.empty())
       parts.push_back(builder.sequence({natural(builder, most.whole, most.whole), fraction(behind.up_to(most, 0))}));
   }

@@ -91,9 +91,8 @@ Part SchemaCompiler::value(const Json& schema, const std::string& where, int dep
   if (schema.is_boolean()) return schema.get<bool>() ? any_value() : nothing("{}: false allows nothing", where);
   if (!schema.is_object()) fail("{}: expected an object or true, found {}", where, quoted(schema_text(schema)));
   if (schema.contains("$ref")) {
-    const bool alone = std::all_of(schema.items().begin(), schema.items().end(), [](const auto& each) {
-      return each.key() == "$ref" || only_describes(each.key());
-    });
+    const bool alone = std::all_of(schema.items().begin(), schema.items().end(),
+                                   [](const auto& each) { return each.key() == "$ref" || only_describes(each.key()); });
     return alone ? reference(schema, where) : merged(schema, where, depth);
   }
   return schema.contains("allOf") ? merged(schema, where, depth) : plain(schema, where, depth);
@@ -170,7 +169,8 @@ std::vector<std::string> SchemaCompiler::types_of(const Json& schema, const std:
     for (const std::string& name : names_of(*forbidden, "not.type")) {
       if (name == "integer" && std::find(types.begin(), types.end(), "number") != types.end())
         fail("{}: numbers that are not integers are not supported", where);
-      std::erase_if(types, [&](const std::string& type) { return type == name || (name == "number" && type == "integer"); });
+      std::erase_if(types,
+                    [&](const std::string& type) { return type == name || (name == "number" && type == "integer"); });
     }
   return types;
 }

@@ -64,7 +64,8 @@ class Partition {
   Signature signature_of(uint32_t node) const {
     const Grammar::Node& each = grammar_.nodes[node];
     std::vector<std::pair<uint32_t, uint32_t>> edges, calls;
-    for (const Grammar::ByteEdge& edge : each.bytes) edges.emplace_back(edge.low << 8 | edge.high, classes_[edge.target]);
+    for (const Grammar::ByteEdge& edge : each.bytes)
+      edges.emplace_back(edge.low << 8 | edge.high, classes_[edge.target]);
     // Behind a call that may read nothing no byte is certain to be gone: only the same target is like it.
     constexpr uint32_t kItself = uint32_t{1} << 31;
     for (const Grammar::Call& call : each.calls)

@@ -70,8 +70,8 @@ Part SchemaCompiler::items(const ArrayShape& shape) {
       // The first without a comma.
       const uint32_t later = builder_.add_rule();
       builder_.define(later, builder_.sequence({comma(), builder_.call(next)}));
-      tail = builder_.sequence({builder_.call(next),
-                                builder_.repeat([&] { return builder_.call(later); }, std::max<int64_t>(least - 1, 0),
+      tail = builder_.sequence(
+          {builder_.call(next), builder_.repeat([&] { return builder_.call(later); }, std::max<int64_t>(least - 1, 0),
                                                 most < 0 ? -1 : most - 1, kMostCount)});
       if (least == 0) tail = builder_.optional(tail);
     }
@@ -127,8 +127,8 @@ Part SchemaCompiler::different_items(const Json& item, const ArrayShape& shape, 
   if (merged.is_object()) {
     if (const auto listed = listed_values(merged)) {
       for (const Json* each : *listed) {
-        const bool known = std::any_of(values.begin(), values.end(),
-                                       [&](const Json& other) { return equal_values(other, *each); });
+        const bool known =
+            std::any_of(values.begin(), values.end(), [&](const Json& other) { return equal_values(other, *each); });
         if (!known && !is_certainly_invalid(*each, merged, root_, work_)) values.push_back(*each);
       }
     } else if (merged.contains("type") && merged["type"] == "boolean" && !merged.contains("not")) {
@@ -139,8 +139,7 @@ Part SchemaCompiler::different_items(const Json& item, const ArrayShape& shape, 
     fail("{}: the keyword 'uniqueItems' is supported for items of an enum of at most {} values", where, kMostInOrder);
   const auto count = static_cast<int64_t>(values.size());
   const int64_t most = shape.most < 0 ? count : std::min(shape.most, count);
-  if (most < shape.least)
-    return nothing("{}: minItems {} is more than there are different items", where, shape.least);
+  if (most < shape.least) return nothing("{}: minItems {} is more than there are different items", where, shape.least);
   const auto member = [&](int64_t written, size_t which, uint32_t then) {
     std::vector<Part> sequence;
     if (written > 0) sequence.push_back(comma());
@@ -149,9 +148,7 @@ Part SchemaCompiler::different_items(const Json& item, const ArrayShape& shape, 
     return builder_.sequence(sequence);
   };
   std::map<std::pair<uint32_t, int64_t>, uint32_t> rules;
-  const auto add_rule = [&](uint32_t which, int64_t written) {
-    return rules[{which, written}] = builder_.add_rule();
-  };
+  const auto add_rule = [&](uint32_t which, int64_t written) { return rules[{which, written}] = builder_.add_rule(); };
   const auto in_brackets = [&](uint32_t rule) {
     return builder_.sequence({builder_.literal("["), builder_.call(rule), builder_.literal("]")});
   };

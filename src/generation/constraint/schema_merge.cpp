@@ -223,10 +223,9 @@ class Merger {
     put("properties", std::move(properties));
     put("patternProperties", std::move(patterns));
     if (!b.contains("additionalProperties")) return;
-    result["additionalProperties"] =
-        a.contains("additionalProperties")
-            ? all_of(Json::array({a["additionalProperties"], b["additionalProperties"]}))
-            : b["additionalProperties"];
+    result["additionalProperties"] = a.contains("additionalProperties")
+                                         ? all_of(Json::array({a["additionalProperties"], b["additionalProperties"]}))
+                                         : b["additionalProperties"];
   }
 
   void add_patterns(const Json& from, const Json& to, Json& patterns, Json& properties) {

@@ -50,8 +50,8 @@ Part other_text(GrammarBuilder& builder, const std::vector<std::string_view>& na
       return c >= range.first && c <= range.second;
     });
     if (writable)
-      parts.push_back(builder.sequence(
-          {builder.code_points({{character, character}}), other_text(builder, list, next, plain)}));
+      parts.push_back(
+          builder.sequence({builder.code_points({{character, character}}), other_text(builder, list, next, plain)}));
   }
   return builder.either(parts);
 }
@@ -129,9 +129,9 @@ Part SchemaCompiler::object(const Json& schema, const std::string& where, int de
   };
   std::set<std::string> names = forbidden;
   const auto add = [&](const std::string& name, const Json* content) {
-    const bool writable = content && !forbidden.contains(name) &&
-                          !(schema.contains("propertyNames") &&
-                            is_certainly_invalid(name, schema["propertyNames"], root_, work_));
+    const bool writable =
+        content && !forbidden.contains(name) &&
+        !(schema.contains("propertyNames") && is_certainly_invalid(name, schema["propertyNames"], root_, work_));
     names.insert(name);
     if (writable) shape.named.emplace_back(name, content);
     return writable;
@@ -175,8 +175,7 @@ std::optional<uint32_t> SchemaCompiler::free_member(const Json& schema, const st
       if (content == false) continue;
       if (!names.empty()) own = own.without(set_of_names(names));
       if (allowed) own = own.both(*allowed);
-      if (!own.empty())
-        add(own.part(builder_), content, fmt::format("{}.patternProperties.{}", where, pattern));
+      if (!own.empty()) add(own.part(builder_), content, fmt::format("{}.patternProperties.{}", where, pattern));
     }
   if (others) {
     const std::string place = where + ".additionalProperties";

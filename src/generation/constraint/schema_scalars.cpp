@@ -26,7 +26,8 @@ std::vector<std::string> patterns_of(const Json& schema, const std::string& wher
   if (schema.contains(kMorePatterns))
     for (const Json& each : schema[kMorePatterns]) add(each);
   if (schema.contains("format") && schema["format"].is_string())
-    if (const std::string_view known = pattern_of_format(schema["format"].get_ref<const std::string&>()); !known.empty())
+    if (const std::string_view known = pattern_of_format(schema["format"].get_ref<const std::string&>());
+        !known.empty())
       patterns.push_back(fmt::format("^(?:{})$", known));
   return patterns;  // other formats describe only
 }
@@ -60,7 +61,7 @@ TextSet lengths(int64_t least, int64_t most) {
     states[at].ends = i >= least;
     if (i == count && most >= 0) break;
     const uint32_t next = i == count ? at : at + kOfOne;
-    states[at].edges = {{0x20, 0x21, next},     {0x23, 0x5b, next},     {'\\', '\\', at + 4},  {0x5d, 0x7f, next},
+    states[at].edges = {{0x20, 0x21, next},   {0x23, 0x5b, next},   {'\\', '\\', at + 4}, {0x5d, 0x7f, next},
                         {0xc0, 0xdf, at + 1}, {0xe0, 0xef, at + 2}, {0xf0, 0xf7, at + 3}};
     for (uint32_t left = 1; left <= 3; ++left)
       states[at + left].edges = {{0x80, 0xbf, left == 1 ? next : at + left - 1}};
@@ -88,7 +89,8 @@ std::optional<TextSet> SchemaCompiler::text_set(const Json& given, const std::st
   current_type_ = "string";
   for (const char* name : {"anyOf", "oneOf", "allOf"})
     if (schema.contains(name)) fail("{}: the keyword {} is not supported here", where, quoted(name));
-  expect_keywords(schema, where, {"minLength", "maxLength", "pattern", kMorePatterns, "format", "not", "const", "enum"});
+  expect_keywords(schema, where,
+                  {"minLength", "maxLength", "pattern", kMorePatterns, "format", "not", "const", "enum"});
   std::optional<TextSet> set;
   const auto narrow = [&](TextSet other) { set = set ? set->both(other) : std::move(other); };
   if (const auto values = listed_values(schema)) narrow(literals(*values));
@@ -107,10 +109,9 @@ std::optional<TextSet> SchemaCompiler::text_set(const Json& given, const std::st
   if (!forbidden && !by_pattern)
     fail("{}: of strings 'not' is supported with const, enum or pattern, as its only keyword", where);
   if (!set) set = any_text();
-  return set->without(forbidden ? literals(*forbidden)
-                                : TextSet::of([&](GrammarBuilder& builder) {
-                                    return pattern_part(builder, (*other)["pattern"].get<std::string>());
-                                  }));
+  return set->without(forbidden ? literals(*forbidden) : TextSet::of([&](GrammarBuilder& builder) {
+    return pattern_part(builder, (*other)["pattern"].get<std::string>());
+  }));
 }
 
 Part SchemaCompiler::string(const Json& schema, const std::string& where) {

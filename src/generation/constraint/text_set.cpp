@@ -21,7 +21,8 @@ void expect_states(size_t count) {
 std::vector<std::pair<Grammar::ByteEdge, Nodes>> pieces_of(const Grammar& grammar, const Nodes& nodes) {
   std::vector<int> cuts;
   for (const uint32_t node : nodes)
-    for (const Grammar::ByteEdge& edge : grammar.nodes[node].bytes) cuts.push_back(edge.low), cuts.push_back(edge.high + 1);
+    for (const Grammar::ByteEdge& edge : grammar.nodes[node].bytes)
+      cuts.push_back(edge.low), cuts.push_back(edge.high + 1);
   std::sort(cuts.begin(), cuts.end());
   cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
   std::vector<std::pair<Grammar::ByteEdge, Nodes>> pieces;

@@ -65,8 +65,8 @@ void PagedProgram::compute_together(std::span<const Tensor> outputs, const std::
   try {
     pools_ = evaluator_->evaluate(outputs, pools);
   } catch (const std::exception& error) {
-    failure_ = fmt::format(
-        "a pass failed, and the processes of the model are out of step since; restart them all ({})", error.what());
+    failure_ = fmt::format("a pass failed, and the processes of the model are out of step since; restart them all ({})",
+                           error.what());
     throw;
   }
 }

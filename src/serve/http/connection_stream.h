@@ -190,12 +190,12 @@ class Connection final : public ConnectionBase {
     stream_.async_read_some(buffer_.prepare(8 * 1024), [self = self()](boost::system::error_code error, size_t count) {
       self->reading_ = false;
       if (self->phase_ == Phase::kClosed) return;
-      const bool ended = error == asio::error::eof && (self->pipelined_ || self->has_whole_head());
+      const bool ended = error == asio::error::eof && (self->pipelined_ || has_whole_head(self->buffer_));
       if (self->resumes_ && (!error || ended || error == asio::error::operation_aborted)) {
         self->resumes_ = false;
         self->input_ended_ = ended;
         self->buffer_.commit(count);
-        if (ended && !self->has_whole_head()) return self->close();
+        if (ended && !has_whole_head(self->buffer_)) return self->close();
         return self->read_head();
       }
       // A client that has sent further requests and then closed its sending side waits for its answers.
@@ -209,24 +209,15 @@ class Connection final : public ConnectionBase {
     });
   }
 
-  // A client that goes on sending what nobody wants is read at a pace that others do not notice.
   void linger() {
-    constexpr size_t kMost = 64u << 20, kAtOnce = 256u << 10;
-    lingered_ += buffer_.size();
+    const bool pauses = linger_.wants_pause(buffer_.size());
     buffer_.consume(buffer_.size());
-    if (lingered_ > kMost) return close();
-    if (lingered_ < lingers_until_) return read_some();
-    lingers_until_ = lingered_ + kAtOnce;
-    pause_.expires_after(std::chrono::milliseconds(10));
+    if (linger_.is_over()) return close();
+    if (!pauses) return read_some();
+    pause_.expires_after(Linger::kPause);
     pause_.async_wait([self = self()](boost::system::error_code error) {
       if (!error && self->phase_ == Phase::kLinger) self->read_some();
     });
-  }
-
-  bool has_whole_head() const {
-    const auto data = buffer_.data();
-    return std::string_view(static_cast<const char*>(data.data()), data.size()).find("\r\n\r\n") !=
-           std::string_view::npos;
   }
 
   // Beyond this a client that pipelines and leaves is seen when its answer is written, as is one that has closed its
@@ -459,7 +450,7 @@ class Connection final : public ConnectionBase {
     phase_ = Phase::kIdle;
     pipelined_ = buffer_.size() > 0;
     // Behind the end of the input a read would wait for ever.
-    if (input_ended_ && !has_whole_head()) return close();
+    if (input_ended_ && !has_whole_head(buffer_)) return close();
     expire(deadline_, state_->options.idle_timeout);
     if (reading_ && buffer_.size() > 0) {
       // The next request has begun: its head is read in the place of what only watched.
@@ -495,7 +486,7 @@ class Connection final : public ConnectionBase {
   bool reading_ = false, resumes_ = false, input_ended_ = false, pipelined_ = false, head_only_ = false,
        keep_alive_ = true, chunked_answer_ = true, counted_ = false;
   std::atomic<bool> close_behind_{false};
-  size_t lingered_ = 0, lingers_until_ = 256u << 10;  // bytes; where the next pause is
+  Linger linger_;
   std::string peer_;
   std::shared_ptr<HttpRequest> request_;
   std::weak_ptr<Answer> answer_;  // that of the request in work; who computes it owns it
