@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "generation/constraint/schema_compiler.h"
+#include "generation/constraint/schema_conditions.h"
 #include "generation/constraint/schema_disjoint.h"
 #include "generation/constraint/schema_facts.h"
 #include "generation/constraint/schema_merge.h"
@@ -90,6 +91,8 @@ Part SchemaCompiler::value(const Json& schema, const std::string& where, int dep
   if (depth > kMostSchemaDepth) fail("{}: nested deeper than {} levels", where, kMostSchemaDepth);
   if (schema.is_boolean()) return schema.get<bool>() ? any_value() : nothing("{}: false allows nothing", where);
   if (!schema.is_object()) fail("{}: expected an object or true, found {}", where, quoted(schema_text(schema)));
+  if (std::optional<Json> other = with_alternatives(schema, where))
+    return value(kept(std::move(*other)), where, depth + 1);
   if (schema.contains("$ref")) {
     const bool alone = std::all_of(schema.items().begin(), schema.items().end(),
                                    [](const auto& each) { return each.key() == "$ref" || only_describes(each.key()); });

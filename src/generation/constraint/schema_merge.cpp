@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "generation/constraint/patterns.h"
+#include "generation/constraint/schema_conditions.h"
 #include "generation/constraint/schema_facts.h"
 
 namespace transom::constraint {
@@ -53,6 +54,7 @@ class Merger {
     if (depth > kMostDepth) fail("{}: allOf and $ref lead to each other more than {} times", where_, kMostDepth);
     if (schema.is_boolean()) return schema;
     if (!schema.is_object()) fail("{}: expected an object, true or false among the schemas of allOf", where_);
+    if (const std::optional<Json> other = with_alternatives(schema, where_)) return flat(*other, depth + 1);
     Json own = schema, all = true;
     if (const auto found = schema.find("$ref"); found != schema.end()) {
       own.erase("$ref");

@@ -78,6 +78,19 @@ TextSet set_of_pattern(const std::string& pattern) {
       [&](GrammarBuilder& builder) { return regex_part(builder, pattern, {.in_json = true, .anchored = false}); });
 }
 
+// The names that `not` of an object forbids.
+void forbid(const Json& schema, const std::string& where, std::set<std::string>& names) {
+  const bool has_one = schema.is_object() && schema.size() == 1;
+  if (has_one && schema.contains("anyOf") && schema["anyOf"].is_array()) {
+    for (const Json& each : schema["anyOf"]) forbid(each, where, names);
+    return;
+  }
+  const Json required = has_one && schema.contains("required") ? schema["required"] : Json();
+  if (!required.is_array() || required.size() != 1 || !required[0].is_string())
+    fail("{}: of objects 'not' is supported with one name that is required, as its only keyword", where);
+  names.insert(required[0].get<std::string>());
+}
+
 Json both_of(const Json& a, const Json& b) { return {{"allOf", Json::array({a, b})}}; }
 
 }  // namespace
@@ -104,12 +117,7 @@ Part SchemaCompiler::object(const Json& schema, const std::string& where, int de
   }
   std::set<std::string> forbidden;
   if (schema.contains("not") && (!schema["not"].is_object() || !schema["not"].contains("type"))) {
-    const Json& names = schema["not"].is_object() && schema["not"].size() == 1 && schema["not"].contains("required")
-                            ? schema["not"]["required"]
-                            : kNone;
-    if (!names.is_array() || names.size() != 1 || !names[0].is_string())
-      fail("{}: of objects 'not' is supported with one name that is required, as its only keyword", where);
-    forbidden.insert(names[0].get<std::string>());
+    forbid(schema["not"], where, forbidden);
   }
   const char* rest = schema.contains("additionalProperties") ? "additionalProperties" : "unevaluatedProperties";
   const bool says_others = schema.contains(rest);

@@ -111,7 +111,7 @@ TEST(ConstraintSchema, RefusesWhatItCannotKeep) {
                            R"({"type":"number","multipleOf":0.3})",
                            R"({"allOf":[{"type":"integer"},{"type":"null"}]})",
                            R"({"oneOf":[{"type":"integer"},{"type":"number"}]})",
-                           R"({"if":{},"then":{}})",
+                           R"({"if":{"minimum":1},"then":{}})",
                            R"({"type":"text"})",
                            R"({"type":7})",
                            R"({"$ref":"#"})",

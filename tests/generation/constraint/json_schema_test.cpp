@@ -79,6 +79,20 @@ TEST(ConstraintSchemaObjects, TellNamesByPatternsAndCounts) {
                {R"({"b":1})"});
 }
 
+TEST(ConstraintSchemaConditions, AreAlternatives) {
+  expect_texts(
+      R"({"type":"object","properties":{"a":{"type":"null"},"b":{"type":"null"}},"dependentRequired":{"a":["b"]}})",
+      {"{}", R"({"b":null})", R"({"a":null,"b":null})"}, {R"({"a":null})"});
+  expect_texts(R"({"type":"object","properties":{"k":{"enum":["x","y"]},"v":true},"required":["k","v"],
+                   "if":{"properties":{"k":{"const":"x"}}},"then":{"properties":{"v":{"type":"integer"}}},
+                   "else":{"properties":{"v":{"type":"null"}}}})",
+               {R"({"k":"x","v":3})", R"({"k":"y","v":null})"}, {R"({"k":"x","v":null})", R"({"k":"y","v":3})"});
+  // A property that is missing meets a condition that does not require it.
+  expect_texts(R"({"type":"object","properties":{"k":{"enum":["x","y"]},"v":{"type":"null"}},
+                   "if":{"properties":{"k":{"const":"x"}}},"then":{"required":["v"]}})",
+               {R"({"v":null})", R"({"k":"y"})", R"({"k":"x","v":null})"}, {"{}", R"({"k":"x"})"});
+}
+
 TEST(ConstraintSchemaArrays, CountAndTellItemsApart) {
   expect_texts(R"({"type":"array","items":{"enum":[1,2,3]},"uniqueItems":true,"minItems":2})", {"[3,1]", "[1,2,3]"},
                {"[1]", "[1,1]", "[1,2,3,1]"});
@@ -141,7 +155,7 @@ TEST(ConstraintSchema, RefusesByNameWhatNoGrammarKeeps) {
       {R"({"type":"object","patternProperties":{"a":{},"b":{}}})", "match a name both"},
       {R"({"type":"object","minProperties":3})", "minProperties"},
       {R"({"type":"number","multipleOf":0.3})", "multipleOf"},
-      {R"({"type":"object","if":{},"then":{}})", "'if'"},
+      {R"({"type":"object","if":{"minProperties":2},"then":{}})", ".if: supported"},
       {R"({"type":"string","not":{"minLength":3}})", "'not'"},
       {R"({"type":"array","contains":{},"maxContains":3})", "maxContains"},
       {R"({"type":"array","maxItems":50000})", "20000 items"},
