@@ -228,7 +228,14 @@ Part integer_part(GrammarBuilder& builder, const NumberLimits& limits) {
 }
 
 Part number_part(GrammarBuilder& builder, const NumberLimits& limits, int64_t most_digits) {
-  if (limits.least || limits.most) return signed_part(builder, limits, most_digits);
+  if (limits.least || limits.most) {
+    // Readers round to f64, which tells numbers of 15 digits apart: no text that is read as the limit stands beside it.
+    size_t longest = 1;
+    for (const auto& limit : {limits.least, limits.most})
+      if (limit) longest = std::max(longest, std::to_string(limit->whole).size());
+    const auto digits_left = std::max<int64_t>(15 - static_cast<int64_t>(longest), 0);
+    return signed_part(builder, limits, std::min(most_digits, digits_left));
+  }
   const auto fraction = [&] { return builder.sequence({builder.literal("."), digits(builder, 1, most_digits)}); };
   std::vector<Part> parts{integer_part(builder, limits), builder.optional(fraction())};
   if (most_digits >= 16) {
