@@ -38,7 +38,8 @@ struct NumberLimits {
 NumberLimits limits_in(const Json& schema, const std::string& where);
 // Whole numbers within the limits, of at most 18 digits. Matches nothing where there is none.
 GrammarBuilder::Part integer_part(GrammarBuilder& builder, const NumberLimits& limits);
-// Numbers within the limits, with at most so many digits behind the point, beside limits fewer. Exponents only without limits.
+// Numbers within the limits, with at most so many digits behind the point, beside limits fewer. Exponents only without
+// limits.
 GrammarBuilder::Part number_part(GrammarBuilder& builder, const NumberLimits& limits, int64_t most_digits = 16);
 
 }  // namespace transom::constraint
