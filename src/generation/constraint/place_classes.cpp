@@ -78,23 +78,31 @@ class Partition {
     return signature;
   }
 
-  // One byte further: gives back those that this may tell apart from others next.
+  // One byte further: gives back those that this may tell apart from others next. The largest part of a class keeps its
+  // number (Hopcroft, 1971), so that a node changes class few times.
   std::vector<uint32_t> split(const std::vector<uint32_t>& open) {
     std::map<Signature, std::vector<uint32_t>> groups;
-    std::map<uint32_t, uint32_t> looked_at;  // of a class
-    for (const uint32_t node : open) groups[signature_of(node)].push_back(node), ++looked_at[classes_[node]];
-    std::vector<std::pair<uint32_t, uint32_t>> changes;
-    std::map<uint32_t, bool> keeps;  // whether a group of the class has kept its number
+    for (const uint32_t node : open) groups[signature_of(node)].push_back(node);
+    struct Parts {
+      std::vector<const std::vector<uint32_t>*> groups;
+      size_t count = 0;  // of nodes
+    };
+    std::map<uint32_t, Parts> classes;
     for (const auto& [signature, nodes] : groups) {
-      const uint32_t old = signature[0];
-      bool& kept = keeps.try_emplace(old, looked_at[old] < members_[old]).first->second;
-      if (!kept) {
-        kept = true;
-        continue;
+      Parts& parts = classes[signature[0]];
+      parts.groups.push_back(&nodes), parts.count += nodes.size();
+    }
+    std::vector<std::pair<uint32_t, uint32_t>> changes;
+    for (auto& [old, parts] : classes) {
+      const size_t others = members_[old] - parts.count;  // whose signature is another
+      const auto largest = std::max_element(parts.groups.begin(), parts.groups.end(),
+                                            [](const auto* x, const auto* y) { return x->size() < y->size(); });
+      if (others == 0) parts.groups.erase(largest);
+      for (const auto* nodes : parts.groups) {
+        const auto added = static_cast<uint32_t>(members_.size());
+        members_.push_back(static_cast<uint32_t>(nodes->size()));
+        for (const uint32_t node : *nodes) changes.emplace_back(node, added);
       }
-      const auto added = static_cast<uint32_t>(members_.size());
-      members_.push_back(static_cast<uint32_t>(nodes.size()));
-      for (const uint32_t node : nodes) changes.emplace_back(node, added);
     }
     std::vector<uint32_t> next;
     for (const auto& [node, added] : changes) {
