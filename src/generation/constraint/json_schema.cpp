@@ -31,6 +31,7 @@ const std::map<std::string, std::string, std::less<>> kOwners{{"properties", "ob
                                                               {"dependentRequired", "object"},
                                                               {"items", "array"},
                                                               {"prefixItems", "array"},
+                                                              {"additionalItems", "array"},
                                                               {"minItems", "array"},
                                                               {"maxItems", "array"},
                                                               {"uniqueItems", "array"},

@@ -35,6 +35,8 @@ TEST(ConstraintSchemaArrays, CountAndTellItemsApart) {
   expect_texts(many, {"[]", R"(["a","m"])", R"(["c"])"}, {R"(["a","a"])", R"(["a","b","c"])", R"(["n"])"});
   expect_texts(R"({"type":"array","items":{"type":"integer"},"contains":{"minimum":5},"maxItems":3})",
                {"[5]", "[1,9]", "[9,1,1]"}, {"[]", "[1,2]", "[1,1,1,9]"});
+  expect_texts(R"({"type":"array","items":[{"type":"integer"},{"type":"null"}],"additionalItems":false,"minItems":1})",
+               {"[1]", "[1,null]"}, {"[]", "[null]", "[1,null,1]"});
   const Grammar counted = grammar_of(R"({"type":"array","items":{"type":"null"},"minItems":1999,"maxItems":2000})");
   const auto list = [](int count) {
     std::string text = "[null";
