@@ -82,6 +82,15 @@ const std::vector<Case> kCases{
      R"({"$defs": {"node": {"type": "object", "properties": {"value": {"type": "number"}, "kind": {"enum": ["a", "b",
          "leaf"]}, "children": {"type": "array", "items": {"$ref": "#/$defs/node"}, "maxItems": 3}},
          "required": ["value", "kind", "children"], "additionalProperties": false}}, "$ref": "#/$defs/node"})"},
+    {"2,000 objects", Kind::kJsonSchema,
+     R"({"type": "array", "maxItems": 2000, "items": {"type": "object", "properties": {"id": {"type": "integer"},
+         "name": {"type": "string", "maxLength": 30}}, "required": ["id", "name"], "additionalProperties": false}})"},
+    {"20,000 characters", Kind::kJsonSchema, R"({"type": "string", "minLength": 1, "maxLength": 20000})"},
+    {"names by patterns", Kind::kJsonSchema,
+     R"({"allOf": [{"$ref": "#/$defs/known"}, {"properties": {"id": {"multipleOf": 5}}}], "$defs": {"known":
+         {"type": "object", "properties": {"id": {"type": "integer", "minimum": 0}}, "patternProperties":
+         {"^x_[a-z]+$": {"type": "string", "pattern": "^[a-z ]+$", "maxLength": 200}, "^n_": {"type": "number",
+         "minimum": 0.25, "maximum": 99.5}}, "additionalProperties": false, "maxProperties": 50}}})"},
     {"regular expression", Kind::kRegex, R"(([A-Z][a-z]+ ){2,6}was born in (19|20)\d{2}( \([^()]{1,60}\))?\.)"},
     {"GBNF of sums", Kind::kGbnf,
      "root ::= sum (\"\\n\" sum)*\nsum ::= term ([-+*/] term)*\nterm ::= [0-9]+ | \"(\" sum \")\" | [a-z]+\n"},

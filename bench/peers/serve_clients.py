@@ -176,9 +176,19 @@ def random_schema(draw, depth=2):
         kind *= 0.6
     if kind < 0.15:
         least = draw.randint(-50, 50)
-        return {"type": "integer", "minimum": least, "maximum": least + draw.randint(0, 500)}
+        return draw.choice([
+            {"type": "integer", "minimum": least, "maximum": least + draw.randint(9, 500), "multipleOf": draw.randint(1, 9)},
+            {"type": "number", "minimum": least + 0.25, "exclusiveMaximum": least + draw.randint(1, 50)},
+            {"allOf": [{"type": "integer", "minimum": least}, {"type": "number", "maximum": least + 40}]}])
     if kind < 0.3:
-        return {"type": "string", "maxLength": draw.randint(0, 8)}
+        return draw.choice([
+            {"type": "string", "maxLength": draw.randint(0, 8)},
+            {"type": "string", "pattern": "^[a-c]+$", "minLength": 2, "maxLength": draw.randint(2, 8)},
+            {"type": "string", "maxLength": 6, "not": {"enum": ["", "a"]}},
+            {"type": "object", "patternProperties": {"^s_": {"type": "string", "maxLength": 4}, "^[0-9]$": {"type": "integer"}},
+             "additionalProperties": False, "maxProperties": 3},
+            {"type": "array", "items": {"enum": draw.sample(range(20), draw.randint(2, 12))}, "uniqueItems": True,
+             "maxItems": 4}])
     if kind < 0.45:
         return {"enum": draw.sample(["red", "green", 7, None, True, [1], {"a": 1}], 3)}
     if kind < 0.6:
@@ -190,8 +200,11 @@ def random_schema(draw, depth=2):
         return {"oneOf": [{"type": "object", "required": ["kind", "of"], "additionalProperties": False,
                            "properties": {"kind": {"const": tag}, "of": random_schema(draw, depth - 1)}} for tag in tags]}
     names = draw.sample(["name", "count", "on", "größe"], draw.randint(1, 3))
-    return {"type": "object", "properties": {name: random_schema(draw, depth - 1) for name in names},
-            "required": names[: draw.randint(0, len(names))], "additionalProperties": False}
+    schema = {"type": "object", "properties": {name: random_schema(draw, depth - 1) for name in names},
+              "required": names[: draw.randint(0, len(names))], "additionalProperties": False}
+    if draw.random() < 0.3:  # what stands beside a list of schemas holds for each
+        schema["anyOf"] = [{"required": [name]} for name in names]
+    return {"allOf": [schema, {"type": "object", "minProperties": 1}]} if draw.random() < 0.2 else schema
 
 
 def schemas(url, model, count):

@@ -103,6 +103,7 @@ struct EngineStatistics {
   int64_t prompt_tokens = 0, generated_tokens = 0;            // read and written since the start
   int64_t prefix_queries = 0, prefix_hits = 0;                // tokens
   int64_t drafts = 0, draft_tokens = 0, accepted_tokens = 0;  // of prompt lookup and of the assistant
+  std::string failure;  // why no request can be computed any more; empty: they can
 };
 
 // All sequences are computed together, their keys and values in blocks of one pool (Kwon et al., "PagedAttention",
@@ -115,6 +116,8 @@ struct EngineStatistics {
 // the prefix cache: on the device cpu they have the same bits.
 //
 // If a step fails on the device, the sequences that it computed end with kError, and the others are computed again.
+// Over several processes nothing can be computed after that, since the others may be anywhere in the step:
+// EngineStatistics::failure says so.
 class Engine {
  public:
   explicit Engine(const Model& model, EngineOptions options = {});

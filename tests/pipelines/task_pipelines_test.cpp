@@ -190,6 +190,16 @@ TEST_F(TaskPipelines, TextGeneration) {
   EXPECT_EQ(write("w3", options), write("w3", options));
   options.parameters = R"({"min_new_tokens": 2})";
   EXPECT_EQ(write.run_all({"w3", "w4"}, options).size(), 2u);
+  // Together as alone, sampled or not, one by one where they are more than the batch.
+  const std::vector<std::string> texts{"w3 w4", "w5", "w3 w4 w6 w7 w8", "w9 w9", "w3"};
+  for (const bool sample : {false, true}) {
+    options.do_sample = sample;
+    std::vector<std::vector<std::string>> alone;
+    for (const std::string& text : texts) alone.push_back(write(text, options));
+    for (const int64_t together : {2, 8})
+      EXPECT_EQ(TextGenerationPipeline(path, {.batch_size = together}).run_all(texts, options), alone)
+          << sample << ' ' << together;
+  }
   options.parameters = R"({"no_such_option": 2})";
   EXPECT_NE(test::message_of([&] { write("w3", options); }).find("no_such_option"), std::string::npos);
   options.parameters = R"({"return_tensors": true})";

@@ -103,8 +103,8 @@ void rounded_rows(float* y, const RoundedInputs& x, const CodePanel& p, size_t r
       const uint8_t* codes = p.codes + b * kSteps * 64 + part * kWidth * 4;
       const auto load = [&](size_t s, size_t i) { return load_bytes(codes + s * 64 + i * kWidth * 4); };
       const auto quads = [&](size_t m) { return reinterpret_cast<const Quad*>(integers + (m * x.blocks + b) * 32); };
-      // The next panel comes while several rows are multiplied with this one.
-      if constexpr (M > 1)
+      // The next panel comes while the first of several rows are multiplied with this one.
+      if (M > 1 && row == 0)
         for (size_t s = 0; s < kSteps; ++s) __builtin_prefetch(codes + (p.blocks * kSteps + s) * 64);
       if constexpr (kTable) {
         const auto table = byte_table(p.steps);

@@ -60,8 +60,8 @@ GrammarBuilder::Part GrammarBuilder::star(Part part) {
   return {start, end};
 }
 
-GrammarBuilder::Part GrammarBuilder::repeat(const std::function<Part()>& make, int64_t least, int64_t most) {
-  const auto limit = static_cast<int64_t>(kMostRepetitions);
+GrammarBuilder::Part GrammarBuilder::repeat(const std::function<Part()>& make, int64_t least, int64_t most,
+                                            int64_t limit) {
   if (least > limit || most > limit) fail("the grammar repeats a part more than {} times", limit);
   if (least < 0 || (most >= 0 && most < least)) fail("a repetition of {} to {} times is impossible", least, most);
   std::vector<Part> parts;
@@ -89,6 +89,26 @@ GrammarBuilder::Part GrammarBuilder::call(uint32_t rule) {
   const uint32_t start = add_node(), end = add_node();
   edges_[start].push_back({Edge::kCall, 0, 0, rule, end});
   return {start, end};
+}
+
+GrammarBuilder::Part GrammarBuilder::bytes_or_call(const std::vector<std::pair<uint8_t, uint8_t>>& ranges,
+                                                   uint32_t rule) {
+  const uint32_t start = add_node(), end = add_node();
+  for (const auto& [low, high] : ranges) edges_[start].push_back({Edge::kBytes, low, high, 0, end});
+  edges_[start].push_back({Edge::kCall, 0, 0, rule, end});
+  return {start, end};
+}
+
+GrammarBuilder::Part GrammarBuilder::automaton(const std::vector<State>& states) {
+  const uint32_t end = add_node();
+  std::vector<uint32_t> nodes;
+  for (size_t i = 0; i < states.size(); ++i) nodes.push_back(add_node());
+  for (size_t i = 0; i < states.size(); ++i) {
+    for (const Grammar::ByteEdge& edge : states[i].edges)
+      edges_[nodes[i]].push_back({Edge::kBytes, edge.low, edge.high, 0, nodes.at(edge.target)});
+    if (states[i].ends) link(nodes[i], end);
+  }
+  return {nodes.at(0), end};
 }
 
 uint32_t GrammarBuilder::add_rule() {
@@ -156,9 +176,52 @@ GrammarBuilder::Part GrammarBuilder::code_points(const CodePoints& ranges) {
   return {start, end};
 }
 
-Grammar GrammarBuilder::finish(const std::string& where) {
+// The nodes from which the end of their rule can be reached.
+std::vector<bool> GrammarBuilder::productive() const {
+  struct Way {
+    uint32_t from, rule;
+    bool calls;
+  };
+  std::vector<std::vector<Way>> into(edges_.size());
+  std::vector<std::vector<uint32_t>> callers(rules_.size()), begins(edges_.size());  // nodes; rules
+  for (uint32_t node = 0; node < edges_.size(); ++node)
+    for (const Edge& edge : edges_[node]) {
+      into[edge.target].push_back({node, edge.rule, edge.kind == Edge::kCall});
+      if (edge.kind == Edge::kCall) callers[edge.rule].push_back(node);
+    }
+  std::vector<bool> found(edges_.size(), false), rule_found(rules_.size(), false);
+  std::vector<uint32_t> open;
+  const auto find = [&](uint32_t node) {
+    if (!found[node]) found[node] = true, open.push_back(node);
+  };
+  for (uint32_t rule = 0; rule < rules_.size(); ++rule) {
+    begins[rules_[rule].first].push_back(rule);
+    find(rules_[rule].second);
+  }
+  while (!open.empty()) {
+    const uint32_t node = open.back();
+    open.pop_back();
+    for (const Way& way : into[node])
+      if (!way.calls || rule_found[way.rule]) find(way.from);
+    for (const uint32_t rule : begins[node]) {
+      rule_found[rule] = true;
+      for (const uint32_t caller : callers[rule])
+        for (const Edge& edge : edges_[caller])
+          if (edge.kind == Edge::kCall && edge.rule == rule && found[edge.target]) find(caller);
+    }
+  }
+  return found;
+}
+
+Grammar GrammarBuilder::finish(const std::string& where, const std::string& why) {
   for (size_t i = 0; i < rules_.size(); ++i)
     if (!defined_[i]) fail("{}: a rule is called and not defined", where);
+  const std::vector<bool> leads_to_an_end = productive();
+  if (!leads_to_an_end[rules_.at(0).first]) fail("{}", why.empty() ? where + ": no text is allowed" : why);
+  for (std::vector<Edge>& edges : edges_)
+    std::erase_if(edges, [&](const Edge& edge) {
+      return !leads_to_an_end[edge.target] || (edge.kind == Edge::kCall && !leads_to_an_end[rules_[edge.rule].first]);
+    });
   // Rules whose text may be empty, and then the calls that come behind such a rule.
   std::vector<bool> ends_rule(edges_.size(), false);
   for (const auto& [start, end] : rules_) ends_rule[end] = true;

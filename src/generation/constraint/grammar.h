@@ -33,12 +33,18 @@ struct Grammar {
 using CodePoints = std::vector<std::pair<uint32_t, uint32_t>>;  // first and last of each range
 
 // Makes a grammar of parts. Each part is used once. Refuses what is larger than kMostNodes, rules that are not defined,
-// and rules that call themselves before they read anything.
+// rules that call themselves before they read anything, and a grammar of no text. Ways that lead to no text are left
+// out, so that a part may be one that matches nothing.
 class GrammarBuilder {
  public:
   static constexpr size_t kMostNodes = 100'000, kMostRepetitions = 1000;
   struct Part {
     uint32_t start, end;
+  };
+  // A state of a finite automaton; targets are numbers of states.
+  struct State {
+    std::vector<Grammar::ByteEdge> edges;
+    bool ends = false;
   };
 
   GrammarBuilder();
@@ -50,13 +56,18 @@ class GrammarBuilder {
   Part either(const std::vector<Part>& parts);  // none: nothing matches
   Part optional(Part part);
   Part star(Part part);
-  // `most` below 0: no limit. `make` gives a part for each time.
-  Part repeat(const std::function<Part()>& make, int64_t least, int64_t most);
+  // `most` below 0: no limit. `make` gives a part for each time. Refuses counts above `limit`.
+  Part repeat(const std::function<Part()>& make, int64_t least, int64_t most,
+              int64_t limit = static_cast<int64_t>(kMostRepetitions));
   Part call(uint32_t rule);
-  uint32_t add_rule();  // the first is that of the whole text
+  // One of the bytes, or what the rule reads.
+  Part bytes_or_call(const std::vector<std::pair<uint8_t, uint8_t>>& ranges, uint32_t rule);
+  Part automaton(const std::vector<State>& states);  // the first is where it begins
+  uint32_t add_rule();                               // the first is that of the whole text
   void define(uint32_t rule, Part part);
 
-  Grammar finish(const std::string& where);
+  // `why` says more where no text is allowed.
+  Grammar finish(const std::string& where, const std::string& why = {});
 
  private:
   struct Edge {
@@ -66,6 +77,7 @@ class GrammarBuilder {
   };
   uint32_t add_node();
   void link(uint32_t from, uint32_t to);
+  std::vector<bool> productive() const;
   std::vector<std::vector<Edge>> edges_;
   std::vector<std::pair<uint32_t, uint32_t>> rules_;
   std::vector<bool> defined_;

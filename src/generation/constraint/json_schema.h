@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // JSON Schema (draft 2020-12, and what older drafts name otherwise) as a grammar of texts that are valid against it.
 //
-// Properties come in the order of the schema; other properties only where additionalProperties asks for them. Between
-// parts stands at most one space, so that no model writes blanks for ever. A keyword that the grammar cannot keep is
-// refused by name; one that only describes is ignored.
+// Properties come in the order of the schema; other properties only where additionalProperties or patternProperties ask
+// for them. Between parts stands at most one space, so that no model writes blanks for ever. allOf, and what stands
+// beside $ref, anyOf and oneOf, is merged (schema_merge.h). A keyword that the grammar cannot keep is refused by name;
+// one that only describes is ignored.
 // https://json-schema.org/draft/2020-12
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/json_fwd.h"
@@ -21,15 +24,22 @@ Grammar json_object_grammar();
 
 // ---- parts of numbers, json_numbers.cpp
 
-struct IntegerRange {
-  bool has_least = false, has_most = false;
-  int64_t least = 0, most = 0;
+// A limit: whole part and digits behind the point, without zeros at the end, of its absolute value.
+struct DecimalLimit {
+  bool negative = false;
+  int64_t whole = 0;
+  std::string fraction;
+  bool excluded = false;  // the limit itself
 };
-// The limits of a schema of numbers; of those between whole numbers the next whole ones inside.
-IntegerRange whole_limits(const Json& schema, const std::string& where);
-// Whole numbers of the range, of at most 18 digits.
-GrammarBuilder::Part integer_part(GrammarBuilder& builder, const IntegerRange& range);
-// Numbers of the range, with fractions. Exponents only without limits.
-GrammarBuilder::Part number_part(GrammarBuilder& builder, const IntegerRange& range);
+struct NumberLimits {
+  std::optional<DecimalLimit> least, most;
+};
+// The limits of a schema of numbers.
+NumberLimits limits_in(const Json& schema, const std::string& where);
+// Whole numbers within the limits, of at most 18 digits. Matches nothing where there is none.
+GrammarBuilder::Part integer_part(GrammarBuilder& builder, const NumberLimits& limits);
+// Numbers within the limits, with at most so many digits behind the point, beside limits fewer. Exponents only without
+// limits.
+GrammarBuilder::Part number_part(GrammarBuilder& builder, const NumberLimits& limits, int64_t most_digits = 16);
 
 }  // namespace transom::constraint

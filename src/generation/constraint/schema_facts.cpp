@@ -23,6 +23,9 @@ constexpr Format kFormats[] = {
     {"uuid", "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"},
     {"ipv4", "((25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)\\.){3}(25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)"},
     {"email", "[a-z0-9]+([._-][a-z0-9]+)*@[a-z0-9]+(-[a-z0-9]+)*(\\.[a-z0-9]+(-[a-z0-9]+)*)+"},
+    {"hostname", "[a-z0-9]+(-[a-z0-9]+)*(\\.[a-z0-9]+(-[a-z0-9]+)*)*"},
+    {"ipv6", "[0-9a-f]{1,4}(:[0-9a-f]{1,4}){7}"},
+    {"duration", "P(\\d{1,4}W|\\d{1,4}D(T\\d{1,4}H)?|T\\d{1,4}(H|M|S))"},
     {"uri", "https?://[a-z0-9]+(-[a-z0-9]+)*(\\.[a-z0-9]+(-[a-z0-9]+)*)+(/[A-Za-z0-9_.~-]*)*"},
 };
 
@@ -73,6 +76,17 @@ const Json& resolved(const Json& schema, const Json& root) {
     }
   }
   return *at;
+}
+
+const Json& referred(const Json& reference, const Json& root, const std::string& where) {
+  if (!reference.is_string()) fail("{}.$ref: expected a string", where);
+  const auto name = reference.get<std::string>();
+  if (!name.starts_with("#")) fail("{}.$ref: expected a place in this schema (#/...), found {}", where, quoted(name));
+  try {
+    return name == "#" ? root : root.at(Json::json_pointer(name.substr(1)));
+  } catch (const Json::exception&) {
+    fail("{}.$ref: there is no {}", where, quoted(name));
+  }
 }
 
 bool equal_values(const Json& a, const Json& b) {
@@ -146,6 +160,8 @@ bool breaks_own_keywords(const Json& value, const Json& schema, const Json& root
   };
   if (value.is_number()) {
     const auto number = value.get<double>();
+    if (const Json* step = keyword("multipleOf"); step && step->is_number_unsigned() && *step != 0)
+      if (std::fmod(number, step->get<double>()) != 0) return true;
     return !limits_of(schema).meet({number, number, false, false});
   }
   if (value.is_string() || value.is_array()) {
@@ -162,6 +178,10 @@ bool breaks_own_keywords(const Json& value, const Json& schema, const Json& root
     }
   }
   if (value.is_array()) {
+    if (const Json* unique = keyword("uniqueItems"); unique && *unique == true)
+      for (size_t i = 0; i < value.size(); ++i)
+        for (size_t j = 0; j < i && --work >= 0; ++j)
+          if (equal_values(value[i], value[j])) return true;
     const Json *first = keyword("prefixItems"), *rest = keyword("items");
     for (size_t i = 0; i < value.size(); ++i) {
       const Json* item = first && first->is_array() && i < first->size() ? &(*first)[i] : rest;
@@ -172,8 +192,12 @@ bool breaks_own_keywords(const Json& value, const Json& schema, const Json& root
   if (const Json* names = keyword("required"); names && names->is_array())
     for (const Json& name : *names)
       if (name.is_string() && !value.contains(name.get<std::string>())) return true;
+  const auto count = static_cast<double>(value.size());
+  if (!counts_of(schema, "Properties").meet({count, count})) return true;
   const Json *properties = keyword("properties"), *others = keyword("additionalProperties");
   for (const auto& [name, content] : value.items()) {
+    if (const Json* names = keyword("propertyNames"))
+      if (is_certainly_invalid(name, *names, root, work, depth + 1)) return true;
     const Json* of_name = others && !keyword("patternProperties") ? others : nullptr;
     if (properties && properties->is_object() && properties->contains(name)) of_name = &(*properties)[name];
     if (of_name && is_certainly_invalid(content, *of_name, root, work, depth + 1)) return true;
@@ -182,6 +206,37 @@ bool breaks_own_keywords(const Json& value, const Json& schema, const Json& root
 }
 
 }  // namespace
+
+std::optional<bool> is_valid_for_one_keyword(const Json& value, const Json& schema, int64_t& work, int depth) {
+  constexpr int kDeepest = 16;
+  if (--work < 0 || depth > kDeepest || !schema.is_object() || schema.size() != 1) return std::nullopt;
+  const std::string name = schema.begin().key();
+  const Json& content = schema.begin().value();
+  if (const auto values = listed_values(schema)) {
+    work -= static_cast<int64_t>(values->size());
+    return std::any_of(values->begin(), values->end(), [&](const Json* each) { return equal_values(value, *each); });
+  }
+  if (name == "type") {
+    if (!types_allowed(schema).contains(type_of(value))) return false;
+    const Json types = content.is_array() ? content : Json::array({content});
+    const bool only_whole = std::find(types.begin(), types.end(), "number") == types.end();
+    return !value.is_number() || !only_whole || is_whole(value);
+  }
+  if (name == "pattern" && content.is_string())
+    return !value.is_string() || matches_pattern(content.get<std::string>(), value.get<std::string>());
+  if (name == "required" && content.is_array())
+    return !value.is_object() || std::all_of(content.begin(), content.end(), [&](const Json& each) {
+      return !each.is_string() || value.contains(each.get<std::string>());
+    });
+  if (name != "anyOf" || !content.is_array()) return std::nullopt;
+  bool any = false;
+  for (const Json& each : content) {
+    const std::optional<bool> valid = is_valid_for_one_keyword(value, each, work, depth + 1);
+    if (!valid) return valid;
+    any = any || *valid;
+  }
+  return any;
+}
 
 bool is_certainly_invalid(const Json& value, const Json& given, const Json& root, int64_t& work, int depth) {
   constexpr int kDeepest = 64;
@@ -205,6 +260,8 @@ bool is_certainly_invalid(const Json& value, const Json& given, const Json& root
                        : std::all_of(list->begin(), list->end(), is_invalid))
       return true;
   }
+  if (const auto other = schema.find("not"); other != schema.end())
+    if (is_valid_for_one_keyword(value, *other, work).value_or(false)) return true;
   return breaks_own_keywords(value, schema, root, work, depth);
 }
 

@@ -18,6 +18,8 @@ namespace transom::constraint {
 std::string_view pattern_of_format(std::string_view name);
 // The place that a schema's references lead to; the schema itself where they lead nowhere.
 const Json& resolved(const Json& schema, const Json& root);
+// The place that one $ref names. Throws Error where it names none.
+const Json& referred(const Json& reference, const Json& root, const std::string& where);
 // As JSON Schema compares: numbers by their value, objects without the order of their keys.
 bool equal_values(const Json& a, const Json& b);
 // The names of `type`, integer among them as number; all where there are none. `null` too where it is nullable.
@@ -40,8 +42,12 @@ struct Counts {
 };
 Counts counts_of(const Json& schema, const char* what);
 
+// Whether the value is valid against a schema of one keyword: const, enum, type, pattern, required, or anyOf of such.
+// Nothing where the schema is another.
+std::optional<bool> is_valid_for_one_keyword(const Json& value, const Json& schema, int64_t& work, int depth = 0);
+
 // Whether the value is not valid for certain: by type, const, enum, limits, lengths, pattern, items, properties,
-// required, anyOf, oneOf, allOf. `work` is how much may still be looked at, so that no schema takes long; where it
+// required, anyOf, oneOf, allOf, not. `work` is how much may still be looked at, so that no schema takes long; where it
 // ends, nothing is certain.
 bool is_certainly_invalid(const Json& value, const Json& schema, const Json& root, int64_t& work, int depth = 0);
 

@@ -6,11 +6,15 @@
 #include <set>
 
 #include "base/error.h"
+#include "generation/constraint/place_classes.h"
 
 namespace transom::constraint {
 
 CompiledGrammar::CompiledGrammar(Grammar grammar, std::shared_ptr<const TokenTrie> trie, size_t most_bytes)
-    : grammar_(std::move(grammar)), trie_(std::move(trie)), most_bytes_(most_bytes) {
+    : grammar_(std::move(grammar)),
+      trie_(std::move(trie)),
+      alike_(alike_places(grammar_, trie_->most_depth())),
+      most_bytes_(most_bytes) {
   forget();
 }
 
@@ -74,6 +78,7 @@ void CompiledGrammar::add_rest(Rest& rest, size_t trie_node) const {
 
 const CompiledGrammar::OfPlace& CompiledGrammar::of_place(uint32_t node, bool with_rest) const {
   constexpr size_t kBytesOfAStack = 64;
+  node = alike_[node];
   if (const auto found = of_places_.find(node); found != of_places_.end() && (found->second->rest || !with_rest))
     return *found->second;
   if (bytes_ + kBytesOfAStack * relative_stacks_.size() > most_bytes_) forget();
@@ -120,8 +125,8 @@ std::string CompiledGrammar::key_of(const Places& places, const Stacks& stacks) 
   std::string key;
   const auto add = [&](uint32_t value) { key.append(reinterpret_cast<const char*>(&value), sizeof value); };
   for (const Place& place : places.items) {
-    add(place.node);
-    for (uint32_t stack = place.stack; stack != 0; stack = stacks.below(stack)) add(stacks.top(stack));
+    add(alike_[place.node]);
+    for (uint32_t stack = place.stack; stack != 0; stack = stacks.below(stack)) add(alike_[stacks.top(stack)]);
     add(UINT32_MAX);
   }
   return key;

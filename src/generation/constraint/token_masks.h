@@ -72,6 +72,7 @@ class CompiledGrammar {
 
   Grammar grammar_;
   std::shared_ptr<const TokenTrie> trie_;
+  std::vector<uint32_t> alike_;  // the place whose tokens are those of a place too
   size_t most_bytes_;
   mutable std::mutex mutex_;  // of all below
   mutable Stacks relative_stacks_;

@@ -56,16 +56,19 @@ PagedProgram::~PagedProgram() {
 
 void PagedProgram::tell(const EngineCommand& command) {
   if (!evaluator_ || !evaluator_->leads()) return;
-  if (!in_step_ && command.kind != EngineCommand::Kind::kEnd)
-    fail(ErrorKind::kDevice, "a pass failed, and the processes of the model are out of step since; restart them");
+  if (!failure_.empty() && command.kind != EngineCommand::Kind::kEnd) fail(ErrorKind::kDevice, "{}", failure_);
   evaluator_->from_leader(bytes_of(command));
 }
 
 void PagedProgram::compute_together(std::span<const Tensor> outputs, const std::vector<Tensor>& pools) {
-  in_step_ = false;
   const InterruptScope completed{std::stop_token()};  // the others compute already
-  pools_ = evaluator_->evaluate(outputs, pools);
-  in_step_ = true;
+  try {
+    pools_ = evaluator_->evaluate(outputs, pools);
+  } catch (const std::exception& error) {
+    failure_ = fmt::format("a pass failed, and the processes of the model are out of step since; restart them all ({})",
+                           error.what());
+    throw;
+  }
 }
 
 void PagedProgram::make_pools() {

@@ -43,6 +43,8 @@ class PagedProgram {
   // Block `second` becomes equal to block `first` of each pair; none is in two pairs as the second, nor in one as the
   // first and in another as the second. If it throws, all keys and values are lost.
   void copy_blocks(const std::vector<std::pair<int32_t, int32_t>>& pairs);
+  // Why it can compute nothing any more: a pass over several processes has failed. Empty: it can.
+  const std::string& failure() const { return failure_; }
 
  private:
   std::vector<Tensor> traced(int64_t scored, const AdapterSet* adapters, const std::vector<Tensor>& in) const;
@@ -56,7 +58,7 @@ class PagedProgram {
   int64_t blocks_, block_size_;
   std::vector<Tensor> pools_;  // keys and values of each layer
   Evaluator* evaluator_;       // null: this process alone
-  bool in_step_ = true;        // with the other processes
+  std::string failure_;        // out of step with the other processes
   std::map<std::pair<int64_t, const AdapterSet*>, CompiledFunction> steps_;
   std::optional<CompiledFunction> copy_;
 };

@@ -76,6 +76,7 @@ class PagedRunner : public Runner {
   void measure(EngineStatistics& statistics) const override {
     statistics.blocks = most_blocks_;
     statistics.blocks_used = pool_.size() - pool_.available();
+    statistics.failure = program_.failure();
   }
 
   void forget(Sequence& sequence) override {

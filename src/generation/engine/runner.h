@@ -30,7 +30,7 @@ class Runner {
   virtual bool step(std::span<const std::unique_ptr<Sequence>> sequences, EngineStatistics& statistics) = 0;
   // What is held for a sequence is given up.
   virtual void forget(Sequence& sequence) = 0;
-  // Sets the numbers of blocks.
+  // Sets the numbers of blocks, and the failure.
   virtual void measure(EngineStatistics&) const {}
 };
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // text-generation: a decoder-only model goes on with a text, or answers in a chat.
+#include <functional>
+
 #include "base/error.h"
 #include "base/json.h"
+#include "generation/generate_together.h"
 #include "generation/prompts.h"
 #include "io/config.h"
 #include "pipelines/generation/generation_model.h"
@@ -31,10 +34,29 @@ class TextGeneration : public Pipeline {
 
   // A text, or a chat as a list of {"role", "content"}; [{"generated_text"}], one for each returned sequence.
   Json run(const Json& input, const Json& parameters) const override {
-    if (input.is_array()) return run_chat(input, parameters);
-    return write(string_parameter(parameters, "prefix", prefix_) + text_input(input), parameters,
-                 int_flag(parameters, "add_special_tokens", true),
-                 [&](const std::string& written) { return Json(text_input(input) + written); });
+    Prompt prompt = prompt_of(input, parameters);
+    const GenerationOutput output =
+        generate(*model_.model, prompts_of(std::span(&prompt.ids, 1), *model_.model, model_.tokenizer), prompt.config,
+                 {.streamer = nullptr, .tokenizer = &model_.tokenizer});
+    return results_of(prompt, output.sequences, parameters);
+  }
+
+  // With `batch_size` that many texts are computed at once, each with the tokens that it has alone.
+  std::vector<Json> run_all(const std::vector<Json>& inputs, const Json& parameters) const override {
+    const int64_t together = batch_size_of(parameters);
+    const GenerationConfig config = model_.config_for(parameters, text_generation_defaults());
+    if (together == 1 || inputs.size() < 2 || config.num_beams != 1 || config.num_return_sequences != 1)
+      return Pipeline::run_all(inputs, parameters);
+    std::vector<Prompt> prompts;
+    std::vector<TokenIds> ids;
+    for (const Json& input : inputs) {
+      prompts.push_back(prompt_of(input, parameters));
+      ids.push_back(prompts.back().ids);
+    }
+    const std::vector<TokenIds> texts = generate_together(*model_.model, ids, config, model_.tokenizer, together);
+    std::vector<Json> results;
+    for (size_t i = 0; i < texts.size(); ++i) results.push_back(results_of(prompts[i], {texts[i]}, parameters));
+    return results;
   }
 
  private:
@@ -43,15 +65,27 @@ class TextGeneration : public Pipeline {
     return found == parameters.end() || found->is_null() ? otherwise : bool_parameter(parameters, name, otherwise);
   }
 
+  struct Prompt {
+    TokenIds ids;
+    GenerationConfig config;
+    std::function<Json(const std::string&)> whole;  // of what was written behind it
+  };
+
+  Prompt prompt_of(const Json& input, const Json& parameters) const {
+    if (input.is_array()) return prompt_of_chat(input, parameters);
+    return encoded(string_parameter(parameters, "prefix", prefix_) + text_input(input), parameters,
+                   int_flag(parameters, "add_special_tokens", true),
+                   [input](const std::string& written) { return Json(text_input(input) + written); });
+  }
+
   // The messages as the chat template writes them, and behind them the answer; or the last message, if it is the
   // assistant's, with what follows.
-  Json run_chat(const Json& messages, const Json& parameters) const {
+  Prompt prompt_of_chat(const Json& messages, const Json& parameters) const {
     for (const Json& message : messages)
       if (!is_message(message) || !message["role"].is_string())
         fail("a chat: expected messages {{\"role\", \"content\"}}, found {}", quoted(dump_json(message)));
     if (messages.empty()) fail("a chat: expected at least one message");
-    const Json& last = messages.back();
-    const bool goes_on = int_flag(parameters, "continue_final_message", last["role"] == "assistant");
+    const bool goes_on = int_flag(parameters, "continue_final_message", messages.back()["role"] == "assistant");
     const auto json = [&](const char* name) {
       const auto found = parameters.find(name);
       return found == parameters.end() || found->is_null() ? std::string() : dump_json(*found);
@@ -62,8 +96,9 @@ class TextGeneration : public Pipeline {
                               .chat_template = string_parameter(parameters, "chat_template", ""),
                               .tools = json("tools"),
                               .documents = json("documents")});
-    return write(prompt, parameters, false, [&](const std::string& written) {
+    return encoded(prompt, parameters, false, [messages, goes_on](const std::string& written) {
       Json chat = messages;
+      const Json& last = messages.back();
       if (!goes_on) chat.push_back({{"role", "assistant"}, {"content", written}});
       else if (last["content"].is_string()) chat.back()["content"] = last["content"].get<std::string>() + written;
       else fail("a chat: the last message's content is no text that could go on");
@@ -71,36 +106,37 @@ class TextGeneration : public Pipeline {
     });
   }
 
-  template <typename Whole>
-  Json write(const std::string& prompt, const Json& parameters, bool special_tokens, const Whole& whole) const {
-    GenerationConfig config = model_.config_for(parameters, text_generation_defaults());
+  Prompt encoded(const std::string& text, const Json& parameters, bool special_tokens,
+                 std::function<Json(const std::string&)> whole) const {
+    Prompt prompt{.ids = {}, .config = model_.config_for(parameters, text_generation_defaults()), .whole = whole};
     EncodeOptions encode;
     encode.add_special_tokens = special_tokens;
     if (int_flag(parameters, "truncation", false)) {
       encode.truncation = Truncation::kLongestFirst;
-      encode.max_length = config.max_length;
+      encode.max_length = prompt.config.max_length;
     }
-    TokenIds ids = model_.tokenizer.encode(prompt, std::nullopt, encode).ids;
-    make_room(ids, config, string_parameter(parameters, "handle_long_generation", ""));
-    const GenerationOutput output =
-        generate(*model_.model, prompts_of(std::span(&ids, 1), *model_.model, model_.tokenizer), config,
-                 {.streamer = nullptr, .tokenizer = &model_.tokenizer});
+    prompt.ids = model_.tokenizer.encode(text, std::nullopt, encode).ids;
+    make_room(prompt.ids, prompt.config, string_parameter(parameters, "handle_long_generation", ""));
+    return prompt;
+  }
+
+  Json results_of(const Prompt& prompt, const std::vector<TokenIds>& rows, const Json& parameters) const {
     const bool tensors = int_flag(parameters, "return_tensors", false);
     const bool full = int_flag(parameters, "return_full_text", true);
     const auto clean = parameters.find("clean_up_tokenization_spaces");
     Json results = Json::array();
-    for (const TokenIds& row : output.sequences) {
+    for (const TokenIds& row : rows) {
       if (tensors) {
         results.push_back({{"generated_token_ids", row}});
         continue;
       }
       const std::string written = model_.tokenizer.decode(
-          TokenIds(row.begin() + static_cast<ptrdiff_t>(std::min(ids.size(), row.size())), row.end()),
+          TokenIds(row.begin() + static_cast<ptrdiff_t>(std::min(prompt.ids.size(), row.size())), row.end()),
           int_flag(parameters, "skip_special_tokens", true),
           clean == parameters.end() || clean->is_null()
               ? std::nullopt
               : std::optional(bool_parameter(parameters, "clean_up_tokenization_spaces", false)));
-      results.push_back({{"generated_text", full ? whole(written) : Json(written)}});
+      results.push_back({{"generated_text", full ? prompt.whole(written) : Json(written)}});
     }
     return results;
   }

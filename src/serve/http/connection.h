@@ -68,6 +68,30 @@ class Pace {
   int64_t bytes_ = 0;
 };
 
+// What a client goes on sending behind an answer that ends the connection is read at a pace that others do not notice.
+class Linger {
+ public:
+  bool is_over() const { return bytes_ > kMost; }
+  // Whether so much has come since the last pause that it is time for another.
+  bool wants_pause(size_t count) {
+    bytes_ += count;
+    if (bytes_ < pause_at_) return false;
+    pause_at_ = bytes_ + kAtOnce;
+    return true;
+  }
+  static constexpr std::chrono::milliseconds kPause{10};
+
+ private:
+  static constexpr size_t kMost = 64u << 20, kAtOnce = 256u << 10;
+  size_t bytes_ = 0, pause_at_ = kAtOnce;
+};
+
+inline bool has_whole_head(const beast::flat_buffer& buffer) {
+  const auto data = buffer.data();
+  return std::string_view(static_cast<const char*>(data.data()), data.size()).find("\r\n\r\n") !=
+         std::string_view::npos;
+}
+
 // What the server keeps of a connection.
 class ConnectionBase : public std::enable_shared_from_this<ConnectionBase> {
  public:

@@ -22,7 +22,8 @@ class Connection final : public ConnectionBase {
         outbox_(state_),
         stream_(std::forward<Args>(args)...),
         deadline_(stream_.get_executor()),
-        write_deadline_(stream_.get_executor()) {
+        write_deadline_(stream_.get_executor()),
+        pause_(stream_.get_executor()) {
     ++state_->connections;
     boost::system::error_code ignored;
     socket().set_option(asio::ip::tcp::no_delay(true), ignored);
@@ -50,6 +51,7 @@ class Connection final : public ConnectionBase {
     boost::system::error_code ignored;
     deadline_.cancel();
     write_deadline_.cancel();
+    pause_.cancel();
     socket().shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
     socket().close(ignored);
     body_bytes_.reset();
@@ -188,12 +190,12 @@ class Connection final : public ConnectionBase {
     stream_.async_read_some(buffer_.prepare(8 * 1024), [self = self()](boost::system::error_code error, size_t count) {
       self->reading_ = false;
       if (self->phase_ == Phase::kClosed) return;
-      const bool ended = error == asio::error::eof && (self->pipelined_ || self->has_whole_head());
+      const bool ended = error == asio::error::eof && (self->pipelined_ || has_whole_head(self->buffer_));
       if (self->resumes_ && (!error || ended || error == asio::error::operation_aborted)) {
         self->resumes_ = false;
         self->input_ended_ = ended;
         self->buffer_.commit(count);
-        if (ended && !self->has_whole_head()) return self->close();
+        if (ended && !has_whole_head(self->buffer_)) return self->close();
         return self->read_head();
       }
       // A client that has sent further requests and then closed its sending side waits for its answers.
@@ -207,10 +209,15 @@ class Connection final : public ConnectionBase {
     });
   }
 
-  bool has_whole_head() const {
-    const auto data = buffer_.data();
-    return std::string_view(static_cast<const char*>(data.data()), data.size()).find("\r\n\r\n") !=
-           std::string_view::npos;
+  void linger() {
+    const bool pauses = linger_.wants_pause(buffer_.size());
+    buffer_.consume(buffer_.size());
+    if (linger_.is_over()) return close();
+    if (!pauses) return read_some();
+    pause_.expires_after(Linger::kPause);
+    pause_.async_wait([self = self()](boost::system::error_code error) {
+      if (!error && self->phase_ == Phase::kLinger) self->read_some();
+    });
   }
 
   // Beyond this a client that pipelines and leaves is seen when its answer is written, as is one that has closed its
@@ -221,12 +228,7 @@ class Connection final : public ConnectionBase {
 
   void has_read() {
     if (phase_ == Phase::kIdle) return read_head();
-    if (phase_ == Phase::kLinger) {
-      lingered_ += buffer_.size();
-      buffer_.consume(buffer_.size());
-      if (lingered_ > (64u << 20)) return close();
-      return read_some();
-    }
+    if (phase_ == Phase::kLinger) return linger();
     // What is pipelined is kept for the next request; reading goes on to see the client leave.
     if (phase_ == Phase::kBusy) watch();
   }
@@ -448,7 +450,7 @@ class Connection final : public ConnectionBase {
     phase_ = Phase::kIdle;
     pipelined_ = buffer_.size() > 0;
     // Behind the end of the input a read would wait for ever.
-    if (input_ended_ && !has_whole_head()) return close();
+    if (input_ended_ && !has_whole_head(buffer_)) return close();
     expire(deadline_, state_->options.idle_timeout);
     if (reading_ && buffer_.size() > 0) {
       // The next request has begun: its head is read in the place of what only watched.
@@ -477,14 +479,14 @@ class Connection final : public ConnectionBase {
   std::shared_ptr<ServerState> state_;
   Outbox outbox_;
   Stream stream_;
-  asio::steady_timer deadline_, write_deadline_;
+  asio::steady_timer deadline_, write_deadline_, pause_;
   beast::flat_buffer buffer_{1024 * 1024};
   std::optional<Parser> parser_;
   Phase phase_ = Phase::kIdle;
   bool reading_ = false, resumes_ = false, input_ended_ = false, pipelined_ = false, head_only_ = false,
        keep_alive_ = true, chunked_answer_ = true, counted_ = false;
   std::atomic<bool> close_behind_{false};
-  size_t lingered_ = 0;
+  Linger linger_;
   std::string peer_;
   std::shared_ptr<HttpRequest> request_;
   std::weak_ptr<Answer> answer_;  // that of the request in work; who computes it owns it

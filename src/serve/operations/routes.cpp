@@ -14,7 +14,10 @@ void health(const std::shared_ptr<Call>& call) {
   if (readiness == Readiness::kLoading) throw ApiError(503, "the server is loading its models");
   if (readiness == Readiness::kDraining) throw ApiError(503, "the server is ending");
   call->services().models->for_each([](const ServedModel& model) {
-    if (model.generator && model.generator->stalled(std::chrono::seconds(120)))
+    if (!model.generator) return;
+    if (const std::string failure = model.generator->statistics().failure; !failure.empty())
+      throw ApiError(503, fmt::format("the model {}: {}", quoted(model.name), failure));
+    if (model.generator->stalled(std::chrono::seconds(120)))
       throw ApiError(503, fmt::format("the model {} has work and made no step for 120 s", quoted(model.name)));
   });
   call->respond({.status = 200, .body = "", .content_type = "text/plain"});

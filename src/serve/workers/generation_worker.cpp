@@ -52,7 +52,9 @@ GenerationWorker::~GenerationWorker() {
 
 uint64_t GenerationWorker::submit(EngineRequest request, std::shared_ptr<GenerationListener> listener) {
   const int64_t sequences = std::max<int64_t>(1, request.config.num_return_sequences);
-  const int64_t waiting = engine_->statistics().waiting;
+  const EngineStatistics now = engine_->statistics();
+  if (!now.failure.empty()) throw ApiError(503, now.failure);
+  const int64_t waiting = now.waiting;
   if (waiting >= max_waiting_)
     throw ApiError(
         429, fmt::format("{} requests wait for this model, at most {} may; try again later", waiting, max_waiting_));

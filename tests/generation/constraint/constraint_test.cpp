@@ -105,13 +105,13 @@ TEST(ConstraintSchema, AllowsWhatIsValidAlone) {
 }
 
 TEST(ConstraintSchema, RefusesWhatItCannotKeep) {
-  for (const char* text : {R"({"type":"object","patternProperties":{"a":{}}})",
+  for (const char* text : {R"({"type":"object","patternProperties":{"a":{},"b":{}}})",
                            R"({"type":"array","uniqueItems":true})",
                            R"({"not":{}})",
-                           R"({"type":"number","multipleOf":3})",
-                           R"({"allOf":[{"type":"integer"},{"minimum":1}]})",
+                           R"({"type":"number","multipleOf":0.3})",
+                           R"({"allOf":[{"type":"integer"},{"type":"null"}]})",
                            R"({"oneOf":[{"type":"integer"},{"type":"number"}]})",
-                           R"({"if":{},"then":{}})",
+                           R"({"if":{"minimum":1},"then":{}})",
                            R"({"type":"text"})",
                            R"({"type":7})",
                            R"({"$ref":"#"})",

@@ -6,6 +6,8 @@
 #include <fstream>
 #include <map>
 
+#include "base/error.h"
+#include "tensor/evaluator.h"
 #include "transom/caches.h"
 #include "transom/engine.h"
 
@@ -104,6 +106,39 @@ TEST(EngineMemoryDeathTest, TextsTakeTurnsWhereTheCacheCannotGrow) {
   if (kHasOwnAllocator) GTEST_SKIP() << "a sanitizer maps memory of its own";
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(std::exit(run_out_of_memory()), testing::ExitedWithCode(0), "");
+}
+
+// One process of several, whose third pass ends with an error.
+class FailingEvaluator : public Evaluator {
+ public:
+  std::vector<Tensor> evaluate(std::span<const Tensor> outputs, const std::vector<Tensor>& state) override {
+    if (++passes_ == 3) fail(ErrorKind::kDevice, "a process is lost");
+    std::vector<Tensor> all(outputs.begin(), outputs.end());
+    all.insert(all.end(), state.begin(), state.end());
+    eval(all);
+    return state;
+  }
+
+ private:
+  int passes_ = 0;
+};
+
+TEST(EngineTogether, SaysThatItCanComputeNothingAnyMore) {
+  const auto model = Model::from_config(kWide);
+  FailingEvaluator evaluator;
+  const EvaluatorScope scope(&evaluator);
+  Engine engine(*model, options());
+  EXPECT_EQ(engine.statistics().failure, "");
+  answers_of(engine, 1);
+  EXPECT_NE(engine.statistics().failure.find("restart them all (a process is lost)"), std::string::npos)
+      << engine.statistics().failure;
+  // Later requests end with that error, at once.
+  engine.add({.prompt = {1, 2}});
+  engine.step();
+  const std::vector<EngineEvent> events = engine.take();
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].finish, FinishReason::kError);
+  EXPECT_NE(events[0].error.find("restart them all"), std::string::npos) << events[0].error;
 }
 
 }  // namespace
