@@ -19,7 +19,7 @@ namespace {
 
 // The loop over a thread's chunks, with "line" and "quad", its four words, of each.
 void begin_chunks(KernelText& text, const Tile& tile, bool deep) {
-  text.line("UNROLL for (int chunk = 0; chunk < {}; ++chunk) {{\nconst int at = 4 * chunk, place = (int)THREAD + chunk * {};",
+  text.line("UNROLL for (int own = 0; own < {}; ++own) {{\nconst int at = 4 * own, place = (int)THREAD + own * {};",
             tile.chunks(), kGroup);
   if (deep) text.line("const int line = place / {0}, quad = place % {0};", tile.words / 4);
   else text.line("const int line = place % {0}, quad = place / {0};", tile.lines);
