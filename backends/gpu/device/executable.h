@@ -37,6 +37,8 @@ struct transom_executable : Handle {
   };
   void issue(transom_stream& stream, const Step& step, const Addresses& where) const;
   std::vector<std::byte*> places(const transom_launch& launch) const;
+  bool may_join(const transom_node& node, const transom_node& next, const std::vector<size_t>& readers,
+                const std::vector<bool>& bound) const;
 
   transom_device* device_;
   std::vector<Value> values_;

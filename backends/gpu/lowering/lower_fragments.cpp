@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "gpu/lowering/products.h"
+#include "gpu/source/region_text.h"
 #include "gpu/source/tile_text.h"
 
 namespace transom::gpu {
@@ -103,6 +104,49 @@ void fetch_codes(KernelText& text, const Tile& tile, const FragmentKind& kind, t
   });
 }
 
+// Writes a result, or what the fusion after the product makes of it.
+class ResultText {
+ public:
+  ResultText(KernelText& text, const FragmentProduct& product) : text_(text), product_(product) {
+    Following* const after = product.following;
+    if (!after) return;
+    region_.emplace(*after->region);
+    const int64_t count = product.shape.batch * product.shape.rows * product.shape.columns;
+    const auto one_each = [&](size_t value) {
+      const Region::Member* maker = region_->maker(value);
+      return region_->types[value].count() == count && !(maker && maker->node.op() == "reduce_sum");
+    };
+    after->taken = std::all_of(region_->outputs.begin(), region_->outputs.end(), one_each) &&
+                   region_->types[region_->inputs.at(after->replaced)] .dtype == product.shape.to;
+    if (!after->taken) region_.reset();
+  }
+  const char* label() const { return region_ ? " and what follows" : ""; }
+
+  // "at" is the place of the result "value".
+  void write() {
+    const transom_dtype to = product_.shape.to;
+    if (!region_) {
+      text_.line("{}", store(text_, to, text_.address(product_.out, storage_type(to)), "at", "value"));
+      return;
+    }
+    const Following& after = *product_.following;
+    text_.line("const float result = {};", rounded(text_, to, "value"));
+    RegionText values(text_, *region_, after.inputs);
+    values.name(region_->inputs[after.replaced], "at", "result");
+    std::vector<std::string> results;  // all reads before all writes: an output may lie on an input
+    for (const size_t output : region_->outputs) results.push_back(values.at(output, "at"));
+    for (size_t i = 0; i < results.size(); ++i) {
+      const transom_dtype dtype = region_->types[region_->outputs[i]].dtype;
+      text_.line("{}", store(text_, dtype, text_.address(after.outputs[i], storage_type(dtype)), "at", results[i]));
+    }
+  }
+
+ private:
+  KernelText& text_;
+  const FragmentProduct& product_;
+  std::optional<Region> region_;
+};
+
 }  // namespace
 
 void launch_fragment_product(Emitter& emitter, const FragmentProduct& product) {
@@ -120,7 +164,7 @@ void launch_fragment_product(Emitter& emitter, const FragmentProduct& product) {
   text.use("fragments");
   const std::string a = text.address(product.x, storage_type(p.from));
   const std::string b = product.packed ? "" : text.address(product.y, integers ? "i8" : storage_type(p.from));
-  const std::string c = text.address(product.out, storage_type(p.to));
+  ResultText results(text, product);
   const std::string rows = text.number(p.rows), columns = text.number(p.columns), depth = text.number(p.depth);
   const std::string row_tiles = text.number(divided_up(p.rows, shape.rows));
   const std::string column_tiles = text.number(divided_up(p.columns, shape.columns));
@@ -194,14 +238,15 @@ void launch_fragment_product(Emitter& emitter, const FragmentProduct& product) {
     if (product.bias)
       text.line("value += {};", load(text, product.bias_type,
                                      text.address(*product.bias, storage_type(product.bias_type)), "column0 + column"));
-    text.line("{}\n}}", store(text, p.to, c, fmt::format("(batch * {0} + row0 + row) * {1} + column0 + column", rows, columns),
-                              "value"));
+    text.line("const idx at = (batch * {0} + row0 + row) * {1} + column0 + column;", rows, columns);
+    results.write();
+    text.line("}}");
   });
   text.line("}}");
   const int64_t tiles = p.batch * divided_up(p.rows, shape.rows) * divided_up(p.columns, shape.columns);
   emitter.launch(text, std::min<int64_t>(tiles, 1 << 16),
-                 fmt::format("{} {}x{}", product.packed ? "packed product" : "matrix product", shape.rows,
-                             shape.columns));
+                 fmt::format("{} {}x{}{}", product.packed ? "packed product" : "matrix product", shape.rows,
+                             shape.columns, results.label()));
 }
 
 void lower_packed_product(Emitter& emitter, const Work& work) {
@@ -222,6 +267,7 @@ void lower_packed_product(Emitter& emitter, const Work& work) {
   if (biased) product.bias = &work.inputs.at(next), product.bias_type = node.input(next).dtype;
   product.wide = is_wide(x) || is_wide(out) || rows * depth >= (int64_t{1} << 30);
   product.packed = &packed;
+  product.following = work.following;
   launch_fragment_product(emitter, product);
 }
 
@@ -234,6 +280,7 @@ void lower_integer_product(Emitter& emitter, const Work& work) {
                           work.inputs[0], work.inputs.at(1), work.outputs[0]};
   product.wide = is_wide(x) || is_wide(w) || is_wide(out);
   product.zero_point = node.integer("zero_point");
+  product.following = work.following;
   launch_fragment_product(emitter, product);
 }
 

@@ -170,7 +170,8 @@ void lower_product(Emitter& emitter, const Work& work) {
   const size_t own = emitter.launches.size();
   const bool wide = is_wide(x) || is_wide(y) || is_wide(out);
   if (backend::is_half(p.from) && (p.to == p.from || p.to == TRANSOM_FLOAT32))
-    launch_fragment_product(emitter, {p, a.place, b.place, work.outputs[0], bias, bias_type, wide});
+    launch_fragment_product(emitter, {p, a.place, b.place, work.outputs[0], bias, bias_type, wide, nullptr, 0,
+                                      by_library ? nullptr : work.following});
   else launch_product(emitter, p, a.place, b.place, bias, bias_type, work.outputs[0], wide);
   if (by_library) emitter.make_otherwise(own);
 }

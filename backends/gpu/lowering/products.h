@@ -31,6 +31,7 @@ struct FragmentProduct {
   bool wide = false;  // 64-bit indices
   const PackedCodes* packed = nullptr;
   int64_t zero_point = 0;  // what is taken from x, of integers
+  Following* following = nullptr;
 };
 
 // Of f32, f16, bf16, and of x i8 or u8 with y i8, whose sums are made in i32 and rounded once to f32. The sum of a

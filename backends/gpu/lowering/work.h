@@ -43,11 +43,21 @@ struct PlannedLaunch {
   std::vector<BoundValue> bound = {};
 };
 
+// A fusion that reads what the node makes and comes right after it: a lowering that computes it as its results are
+// made, without writing them, says so by `taken`.
+struct Following {
+  const transom_graph* region;
+  std::vector<Operand> inputs, outputs;
+  size_t replaced;  // the input that is the node's output
+  bool taken = false;
+};
+
 // One node on its way to launches.
 struct Work {
   const Node& node;
   std::vector<Operand> inputs, outputs;
   const transom_graph* region = nullptr;  // of "fusion" and "row_fusion"
+  Following* following = nullptr;
 };
 
 class Emitter {

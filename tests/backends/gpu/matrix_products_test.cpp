@@ -165,6 +165,30 @@ TEST_P(GpuMatrixProducts, OfPackedWeightsAndTheirGradient) {
       }
 }
 
+// What follows a product is computed as its results are made, and has the bits that it has in a launch of its own; where
+// somebody else reads the product, it is written.
+TEST_P(GpuMatrixProducts, WhatFollowsAProductJoinsIt) {
+  const Shape shape{40, 70};
+  const Tensor x = numbers(TRANSOM_BFLOAT16, {40, 50}), w = numbers(TRANSOM_BFLOAT16, {70, 50}, -1, 1, 2),
+               rest = numbers(TRANSOM_BFLOAT16, shape, -1, 1, 3);
+  std::vector<double> found[2];
+  for (const bool read_twice : {false, true}) {
+    Graph inner, graph;
+    const int a = inner.input(TRANSOM_BFLOAT16, shape), b = inner.input(TRANSOM_BFLOAT16, shape);
+    inner.output(inner.node("add", {inner.node("tanh", {a}, TRANSOM_BFLOAT16, shape), b}, TRANSOM_BFLOAT16, shape));
+    const int made = graph.node("linear", {graph.input(x), graph.input(w)}, TRANSOM_BFLOAT16, shape);
+    const int joined = graph.fusion({made, graph.input(rest)}, inner)[0];
+    graph.output(graph.node("permute", {joined}, TRANSOM_BFLOAT16, {70, 40}, {{"permutation", Shape{1, 0}}}));
+    if (read_twice) graph.output(made);
+    Program program(*plugin_, graph);
+    ASSERT_EQ(program.error, "");
+    found[read_twice] = program.run({x, w, rest})[0].values;
+    ASSERT_EQ(program.error, "");
+    EXPECT_EQ(program.describe().find("what follows") != std::string::npos, !read_twice) << program.describe();
+  }
+  EXPECT_EQ(found[0], found[1]);
+}
+
 INSTANTIATE_TEST_SUITE_P(Units, GpuMatrixProducts, testing::ValuesIn(kMatrixUnitDevices));
 
 }  // namespace
