@@ -41,7 +41,7 @@ void fetch_tile(KernelText& text, const Tile& tile, const TileSource& from, cons
   const std::string vector = text.vector_type("u32", 4);
   fetch_tile(text, tile, kind, from.deep, k0, [&] {
     text.line("const idx r = {} + line;", r0);
-    if (from.deep) {
+    if (from.deep && !from.gather) {
       text.line("if ({}) {{\nif (r < {} && k < {}) {{", from.fast, from.lines, from.depth);
       text.line("const {0} got = VECTOR({0}, {1} + {2});", vector, from.base, from.place("r", "k"));
       text.line("UNROLL for (int j = 0; j < 4; ++j) {}[at + j] = got.at[j];", registers);
@@ -49,12 +49,14 @@ void fetch_tile(KernelText& text, const Tile& tile, const TileSource& from, cons
     }
     text.line("UNROLL for (int j = 0; j < 4; ++j) {{\nu32 word = 0;");
     text.line("UNROLL for (int e = 0; e < {0}; ++e) {{\nconst idx n = k + j * {0} + e;", kind.per_word);
-    const std::string value = fmt::format("{}[{}]", from.base, from.place("r", "n"));
+    text.line("if (r < {} && n < {}) {{", from.lines, from.depth);
+    const auto [place, exists] = from.gather ? from.gather("r", "n") : std::pair(from.place("r", "n"), std::string());
+    const std::string value = fmt::format("{}[{}]", from.base, place);
     const std::string bits = from.dtype == TRANSOM_FLOAT32 ? fmt::format("as_uint({})", value)
                              : from.dtype == TRANSOM_INT8  ? fmt::format("(u32)(u8){}", value)
                              : from.dtype == TRANSOM_UINT8 ? fmt::format("(u32){} ^ 128", value)
                                                            : fmt::format("(u32){}", value);
-    text.line("if (r < {} && n < {}) word |= ({}) << (e * {});", from.lines, from.depth, bits, 32 / kind.per_word);
+    text.line("{}word |= ({}) << (e * {});\n}}", exists.empty() ? "" : "if (" + exists + ") ", bits, 32 / kind.per_word);
     text.line("}}\n{}[at + j] = word;\n}}", registers);
   });
 }

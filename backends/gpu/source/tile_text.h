@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "gpu/source/fragments.h"
 #include "gpu/source/kernel_text.h"
@@ -28,6 +29,9 @@ struct TileSource {
   std::string lines, depth;  // how many there are; what lies outside is 0
   bool deep = true;          // neighbours in the depth lie side by side
   std::string fast = "0";    // whether each group of 16 bytes of a deep line may be read at once
+  // In the place of `place`, for elements that are not all there: writes statements for element (r, k), both inside of
+  // `lines` and `depth`, and gives the element's place and the condition that it exists.
+  std::function<std::pair<std::string, std::string>(const std::string& r, const std::string& k)> gather = nullptr;
 };
 // The condition for that: base and all strides are multiples of 16 bytes.
 std::string fast_condition(transom_dtype dtype, const std::string& base, const std::vector<std::string>& strides);
