@@ -10,6 +10,7 @@
 #include "gpu/api/api.h"
 #include "gpu/api/opencl_interface.h"
 #include "gpu/api/opencl_memory.h"
+#include "gpu/api/convolutions.h"
 #include "gpu/api/products.h"
 #include "gpu/api/shared_library.h"
 
@@ -428,5 +429,6 @@ Runtime& runtime() {
 }
 
 std::unique_ptr<Products> open_products(Context&) { return nullptr; }
+std::unique_ptr<Convolutions> open_convolutions(Context&) { return nullptr; }
 
 }  // namespace transom::gpu

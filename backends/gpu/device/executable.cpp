@@ -60,7 +60,8 @@ transom_executable::transom_executable(transom_device* device, const transom_gra
   }
 
   std::vector<std::string> operations;
-  transom::gpu::Emitter emitter(device->context->facts(), device->context->dialect(), device->products.get());
+  transom::gpu::Emitter emitter(device->context->facts(), device->context->dialect(), device->products.get(),
+                                device->convolutions.get());
   std::vector<const transom_node*> nodes;
   std::vector<size_t> readers(values_.size(), 0);
   for (const transom_node& node : transom::plugin::Nodes(graph)) {
@@ -110,13 +111,13 @@ transom_executable::transom_executable(transom_device* device, const transom_gra
   scratch_bytes_ = emitter.scratch_bytes;
   std::vector<const std::string*> texts;
   for (const transom::gpu::PlannedLaunch& launch : emitter.launches)
-    if (!launch.product) texts.push_back(&launch.text);
+    if (!launch.product && !launch.convolution) texts.push_back(&launch.text);
   device->kernels.prepare(texts);
   description_ = described(emitter.launches, operations);
   for (transom::gpu::PlannedLaunch& launch : emitter.launches)
-    steps_.push_back({launch.product ? nullptr : &device->kernels.get(launch.text), launch.groups,
+    steps_.push_back({launch.product || launch.convolution ? nullptr : &device->kernels.get(launch.text), launch.groups,
                       std::move(launch.operands), std::move(launch.numbers), launch.node, std::move(launch.label),
-                      launch.product, std::move(launch.otherwise), std::move(launch.bound)});
+                      launch.product, std::move(launch.otherwise), std::move(launch.bound), launch.convolution});
 }
 
 // Whether the node after one may be computed as the results of this are made. It is the only reader of the only one, a
@@ -179,8 +180,17 @@ void transom_executable::issue(transom_stream& stream, const Step& step, const A
     for (const transom::gpu::PlannedLaunch& other : step.otherwise) launch(device_->kernels.get(other.text), other);
   };
   if (!step.bound.empty() && parts_collide(step.bound, where.values, values_)) return launch_others();
-  if (!step.product) return launch(*step.kernel, step);
+  if (!step.product && !step.convolution) return launch(*step.kernel, step);
   const std::vector<const void*> at = where.of(step.operands);
+  if (step.convolution) {
+    for (size_t i = 0; i < 3; ++i)
+      if (reinterpret_cast<uintptr_t>(at[i]) % 16 != 0) return launch_others();
+    const auto writable = [&](size_t i) { return const_cast<void*>(at[i]); };
+    device_->convolutions->run(stream.queue(), *step.convolution, {writable(0), writable(1), writable(2), writable(3)});
+    ++device_->launches;
+    stream.issued();
+    return;
+  }
   const transom::gpu::ProductAddresses addresses{at[0], at[1], at.size() > 4 ? at[4] : nullptr,
                                                  const_cast<void*>(at[2]), const_cast<void*>(at[3])};
   transom::gpu::ProductShape shape = *step.product;

@@ -28,6 +28,7 @@ struct transom_executable : Handle {
     std::optional<transom::gpu::ProductShape> product;     // in the place of a kernel
     std::vector<transom::gpu::PlannedLaunch> otherwise{};  // compiled when first needed, as seldom is
     std::vector<transom::gpu::BoundValue> bound{};         // of a merged launch
+    std::optional<transom::gpu::ConvolutionShape> convolution{};
   };
 
   struct Addresses {

@@ -5,18 +5,37 @@
 #include "gpu/lowering/convolution_text.h"
 
 namespace transom::gpu {
-void lower_convolution(Emitter& emitter, const Work& work) {
+namespace {
+
+// Whether the vendor's library computes it. It pads both ends alike: what a higher end has more is never read if the
+// results are as many.
+bool convolved_by_library(Emitter& emitter, const Work& work, const Convolution& c, const Type& y) {
+  if ((c.dtype != TRANSOM_FLOAT32 && !backend::is_half(c.dtype)) || y.count() == 0 || is_wide(y)) return false;
+  const std::string& op = work.node.op();
+  const ConvolutionShape::Kind kind = op == "convolution"                  ? ConvolutionShape::kForward
+                                      : op == "convolution_input_gradient" ? ConvolutionShape::kToInput
+                                                                           : ConvolutionShape::kToWeight;
+  ConvolutionShape shape{kind, c.batch, c.channels, c.outputs, c.groups, 2};
+  if (c.spatial[0].x != 1 || c.spatial[0].w != 1 || c.spatial[0].y != 1) shape.axes = 3;
+  shape.dtype = c.dtype;
+  for (size_t i = 0; i < shape.axes; ++i) {
+    const Spatial& s = c.spatial[3 - shape.axes + i];
+    if (s.x == 0 || s.w == 0 || s.low < 0 || (s.x + 2 * s.low - s.dilation * (s.w - 1) - 1) / s.stride + 1 != s.y)
+      return false;
+    shape.x[i] = s.x, shape.w[i] = s.w, shape.y[i] = s.y;
+    shape.stride[i] = s.stride, shape.low[i] = s.low, shape.dilation[i] = s.dilation;
+  }
+  const Operand &first = work.inputs[0], &second = work.inputs[1], &made = work.outputs[0];
+  return kind == ConvolutionShape::kForward   ? emitter.convolve(shape, first, second, made)
+         : kind == ConvolutionShape::kToInput ? emitter.convolve(shape, made, second, first)
+                                              : emitter.convolve(shape, first, made, second);
+}
+
+void lower_directly(Emitter& emitter, const Work& work, const Convolution& c, bool wide) {
   const Node& node = work.node;
   const std::string& op = node.op();
   const bool input_gradient = op == "convolution_input_gradient", weight_gradient = op == "convolution_weight_gradient";
-  const Type& x = input_gradient ? node.output() : node.input(0);
-  const Type& w = weight_gradient ? node.output() : node.input(1);
-  const Type& y = input_gradient ? node.input(0) : weight_gradient ? node.input(1) : node.output();
   const int64_t count = node.output().count();
-  if (count == 0) return;
-  const Convolution c = convolution_of(node, x, w, y);
-  const bool wide = is_wide(x) || is_wide(y) || is_wide(w);
-  if (lower_convolution_by_tiles(emitter, work, c, wide)) return;
   KernelText text(wide);
   const Names n(text, c);
   const char* type = compute_type(c.dtype);
@@ -85,6 +104,24 @@ void lower_convolution(Emitter& emitter, const Work& work) {
   write_group_sum(text, "sum", "sums");
   text.line("if (THREAD == 0) {}\n}}", store(text, c.dtype, out, "i", "sum"));
   emitter.launch(text, std::min<int64_t>(count, 1 << 16), op);
+}
+
+}  // namespace
+
+void lower_convolution(Emitter& emitter, const Work& work) {
+  const Node& node = work.node;
+  const std::string& op = node.op();
+  const bool input_gradient = op == "convolution_input_gradient", weight_gradient = op == "convolution_weight_gradient";
+  const Type& x = input_gradient ? node.output() : node.input(0);
+  const Type& w = weight_gradient ? node.output() : node.input(1);
+  const Type& y = input_gradient ? node.input(0) : weight_gradient ? node.input(1) : node.output();
+  if (node.output().count() == 0) return;
+  const Convolution c = convolution_of(node, x, w, y);
+  const bool wide = is_wide(x) || is_wide(y) || is_wide(w);
+  const bool by_library = convolved_by_library(emitter, work, c, y);
+  const size_t own = emitter.launches.size();
+  if (!lower_convolution_by_tiles(emitter, work, c, wide)) lower_directly(emitter, work, c, wide);
+  if (by_library) emitter.make_otherwise(own);
 }
 
 }  // namespace transom::gpu
