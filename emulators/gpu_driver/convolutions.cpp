@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of cuDNN, or, with EMULATED_HIP, those of MIOpen, as far as a device backend without their headers calls
-// them. Descriptions are checked as the vendors document them; sums run over channels and taps in order, in f32.
+// The functions of cuDNN, or, with EMULATED_HIP, those of MIOpen, as far as a device backend without their headers
+// calls them. Descriptions are checked as the vendors document them; sums run over channels and taps in order, in f32.
 #include <cstring>
 #include <set>
 #include <vector>
@@ -168,8 +168,7 @@ struct Task {
             }
     static int runs = 0;
     if (varies) sums[0] += static_cast<float>(++runs);
-    for (size_t i = 0; i < sums.size(); ++i)
-      write_number(kind_of(x.type), result, static_cast<int64_t>(i), sums[i]);
+    for (size_t i = 0; i < sums.size(); ++i) write_number(kind_of(x.type), result, static_cast<int64_t>(i), sums[i]);
   }
 
   static NumberKind kind_of(int type) {
@@ -268,32 +267,32 @@ struct Solution {
   uint64_t id;
   int algorithm;
 };
-#define KIND(word, kind)                                                                                             \
-  CONVOLUTIONS(Convolution##word##GetSolution)                                                                       \
-  (void* handle, void* a, void* b, void* convolution, void* c, size_t asked, size_t* given, Solution* solutions) {   \
-    ENTER;                                                                                                           \
-    Task task;                                                                                                       \
-    void* const all[] = {a, b, c};                                                                                   \
-    if (!given || !solutions || asked < 1 || !read_task(kind, handle, all, convolution, task)) return kBadValue;     \
-    *given = 0;                                                                                                      \
-    if (!task.fits()) return kBadValue;                                                                              \
-    *given = 1;                                                                                                      \
-    solutions[0] = {0.1f, kWorkspace, task.of.repeats ? kRepeats : kVaries, 0};                                      \
-    return kDone;                                                                                                    \
-  }                                                                                                                  \
-  CONVOLUTIONS(Convolution##word##CompileSolution)                                                                   \
-  (void* handle, void* a, void* b, void* convolution, void* c, uint64_t id) {                                        \
-    Task task;                                                                                                       \
-    void* const all[] = {a, b, c};                                                                                   \
-    if (!read_task(kind, handle, all, convolution, task)) return kBadValue;                                          \
-    return id == kRepeats || id == kVaries ? kDone : kBadValue;                                                      \
-  }                                                                                                                  \
-  CONVOLUTIONS(Convolution##word##Immediate)                                                                         \
-  (void* handle, void* a, const void* at_a, void* b, const void* at_b, void* convolution, void* c, void* at_c,       \
-   void* workspace, size_t bytes, uint64_t id) {                                                                     \
-    void* const all[] = {a, b, c};                                                                                   \
-    const void* const places[] = {at_a, at_b, at_c};                                                                 \
-    return run(kind, handle, all, places, convolution, id, workspace, bytes);                                        \
+#define KIND(word, kind)                                                                                           \
+  CONVOLUTIONS(Convolution##word##GetSolution)                                                                     \
+  (void* handle, void* a, void* b, void* convolution, void* c, size_t asked, size_t* given, Solution* solutions) { \
+    ENTER;                                                                                                         \
+    Task task;                                                                                                     \
+    void* const all[] = {a, b, c};                                                                                 \
+    if (!given || !solutions || asked < 1 || !read_task(kind, handle, all, convolution, task)) return kBadValue;   \
+    *given = 0;                                                                                                    \
+    if (!task.fits()) return kBadValue;                                                                            \
+    *given = 1;                                                                                                    \
+    solutions[0] = {0.1f, kWorkspace, task.of.repeats ? kRepeats : kVaries, 0};                                    \
+    return kDone;                                                                                                  \
+  }                                                                                                                \
+  CONVOLUTIONS(Convolution##word##CompileSolution)                                                                 \
+  (void* handle, void* a, void* b, void* convolution, void* c, uint64_t id) {                                      \
+    Task task;                                                                                                     \
+    void* const all[] = {a, b, c};                                                                                 \
+    if (!read_task(kind, handle, all, convolution, task)) return kBadValue;                                        \
+    return id == kRepeats || id == kVaries ? kDone : kBadValue;                                                    \
+  }                                                                                                                \
+  CONVOLUTIONS(Convolution##word##Immediate)                                                                       \
+  (void* handle, void* a, const void* at_a, void* b, const void* at_b, void* convolution, void* c, void* at_c,     \
+   void* workspace, size_t bytes, uint64_t id) {                                                                   \
+    void* const all[] = {a, b, c};                                                                                 \
+    const void* const places[] = {at_a, at_b, at_c};                                                               \
+    return run(kind, handle, all, places, convolution, id, workspace, bytes);                                      \
   }
 KIND(Forward, 0)
 KIND(BackwardData, 1)
@@ -323,29 +322,29 @@ struct Performance {
   int determinism, math, reserved[3];
 };
 // The fastest one varies; for f32 another one is faster by rounding to TF32, unless it was forbidden.
-#define KIND(word, kind)                                                                                             \
-  CONVOLUTIONS(GetConvolution##word##Algorithm_v7)                                                                   \
-  (void* handle, void* a, void* b, void* convolution, void* c, int asked, int* given, Performance* found) {          \
-    ENTER;                                                                                                           \
-    Task task;                                                                                                       \
-    void* const all[] = {a, b, c};                                                                                   \
-    if (!given || !found || asked < 3 || !read_task(kind, handle, all, convolution, task)) return kBadValue;         \
-    *given = 0;                                                                                                      \
-    if (!task.fits()) return kBadValue;                                                                              \
-    found[0] = {static_cast<int>(kVaries), 0, 0.1f, kWorkspace, 0, task.of.math, {}};                                \
-    found[1] = {static_cast<int>(kVaries), kRefused, -1.0f, kWorkspace, 1, task.of.math, {}};                        \
-    found[2] = {static_cast<int>(kRepeats), 0, 0.2f, kWorkspace, 1, task.of.math, {}};                               \
-    *given = 3;                                                                                                      \
-    return kDone;                                                                                                    \
-  }                                                                                                                  \
-  CONVOLUTIONS(Convolution##word)                                                                                    \
-  (void* handle, const void* one, void* a, const void* at_a, void* b, const void* at_b, void* convolution,           \
-   int algorithm, void* workspace, size_t bytes, const void* zero, void* c, void* at_c) {                            \
-    if (!one || !zero || *static_cast<const float*>(one) != 1 || *static_cast<const float*>(zero) != 0)              \
-      return kBadValue;                                                                                              \
-    void* const all[] = {a, b, c};                                                                                   \
-    const void* const places[] = {at_a, at_b, at_c};                                                                 \
-    return run(kind, handle, all, places, convolution, static_cast<uint64_t>(algorithm), workspace, bytes);          \
+#define KIND(word, kind)                                                                                     \
+  CONVOLUTIONS(GetConvolution##word##Algorithm_v7)                                                           \
+  (void* handle, void* a, void* b, void* convolution, void* c, int asked, int* given, Performance* found) {  \
+    ENTER;                                                                                                   \
+    Task task;                                                                                               \
+    void* const all[] = {a, b, c};                                                                           \
+    if (!given || !found || asked < 3 || !read_task(kind, handle, all, convolution, task)) return kBadValue; \
+    *given = 0;                                                                                              \
+    if (!task.fits()) return kBadValue;                                                                      \
+    found[0] = {static_cast<int>(kVaries), 0, 0.1f, kWorkspace, 0, task.of.math, {}};                        \
+    found[1] = {static_cast<int>(kVaries), kRefused, -1.0f, kWorkspace, 1, task.of.math, {}};                \
+    found[2] = {static_cast<int>(kRepeats), 0, 0.2f, kWorkspace, 1, task.of.math, {}};                       \
+    *given = 3;                                                                                              \
+    return kDone;                                                                                            \
+  }                                                                                                          \
+  CONVOLUTIONS(Convolution##word)                                                                            \
+  (void* handle, const void* one, void* a, const void* at_a, void* b, const void* at_b, void* convolution,   \
+   int algorithm, void* workspace, size_t bytes, const void* zero, void* c, void* at_c) {                    \
+    if (!one || !zero || *static_cast<const float*>(one) != 1 || *static_cast<const float*>(zero) != 0)      \
+      return kBadValue;                                                                                      \
+    void* const all[] = {a, b, c};                                                                           \
+    const void* const places[] = {at_a, at_b, at_c};                                                         \
+    return run(kind, handle, all, places, convolution, static_cast<uint64_t>(algorithm), workspace, bytes);  \
   }
 KIND(Forward, 0)
 KIND(BackwardData, 1)

@@ -31,8 +31,8 @@ constexpr Instruction kMma[] = {
     {"MMA_I8", "32", "4", "2", "4", "32", "e_r % 8 * 4 + e_k % 16 / 4", "e_r / 8 + e_k / 16 * 2",
      "e_n * 4 + e_k % 16 / 4", "e_k / 16", kMmaRow, kMmaColumn, kI8},
 };
-// AMD's matrix instruction calculator for CDNA 2 and 3: i = thread % 16, block of the depth thread / 16; results of four
-// neighbouring rows.
+// AMD's matrix instruction calculator for CDNA 2 and 3: i = thread % 16, block of the depth thread / 16; results of
+// four neighbouring rows.
 constexpr const char *kMfmaRow = "lane / 16 * 4 + e_i", *kMfmaColumn = "lane % 16";
 constexpr Instruction kMfma[] = {
     {"MMA_BF16", "64", "2", "2", "4", "16", "e_r + e_k / 4 * 16", "e_k % 4 / 2", "e_n + e_k / 4 * 16", "e_k % 4 / 2",
@@ -56,13 +56,13 @@ constexpr Instruction kWmma[] = {
 
 std::string written(const Instruction& of) {
   const std::string wave = of.wave;
-  return std::string("#define ") + of.name + "(c, a, b) { \\\n" +                                       //
-         "const int lane = (int)THREAD % " + wave + ", e_first = (int)THREAD - lane; \\\n" +            //
+  return std::string("#define ") + of.name + "(c, a, b) { \\\n" +                                        //
+         "const int lane = (int)THREAD % " + wave + ", e_first = (int)THREAD - lane; \\\n" +             //
          "for (int e_w = 0; e_w < " + of.a + "; ++e_w) emulated_a[THREAD * 8 + e_w] = (a)[e_w]; \\\n" +  //
          "for (int e_w = 0; e_w < " + of.b + "; ++e_w) emulated_b[THREAD * 8 + e_w] = (b)[e_w]; \\\n" +  //
-         "BARRIER; \\\nfor (int e_i = 0; e_i < " + of.results + "; ++e_i) { \\\n" +                     //
-         "const int e_r = " + of.row + ", e_n = " + of.column + "; \\\n" +                              //
-         "for (int e_k = 0; e_k < " + of.depth + "; ++e_k) { \\\n" +                                    //
+         "BARRIER; \\\nfor (int e_i = 0; e_i < " + of.results + "; ++e_i) { \\\n" +                      //
+         "const int e_r = " + of.row + ", e_n = " + of.column + "; \\\n" +                               //
+         "for (int e_k = 0; e_k < " + of.depth + "; ++e_k) { \\\n" +                                     //
          "const u32 e_x = emulated_a[(e_first + " + of.a_thread + ") * 8 + " + of.a_register + "]; \\\n" +
          "const u32 e_y = emulated_b[(e_first + " + of.b_thread + ") * 8 + " + of.b_register + "]; \\\n" +
          "(c)[e_i] = " + of.term + "; } } \\\nBARRIER; }\n";
@@ -92,8 +92,11 @@ int wave_of_chip() { return chip().starts_with("gfx9") ? 64 : 32; }
 
 std::string matrix_instructions() {
   const bool mma = chip() == "sm_90", mfma = chip().starts_with("gfx9");
-  std::string text = std::string("#define MATRIX_UNIT ") + (mma ? "1" : mfma ? "2" : "3") + "\n" +
-                     "#define UNROLL\n" +
+  std::string text = std::string("#define MATRIX_UNIT ") +
+                     (mma    ? "1"
+                      : mfma ? "2"
+                             : "3") +
+                     "\n" + "#define UNROLL\n" +
                      "#define MATRIX_MEMORY LOCAL u32 emulated_a[2048]; LOCAL u32 emulated_b[2048];\n" + kF16Function;
   for (const Instruction& each : mma ? kMma : mfma ? kMfma : kWmma) text += written(each);
   return text;

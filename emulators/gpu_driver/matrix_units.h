@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The instructions of matrix units, carried out by the threads of a group: each gives its registers to the others
-// through group memory, and sums the results that are its own. Which thread holds which element is written here from the
-// vendors' documents, not taken from the caller: one that loads its registers otherwise gets other results.
+// through group memory, and sums the results that are its own. Which thread holds which element is written here from
+// the vendors' documents, not taken from the caller: one that loads its registers otherwise gets other results.
 #pragma once
 
 #include <string>

@@ -8,9 +8,9 @@
 #include <mutex>
 
 #include "gpu/api/api.h"
+#include "gpu/api/convolutions.h"
 #include "gpu/api/opencl_interface.h"
 #include "gpu/api/opencl_memory.h"
-#include "gpu/api/convolutions.h"
 #include "gpu/api/products.h"
 #include "gpu/api/shared_library.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuDNN and MIOpen. Of both, each of the three kinds asks for its algorithms and runs one with two operands and a result
-// in an order of its own; a table has the order, the names and the numbers. cuDNN says which algorithm has the same bits
-// at every run, MIOpen is told to take no other.
+// cuDNN and MIOpen. Of both, each of the three kinds asks for its algorithms and runs one with two operands and a
+// result in an order of its own; a table has the order, the names and the numbers. cuDNN says which algorithm has the
+// same bits at every run, MIOpen is told to take no other.
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -152,8 +152,8 @@ class LibraryConvolutions final : public Convolutions {
     Description description = made(window && cuda_ ? "FilterDescriptor" : "TensorDescriptor");
     if (window && cuda_) {
       constexpr int kDense = 0;  // NCHW
-      check(function<int (*)(void*, int, int, int, const int*)>("SetFilterNdDescriptor")(
-                description.get(), dtype, kDense, rank, extents.data()),
+      check(function<int (*)(void*, int, int, int, const int*)>("SetFilterNdDescriptor")(description.get(), dtype,
+                                                                                         kDense, rank, extents.data()),
             "SetFilterNdDescriptor");
     } else {
       const char* const what = cuda_ ? "SetTensorNdDescriptor" : "SetTensorDescriptor";
@@ -231,8 +231,8 @@ class LibraryConvolutions final : public Convolutions {
     MiopenAnswer answers[kMostAnswers];
     size_t given = 0;
     const std::string verb = std::string("Convolution") + kind.word;
-    if (function<AskMiopen>(verb + "GetSolution")(handle_, first, second, plan.convolution.get(), result,
-                                                  kMostAnswers, &given, answers) != 0)
+    if (function<AskMiopen>(verb + "GetSolution")(handle_, first, second, plan.convolution.get(), result, kMostAnswers,
+                                                  &given, answers) != 0)
       return;
     for (size_t i = 0; i < given && !plan.found; ++i)
       if (answers[i].memory <= kMostWorkspace &&

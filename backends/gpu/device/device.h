@@ -53,9 +53,9 @@ struct transom_device {
   std::unique_ptr<transom::gpu::Context> context;
   transom::gpu::KernelStore kernels;
   transom::gpu::Memory memory;
-  std::unique_ptr<transom::gpu::Products> products;  // null: none
+  std::unique_ptr<transom::gpu::Products> products;          // null: none
   std::unique_ptr<transom::gpu::Convolutions> convolutions;  // likewise
-  void* nothing;                                     // the address of values without elements
+  void* nothing;                                             // the address of values without elements
   std::string report;
   std::atomic<uint64_t> launches = 0;  // of this process, for reports
 

@@ -121,8 +121,8 @@ transom_executable::transom_executable(transom_device* device, const transom_gra
 }
 
 // Whether the node after one may be computed as the results of this are made. It is the only reader of the only one, a
-// fusion that writes to the arena, and to no place from which this node still reads: the plan gives memory away once the
-// last of its readers ran, so by the order of nodes alone.
+// fusion that writes to the arena, and to no place from which this node still reads: the plan gives memory away once
+// the last of its readers ran, so by the order of nodes alone.
 bool transom_executable::may_join(const transom_node& node, const transom_node& next,
                                   const std::vector<size_t>& readers, const std::vector<bool>& bound) const {
   if (node.outputs_count != 1 || std::string_view(next.op) != "fusion" || !next.region) return false;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What attention and its gradient have in common as texts over fragments: blocks of 64 queries of one head and of 64 keys,
-// their scores in registers, what hides, bends and drops them, and products of such blocks by what the tokens hold.
+// What attention and its gradient have in common as texts over fragments: blocks of 64 queries of one head and of 64
+// keys, their scores in registers, what hides, bends and drops them, and products of such blocks by what the tokens
+// hold.
 #pragma once
 
 #include <algorithm>
@@ -131,9 +132,7 @@ class AttentionText {
   }
 
   // The value of (row, column) in `held`, whose lines are queries.
-  void hold(const std::string& value) {
-    text.line("held[row * {} + column] = as_uint({});", held.stride(), value);
-  }
+  void hold(const std::string& value) { text.line("held[row * {} + column] = as_uint({});", held.stride(), value); }
   // What `held` has, lines of f32, as the left operand of the next product. All wrote to it, none reads `left`.
   Tile pack() {
     text.line("BARRIER;");
@@ -141,8 +140,9 @@ class AttentionText {
     const std::string_view to = text.use(q.dtype == TRANSOM_FLOAT16 ? "to_f16" : "to_bf16");
     text.line("for (int i = THREAD; i < {}; i += {}) {{", kBlock * kBlock / 2, kGroup);
     text.line("const int at = i / {0} * {1} + i % {0} * 2;", kBlock / 2, held.stride());
-    text.line("left[i / {0} * {1} + i % {0}] = (u32){2}(as_float(held[at])) | (u32){2}(as_float(held[at + 1])) << 16;\n}}",
-              kBlock / 2, left.stride(), to);
+    text.line(
+        "left[i / {0} * {1} + i % {0}] = (u32){2}(as_float(held[at])) | (u32){2}(as_float(held[at + 1])) << 16;\n}}",
+        kBlock / 2, left.stride(), to);
     return left;
   }
   // results[chunk] += pairs by the lines of `from`, whose depth begins at k0.
@@ -170,9 +170,10 @@ class AttentionText {
     text.line("UNROLL for (int chunk = 0; chunk < {}; ++chunk) {{", divided_up(width, kBlock));
     for_results(text, {kind, fmt::format("{}[chunk]", name), kBlock, kBlock}, [&](const std::string& value) {
       text.line("const idx at = {} + row, c = chunk * {} + column;", first, kBlock);
-      text.line("if (at < {} && c < {}) {}", tokens, nwidth,
-                store(text, q.dtype, base,
-                      fmt::format("((batch * {} + at) * {} + {}) * {} + c", tokens, heads, head, nwidth), value + divided));
+      text.line(
+          "if (at < {} && c < {}) {}", tokens, nwidth,
+          store(text, q.dtype, base, fmt::format("((batch * {} + at) * {} + {}) * {} + c", tokens, heads, head, nwidth),
+                value + divided));
     });
     text.line("}}");
   }
@@ -213,7 +214,8 @@ class AttentionText {
   const Results scores{kind, "scores", kBlock, kBlock}, dweights{kind, "dweights", kBlock, kBlock};
 };
 
-// Of each row of `held`, by four threads: `combine` is of "all" and "one", `finish` sees "all" on the thread of the row.
+// Of each row of `held`, by four threads: `combine` is of "all" and "one", `finish` sees "all" on the thread of the
+// row.
 inline void write_row_totals(KernelText& text, const Tile& held, const std::string& start, const char* combine,
                              const std::string& finish) {
   text.line("BARRIER;\n{{\nfloat all = {};", start);
@@ -225,8 +227,8 @@ inline void write_row_totals(KernelText& text, const Tile& held, const std::stri
             finish);
 }
 
-// A block of queries of one head: "t0", "head", "batch", "shared", and memory of its rows: the largest score "most", the
-// sum "total", "shift" of the gradient, by what a new largest score scales those before it, "scaled".
+// A block of queries of one head: "t0", "head", "batch", "shared", and memory of its rows: the largest score "most",
+// the sum "total", "shift" of the gradient, by what a new largest score scales those before it, "scaled".
 inline void begin_queries(AttentionText& g) {
   KernelText& text = g.text;
   const std::string tiles = text.number(divided_up(g.T, kBlock));

@@ -53,7 +53,7 @@ inline constexpr char kAxes[] = "zyx";
 
 // "const idx <p>z = ..., ...": the spatial indices of `place`, and what is left of it in <p>rest.
 inline void write_indices(KernelText& text, const char* prefix, const std::string& place,
-                   const std::array<std::string, 3>& extents) {
+                          const std::array<std::string, 3>& extents) {
   text.line("const idx {0}x = {1} % {2}, {0}1 = {1} / {2};", prefix, place, extents[2]);
   text.line("const idx {0}y = {0}1 % {1}, {0}2 = {0}1 / {1};", prefix, extents[1]);
   text.line("const idx {0}z = {0}2 % {1}, {0}rest = {0}2 / {1};", prefix, extents[0]);

@@ -27,8 +27,7 @@ void lower_by_fragments(Emitter& emitter, const Work& work) {
   for_results(text, {g.kind, "mixed[chunk]", kBlock, kBlock},
               [&](const std::string& value) { text.line("{} *= scaled[row];", value); });
   text.line("}}");
-  if (g.dropout > 0)
-    for_results(text, g.scores, [&](const std::string& value) { g.hold(g.dropped(value)); });
+  if (g.dropout > 0) for_results(text, g.scores, [&](const std::string& value) { g.hold(g.dropped(value)); });
   g.multiply_pairs("mixed", g.e, g.values(true), "s0");
   text.line("}}");
   g.store_sums("mixed", work.outputs.at(0), g.e, g.ne, "t0", g.nT, g.nH, "head", " / total[row]");

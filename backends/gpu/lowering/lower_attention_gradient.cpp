@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // attention's gradient without its scores in memory (Dao et al., 2022), with the same bits at every run: two launches,
-// neither of which adds to memory that another group writes. The first takes queries block by block, walks the keys once
-// for each query's largest score, sum and shift, which it keeps, and once more for dq. The second takes keys block by
-// block and walks the queries of all heads that share them for dk and dv.
+// neither of which adds to memory that another group writes. The first takes queries block by block, walks the keys
+// once for each query's largest score, sum and shift, which it keeps, and once more for dq. The second takes keys block
+// by block and walks the queries of all heads that share them for dk and dv.
 #include "gpu/lowering/attention_text.h"
 
 namespace transom::gpu {
@@ -19,9 +19,8 @@ void lower_query_gradient(Emitter& emitter, const Work& work, const Operand& kep
   g.draw_dropout();
   text.line("if (pass == 0) {{");
   write_weights(g);
-  for_results(text, g.scores, [&](const std::string& value) {
-    g.hold(fmt::format("{} * {}", value, g.dropped("dweights[f][e]")));
-  });
+  for_results(text, g.scores,
+              [&](const std::string& value) { g.hold(fmt::format("{} * {}", value, g.dropped("dweights[f][e]"))); });
   write_row_totals(text, g.held, "0", "all += one", "shift[THREAD] = shift[THREAD] * scaled[THREAD] + all;");
   text.line("}} else {{");
   for_results(text, g.scores, [&](const std::string& value) {

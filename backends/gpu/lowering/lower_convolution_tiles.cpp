@@ -65,8 +65,8 @@ bool lower_convolution_by_tiles(Emitter& emitter, const Work& work, const Convol
   const std::string rows = text.number(sides.rows), columns = text.number(sides.columns),
                     depth = text.number(sides.depth), ntaps = text.number(taps), ncount = text.number(count);
   const std::string row_tiles = text.number(divided_up(sides.rows, kTileSide)),
-                    column_tiles = text.number(divided_up(sides.columns, kTileSide)),
-                    ngroups = text.number(c.groups), nparts = text.number(parts), ndeep = text.number(part_depth);
+                    column_tiles = text.number(divided_up(sides.columns, kTileSide)), ngroups = text.number(c.groups),
+                    nparts = text.number(parts), ndeep = text.number(part_depth);
   const Tile left{"left", kTileSide, kTileWords}, right{"right", kTileSide, kTileWords};
   const Results results{kind, "sums", kTileSide, kTileSide};
 
@@ -145,8 +145,7 @@ bool lower_convolution_by_tiles(Emitter& emitter, const Work& work, const Convol
     text.line("{}\n}}", store(text, parts > 1 ? TRANSOM_FLOAT32 : c.dtype, out, at, value));
   });
   text.line("}}");
-  const int64_t tiles =
-      c.groups * parts * divided_up(sides.rows, kTileSide) * divided_up(sides.columns, kTileSide);
+  const int64_t tiles = c.groups * parts * divided_up(sides.rows, kTileSide) * divided_up(sides.columns, kTileSide);
   emitter.launch(text, std::min<int64_t>(tiles, 1 << 16), op + " 64x64");
   if (parts == 1) return true;
 

@@ -52,8 +52,7 @@ class CodeText {
   }
   // The number of the i-th of the four.
   std::string value(const std::string& i) const {
-    const std::string code =
-        fmt::format("(coded >> (8 * ({}) + shift) & {})", i, packed_.bits == 4 ? 15 : 255);
+    const std::string code = fmt::format("(coded >> (8 * ({}) + shift) & {})", i, packed_.bits == 4 ? 15 : 255);
     if (packed_.values) return fmt::format("{}[{}] * factor", values_, code);
     if (packed_.minima) return fmt::format("(float){} * factor + least", code);
     return fmt::format("((float){} - {}.0f) * factor", code, packed_.bits == 4 ? 8 : 128);
@@ -65,8 +64,8 @@ class CodeText {
   std::string codes_, scales_, depth_blocks_, groups_, group_, minima_, values_;
 };
 
-// Numbers of a type of 16 bits are two: the nearest one, and the nearest of what is left, so that nothing of f32 is lost
-// that shows beside the rounding of x.
+// Numbers of a type of 16 bits are two: the nearest one, and the nearest of what is left, so that nothing of f32 is
+// lost that shows beside the rounding of x.
 void fetch_codes(KernelText& text, const Tile& tile, const FragmentKind& kind, transom_dtype from,
                  const PackedCodes& packed, const CodeText& codes, const std::string& lines, const std::string& depth) {
   const bool half = kind.per_word == 2;
@@ -117,7 +116,7 @@ class ResultText {
       return region_->types[value].count() == count && !(maker && maker->node.op() == "reduce_sum");
     };
     after->taken = std::all_of(region_->outputs.begin(), region_->outputs.end(), one_each) &&
-                   region_->types[region_->inputs.at(after->replaced)] .dtype == product.shape.to;
+                   region_->types[region_->inputs.at(after->replaced)].dtype == product.shape.to;
     if (!after->taken) region_.reset();
   }
   const char* label() const { return region_ ? " and what follows" : ""; }
@@ -176,8 +175,7 @@ void launch_fragment_product(Emitter& emitter, const FragmentProduct& product) {
       return along == 1 ? fmt::format("batch * {} + {} * {} + {}", of_batch, r, of_line, k)
                         : fmt::format("batch * {} + {} * {} + {} * {}", of_batch, r, of_line, k, of_depth);
     };
-    if (from.deep)
-      text.line("const int {} = {};", fast, fast_condition(dtype, base, {of_batch, of_line, depth}));
+    if (from.deep) text.line("const int {} = {};", fast, fast_condition(dtype, base, {of_batch, of_line, depth}));
     return from;
   };
   const TileSource of_x = source(p.from, a, p.x_batch, p.x_row, p.x_depth, rows, "fast_x");
@@ -223,9 +221,10 @@ void launch_fragment_product(Emitter& emitter, const FragmentProduct& product) {
     text.line("for (int step = 0; step < {}; step += 8) UNROLL for (int j = 0; j < {}; ++j) {{", shape.words,
               sums.across());
     text.line("u32 ones[M_A], of_b[M_B];\nUNROLL for (int w = 0; w < M_A; ++w) ones[w] = 0x01010101u;");
-    text.line("UNROLL for (int w = 0; w < M_B; ++w) of_b[w] = right[(wave / 2 * {0} * 16 + j * 16 + "
-              "M_B_COLUMN(lane, w)) * {1} + step + M_B_WORD(lane, w)];",
-              sums.across(), right.stride());
+    text.line(
+        "UNROLL for (int w = 0; w < M_B; ++w) of_b[w] = right[(wave / 2 * {0} * 16 + j * 16 + "
+        "M_B_COLUMN(lane, w)) * {1} + step + M_B_WORD(lane, w)];",
+        sums.across(), right.stride());
     text.line("M_MULTIPLY_I8(whole[j], ones, of_b)\n}}");
   }
   text.line("BARRIER;\n}}\n}}");
@@ -233,8 +232,7 @@ void launch_fragment_product(Emitter& emitter, const FragmentProduct& product) {
     text.line("if (row0 + row < {} && column0 + column < {}) {{", rows, columns);
     if (!integers) text.line("float value = {};", sum);
     else if (shift == 0) text.line("float value = (float){};", sum);
-    else
-      text.line("float value = (float)({} + (i32){} * whole[f % {}][e]);", sum, text.bits(shift), sums.across());
+    else text.line("float value = (float)({} + (i32){} * whole[f % {}][e]);", sum, text.bits(shift), sums.across());
     if (product.bias)
       text.line("value += {};", load(text, product.bias_type,
                                      text.address(*product.bias, storage_type(product.bias_type)), "column0 + column"));
@@ -256,14 +254,17 @@ void lower_packed_product(Emitter& emitter, const Work& work) {
   const int64_t rows = node.integer("rows"), depth = node.integer("depth");
   const bool turned = node.op() == "quantized_matmul_gradient", biased = !turned && node.integer("bias") != 0;
   size_t next = 3;
-  PackedCodes packed{node.integer("bits"), rows, depth, node.integer("group"), turned, node.input(2).dtype,
-                     work.inputs.at(1), work.inputs.at(2)};
+  PackedCodes packed{
+      node.integer("bits"), rows, depth, node.integer("group"), turned, node.input(2).dtype, work.inputs.at(1),
+      work.inputs.at(2)};
   if (node.integer("minima")) packed.minima = &work.inputs.at(next++);
   if (node.integer("values")) packed.values = &work.inputs.at(next++);
   const int64_t contracted = turned ? rows : depth, made = turned ? depth : rows;
   FragmentProduct product{{1, x.count() / std::max<int64_t>(contracted, 1), made, contracted, 0, contracted, 1, 0, 0, 0,
                            x.dtype, out.dtype},
-                          work.inputs[0], {}, work.outputs[0]};
+                          work.inputs[0],
+                          {},
+                          work.outputs[0]};
   if (biased) product.bias = &work.inputs.at(next), product.bias_type = node.input(next).dtype;
   product.wide = is_wide(x) || is_wide(out) || rows * depth >= (int64_t{1} << 30);
   product.packed = &packed;
@@ -277,7 +278,9 @@ void lower_integer_product(Emitter& emitter, const Work& work) {
   if (out.count() == 0) return;
   const int64_t depth = w.shape.at(1), rows = x.count() / std::max<int64_t>(depth, 1);
   FragmentProduct product{{1, rows, w.shape.at(0), depth, 0, depth, 1, 0, depth, 1, x.dtype, out.dtype},
-                          work.inputs[0], work.inputs.at(1), work.outputs[0]};
+                          work.inputs[0],
+                          work.inputs.at(1),
+                          work.outputs[0]};
   product.wide = is_wide(x) || is_wide(w) || is_wide(out);
   product.zero_point = node.integer("zero_point");
   product.following = work.following;

@@ -89,7 +89,8 @@ bool claims_composite(std::string_view op, const transom_value* inputs, size_t i
   const auto found = operations().find(op);
   if (found == operations().end() || !found->second.composite) return false;
   if (found->second.takes && !found->second.takes(inputs, inputs_count, attributes)) return false;
-  return inputs_count > 0 && (found->second.integers || backend::is_floating(static_cast<transom_dtype>(inputs[0].dtype)));
+  return inputs_count > 0 &&
+         (found->second.integers || backend::is_floating(static_cast<transom_dtype>(inputs[0].dtype)));
 }
 
 }  // namespace transom::gpu

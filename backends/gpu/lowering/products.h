@@ -38,7 +38,7 @@ struct FragmentProduct {
 // result runs over the depth in one order, whatever the other results are.
 void launch_fragment_product(Emitter& emitter, const FragmentProduct& product);
 
-void lower_packed_product(Emitter& emitter, const Work& work);    // quantized_matmul and its gradient
-void lower_integer_product(Emitter& emitter, const Work& work);   // integer_linear
+void lower_packed_product(Emitter& emitter, const Work& work);   // quantized_matmul and its gradient
+void lower_integer_product(Emitter& emitter, const Work& work);  // integer_linear
 
 }  // namespace transom::gpu

@@ -40,10 +40,8 @@ bool Emitter::convolve(const ConvolutionShape& shape, const Operand& x, const Op
   if (!convolutions_) return false;
   const std::optional<size_t> workspace = convolutions_->workspace_bytes(shape);
   if (!workspace) return false;
-  PlannedLaunch launch{"",    1,
-                       {x, w, y, scratch(static_cast<int64_t>(std::max<size_t>(*workspace, 1)))},
-                       {},    node_,
-                       convolutions_->name()};
+  PlannedLaunch launch{"", 1,     {x, w, y, scratch(static_cast<int64_t>(std::max<size_t>(*workspace, 1)))},
+                       {}, node_, convolutions_->name()};
   launch.convolution = shape;
   launches.push_back(std::move(launch));
   return true;

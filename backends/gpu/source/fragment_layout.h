@@ -19,8 +19,8 @@ inline constexpr MatrixUnit kMatrixUnits[] = {MatrixUnit::kVector, MatrixUnit::k
 inline constexpr int64_t kFragment = 16, kFragmentWords = 8;
 
 struct FragmentCounts {
-  int64_t wave;        // threads
-  int64_t a, b, c;     // words of A and B, results, of a thread
+  int64_t wave;     // threads
+  int64_t a, b, c;  // words of A and B, results, of a thread
 };
 constexpr FragmentCounts counts_of(MatrixUnit unit) {
   switch (unit) {

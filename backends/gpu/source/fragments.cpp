@@ -75,10 +75,9 @@ constexpr const char* kVectorSteps = R"(
 
 std::string fragment_definitions() {
   return layout("V", MatrixUnit::kVector) + kVectorSteps +  //
-         "#if MATRIX_UNIT == 1\n" + layout("M", MatrixUnit::kMma) + kMmaSteps +
-         "#elif MATRIX_UNIT == 2\n" + layout("M", MatrixUnit::kMfma) + kMfmaSteps +
-         "#elif MATRIX_UNIT == 3\n" + layout("M", MatrixUnit::kWmma) + kWmmaSteps +
-         "#else\n" + layout("M", MatrixUnit::kVector) + kPlainSteps + "#endif\n";
+         "#if MATRIX_UNIT == 1\n" + layout("M", MatrixUnit::kMma) + kMmaSteps + "#elif MATRIX_UNIT == 2\n" +
+         layout("M", MatrixUnit::kMfma) + kMfmaSteps + "#elif MATRIX_UNIT == 3\n" + layout("M", MatrixUnit::kWmma) +
+         kWmmaSteps + "#else\n" + layout("M", MatrixUnit::kVector) + kPlainSteps + "#endif\n";
 }
 
 FragmentKind fragment_kind(transom_dtype dtype) {

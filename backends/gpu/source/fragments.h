@@ -6,7 +6,8 @@
 //   M_A_ROW(l, w), M_A_WORD(l, w), M_B_COLUMN(l, w), M_B_WORD(l, w), M_C_ROW(l, i), M_C_COLUMN(l, i)
 //                        see fragment_layout.h; l is the thread in its wave
 //   M_MULTIPLY_BF16(c, a, b), M_MULTIPLY_F16, M_MULTIPLY_I8
-//                        c += a b: arrays of M_C f32 (i32), M_A and M_B words. All threads of a group come here together
+//                        c += a b: arrays of M_C f32 (i32), M_A and M_B words. All threads of a group come here
+//                        together
 //   V_MULTIPLY_F32       the same for f32, by fma
 // The instructions themselves, MMA_*, and MATRIX_UNIT are of source/prelude.
 #pragma once

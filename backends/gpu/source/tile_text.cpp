@@ -56,7 +56,8 @@ void fetch_tile(KernelText& text, const Tile& tile, const TileSource& from, cons
                              : from.dtype == TRANSOM_INT8  ? fmt::format("(u32)(u8){}", value)
                              : from.dtype == TRANSOM_UINT8 ? fmt::format("(u32){} ^ 128", value)
                                                            : fmt::format("(u32){}", value);
-    text.line("{}word |= ({}) << (e * {});\n}}", exists.empty() ? "" : "if (" + exists + ") ", bits, 32 / kind.per_word);
+    text.line("{}word |= ({}) << (e * {});\n}}", exists.empty() ? "" : "if (" + exists + ") ", bits,
+              32 / kind.per_word);
     text.line("}}\n{}[at + j] = word;\n}}", registers);
   });
 }

@@ -71,24 +71,23 @@ Gradients expected(const Case& c, const Tensor& q, const Tensor& k, const Tensor
 
 TEST_P(GpuAttentionGradient, OfAnyLengthsAndMasks) {
   constexpr transom_dtype kF32 = TRANSOM_FLOAT32, kBf16 = TRANSOM_BFLOAT16;
-  for (const Case& c : {Case{kF32, 1, 1, 1, 1, 1, 1, 1, false, 0, 0, false},
-                        Case{kF32, 2, 17, 70, 4, 2, 8, 40, false, 0, 0, true},
-                        Case{kF32, 1, 70, 70, 2, 1, 80, 72, true, 0, 0, false},
-                        Case{kF32, 1, 66, 200, 2, 2, 8, 8, true, 20, 2, false},
-                        Case{kF32, 1, 40, 33, 1, 1, 8, 8, true, 0, 0, false},
-                        Case{kBf16, 1, 70, 130, 2, 1, 16, 16, true, 0, 0, true},
-                        Case{TRANSOM_FLOAT16, 1, 40, 65, 1, 1, 72, 24, false, 0, 0, false}}) {
+  for (const Case& c :
+       {Case{kF32, 1, 1, 1, 1, 1, 1, 1, false, 0, 0, false}, Case{kF32, 2, 17, 70, 4, 2, 8, 40, false, 0, 0, true},
+        Case{kF32, 1, 70, 70, 2, 1, 80, 72, true, 0, 0, false}, Case{kF32, 1, 66, 200, 2, 2, 8, 8, true, 20, 2, false},
+        Case{kF32, 1, 40, 33, 1, 1, 8, 8, true, 0, 0, false}, Case{kBf16, 1, 70, 130, 2, 1, 16, 16, true, 0, 0, true},
+        Case{TRANSOM_FLOAT16, 1, 40, 65, 1, 1, 72, 24, false, 0, 0, false}}) {
     const Tensor q = numbers(c.dtype, {c.B, c.T, c.H, c.d}), k = numbers(c.dtype, {c.B, c.S, c.G, c.d}, -2, 2, 2),
-                 v = numbers(c.dtype, {c.B, c.S, c.G, c.e}, -2, 2, 3), dy = numbers(c.dtype, {c.B, c.T, c.H, c.e}, -1, 1, 5),
+                 v = numbers(c.dtype, {c.B, c.S, c.G, c.e}, -2, 2, 3),
+                 dy = numbers(c.dtype, {c.B, c.T, c.H, c.e}, -1, 1, 5),
                  bias = numbers(kF32, {1, c.H, 1, c.S}, -2, 2, 4);
     std::vector<Tensor> inputs = {q, k, v};
     if (c.biased) inputs.push_back(bias);
     inputs.push_back(dy);
     const std::vector<std::pair<transom_dtype, Shape>> outputs = {
         {c.dtype, q.shape}, {c.dtype, k.shape}, {c.dtype, v.shape}};
-    const std::vector<Attribute> attributes = {{"biased", c.biased ? 1 : 0}, {"causal", c.causal ? 1 : 0},
-                                               {"dropout", 0.0},             {"scale", 0.3},
-                                               {"sliding_window", c.window}, {"soft_cap", c.cap}};
+    const std::vector<Attribute> attributes = {
+        {"biased", c.biased ? 1 : 0}, {"causal", c.causal ? 1 : 0}, {"dropout", 0.0}, {"scale", 0.3},
+        {"sliding_window", c.window}, {"soft_cap", c.cap}};
     const std::vector<Tensor> found = run("attention_gradient", inputs, outputs, attributes);
     const Gradients made = expected(c, q, k, v, bias, dy);
     // Weights and their gradients are rounded to 16 bits before they are multiplied.

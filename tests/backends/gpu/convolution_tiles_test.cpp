@@ -9,7 +9,9 @@ namespace {
 struct Case {
   transom_dtype dtype;
   int64_t batch, channels, outputs, groups, height, width, tap_rows, tap_columns, stride, low, dilation;
-  int64_t out(int64_t extent, int64_t taps) const { return (extent + 2 * low - dilation * (taps - 1) - 1) / stride + 1; }
+  int64_t out(int64_t extent, int64_t taps) const {
+    return (extent + 2 * low - dilation * (taps - 1) - 1) / stride + 1;
+  }
 };
 
 class GpuConvolutionTiles : public OnEachMatrixUnit {};

@@ -31,37 +31,78 @@ struct Instruction {
 };
 
 // PTX ISA 8.5, 9.7.14.5.8: mma.m16n8k16 of .f16 and .bf16. groupID = thread >> 2, threadID_in_group = thread % 4.
-constexpr Instruction kMma16{8, 16, 4,
+constexpr Instruction kMma16{8,
+                             16,
+                             4,
                              [](int64_t row, int64_t k) {
                                return Place{(row % 8) * 4 + (k % 8) / 2, (row >= 8 ? 1 : 0) + (k >= 8 ? 2 : 0), k % 2};
                              },
-                             [](int64_t k, int64_t n) { return Place{n * 4 + (k % 8) / 2, k >= 8 ? 1 : 0, k % 2}; },
+                             [](int64_t k, int64_t n) {
+                               return Place{n * 4 + (k % 8) / 2, k >= 8 ? 1 : 0, k % 2};
+                             },
                              [](int64_t thread, int64_t i) {
                                return std::pair{(thread >> 2) + (i < 2 ? 0 : 8), (thread % 4) * 2 + (i & 1)};
                              }};
 // 9.7.14.5.10: mma.m16n8k32 of .s8.
-constexpr Instruction kMma32{8, 32, 4,
-                             [](int64_t row, int64_t k) {
-                               return Place{(row % 8) * 4 + (k % 16) / 4, (row >= 8 ? 1 : 0) + (k >= 16 ? 2 : 0), k % 4};
-                             },
-                             [](int64_t k, int64_t n) { return Place{n * 4 + (k % 16) / 4, k >= 16 ? 1 : 0, k % 4}; },
-                             kMma16.c};
-// AMD Instinct MI200 and MI300 ISA, V_MFMA_F32_16X16X16: A[i][4 (thread / 16) + j], i = thread % 16, j in its registers.
-constexpr Instruction kMfma16{
-    16, 16, 4, [](int64_t row, int64_t k) { return Place{row + 16 * (k / 4), k % 4 / 2, k % 2}; },
-    [](int64_t k, int64_t n) { return Place{n + 16 * (k / 4), k % 4 / 2, k % 2}; },
-    [](int64_t thread, int64_t i) { return std::pair{4 * (thread / 16) + i, thread % 16}; }};
+constexpr Instruction kMma32{
+    8,
+    32,
+    4,
+    [](int64_t row, int64_t k) {
+      return Place{(row % 8) * 4 + (k % 16) / 4, (row >= 8 ? 1 : 0) + (k >= 16 ? 2 : 0), k % 4};
+    },
+    [](int64_t k, int64_t n) {
+      return Place{n * 4 + (k % 16) / 4, k >= 16 ? 1 : 0, k % 4};
+    },
+    kMma16.c};
+// AMD Instinct MI200 and MI300 ISA, V_MFMA_F32_16X16X16: A[i][4 (thread / 16) + j], i = thread % 16, j in its
+// registers.
+constexpr Instruction kMfma16{16,
+                              16,
+                              4,
+                              [](int64_t row, int64_t k) {
+                                return Place{row + 16 * (k / 4), k % 4 / 2, k % 2};
+                              },
+                              [](int64_t k, int64_t n) {
+                                return Place{n + 16 * (k / 4), k % 4 / 2, k % 2};
+                              },
+                              [](int64_t thread, int64_t i) {
+                                return std::pair{4 * (thread / 16) + i, thread % 16};
+                              }};
 // V_MFMA_I32_16X16X32_I8 of MI300: eight bytes a thread. MI200 does the words apart, V_MFMA_I32_16X16X16I8.
-constexpr Instruction kMfma32{16, 32, 4,
-                              [](int64_t row, int64_t k) { return Place{row + 16 * (k / 8), k % 8 / 4, k % 4}; },
-                              [](int64_t k, int64_t n) { return Place{n + 16 * (k / 8), k % 8 / 4, k % 4}; }, kMfma16.c};
+constexpr Instruction kMfma32{16,
+                              32,
+                              4,
+                              [](int64_t row, int64_t k) {
+                                return Place{row + 16 * (k / 8), k % 8 / 4, k % 4};
+                              },
+                              [](int64_t k, int64_t n) {
+                                return Place{n + 16 * (k / 8), k % 8 / 4, k % 4};
+                              },
+                              kMfma16.c};
 // RDNA 3 ISA, 7.9 WMMA: a thread has a whole row of A or column of B; threads 16 to 31 repeat the first 16.
-constexpr Instruction kWmma16{
-    16, 16, 8, [](int64_t row, int64_t k) { return Place{row, k / 2, k % 2}; },
-    [](int64_t k, int64_t n) { return Place{n + 16, k / 2, k % 2}; },
-    [](int64_t thread, int64_t i) { return std::pair{2 * i + thread / 16, thread % 16}; }};
-constexpr Instruction kWmmaBytes{16, 16, 8, [](int64_t row, int64_t k) { return Place{row + 16, k / 4, k % 4}; },
-                                 [](int64_t k, int64_t n) { return Place{n, k / 4, k % 4}; }, kWmma16.c};
+constexpr Instruction kWmma16{16,
+                              16,
+                              8,
+                              [](int64_t row, int64_t k) {
+                                return Place{row, k / 2, k % 2};
+                              },
+                              [](int64_t k, int64_t n) {
+                                return Place{n + 16, k / 2, k % 2};
+                              },
+                              [](int64_t thread, int64_t i) {
+                                return std::pair{2 * i + thread / 16, thread % 16};
+                              }};
+constexpr Instruction kWmmaBytes{16,
+                                 16,
+                                 8,
+                                 [](int64_t row, int64_t k) {
+                                   return Place{row + 16, k / 4, k % 4};
+                                 },
+                                 [](int64_t k, int64_t n) {
+                                   return Place{n, k / 4, k % 4};
+                                 },
+                                 kWmma16.c};
 // Without a unit a thread multiplies what it has: rows of A 4 (thread % 4) + i / 2, columns 2 (thread / 4) + i % 2.
 
 // What a step makes of the registers of all threads: `a_from`, `b_from` and `c_from` are the first of a thread's.
@@ -80,14 +121,16 @@ void carry_out(const Instruction& unit, const Registers& a, const Registers& b, 
 }
 
 // A step of a unit with `parts` numbers in a word, by the backend's layout and the given instructions.
-void expect_product(MatrixUnit unit, int64_t parts, const std::function<void(const Registers&, const Registers&,
-                                                                              std::vector<std::vector<double>>&)>& step) {
+void expect_product(
+    MatrixUnit unit, int64_t parts,
+    const std::function<void(const Registers&, const Registers&, std::vector<std::vector<double>>&)>& step) {
   const FragmentCounts counts = counts_of(unit);
   const int64_t depth = kFragmentWords * parts;
   Matrix x(16, std::vector<double>(static_cast<size_t>(depth))), y = x;  // y: columns of B
   for (size_t i = 0; i < 16; ++i)
     for (size_t k = 0; k < static_cast<size_t>(depth); ++k)
-      x[i][k] = static_cast<double>((i * 37 + k * 11) % 101) - 50, y[i][k] = static_cast<double>((i * 53 + k * 29) % 97) - 48;
+      x[i][k] = static_cast<double>((i * 37 + k * 11) % 101) - 50,
+      y[i][k] = static_cast<double>((i * 53 + k * 29) % 97) - 48;
   const auto threads = static_cast<size_t>(counts.wave);
   Registers a, b;
   a.of.resize(threads), b.of.resize(threads);
@@ -140,8 +183,16 @@ TEST(FragmentLayout, OfMfmaOnWavesOf64) {
 
 // Bytes on MI200: each word of a thread by an instruction of depth 16, four bytes a thread.
 TEST(FragmentLayout, OfMfmaOfBytesWordByWord) {
-  constexpr Instruction bytes{16, 16, 4, [](int64_t row, int64_t k) { return Place{row + 16 * (k / 4), 0, k % 4}; },
-                              [](int64_t k, int64_t n) { return Place{n + 16 * (k / 4), 0, k % 4}; }, kMfma16.c};
+  constexpr Instruction bytes{16,
+                              16,
+                              4,
+                              [](int64_t row, int64_t k) {
+                                return Place{row + 16 * (k / 4), 0, k % 4};
+                              },
+                              [](int64_t k, int64_t n) {
+                                return Place{n + 16 * (k / 4), 0, k % 4};
+                              },
+                              kMfma16.c};
   expect_product(MatrixUnit::kMfma, 4, [&](const auto& a, const auto& b, auto& c) {
     carry_out(bytes, a, b, c, 0, 0, 0);
     carry_out(bytes, a, b, c, 1, 1, 0);

@@ -14,8 +14,10 @@ class GpuMatrixProducts : public OnEachMatrixUnit {};
 TEST_P(GpuMatrixProducts, OfShapesThatTilesDoNotDivide) {
   for (const transom_dtype dtype : {TRANSOM_BFLOAT16, TRANSOM_FLOAT16})
     for (const auto& [rows, depth, columns, tile] :
-         {std::tuple<int64_t, int64_t, int64_t, const char*>{1, 1, 1, "32x64"}, {33, 70, 66, "64x64"},
-          {130, 40, 130, "128x128"}, {7, 64, 129, "32x64"}}) {
+         {std::tuple<int64_t, int64_t, int64_t, const char*>{1, 1, 1, "32x64"},
+          {33, 70, 66, "64x64"},
+          {130, 40, 130, "128x128"},
+          {7, 64, 129, "32x64"}}) {
       const Tensor x = numbers(dtype, {rows, depth}), w = numbers(dtype, {columns, depth}, -1, 1, 2);
       const Tensor b = numbers(dtype, {columns}, -1, 1, 3);
       std::vector<double> expected;
@@ -86,9 +88,8 @@ TEST_P(GpuMatrixProducts, OfBytesAreExact) {
                      w.values[static_cast<size_t>(j * depth + k)];
             expected.push_back(static_cast<double>(static_cast<float>(sum)));
           }
-        EXPECT_EQ(
-            run("integer_linear", {x, w}, {{TRANSOM_FLOAT32, {rows, columns}}}, {{"zero_point", zero}})[0].values,
-            expected);
+        EXPECT_EQ(run("integer_linear", {x, w}, {{TRANSOM_FLOAT32, {rows, columns}}}, {{"zero_point", zero}})[0].values,
+                  expected);
       }
 }
 
@@ -111,8 +112,8 @@ struct Packed {
   }
   double at(int64_t row, int64_t k) const {
     const int64_t sub = bits == 4 ? 4 : 8, s = k % 32 / 4, block = row / 16, inside = row % 16;
-    const auto byte = static_cast<int64_t>(
-        bytes.values[static_cast<size_t>((((block * up(depth, 32) + k / 32) * sub + s % sub) * 16 + inside) * 4 + k % 4)]);
+    const auto byte = static_cast<int64_t>(bytes.values[static_cast<size_t>(
+        (((block * up(depth, 32) + k / 32) * sub + s % sub) * 16 + inside) * 4 + k % 4)]);
     const int64_t code = bits == 8 ? byte : s < 4 ? byte % 16 : byte / 16;
     const auto of_group = static_cast<size_t>((block * up(depth, group) + k / group) * 16 + inside);
     const double scale = scales.values[of_group];
@@ -143,8 +144,7 @@ TEST_P(GpuMatrixProducts, OfPackedWeightsAndTheirGradient) {
         for (size_t i = 0; i < 5; ++i) {
           for (int64_t n = 0; n < w.rows; ++n) {
             y.push_back(bias.values[static_cast<size_t>(n)]);
-            for (int64_t k = 0; k < w.depth; ++k)
-              y.back() += x.values[i * 100 + static_cast<size_t>(k)] * w.at(n, k);
+            for (int64_t k = 0; k < w.depth; ++k) y.back() += x.values[i * 100 + static_cast<size_t>(k)] * w.at(n, k);
           }
           for (int64_t k = 0; k < w.depth; ++k) {
             dx.push_back(0);
@@ -157,16 +157,16 @@ TEST_P(GpuMatrixProducts, OfPackedWeightsAndTheirGradient) {
         const double bound = dtype == TRANSOM_FLOAT32 ? 3e-5 : tolerance(dtype);
         EXPECT_LT(difference(run("quantized_matmul", inputs, {{dtype, {5, w.rows}}}, attributes(w, true))[0], y), bound)
             << bits << " bits, kind " << kind << ", type " << dtype;
-        EXPECT_LT(difference(run("quantized_matmul_gradient", w.parts(dy), {{dtype, {5, w.depth}}},
-                                 attributes(w, false))[0],
-                             dx),
-                  bound)
+        EXPECT_LT(
+            difference(run("quantized_matmul_gradient", w.parts(dy), {{dtype, {5, w.depth}}}, attributes(w, false))[0],
+                       dx),
+            bound)
             << bits << " bits, kind " << kind << ", type " << dtype;
       }
 }
 
-// What follows a product is computed as its results are made, and has the bits that it has in a launch of its own; where
-// somebody else reads the product, it is written.
+// What follows a product is computed as its results are made, and has the bits that it has in a launch of its own;
+// where somebody else reads the product, it is written.
 TEST_P(GpuMatrixProducts, WhatFollowsAProductJoinsIt) {
   const Shape shape{40, 70};
   const Tensor x = numbers(TRANSOM_BFLOAT16, {40, 50}), w = numbers(TRANSOM_BFLOAT16, {70, 50}, -1, 1, 2),
