@@ -129,6 +129,7 @@ Facts facts_of(const Found& found) {
   facts.architecture = text_info(found.device, cl::kDeviceVersion);
   facts.driver = found.platform + " " + text_info(found.device, cl::kDriverVersion);
   facts.memory_bytes = info<uint64_t>(found.device, cl::kDeviceGlobalMemory);
+  facts.group_memory = info<uint64_t>(found.device, cl::kDeviceLocalMemory);
   facts.largest_buffer = info<uint64_t>(found.device, cl::kDeviceMaxAllocation);
   facts.compute_units = info<uint32_t>(found.device, cl::kDeviceComputeUnits);
   facts.argument_bytes = info<size_t>(found.device, cl::kDeviceMaxParameter, 1024);

@@ -46,7 +46,8 @@ void lower_attention(Emitter& emitter, const Work& work) {
   const Node& node = work.node;
   const Type &q = node.input(0), &k = node.input(1), &v = node.input(2), &out = node.output();
   if (out.count() == 0) return;
-  if (backend::is_half(q.dtype) && q.shape.at(3) > 0) return lower_by_fragments(emitter, work);
+  if (backend::is_half(q.dtype) && q.shape.at(3) > 0 && emitter.facts().group_memory >= kBlockMemory)
+    return lower_by_fragments(emitter, work);
   const bool biased = node.integer("biased") != 0, causal_asked = node.integer("causal") != 0;
   const double dropout = node.number("dropout"), cap = node.number("soft_cap");
   const int64_t window = node.integer("sliding_window");

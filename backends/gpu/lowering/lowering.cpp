@@ -83,11 +83,12 @@ void lower_node(Emitter& emitter, const Work& work) {
   found->second.lower(emitter, work);
 }
 
-bool claims_composite(std::string_view op, const transom_value* inputs, size_t inputs_count,
+bool claims_composite(const Facts& facts, std::string_view op, const transom_value* inputs, size_t inputs_count,
                       const plugin::Attributes& attributes) {
   if (op == "fusion") return true;
   const auto found = operations().find(op);
   if (found == operations().end() || !found->second.composite) return false;
+  if (op == "attention_gradient" && facts.group_memory < kBlockMemory) return false;
   if (found->second.takes && !found->second.takes(inputs, inputs_count, attributes)) return false;
   return inputs_count > 0 &&
          (found->second.integers || backend::is_floating(static_cast<transom_dtype>(inputs[0].dtype)));

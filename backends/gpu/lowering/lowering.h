@@ -10,7 +10,7 @@ namespace transom::gpu {
 void lower_node(Emitter& emitter, const Work& work);
 
 // Whether a composite is run whole, see transom_plugin.claims.
-bool claims_composite(std::string_view op, const transom_value* inputs, size_t inputs_count,
+bool claims_composite(const Facts& facts, std::string_view op, const transom_value* inputs, size_t inputs_count,
                       const plugin::Attributes& attributes);
 
 // ---- by kind
@@ -35,7 +35,8 @@ bool runs_attention(const transom_value* inputs, size_t inputs_count, const plug
 bool runs_attention_gradient(const transom_value* inputs, size_t inputs_count, const plugin::Attributes& attributes);
 bool runs_packed_product(const transom_value* inputs, size_t inputs_count, const plugin::Attributes& attributes);
 bool runs_integer_product(const transom_value* inputs, size_t inputs_count, const plugin::Attributes& attributes);
-inline constexpr int64_t kLargestHead = 256;  // of queries, keys and values in attention
+inline constexpr uint64_t kBlockMemory = 40 << 10;  // that a group needs for attention over fragments, and its gradient
+inline constexpr int64_t kLargestHead = 256;        // of queries, keys and values in attention
 
 // ---- shared
 
