@@ -17,7 +17,7 @@ namespace {
 
 using Kind = ConvolutionShape::Kind;
 constexpr size_t kMostWorkspace = size_t{256} << 20;
-constexpr size_t kMostPlans = 1024;
+constexpr size_t kMostConvolutionPlans = 1024;
 constexpr int kMostAnswers = 16;
 enum Place { kX, kW, kY };  // of the three tensors
 
@@ -165,7 +165,7 @@ class LibraryConvolutions final : public Convolutions {
   const Plan& plan_of(const ConvolutionShape& shape) {
     const auto found = plans_.find(shape);
     if (found != plans_.end()) return found->second;
-    if (plans_.size() >= kMostPlans) plans_.clear();
+    if (plans_.size() >= kMostConvolutionPlans) plans_.clear();
     return plans_.emplace(shape, planned(shape)).first->second;
   }
 
