@@ -11,7 +11,7 @@ namespace {
 
 class GpuAttentionGradient : public OnEachMatrixUnit {};
 
-struct Case {
+struct GradientCase {
   transom_dtype dtype;
   int64_t B, T, S, H, G, d, e;
   bool causal;
@@ -20,14 +20,14 @@ struct Case {
   bool biased;
 };
 
-struct Gradients {
+struct LoopGradients {
   std::vector<double> q, k, v;
 };
 
-Gradients expected(const Case& c, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
-                   const Tensor& dy) {
-  Gradients made{std::vector<double>(q.values.size()), std::vector<double>(k.values.size()),
-                 std::vector<double>(v.values.size())};
+LoopGradients gradients_in_loops(const GradientCase& c, const Tensor& q, const Tensor& k, const Tensor& v,
+                                 const Tensor& bias, const Tensor& dy) {
+  LoopGradients made{std::vector<double>(q.values.size()), std::vector<double>(k.values.size()),
+                     std::vector<double>(v.values.size())};
   const auto at = [](int64_t b, int64_t i, int64_t length, int64_t head, int64_t heads, int64_t width) {
     return static_cast<size_t>(((b * length + i) * heads + head) * width);
   };
@@ -71,11 +71,13 @@ Gradients expected(const Case& c, const Tensor& q, const Tensor& k, const Tensor
 
 TEST_P(GpuAttentionGradient, OfAnyLengthsAndMasks) {
   constexpr transom_dtype kF32 = TRANSOM_FLOAT32, kBf16 = TRANSOM_BFLOAT16;
-  for (const Case& c :
-       {Case{kF32, 1, 1, 1, 1, 1, 1, 1, false, 0, 0, false}, Case{kF32, 2, 17, 70, 4, 2, 8, 40, false, 0, 0, true},
-        Case{kF32, 1, 70, 70, 2, 1, 80, 72, true, 0, 0, false}, Case{kF32, 1, 66, 200, 2, 2, 8, 8, true, 20, 2, false},
-        Case{kF32, 1, 40, 33, 1, 1, 8, 8, true, 0, 0, false}, Case{kBf16, 1, 70, 130, 2, 1, 16, 16, true, 0, 0, true},
-        Case{TRANSOM_FLOAT16, 1, 40, 65, 1, 1, 72, 24, false, 0, 0, false}}) {
+  for (const GradientCase& c : {GradientCase{kF32, 1, 1, 1, 1, 1, 1, 1, false, 0, 0, false},
+                                GradientCase{kF32, 2, 17, 70, 4, 2, 8, 40, false, 0, 0, true},
+                                GradientCase{kF32, 1, 70, 70, 2, 1, 80, 72, true, 0, 0, false},
+                                GradientCase{kF32, 1, 66, 200, 2, 2, 8, 8, true, 20, 2, false},
+                                GradientCase{kF32, 1, 40, 33, 1, 1, 8, 8, true, 0, 0, false},
+                                GradientCase{kBf16, 1, 70, 130, 2, 1, 16, 16, true, 0, 0, true},
+                                GradientCase{TRANSOM_FLOAT16, 1, 40, 65, 1, 1, 72, 24, false, 0, 0, false}}) {
     const Tensor q = numbers(c.dtype, {c.B, c.T, c.H, c.d}), k = numbers(c.dtype, {c.B, c.S, c.G, c.d}, -2, 2, 2),
                  v = numbers(c.dtype, {c.B, c.S, c.G, c.e}, -2, 2, 3),
                  dy = numbers(c.dtype, {c.B, c.T, c.H, c.e}, -1, 1, 5),
@@ -89,7 +91,7 @@ TEST_P(GpuAttentionGradient, OfAnyLengthsAndMasks) {
         {"biased", c.biased ? 1 : 0}, {"causal", c.causal ? 1 : 0}, {"dropout", 0.0}, {"scale", 0.3},
         {"sliding_window", c.window}, {"soft_cap", c.cap}};
     const std::vector<Tensor> found = run("attention_gradient", inputs, outputs, attributes);
-    const Gradients made = expected(c, q, k, v, bias, dy);
+    const LoopGradients made = gradients_in_loops(c, q, k, v, bias, dy);
     // Weights and their gradients are rounded to 16 bits before they are multiplied.
     const double bound = c.dtype == kF32 ? 3e-5 : c.dtype == kBf16 ? 2e-2 : 3e-3;
     const std::string name = std::to_string(c.T) + " queries, " + std::to_string(c.S) + " keys";

@@ -6,7 +6,7 @@
 namespace transom::backend_test {
 namespace {
 
-struct Case {
+struct ImageCase {
   transom_dtype dtype;
   int64_t batch, channels, outputs, groups, height, width, tap_rows, tap_columns, stride, low, dilation;
   int64_t out(int64_t extent, int64_t taps) const {
@@ -33,7 +33,7 @@ class GpuConvolutionLibrary : public OnEachMatrixUnit {
 
 // Calls add(x index, w index, y index) for every product.
 template <typename Add>
-void for_each_product(const Case& c, Add&& add) {
+void for_each_term(const ImageCase& c, Add&& add) {
   const int64_t rows = c.out(c.height, c.tap_rows), columns = c.out(c.width, c.tap_columns),
                 each = c.channels / c.groups;
   for (int64_t n = 0; n < c.batch; ++n)
@@ -52,7 +52,7 @@ void for_each_product(const Case& c, Add&& add) {
               }
 }
 
-std::vector<Attribute> attributes_of(const Case& c) {
+std::vector<Attribute> attributes_of_images(const ImageCase& c) {
   return {{"strides", Shape{c.stride, c.stride}},
           {"low", Shape{c.low, c.low}},
           {"high", Shape{c.low, c.low}},
@@ -62,14 +62,14 @@ std::vector<Attribute> attributes_of(const Case& c) {
 
 // Calls check(operation, inputs, output type, expected) for a convolution and its gradients.
 template <typename Check>
-void for_each_kind(const Case& c, Check&& check) {
+void for_each_kind(const ImageCase& c, Check&& check) {
   const int64_t rows = c.out(c.height, c.tap_rows), columns = c.out(c.width, c.tap_columns);
   const Shape in{c.batch, c.channels, c.height, c.width}, out{c.batch, c.outputs, rows, columns},
       window{c.outputs, c.channels / c.groups, c.tap_rows, c.tap_columns};
   const Tensor x = numbers(c.dtype, in, -1, 1), w = numbers(c.dtype, window, -1, 1, 2),
                dy = numbers(c.dtype, out, -1, 1, 3);
   std::vector<double> y(dy.values.size()), dx(x.values.size()), dw(w.values.size());
-  for_each_product(c, [&](size_t of_x, size_t of_w, size_t of_y) {
+  for_each_term(c, [&](size_t of_x, size_t of_w, size_t of_y) {
     y[of_y] += x.values[of_x] * w.values[of_w];
     dx[of_x] += dy.values[of_y] * w.values[of_w];
     dw[of_w] += x.values[of_x] * dy.values[of_y];
@@ -79,16 +79,16 @@ void for_each_kind(const Case& c, Check&& check) {
   check("convolution_weight_gradient", {x, dy}, window, dw);
 }
 
-const Case kCases[] = {{TRANSOM_FLOAT32, 2, 9, 10, 1, 9, 7, 3, 3, 1, 1, 1},
-                       {TRANSOM_FLOAT32, 1, 16, 24, 2, 8, 9, 3, 2, 2, 2, 2},
-                       {TRANSOM_BFLOAT16, 2, 8, 70, 1, 7, 8, 3, 3, 2, 1, 1},
-                       {TRANSOM_FLOAT16, 1, 16, 16, 1, 66, 66, 1, 1, 1, 0, 1}};
+const ImageCase kImageCases[] = {{TRANSOM_FLOAT32, 2, 9, 10, 1, 9, 7, 3, 3, 1, 1, 1},
+                                 {TRANSOM_FLOAT32, 1, 16, 24, 2, 8, 9, 3, 2, 2, 2, 2},
+                                 {TRANSOM_BFLOAT16, 2, 8, 70, 1, 7, 8, 3, 3, 2, 1, 1},
+                                 {TRANSOM_FLOAT16, 1, 16, 16, 1, 66, 66, 1, 1, 1, 0, 1}};
 
 TEST_P(GpuConvolutionTiles, AndGradientsOfAnyGeometry) {
-  for (const Case& c : kCases)
+  for (const ImageCase& c : kImageCases)
     for_each_kind(c, [&](const char* op, const std::vector<Tensor>& inputs, const Shape& shape,
                          const std::vector<double>& expected) {
-      const Tensor found = run(op, inputs, {{c.dtype, shape}}, attributes_of(c))[0];
+      const Tensor found = run(op, inputs, {{c.dtype, shape}}, attributes_of_images(c))[0];
       EXPECT_LT(difference(found, expected), tolerance(c.dtype) * 4) << op;
       EXPECT_NE(description_.find("64x64"), std::string::npos) << description_;
     });
@@ -96,14 +96,14 @@ TEST_P(GpuConvolutionTiles, AndGradientsOfAnyGeometry) {
 }
 
 TEST_P(GpuConvolutionLibrary, ComputesThemWithTheSameBitsAtEveryRun) {
-  for (const Case& c : kCases)
+  for (const ImageCase& c : kImageCases)
     for_each_kind(c, [&](const char* op, const std::vector<Tensor>& inputs, const Shape& shape,
                          const std::vector<double>& expected) {
-      const Tensor found = run(op, inputs, {{c.dtype, shape}}, attributes_of(c))[0];
+      const Tensor found = run(op, inputs, {{c.dtype, shape}}, attributes_of_images(c))[0];
       EXPECT_LT(difference(found, expected), tolerance(c.dtype) * 4) << op;
       EXPECT_NE(description_.find(std::string(GetParam().plugin) == "cuda" ? "cudnn" : "miopen"), std::string::npos)
           << description_;
-      EXPECT_EQ(run(op, inputs, {{c.dtype, shape}}, attributes_of(c))[0].values, found.values) << op;
+      EXPECT_EQ(run(op, inputs, {{c.dtype, shape}}, attributes_of_images(c))[0].values, found.values) << op;
     });
 }
 

@@ -94,14 +94,14 @@ TEST_P(GpuMatrixProducts, OfBytesAreExact) {
 }
 
 // Codes of [N, K] as src/ops/products/packed_matrix.h lays them out, with scales and perhaps minima or values.
-struct Packed {
+struct PackedWeight {
   int64_t bits, rows, depth, group;
   bool minima, values;
   Tensor bytes{TRANSOM_UINT8, {}, {}}, scales{TRANSOM_FLOAT16, {}, {}}, least{TRANSOM_FLOAT16, {}, {}},
       table{TRANSOM_FLOAT32, {}, {}};
 
   static int64_t up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-  Packed(int64_t bits, int64_t rows, int64_t depth, int64_t group, bool minima, bool values)
+  PackedWeight(int64_t bits, int64_t rows, int64_t depth, int64_t group, bool minima, bool values)
       : bits(bits), rows(rows), depth(depth), group(group), minima(minima), values(values) {
     const int64_t n = up(rows, 16), k = up(depth, 32), sub = bits == 4 ? 4 : 8;
     bytes.shape = {n, k, sub, 16, 4};
@@ -130,14 +130,14 @@ struct Packed {
 };
 
 TEST_P(GpuMatrixProducts, OfPackedWeightsAndTheirGradient) {
-  const auto attributes = [](const Packed& w, bool bias) {
+  const auto attributes = [](const PackedWeight& w, bool bias) {
     return std::vector<Attribute>{{"bits", w.bits},     {"rows", w.rows},     {"depth", w.depth}, {"group", w.group},
                                   {"minima", w.minima}, {"values", w.values}, {"bias", bias}};
   };
   for (const transom_dtype dtype : {TRANSOM_FLOAT32, TRANSOM_BFLOAT16, TRANSOM_FLOAT16})
     for (const int64_t bits : {4, 8})
       for (const int kind : {0, 1, 2}) {
-        const Packed w(bits, 70, 100, kind == 1 ? 16 : 32, kind == 1, kind == 2);
+        const PackedWeight w(bits, 70, 100, kind == 1 ? 16 : 32, kind == 1, kind == 2);
         const Tensor x = numbers(dtype, {5, w.depth}), dy = numbers(dtype, {5, w.rows}, -1, 1, 9),
                      bias = numbers(dtype, {w.rows}, -1, 1, 3);
         std::vector<double> y, dx;
