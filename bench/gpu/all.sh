@@ -79,24 +79,41 @@ if wanted 2; then  # is it right: behaviour, then operations, small shapes
     --output "$output/certificate-operations"
 fi
 
-if wanted 3; then  # products: by the library, by our own kernels
+# shares NAME...: what the trace NAME.trace says of products and attention, beside the peak of the chip.
+shares() {
+  local name=$1
+  shift
+  step "$name-share" 20 "$python" "$here/share.py" "$output/$name.trace" --devices "$output/1-devices.txt" "$@"
+}
+
+if wanted 3; then  # products: by the library, by our own kernels over matrix units, of packed weights and of integers
   for type in float32 bfloat16; do
     model product && for products in library own; do
       [ "$products-$device" = library-opencl ] && continue
       TRANSOM_GPU_PRODUCTS=$products step "3-product-$type-$products" 120 "$transom" bench "$output/models/product" \
         --device "$device" --dtype $type --batch_size $((rows * 8)) --sequence_length $((length / 4)) \
-        --duration 3 --warmup_runs 3
+        --duration 3 --warmup_runs 3 --profile "$output/3-product-$type-$products.trace"
+      shares "3-product-$type-$products"
     done
+  done
+  for form in nf4 int8; do
+    step "3-product-$form" 120 "$transom" bench "$output/models/product" --device "$device" --dtype bfloat16 \
+      --quantization $form --batch_size $rows --sequence_length $((length / 4)) --duration 3 --warmup_runs 3 \
+      --profile "$output/3-product-$form.trace"
+    shares "3-product-$form"
   done
   [ -z "$dry" ] && step 3-product-peer 120 "$python" "$here/peer.py" product
 fi
 
-if wanted 4; then  # attention of long texts
+if wanted 4; then  # attention of long texts, and its gradient: wanted are 60 % and 50 % of the chip's peak
   for keys in 512 2048 8192; do
     [ -n "$dry" ] && keys=$((keys / 64))
-    model attention && step "4-attention-$keys" 120 "$transom" bench "$output/models/attention" --device "$device" \
-      --dtype bfloat16 --batch_size 1 --sequence_length $keys --duration 3 --warmup_runs 3 \
-      --profile "$output/4-attention-$keys.trace"
+    for task in forward train; do
+      model attention && step "4-attention-$task-$keys" 120 "$transom" bench "$output/models/attention" --task $task \
+        --device "$device" --dtype bfloat16 --batch_size 1 --sequence_length $keys --duration 3 --warmup_runs 3 \
+        --profile "$output/4-attention-$task-$keys.trace"
+      shares "4-attention-$task-$keys" --causal
+    done
   done
 fi
 

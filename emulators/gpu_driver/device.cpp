@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device.h"
 
+#include "matrix_units.h"
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -146,24 +148,15 @@ typedef ulong u64;
 }  // namespace
 
 std::string translated(const std::string& text, std::string& log) {
-  std::istringstream lines(text);
-  std::string line, rest;
-  bool in_prelude = true;
+  // What stands before the type of indices is the dialect's; which type that is, is the kernel's own.
+  const size_t idx = text.find(" idx;\n"), begin = idx == text.npos ? 0 : text.rfind('\n', idx) + 1;
   size_t macros = 0;
-  while (std::getline(lines, line)) {
-    if (in_prelude && (line.empty() || line.starts_with("#define ") || line.starts_with("typedef "))) {
-      macros += line.starts_with("#define ");
-      // Which index the kernel uses is the kernel's, not the dialect's.
-      if (!line.ends_with(" idx;")) continue;
-    }
-    in_prelude = false;
-    rest += line + "\n";
-  }
+  for (size_t at = text.find("#define "); at < begin; at = text.find("#define ", at + 1)) ++macros;
   if (macros < 8) {
     log = "expected a text that begins with the macros of its dialect";
     return "";
   }
-  return kPrelude + rest;
+  return kPrelude + matrix_instructions() + text.substr(begin);
 }
 
 bool read_signature(const std::string& text, const std::string& kernel, Function& function) {

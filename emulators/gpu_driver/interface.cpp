@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "device.h"
+#include "matrix_units.h"
 
 using namespace emulator;
 
@@ -115,7 +116,7 @@ DRIVER(cuDeviceGetAttribute, hipDeviceGetAttribute)(int* value, int attribute, i
   ENTER(false);
   if (device < 0 || device >= Gpu::count()) return kInvalidDevice;
 #if defined(EMULATED_HIP)
-  const std::map<int, int> values = {{63, 2}, {87, 64}, {23, 9}, {61, 0}, {56, 1024}, {74, 65536}, {16, 1}};
+  const std::map<int, int> values = {{63, 2}, {87, wave_of_chip()}, {23, 9}, {61, 0}, {56, 1024}, {74, 65536}, {16, 1}};
 #else
   const std::map<int, int> values = {{16, 2}, {10, 32}, {75, 9}, {76, 0}, {1, 1024}, {8, 49152}, {18, 1}};
 #endif
@@ -134,7 +135,8 @@ EXPORT int hipSetDevice(int device) {
 EXPORT int hipGetDevicePropertiesR0600(void* properties, int device) {
   ENTER(false);
   if (device < 0 || device >= Gpu::count()) return kInvalidDevice;
-  std::memcpy(static_cast<char*>(properties) + 1160, "gfx942:sramecc+:xnack-", 23);
+  const std::string name = chip() + (wave_of_chip() == 64 ? ":sramecc+:xnack-" : "");
+  std::memcpy(static_cast<char*>(properties) + 1160, name.c_str(), name.size() + 1);
   return kSuccess;
 }
 EXPORT const char* hipGetErrorString(int) { return "an error of the emulated device"; }
@@ -423,7 +425,7 @@ COMPILER(nvrtcDestroyProgram, hiprtcDestroyProgram)(void** program) {
 COMPILER(nvrtcCompileProgram, hiprtcCompileProgram)(void* program, int count, const char* const* options) {
   auto* source = static_cast<Source*>(program);
 #if defined(EMULATED_HIP)
-  const std::vector<std::string> known = {"--offload-arch=gfx942", "-ffp-contract=off", "-std=c++17"};
+  const std::vector<std::string> known = {"--offload-arch=" + chip(), "-ffp-contract=off", "-std=c++17"};
 #else
   const std::vector<std::string> known = {"--gpu-architecture=sm_90", "--fmad=false", "--std=c++17"};
 #endif

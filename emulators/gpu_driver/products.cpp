@@ -7,6 +7,7 @@
 #include <set>
 
 #include "device.h"
+#include "numbers.h"
 
 using namespace emulator;
 
@@ -79,36 +80,11 @@ Library& library() {
 bool known(int type) { return type == kF32 || type == kF16 || type == kBf16; }
 size_t size_of(int type) { return type == kF32 ? 4 : 2; }
 
-float read(int type, const void* memory, int64_t place) {
-  if (type == kF32) return static_cast<const float*>(memory)[place];
-  const uint16_t half = static_cast<const uint16_t*>(memory)[place];
-  if (type == kBf16) {
-    const uint32_t bits = static_cast<uint32_t>(half) << 16;
-    float value;
-    std::memcpy(&value, &bits, sizeof value);
-    return value;
-  }
-  _Float16 value;
-  std::memcpy(&value, &half, sizeof value);
-  return static_cast<float>(value);
+NumberKind kind_of(int type) {
+  return type == kF32 ? NumberKind::kF32 : type == kF16 ? NumberKind::kF16 : NumberKind::kBf16;
 }
-void write(int type, void* memory, int64_t place, float value) {
-  if (type == kF32) {
-    static_cast<float*>(memory)[place] = value;
-    return;
-  }
-  uint16_t half = 0;
-  if (type == kF16) {
-    const auto rounded = static_cast<_Float16>(value);
-    std::memcpy(&half, &rounded, sizeof half);
-  } else {
-    uint32_t bits;
-    std::memcpy(&bits, &value, sizeof bits);
-    half = std::isnan(value) ? static_cast<uint16_t>(bits >> 16 | 0x40)
-                             : static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
-  }
-  static_cast<uint16_t*>(memory)[place] = half;
-}
+float read(int type, const void* memory, int64_t place) { return read_number(kind_of(type), memory, place); }
+void write(int type, void* memory, int64_t place, float value) { write_number(kind_of(type), memory, place, value); }
 
 // D = op(A) op(B) (+ bias), all column-major; null where the descriptions do not fit together.
 struct Task {

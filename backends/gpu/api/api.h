@@ -31,6 +31,7 @@ struct Facts {
   uint32_t fast_dtypes = 0;  // as transom_device_properties
   uint32_t wave = 1;         // threads that exchange registers; 1: none do
   uint64_t argument_bytes = 1024;
+  uint64_t group_memory = 48 << 10;  // bytes that a kernel may declare
   bool float64 = true;
   bool host_memory = false;  // its memory is the host's, as that of processors and of graphics inside of them
   bool emulated = false;

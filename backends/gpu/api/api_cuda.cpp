@@ -61,6 +61,8 @@ Runtime& runtime() {
        .cure = "install NVIDIA's driver, and for kernels: pip install nvidia-cuda-nvrtc nvidia-cublas",
        .collectives = {library_files({"libnccl.so.2", "libnccl.so"}, {"nvidia/nccl/lib"}), "TRANSOM_NCCL_LIBRARY",
                        "for several GPUs: pip install nvidia-nccl-cu13"},
+       .convolutions = {library_files({"libcudnn.so.9", "libcudnn.so.8"}, {"nvidia/cudnn/lib"}),
+                        "TRANSOM_CUDNN_LIBRARY", "for fast convolutions: pip install nvidia-cudnn-cu13"},
        .attribute_units = 16,
        .attribute_wave = 10,
        .attribute_integrated = 18,

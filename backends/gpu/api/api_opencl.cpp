@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "gpu/api/api.h"
+#include "gpu/api/convolutions.h"
 #include "gpu/api/opencl_interface.h"
 #include "gpu/api/opencl_memory.h"
 #include "gpu/api/products.h"
@@ -128,6 +129,7 @@ Facts facts_of(const Found& found) {
   facts.architecture = text_info(found.device, cl::kDeviceVersion);
   facts.driver = found.platform + " " + text_info(found.device, cl::kDriverVersion);
   facts.memory_bytes = info<uint64_t>(found.device, cl::kDeviceGlobalMemory);
+  facts.group_memory = info<uint64_t>(found.device, cl::kDeviceLocalMemory);
   facts.largest_buffer = info<uint64_t>(found.device, cl::kDeviceMaxAllocation);
   facts.compute_units = info<uint32_t>(found.device, cl::kDeviceComputeUnits);
   facts.argument_bytes = info<size_t>(found.device, cl::kDeviceMaxParameter, 1024);
@@ -428,5 +430,6 @@ Runtime& runtime() {
 }
 
 std::unique_ptr<Products> open_products(Context&) { return nullptr; }
+std::unique_ptr<Convolutions> open_convolutions(Context&) { return nullptr; }
 
 }  // namespace transom::gpu

@@ -92,7 +92,7 @@ struct Vendor {
   const char* compiler_variable;
   const char* products_variable;
   const char* cure;
-  LibraryPlaces collectives;
+  LibraryPlaces collectives, convolutions;
   int attribute_units, attribute_wave, attribute_integrated;  // numbers of device attributes
   bool (*emulated)(const SharedLibrary& driver);
 };

@@ -13,6 +13,7 @@
 
 #include "common/handle.h"
 #include "gpu/api/api.h"
+#include "gpu/api/convolutions.h"
 #include "gpu/api/products.h"
 #include "gpu/device/kernel_store.h"
 #include "gpu/device/memory.h"
@@ -26,6 +27,7 @@ struct transom_device {
         kernels(*context),
         memory(*context),
         products(transom::gpu::open_products(*context)),
+        convolutions(transom::gpu::open_convolutions(*context)),
         nothing(context->allocate(256)) {}
   ~transom_device() { context->release(nothing); }
   transom_device(const transom_device&) = delete;
@@ -51,8 +53,9 @@ struct transom_device {
   std::unique_ptr<transom::gpu::Context> context;
   transom::gpu::KernelStore kernels;
   transom::gpu::Memory memory;
-  std::unique_ptr<transom::gpu::Products> products;  // null: none
-  void* nothing;                                     // the address of values without elements
+  std::unique_ptr<transom::gpu::Products> products;          // null: none
+  std::unique_ptr<transom::gpu::Convolutions> convolutions;  // likewise
+  void* nothing;                                             // the address of values without elements
   std::string report;
   std::atomic<uint64_t> launches = 0;  // of this process, for reports
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpu/device/executable.h"
 
+#include <algorithm>
 #include <chrono>
+#include <optional>
 
 #include "gpu/lowering/lowering.h"
 
@@ -58,14 +60,44 @@ transom_executable::transom_executable(transom_device* device, const transom_gra
   }
 
   std::vector<std::string> operations;
-  transom::gpu::Emitter emitter(device->context->facts(), device->context->dialect(), device->products.get());
-  for (const transom_node& c_node : transom::plugin::Nodes(graph)) {
+  transom::gpu::Emitter emitter(device->context->facts(), device->context->dialect(), device->products.get(),
+                                device->convolutions.get());
+  std::vector<const transom_node*> nodes;
+  std::vector<size_t> readers(values_.size(), 0);
+  for (const transom_node& node : transom::plugin::Nodes(graph)) {
+    nodes.push_back(&node);
+    for (size_t i = 0; i < node.inputs_count; ++i) {
+      transom::backend::type_of(graph, node.inputs[i]);  // refuses one that is none
+      ++readers[static_cast<size_t>(node.inputs[i])];
+    }
+    for (size_t i = 0; i < node.outputs_count; ++i) transom::backend::type_of(graph, node.outputs[i]);
+  }
+  const auto operands = [](const int32_t* values, size_t count) {
+    std::vector<Operand> all;
+    for (size_t i = 0; i < count; ++i) all.push_back({Operand::kValue, static_cast<size_t>(values[i]), 0});
+    return all;
+  };
+  std::optional<transom::gpu::Following> following;
+  for (const transom_node* each : nodes) {
+    const transom_node& c_node = *each;
     const transom::backend::Node node(graph, c_node);
-    transom::gpu::Work work{node, {}, {}, c_node.region};
-    for (size_t i = 0; i < c_node.inputs_count; ++i)
-      work.inputs.push_back({Operand::kValue, static_cast<size_t>(c_node.inputs[i]), 0});
-    for (size_t i = 0; i < c_node.outputs_count; ++i)
-      work.outputs.push_back({Operand::kValue, static_cast<size_t>(c_node.outputs[i]), 0});
+    if (following && following->taken) {  // the launch before this node computes it
+      following.reset();
+      emitter.launches.back().also.push_back(nodes_);
+      operations.push_back(node.op());
+      ++nodes_;
+      continue;
+    }
+    transom::gpu::Work work{node, operands(c_node.inputs, c_node.inputs_count),
+                            operands(c_node.outputs, c_node.outputs_count), c_node.region};
+    following.reset();
+    if (nodes_ + 1 < nodes.size() && may_join(c_node, *nodes[nodes_ + 1], readers, bound)) {
+      const transom_node& next = *nodes[nodes_ + 1];
+      following = {next.region, operands(next.inputs, next.inputs_count), operands(next.outputs, next.outputs_count),
+                   static_cast<size_t>(std::find(next.inputs, next.inputs + next.inputs_count, c_node.outputs[0]) -
+                                       next.inputs)};
+      work.following = &*following;
+    }
     emitter.begin_node(nodes_);
     try {
       transom::gpu::lower_node(emitter, work);
@@ -79,13 +111,37 @@ transom_executable::transom_executable(transom_device* device, const transom_gra
   scratch_bytes_ = emitter.scratch_bytes;
   std::vector<const std::string*> texts;
   for (const transom::gpu::PlannedLaunch& launch : emitter.launches)
-    if (!launch.product) texts.push_back(&launch.text);
+    if (!launch.product && !launch.convolution) texts.push_back(&launch.text);
   device->kernels.prepare(texts);
   description_ = described(emitter.launches, operations);
   for (transom::gpu::PlannedLaunch& launch : emitter.launches)
-    steps_.push_back({launch.product ? nullptr : &device->kernels.get(launch.text), launch.groups,
+    steps_.push_back({launch.product || launch.convolution ? nullptr : &device->kernels.get(launch.text), launch.groups,
                       std::move(launch.operands), std::move(launch.numbers), launch.node, std::move(launch.label),
-                      launch.product, std::move(launch.otherwise), std::move(launch.bound)});
+                      launch.product, std::move(launch.otherwise), std::move(launch.bound), launch.convolution});
+}
+
+// Whether the node after one may be computed as the results of this are made. It is the only reader of the only one, a
+// fusion that writes to the arena, and to no place from which this node still reads: the plan gives memory away once
+// the last of its readers ran, so by the order of nodes alone.
+bool transom_executable::may_join(const transom_node& node, const transom_node& next,
+                                  const std::vector<size_t>& readers, const std::vector<bool>& bound) const {
+  if (node.outputs_count != 1 || std::string_view(next.op) != "fusion" || !next.region) return false;
+  const auto made = static_cast<size_t>(node.outputs[0]);
+  if (bound[made] || readers[made] != 1 ||
+      std::count(next.inputs, next.inputs + next.inputs_count, node.outputs[0]) != 1)
+    return false;
+  for (size_t i = 0; i < next.outputs_count; ++i) {
+    const auto to = static_cast<size_t>(next.outputs[i]);
+    if (bound[to] || values_[to].arena_offset < 0) return false;
+    const auto begin = static_cast<size_t>(values_[to].arena_offset);
+    for (size_t k = 0; k < node.inputs_count; ++k) {
+      const auto from = static_cast<size_t>(node.inputs[k]);
+      if (bound[from]) continue;
+      const auto start = static_cast<size_t>(values_[from].arena_offset);
+      if (start < begin + values_[to].bytes && begin < start + values_[from].bytes) return false;
+    }
+  }
+  return true;
 }
 
 std::vector<std::byte*> transom_executable::places(const transom_launch& launch) const {
@@ -124,8 +180,17 @@ void transom_executable::issue(transom_stream& stream, const Step& step, const A
     for (const transom::gpu::PlannedLaunch& other : step.otherwise) launch(device_->kernels.get(other.text), other);
   };
   if (!step.bound.empty() && parts_collide(step.bound, where.values, values_)) return launch_others();
-  if (!step.product) return launch(*step.kernel, step);
+  if (!step.product && !step.convolution) return launch(*step.kernel, step);
   const std::vector<const void*> at = where.of(step.operands);
+  if (step.convolution) {
+    for (size_t i = 0; i < 3; ++i)
+      if (reinterpret_cast<uintptr_t>(at[i]) % 16 != 0) return launch_others();
+    const auto writable = [&](size_t i) { return const_cast<void*>(at[i]); };
+    device_->convolutions->run(stream.queue(), *step.convolution, {writable(0), writable(1), writable(2), writable(3)});
+    ++device_->launches;
+    stream.issued();
+    return;
+  }
   const transom::gpu::ProductAddresses addresses{at[0], at[1], at.size() > 4 ? at[4] : nullptr,
                                                  const_cast<void*>(at[2]), const_cast<void*>(at[3])};
   transom::gpu::ProductShape shape = *step.product;

@@ -28,6 +28,7 @@ struct transom_executable : Handle {
     std::optional<transom::gpu::ProductShape> product;     // in the place of a kernel
     std::vector<transom::gpu::PlannedLaunch> otherwise{};  // compiled when first needed, as seldom is
     std::vector<transom::gpu::BoundValue> bound{};         // of a merged launch
+    std::optional<transom::gpu::ConvolutionShape> convolution{};
   };
 
   struct Addresses {
@@ -37,6 +38,8 @@ struct transom_executable : Handle {
   };
   void issue(transom_stream& stream, const Step& step, const Addresses& where) const;
   std::vector<std::byte*> places(const transom_launch& launch) const;
+  bool may_join(const transom_node& node, const transom_node& next, const std::vector<size_t>& readers,
+                const std::vector<bool>& bound) const;
 
   transom_device* device_;
   std::vector<Value> values_;

@@ -126,9 +126,9 @@ struct Table {
 
   // ---- programs
 
-  static int32_t claims(transom_device*, const char* op, const transom_value* inputs, size_t inputs_count,
-                        const transom_attribute*, size_t) {
-    return claims_composite(op, inputs, inputs_count) ? 1 : 0;
+  static int32_t claims(transom_device* device, const char* op, const transom_value* inputs, size_t inputs_count,
+                        const transom_attribute* attributes, size_t attributes_count) {
+    return claims_composite(device->context->facts(), op, inputs, inputs_count, {attributes, attributes_count}) ? 1 : 0;
   }
   static void compile(transom_device* device, const transom_graph* graph, transom_executable** executable) {
     *executable = new transom_executable(device, *graph);

@@ -6,17 +6,38 @@
 #include <bit>
 #include <limits>
 
-#include "gpu/lowering/lowering.h"
+#include "gpu/lowering/attention_text.h"
 
 namespace transom::gpu {
 namespace {
 
-constexpr int64_t kQueries = 16, kKeys = 64;             // of a tile
-constexpr double kMaskedScore = -3.3895313892515355e38;  // what hides a key: the lowest bf16
+constexpr int64_t kQueries = 16, kKeys = 64;  // of a tile
+
+// Of 16-bit types, over matrix units. Weights are rounded to 16 bits before they are multiplied by the values.
+void lower_by_fragments(Emitter& emitter, const Work& work) {
+  AttentionText g(work, nullptr);
+  KernelText& text = g.text;
+  begin_queries(g);
+  g.declare_sums("mixed", g.e);
+  text.line("for (idx s0 = begin; s0 < end; s0 += {}) {{", kBlock);
+  g.multiply_scores();
+  g.draw_dropout();
+  write_weights(g);
+  text.line("UNROLL for (int chunk = 0; chunk < {}; ++chunk) {{", divided_up(g.e, kBlock));
+  for_results(text, {g.kind, "mixed[chunk]", kBlock, kBlock},
+              [&](const std::string& value) { text.line("{} *= scaled[row];", value); });
+  text.line("}}");
+  if (g.dropout > 0) for_results(text, g.scores, [&](const std::string& value) { g.hold(g.dropped(value)); });
+  g.multiply_pairs("mixed", g.e, g.values(true), "s0");
+  text.line("}}");
+  g.store_sums("mixed", work.outputs.at(0), g.e, g.ne, "t0", g.nT, g.nH, "head", " / total[row]");
+  text.line("}}");
+  emitter.launch(text, std::min<int64_t>(g.B * g.H * divided_up(g.T, kBlock), 1 << 16), "flash attention 64x64");
+}
 
 }  // namespace
 
-bool runs_attention(const transom_value* inputs, size_t inputs_count) {
+bool runs_attention(const transom_value* inputs, size_t inputs_count, const plugin::Attributes&) {
   return inputs_count >= 3 && inputs[2].rank == 4 && inputs[2].shape[3] > 0 && inputs[2].shape[3] <= kLargestHead &&
          inputs[1].shape[1] > 0;
 }
@@ -25,6 +46,8 @@ void lower_attention(Emitter& emitter, const Work& work) {
   const Node& node = work.node;
   const Type &q = node.input(0), &k = node.input(1), &v = node.input(2), &out = node.output();
   if (out.count() == 0) return;
+  if (backend::is_half(q.dtype) && q.shape.at(3) > 0 && emitter.facts().group_memory >= kBlockMemory)
+    return lower_by_fragments(emitter, work);
   const bool biased = node.integer("biased") != 0, causal_asked = node.integer("causal") != 0;
   const double dropout = node.number("dropout"), cap = node.number("soft_cap");
   const int64_t window = node.integer("sliding_window");
@@ -78,7 +101,7 @@ void lower_attention(Emitter& emitter, const Work& work) {
     const std::string limit = number(cap), turned = number(1 / cap);
     text.line("score = {}(score * {}) * {};", wide ? std::string_view("tanh") : text.use("f_tanh"), turned, limit);
   }
-  const std::string hidden = literal(text, exact, kMaskedScore);
+  const std::string hidden = literal(text, exact, kHiddenScore);
   if (biased || causal) text.line("{} bias = 0;", type);
   if (biased) {
     const Type& b = node.input(3);

@@ -1,82 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions and their gradients: sums over the places and channels that meet in a result. Spatial axes are three;
-// what has fewer has axes of one element.
-#include <array>
-
-#include "gpu/lowering/lowering.h"
+// what has fewer has axes of one element. Those of
+// many channels are products (lower_convolution_tiles); here are the others, a thread or a group for each result.
+#include "gpu/lowering/convolution_text.h"
 
 namespace transom::gpu {
 namespace {
 
-struct Spatial {
-  int64_t x = 1, w = 1, y = 1, stride = 1, low = 0, dilation = 1;
-};
-
-struct Convolution {
-  int64_t batch, channels, outputs, groups;
-  std::array<Spatial, 3> spatial;
-  transom_dtype dtype;
-};
-
-Convolution convolution_of(const Node& node, const Type& x, const Type& w, const Type& y) {
-  const size_t axes = x.rank() - 2;
-  if (x.rank() < 3 || x.rank() > 5 || w.rank() != x.rank() || y.rank() != x.rank())
-    backend::fail(TRANSOM_UNSUPPORTED, "{}: expected 1 to 3 spatial axes", node.place());
-  const Shape &strides = node.integers("strides"), &low = node.integers("low"), &dilations = node.integers("dilations");
-  Convolution c{x.shape[0], x.shape[1], y.shape[1], node.integer("groups"), {}, node.output().dtype};
-  if (strides.size() != axes || low.size() != axes || dilations.size() != axes || c.groups < 1)
-    backend::fail(TRANSOM_INVALID_ARGUMENT, "{}: expected a stride, padding and dilation for each axis", node.place());
-  for (size_t i = 0; i < axes; ++i)
-    c.spatial[3 - axes + i] = {x.shape[i + 2], w.shape[i + 2], y.shape[i + 2], strides[i], low[i], dilations[i]};
-  return c;
-}
-
-// Names of the numbers of a convolution in the text.
-struct Names {
-  std::string channels, outputs, channels_of_group, outputs_of_group, batch;
-  std::array<std::string, 3> x, w, y, stride, low, dilation;
-  Names(KernelText& text, const Convolution& c)
-      : channels(text.number(c.channels)),
-        outputs(text.number(c.outputs)),
-        channels_of_group(text.number(c.channels / c.groups)),
-        outputs_of_group(text.number(c.outputs / c.groups)),
-        batch(text.number(c.batch)) {
-    for (size_t i = 0; i < 3; ++i) {
-      x[i] = text.number(c.spatial[i].x), w[i] = text.number(c.spatial[i].w), y[i] = text.number(c.spatial[i].y);
-      stride[i] = text.number(c.spatial[i].stride), low[i] = text.number(c.spatial[i].low);
-      dilation[i] = text.number(c.spatial[i].dilation);
-    }
+// Whether the vendor's library computes it. It pads both ends alike: what a higher end has more is never read if the
+// results are as many.
+bool convolved_by_library(Emitter& emitter, const Work& work, const Convolution& c, const Type& y) {
+  if ((c.dtype != TRANSOM_FLOAT32 && !backend::is_half(c.dtype)) || y.count() == 0 || is_wide(y)) return false;
+  const std::string& op = work.node.op();
+  const ConvolutionShape::Kind kind = op == "convolution"                  ? ConvolutionShape::kForward
+                                      : op == "convolution_input_gradient" ? ConvolutionShape::kToInput
+                                                                           : ConvolutionShape::kToWeight;
+  ConvolutionShape shape{kind, c.batch, c.channels, c.outputs, c.groups, 2};
+  if (c.spatial[0].x != 1 || c.spatial[0].w != 1 || c.spatial[0].y != 1) shape.axes = 3;
+  shape.dtype = c.dtype;
+  for (size_t i = 0; i < shape.axes; ++i) {
+    const Spatial& s = c.spatial[3 - shape.axes + i];
+    if (s.x == 0 || s.w == 0 || s.low < 0 || (s.x + 2 * s.low - s.dilation * (s.w - 1) - 1) / s.stride + 1 != s.y)
+      return false;
+    shape.x[i] = s.x, shape.w[i] = s.w, shape.y[i] = s.y;
+    shape.stride[i] = s.stride, shape.low[i] = s.low, shape.dilation[i] = s.dilation;
   }
-};
-
-constexpr char kAxes[] = "zyx";
-
-// "const idx <p>z = ..., ...": the spatial indices of `place`, and what is left of it in <p>rest.
-void write_indices(KernelText& text, const char* prefix, const std::string& place,
-                   const std::array<std::string, 3>& extents) {
-  text.line("const idx {0}x = {1} % {2}, {0}1 = {1} / {2};", prefix, place, extents[2]);
-  text.line("const idx {0}y = {0}1 % {1}, {0}2 = {0}1 / {1};", prefix, extents[1]);
-  text.line("const idx {0}z = {0}2 % {1}, {0}rest = {0}2 / {1};", prefix, extents[0]);
+  const Operand &first = work.inputs[0], &second = work.inputs[1], &made = work.outputs[0];
+  return kind == ConvolutionShape::kForward   ? emitter.convolve(shape, first, second, made)
+         : kind == ConvolutionShape::kToInput ? emitter.convolve(shape, made, second, first)
+                                              : emitter.convolve(shape, first, made, second);
 }
 
-std::string flat(const std::string& outer, const char* prefix, const std::array<std::string, 3>& extents) {
-  return fmt::format("((({0} * {2} + {1}z) * {3} + {1}y) * {4} + {1}x)", outer, prefix, extents[0], extents[1],
-                     extents[2]);
-}
-
-}  // namespace
-
-void lower_convolution(Emitter& emitter, const Work& work) {
+void lower_directly(Emitter& emitter, const Work& work, const Convolution& c, bool wide) {
   const Node& node = work.node;
   const std::string& op = node.op();
   const bool input_gradient = op == "convolution_input_gradient", weight_gradient = op == "convolution_weight_gradient";
-  const Type& x = input_gradient ? node.output() : node.input(0);
-  const Type& w = weight_gradient ? node.output() : node.input(1);
-  const Type& y = input_gradient ? node.input(0) : weight_gradient ? node.input(1) : node.output();
   const int64_t count = node.output().count();
-  if (count == 0) return;
-  const Convolution c = convolution_of(node, x, w, y);
-  KernelText text(is_wide(x) || is_wide(y) || is_wide(w));
+  KernelText text(wide);
   const Names n(text, c);
   const char* type = compute_type(c.dtype);
   const std::string first = text.address(work.inputs[0], storage_type(c.dtype));
@@ -144,6 +104,24 @@ void lower_convolution(Emitter& emitter, const Work& work) {
   write_group_sum(text, "sum", "sums");
   text.line("if (THREAD == 0) {}\n}}", store(text, c.dtype, out, "i", "sum"));
   emitter.launch(text, std::min<int64_t>(count, 1 << 16), op);
+}
+
+}  // namespace
+
+void lower_convolution(Emitter& emitter, const Work& work) {
+  const Node& node = work.node;
+  const std::string& op = node.op();
+  const bool input_gradient = op == "convolution_input_gradient", weight_gradient = op == "convolution_weight_gradient";
+  const Type& x = input_gradient ? node.output() : node.input(0);
+  const Type& w = weight_gradient ? node.output() : node.input(1);
+  const Type& y = input_gradient ? node.input(0) : weight_gradient ? node.input(1) : node.output();
+  if (node.output().count() == 0) return;
+  const Convolution c = convolution_of(node, x, w, y);
+  const bool wide = is_wide(x) || is_wide(y) || is_wide(w);
+  const bool by_library = convolved_by_library(emitter, work, c, y);
+  const size_t own = emitter.launches.size();
+  if (!lower_convolution_by_tiles(emitter, work, c, wide)) lower_directly(emitter, work, c, wide);
+  if (by_library) emitter.make_otherwise(own);
 }
 
 }  // namespace transom::gpu

@@ -1,21 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products: by the vendor's library where it takes them; else tiles of 64 x 64 results a group, 4 x 4 a thread,
-// operands through group memory. The sum of a result runs over the depth in order, whatever the other results are.
+// Matrix products: by the vendor's library where it takes them; else those of f16 and bf16 over matrix units
+// (lower_fragments), others in tiles of 64 x 64 results a group, 4 x 4 a thread, operands through group memory. The sum
+// of a result runs over the depth in order, whatever the other results are.
 #include <algorithm>
 
-#include "gpu/lowering/lowering.h"
+#include "gpu/lowering/products.h"
 
 namespace transom::gpu {
 namespace {
 
 constexpr int64_t kTile = 64, kDepth = 16, kEach = 4;
-
-// c[b, m, n] = sum over k of x[b, m, k] y[b, n, k] (+ bias[n]), strides in elements.
-struct Product {
-  int64_t batch, rows, columns, depth;
-  int64_t x_batch, x_row, x_depth, y_batch, y_column, y_depth;
-  transom_dtype from, to;
-};
 
 void launch_product(Emitter& emitter, const Product& p, const Operand& x, const Operand& y, const Operand* bias,
                     transom_dtype bias_type, const Operand& out, bool wide) {
@@ -174,8 +168,11 @@ void lower_product(Emitter& emitter, const Work& work) {
   const bool by_library = node.integer("batch_invariant", 0) == 0 &&
                           multiplied_by_library(emitter, p, a.place, b.place, bias, bias_type, work.outputs[0]);
   const size_t own = emitter.launches.size();
-  launch_product(emitter, p, a.place, b.place, bias, bias_type, work.outputs[0],
-                 is_wide(x) || is_wide(y) || is_wide(out));
+  const bool wide = is_wide(x) || is_wide(y) || is_wide(out);
+  if (backend::is_half(p.from) && (p.to == p.from || p.to == TRANSOM_FLOAT32))
+    launch_fragment_product(emitter, {p, a.place, b.place, work.outputs[0], bias, bias_type, wide, nullptr, 0,
+                                      by_library ? nullptr : work.following});
+  else launch_product(emitter, p, a.place, b.place, bias, bias_type, work.outputs[0], wide);
   if (by_library) emitter.make_otherwise(own);
 }
 

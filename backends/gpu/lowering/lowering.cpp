@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "gpu/lowering/products.h"
 #include "gpu/source/elementwise_text.h"
 
 namespace transom::gpu {
@@ -13,7 +14,8 @@ namespace {
 struct Entry {
   void (*lower)(Emitter&, const Work&);
   bool composite = false;
-  bool (*takes)(const transom_value* inputs, size_t inputs_count) = nullptr;
+  bool (*takes)(const transom_value* inputs, size_t inputs_count, const plugin::Attributes&) = nullptr;
+  bool integers = false;  // its first input may be of integers
 };
 
 void lower_alone(Emitter& emitter, const Work& work) { lower_region(emitter, work, nullptr); }
@@ -44,10 +46,14 @@ const std::map<std::string, Entry, std::less<>>& operations() {
       {"scatter_add", {lower_indexing}},
       {"dot_general", {lower_product}},
       {"linear", {lower_product, true}},
+      {"quantized_matmul", {lower_packed_product, true, runs_packed_product}},
+      {"quantized_matmul_gradient", {lower_packed_product, true, runs_packed_product}},
+      {"integer_linear", {lower_integer_product, true, runs_integer_product, true}},
       {"convolution", {lower_convolution}},
       {"convolution_input_gradient", {lower_convolution}},
       {"convolution_weight_gradient", {lower_convolution}},
       {"attention", {lower_attention, true, runs_attention}},
+      {"attention_gradient", {lower_attention_gradient, true, runs_attention_gradient}},
       {"softmax", {lower_rows, true}},
       {"log_softmax", {lower_rows, true}},
       {"softmax_gradient", {lower_rows, true}},
@@ -77,12 +83,15 @@ void lower_node(Emitter& emitter, const Work& work) {
   found->second.lower(emitter, work);
 }
 
-bool claims_composite(std::string_view op, const transom_value* inputs, size_t inputs_count) {
+bool claims_composite(const Facts& facts, std::string_view op, const transom_value* inputs, size_t inputs_count,
+                      const plugin::Attributes& attributes) {
   if (op == "fusion") return true;
   const auto found = operations().find(op);
   if (found == operations().end() || !found->second.composite) return false;
-  if (found->second.takes && !found->second.takes(inputs, inputs_count)) return false;
-  return inputs_count > 0 && backend::is_floating(static_cast<transom_dtype>(inputs[0].dtype));
+  if (op == "attention_gradient" && facts.group_memory < kBlockMemory) return false;
+  if (found->second.takes && !found->second.takes(inputs, inputs_count, attributes)) return false;
+  return inputs_count > 0 &&
+         (found->second.integers || backend::is_floating(static_cast<transom_dtype>(inputs[0].dtype)));
 }
 
 }  // namespace transom::gpu

@@ -10,7 +10,8 @@ namespace transom::gpu {
 void lower_node(Emitter& emitter, const Work& work);
 
 // Whether a composite is run whole, see transom_plugin.claims.
-bool claims_composite(std::string_view op, const transom_value* inputs, size_t inputs_count);
+bool claims_composite(const Facts& facts, std::string_view op, const transom_value* inputs, size_t inputs_count,
+                      const plugin::Attributes& attributes);
 
 // ---- by kind
 
@@ -27,9 +28,15 @@ void lower_rows(Emitter& emitter, const Work& work);   // softmax, cross entropy
 void lower_norms(Emitter& emitter, const Work& work);  // and their gradients
 
 void lower_attention(Emitter& emitter, const Work& work);
+void lower_attention_gradient(Emitter& emitter, const Work& work);
 
-inline constexpr int64_t kLargestHead = 256;  // of values, that lower_attention takes
-bool runs_attention(const transom_value* inputs, size_t inputs_count);
+// Whether a composite is run whole by what lowers it.
+bool runs_attention(const transom_value* inputs, size_t inputs_count, const plugin::Attributes& attributes);
+bool runs_attention_gradient(const transom_value* inputs, size_t inputs_count, const plugin::Attributes& attributes);
+bool runs_packed_product(const transom_value* inputs, size_t inputs_count, const plugin::Attributes& attributes);
+bool runs_integer_product(const transom_value* inputs, size_t inputs_count, const plugin::Attributes& attributes);
+inline constexpr uint64_t kBlockMemory = 40 << 10;  // that a group needs for attention over fragments, and its gradient
+inline constexpr int64_t kLargestHead = 256;        // of queries, keys and values in attention
 
 // ---- shared
 

@@ -36,6 +36,17 @@ bool Emitter::multiply(const ProductShape& shape, const Operand& x, const Operan
   return true;
 }
 
+bool Emitter::convolve(const ConvolutionShape& shape, const Operand& x, const Operand& w, const Operand& y) {
+  if (!convolutions_) return false;
+  const std::optional<size_t> workspace = convolutions_->workspace_bytes(shape);
+  if (!workspace) return false;
+  PlannedLaunch launch{"", 1,     {x, w, y, scratch(static_cast<int64_t>(std::max<size_t>(*workspace, 1)))},
+                       {}, node_, convolutions_->name()};
+  launch.convolution = shape;
+  launches.push_back(std::move(launch));
+  return true;
+}
+
 void Emitter::make_otherwise(size_t first) {
   const auto begin = launches.begin() + static_cast<std::ptrdiff_t>(first);
   launches[first - 1].otherwise.assign(std::make_move_iterator(begin), std::make_move_iterator(launches.end()));

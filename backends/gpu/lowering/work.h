@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/node.h"
+#include "gpu/api/convolutions.h"
 #include "gpu/api/products.h"
 #include "gpu/source/kernel_text.h"
 
@@ -32,6 +33,8 @@ struct PlannedLaunch {
   std::string label;  // for profiles and `transom explain`
   // A product of the vendor's library, without a text: its operands are x, y, out, workspace and, if biased, the bias.
   std::optional<ProductShape> product = std::nullopt;
+  // A convolution of the vendor's library: its operands are x, w, y and the workspace.
+  std::optional<ConvolutionShape> convolution = std::nullopt;
   // In the place of such a product, where the library does not take the addresses that a run has; in the place of a
   // merged launch, where a run binds its values so that its parts depend on each other.
   std::vector<PlannedLaunch> otherwise = {};
@@ -43,18 +46,28 @@ struct PlannedLaunch {
   std::vector<BoundValue> bound = {};
 };
 
+// A fusion that reads what the node makes and comes right after it: a lowering that computes it as its results are
+// made, without writing them, says so by `taken`.
+struct Following {
+  const transom_graph* region;
+  std::vector<Operand> inputs, outputs;
+  size_t replaced;  // the input that is the node's output
+  bool taken = false;
+};
+
 // One node on its way to launches.
 struct Work {
   const Node& node;
   std::vector<Operand> inputs, outputs;
   const transom_graph* region = nullptr;  // of "fusion" and "row_fusion"
+  Following* following = nullptr;
 };
 
 class Emitter {
  public:
-  // `products`: the vendor's library, null where there is none.
-  Emitter(const Facts& facts, Dialect dialect, Products* products)
-      : facts_(facts), dialect_(dialect), products_(products) {}
+  // `products`, `convolutions`: the vendor's libraries, null where there are none.
+  Emitter(const Facts& facts, Dialect dialect, Products* products, Convolutions* convolutions = nullptr)
+      : facts_(facts), dialect_(dialect), products_(products), convolutions_(convolutions) {}
 
   const Facts& facts() const { return facts_; }
 
@@ -67,6 +80,9 @@ class Emitter {
   // Whether the vendor's library computes the product; then it is added. Memory of `bias` is a vector of type `to`.
   bool multiply(const ProductShape& shape, const Operand& x, const Operand& y, const Operand* bias, const Operand& out);
 
+  // The same for a convolution.
+  bool convolve(const ConvolutionShape& shape, const Operand& x, const Operand& w, const Operand& y);
+
   // The launches from `first` on are those in the place of the product before them.
   void make_otherwise(size_t first);
 
@@ -78,6 +94,7 @@ class Emitter {
   const Facts& facts_;
   Dialect dialect_;
   Products* products_;
+  Convolutions* convolutions_;
   size_t node_ = 0;
   size_t scratch_ = 0;
 };

@@ -6,6 +6,7 @@
 
 #include "common/error.h"
 #include "gpu/source/float_text.h"
+#include "gpu/source/fragments.h"
 
 namespace transom::gpu {
 namespace float_text {
@@ -164,6 +165,7 @@ std::map<std::string, Definition, std::less<>> make_definitions() {
   add("to_bf16", {}, kToBf16);
   add("narrowed", {}, kNarrowed);
   add("philox", {}, kPhilox);
+  add("fragments", {"from_f16"}, fragment_definitions());
   add("sine_of", {}, kSine);
 #define TRANSOM_FUNCTION(name) add("f_" #name, {}, written("f_" #name, [](Float x) { return name##_value(x); }))
   TRANSOM_FUNCTION(exp);

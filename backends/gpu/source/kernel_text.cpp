@@ -74,6 +74,7 @@ std::string KernelText::text(Dialect dialect) const {
   for (size_t i = 0; i < numbers_.size(); ++i)
     text += fmt::format("{}i64 {}{}", i || !operands_.empty() ? ", " : "", is_bits_[i] ? "n" : "w", i);
   text += ") {\n" + locals_;
+  if (functions_.contains("fragments")) text += "MATRIX_MEMORY\n";
   for (size_t i = 0; objects && i < operands_.size(); ++i)
     text += fmt::format("GLOBAL {0}* b{1} = (GLOBAL {0}*)(m{1} + o{1});\n", operand_types_[i], i);
   for (size_t i = 0; i < numbers_.size(); ++i)

@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 #include <memory>
+#include <ostream>
 #include <stdexcept>
 #include <string>
 
@@ -43,6 +44,45 @@ class OnEachGpu : public testing::TestWithParam<const char*> {
     }
   }
   std::unique_ptr<Plugin> plugin_;
+};
+
+// A test on the emulated devices of every kind of matrix unit.
+struct MatrixUnitDevice {
+  const char *plugin, *chip;
+};
+inline void PrintTo(const MatrixUnitDevice& device, std::ostream* out) { *out << device.plugin << " " << device.chip; }
+inline constexpr MatrixUnitDevice kMatrixUnitDevices[] = {
+    {"opencl", ""}, {"cuda", ""}, {"rocm", "gfx942"}, {"rocm", "gfx90a"}, {"rocm", "gfx1100"}};
+
+class OnEachMatrixUnit : public testing::TestWithParam<MatrixUnitDevice> {
+ protected:
+  void SetUp() override {
+    use_emulated_drivers();
+    ::setenv("TRANSOM_EMULATED_GPU_CHIP", GetParam().chip, 1);
+    try {
+      plugin_ = std::make_unique<Plugin>(GetParam().plugin);
+    } catch (const std::exception& error) {
+      GTEST_SKIP() << error.what();
+    }
+  }
+  void TearDown() override { ::unsetenv("TRANSOM_EMULATED_GPU_CHIP"); }
+
+  // One node. What it became is in description_.
+  std::vector<Tensor> run(const char* op, const std::vector<Tensor>& inputs,
+                          std::vector<std::pair<transom_dtype, Shape>> outputs, std::vector<Attribute> attributes) {
+    Graph graph;
+    std::vector<int> values;
+    for (const Tensor& input : inputs) values.push_back(graph.input(input));
+    for (const int output : graph.nodes(op, values, std::move(outputs), std::move(attributes))) graph.output(output);
+    Program program(*plugin_, graph);
+    EXPECT_EQ(program.error, "");
+    std::vector<Tensor> results = program.run(inputs);
+    EXPECT_EQ(program.error, "");
+    description_ = program.describe();
+    return results;
+  }
+  std::unique_ptr<Plugin> plugin_;
+  std::string description_;
 };
 
 // The plugin with its device, one for all tests of the process; null with `reason` where there is none.

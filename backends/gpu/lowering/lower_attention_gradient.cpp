@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// attention's gradient without its scores in memory (Dao et al., 2022), with the same bits at every run: two launches,
+// neither of which adds to memory that another group writes. The first takes queries block by block, walks the keys
+// once for each query's largest score, sum and shift, which it keeps, and once more for dq. The second takes keys block
+// by block and walks the queries of all heads that share them for dk and dv.
+#include "gpu/lowering/attention_text.h"
+
+namespace transom::gpu {
+namespace {
+
+void lower_query_gradient(Emitter& emitter, const Work& work, const Operand& kept) {
+  AttentionText g(work, &kept);
+  KernelText& text = g.text;
+  begin_queries(g);
+  declare_results(text, g.dweights);
+  g.declare_sums("dq", g.d);
+  text.line("for (int pass = 0; pass < 2; ++pass) {{\nfor (idx s0 = begin; s0 < end; s0 += {}) {{", kBlock);
+  g.multiply_scores();
+  g.draw_dropout();
+  text.line("if (pass == 0) {{");
+  write_weights(g);
+  for_results(text, g.scores,
+              [&](const std::string& value) { g.hold(fmt::format("{} * {}", value, g.dropped("dweights[f][e]"))); });
+  write_row_totals(text, g.held, "0", "all += one", "shift[THREAD] = shift[THREAD] * scaled[THREAD] + all;");
+  text.line("}} else {{");
+  for_results(text, g.scores, [&](const std::string& value) {
+    g.write_score(value);
+    g.write_gradient("most[row]", "total[row]", "shift[row]");
+    g.hold("gradient");
+  });
+  g.multiply_pairs("dq", g.d, g.keys_of(true), "s0");
+  text.line("}}\n}}");
+  // From here on `total` is what weights are multiplied by.
+  text.line("BARRIER;\nif (pass == 0 && THREAD < {}) {{", kBlock);
+  text.line("total[THREAD] = 1.0f / total[THREAD];\nshift[THREAD] *= total[THREAD];\nif (t0 + THREAD < {}) {{", g.nT);
+  text.line("const idx at = ((batch * {} + head) * {} + t0 + THREAD) * {};", g.nH, g.nT, kKept);
+  text.line("{0}[at] = most[THREAD]; {0}[at + 1] = total[THREAD]; {0}[at + 2] = shift[THREAD];\n}}\n}}\nBARRIER;\n}}",
+            g.statistics);
+  g.store_sums("dq", work.outputs.at(0), g.d, g.nd, "t0", g.nT, g.nH, "head");
+  text.line("}}");
+  emitter.launch(text, std::min<int64_t>(g.B * g.H * divided_up(g.T, kBlock), 1 << 16), "flash attention dq");
+}
+
+void lower_key_gradient(Emitter& emitter, const Work& work, const Operand& kept) {
+  AttentionText g(work, &kept);
+  KernelText& text = g.text;
+  const std::string tiles = text.number(divided_up(g.S, kBlock));
+  text.line("for (idx block = GROUP; block < {} * {} * {}; block += GROUPS) {{", text.number(g.B), g.nG, tiles);
+  text.line("const idx s0 = block % {0} * {1}, shared = block / {0} % {2}, batch = block / {0} / {2};", tiles, kBlock,
+            g.nG);
+  declare_waves(text, g.kind);
+  declare_results(text, g.scores), declare_results(text, g.dweights);
+  g.declare_sums("dk", g.d), g.declare_sums("dv", g.e);
+  if (g.skips()) {
+    text.line("const i64 first = (i64)s0 + {} - {};\nconst idx begin = first > 0 ? (idx)(first / {}) * {} : 0;", g.nT,
+              g.nS, kBlock, kBlock);
+    if (g.window > 0)
+      text.line("const i64 past = first + {} + {};\nconst idx end = past < (i64){} ? (idx)past : {};", kBlock - 1,
+                g.nwindow, g.nT, g.nT);
+    else text.line("const idx end = {};", g.nT);
+  } else {
+    text.line("const idx begin = 0, end = {};", g.nT);
+  }
+  text.line("for (idx head = shared * ({0} / {1}); head < (shared + 1) * ({0} / {1}); ++head)", g.nH, g.nG);
+  text.line("for (idx t0 = begin; t0 < end; t0 += {}) {{", kBlock);
+  g.multiply_scores();
+  g.draw_dropout();
+  const auto hold = [&](const std::string& value) {
+    text.line("held[column * {} + row] = as_uint({});", g.held.stride(), value);
+  };
+  for_results(text, g.scores, [&](const std::string& value) {
+    g.write_score(value);
+    text.line("const idx at = ((batch * {} + head) * {} + (inside ? t : 0)) * {};", g.nH, g.nT, kKept);
+    g.write_gradient(g.statistics + "[at]", g.statistics + "[at + 1]", g.statistics + "[at + 2]");
+    hold(g.dropped("weight"));
+    text.line("{} = gradient;", value);
+  });
+  g.multiply_pairs("dv", g.e, g.results(true), "t0");
+  text.line("BARRIER;");
+  for_results(text, g.scores, [&](const std::string& value) { hold(value); });
+  g.multiply_pairs("dk", g.d, g.queries(true), "t0");
+  text.line("}}");
+  g.store_sums("dk", work.outputs.at(1), g.d, g.nd, "s0", g.nS, g.nG, "shared");
+  g.store_sums("dv", work.outputs.at(2), g.e, g.ne, "s0", g.nS, g.nG, "shared");
+  text.line("}}");
+  emitter.launch(text, std::min<int64_t>(g.B * g.G * divided_up(g.S, kBlock), 1 << 16), "flash attention dk dv");
+}
+
+}  // namespace
+
+bool runs_attention_gradient(const transom_value* inputs, size_t inputs_count, const plugin::Attributes& attributes) {
+  return runs_attention(inputs, inputs_count, attributes) && inputs[0].dtype != TRANSOM_FLOAT64 &&
+         inputs[0].shape[1] > 0 && inputs[0].shape[3] > 0 && inputs[0].shape[3] <= kLargestHead;
+}
+
+void lower_attention_gradient(Emitter& emitter, const Work& work) {
+  const Type& q = work.node.input(0);
+  if (work.node.output(1).count() == 0 || q.count() == 0) return;
+  const Operand kept = emitter.scratch(q.shape.at(0) * q.shape.at(1) * q.shape.at(2) * kKept * 4);
+  lower_query_gradient(emitter, work, kept);
+  lower_key_gradient(emitter, work, kept);
+}
+
+}  // namespace transom::gpu

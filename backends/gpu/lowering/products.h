@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of the own text: what lower_products makes of a node, and the kernel over the chip's matrix unit.
+#pragma once
+
+#include "gpu/lowering/lowering.h"
+
+namespace transom::gpu {
+
+// out[b, m, n] = sum over k of x[b, m, k] y[b, n, k] (+ bias[n]), strides in elements; out is dense.
+struct Product {
+  int64_t batch, rows, columns, depth;
+  int64_t x_batch, x_row, x_depth, y_batch, y_column, y_depth;
+  transom_dtype from, to;
+};
+
+// A matrix of codes in the place of y, as src/ops/products/packed_matrix.h lays them out: w[n, k] of `outputs` rows and
+// `inputs` columns. `turned`: the columns of y are w's, for dy w.
+struct PackedCodes {
+  int64_t bits, outputs, inputs, group;
+  bool turned;
+  transom_dtype scale_type;
+  Operand codes, scales;
+  const Operand *minima = nullptr, *values = nullptr;
+};
+
+struct FragmentProduct {
+  Product shape;
+  Operand x, y, out;
+  const Operand* bias = nullptr;
+  transom_dtype bias_type = TRANSOM_FLOAT32;
+  bool wide = false;  // 64-bit indices
+  const PackedCodes* packed = nullptr;
+  int64_t zero_point = 0;  // what is taken from x, of integers
+  Following* following = nullptr;
+};
+
+// Of f32, f16, bf16, and of x i8 or u8 with y i8, whose sums are made in i32 and rounded once to f32. The sum of a
+// result runs over the depth in one order, whatever the other results are.
+void launch_fragment_product(Emitter& emitter, const FragmentProduct& product);
+
+void lower_packed_product(Emitter& emitter, const Work& work);   // quantized_matmul and its gradient
+void lower_integer_product(Emitter& emitter, const Work& work);  // integer_linear
+
+}  // namespace transom::gpu
