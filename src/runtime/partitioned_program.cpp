@@ -42,7 +42,7 @@ Collective kind_of(const Node& node) {
 }
 
 // Only a sum takes no more memory than its input.
-bool may_be_in_place(const Node& collective) { return kind_of(collective) == Collective::kAllReduce; }
+bool may_be_in_place(const Node& collective) { return is_op(collective, op::all_reduce); }
 
 }  // namespace
 
@@ -184,7 +184,8 @@ void PartitionedProgram::add_step(const Partition& partition, size_t number, boo
 
 std::unique_ptr<PartitionedProgram::Exchange> PartitionedProgram::exchange_of(const Node& collective) {
   auto exchange = std::make_unique<Exchange>();
-  exchange->kind = kind_of(collective);
+  if (is_op(collective, op::collective_permute)) exchange->shift = collective.attributes.get_int("shift");
+  else exchange->kind = kind_of(collective);
   exchange->from = slot_of_.at(collective.inputs[0]);
   for (const auto& [tensor, slot] : slot_of_)
     if (tensor.node().get() == &collective) exchange->to = slot;
@@ -212,7 +213,9 @@ Communicator& PartitionedProgram::group_of(const Exchange& exchange) const {
 void PartitionedProgram::start(const Exchange& exchange, std::vector<std::shared_ptr<Buffer>>& slots) const {
   Communicator& group = group_of(exchange);
   if (exchange.from != exchange.to) slots[exchange.to] = device_->allocate(exchange.bytes);
-  group.start(exchange.kind, *slots[exchange.from], *slots[exchange.to], exchange.dtype);
+  const Buffer &from = *slots[exchange.from], &to = *slots[exchange.to];
+  if (exchange.shift > 0) group.start_permute(from, to, exchange.dtype, static_cast<uint32_t>(exchange.shift));
+  else group.start(exchange.kind, from, to, exchange.dtype);
   group.record(exchange.done);
 }
 

@@ -11,12 +11,12 @@ namespace transom {
 namespace {
 
 ShardingLayout checked(const ShardingLayout& layout, int64_t ranks) {
-  if (layout.size(MeshAxis::kPipeline) > 1) fail(ErrorKind::kUsage, "pp_size: pipelines train; use tp_size here");
   int64_t product = 1;
   for (const int64_t size : layout.sizes) product *= size;
   if (product != ranks)
-    fail(ErrorKind::kUsage, "tp_size {} x ep_size {}: expected the number of processes, {}, found {}",
-         layout.size(MeshAxis::kTensor), layout.size(MeshAxis::kExpert), ranks, product);
+    fail(ErrorKind::kUsage, "tp_size {} x pp_size {} x ep_size {}: expected the number of processes, {}, found {}",
+         layout.size(MeshAxis::kTensor), layout.size(MeshAxis::kPipeline), layout.size(MeshAxis::kExpert), ranks,
+         product);
   return layout;
 }
 
@@ -37,7 +37,9 @@ bool is_given(const Tensor& tensor) { return is_input(*tensor.node()) && tensor.
 }  // namespace
 
 ShardedInference::ShardedInference(Model& model, const ShardingLayout& layout, int64_t rank, int64_t ranks)
-    : sharding_(plain(model), checked(layout, ranks), rank, ranks) {}
+    : sharding_(plain(model), checked(layout, ranks), rank, ranks) {
+  sharding_.fix_weights();
+}
 
 std::vector<Tensor> ShardedInference::evaluate(std::span<const Tensor> outputs, const std::vector<Tensor>& state) {
   ShardedTensors& tensors = sharding_.tensors();

@@ -21,6 +21,8 @@ struct ShardingLayout {
   int64_t chunks = 1;
   // Of the axis cp.
   ContextStrategy context = ContextStrategy::kHeads;
+  // Beside the axis tp: norms, dropout and residuals work on stretches of sequences.
+  bool sequence_parallel = false;
   // One process writes all of a checkpoint, not each its parts.
   bool whole_checkpoints = false;
 

@@ -141,15 +141,16 @@ void ModelSharding::cut_rows(const NamedTensors& inputs) {
 }
 
 std::vector<Tensor> ModelSharding::evaluate(ShardedRequest request, StepRunner& runner) {
+  if (stages_) return evaluate_in_stages(std::move(request));
   request.cut = std::move(cut_);
   cut_.clear();
   request.keeps_gathered = !layout_.reshard_after_forward;
   request.context = layout_.context;
+  request.sequence_parallel = layout_.sequence_parallel;
   return tensors_.evaluate(request, runner);
 }
 
 void ModelSharding::compute(const std::vector<Tensor>& tensors) {
-  if (stages_) return compute_in_stages(tensors);
   ShardedRequest request;
   for (const Tensor& tensor : tensors) request.outputs.push_back({tensor, std::nullopt});
   evaluate(std::move(request), runner_);

@@ -47,9 +47,13 @@ class ModelSharding {
   // Zeros, for the first step.
   void initialise(Optimizer& optimizer, const std::vector<OptimizedParameter>& trained);
 
+  // Weights that several stages use are sent once and for all: nobody updates them. Before the first evaluation.
+  void fix_weights() { fixed_weights_ = true; }
+
   // From now until the next evaluation the rows of these tensors are cut.
   void cut_rows(const NamedTensors& inputs);
-  // Evaluates; the rows that were cut are forgotten.
+  // Evaluates; the rows that were cut are forgotten. In a pipeline the stages come one after the other, all of them
+  // get what every process gets, and `runner` is not asked.
   std::vector<Tensor> evaluate(ShardedRequest request, StepRunner& runner);
   // Of pipelines: the graph of this process for one micro-batch, and micro-batches carried out (see PipelineRunner).
   struct Pipelined {
@@ -71,13 +75,14 @@ class ModelSharding {
   const Parameter* find(const std::string& name) const;
   Tensor part_of(const Parameter& parameter);
   std::vector<PipelineWeight> pipeline_weights();
-  void compute_in_stages(const std::vector<Tensor>& tensors);
+  std::vector<Tensor> evaluate_in_stages(ShardedRequest request);
 
   Model& model_;
   ShardingLayout layout_;
   ShardedTensors tensors_;
   std::unique_ptr<PipelineStages> stages_;
   std::unique_ptr<PipelineRunner> pipeline_;
+  bool fixed_weights_ = false;
   std::vector<std::pair<Tensor, Placement>> cut_;
   StepRunner runner_;
 };

@@ -21,6 +21,7 @@ struct SequenceCase {
   ContextStrategy strategy;
   bool biased = false;
   int64_t exchanges = 0;  // all_to_all of a forward and a backward pass
+  bool goes_round = false;
 };
 
 Tensor random_values(const Shape& shape, uint64_t seed) {
@@ -69,11 +70,14 @@ TEST_P(CutSequences, HaveTheAttentionOfTheWhole) {
   const auto exchanges =
       std::count_if(records.begin(), records.end(), [](const auto& each) { return each.kind == "all_to_all"; });
   EXPECT_EQ(exchanges, test.exchanges);
+  const auto is_message = [](const auto& each) { return each.kind == "collective_permute"; };
+  EXPECT_EQ(std::any_of(records.begin(), records.end(), is_message), test.goes_round);
 }
 
 constexpr AttentionOptions kCausal{.scale = 0.5}, kOpen{.scale = 0.5, .causal = false},
-    kWindow{.scale = 0.5, .sliding_window = 3};
-constexpr ContextStrategy kByHeads = ContextStrategy::kHeads, kByKeys = ContextStrategy::kKeys;
+    kWindow{.scale = 0.5, .sliding_window = 3}, kCapped{.scale = 0.5, .soft_cap = 2.0};
+constexpr ContextStrategy kByHeads = ContextStrategy::kHeads, kByKeys = ContextStrategy::kKeys,
+                          kInRing = ContextStrategy::kRing;
 
 // Each of q, k, v and the result forward; of the cotangent and the three gradients backward.
 INSTANTIATE_TEST_SUITE_P(
@@ -88,7 +92,18 @@ INSTANTIATE_TEST_SUITE_P(
                     SequenceCase{"KeysBiased", 4, 1, 9, 9, 2, 1, kCausal, kByKeys, true, 0},
                     SequenceCase{"KeysOfWindow", 2, 2, 12, 12, 4, 2, kWindow, kByKeys, false, 0},
                     SequenceCase{"KeysOfLongerCache", 2, 1, 4, 7, 2, 2, kCausal, kByKeys, false, 0},
-                    SequenceCase{"KeysOpen", 2, 1, 5, 9, 2, 2, kOpen, kByKeys, true, 0}),
+                    SequenceCase{"KeysOpen", 2, 1, 5, 9, 2, 2, kOpen, kByKeys, true, 0},
+                    // Two processes, where each shares the queries of the other; odd and even numbers of them.
+                    SequenceCase{"RingOfTwo", 2, 1, 8, 8, 4, 2, kCausal, kInRing, false, 0, true},
+                    SequenceCase{"RingUneven", 3, 1, 11, 11, 4, 2, kCausal, kInRing, true, 0, true},
+                    SequenceCase{"RingOfFour", 4, 1, 14, 14, 2, 1, kCausal, kInRing, true, 0, true},
+                    SequenceCase{"RingOfFive", 5, 1, 12, 12, 2, 2, kCapped, kInRing, false, 0, true},
+                    SequenceCase{"RingOfSinglePlaces", 6, 1, 6, 6, 2, 2, kCausal, kInRing, false, 0, true},
+                    SequenceCase{"RingOpen", 3, 1, 10, 10, 4, 2, kOpen, kInRing, true, 0, true},
+                    SequenceCase{"RingOfTwoSequences", 2, 1, 5, 9, 4, 4, kOpen, kInRing, true, 0, true},
+                    SequenceCase{"RingOfWindow", 4, 1, 13, 13, 2, 2, kWindow, kInRing, false, 0, true},
+                    SequenceCase{"RingOfTensorParallel", 2, 2, 9, 9, 8, 4, kCausal, kInRing, true, 0, true},
+                    SequenceCase{"RingOfLongerCache", 2, 1, 4, 7, 2, 2, kCausal, kInRing, false, 0, false}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

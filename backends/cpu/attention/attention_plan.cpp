@@ -27,6 +27,7 @@ AttentionPlan::AttentionPlan(const Node& node, transom_dtype computed) : dtype(c
   scale = static_cast<float>(node.number("scale"));
   soft_cap = static_cast<float>(node.number("soft_cap"));
   causal = node.integer("causal") != 0;
+  offset = node.integer("offset", S - T);
   window = node.integer("sliding_window");
   biased = node.integer("biased") != 0;
   if (biased) {
@@ -41,7 +42,7 @@ AttentionPlan::AttentionPlan(const Node& node, transom_dtype computed) : dtype(c
         fail(TRANSOM_INVALID_ARGUMENT, "a bias of {} does not broadcast to the scores", to_string(bias));
     }
   }
-  const double dropout = node.number("dropout");
+  const double dropout = node.has("dropout") ? node.number("dropout") : 0;
   dropped = dropout > 0;
   drop_bound = static_cast<uint32_t>(std::min(std::floor(dropout * 4294967296.0), 4294967295.0));
   kept_scale = static_cast<float>(1.0 / (1.0 - dropout));
@@ -62,8 +63,8 @@ AttentionPlan::AttentionPlan(const Node& node, transom_dtype computed) : dtype(c
 }
 
 std::pair<int64_t, int64_t> AttentionPlan::visible(int64_t query) const {
-  if (!causal || (T == 1 && window == 0)) return {0, S};
-  const int64_t place = query + S - T;
+  if (!causal || (offset + 1 >= S && window == 0)) return {0, S};
+  const int64_t place = query + offset;
   const int64_t first = window > 0 ? std::clamp<int64_t>(place - window + 1, 0, S) : 0;
   return {first, std::clamp<int64_t>(place + 1, first, S)};
 }
@@ -75,7 +76,7 @@ int64_t AttentionPlan::most_queries() const {
 }
 
 int64_t AttentionPlan::most_keys() const {
-  if (biased || T > S) return S;
+  if (biased || T > S || offset != S - T) return S;
   int64_t most = 0;
   for (const QueryBlock& block : blocks) most = std::max(most, block.keys);
   return most;
@@ -121,24 +122,14 @@ bool WeightRows::hides_a_row(const QueryBlock& block) const {
   return false;
 }
 
-void WeightRows::weigh(const QueryBlock& block, bool all_keys, int64_t query, float* x, float* own) const {
-  const auto [first, end] = plan_.visible(query);
-  const VectorKernels& kernels = vector_kernels();
-  if (!all_keys) {
-    const int64_t begin = first - block.key, n = end - first;
-    kernels.attention_weights(x + begin, bias_row(query, first, n, own), plan_.scale, plan_.soft_cap,
-                              static_cast<size_t>(n));
-    std::fill(x, x + begin, 0.0f);
-    std::fill(x + begin + n, x + block.keys, 0.0f);
-    return;
-  }
-  // Hidden by place and hidden by the bias weigh the same.
+// Hidden by place and hidden by the bias weigh the same.
+const float* WeightRows::all_biases(int64_t query, int64_t first, int64_t end, float* own) const {
   if (const float* bias = bias_row(query, 0, plan_.S, own)) std::memmove(own, bias, static_cast<size_t>(plan_.S) * 4);
   else std::fill_n(own, plan_.S, 0.0f);
   for (int64_t key = 0; key < plan_.S; ++key)
     if (key < first || key >= end) own[key] = kMaskedScore;
     else own[key] = std::max(own[key], kMaskedScore);
-  kernels.attention_weights(x, own, plan_.scale, plan_.soft_cap, static_cast<size_t>(plan_.S));
+  return own;
 }
 
 void WeightRows::draw(const QueryBlock& block, int64_t query, uint32_t* words) const {
