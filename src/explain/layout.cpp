@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "distributed/environment.h"
+#include "passes/passes.h"
 #include "sharding/model_sharding.h"
 #include "tensor/mode_scope.h"
 #include "transom/gradients.h"

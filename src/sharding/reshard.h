@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/attributes.h"
 #include "sharding/placement.h"
 #include "transom/tensor.h"
 

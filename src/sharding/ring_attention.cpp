@@ -74,8 +74,6 @@ bool RingAttention::sees(int64_t queries, int64_t keys) const {
   return window == 0 || ring_.queries[q].begin - (ring_.keys[k].end - 1) < window;
 }
 
-int64_t RingAttention::steps() const { return helps_ ? processes() / 2 : processes() - 1; }
-
 // Half way round two processes meet each other, and share the queries of the later one.
 int64_t RingAttention::helped_rows(int64_t process, int64_t step) const {
   const int64_t rows = ring_.queries[static_cast<size_t>(process)].size();
@@ -90,6 +88,16 @@ RingAttention::Given RingAttention::given(int64_t from, int64_t step) const {
   const int64_t to = (from + step) % processes();
   if (helps_ && from + step >= processes()) return helped_rows(from, step) > 0 ? Given::kQueries : Given::kNothing;
   return sees(to, from) ? Given::kKeys : Given::kNothing;
+}
+
+std::vector<int64_t> RingAttention::steps() const {
+  std::vector<int64_t> all;
+  for (int64_t step = 1; step <= (helps_ ? processes() / 2 : processes() - 1); ++step) {
+    bool idle = true;
+    for (int64_t process = 0; process < processes(); ++process) idle = idle && given(process, step) == Given::kNothing;
+    if (!idle) all.push_back(step);
+  }
+  return all;
 }
 
 Shape RingAttention::rows_of(const Tensor& like, int64_t rows, int64_t width) const {
@@ -144,11 +152,13 @@ PartialAttention RingAttention::forward() {
     else if (what == Given::kQueries) shape = rows_of(in_.q, helped_rows(from, step), d);
     return send(of(given(p, step)), step, shape, after);
   };
-  Tensor next = steps() > 0 ? start(1, {}) : Tensor();
+  const std::vector<int64_t> all_steps = steps();
+  Tensor next = all_steps.empty() ? Tensor() : start(all_steps[0], {});
   PartialAttention sum = pair(in_.q, p, 0, in_.k, in_.v, p);
-  for (int64_t step = 1; step <= steps(); ++step) {
+  for (size_t i = 0; i < all_steps.size(); ++i) {
+    const int64_t step = all_steps[i];
     const Tensor got = std::exchange(next, {});
-    if (step < steps()) next = start(step + 1, sum.out);
+    if (i + 1 < all_steps.size()) next = start(all_steps[i + 1], sum.out);
     const int64_t from = before(step), row = first_own_row(step);
     const Given what = given(from, step);
     std::optional<PartialAttention> own, helped;
@@ -203,12 +213,14 @@ PartialAttentionGradients RingAttention::backward(const PartialAttention& result
     return send(of(given(p, step)), step, shape, after);
   };
   const Tensor columns = packed({as_column(result.largest), as_column(result.sum), as_column(shift)});
-  Tensor next = steps() > 0 ? start(1, {}) : Tensor();
+  const std::vector<int64_t> all_steps = steps();
+  Tensor next = all_steps.empty() ? Tensor() : start(all_steps[0], {});
   PartialAttentionGradients sum = pair_gradients(in_.q, p, 0, in_.k, in_.v, p, result, shift, dy);
   sum = {cast(sum.q, wide), cast(sum.k, wide), cast(sum.v, wide)};
-  for (int64_t step = 1; step <= steps(); ++step) {
+  for (size_t i = 0; i < all_steps.size(); ++i) {
+    const int64_t step = all_steps[i];
     const Tensor got = std::exchange(next, {});
-    if (step < steps()) next = start(step + 1, sum.q);
+    if (i + 1 < all_steps.size()) next = start(all_steps[i + 1], sum.q);
     const int64_t from = before(step), row = first_own_row(step);
     const Given what = given(from, step), gave = given(p, step);
     Tensor back = nothing(wide), of_queries;

@@ -47,7 +47,7 @@ class RingAttention {
   Given given(int64_t from, int64_t step) const;
   int64_t helped_rows(int64_t process, int64_t step) const;
   int64_t first_own_row(int64_t step) const;
-  int64_t steps() const;
+  std::vector<int64_t> steps() const;  // at which something travels
   bool sees(int64_t queries, int64_t keys) const;
   int64_t processes() const { return static_cast<int64_t>(ring_.queries.size()); }
   int64_t before(int64_t step) const { return (ring_.process + processes() - step) % processes(); }

@@ -72,6 +72,11 @@ TEST_P(CutSequences, HaveTheAttentionOfTheWhole) {
   EXPECT_EQ(exchanges, test.exchanges);
   const auto is_message = [](const auto& each) { return each.kind == "collective_permute"; };
   EXPECT_EQ(std::any_of(records.begin(), records.end(), is_message), test.goes_round);
+  if (!test.goes_round) return;
+  // Nothing is gathered but what is compared here, and the bias: no process has all keys.
+  const auto gathers =
+      std::count_if(records.begin(), records.end(), [](const auto& each) { return each.kind == "all_gather"; });
+  EXPECT_EQ(gathers, 4 * (test.tensor > 1 ? 2 : 1) + (test.biased ? 1 : 0));
 }
 
 constexpr AttentionOptions kCausal{.scale = 0.5}, kOpen{.scale = 0.5, .causal = false},

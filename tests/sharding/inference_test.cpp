@@ -84,8 +84,9 @@ TEST_P(ShardedInferenceTest, StagesGenerateWhatOneProcessGenerates) {
   const std::string one = generated("one", 1, {});
   EXPECT_EQ(generated("two", 2, {"--pp_size", "2"}), one);
   EXPECT_EQ(generated("beams", 2, {"--pp_size", "2", "--num_beams", "3"}), generated("lone", 1, {"--num_beams", "3"}));
-  if (std::string_view(GetParam().name) == "Llama")
+  if (std::string_view(GetParam().name) == "Llama") {
     EXPECT_EQ(generated("four", 4, {"--pp_size", "2", "--tp_size", "2"}), one);
+  }
 }
 
 // One clock ends the texts of all: clocks of their own would leave some waiting for others.

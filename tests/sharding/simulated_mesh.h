@@ -64,7 +64,9 @@ inline std::vector<std::vector<Tensor>> run_together(const std::vector<std::vect
         const auto member = static_cast<size_t>(group[i]);
         if (member == r) place = i;
         parts.push_back(input_of(member, meeting[member]->inputs[0]));
-        if (node.operation->name != "collective_permute") EXPECT_EQ(parts[i].shape(), parts[0].shape());
+        if (node.operation->name != "collective_permute") {
+          EXPECT_EQ(parts[i].shape(), parts[0].shape());
+        }
       }
       const auto n = static_cast<int64_t>(group.size()), mine = static_cast<int64_t>(place);
       const std::string_view kind = node.operation->name;
