@@ -45,7 +45,9 @@ void add_unseen_keys(const Node& node, std::vector<Tensor>& outputs) {
 }
 
 bool GraphSharder::shard_attention(const NodePointer& node, Phase phase) {
-  if (!is_attention(*node) || node->attributes.get_float("dropout") > 0) return false;
+  if (!is_attention(*node)) return false;
+  const bool dropped = node->attributes.get_float("dropout") > 0;
+  if (dropped && context_ != ContextStrategy::kRing) return false;
   const auto rule = factor_rule(*node);
   std::vector<ShardedValue> inputs;
   for (const Tensor& input : node->inputs) {
@@ -65,6 +67,7 @@ bool GraphSharder::shard_attention(const NodePointer& node, Phase phase) {
     if (places.empty() && (i < 2 || backward)) places = inputs[i].placement.dimensions[kPlaces];
   if (places.empty()) return false;
   if (context_ == ContextStrategy::kRing && shard_ring_attention(node, inputs)) return true;
+  if (dropped) return false;
   const int64_t T = node->inputs[0].dim(kPlaces), H = node->inputs[0].dim(kHeads), G = node->inputs[1].dim(kHeads);
 
   // The axes that cut heads already, and behind them those of places.
@@ -137,6 +140,10 @@ bool GraphSharder::shard_ring_attention(const NodePointer& node, std::vector<Sha
                                    : heads.size() == 1 && heads == Cuts{make_cut(mesh_, heads[0].axes, G, H / G)} &&
                                          key_heads == Cuts{make_cut(mesh_, heads[0].axes, G, 1)};
   if (!alike && !(G == 1 && key_heads.empty())) return false;
+  // Draws of dropout go by neighbouring rows and heads.
+  const bool dropped = node->attributes.get_float("dropout") > 0;
+  const auto neighbours = [](const Cuts& cuts, int64_t extent) { return cuts.empty() || is_contiguous(cuts, extent); };
+  if (dropped && !(neighbours(of_q.dimensions[0], node->inputs[0].dim(0)) && neighbours(heads, H))) return false;
 
   const auto placed = [&](const Cuts& places, const Cuts& of_heads) {
     Placement placement = replicated(4);
@@ -169,8 +176,18 @@ bool GraphSharder::shard_ring_attention(const NodePointer& node, std::vector<Sha
       const Range units = units_of(mesh_, cut, {i});
       ranges->push_back({units.begin * cut.inner, units.end * cut.inner});
     }
+  const size_t count = (biased ? 4 : 3) + (dropped ? 1 : 0);  // of the forward pass
+  const std::vector<Tensor> whole(node->inputs.begin(), node->inputs.begin() + static_cast<long>(count));
+  if (dropped) {
+    const auto first = [&](const Cuts& cuts) {
+      return cuts.empty() ? int64_t{0} : local_units(mesh_, cuts[0]).begin * cuts[0].inner;
+    };
+    operands.dropout = {.key = bring(count - 1, replicated(1)),
+                        .probability = node->attributes.get_float("dropout"),
+                        .whole = {H, T, S},
+                        .at = {first(of_q.dimensions[0]), first(heads), 0, 0}};
+  }
   RingAttention attention(resharder_, std::move(ring), std::move(operands));
-  const std::vector<Tensor> whole(node->inputs.begin(), node->inputs.begin() + (biased ? 4 : 3));
   if (!backward) {
     PartialAttention result = attention.forward();
     ring_results_.insert_or_assign(whole[0], RingResult{whole, node->attributes, for_q, result});

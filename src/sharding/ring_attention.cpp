@@ -130,11 +130,19 @@ AttentionOptions RingAttention::options_of(int64_t queries, int64_t keys) const 
   return options;
 }
 
+PartialDropout RingAttention::dropout_of(int64_t queries, int64_t row, int64_t keys) const {
+  PartialDropout dropout = in_.dropout;
+  if (!dropout.key.defined()) return dropout;
+  dropout.at[2] = ring_.queries[static_cast<size_t>(queries)].begin + row;
+  dropout.at[3] = ring_.keys[static_cast<size_t>(keys)].begin;
+  return dropout;
+}
+
 PartialAttention RingAttention::pair(const Tensor& q, int64_t queries, int64_t row, const Tensor& k, const Tensor& v,
                                      int64_t keys) const {
   const int64_t offset =
       ring_.queries[static_cast<size_t>(queries)].begin + row - ring_.keys[static_cast<size_t>(keys)].begin;
-  return partial_attention(q, k, v, bias_of(keys), options_of(queries, keys), offset);
+  return partial_attention(q, k, v, bias_of(keys), options_of(queries, keys), offset, dropout_of(queries, row, keys));
 }
 
 PartialAttention RingAttention::forward() {
@@ -192,7 +200,7 @@ PartialAttentionGradients RingAttention::pair_gradients(const Tensor& q, int64_t
   const int64_t offset =
       ring_.queries[static_cast<size_t>(queries)].begin + row - ring_.keys[static_cast<size_t>(keys)].begin;
   return partial_attention_gradients(q, k, v, bias_of(keys), statistics.largest, statistics.sum, shift, dy,
-                                     options_of(queries, keys), offset);
+                                     options_of(queries, keys), offset, dropout_of(queries, row, keys));
 }
 
 PartialAttentionGradients RingAttention::backward(const PartialAttention& result, const Tensor& dy) {

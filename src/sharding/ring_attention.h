@@ -30,6 +30,7 @@ struct Ring {
 struct RingOperands {
   Tensor q, k, v, bias;
   AttentionOptions options;
+  PartialDropout dropout;  // its place is that of this process's first row and head, and of query and key 0
 };
 
 class RingAttention {
@@ -64,6 +65,7 @@ class RingAttention {
                                            const Tensor& v, int64_t keys, const PartialAttention& statistics,
                                            const Tensor& shift, const Tensor& dy) const;
   AttentionOptions options_of(int64_t queries, int64_t keys) const;
+  PartialDropout dropout_of(int64_t queries, int64_t row, int64_t keys) const;
 
   Resharder& resharder_;
   Ring ring_;

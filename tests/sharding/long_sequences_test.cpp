@@ -13,13 +13,12 @@ namespace {
 constexpr const char* kLlama = R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 53,
   "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
   "intermediate_size": 40, "max_position_embeddings": 32, "pad_token_id": 0})";
-// Dropout on everything but the weights of attention, which no ring has whole.
 constexpr const char* kGpt2 = R"({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 53,
-  "n_embd": 24, "n_layer": 2, "n_head": 4, "n_positions": 32, "resid_pdrop": 0.1, "embd_pdrop": 0.1, "attn_pdrop": 0,
+  "n_embd": 24, "n_layer": 2, "n_head": 4, "n_positions": 32, "resid_pdrop": 0.1, "embd_pdrop": 0.1, "attn_pdrop": 0.1,
   "pad_token_id": 0, "eos_token_id": 1})";
 constexpr const char* kBert = R"({"model_type": "bert", "architectures": ["BertForSequenceClassification"],
   "vocab_size": 53, "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 40,
-  "max_position_embeddings": 32, "type_vocab_size": 2, "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0,
+  "max_position_embeddings": 32, "type_vocab_size": 2, "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1,
   "id2label": {"0": "a", "1": "b", "2": "c"}, "pad_token_id": 0})";
 
 using Words = std::vector<std::string>;
@@ -68,6 +67,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         LongCase{"LlamaInRing", kLlama, 2, 1, kRing2}, LongCase{"LlamaInRingOfFour", kLlama, 4, 1, kRing4},
         LongCase{"Gpt2InRing", kGpt2, 3, 1, kRing3}, LongCase{"BertInRing", kBert, 3, 1, kRing3},
+                    LongCase{"Gpt2InRingAndTensorAndShards", kGpt2, 8, 2, both(both(kRing2, {"--tp_size", "2"}), {"--fsdp", "full_shard"})},
         LongCase{"LlamaInRingAndTensor", kLlama, 4, 1, both(kRing2, {"--tp_size", "2"})},
         LongCase{"LlamaInRingAndShards", kLlama, 4, 2, both(kRing2, {"--fsdp", "full_shard"})},
         LongCase{"LlamaInRingOfCheckpoints", kLlama, 2, 1, both(kRing2, {"--gradient_checkpointing", "true"})},

@@ -138,8 +138,8 @@ struct GradientProgram {
     const std::byte* dy = arguments.inputs[dy_input];
     Given given;
     if (partial)
-      given = {arguments.input<float>(plan.key_input), arguments.input<float>(plan.key_input + 1),
-               arguments.input<float>(plan.key_input + 2)};
+      given = {arguments.input<float>(dy_input - 3), arguments.input<float>(dy_input - 2),
+               arguments.input<float>(dy_input - 1)};
     parallel_for(static_cast<size_t>(plan.B * plan.G), [&](size_t task) {
       const auto i = static_cast<int64_t>(task);
       const int64_t b = i / plan.G, g = i % plan.G;

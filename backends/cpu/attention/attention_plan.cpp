@@ -47,6 +47,11 @@ AttentionPlan::AttentionPlan(const Node& node, transom_dtype computed) : dtype(c
   drop_bound = static_cast<uint32_t>(std::min(std::floor(dropout * 4294967296.0), 4294967295.0));
   kept_scale = static_cast<float>(1.0 / (1.0 - dropout));
   key_input = biased ? 4 : 3;
+  draws = {H, T, S};
+  if (dropped && node.has("draws_of")) {
+    const Shape &whole = node.integers("draws_of"), &at = node.integers("draws_at");
+    draws = {whole.at(0), whole.at(1), whole.at(2), at.at(0), at.at(1), at.at(2), at.at(3)};
+  }
 
   int64_t together = std::clamp(kBlockScores / std::max<int64_t>(S, 1), kFewestQueries, kMostQueries);
   if (causal && together >= 64) together = T > 128 ? std::min<int64_t>(together, 128) : 64;
@@ -133,9 +138,11 @@ const float* WeightRows::all_biases(int64_t query, int64_t first, int64_t end, f
 }
 
 void WeightRows::draw(const QueryBlock& block, int64_t query, uint32_t* words) const {
-  const auto row = static_cast<uint64_t>((batch_ * plan_.H + head_) * plan_.T + query);
+  const AttentionPlan::Draws& all = plan_.draws;
+  const auto row = static_cast<uint64_t>(((all.first_b + batch_) * all.H + all.first_h + head_) * all.T + all.first_t +
+                                         query);
   vector_kernels().random_bits(words, inputs_.seed, inputs_.offset,
-                               row * static_cast<uint64_t>(plan_.S) + static_cast<uint64_t>(block.key),
+                               row * static_cast<uint64_t>(all.S) + static_cast<uint64_t>(all.first_s + block.key),
                                static_cast<size_t>(block.keys));
 }
 

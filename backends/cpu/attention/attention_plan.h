@@ -32,6 +32,11 @@ struct AttentionPlan {
   uint32_t drop_bound;
   float kept_scale;
   size_t key_input;  // which input is dropout's key
+  // Draws belong to the places of [B, H, T, S] among those of the whole: its heads, queries and keys, and where these
+  // begin.
+  struct Draws {
+    int64_t H, T, S, first_b = 0, first_h = 0, first_t = 0, first_s = 0;
+  } draws;
   std::vector<QueryBlock> blocks;
 
   AttentionPlan(const Node& node, transom_dtype dtype);

@@ -14,10 +14,18 @@ struct PartialAttention {
   Tensor largest, sum;
 };
 
+// Dropout of the weights, as attention to all keys draws it: by the places of these rows, heads, queries and keys in
+// [rows, heads, queries, keys] of the whole.
+struct PartialDropout {
+  Tensor key;              // undefined: none
+  double probability = 0;
+  Shape whole = {}, at = {};  // heads, queries, keys of the whole; the first row, head, query, key
+};
+
 // Query t stands at t + `offset` among these keys, which may be negative or beyond them; `options.causal` and
 // `sliding_window` hide keys by these places. `bias` as in attention, or undefined.
 PartialAttention partial_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
-                                   const AttentionOptions& options, int64_t offset);
+                                   const AttentionOptions& options, int64_t offset, const PartialDropout& dropout = {});
 
 // The same queries' attention to the keys of both.
 PartialAttention joined(const PartialAttention& a, const PartialAttention& b);
@@ -30,6 +38,7 @@ struct PartialAttentionGradients {
 PartialAttentionGradients partial_attention_gradients(const Tensor& q, const Tensor& k, const Tensor& v,
                                                       const Tensor& bias, const Tensor& largest, const Tensor& sum,
                                                       const Tensor& shift, const Tensor& dy,
-                                                      const AttentionOptions& options, int64_t offset);
+                                                      const AttentionOptions& options, int64_t offset,
+                                                      const PartialDropout& dropout = {});
 
 }  // namespace transom
