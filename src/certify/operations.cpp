@@ -97,7 +97,8 @@ double floor_of(const Operation& operation, const Trial& trial, size_t i) {
 // 16-bit intermediate values.
 bool jumps(const Case& c) {
   return is_half(c.dtype()) && (c.operation->name == "fusion" || c.operation->name == "remainder" ||
-                                c.operation->name == "attention_gradient");
+                                c.operation->name == "attention_gradient" ||
+                                c.operation->name == "partial_attention_gradient");
 }
 
 // The types without which no model runs; a device may refuse others.

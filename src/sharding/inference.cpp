@@ -54,7 +54,7 @@ std::vector<Tensor> ShardedInference::evaluate(std::span<const Tensor> outputs, 
   TensorSet replaced;
   for (const Tensor& old : state_)
     if (tensors.holds(old) && replaced.insert(old).second) request.replaced.push_back(old);
-  const std::vector<Tensor> made = sharding_.evaluate(std::move(request), runner_);
+  const std::vector<Tensor> made = sharding_.answer(std::move(request));
   std::vector<Tensor> result = state;
   state_.clear();
   for (size_t i = 0; i < kept.size(); ++i) state_.push_back(result[kept[i]] = made[outputs.size() + i]);

@@ -23,7 +23,6 @@ class ShardedInference : public Evaluator {
 
  private:
   ModelSharding sharding_;
-  StepRunner runner_;
   std::vector<Tensor> state_;  // of the call before
 };
 

@@ -94,27 +94,43 @@ PipelineResult ModelSharding::run(const std::vector<PipelinedBatch>& batches, bo
   return pipeline_->run(batches, pipeline_weights(), *stages_, backward);
 }
 
-std::vector<Tensor> ModelSharding::evaluate_in_stages(ShardedRequest request) {
+std::vector<Tensor> ModelSharding::answer(ShardedRequest request) {
+  if (!stages_) return evaluate(std::move(request), runner_);
   const ModeScope together(Mode::kLazy);
-  const std::vector<ShardedRequest::Output> outputs = request.outputs;
+  std::vector<Tensor> made;
+  std::vector<ShardedRequest::Output> outputs;
+  std::vector<size_t> places;
+  for (const ShardedRequest::Output& output : request.outputs) {
+    made.push_back(output.tensor);
+    if (output.as_computed && tensors_.holds(output.tensor)) {  // as a pass before left it
+      std::erase_if(request.replaced, [&](const Tensor& tensor) { return tensor.same_as(output.tensor); });
+      continue;
+    }
+    places.push_back(made.size() - 1);
+    outputs.push_back(output);
+  }
+  request.outputs = outputs;
   const std::vector<Tensor> replaced = request.replaced;
-  const Pipelined traced = trace(std::move(request));
+  Pipelined traced = trace(std::move(request));
+  for (const auto& [tensor, stage] : stages_of_state_)
+    if (tensors_.holds(tensor)) traced.batch.kept.emplace(tensors_.value(tensor).local, stage);
   const PipelineResult result = run({traced.batch}, /*backward=*/false);
+  for (const Tensor& tensor : replaced) stages_of_state_.erase(tensor);
   tensors_.let_go(replaced);
   const int64_t here = tensors_.mesh().coordinate(MeshAxis::kPipeline);
-  std::vector<Tensor> made;
   for (size_t i = 0; i < outputs.size(); ++i) {
     const ShardedRequest::Output& output = outputs[i];
     const std::optional<int64_t> from = result.processes[i];
     const Type type = output.tensor.type();
-    if (output.placement || output.as_computed) {
-      const Placement& placement = traced.placements[i];
-      made.push_back(from.value_or(here) == here ? tensors_.hold(result.outputs[i], type, placement, output.stored)
-                                                 : tensors_.hold_absent(type, placement, output.stored));
+    if (!output.placement && !output.as_computed) {
+      give_value(output.tensor, from ? pipeline_->shared(result.outputs[i], type, *from) : result.outputs[i]);
       continue;
     }
-    made.push_back(output.tensor);
-    give_value(output.tensor, from ? pipeline_->shared(result.outputs[i], type, *from) : result.outputs[i]);
+    const Placement& placement = traced.placements[i];
+    Tensor& held = made[places[i]];
+    held = from.value_or(here) == here ? tensors_.hold(result.outputs[i], type, placement, output.stored)
+                                       : tensors_.hold_absent(type, placement, output.stored);
+    if (from) stages_of_state_.emplace(held, *from);
   }
   return made;
 }

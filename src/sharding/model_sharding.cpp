@@ -141,7 +141,6 @@ void ModelSharding::cut_rows(const NamedTensors& inputs) {
 }
 
 std::vector<Tensor> ModelSharding::evaluate(ShardedRequest request, StepRunner& runner) {
-  if (stages_) return evaluate_in_stages(std::move(request));
   request.cut = std::move(cut_);
   cut_.clear();
   request.keeps_gathered = !layout_.reshard_after_forward;
@@ -153,7 +152,7 @@ std::vector<Tensor> ModelSharding::evaluate(ShardedRequest request, StepRunner& 
 void ModelSharding::compute(const std::vector<Tensor>& tensors) {
   ShardedRequest request;
   for (const Tensor& tensor : tensors) request.outputs.push_back({tensor, std::nullopt});
-  evaluate(std::move(request), runner_);
+  answer(std::move(request));
 }
 
 WholeValues::WholeValues(ModelSharding* sharding, Model& model, Optimizer* optimizer, bool everywhere) {

@@ -52,8 +52,7 @@ class ModelSharding {
 
   // From now until the next evaluation the rows of these tensors are cut.
   void cut_rows(const NamedTensors& inputs);
-  // Evaluates; the rows that were cut are forgotten. In a pipeline the stages come one after the other, all of them
-  // get what every process gets, and `runner` is not asked.
+  // Evaluates what this process computes alone, with its collectives; the rows that were cut are forgotten.
   std::vector<Tensor> evaluate(ShardedRequest request, StepRunner& runner);
   // Of pipelines: the graph of this process for one micro-batch, and micro-batches carried out (see PipelineRunner).
   struct Pipelined {
@@ -62,6 +61,9 @@ class ModelSharding {
   };
   Pipelined trace(ShardedRequest request);
   PipelineResult run(const std::vector<PipelinedBatch>& batches, bool backward);
+  // Evaluates a pass forward. In a pipeline its stages come one after the other; what every process gets, all of them
+  // get, and what is held as computed stays where it arises.
+  std::vector<Tensor> answer(ShardedRequest request);
   // Evaluates these on every process.
   void compute(const std::vector<Tensor>& tensors);
 
@@ -75,7 +77,6 @@ class ModelSharding {
   const Parameter* find(const std::string& name) const;
   Tensor part_of(const Parameter& parameter);
   std::vector<PipelineWeight> pipeline_weights();
-  std::vector<Tensor> evaluate_in_stages(ShardedRequest request);
 
   Model& model_;
   ShardingLayout layout_;
@@ -83,6 +84,7 @@ class ModelSharding {
   std::unique_ptr<PipelineStages> stages_;
   std::unique_ptr<PipelineRunner> pipeline_;
   bool fixed_weights_ = false;
+  TensorMap<int64_t> stages_of_state_;  // of held tensors that a pass left: which stage has them
   std::vector<std::pair<Tensor, Placement>> cut_;
   StepRunner runner_;
 };

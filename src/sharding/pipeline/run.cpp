@@ -75,7 +75,7 @@ PipelineResult PipelineRunner::run(const std::vector<PipelinedBatch>& batches,
   for (const PipelineWeight& weight : weights) leaves.push_back(weight.local);
   std::vector<PipelineCut> cuts;
   for (const PipelinedBatch& batch : batches)
-    cuts.emplace_back(batch.outputs, batch.homes, leaves, stages, batch.backward_from);
+    cuts.emplace_back(batch.outputs, batch.homes, leaves, stages, batch.backward_from, batch.kept);
   std::vector<TensorMap<Tensor>> known(batches.size());
   exchange_weights(cuts[0].weights_of_stages(), weights, stages, known);
   PipelineResult result;

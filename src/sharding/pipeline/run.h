@@ -19,6 +19,7 @@ struct PipelinedBatch {
   std::vector<Tensor> outputs;
   std::vector<std::optional<int64_t>> homes;  // of gradients, by output: the stage that they are for
   uint64_t backward_from = UINT64_MAX;
+  TensorMap<int64_t> kept;  // leaves that one stage alone has
 };
 
 struct PipelineResult {
