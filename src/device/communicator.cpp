@@ -147,30 +147,6 @@ void Communicator::start_receive(const Buffer& buffer, DType dtype, uint32_t fro
   });
 }
 
-void Communicator::start_permute(const Buffer& from, const Buffer& to, DType dtype, uint32_t shift) {
-  const transom_plugin& table = device_.table();
-  if (!table.message_group_begin) fail(ErrorKind::kDevice, "{}: not supported: messages between ranks", device_.name());
-  if (shift == 0 || shift >= ranks_) fail("a message to oneself, {} places on among {} ranks", shift, ranks_);
-  const uint32_t next = (rank_ + shift) % ranks_, previous = (rank_ + ranks_ - shift) % ranks_;
-  const auto type = static_cast<int32_t>(dtype);
-  // Nothing is issued before the group ends.
-  std::vector<uint64_t> tickets;
-  if (recorder_)
-    tickets = {recorder_->begin(message_group(rank_, next), "message", from.bytes(), dtype),
-               recorder_->begin(message_group(previous, rank_), "message", to.bytes(), dtype)};
-  follow_device();
-  transom_error error{};
-  device_.expect_ok(table.message_group_begin(handle_, &error), error);
-  transom_status status = table.send(handle_, stream_, {from.handle(), 0}, count_of(from, dtype), type, next, &error);
-  if (status == TRANSOM_OK)
-    status = table.receive(handle_, stream_, {to.handle(), 0}, count_of(to, dtype), type, previous, &error);
-  transom_error of_end{};
-  const transom_status end = table.message_group_end(handle_, &of_end);
-  device_.expect_ok(status, error);
-  device_.expect_ok(end, of_end);
-  for (const uint64_t ticket : tickets) recorder_->issued(ticket, stream_);
-}
-
 void Communicator::wait() {
   const auto turn = device_.take_turn();
   transom_error error{};

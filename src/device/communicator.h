@@ -56,9 +56,6 @@ class Communicator {
   // another is the n-th received from it, in the same size and type. Throws where the device has no messages.
   void start_send(const Buffer& buffer, DType dtype, uint32_t to);
   void start_receive(const Buffer& buffer, DType dtype, uint32_t from);
-  // Starts both at once: a message of `from` to the rank `shift` places behind this one, around the end, and one from
-  // the rank as far before it into `to`. Throws where the device has no messages.
-  void start_permute(const Buffer& from, const Buffer& to, DType dtype, uint32_t shift);
   // The device's stream goes on when all that was started is done.
   void wait();
   // The event happens when all that was started so far is done.

@@ -23,8 +23,7 @@ bool needs_partition(const Graph& graph);
 
 // The nodes of a lowered graph, each as early as the next collective needs it: the first partitions make the input of
 // the first collective and nothing else, the next ones what the second needs besides, and the last all that waits for
-// results. Inputs of a collective beside the first say what it comes behind, and are not read. Collectives come in the
-// order of their attribute `order`; one with the attribute `late` comes behind all
+// results. Collectives come in the order of their attribute `order`; one with the attribute `late` comes behind all
 // that stands before it in the graph, so that its result is not held for longer than need be. Between two of them,
 // device and host take turns as seldom as the flow of data allows.
 std::vector<Partition> partition_graph(const Graph& graph);

@@ -2,6 +2,7 @@
 #include "runtime/partitioned_program.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/error.h"
 #include "ops/movement/collectives.h"
@@ -39,6 +40,20 @@ Collective kind_of(const Node& node) {
   if (is_op(node, op::reduce_scatter)) return Collective::kReduceScatter;
   if (is_op(node, op::all_to_all)) return Collective::kAllToAll;
   fail(ErrorKind::kInternal, "{}: a collective that is not run between programs", node.operation->name);
+}
+
+// A message `shift` places on, and one from as far before. Messages wait for the other side: along each circle that they
+// make every second process receives first, so that none waits for one that waits for it.
+void start_permute(Communicator& group, const Buffer& from, const Buffer& to, DType dtype, uint32_t shift) {
+  const uint32_t ranks = group.ranks(), rank = group.rank();
+  if (shift >= ranks) fail("a message {} places on among {} ranks", shift, ranks);
+  const uint32_t circles = std::gcd(shift, ranks);
+  uint32_t place = 0;  // along the circle
+  for (uint32_t at = rank % circles; at != rank; at = (at + shift) % ranks) ++place;
+  const auto send = [&] { group.start_send(from, dtype, (rank + shift) % ranks); };
+  if (place % 2 == 0) send();
+  group.start_receive(to, dtype, (rank + ranks - shift) % ranks);
+  if (place % 2 != 0) send();
 }
 
 // Only a sum takes no more memory than its input.
@@ -214,7 +229,7 @@ void PartitionedProgram::start(const Exchange& exchange, std::vector<std::shared
   Communicator& group = group_of(exchange);
   if (exchange.from != exchange.to) slots[exchange.to] = device_->allocate(exchange.bytes);
   const Buffer &from = *slots[exchange.from], &to = *slots[exchange.to];
-  if (exchange.shift > 0) group.start_permute(from, to, exchange.dtype, static_cast<uint32_t>(exchange.shift));
+  if (exchange.shift > 0) start_permute(group, from, to, exchange.dtype, static_cast<uint32_t>(exchange.shift));
   else group.start(exchange.kind, from, to, exchange.dtype);
   group.record(exchange.done);
 }

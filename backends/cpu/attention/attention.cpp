@@ -5,6 +5,7 @@
 #include "cpu/device/threads.h"
 #include "cpu/kernels/wide_operands.h"
 #include "cpu/vector/kernels.h"
+#include "cpu/vector/partial_rows.h"
 
 namespace transom::cpu {
 namespace {
@@ -43,7 +44,7 @@ struct AttentionProgram {
       if (largest) {
         const int64_t place = (b * plan.H + h) * plan.T + block.query + i;
         rows.weigh(block, all_keys, block.query + i, x, own, [&](float* scores, const float* bias, size_t count) {
-          kernels.attention_statistics(scores, bias, plan.scale, plan.soft_cap, count, largest + place, sum + place);
+          partial_rows().statistics(scores, bias, plan.scale, plan.soft_cap, count, largest + place, sum + place);
         });
       } else {
         rows.weigh(block, all_keys, block.query + i, x, own);

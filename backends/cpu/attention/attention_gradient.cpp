@@ -5,6 +5,7 @@
 #include "cpu/device/threads.h"
 #include "cpu/kernels/wide_operands.h"
 #include "cpu/vector/kernels.h"
+#include "cpu/vector/partial_rows.h"
 
 namespace transom::cpu {
 namespace {
@@ -98,8 +99,8 @@ struct GradientProgram {
       if (partial) {
         const int64_t place = (b * plan.H + h) * plan.T + block.query + i;
         rows.weigh(block, all_keys, block.query + i, weights, m.own, [&](float* x, const float* bias, size_t count) {
-          kernels.attention_weights_by(x, bias, plan.scale, plan.soft_cap, count, given.largest[place],
-                                       given.sum[place]);
+          partial_rows().weights(x, bias, plan.scale, plan.soft_cap, count, given.largest[place],
+                                 given.sum[place]);
         });
       } else {
         rows.weigh(block, all_keys, block.query + i, weights, m.own);

@@ -5,8 +5,8 @@
 namespace transom::cpu::TRANSOM_LEVEL {
 namespace {
 
-// Scores x = cap tanh(x scale / cap) + bias, without the cap where it is 0; gives back the largest.
-float attention_scores(float* x, const float* bias, float scale, float cap, size_t n) {
+// Scores x = cap tanh(x scale / cap) + bias, without the cap where it is 0, and their softmax.
+void attention_weights(float* x, const float* bias, float scale, float cap, size_t n) {
   if (cap > 0) {
     const float inner = scale / cap;
     TRANSOM_SIMD
@@ -27,23 +27,7 @@ float attention_scores(float* x, const float* bias, float scale, float cap, size
       largest = x[i] > largest ? x[i] : largest;
     }
   }
-  return largest;
-}
-
-void attention_weights(float* x, const float* bias, float scale, float cap, size_t n) {
-  softmax_below(x, x, attention_scores(x, bias, scale, cap, n), n);
-}
-
-void attention_statistics(float* x, const float* bias, float scale, float cap, size_t n, float* largest, float* sum) {
-  *largest = attention_scores(x, bias, scale, cap, n);
-  *sum = softmax_below(x, x, *largest, n);
-}
-
-void attention_weights_by(float* x, const float* bias, float scale, float cap, size_t n, float largest, float sum) {
-  attention_scores(x, bias, scale, cap, n);
-  const float share = 1.0f / sum;
-  TRANSOM_SIMD
-  for (size_t i = 0; i < n; ++i) x[i] = exp_value(x[i] - largest) * share;
+  softmax_below(x, x, largest, n);
 }
 
 void drop(float* y, const float* x, const uint32_t* words, uint32_t bound, float scale, size_t n) {
@@ -60,8 +44,6 @@ void score_gradient(float* dweights, const float* weights, float shift, float sc
 
 void fill_attention(VectorKernels& kernels) {
   kernels.attention_weights = attention_weights;
-  kernels.attention_statistics = attention_statistics;
-  kernels.attention_weights_by = attention_weights_by;
   kernels.drop = drop;
   kernels.score_gradient = score_gradient;
 }

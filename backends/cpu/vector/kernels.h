@@ -126,10 +126,6 @@ struct VectorKernels {
   // Rows of attention. What the products gave becomes scores, x = cap tanh(x scale / cap) + bias, without the cap where
   // it is 0, and these the weights of their softmax; bias may be null.
   void (*attention_weights)(float* x, const float* bias, float scale, float cap, size_t n);
-  // The same; gives the largest score and the sum of e^(score - largest) as well, or takes them.
-  void (*attention_statistics)(float* x, const float* bias, float scale, float cap, size_t n, float* largest,
-                               float* sum);
-  void (*attention_weights_by)(float* x, const float* bias, float scale, float cap, size_t n, float largest, float sum);
   void (*drop)(float* y, const float* x, const uint32_t* words, uint32_t bound, float scale, size_t n);
   // dweights becomes scale weights (dweights - shift)
   void (*score_gradient)(float* dweights, const float* weights, float shift, float scale, size_t n);

@@ -7,9 +7,8 @@
 namespace transom::cpu::TRANSOM_LEVEL {
 namespace {
 
-// y = e^(x - largest) divided by its sum, which is given back. NaN in x, which is not seen in `largest`, is carried by
-// the sum.
-inline float softmax_below(float* y, const float* x, float largest, size_t n) {
+// y = e^(x - largest) divided by its sum. NaN in x, which is not seen in `largest`, is carried by the sum.
+inline void softmax_below(float* y, const float* x, float largest, size_t n) {
   float total = 0;
   TRANSOM_SIMD_REDUCE(+, total)
   for (size_t i = 0; i < n; ++i) {
@@ -20,7 +19,6 @@ inline float softmax_below(float* y, const float* x, float largest, size_t n) {
   const float scale = 1.0f / total;
   TRANSOM_SIMD
   for (size_t i = 0; i < n; ++i) y[i] *= scale;
-  return total;
 }
 
 }  // namespace
