@@ -22,6 +22,7 @@ struct SequenceCase {
   bool biased = false;
   int64_t exchanges = 0;  // all_to_all of a forward and a backward pass
   bool goes_round = false;
+  double dropout = 0;
 };
 
 Tensor random_values(const Shape& shape, uint64_t seed) {
@@ -38,10 +39,11 @@ TEST_P(CutSequences, HaveTheAttentionOfTheWhole) {
   constexpr int64_t B = 2, d = 4;
   const Tensor q = random_values({B, test.T, test.H, d}, 1), k = random_values({B, test.S, test.G, d}, 2),
                v = random_values({B, test.S, test.G, d}, 3), weight = random_values({B, test.T, test.H, d}, 4),
-               bias = test.biased ? random_values({B, 1, 1, test.S}, 5) : Tensor();
+               bias = test.biased ? random_values({B, 1, 1, test.S}, 5) : Tensor(),
+               key = Tensor::from(std::vector<int64_t>{42, 3}, {2});
   for (const Tensor* leaf : {&q, &k, &v}) Tensor(*leaf).set_requires_grad();
   const auto outputs = [&] {
-    const Tensor y = attention(q, k, v, bias, test.options);
+    const Tensor y = attention(q, k, v, bias, test.options, key, test.dropout);
     std::vector<Tensor> all{y};
     for (const Tensor& gradient : gradients(sum(y * weight), {q, k, v})) all.push_back(gradient);
     return all;
@@ -108,6 +110,8 @@ INSTANTIATE_TEST_SUITE_P(
                     SequenceCase{"RingOfTwoSequences", 2, 1, 5, 9, 4, 4, kOpen, kInRing, true, 0, true},
                     SequenceCase{"RingOfWindow", 4, 1, 13, 13, 2, 2, kWindow, kInRing, false, 0, true},
                     SequenceCase{"RingOfTensorParallel", 2, 2, 9, 9, 8, 4, kCausal, kInRing, true, 0, true},
+                    SequenceCase{"RingOfDropout", 3, 1, 10, 10, 4, 2, kCausal, kInRing, true, 0, true, 0.3},
+                    SequenceCase{"RingOfDropoutAndTensor", 2, 2, 9, 9, 8, 4, kOpen, kInRing, false, 0, true, 0.3},
                     SequenceCase{"RingOfLongerCache", 2, 1, 4, 7, 2, 2, kCausal, kInRing, false, 0, false}),
     [](const auto& info) { return info.param.name; });
 
