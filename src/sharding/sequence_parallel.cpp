@@ -3,6 +3,7 @@
 // sequences that sums over tp are scattered to. Which these are follows from placements alone.
 #include <algorithm>
 
+#include "passes/graph_builder.h"
 #include "sharding/factor_cuts.h"
 #include "sharding/shard_graph.h"
 
@@ -43,7 +44,26 @@ ShardedValue GraphSharder::into_stretches(ShardedValue value, Phase phase) {
 
 ShardedValue GraphSharder::with_all_places(const Tensor& tensor, const ShardedValue& value) {
   if (!value.placement.sharded().has(kAxis)) return value;
-  return in_form(tensor, without_axes(mesh_, value.placement, {kAxis}));
+  const Placement whole = without_axes(mesh_, value.placement, {kAxis});
+  // Several products use what only moves the elements of one tensor (gradients of weights, its rows): that is gathered,
+  // once for all of them.
+  const Node& node = *tensor.node();
+  if (node.operation->moves_only && node.inputs.size() == 1 && node.types.size() == 1 && !node.region) {
+    const ShardedValue from = forms_of(node.inputs[0]).values.front();
+    const auto rule = factor_rule(node);
+    if (rule && from.placement.partial.empty() && from.placement.sharded().has(kAxis)) {
+      const ShardedValue gathered = with_all_places(node.inputs[0], from);
+      const auto cuts = cuts_of_factors(mesh_, *rule, rule->inputs[0], gathered.placement);
+      if (cuts && placement_of(mesh_, *rule, rule->outputs[0], *cuts) == whole) {
+        const Attributes attributes =
+            local_attributes(node, {gathered.local.shape()}, local_shape(mesh_, whole, value.shape));
+        ShardedValue moved{make_tensor(*node.operation, {gathered.local}, attributes), value.shape, whole};
+        forms_of(tensor).values.push_back(moved);
+        return moved;
+      }
+    }
+  }
+  return in_form(tensor, whole);
 }
 
 void GraphSharder::gather_stretches(const Node& node, const FactorRule& rule, std::vector<ShardedValue>& inputs) {

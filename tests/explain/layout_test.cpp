@@ -79,16 +79,16 @@ TEST_F(LayoutExplanations, CountActivations) {
                           ring = explained("cp=4,ring=1");
   EXPECT_LT(stretches.activations, whole.activations * 9 / 10);
   EXPECT_NE(stretches.mesh.find("sequence parallel"), std::string::npos);
-  const auto count = [](const LayoutExplanation& explanation, const char* kind) {
+  const auto bytes = [](const LayoutExplanation& explanation, const char* kind) {
     int64_t total = 0;
     for (const LayoutExplanation::Exchange& exchange : explanation.exchanges)
-      if (exchange.kind == kind) total += exchange.count;
+      if (exchange.kind == kind) total += exchange.bytes;
     return total;
   };
-  EXPECT_GT(count(stretches, "reduce_scatter"), count(whole, "reduce_scatter"));
-  EXPECT_LT(count(stretches, "all_reduce"), count(whole, "all_reduce"));
-  EXPECT_GT(count(ring, "collective_permute"), 0);
-  EXPECT_EQ(count(places, "collective_permute"), 0);
+  EXPECT_GT(bytes(stretches, "reduce_scatter"), bytes(whole, "reduce_scatter"));
+  EXPECT_LT(bytes(stretches, "all_reduce"), bytes(whole, "all_reduce"));
+  EXPECT_GT(bytes(ring, "collective_permute"), 0);
+  EXPECT_EQ(bytes(places, "collective_permute"), 0);
 }
 
 TEST_F(LayoutExplanations, RefuseWhatIsNoLayout) {
