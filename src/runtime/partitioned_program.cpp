@@ -42,8 +42,8 @@ Collective kind_of(const Node& node) {
   fail(ErrorKind::kInternal, "{}: a collective that is not run between programs", node.operation->name);
 }
 
-// A message `shift` places on, and one from as far before. Messages wait for the other side: along each circle that they
-// make every second process receives first, so that none waits for one that waits for it.
+// A message `shift` places on, and one from as far before. Messages wait for the other side: along each circle that
+// they make every second process receives first, so that none waits for one that waits for it.
 void start_permute(Communicator& group, const Buffer& from, const Buffer& to, DType dtype, uint32_t shift) {
   const uint32_t ranks = group.ranks(), rank = group.rank();
   if (shift >= ranks) fail("a message {} places on among {} ranks", shift, ranks);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <random>
 
+#include "passes/partition.h"
 #include "simulated_mesh.h"
 #include "transom/gradients.h"
 
@@ -114,6 +115,33 @@ INSTANTIATE_TEST_SUITE_P(
                     SequenceCase{"RingOfDropoutAndTensor", 2, 2, 9, 9, 8, 4, kOpen, kInRing, false, 0, true, 0.3},
                     SequenceCase{"RingOfLongerCache", 2, 1, 4, 7, 2, 2, kCausal, kInRing, false, 0, false}),
     [](const auto& info) { return info.param.name; });
+
+// A message is on its way while the keys of the one before it are used, and no further one.
+TEST(RingAttentionOrder, OneStretchIsAhead) {
+  constexpr int64_t kRanks = 4, kSteps = kRanks - 1;
+  const ProcessMesh mesh({1, 1, 1, kRanks, 1, 1}, 2, kRanks);
+  ShardedTensors tensors(mesh);
+  GraphSharder sharder(mesh, {}, false, ContextStrategy::kRing);
+  std::vector<Tensor> leaves;
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    leaves.push_back(random_values({1, 16, 2, 4}, seed));
+    const Placement placement = cut_further(mesh, replicated(4), leaves.back().shape(), 1, kContext);
+    sharder.place(leaves.back(), tensors.value(tensors.hold_part_of(leaves.back(), placement)));
+  }
+  const Tensor y = attention(leaves[0], leaves[1], leaves[2], {}, kOpen);
+  sharder.shard({y});
+  int64_t computed = 0, started = 0;
+  for (const Partition& partition : partition_graph(make_graph({sharder.value(y).local}))) {
+    for (const std::shared_ptr<Node>& node : partition.nodes) {
+      if (node->operation->name != "partial_attention") continue;
+      EXPECT_EQ(started, std::min(computed + 1, kSteps)) << "stretch " << computed;
+      ++computed;
+    }
+    if (partition.collective) ++started;
+  }
+  EXPECT_EQ(computed, kRanks);
+  EXPECT_EQ(started, kSteps);
+}
 
 }  // namespace
 }  // namespace transom

@@ -84,9 +84,8 @@ TEST_P(SequenceParallel, HasTheValuesOfTheWhole) {
   run(false, whole);
   run(true, stretches);
   const auto count = [](const std::vector<CollectiveRecord>& records, std::string_view kind) {
-    return std::count_if(records.begin(), records.end(), [&](const CollectiveRecord& each) {
-      return each.kind == kind && each.axes.has(kTensor);
-    });
+    return std::count_if(records.begin(), records.end(),
+                         [&](const CollectiveRecord& each) { return each.kind == kind && each.axes.has(kTensor); });
   };
   // Tokens and the rows of the second layer; backward, before each norm.
   EXPECT_GE(count(stretches, "reduce_scatter") - count(whole, "reduce_scatter"), 4);

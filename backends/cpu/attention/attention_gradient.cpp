@@ -99,8 +99,7 @@ struct GradientProgram {
       if (partial) {
         const int64_t place = (b * plan.H + h) * plan.T + block.query + i;
         rows.weigh(block, all_keys, block.query + i, weights, m.own, [&](float* x, const float* bias, size_t count) {
-          partial_rows().weights(x, bias, plan.scale, plan.soft_cap, count, given.largest[place],
-                                 given.sum[place]);
+          partial_rows().weights(x, bias, plan.scale, plan.soft_cap, count, given.largest[place], given.sum[place]);
         });
       } else {
         rows.weigh(block, all_keys, block.query + i, weights, m.own);

@@ -139,8 +139,8 @@ const float* WeightRows::all_biases(int64_t query, int64_t first, int64_t end, f
 
 void WeightRows::draw(const QueryBlock& block, int64_t query, uint32_t* words) const {
   const AttentionPlan::Draws& all = plan_.draws;
-  const auto row = static_cast<uint64_t>(((all.first_b + batch_) * all.H + all.first_h + head_) * all.T + all.first_t +
-                                         query);
+  const auto row =
+      static_cast<uint64_t>(((all.first_b + batch_) * all.H + all.first_h + head_) * all.T + all.first_t + query);
   vector_kernels().random_bits(words, inputs_.seed, inputs_.offset,
                                row * static_cast<uint64_t>(all.S) + static_cast<uint64_t>(all.first_s + block.key),
                                static_cast<size_t>(block.keys));

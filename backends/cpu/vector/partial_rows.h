@@ -8,8 +8,8 @@
 namespace transom::cpu {
 
 struct PartialRows {
-  // Scores x = cap tanh(x scale / cap) + bias, without the cap where it is 0, become the weights of their softmax; gives
-  // the largest score and the sum of e^(score - largest). bias may be null.
+  // Scores x = cap tanh(x scale / cap) + bias, without the cap where it is 0, become the weights of their softmax;
+  // gives the largest score and the sum of e^(score - largest). bias may be null.
   void (*statistics)(float* x, const float* bias, float scale, float cap, size_t n, float* largest, float* sum);
   // The same with a softmax of which these are given.
   void (*weights)(float* x, const float* bias, float scale, float cap, size_t n, float largest, float sum);

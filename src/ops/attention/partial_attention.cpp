@@ -74,8 +74,8 @@ std::vector<Sample> partial_samples(bool gradient) {
       inputs.push_back({dtype, {q[0], q[1], q[2], e}});
     }
     // Sums are above 0.
-    samples.push_back({inputs, partial_attributes(options, !bias.empty(), offset, dropout),
-                       gradient ? 0.5 : -1.0, 1.0, 1'000'000});
+    samples.push_back(
+        {inputs, partial_attributes(options, !bias.empty(), offset, dropout), gradient ? 0.5 : -1.0, 1.0, 1'000'000});
   };
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     add(dtype, {1, 3, 2, 2}, {1, 4, 2, 2}, 3, {.scale = 0.7, .causal = false}, 0, {});
@@ -104,7 +104,8 @@ const Operation kPartialAttention = {
     .documentation =
         "(q [B, T, H, d], k [B, S, G, d], v [B, S, G, e], bias): attention to keys that are some of all, as "
         "(softmax(scores) v [B, T, H, e], the largest score [B, H, T], the sum of e^(score - largest) [B, H, T]). "
-        "Query t stands at t + `offset` among the keys; with `dropout` a key follows the bias, and weights are drawn by "
+        "Query t stands at t + `offset` among the keys; with `dropout` a key follows the bias, and weights are drawn "
+        "by "
         "their places from `draws_at` (row, head, query, key) in `draws_of` (heads, queries, keys) of the whole; other "
         "attributes as in attention.",
     .category = Category::kAttention,
@@ -118,7 +119,8 @@ const Operation kPartialAttention = {
       const AttentionParts p = parts_of_attention(in, attributes);
       const Tensor scores = scores_of(p).all, largest = reduce_max(scores, {-1}, true);
       const Tensor e = exp(scores - largest), sum = reduce_sum(e, {-1}, true);
-      const Tensor weights = reshape(cast(kept_weights(p, attributes, e / sum), p.v.dtype()), {p.B, p.G, p.group(), p.T, p.S});
+      const Tensor weights =
+          reshape(cast(kept_weights(p, attributes, e / sum), p.v.dtype()), {p.B, p.G, p.group(), p.T, p.S});
       const Tensor mixed = ungrouped(p, wide_product(weights, p.v, {{0, 1}, {0, 2}, {4}, {1}}));
       const Shape rows = {p.B, p.H, p.T};
       return {cast(mixed, p.v.dtype()), reshape(largest, rows), reshape(sum, rows)};
@@ -150,10 +152,11 @@ const Operation kPartialAttentionGradient = {
       const auto column = [&](size_t i) { return reshape(in[next + i], {p.B, p.H, p.T, 1}); };
       const AttentionScores scores = scores_of(p);
       const Tensor weights = exp(scores.all - column(0)) / column(1), dy = grouped(p, in.back());
-      const Tensor kept = reshape(cast(kept_weights(p, attributes, weights), p.v.dtype()), {p.B, p.G, p.group(), p.T, p.S});
+      const Tensor kept =
+          reshape(cast(kept_weights(p, attributes, weights), p.v.dtype()), {p.B, p.G, p.group(), p.T, p.S});
       const Tensor dv = wide_product(kept, dy, {{0, 1}, {0, 1}, {2, 3}, {2, 3}});  // [B, G, S, e]
-      const Tensor dweights = kept_weights(
-          p, attributes, reshape(wide_product(dy, p.v, {{0, 1}, {0, 2}, {4}, {3}}), {p.B, p.H, p.T, p.S}));
+      const Tensor dweights =
+          kept_weights(p, attributes, reshape(wide_product(dy, p.v, {{0, 1}, {0, 2}, {4}, {3}}), {p.B, p.H, p.T, p.S}));
       const ScoreGradients made = gradients_of_scores(p, scores.capped, weights * (dweights - column(2)));
       return {made.q, made.k, cast(permute(dv, {0, 2, 1, 3}), p.v.dtype())};
     },
@@ -193,9 +196,8 @@ PartialAttentionGradients partial_attention_gradients(const Tensor& q, const Ten
   if (bias.defined()) inputs.push_back(cast(bias, wide_type(q.dtype())));
   if (dropout.key.defined()) inputs.push_back(dropout.key);
   inputs.insert(inputs.end(), {largest, sum, shift, dy});
-  const Tensors made =
-      make_tensors(kPartialAttentionGradient, std::move(inputs),
-                   partial_attributes(options, bias.defined(), offset, dropout));
+  const Tensors made = make_tensors(kPartialAttentionGradient, std::move(inputs),
+                                    partial_attributes(options, bias.defined(), offset, dropout));
   return {made[0], made[1], made[2]};
 }
 

@@ -17,7 +17,7 @@ struct PartialAttention {
 // Dropout of the weights, as attention to all keys draws it: by the places of these rows, heads, queries and keys in
 // [rows, heads, queries, keys] of the whole.
 struct PartialDropout {
-  Tensor key;              // undefined: none
+  Tensor key;  // undefined: none
   double probability = 0;
   Shape whole = {}, at = {};  // heads, queries, keys of the whole; the first row, head, query, key
 };
