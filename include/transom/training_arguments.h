@@ -123,6 +123,7 @@ struct TrainingArguments {
   std::string pipeline_schedule = "1f1b";
   int64_t pp_chunks = 1;
   std::string cp_strategy = "ulysses";
+  bool sequence_parallel = false;
   int64_t parameter_check_steps = 0;
 
   // Intel Gaudi, by the names of Optimum Habana

@@ -96,8 +96,9 @@ double floor_of(const Operation& operation, const Trial& trial, size_t i) {
 // Whether the gradient jumps where a value that the device rounds differently crosses a limit, or has f32 results of
 // 16-bit intermediate values.
 bool jumps(const Case& c) {
-  return is_half(c.dtype()) && (c.operation->name == "fusion" || c.operation->name == "remainder" ||
-                                c.operation->name == "attention_gradient");
+  return is_half(c.dtype()) &&
+         (c.operation->name == "fusion" || c.operation->name == "remainder" ||
+          c.operation->name == "attention_gradient" || c.operation->name == "partial_attention_gradient");
 }
 
 // The types without which no model runs; a device may refuse others.

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "distributed/environment.h"
+#include "passes/passes.h"
 #include "sharding/model_sharding.h"
 #include "tensor/mode_scope.h"
 #include "transom/gradients.h"
@@ -21,6 +22,8 @@ std::string mesh_text(const ShardingLayout& layout) {
   for (const MeshAxis axis : kAllMeshAxes)
     if (layout.size(axis) > 1)
       text += fmt::format("{}{} {}", text.empty() ? "" : " x ", name_of(axis), layout.size(axis));
+  if (layout.sequence_parallel) text += ", sequence parallel";
+  if (layout.context == ContextStrategy::kRing) text += ", ring attention";
   return text.empty() ? "one process" : text;
 }
 
@@ -37,6 +40,7 @@ int64_t bytes_at(const ProcessMesh& mesh, const Placement& placement, const Type
 // Why the pass inserts it, by what it moves.
 std::string reason_of(const CollectiveRecord& record, bool trains) {
   const bool rows = record.axes.has(MeshAxis::kShard) || record.axes.has(MeshAxis::kData);
+  if (record.kind == "collective_permute") return "keys, values and queries around a ring";
   if (record.kind == "all_gather")
     return record.axes.has(MeshAxis::kShard) ? "weights that are cut for storage" : "an operation needs the whole";
   if (record.kind == "reduce_scatter") return rows ? "gradients, each to its part" : "sums, each to its part";
@@ -57,6 +61,27 @@ void add_exchanges(const std::vector<CollectiveRecord>& records, bool trains, La
   }
   std::stable_sort(to.exchanges.begin(), to.exchanges.end(),
                    [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+}
+
+// Of what is computed before the backward pass, the bytes that nodes of the backward pass read. What only moves
+// elements counts as what it moves.
+int64_t activation_bytes(const PipelinedBatch& batch) {
+  const Graph graph = make_graph(batch.outputs);
+  TensorSet held;
+  int64_t bytes = 0;
+  for (const std::shared_ptr<Node>& node : graph.nodes) {
+    if (node->sequence < batch.backward_from) continue;
+    for (Tensor input : node->inputs) {
+      if (input.node()->sequence >= batch.backward_from) continue;
+      while (input.node()->operation->moves_only && !input.node()->inputs.empty() &&
+             !input.node()->computed(input.output()))
+        input = input.node()->inputs[0];
+      const Node& made = *input.node();
+      if (is_input(made) || made.computed(input.output()) || made.inputs.empty()) continue;
+      if (held.insert(input).second) bytes += bytes_of(input.type());
+    }
+  }
+  return bytes;
 }
 
 // Loss, gradients and an update that has the placements of any optimizer's.
@@ -97,8 +122,11 @@ ShardingLayout parse_layout(const std::string& text) {
     const auto read = equals == word.npos ? std::from_chars_result{nullptr, std::errc::invalid_argument}
                                           : std::from_chars(first, last, number);
     const std::string name = word.substr(0, std::min(equals, word.size()));
-    const bool stage = name == "zero";
-    if (read.ec != std::errc() || read.ptr != last || number < (stage ? 0 : 1) || number > (stage ? 3 : kMostRanks))
+    const bool stage = name == "zero", flag = name == "sp" || name == "ring";
+    if (read.ec != std::errc() || read.ptr != last || number < (stage || flag ? 0 : 1) ||
+        number > (stage  ? 3
+                  : flag ? 1
+                         : kMostRanks))
       fail(ErrorKind::kUsage, "--layout: expected sizes such as dp=2,fsdp=2,tp=2,zero=3, found {}", quoted(word));
     if (!named.insert(name).second) fail(ErrorKind::kUsage, "--layout: {} stands there twice", quoted(name));
     if (stage) {
@@ -106,10 +134,13 @@ ShardingLayout parse_layout(const std::string& text) {
       has_stage = true;
       continue;
     }
+    if (name == "sp") layout.sequence_parallel = number == 1;
+    if (name == "ring" && number == 1) layout.context = ContextStrategy::kRing;
+    if (flag) continue;
     const auto axis =
         std::find_if(kAllMeshAxes.begin(), kAllMeshAxes.end(), [&](MeshAxis each) { return name == name_of(each); });
     if (axis == kAllMeshAxes.end())
-      fail(ErrorKind::kUsage, "--layout: expected pp, dp, fsdp, cp, ep, tp or zero, found {}", quoted(name));
+      fail(ErrorKind::kUsage, "--layout: expected pp, dp, fsdp, cp, ep, tp, zero, sp or ring, found {}", quoted(name));
     layout.set(*axis, number);
   }
   const bool shards = layout.size(MeshAxis::kShard) > 1;
@@ -117,6 +148,10 @@ ShardingLayout parse_layout(const std::string& text) {
   if (layout.zero_stage > 0 && !shards)
     fail(ErrorKind::kUsage, "--layout: zero={} needs processes that share the state: fsdp=2 or more",
          layout.zero_stage);
+  if (layout.sequence_parallel && layout.size(MeshAxis::kTensor) == 1)
+    fail(ErrorKind::kUsage, "--layout: sp=1 needs processes that share layers: tp=2 or more");
+  if (layout.context == ContextStrategy::kRing && layout.size(MeshAxis::kContext) == 1)
+    fail(ErrorKind::kUsage, "--layout: ring=1 needs processes that share sequences: cp=2 or more");
   int64_t ranks = 1;
   for (const int64_t size : layout.sizes)
     if ((ranks *= size) > kMostRanks)
@@ -128,8 +163,6 @@ LayoutExplanation explain_layout(const BenchOptions& options, const ShardingLayo
   if (options.task != "train" && options.task != "forward")
     fail(ErrorKind::kUsage, "--layout: expected --task forward or train, found {}", quoted(options.task));
   const bool trains = options.task == "train";
-  if (!trains && layout.size(MeshAxis::kPipeline) > 1)
-    fail(ErrorKind::kUsage, "--layout: pipelines train; leave pp out, or use --task train");
   LayoutExplanation result{.model = options.model, .task = options.task, .mesh = mesh_text(layout)};
   result.ranks = ranks_of(layout);
   result.zero_stage = layout.zero_stage;
@@ -148,7 +181,7 @@ LayoutExplanation explain_layout(const BenchOptions& options, const ShardingLayo
     const NoGradient inference;
     for (const auto& [name, tensor] : model->forward(inputs).items()) request.outputs.push_back({tensor, std::nullopt});
   }
-  sharding.trace(std::move(request));
+  result.activations = activation_bytes(sharding.trace(std::move(request)).batch);
   add_exchanges(sharding.tensors().collectives(), trains, result);
 
   result.memory.resize(static_cast<size_t>(result.ranks));
@@ -198,6 +231,9 @@ std::string layout_table(const LayoutExplanation& e, size_t rows) {
     text += fmt::format("{:<6} {:>14.3f} {:>14.3f} {:>14.3f} {:>14.3f}\n", rank, mb(m.parameters), mb(m.gradients),
                         mb(m.optimizer), mb(m.total()));
   }
+  if (e.activations > 0)
+    text += fmt::format("\nRank 0 holds {:.3f} MB of activations from the forward to the backward pass.\n",
+                        mb(e.activations));
   return text;
 }
 
@@ -215,6 +251,7 @@ Json layout_json(const LayoutExplanation& e) {
   for (const LayoutExplanation::Exchange& x : e.exchanges)
     json["collectives"].push_back(
         {{"kind", x.kind}, {"axes", x.axes}, {"why", x.why}, {"count", x.count}, {"bytes", x.bytes}});
+  json["activations"] = e.activations;
   json["memory"] = Json::array();
   for (const LayoutExplanation::Memory& m : e.memory)
     json["memory"].push_back(

@@ -38,10 +38,14 @@ struct LayoutExplanation {
     int64_t total() const { return parameters + gradients + optimizer; }
   };
   std::vector<Memory> memory;  // by rank
+  // Of what the first rank computes in the forward pass, the bytes that its backward pass reads, before the compiler
+  // chooses to compute some of it again. Of a pipeline, all stages together.
+  int64_t activations = 0;
 };
 
 // The layout that is written "dp=2,fsdp=2,tp=2,zero=3": axes of the mesh and the stage of ZeRO (3 where fsdp is given
-// without it). Throws an Error of kind kUsage that names the word that does not fit.
+// without it); sp=1 is sequence_parallel beside tp, ring=1 the strategy of cp. Throws an Error of kind kUsage that
+// names the word that does not fit.
 ShardingLayout parse_layout(const std::string& text);
 
 // Loads the model and traces one pass (task forward) or one update (train) as the first rank carries it out.

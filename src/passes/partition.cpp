@@ -41,10 +41,11 @@ class Partitioner {
   }
 
  private:
-  // The nodes that are not placed yet and that the collective's input is computed from; depth first without recursion,
-  // since graphs are deep.
+  // The nodes that are not placed yet and that the collective's inputs are computed from; depth first without
+  // recursion, since graphs are deep.
   void find_needed(const Node& collective, std::vector<size_t>& needed) {
-    std::vector<const Node*> pending{collective.inputs[0].node().get()};
+    std::vector<const Node*> pending;
+    for (const Tensor& input : collective.inputs) pending.push_back(input.node().get());
     while (!pending.empty()) {
       const Node* node = pending.back();
       pending.pop_back();

@@ -2,6 +2,7 @@
 #include "runtime/partitioned_program.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/error.h"
 #include "ops/movement/collectives.h"
@@ -41,8 +42,22 @@ Collective kind_of(const Node& node) {
   fail(ErrorKind::kInternal, "{}: a collective that is not run between programs", node.operation->name);
 }
 
+// A message `shift` places on, and one from as far before. Messages wait for the other side: along each circle that
+// they make every second process receives first, so that none waits for one that waits for it.
+void start_permute(Communicator& group, const Buffer& from, const Buffer& to, DType dtype, uint32_t shift) {
+  const uint32_t ranks = group.ranks(), rank = group.rank();
+  if (shift >= ranks) fail("a message {} places on among {} ranks", shift, ranks);
+  const uint32_t circles = std::gcd(shift, ranks);
+  uint32_t place = 0;  // along the circle
+  for (uint32_t at = rank % circles; at != rank; at = (at + shift) % ranks) ++place;
+  const auto send = [&] { group.start_send(from, dtype, (rank + shift) % ranks); };
+  if (place % 2 == 0) send();
+  group.start_receive(to, dtype, (rank + ranks - shift) % ranks);
+  if (place % 2 != 0) send();
+}
+
 // Only a sum takes no more memory than its input.
-bool may_be_in_place(const Node& collective) { return kind_of(collective) == Collective::kAllReduce; }
+bool may_be_in_place(const Node& collective) { return is_op(collective, op::all_reduce); }
 
 }  // namespace
 
@@ -184,7 +199,8 @@ void PartitionedProgram::add_step(const Partition& partition, size_t number, boo
 
 std::unique_ptr<PartitionedProgram::Exchange> PartitionedProgram::exchange_of(const Node& collective) {
   auto exchange = std::make_unique<Exchange>();
-  exchange->kind = kind_of(collective);
+  if (is_op(collective, op::collective_permute)) exchange->shift = collective.attributes.get_int("shift");
+  else exchange->kind = kind_of(collective);
   exchange->from = slot_of_.at(collective.inputs[0]);
   for (const auto& [tensor, slot] : slot_of_)
     if (tensor.node().get() == &collective) exchange->to = slot;
@@ -212,7 +228,9 @@ Communicator& PartitionedProgram::group_of(const Exchange& exchange) const {
 void PartitionedProgram::start(const Exchange& exchange, std::vector<std::shared_ptr<Buffer>>& slots) const {
   Communicator& group = group_of(exchange);
   if (exchange.from != exchange.to) slots[exchange.to] = device_->allocate(exchange.bytes);
-  group.start(exchange.kind, *slots[exchange.from], *slots[exchange.to], exchange.dtype);
+  const Buffer &from = *slots[exchange.from], &to = *slots[exchange.to];
+  if (exchange.shift > 0) start_permute(group, from, to, exchange.dtype, static_cast<uint32_t>(exchange.shift));
+  else group.start(exchange.kind, from, to, exchange.dtype);
   group.record(exchange.done);
 }
 

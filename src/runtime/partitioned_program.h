@@ -33,6 +33,7 @@ class PartitionedProgram : public Executable {
     DType dtype = DType::kFloat32;
     std::vector<int64_t> group;  // ranks; none: all
     int64_t processes = 0;       // of the group; 0: however many there are
+    int64_t shift = 0;           // above 0: a message so many places on, and no collective
     std::string scope;
     transom_event* done = nullptr;
   };

@@ -11,12 +11,12 @@ namespace transom {
 namespace {
 
 ShardingLayout checked(const ShardingLayout& layout, int64_t ranks) {
-  if (layout.size(MeshAxis::kPipeline) > 1) fail(ErrorKind::kUsage, "pp_size: pipelines train; use tp_size here");
   int64_t product = 1;
   for (const int64_t size : layout.sizes) product *= size;
   if (product != ranks)
-    fail(ErrorKind::kUsage, "tp_size {} x ep_size {}: expected the number of processes, {}, found {}",
-         layout.size(MeshAxis::kTensor), layout.size(MeshAxis::kExpert), ranks, product);
+    fail(ErrorKind::kUsage, "tp_size {} x pp_size {} x ep_size {}: expected the number of processes, {}, found {}",
+         layout.size(MeshAxis::kTensor), layout.size(MeshAxis::kPipeline), layout.size(MeshAxis::kExpert), ranks,
+         product);
   return layout;
 }
 
@@ -37,7 +37,9 @@ bool is_given(const Tensor& tensor) { return is_input(*tensor.node()) && tensor.
 }  // namespace
 
 ShardedInference::ShardedInference(Model& model, const ShardingLayout& layout, int64_t rank, int64_t ranks)
-    : sharding_(plain(model), checked(layout, ranks), rank, ranks) {}
+    : sharding_(plain(model), checked(layout, ranks), rank, ranks) {
+  sharding_.fix_weights();
+}
 
 std::vector<Tensor> ShardedInference::evaluate(std::span<const Tensor> outputs, const std::vector<Tensor>& state) {
   ShardedTensors& tensors = sharding_.tensors();
@@ -52,7 +54,7 @@ std::vector<Tensor> ShardedInference::evaluate(std::span<const Tensor> outputs, 
   TensorSet replaced;
   for (const Tensor& old : state_)
     if (tensors.holds(old) && replaced.insert(old).second) request.replaced.push_back(old);
-  const std::vector<Tensor> made = sharding_.evaluate(std::move(request), runner_);
+  const std::vector<Tensor> made = sharding_.answer(std::move(request));
   std::vector<Tensor> result = state;
   state_.clear();
   for (size_t i = 0; i < kept.size(); ++i) state_.push_back(result[kept[i]] = made[outputs.size() + i]);

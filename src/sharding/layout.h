@@ -23,6 +23,8 @@ struct ShardingLayout {
   ContextStrategy context = ContextStrategy::kHeads;
   // One process writes all of a checkpoint, not each its parts.
   bool whole_checkpoints = false;
+  // Beside the axis tp: norms, dropout and residuals work on stretches of sequences.
+  bool sequence_parallel = false;
 
   int64_t size(MeshAxis axis) const { return sizes[static_cast<size_t>(axis)]; }
   void set(MeshAxis axis, int64_t size) { sizes[static_cast<size_t>(axis)] = size; }

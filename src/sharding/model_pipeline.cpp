@@ -6,6 +6,7 @@
 #include "io/config.h"
 #include "sharding/model_sharding.h"
 #include "sharding/pipeline/run.h"
+#include "tensor/mode_scope.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -77,30 +78,61 @@ ModelSharding::Pipelined ModelSharding::trace(ShardedRequest request) {
   cut_.clear();
   request.keeps_gathered = !layout_.reshard_after_forward;
   request.context = layout_.context;
+  request.sequence_parallel = layout_.sequence_parallel;
   Pipelined traced;
-  for (const ShardedRequest::Output& output : request.outputs)
-    traced.placements.push_back(output.placement.value_or(replicated(output.tensor.shape().size())));
-  for (const ShardedValue& value : tensors_.trace(request, &traced.batch.backward_from))
+  for (const ShardedValue& value : tensors_.trace(request, &traced.batch.backward_from)) {
     traced.batch.outputs.push_back(value.local);
+    traced.placements.push_back(value.placement);
+  }
   traced.batch.homes.resize(traced.batch.outputs.size());
   return traced;
 }
 
 PipelineResult ModelSharding::run(const std::vector<PipelinedBatch>& batches, bool backward) {
-  if (!pipeline_) pipeline_ = std::make_unique<PipelineRunner>(tensors_.mesh(), layout_.schedule);
+  if (!pipeline_)
+    pipeline_ = std::make_unique<PipelineRunner>(tensors_.mesh(), layout_.schedule, /*keeps_weights=*/fixed_weights_);
   return pipeline_->run(batches, pipeline_weights(), *stages_, backward);
 }
 
-void ModelSharding::compute_in_stages(const std::vector<Tensor>& tensors) {
-  ShardedRequest request;
-  for (const Tensor& tensor : tensors) request.outputs.push_back({tensor, std::nullopt});
-  const Pipelined traced = trace(std::move(request));
-  const PipelineResult result = run({traced.batch}, /*backward=*/false);
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    const std::optional<int64_t> from = result.processes[i];
-    const Tensor whole = from ? pipeline_->shared(result.outputs[i], tensors[i].type(), *from) : result.outputs[i];
-    give_value(tensors[i], whole);
+std::vector<Tensor> ModelSharding::answer(ShardedRequest request) {
+  if (!stages_) return evaluate(std::move(request), runner_);
+  const ModeScope together(Mode::kLazy);
+  std::vector<Tensor> made;
+  std::vector<ShardedRequest::Output> outputs;
+  std::vector<size_t> places;
+  for (const ShardedRequest::Output& output : request.outputs) {
+    made.push_back(output.tensor);
+    if (output.as_computed && tensors_.holds(output.tensor)) {  // as a pass before left it
+      std::erase_if(request.replaced, [&](const Tensor& tensor) { return tensor.same_as(output.tensor); });
+      continue;
+    }
+    places.push_back(made.size() - 1);
+    outputs.push_back(output);
   }
+  request.outputs = outputs;
+  const std::vector<Tensor> replaced = request.replaced;
+  Pipelined traced = trace(std::move(request));
+  for (const auto& [tensor, stage] : stages_of_state_)
+    if (tensors_.holds(tensor)) traced.batch.kept.emplace(tensors_.value(tensor).local, stage);
+  const PipelineResult result = run({traced.batch}, /*backward=*/false);
+  for (const Tensor& tensor : replaced) stages_of_state_.erase(tensor);
+  tensors_.let_go(replaced);
+  const int64_t here = tensors_.mesh().coordinate(MeshAxis::kPipeline);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const ShardedRequest::Output& output = outputs[i];
+    const std::optional<int64_t> from = result.processes[i];
+    const Type type = output.tensor.type();
+    if (!output.placement && !output.as_computed) {
+      give_value(output.tensor, from ? pipeline_->shared(result.outputs[i], type, *from) : result.outputs[i]);
+      continue;
+    }
+    const Placement& placement = traced.placements[i];
+    Tensor& held = made[places[i]];
+    held = from.value_or(here) == here ? tensors_.hold(result.outputs[i], type, placement, output.stored)
+                                       : tensors_.hold_absent(type, placement, output.stored);
+    if (from) stages_of_state_.emplace(held, *from);
+  }
+  return made;
 }
 
 }  // namespace transom

@@ -145,14 +145,14 @@ std::vector<Tensor> ModelSharding::evaluate(ShardedRequest request, StepRunner& 
   cut_.clear();
   request.keeps_gathered = !layout_.reshard_after_forward;
   request.context = layout_.context;
+  request.sequence_parallel = layout_.sequence_parallel;
   return tensors_.evaluate(request, runner);
 }
 
 void ModelSharding::compute(const std::vector<Tensor>& tensors) {
-  if (stages_) return compute_in_stages(tensors);
   ShardedRequest request;
   for (const Tensor& tensor : tensors) request.outputs.push_back({tensor, std::nullopt});
-  evaluate(std::move(request), runner_);
+  answer(std::move(request));
 }
 
 WholeValues::WholeValues(ModelSharding* sharding, Model& model, Optimizer* optimizer, bool everywhere) {

@@ -47,9 +47,12 @@ class ModelSharding {
   // Zeros, for the first step.
   void initialise(Optimizer& optimizer, const std::vector<OptimizedParameter>& trained);
 
+  // Weights that several stages use are sent once and for all: nobody updates them. Before the first evaluation.
+  void fix_weights() { fixed_weights_ = true; }
+
   // From now until the next evaluation the rows of these tensors are cut.
   void cut_rows(const NamedTensors& inputs);
-  // Evaluates; the rows that were cut are forgotten.
+  // Evaluates what this process computes alone, with its collectives; the rows that were cut are forgotten.
   std::vector<Tensor> evaluate(ShardedRequest request, StepRunner& runner);
   // Of pipelines: the graph of this process for one micro-batch, and micro-batches carried out (see PipelineRunner).
   struct Pipelined {
@@ -58,6 +61,9 @@ class ModelSharding {
   };
   Pipelined trace(ShardedRequest request);
   PipelineResult run(const std::vector<PipelinedBatch>& batches, bool backward);
+  // Evaluates a pass forward. In a pipeline its stages come one after the other; what every process gets, all of them
+  // get, and what is held as computed stays where it arises.
+  std::vector<Tensor> answer(ShardedRequest request);
   // Evaluates these on every process.
   void compute(const std::vector<Tensor>& tensors);
 
@@ -71,13 +77,14 @@ class ModelSharding {
   const Parameter* find(const std::string& name) const;
   Tensor part_of(const Parameter& parameter);
   std::vector<PipelineWeight> pipeline_weights();
-  void compute_in_stages(const std::vector<Tensor>& tensors);
 
   Model& model_;
   ShardingLayout layout_;
   ShardedTensors tensors_;
   std::unique_ptr<PipelineStages> stages_;
   std::unique_ptr<PipelineRunner> pipeline_;
+  bool fixed_weights_ = false;
+  TensorMap<int64_t> stages_of_state_;  // of held tensors that a pass left: which stage has them
   std::vector<std::pair<Tensor, Placement>> cut_;
   StepRunner runner_;
 };

@@ -86,6 +86,20 @@ Placement cut_further(const ProcessMesh& mesh, Placement placement, const Shape&
   return placement;
 }
 
+Placement without_axes(const ProcessMesh& mesh, Placement placement, MeshAxes axes) {
+  for (Cuts& cuts : placement.dimensions) {
+    Cuts kept;
+    for (const Cut& cut : cuts) {
+      std::vector<MeshAxis> others;
+      for (const MeshAxis axis : cut.axes)
+        if (!axes.has(axis)) others.push_back(axis);
+      if (!others.empty()) kept.push_back(make_cut(mesh, others, cut.units, cut.inner));
+    }
+    cuts = std::move(kept);
+  }
+  return placement;
+}
+
 std::string to_string(const Placement& placement) {
   std::string text;
   for (size_t d = 0; d < placement.dimensions.size(); ++d)

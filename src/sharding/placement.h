@@ -55,6 +55,8 @@ Placement sharded(const ProcessMesh& mesh, const Shape& shape, size_t dimension,
 // where some process would be left without a part.
 Placement cut_further(const ProcessMesh& mesh, Placement placement, const Shape& shape, size_t dimension,
                       MeshAxis axis);
+// Whole along these axes, where they are the last ones of their cuts.
+Placement without_axes(const ProcessMesh& mesh, Placement placement, MeshAxes axes);
 // "fsdp cuts 0; to be summed over dp"; "replicated"
 std::string to_string(const Placement& placement);
 

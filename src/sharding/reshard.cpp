@@ -106,13 +106,30 @@ Tensor sliced(const Tensor& x, int64_t dimension, int64_t begin, int64_t end) {
   return sliced_at(x, dimension, begin, end, kDepth);
 }
 
-Tensor Resharder::collective(const char* kind, const Tensor& x, MeshAxes axes) {
+Attributes Resharder::attributes_of(MeshAxes axes) {
   const int64_t processes = mesh_.size(axes);
   Attributes attributes{{"order", next_order_++}, {"processes", processes}};
   if (processes < mesh_.ranks()) attributes.set("group", mesh_.group(axes));
-  if (late_) attributes.set("late", int64_t{1});
+  return attributes;
+}
+
+void Resharder::record(const char* kind, const Tensor& x, MeshAxes axes) {
   records_.push_back({kind, axes, x.size() * static_cast<int64_t>(size_of(x.dtype())), *current_scope()});
+}
+
+Tensor Resharder::collective(const char* kind, const Tensor& x, MeshAxes axes) {
+  Attributes attributes = attributes_of(axes);
+  if (late_) attributes.set("late", int64_t{1});
+  record(kind, x, axes);
   return make_tensor(find_operation(kind), {x}, attributes);
+}
+
+Tensor Resharder::shifted(const Tensor& local, MeshAxis axis, int64_t shift, const Shape& shape, const Tensor& after) {
+  const Attributes attributes = attributes_of({axis});
+  record("collective_permute", local, {axis});
+  const Axes group = attributes.has("group") ? attributes.get_ints("group") : Axes();
+  return collective_permute(local, attributes.get_int("processes"), shift, shape, attributes.get_int("order"), group,
+                            after);
 }
 
 Tensor Resharder::stacked(const Tensor& local, MeshAxes axes) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/attributes.h"
 #include "sharding/placement.h"
 #include "transom/tensor.h"
 
@@ -35,6 +36,9 @@ class Resharder {
   ShardedValue reshard(const ShardedValue& value, const Placement& target);
   // What the processes along these axes have, one behind the other along a new first dimension.
   Tensor stacked(const Tensor& local, MeshAxes axes);
+  // What the process `shift` places before this one along the axis, around the end, gives as its `local`, which has
+  // this shape; see collective_permute.
+  Tensor shifted(const Tensor& local, MeshAxis axis, int64_t shift, const Shape& shape, const Tensor& after);
   // Gathers that are inserted from now on start no earlier than what is before them in the graph (see
   // passes/partition.h), so that parameters are not all gathered at once.
   void gather_late(bool late) { late_ = late; }
@@ -52,6 +56,8 @@ class Resharder {
   void exchange_even(ShardedValue& value, size_t from, size_t to, MeshAxis axis, int64_t inner_from, int64_t inner_to);
   void exchange(ShardedValue& value, size_t from, size_t to, const Cut& now, const Cut& then);
   Tensor collective(const char* kind, const Tensor& x, MeshAxes axes);
+  Attributes attributes_of(MeshAxes axes);
+  void record(const char* kind, const Tensor& x, MeshAxes axes);
 
   const ProcessMesh& mesh_;
   int64_t next_order_;

@@ -64,6 +64,7 @@ void GraphSharder::shard(const std::vector<Tensor>& outputs) {
 void GraphSharder::enter(Phase phase) {
   if (phase == phase_) return;
   if (phase_ == Phase::kForward) local_backward_from_ = make_input({}).node()->sequence;
+  if (cuts_sequences_) forget_gathered_stretches();
   const bool keep = keeps_gathered_ && phase == Phase::kBackward;
   phase_ = phase;
   if (keep) return;
@@ -97,24 +98,14 @@ ShardedValue GraphSharder::in_form(const Tensor& tensor, const Placement& placem
 ShardedValue GraphSharder::used(const Tensor& tensor, Phase phase) {
   const Forms& forms = forms_of(tensor);
   if (forms.stored.empty() || phase == Phase::kUpdate) return forms.values.front();
-  Placement placement = forms.values.front().placement;
-  for (Cuts& cuts : placement.dimensions) {
-    Cuts kept;
-    for (const Cut& cut : cuts) {
-      std::vector<MeshAxis> axes;
-      for (const MeshAxis axis : cut.axes)
-        if (!forms.stored.has(axis)) axes.push_back(axis);
-      if (!axes.empty()) kept.push_back(make_cut(mesh_, axes, cut.units, cut.inner));
-    }
-    cuts = kept;
-  }
-  return in_form(tensor, placement);
+  return in_form(tensor, without_axes(mesh_, forms.values.front().placement, forms.stored));
 }
 
 void GraphSharder::store(const NodePointer& node, std::vector<ShardedValue> outputs) {
   if (observer_) observer_(*node, outputs[0]);
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Tensor tensor(node, static_cast<int>(i));
+    if (cuts_sequences_) outputs[i] = into_stretches(std::move(outputs[i]), phase_);
     if (const auto wanted = preferred_.find(tensor); wanted != preferred_.end())
       outputs[i] = resharder_.reshard(outputs[i], wanted->second);
     forms_.insert_or_assign(tensor, Forms{{std::move(outputs[i])}, {}});
@@ -246,11 +237,12 @@ void GraphSharder::shard_by_rule(const NodePointer& node, const FactorRule& rule
 void GraphSharder::shard_inputs_by_rule(const NodePointer& node, const FactorRule& rule,
                                         std::vector<ShardedValue> inputs, MeshAxes stored) {
   const MeshAxes owed = settle_sums(*node, inputs);
+  const bool product =
+      node->operation->category == Category::kProducts || node->operation->category == Category::kAttention;
+  if (cuts_sequences_ && product) gather_stretches(*node, rule, inputs);
   std::vector<OperandValue> operands;
   for (size_t i = 0; i < inputs.size(); ++i)
     operands.push_back({node->inputs[i].type(), without_partial(inputs[i].placement, owed)});
-  const bool product =
-      node->operation->category == Category::kProducts || node->operation->category == Category::kAttention;
   const FactorCuts cuts = choose_cuts(mesh_, rule, operands, node->types, product);
   MeshAxes summed;
   for (const FactorRule::Operand& output : rule.outputs) summed = summed | summed_axes(rule, output, cuts);

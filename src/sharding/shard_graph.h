@@ -12,6 +12,7 @@
 
 #include "ir/graph.h"
 #include "ir/tensor_map.h"
+#include "ops/attention/partial_attention.h"
 #include "sharding/factor_rules.h"
 #include "sharding/reshard.h"
 
@@ -21,6 +22,7 @@ namespace transom {
 enum class ContextStrategy {
   kHeads,  // all places of some heads for each process (Jacobs et al., "DeepSpeed Ulysses", 2023), if there are enough
   kKeys,   // own queries, and keys and values of all processes
+  kRing,   // own queries, and keys and values of one process after the other (see ring_attention.h)
 };
 
 // The parts of a training step, by the order in which its nodes were made (Node::sequence).
@@ -33,6 +35,12 @@ class GraphSharder {
   explicit GraphSharder(const ProcessMesh& mesh, StepPhases phases = {}, bool keeps_gathered = false,
                         ContextStrategy context = ContextStrategy::kHeads)
       : mesh_(mesh), phases_(phases), keeps_gathered_(keeps_gathered), context_(context), resharder_(mesh) {}
+
+  // Sequence parallel (Korthikanti et al., "Reducing activation recomputation in large transformer models", 2022): what
+  // the forward pass would sum over tp is summed into stretches of sequences instead, [batch, places, ...], one for
+  // each process, and so is all that is computed of it, until a product with weights that are cut along tp needs the
+  // whole. That is gathered for each pass anew. Before shard().
+  void cut_sequences_along_tensor_axis(bool cut) { cuts_sequences_ = cut && mesh_.size(MeshAxis::kTensor) > 1; }
 
   // What this process has of an input of the graph. Along the axes in `stored` it is cut for storage alone: forward and
   // backward pass gather it when they use it, each for itself; the update works on the parts.
@@ -73,8 +81,16 @@ class GraphSharder {
   void shard_inputs_by_rule(const NodePointer& node, const FactorRule& rule, std::vector<ShardedValue> inputs,
                             MeshAxes stored);
   void replicate(const NodePointer& node);
+  // Sequence parallel (see sequence_parallel.cpp): a result of which a sum over tp is owed, as it is kept; inputs of a
+  // product as it needs them; and the form without tp, where tp cuts the places of a sequence.
+  ShardedValue into_stretches(ShardedValue value, Phase phase);
+  void gather_stretches(const Node& node, const FactorRule& rule, std::vector<ShardedValue>& inputs);
+  ShardedValue with_all_places(const Tensor& tensor, const ShardedValue& value);
+  void forget_gathered_stretches();
   // Attention over sequences of which each process has some places (see cut_sequences.cpp); false where they are whole.
   bool shard_attention(const NodePointer& node, Phase phase);
+  // The same by messages around a ring; false where it does not fit. Sums of `inputs` may be owed.
+  bool shard_ring_attention(const NodePointer& node, std::vector<ShardedValue>& inputs);
   // Operations along a dimension that is cut, each with a way of its own (see cut_dimensions.cpp); false where the
   // dimension is whole.
   bool shard_along_cut(const NodePointer& node, Phase phase);
@@ -96,11 +112,20 @@ class GraphSharder {
   StepPhases phases_;
   bool keeps_gathered_;  // of stored tensors, from the forward to the backward pass
   ContextStrategy context_;
+  bool cuts_sequences_ = false;  // along tp
   Resharder resharder_;
   Phase phase_ = Phase::kForward;
   uint64_t local_backward_from_ = UINT64_MAX;
   TensorMap<Forms> forms_;
   TensorMap<Placement> preferred_;
+  // What attention by messages found for queries, for the backward pass.
+  struct RingResult {
+    std::vector<Tensor> inputs;  // of the whole
+    Attributes attributes;
+    Placement placement;
+    PartialAttention result;
+  };
+  TensorMap<RingResult> ring_results_;
   Observer observer_;
 };
 

@@ -88,6 +88,7 @@ Tensor ShardedTensors::hold_absent(const Type& type, const Placement& placement,
 std::vector<ShardedValue> ShardedTensors::trace(const ShardedRequest& request, uint64_t* backward_from) {
   std::vector<ShardedValue> values;
   GraphSharder sharder(mesh_, request.phases, request.keeps_gathered, request.context);
+  sharder.cut_sequences_along_tensor_axis(request.sequence_parallel);
   for (const auto& [tensor, held] : held_) sharder.place(tensor, held.value, held.stored);
   for (const auto& [tensor, placement] : request.cut)
     if (!held_.contains(tensor)) sharder.cut(tensor, placement);

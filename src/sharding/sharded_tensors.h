@@ -28,6 +28,7 @@ struct ShardedRequest {
   StepPhases phases = {};
   bool keeps_gathered = false;  // what the forward pass gathers of stored tensors stays for the backward pass
   ContextStrategy context = ContextStrategy::kHeads;
+  bool sequence_parallel = false;  // see GraphSharder::cut_sequences_along_tensor_axis
 };
 
 // For one thread at a time, and the same calls in the same order on all processes of the mesh.
@@ -46,6 +47,9 @@ class ShardedTensors {
   bool is_absent(const Tensor& tensor) const { return absent_.contains(tensor); }
   bool holds(const Tensor& tensor) const { return held_.contains(tensor); }
   const ShardedValue& value(const Tensor& tensor) const { return held_.at(tensor).value; }
+  void let_go(const std::vector<Tensor>& tensors) {
+    for (const Tensor& tensor : tensors) held_.erase(tensor), absent_.erase(tensor);
+  }
   void keep_only(const TensorSet& tensors) {
     std::erase_if(held_, [&](const auto& item) { return !tensors.contains(item.first); });
     std::erase_if(absent_, [&](const Tensor& tensor) { return !tensors.contains(tensor); });

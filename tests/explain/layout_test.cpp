@@ -74,9 +74,26 @@ TEST_F(LayoutExplanations, SayWhatIsExchanged) {
   EXPECT_NE(layout_table(columns).find("tp 2"), std::string::npos);
 }
 
+TEST_F(LayoutExplanations, CountActivations) {
+  const LayoutExplanation whole = explained("tp=2"), stretches = explained("tp=2,sp=1"), places = explained("cp=4"),
+                          ring = explained("cp=4,ring=1");
+  EXPECT_LT(stretches.activations, whole.activations * 9 / 10);
+  EXPECT_NE(stretches.mesh.find("sequence parallel"), std::string::npos);
+  const auto bytes = [](const LayoutExplanation& explanation, const char* kind) {
+    int64_t total = 0;
+    for (const LayoutExplanation::Exchange& exchange : explanation.exchanges)
+      if (exchange.kind == kind) total += exchange.bytes;
+    return total;
+  };
+  EXPECT_GT(bytes(stretches, "reduce_scatter"), bytes(whole, "reduce_scatter"));
+  EXPECT_LT(bytes(stretches, "all_reduce"), bytes(whole, "all_reduce"));
+  EXPECT_GT(bytes(ring, "collective_permute"), 0);
+  EXPECT_EQ(bytes(places, "collective_permute"), 0);
+}
+
 TEST_F(LayoutExplanations, RefuseWhatIsNoLayout) {
   for (const char* text : {"", "dp", "dp=", "dp=0", "dp=2x", "zero=4", "zero=2", "dp=2,dp=4", "gp=2", "dp=2,,tp=2",
-                           "dp=99999999999999999999", "dp=65536,tp=65536"})
+                           "dp=99999999999999999999", "dp=65536,tp=65536", "sp=1", "tp=2,sp=2", "ring=1"})
     EXPECT_THROW(parse_layout(text), Error) << text;
 }
 

@@ -32,6 +32,18 @@ TEST(Collectives, SplitAndJoinRowsByProcess) {
   EXPECT_THROW(reduce_scatter(rows(7), 4, 0), Error);
 }
 
+TEST(Collectives, GoToAnotherProcessAndBack) {
+  const Tensor x = rows(8), y = collective_permute(x, 4, 1, {5, 3}, 0);
+  EXPECT_EQ(y.shape(), (Shape{5, 3}));
+  const Tensor dx = gradients({y}, {make_input(y.type())}, {x})[0];
+  EXPECT_EQ(dx.type(), x.type());
+  EXPECT_EQ(dx.node()->attributes.get_int("shift"), 3);
+  EXPECT_EQ(collective_permute(x, 4, 1, {5, 3}, 0, {}, rows(1)).node()->inputs.size(), 2u);
+  EXPECT_THROW(collective_permute(x, 4, 4, {8, 3}, 0), Error);
+  EXPECT_THROW(collective_permute(x, 4, 1, {0, 3}, 0), Error);
+  EXPECT_THROW(collective_permute(x, 4, 0, {5, 3}, 0), Error);
+}
+
 TEST(Collectives, CheckTheirGroup) {
   EXPECT_EQ(all_reduce(rows(2), 0, {1, 3}).node()->attributes.get_ints("group"), (Axes{1, 3}));
   EXPECT_FALSE(all_reduce(rows(2), 0).node()->attributes.has("group"));

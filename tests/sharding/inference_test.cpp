@@ -80,6 +80,15 @@ TEST_P(ShardedInferenceTest, GeneratesWhatOneProcessGenerates) {
   EXPECT_EQ(generated("drawn", 2, spread), generated("draws", 1, drawn));
 }
 
+TEST_P(ShardedInferenceTest, StagesGenerateWhatOneProcessGenerates) {
+  const std::string one = generated("one", 1, {});
+  EXPECT_EQ(generated("two", 2, {"--pp_size", "2"}), one);
+  EXPECT_EQ(generated("beams", 2, {"--pp_size", "2", "--num_beams", "3"}), generated("lone", 1, {"--num_beams", "3"}));
+  if (std::string_view(GetParam().name) == "Llama") {
+    EXPECT_EQ(generated("four", 4, {"--pp_size", "2", "--tp_size", "2"}), one);
+  }
+}
+
 // One clock ends the texts of all: clocks of their own would leave some waiting for others.
 TEST_P(ShardedInferenceTest, AClockEndsAllProcesses) {
   const std::string none = generated("none", 2, {"--tp_size", "2", "--max_time", "0"});
@@ -113,7 +122,9 @@ TEST_P(ShardedInferenceTest, ForwardGivesTheLogitsAndGradientsOfOneProcess) {
   };
   run("one", "one_gradients", 1, {});
   run("two", "two_gradients", 2, {"--tp_size", "2"});
-  for (const auto& [left, right] : {std::pair("one", "two"), std::pair("one_gradients", "two_gradients")}) {
+  run("stages", "stages_gradients", 2, {"--pp_size", "2"});
+  for (const auto& [left, right] : {std::pair("one", "two"), std::pair("one_gradients", "two_gradients"),
+                                    std::pair("one", "stages"), std::pair("one_gradients", "stages_gradients")}) {
     const SafetensorsFile a = SafetensorsFile::open(folder_ / left), b = SafetensorsFile::open(folder_ / right);
     ASSERT_EQ(a.tensors().size(), b.tensors().size());
     for (const auto& [name, one] : a.tensors()) {
@@ -134,7 +145,7 @@ TEST_P(ShardedInferenceTest, RefusesAnotherNumberOfProcesses) {
        (folder_ / "prompts.jsonl").string(), "--outputs", (folder_ / "none").string(), "--tp_size", "3"},
       folder_, 1)[0];
   EXPECT_EQ(outcome.status, 2);
-  EXPECT_NE(outcome.error.find("--tp_size 3 x --ep_size 1"), std::string::npos) << outcome.error;
+  EXPECT_NE(outcome.error.find("--tp_size 3 x --pp_size 1 x --ep_size 1"), std::string::npos) << outcome.error;
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, ShardedInferenceTest, testing::Values(kLlama, kGpt2, kMixtral, kT5, kBart),

@@ -53,8 +53,11 @@ class SpreadAnswers : public testing::Test {
   void expect_same_answer(Words words) const {
     words.insert(words.end(), {"--json", "--device", "cpu", "--model", folder_.string()});
     const Json one = answered(words, 1);
-    words.insert(words.end(), {"--tp_size", "2"});
-    expect_near(one, answered(words, 2), words[1]);
+    for (const char* size : {"--tp_size", "--pp_size"}) {
+      Words spread = words;
+      spread.insert(spread.end(), {size, "2"});
+      expect_near(one, answered(spread, 2), words[1] + size);
+    }
   }
   test::TemporaryFolder folder_, places_;
 };

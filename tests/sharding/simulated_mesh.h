@@ -64,7 +64,9 @@ inline std::vector<std::vector<Tensor>> run_together(const std::vector<std::vect
         const auto member = static_cast<size_t>(group[i]);
         if (member == r) place = i;
         parts.push_back(input_of(member, meeting[member]->inputs[0]));
-        EXPECT_EQ(parts[i].shape(), parts[0].shape());
+        if (node.operation->name != "collective_permute") {
+          EXPECT_EQ(parts[i].shape(), parts[0].shape());
+        }
       }
       const auto n = static_cast<int64_t>(group.size()), mine = static_cast<int64_t>(place);
       const std::string_view kind = node.operation->name;
@@ -74,6 +76,10 @@ inline std::vector<std::vector<Tensor>> run_together(const std::vector<std::vect
       Tensor result;
       if (kind == "all_gather") {
         result = concatenate(parts, 0);
+      } else if (kind == "collective_permute") {
+        const int64_t shift = node.attributes.get_int("shift");
+        result = parts[static_cast<size_t>((mine + n - shift) % n)];
+        EXPECT_EQ(result.type(), node.types[0]);
       } else if (kind == "all_to_all") {
         std::vector<Tensor> got;
         for (const Tensor& each : parts) got.push_back(part(each, mine));
@@ -101,7 +107,8 @@ using LeavesOf = std::function<std::vector<PlacedLeaf>(const ProcessMesh&)>;
 inline std::vector<std::vector<Tensor>> run_sharded(const ProcessMesh::Sizes& sizes, const LeavesOf& leaves,
                                                     const std::vector<Tensor>& outputs, StepPhases phases = {},
                                                     std::vector<CollectiveRecord>* records = nullptr,
-                                                    ContextStrategy context = ContextStrategy::kHeads) {
+                                                    ContextStrategy context = ContextStrategy::kHeads,
+                                                    bool sequence_parallel = false) {
   int64_t ranks = 1;
   for (const int64_t size : sizes) ranks *= size;
   std::vector<std::vector<Tensor>> locals;
@@ -109,6 +116,7 @@ inline std::vector<std::vector<Tensor>> run_sharded(const ProcessMesh::Sizes& si
     const ProcessMesh mesh(sizes, rank, ranks);
     ShardedTensors tensors(mesh);
     GraphSharder sharder(mesh, phases, false, context);
+    sharder.cut_sequences_along_tensor_axis(sequence_parallel);
     for (const PlacedLeaf& leaf : leaves(mesh)) {
       const Tensor held = tensors.hold_part_of(leaf.leaf, leaf.placement, leaf.stored);
       sharder.place(leaf.leaf, tensors.value(held), leaf.stored);

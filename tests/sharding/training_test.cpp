@@ -59,6 +59,7 @@ INSTANTIATE_TEST_SUITE_P(
         TrainingCase{"StagesOfGPipe", 3, 6, {"--pp_size", "3", "--pipeline_schedule", "gpipe"}},
         TrainingCase{"Places", 2, 6, {"--cp_size", "2"}},
         TrainingCase{"PlacesByKeys", 2, 6, {"--cp_size", "2", "--cp_strategy", "allgather"}},
+        TrainingCase{"PlacesInRing", 2, 6, {"--cp_size", "2", "--cp_strategy", "ring"}},
         TrainingCase{"PlacesAndTensor", 4, 6, {"--cp_size", "2", "--tp_size", "2"}},
         TrainingCase{"PlacesAndShards", 4, 3, {"--cp_size", "2", "--fsdp", "full_shard"}},
         TrainingCase{

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// attention. A task is a block of queries of one head.
+// attention, and partial_attention, which gives what its softmax is made of. A task is a block of queries of one head.
 #include "cpu/attention/attention_few_queries.h"
 #include "cpu/attention/attention_gemm.h"
 #include "cpu/device/threads.h"
 #include "cpu/kernels/wide_operands.h"
 #include "cpu/vector/kernels.h"
+#include "cpu/vector/partial_rows.h"
 
 namespace transom::cpu {
 namespace {
@@ -21,7 +22,9 @@ struct AttentionProgram {
   }
   AttentionProgram(const AttentionProgram&) = delete;  // the products refer to the plan
 
-  void run_block(const AttentionInputs& in, int64_t b, int64_t h, size_t index, std::byte* out) const {
+  // `largest` and `sum`, of each query, may be null.
+  void run_block(const AttentionInputs& in, int64_t b, int64_t h, size_t index, std::byte* out, float* largest,
+                 float* sum) const {
     const VectorKernels& kernels = vector_kernels();
     const WeightRows rows(plan, in, b, h);
     const bool all_keys = rows.hides_a_row(plan.blocks[index]);
@@ -38,7 +41,14 @@ struct AttentionProgram {
     product.scores(in.q + offset(query * plan.d), in.k + offset(key * plan.d), weights, scratch);
     for (int64_t i = 0; i < block.queries; ++i) {
       float* x = weights + i * row;
-      rows.weigh(block, all_keys, block.query + i, x, own);
+      if (largest) {
+        const int64_t place = (b * plan.H + h) * plan.T + block.query + i;
+        rows.weigh(block, all_keys, block.query + i, x, own, [&](float* scores, const float* bias, size_t count) {
+          partial_rows().statistics(scores, bias, plan.scale, plan.soft_cap, count, largest + place, sum + place);
+        });
+      } else {
+        rows.weigh(block, all_keys, block.query + i, x, own);
+      }
       if (!plan.dropped) continue;
       rows.draw(block, block.query + i, words);
       kernels.drop(x, x, words, plan.drop_bound, plan.kept_scale, static_cast<size_t>(n));
@@ -46,14 +56,14 @@ struct AttentionProgram {
     product.mix(weights, in.v + offset(key * plan.e), out + offset(query * plan.e), scratch);
   }
 
-  void run(const Arguments& arguments) const {
+  void run(const Arguments& arguments, float* largest = nullptr, float* sum = nullptr) const {
     const AttentionInputs in(plan, arguments);
     const auto blocks = static_cast<int64_t>(plan.blocks.size());
     parallel_for(static_cast<size_t>(plan.B * plan.H * blocks), [&](size_t task) {
       const auto i = static_cast<int64_t>(task);
       // The last blocks of a causal mask see the most: they come first.
       run_block(in, i / plan.H % plan.B, i % plan.H, static_cast<size_t>(blocks - 1 - i / plan.H / plan.B),
-                arguments.outputs[0]);
+                arguments.outputs[0], largest, sum);
     });
   }
 };
@@ -70,8 +80,24 @@ Kernel make_attention(const Node& node) {
           wide.scratch_bytes()};
 }
 
+Kernel make_partial_attention(const Node& node) {
+  node.output(2);
+  const WideOperands wide(node, {0, 1, 2}, 1);
+  auto program = std::make_shared<const AttentionProgram>(node, wide.dtype());
+  return {fmt::format("attention in {} blocks {}", program->plan.blocks.size(), vector_kernels().name),
+          [program, wide](const Arguments& arguments) {
+            auto *largest = reinterpret_cast<float*>(arguments.outputs[1]),
+                 *sum = reinterpret_cast<float*>(arguments.outputs[2]);
+            wide.run(arguments, [&](const Arguments& computed) { program->run(computed, largest, sum); });
+          },
+          wide.scratch_bytes()};
+}
+
 }  // namespace
 
-void add_attention_kernels(KernelTable& table) { table["attention"] = {make_attention, claims_attention}; }
+void add_attention_kernels(KernelTable& table) {
+  table["attention"] = {make_attention, claims_attention};
+  table["partial_attention"] = {make_partial_attention, claims_attention};
+}
 
 }  // namespace transom::cpu

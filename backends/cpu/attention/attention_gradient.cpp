@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// attention's gradient. A task is the heads that share keys: their sums over queries then need no other thread.
+// The gradients of attention and of partial_attention. A task is the heads that share keys: their sums over queries
+// then need no other thread.
 #include "cpu/attention/attention_gemm.h"
 #include "cpu/device/threads.h"
 #include "cpu/kernels/wide_operands.h"
 #include "cpu/vector/kernels.h"
+#include "cpu/vector/partial_rows.h"
 
 namespace transom::cpu {
 namespace {
@@ -25,10 +27,11 @@ GradientProducts gradient_products(const AttentionPlan& plan, const QueryBlock& 
 struct GradientProgram {
   AttentionPlan plan;
   std::vector<GradientProducts> products, with_all_keys;
+  bool partial;  // the statistics of the softmax, and the shifts of the scores' gradients, are inputs
   size_t dy_input;
 
-  GradientProgram(const Node& node, transom_dtype dtype) : plan(node, dtype) {
-    dy_input = plan.key_input + (plan.dropped ? 1 : 0);
+  GradientProgram(const Node& node, transom_dtype dtype) : plan(node, dtype), partial(node.has("offset")) {
+    dy_input = plan.key_input + (plan.dropped ? 1 : 0) + (partial ? 3 : 0);
     for (const QueryBlock& block : plan.blocks) {
       products.push_back(gradient_products(plan, block));
       with_all_keys.push_back(plan.causal ? gradient_products(plan, plan.with_all_keys(block)) : products.back());
@@ -72,8 +75,13 @@ struct GradientProgram {
     vector_kernels().binary[kAdd][kF32](to, to, from, nullptr, static_cast<size_t>(n));
   }
 
-  void run_block(const AttentionInputs& in, const std::byte* dy, int64_t b, int64_t h, size_t index, const Memory& m,
-                 std::byte* dq) const {
+  // Of each query; null where they are not given.
+  struct Given {
+    const float *largest = nullptr, *sum = nullptr, *shift = nullptr;
+  };
+
+  void run_block(const AttentionInputs& in, const Given& given, const std::byte* dy, int64_t b, int64_t h, size_t index,
+                 const Memory& m, std::byte* dq) const {
     const VectorKernels& kernels = vector_kernels();
     const WeightRows rows(plan, in, b, h);
     const bool all_keys = rows.hides_a_row(plan.blocks[index]);
@@ -88,7 +96,14 @@ struct GradientProgram {
     product.dweights->run(at(dy, query * e), at(in.v, key * e), nullptr, m.dweights);
     for (int64_t i = 0; i < block.queries; ++i) {
       float *weights = m.weights + i * n, *dweights = m.dweights + i * n;
-      rows.weigh(block, all_keys, block.query + i, weights, m.own);
+      if (partial) {
+        const int64_t place = (b * plan.H + h) * plan.T + block.query + i;
+        rows.weigh(block, all_keys, block.query + i, weights, m.own, [&](float* x, const float* bias, size_t count) {
+          partial_rows().weights(x, bias, plan.scale, plan.soft_cap, count, given.largest[place], given.sum[place]);
+        });
+      } else {
+        rows.weigh(block, all_keys, block.query + i, weights, m.own);
+      }
       if (plan.dropped) {
         rows.draw(block, block.query + i, m.words);
         kernels.drop(m.kept + i * n, weights, m.words, plan.drop_bound, plan.kept_scale, static_cast<size_t>(n));
@@ -99,7 +114,8 @@ struct GradientProgram {
     add(m.dv + block.key * e, m.product, n * e);
     for (int64_t i = 0; i < block.queries; ++i) {
       float *weights = m.weights + i * n, *dweights = m.dweights + i * n;
-      const float shift = kernels.dot(weights, dweights, static_cast<size_t>(n));
+      const float shift = partial ? given.shift[(b * plan.H + h) * plan.T + block.query + i]
+                                  : kernels.dot(weights, dweights, static_cast<size_t>(n));
       kernels.score_gradient(dweights, weights, shift, plan.scale, static_cast<size_t>(n));
     }
     const void* dscores = as_operand(plan, m.dweights, block.queries * n, m.narrow);
@@ -120,6 +136,10 @@ struct GradientProgram {
   void run(const Arguments& arguments) const {
     const AttentionInputs in(plan, arguments);
     const std::byte* dy = arguments.inputs[dy_input];
+    Given given;
+    if (partial)
+      given = {arguments.input<float>(dy_input - 3), arguments.input<float>(dy_input - 2),
+               arguments.input<float>(dy_input - 1)};
     parallel_for(static_cast<size_t>(plan.B * plan.G), [&](size_t task) {
       const auto i = static_cast<int64_t>(task);
       const int64_t b = i / plan.G, g = i % plan.G;
@@ -128,7 +148,7 @@ struct GradientProgram {
       std::fill_n(m.dv, plan.S * plan.e, 0.0f);
       for (int64_t h = g * plan.group(); h < (g + 1) * plan.group(); ++h)
         for (size_t block = 0; block < plan.blocks.size(); ++block)
-          run_block(in, dy, b, h, block, m, arguments.outputs[0]);
+          run_block(in, given, dy, b, h, block, m, arguments.outputs[0]);
       store(m.dk, b, g, plan.d, arguments.outputs[1]);
       store(m.dv, b, g, plan.e, arguments.outputs[2]);
     });
@@ -158,6 +178,7 @@ bool claims_gradient(std::span<const transom_value> inputs, std::span<const tran
 
 void add_attention_gradient_kernels(KernelTable& table) {
   table["attention_gradient"] = {make_attention_gradient, claims_gradient};
+  table["partial_attention_gradient"] = {make_attention_gradient, claims_gradient};
 }
 
 }  // namespace transom::cpu

@@ -27,6 +27,7 @@ AttentionPlan::AttentionPlan(const Node& node, transom_dtype computed) : dtype(c
   scale = static_cast<float>(node.number("scale"));
   soft_cap = static_cast<float>(node.number("soft_cap"));
   causal = node.integer("causal") != 0;
+  offset = node.integer("offset", S - T);
   window = node.integer("sliding_window");
   biased = node.integer("biased") != 0;
   if (biased) {
@@ -41,11 +42,16 @@ AttentionPlan::AttentionPlan(const Node& node, transom_dtype computed) : dtype(c
         fail(TRANSOM_INVALID_ARGUMENT, "a bias of {} does not broadcast to the scores", to_string(bias));
     }
   }
-  const double dropout = node.number("dropout");
+  const double dropout = node.has("dropout") ? node.number("dropout") : 0;
   dropped = dropout > 0;
   drop_bound = static_cast<uint32_t>(std::min(std::floor(dropout * 4294967296.0), 4294967295.0));
   kept_scale = static_cast<float>(1.0 / (1.0 - dropout));
   key_input = biased ? 4 : 3;
+  draws = {H, T, S};
+  if (dropped && node.has("draws_of")) {
+    const Shape &whole = node.integers("draws_of"), &at = node.integers("draws_at");
+    draws = {whole.at(0), whole.at(1), whole.at(2), at.at(0), at.at(1), at.at(2), at.at(3)};
+  }
 
   int64_t together = std::clamp(kBlockScores / std::max<int64_t>(S, 1), kFewestQueries, kMostQueries);
   if (causal && together >= 64) together = T > 128 ? std::min<int64_t>(together, 128) : 64;
@@ -62,8 +68,8 @@ AttentionPlan::AttentionPlan(const Node& node, transom_dtype computed) : dtype(c
 }
 
 std::pair<int64_t, int64_t> AttentionPlan::visible(int64_t query) const {
-  if (!causal || (T == 1 && window == 0)) return {0, S};
-  const int64_t place = query + S - T;
+  if (!causal || (offset + 1 >= S && window == 0)) return {0, S};
+  const int64_t place = query + offset;
   const int64_t first = window > 0 ? std::clamp<int64_t>(place - window + 1, 0, S) : 0;
   return {first, std::clamp<int64_t>(place + 1, first, S)};
 }
@@ -75,7 +81,7 @@ int64_t AttentionPlan::most_queries() const {
 }
 
 int64_t AttentionPlan::most_keys() const {
-  if (biased || T > S) return S;
+  if (biased || T > S || offset != S - T) return S;
   int64_t most = 0;
   for (const QueryBlock& block : blocks) most = std::max(most, block.keys);
   return most;
@@ -121,30 +127,22 @@ bool WeightRows::hides_a_row(const QueryBlock& block) const {
   return false;
 }
 
-void WeightRows::weigh(const QueryBlock& block, bool all_keys, int64_t query, float* x, float* own) const {
-  const auto [first, end] = plan_.visible(query);
-  const VectorKernels& kernels = vector_kernels();
-  if (!all_keys) {
-    const int64_t begin = first - block.key, n = end - first;
-    kernels.attention_weights(x + begin, bias_row(query, first, n, own), plan_.scale, plan_.soft_cap,
-                              static_cast<size_t>(n));
-    std::fill(x, x + begin, 0.0f);
-    std::fill(x + begin + n, x + block.keys, 0.0f);
-    return;
-  }
-  // Hidden by place and hidden by the bias weigh the same.
+// Hidden by place and hidden by the bias weigh the same.
+const float* WeightRows::all_biases(int64_t query, int64_t first, int64_t end, float* own) const {
   if (const float* bias = bias_row(query, 0, plan_.S, own)) std::memmove(own, bias, static_cast<size_t>(plan_.S) * 4);
   else std::fill_n(own, plan_.S, 0.0f);
   for (int64_t key = 0; key < plan_.S; ++key)
     if (key < first || key >= end) own[key] = kMaskedScore;
     else own[key] = std::max(own[key], kMaskedScore);
-  kernels.attention_weights(x, own, plan_.scale, plan_.soft_cap, static_cast<size_t>(plan_.S));
+  return own;
 }
 
 void WeightRows::draw(const QueryBlock& block, int64_t query, uint32_t* words) const {
-  const auto row = static_cast<uint64_t>((batch_ * plan_.H + head_) * plan_.T + query);
+  const AttentionPlan::Draws& all = plan_.draws;
+  const auto row =
+      static_cast<uint64_t>(((all.first_b + batch_) * all.H + all.first_h + head_) * all.T + all.first_t + query);
   vector_kernels().random_bits(words, inputs_.seed, inputs_.offset,
-                               row * static_cast<uint64_t>(plan_.S) + static_cast<uint64_t>(block.key),
+                               row * static_cast<uint64_t>(all.S) + static_cast<uint64_t>(all.first_s + block.key),
                                static_cast<size_t>(block.keys));
 }
 

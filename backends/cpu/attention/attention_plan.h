@@ -3,10 +3,12 @@
 // scores is ever held (Dao et al., "FlashAttention", 2022).
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "cpu/kernels/kernel.h"
 #include "cpu/products/matrix_product.h"
+#include "cpu/vector/kernels.h"
 
 namespace transom::cpu {
 
@@ -22,6 +24,7 @@ struct AttentionPlan {
   transom_dtype dtype;  // that is computed on
   float scale, soft_cap;
   bool causal;
+  int64_t offset;  // the place of the first query among the keys
   int64_t window;  // 0: all
   bool biased;
   Shape bias_strides;  // over [B, H, T, S]; 0 where it repeats
@@ -29,6 +32,11 @@ struct AttentionPlan {
   uint32_t drop_bound;
   float kept_scale;
   size_t key_input;  // which input is dropout's key
+  // Draws belong to the places of [B, H, T, S] among those of the whole: its heads, queries and keys, and where these
+  // begin.
+  struct Draws {
+    int64_t H, T, S, first_b = 0, first_h = 0, first_t = 0, first_s = 0;
+  } draws;
   std::vector<QueryBlock> blocks;
 
   AttentionPlan(const Node& node, transom_dtype dtype);
@@ -67,13 +75,29 @@ class WeightRows {
   // that come later too, and the block takes all keys.
   bool hides_a_row(const QueryBlock& block) const;
   // What the products gave becomes weights: x is the row of `query` of a block. Hidden keys get 0. `own` has room for a
-  // row.
-  void weigh(const QueryBlock& block, bool all_keys, int64_t query, float* x, float* own) const;
+  // row. weights(x, bias, n) makes those of n keys, of which bias may be null.
+  template <typename Weights>
+  void weigh(const QueryBlock& block, bool all_keys, int64_t query, float* x, float* own, Weights&& weights) const {
+    const auto [first, end] = plan_.visible(query);
+    if (all_keys) return weights(x, all_biases(query, first, end, own), static_cast<size_t>(plan_.S));
+    const int64_t begin = first - block.key, n = end - first;
+    weights(x + begin, bias_row(query, first, n, own), static_cast<size_t>(n));
+    std::fill(x, x + begin, 0.0f);
+    std::fill(x + begin + n, x + block.keys, 0.0f);
+  }
+  // By their softmax.
+  void weigh(const QueryBlock& block, bool all_keys, int64_t query, float* x, float* own) const {
+    weigh(block, all_keys, query, x, own, [&](float* scores, const float* bias, size_t n) {
+      vector_kernels().attention_weights(scores, bias, plan_.scale, plan_.soft_cap, n);
+    });
+  }
   // Random words for the row.
   void draw(const QueryBlock& block, int64_t query, uint32_t* words) const;
 
  private:
   const float* bias_row(int64_t query, int64_t key, int64_t n, float* own) const;
+  // Of all keys, where those outside [first, end) are hidden.
+  const float* all_biases(int64_t query, int64_t first, int64_t end, float* own) const;
 
   const AttentionPlan& plan_;
   const AttentionInputs& inputs_;

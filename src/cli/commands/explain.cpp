@@ -94,7 +94,8 @@ Command explain_command() {
       {"--seed", &o.seed, "of random weights and of dropout"},
       {"--pass", &options.pass, "print the graph after this pass and nothing else; trace: before the first"},
       {"--layout", &options.layout,
-       "how processes would share the model: sizes of pp, dp, fsdp, cp, ep, tp and the stage of zero, dp=2,tp=2"},
+       "how processes would share the model: sizes of pp, dp, fsdp, cp, ep, tp, the stage of zero, and sp=1, ring=1: "
+       "dp=2,tp=2"},
       {"--rows", &options.rows, "rows of the table of kernels, or of parameters"},
       {"--runs", &options.runs, "runs that are measured"},
       {"--json", &options.json, "write all of it here; without a name, print it", false, true},

@@ -103,7 +103,7 @@ int forward(const ForwardArguments& options) {
            "{}: an ONNX file is computed as it is: --gradients, --quantization, --activations, --dtype and --kwargs "
            "do not apply",
            onnx.string());
-    if (options.sharding.any()) fail(ErrorKind::kUsage, "--tp_size, --ep_size: not offered for ONNX files");
+    if (options.sharding.any()) fail(ErrorKind::kUsage, "--tp_size, --pp_size, --ep_size: not offered for ONNX files");
     forward_onnx(onnx, options.inputs, options.outputs);
     return 0;
   }

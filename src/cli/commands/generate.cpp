@@ -207,7 +207,7 @@ int run_on_server(const GenerateArguments& options) {
     fail(ErrorKind::kUsage, "--assistant_model: not with --server; the server has its own (transom serve --help)");
   if (options.chat_template) fail(ErrorKind::kUsage, "--chat_template: not with --server, which has its own");
   options.remote.refuse_local(options.source, options.device, options.precision);
-  if (options.sharding.any()) fail(ErrorKind::kUsage, "--tp_size, --ep_size: not with --server");
+  if (options.sharding.any()) fail(ErrorKind::kUsage, "--tp_size, --pp_size, --ep_size: not with --server");
   GivenFields fields;
   for (const auto& [name, word] : options.fields)
     if (word) fields.emplace_back(name, *word);
@@ -223,7 +223,8 @@ void expect_equal_work(const GenerateArguments& options) {
   if (!options.sharding.any()) return;
   const bool reads = std::count(options.prompts.begin(), options.prompts.end(), "-") > 0 || options.messages == "-";
   if (reads)
-    fail(ErrorKind::kUsage, "-: a launcher gives standard input to one process; use --inputs FILE with --tp_size");
+    fail(ErrorKind::kUsage,
+         "-: a launcher gives standard input to one process; use --inputs FILE with --tp_size or --pp_size");
 }
 
 int run_generate(const GenerateArguments& options) {

@@ -118,9 +118,10 @@ std::unique_ptr<Pipeline> pipeline_of(const RunArguments& options) {
 // Processes that share a model compute the same passes, or wait for each other for ever.
 void expect_shared_work(const RunArguments& options) {
   if (!options.sharding.any()) return;
-  if (options.remote.server) fail(ErrorKind::kUsage, "--tp_size, --ep_size: not with --server");
+  if (options.remote.server) fail(ErrorKind::kUsage, "--tp_size, --pp_size, --ep_size: not with --server");
   if (std::count(options.inputs.begin(), options.inputs.end(), "-") > 0)
-    fail(ErrorKind::kUsage, "-: a launcher gives standard input to one process; use --file with --tp_size");
+    fail(ErrorKind::kUsage,
+         "-: a launcher gives standard input to one process; use --file with --tp_size or --pp_size");
 }
 
 int answer(const RunArguments& options) {
@@ -243,7 +244,7 @@ constexpr std::string_view kExamples[] = {
 std::optional<std::string> task_among(const std::vector<std::string>& words) {
   static const std::vector<std::string> takes_value{
       "--model", "--file",      "--requests",     "--batch_size", "--device",  "--dtype",   "--revision", "--token",
-      "--mode",  "--cache_dir", "--quantization", "--server",     "--api_key", "--tp_size", "--ep_size"};
+      "--mode",  "--cache_dir", "--quantization", "--server",     "--api_key", "--tp_size", "--pp_size",  "--ep_size"};
   if (words.empty() || words.front() != "run") return std::nullopt;
   for (size_t i = 1; i < words.size(); ++i)
     if (std::find(takes_value.begin(), takes_value.end(), words[i]) != takes_value.end()) ++i;

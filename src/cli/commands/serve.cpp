@@ -130,11 +130,12 @@ void join_server(const ServeArguments& o) {
   if (o.serve.models.size() != 1 || o.serve.memory_budget > 0 || !o.serve.adapters.empty() ||
       !o.serve.assistant_model.empty())
     fail(ErrorKind::kUsage,
-         "--tp_size, --ep_size: expected one MODEL, without --memory_budget, --lora and --assistant_model");
+         "--tp_size, --pp_size, --ep_size: expected one MODEL, without --memory_budget, --lora and --assistant_model");
   const std::string directory = resolve_model(o.serve.models[0].path, o.serve.hub).string();
   const std::string task = o.serve.task.empty() ? serve::task_of_model(directory) : o.serve.task;
   if (task != "text-generation")
-    fail(ErrorKind::kUsage, "--tp_size, --ep_size: expected a model that generates text, found one for {}", task);
+    fail(ErrorKind::kUsage, "--tp_size, --pp_size, --ep_size: expected a model that generates text, found one for {}",
+         task);
   // Nobody may ask for days; who is lost is noticed all the same.
   constexpr double kYears = 1e9;
   o.sharding.join(kYears);

@@ -13,6 +13,10 @@ void ShardingOptions::add_to(Command& command) {
                              .value = &tp_size,
                              .help = "processes of a launcher that share each layer (tensor parallel)",
                              .group = kDeviceGroup});
+  command.options.push_back({.name = "--pp_size",
+                             .value = &pp_size,
+                             .help = "processes that have some layers each, one behind the other (pipeline parallel)",
+                             .group = kDeviceGroup});
   command.options.push_back({.name = "--ep_size",
                              .value = &ep_size,
                              .help = "processes that share the experts (expert parallel)",
@@ -20,13 +24,15 @@ void ShardingOptions::add_to(Command& command) {
 }
 
 void ShardingOptions::join(double timeout) const {
-  for (const auto& [name, size] : {std::pair("tp_size", tp_size), std::pair("ep_size", ep_size)})
+  for (const auto& [name, size] :
+       {std::pair("tp_size", tp_size), std::pair("pp_size", pp_size), std::pair("ep_size", ep_size)})
     if (size < 1) fail(ErrorKind::kUsage, "--{}: expected at least 1, found {}", name, size);
   if (!any()) return;
   const Launch launch = launch_of_environment();
-  if (launch.ranks != tp_size * ep_size)
-    fail(ErrorKind::kUsage, "--tp_size {} x --ep_size {}: expected as many processes, {}; found {} (mpirun, torchrun)",
-         tp_size, ep_size, tp_size * ep_size, launch.ranks);
+  if (launch.ranks != tp_size * pp_size * ep_size)
+    fail(ErrorKind::kUsage,
+         "--tp_size {} x --pp_size {} x --ep_size {}: expected as many processes, {}; found {} (mpirun, torchrun)",
+         tp_size, pp_size, ep_size, tp_size * pp_size * ep_size, launch.ranks);
   if (mode() == Mode::kEager) fail(ErrorKind::kUsage, "--mode eager: a model on several processes is computed lazily");
   if (launch.rank > 0) set_log_sink({});
   join_process_group({.timeout = timeout});
@@ -44,6 +50,7 @@ void ShardingOptions::expect_same(const char* what, const std::string& mine) con
 std::unique_ptr<ShardedInference> ShardingOptions::spread(Model& model) const {
   ShardingLayout layout;
   layout.set(MeshAxis::kTensor, tp_size);
+  layout.set(MeshAxis::kPipeline, pp_size);
   layout.set(MeshAxis::kExpert, ep_size);
   return std::make_unique<ShardedInference>(model, layout, process_rank(), process_count());
 }

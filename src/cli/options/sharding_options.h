@@ -12,10 +12,10 @@
 namespace transom {
 
 struct ShardingOptions {
-  int64_t tp_size = 1, ep_size = 1;
+  int64_t tp_size = 1, pp_size = 1, ep_size = 1;
 
   void add_to(Command& command);
-  bool any() const { return tp_size > 1 || ep_size > 1; }
+  bool any() const { return tp_size > 1 || pp_size > 1 || ep_size > 1; }
   // Where any: joins the other processes. After the device is chosen, before the model is loaded.
   // `timeout`: seconds that processes wait for each other.
   void join(double timeout = 1800) const;

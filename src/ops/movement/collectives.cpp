@@ -17,7 +17,6 @@ int64_t processes_of(const Attributes& attributes) {
 }
 
 void expect_collective(const Inference& in) {
-  expect_inputs(in, 1);
   expect_between(in, {in.attributes.get_int("order")}, 0, 2 * kBackwardOrder, "an order");
   if (!in.attributes.has("group")) return;
   const Axes& group = in.attributes.get_ints("group");
@@ -28,9 +27,14 @@ void expect_collective(const Inference& in) {
         processes_of(in.attributes), group.size());
 }
 
+void expect_collective_of_one(const Inference& in) {
+  expect_inputs(in, 1);
+  expect_collective(in);
+}
+
 // The number of processes, by which axis 0 is split or joined.
 int64_t expect_processes(const Inference& in) {
-  expect_collective(in);
+  expect_collective_of_one(in);
   const int64_t processes = in.attributes.get_int("processes");
   expect_between(in, {processes}, 1, 1 << 20, "a number of processes");
   check(in, in.rank(0) >= 1, "expected at least one axis, found {}", in.inputs[0]);
@@ -68,6 +72,7 @@ std::vector<Sample> samples_of(const Attributes& attributes) {
 Tensor all_to_all_of(const Tensor& x, const Attributes& attributes);
 Tensor all_gather_of(const Tensor& x, const Attributes& attributes);
 Tensor reduce_scatter_of(const Tensor& x, const Attributes& attributes);
+Tensor collective_permute_of(Tensors inputs, const Attributes& attributes);
 
 const Operation kAllReduce = {
     .name = "all_reduce",
@@ -78,7 +83,7 @@ const Operation kAllReduce = {
     .collective = true,
     .error = kExactError,
     .infer = [](const Inference& in) -> std::vector<Type> {
-      expect_collective(in);
+      expect_collective_of_one(in);
       expect_floating(in, 0);
       return {in.inputs[0]};
     },
@@ -158,6 +163,51 @@ const Operation kReduceScatter = {
           return samples_of({{"order", int64_t{0}}, {"processes", int64_t{1}}});
         }};
 
+// The process whose x comes here, as a place in the group, is `shift` places before this one.
+const Operation kCollectivePermute = {
+    .name = "collective_permute",
+    .kind = OperationKind::kComposite,
+    .documentation =
+        "(x, after): x goes to the process that is `shift` places behind this one among the `processes` of the "
+        "`group`, "
+        "around its end, not before `after` is computed, which may be left out; the result is what comes here, of the "
+        "`shape` that it has there. See `order`.",
+    .collective = true,
+    .error = kExactError,
+    .infer = [](const Inference& in) -> std::vector<Type> {
+      check(in, in.inputs.size() == 1 || in.inputs.size() == 2, "expected x, and what comes before it or nothing");
+      expect_collective(in);
+      const int64_t processes = in.attributes.get_int("processes");
+      expect_between(in, {processes}, 1, 1 << 20, "a number of processes");
+      expect_between(in, {in.attributes.get_int("shift")}, 0, processes - 1, "a shift");
+      const Type type{in.dtype(0), in.attributes.get_ints("shape")};
+      check(in, elements(type.shape) > 0 && elements(in.shape(0)) > 0, "expected elements, found {} for {}",
+            in.inputs[0], type);
+      check(in, in.attributes.get_int("shift") > 0 || type == in.inputs[0], "x is {} here and not {}", in.inputs[0],
+            type);
+      return {type};
+    },
+    .decompose = alone,
+    .gradient = [](const GradientRequest& request) -> Tensors {
+      Attributes attributes = backward(request.attributes);
+      const int64_t processes = attributes.get_int("processes");
+      attributes.set("shift", (processes - attributes.get_int("shift")) % processes);
+      attributes.set("shape", request.inputs[0].shape());
+      Tensors result(request.inputs.size());
+      result[0] = collective_permute_of({request.cotangents[0]}, attributes);
+      return result;
+    },
+    .samples =
+        [] {
+          std::vector<Sample> samples =
+              samples_of({{"order", int64_t{0}}, {"processes", int64_t{1}}, {"shift", int64_t{0}}});
+          for (Sample& sample : samples) sample.attributes.set("shape", sample.inputs[0].shape);
+          return samples;
+        }};
+
+Tensor collective_permute_of(Tensors inputs, const Attributes& attributes) {
+  return make_tensor(kCollectivePermute, std::move(inputs), attributes);
+}
 Tensor all_to_all_of(const Tensor& x, const Attributes& attributes) { return make_tensor(kAllToAll, {x}, attributes); }
 Tensor all_gather_of(const Tensor& x, const Attributes& attributes) { return make_tensor(kAllGather, {x}, attributes); }
 Tensor reduce_scatter_of(const Tensor& x, const Attributes& attributes) {
@@ -166,11 +216,13 @@ Tensor reduce_scatter_of(const Tensor& x, const Attributes& attributes) {
 
 }  // namespace
 
-const RegisterOperations kRegisteredCollectives{&kAllReduce, &kAllToAll, &kAllGather, &kReduceScatter};
+const RegisterOperations kRegisteredCollectives{&kAllReduce, &kAllToAll, &kAllGather, &kReduceScatter,
+                                                &kCollectivePermute};
 
 namespace op {
 const Operation& all_reduce = kAllReduce;
 const Operation &all_to_all = kAllToAll, &all_gather = kAllGather, &reduce_scatter = kReduceScatter;
+const Operation& collective_permute = kCollectivePermute;
 }  // namespace op
 
 namespace {
@@ -196,6 +248,13 @@ Tensor all_gather(const Tensor& x, int64_t processes, int64_t order, const Axes&
 }
 Tensor reduce_scatter(const Tensor& x, int64_t processes, int64_t order, const Axes& group) {
   return reduce_scatter_of(x, attributes_of(order, group, processes));
+}
+Tensor collective_permute(const Tensor& x, int64_t processes, int64_t shift, const Shape& shape, int64_t order,
+                          const Axes& group, const Tensor& after) {
+  Attributes attributes = attributes_of(order, group, processes);
+  attributes.set("shift", shift);
+  attributes.set("shape", shape);
+  return collective_permute_of(after.defined() ? Tensors{x, after} : Tensors{x}, attributes);
 }
 
 }  // namespace transom

@@ -22,8 +22,14 @@ Tensor all_to_all(const Tensor& x, int64_t processes, int64_t order, const Axes&
 Tensor all_gather(const Tensor& x, int64_t processes, int64_t order, const Axes& group = {});
 // x summed over the processes of the group and split along axis 0: each gets the part of its rank.
 Tensor reduce_scatter(const Tensor& x, int64_t processes, int64_t order, const Axes& group = {});
+// x goes to the process `shift` places behind this one in the group, around its end; the result is what comes here,
+// which has this shape. Neither may be empty. Where `after` is given, nothing is sent before it is computed, so that
+// what comes is not held for longer than need be.
+Tensor collective_permute(const Tensor& x, int64_t processes, int64_t shift, const Shape& shape, int64_t order,
+                          const Axes& group = {}, const Tensor& after = {});
 
 namespace op {
+extern const Operation& collective_permute;
 extern const Operation &all_to_all, &all_gather, &reduce_scatter;
 }  // namespace op
 

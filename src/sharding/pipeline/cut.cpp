@@ -8,12 +8,13 @@
 namespace transom {
 
 PipelineCut::PipelineCut(const std::vector<Tensor>& outputs, const std::vector<std::optional<int64_t>>& homes,
-                         const std::vector<Tensor>& weights, const PipelineStages& stages, uint64_t backward_from)
+                         const std::vector<Tensor>& weights, const PipelineStages& stages, uint64_t backward_from,
+                         const TensorMap<int64_t>& kept)
     : graph_(make_graph(outputs)) {
   for (size_t i = 0; i < weights.size(); ++i) weight_numbers_.emplace(weights[i], i);
   for (size_t i = 0; i < outputs.size(); ++i)
     if (homes.at(i)) delivered_.insert(outputs[i].node().get());
-  place_nodes(needs_of(outputs, homes), stages, backward_from);
+  place_nodes(needs_of(outputs, homes), stages, backward_from, kept);
   find_uses(outputs, stages.stages());
 }
 
@@ -40,7 +41,7 @@ std::map<const Node*, int64_t> PipelineCut::needs_of(const std::vector<Tensor>& 
 }
 
 void PipelineCut::place_nodes(const std::map<const Node*, int64_t>& needs, const PipelineStages& stages,
-                              uint64_t backward_from) {
+                              uint64_t backward_from, const TensorMap<int64_t>& kept) {
   struct Kind {
     bool data = false, weight = false;
   };
@@ -55,7 +56,9 @@ void PipelineCut::place_nodes(const std::map<const Node*, int64_t>& needs, const
       const auto found = placed_.find(input.node().get());
       if (found == placed_.end()) {
         const auto weight = weight_numbers_.find(input);
-        if (weight == weight_numbers_.end()) kind.data = true;
+        const auto of_stage = kept.find(input);
+        if (of_stage != kept.end()) pinned = kind.data = true, latest = std::max(latest, of_stage->second);
+        else if (weight == weight_numbers_.end()) kind.data = true;
         else kind.weight = true, of_weights.insert(weight->second);
         continue;
       }

@@ -21,9 +21,11 @@ namespace transom {
 class PipelineCut {
  public:
   // `homes`: the stages that outputs of the backward pass are for, by output; none: wherever they arise. `weights`: the
-  // leaves that are parts of weights. Nodes from `backward_from` on (Node::sequence) are of the backward pass.
+  // leaves that are parts of weights; `kept`: leaves that one stage alone has, and which (what a pass left for the next
+  // one). Nodes from `backward_from` on (Node::sequence) are of the backward pass.
   PipelineCut(const std::vector<Tensor>& outputs, const std::vector<std::optional<int64_t>>& homes,
-              const std::vector<Tensor>& weights, const PipelineStages& stages, uint64_t backward_from);
+              const std::vector<Tensor>& weights, const PipelineStages& stages, uint64_t backward_from,
+              const TensorMap<int64_t>& kept = {});
 
   // Where an output is made; none: anywhere, without any weight.
   struct Place {
@@ -57,7 +59,8 @@ class PipelineCut {
   // Of each node: the latest stage among the homes of what is computed from it.
   std::map<const Node*, int64_t> needs_of(const std::vector<Tensor>& outputs,
                                           const std::vector<std::optional<int64_t>>& homes) const;
-  void place_nodes(const std::map<const Node*, int64_t>& needs, const PipelineStages& stages, uint64_t backward_from);
+  void place_nodes(const std::map<const Node*, int64_t>& needs, const PipelineStages& stages, uint64_t backward_from,
+                   const TensorMap<int64_t>& kept);
   void find_uses(const std::vector<Tensor>& outputs, int64_t stages);
   std::optional<Place> place_of(const Tensor& tensor) const;
 

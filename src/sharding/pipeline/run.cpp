@@ -11,8 +11,8 @@
 
 namespace transom {
 
-PipelineRunner::PipelineRunner(const ProcessMesh& mesh, PipelineSchedule schedule)
-    : mesh_(mesh), schedule_(schedule), process_(mesh.coordinate(MeshAxis::kPipeline)) {
+PipelineRunner::PipelineRunner(const ProcessMesh& mesh, PipelineSchedule schedule, bool keeps_weights)
+    : mesh_(mesh), schedule_(schedule), process_(mesh.coordinate(MeshAxis::kPipeline)), keeps_weights_(keeps_weights) {
   Communicator* all = default_device()->communicator();
   if (!all) fail(ErrorKind::kInternal, "a pipeline of {} stages in one process", mesh.size(MeshAxis::kPipeline));
   pipeline_ = &all->group(mesh.group({MeshAxis::kPipeline}));
@@ -49,6 +49,25 @@ void PipelineRunner::forget(const PipelineCut& cut, int64_t stage, const Pipelin
       if (!needed.contains(value)) known.erase(value);
 }
 
+void PipelineRunner::exchange_weights(const std::vector<std::vector<size_t>>& weights_of_stages,
+                                      const std::vector<PipelineWeight>& weights, const PipelineStages& stages,
+                                      std::vector<TensorMap<Tensor>>& known) {
+  // Tied embeddings, say, come anew for each update.
+  std::set<std::pair<size_t, int64_t>> sent;
+  for (size_t stage = 0; stage < weights_of_stages.size(); ++stage)
+    for (const size_t number : weights_of_stages[stage]) {
+      const PipelineWeight& weight = weights[number];
+      const int64_t from = stages.process_of(weight.home), to = stages.process_of(static_cast<int64_t>(stage));
+      if (from == to || !sent.emplace(number, to).second) continue;
+      if (from == process_ && (!keeps_weights_ || kept_by_[weight.local].insert(to).second)) send(weight.local, to);
+      if (to != process_) continue;
+      const auto kept = kept_.find(weight.local);
+      const Tensor copy = kept == kept_.end() ? receive(weight.local.type(), from) : kept->second;
+      if (keeps_weights_) kept_.emplace(weight.local, copy);
+      for (auto& each : known) each.emplace(weight.local, copy);
+    }
+}
+
 PipelineResult PipelineRunner::run(const std::vector<PipelinedBatch>& batches,
                                    const std::vector<PipelineWeight>& weights, const PipelineStages& stages,
                                    bool backward) {
@@ -56,20 +75,9 @@ PipelineResult PipelineRunner::run(const std::vector<PipelinedBatch>& batches,
   for (const PipelineWeight& weight : weights) leaves.push_back(weight.local);
   std::vector<PipelineCut> cuts;
   for (const PipelinedBatch& batch : batches)
-    cuts.emplace_back(batch.outputs, batch.homes, leaves, stages, batch.backward_from);
-  // Weights that a stage uses and another one has (tied embeddings) come anew for each update.
+    cuts.emplace_back(batch.outputs, batch.homes, leaves, stages, batch.backward_from, batch.kept);
   std::vector<TensorMap<Tensor>> known(batches.size());
-  std::set<std::pair<size_t, int64_t>> sent;
-  for (size_t stage = 0; stage < cuts[0].weights_of_stages().size(); ++stage)
-    for (const size_t number : cuts[0].weights_of_stages()[stage]) {
-      const PipelineWeight& weight = weights[number];
-      const int64_t from = stages.process_of(weight.home), to = stages.process_of(static_cast<int64_t>(stage));
-      if (from == to || !sent.emplace(number, to).second) continue;
-      if (from == process_) send(weight.local, to);
-      if (to != process_) continue;
-      const Tensor copy = receive(weight.local.type(), from);
-      for (auto& each : known) each.emplace(weight.local, copy);
-    }
+  exchange_weights(cuts[0].weights_of_stages(), weights, stages, known);
   PipelineResult result;
   result.outputs.resize(batches[0].outputs.size());
   for (const auto& place : cuts[0].outputs())

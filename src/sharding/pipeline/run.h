@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "sharding/pipeline/cut.h"
@@ -18,6 +19,7 @@ struct PipelinedBatch {
   std::vector<Tensor> outputs;
   std::vector<std::optional<int64_t>> homes;  // of gradients, by output: the stage that they are for
   uint64_t backward_from = UINT64_MAX;
+  TensorMap<int64_t> kept;  // leaves that one stage alone has
 };
 
 struct PipelineResult {
@@ -36,8 +38,9 @@ struct PipelineWeight {
 // All processes call it together with graphs of one structure. For one thread.
 class PipelineRunner {
  public:
-  // Joins the processes of the pipeline that this one is in.
-  PipelineRunner(const ProcessMesh& mesh, PipelineSchedule schedule);
+  // Joins the processes of the pipeline that this one is in. `keeps_weights`: what other stages use of a stage's
+  // weights stays there for all runs, not for one alone.
+  PipelineRunner(const ProcessMesh& mesh, PipelineSchedule schedule, bool keeps_weights = false);
 
   PipelineResult run(const std::vector<PipelinedBatch>& batches, const std::vector<PipelineWeight>& weights,
                      const PipelineStages& stages, bool backward);
@@ -47,6 +50,10 @@ class PipelineRunner {
  private:
   void send(const Tensor& tensor, int64_t to);
   Tensor receive(const Type& type, int64_t from);
+  // Weights that a stage uses and another one has.
+  void exchange_weights(const std::vector<std::vector<size_t>>& weights_of_stages,
+                        const std::vector<PipelineWeight>& weights, const PipelineStages& stages,
+                        std::vector<TensorMap<Tensor>>& known);
   void wait();
   void forget(const PipelineCut& cut, int64_t stage, const PipelineStages& stages, TensorMap<Tensor>& known) const;
 
@@ -56,6 +63,9 @@ class PipelineRunner {
   Communicator* pipeline_;
   bool waits_ = false;  // for what is to be received
   std::vector<Tensor> in_flight_;
+  bool keeps_weights_;
+  TensorMap<std::set<int64_t>> kept_by_;  // of a weight here: which processes keep it
+  TensorMap<Tensor> kept_;                // of a weight elsewhere, by what stands for it here
 };
 
 }  // namespace transom

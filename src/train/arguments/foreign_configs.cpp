@@ -300,7 +300,13 @@ void read_parallelism(const Json& given, TrainingArguments& arguments) {
                {"dp_shard_size", size_into(shards)},
                {"sp_size", size_into(heads)},
                {"cp_backend", only("torch", "there is one way")},
-               {"cp_comm_strategy", only("allgather", "keys and values do not go round")},
+               {"cp_comm_strategy",
+                [&](const std::string& name, const Json& value) {
+                  // There, blocks of keys and values go round by all_to_all.
+                  if (value == "alltoall") arguments.cp_strategy = "ring";
+                  else if (value == "allgather") arguments.cp_strategy = "allgather";
+                  else if (!is_auto(value)) refuse("{}: expected allgather or alltoall, found {}", name, value.dump());
+                }},
                {"cp_handler", ignored},
                {"tp_handler", ignored},
                {"sp_handler", ignored},
@@ -309,8 +315,6 @@ void read_parallelism(const Json& given, TrainingArguments& arguments) {
   if (heads > 1 && arguments.cp_size > 1)
     refuse("sp_size {} and cp_size {}: expected one of the two above 1", heads, arguments.cp_size);
   if (heads > 1) arguments.cp_size = heads, arguments.cp_strategy = "ulysses";
-  else if (config.contains("cp_comm_strategy") && !is_auto(config["cp_comm_strategy"]))
-    arguments.cp_strategy = "allgather";
   if (shards > 1) {
     if (arguments.zero_stage == 0 && arguments.fsdp.empty()) arguments.fsdp = "full_shard";
     if (replicas > 1) {

@@ -176,6 +176,8 @@ const Argument kTrainingArguments[] = {
         .alone_means("full_shard"),
     field<&T::fsdp_config>("fsdp_config", "Further arguments of fsdp, as an object or a file."),
     field<&T::tp_size>("tp_size", "Processes that share each layer (tensor parallel).").at_least(1),
+    field<&T::sequence_parallel>("sequence_parallel",
+                                 "With tp_size, norms, dropout and residuals share each sequence as well."),
     field<&T::pp_size>("pp_size", "Processes that share the layers in turn (pipeline parallel).").at_least(1),
     field<&T::pipeline_schedule>("pipeline_schedule",
                                  "With pp_size, the order of the micro-batches of an update, which are those of "
@@ -185,8 +187,8 @@ const Argument kTrainingArguments[] = {
     field<&T::cp_size>("cp_size", "Processes that share each sequence (context parallel).").at_least(1),
     field<&T::cp_strategy>("cp_strategy",
                            "With cp_size, what attention exchanges: ulysses, heads for places; allgather, keys and "
-                           "values.")
-        .one_of({"ulysses", "allgather"}),
+                           "values of all; ring, keys and values of one after the other.")
+        .one_of({"ulysses", "allgather", "ring"}),
     field<&T::ep_size>("ep_size", "Processes that share the experts (expert parallel).").at_least(1),
     field<&T::parameter_check_steps>("parameter_check_steps",
                                      "Compare the copies of each parameter between processes every so many updates.")

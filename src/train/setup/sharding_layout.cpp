@@ -95,7 +95,13 @@ ShardingLayout sharding_layout(const TrainingArguments& arguments, int64_t ranks
                     : arguments.pipeline_schedule == "gpipe" ? PipelineSchedule::kGPipe
                                                              : PipelineSchedule::k1F1B;
   layout.chunks = arguments.pp_chunks;
-  layout.context = arguments.cp_strategy == "allgather" ? ContextStrategy::kKeys : ContextStrategy::kHeads;
+  layout.context = arguments.cp_strategy == "ring"        ? ContextStrategy::kRing
+                   : arguments.cp_strategy == "allgather" ? ContextStrategy::kKeys
+                                                          : ContextStrategy::kHeads;
+  if (arguments.sequence_parallel && arguments.tp_size == 1)
+    fail(ErrorKind::kUsage,
+         "sequence_parallel: expected tp_size above 1, whose processes share the sequences, found 1");
+  layout.sequence_parallel = arguments.sequence_parallel;
   layout.set(MeshAxis::kTensor, arguments.tp_size);
   layout.set(MeshAxis::kPipeline, arguments.pp_size);
   layout.set(MeshAxis::kContext, arguments.cp_size);

@@ -122,7 +122,9 @@ TEST_F(ForeignConfigs, ParallelismConfigIsTaken) {
   EXPECT_NE(config_refusal("--parallelism_config", R"({"dp_shard_size": 3})"), "accepted");
   EXPECT_NE(config_refusal("--parallelism_config", R"({"sp_size": 2, "cp_size": 2})").find("sp_size"),
             std::string::npos);
-  EXPECT_NE(config_refusal("--parallelism_config", R"({"cp_comm_strategy": "alltoall"})").find("cp_comm_strategy"),
+  EXPECT_EQ(parsed("--parallelism_config", R"({"cp_size": 2, "cp_comm_strategy": "alltoall"})").training.cp_strategy,
+            "ring");
+  EXPECT_NE(config_refusal("--parallelism_config", R"({"cp_comm_strategy": "ring"})").find("cp_comm_strategy"),
             std::string::npos);
   EXPECT_NE(config_refusal("--parallelism_config", R"({"tp_size": 2})", {"--tp_size", "4"}), "accepted");
   EXPECT_EQ(config_refusal("--parallelism_config", "{}"), "accepted");
