@@ -248,7 +248,7 @@ void fit(const std::vector<Row>& rows, const Kept& kept, const std::vector<Devic
       if (row.exact && row.device != SIZE_MAX && devices[row.device].family == family && kept(row)) own.push_back(&row);
     if (own.empty()) continue;
     const std::vector<Coordinate> coordinates = coordinates_of(family);
-    constexpr double kPull = 0.01;  // of a factor of e away from the prior
+    constexpr double kPull = 0.03;  // of a factor of e away from the prior
     double step = 0.25;
     for (int round = 0; round < rounds; ++round, step *= 0.75)
       for (const Coordinate& c : coordinates) {
@@ -423,7 +423,7 @@ int run(const std::vector<std::string>& words) {
   devices = all_device_models();
   std::vector<DeviceModel> priors = devices;
   for (DeviceModel& device : priors) device.fitted = device.prior;
-  const std::vector<Row> rows = read_rows(words[0]);
+  std::vector<Row> rows = read_rows(words[0]);
   const auto value = [&](const char* flag) -> std::string {
     const auto found = std::find(words.begin(), words.end(), flag);
     return found == words.end() || found + 1 == words.end() ? "" : *(found + 1);
@@ -432,7 +432,11 @@ int run(const std::vector<std::string>& words) {
   const int rounds = value("--rounds").empty() ? 8 : std::stoi(value("--rounds"));
   std::set<std::string> families;
   for (const DeviceModel& device : devices) families.insert(device.family);
-  if (!value("--family").empty()) families = {value("--family")};
+  if (!value("--family").empty()) {
+    families = {value("--family")};
+    std::erase_if(rows,
+                  [&](const Row& row) { return row.device == SIZE_MAX || !families.count(devices[row.device].family); });
+  }
   if (const std::string folder = value("--cases"); !folder.empty())
     for (const auto& row : read_table(words[0]))
       write_file(folder + "/" + row.at("id") + ".json", case_of(row).dump(1));
@@ -461,6 +465,12 @@ int run(const std::vector<std::string>& words) {
     report("left out, rates alone", rows, left_out.rates_alone);
     report("left out", rows, left_out.ratios);
     report_promises(rows, left_out);
+    if (each)
+      for (size_t i = 0; i < rows.size(); ++i)
+        std::printf("%-14s %-24s %-16s %-8s rates alone %5.2f, with figures %5.2f, deviation %4.2f\n",
+                    rows[i]["id"].c_str(), rows[i]["model"].c_str(), rows[i]["hardware"].c_str(),
+                    rows[i]["dtype"].c_str(), left_out.rates_alone[i].value_or(0), left_out.ratios[i].value_or(0),
+                    left_out.deviations[i]);
     return 0;
   }
   report("fitted", rows, predict_all(rows, each));

@@ -51,6 +51,19 @@ class Maker {
     return result;
   }
 
+  // Where a head sees a few labelled positions alone, these are spread over the sequence.
+  Tensor words(const Shape& shape) {
+    const Tensor all = integers(shape, 0, model_.config().get_int("vocab_size"));
+    const int64_t most = options_.max_predictions_per_seq, length = shape.back();
+    if (most == 0 || most >= length) return all;
+    std::vector<int64_t> values = all.to_vector<int64_t>();
+    for (size_t i = 0; i < values.size(); ++i) {
+      const int64_t position = static_cast<int64_t>(i) % length;
+      if (position * most / length == (position + 1) * most / length) values[i] = -100;
+    }
+    return Tensor::from(values, shape);
+  }
+
   void add_labels(NamedTensors& inputs) {
     const int64_t batch = options_.batch_size, length = options_.sequence_length;
     const auto classes = static_cast<int64_t>(model_.labels().size());
@@ -67,7 +80,7 @@ class Maker {
         inputs.set("end_positions", integers({batch}, 0, length));
         break;
       case Labels::kWords:
-        inputs.set("labels", integers({batch, length}, 0, model_.config().get_int("vocab_size")));
+        inputs.set("labels", words({batch, length}));
         if (model_.architecture() == "BertForPreTraining") inputs.set("next_sentence_label", integers({batch}, 0, 2));
         break;
       case Labels::kNone:

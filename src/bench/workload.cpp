@@ -13,6 +13,7 @@
 #include "io/checkpoint.h"
 #include "io/config.h"
 #include "models/precision.h"
+#include "nn/labelled_positions.h"
 #include "onnx/import/run/imported_graph.h"
 #include "pipelines/pipeline.h"
 #include "train/loop/model_inputs.h"
@@ -116,6 +117,7 @@ class GradientsWorkload : public ModelWorkload {
 
   void run() override {
     const Tensor key = Tensor::from(std::vector<int64_t>{options_.seed, passes_++ << 20}, {2});
+    const MaxPredictions predictions(options_.max_predictions_per_seq);
     const Tensor loss = model_
                             ->forward(inputs_, {.training = true,
                                                 .dropout_key = key,
@@ -142,6 +144,7 @@ class TrainingWorkload : public ModelWorkload {
       : ModelWorkload(load_model(options), options, true), step_(*model_, arguments_of(options)) {}
 
   void run() override {
+    const MaxPredictions predictions(options_.max_predictions_per_seq);
     const TrainStep::Result result = step_({inputs_}, 5e-5, steps_++);
     result.loss.item<float>();  // waits for the device
     default_device()->synchronize();
@@ -221,11 +224,14 @@ void BenchOptions::check() const {
     fail(ErrorKind::kUsage, "--scenario: the task gradients is one of its own; leave --scenario out");
   if (gradient_checkpointing && !training() && !gradients())
     fail(ErrorKind::kUsage, "--gradient_checkpointing: is for the tasks train and gradients, found {}", task);
+  if (max_predictions_per_seq != 0 && !training() && !gradients())
+    fail(ErrorKind::kUsage, "--max_predictions_per_seq: is for the tasks train and gradients, found {}", task);
   const auto at_least = [](const char* flag, auto value, auto least) {
     if (!(value >= least)) fail(ErrorKind::kUsage, "{}: expected at least {}, found {}", flag, least, value);
   };
   at_least("--batch_size", batch_size, int64_t{1});
   at_least("--sequence_length", sequence_length, int64_t{1});
+  at_least("--max_predictions_per_seq", max_predictions_per_seq, int64_t{0});
   at_least("--max_new_tokens", max_new_tokens, int64_t{2});
   at_least("--num_beams", num_beams, int64_t{1});
   at_least("--warmup_runs", warmup_runs, int64_t{0});

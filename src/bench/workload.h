@@ -22,6 +22,7 @@ struct BenchOptions {
   std::string quantization = "none";    // int8: linear layers in 8-bit integers
   bool no_weights = false;              // random weights, whatever the directory holds
   bool gradient_checkpointing = false;  // of training and gradients: layers are computed again in the backward pass
+  int64_t max_predictions_per_seq = 0;  // labelled positions of a sequence that the head of an MLM sees; 0: all
   int64_t batch_size = 1, sequence_length = 128;
   int64_t max_new_tokens = 64;  // that a run writes for each row, where the task is to write text
   int64_t num_beams = 1;        // of beam search, where the task is to write text

@@ -141,6 +141,7 @@ DeviceModel read_device_model(const fs::path& file) {
     device.peaks[engine] = rate.get<double>();
   }
   if (device.peaks.empty()) fail("{}: peak_operations_per_second is missing", where);
+  device.vector_operations = number_of(json, "vector_operations_per_second", where, 0);
   const Json& memory = object_of(json, "memory", where);
   device.memory_bytes = number_of(memory, "bytes", where, 0);
   device.bandwidth = number_of(memory, "bytes_per_second", where, 0);

@@ -41,6 +41,8 @@ struct ModelShape {
   double parameters = 0;               // all of them
   double convolution_flops = 0;        // forward, a sample: what is no layer of `stacks`
   double convolution_activations = 0;  // elements that these make, a sample
+  double vector_operations = 0;        // of pooling (a window's elements each) and of residual sums, a sample
+  double large_maps = 0;               // elements of maps of more than a million, a sample
   bool separable = false;              // depth-wise and grouped convolutions, which keep matrix engines idle
   double convolution_share = 1;        // of the usual rate of convolutions: less where branches are narrow
   bool images = false;                 // the host decodes and resizes pictures

@@ -5,6 +5,11 @@
 #include <cmath>
 
 namespace transom {
+namespace {
+
+constexpr double kVectorShare = 0.5;  // of the peak of vector lanes, which also convert and scale what they read
+
+}  // namespace
 
 double joined(double a, double b, double norm) {
   const double larger = std::max(a, b), smaller = std::min(a, b);
@@ -33,8 +38,11 @@ WorkSeconds seconds_of(const Work& work, const DeviceModel& device, const JobPre
   const double attention_peak = std::min(peak, device.peak(device.peaks.count("bf16") ? "bf16" : "fp16"));
   const double attention_share = (training ? rates.matrix : rates.matrix_inference) * 0.6;
   WorkSeconds result;
-  result.matrix =
-      (work.weight_flops / (peak * share) + work.attention_flops / (attention_peak * attention_share)) / tensor;
+  double weights = work.weight_flops / (peak * share);
+  // A few rows leave a matrix unit nearly idle: kernels for them multiply in vector lanes, whose peak is that of fp32.
+  if (const auto vector = device.peaks.find("fp32"); vector != device.peaks.end() && !device.memory_on_chip)
+    weights = std::min(weights, work.weight_flops / (vector->second * kVectorShare));
+  result.matrix = (weights + work.attention_flops / (attention_peak * attention_share)) / tensor;
   const double passes = rates.passes * (maturity == Maturity::kEager ? 1.5 : 1);
   result.vector = work.elements * passes * 2 * precision.activation_bytes / (device.bandwidth * rates.memory) / tensor;
   return result;

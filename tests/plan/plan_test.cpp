@@ -72,6 +72,32 @@ TEST(Plan, BetterHardwareIsNeverSlower) {
   }
 }
 
+// Kernels for one row multiply in vector lanes: no unit's idle rows count.
+TEST(Plan, OneSequenceIsDecodedAsFastAsItsWeightsAreRead) {
+  DeviceModel device = round_device();
+  device.fitted.half_width = 500, device.fitted.layer_inference = 0;
+  const Plan plan = plan_on(generation_job(), device);
+  EXPECT_LT(plan.time.matrix, 0.1 * plan.time.memory);
+  device.peaks.erase("fp32");
+  EXPECT_GT(plan_on(generation_job(), device).time.matrix, plan.time.matrix);
+}
+
+TEST(Plan, PoolingAndLargeMapsCountWhereTheyHaveLanesOfTheirOwn) {
+  Job job;
+  job.task = JobTask::kInfer, job.model = "net", job.hardware = "round", job.batch_per_device = 8;
+  const auto seconds = [&](double lanes, const char* more) {
+    DeviceModel device = round_device();
+    device.vector_operations = lanes;
+    job.config = fmt::format(R"({{"model_type": "convolutional", "forward_gflop_per_sample": 4, "parameters": 1e7{}}})",
+                             more);
+    return plan_on(job, device).step_seconds;
+  };
+  const char *pools = R"(, "vector_operations_per_sample": 4e7)", *maps = R"(, "large_map_elements_per_sample": 2e7)";
+  EXPECT_GT(seconds(1e10, pools), seconds(1e10, "") + 0.01);
+  EXPECT_GT(seconds(1e10, maps), seconds(1e10, ""));
+  EXPECT_EQ(seconds(0, pools), seconds(0, ""));
+}
+
 TEST(Plan, MoreDevicesDoNotRaiseTheTimeOfProducts) {
   double before = 1e300;
   for (double n = 1; n <= 64; n *= 2) {

@@ -32,6 +32,20 @@ void translated(Body&& body) {
   }
 }
 
+// The largest matrix from which rows are gathered.
+void find_table(const transom_graph& graph, transom::ipu::Lowering& lowering) {
+  int64_t most = 0;
+  for (const transom_node& c_node : transom::plugin::Nodes(graph)) {
+    const transom::backend::Node node(graph, c_node);
+    if (node.op() != "gather" || node.integer("axis") != 0) continue;
+    const transom::backend::Type table = transom::backend::type_of(graph, c_node.inputs[0]);
+    const bool real = table.dtype == TRANSOM_FLOAT16 || table.dtype == TRANSOM_FLOAT32;
+    if (!real || table.shape.size() != 2 || table.count() <= most) continue;
+    most = table.count();
+    lowering.set_table(c_node.inputs[0], table);
+  }
+}
+
 }  // namespace
 
 transom_executable::transom_executable(transom_device* device, const transom_graph& graph) : device_(device) {
@@ -47,6 +61,7 @@ void transom_executable::compile(const transom_graph& graph) {
     inputs_.push_back(transom::backend::type_of(graph, graph.inputs[i]));
     fetches.push_back(lowering.add_input(graph.inputs[i], inputs_.back(), i));
   }
+  if (transom::ipu::ipu_config().embedding_serialization_factor > 1) find_table(graph, lowering);
   for (const transom_node& c_node : transom::plugin::Nodes(graph)) {
     const transom::backend::Node node(graph, c_node);
     lowering.choose_ipu(placement.nodes[nodes_]);

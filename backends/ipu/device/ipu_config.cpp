@@ -99,8 +99,8 @@ IpuConfig parse_ipu_config(const std::string& text, const std::string& where) {
   }
   for (const char* name : {"optimizer_state_offchip", "replicated_tensor_sharding", "recompute_checkpoint_every_layer"})
     if (reader.boolean(name, false)) config.not_carried_out.emplace_back(name);
-  if (reader.integer("embedding_serialization_factor", 1, 1 << 20, 1) > 1)
-    config.not_carried_out.emplace_back("embedding_serialization_factor");
+  config.embedding_serialization_factor =
+      static_cast<uint32_t>(reader.integer("embedding_serialization_factor", 1, 1 << 20, 1));
   if (config.replication_factor > 1) config.not_carried_out.emplace_back("replication_factor");
   return config;
 }

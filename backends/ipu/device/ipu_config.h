@@ -15,6 +15,7 @@ struct IpuConfig {
   uint32_t gradient_accumulation_steps = 1;
   std::vector<double> matmul_proportion = {0.6};  // by IPU; one for all
   bool enable_half_partials = false;
+  uint32_t embedding_serialization_factor = 1;  // parts in which products with the embeddings' table are computed
   std::vector<std::string> not_carried_out;  // fields that say something which this device does not do
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table that the host sees.
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <poplar/DeviceManager.hpp>
@@ -19,8 +20,12 @@ using backend::fail;
 
 transom_host the_host{};
 
-// One device is one IPU, or, where the configuration says so, the IPUs of a replica.
+// One device is one IPU, or, where the configuration says so, the IPUs of a replica. The look-alike travels in the plugin:
+// it is there where somebody asks for it.
 std::vector<poplar::Device> machines() {
+  if (const char* asked = std::getenv("TRANSOM_EMULATED_IPU"); is_emulated() && !(asked && *asked))
+    fail(TRANSOM_UNAVAILABLE,
+         "this plugin was built without Poplar's SDK and sees no IPU; TRANSOM_EMULATED_IPU=bow:4 emulates four");
   try {
     return poplar::DeviceManager::createDeviceManager().getDevices(poplar::TargetType::IPU,
                                                                    ipu_config().ipus_per_replica);

@@ -7,6 +7,7 @@
 #include <poputil/VertexTemplates.hpp>
 
 #include "common/error.h"
+#include "ipu/device/ipu_config.h"
 #include "ipu/lowering/lines.h"
 #include "ipu/lowering/lowering.h"
 
@@ -84,6 +85,35 @@ Tensor product(Lowering& lowering, const Tensor& x, const Tensor& y, poplar::Typ
                                lowering.product_options());
 }
 
+// A product with the embeddings' table in parts of its vocabulary (SerializedLinear of Optimum Graphcore), so that a tile
+// holds what one part needs at a time. Rows and columns are the same numbers as in one piece; sums over the vocabulary
+// are added up in float.
+Tensor serial_product(Lowering& lowering, const Tensor& x, const Tensor& y, poplar::Type type, const std::string& place,
+                      size_t vocabulary) {
+  const size_t parts = std::min<size_t>(ipu_config().embedding_serialization_factor, vocabulary);
+  const bool by_rows = x.dim(1) == vocabulary, by_columns = !by_rows && y.dim(1) == vocabulary,
+             by_sum = !by_rows && !by_columns && x.dim(2) == vocabulary;
+  const bool real = x.elementType() == poplar::FLOAT || x.elementType() == poplar::HALF;
+  if (parts < 2 || !real || (!by_rows && !by_columns && !by_sum)) return product(lowering, x, y, type, place);
+  Tensor out;
+  if (!by_sum) out = lowering.variable(type, {x.dim(0), x.dim(1), y.dim(1)}, place);
+  for (size_t part = 0; part < parts; ++part) {
+    const size_t begin = vocabulary * part / parts, end = vocabulary * (part + 1) / parts;
+    const auto cut = [&](const Tensor& tensor, unsigned axis) { return tensor.slice(begin, end, axis); };
+    const std::string name = fmt::format("{}/part {}", place, part);
+    if (by_rows) lowering.copy(product(lowering, cut(x, 1), y, type, name), cut(out, 1), name);
+    else if (by_columns) lowering.copy(product(lowering, x, cut(y, 1), type, name), cut(out, 2), name);
+    else {
+      namespace pe = popops::expr;
+      const Tensor sum = product(lowering, cut(x, 2), cut(y, 2), poplar::FLOAT, name);
+      out = out.valid() ? popops::map(lowering.graph(), pe::BinaryOp(pe::BinaryOpType::ADD, pe::_1, pe::_2), {out, sum},
+                                      lowering.program(), name)
+                        : sum;
+    }
+  }
+  return lowering.cast(out, type, place);
+}
+
 }  // namespace
 
 void lower_product(Lowering& lowering, Work& work) {
@@ -95,7 +125,8 @@ void lower_product(Lowering& lowering, Work& work) {
   if (node.op() == "dot_general") {
     const Operand left = operand(lowering, x, node.integers("x_batch"), node.integers("x_contract"), place),
                   right = operand(lowering, y, node.integers("y_batch"), node.integers("y_contract"), place);
-    work.outputs[0] = product(lowering, left.tensor, right.tensor, type, place).reshape(shape);
+    work.outputs[0] =
+        serial_product(lowering, left.tensor, right.tensor, type, place, work.vocabulary).reshape(shape);
     return;
   }
   // linear: x [..., K], w [N, K], b [N]
@@ -104,7 +135,7 @@ void lower_product(Lowering& lowering, Work& work) {
   const bool biased = work.inputs.size() > 2;
   // The bias is added before the sum is rounded.
   const poplar::Type sum = biased ? poplar::FLOAT : type;
-  Tensor out = product(lowering, flat, y.expand({0}), sum, place);
+  Tensor out = serial_product(lowering, flat, y.expand({0}), sum, place, work.vocabulary);
   if (biased) {
     namespace pe = popops::expr;
     const Tensor bias = Lowering::broadcast(work.inputs[2].reshape({1, 1, y.dim(0)}), out.shape());

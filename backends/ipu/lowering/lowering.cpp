@@ -206,6 +206,12 @@ void Lowering::lower(const Node& node, const transom_node& c_node) {
     if (!work.inputs.back().valid())
       fail(TRANSOM_INVALID_ARGUMENT, "{}: expected input {} to be computed before", node.place(), i);
   }
+  if (table_ >= 0 && c_node.outputs_count == 1) {  // products with the table, and those that give its gradient
+    const Shape &shape = table_shape_, &made = node.output().shape;
+    bool touches = made == shape || made == Shape{shape[1], shape[0]};
+    for (size_t i = 0; i < c_node.inputs_count; ++i) touches = touches || c_node.inputs[i] == table_;
+    if (touches) work.vocabulary = static_cast<size_t>(shape[0]);
+  }
   for (size_t i = 0; i < c_node.outputs_count; ++i) device_type(node.output(i).dtype);
   bool empty = true;
   for (const Type& type : node.outputs()) empty = empty && type.count() == 0;

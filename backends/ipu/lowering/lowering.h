@@ -29,6 +29,7 @@ struct Work {
   const Node& node;
   std::vector<Tensor> inputs, outputs;    // outputs: what the function sets
   const transom_graph* region = nullptr;  // of "fusion"
+  size_t vocabulary = 0;                  // rows of the table of embeddings that it reads or gives; 0: of none
 };
 
 class Lowering {
@@ -41,6 +42,8 @@ class Lowering {
   // The value comes over the stream "input<i>"; it has one where it has elements. Returns the program that fetches it,
   // which runs where the value is not on the tiles yet.
   poplar::program::Sequence add_input(int32_t value, const Type& type, size_t i);
+  // The value is the table of embeddings [vocabulary, width]: products with it may come in parts.
+  void set_table(int32_t value, const Type& type) { table_ = value, table_shape_ = type.shape; }
   void lower(const Node& node, const transom_node& c_node);
   // The value leaves over the stream "output<i>".
   void add_output(int32_t value, const Type& type, size_t i);
@@ -80,6 +83,8 @@ class Lowering {
   std::vector<unsigned> next_tile_;  // of each IPU, for what needs few tiles
   poplar::program::Sequence program_;
   std::vector<Value> values_;
+  int32_t table_ = -1;
+  Shape table_shape_;
 };
 
 // Whether a composite is run whole, see transom_plugin.claims.

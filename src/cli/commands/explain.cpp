@@ -91,6 +91,8 @@ Command explain_command() {
       {"--no_weights", &o.no_weights, "random weights, whatever the directory holds"},
       {"--gradient_checkpointing", &o.gradient_checkpointing,
        "train and gradients: compute layers again in the backward pass"},
+      {"--max_predictions_per_seq", &o.max_predictions_per_seq,
+       "train and gradients of masked language models: labelled positions of a sequence; 0: all have labels"},
       {"--seed", &o.seed, "of random weights and of dropout"},
       {"--pass", &options.pass, "print the graph after this pass and nothing else; trace: before the first"},
       {"--layout", &options.layout,

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "nn/labelled_positions.h"
 #include "nn/losses.h"
 #include "transom/model.h"
 
@@ -17,6 +18,17 @@ NamedTensors sequence_classification_outputs(const Tensor& logits, const NamedTe
                                              const std::string& problem_type, const Tensor& items = {});
 // One label a token: logits [B, T, C]; also masked language modelling.
 NamedTensors token_outputs(const Tensor& logits, const NamedTensors& inputs, const Tensor& items = {});
+// Of masked language modelling: hidden [B, T, D] through `head` to logits [B, T, V], and the loss of the labelled ones.
+// In training under MaxPredictions the logits are those of the labelled positions alone.
+template <typename PredictionHead>
+NamedTensors masked_outputs(const PredictionHead& head, const Tensor& hidden, const NamedTensors& inputs,
+                            const ForwardContext& context) {
+  const Tensor labels = inputs.find("labels");
+  if (!context.training || !labels.defined() || max_predictions() == 0) return token_outputs(head(hidden), inputs);
+  const LabelledRows rows = labelled_rows(hidden, labels, max_predictions());
+  const Tensor logits = head(rows.hidden);
+  return with_loss(mean_cross_entropy(logits, rows.labels), {{"logits", logits}});
+}
 // hidden [B, T, 2] -> start and end logits [B, T].
 NamedTensors span_outputs(const Tensor& logits, const NamedTensors& inputs);
 // scores [B choices, 1] -> logits [B, choices].

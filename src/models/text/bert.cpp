@@ -88,11 +88,13 @@ class BertForPreTraining : public BertWithPooler {
   }
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
     return with_head(inputs, context, [&](const Tensor& hidden) {
-      const Tensor words = predictions_(hidden), order = seq_relationship_(pooler_(hidden));
       const Tensor labels = inputs.find("labels"), next = inputs.find("next_sentence_label");
+      LabelledRows rows{hidden, labels};
+      if (context.training && labels.defined()) rows = labelled_rows(hidden, labels, max_predictions());
+      const Tensor words = predictions_(rows.hidden), order = seq_relationship_(pooler_(hidden));
       Tensor loss;
       if (labels.defined() && next.defined())
-        loss = mean_cross_entropy(words, labels) + mean_cross_entropy(order, next);
+        loss = mean_cross_entropy(words, rows.labels) + mean_cross_entropy(order, next);
       return with_loss(loss, {{"prediction_logits", words}, {"seq_relationship_logits", order}});
     });
   }

@@ -34,6 +34,7 @@ class IpuGolden : public testing::TestWithParam<std::string> {
     const std::string suite = testing::UnitTest::GetInstance()->current_test_info()->test_suite_name();
     if (suite.starts_with("Whole") && !std::getenv("TRANSOM_GOLDEN_WHOLE"))
       GTEST_SKIP() << "TRANSOM_GOLDEN_WHOLE=1 tries every golden case";
+    ::setenv("TRANSOM_EMULATED_IPU", "bow:4", 0);
     try {
       set_device("ipu");
     } catch (const Error& error) {

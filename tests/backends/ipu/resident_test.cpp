@@ -3,6 +3,7 @@
 // there meanwhile.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <thread>
 
 #include "base/error.h"
@@ -18,6 +19,7 @@ namespace {
 class IpuResident : public testing::Test {
  protected:
   void SetUp() override {
+    ::setenv("TRANSOM_EMULATED_IPU", "bow:4", 0);
     try {
       set_device("ipu");
     } catch (const Error& error) {
