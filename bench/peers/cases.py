@@ -5,6 +5,8 @@ import dataclasses
 import os
 import random
 
+from other_cases import other_cases, static_cases
+
 PEERS = ["torch", "compile", "onnxruntime", "openvino"]
 
 
@@ -15,9 +17,10 @@ class Case:
     model: str
     inputs: str
     task: str = "forward"  # of `transom bench`
-    dtype: str = "float32"  # int8: linear layers quantised as they run
+    dtype: str = "float32"  # int8: linear layers quantised as they run; static: with scales from `calibration`
     peers: tuple = ("torch",)  # those that can take part
     runs: int = 1  # a turn
+    calibration: str = ""  # tensors that show the scales of inputs
 
     @property
     def training(self):
@@ -187,6 +190,11 @@ def make_cases(folder, minilm, sst2, sizes=()):
             cases.append(Case(f"{name}-{rows}", f"{title} inference {rows}x224x224 f32", make_image_model(folder, name),
                               make_images(folder, rows), "forward", "float32",
                               ("torch", "compile", "onnxruntime", "openvino"), 8 if rows == 1 else 3))
+    cases += other_cases(folder, Case, make_images)
+    cases += static_cases(Case, [
+        ("resnet-50", "ResNet-50", make_image_model(folder, "resnet-50"), make_images(folder, 1), make_images(folder, 8)),
+        ("vit-base", "ViT-base", make_image_model(folder, "vit-base"), make_images(folder, 1), make_images(folder, 8)),
+        ("infer", "BERT-base of 128 tokens", bert, unlabelled(one), unlabelled(eight))])
     if minilm:
         cases.append(Case("embed", "MiniLM, 1000 sentences with tokenising", minilm, make_sentences(folder, sst2),
                           "feature-extraction", "float32", ("sentence-transformers", "onnxruntime"), 1))

@@ -72,16 +72,28 @@ def peak_memory(process):
         return None
 
 
+def static_model(case, options):
+    """The model with 8-bit weights and inputs, made by `transom quantize`; kept for the next case."""
+    path = f"{case.model}-static"
+    if not os.path.exists(os.path.join(path, "config.json")):
+        subprocess.run([options.transom, "quantize", case.model, path, "--method", "static", "--bits", "8",
+                        "--calibration_file", case.calibration], check=True, stdout=subprocess.DEVNULL)
+    return path
+
+
 def command_of(case, peer, options):
     if peer == "transom":
-        kind = ["--quantization", "int8"] if case.dtype == "int8" else ["--dtype", case.dtype]
+        kinds = {"int8": ["--quantization", "int8"], "static": ["--dtype", "float32"]}
+        kind = kinds.get(case.dtype, ["--dtype", case.dtype])
+        model = static_model(case, options) if case.dtype == "static" else case.model
         # Inference on one shape traces once, as the peers' graphs do; training traces every step, as eager PyTorch does.
         mode = ["--mode", "compile"] if case.task == "forward" else []
-        command = [options.transom, "bench", case.model, "--task", case.task, *kind, "--inputs", case.inputs, *mode,
+        command = [options.transom, "bench", model, "--task", case.task, *kind, "--inputs", case.inputs, *mode,
                    "--threads", str(options.threads), "--interactive"]
         return command + (["--device", options.device] if options.device else [])
     return [sys.executable, os.path.join(HERE, "worker.py"), "--peer", peer, "--model", case.model, "--inputs", case.inputs,
-            "--dtype", case.dtype, "--threads", str(options.threads)] + (["--training"] if case.training else [])
+            "--dtype", case.dtype, "--threads", str(options.threads), "--calibration", case.calibration or case.inputs] + (
+                ["--training"] if case.training else [])
 
 
 def environment_of(options, **more):
@@ -283,7 +295,9 @@ def parse():
     parser.add_argument("--peers", nargs="+", default=["torch"], choices=definitions.PEERS, help="besides Transom")
     parser.add_argument("--cases", nargs="+", help="names: train-f32, infer-1-f32, infer-8-f32, gpt2-train-f32, the same "
                                                    "with bf16, vit-base-1, vit-base-8, resnet-50-1, resnet-50-8, "
-                                                   "infer-1-int8, infer-8-int8, embed, start, finetune, "
+                                                   "the same and infer-1, infer-8 with -static, infer-1-int8, "
+                                                   "infer-8-int8, efficientnet-1, efficientnet-8, clip-1, clip-8, "
+                                                   "wav2vec2, whisper, dlrm-128, dlrm-2048, embed, start, finetune, "
                                                    "compilation, lengths (default: all)")
     parser.add_argument("--sizes", nargs="+", default=[], metavar="ROWSxTOKENS",
                         help="BERT-base at these sizes too: cases infer-ROWSxTOKENS-f32, train-ROWSxTOKENS-bf16 ...")
