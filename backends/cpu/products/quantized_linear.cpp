@@ -22,6 +22,7 @@ namespace {
 using dnnl::memory;
 
 constexpr int64_t kColumnBlock = 64, kMostRows = 128;  // of a task
+constexpr int64_t kMostColumns = 256;                  // whose sums, of all rows of a task, stay in the second cache
 constexpr int64_t kMostDepth = 1 << 16;                // 255 times 127 so often stays below 2^31
 constexpr int64_t kFewRows = 16;                       // whose time is that of reading the weights
 
@@ -95,7 +96,7 @@ struct QuantizedPlan {
     bias = node.input_count() > 2;
     const auto threads = static_cast<int64_t>(thread_count());
     const int64_t wanted = std::clamp<int64_t>(n / kColumnBlock, 1, 2 * threads);
-    n_step = std::min(((n + wanted - 1) / wanted + kColumnBlock - 1) / kColumnBlock * kColumnBlock, n);
+    n_step = std::min({((n + wanted - 1) / wanted + kColumnBlock - 1) / kColumnBlock * kColumnBlock, kMostColumns, n});
     n_chunks = n_step ? (n + n_step - 1) / n_step : 0;
     m_step = std::min(m, kMostRows);
     m_chunks = m ? (m + m_step - 1) / m_step : 0;
