@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cases beside BERT, GPT-2, ViT and ResNet: networks of other shapes, and integers whose scales are found beforehand."""
+import functools
 import json
 import os
 
@@ -118,19 +119,21 @@ def clicks(rows):
 
 
 def other_cases(folder, case_class, make_images):
-    cases = []
+    later, cases = functools.partial, []  # files are made when their case is raced
     for rows, runs in ((1, 8), (8, 3)):
         cases.append(case_class(f"efficientnet-{rows}", f"EfficientNet-B0 inference {rows}x224x224 f32",
-                                make_efficientnet(folder), make_images(folder, rows), "forward", "float32", ALL, runs))
-        cases.append(case_class(f"clip-{rows}", f"CLIP ViT-B/32, {rows} images and texts of 77, f32", make_clip(folder),
-                                make_tensors(folder, f"clip-{rows}", clip_inputs(rows)), "forward", "float32", ALL, runs))
-    cases.append(case_class("wav2vec2", "wav2vec2-base, 5 seconds, f32", make_wav2vec2(folder),
-                            make_tensors(folder, "sound", sound), "forward", "float32", ALL, 3))
-    cases.append(case_class("whisper", "Whisper-tiny, one pass over 30 seconds, f32", make_whisper(folder),
-                            make_tensors(folder, "bands", bands), "forward", "float32", ALL, 3))
+                                later(make_efficientnet, folder), later(make_images, folder, rows), "forward",
+                                "float32", ALL, runs))
+        cases.append(case_class(f"clip-{rows}", f"CLIP ViT-B/32, {rows} images and texts of 77, f32",
+                                later(make_clip, folder), later(make_tensors, folder, f"clip-{rows}", clip_inputs(rows)),
+                                "forward", "float32", ALL, runs))
+    cases.append(case_class("wav2vec2", "wav2vec2-base, 5 seconds, f32", later(make_wav2vec2, folder),
+                            later(make_tensors, folder, "sound", sound), "forward", "float32", ALL, 3))
+    cases.append(case_class("whisper", "Whisper-tiny, one pass over 30 seconds, f32", later(make_whisper, folder),
+                            later(make_tensors, folder, "bands", bands), "forward", "float32", ALL, 3))
     for rows in (128, 2048):
-        cases.append(case_class(f"dlrm-{rows}", f"DLRM, 26 tables, {rows} rows, f32", make_dlrm(folder),
-                                make_tensors(folder, f"clicks-{rows}", clicks(rows)), "forward", "float32", ALL, 8))
+        cases.append(case_class(f"dlrm-{rows}", f"DLRM, 26 tables, {rows} rows, f32", later(make_dlrm, folder),
+                                later(make_tensors, folder, f"clicks-{rows}", clicks(rows)), "forward", "float32", ALL, 8))
     return cases
 
 

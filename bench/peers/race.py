@@ -334,7 +334,7 @@ def main():
     for case in cases:
         peers = [peer for peer in case.peers if peer in options.peers or peer not in definitions.PEERS]
         if wanted(case.name) and peers:
-            attempt(case.name, case.title, lambda: race(case, peers, options))
+            attempt(case.name, case.title, lambda: race(case.prepared(), peers, options))
     if options.minilm and wanted("start"):
         title = "MiniLM, process start to the first embedding"
         attempt("start", title, lambda: race_processes(title, first_embedding(folder, options), options.turns, options))
@@ -342,6 +342,8 @@ def main():
         title = f"MiniLM, {options.steps} steps on SST-2 end to end"
         attempt("finetune", title, lambda: race_processes(title, fine_tuning(folder, options), 2, options))
     training = next(case for case in cases if case.name == "train-f32")
+    if wanted("compilation") or wanted("lengths"):
+        training = training.prepared()
     if wanted("compilation") and "compile" in options.peers:
         found = race_compilations(training, ["compile"], 2, options)
         add("compile-cold", f"{training.title}: compiling, no cache", found["cold"])

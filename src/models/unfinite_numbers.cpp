@@ -82,9 +82,10 @@ void expect_finite(const TensorView& view, const std::string& where) {
   else if (view.dtype == DType::kFloat16) found = any_unfinite<uint16_t>(view.bytes, uint16_t{0x7c00});
   if (view.bytes.size() >= kLarge) release_mapped(view.bytes);
   if (found)
-    fail("{}: expected finite numbers, found an infinity or a NaN; layers of 8-bit inputs would hide it: quantise the "
-         "model anew, or load it with activations 'float32'",
-         where);
+    fail(
+        "{}: expected finite numbers, found an infinity or a NaN; layers of 8-bit inputs would hide it: quantise the "
+        "model anew, or load it with activations 'float32'",
+        where);
 }
 
 }  // namespace transom

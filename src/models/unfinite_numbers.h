@@ -14,8 +14,8 @@ namespace transom {
 // Whether a layer rounds its inputs by a scale of the checkpoint.
 bool reads_integers(const Model& model);
 
-// Of such a model: its outputs, NaN in the rows (along the first axis) in which an input of the model holds an infinity or
-// a NaN; in all where an output has no such rows. Labels and masks are not looked at. Else `outputs` as they are.
+// Of such a model: its outputs, NaN in the rows (along the first axis) in which an input of the model holds an infinity
+// or a NaN; in all where an output has no such rows. Labels and masks are not looked at. Else `outputs` as they are.
 NamedTensors with_unfinite_rows(const Model& model, const NamedTensors& inputs, NamedTensors outputs);
 
 // Throws, naming `where`, unless all numbers are finite; integers always are. Mapped pages of large tensors are let go.

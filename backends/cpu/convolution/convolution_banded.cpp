@@ -37,8 +37,8 @@ struct Band {
 
 class BandedConvolution final : public LibraryConvolution {
  public:
-  // `equal`: all bands have as many rows, for kernels of the library that want another layout of the weights where there
-  // are fewer.
+  // `equal`: all bands have as many rows, for kernels of the library that want another layout of the weights where
+  // there are fewer.
   BandedConvolution(const ConvolutionShape& shape, const ConvolutionTypes& types, bool equal)
       : s_(flattened(shape)), types_(types), equal_(equal) {
     const OneThread one_thread;

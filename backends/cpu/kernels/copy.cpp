@@ -9,8 +9,8 @@
 namespace transom::cpu {
 namespace {
 
-constexpr int64_t kGrain = 1 << 15;  // elements: less is not worth another thread
-constexpr int64_t kBlock = 16;       // of a transposition: 16 rows of 4 bytes are cache lines on both sides
+constexpr int64_t kGrain = 1 << 15;   // elements: less is not worth another thread
+constexpr int64_t kBlock = 16;        // of a transposition: 16 rows of 4 bytes are cache lines on both sides
 constexpr int64_t kLongBlock = 2048;  // where columns are few, as the channels of a picture
 
 template <typename T>

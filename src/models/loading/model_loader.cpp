@@ -158,8 +158,7 @@ class Source : public ParameterSource {
       if (!used_.contains(name)) report.unexpected.push_back(name);
     if (!input_scales_.empty())  // layers of integers would hide what is not finite
       for (const auto& [name, view] : checkpoint_->tensors())
-        if (used_.contains(name))
-          expect_finite(view, fmt::format("{}: tensor {}", checkpoint_->where(), quoted(name)));
+        if (used_.contains(name)) expect_finite(view, fmt::format("{}: tensor {}", checkpoint_->where(), quoted(name)));
   }
 
   std::vector<std::shared_ptr<Parameter>> parameters, buffers;
