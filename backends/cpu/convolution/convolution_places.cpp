@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cpu/convolution/convolution_shape.h"
+#include "cpu/device/memory.h"
 #include "cpu/device/processor.h"
 #include "cpu/device/threads.h"
 #include "cpu/kernels/scratch.h"
