@@ -30,11 +30,11 @@ bool runs_in_place(const Node& node) {
   return node.operation->elementwise || is_op(node, op::fusion) || is_op(node, op::row_fusion) || updates_a_part(node);
 }
 
-// Products that devices make in chunks, for who reads the result to go on with while they are in the caches.
+// Products that devices make in chunks, for who reads the result to go on with while they are in the caches. Of bytes
+// alone: their inputs take little room.
 bool comes_in_chunks(const Node& node) {
-  return is_op(node, op::convolution) || is_op(node, op::channels_last_convolution) ||
-         is_op(node, op::integer_convolution) || is_op(node, op::channels_last_integer_convolution) ||
-         is_op(node, op::integer_linear);
+  return is_op(node, op::integer_linear) || is_op(node, op::integer_convolution) ||
+         is_op(node, op::channels_last_integer_convolution);
 }
 
 bool reads_same_place(const Node& node, size_t i, int o);

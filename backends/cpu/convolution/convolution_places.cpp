@@ -3,6 +3,8 @@
 // weights by own loops (byte_rows), which run near the peak of the processor where the library's, of so little depth,
 // reach two thirds of it. Sums are exact, so that the way does not show in the bits.
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <vector>
 
 #include "cpu/convolution/convolution_shape.h"
@@ -26,7 +28,13 @@ struct PlaceWeights : PackedWeight {
 class PlacesProduct {
  public:
   explicit PlacesProduct(const ConvolutionShape& s)
-      : rows_(s.x[0] * product(s.x, 2, s.x.size())), depth_(s.x[1]), columns_(s.y[1]) {
+      : rows_(s.y[0] * product(s.y, 2, s.y.size())), depth_(s.x[1]), columns_(s.y[1]) {
+    const size_t axes = s.strides.size();
+    for (size_t i = 0; i < axes; ++i) {
+      const size_t to = 3 - axes + i;
+      in_[to] = s.x[2 + i], out_[to] = s.y[2 + i], stride_[to] = s.strides[i];
+      every_ = every_ && s.strides[i] == 1;
+    }
     const auto panel = static_cast<int64_t>(byte_rows()->width), threads = static_cast<int64_t>(thread_count());
     across_ = (columns_ + kMostWidth - 1) / kMostWidth;
     width_ = ((columns_ + across_ - 1) / across_ + panel - 1) / panel * panel;
@@ -68,12 +76,21 @@ class PlacesProduct {
                  int64_t count) const {
     const auto panel = static_cast<int64_t>(byte_rows()->width);
     const int64_t c_row = (count + panel - 1) / panel * panel;
-    Scratch scratch(Scratch::bytes_of<int32_t>(height * c_row));
+    Scratch scratch(Scratch::bytes_of<int32_t>(height * c_row) +
+                    Scratch::bytes_of<uint8_t>(every_ ? 0 : height * depth_));
     auto* sums = scratch.take<int32_t>(height * c_row);
+    const uint8_t* x = arguments.input<uint8_t>(0);
+    if (every_) {
+      x += row * depth_;
+    } else {
+      auto* chosen = scratch.take<uint8_t>(height * depth_);
+      for (int64_t i = 0; i < height; ++i)
+        std::memcpy(chosen + i * depth_, x + place_of(row + i) * depth_, static_cast<size_t>(depth_));
+      x = chosen;
+    }
     const auto* values = reinterpret_cast<const int8_t*>(weights.panels.get());
     for (int64_t column = first; column < first + count; column += panel)
-      byte_rows()->multiply(sums + column - first, static_cast<size_t>(c_row),
-                            arguments.input<uint8_t>(0) + row * depth_, static_cast<size_t>(depth_),
+      byte_rows()->multiply(sums + column - first, static_cast<size_t>(c_row), x, static_cast<size_t>(depth_),
                             values + column * depth_, static_cast<size_t>(height), static_cast<size_t>(depth_ / 4));
     // What only the reader sees stays with the thread.
     float* kept = arguments.reader ? reinterpret_cast<float*>(thread_scratch(
@@ -90,7 +107,16 @@ class PlacesProduct {
     else arguments.reader->read({row * columns_ + first, count, columns_, height, data, sizeof(float)});
   }
 
+  // Of x, which result `row` reads.
+  int64_t place_of(int64_t row) const {
+    const int64_t line = row / out_[2], plane = line / out_[1], image = plane / out_[0];
+    const int64_t from = (image * in_[0] + plane % out_[0] * stride_[0]) * in_[1] + line % out_[1] * stride_[1];
+    return from * in_[2] + row % out_[2] * stride_[2];
+  }
+
   int64_t rows_, depth_, columns_;
+  bool every_ = true;  // place of x is read
+  std::array<int64_t, 3> in_{1, 1, 1}, out_{1, 1, 1}, stride_{1, 1, 1};
   int64_t across_, width_, height_;  // of tasks
   std::vector<int32_t> zeros_;
   std::vector<float> ones_;
@@ -102,8 +128,7 @@ bool applies(const ConvolutionShape& s, int64_t zero_point) {
   };
   return byte_rows() && !processor_features().amx_int8 && s.dtype == TRANSOM_UINT8 && zero_point == 0 &&
          s.channels_last && s.groups == 1 && s.x[1] % 4 == 0 && all(s.w.begin() + 2, s.w.end(), 1) &&
-         all(s.strides.begin(), s.strides.end(), 1) && all(s.low.begin(), s.low.end(), 0) &&
-         all(s.high.begin(), s.high.end(), 0);
+         all(s.low.begin(), s.low.end(), 0) && all(s.high.begin(), s.high.end(), 0);
 }
 
 }  // namespace
