@@ -18,8 +18,8 @@
 namespace transom::cpu {
 namespace {
 
-constexpr int64_t kSumsOfTask = 48 << 10;  // they stay in the second cache, as they are and in f32
-constexpr int64_t kMostWidth = 1024, kMostHeight = 192;
+constexpr int64_t kSumsOfTask = 56 << 10;  // they stay in the second cache, as they are and in f32
+constexpr int64_t kMostWidth = 1024, kMostHeight = 192, kFewPlaces = 64;
 
 struct PlaceWeights : PackedWeight {
   PackedMemory panels;
@@ -37,6 +37,7 @@ class PlacesProduct {
     }
     const auto panel = static_cast<int64_t>(byte_rows()->width), threads = static_cast<int64_t>(thread_count());
     across_ = (columns_ + kMostWidth - 1) / kMostWidth;
+    if (rows_ <= kFewPlaces) across_ = std::max(across_, threads);  // so that each weight is read once
     width_ = ((columns_ + across_ - 1) / across_ + panel - 1) / panel * panel;
     across_ = (columns_ + width_ - 1) / width_;
     const int64_t most = std::clamp<int64_t>(kSumsOfTask / width_, 6, kMostHeight);

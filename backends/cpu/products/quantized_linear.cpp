@@ -303,7 +303,8 @@ struct QuantizedPlan {
   void run_blocks(const Arguments& arguments, const QuantizedWeight& weight, const std::byte* rounded,
                   const float* scales) const {
     const auto threads = static_cast<int64_t>(thread_count());
-    const int64_t in_columns = (n + kColumnsOfBlock - 1) / kColumnsOfBlock;
+    int64_t in_columns = (n + kColumnsOfBlock - 1) / kColumnsOfBlock;
+    if (m <= kRowsOfBlock) in_columns = std::max(in_columns, std::min(threads, n));  // each weight is read once
     const int64_t width = ((n + in_columns - 1) / in_columns + kColumnBlock - 1) / kColumnBlock * kColumnBlock;
     const int64_t across = (n + width - 1) / width;
     int64_t down = (m + kRowsOfBlock - 1) / kRowsOfBlock;
