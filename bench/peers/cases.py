@@ -2,8 +2,11 @@
 """What is raced: the checkpoints, inputs and cases that race.py knows. Everything is made from a seed."""
 import csv
 import dataclasses
+import functools
 import os
 import random
+
+from other_cases import other_cases, static_cases
 
 PEERS = ["torch", "compile", "onnxruntime", "openvino"]
 
@@ -12,16 +15,22 @@ PEERS = ["torch", "compile", "onnxruntime", "openvino"]
 class Case:
     name: str
     title: str
-    model: str
+    model: str  # this, inputs and calibration are files, or functions that make and name them
     inputs: str
     task: str = "forward"  # of `transom bench`
-    dtype: str = "float32"  # int8: linear layers quantised as they run
+    dtype: str = "float32"  # int8: linear layers quantised as they run; static: with scales from `calibration`
     peers: tuple = ("torch",)  # those that can take part
     runs: int = 1  # a turn
+    calibration: str = ""  # tensors that show the scales of inputs
 
     @property
     def training(self):
         return self.task == "train"
+
+    def prepared(self):
+        """The case with all its files there."""
+        files = {name: getattr(self, name) for name in ("model", "inputs", "calibration")}
+        return dataclasses.replace(self, **{name: file() for name, file in files.items() if callable(file)})
 
 
 def make_bert(folder):
@@ -143,21 +152,21 @@ def make_training_file(folder, sst2):
 
 def add_inference(cases, bert, one, eight, dtype, short, peers):
     for rows, batch, runs in ((1, one, 8), (8, eight, 3)):
-        cases.append(Case(f"infer-{rows}-{short}", f"BERT-base inference {rows}x128 {short}", bert, unlabelled(batch), "forward",
+        cases.append(Case(f"infer-{rows}-{short}", f"BERT-base inference {rows}x128 {short}", bert, batch, "forward",
                           dtype, peers, runs))
 
 
 def make_cases_of_size(folder, bert, rows, tokens):
     """BERT-base at another size: inference and training in each precision."""
     size = f"{rows}x{tokens}"
-    batch = make_batch(folder, rows, tokens)
+    batch = functools.partial(make_batch, folder, rows, tokens)
     runs = max(1, 1024 // (rows * tokens))
     cases = []
     for dtype, short, peers in (("float32", "f32", ("torch", "compile", "onnxruntime", "openvino")),
                                 ("bfloat16", "bf16", ("torch", "compile", "openvino")),
                                 ("int8", "int8", ("torch", "onnxruntime", "openvino"))):
-        cases.append(Case(f"infer-{size}-{short}", f"BERT-base inference {size} {short}", bert, unlabelled(batch),
-                          "forward", dtype, peers, runs))
+        cases.append(Case(f"infer-{size}-{short}", f"BERT-base inference {size} {short}", bert,
+                          lambda: unlabelled(batch()), "forward", dtype, peers, runs))
         if dtype != "int8":
             cases.append(Case(f"train-{size}-{short}", f"BERT-base training step {size} {short}", bert, batch, "train",
                               dtype, ("torch", "compile"), max(1, runs // 4)))
@@ -165,28 +174,35 @@ def make_cases_of_size(folder, bert, rows, tokens):
 
 
 def make_cases(folder, minilm, sst2, sizes=()):
-    bert = make_bert(folder)
-    one, eight = make_batch(folder, 1, 128), make_batch(folder, 8, 128)
+    later = functools.partial  # files are made when their case is raced
+    bert = later(make_bert, folder)
+    one, eight = later(make_batch, folder, 1, 128), later(make_batch, folder, 8, 128)
+    one_row, eight_rows = lambda: unlabelled(one()), lambda: unlabelled(eight())
     cases = []
     for size in sizes:
         cases += make_cases_of_size(folder, bert, *(int(extent) for extent in size.split("x")))
     for dtype, short in (("float32", "f32"), ("bfloat16", "bf16"), ("int8", "int8")):
         if dtype == "int8":
-            add_inference(cases, bert, one, eight, dtype, short, ("torch", "onnxruntime", "openvino"))
+            add_inference(cases, bert, one_row, eight_rows, dtype, short, ("torch", "onnxruntime", "openvino"))
             continue
         cases.append(Case(f"train-{short}", f"BERT-base training step 8x128 {short}", bert, eight, "train", dtype,
                           ("torch", "compile"), 2))
         peers = ("torch", "compile", "onnxruntime", "openvino") if dtype == "float32" else ("torch", "compile", "openvino")
-        add_inference(cases, bert, one, eight, dtype, short, peers)
-    gpt2, text = make_gpt2(folder), make_text(folder, 4, 256)
+        add_inference(cases, bert, one_row, eight_rows, dtype, short, peers)
+    gpt2, text = later(make_gpt2, folder), later(make_text, folder, 4, 256)
     for dtype, short in (("float32", "f32"), ("bfloat16", "bf16")):
         cases.append(Case(f"gpt2-train-{short}", f"GPT-2 small training step 4x256 {short}", gpt2, text, "train", dtype,
                           ("torch", "compile"), 2))
     for name, title in (("vit-base", "ViT-base"), ("resnet-50", "ResNet-50")):
         for rows in (1, 8):
-            cases.append(Case(f"{name}-{rows}", f"{title} inference {rows}x224x224 f32", make_image_model(folder, name),
-                              make_images(folder, rows), "forward", "float32",
+            cases.append(Case(f"{name}-{rows}", f"{title} inference {rows}x224x224 f32",
+                              later(make_image_model, folder, name), later(make_images, folder, rows), "forward", "float32",
                               ("torch", "compile", "onnxruntime", "openvino"), 8 if rows == 1 else 3))
+    pictures = [later(make_images, folder, rows) for rows in (1, 8)]
+    cases += other_cases(folder, Case, make_images)
+    cases += static_cases(Case, [("resnet-50", "ResNet-50", later(make_image_model, folder, "resnet-50"), *pictures),
+                                 ("vit-base", "ViT-base", later(make_image_model, folder, "vit-base"), *pictures),
+                                 ("infer", "BERT-base of 128 tokens", bert, one_row, eight_rows)])
     if minilm:
         cases.append(Case("embed", "MiniLM, 1000 sentences with tokenising", minilm, make_sentences(folder, sst2),
                           "feature-extraction", "float32", ("sentence-transformers", "onnxruntime"), 1))

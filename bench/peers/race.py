@@ -72,17 +72,29 @@ def peak_memory(process):
         return None
 
 
+def static_model(case, options):
+    """The model with 8-bit weights and inputs, made by `transom quantize`; kept for the next case."""
+    path = f"{case.model}-static"
+    if not os.path.exists(os.path.join(path, "config.json")):
+        subprocess.run([options.transom, "quantize", case.model, path, "--method", "static", "--bits", "8",
+                        "--calibration_file", case.calibration], check=True, stdout=subprocess.DEVNULL)
+    return path
+
+
 def command_of(case, peer, options):
     if peer in ("transom", "before"):
         program = options.transom if peer == "transom" else options.before
-        kind = ["--quantization", "int8"] if case.dtype == "int8" else ["--dtype", case.dtype]
+        kinds = {"int8": ["--quantization", "int8"], "static": ["--dtype", "float32"]}
+        kind = kinds.get(case.dtype, ["--dtype", case.dtype])
+        model = static_model(case, options) if case.dtype == "static" else case.model
         # Inference on one shape traces once, as the peers' graphs do; training traces every step, as eager PyTorch does.
         mode = ["--mode", "compile"] if case.task == "forward" else []
-        command = [program, "bench", case.model, "--task", case.task, *kind, "--inputs", case.inputs, *mode,
+        command = [program, "bench", model, "--task", case.task, *kind, "--inputs", case.inputs, *mode,
                    "--threads", str(options.threads), "--interactive"]
         return command + (["--device", options.device] if options.device else [])
     return [sys.executable, os.path.join(HERE, "worker.py"), "--peer", peer, "--model", case.model, "--inputs", case.inputs,
-            "--dtype", case.dtype, "--threads", str(options.threads)] + (["--training"] if case.training else [])
+            "--dtype", case.dtype, "--threads", str(options.threads), "--calibration", case.calibration or case.inputs] + (
+                ["--training"] if case.training else [])
 
 
 def environment_of(options, **more):
@@ -285,7 +297,9 @@ def parse():
     parser.add_argument("--peers", nargs="*", default=["torch"], choices=definitions.PEERS, help="besides Transom")
     parser.add_argument("--cases", nargs="+", help="names: train-f32, infer-1-f32, infer-8-f32, gpt2-train-f32, the same "
                                                    "with bf16, vit-base-1, vit-base-8, resnet-50-1, resnet-50-8, "
-                                                   "infer-1-int8, infer-8-int8, embed, start, finetune, "
+                                                   "the same and infer-1, infer-8 with -static, infer-1-int8, "
+                                                   "infer-8-int8, efficientnet-1, efficientnet-8, clip-1, clip-8, "
+                                                   "wav2vec2, whisper, dlrm-128, dlrm-2048, embed, start, finetune, "
                                                    "compilation, lengths (default: all)")
     parser.add_argument("--sizes", nargs="+", default=[], metavar="ROWSxTOKENS",
                         help="BERT-base at these sizes too: cases infer-ROWSxTOKENS-f32, train-ROWSxTOKENS-bf16 ...")
@@ -321,8 +335,8 @@ def main():
     cases = definitions.make_cases(folder, options.minilm, options.sst2, options.sizes)
     for case in cases:
         peers = [peer for peer in case.peers if peer in options.peers or peer not in definitions.PEERS]
-        if wanted(case.name) and (peers or options.before):
-            attempt(case.name, case.title, lambda: race(case, peers, options))
+        if wanted(case.name) and peers:
+            attempt(case.name, case.title, lambda: race(case.prepared(), peers, options))
     if options.minilm and wanted("start"):
         title = "MiniLM, process start to the first embedding"
         attempt("start", title, lambda: race_processes(title, first_embedding(folder, options), options.turns, options))
@@ -330,6 +344,8 @@ def main():
         title = f"MiniLM, {options.steps} steps on SST-2 end to end"
         attempt("finetune", title, lambda: race_processes(title, fine_tuning(folder, options), 2, options))
     training = next(case for case in cases if case.name == "train-f32")
+    if wanted("compilation") or wanted("lengths"):
+        training = training.prepared()
     if wanted("compilation") and "compile" in options.peers:
         found = race_compilations(training, ["compile"], 2, options)
         add("compile-cold", f"{training.title}: compiling, no cache", found["cold"])

@@ -17,7 +17,8 @@ parser.add_argument("--peer", required=True, choices=["torch", "compile", "onnxr
 parser.add_argument("--model", required=True)
 parser.add_argument("--inputs", required=True, help="tensors (.safetensors), or lines of text")
 parser.add_argument("--training", action="store_true")
-parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16", "int8"])
+parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16", "int8", "static"])
+parser.add_argument("--calibration", help="static: tensors that show the scales of inputs")
 parser.add_argument("--export", action="store_true", help="only write the model as ONNX (used by this script itself)")
 parser.add_argument("--threads", type=int, default=2)
 arguments = parser.parse_args()
@@ -27,7 +28,7 @@ os.environ["TOKENIZERS_PARALLELISM"] = "true"
 answers = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)  # what libraries print goes to standard error
 
-bfloat16, int8 = arguments.dtype == "bfloat16", arguments.dtype == "int8"
+bfloat16, int8, static = (arguments.dtype == name for name in ("bfloat16", "int8", "static"))
 onnx = arguments.peer in ("onnxruntime", "openvino")
 if not onnx or arguments.export:  # a process that runs ONNX does not carry PyTorch's memory
     import torch  # noqa: E402  (the environment comes first)
@@ -36,10 +37,23 @@ if not onnx or arguments.export:  # a process that runs ONNX does not carry PyTo
 
 
 def load_model(**options):
+    if os.path.basename(os.path.normpath(arguments.model)) == "dlrm":
+        return load_dlrm()
     import transformers
 
     config = transformers.AutoConfig.from_pretrained(arguments.model)
     return getattr(transformers, config.architectures[0]).from_pretrained(arguments.model, **options)
+
+
+def load_dlrm():
+    from safetensors.torch import load_file
+
+    import dlrm_model
+
+    with open(os.path.join(arguments.model, "config.json"), encoding="utf-8") as file:
+        model = dlrm_model.DLRM(json.load(file))
+    model.load_state_dict(load_file(os.path.join(arguments.model, "model.safetensors")))
+    return model
 
 
 def load_inputs(file=arguments.inputs):
@@ -91,6 +105,8 @@ def exported():
     path = onnx_file()
     if not os.path.exists(path):
         subprocess.run([sys.executable, *sys.argv, "--export"], check=True)
+    if static:
+        return static_file(path)
     if not int8:
         return path
     small = path.replace(".onnx", ".int8.onnx")
@@ -105,6 +121,16 @@ def exported():
         os.remove(small + ".f32")
         os.rename(small + ".part", small)
     return small
+
+
+def static_file(path):
+    """The ONNX file with 8-bit weights and inputs: by ONNX Runtime's QDQ nodes, or by NNCF for OpenVINO."""
+    made = path.replace(".onnx", ".nncf.xml" if arguments.peer == "openvino" else ".qdq.onnx")
+    if not os.path.exists(made):
+        # In a process of its own, so that the tools' memory is not the peer's.
+        subprocess.run([sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "static_quantization.py"),
+                        arguments.peer, path, arguments.calibration, made], check=True)
+    return made
 
 
 def export_embedder(path):
@@ -125,7 +151,9 @@ def export_onnx(path):
     if not arguments.inputs.endswith(".safetensors"):
         return export_embedder(path)
     inputs = {name: tensor for name, tensor in load_inputs().items() if name != "labels"}
-    if "pixel_values" in inputs:
+    if "lS_o" in inputs:
+        return export_dlrm(path, inputs)
+    if set(inputs) == {"pixel_values"}:
 
         class Logits(torch.nn.Module):  # the exporter takes tuples, some image models do not give them
             def __init__(self):
@@ -138,16 +166,31 @@ def export_onnx(path):
         model = Logits().eval()
     else:
         model = load_model(attn_implementation="eager").eval()
-        model.config.return_dict = False
+        model.config.return_dict = model.config.use_cache = False
     torch.onnx.export(model, (), path + ".part", kwargs=inputs, input_names=list(inputs), external_data=False)
     os.rename(path + ".part", path)
 
 
+def export_dlrm(path, inputs):
+    import dlrm_model
+
+    tables = sum(name.startswith("lS_i.") for name in inputs)
+    indices = torch.stack([inputs[f"lS_i.{i}"] for i in range(tables)])
+    # The tables alone are 700 MB; one file holds less than 2 GB.
+    torch.onnx.export(dlrm_model.OneEach(load_model().eval()), (inputs["dense_x"], indices), path + ".part",
+                      input_names=["dense_x", "indices"], external_data=False)
+    os.rename(path + ".part", path)
+
+
 def onnx_inference():
+    import numpy
     from safetensors.numpy import load_file
 
     path = exported()
     inputs = {name: array for name, array in load_file(arguments.inputs).items() if name != "labels"}
+    if "lS_o" in inputs:  # as export_dlrm has them
+        tables = sum(name.startswith("lS_i.") for name in inputs)
+        inputs["indices"] = numpy.stack([inputs[f"lS_i.{i}"] for i in range(tables)])
     if arguments.peer == "openvino":
         import openvino
 

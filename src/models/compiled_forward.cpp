@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "ir/node.h"
 #include "ir/tensor_map.h"
+#include "models/unfinite_numbers.h"
 #include "ops/batch_invariance.h"
 #include "transom/ops.h"
 
@@ -93,7 +94,8 @@ NamedTensors CompiledForward::operator()(const Model& model, const NamedTensors&
       for (size_t i = 0; i < tensors.size(); ++i) fresh.*tensors[i] = traced[names.size() + i];
       std::vector<std::string> result_names;
       std::vector<Tensor> results;
-      for (const auto& [name, tensor] : model.run(named, fresh).items()) {
+      const NamedTensors outputs = with_unfinite_rows(model, named, model.run(named, fresh));
+      for (const auto& [name, tensor] : outputs.items()) {
         result_names.push_back(name);
         results.push_back(tensor);
       }

@@ -16,6 +16,7 @@
 #include "models/loading/lora.h"
 #include "models/precision.h"
 #include "models/save_configuration.h"
+#include "models/unfinite_numbers.h"
 #include "nn/lora.h"
 #include "nn/weight.h"
 #include "tensor/evaluator.h"
@@ -67,13 +68,13 @@ NamedTensors Model::forward(const NamedTensors& inputs, ForwardContext context) 
   }
   if (Evaluator* evaluator = EvaluatorScope::current()) {
     // Who takes no gradients reads the outputs, which this process alone could not compute.
-    const NamedTensors outputs = run(inputs, context);
+    const NamedTensors outputs = with_unfinite_rows(*this, inputs, run(inputs, context));
     std::vector<Tensor> all;
     for (const auto& [name, tensor] : outputs.items()) all.push_back(tensor);
     if (!gradients_enabled() && !context.training && !context.cache) evaluator->evaluate(all, {});
     return outputs;
   }
-  if (!CompiledForward::applies(inputs, context)) return run(inputs, context);
+  if (!CompiledForward::applies(inputs, context)) return with_unfinite_rows(*this, inputs, run(inputs, context));
   const std::shared_ptr<CompiledForward> compiled = [&] {
     const std::lock_guard lock(making);
     if (!compiled_) compiled_ = std::make_shared<CompiledForward>();

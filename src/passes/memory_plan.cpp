@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 
+#include "ops/records.h"
 #include "passes/passes.h"
 
 namespace transom {
@@ -27,6 +28,13 @@ bool updates_a_part(const Node& node) { return node.operation->in_place >= 0; }
 
 bool runs_in_place(const Node& node) {
   return node.operation->elementwise || is_op(node, op::fusion) || is_op(node, op::row_fusion) || updates_a_part(node);
+}
+
+// Products that devices make in chunks, for who reads the result to go on with while they are in the caches. Of bytes
+// alone: their inputs take little room.
+bool comes_in_chunks(const Node& node) {
+  return is_op(node, op::integer_linear) || is_op(node, op::integer_convolution) ||
+         is_op(node, op::channels_last_integer_convolution);
 }
 
 bool reads_same_place(const Node& node, size_t i, int o);
@@ -89,6 +97,7 @@ class Planner {
       for (const Tensor& input : graph.nodes[n]->inputs) last_use_[input] = static_cast<int>(n);
     for (const Tensor& output : graph.outputs) is_output_.insert(output);
     for (const Tensor& input : graph.inputs) is_input_.insert(input);
+    keep_for_fusions();
   }
 
   MemoryPlan plan() {
@@ -106,6 +115,29 @@ class Planner {
   }
 
  private:
+  // A fusion that alone reads a result made in chunks may be computed on each of them, so that what it writes must not
+  // lie where the maker still reads.
+  void keep_for_fusions() {
+    TensorMap<int> readers;
+    for (const std::shared_ptr<Node>& node : graph_.nodes)
+      for (const Tensor& input : node->inputs) ++readers[input];
+    const auto end = static_cast<int>(graph_.nodes.size()) - 1;
+    for (int n = 0; n <= end; ++n) {
+      const Node& fusion = *graph_.nodes[static_cast<size_t>(n)];
+      if (!fusion.operation->elementwise && !is_op(fusion, op::fusion)) continue;
+      for (const Tensor& made : fusion.inputs) {
+        if (!comes_in_chunks(*made.node()) || readers[made] != 1 || is_output_.contains(made)) continue;
+        for (const Tensor& read : made.node()->inputs) {
+          if (is_input_.contains(read)) continue;
+          // One place further where the fusion reads it too, and could take its place.
+          const bool both = std::any_of(fusion.inputs.begin(), fusion.inputs.end(),
+                                        [&](const Tensor& input) { return input.same_as(read); });
+          last_use_[read] = std::max(last_use_[read], both ? std::min(n + 1, end) : n);
+        }
+      }
+    }
+  }
+
   void place_all() {
     for (size_t n = 0; n < graph_.nodes.size(); ++n)
       place_outputs(*graph_.nodes[n], graph_.nodes[n], static_cast<int>(n));

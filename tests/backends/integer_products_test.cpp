@@ -42,7 +42,9 @@ struct Window {
 
 const Window kWindows[] = {
     {1, 64, 64, 1, {14, 14}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, {1, 1}},
-    {1, 64, 128, 1, {15, 13}, {1, 1}, {2, 2}, {0, 0}, {0, 0}, {1, 1}},  // a shortcut with a stride
+    {2, 20, 1100, 1, {9, 7}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, {1, 1}},  // one place, more columns than a task has
+    {1, 68, 70, 1, {23, 17}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, {1, 1}},
+    {2, 64, 128, 1, {15, 13}, {1, 1}, {2, 2}, {0, 0}, {0, 0}, {1, 1}},  // a shortcut with a stride
     {2, 64, 64, 1, {28, 30}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},   // bands of rows
     {1, 32, 48, 1, {17, 19}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}},
     {1, 3, 64, 1, {35, 31}, {7, 7}, {2, 2}, {3, 3}, {3, 2}, {1, 1}},      // the first layer of a ResNet
@@ -154,8 +156,15 @@ std::vector<double> products_of(const Tensor& x, const Tensor& w, double zero) {
 }
 
 TEST(IntegerProducts, LinearLayersAreExact) {
-  for (const auto& [m, n, k] : std::initializer_list<std::array<int64_t, 3>>{
-           {1, 16, 32}, {1, 48, 19}, {7, 100, 64}, {16, 65, 128}, {33, 17, 65}, {197, 192, 192}, {300, 70, 33}})
+  for (const auto& [m, n, k] : std::initializer_list<std::array<int64_t, 3>>{{1, 16, 32},
+                                                                             {1, 48, 19},
+                                                                             {7, 100, 64},
+                                                                             {16, 65, 128},
+                                                                             {33, 17, 65},
+                                                                             {197, 192, 192},
+                                                                             {300, 70, 33},
+                                                                             {17, 1600, 68},
+                                                                             {131, 800, 260}})
     for (const auto& [dtype, zero] : std::initializer_list<std::pair<transom_dtype, int64_t>>{
              {TRANSOM_UINT8, 0}, {TRANSOM_UINT8, 131}, {TRANSOM_INT8, 0}, {TRANSOM_INT8, -7}}) {
       const Tensor x = bytes(dtype, {m, k}, 1), w = bytes(TRANSOM_INT8, {n, k}, 2);
@@ -168,6 +177,26 @@ TEST(IntegerProducts, LinearLayersAreExact) {
             << m << " " << n << " " << k << " type " << dtype << " zero point " << zero;
       }
     }
+}
+
+TEST(IntegerProducts, AFusionBehindALinearLayerReadsAllOfTheSums) {
+  for (const auto& [m, n, k] :
+       std::initializer_list<std::array<int64_t, 3>>{{3, 70, 32}, {50, 96, 64}, {50, 1600, 32}}) {
+    const Tensor x = bytes(TRANSOM_UINT8, {m, k}, 1), w = bytes(TRANSOM_INT8, {n, k}, 2);
+    Graph inner;
+    const int sums = inner.input(TRANSOM_FLOAT32, {m, n});
+    inner.output(inner.node(
+        "neg", {inner.node("neg", {inner.node("neg", {sums}, TRANSOM_FLOAT32, {m, n})}, TRANSOM_FLOAT32, {m, n})},
+        TRANSOM_FLOAT32, {m, n}));
+    Graph graph;
+    const int y = graph.node("integer_linear", {graph.input(x), graph.input(w, true)}, TRANSOM_FLOAT32, {m, n},
+                             {{"zero_point", 7}});
+    graph.output(graph.fusion({y}, inner)[0]);
+    Program program(Plugin::cpu(), graph);
+    std::vector<double> expected = products_of(x, w, 7);
+    for (double& value : expected) value = -value;
+    for (int run = 0; run < 2; ++run) EXPECT_EQ(program.run({x, w})[0].values, expected) << m << " " << n << " " << k;
+  }
 }
 
 // Two nodes with one frozen weight: what is packed with the weight depends on the zero point and on the sign of x.
@@ -188,31 +217,39 @@ TEST(IntegerProducts, TwoReadersOfOneWeightHaveTheirOwnCopies) {
     EXPECT_EQ(y[2].values, products_of(signed_x, w, 0));
     EXPECT_EQ(y[3].values, products_of(signed_x, w, -3));
   }
-  const Window c{1, 64, 64, 1, {9, 9}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
-  const Tensor image = bytes(TRANSOM_UINT8, c.x(true), 1), signed_image = bytes(TRANSOM_INT8, c.x(true), 4),
-               filters = bytes(TRANSOM_INT8, c.w(), 2);
-  Graph convolutions;
-  const int first = convolutions.input(image), second = convolutions.input(signed_image),
-            shared = convolutions.input(filters, true);
-  for (const auto& [x, zero] : {std::pair{first, 0}, {first, 9}, {second, 0}, {second, -9}})
-    convolutions.output(convolutions.node("channels_last_integer_convolution", {x, shared}, TRANSOM_FLOAT32, c.y(true),
-                                          c.attributes(zero)));
-  Program both(Plugin::cpu(), convolutions);
-  for (int run = 0; run < 2; ++run) {
-    const std::vector<Tensor> y = both.run({image, signed_image, filters});
-    EXPECT_EQ(y[0].values, sums_of(c, image, filters, 0, true));
-    EXPECT_EQ(y[1].values, sums_of(c, image, filters, 9, true));
-    EXPECT_EQ(y[2].values, sums_of(c, signed_image, filters, 0, true));
-    EXPECT_EQ(y[3].values, sums_of(c, signed_image, filters, -9, true));
+  for (const int64_t extent : {1, 3}) {
+    const Window c{
+        1, 64, 64, 1, {9, 9}, {extent, extent}, {1, 1}, {extent / 2, extent / 2}, {extent / 2, extent / 2}, {1, 1}};
+    const Tensor image = bytes(TRANSOM_UINT8, c.x(true), 1), signed_image = bytes(TRANSOM_INT8, c.x(true), 4),
+                 filters = bytes(TRANSOM_INT8, c.w(), 2);
+    Graph convolutions;
+    const int first = convolutions.input(image), second = convolutions.input(signed_image),
+              shared = convolutions.input(filters, true);
+    for (const auto& [x, zero] : {std::pair{first, 0}, {first, 9}, {second, 0}, {second, -9}})
+      convolutions.output(convolutions.node("channels_last_integer_convolution", {x, shared}, TRANSOM_FLOAT32,
+                                            c.y(true), c.attributes(zero)));
+    Program both(Plugin::cpu(), convolutions);
+    for (int run = 0; run < 2; ++run) {
+      const std::vector<Tensor> y = both.run({image, signed_image, filters});
+      EXPECT_EQ(y[0].values, sums_of(c, image, filters, 0, true));
+      EXPECT_EQ(y[1].values, sums_of(c, image, filters, 9, true));
+      EXPECT_EQ(y[2].values, sums_of(c, signed_image, filters, 0, true));
+      EXPECT_EQ(y[3].values, sums_of(c, signed_image, filters, -9, true));
+    }
   }
 }
 
 // What reads the sums chunk by chunk (scales, a bias, the next layer's bytes) has the values of one after the other.
-TEST(IntegerProducts, AFusionBehindThemReadsAllOfTheSums) {
-  const Window c{2, 64, 96, 1, {15, 14}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
+class FusionsBehindIntegers : public testing::TestWithParam<Window> {};
+INSTANTIATE_TEST_SUITE_P(Windows, FusionsBehindIntegers,
+                         testing::Values(Window{2, 64, 96, 1, {15, 14}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+                                         Window{2, 64, 96, 1, {15, 14}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, {1, 1}},
+                                         Window{1, 20, 1100, 1, {9, 11}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, {1, 1}}));
+TEST_P(FusionsBehindIntegers, ReadAllOfTheSums) {
+  const Window c = GetParam();
   const Tensor x = bytes(TRANSOM_UINT8, c.x(true), 1), w = bytes(TRANSOM_INT8, c.w(), 2),
-               scales = numbers(TRANSOM_FLOAT32, {96}, 1e-4, 2e-3, 5);
-  const Shape full = c.y(true), row{1, 1, 1, 96}, one(4, 1);
+               scales = numbers(TRANSOM_FLOAT32, {c.results}, 1e-4, 2e-3, 5);
+  const Shape full = c.y(true), row{1, 1, 1, c.results}, one(4, 1);
   Graph inner;
   const int sums = inner.input(TRANSOM_FLOAT32, full), scale = inner.input(scales);
   const auto spread = [&](int value, const Shape& shape) {
@@ -235,7 +272,7 @@ TEST(IntegerProducts, AFusionBehindThemReadsAllOfTheSums) {
   const std::vector<double> exact = sums_of(c, x, w, 0, true);
   std::vector<double> expected;
   for (size_t i = 0; i < exact.size(); ++i) {
-    const float scaled = static_cast<float>(exact[i]) * static_cast<float>(scales.values[i % 96]);
+    const float scaled = static_cast<float>(exact[i]) * static_cast<float>(scales.values[i % scales.values.size()]);
     expected.push_back(std::clamp(static_cast<double>(std::nearbyintf(scaled)), 0.0, 255.0));
   }
   ASSERT_EQ(program.error, "");

@@ -36,6 +36,25 @@ TEST(MemoryPlan, PutsElementwiseResultsOnDyingInputs) {
   EXPECT_EQ(plan(graph).arena_bytes, 64);
 }
 
+// The fusion is computed on chunks of the product, while this still reads its input.
+TEST(MemoryPlan, KeepsWhatAProductReadsUntilTheFusionBehindItIsDone) {
+  for (const bool shared : {false, true}) {
+    const Graph graph = parse_graph(fmt::format(R"(graph(%0: u8[4, 64], %1: i8[64, 64]) {{
+      %2 = reverse(%0) {{axes=[0]}} : u8[4, 64]
+      %3 = integer_linear(%2, %1) {{zero_point=0}} : f32[4, 64]
+      %4 = cast(%3) {{dtype={}}} : u8[4, 64]
+      %5 = reverse(%4) {{axes=[0]}} : u8[4, 64]
+      {}
+    }})",
+                                                static_cast<int>(DType::kUInt8),
+                                                shared ? "%6 = exp(%3) : f32[4, 64]\n return %5, %6" : "return %5"));
+    const MemoryPlan result = plan(graph);
+    const int64_t read = result.offsets.at(Tensor(graph.nodes[0], 0)),
+                  written = result.offsets.at(Tensor(graph.nodes[2], 0));
+    EXPECT_EQ(written == read, shared) << "another reader wants the product whole";
+  }
+}
+
 TEST(MemoryPlan, NeverPutsAResultOnAnInputThatIsReadLater) {
   const Graph graph = parse_graph(R"(graph(%0: f32[16]) {
     %1 = reverse(%0) {axes=[0]} : f32[16]

@@ -37,8 +37,10 @@ struct Band {
 
 class BandedConvolution final : public LibraryConvolution {
  public:
-  BandedConvolution(const ConvolutionShape& shape, const ConvolutionTypes& types)
-      : s_(flattened(shape)), types_(types) {
+  // `equal`: all bands have as many rows, for kernels of the library that want another layout of the weights where
+  // there are fewer.
+  BandedConvolution(const ConvolutionShape& shape, const ConvolutionTypes& types, bool equal)
+      : s_(flattened(shape)), types_(types), equal_(equal) {
     const OneThread one_thread;
     cut();
     x_strides_ = image_strides(s_.x, s_.channels_last);
@@ -135,6 +137,10 @@ class BandedConvolution final : public LibraryConvolution {
     const int64_t work = product(s_.y, 0, s_.y.size()) * product(s_.w, 1, s_.w.size());
     int64_t chosen = least;
     double best = 0;
+    if (equal_) {
+      while (rows % chosen != 0 || (images * chosen % threads != 0 && chosen < rows)) ++chosen;
+      return make_bands(rows / chosen);
+    }
     for (int64_t count = least; threads > 1 && work > kSmallWork && count <= std::min(least + 2 * threads, rows);
          ++count) {
       const int64_t step = (rows + count - 1) / count;
@@ -227,6 +233,7 @@ class BandedConvolution final : public LibraryConvolution {
 
   ConvolutionShape s_;
   ConvolutionTypes types_;
+  bool equal_;
   int64_t parts_ = 1;
   bool fast_ = true;
   Shape x_strides_, y_strides_;
@@ -243,12 +250,16 @@ std::unique_ptr<LibraryConvolution> make_banded_convolution(const ConvolutionSha
   const bool depthwise = shape.groups == shape.x[1] && shape.groups == shape.y[1];
   const bool floats = types.x != memory::data_type::u8 && types.x != memory::data_type::s8;
   if (shape.kind != ConvolutionKind::kForward || (floats && shape.groups > 1 && !depthwise)) return nullptr;
-  try {
-    auto made = std::make_unique<BandedConvolution>(shape, types);
-    return made->fast() ? std::move(made) : nullptr;
-  } catch (const dnnl::error&) {  // what it does not take in this layout
-    return nullptr;
+  // Sums of integers are exact however they are cut.
+  for (const bool equal : {false, true}) {
+    if (equal && floats) break;
+    try {
+      auto made = std::make_unique<BandedConvolution>(shape, types, equal);
+      if (made->fast()) return made;
+    } catch (const dnnl::error&) {  // what it does not take in this layout
+    }
   }
+  return nullptr;
 }
 
 }  // namespace transom::cpu

@@ -191,6 +191,7 @@ Kernel integer_convolution(const Node& node) {
     return {"fill",
             [size = node.output().bytes()](const Arguments& arguments) { std::memset(arguments.outputs[0], 0, size); }};
   const bool frozen = node.frozen(1);
+  if (std::optional<Kernel> of_places = integer_convolution_of_places(shape, zero_point, frozen)) return *of_places;
   if (zero_point == 0 && library_multiplies_bytes())
     if (auto made = make_banded_convolution(shape, ConvolutionTypes::of_bytes(shape.dtype)))
       return library_kernel(std::move(made), shape.dtype, frozen);

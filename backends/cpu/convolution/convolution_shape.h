@@ -3,6 +3,8 @@
 // y [N, O, spatial...]. Which of the three is the result is the kind. In memory x and y may have their channels last.
 #pragma once
 
+#include <optional>
+
 #include "cpu/kernels/kernel.h"
 
 namespace transom::cpu {
@@ -38,6 +40,8 @@ Kernel plain_convolution(const ConvolutionShape& shape);
 
 // Of bytes, exact: integer_convolution and its form with the channels last.
 Kernel integer_convolution(const Node& node);
+// The same for windows of one place, where this processor has loops of its own for it; else nothing.
+std::optional<Kernel> integer_convolution_of_places(const ConvolutionShape& shape, int64_t zero_point, bool frozen);
 
 // f32 and, where the processor computes on it, bf16. Other types go through f32.
 Kernel library_convolution(const ConvolutionShape& shape, bool frozen);

@@ -9,8 +9,9 @@
 namespace transom::cpu {
 namespace {
 
-constexpr int64_t kGrain = 1 << 15;  // elements: less is not worth another thread
-constexpr int64_t kBlock = 16;       // of a transposition: 16 rows of 4 bytes are cache lines on both sides
+constexpr int64_t kGrain = 1 << 15;   // elements: less is not worth another thread
+constexpr int64_t kBlock = 16;        // of a transposition: 16 rows of 4 bytes are cache lines on both sides
+constexpr int64_t kLongBlock = 2048;  // where columns are few, as the channels of a picture
 
 template <typename T>
 void copy_row(T* to, int64_t to_stride, const T* from, int64_t from_stride, int64_t n) {
@@ -18,6 +19,13 @@ void copy_row(T* to, int64_t to_stride, const T* from, int64_t from_stride, int6
   else if (to_stride == 1 && from_stride == 0) std::fill_n(to, n, *from);
   else
     for (int64_t i = 0; i < n; ++i) to[i * to_stride] = from[i * from_stride];
+}
+
+// Few columns, side by side in the target: out[r * step + c] = in[c * in_step + r].
+template <int columns, typename T>
+void interleave(T* out, int64_t step, const T* in, int64_t in_step, int64_t rows) {
+  for (int64_t r = 0; r < rows; ++r)
+    for (int c = 0; c < columns; ++c) out[r * step + c] = in[c * in_step + r];
 }
 
 }  // namespace
@@ -100,13 +108,22 @@ void StridedCopy::run_transposed(T* to, const T* from) const {
     list->pop_back();
     list->erase(list->begin() + static_cast<std::ptrdiff_t>(fast_axis_));
   }
-  const int64_t panels = (rows + kBlock - 1) / kBlock;
+  const int64_t block = columns <= 4 ? kLongBlock : kBlock;
+  const int64_t panels = (rows + block - 1) / block;
   const int64_t tasks = product(outer.shape, 0, outer.shape.size()) * panels;
-  parallel_ranges(tasks, std::max<int64_t>(kGrain / (kBlock * columns), 1), [&](int64_t begin, int64_t end) {
+  parallel_ranges(tasks, std::max<int64_t>(kGrain / (block * columns), 1), [&](int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; ++task) {
-      const int64_t row = task % panels * kBlock, height = std::min(kBlock, rows - row);
+      const int64_t row = task % panels * block, height = std::min(block, rows - row);
       T* out = to + offset_of(task / panels, outer.shape, outer.strides[0]) + row * to_step;
       const T* in = from + offset_of(task / panels, outer.shape, outer.strides[1]) + row;
+      if (columns == 3) {
+        interleave<3>(out, to_step, in, from_step, height);
+        continue;
+      }
+      if (columns == 4) {
+        interleave<4>(out, to_step, in, from_step, height);
+        continue;
+      }
       for (int64_t column = 0; column < columns; column += kBlock) {
         const int64_t width = std::min(kBlock, columns - column);
         for (int64_t r = 0; r < height; ++r)

@@ -92,14 +92,16 @@ void scatter_add(const Layout& layout, const Arguments& arguments) {
     parallel_ranges(layout.outer * layout.extent * layout.inner, 1 << 18, [=](int64_t begin, int64_t end) {
       std::memcpy(y + begin, x + begin, static_cast<size_t>(end - begin) * sizeof(T));
     });
-  // Places sorted by row, so that each row has one thread and keeps the order of its indices.
-  std::vector<int64_t> places(static_cast<size_t>(layout.indices)), rows;
+  // Places sorted by row, so that each row has one thread and keeps the order of its indices. Those of bags are sorted
+  // as they come.
+  std::vector<int64_t> keys(static_cast<size_t>(layout.indices)), places(keys.size()), rows;
+  for (int64_t i = 0; i < layout.indices; ++i) keys[static_cast<size_t>(i)] = index_at(layout, indices, i);
   std::iota(places.begin(), places.end(), 0);
-  std::stable_sort(places.begin(), places.end(),
-                   [&](int64_t a, int64_t b) { return index_at(layout, indices, a) < index_at(layout, indices, b); });
+  const auto key = [&](int64_t place) { return keys[static_cast<size_t>(place)]; };
+  if (!std::is_sorted(keys.begin(), keys.end()))
+    std::stable_sort(places.begin(), places.end(), [&](int64_t a, int64_t b) { return key(a) < key(b); });
   for (size_t i = 0; i < places.size(); ++i)
-    if (i == 0 || index_at(layout, indices, places[i]) != index_at(layout, indices, places[i - 1]))
-      rows.push_back(static_cast<int64_t>(i));
+    if (i == 0 || key(places[i]) != key(places[i - 1])) rows.push_back(static_cast<int64_t>(i));
   const auto count = static_cast<int64_t>(rows.size());
   rows.push_back(layout.indices);
   parallel_ranges(layout.outer * count, std::max<int64_t>((1 << 14) / (layout.inner + 1), 1),
@@ -108,7 +110,7 @@ void scatter_add(const Layout& layout, const Arguments& arguments) {
                       const int64_t outer = task / count;
                       const auto row = static_cast<size_t>(task % count);
                       const int64_t* first = places.data() + rows[row];
-                      T* target = y + (outer * layout.extent + index_at(layout, indices, *first)) * layout.inner;
+                      T* target = y + (outer * layout.extent + key(*first)) * layout.inner;
                       const T* updates = arguments.input<T>(2) + outer * layout.indices * layout.inner;
                       add_updates(target, updates, first, static_cast<size_t>(rows[row + 1] - rows[row]), layout.inner);
                     }

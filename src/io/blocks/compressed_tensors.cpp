@@ -226,6 +226,10 @@ class Reader {
     if (known && !layout.has_minima && layout.groups() == 1 && layout.depth <= kMostProducts)
       integers = std::make_shared<IntegerCodes>(IntegerCodes{
           .codes = weight, .scales = spelt.scales, .input_scale = known->scale, .input_zero_point = known->zero_point});
+    if (integers)  // the inputs of the next layer would hide it
+      for (const float scale : integers->scales)
+        if (!std::isfinite(scale))
+          fail("{}: expected finite numbers, found {}", where(module + ".weight_scale"), scale);
     if (integers && spelt.scale_rows == 1)
       integers->scales.assign(static_cast<size_t>(layout.rows), spelt.scales.at(0));
     CompressedWeight made =

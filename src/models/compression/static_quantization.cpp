@@ -16,6 +16,7 @@
 #include "models/generative.h"
 #include "models/loading/packed_weights.h"
 #include "models/precision.h"
+#include "models/unfinite_numbers.h"
 #include "nn/linear_observer.h"
 #include "ops/products/integer_products.h"
 #include "tensor/mode_scope.h"
@@ -209,6 +210,7 @@ QuantizeReport quantize_statically(const std::string& source, const std::string&
     report.bytes_before += static_cast<int64_t>(exact.bytes.size());
     const auto found = layers.find(parameter.get());
     if (found == layers.end()) {
+      expect_finite(exact, fmt::format("{}: tensor {}", source, parameter->name));
       // What a reader could take for a layer of the classes that are quantised.
       const bool is_layer = parameter->name.ends_with(kWeightEnding) &&
                             (parameter->use == Parameter::Use::kLinear || parameter->value.rank() == 4);

@@ -21,6 +21,7 @@
 #include "models/loading/other_formats.h"
 #include "models/loading/packed_weights.h"
 #include "models/precision.h"
+#include "models/unfinite_numbers.h"
 #include "nn/weight.h"
 #include "transom/hub.h"
 #include "transom/ops.h"
@@ -155,6 +156,9 @@ class Source : public ParameterSource {
       if (!used_.contains(name) && !is_buffer(name)) report.unexpected.push_back(name);
     for (const auto& [name, weight] : checkpoint_->compressed())
       if (!used_.contains(name)) report.unexpected.push_back(name);
+    if (!input_scales_.empty())  // layers of integers would hide what is not finite
+      for (const auto& [name, view] : checkpoint_->tensors())
+        if (used_.contains(name)) expect_finite(view, fmt::format("{}: tensor {}", checkpoint_->where(), quoted(name)));
   }
 
   std::vector<std::shared_ptr<Parameter>> parameters, buffers;

@@ -99,12 +99,15 @@ class Mlp {
 };
 
 // The sum of each bag's vectors: vectors [N, D] one bag behind the other, offsets [B] of their beginnings -> [B, D].
-// The bag of a vector is the last that begins at or before it, so that empty bags give zeros.
+// The bag of a vector is the last that begins at or before it, so that empty bags give zeros. Bags are found by
+// counting their beginnings, in steps of N + B: to compare each vector with each bag took N B.
 Tensor bag_sums(const Tensor& vectors, const Tensor& offsets) {
   const int64_t N = vectors.dim(0), B = offsets.dim(0);
-  const Shape all{N, B};
-  const Tensor begun = less_equal(broadcast_to(unsqueeze(offsets, 0), all), iota(all, 0));
-  const Tensor bag = reduce_sum(cast(begun, DType::kInt64), {1}) - 1.0;
+  // Bags that begin behind the last vector are empty.
+  const Tensor within = minimum(offsets, full({B}, static_cast<double>(N), DType::kInt64));
+  const Tensor begun =
+      cumulative_sum(scatter_add(zeros({N + 1}, DType::kInt64), within, full({B}, 1, DType::kInt64), 0), 0);
+  const Tensor bag = slice(begun, 0, 0, N) - 1.0;
   return scatter_add(zeros({B, vectors.dim(1)}, vectors.dtype()), bag, vectors, 0);
 }
 

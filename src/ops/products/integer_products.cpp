@@ -141,6 +141,7 @@ DType type_of_result(const Tensor& x) { return is_floating(x.dtype()) ? x.dtype(
 const RegisterOperations kRegisteredIntegerProducts{&kIntegerLinear, &kIntegerConvolution};
 
 namespace op {
+const Operation& integer_linear = kIntegerLinear;
 const Operation& integer_convolution = kIntegerConvolution;
 }  // namespace op
 
