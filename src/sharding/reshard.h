@@ -35,6 +35,8 @@ class Resharder {
   ShardedValue reshard(const ShardedValue& value, const Placement& target);
   // What the processes along these axes have, one behind the other along a new first dimension.
   Tensor stacked(const Tensor& local, MeshAxes axes);
+  // x in one part for each process along the axis: what they have for this one.
+  Tensor exchanged(const Tensor& x, MeshAxis axis) { return collective("all_to_all", x, {axis}); }
   // Gathers that are inserted from now on start no earlier than what is before them in the graph (see
   // passes/partition.h), so that parameters are not all gathered at once.
   void gather_late(bool late) { late_ = late; }
@@ -45,6 +47,7 @@ class Resharder {
   void sum(ShardedValue& value, MeshAxes axes);
   void gather_last_axis(ShardedValue& value, size_t dimension, size_t cut);
   void scatter_sum(ShardedValue& value, size_t dimension, const Cut& cut);
+  void share_owned(ShardedValue& value, size_t dimension);
   void slice_along(ShardedValue& value, size_t dimension, const Cut& cut);
   bool try_all_to_all(ShardedValue& value, const Placement& target);
   bool adds_axis(const Cuts& less, const Cuts& more, MeshAxis axis) const;
