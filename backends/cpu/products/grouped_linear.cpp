@@ -12,6 +12,7 @@
 #include "cpu/kernels/copy.h"
 #include "cpu/kernels/scratch.h"
 #include "cpu/products/matrix_product.h"
+#include "cpu/vector/kernels.h"
 
 namespace transom::cpu {
 namespace {
@@ -19,11 +20,13 @@ namespace {
 constexpr int64_t kColumnBlock = 64;     // columns of a task are multiples of it
 constexpr int64_t kFewestColumns = 128;  // of a task
 
-// Few rows as they are; more of them so that at most one in eight is empty.
-int64_t rounded_rows(int64_t rows, bool even) {
+constexpr int64_t kFewRows = 8;  // of f32 by own loops, as linear has it: the reading of the weight binds
+
+// At most `exact` rows as they are; of more than 64 at most one in eight is empty.
+int64_t rounded_rows(int64_t rows, int64_t exact) {
+  if (rows <= exact) return rows;
   int64_t step = 8;
   while (rows > 16 * step) step *= 2;
-  if (rows <= 4) step = even ? 2 : 1;
   return (rows + step - 1) / step * step;
 }
 
@@ -38,7 +41,7 @@ struct SortedRows {
   std::vector<int64_t> places;  // by row: its place, -1 where its group has no weight
 };
 
-SortedRows sort_rows(const int64_t* groups, int64_t count, int64_t first, size_t weights, bool even) {
+SortedRows sort_rows(const int64_t* groups, int64_t count, int64_t first, size_t weights, int64_t exact) {
   SortedRows sorted;
   sorted.groups.resize(weights);
   sorted.places.assign(static_cast<size_t>(count), -1);
@@ -51,7 +54,7 @@ SortedRows sort_rows(const int64_t* groups, int64_t count, int64_t first, size_t
   int64_t total = 0;
   for (Group& group : sorted.groups) {
     group.begin = total;
-    group.filled = rounded_rows(group.rows, even);
+    group.filled = rounded_rows(group.rows, exact);
     total += group.filled;
     group.rows = 0;
   }
@@ -86,11 +89,16 @@ struct Task {
   const std::byte *a, *b;
   std::byte* c;
   MatrixShape shape;
+  bool few = false;  // rows times a weight [O, K]
 };
 
 void run_tasks(const std::vector<Task>& tasks) {
   parallel_for(tasks.size(), [&](size_t i) {
-    MatrixProduct::find(tasks[i].shape)->run(tasks[i].a, tasks[i].b, nullptr, tasks[i].c);
+    const auto& [a, b, c, shape, few] = tasks[i];
+    if (!few) return MatrixProduct::find(shape)->run(a, b, nullptr, c);
+    vector_kernels().rows_f32(reinterpret_cast<float*>(c), static_cast<size_t>(shape.c_row),
+                              reinterpret_cast<const float*>(a), reinterpret_cast<const float*>(b),
+                              static_cast<size_t>(shape.m), static_cast<size_t>(shape.n), static_cast<size_t>(shape.k));
   });
 }
 
@@ -114,7 +122,9 @@ struct GroupedPlan {
 };
 
 void run_grouped_linear(const GroupedPlan& plan, const Arguments& arguments) {
-  const SortedRows sorted = sort_rows(arguments.input<int64_t>(1), plan.rows, plan.first, plan.weights, false);
+  const int64_t few = plan.dtype == TRANSOM_FLOAT32 && !plan.transposed ? kFewRows : 0;
+  const SortedRows sorted =
+      sort_rows(arguments.input<int64_t>(1), plan.rows, plan.first, plan.weights, std::max<int64_t>(few, 1));
   std::byte* a = arguments.scratch;
   std::byte* c = a + aligned(plan.bytes(most_filled(plan.rows, static_cast<int64_t>(plan.weights)) * plan.depth));
   bring_together(a, arguments.inputs[0], sorted, plan.each, plan.bytes(plan.depth));
@@ -131,7 +141,8 @@ void run_grouped_linear(const GroupedPlan& plan, const Arguments& arguments) {
                        arguments.inputs[2 + i] + plan.bytes(column * b_column),
                        c + plan.bytes(group.begin * plan.width + column),
                        {group.filled, std::min(step, plan.width - column), plan.depth, plan.depth, 1, b_row, b_column,
-                        plan.width, plan.dtype, plan.dtype, false, false}});
+                        plan.width, plan.dtype, plan.dtype, false, false},
+                       group.rows <= few});
     }
   }
   run_tasks(tasks);
@@ -170,7 +181,7 @@ Kernel make_grouped_linear(const Node& node) {
 
 // depth: of x, width: of dy.
 void run_weight_gradient(const GroupedPlan& plan, const Arguments& arguments) {
-  const SortedRows sorted = sort_rows(arguments.input<int64_t>(2), plan.rows, plan.first, plan.weights, true);
+  const SortedRows sorted = sort_rows(arguments.input<int64_t>(2), plan.rows, plan.first, plan.weights, 0);
   std::byte* dy = arguments.scratch;
   std::byte* x = dy + aligned(plan.bytes(most_filled(plan.rows, static_cast<int64_t>(plan.weights)) * plan.width));
   bring_together(dy, arguments.inputs[0], sorted, 1, plan.bytes(plan.width));
