@@ -44,6 +44,7 @@ std::string reason_of(const CollectiveRecord& record, bool trains) {
   if (record.kind == "all_gather")
     return record.axes.has(MeshAxis::kShard) ? "weights that are cut for storage" : "an operation needs the whole";
   if (record.kind == "reduce_scatter") return rows ? "gradients, each to its part" : "sums, each to its part";
+  if (record.kind == "all_to_all" && record.axes.has(MeshAxis::kExpert)) return "tokens go to their experts, or back";
   if (record.kind == "all_to_all") return "another dimension is to be cut";
   if (rows) return trains ? "gradients and losses of all rows" : "results of all rows";
   return "sums of products whose depth is cut";

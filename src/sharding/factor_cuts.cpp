@@ -34,7 +34,7 @@ std::optional<FactorCuts> cuts_of_factors(const ProcessMesh& mesh, const FactorR
         const int64_t extent = extent_of(rule, factor);
         if (cut.inner % minor == 0 && extent * minor % (cut.units * cut.inner) == 0) {
           if (rule.factors[static_cast<size_t>(factor)].kind == FactorRule::Kind::kWhole) return std::nullopt;
-          result[static_cast<size_t>(factor)].push_back(make_cut(mesh, cut.axes, cut.units, cut.inner / minor));
+          result[static_cast<size_t>(factor)].push_back(with_inner(mesh, cut, cut.inner / minor));
           found = true;
         }
         minor *= extent;
@@ -53,7 +53,7 @@ Placement placement_of(const ProcessMesh& mesh, const FactorRule& rule, const Fa
     for (const int factor : operand[d]) {
       minor /= std::max<int64_t>(1, extent_of(rule, factor));
       for (const Cut& cut : cuts[static_cast<size_t>(factor)])
-        placement.dimensions[d].push_back(make_cut(mesh, cut.axes, cut.units, cut.inner * minor));
+        placement.dimensions[d].push_back(with_inner(mesh, cut, cut.inner * minor));
     }
   }
   return placement;

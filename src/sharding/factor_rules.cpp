@@ -314,6 +314,32 @@ std::optional<FactorRule> of_linear(const Node& node) {
   return rule.take();
 }
 
+// Rows are dealt as they stand; each goes to its group wherever it is.
+std::optional<FactorRule> of_grouped_linear(const Node& node) {
+  RuleBuilder rule(node);
+  const Shape &x = rule.shape(0), &groups = rule.shape(1), &weight = rule.shape(2);
+  const bool transposed = node.attributes.get_int("transposed") != 0;
+  const int N = rule.factor(groups[0]), each = rule.factor(groups[1], Kind::kWhole),
+            K = rule.factor(x.back(), Kind::kSum), O = rule.factor(weight[transposed ? 1 : 0]);
+  rule.input(x.size() == 2 ? Operand{{N}, {K}} : Operand{{N}, {each}, {K}});
+  rule.input({{N}, {each}});
+  for (size_t i = 2; i < node.inputs.size(); ++i) rule.input(transposed ? Operand{{K}, {O}} : Operand{{O}, {K}});
+  rule.output({{N}, {each}, {O}});
+  return rule.take();
+}
+
+std::optional<FactorRule> of_grouped_weight_gradient(const Node& node) {
+  RuleBuilder rule(node);
+  const Shape &dy = rule.shape(0), &x = rule.shape(1);
+  const int N = rule.factor(dy[0], Kind::kSum), each = rule.factor(dy[1], Kind::kWhole), O = rule.factor(dy[2]),
+            K = rule.factor(x.back());
+  rule.input({{N}, {each}, {O}});
+  rule.input(x.size() == 2 ? Operand{{N}, {K}} : Operand{{N}, {each}, {K}});
+  rule.input({{N}, {each}});
+  for (size_t i = 0; i < node.types.size(); ++i) rule.output({{O}, {K}});
+  return rule.take();
+}
+
 std::optional<FactorRule> of_cross_entropy(const Node& node) {
   RuleBuilder rule(node);
   const Operand logits = rule.factors_of(rule.shape(0), 1);
@@ -391,6 +417,8 @@ const std::unordered_map<std::string_view, RuleOf>& rules() {
       {"scatter_add", of_scatter_add},
       {"dot_general", of_dot_general},
       {"linear", of_linear},
+      {"grouped_linear", of_grouped_linear},
+      {"grouped_linear_weight_gradient", of_grouped_weight_gradient},
       {"attention", rule_of_attention},
       {"attention_gradient", rule_of_attention},
       {"paged_attention", rule_of_paged_attention},

@@ -36,7 +36,9 @@ Tensor ModelSharding::part_of(const Parameter& parameter) {
   return tensors_.hold_part_of(parameter.value, home_of(parameter), stored_axes());
 }
 
-int64_t ModelSharding::row_parts() const { return layout_.size(MeshAxis::kData) * layout_.size(MeshAxis::kShard); }
+int64_t ModelSharding::row_parts() const {
+  return layout_.size(MeshAxis::kData) * layout_.size(MeshAxis::kShard) * layout_.size(MeshAxis::kExpert);
+}
 
 MeshAxes ModelSharding::stored_axes() const {
   return layout_.zero_stage >= 3 ? MeshAxes{MeshAxis::kShard} : MeshAxes();
@@ -126,7 +128,7 @@ void ModelSharding::cut_rows(const NamedTensors& inputs) {
   for (const auto& [name, tensor] : inputs.items())
     if (tensor.rank() > 0) rows = rows == 0 ? tensor.dim(0) : std::min(rows, tensor.dim(0));
   std::vector<MeshAxis> axes;
-  for (const MeshAxis axis : {MeshAxis::kData, MeshAxis::kShard})
+  for (const MeshAxis axis : {MeshAxis::kData, MeshAxis::kShard, MeshAxis::kExpert})
     if (layout_.size(axis) > 1) axes.push_back(axis);
   for (const auto& [name, tensor] : inputs.items()) {
     if (tensor.rank() == 0 || rows == 0 || tensor.dim(0) % rows != 0) continue;

@@ -24,16 +24,26 @@ int64_t parts_of(const ProcessMesh& mesh, const Cut& cut) {
 }  // namespace
 
 Cut make_cut(const ProcessMesh& mesh, std::vector<MeshAxis> axes, int64_t units, int64_t inner) {
-  Cut cut{std::move(axes), units, inner};
+  Cut cut{std::move(axes), units, inner, -1};
   if (const int64_t parts = parts_of(mesh, cut); units % parts == 0)
     cut.units = parts, cut.inner = inner * (units / parts);
   return cut;
 }
 
-bool gives_all_a_part(const ProcessMesh& mesh, const Cut& cut) { return parts_of(mesh, cut) <= cut.units; }
+Cut owned_cut(MeshAxis axis, int64_t extent, int64_t owner) { return {{axis}, 1, extent, owner}; }
+
+Cut with_inner(const ProcessMesh& mesh, const Cut& cut, int64_t inner) {
+  if (cut.owner >= 0) return {cut.axes, cut.units, inner, cut.owner};
+  return make_cut(mesh, cut.axes, cut.units, inner);
+}
+
+bool gives_all_a_part(const ProcessMesh& mesh, const Cut& cut) {
+  return cut.owner < 0 && parts_of(mesh, cut) <= cut.units;
+}
 
 Range units_of(const ProcessMesh& mesh, const Cut& cut, const std::vector<int64_t>& places) {
   Range range{0, cut.units};
+  if (cut.owner >= 0) return places.empty() || places[0] == cut.owner ? range : Range{};
   for (size_t i = 0; i < cut.axes.size(); ++i) range = part_of(range, places[i], mesh.size(cut.axes[i]));
   return range;
 }
@@ -58,6 +68,13 @@ MeshAxes Placement::sharded() const {
   return axes;
 }
 
+size_t owned_dimension(const Placement& placement) {
+  for (size_t d = 0; d < placement.dimensions.size(); ++d)
+    for (const Cut& cut : placement.dimensions[d])
+      if (cut.owner >= 0) return d;
+  return placement.dimensions.size();
+}
+
 Placement replicated(size_t rank) { return {std::vector<Cuts>(rank), {}}; }
 
 Placement sharded(const ProcessMesh& mesh, const Shape& shape, size_t dimension, std::vector<MeshAxis> axes,
@@ -72,8 +89,8 @@ Placement sharded(const ProcessMesh& mesh, const Shape& shape, size_t dimension,
 Placement cut_further(const ProcessMesh& mesh, Placement placement, const Shape& shape, size_t dimension,
                       MeshAxis axis) {
   Cuts& cuts = placement.dimensions[dimension];
-  if (cuts.size() > 1) return placement;
-  Cut cut{{axis}, shape[dimension], 1};
+  if (cuts.size() > 1 || (!cuts.empty() && cuts[0].owner >= 0)) return placement;
+  Cut cut{{axis}, shape[dimension], 1, -1};
   if (!cuts.empty()) {
     // Units of one element would move the borders of the parts that are there.
     cut = cuts[0];
@@ -93,7 +110,8 @@ Placement without_axes(const ProcessMesh& mesh, Placement placement, MeshAxes ax
       std::vector<MeshAxis> others;
       for (const MeshAxis axis : cut.axes)
         if (!axes.has(axis)) others.push_back(axis);
-      if (!others.empty()) kept.push_back(make_cut(mesh, others, cut.units, cut.inner));
+      if (cut.owner >= 0) kept.push_back(cut);  // what one process owns stays with it
+      else if (!others.empty()) kept.push_back(make_cut(mesh, others, cut.units, cut.inner));
     }
     cuts = std::move(kept);
   }
@@ -106,7 +124,8 @@ std::string to_string(const Placement& placement) {
     for (const Cut& cut : placement.dimensions[d]) {
       text += text.empty() ? "" : ", ";
       for (size_t i = 0; i < cut.axes.size(); ++i) text += (i > 0 ? ", then " : "") + std::string(name_of(cut.axes[i]));
-      text += fmt::format(" cut{} {}", cut.axes.size() > 1 ? "" : "s", d);
+      if (cut.owner >= 0) text += fmt::format(" {} has all", cut.owner);
+      else text += fmt::format(" cut{} {}", cut.axes.size() > 1 ? "" : "s", d);
     }
   if (!placement.partial.empty())
     text += (text.empty() ? "" : "; ") + ("to be summed over " + to_string(placement.partial));

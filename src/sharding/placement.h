@@ -25,12 +25,18 @@ Range part_of(const Range& range, int64_t part, int64_t parts);
 struct Cut {
   std::vector<MeshAxis> axes;
   int64_t units = 1, inner = 1;
+  // Above -1: one unit, which the process at this place along the one axis has, and the others nothing.
+  int64_t owner = -1;
   bool operator==(const Cut&) const = default;
 };
 using Cuts = std::vector<Cut>;  // of one dimension; none: whole
 
 // The cut of `units` units, in the one form that equal cuts have: where they are dealt evenly, the largest units.
 Cut make_cut(const ProcessMesh& mesh, std::vector<MeshAxis> axes, int64_t units, int64_t inner);
+// All of a dimension for the process at `owner` along the axis.
+Cut owned_cut(MeshAxis axis, int64_t extent, int64_t owner);
+// The same cut of units of another size.
+Cut with_inner(const ProcessMesh& mesh, const Cut& cut, int64_t inner);
 // Whether every process gets a unit.
 bool gives_all_a_part(const ProcessMesh& mesh, const Cut& cut);
 // The units of the process at these places along the axes of the cut; those of this process.
@@ -48,6 +54,8 @@ struct Placement {
   bool is_replicated() const { return partial.empty() && sharded().empty(); }
 };
 Placement replicated(size_t rank);
+// The dimension whose cut has an owner; none: the rank.
+size_t owned_dimension(const Placement& placement);
 // Dimension `dimension` cut along one axis after the other, in units of `inner` elements.
 Placement sharded(const ProcessMesh& mesh, const Shape& shape, size_t dimension, std::vector<MeshAxis> axes,
                   int64_t inner = 1);
@@ -55,7 +63,7 @@ Placement sharded(const ProcessMesh& mesh, const Shape& shape, size_t dimension,
 // where some process would be left without a part.
 Placement cut_further(const ProcessMesh& mesh, Placement placement, const Shape& shape, size_t dimension,
                       MeshAxis axis);
-// Whole along these axes, where they are the last ones of their cuts.
+// Whole along these axes, where they are the last ones of their cuts; what one process owns stays with it.
 Placement without_axes(const ProcessMesh& mesh, Placement placement, MeshAxes axes);
 // "fsdp cuts 0; to be summed over dp"; "replicated"
 std::string to_string(const Placement& placement);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <string_view>
 
 #include "base/error.h"
 #include "ops/movement/collectives.h"
@@ -120,6 +121,14 @@ void Resharder::record(const char* kind, const Tensor& x, MeshAxes axes) {
 Tensor Resharder::collective(const char* kind, const Tensor& x, MeshAxes axes) {
   Attributes attributes = attributes_of(axes);
   if (late_) attributes.set("late", int64_t{1});
+  // Of what another process owns: nobody in this group has any of it.
+  if (x.size() == 0) {
+    const int64_t processes = mesh_.size(axes);
+    Shape shape = x.shape();
+    if (std::string_view(kind) == "all_gather") shape[0] *= processes;
+    if (std::string_view(kind) == "reduce_scatter") shape[0] /= processes;
+    return zeros(shape, x.dtype());
+  }
   record(kind, x, axes);
   return make_tensor(find_operation(kind), {x}, attributes);
 }
@@ -218,6 +227,16 @@ void Resharder::slice_along(ShardedValue& value, size_t dimension, const Cut& cu
   cuts = {cut};
 }
 
+// What one process owns is the sum of that and of zeros.
+void Resharder::share_owned(ShardedValue& value, size_t dimension) {
+  Cuts& cuts = value.placement.dimensions[dimension];
+  const auto owned = std::find_if(cuts.begin(), cuts.end(), [](const Cut& cut) { return cut.owner >= 0; });
+  const bool mine = local_units(mesh_, *owned).size() > 0;
+  for (const MeshAxis axis : owned->axes) value.placement.partial.add(axis);
+  cuts.erase(owned);
+  if (!mine) value.local = zeros(local_shape(mesh_, value.placement, value.shape), value.local.dtype());
+}
+
 // Whether `more` is `less` cut by one axis more, which is `axis`, within the same borders.
 bool Resharder::adds_axis(const Cuts& less, const Cuts& more, MeshAxis axis) const {
   if (more.size() != 1 || less.size() > 1 || more[0].axes.back() != axis) return false;
@@ -229,6 +248,8 @@ bool Resharder::adds_axis(const Cuts& less, const Cuts& more, MeshAxis axis) con
 
 // From dimension to dimension in one step: what Ulysses does between places and heads.
 bool Resharder::try_all_to_all(ShardedValue& value, const Placement& target) {
+  if (owned_dimension(value.placement) < value.shape.size() || owned_dimension(target) < value.shape.size())
+    return false;
   if (value.placement.partial != target.partial) return false;
   for (size_t from = 0; from < target.dimensions.size(); ++from)
     for (size_t to = 0; to < target.dimensions.size(); ++to) {
@@ -326,12 +347,15 @@ ShardedValue Resharder::reshard(const ShardedValue& given, const Placement& targ
   if (target.dimensions.size() != value.shape.size())
     fail(ErrorKind::kInternal, "a placement of {} dimensions for a tensor of {}", target.dimensions.size(),
          to_string(value.shape));
+  if (const size_t d = owned_dimension(value.placement);
+      d < value.shape.size() && value.placement.dimensions[d] != target.dimensions[d])
+    share_owned(value, d);
   while (try_all_to_all(value, target)) {
   }
   // Sums that are wanted in parts.
   for (size_t d = 0; d < target.dimensions.size(); ++d) {
     const Cuts& then = target.dimensions[d];
-    if (then.size() != 1 || !is_floating(value.local.dtype())) continue;
+    if (then.size() != 1 || then[0].owner >= 0 || !is_floating(value.local.dtype())) continue;
     while (true) {
       const Cuts& now = value.placement.dimensions[d];
       if (now.size() > 1) break;
@@ -344,7 +368,7 @@ ShardedValue Resharder::reshard(const ShardedValue& given, const Placement& targ
       scatter_sum(value, d, cut);
       if (have + 1 < then[0].axes.size()) {
         // The form with all axes is what the next step compares with.
-        value.placement.dimensions[d] = {Cut{cut.axes, then[0].units, then[0].inner}};
+        value.placement.dimensions[d] = {Cut{cut.axes, then[0].units, then[0].inner, -1}};
       }
     }
   }

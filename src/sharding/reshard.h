@@ -39,6 +39,8 @@ class Resharder {
   // What the process `shift` places before this one along the axis, around the end, gives as its `local`, which has
   // this shape; see collective_permute.
   Tensor shifted(const Tensor& local, MeshAxis axis, int64_t shift, const Shape& shape, const Tensor& after);
+  // x in one part for each process along the axis: what they have for this one.
+  Tensor exchanged(const Tensor& x, MeshAxis axis) { return collective("all_to_all", x, {axis}); }
   // Gathers that are inserted from now on start no earlier than what is before them in the graph (see
   // passes/partition.h), so that parameters are not all gathered at once.
   void gather_late(bool late) { late_ = late; }
@@ -49,6 +51,7 @@ class Resharder {
   void sum(ShardedValue& value, MeshAxes axes);
   void gather_last_axis(ShardedValue& value, size_t dimension, size_t cut);
   void scatter_sum(ShardedValue& value, size_t dimension, const Cut& cut);
+  void share_owned(ShardedValue& value, size_t dimension);
   void slice_along(ShardedValue& value, size_t dimension, const Cut& cut);
   bool try_all_to_all(ShardedValue& value, const Placement& target);
   bool adds_axis(const Cuts& less, const Cuts& more, MeshAxis axis) const;

@@ -39,7 +39,10 @@ void GraphSharder::prefer(const Tensor& tensor, const Placement& placement) {
 
 GraphSharder::Forms& GraphSharder::forms_of(const Tensor& tensor) {
   const auto found = forms_.find(tensor);
-  if (found != forms_.end()) return found->second;
+  if (found != forms_.end()) {
+    if (found->second.values.empty()) found->second.values.push_back(brought_home(tensor));
+    return found->second;
+  }
   if (!tensor.node()->computed(tensor.output()))
     fail(ErrorKind::kInternal, "{}: a value of {} is to be sharded that nothing makes", *tensor.node()->scope,
          to_string(tensor.type()));
@@ -69,7 +72,7 @@ void GraphSharder::enter(Phase phase) {
   phase_ = phase;
   if (keep) return;
   for (auto& [tensor, forms] : forms_)
-    if (!forms.stored.empty()) forms.values.resize(1);
+    if (!forms.stored.empty() && forms.values.size() > 1) forms.values.resize(1);
 }
 
 ShardedValue GraphSharder::value(const Tensor& tensor, const Placement& placement) {
@@ -116,6 +119,7 @@ void GraphSharder::visit(const NodePointer& node, Phase phase) {
   if (node->operation == &op::optimization_barrier) return pass_barrier(node);
   if (node->region) return visit_in_place_of(node, inline_graph(*node->region, node->inputs), phase);
   if (node->inputs.empty()) return replicate(node);
+  if (shard_grouped(node, phase) || shard_with_experts(node)) return;
   if (shard_along_cut(node, phase) || shard_attention(node, phase)) return;
   if (const auto rule = factor_rule(*node)) return shard_by_rule(node, *rule, phase);
   const bool cut = std::any_of(node->inputs.begin(), node->inputs.end(), [&](const Tensor& input) {
@@ -203,7 +207,7 @@ Placement GraphSharder::where_summed(const Node& node, const std::vector<Sharded
     if (other == i || node.inputs[other].shape() != node.inputs[i].shape()) continue;
     for (size_t d = 0; d < target.dimensions.size(); ++d) {
       const Cuts &mine = target.dimensions[d], &theirs = inputs[other].placement.dimensions[d];
-      if (theirs.size() != 1 || mine.size() > 1 || theirs == mine) continue;
+      if (theirs.size() != 1 || mine.size() > 1 || theirs == mine || theirs[0].owner >= 0) continue;
       // Cut by what I am cut by, and by one axis more that is summed over.
       std::vector<MeshAxis> before = theirs[0].axes;
       const MeshAxis last = before.back();

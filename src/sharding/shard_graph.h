@@ -71,6 +71,22 @@ class GraphSharder {
     MeshAxes stored;
   };
   using NodePointer = std::shared_ptr<Node>;
+  // Of a tensor of groups: which rows go where (see expert_rows.cpp).
+  struct ExpertRoute {
+    Cuts rows;             // of the first dimension, where rows stand
+    bool travel = false;   // else each process has all rows, and passes over those of others
+    int64_t bound = 0;     // of rows from one process to another
+    Range experts;         // of this process
+    Tensor groups;         // of rows that are here; -1: none
+    Tensor sent, sent_of;  // the row, and the row of x of two axes, for each place of what is sent
+    Tensor places;         // of each row in what is sent, and so in what comes back
+    Shape shape;           // of the groups here
+  };
+  // A value that is with the experts, as a tensor [R, W].
+  struct WithExperts {
+    Tensor groups;
+    ShardedValue value;
+  };
 
   void visit(const NodePointer& node, Phase phase);
   // The node as what it stands for, over the same inputs.
@@ -94,6 +110,15 @@ class GraphSharder {
   // Operations along a dimension that is cut, each with a way of its own (see cut_dimensions.cpp); false where the
   // dimension is whole.
   bool shard_along_cut(const NodePointer& node, Phase phase);
+  // Products by group whose weights are spread over the axis ep by group (see expert_rows.cpp): rows travel to the
+  // processes of their weights. What is computed of them element by element stays there until it is needed elsewhere.
+  bool shard_grouped(const NodePointer& node, Phase phase);
+  bool shard_with_experts(const NodePointer& node);
+  void shard_grouped_gradient(const NodePointer& node, Phase phase);
+  const ExpertRoute& route_of(const Tensor& groups, int64_t weights, Phase phase);
+  // The rows of x that this process has weights for, [R, W], their last dimension cut so.
+  ShardedValue with_experts(const Tensor& x, const Tensor& groups, const Cuts& width);
+  ShardedValue brought_home(const Tensor& tensor);
   void reduce_parts(const NodePointer& node, const ShardedValue& x);
   void look_up_in_parts(const NodePointer& node, const ShardedValue& table);
   void add_to_parts(const NodePointer& node, const ShardedValue& x);
@@ -117,6 +142,8 @@ class GraphSharder {
   Phase phase_ = Phase::kForward;
   uint64_t local_backward_from_ = UINT64_MAX;
   TensorMap<Forms> forms_;
+  TensorMap<ExpertRoute> routes_;
+  TensorMap<WithExperts> with_experts_;
   TensorMap<Placement> preferred_;
   // What attention by messages found for queries, for the backward pass.
   struct RingResult {

@@ -2,7 +2,11 @@
 #include "sharding/tensor_parallel_plan.h"
 
 #include <array>
+#include <charconv>
+#include <optional>
 #include <string_view>
+
+#include "base/error.h"
 
 namespace transom {
 namespace {
@@ -73,6 +77,18 @@ constexpr Line kExperts[] = {
     {"gate_proj", Style::kColwise}, {"up_proj", Style::kColwise}, {"down_proj", Style::kRowwise},
 };
 
+// The number of an expert in "model.layers.3.block_sparse_moe.experts.5.w1".
+std::optional<int64_t> expert_of(std::string_view module) {
+  constexpr std::string_view kExperts = "experts.";
+  const size_t at = module.find(kExperts);
+  if (at == module.npos) return std::nullopt;
+  int64_t number = 0;
+  const char* const begin = module.data() + at + kExperts.size();
+  const auto [end, error] = std::from_chars(begin, module.data() + module.size(), number);
+  if (error != std::errc() || end == module.data() + module.size() || *end != '.') return std::nullopt;
+  return number;
+}
+
 bool ends_with_module(std::string_view name, std::string_view module) {
   if (!name.ends_with(module)) return false;
   if (name.size() == module.size()) return true;
@@ -89,7 +105,10 @@ int64_t first_of(const Config& config, std::initializer_list<const char*> names,
 
 }  // namespace
 
-Placement tensor_parallel_placement(const ProcessMesh& mesh, const Config& config, const Parameter& parameter) {
+namespace {
+
+// Along the axis tp, and experts that are cut within.
+Placement cut_within(const ProcessMesh& mesh, const Config& config, const Parameter& parameter) {
   const Shape& shape = parameter.value.shape();
   const Placement whole = replicated(shape.size());
   const std::string_view name = parameter.name;
@@ -100,9 +119,8 @@ Placement tensor_parallel_placement(const ProcessMesh& mesh, const Config& confi
   const bool bias = leaf == "bias";
 
   const Line* found = nullptr;
-  MeshAxis axis = MeshAxis::kTensor;
+  constexpr MeshAxis axis = MeshAxis::kTensor;
   if (module.find("experts.") != module.npos) {
-    if (mesh.size(MeshAxis::kExpert) > 1) axis = MeshAxis::kExpert;
     for (const Line& line : kExperts)
       if (!found && ends_with_module(module, line.module)) found = &line;
   }
@@ -135,6 +153,25 @@ Placement tensor_parallel_placement(const ProcessMesh& mesh, const Config& confi
   if (!gives_all_a_part(mesh, cut)) return whole;
   Placement placement = whole;
   placement.dimensions[dimension] = {cut};
+  return placement;
+}
+
+}  // namespace
+
+Placement tensor_parallel_placement(const ProcessMesh& mesh, const Config& config, const Parameter& parameter) {
+  Placement placement = cut_within(mesh, config, parameter);
+  const int64_t processes = mesh.size(MeshAxis::kExpert);
+  const std::optional<int64_t> expert = processes > 1 ? expert_of(parameter.name) : std::nullopt;
+  if (!expert || placement.dimensions.empty()) return placement;
+  const int64_t experts = first_of(config, {"num_local_experts"}, 0);
+  if (experts < processes || *expert >= experts)
+    fail(ErrorKind::kUsage, "ep_size {}: expected at most the number of experts, {}", processes, experts);
+  // Whole on one process, but for what tp cuts of the other dimension.
+  int64_t owner = 0;
+  while (part_of({0, experts}, owner, processes).end <= *expert) ++owner;
+  const size_t d = placement.dimensions[0].empty() ? 0 : placement.dimensions.size() - 1;
+  if (placement.dimensions[d].empty())
+    placement.dimensions[d] = {owned_cut(MeshAxis::kExpert, parameter.value.shape()[d], owner)};
   return placement;
 }
 

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "cpu/attention/paged_attention.h"
+#include "cpu/products/grouped_linear.h"
 #include "cpu/products/quantized_matmul.h"
 
 namespace transom::cpu {
@@ -62,6 +63,7 @@ const KernelTable& kernel_table() {
     add_attention_gradient_kernels(made);
     add_paged_attention_kernels(made);
     add_quantized_kernels(made);
+    add_grouped_kernels(made);
     add_code_kernels(made);
     add_convolution_kernels(made);
     add_pooling_kernels(made);

@@ -2,6 +2,11 @@
 #include "models/shared/mixture_of_experts.h"
 
 #include "base/error.h"
+#include "nn/linear_observer.h"
+#include "nn/lora.h"
+#include "nn/weight.h"
+#include "ops/batch_invariance.h"
+#include "ops/products/grouped_linear.h"
 
 namespace transom {
 namespace {
@@ -13,26 +18,59 @@ Tensor is_expert(const Tensor& chosen, int64_t expert) {
 
 }  // namespace
 
+Tensor MixtureOfExperts::Weight::operator()(const Tensor& x) const {
+  const ModuleScope module(path);
+  return linear(x, *parameter);
+}
+
 MixtureOfExperts::MixtureOfExperts(const Scope& scope, const ExpertsConfig& c)
-    : config_(c), gate_(scope / "gate", c.width, c.experts, {.bias = false, .deviation = c.deviation}) {
+    : config_(c),
+      gate_(scope / "gate", c.width, c.experts, {.bias = false, .deviation = c.deviation}),
+      path_((scope / "experts").path()) {
   if (c.experts < 1 || c.experts_per_token < 1 || c.experts_per_token > c.experts)
     fail("config.json: {} experts for each token (num_experts_per_tok) of {} (num_local_experts) cannot be",
          c.experts_per_token, c.experts);
-  const Linear::Options plain{.bias = false, .deviation = c.deviation};
   for (int64_t i = 0; i < c.experts; ++i) {
     const Scope expert = scope / "experts" / i;
-    experts_.push_back({Linear(expert / "w1", c.width, c.intermediate_width, plain),
-                        Linear(expert / "w2", c.intermediate_width, c.width, plain),
-                        Linear(expert / "w3", c.width, c.intermediate_width, plain)});
+    const auto weight = [&](const char* name, int64_t in, int64_t out) {
+      const Scope at = expert / name;
+      Weight made{at.path(), at.parameter("weight", {out, in}, Initial::normal(c.deviation))};
+      made.parameter->use = Parameter::Use::kLinear;
+      return made;
+    };
+    Weight w1 = weight("w1", c.width, c.intermediate_width), w2 = weight("w2", c.intermediate_width, c.width),
+           w3 = weight("w3", c.width, c.intermediate_width);
+    experts_.push_back({std::move(w1), std::move(w2), std::move(w3)});
   }
 }
 
-Tensor MixtureOfExperts::operator()(const Tensor& x, std::vector<Tensor>* router) const {
-  const Tensor tokens = reshape(x, {x.dim(0) * x.dim(1), x.dim(2)});
-  const Tensor logits = gate_(tokens);
-  if (router) router->push_back(logits);
-  const auto [weights, chosen] = top_k(softmax(cast(logits, DType::kFloat32)), config_.experts_per_token);
-  const Tensor shares = weights / reduce_sum(weights, {1}, true);  // [B T, k]
+bool MixtureOfExperts::are_plain() const {
+  if (LinearObserver::active() || QuantizedLinear::active() || BatchInvariance::active()) return false;
+  for (const Expert& expert : experts_)
+    for (const Weight* weight : {&expert.w1, &expert.w2, &expert.w3}) {
+      const Parameter& parameter = *weight->parameter;
+      if (parameter.packed || parameter.use != Parameter::Use::kLinear || adapter_of(parameter)) return false;
+      if (parameter.value.type() != (weight == &expert.w2 ? experts_[0].w2 : experts_[0].w1).parameter->value.type())
+        return false;
+    }
+  return true;
+}
+
+Tensor MixtureOfExperts::grouped(const Tensor& tokens, const Tensor& chosen, const Tensor& shares) const {
+  const ModuleScope module(path_);
+  std::vector<Tensor> w1, w2, w3;
+  for (const Expert& expert : experts_) {
+    w1.push_back(expert.w1.parameter->value);
+    w2.push_back(expert.w2.parameter->value);
+    w3.push_back(expert.w3.parameter->value);
+  }
+  const Tensor inner = activation(config_.activation, grouped_linear(tokens, chosen, std::move(w1))) *
+                       grouped_linear(tokens, chosen, std::move(w3));
+  const Tensor y = grouped_linear(inner, chosen, std::move(w2));  // [B T, k, D]
+  return reduce_sum(y * cast(unsqueeze(shares, -1), y.dtype()), {1});
+}
+
+Tensor MixtureOfExperts::dense(const Tensor& tokens, const Tensor& chosen, const Tensor& shares) const {
   Tensor result;
   for (size_t i = 0; i < experts_.size(); ++i) {
     const Expert& expert = experts_[i];
@@ -41,6 +79,16 @@ Tensor MixtureOfExperts::operator()(const Tensor& x, std::vector<Tensor>* router
     const Tensor part = y * cast(share, y.dtype());
     result = result.defined() ? result + part : part;
   }
+  return result;
+}
+
+Tensor MixtureOfExperts::operator()(const Tensor& x, std::vector<Tensor>* router) const {
+  const Tensor tokens = reshape(x, {x.dim(0) * x.dim(1), x.dim(2)});
+  const Tensor logits = gate_(tokens);
+  if (router) router->push_back(logits);
+  const auto [weights, chosen] = top_k(softmax(cast(logits, DType::kFloat32)), config_.experts_per_token);
+  const Tensor shares = weights / reduce_sum(weights, {1}, true);  // [B T, k]
+  const Tensor result = are_plain() ? grouped(tokens, chosen, shares) : dense(tokens, chosen, shares);
   return reshape(result, x.shape());
 }
 

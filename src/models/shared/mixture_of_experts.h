@@ -18,7 +18,8 @@ struct ExpertsConfig {
 
 // The sparse feed-forward layer of Mixtral (Jiang et al., 2024): a gate chooses for each token the experts whose gated
 // feed-forward layers it goes through; their results are weighed by the softmax over the chosen ones.
-// Every expert is given every token, and its result is dropped where it was not chosen.
+// Plain weights are multiplied with the tokens of their expert alone. Compressed ones, those with adapters, and those
+// that are watched or must give the same bits in any company are given every token, and what was not chosen is dropped.
 class MixtureOfExperts {
  public:
   MixtureOfExperts(const Scope& scope, const ExpertsConfig& config);
@@ -26,11 +27,21 @@ class MixtureOfExperts {
   Tensor operator()(const Tensor& x, std::vector<Tensor>* router) const;
 
  private:
-  struct Expert {
-    Linear w1, w2, w3;  // gate, down, up
+  struct Weight {
+    std::string path;
+    std::shared_ptr<Parameter> parameter;
+    Tensor operator()(const Tensor& x) const;
   };
+  struct Expert {
+    Weight w1, w2, w3;  // gate, down, up
+  };
+  bool are_plain() const;
+  Tensor grouped(const Tensor& tokens, const Tensor& chosen, const Tensor& shares) const;
+  Tensor dense(const Tensor& tokens, const Tensor& chosen, const Tensor& shares) const;
+
   ExpertsConfig config_;
   Linear gate_;
+  std::string path_;
   std::vector<Expert> experts_;
 };
 

@@ -217,8 +217,8 @@ int64_t product(std::initializer_list<int64_t> sizes) {
 
 // Processes with rows of their own.
 int64_t row_parts(const TrainingArguments& arguments) {
-  return std::max<int64_t>(1, launch_of_environment().ranks / product({arguments.tp_size, arguments.pp_size,
-                                                                       arguments.cp_size, arguments.ep_size}));
+  return std::max<int64_t>(
+      1, launch_of_environment().ranks / product({arguments.tp_size, arguments.pp_size, arguments.cp_size}));
 }
 
 void read_deepspeed(const Json& config, TrainingArguments& arguments, std::vector<std::string>& notes) {

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// transom train of a Mixtral whose experts are spread over processes: the curve of one process with the whole batch.
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "sharding/random_layouts.h"
+#include "support/ranks.h"
+#include "support/temporary_folder.h"
+
+namespace transom {
+namespace {
+
+struct ExpertTraining {
+  const char* name;
+  int64_t ranks, rows;  // processes, and of them those with rows of their own
+  int experts;
+  std::vector<std::string> layout;
+  bool checkpointing = false;
+};
+
+class ExpertParallel : public testing::TestWithParam<ExpertTraining> {};
+
+TEST_P(ExpertParallel, HasTheCurveOfOneProcess) {
+  if (!test::has_library("transom_gloo.so")) GTEST_SKIP() << "built without gloo";
+  const ExpertTraining& test = GetParam();
+  const test::TemporaryFolder folder;
+  RandomLayout layout;
+  layout.config = dump_json(Json{{"model_type", "mixtral"},
+                                 {"architectures", {"MixtralForCausalLM"}},
+                                 {"vocab_size", 53},
+                                 {"hidden_size", 24},
+                                 {"num_hidden_layers", 2},
+                                 {"num_attention_heads", 4},
+                                 {"num_key_value_heads", 2},
+                                 {"intermediate_size", 40},
+                                 {"num_local_experts", test.experts},
+                                 {"num_experts_per_tok", 2},
+                                 {"output_router_logits", true},
+                                 {"router_aux_loss_coef", 0.05},
+                                 {"max_position_embeddings", 32},
+                                 {"pad_token_id", 0}});
+  layout.task = "text-generation";
+  // Rows of several lengths, and few of them: some experts get no token in some steps.
+  for (int row = 0; row < 23; ++row) {
+    std::vector<int> ids;
+    for (int i = 0; i < 2 + row % 7; ++i) ids.push_back(3 + (row * 13 + i * i * 7) % 50);
+    layout.rows += fmt::format("{{\"input_ids\": [{}]}}\n", fmt::join(ids, ", "));
+  }
+  layout.ranks = test.ranks;
+  layout.batch = 8 / test.rows;
+  layout.whole_batch = 8;
+  layout.words = {"--task",
+                  "text-generation",
+                  "--max_steps",
+                  "10",
+                  "--gradient_accumulation_steps",
+                  "2",
+                  "--max_grad_norm",
+                  "0.5",
+                  "--learning_rate",
+                  "0.002",
+                  "--logging_steps",
+                  "1",
+                  "--save_strategy",
+                  "no",
+                  "--ddp_timeout",
+                  "300"};
+  if (test.checkpointing) layout.words.insert(layout.words.end(), {"--gradient_checkpointing", "true"});
+  layout.layout = test.layout;
+  EXPECT_LE(difference_of_curves(layout, folder), 2e-6) << layout.describe();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Layouts, ExpertParallel,
+    testing::Values(ExpertTraining{"Alone", 2, 2, 4, {"--ep_size", "2"}},
+                    ExpertTraining{"UnevenExperts", 2, 2, 3, {"--ep_size", "2"}, true},
+                    ExpertTraining{"EachOneOfEight", 4, 4, 8, {"--ep_size", "4"}},
+                    ExpertTraining{"AndRows", 4, 4, 4, {"--ep_size", "2"}},
+                    ExpertTraining{"AndShards", 4, 4, 4, {"--ep_size", "2", "--fsdp", "full_shard"}},
+                    ExpertTraining{"AndStates", 4, 4, 4, {"--ep_size", "2", "--zero_stage", "1"}},
+                    ExpertTraining{
+                        "AndTensor", 4, 2, 4, {"--ep_size", "2", "--tp_size", "2", "--parameter_check_steps", "2"}}),
+    [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace transom
