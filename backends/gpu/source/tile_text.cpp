@@ -44,7 +44,8 @@ void fetch_tile(KernelText& text, const Tile& tile, const TileSource& from, cons
     if (from.deep && !from.gather) {
       text.line("if ({}) {{\nif (r < {} && k < {}) {{", from.fast, from.lines, from.depth);
       text.line("const {0} got = VECTOR({0}, {1} + {2});", vector, from.base, from.place("r", "k"));
-      text.line("UNROLL for (int j = 0; j < 4; ++j) {}[at + j] = got.at[j];", registers);
+      text.line("UNROLL for (int j = 0; j < 4; ++j) {}[at + j] = got.at[j]{};", registers,
+                from.dtype == TRANSOM_UINT8 ? " ^ 0x80808080u" : "");
       text.line("}} else UNROLL for (int j = 0; j < 4; ++j) {}[at + j] = 0;\n}} else", registers);
     }
     text.line("UNROLL for (int j = 0; j < 4; ++j) {{\nu32 word = 0;");

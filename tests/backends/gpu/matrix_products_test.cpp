@@ -74,7 +74,8 @@ TEST_P(GpuMatrixProducts, ARowHasTheBitsThatItHasAloneAndAtEveryRun) {
 TEST_P(GpuMatrixProducts, OfBytesAreExact) {
   for (const transom_dtype dtype : {TRANSOM_UINT8, TRANSOM_INT8})
     for (const int64_t zero : {0, 100})
-      for (const auto& [rows, depth, columns] : {std::tuple<int64_t, int64_t, int64_t>{2, 5, 3}, {40, 150, 70}}) {
+      for (const auto& [rows, depth, columns] :
+           {std::tuple<int64_t, int64_t, int64_t>{2, 5, 3}, {40, 150, 70}, {130, 96, 130}}) {
         Tensor x{dtype, {rows, depth}, {}}, w{TRANSOM_INT8, {columns, depth}, {}};
         for (int64_t i = 0; i < rows * depth; ++i)
           x.values.push_back(static_cast<double>(i * 89 % 256 - (dtype == TRANSOM_INT8 ? 128 : 0)));
