@@ -13,6 +13,16 @@
 namespace transom::backend_test {
 namespace {
 
+// Single numbers are added as they come.
+TEST(Indexing, ScatterAddCountsIndices) {
+  const Tensor indices = tensor(TRANSOM_INT64, {6}, {3, 0, 3, 3, 4, 0});
+  for (const transom_dtype dtype : {TRANSOM_FLOAT32, TRANSOM_INT64, TRANSOM_BFLOAT16}) {
+    const Tensor x = tensor(dtype, {5}, {1, 2, 3, 4, 5}), updates = tensor(dtype, {6}, {1, 1, 2, 4, -1, 8});
+    EXPECT_EQ(evaluate("scatter_add", {x, indices, updates}, dtype, {5}, {{"axis", 0}}).values,
+              (std::vector<double>{10, 2, 3, 11, 4}));
+  }
+}
+
 TEST(Indexing, GatherAlongEachAxis) {
   for (transom_dtype index : {TRANSOM_INT32, TRANSOM_INT64}) {
     const Tensor x = numbers(TRANSOM_FLOAT32, {4, 5, 6}), indices = tensor(index, {2, 2}, {3, 0, 2, 2});

@@ -42,7 +42,9 @@ TEST(Movement, Permute) {
                                            {{2, 3, 19, 17}, {0, 1, 3, 2}},
                                            {{0, 3}, {1, 0}},
                                            {{300, 200}, {1, 0}},
-                                           {{2, 33, 40, 3}, {0, 3, 1, 2}}};
+                                           {{2, 33, 40, 3}, {0, 3, 1, 2}},
+                                           {{2, 3, 50, 90}, {0, 2, 3, 1}},  // channels of pictures, longer than a block
+                                           {{2, 4, 61, 70}, {0, 2, 3, 1}}};
   for (transom_dtype dtype : kWidths)
     for (const auto& [shape, permutation] : cases) {
       const Tensor x = numbers(dtype, shape, -100, 100);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <type_traits>
 
 #include "cpu/device/threads.h"
 #include "cpu/kernels/copy.h"
@@ -96,6 +97,11 @@ void scatter_add(const Layout& layout, const Arguments& arguments) {
   // as they come.
   std::vector<int64_t> keys(static_cast<size_t>(layout.indices)), places(keys.size()), rows;
   for (int64_t i = 0; i < layout.indices; ++i) keys[static_cast<size_t>(i)] = index_at(layout, indices, i);
+  if constexpr (std::is_same_v<Compute<T>, T>)
+    if (layout.outer == 1 && layout.inner == 1) {  // counts: a number an index is no work to share out
+      for (size_t i = 0; i < keys.size(); ++i) y[keys[i]] = static_cast<T>(y[keys[i]] + arguments.input<T>(2)[i]);
+      return;
+    }
   std::iota(places.begin(), places.end(), 0);
   const auto key = [&](int64_t place) { return keys[static_cast<size_t>(place)]; };
   if (!std::is_sorted(keys.begin(), keys.end()))
