@@ -44,6 +44,8 @@ def parts_of(tree, source):
         entry[1].append(place)
     for package, label, file in COMPILED_IN:
         text, places = pathlib.Path("/usr/share/doc") / package / "copyright", sorted(tree.root.rglob(file))
+        if places and "libLLVM" in subprocess.run(["readelf", "-d", places[0]], capture_output=True, text=True).stdout:
+            continue  # of a package that asks for LLVM's own
         if text.exists() and places and label not in parts:
             version = subprocess.run(["dpkg-query", "-W", "-f=${Version}", package], capture_output=True,
                                      text=True).stdout

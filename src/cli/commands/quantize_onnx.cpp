@@ -22,8 +22,8 @@ std::string list_of(const std::map<std::string, int64_t>& counts) {
 }
 
 // By the names and types of the graph; what it does not take is left out.
-std::vector<onnx::NamedValues> samples_of(const onnx::ImportedGraph& graph, const std::vector<NamedTensors>& inputs,
-                                          const std::string& where) {
+std::vector<onnx::NamedValues> graph_samples(const onnx::ImportedGraph& graph, const std::vector<NamedTensors>& inputs,
+                                             const std::string& where) {
   std::vector<onnx::NamedValues> samples;
   for (const NamedTensors& each : inputs) {
     onnx::NamedValues values;
@@ -64,7 +64,7 @@ void quantize_onnx(const fs::path& model, const fs::path& output, const std::str
     fail(ErrorKind::kUsage, "{} is the model itself; expected another place", file.string());
   onnx::WrittenModel written = onnx::as_written(graph->model());
   const std::vector<onnx::NamedValues> samples =
-      samples_of(*graph, calibration_inputs(calibration_file, directory), calibration_file);
+      graph_samples(*graph, calibration_inputs(calibration_file, directory), calibration_file);
   if (!samples.empty()) graph->run(samples[0]);  // what breaks a rule of an operator is said before anything is changed
   onnx::QuantizationReport report;
   written = onnx::quantize_graph(std::move(written), scheme, samples, report);

@@ -86,7 +86,7 @@ std::string refusal(const Model& model) {
 TEST(AsWritten, RefusesByName) {
   Model model = as_read(with_all_attributes(), {"y"});
   model.where = "m.onnx";
-  EXPECT_NE(refusal(model).find("m.onnx: writing it anew is not supported with 'y', which is no tensor"),
+  EXPECT_NE(refusal(model).find("m.onnx: writing it anew is not supported with 'x', which is no tensor"),
             std::string::npos)
       << refusal(model);
   model.graph.outputs.clear();
@@ -98,7 +98,7 @@ TEST(AsWritten, RefusesByName) {
       {.name = "body", .type = AttributeType::kGraph, .graph = std::make_shared<const transom::onnx::Graph>()});
   EXPECT_NE(refusal(model).find("attribute 'body', which is a graph"), std::string::npos) << refusal(model);
   model.graph.nodes[1].outputs.clear();
-  EXPECT_NE(refusal(model).find("node 'b' (Elu), which gives nothing"), std::string::npos) << refusal(model);
+  EXPECT_NE(refusal(model).find("node 'b' ('Elu'), which gives nothing"), std::string::npos) << refusal(model);
 }
 
 }  // namespace
