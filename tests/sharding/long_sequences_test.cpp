@@ -10,13 +10,13 @@
 namespace transom {
 namespace {
 
-constexpr const char* kLlama = R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 53,
+constexpr const char* kLongLlama = R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 53,
   "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
   "intermediate_size": 40, "max_position_embeddings": 32, "pad_token_id": 0})";
-constexpr const char* kGpt2 = R"({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 53,
+constexpr const char* kLongGpt2 = R"({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 53,
   "n_embd": 24, "n_layer": 2, "n_head": 4, "n_positions": 32, "resid_pdrop": 0.1, "embd_pdrop": 0.1, "attn_pdrop": 0.1,
   "pad_token_id": 0, "eos_token_id": 1})";
-constexpr const char* kBert = R"({"model_type": "bert", "architectures": ["BertForSequenceClassification"],
+constexpr const char* kLongBert = R"({"model_type": "bert", "architectures": ["BertForSequenceClassification"],
   "vocab_size": 53, "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 40,
   "max_position_embeddings": 32, "type_vocab_size": 2, "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1,
   "id2label": {"0": "a", "1": "b", "2": "c"}, "pad_token_id": 0})";
@@ -64,19 +64,22 @@ Words both(Words a, const Words& b) {
 
 INSTANTIATE_TEST_SUITE_P(
     Families, LongSequences,
-    testing::Values(
-        LongCase{"LlamaInRing", kLlama, 2, 1, kRing2}, LongCase{"LlamaInRingOfFour", kLlama, 4, 1, kRing4},
-        LongCase{"Gpt2InRing", kGpt2, 3, 1, kRing3}, LongCase{"BertInRing", kBert, 3, 1, kRing3},
-        LongCase{"Gpt2InRingAndTensor", kGpt2, 4, 1, both(kRing2, {"--tp_size", "2"})},
-        LongCase{"LlamaInRingAndTensor", kLlama, 4, 1, both(kRing2, {"--tp_size", "2"})},
-        LongCase{"LlamaInRingAndShards", kLlama, 4, 2, both(kRing2, {"--fsdp", "full_shard"})},
-        LongCase{"LlamaInRingOfCheckpoints", kLlama, 2, 1, both(kRing2, {"--gradient_checkpointing", "true"})},
-        LongCase{"LlamaInStretches", kLlama, 2, 1, kSequence}, LongCase{"Gpt2InStretches", kGpt2, 2, 1, kSequence},
-        LongCase{"BertInStretches", kBert, 2, 1, kSequence},
-        LongCase{"LlamaInStretchesOfCheckpoints", kLlama, 2, 1, both(kSequence, {"--gradient_checkpointing", "true"})},
-        LongCase{"Gpt2InStretchesAndShards", kGpt2, 4, 2, both(kSequence, {"--fsdp", "full_shard"})},
-        LongCase{"LlamaInStretchesAndRing", kLlama, 4, 1, both(kSequence, kRing2)},
-        LongCase{"LlamaInStretchesAndStages", kLlama, 4, 1, both(kSequence, {"--pp_size", "2"})}),
+    testing::Values(LongCase{"LlamaInRing", kLongLlama, 2, 1, kRing2},
+                    LongCase{"LlamaInRingOfFour", kLongLlama, 4, 1, kRing4},
+                    LongCase{"Gpt2InRing", kLongGpt2, 3, 1, kRing3}, LongCase{"BertInRing", kLongBert, 3, 1, kRing3},
+                    LongCase{"Gpt2InRingAndTensor", kLongGpt2, 4, 1, both(kRing2, {"--tp_size", "2"})},
+                    LongCase{"LlamaInRingAndTensor", kLongLlama, 4, 1, both(kRing2, {"--tp_size", "2"})},
+                    LongCase{"LlamaInRingAndShards", kLongLlama, 4, 2, both(kRing2, {"--fsdp", "full_shard"})},
+                    LongCase{"LlamaInRingOfCheckpoints", kLongLlama, 2, 1,
+                             both(kRing2, {"--gradient_checkpointing", "true"})},
+                    LongCase{"LlamaInStretches", kLongLlama, 2, 1, kSequence},
+                    LongCase{"Gpt2InStretches", kLongGpt2, 2, 1, kSequence},
+                    LongCase{"BertInStretches", kLongBert, 2, 1, kSequence},
+                    LongCase{"LlamaInStretchesOfCheckpoints", kLongLlama, 2, 1,
+                             both(kSequence, {"--gradient_checkpointing", "true"})},
+                    LongCase{"Gpt2InStretchesAndShards", kLongGpt2, 4, 2, both(kSequence, {"--fsdp", "full_shard"})},
+                    LongCase{"LlamaInStretchesAndRing", kLongLlama, 4, 1, both(kSequence, kRing2)},
+                    LongCase{"LlamaInStretchesAndStages", kLongLlama, 4, 1, both(kSequence, {"--pp_size", "2"})}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

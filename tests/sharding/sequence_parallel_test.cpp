@@ -11,7 +11,7 @@
 namespace transom {
 namespace {
 
-constexpr MeshAxis kContext = MeshAxis::kContext, kTensor = MeshAxis::kTensor;
+constexpr MeshAxis kContextAxis = MeshAxis::kContext, kTensorAxis = MeshAxis::kTensor;
 
 Tensor drawn(const Shape& shape, uint64_t seed) {
   std::mt19937_64 generator(seed);
@@ -52,12 +52,12 @@ struct Block {
   }
   std::vector<PlacedLeaf> leaves(const ProcessMesh& mesh) const {
     const auto cut = [&](const Tensor& leaf, size_t dimension) {
-      return PlacedLeaf{leaf, sharded(mesh, leaf.shape(), dimension, {kTensor})};
+      return PlacedLeaf{leaf, sharded(mesh, leaf.shape(), dimension, {kTensorAxis})};
     };
     std::vector<PlacedLeaf> placed{cut(table, 0), cut(up, 0), cut(down, 1), cut(head, 0)};
     for (const Tensor& leaf : {scale, bias}) placed.push_back({leaf, replicated(1)});
-    placed.push_back({ids, cut_further(mesh, replicated(2), ids.shape(), 1, kContext)});
-    placed.push_back({weight, cut_further(mesh, replicated(3), weight.shape(), 1, kContext)});
+    placed.push_back({ids, cut_further(mesh, replicated(2), ids.shape(), 1, kContextAxis)});
+    placed.push_back({weight, cut_further(mesh, replicated(3), weight.shape(), 1, kContextAxis)});
     return placed;
   }
 };
@@ -85,7 +85,7 @@ TEST_P(SequenceParallel, HasTheValuesOfTheWhole) {
   run(true, stretches);
   const auto count = [](const std::vector<CollectiveRecord>& records, std::string_view kind) {
     return std::count_if(records.begin(), records.end(),
-                         [&](const CollectiveRecord& each) { return each.kind == kind && each.axes.has(kTensor); });
+                         [&](const CollectiveRecord& each) { return each.kind == kind && each.axes.has(kTensorAxis); });
   };
   // Tokens and the rows of the second layer; backward, before each norm.
   EXPECT_GE(count(stretches, "reduce_scatter") - count(whole, "reduce_scatter"), 4);
@@ -95,7 +95,7 @@ TEST_P(SequenceParallel, HasTheValuesOfTheWhole) {
   const auto summed = [](const std::vector<CollectiveRecord>& records) {
     int64_t bytes = 0;
     for (const CollectiveRecord& each : records)
-      if (each.kind == "all_reduce" && each.axes.has(kTensor)) bytes += each.bytes;
+      if (each.kind == "all_reduce" && each.axes.has(kTensorAxis)) bytes += each.bytes;
     return bytes;
   };
   EXPECT_LT(summed(stretches), summed(whole));
