@@ -5,7 +5,9 @@
 //   plan_accuracy published.csv --fit SHARE             fits all, writes the rates into SHARE/devices/*.json
 //   plan_accuracy published.csv --cross_validate OUT    each source predicted by rates and figures without it; writes
 //                                                       past_errors.json. --by group: each group of figures (the part
-//                                                       of an id before - or .), which were published together
+//                                                       of an id before - or .), which were published together;
+//                                                       --by random: one of eight parts of all figures
+//   ... --family NAME                                   of the rows of one family of hardware
 //   ... --rows                                          a line for each row
 //   ... --cases DIR                                     writes a case.json for each row
 //
@@ -152,6 +154,13 @@ std::optional<double> predict(const Row& row, const PublishedFigures* figures = 
 
 // A group of figures that were published together.
 std::string group_of(const Row& row) { return row["id"].substr(0, row["id"].find_first_of("-.")); }
+
+// One of eight parts, by chance, the same each time.
+std::string random_fold(const Row& row) {
+  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  for (const char c : row["id"]) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return std::to_string((hash >> 32) % 8);
+}
 
 // Whether the figure tells of a speed on one machine, so that others may learn from it.
 bool counts(const Row& row) {
@@ -455,9 +464,10 @@ int run(const std::vector<std::string>& words) {
   }
   if (const std::string out = value("--cross_validate"); !out.empty()) {
     const std::vector<DeviceModel> shipped = devices;
-    const bool by_group = value("--by") == "group";
-    LeftOut left_out =
-        leave_out(rows, priors, rounds, [&](const Row& row) { return by_group ? group_of(row) : row["source"]; });
+    const std::string by = value("--by");
+    LeftOut left_out = leave_out(rows, priors, rounds, [&](const Row& row) {
+      return by == "group" ? group_of(row) : by == "random" ? random_fold(row) : row["source"];
+    });
     devices = shipped;
     if (out != "-") write_past_errors(rows, left_out, out);
     remove_constants(rows, left_out.ratios);
