@@ -248,6 +248,9 @@ double loss(const std::vector<const Row*>& rows, const Coordinate* coordinate) {
   return total;
 }
 
+// Of a factor of e away from the prior. Few figures must not bend many rates: a random part that is left out says so.
+constexpr double kPull = 0.1, kPullOfMany = 0.03;
+constexpr size_t kManyFigures = 60;
 template <class Kept>
 void fit(const std::vector<Row>& rows, const Kept& kept, const std::vector<DeviceModel>& priors, int rounds,
          const std::set<std::string>& families) {
@@ -257,7 +260,9 @@ void fit(const std::vector<Row>& rows, const Kept& kept, const std::vector<Devic
       if (row.exact && row.device != SIZE_MAX && devices[row.device].family == family && kept(row)) own.push_back(&row);
     if (own.empty()) continue;
     const std::vector<Coordinate> coordinates = coordinates_of(family);
-    constexpr double kPull = 0.03;  // of a factor of e away from the prior
+    // Of a factor of e away from the prior. Few figures must not bend many rates: a random part that is left out says
+    // so.
+    const double pull = own.size() > kManyFigures ? kPullOfMany : kPull;
     double step = 0.25;
     for (int round = 0; round < rounds; ++round, step *= 0.75)
       for (const Coordinate& c : coordinates) {
@@ -267,7 +272,7 @@ void fit(const std::vector<Row>& rows, const Kept& kept, const std::vector<Devic
         const auto at = [&](double tried) {
           for (const size_t device : c.of) fitted_rate(devices[device].fitted, c.name) = tried;
           const double away = std::log(tried / prior);
-          return loss(own, &c) + kPull * away * away;
+          return loss(own, &c) + pull * away * away;
         };
         double best = at(value);
         for (const double factor : {1 + step, 1 / (1 + step)}) {
@@ -443,8 +448,8 @@ int run(const std::vector<std::string>& words) {
   for (const DeviceModel& device : devices) families.insert(device.family);
   if (!value("--family").empty()) {
     families = {value("--family")};
-    std::erase_if(rows,
-                  [&](const Row& row) { return row.device == SIZE_MAX || !families.count(devices[row.device].family); });
+    std::erase_if(
+        rows, [&](const Row& row) { return row.device == SIZE_MAX || !families.count(devices[row.device].family); });
   }
   if (const std::string folder = value("--cases"); !folder.empty())
     for (const auto& row : read_table(words[0]))
@@ -475,12 +480,10 @@ int run(const std::vector<std::string>& words) {
     report("left out, rates alone", rows, left_out.rates_alone);
     report("left out", rows, left_out.ratios);
     report_promises(rows, left_out);
-    if (each)
-      for (size_t i = 0; i < rows.size(); ++i)
-        std::printf("%-14s %-24s %-16s %-8s rates alone %5.2f, with figures %5.2f, deviation %4.2f\n",
-                    rows[i]["id"].c_str(), rows[i]["model"].c_str(), rows[i]["hardware"].c_str(),
-                    rows[i]["dtype"].c_str(), left_out.rates_alone[i].value_or(0), left_out.ratios[i].value_or(0),
-                    left_out.deviations[i]);
+    for (size_t i = 0; each && i < rows.size(); ++i)
+      std::printf("%-14s %-24s %-16s rates alone %5.2f, with figures %5.2f\n", rows[i]["id"].c_str(),
+                  rows[i]["model"].c_str(), rows[i]["hardware"].c_str(), left_out.rates_alone[i].value_or(0),
+                  left_out.ratios[i].value_or(0));
     return 0;
   }
   report("fitted", rows, predict_all(rows, each));
