@@ -12,8 +12,7 @@
 //   ... --cases DIR                                     writes a case.json for each row
 //
 // The fit lowers a Huber loss of log(predicted / published) over the exact rows, each weighted by one over the rows of
-// the same model, device and task, plus a pull to the priors of the device files. Coordinates are descended one by one
-// with shrinking steps; nothing is random.
+// the same model, device and task, plus a pull to the priors of the device files, one coordinate after the other.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -168,7 +167,6 @@ bool counts(const Row& row) {
   return row.exact && row.device != SIZE_MAX && row.baseline == SIZE_MAX && kMetrics.count(row["metric"]);
 }
 
-// A ratio of speeds: latencies are their inverse.
 double speed_ratio(const Row& row, double ratio) { return row["metric"] == "latency" ? 1 / ratio : ratio; }
 
 // The figures of rows that `kept` accepts, with what the present rates say of them.
@@ -249,8 +247,7 @@ double loss(const std::vector<const Row*>& rows, const Coordinate* coordinate) {
 }
 
 // Of a factor of e away from the prior. Few figures must not bend many rates: a random part that is left out says so.
-constexpr double kPull = 0.1, kPullOfMany = 0.03;
-constexpr size_t kManyFigures = 60;
+constexpr double kPull = 0.1, kPullOfMany = 0.03, kMany = 60;
 template <class Kept>
 void fit(const std::vector<Row>& rows, const Kept& kept, const std::vector<DeviceModel>& priors, int rounds,
          const std::set<std::string>& families) {
@@ -262,7 +259,7 @@ void fit(const std::vector<Row>& rows, const Kept& kept, const std::vector<Devic
     const std::vector<Coordinate> coordinates = coordinates_of(family);
     // Of a factor of e away from the prior. Few figures must not bend many rates: a random part that is left out says
     // so.
-    const double pull = own.size() > kManyFigures ? kPullOfMany : kPull;
+    const double pull = static_cast<double>(own.size()) > kMany ? kPullOfMany : kPull;
     double step = 0.25;
     for (int round = 0; round < rounds; ++round, step *= 0.75)
       for (const Coordinate& c : coordinates) {
