@@ -76,7 +76,7 @@ TEST(PlanCommand, ComparesMachinesInATable) {
 // What docs/plan.md says of vendors' sentences is what the commands beside it give: lines of the form
 //     transom plan ... --hardware A,B   # A against B: 1.45 by price
 // "by speed" compares samples a second, "by price" samples a dollar, "a second" is a rate.
-constexpr double kRounding = 0.006;  // documents have two digits behind the point, or four of a rate
+constexpr double kRounding = 0.008;  // documents have two digits behind the point, or four of a rate
 
 struct Sentence {
   std::string arguments, kind;
