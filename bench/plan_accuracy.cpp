@@ -5,13 +5,14 @@
 //   plan_accuracy published.csv --fit SHARE             fits all, writes the rates into SHARE/devices/*.json
 //   plan_accuracy published.csv --cross_validate OUT    each source predicted by rates and figures without it; writes
 //                                                       past_errors.json. --by group: each group of figures (the part
-//                                                       of an id before - or .), which were published together
+//                                                       of an id before - or .), which were published together;
+//                                                       --by random: one of eight parts of all figures
+//   ... --family NAME                                   of the rows of one family of hardware
 //   ... --rows                                          a line for each row
 //   ... --cases DIR                                     writes a case.json for each row
 //
 // The fit lowers a Huber loss of log(predicted / published) over the exact rows, each weighted by one over the rows of
-// the same model, device and task, plus a pull to the priors of the device files. Coordinates are descended one by one
-// with shrinking steps; nothing is random.
+// the same model, device and task, plus a pull to the priors of the device files, one coordinate after the other.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -153,13 +154,19 @@ std::optional<double> predict(const Row& row, const PublishedFigures* figures = 
 // A group of figures that were published together.
 std::string group_of(const Row& row) { return row["id"].substr(0, row["id"].find_first_of("-.")); }
 
+// One of eight parts, by chance, the same each time.
+std::string random_fold(const Row& row) {
+  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  for (const char c : row["id"]) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return std::to_string((hash >> 32) % 8);
+}
+
 // Whether the figure tells of a speed on one machine, so that others may learn from it.
 bool counts(const Row& row) {
   static const std::set<std::string> kMetrics = {"throughput", "latency", "tflops_per_device"};
   return row.exact && row.device != SIZE_MAX && row.baseline == SIZE_MAX && kMetrics.count(row["metric"]);
 }
 
-// A ratio of speeds: latencies are their inverse.
 double speed_ratio(const Row& row, double ratio) { return row["metric"] == "latency" ? 1 / ratio : ratio; }
 
 // The figures of rows that `kept` accepts, with what the present rates say of them.
@@ -239,6 +246,8 @@ double loss(const std::vector<const Row*>& rows, const Coordinate* coordinate) {
   return total;
 }
 
+// Of a factor of e away from the prior. Few figures must not bend many rates: a random part that is left out says so.
+constexpr double kPull = 0.1, kPullOfMany = 0.03, kMany = 60;
 template <class Kept>
 void fit(const std::vector<Row>& rows, const Kept& kept, const std::vector<DeviceModel>& priors, int rounds,
          const std::set<std::string>& families) {
@@ -248,7 +257,9 @@ void fit(const std::vector<Row>& rows, const Kept& kept, const std::vector<Devic
       if (row.exact && row.device != SIZE_MAX && devices[row.device].family == family && kept(row)) own.push_back(&row);
     if (own.empty()) continue;
     const std::vector<Coordinate> coordinates = coordinates_of(family);
-    constexpr double kPull = 0.03;  // of a factor of e away from the prior
+    // Of a factor of e away from the prior. Few figures must not bend many rates: a random part that is left out says
+    // so.
+    const double pull = static_cast<double>(own.size()) > kMany ? kPullOfMany : kPull;
     double step = 0.25;
     for (int round = 0; round < rounds; ++round, step *= 0.75)
       for (const Coordinate& c : coordinates) {
@@ -258,7 +269,7 @@ void fit(const std::vector<Row>& rows, const Kept& kept, const std::vector<Devic
         const auto at = [&](double tried) {
           for (const size_t device : c.of) fitted_rate(devices[device].fitted, c.name) = tried;
           const double away = std::log(tried / prior);
-          return loss(own, &c) + kPull * away * away;
+          return loss(own, &c) + pull * away * away;
         };
         double best = at(value);
         for (const double factor : {1 + step, 1 / (1 + step)}) {
@@ -434,8 +445,8 @@ int run(const std::vector<std::string>& words) {
   for (const DeviceModel& device : devices) families.insert(device.family);
   if (!value("--family").empty()) {
     families = {value("--family")};
-    std::erase_if(rows,
-                  [&](const Row& row) { return row.device == SIZE_MAX || !families.count(devices[row.device].family); });
+    std::erase_if(
+        rows, [&](const Row& row) { return row.device == SIZE_MAX || !families.count(devices[row.device].family); });
   }
   if (const std::string folder = value("--cases"); !folder.empty())
     for (const auto& row : read_table(words[0]))
@@ -455,9 +466,10 @@ int run(const std::vector<std::string>& words) {
   }
   if (const std::string out = value("--cross_validate"); !out.empty()) {
     const std::vector<DeviceModel> shipped = devices;
-    const bool by_group = value("--by") == "group";
-    LeftOut left_out =
-        leave_out(rows, priors, rounds, [&](const Row& row) { return by_group ? group_of(row) : row["source"]; });
+    const std::string by = value("--by");
+    LeftOut left_out = leave_out(rows, priors, rounds, [&](const Row& row) {
+      return by == "group" ? group_of(row) : by == "random" ? random_fold(row) : row["source"];
+    });
     devices = shipped;
     if (out != "-") write_past_errors(rows, left_out, out);
     remove_constants(rows, left_out.ratios);
@@ -465,12 +477,10 @@ int run(const std::vector<std::string>& words) {
     report("left out, rates alone", rows, left_out.rates_alone);
     report("left out", rows, left_out.ratios);
     report_promises(rows, left_out);
-    if (each)
-      for (size_t i = 0; i < rows.size(); ++i)
-        std::printf("%-14s %-24s %-16s %-8s rates alone %5.2f, with figures %5.2f, deviation %4.2f\n",
-                    rows[i]["id"].c_str(), rows[i]["model"].c_str(), rows[i]["hardware"].c_str(),
-                    rows[i]["dtype"].c_str(), left_out.rates_alone[i].value_or(0), left_out.ratios[i].value_or(0),
-                    left_out.deviations[i]);
+    for (size_t i = 0; each && i < rows.size(); ++i)
+      std::printf("%-14s %-24s %-16s rates alone %5.2f, with figures %5.2f\n", rows[i]["id"].c_str(),
+                  rows[i]["model"].c_str(), rows[i]["hardware"].c_str(), left_out.rates_alone[i].value_or(0),
+                  left_out.ratios[i].value_or(0));
     return 0;
   }
   report("fitted", rows, predict_all(rows, each));

@@ -21,8 +21,8 @@ int64_t max_predictions() { return most_predictions; }
 
 LabelledRows labelled_rows(const Tensor& hidden, const Tensor& labels, int64_t most) {
   if (hidden.rank() != 3 || labels.rank() != 2 || hidden.dim(0) != labels.dim(0) || hidden.dim(1) != labels.dim(1))
-    fail("labels of {} do not fit hidden states of {}: expected one label for each position",
-         to_string(labels.shape()), to_string(hidden.shape()));
+    fail("labels of {} do not fit hidden states of {}: expected one label for each position", to_string(labels.shape()),
+         to_string(hidden.shape()));
   const int64_t batch = labels.dim(0), length = labels.dim(1);
   if (most <= 0 || most >= length) return {hidden, labels};
   const Tensor all = cast(labels, DType::kInt64);

@@ -56,8 +56,8 @@ struct DeviceModel {
   std::vector<std::string> aliases;
   std::map<std::string, double> peaks;  // operations a second by engine: bf16, fp16, fp8, int8, fp32
   double memory_bytes = 0, bandwidth = 0, on_chip_bytes = 0;
-  double memory_reserve = 2e9;                          // bytes that framework and driver keep
-  bool memory_on_chip = false;                          // weights and activations live in SRAM (IPU)
+  double memory_reserve = 2e9;   // bytes that framework and driver keep
+  bool memory_on_chip = false;   // weights and activations live in SRAM (IPU)
   double vector_operations = 0;  // a second, of lanes that pool and add in 8 bits; 0: matrix rates tell of them, too
   double streaming_bandwidth = 0, streaming_bytes = 0;  // a device's share of the memory behind it (IPU)
   Interconnect inside, outside;

@@ -41,13 +41,12 @@ Plan plan_inference(const Job& job, const ModelShape& a, const DeviceModel& devi
   const Work layers = layers_forward(a, samples, sequence, 0, fused), head = head_forward(a, samples);
   const Work convolutions = convolutions_forward(a, samples);
   add(layers, 1), add(head, 1);
-  // Where pooling and sums have lanes of their own, they are counted by themselves, and so are maps that no engine's own
-  // memory holds: these go out and come back.
+  // Where pooling and sums have lanes of their own, they are counted by themselves, and so are maps that no engine's
+  // own memory holds: these go out and come back.
   const bool own_lanes = a.is_convolutional() && device.vector_operations > 0;
-  add(convolutions,
-      a.is_convolutional()
-          ? (a.separable ? rates.separable : rates.convolution) * (own_lanes ? 1 : a.convolution_share)
-          : 1);
+  add(convolutions, a.is_convolutional()
+                        ? (a.separable ? rates.separable : rates.convolution) * (own_lanes ? 1 : a.convolution_share)
+                        : 1);
   if (own_lanes) sum.vector += samples * a.vector_operations / device.vector_operations;
   double weights = a.parameters * precision.weight_bytes / layout.tensor;
   if (device.memory_on_chip) weights = 0;
@@ -55,8 +54,7 @@ Plan plan_inference(const Job& job, const ModelShape& a, const DeviceModel& devi
     weights = std::min(weights, weights_touched(a, samples * sequence, false) * precision.weight_bytes / layout.tensor);
   plan.time.memory = weights / (device.bandwidth * rates.memory);
   if (own_lanes)
-    plan.time.memory +=
-        samples * a.large_maps * 2 * precision.activation_bytes / (device.bandwidth * rates.memory);
+    plan.time.memory += samples * a.large_maps * 2 * precision.activation_bytes / (device.bandwidth * rates.memory);
   double matrix = sum.matrix, rest = sum.vector + plan.time.memory;
   join(matrix, rest, std::max(rates.overlap, 1.0));
   if (sum.vector + plan.time.memory > 0) {

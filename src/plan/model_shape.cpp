@@ -273,8 +273,7 @@ ModelShape read_config(const Json& json, const std::string& model, double parame
     // Dense networks write about 2.7 elements a thousand operations (ResNet-50); what is separable more.
     result.convolution_activations =
         outer.number({"activation_elements_per_sample"}, std::max(4e6, 6e6 * std::pow(gflop, 0.6)));
-    result.vector_operations =
-        outer.number({"vector_operations_per_sample"}, 0.4 * result.convolution_activations);
+    result.vector_operations = outer.number({"vector_operations_per_sample"}, 0.4 * result.convolution_activations);
     result.large_maps = outer.number({"large_map_elements_per_sample"}, 0);
     const std::string name = plain_model(model);
     result.separable = outer.flag("separable") || name.find("swin") != name.npos ||

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // transom plan, called as users call it.
+#include <regex>
+#include <sstream>
+
 #include "base/files.h"
+#include "base/json.h"
 #include "cli/program.h"
 #include "support/temporary_folder.h"
 
@@ -67,6 +71,47 @@ TEST(PlanCommand, ComparesMachinesInATable) {
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   for (const char* part : {"Gaudi2", "A100-40GB", "H100-80GB", "by time:", "by cost:", "by energy:"})
     EXPECT_NE(outcome.output.find(part), std::string::npos) << outcome.output;
+}
+
+// What docs/plan.md says of vendors' sentences is what the commands beside it give: lines of the form
+//     transom plan ... --hardware A,B   # A against B: 1.45 by price
+// "by speed" compares samples a second, "by price" samples a dollar, "a second" is a rate.
+constexpr double kRounding = 0.008;  // documents have two digits behind the point, or four of a rate
+
+struct Sentence {
+  std::string arguments, kind;
+  double said;
+};
+
+std::vector<Sentence> sentences() {
+  const std::regex form(R"(^    transom plan (.*?) +# .*: ([0-9.]+) (by speed|by price|a second)$)");
+  std::istringstream text(read_file(TRANSOM_SOURCE_DIR "/docs/plan.md"));
+  std::vector<Sentence> found;
+  for (std::string line; std::getline(text, line);)
+    if (std::smatch match; std::regex_match(line, match, form))
+      found.push_back({match[1], match[3], std::stod(match[2])});
+  return found;
+}
+
+TEST(PlanSentences, DocumentsSayWhatThePlannerSays) {
+  const std::vector<Sentence> all = sentences();
+  EXPECT_GE(all.size(), 9u);
+  for (const Sentence& sentence : all) {
+    const test::CommandOutcome outcome = run("plan " + sentence.arguments + " --json");
+    ASSERT_EQ(outcome.status, 0) << outcome.output;
+    const Json json = parse_json(outcome.output, "plan");
+    const auto rate = [](const Json& plan) { return plan.at("samples_per_second").get<double>(); };
+    double found = 0;
+    if (sentence.kind == "a second") {
+      found = rate(json.is_array() ? json.at(0) : json);
+    } else {
+      ASSERT_EQ(json.size(), 2u) << sentence.arguments;
+      found = rate(json.at(0)) / rate(json.at(1));
+      if (sentence.kind == "by price")
+        found *= json.at(1).at("usd_per_hour").get<double>() / json.at(0).at("usd_per_hour").get<double>();
+    }
+    EXPECT_NEAR(found / sentence.said, 1, kRounding) << sentence.arguments;
+  }
 }
 
 }  // namespace

@@ -77,9 +77,9 @@ TEST(Plan, OneSequenceIsDecodedAsFastAsItsWeightsAreRead) {
   DeviceModel device = round_device();
   device.fitted.half_width = 500, device.fitted.layer_inference = 0;
   const Plan plan = plan_on(generation_job(), device);
-  EXPECT_LT(plan.time.matrix, 0.1 * plan.time.memory);
+  EXPECT_LT(plan.time.matrix, 0.2 * plan.time.memory);
   device.peaks.erase("fp32");
-  EXPECT_GT(plan_on(generation_job(), device).time.matrix, plan.time.matrix);
+  EXPECT_GT(plan_on(generation_job(), device).time.matrix, 2 * plan.time.matrix);
 }
 
 TEST(Plan, PoolingAndLargeMapsCountWhereTheyHaveLanesOfTheirOwn) {
@@ -88,8 +88,8 @@ TEST(Plan, PoolingAndLargeMapsCountWhereTheyHaveLanesOfTheirOwn) {
   const auto seconds = [&](double lanes, const char* more) {
     DeviceModel device = round_device();
     device.vector_operations = lanes;
-    job.config = fmt::format(R"({{"model_type": "convolutional", "forward_gflop_per_sample": 4, "parameters": 1e7{}}})",
-                             more);
+    job.config =
+        fmt::format(R"({{"model_type": "convolutional", "forward_gflop_per_sample": 4, "parameters": 1e7{}}})", more);
     return plan_on(job, device).step_seconds;
   };
   const char *pools = R"(, "vector_operations_per_sample": 4e7)", *maps = R"(, "large_map_elements_per_sample": 2e7)";

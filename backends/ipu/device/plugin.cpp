@@ -20,8 +20,8 @@ using backend::fail;
 
 transom_host the_host{};
 
-// One device is one IPU, or, where the configuration says so, the IPUs of a replica. The look-alike travels in the plugin:
-// it is there where somebody asks for it.
+// One device is one IPU, or, where the configuration says so, the IPUs of a replica. The look-alike travels in the
+// plugin: it is there where somebody asks for it.
 std::vector<poplar::Device> machines() {
   if (const char* asked = std::getenv("TRANSOM_EMULATED_IPU"); is_emulated() && !(asked && *asked))
     fail(TRANSOM_UNAVAILABLE,

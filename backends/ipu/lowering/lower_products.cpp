@@ -85,9 +85,9 @@ Tensor product(Lowering& lowering, const Tensor& x, const Tensor& y, poplar::Typ
                                lowering.product_options());
 }
 
-// A product with the embeddings' table in parts of its vocabulary (SerializedLinear of Optimum Graphcore), so that a tile
-// holds what one part needs at a time. Rows and columns are the same numbers as in one piece; sums over the vocabulary
-// are added up in float.
+// A product with the embeddings' table in parts of its vocabulary (SerializedLinear of Optimum Graphcore), so that a
+// tile holds what one part needs at a time. Rows and columns are the same numbers as in one piece; sums over the
+// vocabulary are added up in float.
 Tensor serial_product(Lowering& lowering, const Tensor& x, const Tensor& y, poplar::Type type, const std::string& place,
                       size_t vocabulary) {
   const size_t parts = std::min<size_t>(ipu_config().embedding_serialization_factor, vocabulary);
@@ -125,8 +125,7 @@ void lower_product(Lowering& lowering, Work& work) {
   if (node.op() == "dot_general") {
     const Operand left = operand(lowering, x, node.integers("x_batch"), node.integers("x_contract"), place),
                   right = operand(lowering, y, node.integers("y_batch"), node.integers("y_contract"), place);
-    work.outputs[0] =
-        serial_product(lowering, left.tensor, right.tensor, type, place, work.vocabulary).reshape(shape);
+    work.outputs[0] = serial_product(lowering, left.tensor, right.tensor, type, place, work.vocabulary).reshape(shape);
     return;
   }
   // linear: x [..., K], w [N, K], b [N]

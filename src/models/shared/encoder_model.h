@@ -85,7 +85,8 @@ class EncoderForMaskedLM : public EncoderModel<Body> {
 
  protected:
   NamedTensors run(const NamedTensors& inputs, ForwardContext& context) const override {
-    return this->with_head(inputs, context, [&](const Tensor& hidden) { return masked_outputs(head_, hidden, inputs, context); });
+    return this->with_head(inputs, context,
+                           [&](const Tensor& hidden) { return masked_outputs(head_, hidden, inputs, context); });
   }
 
  private:
