@@ -17,7 +17,7 @@ struct ExpertCase {
   int64_t least = 0, most = 0;  // experts that are chosen; `most` 0: all
 };
 
-Tensor drawn(const Shape& shape, uint64_t seed) {
+Tensor drawn_values(const Shape& shape, uint64_t seed) {
   std::mt19937_64 generator(seed);
   std::vector<float> values(static_cast<size_t>(elements(shape)));
   for (float& value : values) value = static_cast<float>(generator() >> 40) / 0x1p23F - 1.0F;
@@ -39,14 +39,14 @@ TEST_P(ExpertRows, HaveTheValuesAndGradientsOfOneProcess) {
     chosen.push_back(static_cast<int64_t>(low + first));
     chosen.push_back(static_cast<int64_t>(low + second));
   }
-  const Tensor x = drawn({N, D}, 1), shares = drawn({N, k}, 2), target = drawn({N, D}, 3),
+  const Tensor x = drawn_values({N, D}, 1), shares = drawn_values({N, k}, 2), target = drawn_values({N, D}, 3),
                groups = Tensor::from(chosen, {N, k});
   std::vector<Tensor> w1, w2, w3, trained{x, shares};
   for (int64_t i = 0; i < E; ++i) {
     const auto seed = static_cast<uint64_t>(10 * i + 10);
-    w1.push_back(drawn({I, D}, seed));
-    w2.push_back(drawn({D, I}, seed + 1));
-    w3.push_back(drawn({I, D}, seed + 2));
+    w1.push_back(drawn_values({I, D}, seed));
+    w2.push_back(drawn_values({D, I}, seed + 1));
+    w3.push_back(drawn_values({I, D}, seed + 2));
   }
   for (const auto* weights : {&w1, &w2, &w3}) trained.insert(trained.end(), weights->begin(), weights->end());
   for (Tensor& tensor : trained) tensor.set_requires_grad();
@@ -104,7 +104,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, ExpertRows,
                          [](const auto& info) { return info.param.name; });
 
 TEST(OwnedCut, IsWholeOnOneProcessAndEmptyOnOthers) {
-  const Tensor w = drawn({3, 5}, 1);
+  const Tensor w = drawn_values({3, 5}, 1);
   const LeavesOf leaves = [&](const ProcessMesh& mesh) -> std::vector<PlacedLeaf> {
     Placement placement = replicated(2);
     placement.dimensions[1] = {owned_cut(MeshAxis::kExpert, 5, 1)};
