@@ -26,10 +26,13 @@ def needed(file):
     return re.findall(r"\(NEEDED\)\s+Shared library: \[(.*?)\]", run("readelf", "-d", file))
 
 
-def found_by_loader(file):
-    """Where the loader finds each library, of all that the file needs."""
+def found_by_loader(file, build):
+    """Where the loader finds each library, of all that the file needs. The file is a copy: what it finds beside its
+    place in the build directory is named here."""
     result = {}
-    for line in run("ldd", file).splitlines():
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(pathlib.Path(build).resolve() / "onednn")}
+    found = subprocess.run(["ldd", file], check=True, capture_output=True, text=True, env=environment).stdout
+    for line in found.splitlines():
         match = re.match(r"\s*(\S+) => (\S+)", line)
         if match:
             if match.group(2) == "not":
@@ -81,7 +84,7 @@ class Tree:
         """Brings in what all of them need, and has each look for it here."""
         ours = {"libtransom.so.0"}
         for file in [*self.own(), *more]:
-            for name, path in found_by_loader(file).items():
+            for name, path in found_by_loader(file, self.build).items():
                 if name in ours or HOST.match(name) or name in self.libraries:
                     continue
                 path = pathlib.Path(os.path.realpath(path))
