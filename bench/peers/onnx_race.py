@@ -34,11 +34,12 @@ def session_of(path, threads):
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
-def inputs_of(session, batch, length):
+def inputs_of(session, *extents):
+    """Symbolic dimensions take the extents in order, those behind the last one the last."""
     random = numpy.random.default_rng(0)
     inputs = {}
     for port in session.get_inputs():
-        shape = [extent if isinstance(extent, int) else batch if i == 0 else length for i, extent in
+        shape = [extent if isinstance(extent, int) else extents[min(i, len(extents) - 1)] for i, extent in
                  enumerate(port.shape)]
         kind = TYPES[port.type]
         if "mask" in port.name:
