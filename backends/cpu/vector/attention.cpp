@@ -5,29 +5,9 @@
 namespace transom::cpu::TRANSOM_LEVEL {
 namespace {
 
-// Scores x = cap tanh(x scale / cap) + bias, without the cap where it is 0, and their softmax.
+// The scores, and their softmax.
 void attention_weights(float* x, const float* bias, float scale, float cap, size_t n) {
-  if (cap > 0) {
-    const float inner = scale / cap;
-    TRANSOM_SIMD
-    for (size_t i = 0; i < n; ++i) x[i] = cap * tanh_value(x[i] * inner);
-    scale = 1;
-  }
-  float largest = -kInfinity;
-  if (bias) {
-    TRANSOM_SIMD_REDUCE(max, largest)
-    for (size_t i = 0; i < n; ++i) {
-      x[i] = x[i] * scale + bias[i];
-      largest = x[i] > largest ? x[i] : largest;
-    }
-  } else {
-    TRANSOM_SIMD_REDUCE(max, largest)
-    for (size_t i = 0; i < n; ++i) {
-      x[i] *= scale;
-      largest = x[i] > largest ? x[i] : largest;
-    }
-  }
-  softmax_below(x, x, largest, n);
+  softmax_below(x, x, scaled_scores(x, bias, scale, cap, n), n);
 }
 
 void drop(float* y, const float* x, const uint32_t* words, uint32_t bound, float scale, size_t n) {

@@ -82,21 +82,12 @@ std::vector<Sample> samples_of(bool gradient) {
   return samples;
 }
 
-// Of q k and the weights times v; backward: of the scores again, and two for each of the three gradients' sides.
-template <bool backward>
-double flops_of(const CostRequest& cost) {
-  const Shape &q = cost.inputs[0].shape, &v = cost.inputs[2].shape;
-  const double pairs = static_cast<double>(q[0] * q[2] * q[1]) * static_cast<double>(v[1]);
-  const double d = static_cast<double>(q[3]), e = static_cast<double>(v[3]);
-  return 2 * pairs * (backward ? 3 * d + 2 * e : d + e);
-}
-
 const Operation kAttentionGradient = {
     .name = "attention_gradient",
     .kind = OperationKind::kComposite,
     .documentation = "(the inputs of attention, dy): the gradients for (q, k, v).",
     .category = Category::kAttention,
-    .flops = flops_of<true>,
+    .flops = attention_flops<true>,
     .infer = [](const Inference& in) -> std::vector<Type> {
       const size_t count = check_attention_inputs(in);
       check(in, in.inputs.size() == count + 1, "expected the inputs of attention and a cotangent");
@@ -118,7 +109,7 @@ const Operation kAttention = {
         "c tanh(score / c); `causal` and `sliding_window` hide keys as AttentionOptions says.",
     .category = Category::kAttention,
     .autocast = AutocastClass::kLow,
-    .flops = flops_of<false>,
+    .flops = attention_flops<false>,
     .infer = [](const Inference& in) -> std::vector<Type> {
       check(in, in.inputs.size() == check_attention_inputs(in), "unexpected inputs");
       const Shape& q = in.shape(0);

@@ -23,6 +23,15 @@ AttentionParts parts_of_attention(std::span<const Tensor> in, const Attributes& 
 // Checks q, k, v, bias and key; returns how many inputs these are.
 size_t check_attention_inputs(const Inference& in);
 
+// Of q k and the weights times v; backward: of the scores again, and two for each of the three gradients' sides.
+template <bool backward>
+double attention_flops(const CostRequest& cost) {
+  const Shape &q = cost.inputs[0].shape, &v = cost.inputs[2].shape;
+  const double pairs = static_cast<double>(q[0] * q[2] * q[1]) * static_cast<double>(v[1]);
+  const double d = static_cast<double>(q[3]), e = static_cast<double>(v[3]);
+  return 2 * pairs * (backward ? 3 * d + 2 * e : d + e);
+}
+
 // What scores are kept in.
 DType wide_type(DType dtype);
 // In f32 for 16-bit types. Unlike dot_general, it does not ask the thread's autocast, so that a rule gives the same

@@ -90,14 +90,6 @@ std::vector<Sample> partial_samples(bool gradient) {
   return samples;
 }
 
-template <bool backward>
-double flops_of_part(const CostRequest& cost) {
-  const Shape &q = cost.inputs[0].shape, &v = cost.inputs[2].shape;
-  const double pairs = static_cast<double>(q[0] * q[2] * q[1]) * static_cast<double>(v[1]);
-  const double d = static_cast<double>(q[3]), e = static_cast<double>(v[3]);
-  return 2 * pairs * (backward ? 3 * d + 2 * e : d + e);
-}
-
 const Operation kPartialAttention = {
     .name = "partial_attention",
     .kind = OperationKind::kComposite,
@@ -105,11 +97,11 @@ const Operation kPartialAttention = {
         "(q [B, T, H, d], k [B, S, G, d], v [B, S, G, e], bias): attention to keys that are some of all, as "
         "(softmax(scores) v [B, T, H, e], the largest score [B, H, T], the sum of e^(score - largest) [B, H, T]). "
         "Query t stands at t + `offset` among the keys; with `dropout` a key follows the bias, and weights are drawn "
-        "by "
-        "their places from `draws_at` (row, head, query, key) in `draws_of` (heads, queries, keys) of the whole; other "
+        "by their places from `draws_at` (row, head, query, key) in `draws_of` (heads, queries, keys) of the whole; "
+        "other "
         "attributes as in attention.",
     .category = Category::kAttention,
-    .flops = flops_of_part<false>,
+    .flops = attention_flops<false>,
     .infer = [](const Inference& in) -> std::vector<Type> {
       check(in, in.inputs.size() == check_partial_inputs(in), "unexpected inputs");
       const Shape& q = in.shape(0);
@@ -135,7 +127,7 @@ const Operation kPartialAttentionGradient = {
         "gradients for (q, k, v) of attention to all keys, whose scores' largest and sum of e^(score - largest) are "
         "given; shift is the sum of dy times the result over a head.",
     .category = Category::kAttention,
-    .flops = flops_of_part<true>,
+    .flops = attention_flops<true>,
     .infer = [](const Inference& in) -> std::vector<Type> {
       const size_t count = check_partial_inputs(in);
       check(in, in.inputs.size() == count + 4, "expected the inputs of partial_attention and four more");
