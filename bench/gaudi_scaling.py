@@ -7,12 +7,14 @@ each card with rows of its own.
 
 The emulator computes nothing here (TRANSOM_SYNAPSE_VALUES=0): its clock does not depend on values, and weights are a
 file of zeros without blocks on the disk. The time of an update is the difference between runs of four updates and of
-two. Without dropout, so that nothing but the update itself hides the communication. The clock takes each engine at its published peak and ranks as always together: what is shown is which share of the
-communication the order of work leaves exposed, no forecast of a card."""
+two. There is no dropout, so that nothing but the update itself hides the communication. The clock takes each engine at
+its published peak and ranks as always together: what is shown is which share of the communication the order of work
+leaves exposed, no forecast of a card."""
 import argparse
 import json
 import os
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -118,6 +120,12 @@ def write_rows(path, config, count, length):
             file.write(json.dumps(line) + "\n")
 
 
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 def run(folder, model, way, cards, updates):
     """The report of rank 0."""
     config, rows, _ = MODELS[model]
@@ -132,7 +140,7 @@ def run(folder, model, way, cards, updates):
         if options.bucket:
             words += ["--ddp_bucket_cap_mb", str(options.bucket)]
     report = os.path.join(folder, "report.json")
-    local = min(cards, 8)
+    local, port = min(cards, 8), str(free_port())
     processes = []
     for rank in range(cards):
         environment = dict(os.environ, TRANSOM_SYNAPSE_LIBRARY=os.path.join(options.build, "emulators", "libSynapse.so"),
@@ -141,7 +149,7 @@ def run(folder, model, way, cards, updates):
                            TRANSOM_SYNAPSE_SERVER=f"scaling-{os.getpid()}-{rank // local}", TRANSOM_CACHE_DIR=os.path.join(folder, "cache"))
         if cards > 1:
             environment.update(RANK=str(rank), WORLD_SIZE=str(cards), LOCAL_RANK=str(rank % local), LOCAL_WORLD_SIZE=str(local),
-                               MASTER_ADDR="127.0.0.1", MASTER_PORT="29571")
+                               MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
         if rank == 0:
             environment.update(TRANSOM_SYNAPSE_REPORT=report, TRANSOM_SYNAPSE_TIMELINE="1")
         processes.append(subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True))
@@ -188,7 +196,8 @@ def measure(folder, model, way, cards):
     end = kinds["compute"][-1][1]
     window = {kind: [(max(b, end - step) - end + step, min(e, end) - end + step) for b, e in all if e > end - step and b < end]
               for kind, all in kinds.items()}
-    result = {"model": model, "way": way if cards > 1 else "one", "cards": cards, "seconds": step, "network_seconds": network, "busy_seconds": busy,
+    result = {"model": model, "way": way if cards > 1 else "one", "cards": cards, "seconds": step, "network_seconds": network,
+              "busy_seconds": busy,
               "exposed_seconds": uncovered(window["network"], window["compute"]), "window": window,
               "memory_bytes": four["highest_memory_bytes"], "rule_violations": four["rule_violations"]}
     return result
