@@ -8,6 +8,11 @@
 #include "configuration.h"
 
 namespace synapse_emulator {
+namespace {
+
+constexpr const char* kNames[kEngines] = {"MME", "TPC", "DMA", "NIC"};
+
+}  // namespace
 
 double Clock::work(Stream& stream, Engine engine, int lane, double seconds) {
   const std::lock_guard lock(mutex_);
@@ -16,6 +21,7 @@ double Clock::work(Stream& stream, Engine engine, int lane, double seconds) {
   ready = std::max(ready, stream.ready_seconds) + seconds;
   stream.ready_seconds = ready;
   busy_[which] += seconds;
+  if (configuration().timeline && seconds > 0) timeline_.push_back({kNames[which], ready - seconds, ready});
   end_ = std::max(end_, ready);
   return ready;
 }
@@ -26,6 +32,7 @@ double Clock::launch(Stream& stream, const Cost& cost) {
   ready = std::max(ready, stream.ready_seconds) + cost.span;
   stream.ready_seconds = ready;
   for (int engine = 0; engine < kEngines; ++engine) busy_[engine] += cost.seconds[engine];
+  if (configuration().timeline && cost.span > 0) timeline_.push_back({"launch", ready - cost.span, ready});
   end_ = std::max(end_, ready);
   return ready;
 }
@@ -47,7 +54,6 @@ void Clock::count(const char* what, uint64_t number) {
 
 std::string Clock::report(uint64_t highest_memory) const {
   const std::lock_guard lock(mutex_);
-  static const char* const kNames[kEngines] = {"MME", "TPC", "DMA", "NIC"};
   std::ostringstream out;
   out.precision(9);
   out << "{\n  \"emulated\": true,\n  \"emulator\": \"Transom emulators/synapse\",\n  \"generation\": \""
@@ -62,7 +68,17 @@ std::string Clock::report(uint64_t highest_memory) const {
     out << comma << "\"" << name << "\": " << number;
     comma = ", ";
   }
-  out << "},\n  \"highest_memory_bytes\": " << highest_memory << ",\n  \"rule_violations\": " << violation_count()
+  out << "},\n";
+  if (configuration().timeline) {
+    out << "  \"timeline\": [";
+    comma = "";
+    for (const Entry& entry : timeline_) {
+      out << comma << "\n    [\"" << entry.what << "\", " << entry.begin << ", " << entry.end << "]";
+      comma = ",";
+    }
+    out << "],\n";
+  }
+  out << "  \"highest_memory_bytes\": " << highest_memory << ",\n  \"rule_violations\": " << violation_count()
       << "\n}\n";
   return out.str();
 }
@@ -71,6 +87,7 @@ void Clock::reset() {
   const std::lock_guard lock(mutex_);
   end_ = 0;
   counts_.clear();
+  timeline_.clear();
   for (int engine = 0; engine < kEngines; ++engine) {
     busy_[engine] = 0;
     std::fill(std::begin(engine_ready_[engine]), std::end(engine_ready_[engine]), 0.0);

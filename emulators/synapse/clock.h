@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "stream.h"
 
@@ -42,6 +43,12 @@ class Clock {
   double busy_[kEngines] = {};
   double engine_ready_[kEngines][3] = {};
   std::map<std::string, uint64_t> counts_;
+  // Of each work, where the configuration asks for it: an engine, or a recipe ("launch"), and when it was busy.
+  struct Entry {
+    const char* what;
+    double begin, end;
+  };
+  std::vector<Entry> timeline_;
 };
 
 }  // namespace synapse_emulator

@@ -257,22 +257,38 @@ std::shared_ptr<Recipe> compile(Graph& graph, const std::string& name) {
   return recipe;
 }
 
+namespace {
+
+// Whether a node reads of its first input only what it writes.
+bool reads_a_part(const std::string& guid) {
+  for (const char* name : {"slice", "strided_view", "gather_fwd", "gather_elements_fwd"})
+    if (guid == name || guid == name + std::string("_axis") || guid.rfind(name + std::string("_"), 0) == 0)
+      return guid.rfind("slice_insert", 0) != 0;
+  return false;
+}
+
+}  // namespace
+
 void estimate(Recipe& recipe) {
   const Generation& generation = configuration().generation;
   std::vector<double> ready(recipe.tensors.size(), 0);
   double free_at[kEngines] = {};
   recipe.cost = {};
   for (const RecipeNode& node : recipe.nodes) {
-    double bytes = 0, start = 0;
+    double bytes = 0, start = 0, written = 0;
+    for (const int32_t tensor : node.out)
+      if (tensor >= 0) written += static_cast<double>(recipe.tensors[static_cast<size_t>(tensor)].bytes());
+    const bool part = reads_a_part(node.guid);
     for (const int32_t tensor : node.in) {
       if (tensor < 0) continue;
-      bytes += static_cast<double>(recipe.tensors[static_cast<size_t>(tensor)].bytes());
+      const auto all = static_cast<double>(recipe.tensors[static_cast<size_t>(tensor)].bytes());
+      bytes += part && tensor == node.in[0] ? std::min(all, written) : all;
       start = std::max(start, ready[static_cast<size_t>(tensor)]);
     }
+    bytes += written;
     double elements = 0;
     for (const int32_t tensor : node.out) {
       if (tensor < 0) continue;
-      bytes += static_cast<double>(recipe.tensors[static_cast<size_t>(tensor)].bytes());
       elements += static_cast<double>(recipe.tensors[static_cast<size_t>(tensor)].sizes.elements());
     }
     const double flops = node.kernel->flops ? node.kernel->flops(node.view) : elements;

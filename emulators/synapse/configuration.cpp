@@ -108,6 +108,8 @@ Reader read() {
   result.faults = Reader::text("TRANSOM_SYNAPSE_FAULT");
   result.poison = reader.flag("TRANSOM_SYNAPSE_POISON", true);
   result.permute = reader.flag("TRANSOM_SYNAPSE_PERMUTE", false);
+  result.values = reader.flag("TRANSOM_SYNAPSE_VALUES", true);
+  result.timeline = reader.flag("TRANSOM_SYNAPSE_TIMELINE", false);
   result.check_races = reader.flag("TRANSOM_SYNAPSE_RACES", true);
   result.deferred = reader.flag("TRANSOM_SYNAPSE_DEFER", false);
   result.timeout_seconds = reader.number("TRANSOM_SYNAPSE_TIMEOUT", 60, 0.001);

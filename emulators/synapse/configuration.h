@@ -41,6 +41,8 @@ struct Configuration {
   bool deferred = false;      // work starts only when somebody waits for it
   bool poison = true;         // fresh device memory and workspaces are filled with NaN
   bool permute = false;       // the compiler uses the permission to permute outputs
+  bool values = true;         // false: only the clock runs
+  bool timeline = false;      // of all work, in the report
   bool check_races = true;    // accesses of two streams with no order between them are violations
   MmeSingle mme_single = MmeSingle::kFull;
   std::string log;              // file of the calls; empty: none

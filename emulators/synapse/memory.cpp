@@ -22,7 +22,8 @@ Pages::Pages(uint64_t bytes, bool poison) : bytes_(bytes) {
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (data == MAP_FAILED) throw std::bad_alloc();
   data_ = static_cast<char*>(data);
-  if (poison && bytes <= kPoisonLimit) std::memset(data_, 0xFF, bytes);  // NaN in every floating type
+  if (poison && configuration().values && bytes <= kPoisonLimit)
+    std::memset(data_, 0xFF, bytes);  // NaN in every floating type
 }
 
 Pages::~Pages() { munmap(data_, bytes_); }

@@ -119,6 +119,7 @@ struct TrainingArguments {
   int64_t zero_stage = 0;
   std::string fsdp;
   JsonText fsdp_config;
+  std::string offload_optimizer_device = "none";
   int64_t tp_size = 1, pp_size = 1, cp_size = 1, ep_size = 1;
   std::string pipeline_schedule = "1f1b";
   int64_t pp_chunks = 1;

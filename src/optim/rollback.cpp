@@ -3,6 +3,7 @@
 
 #include "ir/node.h"
 #include "tensor/evaluate.h"
+#include "tensor/host_values.h"
 
 namespace transom {
 
@@ -16,12 +17,14 @@ Rollback::Rollback(const std::vector<std::shared_ptr<Parameter>>& parameters,
 }
 
 Rollback::Value Rollback::remember(const Tensor& tensor) {
-  Value value{tensor.type(), buffer_of(tensor), tensor.requires_grad()};
+  if (is_in_host_memory(tensor)) return {.in_host_memory = tensor};
+  Value value{tensor.type(), buffer_of(tensor), tensor.requires_grad(), {}};
   ++references_[value.buffer.get()];
   return value;
 }
 
 Tensor Rollback::restored(const Value& value) {
+  if (value.in_host_memory.defined()) return value.in_host_memory;
   Tensor tensor = make_input(value.type, value.buffer);
   tensor.set_requires_grad(value.requires_grad);
   return tensor;
@@ -38,6 +41,13 @@ Rollback::~Rollback() {
 long Rollback::references_to(const std::shared_ptr<Buffer>& buffer) const {
   const auto found = references_.find(buffer.get());
   return found == references_.end() ? 0 : found->second;
+}
+
+std::vector<std::pair<std::string, Tensor>> Rollback::state_in_host_memory() const {
+  std::vector<std::pair<std::string, Tensor>> state;
+  for (const auto& [name, value] : state_)
+    if (value.in_host_memory.defined()) state.emplace_back(name, value.in_host_memory);
+  return state;
 }
 
 void Rollback::discard() {

@@ -27,12 +27,15 @@ class Rollback {
 
   long references_to(const std::shared_ptr<Buffer>& buffer) const;
   void discard();
+  // Of the optimizer's state, what lies in host memory.
+  std::vector<std::pair<std::string, Tensor>> state_in_host_memory() const;
 
  private:
   struct Value {
     Type type;
     std::shared_ptr<Buffer> buffer;
     bool requires_grad;
+    Tensor in_host_memory;  // in place of a buffer
   };
   Value remember(const Tensor& tensor);
   static Tensor restored(const Value& value);

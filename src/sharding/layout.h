@@ -23,6 +23,8 @@ struct ShardingLayout {
   ContextStrategy context = ContextStrategy::kHeads;
   // One process writes all of a checkpoint, not each its parts.
   bool whole_checkpoints = false;
+  // The optimizer's state lies in host memory between updates.
+  bool offloads_state = false;
   // Beside the axis tp: norms, dropout and residuals work on stretches of sequences.
   bool sequence_parallel = false;
 

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "sharding/part_places.h"
+#include "tensor/host_values.h"
 
 namespace transom {
 namespace {
@@ -82,15 +83,16 @@ void expect_finite(const std::vector<TensorBox>& boxes) {
 }
 
 Tensor read_part(const ShardedTensorFiles& files, const std::string& name, const Type& type, const Placement& placement,
-                 MeshAxes stored, ShardedTensors& tensors) {
+                 MeshAxes stored, ShardedTensors& tensors, bool on_host = false) {
   const auto found = files.tensors().find(name);
   if (found == files.tensors().end())
     fail("{}: expected {}, found none; was another model or optimizer saved there?", files.where(), quoted(name));
   if (const Type there{found->second.dtype, found->second.shape}; there != type)
     fail("{}: {} is {}, the run that is resumed has {}", files.where(), quoted(name), to_string(there),
          to_string(type));
-  const std::vector<std::byte> bytes = files.read(name, places_of_part(tensors.mesh(), placement, type.shape));
-  return tensors.hold(Tensor::from_bytes(bytes, {type.dtype, local_shape(tensors.mesh(), placement, type.shape)}), type,
+  std::vector<std::byte> bytes = files.read(name, places_of_part(tensors.mesh(), placement, type.shape));
+  const Type local{type.dtype, local_shape(tensors.mesh(), placement, type.shape)};
+  return tensors.hold(on_host ? in_host_memory(std::move(bytes), local) : Tensor::from_bytes(bytes, local), type,
                       placement, stored);
 }
 
@@ -137,8 +139,8 @@ void load_states(const ShardedTensorFiles& files, int64_t steps, ModelSharding& 
   std::vector<std::pair<std::string, Tensor>> state;
   const std::vector<OptimizedParameter> mine = sharding.at_home(trained);
   for (const auto& [name, type] : optimizer.state_layout(mine))
-    state.emplace_back(
-        name, read_part(files, name, type, sharding.state_placement(name, type, trained), {}, sharding.tensors()));
+    state.emplace_back(name, read_part(files, name, type, sharding.state_placement(name, type, trained), {},
+                                       sharding.tensors(), sharding.layout().offloads_state));
   optimizer.load(steps, std::move(state), mine);
 }
 

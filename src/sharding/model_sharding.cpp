@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "sharding/tensor_parallel_plan.h"
+#include "tensor/host_values.h"
 
 namespace transom {
 namespace {
@@ -106,8 +107,11 @@ void ModelSharding::take(Optimizer* optimizer, const std::vector<OptimizedParame
       std::erase_if(state, [&](const auto& item) { return !mine.contains(item.first); });
     }
     for (auto& [name, tensor] : state) {
-      if (!tensors_.holds(tensor))
-        tensor = tensors_.hold_part_of(tensor, state_placement(name, tensor.type(), trained));
+      if (!tensors_.holds(tensor)) {
+        const Placement placement = state_placement(name, tensor.type(), trained);
+        tensor = layout_.offloads_state ? tensors_.hold_part_on_host(tensor, placement)
+                                        : tensors_.hold_part_of(tensor, placement);
+      }
       used.insert(tensor);
     }
     optimizer->restore(optimizer->steps(), std::move(state));
@@ -119,7 +123,7 @@ void ModelSharding::initialise(Optimizer& optimizer, const std::vector<Optimized
   if (!optimizer.state().empty()) return;
   std::vector<std::pair<std::string, Tensor>> state;
   for (const auto& [name, type] : optimizer.state_layout(trained))
-    state.emplace_back(name, tensors_.hold_zeros(type, state_placement(name, type, trained)));
+    state.emplace_back(name, tensors_.hold_zeros(type, state_placement(name, type, trained), layout_.offloads_state));
   optimizer.restore(optimizer.steps(), std::move(state));
 }
 
@@ -171,7 +175,9 @@ WholeValues::WholeValues(ModelSharding* sharding, Model& model, Optimizer* optim
   std::vector<std::pair<std::string, Tensor>> state;
   for (const auto& [name, tensor] : optimizer->state()) {
     Tensor whole = tensors.gathered(tensor);
-    if (keeps) state.emplace_back(name, std::move(whole));
+    if (!keeps) continue;
+    if (sharding->layout().offloads_state) whole = in_host_memory(whole);
+    state.emplace_back(name, std::move(whole));
   }
   if (!keeps) return;
   optimizer_ = optimizer;

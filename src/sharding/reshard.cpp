@@ -47,19 +47,36 @@ Exposed expose(const Tensor& local, size_t dimension, int64_t units, int64_t inn
   return result;
 }
 
+// Where only dimensions of one element change places nothing moves in memory.
+Tensor permuted(const Tensor& x, const Axes& order) {
+  Axes moved;
+  Shape shape;
+  for (const int64_t axis : order) {
+    shape.push_back(x.dim(axis));
+    if (x.dim(axis) != 1) moved.push_back(axis);
+  }
+  return std::is_sorted(moved.begin(), moved.end()) ? reshape(x, shape) : permute(x, order);
+}
+
 Tensor front(const Tensor& x, int64_t dimension) {  // dimension -> 0
   if (dimension == 0) return x;
   Axes order{dimension};
   for (int64_t i = 0; i < x.rank(); ++i)
     if (i != dimension) order.push_back(i);
-  return permute(x, order);
+  return permuted(x, order);
 }
 Tensor back(const Tensor& x, int64_t dimension) {  // 0 -> dimension
   if (dimension == 0) return x;
   Axes order;
   for (int64_t i = 1; i < x.rank(); ++i) order.push_back(i);
   order.insert(order.begin() + dimension, 0);
-  return permute(x, order);
+  return permuted(x, order);
+}
+
+// Then what is missing stands at the end of all parts together.
+bool fills_all_but_the_last(const std::vector<int64_t>& extents, int64_t largest) {
+  return extents.back() < largest &&
+         std::all_of(extents.begin(), extents.end() - 1, [&](int64_t extent) { return extent == largest; });
 }
 
 Tensor padded_rows(const Tensor& x, int64_t rows) {
@@ -170,7 +187,9 @@ void Resharder::gather_last_axis(ShardedValue& value, size_t dimension, size_t n
       expose(value.local, dimension, local_units(mesh_, cut).size(), local_inner(mesh_, cuts, number));
   const Tensor all = collective("all_gather", padded_rows(front(exposed.x, exposed.dimension), largest), {axis});
   Tensor joined = all;
-  if (!even) {
+  if (fills_all_but_the_last(extents, largest)) {
+    joined = slice(all, 0, 0, std::accumulate(extents.begin(), extents.end(), int64_t{0}));
+  } else if (!even) {
     std::vector<Tensor> parts;
     for (size_t i = 0; i < extents.size(); ++i) {
       const int64_t begin = static_cast<int64_t>(i) * largest;
@@ -197,7 +216,11 @@ void Resharder::scatter_sum(ShardedValue& value, size_t dimension, const Cut& cu
   const Exposed exposed = expose(value.local, dimension, mine_before.size(), cut.inner);
   const Tensor rows = front(exposed.x, exposed.dimension);
   Tensor given = rows;
-  if (largest * mesh_.size(axis) != rows.dim(0)) {
+  std::vector<int64_t> extents;
+  for (const Range& range : ranges) extents.push_back(range.size());
+  if (fills_all_but_the_last(extents, largest)) {
+    given = padded_rows(rows, largest * mesh_.size(axis));
+  } else if (largest * mesh_.size(axis) != rows.dim(0)) {
     std::vector<Tensor> parts;
     for (const Range& range : ranges)
       parts.push_back(
@@ -300,7 +323,7 @@ void Resharder::exchange_even(ShardedValue& value, size_t from, size_t to, MeshA
     const auto at = static_cast<size_t>(d);
     shape.push_back(at == from ? value.local.dim(d) * n : at == to ? value.local.dim(d) / n : value.local.dim(d));
   }
-  value.local = reshape(permute(wide, order), shape);
+  value.local = reshape(permuted(wide, order), shape);
 }
 
 // Parts of several sizes, which travel as large as the largest.

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "ir/claimed_graph.h"
 #include "sharding/part_places.h"
+#include "tensor/host_values.h"
 #include "tensor/mode_scope.h"
 #include "transom/ops.h"
 
@@ -49,6 +50,32 @@ std::vector<std::byte> part_of(const ProcessMesh& mesh, std::span<const std::byt
   return result;
 }
 
+// The values of a tensor: in place where they lie in a mapped file, so that only those are read of which a copy is
+// made.
+class ReadableValues {
+ public:
+  explicit ReadableValues(const Tensor& tensor) {
+    if (!is_in_host_memory(tensor)) {
+      const std::shared_ptr<Buffer> buffer = buffer_of(tensor);
+      const Device& device = buffer->device();
+      if (buffer->frozen() && device.has(TRANSOM_DEVICE_HOST_MEMORY) && device.table().buffer_host_pointer) {
+        const auto* begin = static_cast<const std::byte*>(device.table().buffer_host_pointer(buffer->handle()));
+        bytes_ = {begin, buffer->bytes()};
+        held_ = buffer;
+        return;
+      }
+    }
+    copy_ = tensor.to_bytes();
+    bytes_ = copy_;
+  }
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  std::vector<std::byte> copy_;
+  std::shared_ptr<Buffer> held_;
+  std::span<const std::byte> bytes_;
+};
+
 }  // namespace
 
 Tensor ShardedTensors::hold(Tensor local, const Type& type, const Placement& placement, MeshAxes stored) {
@@ -67,16 +94,29 @@ Tensor ShardedTensors::hold_part_of(const Tensor& whole, const Placement& placem
     const Tensor local = buffer_of(whole)->is_writable() ? whole : Tensor::from_bytes(whole.to_bytes(), type);
     return hold(local, type, placement, stored);
   }
-  const std::vector<std::byte> bytes = whole.to_bytes();
-  return hold(Tensor::from_bytes(part_of(mesh_, bytes, type, placement),
+  return hold(Tensor::from_bytes(part_of(mesh_, ReadableValues(whole).bytes(), type, placement),
                                  {type.dtype, local_shape(mesh_, placement, type.shape)}),
               type, placement, stored);
 }
 
-Tensor ShardedTensors::hold_zeros(const Type& type, const Placement& placement) {
+Tensor ShardedTensors::hold_part_on_host(const Tensor& whole, const Placement& placement) {
+  const Type type = whole.type();
+  std::vector<std::byte> bytes = whole.to_bytes();
+  if (!placement.sharded().empty()) bytes = part_of(mesh_, bytes, type, placement);
+  return hold(in_host_memory(std::move(bytes), {type.dtype, local_shape(mesh_, placement, type.shape)}), type,
+              placement);
+}
+
+Tensor ShardedTensors::hold_zeros(const Type& type, const Placement& placement, bool on_host) {
   const Type local{type.dtype, local_shape(mesh_, placement, type.shape)};
-  const std::vector<std::byte> bytes(static_cast<size_t>(elements(local.shape)) * size_of(local.dtype));
-  return hold(Tensor::from_bytes(bytes, local), type, placement);
+  std::vector<std::byte> bytes(static_cast<size_t>(elements(local.shape)) * size_of(local.dtype));
+  return hold(on_host ? in_host_memory(std::move(bytes), local) : Tensor::from_bytes(bytes, local), type, placement);
+}
+
+void ShardedTensors::move_to_host(const Tensor& tensor, const Tensor& reused) {
+  if (absent_.contains(tensor)) return;
+  Tensor& local = held_.at(tensor).value.local;
+  if (!is_in_host_memory(local)) local = in_host_memory(local, reused);
 }
 
 Tensor ShardedTensors::hold_absent(const Type& type, const Placement& placement, MeshAxes stored) {
@@ -124,6 +164,7 @@ std::vector<Tensor> ShardedTensors::evaluate(const ShardedRequest& request, Step
     const auto found = held_.find(handle);
     if (found == held_.end()) continue;
     Tensor& local = found->second.value.local;
+    if (is_in_host_memory(local)) continue;  // the program has a copy
     saved.push_back({handle, local.type(), buffer_of(local)});
     ++references[saved.back().buffer.get()];
     local = {};
@@ -145,7 +186,9 @@ std::vector<Tensor> ShardedTensors::evaluate(const ShardedRequest& request, Step
   for (size_t i = 0; i < values.size(); ++i) {
     const ShardedRequest::Output& output = request.outputs[i];
     if (output.placement || output.as_computed) {
-      results.push_back(hold(values[i].local, output.tensor.type(), values[i].placement, output.stored));
+      // Without the other results of its node.
+      Tensor local = make_input(values[i].local.type(), buffer_of(values[i].local));
+      results.push_back(hold(std::move(local), output.tensor.type(), values[i].placement, output.stored));
       continue;
     }
     results.push_back(output.tensor);

@@ -41,7 +41,11 @@ class ShardedTensors {
   Tensor hold(Tensor local, const Type& type, const Placement& placement, MeshAxes stored = {});
   // Of a tensor that every process has whole, or could read from a file: only its part is copied.
   Tensor hold_part_of(const Tensor& whole, const Placement& placement, MeshAxes stored = {});
-  Tensor hold_zeros(const Type& type, const Placement& placement);
+  // The same with the parts in host memory (see tensor/host_values.h), and of zeros.
+  Tensor hold_part_on_host(const Tensor& whole, const Placement& placement);
+  Tensor hold_zeros(const Type& type, const Placement& placement, bool on_host = false);
+  // Moves what is held of a tensor into host memory. `reused`: see in_host_memory().
+  void move_to_host(const Tensor& tensor, const Tensor& reused = {});
   // One that another stage of the pipeline has.
   Tensor hold_absent(const Type& type, const Placement& placement, MeshAxes stored = {});
   bool is_absent(const Tensor& tensor) const { return absent_.contains(tensor); }
@@ -63,7 +67,7 @@ class ShardedTensors {
   std::vector<ShardedValue> trace(const ShardedRequest& request, uint64_t* backward_from = nullptr);
   // The whole of a held tensor, on every process, though one stage of a pipeline has it; other tensors as they are.
   Tensor gathered(const Tensor& tensor);
-  // Bytes that this process holds.
+  // Bytes that this process holds, on its device and in host memory.
   int64_t bytes() const;
 
   // What the last evaluation exchanged.

@@ -14,19 +14,24 @@
 #include "ir/tensor_map.h"
 #include "runtime/captured_program.h"
 #include "runtime/program.h"
+#include "tensor/host_values.h"
 
 namespace transom {
 namespace {
 
 using CountReferences = StepRunner::CountReferences;
 
+// Of values in host memory a copy, made now.
 std::shared_ptr<Buffer> storage_of(const Tensor& tensor) {
+  if (is_in_host_memory(tensor)) return default_device()->upload(host_bytes(tensor));
   return std::static_pointer_cast<Buffer>(tensor.node()->storages[static_cast<size_t>(tensor.output())]);
 }
 
 // Which inputs of the graph nobody can need after the run: no handle outside the graph reaches them, now or through a
-// node that stays uncomputed or remembers how it was computed. `own`: references to a buffer that do not count.
-std::vector<bool> find_donated(const Graph& graph, const CountReferences& own) {
+// node that stays uncomputed or remembers how it was computed. `inputs`: their buffers. `own`: references to a buffer
+// that do not count.
+std::vector<bool> find_donated(const Graph& graph, const std::vector<std::shared_ptr<Buffer>>& inputs,
+                               const CountReferences& own) {
   std::unordered_map<const Node*, long> references;  // that the graph itself holds
   std::unordered_map<const Node*, bool> kept;        // nodes that keep their inputs alive after the run
   const auto refer = [&](const Tensor& tensor) { ++references[tensor.node().get()]; };
@@ -51,13 +56,12 @@ std::vector<bool> find_donated(const Graph& graph, const CountReferences& own) {
           kept[input.node().get()] = true;
   }
   std::vector<bool> donated;
-  std::unordered_map<const Storage*, int> owners;
-  for (const Tensor& input : graph.inputs) ++owners[storage_of(input).get()];
-  for (const Tensor& input : graph.inputs) {
-    const std::shared_ptr<Buffer> buffer = storage_of(input);
-    // One reference here, one in the node.
-    donated.push_back(!kept[input.node().get()] && !held_outside(input.node()) && buffer->is_writable() &&
-                      buffer.use_count() == 2 + own(buffer));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Tensor& input = graph.inputs[i];
+    const std::shared_ptr<Buffer>& buffer = inputs[i];
+    // One reference here, one in the node. What was copied from host memory is of this run alone.
+    donated.push_back(is_in_host_memory(input) || (!kept[input.node().get()] && !held_outside(input.node()) &&
+                                                   buffer->is_writable() && buffer.use_count() == 2 + own(buffer)));
   }
   return donated;
 }
@@ -93,17 +97,15 @@ void evaluate(std::span<const Tensor> tensors, const CountReferences& own, const
   for (const Tensor& input : graph.inputs) {
     if (!input.node()->computed(input.output()))
       fail("a tensor depends on an input of a traced function, which has no value");
-    if (&storage_of(input)->device() != device.get())
+    inputs.push_back(storage_of(input));
+    if (&inputs.back()->device() != device.get())
       fail(ErrorKind::kDevice,
            "a tensor lives on {}, the device in use is {}; set the device before the first tensor is made",
-           storage_of(input)->device().name(), device->name());
-  }
-  options.donated = find_donated(graph, own);
-  for (const Tensor& input : graph.inputs) {
-    inputs.push_back(storage_of(input));
+           inputs.back()->device().name(), device->name());
     options.frozen.push_back(inputs.back()->frozen());
     options.restorable.push_back(spared(inputs.back()) > 0);
   }
+  options.donated = find_donated(graph, inputs, own);
   const std::vector<std::shared_ptr<Buffer>> results = run(find_program(device, graph, options), inputs);
   claimed.finish(std::vector<std::shared_ptr<Storage>>(results.begin(), results.end()));
 }

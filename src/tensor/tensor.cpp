@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/half.h"
 #include "tensor/evaluate.h"
+#include "tensor/host_values.h"
 #include "transom/ops.h"
 
 namespace transom {
@@ -75,6 +76,10 @@ Tensor Tensor::scalar(double value, DType dtype) {
 }
 
 std::vector<std::byte> Tensor::to_bytes() const {
+  if (is_in_host_memory(*this)) {
+    const std::span<const std::byte> bytes = host_bytes(*this);
+    return {bytes.begin(), bytes.end()};
+  }
   const auto buffer = buffer_of(*this);
   std::vector<std::byte> bytes(static_cast<size_t>(size()) * size_of(dtype()));
   buffer->read(bytes);

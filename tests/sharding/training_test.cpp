@@ -73,5 +73,32 @@ INSTANTIATE_TEST_SUITE_P(
         TrainingCase{"StagesAndTensor", 4, 6, {"--pp_size", "2", "--tp_size", "2"}}),
     [](const auto& info) { return info.param.name; });
 
+// Each process reads its own parts, so that all must read of the same.
+TEST(ShardedWeights, OfAnotherModelAreRefused) {
+  if (!has_library("transom_gloo.so")) GTEST_SKIP() << "built without gloo";
+  const test::TemporaryFolder folder;
+  test::save_model_and_rows(folder, 6);
+  Json config = parse_json(kSmallBert, "the small model");
+  config["hidden_dropout_prob"] = config["attention_probs_dropout_prob"] = 0;
+  Model::from_config(dump_json(config), {.seed = 4})->save_pretrained((folder / "other").string());
+  const uint16_t port = test::free_port();
+  std::vector<std::unique_ptr<test::Program>> programs;
+  for (int rank = 0; rank < 2; ++rank) {
+    std::vector<std::string> words =
+        test::training_words(folder, "cpu", "out", 3, {"--fsdp", "full_shard", "--max_steps", "2"});
+    if (rank == 1)
+      for (std::string& word : words)
+        if (word == (folder / "model").string()) word = (folder / "other").string();
+    programs.push_back(test::start_rank(words, folder, rank, 2, port));
+  }
+  std::string said;
+  for (const auto& program : programs) {
+    const Outcome outcome = program->wait();
+    EXPECT_NE(outcome.status, 0);
+    said += outcome.error;
+  }
+  EXPECT_NE(said.find("the processes begin with different weights"), said.npos) << said;
+}
+
 }  // namespace
 }  // namespace transom

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
@@ -49,6 +50,16 @@ bool take_card(uint32_t module) {
 }
 
 // `module`: the card to take; -1: the first free one.
+void write_report() {
+  const std::string& path = configuration().report;
+  if (path.empty()) return;
+  if (std::FILE* file = std::fopen(path.c_str(), "w")) {
+    const std::string text = process().clock.report(process().memory.highest());
+    std::fwrite(text.data(), 1, text.size(), file);
+    std::fclose(file);
+  }
+}
+
 int acquire(synDeviceId* device, int64_t module) {
   Process& all = process();
   const std::lock_guard lock(all.mutex);
@@ -69,21 +80,16 @@ int acquire(synDeviceId* device, int64_t module) {
   all.by_module = module >= 0;
   all.acquired = true;
   *device = 0;
+  // Of a program that ends without the release of its device.
+  static const int at_exit = std::atexit([] {
+    if (process().acquired) write_report();
+  });
+  static_cast<void>(at_exit);
   return synSuccess;
 }
 
 std::string alive(const char* what, size_t count) {
   return count == 0 ? "" : join(" ", count, " ", what, count == 1 ? "" : "s");
-}
-
-void write_report() {
-  const std::string& path = configuration().report;
-  if (path.empty()) return;
-  if (std::FILE* file = std::fopen(path.c_str(), "w")) {
-    const std::string text = process().clock.report(process().memory.highest());
-    std::fwrite(text.data(), 1, text.size(), file);
-    std::fclose(file);
-  }
 }
 
 int release() {

@@ -72,9 +72,32 @@ char* use(Work& work, const void* buffer, uint64_t bytes, bool written) {
   return place.data;
 }
 
-double wire_seconds(const Communicator& group, double bytes) {
+// Inside of a server all cards send to all at once; between servers each card exchanges its part of what its server has
+// with the cards of its place there, over ports of its own: reduce-scatter inside, exchange, all-gather inside.
+double wire_seconds(double inside, double between) {
   const Generation& generation = configuration().generation;
-  return bytes / (group.size() <= 8 ? generation.scale_up_bandwidth : generation.scale_out_bandwidth);
+  return inside / generation.scale_up_bandwidth + between / generation.scale_out_bandwidth;
+}
+
+// Of reductions into parts and gathers of them, `passes` of the two, of so many bytes in all parts together.
+double parts_seconds(const Communicator& group, double bytes, int passes) {
+  const double cards = group.ranks_of_server(), servers = group.servers();
+  return passes * wire_seconds((cards - 1) / cards * bytes, (servers - 1) / servers * bytes / cards);
+}
+
+// From one rank to all, or back: in parts over all cards of its server.
+double root_seconds(const Communicator& group, double bytes) {
+  return wire_seconds(group.ranks_of_server() > 1 ? bytes : 0,
+                      group.servers() > 1 ? bytes / group.ranks_of_server() : 0);
+}
+
+double all_to_all_seconds(const Communicator& group, double bytes_for_each) {
+  const int near = group.ranks_of_server() - 1;
+  return wire_seconds(near * bytes_for_each, (group.size() - 1 - near) * bytes_for_each);
+}
+
+double message_seconds(const Communicator& group, int peer, double bytes) {
+  return group.shares_server(peer) ? wire_seconds(bytes, 0) : wire_seconds(0, bytes);
 }
 
 int enqueue(Work work) {
@@ -235,8 +258,7 @@ hcclResult_t hcclAllReduce(const void* send, void* receive, size_t count, hcclDa
         const uint64_t bytes = count * size_of_type(type);
         char* from = use(work, send, bytes, false);
         char* to = use(work, receive, bytes, true);
-        const double n = work.communicator->size();
-        work.seconds = wire_seconds(*work.communicator, 2 * (n - 1) / n * static_cast<double>(bytes));
+        work.seconds = parts_seconds(*work.communicator, static_cast<double>(bytes), 2);
         work.collective = [=](Communicator& group) { group.all_reduce(from, to, count, type, operation); };
         return submit_work(std::move(work));
       });
@@ -254,7 +276,7 @@ hcclResult_t hcclReduce(const void* send, void* receive, size_t count, hcclDataT
         const uint64_t bytes = count * size_of_type(type);
         char* from = use(work, send, bytes, false);
         char* to = work.communicator->rank() == root ? use(work, receive, bytes, true) : nullptr;
-        work.seconds = wire_seconds(*work.communicator, static_cast<double>(bytes));
+        work.seconds = root_seconds(*work.communicator, static_cast<double>(bytes));
         work.collective = [=](Communicator& group) { group.reduce(from, to, count, type, operation, root); };
         return submit_work(std::move(work));
       });
@@ -272,7 +294,7 @@ hcclResult_t hcclReduceScatter(const void* send, void* receive, size_t count, hc
         const uint64_t bytes = count * size_of_type(type);
         char* from = use(work, send, bytes * n, false);
         char* to = use(work, receive, bytes, true);
-        work.seconds = wire_seconds(*work.communicator, static_cast<double>(bytes * (n - 1)));
+        work.seconds = parts_seconds(*work.communicator, static_cast<double>(bytes * n), 1);
         work.collective = [=](Communicator& group) { group.reduce_scatter(from, to, count, type, operation); };
         return submit_work(std::move(work));
       });
@@ -287,7 +309,7 @@ hcclResult_t hcclAllGather(const void* send, void* receive, size_t count, hcclDa
     const uint64_t bytes = count * size_of_type(type);
     char* from = use(work, send, bytes, false);
     char* to = use(work, receive, bytes * n, true);
-    work.seconds = wire_seconds(*work.communicator, static_cast<double>(bytes * (n - 1)));
+    work.seconds = parts_seconds(*work.communicator, static_cast<double>(bytes * n), 1);
     work.collective = [=](Communicator& group) { group.all_gather(from, to, bytes); };
     return submit_work(std::move(work));
   });
@@ -304,7 +326,7 @@ hcclResult_t hcclBroadcast(const void* send, void* receive, size_t count, hcclDa
         const uint64_t bytes = count * size_of_type(type);
         char* from = work.communicator->rank() == root ? use(work, send, bytes, false) : nullptr;
         char* to = use(work, receive, bytes, true);
-        work.seconds = wire_seconds(*work.communicator, static_cast<double>(bytes));
+        work.seconds = root_seconds(*work.communicator, static_cast<double>(bytes));
         work.collective = [=](Communicator& group) { group.broadcast(from, to, bytes, root); };
         return submit_work(std::move(work));
       });
@@ -322,7 +344,7 @@ hcclResult_t hcclAlltoAll(const void* send, void* receive, size_t count, hcclDat
     char* from = use(work, send, bytes, false);
     char* to = use(work, receive, bytes, true);
     rule(from != to || bytes == 0, hcclInvalidArgument, "hccl-buffers", "the buffers of an all-to-all differ");
-    work.seconds = wire_seconds(*work.communicator, static_cast<double>(bytes / n * (n - 1)));
+    work.seconds = all_to_all_seconds(*work.communicator, static_cast<double>(bytes / n));
     work.collective = [=](Communicator& group) { group.all_to_all(from, to, bytes / n); };
     return submit_work(std::move(work));
   });
@@ -343,7 +365,7 @@ hcclResult_t hcclSend(const void* send, size_t count, hcclDataType_t type, int p
     check_peer(work, peer, "peer");
     const uint64_t bytes = count * size_of_type(type);
     work.sends.push_back({peer, use(work, send, bytes, false), bytes});
-    work.seconds = wire_seconds(*work.communicator, static_cast<double>(bytes));
+    work.seconds = message_seconds(*work.communicator, peer, static_cast<double>(bytes));
     return submit_work(std::move(work));
   });
 }
@@ -355,7 +377,7 @@ hcclResult_t hcclRecv(void* receive, size_t count, hcclDataType_t type, int peer
     check_peer(work, peer, "peer");
     const uint64_t bytes = count * size_of_type(type);
     work.receives.push_back({peer, use(work, receive, bytes, true), bytes});
-    work.seconds = wire_seconds(*work.communicator, static_cast<double>(bytes));
+    work.seconds = message_seconds(*work.communicator, peer, static_cast<double>(bytes));
     return submit_work(std::move(work));
   });
 }

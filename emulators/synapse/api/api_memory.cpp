@@ -56,8 +56,11 @@ int copy(const std::shared_ptr<Stream>& stream, const uint64_t* sources, const u
   const char* const names[] = {"copy to the device", "copy to the host", "copy on the device"};
   submit(
       stream, ranges, names[direction],
-      [transfers] {
-        for (const Transfer& transfer : transfers) std::memmove(transfer.to.data, transfer.from.data, transfer.bytes);
+      [transfers, direction] {
+        const bool values = configuration().values;
+        for (const Transfer& transfer : transfers)
+          if (values) std::memmove(transfer.to.data, transfer.from.data, transfer.bytes);
+          else if (direction == DRAM_TO_HOST) std::memset(transfer.to.data, 0, transfer.bytes);
       },
       std::move(keep));
   const Generation& generation = configuration().generation;
@@ -80,7 +83,10 @@ int fill(uint64_t address, T value, size_t count, const synStreamHandle handle) 
   const uint64_t bytes = count * sizeof(T);
   const Place place = process().memory.place(address, bytes, synInvalidArgument, "target of a fill");
   submit(stream, {{address, address + bytes, true}}, "fill",
-         [place, value, count] { std::fill_n(reinterpret_cast<T*>(place.data), count, value); }, {place.pages});
+         [place, value, count] {
+           if (configuration().values) std::fill_n(reinterpret_cast<T*>(place.data), count, value);
+         },
+         {place.pages});
   process().clock.work(*stream, Engine::kDma, DRAM_TO_DRAM,
                        static_cast<double>(bytes) / configuration().generation.memory_bandwidth);
   return synSuccess;

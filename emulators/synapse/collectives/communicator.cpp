@@ -7,6 +7,8 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <map>
 
 #include "../call.h"
 #include "../configuration.h"
@@ -92,7 +94,32 @@ Meeting fixed_meeting(bool open) {
 }
 
 Communicator::Communicator(const Meeting& meeting, int rank, int size)
-    : group_(translated([&] { return std::make_unique<Group>(meeting, rank, size, address(), limit()); })) {}
+    : group_(translated([&] { return std::make_unique<Group>(meeting, rank, size, address(), limit()); })) {
+  translated([&] {
+    count_servers();
+    return 0;
+  });
+}
+
+// Who has the same name of a server and the same address is in one server, which has eight cards at most.
+void Communicator::count_servers() {
+  constexpr int kCards = 8;
+  server_ = std::hash<std::string>()(configuration().server + "@" + std::to_string(address()));
+  servers_of_ranks_.resize(static_cast<size_t>(size()));
+  group_->all_gather(reinterpret_cast<char*>(&server_), reinterpret_cast<char*>(servers_of_ranks_.data()),
+                     sizeof server_);
+  std::map<uint64_t, int> ranks;
+  for (uint64_t& server : servers_of_ranks_) {
+    const int before = ranks[server]++;
+    server += static_cast<uint64_t>(before / kCards);
+    if (static_cast<size_t>(rank()) == static_cast<size_t>(&server - servers_of_ranks_.data())) server_ = server;
+  }
+  ranks.clear();
+  for (const uint64_t server : servers_of_ranks_) ++ranks[server];
+  servers_ = static_cast<int>(ranks.size());
+  ranks_of_server_ = size();
+  for (const auto& [server, count] : ranks) ranks_of_server_ = std::min(ranks_of_server_, count);
+}
 
 void Communicator::broken(int result, const std::string& text) {
   const std::lock_guard lock(mutex_);
@@ -121,26 +148,32 @@ void Communicator::run(Work&& work) {
 }
 
 void Communicator::all_reduce(char* send, char* receive, uint64_t count, int type, int operation) {
+  if (!configuration().values) return barrier();
   run([&](Group& g) { g.all_reduce(send, receive, count, element_bytes(type), combination(type, operation)); });
 }
 
 void Communicator::reduce(char* send, char* receive, uint64_t count, int type, int operation, int root) {
+  if (!configuration().values) return barrier();
   run([&](Group& g) { g.reduce(send, receive, count, element_bytes(type), combination(type, operation), root); });
 }
 
 void Communicator::reduce_scatter(char* send, char* receive, uint64_t count, int type, int operation) {
+  if (!configuration().values) return barrier();
   run([&](Group& g) { g.reduce_scatter(send, receive, count, element_bytes(type), combination(type, operation)); });
 }
 
 void Communicator::all_gather(char* send, char* receive, uint64_t bytes) {
+  if (!configuration().values) return barrier();
   run([&](Group& g) { g.all_gather(send, receive, bytes); });
 }
 
 void Communicator::broadcast(char* send, char* receive, uint64_t bytes, int root) {
+  if (!configuration().values) return barrier();
   run([&](Group& g) { g.broadcast(send, receive, bytes, root); });
 }
 
 void Communicator::all_to_all(char* send, char* receive, uint64_t bytes) {
+  if (!configuration().values) return barrier();
   run([&](Group& g) { g.all_to_all(send, receive, bytes); });
 }
 
@@ -149,7 +182,14 @@ void Communicator::barrier() {
 }
 
 void Communicator::point_to_point(const std::vector<Message>& sends, const std::vector<Message>& receives) {
-  run([&](Group& g) { g.point_to_point(sends, receives); });
+  if (configuration().values) return run([&](Group& g) { g.point_to_point(sends, receives); });
+  std::vector<char> sent(sends.size()), received(receives.size());  // only that they came
+  const auto marks = [](std::vector<Message> messages, std::vector<char>& bytes) {
+    for (size_t i = 0; i < messages.size(); ++i)
+      if (messages[i].bytes > 0) messages[i] = {messages[i].peer, &bytes[i], 1};
+    return messages;
+  };
+  run([&](Group& g) { g.point_to_point(marks(sends, sent), marks(receives, received)); });
 }
 
 }  // namespace synapse_emulator

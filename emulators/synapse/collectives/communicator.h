@@ -28,6 +28,10 @@ class Communicator {
 
   int rank() const { return group_->rank(); }
   int size() const { return group_->size(); }
+  // Ranks of one server, and servers; where servers have different numbers of ranks, the smallest.
+  int ranks_of_server() const { return ranks_of_server_; }
+  int servers() const { return servers_; }
+  bool shares_server(int peer) const { return servers_of_ranks_[static_cast<size_t>(peer)] == server_; }
 
   // The collectives, on host memory; run by workers of streams. `type` is f32 or bf16. Counts are elements.
   void all_reduce(char* send, char* receive, uint64_t count, int type, int operation);
@@ -53,7 +57,12 @@ class Communicator {
   template <typename Work>
   void run(Work&& work);
 
+  void count_servers();
+
   std::unique_ptr<emulator_common::Group> group_;
+  uint64_t server_ = 0;
+  std::vector<uint64_t> servers_of_ranks_;
+  int ranks_of_server_ = 1, servers_ = 1;
   mutable std::mutex mutex_;
   int error_ = 0;
   std::string text_;

@@ -201,8 +201,9 @@ class AccelerateReader {
       const YAML::Node& value = item.second;
       if (is_none(value)) continue;
       if (key == "sharding_strategy") take_strategy(name + "." + item.first.Scalar(), value);
-      else if (key == "offload_params") falsehood("nothing is kept in host memory")(name + "." + key, value);
-      else if (key == "activation_checkpointing" && truth(name + "." + key, value))
+      else if (key == "offload_params") {
+        if (truth(name + "." + key, value)) rest[key] = true;
+      } else if (key == "activation_checkpointing" && truth(name + "." + key, value))
         add("--gradient_checkpointing", "true");
       else if (key == "version") whole(name + "." + key, value, 1, 2);
       else rest[key] = json_of(value);
@@ -225,7 +226,6 @@ class AccelerateReader {
   void take_deepspeed(const std::string& name, const YAML::Node& map) {
     if (is_none(map)) return;
     if (!map.IsMap()) refuse(name, "expected keys with values");
-    const auto device = only({"none"}, "nothing is kept in host memory or on disks");
     read_map(
         name + ".", map,
         {{"deepspeed_config_file", [this](const auto& key, const auto& value) { deepspeed_file_ = text(key, value); }},
@@ -241,8 +241,12 @@ class AccelerateReader {
           [this](const auto& key, const auto& value) {
             if (text(key, value) != "auto") add("--max_grad_norm", text(key, value));
           }},
-         {"offload_optimizer_device", device},
-         {"offload_param_device", device},
+         {"offload_optimizer_device",
+          [this](const auto& key, const auto& value) {
+            only({"none", "cpu"}, "nothing is kept on disks")(key, value);
+            if (text(key, value) == "cpu") deepspeed_["zero_optimization"]["offload_optimizer"] = {{"device", "cpu"}};
+          }},
+         {"offload_param_device", only({"none"}, "parameters stay on the device")},
          {"offload_optimizer_nvme_path", only({"none"}, "nothing is kept on disks")},
          {"offload_param_nvme_path", only({"none"}, "nothing is kept on disks")},
          {"zero3_init_flag", pass},

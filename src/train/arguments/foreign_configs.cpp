@@ -75,12 +75,27 @@ Reader without_effect(std::vector<std::string>& notes) {
 
 // ---- DeepSpeed
 
-void read_offload(const std::string& name, const Json& value) {
-  if (is_auto(value)) return;
+// The device that values are offloaded to.
+std::string offload_device(const Json& value) {
   const Json device = value.is_object() ? value.value("device", Json("none")) : value;
-  if (device != "none")
-    refuse("{}: expected device \"none\", found {}: nothing is kept in host memory or on disks beside the device", name,
-           device.dump());
+  return device.is_string() ? device.get<std::string>() : device.dump();
+}
+
+void read_offload_of_parameters(const std::string& name, const Json& value) {
+  if (const std::string device = offload_device(value); !is_auto(value) && device != "none")
+    refuse("{}: expected device \"none\", found {}: parameters stay on the device; offload_optimizer is offered", name,
+           quoted(device));
+}
+
+Reader read_offload_of_optimizer(TrainingArguments& arguments) {
+  return [&arguments](const std::string& name, const Json& value) {
+    if (is_auto(value)) return;
+    const std::string device = offload_device(value);
+    if (device == "none") return;
+    if (device != "cpu")
+      refuse("{}: expected device \"cpu\" or \"none\", found {}: nothing is kept on disks", name, quoted(device));
+    arguments.offload_optimizer_device = device;
+  };
 }
 
 void read_zero(const std::string& where, const Json& object, TrainingArguments& arguments,
@@ -96,9 +111,14 @@ void read_zero(const std::string& where, const Json& object, TrainingArguments& 
          if (stage > 0 && !arguments.fsdp.empty()) refuse("{}: expected one of deepspeed and fsdp, found both", name);
          arguments.zero_stage = stage;
        }},
-      {"offload_optimizer", read_offload},
-      {"offload_param", read_offload},
-      {"cpu_offload", only(false, "states stay on the device")},
+      {"offload_optimizer", read_offload_of_optimizer(arguments)},
+      {"offload_param", read_offload_of_parameters},
+      {"cpu_offload",  // of older versions
+       [&](const std::string& name, const Json& value) {
+         if (is_auto(value)) return;
+         if (!value.is_boolean()) refuse("{}: expected true or false, found {}", name, value.dump());
+         if (value.get<bool>()) arguments.offload_optimizer_device = "cpu";
+       }},
       {"zero_hpz_partition_size", only(1, "parameters have one partition")},
       {"zero_quantized_weights", only(false, "weights travel as they are")},
       {"zero_quantized_gradients", only(false, "gradients travel as they are")},

@@ -172,9 +172,14 @@ const Argument kTrainingArguments[] = {
         .at_least(0)
         .at_most(3),
     field<&T::fsdp>("fsdp",
-                    "full_shard: as zero_stage 3; shard_grad_op: parameters are whole from forward to backward.")
+                    "full_shard: as zero_stage 3; shard_grad_op: parameters are whole from forward to backward; "
+                    "offload beside one of them: the optimizer's state is kept in host memory.")
         .alone_means("full_shard"),
     field<&T::fsdp_config>("fsdp_config", "Further arguments of fsdp, as an object or a file."),
+    field<&T::offload_optimizer_device>("offload_optimizer_device",
+                                        "cpu: the optimizer's state is kept in host memory, and comes to the device "
+                                        "in parts for each update; with one process too.")
+        .one_of({"none", "cpu"}),
     field<&T::tp_size>("tp_size", "Processes that share each layer (tensor parallel).").at_least(1),
     field<&T::sequence_parallel>("sequence_parallel",
                                  "With tp_size, norms, dropout and residuals share each sequence as well."),

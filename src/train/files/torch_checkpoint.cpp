@@ -129,7 +129,7 @@ void load_optimizer(const std::filesystem::path& path, const Model& model, Train
       if (!name || !tensor || **name == "step") continue;
       const std::string full = **name + "." + parameters[i]->name;
       const TensorView view = file.tensor(**tensor, where + ": " + full);
-      tensors.emplace_back(full, Tensor::from_bytes(view.bytes, {view.dtype, view.shape}));
+      tensors.emplace_back(full, step.loaded_state(view.bytes, {view.dtype, view.shape}));
     }
   step.optimizer().load(global_step, std::move(tensors), all);
 }

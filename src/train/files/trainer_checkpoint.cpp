@@ -98,13 +98,13 @@ void load_run(const std::filesystem::path& directory, Model& model, TrainStep& s
       return load_states(files, state.global_step, *step.sharding(), step.optimizer(), step.parameters());
     std::vector<std::pair<std::string, Tensor>> whole;
     for (const auto& [name, type] : files.tensors())
-      whole.emplace_back(name, Tensor::from_bytes(files.whole(name).bytes, {type.dtype, type.shape}));
+      whole.emplace_back(name, step.loaded_state(files.whole(name).bytes, {type.dtype, type.shape}));
     return step.optimizer().load(state.global_step, std::move(whole), step.parameters());
   }
   const SafetensorsFile file = SafetensorsFile::open(directory / kOptimizer);
   std::vector<std::pair<std::string, Tensor>> tensors;
   for (const auto& [name, view] : file.tensors())
-    tensors.emplace_back(name, Tensor::from_bytes(view.bytes, {view.dtype, view.shape}));
+    tensors.emplace_back(name, step.loaded_state(view.bytes, {view.dtype, view.shape}));
   step.optimizer().load(state.global_step, std::move(tensors), step.parameters());
 }
 

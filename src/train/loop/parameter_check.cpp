@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "distributed/process_group.h"
+#include "tensor/evaluate.h"
 
 namespace transom {
 namespace {
@@ -84,6 +85,33 @@ std::optional<std::string> find_different_copies(const std::vector<std::vector<P
                        others.size() == 1 || 2 * most <= copies ? against : "differ from most others");
   }
   return std::nullopt;
+}
+
+void expect_equal_weights(const Model& model) {
+  ProcessGroup* group = process_group();
+  if (!group) return;
+  constexpr size_t kBytes = 4096;  // files of other weights differ there
+  std::vector<PartCopy> mine;
+  for (const auto* weights : {&model.parameters(), &model.frozen()})
+    for (const std::shared_ptr<Parameter>& parameter : *weights) {
+      if (!parameter->value.defined()) continue;
+      const auto buffer = buffer_of(parameter->value);
+      std::vector<std::byte> bytes(std::min(kBytes, buffer->bytes()));
+      buffer->read(bytes);
+      const std::string type = to_string(parameter->value.type());
+      for (const char letter : type) bytes.push_back(static_cast<std::byte>(letter));
+      mine.push_back({parameter->name, check_sum_of(bytes)});
+    }
+  const std::string text = text_of_copies(mine);
+  // The sums of all weights only where something differs.
+  const std::string all = std::to_string(check_sum_of({reinterpret_cast<const std::byte*>(text.data()),
+                                                       reinterpret_cast<const std::byte*>(text.data() + text.size())}));
+  const std::vector<std::string> sums = group->all_gather(all);
+  if (std::all_of(sums.begin(), sums.end(), [&](const std::string& sum) { return sum == sums[0]; })) return;
+  std::vector<std::vector<PartCopy>> of_ranks;
+  for (const std::string& other : group->all_gather(text)) of_ranks.push_back(read_copies(other));
+  fail(ErrorKind::kUsage, "the processes begin with different weights: {}; give all of them the same model and seed",
+       find_different_copies(of_ranks).value_or("some have weights that others lack"));
 }
 
 void expect_equal_copies(const Model& model, ModelSharding* sharding, int64_t updates) {

@@ -28,4 +28,8 @@ std::optional<std::string> find_different_copies(const std::vector<std::vector<P
 // has the whole model.
 void expect_equal_copies(const Model& model, ModelSharding* sharding, int64_t updates);
 
+// Compares, before a run, the weights that each process would read its parts of: their types, and how each begins. All
+// call it together; each throws an Error of kind kUsage where another process has others.
+void expect_equal_weights(const Model& model);
+
 }  // namespace transom

@@ -110,6 +110,7 @@ TrainStep::Result TrainStep::pipelined_step(const std::vector<NamedTensors>& mic
   ShardedRequest last;
   last.phases.update_from = 0;
   last.replaced = clipped;
+  const std::vector<Tensor> held_gradients = total;
   if (arguments_.max_grad_norm > 0) {
     clipped = clip_by_norm(clipped, result.gradient_norm, arguments_.max_grad_norm);
     auto next = clipped.begin();
@@ -121,10 +122,23 @@ TrainStep::Result TrainStep::pipelined_step(const std::vector<NamedTensors>& mic
   const Tensor flag_before = finite_ ? finite_->flag()->value : Tensor();
   try {
     const Tensor applied = finite_ ? finite_->trace(result.loss, result.gradient_norm) : Tensor();
+    if (finite_ && offloads_state_) {  // before the groups of parameters that need it
+      ShardedRequest flag;
+      flag.outputs = {{applied, std::nullopt}, {finite_->flag()->value, replicated(1)}};
+      flag.replaced = {flag_before};
+      finite_->flag()->value = sharding.evaluate(std::move(flag), evaluation_).back();
+    }
     const std::vector<Tensor> next = optimizer_->step(mine, total, learning_rate, {}, applied);
     std::vector<std::shared_ptr<Parameter>> updated;
     for (const auto& parameter : trained_)
       if (sharding.is_home(*parameter)) updated.push_back(parameter);
+    if (offloads_state_) {
+      HeldUpdate held{
+          .parameters = updated, .before = {}, .next = next, .gradients = held_gradients, .state_before = state_before};
+      for (const OptimizedParameter& parameter : mine) held.before.push_back(parameter.value);
+      update_in_groups(held);
+      return result;
+    }
     for (size_t i = 0; i < updated.size(); ++i) {
       last.replaced.push_back(mine[i].value);
       last.outputs.push_back({next[i], sharding.home_of(*updated[i]), sharding.stored_axes()});

@@ -18,6 +18,8 @@
 #include "tensor/evaluate.h"
 #include "tensor/mode_scope.h"
 #include "train/loop/gradient_buckets.h"
+#include "train/loop/parameter_check.h"
+#include "train/loop/row_gradients.h"
 #include "train/setup/sharding_layout.h"
 #include "transom/batch.h"
 #include "transom/compile.h"
@@ -57,19 +59,23 @@ TrainStep::TrainStep(Model& model, const TrainingArguments& arguments, bool coun
                                .beta2 = arguments.adam_beta2,
                                .epsilon = arguments.adam_epsilon,
                                .settings = arguments.optim_args.value_or("")});
+  const ShardingLayout layout = sharding_layout(arguments, process_count());
+  offloads_state_ = layout.offloads_state;
+  const bool shards = process_count() > 1 && layout.shards();
   // Weights that lie in a file count as frozen, and a device may pack what never changes. These will change: as values
-  // of their own they give the first step the program, and the memory to write into, that all others have.
+  // of their own they give the first step the program, and the memory to write into, that all others have. Where they
+  // are spread over processes, each copies its parts alone, and no process ever has the whole model.
   for (const auto& parameter : model_.parameters()) {
     if (!parameter->value.requires_grad()) continue;
     trained_.push_back(parameter);
-    if (buffer_of(parameter->value)->is_writable()) continue;
+    if (shards || buffer_of(parameter->value)->is_writable()) continue;
     parameter->value = Tensor::from_bytes(parameter->value.to_bytes(), parameter->value.type());
     parameter->value.set_requires_grad();
   }
-  share(trained_);
+  if (shards) expect_equal_weights(model_);
+  else share(trained_);
   share_buffers();
-  if (const ShardingLayout layout = sharding_layout(arguments, process_count()); process_count() > 1 && layout.shards())
-    sharding_ = std::make_unique<ModelSharding>(model_, layout, process_rank(), process_count());
+  if (shards) sharding_ = std::make_unique<ModelSharding>(model_, layout, process_rank(), process_count());
   if (arguments.neftune_noise_alpha.value_or(0) > 0) noisy_ = token_embeddings(model);
 }
 
@@ -256,6 +262,7 @@ TrainStep::Result TrainStep::operator()(const std::vector<NamedTensors>& micro_b
            name_of(parameter->value.dtype()));
   if (sharding_ && sharding_->stages()) return pipelined_step(micro_batches, learning_rate, step);
   if (sharding_) return sharded_step(micro_batches, learning_rate, step);
+  if (offloads_state_) return offloaded_step(micro_batches, learning_rate, step);
   // Before what is held for a failure, so that the first step has the program of all others.
   optimizer_->initialise(parameters());
   Rollback before(trained_, replaced_buffers(), *optimizer_);
@@ -299,7 +306,7 @@ void TrainStep::compute_part(std::vector<Tensor>& gradients, Tensor& loss, const
 // As the step of one process, over the whole batch; the sharding finds what is whose.
 TrainStep::Result TrainStep::sharded_step(const std::vector<NamedTensors>& micro_batches, double learning_rate,
                                           int64_t step) {
-  const ModeScope traced(mode() == Mode::kGraph ? Mode::kGraph : Mode::kLazy);
+  const ModeScope traced(mode() == Mode::kGraph && !offloads_state_ ? Mode::kGraph : Mode::kLazy);
   sharding_->initialise(*optimizer_, parameters());
   std::vector<Tensor> before, buffers_before;
   for (const auto& parameter : trained_) before.push_back(parameter->value);
@@ -311,6 +318,14 @@ TrainStep::Result TrainStep::sharded_step(const std::vector<NamedTensors>& micro
   Result result;
   try {
     result = trace(micro_batches, learning_rate, step);
+    if (offloads_state_) {
+      HeldUpdate update{.parameters = trained_, .before = before, .next = {}, .gradients = {}, .state_before = {}};
+      for (const auto& parameter : trained_) update.next.push_back(parameter->value);
+      update.gradients = std::exchange(gradients_, {});
+      update.state_before = state_before;
+      update_in_groups(update);
+      return result;
+    }
     ShardedRequest request{.phases = phases_};
     request.outputs = {{result.loss, std::nullopt}, {result.gradient_norm, std::nullopt}};
     request.replaced = before;
@@ -350,62 +365,6 @@ TrainStep::Result TrainStep::sharded_step(const std::vector<NamedTensors>& micro
   }
   return result;
 }
-
-namespace {
-
-// The gradients of tables of which an update uses few rows, as their models note them.
-class RowGradients {
- public:
-  // The gradients of the loss by the parameters; those of the tables in `lookups` are kept here, and undefined there.
-  std::vector<Tensor> take(const Tensor& loss, const std::vector<Tensor>& values,
-                           const std::vector<OptimizedParameter>& parameters,
-                           const std::vector<SparseLookup>& lookups) {
-    if (lookups.empty()) return gradients(loss, values);
-    std::vector<Tensor> wanted;
-    std::vector<size_t> places;
-    for (size_t i = 0; i < values.size(); ++i) {
-      const bool by_rows = std::any_of(lookups.begin(), lookups.end(), [&](const SparseLookup& lookup) {
-        return lookup.table->name == parameters[i].name;
-      });
-      if (by_rows) numbers_[parameters[i].name] = i;
-      else wanted.push_back(values[i]), places.push_back(i);
-    }
-    for (const SparseLookup& lookup : lookups) wanted.push_back(lookup.rows);
-    const std::vector<Tensor> found = gradients(loss, wanted);
-    std::vector<Tensor> result(values.size());
-    for (size_t i = 0; i < places.size(); ++i) result[places[i]] = found[i];
-    for (size_t i = 0; i < lookups.size(); ++i) {
-      const auto number = numbers_.find(lookups[i].table->name);
-      if (number == numbers_.end()) continue;  // frozen
-      parts_[number->second].push_back({lookups[i].indices, found[places.size() + i]});
-    }
-    return result;
-  }
-
-  // By the numbers of the parameters, each row once.
-  std::map<size_t, RowGradient> joined() const {
-    std::map<size_t, RowGradient> result;
-    for (const auto& [number, parts] : parts_) {
-      std::vector<Tensor> indices, rows;
-      for (const RowGradient& part : parts) indices.push_back(part.indices), rows.push_back(part.rows);
-      result[number] = coalesced(concatenate(indices, 0), concatenate(rows, 0));
-    }
-    return result;
-  }
-
-  std::vector<Tensor> tensors() const {
-    std::vector<Tensor> result;
-    for (const auto& [number, parts] : parts_)
-      for (const RowGradient& part : parts) result.push_back(part.rows);
-    return result;
-  }
-
- private:
-  std::map<std::string, size_t> numbers_;
-  std::map<size_t, std::vector<RowGradient>> parts_;
-};
-
-}  // namespace
 
 TrainStep::Result TrainStep::trace(const std::vector<NamedTensors>& micro_batches, double learning_rate, int64_t step) {
   const std::vector<OptimizedParameter> before = parameters();
@@ -464,18 +423,24 @@ TrainStep::Result TrainStep::trace(const std::vector<NamedTensors>& micro_batche
   gradients_ = sharding_ ? total : std::vector<Tensor>();
   phases_.update_from = make_input({}).node()->sequence;
   std::map<size_t, RowGradient> of_rows = by_rows.joined();
-  std::vector<Tensor> all;
-  for (const Tensor& gradient : total)
-    if (gradient.defined()) all.push_back(gradient);
-  for (const auto& [number, gradient] : of_rows) all.push_back(gradient.rows);
-  const Tensor norm = global_norm(all);
-  if (arguments_.max_grad_norm > 0) {
-    all = clip_by_norm(all, norm, arguments_.max_grad_norm);
+  const auto all_gradients = [&] {
+    std::vector<Tensor> all;
+    for (const Tensor& gradient : total)
+      if (gradient.defined()) all.push_back(gradient);
+    for (const auto& [number, gradient] : of_rows) all.push_back(gradient.rows);
+    return all;
+  };
+  const Tensor norm = global_norm(all_gradients());
+  const auto clip = [&] {
+    if (arguments_.max_grad_norm <= 0) return;
+    const std::vector<Tensor> all = clip_by_norm(all_gradients(), norm, arguments_.max_grad_norm);
     auto clipped = all.begin();
     for (Tensor& gradient : total)
       if (gradient.defined()) gradient = *clipped++;
     for (auto& [number, gradient] : of_rows) gradient.rows = *clipped++;
-  }
+  };
+  if (!offloads_state_) clip();
+  const Tensor flag_before = finite_ ? finite_->flag()->value : Tensor();
   Tensor applied;
   if (finite_) {
     applied = finite_->trace(loss, norm);
@@ -483,6 +448,12 @@ TrainStep::Result TrainStep::trace(const std::vector<NamedTensors>& micro_batche
       Tensor& value = model_.buffers()[i]->value;
       if (!value.same_as(statistics[i])) value = select(applied, value, statistics[i]);
     }
+  }
+  if (offloads_state_) {
+    std::vector<Tensor> numbers{loss, norm};
+    if (applied.defined()) numbers.push_back(applied);
+    compute_gradients(total, of_rows, numbers, flag_before);
+    clip();
   }
   const std::vector<Tensor> next = optimizer_->step(before, total, learning_rate, of_rows, applied);
   for (size_t i = 0; i < next.size(); ++i) trained_[i]->value = next[i];

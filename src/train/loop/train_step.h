@@ -3,10 +3,13 @@
 // takes.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "optim/optimizer.h"
+#include "optim/rollback.h"
 #include "sharding/model_sharding.h"
 #include "tensor/evaluate.h"
 #include "train/loop/distillation.h"
@@ -71,6 +74,8 @@ class TrainStep {
   int64_t devices_of_batch() const { return sharding_ ? sharding_->row_parts() : 1; }
   // Values that were loaded whole are put where they belong.
   void take_loaded_values();
+  // A value of the optimizer's state that was read from a file, where the state lies between updates.
+  Tensor loaded_state(std::span<const std::byte> bytes, const Type& type) const;
 
  private:
   // What to divide the sums of an update's losses by, if the model is to know, and what to multiply the losses with, so
@@ -87,6 +92,21 @@ class TrainStep {
   Result trace(const std::vector<NamedTensors>& micro_batches, double learning_rate, int64_t step);
   Result sharded_step(const std::vector<NamedTensors>& micro_batches, double learning_rate, int64_t step);
   Result pipelined_step(const std::vector<NamedTensors>& micro_batches, double learning_rate, int64_t step);
+  // Where the optimizer's state lies in host memory (see offloaded_update.cpp): gradients and what the host is told are
+  // computed first, and then the update, a few parameters at a time.
+  Result offloaded_step(const std::vector<NamedTensors>& micro_batches, double learning_rate, int64_t step);
+  void move_state_to_host();
+  void compute_gradients(std::vector<Tensor>& gradients, std::map<size_t, RowGradient>& by_rows,
+                         const std::vector<Tensor>& numbers, const Tensor& flag_before);
+  void update_in_groups(const Rollback& before);
+  // The same of parameters that are spread over processes: their values and states before, and the gradients, which
+  // are held and let go.
+  struct HeldUpdate {
+    std::vector<std::shared_ptr<Parameter>> parameters;
+    std::vector<Tensor> before, next, gradients;
+    std::vector<std::pair<std::string, Tensor>> state_before;
+  };
+  void update_in_groups(const HeldUpdate& update);
   // Computes the gradients of a micro-batch, and the sum of losses so far, before the next one.
   void compute_part(std::vector<Tensor>& gradients, Tensor& loss, const std::vector<Tensor>& others);
   Model& model_;
@@ -94,6 +114,7 @@ class TrainStep {
   std::shared_ptr<Parameter> noisy_;  // the table of tokens that NEFTune disturbs; null without it
   TrainingArguments arguments_;
   bool counts_labels_;
+  bool offloads_state_ = false;
   std::optional<bool> takes_items_;
   std::optional<Distillation> distillation_;
   std::unique_ptr<Optimizer> optimizer_;

@@ -18,8 +18,9 @@ void read_fsdp(const std::string& text, ShardingLayout& layout) {
     }
     if (word == "full_shard" || word == "true" || word == "True") layout.zero_stage = 3;
     else if (word == "shard_grad_op") layout.zero_stage = 3, layout.reshard_after_forward = false;
+    else if (word == "offload") layout.offloads_state = true;
     else if (!word.empty() && word != "auto_wrap" && word != "null" && word != "false" && word != "False")
-      fail(ErrorKind::kUsage, "fsdp: expected full_shard, shard_grad_op or auto_wrap, found {}", quoted(word));
+      fail(ErrorKind::kUsage, "fsdp: expected full_shard, shard_grad_op, offload or auto_wrap, found {}", quoted(word));
     word.clear();
   }
 }
@@ -45,7 +46,8 @@ void read_fsdp_config(const std::string& text, ShardingLayout& layout, int64_t& 
       refuse_unless(value.is_number_integer() && value.get<int64_t>() > 0, "a number above 0");
       replicas = value.get<int64_t>();
     } else if (name == "cpu_offload" || name == "offload_params") {
-      refuse_unless(value == false, "false: parameters stay on the device");
+      refuse_unless(value.is_boolean(), "a bool");
+      layout.offloads_state |= value.get<bool>();
     } else if (name == "state_dict_type") {
       refuse_unless(value == "FULL_STATE_DICT" || value == "SHARDED_STATE_DICT",
                     "FULL_STATE_DICT or SHARDED_STATE_DICT");
@@ -74,6 +76,7 @@ ShardingLayout sharding_layout(const TrainingArguments& arguments, int64_t ranks
   layout.zero_stage = static_cast<int>(arguments.zero_stage);
   if (!arguments.fsdp.empty() && arguments.zero_stage > 0 && arguments.zero_stage != 3)
     fail(ErrorKind::kUsage, "fsdp and zero_stage {}: expected one of the two", arguments.zero_stage);
+  layout.offloads_state = arguments.offload_optimizer_device == "cpu";
   read_fsdp(arguments.fsdp, layout);
   int64_t replicas = 1;
   if (!arguments.fsdp_config.text.empty()) {

@@ -75,6 +75,19 @@ TEST(AccelerateFile, OfDeepSpeedIsRead) {
                                R"({"zero_optimization": {"stage": 2}})"}));
 }
 
+TEST(AccelerateFile, OffloadIsRead) {
+  EXPECT_EQ(parse_accelerate_file("distributed_type: DEEPSPEED\ndeepspeed_config:\n  zero_stage: 2\n"
+                                  "  offload_optimizer_device: cpu\n",
+                                  "f")
+                .words,
+            (Words{"--deepspeed", R"({"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}})"}));
+  EXPECT_EQ(parse_accelerate_file("distributed_type: FSDP\nfsdp_config: {fsdp_offload_params: true, "
+                                  "fsdp_sharding_strategy: FULL_SHARD}\n",
+                                  "f")
+                .words,
+            (Words{"--fsdp", "full_shard", "--fsdp_config", R"({"offload_params": true})"}));
+}
+
 TEST(AccelerateFile, OfOtherFormsIsRead) {
   EXPECT_EQ(
       parse_accelerate_file("parallelism_config:\n  parallelism_config_tp_size: 2\n  dp_shard_size: 4\n", "f").words,
@@ -99,7 +112,7 @@ TEST(AccelerateFile, NamesWhatIsNotKnownOrNotOffered) {
            {"distributed_type: DEEPSPEED\n", "deepspeed_config: is missing"},
            {"distributed_type: DEEPSPEED\ndeepspeed_config: {offload_param_device: cpu}\n", "offload_param_device"},
            {"distributed_type: DEEPSPEED\ndeepspeed_config: {stage: 2}\n", "deepspeed_config.stage: is not known"},
-           {"distributed_type: FSDP\nfsdp_config: {fsdp_offload_params: true}\n", "expected false, found true"},
+           {"distributed_type: DEEPSPEED\ndeepspeed_config: {offload_optimizer_device: nvme}\n", "kept on disks"},
            {"tpu_use_sudo: true\n", "tpu_use_sudo: expected false"},
            {"- 1\n", "expected keys with values"},
            {"", "expected keys with values"},

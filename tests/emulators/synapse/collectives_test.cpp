@@ -142,6 +142,57 @@ TEST(SynapseCollectives, EachComputesWhatItSays) {
   }
 }
 
+// In a server over all ports, between servers each card's part over its own; with values or without.
+TEST(SynapseCollectives, TakeTheTimeOfTheirLinks) {
+  constexpr double kInside = 262.5e9, kBetween = 37.5e9, kBytes = 4 << 20;
+  struct Case {
+    int ranks;
+    const char* values;
+    double all_reduce, all_gather, far_message;
+  };
+  const double inside = 7.0 / 8 * kBytes / kInside, between = 1.0 / 2 * kBytes / 8 / kBetween;
+  for (const Case& test :
+       {Case{8, "1", 2 * inside, inside, kBytes / kInside}, Case{8, "0", 2 * inside, inside, kBytes / kInside},
+        Case{16, "0", 2 * (inside + between), inside + between, kBytes / kBetween}})
+    EXPECT_TRUE(in_ranks(test.ranks, {{"TRANSOM_SYNAPSE_VALUES", test.values}}, [&](Rank& rank) {
+      const size_t count = static_cast<size_t>(kBytes) / 4, n = static_cast<size_t>(rank.count);
+      uint64_t from = 0, to = 0;
+      ASSERT_EQ(SYN(synDeviceMalloc)(0, count * 4, 0, 0, &from), 0);
+      ASSERT_EQ(SYN(synDeviceMalloc)(0, count * 4, 0, 0, &to), 0);
+      const auto takes = [&](double expected, const auto& work) {
+        synEventHandle start = nullptr, end = nullptr;
+        EXPECT_EQ(SYN(synEventCreate)(&start, 0, 1), 0);
+        EXPECT_EQ(SYN(synEventCreate)(&end, 0, 1), 0);
+        EXPECT_EQ(SYN(synEventRecord)(start, rank.stream), 0);
+        EXPECT_EQ(work(), 0);
+        EXPECT_EQ(SYN(synEventRecord)(end, rank.stream), 0);
+        EXPECT_EQ(SYN(synEventSynchronize)(end), 0);
+        uint64_t nanoseconds = 0;
+        EXPECT_EQ(SYN(synEventElapsedTime)(&nanoseconds, start, end), 0);
+        EXPECT_NEAR(static_cast<double>(nanoseconds), expected * 1e9, 2) << rank.number << " of " << n;
+        EXPECT_EQ(SYN(synEventDestroy)(start), 0);
+        EXPECT_EQ(SYN(synEventDestroy)(end), 0);
+      };
+      takes(test.all_reduce, [&] {
+        return SYN(hcclAllReduce)(device(from), device(to), count, hcclFloat32, hcclSum, rank.comm, rank.stream);
+      });
+      takes(test.all_gather, [&] {
+        return SYN(hcclAllGather)(device(from), device(to), count / n, hcclFloat32, rank.comm, rank.stream);
+      });
+      const int last = rank.count - 1;
+      if (rank.number == 0)
+        takes(test.far_message,
+              [&] { return SYN(hcclSend)(device(from), count, hcclFloat32, last, rank.comm, rank.stream); });
+      if (rank.number == last)
+        takes(test.far_message,
+              [&] { return SYN(hcclRecv)(device(to), count, hcclFloat32, 0, rank.comm, rank.stream); });
+      EXPECT_EQ(SYN(synStreamSynchronize)(rank.stream), 0);
+      EXPECT_EQ(SYN(synDeviceFree)(0, from, 0), 0);
+      EXPECT_EQ(SYN(synDeviceFree)(0, to, 0), 0);
+      rank.end();
+    })) << test.ranks;
+}
+
 TEST(SynapseCollectives, ADeadRankEndsTheOthersWithAnError) {
   // The first rank ends by itself; the test looks at the others only.
   EXPECT_TRUE(in_ranks(3, {{"TRANSOM_SYNAPSE_TIMEOUT", "20"}}, [](Rank& rank) {

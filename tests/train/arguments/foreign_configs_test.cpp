@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "support/temporary_folder.h"
+#include "train/setup/sharding_layout.h"
 #include "transom/training_arguments.h"
 
 namespace transom {
@@ -89,12 +90,33 @@ TEST_F(ForeignConfigs, DeepSpeedMustAgreeWithTheArguments) {
   EXPECT_EQ(parsed("--deepspeed", R"({"tensor_parallel": {"autotp_size": 4}})").training.tp_size, 4);
 }
 
+TEST_F(ForeignConfigs, OffloadKeepsTheStateInHostMemory) {
+  for (const char* config :
+       {R"({"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu", "pin_memory": true}}})",
+        R"({"zero_optimization": {"stage": 1, "cpu_offload": true}})"})
+    EXPECT_EQ(parsed("--deepspeed", config).training.offload_optimizer_device, "cpu") << config;
+  for (const char* config : {R"({"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "none"}}})",
+                             R"({"zero_optimization": {"stage": 2, "cpu_offload": false}})"})
+    EXPECT_EQ(parsed("--deepspeed", config).training.offload_optimizer_device, "none") << config;
+  const auto offloads = [](const std::string& fsdp, const std::string& config) {
+    TrainingArguments arguments;
+    arguments.fsdp = fsdp;
+    arguments.fsdp_config.text = config;
+    return sharding_layout(arguments, 2).offloads_state;
+  };
+  EXPECT_TRUE(offloads("full_shard offload", ""));
+  EXPECT_TRUE(offloads("full_shard", R"({"offload_params": true})"));
+  EXPECT_TRUE(offloads("full_shard", R"({"fsdp_cpu_offload": true})"));
+  EXPECT_FALSE(offloads("full_shard auto_wrap", R"({"cpu_offload": false})"));
+}
+
 TEST_F(ForeignConfigs, WhatIsNotOfferedIsRefusedByName) {
   const auto names = [](const char* config, const char* name) {
     const std::string text = config_refusal("--deepspeed", config);
     EXPECT_NE(text.find(name), std::string::npos) << text;
   };
-  names(R"({"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}}})", "offload_optimizer");
+  names(R"({"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "nvme"}}})", "offload_optimizer");
+  names(R"({"zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}})", "offload_optimizer is offered");
   names(R"({"zero_optimization": {"stage": 3, "offload_param": {"device": "nvme"}}})", "offload_param");
   names(R"({"zero_optimization": {"stage": 4}})", "zero_optimization.stage");
   names(R"({"zero_optimization": {"stag": 3}})", "did you mean 'stage'");
