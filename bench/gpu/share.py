@@ -28,7 +28,7 @@ def shapes_of(types):
 def arithmetic(operation, types, causal):
     """Of the products that the result needs; what is recomputed does not count."""
     shapes = shapes_of(types)
-    if operation in ("attention", "attention_gradient") and len(shapes) >= 3:
+    if operation in ("attention", "attention_gradient", "biased_attention_gradient") and len(shapes) >= 3:
         q, k, v = shapes[:3]
         pairs = q[0] * q[1] * q[2] * k[1] * (0.5 if causal else 1)
         d, e = q[3], v[3]

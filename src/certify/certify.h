@@ -10,9 +10,10 @@
 namespace transom::certify {
 
 struct Options {
-  std::string device;               // empty: the best found
-  std::vector<std::string> levels;  // of "operations", "models", "behaviour"; empty: all
-  std::vector<std::string> models;  // directories; empty: small ones made from configurations
+  std::string device;                   // empty: the best found
+  std::vector<std::string> levels;      // of "operations", "models", "behaviour"; empty: all
+  std::vector<std::string> operations;  // those that level "operations" tries; empty: all
+  std::vector<std::string> models;      // directories; empty: small ones made from configurations
   uint64_t seed = 1;
   bool stop_at_first_failure = false;
   std::function<void(const Row&)> observe;  // each row as it is done

@@ -15,7 +15,7 @@ extern const Operation& dot_general;
 extern const Operation &convolution, &convolution_input_gradient, &convolution_weight_gradient;
 extern const Operation &channels_last_convolution, &channels_last_convolution_input_gradient,
     &channels_last_convolution_weight_gradient;
-extern const Operation &integer_linear, &integer_convolution, &channels_last_integer_convolution;
+extern const Operation &quantized_linear, &integer_linear, &integer_convolution, &channels_last_integer_convolution;
 extern const Operation &max_pool, &sum_pool;
 extern const Operation& attention;
 extern const Operation& all_reduce;

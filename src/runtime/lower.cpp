@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ops/records.h"
 #include "passes/updates_last.h"
 
 namespace transom {
@@ -23,6 +24,15 @@ void make_outputs_distinct(LoweredGraph& lowered) {
   graph.outputs = std::move(distinct);
 }
 
+// Layers in 8-bit integers that the device does not run whole: their weights are rounded by nodes of their own, which
+// are folded where the weights are frozen. Of other composites frozen parts are small, or larger than what they are of.
+Graph with_rounded_weights(const Graph& graph, const Supports& supports) {
+  return rewrite(graph, [&](const Node& node, const std::vector<Tensor>& inputs) {
+    if (!is_op(node, op::quantized_linear) || supports(node)) return std::vector<Tensor>{};
+    return node.operation->decompose(inputs, node.attributes);
+  });
+}
+
 }  // namespace
 
 DeviceModel device_model(std::vector<std::string> composites) {
@@ -39,7 +49,7 @@ LoweredGraph lower(const Graph& traced, const DeviceModel& device, const Program
   LoweredGraph lowered;
   lowered.frozen = options.frozen;
   lowered.frozen.resize(traced.inputs.size());
-  FoldedGraph folded = fold_constants(isolate(traced), lowered.frozen);
+  FoldedGraph folded = fold_constants(with_rounded_weights(isolate(traced), device.supports), lowered.frozen);
   lowered.folded = std::move(folded.values);
   const size_t inputs = folded.graph.inputs.size();
   lowered.donated = options.donated;

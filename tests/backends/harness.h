@@ -59,11 +59,13 @@ struct Attribute {
   Attribute(const char* name, transom_dtype value) : Attribute(name, static_cast<int64_t>(value)) {}
   Attribute(const char* name, double value) : name(name), kind(TRANSOM_ATTRIBUTE_FLOAT), number(value) {}
   Attribute(const char* name, Shape value) : name(name), kind(TRANSOM_ATTRIBUTE_INTS), list(std::move(value)) {}
+  Attribute(const char* name, std::string value) : name(name), kind(TRANSOM_ATTRIBUTE_STRING), text(std::move(value)) {}
   std::string name;
   transom_attribute_kind kind;
   int64_t integer = 0;
   double number = 0;
   Shape list;
+  std::string text;
 };
 
 // A graph under construction. Values are named by number.

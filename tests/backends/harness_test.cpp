@@ -228,7 +228,7 @@ const transom_graph* Graph::view() const {
   for (const NodeData& node : nodes_) {
     std::vector<transom_attribute>& attributes = c_attributes_.emplace_back();
     for (const Attribute& a : node.attributes)
-      attributes.push_back({a.name.c_str(), a.kind, a.integer, a.number, "", a.list.data(), a.list.size()});
+      attributes.push_back({a.name.c_str(), a.kind, a.integer, a.number, a.text.c_str(), a.list.data(), a.list.size()});
   }
   for (size_t i = 0; i < nodes_.size(); ++i) {
     const NodeData& node = nodes_[i];

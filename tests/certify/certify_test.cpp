@@ -54,6 +54,18 @@ TEST(Certify, RefusesTheDeviceThatComputesNothing) {
   EXPECT_NE(outcome.output.find("expected"), std::string::npos) << outcome.output;
 }
 
+TEST(Certify, TriesTheOperationsThatAreNamed) {
+  const std::string some = kProgram + " certify --seed 1 --device cpu --level operations --operation ";
+  const test::CommandOutcome outcome = test::run_command(some + "softmax add --json");
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_NE(outcome.output.find("\"softmax\""), std::string::npos);
+  EXPECT_EQ(outcome.output.find("\"log_softmax\""), std::string::npos);
+  const test::CommandOutcome unknown = test::run_command(some + "softmox");
+  EXPECT_EQ(unknown.status, 2);
+  EXPECT_NE(unknown.output.find("softmox"), std::string::npos) << unknown.output;
+  EXPECT_EQ(test::run_command(some + "add --output /tmp").status, 2);
+}
+
 // As sentence encoders are kept: there is no loss, so a weighted sum of the outputs is differentiated, and nothing
 // trained.
 TEST(Certify, TakesAModelWithoutAHead) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "ops/elementwise/quantization.h"
 #include "runtime/node_support.h"
 #include "transom/gradients.h"
 #include "transom/ops.h"
@@ -55,6 +56,23 @@ TEST(Lower, FoldsWhatIsFrozenAndGivesDonatedMemory) {
   EXPECT_EQ(lowered.frozen, (std::vector<bool>{false, true, false, true}));
   EXPECT_EQ(lowered.donated, (std::vector<bool>{true, false, false, false}));
   EXPECT_EQ(std::count(lowered.plan.donor.begin(), lowered.plan.donor.end(), 0), 1);
+}
+
+// Layers in 8-bit integers on a device that multiplies integers: their weights are rounded once, where they are frozen.
+TEST(Lower, RoundsFrozenWeightsOnce) {
+  const Tensor x = make_input({DType::kFloat32, {8, 16}}), weight = make_input({DType::kFloat32, {4, 16}});
+  const Graph traced = make_graph({quantized_linear(x, weight, {})}, {x, weight});
+  const DeviceModel device = device_model({"integer_linear"});
+  const LoweredGraph lowered = lower(traced, device, {.frozen = {false, true}});
+  ASSERT_EQ(lowered.folded.size(), 2u);  // codes and scales
+  const Tensor& codes = lowered.folded[0].graph.outputs[0].dtype() == DType::kInt8 ? lowered.folded[0].graph.outputs[0]
+                                                                                   : lowered.folded[1].graph.outputs[0];
+  EXPECT_EQ(codes.type(), (Type{DType::kInt8, {4, 16}}));
+  EXPECT_NE(print_graph(lowered.graph).find("integer_linear"), std::string::npos);
+  EXPECT_TRUE(lower(traced, device, {}).folded.empty());
+  const LoweredGraph whole = lower(traced, device_model({"quantized_linear"}), {.frozen = {false, true}});
+  EXPECT_TRUE(whole.folded.empty());
+  EXPECT_EQ(whole.graph.nodes.size(), 1u);
 }
 
 TEST(Lower, TellsOutputsFromInputs) {

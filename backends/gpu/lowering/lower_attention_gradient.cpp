@@ -86,7 +86,55 @@ void lower_key_gradient(Emitter& emitter, const Work& work, const Operand& kept)
   emitter.launch(text, std::min<int64_t>(g.B * g.G * divided_up(g.S, kBlock), 1 << 16), "flash attention dk dv");
 }
 
+// The gradient of a bias that is learned: of each pair, the sum over the batches and heads that share it, in order.
+void lower_bias_gradient(Emitter& emitter, const Work& work, const Operand& kept) {
+  AttentionText g(work, &kept);
+  KernelText& text = g.text;
+  const Type& bias = work.node.input(3);
+  const int64_t batches = bias.shape.at(0), heads = bias.shape.at(1);
+  const std::string query_tiles = text.number(divided_up(g.T, kBlock)),
+                    key_tiles = text.number(divided_up(g.S, kBlock));
+  const std::string nB = text.number(g.B), of_heads = text.number(heads), of_batches = text.number(batches);
+  const std::string to = text.address(work.outputs.at(3), storage_type(bias.dtype));
+  const Results sums{g.kind, "sums", kBlock, kBlock};
+  text.line("for (idx block = GROUP; block < {} * {} * {} * {}; block += GROUPS) {{", of_batches, of_heads, query_tiles,
+            key_tiles);
+  text.line("const idx s0 = block % {0} * {2}, t0 = block / {0} % {1} * {2}, shares = block / {0} / {1};", key_tiles,
+            query_tiles, kBlock);
+  text.line("const idx own_head = shares % {0}, own_batch = shares / {0};", of_heads);
+  declare_waves(text, g.kind);
+  declare_results(text, g.scores), declare_results(text, g.dweights);
+  declare_results(text, sums), clear_results(text, sums);
+  text.line("for (idx batch = own_batch; batch < {}; batch += {})", nB, of_batches);
+  text.line("for (idx head = own_head; head < {}; head += {}) {{", g.nH, of_heads);
+  text.line("const idx shared = head / ({} / {});", g.nH, g.nG);
+  g.multiply_scores();
+  g.draw_dropout();
+  for_results(text, g.scores, [&](const std::string& value) {
+    g.write_score(value);
+    text.line("if (inside) {{\nconst idx at = ((batch * {} + head) * {} + t) * {};", g.nH, g.nT, kKept);
+    text.line("sums[f][e] += {0}(score - {1}[at]) * {1}[at + 1] * ({2} - {1}[at + 2]);\n}}", text.use("f_exp"),
+              g.statistics, g.dropped("dweights[f][e]"));
+  });
+  text.line("}}");
+  for_results(text, sums, [&](const std::string& value) {
+    text.line("const idx t = t0 + row, s = s0 + column;\nif (t < {} && s < {}) {}", g.nT, g.nS,
+              store(text, bias.dtype, to, fmt::format("(shares * {} + t) * {} + s", g.nT, g.nS), value));
+  });
+  text.line("}}");
+  emitter.launch(text, std::min<int64_t>(batches * heads * divided_up(g.T, kBlock) * divided_up(g.S, kBlock), 1 << 16),
+                 "flash attention dbias");
+}
+
 }  // namespace
+
+// Biases of all queries and keys, which batches or heads may share.
+bool runs_biased_attention_gradient(const transom_value* inputs, size_t inputs_count,
+                                    const plugin::Attributes& attributes) {
+  return inputs_count >= 5 && runs_attention_gradient(inputs, inputs_count, attributes) && inputs[3].rank == 4 &&
+         inputs[3].shape[2] == inputs[0].shape[1] && inputs[3].shape[3] == inputs[1].shape[1] &&
+         inputs[3].dtype != TRANSOM_FLOAT64;
+}
 
 bool runs_attention_gradient(const transom_value* inputs, size_t inputs_count, const plugin::Attributes& attributes) {
   return runs_attention(inputs, inputs_count, attributes) && inputs[0].dtype != TRANSOM_FLOAT64 &&
@@ -99,6 +147,7 @@ void lower_attention_gradient(Emitter& emitter, const Work& work) {
   const Operand kept = emitter.scratch(q.shape.at(0) * q.shape.at(1) * q.shape.at(2) * kKept * 4);
   lower_query_gradient(emitter, work, kept);
   lower_key_gradient(emitter, work, kept);
+  if (work.outputs.size() > 3) lower_bias_gradient(emitter, work, kept);
 }
 
 }  // namespace transom::gpu

@@ -12,6 +12,7 @@ namespace {
 bool convolved_by_library(Emitter& emitter, const Work& work, const Convolution& c, const Type& y) {
   if ((c.dtype != TRANSOM_FLOAT32 && !backend::is_half(c.dtype)) || y.count() == 0 || is_wide(y)) return false;
   const std::string& op = work.node.op();
+  if (op == "integer_convolution") return false;
   const ConvolutionShape::Kind kind = op == "convolution"                  ? ConvolutionShape::kForward
                                       : op == "convolution_input_gradient" ? ConvolutionShape::kToInput
                                                                            : ConvolutionShape::kToWeight;
@@ -38,11 +39,15 @@ void lower_directly(Emitter& emitter, const Work& work, const Convolution& c, bo
   const int64_t count = node.output().count();
   KernelText text(wide);
   const Names n(text, c);
-  const char* type = compute_type(c.dtype);
-  const std::string first = text.address(work.inputs[0], storage_type(c.dtype));
-  const std::string second = text.address(work.inputs[1], storage_type(c.dtype));
+  const bool bytes = op == "integer_convolution";
+  const transom_dtype from = node.input(0).dtype, other = node.input(1).dtype;
+  const char* type = bytes ? "i32" : compute_type(c.dtype);
+  const std::string first = text.address(work.inputs[0], storage_type(from));
+  const std::string second = text.address(work.inputs[1], storage_type(other));
+  const std::string zero = bytes ? text.number(node.integer("zero_point")) : "";
   const std::string out = text.address(work.outputs[0], storage_type(c.dtype));
   const auto add = [&](const std::string& left, const std::string& right) {
+    if (bytes) return text.line("sum += ((i32){}[{}] - (i32){}) * (i32){}[{}];", first, left, zero, second, right);
     text.line("sum = fma({}, {}, sum);", load(text, c.dtype, first, left), load(text, c.dtype, second, right));
   };
   const auto over_taps = [&] {
@@ -50,7 +55,7 @@ void lower_directly(Emitter& emitter, const Work& work, const Convolution& c, bo
   };
 
   if (!weight_gradient) text.line("{} {{", loop_over("i", text.number(count)));
-  if (op == "convolution") {
+  if (op == "convolution" || bytes) {
     write_indices(text, "o", "i", n.y);
     text.line("const idx output = orest % {0}, batch = orest / {0}, group = output / {1};", n.outputs,
               n.outputs_of_group);
@@ -62,7 +67,7 @@ void lower_directly(Emitter& emitter, const Work& work, const Convolution& c, bo
     add(flat(fmt::format("(batch * {} + group * {} + c)", n.channels, n.channels_of_group), "q", n.x),
         flat(fmt::format("(output * {} + c)", n.channels_of_group), "t", n.w));
     text.line("}}\n}}\n}}\n}}");
-    text.line("{}\n}}", store(text, c.dtype, out, "i", "sum"));
+    text.line("{}\n}}", store(text, c.dtype, out, "i", bytes ? "(float)sum" : "sum"));
     emitter.launch(text, groups_for(count, 1), op);
     return;
   }
@@ -122,6 +127,10 @@ void lower_convolution(Emitter& emitter, const Work& work) {
   const size_t own = emitter.launches.size();
   if (!lower_convolution_by_tiles(emitter, work, c, wide)) lower_directly(emitter, work, c, wide);
   if (by_library) emitter.make_otherwise(own);
+}
+
+bool runs_integer_convolution(const transom_value* inputs, size_t inputs_count, const plugin::Attributes&) {
+  return inputs_count == 2 && inputs[0].rank >= 3 && inputs[0].rank <= 5 && inputs[1].rank == inputs[0].rank;
 }
 
 }  // namespace transom::gpu

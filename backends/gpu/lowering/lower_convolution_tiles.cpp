@@ -39,7 +39,8 @@ std::string write_image_place(KernelText& text, const Names& n) {
 bool lower_convolution_by_tiles(Emitter& emitter, const Work& work, const Convolution& c, bool wide) {
   if (c.dtype != TRANSOM_FLOAT32 && !backend::is_half(c.dtype)) return false;
   const std::string& op = work.node.op();
-  const bool forward = op == "convolution", to_weight = op == "convolution_weight_gradient";
+  const bool bytes = op == "integer_convolution", forward = op == "convolution" || bytes;
+  const bool to_weight = op == "convolution_weight_gradient";
   const int64_t taps = c.spatial[0].w * c.spatial[1].w * c.spatial[2].w;
   const int64_t inputs = c.channels / c.groups, outputs = c.outputs / c.groups;
   const int64_t in_places = c.spatial[0].x * c.spatial[1].x * c.spatial[2].x;
@@ -50,7 +51,8 @@ bool lower_convolution_by_tiles(Emitter& emitter, const Work& work, const Convol
   // Narrow products are mostly padding of tiles.
   if (std::min(outputs, forward ? inputs * taps : inputs) < 8 || sides.rows == 0 || sides.depth == 0) return false;
 
-  const FragmentKind kind = fragment_kind(c.dtype);
+  const transom_dtype from = work.node.input(0).dtype, other = work.node.input(1).dtype;
+  const FragmentKind kind = fragment_kind(from);
   const int64_t parts = to_weight ? std::min(divided_up(sides.depth, kPartDepth), kMostParts) : 1;
   const int64_t step = kTileWords * kind.per_word;
   const int64_t part_depth = divided_up(divided_up(sides.depth, parts), step) * step;
@@ -59,8 +61,8 @@ bool lower_convolution_by_tiles(Emitter& emitter, const Work& work, const Convol
 
   KernelText text(wide);
   const Names n(text, c);
-  const std::string first = text.address(work.inputs[0], storage_type(c.dtype)),
-                    second = text.address(work.inputs[1], storage_type(c.dtype)),
+  const std::string first = text.address(work.inputs[0], storage_type(from)),
+                    second = text.address(work.inputs[1], storage_type(other)),
                     out = text.address(sums, parts > 1 ? "float" : storage_type(c.dtype));
   const std::string rows = text.number(sides.rows), columns = text.number(sides.columns),
                     depth = text.number(sides.depth), ntaps = text.number(taps), ncount = text.number(count);
@@ -68,7 +70,9 @@ bool lower_convolution_by_tiles(Emitter& emitter, const Work& work, const Convol
                     column_tiles = text.number(divided_up(sides.columns, kTileSide)), ngroups = text.number(c.groups),
                     nparts = text.number(parts), ndeep = text.number(part_depth);
   const Tile left{"left", kTileSide, kTileWords}, right{"right", kTileSide, kTileWords};
-  const Results results{kind, "sums", kTileSide, kTileSide};
+  const Results results{kind, "sums", kTileSide, kTileSide}, whole{kind, "whole", 32, kTileSide};
+  // Of x - zero point, where x is less 128 already if it is u8. What is padded lies in the tile as the zero point.
+  const int64_t zero = bytes ? work.node.integer("zero_point") - (from == TRANSOM_UINT8 ? 128 : 0) : 0;
 
   // x by an output place and a flat index of channel and tap.
   const auto image = [&](const std::string& place, const std::string& channel_and_tap) {
@@ -78,13 +82,14 @@ bool lower_convolution_by_tiles(Emitter& emitter, const Work& work, const Convol
     return std::pair(flat(fmt::format("(orest * {} + group * {} + trest)", n.channels, n.channels_of_group), "q", n.x),
                      inside);
   };
-  TileSource a{c.dtype, first, {}, rows, depth, false}, b{c.dtype, second, {}, columns, depth, true};
+  TileSource a{from, first, {}, rows, depth, false}, b{other, second, {}, columns, depth, true};
+  if (zero != 0) a.outside = fmt::format("(u32)(u8)({})", text.number(zero));
   if (forward) {
     a.gather = [&](const std::string& r, const std::string& k) { return image(r, k); };
     b.place = [&](const std::string& r, const std::string& k) {
       return fmt::format("(group * {} + {}) * {} + {}", n.outputs_of_group, r, depth, k);
     };
-    b.fast = fast_condition(c.dtype, second, {depth});
+    b.fast = fast_condition(other, second, {depth});
   } else if (to_weight) {
     b.base = first, a.base = second;  // (x, dy)
     a.deep = true, b.deep = false;
@@ -125,10 +130,12 @@ bool lower_convolution_by_tiles(Emitter& emitter, const Work& work, const Convol
             ngroups, ndeep, depth);
   declare_waves(text, kind);
   declare_results(text, results), clear_results(text, results);
+  if (zero != 0) declare_results(text, whole), clear_results(text, whole);
   text.line("for (idx k0 = part * {}; k0 < end; k0 += {}) {{\nBARRIER;", ndeep, step);
   bring_tile(text, left, a, "row0", "k0"), bring_tile(text, right, b, "column0", "k0");
   text.line("BARRIER;");
   multiply_tiles(text, results, left, right, kTileWords);
+  if (zero != 0) add_columns(text, whole, right, kTileWords);
   text.line("}}");
   for_results(text, results, [&](const std::string& value) {
     text.line("const idx r = row0 + row, c = column0 + column;\nif (r < {} && c < {}) {{", rows, columns);
@@ -142,7 +149,10 @@ bool lower_convolution_by_tiles(Emitter& emitter, const Work& work, const Convol
       split(text, "q", "r", n.x);
       at = flat(fmt::format("(qrest * {} + group * {} + c)", n.channels, n.channels_of_group), "q", n.x);
     }
-    text.line("{}\n}}", store(text, parts > 1 ? TRANSOM_FLOAT32 : c.dtype, out, at, value));
+    const std::string sum =
+        zero == 0 ? value
+                  : fmt::format("({} - (i32){} * whole[f % {}][e])", value, text.number(zero), results.across());
+    text.line("{}\n}}", store(text, parts > 1 ? TRANSOM_FLOAT32 : c.dtype, out, at, bytes ? "(float)" + sum : sum));
   });
   text.line("}}");
   const int64_t tiles = c.groups * parts * divided_up(sides.rows, kTileSide) * divided_up(sides.columns, kTileSide);
@@ -150,10 +160,10 @@ bool lower_convolution_by_tiles(Emitter& emitter, const Work& work, const Convol
   if (parts == 1) return true;
 
   KernelText sum(wide);
-  const std::string from = sum.address(sums, "float"), to = sum.address(work.outputs[0], storage_type(c.dtype));
+  const std::string made = sum.address(sums, "float"), to = sum.address(work.outputs[0], storage_type(c.dtype));
   const std::string all = sum.number(count), times = sum.number(parts);
   sum.line("{} {{\nfloat total = 0;\nfor (idx p = 0; p < {}; ++p) total += {}[p * {} + i];", loop_over("i", all), times,
-           from, all);
+           made, all);
   sum.line("{}\n}}", store(sum, c.dtype, to, "i", "total"));
   emitter.launch(sum, groups_for(count, 1), "sum of parts");
   return true;

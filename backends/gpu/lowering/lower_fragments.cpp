@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "gpu/lowering/products.h"
-#include "gpu/source/region_text.h"
+#include "gpu/lowering/result_text.h"
 #include "gpu/source/tile_text.h"
 
 namespace transom::gpu {
@@ -103,49 +103,6 @@ void fetch_codes(KernelText& text, const Tile& tile, const FragmentKind& kind, t
   });
 }
 
-// Writes a result, or what the fusion after the product makes of it.
-class ResultText {
- public:
-  ResultText(KernelText& text, const FragmentProduct& product) : text_(text), product_(product) {
-    Following* const after = product.following;
-    if (!after) return;
-    region_.emplace(*after->region);
-    const int64_t count = product.shape.batch * product.shape.rows * product.shape.columns;
-    const auto one_each = [&](size_t value) {
-      const Region::Member* maker = region_->maker(value);
-      return region_->types[value].count() == count && !(maker && maker->node.op() == "reduce_sum");
-    };
-    after->taken = std::all_of(region_->outputs.begin(), region_->outputs.end(), one_each) &&
-                   region_->types[region_->inputs.at(after->replaced)].dtype == product.shape.to;
-    if (!after->taken) region_.reset();
-  }
-  const char* label() const { return region_ ? " and what follows" : ""; }
-
-  // "at" is the place of the result "value".
-  void write() {
-    const transom_dtype to = product_.shape.to;
-    if (!region_) {
-      text_.line("{}", store(text_, to, text_.address(product_.out, storage_type(to)), "at", "value"));
-      return;
-    }
-    const Following& after = *product_.following;
-    text_.line("const float result = {};", rounded(text_, to, "value"));
-    RegionText values(text_, *region_, after.inputs);
-    values.name(region_->inputs[after.replaced], "at", "result");
-    std::vector<std::string> results;  // all reads before all writes: an output may lie on an input
-    for (const size_t output : region_->outputs) results.push_back(values.at(output, "at"));
-    for (size_t i = 0; i < results.size(); ++i) {
-      const transom_dtype dtype = region_->types[region_->outputs[i]].dtype;
-      text_.line("{}", store(text_, dtype, text_.address(after.outputs[i], storage_type(dtype)), "at", results[i]));
-    }
-  }
-
- private:
-  KernelText& text_;
-  const FragmentProduct& product_;
-  std::optional<Region> region_;
-};
-
 }  // namespace
 
 void launch_fragment_product(Emitter& emitter, const FragmentProduct& product) {
@@ -217,16 +174,7 @@ void launch_fragment_product(Emitter& emitter, const FragmentProduct& product) {
   text.line("}}\nif (k0 > 0) {{");
   multiply_tiles(text, sums, left, right, shape.words);
   if (split) multiply_tiles(text, sums, left, rest, shape.words);
-  if (integers && shift != 0) {  // what the columns of y sum to, by rows of ones
-    text.line("for (int step = 0; step < {}; step += 8) UNROLL for (int j = 0; j < {}; ++j) {{", shape.words,
-              sums.across());
-    text.line("u32 ones[M_A], of_b[M_B];\nUNROLL for (int w = 0; w < M_A; ++w) ones[w] = 0x01010101u;");
-    text.line(
-        "UNROLL for (int w = 0; w < M_B; ++w) of_b[w] = right[(wave / 2 * {0} * 16 + j * 16 + "
-        "M_B_COLUMN(lane, w)) * {1} + step + M_B_WORD(lane, w)];",
-        sums.across(), right.stride());
-    text.line("M_MULTIPLY_I8(whole[j], ones, of_b)\n}}");
-  }
+  if (integers && shift != 0) add_columns(text, whole, right, shape.words);
   text.line("BARRIER;\n}}\n}}");
   for_results(text, sums, [&](const std::string& sum) {
     text.line("if (row0 + row < {} && column0 + column < {}) {{", rows, columns);
@@ -249,27 +197,45 @@ void launch_fragment_product(Emitter& emitter, const FragmentProduct& product) {
 
 void lower_packed_product(Emitter& emitter, const Work& work) {
   const Node& node = work.node;
-  const Type &x = node.input(0), &out = node.output();
-  if (out.count() == 0) return;
-  const int64_t rows = node.integer("rows"), depth = node.integer("depth");
-  const bool turned = node.op() == "quantized_matmul_gradient", biased = !turned && node.integer("bias") != 0;
+  if (node.output().count() == 0) return;
+  const PackedNode packed(work);
+  if (node.has("activations") && node.op() == "quantized_matmul" && node.attributes().text("activations") != "float32")
+    return launch_rounded_product(emitter, work, packed);
+  FragmentProduct product = packed.product();
+  launch_fragment_product(emitter, product);
+}
+
+PackedNode::PackedNode(const Work& work)
+    : work(work),
+      codes{work.node.integer("bits"),
+            work.node.integer("rows"),
+            work.node.integer("depth"),
+            work.node.integer("group"),
+            work.node.op() == "quantized_matmul_gradient",
+            work.node.input(2).dtype,
+            work.inputs.at(1),
+            work.inputs.at(2)} {
+  const Node& node = work.node;
   size_t next = 3;
-  PackedCodes packed{
-      node.integer("bits"), rows, depth, node.integer("group"), turned, node.input(2).dtype, work.inputs.at(1),
-      work.inputs.at(2)};
-  if (node.integer("minima")) packed.minima = &work.inputs.at(next++);
-  if (node.integer("values")) packed.values = &work.inputs.at(next++);
-  const int64_t contracted = turned ? rows : depth, made = turned ? depth : rows;
+  if (node.integer("minima")) codes.minima = &work.inputs.at(next++);
+  if (node.integer("values")) codes.values = &work.inputs.at(next++);
+  if (!codes.turned && node.integer("bias") != 0) bias = next;
+}
+
+FragmentProduct PackedNode::product() const {
+  const Type &x = work.node.input(0), &out = work.node.output();
+  const int64_t contracted = codes.turned ? codes.outputs : codes.inputs,
+                made = codes.turned ? codes.inputs : codes.outputs;
   FragmentProduct product{{1, x.count() / std::max<int64_t>(contracted, 1), made, contracted, 0, contracted, 1, 0, 0, 0,
                            x.dtype, out.dtype},
                           work.inputs[0],
                           {},
                           work.outputs[0]};
-  if (biased) product.bias = &work.inputs.at(next), product.bias_type = node.input(next).dtype;
-  product.wide = is_wide(x) || is_wide(out) || rows * depth >= (int64_t{1} << 30);
-  product.packed = &packed;
+  if (bias) product.bias = &work.inputs.at(bias), product.bias_type = work.node.input(bias).dtype;
+  product.wide = is_wide(x) || is_wide(out) || codes.outputs * codes.inputs >= (int64_t{1} << 30);
+  product.packed = &codes;
   product.following = work.following;
-  launch_fragment_product(emitter, product);
+  return product;
 }
 
 void lower_integer_product(Emitter& emitter, const Work& work) {
@@ -287,9 +253,8 @@ void lower_integer_product(Emitter& emitter, const Work& work) {
   launch_fragment_product(emitter, product);
 }
 
-bool runs_packed_product(const transom_value* inputs, size_t inputs_count, const plugin::Attributes& attributes) {
-  if (inputs_count < 3 || inputs[0].dtype == TRANSOM_FLOAT64 || inputs[2].dtype == TRANSOM_FLOAT64) return false;
-  return attributes.text("activations") == "float32";
+bool runs_packed_product(const transom_value* inputs, size_t inputs_count, const plugin::Attributes&) {
+  return inputs_count >= 3 && inputs[0].dtype != TRANSOM_FLOAT64 && inputs[2].dtype != TRANSOM_FLOAT64;
 }
 
 bool runs_integer_product(const transom_value* inputs, size_t inputs_count, const plugin::Attributes&) {

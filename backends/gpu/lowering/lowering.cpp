@@ -49,11 +49,13 @@ const std::map<std::string, Entry, std::less<>>& operations() {
       {"quantized_matmul", {lower_packed_product, true, runs_packed_product}},
       {"quantized_matmul_gradient", {lower_packed_product, true, runs_packed_product}},
       {"integer_linear", {lower_integer_product, true, runs_integer_product, true}},
+      {"integer_convolution", {lower_convolution, true, runs_integer_convolution, true}},
       {"convolution", {lower_convolution}},
       {"convolution_input_gradient", {lower_convolution}},
       {"convolution_weight_gradient", {lower_convolution}},
       {"attention", {lower_attention, true, runs_attention}},
       {"attention_gradient", {lower_attention_gradient, true, runs_attention_gradient}},
+      {"biased_attention_gradient", {lower_attention_gradient, true, runs_biased_attention_gradient}},
       {"softmax", {lower_rows, true}},
       {"log_softmax", {lower_rows, true}},
       {"softmax_gradient", {lower_rows, true}},
@@ -88,7 +90,7 @@ bool claims_composite(const Facts& facts, std::string_view op, const transom_val
   if (op == "fusion") return true;
   const auto found = operations().find(op);
   if (found == operations().end() || !found->second.composite) return false;
-  if (op == "attention_gradient" && facts.group_memory < kBlockMemory) return false;
+  if (op.ends_with("attention_gradient") && facts.group_memory < kBlockMemory) return false;
   if (found->second.takes && !found->second.takes(inputs, inputs_count, attributes)) return false;
   return inputs_count > 0 &&
          (found->second.integers || backend::is_floating(static_cast<transom_dtype>(inputs[0].dtype)));

@@ -33,8 +33,11 @@ void lower_attention_gradient(Emitter& emitter, const Work& work);
 // Whether a composite is run whole by what lowers it.
 bool runs_attention(const transom_value* inputs, size_t inputs_count, const plugin::Attributes& attributes);
 bool runs_attention_gradient(const transom_value* inputs, size_t inputs_count, const plugin::Attributes& attributes);
+bool runs_biased_attention_gradient(const transom_value* inputs, size_t inputs_count,
+                                    const plugin::Attributes& attributes);
 bool runs_packed_product(const transom_value* inputs, size_t inputs_count, const plugin::Attributes& attributes);
 bool runs_integer_product(const transom_value* inputs, size_t inputs_count, const plugin::Attributes& attributes);
+bool runs_integer_convolution(const transom_value* inputs, size_t inputs_count, const plugin::Attributes& attributes);
 inline constexpr uint64_t kBlockMemory = 40 << 10;  // that a group needs for attention over fragments, and its gradient
 inline constexpr int64_t kLargestHead = 256;        // of queries, keys and values in attention
 

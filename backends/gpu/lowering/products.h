@@ -38,6 +38,18 @@ struct FragmentProduct {
 // result runs over the depth in one order, whatever the other results are.
 void launch_fragment_product(Emitter& emitter, const FragmentProduct& product);
 
+// What quantized_matmul and its gradient say, as long as `work` lives. `bias`: its input, or 0.
+struct PackedNode {
+  explicit PackedNode(const Work& work);
+  FragmentProduct product() const;  // with x as it is; as long as this lives
+  const Work& work;
+  PackedCodes codes;
+  size_t bias = 0;
+};
+
+// quantized_matmul whose `activations` are not float32.
+void launch_rounded_product(Emitter& emitter, const Work& work, const PackedNode& packed);
+
 void lower_packed_product(Emitter& emitter, const Work& work);   // quantized_matmul and its gradient
 void lower_integer_product(Emitter& emitter, const Work& work);  // integer_linear
 

@@ -57,8 +57,9 @@ void fetch_tile(KernelText& text, const Tile& tile, const TileSource& from, cons
                              : from.dtype == TRANSOM_INT8  ? fmt::format("(u32)(u8){}", value)
                              : from.dtype == TRANSOM_UINT8 ? fmt::format("(u32){} ^ 128", value)
                                                            : fmt::format("(u32){}", value);
-    text.line("{}word |= ({}) << (e * {});\n}}", exists.empty() ? "" : "if (" + exists + ") ", bits,
-              32 / kind.per_word);
+    const bool filled = !exists.empty() && !from.outside.empty();
+    text.line("{}word |= ({}) << (e * {});\n}}", exists.empty() || filled ? "" : "if (" + exists + ") ",
+              filled ? fmt::format("{} ? {} : {}", exists, bits, from.outside) : bits, 32 / kind.per_word);
     text.line("}}\n{}[at + j] = word;\n}}", registers);
   });
 }
@@ -108,6 +109,17 @@ void multiply_tiles(KernelText& text, const Results& results, const Tile& a, con
             results.rows / 2, set, a.stride(), a_word);
   text.line("UNROLL for (int j = 0; j < {0}; ++j) {1}({2}[i * {0} + j], of_a, of_b[j])\n}}\n}}", across,
             results.kind.multiply, results.name);
+}
+
+void add_columns(KernelText& text, const Results& whole, const Tile& b, int64_t words) {
+  const std::string across = whole.across();
+  text.line("for (int step = 0; step < {}; step += 8) UNROLL for (int j = 0; j < {}; ++j) {{", words, across);
+  text.line("u32 ones[M_A], of_b[M_B];\nUNROLL for (int w = 0; w < M_A; ++w) ones[w] = 0x01010101u;");
+  text.line(
+      "UNROLL for (int w = 0; w < M_B; ++w) of_b[w] = {0}[(wave / 2 * {1} * 16 + j * 16 + M_B_COLUMN(lane, w)) * {2} + "
+      "step + M_B_WORD(lane, w)];",
+      b.name, across, b.stride());
+  text.line("M_MULTIPLY_I8({}[j], ones, of_b)\n}}", whole.name);
 }
 
 void write_place(KernelText& text, const Results& results) {

@@ -32,6 +32,7 @@ struct TileSource {
   // In the place of `place`, for elements that are not all there: writes statements for element (r, k), both inside of
   // `lines` and `depth`, and gives the element's place and the condition that it exists.
   std::function<std::pair<std::string, std::string>(const std::string& r, const std::string& k)> gather = nullptr;
+  std::string outside = "";  // the bits of one that does not exist, if they are not 0
 };
 // The condition for that: base and all strides are multiples of 16 bytes.
 std::string fast_condition(transom_dtype dtype, const std::string& base, const std::vector<std::string>& strides);
@@ -65,6 +66,8 @@ void clear_results(KernelText& text, const Results& results);
 // results += the first `words` words of A's lines by those of B's. A's words begin at `a_word`.
 void multiply_tiles(KernelText& text, const Results& results, const Tile& a, const Tile& b, int64_t words,
                     const std::string& a_word = "0");
+// whole += what the first `words` words of B's lines sum to, of bytes; `whole` has 32 rows, all alike.
+void add_columns(KernelText& text, const Results& whole, const Tile& b, int64_t words);
 // "row" and "column" in the tile, of result e of fragment f.
 void write_place(KernelText& text, const Results& results);
 // For each result: what `body` writes, of "row" and "column" in the tile and the result `name`[f][e].

@@ -14,7 +14,7 @@ namespace {
 
 struct CertifyOptions {
   std::string device, output, verify, level;
-  std::vector<std::string> models;
+  std::vector<std::string> models, operations;
   int64_t seed = 0;
   bool json = false, stop = false;
 };
@@ -38,7 +38,10 @@ int run_certify(const CertifyOptions& o) {
   if (!o.verify.empty()) return verify(o.verify);
   if (o.seed < 0) fail(ErrorKind::kUsage, "--seed: expected at least 0, found {}", o.seed);
   if (!o.output.empty()) expect_folder(o.output);
-  certify::Options options{.device = o.device, .models = o.models, .stop_at_first_failure = o.stop};
+  if (!o.operations.empty() && !o.output.empty())
+    fail(ErrorKind::kUsage, "--operation: a certificate is of all operations; leave out --output");
+  certify::Options options{
+      .device = o.device, .operations = o.operations, .models = o.models, .stop_at_first_failure = o.stop};
   std::string_view rest = o.level;
   while (!rest.empty()) {
     const size_t end = std::min(rest.find(','), rest.size());
@@ -88,6 +91,7 @@ Command certify_command() {
                       "  transom certify --device hpu --level operations,behaviour --json\n"
                       "  transom certify --verify certificate/certificate.json"};
   command.options = {{"--device", &options.device, "cpu, hpu:1 ... (default: TRANSOM_DEVICE, else the best found)"},
+                     {"--operation", &options.operations, "names of operations to try (default: all)"},
                      {"--model", &options.models, "directories of checkpoints (default: small models of its own)"},
                      {"--level", &options.level, "of operations, models, behaviour, with commas (default: all)"},
                      {"--seed", &options.seed, "of shapes and values (0: a new one)"},

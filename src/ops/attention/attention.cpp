@@ -60,9 +60,10 @@ Attributes attributes_of(const AttentionOptions& options, bool biased, double dr
           {"biased", static_cast<int64_t>(biased)}};
 }
 
-std::vector<Sample> samples_of(bool gradient) {
+std::vector<Sample> samples_of(bool gradient, bool of_bias = false) {
   std::vector<Sample> samples;
   const auto add = [&](DType dtype, Shape q, Shape k, int64_t e, AttentionOptions options, Shape bias, double dropout) {
+    if (of_bias && bias.empty()) return;
     const Shape v = {k[0], k[1], k[2], e}, out = {q[0], q[1], q[2], e};
     std::vector<Type> inputs = {{dtype, q}, {dtype, k}, {dtype, v}};
     if (!bias.empty()) inputs.push_back({DType::kFloat32, bias});
@@ -99,6 +100,25 @@ const Operation kAttentionGradient = {
     },
     .samples = [] { return samples_of(true); }};
 
+// An operation of its own, since devices that have a kernel for the other gradient have none for this.
+const Operation kBiasedAttentionGradient = {
+    .name = "biased_attention_gradient",
+    .kind = OperationKind::kComposite,
+    .documentation = "(the inputs of attention with a bias, dy): the gradients for (q, k, v, bias).",
+    .category = Category::kAttention,
+    .flops = attention_flops<true>,
+    .infer = [](const Inference& in) -> std::vector<Type> {
+      const size_t count = check_attention_inputs(in);
+      check(in, in.inputs.size() == count + 1, "expected the inputs of attention and a cotangent");
+      check(in, in.attributes.get_int("biased") != 0, "expected a bias");
+      return {in.inputs[0], in.inputs[1], in.inputs[2], in.inputs[3]};
+    },
+    .decompose = [](std::span<const Tensor> in, const Attributes& attributes) -> Tensors {
+      const AttentionGradients made = gradients_of(parts_of_attention(in, attributes), in.back());
+      return {made.q, made.k, made.v, summed_to(made.scores, in[3].type())};
+    },
+    .samples = [] { return samples_of(true, true); }};
+
 const Operation kAttention = {
     .name = "attention",
     .kind = OperationKind::kComposite,
@@ -118,26 +138,19 @@ const Operation kAttention = {
     .decompose = decompose,
     .gradient = [](const GradientRequest& request) -> Tensors {
       const AttentionParts p = parts_of_attention(request.inputs, request.attributes);
-      const Tensor dy = cast(request.cotangents[0], p.v.dtype());
-      Tensors result(request.inputs.size());
+      Tensors result(request.inputs.size()), inputs(request.inputs.begin(), request.inputs.end());
+      inputs.push_back(cast(request.cotangents[0], p.v.dtype()));
       const bool learned_bias = p.bias.defined() && request.wanted(3);
-      if (!learned_bias) {
-        Tensors inputs(request.inputs.begin(), request.inputs.end());
-        inputs.push_back(dy);
-        const Tensors made = make_tensors(kAttentionGradient, inputs, request.attributes);
-        std::copy(made.begin(), made.end(), result.begin());
-        return result;
-      }
-      const AttentionGradients made = gradients_of(p, dy);
-      result[0] = made.q, result[1] = made.k, result[2] = made.v;
-      result[3] = summed_to(made.scores, p.bias.type());
+      const Tensors made =
+          make_tensors(learned_bias ? kBiasedAttentionGradient : kAttentionGradient, inputs, request.attributes);
+      std::copy(made.begin(), made.end(), result.begin());
       return result;
     },
     .samples = [] { return samples_of(false); }};
 
 }  // namespace
 
-const RegisterOperations kRegisteredAttention{&kAttention, &kAttentionGradient};
+const RegisterOperations kRegisteredAttention{&kAttention, &kAttentionGradient, &kBiasedAttentionGradient};
 
 namespace op {
 const Operation& attention = kAttention;

@@ -3,6 +3,8 @@
 // quantisation as of torch.ao.quantization.quantize_dynamic, with a scale for each row).
 #include "ops/elementwise/quantization.h"
 #include "ops/autocast.h"
+#include "ops/products/integer_products.h"
+#include "ops/records.h"
 #include "ops/rules.h"
 
 namespace transom {
@@ -13,16 +15,29 @@ thread_local bool quantizing = false;
 constexpr double kLargest = 127;
 
 struct Quantized {
-  Tensor values;  // i32, in [-127, 127]
+  Tensor values;  // in [-127, 127]
   Tensor scale;   // [..., 1]
 };
 
 // Rows by their largest magnitude; a row of zeros has the scale 0.
-Quantized quantized(const Tensor& x) {
+Quantized quantized(const Tensor& x, DType type) {
   const Tensor scale = reduce_max(abs(x), {-1}, true) * (1 / kLargest);
   const Tensor zero = equal(scale, constant(0, scale.dtype()));
   const Tensor divisor = select(zero, full(scale.shape(), 1, scale.dtype()), scale);
-  return {cast(round(x / divisor), DType::kInt32), scale};
+  return {cast(round(x / divisor), type), scale};
+}
+
+// The sums of products of integers in `wide`. By integer_linear, which devices compute over their units for bytes,
+// where it holds them all; f64 beside it is the reference.
+Tensor sums_of(const Tensor& x, const Tensor& w, DType wide) {
+  if (x.dtype() == DType::kInt8) return integer_linear(x, w, 0);
+  const Tensor sums = make_tensor(find_operation("dot_general"), {x, w},
+                                  {{"x_batch", Axes{}},
+                                   {"y_batch", Axes{}},
+                                   {"x_contract", Axes{x.rank() - 1}},
+                                   {"y_contract", Axes{1}},
+                                   {"dtype", static_cast<int64_t>(x.dtype())}});
+  return cast(sums, wide);
 }
 
 const Operation kQuantizedLinear = {
@@ -55,14 +70,9 @@ const Operation kQuantizedLinear = {
       const DType dtype = in[0].dtype();
       const DType wide = dtype == DType::kFloat64 ? dtype : DType::kFloat32;
       const Tensor w = cast(attributes.get_int("transposed") ? permute(in[1], {1, 0}) : in[1], wide);
-      const Quantized x = quantized(cast(in[0], wide)), weight = quantized(w);
-      const Tensor sums = make_tensor(find_operation("dot_general"), {x.values, weight.values},
-                                      {{"x_batch", Axes{}},
-                                       {"y_batch", Axes{}},
-                                       {"x_contract", Axes{in[0].rank() - 1}},
-                                       {"y_contract", Axes{1}},
-                                       {"dtype", static_cast<int64_t>(DType::kInt32)}});
-      const Tensor product = cast(sums, wide) * x.scale * reshape(weight.scale, {w.dim(0)});
+      const DType codes = wide == DType::kFloat32 && w.dim(1) <= kMostIntegerDepth ? DType::kInt8 : DType::kInt32;
+      const Quantized x = quantized(cast(in[0], wide), codes), weight = quantized(w, codes);
+      const Tensor product = sums_of(x.values, weight.values, wide) * x.scale * reshape(weight.scale, {w.dim(0)});
       return {cast(in.size() == 3 ? product + cast(in[2], wide) : product, dtype)};
     },
     .samples = []() -> std::vector<Sample> {
@@ -86,6 +96,10 @@ const Operation kQuantizedLinear = {
 }  // namespace
 
 const RegisterOperations kRegisteredQuantization{&kQuantizedLinear};
+
+namespace op {
+const Operation& quantized_linear = kQuantizedLinear;
+}  // namespace op
 
 QuantizedLinear::QuantizedLinear(bool on) : before_(quantizing) { quantizing = on; }
 QuantizedLinear::~QuantizedLinear() { quantizing = before_; }

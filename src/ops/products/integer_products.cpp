@@ -9,8 +9,7 @@
 namespace transom {
 namespace {
 
-constexpr int64_t kMostDepth = 1 << 16;  // 255 times 128 so often stays below 2^31
-constexpr int64_t kLeastDepth = 64;      // of a convolution that is rounded as it comes
+constexpr int64_t kLeastDepth = 64;  // of a convolution that is rounded as it comes
 
 // x u8 or i8, w i8, and a zero point that x can have.
 void expect_bytes(const Inference& in, int64_t depth) {
@@ -20,7 +19,7 @@ void expect_bytes(const Inference& in, int64_t depth) {
   check(in, in.dtype(1) == DType::kInt8, "expected a weight of i8, found {}", in.inputs[1]);
   const int64_t zero = in.attributes.get_int("zero_point"), low = in.dtype(0) == DType::kUInt8 ? 0 : -128;
   check(in, zero >= low && zero <= low + 255, "expected a zero_point from {} to {}, found {}", low, low + 255, zero);
-  check(in, depth <= kMostDepth, "expected sums of at most {} products, found {}", kMostDepth, depth);
+  check(in, depth <= kMostIntegerDepth, "expected sums of at most {} products, found {}", kMostIntegerDepth, depth);
 }
 
 int64_t depth_of(const Shape& weight) { return elements(Shape(weight.begin() + 1, weight.end())); }
@@ -210,7 +209,7 @@ Tensor quantized_convolution(const Tensor& x, const Tensor& weight, const Convol
 
 bool quantizes_convolution(const Tensor& weight) {
   const int64_t depth = weight.rank() >= 3 ? depth_of(weight.shape()) : 0;
-  return depth >= kLeastDepth && depth <= kMostDepth;
+  return depth >= kLeastDepth && depth <= kMostIntegerDepth;
 }
 
 Tensor dequantised(const IntegerWeight& weight) {

@@ -20,6 +20,8 @@ struct IntegerWeight {
   int64_t zero_point = 0;
 };
 
+inline constexpr int64_t kMostIntegerDepth = 1 << 16;  // of a sum: 255 times 128 so often stays below 2^31
+
 // x [..., K] as u8 or i8, w i8 [N, K] -> f32 [..., N]: the sums of (x - zero_point) w, each rounded once.
 Tensor integer_linear(const Tensor& x, const Tensor& weight, int64_t zero_point);
 // x [N, C, spatial...] as u8 or i8, w i8 -> f32: the same for a convolution. What is padded is zero_point.

@@ -21,13 +21,17 @@ struct GradientCase {
 };
 
 struct LoopGradients {
-  std::vector<double> q, k, v;
+  std::vector<double> q, k, v, bias;
 };
 
 LoopGradients gradients_in_loops(const GradientCase& c, const Tensor& q, const Tensor& k, const Tensor& v,
                                  const Tensor& bias, const Tensor& dy) {
   LoopGradients made{std::vector<double>(q.values.size()), std::vector<double>(k.values.size()),
-                     std::vector<double>(v.values.size())};
+                     std::vector<double>(v.values.size()), std::vector<double>(bias.values.size())};
+  const auto of_bias = [&](int64_t b, int64_t h, int64_t t, int64_t s) {
+    const Shape& n = bias.shape;
+    return static_cast<size_t>(((b % n[0] * n[1] + h % n[1]) * n[2] + t % n[2]) * n[3] + s);
+  };
   const auto at = [](int64_t b, int64_t i, int64_t length, int64_t head, int64_t heads, int64_t width) {
     return static_cast<size_t>(((b * length + i) * heads + head) * width);
   };
@@ -50,7 +54,7 @@ LoopGradients gradients_in_loops(const GradientCase& c, const Tensor& q, const T
             const double share = std::tanh(weights[j] / c.cap);
             weights[j] = share * c.cap, slopes[j] = 1 - share * share;
           }
-          if (c.biased) weights[j] += bias.values[static_cast<size_t>(h * c.S + s)];
+          if (c.biased) weights[j] += bias.values[of_bias(b, h, t, s)];
           if (c.causal && (s > last || (c.window > 0 && s <= last - c.window))) weights[j] = -3.4e38;
           most = std::max(most, weights[j]);
         }
@@ -63,6 +67,7 @@ LoopGradients gradients_in_loops(const GradientCase& c, const Tensor& q, const T
             made.q[of_q + i] += inner * k.values[of_k + i];
             made.k[of_k + i] += inner * q.values[of_q + i];
           }
+          if (c.biased) made.bias[of_bias(b, h, t, s)] += weights[j] * (dweights[j] - shift);
           for (size_t i = 0; i < static_cast<size_t>(c.e); ++i) made.v[of_v + i] += weights[j] * dy.values[of_dy + i];
         }
       }
@@ -103,6 +108,49 @@ TEST_P(GpuAttentionGradient, OfAnyLengthsAndMasks) {
   }
 }
 
+class GpuLearnedBias : public GpuAttentionGradient {
+ protected:
+  // Of a bias for so many batches and heads: all of them, or one that they share.
+  void expect_gradients(const GradientCase& c, int64_t batches, int64_t heads) {
+    const Tensor q = numbers(c.dtype, {c.B, c.T, c.H, c.d}), k = numbers(c.dtype, {c.B, c.S, c.G, c.d}, -2, 2, 2),
+                 v = numbers(c.dtype, {c.B, c.S, c.G, c.e}, -2, 2, 3),
+                 dy = numbers(c.dtype, {c.B, c.T, c.H, c.e}, -1, 1, 5),
+                 bias = numbers(TRANSOM_FLOAT32, {batches, heads, c.T, c.S}, -2, 2, 4);
+    const auto gradients = [&] {
+      return run("biased_attention_gradient", {q, k, v, bias, dy},
+                 {{c.dtype, q.shape}, {c.dtype, k.shape}, {c.dtype, v.shape}, {TRANSOM_FLOAT32, bias.shape}},
+                 {{"biased", 1},
+                  {"causal", c.causal ? 1 : 0},
+                  {"dropout", 0.0},
+                  {"scale", 0.3},
+                  {"sliding_window", 0},
+                  {"soft_cap", c.cap}});
+    };
+    const std::vector<Tensor> found = gradients();
+    EXPECT_NE(description_.find("dbias"), std::string::npos) << description_;
+    EXPECT_EQ(gradients()[3].values, found[3].values);
+    const LoopGradients made = gradients_in_loops(c, q, k, v, bias, dy);
+    const double bound = c.dtype == TRANSOM_FLOAT32 ? 3e-5 : 2e-2;
+    EXPECT_LT(difference(found[0], made.q), bound) << batches << " " << heads;
+    EXPECT_LT(difference(found[2], made.v), bound) << batches << " " << heads;
+    EXPECT_LT(difference(found[3], made.bias), bound) << batches << " " << heads;
+  }
+};
+
+TEST_P(GpuLearnedBias, OfOneBlock) {
+  expect_gradients({TRANSOM_FLOAT32, 1, 3, 5, 2, 1, 4, 4, false, 0, 0, true}, 1, 1);
+}
+
+TEST_P(GpuLearnedBias, OfBatchesAndHeadsThatShareItOrNot) {
+  for (const auto& [dtype, batches, heads, causal] :
+       {std::tuple<transom_dtype, int64_t, int64_t, bool>{TRANSOM_FLOAT32, 1, 4, false},
+        {TRANSOM_FLOAT32, 3, 1, true},
+        {TRANSOM_BFLOAT16, 1, 1, false},
+        {TRANSOM_FLOAT32, 3, 4, false}})
+    expect_gradients({dtype, 3, 70, 67, 4, 2, 8, 16, causal, 0, causal ? 2.0 : 0.0, true}, batches, heads);
+}
+
+INSTANTIATE_TEST_SUITE_P(Units, GpuLearnedBias, testing::ValuesIn(kMatrixUnitDevices));
 INSTANTIATE_TEST_SUITE_P(Units, GpuAttentionGradient, testing::ValuesIn(kMatrixUnitDevices));
 
 }  // namespace

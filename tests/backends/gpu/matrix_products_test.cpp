@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "gpu_device.h"
+#include "packed_weight.h"
 
 namespace transom::backend_test {
 namespace {
@@ -94,47 +95,7 @@ TEST_P(GpuMatrixProducts, OfBytesAreExact) {
       }
 }
 
-// Codes of [N, K] as src/ops/products/packed_matrix.h lays them out, with scales and perhaps minima or values.
-struct PackedWeight {
-  int64_t bits, rows, depth, group;
-  bool minima, values;
-  Tensor bytes{TRANSOM_UINT8, {}, {}}, scales{TRANSOM_FLOAT16, {}, {}}, least{TRANSOM_FLOAT16, {}, {}},
-      table{TRANSOM_FLOAT32, {}, {}};
-
-  static int64_t up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-  PackedWeight(int64_t bits, int64_t rows, int64_t depth, int64_t group, bool minima, bool values)
-      : bits(bits), rows(rows), depth(depth), group(group), minima(minima), values(values) {
-    const int64_t n = up(rows, 16), k = up(depth, 32), sub = bits == 4 ? 4 : 8;
-    bytes.shape = {n, k, sub, 16, 4};
-    for (int64_t i = 0; i < n * k * sub * 64; ++i) bytes.values.push_back(static_cast<double>(i * 151 % 256));
-    scales = numbers(TRANSOM_FLOAT16, {n, up(depth, group), 16}, -0.5, 0.5, 4);
-    least = numbers(TRANSOM_FLOAT16, {n, up(depth, group), 16}, -1, 1, 5);
-    table = numbers(TRANSOM_FLOAT32, {bits == 4 ? 16 : 256}, -2, 2, 6);
-  }
-  double at(int64_t row, int64_t k) const {
-    const int64_t sub = bits == 4 ? 4 : 8, s = k % 32 / 4, block = row / 16, inside = row % 16;
-    const auto byte = static_cast<int64_t>(bytes.values[static_cast<size_t>(
-        (((block * up(depth, 32) + k / 32) * sub + s % sub) * 16 + inside) * 4 + k % 4)]);
-    const int64_t code = bits == 8 ? byte : s < 4 ? byte % 16 : byte / 16;
-    const auto of_group = static_cast<size_t>((block * up(depth, group) + k / group) * 16 + inside);
-    const double scale = scales.values[of_group];
-    if (values) return table.values[static_cast<size_t>(code)] * scale;
-    if (minima) return static_cast<double>(code) * scale + least.values[of_group];
-    return static_cast<double>(code - (bits == 4 ? 8 : 128)) * scale;
-  }
-  std::vector<Tensor> parts(const Tensor& x) const {
-    std::vector<Tensor> all{x, bytes, scales};
-    if (minima) all.push_back(least);
-    if (values) all.push_back(table);
-    return all;
-  }
-};
-
 TEST_P(GpuMatrixProducts, OfPackedWeightsAndTheirGradient) {
-  const auto attributes = [](const PackedWeight& w, bool bias) {
-    return std::vector<Attribute>{{"bits", w.bits},     {"rows", w.rows},     {"depth", w.depth}, {"group", w.group},
-                                  {"minima", w.minima}, {"values", w.values}, {"bias", bias}};
-  };
   for (const transom_dtype dtype : {TRANSOM_FLOAT32, TRANSOM_BFLOAT16, TRANSOM_FLOAT16})
     for (const int64_t bits : {4, 8})
       for (const int kind : {0, 1, 2}) {
@@ -156,10 +117,10 @@ TEST_P(GpuMatrixProducts, OfPackedWeightsAndTheirGradient) {
         inputs.push_back(bias);
         // Codes of a byte make sums of hundreds, of which f32 keeps 7 digits.
         const double bound = dtype == TRANSOM_FLOAT32 ? 3e-5 : tolerance(dtype);
-        EXPECT_LT(difference(run("quantized_matmul", inputs, {{dtype, {5, w.rows}}}, attributes(w, true))[0], y), bound)
+        EXPECT_LT(difference(run("quantized_matmul", inputs, {{dtype, {5, w.rows}}}, w.attributes(true))[0], y), bound)
             << bits << " bits, kind " << kind << ", type " << dtype;
         EXPECT_LT(
-            difference(run("quantized_matmul_gradient", w.parts(dy), {{dtype, {5, w.depth}}}, attributes(w, false))[0],
+            difference(run("quantized_matmul_gradient", w.parts(dy), {{dtype, {5, w.depth}}}, w.attributes(false))[0],
                        dx),
             bound)
             << bits << " bits, kind " << kind << ", type " << dtype;

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models in 8-bit integers on a GPU's plugin: compressed checkpoints of golden-quantized with inputs as they are and
+// rounded to bytes, within the tolerances of the case, and float checkpoints by `quantization` int8. The same bits in
+// every mode. Two cases are quick; TRANSOM_GOLDEN_WHOLE=1 tries them all. The device is chosen as in golden_test.cpp.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "gpu_device.h"
+#include "support/golden.h"
+#include "train/loop/model_inputs.h"
+#include "transom/compile.h"
+#include "transom/device.h"
+#include "transom/model.h"
+#include "transom/tensor.h"
+
+namespace transom {
+namespace {
+
+std::filesystem::path compressed_folder() {
+  const char* folder = std::getenv("TRANSOM_GOLDEN_QUANTIZED");
+  return folder ? folder : TRANSOM_SOURCE_DIR "/../shared/golden-quantized";
+}
+
+std::vector<std::string> compressed_cases() {
+  std::vector<std::string> names;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(compressed_folder(), none))
+    if (std::filesystem::exists(entry.path() / "case.json")) names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+bool is_quick(const std::string& name) { return name == "gguf-llama-q4_k_m" || name == "ct-llama-w8a8"; }
+
+double relative_error(const std::vector<double>& found, const std::vector<double>& expected) {
+  double error = 0, size = 0;
+  for (size_t i = 0; i < found.size(); ++i) {
+    error += (found[i] - expected[i]) * (found[i] - expected[i]);
+    size += expected[i] * expected[i];
+  }
+  return std::sqrt(error / size);
+}
+
+// Chooses the device; false where there is none.
+bool chooses_golden_device() {
+  backend_test::use_emulated_drivers();
+  const char* wanted = std::getenv("TRANSOM_GOLDEN_DEVICE");
+  try {
+    set_device(wanted ? wanted : "opencl");
+  } catch (const Error&) {
+    return false;
+  }
+  return true;
+}
+
+// The first output in each mode, which is the same.
+std::vector<double> in_every_mode(const std::string& path, const LoadOptions& options, const NamedTensors& inputs,
+                                  const char* output) {
+  const NoGradient inference;
+  std::vector<double> lazy;
+  for (const Mode mode : {Mode::kLazy, Mode::kEager, Mode::kCompile, Mode::kGraph}) {
+    set_mode(mode);
+    const std::unique_ptr<Model> model = Model::from_pretrained(path, options);
+    const std::vector<double> found = model->forward(inputs).at(output).to_vector<double>();
+    if (mode == Mode::kLazy) lazy = found;
+    EXPECT_EQ(found, lazy) << "mode " << static_cast<int>(mode);
+  }
+  set_mode(Mode::kLazy);
+  return lazy;
+}
+
+class GpuCompressed : public testing::TestWithParam<std::string> {};
+
+TEST_P(GpuCompressed, InputsAsTheyAreAndAsBytes) {
+  if (!is_quick(GetParam()) && !std::getenv("TRANSOM_GOLDEN_WHOLE"))
+    GTEST_SKIP() << "TRANSOM_GOLDEN_WHOLE=1 tries every golden case";
+  if (!chooses_golden_device()) GTEST_SKIP() << "no such device";
+  const std::filesystem::path folder = compressed_folder() / GetParam(), file = folder / "model.gguf";
+  const std::string path = (std::filesystem::exists(file) ? file : folder / "model").string();
+  const Json golden = read_json(folder / "case.json");
+  const NamedTensors inputs = load_inputs(folder / "inputs.safetensors"),
+                     expected = load_inputs(folder / "expected.safetensors");
+  const auto exact = expected.at("logits").to_vector<double>();
+  const auto expect_near = [&](const std::vector<double>& found, const Json& within) {
+    ASSERT_EQ(found.size(), exact.size());
+    double worst = 0;
+    for (size_t i = 0; i < found.size(); ++i)
+      worst = std::max(worst, std::abs(found[i] - exact[i]) - within["rtol"].get<double>() * std::abs(exact[i]));
+    EXPECT_LE(worst, within["atol"].get<double>());
+  };
+  expect_near(in_every_mode(path, {}, inputs, "logits"), golden["tolerance"]["float32 arithmetic"]);
+  const std::vector<double> rounded = in_every_mode(path, {.activations = "int8"}, inputs, "logits");
+  expect_near(rounded, golden["tolerance"]["int8 activations"]);
+  const Json& measured = golden["relative_rms_deviation_with_int8_activations"];
+  EXPECT_LE(relative_error(rounded, exact),
+            1.5 * std::max(measured["rows"].get<double>(), measured["blocks of 32"].get<double>()));
+  if (const Tensor by_token = expected.find("logits_with_quantized_activations"); by_token.defined()) {
+    // Values between two steps, which may be rounded to either, are all that differs.
+    EXPECT_LE(relative_error(rounded, by_token.to_vector<double>()), 0.4 * relative_error(rounded, exact));
+  }
+  const std::vector<double> fastest = in_every_mode(path, {.activations = "fastest"}, inputs, "logits");
+  EXPECT_LE(relative_error(fastest, exact), 1.5 * measured["blocks of 32"].get<double>());
+}
+
+const auto kCaseName = [](const auto& info) {
+  std::string name = info.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+};
+INSTANTIATE_TEST_SUITE_P(Golden, GpuCompressed, testing::ValuesIn(compressed_cases()), kCaseName);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GpuCompressed);
+
+// The cpu device rounds the same numbers but for their last bits, of which few lie between two steps.
+TEST(GpuInt8, IsThatOfTheCpu) {
+  for (const auto& [name, output] : {std::pair{"bert-sequence-classification", "logits"},
+                                     {"llama-lm", "logits"},
+                                     {"resnet-image-classification", "logits"}}) {
+    const std::filesystem::path folder = test::golden_folder() / name;
+    if (!std::filesystem::exists(folder / "case.json")) GTEST_SKIP() << "no golden cases";
+    const std::string path = (folder / "model").string();
+    std::vector<double> expected, exact;
+    {
+      const NoGradient inference;
+      set_device("cpu");
+      const NamedTensors inputs = load_inputs(folder / "inputs.safetensors");
+      const LoadOptions rounded{.quantization = "int8"};
+      expected = Model::from_pretrained(path, rounded)->forward(inputs).at(output).to_vector<double>();
+      exact = Model::from_pretrained(path)->forward(inputs).at(output).to_vector<double>();
+    }
+    if (!chooses_golden_device()) GTEST_SKIP() << "no such device";
+    const NamedTensors inputs = load_inputs(folder / "inputs.safetensors");
+    const std::vector<double> found = in_every_mode(path, {.quantization = "int8"}, inputs, output);
+    EXPECT_GT(relative_error(found, exact), 1e-5) << name << ": 8 bits are not 24";
+    EXPECT_LT(relative_error(found, expected), 0.3 * relative_error(expected, exact)) << name;
+  }
+}
+
+}  // namespace
+}  // namespace transom
