@@ -40,6 +40,13 @@ poplar::Device machine(uint32_t index) {
   return all[index];
 }
 
+// TRANSOM_LOG=memory: what the tiles hold is told of each program.
+bool tells_memory() {
+  const char* set = std::getenv("TRANSOM_LOG");
+  const std::string topics = fmt::format(",{},", set ? set : "");
+  return topics.find(",memory,") != topics.npos || topics.find(",all,") != topics.npos;
+}
+
 struct Table {
   // ---- devices
 
@@ -139,6 +146,8 @@ struct Table {
   }
   static void compile(transom_device* device, const transom_graph* graph, transom_executable** executable) {
     *executable = new transom_executable(device, *graph);
+    if (the_host.log && tells_memory())
+      the_host.log(TRANSOM_LOG_INFO, fmt::format("ipu: {}", (*executable)->memory()).c_str());
   }
   static void executable_destroy(transom_executable* executable) { delete executable; }
   static void run(transom_executable* executable, const transom_launch* launch) {
