@@ -8,6 +8,7 @@
 
 #include "common/error.h"
 #include "ipu/device/clocks.h"
+#include "ipu/device/collectives.h"
 #include "ipu/device/device.h"
 #include "ipu/device/executable.h"
 #include "ipu/device/ipu_config.h"
@@ -207,5 +208,6 @@ transom_status transom_plugin_open(const transom_host* host, transom_plugin* plu
     mine.version = "1.0";
     mine.priority = transom::ipu::is_emulated() ? 0 : 100;  // an emulator is never chosen by itself
     transom::plugin::fill_table<transom::ipu::Table>(mine);
+    transom::ipu::add_collectives(mine);
   });
 }
