@@ -26,6 +26,7 @@ std::vector<Tensor> Optimizer::step(const std::vector<OptimizedParameter>& param
   const NoGradient updates_are_not_differentiated;
   begin_step(++steps_, learning_rate);
   initialise(parameters);
+  const ModuleScope scope("optimizer");  // a device may keep what only these nodes read in slower memory
   std::vector<Tensor> result;
   std::vector<std::pair<std::string, Tensor>> next;
   size_t place = 0;

@@ -35,7 +35,20 @@ void count_memory(transom_device& device, const poplar::Engine& engine) {
   }
 }
 
-void unload(poplar::Engine& engine) { engine.running().memory.reset(); }
+std::string memory_text(poplar::Engine& engine) {
+  const ipu_emulator::Compiled& compiled = *engine.running().compiled;
+  const auto fullest =
+      std::max_element(compiled.tiles.begin(), compiled.tiles.end(),
+                       [](const auto& left, const auto& right) { return left.total() < right.total(); });
+  return fmt::format("fullest tile {} of {} bytes: {} always live, {} temporary, {} of code", fullest->total(),
+                     compiled.graph->target.getBytesPerTile(), fullest->always_live, fullest->temporary,
+                     fullest->code + fullest->exchange_code);
+}
+
+void unload(poplar::Engine& engine) {
+  engine.running().memory.reset();
+  engine.running().remote.clear();
+}
 
 void count_cycles(transom_device& device, poplar::Engine& engine) {
   device.cycles += std::exchange(engine.running().cycles, 0);
@@ -57,6 +70,7 @@ bool clocks_alone() { return false; }
 void count_memory(transom_device&, const poplar::Engine&) {}
 void count_cycles(transom_device&, poplar::Engine&) {}
 void unload(poplar::Engine&) {}
+std::string memory_text(poplar::Engine&) { return "the vendor's profiler shows its memory"; }
 std::string describe(poplar::Engine&) { return "a Poplar program; the vendor's profiler shows its steps\n"; }
 
 #endif
@@ -65,9 +79,12 @@ std::string report(const transom_device& device) {
   const double seconds = static_cast<double>(device.cycles.load()) / device.machine.getTarget().getTileClockFrequency();
   return fmt::format(
       "{{\"emulated\": {}, \"programs\": {}, \"runs\": {}, \"cycles\": {}, \"device_seconds\": {:.9g}, "
-      "\"fullest_tile_bytes\": {}, \"bytes_per_tile\": {}, \"fetched_bytes\": {}}}",
+      "\"fullest_tile_bytes\": {}, \"bytes_per_tile\": {}, \"fetched_bytes\": {}, \"loaded_from_streaming_memory\": "
+      "{}, "
+      "\"stored_to_streaming_memory\": {}, \"collectives\": {}}}",
       is_emulated(), device.programs.load(), device.runs.load(), device.cycles.load(), seconds,
-      device.fullest_tile.load(), device.machine.getTarget().getBytesPerTile(), device.fetched.load());
+      device.fullest_tile.load(), device.machine.getTarget().getBytesPerTile(), device.fetched.load(),
+      device.loaded_remote.load(), device.stored_remote.load(), device.collectives.load());
 }
 
 }  // namespace transom::ipu

@@ -22,9 +22,11 @@ struct transom_device {
   const poplar::Device machine;
   const uint64_t memory_limit;  // of buffers: streaming memory
   std::atomic<uint64_t> in_use{0}, peak{0}, allocations{0};
-  std::atomic<uint64_t> cycles{0}, programs{0}, runs{0};  // by the clock of the tiles
-  std::atomic<uint64_t> fullest_tile{0};                  // bytes, of all programs
-  std::atomic<uint64_t> fetched{0};                       // bytes of inputs that came over streams
+  std::atomic<uint64_t> cycles{0}, programs{0}, runs{0};     // by the clock of the tiles
+  std::atomic<uint64_t> fullest_tile{0};                     // bytes, of all programs
+  std::atomic<uint64_t> fetched{0};                          // bytes of inputs that came over streams
+  std::atomic<uint64_t> loaded_remote{0}, stored_remote{0};  // bytes from and to streaming memory, by programs
+  std::atomic<uint64_t> collectives{0};                      // programs that replicas ran together
 
   struct Profile {
     transom_profile_callback callback = nullptr;

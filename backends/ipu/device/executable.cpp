@@ -3,12 +3,14 @@
 
 #include <chrono>
 #include <cstring>
+#include <map>
 #include <optional>
 
 #include "common/node.h"
 #include "ipu/device/clocks.h"
 #include "ipu/lowering/lowering.h"
 #include "ipu/lowering/placement.h"
+#include "ipu/lowering/streaming_memory.h"
 
 namespace {
 
@@ -56,10 +58,23 @@ void transom_executable::compile(const transom_graph& graph) {
   transom::ipu::Lowering lowering(device_->machine.getTarget());
   std::vector<poplar::program::Program> fetches;
   const transom::ipu::Placement placement = transom::ipu::place(graph, transom::ipu::ipu_config());
+  streamed_inputs_.resize(graph.inputs_count);
+  streamed_outputs_.resize(graph.outputs_count);
+  if (transom::ipu::ipu_config().optimizer_state_offchip) {
+    transom::ipu::StreamedValues streamed = transom::ipu::streamed_values(graph);
+    streamed_inputs_ = std::move(streamed.inputs);
+    streamed_outputs_ = std::move(streamed.outputs);
+  }
   for (size_t i = 0; i < graph.inputs_count; ++i) {
     lowering.choose_ipu(placement.inputs[i]);
     inputs_.push_back(transom::backend::type_of(graph, graph.inputs[i]));
-    fetches.push_back(lowering.add_input(graph.inputs[i], inputs_.back(), i));
+    fetches.push_back(streamed_inputs_[i] ? lowering.add_streamed_input(graph.inputs[i], inputs_.back(), i)
+                                          : lowering.add_input(graph.inputs[i], inputs_.back(), i));
+  }
+  std::map<int32_t, size_t> streamed_outputs;  // by value
+  for (size_t i = 0; i < graph.outputs_count; ++i) {
+    outputs_.push_back(transom::backend::type_of(graph, graph.outputs[i]));
+    if (streamed_outputs_[i]) streamed_outputs.emplace(graph.outputs[i], i);
   }
   if (transom::ipu::ipu_config().embedding_serialization_factor > 1) find_table(graph, lowering);
   for (const transom_node& c_node : transom::plugin::Nodes(graph)) {
@@ -71,11 +86,12 @@ void transom_executable::compile(const transom_graph& graph) {
       fail(TRANSOM_INVALID_ARGUMENT, "{}: expected other inputs or attributes", node.place());
     }
     ++nodes_;
+    for (size_t i = 0; i < c_node.outputs_count; ++i)
+      if (const auto found = streamed_outputs.find(c_node.outputs[i]); found != streamed_outputs.end())
+        lowering.add_streamed_output(found->first, outputs_[found->second], found->second);
   }
-  for (size_t i = 0; i < graph.outputs_count; ++i) {
-    outputs_.push_back(transom::backend::type_of(graph, graph.outputs[i]));
-    lowering.add_output(graph.outputs[i], outputs_.back(), i);
-  }
+  for (size_t i = 0; i < graph.outputs_count; ++i)
+    if (!streamed_outputs_[i]) lowering.add_output(graph.outputs[i], outputs_[i], i);
   // Program 0 computes; program 1 + i fetches input i.
   std::vector<poplar::program::Program> programs{lowering.program()};
   programs.insert(programs.end(), fetches.begin(), fetches.end());
@@ -95,11 +111,19 @@ const char* transom_executable::describe() {
   return description_.c_str();
 }
 
+std::string transom_executable::memory() const {
+  return fmt::format("a program of {} nodes: {}", nodes_, transom::ipu::memory_text(*engine_));
+}
+
+void transom_executable::unload(transom_device& device) {
+  if (device.loaded) transom::ipu::unload(*device.loaded->engine_);
+  device.loaded = nullptr;
+}
+
 // Inputs come where the tiles do not hold them from the run before: weights stay.
 void transom_executable::fetch(const transom_launch& launch) {
   if (device_->loaded != this) {
-    if (device_->loaded) transom::ipu::unload(*device_->loaded->engine_);
-    device_->loaded = nullptr;
+    unload(*device_);
     engine_->load(device_->machine);
     residents_.assign(inputs_.size(), {});
     device_->loaded = this;
@@ -111,10 +135,15 @@ void transom_executable::fetch(const transom_launch& launch) {
     const Resident held{binding.buffer->stamp(), binding.offset};
     if (residents_[i].stamp == held.stamp && residents_[i].offset == held.offset) continue;
     residents_[i] = {};  // a stream that fails leaves something else
-    engine_->connectStream(fmt::format("input{}", i), place, place + inputs_[i].bytes());
-    engine_->run(static_cast<unsigned>(1 + i));
+    const std::string handle = fmt::format("input{}", i);
+    if (streamed_inputs_[i]) {
+      engine_->copyToRemoteBuffer(place, handle, 0);
+    } else {
+      engine_->connectStream(handle, place, place + inputs_[i].bytes());
+      engine_->run(static_cast<unsigned>(1 + i));
+      device_->fetched += inputs_[i].bytes();
+    }
     residents_[i] = held;
-    device_->fetched += inputs_[i].bytes();
   }
 }
 
@@ -131,12 +160,22 @@ void transom_executable::run(const transom_launch& launch) {
       for (size_t i = 0; i < outputs_.size(); ++i) {
         if (outputs_[i].count() == 0) continue;
         std::byte* place = transom_buffer::at(launch.outputs[i], outputs_[i].bytes());
-        engine_->connectStream(fmt::format("output{}", i), place, place + outputs_[i].bytes());
+        if (!streamed_outputs_[i])
+          engine_->connectStream(fmt::format("output{}", i), place, place + outputs_[i].bytes());
         launch.outputs[i].buffer->renew();
       }
       engine_->run(0);
-      for (size_t i = 0; i < outputs_.size(); ++i)
-        if (outputs_[i].count()) launch.outputs[i].buffer->renew();
+      for (size_t i = 0; i < inputs_.size(); ++i)
+        if (streamed_inputs_[i]) device_->loaded_remote += inputs_[i].bytes();
+      for (size_t i = 0; i < outputs_.size(); ++i) {
+        if (outputs_[i].count() == 0) continue;
+        if (streamed_outputs_[i]) {
+          std::byte* place = transom_buffer::at(launch.outputs[i], outputs_[i].bytes());
+          engine_->copyFromRemoteBuffer(fmt::format("output{}", i), place, 0);
+          device_->stored_remote += outputs_[i].bytes();
+        }
+        launch.outputs[i].buffer->renew();
+      }
     });
     transom::ipu::count_cycles(*device_, *engine_);
     ++device_->runs;

@@ -16,6 +16,9 @@ struct transom_executable : Handle {
   ~transom_executable();
   void run(const transom_launch& launch);
   const char* describe();
+  std::string memory() const;  // of its tiles, on one line
+  // Another program comes onto the device: what the tiles hold of the one before is gone. Under the device's `running`.
+  static void unload(transom_device& device);
 
  private:
   void compile(const transom_graph& graph);
@@ -30,7 +33,8 @@ struct transom_executable : Handle {
   transom_device* device_;
   std::vector<transom::backend::Type> inputs_, outputs_;
   std::unique_ptr<poplar::Engine> engine_;
-  std::vector<Resident> residents_;  // by input; guarded by the device's `running`
+  std::vector<Resident> residents_;                       // by input; guarded by the device's `running`
+  std::vector<bool> streamed_inputs_, streamed_outputs_;  // those of streaming memory
   size_t nodes_ = 0;
   std::string description_;
 };

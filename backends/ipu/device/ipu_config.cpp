@@ -97,11 +97,17 @@ IpuConfig parse_ipu_config(const std::string& text, const std::string& where) {
     if (config.matmul_proportion.size() != 1 && config.matmul_proportion.size() != config.ipus_per_replica)
       reader.refuse(name, "one number, or one for each IPU", value);
   }
-  for (const char* name : {"optimizer_state_offchip", "replicated_tensor_sharding", "recompute_checkpoint_every_layer"})
-    if (reader.boolean(name, false)) config.not_carried_out.emplace_back(name);
+  config.optimizer_state_offchip = reader.boolean("optimizer_state_offchip", false);
+  config.replicated_tensor_sharding = reader.boolean("replicated_tensor_sharding", false);
+  if (config.replicated_tensor_sharding && config.replication_factor < 2)
+    fail(TRANSOM_UNAVAILABLE,
+         "{}: replicated_tensor_sharding: expected a replication_factor of at least 2, found {}: set it, or leave "
+         "replicated_tensor_sharding false",
+         where, config.replication_factor);
+  if (reader.boolean("recompute_checkpoint_every_layer", false))
+    config.not_carried_out.emplace_back("recompute_checkpoint_every_layer");
   config.embedding_serialization_factor =
       static_cast<uint32_t>(reader.integer("embedding_serialization_factor", 1, 1 << 20, 1));
-  if (config.replication_factor > 1) config.not_carried_out.emplace_back("replication_factor");
   return config;
 }
 

@@ -11,7 +11,9 @@ namespace transom::ipu {
 struct IpuConfig {
   std::vector<int64_t> layers_per_ipu = {1};  // of encoders and decoders, by IPU; -1: what is left, evenly
   uint32_t ipus_per_replica = 1;
-  uint32_t replication_factor = 1;
+  uint32_t replication_factor = 1;  // processes that train together, each with one replica; the host starts them
+  bool replicated_tensor_sharding = false;  // each of them keeps a part of the optimizer's state; the host cuts it
+  bool optimizer_state_offchip = false;     // the state is in streaming memory but while it is updated
   uint32_t gradient_accumulation_steps = 1;
   std::vector<double> matmul_proportion = {0.6};  // by IPU; one for all
   bool enable_half_partials = false;

@@ -8,6 +8,7 @@
 
 #include "common/error.h"
 #include "ipu/device/clocks.h"
+#include "ipu/device/collectives.h"
 #include "ipu/device/device.h"
 #include "ipu/device/executable.h"
 #include "ipu/device/ipu_config.h"
@@ -38,6 +39,13 @@ poplar::Device machine(uint32_t index) {
   const auto all = machines();
   if (index >= all.size()) fail(TRANSOM_INVALID_ARGUMENT, "expected a device below {}, found {}", all.size(), index);
   return all[index];
+}
+
+// TRANSOM_LOG=memory: what the tiles hold is told of each program.
+bool tells_memory() {
+  const char* set = std::getenv("TRANSOM_LOG");
+  const std::string topics = fmt::format(",{},", set ? set : "");
+  return topics.find(",memory,") != topics.npos || topics.find(",all,") != topics.npos;
 }
 
 struct Table {
@@ -139,6 +147,8 @@ struct Table {
   }
   static void compile(transom_device* device, const transom_graph* graph, transom_executable** executable) {
     *executable = new transom_executable(device, *graph);
+    if (the_host.log && tells_memory())
+      the_host.log(TRANSOM_LOG_INFO, fmt::format("ipu: {}", (*executable)->memory()).c_str());
   }
   static void executable_destroy(transom_executable* executable) { delete executable; }
   static void run(transom_executable* executable, const transom_launch* launch) {
@@ -198,5 +208,6 @@ transom_status transom_plugin_open(const transom_host* host, transom_plugin* plu
     mine.version = "1.0";
     mine.priority = transom::ipu::is_emulated() ? 0 : 100;  // an emulator is never chosen by itself
     transom::plugin::fill_table<transom::ipu::Table>(mine);
+    transom::ipu::add_collectives(mine);
   });
 }

@@ -183,16 +183,45 @@ poplar::program::Sequence Lowering::add_input(int32_t index, const Type& type, s
   const std::string name = fmt::format("input{}", i);
   const poplar::Type element = device_type(type.dtype);
   const Tensor made = variable(element, extents_of(type.shape), name);
-  value(index) = {made, ipu_, {}};
+  value(index) = {made, ipu_, {}, {}};
   poplar::program::Sequence fetch;
   if (made.numElements())
     fetch.add(poplar::program::Copy(graph().addHostToDeviceFIFO(name, element, made.numElements()), made));
   return fetch;
 }
 
-void Lowering::add_output(int32_t index, const Type& type, size_t i) {
-  const Tensor made = value(index).tensor;
+poplar::program::Sequence Lowering::add_streamed_input(int32_t index, const Type& type, size_t i) {
+  if (type.count() == 0) return add_input(index, type, i);
+  value(index) = {
+      {},
+      ipu_,
+      {},
+      graph_.addRemoteBuffer(fmt::format("input{}", i), device_type(type.dtype), static_cast<size_t>(type.count()))};
+  return poplar::program::Sequence();
+}
+
+void Lowering::load(Value& value, const Type& type) {
+  value.tensor = variable(device_type(type.dtype), extents_of(type.shape), value.remote->handle());
+  value.ipu = ipu_;
+  program_.add(poplar::program::Copy(*value.remote, value.tensor));
+  value.remote.reset();
+}
+
+const Tensor& Lowering::leaving(int32_t index) {
+  const Tensor& made = value(index).tensor;
   if (!made.valid()) fail(TRANSOM_INVALID_ARGUMENT, "value {}: expected a node that computes the output", index);
+  return made;
+}
+
+void Lowering::add_streamed_output(int32_t index, const Type& type, size_t i) {
+  const Tensor& made = leaving(index);
+  if (made.numElements() == 0) return;
+  program_.add(poplar::program::Copy(
+      made, graph_.addRemoteBuffer(fmt::format("output{}", i), device_type(type.dtype), made.numElements())));
+}
+
+void Lowering::add_output(int32_t index, const Type& type, size_t i) {
+  const Tensor& made = leaving(index);
   if (made.numElements() == 0) return;
   const std::string name = fmt::format("output{}", i);
   program_.add(
@@ -202,7 +231,9 @@ void Lowering::add_output(int32_t index, const Type& type, size_t i) {
 void Lowering::lower(const Node& node, const transom_node& c_node) {
   Work work{node, {}, std::vector<Tensor>(c_node.outputs_count), c_node.region};
   for (size_t i = 0; i < c_node.inputs_count; ++i) {
-    work.inputs.push_back(here(value(c_node.inputs[i]), node.place()));
+    Value& input = value(c_node.inputs[i]);
+    if (input.remote) load(input, node.input(i));
+    work.inputs.push_back(here(input, node.place()));
     if (!work.inputs.back().valid())
       fail(TRANSOM_INVALID_ARGUMENT, "{}: expected input {} to be computed before", node.place(), i);
   }
@@ -226,7 +257,7 @@ void Lowering::lower(const Node& node, const transom_node& c_node) {
         work.outputs[i].elementType() != device_type(node.output(i).dtype))
       fail(TRANSOM_INTERNAL, "{}: expected a result of {}, found {} of {}", node.place(), to_string(node.output(i)),
            work.outputs[i].elementType().toString(), work.outputs[i].shapeToString());
-    value(c_node.outputs[i]) = {work.outputs[i], ipu_, {}};
+    value(c_node.outputs[i]) = {work.outputs[i], ipu_, {}, {}};
   }
 }
 

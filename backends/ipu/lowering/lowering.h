@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <poplar/Graph.hpp>
 #include <poplar/Program.hpp>
 #include <span>
@@ -42,11 +43,16 @@ class Lowering {
   // The value comes over the stream "input<i>"; it has one where it has elements. Returns the program that fetches it,
   // which runs where the value is not on the tiles yet.
   poplar::program::Sequence add_input(int32_t value, const Type& type, size_t i);
+  // The value lies in streaming memory, in the remote buffer "input<i>": it is loaded where it is read first. Nothing
+  // fetches it, so that the program that comes back is empty.
+  poplar::program::Sequence add_streamed_input(int32_t value, const Type& type, size_t i);
   // The value is the table of embeddings [vocabulary, width]: products with it may come in parts.
   void set_table(int32_t value, const Type& type) { table_ = value, table_shape_ = type.shape; }
   void lower(const Node& node, const transom_node& c_node);
   // The value leaves over the stream "output<i>".
   void add_output(int32_t value, const Type& type, size_t i);
+  // The value is stored now, in the remote buffer "output<i>".
+  void add_streamed_output(int32_t value, const Type& type, size_t i);
 
   poplar::Graph& graph() { return ipus_[ipu_]; }
   poplar::Graph& whole_graph() { return graph_; }
@@ -73,8 +79,12 @@ class Lowering {
     Tensor tensor;
     uint32_t ipu = 0;
     std::map<uint32_t, Tensor> elsewhere;
+    std::optional<poplar::RemoteBuffer> remote;  // where it is to be loaded from, before it is on the tiles
   };
   Value& value(int32_t index);
+  void load(Value& value, const Type& type);
+  // The value on its tiles; refuses one that no node has computed.
+  const Tensor& leaving(int32_t index);
   Tensor here(Value& value, const std::string& name);
 
   poplar::Graph graph_;

@@ -23,6 +23,8 @@ constexpr uint64_t kStackBytes = 6 * 256 + 1024;
 constexpr uint64_t kMostExactOverlap = 1 << 16;
 constexpr double kHostBytesPerSecond = 11e9;
 constexpr double kLinkBytesPerSecond = 32e9;  // between two IPUs
+// Streaming memory: 20 GB/s for the four IPUs of a machine is often quoted, and not confirmed.
+constexpr double kRemoteBytesPerSecond = 5e9;
 
 std::string name_of(const GraphState& graph, uint32_t variable) {
   const std::string& name = graph.variables[variable].name;
@@ -199,16 +201,26 @@ class Compiler {
     phase.first_tile = phase.tiles ? step->work.front().tile : 0;
     if (phase.exchange || phase.compute) phase.sync = kSyncCycles;
     between_ipus(*step, phase);
+    if (step->replica_bytes) phase.link += cycles_of(step->replica_bytes, kLinkBytesPerSecond) + kSyncCycles;
+    if (step->kind == Step::Kind::kRemoteIn || step->kind == Step::Kind::kRemoteOut)
+      phase.host = cycles_of(bytes_of(moved(*step)), kRemoteBytesPerSecond) + kSyncCycles;
     if (step->kind == Step::Kind::kStreamIn || step->kind == Step::Kind::kStreamOut) {
-      const poplar::Tensor& tensor = step->kind == Step::Kind::kStreamIn ? step->writes[0] : step->reads[0];
-      const double bytes = static_cast<double>(tensor.numElements() * size_of(tensor.elementType()));
-      phase.host = static_cast<uint64_t>(bytes / kHostBytesPerSecond * target.getTileClockFrequency()) + kSyncCycles;
+      phase.host = cycles_of(bytes_of(moved(*step)), kHostBytesPerSecond) + kSyncCycles;
     }
     for (const poplar::Tensor& tensor : step->reads) use(tensor, at, false);
     for (const poplar::Tensor& tensor : step->updates) use(tensor, at, false);
     for (const poplar::Tensor& tensor : step->writes) use(tensor, at, true);
     compiled_->programs.back().push_back(std::move(phase));
   }
+
+  uint64_t cycles_of(uint64_t bytes, double bytes_per_second) const {
+    return static_cast<uint64_t>(static_cast<double>(bytes) / bytes_per_second * graph_.target.getTileClockFrequency());
+  }
+  static uint64_t bytes_of(const poplar::Tensor& tensor) {
+    return tensor.numElements() * size_of(tensor.elementType());
+  }
+  // Of a stream or a remote buffer.
+  static const poplar::Tensor& moved(const Step& step) { return step.writes.empty() ? step.reads[0] : step.writes[0]; }
 
   // Of the variable that the tensor shows; kNoTile: of several, or of none.
   uint32_t first_tile(const poplar::Tensor& tensor) const {
@@ -254,12 +266,9 @@ class Compiler {
       const View& view = tensor.view();
       if (view.places || tensor.numElements() == 0) continue;
       const auto& runs = *graph_.variables[view.variable].runs;
-      if (runs.front().tile / graph_.target.getTilesPerIPU() != here)
-        bytes += tensor.numElements() * size_of(tensor.elementType());
+      if (runs.front().tile / graph_.target.getTilesPerIPU() != here) bytes += bytes_of(tensor);
     }
-    if (bytes)
-      phase.link = static_cast<uint64_t>(static_cast<double>(bytes) / kLinkBytesPerSecond *
-                                         graph_.target.getTileClockFrequency());
+    if (bytes) phase.link = cycles_of(bytes, kLinkBytesPerSecond);
   }
 
   void cost_vertex(const Vertex& vertex, Step& step, std::map<uint32_t, TileWork>& work,

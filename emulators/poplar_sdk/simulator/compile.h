@@ -14,7 +14,7 @@ struct Phase {
   uint64_t times = 1;                                      // within a repeat
   uint32_t repeat = 0;                                     // which one; 0: none
   uint64_t compute = 0, exchange = 0, sync = 0, host = 0;  // cycles, each the slowest tile's
-  uint64_t link = 0;                                       // cycles that data of another IPU takes to come
+  uint64_t link = 0;                                       // cycles that data of other IPUs and replicas takes to come
   uint32_t ipu = 0;                                        // that computes
   uint64_t busy = 0;                                       // cycles of compute of all tiles
   uint64_t received = 0;                                   // bytes of all tiles
@@ -49,6 +49,8 @@ struct Running {
   std::shared_ptr<const Compiled> compiled;
   std::unique_ptr<Memory> memory;
   std::map<std::string, std::pair<void*, void*>> streams;  // begin, end; end null: not checked
+  std::map<std::string, std::vector<std::byte>> remote;    // buffers, by handle, from their first use on
+  std::shared_ptr<Replicas> replicas;
   uint64_t cycles = 0;
   bool clocks_alone = false;  // no values are computed
 };

@@ -27,6 +27,22 @@ void run_vertex(Memory& memory, const Vertex& vertex) {
   });
 }
 
+// Rows behind each other, zeros at first.
+std::byte* remote_row(Running& running, const std::string& handle, size_t row) {
+  const auto& buffers = running.compiled->graph->remote_buffers;
+  const auto found = buffers.find(handle);
+  if (found == buffers.end())
+    throw poplar::stream_connection_error("expected a remote buffer of the graph, found \"" + handle + "\"");
+  const poplar::RemoteBuffer& buffer = found->second;
+  if (row >= buffer.getRepeats())
+    throw poplar::stream_connection_error("remote buffer \"" + handle + "\": expected a row below " +
+                                          std::to_string(buffer.getRepeats()) + ", found " + std::to_string(row));
+  const size_t bytes = buffer.numElements() * size_of(buffer.elementType());
+  std::vector<std::byte>& memory = running.remote[handle];
+  memory.resize(buffer.getRepeats() * bytes);
+  return memory.data() + row * bytes;
+}
+
 // What leaves is zero, so that nobody takes what was there before for a result.
 void clock_step(const Running& running, const Step& step) {
   if (step.kind != Step::Kind::kStreamOut) return;
@@ -66,6 +82,10 @@ void run_step(Running& running, const Step& step) {
       else read_tensor(memory, tensor, begin);
       return;
     }
+    case Step::Kind::kRemoteIn:
+      return write_tensor(memory, step.writes[0], remote_row(running, step.handle, 0));
+    case Step::Kind::kRemoteOut:
+      return read_tensor(memory, step.reads[0], remote_row(running, step.handle, 0));
     default:
       return;
   }
@@ -104,7 +124,35 @@ void Engine::load(const Device& device) {
     throw poplar_error("expected a device of " + std::to_string(mine.getNumTiles()) + " tiles of " +
                        mine.getTargetArchString());
   running_->memory = std::make_unique<ipu_emulator::Memory>(running_->compiled->graph);
+  running_->memory->replicas = running_->replicas;
   running_->clocks_alone = ipu_emulator::clocks_alone();
+}
+
+namespace {
+
+size_t row_bytes(const ipu_emulator::Running& running, const std::string& handle) {
+  const RemoteBuffer& buffer = running.compiled->graph->remote_buffers.at(handle);
+  return buffer.numElements() * ipu_emulator::size_of(buffer.elementType());
+}
+
+void expect_own_replica(unsigned replica) {
+  if (replica != 0)
+    throw poplar_error("expected replica 0, found " + std::to_string(replica) +
+                       ": each process, or thread, has the engine of one replica");
+}
+
+}  // namespace
+
+void Engine::copyToRemoteBuffer(void* from, std::string handle, int repeatIndex, unsigned replicationIndex) {
+  expect_own_replica(replicationIndex);
+  std::byte* row = ipu_emulator::remote_row(*running_, handle, static_cast<size_t>(repeatIndex));
+  if (const size_t bytes = row_bytes(*running_, handle)) std::memcpy(row, from, bytes);
+}
+
+void Engine::copyFromRemoteBuffer(std::string handle, void* to, int repeatIndex, unsigned replicationIndex) {
+  expect_own_replica(replicationIndex);
+  const std::byte* row = ipu_emulator::remote_row(*running_, handle, static_cast<size_t>(repeatIndex));
+  if (const size_t bytes = row_bytes(*running_, handle)) std::memcpy(to, row, bytes);
 }
 
 void Engine::connectStream(const std::string& handle, void* begin) { connectStream(handle, begin, nullptr); }

@@ -82,10 +82,14 @@ namespace poplar {
 
 using namespace ipu_emulator;
 
-Graph::Graph(const Target& target)
+Graph::Graph(const Target& target, replication_factor replicas)
     : state_(std::make_shared<GraphState>()), target_(target), tiles_(target.getNumTiles()) {
+  if (replicas.value == 0) throw graph_error("expected a replication factor of at least 1, found 0");
   state_->target = target;
+  state_->replicas = replicas.value;
 }
+
+unsigned Graph::getReplicationFactor() const { return state_->replicas; }
 
 Graph Graph::createVirtualGraph(unsigned begin, unsigned end) const {
   if (begin >= end || end > tiles_)
@@ -250,6 +254,15 @@ DataStream Graph::addHostToDeviceFIFO(const std::string& handle, const Type& typ
 }
 DataStream Graph::addDeviceToHostFIFO(const std::string& handle, const Type& type, size_t elements) {
   return add_stream(*state_, {handle, type, elements, false});
+}
+
+RemoteBuffer Graph::addRemoteBuffer(const std::string& handle, const Type& elementType, size_t numElements,
+                                    size_t repeats, bool, bool) {
+  if (repeats == 0) throw graph_error("remote buffer \"" + handle + "\": expected at least one row, found none");
+  RemoteBuffer buffer(handle, elementType, numElements, repeats);
+  if (!state_->remote_buffers.emplace(handle, buffer).second)
+    throw graph_error("expected a new handle of a remote buffer, found \"" + handle + "\" a second time");
+  return buffer;
 }
 
 }  // namespace poplar

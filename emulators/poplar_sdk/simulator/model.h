@@ -52,6 +52,7 @@ struct Vertex {
 };
 
 class Memory;
+class Replicas;
 
 // What a step costs one tile.
 struct TileWork {
@@ -67,19 +68,31 @@ struct TileWork {
 };
 
 struct Step {
-  enum class Kind { kSequence, kOperation, kExecute, kCopy, kStreamIn, kStreamOut, kRepeat, kUndef };
+  enum class Kind {
+    kSequence,
+    kOperation,
+    kExecute,
+    kCopy,
+    kStreamIn,
+    kStreamOut,
+    kRemoteIn,
+    kRemoteOut,
+    kRepeat,
+    kUndef
+  };
   Kind kind;
   std::string name;
   std::vector<std::shared_ptr<Step>> children;  // of sequences and repeats
   uint64_t times = 1;
   unsigned compute_set = 0;
-  std::string handle;                         // of streams
+  std::string handle;                         // of streams and remote buffers
   std::vector<poplar::Tensor> reads, writes;  // of operations and copies
   std::vector<poplar::Tensor> updates;        // read and written
   std::string codelet;                        // of operations
   std::vector<TileWork> work;                 // of operations
   std::function<void(Memory&)> run;           // of operations
   uint64_t flops = 0;
+  uint64_t replica_bytes = 0;  // that each replica sends to another one over links
 };
 
 struct GraphState : std::enable_shared_from_this<GraphState> {
@@ -92,6 +105,8 @@ struct GraphState : std::enable_shared_from_this<GraphState> {
   };
   std::vector<Set> compute_sets;
   std::map<std::string, poplar::DataStream> streams;
+  std::map<std::string, poplar::RemoteBuffer> remote_buffers;
+  unsigned replicas = 1;
   std::map<std::string, bool> libraries;  // whose codelets were added
   // Linear layouts by elements, elements a tile, first tile, tiles, offset and direction: variables of one layout share
   // it.
@@ -111,6 +126,7 @@ class Memory {
   void release(uint32_t variable);
   const GraphState& graph() const { return *graph_; }
   uint64_t random = 0x9e3779b97f4a7c15;  // of stochastic rounding
+  std::shared_ptr<Replicas> replicas;    // null: there is no other one, or nobody joined them
 
  private:
   std::shared_ptr<const GraphState> graph_;
@@ -164,6 +180,7 @@ struct Operation {
   std::function<uint64_t(uint64_t elements)> cycles;
   uint64_t temporary_per_element = 0;
   uint64_t flops = 0;
+  uint64_t replica_bytes = 0;
 };
 // Work lies where the first written (or updated) tensor lies; what is read comes there, one to one where the shapes
 // agree.

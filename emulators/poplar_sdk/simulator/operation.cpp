@@ -118,6 +118,7 @@ void add_operation(poplar::Graph&, poplar::program::Sequence& program, Operation
   step->updates = std::move(operation.updates);
   step->run = std::move(operation.run);
   step->flops = operation.flops;
+  step->replica_bytes = operation.replica_bytes;
   add_step(program, std::move(step));
 }
 
@@ -174,6 +175,33 @@ Copy::Copy(const Tensor& from, const DataStream& stream, bool, const DebugContex
     throw graph_error("Copy: expected a stream to the host of the tensor's type and size: \"" + stream.handle() + "\"");
   step_ = ipu_emulator::make_step(Step::Kind::kStreamOut, stream.handle());
   step_->handle = stream.handle();
+  step_->reads = {from};
+}
+
+namespace {
+
+void expect_row(const RemoteBuffer& buffer, const Tensor& tensor) {
+  if (buffer.elementType() != tensor.elementType() || buffer.numElements() != tensor.numElements() ||
+      buffer.getRepeats() != 1)
+    throw graph_error("Copy: expected a remote buffer of one row of the tensor's type and size, " +
+                      tensor.elementType().toString() + " " + tensor.shapeToString() + ": \"" + buffer.handle() +
+                      "\" has " + std::to_string(buffer.getRepeats()) + " of " + std::to_string(buffer.numElements()) +
+                      " " + buffer.elementType().toString());
+}
+
+}  // namespace
+
+Copy::Copy(const RemoteBuffer& from, const Tensor& to, const DebugContext&) {
+  expect_row(from, to);
+  step_ = ipu_emulator::make_step(Step::Kind::kRemoteIn, from.handle());
+  step_->handle = from.handle();
+  step_->writes = {to};
+}
+
+Copy::Copy(const Tensor& from, const RemoteBuffer& to, const DebugContext&) {
+  expect_row(to, from);
+  step_ = ipu_emulator::make_step(Step::Kind::kRemoteOut, to.handle());
+  step_->handle = to.handle();
   step_->reads = {from};
 }
 

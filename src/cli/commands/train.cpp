@@ -16,6 +16,7 @@
 #include "cli/output/log_messages.h"
 #include "cli/output/profile_table.h"
 #include "cli/output/train_dashboard.h"
+#include "train/arguments/ipu_arguments.h"
 #include "train/files/trainer_state.h"
 #include "train/loop/model_inputs.h"
 #include "train/setup/adapters.h"
@@ -153,6 +154,12 @@ int train(const std::vector<std::string>& words, Part part) {
   if (evaluates) restrict_to_evaluation(arguments);
   else if (arguments.script.quantization != "none")
     fail(ErrorKind::kUsage, "--quantization: nothing is trained in 8-bit integers; see transom evaluate");
+  // Replicas of an IPU are processes, of which rank 0 speaks.
+  if (const int64_t processes = ipu_processes_to_start(arguments, evaluates); processes > 1) {
+    std::vector<std::string> all{"--nproc", std::to_string(processes), "--no_prefix", evaluates ? "evaluate" : "train"};
+    all.insert(all.end(), words.begin(), words.end());
+    return spawn_command().run_words(all);
+  }
   print_log_messages(arguments.training.log_level);
   // One of several processes speaks for all.
   const Launch launch = launch_of_environment();

@@ -9,6 +9,7 @@
 #include "train/arguments/argument_tables.h"
 #include "train/arguments/foreign_configs.h"
 #include "train/arguments/gaudi_arguments.h"
+#include "train/arguments/ipu_arguments.h"
 
 namespace transom {
 namespace {
@@ -276,6 +277,7 @@ void find_data_set(ScriptArguments& script) {
 
 void resolve(TrainArguments& arguments) {
   resolve_gaudi(arguments);
+  resolve_ipu(arguments);
   arguments.training.resolve();
   ScriptArguments& script = arguments.script;
   if (script.dataset_name && !path_exists(*script.dataset_name))

@@ -163,8 +163,8 @@ const Argument kTrainingArguments[] = {
     ignored("restore_callback_states_from_checkpoint", "the state of early stopping is always restored"),
 
     section("Several devices"),
-    field<&T::ddp_backend>("ddp_backend",
-                           "Communication between processes: mpi or gloo (cpu), hccl (hpu), nccl (cuda, rocm)."),
+    field<&T::ddp_backend>(
+        "ddp_backend", "Communication between processes: mpi or gloo (cpu), hccl (hpu), gcl (ipu), nccl (cuda, rocm)."),
     field<&T::ddp_bucket_cap_mb>("ddp_bucket_cap_mb", "Size of a gradient bucket in megabytes (25).").at_least(0),
     field<&T::ddp_timeout>("ddp_timeout", "Seconds that processes wait for each other.").at_least(1),
     field<&T::zero_stage>("zero_stage",

@@ -38,9 +38,10 @@ TEST(IpuConfig, IsReadAsItsUsersHaveIt) {
   EXPECT_EQ(config.gradient_accumulation_steps, 256u);
   EXPECT_TRUE(config.enable_half_partials);
   EXPECT_EQ(config.matmul_proportion.size(), 4u);
-  EXPECT_EQ(config.not_carried_out,
-            (std::vector<std::string>{"optimizer_state_offchip", "replicated_tensor_sharding",
-                                      "recompute_checkpoint_every_layer", "replication_factor"}));
+  EXPECT_TRUE(config.optimizer_state_offchip);
+  EXPECT_TRUE(config.replicated_tensor_sharding);
+  EXPECT_EQ(config.replication_factor, 4u);
+  EXPECT_EQ(config.not_carried_out, (std::vector<std::string>{"recompute_checkpoint_every_layer"}));
 }
 
 TEST(IpuConfig, ReplicasHaveAPowerOfTwoOfIpus) {
@@ -56,6 +57,11 @@ TEST(IpuConfig, WhatIsWrongIsNamed) {
   EXPECT_NE(refusal(R"({"matmul_proportion": 1.5})").find("matmul_proportion"), std::string::npos);
   EXPECT_NE(refusal(R"({"gradient_accumulation_steps": 18446744073709551615})").find("gradient_accumulation_steps"),
             std::string::npos);
+  EXPECT_EQ(
+      refusal(R"({"replicated_tensor_sharding": true})"),
+      "ipu_config.json: replicated_tensor_sharding: expected a replication_factor of at least 2, found 1: set it, "
+      "or leave replicated_tensor_sharding false");
+  EXPECT_NE(refusal(R"({"optimizer_state_offchip": "yes"})").find("expected true or false"), std::string::npos);
   EXPECT_NE(refusal(std::string(100, '[')), "");
   EXPECT_NE(refusal("[]"), "");
 }

@@ -26,4 +26,21 @@ class DataStream {
   bool to_device_ = false;
 };
 
+// Streaming memory beside the machine, by its handle: `repeats` rows of as many elements.
+class RemoteBuffer {
+ public:
+  RemoteBuffer() = default;
+  RemoteBuffer(std::string handle, Type type, size_t elements, size_t repeats)
+      : handle_(std::move(handle)), type_(type), elements_(elements), repeats_(repeats) {}
+  const std::string& handle() const { return handle_; }
+  Type elementType() const { return type_; }
+  size_t numElements() const { return elements_; }
+  size_t getRepeats() const { return repeats_; }
+
+ private:
+  std::string handle_;
+  Type type_;
+  size_t elements_ = 0, repeats_ = 1;
+};
+
 }  // namespace poplar

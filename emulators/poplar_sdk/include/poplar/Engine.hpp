@@ -53,6 +53,9 @@ class Engine {
   void load(const Device& device);
   void connectStream(const std::string& handle, void* begin);
   void connectStream(const std::string& handle, void* begin, void* end);
+  // A row of a remote buffer; the memory has room for it.
+  void copyToRemoteBuffer(void* from, std::string handle, int repeatIndex, unsigned replicationIndex = 0);
+  void copyFromRemoteBuffer(std::string handle, void* to, int repeatIndex, unsigned replicationIndex = 0);
   void run(unsigned program = 0);
   ipu_emulator::Running& running() { return *running_; }
 

@@ -42,11 +42,18 @@ class VertexRef {
   unsigned id_;
 };
 
+// Of a program that several replicas of the machine run, each with data of its own.
+struct replication_factor {
+  explicit replication_factor(unsigned value) : value(value) {}
+  unsigned value;
+};
+
 class Graph {
  public:
   using TileToTensorMapping = std::vector<std::vector<Interval>>;  // by tile, intervals of the flattened tensor
 
-  explicit Graph(const Target& target);
+  explicit Graph(const Target& target, replication_factor replicas = replication_factor(1));
+  unsigned getReplicationFactor() const;
   // Of a virtual graph: one with its tiles.
   const Target& getTarget() const { return target_; }
 
@@ -84,6 +91,9 @@ class Graph {
   // For each run of the program that reads it, the host gives that many elements.
   DataStream addHostToDeviceFIFO(const std::string& handle, const Type& type, size_t elements);
   DataStream addDeviceToHostFIFO(const std::string& handle, const Type& type, size_t elements);
+  // Memory beside the machine that the host reads and writes through the engine; zeros at first.
+  RemoteBuffer addRemoteBuffer(const std::string& handle, const Type& elementType, size_t numElements,
+                               size_t repeats = 1, bool rearrangeOnHost = false, bool optimiseMemory = false);
 
   const std::shared_ptr<ipu_emulator::GraphState>& state() const { return state_; }
   unsigned firstTile() const { return first_tile_; }

@@ -55,6 +55,9 @@ class Copy : public Program {
   Copy(const DataStream& stream, const Tensor& to, bool optimiseMemory = false, const DebugContext& debugContext = {});
   Copy(const Tensor& from, const DataStream& stream, bool optimiseMemory = false,
        const DebugContext& debugContext = {});
+  // Of a remote buffer of one row.
+  Copy(const RemoteBuffer& from, const Tensor& to, const DebugContext& debugContext = {});
+  Copy(const Tensor& from, const RemoteBuffer& to, const DebugContext& debugContext = {});
 };
 
 class Repeat : public Program {

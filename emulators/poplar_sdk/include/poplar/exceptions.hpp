@@ -26,6 +26,10 @@ struct invalid_option : poplar_error {
 struct stream_connection_error : poplar_error {
   using poplar_error::poplar_error;
 };
+// A replica, or the machine, does not answer any more.
+struct unrecoverable_runtime_error : poplar_error {
+  using poplar_error::poplar_error;
+};
 // A tile's memory is exhausted.
 struct graph_memory_allocation_error : poplar_error {
   using poplar_error::poplar_error;

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/arguments/ipu_arguments.h"
+
+#include <optional>
+
+#include "base/directories.h"
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "distributed/environment.h"
+#include "transom/device.h"
+#include "transom/distributed.h"
+
+namespace transom {
+namespace {
+
+constexpr int64_t kMostReplicas = 1024;
+
+int64_t replicas_in(const Json& config, const char* name, const std::string& where, int64_t otherwise) {
+  if (!config.contains(name) || config[name].is_null()) return otherwise;
+  const Json* value = &config[name];
+  // Former versions wrote one for each size of a machine, with the one that holds for all.
+  if (value->is_object() && value->contains("default")) value = &(*value)["default"];
+  if (!value->is_number_integer() || *value < 1 || *value > kMostReplicas)
+    fail(ErrorKind::kUsage, "{}: {}: expected a whole number from 1 to {}, found {}", where, name, kMostReplicas,
+         quoted(dump_json(config[name])));
+  return value->get<int64_t>();
+}
+
+std::string device_of(const TrainArguments& arguments) {
+  return arguments.script.device.value_or(first_text({"TRANSOM_DEVICE"}));
+}
+
+// A device is one replica, of as many IPUs as the file says.
+void expect_devices(int64_t replicas, const std::string& where) {
+  int64_t found = 0;
+  for (const DeviceInfo& info : list_devices()) found += info.reason.empty() && info.name.starts_with("ipu");
+  if (found > 0 && found < replicas)
+    fail(
+        ErrorKind::kUsage,
+        "{}: expected {} replicas of ipus_per_replica IPUs each, found IPUs for {}: use a larger machine (the emulated "
+        "one has as many as TRANSOM_EMULATED_IPU=bow:N says), or fewer replicas",
+        where, replicas, found);
+}
+
+// Of the run, where it is on the ipu device and has one.
+std::optional<std::string> file_of(const TrainArguments& arguments) {
+  const std::string device = device_of(arguments), file = first_text({"TRANSOM_IPU_CONFIG"});
+  if (device.substr(0, device.find(':')) != "ipu" || file.empty()) return std::nullopt;
+  return file;
+}
+
+}  // namespace
+
+IpuReplicas read_ipu_replicas(const std::string& file) {
+  const fs::path path = directory_exists(file) ? fs::path(file) / "ipu_config.json" : fs::path(file);
+  const std::string where = path.string();
+  if (!path_exists(path))
+    fail(ErrorKind::kUsage, "--ipu_config_name: expected an ipu_config.json or its directory, found no {}", where);
+  const Json config = read_json(path);
+  if (!config.is_object()) fail(ErrorKind::kUsage, "{}: expected a JSON object", where);
+  IpuReplicas replicas;
+  replicas.training =
+      replicas_in(config, "training_replication_factor", where, replicas_in(config, "replication_factor", where, 1));
+  replicas.inference = replicas_in(config, "inference_replication_factor", where, replicas.training);
+  if (config.contains("replicated_tensor_sharding") && !config["replicated_tensor_sharding"].is_null()) {
+    const Json& value = config["replicated_tensor_sharding"];
+    if (!value.is_boolean())
+      fail(ErrorKind::kUsage, "{}: replicated_tensor_sharding: expected true or false, found {}", where,
+           quoted(dump_json(value)));
+    replicas.shards_optimizer = value.get<bool>();
+  }
+  if (replicas.shards_optimizer && replicas.training < 2)
+    fail(ErrorKind::kUsage,
+         "{}: replicated_tensor_sharding: expected a replication_factor of at least 2, found {}: set it, or leave "
+         "replicated_tensor_sharding false",
+         where, replicas.training);
+  return replicas;
+}
+
+void resolve_ipu(TrainArguments& arguments) {
+  const auto file = file_of(arguments);
+  if (!file) return;
+  TrainingArguments& training = arguments.training;
+  if (read_ipu_replicas(*file).shards_optimizer && training.zero_stage == 0 && training.fsdp.empty())
+    training.zero_stage = 1;
+}
+
+int64_t ipu_processes_to_start(const TrainArguments& arguments, bool evaluates) {
+  const auto file = file_of(arguments);
+  if (!file) return 1;
+  const IpuReplicas replicas = read_ipu_replicas(*file);
+  const int64_t expected = evaluates ? replicas.inference : replicas.training, found = launch_of_environment().ranks;
+  if (expected == 1 || found == expected) return 1;
+  const bool launched = found > 1 || !first_text({"WORLD_SIZE"}).empty();
+  if (!launched) {
+    if (device_of(arguments) == "ipu") expect_devices(expected, *file);
+    return expected;
+  }
+  fail(
+      ErrorKind::kUsage,
+      "{}: {}: expected {} processes, one for each replica, found {}: leave the launcher out, and transom starts them, "
+      "or start that many",
+      *file, evaluates ? "inference_replication_factor" : "replication_factor", expected, found);
+}
+
+}  // namespace transom
