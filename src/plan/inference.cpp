@@ -39,6 +39,8 @@ void plan_layers(Plan& plan, const ModelShape& a, const DeviceModel& device, con
   const LayerEngine& engine = device.engine;
   const FittedRates& rates = device.fitted;
   const TiledWork work = tiled_work_of(a, engine, precision.activation_bytes);
+  if (!a.network)
+    plan.assumptions.push_back("the network's layers are not known: maps, pooling and blocks of channels are guesses");
   const double rounds = std::ceil(samples / engine.engines);
   const double cycle = rounds / engine.cycles_per_second * precision.activation_bytes;
   plan.time.matrix = work.product_cycles * cycle / rates.engine_products;
