@@ -32,7 +32,7 @@
  * event_query, event_synchronize, communicator_abort, memory_reset_peak, device_report. 1.2: the id of a communicator
  * may say over which transport. 1.3 adds release to transom_host. 1.4 adds to the table: all_to_all, send, receive,
  * message_group_begin, message_group_end; a process may be in several communicators. 1.5 adds exchange to transom_host,
- * and supports to the table. 1.6 adds evaluates and evaluate to transom_host.
+ * and supports to the table. 1.6 adds evaluates and evaluate to transom_host, 1.7 executable_memory to the table.
  * docs/device-plugins.md leads through this header.
  */
 #ifndef TRANSOM_DEVICE_PLUGIN_H
@@ -46,7 +46,7 @@ extern "C" {
 #endif
 
 #define TRANSOM_PLUGIN_MAJOR 1 /* changes break plugins; the host refuses another major version */
-#define TRANSOM_PLUGIN_MINOR 6 /* additions only */
+#define TRANSOM_PLUGIN_MINOR 7 /* additions only */
 
 #if defined(__GNUC__)
 #define TRANSOM_PLUGIN_EXPORT __attribute__((visibility("default")))
@@ -398,6 +398,13 @@ typedef struct transom_plugin {
    * this function a device is thought to run all nodes, until it refuses to compile a graph with TRANSOM_UNSUPPORTED:
    * then the host compiles its nodes one by one, and those that are refused so are the host's from then on. */
   int32_t (*supports)(transom_device*, const transom_graph* node);
+
+  /* ---- since 1.7 */
+
+  /* (optional, of devices with TRANSOM_DEVICE_PLANS_MEMORY) The most device memory that a launch of the executable
+   * takes beside its inputs and outputs, in the sizes that it gives out: workspace, what lies between its parts,
+   * copies. May compile what is left to compile; allocates and runs nothing. */
+  transom_status (*executable_memory)(transom_executable*, uint64_t* bytes, transom_error* error);
 } transom_plugin;
 
 /* The one exported symbol. Fills in `plugin`; returns TRANSOM_UNSUPPORTED if it cannot speak the host's major version.

@@ -61,6 +61,7 @@ struct TrainingArguments {
   bool activation_checkpointing = false;
   JsonText activation_checkpointing_kwargs;
   bool torch_compile = false;
+  int64_t max_predictions_per_seq = 0;  // masked tokens of a sequence, which alone the head sees; 0: all positions
 
   // Logging
   std::string logging_strategy = "steps";

@@ -144,7 +144,6 @@ class TrainingWorkload : public ModelWorkload {
       : ModelWorkload(load_model(options), options, true), step_(*model_, arguments_of(options)) {}
 
   void run() override {
-    const MaxPredictions predictions(options_.max_predictions_per_seq);
     const TrainStep::Result result = step_({inputs_}, 5e-5, steps_++);
     result.loss.item<float>();  // waits for the device
     default_device()->synchronize();
@@ -156,6 +155,7 @@ class TrainingWorkload : public ModelWorkload {
     arguments.bf16 = parse_precision(options.dtype, "--dtype") == DType::kBFloat16;
     arguments.seed = options.seed;
     arguments.activation_checkpointing = options.gradient_checkpointing;
+    arguments.max_predictions_per_seq = options.max_predictions_per_seq;
     return arguments;
   }
   TrainStep step_;

@@ -6,6 +6,33 @@
 #include "base/error.h"
 
 namespace transom {
+namespace {
+
+// Takes words (tokens without word_ids) out of each row, at random, until no more than `most` tokens are chosen.
+void limit(std::vector<bool>& chosen, size_t length, int64_t most, Mt19937& generator, const PaddedRows* word_ids) {
+  const auto limit_tokens = static_cast<size_t>(most);
+  for (size_t row = 0; row < chosen.size(); row += length) {
+    std::vector<std::pair<size_t, size_t>> words;  // the first token, and the one behind the last
+    size_t tokens = 0;
+    for (size_t i = row; i < row + length; ++i) {
+      if (!chosen[i]) continue;
+      const bool goes_on = word_ids && i > row && chosen[i - 1] && word_ids->values[i] != -1 &&
+                           word_ids->values[i] == word_ids->values[i - 1];
+      if (goes_on) words.back().second = i + 1;
+      else words.emplace_back(i, i + 1);
+      ++tokens;
+    }
+    while (tokens > limit_tokens) {
+      const auto place = static_cast<size_t>(generator.randint(static_cast<int64_t>(words.size())));
+      const auto [begin, end] = words[place];
+      for (size_t i = begin; i < end; ++i) chosen[i] = false;
+      tokens -= end - begin;
+      words.erase(words.begin() + static_cast<std::ptrdiff_t>(place));
+    }
+  }
+}
+
+}  // namespace
 
 PaddedRows mask_tokens(PaddedRows& input_ids, const PaddedRows& special, const MaskingOptions& options,
                        Mt19937& generator, const PaddedRows* word_ids) {
@@ -29,19 +56,20 @@ PaddedRows mask_tokens(PaddedRows& input_ids, const PaddedRows& special, const M
     if (special.values[i] != 0) chosen[i] = false;
     else if (word_ids && word_ids->values[i] != -1 && !begins_word(i)) chosen[i] = chosen[i - 1];
   }
-  PaddedRows labels = input_ids;
-  for (size_t i = 0; i < count; ++i)
-    if (!chosen[i]) labels.values[i] = kIgnoredLabel;
-
   const std::vector<bool> masked = draw(options.mask_ratio);
-  for (size_t i = 0; i < count; ++i)
-    if (chosen[i] && masked[i]) input_ids.values[i] = options.mask_token_id;
-  if (options.mask_ratio == 1 || options.random_ratio == 0) return labels;
+  std::vector<bool> random(count, false);
+  std::vector<int64_t> words(count, 0);
+  if (options.mask_ratio != 1 && options.random_ratio != 0) {
+    random = draw(options.random_ratio / (1 - options.mask_ratio));
+    for (int64_t& word : words) word = generator.randint(options.vocabulary);
+  }
+  if (options.most > 0) limit(chosen, static_cast<size_t>(input_ids.length), options.most, generator, word_ids);
 
-  const std::vector<bool> random = draw(options.random_ratio / (1 - options.mask_ratio));
+  PaddedRows labels = input_ids;
   for (size_t i = 0; i < count; ++i) {
-    const int64_t word = generator.randint(options.vocabulary);
-    if (chosen[i] && !masked[i] && random[i]) input_ids.values[i] = word;
+    if (!chosen[i]) labels.values[i] = kIgnoredLabel;
+    else if (masked[i]) input_ids.values[i] = options.mask_token_id;
+    else if (random[i]) input_ids.values[i] = words[i];
   }
   return labels;
 }

@@ -13,6 +13,9 @@ struct MaskingOptions {
   double mask_ratio = 0.8, random_ratio = 0.1;
   int64_t mask_token_id = 0;
   int64_t vocabulary = 0;  // random tokens are below this
+  // Of a row at most so many are chosen (BERT's max_predictions_per_seq); 0: no bound. Which of more, is drawn behind
+  // all other draws, so that rows with fewer have the masks that they have without a bound.
+  int64_t most = 0;
 };
 
 // Masks `input_ids` in place and gives the labels, kIgnoredLabel where nothing was chosen. `special` is 1 at tokens

@@ -38,6 +38,8 @@ const std::vector<std::pair<std::string, Member>>& members() {
       {"crowding", &FittedRates::crowding},
       {"cache", &FittedRates::cache},
       {"overlap_decoding", &FittedRates::overlap_decoding},
+      {"engine_products", &FittedRates::engine_products},
+      {"engine_lanes", &FittedRates::engine_lanes},
   };
   return all;
 }
@@ -73,6 +75,23 @@ Interconnect links_of(const Json& json, const std::string& where) {
   result.bandwidth = number_of(json, "bytes_per_second", where, 0);
   result.pair_bandwidth = number_of(json, "pair_bytes_per_second", where, result.bandwidth);
   result.latency = number_of(json, "latency_seconds", where, result.latency);
+  return result;
+}
+
+LayerEngine engine_of(const Json& json, const std::string& where) {
+  LayerEngine result;
+  if (json.empty()) return result;
+  const auto positive = [&](const char* field) {
+    const double value = number_of(json, field, where, 0);
+    if (!(value > 0)) fail("{}: {}: expected a number above 0, found {}", where, field, value);
+    return value;
+  };
+  result.input_channels = positive("input_channels"), result.output_channels = positive("output_channels");
+  result.pixels = positive("pixels");
+  result.lane_channels = positive("lane_channels"), result.lane_pixels = positive("lane_pixels");
+  result.engines = positive("engines"), result.cycles_per_second = positive("cycles_per_second");
+  result.map_bytes = positive("map_bytes");
+  result.host_seconds_per_output = number_of(json, "host_seconds_per_output", where, 0);
   return result;
 }
 
@@ -141,7 +160,7 @@ DeviceModel read_device_model(const fs::path& file) {
     device.peaks[engine] = rate.get<double>();
   }
   if (device.peaks.empty()) fail("{}: peak_operations_per_second is missing", where);
-  device.vector_operations = number_of(json, "vector_operations_per_second", where, 0);
+  device.engine = engine_of(object_of(json, "layer_engine", where), where + ": layer_engine");
   const Json& memory = object_of(json, "memory", where);
   device.memory_bytes = number_of(memory, "bytes", where, 0);
   device.bandwidth = number_of(memory, "bytes_per_second", where, 0);
@@ -176,6 +195,9 @@ DeviceModel read_device_model(const fs::path& file) {
   read_rates("prior", device.prior);
   device.fitted = device.prior;
   read_rates("fitted", device.fitted);
+  for (const FittedRates* rates : {&device.prior, &device.fitted})
+    if (device.engine.present() && !(rates->engine_products > 0 && rates->engine_lanes > 0))
+      fail("{}: prior: a layer_engine needs engine_products and engine_lanes above 0", where);
   return device;
 }
 

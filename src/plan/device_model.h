@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "plan/network_layers.h"
+
 namespace transom {
 
 // Devices that are joined to each other. Bandwidths are bytes a second out of one device, each way.
@@ -46,6 +48,8 @@ struct FittedRates {
   double crowding = 1.2;     // factor of layer_training where several devices of a host are used
   double cache = 1;          // times that a decoding step reads the cache of keys and values
   double overlap_decoding = 1;  // `overlap` of products and memory in a decoding step
+  double engine_products = 0;   // share of their cycles that product steps of a LayerEngine use
+  double engine_lanes = 0;      // the same of its lanes
 };
 // The fields of FittedRates by name, for files and for fitting.
 double& fitted_rate(FittedRates& rates, const std::string& name);  // an Error if there is none of that name
@@ -56,9 +60,9 @@ struct DeviceModel {
   std::vector<std::string> aliases;
   std::map<std::string, double> peaks;  // operations a second by engine: bf16, fp16, fp8, int8, fp32
   double memory_bytes = 0, bandwidth = 0, on_chip_bytes = 0;
-  double memory_reserve = 2e9;   // bytes that framework and driver keep
-  bool memory_on_chip = false;   // weights and activations live in SRAM (IPU)
-  double vector_operations = 0;  // a second, of lanes that pool and add in 8 bits; 0: matrix rates tell of them, too
+  double memory_reserve = 2e9;  // bytes that framework and driver keep
+  bool memory_on_chip = false;  // weights and activations live in SRAM (IPU)
+  LayerEngine engine;           // of accelerators that run convolutional networks layer by layer
   double streaming_bandwidth = 0, streaming_bytes = 0;  // a device's share of the memory behind it (IPU)
   Interconnect inside, outside;
   double devices_per_host = 1;

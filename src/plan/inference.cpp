@@ -7,6 +7,52 @@
 #include "plan/rates.h"
 
 namespace transom {
+namespace {
+
+// A network counts as pruned where the stated operations are so far from those of its layers.
+constexpr double kPruned = 0.25;
+
+// Of one sample; of a network whose layers are not known from the sums in its description.
+TiledWork tiled_work_of(const ModelShape& a, const LayerEngine& engine, double bytes_per_element) {
+  if (!a.network) {
+    TiledWork work;
+    work.product_cycles =
+        a.convolution_flops / (2 * engine.input_channels * engine.output_channels * engine.pixels) * 1.1;
+    // Nine taps a value of depth-wise layers, which make about a third of the values.
+    const double depthwise = a.separable ? 3 * a.convolution_activations : 0;
+    work.lane_cycles = (a.vector_operations + depthwise) / (engine.lane_channels * engine.lane_pixels);
+    work.moved = 2 * a.large_maps + 0.5 * a.convolution_activations;
+    return work;
+  }
+  TiledWork work = tiled_work(*a.network, engine, bytes_per_element);
+  const double kept = a.convolution_flops / work.flops;
+  if (std::abs(kept - 1) > kPruned) {  // channels, which maps have once and products twice
+    work.product_cycles *= kept;
+    work.lane_cycles *= std::sqrt(kept), work.moved *= std::sqrt(kept);
+  }
+  return work;
+}
+
+// Engines take a sample each and share the weights; the host works on what came before.
+void plan_layers(Plan& plan, const ModelShape& a, const DeviceModel& device, const JobPrecision& precision,
+                 double samples) {
+  const LayerEngine& engine = device.engine;
+  const FittedRates& rates = device.fitted;
+  const TiledWork work = tiled_work_of(a, engine, precision.activation_bytes);
+  if (!a.network)
+    plan.assumptions.push_back("the network's layers are not known: maps, pooling and blocks of channels are guesses");
+  const double rounds = std::ceil(samples / engine.engines);
+  const double cycle = rounds / engine.cycles_per_second * precision.activation_bytes;
+  plan.time.matrix = work.product_cycles * cycle / rates.engine_products;
+  plan.time.vector = work.lane_cycles * cycle / rates.engine_lanes;
+  plan.time.memory =
+      (samples * work.moved * precision.activation_bytes + rounds * a.parameters * precision.weight_bytes) /
+      (device.bandwidth * rates.memory);
+  const double host = samples * work.outputs * engine.host_seconds_per_output;
+  plan.time.fixed += std::max(0.0, host - plan.time.total());
+}
+
+}  // namespace
 
 Plan plan_inference(const Job& job, const ModelShape& a, const DeviceModel& device) {
   Plan plan;
@@ -41,20 +87,13 @@ Plan plan_inference(const Job& job, const ModelShape& a, const DeviceModel& devi
   const Work layers = layers_forward(a, samples, sequence, 0, fused), head = head_forward(a, samples);
   const Work convolutions = convolutions_forward(a, samples);
   add(layers, 1), add(head, 1);
-  // Where pooling and sums have lanes of their own, they are counted by themselves, and so are maps that no engine's
-  // own memory holds: these go out and come back.
-  const bool own_lanes = a.is_convolutional() && device.vector_operations > 0;
-  add(convolutions, a.is_convolutional()
-                        ? (a.separable ? rates.separable : rates.convolution) * (own_lanes ? 1 : a.convolution_share)
-                        : 1);
-  if (own_lanes) sum.vector += samples * a.vector_operations / device.vector_operations;
+  add(convolutions,
+      a.is_convolutional() ? (a.separable ? rates.separable : rates.convolution) * a.convolution_share : 1);
   double weights = a.parameters * precision.weight_bytes / layout.tensor;
   if (device.memory_on_chip) weights = 0;
   if (!a.stacks.empty())
     weights = std::min(weights, weights_touched(a, samples * sequence, false) * precision.weight_bytes / layout.tensor);
   plan.time.memory = weights / (device.bandwidth * rates.memory);
-  if (own_lanes)
-    plan.time.memory += samples * a.large_maps * 2 * precision.activation_bytes / (device.bandwidth * rates.memory);
   double matrix = sum.matrix, rest = sum.vector + plan.time.memory;
   join(matrix, rest, std::max(rates.overlap, 1.0));
   if (sum.vector + plan.time.memory > 0) {
@@ -64,6 +103,7 @@ Plan plan_inference(const Job& job, const ModelShape& a, const DeviceModel& devi
   plan.time.matrix = matrix;
   plan.time.fixed =
       (layers.layers + convolutions.layers) * rates.layer_inference + rates.image * (a.images ? samples : 0);
+  if (a.is_convolutional() && device.engine.present()) plan_layers(plan, a, device, precision, samples);
   if (layout.tensor > 1)
     plan.time.exposed_communication =
         2 * a.layers() *

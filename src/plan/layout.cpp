@@ -83,6 +83,7 @@ StatedLayout stated_layout(const Job& job) {
       else if (name == "accumulation") take(result.accumulation);
       else if (name == "prompts") take(result.prompts);
       else if (name == "chunks") take(result.chunks);
+      else if (name == "max_predictions_per_seq") take(result.predictions);
       else if (name == "fsdp") result.zero = 3;
       else if (name == "zero") {
         double stage = 0;

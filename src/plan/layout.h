@@ -31,6 +31,7 @@ std::string text_of(const Layout& layout);  // "dp=8, tp=2, zero=1, micro=4, acc
 struct StatedLayout {
   double data = 0, tensor = 0, pipeline = 0, context = 0, expert = 0, micro_batch = 0, accumulation = 0, prompts = 0,
          chunks = 0, lora_rank = 0;
+  double predictions = 0;  // max_predictions_per_seq: positions of a sequence that a masked model's head sees
   int zero = -1;
   int recompute = -1;
   bool open = false;  // "not stated": to be searched

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "plan/network_layers.h"
 #include "plan/plan_data.h"
 
 namespace transom {
@@ -243,16 +244,23 @@ std::string plain_model(std::string_view name) {
   return result;
 }
 
-const Json* find_known(const std::string& model) {
+// Its name in the table; empty where it is not there.
+std::string known_name(const std::string& model) {
   const std::string sought = plain_model(model);
-  const Json* best = nullptr;
+  std::string best;
   for (const auto& [name, config] : known_models().items()) {
     const std::string candidate = plain_model(name);
-    if (candidate == sought) return &config;
+    if (candidate == sought) return name;
     // "bert-large" for "bert-large-uncased", "Llama-2-7b" for "Llama-2-7b-hf".
-    if (!best && sought.size() > 4 && (candidate.starts_with(sought) || sought.starts_with(candidate))) best = &config;
+    if (best.empty() && sought.size() > 4 && (candidate.starts_with(sought) || sought.starts_with(candidate)))
+      best = name;
   }
   return best;
+}
+
+const Json* find_known(const std::string& model) {
+  const std::string name = known_name(model);
+  return name.empty() ? nullptr : &known_models().at(name);
 }
 
 double count_parameters(const ModelShape& a) {
@@ -275,6 +283,7 @@ ModelShape read_config(const Json& json, const std::string& model, double parame
         outer.number({"activation_elements_per_sample"}, std::max(4e6, 6e6 * std::pow(gflop, 0.6)));
     result.vector_operations = outer.number({"vector_operations_per_sample"}, 0.4 * result.convolution_activations);
     result.large_maps = outer.number({"large_map_elements_per_sample"}, 0);
+    result.network = find_network(known_name(model));
     const std::string name = plain_model(model);
     result.separable = outer.flag("separable") || name.find("swin") != name.npos ||
                        name.find("efficientnet") != name.npos || name.find("nano") != name.npos;

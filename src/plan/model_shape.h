@@ -2,11 +2,14 @@
 // What a planner needs to know of an architecture: stacks of equal layers, the embeddings and the head.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace transom {
+
+struct NetworkLayer;  // plan/network_layers.h
 
 // Layers of one kind that stand one upon the other.
 struct LayerStack {
@@ -43,9 +46,10 @@ struct ModelShape {
   double convolution_activations = 0;  // elements that these make, a sample
   double vector_operations = 0;        // of pooling (a window's elements each) and of residual sums, a sample
   double large_maps = 0;               // elements of maps of more than a million, a sample
-  bool separable = false;              // depth-wise and grouped convolutions, which keep matrix engines idle
-  double convolution_share = 1;        // of the usual rate of convolutions: less where branches are narrow
-  bool images = false;                 // the host decodes and resizes pictures
+  std::shared_ptr<const std::vector<NetworkLayer>> network;  // of convolutional ones whose layers are known
+  bool separable = false;        // depth-wise and grouped convolutions, which keep matrix engines idle
+  double convolution_share = 1;  // of the usual rate of convolutions: less where branches are narrow
+  bool images = false;           // the host decodes and resizes pictures
   bool audio = false;
   double default_tokens = 0;  // of a sample where the job states none
 

@@ -56,14 +56,20 @@ struct Trainer {
     work.layers /= layout.pipeline, work.rows /= layout.context;
     return work;
   }
-  Work head_work(const Layout& layout) const {
+  // Of so many positions those that the head of a masked model sees.
+  double masked_positions(const Layout& layout, double positions) const {
+    if (stated.predictions > 0)
+      return std::min(positions, layout.micro_batch / layout.context * job.samples_a_slot() * stated.predictions);
     const bool tuned = job.maturity() == Maturity::kTuned || device.memory_on_chip;
+    return tuned ? positions * kMaskedShare : positions;
+  }
+  Work head_work(const Layout& layout) const {
     const Head kind = head();
     ModelShape with_head = a;
     with_head.head = kind;
     double positions = layout.micro_batch * tokens_a_sample() / layout.context;
     if (a.stacks.size() > 1) positions = layout.micro_batch * tokens_of(a.decoder(), sequence());
-    if (kind == Head::kMaskedLanguage && tuned) positions *= kMaskedShare;
+    if (kind == Head::kMaskedLanguage) positions = masked_positions(layout, positions);
     return head_forward(with_head, positions);
   }
 
@@ -146,6 +152,9 @@ DeviceMemory Trainer::memory(const Layout& layout) const {
   double logits = 0;
   if (head() == Head::kCausalLanguage)
     logits = layout.micro_batch * tokens_a_sample() / layout.context * a.vocabulary * 8 / layout.tensor;
+  else if (head() == Head::kMaskedLanguage && !device.memory_on_chip)  // where they are on chip, they are serialised
+    logits = masked_positions(layout, layout.micro_batch * tokens_a_sample() / layout.context) * a.vocabulary * 8 /
+             layout.tensor;
   m.activations = (stored * in_flight + logits) * kWorkspace;
   if (device.memory_on_chip) m.activations /= 4;  // stashed inputs alone, the rest by serialised operations
   if (layout.zero == 3)

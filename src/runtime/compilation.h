@@ -25,6 +25,7 @@ struct Compilation {
   std::vector<ProgramPiece> pieces;
   std::string description;  // what the device says of each node; empty if it does not
   double seconds = 0;       // of it all
+  std::shared_ptr<const Executable> executable;
 };
 
 // While one lives, all compilations of the process are kept in it; one at a time.

@@ -39,6 +39,15 @@ DeviceProgram::~DeviceProgram() {
   if (executable_) device_->table().executable_destroy(executable_);
 }
 
+size_t DeviceProgram::temporary_bytes() const {
+  const transom_plugin& table = device_->table();
+  if (!device_->has(TRANSOM_DEVICE_PLANS_MEMORY) || !table.executable_memory) return arena_bytes_;
+  uint64_t bytes = 0;
+  transom_error error{};
+  device_->expect_ok(table.executable_memory(executable_, &bytes, &error), error);
+  return static_cast<size_t>(bytes);
+}
+
 std::vector<ProgramPiece> DeviceProgram::pieces() const {
   std::vector<size_t> places(nodes_->size());
   std::iota(places.begin(), places.end(), size_t{0});

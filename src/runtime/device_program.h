@@ -17,6 +17,7 @@ class DeviceProgram : public Executable {
   Buffers run(const Buffers& inputs) const override;
   bool updates(size_t input) const override;
   size_t arena_bytes() const override { return arena_bytes_; }
+  size_t temporary_bytes() const override;
   std::vector<ProgramPiece> pieces() const override;
 
   // ---- the parts of a run, for who captures it

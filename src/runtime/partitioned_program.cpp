@@ -122,6 +122,13 @@ PartitionedProgram::~PartitionedProgram() {
     if (step.exchange) device_->table().event_destroy(step.exchange->done);
 }
 
+size_t PartitionedProgram::temporary_bytes() const {
+  size_t most = arena_bytes_;
+  for (const Step& step : steps_)
+    if (step.program) most = std::max(most, step.program->temporary_bytes());
+  return most;
+}
+
 std::vector<ProgramPiece> PartitionedProgram::pieces() const {
   std::vector<ProgramPiece> all;
   for (const Step& step : steps_)

@@ -22,6 +22,7 @@ class PartitionedProgram : public Executable {
   Buffers run(const Buffers& inputs) const override;
   bool updates(size_t) const override { return false; }
   size_t arena_bytes() const override { return arena_bytes_; }
+  size_t temporary_bytes() const override;
   std::vector<ProgramPiece> pieces() const override;
 
  private:

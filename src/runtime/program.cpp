@@ -49,6 +49,7 @@ Program::Program(std::shared_ptr<Device> device, const Graph& traced, const Prog
     record->frozen = options.frozen;
     record->graph = std::move(lowered.graph);
     record->seconds = since(begin);
+    record->executable = executable_;
     RecordCompilations::add(record);
   }
 }

@@ -40,7 +40,7 @@ class Program {
   Buffers with_folded(const Buffers& inputs) const;
 
   std::shared_ptr<Device> device_;
-  std::unique_ptr<const Executable> executable_;
+  std::shared_ptr<const Executable> executable_;
   const DeviceProgram* whole_ = nullptr;  // the executable, where it is one program of the device
   std::vector<LoweredGraph::Source> sources_;
   std::vector<FoldedConstant> folded_;

@@ -55,6 +55,53 @@ TEST(Masking, SpecialTokensStay) {
   EXPECT_THROW(mask_tokens(tokens, {1, 2, {1, 0}}, {}, generator), Error);
 }
 
+TEST(Masking, ARowHasNoMoreLabelsThanItsBound) {
+  PaddedRows plain{40, 12, {}}, special{40, 12, Ints(480, 0)};
+  for (int64_t i = 0; i < 480; ++i) plain.values.push_back(100 + i);
+  const MaskingOptions unbound{.probability = 0.3, .mask_token_id = 4, .vocabulary = 90};
+  MaskingOptions bound = unbound;
+  bound.most = 3;
+  PaddedRows all = plain, few = plain;
+  Mt19937 one(7), other(7);
+  const PaddedRows before = mask_tokens(all, special, unbound, one), labels = mask_tokens(few, special, bound, other);
+  int64_t cut = 0, kept_last = 0;
+  for (size_t row = 0; row < 40; ++row) {
+    int64_t drawn = 0, kept = 0;
+    for (size_t i = row * 12; i < (row + 1) * 12; ++i) {
+      drawn += before.values[i] != kIgnoredLabel;
+      kept += labels.values[i] != kIgnoredLabel;
+      if (labels.values[i] == kIgnoredLabel) {
+        EXPECT_EQ(few.values[i], plain.values[i]);
+        continue;
+      }
+      EXPECT_EQ(labels.values[i], before.values[i]);
+      EXPECT_EQ(few.values[i], all.values[i]);  // masked, replaced or kept as without the bound
+    }
+    EXPECT_EQ(kept, std::min<int64_t>(drawn, 3));
+    cut += drawn > 3;
+    kept_last += drawn > 3 && labels.values[row * 12 + 11] != kIgnoredLabel;
+  }
+  EXPECT_GT(cut, 5);
+  EXPECT_GT(kept_last, 0);  // not the first ones alone
+}
+
+TEST(Masking, ABoundLeavesWholeWords) {
+  PaddedRows tokens{1, 9, {10, 11, 12, 13, 14, 15, 16, 17, 18}}, special{1, 9, Ints(9, 0)};
+  const PaddedRows words{1, 9, {0, 0, 0, 1, 1, 1, 2, 2, 2}};
+  for (uint32_t seed = 0; seed < 10; ++seed) {
+    PaddedRows masked = tokens;
+    Mt19937 generator(seed);
+    const PaddedRows labels = mask_tokens(
+        masked, special, {.probability = 1, .mask_token_id = 4, .vocabulary = 9, .most = 4}, generator, &words);
+    int64_t kept = 0;
+    for (size_t i = 0; i < 9; ++i) {
+      kept += labels.values[i] != kIgnoredLabel;
+      EXPECT_EQ(labels.values[i] == kIgnoredLabel, labels.values[i / 3 * 3] == kIgnoredLabel);
+    }
+    EXPECT_EQ(kept, 3);  // one word of three: a second would be six
+  }
+}
+
 TEST(LanguageModels, LabelsAndBlocks) {
   EXPECT_EQ(causal_labels({1, 3, {5, 0, 0}}, 0).values, (Ints{5, -100, -100}));
   EXPECT_EQ(causal_labels({1, 3, {5, 0, 0}}, {}).values, (Ints{5, 0, 0}));

@@ -85,18 +85,61 @@ TEST(PublishedFigures, ACorrectedPlanHasTheSpeedOfTheFigure) {
   EXPECT_NE(corrected.assumptions.back().find("nearest: A"), std::string::npos) << corrected.assumptions.back();
 }
 
-TEST(PublishedFigures, NoPromiseIsTighterThanTheNoiseOfFigures) {
-  std::vector<PublishedFigure> exact;
-  for (const char* id : {"A", "B", "C", "D", "E", "F"}) {
-    exact.push_back(figure(id, "test", 1.001));
-    exact.back().promised = 0.1;
+// Figures that foretold their errors with so much, and were as far off as `error` says.
+PublishedFigures with_errors(double promised, double error, int count) {
+  std::vector<PublishedFigure> figures;
+  for (int i = 0; i < count; ++i) {
+    figures.push_back(figure(std::to_string(i).c_str(), "test", 1));
+    figures.back().promised = promised, figures.back().left_out_ratio = std::exp(error * (i % 4 + 1) / 4);
+    figures.back().counted = false;
   }
-  const Job job = training_job();
-  const PublishedFigures figures(exact);
-  const Plan made = plan(job, model_shape_of(job.config, job.model, 0), round_device(), &figures);
-  EXPECT_EQ(made.past_error.rows, 6);
-  EXPECT_LT(made.past_error.median_percent, 1);
-  EXPECT_EQ(made.past_error.within_percent, 12);
+  return PublishedFigures(std::move(figures));
+}
+
+double promise_of(const PublishedFigures& figures, double deviation, const DeviceModel& device = round_device()) {
+  Plan made;
+  made.job = training_job();
+  made.past_error.deviation = deviation;
+  return past_error_of(made, device, figures).within_percent;
+}
+
+TEST(PublishedFigures, NoPromiseIsTighterThanTheNoiseOfFigures) {
+  EXPECT_EQ(promise_of(with_errors(0.1, 0.001, 40), 0.1), 12);
+  EXPECT_GT(promise_of(with_errors(0.1, 0.4, 40), 0.1), 30);
+}
+
+TEST(PublishedFigures, PromisesAreWiderWhereThereIsLessEvidence) {
+  const PublishedFigures many = with_errors(0.2, 0.4, 80);
+  const double usual = promise_of(many, 0.2);
+  EXPECT_NEAR(usual, 100 * (std::exp(0.3) - 1), 0.1);
+  EXPECT_GT(promise_of(with_errors(0.2, 0.4, 5), 0.2), usual);  // few figures
+  EXPECT_GE(promise_of(many, 1.5), 100 * (std::exp(1.5) - 1));  // none was foretold with so much
+  DeviceModel stranger = round_device();
+  stranger.family = "stranger", stranger.name = "strange";
+  EXPECT_GE(promise_of(with_errors(0.2, 0.4, 12), 0.2, stranger), promise_of(with_errors(0.2, 0.4, 12), 0.2));
+}
+
+// Each shipped figure is judged by all others.
+TEST(PublishedFigures, TwoThirdsOfThePromisesAreKept) {
+  const auto shipped = shipped_figures().figures();
+  std::map<int, std::pair<int, int>> kept;  // by the promise: up to 15 %, 20, 30, more
+  for (size_t i = 0; i < shipped.size(); ++i) {
+    std::vector<PublishedFigure> others;
+    for (size_t k = 0; k < shipped.size(); ++k)
+      if (k != i) others.push_back(shipped[k]), others.back().counted = false;
+    Plan made;
+    made.job.task = parse_task(shipped[i].task, "task"), made.past_error.deviation = shipped[i].promised;
+    DeviceModel device;
+    device.name = shipped[i].hardware, device.family = shipped[i].family;
+    const double promise = past_error_of(made, device, PublishedFigures(std::move(others))).within_percent;
+    auto& [good, all] = kept[promise <= 15 ? 0 : promise <= 20 ? 1 : promise <= 30 ? 2 : 3];
+    good += std::abs(shipped[i].left_out_ratio - 1) <= promise / 100, ++all;
+  }
+  for (const auto& [band, count] : kept) {
+    RecordProperty("band " + std::to_string(band), std::to_string(count.first) + " of " + std::to_string(count.second));
+    EXPECT_GE(3 * count.first, 2 * count.second) << band << ": " << count.first << " of " << count.second;
+  }
+  EXPECT_TRUE(kept.contains(0));  // there are promises of 15 %
 }
 
 TEST(PublishedFigures, FilesReadBackAndDamageIsRefused) {

@@ -212,3 +212,30 @@ const transom_executable::Variant& transom_executable::variant_for(const Aliases
   }
   return variants_.emplace(wanted, std::move(variant)).first->second;
 }
+
+uint64_t transom_executable::temporary_bytes() {
+  bool launched = false;
+  {
+    const std::lock_guard lock(mutex_);
+    launched = !variants_.empty();
+  }
+  if (!launched) variant_for(Aliases(plan_.outputs.size(), kOwn));
+  uint64_t between = 0;
+  std::set<size_t> values;
+  for (const DeviceSegment& segment : device_segments_)
+    for (const Bound& bound : segment.bound)
+      if (bound.kind == Bound::kBetween && values.insert(bound.value).second)
+        between += DeviceMemory::rounded(plan_.values[bound.value].bytes());
+  const std::lock_guard lock(mutex_);
+  uint64_t most = 0;
+  for (const auto& [aliases, variant] : variants_) {
+    uint64_t workspace = 0, apart = 0;
+    for (const auto& recipe : variant.recipes)
+      if (recipe && recipe->workspace_bytes() > 0)
+        workspace = std::max<uint64_t>(workspace, DeviceMemory::rounded(recipe->workspace_bytes()));
+    for (size_t o = 0; o < variant.aliases.size(); ++o)
+      if (variant.aliases[o] == kApart) apart += DeviceMemory::rounded(plan_.values[plan_.outputs[o]].bytes());
+    most = std::max(most, workspace + apart);
+  }
+  return most + between;
+}

@@ -23,6 +23,9 @@ struct transom_executable : DeviceHandle {
   std::shared_ptr<const Prepared> prepare(const transom_launch& launch);
   void run(const Prepared& prepared, transom_stream& stream) const;
   const char* describe() const { return description_.c_str(); }
+  // The workspace of its largest recipe, what lies between recipes, and outputs that are written apart, in the variant
+  // that needs most of those that were launched; if none was, with outputs of their own.
+  uint64_t temporary_bytes();
 
  private:
   // A tensor of a recipe that memory is bound to.

@@ -24,9 +24,9 @@ class DeviceMemory {
   void free(std::unique_ptr<Block> block);
   transom_memory_statistics statistics() const;
   void reset_peak() { peak_ = in_use_; }
+  static size_t rounded(size_t bytes);  // the size of a block for so many bytes
 
  private:
-  static size_t rounded(size_t bytes);
   void release_kept();
 
   const SynapseLibrary& library_;

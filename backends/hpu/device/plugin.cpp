@@ -218,6 +218,10 @@ struct Table : Guard {
 
   static const char* executable_describe(transom_executable* executable) { return executable->describe(); }
 
+  static void executable_memory(transom_executable* executable, uint64_t* bytes) {
+    *bytes = executable->temporary_bytes();
+  }
+
   static void capture_begin(transom_stream* stream) {
     if (stream->recording) fail(TRANSOM_INVALID_ARGUMENT, "the stream is being captured already");
     stream->recording = std::make_unique<transom_capture>(stream->device);

@@ -21,7 +21,7 @@ struct PlanArguments {
   std::string case_file, model, task = "generate", hardware, devices, layout = "auto", compare, dtype = "bf16", html,
                                 calibrate, optimisations;
   std::string software, date;
-  int64_t batch = 0, batch_per_device = 0, sequence_length = 0, output_length = 0;
+  int64_t batch = 0, batch_per_device = 0, sequence_length = 0, output_length = 0, max_predictions_per_seq = 0;
   double price = 0;
   DeviceOptions device;
   bool json = false, list = false, measure = false;
@@ -69,7 +69,8 @@ Job job_of(const PlanArguments& options) {
   for (const auto& [flag, value] : {std::pair{"--batch", options.batch},
                                     {"--batch_per_device", options.batch_per_device},
                                     {"--sequence_length", options.sequence_length},
-                                    {"--output_length", options.output_length}})
+                                    {"--output_length", options.output_length},
+                                    {"--max_predictions_per_seq", options.max_predictions_per_seq}})
     if (value < 0 || value > int64_t{1} << 40)
       fail(ErrorKind::kUsage, "{}: expected a number above 0, found {}", flag, value);
   if (options.price < 0) fail(ErrorKind::kUsage, "--price: expected USD an hour of a host, found {}", options.price);
@@ -81,6 +82,11 @@ Job job_of(const PlanArguments& options) {
   job.software = options.software, job.date = options.date;
   job.optimisations = options.layout == "auto" ? "layout not stated" : options.layout;
   if (!options.optimisations.empty()) job.optimisations += "; " + options.optimisations;
+  if (options.max_predictions_per_seq > 0) {
+    if (!is_training(job.task))
+      fail(ErrorKind::kUsage, "--max_predictions_per_seq: is for training, found --task {}", options.task);
+    job.optimisations += fmt::format("; max_predictions_per_seq={}", options.max_predictions_per_seq);
+  }
   precision_of(job);
   return job;
 }
@@ -105,6 +111,7 @@ int measure_job(PlanArguments& options) {
   job.batch_size = std::max({options.batch, options.batch_per_device, int64_t{1}});
   if (options.sequence_length) job.sequence_length = options.sequence_length;
   job.gradient_checkpointing = options.optimisations.find("recompute") != std::string::npos;
+  job.max_predictions_per_seq = options.max_predictions_per_seq;
   job.no_weights = true;
   job.check();
   options.device.apply();
@@ -177,6 +184,8 @@ Command plan_command() {
                      {"--batch_per_device", &options.batch_per_device, "the same for one device"},
                      {"--sequence_length,--sequence", &options.sequence_length, "tokens of a sample or a prompt"},
                      {"--output_length", &options.output_length, "new tokens of a request"},
+                     {"--max_predictions_per_seq", &options.max_predictions_per_seq,
+                      "masked positions of a sequence that the head sees in training (0: all positions)"},
                      {"--layout", &options.layout, "auto, or dp=8,tp=8,pp=2"},
                      {"--optimisations", &options.optimisations, "zero=2; recompute; lora=r8; continuous batching ..."},
                      {"--dtype", &options.dtype, "bf16, fp16, fp8, fp32, int8, Q4_K_M, fp16.16 ..."},

@@ -74,10 +74,10 @@ const Names kOnlyTraining = {
     "mask_feature_length", "layerdrop", "add_adapter", "freeze_vision_model", "freeze_text_model",
     // Of the loop
     "per_device_train_batch_size", "num_train_epochs", "max_steps", "activation_checkpointing",
-    "activation_checkpointing_kwargs", "logging_strategy", "logging_steps", "logging_first_step",
-    "logging_nan_inf_filter", "logging_dir", "include_num_input_tokens_seen", "report_to", "run_name", "eval_strategy",
-    "eval_steps", "eval_delay", "eval_on_start", "ddp_bucket_cap_mb", "do_train", "do_eval", "fp16",
-    "use_hpu_graphs_for_training", "throughput_warmup_steps", "adjust_throughput"};
+    "activation_checkpointing_kwargs", "max_predictions_per_seq", "logging_strategy", "logging_steps",
+    "logging_first_step", "logging_nan_inf_filter", "logging_dir", "include_num_input_tokens_seen", "report_to",
+    "run_name", "eval_strategy", "eval_steps", "eval_delay", "eval_on_start", "ddp_bucket_cap_mb", "do_train",
+    "do_eval", "fp16", "use_hpu_graphs_for_training", "throughput_warmup_steps", "adjust_throughput"};
 
 class Help {
  public:

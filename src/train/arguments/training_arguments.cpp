@@ -88,6 +88,10 @@ const Argument kTrainingArguments[] = {
                                                "Settings of activation checkpointing."),
     alias("gradient_checkpointing_kwargs", "activation_checkpointing_kwargs"),
     ignored("auto_find_batch_size", "a batch that does not fit into memory is an error; give a smaller one"),
+    field<&T::max_predictions_per_seq>("max_predictions_per_seq",
+                                       "Most tokens of a sequence to mask; in training the head computes their logits "
+                                       "alone (0: no bound, logits of all positions).")
+        .at_least(0),
     field<&T::torch_compile>("torch_compile", "Compile the model; Transom always does (see --mode)."),
     ignored("torch_compile_backend", "there is one compiler here"),
     ignored("torch_compile_mode", "there is one compiler here"),
@@ -313,6 +317,8 @@ void TrainingArguments::resolve() {
   if (fp16_full_eval && bf16_full_eval) refuse("fp16_full_eval and bf16_full_eval: expected at most one of the two");
   if (fp16) refuse("fp16: training in float16 is not offered; use --bf16");
   if (fp16_full_eval) refuse("fp16_full_eval: evaluation in float16 is not offered; use --bf16_full_eval");
+  if (max_predictions_per_seq > 0 && label_smoothing_factor > 0)
+    refuse("max_predictions_per_seq and label_smoothing_factor: expected at most one of the two");
   if (!activation_checkpointing_kwargs.text.empty()) {
     const Json settings = parse_json(activation_checkpointing_kwargs.text, "activation_checkpointing_kwargs");
     if (settings.value("every_n_layers", Json(1)) != 1 || settings.value("offload", Json(false)) != false)

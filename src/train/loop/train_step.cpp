@@ -10,6 +10,7 @@
 #include "distributed/seed.h"
 #include "io/config.h"
 #include "models/head_traits.h"
+#include "nn/labelled_positions.h"
 #include "nn/losses.h"
 #include "nn/noisy_embedding.h"
 #include "nn/sparse_lookups.h"
@@ -188,6 +189,9 @@ Tensor TrainStep::loss_of(const NamedTensors& inputs, ForwardContext context, Na
   if (arguments_.bf16) autocast.emplace(DType::kBFloat16);
   if (sharding_) sharding_->cut_rows(inputs);
   context.return_loss = true;
+  std::optional<MaxPredictions> predictions;
+  if (context.training && arguments_.max_predictions_per_seq > 0)
+    predictions.emplace(arguments_.max_predictions_per_seq);
   if (counts_labels_ && traits_of(model_).predicts_next_token && traits_of(model_).counts_first_label &&
       !context.num_items_in_batch.defined())
     context.num_items_in_batch = count_items(model_, {inputs});

@@ -75,6 +75,9 @@ bool is_span_model(const ScriptArguments& script) {
 
 void prepare_masked_language_modelling(const TrainArguments& arguments, const TaskFiles& files, TaskSetup& setup) {
   const ScriptArguments& script = arguments.script;
+  if (is_span_model(script) && arguments.training.max_predictions_per_seq > 0)
+    fail(ErrorKind::kUsage, "--max_predictions_per_seq: {} writes spans and has no masked positions",
+         script.model_name_or_path);
   if (is_span_model(script)) return prepare_sequence_to_sequence(arguments, files, setup);
   setup.model = load_model(arguments, script.model_name_or_path, load_options(arguments, "fill-mask"));
   const TextEncoder encoder(arguments, *setup.model, std::nullopt);
@@ -82,7 +85,8 @@ void prepare_masked_language_modelling(const TrainArguments& arguments, const Ta
   require(mask_token.has_value(), "{}: expected a tokenizer with a mask token, found none", script.model_name_or_path);
   const MaskingOptions masking{.probability = script.mlm_probability,
                                .mask_token_id = *mask_token,
-                               .vocabulary = encoder.tokenizer().vocab_size()};
+                               .vocabulary = encoder.tokenizer().vocab_size(),
+                               .most = arguments.training.max_predictions_per_seq};
   const auto encode_whole = [&](const std::string& text) {
     return encode_text(encoder, text, false, script.whole_word_mask);
   };

@@ -223,6 +223,9 @@ TaskSetup prepare(TrainArguments& arguments, HubOptions hub) {
   TaskSetup setup;
   TaskFiles files{load(script.train_file, script), load(script.validation_file, script),
                   load(script.test_file, script)};
+  if (arguments.training.max_predictions_per_seq > 0 && script.teacher_model)
+    fail(ErrorKind::kUsage,
+         "--max_predictions_per_seq: a teacher compares logits of all positions; leave --teacher_model out");
   fetch_models(arguments.script, std::move(hub));
   const bool folders = script.train_dir || script.validation_dir;
   if (!folders && is_tokenised(files.any())) {
@@ -231,6 +234,8 @@ TaskSetup prepare(TrainArguments& arguments, HubOptions hub) {
     prepare_tokenised(arguments, files, setup);
   } else {
     const Task& task = folders ? find_folder_task(script) : find_task(script, files.any());
+    if (arguments.training.max_predictions_per_seq > 0 && task.name != "fill-mask")
+      fail(ErrorKind::kUsage, "--max_predictions_per_seq: is for --task fill-mask, found {}", task.name);
     start_from_scratch(arguments, task.preprocessing);
     if (!task.of_language) limit_rows(files, script);
     else if (arguments.training.do_eval && files.train && !files.validation) split_validation(files, script);

@@ -135,6 +135,46 @@ TEST(MaskedLanguageModelling, ScoresMaskedTokensAndAddsPerplexity) {
   EXPECT_EQ(metrics.back(), (std::pair<std::string, double>("perplexity", std::exp(2.0))));
 }
 
+// The head that sees masked positions alone learns what the one that sees all learns: two runs of the same masks.
+TEST(MaskedLanguageModelling, MaskedPositionsAloneGiveTheLossesOfAllLogits) {
+  const auto losses = [&](std::vector<std::string> more, size_t length) {
+    const TinyModel model;
+    more.insert(more.end(), {"--line_by_line", "--max_seq_length", std::to_string(length),
+                             "--per_device_train_batch_size", "3", "--max_steps", "4", "--learning_rate", "0.01",
+                             "--gradient_accumulation_steps", "2", "--mlm_probability", "0.5"});
+    const TrainArguments arguments = model.arguments(masking(model.write("train.txt", kMaskedText), more));
+    TaskSetup setup = prepare_task(arguments);
+    Trainer trainer(std::move(setup.model), arguments.training);
+    configure_trainer(trainer, setup);
+    std::vector<double> result;
+    trainer.set_step_reports([&](const StepReport& report) { result.push_back(report.loss); });
+    trainer.train(arguments.training.resume_from_checkpoint);
+    return result;
+  };
+  // No line has more than five words, so that the bound of five takes none away.
+  const std::vector<double> all = losses({}, 8), few = losses({"--max_predictions_per_seq", "5"}, 8),
+                            fewer = losses({"--max_predictions_per_seq", "1"}, 8);
+  ASSERT_EQ(all.size(), 4u);
+  ASSERT_EQ(few.size(), 4u);
+  for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(few[i], all[i], 2e-5 * std::abs(all[i])) << i;
+  EXPECT_LT(few.back(), few.front());
+  for (const double loss : fewer) EXPECT_TRUE(std::isfinite(loss));
+  EXPECT_NE(fewer, few);
+}
+
+TEST(MaskedLanguageModelling, RefusesABoundOfMasksWhereThereAreNone) {
+  const TinyModel model;
+  const std::string file = model.write("train.csv", "sentence,label\nAnn,0\nRome,1\n");
+  const auto message = [&](std::vector<std::string> flags) {
+    return test::message_without_folders([&] { prepare_task(model.arguments(std::move(flags))); });
+  };
+  EXPECT_EQ(message({"--train_file", file, "--max_predictions_per_seq", "3"}),
+            "--max_predictions_per_seq: is for --task fill-mask, found text-classification");
+  EXPECT_NE(message({"--train_file", file, "--max_predictions_per_seq", "3", "--label_smoothing_factor", "0.1"})
+                .find("label_smoothing_factor"),
+            std::string::npos);
+}
+
 TEST(MaskedLanguageModelling, RefusesTextThatFillsNoBlock) {
   const TinyModel model;
   const TrainArguments arguments = model.arguments(masking(model.write("train.txt", "Ann\n"), {}));
