@@ -66,6 +66,33 @@ TEST_P(PipelineThreads, GetWhatOneThreadGets) {
   EXPECT_EQ(failed, 0);
 }
 
+// Each call has an engine with a cache of its own, over a model that all share.
+TEST_P(PipelineThreads, WriteInBatchesWhatOneThreadWrites) {
+  if (!std::filesystem::exists(test::golden_folder() / "pipelines")) GTEST_SKIP() << "no golden cases";
+  const ModeScope scope(GetParam());
+  const auto options = [](int64_t together) {
+    return Json{{"max_new_tokens", 6}, {"do_sample", false}, {"batch_size", together}};
+  };
+  std::vector<Json> texts;
+  for (int length = 0; length < 6; ++length) texts.emplace_back(text_of(length, false));
+  const std::shared_ptr<const Pipeline> shared = load("text-generation");
+  const std::vector<Json> expected = run_pipeline(*shared, texts, options(1));
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t)
+    threads.emplace_back([&, t] {
+      const ModeScope of_thread(GetParam());
+      try {
+        const std::shared_ptr<const Pipeline> own = load("text-generation");
+        for (int i = 0; i < 4; ++i) wrong += run_pipeline(i % 2 ? *own : *shared, texts, options(2 + t)) != expected;
+      } catch (const std::exception& error) {
+        ADD_FAILURE() << error.what();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
 INSTANTIATE_TEST_SUITE_P(Modes, PipelineThreads, testing::Values(Mode::kLazy, Mode::kCompile, Mode::kGraph),
                          [](const auto& mode) {
                            return mode.param == Mode::kLazy      ? "lazy"
