@@ -118,23 +118,24 @@ def clicks(rows):
     return make
 
 
+PRECISIONS = (("", "float32", "f32", ALL), ("-int8", "int8", "int8", ("torch", "onnxruntime", "openvino")))
+
+
 def other_cases(folder, case_class, make_images):
-    later, cases = functools.partial, []  # files are made when their case is raced
+    later = functools.partial  # files are made when their case is raced
+    images = lambda rows: later(make_images, folder, rows)  # noqa: E731
+    tensors = lambda *named: later(make_tensors, folder, *named)  # noqa: E731
+    kinds = []  # name, title, model, inputs, runs
     for rows, runs in ((1, 8), (8, 3)):
-        cases.append(case_class(f"efficientnet-{rows}", f"EfficientNet-B0 inference {rows}x224x224 f32",
-                                later(make_efficientnet, folder), later(make_images, folder, rows), "forward",
-                                "float32", ALL, runs))
-        cases.append(case_class(f"clip-{rows}", f"CLIP ViT-B/32, {rows} images and texts of 77, f32",
-                                later(make_clip, folder), later(make_tensors, folder, f"clip-{rows}", clip_inputs(rows)),
-                                "forward", "float32", ALL, runs))
-    cases.append(case_class("wav2vec2", "wav2vec2-base, 5 seconds, f32", later(make_wav2vec2, folder),
-                            later(make_tensors, folder, "sound", sound), "forward", "float32", ALL, 3))
-    cases.append(case_class("whisper", "Whisper-tiny, one pass over 30 seconds, f32", later(make_whisper, folder),
-                            later(make_tensors, folder, "bands", bands), "forward", "float32", ALL, 3))
+        kinds.append((f"efficientnet-{rows}", f"EfficientNet-B0 inference {rows}x224x224", make_efficientnet, images(rows), runs))
+        kinds.append((f"clip-{rows}", f"CLIP ViT-B/32, {rows} images and texts of 77,", make_clip,
+                      tensors(f"clip-{rows}", clip_inputs(rows)), runs))
+    kinds.append(("wav2vec2", "wav2vec2-base, 5 seconds,", make_wav2vec2, tensors("sound", sound), 3))
+    kinds.append(("whisper", "Whisper-tiny, one pass over 30 seconds,", make_whisper, tensors("bands", bands), 3))
     for rows in (128, 2048):
-        cases.append(case_class(f"dlrm-{rows}", f"DLRM, 26 tables, {rows} rows, f32", later(make_dlrm, folder),
-                                later(make_tensors, folder, f"clicks-{rows}", clicks(rows)), "forward", "float32", ALL, 8))
-    return cases
+        kinds.append((f"dlrm-{rows}", f"DLRM, 26 tables, {rows} rows,", make_dlrm, tensors(f"clicks-{rows}", clicks(rows)), 8))
+    return [case_class(name + suffix, f"{title} {short}", later(model, folder), inputs, "forward", dtype, peers, runs)
+            for suffix, dtype, short, peers in PRECISIONS for name, title, model, inputs, runs in kinds]
 
 
 def static_cases(case_class, models):

@@ -299,8 +299,8 @@ def parse():
                                                    "with bf16, vit-base-1, vit-base-8, resnet-50-1, resnet-50-8, "
                                                    "the same and infer-1, infer-8 with -static, infer-1-int8, "
                                                    "infer-8-int8, efficientnet-1, efficientnet-8, clip-1, clip-8, "
-                                                   "wav2vec2, whisper, dlrm-128, dlrm-2048, embed, start, finetune, "
-                                                   "compilation, lengths (default: all)")
+                                                   "wav2vec2, whisper, dlrm-128, dlrm-2048, these with -int8 too, "
+                                                   "embed, start, finetune, compilation, lengths (default: all)")
     parser.add_argument("--sizes", nargs="+", default=[], metavar="ROWSxTOKENS",
                         help="BERT-base at these sizes too: cases infer-ROWSxTOKENS-f32, train-ROWSxTOKENS-bf16 ...")
     parser.add_argument("--turns", type=int, default=7)
