@@ -104,8 +104,7 @@ IpuConfig parse_ipu_config(const std::string& text, const std::string& where) {
          "{}: replicated_tensor_sharding: expected a replication_factor of at least 2, found {}: set it, or leave "
          "replicated_tensor_sharding false",
          where, config.replication_factor);
-  if (reader.boolean("recompute_checkpoint_every_layer", false))
-    config.not_carried_out.emplace_back("recompute_checkpoint_every_layer");
+  reader.boolean("recompute_checkpoint_every_layer", false);  // the trainer's: it is in the graph that comes here
   config.embedding_serialization_factor =
       static_cast<uint32_t>(reader.integer("embedding_serialization_factor", 1, 1 << 20, 1));
   return config;

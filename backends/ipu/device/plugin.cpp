@@ -75,9 +75,6 @@ struct Table {
     *device = new transom_device(machine(index));
     if (clocks_alone() && the_host.log)
       the_host.log(TRANSOM_LOG_WARNING, "ipu: emulated clocks alone: nothing is computed, all values are zero");
-    for (const std::string& field : ipu_config().not_carried_out)
-      if (the_host.log)
-        the_host.log(TRANSOM_LOG_WARNING, fmt::format("ipu: {} of the IPUConfig is not carried out", field).c_str());
   }
   static void device_close(transom_device* device) { delete device; }
 

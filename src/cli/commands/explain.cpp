@@ -11,6 +11,7 @@
 #include "cli/output/profile_table.h"
 #include "explain/explanation.h"
 #include "explain/layout.h"
+#include "train/arguments/ipu_arguments.h"
 
 namespace transom {
 namespace {
@@ -53,6 +54,7 @@ int explain(ExplainArguments& options) {
   options.bench.check();
   setenv("TRANSOM_CODEGEN", "wait", 0);  // what is explained is the steady state
   options.device.apply();
+  if (ipu_recomputes(device_name())) options.bench.gradient_checkpointing = true;
   options.bench.model = resolve_model(options.bench.model, options.source.hub());
   if (!options.layout.empty()) return show_layout(options);
   const Explanation explanation = explain(options.bench, options.runs);

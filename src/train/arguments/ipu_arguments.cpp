@@ -14,17 +14,25 @@
 namespace transom {
 namespace {
 
-constexpr int64_t kMostReplicas = 1024;
+constexpr int64_t kMostReplicas = 1024, kMostAccumulated = 1 << 20;
 
-int64_t replicas_in(const Json& config, const char* name, const std::string& where, int64_t otherwise) {
+int64_t count_in(const Json& config, const char* name, const std::string& where, int64_t otherwise,
+                 int64_t most = kMostReplicas) {
   if (!config.contains(name) || config[name].is_null()) return otherwise;
   const Json* value = &config[name];
   // Former versions wrote one for each size of a machine, with the one that holds for all.
   if (value->is_object() && value->contains("default")) value = &(*value)["default"];
-  if (!value->is_number_integer() || *value < 1 || *value > kMostReplicas)
-    fail(ErrorKind::kUsage, "{}: {}: expected a whole number from 1 to {}, found {}", where, name, kMostReplicas,
+  if (!value->is_number_integer() || *value < 1 || *value > most)
+    fail(ErrorKind::kUsage, "{}: {}: expected a whole number from 1 to {}, found {}", where, name, most,
          quoted(dump_json(config[name])));
   return value->get<int64_t>();
+}
+
+bool truth_in(const Json& config, const char* name, const std::string& where) {
+  if (!config.contains(name) || config[name].is_null()) return false;
+  if (!config[name].is_boolean())
+    fail(ErrorKind::kUsage, "{}: {}: expected true or false, found {}", where, name, quoted(dump_json(config[name])));
+  return config[name].get<bool>();
 }
 
 std::string device_of(const TrainArguments& arguments) {
@@ -44,53 +52,56 @@ void expect_devices(int64_t replicas, const std::string& where) {
 }
 
 // Of the run, where it is on the ipu device and has one.
-std::optional<std::string> file_of(const TrainArguments& arguments) {
-  const std::string device = device_of(arguments), file = first_text({"TRANSOM_IPU_CONFIG"});
+std::optional<std::string> file_of(const std::string& device) {
+  const std::string file = first_text({"TRANSOM_IPU_CONFIG"});
   if (device.substr(0, device.find(':')) != "ipu" || file.empty()) return std::nullopt;
   return file;
 }
 
 }  // namespace
 
-IpuReplicas read_ipu_replicas(const std::string& file) {
+IpuRun read_ipu_run(const std::string& file) {
   const fs::path path = directory_exists(file) ? fs::path(file) / "ipu_config.json" : fs::path(file);
   const std::string where = path.string();
   if (!path_exists(path))
     fail(ErrorKind::kUsage, "--ipu_config_name: expected an ipu_config.json or its directory, found no {}", where);
   const Json config = read_json(path);
   if (!config.is_object()) fail(ErrorKind::kUsage, "{}: expected a JSON object", where);
-  IpuReplicas replicas;
-  replicas.training =
-      replicas_in(config, "training_replication_factor", where, replicas_in(config, "replication_factor", where, 1));
-  replicas.inference = replicas_in(config, "inference_replication_factor", where, replicas.training);
-  if (config.contains("replicated_tensor_sharding") && !config["replicated_tensor_sharding"].is_null()) {
-    const Json& value = config["replicated_tensor_sharding"];
-    if (!value.is_boolean())
-      fail(ErrorKind::kUsage, "{}: replicated_tensor_sharding: expected true or false, found {}", where,
-           quoted(dump_json(value)));
-    replicas.shards_optimizer = value.get<bool>();
-  }
-  if (replicas.shards_optimizer && replicas.training < 2)
+  IpuRun run;
+  run.training =
+      count_in(config, "training_replication_factor", where, count_in(config, "replication_factor", where, 1));
+  run.inference = count_in(config, "inference_replication_factor", where, run.training);
+  run.shards_optimizer = truth_in(config, "replicated_tensor_sharding", where);
+  run.recomputes = truth_in(config, "recompute_checkpoint_every_layer", where);
+  run.gradient_accumulation_steps = count_in(config, "gradient_accumulation_steps", where, 1, kMostAccumulated);
+  if (run.shards_optimizer && run.training < 2)
     fail(ErrorKind::kUsage,
          "{}: replicated_tensor_sharding: expected a replication_factor of at least 2, found {}: set it, or leave "
          "replicated_tensor_sharding false",
-         where, replicas.training);
-  return replicas;
+         where, run.training);
+  return run;
 }
 
-void resolve_ipu(TrainArguments& arguments) {
-  const auto file = file_of(arguments);
+void resolve_ipu(TrainArguments& arguments, bool accumulation_is_given) {
+  const auto file = file_of(device_of(arguments));
   if (!file) return;
+  const IpuRun run = read_ipu_run(*file);
   TrainingArguments& training = arguments.training;
-  if (read_ipu_replicas(*file).shards_optimizer && training.zero_stage == 0 && training.fsdp.empty())
-    training.zero_stage = 1;
+  if (run.shards_optimizer && training.zero_stage == 0 && training.fsdp.empty()) training.zero_stage = 1;
+  if (run.recomputes) training.activation_checkpointing = true;
+  if (!accumulation_is_given) training.gradient_accumulation_steps = run.gradient_accumulation_steps;
+}
+
+bool ipu_recomputes(const std::string& device) {
+  const auto file = file_of(device.empty() ? first_text({"TRANSOM_DEVICE"}) : device);
+  return file && read_ipu_run(*file).recomputes;
 }
 
 int64_t ipu_processes_to_start(const TrainArguments& arguments, bool evaluates) {
-  const auto file = file_of(arguments);
+  const auto file = file_of(device_of(arguments));
   if (!file) return 1;
-  const IpuReplicas replicas = read_ipu_replicas(*file);
-  const int64_t expected = evaluates ? replicas.inference : replicas.training, found = launch_of_environment().ranks;
+  const IpuRun run = read_ipu_run(*file);
+  const int64_t expected = evaluates ? run.inference : run.training, found = launch_of_environment().ranks;
   if (expected == 1 || found == expected) return 1;
   const bool launched = found > 1 || !first_text({"WORLD_SIZE"}).empty();
   if (!launched) {

@@ -275,9 +275,15 @@ void find_data_set(ScriptArguments& script) {
          transom::quoted(*script.dataset_name));
 }
 
-void resolve(TrainArguments& arguments) {
+// Stands in gradient_accumulation_steps until all arguments are read: what was given is at least 1.
+constexpr int64_t kNotGiven = 0;
+
+void resolve(TrainArguments& arguments, const ForeignConfigs& foreign) {
+  const bool accumulation_is_given = arguments.training.gradient_accumulation_steps != kNotGiven;
+  if (!accumulation_is_given) arguments.training.gradient_accumulation_steps = 1;
+  apply_foreign_configs(foreign, arguments.training, arguments.notes);
   resolve_gaudi(arguments);
-  resolve_ipu(arguments);
+  resolve_ipu(arguments, accumulation_is_given);
   arguments.training.resolve();
   ScriptArguments& script = arguments.script;
   if (script.dataset_name && !path_exists(*script.dataset_name))
@@ -321,19 +327,20 @@ ArgumentTable script_table() { return kScriptArguments; }
 
 TrainArguments parse_train_json(std::string_view json, std::string_view where) {
   TrainArguments arguments;
+  arguments.training.gradient_accumulation_steps = kNotGiven;
   ForeignConfigs foreign;
   const BoundTable tables[] = {{training_table(), &arguments.training},
                                {script_table(), &arguments.script},
                                {gaudi_table(), &arguments.training},
                                {foreign_table(), &foreign}};
   assign_all(tables, modernised(parse_json(json, where)), where, arguments.notes);
-  apply_foreign_configs(foreign, arguments.training, arguments.notes);
-  resolve(arguments);
+  resolve(arguments, foreign);
   return arguments;
 }
 
 TrainArguments parse_train_arguments(const std::vector<std::string>& given) {
   TrainArguments arguments;
+  arguments.training.gradient_accumulation_steps = kNotGiven;
   ForeignConfigs foreign;
   const BoundTable tables[] = {{training_table(), &arguments.training},
                                {script_table(), &arguments.script},
@@ -356,8 +363,7 @@ TrainArguments parse_train_arguments(const std::vector<std::string>& given) {
     assign_all(tables, modernised(read_json(file)), file, arguments.notes);
   assign_flags(tables, flags, own, arguments.notes);
   if (arguments.help) return arguments;
-  apply_foreign_configs(foreign, arguments.training, arguments.notes);
-  resolve(arguments);
+  resolve(arguments, foreign);
   return arguments;
 }
 

@@ -41,7 +41,6 @@ TEST(IpuConfig, IsReadAsItsUsersHaveIt) {
   EXPECT_TRUE(config.optimizer_state_offchip);
   EXPECT_TRUE(config.replicated_tensor_sharding);
   EXPECT_EQ(config.replication_factor, 4u);
-  EXPECT_EQ(config.not_carried_out, (std::vector<std::string>{"recompute_checkpoint_every_layer"}));
 }
 
 TEST(IpuConfig, ReplicasHaveAPowerOfTwoOfIpus) {
