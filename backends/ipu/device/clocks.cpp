@@ -81,10 +81,10 @@ std::string report(const transom_device& device) {
       "{{\"emulated\": {}, \"programs\": {}, \"runs\": {}, \"cycles\": {}, \"device_seconds\": {:.9g}, "
       "\"fullest_tile_bytes\": {}, \"bytes_per_tile\": {}, \"fetched_bytes\": {}, \"loaded_from_streaming_memory\": "
       "{}, "
-      "\"stored_to_streaming_memory\": {}, \"collectives\": {}}}",
+      "\"stored_to_streaming_memory\": {}, \"collectives\": {}, \"kept_programs\": {}}}",
       is_emulated(), device.programs.load(), device.runs.load(), device.cycles.load(), seconds,
       device.fullest_tile.load(), device.machine.getTarget().getBytesPerTile(), device.fetched.load(),
-      device.loaded_remote.load(), device.stored_remote.load(), device.collectives.load());
+      device.loaded_remote.load(), device.stored_remote.load(), device.collectives.load(), device.kept_programs.load());
 }
 
 }  // namespace transom::ipu

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <poplar/Engine.hpp>
@@ -27,6 +28,7 @@ struct transom_device {
   std::atomic<uint64_t> fetched{0};                          // bytes of inputs that came over streams
   std::atomic<uint64_t> loaded_remote{0}, stored_remote{0};  // bytes from and to streaming memory, by programs
   std::atomic<uint64_t> collectives{0};                      // programs that replicas ran together
+  std::atomic<uint64_t> kept_programs{0};                    // that were found compiled
 
   struct Profile {
     transom_profile_callback callback = nullptr;
@@ -34,6 +36,10 @@ struct transom_device {
   };
   Profile profile();
   void set_profile(Profile next);
+
+  // Whether the machine runs a node, by the text of its graph: the layers of a model have the same nodes.
+  std::map<std::string, bool> supported;
+  std::mutex supported_mutex;
 
   // Engines use the machine one at a time: what the tiles hold is that of the last one.
   std::mutex running;

@@ -50,42 +50,64 @@ void find_table(const transom_graph& graph, transom::ipu::Lowering& lowering) {
 
 }  // namespace
 
-transom_executable::transom_executable(transom_device* device, const transom_graph& graph) : device_(device) {
-  translated([&] { compile(graph); });
+transom_executable::transom_executable(transom_device* device, const transom_graph& graph,
+                                       const transom::ipu::ExecutableCache::Warn& warn)
+    : device_(device) {
+  translated([&] { compile(graph, warn); });
 }
 
-void transom_executable::compile(const transom_graph& graph) {
-  transom::ipu::Lowering lowering(device_->machine.getTarget());
-  std::vector<poplar::program::Program> fetches;
-  const transom::ipu::Placement placement = transom::ipu::place(graph, transom::ipu::ipu_config());
+void transom_executable::compile(const transom_graph& graph, const transom::ipu::ExecutableCache::Warn& warn) {
+  const transom::ipu::IpuConfig& config = transom::ipu::ipu_config();
   streamed_inputs_.resize(graph.inputs_count);
   streamed_outputs_.resize(graph.outputs_count);
-  if (transom::ipu::ipu_config().optimizer_state_offchip) {
+  if (config.optimizer_state_offchip) {
     transom::ipu::StreamedValues streamed = transom::ipu::streamed_values(graph);
     streamed_inputs_ = std::move(streamed.inputs);
     streamed_outputs_ = std::move(streamed.outputs);
   }
+  for (size_t i = 0; i < graph.inputs_count; ++i) inputs_.push_back(transom::backend::type_of(graph, graph.inputs[i]));
+  for (size_t i = 0; i < graph.outputs_count; ++i)
+    outputs_.push_back(transom::backend::type_of(graph, graph.outputs[i]));
+  nodes_ = graph.nodes_count;
+  const std::filesystem::path folder = transom::ipu::ExecutableCache::folder_of(config);
+  if (folder.empty()) {
+    engine_ = std::make_unique<poplar::Engine>(lowered(graph));
+  } else {
+    const transom::ipu::ExecutableCache cache(folder, warn);
+    const std::string key = transom::ipu::program_key(graph, device_->machine.getTarget(), config);
+    std::optional<poplar::Executable> executable = cache.find(key);
+    kept_ = executable.has_value();
+    if (kept_) ++device_->kept_programs;
+    else cache.keep(key, executable.emplace(lowered(graph)));
+    engine_ = std::make_unique<poplar::Engine>(std::move(*executable));
+  }
+  residents_.resize(inputs_.size());
+  ++device_->programs;
+  transom::ipu::count_memory(*device_, *engine_);
+}
+
+poplar::Executable transom_executable::lowered(const transom_graph& graph) {
+  transom::ipu::Lowering lowering(device_->machine.getTarget());
+  std::vector<poplar::program::Program> fetches;
+  const transom::ipu::Placement placement = transom::ipu::place(graph, transom::ipu::ipu_config());
   for (size_t i = 0; i < graph.inputs_count; ++i) {
     lowering.choose_ipu(placement.inputs[i]);
-    inputs_.push_back(transom::backend::type_of(graph, graph.inputs[i]));
-    fetches.push_back(streamed_inputs_[i] ? lowering.add_streamed_input(graph.inputs[i], inputs_.back(), i)
-                                          : lowering.add_input(graph.inputs[i], inputs_.back(), i));
+    fetches.push_back(streamed_inputs_[i] ? lowering.add_streamed_input(graph.inputs[i], inputs_[i], i)
+                                          : lowering.add_input(graph.inputs[i], inputs_[i], i));
   }
   std::map<int32_t, size_t> streamed_outputs;  // by value
-  for (size_t i = 0; i < graph.outputs_count; ++i) {
-    outputs_.push_back(transom::backend::type_of(graph, graph.outputs[i]));
+  for (size_t i = 0; i < graph.outputs_count; ++i)
     if (streamed_outputs_[i]) streamed_outputs.emplace(graph.outputs[i], i);
-  }
   if (transom::ipu::ipu_config().embedding_serialization_factor > 1) find_table(graph, lowering);
+  size_t at = 0;
   for (const transom_node& c_node : transom::plugin::Nodes(graph)) {
     const transom::backend::Node node(graph, c_node);
-    lowering.choose_ipu(placement.nodes[nodes_]);
+    lowering.choose_ipu(placement.nodes[at++]);
     try {
       lowering.lower(node, c_node);
     } catch (const std::out_of_range&) {
       fail(TRANSOM_INVALID_ARGUMENT, "{}: expected other inputs or attributes", node.place());
     }
-    ++nodes_;
     for (size_t i = 0; i < c_node.outputs_count; ++i)
       if (const auto found = streamed_outputs.find(c_node.outputs[i]); found != streamed_outputs.end())
         lowering.add_streamed_output(found->first, outputs_[found->second], found->second);
@@ -95,10 +117,7 @@ void transom_executable::compile(const transom_graph& graph) {
   // Program 0 computes; program 1 + i fetches input i.
   std::vector<poplar::program::Program> programs{lowering.program()};
   programs.insert(programs.end(), fetches.begin(), fetches.end());
-  engine_ = std::make_unique<poplar::Engine>(lowering.whole_graph(), programs);
-  residents_.resize(inputs_.size());
-  ++device_->programs;
-  transom::ipu::count_memory(*device_, *engine_);
+  return poplar::compileGraph(lowering.whole_graph(), programs);
 }
 
 transom_executable::~transom_executable() {
@@ -112,7 +131,8 @@ const char* transom_executable::describe() {
 }
 
 std::string transom_executable::memory() const {
-  return fmt::format("a program of {} nodes: {}", nodes_, transom::ipu::memory_text(*engine_));
+  return fmt::format("a program of {} nodes{}: {}", nodes_, kept_ ? ", compiled before" : "",
+                     transom::ipu::memory_text(*engine_));
 }
 
 void transom_executable::unload(transom_device& device) {

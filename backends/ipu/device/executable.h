@@ -8,11 +8,14 @@
 
 #include "common/types.h"
 #include "ipu/device/device.h"
+#include "ipu/device/executable_cache.h"
 
 struct transom_executable : Handle {
  public:
-  // Throws Failure where the graph breaks the interface, needs what the device has not, or does not fit the tiles.
-  transom_executable(transom_device* device, const transom_graph& graph);
+  // Throws Failure where the graph breaks the interface, needs what the device has not, or does not fit the tiles. A
+  // program that was compiled before comes from the cache; what is wrong with that is told to `warn`.
+  transom_executable(transom_device* device, const transom_graph& graph,
+                     const transom::ipu::ExecutableCache::Warn& warn);
   ~transom_executable();
   void run(const transom_launch& launch);
   const char* describe();
@@ -21,7 +24,8 @@ struct transom_executable : Handle {
   static void unload(transom_device& device);
 
  private:
-  void compile(const transom_graph& graph);
+  void compile(const transom_graph& graph, const transom::ipu::ExecutableCache::Warn& warn);
+  poplar::Executable lowered(const transom_graph& graph);
   void fetch(const transom_launch& launch);
 
   // What an input's tiles hold: contents of a buffer from an offset on.
@@ -36,5 +40,6 @@ struct transom_executable : Handle {
   std::vector<Resident> residents_;                       // by input; guarded by the device's `running`
   std::vector<bool> streamed_inputs_, streamed_outputs_;  // those of streaming memory
   size_t nodes_ = 0;
+  bool kept_ = false;  // the program was compiled before
   std::string description_;
 };

@@ -37,6 +37,11 @@ class Reader {
     if (!json_[name].is_boolean()) refuse(name, "true or false", json_[name]);
     return json_[name].get<bool>();
   }
+  std::string text(const char* name) const {
+    if (!has(name)) return {};
+    if (!json_[name].is_string()) refuse(name, "a text", json_[name]);
+    return json_[name].get<std::string>();
+  }
   bool has(const char* name) const { return json_.contains(name) && !json_[name].is_null(); }
   const Json& at(const char* name) const { return json_[name]; }
 
@@ -107,6 +112,7 @@ IpuConfig parse_ipu_config(const std::string& text, const std::string& where) {
   reader.boolean("recompute_checkpoint_every_layer", false);  // the trainer's: it is in the graph that comes here
   config.embedding_serialization_factor =
       static_cast<uint32_t>(reader.integer("embedding_serialization_factor", 1, 1 << 20, 1));
+  config.executable_cache_dir = reader.text("executable_cache_dir");
   return config;
 }
 

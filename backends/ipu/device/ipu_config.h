@@ -18,6 +18,7 @@ struct IpuConfig {
   std::vector<double> matmul_proportion = {0.6};  // by IPU; one for all
   bool enable_half_partials = false;
   uint32_t embedding_serialization_factor = 1;  // parts in which products with the embeddings' table are computed
+  std::string executable_cache_dir;             // of programs that were compiled; empty: they are not kept
 };
 
 // Reads a file of at most 1 MiB. Throws Failure(TRANSOM_UNAVAILABLE) with the file and the field for what is no such

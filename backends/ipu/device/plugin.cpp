@@ -143,7 +143,9 @@ struct Table {
     return claims_composite(op, {inputs, inputs_count}, {attributes, attributes_count}) ? 1 : 0;
   }
   static void compile(transom_device* device, const transom_graph* graph, transom_executable** executable) {
-    *executable = new transom_executable(device, *graph);
+    *executable = new transom_executable(device, *graph, [](const std::string& text) {
+      if (the_host.log) the_host.log(TRANSOM_LOG_WARNING, ("ipu: " + text).c_str());
+    });
     if (the_host.log && tells_memory())
       the_host.log(TRANSOM_LOG_INFO, fmt::format("ipu: {}", (*executable)->memory()).c_str());
   }
@@ -164,7 +166,15 @@ struct Table {
   static const char* executable_describe(transom_executable* executable) { return executable->describe(); }
 
   static int32_t supports(transom_device* device, const transom_graph* node) {
-    return supports_node(device->machine.getTarget(), *node) ? 1 : 0;
+    const std::string text = graph_text(*node, false);
+    {
+      const std::lock_guard lock(device->supported_mutex);
+      if (const auto found = device->supported.find(text); found != device->supported.end()) return found->second;
+    }
+    const bool supported = supports_node(device->machine.getTarget(), *node);
+    const std::lock_guard lock(device->supported_mutex);
+    device->supported.emplace(text, supported);
+    return supported ? 1 : 0;
   }
 
   static void capture_begin(transom_stream* stream) {

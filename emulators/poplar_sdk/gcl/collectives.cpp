@@ -10,6 +10,7 @@
 #include "poplar/exceptions.hpp"
 #include "poputil/TileMapping.hpp"
 #include "simulator/half.h"
+#include "simulator/kernels.h"
 #include "simulator/replicas.h"
 
 namespace gcl {
@@ -121,6 +122,53 @@ std::string name_of(const char* call, const poplar::DebugContext& context) {
   return path.empty() ? call : path + "/" + call;
 }
 
+CollectiveOperator operator_of(Reader& parameters) {
+  return static_cast<CollectiveOperator>(parameters.number(127));  // `combination` refuses what is none
+}
+
+// Parts of a collective that are `times` as many as `few`.
+void expect_parts(const Tensor& few, const Tensor& many, size_t times) {
+  Reader::expect(few.elementType() == many.elementType() && few.numElements() > 0 &&
+                     many.numElements() / few.numElements() == times && many.numElements() % few.numElements() == 0,
+                 "one part of a tensor for each replica");
+}
+
+const RegisterKernel kAllReduceKernel(
+    "gcl::allReduce", [](const Step& step, Reader& parameters) -> std::function<void(Memory&)> {
+      expect_tensors(step, 0, 0, 1);
+      const Tensor data = step.updates[0];
+      const std::string name = step.name;
+      const auto combine = combination(data.elementType(), operator_of(parameters), name);
+      return [=](Memory& memory) {
+        const Access access(memory, data, true, true);
+        joined(memory, name).all_reduce(access.data(), data.numElements(), data.elementType(), combine);
+      };
+    });
+
+const RegisterKernel kReduceScatterKernel(
+    "gcl::reduceScatter", [](const Step& step, Reader& parameters) -> std::function<void(Memory&)> {
+      expect_tensors(step, 1, 1);
+      const Tensor data = step.reads[0], made = step.writes[0];
+      const std::string name = step.name;
+      expect_parts(made, data, data.view().graph.lock()->replicas);
+      const auto combine = combination(data.elementType(), operator_of(parameters), name);
+      return [=](Memory& memory) {
+        const Access from(memory, data, true, false), to(memory, made, false, true);
+        joined(memory, name).reduce_scatter(from.data(), to.data(), made.numElements(), made.elementType(), combine);
+      };
+    });
+
+const RegisterKernel kAllGatherKernel("gcl::allGather", [](const Step& step, Reader&) -> std::function<void(Memory&)> {
+  expect_tensors(step, 1, 1);
+  const Tensor data = step.reads[0], made = step.writes[0];
+  const std::string name = step.name;
+  expect_parts(data, made, data.view().graph.lock()->replicas);
+  return [=](Memory& memory) {
+    const Access from(memory, data, true, false), to(memory, made, false, true);
+    joined(memory, name).all_gather(from.data(), to.data(), bytes_of(data));
+  };
+});
+
 }  // namespace
 
 void allReduceInPlaceCrossReplica(poplar::Graph& graph, Tensor& data, CollectiveOperator op,
@@ -128,7 +176,7 @@ void allReduceInPlaceCrossReplica(poplar::Graph& graph, Tensor& data, Collective
                                   const poplar::OptionFlags&) {
   const std::string name = name_of("allReduceInPlaceCrossReplica", debugContext);
   const uint64_t replicas = graph.getReplicationFactor();
-  const auto combine = combination(data.elementType(), op, name);
+  combination(data.elementType(), op, name);
   if (replicas == 1 || data.numElements() == 0) return;
   Operation operation;
   operation.name = name;
@@ -136,10 +184,8 @@ void allReduceInPlaceCrossReplica(poplar::Graph& graph, Tensor& data, Collective
   operation.updates = {data};
   operation.replica_bytes = 2 * ring_bytes(bytes_of(data), replicas);
   operation.cycles = [replicas](uint64_t elements) { return elements * (replicas - 1) / replicas / 2; };
-  operation.run = [data, combine, name](Memory& memory) {
-    const Access access(memory, data, true, true);
-    joined(memory, name).all_reduce(access.data(), data.numElements(), data.elementType(), combine);
-  };
+  operation.kernel = "gcl::allReduce";
+  operation.parameters = std::string(1, static_cast<char>(op));
   add_operation(graph, prog, std::move(operation));
 }
 
@@ -156,7 +202,7 @@ Tensor reduceScatterCrossReplica(poplar::Graph& graph, const Tensor& data, Colle
                                  const poplar::OptionFlags&) {
   const std::string name = name_of("reduceScatterCrossReplica", debugContext);
   const uint64_t replicas = graph.getReplicationFactor();
-  const auto combine = combination(data.elementType(), op, name);
+  combination(data.elementType(), op, name);
   if (data.rank() != 1 || data.numElements() % replicas != 0)
     throw poplar::graph_error(name + ": expected a vector of a multiple of " + std::to_string(replicas) +
                               " elements, one part for each replica, found " + data.shapeToString());
@@ -171,10 +217,8 @@ Tensor reduceScatterCrossReplica(poplar::Graph& graph, const Tensor& data, Colle
   operation.writes = {made};
   operation.replica_bytes = ring_bytes(bytes_of(data), replicas);
   operation.cycles = [replicas](uint64_t elements) { return elements * (replicas - 1) / 2; };
-  operation.run = [data, made, combine, name](Memory& memory) {
-    const Access from(memory, data, true, false), to(memory, made, false, true);
-    joined(memory, name).reduce_scatter(from.data(), to.data(), made.numElements(), made.elementType(), combine);
-  };
+  operation.kernel = "gcl::reduceScatter";
+  operation.parameters = std::string(1, static_cast<char>(op));
   add_operation(graph, prog, std::move(operation));
   return made;
 }
@@ -196,10 +240,7 @@ Tensor allGatherCrossReplica(poplar::Graph& graph, const Tensor& data, poplar::p
   operation.writes = {made};
   operation.replica_bytes = ring_bytes(bytes_of(made), replicas);
   operation.cycles = [](uint64_t elements) { return elements / 2; };
-  operation.run = [data, made, name](Memory& memory) {
-    const Access from(memory, data, true, false), to(memory, made, false, true);
-    joined(memory, name).all_gather(from.data(), to.data(), bytes_of(data));
-  };
+  operation.kernel = "gcl::allGather";
   add_operation(graph, prog, std::move(operation));
   return made;
 }

@@ -8,7 +8,7 @@
 #include "poplin/mat_mul_plan.h"
 #include "poplin/operands.h"
 #include "poputil/TileMapping.hpp"
-#include "simulator/model.h"
+#include "simulator/kernels.h"
 
 namespace ipu_emulator {
 namespace {
@@ -72,9 +72,132 @@ std::vector<size_t> output_field(const ConvParams& p) {
   return shape;
 }
 
+// The parameters that are emulated, of each dimension of the field.
+std::string stored(const ConvParams& p) {
+  Writer to;
+  for (const size_t value : {p.batchSize, p.numConvGroups, p.inputChannelsPerConvGroup, p.outputChannelsPerConvGroup})
+    to.number(value);
+  to.numbers(p.inputFieldShape);
+  to.numbers(p.kernelShape);
+  for (const auto* list : {&p.inputTransform.paddingLower, &p.inputTransform.paddingUpper, &p.inputTransform.dilation,
+                           &p.kernelTransform.dilation, &p.outputTransform.stride, &p.outputTransform.truncationLower,
+                           &p.outputTransform.truncationUpper})
+    to.numbers(*list);
+  return std::move(to.bytes);
+}
+
+ConvParams read_params(const Step& step, Reader& from) {
+  constexpr uint64_t kMost = 1 << 20;  // so that no product of three extents is beyond 64 bits
+  ConvParams p;
+  for (size_t* value : {&p.batchSize, &p.numConvGroups, &p.inputChannelsPerConvGroup, &p.outputChannelsPerConvGroup})
+    *value = from.number(kMost);
+  p.inputFieldShape = from.numbers<size_t>();
+  p.kernelShape = from.numbers<size_t>();
+  p.inputTransform = p.kernelTransform = ConvParams::InputTransform(p.inputFieldShape.size());
+  p.outputTransform = ConvParams::OutputTransform(p.inputFieldShape.size());
+  for (auto* list : {&p.inputTransform.paddingLower, &p.inputTransform.paddingUpper, &p.inputTransform.dilation,
+                     &p.kernelTransform.dilation, &p.outputTransform.stride, &p.outputTransform.truncationLower,
+                     &p.outputTransform.truncationUpper}) {
+    *list = from.numbers<unsigned>();
+    Reader::expect(list->size() == p.inputFieldShape.size(), "parameters of each dimension of a convolution");
+    for (const unsigned value : *list) Reader::expect(value <= kMost, "parameters of a convolution within reason");
+  }
+  Reader::expect(p.kernelShape.size() == p.inputFieldShape.size() && p.inputFieldShape.size() <= 3,
+                 "a kernel of a convolution's rank");
+  for (size_t i = 0; i < p.kernelShape.size(); ++i)
+    Reader::expect(p.inputFieldShape[i] <= kMost && p.kernelShape[i] >= 1 && p.kernelShape[i] <= kMost &&
+                       p.outputTransform.stride[i] >= 1 && p.inputTransform.dilation[i] >= 1 &&
+                       p.getOutputSize(static_cast<unsigned>(i)) <= kMost,
+                   "parameters of a convolution within reason");
+  expect_tensors(step, 2, 1);
+  for (const auto* tensors : {&step.reads, &step.writes})
+    for (const poplar::Tensor& tensor : *tensors)
+      Reader::expect(tensor.elementType() == poplar::FLOAT || tensor.elementType() == poplar::HALF,
+                     "a convolution of float or half");
+  return p;
+}
+
+// Whether the tensor has that many elements; factors whose product is beyond 64 bits have another number.
+bool has_elements(const poplar::Tensor& tensor, std::initializer_list<size_t> factors) {
+  WideInteger count = 1;
+  for (const size_t factor : factors) {
+    count *= static_cast<WideInteger>(factor);
+    if (count > INT64_MAX) return false;
+  }
+  return count == static_cast<WideInteger>(tensor.numElements());
+}
+
+const RegisterKernel kConvolutionKernel(
+    "convolution", [](const Step& step, Reader& from) -> std::function<void(Memory&)> {
+      const ConvParams params = read_params(step, from);
+      const poplar::Tensor in = step.reads[0], w = step.reads[1], out = step.writes[0];
+      const size_t groups = params.numConvGroups, channels = params.inputChannelsPerConvGroup,
+                   outputs = params.outputChannelsPerConvGroup, batch = params.batchSize;
+      const std::vector<size_t> field = output_field(params);
+      const size_t places = count_of(field), kernel = count_of(params.kernelShape),
+                   input_places = count_of(params.inputFieldShape);
+      Reader::expect(has_elements(in, {batch, groups, channels, input_places}) &&
+                         has_elements(w, {groups, outputs, channels, kernel}) &&
+                         has_elements(out, {batch, groups, outputs, places}),
+                     "operands of a convolution's shapes");
+      return [=](Memory& memory) {
+        const std::vector<float> x = load_floats(memory, in), weight = load_floats(memory, w);
+        const std::vector<int64_t> from = window_places(params, field);
+        std::vector<float> columns(channels * kernel * places), result(out.numElements());
+        for (size_t n = 0; n < batch; ++n)
+          for (size_t g = 0; g < groups; ++g) {
+            for (size_t c = 0; c < channels; ++c) {
+              const float* plane = x.data() + ((n * groups + g) * channels + c) * input_places;
+              float* to = columns.data() + c * kernel * places;
+              for (size_t i = 0; i < kernel * places; ++i) to[i] = from[i] < 0 ? 0 : plane[from[i]];
+            }
+            multiply(weight.data() + g * outputs * channels * kernel, columns.data(),
+                     result.data() + (n * groups + g) * outputs * places, outputs, channels * kernel, places);
+          }
+        store_floats(memory, result, out);
+      };
+    });
+
+const RegisterKernel kWeightDeltasKernel(
+    "weightDeltas", [](const Step& step, Reader& from) -> std::function<void(Memory&)> {
+      const ConvParams params = read_params(step, from);
+      const poplar::Tensor zDeltas = step.reads[0], activations = step.reads[1], out = step.writes[0];
+      const size_t groups = params.numConvGroups, channels = params.inputChannelsPerConvGroup,
+                   outputs = params.outputChannelsPerConvGroup, batch = params.batchSize;
+      const std::vector<size_t> field = output_field(params);
+      const size_t places = count_of(field), kernel = count_of(params.kernelShape),
+                   input_places = count_of(params.inputFieldShape);
+      Reader::expect(has_elements(zDeltas, {batch, groups, outputs, places}) &&
+                         has_elements(activations, {batch, groups, channels, input_places}) &&
+                         has_elements(out, {groups, outputs, channels, kernel}),
+                     "operands of a convolution's shapes");
+      return [=](Memory& memory) {
+        const std::vector<float> dy = load_floats(memory, zDeltas), x = load_floats(memory, activations);
+        const std::vector<int64_t> from = window_places(params, field);
+        std::vector<float> windows(places * channels * kernel), part(outputs * channels * kernel),
+            result(out.numElements(), 0.0f);
+        for (size_t n = 0; n < batch; ++n)
+          for (size_t g = 0; g < groups; ++g) {
+            for (size_t c = 0; c < channels; ++c) {
+              const float* plane = x.data() + ((n * groups + g) * channels + c) * input_places;
+              for (size_t k = 0; k < kernel; ++k)
+                for (size_t o = 0; o < places; ++o) {
+                  const int64_t at = from[k * places + o];
+                  windows[(o * channels + c) * kernel + k] = at < 0 ? 0 : plane[at];
+                }
+            }
+            multiply(dy.data() + (n * groups + g) * outputs * places, windows.data(), part.data(), outputs, places,
+                     channels * kernel);
+            float* to = result.data() + g * outputs * channels * kernel;
+            for (size_t i = 0; i < part.size(); ++i) to[i] += part[i];
+          }
+        store_floats(memory, result, out);
+      };
+    });
+
 void add(poplar::Graph& graph, poplar::program::Sequence& prog, const MatMulShape& shape, const ConvParams& p,
          const std::vector<poplar::Tensor>& reads, const poplar::Tensor& out, const std::string& name,
-         const poplar::OptionFlags& options, std::function<void(Memory&)> run) {
+         const poplar::OptionFlags& options, const char* kernel) {
   const MatMulPlan plan = plan_mat_mul(graph.getTarget(), graph.tiles(), shape, size_of(p.inputType),
                                        options.at("partialsType", "float") == "half" && p.inputType == poplar::HALF,
                                        std::strtod(options.at("availableMemoryProportion", "0.6").c_str(), nullptr));
@@ -82,7 +205,8 @@ void add(poplar::Graph& graph, poplar::program::Sequence& prog, const MatMulShap
   operation.name = name + "/convolution";
   operation.writes = {out};
   operation.flops = 2 * shape.groups * shape.rows * shape.inner * shape.columns;
-  operation.run = std::move(run);
+  operation.kernel = kernel;
+  operation.parameters = stored(p);
   add_operation(graph, prog, std::move(operation));
   Step& step = *prog.step()->children.back();
   step.reads = reads;
@@ -137,22 +261,7 @@ poplar::Tensor convolution(poplar::Graph& graph, const poplar::Tensor& in, const
   poputil::mapTensorLinearly(graph, out);
   if (out.numElements() == 0) return out;
   add(graph, prog, {groups, batch * places, channels * kernel, outputs}, params, {in, w}, out,
-      debugContext.getPathName(), options, [=](Memory& memory) {
-        const std::vector<float> x = load_floats(memory, in), weight = load_floats(memory, w);
-        const std::vector<int64_t> from = window_places(params, field);
-        std::vector<float> columns(channels * kernel * places), result(out.numElements());
-        for (size_t n = 0; n < batch; ++n)
-          for (size_t g = 0; g < groups; ++g) {
-            for (size_t c = 0; c < channels; ++c) {
-              const float* plane = x.data() + ((n * groups + g) * channels + c) * input_places;
-              float* to = columns.data() + c * kernel * places;
-              for (size_t i = 0; i < kernel * places; ++i) to[i] = from[i] < 0 ? 0 : plane[from[i]];
-            }
-            multiply(weight.data() + g * outputs * channels * kernel, columns.data(),
-                     result.data() + (n * groups + g) * outputs * places, outputs, channels * kernel, places);
-          }
-        store_floats(memory, result, out);
-      });
+      debugContext.getPathName(), options, "convolution");
   return out;
 }
 
@@ -175,28 +284,7 @@ poplar::Tensor calculateWeightDeltas(poplar::Graph& graph, const poplar::Tensor&
   poputil::mapTensorLinearly(graph, out);
   if (out.numElements() == 0) return out;
   add(graph, prog, {groups, outputs, batch * places, channels * kernel}, params, {zDeltas, activations}, out,
-      debugContext.getPathName(), options, [=](Memory& memory) {
-        const std::vector<float> dy = load_floats(memory, zDeltas), x = load_floats(memory, activations);
-        const std::vector<int64_t> from = window_places(params, field);
-        std::vector<float> windows(places * channels * kernel), part(outputs * channels * kernel),
-            result(out.numElements(), 0.0f);
-        for (size_t n = 0; n < batch; ++n)
-          for (size_t g = 0; g < groups; ++g) {
-            for (size_t c = 0; c < channels; ++c) {
-              const float* plane = x.data() + ((n * groups + g) * channels + c) * input_places;
-              for (size_t k = 0; k < kernel; ++k)
-                for (size_t o = 0; o < places; ++o) {
-                  const int64_t at = from[k * places + o];
-                  windows[(o * channels + c) * kernel + k] = at < 0 ? 0 : plane[at];
-                }
-            }
-            multiply(dy.data() + (n * groups + g) * outputs * places, windows.data(), part.data(), outputs, places,
-                     channels * kernel);
-            float* to = result.data() + g * outputs * channels * kernel;
-            for (size_t i = 0; i < part.size(); ++i) to[i] += part[i];
-          }
-        store_floats(memory, result, out);
-      });
+      debugContext.getPathName(), options, "weightDeltas");
   return out;
 }
 

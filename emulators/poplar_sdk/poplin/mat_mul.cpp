@@ -9,7 +9,7 @@
 #include "poplin/mat_mul_plan.h"
 #include "poplin/operands.h"
 #include "poputil/TileMapping.hpp"
-#include "simulator/model.h"
+#include "simulator/kernels.h"
 
 namespace ipu_emulator {
 namespace {
@@ -58,6 +58,26 @@ Multiply widest() {
   return multiply_plain;
 }
 
+bool is_real(poplar::Type type) { return type == poplar::FLOAT || type == poplar::HALF; }
+
+const RegisterKernel kMatMulKernel("matMul", [](const Step& step, Reader&) -> std::function<void(Memory&)> {
+  expect_tensors(step, 2, 1);
+  const poplar::Tensor A = step.reads[0], B = step.reads[1], out = step.writes[0];
+  Reader::expect(A.rank() == 3 && B.rank() == 3 && out.rank() == 3 && A.dim(0) == B.dim(0) && A.dim(2) == B.dim(1) &&
+                     out.dim(0) == A.dim(0) && out.dim(1) == A.dim(1) && out.dim(2) == B.dim(2) &&
+                     is_real(A.elementType()) && is_real(B.elementType()) && is_real(out.elementType()),
+                 "a product of [G, M, K] and [G, K, N]");
+  const size_t groups = A.dim(0), rows = A.dim(1), inner = A.dim(2), columns = B.dim(2);
+  return [=](Memory& memory) {
+    const std::vector<float> a = load_floats(memory, A), b = load_floats(memory, B);
+    std::vector<float> c(out.numElements());
+    for (size_t g = 0; g < groups; ++g)
+      multiply(a.data() + g * rows * inner, b.data() + g * inner * columns, c.data() + g * rows * columns, rows, inner,
+               columns);
+    store_floats(memory, c, out);
+  };
+});
+
 }  // namespace
 
 void multiply(const float* a, const float* b, float* c, size_t rows, size_t inner, size_t columns) {
@@ -99,14 +119,7 @@ poplar::Tensor matMulGrouped(poplar::Graph& graph, const poplar::Tensor& A, cons
   operation.writes = {out};
   operation.flops = 2 * groups * rows * inner * columns;
   operation.cycles = [](uint64_t) { return uint64_t{0}; };
-  operation.run = [=](Memory& memory) {
-    const std::vector<float> a = load_floats(memory, A), b = load_floats(memory, B);
-    std::vector<float> c(out.numElements());
-    for (size_t g = 0; g < groups; ++g)
-      multiply(a.data() + g * rows * inner, b.data() + g * inner * columns, c.data() + g * rows * columns, rows, inner,
-               columns);
-    store_floats(memory, c, out);
-  };
+  operation.kernel = "matMul";
   add_operation(graph, prog, std::move(operation));
   // The plan says what tiles do, wherever the operands lie.
   Step& step = *prog.step()->children.back();

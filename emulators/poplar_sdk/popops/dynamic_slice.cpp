@@ -7,7 +7,7 @@
 
 #include "poputil/TileMapping.hpp"
 #include "simulator/half.h"
-#include "simulator/model.h"
+#include "simulator/kernels.h"
 
 namespace ipu_emulator {
 namespace {
@@ -36,6 +36,113 @@ void check_rows(const poplar::Graph& graph, const poplar::Tensor& t, const popla
          "multiSlice: expected a matrix, offsets of unsigned int [k, 1], dims {0} and sizes {1}");
 }
 
+std::string parameters_of(const std::vector<size_t>& dims, const std::vector<size_t>& sizes) {
+  Writer parameters;
+  parameters.numbers(dims);
+  parameters.numbers(sizes);
+  return std::move(parameters.bytes);
+}
+
+// Of slices and updates of `whole`: `part` has the extents of one.
+struct Cut {
+  std::vector<size_t> dims, sizes;
+  Cut(Reader& parameters, const poplar::Tensor& whole, const poplar::Tensor& part, const poplar::Tensor& offset)
+      : dims(parameters.numbers<size_t>()), sizes(parameters.numbers<size_t>()) {
+    Reader::expect(dims.size() == sizes.size() && offset.elementType() == poplar::UNSIGNED_INT &&
+                       offset.numElements() == dims.size() && part.elementType() == whole.elementType(),
+                   "an offset and a size for each dimension");
+    std::vector<size_t> shape = whole.shape();
+    for (size_t i = 0; i < dims.size(); ++i) {
+      Reader::expect(dims[i] < shape.size() && sizes[i] <= shape[dims[i]], "a slice within its tensor");
+      shape[dims[i]] = sizes[i];
+    }
+    size_t count = 1;
+    for (const size_t extent : shape) count *= extent;
+    Reader::expect(part.numElements() == count, "a slice of its tensor's extents");
+  }
+};
+
+const RegisterKernel kSliceKernel("dynamicSlice",
+                                  [](const Step& step, Reader& parameters) -> std::function<void(Memory&)> {
+                                    expect_tensors(step, 2, 1);
+                                    const poplar::Tensor t = step.reads[0], offset = step.reads[1],
+                                                         out = step.writes[0];
+                                    const Cut cut(parameters, t, out, offset);
+                                    return [=](Memory& memory) {
+                                      const Access offsets(memory, offset, true, false);
+                                      const Access to(memory, out, false, true);
+                                      read_tensor(memory, part_of(t, offsets.as<uint32_t>(), cut.dims, cut.sizes),
+                                                  to.data());
+                                    };
+                                  });
+
+const RegisterKernel kUpdateKernel("dynamicUpdate",
+                                   [](const Step& step, Reader& parameters) -> std::function<void(Memory&)> {
+                                     expect_tensors(step, 2, 0, 1);
+                                     const poplar::Tensor s = step.reads[0], offset = step.reads[1],
+                                                          t = step.updates[0];
+                                     const Cut cut(parameters, t, s, offset);
+                                     return [=](Memory& memory) {
+                                       const Access offsets(memory, offset, true, false);
+                                       const Access from(memory, s, true, false);
+                                       write_tensor(memory, part_of(t, offsets.as<uint32_t>(), cut.dims, cut.sizes),
+                                                    from.data());
+                                     };
+                                   });
+
+const RegisterKernel kMultiSliceKernel("multiSlice", [](const Step& step, Reader&) -> std::function<void(Memory&)> {
+  expect_tensors(step, 2, 1);
+  const poplar::Tensor offsets = step.reads[0], t = step.reads[1], out = step.writes[0];
+  Reader::expect(t.rank() == 2 && offsets.elementType() == poplar::UNSIGNED_INT &&
+                     out.elementType() == t.elementType() && out.numElements() == offsets.numElements() * t.dim(1),
+                 "rows of a matrix");
+  const size_t count = offsets.numElements(), row = t.dim(1);
+  return [=](Memory& memory) {
+    const Access places(memory, offsets, true, false);
+    const Access to(memory, out, false, true);
+    const size_t bytes = row * size_of(t.elementType());
+    for (size_t i = 0; i < count; ++i) {
+      const uint32_t place = places.as<uint32_t>()[i];
+      expect(place < t.dim(0),
+             "multiSlice: expected a row below " + std::to_string(t.dim(0)) + ", found " + std::to_string(place));
+      read_tensor(memory, t.slice(place, place + 1, 0), to.as<std::byte>() + i * bytes);
+    }
+  };
+});
+
+const RegisterKernel kMultiUpdateKernel(
+    "multiUpdateAdd", [](const Step& step, Reader&) -> std::function<void(Memory&)> {
+      expect_tensors(step, 3, 0, 1);
+      const poplar::Tensor s = step.reads[0], offsets = step.reads[1], scale = step.reads[2], t = step.updates[0];
+      const poplar::Type type = t.elementType();
+      Reader::expect((type == poplar::FLOAT || type == poplar::HALF) && s.elementType() == type &&
+                         scale.elementType() == type && scale.numElements() == 1 && t.rank() == 2 &&
+                         offsets.elementType() == poplar::UNSIGNED_INT &&
+                         s.numElements() == offsets.numElements() * t.dim(1),
+                     "rows of a matrix, and a scale");
+      const size_t count = offsets.numElements(), row = t.dim(1);
+      return [=](Memory& memory) {
+        const Access rows(memory, t, true, true), updates(memory, s, true, false), places(memory, offsets, true, false),
+            factor(memory, scale, true, false);
+        for (size_t i = 0; i < count; ++i) {
+          const uint32_t place = places.as<uint32_t>()[i];
+          expect(place < t.dim(0), "multiUpdateAdd: expected a row below " + std::to_string(t.dim(0)) + ", found " +
+                                       std::to_string(place));
+          if (type == poplar::FLOAT) {
+            const float by = *factor.as<float>();
+            float* to = rows.as<float>() + place * row;
+            const float* from = updates.as<float>() + i * row;
+            for (size_t j = 0; j < row; ++j) to[j] += by * from[j];
+          } else {
+            const float by = from_half(*factor.as<uint16_t>());
+            uint16_t* to = rows.as<uint16_t>() + place * row;
+            const uint16_t* from = updates.as<uint16_t>() + i * row;
+            for (size_t j = 0; j < row; ++j) to[j] = to_half(from_half(to[j]) + by * from_half(from[j]));
+          }
+        }
+      };
+    });
+
 }  // namespace
 }  // namespace ipu_emulator
 
@@ -61,11 +168,8 @@ poplar::Tensor dynamicSlice(poplar::Graph& graph, const poplar::Tensor& t, const
   operation.reads = {t, offset};
   operation.writes = {out};
   operation.cycles = [](uint64_t count) { return 80 + count; };
-  operation.run = [=](Memory& memory) {
-    const Access offsets(memory, offset, true, false);
-    const Access to(memory, out, false, true);
-    read_tensor(memory, part_of(t, offsets.as<uint32_t>(), dims, sizes), to.data());
-  };
+  operation.kernel = "dynamicSlice";
+  operation.parameters = parameters_of(dims, sizes);
   add_operation(graph, prog, std::move(operation));
   return out;
 }
@@ -84,11 +188,8 @@ void dynamicUpdate(poplar::Graph& graph, const poplar::Tensor& t, const poplar::
   operation.reads = {s, offset};
   operation.updates = {t};
   operation.cycles = [](uint64_t count) { return 80 + count; };
-  operation.run = [=](Memory& memory) {
-    const Access offsets(memory, offset, true, false);
-    const Access from(memory, s, true, false);
-    write_tensor(memory, part_of(t, offsets.as<uint32_t>(), dims, sizes), from.data());
-  };
+  operation.kernel = "dynamicUpdate";
+  operation.parameters = parameters_of(dims, sizes);
   add_operation(graph, prog, std::move(operation));
 }
 
@@ -108,17 +209,7 @@ poplar::Tensor multiSlice(poplar::Graph& graph, const poplar::Tensor& t, const p
   operation.writes = {out};
   // Every tile looks through the offsets for rows that it holds.
   operation.cycles = [count](uint64_t elements) { return 60 + 4 * count + elements; };
-  operation.run = [=](Memory& memory) {
-    const Access places(memory, offsets, true, false);
-    const Access to(memory, out, false, true);
-    const size_t bytes = row * size_of(t.elementType());
-    for (size_t i = 0; i < count; ++i) {
-      const uint32_t place = places.as<uint32_t>()[i];
-      expect(place < t.dim(0),
-             "multiSlice: expected a row below " + std::to_string(t.dim(0)) + ", found " + std::to_string(place));
-      read_tensor(memory, t.slice(place, place + 1, 0), to.as<std::byte>() + i * bytes);
-    }
-  };
+  operation.kernel = "multiSlice";
   add_operation(graph, prog, std::move(operation));
   prog.step()->children.back()->reads.push_back(t);
   return out;
@@ -142,26 +233,7 @@ void multiUpdateAdd(poplar::Graph& graph, const poplar::Tensor& t, const poplar:
   operation.reads = {s, offsets, scale};
   operation.updates = {t};
   operation.cycles = [count](uint64_t) { return 60 + 8 * count; };
-  operation.run = [=](Memory& memory) {
-    const Access rows(memory, t, true, true), updates(memory, s, true, false), places(memory, offsets, true, false),
-        factor(memory, scale, true, false);
-    for (size_t i = 0; i < count; ++i) {
-      const uint32_t place = places.as<uint32_t>()[i];
-      expect(place < t.dim(0),
-             "multiUpdateAdd: expected a row below " + std::to_string(t.dim(0)) + ", found " + std::to_string(place));
-      if (type == poplar::FLOAT) {
-        const float by = *factor.as<float>();
-        float* to = rows.as<float>() + place * row;
-        const float* from = updates.as<float>() + i * row;
-        for (size_t j = 0; j < row; ++j) to[j] += by * from[j];
-      } else {
-        const float by = from_half(*factor.as<uint16_t>());
-        uint16_t* to = rows.as<uint16_t>() + place * row;
-        const uint16_t* from = updates.as<uint16_t>() + i * row;
-        for (size_t j = 0; j < row; ++j) to[j] = to_half(from_half(to[j]) + by * from_half(from[j]));
-      }
-    }
-  };
+  operation.kernel = "multiUpdateAdd";
   add_operation(graph, prog, std::move(operation));
 }
 

@@ -3,11 +3,29 @@
 
 #include "popops/codelets.hpp"
 #include "simulator/half.h"
-#include "simulator/model.h"
+#include "simulator/kernels.h"
 
 namespace popops {
 
 using namespace ipu_emulator;
+
+namespace {
+
+const RegisterKernel kFillKernel("fill", [](const Step& step, Reader& parameters) -> std::function<void(Memory&)> {
+  expect_tensors(step, 0, 1);
+  const poplar::Tensor t = step.writes[0];
+  const double real = parameters.real();
+  const int64_t integer = parameters.signed_number();
+  return [=](Memory& memory) {
+    const Access out(memory, t, false, true);
+    std::byte value[8];
+    store_number(t.elementType(), value, real, integer);
+    const size_t size = size_of(t.elementType());
+    for (size_t i = 0; i < t.numElements(); ++i) std::memcpy(out.as<std::byte>() + i * size, value, size);
+  };
+});
+
+}  // namespace
 
 void addCodelets(poplar::Graph& graph) { graph.state()->libraries["popops"] = true; }
 
@@ -19,13 +37,11 @@ void fill_with(poplar::Graph& graph, const poplar::Tensor& t, poplar::program::S
   operation.codelet = "fill " + t.elementType().toString();
   operation.writes = {t};
   operation.cycles = [](uint64_t count) { return 20 + count / 2; };
-  operation.run = [=](Memory& memory) {
-    const Access out(memory, t, false, true);
-    std::byte value[8];
-    store_number(t.elementType(), value, real, integer);
-    const size_t size = size_of(t.elementType());
-    for (size_t i = 0; i < t.numElements(); ++i) std::memcpy(out.as<std::byte>() + i * size, value, size);
-  };
+  operation.kernel = "fill";
+  Writer parameters;
+  parameters.real(real);
+  parameters.signed_number(integer);
+  operation.parameters = std::move(parameters.bytes);
   add_operation(graph, prog, std::move(operation));
 }
 

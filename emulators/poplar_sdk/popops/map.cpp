@@ -5,7 +5,8 @@
 #include "popops/Cast.hpp"
 #include "popops/ElementWise.hpp"
 #include "popops/evaluate.h"
-#include "simulator/model.h"
+#include "popops/stored_tree.h"
+#include "simulator/kernels.h"
 
 namespace ipu_emulator {
 namespace {
@@ -136,6 +137,28 @@ std::string text_of(const Expr& e) {
   return {};
 }
 
+const RegisterKernel kMapKernel("map", [](const Step& step, Reader& parameters) -> std::function<void(Memory&)> {
+  expect_tensors(step, step.reads.size(), 1);
+  const std::vector<poplar::Tensor> ts = step.reads;
+  const poplar::Tensor out = step.writes[0];
+  const size_t elements = out.numElements();
+  const std::shared_ptr<const Expr> tree = read_tree(parameters);
+  for (const poplar::Tensor& tensor : ts)
+    Reader::expect(tensor.numElements() == elements || tensor.numElements() == 1, "tensors of a map of one size");
+  Reader::expect(type_of(*tree, ts) == out.elementType(), "the type of its tree in the result of a map");
+  return [=](Memory& memory) {
+    std::vector<MapOperand> operands;
+    std::vector<std::unique_ptr<Access>> inputs;
+    for (const poplar::Tensor& tensor : ts) {
+      inputs.push_back(std::make_unique<Access>(memory, tensor, true, false));
+      operands.push_back(
+          {tensor.elementType(), inputs.back()->as<std::byte>(), tensor.numElements() == 1 && elements != 1});
+    }
+    const Access result(memory, out, false, true);
+    evaluate(*tree, operands, out.elementType(), elements, result.as<std::byte>());
+  };
+});
+
 }  // namespace
 }  // namespace ipu_emulator
 
@@ -184,17 +207,10 @@ void mapWithOutput(poplar::Graph& graph, const expr::Expr& expr, const std::vect
   operation.cycles = [cost, width](uint64_t count) {
     return 60 + (count + width - 1) / std::max<uint64_t>(width, 1) * cost;
   };
-  operation.run = [ts, out, tree, elements](Memory& memory) {
-    std::vector<MapOperand> operands;
-    std::vector<std::unique_ptr<Access>> inputs;
-    for (const poplar::Tensor& tensor : ts) {
-      inputs.push_back(std::make_unique<Access>(memory, tensor, true, false));
-      operands.push_back(
-          {tensor.elementType(), inputs.back()->as<std::byte>(), tensor.numElements() == 1 && elements != 1});
-    }
-    const Access result(memory, out, false, true);
-    evaluate(*tree, operands, out.elementType(), elements, result.as<std::byte>());
-  };
+  operation.kernel = "map";
+  Writer parameters;
+  write_tree(*tree, parameters);
+  operation.parameters = std::move(parameters.bytes);
   add_operation(graph, prog, std::move(operation));
 }
 

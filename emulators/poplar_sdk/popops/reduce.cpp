@@ -7,7 +7,7 @@
 
 #include "poputil/TileMapping.hpp"
 #include "simulator/half.h"
-#include "simulator/model.h"
+#include "simulator/kernels.h"
 
 namespace ipu_emulator {
 namespace {
@@ -95,6 +95,21 @@ void run_reduce(Memory& memory, Operation op, const poplar::Tensor& in, const po
   reduce_rows(op, from.as<const T>(), to.as<T>(), outer, inner);
 }
 
+const RegisterKernel kReduceKernel("reduce", [](const Step& step, Reader& parameters) -> std::function<void(Memory&)> {
+  expect_tensors(step, 1, 1);
+  const poplar::Tensor rows = step.reads[0], out = step.writes[0];
+  const poplar::Type type = rows.elementType();
+  const auto op = static_cast<Operation>(parameters.number(127));
+  Reader::expect(rows.rank() == 2 && rows.dim(0) == out.numElements() &&
+                     (type == out.elementType() || (type == poplar::HALF && out.elementType() == poplar::FLOAT)),
+                 "a reduction of rows");
+  if (type == poplar::INT) return [=](Memory& memory) { run_reduce<int32_t>(memory, op, rows, out); };
+  if (type == poplar::UNSIGNED_INT) return [=](Memory& memory) { run_reduce<uint32_t>(memory, op, rows, out); };
+  if (type == poplar::BOOL) return [=](Memory& memory) { run_reduce<uint8_t>(memory, op, rows, out); };
+  Reader::expect(type == poplar::FLOAT || type == poplar::HALF, "a reduction of float, half, int or bool");
+  return [=](Memory& memory) { run_reduce<float>(memory, op, rows, out); };
+});
+
 // In stages, as popops does it: each tile what it holds, then the partial results of all tiles spread over the graph's
 // tiles, then, where there are fewer results than tiles, those of a result on one tile.
 std::vector<TileWork> reduction_work(const poplar::Graph& graph, const poplar::Tensor& rows, size_t size) {
@@ -173,12 +188,8 @@ poplar::Tensor reduce(poplar::Graph& graph, const poplar::Tensor& in, const popl
   operation.writes = {out};
   operation.flops = outer * inner;
   operation.cycles = [](uint64_t) { return uint64_t{0}; };
-  operation.run = [=](Memory& memory) {
-    if (type == poplar::INT) return run_reduce<int32_t>(memory, params.op, rows, out);
-    if (type == poplar::UNSIGNED_INT) return run_reduce<uint32_t>(memory, params.op, rows, out);
-    if (type == poplar::BOOL) return run_reduce<uint8_t>(memory, params.op, rows, out);
-    run_reduce<float>(memory, params.op, rows, out);
-  };
+  operation.kernel = "reduce";
+  operation.parameters = std::string(1, static_cast<char>(params.op));
   add_operation(graph, prog, std::move(operation));
   // What tiles do is said by where the operand lies, not by where the result does.
   prog.step()->children.back()->work = reduction_work(graph, rows, size_of(type));

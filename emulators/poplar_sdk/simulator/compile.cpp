@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "poplar/exceptions.hpp"
+#include "simulator/kernels.h"
 
 namespace ipu_emulator {
 namespace {
@@ -207,6 +208,7 @@ class Compiler {
     if (step->kind == Step::Kind::kStreamIn || step->kind == Step::Kind::kStreamOut) {
       phase.host = cycles_of(bytes_of(moved(*step)), kHostBytesPerSecond) + kSyncCycles;
     }
+    if (!step->kernel.empty()) step->run = kernel_of(*step);
     for (const poplar::Tensor& tensor : step->reads) use(tensor, at, false);
     for (const poplar::Tensor& tensor : step->updates) use(tensor, at, false);
     for (const poplar::Tensor& tensor : step->writes) use(tensor, at, true);

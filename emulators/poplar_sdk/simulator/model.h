@@ -90,7 +90,8 @@ struct Step {
   std::vector<poplar::Tensor> updates;        // read and written
   std::string codelet;                        // of operations
   std::vector<TileWork> work;                 // of operations
-  std::function<void(Memory&)> run;           // of operations
+  std::string kernel, parameters;             // of operations and copies: what they compute, see kernels.h
+  std::function<void(Memory&)> run;           // of the kernel, once the program is compiled
   uint64_t flops = 0;
   uint64_t replica_bytes = 0;  // that each replica sends to another one over links
 };
@@ -175,7 +176,7 @@ Layout layout_of(const poplar::Tensor& tensor);
 struct Operation {
   std::string name, codelet;
   std::vector<poplar::Tensor> reads, writes, updates;
-  std::function<void(Memory&)> run;
+  std::string kernel, parameters;  // see kernels.h
   // Cycles of `elements` of the result on one worker's tile, all six workers busy.
   std::function<uint64_t(uint64_t elements)> cycles;
   uint64_t temporary_per_element = 0;

@@ -4,7 +4,7 @@
 #include <unordered_map>
 
 #include "poplar/Program.hpp"
-#include "simulator/model.h"
+#include "simulator/kernels.h"
 
 namespace ipu_emulator {
 namespace {
@@ -73,6 +73,21 @@ std::vector<TileWork> copy_work(const poplar::Tensor& from, const poplar::Tensor
   return std::move(works.work);
 }
 
+const RegisterKernel kCopyKernel("copy", [](const Step& step, Reader&) -> std::function<void(Memory&)> {
+  expect_tensors(step, 1, 1);
+  const poplar::Tensor from = step.reads[0], to = step.writes[0];
+  Reader::expect(from.numElements() == to.numElements() && from.elementType() == to.elementType(),
+                 "a copy between tensors of one size");
+  return [from, to](Memory& memory) {
+    if (to.isContiguous()) {
+      const Access out(memory, to, false, true);
+      return read_tensor(memory, from, out.data());
+    }
+    const Access in(memory, from, true, false);
+    write_tensor(memory, to, in.data());
+  };
+});
+
 }  // namespace
 
 void add_step(poplar::program::Sequence& program, std::shared_ptr<Step> step) {
@@ -89,8 +104,12 @@ void add_operation(poplar::Graph&, poplar::program::Sequence& program, Operation
   Works works;
   std::unordered_map<uint32_t, uint64_t> elements;
   for (const Run& run : here.runs) elements[run.tile] += run.end - run.begin;
-  for (const auto& [tile, count] : elements) {
-    TileWork& work = works.of(tile);
+  for (const Run& run : here.runs) {
+    const auto found = elements.find(run.tile);
+    if (found == elements.end()) continue;
+    const uint64_t count = found->second;
+    elements.erase(found);
+    TileWork& work = works.of(run.tile);
     work.cycles = operation.cycles ? operation.cycles(count) : count;
     work.temporary = count * operation.temporary_per_element;
     work.vertices = 6;
@@ -116,7 +135,8 @@ void add_operation(poplar::Graph&, poplar::program::Sequence& program, Operation
   step->reads = std::move(operation.reads);
   step->writes = std::move(operation.writes);
   step->updates = std::move(operation.updates);
-  step->run = std::move(operation.run);
+  step->kernel = std::move(operation.kernel);
+  step->parameters = std::move(operation.parameters);
   step->flops = operation.flops;
   step->replica_bytes = operation.replica_bytes;
   add_step(program, std::move(step));
@@ -151,14 +171,7 @@ Copy::Copy(const Tensor& from, const Tensor& to, bool, const DebugContext& debug
   step_->reads = {from};
   step_->writes = {to};
   step_->work = ipu_emulator::copy_work(from, to, "Copy " + debugContext.getPathName());
-  step_->run = [from, to](ipu_emulator::Memory& memory) {
-    if (to.isContiguous()) {
-      const ipu_emulator::Access out(memory, to, false, true);
-      return ipu_emulator::read_tensor(memory, from, out.data());
-    }
-    const ipu_emulator::Access in(memory, from, true, false);
-    ipu_emulator::write_tensor(memory, to, in.data());
-  };
+  step_->kernel = "copy";
 }
 
 Copy::Copy(const DataStream& stream, const Tensor& to, bool, const DebugContext&) {

@@ -2,17 +2,15 @@
 // Compiling graphs, and running them.
 #pragma once
 
-#include <functional>
-#include <iosfwd>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "poplar/Executable.hpp"
 #include "poplar/Graph.hpp"
 #include "poplar/Program.hpp"
 
 namespace ipu_emulator {
-struct Compiled;
 struct Running;
 }  // namespace ipu_emulator
 
@@ -30,15 +28,6 @@ class Device {
 
  private:
   Target target_;
-};
-
-class Executable {
- public:
-  explicit Executable(std::shared_ptr<const ipu_emulator::Compiled> compiled) : compiled_(std::move(compiled)) {}
-  const std::shared_ptr<const ipu_emulator::Compiled>& compiled() const { return compiled_; }
-
- private:
-  std::shared_ptr<const ipu_emulator::Compiled> compiled_;
 };
 
 // Checks the graph and gives every variable its memory. Throws graph_error where a rule is broken, and

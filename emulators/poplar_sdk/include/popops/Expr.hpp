@@ -44,6 +44,7 @@ class Const : public Expr {
       : type_(poplar::equivalent_device_type<T>::value),
         real_(static_cast<double>(value)),
         integer_(static_cast<int64_t>(value)) {}
+  Const(const poplar::Type& type, double real, int64_t integer) : type_(type), real_(real), integer_(integer) {}
   const poplar::Type& getType() const { return type_; }
   double real() const { return real_; }
   int64_t integer() const { return integer_; }
