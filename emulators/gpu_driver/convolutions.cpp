@@ -2,10 +2,10 @@
 // The functions of cuDNN, or, with EMULATED_HIP, those of MIOpen, as far as a device backend without their headers
 // calls them. Descriptions are checked as the vendors document them; sums run over channels and taps in order, in f32.
 #include <cstring>
-#include <set>
 #include <vector>
 
-#include "device.h"
+#include "cudnn_handle.h"
+#include "live.h"
 #include "numbers.h"
 
 using namespace emulator;
@@ -52,36 +52,28 @@ struct Handle {
 };
 
 struct Library {
-  std::set<void*> handles, tensors, windows, convolutions;
+  Live<Handle> handles{kMostLive};
+  Live<Tensor> tensors{kMostLive}, windows{kMostLive};
+  Live<Convolution> convolutions{kMostLive};
 };
 Library& library() {
   static Library made;
   return made;
 }
 
-#define ENTER                            \
-  Gpu& gpu = Gpu::get();                 \
-  const std::lock_guard lock(gpu.mutex); \
-  if (gpu.begin(true) != kSuccess) return kNotStarted
-
 template <typename T>
-int made(void** to, std::set<void*>& all) {
-  if (!to || all.size() >= kMostLive) return kBadValue;
-  *to = new T;
-  all.insert(*to);
-  return kDone;
+int made(void** to, Live<T>& all) {
+  return all.make(to) ? kDone : kBadValue;
 }
 template <typename T>
-int destroyed(void* one, std::set<void*>& all) {
-  if (!all.erase(one)) return kBadValue;
-  delete static_cast<T*>(one);
-  return kDone;
+int destroyed(void* one, Live<T>& all) {
+  return all.destroy(one) ? kDone : kBadValue;
 }
 
-int set_tensor(void* one, std::set<void*>& all, int type, int rank, const int* extents, const int* strides) {
-  if (!all.contains(one) || !extents || rank < 4 || rank > 5 || (type != kF32 && type != kF16 && type != kBf16))
-    return kBadValue;
-  auto& tensor = *static_cast<Tensor*>(one);
+int set_tensor(void* one, Live<Tensor>& all, int type, int rank, const int* extents, const int* strides) {
+  Tensor* const found = all.find(one);
+  if (!found || !extents || rank < 4 || rank > 5 || (type != kF32 && type != kF16 && type != kBf16)) return kBadValue;
+  Tensor& tensor = *found;
   int dense = 1;
   for (int i = rank; i-- > 0;) {
     if (extents[i] <= 0) return kBadValue;
@@ -94,10 +86,11 @@ int set_tensor(void* one, std::set<void*>& all, int type, int rank, const int* e
 }
 
 int set_convolution(void* one, int axes, const int* low, const int* stride, const int* dilation) {
-  if (!library().convolutions.contains(one) || axes < 2 || axes > 3 || !low || !stride || !dilation) return kBadValue;
+  Convolution* const found = library().convolutions.find(one);
+  if (!found || axes < 2 || axes > 3 || !low || !stride || !dilation) return kBadValue;
   for (int i = 0; i < axes; ++i)
     if (low[i] < 0 || stride[i] < 1 || dilation[i] < 1) return kBadValue;
-  auto& convolution = *static_cast<Convolution*>(one);
+  Convolution& convolution = *found;
   convolution.low.assign(low, low + axes);
   convolution.stride.assign(stride, stride + axes);
   convolution.dilation.assign(dilation, dilation + axes);
@@ -179,20 +172,21 @@ struct Task {
 
 // The tensors of a call in the order of its kind. False where a handle or a description is none, or of another sort.
 bool read_task(int kind, void* handle, void* const descriptions[3], void* convolution, Task& task) {
-  if (!library().handles.contains(handle) || !library().convolutions.contains(convolution)) return false;
+  const Convolution* const of = library().convolutions.find(convolution);
+  if (!library().handles.contains(handle) || !of) return false;
   Tensor* const to[] = {&task.x, &task.w, &task.y};
   for (int i = 0; i < 3; ++i) {
     const int place = kKinds[kind][i];
 #if defined(EMULATED_HIP)
-    const bool known = library().tensors.contains(descriptions[i]);
+    const Tensor* const known = library().tensors.find(descriptions[i]);
 #else
-    const bool known = (place == 1 ? library().windows : library().tensors).contains(descriptions[i]);
+    const Tensor* const known = (place == 1 ? library().windows : library().tensors).find(descriptions[i]);
 #endif
     if (!known) return false;
-    *to[place] = *static_cast<Tensor*>(descriptions[i]);
+    *to[place] = *known;
   }
   task.kind = kind;
-  task.of = *static_cast<Convolution*>(convolution);
+  task.of = *of;
   return true;
 }
 
@@ -203,7 +197,7 @@ int run(int kind, void* handle, void* const descriptions[3], const void* const p
   if (!read_task(kind, handle, descriptions, convolution, task)) return kBadValue;
   if (!task.fits() || (algorithm != kRepeats && algorithm != kVaries)) return kBadValue;
   if (!workspace || workspace_bytes < kWorkspace || !gpu.has(workspace, workspace_bytes)) return kBadValue;
-  auto* const stream = static_cast<Stream*>(static_cast<Handle*>(handle)->stream);
+  auto* const stream = static_cast<Stream*>(library().handles.find(handle)->stream);
   if (!gpu.streams.contains(stream)) return kBadValue;
   const Tensor* const all[] = {&task.x, &task.w, &task.y};
   const void *first = places[0], *second = places[1];
@@ -228,23 +222,32 @@ int run(int kind, void* handle, void* const descriptions[3], const void* const p
 
 }  // namespace
 
+namespace emulator {
+
+bool is_cudnn_handle(void* handle) { return library().handles.contains(handle); }
+void* stream_of_cudnn_handle(void* handle) { return library().handles.find(handle)->stream; }
+
+}  // namespace emulator
+
 CONVOLUTIONS(Create)(void** handle) {
   ENTER;
-  return made<Handle>(handle, library().handles);
+  return made(handle, library().handles);
 }
 CONVOLUTIONS(SetStream)(void* handle, void* stream) {
   ENTER;
-  if (!library().handles.contains(handle) || !gpu.streams.contains(static_cast<Stream*>(stream))) return kBadValue;
-  static_cast<Handle*>(handle)->stream = stream;
+  Handle* const found = library().handles.find(handle);
+  if (!found || !gpu.streams.contains(static_cast<Stream*>(stream))) return kBadValue;
+  found->stream = stream;
   return kDone;
 }
-CONVOLUTIONS(CreateTensorDescriptor)(void** one) { return made<Tensor>(one, library().tensors); }
-CONVOLUTIONS(DestroyTensorDescriptor)(void* one) { return destroyed<Tensor>(one, library().tensors); }
-CONVOLUTIONS(CreateConvolutionDescriptor)(void** one) { return made<Convolution>(one, library().convolutions); }
-CONVOLUTIONS(DestroyConvolutionDescriptor)(void* one) { return destroyed<Convolution>(one, library().convolutions); }
+CONVOLUTIONS(CreateTensorDescriptor)(void** one) { return made(one, library().tensors); }
+CONVOLUTIONS(DestroyTensorDescriptor)(void* one) { return destroyed(one, library().tensors); }
+CONVOLUTIONS(CreateConvolutionDescriptor)(void** one) { return made(one, library().convolutions); }
+CONVOLUTIONS(DestroyConvolutionDescriptor)(void* one) { return destroyed(one, library().convolutions); }
 CONVOLUTIONS(SetConvolutionGroupCount)(void* one, int groups) {
-  if (!library().convolutions.contains(one) || groups < 1) return kBadValue;
-  static_cast<Convolution*>(one)->groups = groups;
+  Convolution* const found = library().convolutions.find(one);
+  if (!found || groups < 1) return kBadValue;
+  found->groups = groups;
   return kDone;
 }
 
@@ -257,8 +260,9 @@ CONVOLUTIONS(InitConvolutionNdDescriptor)
   return mode == 0 ? set_convolution(one, axes, low, stride, dilation) : kRefused;
 }
 CONVOLUTIONS(SetConvolutionAttribute)(void* one, int attribute, int value) {
-  if (!library().convolutions.contains(one) || attribute != 1) return kBadValue;
-  static_cast<Convolution*>(one)->repeats = value != 0;
+  Convolution* const found = library().convolutions.find(one);
+  if (!found || attribute != 1) return kBadValue;
+  found->repeats = value != 0;
   return kDone;
 }
 struct Solution {
@@ -298,8 +302,8 @@ KIND(Forward, 0)
 KIND(BackwardData, 1)
 KIND(BackwardWeights, 2)
 #else
-CONVOLUTIONS(CreateFilterDescriptor)(void** one) { return made<Tensor>(one, library().windows); }
-CONVOLUTIONS(DestroyFilterDescriptor)(void* one) { return destroyed<Tensor>(one, library().windows); }
+CONVOLUTIONS(CreateFilterDescriptor)(void** one) { return made(one, library().windows); }
+CONVOLUTIONS(DestroyFilterDescriptor)(void* one) { return destroyed(one, library().windows); }
 CONVOLUTIONS(SetTensorNdDescriptor)(void* one, int type, int rank, const int* extents, const int* strides) {
   return strides ? set_tensor(one, library().tensors, type, rank, extents, strides) : kBadValue;
 }
@@ -311,8 +315,9 @@ CONVOLUTIONS(SetConvolutionNdDescriptor)
   return mode == 1 && compute == kF32 ? set_convolution(one, axes, low, stride, dilation) : kRefused;
 }
 CONVOLUTIONS(SetConvolutionMathType)(void* one, int math) {
-  if (!library().convolutions.contains(one) || math < 0 || math > 3) return kBadValue;
-  static_cast<Convolution*>(one)->math = math;
+  Convolution* const found = library().convolutions.find(one);
+  if (!found || math < 0 || math > 3) return kBadValue;
+  found->math = math;
   return kDone;
 }
 struct Performance {

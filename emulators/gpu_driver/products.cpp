@@ -4,9 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <set>
 
-#include "device.h"
+#include "live.h"
 #include "numbers.h"
 
 using namespace emulator;
@@ -65,17 +64,15 @@ struct Algorithm {
 static_assert(sizeof(Algorithm) <= kAlgorithmBytes);
 
 struct Library {
-  std::set<void*> handles, products, layouts, preferences;
+  Live<int> handles{kMostLive};
+  Live<Product> products{kMostLive};
+  Live<Layout> layouts{kMostLive};
+  Live<Preference> preferences{kMostLive};
 };
 Library& library() {
   static Library made;
   return made;
 }
-
-#define ENTER                            \
-  Gpu& gpu = Gpu::get();                 \
-  const std::lock_guard lock(gpu.mutex); \
-  if (gpu.begin(true) != kSuccess) return kNotStarted
 
 bool known(int type) { return type == kF32 || type == kF16 || type == kBf16; }
 size_t size_of(int type) { return type == kF32 ? 4 : 2; }
@@ -144,17 +141,12 @@ bool known_handles(void* handle, void* product, std::initializer_list<void*> lay
 }
 
 template <typename T>
-int made(void** to, std::set<void*>& among, T value) {
-  if (!to) return kBadValue;
-  if (among.size() >= kMostLive) return kNoMemory;
-  among.insert(*to = new T(std::move(value)));
-  return kOk;
+int made(void** to, Live<T>& among, T value) {
+  return !to ? kBadValue : among.make(to, std::move(value)) ? kOk : kNoMemory;
 }
 template <typename T>
-int destroyed(void* what, std::set<void*>& among) {
-  if (among.erase(what) == 0) return kBadValue;
-  delete static_cast<T*>(what);
-  return kOk;
+int destroyed(void* what, Live<T>& among) {
+  return among.destroy(what) ? kOk : kBadValue;
 }
 template <typename T>
 int taken(T& to, const void* from, size_t bytes) {
@@ -176,12 +168,13 @@ PRODUCTS(MatmulDescCreate)(void** product, int compute, int scale) {
 }
 PRODUCTS(MatmulDescDestroy)(void* product) {
   ENTER;
-  return destroyed<Product>(product, library().products);
+  return destroyed(product, library().products);
 }
 PRODUCTS(MatmulDescSetAttribute)(void* product, int attribute, const void* value, size_t bytes) {
   ENTER;
-  if (!library().products.contains(product)) return kBadValue;
-  auto& mine = *static_cast<Product*>(product);
+  Product* const found = library().products.find(product);
+  if (!found) return kBadValue;
+  Product& mine = *found;
   if (attribute == kTurnA || attribute == kTurnB) {
     int turn = -1;
     if (taken(turn, value, bytes) != kOk || (turn != kOpNone && turn != kOpTurned)) return kBadValue;
@@ -198,12 +191,13 @@ PRODUCTS(MatrixLayoutCreate)(void** layout, int type, uint64_t rows, uint64_t co
 }
 PRODUCTS(MatrixLayoutDestroy)(void* layout) {
   ENTER;
-  return destroyed<Layout>(layout, library().layouts);
+  return destroyed(layout, library().layouts);
 }
 PRODUCTS(MatrixLayoutSetAttribute)(void* layout, int attribute, const void* value, size_t bytes) {
   ENTER;
-  if (!library().layouts.contains(layout)) return kBadValue;
-  auto& mine = *static_cast<Layout*>(layout);
+  Layout* const found = library().layouts.find(layout);
+  if (!found) return kBadValue;
+  Layout& mine = *found;
   return attribute == kBatchCount    ? taken(mine.count, value, bytes)
          : attribute == kBatchStride ? taken(mine.stride, value, bytes)
                                      : kBadValue;
@@ -214,12 +208,13 @@ PRODUCTS(MatmulPreferenceCreate)(void** preference) {
 }
 PRODUCTS(MatmulPreferenceDestroy)(void* preference) {
   ENTER;
-  return destroyed<Preference>(preference, library().preferences);
+  return destroyed(preference, library().preferences);
 }
 PRODUCTS(MatmulPreferenceSetAttribute)(void* preference, int attribute, const void* value, size_t bytes) {
   ENTER;
-  if (!library().preferences.contains(preference)) return kBadValue;
-  auto& mine = *static_cast<Preference*>(preference);
+  Preference* const found = library().preferences.find(preference);
+  if (!found) return kBadValue;
+  Preference& mine = *found;
   if (attribute == 1) return taken(mine.workspace, value, bytes);
 #if !defined(EMULATED_HIP)
   if (attribute == 3) return taken(mine.reductions, value, bytes);

@@ -401,9 +401,9 @@ typedef struct transom_plugin {
 
   /* ---- since 1.7 */
 
-  /* (optional, of devices with TRANSOM_DEVICE_PLANS_MEMORY) The most device memory that a launch of the executable
-   * takes beside its inputs and outputs, in the sizes that it gives out: workspace, what lies between its parts,
-   * copies. May compile what is left to compile; allocates and runs nothing. */
+  /* (optional) The most device memory that a launch of the executable takes beside its inputs and outputs (and beside
+   * the host's arena, where the device does not plan its memory), in the sizes that it gives out: workspace, what lies
+   * between its parts, copies. May compile what is left to compile; allocates and runs nothing. */
   transom_status (*executable_memory)(transom_executable*, uint64_t* bytes, transom_error* error);
 } transom_plugin;
 

@@ -93,14 +93,6 @@ double floor_of(const Operation& operation, const Trial& trial, size_t i) {
   return largest;
 }
 
-// Whether the gradient jumps where a value that the device rounds differently crosses a limit, or has f32 results of
-// 16-bit intermediate values.
-bool jumps(const Case& c) {
-  return is_half(c.dtype()) &&
-         (c.operation->name == "fusion" || c.operation->name == "remainder" ||
-          c.operation->name.ends_with("attention_gradient") || c.operation->name.starts_with("partial_attention"));
-}
-
 // The types without which no model runs; a device may refuse others.
 bool is_indispensable(DType dtype) {
   return dtype == DType::kFloat32 || dtype == DType::kInt64 || dtype == DType::kInt32 || dtype == DType::kBool;
@@ -175,7 +167,9 @@ void certify_operations(Recorder& recorder) {
       Row& row = table.row(c, false);
       try_case(c, {graph_of(c), inputs}, row);
       failed = failed || row.verdict == Verdict::kFail;
-      if (c.values != Values::kUniform || !is_floating(c.dtype()) || operation->stops_gradient || jumps(c)) continue;
+      if (c.values != Values::kUniform || !is_floating(c.dtype()) || operation->stops_gradient ||
+          (operation->gradient_jumps && is_half(c.dtype())))
+        continue;
       Trial trial;
       try {
         trial = gradient_of(c, std::move(inputs), seed + 1);

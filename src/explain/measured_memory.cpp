@@ -43,10 +43,10 @@ void count(const Compilation& compilation, Device& device, Blocks& blocks, Measu
   for (size_t o = 0; o < compilation.graph.outputs.size(); ++o)
     if (o >= compilation.plan.donor.size() || compilation.plan.donor[o] < 0)
       memory.results += blocks.of(compilation.graph.outputs[o]);
-  // The arena of a device is as large as its largest program needs; one that plans by itself tells what it takes.
-  memory.arena = device.has(TRANSOM_DEVICE_PLANS_MEMORY)
-                     ? static_cast<int64_t>(compilation.executable->temporary_bytes())
-                     : blocks.of(compilation.plan.arena_bytes);
+  // The arena of a device is as large as its largest program needs; what the device takes beside it, it tells.
+  memory.arena = static_cast<int64_t>(compilation.executable->temporary_bytes());
+  if (!device.has(TRANSOM_DEVICE_PLANS_MEMORY))
+    memory.arena += blocks.of(compilation.plan.arena_bytes) - compilation.plan.arena_bytes;
   if (memory.planned() > most.planned()) most = memory;
 }
 

@@ -121,10 +121,13 @@ struct Operation {
   // Traits. Passes, the memory plan, profiles and certify ask these, never the name.
   bool elementwise = false;     // output element i needs only input elements i; all shapes are equal
   bool stops_gradient = false;  // its outputs count as constants when gradients are taken
-  bool moves_only = false;      // moves, repeats or casts elements, and computes nothing
-  bool view = false;            // its output is its input's memory under another type
-  bool collective = false;      // computed by several processes together, in the order of the attribute `order`
-  int in_place = -1;            // writes into a part of this input: output 0 may take its memory; -1: of no input
+  // Its gradient in 16 bits jumps where a value that a device rounds differently crosses a limit, or is made of f32
+  // results of rounded values: no bound holds there, and certify tries none.
+  bool gradient_jumps = false;
+  bool moves_only = false;  // moves, repeats or casts elements, and computes nothing
+  bool view = false;        // its output is its input's memory under another type
+  bool collective = false;  // computed by several processes together, in the order of the attribute `order`
+  int in_place = -1;        // writes into a part of this input: output 0 may take its memory; -1: of no input
   RowWise row_wise = RowWise::kNo;
   Category category = Category::kByTraits;
   AutocastClass autocast = AutocastClass::kAsGiven;

@@ -3,9 +3,9 @@
 
 namespace transom {
 
-// While it lives, products that its thread calls (linear, dot_general) carry the attribute batch_invariant: a device
-// that knows it gives each row of x the bits that it has in a product of any other number of rows (He et al.,
-// "Defeating nondeterminism in LLM inference", 2025). Others ignore it.
+// While it lives, products and attention that its thread calls (linear, dot_general, attention) carry the attribute
+// batch_invariant: a device that knows it gives each row of x, each query, the bits that it has beside any number of
+// others (He et al., "Defeating nondeterminism in LLM inference", 2025). Others ignore it.
 class BatchInvariance {
  public:
   BatchInvariance();

@@ -41,11 +41,11 @@ DeviceProgram::~DeviceProgram() {
 
 size_t DeviceProgram::temporary_bytes() const {
   const transom_plugin& table = device_->table();
-  if (!device_->has(TRANSOM_DEVICE_PLANS_MEMORY) || !table.executable_memory) return arena_bytes_;
+  if (!table.executable_memory) return arena_bytes_;
   uint64_t bytes = 0;
   transom_error error{};
   device_->expect_ok(table.executable_memory(executable_, &bytes, &error), error);
-  return static_cast<size_t>(bytes);
+  return static_cast<size_t>(bytes) + (device_->has(TRANSOM_DEVICE_PLANS_MEMORY) ? 0 : arena_bytes_);
 }
 
 std::vector<ProgramPiece> DeviceProgram::pieces() const {

@@ -36,7 +36,7 @@ class Executable {
   // Whether an output always takes the memory of this input.
   virtual bool updates(size_t input) const = 0;
   virtual size_t arena_bytes() const = 0;  // of the device, while it runs
-  // The same of a device that plans its memory itself, as far as it tells; what was left to compile may be compiled.
+  // With the workspace that the device takes itself, as far as it tells; what was left to compile may be compiled.
   virtual size_t temporary_bytes() const { return arena_bytes(); }
   virtual std::vector<ProgramPiece> pieces() const = 0;
 };

@@ -28,6 +28,8 @@ struct transom_executable : transom::cpu::Handle {
   void run(const Prepared& prepared) const;
   // A line for each node, then the source of each generated kernel under a line "kernel <name>:".
   const char* describe() const;
+  // Of the device, while it runs: what its kernels share, one after the other.
+  size_t workspace_bytes() const { return scratch_bytes_ ? transom::cpu::Allocator::size_of(scratch_bytes_) : 0; }
 
  private:
   // Where the host puts a value: an input, an output, or a place in the arena.

@@ -23,15 +23,6 @@ constexpr size_t kAlwaysKept = size_t{256} << 20;
 constexpr bool kExact = false;
 #endif
 
-// Size classes: eight to each power of two, so that at most an eighth is wasted and sizes that differ a little share.
-size_t rounded_size(size_t bytes) {
-  if (kExact) return bytes;
-  if (bytes <= 64) return 64;
-  const size_t step = std::max<size_t>(std::bit_floor(bytes - 1) / 8, 64);
-  const size_t rounded = (bytes + step - 1) / step * step;
-  return rounded >= kHugePage ? (rounded + kHugePage - 1) / kHugePage * kHugePage : rounded;
-}
-
 std::byte* aligned_block(size_t alignment, size_t size) {
   void* block = nullptr;
   return posix_memalign(&block, alignment, size) == 0 ? static_cast<std::byte*>(block) : nullptr;
@@ -39,11 +30,20 @@ std::byte* aligned_block(size_t alignment, size_t size) {
 
 }  // namespace
 
+// Size classes: eight to each power of two, so that at most an eighth is wasted and sizes that differ a little share.
+size_t Allocator::size_of(size_t bytes) {
+  if (kExact) return bytes;
+  if (bytes <= 64) return 64;
+  const size_t step = std::max<size_t>(std::bit_floor(bytes - 1) / 8, 64);
+  const size_t rounded = (bytes + step - 1) / step * step;
+  return rounded >= kHugePage ? (rounded + kHugePage - 1) / kHugePage * kHugePage : rounded;
+}
+
 Allocator::~Allocator() { release_kept(0); }
 
 std::byte* Allocator::allocate(size_t bytes) {
   if (bytes > SIZE_MAX / 4) fail(TRANSOM_OUT_OF_MEMORY, "a buffer of {} bytes is larger than the address space", bytes);
-  const size_t size = rounded_size(bytes);
+  const size_t size = size_of(bytes);
   std::lock_guard lock(mutex_);
   std::byte* block = nullptr;
   if (auto found = kept_.find(size); found != kept_.end() && !found->second.empty()) {
@@ -67,7 +67,7 @@ std::byte* Allocator::allocate(size_t bytes) {
 }
 
 void Allocator::free(std::byte* block, size_t bytes) {
-  const size_t size = rounded_size(bytes);
+  const size_t size = size_of(bytes);
   std::lock_guard lock(mutex_);
   in_use_ -= size;
   try {

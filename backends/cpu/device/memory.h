@@ -24,7 +24,8 @@ namespace transom::cpu {
 class Allocator {
  public:
   ~Allocator();
-  std::byte* allocate(size_t bytes);  // throws Failure(TRANSOM_OUT_OF_MEMORY)
+  static size_t size_of(size_t bytes);  // of the block that allocate(bytes) gives
+  std::byte* allocate(size_t bytes);    // throws Failure(TRANSOM_OUT_OF_MEMORY)
   void free(std::byte* block, size_t bytes);
   transom_memory_statistics statistics();
   void reset_peak();  // to what is in use

@@ -179,6 +179,10 @@ struct Table {
 
   static const char* executable_describe(transom_executable* executable) { return executable->describe(); }
 
+  static void executable_memory(transom_executable* executable, uint64_t* bytes) {
+    *bytes = executable->workspace_bytes();
+  }
+
   static void profile(transom_device* device, transom_profile_callback callback, void* user) {
     device->set_profile(callback, user);
   }

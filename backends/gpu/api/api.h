@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the GPU backend needs of a vendor's runtime: devices, memory, queues, kernels made from text. One file a vendor
-// fills it in (api_opencl.cpp, api_cuda.cpp, api_hip.cpp); everything else of backends/gpu is the same for all.
+// fills it in (api_opencl.cpp, api_cuda.cpp, api_rocm.cpp); everything else of backends/gpu is the same for all.
 //
 // Failures are thrown as backend::Failure with the status of the plugin interface. Functions may be called from any
 // thread, those of one queue by one thread at a time.

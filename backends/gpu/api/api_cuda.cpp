@@ -62,7 +62,7 @@ Runtime& runtime() {
        .collectives = {library_files({"libnccl.so.2", "libnccl.so"}, {"nvidia/nccl/lib"}), "TRANSOM_NCCL_LIBRARY",
                        "for several GPUs: pip install nvidia-nccl-cu13"},
        .convolutions = {library_files({"libcudnn.so.9", "libcudnn.so.8"}, {"nvidia/cudnn/lib"}),
-                        "TRANSOM_CUDNN_LIBRARY", "for fast convolutions: pip install nvidia-cudnn-cu13"},
+                        "TRANSOM_CUDNN_LIBRARY", "for fast convolutions and attention: pip install nvidia-cudnn-cu13"},
        .attribute_units = 16,
        .attribute_wave = 10,
        .attribute_integrated = 18,

@@ -8,157 +8,29 @@
 #include <mutex>
 
 #include "gpu/api/api.h"
+#include "gpu/api/attentions.h"
 #include "gpu/api/convolutions.h"
-#include "gpu/api/opencl_interface.h"
+#include "gpu/api/opencl_devices.h"
 #include "gpu/api/opencl_memory.h"
 #include "gpu/api/products.h"
-#include "gpu/api/shared_library.h"
 
 namespace transom::gpu {
 namespace {
-
-// The functions of libOpenCL.so.1.
-struct Library {
-#define X(result, name, parameters) result(*name) parameters = nullptr;
-  struct Functions {
-    using Int = cl::Int;
-    using Uint = cl::Uint;
-    using Bits = cl::Bits;
-    using Platform = cl::Platform;
-    using Device = cl::Device;
-    using Context = cl::Context;
-    using Queue = cl::Queue;
-    using Program = cl::Program;
-    using Kernel = cl::Kernel;
-    using Event = cl::Event;
-    using Memory = cl::Memory;
-    TRANSOM_OPENCL_FUNCTIONS(X)
-  } call;
-#undef X
-
-  Library() {
-    const SharedLibrary library =
-        SharedLibrary::open({"libOpenCL.so.1"}, "TRANSOM_OPENCL_LIBRARY",
-                            "install a driver with OpenCL and the package ocl-icd-libopencl1");
-#define X(result, name, parameters) call.name = reinterpret_cast<decltype(call.name)>(library.expect("cl" #name));
-    TRANSOM_OPENCL_FUNCTIONS(X)
-#undef X
-  }
-
-  static const Functions& get() {
-    static const Library library;
-    return library.call;
-  }
-};
-
-[[noreturn]] void refuse(cl::Int status, const char* what) {
-  switch (status) {
-    case cl::kAllocationFailed:
-    case cl::kOutOfHostMemory:
-    case cl::kOutOfResources:
-      fail(TRANSOM_OUT_OF_MEMORY, "out of device memory: {} (OpenCL status {})", what, status);
-    case cl::kDeviceNotFound:
-    case cl::kNoPlatform:
-      fail(TRANSOM_UNAVAILABLE, "no OpenCL device: {} (OpenCL status {})", what, status);
-    default:
-      fail(TRANSOM_INTERNAL, "{} failed with OpenCL status {}", what, status);
-  }
-}
-void check(cl::Int status, const char* what) {
-  if (status != cl::kSuccess) refuse(status, what);
-}
-
-template <typename T>
-T info(cl::Device device, cl::DeviceInfo key, T otherwise = {}) {
-  T value{};
-  return Library::get().GetDeviceInfo(device, key, sizeof value, &value, nullptr) == cl::kSuccess ? value : otherwise;
-}
-std::string text_info(cl::Device device, cl::DeviceInfo key) {
-  size_t size = 0;
-  if (Library::get().GetDeviceInfo(device, key, 0, nullptr, &size) != cl::kSuccess || size == 0 || size > (1u << 20))
-    return "";
-  std::string text(size, '\0');
-  if (Library::get().GetDeviceInfo(device, key, size, text.data(), nullptr) != cl::kSuccess) return "";
-  text.resize(std::strlen(text.c_str()));
-  return text;
-}
-
-struct Found {
-  cl::Device device;
-  std::string platform;
-};
-
-// Devices that can run the backend, GPUs before others. `left_out` says why the others cannot.
-std::vector<Found> find_devices(std::string& left_out) {
-  const auto& cl = Library::get();
-  cl::Uint count = 0;
-  const cl::Int status = cl.GetPlatformIDs(0, nullptr, &count);
-  if (status == cl::kNoPlatform || (status == cl::kSuccess && count == 0))
-    fail(TRANSOM_UNAVAILABLE,
-         "expected an OpenCL driver, found none in /etc/OpenCL/vendors; install the one of the device, or "
-         "pocl-opencl-icd for the processor");
-  check(status, "clGetPlatformIDs");
-  std::vector<cl::Platform> platforms(count);
-  check(cl.GetPlatformIDs(count, platforms.data(), nullptr), "clGetPlatformIDs");
-  std::vector<Found> found;
-  for (const cl::Platform platform : platforms) {
-    char name[256] = "";
-    cl.GetPlatformInfo(platform, cl::kPlatformName, sizeof name - 1, name, nullptr);
-    cl::Uint devices_count = 0;
-    if (cl.GetDeviceIDs(platform, cl::kTypeAll, 0, nullptr, &devices_count) != cl::kSuccess) continue;
-    std::vector<cl::Device> devices(devices_count);
-    if (cl.GetDeviceIDs(platform, cl::kTypeAll, devices_count, devices.data(), nullptr) != cl::kSuccess) continue;
-    for (const cl::Device device : devices) {
-      if (info<size_t>(device, cl::kDeviceMaxGroup) < kGroup)
-        left_out += "; " + text_info(device, cl::kDeviceName) + " has groups of less than 256 work-items";
-      else found.push_back({device, name});
-    }
-  }
-  std::stable_sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
-    const auto rank = [](const Found& one) {
-      return (info<cl::Bits>(one.device, cl::kDeviceType) & cl::kTypeGpu) == 0;
-    };
-    return rank(a) < rank(b);
-  });
-  return found;
-}
-
-Facts facts_of(const Found& found) {
-  Facts facts;
-  facts.name = text_info(found.device, cl::kDeviceName);
-  facts.architecture = text_info(found.device, cl::kDeviceVersion);
-  facts.driver = found.platform + " " + text_info(found.device, cl::kDriverVersion);
-  facts.memory_bytes = info<uint64_t>(found.device, cl::kDeviceGlobalMemory);
-  facts.group_memory = info<uint64_t>(found.device, cl::kDeviceLocalMemory);
-  facts.largest_buffer = info<uint64_t>(found.device, cl::kDeviceMaxAllocation);
-  facts.compute_units = info<uint32_t>(found.device, cl::kDeviceComputeUnits);
-  facts.argument_bytes = info<size_t>(found.device, cl::kDeviceMaxParameter, 1024);
-  facts.host_memory = info<cl::Uint>(found.device, cl::kDeviceHostMemory, 1) != 0;
-  facts.emulated = facts.name.starts_with("emulated");  // emulators/opencl
-  facts.float64 = text_info(found.device, cl::kDeviceExtensions).find("cl_khr_fp64") != std::string::npos;
-  return facts;
-}
-
-bool shares_memory(cl::Device device) {
-  const char* chosen = std::getenv("TRANSOM_OPENCL_MEMORY");
-  if (chosen && std::string_view(chosen) == "objects") return false;
-  return info<cl::Bits>(device, cl::kDeviceSvm) & cl::kSvmCoarse;
-}
 
 struct OpenclKernel final : Kernel {
   cl::Program program = nullptr;
   cl::Kernel kernel = nullptr;
   mutable std::mutex mutex;  // arguments belong to the kernel until it is enqueued
   ~OpenclKernel() override {
-    if (kernel) Library::get().ReleaseKernel(kernel);
-    if (program) Library::get().ReleaseProgram(program);
+    if (kernel) cl::functions().ReleaseKernel(kernel);
+    if (program) cl::functions().ReleaseProgram(program);
   }
 };
 
 struct OpenclEvent final : Event {
   cl::Event event = nullptr;
   void reset(cl::Event next) {
-    if (event) Library::get().ReleaseEvent(event);
+    if (event) cl::functions().ReleaseEvent(event);
     event = next;
   }
   ~OpenclEvent() override { reset(nullptr); }
@@ -179,60 +51,60 @@ class OpenclQueue final : public Queue {
     cl::Uint index = 0;
     for (size_t i = 0; i < arguments.address_count; ++i) {
       if (!objects_) {
-        check(cl_.SetKernelArgSVMPointer(mine.kernel, index++, arguments.addresses[i]), "clSetKernelArgSVMPointer");
+        cl::check(cl_.SetKernelArgSVMPointer(mine.kernel, index++, arguments.addresses[i]), "clSetKernelArgSVMPointer");
         continue;
       }
       const cl::MemoryObjects::Place place = objects_->at(arguments.addresses[i]);
       const auto offset = static_cast<int64_t>(place.offset);
-      check(cl_.SetKernelArg(mine.kernel, index++, sizeof place.object, &place.object), "clSetKernelArg");
-      check(cl_.SetKernelArg(mine.kernel, index++, sizeof offset, &offset), "clSetKernelArg");
+      cl::check(cl_.SetKernelArg(mine.kernel, index++, sizeof place.object, &place.object), "clSetKernelArg");
+      cl::check(cl_.SetKernelArg(mine.kernel, index++, sizeof offset, &offset), "clSetKernelArg");
     }
     for (size_t i = 0; i < arguments.number_count; ++i)
-      check(cl_.SetKernelArg(mine.kernel, index++, sizeof(int64_t), &arguments.numbers[i]), "clSetKernelArg");
+      cl::check(cl_.SetKernelArg(mine.kernel, index++, sizeof(int64_t), &arguments.numbers[i]), "clSetKernelArg");
     const size_t global = groups * kGroup, local = kGroup;
-    check(cl_.EnqueueNDRangeKernel(queue_, mine.kernel, 1, nullptr, &global, &local, 0, nullptr, nullptr),
-          "clEnqueueNDRangeKernel");
+    cl::check(cl_.EnqueueNDRangeKernel(queue_, mine.kernel, 1, nullptr, &global, &local, 0, nullptr, nullptr),
+              "clEnqueueNDRangeKernel");
     if (++launches_ % kLaunchesOfMarker == 0) mark();
   }
   void copy_to_device(void* to, const void* from, size_t bytes) override {
     if (!objects_) return copy(to, from, bytes);
     const auto place = objects_->at(to);
-    check(cl_.EnqueueWriteBuffer(queue_, place.object, 0, place.offset, bytes, from, 0, nullptr, nullptr),
-          "clEnqueueWriteBuffer");
+    cl::check(cl_.EnqueueWriteBuffer(queue_, place.object, 0, place.offset, bytes, from, 0, nullptr, nullptr),
+              "clEnqueueWriteBuffer");
     flush();
   }
   void copy_to_host(void* to, const void* from, size_t bytes) override {
     if (!objects_) return copy(to, from, bytes);
     const auto place = objects_->at(from);
-    check(cl_.EnqueueReadBuffer(queue_, place.object, 0, place.offset, bytes, to, 0, nullptr, nullptr),
-          "clEnqueueReadBuffer");
+    cl::check(cl_.EnqueueReadBuffer(queue_, place.object, 0, place.offset, bytes, to, 0, nullptr, nullptr),
+              "clEnqueueReadBuffer");
     flush();
   }
   void copy_on_device(void* to, const void* from, size_t bytes) override {
     if (!objects_) return copy(to, from, bytes);
     const auto source = objects_->at(from), target = objects_->at(to);
-    check(cl_.EnqueueCopyBuffer(queue_, source.object, target.object, source.offset, target.offset, bytes, 0, nullptr,
-                                nullptr),
-          "clEnqueueCopyBuffer");
+    cl::check(cl_.EnqueueCopyBuffer(queue_, source.object, target.object, source.offset, target.offset, bytes, 0,
+                                    nullptr, nullptr),
+              "clEnqueueCopyBuffer");
     flush();
   }
-  void flush() override { check(cl_.Flush(queue_), "clFlush"); }
-  void synchronize() override { check(cl_.Finish(queue_), "clFinish"); }
+  void flush() override { cl::check(cl_.Flush(queue_), "clFlush"); }
+  void synchronize() override { cl::check(cl_.Finish(queue_), "clFinish"); }
   void record(Event& event) override {
     cl::Event marker = nullptr;
-    check(cl_.EnqueueMarkerWithWaitList(queue_, 0, nullptr, &marker), "clEnqueueMarkerWithWaitList");
+    cl::check(cl_.EnqueueMarkerWithWaitList(queue_, 0, nullptr, &marker), "clEnqueueMarkerWithWaitList");
     static_cast<OpenclEvent&>(event).reset(marker);
     flush();
   }
   void wait(Event& event) override {
     const cl::Event marker = static_cast<OpenclEvent&>(event).event;
     if (!marker) return;
-    check(cl_.EnqueueBarrierWithWaitList(queue_, 1, &marker, nullptr), "clEnqueueBarrierWithWaitList");
+    cl::check(cl_.EnqueueBarrierWithWaitList(queue_, 1, &marker, nullptr), "clEnqueueBarrierWithWaitList");
   }
 
  private:
   void copy(void* to, const void* from, size_t bytes) {
-    check(cl_.EnqueueSVMMemcpy(queue_, 0, to, from, bytes, 0, nullptr, nullptr), "clEnqueueSVMMemcpy");
+    cl::check(cl_.EnqueueSVMMemcpy(queue_, 0, to, from, bytes, 0, nullptr, nullptr), "clEnqueueSVMMemcpy");
     flush();
   }
   // A queue without an end would hold memory without an end: the host is a few hundred launches ahead at most.
@@ -241,11 +113,11 @@ class OpenclQueue final : public Queue {
     markers_.push_back(std::make_unique<OpenclEvent>());
     record(*markers_.back());
     if (markers_.size() <= kMostMarkers) return;
-    check(cl_.WaitForEvents(1, &markers_.front()->event), "clWaitForEvents");
+    cl::check(cl_.WaitForEvents(1, &markers_.front()->event), "clWaitForEvents");
     markers_.pop_front();
   }
   static constexpr uint64_t kLaunchesOfMarker = 64;
-  const Library::Functions& cl_ = Library::get();
+  const cl::Functions& cl_ = cl::functions();
   cl::Queue queue_;
   const cl::MemoryObjects* objects_;
   uint64_t launches_ = 0;
@@ -254,12 +126,12 @@ class OpenclQueue final : public Queue {
 
 class OpenclContext final : public Context {
  public:
-  explicit OpenclContext(const Found& found)
-      : device_(found.device), facts_(facts_of(found)), shares_memory_(shares_memory(found.device)) {
+  explicit OpenclContext(const cl::Found& found)
+      : device_(found.device), facts_(cl::facts_of(found)), shares_memory_(cl::shares_memory(found.device)) {
     cl::Int status = 0;
     context_ = cl_.CreateContext(nullptr, 1, &device_, nullptr, nullptr, &status);
-    check(status, "clCreateContext");
-    const bool rounded = info<cl::Bits>(device_, cl::kDeviceSingleConfig) & cl::kCorrectlyRounded;
+    cl::check(status, "clCreateContext");
+    const bool rounded = cl::info<cl::Bits>(device_, cl::kDeviceSingleConfig) & cl::kCorrectlyRounded;
     options_ = rounded ? "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt" : "-cl-std=CL1.2";
     keeps_code_ = found.platform == "Portable Computing Language";
   }
@@ -296,7 +168,7 @@ class OpenclContext final : public Context {
     const cl::Bits properties[] = {cl::kQueueProperties, cl::kQueueProfiling, 0};
     cl::Int status = 0;
     const cl::Queue queue = cl_.CreateCommandQueueWithProperties(context_, device_, properties, &status);
-    check(status, "clCreateCommandQueueWithProperties");
+    cl::check(status, "clCreateCommandQueueWithProperties");
     return std::make_unique<OpenclQueue>(queue, shares_memory_ ? nullptr : &objects_);
   }
   std::unique_ptr<Event> make_event() override { return std::make_unique<OpenclEvent>(); }
@@ -304,13 +176,13 @@ class OpenclContext final : public Context {
     const cl::Event marker = static_cast<OpenclEvent&>(event).event;
     if (!marker) return true;
     cl::Int status = 0;
-    check(cl_.GetEventInfo(marker, cl::kEventStatus, sizeof status, &status, nullptr), "clGetEventInfo");
-    if (status < 0) refuse(status, "work before an event");
+    cl::check(cl_.GetEventInfo(marker, cl::kEventStatus, sizeof status, &status, nullptr), "clGetEventInfo");
+    if (status < 0) cl::refuse(status, "work before an event");
     return status == 0;
   }
   void synchronize(Event& event) override {
     const cl::Event marker = static_cast<OpenclEvent&>(event).event;
-    if (marker) check(cl_.WaitForEvents(1, &marker), "clWaitForEvents");
+    if (marker) cl::check(cl_.WaitForEvents(1, &marker), "clWaitForEvents");
   }
   double seconds_between(Event& from, Event& to) override {
     synchronize(from), synchronize(to);
@@ -326,16 +198,16 @@ class OpenclContext final : public Context {
     const size_t size = text.size();
     cl::Int status = 0;
     const cl::Program program = cl_.CreateProgramWithSource(context_, 1, &source, &size, &status);
-    check(status, "clCreateProgramWithSource");
+    cl::check(status, "clCreateProgramWithSource");
     const std::unique_ptr<ProgramId, void (*)(cl::Program)> owner(
-        program, [](cl::Program one) { Library::get().ReleaseProgram(one); });
+        program, [](cl::Program one) { cl::functions().ReleaseProgram(one); });
     status = cl_.BuildProgram(program, 1, &device_, options_.c_str(), nullptr, nullptr);
     if (status != cl::kSuccess) fail(TRANSOM_INTERNAL, "a kernel does not compile: {}", log_of(program));
     size_t bytes = 0;
-    check(cl_.GetProgramInfo(program, cl::kBinarySizes, sizeof bytes, &bytes, nullptr), "clGetProgramInfo");
+    cl::check(cl_.GetProgramInfo(program, cl::kBinarySizes, sizeof bytes, &bytes, nullptr), "clGetProgramInfo");
     std::string binary(bytes, '\0');
     auto* place = reinterpret_cast<unsigned char*>(binary.data());
-    check(cl_.GetProgramInfo(program, cl::kBinaries, sizeof place, &place, nullptr), "clGetProgramInfo");
+    cl::check(cl_.GetProgramInfo(program, cl::kBinaries, sizeof place, &place, nullptr), "clGetProgramInfo");
     return binary;
   }
   std::unique_ptr<Kernel> load(const std::string& code) override {
@@ -349,11 +221,11 @@ class OpenclContext final : public Context {
     } else {
       made->program = cl_.CreateProgramWithBinary(context_, 1, &device_, &size, &bytes, &of_binary, &status);
     }
-    check(status, "making a program");
+    cl::check(status, "making a program");
     if (cl_.BuildProgram(made->program, 1, &device_, options_.c_str(), nullptr, nullptr) != cl::kSuccess)
       fail(TRANSOM_INTERNAL, "a kernel does not compile: {}", log_of(made->program));
     made->kernel = cl_.CreateKernel(made->program, kKernelName, &status);
-    check(status, "clCreateKernel");
+    cl::check(status, "clCreateKernel");
     return made;
   }
 
@@ -364,8 +236,8 @@ class OpenclContext final : public Context {
     uint64_t time = 0;
     const cl::Event marker = static_cast<OpenclEvent&>(event).event;
     if (!marker) fail(TRANSOM_INVALID_ARGUMENT, "an event was never recorded");
-    check(Library::get().GetEventProfilingInfo(marker, cl::kProfilingEnd, sizeof time, &time, nullptr),
-          "clGetEventProfilingInfo");
+    cl::check(cl::functions().GetEventProfilingInfo(marker, cl::kProfilingEnd, sizeof time, &time, nullptr),
+              "clGetEventProfilingInfo");
     return time;
   }
   std::string log_of(cl::Program program) const {
@@ -377,7 +249,7 @@ class OpenclContext final : public Context {
     return log.substr(0, 800);
   }
 
-  const Library::Functions& cl_ = Library::get();
+  const cl::Functions& cl_ = cl::functions();
   cl::Device device_;
   cl::Context context_ = nullptr;
   Facts facts_;
@@ -398,13 +270,13 @@ class OpenclRuntime final : public Runtime {
   uint32_t device_count() override {
     const std::lock_guard lock(mutex_);
     std::string left_out;
-    const size_t count = find_devices(left_out).size();
+    const size_t count = cl::find_devices(left_out).size();
     if (count == 0) fail(TRANSOM_UNAVAILABLE, "expected an OpenCL device, found none{}", left_out);
     return static_cast<uint32_t>(count);
   }
   Facts facts(uint32_t index) override {
     const std::lock_guard lock(mutex_);
-    return facts_of(device(index));
+    return cl::facts_of(device(index));
   }
   std::unique_ptr<Context> open(uint32_t index) override {
     const std::lock_guard lock(mutex_);
@@ -413,9 +285,9 @@ class OpenclRuntime final : public Runtime {
 
  private:
   std::mutex mutex_;  // PoCL starts at the first question, and two threads that ask at once break it
-  static Found device(uint32_t index) {
+  static cl::Found device(uint32_t index) {
     std::string left_out;
-    const std::vector<Found> found = find_devices(left_out);
+    const std::vector<cl::Found> found = cl::find_devices(left_out);
     if (index >= found.size())
       fail(TRANSOM_INVALID_ARGUMENT, "expected an OpenCL device below {}, found {}", found.size(), index);
     return found[index];
@@ -431,5 +303,6 @@ Runtime& runtime() {
 
 std::unique_ptr<Products> open_products(Context&) { return nullptr; }
 std::unique_ptr<Convolutions> open_convolutions(Context&) { return nullptr; }
+std::unique_ptr<Attentions> open_attentions(Context&, std::function<void(const std::string&)>) { return nullptr; }
 
 }  // namespace transom::gpu

@@ -120,12 +120,9 @@ class LibraryConvolutions final : public Convolutions {
   bool opened() {
     if (tried_) return handle_ != nullptr;
     tried_ = true;
-    const Driver& driver = driver_of(context_);
-    const LibraryPlaces& places = driver.vendor.convolutions;
-    // A real library would look for more in the driver than an emulated one has.
-    if (context_.facts().emulated && !std::getenv(places.variable)) return false;
+    library_ = library_of_convolutions(context_);
+    if (!library_) return false;
     try {
-      library_ = SharedLibrary::open(driver.fitting(places.files), places.variable, places.cure);
       make_current(context_);
       void* handle = nullptr;
       check(function<int (*)(void**)>("Create")(&handle), "Create");  // kept until the process ends

@@ -260,6 +260,17 @@ const Driver& driver_of(Context& context) { return static_cast<DriverContext&>(c
 void make_current(Context& context) { static_cast<DriverContext&>(context).make_current(); }
 void* native_stream(Queue& queue) { return static_cast<DriverQueue&>(queue).native(); }
 
+std::optional<SharedLibrary> library_of_convolutions(Context& context) {
+  const Driver& driver = driver_of(context);
+  const LibraryPlaces& places = driver.vendor.convolutions;
+  if (context.facts().emulated && !std::getenv(places.variable)) return std::nullopt;
+  try {
+    return SharedLibrary::open(driver.fitting(places.files), places.variable, places.cure);
+  } catch (const backend::Failure&) {
+    return std::nullopt;
+  }
+}
+
 Driver::Driver(Vendor of)
     : vendor(std::move(of)), library_(SharedLibrary::open(vendor.driver_files, vendor.driver_variable, vendor.cure)) {
 #define X(name, of_cuda, of_hip, parameters)         \

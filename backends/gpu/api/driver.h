@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // NVIDIA's driver interface and AMD's HIP have the same shape under other names. This is that shape: a table of
-// functions, and the Context that is made of them. api_cuda.cpp and api_hip.cpp fill the table in.
+// functions, and the Context that is made of them. api_cuda.cpp and api_rocm.cpp fill the table in.
 //
 // The functions are declared here with plain types (handles and device addresses are pointers, statuses int), which is
 // what the vendors' own types are on every platform that they support; so no header of theirs is needed.
@@ -10,6 +10,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -92,7 +93,7 @@ struct Vendor {
   const char* compiler_variable;
   const char* products_variable;
   const char* cure;
-  LibraryPlaces collectives, convolutions;
+  LibraryPlaces collectives, convolutions;                    // cuDNN computes attention as well
   int attribute_units, attribute_wave, attribute_integrated;  // numbers of device attributes
   bool (*emulated)(const SharedLibrary& driver);
 };
@@ -155,5 +156,8 @@ class DriverRuntime final : public Runtime {
 const Driver& driver_of(Context& context);
 void make_current(Context& context);
 void* native_stream(Queue& queue);
+// The vendor's library of convolutions; none where it is not found. Beside an emulated driver only where its variable
+// names it: a real one would look for more in the driver than an emulated one has.
+std::optional<SharedLibrary> library_of_convolutions(Context& context);
 
 }  // namespace transom::gpu

@@ -115,17 +115,9 @@ void expect_whole(transom_communicator& communicator) {
 struct Collectives : backend::MessageTable<Collectives, transom_communicator> {
   template <typename Work, typename First, typename... Rest>
   static transom_status guard(transom_error* error, Work&& work, First first, Rest&&...) noexcept {
-    return plugin::guarded(error, [&] {
-      transom_device* device = nullptr;
-      if constexpr (std::is_same_v<First, transom_communicator*>) device = first ? first->device : nullptr;
-      if (device) device->expect_alive();
-      try {
-        work();
-      } catch (const backend::Failure& failure) {
-        if (device && failure.status() == TRANSOM_DEVICE_LOST) device->lost(failure.what());
-        throw;
-      }
-    });
+    transom_device* device = nullptr;
+    if constexpr (std::is_same_v<First, transom_communicator*>) device = first ? first->device : nullptr;
+    return guarded_on(device, error, std::forward<Work>(work));
   }
 
   static void communicator_id(unsigned char id[256]) {

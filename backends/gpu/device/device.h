@@ -13,6 +13,7 @@
 
 #include "common/handle.h"
 #include "gpu/api/api.h"
+#include "gpu/api/attentions.h"
 #include "gpu/api/convolutions.h"
 #include "gpu/api/products.h"
 #include "gpu/device/kernel_store.h"
@@ -21,6 +22,10 @@
 
 using transom::backend::Handle;
 
+namespace transom::gpu {
+void warn(const std::string& text);  // to the host's log; in plugin.cpp
+}  // namespace transom::gpu
+
 struct transom_device {
   explicit transom_device(std::unique_ptr<transom::gpu::Context> opened)
       : context(std::move(opened)),
@@ -28,6 +33,7 @@ struct transom_device {
         memory(*context),
         products(transom::gpu::open_products(*context)),
         convolutions(transom::gpu::open_convolutions(*context)),
+        attentions(transom::gpu::open_attentions(*context, transom::gpu::warn)),
         nothing(context->allocate(256)) {}
   ~transom_device() { context->release(nothing); }
   transom_device(const transom_device&) = delete;
@@ -55,6 +61,7 @@ struct transom_device {
   transom::gpu::Memory memory;
   std::unique_ptr<transom::gpu::Products> products;          // null: none
   std::unique_ptr<transom::gpu::Convolutions> convolutions;  // likewise
+  std::unique_ptr<transom::gpu::Attentions> attentions;      // likewise
   void* nothing;                                             // the address of values without elements
   std::string report;
   std::atomic<uint64_t> launches = 0;  // of this process, for reports
@@ -65,6 +72,21 @@ struct transom_device {
   Profile profile_;
   std::optional<std::string> lost_;
 };
+
+// The work of a function of the table, on a device that is not lost; one that is lost by it stays lost. `device` is
+// null where the function has none.
+template <typename Work>
+transom_status guarded_on(transom_device* device, transom_error* error, Work&& work) noexcept {
+  return transom::plugin::guarded(error, [&] {
+    if (device) device->expect_alive();
+    try {
+      work();
+    } catch (const transom::backend::Failure& failure) {
+      if (device && failure.status() == TRANSOM_DEVICE_LOST) device->lost(failure.what());
+      throw;
+    }
+  });
+}
 
 struct transom_buffer : Handle {
   transom_device* device;

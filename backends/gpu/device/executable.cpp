@@ -61,7 +61,7 @@ transom_executable::transom_executable(transom_device* device, const transom_gra
 
   std::vector<std::string> operations;
   transom::gpu::Emitter emitter(device->context->facts(), device->context->dialect(), device->products.get(),
-                                device->convolutions.get());
+                                device->convolutions.get(), device->attentions.get());
   std::vector<const transom_node*> nodes;
   std::vector<size_t> readers(values_.size(), 0);
   for (const transom_node& node : transom::plugin::Nodes(graph)) {
@@ -111,13 +111,14 @@ transom_executable::transom_executable(transom_device* device, const transom_gra
   scratch_bytes_ = emitter.scratch_bytes;
   std::vector<const std::string*> texts;
   for (const transom::gpu::PlannedLaunch& launch : emitter.launches)
-    if (!launch.product && !launch.convolution) texts.push_back(&launch.text);
+    if (!launch.by_library()) texts.push_back(&launch.text);
   device->kernels.prepare(texts);
   description_ = described(emitter.launches, operations);
   for (transom::gpu::PlannedLaunch& launch : emitter.launches)
-    steps_.push_back({launch.product || launch.convolution ? nullptr : &device->kernels.get(launch.text), launch.groups,
+    steps_.push_back({launch.by_library() ? nullptr : &device->kernels.get(launch.text), launch.groups,
                       std::move(launch.operands), std::move(launch.numbers), launch.node, std::move(launch.label),
-                      launch.product, std::move(launch.otherwise), std::move(launch.bound), launch.convolution});
+                      launch.product, std::move(launch.otherwise), std::move(launch.bound), launch.convolution,
+                      std::move(launch.attention)});
 }
 
 // Whether the node after one may be computed as the results of this are made. It is the only reader of the only one, a
@@ -180,8 +181,19 @@ void transom_executable::issue(transom_stream& stream, const Step& step, const A
     for (const transom::gpu::PlannedLaunch& other : step.otherwise) launch(device_->kernels.get(other.text), other);
   };
   if (!step.bound.empty() && parts_collide(step.bound, where.values, values_)) return launch_others();
-  if (!step.product && !step.convolution) return launch(*step.kernel, step);
+  if (step.kernel) return launch(*step.kernel, step);
   const std::vector<const void*> at = where.of(step.operands);
+  if (step.attention) {
+    for (size_t i = 0; i < 4; ++i)
+      if (reinterpret_cast<uintptr_t>(at[i]) % 16 != 0) return launch_others();
+    const transom::gpu::AttentionAddresses places{at[0], at[1], at[2], const_cast<void*>(at[3]),
+                                                  const_cast<void*>(at[4])};
+    if (!device_->attentions->run(stream.queue(), *step.attention->plan, step.attention->scale, places))
+      return launch_others();
+    ++device_->launches;
+    stream.issued();
+    return;
+  }
   if (step.convolution) {
     for (size_t i = 0; i < 3; ++i)
       if (reinterpret_cast<uintptr_t>(at[i]) % 16 != 0) return launch_others();

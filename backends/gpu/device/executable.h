@@ -19,7 +19,7 @@ struct transom_executable : Handle {
  private:
   using Value = transom::gpu::ValuePlace;
   struct Step {
-    const transom::gpu::Kernel* kernel;  // null: a product of the library
+    const transom::gpu::Kernel* kernel;  // null: the library's
     uint64_t groups;
     std::vector<transom::gpu::Operand> operands;
     std::vector<int64_t> numbers;
@@ -29,6 +29,7 @@ struct transom_executable : Handle {
     std::vector<transom::gpu::PlannedLaunch> otherwise{};  // compiled when first needed, as seldom is
     std::vector<transom::gpu::BoundValue> bound{};         // of a merged launch
     std::optional<transom::gpu::ConvolutionShape> convolution{};
+    std::optional<transom::gpu::PlannedAttention> attention{};
   };
 
   struct Addresses {

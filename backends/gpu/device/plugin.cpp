@@ -10,6 +10,8 @@
 namespace transom::gpu {
 namespace {
 
+void (*host_log)(int32_t level, const char* text) = nullptr;  // since the plugin was opened
+
 template <size_t size>
 void put_text(char (&to)[size], const std::string& text) {
   std::snprintf(to, size, "%s", text.c_str());
@@ -22,19 +24,9 @@ transom_device* device_of(auto&&...) { return nullptr; }
 
 // What the table calls; exceptions become a status there.
 struct Table {
-  // A device that is lost stays lost.
   template <typename Work, typename First, typename... Rest>
   static transom_status guard(transom_error* error, Work&& work, First first, Rest&&...) noexcept {
-    return plugin::guarded(error, [&] {
-      transom_device* device = device_of(first);
-      if (device) device->expect_alive();
-      try {
-        work();
-      } catch (const backend::Failure& failure) {
-        if (device && failure.status() == TRANSOM_DEVICE_LOST) device->lost(failure.what());
-        throw;
-      }
-    });
+    return guarded_on(device_of(first), error, std::forward<Work>(work));
   }
 
   // ---- devices
@@ -171,9 +163,15 @@ struct Table {
 };
 
 }  // namespace
+
+void warn(const std::string& text) {
+  if (host_log) host_log(TRANSOM_LOG_WARNING, fmt::format("{}: {}", runtime().name(), text).c_str());
+}
+
 }  // namespace transom::gpu
 
 transom_status transom_plugin_open(const transom_host* host, transom_plugin* plugin, transom_error* error) {
+  if (host) transom::gpu::host_log = host->log;
   return transom::plugin::open(host, plugin, error, [](transom_plugin& mine) {
     mine.name = transom::gpu::runtime().name();
     mine.version = "1.0";

@@ -53,6 +53,12 @@ void lower_directly(Emitter& emitter, const Work& work, const Convolution& c, bo
   const auto over_taps = [&] {
     for (size_t i = 0; i < 3; ++i) text.line("for (idx t{0} = 0; t{0} < {1}; ++t{0}) {{", kAxes[i], n.w[i]);
   };
+  // "q*" of the image, from those of the result and the window; what lies outside adds nothing.
+  const auto find_places = [&] {
+    for (size_t i = 0; i < 3; ++i)
+      text.line("const idx q{0} = o{0} * {1} - {2} + t{0} * {3};\nif (q{0} < 0 || q{0} >= {4}) continue;", kAxes[i],
+                n.stride[i], n.low[i], n.dilation[i], n.x[i]);
+  };
 
   if (!weight_gradient) text.line("{} {{", loop_over("i", text.number(count)));
   if (op == "convolution" || bytes) {
@@ -61,9 +67,7 @@ void lower_directly(Emitter& emitter, const Work& work, const Convolution& c, bo
               n.outputs_of_group);
     text.line("{} sum = 0;\nfor (idx c = 0; c < {}; ++c) {{", type, n.channels_of_group);
     over_taps();
-    for (size_t i = 0; i < 3; ++i)
-      text.line("const idx q{0} = o{0} * {1} - {2} + t{0} * {3};\nif (q{0} < 0 || q{0} >= {4}) continue;", kAxes[i],
-                n.stride[i], n.low[i], n.dilation[i], n.x[i]);
+    find_places();
     add(flat(fmt::format("(batch * {} + group * {} + c)", n.channels, n.channels_of_group), "q", n.x),
         flat(fmt::format("(output * {} + c)", n.channels_of_group), "t", n.w));
     text.line("}}\n}}\n}}\n}}");
@@ -100,9 +104,7 @@ void lower_directly(Emitter& emitter, const Work& work, const Convolution& c, bo
   text.line("for (idx place = THREAD; place < {} * {} * {} * {}; place += {}) {{", n.batch, n.y[0], n.y[1], n.y[2],
             kGroup);
   write_indices(text, "o", "place", n.y);
-  for (size_t i = 0; i < 3; ++i)
-    text.line("const idx q{0} = o{0} * {1} - {2} + t{0} * {3};\nif (q{0} < 0 || q{0} >= {4}) continue;", kAxes[i],
-              n.stride[i], n.low[i], n.dilation[i], n.x[i]);
+  find_places();
   add(flat(fmt::format("(orest * {} + group * {} + c)", n.channels, n.channels_of_group), "q", n.x),
       flat(fmt::format("(orest * {} + output)", n.outputs), "o", n.y));
   text.line("}}");

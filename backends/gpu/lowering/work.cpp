@@ -47,6 +47,17 @@ bool Emitter::convolve(const ConvolutionShape& shape, const Operand& x, const Op
   return true;
 }
 
+bool Emitter::attend(const AttentionShape& shape, float scale, const std::vector<Operand>& inputs, const Operand& out) {
+  std::shared_ptr<const AttentionPlan> plan = attentions_ ? attentions_->plan(shape) : nullptr;
+  if (!plan) return false;
+  const Operand workspace = scratch(static_cast<int64_t>(std::max<size_t>(plan->workspace_bytes(), 1)));
+  PlannedLaunch launch{"", 1,     {inputs.at(0), inputs.at(1), inputs.at(2), out, workspace},
+                       {}, node_, attentions_->name()};
+  launch.attention = {std::move(plan), scale};
+  launches.push_back(std::move(launch));
+  return true;
+}
+
 void Emitter::make_otherwise(size_t first) {
   const auto begin = launches.begin() + static_cast<std::ptrdiff_t>(first);
   launches[first - 1].otherwise.assign(std::make_move_iterator(begin), std::make_move_iterator(launches.end()));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/node.h"
+#include "gpu/api/attentions.h"
 #include "gpu/api/convolutions.h"
 #include "gpu/api/products.h"
 #include "gpu/source/kernel_text.h"
@@ -24,6 +25,12 @@ struct BoundValue {
   bool written;
 };
 
+// By the vendor's library.
+struct PlannedAttention {
+  std::shared_ptr<const AttentionPlan> plan;
+  float scale;
+};
+
 struct PlannedLaunch {
   std::string text;  // of the kernel
   uint64_t groups;
@@ -35,6 +42,9 @@ struct PlannedLaunch {
   std::optional<ProductShape> product = std::nullopt;
   // A convolution of the vendor's library: its operands are x, w, y and the workspace.
   std::optional<ConvolutionShape> convolution = std::nullopt;
+  // Attention of the vendor's library: its operands are q, k, v, out and the workspace.
+  std::optional<PlannedAttention> attention = std::nullopt;
+  bool by_library() const { return product || convolution || attention; }
   // In the place of such a product, where the library does not take the addresses that a run has; in the place of a
   // merged launch, where a run binds its values so that its parts depend on each other.
   std::vector<PlannedLaunch> otherwise = {};
@@ -65,9 +75,10 @@ struct Work {
 
 class Emitter {
  public:
-  // `products`, `convolutions`: the vendor's libraries, null where there are none.
-  Emitter(const Facts& facts, Dialect dialect, Products* products, Convolutions* convolutions = nullptr)
-      : facts_(facts), dialect_(dialect), products_(products), convolutions_(convolutions) {}
+  // `products`, `convolutions`, `attentions`: the vendor's libraries, null where there are none.
+  Emitter(const Facts& facts, Dialect dialect, Products* products, Convolutions* convolutions = nullptr,
+          Attentions* attentions = nullptr)
+      : facts_(facts), dialect_(dialect), products_(products), convolutions_(convolutions), attentions_(attentions) {}
 
   const Facts& facts() const { return facts_; }
 
@@ -80,8 +91,9 @@ class Emitter {
   // Whether the vendor's library computes the product; then it is added. Memory of `bias` is a vector of type `to`.
   bool multiply(const ProductShape& shape, const Operand& x, const Operand& y, const Operand* bias, const Operand& out);
 
-  // The same for a convolution.
+  // The same for a convolution, and for attention to `inputs` q, k, v.
   bool convolve(const ConvolutionShape& shape, const Operand& x, const Operand& w, const Operand& y);
+  bool attend(const AttentionShape& shape, float scale, const std::vector<Operand>& inputs, const Operand& out);
 
   // The launches from `first` on are those in the place of the product before them.
   void make_otherwise(size_t first);
@@ -95,6 +107,7 @@ class Emitter {
   Dialect dialect_;
   Products* products_;
   Convolutions* convolutions_;
+  Attentions* attentions_;
   size_t node_ = 0;
   size_t scratch_ = 0;
 };

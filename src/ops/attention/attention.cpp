@@ -2,6 +2,7 @@
 // attention: scaled dot products (Vaswani et al., 2017) of grouped heads (Ainslie et al., 2023) as one composite, which
 // a device may run in blocks that never hold the scores (Dao et al., 2022). The gradient recomputes them.
 #include "ops/attention/attention_parts.h"
+#include "ops/batch_invariance.h"
 #include "ops/records.h"
 #include "ops/rules.h"
 
@@ -87,6 +88,7 @@ const Operation kAttentionGradient = {
     .name = "attention_gradient",
     .kind = OperationKind::kComposite,
     .documentation = "(the inputs of attention, dy): the gradients for (q, k, v).",
+    .gradient_jumps = true,
     .category = Category::kAttention,
     .flops = attention_flops<true>,
     .infer = [](const Inference& in) -> std::vector<Type> {
@@ -105,6 +107,7 @@ const Operation kBiasedAttentionGradient = {
     .name = "biased_attention_gradient",
     .kind = OperationKind::kComposite,
     .documentation = "(the inputs of attention with a bias, dy): the gradients for (q, k, v, bias).",
+    .gradient_jumps = true,
     .category = Category::kAttention,
     .flops = attention_flops<true>,
     .infer = [](const Inference& in) -> std::vector<Type> {
@@ -161,7 +164,9 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor
   Tensors inputs = autocast_inputs(kAttention, {q, k, v});
   if (bias.defined()) inputs.push_back(cast(bias, wide_type(inputs[0].dtype())));
   if (dropout > 0) inputs.push_back(key);
-  return make_tensor(kAttention, std::move(inputs), attributes_of(options, bias.defined(), dropout));
+  Attributes attributes = attributes_of(options, bias.defined(), dropout);
+  if (BatchInvariance::active()) attributes.set("batch_invariant", int64_t{1});
+  return make_tensor(kAttention, std::move(inputs), std::move(attributes));
 }
 
 }  // namespace transom

@@ -100,6 +100,7 @@ const Operation kPartialAttention = {
         "by their places from `draws_at` (row, head, query, key) in `draws_of` (heads, queries, keys) of the whole; "
         "other "
         "attributes as in attention.",
+    .gradient_jumps = true,
     .category = Category::kAttention,
     .flops = attention_flops<false>,
     .infer = [](const Inference& in) -> std::vector<Type> {
@@ -126,6 +127,7 @@ const Operation kPartialAttentionGradient = {
         "(the inputs of partial_attention, largest, sum, shift [B, H, T], dy): what these keys contribute to the "
         "gradients for (q, k, v) of attention to all keys, whose scores' largest and sum of e^(score - largest) are "
         "given; shift is the sum of dy times the result over a head.",
+    .gradient_jumps = true,
     .category = Category::kAttention,
     .flops = attention_flops<true>,
     .infer = [](const Inference& in) -> std::vector<Type> {

@@ -159,6 +159,10 @@ constexpr Operation within(const ErrorBounds& error, Operation operation) {
   operation.error = error;
   return operation;
 }
+constexpr Operation jumping(Operation operation) {
+  operation.gradient_jumps = true;
+  return operation;
+}
 
 // For steps: the gradient is zero wherever there is one.
 Gradients flat(const GradientRequest&) { return {Tensor()}; }
@@ -276,13 +280,13 @@ const Operation kMax = binary<maximum_of, [](int64_t x, int64_t y) { return std:
     "max", "the larger one; NaN if either is", choice_gradient);
 const Operation kMin = binary<minimum_of, [](int64_t x, int64_t y) { return std::min(x, y); }>(
     "min", "the smaller one; NaN if either is", choice_gradient);
-const Operation kRemainder =
+const Operation kRemainder = jumping(
     within(kFunctionError, binary<remainder_of, integer_remainder_of>(
                                "remainder", "x - y floor(x / y)",
                                [](const GradientRequest& request) -> Gradients {
                                  return {DY, request.wanted(1) ? -(DY * floor(X / request.inputs[1])) : Tensor()};
                                },
-                               floating_binary_samples));
+                               floating_binary_samples)));
 const Operation kLogicalAnd = binary<no_real, [](int64_t x, int64_t y) { return x & y; }>(
     "logical_and", "and, bit by bit", nullptr, logical_samples, infer_logical);
 const Operation kLogicalOr = binary<no_real, [](int64_t x, int64_t y) { return x | y; }>(

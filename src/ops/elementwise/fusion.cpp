@@ -15,6 +15,7 @@ std::vector<Type> infer_nothing(const Inference& in) {
 const Operation kFusion = {.name = "fusion",
                            .kind = OperationKind::kComposite,
                            .documentation = "What its region of element-wise primitives computes, in one pass.",
+                           .gradient_jumps = true,
                            .category = Category::kElements,
                            .infer = infer_nothing};
 

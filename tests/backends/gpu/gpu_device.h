@@ -15,21 +15,50 @@
 
 namespace transom::backend_test {
 
-// From here on the plugins open the emulated drivers of the build tree. OpenCL's is the emulated device too, unless
-// TRANSOM_OPENCL_LIBRARY names another.
-inline void use_emulated_drivers() {
+// From here on the plugins open the emulated drivers of the build tree; with `unless_named`, but for those that the
+// environment names, so that the golden cases run on a device that is there. OpenCL's is always left if it is named.
+inline void use_emulated_drivers(bool unless_named = false) {
   const std::string folder = TRANSOM_BINARY_DIR "/emulators/";
   ::setenv("TRANSOM_OPENCL_LIBRARY", (folder + "libOpenCL.so.1").c_str(), 0);
   for (const char* name : {"TRANSOM_CUDA_LIBRARY", "TRANSOM_NVRTC_LIBRARY", "TRANSOM_NCCL_LIBRARY"})
-    ::setenv(name, (folder + "libcuda.so.1").c_str(), 1);
+    ::setenv(name, (folder + "libcuda.so.1").c_str(), !unless_named);
   for (const char* name : {"TRANSOM_HIP_LIBRARY", "TRANSOM_HIPRTC_LIBRARY", "TRANSOM_RCCL_LIBRARY"})
-    ::setenv(name, (folder + "libamdhip64.so").c_str(), 1);
+    ::setenv(name, (folder + "libamdhip64.so").c_str(), !unless_named);
 }
 
 // A number of the device's report.
 inline uint64_t reported(const Plugin& plugin, const std::string& name) {
   const std::string report = plugin.table.device_report(plugin.device), key = "\"" + name + "\": ";
   return std::stoull(report.substr(report.find(key) + key.size()));
+}
+
+// Runs a compiled graph whose operands and whose result all lie `offset` bytes behind a buffer's begin.
+inline std::vector<double> run_at(Plugin& plugin, transom_executable* executable, const std::vector<Tensor>& inputs,
+                                  transom_dtype dtype, const Shape& shape, size_t offset) {
+  const transom_plugin& table = plugin.table;
+  transom_error error{};
+  std::vector<transom_binding> places;
+  const auto place = [&](size_t bytes) {
+    places.push_back({nullptr, offset});
+    EXPECT_EQ(table.buffer_allocate(plugin.device, bytes + offset, &places.back().buffer, &error), TRANSOM_OK);
+    return places.back();
+  };
+  for (const Tensor& value : inputs) {
+    std::vector<std::byte> bytes(value.values.size() * element_size(value.dtype));
+    encode(value, bytes.data());
+    EXPECT_EQ(table.copy_to_device(plugin.stream, bytes.data(), place(bytes.size()), bytes.size(), &error), TRANSOM_OK);
+    EXPECT_EQ(table.stream_synchronize(plugin.stream, &error), TRANSOM_OK);
+  }
+  Tensor result{dtype, shape, {}};
+  std::vector<std::byte> bytes(static_cast<size_t>(result.count()) * element_size(dtype));
+  const transom_binding out = place(bytes.size());
+  const transom_launch launch = {
+      sizeof(transom_launch), plugin.stream, places.data(), inputs.size(), &out, 1, {nullptr, 0}};
+  EXPECT_EQ(table.run(executable, &launch, &error), TRANSOM_OK) << error.text;
+  EXPECT_EQ(table.copy_to_host(plugin.stream, out, bytes.data(), bytes.size(), &error), TRANSOM_OK) << error.text;
+  EXPECT_EQ(table.stream_synchronize(plugin.stream, &error), TRANSOM_OK) << error.text;
+  for (const transom_binding& each : places) table.buffer_free(each.buffer);
+  return decode(dtype, shape, bytes.data()).values;
 }
 
 // A test on each of the plugins, with emulated drivers.

@@ -6,6 +6,7 @@
 
 #include "gpu_device.h"
 #include "packed_weight.h"
+#include "product_in_loops.h"
 
 namespace transom::backend_test {
 namespace {
@@ -21,16 +22,8 @@ TEST_P(GpuMatrixProducts, OfShapesThatTilesDoNotDivide) {
           {7, 64, 129, "32x64"}}) {
       const Tensor x = numbers(dtype, {rows, depth}), w = numbers(dtype, {columns, depth}, -1, 1, 2);
       const Tensor b = numbers(dtype, {columns}, -1, 1, 3);
-      std::vector<double> expected;
-      for (int64_t i = 0; i < rows; ++i)
-        for (int64_t j = 0; j < columns; ++j) {
-          double sum = b.values[static_cast<size_t>(j)];
-          for (int64_t k = 0; k < depth; ++k)
-            sum += x.values[static_cast<size_t>(i * depth + k)] * w.values[static_cast<size_t>(j * depth + k)];
-          expected.push_back(sum);
-        }
       const Tensor found = run("linear", {x, w, b}, {{dtype, {rows, columns}}}, {})[0];
-      EXPECT_LT(difference(found, expected), tolerance(dtype)) << rows << " x " << columns;
+      EXPECT_LT(difference(found, linear_in_loops(x, w, &b)), tolerance(dtype)) << rows << " x " << columns;
       EXPECT_NE(description_.find(tile), std::string::npos) << description_;
     }
 }
@@ -81,15 +74,8 @@ TEST_P(GpuMatrixProducts, OfBytesAreExact) {
         for (int64_t i = 0; i < rows * depth; ++i)
           x.values.push_back(static_cast<double>(i * 89 % 256 - (dtype == TRANSOM_INT8 ? 128 : 0)));
         for (int64_t i = 0; i < columns * depth; ++i) w.values.push_back(static_cast<double>(i * 57 % 256 - 128));
-        std::vector<double> expected;
-        for (int64_t i = 0; i < rows; ++i)
-          for (int64_t j = 0; j < columns; ++j) {
-            double sum = 0;
-            for (int64_t k = 0; k < depth; ++k)
-              sum += (x.values[static_cast<size_t>(i * depth + k)] - static_cast<double>(zero)) *
-                     w.values[static_cast<size_t>(j * depth + k)];
-            expected.push_back(static_cast<double>(static_cast<float>(sum)));
-          }
+        std::vector<double> expected = linear_in_loops(x, w, nullptr, static_cast<double>(zero));
+        for (double& sum : expected) sum = static_cast<double>(static_cast<float>(sum));
         EXPECT_EQ(run("integer_linear", {x, w}, {{TRANSOM_FLOAT32, {rows, columns}}}, {{"zero_point", zero}})[0].values,
                   expected);
       }

@@ -2,13 +2,7 @@
 // Products by cuBLASLt and hipBLASLt, as the emulated drivers carry them out: layouts, batches, biases, types; what the
 // libraries do not take falls to the backend's own kernel. The emulated libraries add in the own kernel's order, so
 // both give the same bits.
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <memory>
-#include <string>
-
-#include "backends/harness.h"
+#include "gpu_device.h"
 
 namespace transom::backend_test {
 namespace {
@@ -114,35 +108,6 @@ TEST_P(GpuProductsLibrary, LeavesIntegersAndDoublesToTheOwnKernel) {
                              {"y_contract", Shape{1}}}));
     compare(graph, {x, y}, false);
   }
-}
-
-// Runs a compiled graph whose operands and whose f32 or bf16 result all lie `offset` bytes behind a buffer's begin.
-std::vector<double> run_at(Plugin& plugin, transom_executable* executable, const std::vector<Tensor>& inputs,
-                           transom_dtype dtype, const Shape& shape, size_t offset) {
-  const transom_plugin& table = plugin.table;
-  transom_error error{};
-  std::vector<transom_binding> places;
-  const auto place = [&](size_t bytes) {
-    places.push_back({nullptr, offset});
-    EXPECT_EQ(table.buffer_allocate(plugin.device, bytes + offset, &places.back().buffer, &error), TRANSOM_OK);
-    return places.back();
-  };
-  for (const Tensor& value : inputs) {
-    std::vector<std::byte> bytes(value.values.size() * element_size(value.dtype));
-    encode(value, bytes.data());
-    EXPECT_EQ(table.copy_to_device(plugin.stream, bytes.data(), place(bytes.size()), bytes.size(), &error), TRANSOM_OK);
-    EXPECT_EQ(table.stream_synchronize(plugin.stream, &error), TRANSOM_OK);
-  }
-  Tensor result{dtype, shape, {}};
-  std::vector<std::byte> bytes(static_cast<size_t>(result.count()) * element_size(dtype));
-  const transom_binding out = place(bytes.size());
-  const transom_launch launch = {
-      sizeof(transom_launch), plugin.stream, places.data(), inputs.size(), &out, 1, {nullptr, 0}};
-  EXPECT_EQ(table.run(executable, &launch, &error), TRANSOM_OK) << error.text;
-  EXPECT_EQ(table.copy_to_host(plugin.stream, out, bytes.data(), bytes.size(), &error), TRANSOM_OK) << error.text;
-  EXPECT_EQ(table.stream_synchronize(plugin.stream, &error), TRANSOM_OK) << error.text;
-  for (const transom_binding& each : places) table.buffer_free(each.buffer);
-  return decode(dtype, shape, bytes.data()).values;
 }
 
 TEST_P(GpuProductsLibrary, OneProgramReadsOperandsAtAnyMultipleOfAnElement) {

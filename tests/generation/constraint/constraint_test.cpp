@@ -4,23 +4,15 @@
 #include <random>
 
 #include "base/error.h"
-#include "base/json.h"
 #include "generation/constraint/automaton.h"
 #include "generation/constraint/constraint.h"
 #include "generation/constraint/gbnf.h"
-#include "generation/constraint/json_schema.h"
 #include "generation/constraint/regex.h"
+#include "generation/constraint/schema_texts.h"
 #include "generation/constraint/token_masks.h"
 
 namespace transom::constraint {
 namespace {
-
-bool matches(const Grammar& grammar, const std::string& text) {
-  Stacks stacks;
-  Places places = start_of(grammar, stacks);
-  for (const char byte : text) places = behind(grammar, stacks, places, static_cast<uint8_t>(byte));
-  return places.ended;
-}
 
 Grammar regex(const std::string& pattern, RegexOptions options = {}) {
   GrammarBuilder builder;
@@ -30,8 +22,8 @@ Grammar regex(const std::string& pattern, RegexOptions options = {}) {
 }
 
 void expect(const Grammar& grammar, const std::vector<std::string>& good, const std::vector<std::string>& bad) {
-  for (const std::string& text : good) EXPECT_TRUE(matches(grammar, text)) << text;
-  for (const std::string& text : bad) EXPECT_FALSE(matches(grammar, text)) << text;
+  for (const std::string& text : good) EXPECT_TRUE(writes(grammar, text)) << text;
+  for (const std::string& text : bad) EXPECT_FALSE(writes(grammar, text)) << text;
 }
 
 TEST(ConstraintRegex, MatchesAsPythonDoes) {
@@ -61,46 +53,44 @@ TEST(ConstraintGbnf, ReadsLlamasNotation) {
     EXPECT_THROW(parse_gbnf(text), Error) << text;
 }
 
-Grammar schema(const std::string& text) { return json_schema_grammar(parse_json(text, "test")); }
-
 TEST(ConstraintSchema, AllowsWhatIsValidAlone) {
   expect(
-      schema(
+      grammar_of(
           R"({"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"string"}},"required":["a"],"additionalProperties":false})"),
       {R"({"a":1})", R"({"a": -20, "b": "x\n\"é"})"},
       {"{}", R"({"b":"x"})", R"({"a":1,})", R"({"a":01})", R"({"b":"x","a":1})", R"({"a":1,"c":2})",
        "{\"a\":1,\"b\":\"\n\"}"});
-  expect(schema(R"({"type":"object","properties":{"a":{"type":"null"},"b":{"type":"null"},"c":{"type":"null"}}})"),
+  expect(grammar_of(R"({"type":"object","properties":{"a":{"type":"null"},"b":{"type":"null"},"c":{"type":"null"}}})"),
          {"{}", R"({"a":null})", R"({"b":null})", R"({"a":null,"c":null})", R"({"a":null, "b":null, "c":null})"},
          {R"({,"b":null})", R"({"a":null "b":null})"});
   expect(
-      schema(
+      grammar_of(
           R"({"type":"object","properties":{"ab":{"type":"integer"}},"required":["ab"],"additionalProperties":{"type":"string"}})"),
       {R"({"ab":1})", R"({"ab":1,"a":"x","abc":"y","b":"z"})"}, {R"({"ab":1,"ab":"x"})", R"({"ab":1,"c":2})"});
-  expect(schema(R"({"type":"array","items":{"type":"boolean"},"minItems":1,"maxItems":3})"),
+  expect(grammar_of(R"({"type":"array","items":{"type":"boolean"},"minItems":1,"maxItems":3})"),
          {"[true]", "[true,false, true]"}, {"[]", "[true,true,true,true]", "[1]"});
-  expect(schema(R"({"type":"array","prefixItems":[{"type":"integer"},{"type":"string"}],"items":false})"),
+  expect(grammar_of(R"({"type":"array","prefixItems":[{"type":"integer"},{"type":"string"}],"items":false})"),
          {"[]", "[1]", "[1,\"a\"]"}, {"[1,\"a\",2]", "[\"a\"]"});
-  expect(schema(R"({"type":"array","minItems":2})"), {"[1,[]]", "[1,2,{\"a\":null}]"}, {"[1]"});
-  expect(schema(R"({"enum":["a",1,null,{"b":[2]}]})"), {"\"a\"", "1", "null", "{\"b\":[2]}"}, {"\"b\"", "2"});
-  expect(schema(R"({"type":"string","minLength":1,"maxLength":2})"), {"\"a\"", "\"😀é\"", "\"\\n\""},
+  expect(grammar_of(R"({"type":"array","minItems":2})"), {"[1,[]]", "[1,2,{\"a\":null}]"}, {"[1]"});
+  expect(grammar_of(R"({"enum":["a",1,null,{"b":[2]}]})"), {"\"a\"", "1", "null", "{\"b\":[2]}"}, {"\"b\"", "2"});
+  expect(grammar_of(R"({"type":"string","minLength":1,"maxLength":2})"), {"\"a\"", "\"😀é\"", "\"\\n\""},
          {"\"\"", "\"abc\""});
-  expect(schema(R"({"type":"string","x-widget":"line"})"), {"\"\""}, {"1"});
-  expect(schema(R"({"type":"string","pattern":"^a+$"})"), {"\"aa\""}, {"\"\"", "\"ab\""});
-  expect(schema(R"({"type":"string","format":"date"})"), {"\"2024-02-28\""}, {"\"2024-13-01\"", "\"x\""});
-  expect(schema(R"({"type":["integer","null"],"minimum":-5,"maximum":120})"), {"-5", "0", "99", "120", "null"},
+  expect(grammar_of(R"({"type":"string","x-widget":"line"})"), {"\"\""}, {"1"});
+  expect(grammar_of(R"({"type":"string","pattern":"^a+$"})"), {"\"aa\""}, {"\"\"", "\"ab\""});
+  expect(grammar_of(R"({"type":"string","format":"date"})"), {"\"2024-02-28\""}, {"\"2024-13-01\"", "\"x\""});
+  expect(grammar_of(R"({"type":["integer","null"],"minimum":-5,"maximum":120})"), {"-5", "0", "99", "120", "null"},
          {"-6", "121", "1000", "-0"});
-  expect(schema(R"({"type":"integer","exclusiveMinimum":9,"exclusiveMaximum":1001})"), {"10", "999", "1000"},
+  expect(grammar_of(R"({"type":"integer","exclusiveMinimum":9,"exclusiveMaximum":1001})"), {"10", "999", "1000"},
          {"9", "1001", "-10"});
-  expect(schema(R"({"type":"number","minimum":0,"maximum":1})"), {"0", "1", "0.25", "0.999"},
+  expect(grammar_of(R"({"type":"number","minimum":0,"maximum":1})"), {"0", "1", "0.25", "0.999"},
          {"1.5", "-0.5", "2", "1e5"});
-  expect(schema(R"({"type":"number"})"), {"-1.5e10", "0.1", "3"}, {".5", "1.", "+1"});
-  expect(schema(R"({"anyOf":[{"type":"integer"},{"type":"string"}]})"), {"1", "\"a\""}, {"null"});
+  expect(grammar_of(R"({"type":"number"})"), {"-1.5e10", "0.1", "3"}, {".5", "1.", "+1"});
+  expect(grammar_of(R"({"anyOf":[{"type":"integer"},{"type":"string"}]})"), {"1", "\"a\""}, {"null"});
   expect(
-      schema(
+      grammar_of(
           R"({"$ref":"#/$defs/node","$defs":{"node":{"type":"object","properties":{"next":{"anyOf":[{"$ref":"#/$defs/node"},{"type":"null"}]}},"required":["next"],"additionalProperties":false}}})"),
       {R"({"next":null})", R"({"next":{"next":{"next":null}}})"}, {"{}", "null"});
-  expect(schema("true"), {"{\"a\":[1,\"x\",{}]}", "null"}, {"", "[1,]"});
+  expect(grammar_of("true"), {"{\"a\":[1,\"x\",{}]}", "null"}, {"", "[1,]"});
   expect(json_object_grammar(), {"{}", "{\"a\": {\"b\": []}}"}, {"[]", "1"});
 }
 
@@ -126,17 +116,17 @@ TEST(ConstraintSchema, RefusesWhatItCannotKeep) {
                            R"({"type":"integer","minimum":3,"maximum":1})",
                            R"({"required":["a"],"properties":{"b":{}}})",
                            R"({"type":"string","minLength":-1})"})
-    EXPECT_THROW(schema(text), Error) << text;
+    EXPECT_THROW(grammar_of(text), Error) << text;
   std::string deep = "true";
   for (int i = 0; i < 100; ++i) deep = R"({"type":"array","items":)" + deep + "}";
-  EXPECT_THROW(schema(deep), Error);
+  EXPECT_THROW(grammar_of(deep), Error);
   const auto named = [](size_t size, const char* others) {
     return R"({"type":"object","properties":{")" + std::string(size, 'a') + R"(":true},"additionalProperties":)" +
            others + "}";
   };
-  EXPECT_NO_THROW(schema(named(256, "true")));
-  EXPECT_THROW(schema(named(257, "true")), Error);
-  EXPECT_NO_THROW(schema(named(257, "false")));
+  EXPECT_NO_THROW(grammar_of(named(256, "true")));
+  EXPECT_THROW(grammar_of(named(257, "true")), Error);
+  EXPECT_NO_THROW(grammar_of(named(257, "false")));
 }
 
 // The mask of each state is what reading every token by itself says.
@@ -154,26 +144,17 @@ TEST(ConstraintMasks, EqualTheTokensOneByOne) {
        "true",
        R"({"type":"array","items":{"type":"object","properties":{"a":{"enum":["a","ab",1]}},"required":["a"]}})",
        R"({"type":"string","maxLength":3})"}) {
-    const CompiledGrammar keeping(schema(text), trie), forgetting(schema(text), trie, 0);
+    const CompiledGrammar keeping(grammar_of(text), trie), forgetting(grammar_of(text), trie, 0);
     for (int walk = 0; walk < 40; ++walk) {
       const CompiledGrammar& compiled = walk % 2 == 0 ? keeping : forgetting;
       Stacks stacks;
       Places places = start_of(compiled.grammar(), stacks);
       for (int step = 0; step < 20 && !places.items.empty(); ++step) {
-        const auto mask = compiled.allowed(places, stacks);
-        std::vector<size_t> possible;
-        for (size_t token = 0; token < tokens.size(); ++token) {
-          Places next = places;
-          for (const char byte : tokens[token])
-            next = behind(compiled.grammar(), stacks, next, static_cast<uint8_t>(byte));
-          const bool expected = !tokens[token].empty() && !next.dead();
-          ASSERT_EQ(((*mask)[token / 32] >> (token % 32) & 1) != 0, expected) << text << " token " << tokens[token];
-          if (expected) possible.push_back(token);
-        }
+        const std::vector<size_t> possible = expect_mask(compiled, stacks, places, tokens);
+        ASSERT_FALSE(HasFailure()) << text;
         ASSERT_FALSE(possible.empty() && !places.ended) << text;
         if (possible.empty()) break;
-        for (const char byte : tokens[possible[random() % possible.size()]])
-          places = behind(compiled.grammar(), stacks, places, static_cast<uint8_t>(byte));
+        places = behind_text(compiled.grammar(), stacks, places, tokens[possible[random() % possible.size()]]);
       }
     }
   }
