@@ -2,6 +2,7 @@
 // The functions of libOpenCL.so.1 that the GPU backend calls, over one device. Work is done when it is enqueued.
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -10,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "access_checker.h"
 #include "processor.h"
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
@@ -57,8 +59,14 @@ void give(Handle* event) {
 }
 void* filled(size_t bytes) {
   void* memory = bytes <= kLargest ? std::aligned_alloc(256, (bytes + 255) / 256 * 256) : nullptr;
-  if (memory) std::memset(memory, 0xFF, bytes);  // as the emulated drivers do: nobody may count on zeros
+  if (!memory) return nullptr;
+  std::memset(memory, 0xFF, bytes);  // as the emulated drivers do: nobody may count on zeros
+  emulator::memory_is_given_out(memory, bytes);
   return memory;
+}
+void release(void* memory) {
+  emulator::memory_is_taken_back(memory);
+  std::free(memory);
 }
 char* at(Handle memory, size_t offset) { return static_cast<char*>(memory) + offset; }
 
@@ -120,7 +128,7 @@ EXPORTED int clReleaseCommandQueue(Handle) { return kSuccess; }
 // ---- memory
 
 EXPORTED void* clSVMAlloc(Handle, uint64_t, size_t bytes, unsigned) { return filled(bytes); }
-EXPORTED void clSVMFree(Handle, void* memory) { std::free(memory); }
+EXPORTED void clSVMFree(Handle, void* memory) { release(memory); }
 EXPORTED int clEnqueueSVMMemcpy(Handle, unsigned, void* to, const void* from, size_t bytes, unsigned, const Handle*,
                                 Handle* event) {
   std::memmove(to, from, bytes);
@@ -137,7 +145,7 @@ EXPORTED Handle clCreateBuffer(Handle, uint64_t, size_t bytes, void*, int* statu
 EXPORTED int clReleaseMemObject(Handle memory) {
   const std::lock_guard lock(objects_mutex);
   objects.erase(memory);
-  std::free(memory);
+  release(memory);
   return kSuccess;
 }
 EXPORTED int clEnqueueWriteBuffer(Handle, Handle to, unsigned, size_t offset, size_t bytes, const void* from, unsigned,
@@ -228,7 +236,9 @@ EXPORTED int clEnqueueNDRangeKernel(Handle, Handle kernel, unsigned, const size_
   if (!local || *local == 0 || *global % *local != 0) return kInvalidValue;
   try {
     mine.kernel->run(*global / *local, *local, mine.arguments);
-  } catch (const std::exception&) {
+  } catch (const std::exception& error) {
+    if (emulator::checks_accesses())
+      std::fprintf(stderr, "emulated OpenCL: kernel %s: %s\n", mine.kernel->name().c_str(), error.what());
     constexpr int kOutOfResources = -5;  // what drivers answer when a kernel breaks off
     return kOutOfResources;
   }

@@ -3,15 +3,20 @@
 #undef _FORTIFY_SOURCE
 #include "processor.h"
 
+#include "access_checker.h"
+
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <link.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <ucontext.h>
 #include <unistd.h>
-#include <csetjmp>
 
 #include <algorithm>
+#include <chrono>
+#include <csetjmp>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -108,10 +113,13 @@ void* vector_at(uint64_t at, uint64_t bytes) {
   return reinterpret_cast<void*>(at);
 }
 
+// One group's work-item after the other: what a context costs to begin is paid once.
 void begin_fiber() {
-  fiber_entry(fiber_arguments);
-  fibers[running].finished = true;
-  _longjmp(scheduler, 1);
+  for (;;) {
+    fiber_entry(fiber_arguments);
+    fibers[running].finished = true;
+    if (_setjmp(fibers[running].waits) == 0) _longjmp(scheduler, 1);
+  }
 }
 
 // Lets the work-item go on until its next barrier or its end. The scheduler's frame stays where it is meanwhile.
@@ -119,6 +127,8 @@ __attribute__((noinline)) void resume(size_t item) {
   running = item;
   place.item = static_cast<long>(item);
   Fiber& fiber = fibers[item];
+  const auto stack = reinterpret_cast<uintptr_t>(fiber.stack.get());
+  work_item_runs(item, {stack, stack + kStack});
   if (_setjmp(scheduler) != 0) return;
   if (fiber.started) _longjmp(fiber.waits, 1);
   fiber.started = true;
@@ -135,11 +145,15 @@ __attribute__((noinline)) void make_stack(Fiber& fiber) {
   makecontext(&fiber.start, begin_fiber, 0);
 }
 
-void run_with_barriers(size_t items) {
+void give_up() { _longjmp(scheduler, 1); }
+
+// As fibers.
+void run_together(size_t items) {
   if (fibers.size() < items) fibers.resize(items);
   for (size_t i = 0; i < items; ++i) {
-    fibers[i].started = fibers[i].finished = false;
     if (!fibers[i].stack) make_stack(fibers[i]);
+    if (!fibers[i].finished) fibers[i].started = false;  // never ran, or its launch broke off
+    fibers[i].finished = false;
   }
   for (size_t left = items, turn = 0; left > 0; ++turn) {
     left = 0;
@@ -148,34 +162,81 @@ void run_with_barriers(size_t items) {
       if (fibers[item].finished) continue;
       resume(item);
       left += !fibers[item].finished;
+      if (!found_by_checks().empty()) return;
     }
+    barrier_passed();
     if (left != 0 && left != items)
       throw std::runtime_error("some work-items of a group wait at a barrier, others ended");
   }
 }
 
-// The shared library of a text in C. Its files are gone when it is loaded.
-void* compiled(const std::string& text) {
-  std::string folder = (std::filesystem::temp_directory_path() / "emulated_opencl_XXXXXX").string();
+// The bits of -O0: no product and sum as one, no constant by another rounding than the library's functions have.
+const std::vector<std::string> kQuick = {"tcc", "-w", "-shared"};
+std::vector<std::string> by_cc(std::vector<std::string> words) {
+  for (const char* word : {"-w", "-shared", "-fPIC", "-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing"})
+    words.push_back(word);
+  for (const char* name : {"exp", "expm1", "log", "log1p", "tanh", "erf", "sin", "cos", "pow", "fmod", "fmin", "fmax"})
+    for (const char* type : {"", "f"}) words.push_back(std::string("-fno-builtin-") + name + type);
+  return words;
+}
+const std::vector<std::string> kOptimising = by_cc({"cc", "-O2", "-march=native"});
+// Calls on_access at each access; without the libraries of the sanitizers, whose functions are the emulator's own.
+const std::vector<std::string> kChecking =
+    by_cc({"cc", "-O1", "-fsanitize=thread", "-fsanitize=bounds-strict", "-nostdlib", "-Wl,--no-as-needed,-lm,-lc"});
+constexpr double kPatience = 0.25;  // seconds after which a kernel is worth the compiler's time
+
+std::string contents(const std::string& path) {
+  std::ifstream file(path);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+// Where the library of a text is or shall be kept, without its ending: empty if nothing is kept.
+std::string kept_at(const std::string& text, const std::vector<std::string>& words) {
+  const char* folder = std::getenv("TRANSOM_EMULATED_OPENCL_CACHE");
+  if (!folder || !*folder) return "";
+  std::string all = text;
+  for (const std::string& word : words) all += '\n' + word;
+  return std::string(folder) + '/' + std::to_string(std::hash<std::string>{}(all));
+}
+
+// Null if none is kept. The text beside it says whose it is.
+void* opened_from(const std::string& kept, const std::string& text) {
+  if (kept.empty() || contents(kept + ".c") != text) return nullptr;
+  return dlopen((kept + ".so").c_str(), RTLD_NOW | RTLD_LOCAL);
+}
+
+// The shared library of a text in C. Its files are gone when it is loaded, or kept for other processes.
+void* compiled(const std::string& text, const std::vector<std::string>& compiler) {
+  const std::string kept = kept_at(text, compiler);
+  if (void* opened = opened_from(kept, text)) return opened;
+  std::error_code ignored;
+  if (!kept.empty()) std::filesystem::create_directories(std::filesystem::path(kept).parent_path(), ignored);
+  const std::filesystem::path near =
+      kept.empty() ? std::filesystem::temp_directory_path() : std::filesystem::path(kept).parent_path();
+  std::string folder = (near / "emulated_opencl_XXXXXX").string();
   if (!mkdtemp(folder.data())) throw std::runtime_error("expected to make the folder " + folder + " for a kernel");
   const std::string base = folder + "/kernel", source = base + ".c", library = base + ".so", log = base + ".log";
   std::ofstream(source) << text;
-  const char* const words[] = {"tcc", "-w", "-shared", "-o", library.c_str(), source.c_str(), nullptr};
+  std::vector<const char*> words;
+  for (const std::string& word : compiler) words.push_back(word.c_str());
+  for (const char* word : {"-o", library.c_str(), source.c_str(), static_cast<const char*>(nullptr)})
+    words.push_back(word);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, log.c_str(), O_WRONLY | O_CREAT, 0600);
   pid_t child = 0;
   int status = 1;
-  const int started = posix_spawnp(&child, "tcc", &actions, nullptr, const_cast<char* const*>(words), environ);
+  const int started =
+      posix_spawnp(&child, words[0], &actions, nullptr, const_cast<char* const*>(words.data()), environ);
   posix_spawn_file_actions_destroy(&actions);
   if (started == 0) waitpid(child, &status, 0);
   void* opened = started == 0 && status == 0 ? dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
   std::string why = started != 0 ? "expected the compiler tcc, found none: apt-get install tcc" : "";
-  if (!opened && started == 0) {
-    std::ifstream file(log);
-    why = status == 0 ? dlerror() : std::string(std::istreambuf_iterator<char>(file), {});
+  if (!opened && started == 0) why = status == 0 ? dlerror() : contents(log);
+  if (opened && !kept.empty()) {
+    std::filesystem::rename(library, kept + ".so", ignored);
+    std::filesystem::rename(source, kept + ".c", ignored);  // last: it says that the library is whole
   }
-  std::error_code ignored;
   std::filesystem::remove_all(folder, ignored);
   if (!opened) throw std::runtime_error(why);
   return opened;
@@ -191,6 +252,38 @@ size_t as_variables(const std::string& parameters, std::string& variables) {
     variables += one + " = (" + one.substr(0, name) + ")emulated_arguments[" + std::to_string(count++) + "];\n";
   }
   return count;
+}
+
+// Where a loaded library lies, whose variables are the group memory of its kernel.
+Extent extent_of(void* library) {
+  struct Search {
+    uintptr_t base;
+    Extent found;
+  };
+  link_map* map = nullptr;
+  dlinfo(library, RTLD_DI_LINKMAP, &map);
+  Search search{map ? map->l_addr : 0, {}};
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* data) {
+        auto& mine = *static_cast<Search*>(data);
+        if (info->dlpi_addr != mine.base) return 0;
+        for (int i = 0; i < info->dlpi_phnum; ++i) {
+          const auto& part = info->dlpi_phdr[i];
+          if (part.p_type != PT_LOAD) continue;
+          const uintptr_t begin = mine.base + part.p_vaddr;
+          if (mine.found.begin == 0) mine.found.begin = begin;
+          mine.found.end = begin + part.p_memsz;
+        }
+        return 1;
+      },
+      &search);
+  return search.found;
+}
+
+template <typename Value>
+Extent extent_of(const Value* values, size_t count) {
+  const auto begin = reinterpret_cast<uintptr_t>(values);
+  return {begin, begin + count * sizeof(Value)};
 }
 
 }  // namespace
@@ -209,39 +302,78 @@ Kernel::Kernel(const std::string& text) {
   argument_count_ = as_variables(text.substr(begin, end - begin), parameters);
   // Its uses; the macro itself is before the kernel.
   has_barriers_ = text.find("BARRIER;", end) != std::string::npos || text.find("barrier(", end) != std::string::npos;
-  const std::string whole = kPrelude + functions() + text.substr(0, begin) + "const ulong* emulated_arguments) {\n" +
-                            parameters + text.substr(body + 1) + "\nvoid emulated_entry(const ulong* a) { " + name_ +
-                            "(a); }\n";
+  whole_ = (checks_accesses() ? kCheckedPrelude : "") + std::string(kPrelude) + functions() + text.substr(0, begin) +
+           "const ulong* emulated_arguments) {\n" + parameters + text.substr(body + 1) +
+           "\nvoid emulated_entry(const ulong* a) { " + name_ + "(a); }\n";
 
-  library_ = compiled(whole);
-  entry_ = reinterpret_cast<Entry>(dlsym(library_, "emulated_entry"));
-  auto* const known = static_cast<Place**>(dlsym(library_, "emulated_place"));
-  if (!entry_ || !known) throw std::runtime_error("the compiled kernel lacks its symbols");
-  place.barrier = wait_at_barrier;
-  place.vector = vector_at;
-  *known = &place;
+  if (checks_accesses()) {
+    optimised_ = true;
+    take(compiled(whole_, kChecking));
+  } else if (void* kept = opened_from(kept_at(whole_, kOptimising), whole_)) {
+    optimised_ = true;
+    take(kept);
+  } else {
+    take(compiled(whole_, kQuick));
+  }
 }
 
 Kernel::~Kernel() {
   if (library_) dlclose(library_);
 }
 
+void Kernel::take(void* library) const {
+  const auto entry = reinterpret_cast<Entry>(dlsym(library, "emulated_entry"));
+  auto* const known = static_cast<Place**>(dlsym(library, "emulated_place"));
+  if (!entry || !known) {
+    dlclose(library);
+    throw std::runtime_error("the compiled kernel lacks its symbols");
+  }
+  place.barrier = wait_at_barrier;
+  place.vector = vector_at;
+  *known = &place;
+  if (auto* const checked = static_cast<decltype(&on_access)*>(dlsym(library, "emulated_access"))) {
+    *checked = on_access;
+    memory_ = extent_of(library);
+  }
+  if (library_) dlclose(library_);
+  library_ = library;
+  entry_ = entry;
+}
+
+// Without cc, or where cc refuses the text, what tcc made runs on.
+void Kernel::optimise() const {
+  optimised_ = true;
+  try {
+    take(compiled(whole_, kOptimising));
+  } catch (const std::runtime_error&) {
+  }
+}
+
 void Kernel::run(size_t groups, size_t items, const std::vector<uint64_t>& arguments) const {
   const std::lock_guard lock(processor);
   place.groups = static_cast<long>(groups);
-  fiber_entry = entry_;
   fiber_arguments = arguments.data();
   misaligned = false;
+  const bool checked = memory_.end != 0;
+  launch_begins(memory_, {extent_of(&place, 1), extent_of(arguments.data(), arguments.size())}, give_up);
+  using Clock = std::chrono::steady_clock;
+  auto before = Clock::now();
   for (size_t group = 0; group < groups; ++group) {
     place.group = static_cast<long>(group);
-    if (has_barriers_) {
-      run_with_barriers(items);
-      continue;
-    }
-    for (size_t item = 0; item < items; ++item) {
-      place.item = static_cast<long>(item);
-      entry_(arguments.data());
-    }
+    fiber_entry = entry_;
+    group_begins(group);
+    if (has_barriers_ || checked) run_together(items);
+    else
+      for (size_t item = 0; item < items; ++item) {
+        place.item = static_cast<long>(item);
+        entry_(arguments.data());
+      }
+    if (!found_by_checks().empty()) throw std::runtime_error(found_by_checks());
+    if (optimised_) continue;
+    const auto now = Clock::now();
+    seconds_ += std::chrono::duration<double>(now - before).count();
+    before = now;
+    if (seconds_ > kPatience) optimise();  // groups have nothing in common
   }
   if (misaligned) throw std::runtime_error("a vector was read or written at a place that is no multiple of its size");
 }
