@@ -95,7 +95,9 @@ class PlacesProduct {
                  int64_t count) const {
     const auto panel = static_cast<int64_t>(byte_rows()->width);
     const int64_t c_row = (count + panel - 1) / panel * panel;
-    const int64_t together = std::min(height, std::max<int64_t>(kResultsOfPiece / c_row / 6, 4) * 6);
+    const int64_t most = std::max<int64_t>(kResultsOfPiece / c_row / 6, 4) * 6;
+    const int64_t pieces = (height + most - 1) / most,
+                  together = (height + pieces - 1) / pieces;  // no last one of a row
     // Whole panels of rows that nobody reads along are written where they belong.
     const bool direct = !arguments.reader && c_row == count;
     auto* kept = direct ? nullptr

@@ -358,7 +358,9 @@ struct QuantizedPlan {
   // the caches when they are read.
   void run_pieces(const Arguments& arguments, const QuantizedWeight& weight, const std::byte* rounded, int64_t row,
                   int64_t height, int64_t first, int64_t count) const {
-    const int64_t together = std::min(height, std::max<int64_t>(kResultsOfPiece / count / 6, 4) * 6);
+    const int64_t most = std::max<int64_t>(kResultsOfPiece / count / 6, 4) * 6;
+    const int64_t pieces = (height + most - 1) / most,
+                  together = (height + pieces - 1) / pieces;  // no last one of a row
     auto* kept = reinterpret_cast<float*>(
         thread_scratch(static_cast<size_t>(together * count) * sizeof(float), ScratchUse::kChunk));
     for (int64_t done = 0; done < height; done += together) {
