@@ -147,6 +147,22 @@ def export_embedder(path):
     os.rename(path + ".part", path)
 
 
+def with_tensors_alone(names):
+    """A model of these inputs that gives its tensors alone: parts of CLIP and Whisper cannot do without their names."""
+
+    class Module(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = load_model(attn_implementation="eager").eval()
+            self.model.config.use_cache = False
+
+        def forward(self, *values):
+            made = self.model(**dict(zip(names, values)), return_dict=True)
+            return tuple(value for value in made.to_tuple() if isinstance(value, torch.Tensor))
+
+    return Module()
+
+
 def export_onnx(path):
     if not arguments.inputs.endswith(".safetensors"):
         return export_embedder(path)
@@ -165,9 +181,8 @@ def export_onnx(path):
 
         model = Logits().eval()
     else:
-        model = load_model(attn_implementation="eager").eval()
-        model.config.return_dict = model.config.use_cache = False
-    torch.onnx.export(model, (), path + ".part", kwargs=inputs, input_names=list(inputs), external_data=False)
+        model = with_tensors_alone(list(inputs)).eval()
+    torch.onnx.export(model, tuple(inputs.values()), path + ".part", input_names=list(inputs), external_data=False)
     os.rename(path + ".part", path)
 
 

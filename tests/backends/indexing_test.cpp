@@ -24,13 +24,18 @@ TEST(Indexing, ScatterAddCountsIndices) {
 }
 
 TEST(Indexing, GatherAlongEachAxis) {
-  for (transom_dtype index : {TRANSOM_INT32, TRANSOM_INT64}) {
-    const Tensor x = numbers(TRANSOM_FLOAT32, {4, 5, 6}), indices = tensor(index, {2, 2}, {3, 0, 2, 2});
+  for (const auto& [index, dtype] :
+       std::initializer_list<std::pair<transom_dtype, transom_dtype>>{{TRANSOM_INT32, TRANSOM_FLOAT32},
+                                                                      {TRANSOM_INT64, TRANSOM_FLOAT32},
+                                                                      {TRANSOM_INT64, TRANSOM_BFLOAT16},
+                                                                      {TRANSOM_INT32, TRANSOM_UINT8},
+                                                                      {TRANSOM_INT64, TRANSOM_INT64}}) {
+    const Tensor x = numbers(dtype, {4, 5, 6}), indices = tensor(index, {2, 2}, {3, 0, 2, 2});
     for (int64_t axis : {0, 1, 2}) {
       Shape shape(x.shape.begin(), x.shape.begin() + axis);
       shape.insert(shape.end(), {2, 2});
       shape.insert(shape.end(), x.shape.begin() + axis + 1, x.shape.end());
-      const Tensor y = evaluate("gather", {x, indices}, TRANSOM_FLOAT32, shape, {{"axis", axis}});
+      const Tensor y = evaluate("gather", {x, indices}, dtype, shape, {{"axis", axis}});
       const int64_t inner = axis == 0 ? 30 : axis == 1 ? 6 : 1, extent = x.shape[static_cast<size_t>(axis)];
       for (size_t i = 0; i < y.values.size(); ++i) {
         const auto at = static_cast<int64_t>(i);

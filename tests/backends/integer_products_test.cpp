@@ -181,7 +181,7 @@ TEST(IntegerProducts, LinearLayersAreExact) {
 
 TEST(IntegerProducts, AFusionBehindALinearLayerReadsAllOfTheSums) {
   for (const auto& [m, n, k] :
-       std::initializer_list<std::array<int64_t, 3>>{{3, 70, 32}, {50, 96, 64}, {50, 1600, 32}}) {
+       std::initializer_list<std::array<int64_t, 3>>{{3, 70, 32}, {50, 96, 64}, {50, 1600, 32}, {131, 768, 64}}) {
     const Tensor x = bytes(TRANSOM_UINT8, {m, k}, 1), w = bytes(TRANSOM_INT8, {n, k}, 2);
     Graph inner;
     const int sums = inner.input(TRANSOM_FLOAT32, {m, n});
@@ -244,7 +244,10 @@ class FusionsBehindIntegers : public testing::TestWithParam<Window> {};
 INSTANTIATE_TEST_SUITE_P(Windows, FusionsBehindIntegers,
                          testing::Values(Window{2, 64, 96, 1, {15, 14}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
                                          Window{2, 64, 96, 1, {15, 14}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, {1, 1}},
-                                         Window{1, 20, 1100, 1, {9, 11}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, {1, 1}}));
+                                         Window{1, 20, 1100, 1, {9, 11}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, {1, 1}},
+                                         // in several pieces, of all places and of every second one
+                                         Window{1, 16, 256, 1, {21, 20}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, {1, 1}},
+                                         Window{2, 68, 320, 1, {29, 27}, {1, 1}, {2, 2}, {0, 0}, {0, 0}, {1, 1}}));
 TEST_P(FusionsBehindIntegers, ReadAllOfTheSums) {
   const Window c = GetParam();
   const Tensor x = bytes(TRANSOM_UINT8, c.x(true), 1), w = bytes(TRANSOM_INT8, c.w(), 2),

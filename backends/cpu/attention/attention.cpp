@@ -22,23 +22,35 @@ struct AttentionProgram {
   }
   AttentionProgram(const AttentionProgram&) = delete;  // the products refer to the plan
 
-  // `largest` and `sum`, of each query, may be null.
+  size_t block_bytes(const QueryBlock& block, const HeadProducts& product) const {
+    return Scratch::bytes_of<float>(block.queries * product.row()) + 2 * Scratch::bytes_of<float>(plan.S) +
+           product.scratch_bytes();
+  }
+
+  const std::byte* keys_of(const AttentionInputs& in, int64_t b, int64_t h, int64_t first) const {
+    return in.k + static_cast<size_t>(((b * plan.S + first) * plan.G + h / plan.group()) * plan.d) * plan.element();
+  }
+  const std::byte* values_of(const AttentionInputs& in, int64_t b, int64_t h, int64_t first) const {
+    return in.v + static_cast<size_t>(((b * plan.S + first) * plan.G + h / plan.group()) * plan.e) * plan.element();
+  }
+
+  // `largest` and `sum`, of each query, may be null, and so may `packed`: else the head's, and `shared` is memory
+  // behind them.
   void run_block(const AttentionInputs& in, int64_t b, int64_t h, size_t index, std::byte* out, float* largest,
-                 float* sum) const {
+                 float* sum, const PackedHead* packed = nullptr, const Scratch* shared = nullptr) const {
     const VectorKernels& kernels = vector_kernels();
     const WeightRows rows(plan, in, b, h);
     const bool all_keys = rows.hides_a_row(plan.blocks[index]);
     const QueryBlock block = all_keys ? plan.with_all_keys(plan.blocks[index]) : plan.blocks[index];
     const HeadProducts& product = (all_keys ? with_all_keys : products)[index];
-    const int64_t n = block.keys, g = h / plan.group(), row = product.row();
-    Scratch scratch(Scratch::bytes_of<float>(block.queries * row) + 2 * Scratch::bytes_of<float>(plan.S) +
-                    product.scratch_bytes());
+    const int64_t n = block.keys, row = product.row();
+    Scratch scratch = shared ? *shared : Scratch(block_bytes(block, product));
     auto* weights = scratch.take<float>(block.queries * row);  // [queries, keys]
     auto* own = scratch.take<float>(plan.S);
     auto* words = scratch.take<uint32_t>(plan.S);
     const auto offset = [&](int64_t element) { return static_cast<size_t>(element) * plan.element(); };
-    const int64_t query = (b * plan.T + block.query) * plan.H + h, key = (b * plan.S + block.key) * plan.G + g;
-    product.scores(in.q + offset(query * plan.d), in.k + offset(key * plan.d), weights, scratch);
+    const int64_t query = (b * plan.T + block.query) * plan.H + h;
+    product.scores(in.q + offset(query * plan.d), keys_of(in, b, h, block.key), weights, scratch, packed);
     for (int64_t i = 0; i < block.queries; ++i) {
       float* x = weights + i * row;
       if (largest) {
@@ -53,12 +65,39 @@ struct AttentionProgram {
       rows.draw(block, block.query + i, words);
       kernels.drop(x, x, words, plan.drop_bound, plan.kept_scale, static_cast<size_t>(n));
     }
-    product.mix(weights, in.v + offset(key * plan.e), out + offset(query * plan.e), scratch);
+    product.mix(weights, values_of(in, b, h, block.key), out + offset(query * plan.e), scratch, packed);
+  }
+
+  // Whether the blocks of a head read the same keys in panels, so that it pays to make these once.
+  bool share_keys() const {
+    return !plan.causal && plan.blocks.size() > 1 &&
+           std::all_of(products.begin(), products.end(), [](const HeadProducts& product) { return product.packs(); });
+  }
+
+  // Some blocks of one head.
+  void run_blocks(const AttentionInputs& in, int64_t b, int64_t h, size_t begin, size_t end, std::byte* out,
+                  float* largest, float* sum) const {
+    size_t bytes = 0;
+    for (size_t i = begin; i < end; ++i) bytes = std::max(bytes, block_bytes(plan.blocks[i], products[i]));
+    Scratch scratch(products[begin].packed_bytes() + bytes);
+    const PackedHead packed = products[begin].pack(keys_of(in, b, h, 0), values_of(in, b, h, 0), scratch);
+    for (size_t i = begin; i < end; ++i) run_block(in, b, h, i, out, largest, sum, &packed, &scratch);
   }
 
   void run(const Arguments& arguments, float* largest = nullptr, float* sum = nullptr) const {
     const AttentionInputs in(plan, arguments);
     const auto blocks = static_cast<int64_t>(plan.blocks.size());
+    if (share_keys()) {
+      // In as many parts as keep the threads busy.
+      const int64_t heads = plan.B * plan.H,
+                    wanted = thread_count() == 1 ? 1 : 4 * static_cast<int64_t>(thread_count());
+      const int64_t parts = std::min(blocks, (wanted + heads - 1) / heads);
+      return parallel_for(static_cast<size_t>(heads * parts), [&](size_t task) {
+        const int64_t head = static_cast<int64_t>(task) / parts, part = static_cast<int64_t>(task) % parts;
+        run_blocks(in, head / plan.H, head % plan.H, static_cast<size_t>(blocks * part / parts),
+                   static_cast<size_t>(blocks * (part + 1) / parts), arguments.outputs[0], largest, sum);
+      });
+    }
     parallel_for(static_cast<size_t>(plan.B * plan.H * blocks), [&](size_t task) {
       const auto i = static_cast<int64_t>(task);
       // The last blocks of a causal mask see the most: they come first.

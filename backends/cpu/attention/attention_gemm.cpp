@@ -49,24 +49,44 @@ int64_t HeadProducts::whole_panels(int64_t columns) const {
 size_t HeadProducts::scratch_bytes() const {
   const size_t narrow = Scratch::bytes_of<uint16_t>(plan_.narrow() ? queries_ * row_ : 0);
   if (!panels_) return narrow;
-  return narrow + Scratch::bytes_of<uint32_t>(row_ * plan_.d) +
-         Scratch::bytes_of<uint32_t>((keys_ + 1) * whole_panels(plan_.e)) +
-         Scratch::bytes_of<float>(queries_ * whole_panels(plan_.e));
+  return narrow + packed_bytes() + Scratch::bytes_of<float>(queries_ * whole_panels(plan_.e));
 }
 
-void HeadProducts::scores(const std::byte* q, const std::byte* k, float* scores, Scratch& scratch) const {
+size_t HeadProducts::packed_bytes() const {
+  return Scratch::bytes_of<uint32_t>(row_ * plan_.d) + Scratch::bytes_of<uint32_t>((keys_ + 1) * whole_panels(plan_.e));
+}
+
+const uint32_t* HeadProducts::pack_keys(const std::byte* k, Scratch& scratch) const {
+  auto* packed = scratch.take<uint32_t>(row_ * plan_.d);
+  panels_->pack_transposed(packed, k, element_count(plan_.G * plan_.d), element_count(plan_.d), element_count(keys_));
+  return packed;
+}
+
+const uint32_t* HeadProducts::pack_values(const std::byte* v, Scratch& scratch) const {
+  auto* packed = scratch.take<uint32_t>((keys_ + 1) * whole_panels(plan_.e));
+  panels_->pack(packed, v, element_count(plan_.G * plan_.e), element_count(keys_), element_count(plan_.e));
+  return packed;
+}
+
+PackedHead HeadProducts::pack(const std::byte* k, const std::byte* v, Scratch& scratch) const {
+  const uint32_t* keys = pack_keys(k, scratch);
+  return {keys, pack_values(v, scratch)};
+}
+
+void HeadProducts::scores(const std::byte* q, const std::byte* k, float* scores, Scratch& scratch,
+                          const PackedHead* packed) const {
   const int64_t d = plan_.d;
   if (!panels_) {
     scores_->run(q, k, nullptr, scores);
     return;
   }
-  auto* packed = scratch.take<uint32_t>(row_ * d);
-  panels_->pack_transposed(packed, k, element_count(plan_.G * d), element_count(d), element_count(keys_));
-  panels_->multiply(scores, element_count(row_), q, element_count(plan_.H * d), packed, element_count(queries_),
-                    element_count(keys_), element_count(d));
+  panels_->multiply(scores, element_count(row_), q, element_count(plan_.H * d),
+                    packed ? packed->keys : pack_keys(k, scratch), element_count(queries_), element_count(keys_),
+                    element_count(d));
 }
 
-void HeadProducts::mix(const float* weights, const std::byte* v, std::byte* y, Scratch& scratch) const {
+void HeadProducts::mix(const float* weights, const std::byte* v, std::byte* y, Scratch& scratch,
+                       const PackedHead* packed) const {
   const int64_t e = plan_.e;
   auto* narrow = scratch.take<uint16_t>(plan_.narrow() ? queries_ * row_ : 0);
   const void* left = weights;
@@ -82,10 +102,9 @@ void HeadProducts::mix(const float* weights, const std::byte* v, std::byte* y, S
     return;
   }
   const int64_t columns = whole_panels(e);
-  auto* packed = scratch.take<uint32_t>((keys_ + 1) * columns);
-  panels_->pack(packed, v, element_count(plan_.G * e), element_count(keys_), element_count(e));
+  const uint32_t* values = packed ? packed->values : pack_values(v, scratch);
   auto* result = scratch.take<float>(queries_ * columns);
-  panels_->multiply(result, element_count(columns), left, element_count(row_), packed, element_count(queries_),
+  panels_->multiply(result, element_count(columns), left, element_count(row_), values, element_count(queries_),
                     element_count(e), element_count(keys_));
   if (!plan_.narrow()) {
     copy_rows(y, y_row, reinterpret_cast<const std::byte*>(result), element_count(columns) * sizeof(float), queries_,

@@ -8,6 +8,11 @@
 
 namespace transom::cpu {
 
+// The keys and values of a head in panels, which its blocks of queries share.
+struct PackedHead {
+  const uint32_t *keys, *values;
+};
+
 class HeadProducts {
  public:
   HeadProducts(const AttentionPlan& plan, const QueryBlock& block);
@@ -18,11 +23,21 @@ class HeadProducts {
   size_t scratch_bytes() const;
 
   // q, k, v and y point to the head's first number in [queries, H, d], [keys, G, d], [keys, G, e] and [queries, H, e].
-  void scores(const std::byte* q, const std::byte* k, float* scores, Scratch& scratch) const;
-  void mix(const float* weights, const std::byte* v, std::byte* y, Scratch& scratch) const;
+  // `packed`: keys and values as pack() brings them into panels, or null.
+  void scores(const std::byte* q, const std::byte* k, float* scores, Scratch& scratch,
+              const PackedHead* packed = nullptr) const;
+  void mix(const float* weights, const std::byte* v, std::byte* y, Scratch& scratch,
+           const PackedHead* packed = nullptr) const;
+
+  // Whether the products read panels, and those of one block are right for another block of the same keys.
+  bool packs() const { return panels_ != nullptr; }
+  size_t packed_bytes() const;
+  PackedHead pack(const std::byte* k, const std::byte* v, Scratch& scratch) const;
 
  private:
   int64_t whole_panels(int64_t columns) const;
+  const uint32_t* pack_keys(const std::byte* k, Scratch& scratch) const;
+  const uint32_t* pack_values(const std::byte* v, Scratch& scratch) const;
 
   const AttentionPlan& plan_;
   int64_t queries_, keys_, row_;

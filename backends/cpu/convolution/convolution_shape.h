@@ -40,7 +40,7 @@ Kernel plain_convolution(const ConvolutionShape& shape);
 
 // Of bytes, exact: integer_convolution and its form with the channels last.
 Kernel integer_convolution(const Node& node);
-// The same for windows of one place, where this processor has loops of its own for it; else nothing.
+// The same by products of rows, where this processor has loops of its own for it and they are faster; else nothing.
 std::optional<Kernel> integer_convolution_of_places(const ConvolutionShape& shape, int64_t zero_point, bool frozen);
 
 // f32 and, where the processor computes on it, bf16. Other types go through f32.

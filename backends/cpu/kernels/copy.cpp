@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "cpu/device/threads.h"
+#include "cpu/vector/transpose.h"
 
 namespace transom::cpu {
 namespace {
@@ -26,6 +27,24 @@ template <int columns, typename T>
 void interleave(T* out, int64_t step, const T* in, int64_t in_step, int64_t rows) {
   for (int64_t r = 0; r < rows; ++r)
     for (int c = 0; c < columns; ++c) out[r * step + c] = in[c * in_step + r];
+}
+
+// out[r * step + c] = in[c * in_step + r]
+template <typename T>
+void transpose_block(T* out, int64_t step, const T* in, int64_t in_step, int64_t rows, int64_t columns) {
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < columns; ++c) out[r * step + c] = in[c * in_step + r];
+}
+
+// Whole blocks in registers, where the processor has them.
+void transpose_block(uint32_t* out, int64_t step, const uint32_t* in, int64_t in_step, int64_t rows, int64_t columns) {
+  const TransposedBlocks* blocks = transposed_blocks();
+  const int64_t size = blocks ? static_cast<int64_t>(blocks->size) : kBlock + 1;
+  if (rows % size != 0 || columns % size != 0) return transpose_block<uint32_t>(out, step, in, in_step, rows, columns);
+  for (int64_t r = 0; r < rows; r += size)
+    for (int64_t c = 0; c < columns; c += size)
+      blocks->transpose(out + r * step + c, static_cast<size_t>(step), in + c * in_step + r,
+                        static_cast<size_t>(in_step));
 }
 
 }  // namespace
@@ -126,8 +145,7 @@ void StridedCopy::run_transposed(T* to, const T* from) const {
       }
       for (int64_t column = 0; column < columns; column += kBlock) {
         const int64_t width = std::min(kBlock, columns - column);
-        for (int64_t r = 0; r < height; ++r)
-          for (int64_t c = 0; c < width; ++c) out[r * to_step + column + c] = in[(column + c) * from_step + r];
+        transpose_block(out + column, to_step, in + column * from_step, from_step, height, width);
       }
     }
   });

@@ -47,9 +47,37 @@ void check_indices(const Layout& layout, const std::byte* indices) {
       fail(TRANSOM_INVALID_ARGUMENT, "expected indices in [0, {}), found {} at place {}", layout.extent, index, i);
 }
 
+// Rows of one number: too little for a call, and a division, each.
+template <typename Number, typename Index>
+void gather_numbers(const Layout& layout, const Arguments& arguments) {
+  const auto* indices = arguments.input<Index>(1);
+  const int64_t grain = std::max<int64_t>((1 << 14) / std::max<int64_t>(layout.indices, 1), 1);
+  parallel_ranges(layout.outer, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t outer = begin; outer < end; ++outer) {
+      const auto* x = arguments.input<Number>(0) + outer * layout.extent;
+      auto* y = arguments.output<Number>() + outer * layout.indices;
+      for (int64_t i = 0; i < layout.indices; ++i) y[i] = x[indices[i]];
+    }
+  });
+}
+
+template <typename Number>
+void gather_numbers(const Layout& layout, const Arguments& arguments) {
+  if (layout.index_dtype == TRANSOM_INT32) gather_numbers<Number, int32_t>(layout, arguments);
+  else gather_numbers<Number, int64_t>(layout, arguments);
+}
+
 Kernel make_gather(const Node& node) {
   const Layout layout = layout_of(node, node.output());
   const size_t row = static_cast<size_t>(layout.inner) * element_size(node.input(0).dtype);
+  if (layout.inner == 1 && layout.outer > 1 && row <= 8)
+    return {"gather numbers", [=](const Arguments& arguments) {
+              check_indices(layout, arguments.inputs[1]);
+              if (row == 1) gather_numbers<uint8_t>(layout, arguments);
+              else if (row == 2) gather_numbers<uint16_t>(layout, arguments);
+              else if (row == 4) gather_numbers<uint32_t>(layout, arguments);
+              else gather_numbers<uint64_t>(layout, arguments);
+            }};
   return {"gather rows", [=](const Arguments& arguments) {
             const std::byte* x = arguments.inputs[0];
             const std::byte* indices = arguments.inputs[1];

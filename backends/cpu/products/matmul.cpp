@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// dot_general and linear. Three ways: a few rows with a large matrix by own loops that reach the bandwidth of memory;
-// f32 and bf16 by the library, cut into chunks for the threads; f64 and integers by plain loops. What the library does
-// not compute (f16, and bf16 on older processors) goes through f32.
+// dot_general and linear. Four ways: a few rows with a large matrix by own loops that reach the bandwidth of memory;
+// many small f32 products by panels; f32 and bf16 by the library, cut into chunks for the threads; f64 and integers by
+// plain loops. What the library does not compute (f16, and bf16 on older processors) goes through f32.
 #include <algorithm>
 #include <memory>
 
@@ -10,6 +10,7 @@
 #include "cpu/products/batch_invariant_product.h"
 #include "cpu/products/parallel_gemm.h"
 #include "cpu/products/product_plan.h"
+#include "cpu/products/small_products.h"
 #include "cpu/vector/kernels.h"
 
 namespace transom::cpu {
@@ -230,6 +231,7 @@ Kernel make_product(const Node& node, const ProductPlan& plan) {
   if (is_batch_invariant(node) || wants_panels(node, plan))
     if (std::optional<Kernel> kernel = batch_invariant_kernel(node, plan)) return std::move(*kernel);
   if (few_rows(plan, node.frozen_origin(1).has_value())) return few_rows_kernel(node, plan);
+  if (std::optional<Kernel> kernel = small_products_kernel(plan)) return std::move(*kernel);
   return library_kernel(node, plan);
 }
 

@@ -24,6 +24,7 @@ using dnnl::memory;
 
 constexpr int64_t kColumnBlock = 64, kMostRows = 128;        // of a task
 constexpr int64_t kRowsOfBlock = 48, kColumnsOfBlock = 768;  // of a task by own panels: sums stay in the second cache
+constexpr int64_t kResultsOfPiece = 16 << 10;                // that are read while they are in the caches
 constexpr int64_t kMostDepth = 1 << 16;                      // 255 times 127 so often stays below 2^31
 constexpr int64_t kFewRows = 16;                             // whose time is that of reading the weights
 
@@ -320,17 +321,14 @@ struct QuantizedPlan {
   void run_block(const Arguments& arguments, const QuantizedWeight& weight, const std::byte* rounded,
                  const float* scales, int64_t row, int64_t height, int64_t first, int64_t count) const {
     const int64_t c_row = (count + kColumnBlock - 1) / kColumnBlock * kColumnBlock;
-    const int64_t panel = (k + 63) / 64 * 64 * kColumnBlock;
+    if (integers && arguments.reader && c_row == count)
+      return run_pieces(arguments, weight, rounded, row, height, first, count);
     Scratch scratch(Scratch::bytes_of<int32_t>(height * c_row));
     auto* sums = scratch.take<int32_t>(height * c_row);
-    for (int64_t column = first; column < first + count; column += kColumnBlock) {
-      const auto* values =
-          reinterpret_cast<const int8_t*>(weight.chunks[static_cast<size_t>(column / n_step)].values.get());
+    for (int64_t column = first; column < first + count; column += kColumnBlock)
       byte_rows()->multiply(sums + column - first, static_cast<size_t>(c_row),
                             reinterpret_cast<const uint8_t*>(rounded + row * k), static_cast<size_t>(k),
-                            values + column % n_step / kColumnBlock * panel, static_cast<size_t>(height),
-                            static_cast<size_t>(k / 4));
-    }
+                            panel_of(weight, column), static_cast<size_t>(height), static_cast<size_t>(k / 4));
     float* kept = arguments.reader ? reinterpret_cast<float*>(thread_scratch(
                                          static_cast<size_t>(height * count) * sizeof(float), ScratchUse::kChunk))
                                    : nullptr;
@@ -340,10 +338,41 @@ struct QuantizedPlan {
       vector_kernels().dequantize_row(to, sums + i * c_row, weight.surplus.data() + first, weight.scales.data() + first,
                                       scales[row + i], added, static_cast<size_t>(count));
     }
-    if (!kept) return;
+    if (kept) read_block(arguments, kept, row, height, first, count);
+  }
+
+  const int8_t* panel_of(const QuantizedWeight& weight, int64_t column) const {
+    const auto* values =
+        reinterpret_cast<const int8_t*>(weight.chunks[static_cast<size_t>(column / n_step)].values.get());
+    return values + column % n_step / kColumnBlock * ((k + 63) / 64 * 64 * kColumnBlock);
+  }
+
+  void read_block(const Arguments& arguments, const float* kept, int64_t row, int64_t height, int64_t first,
+                  int64_t count) const {
     const auto* data = reinterpret_cast<const std::byte*>(kept);
     if (count == n) arguments.reader->read({row * n, height * n, 0, 1, data, sizeof(float)});
     else arguments.reader->read({row * n + first, count, n, height, data, sizeof(float)});
+  }
+
+  // Sums of integers that only the reader sees, some rows at a time: they leave the registers as f32, and are still in
+  // the caches when they are read.
+  void run_pieces(const Arguments& arguments, const QuantizedWeight& weight, const std::byte* rounded, int64_t row,
+                  int64_t height, int64_t first, int64_t count) const {
+    const int64_t most = std::max<int64_t>(kResultsOfPiece / count / 6, 4) * 6;
+    const int64_t pieces = (height + most - 1) / most,
+                  together = (height + pieces - 1) / pieces;  // no last one of a row
+    auto* kept = reinterpret_cast<float*>(
+        thread_scratch(static_cast<size_t>(together * count) * sizeof(float), ScratchUse::kChunk));
+    for (int64_t done = 0; done < height; done += together) {
+      const int64_t rows = std::min(together, height - done);
+      for (int64_t column = first; column < first + count; column += kColumnBlock)
+        byte_rows()->multiply_to_floats(kept + column - first, static_cast<size_t>(count),
+                                        reinterpret_cast<const uint8_t*>(rounded + (row + done) * k),
+                                        static_cast<size_t>(k), panel_of(weight, column), static_cast<size_t>(rows),
+                                        static_cast<size_t>(k / 4),
+                                        zero_point ? weight.surplus.data() + column : nullptr);
+      read_block(arguments, kept, row + done, rows, first, count);
+    }
   }
 
   void run_chunk(const Arguments& arguments, const QuantizedWeight& weight, const std::byte* rounded,

@@ -11,14 +11,23 @@ namespace {
 constexpr size_t kVectors = 4, kLanes32 = 16, kWidth = kVectors * kLanes32;
 typedef int32_t Group __attribute__((aligned(1), may_alias));  // 4 numbers of a that follow each other in depth
 
+inline void store(int32_t* to, __m512i sums) { _mm512_storeu_si512(to, sums); }
+inline void store(float* to, __m512i sums) {
+  asm("" : "+v"(sums));  // else g++ 12 keeps sums in memory during the loop
+  _mm512_storeu_ps(to, _mm512_cvtepi32_ps(sums));
+}
+
 // `a` may lie at any address: it is read in words of four bytes.
-template <size_t M>
-void block(int32_t* c, size_t c_row, const uint8_t* a, size_t a_row, const int8_t* panel, size_t groups) {
+template <size_t M, bool kLess, typename Result>
+void block(Result* c, size_t c_row, const uint8_t* a, size_t a_row, const int8_t* panel, size_t groups,
+           const int32_t* surplus) {
   __m512i sums[M][kVectors];
   TRANSOM_UNROLL
   for (size_t m = 0; m < M; ++m) {
     TRANSOM_UNROLL
-    for (size_t v = 0; v < kVectors; ++v) sums[m][v] = _mm512_setzero_si512();
+    for (size_t v = 0; v < kVectors; ++v)
+      sums[m][v] = kLess ? _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_loadu_si512(surplus + v * kLanes32))
+                         : _mm512_setzero_si512();
   }
   for (size_t k = 0; k < groups; ++k) {
     const int8_t* from = panel + k * kWidth * 4;
@@ -39,32 +48,33 @@ void block(int32_t* c, size_t c_row, const uint8_t* a, size_t a_row, const int8_
   TRANSOM_UNROLL
   for (size_t m = 0; m < M; ++m) {
     TRANSOM_UNROLL
-    for (size_t v = 0; v < kVectors; ++v) _mm512_storeu_si512(c + m * c_row + v * kLanes32, sums[m][v]);
+    for (size_t v = 0; v < kVectors; ++v) store(c + m * c_row + v * kLanes32, sums[m][v]);
   }
 }
 
-void multiply(int32_t* c, size_t c_row, const uint8_t* a, size_t a_row, const int8_t* panel, size_t rows,
-              size_t groups) {
+template <bool kLess, typename Result>
+void multiply_rows(Result* c, size_t c_row, const uint8_t* a, size_t a_row, const int8_t* panel, size_t rows,
+                   size_t groups, const int32_t* surplus) {
   while (rows > 0) {
     const size_t together = rows < 6 ? rows : rows == 7 || rows == 8 ? 4 : 6;  // no block of one row at the end
     switch (together) {
       case 6:
-        block<6>(c, c_row, a, a_row, panel, groups);
+        block<6, kLess>(c, c_row, a, a_row, panel, groups, surplus);
         break;
       case 5:
-        block<5>(c, c_row, a, a_row, panel, groups);
+        block<5, kLess>(c, c_row, a, a_row, panel, groups, surplus);
         break;
       case 4:
-        block<4>(c, c_row, a, a_row, panel, groups);
+        block<4, kLess>(c, c_row, a, a_row, panel, groups, surplus);
         break;
       case 3:
-        block<3>(c, c_row, a, a_row, panel, groups);
+        block<3, kLess>(c, c_row, a, a_row, panel, groups, surplus);
         break;
       case 2:
-        block<2>(c, c_row, a, a_row, panel, groups);
+        block<2, kLess>(c, c_row, a, a_row, panel, groups, surplus);
         break;
       default:
-        block<1>(c, c_row, a, a_row, panel, groups);
+        block<1, kLess>(c, c_row, a, a_row, panel, groups, surplus);
     }
     c += together * c_row;
     a += together * a_row;
@@ -72,8 +82,19 @@ void multiply(int32_t* c, size_t c_row, const uint8_t* a, size_t a_row, const in
   }
 }
 
+void multiply(int32_t* c, size_t c_row, const uint8_t* a, size_t a_row, const int8_t* panel, size_t rows,
+              size_t groups) {
+  multiply_rows<false>(c, c_row, a, a_row, panel, rows, groups, nullptr);
+}
+
+void multiply_to_floats(float* c, size_t c_row, const uint8_t* a, size_t a_row, const int8_t* panel, size_t rows,
+                        size_t groups, const int32_t* surplus) {
+  if (surplus) multiply_rows<true>(c, c_row, a, a_row, panel, rows, groups, surplus);
+  else multiply_rows<false>(c, c_row, a, a_row, panel, rows, groups, nullptr);
+}
+
 }  // namespace
 
-void fill_byte_rows(ByteRows& table) { table = {kWidth, multiply}; }
+void fill_byte_rows(ByteRows& table) { table = {kWidth, multiply, multiply_to_floats}; }
 
 }  // namespace transom::cpu::TRANSOM_LEVEL

@@ -16,6 +16,9 @@ struct ByteRows {
   // row. Sums of up to 2^16 products stay below 2^31.
   void (*multiply)(int32_t* c, size_t c_row, const uint8_t* a, size_t a_row, const int8_t* panel, size_t rows,
                    size_t groups);
+  // The same less `surplus` [width], in f32, rounded once: what follows reads no integers.
+  void (*multiply_to_floats)(float* c, size_t c_row, const uint8_t* a, size_t a_row, const int8_t* panel, size_t rows,
+                             size_t groups, const int32_t* surplus);
 };
 
 // Null where this processor has none. Any thread.

@@ -24,6 +24,8 @@ class SelectedRows : public BlockMatrix {
 
 BlockMatrix::~BlockMatrix() = default;
 
+bool BlockMatrix::read_pairs(int64_t, uint8_t*, float*, float*) const { return false; }
+
 void BlockMatrix::dequantise_row(int64_t row, float* numbers) const {
   const BlockLayout& l = layout_;
   const auto depth = static_cast<size_t>(l.depth), groups = static_cast<size_t>(l.groups());

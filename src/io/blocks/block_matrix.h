@@ -37,6 +37,10 @@ class BlockMatrix {
   // codes [depth], scales [groups], and minima [groups] where there are minima.
   virtual void read_row(int64_t row, uint8_t* codes, float* scales, float* minima) const = 0;
 
+  // The same for 4 bits with each block of 32 codes as 16 bytes: byte j holds code j in its low half and code 16 + j in
+  // its high one. False, and nothing is written, where the format has its codes in another order.
+  virtual bool read_pairs(int64_t row, uint8_t* pairs, float* scales, float* minima) const;
+
   // Lets go of the pages of the file that the matrix is read from; a later read_row() reads them again.
   virtual void release() const {}
 

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "base/half.h"
+#include "base/half_bits.h"
 
 namespace transom {
 namespace {
@@ -54,9 +54,9 @@ const std::vector<float> kMxFp4Values = {0, 1, 2, 3, 4, 6, 8, 12, -0.0f, -1, -2,
 using Codes = const uint8_t*;
 
 float half_at(Codes at) {
-  Float16 value;
-  std::memcpy(&value.bits, at, 2);
-  return value;
+  uint16_t bits;
+  std::memcpy(&bits, at, 2);
+  return float_of_half(bits);
 }
 
 void low_then_high(Codes q, int count, uint8_t* codes) {
@@ -183,6 +183,19 @@ class GgmlMatrix : public BlockMatrix {
     Codes at = reinterpret_cast<Codes>(bytes_.data()) + row * blocks * type_.bytes;
     for (int64_t i = 0; i < blocks; ++i, at += type_.bytes)
       form_.read(at, codes + i * type_.values, scales + i * groups, minima ? minima + i * groups : nullptr);
+  }
+  // Blocks that begin with a scale, and a minimum, and end with codes in this very order.
+  bool read_pairs(int64_t row, uint8_t* pairs, float* scales, float* minima) const override {
+    const bool in_order = form_.id == kQ4_0 || form_.id == kQ4_1 || form_.id == kIQ4_NL;
+    if (!in_order) return false;
+    const int64_t blocks = layout().depth / type_.values, codes_at = static_cast<int64_t>(type_.bytes) - 16;
+    Codes at = reinterpret_cast<Codes>(bytes_.data()) + row * blocks * type_.bytes;
+    for (int64_t i = 0; i < blocks; ++i, at += type_.bytes) {
+      scales[i] = half_at(at);
+      if (minima) minima[i] = half_at(at + 2);
+      std::memcpy(pairs + i * 16, at + codes_at, 16);
+    }
+    return true;
   }
   void release() const override { release_mapped(bytes_); }
 

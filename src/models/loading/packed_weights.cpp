@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/half.h"
+#include "base/half_bits.h"
 #include "base/threads.h"
 #include "io/blocks/rounded_matrix.h"
 #include "ops/products/integer_products.h"
@@ -47,7 +47,7 @@ class ScaleWriter {
     for (int64_t g = 0; g < count; ++g) {
       const auto at = static_cast<size_t>((row / kRows * groups_ + g) * kRows + row % kRows);
       if (half_) {
-        const Float16 value(from[g]);
+        const uint16_t value = half_of_float(from[g]);
         std::memcpy(data_.get() + 2 * at, &value, 2);
       } else {
         std::memcpy(data_.get() + 4 * at, &from[g], 4);
@@ -66,24 +66,38 @@ class ScaleWriter {
   std::shared_ptr<std::byte> data_;
 };
 
-// The codes of 16 rows, row after row with zeros behind each to the end of a block, in the order of
-// ops/products/packed_matrix.h. Whole lines of 64 bytes are written from first to last: rows one by one would load and
-// store each line of memory 16 times.
-void place_codes(const uint8_t* codes, int64_t blocks_of_row, int bits, uint8_t* to) {
-  const int64_t steps = bits == 8 ? 8 : 4, row_bytes = blocks_of_row * kInputs;
-  const auto four = [](const uint8_t* from) {
-    uint32_t word;
-    std::memcpy(&word, from, 4);
-    return word;
-  };
-  for (int64_t block = 0; block < blocks_of_row; ++block, codes += kInputs)
-    for (int64_t step = 0; step < steps; ++step, to += 4 * kRows) {
-      uint32_t line[kRows];
-      const uint8_t* from = codes + 4 * step;
-      for (int64_t row = 0; row < kRows; ++row, from += row_bytes)
-        line[row] = bits == 8 ? four(from) : (four(from) & 0x0F0F0F0Fu) | (four(from + 16) & 0x0F0F0F0Fu) << 4;
-      std::memcpy(to, line, sizeof(line));
+typedef uint32_t FourWords __attribute__((vector_size(16)));
+
+FourWords words_at(const uint8_t* from) {
+  FourWords words;
+  std::memcpy(&words, from, sizeof(words));
+  return words;
+}
+
+// Words of four bytes of 16 rows, `row_bytes` apart, become lines of 16 words: `words`, a multiple of four, of each
+// row.
+void place_words(const uint8_t* rows, int64_t row_bytes, int64_t words, uint8_t* to) {
+  for (int64_t word = 0; word < words; word += 4, rows += 16, to += 16 * kRows)
+    for (int64_t row = 0; row < kRows; row += 4) {
+      const uint8_t* from = rows + row * row_bytes;
+      const FourWords a = words_at(from), b = words_at(from + row_bytes), c = words_at(from + 2 * row_bytes),
+                      d = words_at(from + 3 * row_bytes);
+      const FourWords ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), cd = __builtin_shufflevector(c, d, 0, 4, 1, 5),
+                      other_ab = __builtin_shufflevector(a, b, 2, 6, 3, 7),
+                      other_cd = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+      const FourWords lines[4] = {__builtin_shufflevector(ab, cd, 0, 1, 4, 5),
+                                  __builtin_shufflevector(ab, cd, 2, 3, 6, 7),
+                                  __builtin_shufflevector(other_ab, other_cd, 0, 1, 4, 5),
+                                  __builtin_shufflevector(other_ab, other_cd, 2, 3, 6, 7)};
+      for (int64_t i = 0; i < 4; ++i) std::memcpy(to + i * 4 * kRows + 4 * row, &lines[i], sizeof(lines[i]));
     }
+}
+
+// Codes of 4 bits, 32 for each block, as bytes of two.
+void pair_codes(const uint8_t* codes, int64_t blocks, uint8_t* pairs) {
+  constexpr int64_t kHalf = kInputs / 2;
+  for (int64_t block = 0; block < blocks; ++block, codes += kInputs, pairs += kHalf)
+    for (int64_t i = 0; i < kHalf; ++i) pairs[i] = static_cast<uint8_t>((codes[i] & 15) | (codes[kHalf + i] & 15) << 4);
 }
 
 Tensor frozen_floats(const std::vector<float>& values) {
@@ -106,19 +120,30 @@ std::optional<PackedMatrix> packed_matrix(const BlockMatrix& matrix) {
   ScaleWriter scales(l, groups);
   std::optional<ScaleWriter> minima;
   if (l.has_minima) minima.emplace(l, groups);
+  // The codes of 16 rows, row after row with zeros behind each to the end of a block, then in the order of
+  // ops/products/packed_matrix.h. Whole lines of 64 bytes are written from first to last: rows one by one would load
+  // and store each line of memory 16 times.
   parallel_for(static_cast<size_t>(row_blocks), [&](size_t block) {
-    const int64_t blocks_of_row = blocks(l.depth, kInputs), row_bytes = blocks_of_row * kInputs;
-    std::vector<uint8_t> row_codes(static_cast<size_t>(kRows * row_bytes));
+    const int64_t blocks_of_row = blocks(l.depth, kInputs), row_bytes = blocks_of_row * kInputs / (l.bits == 8 ? 1 : 2);
+    std::vector<uint8_t> row_codes(static_cast<size_t>(kRows * row_bytes)),
+        unpaired(static_cast<size_t>(l.bits == 8 ? 0 : blocks_of_row * kInputs));
     std::vector<float> row_scales(static_cast<size_t>(groups)),
         row_minima(l.has_minima ? static_cast<size_t>(groups) : 0);
+    float* least = l.has_minima ? row_minima.data() : nullptr;
     const auto first = static_cast<int64_t>(block) * kRows;
     for (int64_t row = first; row < std::min(first + kRows, l.rows); ++row) {
-      matrix.read_row(row, row_codes.data() + (row - first) * row_bytes, row_scales.data(),
-                      l.has_minima ? row_minima.data() : nullptr);
+      uint8_t* to = row_codes.data() + (row - first) * row_bytes;
+      if (l.bits == 8) {
+        matrix.read_row(row, to, row_scales.data(), least);
+      } else if (!matrix.read_pairs(row, to, row_scales.data(), least)) {
+        matrix.read_row(row, unpaired.data(), row_scales.data(), least);
+        pair_codes(unpaired.data(), blocks_of_row, to);
+      }
       scales.write(row, row_scales.data(), groups);
       if (minima) minima->write(row, row_minima.data(), groups);
     }
-    place_codes(row_codes.data(), blocks_of_row, l.bits, reinterpret_cast<uint8_t*>(codes.get()) + block * block_bytes);
+    place_words(row_codes.data(), row_bytes, row_bytes / 4,
+                reinterpret_cast<uint8_t*>(codes.get()) + block * block_bytes);
   });
   matrix.release();  // the packed form is what is read from now on
   PackedMatrix result{.bits = l.bits, .rows = l.rows, .depth = l.depth, .group = group};

@@ -50,6 +50,31 @@ TEST(GgmlBlocks, SignedBytes) {
   EXPECT_EQ(values[31], -2);
 }
 
+// Rows as pairs of codes are the rows of codes, for the formats that have them.
+TEST(GgmlBlocks, PairsAreTheSameCodes) {
+  int with_pairs = 0;
+  for (const char* name : {"Q4_0", "Q4_1", "IQ4_NL", "MXFP4", "Q8_0", "Q5_0", "Q4_K"}) {
+    const GgmlType* type = find_ggml_type(name);
+    const auto bytes = std::make_shared<std::vector<uint8_t>>(3 * 512 / type->values * type->bytes);
+    for (size_t i = 0; i < bytes->size(); ++i) (*bytes)[i] = static_cast<uint8_t>(i * 37 + i / 7 * 11) & 0x7B;
+    const auto matrix = ggml_matrix(type->id, 3, 512, std::as_bytes(std::span(*bytes)), bytes, "w");
+    const auto groups = static_cast<size_t>(matrix->layout().groups());
+    for (int64_t row = 0; row < 3; ++row) {
+      std::vector<uint8_t> codes(512), pairs(256);
+      std::vector<float> scales(groups), minima(groups), other_scales(groups), other_minima(groups);
+      const bool least = matrix->layout().has_minima;
+      matrix->read_row(row, codes.data(), scales.data(), least ? minima.data() : nullptr);
+      if (!matrix->read_pairs(row, pairs.data(), other_scales.data(), least ? other_minima.data() : nullptr)) continue;
+      ++with_pairs;
+      EXPECT_EQ(scales, other_scales) << name;
+      EXPECT_EQ(minima, other_minima) << name;
+      for (size_t i = 0; i < 512; ++i)
+        EXPECT_EQ(codes[i], i % 32 < 16 ? pairs[i / 32 * 16 + i % 16] & 15 : pairs[i / 32 * 16 + i % 16] >> 4) << name;
+    }
+  }
+  EXPECT_EQ(with_pairs, 9);
+}
+
 TEST(GgmlBlocks, SizesAreChecked) {
   const uint32_t q4_k = find_ggml_type("Q4_K")->id;
   EXPECT_EQ(ggml_bytes(q4_k, {3, 512}, "w"), 3u * 2 * 144);
