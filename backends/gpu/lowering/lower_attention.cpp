@@ -49,25 +49,6 @@ bool attended_by_library(Emitter& emitter, const Work& work) {
                         static_cast<float>(node.number("scale")), work.inputs, work.outputs.at(0));
 }
 
-void lower_by_own_kernel(Emitter& emitter, const Work& work);
-
-}  // namespace
-
-bool runs_attention(const transom_value* inputs, size_t inputs_count, const plugin::Attributes&) {
-  return inputs_count >= 3 && inputs[2].rank == 4 && inputs[2].shape[3] > 0 && inputs[2].shape[3] <= kLargestHead &&
-         inputs[1].shape[1] > 0;
-}
-
-void lower_attention(Emitter& emitter, const Work& work) {
-  if (work.node.output().count() == 0) return;
-  const bool by_library = attended_by_library(emitter, work);
-  const size_t own = emitter.launches.size();
-  lower_by_own_kernel(emitter, work);
-  if (by_library) emitter.make_otherwise(own);
-}
-
-namespace {
-
 void lower_by_own_kernel(Emitter& emitter, const Work& work) {
   const Node& node = work.node;
   const Type &q = node.input(0), &k = node.input(1), &v = node.input(2), &out = node.output();
@@ -184,5 +165,21 @@ void lower_by_own_kernel(Emitter& emitter, const Work& work) {
   emitter.launch(text, std::min<int64_t>(q.shape[0] * H * divided_up(T, kQueries), 1 << 16), "flash attention");
 }
 
+void lower_attention(Emitter& emitter, const Work& work) {
+  if (work.node.output().count() == 0) return;
+  const bool by_library = attended_by_library(emitter, work);
+  const size_t own = emitter.launches.size();
+  lower_by_own_kernel(emitter, work);
+  if (by_library) emitter.make_otherwise(own);
+}
+
 }  // namespace
+
+bool claims_attention(const Facts& facts, std::span<const transom_value> inputs, const plugin::Attributes& attributes) {
+  return claims_floats(facts, inputs, attributes) && inputs.size() >= 3 && inputs[2].rank == 4 &&
+         inputs[2].shape[3] > 0 && inputs[2].shape[3] <= kLargestHead && inputs[1].shape[1] > 0;
+}
+
+void add_attention_lowerings(LoweringTable& table) { table["attention"] = {lower_attention, claims_attention}; }
+
 }  // namespace transom::gpu

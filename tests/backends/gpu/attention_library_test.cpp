@@ -141,6 +141,37 @@ TEST_F(GpuAttentionLibrary, ProgramsOfOneShapeShareAPlanAndNothingElse) {
   for (size_t i = 1; i < 3; ++i) EXPECT_EQ(programs[i]->run(asked[i].inputs())[0].values, found[i]) << i;
 }
 
+// The library's handle has one stream at a time, whose work must not be taken for another's.
+TEST_F(GpuAttentionLibrary, ThreadsRunProgramsOfOnePlanOnStreamsOfTheirOwn) {
+  const transom_plugin& table = library_->table;
+  AttentionCase other = kPlain;
+  other.scale = 0.125;
+  const Asked asked[] = {{kPlain, TRANSOM_BFLOAT16}, {other, TRANSOM_BFLOAT16, 5}};
+  transom_executable* executables[2] = {};
+  std::vector<double> expected[2];
+  const auto run = [&](size_t i, transom_stream* stream) {
+    return run_at(*library_, executables[i], asked[i].inputs(), TRANSOM_BFLOAT16, {1, 64, 2, 64}, 0, stream);
+  };
+  for (size_t i = 0; i < 2; ++i) {
+    transom_error error{};
+    ASSERT_EQ(table.compile(library_->device, asked[i].graph.view(), &executables[i], &error), TRANSOM_OK)
+        << error.text;
+    expected[i] = run(i, nullptr);
+  }
+  ASSERT_NE(expected[0], expected[1]);
+  std::vector<std::thread> askers;
+  for (size_t i = 0; i < 4; ++i)
+    askers.emplace_back([&, i] {
+      transom_error error{};
+      transom_stream* stream = nullptr;
+      ASSERT_EQ(table.stream_create(library_->device, &stream, &error), TRANSOM_OK) << error.text;
+      for (int k = 0; k < 4; ++k) EXPECT_EQ(run(i % 2, stream), expected[i % 2]) << i << " " << k;
+      table.stream_destroy(stream);
+    });
+  for (std::thread& asker : askers) asker.join();
+  for (transom_executable* executable : executables) table.executable_destroy(executable);
+}
+
 TEST_F(GpuAttentionLibrary, AProgramKeepsThePlanOfAShapeThatIsForgotten) {
   const Asked first(kPlain, TRANSOM_BFLOAT16);
   Program kept(*library_, first.graph);
