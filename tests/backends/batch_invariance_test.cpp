@@ -65,6 +65,40 @@ TEST(BatchInvariance, LinearGivesARowTheSameBitsInAnyBatch) {
     }
 }
 
+// What a row of one 1 gives is a column of the weight, to the bit: each number of the packed weight is where it
+// belongs.
+TEST(BatchInvariance, LinearPacksEachNumberOfAWeight) {
+  for (const transom_dtype dtype : {TRANSOM_FLOAT32, TRANSOM_BFLOAT16, TRANSOM_FLOAT16})
+    for (const auto [n, k] : {BatchSizes{16, 32}, {8, 8}, {7, 9}, {23, 41}, {64, 63}, {37, 200}}) {
+      const Tensor w = numbers(dtype, {n, k}, -1, 1, 2);
+      Tensor one_each{dtype, {k, k}, std::vector<double>(static_cast<size_t>(k * k))}, turned{dtype, {k, n}, {}};
+      for (int64_t i = 0; i < k; ++i) {
+        one_each.values[static_cast<size_t>(i * k + i)] = 1;
+        for (int64_t j = 0; j < n; ++j) turned.values.push_back(w.values[static_cast<size_t>(j * k + i)]);
+      }
+      for (const bool frozen : {false, true})
+        EXPECT_EQ(linear_of(one_each, w, nullptr, frozen).values, turned.values) << dtype << " " << n << " " << k;
+    }
+}
+
+// Weights of f32 that bf16 holds are kept in bf16; those that look like it at first are not.
+TEST(BatchInvariance, LinearHasTheSameBitsHoweverItsWeightIsKept) {
+  for (const auto [n, k] : kSizes) {
+    const Tensor x = numbers(TRANSOM_FLOAT32, {30, k}, -1, 1, 1);
+    Tensor w = numbers(TRANSOM_BFLOAT16, {n, k}, -1, 1, 2);
+    w.dtype = TRANSOM_FLOAT32;
+    for (const double more : {0.0, 0x1p-20}) {
+      w.values.back() = 1 + more;
+      const Tensor all = linear_of(x, w, nullptr, false);
+      EXPECT_EQ(linear_of(x, w, nullptr, true).values, all.values) << n << " " << k << " " << more;
+      for (const int64_t row : {0, 29})
+        EXPECT_EQ(linear_of(rows_between(x, row, row + 1), w, nullptr, true).values,
+                  rows_between(all, row, row + 1).values)
+            << n << " " << k << " " << more;
+    }
+  }
+}
+
 TEST(BatchInvariance, DotGeneralReadsAWeightEitherWayRound) {
   const int64_t n = 70, k = 45;
   const Tensor x = numbers(TRANSOM_FLOAT32, {19, k}, -1, 1, 1), w = numbers(TRANSOM_FLOAT32, {k, n}, -1, 1, 2);

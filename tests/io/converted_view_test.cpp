@@ -44,7 +44,7 @@ TEST(ConvertedView, RoundsToNearestEven) {
 }
 
 TEST(ConvertedView, ReadsFromAnyAddressAndManyChunks) {
-  const size_t count = 200'001;
+  const size_t count = 1'200'001;  // more than one huge page
   std::vector<std::byte> memory(2 * count + 1);
   for (size_t i = 0; i < count; ++i) {
     const BFloat16 value(static_cast<float>(i % 251));

@@ -5,11 +5,13 @@
 #include "cpu/products/batch_invariant_product.h"
 
 #include <algorithm>
+#include <atomic>
 #include <string_view>
 
 #include "cpu/device/memory.h"
 #include "cpu/device/threads.h"
 #include "cpu/kernels/widening.h"
+#include "cpu/products/panel_packing.h"
 #include "cpu/vector/row_products.h"
 
 namespace transom::cpu {
@@ -20,6 +22,7 @@ constexpr int64_t kRows = 96, kDepth = 1024, kDepthOfNarrow = 256, kFewRows = 8;
 
 struct Panels : PackedWeight {
   PackedMemory values;
+  RowStorage storage = kStoredF32;
 };
 
 RowStorage storage_of(transom_dtype dtype) {
@@ -44,19 +47,71 @@ struct InvariantProduct {
         output(plan.output),
         bias(plan.bias) {}
 
-  size_t panel_bytes() const { return static_cast<size_t>(panels * width * k) * element_size(input); }
+  size_t panel_bytes() const { return panel_bytes(element_size(input)); }
+  size_t panel_bytes(size_t number) const { return static_cast<size_t>(panels * width * k) * number; }
+
+  template <typename Work>
+  void for_panels(Work&& work) const {
+    parallel_ranges(panels, std::max<int64_t>((1 << 14) / (k * width), 1), [&](int64_t begin, int64_t end) {
+      for (int64_t panel = begin; panel < end; ++panel) work(panel);
+    });
+  }
 
   template <typename T>
   void pack(const T* b, T* to) const {
-    parallel_ranges(panels, std::max<int64_t>((1 << 14) / (k * width), 1), [&](int64_t begin, int64_t end) {
-      for (int64_t panel = begin; panel < end; ++panel) {
-        const int64_t first = panel * width, there = std::min(width, n - first);
-        T* target = to + panel * k * width;
-        for (int64_t i = 0; i < k; ++i)
-          for (int64_t j = 0; j < width; ++j)
-            target[i * width + j] = j < there ? b[i * b_row + (first + j) * b_column] : T{};
+    for_panels([&](int64_t panel) {
+      const int64_t first = panel * width, there = std::min(width, n - first);
+      T* target = to + panel * k * width;
+      if (b_row == 1) return pack_rows_as_panel(b + first * b_column, b_column, there, k, width, target);
+      for (int64_t i = 0; i < k; ++i)
+        for (int64_t j = 0; j < width; ++j)
+          target[i * width + j] = j < there ? b[i * b_row + (first + j) * b_column] : T{};
+    });
+  }
+
+  // A checkpoint of bf16 that is computed in f32 has f32 numbers whose lower half is zero. Without it they are half the
+  // memory, half of what each token reads, and the same numbers. False where one has more than that.
+  bool pack_upper_halves(const float* b, uint16_t* to) const {
+    if (b_row != 1) return false;
+    std::atomic<bool> exact{true};
+    for_panels([&](int64_t panel) {
+      if (!exact.load(std::memory_order_relaxed)) return;
+      const int64_t first = panel * width, there = std::min(width, n - first);
+      constexpr int64_t kDepthOfPart = 256;
+      std::vector<uint16_t> halves(static_cast<size_t>(there * kDepthOfPart));
+      uint32_t lower = 0;
+      for (int64_t depth = 0; depth < k; depth += kDepthOfPart) {
+        const int64_t some = std::min(kDepthOfPart, k - depth);
+        for (int64_t row = 0; row < there; ++row)
+          lower |= take_upper_halves(b + (first + row) * b_column + depth, some, halves.data() + row * kDepthOfPart);
+        if (lower != 0) return exact.store(false, std::memory_order_relaxed);
+        pack_rows_as_panel(halves.data(), kDepthOfPart, there, some, width, to + (panel * k + depth) * width);
       }
     });
+    return exact;
+  }
+
+  // The panels of a weight that does not change, in the smallest type that holds it.
+  std::shared_ptr<Panels> packed_panels(const std::byte* b, int64_t count) const {
+    auto made = std::make_shared<Panels>();
+    made->storage = storage_of(input);
+    const bool is_bf16 = input == TRANSOM_FLOAT32 && stored == TRANSOM_BFLOAT16;
+    if (is_bf16 || (input == TRANSOM_FLOAT32 && stored == input)) {
+      const auto* numbers = reinterpret_cast<const float*>(b);
+      std::vector<uint16_t> first(static_cast<size_t>(k));
+      // Weights of f32 show it in their first row.
+      if (is_bf16 || (b_row == 1 && take_upper_halves(numbers, k, first.data()) == 0)) {
+        made->values = allocate_packed(panel_bytes(sizeof(uint16_t)));
+        auto* to = reinterpret_cast<uint16_t*>(made->values.get());
+        made->storage = kStoredBF16;
+        if (is_bf16) pack(reinterpret_cast<const uint16_t*>(b), to);
+        if (is_bf16 || pack_upper_halves(numbers, to)) return made;
+        made->storage = kStoredF32;
+      }
+    }
+    made->values = allocate_packed(panel_bytes());
+    pack(b, count, made->values.get());
+    return made;
   }
 
   void pack(const std::byte* b, int64_t count, std::byte* to) const {
@@ -71,13 +126,15 @@ struct InvariantProduct {
   }
 
   // Columns [begin, end) panels of rows [row, row + rows); bias in f32.
-  void multiply(const float* a, const std::byte* packed, const float* shift, std::byte* c, int64_t row, int64_t rows,
-                int64_t begin, int64_t end) const {
+  void multiply(const float* a, const std::byte* packed, RowStorage kept, const float* shift, std::byte* c, int64_t row,
+                int64_t rows, int64_t begin, int64_t end) const {
     const RowProducts& kernels = row_products();
     // The panels that are multiplied together stay in the first cache while the rows go by.
     const bool wide_registers = kernels.width == 16;
     const int64_t columns = (end - begin) * width, together = rows < kFewRows ? 8 : wide_registers ? 4 : 2;
-    const bool widens = input != TRANSOM_FLOAT32 && rows >= kFewRows;
+    const bool widens = kept != kStoredF32 && rows >= kFewRows;
+    const size_t number = kept == kStoredF32 ? 4 : 2;
+    const TileFunction load = load_function(kept == kStoredBF16 ? TRANSOM_BFLOAT16 : TRANSOM_FLOAT16);
     const int64_t most = rows < kFewRows || wide_registers ? kDepth : kDepthOfNarrow;
     const int64_t chunk = k > most + most / 2 ? most : k;
     Scratch scratch(Scratch::bytes_of<float>(rows * columns) +
@@ -88,14 +145,14 @@ struct InvariantProduct {
       const int64_t some = std::min(chunk, k - depth);
       for (int64_t panel = begin; panel < end; panel += together) {
         const int64_t count = std::min(together, end - panel);
-        const std::byte* from = packed + static_cast<size_t>((panel * k + depth) * width) * element_size(input);
+        const std::byte* from = packed + static_cast<size_t>((panel * k + depth) * width) * number;
         const void* b = from;
         int64_t step = k * width;
-        RowStorage storage = storage_of(input);
+        RowStorage storage = kept;
         if (widens) {
           for (int64_t i = 0; i < count; ++i)
-            load_function(input)(wide + i * some * width, from + static_cast<size_t>(i * step) * 2, nullptr, nullptr,
-                                 static_cast<size_t>(some * width));
+            load(wide + i * some * width, from + static_cast<size_t>(i * step) * 2, nullptr, nullptr,
+                 static_cast<size_t>(some * width));
           b = wide, step = some * width, storage = kStoredF32;
         }
         kernels.multiply[storage](sums + (panel - begin) * width, static_cast<size_t>(columns), a + row * k + depth,
@@ -114,7 +171,7 @@ struct InvariantProduct {
     }
   }
 
-  void run(const float* a, const std::byte* packed, const float* shift, std::byte* c) const {
+  void run(const float* a, const std::byte* packed, RowStorage kept, const float* shift, std::byte* c) const {
     const int64_t row_chunks = (m + kRows - 1) / kRows;
     // Parts of columns for the threads: whole groups of panels, and enough of them that no thread waits long.
     const int64_t groups = (panels + 7) / 8, threads = static_cast<int64_t>(thread_count());
@@ -125,7 +182,7 @@ struct InvariantProduct {
       const int64_t begin = groups * part / parts * 8, end = std::min(groups * (part + 1) / parts * 8, panels);
       constexpr int64_t kColumns = 32;  // panels of a tile of sums
       for (int64_t panel = begin; panel < end; panel += kColumns)
-        multiply(a, packed, shift, c, row, std::min(kRows, m - row), panel, std::min(panel + kColumns, end));
+        multiply(a, packed, kept, shift, c, row, std::min(kRows, m - row), panel, std::min(panel + kColumns, end));
     });
   }
 };
@@ -162,21 +219,20 @@ std::optional<Kernel> batch_invariant_kernel(const Node& node, const ProductPlan
                   }
                   std::shared_ptr<PackedWeight> kept;
                   const std::byte* packed = scratch + a_bytes + bias_bytes;
+                  RowStorage storage = storage_of(input);
                   if (weight) {
                     const auto make = [&]() -> std::shared_ptr<PackedWeight> {
-                      auto made = std::make_shared<Panels>();
-                      made->values = allocate_packed(product.panel_bytes());
-                      product.pack(arguments.inputs[1], count, made->values.get());
-                      return made;
+                      return product.packed_panels(arguments.inputs[1], count);
                     };
                     kept = packed_copy(
                         *arguments.input_buffers[1], arguments.input_offsets[1],
                         {-2, product.k, product.n, product.b_row, product.b_column, input, product.stored}, make);
                     packed = static_cast<const Panels&>(*kept).values.get();
+                    storage = static_cast<const Panels&>(*kept).storage;
                   } else {
                     product.pack(arguments.inputs[1], count, scratch + a_bytes + bias_bytes);
                   }
-                  product.run(a, packed, shift, arguments.outputs[0]);
+                  product.run(a, packed, storage, shift, arguments.outputs[0]);
                 },
                 a_bytes + bias_bytes + own};
   if (weight) kernel.instead.emplace_back(1, weight->value);

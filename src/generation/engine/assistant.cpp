@@ -52,7 +52,7 @@ Assistant::Assistant(const Model& model, int64_t vocabulary, int64_t block_size,
       most_tokens_(most_tokens),
       most_blocks_(blocks),
       limit_(length_limit(model_)),
-      program_(model_, shapes_of(model_), first_blocks(block_size, most_tokens, blocks), block_size),
+      program_(model_, shapes_of(model_), first_blocks(block_size, most_tokens, blocks), block_size, blocks),
       pool_(first_blocks(block_size, most_tokens, blocks)) {}
 
 void Assistant::draft(std::span<Draft> drafts) {

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "generation/engine/reserved_pools.h"
 #include "generation/engine/shared_commands.h"
 #include "generation/engine/step_shape.h"
 #include "ops/batch_invariance.h"
@@ -37,11 +38,12 @@ std::vector<KeyValueShape> key_value_shapes(const GenerativeModel& model) {
 }
 
 PagedProgram::PagedProgram(const GenerativeModel& model, std::vector<KeyValueShape> shapes, int64_t blocks,
-                           int64_t block_size)
+                           int64_t block_size, int64_t most)
     : model_(model),
       shapes_(std::move(shapes)),
       blocks_(blocks),
       block_size_(block_size),
+      most_(most),
       evaluator_(EvaluatorScope::current()) {
   tell({.kind = EngineCommand::Kind::kMake, .blocks = blocks, .block_size = block_size});
   make_pools();
@@ -73,6 +75,12 @@ void PagedProgram::compute_together(std::span<const Tensor> outputs, const std::
 
 void PagedProgram::make_pools() {
   pools_.clear();
+  for (reserved_ = evaluator_ ? 0 : most_; reserved_ > blocks_; reserved_ /= 2)
+    if (pools_ = reserve_pools(shapes_, reserved_ * block_size_); !pools_.empty()) {
+      for (const Tensor& pool : pools_) clear_rows(pool, 0, blocks_ * block_size_);
+      return;
+    }
+  reserved_ = 0;
   for (const KeyValueShape& shape : shapes_)
     for (const int64_t width : {shape.key_width, shape.value_width}) {
       pools_.push_back(zeros({blocks_ * block_size_, shape.heads, width}, shape.dtype));
@@ -115,6 +123,13 @@ void PagedProgram::grow(int64_t blocks) {
     blocks_ += blocks;
     return;
   }
+  // What is reserved may hold anything; it becomes part of the cache.
+  const int64_t before = blocks_, grown = std::min(blocks_ + blocks, std::max(reserved_, blocks_));
+  if (grown > blocks_)
+    for (const Tensor& pool : pools_) clear_rows(pool, blocks_ * block_size_, grown * block_size_);
+  blocks -= grown - blocks_;
+  blocks_ = grown;
+  if (blocks == 0) return;
   // One after the other, so that never more than one of them is there twice.
   try {
     for (Tensor& pool : pools_) {
@@ -126,9 +141,11 @@ void PagedProgram::grow(int64_t blocks) {
     }
   } catch (...) {
     pools_.clear();  // those that have grown leave no memory to turn them back
+    blocks_ = before;
     throw;
   }
   blocks_ += blocks;
+  reserved_ = 0;
   // Pools of the old size never come again.
   for (const auto& [key, function] : steps_) function.forget();
   steps_.clear();

@@ -31,14 +31,18 @@ class Evaluator;       // tensor/evaluator.h
 // Made within an EvaluatorScope, it computes by that evaluator; where this process leads, it tells the others.
 class PagedProgram {
  public:
-  PagedProgram(const GenerativeModel& model, std::vector<KeyValueShape> shapes, int64_t blocks, int64_t block_size);
+  // With `blocks` blocks, and room for `most` where that costs nothing (reserved_pools.h): programs outlive growth up
+  // to there.
+  PagedProgram(const GenerativeModel& model, std::vector<KeyValueShape> shapes, int64_t blocks, int64_t block_size,
+               int64_t most);
   ~PagedProgram();
   PagedProgram(const PagedProgram&) = delete;
   PagedProgram& operator=(const PagedProgram&) = delete;
   // The scores [K, V] of what follows the last K tokens; with adapters, which outlive the program, or null. If it
   // throws, all keys and values are lost.
   std::vector<float> run(const PagedPass& pass, const AdapterSet* adapters);
-  // Makes room for so many more blocks. If it throws, there are as many as before, and all keys and values are lost.
+  // Makes room for so many more blocks; programs are compiled anew only where that is beyond what was reserved. If it
+  // throws, there are as many as before, and all keys and values are lost.
   void grow(int64_t blocks);
   // Block `second` becomes equal to block `first` of each pair; none is in two pairs as the second, nor in one as the
   // first and in another as the second. If it throws, all keys and values are lost.
@@ -55,7 +59,8 @@ class PagedProgram {
   void make_pools();
   const GenerativeModel& model_;
   std::vector<KeyValueShape> shapes_;
-  int64_t blocks_, block_size_;
+  int64_t blocks_, block_size_, most_;
+  int64_t reserved_ = 0;       // blocks that the pools have room for; 0: as many as there are
   std::vector<Tensor> pools_;  // keys and values of each layer
   Evaluator* evaluator_;       // null: this process alone
   std::string failure_;        // out of step with the other processes

@@ -46,7 +46,7 @@ class PagedRunner : public Runner {
   PagedRunner(const GenerativeModel& model, const EngineOptions& options, const EngineAdapters& adapters,
               std::vector<KeyValueShape> shapes, BlockCounts blocks, int64_t most_tokens)
       : adapters_(adapters),
-        program_(model, std::move(shapes), blocks.first, options.block_size),
+        program_(model, std::move(shapes), blocks.first, options.block_size, blocks.most),
         pool_(blocks.first),
         most_blocks_(blocks.most),
         block_size_(options.block_size),

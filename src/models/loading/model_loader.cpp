@@ -2,6 +2,7 @@
 // From a directory to a model: which class, which tensor for which parameter, and new values for what is missing.
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <span>
 
@@ -20,6 +21,7 @@
 #include "models/loading/lora.h"
 #include "models/loading/other_formats.h"
 #include "models/loading/packed_weights.h"
+#include "models/loading/stored_types.h"
 #include "models/precision.h"
 #include "models/unfinite_numbers.h"
 #include "nn/weight.h"
@@ -161,6 +163,12 @@ class Source : public ParameterSource {
         if (used_.contains(name)) expect_finite(view, fmt::format("{}: tensor {}", checkpoint_->where(), quoted(name)));
   }
 
+  // Converts a weight after all that is no linear layer's, or that is read alone.
+  void convert_stored(Parameter& parameter) const {
+    if (const auto stored = stored_.find(&parameter); stored != stored_.end())
+      parameter.value = from_view(stored->second, parameter.value.dtype());
+  }
+
   std::vector<std::shared_ptr<Parameter>> parameters, buffers;
   LoadReport report;
 
@@ -174,7 +182,10 @@ class Source : public ParameterSource {
       return parameter;
     }
     if (const TensorView* view = find(name)) {
-      if (view->shape == shape) parameter->value = from_view(*view, type.dtype);
+      if (view->shape == shape && is_kept_stored(*view, type)) {
+        parameter->value = cast(Tensor::from_frozen(view->bytes, {view->dtype, view->shape}, view->owner), type.dtype);
+        stored_[parameter.get()] = *view;
+      } else if (view->shape == shape) parameter->value = from_view(*view, type.dtype);
       else if (options_.ignore_mismatched_sizes) report.mismatched.push_back(name);
       else
         fail(
@@ -186,6 +197,12 @@ class Source : public ParameterSource {
     }
     if (!parameter->value.defined()) parameter->value = fresh(type, initial);
     return parameter;
+  }
+
+  // Before the layers say whose weight it is: see convert_stored().
+  bool is_kept_stored(const TensorView& view, const Type& type) const {
+    return type.dtype == DType::kFloat32 && (view.dtype == DType::kBFloat16 || view.dtype == DType::kFloat16) &&
+           type.shape.size() == 2 && options_.quantization == "none" && KeepStoredTypes::active();
   }
 
   // Codes stay codes, unless the options or the size of their groups want plain numbers.
@@ -305,6 +322,7 @@ class Source : public ParameterSource {
   Mt19937 generator_;
   std::set<std::string> used_;
   SharedInputScales input_scales_;
+  std::map<const Parameter*, TensorView> stored_;  // of weights that are cast where they are read
 };
 
 // The type that the weights get: what the options name, else the configuration, else the checkpoint.
@@ -377,6 +395,7 @@ class ModelLoader {
     model->precision_ = {.dtype = dtype, .int8 = options.quantization == "int8"};
     for (const auto& parameter : source.parameters) {
       const bool linear = parameter->use != Parameter::Use::kOther;
+      if (parameter->use != Parameter::Use::kLinear) source.convert_stored(*parameter);
       if (!parameter->packed) pack(*parameter, options.quantization);
       // Who asks for the numbers gets them; embeddings and heads compute from the codes.
       if (parameter->packed && !linear) {

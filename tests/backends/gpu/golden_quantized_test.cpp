@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "gpu_device.h"
-#include "support/golden.h"
+#include "support/golden_on_device.h"
 #include "train/loop/model_inputs.h"
 #include "transom/compile.h"
 #include "transom/device.h"
@@ -48,7 +48,7 @@ double relative_error(const std::vector<double>& found, const std::vector<double
 
 // Chooses the device; false where there is none.
 bool chooses_golden_device() {
-  backend_test::use_emulated_drivers();
+  backend_test::use_emulated_drivers(/*unless_named=*/true);
   const char* wanted = std::getenv("TRANSOM_GOLDEN_DEVICE");
   try {
     set_device(wanted ? wanted : "opencl");
@@ -107,11 +107,7 @@ TEST_P(GpuCompressed, InputsAsTheyAreAndAsBytes) {
   EXPECT_LE(relative_error(fastest, exact), 1.5 * measured["blocks of 32"].get<double>());
 }
 
-const auto kCaseName = [](const auto& info) {
-  std::string name = info.param;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-};
+const auto kCaseName = [](const auto& info) { return test::with_underscores(info.param); };
 INSTANTIATE_TEST_SUITE_P(Golden, GpuCompressed, testing::ValuesIn(compressed_cases()), kCaseName);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GpuCompressed);
 

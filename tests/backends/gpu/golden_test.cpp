@@ -3,126 +3,46 @@
 // mode. TRANSOM_GOLDEN_DEVICE is opencl, unless it says cuda or rocm, whose drivers are then the emulated ones. OpenCL
 // is the emulated one (emulators/opencl), whose kernels compile in milliseconds, unless TRANSOM_OPENCL_LIBRARY names
 // another. A few cases are quick; TRANSOM_GOLDEN_WHOLE=1 tries them all.
+#include "support/golden_on_device.h"
+
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
 #include <cstdlib>
 
 #include "base/error.h"
-#include "base/json.h"
-#include "support/golden_cases.h"
-#include "train/loop/model_inputs.h"
-#include "transom/compile.h"
+#include "gpu_device.h"
 #include "transom/device.h"
-#include "transom/gradients.h"
-#include "transom/model.h"
 
 namespace transom {
 namespace {
 
-std::vector<std::string> cases(bool whole) {
-  const std::vector<std::string> all = test::golden_cases_with("expected.safetensors");
-  if (whole) return all;
-  std::vector<std::string> names;
-  for (const char* name : {"bert-sequence-classification", "llama-lm", "t5", "vit-image-classification", "dlrm"})
-    if (std::count(all.begin(), all.end(), name)) names.emplace_back(name);
-  return names;
-}
-
-class GpuGolden : public testing::TestWithParam<std::string> {
+class GpuGolden : public test::GoldenOnDevice {
  protected:
   void SetUp() override {
-    const std::string suite = testing::UnitTest::GetInstance()->current_test_info()->test_suite_name();
-    if (suite.starts_with("Whole") && !std::getenv("TRANSOM_GOLDEN_WHOLE"))
-      GTEST_SKIP() << "TRANSOM_GOLDEN_WHOLE=1 tries every golden case";
+    if (!is_asked_for()) GTEST_SKIP() << "TRANSOM_GOLDEN_WHOLE=1 tries every golden case";
+    backend_test::use_emulated_drivers(/*unless_named=*/true);
     const char* wanted = std::getenv("TRANSOM_GOLDEN_DEVICE");
-    for (const auto& [name, library] :
-         {std::pair{"TRANSOM_OPENCL_LIBRARY", "libOpenCL.so.1"}, std::pair{"TRANSOM_CUDA_LIBRARY", "libcuda.so.1"},
-          std::pair{"TRANSOM_NVRTC_LIBRARY", "libcuda.so.1"}, std::pair{"TRANSOM_HIP_LIBRARY", "libamdhip64.so"},
-          std::pair{"TRANSOM_HIPRTC_LIBRARY", "libamdhip64.so"}})
-      ::setenv(name, (std::string(TRANSOM_BINARY_DIR "/emulators/") + library).c_str(), 0);
     try {
       set_device(wanted ? wanted : "opencl");
     } catch (const Error& error) {
       GTEST_SKIP() << error.what();
     }
-    folder_ = test::golden_folder() / GetParam();
-    golden_ = read_json(folder_ / "case.json");
-    inputs_ = load_inputs(folder_ / "inputs.safetensors");
+    read_case();
   }
-  void TearDown() override { set_mode(Mode::kLazy); }
-
-  // Outputs by name, and gradients by "gradient of <name>".
-  NamedTensors results(Mode mode) const {
-    set_mode(mode);
-    const std::unique_ptr<Model> model = Model::from_pretrained((folder_ / "model").string());
-    const ForwardContext context{.return_loss = golden_["forward_kwargs"].value("return_loss", false)};
-    const NamedTensors outputs = model->forward(inputs_, context);
-    NamedTensors all;
-    std::vector<Tensor> tensors, values;
-    for (const auto& [name, tensor] : outputs.items()) all.set(name, tensor), tensors.push_back(tensor);
-    if (std::filesystem::exists(folder_ / "grads.safetensors")) {
-      for (const auto& parameter : model->parameters()) values.push_back(parameter->value);
-      const std::vector<Tensor> made = gradients(outputs.at("loss"), values);
-      size_t i = 0;
-      for (const auto& parameter : model->parameters()) {
-        all.set("gradient of " + parameter->name, made[i]);
-        tensors.push_back(made[i++]);
-      }
-    }
-    eval(tensors);
-    return all;
-  }
-
-  std::filesystem::path folder_;
-  Json golden_;
-  NamedTensors inputs_;
 };
 
 TEST_P(GpuGolden, OutputsAndGradients) {
   const NamedTensors lazy = results(Mode::kLazy);
-  const Tensor mask = inputs_.find("attention_mask");
-  // Rows of (batch, position) whose mask is 0 are left out.
-  const auto counted = [&](const Tensor& tensor) {
-    std::vector<double> values = tensor.to_vector<double>();
-    if (!mask.defined() || mask.rank() != 2 || tensor.rank() < 2 || tensor.dim(0) != mask.dim(0) ||
-        tensor.dim(1) != mask.dim(1))
-      return values;
-    const std::vector<int64_t> kept = mask.to_vector<int64_t>();
-    const size_t row = values.size() / kept.size();
-    std::vector<double> result;
-    for (size_t i = 0; i < values.size(); ++i)
-      if (kept[i / row]) result.push_back(values[i]);
-    return result;
-  };
-  const auto expect_near = [&](const std::string& name, const Tensor& got, const Tensor& expected, const Json& within) {
-    ASSERT_EQ(got.shape(), expected.shape()) << name;
-    const std::vector<double> a = counted(got), b = counted(expected);
-    for (size_t i = 0; i < a.size(); ++i)
-      ASSERT_LE(std::abs(a[i] - b[i]), within["atol"].get<double>() + within["rtol"].get<double>() * std::abs(b[i]))
-          << name << " at " << i;
-  };
-  for (const auto& [name, tensor] : load_inputs(folder_ / "expected.safetensors").items())
-    expect_near(name, lazy.at(name), tensor, golden_["tolerance"][name]);
-  if (std::filesystem::exists(folder_ / "grads.safetensors"))
-    for (const auto& [name, tensor] : load_inputs(folder_ / "grads.safetensors").items())
-      expect_near(name, lazy.at("gradient of " + name), tensor, golden_["tolerance"]["grads"]);
-  for (const auto& [mode, mode_name] :
-       {std::pair{Mode::kEager, "eager"}, std::pair{Mode::kCompile, "compile"}, std::pair{Mode::kGraph, "graph"}}) {
-    const NamedTensors other = results(mode);
-    for (const auto& [name, tensor] : lazy.items())
-      EXPECT_EQ(other.at(name).to_bytes(), tensor.to_bytes()) << mode_name << ": " << name;
-  }
+  expect_within_tolerances(lazy);
+  expect_same_bits_in_every_mode(lazy);
 }
 
-const auto kName = [](const auto& info) {
-  std::string name = info.param;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-};
-INSTANTIATE_TEST_SUITE_P(Quick, GpuGolden, testing::ValuesIn(cases(false)), kName);
-INSTANTIATE_TEST_SUITE_P(Whole, GpuGolden, testing::ValuesIn(cases(true)), kName);
+const auto kName = [](const auto& info) { return test::with_underscores(info.param); };
+INSTANTIATE_TEST_SUITE_P(Quick, GpuGolden,
+                         testing::ValuesIn(test::golden_cases_named({"bert-sequence-classification", "llama-lm", "t5",
+                                                                     "vit-image-classification", "dlrm"})),
+                         kName);
+INSTANTIATE_TEST_SUITE_P(Whole, GpuGolden, testing::ValuesIn(test::golden_cases_with("expected.safetensors")), kName);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GpuGolden);
 
 }  // namespace

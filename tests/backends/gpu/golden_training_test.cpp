@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "gpu_device.h"
-#include "support/golden_cases.h"
+#include "support/golden_on_device.h"
 #include "support/golden_training.h"
 #include "train/loop/model_inputs.h"
 #include "train/tasks/task_data.h"
@@ -60,7 +60,7 @@ class CurveOnGpu {
 };
 
 bool chooses(const std::string& device) {
-  backend_test::use_emulated_drivers();
+  backend_test::use_emulated_drivers(/*unless_named=*/true);
   try {
     set_device(device);
   } catch (const Error&) {
@@ -91,12 +91,9 @@ std::vector<std::pair<std::string, std::string>> quick_cases() {
   return cases;
 }
 
-std::string with_underscores(std::string name) {
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-}
-INSTANTIATE_TEST_SUITE_P(Quick, GpuTraining, testing::ValuesIn(quick_cases()),
-                         [](const auto& info) { return with_underscores(info.param.first + "_" + info.param.second); });
+INSTANTIATE_TEST_SUITE_P(Quick, GpuTraining, testing::ValuesIn(quick_cases()), [](const auto& info) {
+  return test::with_underscores(info.param.first + "_" + info.param.second);
+});
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GpuTraining);
 
 class GpuTrainingWhole : public testing::TestWithParam<std::string> {};
@@ -115,7 +112,7 @@ TEST_P(GpuTrainingWhole, FollowsPyTorchInEveryMode) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Whole, GpuTrainingWhole, testing::ValuesIn(test::golden_cases_with("train.json")),
-                         [](const auto& info) { return with_underscores(info.param); });
+                         [](const auto& info) { return test::with_underscores(info.param); });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GpuTrainingWhole);
 
 }  // namespace

@@ -67,39 +67,66 @@ int run_out_of_memory() {
   const auto model = Model::from_config(kWide);
   std::map<uint64_t, TokenIds> answers, expected;
   {
-    Engine engine(*model, options());
-    answers_of(engine, 1);  // weights are packed, programs compiled
+    {
+      EngineOptions least = options();
+      least.cache_bytes = int64_t{8} << 20;
+      Engine first(*model, least);
+      answers_of(first, 1);  // weights are packed
+    }
     const MemoryLimit limit(uint64_t{60} << 20);
+    Engine engine(*model, options());  // has room for a part of its cache
     answers = answers_of(engine);
     if (engine.statistics().preemptions == 0) return 2;
   }
   Engine engine(*model, options());
-  answers_of(engine, 1);
   expected = answers_of(engine);
   if (engine.statistics().preemptions != 0) return 3;
   return answers == expected ? 0 : 4;
 }
 
-// Programs of a cache of another size never run again.
-TEST(EngineMemory, ACacheThatGrowsDropsTheProgramsOfItsOldSize) {
-  const auto model = Model::from_config(kWide);
+EngineOptions small_cache(int64_t bytes) {
   EngineOptions small = options();
-  small.block_size = 4, small.cache_bytes = int64_t{8} << 20;
-  Engine engine(*model, small);
-  const auto write = [&](int64_t prompt, int64_t tokens) {
-    EngineRequest request{.prompt = TokenIds(static_cast<size_t>(prompt), prompt % 40)};
-    request.config.max_new_tokens = tokens;
-    engine.add(std::move(request));
-    while (engine.step()) engine.take();
-  };
-  const size_t before = cache_statistics().traces.entries;
-  for (int64_t prompt = 1; prompt <= 8; ++prompt) write(prompt, 2);
-  EXPECT_GE(cache_statistics().traces.entries, before + 8);
-  const size_t programs = cache_statistics().programs.entries;
-  write(120, 1);
-  write(1, 1);
-  EXPECT_LT(cache_statistics().traces.entries, before + 8);
-  EXPECT_LT(cache_statistics().programs.entries, programs);
+  small.block_size = 4, small.cache_bytes = bytes;
+  return small;
+}
+
+TokenIds written(Engine& engine, int64_t prompt, int64_t tokens) {
+  EngineRequest request{.prompt = TokenIds(static_cast<size_t>(prompt), prompt % 40)};
+  request.config.max_new_tokens = tokens;
+  engine.add(std::move(request));
+  TokenIds result;
+  while (engine.step())
+    for (const EngineEvent& event : engine.take())
+      result.insert(result.end(), event.tokens.begin(), event.tokens.end());
+  return result;
+}
+
+// 24 texts of 15 tokens take 96 blocks, and a step's tokens take 32.
+TEST(EngineMemory, ACacheThatGrowsKeepsItsPrograms) {
+  const auto model = Model::from_config(kWide);
+  Engine engine(*model, small_cache(int64_t{32} << 20));
+  std::map<int64_t, TokenIds> before;
+  for (int64_t prompt = 1; prompt <= 8; ++prompt) before[prompt] = written(engine, prompt, 2);
+  answers_of(engine);
+  const CacheStatistics first = cache_statistics();
+  for (int64_t prompt = 1; prompt <= 8; ++prompt) EXPECT_EQ(written(engine, prompt, 2), before[prompt]);
+  const std::map<uint64_t, TokenIds> again = answers_of(engine);
+  EXPECT_EQ(again.size(), 24u);
+  EXPECT_EQ(cache_statistics().traces.misses, first.traces.misses);
+  EXPECT_EQ(cache_statistics().programs.misses, first.programs.misses);
+}
+
+// A second engine finds the programs of the first, although the first's cache has grown.
+TEST(EngineMemory, EnginesOfOneSizeShareProgramsWhateverTheyHoldOfIt) {
+  const auto model = Model::from_config(kWide);
+  Engine one(*model, small_cache(int64_t{32} << 20));
+  const auto expected = answers_of(one);
+  ASSERT_EQ(expected.size(), 24u);
+  Engine two(*model, small_cache(int64_t{32} << 20));
+  const size_t programs = cache_statistics().programs.misses;
+  EXPECT_EQ(answers_of(two), expected);
+  EXPECT_EQ(cache_statistics().programs.misses, programs);
+  EXPECT_EQ(answers_of(one).size(), 24u);
 }
 
 TEST(EngineMemoryDeathTest, TextsTakeTurnsWhereTheCacheCannotGrow) {

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "generation/engine/reserved_pools.h"
+
+#include <cstring>
+#include <new>
+
+#include "base/error.h"
+#include "device/device.h"
+#include "ir/node.h"
+#include "tensor/evaluate.h"
+
+namespace transom {
+namespace {
+
+bool is_in_host_memory(const Device& device) {
+  return device.has(TRANSOM_DEVICE_HOST_MEMORY) && device.table().buffer_host_pointer;
+}
+
+}  // namespace
+
+std::vector<Tensor> reserve_pools(const std::vector<KeyValueShape>& shapes, int64_t tokens) {
+  const std::shared_ptr<Device> device = default_device();
+  if (!is_in_host_memory(*device)) return {};
+  std::vector<Tensor> pools;
+  try {
+    for (const KeyValueShape& shape : shapes)
+      for (const int64_t width : {shape.key_width, shape.value_width}) {
+        const Type type{shape.dtype, {tokens, shape.heads, width}};
+        const auto bytes = static_cast<size_t>(elements(type.shape)) * size_of(shape.dtype);
+        pools.push_back(make_input(type, device->allocate(bytes)));
+      }
+  } catch (const std::bad_alloc&) {
+    return {};
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kOutOfMemory) throw;
+    return {};
+  }
+  return pools;
+}
+
+void clear_rows(const Tensor& pool, int64_t begin, int64_t end) {
+  const std::shared_ptr<Buffer> buffer = buffer_of(pool);
+  Device& device = buffer->device();
+  if (!is_in_host_memory(device)) fail(ErrorKind::kInternal, "a pool that the host does not reach");
+  device.synchronize();
+  const int64_t rows = pool.dim(0);
+  const size_t row = rows == 0 ? 0 : buffer->bytes() / static_cast<size_t>(rows);
+  auto* data = static_cast<std::byte*>(device.table().buffer_host_pointer(buffer->handle()));
+  if (begin < end && row > 0)
+    std::memset(data + static_cast<size_t>(begin) * row, 0, static_cast<size_t>(end - begin) * row);
+}
+
+}  // namespace transom
