@@ -105,14 +105,20 @@ if wanted 3; then  # products: by the library, by our own kernels over matrix un
   [ -z "$dry" ] && step 3-product-peer 120 "$python" "$here/peer.py" product
 fi
 
-if wanted 4; then  # attention of long texts, and its gradient: wanted are 60 % and 50 % of the chip's peak
-  for keys in 512 2048 8192; do
+if wanted 4; then  # attention of long texts by cuDNN and by our own kernel (other devices have that alone), and its
+  # gradient: wanted are 60 % and 50 % of the chip's peak. The shares name the kernel
+  model attention && for keys in 512 2048 8192; do
     [ -n "$dry" ] && keys=$((keys / 64))
-    for task in forward train; do
-      model attention && step "4-attention-$task-$keys" 120 "$transom" bench "$output/models/attention" --task $task \
-        --device "$device" --dtype bfloat16 --batch_size 1 --sequence_length $keys --duration 3 --warmup_runs 3 \
-        --profile "$output/4-attention-$task-$keys.trace"
-      shares "4-attention-$task-$keys" --causal
+    for road in library own; do
+      [ $road = library ] && [ "$device" != cuda ] && continue
+      for task in forward train; do
+        name=4-attention-$task-$keys-$road
+        [ $road = own ] && export TRANSOM_GPU_PRODUCTS=own
+        step "$name" 120 "$transom" bench "$output/models/attention" --task $task --device "$device" --dtype bfloat16 \
+          --batch_size 1 --sequence_length $keys --duration 3 --warmup_runs 3 --profile "$output/$name.trace"
+        unset TRANSOM_GPU_PRODUCTS
+        shares "$name" --causal
+      done
     done
   done
 fi

@@ -96,6 +96,7 @@ std::string fault_of_pointwise(const Operation& op) {
       return op.t->element == kBool && broadcasts(*op.t, *op.y) ? "" : "what chooses is boolean";
     case kAdd:
     case kMultiply:
+    case kMax:
     case kDivide:
     case kSubtract:
       return op.b && !op.t ? "" : "two operands were expected";
@@ -110,6 +111,8 @@ float applied(const Operation& op, float x, float b, float t) {
       return x + b;
     case kMultiply:
       return x * b;
+    case kMax:
+      return std::max(x, b);
     case kDivide:
       return x / b;
     case kSubtract:
@@ -217,6 +220,8 @@ std::string Graph::refusal() const {
     if (op.kind == Operation::kReduction) reductions.push_back(&op);
     has_exp |= op.kind == Operation::kPointwise && op.mode == kExp;
     has_log |= op.kind == Operation::kPointwise && op.mode == kLog;
+    if (op.kind == Operation::kPointwise && !op.x->inside)
+      return "in_ports[0].first.isVirtual != true";  // 9.19's words
   }
   if (products.size() != 2 || reductions.size() != 2 || !has_exp) return "no pattern of an engine";
   if (!has_log) return "Dropout set of ops not configured";  // cuDNN 9.19's words where the statistics are not kept

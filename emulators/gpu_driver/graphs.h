@@ -17,6 +17,7 @@ enum Element : int { kF32 = 0, kF16 = 2, kI32 = 4, kBf16 = 9, kBool = 11 };
 enum Pointwise : int {
   kAdd = 0,
   kMultiply = 1,
+  kMax = 3,
   kDivide = 6,
   kSubtract = 9,
   kExp = 13,
@@ -54,7 +55,7 @@ struct Graph {
   // Empty if it can be carried out in its order, else why not.
   std::string fault();
   // Empty if it is a forward attention that cuDNN documents as supported: two products around a softmax with kept
-  // statistics, 16-bit operands, heads of 64 or 128.
+  // statistics, 16-bit operands, heads of 64 or 128; what is memory comes second to pointwise operations, as a bias.
   std::string refusal() const;
   // `memory` by id. `varies`: with other bits at each run.
   void compute(const std::map<int64_t, void*>& memory, bool varies) const;

@@ -51,60 +51,56 @@ class OpenclQueue final : public Queue {
     cl::Uint index = 0;
     for (size_t i = 0; i < arguments.address_count; ++i) {
       if (!objects_) {
-        cl::check(cl_.SetKernelArgSVMPointer(mine.kernel, index++, arguments.addresses[i]), "clSetKernelArgSVMPointer");
+        CL(SetKernelArgSVMPointer, mine.kernel, index++, arguments.addresses[i]);
         continue;
       }
       const cl::MemoryObjects::Place place = objects_->at(arguments.addresses[i]);
       const auto offset = static_cast<int64_t>(place.offset);
-      cl::check(cl_.SetKernelArg(mine.kernel, index++, sizeof place.object, &place.object), "clSetKernelArg");
-      cl::check(cl_.SetKernelArg(mine.kernel, index++, sizeof offset, &offset), "clSetKernelArg");
+      CL(SetKernelArg, mine.kernel, index++, sizeof place.object, &place.object);
+      CL(SetKernelArg, mine.kernel, index++, sizeof offset, &offset);
     }
     for (size_t i = 0; i < arguments.number_count; ++i)
-      cl::check(cl_.SetKernelArg(mine.kernel, index++, sizeof(int64_t), &arguments.numbers[i]), "clSetKernelArg");
+      CL(SetKernelArg, mine.kernel, index++, sizeof(int64_t), &arguments.numbers[i]);
     const size_t global = groups * kGroup, local = kGroup;
-    cl::check(cl_.EnqueueNDRangeKernel(queue_, mine.kernel, 1, nullptr, &global, &local, 0, nullptr, nullptr),
-              "clEnqueueNDRangeKernel");
+    CL(EnqueueNDRangeKernel, queue_, mine.kernel, 1, nullptr, &global, &local, 0, nullptr, nullptr);
     if (++launches_ % kLaunchesOfMarker == 0) mark();
   }
   void copy_to_device(void* to, const void* from, size_t bytes) override {
     if (!objects_) return copy(to, from, bytes);
     const auto place = objects_->at(to);
-    cl::check(cl_.EnqueueWriteBuffer(queue_, place.object, 0, place.offset, bytes, from, 0, nullptr, nullptr),
-              "clEnqueueWriteBuffer");
+    CL(EnqueueWriteBuffer, queue_, place.object, 0, place.offset, bytes, from, 0, nullptr, nullptr);
     flush();
   }
   void copy_to_host(void* to, const void* from, size_t bytes) override {
     if (!objects_) return copy(to, from, bytes);
     const auto place = objects_->at(from);
-    cl::check(cl_.EnqueueReadBuffer(queue_, place.object, 0, place.offset, bytes, to, 0, nullptr, nullptr),
-              "clEnqueueReadBuffer");
+    CL(EnqueueReadBuffer, queue_, place.object, 0, place.offset, bytes, to, 0, nullptr, nullptr);
     flush();
   }
   void copy_on_device(void* to, const void* from, size_t bytes) override {
     if (!objects_) return copy(to, from, bytes);
     const auto source = objects_->at(from), target = objects_->at(to);
-    cl::check(cl_.EnqueueCopyBuffer(queue_, source.object, target.object, source.offset, target.offset, bytes, 0,
-                                    nullptr, nullptr),
-              "clEnqueueCopyBuffer");
+    CL(EnqueueCopyBuffer, queue_, source.object, target.object, source.offset, target.offset, bytes, 0, nullptr,
+       nullptr);
     flush();
   }
-  void flush() override { cl::check(cl_.Flush(queue_), "clFlush"); }
-  void synchronize() override { cl::check(cl_.Finish(queue_), "clFinish"); }
+  void flush() override { CL(Flush, queue_); }
+  void synchronize() override { CL(Finish, queue_); }
   void record(Event& event) override {
     cl::Event marker = nullptr;
-    cl::check(cl_.EnqueueMarkerWithWaitList(queue_, 0, nullptr, &marker), "clEnqueueMarkerWithWaitList");
+    CL(EnqueueMarkerWithWaitList, queue_, 0, nullptr, &marker);
     static_cast<OpenclEvent&>(event).reset(marker);
     flush();
   }
   void wait(Event& event) override {
     const cl::Event marker = static_cast<OpenclEvent&>(event).event;
     if (!marker) return;
-    cl::check(cl_.EnqueueBarrierWithWaitList(queue_, 1, &marker, nullptr), "clEnqueueBarrierWithWaitList");
+    CL(EnqueueBarrierWithWaitList, queue_, 1, &marker, nullptr);
   }
 
  private:
   void copy(void* to, const void* from, size_t bytes) {
-    cl::check(cl_.EnqueueSVMMemcpy(queue_, 0, to, from, bytes, 0, nullptr, nullptr), "clEnqueueSVMMemcpy");
+    CL(EnqueueSVMMemcpy, queue_, 0, to, from, bytes, 0, nullptr, nullptr);
     flush();
   }
   // A queue without an end would hold memory without an end: the host is a few hundred launches ahead at most.
@@ -113,7 +109,7 @@ class OpenclQueue final : public Queue {
     markers_.push_back(std::make_unique<OpenclEvent>());
     record(*markers_.back());
     if (markers_.size() <= kMostMarkers) return;
-    cl::check(cl_.WaitForEvents(1, &markers_.front()->event), "clWaitForEvents");
+    CL(WaitForEvents, 1, &markers_.front()->event);
     markers_.pop_front();
   }
   static constexpr uint64_t kLaunchesOfMarker = 64;
@@ -128,9 +124,7 @@ class OpenclContext final : public Context {
  public:
   explicit OpenclContext(const cl::Found& found)
       : device_(found.device), facts_(cl::facts_of(found)), shares_memory_(cl::shares_memory(found.device)) {
-    cl::Int status = 0;
-    context_ = cl_.CreateContext(nullptr, 1, &device_, nullptr, nullptr, &status);
-    cl::check(status, "clCreateContext");
+    context_ = CL_MADE(CreateContext, nullptr, 1, &device_, nullptr, nullptr);
     const bool rounded = cl::info<cl::Bits>(device_, cl::kDeviceSingleConfig) & cl::kCorrectlyRounded;
     options_ = rounded ? "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt" : "-cl-std=CL1.2";
     keeps_code_ = found.platform == "Portable Computing Language";
@@ -166,9 +160,7 @@ class OpenclContext final : public Context {
 
   std::unique_ptr<Queue> make_queue() override {
     const cl::Bits properties[] = {cl::kQueueProperties, cl::kQueueProfiling, 0};
-    cl::Int status = 0;
-    const cl::Queue queue = cl_.CreateCommandQueueWithProperties(context_, device_, properties, &status);
-    cl::check(status, "clCreateCommandQueueWithProperties");
+    const cl::Queue queue = CL_MADE(CreateCommandQueueWithProperties, context_, device_, properties);
     return std::make_unique<OpenclQueue>(queue, shares_memory_ ? nullptr : &objects_);
   }
   std::unique_ptr<Event> make_event() override { return std::make_unique<OpenclEvent>(); }
@@ -176,13 +168,13 @@ class OpenclContext final : public Context {
     const cl::Event marker = static_cast<OpenclEvent&>(event).event;
     if (!marker) return true;
     cl::Int status = 0;
-    cl::check(cl_.GetEventInfo(marker, cl::kEventStatus, sizeof status, &status, nullptr), "clGetEventInfo");
+    CL(GetEventInfo, marker, cl::kEventStatus, sizeof status, &status, nullptr);
     if (status < 0) cl::refuse(status, "work before an event");
     return status == 0;
   }
   void synchronize(Event& event) override {
     const cl::Event marker = static_cast<OpenclEvent&>(event).event;
-    if (marker) cl::check(cl_.WaitForEvents(1, &marker), "clWaitForEvents");
+    if (marker) CL(WaitForEvents, 1, &marker);
   }
   double seconds_between(Event& from, Event& to) override {
     synchronize(from), synchronize(to);
@@ -194,59 +186,47 @@ class OpenclContext final : public Context {
   }
   std::string compile(const std::string& text) override {
     if (keeps_code_) return text;
-    const char* source = text.c_str();
-    const size_t size = text.size();
-    cl::Int status = 0;
-    const cl::Program program = cl_.CreateProgramWithSource(context_, 1, &source, &size, &status);
-    cl::check(status, "clCreateProgramWithSource");
-    const std::unique_ptr<ProgramId, void (*)(cl::Program)> owner(
-        program, [](cl::Program one) { cl::functions().ReleaseProgram(one); });
-    status = cl_.BuildProgram(program, 1, &device_, options_.c_str(), nullptr, nullptr);
-    if (status != cl::kSuccess) fail(TRANSOM_INTERNAL, "a kernel does not compile: {}", log_of(program));
+    OpenclKernel made;
+    made.program = program_of(text);
+    build(made.program);
     size_t bytes = 0;
-    cl::check(cl_.GetProgramInfo(program, cl::kBinarySizes, sizeof bytes, &bytes, nullptr), "clGetProgramInfo");
+    CL(GetProgramInfo, made.program, cl::kBinarySizes, sizeof bytes, &bytes, nullptr);
     std::string binary(bytes, '\0');
     auto* place = reinterpret_cast<unsigned char*>(binary.data());
-    cl::check(cl_.GetProgramInfo(program, cl::kBinaries, sizeof place, &place, nullptr), "clGetProgramInfo");
+    CL(GetProgramInfo, made.program, cl::kBinaries, sizeof place, &place, nullptr);
     return binary;
   }
   std::unique_ptr<Kernel> load(const std::string& code) override {
     auto made = std::make_unique<OpenclKernel>();
     const size_t size = code.size();
     const auto* bytes = reinterpret_cast<const unsigned char*>(code.data());
-    cl::Int status = 0, of_binary = 0;
-    if (keeps_code_) {
-      const char* source = code.c_str();
-      made->program = cl_.CreateProgramWithSource(context_, 1, &source, &size, &status);
-    } else {
-      made->program = cl_.CreateProgramWithBinary(context_, 1, &device_, &size, &bytes, &of_binary, &status);
-    }
-    cl::check(status, "making a program");
-    if (cl_.BuildProgram(made->program, 1, &device_, options_.c_str(), nullptr, nullptr) != cl::kSuccess)
-      fail(TRANSOM_INTERNAL, "a kernel does not compile: {}", log_of(made->program));
-    made->kernel = cl_.CreateKernel(made->program, kKernelName, &status);
-    cl::check(status, "clCreateKernel");
+    cl::Int of_binary = 0;
+    made->program = keeps_code_ ? program_of(code)
+                                : CL_MADE(CreateProgramWithBinary, context_, 1, &device_, &size, &bytes, &of_binary);
+    build(made->program);
+    made->kernel = CL_MADE(CreateKernel, made->program, kKernelName);
     return made;
   }
 
  private:
-  using ProgramId = std::remove_pointer_t<cl::Program>;
-
   static uint64_t time_of(Event& event) {
     uint64_t time = 0;
     const cl::Event marker = static_cast<OpenclEvent&>(event).event;
     if (!marker) fail(TRANSOM_INVALID_ARGUMENT, "an event was never recorded");
-    cl::check(cl::functions().GetEventProfilingInfo(marker, cl::kProfilingEnd, sizeof time, &time, nullptr),
-              "clGetEventProfilingInfo");
+    CL(GetEventProfilingInfo, marker, cl::kProfilingEnd, sizeof time, &time, nullptr);
     return time;
   }
-  std::string log_of(cl::Program program) const {
-    size_t size = 0;
-    cl_.GetProgramBuildInfo(program, device_, cl::kBuildLog, 0, nullptr, &size);
-    std::string log(std::min<size_t>(size, 1 << 20), '\0');
-    cl_.GetProgramBuildInfo(program, device_, cl::kBuildLog, log.size(), log.data(), nullptr);
+  cl::Program program_of(const std::string& text) const {
+    const char* source = text.c_str();
+    const size_t size = text.size();
+    return CL_MADE(CreateProgramWithSource, context_, 1, &source, &size);
+  }
+  void build(cl::Program program) const {
+    if (cl_.BuildProgram(program, 1, &device_, options_.c_str(), nullptr, nullptr) == cl::kSuccess) return;
+    std::string log =
+        cl::text_of([&](auto... to) { return cl_.GetProgramBuildInfo(program, device_, cl::kBuildLog, to...); });
     std::replace(log.begin(), log.end(), '\n', ' ');
-    return log.substr(0, 800);
+    fail(TRANSOM_INTERNAL, "a kernel does not compile: {}", log.substr(0, 800));
   }
 
   const cl::Functions& cl_ = cl::functions();

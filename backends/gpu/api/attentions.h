@@ -3,6 +3,7 @@
 // lowering/lower_attention.cpp.
 #pragma once
 
+#include <array>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -15,18 +16,21 @@
 
 namespace transom::gpu {
 
-// out [batch, queries, heads, head] = softmax(scale q k) v, of q like out, and k, v [batch, keys, key_heads, head]; all
-// dense. Scores and sums are of f32, weights are rounded to `dtype`.
+// out [batch, queries, heads, head] = softmax(scale q k + bias) v, of q like out, and k, v [batch, keys, key_heads,
+// head]; all dense. Scores and sums are of f32, weights are rounded to `dtype`.
 struct AttentionShape {
   int64_t batch = 0, queries = 0, keys = 0, heads = 0, key_heads = 0, head = 0;
   bool causal = false;  // query t sees the keys to t
   transom_dtype dtype = TRANSOM_BFLOAT16;
+  // Extents of the bias, f32 [.., .., .., keys], for batch, heads and queries: all or 1. All 0: there is none.
+  std::array<int64_t, 3> bias = {};
+  bool biased() const { return bias[0] > 0; }
   auto operator<=>(const AttentionShape&) const = default;
 };
 
 // Device memory, at multiples of 16 bytes; of the workspace at one of 256.
 struct AttentionAddresses {
-  const void *q, *k, *v;
+  const void *q, *k, *v, *bias;  // bias: null where there is none
   void *out, *workspace;
 };
 

@@ -22,11 +22,15 @@ namespace {
 constexpr size_t kMostWorkspace = size_t{256} << 20;
 constexpr size_t kMostAttentionPlans = 256, kMostReasons = 64;
 constexpr int64_t kLengths = 64;  // what they are multiples of
-enum Id : int64_t { kQ = 1, kK, kV, kOut, kScale, kHidden, kStatistics };
+// What hides a key is the lowest number, which the library would carry to infinity with its factor of log2(e), and a
+// query without visible keys to NaN. e to this less any score of a visible key is zero, and its product with log2(e)
+// is exact to 0.003, should a kernel round it apart from the difference.
+constexpr float kLeastScore = -30000;
+enum Id : int64_t { kQ = 1, kK, kV, kOut, kScale, kHidden, kStatistics, kBias, kLeast };
 
 struct CudnnAttentionPlan final : AttentionPlan {
   CudnnPlan plan;
-  bool causal = false;
+  bool causal = false, biased = false;
   size_t statistics_bytes = 0;  // 0: it keeps none
   size_t statistics_at() const { return (plan.workspace + 255) / 256 * 256; }
   size_t workspace_bytes() const override { return statistics_at() + statistics_bytes; }
@@ -56,6 +60,17 @@ CudnnDescriptor graph_of(CudnnGraph& graph, const AttentionShape& s, void* handl
   void* seen = graph.inside(kF32, scores);
   graph.multiply(q, k, products);
   graph.pointwise(Graph::Pointwise::kMultiply, products, scale, seen);
+  if (s.biased()) {
+    const auto [batch, heads, queries] = s.bias;
+    void* const bias = graph.tensor(kBias, kF32, {batch, heads, queries, s.keys},
+                                    {heads * queries * s.keys, queries * s.keys, s.keys, 1}, kOnDevice);
+    void* const least = graph.tensor(kLeast, kF32, one, one, Graph::Memory::kHost);
+    void* const biased = graph.inside(kF32, scores);
+    void* const limited = graph.inside(kF32, scores);
+    graph.pointwise(Graph::Pointwise::kAdd, seen, bias, biased);
+    graph.pointwise(Graph::Pointwise::kMax, biased, least, limited);
+    seen = limited;
+  }
   if (s.causal) {
     void* const row = graph.inside(Graph::Element::kI32, scores);
     void* const column = graph.inside(Graph::Element::kI32, scores);
@@ -115,11 +130,15 @@ class CudnnAttentions final : public Attentions {
     const std::lock_guard lock(mutex_);  // the stream is the handle's
     const auto& mine = static_cast<const CudnnAttentionPlan&>(plan);
     void* const stream = native_stream(queue);  // makes the device the current one
-    float hidden = -std::numeric_limits<float>::infinity();
+    float hidden = -std::numeric_limits<float>::infinity(), least = kLeastScore;
     std::vector<int64_t> ids = {kQ, kK, kV, kOut, kScale};
     std::vector<void*> memory = {const_cast<void*>(at.q), const_cast<void*>(at.k), const_cast<void*>(at.v), at.out,
                                  &scale};
     if (mine.causal) ids.push_back(kHidden), memory.push_back(&hidden);
+    if (mine.biased) {
+      ids.insert(ids.end(), {kBias, kLeast});
+      memory.insert(memory.end(), {const_cast<void*>(at.bias), &least});
+    }
     if (mine.statistics_bytes > 0) {
       ids.push_back(kStatistics);
       memory.push_back(static_cast<std::byte*>(at.workspace) + mine.statistics_at());
@@ -143,7 +162,12 @@ class CudnnAttentions final : public Attentions {
   static bool fits(const AttentionShape& s) {
     return backend::is_half(s.dtype) && (s.head == 64 || s.head == 128) && s.batch > 0 && s.queries > 0 && s.keys > 0 &&
            s.queries % kLengths == 0 && s.keys % kLengths == 0 && s.key_heads > 0 && s.heads % s.key_heads == 0 &&
-           (!s.causal || s.queries == s.keys);
+           (!s.causal || s.queries == s.keys) && (!s.biased() || fits(s.bias, {s.batch, s.heads, s.queries}));
+  }
+  static bool fits(const std::array<int64_t, 3>& bias, const std::array<int64_t, 3>& all) {
+    for (size_t i = 0; i < all.size(); ++i)
+      if (bias[i] != 1 && bias[i] != all[i]) return false;
+    return true;
   }
 
   // Opened at the first attention, since the library is large; without it there is none.
@@ -171,7 +195,7 @@ class CudnnAttentions final : public Attentions {
         const CudnnDescriptor whole = graph_of(graph, shape, handle_, statistics);
         auto made = std::make_shared<CudnnAttentionPlan>();
         made->plan = plan_of(*call_, handle_, whole.get(), kMostWorkspace);
-        made->causal = shape.causal;
+        made->causal = shape.causal, made->biased = shape.biased();
         if (statistics)
           made->statistics_bytes = static_cast<size_t>(shape.batch * shape.heads * shape.queries) * sizeof(float);
         return made;

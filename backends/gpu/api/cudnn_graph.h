@@ -49,7 +49,16 @@ class CudnnGraph {
  public:
   enum class Memory { kDevice, kHost, kNone };  // kHost: one number, read when a plan runs; kNone: inside of the kernel
   enum class Element { kF32 = 0, kF16 = 2, kI32 = 4, kBf16 = 9, kBool = 11 };
-  enum class Pointwise { kAdd = 0, kMultiply = 1, kDivide = 6, kSubtract = 9, kExp = 13, kLog = 15, kAtLeast = 303 };
+  enum class Pointwise {
+    kAdd = 0,
+    kMultiply = 1,
+    kMax = 3,
+    kDivide = 6,
+    kSubtract = 9,
+    kExp = 13,
+    kLog = 15,
+    kAtLeast = 303
+  };
   enum class Reduction { kAdd = 0, kMax = 3 };
 
   explicit CudnnGraph(const CudnnFunctions& call) : call_(call) {}

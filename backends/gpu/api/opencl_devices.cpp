@@ -21,13 +21,7 @@ Functions opened() {
 }
 
 std::string text_info(Device device, DeviceInfo key) {
-  size_t size = 0;
-  if (functions().GetDeviceInfo(device, key, 0, nullptr, &size) != kSuccess || size == 0 || size > (1u << 20))
-    return "";
-  std::string text(size, '\0');
-  if (functions().GetDeviceInfo(device, key, size, text.data(), nullptr) != kSuccess) return "";
-  text.resize(std::strlen(text.c_str()));
-  return text;
+  return text_of([&](auto... to) { return functions().GetDeviceInfo(device, key, to...); });
 }
 
 }  // namespace
@@ -61,7 +55,7 @@ std::vector<Found> find_devices(std::string& left_out) {
          "pocl-opencl-icd for the processor");
   check(status, "clGetPlatformIDs");
   std::vector<Platform> platforms(count);
-  check(call.GetPlatformIDs(count, platforms.data(), nullptr), "clGetPlatformIDs");
+  CL(GetPlatformIDs, count, platforms.data(), nullptr);
   std::vector<Found> found;
   for (const Platform platform : platforms) {
     char name[256] = "";

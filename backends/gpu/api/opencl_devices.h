@@ -23,6 +23,26 @@ const Functions& functions();
 inline void check(Int status, const char* what) {
   if (status != kSuccess) refuse(status, what);
 }
+// Calls a function without "cl", with its status checked; of those that make something, which give their status behind
+// the arguments.
+#define CL(name, ...) cl::check(cl::functions().name(__VA_ARGS__), "cl" #name)
+#define CL_MADE(name, ...) cl::made("cl" #name, cl::functions().name, __VA_ARGS__)
+template <typename Function, typename... Arguments>
+auto made(const char* what, Function function, Arguments... arguments) {
+  Int status = kSuccess;
+  const auto one = function(arguments..., &status);
+  check(status, what);
+  return one;
+}
+// The text that `ask(size, place, size*)` writes; empty where it gives none.
+template <typename Ask>
+std::string text_of(Ask&& ask) {
+  size_t size = 0;
+  if (ask(size_t{0}, nullptr, &size) != kSuccess || size == 0 || size > (1u << 24)) return "";
+  std::string text(size, '\0');
+  if (ask(size, text.data(), nullptr) != kSuccess) return "";
+  return text.c_str();  // to its zero
+}
 
 // What a device says of itself; `otherwise` where it does not.
 template <typename T>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of the plugin interface over a vendor's runtime. This file is the same in each of the plugins.
+#include <atomic>
 #include <cstring>
 #include <memory>
 
@@ -10,7 +11,7 @@
 namespace transom::gpu {
 namespace {
 
-void (*host_log)(int32_t level, const char* text) = nullptr;  // since the plugin was opened
+std::atomic<void (*)(int32_t level, const char* text)> host_log = nullptr;  // since the plugin was opened
 
 template <size_t size>
 void put_text(char (&to)[size], const std::string& text) {
@@ -120,7 +121,8 @@ struct Table {
 
   static int32_t claims(transom_device* device, const char* op, const transom_value* inputs, size_t inputs_count,
                         const transom_attribute* attributes, size_t attributes_count) {
-    return claims_composite(device->context->facts(), op, inputs, inputs_count, {attributes, attributes_count}) ? 1 : 0;
+    return claims_composite(device->context->facts(), op, {inputs, inputs_count}, {attributes, attributes_count}) ? 1
+                                                                                                                  : 0;
   }
   static void compile(transom_device* device, const transom_graph* graph, transom_executable** executable) {
     *executable = new transom_executable(device, *graph);
@@ -165,14 +167,14 @@ struct Table {
 }  // namespace
 
 void warn(const std::string& text) {
-  if (host_log) host_log(TRANSOM_LOG_WARNING, fmt::format("{}: {}", runtime().name(), text).c_str());
+  if (const auto log = host_log.load()) log(TRANSOM_LOG_WARNING, fmt::format("{}: {}", runtime().name(), text).c_str());
 }
 
 }  // namespace transom::gpu
 
 transom_status transom_plugin_open(const transom_host* host, transom_plugin* plugin, transom_error* error) {
-  if (host) transom::gpu::host_log = host->log;
-  return transom::plugin::open(host, plugin, error, [](transom_plugin& mine) {
+  return transom::plugin::open(host, plugin, error, [host](transom_plugin& mine) {
+    transom::gpu::host_log = host->log;
     mine.name = transom::gpu::runtime().name();
     mine.version = "1.0";
     mine.priority = transom::gpu::runtime().priority();

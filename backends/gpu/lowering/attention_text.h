@@ -16,6 +16,11 @@ namespace transom::gpu {
 inline constexpr int64_t kBlock = 64, kWords = 32;              // queries or keys; words of a step
 inline constexpr double kHiddenScore = -3.3895313892515355e38;  // what hides a key: the lowest bf16
 inline constexpr int64_t kKept = 3;                             // numbers of a query that its gradient keeps
+inline constexpr uint64_t kBlockMemory = 40 << 10;              // of a group, for these texts
+inline constexpr int64_t kLargestHead = 256;                    // of queries, keys and values
+
+// Whether attention of these is run whole.
+bool claims_attention(const Facts& facts, std::span<const transom_value> inputs, const plugin::Attributes& attributes);
 
 // The text of a kernel over blocks of queries and keys, of attention or of its gradient.
 class AttentionText {

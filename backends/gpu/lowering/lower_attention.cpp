@@ -35,38 +35,25 @@ void lower_by_fragments(Emitter& emitter, const Work& work) {
   emitter.launch(text, std::min<int64_t>(g.B * g.H * divided_up(g.T, kBlock), 1 << 16), "flash attention 64x64");
 }
 
-// Whether the vendor's library computes it: without a mask, or where a query sees the keys up to its own place. Not
-// where a row's bits may not depend on what else is computed, since the library chooses its kernel by the lengths.
+// Whether the vendor's library computes it: of all keys, or of those up to a query's own place, with a bias of f32 or
+// none. Not where a row's bits may not depend on what else is computed, since the library chooses its kernel by the
+// lengths.
 bool attended_by_library(Emitter& emitter, const Work& work) {
   const Node& node = work.node;
   const Type &q = node.input(0), &k = node.input(1), &v = node.input(2);
   const bool causal = node.integer("causal") != 0;
-  if (node.integer("biased") != 0 || node.number("dropout") > 0 || node.number("soft_cap") > 0 ||
-      (causal && node.integer("sliding_window") > 0) || node.integer("batch_invariant", 0) != 0)
+  if (node.number("dropout") > 0 || node.number("soft_cap") > 0 || (causal && node.integer("sliding_window") > 0) ||
+      node.integer("batch_invariant", 0) != 0)
     return false;
   if (v.shape.at(3) != q.shape.at(3) || is_wide(q) || is_wide(k)) return false;
-  return emitter.attend({q.shape[0], q.shape[1], k.shape.at(1), q.shape[2], k.shape.at(2), q.shape[3], causal, q.dtype},
-                        static_cast<float>(node.number("scale")), work.inputs, work.outputs.at(0));
+  AttentionShape shape{q.shape[0], q.shape[1], k.shape.at(1), q.shape[2], k.shape.at(2), q.shape[3], causal, q.dtype};
+  if (node.integer("biased") != 0) {
+    const Type& bias = node.input(3);
+    if (bias.dtype != TRANSOM_FLOAT32 || bias.rank() != 4 || bias.shape[3] != shape.keys || is_wide(bias)) return false;
+    shape.bias = {bias.shape[0], bias.shape[1], bias.shape[2]};
+  }
+  return emitter.attend(shape, static_cast<float>(node.number("scale")), work.inputs, work.outputs.at(0));
 }
-
-void lower_by_own_kernel(Emitter& emitter, const Work& work);
-
-}  // namespace
-
-bool runs_attention(const transom_value* inputs, size_t inputs_count, const plugin::Attributes&) {
-  return inputs_count >= 3 && inputs[2].rank == 4 && inputs[2].shape[3] > 0 && inputs[2].shape[3] <= kLargestHead &&
-         inputs[1].shape[1] > 0;
-}
-
-void lower_attention(Emitter& emitter, const Work& work) {
-  if (work.node.output().count() == 0) return;
-  const bool by_library = attended_by_library(emitter, work);
-  const size_t own = emitter.launches.size();
-  lower_by_own_kernel(emitter, work);
-  if (by_library) emitter.make_otherwise(own);
-}
-
-namespace {
 
 void lower_by_own_kernel(Emitter& emitter, const Work& work) {
   const Node& node = work.node;
@@ -184,5 +171,21 @@ void lower_by_own_kernel(Emitter& emitter, const Work& work) {
   emitter.launch(text, std::min<int64_t>(q.shape[0] * H * divided_up(T, kQueries), 1 << 16), "flash attention");
 }
 
+void lower_attention(Emitter& emitter, const Work& work) {
+  if (work.node.output().count() == 0) return;
+  const bool by_library = attended_by_library(emitter, work);
+  const size_t own = emitter.launches.size();
+  lower_by_own_kernel(emitter, work);
+  if (by_library) emitter.make_otherwise(own);
+}
+
 }  // namespace
+
+bool claims_attention(const Facts& facts, std::span<const transom_value> inputs, const plugin::Attributes& attributes) {
+  return claims_floats(facts, inputs, attributes) && inputs.size() >= 3 && inputs[2].rank == 4 &&
+         inputs[2].shape[3] > 0 && inputs[2].shape[3] <= kLargestHead && inputs[1].shape[1] > 0;
+}
+
+void add_attention_lowerings(LoweringTable& table) { table["attention"] = {lower_attention, claims_attention}; }
+
 }  // namespace transom::gpu

@@ -126,21 +126,6 @@ void lower_bias_gradient(Emitter& emitter, const Work& work, const Operand& kept
                  "flash attention dbias");
 }
 
-}  // namespace
-
-// Biases of all queries and keys, which batches or heads may share.
-bool runs_biased_attention_gradient(const transom_value* inputs, size_t inputs_count,
-                                    const plugin::Attributes& attributes) {
-  return inputs_count >= 5 && runs_attention_gradient(inputs, inputs_count, attributes) && inputs[3].rank == 4 &&
-         inputs[3].shape[2] == inputs[0].shape[1] && inputs[3].shape[3] == inputs[1].shape[1] &&
-         inputs[3].dtype != TRANSOM_FLOAT64;
-}
-
-bool runs_attention_gradient(const transom_value* inputs, size_t inputs_count, const plugin::Attributes& attributes) {
-  return runs_attention(inputs, inputs_count, attributes) && inputs[0].dtype != TRANSOM_FLOAT64 &&
-         inputs[0].shape[1] > 0 && inputs[0].shape[3] > 0 && inputs[0].shape[3] <= kLargestHead;
-}
-
 void lower_attention_gradient(Emitter& emitter, const Work& work) {
   const Type& q = work.node.input(0);
   if (work.node.output(1).count() == 0 || q.count() == 0) return;
@@ -148,6 +133,27 @@ void lower_attention_gradient(Emitter& emitter, const Work& work) {
   lower_query_gradient(emitter, work, kept);
   lower_key_gradient(emitter, work, kept);
   if (work.outputs.size() > 3) lower_bias_gradient(emitter, work, kept);
+}
+
+bool claims_gradient(const Facts& facts, std::span<const transom_value> inputs, const plugin::Attributes& attributes) {
+  return facts.group_memory >= kBlockMemory && claims_attention(facts, inputs, attributes) &&
+         inputs[0].dtype != TRANSOM_FLOAT64 && inputs[0].shape[1] > 0 && inputs[0].shape[3] > 0 &&
+         inputs[0].shape[3] <= kLargestHead;
+}
+
+// Biases of all queries and keys, which batches or heads may share.
+bool claims_biased_gradient(const Facts& facts, std::span<const transom_value> inputs,
+                            const plugin::Attributes& attributes) {
+  return inputs.size() >= 5 && claims_gradient(facts, inputs, attributes) && inputs[3].rank == 4 &&
+         inputs[3].shape[2] == inputs[0].shape[1] && inputs[3].shape[3] == inputs[1].shape[1] &&
+         inputs[3].dtype != TRANSOM_FLOAT64;
+}
+
+}  // namespace
+
+void add_attention_gradient_lowerings(LoweringTable& table) {
+  table["attention_gradient"] = {lower_attention_gradient, claims_gradient};
+  table["biased_attention_gradient"] = {lower_attention_gradient, claims_biased_gradient};
 }
 
 }  // namespace transom::gpu

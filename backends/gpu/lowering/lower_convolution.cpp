@@ -113,8 +113,6 @@ void lower_directly(Emitter& emitter, const Work& work, const Convolution& c, bo
   emitter.launch(text, std::min<int64_t>(count, 1 << 16), op);
 }
 
-}  // namespace
-
 void lower_convolution(Emitter& emitter, const Work& work) {
   const Node& node = work.node;
   const std::string& op = node.op();
@@ -131,8 +129,16 @@ void lower_convolution(Emitter& emitter, const Work& work) {
   if (by_library) emitter.make_otherwise(own);
 }
 
-bool runs_integer_convolution(const transom_value* inputs, size_t inputs_count, const plugin::Attributes&) {
-  return inputs_count == 2 && inputs[0].rank >= 3 && inputs[0].rank <= 5 && inputs[1].rank == inputs[0].rank;
+bool claims_integer_convolution(const Facts&, std::span<const transom_value> inputs, const plugin::Attributes&) {
+  return inputs.size() == 2 && inputs[0].rank >= 3 && inputs[0].rank <= 5 && inputs[1].rank == inputs[0].rank;
+}
+
+}  // namespace
+
+void add_convolution_lowerings(LoweringTable& table) {
+  for (const char* op : {"convolution", "convolution_input_gradient", "convolution_weight_gradient"})
+    table[op] = lower_convolution;
+  table["integer_convolution"] = {lower_convolution, claims_integer_convolution};
 }
 
 }  // namespace transom::gpu

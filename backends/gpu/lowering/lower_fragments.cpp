@@ -195,16 +195,6 @@ void launch_fragment_product(Emitter& emitter, const FragmentProduct& product) {
                              shape.columns, results.label()));
 }
 
-void lower_packed_product(Emitter& emitter, const Work& work) {
-  const Node& node = work.node;
-  if (node.output().count() == 0) return;
-  const PackedNode packed(work);
-  if (node.has("activations") && node.op() == "quantized_matmul" && node.attributes().text("activations") != "float32")
-    return launch_rounded_product(emitter, work, packed);
-  FragmentProduct product = packed.product();
-  launch_fragment_product(emitter, product);
-}
-
 PackedNode::PackedNode(const Work& work)
     : work(work),
       codes{work.node.integer("bits"),
@@ -238,6 +228,18 @@ FragmentProduct PackedNode::product() const {
   return product;
 }
 
+namespace {
+
+void lower_packed_product(Emitter& emitter, const Work& work) {
+  const Node& node = work.node;
+  if (node.output().count() == 0) return;
+  const PackedNode packed(work);
+  if (node.has("activations") && node.op() == "quantized_matmul" && node.attributes().text("activations") != "float32")
+    return launch_rounded_product(emitter, work, packed);
+  FragmentProduct product = packed.product();
+  launch_fragment_product(emitter, product);
+}
+
 void lower_integer_product(Emitter& emitter, const Work& work) {
   const Node& node = work.node;
   const Type &x = node.input(0), &w = node.input(1), &out = node.output();
@@ -253,12 +255,21 @@ void lower_integer_product(Emitter& emitter, const Work& work) {
   launch_fragment_product(emitter, product);
 }
 
-bool runs_packed_product(const transom_value* inputs, size_t inputs_count, const plugin::Attributes&) {
-  return inputs_count >= 3 && inputs[0].dtype != TRANSOM_FLOAT64 && inputs[2].dtype != TRANSOM_FLOAT64;
+bool claims_codes(const Facts& facts, std::span<const transom_value> inputs, const plugin::Attributes& attributes) {
+  return claims_floats(facts, inputs, attributes) && inputs.size() >= 3 && inputs[0].dtype != TRANSOM_FLOAT64 &&
+         inputs[2].dtype != TRANSOM_FLOAT64;
 }
 
-bool runs_integer_product(const transom_value* inputs, size_t inputs_count, const plugin::Attributes&) {
-  return inputs_count == 2 && inputs[1].rank == 2;
+bool claims_integer_linear(const Facts&, std::span<const transom_value> inputs, const plugin::Attributes&) {
+  return inputs.size() == 2 && inputs[1].rank == 2;
+}
+
+}  // namespace
+
+void add_fragment_lowerings(LoweringTable& table) {
+  table["quantized_matmul"] = {lower_packed_product, claims_codes};
+  table["quantized_matmul_gradient"] = {lower_packed_product, claims_codes};
+  table["integer_linear"] = {lower_integer_product, claims_integer_linear};
 }
 
 }  // namespace transom::gpu

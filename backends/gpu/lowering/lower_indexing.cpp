@@ -74,8 +74,6 @@ void lower_scatter_add(Emitter& emitter, const Work& work, const Picks& p) {
   emitter.launch(text, groups_for(count, 1), "scatter_add");
 }
 
-}  // namespace
-
 void lower_indexing(Emitter& emitter, const Work& work) {
   const Picks p = picks_of(work);
   if (work.node.op() == "gather") {
@@ -84,6 +82,13 @@ void lower_indexing(Emitter& emitter, const Work& work) {
     return lower_gather(emitter, work, p);
   }
   lower_scatter_add(emitter, work, p);
+}
+
+}  // namespace
+
+void add_indexing_lowerings(LoweringTable& table) {
+  table["gather"] = lower_indexing;
+  table["scatter_add"] = lower_indexing;
 }
 
 }  // namespace transom::gpu

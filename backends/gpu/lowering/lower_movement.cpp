@@ -124,6 +124,8 @@ void lower_copy(Emitter& emitter, const Operand& from, const Operand& to, int64_
   lower_box(emitter, from, to, element, {{bytes / static_cast<int64_t>(element)}, {1}, {1}, 0, 0}, label);
 }
 
+namespace {
+
 void lower_movement(Emitter& emitter, const Work& work) {
   const std::string& op = work.node.op();
   if (op == "pad") return lower_pad(emitter, work);
@@ -172,6 +174,14 @@ void lower_movement(Emitter& emitter, const Work& work) {
     backend::fail(TRANSOM_UNSUPPORTED, "{}: the device has no such operation", work.node.place());
   }
   lower_box(emitter, work.inputs[0], work.outputs[0], backend::element_size(x.dtype), box, op.c_str());
+}
+
+}  // namespace
+
+void add_movement_lowerings(LoweringTable& table) {
+  for (const char* op : {"reshape", "permute", "broadcast", "slice", "pad", "concatenate", "reverse", "dynamic_slice",
+                         "dynamic_update_slice"})
+    table[op] = lower_movement;
 }
 
 }  // namespace transom::gpu

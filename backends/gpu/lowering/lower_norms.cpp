@@ -21,7 +21,8 @@ void write_statistics(RowText& row, const Work& work, bool centred) {
                 argument(row.text, row.wide() ? TRANSOM_FLOAT64 : TRANSOM_FLOAT32, work.node.number("epsilon")));
 }
 
-void norm(Emitter& emitter, const Work& work, bool centred) {
+template <bool centred>
+void norm(Emitter& emitter, const Work& work) {
   RowText row(work, work.node.input(0), {0});
   write_statistics(row, work, centred);
   row.begin_elements();
@@ -71,7 +72,8 @@ void sums_over_rows(Emitter& emitter, const Work& work, const Operand& statistic
   emitter.launch(text, std::min<int64_t>(divided_up(length, columns), 1 << 14), work.node.op() + " sums");
 }
 
-void norm_gradient(Emitter& emitter, const Work& work, bool centred) {
+template <bool centred>
+void norm_gradient(Emitter& emitter, const Work& work) {
   const Type& x = work.node.input(0);
   RowText row(work, x, {0, 2});
   const char* type = compute_type(x.dtype);
@@ -98,11 +100,11 @@ void norm_gradient(Emitter& emitter, const Work& work, bool centred) {
 
 }  // namespace
 
-void lower_norms(Emitter& emitter, const Work& work) {
-  const std::string& op = work.node.op();
-  const bool centred = op.starts_with("layer_norm");
-  if (op.ends_with("_gradient")) norm_gradient(emitter, work, centred);
-  else norm(emitter, work, centred);
+void add_norm_lowerings(LoweringTable& table) {
+  table["layer_norm"] = {norm<true>, claims_floats};
+  table["layer_norm_gradient"] = {norm_gradient<true>, claims_floats};
+  table["rms_norm"] = {norm<false>, claims_floats};
+  table["rms_norm_gradient"] = {norm_gradient<false>, claims_floats};
 }
 
 }  // namespace transom::gpu

@@ -36,6 +36,8 @@ std::string sort_key(KernelText&, transom_dtype dtype, const std::string& v, boo
   return fmt::format("({0} != {0} ? {1} : {2})", v, nan_last ? "~(u64)0" : "(u64)0", key);
 }
 
+namespace {
+
 void lower_ordering(Emitter& emitter, const Work& work) {
   const Node& node = work.node;
   const Type& x = node.input(0);
@@ -70,6 +72,13 @@ void lower_ordering(Emitter& emitter, const Work& work) {
   text.line("{1}[to + i * {3}] = {0}[base + at * {3}];\n{2}[to + i * {3}] = at;\n}}\nBARRIER;\n}}", from, values,
             places, in);
   emitter.launch(text, groups, node.op());
+}
+
+}  // namespace
+
+void add_ordering_lowerings(LoweringTable& table) {
+  table["sort"] = lower_ordering;
+  table["top_k"] = lower_ordering;
 }
 
 }  // namespace transom::gpu

@@ -143,8 +143,6 @@ bool multiplied_by_library(Emitter& emitter, const Product& p, const Operand& x,
                           bias, out);
 }
 
-}  // namespace
-
 void lower_product(Emitter& emitter, const Work& work) {
   const Node& node = work.node;
   const Type &x = node.input(0), &y = node.input(1), &out = node.output();
@@ -174,6 +172,13 @@ void lower_product(Emitter& emitter, const Work& work) {
                                       by_library ? nullptr : work.following});
   else launch_product(emitter, p, a.place, b.place, bias, bias_type, work.outputs[0], wide);
   if (by_library) emitter.make_otherwise(own);
+}
+
+}  // namespace
+
+void add_product_lowerings(LoweringTable& table) {
+  table["dot_general"] = lower_product;
+  table["linear"] = {lower_product, claims_floats};
 }
 
 }  // namespace transom::gpu

@@ -118,12 +118,10 @@ void lower(Emitter& emitter, const Reduction& r, const Operand& from, const Oper
   one_thread_each(emitter, {r.kind, {{results}, {1}}, {{all}, {results}}, wide, r.to, r.wide}, partial, to);
 }
 
-}  // namespace
-
 void lower_reduction(Emitter& emitter, const Work& work) {
   const Type &x = work.node.input(0), &y = work.node.output();
   if (work.node.op() == "reduce_sum" && x.dtype == TRANSOM_FLOAT32 && y.count() == 1 && x.count() > 1)
-    return lower_region(emitter, work, nullptr);
+    return lower_alone(emitter, work);
   Reduction r{work.node.op().substr(std::string("reduce_").size()), {}, {}, x.dtype, y.dtype, is_wide(x)};
   const Shape& axes = work.node.integers("axes");
   const Shape strides = strides_of(x.shape);
@@ -189,6 +187,15 @@ void lower_cumulative_sum(Emitter& emitter, const Work& work) {
   text.line("sum = {};", joined("sum", x.dtype, "sum", "v"));
   text.line("{}\n}}\n}}", store(text, x.dtype, to, place, "sum"));
   emitter.launch(text, groups_for(lines, 1), "cumulative_sum");
+}
+
+}  // namespace
+
+void add_reduction_lowerings(LoweringTable& table) {
+  for (const char* op : {"reduce_sum", "reduce_max", "reduce_min"}) table[op] = lower_reduction;
+  table["arg_max"] = lower_arg;
+  table["arg_min"] = lower_arg;
+  table["cumulative_sum"] = lower_cumulative_sum;
 }
 
 }  // namespace transom::gpu

@@ -98,6 +98,8 @@ void write_group_sums(KernelText& text, const std::vector<std::pair<std::string,
   text.line("BARRIER;");
 }
 
+namespace {
+
 void lower_region(Emitter& emitter, const Work& work, const transom_graph* graph) {
   const Region region = graph ? Region(*graph) : Region(work.node);
   if (region.inputs.size() != work.inputs.size() || region.outputs.size() != work.outputs.size())
@@ -170,6 +172,20 @@ void lower_region(Emitter& emitter, const Work& work, const transom_graph* graph
   size_t f = 0;
   for (const Output& output : outputs)
     if (output.total && pieces > 1) sum_pieces(emitter, output.place, pieces, finals[f++]);
+}
+
+void lower_fusion(Emitter& emitter, const Work& work) {
+  if (!work.region) backend::fail(TRANSOM_INVALID_ARGUMENT, "{}: expected a region", work.node.place());
+  lower_region(emitter, work, work.region);
+}
+
+}  // namespace
+
+void lower_alone(Emitter& emitter, const Work& work) { lower_region(emitter, work, nullptr); }
+
+void add_region_lowerings(LoweringTable& table) {
+  table["fusion"] = {lower_fusion, claims_always};
+  for (const char* op : {"iota", "constant", "random_bits"}) table[op] = lower_alone;
 }
 
 }  // namespace transom::gpu

@@ -7,7 +7,8 @@
 namespace transom::gpu {
 namespace {
 
-void softmax(Emitter& emitter, const Work& work, bool logarithm) {
+template <bool logarithm>
+void softmax(Emitter& emitter, const Work& work) {
   RowText row(work, work.node.input(0), {0});
   const std::string x = row.input(0);
   row.largest("most", x);
@@ -26,7 +27,8 @@ void softmax(Emitter& emitter, const Work& work, bool logarithm) {
   row.finish(emitter);
 }
 
-void softmax_gradient(Emitter& emitter, const Work& work, bool logarithm) {
+template <bool logarithm>
+void softmax_gradient(Emitter& emitter, const Work& work) {
   RowText row(work, work.node.input(0), {0, 1});
   const std::string y = row.input(0), dy = row.input(1);
   row.sum("total", [&] { return logarithm ? dy : fmt::format("{} * {}", y, dy); });
@@ -38,7 +40,8 @@ void softmax_gradient(Emitter& emitter, const Work& work, bool logarithm) {
 }
 
 // (logits, labels): rows whose label is ignore_index give 0, those whose label is no class NaN.
-void cross_entropy(Emitter& emitter, const Work& work, bool gradient) {
+template <bool gradient>
+void cross_entropy(Emitter& emitter, const Work& work) {
   const Type& x = work.node.input(0);
   RowText row(work, x, {0});
   const std::string labels = row.text.address(work.inputs[1], "i64"), logits = row.input(0);
@@ -69,12 +72,13 @@ void cross_entropy(Emitter& emitter, const Work& work, bool gradient) {
 
 }  // namespace
 
-void lower_rows(Emitter& emitter, const Work& work) {
-  const std::string& op = work.node.op();
-  if (op == "softmax" || op == "log_softmax") return softmax(emitter, work, op == "log_softmax");
-  if (op == "softmax_gradient" || op == "log_softmax_gradient")
-    return softmax_gradient(emitter, work, op == "log_softmax_gradient");
-  cross_entropy(emitter, work, op == "cross_entropy_gradient");
+void add_row_lowerings(LoweringTable& table) {
+  table["softmax"] = {softmax<false>, claims_floats};
+  table["log_softmax"] = {softmax<true>, claims_floats};
+  table["softmax_gradient"] = {softmax_gradient<false>, claims_floats};
+  table["log_softmax_gradient"] = {softmax_gradient<true>, claims_floats};
+  table["cross_entropy"] = {cross_entropy<false>, claims_floats};
+  table["cross_entropy_gradient"] = {cross_entropy<true>, claims_floats};
 }
 
 }  // namespace transom::gpu

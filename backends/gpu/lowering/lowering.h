@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// From nodes to launches. Each function takes one kind of operations; lower_node finds it by name.
+// From nodes to launches. Each family of operations is one file with one add_..._lowerings function, which says what
+// makes launches of which operation; lowering.cpp has the list of them.
 #pragma once
+
+#include <span>
+#include <string_view>
+#include <unordered_map>
 
 #include "gpu/lowering/work.h"
 
@@ -10,38 +15,45 @@ namespace transom::gpu {
 void lower_node(Emitter& emitter, const Work& work);
 
 // Whether a composite is run whole, see transom_plugin.claims.
-bool claims_composite(const Facts& facts, std::string_view op, const transom_value* inputs, size_t inputs_count,
+bool claims_composite(const Facts& facts, std::string_view op, std::span<const transom_value> inputs,
                       const plugin::Attributes& attributes);
 
-// ---- by kind
+// ---- by family
 
-void lower_region(Emitter& emitter, const Work& work, const transom_graph* region);  // fusions, element-wise primitives
-void lower_movement(Emitter& emitter, const Work& work);
-void lower_reduction(Emitter& emitter, const Work& work);
-void lower_arg(Emitter& emitter, const Work& work);  // arg_max, arg_min
-void lower_cumulative_sum(Emitter& emitter, const Work& work);
-void lower_ordering(Emitter& emitter, const Work& work);
-void lower_indexing(Emitter& emitter, const Work& work);
-void lower_product(Emitter& emitter, const Work& work);  // dot_general, linear
-void lower_convolution(Emitter& emitter, const Work& work);
-void lower_rows(Emitter& emitter, const Work& work);   // softmax, cross entropy, their gradients
-void lower_norms(Emitter& emitter, const Work& work);  // and their gradients
+using Lower = void (*)(Emitter&, const Work&);
+// Whether a composite with these inputs and attributes is run whole by a device of these facts.
+using Claims = bool (*)(const Facts& facts, std::span<const transom_value> inputs,
+                        const plugin::Attributes& attributes);
 
-void lower_attention(Emitter& emitter, const Work& work);
-void lower_attention_gradient(Emitter& emitter, const Work& work);
+struct LoweringEntry {
+  LoweringEntry() = default;
+  LoweringEntry(Lower lower, Claims composite = nullptr) : lower(lower), claims(composite) {}
+  Lower lower = nullptr;
+  Claims claims = nullptr;  // null: of a primitive
+};
+using LoweringTable = std::unordered_map<std::string_view, LoweringEntry>;
 
-// Whether a composite is run whole by what lowers it.
-bool runs_attention(const transom_value* inputs, size_t inputs_count, const plugin::Attributes& attributes);
-bool runs_attention_gradient(const transom_value* inputs, size_t inputs_count, const plugin::Attributes& attributes);
-bool runs_biased_attention_gradient(const transom_value* inputs, size_t inputs_count,
-                                    const plugin::Attributes& attributes);
-bool runs_packed_product(const transom_value* inputs, size_t inputs_count, const plugin::Attributes& attributes);
-bool runs_integer_product(const transom_value* inputs, size_t inputs_count, const plugin::Attributes& attributes);
-bool runs_integer_convolution(const transom_value* inputs, size_t inputs_count, const plugin::Attributes& attributes);
-inline constexpr uint64_t kBlockMemory = 40 << 10;  // that a group needs for attention over fragments, and its gradient
-inline constexpr int64_t kLargestHead = 256;        // of queries, keys and values in attention
+// Claims that several families share.
+bool claims_always(const Facts& facts, std::span<const transom_value> inputs, const plugin::Attributes& attributes);
+// The first input is floating.
+bool claims_floats(const Facts& facts, std::span<const transom_value> inputs, const plugin::Attributes& attributes);
+
+void add_region_lowerings(LoweringTable& table);  // fusions; element-wise primitives need no entry
+void add_movement_lowerings(LoweringTable& table);
+void add_reduction_lowerings(LoweringTable& table);
+void add_ordering_lowerings(LoweringTable& table);
+void add_indexing_lowerings(LoweringTable& table);
+void add_row_lowerings(LoweringTable& table);
+void add_norm_lowerings(LoweringTable& table);
+void add_product_lowerings(LoweringTable& table);
+void add_fragment_lowerings(LoweringTable& table);  // products of codes and of bytes
+void add_convolution_lowerings(LoweringTable& table);
+void add_attention_lowerings(LoweringTable& table);
+void add_attention_gradient_lowerings(LoweringTable& table);
 
 // ---- shared
+
+void lower_alone(Emitter& emitter, const Work& work);  // an element-wise primitive, or a sum over all elements of f32
 
 // to[to_start + sum of i * to_strides] = from[from_start + sum of i * from_strides] for all indices below `extents`;
 // elements of `element` bytes. Starts and strides in elements.

@@ -50,7 +50,4 @@ struct PackedNode {
 // quantized_matmul whose `activations` are not float32.
 void launch_rounded_product(Emitter& emitter, const Work& work, const PackedNode& packed);
 
-void lower_packed_product(Emitter& emitter, const Work& work);   // quantized_matmul and its gradient
-void lower_integer_product(Emitter& emitter, const Work& work);  // integer_linear
-
 }  // namespace transom::gpu

@@ -53,6 +53,7 @@ bool Emitter::attend(const AttentionShape& shape, float scale, const std::vector
   const Operand workspace = scratch(static_cast<int64_t>(std::max<size_t>(plan->workspace_bytes(), 1)));
   PlannedLaunch launch{"", 1,     {inputs.at(0), inputs.at(1), inputs.at(2), out, workspace},
                        {}, node_, attentions_->name()};
+  if (shape.biased()) launch.operands.push_back(inputs.at(3));
   launch.attention = {std::move(plan), scale};
   launches.push_back(std::move(launch));
   return true;

@@ -42,7 +42,7 @@ struct PlannedLaunch {
   std::optional<ProductShape> product = std::nullopt;
   // A convolution of the vendor's library: its operands are x, w, y and the workspace.
   std::optional<ConvolutionShape> convolution = std::nullopt;
-  // Attention of the vendor's library: its operands are q, k, v, out and the workspace.
+  // Attention of the vendor's library: its operands are q, k, v, out, the workspace, and the bias if there is one.
   std::optional<PlannedAttention> attention = std::nullopt;
   bool by_library() const { return product || convolution || attention; }
   // In the place of such a product, where the library does not take the addresses that a run has; in the place of a
@@ -91,7 +91,7 @@ class Emitter {
   // Whether the vendor's library computes the product; then it is added. Memory of `bias` is a vector of type `to`.
   bool multiply(const ProductShape& shape, const Operand& x, const Operand& y, const Operand* bias, const Operand& out);
 
-  // The same for a convolution, and for attention to `inputs` q, k, v.
+  // The same for a convolution, and for attention to `inputs` q, k, v and perhaps a bias.
   bool convolve(const ConvolutionShape& shape, const Operand& x, const Operand& w, const Operand& y);
   bool attend(const AttentionShape& shape, float scale, const std::vector<Operand>& inputs, const Operand& out);
 

@@ -32,10 +32,13 @@ inline uint64_t reported(const Plugin& plugin, const std::string& name) {
   return std::stoull(report.substr(report.find(key) + key.size()));
 }
 
-// Runs a compiled graph whose operands and whose result all lie `offset` bytes behind a buffer's begin.
+// Runs a compiled graph whose operands and whose result all lie `offset` bytes behind a buffer's begin; `stream`: null
+// for the plugin's.
 inline std::vector<double> run_at(Plugin& plugin, transom_executable* executable, const std::vector<Tensor>& inputs,
-                                  transom_dtype dtype, const Shape& shape, size_t offset) {
+                                  transom_dtype dtype, const Shape& shape, size_t offset,
+                                  transom_stream* stream = nullptr) {
   const transom_plugin& table = plugin.table;
+  if (!stream) stream = plugin.stream;
   transom_error error{};
   std::vector<transom_binding> places;
   const auto place = [&](size_t bytes) {
@@ -46,17 +49,16 @@ inline std::vector<double> run_at(Plugin& plugin, transom_executable* executable
   for (const Tensor& value : inputs) {
     std::vector<std::byte> bytes(value.values.size() * element_size(value.dtype));
     encode(value, bytes.data());
-    EXPECT_EQ(table.copy_to_device(plugin.stream, bytes.data(), place(bytes.size()), bytes.size(), &error), TRANSOM_OK);
-    EXPECT_EQ(table.stream_synchronize(plugin.stream, &error), TRANSOM_OK);
+    EXPECT_EQ(table.copy_to_device(stream, bytes.data(), place(bytes.size()), bytes.size(), &error), TRANSOM_OK);
+    EXPECT_EQ(table.stream_synchronize(stream, &error), TRANSOM_OK);
   }
   Tensor result{dtype, shape, {}};
   std::vector<std::byte> bytes(static_cast<size_t>(result.count()) * element_size(dtype));
   const transom_binding out = place(bytes.size());
-  const transom_launch launch = {
-      sizeof(transom_launch), plugin.stream, places.data(), inputs.size(), &out, 1, {nullptr, 0}};
+  const transom_launch launch = {sizeof(transom_launch), stream, places.data(), inputs.size(), &out, 1, {nullptr, 0}};
   EXPECT_EQ(table.run(executable, &launch, &error), TRANSOM_OK) << error.text;
-  EXPECT_EQ(table.copy_to_host(plugin.stream, out, bytes.data(), bytes.size(), &error), TRANSOM_OK) << error.text;
-  EXPECT_EQ(table.stream_synchronize(plugin.stream, &error), TRANSOM_OK) << error.text;
+  EXPECT_EQ(table.copy_to_host(stream, out, bytes.data(), bytes.size(), &error), TRANSOM_OK) << error.text;
+  EXPECT_EQ(table.stream_synchronize(stream, &error), TRANSOM_OK) << error.text;
   for (const transom_binding& each : places) table.buffer_free(each.buffer);
   return decode(dtype, shape, bytes.data()).values;
 }
