@@ -9,7 +9,7 @@ namespace transom::op {
 
 extern const Operation &constant, &iota, &random_bits;
 extern const Operation &add, &sub, &mul, &div, &select, &cast;
-extern const Operation &reshape, &permute, &broadcast, &slice, &pad, &concatenate;
+extern const Operation &reshape, &permute, &broadcast, &slice, &pad, &concatenate, &gather;
 extern const Operation& reduce_sum;
 extern const Operation& dot_general;
 extern const Operation &convolution, &convolution_input_gradient, &convolution_weight_gradient;

@@ -79,9 +79,21 @@ Tensor sum_over_rows(const Node& node, const std::vector<Tensor>& inputs) {
   return emit(op::reduce_sum, {source}, {{"axes", leading_axes(source.rank())}});
 }
 
+// Rows of a table whose numbers are wider than they are stored: the rows are widened, not the table. Casts to wider
+// numbers are exact, so that the bits are the same.
+Tensor rows_before_widening(const Node& node, const std::vector<Tensor>& inputs) {
+  if (!is_op(inputs[0], op::cast)) return {};
+  const Tensor& stored = input_of(inputs[0]);
+  const DType wide = inputs[0].dtype();
+  const bool widens = is_floating(stored.dtype()) && is_floating(wide) && size_of(stored.dtype()) < size_of(wide);
+  if (!widens || elements(node.types[0].shape) >= elements(stored.shape())) return {};
+  return emit(op::cast, {emit(op::gather, {stored, inputs[1]}, node.attributes)}, inputs[0].node()->attributes);
+}
+
 std::span<const RuleOfOperation> rules() {
   static const RuleOfOperation all[] = {
       {op::reduce_sum, sum_over_rows},
+      {op::gather, rows_before_widening},
       {op::stop_gradient, [](const Node&, const std::vector<Tensor>& in) { return in[0]; }},
       {op::add,
        [](const Node&, const std::vector<Tensor>& in) {

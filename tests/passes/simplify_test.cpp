@@ -35,6 +35,28 @@ TEST(Simplify, KeepsWhatDiffersInAttributes) {
   EXPECT_EQ(simplified(text), text);
 }
 
+// The rows of a table that is stored narrower than it is read; not where the cast loses digits, nor of more rows than
+// the table has.
+TEST(Simplify, WidensTheRowsOfATable) {
+  const auto rows_of = [](const char* stored, const char* read, const char* dtype, int rows) {
+    return simplified(fmt::format(R"(graph(%0: {0}[9, 4], %1: i64[{3}]) {{
+  %2 = cast(%0) {{dtype={2}}} : {1}[9, 4]
+  %3 = gather(%2, %1) {{axis=0}} : {1}[{3}, 4]
+  return %3
+}}
+)",
+                                  stored, read, dtype, rows));
+  };
+  EXPECT_EQ(rows_of("bf16", "f32", "8", 2), R"(graph(%0: bf16[9, 4], %1: i64[2]) {
+  %2 = gather(%0, %1) {axis=0} : bf16[2, 4]
+  %3 = cast(%2) {dtype=8} : f32[2, 4]
+  return %3
+}
+)");
+  for (const std::string& kept : {rows_of("f32", "bf16", "7", 2), rows_of("bf16", "f32", "8", 9)})
+    EXPECT_LT(kept.find("cast"), kept.find("gather")) << kept;
+}
+
 TEST(Simplify, DropsNeutralElements) {
   EXPECT_EQ(simplified(R"(graph(%0: f32[4]) {
     %1 = constant() {dtype=8, value=1.0} : f32[]

@@ -163,10 +163,13 @@ class Source : public ParameterSource {
         if (used_.contains(name)) expect_finite(view, fmt::format("{}: tensor {}", checkpoint_->where(), quoted(name)));
   }
 
-  // Converts a weight after all that is no linear layer's, or that is read alone.
-  void convert_stored(Parameter& parameter) const {
-    if (const auto stored = stored_.find(&parameter); stored != stored_.end())
-      parameter.value = from_view(stored->second, parameter.value.dtype());
+  // Converts a weight after all that is no linear layer's and no table of the vocabulary, of which rows are read and
+  // which heads multiply with.
+  void convert_stored(Parameter& parameter, int64_t vocabulary) const {
+    const auto stored = stored_.find(&parameter);
+    if (stored == stored_.end() || parameter.use == Parameter::Use::kLinear) return;
+    if (parameter.use == Parameter::Use::kOther && stored->second.shape.at(0) == vocabulary) return;
+    parameter.value = from_view(stored->second, parameter.value.dtype());
   }
 
   std::vector<std::shared_ptr<Parameter>> parameters, buffers;
@@ -395,7 +398,7 @@ class ModelLoader {
     model->precision_ = {.dtype = dtype, .int8 = options.quantization == "int8"};
     for (const auto& parameter : source.parameters) {
       const bool linear = parameter->use != Parameter::Use::kOther;
-      if (parameter->use != Parameter::Use::kLinear) source.convert_stored(*parameter);
+      source.convert_stored(*parameter, config.get_int("vocab_size", 0));
       if (!parameter->packed) pack(*parameter, options.quantization);
       // Who asks for the numbers gets them; embeddings and heads compute from the codes.
       if (parameter->packed && !linear) {

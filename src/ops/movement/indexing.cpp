@@ -213,6 +213,10 @@ const Operation kDynamicUpdateSlice = {
 
 }  // namespace
 
+namespace op {
+const Operation& gather = kGather;
+}  // namespace op
+
 const RegisterOperations kRegisteredIndexing{&kGather, &kScatterAdd, &kDynamicSlice, &kDynamicUpdateSlice};
 
 Tensor gather(const Tensor& x, const Tensor& indices, int64_t axis) {
