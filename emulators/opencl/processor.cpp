@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jumps between the stacks of work-items, which glibc's checked longjmp takes for a fault.
-#undef _FORTIFY_SOURCE
 #include "processor.h"
 
 #include "access_checker.h"
@@ -15,7 +13,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <csetjmp>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -87,25 +84,61 @@ std::string functions() {
   return text;
 }
 
-// ---- work-items as fibers
+// ---- work-items as fibers: stacks of their own, between which the processor changes at each barrier
 
+#if defined(__x86_64__)
+// Saves what functions keep for their callers, leaves the top of this stack in *from, and goes on where the other stack
+// was left: a tenth of what swapcontext takes, which asks the system for its signals.
+extern "C" void emulator_change_stack(void** from, void* to);
+asm(R"(.text
+.type emulator_change_stack, @function
+emulator_change_stack:
+  pushq %rbp; pushq %rbx; pushq %r12; pushq %r13; pushq %r14; pushq %r15
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  popq %r15; popq %r14; popq %r13; popq %r12; popq %rbx; popq %rbp
+  ret
+.size emulator_change_stack, . - emulator_change_stack
+)");
+using Stopped = void*;
+void change(Stopped& from, Stopped& to) { emulator_change_stack(&from, to); }
+// Begins with `entry` as a call from nowhere would.
+void prepare(Stopped& fiber, char* stack, size_t size, void (*entry)()) {
+  auto** const top = reinterpret_cast<void**>(stack + size);
+  constexpr size_t kSaved = 6;
+  top[-1] = nullptr;
+  top[-2] = reinterpret_cast<void*>(entry);
+  fiber = top - 2 - kSaved;
+}
+#else
+using Stopped = ucontext_t;
+void change(Stopped& from, Stopped& to) { swapcontext(&from, &to); }
+void prepare(Stopped& fiber, char* stack, size_t size, void (*entry)()) {
+  getcontext(&fiber);
+  fiber.uc_stack.ss_sp = stack;
+  fiber.uc_stack.ss_size = size;
+  fiber.uc_link = nullptr;
+  makecontext(&fiber, entry, 0);
+}
+#endif
+
+constexpr size_t kStack = 64 << 10;
+struct alignas(16) Stack {
+  char bytes[kStack];
+};
 struct Fiber {
-  ucontext_t start;
-  jmp_buf waits;
-  std::unique_ptr<char[]> stack;
+  Stopped at{};
+  std::unique_ptr<Stack> stack;
   bool started = false, finished = false;
 };
 
-constexpr size_t kStack = 64 << 10;
-std::vector<Fiber> fibers;
-jmp_buf scheduler;
+std::vector<std::unique_ptr<Fiber>> fibers;  // which stay where they are
+Stopped scheduler;
 size_t running = 0;
 void (*fiber_entry)(const uint64_t*) = nullptr;
 const uint64_t* fiber_arguments = nullptr;
 
-void wait_at_barrier() {
-  if (_setjmp(fibers[running].waits) == 0) _longjmp(scheduler, 1);
-}
+void wait_at_barrier() { change(fibers[running]->at, scheduler); }
 
 // An access to so many bytes at once, which devices make at multiples of them alone.
 void* vector_at(uint64_t at, uint64_t bytes) {
@@ -113,55 +146,49 @@ void* vector_at(uint64_t at, uint64_t bytes) {
   return reinterpret_cast<void*>(at);
 }
 
-// One group's work-item after the other: what a context costs to begin is paid once.
+// One group's work-item after the other: what a stack costs to begin is paid once.
 void begin_fiber() {
   for (;;) {
     fiber_entry(fiber_arguments);
-    fibers[running].finished = true;
-    if (_setjmp(fibers[running].waits) == 0) _longjmp(scheduler, 1);
+    fibers[running]->finished = true;
+    change(fibers[running]->at, scheduler);
   }
 }
 
-// Lets the work-item go on until its next barrier or its end. The scheduler's frame stays where it is meanwhile.
-__attribute__((noinline)) void resume(size_t item) {
+// Lets the work-item go on until its next barrier or its end.
+void resume(size_t item) {
   running = item;
   place.item = static_cast<long>(item);
-  Fiber& fiber = fibers[item];
-  const auto stack = reinterpret_cast<uintptr_t>(fiber.stack.get());
-  work_item_runs(item, {stack, stack + kStack});
-  if (_setjmp(scheduler) != 0) return;
-  if (fiber.started) _longjmp(fiber.waits, 1);
+  Fiber& fiber = *fibers[item];
+  char* const stack = fiber.stack->bytes;
+  const auto begin = reinterpret_cast<uintptr_t>(stack);
+  work_item_runs(item, {begin, begin + kStack});
+  if (!fiber.started) prepare(fiber.at, stack, kStack, begin_fiber);
   fiber.started = true;
-  setcontext(&fiber.start);
+  change(scheduler, fiber.at);
 }
 
-// Apart, since getcontext returns twice as far as the compiler knows.
-__attribute__((noinline)) void make_stack(Fiber& fiber) {
-  fiber.stack = std::make_unique<char[]>(kStack);
-  getcontext(&fiber.start);
-  fiber.start.uc_stack.ss_sp = fiber.stack.get();
-  fiber.start.uc_stack.ss_size = kStack;
-  fiber.start.uc_link = nullptr;
-  makecontext(&fiber.start, begin_fiber, 0);
-}
-
-void give_up() { _longjmp(scheduler, 1); }
+// The work-item stays where it is; the next launch begins it anew.
+void give_up() { change(fibers[running]->at, scheduler); }
 
 // As fibers.
 void run_together(size_t items) {
-  if (fibers.size() < items) fibers.resize(items);
+  while (fibers.size() < items) {
+    fibers.push_back(std::make_unique<Fiber>());
+    fibers.back()->stack = std::make_unique_for_overwrite<Stack>();
+  }
   for (size_t i = 0; i < items; ++i) {
-    if (!fibers[i].stack) make_stack(fibers[i]);
-    if (!fibers[i].finished) fibers[i].started = false;  // never ran, or its launch broke off
-    fibers[i].finished = false;
+    Fiber& fiber = *fibers[i];
+    if (!fiber.finished) fiber.started = false;  // never ran, or its launch broke off
+    fiber.finished = false;
   }
   for (size_t left = items, turn = 0; left > 0; ++turn) {
     left = 0;
     for (size_t k = 0; k < items; ++k) {
       const size_t item = turn % 2 ? items - 1 - k : k;
-      if (fibers[item].finished) continue;
+      if (fibers[item]->finished) continue;
       resume(item);
-      left += !fibers[item].finished;
+      left += !fibers[item]->finished;
       if (!found_by_checks().empty()) return;
     }
     barrier_passed();
