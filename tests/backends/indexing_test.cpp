@@ -66,6 +66,21 @@ TEST(Indexing, ScatterAddsRepeatedIndicesInOrder) {
   }
 }
 
+// Rows that no index names, before, between and behind the others, and all of them.
+TEST(Indexing, ScatterAddLeavesOtherRowsAsTheyAre) {
+  for (const std::vector<double>& places : {std::vector<double>{5, 2, 5}, {3}, {}, {0, 8}}) {
+    const auto count = static_cast<int64_t>(places.size());
+    const Tensor x = numbers(TRANSOM_FLOAT32, {9, 40}, -5, 5), indices = tensor(TRANSOM_INT64, {count}, places),
+                 updates = numbers(TRANSOM_FLOAT32, {count, 40}, -5, 5, 7);
+    std::vector<double> expected = x.values;
+    for (size_t i = 0; i < places.size(); ++i)
+      for (size_t j = 0; j < 40; ++j) expected[static_cast<size_t>(places[i]) * 40 + j] += updates.values[i * 40 + j];
+    EXPECT_LE(
+        difference(evaluate("scatter_add", {x, indices, updates}, TRANSOM_FLOAT32, {9, 40}, {{"axis", 0}}), expected),
+        1e-5);
+  }
+}
+
 TEST(Indexing, ScatterSetsRowsAndSkipsIndicesOutOfRange) {
   for (transom_dtype dtype : {TRANSOM_FLOAT32, TRANSOM_BFLOAT16, TRANSOM_INT64})
     for (transom_dtype index : {TRANSOM_INT32, TRANSOM_INT64}) {

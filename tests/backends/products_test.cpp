@@ -242,6 +242,44 @@ TEST(Products, AFrozenWeightHasTheSameBitsAtEveryUse) {
       }
 }
 
+// Steps of decoding in bf16: kept weights times a few rows, each with the bits that it has alone.
+TEST(Products, AFewRowsOf16BitsTimesAFrozenWeight) {
+  for (const auto& [n, k] : {std::pair<int64_t, int64_t>{200, 96}, {64, 32}, {300, 1030}, {1000, 48}})
+    for (const transom_dtype output : {TRANSOM_BFLOAT16, TRANSOM_FLOAT32})
+      for (const int64_t m : {1, 2, 5, 6, 7, 8}) {
+        const Tensor x = numbers(TRANSOM_BFLOAT16, {m, k}, -1, 1, 1), w = numbers(TRANSOM_BFLOAT16, {n, k}, -1, 1, 2),
+                     b = numbers(TRANSOM_BFLOAT16, {n}, -1, 1, 3);
+        const bool biased = output == TRANSOM_BFLOAT16;  // dot_general gives f32 too, and takes none
+        const auto run = [&](const Tensor& rows) {
+          Graph graph;
+          const Shape shape{rows.shape[0], n};
+          std::vector<int> inputs{graph.input(rows), graph.input(w, true)};
+          std::vector<Tensor> values{rows, w};
+          if (biased) inputs.push_back(graph.input(b)), values.push_back(b);
+          graph.output(biased ? graph.node("linear", inputs, output, shape)
+                              : graph.node("dot_general", inputs, output, shape,
+                                           {{"x_batch", Shape{}},
+                                            {"y_batch", Shape{}},
+                                            {"x_contract", Shape{1}},
+                                            {"y_contract", Shape{1}},
+                                            {"dtype", output}}));
+          Program program(Plugin::cpu(), graph);
+          const Tensor first = program.run(values)[0];
+          EXPECT_EQ(program.run(values)[0].values, first.values) << m << " " << n << " " << k;
+          return first;
+        };
+        const Tensor y = run(x);
+        EXPECT_LE(difference(y, linear(x, w, biased ? &b : nullptr)), biased ? 4 * tolerance(output) : 1e-4)
+            << m << " " << n << " " << k;
+        for (int64_t i = 0; i < m && m <= 6; ++i) {
+          const auto begin = x.values.begin() + i * k;
+          const Tensor alone = run(tensor(TRANSOM_BFLOAT16, {1, k}, {begin, begin + k}));
+          EXPECT_TRUE(std::equal(alone.values.begin(), alone.values.end(), y.values.begin() + i * n))
+              << "row " << i << " of " << m << ", " << n << " x " << k;
+        }
+      }
+}
+
 // No library computes in f16 here: a copy in f32 would take twice the memory of the weight. A row has the same bits at
 // every number of rows, so that prompts and single tokens agree.
 TEST(Products, AFrozenWeightOf16BitsStaysSoWhereProductsAreOfF32) {

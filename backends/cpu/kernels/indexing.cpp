@@ -9,6 +9,7 @@
 #include "cpu/device/threads.h"
 #include "cpu/kernels/copy.h"
 #include "cpu/kernels/kernel.h"
+#include "cpu/vector/kernels.h"
 
 namespace transom::cpu {
 namespace {
@@ -84,29 +85,45 @@ Kernel make_gather(const Node& node) {
             check_indices(layout, indices);
             if (row == 0) return;  // memory of no bytes need not have an address
             const auto grain = std::max<int64_t>((1 << 16) / static_cast<int64_t>(row + 1), 1);
+            // Rows of a large table lie anywhere in memory: the next ones are on their way while one is copied.
+            constexpr int64_t kAhead = 8;
+            const size_t fetched = std::min<size_t>(row, 512);
+            const auto place = [&](int64_t i) {
+              const int64_t from = i / layout.indices * layout.extent + index_at(layout, indices, i % layout.indices);
+              return x + static_cast<size_t>(from) * row;
+            };
             parallel_ranges(layout.outer * layout.indices, grain, [&](int64_t begin, int64_t end) {
               for (int64_t i = begin; i < end; ++i) {
-                const int64_t from = i / layout.indices * layout.extent + index_at(layout, indices, i % layout.indices);
-                std::memcpy(arguments.outputs[0] + static_cast<size_t>(i) * row, x + static_cast<size_t>(from) * row,
-                            row);
+                if (i + kAhead < end) {
+                  const std::byte* next = place(i + kAhead);
+                  for (size_t at = 0; at < fetched; at += 64) __builtin_prefetch(next + at);
+                }
+                std::memcpy(arguments.outputs[0] + static_cast<size_t>(i) * row, place(i), row);
               }
             });
           }};
 }
 
-// The updates of one row of x, added in the order of the indices in the type that sums are kept in, rounded once.
+// The updates of one row of x, added in the order of the indices in the type that sums are kept in, rounded once. y may
+// be x.
 template <typename T>
-void add_updates(T* row, const T* updates, const int64_t* places, size_t count, int64_t inner) {
+void add_updates(T* y, const T* x, const T* updates, const int64_t* places, size_t count, int64_t inner) {
+  if constexpr (std::is_same_v<T, float>) {
+    const TileFunction add = vector_kernels().binary[kAdd][kF32];
+    for (size_t k = 0; k < count; ++k)
+      add(y, k ? y : x, updates + places[k] * inner, nullptr, static_cast<size_t>(inner));
+    return;
+  }
   constexpr int64_t kTile = 256;
   for (int64_t column = 0; column < inner; column += kTile) {
     const int64_t n = std::min(kTile, inner - column);
     Compute<T> sums[kTile];
-    for (int64_t i = 0; i < n; ++i) sums[i] = static_cast<Compute<T>>(row[column + i]);
+    for (int64_t i = 0; i < n; ++i) sums[i] = static_cast<Compute<T>>(x[column + i]);
     for (size_t k = 0; k < count; ++k) {
       const T* update = updates + places[k] * inner + column;
       for (int64_t i = 0; i < n; ++i) sums[i] = static_cast<Compute<T>>(sums[i] + static_cast<Compute<T>>(update[i]));
     }
-    for (int64_t i = 0; i < n; ++i) row[column + i] = static_cast<T>(sums[i]);
+    for (int64_t i = 0; i < n; ++i) y[column + i] = static_cast<T>(sums[i]);
   }
 }
 
@@ -117,16 +134,19 @@ void scatter_add(const Layout& layout, const Arguments& arguments) {
   if (layout.inner == 0) return;
   T* y = arguments.output<T>();
   const T* x = arguments.input<T>(0);
-  if (y != x)
+  const auto copy_all = [&] {
+    if (y == x) return;
     parallel_ranges(layout.outer * layout.extent * layout.inner, 1 << 18, [=](int64_t begin, int64_t end) {
       std::memcpy(y + begin, x + begin, static_cast<size_t>(end - begin) * sizeof(T));
     });
+  };
   // Places sorted by row, so that each row has one thread and keeps the order of its indices. Those of bags are sorted
   // as they come.
   std::vector<int64_t> keys(static_cast<size_t>(layout.indices)), places(keys.size()), rows;
   for (int64_t i = 0; i < layout.indices; ++i) keys[static_cast<size_t>(i)] = index_at(layout, indices, i);
   if constexpr (std::is_same_v<Compute<T>, T>)
     if (layout.outer == 1 && layout.inner == 1) {  // counts: a number an index is no work to share out
+      copy_all();
       for (size_t i = 0; i < keys.size(); ++i) y[keys[i]] = static_cast<T>(y[keys[i]] + arguments.input<T>(2)[i]);
       return;
     }
@@ -137,16 +157,26 @@ void scatter_add(const Layout& layout, const Arguments& arguments) {
   for (size_t i = 0; i < places.size(); ++i)
     if (i == 0 || key(places[i]) != key(places[i - 1])) rows.push_back(static_cast<int64_t>(i));
   const auto count = static_cast<int64_t>(rows.size());
+  if (count == 0) return copy_all();
   rows.push_back(layout.indices);
+  // Each task also copies the rows between its own and the one before.
+  const auto copy_rows = [&](int64_t outer, int64_t begin, int64_t end) {
+    if (y == x || begin >= end) return;
+    const int64_t at = (outer * layout.extent + begin) * layout.inner;
+    std::memcpy(y + at, x + at, static_cast<size_t>((end - begin) * layout.inner) * sizeof(T));
+  };
+  const auto row_at = [&](int64_t row) { return key(places[static_cast<size_t>(rows[static_cast<size_t>(row)])]); };
   parallel_ranges(layout.outer * count, std::max<int64_t>((1 << 14) / (layout.inner + 1), 1),
                   [&](int64_t begin, int64_t end) {
                     for (int64_t task = begin; task < end; ++task) {
-                      const int64_t outer = task / count;
-                      const auto row = static_cast<size_t>(task % count);
-                      const int64_t* first = places.data() + rows[row];
-                      T* target = y + (outer * layout.extent + key(*first)) * layout.inner;
-                      const T* updates = arguments.input<T>(2) + outer * layout.indices * layout.inner;
-                      add_updates(target, updates, first, static_cast<size_t>(rows[row + 1] - rows[row]), layout.inner);
+                      const int64_t outer = task / count, row = task % count, target = row_at(row);
+                      copy_rows(outer, row > 0 ? row_at(row - 1) + 1 : 0, target);
+                      if (row + 1 == count) copy_rows(outer, target + 1, layout.extent);
+                      const int64_t at = (outer * layout.extent + target) * layout.inner;
+                      const auto first = static_cast<size_t>(rows[static_cast<size_t>(row)]),
+                                 last = static_cast<size_t>(rows[static_cast<size_t>(row) + 1]);
+                      add_updates(y + at, x + at, arguments.input<T>(2) + outer * layout.indices * layout.inner,
+                                  places.data() + first, last - first, layout.inner);
                     }
                   });
 }

@@ -8,6 +8,7 @@
 #include "cpu/device/threads.h"
 #include "cpu/kernels/widening.h"
 #include "cpu/products/batch_invariant_product.h"
+#include "cpu/products/few_pair_rows.h"
 #include "cpu/products/parallel_gemm.h"
 #include "cpu/products/product_plan.h"
 #include "cpu/products/small_products.h"
@@ -166,7 +167,8 @@ Kernel library_kernel(const Node& node, const ProductPlan& plan) {
   const size_t c_bytes = narrow_output ? aligned(static_cast<size_t>(outputs) * sizeof(float)) : 0;
   // What is read as it is stored needs no packed copy at its first use, unless the library would add up in another
   // order then: it does where columns are taken one by one, and on processors without AVX-512.
-  const bool waits = pack && weight->dtype == plan.b.dtype && !wide && plan.b.row == 1 && library_adds_in_one_order();
+  const bool waits = pack && weight->dtype == plan.b.dtype && !wide && plan.b.row == 1 && library_adds_in_one_order() &&
+                     !may_multiply_few_pair_rows(plan);
   std::shared_ptr<const CutProduct> plain;
   if (!pack || waits) plain = std::make_shared<const CutProduct>(plan, input, output, pack);
   const auto reused = pack ? std::make_shared<const PackedProduct>(plan, input, output, weight->dtype) : nullptr;

@@ -7,6 +7,7 @@
 #include "cpu/device/threads.h"
 #include "cpu/kernels/copy.h"
 #include "cpu/kernels/widening.h"
+#include "cpu/products/few_pair_rows.h"
 
 namespace transom::cpu {
 namespace {
@@ -133,6 +134,10 @@ const CutProduct& PackedProduct::product() const {
   return *product_;
 }
 
+bool PackedProduct::few_rows() const {
+  return input_ == TRANSOM_BFLOAT16 && output_ == plan_.output && multiplies_few_pair_rows(plan_, product().layout());
+}
+
 std::shared_ptr<PackedWeight> PackedProduct::weight(transom_buffer& buffer, size_t offset, const std::byte* b,
                                                     bool waits) const {
   std::vector<int64_t> key = {
@@ -143,7 +148,9 @@ std::shared_ptr<PackedWeight> PackedProduct::weight(transom_buffer& buffer, size
 }
 
 void PackedProduct::run(const std::byte* a, const PackedWeight& weight, const std::byte* bias, std::byte* c) const {
-  product().run(a, static_cast<const PackedMatrix&>(weight).values.get(), bias, c);
+  const std::byte* values = static_cast<const PackedMatrix&>(weight).values.get();
+  if (few_rows()) multiply_few_pair_rows(plan_, a, values, bias, c);
+  else product().run(a, values, bias, c);
 }
 
 std::shared_ptr<PackedWeight> PackedProduct::pack(const std::byte* b) const {

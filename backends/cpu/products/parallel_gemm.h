@@ -57,6 +57,8 @@ class PackedProduct {
  private:
   // Made when it is first needed, which a weight that is used once never is.
   const CutProduct& product() const;
+  // Whether own loops take the place of the library.
+  bool few_rows() const;
   std::shared_ptr<PackedWeight> pack(const std::byte* b) const;
 
   ProductPlan plan_;

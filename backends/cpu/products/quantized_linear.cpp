@@ -323,6 +323,16 @@ struct QuantizedPlan {
     const int64_t c_row = (count + kColumnBlock - 1) / kColumnBlock * kColumnBlock;
     if (integers && arguments.reader && c_row == count)
       return run_pieces(arguments, weight, rounded, row, height, first, count);
+    const float* added = bias ? arguments.input<float>(2) + first : nullptr;
+    if (!arguments.reader && c_row == count) {  // whole panels, where they belong
+      for (int64_t column = 0; column < count; column += kColumnBlock)
+        byte_rows()->multiply_scaled(arguments.output<float>() + row * n + first + column, static_cast<size_t>(n),
+                                     reinterpret_cast<const uint8_t*>(rounded + row * k), static_cast<size_t>(k),
+                                     panel_of(weight, first + column), static_cast<size_t>(height),
+                                     static_cast<size_t>(k / 4), weight.surplus.data() + first + column, scales + row,
+                                     weight.scales.data() + first + column, added ? added + column : nullptr);
+      return;
+    }
     Scratch scratch(Scratch::bytes_of<int32_t>(height * c_row));
     auto* sums = scratch.take<int32_t>(height * c_row);
     for (int64_t column = first; column < first + count; column += kColumnBlock)
@@ -332,7 +342,6 @@ struct QuantizedPlan {
     float* kept = arguments.reader ? reinterpret_cast<float*>(thread_scratch(
                                          static_cast<size_t>(height * count) * sizeof(float), ScratchUse::kChunk))
                                    : nullptr;
-    const float* added = bias ? arguments.input<float>(2) + first : nullptr;
     for (int64_t i = 0; i < height; ++i) {
       float* to = kept ? kept + i * count : arguments.output<float>() + (row + i) * n + first;
       vector_kernels().dequantize_row(to, sums + i * c_row, weight.surplus.data() + first, weight.scales.data() + first,

@@ -11,16 +11,39 @@ namespace {
 constexpr size_t kVectors = 4, kLanes32 = 16, kWidth = kVectors * kLanes32;
 typedef int32_t Group __attribute__((aligned(1), may_alias));  // 4 numbers of a that follow each other in depth
 
-inline void store(int32_t* to, __m512i sums) { _mm512_storeu_si512(to, sums); }
-inline void store(float* to, __m512i sums) {
+// How sums leave the registers: `row` of the rows, `v` of the panel's vectors.
+struct Integers {
+  void store(int32_t* to, __m512i sums, size_t, size_t) const { _mm512_storeu_si512(to, sums); }
+  Integers behind(size_t) const { return {}; }
+};
+
+inline __m512 as_floats(__m512i sums) {
   asm("" : "+v"(sums));  // else g++ 12 keeps sums in memory during the loop
-  _mm512_storeu_ps(to, _mm512_cvtepi32_ps(sums));
+  return _mm512_cvtepi32_ps(sums);
 }
 
+struct Floats {
+  void store(float* to, __m512i sums, size_t, size_t) const { _mm512_storeu_ps(to, as_floats(sums)); }
+  Floats behind(size_t) const { return {}; }
+};
+
+// As dequantize_row has them.
+struct Scaled {
+  const float *row_scales, *scales, *bias;
+
+  void store(float* to, __m512i sums, size_t row, size_t v) const {
+    const __m512 value = as_floats(sums),
+                 scale = _mm512_mul_ps(_mm512_set1_ps(row_scales[row]), _mm512_loadu_ps(scales + v * kLanes32));
+    _mm512_storeu_ps(
+        to, bias ? _mm512_fmadd_ps(value, scale, _mm512_loadu_ps(bias + v * kLanes32)) : _mm512_mul_ps(value, scale));
+  }
+  Scaled behind(size_t rows) const { return {row_scales + rows, scales, bias}; }
+};
+
 // `a` may lie at any address: it is read in words of four bytes.
-template <size_t M, bool kLess, typename Result>
+template <size_t M, bool kLess, typename Result, typename End>
 void block(Result* c, size_t c_row, const uint8_t* a, size_t a_row, const int8_t* panel, size_t groups,
-           const int32_t* surplus) {
+           const int32_t* surplus, const End& end) {
   __m512i sums[M][kVectors];
   TRANSOM_UNROLL
   for (size_t m = 0; m < M; ++m) {
@@ -48,34 +71,35 @@ void block(Result* c, size_t c_row, const uint8_t* a, size_t a_row, const int8_t
   TRANSOM_UNROLL
   for (size_t m = 0; m < M; ++m) {
     TRANSOM_UNROLL
-    for (size_t v = 0; v < kVectors; ++v) store(c + m * c_row + v * kLanes32, sums[m][v]);
+    for (size_t v = 0; v < kVectors; ++v) end.store(c + m * c_row + v * kLanes32, sums[m][v], m, v);
   }
 }
 
-template <bool kLess, typename Result>
+template <bool kLess, typename Result, typename End>
 void multiply_rows(Result* c, size_t c_row, const uint8_t* a, size_t a_row, const int8_t* panel, size_t rows,
-                   size_t groups, const int32_t* surplus) {
+                   size_t groups, const int32_t* surplus, End end) {
   while (rows > 0) {
     const size_t together = rows < 6 ? rows : rows == 7 || rows == 8 ? 4 : 6;  // no block of one row at the end
     switch (together) {
       case 6:
-        block<6, kLess>(c, c_row, a, a_row, panel, groups, surplus);
+        block<6, kLess>(c, c_row, a, a_row, panel, groups, surplus, end);
         break;
       case 5:
-        block<5, kLess>(c, c_row, a, a_row, panel, groups, surplus);
+        block<5, kLess>(c, c_row, a, a_row, panel, groups, surplus, end);
         break;
       case 4:
-        block<4, kLess>(c, c_row, a, a_row, panel, groups, surplus);
+        block<4, kLess>(c, c_row, a, a_row, panel, groups, surplus, end);
         break;
       case 3:
-        block<3, kLess>(c, c_row, a, a_row, panel, groups, surplus);
+        block<3, kLess>(c, c_row, a, a_row, panel, groups, surplus, end);
         break;
       case 2:
-        block<2, kLess>(c, c_row, a, a_row, panel, groups, surplus);
+        block<2, kLess>(c, c_row, a, a_row, panel, groups, surplus, end);
         break;
       default:
-        block<1, kLess>(c, c_row, a, a_row, panel, groups, surplus);
+        block<1, kLess>(c, c_row, a, a_row, panel, groups, surplus, end);
     }
+    end = end.behind(together);
     c += together * c_row;
     a += together * a_row;
     rows -= together;
@@ -84,17 +108,23 @@ void multiply_rows(Result* c, size_t c_row, const uint8_t* a, size_t a_row, cons
 
 void multiply(int32_t* c, size_t c_row, const uint8_t* a, size_t a_row, const int8_t* panel, size_t rows,
               size_t groups) {
-  multiply_rows<false>(c, c_row, a, a_row, panel, rows, groups, nullptr);
+  multiply_rows<false>(c, c_row, a, a_row, panel, rows, groups, nullptr, Integers{});
 }
 
 void multiply_to_floats(float* c, size_t c_row, const uint8_t* a, size_t a_row, const int8_t* panel, size_t rows,
                         size_t groups, const int32_t* surplus) {
-  if (surplus) multiply_rows<true>(c, c_row, a, a_row, panel, rows, groups, surplus);
-  else multiply_rows<false>(c, c_row, a, a_row, panel, rows, groups, nullptr);
+  if (surplus) multiply_rows<true>(c, c_row, a, a_row, panel, rows, groups, surplus, Floats{});
+  else multiply_rows<false>(c, c_row, a, a_row, panel, rows, groups, nullptr, Floats{});
+}
+
+void multiply_scaled(float* c, size_t c_row, const uint8_t* a, size_t a_row, const int8_t* panel, size_t rows,
+                     size_t groups, const int32_t* surplus, const float* row_scales, const float* scales,
+                     const float* bias) {
+  multiply_rows<true>(c, c_row, a, a_row, panel, rows, groups, surplus, Scaled{row_scales, scales, bias});
 }
 
 }  // namespace
 
-void fill_byte_rows(ByteRows& table) { table = {kWidth, multiply, multiply_to_floats}; }
+void fill_byte_rows(ByteRows& table) { table = {kWidth, multiply, multiply_to_floats, multiply_scaled}; }
 
 }  // namespace transom::cpu::TRANSOM_LEVEL

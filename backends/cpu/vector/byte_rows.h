@@ -19,6 +19,10 @@ struct ByteRows {
   // The same less `surplus` [width], in f32, rounded once: what follows reads no integers.
   void (*multiply_to_floats)(float* c, size_t c_row, const uint8_t* a, size_t a_row, const int8_t* panel, size_t rows,
                              size_t groups, const int32_t* surplus);
+  // (sums - surplus) row_scales scales + bias, rounded as dequantize_row rounds; bias may be null.
+  void (*multiply_scaled)(float* c, size_t c_row, const uint8_t* a, size_t a_row, const int8_t* panel, size_t rows,
+                          size_t groups, const int32_t* surplus, const float* row_scales, const float* scales,
+                          const float* bias);
 };
 
 // Null where this processor has none. Any thread.
