@@ -44,6 +44,7 @@ struct transom_device {
   // Engines use the machine one at a time: what the tiles hold is that of the last one.
   std::mutex running;
   transom_executable* loaded = nullptr;  // guarded by `running`
+  uint32_t rounded_runs = 0;             // of programs that round stochastically; guarded by `running`
 
  private:
   std::mutex mutex_;

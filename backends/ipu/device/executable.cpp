@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ipu/device/executable.h"
 
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <map>
@@ -69,6 +70,7 @@ void transom_executable::compile(const transom_graph& graph, const transom::ipu:
   for (size_t i = 0; i < graph.outputs_count; ++i)
     outputs_.push_back(transom::backend::type_of(graph, graph.outputs[i]));
   nodes_ = graph.nodes_count;
+  rounds_stochastically_ = config.stochastic_rounding;
   const std::filesystem::path folder = transom::ipu::ExecutableCache::folder_of(config);
   if (folder.empty()) {
     engine_ = std::make_unique<poplar::Engine>(lowered(graph));
@@ -95,6 +97,7 @@ poplar::Executable transom_executable::lowered(const transom_graph& graph) {
     fetches.push_back(streamed_inputs_[i] ? lowering.add_streamed_input(graph.inputs[i], inputs_[i], i)
                                           : lowering.add_input(graph.inputs[i], inputs_[i], i));
   }
+  if (rounds_stochastically_) lowering.round_stochastically();
   std::map<int32_t, size_t> streamed_outputs;  // by value
   for (size_t i = 0; i < graph.outputs_count; ++i)
     if (streamed_outputs_[i]) streamed_outputs.emplace(graph.outputs[i], i);
@@ -183,6 +186,12 @@ void transom_executable::run(const transom_launch& launch) {
         if (!streamed_outputs_[i])
           engine_->connectStream(fmt::format("output{}", i), place, place + outputs_[i].bytes());
         launch.outputs[i].buffer->renew();
+      }
+      // Another noise in each run, the same ones in a process that runs the same programs.
+      std::array<uint32_t, 2> seed{transom::ipu::ipu_config().seed, device_->rounded_runs};
+      if (rounds_stochastically_) {
+        ++device_->rounded_runs;
+        engine_->connectStream(transom::ipu::kRoundingSeed, seed.data(), seed.data() + seed.size());
       }
       engine_->run(0);
       for (size_t i = 0; i < inputs_.size(); ++i)

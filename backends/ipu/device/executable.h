@@ -40,6 +40,7 @@ struct transom_executable : Handle {
   std::vector<Resident> residents_;                       // by input; guarded by the device's `running`
   std::vector<bool> streamed_inputs_, streamed_outputs_;  // those of streaming memory
   size_t nodes_ = 0;
+  bool rounds_stochastically_ = false;
   bool kept_ = false;  // the program was compiled before
   std::string description_;
 };

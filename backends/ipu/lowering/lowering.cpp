@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <map>
+#include <poplar/CSRFunctions.hpp>
 #include <poplin/codelets.hpp>
 #include <popops/Cast.hpp>
 #include <popops/Fill.hpp>
 #include <popops/codelets.hpp>
+#include <poprand/RandomGen.hpp>
+#include <poprand/codelets.hpp>
 #include <poputil/TileMapping.hpp>
 
 #include "common/error.h"
@@ -91,6 +94,7 @@ std::vector<size_t> extents_of(const Shape& shape) { return {shape.begin(), shap
 Lowering::Lowering(const poplar::Target& target) : graph_(target) {
   popops::addCodelets(graph_);
   poplin::addCodelets(graph_);
+  poprand::addCodelets(graph_);
   const unsigned tiles = target.getTilesPerIPU();
   for (unsigned ipu = 0; ipu < target.getNumIPUs(); ++ipu)
     ipus_.push_back(graph_.createVirtualGraph(ipu * tiles, (ipu + 1) * tiles));
@@ -198,6 +202,14 @@ poplar::program::Sequence Lowering::add_streamed_input(int32_t index, const Type
       {},
       graph_.addRemoteBuffer(fmt::format("input{}", i), device_type(type.dtype), static_cast<size_t>(type.count()))};
   return poplar::program::Sequence();
+}
+
+void Lowering::round_stochastically() {
+  const Tensor seed = graph_.addVariable(poplar::UNSIGNED_INT, {2}, kRoundingSeed);
+  graph_.setTileMapping(seed, 0);
+  program_.add(poplar::program::Copy(graph_.addHostToDeviceFIFO(kRoundingSeed, poplar::UNSIGNED_INT, 2), seed));
+  poprand::setSeed(graph_, seed, 0, program_, kRoundingSeed);
+  poplar::setStochasticRounding(graph_, program_, true, kRoundingSeed);
 }
 
 void Lowering::load(Value& value, const Type& type) {

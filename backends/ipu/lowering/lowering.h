@@ -25,6 +25,8 @@ std::vector<size_t> extents_of(const Shape& shape);
 
 class Lowering;
 
+inline constexpr const char* kRoundingSeed = "rounding_seed";  // a stream of programs that round stochastically
+
 // One node on its way.
 struct Work {
   const Node& node;
@@ -46,6 +48,8 @@ class Lowering {
   // The value lies in streaming memory, in the remote buffer "input<i>": it is loaded where it is read first. Nothing
   // fetches it, so that the program that comes back is empty.
   poplar::program::Sequence add_streamed_input(int32_t value, const Type& type, size_t i);
+  // From here on what becomes half is rounded by noise, whose seed comes over the stream "rounding_seed".
+  void round_stochastically();
   // The value is the table of embeddings [vocabulary, width]: products with it may come in parts.
   void set_table(int32_t value, const Type& type) { table_ = value, table_shape_ = type.shape; }
   void lower(const Node& node, const transom_node& c_node);
