@@ -29,6 +29,7 @@ struct transom_device {
   std::atomic<uint64_t> loaded_remote{0}, stored_remote{0};  // bytes from and to streaming memory, by programs
   std::atomic<uint64_t> collectives{0};                      // programs that replicas ran together
   std::atomic<uint64_t> kept_programs{0};                    // that were found compiled
+  std::atomic<uint64_t> block_products{0};                   // weights of programs that are there as their blocks
 
   struct Profile {
     transom_profile_callback callback = nullptr;
