@@ -40,9 +40,9 @@ std::string memory_text(poplar::Engine& engine) {
   const auto fullest =
       std::max_element(compiled.tiles.begin(), compiled.tiles.end(),
                        [](const auto& left, const auto& right) { return left.total() < right.total(); });
-  return fmt::format("fullest tile {} of {} bytes: {} always live, {} temporary, {} of code", fullest->total(),
-                     compiled.graph->target.getBytesPerTile(), fullest->always_live, fullest->temporary,
-                     fullest->code + fullest->exchange_code);
+  return fmt::format("fullest tile {} of {} bytes: {} always live, {} temporary, {} of code; {} cycles a run",
+                     fullest->total(), compiled.graph->target.getBytesPerTile(), fullest->always_live,
+                     fullest->temporary, fullest->code + fullest->exchange_code, compiled.cycles(0));
 }
 
 void unload(poplar::Engine& engine) {
@@ -81,10 +81,11 @@ std::string report(const transom_device& device) {
       "{{\"emulated\": {}, \"programs\": {}, \"runs\": {}, \"cycles\": {}, \"device_seconds\": {:.9g}, "
       "\"fullest_tile_bytes\": {}, \"bytes_per_tile\": {}, \"fetched_bytes\": {}, \"loaded_from_streaming_memory\": "
       "{}, "
-      "\"stored_to_streaming_memory\": {}, \"collectives\": {}, \"kept_programs\": {}}}",
+      "\"stored_to_streaming_memory\": {}, \"collectives\": {}, \"kept_programs\": {}, \"block_products\": {}}}",
       is_emulated(), device.programs.load(), device.runs.load(), device.cycles.load(), seconds,
       device.fullest_tile.load(), device.machine.getTarget().getBytesPerTile(), device.fetched.load(),
-      device.loaded_remote.load(), device.stored_remote.load(), device.collectives.load(), device.kept_programs.load());
+      device.loaded_remote.load(), device.stored_remote.load(), device.collectives.load(), device.kept_programs.load(),
+      device.block_products.load());
 }
 
 }  // namespace transom::ipu

@@ -13,7 +13,7 @@ namespace transom::ipu {
 bool is_emulated();
 bool clocks_alone();  // of programs that run nothing, where the emulator is asked for no more
 void count_memory(transom_device& device, const poplar::Engine& engine);
-// What the fullest tile has, on one line.
+// What the fullest tile has, and the cycles of a run, on one line.
 std::string memory_text(poplar::Engine& engine);
 // The machine is another engine's from now on: what the emulator holds for this one is freed.
 void unload(poplar::Engine& engine);

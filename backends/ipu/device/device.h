@@ -29,6 +29,7 @@ struct transom_device {
   std::atomic<uint64_t> loaded_remote{0}, stored_remote{0};  // bytes from and to streaming memory, by programs
   std::atomic<uint64_t> collectives{0};                      // programs that replicas ran together
   std::atomic<uint64_t> kept_programs{0};                    // that were found compiled
+  std::atomic<uint64_t> block_products{0};                   // weights of programs that are there as their blocks
 
   struct Profile {
     transom_profile_callback callback = nullptr;
@@ -44,6 +45,7 @@ struct transom_device {
   // Engines use the machine one at a time: what the tiles hold is that of the last one.
   std::mutex running;
   transom_executable* loaded = nullptr;  // guarded by `running`
+  uint32_t rounded_runs = 0;             // of programs that round stochastically; guarded by `running`
 
  private:
   std::mutex mutex_;

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ipu/device/executable.h"
 
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <map>
 #include <optional>
 
+#include <fmt/ranges.h>
 #include "common/node.h"
+
 #include "ipu/device/clocks.h"
 #include "ipu/lowering/lowering.h"
 #include "ipu/lowering/placement.h"
@@ -51,12 +54,8 @@ void find_table(const transom_graph& graph, transom::ipu::Lowering& lowering) {
 }  // namespace
 
 transom_executable::transom_executable(transom_device* device, const transom_graph& graph,
-                                       const transom::ipu::ExecutableCache::Warn& warn)
-    : device_(device) {
-  translated([&] { compile(graph, warn); });
-}
-
-void transom_executable::compile(const transom_graph& graph, const transom::ipu::ExecutableCache::Warn& warn) {
+                                       transom::ipu::Messages messages)
+    : device_(device), messages_(std::move(messages)) {
   const transom::ipu::IpuConfig& config = transom::ipu::ipu_config();
   streamed_inputs_.resize(graph.inputs_count);
   streamed_outputs_.resize(graph.outputs_count);
@@ -69,21 +68,35 @@ void transom_executable::compile(const transom_graph& graph, const transom::ipu:
   for (size_t i = 0; i < graph.outputs_count; ++i)
     outputs_.push_back(transom::backend::type_of(graph, graph.outputs[i]));
   nodes_ = graph.nodes_count;
+  rounds_stochastically_ = config.stochastic_rounding;
+  const std::vector<bool> prunable = transom::ipu::prunable_weights(graph);
+  for (size_t i = 0; i < prunable.size(); ++i)
+    if (prunable[i] && !streamed_inputs_[i]) weights_[i] = {};
+  if (!weights_.empty()) graph_ = std::make_unique<transom::ipu::KeptGraph>(graph);
+  translated([&] { compile(graph); });
+}
+
+void transom_executable::compile(const transom_graph& graph) {
+  const transom::ipu::IpuConfig& config = transom::ipu::ipu_config();
   const std::filesystem::path folder = transom::ipu::ExecutableCache::folder_of(config);
   if (folder.empty()) {
     engine_ = std::make_unique<poplar::Engine>(lowered(graph));
   } else {
-    const transom::ipu::ExecutableCache cache(folder, warn);
-    const std::string key = transom::ipu::program_key(graph, device_->machine.getTarget(), config);
+    const transom::ipu::ExecutableCache cache(folder, messages_.warn);
+    std::string key = transom::ipu::program_key(graph, device_->machine.getTarget(), config);
+    for (const auto& [i, mask] : blocks_)
+      if (!key.empty()) key += fmt::format("\nblocks of input {}: {}", i, fmt::join(mask.kept, ""));
     std::optional<poplar::Executable> executable = cache.find(key);
     kept_ = executable.has_value();
     if (kept_) ++device_->kept_programs;
     else cache.keep(key, executable.emplace(lowered(graph)));
     engine_ = std::make_unique<poplar::Engine>(std::move(*executable));
   }
-  residents_.resize(inputs_.size());
+  residents_.assign(inputs_.size(), {});
   ++device_->programs;
+  device_->block_products += blocks_.size();
   transom::ipu::count_memory(*device_, *engine_);
+  if (messages_.memory) messages_.memory(memory());
 }
 
 poplar::Executable transom_executable::lowered(const transom_graph& graph) {
@@ -92,9 +105,12 @@ poplar::Executable transom_executable::lowered(const transom_graph& graph) {
   const transom::ipu::Placement placement = transom::ipu::place(graph, transom::ipu::ipu_config());
   for (size_t i = 0; i < graph.inputs_count; ++i) {
     lowering.choose_ipu(placement.inputs[i]);
-    fetches.push_back(streamed_inputs_[i] ? lowering.add_streamed_input(graph.inputs[i], inputs_[i], i)
-                                          : lowering.add_input(graph.inputs[i], inputs_[i], i));
+    const auto blocks = blocks_.find(i);
+    fetches.push_back(streamed_inputs_[i]       ? lowering.add_streamed_input(graph.inputs[i], inputs_[i], i)
+                      : blocks != blocks_.end() ? lowering.add_blocks(graph.inputs[i], inputs_[i], blocks->second, i)
+                                                : lowering.add_input(graph.inputs[i], inputs_[i], i));
   }
+  if (rounds_stochastically_) lowering.round_stochastically();
   std::map<int32_t, size_t> streamed_outputs;  // by value
   for (size_t i = 0; i < graph.outputs_count; ++i)
     if (streamed_outputs_[i]) streamed_outputs.emplace(graph.outputs[i], i);
@@ -131,13 +147,35 @@ const char* transom_executable::describe() {
 }
 
 std::string transom_executable::memory() const {
-  return fmt::format("a program of {} nodes{}: {}", nodes_, kept_ ? ", compiled before" : "",
+  const std::string blocks = blocks_.empty() ? "" : fmt::format(", {} weights as their blocks", blocks_.size());
+  return fmt::format("a program of {} nodes{}{}: {}", nodes_, blocks, kept_ ? ", compiled before" : "",
                      transom::ipu::memory_text(*engine_));
 }
 
 void transom_executable::unload(transom_device& device) {
   if (device.loaded) transom::ipu::unload(*device.loaded->engine_);
   device.loaded = nullptr;
+}
+
+// The program is compiled again where other weights are to be had as their blocks than it has.
+void transom_executable::choose_blocks(const transom_launch& launch) {
+  std::map<size_t, transom::ipu::BlockMask> chosen;
+  for (auto& [i, weight] : weights_) {
+    const transom_binding& binding = launch.inputs[i];
+    const std::byte* place = transom_buffer::at(binding, inputs_[i].bytes());
+    if (const uint64_t stamp = binding.buffer->stamp(); weight.stamp != stamp || weight.offset != binding.offset)
+      weight = {stamp, binding.offset, transom::ipu::blocks_of(inputs_[i], place)};
+    if (weight.mask) chosen.emplace(i, *weight.mask);
+  }
+  if (chosen == blocks_) return;
+  if (device_->loaded == this) unload(*device_);
+  std::swap(blocks_, chosen);
+  try {
+    compile(graph_->view());
+  } catch (...) {
+    std::swap(blocks_, chosen);  // as the program has them still
+    throw;
+  }
 }
 
 // Inputs come where the tiles do not hold them from the run before: weights stay.
@@ -158,6 +196,12 @@ void transom_executable::fetch(const transom_launch& launch) {
     const std::string handle = fmt::format("input{}", i);
     if (streamed_inputs_[i]) {
       engine_->copyToRemoteBuffer(place, handle, 0);
+    } else if (const auto blocks = blocks_.find(i); blocks != blocks_.end()) {
+      std::vector<std::byte> packed = transom::ipu::packed_blocks(inputs_[i], blocks->second, place);
+      if (packed.empty()) continue;
+      engine_->connectStream(handle, packed.data(), packed.data() + packed.size());
+      engine_->run(static_cast<unsigned>(1 + i));
+      device_->fetched += packed.size();
     } else {
       engine_->connectStream(handle, place, place + inputs_[i].bytes());
       engine_->run(static_cast<unsigned>(1 + i));
@@ -176,6 +220,7 @@ void transom_executable::run(const transom_launch& launch) {
   {
     const std::lock_guard lock(device_->running);
     translated([&] {
+      if (!weights_.empty()) choose_blocks(launch);
       fetch(launch);
       for (size_t i = 0; i < outputs_.size(); ++i) {
         if (outputs_[i].count() == 0) continue;
@@ -183,6 +228,12 @@ void transom_executable::run(const transom_launch& launch) {
         if (!streamed_outputs_[i])
           engine_->connectStream(fmt::format("output{}", i), place, place + outputs_[i].bytes());
         launch.outputs[i].buffer->renew();
+      }
+      // Another noise in each run, the same ones in a process that runs the same programs.
+      std::array<uint32_t, 2> seed{transom::ipu::ipu_config().seed, device_->rounded_runs};
+      if (rounds_stochastically_) {
+        ++device_->rounded_runs;
+        engine_->connectStream(transom::ipu::kRoundingSeed, seed.data(), seed.data() + seed.size());
       }
       engine_->run(0);
       for (size_t i = 0; i < inputs_.size(); ++i)

@@ -164,11 +164,12 @@ std::string graph_text(const transom_graph& graph, bool with_scopes) {
 
 std::string program_key(const transom_graph& graph, const poplar::Target& target, const IpuConfig& config) {
   if (code_version().empty()) return {};
-  std::string key = fmt::format("code {}\nmachine {} {} {}\nconfiguration {} {} {} {} {} {} {}\n", code_version(),
-                                target.getTargetArchString(), target.getNumIPUs(), target.getTilesPerIPU(),
-                                config.ipus_per_replica, config.replication_factor, config.replicated_tensor_sharding,
-                                config.optimizer_state_offchip, config.gradient_accumulation_steps,
-                                config.enable_half_partials, config.embedding_serialization_factor);
+  std::string key =
+      fmt::format("code {}\nmachine {} {} {}\nconfiguration {} {} {} {} {} {} {} {}\n", code_version(),
+                  target.getTargetArchString(), target.getNumIPUs(), target.getTilesPerIPU(), config.ipus_per_replica,
+                  config.replication_factor, config.replicated_tensor_sharding, config.optimizer_state_offchip,
+                  config.gradient_accumulation_steps, config.enable_half_partials,
+                  config.embedding_serialization_factor, config.stochastic_rounding);
   add_list(key, config.layers_per_ipu.data(), config.layers_per_ipu.size());
   add_list(key, config.matmul_proportion.data(), config.matmul_proportion.size());
   add_graph(key, graph, true);

@@ -7,7 +7,8 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
-#include <poplar/Engine.hpp>
+#include <poplar/Executable.hpp>
+#include <poplar/Target.hpp>
 #include <string>
 
 #include "ipu/device/ipu_config.h"

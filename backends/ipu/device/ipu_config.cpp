@@ -90,6 +90,8 @@ IpuConfig parse_ipu_config(const std::string& text, const std::string& where) {
   config.gradient_accumulation_steps =
       static_cast<uint32_t>(reader.integer("gradient_accumulation_steps", 1, 1 << 20, 1));
   config.enable_half_partials = reader.boolean("enable_half_partials", false);
+  config.stochastic_rounding = reader.boolean("stochastic_rounding", false);
+  config.seed = static_cast<uint32_t>(reader.integer("seed", 0, UINT32_MAX, config.seed));
   for (const char* name : {"matmul_proportion", "training_matmul_proportion"}) {
     if (!reader.has(name)) continue;
     const Json& value = reader.at(name);

@@ -17,6 +17,8 @@ struct IpuConfig {
   uint32_t gradient_accumulation_steps = 1;
   std::vector<double> matmul_proportion = {0.6};  // by IPU; one for all
   bool enable_half_partials = false;
+  bool stochastic_rounding = false;             // of what becomes f16
+  uint32_t seed = 42;                           // of its noise
   uint32_t embedding_serialization_factor = 1;  // parts in which products with the embeddings' table are computed
   std::string executable_cache_dir;             // of programs that were compiled; empty: they are not kept
 };

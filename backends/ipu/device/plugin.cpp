@@ -143,11 +143,13 @@ struct Table {
     return claims_composite(op, {inputs, inputs_count}, {attributes, attributes_count}) ? 1 : 0;
   }
   static void compile(transom_device* device, const transom_graph* graph, transom_executable** executable) {
-    *executable = new transom_executable(device, *graph, [](const std::string& text) {
-      if (the_host.log) the_host.log(TRANSOM_LOG_WARNING, ("ipu: " + text).c_str());
-    });
+    Messages messages{[](const std::string& text) {
+                        if (the_host.log) the_host.log(TRANSOM_LOG_WARNING, ("ipu: " + text).c_str());
+                      },
+                      {}};
     if (the_host.log && tells_memory())
-      the_host.log(TRANSOM_LOG_INFO, fmt::format("ipu: {}", (*executable)->memory()).c_str());
+      messages.memory = [](const std::string& text) { the_host.log(TRANSOM_LOG_INFO, ("ipu: " + text).c_str()); };
+    *executable = new transom_executable(device, *graph, std::move(messages));
   }
   static void executable_destroy(transom_executable* executable) { delete executable; }
   static void run(transom_executable* executable, const transom_launch* launch) {

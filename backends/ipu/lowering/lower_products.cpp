@@ -4,6 +4,7 @@
 #include <numeric>
 #include <poplin/MatMul.hpp>
 #include <popops/ElementWise.hpp>
+#include <popsparse/experimental/BlockSparseMatMul.hpp>
 #include <poputil/VertexTemplates.hpp>
 
 #include "common/error.h"
@@ -114,6 +115,33 @@ Tensor serial_product(Lowering& lowering, const Tensor& x, const Tensor& y, popl
   return lowering.cast(out, type, place);
 }
 
+// x [1, rows, K] with the blocks of a weight [N, K] that are not zero.
+Tensor block_product(Lowering& lowering, const Tensor& x, const Tensor& blocks, const BlockMask& mask, size_t columns,
+                     poplar::Type type, const std::string& place) {
+  namespace ps = popsparse::experimental;
+  constexpr size_t kBlock = BlockMask::kBlock;
+  const size_t rows = x.dim(1), inner = x.dim(2);
+  if (mask.count == 0) {
+    const Tensor made = lowering.variable(type, {1, rows, columns}, place);
+    lowering.fill(made, 0, 0, place);
+    return made;
+  }
+  Tensor left = x[0];
+  const size_t whole = (rows + kBlock - 1) / kBlock * kBlock;
+  if (whole != rows) {
+    left = lowering.variable(x.elementType(), {whole, inner}, place);
+    lowering.fill(left.slice(rows, whole, 0), 0, 0, place);
+    lowering.copy(x[0], left.slice(0, rows, 0), place);
+  }
+  constexpr int kSize = static_cast<int>(kBlock);
+  const bool half_partials = ipu_config().enable_half_partials && x.elementType() == poplar::HALF;
+  const ps::BSMatMulParams params({static_cast<int>(whole), static_cast<int>(inner), static_cast<int>(columns)},
+                                  {kSize, kSize, kSize}, mask.kept, true, x.elementType(), type,
+                                  half_partials ? poplar::HALF : poplar::FLOAT);
+  const Tensor out = ps::bsMatMul(lowering.graph(), params, lowering.program(), left, blocks, {}, place);
+  return out.slice(0, rows, 0).expand({0});
+}
+
 }  // namespace
 
 void lower_product(Lowering& lowering, Work& work) {
@@ -129,15 +157,18 @@ void lower_product(Lowering& lowering, Work& work) {
     return;
   }
   // linear: x [..., K], w [N, K], b [N]
-  const size_t inner = y.dim(1), rows = static_cast<size_t>(node.output().count()) / std::max<size_t>(1, y.dim(0));
+  const size_t columns = static_cast<size_t>(node.input(1).shape[0]),
+               inner = static_cast<size_t>(node.input(1).shape[1]),
+               rows = static_cast<size_t>(node.output().count()) / std::max<size_t>(1, columns);
   const Tensor flat = lowering.reshaped(x, {1, rows, inner}, place);
   const bool biased = work.inputs.size() > 2;
   // The bias is added before the sum is rounded.
   const poplar::Type sum = biased ? poplar::FLOAT : type;
-  Tensor out = serial_product(lowering, flat, y.expand({0}), sum, place, work.vocabulary);
+  Tensor out = work.blocks ? block_product(lowering, flat, y, *work.blocks, columns, sum, place)
+                           : serial_product(lowering, flat, y.expand({0}), sum, place, work.vocabulary);
   if (biased) {
     namespace pe = popops::expr;
-    const Tensor bias = Lowering::broadcast(work.inputs[2].reshape({1, 1, y.dim(0)}), out.shape());
+    const Tensor bias = Lowering::broadcast(work.inputs[2].reshape({1, 1, columns}), out.shape());
     const pe::Any wide = pe::BinaryOp(pe::BinaryOpType::ADD, pe::_1, pe::Cast(pe::_2, poplar::FLOAT));
     out = popops::map(lowering.graph(), pe::Cast(wide, type), {out, bias}, lowering.program(), place);
   }

@@ -3,10 +3,14 @@
 
 #include <algorithm>
 #include <map>
+#include <poplar/CSRFunctions.hpp>
 #include <poplin/codelets.hpp>
 #include <popops/Cast.hpp>
 #include <popops/Fill.hpp>
 #include <popops/codelets.hpp>
+#include <poprand/RandomGen.hpp>
+#include <poprand/codelets.hpp>
+#include <popsparse/codelets.hpp>
 #include <poputil/TileMapping.hpp>
 
 #include "common/error.h"
@@ -91,6 +95,8 @@ std::vector<size_t> extents_of(const Shape& shape) { return {shape.begin(), shap
 Lowering::Lowering(const poplar::Target& target) : graph_(target) {
   popops::addCodelets(graph_);
   poplin::addCodelets(graph_);
+  poprand::addCodelets(graph_);
+  popsparse::addCodelets(graph_);
   const unsigned tiles = target.getTilesPerIPU();
   for (unsigned ipu = 0; ipu < target.getNumIPUs(); ++ipu)
     ipus_.push_back(graph_.createVirtualGraph(ipu * tiles, (ipu + 1) * tiles));
@@ -190,6 +196,12 @@ poplar::program::Sequence Lowering::add_input(int32_t index, const Type& type, s
   return fetch;
 }
 
+poplar::program::Sequence Lowering::add_blocks(int32_t index, const Type& type, const BlockMask& mask, size_t i) {
+  const int64_t count = static_cast<int64_t>(mask.count);
+  blocks_[index] = &mask;
+  return add_input(index, {type.dtype, {count, BlockMask::kBlock * BlockMask::kBlock}}, i);
+}
+
 poplar::program::Sequence Lowering::add_streamed_input(int32_t index, const Type& type, size_t i) {
   if (type.count() == 0) return add_input(index, type, i);
   value(index) = {
@@ -198,6 +210,14 @@ poplar::program::Sequence Lowering::add_streamed_input(int32_t index, const Type
       {},
       graph_.addRemoteBuffer(fmt::format("input{}", i), device_type(type.dtype), static_cast<size_t>(type.count()))};
   return poplar::program::Sequence();
+}
+
+void Lowering::round_stochastically() {
+  const Tensor seed = graph_.addVariable(poplar::UNSIGNED_INT, {2}, kRoundingSeed);
+  graph_.setTileMapping(seed, 0);
+  program_.add(poplar::program::Copy(graph_.addHostToDeviceFIFO(kRoundingSeed, poplar::UNSIGNED_INT, 2), seed));
+  poprand::setSeed(graph_, seed, 0, program_, kRoundingSeed);
+  poplar::setStochasticRounding(graph_, program_, true, kRoundingSeed);
 }
 
 void Lowering::load(Value& value, const Type& type) {
@@ -243,6 +263,8 @@ void Lowering::lower(const Node& node, const transom_node& c_node) {
     for (size_t i = 0; i < c_node.inputs_count; ++i) touches = touches || c_node.inputs[i] == table_;
     if (touches) work.vocabulary = static_cast<size_t>(shape[0]);
   }
+  if (node.op() == "linear")
+    if (const auto found = blocks_.find(c_node.inputs[1]); found != blocks_.end()) work.blocks = found->second;
   for (size_t i = 0; i < c_node.outputs_count; ++i) device_type(node.output(i).dtype);
   bool empty = true;
   for (const Type& type : node.outputs()) empty = empty && type.count() == 0;

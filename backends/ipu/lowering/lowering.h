@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/node.h"
+#include "ipu/lowering/block_sparse.h"
 
 namespace transom::ipu {
 
@@ -25,12 +26,15 @@ std::vector<size_t> extents_of(const Shape& shape);
 
 class Lowering;
 
+inline constexpr const char* kRoundingSeed = "rounding_seed";  // a stream of programs that round stochastically
+
 // One node on its way.
 struct Work {
   const Node& node;
   std::vector<Tensor> inputs, outputs;    // outputs: what the function sets
   const transom_graph* region = nullptr;  // of "fusion"
   size_t vocabulary = 0;                  // rows of the table of embeddings that it reads or gives; 0: of none
+  const BlockMask* blocks = nullptr;      // of "linear": input 1 has these alone, [count, elements of a block]
 };
 
 class Lowering {
@@ -43,9 +47,13 @@ class Lowering {
   // The value comes over the stream "input<i>"; it has one where it has elements. Returns the program that fetches it,
   // which runs where the value is not on the tiles yet.
   poplar::program::Sequence add_input(int32_t value, const Type& type, size_t i);
+  // Of a weight of "linear" nodes: it comes as its blocks, one after the other.
+  poplar::program::Sequence add_blocks(int32_t value, const Type& type, const BlockMask& mask, size_t i);
   // The value lies in streaming memory, in the remote buffer "input<i>": it is loaded where it is read first. Nothing
   // fetches it, so that the program that comes back is empty.
   poplar::program::Sequence add_streamed_input(int32_t value, const Type& type, size_t i);
+  // From here on what becomes half is rounded by noise, whose seed comes over the stream "rounding_seed".
+  void round_stochastically();
   // The value is the table of embeddings [vocabulary, width]: products with it may come in parts.
   void set_table(int32_t value, const Type& type) { table_ = value, table_shape_ = type.shape; }
   void lower(const Node& node, const transom_node& c_node);
@@ -93,6 +101,7 @@ class Lowering {
   std::vector<unsigned> next_tile_;  // of each IPU, for what needs few tiles
   poplar::program::Sequence program_;
   std::vector<Value> values_;
+  std::map<int32_t, const BlockMask*> blocks_;  // of values that come as their blocks
   int32_t table_ = -1;
   Shape table_shape_;
 };

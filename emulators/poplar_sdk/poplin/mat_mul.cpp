@@ -10,6 +10,7 @@
 #include "poplin/operands.h"
 #include "poputil/TileMapping.hpp"
 #include "simulator/kernels.h"
+#include "simulator/rounding.h"
 
 namespace ipu_emulator {
 namespace {
@@ -58,9 +59,23 @@ Multiply widest() {
   return multiply_plain;
 }
 
+// fp16.16: the unit adds up 16 inputs at a time, and what it has is half between them.
+void multiply_in_half(const float* a, const float* b, float* c, size_t rows, size_t inner, size_t columns,
+                      Rounding& rounding) {
+  constexpr size_t kInputs = 16;
+  std::vector<float> block(rows * kInputs), sums(rows * columns);
+  std::fill_n(c, rows * columns, 0.0f);
+  for (size_t k = 0; k < inner; k += kInputs) {
+    const size_t width = std::min(kInputs, inner - k);
+    for (size_t i = 0; i < rows; ++i) std::copy_n(a + i * inner + k, width, block.data() + i * width);
+    multiply(block.data(), b + k * columns, sums.data(), rows, width, columns);
+    for (size_t i = 0; i < sums.size(); ++i) c[i] = from_half(rounding(c[i] + sums[i]));
+  }
+}
+
 bool is_real(poplar::Type type) { return type == poplar::FLOAT || type == poplar::HALF; }
 
-const RegisterKernel kMatMulKernel("matMul", [](const Step& step, Reader&) -> std::function<void(Memory&)> {
+const RegisterKernel kMatMulKernel("matMul", [](const Step& step, Reader& parameters) -> std::function<void(Memory&)> {
   expect_tensors(step, 2, 1);
   const poplar::Tensor A = step.reads[0], B = step.reads[1], out = step.writes[0];
   Reader::expect(A.rank() == 3 && B.rank() == 3 && out.rank() == 3 && A.dim(0) == B.dim(0) && A.dim(2) == B.dim(1) &&
@@ -68,12 +83,17 @@ const RegisterKernel kMatMulKernel("matMul", [](const Step& step, Reader&) -> st
                      is_real(A.elementType()) && is_real(B.elementType()) && is_real(out.elementType()),
                  "a product of [G, M, K] and [G, K, N]");
   const size_t groups = A.dim(0), rows = A.dim(1), inner = A.dim(2), columns = B.dim(2);
+  const bool half_partials = parameters.number(1) != 0;
   return [=](Memory& memory) {
     const std::vector<float> a = load_floats(memory, A), b = load_floats(memory, B);
     std::vector<float> c(out.numElements());
-    for (size_t g = 0; g < groups; ++g)
-      multiply(a.data() + g * rows * inner, b.data() + g * inner * columns, c.data() + g * rows * columns, rows, inner,
-               columns);
+    Rounding rounding(memory);
+    for (size_t g = 0; g < groups; ++g) {
+      const float *left = a.data() + g * rows * inner, *right = b.data() + g * inner * columns;
+      float* result = c.data() + g * rows * columns;
+      if (half_partials) multiply_in_half(left, right, result, rows, inner, columns, rounding);
+      else multiply(left, right, result, rows, inner, columns);
+    }
     store_floats(memory, c, out);
   };
 });
@@ -120,6 +140,7 @@ poplar::Tensor matMulGrouped(poplar::Graph& graph, const poplar::Tensor& A, cons
   operation.flops = 2 * groups * rows * inner * columns;
   operation.cycles = [](uint64_t) { return uint64_t{0}; };
   operation.kernel = "matMul";
+  operation.parameters = std::string(1, half_partials ? 1 : 0);
   add_operation(graph, prog, std::move(operation));
   // The plan says what tiles do, wherever the operands lie.
   Step& step = *prog.step()->children.back();

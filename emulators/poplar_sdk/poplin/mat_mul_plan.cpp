@@ -81,4 +81,39 @@ MatMulPlan plan_mat_mul(const poplar::Target& target, unsigned tiles, const MatM
   return best;
 }
 
+MatMulPlan plan_block_products(const poplar::Target& target, unsigned tiles, const BlockProductsShape& shape,
+                               size_t element_size, bool half_partials, double proportion) {
+  MatMulPlan best;
+  if (shape.blocks == 0 || shape.rows == 0) return best;
+  uint64_t best_cost = UINT64_MAX;
+  const uint64_t limit = static_cast<uint64_t>(target.getBytesPerTile() * std::clamp(proportion, 0.0, 1.0));
+  const uint64_t partial_size = half_partials ? 2 : 4;
+  for (const uint64_t by_rows : splits_of(shape.rows, tiles)) {
+    const uint64_t rows = divided_up(shape.rows, by_rows), left = tiles / by_rows;
+    const uint64_t each = divided_up(shape.blocks, std::min<uint64_t>(left, shape.blocks));
+    // Strips that a tile's blocks are of, and the most tiles that have some of one strip.
+    const uint64_t strips = std::min(each, divided_up(each * shape.strips, shape.blocks)),
+                   sharing = divided_up(divided_up(shape.blocks, shape.strips), each);
+    const uint64_t row_bytes = each * rows * shape.inner_block * element_size,
+                   block_bytes = each * shape.inner_block * shape.column_block * element_size,
+                   partials = strips * rows * shape.column_block;
+    uint64_t compute = each * (compute_cycles(rows, shape.inner_block, shape.column_block, element_size) - 200) + 200;
+    uint64_t received = row_bytes + block_bytes;
+    const uint64_t temporary = row_bytes + block_bytes + partials * partial_size;
+    unsigned serial = 1;
+    while (temporary / serial > limit && serial < 64) serial *= 2;
+    if (sharing > 1) {
+      received += partials * partial_size;
+      compute += 60 + partials / 2;
+    }
+    compute += (serial - 1) * 400;
+    const uint64_t cost = compute + received / target.getExchangeBytesPerCycle();
+    if (cost >= best_cost) continue;
+    best_cost = cost;
+    best = {static_cast<unsigned>(by_rows * divided_up(shape.blocks, each)), compute, received,
+            std::min(temporary / serial, limit), serial};
+  }
+  return best;
+}
+
 }  // namespace ipu_emulator

@@ -27,6 +27,15 @@ struct MatMulPlan {
 MatMulPlan plan_mat_mul(const poplar::Target& target, unsigned tiles, const MatMulShape& shape, size_t element_size,
                         bool half_partials, double proportion);
 
+// Products of `blocks` blocks of inner_block x column_block with the rows of a dense matrix; the results lie in
+// `strips` columns of blocks.
+struct BlockProductsShape {
+  size_t rows, inner_block, column_block, blocks, strips;
+};
+// Blocks are spread evenly over tiles, those of a strip side by side.
+MatMulPlan plan_block_products(const poplar::Target& target, unsigned tiles, const BlockProductsShape& shape,
+                               size_t element_size, bool half_partials, double proportion);
+
 // c = a b of row-major matrices; sums in the order of `inner`.
 void multiply(const float* a, const float* b, float* c, size_t rows, size_t inner, size_t columns);
 

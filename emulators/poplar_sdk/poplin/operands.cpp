@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "simulator/half.h"
+#include "simulator/rounding.h"
 
 namespace ipu_emulator {
 
@@ -20,9 +20,12 @@ std::vector<float> load_floats(Memory& memory, const poplar::Tensor& tensor) {
 
 void store_floats(Memory& memory, const std::vector<float>& values, const poplar::Tensor& tensor) {
   const Access to(memory, tensor, false, true);
-  if (tensor.elementType() == poplar::FLOAT) std::memcpy(to.data(), values.data(), values.size() * sizeof(float));
-  else
-    for (size_t i = 0; i < values.size(); ++i) to.as<uint16_t>()[i] = to_half(values[i]);
+  if (tensor.elementType() == poplar::FLOAT) {
+    std::memcpy(to.data(), values.data(), values.size() * sizeof(float));
+  } else {
+    Rounding rounding(memory);
+    for (size_t i = 0; i < values.size(); ++i) to.as<uint16_t>()[i] = rounding(values[i]);
+  }
 }
 
 }  // namespace ipu_emulator

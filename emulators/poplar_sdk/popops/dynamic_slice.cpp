@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "poputil/TileMapping.hpp"
-#include "simulator/half.h"
 #include "simulator/kernels.h"
+#include "simulator/rounding.h"
 
 namespace ipu_emulator {
 namespace {
@@ -124,6 +124,7 @@ const RegisterKernel kMultiUpdateKernel(
       return [=](Memory& memory) {
         const Access rows(memory, t, true, true), updates(memory, s, true, false), places(memory, offsets, true, false),
             factor(memory, scale, true, false);
+        Rounding rounding(memory);
         for (size_t i = 0; i < count; ++i) {
           const uint32_t place = places.as<uint32_t>()[i];
           expect(place < t.dim(0), "multiUpdateAdd: expected a row below " + std::to_string(t.dim(0)) + ", found " +
@@ -137,7 +138,7 @@ const RegisterKernel kMultiUpdateKernel(
             const float by = from_half(*factor.as<uint16_t>());
             uint16_t* to = rows.as<uint16_t>() + place * row;
             const uint16_t* from = updates.as<uint16_t>() + i * row;
-            for (size_t j = 0; j < row; ++j) to[j] = to_half(from_half(to[j]) + by * from_half(from[j]));
+            for (size_t j = 0; j < row; ++j) to[j] = rounding(from_half(to[j]) + by * from_half(from[j]));
           }
         }
       };

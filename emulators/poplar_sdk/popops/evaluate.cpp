@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "poplar/exceptions.hpp"
-#include "simulator/half.h"
 #include "simulator/model.h"
+#include "simulator/rounding.h"
 
 namespace ipu_emulator {
 namespace {
@@ -65,6 +65,7 @@ class Evaluator {
  public:
   std::span<const MapOperand> operands;
   size_t begin = 0, count = 0;
+  Rounding* rounding = nullptr;
 
   std::unique_ptr<Values> evaluate(const Expr& e) {
     auto result = fresh();
@@ -84,7 +85,7 @@ class Evaluator {
   void round(Values& values) {
     if (values.type != poplar::HALF) return;
     float* x = values.as<float>();
-    for (size_t i = 0; i < count; ++i) x[i] = from_half(to_half(x[i]));
+    for (size_t i = 0; i < count; ++i) x[i] = from_half((*rounding)(x[i]));
   }
 
   void load(const MapOperand& operand, Values& to) {
@@ -118,7 +119,10 @@ class Evaluator {
               to.as<T>(), count,
               std::is_floating_point_v<T> ? static_cast<T>(constant.real()) : static_cast<T>(constant.integer()));
         });
-        return round(to);
+        // A number of the program, which nobody computes.
+        if (to.type == poplar::HALF)
+          for (float* x = to.as<float>(); x < to.as<float>() + count; ++x) *x = from_half(to_half(*x));
+        return;
       }
       case Expr::Kind::kPlaceHolder:
         return load(operands[static_cast<const PlaceHolder&>(e).getIndex() - 1], to);
@@ -404,8 +408,10 @@ class Evaluator {
 
 }  // namespace
 
-void evaluate(const Expr& tree, std::span<const MapOperand> operands, Type type, size_t elements, std::byte* result) {
+void evaluate(const Expr& tree, std::span<const MapOperand> operands, Type type, size_t elements, std::byte* result,
+              Rounding& rounding) {
   Evaluator evaluator;
+  evaluator.rounding = &rounding;
   evaluator.operands = operands;
   const size_t size = size_of(type);
   for (size_t begin = 0; begin < elements; begin += kChunk) {

@@ -9,6 +9,8 @@
 
 namespace ipu_emulator {
 
+class Rounding;
+
 // Dense elements, or one for all.
 struct MapOperand {
   poplar::Type type;
@@ -16,8 +18,9 @@ struct MapOperand {
   bool scalar;
 };
 
-// Every operation rounds its result to its type. `result` has room for that many elements of the type of the tree.
+// Every operation rounds its result to its type, to half as `rounding` says. `result` has room for that many elements
+// of the type of the tree.
 void evaluate(const popops::expr::Expr& tree, std::span<const MapOperand> operands, poplar::Type type, size_t elements,
-              std::byte* result);
+              std::byte* result, Rounding& rounding);
 
 }  // namespace ipu_emulator

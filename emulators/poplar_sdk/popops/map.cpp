@@ -7,6 +7,7 @@
 #include "popops/evaluate.h"
 #include "popops/stored_tree.h"
 #include "simulator/kernels.h"
+#include "simulator/rounding.h"
 
 namespace ipu_emulator {
 namespace {
@@ -155,7 +156,8 @@ const RegisterKernel kMapKernel("map", [](const Step& step, Reader& parameters) 
           {tensor.elementType(), inputs.back()->as<std::byte>(), tensor.numElements() == 1 && elements != 1});
     }
     const Access result(memory, out, false, true);
-    evaluate(*tree, operands, out.elementType(), elements, result.as<std::byte>());
+    Rounding rounding(memory);
+    evaluate(*tree, operands, out.elementType(), elements, result.as<std::byte>(), rounding);
   };
 });
 

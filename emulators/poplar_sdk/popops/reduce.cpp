@@ -6,8 +6,8 @@
 #include <map>
 
 #include "poputil/TileMapping.hpp"
-#include "simulator/half.h"
 #include "simulator/kernels.h"
+#include "simulator/rounding.h"
 
 namespace ipu_emulator {
 namespace {
@@ -85,8 +85,9 @@ void run_reduce(Memory& memory, Operation op, const poplar::Tensor& in, const po
     std::vector<float> wide(outer * inner), sums(outer);
     for (size_t i = 0; i < wide.size(); ++i) wide[i] = from_half(from.as<uint16_t>()[i]);
     reduce_rows(op, wide.data(), sums.data(), outer, inner);
+    Rounding rounding(memory);
     for (size_t o = 0; o < outer; ++o) {
-      if (out.elementType() == poplar::HALF) to.as<uint16_t>()[o] = to_half(sums[o]);
+      if (out.elementType() == poplar::HALF) to.as<uint16_t>()[o] = rounding(sums[o]);
       else to.as<float>()[o] = sums[o];
     }
     return;

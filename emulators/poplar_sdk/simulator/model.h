@@ -126,8 +126,10 @@ class Memory {
   std::byte* of(uint32_t variable);
   void release(uint32_t variable);
   const GraphState& graph() const { return *graph_; }
-  uint64_t random = 0x9e3779b97f4a7c15;  // of stochastic rounding
-  std::shared_ptr<Replicas> replicas;    // null: there is no other one, or nobody joined them
+  bool stochastic_rounding = false;    // of what becomes half, see rounding.h
+  uint64_t seed = 0x9e3779b97f4a7c15;  // of its noise
+  uint64_t draws = 0;                  // operations that had some since the seed was set
+  std::shared_ptr<Replicas> replicas;  // null: there is no other one, or nobody joined them
 
  private:
   std::shared_ptr<const GraphState> graph_;

@@ -70,15 +70,18 @@ Command prune_command() {
                   .help = "Write a model with the least important weights set to zero",
                   .examples =
                       "  transom prune MODEL OUT --sparsity 0.5\n"
+                      "  transom prune MODEL OUT --pattern 16x16 --sparsity 0.75\n"
                       "  transom prune MODEL OUT --pattern 2:4 --method wanda --calibration_file text.txt"};
-  command.options = {
-      {"model", &o.model, kModelHelp, true},
-      {"output", &o.output, "directory for the model", true},
-      {"--method", &o.how.method,
-       "magnitude: |w|, over a layer; wanda: |w| times the norm of its input on a text, over a row"},
-      {"--sparsity", &o.how.sparsity, "part of the weights of each layer that becomes zero"},
-      {"--pattern", &o.how.pattern, "N:M, as 2:4: of each M weights of a row N are kept, in place of the sparsity"},
-      {"--json", &o.json, "print sparsity and error of each layer as JSON"}};
+  command.options = {{"model", &o.model, kModelHelp, true},
+                     {"output", &o.output, "directory for the model", true},
+                     {"--method", &o.how.method,
+                      "magnitude: |w|, over a layer; wanda: |w| times the norm of its input on a text, over a row"},
+                     {"--sparsity", &o.how.sparsity, "part of the weights of each layer that becomes zero"},
+                     {"--pattern", &o.how.pattern,
+                      "N:M, as 2:4: of each M weights of a row N are kept, in place of the sparsity; RxC, as 16x16: "
+                      "blocks of R outputs "
+                      "by C inputs are kept or cut whole"},
+                     {"--json", &o.json, "print sparsity and error of each layer as JSON"}};
   for (Option& option : calibration_options({.calibration_file = &o.how.texts.calibration_file,
                         .validation_file = &o.how.texts.validation_file,
                         .samples = &o.how.texts.samples,

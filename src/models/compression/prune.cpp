@@ -15,13 +15,27 @@
 namespace transom {
 namespace {
 
-// Of each `among` weights `kept` are kept; 0 among: by the sparsity of the options.
+// Of each `among` weights `kept` are kept; 0 among: by the sparsity of the options, of blocks where they have a size.
 struct Pattern {
   int64_t kept = 0, among = 0;
+  int64_t outputs = 0, inputs = 0;  // of a block
 };
+
+std::optional<Pattern> parse_blocks(const std::string& text) {
+  Pattern pattern;
+  const char *begin = text.data(), *end = begin + text.size();
+  const auto first = std::from_chars(begin, end, pattern.outputs);
+  if (first.ec != std::errc() || first.ptr == end || *first.ptr != 'x') return std::nullopt;
+  const auto second = std::from_chars(first.ptr + 1, end, pattern.inputs);
+  const auto fits = [](int64_t extent) { return extent >= 1 && extent <= 256; };
+  if (second.ec != std::errc() || second.ptr != end || !fits(pattern.outputs) || !fits(pattern.inputs))
+    return std::nullopt;
+  return pattern;
+}
 
 Pattern parse_pattern(const std::string& text) {
   if (text.empty()) return {};
+  if (const auto blocks = parse_blocks(text)) return *blocks;
   Pattern pattern;
   const char *begin = text.data(), *end = begin + text.size();
   const auto first = std::from_chars(begin, end, pattern.kept);
@@ -31,8 +45,11 @@ Pattern parse_pattern(const std::string& text) {
         pattern.among <= 256)
       return pattern;
   }
-  fail(ErrorKind::kUsage, "--pattern: expected N:M as 2:4, N of each M weights are kept, M up to 256, found {}",
-       quoted(text));
+  fail(
+      ErrorKind::kUsage,
+      "--pattern: expected N:M as 2:4, N of each M weights are kept, or RxC as 16x16, blocks of R outputs by C inputs; "
+      "M, R and C up to 256; found {}",
+      quoted(text));
 }
 
 void check_prune_options(const PruneOptions& options) {
@@ -77,7 +94,8 @@ class Pruner {
              weight.name);
     }
     const std::vector<float> before = w;
-    if (pattern_.among > 0 || !norms.empty())
+    if (pattern_.outputs > 0) zero_blocks(w, importance, rows, depth);
+    else if (pattern_.among > 0 || !norms.empty())
       parallel_for(static_cast<size_t>(rows), [&](size_t row) {
         const int64_t part = pattern_.among > 0 ? pattern_.among : depth;
         for (int64_t k = 0; k < depth; k += part) {
@@ -112,6 +130,27 @@ class Pruner {
   PruneReport report;
 
  private:
+  // Blocks count by the mean square of their weights' importance, so that those at the edges count as others do.
+  void zero_blocks(std::vector<float>& w, const std::vector<float>& importance, int64_t rows, int64_t depth) const {
+    const int64_t down = (rows + pattern_.outputs - 1) / pattern_.outputs,
+                  across = (depth + pattern_.inputs - 1) / pattern_.inputs;
+    std::vector<float> means(static_cast<size_t>(down * across)), kept(means.size(), 1);
+    const auto each = [&](int64_t block, auto&& body) {
+      const int64_t row = block / across * pattern_.outputs, column = block % across * pattern_.inputs;
+      for (int64_t r = row; r < std::min(rows, row + pattern_.outputs); ++r)
+        for (int64_t c = column; c < std::min(depth, column + pattern_.inputs); ++c)
+          body(static_cast<size_t>(r * depth + c));
+    };
+    parallel_for(means.size(), [&](size_t block) {
+      double sum = 0, count = 0;
+      each(static_cast<int64_t>(block), [&](size_t i) { sum += double{importance[i]} * importance[i], ++count; });
+      means[block] = static_cast<float>(sum / count);
+    });
+    zero_least(kept.data(), means.data(), down * across, cut_of(down * across));
+    for (size_t block = 0; block < kept.size(); ++block)
+      if (kept[block] == 0) each(static_cast<int64_t>(block), [&](size_t i) { w[i] = 0; });
+  }
+
   int64_t cut_of(int64_t size) const { return static_cast<int64_t>(options_.sparsity * static_cast<double>(size)); }
 
   const PruneOptions& options_;

@@ -17,7 +17,9 @@ struct PruneOptions {
   // approach for large language models", 2023), compared within each row.
   std::string method = "magnitude";
   double sparsity = 0.5;  // the part of each layer's weights that become zero
-  std::string pattern;    // "2:4": of each 4 inputs in a row of a weight 2 are kept; in place of the sparsity
+  // "2:4": of each 4 inputs in a row of a weight 2 are kept; in place of the sparsity. "16x16": blocks of 16 outputs by
+  // 16 inputs are kept or cut whole, the sparsity is the part of the blocks.
+  std::string pattern;
   CalibrationTextOptions texts;
   std::function<void(int64_t done, int64_t total, const std::string& layer)> on_layer = {};
 };

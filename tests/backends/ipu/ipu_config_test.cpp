@@ -39,6 +39,9 @@ TEST(IpuConfig, IsReadAsItsUsersHaveIt) {
   EXPECT_TRUE(config.enable_half_partials);
   EXPECT_EQ(config.matmul_proportion.size(), 4u);
   EXPECT_TRUE(config.optimizer_state_offchip);
+  EXPECT_EQ(config.executable_cache_dir, "./exe_cache");
+  EXPECT_EQ(config.seed, 42u);
+  EXPECT_FALSE(config.stochastic_rounding);
   EXPECT_TRUE(config.replicated_tensor_sharding);
   EXPECT_EQ(config.replication_factor, 4u);
 }
@@ -61,6 +64,8 @@ TEST(IpuConfig, WhatIsWrongIsNamed) {
       "ipu_config.json: replicated_tensor_sharding: expected a replication_factor of at least 2, found 1: set it, "
       "or leave replicated_tensor_sharding false");
   EXPECT_NE(refusal(R"({"optimizer_state_offchip": "yes"})").find("expected true or false"), std::string::npos);
+  EXPECT_NE(refusal(R"({"executable_cache_dir": 3})").find("executable_cache_dir"), std::string::npos);
+  EXPECT_NE(refusal(R"({"seed": -1})").find("seed"), std::string::npos);
   EXPECT_NE(refusal(std::string(100, '[')), "");
   EXPECT_NE(refusal("[]"), "");
 }

@@ -76,6 +76,34 @@ TEST(Pruning, ByAPatternKeepsSomeOfEachFew) {
   }
 }
 
+TEST(Pruning, InBlocksCutsTheLeastOfThemWhole) {
+  const auto model = Model::from_config(kLlamaDense, {.seed = 5});
+  const std::string name = "model.layers.1.mlp.up_proj.weight";  // 44 outputs by 32 inputs: the last blocks have 4 rows
+  const auto before = weight_of(*model, name).value.to_vector<float>();
+  prune_model(*model, {}, {.sparsity = 0.5, .pattern = "8x16"});
+  const auto after = weight_of(*model, name).value.to_vector<float>();
+  double largest_cut = 0, smallest_kept = 100;
+  int cut = 0;
+  for (size_t block = 0; block < 12; ++block) {
+    double square = 0;
+    size_t zeros = 0, count = 0;
+    for (size_t row = block / 2 * 8; row < std::min<size_t>(44, block / 2 * 8 + 8); ++row)
+      for (size_t column = block % 2 * 16; column < block % 2 * 16 + 16; ++column) {
+        const size_t i = row * 32 + column;
+        square += before[i] * before[i], ++count, zeros += after[i] == 0;
+        if (after[i] != 0) EXPECT_EQ(after[i], before[i]);
+      }
+    ASSERT_TRUE(zeros == 0 || zeros == count) << block;
+    const double mean = square / static_cast<double>(count);
+    if (zeros) largest_cut = std::max(largest_cut, mean), ++cut;
+    else smallest_kept = std::min(smallest_kept, mean);
+  }
+  EXPECT_EQ(cut, 6);
+  EXPECT_LE(largest_cut, smallest_kept);
+  EXPECT_NE(message_of([&] { prune_model(*model, {}, {.pattern = "16x"}); }).find("--pattern"), std::string::npos);
+  EXPECT_NE(message_of([&] { prune_model(*model, {}, {.pattern = "0x16"}); }).find("--pattern"), std::string::npos);
+}
+
 TEST(Pruning, ByInputsLosesLessOfTheOutputs) {
   const test::TemporaryFolder folder;
   test::save_word_model(folder, kLlamaDense);
@@ -122,7 +150,8 @@ TEST(Pruning, RefusesByTheFlag) {
   EXPECT_EQ(refusal({.method = "wanda"}), "--calibration_file: wanda needs a text");
   for (const char* pattern : {"4:2", "2", "2:", ":4", "0:4", "2:4x", "-1:4", "2:9999999999999999999"})
     EXPECT_EQ(refusal({.pattern = pattern}),
-              "--pattern: expected N:M as 2:4, N of each M weights are kept, M up to 256, found '" +
+              "--pattern: expected N:M as 2:4, N of each M weights are kept, or RxC as 16x16, blocks of R outputs by C "
+              "inputs; M, R and C up to 256; found '" +
                   std::string(pattern) + "'");
 }
 
