@@ -82,7 +82,12 @@ void read_q5_1(Codes b, uint8_t* codes, float* scale, float* minimum) {
 }
 void read_q8_0(Codes b, uint8_t* codes, float* scale, float*) {
   *scale = half_at(b);
-  for (int i = 0; i < 32; ++i) codes[i] = b[2 + i] ^ 0x80;
+  for (int i = 0; i < 32; i += 8) {  // in words: a compiler may take bytes one by one
+    uint64_t eight;
+    std::memcpy(&eight, b + 2 + i, 8);
+    eight ^= 0x8080808080808080u;
+    std::memcpy(codes + i, &eight, 8);
+  }
 }
 void read_mxfp4(Codes b, uint8_t* codes, float* scale, float*) {
   *scale = std::ldexp(1.0f, static_cast<int>(b[0]) - 128), low_then_high(b + 1, 16, codes);
