@@ -15,12 +15,39 @@ namespace {
 
 constexpr size_t kAlways = SIZE_MAX;  // an output of the graph: used after the last step
 
-// Which partitions use each value; the collective behind one counts as part of it.
+// Takes views of values that lie in slots out of the partitions: gives what each is a view of. A program would copy
+// them. What the graph gives out stays, since nobody may write there.
+TensorMap<Tensor> take_views(std::vector<Partition>& partitions, const Graph& graph) {
+  const TensorSet given(graph.outputs.begin(), graph.outputs.end());
+  TensorMap<Tensor> views;
+  for (Partition& partition : partitions) {
+    TensorSet made;
+    std::erase_if(partition.nodes, [&](const std::shared_ptr<Node>& node) {
+      const Tensor value(node, 0);
+      if (node->operation->view && !made.contains(node->inputs[0]) && !given.contains(value)) {
+        const auto through = views.find(node->inputs[0]);
+        const Tensor whole = through == views.end() ? node->inputs[0] : through->second;
+        views.emplace(value, whole);
+        return true;
+      }
+      for (const Tensor& output : outputs_of(node)) made.insert(output);
+      return false;
+    });
+  }
+  return views;
+}
+
+const Tensor& whole_of(const TensorMap<Tensor>& views, const Tensor& tensor) {
+  const auto found = views.find(tensor);
+  return found == views.end() ? tensor : found->second;
+}
+
+// Which partitions use each value, or views of it; the collective behind one counts as part of it.
 struct Uses {
   TensorMap<size_t> last;   // the last partition
   TensorMap<size_t> count;  // how many nodes, and one for an output of the graph
 
-  Uses(const std::vector<Partition>& partitions, const Graph& graph) {
+  Uses(const std::vector<Partition>& partitions, const Graph& graph, const TensorMap<Tensor>& views) : views_(views) {
     for (size_t p = 0; p < partitions.size(); ++p) {
       for (const std::shared_ptr<Node>& node : partitions[p].nodes)
         for (const Tensor& input : node->inputs) note(input, p);
@@ -29,9 +56,13 @@ struct Uses {
     for (const Tensor& output : graph.outputs) note(output, kAlways);
   }
   void note(const Tensor& tensor, size_t partition) {
-    last[tensor] = partition;
-    ++count[tensor];
+    const Tensor& whole = whole_of(views_, tensor);
+    last[whole] = partition;
+    ++count[whole];
   }
+
+ private:
+  const TensorMap<Tensor>& views_;
 };
 
 Collective kind_of(const Node& node) {
@@ -70,12 +101,15 @@ size_t PartitionedProgram::slot_of(const Tensor& tensor) {
   return place->second;
 }
 
+const Tensor& PartitionedProgram::whole_value_of(const Tensor& tensor) const { return whole_of(views_, tensor); }
+
 PartitionedProgram::PartitionedProgram(std::shared_ptr<Device> device, const LoweredGraph& lowered,
                                        std::string* description)
     : device_(std::move(device)) {
   const Graph& graph = lowered.graph;
-  const std::vector<Partition> partitions = partition_graph(graph);
-  const Uses uses(partitions, graph);
+  std::vector<Partition> partitions = partition_graph(graph);
+  views_ = take_views(partitions, graph);
+  const Uses uses(partitions, graph, views_);
   for (size_t n = 0; n < graph.nodes.size(); ++n) place_.emplace(graph.nodes[n].get(), n);
   for (const Tensor& input : graph.inputs) slot_of(input);
   // Slots of all that crosses from partition to partition. A sum that alone uses its input works in place.
@@ -87,11 +121,12 @@ PartitionedProgram::PartitionedProgram(std::shared_ptr<Device> device, const Low
         made.insert(output);
         const auto last = uses.last.find(output);
         if (last == uses.last.end()) continue;
-        if (last->second != p || (partition.collective && partition.collective->inputs[0].same_as(output)))
+        if (last->second != p ||
+            (partition.collective && whole_value_of(partition.collective->inputs[0]).same_as(output)))
           slot_of(output);
       }
     if (!partition.collective) continue;
-    const Tensor &from = partition.collective->inputs[0], to = Tensor(partition.collective, 0);
+    const Tensor &from = whole_value_of(partition.collective->inputs[0]), to = Tensor(partition.collective, 0);
     if (may_be_in_place(*partition.collective) && made.contains(from) && uses.count.at(from) == 1)
       slot_of_.emplace(to, slot_of(from));
     else slot_of(to);
@@ -111,6 +146,7 @@ PartitionedProgram::PartitionedProgram(std::shared_ptr<Device> device, const Low
   }
   for (const Tensor& output : graph.outputs) outputs_.push_back(slot_of_.at(output));
   slot_of_.clear();
+  views_.clear();
   place_.clear();
   last_use_.clear();
   made_behind_.clear();
@@ -156,31 +192,36 @@ void PartitionedProgram::add_step(const Partition& partition, size_t number, boo
   const bool may_update = last && !partition.collective && std::all_of(first_update, step.places.end(), is_update);
   TensorSet made, taken;
   std::vector<bool> donated, frozen, restorable;
+  std::vector<size_t> readers(slots_);  // inputs of the part that lie in a slot: a value and views of it
   for (const std::shared_ptr<Node>& node : partition.nodes) {
     for (const Tensor& input : node->inputs) {
       if (made.contains(input) || !taken.insert(input).second) continue;
-      const size_t slot = slot_of_.at(input);
+      const size_t slot = slot_of_.at(whole_value_of(input));
+      ++readers[slot];
       const bool given = slot < inputs;
       part.inputs.push_back(input);
       step.inputs.push_back(slot);
       wait_for(made_behind_[slot]);
       frozen.push_back(given && lowered.frozen[slot]);
       restorable.push_back(given && lowered.restorable[slot]);
-      donated.push_back(last_use_[slot] == number && (!given || lowered.donated[slot]) &&
-                        (!restorable.back() || may_update) &&
-                        !(partition.collective && partition.collective->inputs[0].same_as(input)));
+      donated.push_back(
+          last_use_[slot] == number && (!given || lowered.donated[slot]) && (!restorable.back() || may_update) &&
+          !(partition.collective && whole_value_of(partition.collective->inputs[0]).same_as(whole_value_of(input))));
       // What a collective still reads is not to be written.
       if (donated.back()) wait_for(read_behind_[slot]);
     }
     for (const Tensor& output : outputs_of(node)) made.insert(output);
   }
+  // The program takes the two for two, and would write into the one while it reads the other.
+  for (size_t i = 0; i < step.inputs.size(); ++i)
+    if (readers[step.inputs[i]] > 1) donated[i] = false;
   for (const std::shared_ptr<Node>& node : partition.nodes)
     for (const Tensor& output : outputs_of(node))
       if (const auto slot = slot_of_.find(output); slot != slot_of_.end()) {
         part.outputs.push_back(output);
         step.outputs.push_back(slot->second);
       }
-  if (partition.on_host) {
+  if (partition.on_host && !part.nodes.empty()) {
     step.program = std::make_unique<HostProgram>(device_, isolate(part));
   } else if (!part.nodes.empty()) {
     const Graph graph = isolate(part);
@@ -208,7 +249,7 @@ std::unique_ptr<PartitionedProgram::Exchange> PartitionedProgram::exchange_of(co
   auto exchange = std::make_unique<Exchange>();
   if (is_op(collective, op::collective_permute)) exchange->shift = collective.attributes.get_int("shift");
   else exchange->kind = kind_of(collective);
-  exchange->from = slot_of_.at(collective.inputs[0]);
+  exchange->from = slot_of_.at(whole_value_of(collective.inputs[0]));
   for (const auto& [tensor, slot] : slot_of_)
     if (tensor.node().get() == &collective) exchange->to = slot;
   const Type& type = collective.types[0];

@@ -55,6 +55,7 @@ class PartitionedProgram : public Executable {
   Buffers run_steps(const Buffers& inputs, size_t& done) const;
   std::unique_ptr<Exchange> exchange_of(const Node& collective);
   size_t slot_of(const Tensor& tensor);
+  const Tensor& whole_value_of(const Tensor& tensor) const;
   void start(const Exchange& exchange, std::vector<std::shared_ptr<Buffer>>& slots) const;
   Communicator& group_of(const Exchange& exchange) const;
 
@@ -65,7 +66,8 @@ class PartitionedProgram : public Executable {
   // While it is built:
   std::unordered_map<const Node*, size_t> place_;  // in the lowered graph
   TensorMap<size_t> slot_of_;
-  std::vector<size_t> last_use_;                                // by slot: the last step that uses it
+  TensorMap<Tensor> views_;       // what has no slot of its own: the same bytes in another shape
+  std::vector<size_t> last_use_;  // by slot: the last step that uses it
   std::vector<std::vector<size_t>> made_behind_, read_behind_;  // by slot: steps whose collective writes, reads it
 };
 

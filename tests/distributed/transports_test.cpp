@@ -101,6 +101,73 @@ TEST_F(Gloo, ReachesManyRanksOverFewConnections) {
   for (const std::string& message : messages) EXPECT_EQ(message, "");
 }
 
+// Large messages are read where they lie, small ones are sent; in both directions at once, among each other, and at
+// every beat in the order of the calls.
+TEST_F(Gloo, ExchangesMessagesOfAllSizes) {
+  constexpr uint32_t kRanks = 3;
+  const Id id = make_id(60);
+  const std::vector<size_t> sizes{0, 1, 32767, 32768, 32769, 3, 1'000'003};
+  const auto value = [](uint32_t from, uint32_t to, size_t i, size_t at) {
+    return static_cast<std::byte>(from * 7 + to * 31 + i * 13 + at * 5 + at / 4096);
+  };
+  std::vector<std::string> messages(kRanks);
+  std::vector<std::thread> threads;
+  for (uint32_t rank = 0; rank < kRanks; ++rank)
+    threads.emplace_back([&, rank] {
+      messages[rank] = failure_of([&] {
+        const auto transport = join(id, rank, kRanks);
+        for (int beat = 0; beat < 3; ++beat) {
+          std::vector<std::vector<std::byte>> sent, received;
+          std::vector<Message> all;
+          for (uint32_t peer = 0; peer < kRanks; ++peer)
+            for (size_t i = 0; peer != rank && i < sizes.size(); ++i) {
+              std::vector<std::byte>& out = sent.emplace_back(sizes[i]);
+              for (size_t at = 0; at < out.size(); ++at) out[at] = value(rank, peer, i + static_cast<size_t>(beat), at);
+              all.push_back({out.data(), out.size(), peer, true});
+              std::vector<std::byte>& in = received.emplace_back(sizes[i]);
+              all.push_back({in.data(), in.size(), peer, false});
+            }
+          transport->exchange(all);
+          size_t next = 0;
+          for (uint32_t peer = 0; peer < kRanks; ++peer)
+            for (size_t i = 0; peer != rank && i < sizes.size(); ++i) {
+              const std::vector<std::byte>& in = received[next++];
+              for (size_t at = 0; at < in.size(); ++at)
+                ASSERT_EQ(in[at], value(peer, rank, i + static_cast<size_t>(beat), at))
+                    << peer << ' ' << i << ' ' << at;
+            }
+          // In place, as all_gather may be.
+          std::vector<std::byte> gathered(kRanks * sizes.back());
+          for (size_t at = 0; at < sizes.back(); ++at) gathered[rank * sizes.back() + at] = value(rank, 9, 0, at);
+          transport->all_gather(gathered.data() + rank * sizes.back(), gathered.data(), sizes.back());
+          for (size_t at = 0; at < gathered.size(); ++at)
+            ASSERT_EQ(gathered[at], value(static_cast<uint32_t>(at / sizes.back()), 9, 0, at % sizes.back())) << at;
+        }
+        float leaving = 0;
+        transport->all_reduce(&leaving, 1, TRANSOM_FLOAT32, TRANSOM_SUM);  // nobody leaves before all are through
+      });
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& message : messages) EXPECT_EQ(message, "");
+}
+
+// A rank that is lost while another waits for it to read ends the waiting.
+TEST_F(Gloo, GivesUpMessagesThatNobodyReads) {
+  const Id id = make_id(60);
+  std::unique_ptr<Transport> other;
+  std::thread joining([&] { other = join(id, 1, 2); });
+  const auto transport = join(id, 0, 2);
+  joining.join();
+  std::vector<std::byte> large(1 << 20);
+  const Message message{large.data(), large.size(), 1, true};
+  std::thread leaving([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    other->abort();
+  });
+  EXPECT_NE(failure_of([&] { transport->exchange({&message, 1}); }), "");
+  leaving.join();
+}
+
 // ddp_timeout bounds a collective to which another rank does not come.
 TEST_F(Gloo, WaitsAsLongAsItWasTold) {
   const Id id = make_id(1);

@@ -92,6 +92,22 @@ TEST_P(HostFallback, HasGradients) {
   for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-5) << i;
 }
 
+// What lies between partitions is not copied into another shape. Where the last one reads it in two shapes, none of its
+// results may take that memory.
+TEST_P(HostFallback, ReadsAValueInSeveralShapes) {
+  const auto both = [] {
+    const Tensor made = exp(input()), from_host = erf(made);
+    const Tensor flat = reshape(made, {24}) * reshape(from_host, {24}), square = made - from_host * 2.0;
+    return all_floats({exp(flat), exp(square), reshape(made, {6, 4})});
+  };
+  set_device("cpu");
+  const Floats expected = both();
+  set_device(GetParam());
+  const Floats found = both();
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-5) << i;
+}
+
 // Device and host take turns as seldom as possible, and the recorded program says which node is whose.
 TEST_P(HostFallback, CutsWhereThePlaceChanges) {
   set_device(GetParam());

@@ -80,6 +80,28 @@ TEST_F(ShardedCheckpoint, OfStagesIsResumedInOtherLayouts) {
   EXPECT_NEAR(last_loss(run("dealt", 2, 6, joined(resumed("one"), stages))), last_loss(unbroken), 1e-5);
 }
 
+// Eight processes, cut along three axes, and then four, one, and eight along three other axes.
+TEST_F(ShardedCheckpoint, OfThreeAxesIsResumedInOtherShapes) {
+  const Outcome unbroken = run("one", 1, 6, base_);
+  const Outcome all = run("all", 8, 3, joined(base_, {"--pp_size", "2", "--tp_size", "2", "--zero_stage", "1"}));
+  test::expect_same_curve(unbroken.output, all.output, 2e-6);
+  const std::vector<Json> whole = test::steps_of(unbroken.output);
+  const Words resumed = joined(base_, {"--resume_from_checkpoint", (folder_ / "all" / "checkpoint-3").string()});
+  const auto expect_the_rest = [&](const Outcome& outcome, const char* name) {
+    const std::vector<Json> rest = test::steps_of(outcome.output);
+    ASSERT_EQ(rest.size(), 3u) << name;
+    for (size_t i = 0; i < rest.size(); ++i)
+      for (const char* number : {"step", "loss", "grad_norm", "learning_rate"}) {
+        const double expected = whole[3 + i].at(number).get<double>();
+        EXPECT_NEAR(rest[i].at(number).get<double>(), expected, 2e-6 * (1 + std::abs(expected))) << name << number;
+      }
+  };
+  expect_the_rest(run("four", 4, 3, joined(resumed, {"--fsdp", "full_shard", "--tp_size", "2"})), "four: ");
+  expect_the_rest(run("alone", 1, 6, resumed), "alone: ");
+  const Words others{"--fsdp", "full_shard", "--cp_size", "2", "--tp_size", "2"};
+  expect_the_rest(run("eight", 8, 3, joined(resumed, others)), "eight: ");
+}
+
 TEST_F(ShardedCheckpoint, OfOneProcessIsResumedByMany) {
   const Outcome unbroken = run("one", 1, 6, base_);
   const Words resumed = joined(base_, {"--resume_from_checkpoint", (folder_ / "one" / "checkpoint-3").string()});

@@ -70,7 +70,10 @@ INSTANTIATE_TEST_SUITE_P(
                      {"--pp_size", "2", "--pipeline_schedule", "interleaved", "--pp_chunks", "2", "--zero_stage", "2"},
                      "3"},
         TrainingCase{"StagesAndRows", 4, 3, {"--pp_size", "2", "--zero_stage", "1", "--parameter_check_steps", "2"}},
-        TrainingCase{"StagesAndTensor", 4, 6, {"--pp_size", "2", "--tp_size", "2"}}),
+        TrainingCase{"StagesAndTensor", 4, 6, {"--pp_size", "2", "--tp_size", "2"}},
+        TrainingCase{"OfNine", 9, 2, {"--fsdp", "full_shard", "--tp_size", "3"}},
+        TrainingCase{"OfTwelve", 12, 2, {"--zero_stage", "2", "--cp_size", "2", "--tp_size", "2"}},
+        TrainingCase{"OfSixteen", 16, 3, {"--pp_size", "2", "--cp_size", "2", "--tp_size", "2", "--zero_stage", "1"}}),
     [](const auto& info) { return info.param.name; });
 
 // Each process reads its own parts, so that all must read of the same.

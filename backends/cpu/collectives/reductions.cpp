@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <stdexcept>
 
 #include "cpu/device/types.h"
@@ -76,10 +77,10 @@ void reduce_own(Transport& transport, Place place, const std::byte* from, std::b
                 transom_reduction reduction, PartAt&& part_at) {
   const size_t size = element_size(dtype);
   const Part mine = part_at(place.rank);
-  std::vector<std::byte> others(mine.count() * size * (place.ranks - 1));
+  const std::unique_ptr<std::byte[]> others(new std::byte[mine.count() * size * (place.ranks - 1)]);  // not zeroed
   std::vector<const std::byte*> rows(place.ranks, from + mine.begin * size);
   std::vector<Message> messages;
-  std::byte* next = others.data();
+  std::byte* next = others.get();
   // Each rank begins with the next one, so that not all send to the same.
   for (size_t step = 1; step < place.ranks; ++step) {
     const size_t receiver = (place.rank + step) % place.ranks, sender = (place.rank + place.ranks - step) % place.ranks;

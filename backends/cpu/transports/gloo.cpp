@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The collectives of gloo, as PyTorch uses them, over TCP.
+// The collectives of gloo, as PyTorch uses them, over TCP. Of large messages between ranks of one machine only the
+// address goes that way: who receives one reads it where it lies.
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
 #include <gloo/broadcast.h>
@@ -13,6 +14,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <set>
 #include <stdexcept>
@@ -21,6 +23,7 @@
 
 #include "cpu/collectives/transport.h"
 #include "cpu/transports/group_id.h"
+#include "cpu/transports/near_memory.h"
 
 namespace transom::cpu {
 namespace {
@@ -119,7 +122,9 @@ void combine(void* out, const void* a, const void* b, size_t count, transom_redu
 class Gloo : public Transport {
  public:
   Gloo(const GroupId& id, uint32_t rank, uint32_t ranks, const Exchange& exchange)
-      : context_(std::make_shared<Mesh>(id, rank, ranks, exchange)) {}
+      : context_(std::make_shared<Mesh>(id, rank, ranks, exchange)), near_(ranks) {
+    if (reaches_all()) greet();
+  }
 
   bool reaches_all() const override { return context_->size <= kFullMesh; }
 
@@ -141,6 +146,7 @@ class Gloo : public Transport {
 
   void all_gather(const void* from, void* to, size_t bytes) override {
     if (bytes == 0) return;
+    if (bytes >= kDirectBytes && all_near_) return gather_directly(from, to, bytes);
     const NoBrokenPipe no_signal;
     gloo::AllgatherOptions options(context_);
     std::vector<char> mine(static_cast<const char*>(from), static_cast<const char*>(from) + bytes);
@@ -161,20 +167,35 @@ class Gloo : public Transport {
 
   void exchange(std::span<const Message> messages) override {
     const NoBrokenPipe no_signal;
-    std::vector<std::unique_ptr<gloo::transport::UnboundBuffer>> buffers;
+    std::deque<uint64_t> places;  // of what is read directly
+    char said_read = 1;
+    std::vector<Pending> all;  // its buffers go before what they are of
+    all.reserve(messages.size());
     for (const Message& message : messages) {
       if (!context_->getPair(static_cast<int>(message.peer)))
         throw std::runtime_error("gloo: expected a connection to rank " + std::to_string(message.peer) +
                                  ", found none");
-      auto& buffer = buffers.emplace_back(context_->createUnboundBuffer(message.data, message.bytes));
-      uint32_t& number = (message.sends ? sent_ : received_)[message.peer];
-      const auto slot = gloo::Slot::build(kMessageSlots, number++);
-      if (message.sends) buffer->send(static_cast<int>(message.peer), slot);
-      else buffer->recv(static_cast<int>(message.peer), slot);
+      Pending& one = all.emplace_back();
+      one.message = message;
+      one.number = (message.sends ? sent_ : received_)[message.peer]++;
+      if (message.bytes < kDirectBytes || near_[message.peer] == 0) {
+        one.buffer = post(kMessageSlots, one, message.data, message.bytes, message.sends);
+        continue;
+      }
+      one.place = &places.emplace_back(reinterpret_cast<uintptr_t>(message.data));
+      one.buffer = post(kMessageSlots, one, one.place, sizeof(uint64_t), message.sends);
+      if (message.sends) one.answer = post(kAnswerSlots, one, &one.answered, sizeof one.answered, false);
     }
-    for (size_t i = 0; i < messages.size(); ++i)
-      if (!(messages[i].sends ? buffers[i]->waitSend() : buffers[i]->waitRecv()))
-        throw std::runtime_error("gloo: a message was given up");
+    for (Pending& one : all) {
+      if (one.message.sends || !one.place) continue;
+      finish(one.buffer, false);
+      read_memory(near_[one.message.peer], *one.place, one.message.data, one.message.bytes);
+      one.answer = post(kAnswerSlots, one, &said_read, sizeof said_read, true);
+    }
+    for (Pending& one : all) {
+      if (one.message.sends || !one.place) finish(one.buffer, one.message.sends);
+      if (one.answer) finish(one.answer, !one.message.sends);
+    }
   }
 
   void abort() override {
@@ -183,6 +204,73 @@ class Gloo : public Transport {
   }
 
  private:
+  using Buffer = std::unique_ptr<gloo::transport::UnboundBuffer>;
+  // A message under way. One that is read directly is a place, and an answer once it is read.
+  struct Pending {
+    Message message{};
+    uint32_t number = 0;  // of the messages between the two, in this direction
+    uint64_t* place = nullptr;
+    char answered = 0;
+    Buffer buffer, answer;
+  };
+
+  Buffer post(uint8_t slots, const Pending& one, void* data, size_t bytes, bool sends) {
+    Buffer buffer = context_->createUnboundBuffer(data, bytes);
+    const auto slot = gloo::Slot::build(slots, one.number);
+    if (sends) buffer->send(static_cast<int>(one.message.peer), slot);
+    else buffer->recv(static_cast<int>(one.message.peer), slot);
+    return buffer;
+  }
+  static void finish(const Buffer& buffer, bool sends) {
+    if (!(sends ? buffer->waitSend() : buffer->waitRecv())) throw std::runtime_error("gloo: a message was given up");
+  }
+
+  // The ranks tell each other where they can be read, and then whether they could: both sides must know.
+  void greet() {
+    const auto rank = static_cast<uint32_t>(context_->rank), ranks = static_cast<uint32_t>(context_->size);
+    Greeting mine;
+    fill_greeting(mine);
+    std::vector<Greeting> theirs(ranks);
+    std::vector<char> i_can(ranks), they_can(ranks);
+    const auto swap = [&](auto* out, auto* in, bool same) {
+      std::vector<Message> messages;
+      for (uint32_t peer = 0; peer < ranks; ++peer) {
+        if (peer == rank) continue;
+        messages.push_back({reinterpret_cast<std::byte*>(out + (same ? 0 : peer)), sizeof *out, peer, true});
+        messages.push_back({reinterpret_cast<std::byte*>(in + peer), sizeof *in, peer, false});
+      }
+      exchange(messages);
+    };
+    swap(&mine, theirs.data(), true);
+    for (uint32_t peer = 0; peer < ranks; ++peer)
+      if (peer != rank) i_can[peer] = is_near(theirs[peer]) ? 1 : 0;
+    swap(i_can.data(), they_can.data(), false);
+    all_near_ = ranks > 1;
+    for (uint32_t peer = 0; peer < ranks; ++peer) {
+      if (peer == rank) continue;
+      if (i_can[peer] != 0 && they_can[peer] != 0) near_[peer] = theirs[peer].process;
+      else all_near_ = false;
+    }
+    // Whether all_gather goes by messages must be one decision of all.
+    float apart = all_near_ ? 0 : 1;
+    all_reduce(&apart, 1, TRANSOM_FLOAT32, TRANSOM_MAX);
+    all_near_ = apart == 0;
+  }
+
+  void gather_directly(const void* from, void* to, size_t bytes) {
+    const auto rank = static_cast<uint32_t>(context_->rank), ranks = static_cast<uint32_t>(context_->size);
+    auto* target = static_cast<std::byte*>(to);
+    auto* mine = static_cast<std::byte*>(const_cast<void*>(from));
+    std::vector<Message> messages;
+    for (uint32_t step = 1; step < ranks; ++step) {
+      const uint32_t receiver = (rank + step) % ranks, sender = (rank + ranks - step) % ranks;
+      messages.push_back({mine, bytes, receiver, true});
+      messages.push_back({target + sender * bytes, bytes, sender, false});
+    }
+    if (mine != target + rank * bytes) std::memmove(target + rank * bytes, mine, bytes);
+    exchange(messages);
+  }
+
   template <typename T>
   void reduce(void* data, size_t count, transom_reduction reduction) {
     gloo::AllreduceOptions options(context_);
@@ -196,7 +284,11 @@ class Gloo : public Transport {
 
   std::shared_ptr<Mesh> context_;
   uint32_t tag_ = 0;
-  static constexpr uint8_t kMessageSlots = 0x80;  // beyond those of gloo's own collectives
+  static constexpr uint8_t kMessageSlots = 0x80, kAnswerSlots = 0x90;  // beyond those of gloo's own collectives
+  // Below, a message by the socket is there sooner than an address, a read and an answer.
+  static constexpr size_t kDirectBytes = size_t{32} << 10;
+  std::vector<int64_t> near_;  // processes of ranks that read our memory as we read theirs, by rank; else 0
+  bool all_near_ = false;
   std::map<uint32_t, uint32_t> sent_, received_;  // messages so far, by rank
 };
 
