@@ -127,20 +127,34 @@ bool has_elements(const poplar::Tensor& tensor, std::initializer_list<size_t> fa
   return count == static_cast<WideInteger>(tensor.numElements());
 }
 
+// The extents of a convolution's operands, places and kernels flattened.
+struct Extents {
+  explicit Extents(const ConvParams& params)
+      : batch(params.batchSize),
+        groups(params.numConvGroups),
+        channels(params.inputChannelsPerConvGroup),
+        outputs(params.outputChannelsPerConvGroup),
+        kernel(count_of(params.kernelShape)),
+        input_places(count_of(params.inputFieldShape)),
+        field(output_field(params)),
+        places(count_of(field)) {}
+  bool has_input(const poplar::Tensor& t) const { return has_elements(t, {batch, groups, channels, input_places}); }
+  bool has_weights(const poplar::Tensor& t) const { return has_elements(t, {groups, outputs, channels, kernel}); }
+  bool has_output(const poplar::Tensor& t) const { return has_elements(t, {batch, groups, outputs, places}); }
+
+  size_t batch, groups, channels, outputs, kernel, input_places;
+  std::vector<size_t> field;  // of the output
+  size_t places;
+};
+
 const RegisterKernel kConvolutionKernel(
     "convolution", [](const Step& step, Reader& from) -> std::function<void(Memory&)> {
       const ConvParams params = read_params(step, from);
       const poplar::Tensor in = step.reads[0], w = step.reads[1], out = step.writes[0];
-      const size_t groups = params.numConvGroups, channels = params.inputChannelsPerConvGroup,
-                   outputs = params.outputChannelsPerConvGroup, batch = params.batchSize;
-      const std::vector<size_t> field = output_field(params);
-      const size_t places = count_of(field), kernel = count_of(params.kernelShape),
-                   input_places = count_of(params.inputFieldShape);
-      Reader::expect(has_elements(in, {batch, groups, channels, input_places}) &&
-                         has_elements(w, {groups, outputs, channels, kernel}) &&
-                         has_elements(out, {batch, groups, outputs, places}),
-                     "operands of a convolution's shapes");
+      const Extents e(params);
+      Reader::expect(e.has_input(in) && e.has_weights(w) && e.has_output(out), "operands of a convolution's shapes");
       return [=](Memory& memory) {
+        const auto& [batch, groups, channels, outputs, kernel, input_places, field, places] = e;
         const std::vector<float> x = load_floats(memory, in), weight = load_floats(memory, w);
         const std::vector<int64_t> from = window_places(params, field);
         std::vector<float> columns(channels * kernel * places), result(out.numElements());
@@ -162,16 +176,11 @@ const RegisterKernel kWeightDeltasKernel(
     "weightDeltas", [](const Step& step, Reader& from) -> std::function<void(Memory&)> {
       const ConvParams params = read_params(step, from);
       const poplar::Tensor zDeltas = step.reads[0], activations = step.reads[1], out = step.writes[0];
-      const size_t groups = params.numConvGroups, channels = params.inputChannelsPerConvGroup,
-                   outputs = params.outputChannelsPerConvGroup, batch = params.batchSize;
-      const std::vector<size_t> field = output_field(params);
-      const size_t places = count_of(field), kernel = count_of(params.kernelShape),
-                   input_places = count_of(params.inputFieldShape);
-      Reader::expect(has_elements(zDeltas, {batch, groups, outputs, places}) &&
-                         has_elements(activations, {batch, groups, channels, input_places}) &&
-                         has_elements(out, {groups, outputs, channels, kernel}),
+      const Extents e(params);
+      Reader::expect(e.has_output(zDeltas) && e.has_input(activations) && e.has_weights(out),
                      "operands of a convolution's shapes");
       return [=](Memory& memory) {
+        const auto& [batch, groups, channels, outputs, kernel, input_places, field, places] = e;
         const std::vector<float> dy = load_floats(memory, zDeltas), x = load_floats(memory, activations);
         const std::vector<int64_t> from = window_places(params, field);
         std::vector<float> windows(places * channels * kernel), part(outputs * channels * kernel),

@@ -78,9 +78,8 @@ Command prune_command() {
                       "magnitude: |w|, over a layer; wanda: |w| times the norm of its input on a text, over a row"},
                      {"--sparsity", &o.how.sparsity, "part of the weights of each layer that becomes zero"},
                      {"--pattern", &o.how.pattern,
-                      "N:M, as 2:4: of each M weights of a row N are kept, in place of the sparsity; RxC, as 16x16: "
-                      "blocks of R outputs "
-                      "by C inputs are kept or cut whole"},
+                      "N:M, as 2:4: of each M weights of a row N are kept, in place of the sparsity; "
+                      "RxC, as 16x16: blocks of R outputs by C inputs are kept or cut whole"},
                      {"--json", &o.json, "print sparsity and error of each layer as JSON"}};
   for (Option& option : calibration_options({.calibration_file = &o.how.texts.calibration_file,
                         .validation_file = &o.how.texts.validation_file,
