@@ -4,6 +4,7 @@
 // and changed no more; what it is made of must be finalised before. Statuses are those of cuDNN 9.19, which finalises
 // some operations and graphs that are refused here, and finds no engine for them.
 #if !defined(EMULATED_HIP)
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
@@ -30,6 +31,7 @@ enum DnnStatus {
   kFailed = 5000
 };
 enum Sort {
+  kNone = -1,
   kOfPointwise = 0,
   kEngine = 2,
   kChoice = 3,
@@ -42,7 +44,8 @@ enum Sort {
   kOfMatmul = 18,
   kMatmulOperation = 19,
   kOfReduction = 21,
-  kReductionOperation = 22
+  kReductionOperation = 22,
+  kReshapeOperation = 31
 };
 enum Type {
   kHandleType = 0,
@@ -90,6 +93,8 @@ constexpr Rule kRules[] = {
     {kReductionOperation, 1610, kDescriptorType, 1, 1, true},
     {kReductionOperation, 1611, kDescriptorType, 1, 1, true},
     {kReductionOperation, 1612, kDescriptorType, 1, 1, true},
+    {kReshapeOperation, 2200, kDescriptorType, 1, 1, true},
+    {kReshapeOperation, 2201, kDescriptorType, 1, 1, true},
     {kGraph, 800, kHandleType, 1, 1, false},
     {kGraph, 801, kDescriptorType, 1, kMostMembers, true},
     {kHeuristic, 200, kModeType, 1, 1, true},
@@ -202,22 +207,26 @@ int finalise_tensor(Descriptor& d) {
 int finalise_operation(Descriptor& d) {
   struct Places {
     Operation::Kind kind;
-    int sort, of, x, b, t, y;
+    int sort, of, x, b, t, y;  // sort kNone: of no further descriptor
   };
-  const Places places = d.sort == kMatmulOperation ? Places{Operation::kMatmul, kOfMatmul, 1523, 1520, 1521, 0, 1522}
-                        : d.sort == kPointwiseOperation
-                            ? Places{Operation::kPointwise, kOfPointwise, 750, 751, 752, 758, 753}
-                            : Places{Operation::kReduction, kOfReduction, 1612, 1610, 0, 0, 1611};
+  constexpr std::pair<int, Places> kPlaces[] = {
+      {kMatmulOperation, {Operation::kMatmul, kOfMatmul, 1523, 1520, 1521, 0, 1522}},
+      {kPointwiseOperation, {Operation::kPointwise, kOfPointwise, 750, 751, 752, 758, 753}},
+      {kReductionOperation, {Operation::kReduction, kOfReduction, 1612, 1610, 0, 0, 1611}},
+      {kReshapeOperation, {Operation::kReshape, kNone, 0, 2200, 0, 0, 2201}}};
+  const Places& places = std::find_if(std::begin(kPlaces), std::end(kPlaces), [&](const auto& one) {
+                           return one.first == d.sort;
+                         })->second;
   int status = kDone;
-  const Descriptor* const of = part(d.one<void*>(places.of), places.sort, status);
-  if (!of) return status;
+  const Descriptor* const of = places.sort == kNone ? nullptr : part(d.one<void*>(places.of), places.sort, status);
+  if (status != kDone) return status;
   Operation& op = d.operation;
   op.kind = places.kind;
   if (op.kind == Operation::kMatmul) {
     op.computed = of->one<int>(1500);
   } else if (op.kind == Operation::kPointwise) {
     op.mode = of->one<int>(0), op.computed = of->one<int>(1), op.axis = of->one<int64_t>(9, -1);
-  } else {
+  } else if (op.kind == Operation::kReduction) {
     op.mode = of->one<int>(1600), op.computed = of->one<int>(1601);
   }
   for (const auto& [attribute, to] :
@@ -239,7 +248,7 @@ int finalise_graph(Descriptor& d) {
     const Descriptor* const operation = live().find(one);
     if (!operation || !operation->final) return refuse(kBadValue, "an operation that was not finalised");
     if (operation->sort != kMatmulOperation && operation->sort != kPointwiseOperation &&
-        operation->sort != kReductionOperation)
+        operation->sort != kReductionOperation && operation->sort != kReshapeOperation)
       return refuse(kBadSort, "a graph of what is no operation");
     graph->operations.push_back(operation->operation);
   }
@@ -270,6 +279,7 @@ int finalise(Descriptor& d) {
     case kPointwiseOperation:
     case kMatmulOperation:
     case kReductionOperation:
+    case kReshapeOperation:
       return finalise_operation(d);
     case kGraph:
       return finalise_graph(d);
@@ -311,7 +321,7 @@ int tell(const Descriptor& d, int attribute, int type, int64_t asked, int64_t* c
       asked = 0;
     }
     for (const bool varies : {true, false}) {
-      if (given == asked) break;
+      if (given == asked || (!varies && !d.graph->repeats())) break;
       void* place = nullptr;
       std::memcpy(&place, static_cast<char*>(values) + given * 8, 8);
       Descriptor* const choice = live().find(place);

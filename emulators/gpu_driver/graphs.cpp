@@ -148,6 +148,33 @@ void multiply(const Operation& op, const Numbers& a, const Numbers& b, Numbers& 
   }
 }
 
+// From the first element to the place of each in memory that both are views of.
+std::vector<int64_t> offsets_of(const Tensor& tensor) {
+  const Places places{tensor.extents};
+  std::vector<int64_t> offsets;
+  for (int64_t i = 0; i < tensor.count(); ++i) {
+    const std::vector<int64_t> index = places.of(i);
+    int64_t offset = 0;
+    for (size_t k = 0; k < index.size(); ++k) offset += index[k] * tensor.strides[k];
+    offsets.push_back(offset);
+  }
+  return offsets;
+}
+
+void reshape(const Operation& op, const Numbers& x, Numbers& to) {
+  std::map<int64_t, float> memory;
+  const std::vector<int64_t> from = offsets_of(*op.x), at = offsets_of(*op.y);
+  for (size_t i = 0; i < from.size(); ++i) memory[from[i]] = x[i];
+  for (size_t i = 0; i < at.size(); ++i) to[i] = rounded(op.y->element, memory.at(at[i]));
+}
+
+std::string fault_of_reshape(const Operation& op) {
+  if (op.x->count() != op.y->count()) return "a reshape to another number of elements";
+  std::vector<int64_t> from = offsets_of(*op.x), to = offsets_of(*op.y);
+  std::sort(from.begin(), from.end()), std::sort(to.begin(), to.end());
+  return from == to ? "" : "a reshape to other memory";
+}
+
 void reduce(const Operation& op, const Numbers& x, Numbers& to) {
   std::fill(to.begin(), to.end(), op.mode == kSum ? 0.0f : -std::numeric_limits<float>::infinity());
   const Places places{op.x->extents};
@@ -156,6 +183,7 @@ void reduce(const Operation& op, const Numbers& x, Numbers& to) {
     const float value = x[static_cast<size_t>(i)];
     one = op.mode == kSum ? one + value : std::max(one, value);
   }
+  for (float& one : to) one = rounded(op.y->element, one);
 }
 
 }  // namespace
@@ -179,11 +207,11 @@ std::string Operation::fault() const {
   if (!x || !y || (kind == kMatmul && !b)) return "an operation without all of its tensors";
   if (kind == kMatmul) return fault_of_product(*this);
   if (kind == kPointwise) return fault_of_pointwise(*this);
+  if (kind == kReshape) return fault_of_reshape(*this);
   if (mode != kSum && mode != kLargest) return "reduction " + std::to_string(mode);
   if (x->extents.size() != y->extents.size()) return "a reduction to another rank";
   for (size_t i = 0; i < x->extents.size(); ++i)
-    if (y->extents[i] != 1 && y->extents[i] != x->extents[i])
-      return "a reduction to extents that are neither 1 nor all";
+    if (x->extents[i] % y->extents[i] != 0) return "a reduction to extents that are no share of all";
   return computed == kF32 ? "" : "a reduction's sums are of f32";
 }
 
@@ -212,35 +240,71 @@ std::string Graph::fault() {
   return operations.empty() ? "a graph without operations" : "";
 }
 
-std::string Graph::refusal() const {
-  std::vector<const Operation*> products, reductions;
-  bool has_exp = false, has_log = false;
-  for (const Operation& op : operations) {
-    if (op.kind == Operation::kMatmul) products.push_back(&op);
-    if (op.kind == Operation::kReduction) reductions.push_back(&op);
-    has_exp |= op.kind == Operation::kPointwise && op.mode == kExp;
-    has_log |= op.kind == Operation::kPointwise && op.mode == kLog;
-    if (op.kind == Operation::kPointwise && !op.x->inside)
-      return "in_ports[0].first.isVirtual != true";  // 9.19's words
+namespace {
+
+// Empty if the operands are of one 16-bit type, and their heads are 64 or 128 wide and lie together along `axis`.
+struct Operand {
+  const Tensor& tensor;
+  size_t axis;
+};
+std::string refusal_of(std::initializer_list<Operand> operands) {
+  const Tensor& first = operands.begin()->tensor;
+  if (first.extents.size() != 4) return "tensors of four extents were expected";
+  const int64_t width = first.extents[3];
+  if (width != 64 && width != 128) return "heads of 64 or 128";
+  for (const auto& [one, axis] : operands) {
+    if (one.inside || !is_half(one.element) || one.element != first.element) return "operands of one 16-bit type";
+    if (one.extents[axis] != width) return "heads of 64 or 128";
+    if (one.strides[axis] != 1) return "the elements of a head lie together";
   }
-  if (products.size() != 2 || reductions.size() != 2 || !has_exp) return "no pattern of an engine";
+  return "";
+}
+
+std::string refusal_of_attention(const std::vector<const Operation*>& products, bool has_log) {
   if (!has_log) return "Dropout set of ops not configured";  // cuDNN 9.19's words where the statistics are not kept
   const Operation &scores = *products[0], &mixed = *products[1];
-  const Tensor &q = *scores.x, &k = *scores.b, &v = *mixed.b, &out = *mixed.y;
-  if (q.extents.size() != 4) return "tensors of four extents were expected";
-  for (const Tensor* one : {&q, &k, &v, &out})
-    if (one->inside || !is_half(one->element) || one->element != q.element) return "operands of one 16-bit type";
-  if (scores.y->element != kF32 || mixed.x->element != q.element)
+  if (scores.y->element != kF32 || mixed.x->element != scores.x->element)
     return "scores of f32, and weights of the operands' type";
-  const int64_t width = q.extents[3];
-  if ((width != 64 && width != 128) || v.extents[3] != width) return "heads of 64 or 128";
-  if (q.strides[3] != 1 || k.strides[2] != 1 || v.strides[3] != 1 || out.strides[3] != 1)
-    return "the elements of a head lie together";
+  return refusal_of({{*scores.x, 3}, {*scores.b, 2}, {*mixed.b, 3}, {*mixed.y, 3}});
+}
+
+// q k, turned weights by dout, dout v, turned dscores by q, dscores by k; the results of the second and fourth may be
+// summed over heads.
+std::string refusal_of_gradient(const std::vector<const Operation*>& products) {
+  const Operation &scores = *products[0], &dv = *products[1], &dweights = *products[2], &dk = *products[3];
+  if (scores.y->element != kF32 || dweights.y->element != kF32) return "scores of f32";
+  if (dv.b != dweights.x || dk.b != scores.x || products[4]->y->inside) return "no pattern of an engine";
+  return refusal_of({{*scores.x, 3}, {*scores.b, 2}, {*dweights.x, 3}, {*dweights.b, 2}});
+}
+
+}  // namespace
+
+std::string Graph::refusal() const {
+  std::vector<const Operation*> products;
+  size_t reductions = 0;
+  bool has_exp = false, has_log = false, reads_first = false;
+  for (const Operation& op : operations) {
+    if (op.kind == Operation::kMatmul) products.push_back(&op);
+    if (op.kind == Operation::kReduction) ++reductions;
+    has_exp |= op.kind == Operation::kPointwise && op.mode == kExp;
+    has_log |= op.kind == Operation::kPointwise && op.mode == kLog;
+    reads_first |= op.kind == Operation::kPointwise && !op.x->inside;
+  }
+  const bool forward = products.size() == 2 && reductions == 2, gradient = products.size() == 5 && reductions > 0;
+  if (!has_exp || (!forward && !gradient)) return "no pattern of an engine";
+  if (forward && reads_first) return "in_ports[0].first.isVirtual != true";  // 9.19's words
+  const std::string refusal = forward ? refusal_of_attention(products, has_log) : refusal_of_gradient(products);
+  if (!refusal.empty()) return refusal;
   for (const auto& [id, tensor] : outside)
-    if (tensor->id != q.id && tensor->id != k.id && tensor->id != v.id && tensor->id != out.id &&
-        tensor->element != kF32)
-      return "scale and statistics of f32";
+    if (!is_half(tensor->element) && tensor->element != kF32) return "scale, statistics and sums of f32";
   return "";
+}
+
+bool Graph::repeats() const {
+  std::vector<const Operation*> products;
+  for (const Operation& op : operations)
+    if (op.kind == Operation::kMatmul) products.push_back(&op);
+  return products.size() != 5 || is_half(products.back()->y->element);
 }
 
 void Graph::compute(const std::map<int64_t, void*>& memory, bool varies) const {
@@ -268,6 +332,8 @@ void Graph::compute(const std::map<int64_t, void*>& memory, bool varies) const {
       multiply(op, of(op.x), of(op.b), to);
     } else if (op.kind == Operation::kReduction) {
       reduce(op, of(op.x), to);
+    } else if (op.kind == Operation::kReshape) {
+      reshape(op, of(op.x), to);
     } else if (op.mode == kIndex) {
       for (int64_t i = 0; i < op.y->count(); ++i)
         to[static_cast<size_t>(i)] = static_cast<float>(places.of(i)[static_cast<size_t>(op.axis)]);

@@ -39,7 +39,7 @@ struct Tensor {
 };
 
 struct Operation {
-  enum Kind { kMatmul, kPointwise, kReduction } kind = kMatmul;
+  enum Kind { kMatmul, kPointwise, kReduction, kReshape } kind = kMatmul;
   int mode = 0;
   int computed = kF32;
   int64_t axis = 0;  // of kIndex
@@ -54,9 +54,12 @@ struct Graph {
   std::map<int64_t, std::shared_ptr<const Tensor>> outside;
   // Empty if it can be carried out in its order, else why not.
   std::string fault();
-  // Empty if it is a forward attention that cuDNN documents as supported: two products around a softmax with kept
-  // statistics, 16-bit operands, heads of 64 or 128; what is memory comes second to pointwise operations, as a bias.
+  // Empty if it is an attention that cuDNN documents as supported, two products around a softmax with kept statistics,
+  // or its gradient, five products: 16-bit operands, heads of 64 or 128.
   std::string refusal() const;
+  // Whether the engines that are given have the same bits at every run, too: not where a gradient adds to memory of
+  // f32.
+  bool repeats() const;
   // `memory` by id. `varies`: with other bits at each run.
   void compute(const std::map<int64_t, void*>& memory, bool varies) const;
 };

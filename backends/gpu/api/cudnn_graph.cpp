@@ -23,6 +23,7 @@ enum { kAlignment = 900, kElement = 901, kExtents = 902, kStrides = 903, kId = 9
 enum { kPackIds = 1000, kPackAddresses = 1001, kPackWorkspace = 1003, kEngineNotes = 1303 };
 enum { kMatmulPrecision = 1500, kMatmulA = 1520, kMatmulB = 1521, kMatmulC = 1522, kOfMatmul = 1523 };
 enum { kReductionMode = 1600, kReductionPrecision = 1601, kReductionX = 1610, kReductionY = 1611, kOfReduction = 1612 };
+enum { kReshapeOperation = 31, kReshapeX = 2200, kReshapeY = 2201 };
 enum { kGenerateIndex = 501, kSelect = 601 };                 // of pointwise operations
 enum { kModeA = 3, kModeFallback = 2 };                       // of heuristics
 enum { kOtherBits = 4, kMostNotes = 32, kMostChoices = 16 };  // of an engine's numerical notes
@@ -94,23 +95,30 @@ void* CudnnGraph::tensor(int64_t id, Element element, const CudnnExtents& extent
 
 void* CudnnGraph::inside(Element element, const CudnnExtents& extents) {
   const auto& [a, b, c, d] = extents;
-  return tensor(next_inside_++, element, extents, {b * c * d, c * d, d, 1}, Memory::kNone);
+  return inside(element, extents, {b * c * d, c * d, d, 1});
+}
+
+void* CudnnGraph::inside(Element element, const CudnnExtents& extents, const CudnnExtents& strides) {
+  return tensor(next_inside_++, element, extents, strides, Memory::kNone);
+}
+
+void* CudnnGraph::operation(int type, std::vector<std::pair<int, void*>> parts) {
+  CudnnDescriptor description = made(type);
+  void* const to = description.get();
+  for (const auto& [attribute, part] : parts)
+    if (part) set(call_, to, attribute, kDescriptorType, &part);
+  finalise(call_, to);
+  kept_.push_back(std::move(description));
+  operations_.push_back(to);
+  return to;
 }
 
 void* CudnnGraph::operation(int type, int kind_attribute, CudnnDescriptor kind,
                             std::vector<std::pair<int, void*>> tensors) {
-  CudnnDescriptor description = made(type);
-  void* const to = description.get();
   finalise(call_, kind.get());
-  void* const what = kind.get();
-  set(call_, to, kind_attribute, kDescriptorType, &what);
-  for (const auto& [attribute, tensor] : tensors)
-    if (tensor) set(call_, to, attribute, kDescriptorType, &tensor);
-  finalise(call_, to);
+  tensors.insert(tensors.begin(), {kind_attribute, kind.get()});
   kept_.push_back(std::move(kind));
-  kept_.push_back(std::move(description));
-  operations_.push_back(to);
-  return to;
+  return operation(type, std::move(tensors));
 }
 
 CudnnDescriptor CudnnGraph::pointwise_description(int mode, Element computed) {
@@ -152,6 +160,8 @@ void CudnnGraph::reduce(Reduction mode, void* x, void* to) {
   set(call_, kind.get(), kReductionPrecision, kElementType, &precision);
   operation(kReductionOperation, kOfReduction, std::move(kind), {{kReductionX, x}, {kReductionY, to}});
 }
+
+void CudnnGraph::reshape(void* x, void* to) { operation(kReshapeOperation, {{kReshapeX, x}, {kReshapeY, to}}); }
 
 CudnnDescriptor CudnnGraph::finished(void* handle) {
   CudnnDescriptor graph = made(kGraph);

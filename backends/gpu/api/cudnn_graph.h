@@ -66,16 +66,19 @@ class CudnnGraph {
   // `id` names it among those of the graph; device memory lies at multiples of 16 bytes.
   void* tensor(int64_t id, Element element, const CudnnExtents& extents, const CudnnExtents& strides, Memory memory);
   void* inside(Element element, const CudnnExtents& extents);  // dense, of the kernel alone
+  void* inside(Element element, const CudnnExtents& extents, const CudnnExtents& strides);
   void multiply(void* a, void* b, void* c);                    // c = a b, of the last two axes
   void pointwise(Pointwise mode, void* x, void* y, void* to);  // y: null where there is one operand
   void index(int64_t axis, void* like, void* to);
   void select(void* condition, void* x, void* otherwise, void* to);
-  void reduce(Reduction mode, void* x, void* to);
+  void reduce(Reduction mode, void* x, void* to);  // over the axes that are shorter in `to`: 1, or groups of x's
+  void reshape(void* x, void* to);                 // the same memory by other extents and strides, in to's type
   // Whether cuDNN has it as one: `handle` is that of its device; null where a device is described otherwise.
   CudnnDescriptor finished(void* handle);
 
  private:
   CudnnDescriptor made(int type);
+  void* operation(int type, std::vector<std::pair<int, void*>> parts);
   void* operation(int type, int kind_attribute, CudnnDescriptor kind, std::vector<std::pair<int, void*>> tensors);
   void* with_pointwise(int mode, CudnnDescriptor description, std::vector<std::pair<int, void*>> tensors);
   CudnnDescriptor pointwise_description(int mode, Element computed);

@@ -184,12 +184,9 @@ void transom_executable::issue(transom_stream& stream, const Step& step, const A
   if (step.kernel) return launch(*step.kernel, step);
   const std::vector<const void*> at = where.of(step.operands);
   if (step.attention) {
-    const void* const bias = at.size() > 5 ? at[5] : nullptr;
-    for (const void* operand : {at[0], at[1], at[2], at[3], bias})
+    for (const void* operand : at)
       if (reinterpret_cast<uintptr_t>(operand) % 16 != 0) return launch_others();
-    const transom::gpu::AttentionAddresses places{
-        at[0], at[1], at[2], bias, const_cast<void*>(at[3]), const_cast<void*>(at[4])};
-    if (!device_->attentions->run(stream.queue(), *step.attention->plan, step.attention->scale, places))
+    if (!device_->attentions->run(stream.queue(), *step.attention->plan, step.attention->scale, at))
       return launch_others();
     ++device_->launches;
     stream.issued();

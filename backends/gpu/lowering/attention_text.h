@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <optional>
 
 #include "gpu/lowering/lowering.h"
 #include "gpu/source/tile_text.h"
@@ -21,6 +22,10 @@ inline constexpr int64_t kLargestHead = 256;                    // of queries, k
 
 // Whether attention of these is run whole.
 bool claims_attention(const Facts& facts, std::span<const transom_value> inputs, const plugin::Attributes& attributes);
+
+// As the vendor's library is asked for it: of all keys, or of those up to a query's own place, with a bias of f32 or
+// none.
+std::optional<AttentionShape> shape_for_library(const Node& node);
 
 // The text of a kernel over blocks of queries and keys, of attention or of its gradient.
 class AttentionText {

@@ -126,13 +126,30 @@ void lower_bias_gradient(Emitter& emitter, const Work& work, const Operand& kept
                  "flash attention dbias");
 }
 
-void lower_attention_gradient(Emitter& emitter, const Work& work) {
+void lower_by_own_kernels(Emitter& emitter, const Work& work) {
   const Type& q = work.node.input(0);
-  if (work.node.output(1).count() == 0 || q.count() == 0) return;
   const Operand kept = emitter.scratch(q.shape.at(0) * q.shape.at(1) * q.shape.at(2) * kKept * 4);
   lower_query_gradient(emitter, work, kept);
   lower_key_gradient(emitter, work, kept);
   if (work.outputs.size() > 3) lower_bias_gradient(emitter, work, kept);
+}
+
+// Whether the vendor's library computes it; a bias that is learned has its gradient by the own kernels alone.
+bool differentiated_by_library(Emitter& emitter, const Work& work) {
+  std::optional<AttentionShape> shape = shape_for_library(work.node);
+  if (!shape || work.outputs.size() > 3) return false;
+  shape->gradient = true;
+  const std::vector<Operand>&in = work.inputs, &out = work.outputs;
+  return emitter.attend(*shape, static_cast<float>(work.node.number("scale")),
+                        {in[0], in[1], in[2], in.back(), out[0], out[1], out[2]}, shape->biased() ? &in[3] : nullptr);
+}
+
+void lower_attention_gradient(Emitter& emitter, const Work& work) {
+  if (work.node.output(1).count() == 0 || work.node.input(0).count() == 0) return;
+  const bool by_library = differentiated_by_library(emitter, work);
+  const size_t own = emitter.launches.size();
+  lower_by_own_kernels(emitter, work);
+  if (by_library) emitter.make_otherwise(own);
 }
 
 bool claims_gradient(const Facts& facts, std::span<const transom_value> inputs, const plugin::Attributes& attributes) {

@@ -47,13 +47,12 @@ bool Emitter::convolve(const ConvolutionShape& shape, const Operand& x, const Op
   return true;
 }
 
-bool Emitter::attend(const AttentionShape& shape, float scale, const std::vector<Operand>& inputs, const Operand& out) {
+bool Emitter::attend(const AttentionShape& shape, float scale, std::vector<Operand> operands, const Operand* bias) {
   std::shared_ptr<const AttentionPlan> plan = attentions_ ? attentions_->plan(shape) : nullptr;
   if (!plan) return false;
-  const Operand workspace = scratch(static_cast<int64_t>(std::max<size_t>(plan->workspace_bytes(), 1)));
-  PlannedLaunch launch{"", 1,     {inputs.at(0), inputs.at(1), inputs.at(2), out, workspace},
-                       {}, node_, attentions_->name()};
-  if (shape.biased()) launch.operands.push_back(inputs.at(3));
+  operands.push_back(scratch(static_cast<int64_t>(std::max<size_t>(plan->workspace_bytes(), 1))));
+  if (bias) operands.push_back(*bias);
+  PlannedLaunch launch{"", 1, std::move(operands), {}, node_, attentions_->name()};
   launch.attention = {std::move(plan), scale};
   launches.push_back(std::move(launch));
   return true;

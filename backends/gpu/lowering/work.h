@@ -42,7 +42,7 @@ struct PlannedLaunch {
   std::optional<ProductShape> product = std::nullopt;
   // A convolution of the vendor's library: its operands are x, w, y and the workspace.
   std::optional<ConvolutionShape> convolution = std::nullopt;
-  // Attention of the vendor's library: its operands are q, k, v, out, the workspace, and the bias if there is one.
+  // Attention or its gradient of the vendor's library: its operands are those of Attentions::run.
   std::optional<PlannedAttention> attention = std::nullopt;
   bool by_library() const { return product || convolution || attention; }
   // In the place of such a product, where the library does not take the addresses that a run has; in the place of a
@@ -91,9 +91,10 @@ class Emitter {
   // Whether the vendor's library computes the product; then it is added. Memory of `bias` is a vector of type `to`.
   bool multiply(const ProductShape& shape, const Operand& x, const Operand& y, const Operand* bias, const Operand& out);
 
-  // The same for a convolution, and for attention to `inputs` q, k, v and perhaps a bias.
+  // The same for a convolution, and for attention or its gradient: `operands` are those of Attentions::run before the
+  // workspace.
   bool convolve(const ConvolutionShape& shape, const Operand& x, const Operand& w, const Operand& y);
-  bool attend(const AttentionShape& shape, float scale, const std::vector<Operand>& inputs, const Operand& out);
+  bool attend(const AttentionShape& shape, float scale, std::vector<Operand> operands, const Operand* bias);
 
   // The launches from `first` on are those in the place of the product before them.
   void make_otherwise(size_t first);

@@ -72,6 +72,24 @@ class GpuAttentionLibrary : public testing::Test {
     Tensor q, k, v, bias;
     Graph graph;
   };
+  // dq, dk and dv; `learned`: the bias has a gradient as well.
+  struct AskedGradient {
+    AskedGradient(const AttentionCase& c, transom_dtype dtype, bool learned = false) {
+      inputs = {numbers(dtype, {c.B, c.T, c.H, c.d}, -1, 1, 1), numbers(dtype, {c.B, c.S, c.G, c.d}, -1, 1, 2),
+                numbers(dtype, {c.B, c.S, c.G, c.e}, -1, 1, 3)};
+      if (c.biased) inputs.push_back(numbers(TRANSOM_FLOAT32, {1, 1, learned ? c.T : 1, c.S}, -1, 1, 4));
+      inputs.push_back(numbers(dtype, {c.B, c.T, c.H, c.e}, -1, 1, 5));
+      std::vector<int> values;
+      for (const Tensor& input : inputs) values.push_back(graph.input(input));
+      std::vector<std::pair<transom_dtype, Shape>> types;
+      for (size_t i = 0; i < (learned ? 4 : 3); ++i) types.emplace_back(inputs[i].dtype, inputs[i].shape);
+      for (const int output :
+           graph.nodes(learned ? "biased_attention_gradient" : "attention_gradient", values, types, c.attributes()))
+        graph.output(output);
+    }
+    std::vector<Tensor> inputs;
+    Graph graph;
+  };
   static bool by_cudnn(const Program& program) { return program.describe().find("cudnn") != std::string::npos; }
   std::vector<double> by_own_kernel(const Asked& asked) {
     return Program(*own_, asked.graph).run(asked.inputs())[0].values;
@@ -99,6 +117,45 @@ TEST_F(GpuAttentionLibrary, ComputesWhatItTakesWithTheSameBitsAtEveryRun) {
       EXPECT_LT(difference({dtype, {}, found}, by_own_kernel(asked)), tolerance(dtype) * 2);
     }
   EXPECT_TRUE(warnings.empty()) << warnings[0];
+}
+
+TEST_F(GpuAttentionLibrary, ComputesGradientsWithTheSameBitsAtEveryRun) {
+  for (const transom_dtype dtype : {TRANSOM_BFLOAT16, TRANSOM_FLOAT16})
+    for (const AttentionCase& c : {AttentionCase{64, 128, 2, 2, 64, 64, false, 0, 0, false, 2, 0.125},
+                                   AttentionCase{64, 256, 1, 1, 64, 64, false, 0, 0, false, 1, 0.25},
+                                   AttentionCase{128, 128, 2, 1, 128, 128, true, 0, 0, false, 1, 0.1},
+                                   AttentionCase{64, 128, 2, 2, 64, 64, false, 0, 0, true, 2, 0.125},
+                                   AttentionCase{128, 128, 2, 1, 64, 64, true, 0, 0, true, 1, 0.25}}) {
+      const AskedGradient asked(c, dtype);
+      Program program(*library_, asked.graph);
+      ASSERT_EQ(program.error, "");
+      EXPECT_TRUE(by_cudnn(program)) << program.describe();
+      const std::vector<Tensor> found = program.run(asked.inputs), again = program.run(asked.inputs),
+                                own = Program(*own_, asked.graph).run(asked.inputs);
+      ASSERT_EQ(found.size(), 3U);
+      for (size_t i = 0; i < found.size(); ++i) {
+        EXPECT_LT(difference(found[i], own[i].values), tolerance(dtype) * 4) << c.T << " " << c.d << " " << i;
+        EXPECT_EQ(again[i].values, found[i].values) << i;
+      }
+    }
+  EXPECT_TRUE(warnings.empty()) << warnings[0];
+}
+
+TEST_F(GpuAttentionLibrary, LeavesOtherGradientsAndRefusedRunsToTheOwnKernels) {
+  AttentionCase biased = kPlain;
+  biased.biased = true, biased.S = 128;
+  const AskedGradient learned(biased, TRANSOM_BFLOAT16, true), asked(biased, TRANSOM_BFLOAT16);
+  const AskedGradient few_keys(kPlain, TRANSOM_BFLOAT16);
+  for (const AskedGradient* one : {&learned, &few_keys}) {
+    Program program(*library_, one->graph);
+    ASSERT_EQ(program.error, "");
+    EXPECT_FALSE(by_cudnn(program)) << program.describe();
+  }
+  Program refused(*library_, asked.graph);
+  EXPECT_TRUE(by_cudnn(refused)) << refused.describe();
+  ::setenv("TRANSOM_EMULATED_CUDNN_GRAPH", "fail", 1);
+  const std::vector<Tensor> found = refused.run(asked.inputs), own = Program(*own_, asked.graph).run(asked.inputs);
+  for (size_t i = 0; i < found.size(); ++i) EXPECT_EQ(found[i].values, own[i].values) << i;
 }
 
 TEST_F(GpuAttentionLibrary, LeavesTheOthersToTheOwnKernel) {

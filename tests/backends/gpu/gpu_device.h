@@ -63,6 +63,14 @@ inline std::vector<double> run_at(Plugin& plugin, transom_executable* executable
   return decode(dtype, shape, bytes.data()).values;
 }
 
+// What a program gives; one that does not compile or run ends the test, since there is nothing to compare.
+inline std::vector<Tensor> results_of(Program& program, const std::vector<Tensor>& inputs) {
+  if (!program.error.empty()) throw std::runtime_error("the program was not compiled: " + program.error);
+  std::vector<Tensor> results = program.run(inputs);
+  if (!program.error.empty()) throw std::runtime_error("the program did not run: " + program.error);
+  return results;
+}
+
 // A test on each of the plugins, with emulated drivers.
 class OnEachGpu : public testing::TestWithParam<const char*> {
  protected:
@@ -106,9 +114,7 @@ class OnEachMatrixUnit : public testing::TestWithParam<MatrixUnitDevice> {
     for (const Tensor& input : inputs) values.push_back(graph.input(input));
     for (const int output : graph.nodes(op, values, std::move(outputs), std::move(attributes))) graph.output(output);
     Program program(*plugin_, graph);
-    EXPECT_EQ(program.error, "");
-    std::vector<Tensor> results = program.run(inputs);
-    EXPECT_EQ(program.error, "");
+    std::vector<Tensor> results = results_of(program, inputs);
     description_ = program.describe();
     return results;
   }
@@ -142,10 +148,7 @@ class OnGpu : public testing::Test {
   // Runs a graph whose outputs are marked.
   std::vector<Tensor> run(const Graph& graph, const std::vector<Tensor>& inputs) {
     Program program(*plugin_, graph);
-    EXPECT_EQ(program.error, "");
-    std::vector<Tensor> results = program.run(inputs);
-    EXPECT_EQ(program.error, "");
-    return results;
+    return results_of(program, inputs);
   }
   // One node.
   std::vector<Tensor> run(const char* op, const std::vector<Tensor>& inputs,

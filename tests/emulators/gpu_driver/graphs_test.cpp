@@ -119,6 +119,26 @@ TEST_F(EmulatedGraphs, TensorsOfAnOperationFitTogether) {
   EXPECT_EQ(finalise(product), kBadValue) << "depths of 4 and 5";
 }
 
+TEST_F(EmulatedGraphs, AReshapeIsOfTheSameMemory) {
+  constexpr int kReshapeOperation = 31;
+  const auto finalised = [&](void* x, void* y) {
+    void* const operation = made(kReshapeOperation);
+    EXPECT_EQ(set(operation, 2200, kDescriptor, std::vector<void*>{x}), kDone);
+    EXPECT_EQ(set(operation, 2201, kDescriptor, std::vector<void*>{y}), kDone);
+    return finalise(operation);
+  };
+  void *const x = final_tensor(1, {1, 1, 2, 4}), *const turned = tensor(2, {1, 1, 4, 2}, true);
+  EXPECT_EQ(set(turned, 903, kNumber, std::vector<int64_t>{8, 8, 1, 4}), kDone);
+  EXPECT_EQ(finalise(turned), kDone);
+  EXPECT_EQ(finalised(x, turned), kDone);
+  EXPECT_EQ(finalised(x, final_tensor(3, {1, 1, 4, 2}, true)), kDone);
+  EXPECT_EQ(finalised(x, final_tensor(4, {1, 1, 4, 3}, true)), kBadValue);
+  void* const apart = tensor(5, {1, 1, 2, 4}, true);
+  EXPECT_EQ(set(apart, 903, kNumber, std::vector<int64_t>{16, 16, 8, 1}), kDone);
+  EXPECT_EQ(finalise(apart), kDone);
+  EXPECT_EQ(finalised(x, apart), kBadValue);
+}
+
 TEST_F(EmulatedGraphs, WhatIsVirtualIsMadeBeforeItIsReadAndIdsAreOfOneTensor) {
   const auto finalised = [&](std::vector<void*> operations) {
     for (void* one : operations) EXPECT_EQ(finalise(one), kDone);
