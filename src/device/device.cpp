@@ -72,6 +72,11 @@ void Buffer::expect_contents() const {
          device_->name());
 }
 
+std::byte* Buffer::host_pointer() const {
+  if (!device_->shares_host_memory()) return nullptr;
+  return static_cast<std::byte*>(device_->table().buffer_host_pointer(handle_));
+}
+
 Device::Device() = default;
 
 void Device::expect_ok(transom_status status, const transom_error& error) const {
@@ -102,8 +107,8 @@ std::shared_ptr<Buffer> Device::upload(std::span<const std::byte> bytes) {
   // No work on the stream knows the new buffer: where it is host memory, who prepares a batch beside a step that runs
   // need not wait for it. What is large is copied by the device with all cores.
   constexpr size_t kSmall = 1 << 20;
-  if (has(TRANSOM_DEVICE_HOST_MEMORY) && table().buffer_host_pointer && bytes.size() <= kSmall) {
-    if (!bytes.empty()) std::memcpy(table().buffer_host_pointer(buffer->handle()), bytes.data(), bytes.size());
+  if (shares_host_memory() && bytes.size() <= kSmall) {
+    if (!bytes.empty()) std::memcpy(buffer->host_pointer(), bytes.data(), bytes.size());
     return buffer;
   }
   if (has(TRANSOM_DEVICE_HOST_MEMORY) || !start_upload(*this, bytes, *buffer)) buffer->write(bytes);

@@ -38,6 +38,10 @@ class Buffer : public Storage {
   // Whether a program may take the memory over: it is neither frozen nor another library's.
   bool is_writable() const { return !frozen_ && !owner_; }
 
+  // Where the contents lie in the host's memory, on a device that computes there; null on all others. Who reads or
+  // writes them waits for the device first.
+  std::byte* host_pointer() const;
+
   uint64_t id() const { return id_; }  // no other buffer of the process has it, now or later
 
   // A buffer that is made of this one, which is frozen, and kept as long as it lives; made at the first call with a
@@ -92,6 +96,8 @@ class Device : public std::enable_shared_from_this<Device> {
   void expect_ok(transom_status status, const transom_error& error) const;
   bool lost() const { return lost_; }
   bool has(transom_device_flag flag) const { return properties_.flags & flag; }
+  // Whether it computes in memory that the host reaches as well, see Buffer::host_pointer.
+  bool shares_host_memory() const { return has(TRANSOM_DEVICE_HOST_MEMORY) && table().buffer_host_pointer; }
 
   std::shared_ptr<Buffer> allocate(size_t bytes);
   std::shared_ptr<Buffer> upload(std::span<const std::byte> bytes);

@@ -21,11 +21,7 @@ std::shared_ptr<Device> open_host(const Device& device) {
 
 // The contents of a buffer as one of the host's device: in place where they are in the host's memory.
 std::shared_ptr<Buffer> on_host(const std::shared_ptr<Buffer>& buffer, Device& host) {
-  const Device& device = buffer->device();
-  if (device.has(TRANSOM_DEVICE_HOST_MEMORY) && device.table().buffer_host_pointer) {
-    const auto* data = static_cast<const std::byte*>(device.table().buffer_host_pointer(buffer->handle()));
-    return host.import({data, buffer->bytes()}, buffer);
-  }
+  if (const std::byte* data = buffer->host_pointer()) return host.import({data, buffer->bytes()}, buffer);
   const auto copy = std::make_shared<std::vector<std::byte>>(buffer->bytes());
   buffer->read(*copy);
   return host.import(*copy, copy);

@@ -57,9 +57,7 @@ class ReadableValues {
   explicit ReadableValues(const Tensor& tensor) {
     if (!is_in_host_memory(tensor)) {
       const std::shared_ptr<Buffer> buffer = buffer_of(tensor);
-      const Device& device = buffer->device();
-      if (buffer->frozen() && device.has(TRANSOM_DEVICE_HOST_MEMORY) && device.table().buffer_host_pointer) {
-        const auto* begin = static_cast<const std::byte*>(device.table().buffer_host_pointer(buffer->handle()));
+      if (const std::byte* begin = buffer->frozen() ? buffer->host_pointer() : nullptr) {
         bytes_ = {begin, buffer->bytes()};
         held_ = buffer;
         return;

@@ -148,10 +148,10 @@ std::unique_ptr<Exported<Managed>> exported(const Tensor& tensor, bool copy) {
   buffer->expect_contents();
   Device& device = buffer->device();
   DLTensor& out = result->managed.dl_tensor;
-  if (!copy && device.has(TRANSOM_DEVICE_HOST_MEMORY) && device.table().buffer_host_pointer) {
+  if (!copy && device.shares_host_memory()) {
     device.synchronize();
     result->buffer = buffer;
-    out.data = device.table().buffer_host_pointer(buffer->handle());
+    out.data = buffer->host_pointer();
   } else {
     const size_t bytes = static_cast<size_t>(tensor.size()) * size_of(tensor.dtype());
     result->copied = allocate_aligned(bytes);

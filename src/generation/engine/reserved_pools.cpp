@@ -10,17 +10,10 @@
 #include "tensor/evaluate.h"
 
 namespace transom {
-namespace {
-
-bool is_in_host_memory(const Device& device) {
-  return device.has(TRANSOM_DEVICE_HOST_MEMORY) && device.table().buffer_host_pointer;
-}
-
-}  // namespace
 
 std::vector<Tensor> reserve_pools(const std::vector<KeyValueShape>& shapes, int64_t tokens) {
   const std::shared_ptr<Device> device = default_device();
-  if (!is_in_host_memory(*device)) return {};
+  if (!device->shares_host_memory()) return {};
   std::vector<Tensor> pools;
   try {
     for (const KeyValueShape& shape : shapes)
@@ -40,12 +33,11 @@ std::vector<Tensor> reserve_pools(const std::vector<KeyValueShape>& shapes, int6
 
 void clear_rows(const Tensor& pool, int64_t begin, int64_t end) {
   const std::shared_ptr<Buffer> buffer = buffer_of(pool);
-  Device& device = buffer->device();
-  if (!is_in_host_memory(device)) fail(ErrorKind::kInternal, "a pool that the host does not reach");
-  device.synchronize();
+  buffer->device().synchronize();
   const int64_t rows = pool.dim(0);
   const size_t row = rows == 0 ? 0 : buffer->bytes() / static_cast<size_t>(rows);
-  auto* data = static_cast<std::byte*>(device.table().buffer_host_pointer(buffer->handle()));
+  std::byte* const data = buffer->host_pointer();
+  if (!data) fail(ErrorKind::kInternal, "a pool that the host does not reach");
   if (begin < end && row > 0)
     std::memset(data + static_cast<size_t>(begin) * row, 0, static_cast<size_t>(end - begin) * row);
 }
