@@ -2,10 +2,12 @@
 // The functions of cuBLASLt, or, with EMULATED_HIP, those of hipBLASLt, as far as a device backend without their
 // headers calls them. Descriptions are checked as the vendors document them; sums run over the depth in order, in f32.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
 #include "live.h"
+#include "matrix_units.h"
 #include "numbers.h"
 
 using namespace emulator;
@@ -23,12 +25,12 @@ enum LtStatus { kOk = 0, kNotStarted = 1, kBadValue = 7, kNoMemory = 3, kExecuti
 
 // Numbers of the vendors' headers.
 #if defined(EMULATED_HIP)
-constexpr int kComputeF32 = 2, kOpNone = 111, kOpTurned = 112;
+constexpr int kComputeF32 = 2, kComputeTf32 = 6, kOpNone = 111, kOpTurned = 112;
 constexpr int kTurnA = 0, kTurnB = 1, kEpilogue = 2, kBiasPointer = 3, kBiasType = 4;
 constexpr int kBatchCount = 0, kBatchStride = 1;
 constexpr size_t kResultBytes = 56, kAlgorithmBytes = 24, kWorkspaceAt = 24, kStateAt = 32;
 #else
-constexpr int kComputeF32 = 68, kOpNone = 0, kOpTurned = 1;
+constexpr int kComputeF32 = 68, kComputeTf32 = 77, kOpNone = 0, kOpTurned = 1;
 constexpr int kTurnA = 3, kTurnB = 4, kEpilogue = 7, kBiasPointer = 8, kBiasType = 26;
 constexpr int kBatchCount = 5, kBatchStride = 6;
 constexpr size_t kResultBytes = 96, kAlgorithmBytes = 64, kWorkspaceAt = 64, kStateAt = 72;
@@ -40,6 +42,7 @@ constexpr int kMisaligned = 716;                 // of a device
 constexpr uint64_t kMagic = 0x5472616e736f6d4c;  // marks an algorithm that the heuristic gave
 
 struct Product {
+  bool tf32 = false;
   int turn_a = kOpNone, turn_b = kOpNone, bias_type = -1;
   uint32_t epilogue = kPlain;
   const void* bias = nullptr;
@@ -107,11 +110,17 @@ struct Task {
   // Names the shape, so that an algorithm is not used for another one.
   uint32_t mark() const {
     uint64_t mark = 1469598103934665603u;
-    for (const uint64_t part : {m, n, k, static_cast<uint64_t>(a.count), static_cast<uint64_t>(a.type),
-                                static_cast<uint64_t>(d.type), static_cast<uint64_t>(product.turn_a),
-                                static_cast<uint64_t>(product.turn_b), static_cast<uint64_t>(product.epilogue)})
+    for (const uint64_t part :
+         {m, n, k, static_cast<uint64_t>(a.count), static_cast<uint64_t>(a.type), static_cast<uint64_t>(d.type),
+          static_cast<uint64_t>(product.turn_a), static_cast<uint64_t>(product.turn_b),
+          static_cast<uint64_t>(product.epilogue), static_cast<uint64_t>(product.tf32)})
       mark = (mark ^ part) * 1099511628211u;
     return static_cast<uint32_t>(mark ^ mark >> 32);
+  }
+  // As the matrix units take it: of TF32 10 bits after the point, to the nearest.
+  float operand(float value) const {
+    if (!product.tf32 || a.type != kF32 || !std::isfinite(value)) return value;
+    return std::bit_cast<float>((std::bit_cast<uint32_t>(value) + 0x1000u) & ~0x1FFFu);
   }
   void compute(const void* left, const void* right, void* to, bool parts_rounded) const {
     const auto place = [](const Layout& one, int turn, uint64_t row, uint64_t column, int batch) {
@@ -124,8 +133,8 @@ struct Task {
           float sum = 0, part = 0;
           for (uint64_t i = 0; i < k; ++i) {
             if (parts_rounded && i == k / 2) part = static_cast<float>(static_cast<_Float16>(sum)), sum = 0;
-            sum = std::fmaf(read(a.type, left, place(a, product.turn_a, row, i, batch)),
-                            read(b.type, right, place(b, product.turn_b, i, column, batch)), sum);
+            sum = std::fmaf(operand(read(a.type, left, place(a, product.turn_a, row, i, batch))),
+                            operand(read(b.type, right, place(b, product.turn_b, i, column, batch))), sum);
           }
           sum += part;
           if (product.epilogue == kBias) sum += read(product.bias_type, product.bias, static_cast<int64_t>(row));
@@ -163,8 +172,8 @@ PRODUCTS(Create)(void** handle) {
 }
 PRODUCTS(MatmulDescCreate)(void** product, int compute, int scale) {
   ENTER;
-  if (compute != kComputeF32 || scale != kF32) return kBadValue;
-  return made(product, library().products, Product{});
+  if ((compute != kComputeF32 && compute != kComputeTf32) || scale != kF32) return kBadValue;
+  return made(product, library().products, Product{.tf32 = compute == kComputeTf32});
 }
 PRODUCTS(MatmulDescDestroy)(void* product) {
   ENTER;
@@ -237,6 +246,7 @@ PRODUCTS(MatmulAlgoGetHeuristic)
   // Its kernels read 16 bytes at once where they may, and two halves together at least. HIP's cannot be told of less.
   const uint32_t given = std::min(*std::min_element(wanted.alignment, wanted.alignment + 4), 16u);
   if (given < 4) return kUnsupported;
+  if (task.product.tf32 && (task.a.type != kF32 || (chip() != "sm_90" && chip() != "gfx942"))) return kUnsupported;
 #if defined(EMULATED_HIP)
   constexpr bool kPartsRounded = false;
 #else

@@ -188,6 +188,22 @@ class Autocast {
   DType before_;
 };
 
+// While an instance exists, a device may round the f32 operands of matrix products and convolutions that its thread
+// calls, and of their gradients, to TF32 (10 bits after the point) and add in f32, as with
+// torch.backends.cuda.matmul.allow_tf32: NVIDIA's from Ampere on and MI300 are several times as fast then. Nodes carry
+// it as the attribute `tf32`; devices without TF32 ignore it. It is off otherwise.
+class AllowTf32 {
+ public:
+  explicit AllowTf32(bool on = true);
+  ~AllowTf32();
+  AllowTf32(const AllowTf32&) = delete;
+  AllowTf32& operator=(const AllowTf32&) = delete;
+  static bool active();
+
+ private:
+  bool before_;
+};
+
 // While an instance exists, linear layers on its thread compute in 8-bit integers: each row of the input and each row
 // of the weight is rounded to 255 steps of its own scale. They have no gradients then.
 class QuantizedLinear {

@@ -23,6 +23,7 @@ struct ConvolutionShape {
   size_t axes = 2;
   std::array<int64_t, 3> x{}, w{}, y{}, stride{}, low{}, dilation{};  // the first `axes` count
   transom_dtype dtype = TRANSOM_FLOAT32;                              // sums are of f32
+  bool tf32 = false;                                                  // as of ProductShape
   auto operator<=>(const ConvolutionShape&) const = default;
 };
 

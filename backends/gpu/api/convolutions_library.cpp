@@ -19,7 +19,8 @@ using Kind = ConvolutionShape::Kind;
 constexpr size_t kMostWorkspace = size_t{256} << 20;
 constexpr size_t kMostConvolutionPlans = 1024;
 constexpr int kMostAnswers = 16;
-enum Place { kX, kW, kY };  // of the three tensors
+enum CudnnMath { kDefaultMath = 0, kTensorMath = 1, kFmaMath = 3 };  // of f32: with TF32, with TF32, without
+enum Place { kX, kW, kY };                                           // of the three tensors
 
 // What is the library's own: the word in the names of functions, and the order of the tensors, the result last.
 struct KindOf {
@@ -181,14 +182,15 @@ class LibraryConvolutions final : public Convolutions {
     }
     void* const of = plan.convolution.get();
     const int axes = static_cast<int>(shape.axes);
-    constexpr int kCrossCorrelation = 1, kFloat32 = 0, kMiopenConvolution = 0, kTensorMath = 1, kFmaMath = 3;
+    constexpr int kCrossCorrelation = 1, kFloat32 = 0, kMiopenConvolution = 0;
     constexpr int kDeterministicAttribute = 1;
     if (cuda_) {
       check(function<int (*)(void*, int, const int*, const int*, const int*, int, int)>("SetConvolutionNdDescriptor")(
                 of, axes, low.data(), stride.data(), dilation.data(), kCrossCorrelation, kFloat32),
             "SetConvolutionNdDescriptor");
-      check(function<int (*)(void*, int)>("SetConvolutionMathType")(
-                of, shape.dtype == TRANSOM_FLOAT32 ? kFmaMath : kTensorMath),
+      check(function<int (*)(void*, int)>("SetConvolutionMathType")(of, shape.dtype != TRANSOM_FLOAT32 ? kTensorMath
+                                                                        : shape.tf32                   ? kDefaultMath
+                                                                                                       : kFmaMath),
             "SetConvolutionMathType");
     } else {
       check(function<int (*)(void*, int, const int*, const int*, const int*, int)>("InitConvolutionNdDescriptor")(
@@ -218,10 +220,13 @@ class LibraryConvolutions final : public Convolutions {
       if (function<AskCudnn>(ask)(handle_, first, second, plan.convolution.get(), result, kMostAnswers, &given,
                                   answers) != 0)
         return;
-      const int math = shape.dtype == TRANSOM_FLOAT32 ? 3 : 1;  // as described: no f32 is rounded to TF32
+      const auto is_as_described = [&](int math) {  // no f32 is rounded to 16 bits, nor unasked to TF32
+        return shape.dtype != TRANSOM_FLOAT32 || math == kFmaMath || math == kDefaultMath ||
+               (shape.tf32 && math == kTensorMath);
+      };
       for (int i = 0; i < given && !plan.found; ++i)
         if (answers[i].status == 0 && answers[i].determinism == 1 && answers[i].memory <= kMostWorkspace &&
-            (shape.dtype != TRANSOM_FLOAT32 || answers[i].math == math || answers[i].math == 0))
+            is_as_described(answers[i].math))
           take(static_cast<uint64_t>(answers[i].algorithm), answers[i].memory);
       return;
     }

@@ -30,6 +30,7 @@ struct ProductShape {
   Side x, y;
   transom_dtype from = TRANSOM_FLOAT32, to = TRANSOM_FLOAT32;
   bool biased = false;  // by a vector of type `to`
+  bool tf32 = false;    // operands of f32 may be rounded to TF32, where the chip has it
   // All operands lie at multiples of so many bytes, a power of two: a library's kernels read 16 bytes at once where
   // they may, and an address that is not what they were chosen for loses the device.
   uint32_t alignment = kMostAlignment;

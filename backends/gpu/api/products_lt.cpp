@@ -34,14 +34,14 @@ namespace {
 
 // Numbers of the vendors' headers.
 struct Constants {
-  int compute_f32, op_none, op_turned;
+  int compute_f32, compute_tf32, op_none, op_turned;
   int turn_a, turn_b, epilogue, bias_pointer, bias_type;  // of a product
   int batch_count, batch_stride;                          // of a layout
   int most_workspace, reductions, alignment_a;            // of a preference; below 0: has none
   size_t result_bytes, state_at;  // of what the heuristic gives; its algorithm lies at the beginning
 };
-constexpr Constants kCuda = {68, 0, 1, 3, 4, 7, 8, 26, 5, 6, 1, 3, 5, 96, 72};
-constexpr Constants kHip = {2, 111, 112, 0, 1, 2, 3, 4, 0, 1, 1, -1, -1, 56, 32};
+constexpr Constants kCuda = {68, 77, 0, 1, 3, 4, 7, 8, 26, 5, 6, 1, 3, 5, 96, 72};
+constexpr Constants kHip = {2, 6, 111, 112, 0, 1, 2, 3, 4, 0, 1, 1, -1, -1, 56, 32};
 constexpr uint32_t kBiasEpilogue = 4;
 // Parts of a sum may be added in a step of their own, in f32 and in a fixed order. Not in place (the order is that in
 // which groups end: other bits each time), and not rounded to the type of the result before.
@@ -136,13 +136,19 @@ class LtProducts final : public Products {
   }
 
   Plan made(const ProductShape& shape) {
+    if (shape.tf32)  // a chip without it has no algorithm
+      if (Plan plan = made(shape, is_.compute_tf32); plan.found) return plan;
+    return made(shape, is_.compute_f32);
+  }
+
+  Plan made(const ProductShape& shape, int compute) {
     Plan plan;
     if (shape.batch > INT32_MAX || (shape.from != TRANSOM_FLOAT32 && !backend::is_half(shape.from))) return plan;
     if (is_.alignment_a < 0 && shape.alignment < kLeastUnasked) return plan;
     make_current(context_);
     constexpr int kFloat32 = 0;
     void* product = nullptr;
-    check(call_.MatmulDescCreate(&product, is_.compute_f32, kFloat32), "MatmulDescCreate");
+    check(call_.MatmulDescCreate(&product, compute, kFloat32), "MatmulDescCreate");
     plan.product = {product, call_.MatmulDescDestroy};
     // Lines of k side by side are columns of a column-major matrix [k, lines].
     set(product, is_.turn_a, int32_t{shape.y.turned ? is_.op_none : is_.op_turned});

@@ -24,7 +24,8 @@ inline constexpr int64_t kLargestHead = 256;                    // of queries, k
 bool claims_attention(const Facts& facts, std::span<const transom_value> inputs, const plugin::Attributes& attributes);
 
 // As the vendor's library is asked for it: of all keys, or of those up to a query's own place, with a bias of f32 or
-// none.
+// none. Not where a row's bits may not depend on what else is computed, since the library chooses its kernel by the
+// lengths.
 std::optional<AttentionShape> shape_for_library(const Node& node);
 
 // The text of a kernel over blocks of queries and keys, of attention or of its gradient.

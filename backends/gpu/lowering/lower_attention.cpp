@@ -35,11 +35,10 @@ void lower_by_fragments(Emitter& emitter, const Work& work) {
   emitter.launch(text, std::min<int64_t>(g.B * g.H * divided_up(g.T, kBlock), 1 << 16), "flash attention 64x64");
 }
 
-// Whether the vendor's library computes it. Not where a row's bits may not depend on what else is computed, since the
-// library chooses its kernel by the lengths.
+// Whether the vendor's library computes it.
 bool attended_by_library(Emitter& emitter, const Work& work) {
   const std::optional<AttentionShape> shape = shape_for_library(work.node);
-  if (!shape || work.node.integer("batch_invariant", 0) != 0) return false;
+  if (!shape) return false;
   const std::vector<Operand>& in = work.inputs;
   return emitter.attend(*shape, static_cast<float>(work.node.number("scale")),
                         {in[0], in[1], in[2], work.outputs.at(0)}, shape->biased() ? &in[3] : nullptr);
@@ -179,7 +178,8 @@ bool claims_attention(const Facts& facts, std::span<const transom_value> inputs,
 std::optional<AttentionShape> shape_for_library(const Node& node) {
   const Type &q = node.input(0), &k = node.input(1), &v = node.input(2);
   const bool causal = node.integer("causal") != 0;
-  if (node.number("dropout") > 0 || node.number("soft_cap") > 0 || (causal && node.integer("sliding_window") > 0))
+  if (node.number("dropout") > 0 || node.number("soft_cap") > 0 || (causal && node.integer("sliding_window") > 0) ||
+      node.integer("batch_invariant", 0) != 0)
     return std::nullopt;
   if (v.shape.at(3) != q.shape.at(3) || is_wide(q) || is_wide(k)) return std::nullopt;
   AttentionShape shape{q.shape[0], q.shape[1], k.shape.at(1), q.shape[2], k.shape.at(2), q.shape[3], causal, q.dtype};

@@ -19,6 +19,7 @@ bool convolved_by_library(Emitter& emitter, const Work& work, const Convolution&
   ConvolutionShape shape{kind, c.batch, c.channels, c.outputs, c.groups, 2};
   if (c.spatial[0].x != 1 || c.spatial[0].w != 1 || c.spatial[0].y != 1) shape.axes = 3;
   shape.dtype = c.dtype;
+  shape.tf32 = c.dtype == TRANSOM_FLOAT32 && work.node.integer("tf32", 0) != 0;
   for (size_t i = 0; i < shape.axes; ++i) {
     const Spatial& s = c.spatial[3 - shape.axes + i];
     if (s.x == 0 || s.w == 0 || s.low < 0 || (s.x + 2 * s.low - s.dilation * (s.w - 1) - 1) / s.stride + 1 != s.y)

@@ -133,14 +133,15 @@ std::optional<ProductShape::Side> side_of(int64_t line_stride, int64_t lines, in
 }
 
 bool multiplied_by_library(Emitter& emitter, const Product& p, const Operand& x, const Operand& y, const Operand* bias,
-                           transom_dtype bias_type, const Operand& out) {
+                           transom_dtype bias_type, const Operand& out, bool tf32) {
   const auto left = side_of(p.x_row, p.rows, p.x_depth, p.depth, p.x_batch);
   const auto right = side_of(p.y_column, p.columns, p.y_depth, p.depth, p.y_batch);
   const bool types = p.from == TRANSOM_FLOAT32 || backend::is_half(p.from);
   if (!types || (p.to != p.from && p.to != TRANSOM_FLOAT32) || (bias && bias_type != p.to)) return false;
   if (!left || !right || p.depth == 0) return false;
-  return emitter.multiply({p.batch, p.rows, p.columns, p.depth, *left, *right, p.from, p.to, bias != nullptr}, x, y,
-                          bias, out);
+  return emitter.multiply({p.batch, p.rows, p.columns, p.depth, *left, *right, p.from, p.to, bias != nullptr,
+                           tf32 && p.from == TRANSOM_FLOAT32},
+                          x, y, bias, out);
 }
 
 void lower_product(Emitter& emitter, const Work& work) {
@@ -163,8 +164,9 @@ void lower_product(Emitter& emitter, const Work& work) {
   const Operand* const bias = biased ? &work.inputs[2] : nullptr;
   const transom_dtype bias_type = biased ? node.input(2).dtype : TRANSOM_FLOAT32;
   // A library chooses its kernel by the number of rows, and so the bits of a row: not where they may not depend on it.
-  const bool by_library = node.integer("batch_invariant", 0) == 0 &&
-                          multiplied_by_library(emitter, p, a.place, b.place, bias, bias_type, work.outputs[0]);
+  const bool by_library =
+      node.integer("batch_invariant", 0) == 0 && multiplied_by_library(emitter, p, a.place, b.place, bias, bias_type,
+                                                                       work.outputs[0], node.integer("tf32", 0) != 0);
   const size_t own = emitter.launches.size();
   const bool wide = is_wide(x) || is_wide(y) || is_wide(out);
   if (backend::is_half(p.from) && (p.to == p.from || p.to == TRANSOM_FLOAT32))

@@ -2,6 +2,7 @@
 // Matrix products: dot_general, the one primitive, and linear, a layer of weights in the layout of checkpoints.
 #include <algorithm>
 
+#include "ops/autocast.h"
 #include "ops/batch_invariance.h"
 #include "ops/elementwise/quantization.h"
 #include "ops/records.h"
@@ -110,8 +111,8 @@ void evaluate_dot(std::span<const Array> in, const Attributes& attributes, std::
 }
 
 // The product as records make it: unlike dot_general, it does not ask the thread's autocast, so that a rule gives the
-// same nodes wherever and whenever it is applied.
-Tensor product_of(const Tensor& x, const Tensor& y, const DotAxes& axes);
+// same nodes wherever and whenever it is applied. `of`: the attributes of the node whose gradient it is part of.
+Tensor product_of(const Attributes& of, const Tensor& x, const Tensor& y, const DotAxes& axes);
 
 // The gradient for one side: the cotangent against the other side. `mine` says which axes of this input are batch, free
 // and contracted; `raw` lists, for each axis of the product, the axis of this input that it is.
@@ -132,7 +133,8 @@ std::vector<Tensor> dot_gradient(const GradientRequest& request) {
   if (request.wanted(0)) {
     // Axes of the product: batch, free axes of x, then y's contracted axes as they stand in y.
     const Tensor product =
-        product_of(dy, y, {range(0, batch), axes.y_batch, range(batch + x_free.size(), y_free.size()), y_free});
+        product_of(request.attributes, dy, y,
+                   {range(0, batch), axes.y_batch, range(batch + x_free.size(), y_free.size()), y_free});
     Axes raw = axes.x_batch;
     raw.insert(raw.end(), x_free.begin(), x_free.end());
     for (int64_t axis = 0; axis < y.rank(); ++axis)
@@ -142,7 +144,8 @@ std::vector<Tensor> dot_gradient(const GradientRequest& request) {
   }
   if (request.wanted(1)) {
     // Axes of the product: batch, x's contracted axes as they stand in x, then free axes of y.
-    const Tensor product = product_of(x, dy, {axes.x_batch, range(0, batch), x_free, range(batch, x_free.size())});
+    const Tensor product =
+        product_of(request.attributes, x, dy, {axes.x_batch, range(0, batch), x_free, range(batch, x_free.size())});
     Axes raw = axes.y_batch;
     for (int64_t axis = 0; axis < x.rank(); ++axis)
       for (size_t k = 0; k < axes.x_contract.size(); ++k)
@@ -231,7 +234,8 @@ const Operation kLinear = {
     },
     .decompose = [](std::span<const Tensor> in, const Attributes& attributes) -> std::vector<Tensor> {
       Attributes product_attributes = dot_attributes({{}, {}, {in[0].rank() - 1}, {1}}, in[0].dtype());
-      if (attributes.has(kBatchInvariant)) product_attributes.set(kBatchInvariant, int64_t{1});
+      for (const char* name : {kBatchInvariant, kTf32})
+        if (attributes.has(name)) product_attributes.set(name, int64_t{1});
       const Tensor product = make_tensor(kDotGeneral, {in[0], in[1]}, product_attributes);
       return {in.size() == 3 ? product + in[2] : product};
     },
@@ -240,9 +244,10 @@ const Operation kLinear = {
       std::vector<Tensor> result(request.inputs.size());
       // Counted here: an extent of 0 leaves no way to tell what -1 would be.
       const int64_t rows = elements(Shape(x.shape().begin(), x.shape().end() - 1));
-      if (request.wanted(0)) result[0] = product_of(dy, w, {{}, {}, {dy.rank() - 1}, {0}});
+      if (request.wanted(0)) result[0] = product_of(request.attributes, dy, w, {{}, {}, {dy.rank() - 1}, {0}});
       if (request.wanted(1))
-        result[1] = product_of(reshape(dy, {rows, w.dim(0)}), reshape(x, {rows, w.dim(1)}), {{}, {}, {0}, {0}});
+        result[1] = product_of(request.attributes, reshape(dy, {rows, w.dim(0)}), reshape(x, {rows, w.dim(1)}),
+                               {{}, {}, {0}, {0}});
       if (request.inputs.size() == 3 && request.wanted(2)) result[2] = reduce_sum(reshape(dy, {rows, w.dim(0)}), {0});
       return result;
     },
@@ -259,8 +264,10 @@ const Operation kLinear = {
       return samples;
     }};
 
-Tensor product_of(const Tensor& x, const Tensor& y, const DotAxes& axes) {
-  return make_tensor(kDotGeneral, {x, y}, dot_attributes(axes, x.dtype()));
+Tensor product_of(const Attributes& of, const Tensor& x, const Tensor& y, const DotAxes& axes) {
+  Attributes attributes = dot_attributes(axes, x.dtype());
+  if (of.has(kTf32)) attributes.set(kTf32, int64_t{1});
+  return make_tensor(kDotGeneral, {x, y}, std::move(attributes));
 }
 
 }  // namespace
@@ -275,6 +282,7 @@ Tensor dot_general(const Tensor& x, const Tensor& y, const DotAxes& axes, std::o
   std::vector<Tensor> inputs = autocast_inputs(kDotGeneral, {x, y});
   Attributes attributes = dot_attributes(axes, dtype.value_or(inputs[0].dtype()));
   if (BatchInvariance::active()) attributes.set(kBatchInvariant, int64_t{1});
+  allow_tf32(attributes, inputs[0].dtype());
   return make_tensor(kDotGeneral, std::move(inputs), attributes);
 }
 
@@ -302,8 +310,11 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   if (QuantizedLinear::active()) return quantized_linear(x, weight, bias);
   std::vector<Tensor> inputs{x, weight};
   if (bias.defined()) inputs.push_back(bias);
-  return make_tensor(kLinear, autocast_inputs(kLinear, std::move(inputs)),
-                     BatchInvariance::active() ? Attributes{{kBatchInvariant, int64_t{1}}} : Attributes{});
+  inputs = autocast_inputs(kLinear, std::move(inputs));
+  Attributes attributes;
+  if (BatchInvariance::active()) attributes.set(kBatchInvariant, int64_t{1});
+  allow_tf32(attributes, inputs[0].dtype());
+  return make_tensor(kLinear, std::move(inputs), std::move(attributes));
 }
 
 }  // namespace transom

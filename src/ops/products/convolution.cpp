@@ -232,9 +232,11 @@ Tensor convolution(const Tensor& x, const Tensor& weight, const ConvolutionOptio
   const auto filled = [&](const Axes& given, int64_t otherwise) {
     return given.empty() ? Axes(spatial, otherwise) : given;
   };
-  return make_tensor(kConvolution, autocast_inputs(kConvolution, {x, weight}),
-                     geometry(filled(options.strides, 1), filled(options.low, 0), filled(options.high, 0),
-                              filled(options.dilations, 1), options.groups));
+  std::vector<Tensor> inputs = autocast_inputs(kConvolution, {x, weight});
+  Attributes attributes = geometry(filled(options.strides, 1), filled(options.low, 0), filled(options.high, 0),
+                                   filled(options.dilations, 1), options.groups);
+  allow_tf32(attributes, inputs[0].dtype());
+  return make_tensor(kConvolution, std::move(inputs), std::move(attributes));
 }
 
 }  // namespace transom

@@ -187,6 +187,7 @@ Tensor TrainStep::evaluation_loss(const NamedTensors& inputs, NamedTensors* outp
 Tensor TrainStep::loss_of(const NamedTensors& inputs, ForwardContext context, NamedTensors* outputs) const {
   std::optional<Autocast> autocast;
   if (arguments_.bf16) autocast.emplace(DType::kBFloat16);
+  const AllowTf32 tf32(arguments_.tf32.value_or(AllowTf32::active()));
   if (sharding_) sharding_->cut_rows(inputs);
   context.return_loss = true;
   std::optional<MaxPredictions> predictions;
@@ -220,6 +221,7 @@ Tensor TrainStep::loss_of(const NamedTensors& inputs, ForwardContext context, Na
 NamedTensors TrainStep::forward(const NamedTensors& inputs) const {
   std::optional<Autocast> autocast;
   if (arguments_.bf16) autocast.emplace(DType::kBFloat16);
+  const AllowTf32 tf32(arguments_.tf32.value_or(AllowTf32::active()));
   if (sharding_) sharding_->cut_rows(inputs);
   return model_.forward(inputs);
 }

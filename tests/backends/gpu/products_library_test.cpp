@@ -2,6 +2,8 @@
 // Products by cuBLASLt and hipBLASLt, as the emulated drivers carry them out: layouts, batches, biases, types; what the
 // libraries do not take falls to the backend's own kernel. The emulated libraries add in the own kernel's order, so
 // both give the same bits.
+#include <bit>
+
 #include "gpu_device.h"
 
 namespace transom::backend_test {
@@ -94,6 +96,35 @@ TEST_P(GpuProductsLibrary, ReadsHeadsWhereTheyLie) {
                            {"y_batch", Shape{0, 2}},
                            {"y_contract", Shape{3}}}));
   compare(graph, {x, y}, true);
+}
+
+// Where a node allows it and the chip has it; else as without.
+TEST_P(GpuProductsLibrary, RoundsOperandsToTf32OnlyWhereANodeAllowsIt) {
+  const Tensor x = numbers(TRANSOM_FLOAT32, {5, 37}), w = numbers(TRANSOM_FLOAT32, {3, 37}, -1, 1, 2);
+  const auto graph_of = [&](std::vector<Attribute> attributes) {
+    Graph graph;
+    graph.output(
+        graph.node("linear", {graph.input(x), graph.input(w)}, TRANSOM_FLOAT32, {5, 3}, std::move(attributes)));
+    return graph;
+  };
+  const auto rounded = [](Tensor of) {
+    for (double& value : of.values)
+      value = std::bit_cast<float>((std::bit_cast<uint32_t>(static_cast<float>(value)) + 0x1000u) & ~0x1FFFu);
+    return of;
+  };
+  const Graph exact = graph_of({}), allowed = graph_of({{"tf32", 1}});
+  Program plain(*own_, exact), without(*library_, exact), with(*library_, allowed);
+  const std::vector<double> of_all = plain.run({x, w})[0].values,
+                            of_rounded = plain.run({rounded(x), rounded(w)})[0].values;
+  ASSERT_NE(of_all, of_rounded);
+  EXPECT_EQ(without.run({x, w})[0].values, of_all);
+  EXPECT_EQ(with.run({x, w})[0].values, of_rounded);
+  EXPECT_EQ(Program(*own_, allowed).run({x, w})[0].values, of_all);
+  if (GetParam() == std::string("cuda")) return;
+  ::setenv("TRANSOM_EMULATED_GPU_CHIP", "gfx90a", 1);
+  Plugin older("rocm");
+  EXPECT_EQ(Program(older, allowed).run({x, w})[0].values, of_all);
+  ::unsetenv("TRANSOM_EMULATED_GPU_CHIP");
 }
 
 TEST_P(GpuProductsLibrary, LeavesIntegersAndDoublesToTheOwnKernel) {
