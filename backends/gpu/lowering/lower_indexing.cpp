@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// gather and scatter_add. Indices outside of x are moved to its nearest end, so that no kernel leaves its memory.
+// gather, scatter and scatter_add. Indices outside of x are moved to its nearest end, so that no kernel
+// leaves its memory; of scatter they set nothing.
+#include <algorithm>
+
 #include "gpu/lowering/lowering.h"
 
 namespace transom::gpu {
@@ -74,6 +77,32 @@ void lower_scatter_add(Emitter& emitter, const Work& work, const Picks& p) {
   emitter.launch(text, groups_for(count, 1), "scatter_add");
 }
 
+// A group for each row of updates, which it writes unless a later one has the same index.
+void lower_scatter(Emitter& emitter, const Work& work) {
+  const Type &x = work.node.input(0), &indices = work.node.input(1);
+  lower_copy(emitter, work.inputs[0], work.outputs[0], static_cast<int64_t>(x.bytes()), "scatter copy");
+  const int64_t count = indices.count(), inner = x.rank() ? backend::product(x.shape, 1, x.rank()) : 0;
+  if (count == 0 || inner == 0 || x.shape[0] == 0) return;
+  const size_t element = backend::element_size(x.dtype);
+  const char* type = element == 1 ? "u8" : element == 2 ? "u16" : element == 4 ? "u32" : "u64";
+  KernelText text(is_wide(x) || count * inner >= (int64_t{1} << 30));
+  const std::string places = text.address(work.inputs[1], storage_type(indices.dtype));
+  const std::string updates = text.address(work.inputs[2], type), to = text.address(work.outputs[0], type);
+  const std::string n = text.number(count), width = text.number(inner);
+  text.local("int", "later", kGroup);
+  text.line("for (idx row = GROUP; row < {}; row += GROUPS) {{", n);
+  text.line("const i64 at = (i64){}[row];\nif (at < 0 || at >= {}) continue;", places, text.number(x.shape[0]));
+  text.line("int found = 0;\nfor (idx k = row + 1 + THREAD; k < {}; k += {}) found |= (i64){}[k] == at;", n, kGroup,
+            places);
+  text.line("later[THREAD] = found;\nBARRIER;");
+  text.line("for (int span = {}; span > 0; span >>= 1) {{", kGroup / 2);
+  text.line("if (THREAD < span) later[THREAD] |= later[THREAD + span];\nBARRIER;\n}}");
+  text.line("found = later[0];\nBARRIER;\nif (found) continue;");
+  text.line("for (idx c = THREAD; c < {0}; c += {1}) {2}[(idx)at * {0} + c] = {3}[row * {0} + c];\n}}", width, kGroup,
+            to, updates);
+  emitter.launch(text, std::min<int64_t>(count, 1 << 16), "scatter");
+}
+
 void lower_indexing(Emitter& emitter, const Work& work) {
   const Picks p = picks_of(work);
   if (work.node.op() == "gather") {
@@ -89,6 +118,7 @@ void lower_indexing(Emitter& emitter, const Work& work) {
 void add_indexing_lowerings(LoweringTable& table) {
   table["gather"] = lower_indexing;
   table["scatter_add"] = lower_indexing;
+  table["scatter"] = {lower_scatter, claims_always};
 }
 
 }  // namespace transom::gpu

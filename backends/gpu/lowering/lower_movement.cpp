@@ -121,7 +121,12 @@ void lower_box(Emitter& emitter, const Operand& from, const Operand& to, size_t 
 void lower_copy(Emitter& emitter, const Operand& from, const Operand& to, int64_t bytes, const char* label) {
   if (from == to || bytes == 0) return;
   const size_t element = bytes % 8 == 0 ? 8 : 1;
-  lower_box(emitter, from, to, element, {{bytes / static_cast<int64_t>(element)}, {1}, {1}, 0, 0}, label);
+  const int64_t count = bytes / static_cast<int64_t>(element);
+  KernelText text(count >= (int64_t{1} << 30));
+  const std::string source = text.address(from, moved_type(element)), target = text.address(to, moved_type(element));
+  text.line("if ({} == {}) return;", source, target);
+  text.line("{} {}[i] = {}[i];", loop_over("i", text.number(count)), target, source);
+  emitter.launch(text, groups_for(count), label);
 }
 
 namespace {

@@ -21,6 +21,7 @@ const LoweringTable& lowering_table() {
     add_convolution_lowerings(made);
     add_attention_lowerings(made);
     add_attention_gradient_lowerings(made);
+    add_paged_attention_lowerings(made);
     return made;
   }();
   return table;

@@ -50,6 +50,7 @@ void add_fragment_lowerings(LoweringTable& table);  // products of codes and of 
 void add_convolution_lowerings(LoweringTable& table);
 void add_attention_lowerings(LoweringTable& table);
 void add_attention_gradient_lowerings(LoweringTable& table);
+void add_paged_attention_lowerings(LoweringTable& table);
 
 // ---- shared
 
@@ -62,6 +63,7 @@ struct Box {
   int64_t from_start = 0, to_start = 0;
 };
 void lower_box(Emitter& emitter, const Operand& from, const Operand& to, size_t element, Box box, const char* label);
+// Nothing is moved where a run has both at one place.
 void lower_copy(Emitter& emitter, const Operand& from, const Operand& to, int64_t bytes, const char* label);
 
 Shape strides_of(const Shape& shape);
