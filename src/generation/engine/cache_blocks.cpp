@@ -4,13 +4,15 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "device/device.h"
 #include "transom/device.h"
 
 namespace transom {
 namespace {
 
-// Of the cache, where its size is not given: a part of the free memory, and no more than this.
-constexpr int64_t kShareOfMemory = 4, kMostBytes = int64_t{1} << 29;
+// Of the cache, where its size is not given: a part of the free memory. A card's memory is there for this; the host's
+// is everybody's, and no more than so much of it is taken.
+constexpr int64_t kShareOfCard = 2, kShareOfHost = 4, kMostOfHost = int64_t{1} << 29;
 
 }  // namespace
 
@@ -28,7 +30,8 @@ BlockCounts cache_blocks(const EngineOptions& options, const std::vector<KeyValu
   }
   const MemoryUse memory = memory_use();
   const auto free = static_cast<int64_t>(memory.limit > memory.in_use ? memory.limit - memory.in_use : 0);
-  const int64_t share = std::min(free / kShareOfMemory, kMostBytes);
+  const int64_t share =
+      default_device()->shares_host_memory() ? std::min(free / kShareOfHost, kMostOfHost) : free / kShareOfCard;
   const int64_t blocks = std::clamp(share / block_bytes, one, one * options.max_sequences);
   return {std::min(first, blocks), blocks};
 }
