@@ -2,6 +2,8 @@
 #include "matrix_units.h"
 
 #include <cstdlib>
+#include <span>
+#include <string_view>
 
 namespace emulator {
 namespace {
@@ -19,6 +21,11 @@ constexpr const char* kBf16 =
 constexpr const char* kF16 =
     "fma(emulated_f16(e_x >> e_k % 2 * 16 & 0xFFFF), emulated_f16(e_y >> e_k % 2 * 16 & 0xFFFF), (c)[e_i])";
 constexpr const char* kI8 = "(c)[e_i] + (i32)(i8)(e_x >> e_k % 4 * 8 & 255) * (i32)(i8)(e_y >> e_k % 4 * 8 & 255)";
+// OCP's e4m3, and the one of MI300 without zeros of a sign, whose exponent counts from 8.
+constexpr const char* kFp8 =
+    "fma(emulated_e4m3(e_x >> e_k % 4 * 8 & 255), emulated_e4m3(e_y >> e_k % 4 * 8 & 255), (c)[e_i])";
+constexpr const char* kFnuz =
+    "fma(emulated_fnuz(e_x >> e_k % 4 * 8 & 255), emulated_fnuz(e_y >> e_k % 4 * 8 & 255), (c)[e_i])";
 
 // PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type" and "for mma.m16n8k32": groupID is the thread
 // / 4, threadID_in_group the thread % 4.
@@ -30,6 +37,8 @@ constexpr Instruction kMma[] = {
      "e_n * 4 + e_k % 8 / 2", "e_k / 8", kMmaRow, kMmaColumn, kF16},
     {"MMA_I8", "32", "4", "2", "4", "32", "e_r % 8 * 4 + e_k % 16 / 4", "e_r / 8 + e_k / 16 * 2",
      "e_n * 4 + e_k % 16 / 4", "e_k / 16", kMmaRow, kMmaColumn, kI8},
+    {"MMA_FP8", "32", "4", "2", "4", "32", "e_r % 8 * 4 + e_k % 16 / 4", "e_r / 8 + e_k / 16 * 2",
+     "e_n * 4 + e_k % 16 / 4", "e_k / 16", kMmaRow, kMmaColumn, kFp8},
 };
 // AMD's matrix instruction calculator for CDNA 2 and 3: i = thread % 16, block of the depth thread / 16; results of
 // four neighbouring rows.
@@ -41,6 +50,8 @@ constexpr Instruction kMfma[] = {
      kMfmaRow, kMfmaColumn, kF16},
     {"MMA_I8", "64", "2", "2", "4", "32", "e_r + e_k / 8 * 16", "e_k % 8 / 4", "e_n + e_k / 8 * 16", "e_k % 8 / 4",
      kMfmaRow, kMfmaColumn, kI8},
+    {"MMA_FP8", "64", "2", "2", "4", "32", "e_r + e_k / 8 * 16", "e_k % 8 / 4", "e_n + e_k / 8 * 16", "e_k % 8 / 4",
+     kMfmaRow, kMfmaColumn, kFnuz},
 };
 // RDNA 3 ISA, "Wave Matrix Multiply Accumulate": threads 0 to 15 and 16 to 31 must hold the same rows of A and columns
 // of B. Each is read from the other half here than the one that it belongs to, so that it shows if they do not.
@@ -67,6 +78,21 @@ std::string written(const Instruction& of) {
          "const u32 e_y = emulated_b[(e_first + " + of.b_thread + ") * 8 + " + of.b_register + "]; \\\n" +
          "(c)[e_i] = " + of.term + "; } } \\\nBARRIER; }\n";
 }
+
+constexpr const char* kFloat8Functions = R"(
+float emulated_e4m3(u32 b) {
+  const u32 exponent = b >> 3 & 15, places = b & 7;
+  if ((b & 127) == 127) return as_float(0x7FC00000u);
+  const float magnitude = exponent ? as_float((exponent + 120) << 23 | places << 20) : (float)places * 0x1p-9f;
+  return b & 128 ? -magnitude : magnitude;
+}
+float emulated_fnuz(u32 b) {
+  const u32 exponent = b >> 3 & 15, places = b & 7;
+  if (b == 128) return as_float(0x7FC00000u);
+  const float magnitude = exponent ? as_float((exponent + 119) << 23 | places << 20) : (float)places * 0x1p-10f;
+  return b & 128 ? -magnitude : magnitude;
+}
+)";
 
 constexpr const char* kF16Function = R"(
 float emulated_f16(u32 h) {
@@ -98,7 +124,13 @@ std::string matrix_instructions() {
                              : "3") +
                      "\n" + "#define UNROLL\n" +
                      "#define MATRIX_MEMORY LOCAL u32 emulated_a[2048]; LOCAL u32 emulated_b[2048];\n" + kF16Function;
-  for (const Instruction& each : mma ? kMma : mfma ? kMfma : kWmma) text += written(each);
+  text += kFloat8Functions;
+  if (chip() == "gfx942") text += "#define FP8_FNUZ\n";
+  const std::span<const Instruction> all = mma    ? std::span<const Instruction>(kMma)
+                                           : mfma ? std::span<const Instruction>(kMfma)
+                                                  : std::span<const Instruction>(kWmma);
+  for (const Instruction& each : all)
+    if (chip() != "gfx90a" || std::string_view(each.name) != "MMA_FP8") text += written(each);
   return text;
 }
 

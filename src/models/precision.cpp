@@ -21,9 +21,9 @@ void check_quantization(const std::string& name, const std::string& where) {
 }
 
 void check_activations(const std::string& name, const std::string& where) {
-  for (const char* known : {"float32", "static", "int8", "fastest"})
+  for (const char* known : {"float32", "static", "int8", "fastest", "float8"})
     if (name == known) return;
-  fail(ErrorKind::kUsage, "{}: expected float32, static, int8 or fastest, found {}", where, quoted(name));
+  fail(ErrorKind::kUsage, "{}: expected float32, static, int8, fastest or float8, found {}", where, quoted(name));
 }
 
 std::string name_of_precision(DType dtype) {

@@ -107,6 +107,19 @@ TEST_P(CompressedModel, WithInputsOf8Bits) {
   }
 }
 
+// The deviation that rounding to fp8 by rows is known to have; other formats are refused.
+TEST_P(CompressedModel, WithInputsOfFloat8) {
+  const LoadOptions options{.activations = "float8"};
+  if (golden["format"] != "fp8") {
+    EXPECT_THROW(Model::from_pretrained(model_of(folder), options), Error);
+    return;
+  }
+  const std::vector<double> found = logits(*Model::from_pretrained(model_of(folder), options));
+  const Json& known = golden["relative_deviation_of_the_largest_logit"]["fp8 activations, rows"];
+  const double bound = 1.5 * known.get<double>() * golden["largest_logit"].get<double>();
+  expect_near(found, numbers(expected.at("logits")), {{"atol", bound}, {"rtol", 0.0}});
+}
+
 // What writes text is nearer to the float model than the checkpoint's own rule of w8a8.
 TEST_P(CompressedModel, WritesTheSameTextWithInputsOf8Bits) {
   const auto model = Model::from_pretrained(model_of(folder), {.activations = "fastest"});

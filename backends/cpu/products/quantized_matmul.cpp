@@ -190,7 +190,12 @@ Kernel make_quantized_matmul(const Node& node) {
           [plan](const Arguments& arguments) { plan->run(arguments); }, plan->scratch_bytes()};
 }
 
-bool claims_codes(std::span<const transom_value> inputs, std::span<const transom_attribute>) {
+// Inputs of float8 are rounded by the decomposition: no processor multiplies them.
+bool claims_codes(std::span<const transom_value> inputs, std::span<const transom_attribute> attributes) {
+  for (const transom_attribute& each : attributes)
+    if (std::string_view(each.name) == "activations" && each.string_value &&
+        std::string_view(each.string_value) == "float8")
+      return false;
   return inputs.size() >= 3 &&
          (inputs[0].dtype == TRANSOM_FLOAT32 || is_half(static_cast<transom_dtype>(inputs[0].dtype)));
 }

@@ -256,6 +256,9 @@ void lower_integer_product(Emitter& emitter, const Work& work) {
 }
 
 bool claims_codes(const Facts& facts, std::span<const transom_value> inputs, const plugin::Attributes& attributes) {
+  if (attributes.has("activations") && attributes.text("activations") == "float8" &&
+      !multiplies_float8(facts.architecture))
+    return false;
   return claims_floats(facts, inputs, attributes) && inputs.size() >= 3 && inputs[0].dtype != TRANSOM_FLOAT64 &&
          inputs[2].dtype != TRANSOM_FLOAT64;
 }

@@ -2,7 +2,9 @@
 // Products of packed weights with inputs that are rounded to 8 bits, over the units for bytes. A launch rounds x to
 // codes, with a scale for each 32 of them; then a group makes a tile of 64 x 64 or 32 x 64 results: what 32 codes of x
 // and of the weight give is exact in i32, and joins the sum in f32 by both scales. Codes that stand for a table's
-// numbers are no integers in general: they meet the numbers that rounded inputs are.
+// numbers are no integers in general: they meet the numbers that rounded inputs are. Inputs and codes of e4m3 go the
+// same way over the units for these: 32 products at a time, whose sum joins the one in f32, since units add fewer
+// places.
 #include <algorithm>
 
 #include "gpu/lowering/products.h"
@@ -19,6 +21,7 @@ struct RoundedInputs {
   int64_t rows, depth, blocks, pieces;
   int64_t halves;        // of a block, that have a sum
   bool by_row, numbers;  // numbers: not codes but f32 [rows, depth]
+  bool float8;           // codes are e4m3
   Operand codes;
   Operand scales = {};  // f32 [pieces, rows, blocks]
   Operand sums = {};    // f32 [pieces, rows, blocks, halves], of scale * code; of minima
@@ -78,8 +81,16 @@ void launch_rounding(Emitter& emitter, const Work& work, const RoundedInputs& x,
           "most = most != most || v < most ? most : v; }}");
     }
     // What is not finite makes all results of its row NaN.
-    text.line("float scale = most / {};\nscale += scale - scale;", x.by_row ? "127.5f" : "127.0f");
+    text.line("float scale = most / {};\nscale += scale - scale;", x.float8   ? "448.0f"
+                                                                   : x.by_row ? "127.5f"
+                                                                              : "127.0f");
     text.line("const float divisor = scale == 0 ? 1 : scale;\nu32 word = 0;\nfloat sum = 0;");
+    if (x.float8) {
+      text.line("UNROLL for (int j = 0; j < 4; ++j) word |= {}(x[j] / divisor) << (8 * j);", text.use("to_fp8"));
+      text.line("if (block < {}) {{\n{}[block * {} + quad] = fp8_word(word);", all, to, kWordsOfBlock);
+      text.line("if (quad == 0) {}[block] = scale * FP8_UNIT;\n}}\n}}", scales);
+      continue;
+    }
     text.line("UNROLL for (int j = 0; j < 4; ++j) {{\nfloat step = rint(x[j] / divisor);");
     text.line("step = step < 127 ? step : 127;\nstep = step > -128 ? step : -128;");  // NaN is a number from here on
     text.line("const int code = (int)step;\nword |= (u32)(code & 255) << (8 * j);\nsum += step;");
@@ -126,7 +137,7 @@ void multiply_block(KernelText& text, const Results& ints, const Tile& a, const 
 void launch_product_of_codes(Emitter& emitter, const FragmentProduct& product, const RoundedInputs& x) {
   const PackedCodes& packed = *product.packed;
   const Product& p = product.shape;
-  const FragmentKind kind = fragment_kind(TRANSOM_INT8);
+  const FragmentKind kind = x.float8 ? float8_fragments() : fragment_kind(TRANSOM_INT8);
   const FragmentKind floats{kind.set, kind.multiply, kind.per_word, "float"};
   const int64_t height = p.rows <= 32 ? 32 : 64, width = 64, words = p.rows <= 32 ? 32 : 16;
   const int64_t parts = words / kWordsOfBlock;  // blocks of a step
@@ -136,6 +147,7 @@ void launch_product_of_codes(Emitter& emitter, const FragmentProduct& product, c
 
   KernelText text(product.wide);
   text.use("fragments");
+  if (x.float8) text.use("to_fp8");  // and what goes with it
   const std::string codes = text.address(x.codes, "u32"), scales = text.address(x.scales, "float"),
                     of_sums = x.summed ? text.address(x.sums, "float") : "", weight = text.address(packed.codes, "u32"),
                     factors = text.address(packed.scales, storage_type(packed.scale_type)),
@@ -194,7 +206,10 @@ void launch_product_of_codes(Emitter& emitter, const FragmentProduct& product, c
               small ? "sub % 4" : "sub");
     if (small) text.line("word = word >> (sub >= 4 ? 4 : 0) & 0x0F0F0F0Fu;");
     // Less 8 or 128, each byte by itself; codes of 4 bits with minima count from 0.
-    if (!small) text.line("word ^= 0x80808080u;");
+    if (x.float8) {  // behind the end of the depth may be what is no number
+      text.line("const idx over = k + j * 4 + 4 - {};", text.number(packed.inputs));
+      text.line("if (over > 0) word = over < 4 ? word & 0xFFFFFFFFu >> (8 * over) : 0;\nword = fp8_word(word);");
+    } else if (!small) text.line("word ^= 0x80808080u;");
     else if (!packed.minima) text.line("word = ((word | 0x80808080u) - 0x08080808u) ^ 0x80808080u;");
     text.line("}}\nbrought[at + j] = word;\n}}");
   });
@@ -238,7 +253,7 @@ void launch_product_of_codes(Emitter& emitter, const FragmentProduct& product, c
   text.line("}}");
   const int64_t tiles = divided_up(p.rows, height) * divided_up(p.columns, width);
   emitter.launch(text, std::min<int64_t>(tiles, 1 << 16),
-                 fmt::format("product of bytes {}x{}{}", height, width, results.label()));
+                 fmt::format("product of {} {}x{}{}", x.float8 ? "float8" : "bytes", height, width, results.label()));
 }
 
 }  // namespace
@@ -251,8 +266,9 @@ void launch_rounded_product(Emitter& emitter, const Work& work, const PackedNode
                   divided_up(packed.codes.inputs, kBlock),
                   activations == "int16" ? 2 : 1,
                   packed.codes.group < kBlock ? 2 : 1,
-                  activations == "int8_token",
+                  activations == "int8_token" || activations == "float8",
                   packed.codes.values != nullptr,
+                  activations == "float8",
                   {}};
   if (x.numbers) {
     x.codes = emitter.scratch(x.rows * x.depth * 4);

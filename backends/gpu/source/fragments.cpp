@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 #include "common/error.h"
 #include "gpu/source/fragment_layout.h"
 
@@ -40,11 +42,13 @@ constexpr const char* kMmaSteps = R"(
 #define M_MULTIPLY_BF16(c, a, b) { MMA_BF16((c), (a), (b)) MMA_BF16((c) + 4, (a), (b) + 2) }
 #define M_MULTIPLY_F16(c, a, b) { MMA_F16((c), (a), (b)) MMA_F16((c) + 4, (a), (b) + 2) }
 #define M_MULTIPLY_I8(c, a, b) { MMA_I8((c), (a), (b)) MMA_I8((c) + 4, (a), (b) + 2) }
+#define M_MULTIPLY_FP8(c, a, b) { MMA_FP8((c), (a), (b)) MMA_FP8((c) + 4, (a), (b) + 2) }
 )";
 constexpr const char* kMfmaSteps = R"(
 #define M_MULTIPLY_BF16(c, a, b) { MMA_BF16((c), (a), (b)) }
 #define M_MULTIPLY_F16(c, a, b) { MMA_F16((c), (a), (b)) }
 #define M_MULTIPLY_I8(c, a, b) { MMA_I8((c), (a), (b)) }
+#define M_MULTIPLY_FP8(c, a, b) { MMA_FP8((c), (a), (b)) }
 )";
 constexpr const char* kWmmaSteps = R"(
 #define M_MULTIPLY_BF16(c, a, b) { MMA_BF16((c), (a), (b)) }
@@ -87,5 +91,12 @@ FragmentKind fragment_kind(transom_dtype dtype) {
   if (dtype == TRANSOM_INT8 || dtype == TRANSOM_UINT8) return {"M", "M_MULTIPLY_I8", 4, "i32"};
   backend::fail(TRANSOM_INTERNAL, "no fragments of the type {}", static_cast<int>(dtype));
 }
+
+bool multiplies_float8(const std::string& architecture) {
+  if (architecture.starts_with("sm_")) return std::atoi(architecture.c_str() + 3) >= 89;
+  return architecture.starts_with("gfx94") || architecture.starts_with("gfx950");
+}
+
+FragmentKind float8_fragments() { return {"M", "M_MULTIPLY_FP8", 4, "float"}; }
 
 }  // namespace transom::gpu

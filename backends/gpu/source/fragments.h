@@ -5,7 +5,7 @@
 //   M_A, M_B, M_C        words and results of a thread
 //   M_A_ROW(l, w), M_A_WORD(l, w), M_B_COLUMN(l, w), M_B_WORD(l, w), M_C_ROW(l, i), M_C_COLUMN(l, i)
 //                        see fragment_layout.h; l is the thread in its wave
-//   M_MULTIPLY_BF16(c, a, b), M_MULTIPLY_F16, M_MULTIPLY_I8
+//   M_MULTIPLY_BF16(c, a, b), M_MULTIPLY_F16, M_MULTIPLY_I8, and M_MULTIPLY_FP8 (e4m3) on chips of multiplies_float8
 //                        c += a b: arrays of M_C f32 (i32), M_A and M_B words. All threads of a group come here
 //                        together
 //   V_MULTIPLY_F32       the same for f32, by fma
@@ -28,5 +28,8 @@ struct FragmentKind {
 };
 // f32, f16, bf16 and i8; u8 is brought to i8 by who loads it.
 FragmentKind fragment_kind(transom_dtype dtype);
+// Whether the unit of a chip ("sm_90", "gfx942") has products of e4m3: NVIDIA's from sm_89 on, MI300, MI350.
+bool multiplies_float8(const std::string& architecture);
+FragmentKind float8_fragments();
 
 }  // namespace transom::gpu

@@ -54,6 +54,26 @@ FUNCTION u16 to_f16(float x) {
   return (u16)(sign | ((magnitude - 0x38000000u + 0xFFF + (magnitude >> 13 & 1)) >> 13));
 }
 )";
+// The nearest e4m3 of magnitudes to 448, ties to even. In the form of the unit: without zeros of a sign where they are
+// its NaN (FNUZ), whose numbers of the same bits are half as large.
+constexpr const char* kToFp8 = R"(
+#ifdef FP8_FNUZ
+#define FP8_UNIT 4.0f
+FUNCTION u32 fp8_code(u32 code) { return (code & 127) == 127 ? 128 : code == 128 ? 0 : code; }
+FUNCTION u32 fp8_word(u32 word) {
+  return fp8_code(word & 255) | fp8_code(word >> 8 & 255) << 8 | fp8_code(word >> 16 & 255) << 16 | fp8_code(word >> 24) << 24;
+}
+#else
+#define FP8_UNIT 1.0f
+FUNCTION u32 fp8_word(u32 word) { return word; }
+#endif
+FUNCTION u32 to_fp8(float x) {
+  const u32 bits = as_uint(x), sign = bits >> 24 & 128, magnitude = bits & 0x7FFFFFFF;
+  if (magnitude >= 0x43E00000u) return sign | 126; /* 448; NaN is the scale's */
+  if (magnitude < 0x3C800000u) return sign | (u32)rint(as_float(magnitude) * 512.0f); /* below 2^-6 */
+  return sign | ((magnitude - 0x3C000000u + 0x7FFFF + (magnitude >> 20 & 1)) >> 20);
+}
+)";
 constexpr const char* kFromBf16 = "FUNCTION float from_bf16(u16 h) { return as_float((u32)h << 16); }\n";
 constexpr const char* kToBf16 = R"(
 FUNCTION u16 to_bf16(float x) {
@@ -163,6 +183,7 @@ std::map<std::string, Definition, std::less<>> make_definitions() {
   add("to_f16", {}, kToF16);
   add("from_bf16", {}, kFromBf16);
   add("to_bf16", {}, kToBf16);
+  add("to_fp8", {}, kToFp8);
   add("narrowed", {}, kNarrowed);
   add("philox", {}, kPhilox);
   add("fragments", {"from_f16"}, fragment_definitions());

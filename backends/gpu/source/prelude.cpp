@@ -65,6 +65,9 @@ typedef unsigned long long u64;
 #define MMA_BF16(c, a, b) MMA_OF("m16n8k16", "f32.bf16.bf16.f32", "+f", c, a, b)
 #define MMA_F16(c, a, b) MMA_OF("m16n8k16", "f32.f16.f16.f32", "+f", c, a, b)
 #define MMA_I8(c, a, b) MMA_OF("m16n8k32", "s32.s8.s8.s32", "+r", c, a, b)
+#if __CUDA_ARCH__ >= 890
+#define MMA_FP8(c, a, b) MMA_OF("m16n8k32", "f32.e4m3.e4m3.f32", "+f", c, a, b)
+#endif
 #elif defined(__gfx90a__) || defined(__gfx940__) || defined(__gfx942__) || defined(__gfx950__)
 #define MATRIX_UNIT 2
 typedef short mfma_s __attribute__((ext_vector_type(4)));
@@ -86,6 +89,11 @@ FUNCTION u64 mfma_words(const u32* x) { return (u64)x[1] << 32 | x[0]; }
 #else
 #define MMA_I8(c, a, b) MFMA(mfma_i, __builtin_amdgcn_mfma_i32_16x16x32_i8( \
   (long)mfma_words(a), (long)mfma_words(b), MFMA_SUMS(mfma_i, c)), c)
+#define MMA_FP8(c, a, b) MFMA(mfma_f, __builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8( \
+  (long)mfma_words(a), (long)mfma_words(b), MFMA_SUMS(mfma_f, c)), c)
+#if !defined(__gfx950__)
+#define FP8_FNUZ
+#endif
 #endif
 #elif defined(__gfx1100__) || defined(__gfx1101__) || defined(__gfx1102__) || defined(__gfx1103__) || \
     defined(__gfx1150__) || defined(__gfx1151__)

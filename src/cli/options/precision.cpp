@@ -14,8 +14,8 @@ void PrecisionOptions::add_to(Command& command) {
   command.options.push_back(
       {.name = "--activations",
        .value = &activations,
-       .help = "how products with compressed weights read their inputs: float32, or int8 where the "
-               "format allows; by default " +
+       .help = "how products with compressed weights read their inputs: float32; int8 where the "
+               "format allows; float8 of checkpoints in f8_e4m3fn, for GPUs that multiply it; by default " +
                activations,
        .group = kDeviceGroup});
 }
@@ -23,8 +23,8 @@ void PrecisionOptions::add_to(Command& command) {
 void PrecisionOptions::apply_to(LoadOptions& load) const {
   parse_precision(dtype, "--dtype");
   check_quantization(quantization, "--quantization");
-  if (activations != "float32" && activations != "int8")
-    fail(ErrorKind::kUsage, "--activations: expected float32 or int8, found {}", quoted(activations));
+  if (activations != "float32" && activations != "int8" && activations != "float8")
+    fail(ErrorKind::kUsage, "--activations: expected float32, int8 or float8, found {}", quoted(activations));
   load.dtype = dtype, load.quantization = quantization;
   load.activations = activations == "int8" ? "fastest" : activations;
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/float8.h"
 #include "base/json.h"
 #include "io/blocks/quantization_config.h"
 #include "io/blocks/quantized_parts.h"
@@ -166,7 +167,7 @@ class Reader {
     BlockLayout layout{.rows = rows, .depth = depth, .bits = 4, .group = depth / groups, .values = kFp4Values};
     const std::optional<TensorView> whole = checkpoint_.take(module + ".weight_global_scale");
     const float divisor = whole ? floats_of(*whole, where(module + ".weight_global_scale")).at(0) : 1;
-    const std::vector<float> float8 = float8_values();
+    const std::array<float, 256>& float8 = float8_values();
     Spelt spelt{.scales = {}, .minima = {}, .scale_rows = rows};
     for (const std::byte byte : scales.bytes) {
       const int code = static_cast<int>(byte);
@@ -244,7 +245,10 @@ class Reader {
   void float8(const std::string& module) {
     const TensorView weight = take_part(checkpoint_, module + ".weight");
     expect_part(checkpoint_, module + ".weight", weight, DType::kUInt8, {-1, -1});
-    BlockLayout layout{.rows = weight.shape[0], .depth = weight.shape[1], .bits = 8, .values = float8_values()};
+    BlockLayout layout{.rows = weight.shape[0],
+                       .depth = weight.shape[1],
+                       .bits = 8,
+                       .values = {float8_values().begin(), float8_values().end()}};
     DType dtype;
     Spelt spelt = scales_of(module + ".weight_scale", layout.rows, layout.depth, layout.group, dtype);
     const int64_t depth = layout.depth;
@@ -274,8 +278,11 @@ void read_fine_grained_fp8(const Config& config, Checkpoint& checkpoint) {
     expect_part(checkpoint, module + ".weight", weight, DType::kUInt8, {-1, -1});
     const std::string name = module + ".weight_scale_inv";
     const TensorView scales = take_part(checkpoint, name);
-    BlockLayout layout{
-        .rows = weight.shape[0], .depth = weight.shape[1], .bits = 8, .group = block[1], .values = float8_values()};
+    BlockLayout layout{.rows = weight.shape[0],
+                       .depth = weight.shape[1],
+                       .bits = 8,
+                       .group = block[1],
+                       .values = {float8_values().begin(), float8_values().end()}};
     Spelt spelt{.scales = floats_of(scales, checkpoint.where() + ": tensor " + quoted(name)), .minima = {}};
     if (spelt.scales.size() == 1) {
       layout.group = std::max<int64_t>(layout.depth, 1);

@@ -67,18 +67,6 @@ std::vector<int64_t> integers_of(const TensorView& view, const std::string& wher
 
 std::vector<uint32_t> words_of(const TensorView& view) { return values_of<uint32_t>(view); }
 
-std::vector<float> float8_values() {
-  std::vector<float> values(256);
-  for (int code = 0; code < 256; ++code) {
-    const int exponent = (code >> 3) & 15, mantissa = code & 7;
-    float value = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -9)
-                                : std::ldexp(static_cast<float>(8 + mantissa), exponent - 10);
-    if ((code & 127) == 127) value = std::numeric_limits<float>::quiet_NaN();
-    values[static_cast<size_t>(code)] = code & 128 ? -value : value;
-  }
-  return values;
-}
-
 std::vector<int64_t> order_of_groups(const std::vector<int64_t>& g_idx, int64_t group, const std::string& where) {
   const auto depth = static_cast<int64_t>(g_idx.size()), groups = (depth + group - 1) / group;
   std::vector<int64_t> sizes(static_cast<size_t>(groups));

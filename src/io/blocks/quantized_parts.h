@@ -40,10 +40,6 @@ class StoredWords {
   TensorView view_;
 };
 
-// The values of f8_e4m3fn by their 256 codes (Micikevicius et al., "FP8 formats for deep learning", 2022): no
-// infinities, NaN for all ones.
-std::vector<float> float8_values();
-
 // For inputs that belong to the groups g_idx [K]: the inputs sorted by their group, or nothing where they are sorted.
 // Groups of another size than `group` (the last may be shorter) are an error.
 std::vector<int64_t> order_of_groups(const std::vector<int64_t>& g_idx, int64_t group, const std::string& where);

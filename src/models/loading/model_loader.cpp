@@ -231,6 +231,12 @@ class Source : public ParameterSource {
         if (options_.activations == "int8" || options_.quantization == "int8")
           packed->activations = rounded_activations(layout);
         else if (options_.activations == "fastest") packed->activations = fast_activations(layout);
+        else if (options_.activations == "float8") {
+          if (!holds_float8(layout))
+            fail(ErrorKind::kUsage, "{}: activations float8: {} has codes of {} bits, expected f8_e4m3fn",
+                 checkpoint_->where(), quoted(parameter.name), layout.bits);
+          packed->activations = "float8";
+        }
         parameter.packed = std::make_shared<const PackedMatrix>(*std::move(packed));
         return;
       }

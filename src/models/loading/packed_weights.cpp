@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/float8.h"
 #include "base/half_bits.h"
 #include "base/threads.h"
 #include "io/blocks/rounded_matrix.h"
@@ -198,6 +199,13 @@ std::string rounded_activations(const BlockLayout& layout) {
 
 std::string fast_activations(const BlockLayout& layout) {
   return layout.values.empty() && layout.inputs_by_token ? "int16" : rounded_activations(layout);
+}
+
+bool holds_float8(const BlockLayout& layout) {
+  if (layout.bits != 8 || layout.group % 32 != 0 || layout.values.size() != float8_values().size()) return false;
+  for (size_t code = 0; code < layout.values.size(); ++code)
+    if (!std::isnan(float8_values()[code]) && layout.values[code] != float8_values()[code]) return false;
+  return true;
 }
 
 std::string rounded_head_activations(const std::string& activations) {

@@ -27,6 +27,8 @@ std::string rounded_activations(const BlockLayout& layout);
 // The same where the checkpoint's own rule need not be kept: one scale for a whole row of inputs, which loses the small
 // ones beside a large one, becomes two rounds of scales for 32.
 std::string fast_activations(const BlockLayout& layout);
+// Whether its codes are f8_e4m3fn, in groups of whole blocks of inputs.
+bool holds_float8(const BlockLayout& layout);
 // The same for a table of all tokens, which is a head too: it decides which token comes next, and is read once a token.
 std::string rounded_head_activations(const std::string& activations);
 

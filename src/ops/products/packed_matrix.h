@@ -32,6 +32,8 @@ struct PackedMatrix {
   //   int8         32 of them at a time as round(x / s), s = the largest magnitude / 127
   //   int16        likewise, and what that leaves rounded in the same way: 15 bits together
   //   int8_token   a row at a time as round(x / s) within -128 to 127, s = the largest magnitude / 127.5
+  //   float8       a row at a time as the nearest f8_e4m3fn of x / s, s = the largest magnitude / 448. Only for codes
+  //                that are f8_e4m3fn themselves: `values` is their table
   std::string activations = "float32";
   // Instead of all else but rows and depth: products of integers, whose inputs have a scale of their own. Only these
   // may be weights of convolutions, with the window in their depth.

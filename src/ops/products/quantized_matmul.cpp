@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with packed matrices. The decomposition dequantises, so that devices without a kernel for the codes compute
 // with ordinary matrices, which they keep.
+#include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "base/error.h"
@@ -13,6 +15,7 @@ namespace transom {
 namespace {
 
 constexpr int64_t kRows = 16, kInputs = 32;  // that lie together
+constexpr const char* kFloat8 = "float8";
 
 int64_t blocks(int64_t count, int64_t size) { return (count + size - 1) / size; }
 
@@ -66,9 +69,26 @@ Tensor numbers_of(const Tensor& bytes, const Tensor& scales, const Tensor& minim
   return (codes - (form.bits == 4 ? 8.0 : 128.0)) * factors;
 }
 
+// x [..., K] as products with inputs of f8_e4m3fn see it: each row in steps of its largest magnitude / 448. Written
+// with operations that are exact in any type, so that all devices round alike.
+Tensor rounded_to_float8(const Tensor& x) {
+  constexpr double kLargest = 448;
+  constexpr int kLeastExponent = -6, kMostExponent = 8, kPlaces = 3;  // below it the steps get no finer
+  const DType dtype = x.dtype();
+  const Tensor scale = reduce_max(abs(x), {x.rank() - 1}, true) / kLargest;
+  const Tensor divisor = select(equal(scale, constant(0, dtype)), full(scale.shape(), 1, dtype), scale);
+  const Tensor y = minimum(maximum(x / divisor, constant(-kLargest, dtype)), constant(kLargest, dtype));
+  Tensor step = full(x.shape(), std::ldexp(1.0, kLeastExponent - kPlaces), dtype);
+  for (int exponent = kLeastExponent + 1; exponent <= kMostExponent; ++exponent)
+    step = select(greater_equal(abs(y), constant(std::ldexp(1.0, exponent), dtype)),
+                  full(x.shape(), std::ldexp(1.0, exponent - kPlaces), dtype), step);
+  return round(y / step) * step * scale;
+}
+
 // x [..., K] as products with 8-bit inputs see it.
 Tensor rounded(const Tensor& x, const std::string& activations) {
   if (activations == "float32") return x;
+  if (activations == kFloat8) return rounded_to_float8(x);
   if (activations == "int16") {
     const Tensor first = rounded(x, "int8");
     return first + rounded(x - first, "int8");
@@ -112,8 +132,11 @@ void check_parts(const Inference& in, const CodeForm& form) {
         "expected groups of 16 or of a multiple of 32, found {}", form.group);
   check(in,
         form.activations == "float32" || form.activations == "int8" || form.activations == "int16" ||
-            form.activations == "int8_token",
-        "unknown activations {}: expected float32, int8, int16 or int8_token", quoted(form.activations));
+            form.activations == "int8_token" || form.activations == kFloat8,
+        "unknown activations {}: expected float32, int8, int16, int8_token or float8", quoted(form.activations));
+  check(in,
+        form.activations != kFloat8 || (form.bits == 8 && form.group % kInputs == 0 && !form.minima && !form.values),
+        "expected codes of 8 bits in groups of a multiple of 32 beside inputs of float8, without minima and values");
   check(in, !(form.minima && form.values), "expected minima or values, found both");
   check(in, in.inputs.size() == form.inputs(),
         "expected x, bytes, scales and what the attributes name, found {} inputs", in.inputs.size());
@@ -158,8 +181,34 @@ Tensor weight_of(std::span<const Tensor> in, const CodeForm& form, DType wide) {
   return slice(numbers_of(in[1], in[2], minima, values, matrix, wide), 0, 0, form.rows);
 }
 
+// The numbers of f8_e4m3fn by their codes, as operations, since a decomposition holds no data.
+Tensor float8_table() {
+  const Shape shape{256};
+  const auto all = [&](double value) { return full(shape, value); };
+  const Tensor code = cast(iota(shape, 0), DType::kFloat32), is_negative = greater_equal(code, all(128));
+  const Tensor magnitude = select(is_negative, code - 128.0, code), exponent = floor(magnitude * 0.125),
+               places = magnitude - exponent * 8.0;
+  Tensor value = places * std::ldexp(1.0, -9);
+  for (int e = 1; e < 16; ++e) value = select(equal(exponent, all(e)), (places + 8.0) * std::ldexp(1.0, e - 10), value);
+  value = select(equal(magnitude, all(127)), all(std::numeric_limits<double>::quiet_NaN()), value);
+  return select(is_negative, -value, value);
+}
+
+// Rounded inputs, and codes of the table that they stand for: they stay codes on devices that do not multiply float8.
+std::vector<Tensor> decompose_float8(std::span<const Tensor> in, Attributes attributes) {
+  const DType dtype = in[0].dtype(), wide = wide_of(in[0]);
+  std::vector<Tensor> inputs(in.begin(), in.end());
+  inputs[0] = rounded_to_float8(cast(in[0], wide));
+  if (inputs.size() > 3) inputs[3] = cast(inputs[3], wide);  // the bias
+  inputs.insert(inputs.begin() + 3, float8_table());
+  attributes.set("values", int64_t{1});
+  attributes.set("activations", std::string("float32"));
+  return {cast(make_tensor(find_operation("quantized_matmul"), std::move(inputs), std::move(attributes)), dtype)};
+}
+
 std::vector<Tensor> decompose_codes(std::span<const Tensor> in, const Attributes& attributes) {
   const CodeForm form(attributes);
+  if (form.activations == kFloat8) return decompose_float8(in, attributes);
   const DType wide = wide_of(in[0]);
   const Tensor y = product(rounded(cast(in[0], wide), form.activations), weight_of(in, form, wide), wide, 1);
   return {cast(form.bias ? y + cast(in[form.inputs() - 1], wide) : y, in[0].dtype())};
@@ -241,6 +290,10 @@ std::vector<Tensor> gradient(const GradientRequest& request) {
     Attributes attributes = request.attributes;
     attributes.set("bias", int64_t{0});
     attributes.set("activations", std::string("float32"));
+    if (form.activations == kFloat8) {
+      inputs.insert(inputs.begin() + 3, float8_table());
+      attributes.set("values", int64_t{1});
+    }
     result[0] = make_tensor(kQuantizedMatmulGradient, std::move(inputs), std::move(attributes));
   }
   if (form.bias && request.wanted(parts)) {
@@ -318,8 +371,9 @@ Tensor quantized_matmul(const Tensor& x, const PackedMatrix& weight, const Tenso
   Tensor low = autocast_low(x);
   if (weight.order.defined()) low = gather(low, weight.order, low.rank() - 1);
   std::vector<Tensor> inputs{low, weight.bytes, weight.scales};
+  const bool table = weight.values.defined() && weight.activations != kFloat8;  // which knows it
   if (weight.minima.defined()) inputs.push_back(weight.minima);
-  if (weight.values.defined()) inputs.push_back(weight.values);
+  if (table) inputs.push_back(weight.values);
   if (bias.defined()) inputs.push_back(cast(bias, low.dtype()));
   return make_tensor(kQuantizedMatmul, std::move(inputs),
                      {{"bits", weight.bits},
@@ -327,7 +381,7 @@ Tensor quantized_matmul(const Tensor& x, const PackedMatrix& weight, const Tenso
                       {"depth", weight.depth},
                       {"group", weight.group},
                       {"minima", static_cast<int64_t>(weight.minima.defined())},
-                      {"values", static_cast<int64_t>(weight.values.defined())},
+                      {"values", static_cast<int64_t>(table)},
                       {"bias", static_cast<int64_t>(bias.defined())},
                       {"activations", weight.activations}});
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backends/harness.h"
+#include "base/float8.h"
 
 namespace transom::backend_test {
 
@@ -13,6 +14,7 @@ namespace transom::backend_test {
 struct PackedWeight {
   int64_t bits, rows, depth, group;
   bool minima, values;
+  bool float8 = false;  // codes are f8_e4m3fn
   Tensor bytes{TRANSOM_UINT8, {}, {}}, scales{TRANSOM_FLOAT16, {}, {}}, least{TRANSOM_FLOAT16, {}, {}},
       table{TRANSOM_FLOAT32, {}, {}};
 
@@ -26,6 +28,16 @@ struct PackedWeight {
     least = numbers(TRANSOM_FLOAT16, {n, up(depth, group), 16}, -1, 1, 5);
     table = numbers(TRANSOM_FLOAT32, {bits == 4 ? 16 : 256}, -2, 2, 6);
   }
+  // With codes of all numbers, and with NaN where codes count nothing.
+  void make_float8() {
+    float8 = true;
+    for (double& byte : bytes.values)
+      if (static_cast<int>(byte) % 128 == 127) byte = 0;
+    for (int64_t n = 0; n < up(rows, 16) * 16; ++n)
+      for (int64_t k = depth; k < up(depth, 32) * 32; ++k)
+        bytes.values[static_cast<size_t>((((n / 16 * up(depth, 32) + k / 32) * 8 + k % 32 / 4) * 16 + n % 16) * 4 +
+                                         k % 4)] = 127;
+  }
   double at(int64_t row, int64_t k) const {
     const int64_t sub = bits == 4 ? 4 : 8, s = k % 32 / 4, block = row / 16, inside = row % 16;
     const auto byte = static_cast<int64_t>(bytes.values[static_cast<size_t>(
@@ -33,6 +45,7 @@ struct PackedWeight {
     const int64_t code = bits == 8 ? byte : s < 4 ? byte % 16 : byte / 16;
     const auto of_group = static_cast<size_t>((block * up(depth, group) + k / group) * 16 + inside);
     const double scale = scales.values[of_group];
+    if (float8) return scale * static_cast<double>(float8_values()[static_cast<size_t>(code)]);
     if (values) return table.values[static_cast<size_t>(code)] * scale;
     if (minima) return static_cast<double>(code) * scale + least.values[of_group];
     return static_cast<double>(code - (bits == 4 ? 8 : 128)) * scale;

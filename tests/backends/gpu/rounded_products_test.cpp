@@ -34,6 +34,17 @@ void round_inputs(std::vector<double>& x, int64_t depth, const std::string& acti
     }
 }
 
+// Of two that are as near the one whose last bit is 0.
+double nearest_float8(float x) {
+  size_t best = 0;
+  for (size_t code = 0; code < 127; ++code) {
+    const float one = std::fabs(float8_values()[code] - std::fabs(x)),
+                other = std::fabs(float8_values()[best] - std::fabs(x));
+    if (one < other || (one == other && code % 2 == 0)) best = code;
+  }
+  return static_cast<double>(std::copysign(float8_values()[best], x));
+}
+
 TEST_P(GpuRoundedProducts, OfPackedWeights) {
   for (const std::string activations : {"int8", "int16", "int8_token"})
     for (const transom_dtype dtype : {TRANSOM_FLOAT32, TRANSOM_BFLOAT16})
@@ -64,6 +75,54 @@ TEST_P(GpuRoundedProducts, OfPackedWeights) {
                 << activations << ", " << bits << " bits, kind " << kind << ", type " << dtype << ", rows " << rows;
             EXPECT_NE(description_.find(kind == 2 ? "round" : "product of bytes"), std::string::npos) << description_;
           }
+}
+
+// Where the chip has units for them; elsewhere it is no operation of the device.
+TEST_P(GpuRoundedProducts, OfFloat8) {
+  const std::string plugin = GetParam().plugin, chip = GetParam().chip;
+  const bool has_units = plugin == "cuda" || chip == "gfx942";
+  for (const transom_dtype dtype : {TRANSOM_FLOAT32, TRANSOM_BFLOAT16})
+    for (const int64_t rows : {1, 5, 70}) {
+      PackedWeight w(8, 70, 139, 64, false, false);
+      w.make_float8();
+      Tensor x = numbers(dtype, {rows, w.depth}, -3, 3);
+      for (int64_t k = 0; k < w.depth && rows > 1; ++k) x.values[static_cast<size_t>(w.depth + k)] = 0;
+      const Tensor bias = numbers(dtype, {w.rows}, -1, 1, 3);
+      std::vector<Tensor> inputs = w.parts(x);
+      inputs.push_back(bias);
+      Graph graph;
+      std::vector<int> values;
+      for (const Tensor& input : inputs) values.push_back(graph.input(input));
+      graph.output(graph.node("quantized_matmul", values, dtype, {rows, w.rows}, w.attributes(true, "float8")));
+      const transom_node& node = graph.view()->nodes[0];
+      std::vector<transom_value> types;
+      for (size_t i = 0; i < node.inputs_count; ++i) types.push_back(graph.view()->values[node.inputs[i]]);
+      ASSERT_EQ(plugin_->table.claims(plugin_->device, node.op, types.data(), types.size(), node.attributes,
+                                      node.attributes_count),
+                has_units);
+      if (!has_units) return;
+      std::vector<double> expected;
+      for (int64_t i = 0; i < rows; ++i) {
+        const auto of_row = [&](int64_t k) {
+          return static_cast<float>(x.values[static_cast<size_t>(i * w.depth + k)]);
+        };
+        float most = 0;
+        for (int64_t k = 0; k < w.depth; ++k) most = std::max(most, std::fabs(of_row(k)));
+        const float scale = most / 448;
+        for (int64_t n = 0; n < w.rows; ++n) {
+          expected.push_back(bias.values[static_cast<size_t>(n)]);
+          for (int64_t k = 0; k < w.depth && scale > 0; ++k)
+            expected.back() += nearest_float8(of_row(k) / scale) * static_cast<double>(scale) * w.at(n, k);
+        }
+      }
+      const Tensor found = run("quantized_matmul", inputs, {{dtype, {rows, w.rows}}}, w.attributes(true, "float8"))[0];
+      EXPECT_LT(difference(found, expected), dtype == TRANSOM_FLOAT32 ? 5e-5 : tolerance(dtype)) << rows;
+      EXPECT_NE(description_.find("product of float8"), std::string::npos) << description_;
+      const Tensor last = {dtype, {1, w.depth}, {x.values.end() - w.depth, x.values.end()}};
+      inputs[0] = last;
+      const Tensor alone = run("quantized_matmul", inputs, {{dtype, {1, w.rows}}}, w.attributes(true, "float8"))[0];
+      EXPECT_EQ(alone.values, std::vector<double>(found.values.end() - w.rows, found.values.end())) << rows;
+    }
 }
 
 TEST_P(GpuRoundedProducts, ARowHasTheBitsThatItHasAlone) {
