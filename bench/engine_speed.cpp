@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The engine beside generate(): a prompt, one sequence, and many sequences at once.
-//   engine_speed MODEL [--dtype float32|bfloat16] [--prompt 512] [--tokens 32] [--clients 8]
+//   engine_speed MODEL [--dtype float32|bfloat16] [--activations float32|int8] [--prompt 512] [--tokens 32] [--clients
+//   8]
+//     [--prompts_each 4]
 // Each case runs twice; the first run compiles and packs, the second is printed.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <iostream>
+#include <map>
 
 #include "base/error.h"
 #include "transom/caches.h"
@@ -16,8 +20,8 @@ namespace transom {
 namespace {
 
 struct Options {
-  std::string model, dtype = "float32";
-  int64_t prompt = 512, tokens = 32, clients = 8;
+  std::string model, dtype = "float32", activations = "float32";
+  int64_t prompt = 512, tokens = 32, clients = 8, prompts_each = 4;
 };
 
 Options parse(int count, char** words) {
@@ -26,14 +30,18 @@ Options parse(int count, char** words) {
     const std::string_view word = words[i];
     const auto next = [&]() -> std::string { return i + 1 < count ? words[++i] : ""; };
     if (word == "--dtype") options.dtype = next();
+    else if (word == "--activations") options.activations = next();
+    else if (word == "--prompts_each") options.prompts_each = std::atoll(next().c_str());
     else if (word == "--prompt") options.prompt = std::atoll(next().c_str());
     else if (word == "--tokens") options.tokens = std::atoll(next().c_str());
     else if (word == "--clients") options.clients = std::atoll(next().c_str());
     else options.model = word;
   }
-  if (options.model.empty() || options.prompt < 1 || options.tokens < 1 || options.clients < 1)
+  if (options.model.empty() || options.prompt < 1 || options.tokens < 1 || options.clients < 1 ||
+      options.prompts_each < 1)
     fail(ErrorKind::kUsage,
-         "expected: engine_speed MODEL [--dtype D] [--prompt N] [--tokens N] [--clients N], numbers above 0");
+         "expected: engine_speed MODEL [--dtype D] [--activations A] [--prompt N] [--tokens N] [--clients N] "
+         "[--prompts_each N], numbers above 0");
   return options;
 }
 
@@ -76,16 +84,63 @@ void run(Engine& engine, int64_t clients, int64_t prompt, int64_t tokens) {
   }
 }
 
+// Clients that each ask again as soon as they are answered, as those of a server do: what their tokens wait for.
+void run_clients(const Model& model, const Options& options, int64_t prompt) {
+  Engine engine(model, {.max_model_length = prompt + options.tokens, .prefix_caching = false});
+  std::map<uint64_t, double> last;             // when a request got its last token
+  std::vector<double> gaps, firsts, steps[2];  // of steps without prompts and with them
+  int64_t asked = 0;
+  const auto ask = [&] {
+    last[engine.add(request_of(asked, prompt, options.tokens))] = -now();
+    ++asked;
+  };
+  const double start = now();
+  for (int64_t client = 0; client < options.clients; ++client) ask();
+  const size_t programs = cache_statistics().programs.misses;
+  while (!last.empty()) {
+    const int64_t read = engine.statistics().prompt_tokens;
+    const double before = now();
+    engine.step();
+    const double after = now();
+    steps[engine.statistics().prompt_tokens > read].push_back(after - before);
+    for (const EngineEvent& event : engine.take()) {
+      double& time = last.at(event.request);
+      (time < 0 ? firsts : gaps).push_back(after - std::abs(time));
+      time = after;
+      if (!event.finish) continue;
+      last.erase(event.request);
+      if (asked < options.clients * options.prompts_each) ask();
+    }
+  }
+  const double seconds = now() - start;
+  const auto at = [](std::vector<double>& times, double share) {
+    if (times.empty()) return 0.0;
+    std::sort(times.begin(), times.end());
+    return times[static_cast<size_t>(share * static_cast<double>(times.size() - 1))] * 1e3;
+  };
+  std::cout << fmt::format(
+      "clients     {} x {} x ({} + {})  {:.3f} s, {:.1f} tokens/s read and written, {} programs compiled; first token "
+      "{:.0f} ms, between tokens p50 {:.1f}, p95 {:.1f}, p99 {:.1f} ms; {} steps without prompts, median {:.1f} ms, {} "
+      "with, median {:.1f}, longest {:.1f} ms\n",
+      options.clients, options.prompts_each, prompt, options.tokens, seconds,
+      static_cast<double>(asked * (prompt + options.tokens)) / seconds, cache_statistics().programs.misses - programs,
+      at(firsts, 0.5), at(gaps, 0.5), at(gaps, 0.95), at(gaps, 0.99), steps[0].size(), at(steps[0], 0.5),
+      steps[1].size(), at(steps[1], 0.5), at(steps[1], 1));
+}
+
 int bench(int count, char** words) {
   const Options options = parse(count, words);
-  const auto model = Model::from_pretrained(options.model, {.dtype = options.dtype});
+  const auto model =
+      Model::from_pretrained(options.model, {.dtype = options.dtype, .activations = options.activations});
   generate_once(*model, options.prompt, 1);
   generate_once(*model, 1, options.tokens);
   Engine engine(*model, {.max_model_length = options.prompt + options.tokens, .prefix_caching = false});
   run(engine, 1, options.prompt, 1);
   run(engine, 1, 1, options.tokens);
   run(engine, options.clients, 1, options.tokens);
-  run(engine, options.clients, std::min<int64_t>(options.prompt, 64), options.tokens);
+  const int64_t shorter = std::min<int64_t>(options.prompt, 64);
+  run(engine, options.clients, shorter, options.tokens);
+  for (int i = 0; i < 2; ++i) run_clients(*model, options, shorter);
   return 0;
 }
 

@@ -84,9 +84,12 @@ struct EngineOptions {
   int64_t block_size = 16;               // tokens of a block of the KV cache
   int64_t cache_bytes = 0;               // of the KV cache; 0: a share of the free memory, at least one full context
   int64_t max_batched_tokens = 512;      // of a step, prompts and single tokens together
-  int64_t max_sequences = 256;           // that run at once
-  int64_t max_waiting = 1024;            // requests; more are refused
-  int64_t max_model_length = 0;          // tokens; 0: what the model's positions allow
+  // Seconds that a step should take in which texts are written beside prompts that are read: prompts come by parts, as
+  // large as the time of the steps before allows, so that the texts go on evenly. 0: parts up to max_batched_tokens.
+  double step_seconds = 0;
+  int64_t max_sequences = 256;   // that run at once
+  int64_t max_waiting = 1024;    // requests; more are refused
+  int64_t max_model_length = 0;  // tokens; 0: what the model's positions allow
   bool prefix_caching = true;
   std::vector<std::pair<std::string, std::string>> adapters;  // (name, directory) of LoRA adapters
   // A smaller model of the same tokens, whose greedy continuations are verified as prompt lookup's are: what is written

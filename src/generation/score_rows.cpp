@@ -60,6 +60,31 @@ float highest_of(std::span<const float> scores) {
   return highest;
 }
 
+bool holds_nan(std::span<const float> scores) {
+  Integers found[4] = {};
+  size_t i = 0;
+  for (; i + 4 * kLanes <= scores.size(); i += 4 * kLanes)
+    for (size_t j = 0; j < 4; ++j) {
+      const Floats x = load(&scores[i + j * kLanes]);
+      found[j] |= x != x;
+    }
+  const Integers all_found = found[0] | found[1] | found[2] | found[3];
+  for (size_t j = 0; j < kLanes; ++j)
+    if (all_found[j]) return true;
+  return std::any_of(scores.begin() + static_cast<ptrdiff_t>(i), scores.end(), [](float x) { return std::isnan(x); });
+}
+
+size_t place_of(std::span<const float> scores, float score) {
+  size_t i = 0;
+  for (; i + 4 * kLanes <= scores.size(); i += 4 * kLanes) {
+    Integers found = {};
+    for (size_t j = 0; j < 4; ++j) found |= load(&scores[i + j * kLanes]) == score;
+    if (found[0] | found[1] | found[2] | found[3]) break;
+  }
+  while (i < scores.size() && scores[i] != score) ++i;
+  return i;
+}
+
 double sum_of_exponentials(std::span<const float> scores, float highest) {
   // Sums of so few terms are added in f32 that nothing is lost of 2e-7.
   constexpr size_t kPiece = 64 * kLanes;

@@ -15,6 +15,11 @@ namespace transom {
 // The largest score; scores that are NaN are passed over. -infinity where there is no other.
 float highest_of(std::span<const float> scores);
 
+bool holds_nan(std::span<const float> scores);
+
+// The place of the first score that equals `score`; their count if there is none.
+size_t place_of(std::span<const float> scores, float score);
+
 // The sum of exp(score - highest), where no score is above `highest`; NaN if one of the differences is. Terms are
 // within 2e-7 of exact, those below exp(-87) may count as that.
 double sum_of_exponentials(std::span<const float> scores, float highest);

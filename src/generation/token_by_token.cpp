@@ -11,13 +11,15 @@ namespace transom {
 size_t draw(std::span<const float> scores, Mt19937& random) {
   const double highest = *std::max_element(scores.begin(), scores.end());
   double total = 0;
-  for (const float score : scores) total += std::exp(static_cast<double>(score) - highest);
+  static thread_local std::vector<double> terms;  // of a whole vocabulary at each token
+  terms.resize(scores.size());
+  for (size_t i = 0; i < scores.size(); ++i) total += terms[i] = std::exp(static_cast<double>(scores[i]) - highest);
   if (!(total > 0) || !std::isfinite(total))
     fail("sampling: the scores of the next token are no probabilities (NaN, infinite, or all forbidden)");
   double rest = random.uniform64() * total;
   size_t last = 0;  // with a probability above 0, for what rounding leaves
   for (size_t i = 0; i < scores.size(); ++i) {
-    const double p = std::exp(static_cast<double>(scores[i]) - highest);
+    const double p = terms[i];
     if (p == 0) continue;
     last = i;
     if ((rest -= p) < 0) break;

@@ -47,6 +47,20 @@ TEST(ScoreRows, WhatIsForbiddenCountsForNothing) {
   EXPECT_EQ(highest_of(std::vector<float>(20, -kInfinity)), -kInfinity);
 }
 
+TEST(ScoreRows, FindsNaNAndTheFirstOfEqualsAnywhere) {
+  for (const size_t count : {1, 3, 16, 17, 31, 1000})
+    for (size_t place = 0; place < count; place += 1 + count / 40) {
+      std::vector<float> scores = random_scores(count, 11, 1);
+      EXPECT_FALSE(holds_nan(scores));
+      scores[place] = scores.back() = 9;
+      EXPECT_EQ(place_of(scores, highest_of(scores)), place);
+      EXPECT_EQ(place_of(scores, 10), count);
+      scores[place] = -std::numeric_limits<float>::quiet_NaN();
+      EXPECT_TRUE(holds_nan(scores)) << count << ' ' << place;
+    }
+  EXPECT_EQ(place_of(std::vector<float>{1, -0.0f, 0.0f}, 0.0f), 1u);  // as std::max_element has it
+}
+
 TEST(ScoreRows, NaNShows) {
   for (const size_t place : {0, 5, 39}) {
     std::vector<float> scores = random_scores(40, 7, 1);

@@ -9,6 +9,8 @@
 #include "generation/engine/shared_commands.h"
 #include "generation/engine/step_shape.h"
 #include "ops/batch_invariance.h"
+#include "tensor/evaluate.h"
+#include "tensor/host_values.h"
 #include "transom/interrupt.h"
 #include "transom/ops.h"
 
@@ -181,7 +183,18 @@ void PagedProgram::copy_blocks(const std::vector<std::pair<int32_t, int32_t>>& p
   eval(pools_);
 }
 
-std::vector<float> PagedProgram::run(const PagedPass& pass, const AdapterSet* adapters) {
+std::span<float> PagedProgram::read(const Tensor& scores) {
+  if (scores.dtype() == DType::kFloat32 && !is_in_host_memory(scores)) {
+    const auto buffer = buffer_of(scores);
+    scores_.resize(static_cast<size_t>(scores.size()));
+    buffer->read(std::as_writable_bytes(std::span(scores_)));
+  } else {
+    scores_ = scores.to_vector<float>();
+  }
+  return scores_;
+}
+
+std::span<float> PagedProgram::run(const PagedPass& pass, const AdapterSet* adapters) {
   const NoGradient inference;
   tell({.kind = EngineCommand::Kind::kRun, .pass = pass});
   if (pools_.empty()) make_pools();
@@ -195,11 +208,11 @@ std::vector<float> PagedProgram::run(const PagedPass& pass, const AdapterSet* ad
   if (evaluator_) {
     const std::vector<Tensor> together = traced(pass.scored, adapters, arguments);
     compute_together({together.data(), 1}, {together.begin() + 1, together.end()});
-    return together[0].to_vector<float>();
+    return read(together[0]);
   }
   std::vector<Tensor> results = step(pass.scored, adapters)(std::move(arguments));
   pools_.assign(std::make_move_iterator(results.begin() + 1), std::make_move_iterator(results.end()));
-  return results[0].to_vector<float>();
+  return read(results[0]);
 }
 
 }  // namespace transom

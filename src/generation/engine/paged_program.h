@@ -38,9 +38,9 @@ class PagedProgram {
   ~PagedProgram();
   PagedProgram(const PagedProgram&) = delete;
   PagedProgram& operator=(const PagedProgram&) = delete;
-  // The scores [K, V] of what follows the last K tokens; with adapters, which outlive the program, or null. If it
-  // throws, all keys and values are lost.
-  std::vector<float> run(const PagedPass& pass, const AdapterSet* adapters);
+  // The scores [K, V] of what follows the last K tokens, until the next call; with adapters, which outlive the program,
+  // or null. If it throws, all keys and values are lost.
+  std::span<float> run(const PagedPass& pass, const AdapterSet* adapters);
   // Makes room for so many more blocks; programs are compiled anew only where that is beyond what was reserved. If it
   // throws, there are as many as before, and all keys and values are lost.
   void grow(int64_t blocks);
@@ -52,6 +52,7 @@ class PagedProgram {
 
  private:
   std::vector<Tensor> traced(int64_t scored, const AdapterSet* adapters, const std::vector<Tensor>& in) const;
+  std::span<float> read(const Tensor& scores);
   void tell(const EngineCommand& command);
   // Computes `outputs` and the new pools on all processes.
   void compute_together(std::span<const Tensor> outputs, const std::vector<Tensor>& pools);
@@ -62,6 +63,7 @@ class PagedProgram {
   int64_t blocks_, block_size_, most_;
   int64_t reserved_ = 0;       // blocks that the pools have room for; 0: as many as there are
   std::vector<Tensor> pools_;  // keys and values of each layer
+  std::vector<float> scores_;  // of the last pass: megabytes, whose memory is not asked for at each step
   Evaluator* evaluator_;       // null: this process alone
   std::string failure_;        // out of step with the other processes
   std::map<std::pair<int64_t, const AdapterSet*>, CompiledFunction> steps_;

@@ -3,6 +3,7 @@
 // running sequence and, with what is left of its tokens, chunks of prompts. When blocks run out, the youngest sequence
 // gives its up and is computed again later.
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <map>
 #include <optional>
@@ -14,6 +15,8 @@
 #include "generation/engine/paged_pass.h"
 #include "generation/engine/paged_text.h"
 #include "generation/engine/runner.h"
+#include "generation/engine/step_budget.h"
+#include "generation/engine/step_part.h"
 #include "io/config.h"
 
 namespace transom {
@@ -21,25 +24,6 @@ namespace {
 
 // Rows of scores of a step for prompt_logprobs, so that those of a long prompt never lie in memory together.
 constexpr int64_t kMostPromptScores = 64;
-
-// Tokens [begin, begin + count) of a sequence that has `length` of them; behind its last one those of a draft.
-struct Part {
-  Sequence* sequence;
-  PagedText* text;
-  int64_t count;
-  bool scores_prompt = false;
-  int64_t begin = sequence->seen, length = sequence->length();
-  TokenIds draft = {};
-
-  int64_t end() const { return begin + count; }
-  int64_t token(int64_t place) const {
-    return place < length ? sequence->tokens()[static_cast<size_t>(place)] : draft[static_cast<size_t>(place - length)];
-  }
-  // Whether what follows the token is asked for.
-  bool is_scored(int64_t place) const {
-    return place + 1 >= length || (scores_prompt && place + 1 < sequence->request().prompt_length());
-  }
-};
 
 class PagedRunner : public Runner {
  public:
@@ -51,6 +35,7 @@ class PagedRunner : public Runner {
         most_blocks_(blocks.most),
         block_size_(options.block_size),
         most_tokens_(most_tokens),
+        budget_(options.step_seconds, most_tokens),
         caching_(options.prefix_caching),
         assistant_tokens_(options.num_assistant_tokens) {
     if (options.assistant)
@@ -59,15 +44,20 @@ class PagedRunner : public Runner {
   }
 
   bool step(std::span<const std::unique_ptr<Sequence>> sequences, EngineStatistics& statistics) override {
-    std::vector<Part> parts;
+    std::vector<StepPart> parts;
     try {
       parts = schedule(sequences, statistics);
     } catch (const CacheLost&) {  // at most once: the cache does not try to grow again
       statistics.preemptions += lose_all(sequences);
       parts = schedule(sequences, statistics);
     }
-    if (!parts.empty()) compute_all(parts, sequences, statistics);
-    for (const Part& part : parts)
+    if (!parts.empty()) {
+      const auto start = std::chrono::steady_clock::now();
+      compute_all(parts, sequences, statistics);
+      budget_.note(writing_tokens_, tokens_of(parts),
+                   std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    }
+    for (const StepPart& part : parts)
       if (BeamGroup* group = part.sequence->group(); group && !group->has_ended() && group->is_complete())
         advance(*group, sequences, statistics);
     return !parts.empty();
@@ -232,8 +222,8 @@ class PagedRunner : public Runner {
 
   // ---- which tokens
 
-  std::vector<Part> schedule(std::span<const std::unique_ptr<Sequence>> sequences, EngineStatistics& statistics) {
-    std::vector<Part> parts;
+  std::vector<StepPart> schedule(std::span<const std::unique_ptr<Sequence>> sequences, EngineStatistics& statistics) {
+    std::vector<StepPart> parts;
     int64_t left = most_tokens_;
     std::vector<Sequence*> order;
     waiting_beams_.clear();
@@ -250,6 +240,9 @@ class PagedRunner : public Runner {
     }
     if (left == 0 && count > 0) turn_ = (turn_ + static_cast<size_t>(most_tokens_)) % count;
     else turn_ = 0;
+    writing_tokens_ = tokens_of(parts);
+    // Prompts are read by parts that the texts that are being written do not wait long for.
+    left = std::min(left, std::max<int64_t>(budget_.tokens(writing_tokens_) - writing_tokens_, 1));
     int64_t prompt_scores = kMostPromptScores;
     for (size_t i = 0; i < youngest && left > 0; ++i) {
       Sequence& sequence = *order[i];
@@ -272,13 +265,13 @@ class PagedRunner : public Runner {
     return parts;
   }
 
-  static bool is_scheduled(const std::vector<Part>& parts, const Sequence& sequence) {
-    return std::any_of(parts.begin(), parts.end(), [&](const Part& part) { return part.sequence == &sequence; });
+  static bool is_scheduled(const std::vector<StepPart>& parts, const Sequence& sequence) {
+    return std::any_of(parts.begin(), parts.end(), [&](const StepPart& part) { return part.sequence == &sequence; });
   }
 
   // The sequence's next token, for which the youngest ones give up their blocks if there are no others. False if it was
   // the youngest itself.
-  bool add(std::vector<Part>& parts, Sequence& sequence, const std::vector<Sequence*>& order, size_t& youngest,
+  bool add(std::vector<StepPart>& parts, Sequence& sequence, const std::vector<Sequence*>& order, size_t& youngest,
            EngineStatistics& statistics) {
     PagedText& text = texts_[&sequence];
     while (!reserve(text, sequence.seen + 1)) {
@@ -292,7 +285,7 @@ class PagedRunner : public Runner {
         refuse(sequence);
         return false;
       }
-      std::erase_if(parts, [&](const Part& part) { return part.sequence == last; });
+      std::erase_if(parts, [&](const StepPart& part) { return part.sequence == last; });
       give_up(*last);
       ++statistics.preemptions;
       if (last == &sequence) return false;
@@ -321,7 +314,7 @@ class PagedRunner : public Runner {
   }
 
   // Tokens that may follow, if there is room for them. Gives back how many tokens the part now has.
-  int64_t add_draft(Part& part, int64_t most) {
+  int64_t add_draft(StepPart& part, int64_t most) {
     TokenIds draft = part.sequence->draft(most);
     if (const auto found = drafts_.find(part.sequence); found != drafts_.end()) {
       draft = std::move(found->second);
@@ -375,10 +368,10 @@ class PagedRunner : public Runner {
   // ---- the pass
 
   // One pass for each adapter among the parts.
-  void compute_all(const std::vector<Part>& parts, std::span<const std::unique_ptr<Sequence>> sequences,
+  void compute_all(const std::vector<StepPart>& parts, std::span<const std::unique_ptr<Sequence>> sequences,
                    EngineStatistics& statistics) {
-    std::map<size_t, std::vector<const Part*>> by_adapter;
-    for (const Part& part : parts) by_adapter[part.sequence->request().adapter].push_back(&part);
+    std::map<size_t, std::vector<const StepPart*>> by_adapter;
+    for (const StepPart& part : parts) by_adapter[part.sequence->request().adapter].push_back(&part);
     for (const auto& [adapter, some] : by_adapter) {
       try {
         compute(some, adapters_.find(adapter), statistics);
@@ -386,23 +379,23 @@ class PagedRunner : public Runner {
         lose_all(sequences);
         if (const auto* known = dynamic_cast<const Error*>(&error); known && known->kind() == ErrorKind::kInterrupted)
           throw;
-        for (const Part* part : some)
+        for (const StepPart* part : some)
           if (!part->sequence->finished()) part->sequence->finish(FinishReason::kError, error.what());
         return;  // the passes of other adapters need the keys that are lost
       }
     }
   }
 
-  void compute(const std::vector<const Part*>& parts, const AdapterSet* adapter, EngineStatistics& statistics) {
+  void compute(const std::vector<const StepPart*>& parts, const AdapterSet* adapter, EngineStatistics& statistics) {
     std::vector<PassToken> silent, scored;
-    for (const Part* part : parts)
+    for (const StepPart* part : parts)
       for (int64_t place = part->begin; place < part->end(); ++place)
         (part->is_scored(place) ? scored : silent).push_back({part->token(place), place, &part->text->blocks});
     const PagedPass pass = pass_of(silent, scored, block_size_, most_tokens_);
-    std::vector<float> scores = program_.run(pass, adapter);
+    const std::span<float> scores = program_.run(pass, adapter);
     const size_t V = scores.size() / static_cast<size_t>(pass.scored);
     float* next = scores.data() + (static_cast<size_t>(pass.scored) - scored.size()) * V;
-    for (const Part* part : parts) {
+    for (const StepPart* part : parts) {
       statistics.prompt_tokens +=
           std::clamp<int64_t>(part->sequence->request().prompt_length() - part->begin, 0, part->count);
       next = read(*part, next, V, statistics);
@@ -412,7 +405,7 @@ class PagedRunner : public Runner {
 
   // Reads the rows of scores of a part, and gives back where the next part's begin. Tokens of a draft are taken as long
   // as they are what is chosen.
-  float* read(const Part& part, float* next, size_t V, EngineStatistics& statistics) {
+  float* read(const StepPart& part, float* next, size_t V, EngineStatistics& statistics) {
     std::vector<std::pair<int64_t, std::span<float>>> rows;
     for (int64_t place = part.begin; place < part.end(); ++place)
       if (part.is_scored(place)) rows.emplace_back(place, std::span(next, V)), next += V;
@@ -442,7 +435,7 @@ class PagedRunner : public Runner {
   }
 
   // What the cache now holds of the sequence: of a draft, what was accepted.
-  void note_seen(const Part& part) {
+  void note_seen(const StepPart& part) {
     Sequence& sequence = *part.sequence;
     const bool chose = part.end() >= part.length;
     sequence.seen = chose ? std::min(part.end(), std::max(sequence.length() - 1, part.length)) : part.end();
@@ -469,12 +462,14 @@ class PagedRunner : public Runner {
   BlockPool pool_;
   int64_t most_blocks_;
   const int64_t block_size_, most_tokens_;
+  StepBudget budget_;
   const bool caching_;
   std::optional<Assistant> assistant_;
   const int64_t assistant_tokens_;
   std::map<const Sequence*, TokenIds> drafts_;  // of the assistant, at this step
   std::map<const Sequence*, PagedText> texts_;
   std::vector<Sequence*> waiting_beams_;  // at this step
+  int64_t writing_tokens_ = 0;            // of this step: of texts that are being written
   size_t turn_ = 0;                       // whose turn it is first, where not all go at once
 };
 

@@ -97,10 +97,10 @@ Choice Sampler::choose(const TokenIds& tokens, std::span<float> scores) {
   std::vector<float> unwarped;
   if (r.logprobs_ && !r.warpers_.empty()) unwarped.assign(scores.begin(), scores.end());
   for (const LogitsProcessor& process : r.warpers_) process(row);
-  const auto best = std::max_element(scores.begin(), scores.end());
-  if (!std::isfinite(*best) || std::any_of(scores.begin(), scores.end(), [](float x) { return std::isnan(x); }))
+  const float highest = highest_of(scores);
+  if (!std::isfinite(highest) || holds_nan(scores))
     fail("the scores of the next token are no probabilities (NaN, infinite, or all forbidden)");
-  choice.token = static_cast<int64_t>(r.sampled_ ? draw(scores, random_) : static_cast<size_t>(best - scores.begin()));
+  choice.token = static_cast<int64_t>(r.sampled_ ? draw(scores, random_) : place_of(scores, highest));
   if (r.logprobs_)
     choice.logprobs = logprobs_of(unwarped.empty() ? scores : std::span<float>(unwarped), choice.token, *r.logprobs_);
   return choice;

@@ -12,6 +12,12 @@ int64_t rounded_tokens(int64_t tokens) {
   return (tokens + step - 1) / step * step;
 }
 
+int64_t floor_tokens(int64_t tokens) {
+  if (tokens <= 16) return std::max<int64_t>(tokens, 1);
+  const int64_t step = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(tokens))) / 4;
+  return tokens / step * step;
+}
+
 int64_t rounded_scored(int64_t scored, int64_t tokens) {
   const int64_t all = rounded_tokens(tokens);
   if (scored >= tokens) return all;

@@ -23,6 +23,7 @@ GenerationWorker::GenerationWorker(GenerationModel model, std::unique_ptr<Model>
   EngineOptions engine{.tokenizer = &model_.tokenizer};
   engine.cache_bytes = options.cache_bytes;
   engine.max_batched_tokens = options.max_batched_tokens;
+  engine.step_seconds = options.step_milliseconds / 1e3;
   engine.max_sequences = options.max_sequences;
   engine.max_waiting = options.max_waiting;
   engine.max_model_length = options.max_model_length;

@@ -160,6 +160,8 @@ TEST_P(Company, DoesNotShowInTheBits) {
     EXPECT_GT(s.draft_tokens, 0);
   });
   same("prefixes shared", {.block_size = 4}, [](const EngineStatistics& s) { EXPECT_GT(s.prefix_hits, 0); });
+  same("chunks by the clock", {.block_size = 4, .step_seconds = 1e-6, .prefix_caching = false},
+       [](const EngineStatistics& s) { EXPECT_GT(s.steps, 0); });
   same("small chunks, small cache", {.block_size = 3, .cache_bytes = 123 * token_bytes, .max_batched_tokens = 7},
        [](const EngineStatistics& s) { EXPECT_GT(s.prefix_hits, 0); });
   same("small cache without sharing",
