@@ -26,12 +26,20 @@ class Partitioner {
     std::stable_sort(collectives.begin(), collectives.end(), [](const auto& a, const auto& b) {
       return a->attributes.get_int("order") < b->attributes.get_int("order");
     });
-    for (const std::shared_ptr<Node>& collective : collectives) {
+    const std::unordered_map<int64_t, size_t> starts = places_of_units(collectives);
+    for (size_t begin = 0, end = 0; begin < collectives.size(); begin = end) {
+      end = begin + 1;
+      const int64_t unit = unit_of(*collectives[begin]);
+      while (end < collectives.size() && unit >= 0 && unit_of(*collectives[end]) == unit) ++end;
       std::vector<size_t> needed;
-      find_needed(*collective, needed);
-      if (collective->attributes.get_int("late", 0) != 0) find_before(place_.at(collective.get()), needed);
-      add_partitions(std::move(needed), collective);
-      placed_[place_.at(collective.get())] = true;
+      for (size_t i = begin; i < end; ++i) find_needed(*collectives[i], needed);
+      if (const int64_t late = collectives[begin]->attributes.get_int("late", -1); late >= 0) {
+        const auto start = starts.find(late);
+        find_before(start == starts.end() ? starts.at(unit) : start->second, needed);
+      }
+      add_partitions(std::move(needed), collectives[begin]);
+      for (size_t i = begin + 1; i < end; ++i) add_partitions({}, collectives[i]);
+      for (size_t i = begin; i < end; ++i) placed_[place_.at(collectives[i].get())] = true;
     }
     std::vector<size_t> rest;
     for (size_t i = 0; i < placed_.size(); ++i)
@@ -41,6 +49,19 @@ class Partitioner {
   }
 
  private:
+  static int64_t unit_of(const Node& collective) { return collective.attributes.get_int("unit", -1); }
+
+  // Where the first collective of each unit stands in the graph.
+  std::unordered_map<int64_t, size_t> places_of_units(const std::vector<std::shared_ptr<Node>>& collectives) const {
+    std::unordered_map<int64_t, size_t> result;
+    for (const std::shared_ptr<Node>& collective : collectives) {
+      const size_t place = place_.at(collective.get());
+      const auto [found, fresh] = result.try_emplace(unit_of(*collective), place);
+      if (!fresh) found->second = std::min(found->second, place);
+    }
+    return result;
+  }
+
   // The nodes that are not placed yet and that the collective's inputs are computed from; depth first without
   // recursion, since graphs are deep.
   void find_needed(const Node& collective, std::vector<size_t>& needed) {

@@ -23,9 +23,11 @@ bool needs_partition(const Graph& graph);
 
 // The nodes of a lowered graph, each as early as the next collective needs it: the first partitions make the input of
 // the first collective and nothing else, the next ones what the second needs besides, and the last all that waits for
-// results. Collectives come in the order of their attribute `order`; one with the attribute `late` comes behind all
-// that stands before it in the graph, so that its result is not held for longer than need be. Between two of them,
-// device and host take turns as seldom as the flow of data allows.
+// results. Collectives come in the order of their attribute `order`. Those that follow each other with one attribute
+// `unit` start together. One with the attribute `late` comes behind all that stands in the graph before the first
+// collective of the unit of that number, so that its result is not held for longer than need be; where there is none of
+// that number, before its own unit. Between two of them, device and host take turns as seldom as the flow of data
+// allows.
 std::vector<Partition> partition_graph(const Graph& graph);
 
 }  // namespace transom

@@ -137,7 +137,6 @@ void Resharder::record(const char* kind, const Tensor& x, MeshAxes axes) {
 
 Tensor Resharder::collective(const char* kind, const Tensor& x, MeshAxes axes) {
   Attributes attributes = attributes_of(axes);
-  if (late_) attributes.set("late", int64_t{1});
   // Of what another process owns: nobody in this group has any of it.
   if (x.size() == 0) {
     const int64_t processes = mesh_.size(axes);
@@ -145,6 +144,13 @@ Tensor Resharder::collective(const char* kind, const Tensor& x, MeshAxes axes) {
     if (std::string_view(kind) == "all_gather") shape[0] *= processes;
     if (std::string_view(kind) == "reduce_scatter") shape[0] /= processes;
     return zeros(shape, x.dtype());
+  }
+  if (purpose_ != Purpose::kValues) {
+    const bool parameters = purpose_ == Purpose::kParameters;
+    CollectiveUnits& units = parameters ? parameter_units_ : gradient_units_;
+    const int64_t bytes = x.size() * static_cast<int64_t>(size_of(x.dtype())) * (parameters ? mesh_.size(axes) : 1);
+    attributes.set("unit", units.next(*current_scope(), bytes));
+    if (parameters) attributes.set("late", attributes.get_int("unit"));
   }
   record(kind, x, axes);
   return make_tensor(find_operation(kind), {x}, attributes);

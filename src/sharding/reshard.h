@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ir/attributes.h"
+#include "sharding/order_collectives.h"
 #include "sharding/placement.h"
 #include "transom/tensor.h"
 
@@ -41,9 +42,13 @@ class Resharder {
   Tensor shifted(const Tensor& local, MeshAxis axis, int64_t shift, const Shape& shape, const Tensor& after);
   // x in one part for each process along the axis: what they have for this one.
   Tensor exchanged(const Tensor& x, MeshAxis axis) { return collective("all_to_all", x, {axis}); }
-  // Gathers that are inserted from now on start no earlier than what is before them in the graph (see
-  // passes/partition.h), so that parameters are not all gathered at once.
-  void gather_late(bool late) { late_ = late; }
+  // What collectives that are inserted from now on are for. Those of parameters and gradients start by units (see
+  // order_collectives.h); gathers of parameters start no earlier than what is before them in the graph (see
+  // passes/partition.h), so that not all are gathered at once.
+  enum class Purpose { kValues, kParameters, kGradients };
+  void work_for(Purpose purpose) { purpose_ = purpose; }
+  // The last unit of parameters; -1: none.
+  int64_t parameter_unit() const { return parameter_units_.current(); }
 
   const std::vector<CollectiveRecord>& records() const { return records_; }
 
@@ -64,7 +69,8 @@ class Resharder {
 
   const ProcessMesh& mesh_;
   int64_t next_order_;
-  bool late_ = false;
+  Purpose purpose_ = Purpose::kValues;
+  CollectiveUnits parameter_units_, gradient_units_;
   std::vector<CollectiveRecord> records_;
 };
 

@@ -63,7 +63,8 @@ void GraphSharder::shard(const std::vector<Tensor>& outputs) {
   }
 }
 
-// What a phase gathered of stored tensors is not kept for the next one.
+// What a phase gathered of stored tensors is not kept for the next one, but for the last unit of the forward pass, with
+// which the backward pass begins. In a pipeline other micro-batches come between.
 void GraphSharder::enter(Phase phase) {
   if (phase == phase_) return;
   if (phase_ == Phase::kForward) local_backward_from_ = make_input({}).node()->sequence;
@@ -71,8 +72,10 @@ void GraphSharder::enter(Phase phase) {
   const bool keep = keeps_gathered_ && phase == Phase::kBackward;
   phase_ = phase;
   if (keep) return;
+  const bool follows = phase == Phase::kBackward && mesh_.size(MeshAxis::kPipeline) == 1;
   for (auto& [tensor, forms] : forms_)
-    if (!forms.stored.empty() && forms.values.size() > 1) forms.values.resize(1);
+    if (!forms.stored.empty() && forms.values.size() > 1 && !(follows && forms.used_in == resharder_.parameter_unit()))
+      forms.values.resize(1);
 }
 
 ShardedValue GraphSharder::value(const Tensor& tensor, const Placement& placement) {
@@ -87,13 +90,17 @@ ShardedValue GraphSharder::in_form(const Tensor& tensor, const Placement& placem
   const ShardedValue* nearest = nullptr;
   double fewest = 0;
   for (const ShardedValue& value : forms.values) {
-    if (value.placement == placement) return value;
+    if (value.placement == placement) {
+      forms.used_in = resharder_.parameter_unit();
+      return value;
+    }
     const double bytes = bytes_moved(mesh_, tensor.type(), value.placement, placement);
     if (!nearest || bytes < fewest) nearest = &value, fewest = bytes;
   }
-  resharder_.gather_late(!forms.stored.empty());
+  if (!forms.stored.empty()) resharder_.work_for(Resharder::Purpose::kParameters);
   ShardedValue made = resharder_.reshard(*nearest, placement);
-  resharder_.gather_late(false);
+  resharder_.work_for(Resharder::Purpose::kValues);
+  forms.used_in = resharder_.parameter_unit();
   forms.values.push_back(made);
   return made;
 }
@@ -109,8 +116,11 @@ void GraphSharder::store(const NodePointer& node, std::vector<ShardedValue> outp
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Tensor tensor(node, static_cast<int>(i));
     if (cuts_sequences_) outputs[i] = into_stretches(std::move(outputs[i]), phase_);
-    if (const auto wanted = preferred_.find(tensor); wanted != preferred_.end())
+    if (const auto wanted = preferred_.find(tensor); wanted != preferred_.end()) {
+      resharder_.work_for(Resharder::Purpose::kGradients);
       outputs[i] = resharder_.reshard(outputs[i], wanted->second);
+      resharder_.work_for(Resharder::Purpose::kValues);
+    }
     forms_.insert_or_assign(tensor, Forms{{std::move(outputs[i])}, {}});
   }
 }
@@ -142,7 +152,8 @@ void GraphSharder::visit_in_place_of(const NodePointer& node, const std::vector<
   store(node, std::move(values));
 }
 
-// What is stored in parts stays so: it is gathered where it is used.
+// What is stored in parts stays so: it is gathered where it is used. It passes by the barrier, so that its gather waits
+// for nothing but its turn: no two gathers are one, whatever they are of.
 void GraphSharder::pass_barrier(const NodePointer& node) {
   std::vector<Tensor> locals;
   std::vector<ShardedValue> values;
@@ -151,10 +162,12 @@ void GraphSharder::pass_barrier(const NodePointer& node) {
     const Forms& forms = forms_of(input);
     values.push_back(forms.values.front());
     stored.push_back(forms.stored);
-    locals.push_back(values.back().local);
+    if (forms.stored.empty()) locals.push_back(values.back().local);
   }
-  locals = make_tensors(op::optimization_barrier, locals);
-  for (size_t i = 0; i < values.size(); ++i) values[i].local = locals[i];
+  if (!locals.empty()) locals = make_tensors(op::optimization_barrier, locals);
+  size_t passed = 0;
+  for (size_t i = 0; i < values.size(); ++i)
+    if (stored[i].empty()) values[i].local = locals[passed++];
   store(node, std::move(values));
   for (size_t i = 0; i < stored.size(); ++i) forms_.at(Tensor(node, static_cast<int>(i))).stored = stored[i];
 }

@@ -69,6 +69,7 @@ class GraphSharder {
   struct Forms {
     std::vector<ShardedValue> values;
     MeshAxes stored;
+    int64_t used_in = -1;  // of stored tensors: the unit of parameters that was gathered last when it was used
   };
   using NodePointer = std::shared_ptr<Node>;
   // Of a tensor of groups: which rows go where (see expert_rows.cpp).

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "ir/claimed_graph.h"
+#include "sharding/order_collectives.h"
 #include "sharding/part_places.h"
 #include "tensor/host_values.h"
 #include "tensor/mode_scope.h"
@@ -142,6 +143,9 @@ std::vector<ShardedValue> ShardedTensors::trace(const ShardedRequest& request, u
     }
     values.push_back(sharder.value(output.tensor, placement));
   }
+  std::vector<Tensor> locals;
+  for (const ShardedValue& value : values) locals.push_back(value.local);
+  order_collectives(locals);
   collectives_ = sharder.collectives();
   if (backward_from) *backward_from = sharder.local_backward_from();
   return values;

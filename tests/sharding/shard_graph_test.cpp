@@ -118,23 +118,34 @@ TEST(GraphSharder, StoredWeightsAreGatheredInEachPhase) {
   const Tensor x = random_tensor({8, 4}, 1), w = random_tensor({5, 4}, 2), v = random_tensor({5, 6}, 3);
   Tensor(w).set_requires_grad();
   Tensor(v).set_requires_grad();
-  // v is used as it lies and transposed.
-  const Tensor y = tanh(linear(x, w)), loss = sum(tanh(linear(y, transpose(v, 0, 1))));
+  Tensor(x).set_requires_grad();
+  static const std::string first_layer = "layers.0", second_layer = "layers.1";
+  Tensor y, loss;
+  {
+    const UseScope scope(&first_layer);
+    y = tanh(linear(x, w));
+  }
+  {
+    // v is used as it lies and transposed.
+    const UseScope scope(&second_layer);
+    loss = sum(tanh(linear(y, transpose(v, 0, 1))));
+  }
   const uint64_t backward = constant(0).node()->sequence;
-  const std::vector<Tensor> of_weights = gradients(loss, {w, v});
-  const std::vector<Tensor> expected = {loss + 0.0, of_weights[0] + 0.0, of_weights[1] + 0.0};
+  const std::vector<Tensor> of_weights = gradients(loss, {w, v, x});
+  const std::vector<Tensor> expected = {loss + 0.0, of_weights[0] + 0.0, of_weights[1] + 0.0, of_weights[2] + 0.0};
   const LeavesOf leaves = [&](const ProcessMesh& mesh) -> std::vector<PlacedLeaf> {
     return {{x, sharded(mesh, x.shape(), 0, {MeshAxis::kShard})},
             {w, sharded(mesh, w.shape(), 0, {MeshAxis::kShard}), MeshAxes{MeshAxis::kShard}},
             {v, sharded(mesh, v.shape(), 0, {MeshAxis::kShard}), MeshAxes{MeshAxis::kShard}}};
   };
   std::vector<CollectiveRecord> records;
-  const auto results =
-      run_sharded(kShard4, leaves, {loss, of_weights[0], of_weights[1]}, {.backward_from = backward}, &records);
+  const auto results = run_sharded(kShard4, leaves, {loss, of_weights[0], of_weights[1], of_weights[2]},
+                                   {.backward_from = backward}, &records);
   for (const auto& of_rank : results)
     for (size_t i = 0; i < of_rank.size(); ++i) EXPECT_LE(largest_difference(of_rank[i], expected[i]), 1e-5) << i;
-  // Forward both, backward v alone: the gradient of x is not asked for.
-  EXPECT_EQ(std::count_if(records.begin(), records.end(), [](const auto& each) { return each.kind == "all_gather"; }),
+  // Forward both, and again backward the first layer: that of the second one, with which it begins, is still there.
+  EXPECT_EQ(std::count_if(records.begin(), records.end(),
+                          [](const auto& each) { return each.kind == "all_gather" && !each.scope.empty(); }),
             3);
 }
 

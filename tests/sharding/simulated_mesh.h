@@ -124,6 +124,7 @@ inline std::vector<std::vector<Tensor>> run_sharded(const ProcessMesh::Sizes& si
     sharder.shard(outputs);
     std::vector<Tensor> mine;
     for (const Tensor& output : outputs) mine.push_back(sharder.value(output, replicated(output.shape().size())).local);
+    order_collectives(mine);
     locals.push_back(std::move(mine));
     if (records) *records = sharder.collectives();
   }
