@@ -5,6 +5,9 @@
   decode_race.py --transom build/release/bin/transom MODEL.gguf ... [--batch_size 1 --sequence_length 16 \
     --max_new_tokens 64 --rounds 3 --threads 2]
 
+With --first_token it is the seconds from the start of loading to the first token of a fresh process instead, compilation
+included.
+
 Both read as many prompts of as many tokens and write as many, greedily. A round is a process of each; shown are medians
 over all steps of all rounds. llama.cpp comes by llama-cpp-python, built for the processor, or by xllamacpp, built for
 AVX2 (race it with TRANSOM_CPU_ISA=avx2; one row alone, timed by llama.cpp's own server); where neither is installed,
@@ -27,6 +30,7 @@ parser.add_argument("--sequence_length", type=int, default=16)
 parser.add_argument("--max_new_tokens", type=int, default=64)
 parser.add_argument("--rounds", type=int, default=3)
 parser.add_argument("--threads", type=int, default=2)
+parser.add_argument("--first_token", action="store_true", help="seconds from the start of loading to the first token")
 parser.add_argument("--peer", action="store_true", help="run llama.cpp alone (used by the script itself)")
 options = parser.parse_args()
 
@@ -70,18 +74,19 @@ def peer(model):
         return [int(numpy.argmax(numpy.ctypeslib.as_array(
             llama_cpp.llama_get_logits_ith(context, row * count + count - 1), (vocabulary,)))) for row in range(rows)]
 
-    prefill, steps = [], []
+    prefill, steps, first = [], [], None
     for _ in range(2):  # the first warms up
         llama_cpp.llama_memory_clear(llama_cpp.llama_get_memory(context), True)
         prompts = [[3 + (7 * i + row) % 200 for i in range(length)] for row in range(rows)]
         begin = time.perf_counter()
         chosen = decode(prompts, 0)
         prefill, steps = [time.perf_counter() - begin], []
+        first = first or seconds + prefill[0]
         for step in range(options.max_new_tokens - 1):
             begin = time.perf_counter()
             chosen = decode([[token] for token in chosen], length + step)
             steps.append(time.perf_counter() - begin)
-    print(json.dumps({"load": seconds, "prefill": prefill, "decode": steps}))
+    print(json.dumps({"load": seconds, "prefill": prefill, "decode": steps, "first": first}))
 
 
 def peer_by_server(model):
@@ -120,7 +125,10 @@ def ours(model):
                         "--threads", str(options.threads), "--json", str(report)],
                        check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         phases = json.loads(report.read_text())["report"]
-        return {"load": phases["load_model"]["latency"]["values"][0], "prefill": phases["prefill"]["latency"]["values"],
+        load = phases["load_model"]["latency"]["values"][0]
+        if options.first_token:
+            return {"load": load, "first": phases["first_token"]["latency"]["values"][0]}
+        return {"load": load, "prefill": phases["prefill"]["latency"]["values"],
                 "decode": phases["decode"]["latency"]["values"]}
 
 
@@ -135,6 +143,21 @@ def theirs(model):
 if options.peer:
     from importlib.util import find_spec
     (peer if find_spec("llama_cpp") else peer_by_server)(options.models[0])
+    sys.exit()
+if options.first_token:
+    options.max_new_tokens = 2
+    for model in options.models:
+        seconds = {"transom": [], "llama.cpp": []}
+        for _ in range(options.rounds):
+            seconds["transom"].append(ours(model))
+            if (found := theirs(model)) is not None and "first" in found:
+                seconds["llama.cpp"].append(found)
+        middle = {who: {name: statistics.median(r[name] for r in rounds) for name in ("load", "first")}
+                  for who, rounds in seconds.items() if rounds}
+        for who, of in middle.items():
+            print(f"{Path(model).name:<28} {who:<10} loading {of['load']:.2f} s, first token {of['first']:.2f} s")
+        if len(middle) == 2:
+            print(f"{Path(model).name:<28} ratio {middle['llama.cpp']['first'] / middle['transom']['first']:.2f}", flush=True)
     sys.exit()
 print(f"{'model':<28} {'who':<10} {'load s':>8} {'prefill tok/s':>14} {'decode tok/s':>13}")
 for model in options.models:

@@ -22,7 +22,10 @@ void Benchmark::begin() {
   const std::string first = options_.training() ? "first_train" : "first_forward";  // or the first text
   tell(first, 0);
   phases_.push_back(measure_once(first, 0, [&] { workload_->run(); }));
-  phases_.insert(phases_.begin(), {"startup", {seconds_since_process_start()}, 0, phases_.back().max_ram});
+  const double ram = phases_.back().max_ram;
+  if (const double seconds = workload_->first_token_seconds(); seconds > 0)
+    phases_.push_back({"first_token", {phases_.front().seconds.at(0) + seconds}, 0, ram});
+  phases_.insert(phases_.begin(), {"startup", {seconds_since_process_start()}, 0, ram});
 }
 
 std::vector<double> Benchmark::repeat(int64_t runs) {

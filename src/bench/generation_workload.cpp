@@ -29,8 +29,10 @@ class GenerationWorkload : public Workload {
     };
     generate(*model_, inputs_, config_, {.streamer = nullptr, .tokenizer = nullptr, .process_logits = note});
     prefill_.push_back(known.at(0) - begin);
+    if (first_token_ == 0) first_token_ = prefill_.back();
     for (size_t i = 1; i < known.size(); ++i) decode_.push_back(known[i] - known[i - 1]);
   }
+  double first_token_seconds() const override { return first_token_; }
   void forget_phases() override { prefill_.clear(), decode_.clear(); }
   std::vector<Phase> phases(double max_ram) const override {
     const auto rows = static_cast<double>(options_.batch_size);
@@ -58,6 +60,7 @@ class GenerationWorkload : public Workload {
   NamedTensors inputs_;
   GenerationConfig config_;
   std::vector<double> prefill_, decode_;  // seconds, of each run and of each step
+  double first_token_ = 0;
 };
 
 }  // namespace

@@ -45,6 +45,8 @@ class Workload {
   // Phases within the runs since the last forget_phases(): prefill and decode of text generation.
   virtual std::vector<Phase> phases(double /*max_ram*/) const { return {}; }
   virtual void forget_phases() {}
+  // From the start of the first run to its first token; 0 where none is written.
+  virtual double first_token_seconds() const { return 0; }
   // Other tensors (.safetensors) for the runs to come. kUsage where the workload runs over lines of text.
   virtual void take_inputs(const std::string& file) = 0;
 };

@@ -50,7 +50,7 @@ void Buffer::read(std::span<std::byte> to) const {
   const transom_plugin& table = device_->table();
   const auto turn = device_->take_turn();
   if (!to.empty())
-    device_->expect_ok(table.copy_to_host(device_->stream(), {handle_, 0}, to.data(), to.size(), &error), error);
+    device_->expect_ok(table.copy_to_host(device_->stream(), {handle(), 0}, to.data(), to.size(), &error), error);
   device_->expect_ok(table.stream_synchronize(device_->stream(), &error), error);
 }
 
@@ -122,6 +122,19 @@ std::shared_ptr<Buffer> Device::import(std::span<const std::byte> bytes, std::sh
   expect_ok(table().buffer_allocate(handle_, bytes.size(), &handle, &error), error);
   auto buffer = std::make_shared<Buffer>(shared_from_this(), handle, bytes.size(), true, nullptr);
   buffer->write(bytes);
+  return buffer;
+}
+
+std::shared_ptr<Buffer> Device::import(std::span<const std::byte> bytes, std::shared_ptr<DeferredMemory> deferred,
+                                       bool codes) {
+  const transom_buffer_defer_function defer = table().buffer_import ? plugin_->buffer_defer() : nullptr;
+  if (!defer) {
+    deferred->finish();
+    return import(bytes, std::move(deferred));
+  }
+  std::shared_ptr<Buffer> buffer = imported(bytes, true, deferred);
+  if (codes) defer(buffer->handle_, &deferred->source());
+  buffer->deferred_ = std::move(deferred);
   return buffer;
 }
 

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "device/deferred_memory.h"
 #include "device/plugin.h"
 #include "ir/node.h"
 #include "transom/device.h"
@@ -32,7 +33,13 @@ class Buffer : public Storage {
   Buffer& operator=(const Buffer&) = delete;
 
   Device& device() const { return *device_; }
-  transom_buffer* handle() const { return handle_; }
+  // With all contents: what is deferred is written first.
+  transom_buffer* handle() const {
+    finish();
+    return handle_;
+  }
+  // For who reads deferred contents as DeferredMemory has them.
+  transom_buffer* unfinished_handle() const { return handle_; }
   size_t bytes() const { return bytes_; }
   bool frozen() const { return frozen_; }  // keeps its contents for as long as it lives
   // Whether a program may take the memory over: it is neither frozen nor another library's.
@@ -59,11 +66,16 @@ class Buffer : public Storage {
   void expect_contents() const;  // throws an Error of kind kDevice if they are overwritten
 
  private:
+  friend class Device;
+  void finish() const {
+    if (deferred_) deferred_->finish();
+  }
   std::shared_ptr<Device> device_;
   transom_buffer* handle_;
   size_t bytes_;
   bool frozen_;
   std::shared_ptr<const void> owner_;  // of imported host memory
+  std::shared_ptr<DeferredMemory> deferred_;
   uint64_t id_ = next_id();
   std::atomic<bool> overwritten_{false};
   std::mutex derived_mutex_;
@@ -103,6 +115,10 @@ class Device : public std::enable_shared_from_this<Device> {
   std::shared_ptr<Buffer> upload(std::span<const std::byte> bytes);
   // In place where the device can, else a copy.
   std::shared_ptr<Buffer> import(std::span<const std::byte> bytes, std::shared_ptr<const void> owner);
+  // The same for memory that is written later, where the device can wait for it; else it is written first. `codes`:
+  // whether it holds the codes of a weight, not its scales or minima.
+  std::shared_ptr<Buffer> import(std::span<const std::byte> bytes, std::shared_ptr<DeferredMemory> deferred,
+                                 bool codes);
   // The same for memory that is only read for a while: not frozen, so that nothing made of it is kept.
   std::shared_ptr<Buffer> borrow(std::span<const std::byte> bytes, std::shared_ptr<const void> owner);
   void synchronize();

@@ -118,6 +118,8 @@ std::shared_ptr<const Plugin> Plugin::load(const fs::path& path) {
   transom_error error{};
   expect_ok(open(&host(), &plugin->table_, &error), error, path.string());
   plugin->check();
+  plugin->buffer_defer_ =
+      reinterpret_cast<transom_buffer_defer_function>(dlsym(plugin->library_, "transom_buffer_defer"));
   file.opened = plugin;
   return plugin;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/files.h"
+#include "transom/deferred_memory.h"
 #include "transom/device_plugin.h"
 
 namespace transom {
@@ -20,6 +21,8 @@ class Plugin {
   Plugin& operator=(const Plugin&) = delete;
 
   const transom_plugin& table() const { return table_; }
+  // Null where the plugin has no such symbol.
+  transom_buffer_defer_function buffer_defer() const { return buffer_defer_; }
   const fs::path& path() const { return path_; }
 
  private:
@@ -27,6 +30,7 @@ class Plugin {
   void check() const;
   void* library_ = nullptr;
   transom_plugin table_{};
+  transom_buffer_defer_function buffer_defer_ = nullptr;
   fs::path path_;
 };
 

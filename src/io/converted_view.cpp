@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/converted_view.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <new>
 
 #include "base/files.h"
 #include "base/half.h"
+#include "base/huge_pages.h"
 #include "base/threads.h"
 
 namespace transom {
@@ -49,17 +46,6 @@ bool convert_from(const std::byte* from, DType dtype, std::byte* to, size_t coun
     default:
       return false;
   }
-}
-
-// Memory in huge pages where it is large: the system clears it faster than small ones, of which it makes each alone.
-std::shared_ptr<std::byte> huge_pages(size_t bytes) {
-  constexpr size_t kHugePage = size_t{2} << 20;
-  if (bytes < 2 * kHugePage) return {new std::byte[bytes], std::default_delete<std::byte[]>()};
-  const size_t whole = (bytes + kHugePage - 1) / kHugePage * kHugePage;
-  std::shared_ptr<std::byte> memory(static_cast<std::byte*>(std::aligned_alloc(kHugePage, whole)), &std::free);
-  if (!memory) throw std::bad_alloc();
-  ::madvise(memory.get(), whole, MADV_HUGEPAGE);
-  return memory;
 }
 
 }  // namespace

@@ -2,12 +2,38 @@
 #include "runtime/device_program.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "base/error.h"
 #include "runtime/graph_view.h"
 
 namespace transom {
+namespace {
+
+// Inputs that are read by products with codes alone, as codes, scales or minima of them.
+std::vector<bool> inputs_of_codes(const Graph& graph, const std::vector<bool>& frozen) {
+  std::map<std::pair<const Node*, int>, size_t> place;
+  std::vector<bool> result(graph.inputs.size());
+  for (size_t i = 0; i < graph.inputs.size(); ++i) {
+    place[{graph.inputs[i].node().get(), graph.inputs[i].output()}] = i;
+    result[i] = i < frozen.size() && frozen[i];
+  }
+  const auto read_otherwise = [&](const Tensor& value) {
+    if (const auto found = place.find({value.node().get(), value.output()}); found != place.end())
+      result[found->second] = false;
+  };
+  for (const std::shared_ptr<Node>& node : graph.nodes) {
+    const bool codes = node->operation->name == "quantized_matmul" && !node->region;
+    const size_t parts = codes ? 3 + static_cast<size_t>(node->attributes.get_int("minima")) : 0;
+    for (size_t i = 0; i < node->inputs.size(); ++i)
+      if (!codes || i == 0 || i >= parts) read_otherwise(node->inputs[i]);
+  }
+  for (const Tensor& output : graph.outputs) read_otherwise(output);
+  return result;
+}
+
+}  // namespace
 
 DeviceProgram::DeviceProgram(std::shared_ptr<Device> device, const Graph& graph, const MemoryPlan& plan,
                              const std::vector<bool>& frozen, std::vector<bool> restorable, std::string* description)
@@ -16,6 +42,7 @@ DeviceProgram::DeviceProgram(std::shared_ptr<Device> device, const Graph& graph,
       restorable_(std::move(restorable)),
       nodes_(std::make_shared<const std::vector<std::shared_ptr<Node>>>(graph.nodes)) {
   restorable_.resize(graph.inputs.size());
+  reads_deferred_ = inputs_of_codes(graph, frozen);
   for (const Tensor& output : graph.outputs)
     output_bytes_.push_back(static_cast<size_t>(output.size()) * size_of(output.dtype()));
   const bool own_plan = device_->has(TRANSOM_DEVICE_PLANS_MEMORY);
@@ -74,7 +101,8 @@ Buffers DeviceProgram::output_buffers(const Buffers& inputs) const {
 
 void DeviceProgram::launch(const Buffers& inputs, const Buffers& outputs, const Buffer* arena) const {
   std::vector<transom_binding> input_bindings, output_bindings;
-  for (const auto& input : inputs) input_bindings.push_back({input->handle(), 0});
+  for (size_t i = 0; i < inputs.size(); ++i)
+    input_bindings.push_back({reads_deferred_[i] ? inputs[i]->unfinished_handle() : inputs[i]->handle(), 0});
   for (const auto& output : outputs) output_bindings.push_back({output->handle(), 0});
   const transom_launch launch = {.struct_size = sizeof(transom_launch),
                                  .stream = device_->stream(),

@@ -37,7 +37,8 @@ class DeviceProgram : public Executable {
   transom_executable* executable_ = nullptr;
   std::vector<size_t> output_bytes_;
   std::vector<int> donor_;
-  std::vector<bool> restorable_;  // by input
+  std::vector<bool> restorable_;      // by input
+  std::vector<bool> reads_deferred_;  // by input: whether the device reads what is not written yet by itself
   size_t arena_bytes_ = 0;
   ProgramNodes nodes_;  // as the device has them, for profiles
 };

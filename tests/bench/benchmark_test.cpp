@@ -72,11 +72,15 @@ TEST(Benchmark, TextGenerationHasPrefillAndDecode) {
   Benchmark benchmark(options);
   benchmark.begin();
   benchmark.measure();
-  EXPECT_EQ(
-      runs_of(benchmark),
-      (Runs{{"startup", 1}, {"load_model", 1}, {"first_forward", 1}, {"prefill", 4}, {"decode", 16}, {"generate", 4}}));
-  EXPECT_EQ(benchmark.phases()[3].samples, 24);  // tokens of the prompts
-  EXPECT_EQ(benchmark.phases()[4].samples, 3);   // a step's
+  EXPECT_EQ(runs_of(benchmark), (Runs{{"startup", 1},
+                                      {"load_model", 1},
+                                      {"first_forward", 1},
+                                      {"first_token", 1},
+                                      {"prefill", 4},
+                                      {"decode", 16},
+                                      {"generate", 4}}));
+  EXPECT_EQ(benchmark.phases()[4].samples, 24);  // tokens of the prompts
+  EXPECT_EQ(benchmark.phases()[5].samples, 3);   // a step's
 }
 
 TEST(Benchmark, TranslationHasAStepForEachTokenOfItsBeams) {
@@ -93,10 +97,13 @@ TEST(Benchmark, TranslationHasAStepForEachTokenOfItsBeams) {
     Benchmark benchmark(options);
     benchmark.begin();
     benchmark.measure();
-    EXPECT_EQ(
-        runs_of(benchmark),
-        (Runs{
-            {"startup", 1}, {"load_model", 1}, {"first_forward", 1}, {"prefill", 4}, {"decode", 16}, {"generate", 4}}))
+    EXPECT_EQ(runs_of(benchmark), (Runs{{"startup", 1},
+                                        {"load_model", 1},
+                                        {"first_forward", 1},
+                                        {"first_token", 1},
+                                        {"prefill", 4},
+                                        {"decode", 16},
+                                        {"generate", 4}}))
         << beams;
   }
 }

@@ -17,7 +17,7 @@
 #include "cpu/collectives/completion.h"
 #include "cpu/device/lru_cache.h"
 #include "cpu/device/threads.h"
-#include "transom/device_plugin.h"
+#include "transom/deferred_memory.h"
 
 namespace transom::cpu {
 
@@ -60,6 +60,7 @@ struct transom_buffer : transom::cpu::Handle {
   std::byte* data = nullptr;
   size_t bytes = 0;
   transom::cpu::Allocator* allocator = nullptr;  // null: imported, not ours to free
+  const transom_deferred* deferred = nullptr;    // of codes that may not be written yet
 
   // Packed copies of frozen contents: of what lies at an offset a few, by what the kernels that want them write into
   // the key.

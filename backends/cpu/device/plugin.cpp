@@ -204,3 +204,5 @@ transom_status transom_plugin_open(const transom_host* host, transom_plugin* plu
     add_collectives(mine);
   });
 }
+
+void transom_buffer_defer(transom_buffer* imported, const transom_deferred* deferred) { imported->deferred = deferred; }

@@ -10,6 +10,8 @@
 #include <optional>
 #include <string_view>
 
+#include "cpu/device/error.h"
+#include "cpu/device/memory.h"
 #include "cpu/device/threads.h"
 #include "cpu/kernels/scratch.h"
 #include "cpu/kernels/widening.h"
@@ -100,14 +102,18 @@ struct CodePlan : CodeLayout {
       for (int64_t i = 0; i < pieces * m * blocks; ++i) scales[i] *= table->unit;
     const RoundedInputs inputs{integers, scales, sums, static_cast<size_t>(blocks), by_row};
     const int64_t work = k * std::max<int64_t>(m, 1) * kLanes;  // of a panel
+    const transom_buffer* buffer = arguments.input_buffers[1];
+    const transom_deferred* deferred = buffer && arguments.input_offsets[1] == 0 ? buffer->deferred : nullptr;
     parallel_ranges(panels, std::max<int64_t>((1 << 16) / work, 1), [&](int64_t begin, int64_t end) {
       const int64_t together = std::min(m, kRowsTogether);
       Scratch scratch(Scratch::bytes_of<float>(integral ? 0 : blocks * kInputs * kLanes) +
-                      Scratch::bytes_of<float>(pieces * together * kLanes));
+                      Scratch::bytes_of<float>(pieces * together * kLanes) + (deferred ? panel_bytes() : 0));
       auto* numbers = scratch.take<float>(integral ? 0 : blocks * kInputs * kLanes);
       auto* y = scratch.take<float>(pieces * together * kLanes);
+      auto* unwritten = scratch.take<std::byte>(deferred ? static_cast<int64_t>(panel_bytes()) : 0);
       for (int64_t index = begin; index < end; ++index) {
         CodePanel codes = panel(arguments, index, 0, blocks, group);
+        if (deferred) read_deferred(*deferred, index, unwritten, codes);
         if (integral && table) codes.steps = table->steps;
         if (!integral) kernels.unpack(numbers, codes);
         for (int64_t row = 0; row < m; row += together) {
@@ -130,6 +136,21 @@ struct CodePlan : CodeLayout {
         }
       }
     });
+  }
+
+  // Codes, scales and minima of a panel, each aligned.
+  size_t code_bytes() const { return static_cast<size_t>(blocks) * (bits == 8 ? 512 : 256); }
+  size_t group_bytes() const { return static_cast<size_t>(groups * kLanes) * (half_scales ? 2 : 4); }
+  size_t panel_bytes() const { return aligned(code_bytes()) + (minima ? 2 : 1) * aligned(group_bytes()); }
+
+  // What is not written in the buffer yet comes into `to`, which `codes` then points to.
+  void read_deferred(const transom_deferred& deferred, int64_t index, std::byte* to, CodePanel& codes) const {
+    std::byte *scales = to + aligned(code_bytes()), *least = minima ? scales + aligned(group_bytes()) : nullptr;
+    const int32_t status = deferred.read(deferred.context, static_cast<uint64_t>(index), to, scales, least);
+    if (status < 0) fail(TRANSOM_OUT_OF_MEMORY, "no memory for packing a weight");
+    if (status == 0) return;
+    codes.codes = reinterpret_cast<const uint8_t*>(to);
+    codes.scales = scales, codes.minima = least;
   }
 
   // The numbers that the integers stand for, [m, k].

@@ -13,6 +13,10 @@ class SelectedRows : public BlockMatrix {
   void read_row(int64_t row, uint8_t* codes, float* scales, float* minima) const override {
     matrix_->read_row(rows_[static_cast<size_t>(row)], codes, scales, minima);
   }
+  bool read_pairs(int64_t row, uint8_t* pairs, float* scales, float* minima) const override {
+    return matrix_->read_pairs(rows_[static_cast<size_t>(row)], pairs, scales, minima);
+  }
+  bool has_quick_rows() const override { return matrix_->has_quick_rows(); }
   void release() const override { matrix_->release(); }
 
  private:

@@ -41,6 +41,9 @@ class BlockMatrix {
   // its high one. False, and nothing is written, where the format has its codes in another order.
   virtual bool read_pairs(int64_t row, uint8_t* pairs, float* scales, float* minima) const;
 
+  // Whether rows are read in little more time than their bytes take to be copied.
+  virtual bool has_quick_rows() const { return false; }
+
   // Lets go of the pages of the file that the matrix is read from; a later read_row() reads them again.
   virtual void release() const {}
 

@@ -202,6 +202,7 @@ class GgmlMatrix : public BlockMatrix {
     }
     return true;
   }
+  bool has_quick_rows() const override { return true; }
   void release() const override { release_mapped(bytes_); }
 
  private:

@@ -227,7 +227,7 @@ class Source : public ParameterSource {
       return;
     }
     if (options_.quantization != "decompressed" && weight.shape.empty())
-      if (std::optional<PackedMatrix> packed = packed_matrix(*weight.matrix)) {
+      if (std::optional<PackedMatrix> packed = packed_matrix(weight.matrix, true)) {
         if (options_.activations == "int8" || options_.quantization == "int8")
           packed->activations = rounded_activations(layout);
         else if (options_.activations == "fastest") packed->activations = fast_activations(layout);

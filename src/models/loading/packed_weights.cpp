@@ -1,105 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/loading/packed_weights.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
-#include "base/error.h"
 #include "base/float8.h"
-#include "base/half_bits.h"
-#include "base/threads.h"
+#include "device/device.h"
 #include "io/blocks/rounded_matrix.h"
+#include "ir/node.h"
+#include "models/loading/packed_panels.h"
 #include "ops/products/integer_products.h"
 
 namespace transom {
 namespace {
-
-constexpr int64_t kRows = 16, kInputs = 32;
-constexpr size_t kHugePage = size_t{2} << 20;
-
-int64_t blocks(int64_t count, int64_t size) { return (count + size - 1) / size; }
-
-// Zeros. A product reads its weight from end to end for each token, and small pages cost a third of that speed.
-std::shared_ptr<std::byte> allocate(size_t bytes) {
-  const size_t size = std::max<size_t>(bytes, 1), kept = size + (size >= kHugePage ? kHugePage : 0);
-  void* place = ::mmap(nullptr, kept, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (place == MAP_FAILED) fail("out of memory: {} bytes for packed weights", bytes);
-  auto* begin = static_cast<std::byte*>(place);
-  if (size >= kHugePage) {
-    begin += (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;
-    ::madvise(begin, size, MADV_HUGEPAGE);
-  }
-  return {begin, [place, kept](std::byte*) { ::munmap(place, kept); }};
-}
-
-// Scales or minima [ceil(N / 16), G, 16].
-class ScaleWriter {
- public:
-  ScaleWriter(const BlockLayout& layout, int64_t groups)
-      : half_(layout.scale_type == DType::kFloat16),
-        groups_(groups),
-        shape_{blocks(layout.rows, kRows), groups, kRows},
-        bytes_(static_cast<size_t>(elements(shape_)) * (half_ ? 2 : 4)),
-        data_(allocate(bytes_)) {}
-  void write(int64_t row, const float* from, int64_t count) {
-    for (int64_t g = 0; g < count; ++g) {
-      const auto at = static_cast<size_t>((row / kRows * groups_ + g) * kRows + row % kRows);
-      if (half_) {
-        const uint16_t value = half_of_float(from[g]);
-        std::memcpy(data_.get() + 2 * at, &value, 2);
-      } else {
-        std::memcpy(data_.get() + 4 * at, &from[g], 4);
-      }
-    }
-  }
-  Tensor tensor() const {
-    return Tensor::from_frozen({data_.get(), bytes_}, {half_ ? DType::kFloat16 : DType::kFloat32, shape_}, data_);
-  }
-
- private:
-  bool half_;
-  int64_t groups_;
-  Shape shape_;
-  size_t bytes_;
-  std::shared_ptr<std::byte> data_;
-};
-
-typedef uint32_t FourWords __attribute__((vector_size(16)));
-
-FourWords words_at(const uint8_t* from) {
-  FourWords words;
-  std::memcpy(&words, from, sizeof(words));
-  return words;
-}
-
-// Words of four bytes of 16 rows, `row_bytes` apart, become lines of 16 words: `words`, a multiple of four, of each
-// row.
-void place_words(const uint8_t* rows, int64_t row_bytes, int64_t words, uint8_t* to) {
-  for (int64_t word = 0; word < words; word += 4, rows += 16, to += 16 * kRows)
-    for (int64_t row = 0; row < kRows; row += 4) {
-      const uint8_t* from = rows + row * row_bytes;
-      const FourWords a = words_at(from), b = words_at(from + row_bytes), c = words_at(from + 2 * row_bytes),
-                      d = words_at(from + 3 * row_bytes);
-      const FourWords ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), cd = __builtin_shufflevector(c, d, 0, 4, 1, 5),
-                      other_ab = __builtin_shufflevector(a, b, 2, 6, 3, 7),
-                      other_cd = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-      const FourWords lines[4] = {__builtin_shufflevector(ab, cd, 0, 1, 4, 5),
-                                  __builtin_shufflevector(ab, cd, 2, 3, 6, 7),
-                                  __builtin_shufflevector(other_ab, other_cd, 0, 1, 4, 5),
-                                  __builtin_shufflevector(other_ab, other_cd, 2, 3, 6, 7)};
-      for (int64_t i = 0; i < 4; ++i) std::memcpy(to + i * 4 * kRows + 4 * row, &lines[i], sizeof(lines[i]));
-    }
-}
-
-// Codes of 4 bits, 32 for each block, as bytes of two.
-void pair_codes(const uint8_t* codes, int64_t blocks, uint8_t* pairs) {
-  constexpr int64_t kHalf = kInputs / 2;
-  for (int64_t block = 0; block < blocks; ++block, codes += kInputs, pairs += kHalf)
-    for (int64_t i = 0; i < kHalf; ++i) pairs[i] = static_cast<uint8_t>((codes[i] & 15) | (codes[kHalf + i] & 15) << 4);
-}
 
 Tensor frozen_floats(const std::vector<float>& values) {
   const auto held = std::make_shared<const std::vector<float>>(values);
@@ -110,48 +23,28 @@ Tensor frozen_floats(const std::vector<float>& values) {
 }  // namespace
 
 std::optional<PackedMatrix> packed_matrix(const BlockMatrix& matrix) {
-  const BlockLayout& l = matrix.layout();
+  return packed_matrix(std::shared_ptr<const BlockMatrix>(std::shared_ptr<const void>(), &matrix), false);
+}
+
+std::optional<PackedMatrix> packed_matrix(std::shared_ptr<const BlockMatrix> matrix, bool deferred) {
+  const BlockLayout l = matrix->layout();
   if (l.rows <= 0 || l.depth <= 0) return std::nullopt;
-  const int64_t group = l.group >= l.depth ? blocks(l.depth, kInputs) * kInputs : l.group;
-  if (group != 16 && group % kInputs != 0) return std::nullopt;
-  const int64_t groups = blocks(l.depth, group), row_blocks = blocks(l.rows, kRows), steps = l.bits == 8 ? 8 : 4;
-  const size_t block_bytes = static_cast<size_t>(blocks(l.depth, kInputs) * steps * 64);
-  const size_t bytes = static_cast<size_t>(row_blocks) * block_bytes;
-  const std::shared_ptr<std::byte> codes = allocate(bytes);
-  ScaleWriter scales(l, groups);
-  std::optional<ScaleWriter> minima;
-  if (l.has_minima) minima.emplace(l, groups);
-  // The codes of 16 rows, row after row with zeros behind each to the end of a block, then in the order of
-  // ops/products/packed_matrix.h. Whole lines of 64 bytes are written from first to last: rows one by one would load
-  // and store each line of memory 16 times.
-  parallel_for(static_cast<size_t>(row_blocks), [&](size_t block) {
-    const int64_t blocks_of_row = blocks(l.depth, kInputs), row_bytes = blocks_of_row * kInputs / (l.bits == 8 ? 1 : 2);
-    std::vector<uint8_t> row_codes(static_cast<size_t>(kRows * row_bytes)),
-        unpaired(static_cast<size_t>(l.bits == 8 ? 0 : blocks_of_row * kInputs));
-    std::vector<float> row_scales(static_cast<size_t>(groups)),
-        row_minima(l.has_minima ? static_cast<size_t>(groups) : 0);
-    float* least = l.has_minima ? row_minima.data() : nullptr;
-    const auto first = static_cast<int64_t>(block) * kRows;
-    for (int64_t row = first; row < std::min(first + kRows, l.rows); ++row) {
-      uint8_t* to = row_codes.data() + (row - first) * row_bytes;
-      if (l.bits == 8) {
-        matrix.read_row(row, to, row_scales.data(), least);
-      } else if (!matrix.read_pairs(row, to, row_scales.data(), least)) {
-        matrix.read_row(row, unpaired.data(), row_scales.data(), least);
-        pair_codes(unpaired.data(), blocks_of_row, to);
-      }
-      scales.write(row, row_scales.data(), groups);
-      if (minima) minima->write(row, row_minima.data(), groups);
-    }
-    place_words(row_codes.data(), row_bytes, row_bytes / 4,
-                reinterpret_cast<uint8_t*>(codes.get()) + block * block_bytes);
-  });
-  matrix.release();  // the packed form is what is read from now on
+  const int64_t group = l.group >= l.depth ? (l.depth + 31) / 32 * 32 : l.group;
+  if (group != 16 && group % 32 != 0) return std::nullopt;
+  deferred = deferred && matrix->has_quick_rows();
+  const auto panels = std::make_shared<PackedPanels>(std::move(matrix), group);
+  if (!deferred) panels->finish();
+  const auto tensor = [&](std::span<const std::byte> bytes, Type type, bool codes) {
+    if (!deferred) return Tensor::from_frozen(bytes, std::move(type), panels);
+    return make_input(std::move(type), default_device()->import(bytes, panels, codes));
+  };
   PackedMatrix result{.bits = l.bits, .rows = l.rows, .depth = l.depth, .group = group};
-  result.bytes = Tensor::from_frozen({codes.get(), bytes},
-                                     {DType::kUInt8, {row_blocks, blocks(l.depth, kInputs), steps, kRows, 4}}, codes);
-  result.scales = scales.tensor();
-  if (minima) result.minima = minima->tensor();
+  result.bytes =
+      tensor(panels->codes(), {DType::kUInt8, {panels->panels(), panels->blocks(), l.bits == 8 ? 8 : 4, 16, 4}}, true);
+  const Type scales{l.scale_type == DType::kFloat16 ? DType::kFloat16 : DType::kFloat32,
+                    {panels->panels(), panels->groups(), 16}};
+  result.scales = tensor(panels->scales(), scales, false);
+  if (l.has_minima) result.minima = tensor(panels->minima(), scales, false);
   if (!l.values.empty()) result.values = frozen_floats(l.values);
   if (!l.order.empty()) {
     const auto held = std::make_shared<const std::vector<int64_t>>(l.order);

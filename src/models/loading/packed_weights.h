@@ -16,6 +16,8 @@ namespace transom {
 
 // In huge pages where the system has them. Nothing where groups have a size that packed matrices cannot have.
 std::optional<PackedMatrix> packed_matrix(const BlockMatrix& matrix);
+// `deferred`: packed by the products that read it, where the device and the format allow it; see packed_panels.h.
+std::optional<PackedMatrix> packed_matrix(std::shared_ptr<const BlockMatrix> matrix, bool deferred);
 
 // Layers that read the same inputs round them with one scale: it is one tensor then, so that they are rounded once.
 using SharedInputScales = std::map<float, std::pair<Tensor, Tensor>>;  // the scale, and 1 / scale
