@@ -244,7 +244,7 @@ void transom_device::finish_copies() {
 
 Block& transom_device::workspace(size_t bytes) {
   if (!workspace_ || workspace_->bytes < bytes) {
-    if (workspace_) memory->free(std::move(workspace_));
+    if (workspace_) memory->give_back(std::move(workspace_));
     workspace_ = memory->allocate(bytes);
   }
   return *workspace_;

@@ -60,6 +60,13 @@ void DeviceMemory::free(std::unique_ptr<Block> block) {
   kept_[block->bytes].push_back(std::move(block));
 }
 
+void DeviceMemory::give_back(std::unique_ptr<Block> block) {
+  if (!block || !block->bytes) return;
+  lanes_.wait_for_all();
+  library_.synDeviceFree(device_, block->address, 0);
+  in_use_ -= block->bytes;
+}
+
 void DeviceMemory::release_kept() {
   lanes_.wait_for_all();
   for (auto& [bytes, blocks] : kept_) {

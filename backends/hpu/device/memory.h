@@ -22,6 +22,8 @@ class DeviceMemory {
   // A block of at least so many bytes; null for none. Throws Failure(TRANSOM_OUT_OF_MEMORY), which says who has it.
   std::unique_ptr<Block> allocate(size_t bytes);
   void free(std::unique_ptr<Block> block);
+  // Of a size that does not come back: waits for the work that uses it, and gives it to the driver.
+  void give_back(std::unique_ptr<Block> block);
   transom_memory_statistics statistics() const;
   void reset_peak() { peak_ = in_use_; }
   static size_t rounded(size_t bytes);  // the size of a block for so many bytes
