@@ -15,6 +15,15 @@
 namespace transom::backend_test {
 namespace {
 
+// Tests skip a device that is not there, so that a plugin which does not even load would pass them.
+TEST(GpuPlugins, Load) {
+  for (const std::string name : {"cuda", "rocm", "opencl"}) {
+    void* const library = dlopen((TRANSOM_BINARY_DIR "/lib/transom/libtransom_" + name + ".so").c_str(), RTLD_NOW);
+    EXPECT_NE(library, nullptr) << dlerror();
+    if (library) dlclose(library);
+  }
+}
+
 class GpuDrivers : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
