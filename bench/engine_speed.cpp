@@ -2,7 +2,7 @@
 // The engine beside generate(): a prompt, one sequence, and many sequences at once.
 //   engine_speed MODEL [--dtype float32|bfloat16] [--activations float32|int8] [--prompt 512] [--tokens 32] [--clients
 //   8]
-//     [--prompts_each 4]
+//     [--prompts_each 4] [--step_milliseconds 30]
 // Each case runs twice; the first run compiles and packs, the second is printed.
 #include <fmt/format.h>
 
@@ -21,7 +21,7 @@ namespace {
 
 struct Options {
   std::string model, dtype = "float32", activations = "float32";
-  int64_t prompt = 512, tokens = 32, clients = 8, prompts_each = 4;
+  int64_t prompt = 512, tokens = 32, clients = 8, prompts_each = 4, step_milliseconds = 30;
 };
 
 Options parse(int count, char** words) {
@@ -32,6 +32,7 @@ Options parse(int count, char** words) {
     if (word == "--dtype") options.dtype = next();
     else if (word == "--activations") options.activations = next();
     else if (word == "--prompts_each") options.prompts_each = std::atoll(next().c_str());
+    else if (word == "--step_milliseconds") options.step_milliseconds = std::atoll(next().c_str());
     else if (word == "--prompt") options.prompt = std::atoll(next().c_str());
     else if (word == "--tokens") options.tokens = std::atoll(next().c_str());
     else if (word == "--clients") options.clients = std::atoll(next().c_str());
@@ -41,7 +42,7 @@ Options parse(int count, char** words) {
       options.prompts_each < 1)
     fail(ErrorKind::kUsage,
          "expected: engine_speed MODEL [--dtype D] [--activations A] [--prompt N] [--tokens N] [--clients N] "
-         "[--prompts_each N], numbers above 0");
+         "[--prompts_each N] [--step_milliseconds N], numbers above 0");
   return options;
 }
 
@@ -86,7 +87,9 @@ void run(Engine& engine, int64_t clients, int64_t prompt, int64_t tokens) {
 
 // Clients that each ask again as soon as they are answered, as those of a server do: what their tokens wait for.
 void run_clients(const Model& model, const Options& options, int64_t prompt) {
-  Engine engine(model, {.max_model_length = prompt + options.tokens, .prefix_caching = false});
+  Engine engine(model, {.step_seconds = static_cast<double>(options.step_milliseconds) * 1e-3,
+                        .max_model_length = prompt + options.tokens,
+                        .prefix_caching = false});
   std::map<uint64_t, double> last;             // when a request got its last token
   std::vector<double> gaps, firsts, steps[2];  // of steps without prompts and with them
   int64_t asked = 0;
@@ -140,7 +143,11 @@ int bench(int count, char** words) {
   run(engine, options.clients, 1, options.tokens);
   const int64_t shorter = std::min<int64_t>(options.prompt, 64);
   run(engine, options.clients, shorter, options.tokens);
-  for (int i = 0; i < 2; ++i) run_clients(*model, options, shorter);
+  for (const int64_t milliseconds : {options.step_milliseconds, options.step_milliseconds, int64_t{0}}) {
+    Options some = options;
+    some.step_milliseconds = milliseconds;
+    run_clients(*model, some, shorter);
+  }
   return 0;
 }
 

@@ -9,7 +9,7 @@ namespace transom {
 namespace {
 
 constexpr int64_t kLeast = 8;  // tokens of prompts, so that they come to an end
-constexpr double kTimesWriting = 2;
+constexpr double kTimesWriting = 1.5;
 
 // What disturbs a step makes it longer, and the first of a shape compiles a program: short steps count at once.
 double follow(double known, double seen) {

@@ -10,8 +10,8 @@ namespace transom {
 // by is true near the size that comes out. What a text says does not depend on how its prompt was cut.
 class StepBudget {
  public:
-  // A step has at most `most` tokens; one that writes and reads takes about `seconds`, or twice one that only
-  // writes where that is longer. 0: as many tokens as there are.
+  // A step has at most `most` tokens; one that writes and reads takes about `seconds`, or one and a half times one that
+  // only writes where that is longer. 0: as many tokens as there are.
   StepBudget(double seconds, int64_t most) : seconds_(seconds), most_(most) {}
   // Tokens of a step in which so many tokens are of texts that are being written: some more than these, and one of the
   // sizes of rounded_tokens where that is not `most`.

@@ -44,7 +44,7 @@ struct ServeOptions {
   int64_t max_batch_requests = 64;                    // rows of a batch of an encoder
   int64_t max_client_batch_size = 2048;               // inputs of one request
   int64_t max_model_length = 0;                       // tokens; 0: what the model takes
-  double step_milliseconds = 100;                     // EngineOptions::step_seconds
+  double step_milliseconds = 30;                      // EngineOptions::step_seconds
   int64_t max_batched_tokens = 512, max_sequences = 256, cache_bytes = 0;  // of the generation engine
   std::string assistant_model;                                             // whose drafts the models verify; "": none
   int64_t num_assistant_tokens = 5;                                        // of a draft
