@@ -50,22 +50,7 @@ TEST_P(ExpertParallel, HasTheCurveOfOneProcess) {
   layout.ranks = test.ranks;
   layout.batch = 8 / test.rows;
   layout.whole_batch = 8;
-  layout.words = {"--task",
-                  "text-generation",
-                  "--max_steps",
-                  "10",
-                  "--gradient_accumulation_steps",
-                  "2",
-                  "--max_grad_norm",
-                  "0.5",
-                  "--learning_rate",
-                  "0.002",
-                  "--logging_steps",
-                  "1",
-                  "--save_strategy",
-                  "no",
-                  "--ddp_timeout",
-                  "300"};
+  layout.words = words_of_ten_updates(layout.task);
   if (test.checkpointing) layout.words.insert(layout.words.end(), {"--gradient_checkpointing", "true"});
   layout.layout = test.layout;
   EXPECT_LE(difference_of_curves(layout, folder), 2e-6) << layout.describe();

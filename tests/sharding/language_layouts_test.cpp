@@ -73,22 +73,7 @@ TEST_P(LanguageLayouts, HaveTheCurveOfOneProcess) {
   layout.ranks = test.ranks;
   layout.whole_batch = 12;
   layout.batch = layout.whole_batch / test.row_parts;
-  layout.words = {"--task",
-                  layout.task,
-                  "--max_steps",
-                  "10",
-                  "--gradient_accumulation_steps",
-                  "2",
-                  "--max_grad_norm",
-                  "0.5",
-                  "--learning_rate",
-                  "0.002",
-                  "--logging_steps",
-                  "1",
-                  "--save_strategy",
-                  "no",
-                  "--ddp_timeout",
-                  "300"};
+  layout.words = words_of_ten_updates(layout.task);
   layout.layout = test.words;
   EXPECT_LE(difference_of_curves(layout, folder), test.family.rounding) << layout.describe();
 }

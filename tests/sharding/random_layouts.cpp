@@ -147,6 +147,25 @@ std::string RandomLayout::describe() const {
                      fmt::join(words, " "), config);
 }
 
+std::vector<std::string> words_of_ten_updates(const std::string& task) {
+  return {"--task",
+          task,
+          "--max_steps",
+          "10",
+          "--gradient_accumulation_steps",
+          "2",
+          "--max_grad_norm",
+          "0.5",
+          "--learning_rate",
+          "0.002",
+          "--logging_steps",
+          "1",
+          "--save_strategy",
+          "no",
+          "--ddp_timeout",
+          "300"};
+}
+
 RandomLayout random_layout(uint64_t seed) {
   Draw draw(seed * 2654435761u + 1);
   RandomLayout result;

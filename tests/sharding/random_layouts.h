@@ -20,6 +20,9 @@ struct RandomLayout {
   std::string describe() const;
 };
 
+// Of ten updates with accumulation and clipping, each logged.
+std::vector<std::string> words_of_ten_updates(const std::string& task);
+
 // The same for the same seed.
 RandomLayout random_layout(uint64_t seed);
 

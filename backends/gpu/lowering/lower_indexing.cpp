@@ -24,8 +24,7 @@ Picks picks_of(const Work& work) {
 void lower_gather(Emitter& emitter, const Work& work, const Picks& p) {
   const Type &x = work.node.input(0), &y = work.node.output();
   if (y.count() == 0) return;
-  const size_t element = backend::element_size(x.dtype);
-  const char* type = element == 1 ? "u8" : element == 2 ? "u16" : element == 4 ? "u32" : "u64";
+  const char* type = moved_type(backend::element_size(x.dtype));
   KernelText text(is_wide(x) || is_wide(y));
   const std::string from = text.address(work.inputs[0], type), to = text.address(work.outputs[0], type);
   const std::string indices = text.address(work.inputs[1], storage_type(p.index_type));
@@ -83,8 +82,7 @@ void lower_scatter(Emitter& emitter, const Work& work) {
   lower_copy(emitter, work.inputs[0], work.outputs[0], static_cast<int64_t>(x.bytes()), "scatter copy");
   const int64_t count = indices.count(), inner = x.rank() ? backend::product(x.shape, 1, x.rank()) : 0;
   if (count == 0 || inner == 0 || x.shape[0] == 0) return;
-  const size_t element = backend::element_size(x.dtype);
-  const char* type = element == 1 ? "u8" : element == 2 ? "u16" : element == 4 ? "u32" : "u64";
+  const char* type = moved_type(backend::element_size(x.dtype));
   KernelText text(is_wide(x) || count * inner >= (int64_t{1} << 30));
   const std::string places = text.address(work.inputs[1], storage_type(indices.dtype));
   const std::string updates = text.address(work.inputs[2], type), to = text.address(work.outputs[0], type);

@@ -26,8 +26,6 @@ void collapse(Box& box) {
   box = std::move(result);
 }
 
-const char* moved_type(size_t bytes) { return bytes == 1 ? "u8" : bytes == 2 ? "u16" : bytes == 4 ? "u32" : "u64"; }
-
 int64_t reach(const Shape& extents, const Shape& strides) {
   int64_t result = 0;
   for (size_t i = 0; i < extents.size(); ++i) result += (extents[i] - 1) * std::abs(strides[i]);
@@ -97,6 +95,8 @@ void lower_dynamic(Emitter& emitter, const Work& work) {
 }
 
 }  // namespace
+
+const char* moved_type(size_t bytes) { return bytes == 1 ? "u8" : bytes == 2 ? "u16" : bytes == 4 ? "u32" : "u64"; }
 
 Shape strides_of(const Shape& shape) {
   Shape strides(shape.size(), 1);

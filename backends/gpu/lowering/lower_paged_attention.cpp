@@ -17,6 +17,16 @@ constexpr int64_t kMostTogether = 8;                  // heads that share keys a
 constexpr int64_t kMostPartial = int64_t{128} << 20;  // bytes of what chunks give; more rows take further launches
 constexpr uint64_t kPagedMemory = 32 << 10;           // of a group
 
+int64_t block_size_of(const Node& node) { return node.integer("block_size", node.input(1).shape.at(1)); }
+
+// Of the room for keys that a row's blocks have.
+int64_t chunks_of(const Node& node) { return divided_up(node.input(3).shape.at(1) * block_size_of(node), kChunk); }
+
+// What the chunks of a row give: for each head the sums, the largest score and the total.
+int64_t partial_bytes(const Node& node) {
+  return node.input(0).shape.at(2) * chunks_of(node) * (node.input(2).shape.back() + 2) * 4;
+}
+
 class PagedText {
  public:
   // Of `rows` of the B T queries from `first` on.
@@ -31,9 +41,8 @@ class PagedText {
         window_(node_.integer("sliding_window")),
         rows_(rows),
         text(true) {
-    const int64_t size = node_.integer("block_size", node_.input(1).shape.at(1));
-    const int64_t M = node_.input(3).shape.at(1);
-    chunks_ = divided_up(M * size, kChunk);
+    const int64_t size = block_size_of(node_);
+    chunks_ = chunks_of(node_);
     together_ = std::min<int64_t>(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(H_ / G_))), kMostTogether);
     qs_ = text.address(work.inputs.at(0), storage_type(q_.dtype));
     ks_ = text.address(work.inputs.at(1), storage_type(q_.dtype));
@@ -41,7 +50,8 @@ class PagedText {
     table_ = text.address(work.inputs.at(3), storage_type(node_.input(3).dtype));
     lengths_ = text.address(work.inputs.at(4), storage_type(node_.input(4).dtype));
     partial_ = text.address(partial, "float");
-    nH_ = text.number(H_), nG_ = text.number(G_), nsize_ = text.number(size), nM_ = text.number(M);
+    nH_ = text.number(H_), nG_ = text.number(G_), nsize_ = text.number(size),
+    nM_ = text.number(node_.input(3).shape.at(1));
     nblocks_ = text.number(node_.input(1).shape[0] / (node_.has("block_size") ? size : 1));
     nchunks_ = text.number(chunks_), nfirst_ = text.number(first), nrows_ = text.number(rows);
     nT_ = text.number(q_.shape.at(1));
@@ -50,12 +60,6 @@ class PagedText {
 
   void write_chunks(Emitter& emitter);
   void write_joined(Emitter& emitter, const Operand& out);
-  static int64_t bytes_of_row(const Work& work) {
-    const Node& node = work.node;
-    const int64_t size = node.integer("block_size", node.input(1).shape.at(1));
-    return node.input(0).shape[2] * divided_up(node.input(3).shape[1] * size, kChunk) *
-           (node.input(2).shape.back() + 2) * 4;
-  }
 
  private:
   // "row" of the queries, and the keys that it sees: from "begin" to "last".
@@ -67,9 +71,7 @@ class PagedText {
     else text.line("const i64 begin = 0;");
   }
   std::string infinity() { return literal(text, TRANSOM_FLOAT32, -std::numeric_limits<double>::infinity()); }
-  std::string bits(double value) {
-    return fmt::format("as_float((u32){})", text.bits(std::bit_cast<int32_t>(static_cast<float>(value))));
-  }
+  std::string number(double value) { return argument(text, TRANSOM_FLOAT32, value); }
   void write_scores();
   void write_weights();
   void write_values();
@@ -122,8 +124,8 @@ void PagedText::write_scores() {
 void PagedText::write_weights() {
   const double cap = node_.number("soft_cap");
   text.line("UNROLL for (int r = 0; r < {}; ++r) {{\nfloat value = score[r] * {};", together_,
-            bits(node_.number("scale")));
-  if (cap > 0) text.line("value = {}(value * {}) * {};", text.use("f_tanh"), bits(1 / cap), bits(cap));
+            number(node_.number("scale")));
+  if (cap > 0) text.line("value = {}(value * {}) * {};", text.use("f_tanh"), number(1 / cap), number(cap));
   text.line("weights[r * {} + THREAD] = seen ? value : {};\n}}\nBARRIER;", kChunk, infinity());
   // As many threads for each head, each with as many keys as there are heads.
   const int64_t per = kGroup / together_;
@@ -211,7 +213,7 @@ void PagedText::write_joined(Emitter& emitter, const Operand& out) {
 void lower_paged_attention(Emitter& emitter, const Work& work) {
   if (work.node.output().count() == 0) return;
   const Shape& q = work.node.input(0).shape;
-  const int64_t all = q[0] * q[1], row_bytes = PagedText::bytes_of_row(work);
+  const int64_t all = q[0] * q[1], row_bytes = partial_bytes(work.node);
   const int64_t rows = std::clamp<int64_t>(kMostPartial / row_bytes, 1, all);
   const Operand partial = emitter.scratch(rows * row_bytes);
   for (int64_t first = 0; first < all; first += rows) {

@@ -66,6 +66,9 @@ void lower_box(Emitter& emitter, const Operand& from, const Operand& to, size_t 
 // Nothing is moved where a run has both at one place.
 void lower_copy(Emitter& emitter, const Operand& from, const Operand& to, int64_t bytes, const char* label);
 
+// The type as which elements of so many bytes move.
+const char* moved_type(size_t bytes);
+
 Shape strides_of(const Shape& shape);
 
 // Sorts lines of keys: the text of the loop that orders `key` and `place`, arrays in device memory, by both; and the

@@ -141,9 +141,8 @@ Part SchemaCompiler::different_items(const Json& item, const ArrayShape& shape, 
   }
   if (values.empty() || values.size() > kMostInOrder)
     fail(
-        "{}: the keyword 'uniqueItems' is supported for booleans and items of an enum of at most {} values, not for "
-        "free "
-        "strings, numbers or objects; leave it out",
+        "{}: the keyword 'uniqueItems' is supported for booleans and items of an enum of at most {} values, "
+        "not for free strings, numbers or objects; leave it out",
         where, kMostInOrder);
   const auto count = static_cast<int64_t>(values.size());
   const int64_t most = shape.most < 0 ? count : std::min(shape.most, count);

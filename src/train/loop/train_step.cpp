@@ -50,6 +50,18 @@ std::shared_ptr<Parameter> token_embeddings(const Model& model) {
   fail(ErrorKind::kUsage, "neftune_noise_alpha: {} has no embeddings of tokens", model.architecture());
 }
 
+// The precision that the arguments ask for, for the calling thread.
+class StepPrecision {
+ public:
+  explicit StepPrecision(const TrainingArguments& arguments) : tf32_(arguments.tf32.value_or(AllowTf32::active())) {
+    if (arguments.bf16) autocast_.emplace(DType::kBFloat16);
+  }
+
+ private:
+  std::optional<Autocast> autocast_;
+  AllowTf32 tf32_;
+};
+
 }  // namespace
 
 TrainStep::TrainStep(Model& model, const TrainingArguments& arguments, bool counts_labels)
@@ -185,9 +197,7 @@ Tensor TrainStep::evaluation_loss(const NamedTensors& inputs, NamedTensors* outp
 }
 
 Tensor TrainStep::loss_of(const NamedTensors& inputs, ForwardContext context, NamedTensors* outputs) const {
-  std::optional<Autocast> autocast;
-  if (arguments_.bf16) autocast.emplace(DType::kBFloat16);
-  const AllowTf32 tf32(arguments_.tf32.value_or(AllowTf32::active()));
+  const StepPrecision precision(arguments_);
   if (sharding_) sharding_->cut_rows(inputs);
   context.return_loss = true;
   std::optional<MaxPredictions> predictions;
@@ -219,9 +229,7 @@ Tensor TrainStep::loss_of(const NamedTensors& inputs, ForwardContext context, Na
 }
 
 NamedTensors TrainStep::forward(const NamedTensors& inputs) const {
-  std::optional<Autocast> autocast;
-  if (arguments_.bf16) autocast.emplace(DType::kBFloat16);
-  const AllowTf32 tf32(arguments_.tf32.value_or(AllowTf32::active()));
+  const StepPrecision precision(arguments_);
   if (sharding_) sharding_->cut_rows(inputs);
   return model_.forward(inputs);
 }
