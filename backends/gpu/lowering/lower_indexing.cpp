@@ -89,15 +89,15 @@ void lower_scatter(Emitter& emitter, const Work& work) {
   const std::string n = text.number(count), width = text.number(inner);
   text.local("int", "later", kGroup);
   text.line("for (idx row = GROUP; row < {}; row += GROUPS) {{", n);
-  text.line("const i64 at = (i64){}[row];\nif (at < 0 || at >= {}) continue;", places, text.number(x.shape[0]));
-  text.line("int found = 0;\nfor (idx k = row + 1 + THREAD; k < {}; k += {}) found |= (i64){}[k] == at;", n, kGroup,
-            places);
-  text.line("later[THREAD] = found;\nBARRIER;");
+  // Every thread comes to each barrier, also where nothing is to be written.
+  text.line("const i64 at = (i64){}[row];\nint idle = at < 0 || at >= {};", places, text.number(x.shape[0]));
+  text.line("for (idx k = row + 1 + THREAD; k < {}; k += {}) idle |= (i64){}[k] == at;", n, kGroup, places);
+  text.line("later[THREAD] = idle;\nBARRIER;");
   text.line("for (int span = {}; span > 0; span >>= 1) {{", kGroup / 2);
   text.line("if (THREAD < span) later[THREAD] |= later[THREAD + span];\nBARRIER;\n}}");
-  text.line("found = later[0];\nBARRIER;\nif (found) continue;");
-  text.line("for (idx c = THREAD; c < {0}; c += {1}) {2}[(idx)at * {0} + c] = {3}[row * {0} + c];\n}}", width, kGroup,
-            to, updates);
+  text.line("idle = later[0];\nBARRIER;");
+  text.line("if (!idle) for (idx c = THREAD; c < {0}; c += {1}) {2}[(idx)at * {0} + c] = {3}[row * {0} + c];\n}}",
+            width, kGroup, to, updates);
   emitter.launch(text, std::min<int64_t>(count, 1 << 16), "scatter");
 }
 

@@ -112,6 +112,19 @@ TEST_F(GpuKernels, ScatterAddsRepeatedIndicesInOrder) {
   EXPECT_EQ(found.values, (std::vector<double>{5, 6, 0x1p24, 7}));
 }
 
+// Rows that write nothing stand between others: all threads must still meet at the barriers.
+TEST_F(GpuKernels, ScatterWritesTheLastOfEqualRowsAndNoneOutside) {
+  const Tensor x = numbers(TRANSOM_FLOAT32, {4, 3}), updates = numbers(TRANSOM_FLOAT32, {600, 3}, -9, 9, 2);
+  Tensor places{TRANSOM_INT32, {600}, {}};
+  for (int64_t i = 0; i < 600; ++i) places.values.push_back(static_cast<double>(i * 7 % 9 - 3));  // -3 to 5
+  std::vector<double> expected = x.values;
+  for (size_t i = 0; i < 600; ++i)
+    for (size_t c = 0; c < 3; ++c)
+      if (const double at = places.values[i]; at >= 0 && at < 4)
+        expected[static_cast<size_t>(at) * 3 + c] = updates.values[i * 3 + c];
+  EXPECT_EQ(run("scatter", {x, places, updates}, {{TRANSOM_FLOAT32, {4, 3}}})[0].values, expected);
+}
+
 TEST_F(GpuKernels, IndicesOutsideOfMemoryAreMovedInside) {
   const Tensor x = tensor(TRANSOM_FLOAT32, {3}, {10, 20, 30}), at = tensor(TRANSOM_INT64, {3}, {-4, 1, 1e15});
   EXPECT_EQ(run("gather", {x, at}, {{TRANSOM_FLOAT32, {3}}}, {{"axis", 0}})[0].values,
