@@ -3,13 +3,15 @@
 """`transom serve` and llama.cpp's server on the same GGUF file, asked by `transom bench serve`, in turns.
 
   serve_race.py FOLDER --transom build/release/bin/transom --text TEXT [--models llama-160m --types q4_0 bf16 \
-    --clients 1 8 32 --input_len 64 --output_len 64 --prompts_each 4 --rounds 2 --threads 2 --isa avx2]
+    --clients 1 8 32 --input_len 64 --output_len 64 --prompts_each 4 --rounds 2 --threads 2 --isa avx2 \
+    --step_milliseconds 30 0]
 
 Models with random weights and a tokenizer that is trained on the file TEXT are made in FOLDER, once. Every text ends at
 `--output_len`. A round starts each server, warms it up, and asks it with each number of clients; shown are medians over
 the rounds: tokens a second of prompts and answers together and of answers, time to the first token, p95 of the time
-between tokens. llama.cpp's server comes by xllamacpp, which has it compiled (for AVX2: `--isa avx2` holds Transom to the
-same), or runs already at `--url`, as a native build of it does.
+between tokens. With several `--step_milliseconds` a round has a server of Transom for each. llama.cpp's server comes by
+xllamacpp, which has it compiled (for AVX2: `--isa avx2` holds Transom to the same), or runs already at `--url`, as a
+native build of it does.
 
     pip install xllamacpp tokenizers transformers torch"""
 import argparse
@@ -28,6 +30,7 @@ from pathlib import Path
 
 SHAPES = {"llama-160m": (768, 3072, 12, 12, 12), "llama-1b": (2048, 5632, 22, 32, 4)}
 VOCABULARY = 32000
+PEER = "llama.cpp"
 
 
 def make_tokenizer(text, folder):
@@ -95,14 +98,16 @@ def wait_for(url, process):
     sys.exit(f"{url}: no answer for two minutes")
 
 
-def start(who, file, options):
+def start(who, file, options, milliseconds=None):
     environment = {**os.environ, "OMP_NUM_THREADS": str(options.threads), "TRANSOM_NUM_THREADS": str(options.threads)}
     if options.isa:
         environment["TRANSOM_CPU_ISA"] = options.isa
     port, most = free_port(), max(options.clients)
-    if who == "transom":
+    if who != PEER:
         command = [options.transom, "serve", f"model={file}", "--port", str(port), "--log", "none", "--max_sequences",
                    str(most)]
+        if milliseconds is not None:
+            command += ["--step_milliseconds", str(milliseconds)]
     else:
         length = -(-(options.input_len + options.output_len + 16) // 64) * 64
         command = [sys.executable, __file__, options.folder, "--transom", options.transom, "--text", "-", "--peer", file,
@@ -147,6 +152,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--isa", help="what Transom may use of the processor (TRANSOM_CPU_ISA)")
+    parser.add_argument("--step_milliseconds", nargs="+", type=float, default=[None],
+                        help="`--step_milliseconds` of Transom's server; its default without")
     parser.add_argument("--url", help="where llama.cpp's server runs already, with the one model that is raced")
     parser.add_argument("--peer", help=argparse.SUPPRESS)
     parser.add_argument("--peer_port", type=int, help=argparse.SUPPRESS)
@@ -155,6 +162,8 @@ def main():
     if options.peer:
         return peer(options.peer, options.peer_port, options.clients[0], options.peer_length, options.threads)
     options.folder.mkdir(parents=True, exist_ok=True)
+    sides = {"transom" if each is None else f"transom, {each:g} ms": each for each in options.step_milliseconds}
+    sides[PEER] = None
     print("| model | clients | who | tokens/s | written/s | ratio | TTFT ms | ITL p95 ms |\n"
           "| --- | ---: | --- | ---: | ---: | ---: | ---: | ---: |")
     for name in options.models:
@@ -162,8 +171,9 @@ def main():
             file = make(name, kind, options)
             found = {}
             for _ in range(options.rounds):
-                for who in ("transom", "llama.cpp"):
-                    running, url = (None, options.url) if who != "transom" and options.url else start(who, file, options)
+                for who, milliseconds in sides.items():
+                    beside = who == PEER and options.url
+                    running, url = (None, options.url) if beside else start(who, file, options, milliseconds)
                     try:
                         for clients in options.clients:
                             found.setdefault((clients, who), []).append(ask(url, clients, options))
@@ -173,11 +183,11 @@ def main():
                             running.wait()
             for clients in options.clients:
                 middle = {who: {key: statistics.median(each[key] for each in found[clients, who])
-                                for key in found[clients, who][0]} for who in ("transom", "llama.cpp")}
+                                for key in found[clients, who][0]} for who in sides}
                 for who, figures in middle.items():
-                    ratio = middle["transom"]["total"] / middle["llama.cpp"]["total"]
+                    ratio = figures["total"] / middle[PEER]["total"]
                     print(f"| {name} {kind} | {clients} | {who} | {figures['total']:.1f} | {figures['written']:.1f} | "
-                          f"{f'{ratio:.2f}' if who == 'transom' else ''} | {figures['ttft']:.0f} | {figures['itl']:.1f} |",
+                          f"{'' if who == PEER else f'{ratio:.2f}'} | {figures['ttft']:.0f} | {figures['itl']:.1f} |",
                           flush=True)
 
 
