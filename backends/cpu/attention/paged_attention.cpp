@@ -14,7 +14,9 @@
 namespace transom::cpu {
 namespace {
 
-constexpr int64_t kMostTogether = 8;  // rows of a task
+constexpr int64_t kMostTogether = 8;       // rows of a task
+constexpr int64_t kMostScores = 64 << 10;  // of a task
+constexpr int64_t kTasks = 4;              // of a thread, at least where there are as many heads
 
 struct PagedPlan {
   int64_t rows, H, G, d, e, size, blocks, M;
@@ -85,79 +87,111 @@ struct PagedAttention {
     return groups;
   }
 
-  // Head g of the keys, and the heads of queries that share it.
-  void run_head(const Arguments& arguments, const Together& together, int64_t g) const {
+  // How many heads of the keys a task takes: side by side in memory, they are read in one go. Each thread should have
+  // some tasks, and the scores of one should stay in its cache.
+  int64_t heads_together(const std::vector<Together>& groups) const {
+    int64_t longest = 1, rows = 1;
+    for (const Together& each : groups)
+      longest = std::max(longest, each.length + each.count - 1), rows = std::max(rows, each.count);
+    const int64_t seen = plan.window > 0 ? std::min(longest, plan.window + plan.size + rows) : longest;
+    const int64_t fit = kMostScores / (rows * plan.group() * seen);
+    const int64_t even = static_cast<int64_t>(groups.size()) * plan.G / (kTasks * static_cast<int64_t>(thread_count()));
+    return std::clamp<int64_t>(std::min(fit, even), 1, plan.G);
+  }
+
+  // Heads [g, g + G) of the keys, and the heads of queries that share them.
+  void run_heads(const Arguments& arguments, const Together& together, int64_t g, int64_t G) const {
     const RowProducts& kernels = row_products();
-    const int64_t heads = plan.group(), count = together.count, d = plan.d, e = plan.e;
+    const int64_t shared = plan.group(), count = together.count, d = plan.d, e = plan.e;
+    const int64_t rows = count * shared;  // of a head of the keys
     const int64_t longest = together.length + count - 1;
     const int64_t from = plan.window > 0 ? std::max<int64_t>(together.length - plan.window, 0) : 0;
     const int64_t first_block = from / plan.size, row_width = (longest - first_block * plan.size + 15) / 16 * 16;
     const int64_t padded = (e + 15) / 16 * 16;
-    Scratch scratch(Scratch::bytes_of<float>(count * heads * d) + Scratch::bytes_of<float>(count * heads * row_width) +
-                    Scratch::bytes_of<float>(heads * padded));
-    auto* q = scratch.take<float>(count * heads * d);
-    auto* weights = scratch.take<float>(count * heads * row_width);
-    auto* y = scratch.take<float>(heads * padded);
-    for (int64_t i = 0; i < count; ++i) {
-      const auto at = static_cast<size_t>(((together.row + i) * plan.H + g * heads) * d);
-      if (plan.storage == kStoredF32) std::copy_n(arguments.input<float>(0) + at, heads * d, q + i * heads * d);
-      else
-        load_function(plan.dtype)(q + i * heads * d, arguments.inputs[0] + at * 2, nullptr, nullptr,
-                                  static_cast<size_t>(heads * d));
-    }
+    Scratch scratch(Scratch::bytes_of<float>(G * rows * d) + Scratch::bytes_of<float>(G * rows * row_width) +
+                    Scratch::bytes_of<float>(G * rows * padded));
+    auto* q = scratch.take<float>(G * rows * d);                // [G, count, shared, d]
+    auto* weights = scratch.take<float>(G * rows * row_width);  // [G, count, shared, keys from the first block on]
+    auto* y = scratch.take<float>(G * rows * padded);
+    for (int64_t h = 0; h < G; ++h)
+      for (int64_t i = 0; i < count; ++i) {
+        const auto at = static_cast<size_t>(((together.row + i) * plan.H + (g + h) * shared) * d);
+        float* to = q + (h * rows + i * shared) * d;
+        if (plan.storage == kStoredF32) std::copy_n(arguments.input<float>(0) + at, shared * d, to);
+        else
+          load_function(plan.dtype)(to, arguments.inputs[0] + at * 2, nullptr, nullptr,
+                                    static_cast<size_t>(shared * d));
+      }
     // The keys that row i sees are those in [first(i), length + i).
     const auto first = [&](int64_t i) {
       return plan.window > 0 ? std::max<int64_t>(together.length + i - plan.window, 0) : 0;
     };
-    // Calls body(row i, its first key in the block, how many, their places in the block) for each block and row.
-    const auto each_block = [&](int64_t begin_row, int64_t end_row, const auto& body) {
+    // The numbers of heads from g on of a block of keys or values, or null behind the last one.
+    const auto block_of = [&](size_t input, int64_t block, int64_t width) -> const std::byte* {
+      if (block * plan.size >= longest) return nullptr;
+      // The last row's table has all blocks of the others.
+      const int64_t entry = (together.row + count - 1) * plan.M + block;
+      const int64_t place = std::clamp<int64_t>(index_at(plan.table, arguments.inputs[3], entry), 0, plan.blocks - 1);
+      return arguments.inputs[input] + static_cast<size_t>((place * plan.size * plan.G + g) * width) * plan.element();
+    };
+    // Calls body(block, row i, how many rows that see the same of it, their first key, how many) for each block.
+    const auto each_block = [&](const auto& body) {
       for (int64_t block = first_block; block * plan.size < longest; ++block) {
-        // The last row's table has all blocks of the others.
-        const int64_t entry = (together.row + count - 1) * plan.M + block;
-        const int64_t place =
-            std::clamp<int64_t>(index_at(plan.table, arguments.inputs[3], entry), 0, plan.blocks - 1) * plan.size;
-        for (int64_t i = begin_row; i < end_row; ++i) {
-          const int64_t begin = std::max(block * plan.size, first(i));
-          const int64_t end = std::min((block + 1) * plan.size, together.length + i);
-          if (begin < end) body(i, begin, end - begin, place + begin - block * plan.size);
+        const auto begin = [&](int64_t i) { return std::max(block * plan.size, first(i)); };
+        const auto end = [&](int64_t i) { return std::min((block + 1) * plan.size, together.length + i); };
+        for (int64_t i = 0, next; i < count; i = next) {
+          for (next = i + 1; next < count && begin(next) == begin(i) && end(next) == end(i);) ++next;
+          if (begin(i) < end(i)) body(block, i, next - i, begin(i), end(i) - begin(i));
         }
       }
     };
-    each_block(0, count, [&](int64_t i, int64_t key, int64_t keys, int64_t place) {
-      const std::byte* k = arguments.inputs[1] + static_cast<size_t>((place * plan.G + g) * d) * plan.element();
-      kernels.scores[plan.storage](weights + i * heads * row_width + key - first_block * plan.size,
-                                   static_cast<size_t>(row_width), q + i * heads * d, static_cast<size_t>(heads), k,
-                                   static_cast<size_t>(plan.G * d), static_cast<size_t>(keys), static_cast<size_t>(d));
+    const auto size = [](int64_t x) { return static_cast<size_t>(x); };
+    const auto heads = [&](int64_t some, int64_t step, const std::byte* next) {
+      return RowProducts::Heads{size(G), size(some * shared), size(step), next};
+    };
+    each_block([&](int64_t block, int64_t i, int64_t some, int64_t key, int64_t keys) {
+      const std::byte* k = block_of(1, block, d) + size((key - block * plan.size) * plan.G * d) * plan.element();
+      const std::byte* next = block_of(1, block + 1, d);
+      if (!next && d == e) next = block_of(2, first_block, e);
+      kernels.scores[plan.storage](weights + i * shared * row_width + key - first_block * plan.size,
+                                   size(rows * row_width), size(row_width), q + i * shared * d, size(rows * d),
+                                   heads(some, d, i == 0 ? next : nullptr), k, size(plan.G * d), size(keys), size(d));
     });
-    for (int64_t i = 0; i < count; ++i) {
+    for (int64_t row = 0; row < G * rows; ++row) {
+      const int64_t i = row % rows / shared;
       const int64_t keys = together.length + i - first(i), skipped = first(i) - first_block * plan.size;
-      for (int64_t h = 0; h < heads; ++h) {
-        float* own = weights + (i * heads + h) * row_width;
-        // At an address of its own, whatever the window: reductions of a row then have one order.
-        if (skipped > 0) std::memmove(own, own + skipped, static_cast<size_t>(keys) * sizeof(float));
-        vector_kernels().attention_weights(own, nullptr, plan.scale, plan.cap, static_cast<size_t>(keys));
-      }
-      std::fill_n(y, heads * padded, 0.0f);
-      each_block(i, i + 1, [&](int64_t, int64_t key, int64_t some, int64_t place) {
-        const std::byte* v = arguments.inputs[2] + static_cast<size_t>((place * plan.G + g) * e) * plan.element();
-        kernels.mix[plan.storage](y, static_cast<size_t>(padded), weights + i * heads * row_width + key - first(i),
-                                  static_cast<size_t>(row_width), static_cast<size_t>(heads), v,
-                                  static_cast<size_t>(plan.G * e), static_cast<size_t>(some), static_cast<size_t>(e));
-      });
-      for (int64_t h = 0; h < heads; ++h) {
-        const auto at = static_cast<size_t>(((together.row + i) * plan.H + g * heads + h) * e);
-        if (plan.storage == kStoredF32) std::copy_n(y + h * padded, e, arguments.output<float>() + at);
-        else
-          store_function(plan.dtype)(arguments.outputs[0] + at * 2, y + h * padded, nullptr, nullptr,
-                                     static_cast<size_t>(e));
-      }
+      float* own = weights + row * row_width;
+      // At an address of its own, whatever the window: reductions of a row then have one order.
+      if (skipped > 0) std::memmove(own, own + skipped, size(keys) * sizeof(float));
+      vector_kernels().attention_weights(own, nullptr, plan.scale, plan.cap, size(keys));
+      if (skipped > 0) std::memmove(own + skipped, own, size(keys) * sizeof(float));
     }
+    std::fill_n(y, G * rows * padded, 0.0f);
+    each_block([&](int64_t block, int64_t i, int64_t some, int64_t key, int64_t keys) {
+      const std::byte* v = block_of(2, block, e) + size((key - block * plan.size) * plan.G * e) * plan.element();
+      const std::byte* next = block_of(2, block + 1, e);
+      kernels.mix[plan.storage](y + i * shared * padded, size(rows * padded), size(padded),
+                                weights + i * shared * row_width + key - first_block * plan.size,
+                                size(rows * row_width), size(row_width), heads(some, e, i == 0 ? next : nullptr), v,
+                                size(plan.G * e), size(keys), size(e));
+    });
+    for (int64_t h = 0; h < G; ++h)
+      for (int64_t row = 0; row < rows; ++row) {
+        const int64_t i = row / shared, query = row % shared;
+        const auto at = size(((together.row + i) * plan.H + (g + h) * shared + query) * e);
+        const float* own = y + (h * rows + row) * padded;
+        if (plan.storage == kStoredF32) std::copy_n(own, e, arguments.output<float>() + at);
+        else store_function(plan.dtype)(arguments.outputs[0] + at * 2, own, nullptr, nullptr, size(e));
+      }
   }
 
   void run(const Arguments& arguments) const {
     const std::vector<Together> groups = grouped(arguments);
-    parallel_for(groups.size() * static_cast<size_t>(plan.G), [&](size_t task) {
-      run_head(arguments, groups[task / static_cast<size_t>(plan.G)], static_cast<int64_t>(task) % plan.G);
+    const int64_t some = heads_together(groups), slices = (plan.G + some - 1) / some;
+    parallel_for(groups.size() * static_cast<size_t>(slices), [&](size_t task) {
+      const int64_t slice = static_cast<int64_t>(task) % slices;
+      const int64_t begin = plan.G * slice / slices, end = plan.G * (slice + 1) / slices;
+      run_heads(arguments, groups[task / static_cast<size_t>(slices)], begin, end - begin);
     });
   }
 };

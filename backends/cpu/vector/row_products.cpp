@@ -145,54 +145,110 @@ void score_block(float* scores, size_t scores_row, const float* q, const typenam
   }
 }
 
-template <typename Stored, size_t R>
-void scores_of_rows(float* scores, size_t scores_row, const float* q, const typename Stored::Number* k, size_t key_step,
-                    size_t keys, size_t depth) {
-  size_t s = 0;
-  for (; s + 4 <= keys; s += 4) score_block<Stored, R, 4>(scores + s, scores_row, q, k + s * key_step, key_step, depth);
-  for (; s < keys; ++s) score_block<Stored, R, 1>(scores + s, scores_row, q, k + s * key_step, key_step, depth);
-}
-
-template <typename Stored>
-void scores(float* out, size_t scores_row, const float* q, size_t rows, const void* k, size_t key_step, size_t keys,
-            size_t depth) {
-  auto* from = static_cast<const typename Stored::Number*>(k);
+// `S` keys with all rows of a head.
+template <typename Stored, size_t S>
+void scores_of_rows(float* out, size_t row, const float* q, size_t rows, const typename Stored::Number* k,
+                    size_t key_step, size_t depth) {
   size_t r = 0;
   if constexpr (kRegisters == 32)
-    for (; r + 4 <= rows; r += 4)
-      scores_of_rows<Stored, 4>(out + r * scores_row, scores_row, q + r * depth, from, key_step, keys, depth);
-  for (; r + 2 <= rows; r += 2)
-    scores_of_rows<Stored, 2>(out + r * scores_row, scores_row, q + r * depth, from, key_step, keys, depth);
-  for (; r < rows; ++r)
-    scores_of_rows<Stored, 1>(out + r * scores_row, scores_row, q + r * depth, from, key_step, keys, depth);
+    for (; r + 4 <= rows; r += 4) score_block<Stored, 4, S>(out + r * row, row, q + r * depth, k, key_step, depth);
+  for (; r + 2 <= rows; r += 2) score_block<Stored, 2, S>(out + r * row, row, q + r * depth, k, key_step, depth);
+  for (; r < rows; ++r) score_block<Stored, 1, S>(out + r * row, row, q + r * depth, k, key_step, depth);
 }
 
-template <typename Stored, size_t P>
-void mix_block(float* y, const float* weights, const typename Stored::Number* v, size_t value_step, size_t keys) {
-  Vector sums[P];
-  TRANSOM_UNROLL
-  for (size_t p = 0; p < P; ++p) sums[p] = StoredF32::load(y + p * kWidth);
-  for (size_t s = 0; s < keys; ++s) {
-    const float weight = weights[s];
-    TRANSOM_UNROLL
-    for (size_t p = 0; p < P; ++p) sums[p] += weight * Stored::load(v + s * value_step + p * kWidth);
-  }
-  TRANSOM_UNROLL
-  for (size_t p = 0; p < P; ++p) *reinterpret_cast<Vector*>(y + p * kWidth) = sums[p];
+// Numbers of `keys` keys that are read later.
+template <typename Number>
+void fetch(const Number* next, size_t key_step, size_t keys, size_t width) {
+  for (size_t s = 0; s < keys; ++s)
+    for (size_t i = 0; i < width; i += 64 / sizeof(Number)) __builtin_prefetch(next + s * key_step + i, 0, 2);
 }
 
 template <typename Stored>
-void mix(float* y, size_t y_row, const float* weights, size_t weights_row, size_t rows, const void* v,
-         size_t value_step, size_t keys, size_t width) {
-  auto* from = static_cast<const typename Stored::Number*>(v);
-  for (size_t r = 0; r < rows; ++r, y += y_row, weights += weights_row) {
-    size_t i = 0;
-    for (; i + 4 * kWidth <= width; i += 4 * kWidth) mix_block<Stored, 4>(y + i, weights, from + i, value_step, keys);
-    for (; i + kWidth <= width; i += kWidth) mix_block<Stored, 1>(y + i, weights, from + i, value_step, keys);
-    for (; i < width; ++i) {
-      float total = y[i];
-      for (size_t s = 0; s < keys; ++s) total = add_product(weights[s], Stored::value(from[s * value_step + i]), total);
-      y[i] = total;
+void scores(float* out, size_t out_head, size_t out_row, const float* q, size_t q_head, RowProducts::Heads heads,
+            const void* k, size_t key_step, size_t keys, size_t depth) {
+  using Number = typename Stored::Number;
+  auto* from = static_cast<const Number*>(k);
+  auto* next = static_cast<const Number*>(heads.next);
+  size_t s = 0;
+  for (; s + 4 <= keys; s += 4)
+    for (size_t g = 0; g < heads.count; ++g) {
+      const size_t at = s * key_step + g * heads.step;
+      if (next) fetch(next + at, key_step, 4, depth);
+      scores_of_rows<Stored, 4>(out + g * out_head + s, out_row, q + g * q_head, heads.rows, from + at, key_step,
+                                depth);
+    }
+  for (; s < keys; ++s)
+    for (size_t g = 0; g < heads.count; ++g)
+      scores_of_rows<Stored, 1>(out + g * out_head + s, out_row, q + g * q_head, heads.rows,
+                                from + s * key_step + g * heads.step, key_step, depth);
+}
+
+// R rows with P registers of the width.
+template <typename Stored, size_t R, size_t P>
+void mix_block(float* y, size_t y_row, const float* weights, size_t weights_row, const typename Stored::Number* v,
+               size_t value_step, size_t keys) {
+  Vector sums[R][P];
+  TRANSOM_UNROLL
+  for (size_t r = 0; r < R; ++r) {
+    TRANSOM_UNROLL
+    for (size_t p = 0; p < P; ++p) sums[r][p] = StoredF32::load(y + r * y_row + p * kWidth);
+  }
+  for (size_t s = 0; s < keys; ++s) {
+    Vector values[P];
+    TRANSOM_UNROLL
+    for (size_t p = 0; p < P; ++p) values[p] = Stored::load(v + s * value_step + p * kWidth);
+    TRANSOM_UNROLL
+    for (size_t r = 0; r < R; ++r) {
+      const float weight = weights[r * weights_row + s];
+      TRANSOM_UNROLL
+      for (size_t p = 0; p < P; ++p) sums[r][p] += weight * values[p];
+    }
+  }
+  TRANSOM_UNROLL
+  for (size_t r = 0; r < R; ++r) {
+    TRANSOM_UNROLL
+    for (size_t p = 0; p < P; ++p) *reinterpret_cast<Vector*>(y + r * y_row + p * kWidth) = sums[r][p];
+  }
+}
+
+// R rows of a head.
+template <typename Stored, size_t R>
+void mix_rows(float* y, size_t y_row, const float* weights, size_t weights_row, const typename Stored::Number* v,
+              size_t value_step, size_t keys, size_t width) {
+  size_t i = 0;
+  for (; i + 4 * kWidth <= width; i += 4 * kWidth)
+    mix_block<Stored, R, 4>(y + i, y_row, weights, weights_row, v + i, value_step, keys);
+  for (; i + kWidth <= width; i += kWidth)
+    mix_block<Stored, R, 1>(y + i, y_row, weights, weights_row, v + i, value_step, keys);
+  for (; i < width; ++i)
+    for (size_t r = 0; r < R; ++r) {
+      float total = y[r * y_row + i];
+      for (size_t s = 0; s < keys; ++s)
+        total = add_product(weights[r * weights_row + s], Stored::value(v[s * value_step + i]), total);
+      y[r * y_row + i] = total;
+    }
+}
+
+template <typename Stored>
+void mix(float* y, size_t y_head, size_t y_row, const float* weights, size_t weights_head, size_t weights_row,
+         RowProducts::Heads heads, const void* v, size_t value_step, size_t keys, size_t width) {
+  constexpr size_t kTogether = 8;  // keys: the sums of a head leave the registers between them
+  constexpr size_t kRows = kRegisters == 32 ? 4 : 2;
+  for (size_t s = 0; s < keys; s += kTogether) {
+    const size_t some = keys - s < kTogether ? keys - s : kTogether;
+    for (size_t g = 0; g < heads.count; ++g) {
+      using Number = typename Stored::Number;
+      const size_t at = s * value_step + g * heads.step;
+      auto* from = static_cast<const Number*>(v) + at;
+      if (heads.next) fetch(static_cast<const Number*>(heads.next) + at, value_step, some, width);
+      float* own = y + g * y_head;
+      const float* w = weights + g * weights_head + s;
+      size_t r = 0;
+      for (; r + kRows <= heads.rows; r += kRows)
+        mix_rows<Stored, kRows>(own + r * y_row, y_row, w + r * weights_row, weights_row, from, value_step, some,
+                                width);
+      for (; r < heads.rows; ++r)
+        mix_rows<Stored, 1>(own + r * y_row, y_row, w + r * weights_row, weights_row, from, value_step, some, width);
     }
   }
 }

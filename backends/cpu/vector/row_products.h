@@ -21,13 +21,23 @@ struct RowProducts {
   void (*multiply[kRowStorages])(float* c, size_t c_row, const float* a, size_t a_row, const void* b, size_t panel_step,
                                  size_t m, size_t panels, size_t depth, bool add);
 
-  // scores [r, key] = sum over depth of q[r, .] k[key, .] for `keys` keys, each `key_step` numbers apart. q f32
-  // [rows, depth].
-  void (*scores[kRowStorages])(float* scores, size_t scores_row, const float* q, size_t rows, const void* k,
-                               size_t key_step, size_t keys, size_t depth);
-  // y [r, width] += sum over keys of weights[r, key] v[key, .], one key after the other.
-  void (*mix[kRowStorages])(float* y, size_t y_row, const float* weights, size_t weights_row, size_t rows,
-                            const void* v, size_t value_step, size_t keys, size_t width);
+  // Heads [g, r, .] lie `q_head`, `scores_head`, `y_head`, `weights_head` numbers apart, those of keys and values
+  // `step`. All heads of some keys are taken before the next keys, in the order in which they lie in memory, and
+  // meanwhile those at `next` are fetched into the cache, keys or values of the same steps that are read later, or
+  // null.
+  struct Heads {
+    size_t count, rows;  // G, R
+    size_t step;         // of keys or values
+    const void* next;
+  };
+  // scores [g, r, key] = sum over depth of q[g, r, .] k[key, g, .] for `keys` keys, each `key_step` numbers apart. q
+  // f32, rows of a head `depth` apart.
+  void (*scores[kRowStorages])(float* scores, size_t scores_head, size_t scores_row, const float* q, size_t q_head,
+                               Heads heads, const void* k, size_t key_step, size_t keys, size_t depth);
+  // y [g, r, width] += sum over keys of weights[g, r, key] v[key, g, .], one key after the other.
+  void (*mix[kRowStorages])(float* y, size_t y_head, size_t y_row, const float* weights, size_t weights_head,
+                            size_t weights_row, Heads heads, const void* v, size_t value_step, size_t keys,
+                            size_t width);
 };
 
 const RowProducts& row_products();
