@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The clients that people have, unchanged, against a served model: openai, langchain-openai, huggingface_hub, ollama,
-requests and server-sent events read by hand.
+lm-eval's local-completions, the parser of Prometheus, requests and server-sent events read by hand.
 
     serve_clients.py --transom build/release/bin/transom --model DIR [--embed DIR] [--schemas 50]
     serve_clients.py --url http://localhost:8000 --model NAME
@@ -10,7 +10,7 @@ Starts `transom serve` on a free port (with --url it asks a server that runs), c
 the exit status is 1 if one failed. A client that is not installed is left out and named. With --schemas N, N random JSON
 schemas are asked for and every answer is validated with `jsonschema`.
 
-    pip install openai langchain-openai huggingface_hub ollama requests jsonschema
+    pip install openai langchain-openai huggingface_hub ollama 'lm-eval[api]' transformers prometheus_client requests jsonschema
 """
 import argparse
 import json
@@ -20,9 +20,11 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 
 def expect(condition, message):
@@ -140,6 +142,59 @@ def by_ollama(url, model, embed):
         same(len(client.embed(model=embed, input=["a cat", "rain"]).embeddings), 2, "embed")
 
 
+def by_lm_eval(url, model, embed):
+    """A task of multiple choice and one of the log probabilities of whole texts, from files of its own."""
+    import lm_eval
+    from lm_eval.tasks import TaskManager
+
+    served = json.load(urllib.request.urlopen(url + "/v1/models"))["data"]
+    length = next(each["max_model_len"] for each in served if each["id"] == model)
+    with tempfile.TemporaryDirectory() as folder:
+        rows, draw = Path(folder) / "rows.jsonl", random.Random(0)
+        words = "the a cat dog sat ran on mat hill red old and saw".split()
+        texts = [" ".join(draw.choices(words, k=draw.randint(3, 12))) for _ in range(24)]
+        rows.write_text("".join(json.dumps({"text": text, "choices": [" on the mat", " on a red hill", " and ran"],
+                                            "answer": i % 3}) + "\n" for i, text in enumerate(texts)))
+        data = f"dataset_path: json\ndataset_kwargs:\n  data_files:\n    test: {rows}\ntest_split: test\n"
+        (Path(folder) / "choices.yaml").write_text(
+            "task: choices\noutput_type: multiple_choice\n" + data + "doc_to_text: '{{text}}'\ndoc_to_target: answer\n"
+            "doc_to_choice: choices\nmetric_list:\n  - metric: acc\n  - metric: acc_norm\n")
+        (Path(folder) / "whole.yaml").write_text(
+            "task: whole\noutput_type: loglikelihood_rolling\n" + data + "doc_to_text: ''\ndoc_to_target: '{{text}}'\n"
+            "metric_list:\n  - metric: word_perplexity\n")
+        found = []
+        for batch, clients in ((1, 1), (8, 6)):
+            answers = lm_eval.simple_evaluate(
+                model="local-completions", tasks=["choices", "whole"], batch_size=batch, log_samples=True, bootstrap_iters=0,
+                task_manager=TaskManager(include_path=folder, include_defaults=False),
+                model_args=dict(model=model, base_url=url + "/v1/completions", tokenizer=os.environ["SERVED_MODEL"],
+                                max_length=length - 1, num_concurrent=clients, tokenized_requests=True))
+            found.append({task: [row["filtered_resps"] for row in sorted(rows, key=lambda row: row["doc_id"])]
+                          for task, rows in answers["samples"].items()})
+        same(len(found[0]["choices"]), len(texts), "answers")
+        same(found[0], found[1], "log probabilities in company")
+
+
+def by_prometheus(url, model, embed):
+    from prometheus_client.parser import text_string_to_metric_families
+
+    text = urllib.request.urlopen(url + "/metrics").read().decode()
+    families = {each.name: each for each in text_string_to_metric_families(text)}
+    for name in ("vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc", "vllm:prompt_tokens",
+                 "vllm:generation_tokens", "vllm:time_to_first_token_seconds", "vllm:inter_token_latency_seconds",
+                 "vllm:e2e_request_latency_seconds", "vllm:request_success", "vllm:num_preemptions"):
+        expect(name in families, f"no {name}")
+        expect(all(sample.labels["model_name"] for sample in families[name].samples), f"{name} names no model")
+    for family in families.values():
+        if family.type == "histogram":
+            counts = {}
+            for sample in family.samples:
+                if sample.name.endswith("_bucket"):
+                    others = tuple(sorted((k, v) for k, v in sample.labels.items() if k != "le"))
+                    expect(sample.value >= counts.get(others, 0), f"the buckets of {family.name} fall")
+                    counts[others] = sample.value
+
+
 def by_requests(url, model, embed):
     import requests
 
@@ -254,15 +309,18 @@ def main():
     parser.add_argument("--url")
     parser.add_argument("--model", required=True)
     parser.add_argument("--embed")
+    parser.add_argument("--tokenizer", help="folder of the tokenizer, where --model is a name")
     parser.add_argument("--schemas", type=int, default=0)
     arguments = parser.parse_args()
     os.environ.setdefault("NO_PROXY", "*")
+    os.environ["SERVED_MODEL"] = arguments.tokenizer or arguments.model  # lm-eval asks with tokens
     server, url, model, embed = None, arguments.url, arguments.model, arguments.embed
     if not url:
         server, url = started(arguments)
         model, embed = "writes", "embeds" if embed else None
-    checks = [(by.__name__[3:], lambda by=by: by(url, model, embed)) for by in
-              (by_openai, by_openai_async, by_langchain, by_huggingface_hub, by_ollama, by_requests)]
+    clients = (by_openai, by_openai_async, by_langchain, by_huggingface_hub, by_ollama, by_lm_eval, by_prometheus,
+               by_requests)
+    checks = [(by.__name__[3:], lambda by=by: by(url, model, embed)) for by in clients]
     if arguments.schemas:
         checks.append(("schemas", lambda: schemas(url, model, arguments.schemas)))
     failed = 0

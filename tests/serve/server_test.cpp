@@ -255,6 +255,15 @@ TEST(Metrics, DroppedGaugesAreNotAsked) {
   EXPECT_NE(metrics.text().find("\na_total 2\n"), std::string::npos);
 }
 
+// A board asks for the rate of what is declared as a counter.
+TEST(Metrics, TotalsAreCounters) {
+  serve::Metrics metrics;
+  metrics.gauge("asked_total", "a", {}, [] { return 3.0; });
+  metrics.gauge("asked", "a", {}, [] { return 3.0; });
+  EXPECT_NE(metrics.text().find("# TYPE asked_total counter\nasked_total 3\n"), std::string::npos) << metrics.text();
+  EXPECT_NE(metrics.text().find("# TYPE asked gauge\n"), std::string::npos);
+}
+
 TEST(ServerOptions, TwoModelsNeedTwoNames) {
   serve::ServeOptions options;
   EXPECT_THROW(serve::Server{options}, Error);

@@ -81,7 +81,7 @@ Histogram& Metrics::histogram(const std::string& name, const std::string& help, 
 void Metrics::gauge(const std::string& name, const std::string& help, const Labels& labels,
                     std::function<double()> value) {
   const std::lock_guard lock(mutex_);
-  series(name, help, "gauge", labels).gauge = std::move(value);
+  series(name, help, name.ends_with("_total") ? "counter" : "gauge", labels).gauge = std::move(value);
 }
 
 void Metrics::drop_gauges() {

@@ -48,7 +48,7 @@ class Metrics {
   Counter& counter(const std::string& name, const std::string& help, const Labels& labels = {});
   Histogram& histogram(const std::string& name, const std::string& help, const std::vector<double>& bounds,
                        const Labels& labels = {});
-  // Asked for each time the metrics are written.
+  // Asked for each time the metrics are written. What is called ..._total is declared as a counter: it never falls.
   void gauge(const std::string& name, const std::string& help, const Labels& labels, std::function<double()> value);
   // No gauge is asked from now on: what they look at goes.
   void drop_gauges();
