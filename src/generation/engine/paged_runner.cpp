@@ -54,8 +54,7 @@ class PagedRunner : public Runner {
     if (!parts.empty()) {
       const auto start = std::chrono::steady_clock::now();
       compute_all(parts, sequences, statistics);
-      budget_.note(writing_tokens_, tokens_of(parts),
-                   std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+      budget_.note(tokens_of(parts), std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     }
     for (const StepPart& part : parts)
       if (BeamGroup* group = part.sequence->group(); group && !group->has_ended() && group->is_complete())
@@ -240,9 +239,9 @@ class PagedRunner : public Runner {
     }
     if (left == 0 && count > 0) turn_ = (turn_ + static_cast<size_t>(most_tokens_)) % count;
     else turn_ = 0;
-    writing_tokens_ = tokens_of(parts);
     // Prompts are read by parts that the texts that are being written do not wait long for.
-    left = std::min(left, std::max<int64_t>(budget_.tokens(writing_tokens_) - writing_tokens_, 1));
+    const int64_t writing = tokens_of(parts), waiting = static_cast<int64_t>(count - parts.size());
+    left = std::min(left, std::max<int64_t>(budget_.tokens(writing, waiting) - writing, 1));
     int64_t prompt_scores = kMostPromptScores;
     for (size_t i = 0; i < youngest && left > 0; ++i) {
       Sequence& sequence = *order[i];
@@ -469,7 +468,6 @@ class PagedRunner : public Runner {
   std::map<const Sequence*, TokenIds> drafts_;  // of the assistant, at this step
   std::map<const Sequence*, PagedText> texts_;
   std::vector<Sequence*> waiting_beams_;  // at this step
-  int64_t writing_tokens_ = 0;            // of this step: of texts that are being written
   size_t turn_ = 0;                       // whose turn it is first, where not all go at once
 };
 

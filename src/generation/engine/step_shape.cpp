@@ -14,7 +14,7 @@ int64_t rounded_tokens(int64_t tokens) {
 
 int64_t floor_tokens(int64_t tokens) {
   if (tokens <= 16) return std::max<int64_t>(tokens, 1);
-  const int64_t step = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(tokens))) / 4;
+  const int64_t step = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(tokens))) / 2;
   return tokens / step * step;
 }
 

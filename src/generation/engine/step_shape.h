@@ -8,7 +8,8 @@ namespace transom {
 // A program is compiled for each shape, so that numbers are rounded up to a few. Up to 16 tokens there is nothing in
 // excess; above, less than a quarter, which the chunks of prompts mostly fill.
 int64_t rounded_tokens(int64_t tokens);
-// The greatest of these numbers that is not above `tokens`, which is at least 1.
+// One of these numbers that is not above `tokens`, which is at least 1, and more than two thirds of it: of steps that
+// are cut to a size, which a server has by the thousand, there are half as many shapes.
 int64_t floor_tokens(int64_t tokens);
 // Tokens whose scores are computed, of `tokens` that a step of rounded_tokens(tokens) has. All of them in a step
 // without prompts; beside a prompt a few rows more cost next to nothing, and powers of two leave few shapes.

@@ -14,7 +14,7 @@ TEST(StepShape, HasRoomAndLittleInExcess) {
     EXPECT_LE(rounded_tokens(tokens), tokens <= 16 ? tokens : tokens + tokens / 4);
     EXPECT_LE(floor_tokens(tokens), tokens);
     EXPECT_EQ(floor_tokens(tokens), rounded_tokens(floor_tokens(tokens)));
-    EXPECT_GT(rounded_tokens(floor_tokens(tokens) + 1), tokens);
+    EXPECT_GT(3 * floor_tokens(tokens), 2 * tokens);
     EXPECT_EQ(rounded_scored(tokens, tokens), rounded_tokens(tokens));
     for (int64_t scored = 1; scored < tokens; ++scored) {
       EXPECT_GE(rounded_scored(scored, tokens), scored);
