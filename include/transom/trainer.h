@@ -43,6 +43,7 @@ struct Predictions {
   std::vector<float> label_values;
   int64_t rows = 0;
   std::optional<double> loss;  // the mean over rows of their batch's loss; empty without labels
+  Metrics memory;              // with skip_memory_metrics false: "test_mem_cpu_alloc_delta" ...
 };
 
 // Receives the events of a run; override what is needed. All calls come from the thread of Trainer::train.

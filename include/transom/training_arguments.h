@@ -74,6 +74,7 @@ struct TrainingArguments {
   std::optional<bool> disable_tqdm;
   std::vector<std::string> report_to;
   std::optional<std::string> run_name;
+  bool skip_memory_metrics = true;
 
   // Evaluation
   std::string eval_strategy = "no";

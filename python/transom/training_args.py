@@ -28,7 +28,7 @@ _OWN = {"include_for_metrics": (), "include_inputs_for_metrics": False, "batch_e
         "predict_with_generate": False, "generation_max_length": None, "generation_num_beams": None,
         "generation_config": None, "sortish_sampler": False, "push_to_hub": False, "hub_model_id": None,
         "overwrite_output_dir": False, "dataloader_num_workers": 0, "dataloader_pin_memory": True, "local_rank": -1,
-        "skip_memory_metrics": True, "use_ipex": False, "do_lower_case": False}
+        "use_ipex": False, "do_lower_case": False}
 
 
 def _plain(value):

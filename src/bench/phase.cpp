@@ -12,6 +12,8 @@
 #include <numeric>
 #include <string_view>
 
+#include "base/resident_memory.h"
+
 namespace transom {
 namespace {
 
@@ -79,14 +81,9 @@ double seconds_since_process_start() {
   return std::max(0.0, static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9 - started);
 }
 
-PeakMemory::PeakMemory() { std::ofstream("/proc/self/clear_refs") << "5"; }
+PeakMemory::PeakMemory() { reset_resident_peak(); }
 
-double PeakMemory::megabytes() const {
-  std::ifstream file("/proc/self/status");
-  for (std::string line; std::getline(file, line);)
-    if (line.starts_with("VmHWM:")) return number_at_begin(std::string_view(line).substr(6)) * 1024e-6;
-  return 0;
-}
+double PeakMemory::megabytes() const { return static_cast<double>(resident_peak_bytes()) * 1e-6; }
 
 Phase measure_once(const std::string& name, double samples, const std::function<void()>& work) {
   const PeakMemory memory;

@@ -34,10 +34,12 @@ UpdatesLast updates_last(Graph graph, const std::vector<bool>& donated, const st
   if (std::find(restorable.begin(), restorable.end(), true) == restorable.end()) return {std::move(graph), count};
   const std::vector<int> donor = plan_memory(graph, donated).donor;
   Nodes makers, others;
-  for (size_t o = 0; o < graph.outputs.size(); ++o) {
-    const bool updates = donor[o] >= 0 && restorable[static_cast<size_t>(donor[o])];
-    (updates ? makers : others).insert(graph.outputs[o].node().get());
-  }
+  for (size_t o = 0; o < graph.outputs.size(); ++o)
+    if (donor[o] >= 0 && restorable[static_cast<size_t>(donor[o])]) makers.insert(graph.outputs[o].node().get());
+  // What an update makes in the place of a gradient is part of it.
+  for (size_t o = 0; o < graph.outputs.size(); ++o)
+    if (const Node* maker = graph.outputs[o].node().get(); donor[o] < 0 || !makers.contains(maker))
+      others.insert(maker);
   const Nodes needed = with_ancestors(graph, std::move(others));
   std::erase_if(makers, [&](const Node* maker) { return needed.contains(maker); });
   const Nodes late = with_descendants(graph, std::move(makers));

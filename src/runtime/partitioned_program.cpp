@@ -13,22 +13,31 @@
 namespace transom {
 namespace {
 
-constexpr size_t kAlways = SIZE_MAX;  // an output of the graph: used after the last step
+constexpr size_t kAlways = SIZE_MAX;   // an output of the graph: used after the last step
+constexpr size_t kNowhere = SIZE_MAX;  // no slot
 
 // Takes views of values that lie in slots out of the partitions: gives what each is a view of. A program would copy
-// them. What the graph gives out stays, since nobody may write there.
+// them. What the graph gives out stays, since nobody may write there, but for one view of what a collective made, which
+// is given out in its place.
 TensorMap<Tensor> take_views(std::vector<Partition>& partitions, const Graph& graph) {
   const TensorSet given(graph.outputs.begin(), graph.outputs.end());
   TensorMap<Tensor> views;
+  TensorSet given_out;  // in other shapes
+  const auto may_go = [&](const Tensor& value, const Tensor& whole) {
+    if (!given.contains(value)) return true;
+    return is_collective(*whole.node()) && !given.contains(whole) && given_out.insert(whole).second;
+  };
   for (Partition& partition : partitions) {
     TensorSet made;
     std::erase_if(partition.nodes, [&](const std::shared_ptr<Node>& node) {
       const Tensor value(node, 0);
-      if (node->operation->view && !made.contains(node->inputs[0]) && !given.contains(value)) {
+      if (node->operation->view && !made.contains(node->inputs[0])) {
         const auto through = views.find(node->inputs[0]);
         const Tensor whole = through == views.end() ? node->inputs[0] : through->second;
-        views.emplace(value, whole);
-        return true;
+        if (may_go(value, whole)) {
+          views.emplace(value, whole);
+          return true;
+        }
       }
       for (const Tensor& output : outputs_of(node)) made.insert(output);
       return false;
@@ -136,6 +145,10 @@ PartitionedProgram::PartitionedProgram(std::shared_ptr<Device> device, const Low
       last_use_[slot] = std::max(last_use_[slot], last->second);
   made_behind_.resize(slots_);
   read_behind_.resize(slots_);
+  written_over_.resize(partitions.size(), kNowhere);
+  is_written_over_.resize(slots_);
+  for (size_t p = 0; p < partitions.size(); ++p)
+    if (partitions[p].collective) find_memory(partitions[p].collective, p, lowered);
   try {
     for (size_t p = 0; p < partitions.size(); ++p)
       add_step(partitions[p], p, p + 1 == partitions.size(), lowered, description);
@@ -144,13 +157,40 @@ PartitionedProgram::PartitionedProgram(std::shared_ptr<Device> device, const Low
       if (step.exchange) device_->table().event_destroy(step.exchange->done);
     throw;
   }
-  for (const Tensor& output : graph.outputs) outputs_.push_back(slot_of_.at(output));
+  for (const Tensor& output : graph.outputs) outputs_.push_back(slot_of_.at(whole_value_of(output)));
   slot_of_.clear();
   views_.clear();
   place_.clear();
   last_use_.clear();
   made_behind_.clear();
   read_behind_.clear();
+  written_over_.clear();
+  is_written_over_.clear();
+  travelling_.clear();
+}
+
+// What a collective makes for good, the new values of a parameter that processes update in parts, takes the memory of
+// the old ones, which nobody reads any more. If the run fails afterwards they are lost.
+void PartitionedProgram::find_memory(const std::shared_ptr<Node>& collective, size_t number,
+                                     const LoweredGraph& lowered) {
+  const Tensor result(collective, 0);
+  const size_t to = slot_of_.at(result);
+  if (last_use_[to] != kAlways || to == slot_of_.at(whole_value_of(collective->inputs[0]))) return;
+  const std::vector<Tensor>& outputs = lowered.graph.outputs;
+  const auto given = std::find_if(outputs.begin(), outputs.end(),
+                                  [&](const Tensor& output) { return whole_value_of(output).same_as(result); });
+  if (given == outputs.end()) return;
+  const auto maker = place_.find(given->node().get());
+  if (maker == place_.end() || maker->second < lowered.first_update) return;
+  for (size_t slot = 0; slot < lowered.graph.inputs.size(); ++slot) {
+    if (!lowered.donated[slot] || is_written_over_[slot] || last_use_[slot] > number ||
+        lowered.graph.inputs[slot].type() != given->type())
+      continue;
+    written_over_[number] = slot;
+    is_written_over_[slot] = true;
+    last_use_[slot] = number;
+    return;
+  }
 }
 
 PartitionedProgram::~PartitionedProgram() {
@@ -189,7 +229,8 @@ void PartitionedProgram::add_step(const Partition& partition, size_t number, boo
   // What is wanted back after a failure stays until nothing but updates can fail.
   const auto is_update = [&](size_t place) { return place >= lowered.first_update; };
   const auto first_update = std::find_if(step.places.begin(), step.places.end(), is_update);
-  const bool may_update = last && !partition.collective && std::all_of(first_update, step.places.end(), is_update);
+  const bool ends = partition.collective ? written_over_[number] != kNowhere : last;
+  const bool may_update = ends && std::all_of(first_update, step.places.end(), is_update);
   TensorSet made, taken;
   std::vector<bool> donated, frozen, restorable;
   std::vector<size_t> readers(slots_);  // inputs of the part that lie in a slot: a value and views of it
@@ -205,7 +246,8 @@ void PartitionedProgram::add_step(const Partition& partition, size_t number, boo
       frozen.push_back(given && lowered.frozen[slot]);
       restorable.push_back(given && lowered.restorable[slot]);
       donated.push_back(
-          last_use_[slot] == number && (!given || lowered.donated[slot]) && (!restorable.back() || may_update) &&
+          last_use_[slot] == number && (!given || lowered.donated[slot]) && !is_written_over_[slot] &&
+          (!restorable.back() || may_update) &&
           !(partition.collective && whole_value_of(partition.collective->inputs[0]).same_as(whole_value_of(input))));
       // What a collective still reads is not to be written.
       if (donated.back()) wait_for(read_behind_[slot]);
@@ -234,8 +276,14 @@ void PartitionedProgram::add_step(const Partition& partition, size_t number, boo
   }
   if (partition.collective) {
     step.exchange = exchange_of(*partition.collective);
-    const Exchange& exchange = *step.exchange;
+    Exchange& exchange = *step.exchange;
     wait_for(made_behind_[exchange.from]);
+    if (written_over_[number] != kNowhere) {
+      exchange.over = written_over_[number];
+      wait_for(read_behind_[*exchange.over]);
+      step.overwritten.push_back(*exchange.over);
+    }
+    pace(*partition.collective, exchange, number, wait_for);
     made_behind_[exchange.to] = {number};
     if (exchange.from != exchange.to) read_behind_[exchange.from].push_back(number);
   }
@@ -243,6 +291,21 @@ void PartitionedProgram::add_step(const Partition& partition, size_t number, boo
     if (last_use_[slot] == number && (slot < inputs || !step.exchange || slot != step.exchange->to))
       step.released.push_back(slot);
   steps_.push_back(std::move(step));
+}
+
+// Nothing waits for sums of gradients, nor for what is gathered for good, before the end of the run: all that they are
+// made of would be held at once where computing is faster than the network. Two units of them may travel.
+template <typename Wait>
+void PartitionedProgram::pace(const Node& collective, const Exchange& exchange, size_t number, const Wait& wait_for) {
+  const Attributes& attributes = collective.attributes;
+  if (!exchange.over && (!attributes.has("unit") || attributes.has("late") || exchange.from == exchange.to)) return;
+  const int64_t unit = attributes.get_int("unit", -1 - static_cast<int64_t>(number));
+  if (travelling_.empty() || travelling_.back().unit != unit) travelling_.push_back({unit, {}});
+  if (travelling_.size() > 2) {
+    wait_for(travelling_.front().steps);
+    travelling_.pop_front();
+  }
+  travelling_.back().steps.push_back(number);
 }
 
 std::unique_ptr<PartitionedProgram::Exchange> PartitionedProgram::exchange_of(const Node& collective) {
@@ -275,7 +338,8 @@ Communicator& PartitionedProgram::group_of(const Exchange& exchange) const {
 
 void PartitionedProgram::start(const Exchange& exchange, std::vector<std::shared_ptr<Buffer>>& slots) const {
   Communicator& group = group_of(exchange);
-  if (exchange.from != exchange.to) slots[exchange.to] = device_->allocate(exchange.bytes);
+  if (exchange.over) slots[exchange.to] = slots[*exchange.over];
+  else if (exchange.from != exchange.to) slots[exchange.to] = device_->allocate(exchange.bytes);
   const Buffer &from = *slots[exchange.from], &to = *slots[exchange.to];
   if (exchange.shift > 0) start_permute(group, from, to, exchange.dtype, static_cast<uint32_t>(exchange.shift));
   else group.start(exchange.kind, from, to, exchange.dtype);

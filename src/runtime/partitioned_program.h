@@ -4,6 +4,8 @@
 // collectives alone whose results it uses.
 #pragma once
 
+#include <deque>
+#include <optional>
 #include <unordered_map>
 
 #include "device/communicator.h"
@@ -29,8 +31,9 @@ class PartitionedProgram : public Executable {
   // What is started behind a step.
   struct Exchange {
     Collective kind = Collective::kAllReduce;
-    size_t from = 0, to = 0;  // slots; equal where the input is needed no more
-    size_t bytes = 0;         // of the result
+    size_t from = 0, to = 0;     // slots; equal where the input is needed no more
+    std::optional<size_t> over;  // the slot of an input whose memory the result takes
+    size_t bytes = 0;            // of the result
     DType dtype = DType::kFloat32;
     std::vector<int64_t> group;  // ranks; none: all
     int64_t processes = 0;       // of the group; 0: however many there are
@@ -54,6 +57,9 @@ class PartitionedProgram : public Executable {
   // `done`: the steps whose programs have run.
   Buffers run_steps(const Buffers& inputs, size_t& done) const;
   std::unique_ptr<Exchange> exchange_of(const Node& collective);
+  template <typename Wait>
+  void pace(const Node& collective, const Exchange& exchange, size_t number, const Wait& wait_for);
+  void find_memory(const std::shared_ptr<Node>& collective, size_t number, const LoweredGraph& lowered);
   size_t slot_of(const Tensor& tensor);
   const Tensor& whole_value_of(const Tensor& tensor) const;
   void start(const Exchange& exchange, std::vector<std::shared_ptr<Buffer>>& slots) const;
@@ -69,6 +75,13 @@ class PartitionedProgram : public Executable {
   TensorMap<Tensor> views_;       // what has no slot of its own: the same bytes in another shape
   std::vector<size_t> last_use_;  // by slot: the last step that uses it
   std::vector<std::vector<size_t>> made_behind_, read_behind_;  // by slot: steps whose collective writes, reads it
+  std::vector<size_t> written_over_;   // by step: the slot of an input that its collective writes over
+  std::vector<bool> is_written_over_;  // by slot
+  struct Travelling {
+    int64_t unit;
+    std::vector<size_t> steps;  // whose collectives they are
+  };
+  std::deque<Travelling> travelling_;
 };
 
 }  // namespace transom

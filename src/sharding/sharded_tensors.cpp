@@ -153,7 +153,8 @@ std::vector<ShardedValue> ShardedTensors::trace(const ShardedRequest& request, u
 
 std::vector<Tensor> ShardedTensors::evaluate(const ShardedRequest& request, StepRunner& runner) {
   const ModeScope together(mode() == Mode::kGraph ? Mode::kGraph : Mode::kLazy);
-  const std::vector<ShardedValue> values = trace(request);
+  std::vector<ShardedValue> values = trace(request);
+  leave_out_other_results(values);
   // What is replaced is held as memory alone, so that its memory can be taken.
   struct Saved {
     Tensor handle;
@@ -171,6 +172,7 @@ std::vector<Tensor> ShardedTensors::evaluate(const ShardedRequest& request, Step
     ++references[saved.back().buffer.get()];
     local = {};
   }
+  let_go(request.consumed);
   std::vector<Tensor> locals;
   for (const ShardedValue& value : values) locals.push_back(value.local);
   try {
@@ -197,6 +199,16 @@ std::vector<Tensor> ShardedTensors::evaluate(const ShardedRequest& request, Step
     give_value(output.tensor, values[i].local);
   }
   return results;
+}
+
+void ShardedTensors::leave_out_other_results(std::vector<ShardedValue>& values) {
+  TensorSet wanted;
+  for (const ShardedValue& value : values) wanted.insert(value.local);
+  for (ShardedValue& value : values) {
+    const std::vector<Tensor> all = outputs_of(value.local.node());
+    if (std::any_of(all.begin(), all.end(), [&](const Tensor& each) { return !wanted.contains(each); }))
+      value.local = make_tensor(find_operation("reshape"), {value.local}, {{"shape", value.local.shape()}});
+  }
 }
 
 void give_value(const Tensor& tensor, const Tensor& value) {

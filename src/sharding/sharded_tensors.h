@@ -24,6 +24,7 @@ struct ShardedRequest {
   };
   std::vector<Output> outputs;
   std::vector<Tensor> replaced;  // held tensors whose memory may be taken: nobody uses them afterwards
+  std::vector<Tensor> consumed;  // the same of those that nobody wants back after a failure either
   std::vector<std::pair<Tensor, Placement>> cut, preferred;  // see GraphSharder
   StepPhases phases = {};
   bool keeps_gathered = false;  // what the forward pass gathers of stored tensors stays for the backward pass
@@ -78,6 +79,10 @@ class ShardedTensors {
     ShardedValue value;
     MeshAxes stored;
   };
+  // A node whose result is asked for gives out all of them, so that it can forget how they were made: the new values of
+  // a parameter's part beside its states, where the parameter is gathered. A node of its own asks for the one.
+  static void leave_out_other_results(std::vector<ShardedValue>& values);
+
   ProcessMesh mesh_;
   TensorMap<Held> held_;
   TensorSet absent_;

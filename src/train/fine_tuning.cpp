@@ -18,7 +18,10 @@ namespace {
 // The metrics as the example scripts save them: with the epoch and the number of rows.
 LogRecord record_of(const Metrics& metrics, const TrainerState& state, const std::string& rows_name, int64_t rows) {
   LogRecord record;
-  for (const auto& [name, value] : metrics) record.emplace_back(name, value);
+  for (const auto& [name, value] : metrics) {
+    if (name.find("_mem_") == name.npos) record.emplace_back(name, value);
+    else record.emplace_back(name, static_cast<int64_t>(value));  // bytes
+  }
   record.emplace_back("epoch", state.epoch);
   record.emplace_back(rows_name, rows);
   return record;
@@ -32,6 +35,7 @@ Metrics predict(Trainer& trainer, TaskSetup& task, const std::string& output_dir
   if (predictions.loss) metrics.emplace_back("predict_loss", *predictions.loss);
   for (const auto& [name, value] : task.write_predictions(predictions, output_dir))
     metrics.emplace_back("predict_" + name, value);
+  metrics.insert(metrics.end(), predictions.memory.begin(), predictions.memory.end());
   if (!metrics.empty())
     save_metrics(output_dir, "predict", record_of(metrics, trainer.state(), "predict_samples", task.test->rows));
   return metrics;

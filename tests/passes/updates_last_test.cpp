@@ -60,5 +60,22 @@ TEST(UpdatesLast, WhatOthersNeedIsNoUpdate) {
   EXPECT_EQ(plan_memory(graph, donated, restorable, first).donor[0], -1);
 }
 
+// A weight, a state and a gradient that nobody wants back: one of the new values takes its memory.
+TEST(UpdatesLast, WhatAnUpdateMakesOfAGradientIsPartOfIt) {
+  const Graph given = parse_graph(R"(graph(%0: f32[16], %1: f32[16], %2: f32[16]) {
+    %3, %4, %5 = fusion(%0, %1, %2) region graph(%0: f32[16], %1: f32[16], %2: f32[16]) {
+      %3 = add(%0, %2) : f32[16]
+      %4 = mul(%1, %2) : f32[16]
+      %5 = sub(%1, %0) : f32[16]
+      return %3, %4, %5
+    } : f32[16], f32[16], f32[16]
+    return %3, %4, %5
+  })");
+  const std::vector<bool> restorable = {true, true, false}, donated = {true, true, true};
+  const auto [graph, first] = updates_last(given, donated, restorable);
+  EXPECT_EQ(first, 0u);
+  EXPECT_EQ(plan_memory(graph, donated, restorable, first).donor, (std::vector<int>{0, 1, 2}));
+}
+
 }  // namespace
 }  // namespace transom

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <optional>
 
+#include "sharding/emulated_cards.h"
 #include "support/bitmap.h"
 #include "support/ranks.h"
 #include "support/temporary_folder.h"
@@ -24,12 +26,17 @@ struct ImageCase {
   const char* name;
   int ranks, row_parts;  // processes, and those with rows of their own
   Words words;
+  const char* backend = "gloo";
 };
 
 class ImageLayouts : public testing::TestWithParam<ImageCase> {
  protected:
   void SetUp() override {
-    if (!test::has_library("transom_gloo.so")) GTEST_SKIP() << "built without gloo";
+    const std::string backend = GetParam().backend;
+    if (backend == "gloo" && !test::has_library("transom_gloo.so")) GTEST_SKIP() << "built without gloo";
+    if (backend == "mpi" && !test::has_mpi()) GTEST_SKIP() << "there is no MPI";
+    if (backend == "hccl") cards_.emplace(folder_.path());
+    if (cards_ && !cards_->are_here()) GTEST_SKIP() << "eight Gaudis are not here";
     set_device("cpu");
     Model::from_config(kVit, {.seed = 3})->save_pretrained((folder_ / "model").string());
     write_file(folder_ / "model" / "preprocessor_config.json",
@@ -49,7 +56,7 @@ class ImageLayouts : public testing::TestWithParam<ImageCase> {
     Words words{"train",
                 "--json",
                 "--device",
-                "cpu",
+                cards_ ? "hpu" : "cpu",
                 "--task",
                 "image-classification",
                 "--model_name_or_path",
@@ -77,11 +84,12 @@ class ImageLayouts : public testing::TestWithParam<ImageCase> {
                 "--output_dir",
                 (folder_ / output).string()};
     words.insert(words.end(), more.begin(), more.end());
-    const std::vector<test::Outcome> outcomes = test::run_ranks(words, folder_, ranks);
+    const std::vector<test::Outcome> outcomes = test::run_ranks_over(GetParam().backend, words, folder_, ranks);
     for (const test::Outcome& outcome : outcomes) EXPECT_EQ(outcome.status, 0) << outcome.error;
     return outcomes[0].output;
   }
   test::TemporaryFolder folder_;
+  std::optional<test::EmulatedCards> cards_;
 };
 
 TEST_P(ImageLayouts, HaveTheCurveOfOneProcess) {
@@ -98,7 +106,10 @@ INSTANTIATE_TEST_SUITE_P(
                     ImageCase{"ShardsAndTensor", 4, 2, {"--zero_stage", "2", "--tp_size", "2"}},
                     ImageCase{"StagesTensorAndShards", 8, 2, {"--pp_size", "2", "--tp_size", "2", "--zero_stage", "1"}},
                     ImageCase{"OfNine", 9, 3, {"--fsdp", "full_shard", "--tp_size", "3"}},
-                    ImageCase{"OfSixteen", 16, 4, {"--pp_size", "2", "--tp_size", "2", "--zero_stage", "1"}}),
+                    ImageCase{"OfSixteen", 16, 4, {"--pp_size", "2", "--tp_size", "2", "--zero_stage", "1"}},
+                    ImageCase{"ShardsAndTensorOverMpi", 4, 2, {"--fsdp", "full_shard", "--tp_size", "2"}, "mpi"},
+                    ImageCase{"ShardsAndTensorOnCards", 4, 2, {"--fsdp", "full_shard", "--tp_size", "2"}, "hccl"},
+                    ImageCase{"StagesAndRowsOnCards", 6, 2, {"--pp_size", "3", "--zero_stage", "1"}, "hccl"}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -74,7 +74,9 @@ TEST_P(ShardedInferenceTest, GeneratesWhatOneProcessGenerates) {
   const std::string one = generated("one", 1, {});
   EXPECT_EQ(generated("two", 2, {"--tp_size", "2"}), one);
   EXPECT_EQ(generated("beams", 2, {"--tp_size", "2", "--num_beams", "3"}), generated("lone", 1, {"--num_beams", "3"}));
-  if (std::string_view(GetParam().name) == "Mixtral") EXPECT_EQ(generated("experts", 2, {"--ep_size", "2"}), one);
+  if (std::string_view(GetParam().name) == "Mixtral") {
+    EXPECT_EQ(generated("experts", 2, {"--ep_size", "2"}), one);
+  }
   const Words drawn{"--do_sample", "--seed", "7", "--top_k", "9"};
   Words spread = drawn;
   spread.insert(spread.end(), {"--tp_size", "2"});

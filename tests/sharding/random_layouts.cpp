@@ -264,7 +264,7 @@ double difference_of_curves(const RandomLayout& layout, const std::filesystem::p
     std::vector<std::string> words{"train",
                                    "--json",
                                    "--device",
-                                   "cpu",
+                                   layout.device,
                                    "--model_name_or_path",
                                    (folder / "model").string(),
                                    "--train_file",
@@ -277,7 +277,7 @@ double difference_of_curves(const RandomLayout& layout, const std::filesystem::p
     words.insert(words.end(), more.begin(), more.end());
     std::string said;
     bool failed = false;
-    const auto outcomes = test::run_ranks(words, folder, static_cast<int>(ranks));
+    const auto outcomes = test::run_ranks_over(layout.backend, words, folder, static_cast<int>(ranks));
     for (const test::Outcome& outcome : outcomes) {
       failed |= outcome.status != 0;
       said += outcome.error;

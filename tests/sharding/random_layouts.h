@@ -16,6 +16,7 @@ struct RandomLayout {
   int64_t whole_batch = 1;         // of one process that trains alone
   std::vector<std::string> words;  // of both trainings
   std::vector<std::string> layout;
+  std::string device = "cpu", backend = "gloo";
 
   std::string describe() const;
 };

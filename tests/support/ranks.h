@@ -63,6 +63,22 @@ inline std::vector<Outcome> run_ranks(const std::vector<std::string>& words, con
   return outcomes;
 }
 
+inline bool has_mpi() { return has_library("transom_mpi.so") && std::system("command -v mpirun >/dev/null") == 0; }
+
+// Over that transport: "mpi" by mpirun, whose outcome is that of all together. One process needs none.
+inline std::vector<Outcome> run_ranks_over(const std::string& backend, std::vector<std::string> words,
+                                           const fs::path& folder, int ranks) {
+  if (ranks > 1) words.insert(words.end(), {"--ddp_backend", backend});
+  if (ranks == 1 || backend != "mpi") return run_ranks(words, folder, ranks);
+  std::string call =
+      "TRANSOM_NUM_THREADS=1 mpirun --allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1 -n " +
+      std::to_string(ranks) + " " TRANSOM_BINARY_DIR "/bin/transom";
+  for (const std::string& word : words) call += " '" + word + "'";
+  const fs::path output = folder / "output_of_all", error = folder / "error_of_all";
+  const int state = std::system((call + " > " + output.string() + " 2> " + error.string()).c_str());
+  return {{WIFEXITED(state) ? WEXITSTATUS(state) : -1, read_file(output), read_file(error)}};
+}
+
 // The updates that --json reports.
 inline std::vector<Json> steps_of(const std::string& output) {
   std::vector<Json> steps;

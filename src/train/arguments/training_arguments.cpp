@@ -123,7 +123,9 @@ const Argument kTrainingArguments[] = {
     ignored("trackio_space_id", "it belongs to Trackio, which is not supported"),
     ignored("trackio_bucket_id", "it belongs to Trackio, which is not supported"),
     ignored("trackio_static_space_id", "it belongs to Trackio, which is not supported"),
-    ignored("skip_memory_metrics", "memory is shown by `transom explain`"),
+    field<&T::skip_memory_metrics>("skip_memory_metrics",
+                                   "false: add what the run took of memory to its metrics (train_mem_cpu_alloc_delta "
+                                   "...)."),
     ignored("include_tokens_per_second", "rates are always reported"),
 
     section("Evaluation"),

@@ -86,7 +86,7 @@ void TrainStep::compute_gradients(std::vector<Tensor>& gradients, std::map<size_
     request.preferred.emplace_back(gradients[k], home);
   }
   if (finite_) request.outputs.push_back({finite_->flag()->value, replicated(1)});
-  request.replaced = std::exchange(accumulated_, {});
+  request.consumed = std::exchange(accumulated_, {});
   if (finite_) request.replaced.push_back(flag_before);
   const std::vector<Tensor> made = sharding_->evaluate(std::move(request), evaluation_);
   for (size_t i = 0; i < places.size(); ++i) gradients_[places[i]] = gradients[places[i]] = made[first + i];

@@ -75,7 +75,7 @@ TrainStep::Result TrainStep::pipelined_step(const std::vector<NamedTensors>& mic
     request.outputs.push_back({all.back(), sharding.state_home_of(parameter)});
     request.preferred.emplace_back(all.back(), sharding.state_home_of(parameter));
   }
-  request.replaced = own;
+  request.consumed = own;
   const Tensor norm_here = all.empty() ? zeros({}, DType::kFloat32) : global_norm(all);
   const Tensor square = norm_here * norm_here;
   request.outputs.push_back({square, std::nullopt});
@@ -109,7 +109,7 @@ TrainStep::Result TrainStep::pipelined_step(const std::vector<NamedTensors>& mic
     if (gradient.defined()) clipped.push_back(gradient);
   ShardedRequest last;
   last.phases.update_from = 0;
-  last.replaced = clipped;
+  last.consumed = clipped;
   const std::vector<Tensor> held_gradients = total;
   if (arguments_.max_grad_norm > 0) {
     clipped = clip_by_norm(clipped, result.gradient_norm, arguments_.max_grad_norm);

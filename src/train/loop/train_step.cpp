@@ -311,7 +311,7 @@ void TrainStep::compute_part(std::vector<Tensor>& gradients, Tensor& loss, const
   }
   request.outputs.push_back({loss, std::nullopt});
   for (const Tensor& other : others) request.outputs.push_back({other, std::nullopt});
-  request.replaced = accumulated_;
+  request.consumed = accumulated_;
   const std::vector<Tensor> results = sharding_->evaluate(std::move(request), evaluation_);
   accumulated_.clear();
   for (size_t i = 0; i < places.size(); ++i) accumulated_.push_back(gradients[places[i]] = results[i]);
@@ -343,8 +343,7 @@ TrainStep::Result TrainStep::sharded_step(const std::vector<NamedTensors>& micro
     ShardedRequest request{.phases = phases_};
     request.outputs = {{result.loss, std::nullopt}, {result.gradient_norm, std::nullopt}};
     request.replaced = before;
-    request.replaced.insert(request.replaced.end(), accumulated_.begin(), accumulated_.end());
-    accumulated_.clear();
+    request.consumed = std::exchange(accumulated_, {});
     for (const auto& parameter : trained_)
       request.outputs.push_back({parameter->value, sharding_->home_of(*parameter), sharding_->stored_axes()});
     for (size_t i = 0; i < state_before.size(); ++i) {

@@ -59,11 +59,19 @@ void Trainer::save_model(const std::string& directory) {
   run_->save_model(directory.empty() ? run_->arguments.output_dir : directory);
 }
 Metrics Trainer::evaluate(const std::string& prefix) { return numbers_of(run_->evaluate(prefix)); }
-Predictions Trainer::predict(const TrainingData& data) { return run_->predict(data, false); }
+Predictions Trainer::predict(const TrainingData& data) {
+  run_->memory.begin("test");
+  Predictions predictions = run_->predict(data, false);
+  LogRecord record;
+  run_->memory.end("test", &record);
+  predictions.memory = numbers_of(record);
+  return predictions;
+}
 
 Metrics Trainer::train(const std::optional<std::string>& resume_from) {
   Run& run = *run_;
   const TrainingArguments& arguments = run.arguments;
+  run.memory.begin("train");
   if (!run.train_data || run.train_data->rows == 0)
     fail("there is nothing to train on: set_train_data was not called, or the data has no rows");
   if (const auto asks = asks_for_evaluation(arguments); asks && !run.eval_data)
@@ -205,6 +213,7 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
   }
   run.training = false;
   if (run.interrupted || is_finished) {
+    run.memory.end("train");
     run.tell(&TrainerCallback::on_train_end);
     return {};
   }
@@ -221,6 +230,7 @@ Metrics Trainer::train(const std::optional<std::string>& resume_from) {
   summary.emplace_back("total_flos", run.state.total_flos);
   summary.emplace_back("train_loss",
                        run.losses.total() / static_cast<double>(std::max<int64_t>(run.state.global_step, 1)));
+  run.memory.end("train", &summary);
   run.log(summary);
   const std::optional<std::string> best =
       run.state.best_model_checkpoint ? std::optional(fs::path(*run.state.best_model_checkpoint).filename().string())

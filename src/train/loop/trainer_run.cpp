@@ -35,7 +35,8 @@ void wait_for_main() {
 }
 
 Trainer::Run::Run(std::shared_ptr<Model> m, TrainingArguments a)
-    : model(std::move(m)), arguments(std::move(a)), step(*model, arguments) {
+    : model(std::move(m)), arguments(std::move(a)), memory(arguments.skip_memory_metrics), step(*model, arguments) {
+  memory.end("init");
   step.refuse_updates_that_are_not_finite(/*or_loss=*/!arguments.logging_nan_inf_filter);
 }
 
@@ -153,6 +154,7 @@ void Trainer::Run::count_tokens(const NamedTensors& inputs) {
 
 LogRecord Trainer::Run::evaluate(const std::string& prefix) {
   if (!eval_data) fail(ErrorKind::kUsage, "there is no evaluation data: give a validation_file");
+  memory.begin("eval");
   const auto begin = std::chrono::steady_clock::now();
   const bool loss_only = arguments.prediction_loss_only;
   const Predictions predictions = predict(*eval_data, loss_only, arguments.dataloader_drop_last);
@@ -167,6 +169,7 @@ LogRecord Trainer::Run::evaluate(const std::string& prefix) {
   log(record);
   const Metrics metrics = numbers_of(record);
   for (const auto& callback : callbacks) callback->on_evaluate(arguments, state, metrics);
+  memory.end("eval", &record);
   return record;
 }
 

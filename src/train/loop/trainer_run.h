@@ -15,6 +15,7 @@
 #include "train/files/trainer_state.h"
 #include "train/loop/evaluation.h"
 #include "train/loop/loss_log.h"
+#include "train/loop/memory_metrics.h"
 #include "train/loop/schedules.h"
 #include "train/loop/train_step.h"
 #include "train/loop/trainer_control.h"
@@ -27,6 +28,7 @@ struct Trainer::Run {
 
   std::shared_ptr<Model> model;
   TrainingArguments arguments;
+  MemoryMetrics memory;
   TrainStep step;
   TrainerState state;
   std::unique_ptr<Schedule> schedule;

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small models of several families, with what they learn from: vocabularies are prime, heads odd or few, weights tied
+// or not, rows of several lengths.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sharding/random_layouts.h"
+
+namespace transom {
+
+// `rounding`: how far losses and norms of ten updates may be apart, relatively.
+struct ModelFamily {
+  const char* name;
+  const char* task;
+  const char* config;
+  double rounding = 2e-6;
+  const char* epsilon = "1e-8";  // of Adam
+};
+
+inline constexpr ModelFamily kLlamaFamily{"Llama", "text-generation",
+                                          R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"],
+  "vocab_size": 53, "hidden_size": 24, "num_hidden_layers": 4, "num_attention_heads": 6, "num_key_value_heads": 2,
+  "intermediate_size": 37, "max_position_embeddings": 32, "tie_word_embeddings": false, "pad_token_id": 0})"};
+inline constexpr ModelFamily kGpt2Family{"Gpt2", "text-generation",
+                                         R"({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"],
+  "vocab_size": 53, "n_positions": 32, "n_embd": 24, "n_layer": 4, "n_head": 3, "resid_pdrop": 0, "embd_pdrop": 0,
+  "attn_pdrop": 0, "pad_token_id": 0, "eos_token_id": 1})"};
+inline constexpr ModelFamily kBertFamily{"Bert", "text-classification",
+                                         R"({"model_type": "bert", "architectures": ["BertForSequenceClassification"],
+  "vocab_size": 53, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 3, "intermediate_size": 37,
+  "max_position_embeddings": 32, "type_vocab_size": 2, "hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0,
+  "id2label": {"0": "a", "1": "b", "2": "c"}, "pad_token_id": 0})"};
+// As it is drawn here, T5 has gradients that are little but rounding (of queries and keys, whose scores are small), and
+// Adam's first steps are full steps whatever the size of a gradient. On nine processes its curves are 5e-6 apart with
+// the usual epsilon of 1e-8, 1.5e-6 with 1e-6, 2.7e-7 with 1e-4, and 4e-7 with SGD; 1.4e-7 with weights of
+// Transformers' own drawing and the usual epsilon.
+inline constexpr const char* kT5Config = R"({"model_type": "t5", "architectures": ["T5ForConditionalGeneration"],
+  "vocab_size": 53, "d_model": 24, "d_kv": 8, "d_ff": 40, "num_layers": 3, "num_decoder_layers": 3, "num_heads": 3,
+  "dropout_rate": 0, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": true, "pad_token_id": 0, "eos_token_id": 1,
+  "decoder_start_token_id": 0})";
+inline constexpr ModelFamily kT5Family{"T5", "translation", kT5Config, 1e-5};
+inline constexpr ModelFamily kT5OfEpsilonFamily{"T5OfEpsilon", "translation", kT5Config, 2e-6, "1e-4"};
+inline constexpr ModelFamily kMixtralFamily{"Mixtral", "text-generation", R"({"model_type": "mixtral",
+  "architectures": ["MixtralForCausalLM"], "vocab_size": 53, "hidden_size": 24, "num_hidden_layers": 3,
+  "num_attention_heads": 3, "num_key_value_heads": 3, "intermediate_size": 40, "num_local_experts": 4,
+  "num_experts_per_tok": 2, "output_router_logits": true, "router_aux_loss_coef": 0.05, "max_position_embeddings": 32,
+  "pad_token_id": 0})"};
+
+// Ten updates of twelve rows over so many processes, of which `row_parts` have rows of their own; the last batch of an
+// epoch is uneven.
+inline RandomLayout layout_of(const ModelFamily& family, int64_t ranks, int64_t row_parts,
+                              std::vector<std::string> words) {
+  RandomLayout layout;
+  layout.config = family.config;
+  layout.task = family.task;
+  const auto ids = [](int row, int count) {
+    std::string result;
+    for (int i = 0; i < count; ++i) result += (i ? ", " : "") + std::to_string(3 + (row * 13 + i * i * 7) % 50);
+    return result;
+  };
+  for (int row = 0; row < 31; ++row) {
+    layout.rows += "{\"input_ids\": [" + ids(row, 4 + row % 7) + "]";
+    if (layout.task == "translation") layout.rows += ", \"labels\": [" + ids(row + 40, 2 + row % 5) + "]";
+    if (layout.task == "text-classification") layout.rows += ", \"labels\": " + std::to_string(row * row % 7 % 3);
+    layout.rows += "}\n";
+  }
+  layout.ranks = ranks;
+  layout.whole_batch = 12;
+  layout.batch = layout.whole_batch / row_parts;
+  layout.words = words_of_ten_updates(layout.task);
+  layout.words.insert(layout.words.end(), {"--adam_epsilon", family.epsilon});
+  layout.layout = std::move(words);
+  return layout;
+}
+
+}  // namespace transom

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models of several families over MPI, and over HCCL on emulated Gaudis: the curve of one process with the whole batch.
+// Over gloo see language_layouts_test.cpp.
+#include <gtest/gtest.h>
+
+#include "sharding/emulated_cards.h"
+#include "sharding/model_families.h"
+#include "support/ranks.h"
+#include "support/temporary_folder.h"
+
+namespace transom {
+namespace {
+
+using Words = std::vector<std::string>;
+
+struct TransportCase {
+  const char* name;
+  ModelFamily family;
+  int64_t ranks, row_parts;  // processes, and those with rows of their own
+  Words words;
+};
+
+class TransportLayouts : public testing::TestWithParam<TransportCase> {
+ protected:
+  void expect_curve_of_one(const char* device, const char* backend) const {
+    const TransportCase& test = GetParam();
+    RandomLayout layout = layout_of(test.family, test.ranks, test.row_parts, test.words);
+    layout.device = device;
+    layout.backend = backend;
+    EXPECT_LE(difference_of_curves(layout, folder_), test.family.rounding) << layout.describe();
+  }
+  test::TemporaryFolder folder_;
+};
+
+TEST_P(TransportLayouts, HaveTheCurveOfOneProcessOverMpi) {
+  if (!test::has_mpi()) GTEST_SKIP() << "there is no MPI";
+  expect_curve_of_one("cpu", "mpi");
+}
+
+TEST_P(TransportLayouts, HaveTheCurveOfOneProcessOnCards) {
+  const test::EmulatedCards cards(folder_);
+  if (!cards.are_here()) GTEST_SKIP() << "eight Gaudis are not here";
+  expect_curve_of_one("hpu", "hccl");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, TransportLayouts,
+    testing::Values(
+        TransportCase{"LlamaShardsTensorAndStages",
+                      kLlamaFamily,
+                      8,
+                      2,
+                      {"--fsdp", "full_shard", "--tp_size", "2", "--pp_size", "2"}},
+        TransportCase{"LlamaShardsAndPlaces", kLlamaFamily, 4, 2, {"--fsdp", "full_shard", "--cp_size", "2"}},
+        TransportCase{"BertShardsAndTensor", kBertFamily, 6, 2, {"--fsdp", "full_shard", "--tp_size", "3"}},
+        TransportCase{"BertStagesAndRows", kBertFamily, 6, 2, {"--zero_stage", "1", "--pp_size", "3"}},
+        TransportCase{"Gpt2PlacesInRing", kGpt2Family, 3, 1, {"--cp_size", "3", "--cp_strategy", "ring"}},
+        TransportCase{"Gpt2StatesAndTensor", kGpt2Family, 4, 2, {"--zero_stage", "2", "--tp_size", "2"}},
+        TransportCase{"T5ShardsAndTensor", kT5OfEpsilonFamily, 4, 2, {"--fsdp", "full_shard", "--tp_size", "2"}},
+        TransportCase{"T5Stages", kT5OfEpsilonFamily, 3, 1, {"--pp_size", "3"}},
+        TransportCase{"MixtralExpertsAndShards", kMixtralFamily, 4, 4, {"--ep_size", "2", "--fsdp", "full_shard"}},
+        TransportCase{"MixtralExpertsAndTensor", kMixtralFamily, 4, 2, {"--ep_size", "2", "--tp_size", "2"}}),
+    [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace transom
