@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <mutex>
 
@@ -80,12 +81,19 @@ std::string device_name() {
   return name;
 }
 
+// OpenCL aligns to the largest of its vectors at most: more is asked for, and what it gave stands before the memory.
 void* allocate(size_t bytes) {
   constexpr uint64_t kReadWrite = 1;
-  return call<void*>("clSVMAlloc", the_device().context, kReadWrite, bytes, 128u);
+  if (bytes > SIZE_MAX - 2 * kAlignment) return nullptr;
+  void* const given = call<void*>("clSVMAlloc", the_device().context, kReadWrite, bytes + 2 * kAlignment, 128u);
+  if (!given) return nullptr;
+  const auto place = (reinterpret_cast<uintptr_t>(given) / kAlignment + 2) * kAlignment;
+  auto* const memory = reinterpret_cast<void**>(place);
+  memory[-1] = given;
+  return memory;
 }
 
-void release(void* memory) { call<void>("clSVMFree", the_device().context, memory); }
+void release(void* memory) { call<void>("clSVMFree", the_device().context, static_cast<void**>(memory)[-1]); }
 
 std::shared_ptr<Program> build(const std::string& text, const std::string& kernel, std::string& log) {
   Device& one = the_device();

@@ -24,7 +24,8 @@ bool available();
 uint64_t memory_bytes();
 std::string device_name();
 
-void* allocate(size_t bytes);  // null: there is no room
+constexpr size_t kAlignment = 256;  // of allocations, as the vendors promise
+void* allocate(size_t bytes);       // null: there is no room
 void release(void* memory);
 // Builds OpenCL C with one kernel. Null, with the compiler's words in `log`, if it is wrong.
 std::shared_ptr<Program> build(const std::string& text, const std::string& kernel, std::string& log);

@@ -36,7 +36,7 @@ constexpr int kBatchCount = 5, kBatchStride = 6;
 constexpr size_t kResultBytes = 96, kAlgorithmBytes = 64, kWorkspaceAt = 64, kStateAt = 72;
 #endif
 constexpr int kF32 = 0, kF16 = 2, kBf16 = 14;
-constexpr uint32_t kPlain = 1, kBias = 4;
+constexpr uint32_t kPlain = 1, kBias = 4, kSumsOfB = 512;
 constexpr size_t kMostLive = 4096;               // descriptions of a kind: who never destroys them is told
 constexpr int kMisaligned = 716;                 // of a device
 constexpr uint64_t kMagic = 0x5472616e736f6d4c;  // marks an algorithm that the heuristic gave
@@ -45,7 +45,7 @@ struct Product {
   bool tf32 = false;
   int turn_a = kOpNone, turn_b = kOpNone, bias_type = -1;
   uint32_t epilogue = kPlain;
-  const void* bias = nullptr;
+  void* vector = nullptr;  // of the epilogue
 };
 struct Layout {
   int type = 0;
@@ -101,7 +101,11 @@ struct Task {
     };
     return whole(a) && whole(b) && whole(d) && k == (turned_b ? b.columns : b.rows) && d.rows == m && d.columns == n &&
            a.type == b.type && (d.type == a.type || d.type == kF32) && a.count == b.count && a.count == d.count &&
-           (product.epilogue == kPlain || (product.epilogue == kBias && product.bias_type == d.type));
+           (product.epilogue == kPlain || (vector() > 0 && product.bias_type == d.type));
+  }
+  // Elements of the epilogue's vector: a bias for each row of D, or the sums over k for each of its columns.
+  uint64_t vector() const {
+    return product.epilogue == kBias ? d.rows : product.epilogue == kSumsOfB && d.count == 1 ? d.columns : 0;
   }
   size_t bytes(const Layout& one) const {
     const int64_t last = one.leading * static_cast<int64_t>(one.columns - 1) + static_cast<int64_t>(one.rows);
@@ -127,6 +131,11 @@ struct Task {
       if (turn == kOpTurned) std::swap(row, column);
       return one.stride * batch + static_cast<int64_t>(row) + one.leading * static_cast<int64_t>(column);
     };
+    for (uint64_t column = 0; product.epilogue == kSumsOfB && column < n; ++column) {
+      float sum = 0;
+      for (uint64_t i = 0; i < k; ++i) sum += read(b.type, right, place(b, product.turn_b, i, column, 0));
+      write(product.bias_type, product.vector, static_cast<int64_t>(column), sum);
+    }
     for (int batch = 0; batch < a.count; ++batch)
       for (uint64_t column = 0; column < n; ++column)
         for (uint64_t row = 0; row < m; ++row) {
@@ -137,7 +146,7 @@ struct Task {
                             operand(read(b.type, right, place(b, product.turn_b, i, column, batch))), sum);
           }
           sum += part;
-          if (product.epilogue == kBias) sum += read(product.bias_type, product.bias, static_cast<int64_t>(row));
+          if (product.epilogue == kBias) sum += read(product.bias_type, product.vector, static_cast<int64_t>(row));
           write(d.type, to, place(d, kOpNone, row, column, batch), sum);
         }
   }
@@ -191,7 +200,7 @@ PRODUCTS(MatmulDescSetAttribute)(void* product, int attribute, const void* value
     return kOk;
   }
   if (attribute == kEpilogue) return taken(mine.epilogue, value, bytes);
-  if (attribute == kBiasPointer) return taken(mine.bias, value, bytes);
+  if (attribute == kBiasPointer) return taken(mine.vector, value, bytes);
   return attribute == kBiasType ? taken(mine.bias_type, value, bytes) : kBadValue;
 }
 PRODUCTS(MatrixLayoutCreate)(void** layout, int type, uint64_t rows, uint64_t columns, int64_t leading) {
@@ -284,7 +293,8 @@ PRODUCTS(Matmul)
   const auto inside = [&gpu = gpu, task, from_a, from_b, to, workspace, workspace_bytes] {
     return gpu.has(from_a, task.bytes(task.a)) && gpu.has(from_b, task.bytes(task.b)) &&
            gpu.has(to, task.bytes(task.d)) && gpu.has(workspace, workspace_bytes) &&
-           (task.product.epilogue == kPlain || gpu.has(task.product.bias, task.m * size_of(task.product.bias_type)));
+           (task.product.epilogue == kPlain ||
+            gpu.has(task.product.vector, task.vector() * size_of(task.product.bias_type)));
   };
   if (!inside()) return kBadValue;
   return gpu.enqueue(static_cast<Stream*>(stream),

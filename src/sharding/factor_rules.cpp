@@ -314,6 +314,17 @@ std::optional<FactorRule> of_linear(const Node& node) {
   return rule.take();
 }
 
+std::optional<FactorRule> of_linear_weight_gradient(const Node& node) {
+  RuleBuilder rule(node);
+  const int rows = rule.factor(rule.shape(0)[0], Kind::kSum), outputs = rule.factor(rule.shape(0)[1]),
+            inputs = rule.factor(rule.shape(1)[1]);
+  rule.input({{rows}, {outputs}});
+  rule.input({{rows}, {inputs}});
+  rule.output({{outputs}, {inputs}});
+  rule.output({{outputs}});
+  return rule.take();
+}
+
 // Rows are dealt as they stand; each goes to its group wherever it is.
 std::optional<FactorRule> of_grouped_linear(const Node& node) {
   RuleBuilder rule(node);
@@ -417,6 +428,7 @@ const std::unordered_map<std::string_view, RuleOf>& rules() {
       {"scatter_add", of_scatter_add},
       {"dot_general", of_dot_general},
       {"linear", of_linear},
+      {"linear_weight_gradient", of_linear_weight_gradient},
       {"grouped_linear", of_grouped_linear},
       {"grouped_linear_weight_gradient", of_grouped_weight_gradient},
       {"attention", rule_of_attention},

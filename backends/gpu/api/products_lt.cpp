@@ -42,7 +42,7 @@ struct Constants {
 };
 constexpr Constants kCuda = {68, 77, 0, 1, 3, 4, 7, 8, 26, 5, 6, 1, 3, 5, 96, 72};
 constexpr Constants kHip = {2, 6, 111, 112, 0, 1, 2, 3, 4, 0, 1, 1, -1, -1, 56, 32};
-constexpr uint32_t kBiasEpilogue = 4;
+constexpr uint32_t kBiasEpilogue = 4, kSumsOfBEpilogue = 512;  // "BGRADB"
 // Parts of a sum may be added in a step of their own, in f32 and in a fixed order. Not in place (the order is that in
 // which groups end: other bits each time), and not rounded to the type of the result before.
 constexpr uint32_t kReductions = 2;
@@ -79,10 +79,10 @@ class LtProducts final : public Products {
   }
 
   void multiply(Queue& queue, const ProductShape& shape, const ProductAddresses& at) override {
-    const std::lock_guard lock(mutex_);  // the address of the bias is part of the description
+    const std::lock_guard lock(mutex_);  // the address of the vector is part of the description
     const Plan& plan = plan_of(shape);
     if (!plan.found) fail(TRANSOM_INTERNAL, "{}: a product that it does not take", name_);
-    if (shape.biased) set(plan.product.get(), is_.bias_pointer, at.bias);
+    if (shape.epilogue != ProductEpilogue::kNone) set(plan.product.get(), is_.bias_pointer, at.vector);
     const float one = 1, zero = 0;
     void* const stream = native_stream(queue);  // makes the device the current one
     check(call_.Matmul(handle_, plan.product.get(), &one, at.y, plan.a.get(), at.x, plan.b.get(), &zero, at.out,
@@ -153,8 +153,8 @@ class LtProducts final : public Products {
     // Lines of k side by side are columns of a column-major matrix [k, lines].
     set(product, is_.turn_a, int32_t{shape.y.turned ? is_.op_none : is_.op_turned});
     set(product, is_.turn_b, int32_t{shape.x.turned ? is_.op_turned : is_.op_none});
-    if (shape.biased) {
-      set(product, is_.epilogue, kBiasEpilogue);
+    if (shape.epilogue != ProductEpilogue::kNone) {
+      set(product, is_.epilogue, shape.epilogue == ProductEpilogue::kBias ? kBiasEpilogue : kSumsOfBEpilogue);
       set(product, is_.bias_type, int32_t{data_type(shape.to)});
     }
     const auto side = [&](const ProductShape::Side& of, int64_t lines) {

@@ -121,12 +121,12 @@ transom_executable::transom_executable(transom_device* device, const transom_gra
                       std::move(launch.attention)});
 }
 
-// Whether the node after one may be computed as the results of this are made. It is the only reader of the only one, a
+// Whether the node after one may be computed as the results of this are made. It is the only reader of the first one, a
 // fusion that writes to the arena, and to no place from which this node still reads: the plan gives memory away once
 // the last of its readers ran, so by the order of nodes alone.
 bool transom_executable::may_join(const transom_node& node, const transom_node& next,
                                   const std::vector<size_t>& readers, const std::vector<bool>& bound) const {
-  if (node.outputs_count != 1 || std::string_view(next.op) != "fusion" || !next.region) return false;
+  if (node.outputs_count == 0 || std::string_view(next.op) != "fusion" || !next.region) return false;
   const auto made = static_cast<size_t>(node.outputs[0]);
   if (bound[made] || readers[made] != 1 ||
       std::count(next.inputs, next.inputs + next.inputs_count, node.outputs[0]) != 1)
@@ -183,6 +183,7 @@ void transom_executable::issue(transom_stream& stream, const Step& step, const A
   if (!step.bound.empty() && parts_collide(step.bound, where.values, values_)) return launch_others();
   if (step.kernel) return launch(*step.kernel, step);
   const std::vector<const void*> at = where.of(step.operands);
+  const auto writable = [&](size_t i) { return i < at.size() ? const_cast<void*>(at[i]) : nullptr; };
   if (step.attention) {
     for (const void* operand : at)
       if (reinterpret_cast<uintptr_t>(operand) % 16 != 0) return launch_others();
@@ -195,14 +196,12 @@ void transom_executable::issue(transom_stream& stream, const Step& step, const A
   if (step.convolution) {
     for (size_t i = 0; i < 3; ++i)
       if (reinterpret_cast<uintptr_t>(at[i]) % 16 != 0) return launch_others();
-    const auto writable = [&](size_t i) { return const_cast<void*>(at[i]); };
     device_->convolutions->run(stream.queue(), *step.convolution, {writable(0), writable(1), writable(2), writable(3)});
     ++device_->launches;
     stream.issued();
     return;
   }
-  const transom::gpu::ProductAddresses addresses{at[0], at[1], at.size() > 4 ? at[4] : nullptr,
-                                                 const_cast<void*>(at[2]), const_cast<void*>(at[3])};
+  const transom::gpu::ProductAddresses addresses{at[0], at[1], writable(4), writable(2), writable(3)};
   transom::gpu::ProductShape shape = *step.product;
   shape.alignment = addresses.alignment();
   if (shape.alignment != step.product->alignment && !device_->products->takes(shape)) return launch_others();

@@ -96,7 +96,7 @@ class PagedText {
 void PagedText::write_scores() {
   text.line("for (idx i = THREAD; i < {}; i += {}) {{\nconst idx r = i / {}, c = i % {};", together_ * d_, kGroup, d_,
             d_);
-  text.line("queries[i] = first + r < {0} / {1} ? {2} : 0;\n}}", nH_, nG_,
+  text.line("queries[i] = first + r < heads ? {} : 0;\n}}",
             load(text, q_.dtype, qs_, fmt::format("(row * {} + head + r) * {} + c", nH_, d_)));
   text.line("BARRIER;\nfloat score[{0}];\nUNROLL for (int r = 0; r < {0}; ++r) score[r] = 0;", together_);
   text.line("if (seen) {{\nconst idx from = (tokens[THREAD] * {} + shared) * {};", nG_, d_);
@@ -144,7 +144,7 @@ void PagedText::write_weights() {
       infinity(), text.use("f_exp"));
   text.line("memory[THREAD] = total;");
   write_tree("a + b", per);
-  text.line("if (lane == 0 && first + own_head < {} / {}) {{", nH_, nG_);
+  text.line("if (lane == 0 && first + own_head < heads) {{");
   text.line("GLOBAL float* const to = {} + ((own * {} + head + own_head) * {} + chunk) * {};", partial_, nH_, nchunks_,
             e_ + 2);
   text.line("to[{}] = most;\nto[{}] = memory[THREAD];\n}}\nBARRIER;", e_, e_ + 1);
@@ -165,7 +165,7 @@ void PagedText::write_values() {
   text.line("UNROLL for (int r = 0; r < {}; ++r) sums[r * {} + THREAD] = sum[r];\n}}\nBARRIER;", together_, kGroup);
   text.line("for (idx i = THREAD; i < {}; i += {}) {{\nconst idx r = i / {}, c = i % {};", together_ * e_, kGroup, e_,
             e_);
-  text.line("if (first + r >= {} / {}) continue;\nfloat all = sums[r * {} + c];", nH_, nG_, kGroup);
+  text.line("if (first + r >= heads) continue;\nfloat all = sums[r * {} + c];", kGroup);
   text.line("for (int part = 1; part < {}; ++part) all += sums[r * {} + part * {} + c];", parts, kGroup, columns);
   text.line("{}[((own * {} + head + r) * {} + chunk) * {} + c] = all;\n}}\nBARRIER;", partial_, nH_, nchunks_, e_ + 2);
 }
@@ -177,15 +177,17 @@ void PagedText::write_chunks(Emitter& emitter) {
   text.line("for (idx block = GROUP; block < {} * {} * {}; block += GROUPS) {{", nrows_, nG_, nchunks_);
   text.line("const idx chunk = block % {0}, shared = block / {0} % {1}, own = block / {0} / {1};", nchunks_, nG_);
   write_seen();
-  text.line("const i64 s0 = (i64)chunk * {};\nif (s0 > last || s0 + {} <= begin) continue;", kChunk, kChunk);
+  text.line("const i64 s0 = (i64)chunk * {};", kChunk);
+  // A chunk that the row does not see goes through no heads: not by `continue`, which some compilers of OpenCL do not
+  // bring together with the barriers behind it.
+  text.line("const idx heads = s0 > last || s0 + {} <= begin ? 0 : {} / {};", kChunk, nH_, nG_);
   text.line("const int low = begin > s0 ? (int)(begin - s0) : 0, high = last - s0 < {0} ? (int)(last - s0) + 1 : {0};",
             kChunk);
-  text.line("const int seen = THREAD >= low && THREAD < high;\nif (seen) {{\nconst i64 s = s0 + THREAD;");
+  text.line("const int seen = heads > 0 && THREAD >= low && THREAD < high;\nif (seen) {{\nconst i64 s = s0 + THREAD;");
   text.line("i64 in = (i64){0}[batch * {1} + s / {2}];\nin = in < 0 ? 0 : in >= {3} ? {3} - 1 : in;", table_, nM_,
             nsize_, nblocks_);
   text.line("tokens[THREAD] = (idx)(in * {0} + s % {0});\n}}", nsize_);
-  text.line("for (idx first = 0; first < {} / {}; first += {}) {{\nconst idx head = shared * ({} / {}) + first;", nH_,
-            nG_, together_, nH_, nG_);
+  text.line("for (idx first = 0; first < heads; first += {}) {{\nconst idx head = shared * heads + first;", together_);
   write_scores();
   write_weights();
   write_values();

@@ -132,55 +132,72 @@ std::optional<ProductShape::Side> side_of(int64_t line_stride, int64_t lines, in
   return std::nullopt;
 }
 
-bool multiplied_by_library(Emitter& emitter, const Product& p, const Operand& x, const Operand& y, const Operand* bias,
-                           transom_dtype bias_type, const Operand& out, bool tf32) {
+bool multiplied_by_library(Emitter& emitter, const Product& p, const Operand& x, const Operand& y,
+                           ProductEpilogue epilogue, const Operand* vector, const Operand& out, bool tf32) {
   const auto left = side_of(p.x_row, p.rows, p.x_depth, p.depth, p.x_batch);
   const auto right = side_of(p.y_column, p.columns, p.y_depth, p.depth, p.y_batch);
   const bool types = p.from == TRANSOM_FLOAT32 || backend::is_half(p.from);
-  if (!types || (p.to != p.from && p.to != TRANSOM_FLOAT32) || (bias && bias_type != p.to)) return false;
+  if (!types || (p.to != p.from && p.to != TRANSOM_FLOAT32)) return false;
   if (!left || !right || p.depth == 0) return false;
-  return emitter.multiply({p.batch, p.rows, p.columns, p.depth, *left, *right, p.from, p.to, bias != nullptr,
-                           tf32 && p.from == TRANSOM_FLOAT32},
-                          x, y, bias, out);
+  return emitter.multiply(
+      {p.batch, p.rows, p.columns, p.depth, *left, *right, p.from, p.to, epilogue, tf32 && p.from == TRANSOM_FLOAT32},
+      x, y, vector, out);
+}
+
+// Which axes of an operand are batches, and which are contracted.
+struct OperandAxes {
+  Shape batch, contract;
+};
+OperandAxes axes_of(const Node& node, size_t input) {
+  if (node.op() == "linear") return {{}, {static_cast<int64_t>(node.input(input).rank()) - 1}};
+  if (node.op() == "linear_weight_gradient") return {{}, {0}};
+  return input == 0 ? OperandAxes{node.integers("x_batch"), node.integers("x_contract")}
+                    : OperandAxes{node.integers("y_batch"), node.integers("y_contract")};
 }
 
 void lower_product(Emitter& emitter, const Work& work) {
   const Node& node = work.node;
   const Type &x = node.input(0), &y = node.input(1), &out = node.output();
-  if (out.count() == 0) return;
-  const bool linear = node.op() == "linear";
-  const Shape last_x = {static_cast<int64_t>(x.rank()) - 1};
-  const Matrix a = matrix_of(emitter, x, work.inputs[0], linear ? Shape{} : node.integers("x_batch"),
-                             linear ? last_x : node.integers("x_contract"));
-  const Matrix b = matrix_of(emitter, y, work.inputs[1], linear ? Shape{} : node.integers("y_batch"),
-                             linear ? Shape{1} : node.integers("y_contract"));
+  // The second output of linear_weight_gradient.
+  const Operand* const sums = node.op() == "linear_weight_gradient" ? &work.outputs.at(1) : nullptr;
+  const auto sum_columns = [&] { lower_column_sums(emitter, x, work.inputs[0], *sums); };
+  if (out.count() == 0) return sums ? sum_columns() : void();
+  const OperandAxes of_x = axes_of(node, 0), of_y = axes_of(node, 1);
+  const Matrix a = matrix_of(emitter, x, work.inputs[0], of_x.batch, of_x.contract);
+  const Matrix b = matrix_of(emitter, y, work.inputs[1], of_y.batch, of_y.contract);
   if (a.batch.extent != b.batch.extent || a.depth.extent != b.depth.extent ||
       a.batch.extent * a.other.extent * b.other.extent != out.count() || x.dtype != y.dtype)
     backend::fail(TRANSOM_INVALID_ARGUMENT, "{}: {} and {} do not make {}", node.place(), backend::to_string(x),
                   backend::to_string(y), backend::to_string(out));
   const Product p{a.batch.extent, a.other.extent, b.other.extent, a.depth.extent, a.batch.stride, a.other.stride,
                   a.depth.stride, b.batch.stride, b.other.stride, b.depth.stride, x.dtype,        out.dtype};
-  const bool biased = linear && work.inputs.size() > 2;
+  const bool biased = node.op() == "linear" && work.inputs.size() > 2;
   const Operand* const bias = biased ? &work.inputs[2] : nullptr;
   const transom_dtype bias_type = biased ? node.input(2).dtype : TRANSOM_FLOAT32;
   // A library chooses its kernel by the number of rows, and so the bits of a row: not where they may not depend on it.
-  const bool by_library =
-      node.integer("batch_invariant", 0) == 0 && multiplied_by_library(emitter, p, a.place, b.place, bias, bias_type,
-                                                                       work.outputs[0], node.integer("tf32", 0) != 0);
+  const bool may = node.integer("batch_invariant", 0) == 0 && (!biased || bias_type == p.to);
+  const auto by_library = [&](ProductEpilogue epilogue, const Operand* vector) {
+    return may && multiplied_by_library(emitter, p, a.place, b.place, epilogue, vector, work.outputs[0],
+                                        node.integer("tf32", 0) != 0);
+  };
+  const bool with_sums = sums && by_library(ProductEpilogue::kSums, sums);
+  const bool multiplied = with_sums || by_library(biased ? ProductEpilogue::kBias : ProductEpilogue::kNone, bias);
   const size_t own = emitter.launches.size();
   const bool wide = is_wide(x) || is_wide(y) || is_wide(out);
   if (backend::is_half(p.from) && (p.to == p.from || p.to == TRANSOM_FLOAT32))
     launch_fragment_product(emitter, {p, a.place, b.place, work.outputs[0], bias, bias_type, wide, nullptr, 0,
-                                      by_library ? nullptr : work.following});
+                                      multiplied ? nullptr : work.following});
   else launch_product(emitter, p, a.place, b.place, bias, bias_type, work.outputs[0], wide);
-  if (by_library) emitter.make_otherwise(own);
+  if (with_sums) sum_columns();
+  if (multiplied) emitter.make_otherwise(own);
+  if (sums && !with_sums) sum_columns();
 }
 
 }  // namespace
 
 void add_product_lowerings(LoweringTable& table) {
   table["dot_general"] = lower_product;
-  table["linear"] = {lower_product, claims_floats};
+  for (const char* op : {"linear", "linear_weight_gradient"}) table[op] = {lower_product, claims_floats};
 }
 
 }  // namespace transom::gpu

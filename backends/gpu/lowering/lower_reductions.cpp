@@ -191,6 +191,10 @@ void lower_cumulative_sum(Emitter& emitter, const Work& work) {
 
 }  // namespace
 
+void lower_column_sums(Emitter& emitter, const Type& x, const Operand& from, const Operand& to) {
+  lower(emitter, {"sum", {{x.shape[1]}, {1}}, {{x.shape[0]}, {x.shape[1]}}, x.dtype, x.dtype, is_wide(x)}, from, to);
+}
+
 void add_reduction_lowerings(LoweringTable& table) {
   for (const char* op : {"reduce_sum", "reduce_max", "reduce_min"}) table[op] = lower_reduction;
   table["arg_max"] = lower_arg;

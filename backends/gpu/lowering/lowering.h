@@ -66,6 +66,9 @@ void lower_box(Emitter& emitter, const Operand& from, const Operand& to, size_t 
 // Nothing is moved where a run has both at one place.
 void lower_copy(Emitter& emitter, const Operand& from, const Operand& to, int64_t bytes, const char* label);
 
+// to[n] = the sum of column n of a matrix of type x, as reduce_sum makes it.
+void lower_column_sums(Emitter& emitter, const Type& x, const Operand& from, const Operand& to);
+
 // The type as which elements of so many bytes move.
 const char* moved_type(size_t bytes);
 

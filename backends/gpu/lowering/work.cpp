@@ -27,11 +27,11 @@ void Emitter::can_repeat(const KernelText& text, std::vector<Operand> written) {
   launches.back().written = std::move(written);
 }
 
-bool Emitter::multiply(const ProductShape& shape, const Operand& x, const Operand& y, const Operand* bias,
+bool Emitter::multiply(const ProductShape& shape, const Operand& x, const Operand& y, const Operand* vector,
                        const Operand& out) {
   if (!products_ || !products_->takes(shape)) return false;
   std::vector<Operand> operands = {x, y, out, scratch(static_cast<int64_t>(products_->workspace_bytes()))};
-  if (bias) operands.push_back(*bias);
+  if (vector) operands.push_back(*vector);
   launches.push_back({"", 1, std::move(operands), {}, node_, products_->name(), shape});
   return true;
 }

@@ -38,7 +38,8 @@ struct PlannedLaunch {
   std::vector<int64_t> numbers;
   size_t node;        // of the graph
   std::string label;  // for profiles and `transom explain`
-  // A product of the vendor's library, without a text: its operands are x, y, out, workspace and, if biased, the bias.
+  // A product of the vendor's library, without a text: its operands are x, y, out, workspace and, with an
+  // epilogue, its vector.
   std::optional<ProductShape> product = std::nullopt;
   // A convolution of the vendor's library: its operands are x, w, y and the workspace.
   std::optional<ConvolutionShape> convolution = std::nullopt;
@@ -88,8 +89,9 @@ class Emitter {
   // The last launch computes each element by itself, from values of the graph alone, and may be merged with others of
   // its text. `written`: those of its operands that it writes.
   void can_repeat(const KernelText& text, std::vector<Operand> written);
-  // Whether the vendor's library computes the product; then it is added. Memory of `bias` is a vector of type `to`.
-  bool multiply(const ProductShape& shape, const Operand& x, const Operand& y, const Operand* bias, const Operand& out);
+  // Whether the vendor's library computes the product; then it is added. `vector`: the epilogue's, if there is one.
+  bool multiply(const ProductShape& shape, const Operand& x, const Operand& y, const Operand* vector,
+                const Operand& out);
 
   // The same for a convolution, and for attention or its gradient: `operands` are those of Attentions::run before the
   // workspace.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products: dot_general, the one primitive, and linear, a layer of weights in the layout of checkpoints.
+// Matrix products: dot_general, the one primitive, and linear, a layer of weights in the layout of checkpoints, with
+// what its weight and bias get of a gradient.
 #include <algorithm>
 
 #include "ops/autocast.h"
@@ -209,6 +210,46 @@ const Operation kDotGeneral = {
       return samples;
     }};
 
+// One operation, since libraries of GPUs sum the rows of dy as they read them for the product.
+const Operation kLinearWeightGradient = {
+    .name = "linear_weight_gradient",
+    .kind = OperationKind::kComposite,
+    .documentation = "dy [M, N], x [M, K]: dy^T x [N, K], and the sums of dy over its rows [N].",
+    .category = Category::kProducts,
+    .flops =
+        [](const CostRequest& cost) {
+          return 2 * static_cast<double>(cost.inputs[0].shape[0]) *
+                 static_cast<double>(elements(cost.outputs[0].shape));
+        },
+    .error = kSumError,
+    .infer = [](const Inference& in) -> std::vector<Type> {
+      expect_inputs(in, 2);
+      expect_floating(in, 0);
+      expect_same_types(in, 0, 1);
+      check(in, in.rank(0) == 2 && in.rank(1) == 2 && in.shape(0)[0] == in.shape(1)[0],
+            "expected matrices of as many rows, found {} and {}", in.inputs[0], in.inputs[1]);
+      const int64_t outputs = in.shape(0)[1];
+      return {{in.dtype(0), {outputs, in.shape(1)[1]}}, {in.dtype(0), {outputs}}};
+    },
+    .decompose = [](std::span<const Tensor> in, const Attributes& attributes) -> std::vector<Tensor> {
+      return {product_of(attributes, in[0], in[1], {{}, {}, {0}, {0}}), reduce_sum(in[0], {0})};
+    },
+    .samples = []() -> std::vector<Sample> {
+      std::vector<Sample> samples;
+      for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+        const auto sample = [&](int64_t M, int64_t N, int64_t K) {
+          samples.push_back({{{dtype, {M, N}}, {dtype, {M, K}}}, {}, -1, 1});
+        };
+        sample(7, 3, 5);
+        sample(33, 17, 65);
+        sample(1, 48, 19);
+        sample(0, 3, 7);
+        sample(4, 0, 5);
+        sample(4, 3, 0);
+      }
+      return samples;
+    }};
+
 const Operation kLinear = {
     .name = "linear",
     .kind = OperationKind::kComposite,
@@ -245,10 +286,22 @@ const Operation kLinear = {
       // Counted here: an extent of 0 leaves no way to tell what -1 would be.
       const int64_t rows = elements(Shape(x.shape().begin(), x.shape().end() - 1));
       if (request.wanted(0)) result[0] = product_of(request.attributes, dy, w, {{}, {}, {dy.rank() - 1}, {0}});
-      if (request.wanted(1))
-        result[1] = product_of(request.attributes, reshape(dy, {rows, w.dim(0)}), reshape(x, {rows, w.dim(1)}),
-                               {{}, {}, {0}, {0}});
-      if (request.inputs.size() == 3 && request.wanted(2)) result[2] = reduce_sum(reshape(dy, {rows, w.dim(0)}), {0});
+      const bool weight = request.wanted(1), bias = request.inputs.size() == 3 && request.wanted(2);
+      if (!weight && !bias) return result;
+      const Tensor of_rows = reshape(dy, {rows, w.dim(0)});
+      if (!weight) {
+        result[2] = reduce_sum(of_rows, {0});
+        return result;
+      }
+      const Tensor x_rows = reshape(x, {rows, w.dim(1)});
+      if (!bias) {
+        result[1] = product_of(request.attributes, of_rows, x_rows, {{}, {}, {0}, {0}});
+        return result;
+      }
+      Attributes attributes;
+      if (request.attributes.has(kTf32)) attributes.set(kTf32, int64_t{1});
+      std::vector<Tensor> both = make_tensors(kLinearWeightGradient, {of_rows, x_rows}, std::move(attributes));
+      result[1] = std::move(both[0]), result[2] = std::move(both[1]);
       return result;
     },
     .samples = []() -> std::vector<Sample> {
@@ -272,7 +325,7 @@ Tensor product_of(const Attributes& of, const Tensor& x, const Tensor& y, const 
 
 }  // namespace
 
-const RegisterOperations kRegisteredContraction{&kDotGeneral, &kLinear};
+const RegisterOperations kRegisteredContraction{&kDotGeneral, &kLinear, &kLinearWeightGradient};
 
 namespace op {
 const Operation& dot_general = kDotGeneral;

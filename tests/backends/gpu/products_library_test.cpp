@@ -58,6 +58,19 @@ TEST_P(GpuProductsLibrary, ComputesLinearLayersOfEachType) {
   }
 }
 
+TEST_P(GpuProductsLibrary, SumsABiasGradientBesideItsWeights) {
+  for (const transom_dtype dtype : {TRANSOM_FLOAT32, TRANSOM_BFLOAT16, TRANSOM_FLOAT16}) {
+    Graph graph;  // of two layers, so that each has its own sums
+    const Tensor dy = numbers(dtype, {37, 6}), x = numbers(dtype, {37, 5}, -1, 1, 2), z = numbers(dtype, {37, 9}, 2, 3);
+    const int of_dy = graph.input(dy), of_x = graph.input(x), of_z = graph.input(z);
+    for (const auto& [a, b, n, k] : {std::tuple{of_dy, of_x, 6, 5}, {of_z, of_dy, 9, 6}})
+      for (const int output : graph.nodes("linear_weight_gradient", {a, b}, {{dtype, {n, k}}, {dtype, {n}}}))
+        graph.output(output);
+    compare(graph, {dy, x, z}, true);
+    EXPECT_EQ(Program(*library_, graph).describe().find("reduce_sum"), std::string::npos);
+  }
+}
+
 TEST_P(GpuProductsLibrary, EachLayerAddsItsOwnBias) {
   Graph graph;
   const Tensor x = numbers(TRANSOM_FLOAT32, {4, 8}), w = numbers(TRANSOM_FLOAT32, {8, 8}, -1, 1, 2),

@@ -19,6 +19,17 @@ TEST_F(EmulatedDriver, AThreadWithoutAContextIsRefused) {
   EXPECT_EQ(status, 201);
 }
 
+TEST_F(EmulatedDriver, AllocationsBeginAtMultiplesOf256) {
+  std::vector<void*> all;
+  for (size_t bytes = 1; bytes <= size_t{1} << 23; bytes = bytes * 3 + 1) {
+    void* memory = nullptr;
+    ASSERT_EQ(call("cuMemAlloc_v2", &memory, bytes), 0);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(memory) % 256, 0u) << bytes;
+    all.push_back(memory);
+  }
+  for (void* memory : all) EXPECT_EQ(call("cuMemFree_v2", memory), 0);
+}
+
 TEST_F(EmulatedDriver, CopiesStayInsideOfAnAllocation) {
   char host[2048] = {};
   EXPECT_EQ(call("cuMemcpyHtoDAsync_v2", memory_, static_cast<const void*>(host), size_t{1025}, stream_), 1);
