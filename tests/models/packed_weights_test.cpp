@@ -107,11 +107,12 @@ TEST_P(PackedWeights, MultiplyAsTheDequantisedMatrix) {
   }
 }
 
-// A row's numbers are those that it has alone.
+// A row's numbers are those that it has alone, in every tile of rows and behind the first 64 that are multiplied
+// together.
 TEST_P(PackedWeights, RowsDoNotSeeEachOther) {
   const std::vector<float> numbers = wave(GetParam().rows * GetParam().depth, 2);
   PackedMatrix packed = *packed_matrix(*matrix_of(GetParam(), numbers));
-  const int64_t m = 13, depth = GetParam().depth;
+  const int64_t m = 77, depth = GetParam().depth;
   const std::vector<float> inputs = wave(m * depth, 1);
   for (const char* activations : {"float32", "int8", "int16", "int8_token"}) {
     packed.activations = activations;

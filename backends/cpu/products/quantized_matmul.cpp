@@ -95,12 +95,12 @@ struct CodePlan : CodeLayout {
     // Whether codes are multiplied as integers; else the numbers that rounded inputs stand for are multiplied.
     const bool integral = rounds && (!values || (table && table->unit > 0));
     if (rounds && !integral) {
-      spell_out(integers, scales, wide);
+      spell_out(kernels, integers, scales, wide);
       x = wide;
     }
     if (integral && table && table->unit != 1)
       for (int64_t i = 0; i < pieces * m * blocks; ++i) scales[i] *= table->unit;
-    const RoundedInputs inputs{integers, scales, sums, static_cast<size_t>(blocks), by_row};
+    const RoundedInputs inputs{integers, scales, sums, static_cast<size_t>(blocks)};
     const int64_t work = k * std::max<int64_t>(m, 1) * kLanes;  // of a panel
     const transom_buffer* buffer = arguments.input_buffers[1];
     const transom_deferred* deferred = buffer && arguments.input_offsets[1] == 0 ? buffer->deferred : nullptr;
@@ -121,8 +121,7 @@ struct CodePlan : CodeLayout {
           if (integral) {
             const int64_t first = row * pieces;
             const RoundedInputs some{inputs.integers + first * blocks * kInputs, inputs.scales + first * blocks,
-                                     inputs.corrections + first * blocks * corrections(), inputs.blocks,
-                                     inputs.has_least};
+                                     inputs.corrections + first * blocks * corrections(), inputs.blocks};
             kernels.multiply_rounded(y, some, codes, static_cast<size_t>(count * pieces));
             if (pieces == 2)
               for (int64_t i = 0; i < count; ++i)
@@ -153,15 +152,32 @@ struct CodePlan : CodeLayout {
     codes.scales = scales, codes.minima = least;
   }
 
+  // Where a row of integers lies: `first` of the `rows` rows of its tile.
+  struct Place {
+    int64_t first, rows, row;
+
+    // Of block b, in blocks of the integers, scales and corrections.
+    int64_t block(int64_t b, int64_t blocks) const { return first * blocks + b * rows + row - first; }
+  };
+
+  Place place(const CodeProducts& kernels, int64_t row) const {
+    const int64_t some = pieces * kRowsTogether;  // that are multiplied together: whole tiles but for the last ones
+    for (int64_t first = row / some * some, rows;; first += rows) {
+      rows = static_cast<int64_t>(kernels.rows_of_tile(static_cast<size_t>(pieces * m - first), group == 16));
+      if (row < first + rows) return {first, rows, row};
+    }
+  }
+
   // The numbers that the integers stand for, [m, k].
-  void spell_out(const int8_t* integers, const float* scales, float* to) const {
-    for (int64_t row = 0; row < m; ++row)
+  void spell_out(const CodeProducts& kernels, const int8_t* integers, const float* scales, float* to) const {
+    std::fill_n(to, m * k, 0.0f);
+    for (int64_t row = 0; row < m * pieces; ++row) {
+      const Place at = place(kernels, row);
       for (int64_t i = 0; i < k; ++i) {
-        float sum = 0;
-        for (int64_t piece = row * pieces; piece < (row + 1) * pieces; ++piece)
-          sum += scales[piece * blocks + i / kInputs] * static_cast<float>(integers[piece * blocks * kInputs + i]);
-        to[row * k + i] = sum;
+        const int64_t block = at.block(i / kInputs, blocks);
+        to[row / pieces * k + i] += scales[block] * static_cast<float>(integers[block * kInputs + i % kInputs]);
       }
+    }
   }
 
   // Row `to` of the integers; where there are two pieces, what is left goes into the next one.
@@ -173,15 +189,20 @@ struct CodePlan : CodeLayout {
                                        : bits == 8 || values ? 128
                                                              : 8};
     const auto piece = [&](const float* from, int64_t row) {
-      kernels.round(integers + row * blocks * kInputs, scales + row * blocks, sums + row * blocks * corrections(), from,
-                    static_cast<size_t>(k), static_cast<size_t>(blocks), rounding);
+      const Place at = place(kernels, row);
+      const int64_t first = at.block(0, blocks);
+      kernels.round(integers + first * kInputs, scales + first, sums + first * corrections(),
+                    static_cast<size_t>(at.rows), from, static_cast<size_t>(k), static_cast<size_t>(blocks), rounding);
+      return at;
     };
-    piece(x, to);
+    const Place at = piece(x, to);
     if (pieces == 1) return;
     Scratch scratch(Scratch::bytes_of<float>(k));
     auto* left = scratch.take<float>(k);
-    for (int64_t i = 0; i < k; ++i)
-      left[i] = x[i] - scales[to * blocks + i / kInputs] * static_cast<float>(integers[to * blocks * kInputs + i]);
+    for (int64_t i = 0; i < k; ++i) {
+      const int64_t block = at.block(i / kInputs, blocks);
+      left[i] = x[i] - scales[block] * static_cast<float>(integers[block * kInputs + i % kInputs]);
+    }
     piece(left, to + 1);
   }
 

@@ -56,14 +56,7 @@ inline void add_products(Ints& sums, Ints codes, const Quad* x) {
 #else
 inline Ints add16(Ints a, Ints b) { return _mm512_add_epi16(a, b); }
 inline Ints pairs_of(Ints codes, Ints x) { return _mm512_maddubs_epi16(codes, x); }
-inline Ints sum_pairs(Ints pairs) { return _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)); }
-// Even and odd bytes apart, since pairs of products of bytes need 17 bits.
-inline void add_products(Ints& sums, Ints codes, const Quad* quad) {
-  const Ints x = four(quad);
-  const Ints even = _mm512_and_si512(codes, _mm512_set1_epi16(255)), odd = _mm512_srli_epi16(codes, 8);
-  const Ints x_even = _mm512_srai_epi16(_mm512_slli_epi16(x, 8), 8), x_odd = _mm512_srai_epi16(x, 8);
-  sums = add(sums, add(_mm512_madd_epi16(even, x_even), _mm512_madd_epi16(odd, x_odd)));
-}
+inline Ints sum_pairs(Ints pairs, int16_t weight) { return _mm512_madd_epi16(pairs, _mm512_set1_epi16(weight)); }
 #endif
 #elif defined(__AVX2__)
 constexpr size_t kParts = 2, kWidth = 8;
@@ -99,13 +92,7 @@ inline void add_products(Ints& sums, Ints codes, const Quad* x) {
 #else
 inline Ints add16(Ints a, Ints b) { return _mm256_add_epi16(a, b); }
 inline Ints pairs_of(Ints codes, Ints x) { return _mm256_maddubs_epi16(codes, x); }
-inline Ints sum_pairs(Ints pairs) { return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)); }
-inline void add_products(Ints& sums, Ints codes, const Quad* quad) {
-  const Ints x = four(quad);
-  const Ints even = _mm256_and_si256(codes, _mm256_set1_epi16(255)), odd = _mm256_srli_epi16(codes, 8);
-  const Ints x_even = _mm256_srai_epi16(_mm256_slli_epi16(x, 8), 8), x_odd = _mm256_srai_epi16(x, 8);
-  sums = add(sums, add(_mm256_madd_epi16(even, x_even), _mm256_madd_epi16(odd, x_odd)));
-}
+inline Ints sum_pairs(Ints pairs, int16_t weight) { return _mm256_madd_epi16(pairs, _mm256_set1_epi16(weight)); }
 #endif
 #else
 constexpr size_t kParts = 4, kWidth = 4;
@@ -186,38 +173,52 @@ inline void add_products(Ints& sums, Ints codes, const Quad* x) {
 }
 #endif
 
-// The same products where the codes have 128 too much, and what is too much left out: magnitudes with inputs that take
-// the signs, whose pairs stay below 2 128 127 < 2^15. Inputs of -128 have no opposite.
-#if defined(__AVX2__) && !defined(__AVX512BW__) && !defined(__AVXVNNI__)
-constexpr bool kHasSigns = true;
-struct SignedCodes {
-  Ints values, magnitudes;
-  explicit SignedCodes(Ints codes)
-      : values(_mm256_xor_si256(codes, _mm256_set1_epi8(-128))), magnitudes(_mm256_abs_epi8(values)) {}
+// Sums of products of nibbles, and of bytes, over a block, with an integer that they begin with. Without VNNI bytes are
+// two nibbles, and sums are kept in 16 bits, where those of 32 inputs fit in pairs: 8 (15 + 15) 128 = 30,720 < 2^15.
+#if defined(__AVX2__) && !defined(__AVX512VNNI__) && !defined(__AVXVNNI__)
+// Sums are added to in the order that is written: else compilers make trees of all the products of a block, which live
+// in memory for want of registers.
+inline void add_pairs(Ints& sums, Ints codes, Ints x) {
+  sums = add16(sums, pairs_of(codes, x));
+#if defined(__AVX512BW__)
+  __asm__("" : "+v"(sums));
+#else
+  __asm__("" : "+x"(sums));
+#endif
+}
+typedef Ints NibbleSums;
+inline NibbleSums no_nibbles(int32_t) { return all(0); }
+inline void add_nibbles(NibbleSums& sums, Ints codes, const Quad* x) { add_pairs(sums, codes, four(x)); }
+inline Ints sum_of_nibbles(NibbleSums sums, int32_t start) { return add(all(start), sum_pairs(sums, 1)); }
+
+struct ByteCodes {
+  Ints lower, upper;
 };
-inline void add_signed_products(Ints& sums, const SignedCodes& codes, const Quad* x) {
-  sums = add(sums, sum_pairs(pairs_of(codes.magnitudes, _mm256_sign_epi8(four(x), codes.values))));
+typedef ByteCodes ByteSums;
+constexpr size_t kByteRegisters = 2;
+inline ByteCodes byte_codes(Ints codes) { return {low(codes), high(codes)}; }
+inline ByteSums no_bytes(int32_t) { return {all(0), all(0)}; }
+inline void add_bytes(ByteSums& sums, const ByteCodes& codes, const Quad* quad) {
+  const Ints x = four(quad);
+  add_pairs(sums.lower, codes.lower, x);
+  add_pairs(sums.upper, codes.upper, x);
+}
+inline Ints sum_of_bytes(const ByteSums& sums, int32_t start) {
+  return add(all(start), add(sum_pairs(sums.lower, 1), sum_pairs(sums.upper, 16)));
 }
 #else
-constexpr bool kHasSigns = false;
-struct SignedCodes {
-  explicit SignedCodes(Ints) {}
-};
-inline void add_signed_products(Ints&, const SignedCodes&, const Quad*) {}
-#endif
-
-// Sums of products of nibbles over a block. Without VNNI they are kept in 16 bits, where those of 32 inputs fit in
-// pairs: 8 (15 + 15) 128 = 30,720 < 2^15.
-#if defined(__AVX2__) && !defined(__AVX512VNNI__) && !defined(__AVXVNNI__)
 typedef Ints NibbleSums;
-inline NibbleSums no_nibbles(Ints) { return all(0); }
-inline void add_nibbles(NibbleSums& sums, Ints codes, const Quad* x) { sums = add16(sums, pairs_of(codes, four(x))); }
-inline Ints sum_of_nibbles(NibbleSums sums, Ints start) { return add(start, sum_pairs(sums)); }
-#else
-typedef Ints NibbleSums;
-inline NibbleSums no_nibbles(Ints start) { return start; }
+inline NibbleSums no_nibbles(int32_t start) { return all(start); }
 inline void add_nibbles(NibbleSums& sums, Ints codes, const Quad* x) { add_products(sums, codes, x); }
-inline Ints sum_of_nibbles(NibbleSums sums, Ints) { return sums; }
+inline Ints sum_of_nibbles(NibbleSums sums, int32_t) { return sums; }
+
+typedef Ints ByteCodes;
+typedef Ints ByteSums;
+constexpr size_t kByteRegisters = 1;
+inline ByteCodes byte_codes(Ints codes) { return codes; }
+inline ByteSums no_bytes(int32_t start) { return all(start); }
+inline void add_bytes(ByteSums& sums, const ByteCodes& codes, const Quad* x) { add_products(sums, codes, x); }
+inline Ints sum_of_bytes(const ByteSums& sums, int32_t) { return sums; }
 #endif
 
 }  // namespace

@@ -73,15 +73,37 @@ void multiply(float* y, const float* x, size_t x_stride, const float* numbers, s
 
 // ---- integers
 
-// M rows of inputs with P parts of a panel at a time.
-template <int kBits, bool kSmallGroups, bool kMinima, bool kSigned, bool kTable, size_t M, size_t P>
+// Sums over a block of products of codes: nibbles as they are, or bytes.
+template <bool kNibbles>
+struct BlockSums {
+  typedef Ints Codes;
+  NibbleSums sums;
+  static Codes codes(Ints codes) { return codes; }
+  void begin(int32_t start) { sums = no_nibbles(start); }
+  void add(Ints codes, const Quad* x) { add_nibbles(sums, codes, x); }
+  Ints total(int32_t start) const { return sum_of_nibbles(sums, start); }
+};
+template <>
+struct BlockSums<false> {
+  typedef ByteCodes Codes;
+  ByteSums sums;
+  static Codes codes(Ints codes) { return byte_codes(codes); }
+  void begin(int32_t start) { sums = no_bytes(start); }
+  void add(const ByteCodes& codes, const Quad* x) { add_bytes(sums, codes, x); }
+  Ints total(int32_t start) const { return sum_of_bytes(sums, start); }
+};
+
+// A tile of M rows of inputs, the first of them `row`, with P parts of a panel at a time.
+template <int kBits, bool kSmallGroups, bool kMinima, bool kTable, size_t M, size_t P>
 void rounded_rows(float* y, const RoundedInputs& x, const CodePanel& p, size_t row) {
   constexpr size_t kSteps = kBits == 8 ? 8 : 4, kCorrections = kSmallGroups ? 2 : 1;
-  const int8_t* integers = x.integers + row * x.blocks * 32;
-  const float* x_scales = x.scales + row * x.blocks;
-  const Correction* corrections = x.corrections + row * x.blocks * kCorrections;
+  typedef BlockSums<kBits == 4 && !kTable> Sums;
   const size_t per_group = p.group / 32;
   for (size_t part = 0; part < kParts; part += P) {
+    const int8_t* integers = x.integers + row * x.blocks * 32;
+    const float* x_scales = x.scales + row * x.blocks;
+    const Correction* corrections = x.corrections + row * x.blocks * kCorrections;
+    const uint8_t* codes = p.codes + part * kWidth * 4;
     Floats totals[M][P];
     TRANSOM_UNROLL
     for (size_t m = 0; m < M; ++m) {
@@ -90,107 +112,60 @@ void rounded_rows(float* y, const RoundedInputs& x, const CodePanel& p, size_t r
     }
     size_t g = 0, left = per_group;
     for (size_t b = 0; b < p.blocks; ++b) {
-      Ints first[M][P], second[M][P];
-      TRANSOM_UNROLL
-      for (size_t m = 0; m < M; ++m) {
-        const Correction* own = corrections + (m * x.blocks + b) * kCorrections;
-        TRANSOM_UNROLL
-        for (size_t i = 0; i < P; ++i) {
-          first[m][i] = all(kMinima || kSigned ? 0 : own[0].start);
-          second[m][i] = all(kMinima || kSigned || !kSmallGroups ? 0 : own[kCorrections - 1].start);
-        }
-      }
-      const uint8_t* codes = p.codes + b * kSteps * 64 + part * kWidth * 4;
-      const auto load = [&](size_t s, size_t i) { return load_bytes(codes + s * 64 + i * kWidth * 4); };
-      const auto quads = [&](size_t m) { return reinterpret_cast<const Quad*>(integers + (m * x.blocks + b) * 32); };
+      const auto quads = [&](size_t m) { return reinterpret_cast<const Quad*>(integers + m * 32); };
+      const auto start = [&](size_t m, size_t sum) { return kMinima ? 0 : corrections[m * kCorrections + sum].start; };
       // The next panel comes while the first of several rows are multiplied with this one.
       if (M > 1 && row == 0)
         for (size_t s = 0; s < kSteps; ++s) __builtin_prefetch(codes + (p.blocks * kSteps + s) * 64);
-      if constexpr (kTable) {
-        const auto table = byte_table(p.steps);
-        TRANSOM_UNROLL
-        for (size_t s = 0; s < 4; ++s) {
-          TRANSOM_UNROLL
-          for (size_t i = 0; i < P; ++i) {
-            const Ints both = load(s, i), a = look_up_bytes(table, low(both)), c = look_up_bytes(table, high(both));
-            TRANSOM_UNROLL
-            for (size_t m = 0; m < M; ++m) {
-              add_products(first[m][i], a, quads(m) + s);
-              add_products(kSmallGroups ? second[m][i] : first[m][i], c, quads(m) + s + 4);
-            }
-          }
-        }
-      } else if constexpr (kBits == 4) {
-        NibbleSums sums[M][P], more[M][P];
+      Sums sums[kCorrections][M][P];
+      TRANSOM_UNROLL
+      for (size_t sum = 0; sum < kCorrections; ++sum) {
         TRANSOM_UNROLL
         for (size_t m = 0; m < M; ++m) {
           TRANSOM_UNROLL
-          for (size_t i = 0; i < P; ++i) sums[m][i] = no_nibbles(first[m][i]), more[m][i] = no_nibbles(second[m][i]);
+          for (size_t i = 0; i < P; ++i) sums[sum][m][i].begin(start(m, sum));
         }
+      }
+      TRANSOM_UNROLL
+      for (size_t s = 0; s < 4; ++s) {
         TRANSOM_UNROLL
-        for (size_t s = 0; s < 4; ++s) {
+        for (size_t half = 0; half < 2; ++half) {
+          typename Sums::Codes four_inputs[P];
           TRANSOM_UNROLL
           for (size_t i = 0; i < P; ++i) {
-            const Ints both = load(s, i), a = low(both), c = high(both);
-            TRANSOM_UNROLL
-            for (size_t m = 0; m < M; ++m) {
-              add_nibbles(sums[m][i], a, quads(m) + s);
-              add_nibbles(kSmallGroups ? more[m][i] : sums[m][i], c, quads(m) + s + 4);
-            }
+            const Ints loaded = load_bytes(codes + (kBits == 8 ? s + 4 * half : s) * 64 + i * kWidth * 4);
+            const Ints taken = kBits == 8 ? loaded : half ? high(loaded) : low(loaded);
+            if constexpr (kTable) four_inputs[i] = Sums::codes(look_up_bytes(byte_table(p.steps), taken));
+            else four_inputs[i] = Sums::codes(taken);
           }
-        }
-        TRANSOM_UNROLL
-        for (size_t m = 0; m < M; ++m) {
           TRANSOM_UNROLL
-          for (size_t i = 0; i < P; ++i) {
-            first[m][i] = sum_of_nibbles(sums[m][i], first[m][i]);
-            if constexpr (kSmallGroups) second[m][i] = sum_of_nibbles(more[m][i], second[m][i]);
-          }
-        }
-      } else if constexpr (kSigned) {
-        TRANSOM_UNROLL
-        for (size_t s = 0; s < 8; ++s) {
-          TRANSOM_UNROLL
-          for (size_t i = 0; i < P; ++i) {
-            const SignedCodes four_inputs(load(s, i));
+          for (size_t m = 0; m < M; ++m) {
             TRANSOM_UNROLL
-            for (size_t m = 0; m < M; ++m)
-              add_signed_products(kSmallGroups && s >= 4 ? second[m][i] : first[m][i], four_inputs, quads(m) + s);
-          }
-        }
-      } else {
-        TRANSOM_UNROLL
-        for (size_t s = 0; s < 4; ++s) {
-          TRANSOM_UNROLL
-          for (size_t i = 0; i < P; ++i) {
-            const Ints a = load(s, i), c = load(s + 4, i);
-            TRANSOM_UNROLL
-            for (size_t m = 0; m < M; ++m) {
-              add_products(first[m][i], a, quads(m) + s);
-              add_products(kSmallGroups ? second[m][i] : first[m][i], c, quads(m) + s + 4);
-            }
+            for (size_t i = 0; i < P; ++i)
+              sums[kSmallGroups ? half : 0][m][i].add(four_inputs[i], quads(m) + s + 4 * half);
           }
         }
       }
       const size_t group = kSmallGroups ? 2 * b : g;
       TRANSOM_UNROLL
       for (size_t i = 0; i < P; ++i) {
-        const Floats scale = load_scales(p.scales, p.half, group, part + i);
-        const Floats next_scale = kSmallGroups ? load_scales(p.scales, p.half, group + 1, part + i) : scale;
-        const Floats least = kMinima ? load_scales(p.minima, p.half, group, part + i) : scale;
-        const Floats next_least = kMinima && kSmallGroups ? load_scales(p.minima, p.half, group + 1, part + i) : scale;
         TRANSOM_UNROLL
-        for (size_t m = 0; m < M; ++m) {
-          const Floats x_scale = all_float(x_scales[m * x.blocks + b]);
-          const Correction* own = corrections + (m * x.blocks + b) * kCorrections;
-          Floats& total = totals[m][i];
-          total = multiply_add(to_floats(first[m][i]), times(scale, x_scale), total);
-          if constexpr (kSmallGroups) total = multiply_add(to_floats(second[m][i]), times(next_scale, x_scale), total);
-          if constexpr (kMinima) total = multiply_add(least, all_float(own[0].sum), total);
-          if constexpr (kMinima && kSmallGroups)
-            total = multiply_add(next_least, all_float(own[kCorrections - 1].sum), total);
+        for (size_t sum = 0; sum < kCorrections; ++sum) {
+          const Floats scale = load_scales(p.scales, p.half, group + sum, part + i);
+          TRANSOM_UNROLL
+          for (size_t m = 0; m < M; ++m)
+            totals[m][i] = multiply_add(to_floats(sums[sum][m][i].total(start(m, sum))),
+                                        times(scale, all_float(x_scales[m])), totals[m][i]);
+        }
+        TRANSOM_UNROLL
+        for (size_t sum = 0; kMinima && sum < kCorrections; ++sum) {
+          const Floats least = load_scales(p.minima, p.half, group + sum, part + i);
+          TRANSOM_UNROLL
+          for (size_t m = 0; m < M; ++m)
+            totals[m][i] = multiply_add(least, all_float(corrections[m * kCorrections + sum].sum), totals[m][i]);
         }
       }
+      integers += M * 32, x_scales += M, corrections += M * kCorrections, codes += kSteps * 64;
       if (!kSmallGroups && --left == 0) ++g, left = per_group;
     }
     TRANSOM_UNROLL
@@ -201,17 +176,27 @@ void rounded_rows(float* y, const RoundedInputs& x, const CodePanel& p, size_t r
   }
 }
 
-template <int kBits, bool kSmallGroups, bool kMinima, bool kSigned = false, bool kTable = false>
+// As many rows as there are registers for.
+constexpr size_t most_rows(bool halves) { return kParts == 1 && !halves ? 8 : 4; }
+
+size_t rows_of_tile(size_t left, bool halves) {
+  size_t rows = most_rows(halves);
+  while (rows > left) rows /= 2;
+  return rows;
+}
+
+template <int kBits, bool kSmallGroups, bool kMinima, bool kTable = false>
 void all_rounded_rows(float* y, const RoundedInputs& x, const CodePanel& p, size_t m) {
   size_t i = 0;
   const auto rows = [&]<size_t M>() {
-    // Both halves of a line of codes together, so that one is computed with while the next line comes; of several rows
-    // one half, for which there are registers.
-    constexpr size_t kTogether = kParts == 2 && M == 1 ? 2 : 1;
+    // Both halves of a line of codes together, where sums have registers (totals may be in memory): one is computed
+    // with while the next line comes, and both take four inputs that are loaded once.
+    constexpr size_t kSums = M * (kSmallGroups ? 2 : 1) * (kBits == 4 && !kTable ? 1 : kByteRegisters);
+    constexpr size_t kTogether = kParts == 2 && kSums <= 4 ? 2 : 1;
     for (; i + M <= m; i += M)
-      rounded_rows<kBits, kSmallGroups, kMinima, kSigned, kTable, M, kTogether>(y + i * kLaneCount, x, p, i);
+      rounded_rows<kBits, kSmallGroups, kMinima, kTable, M, kTogether>(y + i * kLaneCount, x, p, i);
   };
-  if constexpr (kParts == 1 && !kSmallGroups) rows.template operator()<8>();  // as many as there are registers for
+  if constexpr (most_rows(kSmallGroups) == 8) rows.template operator()<8>();
   rows.template operator()<4>();
   rows.template operator()<2>();
   rows.template operator()<1>();
@@ -220,13 +205,10 @@ void all_rounded_rows(float* y, const RoundedInputs& x, const CodePanel& p, size
 void multiply_rounded(float* y, const RoundedInputs& x, const CodePanel& p, size_t m) {
   const bool small = p.group == 16;
   if (p.bits == 4 && p.steps) {
-    (small ? all_rounded_rows<4, true, false, false, true> : all_rounded_rows<4, false, false, false, true>)(y, x, p,
-                                                                                                             m);
+    (small ? all_rounded_rows<4, true, false, true> : all_rounded_rows<4, false, false, true>)(y, x, p, m);
   } else if (p.bits == 4) {
     if (small) (p.minima ? all_rounded_rows<4, true, true> : all_rounded_rows<4, true, false>)(y, x, p, m);
     else (p.minima ? all_rounded_rows<4, false, true> : all_rounded_rows<4, false, false>)(y, x, p, m);
-  } else if (kHasSigns && !p.minima && !x.has_least) {
-    (small ? all_rounded_rows<8, true, false, kHasSigns> : all_rounded_rows<8, false, false, kHasSigns>)(y, x, p, m);
   } else {
     if (small) (p.minima ? all_rounded_rows<8, true, true> : all_rounded_rows<8, true, false>)(y, x, p, m);
     else (p.minima ? all_rounded_rows<8, false, true> : all_rounded_rows<8, false, false>)(y, x, p, m);
@@ -312,16 +294,16 @@ inline int32_t sum_of_half(const int8_t* integers) {
 #endif
 }
 
-void round(int8_t* integers, float* scales, Correction* corrections, const float* x, size_t n, size_t blocks,
-           const Rounding& rounding) {
+void round(int8_t* integers, float* scales, Correction* corrections, size_t rows, const float* x, size_t n,
+           size_t blocks, const Rounding& rounding) {
   const float of_row = rounding.by_row ? largest_of(x, n) / 127.5f : 0;
   for (size_t b = 0; b < blocks; ++b) {
     const size_t begin = b * 32, count = n > begin ? (n - begin < 32 ? n - begin : 32) : 0;
-    int8_t* block = integers + begin;
+    int8_t* block = integers + begin * rows;
     float scale = of_row;
     if (!rounding.by_row)
       scale = (count == 32 ? largest_of_block(x + begin) : largest_of(x + begin, count)) * (1 / 127.0f);
-    scales[b] = scale;
+    scales[b * rows] = scale;
     // An infinity or a NaN makes the scale NaN, and with it every product of the block.
     const float divisor = scale > 0 ? scale : 1.0f;
     if (count == 32 && scale == scale) round_block(block, x + begin, divisor);
@@ -333,8 +315,8 @@ void round(int8_t* integers, float* scales, Correction* corrections, const float
     const size_t parts = rounding.halves ? 2 : 1;
     for (size_t part = 0; part < parts; ++part) {
       const int32_t sum = rounding.halves ? sums[part] : sums[0] + sums[1];
-      if (rounding.surplus) corrections[b * parts + part].start = -rounding.surplus * sum;
-      else corrections[b * parts + part].sum = scale * static_cast<float>(sum);
+      if (rounding.surplus) corrections[b * rows * parts + part].start = -rounding.surplus * sum;
+      else corrections[b * rows * parts + part].sum = scale * static_cast<float>(sum);
     }
   }
 }
@@ -345,6 +327,7 @@ void fill_code_products(CodeProducts& table) {
   table.unpack = unpack;
   table.multiply = multiply;
   table.multiply_rounded = multiply_rounded;
+  table.rows_of_tile = rows_of_tile;
   table.round = round;
 }
 

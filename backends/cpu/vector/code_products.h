@@ -29,13 +29,13 @@ union Correction {
   float sum;
 };
 
-// Inputs as integers: x = scale integers, with a scale for each block of 32.
+// Inputs as integers: x = scale integers, with a scale for each block of 32. They lie in tiles of rows that are
+// multiplied together (rows_of_tile), of a tile by blocks, so that few addresses lead to all that a block takes.
 struct RoundedInputs {
-  const int8_t* integers;         // [m, blocks, 32]
-  const float* scales;            // [m, blocks]
-  const Correction* corrections;  // [m, blocks, 1 or 2]
+  const int8_t* integers;         // of each tile [blocks, rows, 32]
+  const float* scales;            // [blocks, rows]
+  const Correction* corrections;  // [blocks, rows, 1 or 2]
   size_t blocks;
-  bool has_least = false;  // whether -128 may be among the integers
 };
 
 // How a row of inputs becomes integers.
@@ -54,9 +54,12 @@ struct CodeProducts {
   void (*multiply)(float* y, const float* x, size_t x_stride, const float* numbers, size_t m, size_t depth);
   // y [m, 16] of integers; panels without values, or with their steps. Likewise.
   void (*multiply_rounded)(float* y, const RoundedInputs& x, const CodePanel& panel, size_t m);
-  // Integers round(x / scale) of a row of n numbers, n up to blocks 32.
-  void (*round)(int8_t* integers, float* scales, Correction* corrections, const float* x, size_t n, size_t blocks,
-                const Rounding& rounding);
+  // Rows of the next tile of inputs, of which `left` are left; `halves` as in Rounding.
+  size_t (*rows_of_tile)(size_t left, bool halves);
+  // Integers round(x / scale) of a row of n numbers, n up to blocks 32, from the place of its first block on in a tile
+  // of `rows`.
+  void (*round)(int8_t* integers, float* scales, Correction* corrections, size_t rows, const float* x, size_t n,
+                size_t blocks, const Rounding& rounding);
 };
 
 const CodeProducts& code_products();
