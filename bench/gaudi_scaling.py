@@ -34,7 +34,8 @@ MODELS = {"bert-large": (BERT, 32, 512), "llama-1b": (LLAMA, 8, 1024), "small": 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--build", default="build/release")
 parser.add_argument("--models", nargs="+", default=["bert-large", "llama-1b"], choices=MODELS)
-parser.add_argument("--ways", nargs="+", default=["dp", "fsdp"], choices=["dp", "fsdp"])
+parser.add_argument("--ways", nargs="+", default=["dp", "fsdp", "hsdp"],
+                    choices=["dp", "fsdp", "hsdp"], help="hsdp: over two servers, parameters sharded within each of them")
 parser.add_argument("--cards", nargs="+", type=int, default=[8, 16], help="besides one; more than eight are two servers")
 parser.add_argument("--bucket", type=int, help="--ddp_bucket_cap_mb")
 parser.add_argument("--all", action="store_true", help="fsdp over two servers too")
@@ -135,8 +136,10 @@ def run(folder, model, way, cards, updates):
              str(updates), "--save_strategy", "no", "--logging_steps", "1000", "--disable_tqdm", "true"]
     if cards > 1:
         words += ["--ddp_backend", "hccl"]
-        if way == "fsdp":
+        if way != "dp":
             words += ["--fsdp", "full_shard"]
+        if way == "hsdp":
+            words += ["--fsdp_config", json.dumps({"dp_replicate_size": cards // 8})]
         if options.bucket:
             words += ["--ddp_bucket_cap_mb", str(options.bucket)]
     report = os.path.join(folder, "report.json")
@@ -196,7 +199,7 @@ def measure(folder, model, way, cards):
     # those collectives are in both runs, beside two and four times those of an update.
     end = kinds["compute"][-1][1]
     count = {run: sum(kind == "NIC" for kind, _, _ in report["timeline"]) for run, report in [(2, two), (4, four)]}
-    behind = 2 * count[2] - count[4] if way == "fsdp" and cards > 1 else 0
+    behind = 2 * count[2] - count[4] if way != "dp" and cards > 1 else 0
     if behind > 0:
         end = sorted(kinds["network"])[-behind][0]
     window = {kind: [(max(b, end - step) - end + step, min(e, end) - end + step) for b, e in all if e > end - step and b < end]
@@ -252,7 +255,7 @@ def main():
                   f"{one['seconds'] * 1e3:.2f} ms an update on one card", flush=True)
             for cards in options.cards:
                 for way in options.ways:
-                    if way == "fsdp" and cards > 8 and not options.all:
+                    if way == "fsdp" and cards > 8 and not options.all or way == "hsdp" and cards <= 8:
                         continue
                     result = measure(folder, model, way, cards)
                     result["efficiency"] = one["seconds"] / result["seconds"]

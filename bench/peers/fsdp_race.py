@@ -6,6 +6,9 @@ PyTorch's FSDP2 (fully_shard of each layer) over gloo, in turns, from the same r
   fsdp_race.py --transom build/release/bin/transom [--ranks 2 --width 512 --layers 8 --rows 4 --length 128 \
     --updates 12 --rounds 3]
 
+Before the rounds all processes together compute the products of an update and nothing else, by PyTorch's library: what
+they take bounds the tokens a second of any program whose products are as fast.
+
 Both train in f32 with AdamW and clip gradients. A round is a run of each; shown are medians over the updates of all
 rounds behind the first ones of each run, the largest peak of resident memory of a process, and how far losses differ."""
 import argparse
@@ -32,6 +35,7 @@ parser.add_argument("--length", type=int, default=128, help="tokens of a row")
 parser.add_argument("--updates", type=int, default=12)
 parser.add_argument("--warm", type=int, default=4, help="updates before those")
 parser.add_argument("--rounds", type=int, default=3)
+parser.add_argument("--products", action="store_true", help="time products alone (used by the script itself)")
 parser.add_argument("--peer", help="run a process of PyTorch on this folder (used by the script itself)")
 options = parser.parse_args()
 
@@ -96,6 +100,42 @@ def peer(folder):
         if rank == 0:
             print(json.dumps({"step": step + 1, "loss": mean.item() / options.ranks}), flush=True)
     torch.distributed.destroy_process_group()
+
+
+def products():
+    """Rank 0 writes the seconds that the products of an update take, of its rows, at best of several times."""
+    import torch
+
+    torch.set_num_threads(options.threads)
+    torch.distributed.init_process_group("gloo")
+    width, inner, tokens = options.width, options.width * 8 // 3 // 8 * 8, options.rows * options.length
+    shapes = [(width, width, 4 * options.layers), (width, inner, 2 * options.layers), (inner, width, options.layers),
+              (width, options.vocabulary, 1)]
+    total = 0
+    for depth, columns, count in shapes:
+        x, w, g = torch.randn(tokens, depth), torch.randn(columns, depth), torch.randn(tokens, columns)
+        for product in (lambda: x @ w.T, lambda: g @ w, lambda: g.T @ x):  # the result, and gradients of both inputs
+            torch.distributed.barrier()
+            times = []
+            for _ in range(12):
+                begin = time.perf_counter()
+                product()
+                times.append(time.perf_counter() - begin)
+            total += count * statistics.median(times[2:])
+    if torch.distributed.get_rank() == 0:
+        print(total, flush=True)
+    torch.distributed.destroy_process_group()
+
+
+def seconds_of_products():
+    port = str(free_port())
+    shape = [f"--{name}={getattr(options, name)}" for name in ("threads", "width", "layers", "vocabulary", "rows", "length")]
+    processes = [subprocess.Popen([sys.executable, os.path.abspath(__file__), "--products", *shape], text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                  env={**os.environ, "RANK": str(rank), "WORLD_SIZE": str(options.ranks),
+                                       "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
+                                       "OMP_NUM_THREADS": str(options.threads)}) for rank in range(options.ranks)]
+    return float([process.communicate()[0] for process in processes][0])
 
 
 def free_port():
@@ -167,6 +207,7 @@ def main():
                         "--max_grad_norm", str(CLIP), "--train_sampling_strategy", "sequential", "--logging_steps",
                         "1", "--save_strategy", "no"],
             "pytorch": [sys.executable, os.path.abspath(__file__), "--peer", folder, *shape]}
+        alone = seconds_of_products()
         seconds, losses, memory = {}, {}, {}
         for turn in range(options.rounds):
             for name in contenders if turn % 2 else reversed(contenders):
@@ -176,6 +217,8 @@ def main():
     tokens = options.ranks * options.rows * options.length
     print(f"LLaMA of {count / 1e6:.1f} M parameters, {options.ranks} processes of {options.threads} threads, "
           f"{tokens} tokens an update")
+    flops = 6 * tokens * (count - options.vocabulary * options.width)  # the table is looked up
+    print(f"its products alone, by PyTorch's library: {tokens / alone:9.1f} tokens a second, {flops / alone * 1e-9:.0f} GFLOP/s")
     for name in contenders:
         print(f"{name:8} {tokens / statistics.median(seconds[name]):9.1f} tokens a second (at best "
               f"{tokens / min(seconds[name]):.1f}), {memory[name]:7.0f} MB a process")
@@ -186,5 +229,7 @@ def main():
 
 if options.peer:
     peer(options.peer)
+elif options.products:
+    products()
 else:
     main()
