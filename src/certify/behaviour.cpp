@@ -2,7 +2,6 @@
 // Level 3: what the plugin interface promises beyond numbers.
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <random>
 #include <thread>
 
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/resident_memory.h"
 #include "certify/certify.h"
 #include "certify/values.h"
 #include "ops/array_bytes.h"
@@ -213,15 +213,12 @@ std::string keeps_its_memory_ceiling(const std::shared_ptr<Device>& device, uint
   return "";
 }
 
-// Pages of this process that are in memory, without those that are free and kept: a leak would take these first.
-int64_t resident_bytes() {
+// Without pages that are free and kept: a leak would take these first.
+int64_t resident_without_kept() {
 #ifdef __GLIBC__
   malloc_trim(0);
 #endif
-  std::ifstream file("/proc/self/statm");
-  int64_t total = 0, resident = 0;
-  file >> total >> resident;
-  return resident * sysconf(_SC_PAGESIZE);
+  return resident_bytes();
 }
 
 std::string leaks_nothing(const std::shared_ptr<Device>& device, uint64_t seed) {
@@ -237,14 +234,14 @@ std::string leaks_nothing(const std::shared_ptr<Device>& device, uint64_t seed) 
   const bool counted = device->table().memory_statistics != nullptr;
   run(200);  // as many as are measured: queues and histories are then as long as they become
   const transom_memory_statistics before = counted ? statistics_of(*device) : transom_memory_statistics{};
-  const int64_t resident = resident_bytes();
+  const int64_t resident = resident_without_kept();
   run(200);
   const transom_memory_statistics after = counted ? statistics_of(*device) : transom_memory_statistics{};
   if (after.bytes_in_use > before.bytes_in_use)
     return fmt::format("200 runs left {} bytes of device memory in use", after.bytes_in_use - before.bytes_in_use);
   if (after.handles > before.handles) return fmt::format("200 runs left {} handles", after.handles - before.handles);
   // 200 runs that each lose a page, and half of that for what the process does besides.
-  const int64_t allowed = 100 * sysconf(_SC_PAGESIZE), grown = resident_bytes() - resident;
+  const int64_t allowed = 100 * sysconf(_SC_PAGESIZE), grown = resident_without_kept() - resident;
   if (grown > allowed) return fmt::format("200 runs made the process {} bytes larger", grown);
   return counted ? "" : "-no memory statistics; the process did not grow";
 }

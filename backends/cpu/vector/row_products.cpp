@@ -14,10 +14,10 @@ constexpr size_t kRegisters = 16;
 
 // ---- products with panels
 
-// M rows with P panels; the sums stay in registers.
+// M rows with P panels, whose numbers of one k lie `k_step` behind those of the k before; the sums stay in registers.
 template <typename Stored, size_t M, size_t P>
 void product_block(float* c, size_t c_row, const float* a, size_t a_row, const typename Stored::Number* b,
-                   size_t panel_step, size_t depth, bool add) {
+                   size_t panel_step, size_t k_step, size_t depth, bool add) {
   Vector sums[M][P];
   TRANSOM_UNROLL
   for (size_t m = 0; m < M; ++m) {
@@ -28,7 +28,7 @@ void product_block(float* c, size_t c_row, const float* a, size_t a_row, const t
   for (size_t k = 0; k < depth; ++k) {
     Vector right[P];
     TRANSOM_UNROLL
-    for (size_t p = 0; p < P; ++p) right[p] = Stored::load(b + p * panel_step + k * kWidth);
+    for (size_t p = 0; p < P; ++p) right[p] = Stored::load(b + p * panel_step + k * k_step);
     TRANSOM_UNROLL
     for (size_t m = 0; m < M; ++m) {
       const float left = a[m * a_row + k];
@@ -49,9 +49,9 @@ void rows_of_products(float* c, size_t c_row, const float* a, size_t a_row, cons
                       size_t panel_step, size_t panels, size_t depth, bool add) {
   size_t p = 0;
   for (; p + P <= panels; p += P)
-    product_block<Stored, M, P>(c + p * kWidth, c_row, a, a_row, b + p * panel_step, panel_step, depth, add);
+    product_block<Stored, M, P>(c + p * kWidth, c_row, a, a_row, b + p * panel_step, panel_step, kWidth, depth, add);
   for (; p < panels; ++p)
-    product_block<Stored, M, 1>(c + p * kWidth, c_row, a, a_row, b + p * panel_step, panel_step, depth, add);
+    product_block<Stored, M, 1>(c + p * kWidth, c_row, a, a_row, b + p * panel_step, panel_step, kWidth, depth, add);
 }
 
 template <typename Stored>
@@ -183,43 +183,15 @@ void scores(float* out, size_t out_head, size_t out_row, const float* q, size_t 
                                 from + s * key_step + g * heads.step, key_step, depth);
 }
 
-// R rows with P registers of the width.
-template <typename Stored, size_t R, size_t P>
-void mix_block(float* y, size_t y_row, const float* weights, size_t weights_row, const typename Stored::Number* v,
-               size_t value_step, size_t keys) {
-  Vector sums[R][P];
-  TRANSOM_UNROLL
-  for (size_t r = 0; r < R; ++r) {
-    TRANSOM_UNROLL
-    for (size_t p = 0; p < P; ++p) sums[r][p] = StoredF32::load(y + r * y_row + p * kWidth);
-  }
-  for (size_t s = 0; s < keys; ++s) {
-    Vector values[P];
-    TRANSOM_UNROLL
-    for (size_t p = 0; p < P; ++p) values[p] = Stored::load(v + s * value_step + p * kWidth);
-    TRANSOM_UNROLL
-    for (size_t r = 0; r < R; ++r) {
-      const float weight = weights[r * weights_row + s];
-      TRANSOM_UNROLL
-      for (size_t p = 0; p < P; ++p) sums[r][p] += weight * values[p];
-    }
-  }
-  TRANSOM_UNROLL
-  for (size_t r = 0; r < R; ++r) {
-    TRANSOM_UNROLL
-    for (size_t p = 0; p < P; ++p) *reinterpret_cast<Vector*>(y + r * y_row + p * kWidth) = sums[r][p];
-  }
-}
-
-// R rows of a head.
+// R rows of a head: products with panels that lie side by side.
 template <typename Stored, size_t R>
 void mix_rows(float* y, size_t y_row, const float* weights, size_t weights_row, const typename Stored::Number* v,
               size_t value_step, size_t keys, size_t width) {
   size_t i = 0;
   for (; i + 4 * kWidth <= width; i += 4 * kWidth)
-    mix_block<Stored, R, 4>(y + i, y_row, weights, weights_row, v + i, value_step, keys);
+    product_block<Stored, R, 4>(y + i, y_row, weights, weights_row, v + i, kWidth, value_step, keys, true);
   for (; i + kWidth <= width; i += kWidth)
-    mix_block<Stored, R, 1>(y + i, y_row, weights, weights_row, v + i, value_step, keys);
+    product_block<Stored, R, 1>(y + i, y_row, weights, weights_row, v + i, kWidth, value_step, keys, true);
   for (; i < width; ++i)
     for (size_t r = 0; r < R; ++r) {
       float total = y[r * y_row + i];

@@ -3,12 +3,11 @@
 
 #include <fmt/format.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
-#include <fstream>
 #include <optional>
 
 #include "base/error.h"
+#include "base/resident_memory.h"
 #include "base/threads.h"
 #include "dashboard/monitor/log_series.h"
 #include "device/device.h"
@@ -23,9 +22,7 @@ constexpr size_t kMostKernels = 40;
 
 MemoryReading read_memory() {
   MemoryReading memory;
-  std::ifstream file("/proc/self/statm");
-  uint64_t total = 0, pages = 0;
-  if (file >> total >> pages) memory.resident = pages * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  memory.resident = static_cast<uint64_t>(resident_bytes());
   rusage usage{};
   if (::getrusage(RUSAGE_SELF, &usage) == 0) memory.resident_peak = static_cast<uint64_t>(usage.ru_maxrss) * 1024;
   const MemoryUse device = default_device()->memory_use();

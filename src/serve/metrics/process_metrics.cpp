@@ -2,22 +2,14 @@
 // What the client libraries of Prometheus tell about a process.
 #include <dirent.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <chrono>
-#include <fstream>
 
+#include "base/resident_memory.h"
 #include "serve/metrics/metrics.h"
 
 namespace transom::serve {
 namespace {
-
-double resident_bytes() {
-  std::ifstream file("/proc/self/statm");
-  double total = 0, resident = 0;
-  file >> total >> resident;
-  return resident * static_cast<double>(::sysconf(_SC_PAGESIZE));
-}
 
 double cpu_seconds() {
   rusage usage{};
@@ -41,7 +33,8 @@ double open_descriptors() {
 
 void add_process_metrics(Metrics& metrics) {
   const double start = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-  metrics.gauge("process_resident_memory_bytes", "Resident memory size in bytes.", {}, resident_bytes);
+  metrics.gauge("process_resident_memory_bytes", "Resident memory size in bytes.", {},
+                [] { return static_cast<double>(resident_bytes()); });
   metrics.gauge("process_cpu_seconds_total", "Total user and system CPU time spent in seconds.", {}, cpu_seconds);
   metrics.gauge("process_open_fds", "Number of open file descriptors.", {}, open_descriptors);
   metrics.gauge("process_start_time_seconds", "Start time of the process since unix epoch in seconds.", {},

@@ -2,12 +2,10 @@
 #include "serve/models/model_pool.h"
 
 #include <malloc.h>
-#include <unistd.h>
-
-#include <fstream>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/resident_memory.h"
 #include "serve/api/api_error.h"
 #include "serve/models/served_model.h"
 
@@ -16,13 +14,6 @@ namespace {
 
 // A model that could not be loaded is not tried again sooner: others may leave memory for it each time.
 constexpr std::chrono::seconds kTimeBetweenTrials{10};
-
-int64_t resident_bytes() {
-  std::ifstream file("/proc/self/statm");
-  int64_t size = 0, resident = 0;
-  file >> size >> resident;
-  return resident * ::sysconf(_SC_PAGESIZE);
-}
 
 }  // namespace
 
