@@ -32,6 +32,20 @@ int64_t reach(const Shape& extents, const Shape& strides) {
   return result;
 }
 
+// How many neighbours move as one, so that 16 bytes or less move at a time: a whole number of them everywhere.
+int64_t neighbours(const Box& box, size_t element) {
+  if (box.extents.empty() || box.from_strides.back() != 1 || box.to_strides.back() != 1) return 1;
+  int64_t all = box.extents.back() | box.from_start | box.to_start;
+  for (size_t i = 0; i + 1 < box.extents.size(); ++i) all |= box.from_strides[i] | box.to_strides[i];
+  return std::min(all & -all, 16 / static_cast<int64_t>(element));
+}
+
+Box in_units(Box box, int64_t of) {
+  box.from_start /= of, box.to_start /= of, box.extents.back() /= of;
+  for (size_t i = 0; i + 1 < box.extents.size(); ++i) box.from_strides[i] /= of, box.to_strides[i] /= of;
+  return box;
+}
+
 // Statements for `from` and `to`, the places of element i of the box.
 void write_places(KernelText& text, const Box& box) {
   std::string from = text.number(box.from_start), to = text.number(box.to_start);
@@ -112,21 +126,33 @@ void lower_box(Emitter& emitter, const Operand& from, const Operand& to, size_t 
                                  reach(box.extents, box.to_strides) + box.to_start});
   KernelText text(most >= (int64_t{1} << 30));
   const std::string source = text.address(from, moved_type(element)), target = text.address(to, moved_type(element));
-  text.line("{} {{", loop_over("i", text.number(count)));
-  write_places(text, box);
-  text.line("{}[to] = {}[from];\n}}", target, source);
-  emitter.launch(text, groups_for(count), label);
+  const int64_t unit = neighbours(box, element);
+  const auto write = [&](const Box& places, const std::string& type, int64_t of) {
+    text.line("{} {{", loop_over("i", text.number(backend::product(places.extents))));
+    write_places(text, places);
+    text.line("VECTOR({0}, {1} + to * {3}) = VECTOR({0}, {2} + from * {3});\n}}", type, target, source, of);
+  };
+  if (unit > 1) {
+    text.line("if ((((u64){} | (u64){}) & {}) == 0) {{", source, target, static_cast<size_t>(unit) * element - 1);
+    write(in_units(box, unit), text.vector_type(moved_type(element), unit), unit);
+    text.line("}} else");
+  }
+  write(box, moved_type(element), 1);
+  emitter.launch(text, groups_for(count / unit), label);
 }
 
 void lower_copy(Emitter& emitter, const Operand& from, const Operand& to, int64_t bytes, const char* label) {
   if (from == to || bytes == 0) return;
-  const size_t element = bytes % 8 == 0 ? 8 : 1;
-  const int64_t count = bytes / static_cast<int64_t>(element);
-  KernelText text(count >= (int64_t{1} << 30));
-  const std::string source = text.address(from, moved_type(element)), target = text.address(to, moved_type(element));
+  KernelText text(bytes >= (int64_t{1} << 30));
+  const std::string source = text.address(from, "u8"), target = text.address(to, "u8");
   text.line("if ({} == {}) return;", source, target);
-  text.line("{} {}[i] = {}[i];", loop_over("i", text.number(count)), target, source);
-  emitter.launch(text, groups_for(count), label);
+  const std::string n = text.number(bytes), type = text.vector_type("u8", 16);
+  text.line("const idx vectors = (((u64){} | (u64){}) & 15) == 0 ? {} / 16 : 0;", source, target, n);
+  text.line("{}", loop_over("q", "vectors"));
+  text.line("VECTOR({0}, {1} + q * 16) = VECTOR({0}, {2} + q * 16);", type, target, source);
+  text.line("for (idx i = vectors * 16 + GROUP * {0} + THREAD; i < {1}; i += GROUPS * {0}) {2}[i] = {3}[i];", kGroup, n,
+            target, source);
+  emitter.launch(text, groups_for(divided_up(bytes, 16)), label);
 }
 
 namespace {

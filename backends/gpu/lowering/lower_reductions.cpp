@@ -3,7 +3,7 @@
 // results there are, so that a row has the bits that it has alone.
 #include <algorithm>
 
-#include "gpu/lowering/lowering.h"
+#include "gpu/lowering/row_text.h"
 
 namespace transom::gpu {
 namespace {
@@ -76,10 +76,12 @@ void one_group_each(Emitter& emitter, const Reduction& r, const Operand& from, c
   text.line("for (idx o = GROUP; o < {}; o += GROUPS) {{", text.number(r.kept.count()));
   text.line("const idx base = {};", place_of(text, r.kept, "o"));
   text.line("{} sum = {};", type, neutral(text, r.from, r.kind));
-  text.line("for (idx i = THREAD; i < {}; i += {}) {{", text.number(r.reduced.count()), kGroup);
+  const std::string n = text.number(r.reduced.count());
+  const size_t begin = text.size();
   const std::string place = place_of(text, r.reduced, "i");
   text.line("const {} v = {};", type, load(text, r.from, x, fmt::format("base + {}", place)));
-  text.line("sum = {};\n}}", joined(r.kind, r.from, "sum", "v"));
+  text.line("sum = {};", joined(r.kind, r.from, "sum", "v"));
+  write_row_loop(text, text.cut(begin), n, row_lanes(r.from));
   text.line("sums[THREAD] = sum;\nBARRIER;");
   text.line("for (int span = {}; span > 0; span >>= 1) {{", kGroup / 2);
   text.line("if (THREAD < span) sums[THREAD] = {};", joined(r.kind, r.from, "sums[THREAD]", "sums[THREAD + span]"));

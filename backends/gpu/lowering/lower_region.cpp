@@ -5,6 +5,7 @@
 
 #include "gpu/lowering/lowering.h"
 #include "gpu/source/region_text.h"
+#include "gpu/source/streams.h"
 
 namespace transom::gpu {
 namespace {
@@ -28,45 +29,17 @@ void sum_pieces(Emitter& emitter, const Operand& pieces, int64_t count, const Op
   emitter.launch(text, 1, "sum of pieces");
 }
 
-void replace_all(std::string& text, const std::string& from, const std::string& to) {
-  for (size_t at = text.find(from); at != text.npos; at = text.find(from, at + to.size()))
-    text.replace(at, from.size(), to);
-}
-
-// The loops around `body`, which computes element i. What it reads and writes at i itself ("b0[i]") comes in vectors of
-// up to 16 bytes where all addresses are multiples of that; the rest, or all, one by one.
+// The loops around `body`, which computes element i: in vectors where all addresses allow them; the rest, or all, one
+// by one.
 void write_loops(KernelText& text, const std::string& n, const std::string& body, int64_t count) {
-  const auto element = [](size_t k) { return fmt::format("b{}[i]", k); };
-  std::vector<size_t> streamed;
-  int64_t largest = 1;
-  for (size_t k = 0; k < text.operands().size(); ++k) {
-    if (body.find(element(k)) == body.npos) continue;
-    streamed.push_back(k);
-    largest = std::max(largest, size_of(text.type_of_operand(k)));
-  }
-  const int64_t lanes = std::min<int64_t>(16 / largest, 8);
-  if (count > 1 && !streamed.empty()) {
-    std::string addresses, lane = body, reads, writes;
-    for (const size_t k : streamed) {
-      const std::string type = text.vector_type(text.type_of_operand(k), lanes), place = element(k);
-      addresses += fmt::format("{}(u64)b{}", addresses.empty() ? "" : " | ", k);
-      const bool written = body.find(place + " = ") != body.npos;
-      const std::string name = fmt::format("{}{}", written ? "to" : "from", k);
-      if (written) {
-        reads += fmt::format("{} {};\n", type, name);
-        writes += fmt::format("VECTOR({}, b{} + q * {}) = {};\n", type, k, lanes, name);
-      } else {
-        reads += fmt::format("const {} {} = VECTOR({}, b{} + q * {});\n", type, name, type, k, lanes);
-      }
-      replace_all(lane, place, name + ".at[e]");
-    }
-    text.line("const idx vectors = (({}) & 15) == 0 ? {} / {} : 0;", addresses, n, lanes);
+  const Streams streams(text, body);
+  if (count > 1 && !streams.empty()) {
+    const int64_t lanes = streams.lanes();
+    text.line("const idx vectors = {} ? {} / {} : 0;", streams.aligned(), n, lanes);
     text.line("{} {{", loop_over("q", "vectors"));
-    text.raw(reads);
-    text.line("#pragma unroll\nfor (int e = 0; e < {}; ++e) {{\nconst idx i = q * {} + e;", lanes, lanes);
-    text.raw(lane);
-    text.raw("}\n" + writes + "}\n");
-    text.line("for (idx i = vectors * {0} + GROUP * {1} + THREAD; i < {2}; i += GROUPS * {1}) {{", lanes, kGroup, n);
+    streams.write_vectors(lanes, fmt::format("q * {}", lanes));
+    text.line("}}\nfor (idx i = vectors * {0} + GROUP * {1} + THREAD; i < {2}; i += GROUPS * {1}) {{", lanes, kGroup,
+              n);
   } else {
     text.line("{} {{", loop_over("i", n));
   }

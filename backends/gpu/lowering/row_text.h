@@ -8,16 +8,44 @@
 #include <set>
 
 #include "gpu/lowering/lowering.h"
+#include "gpu/source/streams.h"
 
 namespace transom::gpu {
 
 // Elements of a row that a thread holds in registers, so that memory is read once; 0: the row is too long for that, and
-// read in each pass. Few cases, since each is another kernel. They add in the same order.
+// read in each pass. Few cases, since each is another kernel. They add in the same order: a thread takes neighbours, as
+// many as a vector has, of every kGroup-th vector.
 inline int64_t held_by_thread(int64_t length) {
   for (const int64_t held : {4, 16})
     if (length <= held * kGroup) return held;
   return 0;
 }
+
+// The loop around `body`, which computes element i of a row of n elements that begins at "base". A thread takes `lanes`
+// neighbours at a time, as a vector where addresses allow it: the order is the same. `held`: of as many elements, a
+// multiple of `lanes`, and the body knows the place e of i among them; 0: as many as there are.
+inline void write_row_loop(KernelText& text, std::string body, const std::string& n, int64_t lanes, int64_t held = 0) {
+  const Streams streams(text, std::move(body));
+  const std::string e = held == 0 ? "" : fmt::format("const int e = vector * {} + lane;\n", lanes);
+  if (held == 0) {
+    text.line("for (idx first = THREAD * {0}; first < {1}; first += {2} * {0}) {{", lanes, n, kGroup);
+  } else {
+    text.line("#pragma unroll\nfor (int vector = 0; vector < {}; ++vector) {{", held / lanes);
+    text.line("const idx first = (vector * {} + THREAD) * {};", kGroup, lanes);
+  }
+  if (!streams.empty()) {
+    text.line("if ({} && first + {} <= {}) {{", streams.aligned(), lanes, n);
+    streams.write_vectors(lanes, "first", e);
+    text.line("}} else {{");
+  }
+  text.line(
+      "#pragma unroll\nfor (int lane = 0; lane < {0}; ++lane) {{\nconst idx i = first + lane;\n{1}if (i < {2}) {{",
+      lanes, e, n);
+  text.raw(streams.body());
+  text.raw(streams.empty() ? "}\n}\n}\n" : "}\n}\n}\n}\n");
+}
+// Neighbours that a thread takes.
+inline int64_t row_lanes(transom_dtype dtype) { return backend::element_size(dtype) == 8 ? 2 : 4; }
 
 // A kernel that walks rows of `length` elements: names of its parts for the text.
 class RowText {
@@ -27,6 +55,7 @@ class RowText {
       : text(is_wide(x)), work_(work), type_(compute_type(x.dtype)), length_(x.rank() ? x.shape.back() : 1) {
     rows_ = length_ ? x.count() / length_ : 0;
     held_ = held_by_thread(length_);
+    lanes_ = row_lanes(x.dtype);
     n = text.number(length_);
     text.local(type_, "memory", kGroup);
     text.line("for (idx row = GROUP; row < {}; row += GROUPS) {{", text.number(rows_));
@@ -60,12 +89,8 @@ class RowText {
     text.line("{}", store(text, dtype, text.address(work_.outputs[k], storage_type(dtype)), "base + i", value));
   }
   // A loop over the elements i of this thread, the e-th of those that it holds.
-  void begin_elements() {
-    if (held_ == 0) return text.line("for (idx i = THREAD; i < {}; i += {}) {{\n{{", n, kGroup);
-    text.line("#pragma unroll\nfor (int e = 0; e < {}; ++e) {{", held_);
-    text.line("const idx i = THREAD + e * {};\nif (i < {}) {{", kGroup, n);
-  }
-  void end_elements() { text.line("}}\n}}"); }
+  void begin_elements() { begin_ = text.size(); }
+  void end_elements() { write_row_loop(text, text.cut(begin_), n, lanes_, held_); }
 
   // Declares `name`, the sum of an expression over the row.
   void sum(const std::string& name, const std::function<std::string()>& expression) {
@@ -118,7 +143,8 @@ class RowText {
  private:
   const Work& work_;
   const char* type_;
-  int64_t length_, rows_, held_;
+  int64_t length_, rows_, held_, lanes_;
+  size_t begin_ = 0;  // of the body of the loop over elements that is being written
   std::set<size_t> is_held_;
 };
 

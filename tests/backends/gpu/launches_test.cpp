@@ -56,10 +56,10 @@ TEST_P(GpuLaunches, RowsAndTheirGradients) {
   }
 }
 
-// As the kernels add: 256 threads, each its elements in order, then by halves.
+// As the kernels add: 256 threads, each its vectors of four elements in order, then by halves.
 float sum_of_row(const std::vector<float>& terms) {
   std::vector<float> sums(256, 0.0f);
-  for (size_t i = 0; i < terms.size(); ++i) sums[i % 256] += terms[i];
+  for (size_t i = 0; i < terms.size(); ++i) sums[i / 4 % 256] += terms[i];
   for (size_t span = 128; span > 0; span /= 2)
     for (size_t i = 0; i < span; ++i) sums[i] += sums[i + span];
   return sums[0];
