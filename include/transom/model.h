@@ -99,6 +99,10 @@ struct LoadOptions {
   // Of a directory of PEFT: keeps its adapters beside the frozen weights; only adapters are then trained and saved.
   // Otherwise they are merged into the weights.
   bool keep_adapters = false;
+  // Weights of linear layers and tables of the vocabulary that the file holds in a shorter float type than `dtype` are
+  // left as they lie in the file, and cast where they are read: less memory and a faster start. For models that are
+  // only computed with, in lazy mode on the cpu; elsewhere they are converted as ever.
+  bool keep_stored_types = false;
 };
 
 // The differences between the tensors of a checkpoint and those of the model.

@@ -7,7 +7,7 @@
 
 #include "cpu/attention/attention_plan.h"
 #include "cpu/kernels/widening.h"
-#include "cpu/vector/few_queries.h"
+#include "cpu/vector/attention/few_queries.h"
 #include "cpu/vector/kernels.h"
 
 namespace transom::cpu {

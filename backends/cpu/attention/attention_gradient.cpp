@@ -4,8 +4,8 @@
 #include "cpu/attention/attention_gemm.h"
 #include "cpu/device/threads.h"
 #include "cpu/kernels/wide_operands.h"
+#include "cpu/vector/attention/partial_rows.h"
 #include "cpu/vector/kernels.h"
-#include "cpu/vector/partial_rows.h"
 
 namespace transom::cpu {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "cpu/device/threads.h"
 #include "cpu/kernels/widening.h"
-#include "cpu/vector/row_products.h"
+#include "cpu/vector/products/row_products.h"
 
 namespace transom::cpu {
 namespace {

@@ -14,8 +14,8 @@
 #include "cpu/device/processor.h"
 #include "cpu/device/threads.h"
 #include "cpu/kernels/scratch.h"
-#include "cpu/vector/byte_rows.h"
 #include "cpu/vector/kernels.h"
+#include "cpu/vector/products/byte_rows.h"
 
 namespace transom::cpu {
 namespace {

@@ -12,7 +12,7 @@
 #include "cpu/device/threads.h"
 #include "cpu/kernels/widening.h"
 #include "cpu/products/panel_packing.h"
-#include "cpu/vector/row_products.h"
+#include "cpu/vector/products/row_products.h"
 
 namespace transom::cpu {
 namespace {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cpu/products/quantized_matmul.h"
-#include "cpu/vector/code_products.h"
+#include "cpu/vector/products/code_products.h"
 
 namespace transom::cpu {
 

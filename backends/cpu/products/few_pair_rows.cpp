@@ -5,7 +5,7 @@
 
 #include "cpu/device/threads.h"
 #include "cpu/kernels/widening.h"
-#include "cpu/vector/pair_rows.h"
+#include "cpu/vector/products/pair_rows.h"
 
 namespace transom::cpu {
 namespace {

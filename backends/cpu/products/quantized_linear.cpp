@@ -14,8 +14,8 @@
 #include "cpu/device/threads.h"
 #include "cpu/kernels/kernel.h"
 #include "cpu/kernels/widening.h"
-#include "cpu/vector/byte_rows.h"
 #include "cpu/vector/kernels.h"
+#include "cpu/vector/products/byte_rows.h"
 
 namespace transom::cpu {
 namespace {

@@ -21,10 +21,10 @@
 #include "models/loading/lora.h"
 #include "models/loading/other_formats.h"
 #include "models/loading/packed_weights.h"
-#include "models/loading/stored_types.h"
 #include "models/precision.h"
 #include "models/unfinite_numbers.h"
 #include "nn/weight.h"
+#include "transom/device.h"
 #include "transom/hub.h"
 #include "transom/ops.h"
 
@@ -202,10 +202,12 @@ class Source : public ParameterSource {
     return parameter;
   }
 
-  // Before the layers say whose weight it is: see convert_stored().
+  // Before the layers say whose weight it is: see convert_stored(). Other devices keep no weights of two types at once,
+  // and who evaluates such a weight by itself, as eager mode does, gets numbers that are not frozen.
   bool is_kept_stored(const TensorView& view, const Type& type) const {
     return type.dtype == DType::kFloat32 && (view.dtype == DType::kBFloat16 || view.dtype == DType::kFloat16) &&
-           type.shape.size() == 2 && options_.quantization == "none" && KeepStoredTypes::active();
+           type.shape.size() == 2 && options_.quantization == "none" && options_.keep_stored_types &&
+           mode() != Mode::kEager && device_name().starts_with("cpu");
   }
 
   // Codes stay codes, unless the options or the size of their groups want plain numbers.

@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "generation/constraint/constraint.h"
 #include "hub/resolve.h"
-#include "models/loading/stored_types.h"
 #include "pipelines/generation/assistant_model.h"
 #include "serve/api/api_error.h"
 #include "serve/models/served_model.h"
@@ -188,8 +187,7 @@ void load_generator(ServedModel& served, const std::string& directory, const Ser
   LoadOptions load = options.load;
   load.task = "text-generation";
   // Processes that share a model cut its weights, which are read for that.
-  std::optional<KeepStoredTypes> as_stored;
-  if (!options.spread) as_stored.emplace();
+  load.keep_stored_types = !options.spread;
   GenerationModel model = GenerationModel::load(directory, load);
   Json set = Json::object();
   const Json file = generation_fields_of(directory);

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Weights that stay in the type of their file, as a server loads them: the engine's bits are those of converted ones.
-#include "models/loading/stored_types.h"
-
 #include <gtest/gtest.h>
 
 #include "support/temporary_folder.h"
@@ -58,12 +56,9 @@ TEST(StoredTypes, GiveTheBitsOfConvertedWeights) {
       const auto converted = Model::from_pretrained(folder.path().string(), wide);
       const std::vector<StoredAnswer> expected = stored_answers(*converted);
       ASSERT_EQ(expected[8].tokens.size(), 6u);
-      std::unique_ptr<Model> stored;
-      {
-        const KeepStoredTypes scope;
-        stored = Model::from_pretrained(folder.path().string(), wide);
-      }
-      EXPECT_FALSE(KeepStoredTypes::active());
+      LoadOptions as_stored = wide;
+      as_stored.keep_stored_types = true;
+      const auto stored = Model::from_pretrained(folder.path().string(), as_stored);
       EXPECT_EQ(stored_answers(*stored), expected) << dtype << " " << tied;
       EXPECT_EQ(stored_answers(*converted), expected) << dtype << " " << tied;
       // Whoever reads the numbers gets them in the type that the model computes in.

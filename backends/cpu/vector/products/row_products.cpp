@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/vector/row_products.h"
+#include "cpu/vector/products/row_products.h"
 
 #include "cpu/vector/storage.h"
 

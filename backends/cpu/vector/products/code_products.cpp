@@ -7,10 +7,10 @@
 #include <immintrin.h>
 #endif
 
-#include "cpu/vector/code_lanes.h"
-#include "cpu/vector/code_products.h"
 #include "cpu/vector/half.h"
 #include "cpu/vector/level.h"
+#include "cpu/vector/products/code_lanes.h"
+#include "cpu/vector/products/code_products.h"
 
 namespace transom::cpu::TRANSOM_LEVEL {
 namespace {

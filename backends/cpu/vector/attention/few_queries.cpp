@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/vector/few_queries.h"
+#include "cpu/vector/attention/few_queries.h"
 
 #include "cpu/vector/level.h"
 #include "cpu/vector/storage.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/device/processor.h"
-#include "cpu/vector/pair_rows.h"
+#include "cpu/vector/products/pair_rows.h"
 
 namespace transom::cpu {
 

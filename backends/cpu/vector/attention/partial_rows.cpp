@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/vector/partial_rows.h"
+#include "cpu/vector/attention/partial_rows.h"
 
 #include "cpu/vector/softmax.h"
 

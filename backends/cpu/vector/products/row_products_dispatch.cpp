@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/device/processor.h"
-#include "cpu/vector/row_products.h"
+#include "cpu/vector/products/row_products.h"
 
 namespace transom::cpu {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/vector/pair_rows.h"
+#include "cpu/vector/products/pair_rows.h"
 
 #include <immintrin.h>
 

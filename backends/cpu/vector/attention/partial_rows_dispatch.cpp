@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/device/processor.h"
-#include "cpu/vector/partial_rows.h"
+#include "cpu/vector/attention/partial_rows.h"
 
 namespace transom::cpu {
 

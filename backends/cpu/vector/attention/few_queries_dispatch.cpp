@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/device/processor.h"
-#include "cpu/vector/few_queries.h"
+#include "cpu/vector/attention/few_queries.h"
 
 namespace transom::cpu {
 
