@@ -208,3 +208,6 @@ transom_status transom_plugin_open(const transom_host* host, transom_plugin* plu
 }
 
 void transom_buffer_defer(transom_buffer* imported, const transom_deferred* deferred) { imported->deferred = deferred; }
+void transom_buffer_defer_parts(transom_buffer* imported, const transom_deferred_parts* parts) {
+  imported->deferred_parts = parts;
+}
