@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times the main kernels of the cpu device on the shapes of BERT-base training: GFLOP/s of products, GB/s of the rest
-// (every input read once, every output written once). Usage: cpu_kernels [part of a name]. On a
-// busy machine, TRANSOM_NUM_THREADS=1 counts the time of the thread instead of that of the clock.
+// (every input read once, every output written once); of a few rows with a weight, as a step of decoding has them, both
+// (of the weight alone). Usage: cpu_kernels [part of a name]. On a busy machine, TRANSOM_NUM_THREADS=1 counts the time
+// of the thread instead of that of the clock.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -65,6 +66,76 @@ void quantized(int64_t m, int64_t n, int64_t k) {
   const int input = graph.input(x), weight = graph.input(w, true);
   graph.output(graph.node("quantized_linear", {input, weight}, TRANSOM_FLOAT32, {m, n}, {{"transposed", 0}}));
   report(name, time_of(graph, {x, w}), 2.0 * static_cast<double>(m * n * k), "Gop/s");
+}
+
+// ---- a few rows with a frozen weight, as a step of decoding has them
+
+// What a product reads has nothing to do with its time, so long as it is finite.
+transom_binding filled(size_t bytes, uint16_t pair) {
+  transom_binding binding{nullptr, 0};
+  transom_error error{};
+  const transom_plugin& table = Plugin::cpu().table;
+  if (table.buffer_allocate(Plugin::cpu().device, bytes, &binding.buffer, &error)) {
+    fmt::print(stderr, "{}\n", error.text);
+    std::exit(1);
+  }
+  auto* to = static_cast<uint16_t*>(table.buffer_host_pointer(binding.buffer));
+  std::fill_n(to, bytes / sizeof(uint16_t), pair);
+  return binding;
+}
+
+struct FewRows {
+  const char* type;  // as GGUF files call it
+  int64_t bits;      // of a code; 16: bf16
+};
+
+void few_rows(const FewRows& weight, int64_t m, int64_t n, int64_t k, const char* where) {
+  const std::string name = fmt::format("few rows {}x{}x{} {} {}", m, n, k, weight.type, where);
+  if (!wanted(name)) return;
+  constexpr int64_t kGroup = 32, kLanes = 16;
+  constexpr uint16_t kHundredthF16 = 0x2120, kHundredthBF16 = 0x3C24;
+  const auto size = [](int64_t elements, int64_t bits) { return static_cast<size_t>(elements * bits / 8); };
+  Graph graph;
+  std::vector<transom_binding> inputs;
+  size_t bytes = size(n * k, weight.bits);
+  if (weight.bits == 16) {
+    const int x = graph.input(TRANSOM_BFLOAT16, {m, k}), w = graph.input(TRANSOM_BFLOAT16, {n, k}, true);
+    graph.output(graph.node("linear", {x, w}, TRANSOM_BFLOAT16, {m, n}));
+    inputs = {filled(size(m * k, 16), kHundredthBF16), filled(bytes, kHundredthBF16)};
+  } else {
+    const int x = graph.input(TRANSOM_FLOAT32, {m, k}),
+              codes = graph.input(TRANSOM_UINT8, {n / kLanes, k / kGroup, weight.bits, kLanes, 4}, true),
+              scales = graph.input(TRANSOM_FLOAT16, {n / kLanes, k / kGroup, kLanes}, true);
+    graph.output(graph.node("quantized_matmul", {x, codes, scales}, TRANSOM_FLOAT32, {m, n},
+                            {{"bits", weight.bits},
+                             {"rows", n},
+                             {"depth", k},
+                             {"group", kGroup},
+                             {"minima", 0},
+                             {"values", 0},
+                             {"bias", 0},
+                             {"activations", std::string("int8")}}));
+    const size_t scale_bytes = size(n * k / kGroup, 16);
+    inputs = {filled(size(m * k, 32), kHundredthBF16), filled(bytes, 0x7A95), filled(scale_bytes, kHundredthF16)};
+    bytes += scale_bytes;
+  }
+  Program program(Plugin::cpu(), graph);
+  if (!program.compiled()) {
+    fmt::print(stderr, "{}\n", program.error);
+    std::exit(1);
+  }
+  const double seconds = program.seconds(inputs, kBudget), products = 2.0 * static_cast<double>(m * n * k);
+  for (const transom_binding& input : inputs) Plugin::cpu().table.buffer_free(input.buffer);
+  fmt::print("{:<44} {:>10.1f} us {:>9.1f} Gop/s {:>9.1f} GB/s\n", name, seconds * 1e6, products / seconds * 1e-9,
+             static_cast<double>(bytes) / seconds * 1e-9);
+  std::fflush(stdout);
+}
+
+void few_rows() {
+  constexpr int64_t kDepth = 2048;
+  for (const FewRows& weight : {FewRows{"q4_0", 4}, FewRows{"q8_0", 8}, FewRows{"bf16", 16}})
+    for (const auto& [where, outputs] : {std::pair<const char*, int64_t>{"cache", 256}, {"memory", 65536}})
+      for (const int64_t rows : {1, 2, 4, 8}) few_rows(weight, rows, outputs, kDepth, where);
 }
 
 void product(const char* what, transom_dtype dtype, Shape x_shape, Shape y_shape, Shape out,
@@ -299,6 +370,7 @@ int main(int argc, char** argv) {
   linear(TRANSOM_FLOAT16, 1, 4096, 4096, true);
   linear(TRANSOM_FLOAT16, 128, 768, 768, true);
   for (const int64_t m : {1, 128, 1024}) quantized(m, 3072, 768);
+  few_rows();
   gelu(TRANSOM_FLOAT32, {1024, 3072});
   gelu(TRANSOM_BFLOAT16, {1024, 3072});
   dropout({1024, 768});

@@ -10,8 +10,8 @@ included.
 
 Both read as many prompts of as many tokens and write as many, greedily. A round is a process of each; shown are medians
 over all steps of all rounds. llama.cpp comes by llama-cpp-python, built for the processor, or by xllamacpp, built for
-AVX2 (race it with TRANSOM_CPU_ISA=avx2; one row alone, timed by llama.cpp's own server); where neither is installed,
-Transom runs alone. `random_gguf.py` writes models to race with."""
+AVX2 (race it with TRANSOM_CPU_ISA=avx2; one row alone, timed by llama.cpp's own server); where it does not run,
+Transom runs alone, and why is said once. `random_gguf.py` writes models to race with."""
 import argparse
 import json
 import os
@@ -132,12 +132,21 @@ def ours(model):
                 "decode": phases["decode"]["latency"]["values"]}
 
 
+told = set()  # what was said of a peer that does not run
+
+
 def theirs(model):
     done = subprocess.run([sys.executable, *sys.argv[:1], model, "--peer", "--transom", options.transom,
                            "--batch_size", str(options.batch_size), "--sequence_length", str(options.sequence_length),
                            "--max_new_tokens", str(options.max_new_tokens), "--threads", str(options.threads)],
                           capture_output=True, text=True, env=dict(os.environ))
-    return json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 and done.stdout else None
+    if done.returncode == 0 and done.stdout:
+        return json.loads(done.stdout.splitlines()[-1])
+    said = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+    if (model, said) not in told:
+        told.add((model, said))
+        print(f"{Path(model).name:<28} llama.cpp  does not run: {said}", flush=True)
+    return None
 
 
 if options.peer:

@@ -6,7 +6,8 @@
  * before the first token means waiting for as much fresh memory as the weights take. So the host may import memory that
  * is not written yet and say how to get its contents, a part at a time. Only the codes, scales and minima of
  * "quantized_matmul" are deferred: part i is panel i of each, 16 rows of the weight. All other readers of such a buffer
- * get its contents first; a plugin sees to nothing but its kernels of that operation.
+ * get its contents first; a plugin sees to nothing but its kernels of that operation, and of "gather" where it exports
+ * the second symbol.
  */
 #ifndef TRANSOM_DEFERRED_MEMORY_H
 #define TRANSOM_DEFERRED_MEMORY_H
@@ -32,6 +33,21 @@ typedef struct transom_deferred {
  * minima of a quantized_matmul by deferred->read, whenever the buffer is bound as its codes. */
 typedef void (*transom_buffer_defer_function)(transom_buffer* imported, const transom_deferred* deferred);
 TRANSOM_PLUGIN_EXPORT void transom_buffer_defer(transom_buffer* imported, const transom_deferred* deferred);
+
+/* The parts of one of these buffers alone, for who looks up a few of them: rows of a table of tokens. */
+typedef struct transom_deferred_parts {
+  size_t struct_size;
+  void* context;
+  /* Copies part `part` to `to`, and leaves the memory as it is. 0, or negative: there is no memory for it. May be
+   * called by several threads at once. */
+  int32_t (*copy)(void* context, uint64_t part, void* to);
+} transom_deferred_parts;
+
+/* A second symbol, which wants the first. It is called for the codes, the scales and the minima of a weight. The
+ * executables of this plugin then take what "gather" reads along axis 0 of such a buffer, whose extent counts the
+ * parts, from parts->copy. */
+typedef void (*transom_buffer_defer_parts_function)(transom_buffer* imported, const transom_deferred_parts* parts);
+TRANSOM_PLUGIN_EXPORT void transom_buffer_defer_parts(transom_buffer* imported, const transom_deferred_parts* parts);
 
 #ifdef __cplusplus
 }

@@ -126,14 +126,15 @@ std::shared_ptr<Buffer> Device::import(std::span<const std::byte> bytes, std::sh
 }
 
 std::shared_ptr<Buffer> Device::import(std::span<const std::byte> bytes, std::shared_ptr<DeferredMemory> deferred,
-                                       bool codes) {
+                                       DeferredMemory::Part part) {
   const transom_buffer_defer_function defer = table().buffer_import ? plugin_->buffer_defer() : nullptr;
   if (!defer) {
     deferred->finish();
     return import(bytes, std::move(deferred));
   }
   std::shared_ptr<Buffer> buffer = imported(bytes, true, deferred);
-  if (codes) defer(buffer->handle_, &deferred->source());
+  if (part == DeferredMemory::kCodes) defer(buffer->handle_, &deferred->source());
+  if (gathers_deferred()) plugin_->buffer_defer_parts()(buffer->handle_, &deferred->parts(part));
   buffer->deferred_ = std::move(deferred);
   return buffer;
 }

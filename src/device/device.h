@@ -115,10 +115,11 @@ class Device : public std::enable_shared_from_this<Device> {
   std::shared_ptr<Buffer> upload(std::span<const std::byte> bytes);
   // In place where the device can, else a copy.
   std::shared_ptr<Buffer> import(std::span<const std::byte> bytes, std::shared_ptr<const void> owner);
-  // The same for memory that is written later, where the device can wait for it; else it is written first. `codes`:
-  // whether it holds the codes of a weight, not its scales or minima.
+  // The same for memory that is written later, where the device can wait for it; else it is written first.
   std::shared_ptr<Buffer> import(std::span<const std::byte> bytes, std::shared_ptr<DeferredMemory> deferred,
-                                 bool codes);
+                                 DeferredMemory::Part part);
+  // Whether it looks up parts of such memory without all of it.
+  bool gathers_deferred() const { return plugin_->buffer_defer() && plugin_->buffer_defer_parts(); }
   // The same for memory that is only read for a while: not frozen, so that nothing made of it is kept.
   std::shared_ptr<Buffer> borrow(std::span<const std::byte> bytes, std::shared_ptr<const void> owner);
   void synchronize();

@@ -120,6 +120,8 @@ std::shared_ptr<const Plugin> Plugin::load(const fs::path& path) {
   plugin->check();
   plugin->buffer_defer_ =
       reinterpret_cast<transom_buffer_defer_function>(dlsym(plugin->library_, "transom_buffer_defer"));
+  plugin->buffer_defer_parts_ =
+      reinterpret_cast<transom_buffer_defer_parts_function>(dlsym(plugin->library_, "transom_buffer_defer_parts"));
   file.opened = plugin;
   return plugin;
 }

@@ -23,6 +23,7 @@ class Plugin {
   const transom_plugin& table() const { return table_; }
   // Null where the plugin has no such symbol.
   transom_buffer_defer_function buffer_defer() const { return buffer_defer_; }
+  transom_buffer_defer_parts_function buffer_defer_parts() const { return buffer_defer_parts_; }
   const fs::path& path() const { return path_; }
 
  private:
@@ -31,6 +32,7 @@ class Plugin {
   void* library_ = nullptr;
   transom_plugin table_{};
   transom_buffer_defer_function buffer_defer_ = nullptr;
+  transom_buffer_defer_parts_function buffer_defer_parts_ = nullptr;
   fs::path path_;
 };
 

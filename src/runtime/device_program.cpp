@@ -11,8 +11,9 @@
 namespace transom {
 namespace {
 
-// Inputs that are read by products with codes alone, as codes, scales or minima of them.
-std::vector<bool> inputs_of_codes(const Graph& graph, const std::vector<bool>& frozen) {
+// Inputs that are read by products with codes alone, as codes, scales or minima of them; or by looking up parts of
+// them, where the device `gathers` them.
+std::vector<bool> inputs_of_codes(const Graph& graph, const std::vector<bool>& frozen, bool gathers) {
   std::map<std::pair<const Node*, int>, size_t> place;
   std::vector<bool> result(graph.inputs.size());
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
@@ -25,9 +26,12 @@ std::vector<bool> inputs_of_codes(const Graph& graph, const std::vector<bool>& f
   };
   for (const std::shared_ptr<Node>& node : graph.nodes) {
     const bool codes = node->operation->name == "quantized_matmul" && !node->region;
-    const size_t parts = codes ? 3 + static_cast<size_t>(node->attributes.get_int("minima")) : 0;
+    const bool parts = gathers && node->operation->name == "gather" && node->attributes.get_int("axis") == 0;
+    const size_t begin = codes ? 1 : 0, end = codes   ? 3 + static_cast<size_t>(node->attributes.get_int("minima"))
+                                              : parts ? 1
+                                                      : 0;
     for (size_t i = 0; i < node->inputs.size(); ++i)
-      if (!codes || i == 0 || i >= parts) read_otherwise(node->inputs[i]);
+      if (i < begin || i >= end) read_otherwise(node->inputs[i]);
   }
   for (const Tensor& output : graph.outputs) read_otherwise(output);
   return result;
@@ -42,7 +46,7 @@ DeviceProgram::DeviceProgram(std::shared_ptr<Device> device, const Graph& graph,
       restorable_(std::move(restorable)),
       nodes_(std::make_shared<const std::vector<std::shared_ptr<Node>>>(graph.nodes)) {
   restorable_.resize(graph.inputs.size());
-  reads_deferred_ = inputs_of_codes(graph, frozen);
+  reads_deferred_ = inputs_of_codes(graph, frozen, device_->gathers_deferred());
   for (const Tensor& output : graph.outputs)
     output_bytes_.push_back(static_cast<size_t>(output.size()) * size_of(output.dtype()));
   const bool own_plan = device_->has(TRANSOM_DEVICE_PLANS_MEMORY);

@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <thread>
 
 #include "backends/harness.h"
 #include "ir/operation.h"
@@ -257,6 +259,29 @@ TEST(Codegen, ProcessesShareKernelsAndSurviveBadOnes) {
   const auto written = fs::last_write_time(kernel);
   ASSERT_EQ(std::system(command.c_str()), 0);
   EXPECT_EQ(fs::last_write_time(kernel), written);  // read, not made again
+}
+
+// What the test below runs in processes of its own: an exit so many milliseconds after a kernel was asked for.
+TEST(Codegen, DISABLED_ExitWhileCompiling) {
+  const Shape shape = {40, 515};
+  const Graph region = chain(shape, 0.739);
+  const std::vector<Tensor> inputs = inputs_of(shape);
+  Graph graph;
+  const int x = graph.input(inputs[0]), bias = graph.input(inputs[1]);
+  graph.output(graph.fusion({x, bias}, region)[0]);
+  const Program program(Plugin::cpu(), graph);
+  std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(std::getenv("MILLISECONDS"))));
+  std::exit(0);
+}
+
+// LLVM is opened by the thread that compiles; the process may end in the middle of it.
+TEST(Codegen, ProcessesEndWhileTheyCompile) {
+  if (!kGenerates) GTEST_SKIP() << "built without LLVM";
+  const std::string command = "TRANSOM_CODEGEN=wait TRANSOM_KERNEL_CACHE=off timeout 20 " +
+                              fs::read_symlink("/proc/self/exe").string() +
+                              " --gtest_also_run_disabled_tests --gtest_filter=Codegen.DISABLED_ExitWhileCompiling "
+                              ">/dev/null 2>&1";
+  EXPECT_EQ(std::system(("for ms in $(seq 0 2 80); do MILLISECONDS=$ms " + command + " || exit 1; done").c_str()), 0);
 }
 
 }  // namespace

@@ -124,6 +124,7 @@ class Program {
   std::vector<Tensor> run_donated(const std::vector<Tensor>& inputs, const std::vector<int>& donated);
   // The shortest of the runs that fit into `budget` seconds, at least three.
   double seconds(const std::vector<Tensor>& inputs, double budget);
+  double seconds(const std::vector<transom_binding>& inputs, double budget);
   std::string describe() const;
   std::string error;  // of the last failed step; empty if all went well
   bool compiled() const { return executable_ != nullptr; }

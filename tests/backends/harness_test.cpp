@@ -315,6 +315,14 @@ std::vector<Tensor> Program::run_donated(const std::vector<Tensor>& inputs, cons
 }
 
 double Program::seconds(const std::vector<Tensor>& inputs, double budget) {
+  std::vector<transom_binding> bindings;
+  for (const Tensor& input : inputs) bindings.push_back(upload(plugin_, input));
+  const double best = seconds(bindings, budget);
+  for (const transom_binding& binding : bindings) plugin_.table.buffer_free(binding.buffer);
+  return best;
+}
+
+double Program::seconds(const std::vector<transom_binding>& inputs, double budget) {
   const auto now = [](clockid_t clock) {
     timespec time{};
     clock_gettime(clock, &time);
@@ -322,15 +330,14 @@ double Program::seconds(const std::vector<Tensor>& inputs, double budget) {
   };
   // With one thread its own time counts, so that other load on the machine does not.
   const clockid_t clock = thread_count() == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
-  std::vector<transom_binding> bindings, outputs;
-  for (const Tensor& input : inputs) bindings.push_back(upload(plugin_, input));
+  std::vector<transom_binding> outputs;
   for (int32_t value : graph_.outputs()) {
     const Tensor type = graph_.type_of(value);
     outputs.push_back(allocate(plugin_, static_cast<size_t>(type.count()) * element_size(type.dtype)));
   }
   const transom_binding arena = allocate(plugin_, graph_.view()->arena_size);
-  const transom_launch launch = {
-      sizeof(transom_launch), plugin_.stream, bindings.data(), bindings.size(), outputs.data(), outputs.size(), arena};
+  const transom_launch launch = {sizeof(transom_launch), plugin_.stream, inputs.data(), inputs.size(),
+                                 outputs.data(),         outputs.size(), arena};
   transom_error message{};
   double best = std::numeric_limits<double>::infinity();
   const double start = now(clock);
@@ -339,8 +346,7 @@ double Program::seconds(const std::vector<Tensor>& inputs, double budget) {
     if (plugin_.table.run(executable_, &launch, &message)) throw std::runtime_error(message.text);
     best = std::min(best, now(clock) - begin);
   }
-  for (const std::vector<transom_binding>* list : {&bindings, &outputs})
-    for (const transom_binding& binding : *list) plugin_.table.buffer_free(binding.buffer);
+  for (const transom_binding& binding : outputs) plugin_.table.buffer_free(binding.buffer);
   plugin_.table.buffer_free(arena.buffer);
   return best;
 }

@@ -100,9 +100,33 @@ TEST_P(DeferredPanels, AreWholeForOtherReaders) {
   EXPECT_EQ(product(deferred, 1), product(expected, 1));
 }
 
+// What is looked up is packed for the one who asks, as often as it is asked for, until products have packed the rest.
+TEST_P(DeferredPanels, GiveRowsWithoutTheOthers) {
+  const std::vector<int64_t> places{kRows - 1, 0, 17, 0};
+  const Tensor ids = Tensor::from(places, {2, 2});
+  const PackedMatrix exact = packed(false);
+  const std::vector<float> expected = dequantised_rows(exact, ids).to_vector<float>();
+  counted_->rows_read = 0, counted_->released = 0;
+  const PackedMatrix deferred = packed(true);
+  // Panels of 16 rows, the last one of 5, for codes, scales and, if there are some, minima.
+  const int parts = exact.minima.defined() ? 3 : 2, rows_of_a_look = parts * (16 + 16 + 16 + 5);
+  for (int look = 1; look <= 3; ++look) {
+    EXPECT_EQ(dequantised_rows(deferred, ids).to_vector<float>(), expected) << look;
+    EXPECT_EQ(counted_->rows_read, look * rows_of_a_look);
+    EXPECT_EQ(counted_->released, 0) << "nothing is packed to stay";
+  }
+  product(deferred, 1), product(deferred, 1);
+  EXPECT_EQ(counted_->released, 1);
+  counted_->rows_read = 0;
+  EXPECT_EQ(dequantised_rows(deferred, ids).to_vector<float>(), expected);
+  EXPECT_EQ(counted_->rows_read, 0) << "from where products packed them";
+}
+
 TEST_P(DeferredPanels, AreSharedByThreads) {
   const PackedMatrix exact = packed(false);
   const std::vector<float> expected[] = {product(exact, 1), product(exact, 2)};
+  const Tensor ids = Tensor::from(std::vector<int64_t>{kRows - 1, 0, 20}, {3});
+  const std::vector<float> rows = dequantised_rows(exact, ids).to_vector<float>();
   for (int round = 0; round < 10; ++round) {
     const PackedMatrix deferred = packed(true);
     std::atomic<int> wrong{0};
@@ -111,6 +135,9 @@ TEST_P(DeferredPanels, AreSharedByThreads) {
       threads.emplace_back([&, m] {
         for (int run = 0; run < 4; ++run) wrong += product(deferred, m) != expected[m - 1];
       });
+    threads.emplace_back([&] {
+      for (int run = 0; run < 4; ++run) wrong += dequantised_rows(deferred, ids).to_vector<float>() != rows;
+    });
     threads.emplace_back([&] { wrong += deferred.bytes.to_vector<uint8_t>() != exact.bytes.to_vector<uint8_t>(); });
     for (std::thread& thread : threads) thread.join();
     EXPECT_EQ(wrong, 0);

@@ -2,6 +2,7 @@
 #include "cpu/codegen/kernels.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <condition_variable>
 #include <cstdlib>
@@ -186,12 +187,24 @@ Mode mode() {
 
 std::shared_ptr<GeneratedKernel> find_kernel(Recipe recipe) {
   if (mode() == Mode::kOff || !generates_code()) return nullptr;
+  stop_compiling_at_exit();
   std::shared_ptr<GeneratedKernel> kernel = Compiler::instance().find(std::move(recipe));
   if (mode() == Mode::kWait) Compiler::instance().want(*kernel);
   return kernel;
 }
 
 void stop_compiling() { Compiler::instance().stop(); }
+
+void stop_compiling_at_exit() {
+  struct AtExit {
+    ~AtExit() {
+      if (::gettid() == ::getpid()) stop_compiling();  // else a thread ends, not the process
+    }
+  };
+  // exit() ends the variables of its thread before it calls any handler. LLVM registers handlers as it is opened, by a
+  // thread that compiles; of handlers the last one is called first, so that none of ours could go before them.
+  thread_local const AtExit at_exit;
+}
 
 const std::string& target() {
   static const std::string made = [] {

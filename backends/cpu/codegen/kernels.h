@@ -55,6 +55,11 @@ std::shared_ptr<GeneratedKernel> find_kernel(Recipe recipe);
 // Ends the threads that compile. Called before LLVM's own end at the exit of the process.
 void stop_compiling();
 
+// Has stop_compiling() called at the very beginning of the process's exit, if the calling thread is the one that the
+// process began with. Where LLVM is being opened then, handlers of its parts that are ready would run while the others
+// are made, which crashes.
+void stop_compiling_at_exit();
+
 // What code must fit: the versions of Transom and of LLVM, and what the processor says of itself.
 const std::string& target();
 

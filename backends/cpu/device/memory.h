@@ -61,6 +61,7 @@ struct transom_buffer : transom::cpu::Handle {
   size_t bytes = 0;
   transom::cpu::Allocator* allocator = nullptr;  // null: imported, not ours to free
   const transom_deferred* deferred = nullptr;    // of codes that may not be written yet
+  const transom_deferred_parts* deferred_parts = nullptr;
 
   // Packed copies of frozen contents: of what lies at an offset a few, by what the kernels that want them write into
   // the key.

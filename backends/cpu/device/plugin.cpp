@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "cpu/codegen/kernels.h"
 #include "cpu/collectives/communicator.h"
 #include "cpu/device/device.h"
 #include "cpu/device/error.h"
@@ -196,6 +197,7 @@ transom_status transom_plugin_open(const transom_host* host, transom_plugin* plu
   return transom::plugin::open(host, plugin, error, [&](transom_plugin& mine) {
     isa_limit();  // refuses a word that is none
     the_host = transom::plugin::take_over(*host);
+    codegen::stop_compiling_at_exit();  // kernels may be asked for by other threads alone
     if (!the_host.parallel) fail(TRANSOM_UNSUPPORTED, "expected a host that offers its pool of threads, found none");
     mine.name = "cpu";
     mine.version = "1.0";
@@ -206,3 +208,6 @@ transom_status transom_plugin_open(const transom_host* host, transom_plugin* plu
 }
 
 void transom_buffer_defer(transom_buffer* imported, const transom_deferred* deferred) { imported->deferred = deferred; }
+void transom_buffer_defer_parts(transom_buffer* imported, const transom_deferred_parts* parts) {
+  imported->deferred_parts = parts;
+}

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <type_traits>
 
+#include "cpu/device/memory.h"
 #include "cpu/device/threads.h"
 #include "cpu/kernels/copy.h"
 #include "cpu/kernels/kernel.h"
@@ -68,6 +69,22 @@ void gather_numbers(const Layout& layout, const Arguments& arguments) {
   else gather_numbers<Number, int64_t>(layout, arguments);
 }
 
+// Of memory that may not be written yet; null: all of it is.
+const transom_deferred_parts* deferred_parts(const Arguments& arguments) {
+  const transom_buffer* buffer = arguments.input_buffers[0];
+  return buffer && arguments.input_offsets[0] == 0 ? buffer->deferred_parts : nullptr;
+}
+
+void gather_parts(const Layout& layout, const transom_deferred_parts& parts, const Arguments& arguments, size_t row) {
+  parallel_ranges(layout.indices, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const auto part = static_cast<uint64_t>(index_at(layout, arguments.inputs[1], i));
+      if (parts.copy(parts.context, part, arguments.outputs[0] + static_cast<size_t>(i) * row) < 0)
+        fail(TRANSOM_OUT_OF_MEMORY, "no memory for a part of a weight");
+    }
+  });
+}
+
 Kernel make_gather(const Node& node) {
   const Layout layout = layout_of(node, node.output());
   const size_t row = static_cast<size_t>(layout.inner) * element_size(node.input(0).dtype);
@@ -84,6 +101,8 @@ Kernel make_gather(const Node& node) {
             const std::byte* indices = arguments.inputs[1];
             check_indices(layout, indices);
             if (row == 0) return;  // memory of no bytes need not have an address
+            if (const transom_deferred_parts* parts = deferred_parts(arguments); parts && layout.outer == 1)
+              return gather_parts(layout, *parts, arguments, row);
             const auto grain = std::max<int64_t>((1 << 16) / static_cast<int64_t>(row + 1), 1);
             // Rows of a large table lie anywhere in memory: the next ones are on their way while one is copied.
             constexpr int64_t kAhead = 8;

@@ -131,11 +131,13 @@ struct InvariantProduct {
     const RowProducts& kernels = row_products();
     // The panels that are multiplied together stay in the first cache while the rows go by.
     const bool wide_registers = kernels.width == 16;
-    const int64_t columns = (end - begin) * width, together = rows < kFewRows ? 8 : wide_registers ? 4 : 2;
-    const bool widens = kept != kStoredF32 && rows >= kFewRows;
+    // Of 16 bits in narrow registers eight rows are few, too: they are widened twice in less time than stored and read.
+    const bool few = rows < kFewRows || (rows == kFewRows && kept != kStoredF32 && !wide_registers);
+    const int64_t columns = (end - begin) * width, together = few ? 8 : wide_registers ? 4 : 2;
+    const bool widens = kept != kStoredF32 && !few;
     const size_t number = kept == kStoredF32 ? 4 : 2;
     const TileFunction load = load_function(kept == kStoredBF16 ? TRANSOM_BFLOAT16 : TRANSOM_FLOAT16);
-    const int64_t most = rows < kFewRows || wide_registers ? kDepth : kDepthOfNarrow;
+    const int64_t most = few || wide_registers ? kDepth : kDepthOfNarrow;
     const int64_t chunk = k > most + most / 2 ? most : k;
     Scratch scratch(Scratch::bytes_of<float>(rows * columns) +
                     Scratch::bytes_of<float>(widens ? together * width * chunk : 0));

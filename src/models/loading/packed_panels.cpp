@@ -83,7 +83,17 @@ PackedPanels::PackedPanels(std::shared_ptr<const BlockMatrix> matrix, int64_t gr
                 return static_cast<PackedPanels*>(context)->read(part, static_cast<std::byte*>(codes),
                                                                  static_cast<std::byte*>(scales),
                                                                  static_cast<std::byte*>(minima));
-              }} {}
+              }} {
+  for (const Part part : {kCodes, kScales, kMinima})
+    parts_[part] = {this,
+                    part,
+                    {.struct_size = sizeof(transom_deferred_parts),
+                     .context = &parts_[part],
+                     .copy = [](void* context, uint64_t panel, void* to) {
+                       const auto* own = static_cast<const PartOfPanels*>(context);
+                       return own->panels->copy(own->part, panel, static_cast<std::byte*>(to));
+                     }}};
+}
 
 std::shared_ptr<const BlockMatrix> PackedPanels::matrix() const {
   const std::lock_guard lock(mutex_);
@@ -99,12 +109,13 @@ void PackedPanels::pack(const BlockMatrix& matrix, size_t panel, std::byte* code
   const int64_t row_bytes = blocks_ * kInputs / (layout_.bits == 8 ? 1 : 2);
   std::vector<uint8_t> row_codes(static_cast<size_t>(kRows * row_bytes)),
       unpaired(static_cast<size_t>(layout_.bits == 8 ? 0 : blocks_ * kInputs));
-  std::vector<float> row_scales(static_cast<size_t>(groups_)), row_minima(minima ? static_cast<size_t>(groups_) : 0);
-  float* least = minima ? row_minima.data() : nullptr;
+  std::vector<float> row_scales(static_cast<size_t>(groups_)),
+      row_minima(static_cast<size_t>(layout_.has_minima ? groups_ : 0));
+  float* least = layout_.has_minima ? row_minima.data() : nullptr;
   const auto first = static_cast<int64_t>(panel) * kRows;
   const int64_t count = std::min(kRows, layout_.rows - first);
   if (count < kRows) {
-    std::memset(scales, 0, scale_bytes_);
+    if (scales) std::memset(scales, 0, scale_bytes_);
     if (minima) std::memset(minima, 0, scale_bytes_);
   }
   for (int64_t row = 0; row < count; ++row) {
@@ -115,10 +126,10 @@ void PackedPanels::pack(const BlockMatrix& matrix, size_t panel, std::byte* code
       matrix.read_row(first + row, unpaired.data(), row_scales.data(), least);
       pair_codes(unpaired.data(), blocks_, to);
     }
-    place_scales(row_scales, row, half, scales);
+    if (scales) place_scales(row_scales, row, half, scales);
     if (minima) place_scales(row_minima, row, half, minima);
   }
-  place_words(row_codes.data(), row_bytes, row_bytes / 4, reinterpret_cast<uint8_t*>(codes));
+  if (codes) place_words(row_codes.data(), row_bytes, row_bytes / 4, reinterpret_cast<uint8_t*>(codes));
 }
 
 void PackedPanels::write(size_t panel) {
@@ -153,6 +164,22 @@ int32_t PackedPanels::read(size_t panel, std::byte* codes, std::byte* scales, st
     found = kUnread;
     state.compare_exchange_strong(found, kRead, std::memory_order_acq_rel);
     return 1;
+  } catch (const std::exception&) {  // no memory
+    return -1;
+  }
+}
+
+int32_t PackedPanels::copy(Part part, size_t panel, std::byte* to) const {
+  try {
+    const bool written = states_[panel].load(std::memory_order_acquire) == kWritten;
+    if (const std::shared_ptr<const BlockMatrix> from = written ? nullptr : matrix()) {
+      pack(*from, panel, part == kCodes ? to : nullptr, part == kScales ? to : nullptr, part == kMinima ? to : nullptr);
+    } else {  // by now
+      const std::byte* place = (part == kCodes ? codes_ : part == kScales ? scales_ : minima_).get();
+      const size_t bytes = part == kCodes ? code_bytes_ : scale_bytes_;
+      std::memcpy(to, place + panel * bytes, bytes);
+    }
+    return 0;
   } catch (const std::exception&) {  // no memory
     return -1;
   }

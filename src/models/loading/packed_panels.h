@@ -3,7 +3,8 @@
 // be packed when they are wanted. The first product then reads them from the checkpoint: each panel is packed for it
 // into a cache, and the next product packs it to where it stays. A first token thus waits for no fresh memory, which
 // takes the system longer to give than the packing; and since a panel has the same bytes in both places, products have
-// the same bits.
+// the same bits. A table of tokens of which rows are looked up alone is never packed: each panel that is asked for is
+// packed for the one who asks.
 #pragma once
 
 #include <atomic>
@@ -25,6 +26,7 @@ class PackedPanels : public DeferredMemory {
 
   void finish() override;
   const transom_deferred& source() const override { return source_; }
+  const transom_deferred_parts& parts(Part part) const override { return parts_[part].interface; }
 
   int64_t panels() const { return panels_; }
   int64_t groups() const { return groups_; }
@@ -39,8 +41,10 @@ class PackedPanels : public DeferredMemory {
 
   // As transom_deferred::read.
   int32_t read(size_t panel, std::byte* codes, std::byte* scales, std::byte* minima);
+  // As transom_deferred_parts::copy.
+  int32_t copy(Part part, size_t panel, std::byte* to) const;
   void write(size_t panel);  // whose state the caller has set to kInWork
-  // Codes, scales, and minima unless null.
+  // Each unless null.
   void pack(const BlockMatrix& matrix, size_t panel, std::byte* codes, std::byte* scales, std::byte* minima) const;
   std::shared_ptr<const BlockMatrix> matrix() const;  // null once all is written
 
@@ -53,6 +57,12 @@ class PackedPanels : public DeferredMemory {
   mutable std::mutex mutex_;  // of matrix_
   std::shared_ptr<const BlockMatrix> matrix_;
   transom_deferred source_;
+  struct PartOfPanels {
+    const PackedPanels* panels;
+    Part part;
+    transom_deferred_parts interface;
+  };
+  PartOfPanels parts_[3];
 };
 
 }  // namespace transom

@@ -34,17 +34,18 @@ std::optional<PackedMatrix> packed_matrix(std::shared_ptr<const BlockMatrix> mat
   deferred = deferred && matrix->has_quick_rows();
   const auto panels = std::make_shared<PackedPanels>(std::move(matrix), group);
   if (!deferred) panels->finish();
-  const auto tensor = [&](std::span<const std::byte> bytes, Type type, bool codes) {
+  const auto tensor = [&](std::span<const std::byte> bytes, Type type, DeferredMemory::Part part) {
     if (!deferred) return Tensor::from_frozen(bytes, std::move(type), panels);
-    return make_input(std::move(type), default_device()->import(bytes, panels, codes));
+    return make_input(std::move(type), default_device()->import(bytes, panels, part));
   };
   PackedMatrix result{.bits = l.bits, .rows = l.rows, .depth = l.depth, .group = group};
   result.bytes =
-      tensor(panels->codes(), {DType::kUInt8, {panels->panels(), panels->blocks(), l.bits == 8 ? 8 : 4, 16, 4}}, true);
+      tensor(panels->codes(), {DType::kUInt8, {panels->panels(), panels->blocks(), l.bits == 8 ? 8 : 4, 16, 4}},
+             DeferredMemory::kCodes);
   const Type scales{l.scale_type == DType::kFloat16 ? DType::kFloat16 : DType::kFloat32,
                     {panels->panels(), panels->groups(), 16}};
-  result.scales = tensor(panels->scales(), scales, false);
-  if (l.has_minima) result.minima = tensor(panels->minima(), scales, false);
+  result.scales = tensor(panels->scales(), scales, DeferredMemory::kScales);
+  if (l.has_minima) result.minima = tensor(panels->minima(), scales, DeferredMemory::kMinima);
   if (!l.values.empty()) result.values = frozen_floats(l.values);
   if (!l.order.empty()) {
     const auto held = std::make_shared<const std::vector<int64_t>>(l.order);

@@ -93,6 +93,8 @@ struct BlockSums<false> {
   Ints total(int32_t start) const { return sum_of_bytes(sums, start); }
 };
 
+constexpr size_t kAhead = 8192;  // bytes of codes
+
 // A tile of M rows of inputs, the first of them `row`, with P parts of a panel at a time.
 template <int kBits, bool kSmallGroups, bool kMinima, bool kTable, size_t M, size_t P>
 void rounded_rows(float* y, const RoundedInputs& x, const CodePanel& p, size_t row) {
@@ -114,9 +116,11 @@ void rounded_rows(float* y, const RoundedInputs& x, const CodePanel& p, size_t r
     for (size_t b = 0; b < p.blocks; ++b) {
       const auto quads = [&](size_t m) { return reinterpret_cast<const Quad*>(integers + m * 32); };
       const auto start = [&](size_t m, size_t sum) { return kMinima ? 0 : corrections[m * kCorrections + sum].start; };
-      // The next panel comes while the first of several rows are multiplied with this one.
-      if (M > 1 && row == 0)
-        for (size_t s = 0; s < kSteps; ++s) __builtin_prefetch(codes + (p.blocks * kSteps + s) * 64);
+      // The next panel comes while the first of several rows are multiplied with this one. One row is done with a line
+      // at once: what lies a little ahead, since the processor alone does not fetch enough of it.
+      const size_t ahead = M > 1 ? p.blocks * kSteps * 64 : kAhead;
+      if (row == 0)
+        for (size_t s = 0; s < kSteps; ++s) __builtin_prefetch(codes + ahead + s * 64);
       Sums sums[kCorrections][M][P];
       TRANSOM_UNROLL
       for (size_t sum = 0; sum < kCorrections; ++sum) {

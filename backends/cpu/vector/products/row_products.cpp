@@ -60,7 +60,8 @@ void multiply(float* c, size_t c_row, const float* a, size_t a_row, const void* 
   auto* b = static_cast<const typename Stored::Number*>(panels_of_b);
   constexpr size_t kFew = kRegisters == 32 ? 4 : 2;
   while (m > 0) {
-    size_t rows = m < 6 ? m : 6;
+    // Blocks of much the same size: of a row or two that are left over, sums are too few to hide the latency.
+    const size_t blocks = (m + 5) / 6, rows = (m + blocks - 1) / blocks;
     switch (rows) {
       case 1:
         rows_of_products<Stored, 1, 8>(c, c_row, a, a_row, b, panel_step, panels, depth, add);
