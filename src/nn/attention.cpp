@@ -36,6 +36,12 @@ Tensor cached_attention(int64_t layer, const Tensor& q, const Tensor& k, const T
   if (const Tensor mixed = context.cache->attend(layer, q, k, v, bias, options); mixed.defined())
     return reshape(mixed, {q.dim(0), q.dim(1), q.dim(2) * v.dim(3)});
   const KeysAndValues seen = context.cache->append(layer, k, v);
+  if (context.cache->reads_prompt()) {
+    AttentionOptions by_place = options;
+    by_place.causal = true;
+    const Tensor padding = context.cache->of_padding();
+    return attention(q, seen.keys, seen.values, bias.defined() ? bias + padding : padding, by_place, dropout, context);
+  }
   // Places beyond the present tokens are hidden by the mask of positions, which are not known when this is compiled.
   AttentionOptions by_bias = options;
   by_bias.causal = false, by_bias.sliding_window = 0;

@@ -54,13 +54,13 @@ void KeyValueCache::begin(int64_t tokens) {
   }
   coming_ = tokens;
   start_ = Tensor::from(std::vector<int64_t>{0, length_, 0, 0}, {4});
-  visible_.clear();
+  forget_visible();
 }
 
 void KeyValueCache::end() {
   length_ += coming_;
   coming_ = 0;
-  visible_.clear();
+  forget_visible();
 }
 
 Tensor KeyValueCache::attend(int64_t, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
@@ -80,6 +80,19 @@ KeysAndValues KeyValueCache::append(int64_t layer, const Tensor& keys, const Ten
   seen.keys = dynamic_update_slice(seen.keys, keys, start_);
   seen.values = dynamic_update_slice(seen.values, values, start_);
   return seen;
+}
+
+void KeyValueCache::forget_visible() {
+  visible_.clear();
+  padding_ = {};
+}
+
+Tensor KeyValueCache::of_padding() {
+  if (!padding_.defined()) {
+    const Tensor real = not_equal(places_, zeros(places_.shape(), DType::kInt64));
+    padding_ = additive_where(reshape(real, {rows_, 1, 1, seen_}));
+  }
+  return padding_;
 }
 
 Tensor KeyValueCache::visible(int64_t tokens, int64_t sliding_window) {
@@ -130,7 +143,7 @@ std::vector<Tensor> KeyValueCache::take() {
       state.push_back(std::move(layer.keys)), state.push_back(std::move(layer.values));
   for (Tensor* one : {&start_, &places_, &encoder_mask})
     if (one->defined()) state.push_back(std::move(*one));
-  visible_.clear();
+  forget_visible();
   encoder_states = {};  // its keys and values are all that is read of it
   return state;
 }
@@ -142,7 +155,7 @@ void KeyValueCache::put(const std::vector<Tensor>& state) {
   start_ = state.at(next++);
   places_ = state.at(next++);
   encoder_mask = next < state.size() ? state[next] : Tensor();
-  visible_.clear();
+  forget_visible();
 }
 
 std::vector<Tensor> KeyValueCache::tensors() const {

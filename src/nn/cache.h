@@ -61,6 +61,11 @@ class KeyValueCache {
   // What is added to scores, [B, 1, T, S]: each new token sees itself and what stands before it, but no padding, and no
   // more than `sliding_window` tokens unless that is 0.
   Tensor visible(int64_t tokens, int64_t sliding_window);
+  // Whether this pass is the prompt's. What stands before a token then follows from its place, so that causal attention
+  // needs no more than of_padding() and leaves out what is hidden.
+  bool reads_prompt() const { return length_ == 0 && !concatenates_; }
+  // What is added to scores so that no token sees padding, [B, 1, 1, S].
+  Tensor of_padding();
   // 1 where a place holds, or will hold, a token, 0 where it holds padding: i64 [B, S].
   const Tensor& places() const { return places_; }
 
@@ -75,6 +80,7 @@ class KeyValueCache {
 
  private:
   void make_places();
+  void forget_visible();
   int64_t rows_ = 0, prompt_ = 0, length_ = 0, coming_ = 0, capacity_ = 0;
   int64_t seen_ = 0;  // S of the present pass
   std::vector<int64_t> mask_;
@@ -87,6 +93,7 @@ class KeyValueCache {
     Tensor bias;
   };
   std::vector<Visible> visible_;  // of the present pass, by window
+  Tensor padding_;                // the same
 };
 
 }  // namespace transom

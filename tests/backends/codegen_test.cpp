@@ -157,6 +157,25 @@ Graph chain(const Shape& shape, double own) {
   return region;
 }
 
+// One comparison decides beside a number that is known: no number and both zeros are as they were.
+TEST(Codegen, ClampsBesideConstantsHaveTheBitsOfTheInterpreter) {
+  if (!kGenerates) GTEST_SKIP() << "built without LLVM";
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const transom_dtype dtype : {TRANSOM_FLOAT32, TRANSOM_FLOAT64, TRANSOM_BFLOAT16})
+    for (const double limit : {0.0, -0.0, 1.5, -255.0, infinity, -infinity, std::nan("")})
+      for (const char* operation : {"maximum", "minimum"})
+        for (const bool first : {false, true}) {
+          const Shape shape = {515};
+          Graph region;
+          const int x = region.input(dtype, shape);
+          const int made = region.node("constant", {}, dtype, {}, {{"value", limit}, {"dtype", dtype}});
+          const int all = region.node("broadcast", {region.node("reshape", {made}, dtype, {1})}, dtype, shape);
+          region.output(
+              region.node(operation, first ? std::vector<int>{all, x} : std::vector<int>{x, all}, dtype, shape));
+          expect_same_bits(region, {samples(dtype, 515, 3)}, std::string(operation) + " of " + std::to_string(limit));
+        }
+}
+
 std::vector<Tensor> inputs_of(const Shape& shape) {
   return {numbers(TRANSOM_FLOAT32, shape), numbers(TRANSOM_FLOAT32, {shape.back()}, -1, 1, 7)};
 }

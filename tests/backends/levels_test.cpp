@@ -148,6 +148,13 @@ TEST(QuantizedLinear, HasTheSameBitsAtEveryLevel) {
                            numbers(TRANSOM_FLOAT32, transposed ? Shape{k, n} : Shape{n, k}, -1, 1, 2), transposed);
 }
 
+// Blocks of rows of every size.
+TEST(QuantizedLinear, OfEveryCountOfRows) {
+  for (int64_t m = 1; m < 40; ++m)
+    expect_the_same_bits(numbers(TRANSOM_FLOAT32, {m, 68}, -1, 1, 1), numbers(TRANSOM_FLOAT32, {128, 68}, -1, 1, 2),
+                         false);
+}
+
 Tensor filled(Shape shape, double value) {
   Tensor made{TRANSOM_FLOAT32, std::move(shape), {}};
   made.values.assign(static_cast<size_t>(made.count()), value);

@@ -98,9 +98,11 @@ Vector comparison(int operation, Lane lane, const Vector& x, const Vector& y) {
   }
 }
 
-// constant() writes a float as the bits of its double: those without a number, and infinities, begin so.
+// constant() writes a float as the bits of its double: those without a number, and infinities, begin so. What is no
+// constant has a name of LLVM's; a writer says nothing, since a fusion's constants have one.
 bool is_finite_constant(const Vector& x) {
-  return !x.writer && x.name.find(" 0x7FF") == std::string::npos && x.name.find(" 0xFFF") == std::string::npos;
+  return !x.name.starts_with('%') && x.name.find(" 0x7FF") == std::string::npos &&
+         x.name.find(" 0xFFF") == std::string::npos;
 }
 
 Vector arithmetic(int operation, Lane lane, const Vector& x, const Vector& y) {

@@ -60,7 +60,10 @@ void block(Result* c, size_t c_row, const uint8_t* a, size_t a_row, const int8_t
     _mm_prefetch(reinterpret_cast<const char*>(from + 16 * kWidth * 4 + 192), _MM_HINT_T0);
     __m512i weights[kVectors];
     TRANSOM_UNROLL
-    for (size_t v = 0; v < kVectors; ++v) weights[v] = _mm512_loadu_si512(from + v * 64);
+    for (size_t v = 0; v < kVectors; ++v) {
+      weights[v] = _mm512_loadu_si512(from + v * 64);
+      if (M > 1) asm("" : "+v"(weights[v]));  // else g++ 12 reads them again for each of two or three rows
+    }
     TRANSOM_UNROLL
     for (size_t m = 0; m < M; ++m) {
       const __m512i left = _mm512_set1_epi32(reinterpret_cast<const Group*>(a + m * a_row)[k]);
@@ -78,8 +81,9 @@ void block(Result* c, size_t c_row, const uint8_t* a, size_t a_row, const int8_t
 template <bool kLess, typename Result, typename End>
 void multiply_rows(Result* c, size_t c_row, const uint8_t* a, size_t a_row, const int8_t* panel, size_t rows,
                    size_t groups, const int32_t* surplus, End end) {
-  while (rows > 0) {
-    const size_t together = rows < 6 ? rows : rows == 7 || rows == 8 ? 4 : 6;  // no block of one row at the end
+  // Equal blocks: one of fewer than five rows waits for the second cache, whence it reads its weights.
+  for (size_t blocks = (rows + 5) / 6; blocks > 0; --blocks) {
+    const size_t together = (rows + blocks - 1) / blocks;
     switch (together) {
       case 6:
         block<6, kLess>(c, c_row, a, a_row, panel, groups, surplus, end);
