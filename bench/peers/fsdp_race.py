@@ -9,8 +9,10 @@ PyTorch's FSDP2 (fully_shard of each layer) over gloo, in turns, from the same r
 Before the rounds all processes together compute the products of an update and nothing else, by PyTorch's library: what
 they take bounds the tokens a second of any program whose products are as fast.
 
-Both train in f32 with AdamW and clip gradients. A round is a run of each; shown are medians over the updates of all
-rounds behind the first ones of each run, the largest peak of resident memory of a process, and how far losses differ."""
+Both train with AdamW and clip gradients, in f32, or with --bf16 in bf16 with f32 master weights: `--bf16`, and FSDP2's
+mixed precision, which computes all in bf16 and reduces gradients in f32. A round is a run of each; shown are medians
+over the updates of all rounds behind the first ones of each run, the largest peak of resident memory of a process, and
+how far losses differ."""
 import argparse
 import json
 import os
@@ -35,6 +37,7 @@ parser.add_argument("--length", type=int, default=128, help="tokens of a row")
 parser.add_argument("--updates", type=int, default=12)
 parser.add_argument("--warm", type=int, default=4, help="updates before those")
 parser.add_argument("--rounds", type=int, default=3)
+parser.add_argument("--bf16", action="store_true")
 parser.add_argument("--products", action="store_true", help="time products alone (used by the script itself)")
 parser.add_argument("--peer", help="run a process of PyTorch on this folder (used by the script itself)")
 options = parser.parse_args()
@@ -69,7 +72,7 @@ def peer(folder):
     """One process of PyTorch; rank 0 writes each update as JSON on standard output."""
     import torch
     import transformers
-    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
     torch.set_num_threads(options.threads)
     torch.distributed.init_process_group("gloo")
@@ -78,9 +81,12 @@ def peer(folder):
     model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     model.config.use_cache = False
     model.train()
+    policy = {}
+    if options.bf16:
+        policy["mp_policy"] = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
     for layer in model.model.layers:
-        fully_shard(layer, mesh=mesh)
-    fully_shard(model, mesh=mesh)
+        fully_shard(layer, mesh=mesh, **policy)
+    fully_shard(model, mesh=mesh, **policy)
     norms = [parameter for name, parameter in model.named_parameters() if "norm" in name]
     others = [parameter for name, parameter in model.named_parameters() if "norm" not in name]
     optimizer = torch.optim.AdamW(
@@ -113,7 +119,8 @@ def products():
               (width, options.vocabulary, 1)]
     total = 0
     for depth, columns, count in shapes:
-        x, w, g = torch.randn(tokens, depth), torch.randn(columns, depth), torch.randn(tokens, columns)
+        x, w, g = (torch.randn(*shape).to(torch.bfloat16 if options.bf16 else torch.float32)
+                   for shape in ((tokens, depth), (columns, depth), (tokens, columns)))
         for product in (lambda: x @ w.T, lambda: g @ w, lambda: g.T @ x):  # the result, and gradients of both inputs
             torch.distributed.barrier()
             times = []
@@ -127,10 +134,14 @@ def products():
     torch.distributed.destroy_process_group()
 
 
+def precision():
+    return ["--bf16"] if options.bf16 else []
+
+
 def seconds_of_products():
     port = str(free_port())
     shape = [f"--{name}={getattr(options, name)}" for name in ("threads", "width", "layers", "vocabulary", "rows", "length")]
-    processes = [subprocess.Popen([sys.executable, os.path.abspath(__file__), "--products", *shape], text=True,
+    processes = [subprocess.Popen([sys.executable, os.path.abspath(__file__), "--products", *shape, *precision()], text=True,
                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                   env={**os.environ, "RANK": str(rank), "WORLD_SIZE": str(options.ranks),
                                        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
@@ -205,8 +216,8 @@ def main():
                         "--per_device_train_batch_size", str(options.rows), "--max_steps", str(STEPS),
                         "--learning_rate", str(RATE), "--lr_scheduler_type", "constant", "--weight_decay", str(DECAY),
                         "--max_grad_norm", str(CLIP), "--train_sampling_strategy", "sequential", "--logging_steps",
-                        "1", "--save_strategy", "no"],
-            "pytorch": [sys.executable, os.path.abspath(__file__), "--peer", folder, *shape]}
+                        "1", "--save_strategy", "no", *precision()],
+            "pytorch": [sys.executable, os.path.abspath(__file__), "--peer", folder, *shape, *precision()]}
         alone = seconds_of_products()
         seconds, losses, memory = {}, {}, {}
         for turn in range(options.rounds):
@@ -216,7 +227,7 @@ def main():
                 memory[name] = max(memory.get(name, 0), peak)
     tokens = options.ranks * options.rows * options.length
     print(f"LLaMA of {count / 1e6:.1f} M parameters, {options.ranks} processes of {options.threads} threads, "
-          f"{tokens} tokens an update")
+          f"{tokens} tokens an update in {'bf16' if options.bf16 else 'f32'}")
     flops = 6 * tokens * (count - options.vocabulary * options.width)  # the table is looked up
     print(f"its products alone, by PyTorch's library: {tokens / alone:9.1f} tokens a second, {flops / alone * 1e-9:.0f} GFLOP/s")
     for name in contenders:

@@ -146,9 +146,12 @@ nb::tuple tuple_of(const Predictions& predictions) {
   return nb::make_tuple(outputs, labels, nb::cast(predictions.loss));
 }
 
+// Bytes are whole numbers.
 nb::list list_of(const Metrics& metrics) {
   nb::list list;
-  for (const auto& [name, value] : metrics) list.append(nb::make_tuple(name, value));
+  for (const auto& [name, value] : metrics)
+    if (name.find("_mem_") != name.npos) list.append(nb::make_tuple(name, static_cast<int64_t>(value)));
+    else list.append(nb::make_tuple(name, value));
   return list;
 }
 
@@ -323,7 +326,8 @@ void bind_training(nb::module_& module) {
       .def("predict",
            [](PythonTrainer& self, int64_t rows, const nb::object& batch) {
              const TrainingData data = training_data(rows, batch, {});
-             return tuple_of(compute([&] { return self.trainer->predict(data); }));
+             const Predictions predictions = compute([&] { return self.trainer->predict(data); });
+             return nb::make_tuple(tuple_of(predictions), list_of(predictions.memory));
            })
       .def("save_model", [](PythonTrainer& self,
                             const std::string& directory) { compute([&] { self.trainer->save_model(directory); }); })

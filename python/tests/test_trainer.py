@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
+import contextlib
+import io
 import json
 import os
 import tempfile
+import time
 import unittest
 
 import tiny
@@ -76,6 +79,38 @@ class TrainerTest(unittest.TestCase):
         self.assertEqual(output.label_ids.tolist(), tiny.LABELS)
         alone = trainer.model(**self.tokenizer([tiny.TEXTS[7]])).logits.tolist()[0]
         numpy.testing.assert_allclose(output.predictions[7], alone, atol=1e-5)
+
+    def test_predictions_tell_speed_and_memory(self):
+        waits = []
+
+        def slow(prediction):
+            time.sleep(0.2)
+            waits.append(len(prediction.label_ids))
+            return {"rows": len(prediction.label_ids)}
+
+        told = []
+
+        class Sees(TrainerCallback):
+            def on_predict(self, args, state, control, metrics, **_):
+                told.append(dict(metrics))
+
+        trainer = self.trainer(args=self.arguments(per_device_eval_batch_size=3, skip_memory_metrics=False),
+                               compute_metrics=slow, callbacks=[Sees])
+        first = trainer.predict(self.rows, metric_key_prefix="held_out").metrics
+        speed = {"held_out_runtime", "held_out_samples_per_second", "held_out_steps_per_second"}
+        memory = {"test_mem_cpu_alloc_delta", "test_mem_cpu_peaked_delta"}
+        of_init = {"init_mem_cpu_alloc_delta", "init_mem_cpu_peaked_delta", "before_init_mem_cpu"}
+        self.assertEqual(set(first), {"held_out_loss", "held_out_rows"} | speed | memory | of_init)
+        self.assertEqual(waits, [8])
+        self.assertGreaterEqual(first["held_out_runtime"], 0.2)
+        self.assertAlmostEqual(first["held_out_samples_per_second"], 8 / first["held_out_runtime"], delta=0.1)
+        self.assertAlmostEqual(first["held_out_steps_per_second"], 3 / first["held_out_runtime"], delta=0.1)
+        self.assertTrue(all(isinstance(first[name], int) for name in memory | of_init))
+        self.assertGreater(first["before_init_mem_cpu"], 1 << 20)
+        self.assertEqual(set(told[0]), set(first) - memory - of_init)
+        second = trainer.predict(self.rows).metrics
+        self.assertEqual({name for name in second if "_mem_" in name}, memory)
+        self.assertFalse([name for name in self.trainer().predict(self.rows).metrics if "_mem_" in name])
 
     def test_the_same_seed_gives_the_same_run(self):
         runs = [[r["loss"] for r in t.state.log_history if "loss" in r]
@@ -240,6 +275,19 @@ class TrainerTest(unittest.TestCase):
         with open(os.path.join(self.out, "all_results.json"), encoding="utf-8") as file:
             self.assertEqual(json.load(file), {"train_loss": 1.5, "eval_loss": 2.5})
         self.assertTrue(os.path.exists(os.path.join(self.out, "trainer_state.json")))
+
+    def test_metrics_are_printed_as_transformers_prints_them(self):
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            self.trainer().log_metrics("test", {"test_runtime": 3725.5, "test_loss": 0.123456, "epoch": 2.0, "test_samples": 8,
+                                                "total_flos": 3.0 * 2**30, "test_mem_cpu_alloc_delta": (5 << 20) + 7})
+        self.assertEqual(output.getvalue(), "***** test metrics *****\n"
+                         "  epoch                    =        2.0\n"
+                         "  test_loss                =     0.1235\n"
+                         "  test_mem_cpu_alloc_delta =        5MB\n"
+                         "  test_runtime             = 1:02:05.50\n"
+                         "  test_samples             =          8\n"
+                         "  total_flos               =        3GF\n")
 
     def test_arguments(self):
         older = TrainingArguments("x", evaluation_strategy="steps", no_cuda=True, warmup_ratio=0.1)

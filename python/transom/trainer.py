@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trainer: Transformers' Trainer in front of Transom's own. Order of samples, learning rates, log and files are those of
 Transformers for the same seed."""
+import datetime
 import json
 import os
 import time
@@ -277,8 +278,7 @@ class Trainer:
         self._before_evaluation(generation)
         rows = self._evaluation_rows(test_dataset)
         begin = time.monotonic()
-        answer = self._trainer().predict(len(rows), rows)
-        seconds = time.monotonic() - begin
+        answer, memory = self._trainer().predict(len(rows), rows)
         predictions, labels = _arrays(answer, rows)
         metrics = {}
         if answer[2] is not None:
@@ -287,11 +287,13 @@ class Trainer:
             for name, value in self.compute_metrics(EvalPrediction(predictions, labels)).items():
                 prefix = "" if name.startswith(metric_key_prefix + "_") else metric_key_prefix + "_"
                 metrics[prefix + name] = float(value)
+        seconds = time.monotonic() - begin
         batches = -(-len(rows) // self.args.per_device_eval_batch_size)
         metrics[f"{metric_key_prefix}_runtime"] = round(seconds, 4)
         metrics[f"{metric_key_prefix}_samples_per_second"] = round(len(rows) / max(seconds, 1e-9), 3)
         metrics[f"{metric_key_prefix}_steps_per_second"] = round(batches / max(seconds, 1e-9), 3)
         self._tell("on_predict", metrics=metrics)
+        metrics.update(memory)
         return PredictionOutput(predictions, labels, metrics)
 
     def _before_evaluation(self, generation):
@@ -309,12 +311,28 @@ class Trainer:
         self.state.log_history.append({**logs, "step": self.state.global_step})
         self._tell("on_log", logs=logs)
 
+    def metrics_format(self, metrics):
+        """Metrics as people read them: memory in MB, times as hours, minutes and seconds."""
+        formatted = {}
+        for name, value in metrics.items():
+            if "_mem_" in name:
+                value = f"{value >> 20}MB"
+            elif "_runtime" in name:
+                value = f"{datetime.timedelta(seconds=int(value))}.{int(value % 1 * 100):02d}"
+            elif name == "total_flos":
+                value = f"{int(value) >> 30}GF"
+            elif isinstance(value, float):
+                value = round(value, 4)
+            formatted[name] = value
+        return formatted
+
     def log_metrics(self, split, metrics):
         print(f"***** {split} metrics *****")
-        width = max([len(name) for name in metrics], default=0)
-        for name in sorted(metrics):
-            value = metrics[name]
-            print(f"  {name:<{width}} = {value:.4f}" if isinstance(value, float) else f"  {name:<{width}} = {value}")
+        formatted = self.metrics_format(metrics)
+        width = max([len(name) for name in formatted], default=0)
+        most = max([len(str(value)) for value in formatted.values()], default=0)
+        for name in sorted(formatted):
+            print(f"  {name:<{width}} = {formatted[name]:>{most}}")
 
     def save_metrics(self, split, metrics, combined=True):
         os.makedirs(self.args.output_dir, exist_ok=True)

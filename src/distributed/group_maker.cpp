@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "device/exchange.h"
+#include "device/flight_recorder.h"
 
 namespace transom {
 
@@ -13,7 +14,7 @@ std::unique_ptr<Communicator> GroupMaker::make(const std::vector<int64_t>& ranks
   if (place == ranks.end())
     fail(ErrorKind::kInternal, "rank {} makes a group that it is not in: [{}]", rank_, fmt::join(ranks, ", "));
   // The names of exchanges: all ranks of a group count alike.
-  const std::string name = fmt::format("{}#{}", fmt::join(ranks, ","), made_[ranks]++);
+  const std::string name = fmt::format("{}#{}", text_of_ranks(ranks), made_[ranks]++);
   std::vector<std::string> ids(ranks.size());
   CommunicatorId id{};
   if (place == ranks.begin()) {

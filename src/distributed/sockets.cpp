@@ -94,7 +94,8 @@ Socket listen_at(const std::string& host, uint16_t port) {
     Socket socket(::socket(item->ai_family, item->ai_socktype | SOCK_CLOEXEC, item->ai_protocol));
     const int one = 1;
     if (socket) ::setsockopt(socket.file(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    if (socket && ::bind(socket.file(), item->ai_addr, item->ai_addrlen) == 0 && ::listen(socket.file(), 1024) == 0)
+    if (socket && ::bind(socket.file(), item->ai_addr, item->ai_addrlen) == 0 &&
+        ::listen(socket.file(), SOMAXCONN) == 0)
       return socket;
     reason = errno;
   }

@@ -53,7 +53,6 @@ enum class FrameKind : uint32_t {
   kLost,
   kBye,
   kHeartbeat,
-  kExchange,
   kGroupExchange,
   kGroupAnswer,
   kProgress

@@ -52,20 +52,27 @@ class StoreServer {
  private:
   struct Guest;
   struct GroupRound {
+    std::string text;  // of the ranks
     std::vector<size_t> ranks;
-    std::vector<std::optional<std::vector<std::string>>> brought;  // as `ranks`
+    std::vector<bool> came;                         // as `ranks`
+    size_t missing = 0;                             // of them
+    std::vector<std::vector<std::string>> brought;  // for each of them: the place of who brought it, and what
+    std::vector<std::string> for_all;               // the same, of what all get
     Clock::time_point began;
   };
   using Bytes = std::shared_ptr<const std::string>;  // of a frame, the same for all who get it
 
   void serve();
   bool is_over() const;
-  void accept_one();
+  void accept_all();
   void read(Guest& guest);
   void welcome_stranger(Guest& guest, const Frame& frame);
+  void forget(const Guest& guest);
   void take(Guest& guest, const Frame& frame);
   void take_part(size_t rank, const Frame& frame);
   void take_group_part(size_t rank, const Frame& frame);
+  GroupRound* group_round(const std::string& name, const std::string& ranks, const char*& refusal);
+  void answer_group(const std::string& name, const GroupRound& round);
   void answer_round();
   void send(Guest& guest, Bytes bytes);
   void flush(Guest& guest);
@@ -82,7 +89,7 @@ class StoreServer {
   std::vector<std::unique_ptr<Guest>> guests_;
   std::vector<Guest*> ranks_;                         // by rank; null: not here (yet)
   std::vector<std::optional<std::string>> gathered_;  // of this round
-  FrameKind round_kind_{};
+  size_t not_here_, not_gathered_;
   std::optional<Clock::time_point> round_began_, ending_, broke_;
   std::map<std::string, GroupRound, std::less<>> group_rounds_;  // of some of the ranks, by name
   CollectiveWatchdog watchdog_;
@@ -111,11 +118,9 @@ class StoreClient {
 
   // What each rank gave, by rank; all call it together. Throws when a rank is lost.
   std::vector<std::string> all_gather(const std::string& mine);
-  // The same where each rank gives something else to each: `parts` has one for each rank, and what comes back is what
-  // each rank gave to this one. No rank gets what is not for it.
-  std::vector<std::string> exchange(const std::vector<std::string>& parts);
-  // The same among some ranks, rising, of which this one is one: `parts` has one for each of them. The others need not
-  // know of it. `name` is the same for all of them, and no other exchange of theirs has it.
+  // Among some ranks, rising, of which this one is one, each of which gives something else to each: `parts` has one for
+  // each of them, and what comes back is what each gave to this one. Others need not know of it, and no rank gets what
+  // is not for it; empty parts do not travel. `name` is the same for all, and no other exchange of theirs has it.
   std::vector<std::string> exchange_among(const std::vector<int64_t>& ranks, const std::string& name,
                                           const std::vector<std::string>& parts);
   // Tells the others why this rank ends. Returns which rank counts as the one that failed, which may be another that
@@ -136,7 +141,6 @@ class StoreClient {
   void beat();
   bool send(FrameKind kind, const std::string& contents);
   void lose(LostRank lost);
-  std::vector<std::string> round(FrameKind kind, const std::string& mine);
 
   Launch launch_;
   StoreOptions options_;
@@ -157,5 +161,9 @@ class StoreClient {
 // Texts as one, each with its length in front, and back; nothing where the bytes are not that.
 std::string joined_texts(const std::vector<std::string>& texts);
 std::optional<std::vector<std::string>> split_texts(const std::string& bytes);
+
+// The same where equal ones that follow each other are one, with their number: of many ranks most give the same.
+std::string joined_runs(const std::vector<std::string>& texts);
+std::optional<std::vector<std::string>> split_runs(const std::string& bytes, size_t most);
 
 }  // namespace transom

@@ -3,8 +3,10 @@
 
 #include <charconv>
 #include <cstring>
+#include <functional>
 
 #include "base/error.h"
+#include "device/flight_recorder.h"
 #include "distributed/store.h"
 
 namespace transom {
@@ -46,6 +48,30 @@ std::optional<std::vector<std::string>> split_texts(const std::string& bytes) {
     if (bytes.size() - at < length) return std::nullopt;
     texts.push_back(bytes.substr(at, length));
     at += length;
+  }
+  return texts;
+}
+
+std::string joined_runs(const std::vector<std::string>& texts) {
+  std::vector<std::string> runs;
+  for (size_t i = 0; i < texts.size();) {
+    size_t end = i + 1;
+    while (end < texts.size() && texts[end] == texts[i]) ++end;
+    runs.push_back(std::to_string(end - i));
+    runs.push_back(texts[i]);
+    i = end;
+  }
+  return joined_texts(runs);
+}
+
+std::optional<std::vector<std::string>> split_runs(const std::string& bytes, size_t most) {
+  const auto runs = split_texts(bytes);
+  if (!runs || runs->size() % 2 != 0) return std::nullopt;
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < runs->size(); i += 2) {
+    const int64_t count = number_or_none((*runs)[i]);
+    if (count < 1 || static_cast<uint64_t>(count) > most - texts.size()) return std::nullopt;
+    texts.insert(texts.end(), static_cast<size_t>(count), (*runs)[i + 1]);
   }
   return texts;
 }
@@ -165,53 +191,55 @@ bool StoreClient::send(FrameKind kind, const std::string& contents) {
   return send_frame(socket_, kind, contents);
 }
 
-std::vector<std::string> StoreClient::round(FrameKind kind, const std::string& mine) {
+std::vector<std::string> StoreClient::all_gather(const std::string& mine) {
   std::unique_lock lock(mutex_);
   if (lost_) fail(ErrorKind::kDevice, "{}", lost_->sentence());
   answer_.reset();
   lock.unlock();
-  send(kind, mine);
+  send(FrameKind::kGather, mine);
   lock.lock();
   if (!changed_.wait_for(lock, options_.patience() + kGrace, [&] { return answer_ || lost_; }))
     fail(ErrorKind::kDevice, "rank {}: the other ranks did not answer in time", launch_.rank);
   if (!answer_) fail(ErrorKind::kDevice, "{}", lost_->sentence());
-  auto parts = split_texts(*answer_);
-  if (!parts || parts->size() != static_cast<size_t>(launch_.ranks))
-    fail(ErrorKind::kDevice, "rank {}: expected the values of {} ranks from rank 0, found {}", launch_.rank,
-         launch_.ranks, parts ? parts->size() : 0);
+  const auto ranks = static_cast<size_t>(launch_.ranks);
+  auto parts = split_runs(*answer_, ranks);
+  if (!parts || parts->size() != ranks)
+    fail(ErrorKind::kDevice, "rank {}: expected the values of {} ranks from rank 0, found {}", launch_.rank, ranks,
+         parts ? parts->size() : 0);
   return std::move(*parts);
-}
-
-std::vector<std::string> StoreClient::all_gather(const std::string& mine) { return round(FrameKind::kGather, mine); }
-
-std::vector<std::string> StoreClient::exchange(const std::vector<std::string>& parts) {
-  if (parts.size() != static_cast<size_t>(launch_.ranks))
-    fail(ErrorKind::kInternal, "expected a part for each of {} ranks, found {}", launch_.ranks, parts.size());
-  return round(FrameKind::kExchange, joined_texts(parts));
 }
 
 std::vector<std::string> StoreClient::exchange_among(const std::vector<int64_t>& ranks, const std::string& name,
                                                      const std::vector<std::string>& parts) {
   if (parts.size() != ranks.size())
     fail(ErrorKind::kInternal, "expected a part for each of {} ranks, found {}", ranks.size(), parts.size());
-  std::vector<std::string> numbers;
-  for (const int64_t rank : ranks) numbers.push_back(std::to_string(rank));
-  std::vector<std::string> fields{name, joined_texts(numbers)};
-  fields.insert(fields.end(), parts.begin(), parts.end());
+  std::vector<std::string> fields{name, text_of_ranks(ranks)};
+  const bool alike = std::adjacent_find(parts.begin(), parts.end(), std::not_equal_to<>()) == parts.end();
+  for (size_t i = 0; i < (alike ? 1 : parts.size()); ++i)
+    if (!parts[i].empty()) {
+      fields.push_back(alike ? "" : std::to_string(i));
+      fields.push_back(parts[i]);
+    }
   std::unique_lock lock(mutex_);
   if (lost_) fail(ErrorKind::kDevice, "{}", lost_->sentence());
   lock.unlock();
   send(FrameKind::kGroupExchange, joined_texts(fields));
   lock.lock();
   if (!changed_.wait_for(lock, options_.patience() + kGrace, [&] { return group_answers_.contains(name) || lost_; }))
-    fail(ErrorKind::kDevice, "rank {}: the ranks [{}] did not meet in time", launch_.rank, fmt::join(ranks, ", "));
+    fail(ErrorKind::kDevice, "rank {}: the ranks {} did not meet in time", launch_.rank, text_of_ranks(ranks));
   const auto found = group_answers_.find(name);
   if (found == group_answers_.end()) fail(ErrorKind::kDevice, "{}", lost_->sentence());
-  std::vector<std::string> column = std::move(found->second);
+  const std::vector<std::string> brought = std::move(found->second);
   group_answers_.erase(found);
-  if (column.size() != ranks.size())
-    fail(ErrorKind::kDevice, "rank {}: expected the values of {} ranks from rank 0, found {}", launch_.rank,
-         ranks.size(), column.size());
+  lock.unlock();
+  std::vector<std::string> column(ranks.size());
+  for (size_t i = 0; i + 1 < brought.size(); i += 2) {
+    const int64_t from = number_or_none(brought[i]);
+    if (from < 0 || static_cast<size_t>(from) >= ranks.size())
+      fail(ErrorKind::kDevice, "rank {}: expected the values of {} ranks from rank 0, found those of another",
+           launch_.rank, ranks.size());
+    column[static_cast<size_t>(from)] = brought[i + 1];
+  }
   return column;
 }
 

@@ -48,11 +48,14 @@ StoreServer::StoreServer(const Launch& launch, const StoreOptions& options)
       listener_(listen_at(launch.master_address, launch.master_port)),
       ranks_(static_cast<size_t>(launch.ranks)),
       gathered_(static_cast<size_t>(launch.ranks)),
+      not_here_(static_cast<size_t>(launch.ranks)),
+      not_gathered_(not_here_),
       watchdog_(launch.ranks, options.longest_wait()),
       looked_(Clock::now()),
       beat_(looked_),
       accept_again_(looked_) {
   if (::pipe2(wake_, O_CLOEXEC) != 0) fail("no pipe: {}", std::strerror(errno));
+  ::fcntl(listener_.file(), F_SETFL, ::fcntl(listener_.file(), F_GETFL) | O_NONBLOCK);
   thread_ = std::thread([this] { serve(); });
 }
 
@@ -83,7 +86,7 @@ void StoreServer::serve() {
       if (entries[i].revents & POLLOUT) flush(guest);
       if (entries[i].revents & ~POLLOUT) read(guest);
     }
-    if (entries[1].revents) accept_one();
+    if (entries[1].revents) accept_all();
     check_time();
     tell_main();
     std::erase_if(guests_, [](const auto& guest) { return guest->gone; });
@@ -101,21 +104,24 @@ bool StoreServer::is_over() const {
   });
 }
 
-void StoreServer::accept_one() {
-  Socket socket(::accept4(listener_.file(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!socket) {
-    // Without files or memory the connection stays in the queue, and would be announced again at once.
-    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      log(LogLevel::kWarning,
-          fmt::format("rank 0 cannot take a connection of another rank: {}; see ulimit -n", std::strerror(errno)));
-      accept_again_ = Clock::now() + kAcceptPause;
+// Many come at once.
+void StoreServer::accept_all() {
+  while (guests_.size() < ranks_.size() + kMostStrangers) {
+    Socket socket(::accept4(listener_.file(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket) {
+      // Without files or memory the connection stays in the queue, and would be announced again at once.
+      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+        log(LogLevel::kWarning,
+            fmt::format("rank 0 cannot take a connection of another rank: {}; see ulimit -n", std::strerror(errno)));
+        accept_again_ = Clock::now() + kAcceptPause;
+      }
+      return;
     }
-    return;
+    auto guest = std::make_unique<Guest>();
+    guest->socket = std::move(socket);
+    expect_answers(guest->socket, options_.longest_silence());
+    guests_.push_back(std::move(guest));
   }
-  auto guest = std::make_unique<Guest>();
-  guest->socket = std::move(socket);
-  expect_answers(guest->socket, options_.longest_silence());
-  guests_.push_back(std::move(guest));
 }
 
 void StoreServer::read(Guest& guest) {
@@ -131,7 +137,7 @@ void StoreServer::read(Guest& guest) {
   if (open || guest.gone) return;
   guest.gone = true;
   if (guest.rank < 0) return;
-  ranks_[static_cast<size_t>(guest.rank)] = nullptr;
+  forget(guest);
   if (guest.said_bye) return;
   const bool cut = reason == ETIMEDOUT || reason == EHOSTUNREACH || reason == ENETUNREACH || reason == ENETDOWN;
   lose(guest.rank, cut ? fmt::format("its connection was cut: {}", std::strerror(reason)) : "", false);
@@ -152,9 +158,14 @@ void StoreServer::welcome_stranger(Guest& guest, const Frame& frame) {
   guest.rank = *rank;
   guest.reader.set_limit(Guest::kRankBytes);
   ranks_[static_cast<size_t>(*rank)] = &guest;
-  if (std::find(ranks_.begin(), ranks_.end(), nullptr) != ranks_.end()) return;
+  if (--not_here_ > 0) return;
   welcomed_ = true;
   send_to_all(FrameKind::kWelcome, "");
+}
+
+void StoreServer::forget(const Guest& guest) {
+  ranks_[static_cast<size_t>(guest.rank)] = nullptr;
+  ++not_here_;
 }
 
 void StoreServer::take(Guest& guest, const Frame& frame) {
@@ -163,7 +174,6 @@ void StoreServer::take(Guest& guest, const Frame& frame) {
     case FrameKind::kHeartbeat:
       return;
     case FrameKind::kGather:
-    case FrameKind::kExchange:
       return take_part(rank, frame);
     case FrameKind::kGroupExchange:
       return take_group_part(rank, frame);
@@ -177,81 +187,96 @@ void StoreServer::take(Guest& guest, const Frame& frame) {
       [[fallthrough]];
     default:
       guest.gone = true;
-      ranks_[rank] = nullptr;
+      forget(guest);
       lose(guest.rank, "its connection carried something else than expected", false);
   }
 }
 
 void StoreServer::take_part(size_t rank, const Frame& frame) {
-  if (!round_began_) {
-    round_began_ = Clock::now();
-    round_kind_ = frame.kind;
-  }
-  if (frame.kind != round_kind_ || gathered_[rank])
+  if (!round_began_) round_began_ = Clock::now();
+  if (gathered_[rank])
     return lose(static_cast<int64_t>(rank), "it exchanges something else than the ranks before it", false);
   gathered_[rank] = frame.contents;
-  if (std::all_of(gathered_.begin(), gathered_.end(), [](const auto& part) { return part.has_value(); }))
-    answer_round();
-}
-
-// The frame: a name, the ranks that meet, and a part for each of them.
-void StoreServer::take_group_part(size_t rank, const Frame& frame) {
-  const auto lost = [&](const char* why) { lose(static_cast<int64_t>(rank), why, false); };
-  auto fields = split_texts(frame.contents);
-  std::vector<size_t> ranks;
-  if (fields && fields->size() > 2)
-    for (const std::string& text : split_texts((*fields)[1]).value_or(std::vector<std::string>())) {
-      const int64_t number = number_of(text).value_or(-1);
-      if (number < 0 || number >= launch_.ranks || (!ranks.empty() && ranks.back() >= static_cast<size_t>(number)))
-        return lost("it meets ranks that there are not");
-      ranks.push_back(static_cast<size_t>(number));
-    }
-  const auto place = std::find(ranks.begin(), ranks.end(), rank);
-  if (place == ranks.end() || fields->size() != 2 + ranks.size())
-    return lost("it did not bring one part for each rank that it meets");
-  const std::string name = std::move((*fields)[0]);
-  const auto [found, fresh] = group_rounds_.try_emplace(name);
-  GroupRound& round = found->second;
-  if (fresh) {
-    if (group_rounds_.size() > kMostGroupRounds) return lost("too many groups of ranks wait for each other");
-    round = {ranks, {}, Clock::now()};
-    round.brought.resize(ranks.size());
-  }
-  if (round.ranks != ranks) return lost("it meets other ranks than those that wait for it");
-  auto& mine = round.brought[static_cast<size_t>(place - ranks.begin())];
-  if (mine) return lost("it meets the same ranks twice at once");
-  mine.emplace(std::make_move_iterator(fields->begin() + 2), std::make_move_iterator(fields->end()));
-  if (!std::all_of(round.brought.begin(), round.brought.end(), [](const auto& part) { return part.has_value(); }))
-    return;
-  for (size_t i = ranks.size(); i-- > 0;) {
-    std::vector<std::string> column{name};
-    for (auto& row : round.brought) column.push_back(std::move((*row)[i]));
-    if (ranks_[ranks[i]])
-      send(*ranks_[ranks[i]],
-           std::make_shared<const std::string>(bytes_of_frame(FrameKind::kGroupAnswer, joined_texts(column))));
-  }
-  group_rounds_.erase(found);
+  if (--not_gathered_ == 0) answer_round();
 }
 
 void StoreServer::answer_round() {
   std::vector<std::string> parts;
   for (auto& part : gathered_) parts.push_back(*std::exchange(part, std::nullopt));
   round_began_.reset();
-  if (round_kind_ == FrameKind::kGather) return send_to_all(FrameKind::kAll, joined_texts(parts));
-  // Each rank gets its column.
-  std::vector<std::vector<std::string>> rows;
-  for (size_t rank = 0; rank < parts.size(); ++rank) {
-    auto row = split_texts(parts[rank]);
-    if (!row || row->size() != parts.size())
-      return lose(static_cast<int64_t>(rank), "it did not bring one part for each rank", false);
-    rows.push_back(std::move(*row));
-    parts[rank].clear();
+  not_gathered_ = gathered_.size();
+  send_to_all(FrameKind::kAll, joined_runs(parts));
+}
+
+// The round of this name, which begins where there is none; null, and why, where it cannot.
+StoreServer::GroupRound* StoreServer::group_round(const std::string& name, const std::string& ranks,
+                                                  const char*& refusal) {
+  const auto found = group_rounds_.find(name);
+  if (found != group_rounds_.end()) {
+    refusal = "it meets other ranks than those that wait for it";
+    return found->second.text == ranks ? &found->second : nullptr;
   }
-  for (size_t rank = rows.size(); rank-- > 0;) {
-    std::vector<std::string> column;
-    for (auto& row : rows) column.push_back(std::move(row[rank]));
-    if (ranks_[rank])
-      send(*ranks_[rank], std::make_shared<const std::string>(bytes_of_frame(FrameKind::kAll, joined_texts(column))));
+  const auto numbers = ranks_of_text(ranks, launch_.ranks);
+  refusal = "it meets ranks that there are not";
+  if (!numbers || std::adjacent_find(numbers->begin(), numbers->end()) != numbers->end()) return nullptr;
+  refusal = "too many groups of ranks wait for each other";
+  if (group_rounds_.size() > kMostGroupRounds) return nullptr;
+  GroupRound& round = group_rounds_[name];
+  round.text = ranks;
+  round.ranks.assign(numbers->begin(), numbers->end());
+  round.missing = numbers->size();
+  round.came.resize(round.missing);
+  round.brought.resize(round.missing);
+  round.began = Clock::now();
+  return &round;
+}
+
+// The frame: a name, the ranks that meet, and parts that are not empty, each behind the place among these ranks of who
+// gets it; nothing in its place: all get it.
+void StoreServer::take_group_part(size_t rank, const Frame& frame) {
+  const auto lost = [&](const char* why) { lose(static_cast<int64_t>(rank), why, false); };
+  auto fields = split_texts(frame.contents);
+  if (!fields || fields->size() < 2 || fields->size() % 2 != 0)
+    return lost("it did not bring a part for each rank that it meets");
+  const std::string name = std::move((*fields)[0]);
+  const char* refusal = nullptr;
+  GroupRound* round = group_round(name, (*fields)[1], refusal);
+  if (!round) return lost(refusal);
+  const auto own = std::lower_bound(round->ranks.begin(), round->ranks.end(), rank);
+  if (own == round->ranks.end() || *own != rank) return lost("it meets ranks of which it is none");
+  const auto place = static_cast<size_t>(own - round->ranks.begin());
+  if (round->came[place]) return lost("it meets the same ranks twice at once");
+  for (size_t i = 2; i < fields->size(); i += 2) {
+    const int64_t to = (*fields)[i].empty() ? 0 : number_of((*fields)[i]).value_or(-1);
+    if (to < 0 || static_cast<size_t>(to) >= round->ranks.size())
+      return lost("it did not bring a part for each rank that it meets");
+    std::vector<std::string>& column = (*fields)[i].empty() ? round->for_all : round->brought[static_cast<size_t>(to)];
+    column.push_back(std::to_string(place));
+    column.push_back(std::move((*fields)[i + 1]));
+  }
+  round->came[place] = true;
+  if (--round->missing > 0) return;
+  answer_group(name, *round);
+  group_rounds_.erase(name);
+}
+
+void StoreServer::answer_group(const std::string& name, const GroupRound& round) {
+  std::vector<std::string> for_all{name};
+  for_all.insert(for_all.end(), round.for_all.begin(), round.for_all.end());
+  const auto bytes_of = [&](const std::vector<std::string>& texts) {
+    return std::make_shared<const std::string>(bytes_of_frame(FrameKind::kGroupAnswer, joined_texts(texts)));
+  };
+  const Bytes to_most = bytes_of(for_all);
+  for (size_t i = round.ranks.size(); i-- > 0;) {
+    Guest* guest = ranks_[round.ranks[i]];
+    if (!guest) continue;
+    if (round.brought[i].empty()) {
+      send(*guest, to_most);
+      continue;
+    }
+    std::vector<std::string> column = for_all;
+    column.insert(column.end(), round.brought[i].begin(), round.brought[i].end());
+    send(*guest, bytes_of(column));
   }
 }
 
@@ -350,7 +375,7 @@ void StoreServer::check_time() {
   for (const auto& [name, round] : group_rounds_)
     if (now - round.began > options_.patience())
       for (size_t i = 0; i < round.ranks.size(); ++i)
-        if (!round.brought[i]) return lose(static_cast<int64_t>(round.ranks[i]), kLate, false);
+        if (!round.came[i]) return lose(static_cast<int64_t>(round.ranks[i]), kLate, false);
 }
 
 }  // namespace transom

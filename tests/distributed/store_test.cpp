@@ -99,10 +99,11 @@ TEST_F(Store, LetsSomeRanksMeet) {
 
 TEST_F(Store, RefusesMeetingsThatDoNotFit) {
   for (const std::string& contents :
-       {std::string("junk"), joined_texts({"name"}), joined_texts({"name", joined_texts({"0"}), "part"}),
-        joined_texts({"name", joined_texts({"1", "7"}), "a", "b"}),
-        joined_texts({"name", joined_texts({"0", "1"}), "a"}),
-        joined_texts({"name", joined_texts({"1", "0"}), "a", "b"}), joined_texts({"name", joined_texts({"x"}), "a"})}) {
+       {std::string("junk"), joined_texts({"name"}), joined_texts({"name", "0", "0", "of ranks that it is none of"}),
+        joined_texts({"name", "1-7", "0", "a"}), joined_texts({"name", "1,1", "0", "a"}),
+        joined_texts({"name", "x", "0", "a"}), joined_texts({"name", "0-1", "0"}),
+        joined_texts({"name", "0-1", "2", "a"}), joined_texts({"name", "0-1", "-1", "a"}),
+        joined_texts({"name", "0-1", "x", "a"})}) {
     const StoreServer server(launch(0, 2), {.timeout = 5});
     std::vector<Socket> sockets;
     for (const char* rank : {"0", "1"}) {
@@ -146,16 +147,16 @@ TEST_F(Store, ExchangesAPartForEachRank) {
         parts.push_back(part(rank, other, round));
         expected.push_back(part(other, rank, round));
       }
-      EXPECT_EQ(client.exchange(parts), expected);
+      EXPECT_EQ(client.exchange_among({0, 1, 2, 3, 4}, fmt::format("round {}", round), parts), expected);
       EXPECT_EQ(client.all_gather(std::to_string(rank)), (std::vector<std::string>{"0", "1", "2", "3", "4"}));
     }
   });
   for (const std::string& message : messages) EXPECT_EQ(message, "");
 }
 
-// What each rank sends and gets of an exchange grows with the number of ranks, not with its square.
+// A rank gets what is for it, and what nobody brings does not travel.
 TEST_F(Store, SendsARankNothingButItsColumn) {
-  constexpr int64_t kRanks = 128;
+  constexpr int64_t kRanks = 128, kEven = kRanks / 2;
   constexpr size_t kPart = 256;
   const StoreServer server(launch(0, kRanks), kPatient);
   std::vector<Socket> sockets;
@@ -163,18 +164,34 @@ TEST_F(Store, SendsARankNothingButItsColumn) {
     sockets.push_back(connect_to("127.0.0.1", port_, Clock::now() + std::chrono::seconds(5)));
     send_frame(sockets.back(), FrameKind::kHello, joined_texts({std::to_string(rank), std::to_string(kRanks), "test"}));
   }
-  const std::vector<std::string> parts(kRanks, std::string(kPart, 'x'));
-  for (const Socket& socket : sockets) send_frame(socket, FrameKind::kExchange, joined_texts(parts));
-  for (const Socket& socket : sockets) {
+  // Of the even ones each brings something for the next one alone.
+  const std::string part(kPart, 'x');
+  for (int64_t i = 0; i < kEven; ++i)
+    send_frame(sockets[static_cast<size_t>(2 * i)], FrameKind::kGroupExchange,
+               joined_texts({"next", "0-126:2", std::to_string((i + 1) % kEven), part}));
+  for (int64_t i = 0; i < kEven; ++i) {
     FrameReader reader(1 << 20);
     std::optional<Frame> answer;
+    const Socket& socket = sockets[static_cast<size_t>(2 * i)];
     while (!answer && reader.read(socket))
       while (const auto frame = reader.next())
-        if (frame->kind == FrameKind::kAll) answer = frame;
+        if (frame->kind == FrameKind::kGroupAnswer) answer = frame;
     ASSERT_TRUE(answer);
-    EXPECT_EQ(answer->contents.size(), kRanks * (kPart + sizeof(uint64_t)));
+    EXPECT_EQ(answer->contents, joined_texts({"next", std::to_string((i + kEven - 1) % kEven), part}));
   }
   for (const Socket& socket : sockets) send_frame(socket, FrameKind::kBye, "");
+}
+
+// What all give alike comes back once.
+TEST(StoreTexts, AreJoinedInRuns) {
+  using Texts = std::vector<std::string>;
+  for (const Texts& texts : {Texts{}, Texts{""}, Texts{"a", "a", "b", "", "", "a"}, Texts(1000, "cpu")})
+    EXPECT_EQ(split_runs(joined_runs(texts), texts.size()), texts);
+  EXPECT_LT(joined_runs(Texts(1000, "cpu")).size(), 30u);
+  EXPECT_FALSE(split_runs(joined_runs(Texts(1000, "cpu")), 999));
+  for (const Texts& runs :
+       {Texts{"1"}, Texts{"0", "a"}, Texts{"-1", "a"}, Texts{"x", "a"}, Texts{"9000000000000", "a"}})
+    EXPECT_FALSE(split_runs(joined_texts(runs), 1000));
 }
 
 TEST_F(Store, RefusesStrangersAndWorksOn) {

@@ -151,6 +151,54 @@ TEST_F(Gloo, ExchangesMessagesOfAllSizes) {
   for (const std::string& message : messages) EXPECT_EQ(message, "");
 }
 
+// More than wait to be read at one time, each way, in their order.
+TEST_F(Gloo, ExchangesManyMessages) {
+  constexpr uint32_t kMany = 300;
+  const Id id = make_id(60);
+  std::vector<std::string> messages(2);
+  std::vector<std::thread> threads;
+  for (uint32_t rank = 0; rank < 2; ++rank)
+    threads.emplace_back([&, rank] {
+      messages[rank] = failure_of([&] {
+        const auto transport = join(id, rank, 2);
+        std::vector<uint32_t> sent(kMany), received(kMany);
+        std::vector<Message> all;
+        for (uint32_t i = 0; i < kMany; ++i) {
+          sent[i] = rank * 1000 + i;
+          all.push_back({reinterpret_cast<std::byte*>(&sent[i]), sizeof(uint32_t), 1 - rank, true});
+        }
+        for (uint32_t i = 0; i < kMany; ++i)
+          all.push_back({reinterpret_cast<std::byte*>(&received[i]), sizeof(uint32_t), 1 - rank, false});
+        transport->exchange(all);
+        for (uint32_t i = 0; i < kMany; ++i) ASSERT_EQ(received[i], (1 - rank) * 1000 + i);
+        float leaving = 0;
+        transport->all_reduce(&leaving, 1, TRANSOM_FLOAT32, TRANSOM_SUM);
+      });
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& message : messages) EXPECT_EQ(message, "");
+}
+
+// What a rank sent before it left is lost with its memory; who waits for it is told at once.
+TEST_F(Gloo, DoesNotWaitForARankThatLeft) {
+  const Id id = make_id(60);
+  std::unique_ptr<Transport> other;
+  std::thread joining([&] { other = join(id, 1, 2); });
+  const auto transport = join(id, 0, 2);
+  joining.join();
+  const auto began = std::chrono::steady_clock::now();
+  std::thread leaving([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    other.reset();
+  });
+  std::vector<std::byte> large(1 << 20);
+  const Message message{large.data(), large.size(), 1, false};
+  EXPECT_NE(failure_of([&] { transport->exchange({&message, 1}); }), "");
+  leaving.join();
+  EXPECT_NE(failure_of([&] { transport->exchange({&message, 1}); }), "");
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(10));
+}
+
 // A rank that is lost while another waits for it to read ends the waiting.
 TEST_F(Gloo, GivesUpMessagesThatNobodyReads) {
   const Id id = make_id(60);

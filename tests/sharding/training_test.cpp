@@ -37,7 +37,7 @@ class ShardedTraining : public testing::TestWithParam<TrainingCase> {
 
 TEST_P(ShardedTraining, HasTheCurveOfOneProcess) {
   const TrainingCase& test = GetParam();
-  std::vector<std::string> more{"--max_steps",    "6", "--max_grad_norm", "0.5", "--gradient_accumulation_steps",
+  std::vector<std::string> more{"--max_steps",    "10", "--max_grad_norm", "0.5", "--gradient_accumulation_steps",
                                 test.accumulation};
   const Outcome one = run("one", 1, 6, more);
   more.insert(more.end(), test.words.begin(), test.words.end());

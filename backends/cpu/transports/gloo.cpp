@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The collectives of gloo, as PyTorch uses them, over TCP. Of large messages between ranks of one machine only the
-// address goes that way: who receives one reads it where it lies.
+// The collectives of gloo, as PyTorch uses them, over TCP. Messages between ranks of one machine go another way
+// (near_mail.h): who receives one reads it where it lies.
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
 #include <gloo/broadcast.h>
@@ -14,7 +14,6 @@
 #include <cmath>
 #include <csignal>
 #include <cstring>
-#include <deque>
 #include <map>
 #include <set>
 #include <stdexcept>
@@ -23,6 +22,7 @@
 
 #include "cpu/collectives/transport.h"
 #include "cpu/transports/group_id.h"
+#include "cpu/transports/near_mail.h"
 #include "cpu/transports/near_memory.h"
 
 namespace transom::cpu {
@@ -123,7 +123,7 @@ class Gloo : public Transport {
  public:
   Gloo(const GroupId& id, uint32_t rank, uint32_t ranks, const Exchange& exchange)
       : context_(std::make_shared<Mesh>(id, rank, ranks, exchange)), near_(ranks) {
-    if (reaches_all()) greet();
+    if (reaches_all() && ranks > 1) greet(id.timeout);
   }
 
   bool reaches_all() const override { return context_->size <= kFullMesh; }
@@ -146,7 +146,7 @@ class Gloo : public Transport {
 
   void all_gather(const void* from, void* to, size_t bytes) override {
     if (bytes == 0) return;
-    if (bytes >= kDirectBytes && all_near_) return gather_directly(from, to, bytes);
+    if (all_near_) return gather_directly(from, to, bytes);
     const NoBrokenPipe no_signal;
     gloo::AllgatherOptions options(context_);
     std::vector<char> mine(static_cast<const char*>(from), static_cast<const char*>(from) + bytes);
@@ -167,69 +167,46 @@ class Gloo : public Transport {
 
   void exchange(std::span<const Message> messages) override {
     const NoBrokenPipe no_signal;
-    std::deque<uint64_t> places;  // of what is read directly
-    char said_read = 1;
-    std::vector<Pending> all;  // its buffers go before what they are of
-    all.reserve(messages.size());
+    std::vector<Message> near;
+    std::vector<std::pair<Buffer, bool>> far;  // and whether it is sent
     for (const Message& message : messages) {
-      if (!context_->getPair(static_cast<int>(message.peer)))
-        throw std::runtime_error("gloo: expected a connection to rank " + std::to_string(message.peer) +
-                                 ", found none");
-      Pending& one = all.emplace_back();
-      one.message = message;
-      one.number = (message.sends ? sent_ : received_)[message.peer]++;
-      if (message.bytes < kDirectBytes || near_[message.peer] == 0) {
-        one.buffer = post(kMessageSlots, one, message.data, message.bytes, message.sends);
-        continue;
-      }
-      one.place = &places.emplace_back(reinterpret_cast<uintptr_t>(message.data));
-      one.buffer = post(kMessageSlots, one, one.place, sizeof(uint64_t), message.sends);
-      if (message.sends) one.answer = post(kAnswerSlots, one, &one.answered, sizeof one.answered, false);
+      if (near_[message.peer]) near.push_back(message);
+      else far.emplace_back(post(message), message.sends);
     }
-    for (Pending& one : all) {
-      if (one.message.sends || !one.place) continue;
-      finish(one.buffer, false);
-      read_memory(near_[one.message.peer], *one.place, one.message.data, one.message.bytes);
-      one.answer = post(kAnswerSlots, one, &said_read, sizeof said_read, true);
-    }
-    for (Pending& one : all) {
-      if (one.message.sends || !one.place) finish(one.buffer, one.message.sends);
-      if (one.answer) finish(one.answer, !one.message.sends);
-    }
+    if (!near.empty()) mail_->exchange(near);
+    for (const auto& [buffer, sends] : far)
+      if (!(sends ? buffer->waitSend() : buffer->waitRecv())) throw std::runtime_error("gloo: a message was given up");
   }
 
   void abort() override {
     const NoBrokenPipe no_signal;
+    if (mail_) mail_->abort();
     context_->closeConnections();
   }
 
  private:
   using Buffer = std::unique_ptr<gloo::transport::UnboundBuffer>;
-  // A message under way. One that is read directly is a place, and an answer once it is read.
-  struct Pending {
-    Message message{};
-    uint32_t number = 0;  // of the messages between the two, in this direction
-    uint64_t* place = nullptr;
-    char answered = 0;
-    Buffer buffer, answer;
-  };
 
-  Buffer post(uint8_t slots, const Pending& one, void* data, size_t bytes, bool sends) {
-    Buffer buffer = context_->createUnboundBuffer(data, bytes);
-    const auto slot = gloo::Slot::build(slots, one.number);
-    if (sends) buffer->send(static_cast<int>(one.message.peer), slot);
-    else buffer->recv(static_cast<int>(one.message.peer), slot);
+  Buffer post(const Message& message) {
+    if (!context_->getPair(static_cast<int>(message.peer)))
+      throw std::runtime_error("gloo: expected a connection to rank " + std::to_string(message.peer) + ", found none");
+    Buffer buffer = context_->createUnboundBuffer(message.data, message.bytes);
+    const auto slot = gloo::Slot::build(kMessageSlots, (message.sends ? sent_ : received_)[message.peer]++);
+    if (message.sends) buffer->send(static_cast<int>(message.peer), slot);
+    else buffer->recv(static_cast<int>(message.peer), slot);
     return buffer;
-  }
-  static void finish(const Buffer& buffer, bool sends) {
-    if (!(sends ? buffer->waitSend() : buffer->waitRecv())) throw std::runtime_error("gloo: a message was given up");
   }
 
   // The ranks tell each other where they can be read, and then whether they could: both sides must know.
-  void greet() {
+  void greet(uint32_t timeout) {
     const auto rank = static_cast<uint32_t>(context_->rank), ranks = static_cast<uint32_t>(context_->size);
     Greeting mine;
     fill_greeting(mine);
+    try {
+      mail_ = std::make_unique<NearMail>(rank, ranks, timeout);
+      mine.file = mail_->file();
+    } catch (const std::runtime_error&) {  // then all goes over TCP
+    }
     std::vector<Greeting> theirs(ranks);
     std::vector<char> i_can(ranks), they_can(ranks);
     const auto swap = [&](auto* out, auto* in, bool same) {
@@ -243,18 +220,23 @@ class Gloo : public Transport {
     };
     swap(&mine, theirs.data(), true);
     for (uint32_t peer = 0; peer < ranks; ++peer)
-      if (peer != rank) i_can[peer] = is_near(theirs[peer]) ? 1 : 0;
+      if (peer != rank && mail_ && is_near(theirs[peer]))
+        i_can[peer] = mail_->open_box(peer, theirs[peer].process, static_cast<int>(theirs[peer].file)) ? 1 : 0;
     swap(i_can.data(), they_can.data(), false);
-    all_near_ = ranks > 1;
+    std::vector<bool> near(ranks);
+    all_near_ = true;
     for (uint32_t peer = 0; peer < ranks; ++peer) {
       if (peer == rank) continue;
-      if (i_can[peer] != 0 && they_can[peer] != 0) near_[peer] = theirs[peer].process;
-      else all_near_ = false;
+      near[peer] = i_can[peer] != 0 && they_can[peer] != 0;
+      all_near_ &= near[peer];
+      if (!near[peer] && mail_) mail_->forget(peer);
     }
     // Whether all_gather goes by messages must be one decision of all.
     float apart = all_near_ ? 0 : 1;
     all_reduce(&apart, 1, TRANSOM_FLOAT32, TRANSOM_MAX);
     all_near_ = apart == 0;
+    near_ = std::move(near);
+    if (mail_) mail_->close_file();  // all have opened it
   }
 
   void gather_directly(const void* from, void* to, size_t bytes) {
@@ -284,12 +266,11 @@ class Gloo : public Transport {
 
   std::shared_ptr<Mesh> context_;
   uint32_t tag_ = 0;
-  static constexpr uint8_t kMessageSlots = 0x80, kAnswerSlots = 0x90;  // beyond those of gloo's own collectives
-  // Below, a message by the socket is there sooner than an address, a read and an answer.
-  static constexpr size_t kDirectBytes = size_t{32} << 10;
-  std::vector<int64_t> near_;  // processes of ranks that read our memory as we read theirs, by rank; else 0
+  static constexpr uint8_t kMessageSlots = 0x80;  // beyond those of gloo's own collectives
+  std::unique_ptr<NearMail> mail_;
+  std::vector<bool> near_;  // ranks that read our memory as we read theirs
   bool all_near_ = false;
-  std::map<uint32_t, uint32_t> sent_, received_;  // messages so far, by rank
+  std::map<uint32_t, uint32_t> sent_, received_;  // messages so far over TCP, by rank
 };
 
 void make_id(const GroupOptions& options, unsigned char* id, size_t bytes) {

@@ -13,6 +13,7 @@ struct Greeting {
   int64_t process = 0;
   uint64_t place = 0;  // of `word`, in the memory of the process
   uint64_t word = 0;   // drawn at random, so that another machine's process of the same number is not taken for it
+  int64_t file = -1;   // of the process: the memory of NearMail
 };
 
 // Fills a greeting with this process, the greeting's own place, and a random word.
