@@ -163,7 +163,7 @@ struct CodePlan : CodeLayout {
   Place place(const CodeProducts& kernels, int64_t row) const {
     const int64_t some = pieces * kRowsTogether;  // that are multiplied together: whole tiles but for the last ones
     for (int64_t first = row / some * some, rows;; first += rows) {
-      rows = static_cast<int64_t>(kernels.rows_of_tile(static_cast<size_t>(pieces * m - first), group == 16));
+      rows = static_cast<int64_t>(kernels.rows_of_tile(static_cast<size_t>(pieces * m - first)));
       if (row < first + rows) return {first, rows, row};
     }
   }

@@ -114,55 +114,57 @@ void rounded_rows(float* y, const RoundedInputs& x, const CodePanel& p, size_t r
     }
     size_t g = 0, left = per_group;
     for (size_t b = 0; b < p.blocks; ++b) {
-      const auto quads = [&](size_t m) { return reinterpret_cast<const Quad*>(integers + m * 32); };
+      const auto* quads = reinterpret_cast<const Quad*>(integers);
+      __asm__("" : "+r"(quads));  // else compilers hold an address for each of them, in memory
       const auto start = [&](size_t m, size_t sum) { return kMinima ? 0 : corrections[m * kCorrections + sum].start; };
       // The next panel comes while the first of several rows are multiplied with this one. One row is done with a line
       // at once: what lies a little ahead, since the processor alone does not fetch enough of it.
       const size_t ahead = M > 1 ? p.blocks * kSteps * 64 : kAhead;
       if (row == 0)
         for (size_t s = 0; s < kSteps; ++s) __builtin_prefetch(codes + ahead + s * 64);
-      Sums sums[kCorrections][M][P];
+      // Halves of a block with scales of their own come one after the other: so many sums have no registers.
+      const size_t group = kSmallGroups ? 2 * b : g;
       TRANSOM_UNROLL
       for (size_t sum = 0; sum < kCorrections; ++sum) {
+        Sums sums[M][P];
         TRANSOM_UNROLL
         for (size_t m = 0; m < M; ++m) {
           TRANSOM_UNROLL
-          for (size_t i = 0; i < P; ++i) sums[sum][m][i].begin(start(m, sum));
+          for (size_t i = 0; i < P; ++i) sums[m][i].begin(start(m, sum));
         }
-      }
-      TRANSOM_UNROLL
-      for (size_t s = 0; s < 4; ++s) {
         TRANSOM_UNROLL
-        for (size_t half = 0; half < 2; ++half) {
-          typename Sums::Codes four_inputs[P];
+        for (size_t s = 0; s < 4; ++s) {
           TRANSOM_UNROLL
-          for (size_t i = 0; i < P; ++i) {
-            const Ints loaded = load_bytes(codes + (kBits == 8 ? s + 4 * half : s) * 64 + i * kWidth * 4);
-            const Ints taken = kBits == 8 ? loaded : half ? high(loaded) : low(loaded);
-            if constexpr (kTable) four_inputs[i] = Sums::codes(look_up_bytes(byte_table(p.steps), taken));
-            else four_inputs[i] = Sums::codes(taken);
-          }
-          TRANSOM_UNROLL
-          for (size_t m = 0; m < M; ++m) {
+          for (size_t one = 0; one < 2 / kCorrections; ++one) {
+            const size_t half = kSmallGroups ? sum : one;
+            typename Sums::Codes four_inputs[P];
             TRANSOM_UNROLL
-            for (size_t i = 0; i < P; ++i)
-              sums[kSmallGroups ? half : 0][m][i].add(four_inputs[i], quads(m) + s + 4 * half);
+            for (size_t i = 0; i < P; ++i) {
+              const Ints loaded = load_bytes(codes + (kBits == 8 ? s + 4 * half : s) * 64 + i * kWidth * 4);
+              const Ints taken = kBits == 8 ? loaded : half ? high(loaded) : low(loaded);
+              if constexpr (kTable) four_inputs[i] = Sums::codes(look_up_bytes(byte_table(p.steps), taken));
+              else four_inputs[i] = Sums::codes(taken);
+            }
+            TRANSOM_UNROLL
+            for (size_t m = 0; m < M; ++m) {
+              TRANSOM_UNROLL
+              for (size_t i = 0; i < P; ++i) sums[m][i].add(four_inputs[i], quads + m * 8 + s + 4 * half);
+            }
           }
         }
-      }
-      const size_t group = kSmallGroups ? 2 * b : g;
-      TRANSOM_UNROLL
-      for (size_t i = 0; i < P; ++i) {
         TRANSOM_UNROLL
-        for (size_t sum = 0; sum < kCorrections; ++sum) {
+        for (size_t i = 0; i < P; ++i) {
           const Floats scale = load_scales(p.scales, p.half, group + sum, part + i);
           TRANSOM_UNROLL
           for (size_t m = 0; m < M; ++m)
-            totals[m][i] = multiply_add(to_floats(sums[sum][m][i].total(start(m, sum))),
+            totals[m][i] = multiply_add(to_floats(sums[m][i].total(start(m, sum))),
                                         times(scale, all_float(x_scales[m])), totals[m][i]);
         }
+      }
+      TRANSOM_UNROLL
+      for (size_t sum = 0; kMinima && sum < kCorrections; ++sum) {
         TRANSOM_UNROLL
-        for (size_t sum = 0; kMinima && sum < kCorrections; ++sum) {
+        for (size_t i = 0; i < P; ++i) {
           const Floats least = load_scales(p.minima, p.half, group + sum, part + i);
           TRANSOM_UNROLL
           for (size_t m = 0; m < M; ++m)
@@ -180,11 +182,10 @@ void rounded_rows(float* y, const RoundedInputs& x, const CodePanel& p, size_t r
   }
 }
 
-// As many rows as there are registers for.
-constexpr size_t most_rows(bool halves) { return kParts == 1 && !halves ? 8 : 4; }
+constexpr size_t kMostRows = kParts == 1 ? 8 : 4;  // as there are registers for
 
-size_t rows_of_tile(size_t left, bool halves) {
-  size_t rows = most_rows(halves);
+size_t rows_of_tile(size_t left) {
+  size_t rows = kMostRows;
   while (rows > left) rows /= 2;
   return rows;
 }
@@ -195,12 +196,12 @@ void all_rounded_rows(float* y, const RoundedInputs& x, const CodePanel& p, size
   const auto rows = [&]<size_t M>() {
     // Both halves of a line of codes together, where sums have registers (totals may be in memory): one is computed
     // with while the next line comes, and both take four inputs that are loaded once.
-    constexpr size_t kSums = M * (kSmallGroups ? 2 : 1) * (kBits == 4 && !kTable ? 1 : kByteRegisters);
+    constexpr size_t kSums = M * (kBits == 4 && !kTable ? 1 : kByteRegisters);
     constexpr size_t kTogether = kParts == 2 && kSums <= 4 ? 2 : 1;
     for (; i + M <= m; i += M)
       rounded_rows<kBits, kSmallGroups, kMinima, kTable, M, kTogether>(y + i * kLaneCount, x, p, i);
   };
-  if constexpr (most_rows(kSmallGroups) == 8) rows.template operator()<8>();
+  if constexpr (kMostRows == 8) rows.template operator()<8>();
   rows.template operator()<4>();
   rows.template operator()<2>();
   rows.template operator()<1>();

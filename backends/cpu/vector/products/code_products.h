@@ -54,8 +54,8 @@ struct CodeProducts {
   void (*multiply)(float* y, const float* x, size_t x_stride, const float* numbers, size_t m, size_t depth);
   // y [m, 16] of integers; panels without values, or with their steps. Likewise.
   void (*multiply_rounded)(float* y, const RoundedInputs& x, const CodePanel& panel, size_t m);
-  // Rows of the next tile of inputs, of which `left` are left; `halves` as in Rounding.
-  size_t (*rows_of_tile)(size_t left, bool halves);
+  // Rows of the next tile of inputs, of which `left` are left.
+  size_t (*rows_of_tile)(size_t left);
   // Integers round(x / scale) of a row of n numbers, n up to blocks 32, from the place of its first block on in a tile
   // of `rows`.
   void (*round)(int8_t* integers, float* scales, Correction* corrections, size_t rows, const float* x, size_t n,
