@@ -24,28 +24,21 @@ Picks picks_of(const Work& work) {
 void lower_gather(Emitter& emitter, const Work& work, const Picks& p) {
   const Type &x = work.node.input(0), &y = work.node.output();
   if (y.count() == 0) return;
-  const auto element = static_cast<int64_t>(backend::element_size(x.dtype));
-  const char* type = moved_type(backend::element_size(x.dtype));
+  const size_t element = backend::element_size(x.dtype);
+  const char* type = moved_type(element);
   KernelText text(is_wide(x) || is_wide(y));
   const std::string from = text.address(work.inputs[0], type), to = text.address(work.outputs[0], type);
   const std::string indices = text.address(work.inputs[1], storage_type(p.index_type));
   const std::string count = text.number(p.count), extent = text.number(p.extent);
-  // `of` neighbours at a time.
-  const auto write = [&](const std::string& moved, int64_t of) {
+  const int64_t unit = std::min(p.inner & -p.inner, 16 / static_cast<int64_t>(element));
+  write_in_units(text, from, to, element, unit, [&](const std::string& moved, int64_t of) {
     const std::string inner = text.number(p.inner / of);
     text.line("{} {{", loop_over("i", text.number(y.count() / of)));
     text.line("const idx column = i % {0}, row = i / {0}, pick = row % {1}, outer = row / {1};", inner, count);
     text.line("i64 at = (i64){0}[pick];\nat = at < 0 ? 0 : at >= {1} ? {1} - 1 : at;", indices, extent);
     text.line("VECTOR({0}, {1} + i * {2}) =", moved, to, of);
     text.line("VECTOR({0}, {1} + ((outer * {2} + (idx)at) * {3} + column) * {4});\n}}", moved, from, extent, inner, of);
-  };
-  const int64_t unit = std::min(p.inner & -p.inner, 16 / element);
-  if (unit > 1) {
-    text.line("if ((((u64){} | (u64){}) & {}) == 0) {{", from, to, unit * element - 1);
-    write(text.vector_type(type, unit), unit);
-    text.line("}} else");
-  }
-  write(type, 1);
+  });
   emitter.launch(text, groups_for(y.count() / unit), "gather");
 }
 

@@ -112,6 +112,17 @@ void lower_dynamic(Emitter& emitter, const Work& work) {
 
 const char* moved_type(size_t bytes) { return bytes == 1 ? "u8" : bytes == 2 ? "u16" : bytes == 4 ? "u32" : "u64"; }
 
+void write_in_units(KernelText& text, const std::string& source, const std::string& target, size_t element,
+                    int64_t unit, const std::function<void(const std::string& type, int64_t of)>& write) {
+  const std::string type = moved_type(element);
+  if (unit > 1) {
+    text.line("if ((((u64){} | (u64){}) & {}) == 0) {{", source, target, static_cast<size_t>(unit) * element - 1);
+    write(text.vector_type(type, unit), unit);
+    text.line("}} else");
+  }
+  write(type, 1);
+}
+
 Shape strides_of(const Shape& shape) {
   Shape strides(shape.size(), 1);
   for (size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
@@ -127,32 +138,24 @@ void lower_box(Emitter& emitter, const Operand& from, const Operand& to, size_t 
   KernelText text(most >= (int64_t{1} << 30));
   const std::string source = text.address(from, moved_type(element)), target = text.address(to, moved_type(element));
   const int64_t unit = neighbours(box, element);
-  const auto write = [&](const Box& places, const std::string& type, int64_t of) {
+  write_in_units(text, source, target, element, unit, [&](const std::string& type, int64_t of) {
+    const Box places = of == 1 ? box : in_units(box, of);
     text.line("{} {{", loop_over("i", text.number(backend::product(places.extents))));
     write_places(text, places);
     text.line("VECTOR({0}, {1} + to * {3}) = VECTOR({0}, {2} + from * {3});\n}}", type, target, source, of);
-  };
-  if (unit > 1) {
-    text.line("if ((((u64){} | (u64){}) & {}) == 0) {{", source, target, static_cast<size_t>(unit) * element - 1);
-    write(in_units(box, unit), text.vector_type(moved_type(element), unit), unit);
-    text.line("}} else");
-  }
-  write(box, moved_type(element), 1);
+  });
   emitter.launch(text, groups_for(count / unit), label);
 }
 
 void lower_copy(Emitter& emitter, const Operand& from, const Operand& to, int64_t bytes, const char* label) {
   if (from == to || bytes == 0) return;
-  KernelText text(bytes >= (int64_t{1} << 30));
-  const std::string source = text.address(from, "u8"), target = text.address(to, "u8");
+  const size_t element = bytes % 8 == 0 ? 8 : 1;
+  const int64_t count = bytes / static_cast<int64_t>(element);
+  KernelText text(count >= (int64_t{1} << 30));
+  const std::string source = text.address(from, moved_type(element)), target = text.address(to, moved_type(element));
   text.line("if ({} == {}) return;", source, target);
-  const std::string n = text.number(bytes), type = text.vector_type("u8", 16);
-  text.line("const idx vectors = (((u64){} | (u64){}) & 15) == 0 ? {} / 16 : 0;", source, target, n);
-  text.line("{}", loop_over("q", "vectors"));
-  text.line("VECTOR({0}, {1} + q * 16) = VECTOR({0}, {2} + q * 16);", type, target, source);
-  text.line("for (idx i = vectors * 16 + GROUP * {0} + THREAD; i < {1}; i += GROUPS * {0}) {2}[i] = {3}[i];", kGroup, n,
-            target, source);
-  emitter.launch(text, groups_for(divided_up(bytes, 16)), label);
+  write_loops(text, text.number(count), fmt::format("{}[i] = {}[i];\n", target, source), count);
+  emitter.launch(text, groups_for(count), label);
 }
 
 namespace {

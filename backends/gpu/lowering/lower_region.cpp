@@ -29,8 +29,18 @@ void sum_pieces(Emitter& emitter, const Operand& pieces, int64_t count, const Op
   emitter.launch(text, 1, "sum of pieces");
 }
 
-// The loops around `body`, which computes element i: in vectors where all addresses allow them; the rest, or all, one
-// by one.
+std::string label_of(const Region& region) {
+  std::string label;
+  for (const Region::Member& member : region.members) {
+    if (member.node.op() == "constant" || member.node.op() == "broadcast" || member.node.op() == "reshape") continue;
+    if (label.size() > 60) return label + " ...";
+    label += (label.empty() ? "" : "+") + member.node.op();
+  }
+  return label.empty() ? "copy" : label;
+}
+
+}  // namespace
+
 void write_loops(KernelText& text, const std::string& n, const std::string& body, int64_t count) {
   const Streams streams(text, body);
   if (count > 1 && !streams.empty()) {
@@ -45,18 +55,6 @@ void write_loops(KernelText& text, const std::string& n, const std::string& body
   }
   text.raw(body + "}\n");
 }
-
-std::string label_of(const Region& region) {
-  std::string label;
-  for (const Region::Member& member : region.members) {
-    if (member.node.op() == "constant" || member.node.op() == "broadcast" || member.node.op() == "reshape") continue;
-    if (label.size() > 60) return label + " ...";
-    label += (label.empty() ? "" : "+") + member.node.op();
-  }
-  return label.empty() ? "copy" : label;
-}
-
-}  // namespace
 
 void write_group_sum(KernelText& text, const std::string& name, const std::string& memory) {
   write_group_sums(text, {{name, memory}});

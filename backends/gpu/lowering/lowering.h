@@ -3,6 +3,7 @@
 // makes launches of which operation; lowering.cpp has the list of them.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string_view>
 #include <unordered_map>
@@ -72,12 +73,21 @@ void lower_column_sums(Emitter& emitter, const Type& x, const Operand& from, con
 // The type as which elements of so many bytes move.
 const char* moved_type(size_t bytes);
 
+// Statements that `write` makes for elements of `type`, each of which is `of` of those at `source` and `target`: `unit`
+// neighbours as one where both addresses allow it, else one by one.
+void write_in_units(KernelText& text, const std::string& source, const std::string& target, size_t element,
+                    int64_t unit, const std::function<void(const std::string& type, int64_t of)>& write);
+
 Shape strides_of(const Shape& shape);
 
 // Sorts lines of keys: the text of the loop that orders `key` and `place`, arrays in device memory, by both; and the
 // key of an element, with which integers sort as the elements do.
 void write_sort(KernelText& text, const std::string& key, const std::string& place, const std::string& length);
 std::string sort_key(KernelText& text, transom_dtype dtype, const std::string& value, bool descending, bool nan_last);
+
+// The loops around `body`, which computes element i of n: in vectors where all addresses allow them; the rest, or all,
+// one by one. `count`: what n is.
+void write_loops(KernelText& text, const std::string& n, const std::string& body, int64_t count);
 
 // The sum of one value a thread over the group, in one order whatever the group computes: the text leaves it in `name`
 // of every thread. `memory`: a local array of kGroup of the type.
