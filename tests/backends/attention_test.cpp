@@ -100,6 +100,34 @@ TEST(Attention, OfAllSizes) {
     }
 }
 
+// A product of large numbers loses more in rounding than the exponential bears; and a factor below 0 turns the order.
+TEST(Attention, OfLargeScoresAndAnyFactor) {
+  const Sizes s{1, 9, 21, 1, 1, 4, 4};
+  for (const double magnitude : {1.0, 1e3, 1e12})
+    for (const double factor : {0.37, 1e-3, 0.0, -0.37}) {
+      Inputs in(s, TRANSOM_FLOAT32);
+      for (size_t i = 0; i < in.q.values.size(); ++i) in.q.values[i] = i % 4 == 0 ? magnitude : 0;
+      for (size_t i = 0; i < in.k.values.size(); ++i) in.k.values[i] = static_cast<double>((i / 4 * 7 % 21) + 1);
+      const Tensor y = evaluate("attention", {in.q, in.k, in.v}, TRANSOM_FLOAT32, {s.B, s.T, s.H, s.e},
+                                {{"scale", factor},
+                                 {"soft_cap", 0.0},
+                                 {"causal", 0},
+                                 {"sliding_window", 0},
+                                 {"biased", 0},
+                                 {"dropout", 0.0}});
+      double largest = -1e300, total = 0;
+      std::vector<double> weights, mixed(4);
+      for (int64_t j = 0; j < s.S; ++j) weights.push_back(magnitude * static_cast<double>(j * 7 % 21 + 1) * factor);
+      for (const double score : weights) largest = std::max(largest, score);
+      for (double& weight : weights) total += weight = std::exp(weight - largest);
+      for (size_t j = 0; j < weights.size(); ++j)
+        for (size_t i = 0; i < 4; ++i) mixed[i] += weights[j] / total * in.v.values[j * 4 + i];
+      std::vector<double> all;
+      for (int64_t t = 0; t < s.T; ++t) all.insert(all.end(), mixed.begin(), mixed.end());
+      EXPECT_LE(difference(y, all), 1e-3) << magnitude << " times " << factor;
+    }
+}
+
 // ---- few queries, as decoding has them
 
 constexpr double kHidden = -3.3895313892515355e38;  // transom/ops.h

@@ -63,6 +63,26 @@ TEST(Rows, SoftmaxOfMaskedAndLargeValues) {
             (std::vector<double>{0, 0.5, 0, 0.5, 0.5, 0, 0.5, 0}));
 }
 
+// Widths on both sides of whole registers, of every level.
+TEST(Rows, SoftmaxOfEveryWidth) {
+  for (int64_t width = 1; width < 70; ++width) {
+    Tensor x = numbers(TRANSOM_FLOAT32, {3, width}, -20, 20, static_cast<uint64_t>(width));
+    x.values[0] = -kNoScore;
+    x.values.back() = 30;
+    const Tensor y = evaluate("softmax", {x}, TRANSOM_FLOAT32, {3, width});
+    if (width > 1) {
+      EXPECT_EQ(y.values[0], 0) << width;
+      EXPECT_LE(difference(y, softmax(x, false), 0.1), 4 * tolerance(TRANSOM_FLOAT32)) << width;
+    }
+    x.values[static_cast<size_t>(2 * width)] = std::numeric_limits<double>::quiet_NaN();  // of the last row
+    const Tensor unknown = evaluate("softmax", {x}, TRANSOM_FLOAT32, {3, width});
+    for (int64_t i = 0; i < width; ++i) {
+      EXPECT_TRUE(std::isnan(unknown.values[static_cast<size_t>(2 * width + i)])) << width;
+      EXPECT_FALSE(std::isnan(unknown.values[static_cast<size_t>(width + i)])) << width;
+    }
+  }
+}
+
 TEST(Rows, LayerNormAndItsGradient) {
   for (transom_dtype dtype : kRowTypes) {
     for (const Shape& shape : {Shape{1, 1}, Shape{5, 7}, Shape{0, 5}, Shape{2, 3, 513}, Shape{1100, 32}}) {

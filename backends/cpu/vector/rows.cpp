@@ -64,12 +64,7 @@ void add_rows(float* sums, const void* x, size_t stride, size_t rows, size_t n) 
   }
 }
 
-void softmax(float* y, const float* x, size_t n) {
-  float largest = -kInfinity;
-  TRANSOM_SIMD_REDUCE(max, largest)
-  for (size_t i = 0; i < n; ++i) largest = x[i] > largest ? x[i] : largest;
-  softmax_below(y, x, largest, n);
-}
+void softmax(float* y, const float* x, size_t n) { softmax_below(y, x, 1.0f, largest_of(x, n), n); }
 
 void log_softmax(float* y, const float* x, size_t n) {
   const float largest = max(x, n);

@@ -7,7 +7,8 @@ namespace {
 
 // The scores, and their softmax.
 void attention_weights(float* x, const float* bias, float scale, float cap, size_t n) {
-  softmax_below(x, x, scaled_scores(x, bias, scale, cap, n), n);
+  float total;
+  softmax_of_scores(x, bias, scale, cap, n, total);
 }
 
 void drop(float* y, const float* x, const uint32_t* words, uint32_t bound, float scale, size_t n) {

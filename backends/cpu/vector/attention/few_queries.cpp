@@ -1,28 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/vector/attention/few_queries.h"
 
-#include "cpu/vector/level.h"
-#include "cpu/vector/storage.h"
+#include "cpu/vector/lanes.h"
 
 namespace transom::cpu::TRANSOM_LEVEL {
 namespace {
 
 inline Vector all(float x) { return Vector{} + x; }
-
-inline float sum_of(Vector x) {
-#if defined(__AVX512F__)
-  const __m256 low = _mm256_add_ps(_mm512_castps512_ps256(x), _mm512_maskz_extractf32x8_ps(0xFF, x, 1));
-#elif defined(__AVX2__)
-  const __m256 low = x;
-#endif
-#if defined(__AVX2__)
-  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(low), _mm256_extractf128_ps(low, 1));
-  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-  return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
-#else
-  return (x[0] + x[2]) + (x[1] + x[3]);
-#endif
-}
 
 // sum + x y, rounded once where the processor can: written out, since a compiler's choice may differ with R.
 inline float added(float sum, float x, float y) {

@@ -7,8 +7,7 @@ namespace transom::cpu::TRANSOM_LEVEL {
 namespace {
 
 void statistics(float* x, const float* bias, float scale, float cap, size_t n, float* largest, float* sum) {
-  *largest = scaled_scores(x, bias, scale, cap, n);
-  *sum = softmax_below(x, x, *largest, n);
+  *largest = softmax_of_scores(x, bias, scale, cap, n, *sum);
 }
 
 void weights(float* x, const float* bias, float scale, float cap, size_t n, float largest, float sum) {
