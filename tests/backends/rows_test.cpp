@@ -83,6 +83,19 @@ TEST(Rows, SoftmaxOfEveryWidth) {
   }
 }
 
+// What is too small for a normal number is still there, whole registers of it and the rest of a row.
+TEST(Rows, SoftmaxKeepsSubnormalNumbers) {
+  constexpr int64_t kWidth = 37;
+  Tensor x = numbers(TRANSOM_FLOAT32, {1, kWidth}, 0, 1, 1);
+  x.values[0] = 0;
+  for (int64_t i = 1; i < kWidth; ++i) x.values[static_cast<size_t>(i)] = -85.0 - static_cast<double>(i % 19);
+  const Tensor y = evaluate("softmax", {x}, TRANSOM_FLOAT32, {1, kWidth});
+  for (size_t i = 1; i < y.values.size(); ++i)
+    EXPECT_NEAR(y.values[i], std::exp(x.values[i]), 0x1p-149 + 1e-6 * std::exp(x.values[i])) << x.values[i];
+  x.values[1] = -104.5;
+  EXPECT_EQ(evaluate("softmax", {x}, TRANSOM_FLOAT32, {1, kWidth}).values[1], 0);
+}
+
 TEST(Rows, LayerNormAndItsGradient) {
   for (transom_dtype dtype : kRowTypes) {
     for (const Shape& shape : {Shape{1, 1}, Shape{5, 7}, Shape{0, 5}, Shape{2, 3, 513}, Shape{1100, 32}}) {
