@@ -24,7 +24,7 @@ namespace {
 
 constexpr uint64_t kNotSent = 0, kDone = UINT64_MAX;
 
-std::runtime_error lost(uint32_t peer, const char* why) {
+std::runtime_error lost(uint32_t peer, const std::string& why) {
   return std::runtime_error("rank " + std::to_string(peer) + " of the group " + why);
 }
 
@@ -40,8 +40,6 @@ NearMail::NearMail(uint32_t rank, uint32_t ranks, uint32_t timeout) : rank_(rank
 
 NearMail::~NearMail() {
   leave();
-  for (uint32_t peer = 0; peer < peers_.size(); ++peer) forget(peer);
-  ::munmap(own_, box_bytes());
   close_file();
 }
 
@@ -49,9 +47,10 @@ void NearMail::close_file() {
   if (file_ >= 0) ::close(std::exchange(file_, -1));
 }
 
-NearMail::Box* NearMail::map(int file) const {
+std::shared_ptr<NearMail::Box> NearMail::map(int file) const {
   void* memory = ::mmap(nullptr, box_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  return memory == MAP_FAILED ? nullptr : static_cast<Box*>(memory);  // zeros, as a new file has
+  if (memory == MAP_FAILED) return nullptr;
+  return {static_cast<Box*>(memory), [bytes = box_bytes()](Box* box) { ::munmap(box, bytes); }};  // zeros: a new file
 }
 
 bool NearMail::open_box(uint32_t peer, int64_t process, int file) {
@@ -64,9 +63,9 @@ bool NearMail::open_box(uint32_t peer, int64_t process, int file) {
   return peers_[peer].box != nullptr;
 }
 
-void NearMail::forget(uint32_t peer) {
-  if (Box* box = std::exchange(peers_[peer].box, nullptr)) ::munmap(box, box_bytes());
-}
+void NearMail::open_box(uint32_t peer, const NearMail& other) { peers_[peer] = {other.own_, ::getpid()}; }
+
+void NearMail::forget(uint32_t peer) { peers_[peer].box.reset(); }
 
 void NearMail::ring(Box& box) {
   box.bell.fetch_add(1, std::memory_order_seq_cst);
@@ -94,7 +93,13 @@ bool NearMail::step(const Message& message, uint64_t& number) {
   const Words& said = said_by(message.peer);
   if (!message.sends) {
     if (said.sent.load(std::memory_order_acquire) <= peer.received) return false;
-    read_memory(peer.process, said.places[peer.received % kPlaces], message.data, message.bytes);
+    const Place& place = said.places[peer.received % kPlaces];
+    if (place.bytes != message.bytes)
+      throw lost(message.peer, "sends " + std::to_string(place.bytes) + " bytes where " +
+                                   std::to_string(message.bytes) + " were expected: the ranks do not compute the same");
+    read_memory(peer.process, place.begin, message.data, message.bytes);
+    // One that gave up does not wait for the answer: what was read may be something else by now.
+    if (said.gone.load(std::memory_order_acquire) != 0) throw lost(message.peer, "is gone");
     said_to(message.peer).answered.store(++peer.received, std::memory_order_release);
     ring(*peer.box);
     number = kDone;
@@ -104,7 +109,7 @@ bool NearMail::step(const Message& message, uint64_t& number) {
   if (number == kNotSent) {
     if (peer.sent - answered >= kPlaces) return false;
     Words& mine = said_to(message.peer);
-    mine.places[peer.sent % kPlaces] = reinterpret_cast<uintptr_t>(message.data);
+    mine.places[peer.sent % kPlaces] = {reinterpret_cast<uintptr_t>(message.data), message.bytes};
     number = ++peer.sent;
     mine.sent.store(number, std::memory_order_release);
     ring(*peer.box);

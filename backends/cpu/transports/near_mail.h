@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -27,32 +28,38 @@ class NearMail {
   void close_file();
   // Whether that rank's memory could be opened. `process` is where its messages are read.
   bool open_box(uint32_t peer, int64_t process, int file);
+  // Of a rank that is a thread of this process: the memory as it is mapped there, so that the thread sanitizer knows it
+  // for the same.
+  void open_box(uint32_t peer, const NearMail& other);
   void forget(uint32_t peer);
 
   // All of these are from or to ranks that have opened each other's. From one thread; throws std::runtime_error where a
-  // rank is gone, does not come in time, or after abort().
+  // rank is gone, does not come in time or sends another number of bytes, or after abort().
   void exchange(std::span<const Message> messages);
   void abort();  // from any thread
 
  private:
   static constexpr uint32_t kPlaces = 64;  // that wait to be read
+  struct Place {
+    uint64_t begin, bytes;
+  };
   // What one rank says to another; the words are written by it alone.
   struct alignas(64) Words {
     std::atomic<uint64_t> sent, answered, gone;
-    uint64_t places[kPlaces];
+    Place places[kPlaces];
   };
   struct Box {
     alignas(64) std::atomic<uint32_t> bell;  // counts changes of what others say
     Words from[1];                           // each rank
   };
   struct Peer {
-    Box* box = nullptr;
+    std::shared_ptr<Box> box;
     int64_t process = 0;
     uint64_t sent = 0, received = 0;
   };
 
   size_t box_bytes() const { return sizeof(Box) + sizeof(Words) * (peers_.size() - 1); }
-  Box* map(int file) const;
+  std::shared_ptr<Box> map(int file) const;
   Words& said_by(uint32_t peer) { return own_->from[peer]; }
   Words& said_to(uint32_t peer) { return peers_[peer].box->from[rank_]; }
   void ring(Box& box);
@@ -63,7 +70,7 @@ class NearMail {
   uint32_t rank_;
   int64_t timeout_;  // seconds
   int file_ = -1;
-  Box* own_ = nullptr;
+  std::shared_ptr<Box> own_;
   std::vector<Peer> peers_;
   std::atomic<bool> aborted_{false};
 };
