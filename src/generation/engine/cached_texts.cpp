@@ -57,9 +57,18 @@ bool CachedTexts::reserve(PagedText& text, int64_t tokens) {
 
 // ---- beginnings that are shared
 
-std::span<const int64_t> CachedTexts::tokens_of_block(const Sequence& sequence, size_t block) const {
-  return std::span(sequence.tokens())
-      .subspan(block * static_cast<size_t>(block_size_), static_cast<size_t>(block_size_));
+// Its tokens. Before those of a text's first block stand its tenant and salt in numbers that are no tokens, so that the
+// text is found by those alone who may know of it.
+TokenIds CachedTexts::name_of_block(const Sequence& sequence, size_t block) const {
+  TokenIds name;
+  if (block == 0)
+    for (const std::string* secret : {&sequence.request().request.tenant, &sequence.request().request.cache_salt}) {
+      name.push_back(-1 - static_cast<int64_t>(secret->size()));
+      for (const char byte : *secret) name.push_back(-1 - static_cast<int64_t>(static_cast<unsigned char>(byte)));
+    }
+  const auto begin = sequence.tokens().begin() + static_cast<ptrdiff_t>(block) * block_size_;
+  name.insert(name.end(), begin, begin + block_size_);
+  return name;
 }
 
 void CachedTexts::share_prefix(Sequence& sequence, Sequences sequences, EngineStatistics& statistics) {
@@ -69,7 +78,7 @@ void CachedTexts::share_prefix(Sequence& sequence, Sequences sequences, EngineSt
   if (sequence.request().request.prompt_logprobs) return;
   if (caching_) {
     while (text.blocks.size() < most) {
-      const int64_t block = pool_.find(text.prefix, tokens_of_block(sequence, text.blocks.size()));
+      const int64_t block = pool_.find(text.prefix, name_of_block(sequence, text.blocks.size()));
       if (block < 0) break;
       text.blocks.push_back(static_cast<int32_t>(block));
       ++text.named;
@@ -103,7 +112,7 @@ void CachedTexts::note_seen(const Sequence& sequence) {
   PagedText& text = of(sequence);
   while (static_cast<int64_t>(text.named + 1) * block_size_ <= sequence.seen) {
     const size_t block = text.named++;
-    pool_.name(text.blocks[block], text.prefix, tokens_of_block(sequence, block));
+    pool_.name(text.blocks[block], text.prefix, name_of_block(sequence, block));
   }
 }
 

@@ -57,7 +57,7 @@ class CachedTexts {
 
  private:
   void make_room(int64_t blocks);
-  std::span<const int64_t> tokens_of_block(const Sequence& sequence, size_t block) const;
+  TokenIds name_of_block(const Sequence& sequence, size_t block) const;
   const Sequence* first_of(const Sequence& sequence, Sequences sequences) const;
 
   PagedProgram& program_;

@@ -239,7 +239,10 @@ class PagedRunner : public Runner {
         texts_.missing_blocks(text, sequence.length()) + (alone ? int64_t{0} : static_cast<int64_t>(before));
     while (!texts_.has_room(blocks))
       if (!give_up_waiting_beam(statistics)) break;
-    if (texts_.has_room(blocks) && texts_.reserve(text, sequence.length())) return true;
+    if (texts_.has_room(blocks) && texts_.reserve(text, sequence.length())) {
+      sequence.note_begun();
+      return true;
+    }
     texts_.give_up(sequence);
     if (alone) refuse(sequence);
     return false;
