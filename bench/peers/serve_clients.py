@@ -3,7 +3,7 @@
 """The clients that people have, unchanged, against a served model: openai, langchain-openai, huggingface_hub, ollama,
 lm-eval's local-completions, the parser of Prometheus, requests and server-sent events read by hand.
 
-    serve_clients.py --transom build/release/bin/transom --model DIR [--embed DIR] [--schemas 50]
+    serve_clients.py --transom build/release/bin/transom --model DIR [--embed DIR] [--hears DIR] [--schemas 50]
     serve_clients.py --url http://localhost:8000 --model NAME
 
 Starts `transom serve` on a free port (with --url it asks a server that runs), checks answers, and prints a line a client;
@@ -39,6 +39,10 @@ def same(a, b, what):
 # ---- clients; each gets the server's address, the name of the model that writes, and that of the one that embeds
 
 
+TOOLS = [{"type": "function", "function": {"name": "set_light", "description": "turns a lamp on or off", "parameters": {
+    "type": "object", "properties": {"on": {"type": "boolean"}}, "required": ["on"], "additionalProperties": False}}}]
+
+
 def by_openai(url, model, embed):
     import openai
 
@@ -72,6 +76,78 @@ def by_openai(url, model, embed):
             expect(max(abs(x - y) for x, y in zip(a.embedding, b.embedding)) < 1e-6, "base64 holds other numbers")
 
 
+def by_openai_helpers(url, model, embed):
+    """What the official client builds on the plain calls: streams with events of their own, parsed answers, tools."""
+    import openai
+    import pydantic
+
+    class Point(pydantic.BaseModel):
+        x: int = pydantic.Field(ge=0, le=99)
+        up: bool
+
+    client = openai.OpenAI(base_url=url + "/v1", api_key="none", max_retries=0)
+    asked = dict(model=model, messages=[{"role": "user", "content": "hello there"}], temperature=0)
+    parsed = client.chat.completions.parse(**asked, max_tokens=50, response_format=Point).choices[0].message.parsed
+    expect(isinstance(parsed, Point), f"parse: {parsed!r}")
+    with client.chat.completions.stream(**asked, max_tokens=50, response_format=Point) as stream:
+        kinds = {event.type for event in stream}
+        same(stream.get_final_completion().choices[0].message.parsed, parsed, "a parsed stream")
+    expect({"content.delta", "content.done"} <= kinds, f"events of the stream: {kinds}")
+    for choice in ("required", {"type": "function", "function": {"name": "set_light"}}):
+        whole = client.chat.completions.create(**asked, max_tokens=50, tools=TOOLS, tool_choice=choice,
+                                               parallel_tool_calls=False).choices[0].message.tool_calls
+        same([call.function.name for call in whole], ["set_light"], "calls")
+        expect(isinstance(json.loads(whole[0].function.arguments)["on"], bool), "arguments")
+        with client.chat.completions.stream(**asked, max_tokens=50, tools=TOOLS, tool_choice=choice,
+                                            parallel_tool_calls=False) as stream:
+            for _ in stream:
+                pass
+            streamed = stream.get_final_completion().choices[0].message.tool_calls
+        same([call.function.arguments for call in streamed], [call.function.arguments for call in whole], "streamed calls")
+    answered = [{"role": "assistant", "content": None, "tool_calls": [whole[0].model_dump()]},
+                {"role": "tool", "tool_call_id": whole[0].id, "content": "done"}]
+    again = client.chat.completions.create(**dict(asked, messages=asked["messages"] + answered), max_tokens=8)
+    expect(isinstance(again.choices[0].message.content, str), "an answer behind a call's result")
+    text = client.responses.create(model=model, input="hello there", max_output_tokens=12, temperature=0).output_text
+    with client.responses.stream(model=model, input="hello there", max_output_tokens=12, temperature=0) as stream:
+        parts = [event.delta for event in stream if event.type == "response.output_text.delta"]
+        same(stream.get_final_response().output_text, text, "the response of a stream")
+    same("".join(parts), text, "streamed response")
+    point = client.responses.parse(model=model, input="a point", max_output_tokens=50, temperature=0, text_format=Point)
+    expect(isinstance(point.output_parsed, Point), f"responses.parse: {point.output_parsed!r}")
+
+
+def by_openai_audio(url, model, embed):
+    import io
+    import math
+    import struct
+    import wave
+
+    import openai
+
+    name = os.environ.get("SERVED_EARS")
+    if not name:
+        return "left out: no --hears"
+    sound = io.BytesIO()
+    with wave.open(sound, "wb") as file:
+        file.setparams((1, 2, 16000, 0, "NONE", ""))
+        file.writeframes(b"".join(struct.pack("<h", int(9000 * math.sin(i * i / 9e5))) for i in range(16000)))
+    client = openai.OpenAI(base_url=url + "/v1", api_key="none", max_retries=0)
+
+    def asked(**more):
+        return dict(model=name, file=("a.wav", sound.getvalue()), **more)
+
+    text = client.audio.transcriptions.create(**asked()).text
+    expect(isinstance(text, str), "transcription")
+    same(client.audio.transcriptions.create(**asked(response_format="text")).strip(), text, "as text")
+    verbose = client.audio.transcriptions.create(**asked(response_format="verbose_json"))
+    expect(abs(verbose.duration - 1) < 0.01, f"duration {verbose.duration}")
+    expect("-->" in client.audio.transcriptions.create(**asked(response_format="srt")) or not text, "srt")
+    events = list(client.audio.transcriptions.create(**asked(stream=True)))
+    same(events[-1].text, text, "the stream's text")
+    same("".join(each.delta for each in events if each.type == "transcript.text.delta"), text, "streamed text")
+
+
 def by_openai_async(url, model, embed):
     import asyncio
 
@@ -85,6 +161,16 @@ def by_openai_async(url, model, embed):
         texts = [each.choices[0].text for each in answers]
         for i, text in enumerate(texts):
             same(text, texts[i % 4], "an answer in company")
+        chat = dict(model=model, max_tokens=8, temperature=0)
+
+        async def streamed(content):
+            messages = [{"role": "user", "content": content}]
+            stream = await client.chat.completions.create(messages=messages, stream=True, **chat)
+            return "".join([each.choices[0].delta.content or "" async for each in stream if each.choices])
+
+        streams = await asyncio.gather(*(streamed(prompt) for prompt in prompts))
+        for i, text in enumerate(streams):
+            same(text, streams[i % 4], "a stream in company")
         await client.close()
 
     asyncio.run(ask())
@@ -100,6 +186,14 @@ def by_langchain(url, model, embed):
     longer = ChatOpenAI(model=model, base_url=url + "/v1", api_key="none", temperature=0, max_tokens=50, max_retries=0)
     point = longer.with_structured_output(schema, method="json_schema").invoke("a point")
     expect(0 <= point["x"] <= 99 and isinstance(point["up"], bool), f"structured output: {point}")
+    bound = longer.bind_tools(TOOLS, tool_choice="any", parallel_tool_calls=False)
+    call = bound.invoke("light").tool_calls[0]
+    same(call["name"], "set_light", "a tool's name")
+    whole = None
+    for part in bound.stream("light"):
+        whole = part if whole is None else whole + part
+    same(whole.tool_calls[0]["args"], call["args"], "a streamed call")
+    same([each.content for each in chat.batch(["a", "b", "c"])], [chat.invoke(each).content for each in "abc"], "a batch")
     if embed:
         vectors = OpenAIEmbeddings(model=embed, base_url=url + "/v1", api_key="none", check_embedding_ctx_length=False)
         same(len(vectors.embed_documents(["a cat", "rain"])), 2, "embed_documents")
@@ -289,6 +383,9 @@ def started(arguments):
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     models = [f"writes={arguments.model}"] + ([f"embeds={arguments.embed}"] if arguments.embed else [])
+    if arguments.hears:
+        models.append(f"hears={arguments.hears}")
+        os.environ["SERVED_EARS"] = "hears"
     server = subprocess.Popen([arguments.transom, "serve", *models, "--port", str(port)], stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL)
     url = f"http://127.0.0.1:{port}"
@@ -309,6 +406,7 @@ def main():
     parser.add_argument("--url")
     parser.add_argument("--model", required=True)
     parser.add_argument("--embed")
+    parser.add_argument("--hears", help="a model of speech recognition")
     parser.add_argument("--tokenizer", help="folder of the tokenizer, where --model is a name")
     parser.add_argument("--schemas", type=int, default=0)
     arguments = parser.parse_args()
@@ -318,8 +416,8 @@ def main():
     if not url:
         server, url = started(arguments)
         model, embed = "writes", "embeds" if embed else None
-    clients = (by_openai, by_openai_async, by_langchain, by_huggingface_hub, by_ollama, by_lm_eval, by_prometheus,
-               by_requests)
+    clients = (by_openai, by_openai_helpers, by_openai_audio, by_openai_async, by_langchain, by_huggingface_hub, by_ollama,
+               by_lm_eval, by_prometheus, by_requests)
     checks = [(by.__name__[3:], lambda by=by: by(url, model, embed)) for by in clients]
     if arguments.schemas:
         checks.append(("schemas", lambda: schemas(url, model, arguments.schemas)))

@@ -48,6 +48,10 @@ struct EngineRequest {
   int64_t prompt_lookup_num_tokens = 0;
   int64_t max_matching_ngram_size = 2;  // so many last tokens are looked for, then fewer
   int priority = 0;                     // smaller numbers go first; equal ones in order of arrival
+  // Who asks. Of several tenants each has its turn, however many requests of one wait or run, and none finds what
+  // another's prompts have left in the prefix cache: `cached_tokens` and the time would tell what they said.
+  std::string tenant;
+  std::string cache_salt;  // prefixes are shared only among requests of the same salt
 };
 
 // Log probabilities after the logits processors, before temperature and the logits warpers. Of beams: what the search
@@ -76,6 +80,7 @@ struct EngineEvent {
                                         // token, or the end token where that is no special one
   std::string error;                    // of kError, one line
   int64_t cached_tokens = 0;            // of the prompt, found in the prefix cache; with the first event
+  std::optional<double> queue_seconds;  // from add() to the step that began to read it; with the first event
   std::optional<double> score;          // of beam search, as GenerationOutput::scores
 };
 

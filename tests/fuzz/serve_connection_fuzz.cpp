@@ -28,6 +28,7 @@ namespace {
 
 using namespace transom;
 
+// In the order of the bytes that name them, from '2' on; the last two are '0' and '1'.
 constexpr const char* kPaths[] = {"/v1/chat/completions",
                                   "/v1/completions",
                                   "/v1/embeddings",
@@ -51,8 +52,16 @@ constexpr const char* kPaths[] = {"/v1/chat/completions",
                                   "/api/embed",
                                   "/api/show",
                                   "/models/classify",
+                                  "/",
+                                  "/api/embeddings",
+                                  "/v1/audio/translations",
                                   "/models/write",
                                   "/models/embed"};
+
+const char* path_of(char byte) {
+  constexpr int kCount = std::size(kPaths);
+  return kPaths[(static_cast<uint8_t>(byte) + kCount * 2 - '2') % kCount];
+}
 
 [[noreturn]] void fail_with(const char* what, std::string_view sent, std::string_view answer) {
   std::fprintf(stderr, "%s\n---- sent\n%.*s\n---- answered\n%.*s\n", what, static_cast<int>(sent.size()), sent.data(),
@@ -253,12 +262,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   if (rest.empty()) return 0;
   const bool edits = data[0] == 'e';
-  const char* path = kPaths[static_cast<uint8_t>(edits ? rest[0] : data[0]) % std::size(kPaths)];
+  const char* path = path_of(edits ? rest[0] : static_cast<char>(data[0]));
   const std::string body = edits ? edited(rest.substr(1)) : rest;
+  const char* type = body.starts_with("--b") ? "multipart/form-data; boundary=b" : "application/json";
   const std::string request = std::string("POST ") + path +
-                              " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"
-                              "Content-Length: " +
-                              std::to_string(body.size()) + "\r\n\r\n" + body;
+                              " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: " + type +
+                              "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
   check(request, server.answer_to(request, false), true);
   return 0;
 }

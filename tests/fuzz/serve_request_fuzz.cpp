@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bodies of requests: JSON, and what handlers read out of it before a model is asked. The first byte chooses the
 // reader.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "base/json.h"
 #include "generation/constraint/gbnf.h"
@@ -11,6 +13,8 @@
 #include "generation/constraint/regex.h"
 #include "serve/api/request_json.h"
 #include "serve/http/message.h"
+#include "serve/http/multipart.h"
+#include "serve/http/own_host.h"
 #include "serve/inference/media.h"
 #include "serve/openai/chat_prompt.h"
 #include "serve/tools/tool_calls.h"
@@ -38,6 +42,18 @@ void read_request(char which, const std::string& text) {
     case 'h':
       percent_decoded(text), header_parameter(text, "boundary");
       return;
+    case 'p': {  // the header is the first line
+      const size_t line = std::min(text.find('\n'), text.size());
+      parse_multipart(std::string_view(text).substr(std::min(line + 1, text.size())), text.substr(0, line));
+      return;
+    }
+    case 't': {
+      HttpRequest request;
+      request.target = text;
+      read_target(request);
+      is_own_name(text, "localhost"), request_id(&text), trace_id(&text);
+      return;
+    }
     case 'r': {
       constraint::GrammarBuilder builder;
       const uint32_t root = builder.add_rule();

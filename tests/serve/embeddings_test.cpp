@@ -170,6 +170,52 @@ TEST_F(Embeddings, VectorsOfTokensAreBounded) {
   EXPECT_EQ(answer.status, 413) << answer.body;
 }
 
+TEST_F(Embeddings, VectorsOfTokensAreThoseOfTheTextAlone) {
+  Client client(server_->port());
+  const auto states = [&](const Json& inputs) {
+    return json_of(client.post("/embed_all", dump_json({{"inputs", inputs}})));
+  };
+  const Json both = states({"a cat", "the dog sat", "a dog"}), one = states("the dog sat");
+  ASSERT_EQ(both.size(), 3u);
+  EXPECT_EQ(both[1], one[0]);
+  EXPECT_EQ(both[2], states("a dog")[0]);
+  EXPECT_EQ(one[0].size(), json_of(client.post("/tokenize", R"({"prompt":"the dog sat"})"))["tokens"].size());
+  EXPECT_EQ(one[0][0].size(), vector_of("a").size());
+  EXPECT_NE(one[0][0], one[0][1]);
+}
+
+// What the boards of text-embeddings-inference show.
+TEST_F(Embeddings, TheMetricsOfTei) {
+  const auto server = test::start_server({.models = {golden_model("mpnet-model", "embed")}});
+  Client client(server->port());
+  EXPECT_EQ(client.post("/embed", R"({"inputs":"a cat"})").status, 200);
+  EXPECT_EQ(client.post("/embed", R"({"inputs":["a cat","a dog","the dog sat"]})").status, 200);
+  const std::string text = client.get("/metrics").body;
+  for (const char* line :
+       {"te_request_count{method=\"single\",model_name=\"embed\"} 1",
+        "te_request_count{method=\"batch\",model_name=\"embed\"} 1",
+        "te_request_success{method=\"single\",model_name=\"embed\"} 1",
+        "te_request_success{method=\"batch\",model_name=\"embed\"} 1", "te_embed_count{model_name=\"embed\"} 4",
+        "te_embed_success{model_name=\"embed\"} 4", "te_request_duration_count{model_name=\"embed\"} 2",
+        "te_request_tokenization_duration_count{model_name=\"embed\"} 2",
+        "te_request_queue_duration_count{model_name=\"embed\"} 2",
+        "te_request_inference_duration_count{model_name=\"embed\"} 2",
+        "te_request_input_length_count{model_name=\"embed\"} 4", "te_batch_next_size_sum{model_name=\"embed\"} 4",
+        "te_queue_size{model_name=\"embed\"} 0"})
+    EXPECT_NE(text.find(std::string("\n") + line + "\n"), std::string::npos) << line << "\n" << text;
+  EXPECT_EQ(text.find("te_request_failure"), std::string::npos);
+}
+
+TEST_F(Embeddings, RequestsThatAreRefusedCountAsFailures) {
+  serve::ServeOptions options{.models = {golden_model("mpnet-model", "embed")}};
+  options.max_client_batch_size = 0;  // and with it the queue's length
+  const auto server = test::start_server(options);
+  Client client(server->port());
+  EXPECT_EQ(client.post("/similarity", R"({"inputs":{"source_sentence":"a","sentences":"b"}})").status, 429);
+  EXPECT_NE(client.get("/metrics").body.find("te_request_failure{err=\"overloaded\",model_name=\"embed\"} 1"),
+            std::string::npos);
+}
+
 TEST_F(Embeddings, HuggingFacesForm) {
   Client client(server_->port());
   const Json vectors = json_of(client.post("/models/embed", R"({"inputs":["a cat","a house"],"parameters":{}})"));

@@ -20,7 +20,7 @@ using test::json_of;
 
 TEST(KeyCheck, TakesKnownKeysAlone) {
   const serve::KeyCheck keys({"first", "second"});
-  const auto accepts = [&](const std::string& header) { return keys.accepts_header(&header); };
+  const auto accepts = [&](const std::string& header) { return keys.find_in_header(&header).has_value(); };
   EXPECT_TRUE(accepts("Bearer first"));
   EXPECT_TRUE(accepts("bearer second"));
   EXPECT_FALSE(accepts("Bearer firs"));
@@ -28,7 +28,9 @@ TEST(KeyCheck, TakesKnownKeysAlone) {
   EXPECT_FALSE(accepts("Bearer "));
   EXPECT_FALSE(accepts("first"));
   EXPECT_FALSE(accepts("Basic first"));
-  EXPECT_FALSE(keys.accepts_header(nullptr));
+  EXPECT_FALSE(keys.find_in_header(nullptr));
+  EXPECT_EQ(keys.find("first"), 0u);
+  EXPECT_EQ(keys.find("second"), 1u);
   EXPECT_THROW(serve::KeyCheck({""}), Error);
 }
 
@@ -239,6 +241,15 @@ TEST_F(ServerTest, RefusesPagesOfOtherSitesOnLoopback) {
   ASSERT_NO_FATAL_FAILURE(start(std::move(open)));
   EXPECT_EQ(status("http://app.example"), 200);
   EXPECT_EQ(status("http://evil.example"), 403);
+  Client page(server_->port());
+  page.send_request("OPTIONS", "/v1/embeddings", "",
+                    "Origin: http://app.example\r\nAccess-Control-Request-Method: POST\r\n"
+                    "Access-Control-Request-Headers: authorization, content-type, x-stainless-os\r\n");
+  const Answer preflight = page.read_answer();
+  EXPECT_EQ(preflight.status, 204);
+  EXPECT_EQ(preflight.headers.at("access-control-allow-origin"), "http://app.example");
+  EXPECT_EQ(preflight.headers.at("access-control-allow-headers"), "*, Authorization");
+  EXPECT_NE(preflight.headers.at("access-control-allow-methods").find("POST"), std::string::npos);
   serve::ServeOptions keyed;
   keyed.api_keys = {"key"};
   ASSERT_NO_FATAL_FAILURE(start(std::move(keyed)));

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include "generation/constraint/json_schema.h"
 #include "serve/tools/tool_calls.h"
+#include "serve/tools/tool_choice.h"
 
 namespace transom {
 namespace {
@@ -90,6 +92,29 @@ TEST(ToolCalls, HoldsBackWhatMayBecomeACall) {
   EXPECT_EQ(serve::certain_content("  {", true), 0u);
   EXPECT_EQ(serve::certain_content("{", false), 1u);
   EXPECT_EQ(serve::certain_content("a[TOOL_", false), 1u);
+}
+
+// Two tools say different things by one name, and one refers to itself.
+TEST(ToolChoice, EachToolsReferencesLeadIntoItsOwnSchema) {
+  const Json body = Json::parse(R"({"tool_choice": "required", "tools": [
+    {"type": "function", "function": {"name": "a", "parameters": {"type": "object", "required": ["x"],
+      "properties": {"x": {"$ref": "#/$defs/Item"}, "$ref": {"enum": [{"$ref": "#"}]}},
+      "$defs": {"Item": {"type": "boolean"}}}}},
+    {"type": "function", "function": {"name": "b", "parameters": {"type": "object",
+      "properties": {"x": {"$ref": "#/$defs/Item"}, "again": {"$ref": "#"}},
+      "$defs": {"Item": {"type": "integer"}}}}},
+    {"type": "function", "function": {"name": "c", "parameters": {"type": "object"}}}]})");
+  serve::RequestFields fields(body);
+  const Json schema = serve::read_tool_choice(fields).schema;
+  const auto parameters = [&](size_t tool) { return schema["items"]["anyOf"][tool]["properties"]["parameters"]; };
+  const auto at = [&](const std::string& reference) { return schema.at(Json::json_pointer(reference.substr(1))); };
+  const Json a = at(parameters(0)["$ref"]), b = at(parameters(1)["$ref"]);
+  EXPECT_EQ(at(a["properties"]["x"]["$ref"])["type"], "boolean");
+  EXPECT_EQ(a["properties"]["$ref"]["enum"][0]["$ref"], "#");  // a value, and a name
+  EXPECT_EQ(at(b["properties"]["x"]["$ref"])["type"], "integer");
+  EXPECT_EQ(at(b["properties"]["again"]["$ref"]), b);
+  EXPECT_EQ(parameters(2), body["tools"][2]["function"]["parameters"]);
+  EXPECT_NO_THROW(constraint::json_schema_grammar(schema));
 }
 
 TEST(ToolCalls, Required) {

@@ -107,7 +107,7 @@ class DashboardServer::Implementation : public serve::HttpService {
     if (loopback_ && !serve::names_own_host(head, options_.host))
       return error(403, "the Host header names another host than this server");
     if (keys_.required() && head.path != "/dashboard.js" && head.path != "/dashboard.css" &&
-        !keys_.accepts(query_value(head.query, "key")) && !keys_.accepts_header(head.header("authorization")))
+        !keys_.find(query_value(head.query, "key")) && !keys_.find_in_header(head.header("authorization")))
       return error(401, "the key is missing: open the address that transom train printed");
     if (head.method == "POST") {
       // A page of another site cannot set this header without asking first, which is refused (it would be OPTIONS).

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <deque>
 #include <limits>
+#include <map>
 #include <mutex>
 
 #include "base/error.h"
@@ -92,10 +93,10 @@ class Engine::Implementation {
       auto taken = std::make_shared<TakenRequest>();
       taken->length = check(request);
       taken->adapter = adapter_of(request);
+      taken->arrival = std::chrono::steady_clock::now();
       if (request.config.max_time)
-        taken->deadline =
-            std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                                                   std::chrono::duration<double>(*request.config.max_time));
+        taken->deadline = taken->arrival + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                               std::chrono::duration<double>(*request.config.max_time));
       taken->rules = std::make_shared<const SamplingRules>(request, taken->length, vocabulary_);
       taken->request = std::move(request);
       TextDeltas(options_.tokenizer, {}, taken->request.config.stop_strings);  // refuses what cannot be found
@@ -117,6 +118,7 @@ class Engine::Implementation {
     const size_t waited = waiting_.size();
     drop(cancelled, events);
     start_waiting();
+    take_turns();
     const auto left_queue = static_cast<int64_t>(waited - waiting_.size());
     bool computed = false;
     if (!running_.empty()) {
@@ -277,17 +279,50 @@ class Engine::Implementation {
     });
   }
 
+  static const std::string& tenant_of(const TakenRequest& taken) { return taken.request.tenant; }
+
+  // Of the requests of the least priority number the oldest of the tenant that has the fewest sequences running.
+  std::deque<std::shared_ptr<const TakenRequest>>::iterator next_waiting() {
+    std::map<std::string_view, int64_t> running;
+    for (const std::unique_ptr<Sequence>& sequence : running_) ++running[tenant_of(sequence->request())];
+    const auto of = [&](const auto& place) { return running[tenant_of(**place)]; };
+    auto next = waiting_.begin();
+    for (auto each = next; each != waiting_.end(); ++each) {
+      if ((*each)->request.priority != waiting_.front()->request.priority) break;
+      if (of(each) < of(next)) next = each;
+    }
+    return next;
+  }
+
+  // The oldest sequence of each tenant goes before the second ones, and so on: so a step reads prompts of all, and
+  // where memory ends, who has most in work gives up first.
+  void take_turns() {
+    const auto is_of_first = [&](const std::unique_ptr<Sequence>& sequence) {
+      return tenant_of(sequence->request()) == tenant_of(running_[0]->request());
+    };
+    if (std::all_of(running_.begin(), running_.end(), is_of_first)) return;
+    std::map<std::string_view, int64_t> counts;
+    std::vector<std::pair<int64_t, std::unique_ptr<Sequence>>> ranked;
+    for (std::unique_ptr<Sequence>& sequence : running_) {
+      const int64_t rank = counts[tenant_of(sequence->request())]++;
+      ranked.emplace_back(rank, std::move(sequence));
+    }
+    std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (size_t i = 0; i < ranked.size(); ++i) running_[i] = std::move(ranked[i].second);
+  }
+
   // Requests from the queue run as long as there is room for all their sequences.
   void start_waiting() {
     while (!waiting_.empty()) {
-      const std::shared_ptr<const TakenRequest>& next = waiting_.front();
+      const auto place = next_waiting();
+      const std::shared_ptr<const TakenRequest> next = *place;
       const int64_t count = next->sequences();
       if (static_cast<int64_t>(running_.size()) + count > options_.max_sequences) break;
       const auto group =
           next->request.config.num_beams > 1 ? std::make_shared<BeamGroup>(next, options_.tokenizer) : nullptr;
       for (int64_t i = 0; i < count; ++i)
         running_.push_back(std::make_unique<Sequence>(next, i, options_.tokenizer, group));
-      waiting_.pop_front();
+      waiting_.erase(place);
     }
   }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Iteration-level scheduling (Yu et al., "Orca", 2022) over a paged cache: each step computes one token of every
 // running sequence and, with what is left of its tokens, chunks of prompts. When blocks run out, the youngest sequence
-// gives its up and is computed again later.
+// gives its up and is computed again later. What the cache holds of each is kept by cached_texts.h.
 #include <algorithm>
 #include <chrono>
 #include <limits>
@@ -10,10 +10,8 @@
 
 #include "base/error.h"
 #include "generation/engine/assistant.h"
-#include "generation/engine/block_pool.h"
-#include "generation/engine/cache_blocks.h"
+#include "generation/engine/cached_texts.h"
 #include "generation/engine/paged_pass.h"
-#include "generation/engine/paged_text.h"
 #include "generation/engine/runner.h"
 #include "generation/engine/step_budget.h"
 #include "generation/engine/step_part.h"
@@ -31,12 +29,9 @@ class PagedRunner : public Runner {
               std::vector<KeyValueShape> shapes, BlockCounts blocks, int64_t most_tokens)
       : adapters_(adapters),
         program_(model, std::move(shapes), blocks.first, options.block_size, blocks.most),
-        pool_(blocks.first),
-        most_blocks_(blocks.most),
-        block_size_(options.block_size),
+        texts_(program_, blocks, options.block_size, options.prefix_caching),
         most_tokens_(most_tokens),
         budget_(options.step_seconds, most_tokens),
-        caching_(options.prefix_caching),
         assistant_tokens_(options.num_assistant_tokens) {
     if (options.assistant)
       assistant_.emplace(*options.assistant, model.config().get_int("vocab_size", std::numeric_limits<int64_t>::max()),
@@ -48,7 +43,7 @@ class PagedRunner : public Runner {
     try {
       parts = schedule(sequences, statistics);
     } catch (const CacheLost&) {  // at most once: the cache does not try to grow again
-      statistics.preemptions += lose_all(sequences);
+      statistics.preemptions += texts_.lose_all(sequences);
       parts = schedule(sequences, statistics);
     }
     if (!parts.empty()) {
@@ -63,103 +58,19 @@ class PagedRunner : public Runner {
   }
 
   void measure(EngineStatistics& statistics) const override {
-    statistics.blocks = most_blocks_;
-    statistics.blocks_used = pool_.size() - pool_.available();
+    statistics.blocks = texts_.most();
+    statistics.blocks_used = texts_.used();
     statistics.failure = program_.failure();
   }
 
   void forget(Sequence& sequence) override {
-    give_up(sequence);
-    texts_.erase(&sequence);
+    texts_.forget(sequence);
     drafts_.erase(&sequence);
     if (assistant_) assistant_->forget(sequence);
   }
 
  private:
-  // ---- blocks
-
-  void give_up(Sequence& sequence) {
-    const auto found = texts_.find(&sequence);
-    if (found == texts_.end()) return;
-    std::vector<int32_t>& blocks = found->second.blocks;
-    // From the end, so that the beginnings, which others are likelier to share, stay longest.
-    for (auto block = blocks.rbegin(); block != blocks.rend(); ++block) pool_.release(*block);
-    found->second = {};
-    sequence.seen = 0;
-  }
-
-  int64_t blocks_for(int64_t tokens) const { return (tokens + block_size_ - 1) / block_size_; }
-
-  std::span<const int64_t> tokens_of_block(const Sequence& sequence, size_t block) const {
-    return std::span(sequence.tokens())
-        .subspan(block * static_cast<size_t>(block_size_), static_cast<size_t>(block_size_));
-  }
-
-  // The blocks at the beginning of a sequence that are there already. Its last token is always computed.
-  void share_prefix(Sequence& sequence, PagedText& text, std::span<const std::unique_ptr<Sequence>> sequences,
-                    EngineStatistics& statistics) {
-    const auto most = static_cast<size_t>((sequence.length() - 1) / block_size_);
-    text.prefix = sequence.request().adapter;  // keys of other weights have names of their own
-    if (sequence.request().request.prompt_logprobs) return;
-    if (caching_) {
-      while (text.blocks.size() < most) {
-        const int64_t block = pool_.find(text.prefix, tokens_of_block(sequence, text.blocks.size()));
-        if (block < 0) break;
-        text.blocks.push_back(static_cast<int32_t>(block));
-        ++text.named;
-      }
-      statistics.prefix_queries += sequence.length();
-      statistics.prefix_hits += static_cast<int64_t>(text.blocks.size()) * block_size_;
-    } else if (const Sequence* first = first_of(sequence, sequences)) {
-      // Sequences of one request share the prompt in any case.
-      const PagedText& from = texts_.at(first);
-      const auto whole = static_cast<size_t>(std::min(first->seen, sequence.request().prompt_length()) / block_size_);
-      for (size_t i = 0; i < std::min({most, whole, from.blocks.size()}); ++i) {
-        pool_.share(from.blocks[i]);
-        text.blocks.push_back(from.blocks[i]);
-      }
-    }
-    sequence.seen = static_cast<int64_t>(text.blocks.size()) * block_size_;
-    sequence.note_cached(sequence.seen);
-  }
-
-  // The first sequence of the same request, if it holds blocks.
-  const Sequence* first_of(const Sequence& sequence, std::span<const std::unique_ptr<Sequence>> sequences) const {
-    for (const std::unique_ptr<Sequence>& other : sequences)
-      if (&other->request() == &sequence.request() && other->index() < sequence.index() && !other->finished())
-        if (const auto text = texts_.find(other.get()); text != texts_.end() && !text->second.blocks.empty())
-          return other.get();
-    return nullptr;
-  }
-
-  // Memory ended while the cache grew, and with it what it held.
-  struct CacheLost {};
-
-  // So many blank blocks, as far as the limit allows: prefixes are dropped only then. Throws CacheLost.
-  void make_room(int64_t blocks) {
-    if (blocks <= pool_.blank() || pool_.size() >= most_blocks_) return;
-    const int64_t more = std::min(std::max(pool_.size(), blocks - pool_.blank()), most_blocks_ - pool_.size());
-    const int64_t before = std::exchange(most_blocks_, pool_.size());  // where there is no memory, these have to do
-    try {
-      program_.grow(more);
-    } catch (const std::bad_alloc&) {
-      throw CacheLost();
-    } catch (const Error& error) {
-      if (error.kind() == ErrorKind::kOutOfMemory) throw CacheLost();
-      throw;
-    }
-    most_blocks_ = before;
-    pool_.grow(more);
-  }
-
-  // Room for the tokens; false if there is none, and nothing has changed then.
-  bool reserve(PagedText& text, int64_t tokens) {
-    const int64_t more = blocks_for(tokens) - static_cast<int64_t>(text.blocks.size());
-    make_room(more);
-    if (more > pool_.available()) return false;
-    for (int64_t i = 0; i < more; ++i) text.blocks.push_back(static_cast<int32_t>(pool_.take()));
-    return true;
-  }
+  using Sequences = CachedTexts::Sequences;
 
   // ---- beams
 
@@ -169,25 +80,16 @@ class PagedRunner : public Runner {
     while (!waiting_beams_.empty()) {
       Sequence& beam = *waiting_beams_.back();
       waiting_beams_.pop_back();
-      if (texts_[&beam].blocks.empty()) continue;
-      give_up(beam);
+      if (!texts_.holds(beam)) continue;
+      texts_.give_up(beam);
       ++statistics.preemptions;
       return true;
     }
     return false;
   }
 
-  std::vector<PagedText> texts_of(const BeamGroup& group) {
-    std::vector<PagedText> texts;
-    for (const Sequence* beam : group.sequences()) {
-      texts.push_back(texts_[beam]);
-      texts.back().seen = beam->seen;
-    }
-    return texts;
-  }
-
   // The beams take their next texts, and with them the blocks of the texts that they go on from.
-  void advance(BeamGroup& group, std::span<const std::unique_ptr<Sequence>> sequences, EngineStatistics& statistics) {
+  void advance(BeamGroup& group, Sequences sequences, EngineStatistics& statistics) {
     std::vector<size_t> sources;
     try {
       sources = group.advance();
@@ -195,24 +97,16 @@ class PagedRunner : public Runner {
       group.end(FinishReason::kError, error.what());
     }
     if (group.has_ended()) return;
+    for (Sequence* beam : group.sequences()) beam->take_text();
     try {
-      make_room(copies_of_fork(block_size_, texts_of(group), sources));
-    } catch (const CacheLost&) {
-      statistics.preemptions += lose_all(sequences);
-    }
-    std::vector<PagedText> texts = texts_of(group);
-    for (Sequence* beam : group.sequences()) texts_[beam] = {};
-    const BlockCopies copies = fork_texts(pool_, block_size_, texts, sources);
-    for (size_t i = 0; i < texts.size(); ++i) {
-      Sequence* beam = group.sequences()[i];
-      beam->take_text();
-      beam->seen = texts[i].seen;
-      texts_[beam] = std::move(texts[i]);
-    }
-    try {
-      program_.copy_blocks(copies);
+      try {
+        texts_.fork(group.sequences(), sources);
+      } catch (const CacheLost&) {
+        statistics.preemptions += texts_.lose_all(sequences);
+        texts_.fork(group.sequences(), sources);
+      }
     } catch (const std::exception& error) {
-      lose_all(sequences);
+      texts_.lose_all(sequences);
       if (const auto* known = dynamic_cast<const Error*>(&error); known && known->kind() == ErrorKind::kInterrupted)
         throw;
       group.end(FinishReason::kError, error.what());
@@ -221,7 +115,7 @@ class PagedRunner : public Runner {
 
   // ---- which tokens
 
-  std::vector<StepPart> schedule(std::span<const std::unique_ptr<Sequence>> sequences, EngineStatistics& statistics) {
+  std::vector<StepPart> schedule(Sequences sequences, EngineStatistics& statistics) {
     std::vector<StepPart> parts;
     int64_t left = most_tokens_;
     std::vector<Sequence*> order;
@@ -234,7 +128,7 @@ class PagedRunner : public Runner {
     size_t youngest = count;  // from here on sequences have given up their blocks
     for (size_t i = 0; i < count && left > 0; ++i) {
       Sequence& sequence = *order[(i + turn_) % count];
-      if (texts_[&sequence].blocks.empty() || sequence.length() - sequence.seen != 1) continue;
+      if (!texts_.holds(sequence) || sequence.length() - sequence.seen != 1) continue;
       if (add(parts, sequence, order, youngest, statistics)) left -= add_draft(parts.back(), left - 1);
     }
     if (left == 0 && count > 0) turn_ = (turn_ + static_cast<size_t>(most_tokens_)) % count;
@@ -245,7 +139,7 @@ class PagedRunner : public Runner {
     int64_t prompt_scores = kMostPromptScores;
     for (size_t i = 0; i < youngest && left > 0; ++i) {
       Sequence& sequence = *order[i];
-      PagedText& text = texts_[&sequence];
+      PagedText& text = texts_.of(sequence);
       if (text.blocks.empty() && !admit(sequence, text, sequences, i, statistics)) {
         if (waits_for_first(sequence, sequences)) continue;
         break;  // nobody overtakes
@@ -272,20 +166,20 @@ class PagedRunner : public Runner {
   // the youngest itself.
   bool add(std::vector<StepPart>& parts, Sequence& sequence, const std::vector<Sequence*>& order, size_t& youngest,
            EngineStatistics& statistics) {
-    PagedText& text = texts_[&sequence];
-    while (!reserve(text, sequence.seen + 1)) {
+    PagedText& text = texts_.of(sequence);
+    while (!texts_.reserve(text, sequence.seen + 1)) {
       if (give_up_waiting_beam(statistics)) continue;
       Sequence* last = nullptr;
       while (youngest > 0 && !last) {
         Sequence* candidate = order[--youngest];
-        if (!texts_[candidate].blocks.empty()) last = candidate;
+        if (texts_.holds(*candidate)) last = candidate;
       }
       if (!last) {
         refuse(sequence);
         return false;
       }
       std::erase_if(parts, [&](const StepPart& part) { return part.sequence == last; });
-      give_up(*last);
+      texts_.give_up(*last);
       ++statistics.preemptions;
       if (last == &sequence) return false;
     }
@@ -300,7 +194,7 @@ class PagedRunner : public Runner {
     std::vector<Draft> drafts;
     for (Sequence* sequence : order) {
       const EngineRequest& request = sequence->request().request;
-      if (sequence->group() || request.prompt_lookup_num_tokens > 0 || texts_[sequence].blocks.empty() ||
+      if (sequence->group() || request.prompt_lookup_num_tokens > 0 || !texts_.holds(*sequence) ||
           sequence->length() - sequence->seen != 1)
         continue;
       drafts.push_back({sequence, std::min(assistant_tokens_, sequence->request().length - sequence->length() - 1)});
@@ -320,7 +214,7 @@ class PagedRunner : public Runner {
       draft.resize(std::min(draft.size(), static_cast<size_t>(std::max<int64_t>(most, 0))));
       drafts_.erase(found);
     }
-    if (!draft.empty() && reserve(*part.text, part.sequence->length() + static_cast<int64_t>(draft.size()))) {
+    if (!draft.empty() && texts_.reserve(*part.text, part.sequence->length() + static_cast<int64_t>(draft.size()))) {
       part.count += static_cast<int64_t>(draft.size());
       part.draft = std::move(draft);
     }
@@ -328,7 +222,7 @@ class PagedRunner : public Runner {
   }
 
   // Other sequences of a request begin when the first one has read the prompt, which they then share.
-  bool waits_for_first(const Sequence& sequence, std::span<const std::unique_ptr<Sequence>> sequences) const {
+  bool waits_for_first(const Sequence& sequence, Sequences sequences) const {
     if (sequence.index() == 0 || sequence.length() > sequence.request().prompt_length()) return false;
     for (const std::unique_ptr<Sequence>& other : sequences)
       if (&other->request() == &sequence.request() && other->index() == 0 && !other->finished())
@@ -337,45 +231,44 @@ class PagedRunner : public Runner {
   }
 
   // Blocks for all tokens of a sequence that has none, if they leave one for each that runs.
-  bool admit(Sequence& sequence, PagedText& text, std::span<const std::unique_ptr<Sequence>> sequences, size_t before,
-             EngineStatistics& statistics) {
+  bool admit(Sequence& sequence, PagedText& text, Sequences sequences, size_t before, EngineStatistics& statistics) {
     if (waits_for_first(sequence, sequences)) return false;
-    const bool alone =
-        std::all_of(texts_.begin(), texts_.end(), [&](const auto& held) { return held.second.blocks.empty(); });
-    share_prefix(sequence, text, sequences, statistics);
-    const int64_t more = blocks_for(sequence.length()) - static_cast<int64_t>(text.blocks.size());
-    const auto spare = alone ? int64_t{0} : static_cast<int64_t>(before);
-    make_room(more + spare);
-    while (more + spare > pool_.available())
+    const bool alone = texts_.is_empty();
+    texts_.share_prefix(sequence, sequences, statistics);
+    const int64_t blocks =
+        texts_.missing_blocks(text, sequence.length()) + (alone ? int64_t{0} : static_cast<int64_t>(before));
+    while (!texts_.has_room(blocks))
       if (!give_up_waiting_beam(statistics)) break;
-    if (more + spare <= pool_.available() && reserve(text, sequence.length())) return true;
-    give_up(sequence);
+    if (texts_.has_room(blocks) && texts_.reserve(text, sequence.length())) {
+      sequence.note_begun();
+      return true;
+    }
+    texts_.give_up(sequence);
     if (alone) refuse(sequence);
     return false;
   }
 
   // Only where memory ended before the limit of the cache.
   void refuse(Sequence& sequence) {
-    give_up(sequence);
+    texts_.give_up(sequence);
     sequence.finish(
         FinishReason::kError,
         fmt::format("the KV cache has {} blocks of {} tokens, and there is no memory for more: a text of {} "
                     "tokens does not fit; make room, or ask for less",
-                    pool_.size(), block_size_, sequence.length()));
+                    texts_.size(), texts_.block_size(), sequence.length()));
   }
 
   // ---- the pass
 
   // One pass for each adapter among the parts.
-  void compute_all(const std::vector<StepPart>& parts, std::span<const std::unique_ptr<Sequence>> sequences,
-                   EngineStatistics& statistics) {
+  void compute_all(const std::vector<StepPart>& parts, Sequences sequences, EngineStatistics& statistics) {
     std::map<size_t, std::vector<const StepPart*>> by_adapter;
     for (const StepPart& part : parts) by_adapter[part.sequence->request().adapter].push_back(&part);
     for (const auto& [adapter, some] : by_adapter) {
       try {
         compute(some, adapters_.find(adapter), statistics);
       } catch (const std::exception& error) {  // also std::bad_alloc: the pools were moved into the pass
-        lose_all(sequences);
+        texts_.lose_all(sequences);
         if (const auto* known = dynamic_cast<const Error*>(&error); known && known->kind() == ErrorKind::kInterrupted)
           throw;
         for (const StepPart* part : some)
@@ -390,7 +283,7 @@ class PagedRunner : public Runner {
     for (const StepPart* part : parts)
       for (int64_t place = part->begin; place < part->end(); ++place)
         (part->is_scored(place) ? scored : silent).push_back({part->token(place), place, &part->text->blocks});
-    const PagedPass pass = pass_of(silent, scored, block_size_, most_tokens_);
+    const PagedPass pass = pass_of(silent, scored, texts_.block_size(), most_tokens_);
     const std::span<float> scores = program_.run(pass, adapter);
     const size_t V = scores.size() / static_cast<size_t>(pass.scored);
     float* next = scores.data() + (static_cast<size_t>(pass.scored) - scored.size()) * V;
@@ -438,37 +331,19 @@ class PagedRunner : public Runner {
     Sequence& sequence = *part.sequence;
     const bool chose = part.end() >= part.length;
     sequence.seen = chose ? std::min(part.end(), std::max(sequence.length() - 1, part.length)) : part.end();
-    if (!caching_) return;
-    while (static_cast<int64_t>(part.text->named + 1) * block_size_ <= sequence.seen) {
-      const size_t block = part.text->named++;
-      pool_.name(part.text->blocks[block], part.text->prefix, tokens_of_block(sequence, block));
-    }
-  }
-
-  // The keys and values are gone: whoever goes on is computed again. Gives back how many have lost theirs.
-  int64_t lose_all(std::span<const std::unique_ptr<Sequence>> sequences) {
-    int64_t count = 0;
-    for (const std::unique_ptr<Sequence>& sequence : sequences) {
-      count += !texts_[sequence.get()].blocks.empty();
-      give_up(*sequence);
-    }
-    pool_.clear();
-    return count;
+    texts_.note_seen(sequence);
   }
 
   const EngineAdapters& adapters_;
   PagedProgram program_;
-  BlockPool pool_;
-  int64_t most_blocks_;
-  const int64_t block_size_, most_tokens_;
+  CachedTexts texts_;
+  const int64_t most_tokens_;
   StepBudget budget_;
-  const bool caching_;
   std::optional<Assistant> assistant_;
   const int64_t assistant_tokens_;
   std::map<const Sequence*, TokenIds> drafts_;  // of the assistant, at this step
-  std::map<const Sequence*, PagedText> texts_;
-  std::vector<Sequence*> waiting_beams_;  // at this step
-  size_t turn_ = 0;                       // whose turn it is first, where not all go at once
+  std::vector<Sequence*> waiting_beams_;        // at this step
+  size_t turn_ = 0;                             // whose turn it is first, where not all go at once
 };
 
 }  // namespace

@@ -34,6 +34,7 @@ class RowByRow : public Runner {
  private:
   void advance(Sequence& sequence, EngineStatistics& statistics) {
     const TakenRequest& taken = sequence.request();
+    sequence.note_begun();
     const AdapterScope scope(adapters_.find(taken.adapter));
     Decoding& decoding = decoding_of(sequence);
     if (taken.request.prompt_logprobs) read_prompt(sequence, decoding);
@@ -59,6 +60,7 @@ class RowByRow : public Runner {
     if (group.has_ended()) return;
     const std::vector<Sequence*>& beams = group.sequences();
     Sequence& first = *beams[0];
+    first.note_begun();
     const AdapterScope scope(adapters_.find(first.request().adapter));
     Decoding& decoding = decoding_of(first);
     std::vector<Sequence*> rows = beams;

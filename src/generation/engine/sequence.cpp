@@ -96,11 +96,17 @@ void Sequence::note_cached(int64_t tokens) {
   if (!cached_) cached_ = tokens;
 }
 
+void Sequence::note_begun() {
+  if (queue_seconds_) return;
+  queue_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - request_->arrival).count();
+}
+
 std::optional<EngineEvent> Sequence::take() {
   if (group_) {
     std::optional<EngineEvent> event = group_->result(index_);
     if (!event) return event;
     event->cached_tokens = cached_.value_or(0);
+    event->queue_seconds = group_->sequences()[0]->queue_seconds_;
     event->prompt = group_->sequences()[0]->prompt_;  // which reads it for all
     return event;
   }
@@ -113,6 +119,7 @@ std::optional<EngineEvent> Sequence::take() {
   if (!told_) {
     event.prompt = prompt_;
     event.cached_tokens = cached_.value_or(0);
+    event.queue_seconds = queue_seconds_;
   }
   told_ = true;
   return event;

@@ -19,6 +19,7 @@ struct TakenRequest {
   int64_t length = 0;  // the most tokens of a sequence, with its prompt
   std::shared_ptr<const SamplingRules> rules;
   size_t adapter = 0;  // 0: none; else of the engine's adapters, from 1
+  std::chrono::steady_clock::time_point arrival{};
   std::optional<std::chrono::steady_clock::time_point> deadline;
 
   // That run at once.
@@ -64,6 +65,7 @@ class Sequence {
   void note_draft(int64_t accepted);
   void finish(FinishReason reason, std::string error = {});
   void note_cached(int64_t tokens);  // of the prompt, found in the prefix cache; the first call counts
+  void note_begun();                 // a step reads it; the first call counts
 
   // What has happened since the last call; nothing if that is nothing.
   std::optional<EngineEvent> take();
@@ -77,6 +79,7 @@ class Sequence {
   TextDeltas text_;
   std::vector<TokenLogprobs> prompt_;
   std::optional<int64_t> cached_;
+  std::optional<double> queue_seconds_;
   bool told_ = false;      // whether an event has been taken
   int64_t no_drafts_ = 0;  // steps without a draft that are to come
   EngineEvent event_;

@@ -128,6 +128,7 @@ void Call::record(int status) {
             {"cached_tokens", cached_tokens},
             {"completion_tokens", completion_tokens},
             {"total_ms", rounded(milliseconds())}};
+  if (const std::string trace = trace_id(request_->header("traceparent")); !trace.empty()) line["trace_id"] = trace;
   if (queue_ms >= 0) line["queue_ms"] = rounded(queue_ms);
   if (first_token_ms >= 0) line["ttft_ms"] = rounded(first_token_ms);
   if (!finish_reason.empty()) line["finish_reason"] = finish_reason;

@@ -49,8 +49,10 @@ class Call : public std::enable_shared_from_this<Call> {
   int64_t prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;
   double queue_ms = -1, first_token_ms = -1;
   Headers answer_headers;  // added to every answer
+  std::string tenant;      // whose key it has, where there are several
 
-  double milliseconds() const;
+  double milliseconds() const;                      // since the head came
+  const Clock::time_point whole_at = Clock::now();  // its body had come
 
  private:
   static std::string compact_json(const Json& json);

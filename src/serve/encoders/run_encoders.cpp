@@ -1,50 +1,80 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/encoders/run_encoders.h"
 
+#include "serve/encoders/encoder_metrics.h"
+
 namespace transom::serve {
 namespace {
 
-const std::vector<double> kFine = {.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30};
+int status_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const ApiError& known) {
+    return known.status();
+  } catch (const Error& known) {
+    return known.kind() == ErrorKind::kInput ? 400 : 500;
+  } catch (...) {
+    return 500;
+  }
+}
 
 // What both kinds of queue do with a call.
 template <typename Queue, typename Result>
 void submit(const std::shared_ptr<Call>& call, ServedModel& model, Queue& queue,
             std::vector<typename Queue::Input> inputs, std::function<void(std::vector<Result>)> then) {
   call->model = model.name;
-  const auto start = Clock::now();
-  call->services()
-      .metrics
-      .counter("te_request_count", "Requests to encoders.", {{"model_name", model.name}, {"method", model.task}})
-      .add();
-  queue.submit(
-      std::move(inputs),
-      [call, then = std::move(then), start, name = model.name](std::vector<Result> results, std::exception_ptr error) {
-        const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-        call->services()
-            .metrics
-            .histogram("te_request_inference_duration", "Seconds from the queue to the result.", kFine,
-                       {{"model_name", name}})
-            .observe(seconds);
-        auto kept = std::make_shared<std::vector<Result>>(std::move(results));
-        call->post([call, then, kept, error] {
-          if (error) std::rethrow_exception(error);
-          then(std::move(*kept));
-        });
-      },
-      call->cancelled());
+  const auto metrics =
+      std::make_shared<EncoderMetrics>(call->services().metrics, model.name, inputs.size(), call->whole_at);
+  for (const auto& input : inputs) metrics->has_input(input.tokens);
+  const auto done = [call, metrics, then = std::move(then)](std::vector<Result> results, std::exception_ptr error) {
+    if (error) metrics->failed(status_of(error));
+    else metrics->computed();
+    auto kept = std::make_shared<std::vector<Result>>(std::move(results));
+    call->post([call, then, kept, error] {
+      if (error) std::rethrow_exception(error);
+      then(std::move(*kept));
+    });
+  };
+  try {
+    queue.submit(std::move(inputs), done, call->cancelled(),
+                 {.begun =
+                      [call, metrics](double seconds) {
+                        call->queue_ms = seconds * 1e3;
+                        metrics->begun(seconds);
+                      },
+                  .batch = [metrics](int64_t rows, int64_t tokens) { metrics->batch(rows, tokens); }});
+  } catch (const ApiError& error) {
+    metrics->failed(error.status());
+    throw;
+  }
+}
+
+std::vector<EmbeddingQueue::Input> inputs_of(Call& call, std::vector<Encoding> encodings, const char* options) {
+  std::vector<EmbeddingQueue::Input> inputs;
+  for (Encoding& encoding : encodings) {
+    const auto length = static_cast<int64_t>(encoding.size());
+    call.prompt_tokens += length;
+    inputs.push_back({std::move(encoding), length, options});
+  }
+  return inputs;
 }
 
 }  // namespace
 
 void compute_vectors(const std::shared_ptr<Call>& call, ServedModel& model, std::vector<Encoding> encodings,
                      std::optional<bool> normalize, std::function<void(Vectors)> then) {
-  std::vector<EmbeddingQueue::Input> inputs;
-  for (Encoding& encoding : encodings) {
-    const auto length = static_cast<int64_t>(encoding.size());
-    call->prompt_tokens += length;
-    inputs.push_back({std::move(encoding), length, !normalize ? "" : *normalize ? "normalize" : "raw"});
-  }
-  submit<EmbeddingQueue, std::vector<float>>(call, model, *model.embedder->queue, std::move(inputs), std::move(then));
+  submit<EmbeddingQueue, std::vector<float>>(call, model, *model.embedder->queue,
+                                             inputs_of(*call, std::move(encodings),
+                                                       !normalize   ? Embedder::kAsModel
+                                                       : *normalize ? Embedder::kNormalized
+                                                                    : Embedder::kRaw),
+                                             std::move(then));
+}
+
+void compute_states(const std::shared_ptr<Call>& call, ServedModel& model, std::vector<Encoding> encodings,
+                    std::function<void(Vectors)> then) {
+  submit<EmbeddingQueue, std::vector<float>>(
+      call, model, *model.embedder->queue, inputs_of(*call, std::move(encodings), Embedder::kStates), std::move(then));
 }
 
 void compute_task(const std::shared_ptr<Call>& call, ServedModel& model, const std::string& task,

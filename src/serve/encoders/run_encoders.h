@@ -16,6 +16,9 @@ using Vectors = std::vector<std::vector<float>>;
 // `then` gets one vector an input; what it throws becomes the answer. normalize: empty as the model says.
 void compute_vectors(const std::shared_ptr<Call>& call, ServedModel& model, std::vector<Encoding> encodings,
                      std::optional<bool> normalize, std::function<void(Vectors)> then);
+// The hidden states of each token, [T, D] of each input as one vector.
+void compute_states(const std::shared_ptr<Call>& call, ServedModel& model, std::vector<Encoding> encodings,
+                    std::function<void(Vectors)> then);
 // The same for the pipeline of a task; `lengths` in tokens, by which inputs share a batch.
 void compute_task(const std::shared_ptr<Call>& call, ServedModel& model, const std::string& task,
                   const std::vector<Json>& inputs, const Json& parameters, std::function<void(std::vector<Json>)> then);

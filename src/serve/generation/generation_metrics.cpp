@@ -26,6 +26,8 @@ GenerationMetrics::GenerationMetrics(Metrics& to, const std::string& model)
                                        "Histogram of inter-token latency in seconds.", kInterToken, labels)),
       e2e_request_latency(to.histogram("vllm:e2e_request_latency_seconds",
                                        "Histogram of e2e request latency in seconds.", kRequest, labels)),
+      request_queue_time(to.histogram("vllm:request_queue_time_seconds",
+                                      "Histogram of time spent in WAITING phase for request.", kRequest, labels)),
       request_inference_time(to.histogram("vllm:request_inference_time_seconds",
                                           "Histogram of time spent in RUNNING phase for request.", kRequest, labels)),
       request_prefill_time(to.histogram("vllm:request_prefill_time_seconds",

@@ -15,9 +15,9 @@ struct GenerationMetrics {
   Metrics& metrics;
   Labels labels;
   Counter &prompt_tokens, &generation_tokens;
-  Histogram &time_to_first_token, &inter_token_latency, &e2e_request_latency, &request_inference_time,
-      &request_prefill_time, &request_decode_time, &request_prompt_tokens, &request_generation_tokens,
-      &request_max_tokens, &request_n;
+  Histogram &time_to_first_token, &inter_token_latency, &e2e_request_latency, &request_queue_time,
+      &request_inference_time, &request_prefill_time, &request_decode_time, &request_prompt_tokens,
+      &request_generation_tokens, &request_max_tokens, &request_n;
 };
 
 }  // namespace transom::serve

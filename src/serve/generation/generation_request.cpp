@@ -112,8 +112,9 @@ void read_sampling(RequestFields& fields, const ServedModel& model, SamplingFiel
   sampling.include_stop = fields.boolean("include_stop_str_in_output").value_or(false);
   sampling.include_stop_token = fields.boolean("include_stop_token_in_output").value_or(false);
   sampling.skip_special_tokens = fields.boolean("skip_special_tokens").value_or(true);
-  fields.ignore({"spaces_between_special_tokens", "user", "metadata", "store", "service_tier", "cache_salt",
-                 "safety_identifier", "prompt_cache_key", "return_token_ids", "stream_options"});
+  fields.ignore({"spaces_between_special_tokens", "user", "metadata", "store", "service_tier", "safety_identifier",
+                 "prompt_cache_key", "return_token_ids", "stream_options"});
+  request.cache_salt = fields.text("cache_salt", 256).value_or("");
   request.priority = static_cast<int>(fields.integer("priority", INT32_MIN, INT32_MAX).value_or(0));
   // Any client could put itself before all others.
   if (request.priority != 0 && !sampling.by_priority)

@@ -23,7 +23,7 @@ class RunningCall : public std::enable_shared_from_this<RunningCall> {
     left_ = static_cast<int64_t>(requests_.size()) * samples_;
     last_.resize(static_cast<size_t>(left_));
     written_.resize(static_cast<size_t>(left_));
-    submitted_ = Clock::now();
+    submitted_ = begun_ = Clock::now();
   }
 
   // A client may leave, or the first tokens may come, while the later requests are still added.
@@ -37,6 +37,7 @@ class RunningCall : public std::enable_shared_from_this<RunningCall> {
       metrics_.request_prompt_tokens.observe(static_cast<double>(requests_[i].prompt.size()));
       metrics_.request_max_tokens.observe(static_cast<double>(requests_[i].config.max_new_tokens.value_or(0)));
       metrics_.request_n.observe(static_cast<double>(samples_));
+      requests_[i].tenant = call_->tenant;
       try {
         const uint64_t number =
             model_.generator->submit(std::move(requests_[i]), std::make_shared<Listener>(shared_from_this(), i));
@@ -92,6 +93,7 @@ class RunningCall : public std::enable_shared_from_this<RunningCall> {
     if (choice >= written_.size()) return;
     const Clock::time_point now = Clock::now();
     call_->cached_tokens += event.cached_tokens;
+    note_queue(event);
     count_tokens(choice, static_cast<int64_t>(event.tokens.size()), now);
     if (event.finish == FinishReason::kError) {
       end_now(std::make_exception_ptr(ApiError(500, event.error)));
@@ -116,6 +118,15 @@ class RunningCall : public std::enable_shared_from_this<RunningCall> {
     sink_.reset();
   }
 
+  // The first of a call's texts that is read says how long the call has waited.
+  void note_queue(const EngineEvent& event) {
+    if (!event.queue_seconds || call_->queue_ms >= 0) return;
+    call_->queue_ms = *event.queue_seconds * 1e3;
+    metrics_.request_queue_time.observe(*event.queue_seconds);
+    begun_ =
+        submitted_ + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(*event.queue_seconds));
+  }
+
   void count_tokens(size_t choice, int64_t count, Clock::time_point now) {
     if (count == 0) return;
     const auto seconds = [](Clock::duration time) { return std::chrono::duration<double>(time).count(); };
@@ -136,9 +147,9 @@ class RunningCall : public std::enable_shared_from_this<RunningCall> {
   void observe_end(Clock::time_point now) {
     const auto seconds = [](Clock::duration time) { return std::chrono::duration<double>(time).count(); };
     metrics_.e2e_request_latency.observe(seconds(now - call_->request().arrival));
-    metrics_.request_inference_time.observe(seconds(now - submitted_));
+    metrics_.request_inference_time.observe(seconds(now - begun_));
     if (first_ != Clock::time_point()) {
-      metrics_.request_prefill_time.observe(seconds(first_ - submitted_));
+      metrics_.request_prefill_time.observe(std::max(0.0, seconds(first_ - begun_)));
       metrics_.request_decode_time.observe(seconds(now - first_));
     }
   }
@@ -187,7 +198,7 @@ class RunningCall : public std::enable_shared_from_this<RunningCall> {
   std::mutex mutex_;     // of the three below
   std::vector<uint64_t> numbers_;
   bool ended_ = false, cancelled_ = false;
-  Clock::time_point submitted_, first_{}, last_write_ = Clock::now();
+  Clock::time_point submitted_, begun_, first_{}, last_write_ = Clock::now();
   std::vector<Clock::time_point> last_;
   std::vector<int64_t> written_;
 };

@@ -106,6 +106,23 @@ std::string request_id(const std::string* given) {
   return fmt::format("req-{:08x}{:012x}", start, count.fetch_add(0x9e3779b97f4bULL) & 0xffffffffffffULL);
 }
 
+std::string trace_id(const std::string* traceparent) {
+  // 00-<trace>-<span>-<flags>; later versions may have more behind.
+  constexpr size_t kTrace = 3, kSpan = 36, kFlags = 53, kEnd = 55;
+  if (!traceparent || traceparent->size() < kEnd) return {};
+  const std::string_view text = *traceparent;
+  const auto digits = [&](size_t begin, size_t end) {
+    const std::string_view part = text.substr(begin, end - begin);
+    return part.find_first_not_of("0123456789abcdef") == part.npos && part.find_first_not_of('0') != part.npos;
+  };
+  const auto is_hex = [&](size_t at) { return hex_digit(text[at]) >= 0 && hex_digit(text[at + 1]) >= 0; };
+  const bool form = text[2] == '-' && text[kSpan - 1] == '-' && text[kFlags - 1] == '-' && is_hex(0) &&
+                    is_hex(kFlags) && !text.starts_with("ff") &&
+                    (text.size() == kEnd || (text[kEnd] == '-' && !text.starts_with("00")));
+  const bool known = form && digits(kTrace, kSpan - 1) && digits(kSpan, kFlags - 1);
+  return known ? std::string(text.substr(kTrace, 32)) : std::string();
+}
+
 std::string lower_case(std::string_view text) {
   std::string result(text);
   for (char& c : result)

@@ -79,6 +79,8 @@ std::string_view reason_phrase(int status);
 bool read_target(HttpRequest& request);
 // The client's own if it is up to 128 printable characters, else a new one.
 std::string request_id(const std::string* given);
+// The trace that the header `traceparent` names (https://www.w3.org/TR/trace-context/): 32 digits; empty without one.
+std::string trace_id(const std::string* traceparent);
 // %41 as A. Nothing if an escape is broken or stands for a zero byte.
 std::optional<std::string> percent_decoded(std::string_view text);
 // The value of a field of a media type or of another header: parameter_of("a; boundary=x", "boundary") is "x".

@@ -55,6 +55,16 @@ bool knows_entailment(const Json& config) {
   return false;
 }
 
+// [T, D] of each, which have one length.
+std::vector<std::vector<float>> states_of(const TextModel& model, const std::vector<Encoding>& encodings) {
+  auto rows = model.rows(
+      encodings.size(), [&](size_t i) { return std::vector<Encoding>{encodings[i]}; }, {"last_hidden_state"},
+      TextModel::Unit::kToken, static_cast<int64_t>(encodings.size()));
+  std::vector<std::vector<float>> states;
+  for (auto& row : rows) states.push_back(std::move(row.at(0).outputs.at(0)));
+  return states;
+}
+
 void load_embedder(ServedModel& served, const std::string& directory, const ServeOptions& options) {
   LoadOptions load = options.load;
   load.task = "feature-extraction";
@@ -69,10 +79,11 @@ void load_embedder(ServedModel& served, const std::string& directory, const Serv
   served.embedder->queue = std::make_unique<EmbeddingQueue>(
       BatchLimits{options.max_batch_tokens, options.max_batch_requests, 16 * options.max_client_batch_size},
       [model, pooling = served.embedder->pooling](const std::vector<Encoding>& encodings, const std::string& how) {
-        Pooling chosen = pooling;
-        if (how == "normalize") chosen.normalize = true;
-        if (how == "raw") chosen.normalize = false;
         const BatchInvariance apart;  // company does not change a vector's bits
+        if (how == Embedder::kStates) return states_of(*model, encodings);
+        Pooling chosen = pooling;
+        if (how == Embedder::kNormalized) chosen.normalize = true;
+        if (how == Embedder::kRaw) chosen.normalize = false;
         return embed(*model, encodings, chosen);
       });
 }

@@ -24,6 +24,9 @@ using TaskQueue = BatchQueue<Json, Json>;
 
 // Texts to vectors.
 struct Embedder {
+  // The options of an input in the queue: its vector as the model says, at length 1, as it is; the states of its
+  // tokens.
+  static constexpr const char *kAsModel = "", *kNormalized = "normalize", *kRaw = "raw", *kStates = "states";
   std::shared_ptr<const TextModel> model;
   Pooling pooling;
   std::unique_ptr<EmbeddingQueue> queue;

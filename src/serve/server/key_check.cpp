@@ -24,18 +24,19 @@ KeyCheck::Digest KeyCheck::digest_of(std::string_view key) {
   return digest;
 }
 
-bool KeyCheck::accepts(std::string_view key) const {
+std::optional<size_t> KeyCheck::find(std::string_view key) const {
   const Digest given = digest_of(key);
-  unsigned int found = 0;
-  for (const Digest& each : digests_) found |= CRYPTO_memcmp(each.data(), given.data(), given.size()) == 0 ? 1u : 0u;
-  return found != 0;
+  std::optional<size_t> found;
+  for (size_t i = 0; i < digests_.size(); ++i)
+    if (CRYPTO_memcmp(digests_[i].data(), given.data(), given.size()) == 0) found = i;
+  return found;
 }
 
-bool KeyCheck::accepts_header(const std::string* authorization) const {
+std::optional<size_t> KeyCheck::find_in_header(const std::string* authorization) const {
   std::string_view text = authorization ? std::string_view(*authorization) : std::string_view();
   const bool bearer = text.size() > 7 && lower_case(text.substr(0, 7)) == "bearer ";
-  const bool known = accepts(bearer ? trimmed(text.substr(7)) : text);
-  return bearer && known;
+  const std::optional<size_t> known = find(bearer ? trimmed(text.substr(7)) : text);
+  return bearer ? known : std::nullopt;
 }
 
 }  // namespace transom::serve

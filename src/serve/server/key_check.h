@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,9 +15,11 @@ class KeyCheck {
  public:
   explicit KeyCheck(const std::vector<std::string>& keys);
   bool required() const { return !digests_.empty(); }
-  bool accepts(std::string_view key) const;
+  bool has_several() const { return digests_.size() > 1; }
+  // Which of the keys it is, from 0; nothing for another.
+  std::optional<size_t> find(std::string_view key) const;
   // Of "Bearer KEY".
-  bool accepts_header(const std::string* authorization) const;
+  std::optional<size_t> find_in_header(const std::string* authorization) const;
 
  private:
   using Digest = std::array<unsigned char, 32>;

@@ -69,7 +69,8 @@ std::optional<HttpResponse> Router::admit(const HttpRequest& head, uint64_t& bod
   if (head.method == "OPTIONS" && !services_.options.cors_allow_origin.empty()) {
     HttpResponse response{.status = 204, .content_type = "", .headers = cors_headers()};
     response.headers.emplace_back("Access-Control-Allow-Methods", "GET, POST, OPTIONS");
-    response.headers.emplace_back("Access-Control-Allow-Headers", "Authorization, Content-Type");
+    response.headers.emplace_back("Access-Control-Allow-Headers",
+                                  "*, Authorization");  // official clients bring their own
     return response;
   }
   std::string allowed;
@@ -87,7 +88,7 @@ std::optional<HttpResponse> Router::admit(const HttpRequest& head, uint64_t& bod
   };
   // Without a key nothing is told, not even which paths there are.
   const bool open = route && (route->flags & Route::kOpen) != 0;
-  if (keys_.required() && !open && !keys_.accepts_header(head.header("authorization")))
+  if (keys_.required() && !open && !keys_.find_in_header(head.header("authorization")))
     return refuse(
         ApiError(401, "a valid API key is missing: send the header Authorization: Bearer KEY", "", "invalid_api_key"),
         route ? route->form : ErrorForm::kOpenAi);
@@ -132,9 +133,14 @@ void Router::handle(std::shared_ptr<HttpRequest> request, std::shared_ptr<Respon
     for (const auto& header : cors_headers()) response.headers.push_back(header);
     return responder->respond(std::move(response));
   }
+  // Of several keys each is a tenant of the engines.
+  std::string tenant;
+  if (keys_.has_several())
+    if (const auto key = keys_.find_in_header(request->header("authorization"))) tenant = std::to_string(*key);
   const auto call =
       std::make_shared<Call>(services_, std::move(request), std::move(responder), route->form, route->path);
   call->answer_headers = cors_headers();
+  call->tenant = std::move(tenant);
   const Handler handler = route->handler;
   if (!waits) call->guard([&] { handler(call); });
   else call->post([call, handler] { handler(call); });

@@ -66,21 +66,19 @@ void tei_embed_all(const std::shared_ptr<Call>& call) {
   if (inputs.encoded.tokens > kMostTokens)
     throw ApiError(413, fmt::format("the inputs have {} tokens; /embed_all takes at most {} tokens in one request",
                                     inputs.encoded.tokens, kMostTokens));
-  const TextModel& model = *inputs.model->embedder->model;
-  call->model = inputs.model->name;
-  const auto rows = model.rows(
-      inputs.encoded.encodings.size(), [&](size_t i) { return std::vector<Encoding>{inputs.encoded.encodings[i]}; },
-      {"last_hidden_state"}, TextModel::Unit::kToken, 1);
-  Json lists = Json::array();
-  for (const auto& row : rows) {
-    const std::vector<float>& values = row[0].outputs[0];
-    const auto width = static_cast<ptrdiff_t>(values.size() / std::max<size_t>(1, row[0].encoding.size()));
-    Json tokens = Json::array();
-    for (auto token = values.begin(); token != values.end(); token += width)
-      tokens.push_back(written(std::vector<float>(token, token + width)));
-    lists.push_back(std::move(tokens));
-  }
-  call->reply(lists);
+  std::vector<size_t> lengths;
+  for (const Encoding& encoding : inputs.encoded.encodings) lengths.push_back(encoding.size());
+  compute_states(call, *inputs.model, std::move(inputs.encoded.encodings), [call, lengths](const Vectors& states) {
+    Json lists = Json::array();
+    for (size_t i = 0; i < states.size(); ++i) {
+      const auto width = static_cast<ptrdiff_t>(states[i].size() / lengths[i]);
+      Json tokens = Json::array();
+      for (auto token = states[i].begin(); token != states[i].end(); token += width)
+        tokens.push_back(written(std::vector<float>(token, token + width)));
+      lists.push_back(std::move(tokens));
+    }
+    call->reply(lists);
+  });
 }
 
 // inputs: a text, a pair [a, b], or a batch [[a], [a, b], ...].

@@ -15,6 +15,27 @@ const Json& parameters_of(const Json& function) {
   return none ? kAny : *found;
 }
 
+// The schema as it is at another place of a larger one: its references lead into itself. `are_names`: the keys of the
+// object are names, behind which schemas stand.
+Json moved_schema(const Json& schema, const std::string& place, bool are_names = false) {
+  const auto is_one_of = [](const std::string& key, std::initializer_list<const char*> keys) {
+    return std::find(keys.begin(), keys.end(), key) != keys.end();
+  };
+  Json result = schema;
+  if (schema.is_array())
+    for (Json& item : result) item = moved_schema(item, place);
+  if (!schema.is_object()) return result;
+  for (const auto& [key, value] : schema.items()) {
+    if (!are_names && key == "$ref" && value.is_string() && value.get_ref<const std::string&>().starts_with("#"))
+      result[key] = place + value.get<std::string>().substr(1);
+    else if (are_names || !is_one_of(key, {"enum", "const", "default", "examples"}))
+      result[key] = moved_schema(value, place,
+                                 !are_names && is_one_of(key, {"properties", "patternProperties", "dependentSchemas",
+                                                               "$defs", "definitions"}));
+  }
+  return result;
+}
+
 std::string name_of(const Json& tool, size_t i) {
   const std::string where = fmt::format("tools[{}]", i);
   if (!tool.is_object() || tool.value("type", Json()) != "function" || !tool.contains("function") ||
@@ -73,10 +94,12 @@ ToolChoice read_tool_choice(RequestFields& fields) {
     Json definitions = Json::object();
     for (size_t i = 0; i < names.size(); ++i) {
       Json parameters = parameters_of((*tools)[i]["function"]);
-      // References of a schema lead into itself, wherever it stands.
-      for (const char* shared : {"$defs", "definitions"})
-        if (parameters.contains(shared) && parameters[shared].is_object())
-          for (const auto& [name, content] : parameters[shared].items()) definitions[shared][name] = content;
+      // Two tools may call different schemas by one name, so that each keeps its own.
+      const std::string own = fmt::format("tool_{}", i), place = "#/$defs/" + own;
+      if (Json moved = moved_schema(parameters, place); moved != parameters) {
+        definitions[own] = std::move(moved);
+        parameters = {{"$ref", place}};
+      }
       calls.push_back({{"type", "object"},
                        {"properties", {{"name", {{"const", names[i]}}}, {"parameters", std::move(parameters)}}},
                        {"required", {"name", "parameters"}},
@@ -84,7 +107,7 @@ ToolChoice read_tool_choice(RequestFields& fields) {
     }
     choice.schema = {{"type", "array"}, {"minItems", 1}, {"items", {{"anyOf", std::move(calls)}}}};
     choice.schema["maxItems"] = parallel ? 16 : 1;
-    for (const auto& [name, content] : definitions.items()) choice.schema[name] = content;
+    if (!definitions.empty()) choice.schema["$defs"] = std::move(definitions);
   }
   return choice;
 }

@@ -4,6 +4,7 @@
 // padded and each result is, to the bit, that of the input alone.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "serve/api/api_error.h"
@@ -42,6 +44,11 @@ class BatchQueue {
   // The results of a request in the order of its inputs, or the error of the first batch that failed. On the thread of
   // the queue: it must not block.
   using Done = std::function<void(std::vector<Result> results, std::exception_ptr error)>;
+  // What else is told of a request, on the same thread.
+  struct Watch {
+    std::function<void(double seconds)> begun;                // its first input has its turn, so long after submit()
+    std::function<void(int64_t rows, int64_t tokens)> batch;  // of each batch that begins with an input of its
+  };
   using Compute = std::function<std::vector<Result>(const std::vector<Item>& items, const std::string& options)>;
 
   BatchQueue(BatchLimits limits, Compute compute)
@@ -58,12 +65,14 @@ class BatchQueue {
 
   // Any thread. Throws ApiError 429 if the queue has no room for all of them. The request is dropped when `cancelled`
   // becomes true before its turn.
-  void submit(std::vector<Input> inputs, Done done, std::shared_ptr<std::atomic<bool>> cancelled = nullptr) {
+  void submit(std::vector<Input> inputs, Done done, std::shared_ptr<std::atomic<bool>> cancelled = nullptr,
+              Watch watch = {}) {
     auto request = std::make_shared<Request>();
     request->results.resize(inputs.size());
     request->left = inputs.size();
     request->done = std::move(done);
     request->cancelled = std::move(cancelled);
+    request->watch = std::move(watch);
     if (inputs.empty()) return request->done({}, nullptr);
     {
       const std::lock_guard lock(mutex_);
@@ -87,6 +96,8 @@ class BatchQueue {
     size_t left = 0;
     Done done;
     std::shared_ptr<std::atomic<bool>> cancelled;
+    Watch watch;
+    const Clock::time_point submitted = Clock::now();
     bool is_cancelled() const { return cancelled && *cancelled; }
   };
   struct Waiting {
@@ -116,8 +127,20 @@ class BatchQueue {
         ++each;
       }
     }
-    if (!batch.empty()) ++batches_, rows_ += static_cast<int64_t>(batch.size()), tokens_ += tokens;
+    if (!batch.empty()) ++batches_, rows_ += static_cast<int64_t>(batch.size()), tokens_ += tokens_of(batch);
     return batch;
+  }
+
+  // Inputs that share no batch have lengths below 0, which are no tokens.
+  static int64_t tokens_of(const std::vector<Waiting>& batch) {
+    return std::max<int64_t>(batch[0].input.tokens, 0) * static_cast<int64_t>(batch.size());
+  }
+
+  static void tell(const std::vector<Waiting>& batch) {
+    if (const auto& told = batch[0].request->watch.batch) told(static_cast<int64_t>(batch.size()), tokens_of(batch));
+    for (const Waiting& each : batch)
+      if (const auto begun = std::exchange(each.request->watch.begun, nullptr))
+        begun(std::chrono::duration<double>(Clock::now() - each.request->submitted).count());
   }
 
   void work() {
@@ -128,6 +151,7 @@ class BatchQueue {
       std::vector<Waiting> batch = next_batch();
       if (batch.empty()) continue;
       lock.unlock();
+      tell(batch);
       run(batch);
       batch.clear();
       lock.lock();
