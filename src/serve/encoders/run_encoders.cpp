@@ -6,18 +6,6 @@
 namespace transom::serve {
 namespace {
 
-int status_of(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const ApiError& known) {
-    return known.status();
-  } catch (const Error& known) {
-    return known.kind() == ErrorKind::kInput ? 400 : 500;
-  } catch (...) {
-    return 500;
-  }
-}
-
 // What both kinds of queue do with a call.
 template <typename Queue, typename Result>
 void submit(const std::shared_ptr<Call>& call, ServedModel& model, Queue& queue,
@@ -27,8 +15,13 @@ void submit(const std::shared_ptr<Call>& call, ServedModel& model, Queue& queue,
       std::make_shared<EncoderMetrics>(call->services().metrics, model.name, inputs.size(), call->whole_at);
   for (const auto& input : inputs) metrics->has_input(input.tokens);
   const auto done = [call, metrics, then = std::move(then)](std::vector<Result> results, std::exception_ptr error) {
-    if (error) metrics->failed(status_of(error));
-    else metrics->computed();
+    if (error) {
+      const ApiError answer = api_error_of(error);  // which also logs it, once
+      metrics->failed(answer.status());
+      error = std::make_exception_ptr(answer);
+    } else {
+      metrics->computed();
+    }
     auto kept = std::make_shared<std::vector<Result>>(std::move(results));
     call->post([call, then, kept, error] {
       if (error) std::rethrow_exception(error);
