@@ -13,7 +13,6 @@ void fill(VectorKernels& kernels) {
   fill_quantization(kernels);
   fill_products(kernels);
   fill_panels(kernels);
-  fill_byte_panels(kernels);
   fill_winograd(kernels);
 }
 

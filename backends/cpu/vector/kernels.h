@@ -74,17 +74,6 @@ struct PanelProducts {
   void (*round)(uint16_t* y, const float* x, size_t n);
 };
 
-// Exact products of integers, c [m, columns] = a [m, depth] b. b is packed: panels of `width` columns, in each of them
-// pairs of numbers that follow each other in depth, [pairs, width, 2].
-struct BytePanels {
-  size_t width;
-  void (*pack)(int8_t* panels, const int8_t* b, size_t depth, size_t columns);  // b [depth, columns]
-  // The columns of c are filled up to whole panels, and the rows of a to whole pairs, with 0. |a| <= 255, |b| <= 128,
-  // depth <= 2^16: then no sum is larger than 31 bits.
-  void (*multiply)(int32_t* c, size_t c_row, const int16_t* a, size_t a_row, const int8_t* panels, size_t m,
-                   size_t columns, size_t depth);
-};
-
 struct VectorKernels {
   const char* name;
 
@@ -131,7 +120,6 @@ struct VectorKernels {
   void (*score_gradient)(float* dweights, const float* weights, float shift, float scale, size_t n);
 
   PanelProducts panels_f32, panels_bf16;  // null where the processor has no products of bf16
-  BytePanels byte_panels;
 
   // Rows in 8-bit integers: y = round(x / scale) + 128, the scale is given back; and y = (sums - surplus) scale scales
   // + bias, where bias may be null.

@@ -32,7 +32,6 @@ void fill_attention(VectorKernels& kernels);
 void fill_quantization(VectorKernels& kernels);
 void fill_products(VectorKernels& kernels);
 void fill_panels(VectorKernels& kernels);
-void fill_byte_panels(VectorKernels& kernels);
 void fill_winograd(VectorKernels& kernels);
 
 }  // namespace transom::cpu::TRANSOM_LEVEL
