@@ -19,11 +19,22 @@ def save_once(path, make):
 
 def make_efficientnet(folder):
     def make():
+        import torch
         import transformers
 
-        return transformers.EfficientNetForImageClassification(transformers.EfficientNetConfig(
+        model = transformers.EfficientNetForImageClassification(transformers.EfficientNetConfig(
             num_labels=1000, image_size=224, width_coefficient=1.0, depth_coefficient=1.0, hidden_dim=1280,
             dropout_rate=0.2))
+        # As ResNet begins, and norms that have seen images. With the small weights of a new EfficientNet the numbers of
+        # its later layers are subnormal, which processors multiply some fifty times slower: no trained model has them.
+        for module in model.modules():
+            if isinstance(module, torch.nn.Conv2d):
+                torch.nn.init.kaiming_normal_(module.weight)
+            if isinstance(module, torch.nn.BatchNorm2d):
+                module.momentum = None  # the mean of all batches
+        with torch.no_grad():
+            model.train()(pixel_values=torch.rand(8, 3, 224, 224))
+        return model.eval()
 
     return save_once(os.path.join(folder, "efficientnet-b0"), make)
 

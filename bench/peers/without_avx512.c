@@ -4,7 +4,7 @@
 //   LD_PRELOAD=$PWD/without_avx512.so peers/bin/python bench/peers/race.py ...
 // Variables that bound an instruction set (ONEDNN_MAX_CPU_ISA and its like) reach some of a peer's loops only. Here the
 // instruction CPUID itself is refused (arch_prctl(2), ARCH_SET_CPUID, where processor and hypervisor allow it) and
-// answered by a signal handler without AVX-512, AMX and AVX-VNNI. It holds for threads and, since the library is loaded
+// answered by a signal handler without AVX-512, AMX and, unless WITH_AVX_VNNI is set, AVX-VNNI. It holds for threads and, since the library is loaded
 // there again, for started programs.
 #define _GNU_SOURCE
 #include <signal.h>
@@ -26,6 +26,8 @@ static uint32_t bits(const int* places, size_t count) {
 }
 #define BITS(...) bits((const int[]){__VA_ARGS__}, sizeof((const int[]){__VA_ARGS__}) / sizeof(int))
 
+static int with_avx_vnni;
+
 static void answer(int signal_number, siginfo_t* info, void* context) {
   (void)info;
   greg_t* registers = ((ucontext_t*)context)->uc_mcontext.gregs;
@@ -44,14 +46,16 @@ static void answer(int signal_number, siginfo_t* info, void* context) {
     c &= ~BITS(1, 6, 11, 12, 14);                // VBMI, VBMI2, VNNI, BITALG, VPOPCNTDQ
     d &= ~BITS(2, 3, 8, 22, 23, 24, 25);         // 4VNNIW, 4FMAPS, VP2INTERSECT, AMX-BF16, FP16, AMX-TILE, AMX-INT8
   } else if (leaf == 7 && part == 1) {
-    a &= ~BITS(4, 5, 21, 23);      // AVX-VNNI, AVX-512 BF16, AMX-FP16, AVX-IFMA
+    a &= ~BITS(5, 21, 23);        // AVX-512 BF16, AMX-FP16, AVX-IFMA
     d &= ~BITS(4, 5, 8, 10, 19);  // AVX-VNNI-INT8, AVX-NE-CONVERT, AMX-COMPLEX, AVX-VNNI-INT16, AVX10
+    if (!with_avx_vnni) a &= ~BITS(4);
   }
   registers[REG_RAX] = a, registers[REG_RBX] = b, registers[REG_RCX] = c, registers[REG_RDX] = d;
   registers[REG_RIP] += 2;
 }
 
 __attribute__((constructor(101))) static void hide(void) {
+  with_avx_vnni = getenv("WITH_AVX_VNNI") != NULL;
   struct sigaction action = {0};
   action.sa_sigaction = answer;
   action.sa_flags = SA_SIGINFO | SA_NODEFER;

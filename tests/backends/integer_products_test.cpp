@@ -46,6 +46,7 @@ const Window kWindows[] = {
     {1, 68, 70, 1, {23, 17}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, {1, 1}},
     {2, 64, 128, 1, {15, 13}, {1, 1}, {2, 2}, {0, 0}, {0, 0}, {1, 1}},  // a shortcut with a stride
     {2, 64, 64, 1, {28, 30}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},   // bands of rows
+    {3, 33, 70, 1, {7, 13}, {3, 3}, {1, 1}, {1, 0}, {0, 1}, {1, 1}},    // tiles that end beyond the image
     {1, 32, 48, 1, {17, 19}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}},
     {1, 3, 64, 1, {35, 31}, {7, 7}, {2, 2}, {3, 3}, {3, 2}, {1, 1}},      // the first layer of a ResNet
     {1, 3, 40, 1, {32, 32}, {16, 16}, {16, 16}, {0, 0}, {0, 0}, {1, 1}},  // patches
@@ -127,12 +128,16 @@ TEST(IntegerProducts, ConvolutionsAreExact) {
 
 // Large sums: all codes at their ends, so that pairs of products would saturate in 16 bits and sums pass 2^24.
 TEST(IntegerProducts, TheLargestSumsDoNotSaturate) {
-  const Window c{1, 512, 32, 1, {5, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
   for (const double sign : {-128.0, 127.0}) {
-    const Tensor x = tensor(TRANSOM_UINT8, c.x(true), std::vector<double>(static_cast<size_t>(volume(c.x(true))), 255)),
-                 w = tensor(TRANSOM_INT8, c.w(), std::vector<double>(static_cast<size_t>(volume(c.w())), sign));
-    EXPECT_EQ(evaluate("channels_last_integer_convolution", {x, w}, TRANSOM_FLOAT32, c.y(true), c.attributes(0)).values,
-              sums_of(c, x, w, 0, true));
+    for (const auto& [channels, extent] : {std::pair<int64_t, int64_t>{512, 5}, {1024, 12}}) {
+      const Window c{1, channels, 32, 1, {extent, extent}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
+      const auto size = static_cast<size_t>(volume(c.x(true)));
+      const Tensor x = tensor(TRANSOM_UINT8, c.x(true), std::vector<double>(size, 255)),
+                   w = tensor(TRANSOM_INT8, c.w(), std::vector<double>(static_cast<size_t>(volume(c.w())), sign));
+      EXPECT_EQ(
+          evaluate("channels_last_integer_convolution", {x, w}, TRANSOM_FLOAT32, c.y(true), c.attributes(0)).values,
+          sums_of(c, x, w, 0, true));
+    }
     const int64_t depth = int64_t{1} << 16;
     const Tensor row = tensor(TRANSOM_UINT8, {3, depth}, std::vector<double>(static_cast<size_t>(3 * depth), 255)),
                  wide = tensor(TRANSOM_INT8, {2, depth}, std::vector<double>(static_cast<size_t>(2 * depth), sign));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions of bytes: by the library where it is exact and fast, else as products of rows by own loops. Both give the
-// sums to the last bit.
+// Convolutions of bytes: by the library where it is exact and fast, else as products of rows by own loops. Both give
+// the sums to the last bit.
 #include <algorithm>
 #include <cstring>
 
@@ -60,6 +60,7 @@ Kernel integer_convolution(const Node& node) {
   if (library_is_fast(shape, zero_point))
     if (auto made = make_banded_convolution(shape, ConvolutionTypes::of_bytes(shape.dtype)))
       return library_kernel(std::move(made), shape.dtype, frozen);
+  if (auto of_tiles = integer_convolution_of_tiles(shape, zero_point, frozen)) return *of_tiles;
   return integer_convolution_of_places(shape, zero_point, frozen);
 }
 

@@ -65,13 +65,13 @@ class PlacesProduct {
     made->surplus.resize(static_cast<size_t>(groups_ * padded_));
     parallel_for(static_cast<size_t>(groups_), [&](size_t group) {
       const int8_t* of_group = from + static_cast<int64_t>(group) * columns_ * depth_;
-      byte_products().pack(reinterpret_cast<int8_t*>(made->panels.get()) + static_cast<int64_t>(group) * padded_ * row_,
-                           static_cast<size_t>(depth_), static_cast<size_t>(row_), static_cast<size_t>(columns_),
-                           [&](size_t k, size_t column) {
-                             const auto place = static_cast<int64_t>(k);
-                             return of_group[static_cast<int64_t>(column) * depth_ + place % channels_ * taps_ +
-                                             place / channels_];
-                           });
+      byte_products().pack(
+          reinterpret_cast<int8_t*>(made->panels.get()) + static_cast<int64_t>(group) * padded_ * row_,
+          static_cast<size_t>(depth_), static_cast<size_t>(row_), static_cast<size_t>(columns_),
+          [&](size_t k, size_t column) {
+            const auto place = static_cast<int64_t>(k);
+            return of_group[static_cast<int64_t>(column) * depth_ + place % channels_ * taps_ + place / channels_];
+          });
       for (int64_t i = 0; i < columns_; ++i) {
         int32_t& surplus = made->surplus[group * static_cast<size_t>(padded_) + static_cast<size_t>(i)];
         for (int64_t k = 0; k < depth_; ++k) surplus += static_cast<int32_t>(zero_) * of_group[i * depth_ + k];
@@ -146,9 +146,9 @@ class PlacesProduct {
   void store_rows(const Arguments& arguments, float* kept, int64_t c_row, int64_t begin, int64_t rows, int64_t column,
                   int64_t count) const {
     for (int64_t i = 0; i < rows && c_row > count; ++i)
-      std::memmove(arguments.reader ? kept + i * count
-                                    : arguments.output<float>() + (begin + i) * all_columns_ + column,
-                   kept + i * c_row, static_cast<size_t>(count) * sizeof(float));
+      std::memmove(
+          arguments.reader ? kept + i * count : arguments.output<float>() + (begin + i) * all_columns_ + column,
+          kept + i * c_row, static_cast<size_t>(count) * sizeof(float));
     if (!arguments.reader) return;
     const auto* data = reinterpret_cast<const std::byte*>(kept);
     if (count == all_columns_)
@@ -245,8 +245,8 @@ class PlacesProduct {
 Kernel integer_convolution_of_places(const ConvolutionShape& shape, int64_t zero_point, bool frozen) {
   const auto made = std::make_shared<const PlacesProduct>(shape, zero_point);
   Kernel kernel;
-  kernel.name = fmt::format("places {} i8, {}{}", dtype_name(shape.dtype), byte_products().name,
-                            frozen ? ", packed" : "");
+  kernel.name =
+      fmt::format("places {} i8, {}{}", dtype_name(shape.dtype), byte_products().name, frozen ? ", packed" : "");
   kernel.has_epilogue = true;
   kernel.run = [made, frozen](const Arguments& arguments) {
     const auto pack = [&] { return made->pack(arguments.inputs[1]); };

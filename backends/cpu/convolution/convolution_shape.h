@@ -42,6 +42,8 @@ Kernel plain_convolution(const ConvolutionShape& shape);
 Kernel integer_convolution(const Node& node);
 // The same by own products of rows (byte_products).
 Kernel integer_convolution_of_places(const ConvolutionShape& shape, int64_t zero_point, bool frozen);
+// The same by Winograd's tiles, where that is faster; else nothing.
+std::optional<Kernel> integer_convolution_of_tiles(const ConvolutionShape& shape, int64_t zero_point, bool frozen);
 
 // f32 and, where the processor computes on it, bf16. Other types go through f32.
 Kernel library_convolution(const ConvolutionShape& shape, bool frozen);

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "cpu/convolution/convolution_library.h"
+#include "cpu/convolution/winograd_tiles.h"
 #include "cpu/device/threads.h"
 #include "cpu/kernels/views.h"
 #include "cpu/kernels/widening.h"
@@ -19,37 +20,10 @@ namespace {
 
 using dnnl::memory;
 
-constexpr int64_t kPlaces = 16;  // of a tile of x, and products of a tile
 constexpr int64_t kLeastChannels = 32;
 constexpr int64_t kLeastTiles = 32;
 constexpr int64_t kBandBytes = 640 << 10;  // of a band's transformed tiles and products, but
 constexpr int64_t kMostTiles = 64;         // are taken even where they are more: all share one pass over the weights
-
-int64_t half_of(int64_t extent) { return (extent + 1) / 2; }
-
-// The convolution that is computed: of x [N, C, H, W] to y [N, K, H', W'].
-struct Geometry {
-  Shape x, y;
-  int64_t low[2];
-  bool turned;  // the window, and the weights' two axes of channels
-
-  explicit Geometry(const ConvolutionShape& s) : x(s.x), y(s.y), turned(s.kind == ConvolutionKind::kInputGradient) {
-    if (turned) std::swap(x, y);
-    for (size_t i = 0; i < 2; ++i) low[i] = turned ? 2 - s.low[i] : s.low[i];
-  }
-
-  // Rows of tiles are counted through all images.
-  int64_t rows_of_image() const { return half_of(y[2]); }
-  int64_t tile_rows() const { return x[0] * rows_of_image(); }
-  int64_t tile_columns() const { return half_of(y[3]); }
-  int64_t tiles() const { return tile_rows() * tile_columns(); }
-
-  // Of y, rows of all images counted too: those of a row of tiles.
-  int64_t first_row(int64_t row) const { return row / rows_of_image() * y[2] + row % rows_of_image() * 2; }
-  int64_t end_row(int64_t row) const {
-    return row / rows_of_image() * y[2] + std::min(row % rows_of_image() * 2 + 2, y[2]);
-  }
-};
 
 // G g G^T of every pair of channels: from w [O, C, 3, 3] to u [parts, 16, C, K / parts].
 void transform_weights(const float* w, float* u, int64_t channels, int64_t results, int64_t parts, bool turned) {
@@ -66,7 +40,7 @@ void transform_weights(const float* w, float* u, int64_t channels, int64_t resul
         half[2][j] = (at(0) - at(1) + at(2)) / 2;
         half[3][j] = at(2);
       }
-      float* to = u + (k / each * kPlaces * channels + c) * each + k % each;
+      float* to = u + (k / each * WinogradTiles::kPlaces * channels + c) * each + k % each;
       const int64_t step = channels * each;
       for (int64_t i = 0; i < 4; ++i) {
         const double* h = half[i];
@@ -86,8 +60,9 @@ class WinogradConvolution final : public LibraryConvolution {
     whole_ = Product(rows_ * g_.tile_columns(), channels_, results_ / parts_, nullptr);
     const int64_t rest = g_.tile_rows() % rows_;
     if (rest) rest_ = Product(rest * g_.tile_columns(), channels_, results_ / parts_, &whole_.w);
-    const memory::desc host({kPlaces, channels_, results_ / parts_}, memory::data_type::f32, memory::format_tag::abc);
-    filters_ = PackedFilters(host, whole_.w, parts_, kPlaces * channels_ * (results_ / parts_),
+    const memory::desc host({WinogradTiles::kPlaces, channels_, results_ / parts_}, memory::data_type::f32,
+                            memory::format_tag::abc);
+    filters_ = PackedFilters(host, whole_.w, parts_, WinogradTiles::kPlaces * channels_ * (results_ / parts_),
                              [channels = channels_, results = results_, parts = parts_, turned = g_.turned](
                                  const std::byte* weights, std::byte* made) {
                                transform_weights(reinterpret_cast<const float*>(weights),
@@ -135,7 +110,7 @@ class WinogradConvolution final : public LibraryConvolution {
     Product(int64_t tiles, int64_t channels, int64_t results, const memory::desc* weights)
         : v_step(tiles * channels), m_step(tiles * results) {
       const auto desc = [](int64_t rows, int64_t columns, memory::format_tag tag) {
-        return memory::desc({kPlaces, rows, columns}, memory::data_type::f32, tag);
+        return memory::desc({WinogradTiles::kPlaces, rows, columns}, memory::data_type::f32, tag);
       };
       v = desc(tiles, channels, memory::format_tag::abc);
       m = desc(tiles, results, memory::format_tag::abc);
@@ -163,7 +138,8 @@ class WinogradConvolution final : public LibraryConvolution {
       const int64_t results = results_ / parts;
       for (int64_t rows = 1; rows <= g_.tile_rows(); ++rows) {
         const int64_t tiles = rows * g_.tile_columns(), bands = (g_.tile_rows() + rows - 1) / rows;
-        const bool large = kPlaces * tiles * (channels_ + results) * static_cast<int64_t>(sizeof(float)) > kBandBytes;
+        const bool large =
+            WinogradTiles::kPlaces * tiles * (channels_ + results) * static_cast<int64_t>(sizeof(float)) > kBandBytes;
         if (large && tiles > kMostTiles) break;
         const int64_t tasks = (bands * parts + threads - 1) / threads;
         const double transforms = 6.0 * static_cast<double>(tiles * (channels_ + results));
@@ -183,10 +159,12 @@ class WinogradConvolution final : public LibraryConvolution {
       const Product& product = end - first == rows_ ? whole_ : rest_;
       const int64_t results = results_ / parts_;
       auto* own = reinterpret_cast<float*>(thread_scratch(
-          static_cast<size_t>(kPlaces * (product.v_step + product.m_step) + channels_ + results) * sizeof(float)));
+          static_cast<size_t>(WinogradTiles::kPlaces * (product.v_step + product.m_step) + channels_ + results) *
+          sizeof(float)));
       float* v = own;
-      float* m = v + kPlaces * product.v_step;
-      float* nothing = m + kPlaces * product.m_step;  // zeros of the padding, then room for results beyond the edge
+      float* m = v + WinogradTiles::kPlaces * product.v_step;
+      float* nothing =
+          m + WinogradTiles::kPlaces * product.m_step;  // zeros of the padding, then room for results beyond the edge
       std::fill_n(nothing, channels_, 0.0f);
       read_tiles(x, first, end, nothing, v, product.v_step);
       execute(product.primitive,
@@ -203,12 +181,12 @@ class WinogradConvolution final : public LibraryConvolution {
   }
 
   void read_tiles(const float* x, int64_t first, int64_t end, const float* zeros, float* v, int64_t step) const {
-    const float* places[kPlaces];
+    const float* places[WinogradTiles::kPlaces];
     for (int64_t row = first; row < end; ++row) {
       const float* image = x + row / g_.rows_of_image() * g_.x[2] * g_.x[3] * channels_;
       const int64_t top = 2 * (row % g_.rows_of_image()) - g_.low[0];
       for (int64_t left = -g_.low[1]; left < g_.y[3] - g_.low[1]; left += 2, v += channels_) {
-        for (int64_t i = 0; i < kPlaces; ++i) {
+        for (int64_t i = 0; i < WinogradTiles::kPlaces; ++i) {
           const int64_t h = top + i / 4, w = left + i % 4;
           const bool inside = h >= 0 && h < g_.x[2] && w >= 0 && w < g_.x[3];
           places[i] = inside ? image + (h * g_.x[3] + w) * channels_ : zeros;
@@ -231,7 +209,7 @@ class WinogradConvolution final : public LibraryConvolution {
       }
   }
 
-  Geometry g_;
+  WinogradTiles g_;
   bool channels_last_;
   int64_t channels_, results_, parts_ = 1, rows_ = 1;
   Product whole_, rest_;  // of a band, and of the last one if it is lower
@@ -241,13 +219,8 @@ class WinogradConvolution final : public LibraryConvolution {
 
 // By the shape alone, so that the bits are those of frozen and of changing weights.
 bool pays(const ConvolutionShape& s) {
-  const auto all = [](const Shape& extents, int64_t value) {
-    return std::all_of(extents.begin(), extents.end(), [=](int64_t i) { return i == value; });
-  };
-  if (s.kind == ConvolutionKind::kWeightGradient || s.w.size() != 4 || s.groups != 1 || s.w[2] != 3 || s.w[3] != 3 ||
-      !all(s.strides, 1) || !all(s.dilations, 1))
-    return false;
-  const Geometry g(s);
+  if (s.kind == ConvolutionKind::kWeightGradient || !WinogradTiles::has_tiles(s)) return false;
+  const WinogradTiles g(s);
   return std::min(g.x[1], g.y[1]) >= kLeastChannels && g.y[1] % 16 == 0 && g.tiles() >= kLeastTiles;
 }
 

@@ -37,10 +37,9 @@ LibraryByteProducts::LibraryByteProducts(const QuantizedShape& shape, int64_t x_
   for (const bool last_m : {false, true})
     for (const bool last_n : {false, true})
       for (const bool last_k : {false, true})
-        products_[last_m][last_n][last_k] =
-            make_product(last_m ? shape.m - (shape.m - 1) / m_step_ * m_step_ : m_step_,
-                         last_n ? shape.n - (shape.n - 1) / n_step_ * n_step_ : n_step_,
-                         shape.piece_depth(last_k ? shape.pieces() - 1 : 0));
+        products_[last_m][last_n][last_k] = make_product(last_m ? shape.m - (shape.m - 1) / m_step_ * m_step_ : m_step_,
+                                                         last_n ? shape.n - (shape.n - 1) / n_step_ * n_step_ : n_step_,
+                                                         shape.piece_depth(last_k ? shape.pieces() - 1 : 0));
 }
 
 LibraryByteProducts::Product LibraryByteProducts::make_product(int64_t rows, int64_t columns, int64_t depth) const {

@@ -112,7 +112,9 @@ class QuantizedPlan {
   }
 
   // Columns of a block in whole panels.
-  static int64_t padded(int64_t count) { return static_cast<int64_t>(byte_products().panels_of(static_cast<size_t>(count)) * byte_products().width); }
+  static int64_t padded(int64_t count) {
+    return static_cast<int64_t>(byte_products().panels_of(static_cast<size_t>(count)) * byte_products().width);
+  }
 
   ByteOperands panels(const Operands& o, const Block& b, int64_t piece, bool takes_off) const {
     ByteOperands made{};
@@ -174,8 +176,8 @@ class QuantizedPlan {
         vector_kernels().dequantize_row(to, sums + i * c_row, o.weight.surplus(0) + b.first, scales,
                                         o.scales[b.row + i], bias, count);
       for (int64_t j = 0; totals && j < b.count; ++j)
-        to[j] = std::fma(static_cast<float>(totals[i * c_row + j]), o.scales[b.row + i] * scales[j],
-                         bias ? bias[j] : 0.0f);
+        to[j] =
+            std::fma(static_cast<float>(totals[i * c_row + j]), o.scales[b.row + i] * scales[j], bias ? bias[j] : 0.0f);
       if (s_.y != TRANSOM_FLOAT32) store_function(s_.y)(o.arguments.outputs[0] + at * 2, line, nullptr, nullptr, count);
     }
     if (reader) show(*reader, kept, b);
@@ -203,7 +205,7 @@ class QuantizedPlan {
   }
 
   QuantizedShape s_;
-  int64_t x_row_;  // bytes of a rounded row, in whole groups of byte_products
+  int64_t x_row_;                   // bytes of a rounded row, in whole groups of byte_products
   int64_t height_ = 1, width_ = 1;  // of tasks
   std::shared_ptr<const LibraryByteProducts> library_;
 };

@@ -47,7 +47,8 @@ QuantizedWeight::QuantizedWeight(const QuantizedShape& shape, const std::byte* v
   for (int64_t piece = 0; piece < shape.pieces(); ++piece)
     pieces_.push_back(allocate_packed(static_cast<size_t>(columns_ * padded(piece))));
   parallel_for(static_cast<size_t>((shape.n + kColumnsOfTask - 1) / kColumnsOfTask), [&](size_t task) {
-    const int64_t first = static_cast<int64_t>(task) * kColumnsOfTask, count = std::min(kColumnsOfTask, shape.n - first);
+    const int64_t first = static_cast<int64_t>(task) * kColumnsOfTask,
+                  count = std::min(kColumnsOfTask, shape.n - first);
     std::vector<int8_t> rounded;
     const auto* codes = reinterpret_cast<const int8_t*>(values) + first * shape.k;  // [count, k]
     if (!shape.integers) {

@@ -44,9 +44,7 @@ class QuantizedWeight : public PackedWeight {
 
  private:
   static constexpr int64_t kDepthUnit = 64;
-  int64_t padded(int64_t piece) const {
-    return (shape_.piece_depth(piece) + kDepthUnit - 1) / kDepthUnit * kDepthUnit;
-  }
+  int64_t padded(int64_t piece) const { return (shape_.piece_depth(piece) + kDepthUnit - 1) / kDepthUnit * kDepthUnit; }
   void round_columns(const float* values, int64_t first, int64_t count, int8_t* rounded);
 
   QuantizedShape shape_;

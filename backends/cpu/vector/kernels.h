@@ -131,6 +131,9 @@ struct VectorKernels {
   // 2x2 places y. The places of v and m are `step` elements apart.
   void (*winograd_input)(float* v, size_t step, const float* const* d, size_t n);
   void (*winograd_output)(float* const* y, const float* m, size_t step, size_t n);
+  // The same of bytes, (byte ^ flip) - zero, and of sums modulo 2^32 that are four times the results.
+  void (*winograd_input_bytes)(int16_t* v, size_t step, const uint8_t* const* d, uint8_t flip, int16_t zero, size_t n);
+  void (*winograd_output_integers)(float* const* y, const int32_t* m, size_t step, size_t n);
 
   // y[m, r] = sum over k of x[m, k] w[r, k] for `rows` rows of w; x f32 [m, depth] with m <= 8, y with row stride
   // `y_stride`. For products that are bound by the reading of w.

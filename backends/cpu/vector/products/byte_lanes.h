@@ -47,6 +47,7 @@ inline Sums add_products(Sums sums, Sums left, Sums weights) { return _mm512_dpb
 inline Sums load_weights(const int8_t* from) {
   return _mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
 }
+inline Sums load_weights(const int16_t* from) { return load_sums(from); }
 inline Sums add_products(Sums sums, Sums left, Sums weights) {
   return _mm512_add_epi32(sums, _mm512_madd_epi16(left, weights));
 }
@@ -73,6 +74,7 @@ inline Sums add_products(Sums sums, Sums left, Sums weights) { return _mm256_dpb
 inline Sums load_weights(const int8_t* from) {
   return _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
 }
+inline Sums load_weights(const int16_t* from) { return load_sums(from); }
 inline Sums add_products(Sums sums, Sums left, Sums weights) {
   return _mm256_add_epi32(sums, _mm256_madd_epi16(left, weights));
 }
@@ -99,7 +101,8 @@ inline Reals multiply_add(Reals x, Reals y, Reals z) {
   for (size_t i = 0; i < kLanes32; ++i) z[i] = __builtin_fmaf(x[i], y[i], z[i]);
   return z;
 }
-inline Pairs load_weights(const int8_t* from) {
+template <typename Number>
+inline Pairs load_weights(const Number* from) {
   return {Sums{from[0], from[2], from[4], from[6]}, Sums{from[1], from[3], from[5], from[7]}};
 }
 inline Sums add_products(Sums sums, Pairs left, Pairs weights) {

@@ -35,12 +35,13 @@ struct Scaled {
   }
 };
 
-inline void prefetch(const int8_t* panel) {
+template <typename Weight>
+inline void prefetch(const Weight* panel) {
 #if defined(__AVX2__)
-  constexpr size_t kBytes = kWidth * kGroup;
+  constexpr size_t kBytes = kWidth * kGroup * sizeof(Weight);
   TRANSOM_UNROLL
   for (size_t i = 0; i < (kBytes + 63) / 64; ++i)
-    _mm_prefetch(reinterpret_cast<const char*>(panel + 16 * kBytes + i * 64), _MM_HINT_T0);
+    _mm_prefetch(reinterpret_cast<const char*>(panel) + 16 * kBytes + i * 64, _MM_HINT_T0);
 #else
   (void)panel;
 #endif
@@ -53,8 +54,8 @@ struct Part {
 };
 
 // M rows of a panel: `a` may lie at any address, it is read in words of four bytes.
-template <size_t M, typename Result, typename End>
-void block(Result* c, size_t c_row, const Left* a, size_t a_row, const int8_t* panel, const int32_t* surplus, Part part,
+template <size_t M, typename Result, typename Weight, typename End>
+void block(Result* c, size_t c_row, const Left* a, size_t a_row, const Weight* panel, const int32_t* surplus, Part part,
            size_t row, size_t column, const End& end) {
   Sums sums[M][kVectors];
   TRANSOM_UNROLL
@@ -66,7 +67,7 @@ void block(Result* c, size_t c_row, const Left* a, size_t a_row, const int8_t* p
                                : zero();
   }
   for (size_t k = 0; k < part.groups; ++k) {
-    const int8_t* from = panel + k * kWidth * kGroup;
+    const Weight* from = panel + k * kWidth * kGroup;
     prefetch(from);
     decltype(load_weights(from)) weights[kVectors];
     TRANSOM_UNROLL
@@ -94,8 +95,8 @@ void block(Result* c, size_t c_row, const Left* a, size_t a_row, const int8_t* p
   }
 }
 
-template <typename Result, typename End>
-void block_of(size_t rows, Result* c, size_t c_row, const Left* a, size_t a_row, const int8_t* panel,
+template <typename Result, typename Weight, typename End>
+void block_of(size_t rows, Result* c, size_t c_row, const Left* a, size_t a_row, const Weight* panel,
               const int32_t* surplus, Part part, size_t row, size_t column, const End& end) {
   switch (rows) {
     case 6:
@@ -149,10 +150,21 @@ void multiply_all(Result* c, size_t c_row, const ByteOperands& o, const End& end
       const Part part{groups, begin == 0, begin + kDepth >= o.depth};
       for (size_t panel = 0; panel < o.panel_count; ++panel)
         block_of(together, c + row * c_row + panel * kWidth, c_row, wide, wide_row,
-                 o.panels + panel * o.panel_step + begin * kWidth,
-                 o.surplus ? o.surplus + panel * kWidth : nullptr, part, row, panel * kWidth, end);
+                 o.panels + panel * o.panel_step + begin * kWidth, o.surplus ? o.surplus + panel * kWidth : nullptr,
+                 part, row, panel * kWidth, end);
     }
   }
+}
+
+void multiply_words(int32_t* c, size_t c_row, const int16_t* a, size_t a_row, const int16_t* panels, size_t panel_step,
+                    size_t rows, size_t depth, size_t panel_count) {
+  const Part whole{depth / kGroup, true, true};
+  for (size_t panel = 0; panel < panel_count; ++panel)
+    for (size_t row = 0, together = 0; row < rows; row += together) {
+      together = rows_together(rows - row);
+      block_of(together, c + row * c_row + panel * kWidth, c_row, a + row * a_row, a_row, panels + panel * panel_step,
+               nullptr, whole, row, panel * kWidth, Integers{});
+    }
 }
 #endif
 
@@ -172,6 +184,11 @@ void multiply_scaled(float* c, size_t c_row, const ByteOperands& operands, const
 void fill_byte_products(ByteProducts& table) {
   table.width = kWidth, table.group = kGroup;
   table.multiply = multiply, table.multiply_to_floats = multiply_to_floats, table.multiply_scaled = multiply_scaled;
+#if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
+  table.multiply_words = nullptr;  // products of bytes are faster than what words save
+#else
+  table.multiply_words = multiply_words;
+#endif
 }
 
 }  // namespace transom::cpu::TRANSOM_LEVEL

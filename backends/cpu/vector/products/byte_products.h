@@ -31,16 +31,21 @@ struct ByteProducts {
   void (*multiply_scaled)(float* c, size_t c_row, const ByteOperands& operands, const float* row_scales,
                           const float* scales, const float* bias);
 
+  // The same for numbers of 16 bits, where a processor without VNNI has them; else null. a [rows, depth], whole groups;
+  // sums are taken modulo 2^32.
+  void (*multiply_words)(int32_t* c, size_t c_row, const int16_t* a, size_t a_row, const int16_t* panels,
+                         size_t panel_step, size_t rows, size_t depth, size_t panel_count);
+
   size_t padded_depth(size_t depth) const { return (depth + group - 1) / group * group; }
   size_t panels_of(size_t columns) const { return (columns + width - 1) / width; }
   // Writes the panels of these columns, each of `padded` numbers in depth; at(k, column) gives the weights.
-  template <typename At>
-  void pack(int8_t* panels, size_t depth, size_t padded, size_t columns, const At& at) const {
+  template <typename Number, typename At>
+  void pack(Number* panels, size_t depth, size_t padded, size_t columns, const At& at) const {
     for (size_t first = 0; first < columns; first += width)
       for (size_t begin = 0; begin < padded; begin += group)
         for (size_t column = first; column < first + width; ++column)
           for (size_t k = begin; k < begin + group; ++k)
-            *panels++ = column < columns && k < depth ? at(k, column) : int8_t{0};
+            *panels++ = column < columns && k < depth ? at(k, column) : Number{0};
   }
 };
 
