@@ -110,11 +110,15 @@ def by_openai_helpers(url, model, embed):
     expect(isinstance(again.choices[0].message.content, str), "an answer behind a call's result")
     text = client.responses.create(model=model, input="hello there", max_output_tokens=12, temperature=0).output_text
     with client.responses.stream(model=model, input="hello there", max_output_tokens=12, temperature=0) as stream:
-        parts = [event.delta for event in stream if event.type == "response.output_text.delta"]
-        same(stream.get_final_response().output_text, text, "the response of a stream")
+        events = list(stream)  # the client takes no response that is cut off by its length for the final one
+    same(events[-1].response.output_text, text, "the response of a stream")
+    parts = [event.delta for event in events if event.type == "response.output_text.delta"]
     same("".join(parts), text, "streamed response")
-    point = client.responses.parse(model=model, input="a point", max_output_tokens=50, temperature=0, text_format=Point)
-    expect(isinstance(point.output_parsed, Point), f"responses.parse: {point.output_parsed!r}")
+    asked = dict(model=model, input="a point", max_output_tokens=50, temperature=0, text_format=Point)
+    point = client.responses.parse(**asked).output_parsed
+    expect(isinstance(point, Point), f"responses.parse: {point!r}")
+    with client.responses.stream(**asked) as stream:
+        same(stream.get_final_response().output_parsed, point, "a parsed stream of responses")
 
 
 def by_openai_audio(url, model, embed):
@@ -200,8 +204,9 @@ def by_langchain(url, model, embed):
 
 
 def by_huggingface_hub(url, model, embed):
-    from huggingface_hub import InferenceClient
+    from huggingface_hub import InferenceClient, constants
 
+    constants.HF_HUB_OFFLINE = False  # else it asks no server, not even one on this machine
     client = InferenceClient(url, api_key="none")
     asked = dict(max_tokens=8, temperature=0)
     messages = [{"role": "user", "content": "hello there"}]
@@ -378,13 +383,32 @@ def schemas(url, model, count):
 # ---- the server
 
 
-def started(arguments):
+def with_timestamps(model, folder):
+    """A model of Whisper's kind as it is; where its generation_config.json has been left at what Transformers makes of
+    config.json, a copy whose configuration names the token that turns timestamps off, which it needs to give any."""
+    source = Path(model)
+    generation, tokenizer = source / "generation_config.json", source / "tokenizer.json"
+    if not generation.exists() or not tokenizer.exists():
+        return model
+    fields = json.loads(generation.read_text())
+    ids = [token["id"] for token in json.loads(tokenizer.read_text())["added_tokens"]
+           if token["content"] == "<|notimestamps|>"]
+    if "no_timestamps_token_id" in fields or not ids:
+        return model
+    for file in source.iterdir():
+        (Path(folder) / file.name).symlink_to(file.resolve())
+    (Path(folder) / generation.name).unlink()
+    (Path(folder) / generation.name).write_text(json.dumps(dict(fields, no_timestamps_token_id=ids[0])))
+    return folder
+
+
+def started(arguments, folder):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     models = [f"writes={arguments.model}"] + ([f"embeds={arguments.embed}"] if arguments.embed else [])
     if arguments.hears:
-        models.append(f"hears={arguments.hears}")
+        models.append(f"hears={with_timestamps(arguments.hears, folder)}")
         os.environ["SERVED_EARS"] = "hears"
     server = subprocess.Popen([arguments.transom, "serve", *models, "--port", str(port)], stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL)
@@ -413,8 +437,9 @@ def main():
     os.environ.setdefault("NO_PROXY", "*")
     os.environ["SERVED_MODEL"] = arguments.tokenizer or arguments.model  # lm-eval asks with tokens
     server, url, model, embed = None, arguments.url, arguments.model, arguments.embed
+    folder = tempfile.TemporaryDirectory()
     if not url:
-        server, url = started(arguments)
+        server, url = started(arguments, folder.name)
         model, embed = "writes", "embeds" if embed else None
     clients = (by_openai, by_openai_helpers, by_openai_audio, by_openai_async, by_langchain, by_huggingface_hub, by_ollama,
                by_lm_eval, by_prometheus, by_requests)
@@ -437,6 +462,7 @@ def main():
         if server:
             server.send_signal(signal.SIGTERM)
             same(server.wait(60), 0, "the server's exit status")
+        folder.cleanup()
     return 1 if failed else 0
 
 
