@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "generation/constraint/constraint.h"
+#include "generation/engine/mask_turns.h"
 
 namespace transom {
 namespace {
@@ -94,16 +95,30 @@ const std::vector<Case> kCases{
     {"regular expression", Kind::kRegex, R"(([A-Z][a-z]+ ){2,6}was born in (19|20)\d{2}( \([^()]{1,60}\))?\.)"},
     {"GBNF of sums", Kind::kGbnf,
      "root ::= sum (\"\\n\" sum)*\nsum ::= term ([-+*/] term)*\nterm ::= [0-9]+ | \"(\" sum \")\" | [a-z]+\n"},
+    // Each letter may begin a word.
+    {"ambiguous GBNF", Kind::kGbnf, "root ::= \"(\" word+ \")\"\nword ::= [a-z ]+\n"},
 };
 
-// One text, of at most 400 tokens; microseconds of each.
-void write(const TokenConstraint& first, int64_t vocabulary, std::mt19937& random, std::vector<double>* times) {
+struct Times {
+  std::vector<double> tokens;  // microseconds
+  double longest_turn = 0;     // of the engine, in milliseconds
+};
+
+// One text, of at most 400 tokens.
+void write(const TokenConstraint& first, int64_t vocabulary, std::mt19937& random, Times& times) {
+  using Clock = std::chrono::steady_clock;
   const std::unique_ptr<TokenConstraint> state = first.clone();
   std::vector<uint32_t> mask(static_cast<size_t>((vocabulary + 31) / 32));
   for (int i = 0; i < 400; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
+    const auto begin = Clock::now();
+    for (bool found = false; !found;) {
+      const auto turn = Clock::now();
+      found = state->prepare(MaskTurns::kSecondsOfStep);
+      times.longest_turn =
+          std::max(times.longest_turn, 1e3 * std::chrono::duration<double>(Clock::now() - turn).count());
+    }
     state->allowed(mask);
-    const auto masked = std::chrono::steady_clock::now();
+    const auto masked = Clock::now();
     // Any of those that are allowed, from a random place on.
     const size_t start = random() % mask.size();
     int64_t token = -1;
@@ -111,10 +126,10 @@ void write(const TokenConstraint& first, int64_t vocabulary, std::mt19937& rando
       if (const uint32_t word = mask[(start + n) % mask.size()])
         token = static_cast<int64_t>((start + n) % mask.size() * 32) + std::countr_zero(word);
     if (token < 0) return;
-    const auto chosen = std::chrono::steady_clock::now();
+    const auto chosen = Clock::now();
     state->accept(token);
-    const auto end = std::chrono::steady_clock::now();
-    if (times) times->push_back(std::chrono::duration<double, std::micro>((masked - begin) + (end - chosen)).count());
+    const auto end = Clock::now();
+    times.tokens.push_back(std::chrono::duration<double, std::micro>((masked - begin) + (end - chosen)).count());
     if (token == vocabulary - 1) return;
   }
 }
@@ -129,24 +144,27 @@ int run(const Options& options) {
   } else {
     vocabulary = std::make_shared<constraint::Vocabulary>(random_tokens(size), std::vector<int64_t>{size - 1});
   }
-  std::cout << fmt::format("{} tokens, microseconds a token\n{:<22} {:>9} {:>8} {:>8} {:>8} {:>8} {:>9}\n", size, "",
-                           "prepare", "tokens", "mean", "median", "p99", "most");
+  std::cout << fmt::format("{} tokens, microseconds a token\n{:<22} {:>9} {:>8} {:>8} {:>8} {:>8} {:>9} {:>10}\n", size,
+                           "", "prepare", "tokens", "mean", "median", "p99", "most", "turn");
   for (const Case& each : kCases) {
     const auto begin = std::chrono::steady_clock::now();
     const auto first = constraint::make_constraint(vocabulary, each.kind, each.text);
     const double prepare = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
     std::mt19937 random(2);
-    for (int64_t i = 0; i < options.warm_up; ++i) write(*first, size, random, nullptr);
-    std::vector<double> times;
-    for (int64_t i = 0; i < options.texts; ++i) write(*first, size, random, &times);
-    std::sort(times.begin(), times.end());
+    Times times, warm_up;
+    for (int64_t i = 0; i < options.warm_up; ++i) write(*first, size, random, warm_up);
+    for (int64_t i = 0; i < options.texts; ++i) write(*first, size, random, times);
+    times.longest_turn = std::max(times.longest_turn, warm_up.longest_turn);
+    std::vector<double>& sorted = times.tokens;
+    std::sort(sorted.begin(), sorted.end());
     double sum = 0;
-    for (const double time : times) sum += time;
+    for (const double time : sorted) sum += time;
     const auto at = [&](double share) {
-      return times[std::min(times.size() - 1, static_cast<size_t>(share * static_cast<double>(times.size())))];
+      return sorted[std::min(sorted.size() - 1, static_cast<size_t>(share * static_cast<double>(sorted.size())))];
     };
-    std::cout << fmt::format("{:<22} {:>6.0f} ms {:>8} {:>8.1f} {:>8.1f} {:>8.1f} {:>9.1f}\n", each.name, prepare,
-                             times.size(), sum / static_cast<double>(times.size()), at(0.5), at(0.99), times.back())
+    std::cout << fmt::format("{:<22} {:>6.0f} ms {:>8} {:>8.1f} {:>8.1f} {:>8.1f} {:>9.1f} {:>7.1f} ms\n", each.name,
+                             prepare, sorted.size(), sum / static_cast<double>(sorted.size()), at(0.5), at(0.99),
+                             sorted.back(), times.longest_turn)
               << std::flush;
   }
   return 0;

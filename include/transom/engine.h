@@ -27,6 +27,10 @@ class TokenConstraint {
   virtual void accept(int64_t token) = 0;
   // The state before any token; each row of a request begins with a copy of its own.
   virtual std::unique_ptr<TokenConstraint> clone() const = 0;
+  // Works for about so many seconds towards the next call of allowed(); true if that call will not take long. Until
+  // then the engine leaves the row out of its steps and asks again, a few milliseconds a step for all rows together, so
+  // that a constraint that is slow holds nobody else.
+  virtual bool prepare(double /*seconds*/) { return true; }
 };
 
 // What one client asks for. Of a model with an encoder the prompt are the first tokens of the decoder (the start

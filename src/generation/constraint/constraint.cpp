@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <list>
 #include <mutex>
+#include <optional>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -28,12 +29,23 @@ class GrammarConstraint : public TokenConstraint {
         vocabulary_(std::move(vocabulary)),
         places_(start_of(grammar_->grammar(), stacks_)) {}
 
+  bool prepare(double seconds) override {
+    if (tokens_ || finished_) return true;
+    const double begin = thread_seconds();
+    WorkTime time(std::min({seconds, left_of_token_, left_of_text_}));
+    const bool found = read(time) && find(time);
+    const double taken = thread_seconds() - begin;
+    left_of_token_ -= taken, left_of_text_ -= taken;
+    if (!found && std::min(left_of_token_, left_of_text_) <= 0) fail_as_ambiguous();
+    return found;
+  }
+
   void allowed(std::span<uint32_t> mask) override {
+    while (!prepare(kSecondsOfToken)) continue;
     std::fill(mask.begin(), mask.end(), 0);
     bool any = false;
     if (!finished_) {
-      const std::shared_ptr<const Mask> tokens = allowed_tokens();
-      std::copy_n(tokens->begin(), std::min(tokens->size(), mask.size()), mask.begin());
+      std::copy_n(tokens_->begin(), std::min(tokens_->size(), mask.size()), mask.begin());
       any = std::any_of(mask.begin(), mask.end(), [](uint32_t word) { return word != 0; });
     }
     for (const int64_t end : vocabulary_->ends) {
@@ -46,33 +58,50 @@ class GrammarConstraint : public TokenConstraint {
     }
   }
 
+  // What the token leads to is looked at when it is asked for.
   void accept(int64_t token) override {
     if (std::find(vocabulary_->ends.begin(), vocabulary_->ends.end(), token) != vocabulary_->ends.end()) {
       finished_ = true;
       return;
     }
     if (token < 0 || static_cast<size_t>(token) >= vocabulary_->trie->vocabulary_size()) return;
-    for (const char byte : vocabulary_->trie->bytes_of(token))
-      places_ = behind(grammar_->grammar(), stacks_, places_, static_cast<uint8_t>(byte));
+    unread_ += vocabulary_->trie->bytes_of(token);
+    tokens_.reset();
+    search_.reset();
+    left_of_token_ = kSecondsOfToken;
   }
 
   std::unique_ptr<TokenConstraint> clone() const override { return std::make_unique<GrammarConstraint>(*this); }
 
  private:
-  // The engine computes nothing meanwhile: all masks of a text together have a limit too.
-  std::shared_ptr<const Mask> allowed_tokens() {
-    const double begin = thread_seconds();
-    std::shared_ptr<const Mask> tokens = grammar_->allowed(places_, stacks_, std::min(kSecondsOfToken, seconds_));
-    seconds_ -= thread_seconds() - begin;
-    return tokens;
+  bool read(WorkTime& time) {
+    while (bytes_read_ < unread_.size()) {
+      places_ = behind(grammar_->grammar(), stacks_, places_, static_cast<uint8_t>(unread_[bytes_read_++]));
+      if (time.is_over(WorkTime::cost_of_set(places_.items.size()))) return false;
+    }
+    unread_.clear();
+    bytes_read_ = 0;
+    return true;
   }
 
-  static constexpr double kSecondsOfToken = 2;
-  double seconds_ = 10;  // that are left
+  bool find(WorkTime& time) {
+    if (!search_) search_.emplace(places_);
+    tokens_ = grammar_->go_on(*search_, stacks_, time);
+    if (tokens_) search_.reset();
+    return tokens_ != nullptr;
+  }
+
+  // Of the thread's time. All masks of a text together have a limit too.
+  static constexpr double kSecondsOfToken = 2, kSecondsOfText = 10;
+  double left_of_token_ = kSecondsOfToken, left_of_text_ = kSecondsOfText;
   std::shared_ptr<const CompiledGrammar> grammar_;
   std::shared_ptr<const Vocabulary> vocabulary_;
   Stacks stacks_;
-  Places places_;
+  Places places_;       // before the bytes that are not read yet
+  std::string unread_;  // of accepted tokens
+  size_t bytes_read_ = 0;
+  std::shared_ptr<const Mask> tokens_;  // that may follow; null: not found yet
+  std::optional<MaskSearch> search_;
   bool finished_ = false;
 };
 

@@ -2,13 +2,27 @@
 #include "generation/constraint/token_masks.h"
 
 #include <algorithm>
-#include <ctime>
 #include <set>
+#include <span>
+#include <utility>
 
 #include "base/error.h"
 #include "generation/constraint/place_classes.h"
 
 namespace transom::constraint {
+namespace {
+
+void allow(Mask& mask, std::span<const int32_t> tokens) {
+  for (const int32_t token : tokens) mask[static_cast<size_t>(token) / 32] |= 1u << (token % 32);
+}
+
+size_t words_of(const TokenTrie& trie) { return (trie.vocabulary_size() + 31) / 32; }
+
+}  // namespace
+
+void fail_as_ambiguous() {
+  fail("the grammar is too ambiguous: its next tokens are not found in time; make it simpler");
+}
 
 CompiledGrammar::CompiledGrammar(Grammar grammar, std::shared_ptr<const TokenTrie> trie, size_t most_bytes)
     : grammar_(std::move(grammar)),
@@ -18,109 +32,114 @@ CompiledGrammar::CompiledGrammar(Grammar grammar, std::shared_ptr<const TokenTri
   forget();
 }
 
-// Drops what is found; all of it can be found again.
+// Drops what is found of places; all of it can be found again.
 void CompiledGrammar::forget() const {
   of_places_.clear();
-  for (auto& known : known_sets_) known.clear();
-  sets_.assign(1, {});
-  known_sets_[0][{}] = 0;
-  relative_stacks_ = Stacks();
-  bytes_ = 0;
-}
-
-int32_t CompiledGrammar::relative(Places places) const {
-  auto& known = known_sets_[places.ended ? 1 : 0];
-  const auto found = known.find(places.items);
-  if (found != known.end()) return found->second;
-  const auto number = static_cast<int32_t>(sets_.size());
-  known[places.items] = number;
-  bytes_ += sizeof(RelativeSet) + 64 + 2 * places.items.size() * sizeof(Place);
-  sets_.push_back({std::move(places), {}});
-  return number;
-}
-
-int32_t CompiledGrammar::step(int32_t set, uint8_t byte) const {
-  if (set == 0) return 0;
-  const auto at = static_cast<size_t>(set);
-  if (sets_[at].behind.empty()) {
-    sets_[at].behind.assign(256, -1);
-    bytes_ += 256 * sizeof(int32_t);
-  }
-  if (sets_[at].behind[byte] >= 0) return sets_[at].behind[byte];
-  const int32_t next = relative(behind(grammar_, relative_stacks_, sets_[at].places, byte));
-  sets_[at].behind[byte] = next;
-  return next;
+  searches_.clear();
+  relative_ = std::make_shared<RelativeSets>(grammar_);
+  place_bytes_ = 0;
 }
 
 // The tokens below a node of the trie, by their bytes behind it.
-void CompiledGrammar::add_rest(Rest& rest, size_t trie_node) const {
+bool CompiledGrammar::add_rests(PlaceSearch& search, WorkTime& time) const {
   const TokenTrie& trie = *trie_;
-  std::vector<uint32_t> path{0};
-  const uint16_t depth = trie[trie_node].depth;
-  for (size_t i = trie_node + 1; i < trie[trie_node].next; ++i) {
-    expect_time();
-    const auto level = static_cast<size_t>(trie[i].depth - depth);
-    path.resize(level);
-    auto& below = rest.nodes[path.back()].below;
-    auto found = std::find_if(below.begin(), below.end(), [&](const auto& each) { return each.first == trie[i].byte; });
-    if (found == below.end()) {
-      below.emplace_back(trie[i].byte, static_cast<uint32_t>(rest.nodes.size()));
-      path.push_back(static_cast<uint32_t>(rest.nodes.size()));
-      rest.nodes.emplace_back();
-    } else {
-      path.push_back(found->second);
+  auto& [nodes, tokens] = *search.found->rests;
+  while (search.rest_next < search.rest_end) {
+    const size_t i = search.rest_next++;
+    search.rest_path.resize(trie[i].depth - search.rest_depth);
+    const uint32_t parent = search.rest_path.back();
+    uint32_t node = nodes[parent].child;
+    while (node != 0 && nodes[node].byte != trie[i].byte) node = nodes[node].sibling;
+    if (node == 0) {
+      node = static_cast<uint32_t>(nodes.size());
+      nodes.push_back({.sibling = std::exchange(nodes[parent].child, node), .byte = trie[i].byte});
     }
-    auto& tokens = rest.nodes[path.back()].tokens;
-    const auto here = trie.tokens_at(i);
-    tokens.insert(tokens.end(), here.begin(), here.end());
+    search.rest_path.push_back(node);
+    for (const int32_t token : trie.tokens_at(i)) {
+      tokens.push_back({token, nodes[node].token});
+      nodes[node].token = static_cast<uint32_t>(tokens.size() - 1);
+    }
+    if (time.is_over(4)) return false;
   }
+  return true;
 }
 
-const CompiledGrammar::OfPlace& CompiledGrammar::of_place(uint32_t node, bool with_rest) const {
-  constexpr size_t kBytesOfAStack = 64;
-  node = alike_[node];
-  if (const auto found = of_places_.find(node); found != of_places_.end() && (found->second->rest || !with_rest))
-    return *found->second;
-  if (bytes_ + kBytesOfAStack * relative_stacks_.size() > most_bytes_) forget();
-  auto kept = std::make_unique<OfPlace>();
+bool CompiledGrammar::go_on(PlaceSearch& search, WorkTime& time) const {
+  constexpr size_t kMostBytes = size_t{512} << 20;
   const TokenTrie& trie = *trie_;
-  kept->inside.assign((trie.vocabulary_size() + 31) / 32, 0);
-  if (with_rest) kept->rest.emplace();
-  std::vector<int32_t> sets(static_cast<size_t>(trie.most_depth()) + 1, 0);
-  for (size_t i = 0; i < trie.size();) {
-    expect_time();
+  RelativeSets& relative = *search.relative;
+  const bool with_rests = search.found->rests.has_value();
+  while (add_rests(search, time)) {
+    if (search.next == trie.size()) return true;
+    const size_t i = search.next;
     const TokenTrie::Node& each = trie[i];
-    int32_t next = 0;
-    if (each.depth == 1) next = relative(behind(grammar_, relative_stacks_, Place{node, 0}, each.byte));
-    else next = step(sets[each.depth - 1u], each.byte);
-    const bool ended = sets_[static_cast<size_t>(next)].places.ended;
-    const bool alive = !sets_[static_cast<size_t>(next)].places.items.empty();
-    if (ended || alive)
-      for (const int32_t token : trie.tokens_at(i)) kept->inside[static_cast<size_t>(token) / 32] |= 1u << (token % 32);
-    if (ended && with_rest) add_rest(*kept->rest, i);
-    if (!alive) {
-      i = each.next;
+    const size_t known = relative.size();
+    const int32_t set = each.depth == 1 ? relative.behind_node(search.place, each.byte)
+                                        : relative.behind_set(search.sets[each.depth - 1u], each.byte);
+    const Places& places = relative[set];
+    if (!places.dead()) allow(search.found->inside, trie.tokens_at(i));
+    if (places.ended && with_rests) {
+      search.rest_next = i + 1, search.rest_end = each.next, search.rest_depth = each.depth;
+      search.rest_path.assign(1, 0);
+    }
+    search.sets[each.depth] = set;
+    search.next = places.items.empty() ? each.next : i + 1;
+    if (relative.bytes() > kMostBytes) fail_as_ambiguous();
+    if (time.is_over(relative.size() > known ? WorkTime::cost_of_set(places.items.size()) : 1)) return false;
+  }
+  return false;
+}
+
+// Null: the search is to go on.
+CompiledGrammar::FoundPlace CompiledGrammar::of_place(uint32_t node, bool with_rests,
+                                                      std::shared_ptr<PlaceSearch>& search, WorkTime& time) const {
+  node = alike_[node];
+  if (const auto found = of_places_.find(node); found != of_places_.end() && (found->second->rests || !with_rests)) {
+    search.reset();
+    return found->second;
+  }
+  if (!search) search = searches_[{node, with_rests}].lock();
+  if (!search) {
+    if (place_bytes_ + relative_->bytes() > most_bytes_) forget();
+    std::erase_if(searches_, [](const auto& each) { return each.second.expired(); });
+    search = std::make_shared<PlaceSearch>();
+    search->relative = relative_;
+    search->place = node;
+    search->found = std::make_shared<TokensOfPlace>();
+    search->found->inside.assign(words_of(*trie_), 0);
+    if (with_rests) search->found->rests.emplace();
+    search->sets.assign(static_cast<size_t>(trie_->most_depth()) + 1, 0);
+    searches_[{node, with_rests}] = search;
+  }
+  if (!go_on(*search, time)) return nullptr;
+  const FoundPlace found = std::exchange(search, nullptr)->found;
+  place_bytes_ += found->inside.size() * sizeof(uint32_t);
+  if (with_rests) place_bytes_ += found->rests->bytes();
+  FoundPlace& kept = of_places_[node];
+  if (!kept || with_rests) kept = found;
+  return found;
+}
+
+bool CompiledGrammar::read_rests(MaskSearch& search, Stacks& stacks, WorkTime& time) const {
+  while (!search.levels.empty()) {
+    const TokenRests& rests = *search.found->rests;
+    MaskSearch::Level& level = search.levels.back();
+    if (level.node == 0) {
+      search.levels.pop_back();
       continue;
     }
-    sets[each.depth] = next;
-    ++i;
+    const TokenRests::Node& node = rests.nodes[std::exchange(level.node, rests.nodes[level.node].sibling)];
+    Places next = behind(grammar_, stacks, level.places, node.byte);
+    const size_t cost = WorkTime::cost_of_set(level.places.items.size() + next.items.size());
+    if (!next.dead())
+      for (uint32_t at = node.token; at != 0; at = rests.tokens[at].next) allow(search.mask, {&rests.tokens[at].id, 1});
+    if (!next.items.empty()) search.levels.push_back({node.child, std::move(next)});
+    if (time.is_over(cost)) return false;
   }
-  bytes_ += kept->inside.size() * sizeof(uint32_t);
-  if (with_rest) bytes_ += kept->rest->nodes.size() * 2 * sizeof(Rest::Node);
-  return *(of_places_[node] = std::move(kept));
+  return true;
 }
 
-void CompiledGrammar::allow_rest(const Rest& rest, uint32_t at, const Places& places, Stacks& stacks,
-                                 Mask& mask) const {
-  for (const auto& [byte, below] : rest.nodes[at].below) {
-    expect_time();
-    const Places next = behind(grammar_, stacks, places, byte);
-    if (next.dead()) continue;
-    for (const int32_t token : rest.nodes[below].tokens) mask[static_cast<size_t>(token) / 32] |= 1u << (token % 32);
-    if (!next.items.empty()) allow_rest(rest, below, next, stacks, mask);
-  }
-}
-
+// Stacks have other numbers in each row; the key has the places themselves, in an order that all rows share.
 std::string CompiledGrammar::key_of(const Places& places, const Stacks& stacks) const {
   std::string key;
   const auto add = [&](uint32_t value) { key.append(reinterpret_cast<const char*>(&value), sizeof value); };
@@ -132,43 +151,46 @@ std::string CompiledGrammar::key_of(const Places& places, const Stacks& stacks) 
   return key;
 }
 
-double thread_seconds() {
-  timespec time{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
-void CompiledGrammar::expect_time() const {
-  constexpr size_t kTimesBetween = 256;
-  if (++checks_ % kTimesBetween == 0 && thread_seconds() > until_)
-    fail("the grammar is too ambiguous: its next tokens are not found in time; make it simpler");
+std::shared_ptr<const Mask> CompiledGrammar::go_on(MaskSearch& search, Stacks& stacks, WorkTime& time) const {
+  constexpr size_t kMostMasks = 1024;
+  const bool begins = search.mask.empty();
+  if (begins) search.key = key_of(search.places, stacks);
+  const std::lock_guard lock(mutex_);
+  if (begins) {
+    if (const auto found = masks_.find(search.key); found != masks_.end()) return found->second;
+    search.mask.assign(words_of(*trie_), 0);
+  }
+  for (; search.next < search.places.items.size(); ++search.next) {
+    const Place& place = search.places.items[search.next];
+    if (!search.found) {
+      search.found = of_place(place.node, place.stack != 0, search.place_search, time);
+      if (!search.found) return nullptr;
+      for (size_t i = 0; i < search.mask.size(); ++i) search.mask[i] |= search.found->inside[i];
+      const uint32_t first = place.stack != 0 ? search.found->rests->nodes[0].child : 0;
+      if (first != 0) search.levels.push_back({first, returned(grammar_, stacks, place.stack)});
+      if (time.is_over(search.mask.size() / 16)) return nullptr;
+    }
+    if (!read_rests(search, stacks, time)) return nullptr;
+    search.found.reset();
+  }
+  const size_t bytes = search.key.size() + search.mask.size() * sizeof(uint32_t);
+  if (masks_.size() >= kMostMasks || mask_bytes_ + bytes > most_bytes_) masks_.clear(), mask_bytes_ = 0;
+  mask_bytes_ += bytes;
+  return masks_[search.key] = std::make_shared<const Mask>(std::move(search.mask));
 }
 
 std::shared_ptr<const Mask> CompiledGrammar::allowed(const Places& places, Stacks& stacks, double seconds) const {
-  constexpr size_t kMostMasks = 1024;
-  // Stacks have other numbers in each row; the key has the places themselves, in an order that all rows share.
-  Places sorted = places;
-  const std::string key = key_of(sorted, stacks);
-  const std::lock_guard lock(mutex_);
-  const auto found = masks_.find(key);
-  if (found != masks_.end()) return found->second;
-  until_ = thread_seconds() + seconds;
-  auto mask = std::make_shared<Mask>((trie_->vocabulary_size() + 31) / 32, 0);
-  for (const Place& place : places.items) {
-    const OfPlace& each = of_place(place.node, place.stack != 0);
-    for (size_t i = 0; i < mask->size(); ++i) (*mask)[i] |= each.inside[i];
-    if (place.stack == 0 || each.rest->nodes[0].below.empty()) continue;
-    allow_rest(*each.rest, 0, returned(grammar_, stacks, place.stack), stacks, *mask);
-  }
-  if (masks_.size() >= kMostMasks) masks_.clear();
-  masks_[key] = mask;
+  MaskSearch search(places);
+  WorkTime time(seconds);
+  std::shared_ptr<const Mask> mask = go_on(search, stacks, time);
+  if (!mask) fail_as_ambiguous();
   return mask;
 }
 
 void CompiledGrammar::prepare(double seconds) const {
   Stacks stacks;
   allowed(start_of(grammar_, stacks), stacks, seconds);
-  const double until = thread_seconds() + seconds;
+  WorkTime time(seconds);
   // Of the whole text's own rule no rest is asked for: nothing comes behind it.
   std::vector<std::pair<uint32_t, bool>> pending{{grammar_.rules[0], false}};
   std::set<uint32_t> seen{grammar_.rules[0]};
@@ -180,10 +202,9 @@ void CompiledGrammar::prepare(double seconds) const {
     const Grammar::Node& node = grammar_.nodes[place];
     if (!node.bytes.empty()) {
       const std::lock_guard lock(mutex_);
-      if (thread_seconds() >= until) return;
-      until_ = until;
+      std::shared_ptr<PlaceSearch> search;
       try {
-        of_place(place, is_called);
+        if (!of_place(place, is_called, search, time)) return;
       } catch (const Error&) {  // the others may never be asked for
         return;
       }

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "base/error.h"
+#include "generation/engine/mask_turns.h"
 #include "generation/engine/runner.h"
 #include "generation/lengths.h"
 #include "io/config.h"
@@ -120,6 +121,7 @@ class Engine::Implementation {
     start_waiting();
     take_turns();
     const auto left_queue = static_cast<int64_t>(waited - waiting_.size());
+    const bool seeks_masks = masks_.take(running_);
     bool computed = false;
     if (!running_.empty()) {
       try {
@@ -136,7 +138,7 @@ class Engine::Implementation {
       runner_->forget(*sequence);
       return true;
     });
-    const bool happened = computed || !events.empty();
+    const bool happened = computed || seeks_masks || !events.empty();
     publish(std::move(events), counted, left_queue, computed);
     return happened;
   }
@@ -352,6 +354,7 @@ class Engine::Implementation {
   std::unique_ptr<Runner> runner_;
   std::deque<std::shared_ptr<const TakenRequest>> waiting_;
   std::vector<std::unique_ptr<Sequence>> running_;
+  MaskTurns masks_;
 
   // ---- of all threads
   mutable std::mutex mutex_;

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "generation/engine/assistant.h"
 #include "generation/engine/cached_texts.h"
+#include "generation/engine/mask_turns.h"
 #include "generation/engine/paged_pass.h"
 #include "generation/engine/runner.h"
 #include "generation/engine/step_budget.h"
@@ -74,18 +75,16 @@ class PagedRunner : public Runner {
 
   // ---- beams
 
-  // The blocks of a beam whose scores are known, which it needs no more but to go on cheaply: so beams that are not
-  // there together do not wait for each other's blocks.
-  bool give_up_waiting_beam(EngineStatistics& statistics) {
-    while (!waiting_beams_.empty()) {
-      Sequence& beam = *waiting_beams_.back();
-      waiting_beams_.pop_back();
-      if (!texts_.holds(beam)) continue;
-      texts_.give_up(beam);
-      ++statistics.preemptions;
-      return true;
-    }
-    return false;
+  // The blocks of a sequence that sits this step out, which it needs no more but to go on cheaply: so beams that are
+  // not there together do not wait for each other's blocks.
+  bool give_up_waiting(EngineStatistics& statistics, bool only_beams) {
+    const auto last = std::find_if(waiting_.rbegin(), waiting_.rend(), [&](const Sequence* sequence) {
+      return texts_.holds(*sequence) && (!only_beams || sequence->group());
+    });
+    if (last == waiting_.rend()) return false;
+    texts_.give_up(**last);
+    ++statistics.preemptions;
+    return true;
   }
 
   // The beams take their next texts, and with them the blocks of the texts that they go on from.
@@ -119,9 +118,9 @@ class PagedRunner : public Runner {
     std::vector<StepPart> parts;
     int64_t left = most_tokens_;
     std::vector<Sequence*> order;
-    waiting_beams_.clear();
+    waiting_.clear();
     for (const std::unique_ptr<Sequence>& sequence : sequences)
-      if (!sequence->finished()) (sequence->waits() ? waiting_beams_ : order).push_back(sequence.get());
+      if (!sequence->finished()) (sequence->waits() ? waiting_ : order).push_back(sequence.get());
     // Who needs one token more goes before prompts; if there are more of those than a step holds, they take turns.
     const size_t count = order.size();
     ask_assistant(order);
@@ -168,7 +167,7 @@ class PagedRunner : public Runner {
            EngineStatistics& statistics) {
     PagedText& text = texts_.of(sequence);
     while (!texts_.reserve(text, sequence.seen + 1)) {
-      if (give_up_waiting_beam(statistics)) continue;
+      if (give_up_waiting(statistics, false)) continue;
       Sequence* last = nullptr;
       while (youngest > 0 && !last) {
         Sequence* candidate = order[--youngest];
@@ -238,7 +237,7 @@ class PagedRunner : public Runner {
     const int64_t blocks =
         texts_.missing_blocks(text, sequence.length()) + (alone ? int64_t{0} : static_cast<int64_t>(before));
     while (!texts_.has_room(blocks))
-      if (!give_up_waiting_beam(statistics)) break;
+      if (!give_up_waiting(statistics, true)) break;
     if (texts_.has_room(blocks) && texts_.reserve(text, sequence.length())) {
       sequence.note_begun();
       return true;
@@ -310,6 +309,9 @@ class PagedRunner : public Runner {
         }
         if (place > sequence.length() - 1 || sequence.finished() || part.token(place) != sequence.tokens().back())
           break;
+        // Behind the first token of a draft; where the mask takes longer the rest of the draft is given up.
+        if (sequence.mask() == Sampler::Mask::kNotAsked) sequence.seek_mask(MaskTurns::kSecondsAtFirst);
+        if (sequence.finished() || sequence.waits()) break;
         sequence.choose(scores);
         statistics.generated_tokens += !sequence.request().only_reads();
       }
@@ -342,7 +344,7 @@ class PagedRunner : public Runner {
   std::optional<Assistant> assistant_;
   const int64_t assistant_tokens_;
   std::map<const Sequence*, TokenIds> drafts_;  // of the assistant, at this step
-  std::vector<Sequence*> waiting_beams_;        // at this step
+  std::vector<Sequence*> waiting_;              // that sit this step out
   size_t turn_ = 0;                             // whose turn it is first, where not all go at once
 };
 

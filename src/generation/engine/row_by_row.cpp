@@ -15,18 +15,21 @@ class RowByRow : public Runner {
   RowByRow(const GenerativeModel& model, const EngineAdapters& adapters) : model_(model), adapters_(adapters) {}
 
   bool step(std::span<const std::unique_ptr<Sequence>> sequences, EngineStatistics& statistics) override {
+    bool computed = false;
     for (const std::unique_ptr<Sequence>& sequence : sequences) {
-      if (sequence->finished()) continue;
+      BeamGroup* group = sequence->group();
+      if (sequence->finished() || (group ? sequence->index() != 0 : sequence->waits())) continue;
+      computed = true;
       try {
-        if (!sequence->group()) advance(*sequence, statistics);
-        else if (sequence->index() == 0) advance(*sequence->group(), statistics);
+        if (group) advance(*group, statistics);
+        else advance(*sequence, statistics);
       } catch (const std::exception& error) {
         if (const auto* known = dynamic_cast<const Error*>(&error); known && known->kind() == ErrorKind::kInterrupted)
           throw;
         sequence->finish(FinishReason::kError, error.what());
       }
     }
-    return !sequences.empty();
+    return computed;
   }
 
   void forget(Sequence& sequence) override { decodings_.erase(&sequence); }

@@ -76,6 +76,10 @@ Sampler::Sampler(std::shared_ptr<const SamplingRules> rules, int64_t index)
       random_(seed_of(rules_->seed_, index)),
       constraint_(rules_->constraint_ ? rules_->constraint_->clone() : nullptr) {}
 
+void Sampler::seek_mask(double seconds) {
+  if (asked_ != Mask::kKnown) asked_ = constraint_->prepare(seconds) ? Mask::kKnown : Mask::kSought;
+}
+
 void Sampler::forbid_others(std::span<float> scores) {
   mask_.assign((scores.size() + 31) / 32, 0);
   constraint_->allowed(mask_);
@@ -107,7 +111,9 @@ Choice Sampler::choose(const TokenIds& tokens, std::span<float> scores) {
 }
 
 void Sampler::accept(int64_t token) {
-  if (constraint_) constraint_->accept(token);
+  if (!constraint_) return;
+  constraint_->accept(token);
+  asked_ = Mask::kNotAsked;
 }
 
 TokenLogprobs logprobs_of(std::span<const float> scores, int64_t token, int64_t count) {

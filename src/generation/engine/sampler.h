@@ -45,6 +45,12 @@ struct Choice {
 class Sampler {
  public:
   Sampler(std::shared_ptr<const SamplingRules> rules, int64_t index);
+  // Which tokens the constraint allows: known, not asked for yet since the last token, or not found in the time so far.
+  enum class Mask { kKnown, kNotAsked, kSought };
+  Mask mask() const { return asked_; }
+  // Looks for them for about so many seconds; choose() would do so until they are found. Throws what the constraint
+  // throws.
+  void seek_mask(double seconds);
   // What follows `tokens` (with the prompt) by the scores [V], which are changed. Throws where no token is left.
   Choice choose(const TokenIds& tokens, std::span<float> scores);
   // The row goes on with the token that was chosen.
@@ -55,6 +61,7 @@ class Sampler {
   std::shared_ptr<const SamplingRules> rules_;
   Mt19937 random_;
   std::unique_ptr<TokenConstraint> constraint_;
+  Mask asked_ = constraint_ ? Mask::kNotAsked : Mask::kKnown;
   std::vector<uint32_t> mask_;
 };
 

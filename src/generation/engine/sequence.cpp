@@ -31,6 +31,17 @@ void Sequence::read_prompt(int64_t position, std::span<const float> scores) {
   prompt_.push_back(logprobs_of(scores, request_->request.prompt[static_cast<size_t>(position) + 1], *count));
 }
 
+void Sequence::seek_mask(double seconds) {
+  try {
+    sampler_.seek_mask(seconds);
+  } catch (const std::exception& error) {
+    return finish(FinishReason::kError, error.what());
+  }
+  if (waits() && is_late()) finish(FinishReason::kLength);
+}
+
+bool Sequence::is_late() const { return request_->deadline && std::chrono::steady_clock::now() >= *request_->deadline; }
+
 void Sequence::choose(std::span<float> scores) {
   if (group_) {
     request_->rules->add_biases(tokens_, scores);
@@ -57,8 +68,7 @@ void Sequence::choose(std::span<float> scores) {
     event_.stop = text_.stop();
     event_.stop_text = text_.rest();
     finish(FinishReason::kStop);
-  } else if (length() >= request_->length ||
-             (request_->deadline && std::chrono::steady_clock::now() >= *request_->deadline)) {
+  } else if (length() >= request_->length || is_late()) {
     finish(FinishReason::kLength);
   }
 }

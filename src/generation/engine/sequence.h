@@ -46,8 +46,13 @@ class Sequence {
   bool finished() const { return event_.finish || (group_ && group_->has_ended()); }
 
   BeamGroup* group() const { return group_.get(); }  // null: no beam
-  // Of a beam: its scores are there, and those of others are not.
-  bool waits() const { return group_ && group_->waits(index_); }
+  // It cannot go on at this step: a beam whose scores are there, while those of others are not; or which tokens its
+  // constraint allows is not known.
+  bool waits() const { return group_ ? group_->waits(index_) : mask() != Sampler::Mask::kKnown; }
+  Sampler::Mask mask() const { return sampler_.mask(); }
+  // Looks for the tokens that the constraint allows, for about so many seconds. Finishes where that fails, and where
+  // they are not found before the request's time is over.
+  void seek_mask(double seconds);
   // Of a beam: takes the text that the group has chosen for it.
   void take_text() { tokens_ = group_->tokens(index_); }
 
@@ -71,6 +76,7 @@ class Sequence {
   std::optional<EngineEvent> take();
 
  private:
+  bool is_late() const;
   std::shared_ptr<const TakenRequest> request_;
   std::shared_ptr<BeamGroup> group_;
   int64_t index_;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <thread>
 
 #include "base/error.h"
 #include "generation/constraint/automaton.h"
@@ -158,6 +159,84 @@ TEST(ConstraintMasks, EqualTheTokensOneByOne) {
       }
     }
   }
+}
+
+// Every string of at most `depth` of four bytes.
+std::vector<std::string> short_strings(size_t depth) {
+  std::vector<std::string> tokens{""};
+  for (size_t i = 0; i < tokens.size() && tokens[i].size() < depth; ++i)
+    for (const char byte : {'a', 'b', 'c', '"'}) tokens.push_back(tokens[i] + byte);
+  return tokens;
+}
+
+// A text has many ways through the rules, which return to different places.
+constexpr const char* kAmbiguous =
+    "root ::= x \"c\"\nx ::= \"a\" x \"a\" | \"a\" x \"b\" | \"b\" x [ab] | y\ny ::= [ab]+ | [a-c] [ab] y?\n";
+
+// Searches that stop as soon as they may, two at a time, which go on with what the other has found.
+TEST(ConstraintMasks, AreTheSameInManyTurns) {
+  const std::vector<std::string> tokens = short_strings(5);
+  const auto trie = std::make_shared<TokenTrie>(tokens);
+  for (const size_t most_bytes : {size_t{64} << 20, size_t{0}}) {
+    const CompiledGrammar compiled(parse_gbnf(kAmbiguous), trie, most_bytes), whole(parse_gbnf(kAmbiguous), trie);
+    Stacks stacks[2], whole_stacks;
+    for (const char* text : {"", "a", "ab", "aba", "abaab"}) {
+      std::vector<MaskSearch> searches;
+      std::shared_ptr<const Mask> masks[2];
+      for (Stacks& each : stacks)
+        searches.emplace_back(behind_text(compiled.grammar(), each, start_of(compiled.grammar(), each), text));
+      int turns = 0;
+      for (; !masks[0] || !masks[1]; ++turns)
+        for (const int i : {0, 1}) {
+          WorkTime none(0);
+          if (!masks[i]) masks[i] = compiled.go_on(searches[static_cast<size_t>(i)], stacks[i], none);
+        }
+      EXPECT_GT(turns, 3) << text;
+      const Places places = behind_text(whole.grammar(), whole_stacks, start_of(whole.grammar(), whole_stacks), text);
+      EXPECT_EQ(*masks[0], *masks[1]);
+      EXPECT_EQ(*masks[0], *whole.allowed(places, whole_stacks)) << text;
+      if (*text == 0) expect_mask(whole, whole_stacks, places, tokens);
+    }
+  }
+}
+
+TEST(ConstraintMasks, OfARowAreFoundInTurns) {
+  const std::vector<std::string> tokens = short_strings(6);
+  const auto vocabulary = std::make_shared<const Vocabulary>(tokens, std::vector<int64_t>{0});
+  const auto first = make_constraint(vocabulary, Kind::kGbnf, kAmbiguous);
+  const auto at_once = first->clone(), in_turns = first->clone();
+  std::vector<uint32_t> mask((tokens.size() + 31) / 32), same(mask.size());
+  int turns = 0;
+  for (const size_t token : {1u, 6u, 25u, 101u}) {
+    for (const auto& row : {at_once.get(), in_turns.get()}) row->accept(static_cast<int64_t>(token));
+    while (!in_turns->prepare(0)) ++turns;
+    in_turns->allowed(mask);
+    at_once->allowed(same);
+    EXPECT_EQ(mask, same) << tokens[token];
+    EXPECT_TRUE(at_once->prepare(0));
+  }
+  EXPECT_GT(turns, 4);
+}
+
+// One grammar, two threads, each mask found by whoever comes first.
+TEST(ConstraintMasks, AreFoundByManyThreads) {
+  const std::vector<std::string> tokens = short_strings(5);
+  const auto vocabulary = std::make_shared<const Vocabulary>(tokens, std::vector<int64_t>{0});
+  const auto first = make_constraint(vocabulary, Kind::kGbnf, kAmbiguous);
+  std::vector<std::vector<uint32_t>> found[2];
+  std::vector<std::thread> askers;
+  for (auto& masks : found)
+    askers.emplace_back([&] {
+      const auto row = first->clone();
+      for (const int64_t token : {1, 6, 25, 101}) {
+        row->accept(token);
+        while (!row->prepare(0)) continue;
+        masks.emplace_back((tokens.size() + 31) / 32);
+        row->allowed(masks.back());
+      }
+    });
+  for (std::thread& each : askers) each.join();
+  EXPECT_EQ(found[0], found[1]);
 }
 
 }  // namespace

@@ -56,6 +56,26 @@ void collect_answers(Engine& engine, Answers& answers) {
   }
 }
 
+// Two of three tokens, by the text so far; some masks take some turns.
+class ThirdsOfTokens : public TokenConstraint {
+ public:
+  bool prepare(double /*seconds*/) override { return turns_-- <= 0; }
+  void allowed(std::span<uint32_t> mask) override {
+    std::fill(mask.begin(), mask.end(), 0);
+    for (size_t i = 0; i < mask.size() * 32; ++i)
+      if ((i + state_) % 3 != 0) mask[i / 32] |= 1u << (i % 32);
+  }
+  void accept(int64_t token) override {
+    state_ += static_cast<size_t>(token) + 1;
+    turns_ = static_cast<int>(state_ % 4);
+  }
+  std::unique_ptr<TokenConstraint> clone() const override { return std::make_unique<ThirdsOfTokens>(*this); }
+
+ private:
+  size_t state_ = 0;
+  int turns_ = 2;
+};
+
 std::vector<EngineRequest> random_requests(int count, std::mt19937& random) {
   const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % static_cast<uint64_t>(n)); };
   std::vector<TokenIds> beginnings(5);
@@ -82,6 +102,7 @@ std::vector<EngineRequest> random_requests(int count, std::mt19937& random) {
     if (below(2)) request.logprobs = below(3);
     if (below(8) == 0) request.prompt_logprobs = 1;
     if (below(3) == 0) request.prompt_lookup_num_tokens = 1 + below(4);
+    if (i % 7 == 3) request.constraint = std::make_shared<ThirdsOfTokens>();
     requests.push_back(std::move(request));
   }
   return requests;
