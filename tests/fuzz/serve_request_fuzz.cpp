@@ -4,13 +4,17 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/json.h"
 #include "generation/constraint/gbnf.h"
 #include "generation/constraint/json_schema.h"
 #include "generation/constraint/regex.h"
+#include "generation/constraint/token_masks.h"
 #include "serve/api/request_json.h"
 #include "serve/http/message.h"
 #include "serve/http/multipart.h"
@@ -22,6 +26,34 @@
 #include "transom/error.h"
 
 namespace {
+
+// The tokens that a grammar allows behind a few of them, found in short turns.
+void follow_grammar(const std::string& text) {
+  using namespace transom::constraint;
+  static const std::vector<std::string> kTokens{"",   "a",   "b", "ab", "ba", "abab", "1", "12",
+                                                "\"", "\"a", "{", "}",  " ",  "\n",   "é", "\xc3"};
+  static const auto kTrie = std::make_shared<const TokenTrie>(kTokens);
+  constexpr int kMostTokens = 12, kMostTurns = 100;
+  const CompiledGrammar compiled(parse_gbnf(text), kTrie);
+  Stacks stacks;
+  Places places = start_of(compiled.grammar(), stacks);
+  for (size_t n = 0; n < kMostTokens; ++n) {
+    MaskSearch search(places);
+    std::shared_ptr<const Mask> mask;
+    for (int turn = 0; turn < kMostTurns && !mask; ++turn) {
+      WorkTime none(0);
+      mask = compiled.go_on(search, stacks, none);
+    }
+    if (!mask) return;
+    size_t token = 0;
+    for (size_t i = 0; i < kTokens.size() && token == 0; ++i)
+      if (const size_t each = (i + n) % kTokens.size(); mask->at(0) >> each & 1) token = each;
+    if (token == 0) return;
+    for (const char byte : kTokens[token])
+      places = behind(compiled.grammar(), stacks, places, static_cast<uint8_t>(byte));
+    if (places.dead()) std::abort();  // the mask has allowed what the grammar does not
+  }
+}
 
 void read_request(char which, const std::string& text) {
   using namespace transom;
@@ -35,6 +67,9 @@ void read_request(char which, const std::string& text) {
       return;
     case 'g':
       constraint::parse_gbnf(text);
+      return;
+    case 'k':
+      follow_grammar(text);
       return;
     case 'b':
       media_bytes(text, "inputs");

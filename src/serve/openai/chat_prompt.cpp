@@ -56,7 +56,8 @@ Json calls_of_history(const Json& calls, const std::string& where) {
 }  // namespace
 
 Json normalised_messages(const Json& messages) {
-  if (messages.empty()) refuse_field("messages", "messages: expected at least one message");
+  if (!messages.is_array() || messages.empty())
+    refuse_field("messages", "messages: expected a list of at least one message");
   Json result = Json::array();
   for (size_t i = 0; i < messages.size(); ++i) {
     const Json& message = messages[i];
