@@ -194,7 +194,8 @@ LayoutExplanation explain_layout(const BenchOptions& options, const ShardingLayo
       const Type type = parameter->value.type(), of_state{DType::kFloat32, type.shape};
       const Placement home = sharding.home_of(*parameter), state = sharding.state_home_of(*parameter);
       const int64_t stage = sharding.stages() ? sharding.stage_of(*parameter) : 0;
-      result.parameters.push_back({parameter->name, to_string(type), to_string(home), to_string(state), stage});
+      result.parameters.push_back(
+          {parameter->name, to_string(type), to_string(home, type.shape), to_string(state, type.shape), stage});
       for (size_t rank = 0; rank < meshes.size(); ++rank) {
         if (sharding.stages() && meshes[rank].coordinate(MeshAxis::kPipeline) != sharding.stages()->process_of(stage))
           continue;

@@ -18,8 +18,10 @@ bool is_any_of(const Node& node, std::initializer_list<const char*> names) {
   return std::any_of(names.begin(), names.end(), [&](const char* name) { return node.operation == &record(name); });
 }
 
-// Whether one cut of one axis, without cuts of other kinds, is all that is along the dimension.
-bool is_plain_cut(const Cuts& cuts) { return cuts.size() == 1; }
+// Whether each process has one piece of the dimension.
+bool is_plain_cut(const Cuts& cuts, int64_t extent) {
+  return cuts.size() == 1 && cuts[0].joined.empty() && extent_of(cuts[0]) == extent;
+}
 
 // The indices within this process's rows, and which of them are there.
 struct LocalIndices {
@@ -37,6 +39,8 @@ LocalIndices local_indices(const ProcessMesh& mesh, const Cut& cut, const Tensor
 }  // namespace
 
 bool GraphSharder::shard_along_cut(const NodePointer& node, Phase phase) {
+  if (is_any_of(*node, {"slice"})) return slice_joined(node);
+  if (is_any_of(*node, {"pad"})) return pad_joined(node);
   const bool extreme = is_any_of(*node, {"reduce_max", "reduce_min"});
   const bool rows = node->operation->category == Category::kRows && node->operation->decompose;
   const bool look_up = is_any_of(*node, {"gather", "scatter_add"});
@@ -57,7 +61,7 @@ bool GraphSharder::shard_along_cut(const NodePointer& node, Phase phase) {
     return cut;
   }
   // Tables are cut in their rows alone.
-  if (node->attributes.get_int("axis") != 0 || !is_plain_cut(x.placement.dimensions[0])) return false;
+  if (node->attributes.get_int("axis") != 0 || !is_plain_cut(x.placement.dimensions[0], x.shape[0])) return false;
   for (size_t d = 1; d < x.placement.dimensions.size(); ++d)
     if (!x.placement.dimensions[d].empty()) return false;
   for (size_t i = 1; i < node->inputs.size(); ++i) {

@@ -8,6 +8,13 @@ namespace {
 
 int64_t extent_of(const FactorRule& rule, int factor) { return rule.factors[static_cast<size_t>(factor)].extent; }
 
+// What stands joined has no other cut.
+bool is_alone_where_joined(const Placement& placement) {
+  return std::all_of(placement.dimensions.begin(), placement.dimensions.end(), [](const Cuts& cuts) {
+    return cuts.size() <= 1 || std::all_of(cuts.begin(), cuts.end(), [](const Cut& cut) { return cut.joined.empty(); });
+  });
+}
+
 MeshAxes axes_of(const Cuts& cuts) {
   MeshAxes axes;
   for (const Cut& cut : cuts)
@@ -32,9 +39,12 @@ std::optional<FactorCuts> cuts_of_factors(const ProcessMesh& mesh, const FactorR
       for (size_t f = operand[d].size(); f-- > 0 && !found;) {
         const int factor = operand[d][f];
         const int64_t extent = extent_of(rule, factor);
-        if (cut.inner % minor == 0 && extent * minor % (cut.units * cut.inner) == 0) {
+        const std::vector<CutUnits> parts = parts_of(cut);
+        const bool divides =
+            std::all_of(parts.begin(), parts.end(), [&](const CutUnits& part) { return part.inner % minor == 0; });
+        if (divides && extent * minor % extent_of(cut) == 0) {
           if (rule.factors[static_cast<size_t>(factor)].kind == FactorRule::Kind::kWhole) return std::nullopt;
-          result[static_cast<size_t>(factor)].push_back(with_inner(mesh, cut, cut.inner / minor));
+          result[static_cast<size_t>(factor)].push_back(divided(mesh, cut, minor));
           found = true;
         }
         minor *= extent;
@@ -53,7 +63,7 @@ Placement placement_of(const ProcessMesh& mesh, const FactorRule& rule, const Fa
     for (const int factor : operand[d]) {
       minor /= std::max<int64_t>(1, extent_of(rule, factor));
       for (const Cut& cut : cuts[static_cast<size_t>(factor)])
-        placement.dimensions[d].push_back(with_inner(mesh, cut, cut.inner * minor));
+        placement.dimensions[d].push_back(multiplied(mesh, cut, minor));
     }
   }
   return placement;
@@ -127,13 +137,17 @@ FactorCuts choose_cuts(const ProcessMesh& mesh, const FactorRule& rule, const st
     }
     if (!valid) continue;
     double cost = work * work_per_byte / static_cast<double>(mesh.size(used));
-    for (size_t i = 0; i < inputs.size(); ++i)
-      cost += bytes_moved(mesh, inputs[i].type, inputs[i].placement, placement_of(mesh, rule, rule.inputs[i], cuts));
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const Placement placement = placement_of(mesh, rule, rule.inputs[i], cuts);
+      valid = valid && is_alone_where_joined(placement);
+      cost += bytes_moved(mesh, inputs[i].type, inputs[i].placement, placement);
+    }
     for (size_t i = 0; i < outputs.size(); ++i) {
       const Placement placement = placement_of(mesh, rule, rule.outputs[i], cuts);
+      valid = valid && is_alone_where_joined(placement);
       if (!summed_axes(rule, rule.outputs[i], cuts).empty()) cost += 2 * bytes_of_part(mesh, outputs[i], placement);
     }
-    if (lowest < 0 || cost < lowest) lowest = cost, best = std::move(cuts);
+    if (valid && (lowest < 0 || cost < lowest)) lowest = cost, best = std::move(cuts);
   }
   return best;
 }

@@ -4,7 +4,20 @@
 namespace transom {
 namespace {
 
+// Of dimensions that stand joined, the places of each in turn.
+std::vector<int64_t> places_of_joined(const ProcessMesh& mesh, const Cut& cut, int64_t extent) {
+  std::vector<int64_t> places;
+  for (int64_t begin = 0; begin < extent;)
+    for (const CutUnits& part : cut.joined) {
+      const Range range = local_units(mesh, {cut.axes, part.units, part.inner, -1});
+      for (int64_t i = range.begin * part.inner; i < range.end * part.inner; ++i) places.push_back(begin + i);
+      begin += part.extent();
+    }
+  return places;
+}
+
 std::vector<int64_t> places_of(const ProcessMesh& mesh, const Cuts& cuts, int64_t extent) {
+  if (cuts.size() == 1 && !cuts[0].joined.empty()) return places_of_joined(mesh, cuts[0], extent);
   std::vector<int64_t> places;
   for (int64_t i = 0; i < extent; ++i) {
     bool mine = true;

@@ -15,30 +15,65 @@ Range part_of(const Range& range, int64_t part, int64_t parts) {
 
 namespace {
 
-int64_t parts_of(const ProcessMesh& mesh, const Cut& cut) {
-  int64_t parts = 1;
-  for (const MeshAxis axis : cut.axes) parts *= mesh.size(axis);
-  return parts;
+int64_t processes_of(const ProcessMesh& mesh, const Cut& cut) {
+  int64_t processes = 1;
+  for (const MeshAxis axis : cut.axes) processes *= mesh.size(axis);
+  return processes;
 }
 
 }  // namespace
 
 Cut make_cut(const ProcessMesh& mesh, std::vector<MeshAxis> axes, int64_t units, int64_t inner) {
   Cut cut{std::move(axes), units, inner, -1};
-  if (const int64_t parts = parts_of(mesh, cut); units % parts == 0)
+  if (const int64_t parts = processes_of(mesh, cut); units % parts == 0)
     cut.units = parts, cut.inner = inner * (units / parts);
   return cut;
 }
 
+Cut make_joined_cut(const ProcessMesh& mesh, const std::vector<MeshAxis>& axes, std::vector<CutUnits> parts) {
+  for (CutUnits& part : parts) {
+    const Cut cut = make_cut(mesh, axes, part.units, part.inner);
+    part = {cut.units, cut.inner};
+  }
+  if (std::all_of(parts.begin(), parts.end(), [&](const CutUnits& part) { return part == parts[0]; }))
+    return {axes, parts[0].units, parts[0].inner, -1};
+  return {axes, 1, 1, -1, std::move(parts)};
+}
+
+std::vector<CutUnits> parts_of(const Cut& cut) {
+  return cut.joined.empty() ? std::vector<CutUnits>{{cut.units, cut.inner}} : cut.joined;
+}
+
+int64_t extent_of(const Cut& cut) {
+  int64_t extent = 0;
+  for (const CutUnits& part : parts_of(cut)) extent += part.extent();
+  return extent;
+}
+
 Cut owned_cut(MeshAxis axis, int64_t extent, int64_t owner) { return {{axis}, 1, extent, owner}; }
 
-Cut with_inner(const ProcessMesh& mesh, const Cut& cut, int64_t inner) {
-  if (cut.owner >= 0) return {cut.axes, cut.units, inner, cut.owner};
-  return make_cut(mesh, cut.axes, cut.units, inner);
+Cut multiplied(const ProcessMesh& mesh, const Cut& cut, int64_t factor) {
+  if (cut.owner >= 0) return {cut.axes, cut.units, cut.inner * factor, cut.owner};
+  std::vector<CutUnits> parts = parts_of(cut);
+  for (CutUnits& part : parts) part.inner *= factor;
+  return make_joined_cut(mesh, cut.axes, std::move(parts));
+}
+
+Cut divided(const ProcessMesh& mesh, const Cut& cut, int64_t divisor) {
+  if (cut.owner >= 0) return {cut.axes, cut.units, cut.inner / divisor, cut.owner};
+  std::vector<CutUnits> parts = parts_of(cut);
+  for (CutUnits& part : parts) part.inner /= divisor;
+  return make_joined_cut(mesh, cut.axes, std::move(parts));
+}
+
+Cut with_axes(const ProcessMesh& mesh, const Cut& cut, std::vector<MeshAxis> axes) {
+  return make_joined_cut(mesh, axes, parts_of(cut));
 }
 
 bool gives_all_a_part(const ProcessMesh& mesh, const Cut& cut) {
-  return cut.owner < 0 && parts_of(mesh, cut) <= cut.units;
+  const std::vector<CutUnits> parts = parts_of(cut);
+  return cut.owner < 0 && std::all_of(parts.begin(), parts.end(),
+                                      [&](const CutUnits& part) { return processes_of(mesh, cut) <= part.units; });
 }
 
 Range units_of(const ProcessMesh& mesh, const Cut& cut, const std::vector<int64_t>& places) {
@@ -54,7 +89,16 @@ Range local_units(const ProcessMesh& mesh, const Cut& cut) {
   return units_of(mesh, cut, places);
 }
 
+int64_t local_extent(const ProcessMesh& mesh, const Cut& cut, const CutUnits& part) {
+  return local_units(mesh, {cut.axes, part.units, part.inner, cut.owner}).size() * part.inner;
+}
+
 int64_t local_extent(const ProcessMesh& mesh, const Cuts& cuts, int64_t extent) {
+  if (cuts.size() == 1 && !cuts[0].joined.empty()) {
+    int64_t local = 0;
+    for (const CutUnits& part : cuts[0].joined) local += local_extent(mesh, cuts[0], part);
+    return extent / extent_of(cuts[0]) * local;
+  }
   for (const Cut& cut : cuts) extent /= cut.units;
   for (const Cut& cut : cuts) extent *= local_units(mesh, cut).size();
   return extent;
@@ -75,6 +119,15 @@ size_t owned_dimension(const Placement& placement) {
   return placement.dimensions.size();
 }
 
+size_t moved_joined_dimension(const Placement& now, const Placement& then) {
+  const auto is_joined = [](const Cuts& cuts) { return cuts.size() == 1 && !cuts[0].joined.empty(); };
+  size_t d = 0;
+  while (d < then.dimensions.size() &&
+         (now.dimensions[d] == then.dimensions[d] || !(is_joined(now.dimensions[d]) || is_joined(then.dimensions[d]))))
+    ++d;
+  return d;
+}
+
 Placement replicated(size_t rank) { return {std::vector<Cuts>(rank), {}}; }
 
 Placement sharded(const ProcessMesh& mesh, const Shape& shape, size_t dimension, std::vector<MeshAxis> axes,
@@ -90,16 +143,19 @@ Placement cut_further(const ProcessMesh& mesh, Placement placement, const Shape&
                       MeshAxis axis) {
   Cuts& cuts = placement.dimensions[dimension];
   if (cuts.size() > 1 || (!cuts.empty() && cuts[0].owner >= 0)) return placement;
-  Cut cut{{axis}, shape[dimension], 1, -1};
+  std::vector<MeshAxis> axes{axis};
+  std::vector<CutUnits> parts{{shape[dimension], 1}};
   if (!cuts.empty()) {
-    // Units of one element would move the borders of the parts that are there.
-    cut = cuts[0];
-    cut.axes.push_back(axis);
-    const int64_t parts = parts_of(mesh, cuts[0]);
-    if (cut.units % parts == 0) cut.units *= cut.inner, cut.inner = 1;
+    axes = cuts[0].axes;
+    axes.push_back(axis);
+    parts = parts_of(cuts[0]);
+    // Units of one element would move the borders of uneven parts that are there.
+    for (CutUnits& part : parts)
+      if (part.units % processes_of(mesh, cuts[0]) == 0) part = {part.extent(), 1};
   }
+  const Cut cut = make_joined_cut(mesh, axes, std::move(parts));
   if (!gives_all_a_part(mesh, cut)) return placement;
-  cuts = {make_cut(mesh, cut.axes, cut.units, cut.inner)};
+  cuts = {cut};
   return placement;
 }
 
@@ -111,14 +167,14 @@ Placement without_axes(const ProcessMesh& mesh, Placement placement, MeshAxes ax
       for (const MeshAxis axis : cut.axes)
         if (!axes.has(axis)) others.push_back(axis);
       if (cut.owner >= 0) kept.push_back(cut);  // what one process owns stays with it
-      else if (!others.empty()) kept.push_back(make_cut(mesh, others, cut.units, cut.inner));
+      else if (!others.empty()) kept.push_back(with_axes(mesh, cut, others));
     }
     cuts = std::move(kept);
   }
   return placement;
 }
 
-std::string to_string(const Placement& placement) {
+std::string to_string(const Placement& placement, const Shape& shape) {
   std::string text;
   for (size_t d = 0; d < placement.dimensions.size(); ++d)
     for (const Cut& cut : placement.dimensions[d]) {
@@ -126,6 +182,13 @@ std::string to_string(const Placement& placement) {
       for (size_t i = 0; i < cut.axes.size(); ++i) text += (i > 0 ? ", then " : "") + std::string(name_of(cut.axes[i]));
       if (cut.owner >= 0) text += fmt::format(" {} has all", cut.owner);
       else text += fmt::format(" cut{} {}", cut.axes.size() > 1 ? "" : "s", d);
+      if (shape.empty() || cut.owner >= 0 || extent_of(cut) == 0) continue;
+      std::string widths;
+      int64_t joined = 0;
+      for (int64_t begin = 0; begin < shape[d]; begin += extent_of(cut))
+        for (const CutUnits& part : parts_of(cut))
+          widths += fmt::format("{}{}", joined++ > 0 ? " + " : "", part.extent());
+      if (joined > 1) text += ", which joins " + widths;
     }
   if (!placement.partial.empty())
     text += (text.empty() ? "" : "; ") + ("to be summed over " + to_string(placement.partial));

@@ -272,7 +272,7 @@ bool Resharder::adds_axis(const Cuts& less, const Cuts& more, MeshAxis axis) con
   if (less.empty()) return more[0].axes.size() == 1;
   std::vector<MeshAxis> before = more[0].axes;
   before.pop_back();
-  return !before.empty() && less[0] == make_cut(mesh_, before, more[0].units, more[0].inner);
+  return !before.empty() && less[0] == with_axes(mesh_, more[0], before);
 }
 
 // From dimension to dimension in one step: what Ulysses does between places and heads.
@@ -376,6 +376,8 @@ ShardedValue Resharder::reshard(const ShardedValue& given, const Placement& targ
   if (target.dimensions.size() != value.shape.size())
     fail(ErrorKind::kInternal, "a placement of {} dimensions for a tensor of {}", target.dimensions.size(),
          to_string(value.shape));
+  if (const size_t d = moved_joined_dimension(value.placement, target); d < value.shape.size())
+    return reshard_joined(value, target, d);
   if (const size_t d = owned_dimension(value.placement);
       d < value.shape.size() && value.placement.dimensions[d] != target.dimensions[d])
     share_owned(value, d);
@@ -410,8 +412,7 @@ ShardedValue Resharder::reshard(const ShardedValue& given, const Placement& targ
       if (now == then || now.empty()) return true;
       if (now.size() != 1 || then.size() != 1 || !starts_with(then[0].axes, now[0].axes)) return false;
       // The same borders as far as both go.
-      return make_cut(mesh_, now[0].axes, then[0].units, then[0].inner) ==
-             make_cut(mesh_, now[0].axes, now[0].units, now[0].inner);
+      return with_axes(mesh_, then[0], now[0].axes) == with_axes(mesh_, now[0], now[0].axes);
     };
     while (!fits()) gather_last_axis(value, d, value.placement.dimensions[d].size() - 1);
   }

@@ -53,6 +53,7 @@ class Resharder {
   const std::vector<CollectiveRecord>& records() const { return records_; }
 
  private:
+  ShardedValue reshard_joined(const ShardedValue& value, const Placement& target, size_t dimension);
   void sum(ShardedValue& value, MeshAxes axes);
   void gather_last_axis(ShardedValue& value, size_t dimension, size_t cut);
   void scatter_sum(ShardedValue& value, size_t dimension, const Cut& cut);

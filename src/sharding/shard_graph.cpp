@@ -226,8 +226,7 @@ Placement GraphSharder::where_summed(const Node& node, const std::vector<Sharded
       const MeshAxis last = before.back();
       before.pop_back();
       if (!over.has(last) || target.sharded().has(last)) continue;
-      if (before.empty() ? mine.empty()
-                         : !mine.empty() && make_cut(mesh_, before, theirs[0].units, theirs[0].inner) == mine[0])
+      if (before.empty() ? mine.empty() : !mine.empty() && with_axes(mesh_, theirs[0], before) == mine[0])
         target.dimensions[d] = theirs;
     }
   }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <unordered_map>
 #include <vector>
 
@@ -120,6 +121,9 @@ class GraphSharder {
   // The rows of x that this process has weights for, [R, W], their last dimension cut so.
   ShardedValue with_experts(const Tensor& x, const Tensor& groups, const Cuts& width);
   ShardedValue brought_home(const Tensor& tensor);
+  // Slices of a dimension in which several stand joined, and their gradients (see joined_dimensions.cpp).
+  bool slice_joined(const NodePointer& node);
+  bool pad_joined(const NodePointer& node);
   void reduce_parts(const NodePointer& node, const ShardedValue& x);
   void look_up_in_parts(const NodePointer& node, const ShardedValue& table);
   void add_to_parts(const NodePointer& node, const ShardedValue& x);
@@ -154,6 +158,8 @@ class GraphSharder {
     PartialAttention result;
   };
   TensorMap<RingResult> ring_results_;
+  // What was sliced of joined dimensions, by shape and place: how these are cut. Gradients go back to there.
+  std::map<std::vector<int64_t>, std::vector<Cuts>> sliced_joined_;
   Observer observer_;
 };
 

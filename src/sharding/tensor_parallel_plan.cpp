@@ -11,7 +11,17 @@
 namespace transom {
 namespace {
 
-enum class Style { kColwise, kRowwise, kColwiseHeads, kColwiseKeyHeads, kRowwiseHeads, kVocabulary };
+// kColwiseTwo joins two layers of one width, kColwiseJoinedHeads those of queries, keys and values.
+enum class Style {
+  kColwise,
+  kRowwise,
+  kColwiseHeads,
+  kColwiseKeyHeads,
+  kColwiseJoinedHeads,
+  kColwiseTwo,
+  kRowwiseHeads,
+  kVocabulary
+};
 
 // By the end of a module's name; the first that fits. Families share most names, and the sharding pass is right
 // whatever is cut, so one plan serves all.
@@ -43,10 +53,27 @@ constexpr Line kPlan[] = {
     {"Attention.k", Style::kColwiseKeyHeads},
     {"Attention.v", Style::kColwiseKeyHeads},
     {"Attention.o", Style::kRowwiseHeads},
+    // ALBERT; GPT-NeoX and BLOOM, whose joined layer has queries, keys and values head by head
+    {"attention.query", Style::kColwiseHeads},
+    {"attention.key", Style::kColwiseKeyHeads},
+    {"attention.value", Style::kColwiseKeyHeads},
+    {"attention.query_key_value", Style::kColwiseHeads},
+    {"self_attention.query_key_value", Style::kColwiseHeads},
+    {"attention.dense", Style::kRowwiseHeads},
+    {"self_attention.dense", Style::kRowwiseHeads},
+    // GPT-2, GPTBigCode; Phi-3; ModernBERT
+    {"attn.c_attn", Style::kColwiseJoinedHeads},
+    {"attn.qkv_proj", Style::kColwiseJoinedHeads},
+    {"attn.Wqkv", Style::kColwiseJoinedHeads},
+    {"attn.c_proj", Style::kRowwiseHeads},
+    {"attn.Wo", Style::kRowwiseHeads},
     // Between attentions
     {"mlp.gate_proj", Style::kColwise},
     {"mlp.up_proj", Style::kColwise},
     {"mlp.down_proj", Style::kRowwise},
+    {"mlp.gate_up_proj", Style::kColwiseTwo},
+    {"mlp.Wi", Style::kColwiseTwo},
+    {"mlp.Wo", Style::kRowwise},
     {"mlp.c_fc", Style::kColwise},
     {"mlp.c_proj", Style::kRowwise},
     {"mlp.dense_h_to_4h", Style::kColwise},
@@ -55,6 +82,8 @@ constexpr Line kPlan[] = {
     {"mlp.fc2", Style::kRowwise},
     {"fc1", Style::kColwise},
     {"fc2", Style::kRowwise},
+    {"ffn", Style::kColwise},
+    {"ffn_output", Style::kRowwise},
     {"ffn.lin1", Style::kColwise},
     {"ffn.lin2", Style::kRowwise},
     {"intermediate.dense", Style::kColwise},
@@ -66,16 +95,20 @@ constexpr Line kPlan[] = {
     // Tables of tokens, whose heads are often the same parameter
     {"embed_tokens", Style::kVocabulary},
     {"word_embeddings", Style::kVocabulary},
+    {"token_embedding", Style::kVocabulary},
     {"wte", Style::kVocabulary},
     {"embed_in", Style::kVocabulary},
     {"shared", Style::kVocabulary},
     {"lm_head", Style::kVocabulary},
     {"embed_out", Style::kVocabulary},
+    {"proj_out", Style::kVocabulary},
 };
 constexpr Line kExperts[] = {
     {"w1", Style::kColwise},        {"w3", Style::kColwise},      {"w2", Style::kRowwise},
     {"gate_proj", Style::kColwise}, {"up_proj", Style::kColwise}, {"down_proj", Style::kRowwise},
 };
+
+constexpr std::string_view kAdapterA = ".lora_A", kAdapterB = ".lora_B";
 
 // The number of an expert in "model.layers.3.block_sparse_moe.experts.5.w1".
 std::optional<int64_t> expert_of(std::string_view module) {
@@ -103,9 +136,51 @@ int64_t first_of(const Config& config, std::initializer_list<const char*> names,
   return otherwise;
 }
 
-}  // namespace
+struct Heads {
+  int64_t queries, keys;  // 0: the family has none
+};
+// Those of one of a model's towers stand in a part of its own: "text_config" for "text_model.encoder.layers.0".
+std::optional<Config> part_of_tower(const Config& config, std::string_view module) {
+  constexpr std::string_view kTower = "_model";
+  std::string_view tower = module.substr(0, module.find('.'));
+  if (!tower.ends_with(kTower)) return std::nullopt;
+  tower.remove_suffix(kTower.size());
+  const std::string part = std::string(tower) + "_config";
+  if (!config.has(part)) return std::nullopt;
+  return config.get_object(part);
+}
+Heads heads_of(const Config& config) {
+  const int64_t heads = first_of(
+      config,
+      {"num_attention_heads", "n_head", "num_heads", "n_heads", "decoder_attention_heads", "encoder_attention_heads"},
+      0);
+  const bool multi_query = config.get_string("model_type", "") == "gpt_bigcode" && config.get_bool("multi_query", true);
+  return {heads, multi_query ? 1 : config.get_int("num_key_value_heads", heads)};
+}
 
-namespace {
+// What is dealt of the columns or rows that a style cuts: one layer, or several that stand joined in one, each for
+// itself. None: they are not of that style, or there are too few.
+std::vector<CutUnits> dealt_parts(Style style, Heads heads, int64_t extent, int64_t processes) {
+  const auto of_one = [&](int64_t units) {
+    return extent % units == 0 ? std::vector<CutUnits>{{units, extent / units}} : std::vector<CutUnits>();
+  };
+  if (style == Style::kColwise || style == Style::kRowwise || style == Style::kVocabulary) return of_one(extent);
+  if (style == Style::kColwiseTwo)
+    return extent % 2 == 0 ? std::vector<CutUnits>(2, {extent / 2, 1}) : std::vector<CutUnits>();
+  if (heads.queries <= 0 || heads.keys <= 0 || heads.queries % heads.keys != 0) return {};
+  // Too few heads of keys: they stay whole, if one serves all queries.
+  const bool shares = heads.keys < processes;
+  if (shares && heads.keys != 1) return {};
+  if (style != Style::kColwiseJoinedHeads) {
+    if (style == Style::kColwiseKeyHeads && shares) return {};
+    return of_one(shares ? heads.queries : heads.keys);
+  }
+  const int64_t all = heads.queries + 2 * heads.keys, head = extent / all, group = heads.queries / heads.keys;
+  if (extent % all != 0) return {};
+  // The one head of keys, and that of values, are made by columns, and gathered for attention.
+  if (shares) return {{heads.queries, head}, {head, 1}, {head, 1}};
+  return {{heads.keys, group * head}, {heads.keys, head}, {heads.keys, head}};
+}
 
 // Along the axis tp, and experts that are cut within.
 Placement cut_within(const ProcessMesh& mesh, const Config& config, const Parameter& parameter) {
@@ -114,7 +189,11 @@ Placement cut_within(const ProcessMesh& mesh, const Config& config, const Parame
   const std::string_view name = parameter.name;
   const size_t dot = name.rfind('.');
   if (dot == name.npos || shape.empty() || shape.size() > 2) return whole;
-  const std::string_view module = name.substr(0, dot), leaf = name.substr(dot + 1);
+  std::string_view module = name.substr(0, dot);
+  const std::string_view leaf = name.substr(dot + 1);
+  // What an adapter adds to a layer is cut as the layer: B by columns of outputs, A by rows of inputs.
+  const bool inward = module.ends_with(kAdapterA), outward = module.ends_with(kAdapterB);
+  if (inward || outward) module.remove_suffix(kAdapterA.size());
   if (leaf != "weight" && leaf != "bias") return whole;
   const bool bias = leaf == "bias";
 
@@ -128,28 +207,20 @@ Placement cut_within(const ProcessMesh& mesh, const Config& config, const Parame
     if (!found && ends_with_module(module, line.module)) found = &line;
   if (!found || mesh.size(axis) == 1) return whole;
 
-  const int64_t heads = first_of(
-      config,
-      {"num_attention_heads", "n_head", "num_heads", "n_heads", "decoder_attention_heads", "encoder_attention_heads"},
-      0);
-  const int64_t key_heads = config.get_int("num_key_value_heads", heads);
   Style style = found->style;
-  // The same names serve other widths in some families.
-  const bool of_heads =
-      style == Style::kColwiseHeads || style == Style::kColwiseKeyHeads || style == Style::kRowwiseHeads;
-  if (of_heads && (heads <= 0 || key_heads <= 0)) return whole;
-  const bool shares = key_heads < mesh.size(axis);  // too few heads of keys: they stay whole, if one serves all queries
-  if (of_heads && shares && key_heads != 1) return whole;
-  if (style == Style::kColwiseKeyHeads && shares) return whole;
   const bool rowwise = style == Style::kRowwise || style == Style::kRowwiseHeads;
-  if (rowwise && bias) return whole;
+  if ((rowwise && (bias || outward)) || (!rowwise && inward)) return whole;
   const bool transposed = parameter.use == Parameter::Use::kTransposedLinear;
   const size_t dimension = shape.size() == 1 ? 0 : (rowwise != transposed ? 1 : 0);
-  if (style == Style::kVocabulary && (bias ? shape.size() != 1 : shape.size() != 2)) return whole;
-  const int64_t extent = shape[dimension];
-  const int64_t units = !of_heads ? extent : shares ? heads : key_heads;
-  if (extent % units != 0) return whole;
-  const Cut cut = make_cut(mesh, {axis}, units, extent / units);
+  if (style == Style::kVocabulary && (outward || shape.size() != (bias ? 1 : 2))) return whole;
+  const std::optional<Config> of_tower = part_of_tower(config, module);
+  const Heads heads = heads_of(of_tower ? *of_tower : config);
+  // GPTBigCode with keys for each head has queries, keys and values head by head.
+  if (style == Style::kColwiseJoinedHeads && config.get_string("model_type", "") == "gpt_bigcode" && heads.keys != 1)
+    style = Style::kColwiseHeads;
+  const std::vector<CutUnits> parts = dealt_parts(style, heads, shape[dimension], mesh.size(axis));
+  if (parts.empty()) return whole;
+  const Cut cut = make_joined_cut(mesh, {axis}, parts);
   if (!gives_all_a_part(mesh, cut)) return whole;
   Placement placement = whole;
   placement.dimensions[dimension] = {cut};

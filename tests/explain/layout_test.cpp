@@ -74,6 +74,31 @@ TEST_F(LayoutExplanations, SayWhatIsExchanged) {
   EXPECT_NE(layout_table(columns).find("tp 2"), std::string::npos);
 }
 
+// Queries, keys and values in one matrix: each rank has heads of all three.
+TEST_F(LayoutExplanations, NameWhatJoinedLayersJoin) {
+  Model::from_config(R"({"model_type": "phi3", "architectures": ["Phi3ForCausalLM"], "vocab_size": 64,
+    "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "intermediate_size": 96, "max_position_embeddings": 32, "original_max_position_embeddings": 32, "pad_token_id": 0,
+    "tie_word_embeddings": false})",
+                     {.seed = 3})
+      ->save_pretrained(folder_.path().string());
+  const LayoutExplanation alone = explained("dp=1"), columns = explained("tp=2");
+  for (const LayoutExplanation::Parameter& parameter : columns.parameters) {
+    if (parameter.name.ends_with("qkv_proj.weight")) {
+      EXPECT_EQ(parameter.placement, "tp cuts 0, which joins 64 + 32 + 32");
+      EXPECT_EQ(parameter.state, parameter.placement);
+    }
+    if (parameter.name.ends_with("gate_up_proj.weight")) {
+      EXPECT_EQ(parameter.placement, "tp cuts 0, which joins 96 + 96");
+    }
+  }
+  // All but the norms is halved, and no weight travels.
+  for (const LayoutExplanation::Memory& memory : columns.memory)
+    EXPECT_NEAR(static_cast<double>(memory.total()), static_cast<double>(alone.memory[0].total()) / 2,
+                static_cast<double>(alone.memory[0].total()) / 100);
+  for (const LayoutExplanation::Exchange& exchange : columns.exchanges) EXPECT_NE(exchange.kind, "all_to_all");
+}
+
 TEST_F(LayoutExplanations, CountActivations) {
   const LayoutExplanation whole = explained("tp=2"), stretches = explained("tp=2,sp=1"), places = explained("cp=4"),
                           ring = explained("cp=4,ring=1");

@@ -26,6 +26,13 @@ constexpr Case kLlama{"Llama", R"({"model_type": "llama", "architectures": ["Lla
   "intermediate_size": 48, "max_position_embeddings": 64, "bos_token_id": 1, "eos_token_id": 2})"};
 constexpr Case kGpt2{"Gpt2", R"({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 53,
   "n_embd": 24, "n_layer": 2, "n_head": 3, "n_positions": 64, "bos_token_id": 1, "eos_token_id": 2})"};
+constexpr Case kPhi3{"Phi3", R"({"model_type": "phi3", "architectures": ["Phi3ForCausalLM"], "vocab_size": 53,
+  "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 6, "num_key_value_heads": 3,
+  "intermediate_size": 37, "max_position_embeddings": 64, "original_max_position_embeddings": 64, "pad_token_id": 0,
+  "bos_token_id": 1, "eos_token_id": 2})"};
+constexpr Case kGptBigCode{"GptBigCode", R"({"model_type": "gpt_bigcode", "architectures": ["GPTBigCodeForCausalLM"],
+  "vocab_size": 53, "n_embd": 24, "n_layer": 2, "n_head": 3, "n_inner": 37, "n_positions": 64, "bos_token_id": 1,
+  "eos_token_id": 2})"};
 constexpr Case kMixtral{"Mixtral", R"({"model_type": "mixtral", "architectures": ["MixtralForCausalLM"],
   "vocab_size": 53, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
   "intermediate_size": 48, "num_local_experts": 4, "num_experts_per_tok": 2, "max_position_embeddings": 64,
@@ -151,7 +158,8 @@ TEST_P(ShardedInferenceTest, RefusesAnotherNumberOfProcesses) {
   EXPECT_NE(outcome.error.find("--tp_size 3 x --pp_size 1 x --ep_size 1"), std::string::npos) << outcome.error;
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, ShardedInferenceTest, testing::Values(kLlama, kGpt2, kMixtral, kT5, kBart),
+INSTANTIATE_TEST_SUITE_P(Families, ShardedInferenceTest,
+                         testing::Values(kLlama, kGpt2, kPhi3, kGptBigCode, kMixtral, kT5, kBart),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

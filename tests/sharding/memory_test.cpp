@@ -45,17 +45,19 @@ TEST(MemoryRanks, DISABLED_TrainAndCompare) {
   arguments.tp_size = wanted.value("tp_size", int64_t{1});
   arguments.pp_size = wanted.value("pp_size", int64_t{1});
   arguments.max_grad_norm = 0.5;
-  const auto model = Model::from_config(dump_json(Json{{"model_type", "llama"},
-                                                       {"architectures", {"LlamaForCausalLM"}},
-                                                       {"vocab_size", 160},
-                                                       {"hidden_size", kWidth},
-                                                       {"num_hidden_layers", kLayersOfMemory},
-                                                       {"num_attention_heads", 4},
-                                                       {"intermediate_size", kInner},
-                                                       {"max_position_embeddings", 32},
-                                                       {"tie_word_embeddings", false},
-                                                       {"pad_token_id", 0}}),
-                                        {.task = "text-generation", .seed = 3});
+  const bool joins = wanted.value("joins", false);  // the same layers, those of one block joined
+  const auto model =
+      Model::from_config(dump_json(Json{{"model_type", joins ? "phi3" : "llama"},
+                                        {"architectures", {joins ? "Phi3ForCausalLM" : "LlamaForCausalLM"}},
+                                        {"vocab_size", 160},
+                                        {"hidden_size", kWidth},
+                                        {"num_hidden_layers", kLayersOfMemory},
+                                        {"num_attention_heads", 4},
+                                        {"intermediate_size", kInner},
+                                        {"max_position_embeddings", 32},
+                                        {"tie_word_embeddings", false},
+                                        {"pad_token_id", 0}}),
+                         {.task = "text-generation", .seed = 3});
   double parameters = 0;
   for (const auto& parameter : model->parameters()) {
     parameter->value.set_requires_grad();
@@ -125,6 +127,7 @@ INSTANTIATE_TEST_SUITE_P(
                     MemoryCase{"Zero1", 2, 2, R"({"zero_stage": 1})", 4, 8, 4, 12, 2},
                     MemoryCase{"Zero2", 4, 4, R"({"zero_stage": 2})", 4, 8, 4, 12, 2},
                     MemoryCase{"Tensor", 2, 1, R"({"tp_size": 2})", 0, 12, 0, 16, 0},
+                    MemoryCase{"TensorOfJoined", 2, 1, R"({"tp_size": 2, "joins": true})", 0, 12, 0, 16, 0},
                     MemoryCase{"Stages", 2, 1, R"({"pp_size": 2})", 0, 12, 0, 16, 0},
                     MemoryCase{"ShardsAndTensor", 4, 2, R"({"fsdp": "full_shard", "tp_size": 2})", 0, 12, 0, 16, 1.5},
                     MemoryCase{"ShardsAndStages", 4, 2, R"({"fsdp": "full_shard", "pp_size": 2})", 0, 12, 0, 16, 3}),

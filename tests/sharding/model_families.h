@@ -48,6 +48,37 @@ inline constexpr ModelFamily kMixtralFamily{"Mixtral", "text-generation", R"({"m
   "num_experts_per_tok": 2, "output_router_logits": true, "router_aux_loss_coef": 0.05, "max_position_embeddings": 32,
   "pad_token_id": 0})"};
 
+// Families with joined layers. Heads are odd in number, so that two processes have unequal parts.
+inline constexpr ModelFamily kPhi3Family{"Phi3", "text-generation",
+                                         R"({"model_type": "phi3", "architectures": ["Phi3ForCausalLM"],
+  "vocab_size": 53, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 6, "num_key_value_heads": 3,
+  "intermediate_size": 37, "max_position_embeddings": 32, "original_max_position_embeddings": 32,
+  "tie_word_embeddings": false, "pad_token_id": 0})"};
+inline constexpr ModelFamily kModernBertFamily{"ModernBert", "text-classification",
+                                               R"({"model_type": "modernbert",
+  "architectures": ["ModernBertForSequenceClassification"], "vocab_size": 53, "hidden_size": 24,
+  "num_hidden_layers": 4, "num_attention_heads": 3, "intermediate_size": 37, "max_position_embeddings": 32,
+  "local_attention": 4, "id2label": {"0": "a", "1": "b", "2": "c"}, "pad_token_id": 0})"};
+inline constexpr ModelFamily kGptNeoXFamily{"GptNeoX", "text-generation",
+                                            R"({"model_type": "gpt_neox", "architectures": ["GPTNeoXForCausalLM"],
+  "vocab_size": 53, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 3, "intermediate_size": 37,
+  "max_position_embeddings": 32, "rotary_pct": 0.5, "pad_token_id": 0})"};
+inline constexpr ModelFamily kBloomFamily{"Bloom", "text-generation",
+                                          R"({"model_type": "bloom", "architectures": ["BloomForCausalLM"],
+  "vocab_size": 53, "hidden_size": 24, "n_layer": 3, "n_head": 3, "pad_token_id": 0})"};
+// One head of keys for three of queries.
+inline constexpr ModelFamily kGptBigCodeFamily{"GptBigCode", "text-generation",
+                                               R"({"model_type": "gpt_bigcode",
+  "architectures": ["GPTBigCodeForCausalLM"], "vocab_size": 53, "n_positions": 32, "n_embd": 24, "n_layer": 3,
+  "n_head": 3, "n_inner": 37, "resid_pdrop": 0, "embd_pdrop": 0, "attn_pdrop": 0, "pad_token_id": 0})"};
+// All layers are one.
+inline constexpr ModelFamily kAlbertFamily{"Albert", "text-classification",
+                                           R"({"model_type": "albert",
+  "architectures": ["AlbertForSequenceClassification"], "vocab_size": 53, "embedding_size": 12, "hidden_size": 24,
+  "num_hidden_layers": 3, "num_attention_heads": 3, "intermediate_size": 37, "max_position_embeddings": 32,
+  "hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0, "classifier_dropout_prob": 0,
+  "id2label": {"0": "a", "1": "b", "2": "c"}, "pad_token_id": 0})"};
+
 // Ten updates of twelve rows over so many processes, of which `row_parts` have rows of their own; the last batch of an
 // epoch is uneven.
 inline RandomLayout layout_of(const ModelFamily& family, int64_t ranks, int64_t row_parts,

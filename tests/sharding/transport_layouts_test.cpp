@@ -62,5 +62,20 @@ INSTANTIATE_TEST_SUITE_P(
         TransportCase{"MixtralExpertsAndTensor", kMixtralFamily, 4, 2, {"--ep_size", "2", "--tp_size", "2"}}),
     [](const auto& info) { return info.param.name; });
 
+// Layers that stand joined in one are cut each by itself.
+std::vector<TransportCase> joined_layers() {
+  std::vector<TransportCase> cases;
+  for (const ModelFamily& family :
+       {kGpt2Family, kPhi3Family, kModernBertFamily, kGptNeoXFamily, kBloomFamily, kGptBigCodeFamily, kAlbertFamily}) {
+    cases.push_back({"Tensor", family, 2, 1, {"--tp_size", "2"}});
+    cases.push_back({"TensorAndRows", family, 4, 2, {"--tp_size", "2"}});
+    cases.push_back({"ShardsAndTensor", family, 4, 2, {"--fsdp", "full_shard", "--tp_size", "2"}});
+    cases.push_back({"Stretches", family, 2, 1, {"--tp_size", "2", "--sequence_parallel", "true"}});
+  }
+  return cases;
+}
+INSTANTIATE_TEST_SUITE_P(Joined, TransportLayouts, testing::ValuesIn(joined_layers()),
+                         [](const auto& info) { return std::string(info.param.family.name) + info.param.name; });
+
 }  // namespace
 }  // namespace transom
