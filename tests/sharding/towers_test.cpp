@@ -71,6 +71,7 @@ std::vector<std::array<double, 2>> tower_curve(const std::string& config, const 
   for (const auto& parameter : model->parameters()) parameter->value.set_requires_grad();
   const std::string type = model->config().get_string("model_type");
   TrainStep step(*model, arguments, type == "whisper");
+  EXPECT_EQ(step.sharding() != nullptr, arguments.tp_size > 1 || !arguments.fsdp.empty());
   std::vector<std::array<double, 2>> curve;
   for (int update = 0; update < kTowerUpdates; ++update) {
     const TrainStep::Result result = step({tower_inputs(type, update)}, 0.002, update);

@@ -51,6 +51,13 @@ INSTANTIATE_TEST_SUITE_P(
                       8,
                       2,
                       {"--fsdp", "full_shard", "--tp_size", "2", "--pp_size", "2"}},
+        TransportCase{
+            "LlamaStagesPlacesAndTensor", kLlamaFamily, 8, 1, {"--pp_size", "2", "--cp_size", "2", "--tp_size", "2"}},
+        TransportCase{"MixtralStagesExpertsAndTensor",
+                      kMixtralFamily,
+                      8,
+                      2,
+                      {"--pp_size", "2", "--ep_size", "2", "--tp_size", "2"}},
         TransportCase{"LlamaShardsAndPlaces", kLlamaFamily, 4, 2, {"--fsdp", "full_shard", "--cp_size", "2"}},
         TransportCase{"BertShardsAndTensor", kBertFamily, 6, 2, {"--fsdp", "full_shard", "--tp_size", "3"}},
         TransportCase{"BertStagesAndRows", kBertFamily, 6, 2, {"--zero_stage", "1", "--pp_size", "3"}},
