@@ -2,6 +2,7 @@
 #include "cpu/products/library_byte_products.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "cpu/device/processor.h"
 #include "cpu/device/threads.h"
@@ -23,7 +24,8 @@ std::shared_ptr<const LibraryByteProducts> LibraryByteProducts::make(const Quant
   if (!processor_features().amx_int8 || !library_multiplies_bytes() || own.width != kWidth || own.group != 4)
     return nullptr;
   try {
-    return std::shared_ptr<const LibraryByteProducts>(new LibraryByteProducts(shape, x_row));
+    std::shared_ptr<const LibraryByteProducts> made(new LibraryByteProducts(shape, x_row));
+    return made->fast_ ? made : nullptr;
   } catch (const dnnl::error&) {
     return nullptr;
   }
@@ -42,7 +44,7 @@ LibraryByteProducts::LibraryByteProducts(const QuantizedShape& shape, int64_t x_
                                                          shape.piece_depth(last_k ? shape.pieces() - 1 : 0));
 }
 
-LibraryByteProducts::Product LibraryByteProducts::make_product(int64_t rows, int64_t columns, int64_t depth) const {
+LibraryByteProducts::Product LibraryByteProducts::make_product(int64_t rows, int64_t columns, int64_t depth) {
   Product made;
   made.a = memory::desc({rows, depth}, memory::data_type::u8, memory::dims{x_row_, 1});
   made.b = memory::desc({depth, columns}, memory::data_type::s8, memory::format_tag::BA16a64b4a);
@@ -50,6 +52,9 @@ LibraryByteProducts::Product LibraryByteProducts::make_product(int64_t rows, int
   const dnnl::matmul::primitive_desc desc(library_engine(), made.a, made.b, made.c, library_attributes());
   made.scratchpad = desc.scratchpad_desc();
   made.primitive = dnnl::matmul(desc);
+  fast_ =
+      fast_ &&
+      std::string_view(desc.impl_info_str()).starts_with("brg");  // else plain loops, for a layout that is asked for
   return made;
 }
 

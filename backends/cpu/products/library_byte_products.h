@@ -12,7 +12,7 @@ namespace transom::cpu {
 
 class LibraryByteProducts {
  public:
-  // Null where this processor has no AMX, or the library does not take the panels.
+  // Null where this processor has no AMX, or the library has no fast loops for the panels.
   static std::shared_ptr<const LibraryByteProducts> make(const QuantizedShape& shape, int64_t x_row);
 
   int64_t row_step() const { return m_step_; }
@@ -28,10 +28,11 @@ class LibraryByteProducts {
   };
 
   LibraryByteProducts(const QuantizedShape& shape, int64_t x_row);
-  Product make_product(int64_t rows, int64_t columns, int64_t depth) const;
+  Product make_product(int64_t rows, int64_t columns, int64_t depth);
 
   QuantizedShape shape_;
   int64_t x_row_, m_step_, n_step_;
+  bool fast_ = true;
   Product products_[2][2][2];  // [last rows][last columns][last depth]
 };
 
