@@ -8,8 +8,8 @@
 
 #include "cpu/convolution/convolution_shape.h"
 #include "cpu/convolution/winograd_tiles.h"
-#include "cpu/device/memory.h"
 #include "cpu/device/threads.h"
+#include "cpu/kernels/packed_weight.h"
 #include "cpu/kernels/scratch.h"
 #include "cpu/vector/kernels.h"
 #include "cpu/vector/products/byte_products.h"
@@ -43,7 +43,7 @@ class IntegerWinograd {
   std::vector<int64_t> key() const { return {-12, results_, channels_}; }
 
   // 4 G g G^T of every pair of channels.
-  std::shared_ptr<PackedWeight> pack(const std::byte* weights) const {
+  std::shared_ptr<TileWeights> pack(const std::byte* weights) const {
     const auto* from = reinterpret_cast<const int8_t*>(weights);  // [results, channels, 3, 3]
     auto made = std::make_shared<TileWeights>();
     made->panels = allocate_packed(static_cast<size_t>(kPlaces * place_step()) * sizeof(int16_t));
@@ -197,10 +197,7 @@ std::optional<Kernel> integer_convolution_of_tiles(const ConvolutionShape& shape
       fmt::format("winograd {} i8, {}{}", dtype_name(shape.dtype), byte_products().name, frozen ? ", packed" : "");
   kernel.has_epilogue = true;
   kernel.run = [made, frozen](const Arguments& arguments) {
-    const auto pack = [&] { return made->pack(arguments.inputs[1]); };
-    const std::shared_ptr<PackedWeight> weights =
-        frozen ? packed_copy(*arguments.input_buffers[1], arguments.input_offsets[1], made->key(), pack) : pack();
-    made->run(arguments, static_cast<const TileWeights&>(*weights));
+    made->run(arguments, *packed_weight(*made, arguments, frozen));
   };
   return kernel;
 }

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "cpu/convolution/convolution_shape.h"
-#include "cpu/device/memory.h"
 #include "cpu/device/threads.h"
+#include "cpu/kernels/packed_weight.h"
 #include "cpu/kernels/scratch.h"
 #include "cpu/vector/products/byte_products.h"
 
@@ -58,7 +58,7 @@ class PlacesProduct {
   std::vector<int64_t> key() const { return {-11, groups_, columns_, channels_, taps_, zero_}; }
 
   // Numbers that follow each other in depth are channels of one place of the window, as they lie with channels last.
-  std::shared_ptr<PackedWeight> pack(const std::byte* weights) const {
+  std::shared_ptr<PlaceWeights> pack(const std::byte* weights) const {
     const auto* from = reinterpret_cast<const int8_t*>(weights);  // [groups, columns, channels, taps]
     auto made = std::make_shared<PlaceWeights>();
     made->panels = allocate_packed(static_cast<size_t>(groups_ * padded_ * row_));
@@ -249,10 +249,7 @@ Kernel integer_convolution_of_places(const ConvolutionShape& shape, int64_t zero
       fmt::format("places {} i8, {}{}", dtype_name(shape.dtype), byte_products().name, frozen ? ", packed" : "");
   kernel.has_epilogue = true;
   kernel.run = [made, frozen](const Arguments& arguments) {
-    const auto pack = [&] { return made->pack(arguments.inputs[1]); };
-    const std::shared_ptr<PackedWeight> weights =
-        frozen ? packed_copy(*arguments.input_buffers[1], arguments.input_offsets[1], made->key(), pack) : pack();
-    made->run(arguments, static_cast<const PlaceWeights&>(*weights));
+    made->run(arguments, *packed_weight(*made, arguments, frozen));
   };
   return kernel;
 }

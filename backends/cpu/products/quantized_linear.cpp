@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "cpu/device/threads.h"
+#include "cpu/kernels/packed_weight.h"
 #include "cpu/kernels/widening.h"
 #include "cpu/products/library_byte_products.h"
 #include "cpu/products/quantized_weight.h"
@@ -40,7 +41,7 @@ class QuantizedPlan {
   const char* way() const { return library_ ? "onednn" : byte_products().name; }
   // One layout for any number of rows.
   std::vector<int64_t> key() const { return {s_.integers ? -10 - s_.zero_point : -8, s_.k, s_.n, s_.transposed}; }
-  std::shared_ptr<PackedWeight> pack(const std::byte* weight) const {
+  std::shared_ptr<QuantizedWeight> pack(const std::byte* weight) const {
     return std::make_shared<QuantizedWeight>(s_, weight);
   }
   size_t scratch_bytes() const { return x_bytes() + aligned(static_cast<size_t>(s_.m) * sizeof(float)); }
@@ -214,15 +215,10 @@ Kernel make_quantized_linear(const Node& node) {
   auto plan = std::make_shared<const QuantizedPlan>(node);
   if (plan->shape().m * plan->shape().n == 0) return {"nothing", [](const Arguments&) {}};
   const bool frozen = node.frozen(1);
-  Kernel kernel{fmt::format("bytes u8 i8, {}{}", plan->way(), frozen ? ", packed" : ""),
-                [plan, frozen](const Arguments& arguments) {
-                  const auto pack = [&] { return plan->pack(arguments.inputs[1]); };
-                  const std::shared_ptr<PackedWeight> weight =
-                      frozen ? packed_copy(*arguments.input_buffers[1], arguments.input_offsets[1], plan->key(), pack)
-                             : pack();
-                  plan->run(arguments, static_cast<const QuantizedWeight&>(*weight));
-                },
-                plan->scratch_bytes()};
+  Kernel kernel{
+      fmt::format("bytes u8 i8, {}{}", plan->way(), frozen ? ", packed" : ""),
+      [plan, frozen](const Arguments& arguments) { plan->run(arguments, *packed_weight(*plan, arguments, frozen)); },
+      plan->scratch_bytes()};
   kernel.has_epilogue = plan->shape().integers;
   return kernel;
 }

@@ -20,7 +20,8 @@
 #define TRANSOM_UNROLL TRANSOM_PRAGMA(GCC unroll 16)
 #endif
 
-// TRANSOM_LEVEL is portable, avx2, avx512 or avx512_bf16: the namespace of everything in these sources.
+// TRANSOM_LEVEL is the namespace of everything in these sources: portable, avx2, avx2_vnni, avx512, avx512_vnni or
+// avx512_bf16.
 namespace transom::cpu::TRANSOM_LEVEL {
 
 void fill_arithmetic(VectorKernels& kernels);
