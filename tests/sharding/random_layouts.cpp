@@ -258,7 +258,8 @@ RandomLayout random_layout(uint64_t seed) {
 double difference_of_curves(const RandomLayout& layout, const std::filesystem::path& folder) {
   fs::create_directories(folder);
   set_device("cpu");
-  Model::from_config(layout.config, {.task = layout.task, .seed = 3})->save_pretrained((folder / "model").string());
+  Model::from_config(layout.config, {.task = layout.task, .seed = layout.seed})
+      ->save_pretrained((folder / "model").string());
   write_file(folder / "rows.jsonl", layout.rows);
   const auto curve = [&](const char* output, int64_t ranks, int64_t batch, std::vector<std::string> more) {
     std::vector<std::string> words{"train",

@@ -11,6 +11,7 @@ namespace transom {
 
 struct RandomLayout {
   std::string config;              // of the model
+  uint64_t seed = 3;               // of its weights
   std::string task, rows;          // and what it learns from, JSON lines
   int64_t ranks = 1, batch = 1;    // processes, and rows of one of them
   int64_t whole_batch = 1;         // of one process that trains alone
